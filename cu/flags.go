@@ -1,0 +1,186 @@
+package cu
+
+// CtxFlags are the flags of CtxCreate and DevicePrimaryCtxSetFlags (CU_CTX_*).
+type CtxFlags uint32
+
+const (
+	CtxSchedAuto         CtxFlags = 0x00 // CU_CTX_SCHED_AUTO: spin or yield, by the number of processors
+	CtxSchedSpin         CtxFlags = 0x01 // CU_CTX_SCHED_SPIN: waits spin, lowest latency
+	CtxSchedYield        CtxFlags = 0x02 // CU_CTX_SCHED_YIELD: waits yield the thread
+	CtxSchedBlockingSync CtxFlags = 0x04 // CU_CTX_SCHED_BLOCKING_SYNC: waits sleep
+	CtxSchedMask         CtxFlags = 0x07 // CU_CTX_SCHED_MASK
+	CtxMapHost           CtxFlags = 0x08 // CU_CTX_MAP_HOST: page-locked memory can be mapped; always on since CUDA 3.2 with UVA
+	CtxLmemResizeToMax   CtxFlags = 0x10 // CU_CTX_LMEM_RESIZE_TO_MAX
+)
+
+// MemHostAllocFlags are the flags of MemHostAlloc (CU_MEMHOSTALLOC_*).
+type MemHostAllocFlags uint32
+
+const (
+	MemHostAllocPortable      MemHostAllocFlags = 0x1 // CU_MEMHOSTALLOC_PORTABLE: page-locked for every context
+	MemHostAllocDeviceMap     MemHostAllocFlags = 0x2 // CU_MEMHOSTALLOC_DEVICEMAP: mapped into the device's addresses
+	MemHostAllocWriteCombined MemHostAllocFlags = 0x4 // CU_MEMHOSTALLOC_WRITECOMBINED: fast to write in order, slow to read from the CPU
+)
+
+// MemHostRegisterFlags are the flags of MemHostRegister (CU_MEMHOSTREGISTER_*).
+type MemHostRegisterFlags uint32
+
+const (
+	MemHostRegisterPortable  MemHostRegisterFlags = 0x1 // CU_MEMHOSTREGISTER_PORTABLE
+	MemHostRegisterDeviceMap MemHostRegisterFlags = 0x2 // CU_MEMHOSTREGISTER_DEVICEMAP
+	MemHostRegisterIOMemory  MemHostRegisterFlags = 0x4 // CU_MEMHOSTREGISTER_IOMEMORY
+	MemHostRegisterReadOnly  MemHostRegisterFlags = 0x8 // CU_MEMHOSTREGISTER_READ_ONLY
+)
+
+// MemAttachFlags say who may touch managed memory (CU_MEM_ATTACH_*).
+type MemAttachFlags uint32
+
+const (
+	MemAttachGlobal MemAttachFlags = 0x1 // CU_MEM_ATTACH_GLOBAL: any stream on any device
+	MemAttachHost   MemAttachFlags = 0x2 // CU_MEM_ATTACH_HOST: no device, where concurrentManagedAccess is 0
+	MemAttachSingle MemAttachFlags = 0x4 // CU_MEM_ATTACH_SINGLE: one stream only
+)
+
+// StreamFlags are the flags of StreamCreate (CU_STREAM_*).
+type StreamFlags uint32
+
+const (
+	StreamDefault     StreamFlags = 0x0 // CU_STREAM_DEFAULT: ordered with the legacy default stream
+	StreamNonBlocking StreamFlags = 0x1 // CU_STREAM_NON_BLOCKING: independent of the legacy default stream
+)
+
+// EventFlags are the flags of EventCreate (CU_EVENT_*).
+type EventFlags uint32
+
+const (
+	EventDefault       EventFlags = 0x0 // CU_EVENT_DEFAULT: timing, waits spin
+	EventBlockingSync  EventFlags = 0x1 // CU_EVENT_BLOCKING_SYNC: waits sleep
+	EventDisableTiming EventFlags = 0x2 // CU_EVENT_DISABLE_TIMING: no time stamp, cheaper
+	EventInterprocess  EventFlags = 0x4 // CU_EVENT_INTERPROCESS: needs EventDisableTiming
+)
+
+// EventRecordFlags are the flags of EventRecordWithFlags (CU_EVENT_RECORD_*).
+type EventRecordFlags uint32
+
+const (
+	EventRecordDefault  EventRecordFlags = 0x0 // CU_EVENT_RECORD_DEFAULT
+	EventRecordExternal EventRecordFlags = 0x1 // CU_EVENT_RECORD_EXTERNAL: an event-record node when captured
+)
+
+// EventWaitFlags are the flags of StreamWaitEvent (CU_EVENT_WAIT_*).
+type EventWaitFlags uint32
+
+const (
+	EventWaitDefault  EventWaitFlags = 0x0 // CU_EVENT_WAIT_DEFAULT
+	EventWaitExternal EventWaitFlags = 0x1 // CU_EVENT_WAIT_EXTERNAL: an event-wait node when captured
+)
+
+// StreamCaptureMode says which unsafe calls a capture forbids
+// (CUstreamCaptureMode). Modes other than relaxed look at the calling thread,
+// which a goroutine does not keep: Ferry's own code captures relaxed.
+type StreamCaptureMode uint32
+
+const (
+	StreamCaptureModeGlobal      StreamCaptureMode = 0 // CU_STREAM_CAPTURE_MODE_GLOBAL
+	StreamCaptureModeThreadLocal StreamCaptureMode = 1 // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+	StreamCaptureModeRelaxed     StreamCaptureMode = 2 // CU_STREAM_CAPTURE_MODE_RELAXED
+)
+
+// StreamCaptureStatus is what StreamIsCapturing answers (CUstreamCaptureStatus).
+type StreamCaptureStatus uint32
+
+const (
+	StreamCaptureStatusNone        StreamCaptureStatus = 0 // CU_STREAM_CAPTURE_STATUS_NONE
+	StreamCaptureStatusActive      StreamCaptureStatus = 1 // CU_STREAM_CAPTURE_STATUS_ACTIVE
+	StreamCaptureStatusInvalidated StreamCaptureStatus = 2 // CU_STREAM_CAPTURE_STATUS_INVALIDATED: end the capture to recover
+)
+
+// MemoryType is where an address lives (CUmemorytype).
+type MemoryType uint32
+
+const (
+	MemoryTypeHost    MemoryType = 1 // CU_MEMORYTYPE_HOST
+	MemoryTypeDevice  MemoryType = 2 // CU_MEMORYTYPE_DEVICE
+	MemoryTypeArray   MemoryType = 3 // CU_MEMORYTYPE_ARRAY
+	MemoryTypeUnified MemoryType = 4 // CU_MEMORYTYPE_UNIFIED: let the driver tell by the address
+)
+
+// MemAdvice is advice on managed memory (CUmem_advise).
+type MemAdvice uint32
+
+const (
+	MemAdviseSetReadMostly          MemAdvice = 1 // CU_MEM_ADVISE_SET_READ_MOSTLY
+	MemAdviseUnsetReadMostly        MemAdvice = 2 // CU_MEM_ADVISE_UNSET_READ_MOSTLY
+	MemAdviseSetPreferredLocation   MemAdvice = 3 // CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+	MemAdviseUnsetPreferredLocation MemAdvice = 4 // CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION
+	MemAdviseSetAccessedBy          MemAdvice = 5 // CU_MEM_ADVISE_SET_ACCESSED_BY
+	MemAdviseUnsetAccessedBy        MemAdvice = 6 // CU_MEM_ADVISE_UNSET_ACCESSED_BY
+)
+
+// MemRangeAttribute is a question about managed memory (CUmem_range_attribute).
+type MemRangeAttribute uint32
+
+const (
+	MemRangeAttributeReadMostly           MemRangeAttribute = 1 // CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY
+	MemRangeAttributePreferredLocation    MemRangeAttribute = 2 // CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION
+	MemRangeAttributeAccessedBy           MemRangeAttribute = 3 // CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY
+	MemRangeAttributeLastPrefetchLocation MemRangeAttribute = 4 // CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION
+)
+
+// InvalidDevice is what MemRangeGetAttribute answers when a range has no single
+// location (CU_DEVICE_INVALID).
+const InvalidDevice Device = -2
+
+// MemPoolAttribute is a setting or counter of a memory pool (CUmemPool_attribute).
+type MemPoolAttribute uint32
+
+const (
+	MemPoolAttrReuseFollowEventDependencies   MemPoolAttribute = 1 // CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES (0 or 1)
+	MemPoolAttrReuseAllowOpportunistic        MemPoolAttribute = 2 // CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC (0 or 1)
+	MemPoolAttrReuseAllowInternalDependencies MemPoolAttribute = 3 // CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES (0 or 1)
+	MemPoolAttrReleaseThreshold               MemPoolAttribute = 4 // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD (bytes)
+	MemPoolAttrReservedMemCurrent             MemPoolAttribute = 5 // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT (bytes)
+	MemPoolAttrReservedMemHigh                MemPoolAttribute = 6 // CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH (bytes; set to 0 to reset)
+	MemPoolAttrUsedMemCurrent                 MemPoolAttribute = 7 // CU_MEMPOOL_ATTR_USED_MEM_CURRENT (bytes)
+	MemPoolAttrUsedMemHigh                    MemPoolAttribute = 8 // CU_MEMPOOL_ATTR_USED_MEM_HIGH (bytes; set to 0 to reset)
+)
+
+// FunctionAttribute is a property of a kernel (CUfunction_attribute).
+type FunctionAttribute uint32
+
+const (
+	FuncAttributeMaxThreadsPerBlock    FunctionAttribute = 0 // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+	FuncAttributeSharedSizeBytes       FunctionAttribute = 1 // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: static shared memory
+	FuncAttributeConstSizeBytes        FunctionAttribute = 2 // CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES
+	FuncAttributeLocalSizeBytes        FunctionAttribute = 3 // CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: a thread
+	FuncAttributeNumRegs               FunctionAttribute = 4 // CU_FUNC_ATTRIBUTE_NUM_REGS: a thread
+	FuncAttributePTXVersion            FunctionAttribute = 5 // CU_FUNC_ATTRIBUTE_PTX_VERSION: 75 for sm_75
+	FuncAttributeBinaryVersion         FunctionAttribute = 6 // CU_FUNC_ATTRIBUTE_BINARY_VERSION: 90 for sm_90
+	FuncAttributeCacheModeCA           FunctionAttribute = 7 // CU_FUNC_ATTRIBUTE_CACHE_MODE_CA
+	FuncAttributeMaxDynamicSharedBytes FunctionAttribute = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: settable
+)
+
+// Limit is a settable bound of a context (CUlimit).
+type Limit uint32
+
+const (
+	LimitStackSize      Limit = 0 // CU_LIMIT_STACK_SIZE: bytes a thread
+	LimitPrintfFIFOSize Limit = 1 // CU_LIMIT_PRINTF_FIFO_SIZE: bytes
+	LimitMallocHeapSize Limit = 2 // CU_LIMIT_MALLOC_HEAP_SIZE: bytes
+)
+
+// GraphNodeType is the kind of a node of a graph (CUgraphNodeType).
+type GraphNodeType uint32
+
+const (
+	GraphNodeTypeKernel      GraphNodeType = 0  // CU_GRAPH_NODE_TYPE_KERNEL
+	GraphNodeTypeMemcpy      GraphNodeType = 1  // CU_GRAPH_NODE_TYPE_MEMCPY
+	GraphNodeTypeMemset      GraphNodeType = 2  // CU_GRAPH_NODE_TYPE_MEMSET
+	GraphNodeTypeHost        GraphNodeType = 3  // CU_GRAPH_NODE_TYPE_HOST
+	GraphNodeTypeGraph       GraphNodeType = 4  // CU_GRAPH_NODE_TYPE_GRAPH
+	GraphNodeTypeEmpty       GraphNodeType = 5  // CU_GRAPH_NODE_TYPE_EMPTY
+	GraphNodeTypeWaitEvent   GraphNodeType = 6  // CU_GRAPH_NODE_TYPE_WAIT_EVENT
+	GraphNodeTypeEventRecord GraphNodeType = 7  // CU_GRAPH_NODE_TYPE_EVENT_RECORD
+	GraphNodeTypeMemAlloc    GraphNodeType = 10 // CU_GRAPH_NODE_TYPE_MEM_ALLOC
+	GraphNodeTypeMemFree     GraphNodeType = 11 // CU_GRAPH_NODE_TYPE_MEM_FREE
+)

@@ -1,0 +1,7 @@
+package cu
+
+import "unsafe"
+
+// HostPtr is an address in host memory, as the CUDA driver API takes and
+// returns it. Device addresses are [DevicePtr], which Go cannot dereference.
+type HostPtr = unsafe.Pointer

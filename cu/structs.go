@@ -1,0 +1,66 @@
+package cu
+
+import "structs"
+
+// Memcpy2D describes the copy of a rectangle (CUDA_MEMCPY2D).
+type Memcpy2D struct {
+	_ structs.HostLayout
+
+	SrcXInBytes, SrcY uintptr
+	SrcMemoryType     MemoryType
+	SrcHost           HostPtr
+	SrcDevice         DevicePtr
+	SrcArray          uintptr
+	SrcPitch          uintptr // bytes from row to row
+
+	DstXInBytes, DstY uintptr
+	DstMemoryType     MemoryType
+	DstHost           HostPtr
+	DstDevice         DevicePtr
+	DstArray          uintptr
+	DstPitch          uintptr
+
+	WidthInBytes, Height uintptr
+}
+
+// Memcpy3D describes the copy of a box (CUDA_MEMCPY3D).
+type Memcpy3D struct {
+	_ structs.HostLayout
+
+	SrcXInBytes, SrcY, SrcZ, SrcLOD uintptr
+	SrcMemoryType                   MemoryType
+	SrcHost                         HostPtr
+	SrcDevice                       DevicePtr
+	SrcArray                        uintptr
+	_                               uintptr
+	SrcPitch, SrcHeight             uintptr // bytes from row to row, rows from layer to layer
+
+	DstXInBytes, DstY, DstZ, DstLOD uintptr
+	DstMemoryType                   MemoryType
+	DstHost                         HostPtr
+	DstDevice                       DevicePtr
+	DstArray                        uintptr
+	_                               uintptr
+	DstPitch, DstHeight             uintptr
+
+	WidthInBytes, Height, Depth uintptr
+}
+
+// MemPoolProps says what a pool hands out (CUmemPoolProps).
+type MemPoolProps struct {
+	_ structs.HostLayout
+
+	AllocType    uint32 // MemAllocationTypePinned
+	HandleTypes  uint32 // 0: not shared with other processes
+	LocationType uint32 // MemLocationTypeDevice
+	LocationID   int32  // device ordinal
+	_            uintptr
+	MaxSize      uintptr // bytes; 0 for no bound but the device's
+	Usage        uint16
+	_            [54]byte
+}
+
+const (
+	MemAllocationTypePinned = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
+	MemLocationTypeDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE
+)
