@@ -1,0 +1,138 @@
+package profile
+
+import (
+	"strings"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Schema is the version of the document.
+const Schema = "ferry.profile/1"
+
+// Profile is one machine. It is read-only once loaded and safe for concurrent use.
+type Profile struct {
+	Schema  string            `json:"schema"`
+	Name    string            `json:"name"`    // "h200"
+	Title   string            `json:"title"`   // the device's product name, "NVIDIA H200"
+	About   string            `json:"about"`   // one sentence on the machine
+	Sources map[string]string `json:"sources"` // what the source words below stand for
+
+	Driver     Number            `json:"driver_version"` // as cuDriverGetVersion, 13000 for 13.0
+	Memory     Number            `json:"memory_bytes"`
+	Reserved   Number            `json:"reserved_bytes"` // of Memory, never free
+	Attributes map[string]Number `json:"attributes"`     // CU_DEVICE_ATTRIBUTE_* without the prefix
+	Priority   Priority          `json:"stream_priority"`
+
+	Link    Link    `json:"link"`
+	Calls   Calls   `json:"calls"`
+	Queue   Queue   `json:"queue"`
+	Copy    Copy    `json:"copy"`
+	Kernel  Kernel  `json:"kernel"`
+	Managed Managed `json:"managed"`
+	Own     Own     `json:"own"`
+}
+
+// Number is a value and where it comes from.
+type Number struct {
+	Value  float64 `json:"value"`
+	Source string  `json:"source"` // a key of Profile.Sources
+}
+
+// Int is the value as an integer.
+func (n Number) Int() int { return int(n.Value) }
+
+// Priority is the range of stream priorities.
+type Priority struct {
+	Least    Number `json:"least"`
+	Greatest Number `json:"greatest"`
+}
+
+// Link is the bus between host and device, as a kernel's own reads and writes
+// of host memory use it. Copies have curves of their own.
+type Link struct {
+	Generation Number `json:"pcie_generation"`
+	Lanes      Number `json:"pcie_lanes"`
+	// Payload is what the link moves one way, bytes a second, were there no
+	// headers: a request of S bytes moves at Payload*S/(S+Header).
+	Payload Number `json:"payload_bytes_per_s"`
+	Header  Number `json:"header_bytes"`
+	// Tags reads can be under way at once, each for RoundTrip: small requests
+	// move at most Tags*S/RoundTrip.
+	Tags      Number `json:"tags"`
+	RoundTrip Number `json:"round_trip_ns"`
+	// Duplex is the part of the shorter direction's time that traffic both ways
+	// costs the longer: 0 is full duplex, 1 is none.
+	Duplex Number `json:"duplex_cost"`
+}
+
+// Calls is the host's time in driver calls that queue work, in nanoseconds.
+type Calls struct {
+	MemcpyAsync Number `json:"memcpy_async_ns"`
+	Launch      Number `json:"launch_ns"`
+	Record      Number `json:"event_record_ns"`
+	Query       Number `json:"query_ns"`
+	Other       Number `json:"other_ns"` // any other call
+}
+
+// Queue is what it takes work to move along, in nanoseconds.
+type Queue struct {
+	Start Number `json:"start_ns"` // from the end of the call to the start of the work, on an idle stream
+	Gap   Number `json:"gap_ns"`   // from the end of one operation to the start of the next in its stream
+	Sync  Number `json:"sync_ns"`  // from the end of the last operation until the waiting host goes on
+}
+
+// Copy is the time an engine is busy with a copy, by bytes.
+type Copy struct {
+	PinnedHtoD        Curve `json:"pinned_htod"`
+	PinnedDtoH        Curve `json:"pinned_dtoh"`
+	WriteCombinedHtoD Curve `json:"write_combined_htod"`
+	PageableHtoD      Curve `json:"pageable_htod"` // until the call returns
+	PageableDtoH      Curve `json:"pageable_dtoh"`
+	DtoD              Curve `json:"dtod"`
+	Peer              Curve `json:"peer"`
+	HtoH              Curve `json:"htoh"`
+	Memset            Curve `json:"memset"`
+	// StagedBytes is the largest pageable copy to the device that returns before
+	// the data has arrived.
+	StagedBytes Number `json:"staged_bytes"`
+}
+
+// Kernel is the time of a kernel.
+type Kernel struct {
+	Floor        Number `json:"floor_ns"`                // of an empty one, on the device
+	Bandwidth    Number `json:"memory_bytes_per_s"`      // of device memory, reads and writes together
+	Cached       Number `json:"cache_bytes_per_s"`       // of what fits the last-level cache
+	Instructions Number `json:"warp_instructions_per_s"` // of the whole device
+}
+
+// Managed is what moving managed pages costs.
+type Managed struct {
+	DeviceFault  Curve  `json:"device_fault"`     // a kernel touches bytes that are on the host
+	HostFault    Curve  `json:"host_fault"`       // the CPU touches bytes that are on the device
+	PrefetchHtoD Curve  `json:"prefetch_htod"`    // cuMemPrefetchAsync to the device
+	PrefetchDtoH Curve  `json:"prefetch_dtoh"`    // to the host
+	PrefetchCall Number `json:"prefetch_call_ns"` // the host's time in the call
+}
+
+// Own is what owning memory costs, the host's time by bytes.
+type Own struct {
+	HostAlloc      Curve  `json:"host_alloc"`
+	HostFree       Curve  `json:"host_free"`
+	Register       Curve  `json:"register"`
+	Unregister     Curve  `json:"unregister"`
+	DeviceAllocate Number `json:"device_alloc_ns"`
+	DeviceFree     Number `json:"device_free_ns"`
+	PoolAllocate   Number `json:"pool_alloc_ns"`
+}
+
+// Attribute is the device's answer to a; false if the profile has none.
+func (p *Profile) Attribute(a cu.DeviceAttribute) (int32, bool) {
+	n, ok := p.Attributes[strings.TrimPrefix(a.String(), "CU_DEVICE_ATTRIBUTE_")]
+	return int32(n.Value), ok
+}
+
+// Has says whether attribute a is there and not zero.
+func (p *Profile) Has(a cu.DeviceAttribute) bool {
+	v, ok := p.Attribute(a)
+	return ok && v != 0
+}
