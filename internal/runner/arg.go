@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Direction is what an argument is for.
+type Direction uint8
+
+const (
+	Scalar Direction = iota // a value, passed as it is
+	In                      // a buffer that the kernel reads
+	Out                     // a buffer of zeros that is shown afterwards
+	InOut                   // both
+)
+
+// String is the word in front of the colon; empty for a scalar.
+func (d Direction) String() string { return [...]string{"", "in", "out", "inout"}[d] }
+
+// origin is where the bytes of an argument come from.
+type origin uint8
+
+const (
+	fromValues origin = iota
+	fromFile
+	fromZeros
+	fromIota
+	fromRandom
+)
+
+// Arg is one argument of a kernel, as it was written. Make it with [ParseArg].
+type Arg struct {
+	Text      string // as written
+	Direction Direction
+	Type      Type
+
+	from   origin
+	count  int    // elements; 0 for a file that has not been looked at
+	values []byte // fromValues: the elements
+	path   string // fromFile
+}
+
+// ParseArg reads an argument. It touches no file.
+func ParseArg(text string) (Arg, error) {
+	a, err := parseArg(text)
+	if err != nil {
+		return Arg{}, fmt.Errorf("argument %q: %w", text, err)
+	}
+	return a, nil
+}
+
+func parseArg(text string) (Arg, error) {
+	head, data, ok := strings.Cut(text, "=")
+	if !ok {
+		return Arg{}, errors.New("has no \"=\"; write TYPE=VALUE, or in:TYPE=DATA, out:TYPE=[N], inout:TYPE=DATA")
+	}
+	a := Arg{Text: text}
+	name := head
+	if word, rest, ok := strings.Cut(head, ":"); ok {
+		direction, err := parseDirection(word)
+		if err != nil {
+			return Arg{}, err
+		}
+		a.Direction, name = direction, rest
+	}
+	var err error
+	if a.Type, err = parseType(name); err != nil {
+		return Arg{}, err
+	}
+	if a.Direction == Scalar {
+		return a, a.parseScalar(data)
+	}
+	return a, a.parseData(data)
+}
+
+func parseDirection(word string) (Direction, error) {
+	for _, d := range []Direction{In, Out, InOut} {
+		if word == d.String() {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a direction (in, out, inout)", word)
+}
+
+func (a *Arg) parseScalar(data string) error {
+	if data != "" && strings.ContainsAny(data, ",[@") {
+		return fmt.Errorf("a scalar is one value; a buffer is written in:%s=%s", a.Type, data)
+	}
+	return a.parseValues(data)
+}
+
+func (a *Arg) parseValues(data string) error {
+	if data == "" {
+		return errors.New("has no value after \"=\"")
+	}
+	size := a.Type.Size()
+	a.count = strings.Count(data, ",") + 1
+	a.values = make([]byte, a.count*size)
+	i := 0
+	for word := range strings.SplitSeq(data, ",") {
+		bits, err := parseValue(a.Type, strings.TrimSpace(word))
+		if err != nil && a.count > 1 {
+			return fmt.Errorf("value %d of %d %w", i+1, a.count, err)
+		}
+		if err != nil {
+			return err
+		}
+		putElement(a.values, a.Type, i, bits)
+		i++
+	}
+	return nil
+}
+
+func (a *Arg) parseData(data string) error {
+	if path, ok := strings.CutPrefix(data, "@"); ok {
+		a.from, a.path = fromFile, path
+		if path == "" {
+			return errors.New("has no file name after \"@\"")
+		}
+		return a.checkOut()
+	}
+	word, rest, ok := strings.Cut(data, "[")
+	if !ok {
+		if data == "iota" || data == "random" {
+			return fmt.Errorf("how many? write %s[N]", data)
+		}
+		if a.Direction == Out {
+			return a.checkOut()
+		}
+		return a.parseValues(data)
+	}
+	switch word {
+	case "":
+		a.from = fromZeros
+	case "iota":
+		a.from = fromIota
+	case "random":
+		a.from = fromRandom
+	default:
+		return fmt.Errorf("%q cannot make data (iota[N], random[N], [N] for zeros, @FILE, or values)", word)
+	}
+	if err := a.parseCount(rest); err != nil {
+		return err
+	}
+	return a.checkOut()
+}
+
+// checkOut keeps data out of buffers that start as zeros.
+func (a *Arg) checkOut() error {
+	if a.Direction == Out && a.from != fromZeros {
+		return errors.New("an out buffer starts as zeros: write [N] for its length, or inout: to give it data")
+	}
+	return nil
+}
+
+func (a *Arg) parseCount(rest string) error {
+	digits, ok := strings.CutSuffix(rest, "]")
+	if !ok {
+		return fmt.Errorf("%q does not end with \"]\"", "["+rest)
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && n > uint64(math.MaxInt/a.Type.Size()):
+		return fmt.Errorf("%s elements of %s are more than memory has addresses", digits, a.Type)
+	case err != nil:
+		return fmt.Errorf("%q is not a number of elements", digits)
+	case n == 0:
+		return errors.New("a buffer has at least 1 element, not 0")
+	}
+	a.count = int(n)
+	if a.from == fromIota && a.Type == F16 && a.count > 65505 {
+		return fmt.Errorf("f16 ends at 65504, so iota has at most 65505 elements, not %d", a.count)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"math"
+	"strconv"
+)
+
+// appendJSON writes a value as JSON: numbers as numbers, NaN and the infinities
+// as the strings "NaN", "Inf" and "-Inf".
+func appendJSON(dst []byte, t Type, bits uint64) []byte {
+	if word := nonFinite(t, bits); word != "" {
+		return append(append(append(dst, '"'), word...), '"')
+	}
+	return appendNumber(dst, t, bits)
+}
+
+// appendText writes a value for people; a bit pattern in hexadecimal.
+func appendText(dst []byte, t Type, bits uint64) []byte {
+	if t.class() == pattern {
+		return appendBits(dst, t, bits)
+	}
+	if word := nonFinite(t, bits); word != "" {
+		return append(dst, word...)
+	}
+	return appendNumber(dst, t, bits)
+}
+
+// appendBits writes the bit pattern with all its digits, as in 0x3c00.
+func appendBits(dst []byte, t Type, bits uint64) []byte {
+	dst = append(dst, '0', 'x')
+	for shift := 8*t.Size() - 4; shift >= 0; shift -= 4 {
+		dst = append(dst, "0123456789abcdef"[bits>>shift&15])
+	}
+	return dst
+}
+
+// appendNumber writes a finite value with enough digits to come back exactly.
+// The 16-bit formats get those of the f32 of the same value, so that whoever
+// reads them as f32 has the value too.
+func appendNumber(dst []byte, t Type, bits uint64) []byte {
+	switch t {
+	case F16:
+		return appendShort(dst, halfLayout.widen(uint16(bits)), 32)
+	case BF16:
+		return appendShort(dst, brainLayout.widen(uint16(bits)), 32)
+	case F32:
+		return appendShort(dst, float64(math.Float32frombits(uint32(bits))), 32)
+	case F64:
+		return appendShort(dst, math.Float64frombits(bits), 64)
+	}
+	if t.class() == signed {
+		unused := 64 - 8*t.Size()
+		return strconv.AppendInt(dst, int64(bits<<unused)>>unused, 10)
+	}
+	return strconv.AppendUint(dst, bits, 10)
+}
+
+// appendShort writes the fewest digits that come back exactly, with an exponent
+// only where it is needed.
+func appendShort(dst []byte, v float64, width int) []byte {
+	format := byte('f')
+	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(dst, v, format, -1, width)
+}
+
+// nonFinite is the word for a NaN or an infinity, and empty for the rest.
+func nonFinite(t Type, bits uint64) string {
+	var v float64
+	switch t {
+	case F16:
+		v = halfLayout.widen(uint16(bits))
+	case BF16:
+		v = brainLayout.widen(uint16(bits))
+	case F32:
+		v = float64(math.Float32frombits(uint32(bits)))
+	case F64:
+		v = math.Float64frombits(bits)
+	}
+	switch {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "Inf"
+	case math.IsInf(v, -1):
+		return "-Inf"
+	}
+	return ""
+}

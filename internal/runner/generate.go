@@ -1,0 +1,154 @@
+package runner
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// fill writes the elements of a into data, which is exactly as long. parameter
+// is the argument's number: two random buffers of one run differ.
+func (a *Arg) fill(data []byte, seed uint64, parameter int) error {
+	switch a.from {
+	case fromValues:
+		copy(data, a.values)
+	case fromFile:
+		return a.readFile(data)
+	case fromZeros:
+		clear(data)
+	case fromIota:
+		eachChunk(a.count, func(first, end int) { fillIota(data, a.Type, first, end) })
+	case fromRandom:
+		state := mix(seed + gamma*uint64(parameter+1))
+		eachChunk(a.count, func(first, end int) { fillRandom(data, a.Type, state, first, end) })
+	}
+	return nil
+}
+
+// bytes is how long the buffer is; for a file it asks the file system.
+func (a *Arg) bytes() (int, error) {
+	if a.from != fromFile {
+		return a.count * a.Type.Size(), nil
+	}
+	info, err := os.Stat(a.path)
+	if err != nil {
+		return 0, fmt.Errorf("argument %q: %w", a.Text, err)
+	}
+	size := info.Size()
+	switch {
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("argument %q: %s is not a regular file", a.Text, a.path)
+	case size == 0:
+		return 0, fmt.Errorf("argument %q: %s is empty; a buffer has at least 1 element", a.Text, a.path)
+	case size%int64(a.Type.Size()) != 0:
+		return 0, fmt.Errorf("argument %q: %s has %d bytes, not a multiple of the %d of a %s",
+			a.Text, a.path, size, a.Type.Size(), a.Type)
+	case size > math.MaxInt:
+		return 0, fmt.Errorf("argument %q: %s has %d bytes, more than this process can address", a.Text, a.path, size)
+	}
+	return int(size), nil
+}
+
+func (a *Arg) readFile(data []byte) error {
+	f, err := os.Open(a.path)
+	if err != nil {
+		return fmt.Errorf("argument %q: %w", a.Text, err)
+	}
+	defer f.Close()
+	n, err := io.ReadFull(f, data)
+	if err != nil {
+		return fmt.Errorf("argument %q: read %d of %d bytes of %s: %w", a.Text, n, len(data), a.path, err)
+	}
+	return nil
+}
+
+// eachChunk divides n elements among the processors.
+func eachChunk(n int, work func(first, end int)) {
+	const worthwhile = 1 << 16
+	workers := min(runtime.GOMAXPROCS(0), n/worthwhile+1)
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() { work(part(n, w, workers), part(n, w+1, workers)) })
+	}
+	all.Wait()
+}
+
+// part is where worker w of workers begins, without overflow.
+func part(n, w, workers int) int { return n/workers*w + min(w, n%workers) }
+
+// fillIota writes 0, 1, 2, ... Integers wrap around, floats round to nearest.
+func fillIota(data []byte, t Type, first, end int) {
+	switch t {
+	case F16:
+		for i := first; i < end; i++ {
+			putElement(data, F16, i, uint64(halfLayout.narrow(float64(i))))
+		}
+	case BF16:
+		for i := first; i < end; i++ {
+			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(i))))
+		}
+	case F32:
+		for i := first; i < end; i++ {
+			putElement(data, F32, i, uint64(math.Float32bits(float32(i))))
+		}
+	case F64:
+		for i := first; i < end; i++ {
+			putElement(data, F64, i, math.Float64bits(float64(i)))
+		}
+	default:
+		for i := first; i < end; i++ {
+			putElement(data, t, i, uint64(i))
+		}
+	}
+}
+
+// gamma and mix are those of SplitMix64: number i from 0 of the generator with
+// state s is mix(s + gamma*(i+1)). A buffer's state is mix(seed + gamma*(p+1))
+// for parameter p. As no number depends on the one before, chunks can be made
+// at once.
+const gamma = 0x9e3779b97f4a7c15
+
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// fillRandom writes numbers made from the top bits of the generator's: integers
+// and bit patterns of the whole range, floats k/2^p below 1 with p the bits of
+// the type's precision, so that each is exact: 11 for f16, 8 for bf16, 24 for
+// f32, 53 for f64.
+func fillRandom(data []byte, t Type, state uint64, first, end int) {
+	z := state + gamma*uint64(first)
+	switch t {
+	case F16:
+		for i := first; i < end; i++ {
+			z += gamma
+			putElement(data, F16, i, uint64(halfLayout.narrow(float64(mix(z)>>53)/(1<<11))))
+		}
+	case BF16:
+		for i := first; i < end; i++ {
+			z += gamma
+			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(mix(z)>>56)/(1<<8))))
+		}
+	case F32:
+		for i := first; i < end; i++ {
+			z += gamma
+			putElement(data, F32, i, uint64(math.Float32bits(float32(mix(z)>>40)/(1<<24))))
+		}
+	case F64:
+		for i := first; i < end; i++ {
+			z += gamma
+			putElement(data, F64, i, math.Float64bits(float64(mix(z)>>11)/(1<<53)))
+		}
+	default:
+		unused := 64 - 8*t.Size()
+		for i := first; i < end; i++ {
+			z += gamma
+			putElement(data, t, i, mix(z)>>unused)
+		}
+	}
+}
