@@ -33,7 +33,7 @@ type Driver interface {
 // These calls need no context.
 type Devices interface {
 	// Init starts the driver; flags must be 0. It is idempotent.
-	//cu:call cuInit 2000 (flags)
+	//cu:hand cuInit 2000
 	Init(flags uint32) error
 	// DriverGetVersion is the newest CUDA version the driver knows: 13000 is 13.0.
 	//cu:call cuDriverGetVersion 2020 (*version)
@@ -87,10 +87,10 @@ type Contexts interface {
 	//cu:hand cuCtxCreate 3020
 	CtxCreate(flags CtxFlags, dev Device) (ctx Context, err error)
 	// CtxDestroy destroys a created context and frees all that was made in it.
-	//cu:call cuCtxDestroy 4000 (ctx)
+	//cu:hand cuCtxDestroy 4000
 	CtxDestroy(ctx Context) error
 	// CtxSynchronize waits until all work of the context is done.
-	//cu:call cuCtxSynchronize 2000 ()
+	//cu:hand cuCtxSynchronize 2000
 	CtxSynchronize(ctx Context) error
 	// CtxGetFlags reads the flags of the context.
 	//cu:call cuCtxGetFlags 7000 (*flags)
@@ -154,7 +154,7 @@ type Memory interface {
 	//cu:call cuMemHostUnregister 4000 (p)
 	MemHostUnregister(ctx Context, p HostPtr) error
 	// PointerGetAttributes says what the driver knows of an address. An address it
-	// does not know gives zero attributes and no error.
+	// does not know gives zero attributes, with InvalidDevice, and no error.
 	//cu:hand cuPointerGetAttributes 7000
 	PointerGetAttributes(ctx Context, ptr DevicePtr) (PointerAttributes, error)
 }
@@ -310,13 +310,13 @@ type Streams interface {
 	//cu:call cuStreamCreateWithPriority 5050 (*stream, flags, priority)
 	StreamCreateWithPriority(ctx Context, flags StreamFlags, priority int32) (stream Stream, err error)
 	// StreamDestroy gives the stream up at once; work in it goes on to its end.
-	//cu:call cuStreamDestroy 4000 (stream)
+	//cu:hand cuStreamDestroy 4000
 	StreamDestroy(ctx Context, stream Stream) error
 	// StreamQuery is nil when all work is done and CUDA_ERROR_NOT_READY before.
-	//cu:call cuStreamQuery 2000 (stream)
+	//cu:hand cuStreamQuery 2000
 	StreamQuery(ctx Context, stream Stream) error
 	// StreamSynchronize waits for all work in the stream.
-	//cu:call cuStreamSynchronize 2000 (stream)
+	//cu:hand cuStreamSynchronize 2000
 	StreamSynchronize(ctx Context, stream Stream) error
 	// StreamWaitEvent holds later work of the stream back until what the event
 	// recorded is done. An event never recorded holds nothing back.
