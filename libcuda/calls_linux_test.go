@@ -1,0 +1,193 @@
+//go:build (amd64 || arm64) && !android && !faketime
+
+package libcuda
+
+import (
+	"math"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// callSpec is a cu:call line and the method under it, read without internal/gen.
+type callSpec struct {
+	symbol  string
+	version int
+	args    []string
+	method  string
+	params  []string
+	results []string
+}
+
+var specPattern = regexp.MustCompile(`(?m)^\t//cu:call (\w+) (\d+) \((.*)\)\n\t(\w+)\((.*?)\) (?:error|\((.*)\))$`)
+
+func callSpecs(t *testing.T) []callSpec {
+	src, err := os.ReadFile("../cu/driver.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var specs []callSpec
+	for _, m := range specPattern.FindAllStringSubmatch(string(src), -1) {
+		version, _ := strconv.Atoi(m[2])
+		results := names(m[6])
+		if len(results) > 0 {
+			results = results[:len(results)-1]
+		}
+		specs = append(specs, callSpec{m[1], version, split(m[3]), m[4], names(m[5]), results})
+	}
+	if lines := strings.Count(string(src), "//cu:call "); len(specs) != lines || lines < 70 {
+		t.Fatalf("found %d of %d cu:call lines", len(specs), lines)
+	}
+	return specs
+}
+
+func split(list string) []string {
+	var parts []string
+	for p := range strings.SplitSeq(list, ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// names is the names of a Go parameter list.
+func names(list string) []string {
+	parts := split(list)
+	for i, p := range parts {
+		parts[i], _, _ = strings.Cut(p, " ")
+	}
+	return parts
+}
+
+// TestEveryCall makes each generated call with arguments that differ, and looks
+// at what arrives in C: the function, its version, the context, every argument
+// in its place, and the results.
+func TestEveryCall(t *testing.T) {
+	for _, spec := range callSpecs(t) {
+		t.Run(spec.method, func(t *testing.T) {
+			f, d := newFake(t)
+			method := reflect.ValueOf(d).MethodByName(spec.method)
+			if got, want := method.Type().NumIn(), len(spec.params); got != want {
+				t.Fatalf("%d parameters, want %d", got, want)
+			}
+			in := make([]reflect.Value, len(spec.params))
+			want := make(map[string]uint64)
+			for i, name := range spec.params {
+				in[i], want[name] = sample(t, method.Type().In(i), i)
+			}
+			for i, name := range spec.results {
+				want["*"+name] = uint64(0x51+i) << 20
+			}
+			f.on(spec.symbol, func(args []uintptr) cu.Result {
+				for i, name := range spec.args {
+					if strings.HasPrefix(name, "*") {
+						out := method.Type().Out(slices.Index(spec.results, name[1:]))
+						if out.Size() == 4 {
+							store(args[i], uint32(want[name]))
+						} else {
+							store(args[i], want[name])
+						}
+					}
+				}
+				return cu.Success
+			})
+			out := method.Call(in)
+			if err := out[len(out)-1].Interface(); err != nil {
+				t.Fatal(err)
+			}
+			for i, name := range spec.results {
+				if got := number(out[i]); got != want["*"+name] {
+					t.Errorf("result %s is %#x, want %#x", name, got, want["*"+name])
+				}
+			}
+			if got := f.asked[spec.symbol]; got != spec.version {
+				t.Errorf("asked for version %d of %s, want %d", got, spec.symbol, spec.version)
+			}
+			checkArrived(t, f.take(), spec, want)
+
+			f.on(spec.symbol, func([]uintptr) cu.Result { return cu.ErrorLaunchTimeout })
+			out = method.Call(in)
+			if err := out[len(out)-1].Interface(); err != cu.ErrorLaunchTimeout {
+				t.Errorf("error %v, want the driver's", err)
+			}
+		})
+	}
+}
+
+// checkArrived compares what came to C with what was sent.
+func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string]uint64) {
+	t.Helper()
+	var symbols []string
+	for _, c := range calls {
+		symbols = append(symbols, c.symbol)
+	}
+	wantSymbols := []string{spec.symbol}
+	if len(spec.params) > 0 && spec.params[0] == "ctx" && !slices.Contains(spec.args, "ctx") {
+		wantSymbols = []string{"cuCtxSetCurrent", spec.symbol}
+	}
+	if !reflect.DeepEqual(symbols, wantSymbols) {
+		t.Fatalf("called %v, want %v", symbols, wantSymbols)
+	}
+	if len(calls) == 2 && uint64(calls[0].args[0]) != want["ctx"] {
+		t.Errorf("context %#x, want %#x", calls[0].args[0], want["ctx"])
+	}
+	for i, name := range spec.args {
+		got := uint64(calls[len(calls)-1].args[i])
+		if name == "name" || strings.HasPrefix(name, "*") {
+			continue // addresses; what is behind them is tested elsewhere
+		}
+		if got != want[name] {
+			t.Errorf("argument %d (%s) is %#x, want %#x", i, name, got, want[name])
+		}
+	}
+}
+
+// sample is an argument for parameter i of some type, and what C is to see.
+func sample(t *testing.T, typ reflect.Type, i int) (reflect.Value, uint64) {
+	v := reflect.New(typ).Elem()
+	switch typ.Kind() {
+	case reflect.Int32:
+		v.SetInt(int64(-7 - i))
+	case reflect.Uint8:
+		v.SetUint(uint64(0x91 + i))
+	case reflect.Uint16:
+		v.SetUint(uint64(0x8101 + i))
+	case reflect.Uint32:
+		v.SetUint(0xf0000001 + uint64(i))
+	case reflect.Uint64, reflect.Uintptr:
+		v.SetUint(0xfedcba9800000000 + uint64(i))
+	case reflect.String:
+		v.SetString("kernel")
+	case reflect.Pointer:
+		v.Set(reflect.New(typ.Elem()))
+		return v, uint64(v.Pointer())
+	case reflect.UnsafePointer:
+		v.SetPointer(reflect.New(reflect.TypeFor[[64]byte]()).UnsafePointer())
+		return v, uint64(v.Pointer())
+	default:
+		t.Fatalf("no sample of %v", typ)
+	}
+	return v, number(v)
+}
+
+// number is what C sees of a number.
+func number(v reflect.Value) uint64 {
+	switch v.Kind() {
+	case reflect.Int32:
+		return uint64(v.Int())
+	case reflect.Float32:
+		return uint64(math.Float32bits(float32(v.Float())))
+	case reflect.String:
+		return 0
+	case reflect.UnsafePointer:
+		return uint64(v.Pointer())
+	}
+	return v.Uint()
+}

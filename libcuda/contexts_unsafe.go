@@ -1,0 +1,108 @@
+package libcuda
+
+import (
+	"maps"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// contextTable remembers which created contexts have been destroyed, because the
+// driver is not safe against such a handle. Handles come back: a new context can
+// be at the address of an old one.
+type contextTable struct {
+	mu      sync.Mutex
+	created map[cu.Context]bool
+	dead    atomic.Pointer[map[cu.Context]bool] // never changed, only replaced; nil while there is none
+}
+
+// destroyed is on the path of every call.
+func (t *contextTable) destroyed(ctx cu.Context) bool {
+	dead := t.dead.Load()
+	return dead != nil && (*dead)[ctx]
+}
+
+// add notes a new context.
+func (t *contextTable) add(ctx cu.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.created == nil {
+		t.created = make(map[cu.Context]bool)
+	}
+	t.created[ctx] = true
+	t.mark(ctx, false)
+}
+
+// remove notes that a context is about to be destroyed; false if it is not one
+// of those that were added. It comes before the driver's call, after which a new
+// context may have the same handle.
+func (t *contextTable) remove(ctx cu.Context) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.created[ctx] {
+		return false
+	}
+	delete(t.created, ctx)
+	t.mark(ctx, true)
+	return true
+}
+
+// mark replaces dead by a copy; the caller holds mu.
+func (t *contextTable) mark(ctx cu.Context, dead bool) {
+	if t.destroyed(ctx) == dead {
+		return
+	}
+	next := make(map[cu.Context]bool)
+	if old := t.dead.Load(); old != nil {
+		maps.Copy(next, *old)
+	}
+	if dead {
+		next[ctx] = true
+	} else {
+		delete(next, ctx)
+	}
+	if len(next) == 0 {
+		t.dead.Store(nil)
+		return
+	}
+	t.dead.Store(&next)
+}
+
+// CtxCreate calls cuCtxCreate, which makes the new context current, and then
+// cuCtxPopCurrent, which takes that back; see [cu.Contexts].
+func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.call(procCtxCreate, uintptr(unsafe.Pointer(&ctx)), uintptr(flags), uintptr(dev)); err != nil {
+		return 0, err
+	}
+	d.contexts.add(ctx)
+	var popped cu.Context
+	if err := d.call(procCtxPopCurrent, uintptr(unsafe.Pointer(&popped))); err != nil {
+		return 0, err
+	}
+	return ctx, nil
+}
+
+// CtxDestroy calls cuCtxDestroy; see [cu.Contexts]. Host functions of the context
+// that have not run by then do not run.
+func (d *Driver) CtxDestroy(ctx cu.Context) error {
+	if ctx == 0 || d.contexts.destroyed(ctx) {
+		return cu.ErrorInvalidContext
+	}
+	ours := d.contexts.remove(ctx)
+	err := d.call(procCtxDestroy, uintptr(ctx))
+	if err != nil && ours {
+		d.contexts.add(ctx)
+	}
+	return err
+}
+
+// CtxSynchronize calls cuCtxSynchronize; see [cu.Contexts]. It reports what host
+// functions of the context have panicked with: see [cu.HostPanic].
+func (d *Driver) CtxSynchronize(ctx cu.Context) error {
+	return d.panics.report(d.bound(procCtxSynchronize, ctx), ctx, allStreams)
+}

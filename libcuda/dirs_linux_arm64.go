@@ -1,0 +1,11 @@
+package libcuda
+
+// libraryDirs are where distributions, containers and Jetson put the library.
+var libraryDirs = []string{
+	"/usr/lib/aarch64-linux-gnu",
+	"/usr/lib64",
+	"/usr/local/nvidia/lib64",
+	"/usr/lib/aarch64-linux-gnu/nvidia",
+	"/usr/lib/aarch64-linux-gnu/tegra",
+	"/run/opengl-driver/lib",
+}

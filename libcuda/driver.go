@@ -1,0 +1,113 @@
+package libcuda
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+//go:generate go run ../internal/gen
+
+// Driver is an open driver library. It is safe for concurrent use. It is never
+// closed: the library does not survive being unloaded.
+type Driver struct {
+	lib      library
+	version  int32 // newest CUDA version the driver knows; 0 if it did not say
+	procs    [procCount]atomic.Uintptr
+	contexts contextTable
+	panics   panicTable
+}
+
+var _ cu.Driver = (*Driver)(nil)
+
+// Path is the file of the library, with symbolic links followed where the system
+// tells, so that its name ends in the driver's version: "libcuda.so.580.65.06".
+func (d *Driver) Path() string { return d.lib.path }
+
+// procID is the index of a function in procs.
+type procID int
+
+// proc is a function of the library.
+type proc struct {
+	symbol  string // the name in the manual
+	export  string // the name of the form used, for drivers before cuGetProcAddress
+	version int    // the CUDA version that introduced that form
+}
+
+// call calls a function that needs no context.
+//
+//go:uintptrescapes
+func (d *Driver) call(id procID, args ...uintptr) error {
+	if err := refuseInHostFunc(id); err != nil {
+		return err
+	}
+	fn, err := d.proc(id)
+	if err != nil {
+		return err
+	}
+	return result(syscallN(fn, args...))
+}
+
+// bound calls a function with ctx current.
+//
+//go:uintptrescapes
+func (d *Driver) bound(id procID, ctx cu.Context, args ...uintptr) error {
+	if ctx == 0 || d.contexts.destroyed(ctx) {
+		return cu.ErrorInvalidContext
+	}
+	if err := refuseInHostFunc(id); err != nil {
+		return err
+	}
+	set, err := d.proc(procCtxSetCurrent)
+	if err != nil {
+		return err
+	}
+	fn, err := d.proc(id)
+	if err != nil {
+		return err
+	}
+	r := callBound(set, ctx, fn, args)
+	seeHostFuncs()
+	return result(r)
+}
+
+// callBoundPlain crosses into C twice, on one thread.
+func callBoundPlain(set uintptr, ctx cu.Context, fn uintptr, args []uintptr) uintptr {
+	runtime.LockOSThread()
+	r := syscallN(set, uintptr(ctx))
+	if uint32(r) == uint32(cu.Success) {
+		r = syscallN(fn, args...)
+	}
+	runtime.UnlockOSThread()
+	return r
+}
+
+// result is the error of a C function's answer, of which 32 bits count.
+func result(r uintptr) error {
+	switch code := cu.Result(uint32(r)); code {
+	case cu.Success:
+		return nil
+	case cu.ErrorNotReady:
+		return cu.ErrorNotReady // a constant: polling allocates nothing
+	default:
+		return code
+	}
+}
+
+// cString is text with a zero byte at its end. Text that has one inside would be
+// another name to C.
+func cString(symbol, text string) ([]byte, error) {
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return nil, fmt.Errorf("%s: name %q has a zero byte at %d: %w", symbol, text, i, cu.ErrorInvalidValue)
+	}
+	return append([]byte(text), 0), nil
+}
+
+// goString is the text in b up to the first zero byte.
+func goString(b []byte) string {
+	text, _, _ := strings.Cut(string(b), "\x00")
+	return text
+}

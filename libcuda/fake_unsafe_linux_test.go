@@ -1,0 +1,139 @@
+//go:build (amd64 || arm64) && !android && !faketime
+
+package libcuda
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// fakeCUDA plays the driver library with C functions that are Go callbacks, so
+// that a call goes the whole way through C and back.
+type fakeCUDA struct {
+	mu       sync.Mutex
+	calls    []fakeCall
+	asked    map[string]int // versions asked of cuGetProcAddress
+	lacks    map[string]bool
+	handlers map[string]func(args []uintptr) cu.Result
+}
+
+// fakeCall is a call that arrived. Arguments past the function's own are noise.
+type fakeCall struct {
+	symbol string
+	args   []uintptr
+}
+
+// Callbacks are never given back: there is one for each symbol, for all tests.
+var fakes struct {
+	mu      sync.Mutex
+	current *fakeCUDA
+	procs   map[string]uintptr
+}
+
+// newFake makes a driver on a fake library that has everything. The tests that
+// use it do not run in parallel.
+func newFake(t *testing.T) (*fakeCUDA, *Driver) {
+	t.Helper()
+	f := &fakeCUDA{
+		asked:    make(map[string]int),
+		lacks:    make(map[string]bool),
+		handlers: make(map[string]func([]uintptr) cu.Result),
+	}
+	f.on("cuDriverGetVersion", func(a []uintptr) cu.Result {
+		store(a[0], uint32(12040))
+		return cu.Success
+	})
+	f.on("cuGetProcAddress_v2", func(a []uintptr) cu.Result {
+		name := text(a[0])
+		f.asked[name] = int(a[2])
+		if f.lacks[name] {
+			store(a[1], uintptr(0))
+			return cu.Success
+		}
+		store(a[1], fakeProc(name))
+		return cu.Success
+	})
+	fakes.mu.Lock()
+	fakes.current = f
+	fakes.mu.Unlock()
+	d := newDriver(f.library())
+	f.calls = nil
+	return f, d
+}
+
+func (f *fakeCUDA) on(symbol string, handler func(args []uintptr) cu.Result) {
+	f.handlers[symbol] = handler
+}
+
+// library has as exported symbols what does not lack.
+func (f *fakeCUDA) library() library {
+	return library{path: "/fake/libcuda.so.1", symbol: func(name string) (uintptr, error) {
+		if f.lacks[name] {
+			return 0, purego.Dlerror{}
+		}
+		return fakeProc(name), nil
+	}}
+}
+
+// take is the calls since the last take, without context switches.
+func (f *fakeCUDA) take() []fakeCall {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := slices.DeleteFunc(f.calls, func(c fakeCall) bool { return c.symbol == "cuGetProcAddress_v2" })
+	f.calls = nil
+	return calls
+}
+
+func (f *fakeCUDA) arrive(symbol string, args []uintptr) uintptr {
+	f.mu.Lock()
+	f.calls = append(f.calls, fakeCall{symbol, args})
+	handler := f.handlers[symbol]
+	f.mu.Unlock()
+	code := cu.Success
+	if handler != nil {
+		code = handler(args)
+	}
+	return uintptr(code) | 0xdead<<32 // only 32 bits are the answer
+}
+
+// fakeProc is the C function of a symbol.
+func fakeProc(symbol string) uintptr {
+	fakes.mu.Lock()
+	defer fakes.mu.Unlock()
+	if fakes.procs == nil {
+		fakes.procs = make(map[string]uintptr)
+	}
+	fn := fakes.procs[symbol]
+	if fn == 0 {
+		fn = purego.NewCallback(func(a, b, c, d, e, f, g, h, i, j, k uintptr) uintptr {
+			fakes.mu.Lock()
+			current := fakes.current
+			fakes.mu.Unlock()
+			return current.arrive(symbol, []uintptr{a, b, c, d, e, f, g, h, i, j, k})
+		})
+		fakes.procs[symbol] = fn
+	}
+	return fn
+}
+
+// store writes where C would, through an address that came as a number.
+func store[T any](addr uintptr, value T) { *at[T](addr) = value }
+
+// at is an address that came as a number. The detour keeps go vet quiet: it
+// cannot know that the caller of the C function holds the memory.
+func at[T any](addr uintptr) *T { return *(**T)(unsafe.Pointer(&addr)) }
+
+// text is a C string.
+func text(addr uintptr) string {
+	var b []byte
+	for ; *at[byte](addr) != 0; addr++ {
+		b = append(b, *at[byte](addr))
+	}
+	return string(b)
+}

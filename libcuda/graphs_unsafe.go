@@ -1,0 +1,78 @@
+package libcuda
+
+import (
+	"fmt"
+	"structs"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// GraphGetNodes calls cuGraphGetNodes, once for the count and once for the nodes;
+// see [cu.Graphs].
+func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {
+	var count uintptr
+	err := d.call(procGraphGetNodes, uintptr(graph), 0, uintptr(unsafe.Pointer(&count)))
+	if err != nil || count == 0 {
+		return nil, err
+	}
+	nodes := make([]cu.GraphNode, count)
+	err = d.call(procGraphGetNodes, uintptr(graph), uintptr(unsafe.Pointer(&nodes[0])), uintptr(unsafe.Pointer(&count)))
+	if err != nil {
+		return nil, err
+	}
+	return nodes[:min(count, uintptr(len(nodes)))], nil
+}
+
+// updateInfo is why a graph did not fit (CUgraphExecUpdateResultInfo).
+type updateInfo struct {
+	_        structs.HostLayout
+	result   uint32
+	node     cu.GraphNode
+	fromNode cu.GraphNode
+}
+
+// updateReasons says in words what updateInfo.result means
+// (CUgraphExecUpdateResult).
+var updateReasons = map[uint32]string{
+	2: "the graph has other nodes or dependencies",
+	3: "a node is of another kind",
+	4: "a kernel node has another function",
+	5: "parameters changed that cannot be",
+	6: "a node is of a kind that cannot be updated",
+	7: "a kernel node has a function of another context or kind",
+	8: "attributes changed that cannot be",
+}
+
+// GraphExecUpdate calls cuGraphExecUpdate; see [cu.Graphs].
+func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) error {
+	info := new(updateInfo)
+	err := d.bound(procGraphExecUpdate, ctx, uintptr(exec), uintptr(graph), uintptr(unsafe.Pointer(info)))
+	if reason := updateReasons[info.result]; err != nil && reason != "" {
+		return fmt.Errorf("cuGraphExecUpdate: %s (node %#x): %w", reason, uintptr(info.node), err)
+	}
+	return err
+}
+
+// kernelNodeParams is CUDA_KERNEL_NODE_PARAMS_v2.
+type kernelNodeParams struct {
+	_              structs.HostLayout
+	f              cu.Function
+	grid, block    cu.Dim3
+	sharedMemBytes uint32
+	kernelParams   uintptr
+	extra          *launchParams
+	kernel         uintptr
+	ctx            cu.Context
+}
+
+// GraphExecKernelNodeSetParams calls cuGraphExecKernelNodeSetParams; see
+// [cu.Graphs].
+func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
+	n := &kernelNodeParams{f: f, grid: grid, block: block, sharedMemBytes: sharedMemBytes}
+	if len(params) > 0 {
+		n.extra = newLaunchParams(params)
+		defer n.extra.release()
+	}
+	return d.bound(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
+}

@@ -1,0 +1,112 @@
+package libcuda
+
+import (
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// jitLogBytes is the room for each of the compiler's two logs.
+const jitLogBytes = 16 << 10
+
+// Options of the compiler (CUjit_option).
+const (
+	jitInfoLog       = 3 // CU_JIT_INFO_LOG_BUFFER
+	jitInfoLogBytes  = 4 // CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES
+	jitErrorLog      = 5 // CU_JIT_ERROR_LOG_BUFFER
+	jitErrorLogBytes = 6 // CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+)
+
+// jitOptions is the memory of one compilation. It is on the heap, where the
+// addresses in values stay right.
+type jitOptions struct {
+	names      [4]uint32
+	values     [4]uintptr
+	info, fail [jitLogBytes]byte
+}
+
+// ModuleLoadData calls cuModuleLoadDataEx; see [cu.Modules]. The image is copied
+// and ended with a zero byte, which text needs and binaries do not mind.
+func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module, err error) {
+	if len(image) == 0 {
+		return 0, cu.ErrorInvalidImage
+	}
+	text := make([]byte, len(image)+1)
+	copy(text, image)
+	o := new(jitOptions)
+	o.names = [4]uint32{jitInfoLog, jitInfoLogBytes, jitErrorLog, jitErrorLogBytes}
+	o.values = [4]uintptr{
+		uintptr(unsafe.Pointer(&o.info)), jitLogBytes,
+		uintptr(unsafe.Pointer(&o.fail)), jitLogBytes,
+	}
+	err = d.bound(procModuleLoadData, ctx, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&text[0])),
+		uintptr(len(o.names)), uintptr(unsafe.Pointer(&o.names)), uintptr(unsafe.Pointer(&o.values)))
+	runtime.KeepAlive(o)
+	if err == nil {
+		return module, nil
+	}
+	code, ok := err.(cu.Result)
+	log := goString(o.fail[:])
+	if log == "" {
+		log = goString(o.info[:])
+	}
+	if !ok || log == "" {
+		return 0, err
+	}
+	return 0, &cu.JITError{Result: code, Log: log}
+}
+
+// Marks in the extra array of a launch (CU_LAUNCH_PARAM_*_AS_INT).
+const (
+	launchEnd    = 0
+	launchBuffer = 1
+	launchSize   = 2
+)
+
+// launchParams is the extra array of a launch and what it points to.
+type launchParams struct {
+	bufferMark uintptr
+	buffer     unsafe.Pointer
+	sizeMark   uintptr
+	size       *uintptr
+	endMark    uintptr
+
+	bytes uintptr
+}
+
+// launches holds launchParams between launches.
+var launches = sync.Pool{New: func() any {
+	p := &launchParams{bufferMark: launchBuffer, sizeMark: launchSize, endMark: launchEnd}
+	p.size = &p.bytes
+	return p
+}}
+
+// newLaunchParams makes the array for a packed buffer. Give it back with release.
+func newLaunchParams(params []byte) *launchParams {
+	p := launches.Get().(*launchParams)
+	p.buffer = unsafe.Pointer(unsafe.SliceData(params))
+	p.bytes = uintptr(len(params))
+	return p
+}
+
+func (p *launchParams) release() {
+	p.buffer = nil
+	launches.Put(p)
+}
+
+// LaunchKernel calls cuLaunchKernel; see [cu.Modules].
+func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
+	if len(params) == 0 {
+		return d.bound(procLaunchKernel, ctx, uintptr(f),
+			uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
+			uintptr(sharedMemBytes), uintptr(stream), 0, 0)
+	}
+	p := newLaunchParams(params)
+	err := d.bound(procLaunchKernel, ctx, uintptr(f),
+		uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
+		uintptr(sharedMemBytes), uintptr(stream), 0, uintptr(unsafe.Pointer(p)))
+	p.release()
+	return err
+}

@@ -1,0 +1,23 @@
+//go:build !linux || (!amd64 && !arm64) || android || faketime
+
+package libcuda
+
+import "errors"
+
+// Open fails here before any of these is called.
+
+const platformSupported = false
+
+var errPlatform = errors.New("BUG: libcuda called on a platform without it")
+
+func syscallN(uintptr, ...uintptr) uintptr { panic(errPlatform) }
+
+func dlopen(string) (library, error) { return library{}, errPlatform }
+
+func newCallback(func(uintptr)) uintptr { panic(errPlatform) }
+
+func threadID() int { panic(errPlatform) }
+
+func libraryPaths() []string { return nil }
+
+func mappedFile(string, uintptr) string { return "" }

@@ -1,0 +1,142 @@
+package libcuda
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// LibraryVariable is the environment variable that names the driver library.
+// When it is set no other place is tried.
+const LibraryVariable = "FERRY_LIBCUDA"
+
+// Open finds the driver library and opens it. It starts nothing: call Init. The
+// error is an [*OpenError].
+func Open() (*Driver, error) {
+	if !platformSupported {
+		return nil, &OpenError{Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	}
+	paths := libraryPaths()
+	if path := os.Getenv(LibraryVariable); path != "" {
+		paths = []string{path}
+	}
+	failed := &OpenError{}
+	for _, path := range paths {
+		lib, err := openLibrary(path)
+		if err == nil {
+			return newDriver(lib), nil
+		}
+		failed.Tried = append(failed.Tried, Attempt{Path: path, Message: err.Error()})
+	}
+	return nil, failed
+}
+
+// openLibrary opens one file and makes sure that it is a CUDA driver.
+func openLibrary(path string) (library, error) {
+	lib, err := dlopen(path)
+	if err != nil {
+		return library{}, err
+	}
+	addr, err := lib.symbol("cuInit")
+	if err != nil {
+		return library{}, fmt.Errorf("%s: no CUDA driver: %w", path, err)
+	}
+	maps, _ := os.ReadFile("/proc/self/maps")
+	if file := mappedFile(string(maps), addr); file != "" {
+		lib.path = file
+	}
+	return lib, nil
+}
+
+// OpenError says why there is no driver library: the platform has none, or every
+// place was tried.
+type OpenError struct {
+	Platform string // "darwin/arm64" where libcuda cannot be used; else ""
+	Tried    []Attempt
+}
+
+// Attempt is a file that could not be opened as the driver library.
+type Attempt struct {
+	Path    string
+	Message string // of the system's loader
+}
+
+func (e *OpenError) Error() string {
+	if e.Platform != "" {
+		return fmt.Sprintf("open the CUDA driver library: Ferry uses it on linux/amd64 and linux/arm64, this is %s", e.Platform)
+	}
+	var b strings.Builder
+	b.WriteString("open the CUDA driver library: tried ")
+	for i := 0; i < len(e.Tried); i++ {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(e.Tried[i].Path)
+		// The usual message is the same for every place: say it once.
+		for i+1 < len(e.Tried) && e.Tried[i+1].reason() == e.Tried[i].reason() {
+			i++
+			b.WriteString(", " + e.Tried[i].Path)
+		}
+		b.WriteString(": " + e.Tried[i].reason())
+	}
+	b.WriteString(". Install NVIDIA's driver, or set " + LibraryVariable + " to the path of its libcuda.so.1")
+	return b.String()
+}
+
+// reason is the message without the path that loaders put before it.
+func (a Attempt) reason() string {
+	return strings.TrimPrefix(a.Message, a.Path+": ")
+}
+
+// Init starts the driver. When that fails the error says which library refused,
+// which CUDA version it has and which kernel module is loaded, since the usual
+// causes are that these do not fit together.
+func (d *Driver) Init(flags uint32) error {
+	err := d.call(procInit, uintptr(flags))
+	if code, ok := err.(cu.Result); ok {
+		return fmt.Errorf("cuInit of %s: %w", d.text(), code)
+	}
+	return err
+}
+
+// text describes the driver: "/usr/lib64/libcuda.so.580.65.06 (CUDA 13.0, kernel
+// module 580.65.06)".
+func (d *Driver) text() string {
+	var known []string
+	if d.version != 0 {
+		known = append(known, "CUDA "+versionText(d.version))
+	}
+	module, err := os.ReadFile("/proc/driver/nvidia/version")
+	if v := moduleVersion(string(module)); v != "" {
+		known = append(known, "kernel module "+v)
+	} else if os.IsNotExist(err) {
+		known = append(known, "no kernel module in /proc/driver/nvidia")
+	}
+	if len(known) == 0 {
+		return d.lib.path
+	}
+	return d.lib.path + " (" + strings.Join(known, ", ") + ")"
+}
+
+// moduleVersion finds the version in the text of /proc/driver/nvidia/version: the
+// first word of the first line that looks like one.
+func moduleVersion(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	for _, word := range strings.Fields(line) {
+		major, rest, ok := strings.Cut(word, ".")
+		if _, err := strconv.Atoi(major); ok && err == nil && strings.Trim(rest, "0123456789.") == "" {
+			return word
+		}
+	}
+	return ""
+}
+
+// hex reads a hexadecimal number; 0 if it is none.
+func hex(digits string) uintptr {
+	n, _ := strconv.ParseUint(digits, 16, 64)
+	return uintptr(n)
+}

@@ -1,0 +1,95 @@
+package libcuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// library is an open shared library. The functions are those of the platform,
+// or of a test.
+type library struct {
+	path string
+	// symbol is the address of an exported function.
+	symbol func(name string) (uintptr, error)
+}
+
+// newDriver asks the library for its version, which works before cuInit.
+func newDriver(lib library) *Driver {
+	d := &Driver{lib: lib}
+	if version, err := d.DriverGetVersion(); err == nil {
+		d.version = version
+	}
+	return d
+}
+
+// proc is the address of a function. Goroutines that ask for the same one at the
+// same time each look it up, and find the same.
+func (d *Driver) proc(id procID) (uintptr, error) {
+	if fn := d.procs[id].Load(); fn != 0 {
+		return fn, nil
+	}
+	fn, err := d.resolve(&procs[id])
+	if err != nil {
+		return 0, err
+	}
+	d.procs[id].Store(fn)
+	return fn, nil
+}
+
+// legacyStream asks for the functions to which stream 0 is the legacy default
+// stream (CU_GET_PROC_ADDRESS_LEGACY_STREAM).
+const legacyStream = 1
+
+// resolve looks a function up. cuGetProcAddress has five arguments since CUDA
+// 12.0, under the name cuGetProcAddress_v2, and four in 11.3 to 11.8. Before
+// that the exported name says which form it is.
+func (d *Driver) resolve(p *proc) (uintptr, error) {
+	name := append([]byte(p.symbol), 0)
+	if get, err := d.lib.symbol("cuGetProcAddress_v2"); err == nil {
+		var fn uintptr
+		var status uint32
+		r := syscallN(get, uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&fn)),
+			uintptr(p.version), legacyStream, uintptr(unsafe.Pointer(&status)))
+		return d.found(p, fn, r)
+	}
+	if get, err := d.lib.symbol("cuGetProcAddress"); err == nil {
+		var fn uintptr
+		r := syscallN(get, uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&fn)),
+			uintptr(p.version), legacyStream)
+		return d.found(p, fn, r)
+	}
+	fn, err := d.lib.symbol(p.export)
+	if err != nil {
+		return 0, d.missing(p)
+	}
+	return fn, nil
+}
+
+// found sorts the answers of cuGetProcAddress. A function that is missing gives,
+// depending on the driver, success and no address, CUDA_ERROR_NOT_FOUND, or
+// CUDA_ERROR_INVALID_VALUE for a version newer than the driver.
+func (d *Driver) found(p *proc, fn, r uintptr) (uintptr, error) {
+	switch code := cu.Result(uint32(r)); {
+	case code == cu.Success && fn != 0:
+		return fn, nil
+	case code == cu.Success, code == cu.ErrorNotFound, code == cu.ErrorInvalidValue, code == cu.ErrorNotSupported:
+		return 0, d.missing(p)
+	default:
+		return 0, fmt.Errorf("look up %s in %s: %w", p.symbol, d.lib.path, code)
+	}
+}
+
+func (d *Driver) missing(p *proc) error {
+	return &cu.NotSupportedError{
+		Call:  p.symbol,
+		Needs: fmt.Sprintf("a driver for CUDA %s or newer", versionText(int32(p.version))),
+		Found: d.text(),
+	}
+}
+
+// versionText writes 12040 as "12.4".
+func versionText(v int32) string {
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+}

@@ -1,0 +1,52 @@
+package libcuda
+
+import "github.com/ferrygpu/ferry/cu"
+
+// StreamDestroy calls cuStreamDestroy; see [cu.Streams].
+func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
+	d.panics.forget(ctx, stream)
+	return d.bound(procStreamDestroy, ctx, uintptr(stream))
+}
+
+// StreamQuery calls cuStreamQuery; see [cu.Streams]. It reports what host
+// functions of the stream have panicked with: see [cu.HostPanic].
+func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
+	return d.panics.report(d.bound(procStreamQuery, ctx, uintptr(stream)), ctx, stream)
+}
+
+// StreamSynchronize calls cuStreamSynchronize; see [cu.Streams]. It reports what
+// host functions of the stream have panicked with: see [cu.HostPanic].
+func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
+	return d.panics.report(d.bound(procStreamSynchronize, ctx, uintptr(stream)), ctx, stream)
+}
+
+// LaunchHostFunc calls cuLaunchHostFunc; see [cu.Streams].
+//
+// A panic in fn is recovered and reported later: see [cu.HostPanic]. fn must not
+// end its goroutine (runtime.Goexit, t.FailNow), which ends the program, and must
+// not call the driver: its own calls are CUDA_ERROR_NOT_PERMITTED; those of a
+// goroutine that it starts and waits for are not noticed and may hang.
+//
+// While a stream captures, fn becomes part of a graph that may run it many times,
+// and is kept until the process ends.
+func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
+	if fn == nil {
+		return cu.ErrorInvalidValue
+	}
+	status, err := d.StreamIsCapturing(ctx, stream)
+	if err != nil {
+		return err
+	}
+	call := &hostCall{fn: fn, panics: &d.panics, keep: status == cu.StreamCaptureStatusActive}
+	if call.keep {
+		call.from = d.panics.list(ctx, graphStreams)
+	} else {
+		call.from = d.panics.list(ctx, stream)
+	}
+	id := addHostCall(call)
+	err = d.bound(procLaunchHostFunc, ctx, uintptr(stream), hostTrampoline(), id)
+	if err != nil {
+		removeHostCall(id)
+	}
+	return err
+}
