@@ -1,0 +1,66 @@
+package ptx_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// parseFile reads one file of testdata and demands that it is right.
+func parseFile(t testing.TB, name string) *ptx.Module {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, name, string(text))
+}
+
+func parse(t testing.TB, name, text string) *ptx.Module {
+	t.Helper()
+	m, err := ptx.Parse(name, text)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if m == nil {
+		t.Fatal("neither a module nor an error")
+	}
+	return m
+}
+
+// renamed is what Parse adds to a name of a nested scope.
+var renamed = regexp.MustCompile(`\b(\w+)\$\d+\b`)
+
+// TestCompilersOutput compares every instruction, printed, with the source text
+// at its place.
+func TestCompilersOutput(t *testing.T) {
+	for file, kernels := range map[string]int{"kernels.ptx": 4, "corpus_nvcc.ptx": 29} {
+		t.Run(file, func(t *testing.T) {
+			m := parseFile(t, file)
+			if got := len(m.Entries()); got != kernels {
+				t.Errorf("%d entries, want %d", got, kernels)
+			}
+			for _, f := range m.Funcs {
+				for i := range f.Body {
+					checkText(t, m, &f.Body[i])
+				}
+			}
+		})
+	}
+}
+
+// checkText compares an instruction with what the source has at its place.
+func checkText(t *testing.T, m *ptx.Module, in *ptx.Instr) {
+	t.Helper()
+	lines := strings.SplitAfterN(m.Source, "\n", in.Pos.Line)
+	want, _, _ := strings.Cut(lines[in.Pos.Line-1][in.Pos.Col-1:], ";")
+	want = strings.ReplaceAll(strings.Join(strings.Fields(want), ""), "+0]", "]")
+	got := renamed.ReplaceAllString(strings.Join(strings.Fields(in.String()), ""), "$1")
+	if got != want {
+		t.Errorf("%s: got %q, want %q", in.Pos, got, want)
+	}
+}
