@@ -14,8 +14,9 @@ type Module struct {
 	Aliases     map[string]string // .alias: name -> the function that it stands for
 	Source      string            // the text, for messages
 
-	vars  map[string]*Var
-	funcs map[string]*Func
+	vars      map[string]*Var
+	funcs     map[string]*Func
+	registers []*Var // module scope; PTX without functions that call has it
 }
 
 // Version is that of the PTX ISA.

@@ -11,8 +11,8 @@ const maxVarSize = min(1<<46, math.MaxInt)
 // moduleVariables declares variables outside of functions.
 func (p *parser) moduleVariables(space Space, link Linkage) {
 	p.lostName = true // until the statement has been understood
-	if space == RegSpace || space == ParamSpace {
-		p.fail("a .%s variable belongs into a function", space)
+	if space == ParamSpace {
+		p.fail("a .param variable belongs into a function")
 	}
 	spec := p.declarationStart(space)
 	spec.Linkage = link
@@ -35,6 +35,12 @@ func (p *parser) moduleVariables(space Space, link Linkage) {
 func (p *parser) addModuleVar(v *Var) {
 	old := p.m.vars[v.Name]
 	switch {
+	case v.Space == RegSpace:
+		p.m.registers = append(p.m.registers, v)
+		return
+	case v.Count != 0:
+		p.reportAt(v.Pos, "%s<%d>: only registers are declared in ranges", v.Name, v.Count)
+		return
 	case p.m.funcs[v.Name] != nil:
 		p.reportAt(v.Pos, "%s is already declared as a function at %s", v.Name, p.m.funcs[v.Name].Pos)
 		return
@@ -48,6 +54,18 @@ func (p *parser) addModuleVar(v *Var) {
 	p.m.Vars = append(p.m.Vars, v)
 	if old == nil || v.Linkage != Extern {
 		p.m.vars[v.Name] = v
+	}
+}
+
+// declareModuleRegisters gives an entry registers of its own for those that were declared
+// outside of functions. Other functions cannot use them: they would be shared with the caller.
+func (p *parser) declareModuleRegisters() {
+	if !p.f.Entry {
+		return
+	}
+	for _, v := range p.m.registers {
+		own := *v
+		p.addLocal(&own)
 	}
 }
 

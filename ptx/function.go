@@ -1,14 +1,14 @@
 package ptx
 
+import "slices"
+
 // function reads an entry or a function: header, directives, and its body if it has one.
 func (p *parser) function(link Linkage) {
 	p.lostName = true // until the header has been understood
 	f := &Func{Entry: p.tok.text == "entry", Linkage: link, Labels: make(map[string]int)}
 	p.f, p.scope, p.levels, p.renamed, p.missing, p.lostDeclaration, p.jumps = f, &scope{}, 0, 0, nil, false, nil
 	p.next()
-	for p.tok.kind == tokDot {
-		p.functionDirective(f)
-	}
+	p.functionDirectives(f)
 	if p.tok.kind == '(' {
 		if f.Entry {
 			p.fail("an entry returns nothing: expected its name, found '('")
@@ -20,11 +20,9 @@ func (p *parser) function(link Linkage) {
 		f.hasParams = true
 		f.Params = p.parameters(true)
 	}
-	for p.tok.kind == tokDot {
-		p.functionDirective(f)
-	}
-	f.Declared = p.tok.kind == ';'
-	if !f.Declared && p.tok.kind != '{' {
+	p.functionDirectives(f)
+	f.Declared = p.tok.kind != '{'
+	if f.Declared && !p.endsDeclaration() {
 		p.fail("expected the body of %s or ';', found %s", f.Name, p.tok)
 	}
 	if p.bad {
@@ -33,12 +31,22 @@ func (p *parser) function(link Linkage) {
 	}
 	p.lostName = false
 	p.addFunc(f)
-	if p.next(); !f.Declared {
+	if p.f.Declared {
+		p.accept(';')
+	} else {
+		p.declareModuleRegisters()
+		p.next()
 		p.body()
 		p.resolveJumps()
 	}
 	p.checkEntry(f)
 	p.f, p.scope = nil, nil
+}
+
+// endsDeclaration is true behind a function without a body: at its semicolon or,
+// as compilers before PTX 2.0 left that out, at the next directive.
+func (p *parser) endsDeclaration() bool {
+	return p.tok.kind == ';' || p.tok.kind == tokDot && slices.Contains(moduleDirectives, p.tok.text)
 }
 
 // addFunc records a function by its name.
@@ -101,15 +109,7 @@ func (p *parser) parameters(named bool) []*Var {
 	p.expect('(', "before the parameters")
 	var list []*Var
 	for p.tok.kind != ')' && !p.bad {
-		space, ok := spaceOf(p.tok.text)
-		if p.tok.kind != tokDot || !ok || space != ParamSpace && space != RegSpace {
-			p.fail("expected .param or .reg, found %s", p.tok)
-			return nil
-		}
-		v := p.declarator(p.declarationStart(space))
-		if v.Count != 0 {
-			p.failAt(token{pos: v.Pos}, "%s<%d>: a parameter is one variable", v.Name, v.Count)
-		}
+		v := p.parameter(named)
 		if p.bad {
 			return nil
 		}
@@ -125,13 +125,38 @@ func (p *parser) parameters(named bool) []*Var {
 	return list
 }
 
+// parameter reads one; that of a prototype may be without a name.
+func (p *parser) parameter(named bool) *Var {
+	space, ok := spaceOf(p.tok.text)
+	if p.tok.kind != tokDot || !ok || space != ParamSpace && space != RegSpace {
+		p.fail("expected .param or .reg, found %s", p.tok)
+		return nil
+	}
+	spec := p.declarationStart(space)
+	if !named && p.tok.kind != tokName {
+		spec.Name, spec.Pos = "_", p.tok.pos
+		return &spec
+	}
+	v := p.declarator(spec)
+	if v.Count != 0 {
+		p.failAt(token{pos: v.Pos}, "%s<%d>: a parameter is one variable", v.Name, v.Count)
+	}
+	return v
+}
+
 func (p *parser) declareParam(v *Var) {
 	if v.Name != "_" {
 		p.declare(v, true)
 	}
 }
 
-// functionDirective reads one between a function's header and its body.
+// functionDirectives reads what may stand around a function's name and parameters.
+func (p *parser) functionDirectives(f *Func) {
+	for p.tok.kind == tokDot && !slices.Contains(moduleDirectives, p.tok.text) {
+		p.functionDirective(f)
+	}
+}
+
 func (p *parser) functionDirective(f *Func) {
 	t := p.tok
 	p.next()
@@ -165,7 +190,7 @@ func (p *parser) functionDirective(f *Func) {
 
 var functionDirectives = []string{
 	"maxntid", "reqntid", "reqnctapercluster", "minnctapersm", "maxnctapersm", "maxnreg", "maxclusterrank",
-	"noreturn", "explicitcluster", "blocksareclusters", "attribute", "pragma", "abi_preserve", "abi_preserve_control",
+	"noreturn", "explicitcluster", "blocksareclusters", "attribute", "abi_preserve", "abi_preserve_control",
 }
 
 // dimensions are one to three positive numbers; the ones that are left out are fill.

@@ -78,15 +78,11 @@ func (p *parser) prototype(name string, pos Pos) {
 	if p.tok.kind == '(' {
 		f.Returns = p.parameters(false)
 	}
-	if word, _ := p.name("_"); word != "_" {
-		p.fail("expected _ in .callprototype, found %s", word)
-	}
+	p.name("_, which stands for the function's name")
 	if p.tok.kind == '(' {
 		f.Params = p.parameters(false)
 	}
-	for p.tok.kind == tokDot {
-		p.functionDirective(f)
-	}
+	p.functionDirectives(f)
 	p.semicolon(".callprototype")
 }
 

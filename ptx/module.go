@@ -83,7 +83,7 @@ func (p *parser) directive() {
 }
 
 var moduleDirectives = []string{
-	"version", "target", "address_size", "file", "loc", "section", "pragma", "alias", "extern", "visible",
+	"version", "target", "address_size", "file", "loc", "section", "alias", "extern", "visible",
 	"weak", "common", "entry", "func", "global", "const", "shared", "tex",
 }
 

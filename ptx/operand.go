@@ -102,9 +102,13 @@ func (p *parser) named(op opcode) Operand {
 	if !ok {
 		return p.symbolTail(op, p.outer(text, pos), p.m.vars[text])
 	}
-	if sym, isSym := r.op.(Sym); isSym && (p.tok.kind == '[' || p.tok.kind == '+' || p.tok.kind == '-') {
+	if p.tok.kind != '[' && p.tok.kind != '+' && p.tok.kind != '-' {
+		return r.op
+	}
+	if sym, isSym := r.op.(Sym); isSym {
 		return p.symbolTail(op, sym, r.v)
 	}
+	p.fail("'%s' behind register %s: an operand is no sum; an address needs brackets", p.tok.text, text)
 	return r.op
 }
 
