@@ -1,8 +1,6 @@
+//go:build !linux || (!amd64 && !arm64) || android || faketime
+
 package libcuda
 
-import "github.com/ferrygpu/ferry/cu"
-
-// callBound calls fn with ctx current.
-func callBound(set uintptr, ctx cu.Context, fn uintptr, args []uintptr) uintptr {
-	return callBoundPlain(set, ctx, fn, args)
-}
+// callBound makes the context of f current and calls its function.
+func callBound(f *frame, n int) uintptr { return callBoundPlain(f, n) }

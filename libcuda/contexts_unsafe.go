@@ -76,12 +76,12 @@ func (t *contextTable) mark(ctx cu.Context, dead bool) {
 func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := d.call(procCtxCreate, uintptr(unsafe.Pointer(&ctx)), uintptr(flags), uintptr(dev)); err != nil {
+	if err := d.call3(procCtxCreate, uintptr(unsafe.Pointer(&ctx)), uintptr(flags), uintptr(dev)); err != nil {
 		return 0, err
 	}
 	d.contexts.add(ctx)
 	var popped cu.Context
-	if err := d.call(procCtxPopCurrent, uintptr(unsafe.Pointer(&popped))); err != nil {
+	if err := d.call3(procCtxPopCurrent, uintptr(unsafe.Pointer(&popped)), 0, 0); err != nil {
 		return 0, err
 	}
 	return ctx, nil
@@ -94,7 +94,7 @@ func (d *Driver) CtxDestroy(ctx cu.Context) error {
 		return cu.ErrorInvalidContext
 	}
 	ours := d.contexts.remove(ctx)
-	err := d.call(procCtxDestroy, uintptr(ctx))
+	err := d.call3(procCtxDestroy, uintptr(ctx), 0, 0)
 	if err != nil && ours {
 		d.contexts.add(ctx)
 	}
@@ -104,5 +104,5 @@ func (d *Driver) CtxDestroy(ctx cu.Context) error {
 // CtxSynchronize calls cuCtxSynchronize; see [cu.Contexts]. It reports what host
 // functions of the context have panicked with: see [cu.HostPanic].
 func (d *Driver) CtxSynchronize(ctx cu.Context) error {
-	return d.panics.report(d.bound(procCtxSynchronize, ctx), ctx, allStreams)
+	return d.panics.report(d.bound1(procCtxSynchronize, ctx, 0), ctx, allStreams)
 }

@@ -9,13 +9,13 @@ import (
 // DeviceGetName calls cuDeviceGetName; see [cu.Devices].
 func (d *Driver) DeviceGetName(dev cu.Device) (name string, err error) {
 	buf := make([]byte, 256)
-	err = d.call(procDeviceGetName, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(dev))
+	err = d.call3(procDeviceGetName, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(dev))
 	return goString(buf), err
 }
 
 // DeviceGetPCIBusId calls cuDeviceGetPCIBusId; see [cu.Devices].
 func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (id string, err error) {
 	buf := make([]byte, 64)
-	err = d.call(procDeviceGetPCIBusId, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(dev))
+	err = d.call3(procDeviceGetPCIBusId, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(dev))
 	return goString(buf), err
 }

@@ -2,7 +2,6 @@ package libcuda
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -35,54 +34,6 @@ type proc struct {
 	symbol  string // the name in the manual
 	export  string // the name of the form used, for drivers before cuGetProcAddress
 	version int    // the CUDA version that introduced that form
-}
-
-// call calls a function that needs no context.
-//
-//go:uintptrescapes
-func (d *Driver) call(id procID, args ...uintptr) error {
-	if err := refuseInHostFunc(id); err != nil {
-		return err
-	}
-	fn, err := d.proc(id)
-	if err != nil {
-		return err
-	}
-	return result(syscallN(fn, args...))
-}
-
-// bound calls a function with ctx current.
-//
-//go:uintptrescapes
-func (d *Driver) bound(id procID, ctx cu.Context, args ...uintptr) error {
-	if ctx == 0 || d.contexts.destroyed(ctx) {
-		return cu.ErrorInvalidContext
-	}
-	if err := refuseInHostFunc(id); err != nil {
-		return err
-	}
-	set, err := d.proc(procCtxSetCurrent)
-	if err != nil {
-		return err
-	}
-	fn, err := d.proc(id)
-	if err != nil {
-		return err
-	}
-	r := callBound(set, ctx, fn, args)
-	seeHostFuncs()
-	return result(r)
-}
-
-// callBoundPlain crosses into C twice, on one thread.
-func callBoundPlain(set uintptr, ctx cu.Context, fn uintptr, args []uintptr) uintptr {
-	runtime.LockOSThread()
-	r := syscallN(set, uintptr(ctx))
-	if uint32(r) == uint32(cu.Success) {
-		r = syscallN(fn, args...)
-	}
-	runtime.UnlockOSThread()
-	return r
 }
 
 // result is the error of a C function's answer, of which 32 bits count.

@@ -12,12 +12,12 @@ import (
 // see [cu.Graphs].
 func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {
 	var count uintptr
-	err := d.call(procGraphGetNodes, uintptr(graph), 0, uintptr(unsafe.Pointer(&count)))
+	err := d.call3(procGraphGetNodes, uintptr(graph), 0, uintptr(unsafe.Pointer(&count)))
 	if err != nil || count == 0 {
 		return nil, err
 	}
 	nodes := make([]cu.GraphNode, count)
-	err = d.call(procGraphGetNodes, uintptr(graph), uintptr(unsafe.Pointer(&nodes[0])), uintptr(unsafe.Pointer(&count)))
+	err = d.call3(procGraphGetNodes, uintptr(graph), uintptr(unsafe.Pointer(&nodes[0])), uintptr(unsafe.Pointer(&count)))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ var updateReasons = map[uint32]string{
 // GraphExecUpdate calls cuGraphExecUpdate; see [cu.Graphs].
 func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) error {
 	info := new(updateInfo)
-	err := d.bound(procGraphExecUpdate, ctx, uintptr(exec), uintptr(graph), uintptr(unsafe.Pointer(info)))
+	err := d.bound3(procGraphExecUpdate, ctx, uintptr(exec), uintptr(graph), uintptr(unsafe.Pointer(info)))
 	if reason := updateReasons[info.result]; err != nil && reason != "" {
 		return fmt.Errorf("cuGraphExecUpdate: %s (node %#x): %w", reason, uintptr(info.node), err)
 	}
@@ -74,5 +74,5 @@ func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec,
 		n.extra = newLaunchParams(params)
 		defer n.extra.release()
 	}
-	return d.bound(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
+	return d.bound3(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
 }

@@ -49,8 +49,8 @@ func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (cu.Poin
 	for i := range q.data {
 		q.data[i] = unsafe.Add(unsafe.Pointer(&q.values), i*8)
 	}
-	err := d.bound(procPointerGetAttributes, ctx, uintptr(len(pointerAttributes)),
-		uintptr(unsafe.Pointer(&pointerAttributes[0])), uintptr(unsafe.Pointer(&q.data[0])), uintptr(ptr))
+	err := d.bound6(procPointerGetAttributes, ctx, uintptr(len(pointerAttributes)),
+		uintptr(unsafe.Pointer(&pointerAttributes[0])), uintptr(unsafe.Pointer(&q.data[0])), uintptr(ptr), 0, 0)
 	v := &q.values
 	if err != nil || uint32(v.memoryType) == 0 {
 		return cu.PointerAttributes{Device: cu.InvalidDevice}, err
@@ -74,18 +74,18 @@ func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu
 	if len(data) == 0 {
 		return cu.ErrorInvalidValue
 	}
-	return d.bound(procMemRangeGetAttribute, ctx, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data))*4,
-		uintptr(attribute), uintptr(dptr), bytes)
+	return d.bound6(procMemRangeGetAttribute, ctx, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data))*4,
+		uintptr(attribute), uintptr(dptr), bytes, 0)
 }
 
 // MemPoolGetAttribute calls cuMemPoolGetAttribute; see [cu.MemPools]. Settings
 // that are 0 or 1 have 32 bits in C, the rest 64.
 func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (value uint64, err error) {
-	err = d.call(procMemPoolGetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
+	err = d.call3(procMemPoolGetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
 	return value, err
 }
 
 // MemPoolSetAttribute calls cuMemPoolSetAttribute; see [cu.MemPools].
 func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
-	return d.call(procMemPoolSetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
+	return d.call3(procMemPoolSetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
 }

@@ -41,8 +41,8 @@ func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module,
 		uintptr(unsafe.Pointer(&o.info)), jitLogBytes,
 		uintptr(unsafe.Pointer(&o.fail)), jitLogBytes,
 	}
-	err = d.bound(procModuleLoadData, ctx, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&text[0])),
-		uintptr(len(o.names)), uintptr(unsafe.Pointer(&o.names)), uintptr(unsafe.Pointer(&o.values)))
+	err = d.bound6(procModuleLoadData, ctx, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&text[0])),
+		uintptr(len(o.names)), uintptr(unsafe.Pointer(&o.names)), uintptr(unsafe.Pointer(&o.values)), 0)
 	runtime.KeepAlive(o)
 	if err == nil {
 		return module, nil
@@ -99,12 +99,12 @@ func (p *launchParams) release() {
 // LaunchKernel calls cuLaunchKernel; see [cu.Modules].
 func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
 	if len(params) == 0 {
-		return d.bound(procLaunchKernel, ctx, uintptr(f),
+		return d.bound11(procLaunchKernel, ctx, uintptr(f),
 			uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
 			uintptr(sharedMemBytes), uintptr(stream), 0, 0)
 	}
 	p := newLaunchParams(params)
-	err := d.bound(procLaunchKernel, ctx, uintptr(f),
+	err := d.bound11(procLaunchKernel, ctx, uintptr(f),
 		uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
 		uintptr(sharedMemBytes), uintptr(stream), 0, uintptr(unsafe.Pointer(p)))
 	p.release()

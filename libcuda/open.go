@@ -96,7 +96,7 @@ func (a Attempt) reason() string {
 // which CUDA version it has and which kernel module is loaded, since the usual
 // causes are that these do not fit together.
 func (d *Driver) Init(flags uint32) error {
-	err := d.call(procInit, uintptr(flags))
+	err := d.call3(procInit, uintptr(flags), 0, 0)
 	if code, ok := err.(cu.Result); ok {
 		return fmt.Errorf("cuInit of %s: %w", d.text(), code)
 	}

@@ -5,19 +5,19 @@ import "github.com/ferrygpu/ferry/cu"
 // StreamDestroy calls cuStreamDestroy; see [cu.Streams].
 func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
 	d.panics.forget(ctx, stream)
-	return d.bound(procStreamDestroy, ctx, uintptr(stream))
+	return d.bound1(procStreamDestroy, ctx, uintptr(stream))
 }
 
 // StreamQuery calls cuStreamQuery; see [cu.Streams]. It reports what host
 // functions of the stream have panicked with: see [cu.HostPanic].
 func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
-	return d.panics.report(d.bound(procStreamQuery, ctx, uintptr(stream)), ctx, stream)
+	return d.panics.report(d.bound1(procStreamQuery, ctx, uintptr(stream)), ctx, stream)
 }
 
 // StreamSynchronize calls cuStreamSynchronize; see [cu.Streams]. It reports what
 // host functions of the stream have panicked with: see [cu.HostPanic].
 func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
-	return d.panics.report(d.bound(procStreamSynchronize, ctx, uintptr(stream)), ctx, stream)
+	return d.panics.report(d.bound1(procStreamSynchronize, ctx, uintptr(stream)), ctx, stream)
 }
 
 // LaunchHostFunc calls cuLaunchHostFunc; see [cu.Streams].
@@ -44,7 +44,7 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 		call.from = d.panics.list(ctx, stream)
 	}
 	id := addHostCall(call)
-	err = d.bound(procLaunchHostFunc, ctx, uintptr(stream), hostTrampoline(), id)
+	err = d.bound3(procLaunchHostFunc, ctx, uintptr(stream), hostTrampoline(), id)
 	if err != nil {
 		removeHostCall(id)
 	}

@@ -10,221 +10,221 @@ import (
 
 // DriverGetVersion calls cuDriverGetVersion; see [cu.Devices].
 func (d *Driver) DriverGetVersion() (version int32, err error) {
-	err = d.call(procDriverGetVersion, uintptr(unsafe.Pointer(&version)))
+	err = d.call3(procDriverGetVersion, uintptr(unsafe.Pointer(&version)), 0, 0)
 	return version, err
 }
 
 // DeviceGetCount calls cuDeviceGetCount; see [cu.Devices].
 func (d *Driver) DeviceGetCount() (count int32, err error) {
-	err = d.call(procDeviceGetCount, uintptr(unsafe.Pointer(&count)))
+	err = d.call3(procDeviceGetCount, uintptr(unsafe.Pointer(&count)), 0, 0)
 	return count, err
 }
 
 // DeviceGet calls cuDeviceGet; see [cu.Devices].
 func (d *Driver) DeviceGet(ordinal int32) (device cu.Device, err error) {
-	err = d.call(procDeviceGet, uintptr(unsafe.Pointer(&device)), uintptr(ordinal))
+	err = d.call3(procDeviceGet, uintptr(unsafe.Pointer(&device)), uintptr(ordinal), 0)
 	return device, err
 }
 
 // DeviceTotalMem calls cuDeviceTotalMem; see [cu.Devices].
 func (d *Driver) DeviceTotalMem(dev cu.Device) (bytes uintptr, err error) {
-	err = d.call(procDeviceTotalMem, uintptr(unsafe.Pointer(&bytes)), uintptr(dev))
+	err = d.call3(procDeviceTotalMem, uintptr(unsafe.Pointer(&bytes)), uintptr(dev), 0)
 	return bytes, err
 }
 
 // DeviceGetAttribute calls cuDeviceGetAttribute; see [cu.Devices].
 func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (value int32, err error) {
-	err = d.call(procDeviceGetAttribute, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(dev))
+	err = d.call3(procDeviceGetAttribute, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(dev))
 	return value, err
 }
 
 // DeviceCanAccessPeer calls cuDeviceCanAccessPeer; see [cu.Devices].
 func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int32, err error) {
-	err = d.call(procDeviceCanAccessPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peerDev))
+	err = d.call3(procDeviceCanAccessPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peerDev))
 	return can, err
 }
 
 // DevicePrimaryCtxRetain calls cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, err error) {
-	err = d.call(procDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&ctx)), uintptr(dev))
+	err = d.call3(procDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&ctx)), uintptr(dev), 0)
 	return ctx, err
 }
 
 // DevicePrimaryCtxRelease calls cuDevicePrimaryCtxRelease; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) error {
-	return d.call(procDevicePrimaryCtxRelease, uintptr(dev))
+	return d.call3(procDevicePrimaryCtxRelease, uintptr(dev), 0, 0)
 }
 
 // DevicePrimaryCtxSetFlags calls cuDevicePrimaryCtxSetFlags; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) error {
-	return d.call(procDevicePrimaryCtxSetFlags, uintptr(dev), uintptr(flags))
+	return d.call3(procDevicePrimaryCtxSetFlags, uintptr(dev), uintptr(flags), 0)
 }
 
 // DevicePrimaryCtxGetState calls cuDevicePrimaryCtxGetState; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (flags cu.CtxFlags, active int32, err error) {
-	err = d.call(procDevicePrimaryCtxGetState, uintptr(dev), uintptr(unsafe.Pointer(&flags)), uintptr(unsafe.Pointer(&active)))
+	err = d.call3(procDevicePrimaryCtxGetState, uintptr(dev), uintptr(unsafe.Pointer(&flags)), uintptr(unsafe.Pointer(&active)))
 	return flags, active, err
 }
 
 // DevicePrimaryCtxReset calls cuDevicePrimaryCtxReset; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) error {
-	return d.call(procDevicePrimaryCtxReset, uintptr(dev))
+	return d.call3(procDevicePrimaryCtxReset, uintptr(dev), 0, 0)
 }
 
 // CtxGetFlags calls cuCtxGetFlags; see [cu.Contexts].
 func (d *Driver) CtxGetFlags(ctx cu.Context) (flags cu.CtxFlags, err error) {
-	err = d.bound(procCtxGetFlags, ctx, uintptr(unsafe.Pointer(&flags)))
+	err = d.bound1(procCtxGetFlags, ctx, uintptr(unsafe.Pointer(&flags)))
 	return flags, err
 }
 
 // CtxGetDevice calls cuCtxGetDevice; see [cu.Contexts].
 func (d *Driver) CtxGetDevice(ctx cu.Context) (dev cu.Device, err error) {
-	err = d.bound(procCtxGetDevice, ctx, uintptr(unsafe.Pointer(&dev)))
+	err = d.bound1(procCtxGetDevice, ctx, uintptr(unsafe.Pointer(&dev)))
 	return dev, err
 }
 
 // CtxGetStreamPriorityRange calls cuCtxGetStreamPriorityRange; see [cu.Contexts].
 func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (least int32, greatest int32, err error) {
-	err = d.bound(procCtxGetStreamPriorityRange, ctx, uintptr(unsafe.Pointer(&least)), uintptr(unsafe.Pointer(&greatest)))
+	err = d.bound3(procCtxGetStreamPriorityRange, ctx, uintptr(unsafe.Pointer(&least)), uintptr(unsafe.Pointer(&greatest)), 0)
 	return least, greatest, err
 }
 
 // CtxGetLimit calls cuCtxGetLimit; see [cu.Contexts].
 func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (value uintptr, err error) {
-	err = d.bound(procCtxGetLimit, ctx, uintptr(unsafe.Pointer(&value)), uintptr(limit))
+	err = d.bound3(procCtxGetLimit, ctx, uintptr(unsafe.Pointer(&value)), uintptr(limit), 0)
 	return value, err
 }
 
 // CtxSetLimit calls cuCtxSetLimit; see [cu.Contexts].
 func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) error {
-	return d.bound(procCtxSetLimit, ctx, uintptr(limit), value)
+	return d.bound3(procCtxSetLimit, ctx, uintptr(limit), value, 0)
 }
 
 // CtxEnablePeerAccess calls cuCtxEnablePeerAccess; see [cu.Contexts].
 func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint32) error {
-	return d.bound(procCtxEnablePeerAccess, ctx, uintptr(peer), uintptr(flags))
+	return d.bound3(procCtxEnablePeerAccess, ctx, uintptr(peer), uintptr(flags), 0)
 }
 
 // CtxDisablePeerAccess calls cuCtxDisablePeerAccess; see [cu.Contexts].
 func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) error {
-	return d.bound(procCtxDisablePeerAccess, ctx, uintptr(peer))
+	return d.bound1(procCtxDisablePeerAccess, ctx, uintptr(peer))
 }
 
 // MemAlloc calls cuMemAlloc; see [cu.Memory].
 func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (dptr cu.DevicePtr, err error) {
-	err = d.bound(procMemAlloc, ctx, uintptr(unsafe.Pointer(&dptr)), bytes)
+	err = d.bound3(procMemAlloc, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, 0)
 	return dptr, err
 }
 
 // MemAllocPitch calls cuMemAllocPitch; see [cu.Memory].
 func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, elementSize uint32) (dptr cu.DevicePtr, pitch uintptr, err error) {
-	err = d.bound(procMemAllocPitch, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(unsafe.Pointer(&pitch)), width, height, uintptr(elementSize))
+	err = d.bound6(procMemAllocPitch, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(unsafe.Pointer(&pitch)), width, height, uintptr(elementSize), 0)
 	return dptr, pitch, err
 }
 
 // MemFree calls cuMemFree; see [cu.Memory].
 func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) error {
-	return d.bound(procMemFree, ctx, uintptr(dptr))
+	return d.bound1(procMemFree, ctx, uintptr(dptr))
 }
 
 // MemGetInfo calls cuMemGetInfo; see [cu.Memory].
 func (d *Driver) MemGetInfo(ctx cu.Context) (free uintptr, total uintptr, err error) {
-	err = d.bound(procMemGetInfo, ctx, uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
+	err = d.bound3(procMemGetInfo, ctx, uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)), 0)
 	return free, total, err
 }
 
 // MemGetAddressRange calls cuMemGetAddressRange; see [cu.Memory].
 func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (base cu.DevicePtr, size uintptr, err error) {
-	err = d.bound(procMemGetAddressRange, ctx, uintptr(unsafe.Pointer(&base)), uintptr(unsafe.Pointer(&size)), uintptr(dptr))
+	err = d.bound3(procMemGetAddressRange, ctx, uintptr(unsafe.Pointer(&base)), uintptr(unsafe.Pointer(&size)), uintptr(dptr))
 	return base, size, err
 }
 
 // MemHostAlloc calls cuMemHostAlloc; see [cu.Memory].
 func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (p cu.HostPtr, err error) {
-	err = d.bound(procMemHostAlloc, ctx, uintptr(unsafe.Pointer(&p)), bytes, uintptr(flags))
+	err = d.bound3(procMemHostAlloc, ctx, uintptr(unsafe.Pointer(&p)), bytes, uintptr(flags))
 	return p, err
 }
 
 // MemFreeHost calls cuMemFreeHost; see [cu.Memory].
 func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
-	return d.bound(procMemFreeHost, ctx, uintptr(p))
+	return d.bound1(procMemFreeHost, ctx, uintptr(p))
 }
 
 // MemHostGetDevicePointer calls cuMemHostGetDevicePointer; see [cu.Memory].
 func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32) (dptr cu.DevicePtr, err error) {
-	err = d.bound(procMemHostGetDevicePointer, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(p), uintptr(flags))
+	err = d.bound3(procMemHostGetDevicePointer, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(p), uintptr(flags))
 	return dptr, err
 }
 
 // MemHostGetFlags calls cuMemHostGetFlags; see [cu.Memory].
 func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (flags cu.MemHostAllocFlags, err error) {
-	err = d.bound(procMemHostGetFlags, ctx, uintptr(unsafe.Pointer(&flags)), uintptr(p))
+	err = d.bound3(procMemHostGetFlags, ctx, uintptr(unsafe.Pointer(&flags)), uintptr(p), 0)
 	return flags, err
 }
 
 // MemHostRegister calls cuMemHostRegister; see [cu.Memory].
 func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
-	return d.bound(procMemHostRegister, ctx, uintptr(p), bytes, uintptr(flags))
+	return d.bound3(procMemHostRegister, ctx, uintptr(p), bytes, uintptr(flags))
 }
 
 // MemHostUnregister calls cuMemHostUnregister; see [cu.Memory].
 func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
-	return d.bound(procMemHostUnregister, ctx, uintptr(p))
+	return d.bound1(procMemHostUnregister, ctx, uintptr(p))
 }
 
 // MemAllocManaged calls cuMemAllocManaged; see [cu.ManagedMemory].
 func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) (dptr cu.DevicePtr, err error) {
-	err = d.bound(procMemAllocManaged, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(flags))
+	err = d.bound3(procMemAllocManaged, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(flags))
 	return dptr, err
 }
 
 // MemPrefetchAsync calls cuMemPrefetchAsync; see [cu.ManagedMemory].
 func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
-	return d.bound(procMemPrefetchAsync, ctx, uintptr(dptr), bytes, uintptr(dst), uintptr(stream))
+	return d.bound6(procMemPrefetchAsync, ctx, uintptr(dptr), bytes, uintptr(dst), uintptr(stream), 0, 0)
 }
 
 // MemAdvise calls cuMemAdvise; see [cu.ManagedMemory].
 func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, dev cu.Device) error {
-	return d.bound(procMemAdvise, ctx, uintptr(dptr), bytes, uintptr(advice), uintptr(dev))
+	return d.bound6(procMemAdvise, ctx, uintptr(dptr), bytes, uintptr(advice), uintptr(dev), 0, 0)
 }
 
 // StreamAttachMemAsync calls cuStreamAttachMemAsync; see [cu.ManagedMemory].
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
-	return d.bound(procStreamAttachMemAsync, ctx, uintptr(stream), uintptr(dptr), bytes, uintptr(flags))
+	return d.bound6(procStreamAttachMemAsync, ctx, uintptr(stream), uintptr(dptr), bytes, uintptr(flags), 0, 0)
 }
 
 // MemAllocAsync calls cuMemAllocAsync; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, err error) {
-	err = d.bound(procMemAllocAsync, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(stream))
+	err = d.bound3(procMemAllocAsync, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(stream))
 	return dptr, err
 }
 
 // MemAllocFromPoolAsync calls cuMemAllocFromPoolAsync; see [cu.MemPools].
 func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream) (dptr cu.DevicePtr, err error) {
-	err = d.bound(procMemAllocFromPoolAsync, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(pool), uintptr(stream))
+	err = d.bound6(procMemAllocFromPoolAsync, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(pool), uintptr(stream), 0, 0)
 	return dptr, err
 }
 
 // MemFreeAsync calls cuMemFreeAsync; see [cu.MemPools].
 func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) error {
-	return d.bound(procMemFreeAsync, ctx, uintptr(dptr), uintptr(stream))
+	return d.bound3(procMemFreeAsync, ctx, uintptr(dptr), uintptr(stream), 0)
 }
 
 // DeviceGetDefaultMemPool calls cuDeviceGetDefaultMemPool; see [cu.MemPools].
 func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (pool cu.MemPool, err error) {
-	err = d.call(procDeviceGetDefaultMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(dev))
+	err = d.call3(procDeviceGetDefaultMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(dev), 0)
 	return pool, err
 }
 
 // DeviceGetMemPool calls cuDeviceGetMemPool; see [cu.MemPools].
 func (d *Driver) DeviceGetMemPool(dev cu.Device) (pool cu.MemPool, err error) {
-	err = d.call(procDeviceGetMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(dev))
+	err = d.call3(procDeviceGetMemPool, uintptr(unsafe.Pointer(&pool)), uintptr(dev), 0)
 	return pool, err
 }
 
 // DeviceSetMemPool calls cuDeviceSetMemPool; see [cu.MemPools].
 func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) error {
-	return d.call(procDeviceSetMemPool, uintptr(dev), uintptr(pool))
+	return d.call3(procDeviceSetMemPool, uintptr(dev), uintptr(pool), 0)
 }
 
 // MemPoolCreate calls cuMemPoolCreate; see [cu.MemPools].
@@ -232,68 +232,68 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (pool cu.MemPool, err err
 	if props == nil {
 		return pool, cu.ErrorInvalidValue
 	}
-	err = d.call(procMemPoolCreate, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(props)))
+	err = d.call3(procMemPoolCreate, uintptr(unsafe.Pointer(&pool)), uintptr(unsafe.Pointer(props)), 0)
 	return pool, err
 }
 
 // MemPoolDestroy calls cuMemPoolDestroy; see [cu.MemPools].
 func (d *Driver) MemPoolDestroy(pool cu.MemPool) error {
-	return d.call(procMemPoolDestroy, uintptr(pool))
+	return d.call3(procMemPoolDestroy, uintptr(pool), 0, 0)
 }
 
 // MemPoolTrimTo calls cuMemPoolTrimTo; see [cu.MemPools].
 func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
-	return d.call(procMemPoolTrimTo, uintptr(pool), keep)
+	return d.call3(procMemPoolTrimTo, uintptr(pool), keep, 0)
 }
 
 // Memcpy calls cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	return d.bound(procMemcpy, ctx, uintptr(dst), uintptr(src), bytes)
+	return d.bound3(procMemcpy, ctx, uintptr(dst), uintptr(src), bytes)
 }
 
 // MemcpyAsync calls cuMemcpyAsync; see [cu.Copies].
 func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.bound(procMemcpyAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream))
+	return d.bound6(procMemcpyAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
 }
 
 // MemcpyHtoD calls cuMemcpyHtoD; see [cu.Copies].
 func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) error {
-	return d.bound(procMemcpyHtoD, ctx, uintptr(dst), uintptr(src), bytes)
+	return d.bound3(procMemcpyHtoD, ctx, uintptr(dst), uintptr(src), bytes)
 }
 
 // MemcpyHtoDAsync calls cuMemcpyHtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
-	return d.bound(procMemcpyHtoDAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream))
+	return d.bound6(procMemcpyHtoDAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
 }
 
 // MemcpyDtoH calls cuMemcpyDtoH; see [cu.Copies].
 func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) error {
-	return d.bound(procMemcpyDtoH, ctx, uintptr(dst), uintptr(src), bytes)
+	return d.bound3(procMemcpyDtoH, ctx, uintptr(dst), uintptr(src), bytes)
 }
 
 // MemcpyDtoHAsync calls cuMemcpyDtoHAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.bound(procMemcpyDtoHAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream))
+	return d.bound6(procMemcpyDtoHAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
 }
 
 // MemcpyDtoD calls cuMemcpyDtoD; see [cu.Copies].
 func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	return d.bound(procMemcpyDtoD, ctx, uintptr(dst), uintptr(src), bytes)
+	return d.bound3(procMemcpyDtoD, ctx, uintptr(dst), uintptr(src), bytes)
 }
 
 // MemcpyDtoDAsync calls cuMemcpyDtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.bound(procMemcpyDtoDAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream))
+	return d.bound6(procMemcpyDtoDAsync, ctx, uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
 }
 
 // MemcpyPeer calls cuMemcpyPeer; see [cu.Copies].
 func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) error {
-	return d.bound(procMemcpyPeer, ctx, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx), bytes)
+	return d.bound6(procMemcpyPeer, ctx, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx), bytes, 0)
 }
 
 // MemcpyPeerAsync calls cuMemcpyPeerAsync; see [cu.Copies].
 func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
-	return d.bound(procMemcpyPeerAsync, ctx, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx), bytes, uintptr(stream))
+	return d.bound6(procMemcpyPeerAsync, ctx, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx), bytes, uintptr(stream))
 }
 
 // Memcpy2D calls cuMemcpy2D; see [cu.Copies].
@@ -301,7 +301,7 @@ func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
 	if p == nil {
 		return cu.ErrorInvalidValue
 	}
-	return d.bound(procMemcpy2D, ctx, uintptr(unsafe.Pointer(p)))
+	return d.bound1(procMemcpy2D, ctx, uintptr(unsafe.Pointer(p)))
 }
 
 // Memcpy2DAsync calls cuMemcpy2DAsync; see [cu.Copies].
@@ -309,7 +309,7 @@ func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream)
 	if p == nil {
 		return cu.ErrorInvalidValue
 	}
-	return d.bound(procMemcpy2DAsync, ctx, uintptr(unsafe.Pointer(p)), uintptr(stream))
+	return d.bound3(procMemcpy2DAsync, ctx, uintptr(unsafe.Pointer(p)), uintptr(stream), 0)
 }
 
 // Memcpy3D calls cuMemcpy3D; see [cu.Copies].
@@ -317,7 +317,7 @@ func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
 	if p == nil {
 		return cu.ErrorInvalidValue
 	}
-	return d.bound(procMemcpy3D, ctx, uintptr(unsafe.Pointer(p)))
+	return d.bound1(procMemcpy3D, ctx, uintptr(unsafe.Pointer(p)))
 }
 
 // Memcpy3DAsync calls cuMemcpy3DAsync; see [cu.Copies].
@@ -325,131 +325,131 @@ func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream)
 	if p == nil {
 		return cu.ErrorInvalidValue
 	}
-	return d.bound(procMemcpy3DAsync, ctx, uintptr(unsafe.Pointer(p)), uintptr(stream))
+	return d.bound3(procMemcpy3DAsync, ctx, uintptr(unsafe.Pointer(p)), uintptr(stream), 0)
 }
 
 // MemsetD8 calls cuMemsetD8; see [cu.Copies].
 func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
-	return d.bound(procMemsetD8, ctx, uintptr(dst), uintptr(value), n)
+	return d.bound3(procMemsetD8, ctx, uintptr(dst), uintptr(value), n)
 }
 
 // MemsetD16 calls cuMemsetD16; see [cu.Copies].
 func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
-	return d.bound(procMemsetD16, ctx, uintptr(dst), uintptr(value), n)
+	return d.bound3(procMemsetD16, ctx, uintptr(dst), uintptr(value), n)
 }
 
 // MemsetD32 calls cuMemsetD32; see [cu.Copies].
 func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
-	return d.bound(procMemsetD32, ctx, uintptr(dst), uintptr(value), n)
+	return d.bound3(procMemsetD32, ctx, uintptr(dst), uintptr(value), n)
 }
 
 // MemsetD8Async calls cuMemsetD8Async; see [cu.Copies].
 func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
-	return d.bound(procMemsetD8Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream))
+	return d.bound6(procMemsetD8Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
 }
 
 // MemsetD16Async calls cuMemsetD16Async; see [cu.Copies].
 func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
-	return d.bound(procMemsetD16Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream))
+	return d.bound6(procMemsetD16Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
 }
 
 // MemsetD32Async calls cuMemsetD32Async; see [cu.Copies].
 func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
-	return d.bound(procMemsetD32Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream))
+	return d.bound6(procMemsetD32Async, ctx, uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
 }
 
 // StreamCreate calls cuStreamCreate; see [cu.Streams].
 func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (stream cu.Stream, err error) {
-	err = d.bound(procStreamCreate, ctx, uintptr(unsafe.Pointer(&stream)), uintptr(flags))
+	err = d.bound3(procStreamCreate, ctx, uintptr(unsafe.Pointer(&stream)), uintptr(flags), 0)
 	return stream, err
 }
 
 // StreamCreateWithPriority calls cuStreamCreateWithPriority; see [cu.Streams].
 func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (stream cu.Stream, err error) {
-	err = d.bound(procStreamCreateWithPriority, ctx, uintptr(unsafe.Pointer(&stream)), uintptr(flags), uintptr(priority))
+	err = d.bound3(procStreamCreateWithPriority, ctx, uintptr(unsafe.Pointer(&stream)), uintptr(flags), uintptr(priority))
 	return stream, err
 }
 
 // StreamWaitEvent calls cuStreamWaitEvent; see [cu.Streams].
 func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) error {
-	return d.bound(procStreamWaitEvent, ctx, uintptr(stream), uintptr(event), uintptr(flags))
+	return d.bound3(procStreamWaitEvent, ctx, uintptr(stream), uintptr(event), uintptr(flags))
 }
 
 // StreamGetPriority calls cuStreamGetPriority; see [cu.Streams].
 func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (priority int32, err error) {
-	err = d.bound(procStreamGetPriority, ctx, uintptr(stream), uintptr(unsafe.Pointer(&priority)))
+	err = d.bound3(procStreamGetPriority, ctx, uintptr(stream), uintptr(unsafe.Pointer(&priority)), 0)
 	return priority, err
 }
 
 // StreamGetFlags calls cuStreamGetFlags; see [cu.Streams].
 func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (flags cu.StreamFlags, err error) {
-	err = d.bound(procStreamGetFlags, ctx, uintptr(stream), uintptr(unsafe.Pointer(&flags)))
+	err = d.bound3(procStreamGetFlags, ctx, uintptr(stream), uintptr(unsafe.Pointer(&flags)), 0)
 	return flags, err
 }
 
 // StreamGetCtx calls cuStreamGetCtx; see [cu.Streams].
 func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (of cu.Context, err error) {
-	err = d.bound(procStreamGetCtx, ctx, uintptr(stream), uintptr(unsafe.Pointer(&of)))
+	err = d.bound3(procStreamGetCtx, ctx, uintptr(stream), uintptr(unsafe.Pointer(&of)), 0)
 	return of, err
 }
 
 // StreamBeginCapture calls cuStreamBeginCapture; see [cu.Streams].
 func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
-	return d.bound(procStreamBeginCapture, ctx, uintptr(stream), uintptr(mode))
+	return d.bound3(procStreamBeginCapture, ctx, uintptr(stream), uintptr(mode), 0)
 }
 
 // StreamEndCapture calls cuStreamEndCapture; see [cu.Streams].
 func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Graph, err error) {
-	err = d.bound(procStreamEndCapture, ctx, uintptr(stream), uintptr(unsafe.Pointer(&graph)))
+	err = d.bound3(procStreamEndCapture, ctx, uintptr(stream), uintptr(unsafe.Pointer(&graph)), 0)
 	return graph, err
 }
 
 // StreamIsCapturing calls cuStreamIsCapturing; see [cu.Streams].
 func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.StreamCaptureStatus, err error) {
-	err = d.bound(procStreamIsCapturing, ctx, uintptr(stream), uintptr(unsafe.Pointer(&status)))
+	err = d.bound3(procStreamIsCapturing, ctx, uintptr(stream), uintptr(unsafe.Pointer(&status)), 0)
 	return status, err
 }
 
 // EventCreate calls cuEventCreate; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, err error) {
-	err = d.bound(procEventCreate, ctx, uintptr(unsafe.Pointer(&event)), uintptr(flags))
+	err = d.bound3(procEventCreate, ctx, uintptr(unsafe.Pointer(&event)), uintptr(flags), 0)
 	return event, err
 }
 
 // EventRecord calls cuEventRecord; see [cu.Events].
 func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) error {
-	return d.bound(procEventRecord, ctx, uintptr(event), uintptr(stream))
+	return d.bound3(procEventRecord, ctx, uintptr(event), uintptr(stream), 0)
 }
 
 // EventRecordWithFlags calls cuEventRecordWithFlags; see [cu.Events].
 func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
-	return d.bound(procEventRecordWithFlags, ctx, uintptr(event), uintptr(stream), uintptr(flags))
+	return d.bound3(procEventRecordWithFlags, ctx, uintptr(event), uintptr(stream), uintptr(flags))
 }
 
 // EventQuery calls cuEventQuery; see [cu.Events].
 func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
-	return d.bound(procEventQuery, ctx, uintptr(event))
+	return d.bound1(procEventQuery, ctx, uintptr(event))
 }
 
 // EventSynchronize calls cuEventSynchronize; see [cu.Events].
 func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) error {
-	return d.bound(procEventSynchronize, ctx, uintptr(event))
+	return d.bound1(procEventSynchronize, ctx, uintptr(event))
 }
 
 // EventElapsedTime calls cuEventElapsedTime; see [cu.Events].
 func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) (ms float32, err error) {
-	err = d.bound(procEventElapsedTime, ctx, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))
+	err = d.bound3(procEventElapsedTime, ctx, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))
 	return ms, err
 }
 
 // EventDestroy calls cuEventDestroy; see [cu.Events].
 func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
-	return d.bound(procEventDestroy, ctx, uintptr(event))
+	return d.bound1(procEventDestroy, ctx, uintptr(event))
 }
 
 // ModuleUnload calls cuModuleUnload; see [cu.Modules].
 func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
-	return d.bound(procModuleUnload, ctx, uintptr(module))
+	return d.bound1(procModuleUnload, ctx, uintptr(module))
 }
 
 // ModuleGetFunction calls cuModuleGetFunction; see [cu.Modules].
@@ -458,7 +458,7 @@ func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string
 	if err != nil {
 		return f, err
 	}
-	err = d.bound(procModuleGetFunction, ctx, uintptr(unsafe.Pointer(&f)), uintptr(module), uintptr(unsafe.Pointer(&cText[0])))
+	err = d.bound3(procModuleGetFunction, ctx, uintptr(unsafe.Pointer(&f)), uintptr(module), uintptr(unsafe.Pointer(&cText[0])))
 	return f, err
 }
 
@@ -468,50 +468,50 @@ func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) 
 	if err != nil {
 		return dptr, bytes, err
 	}
-	err = d.bound(procModuleGetGlobal, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(unsafe.Pointer(&bytes)), uintptr(module), uintptr(unsafe.Pointer(&cText[0])))
+	err = d.bound6(procModuleGetGlobal, ctx, uintptr(unsafe.Pointer(&dptr)), uintptr(unsafe.Pointer(&bytes)), uintptr(module), uintptr(unsafe.Pointer(&cText[0])), 0, 0)
 	return dptr, bytes, err
 }
 
 // FuncGetAttribute calls cuFuncGetAttribute; see [cu.Modules].
 func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f cu.Function) (value int32, err error) {
-	err = d.bound(procFuncGetAttribute, ctx, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(f))
+	err = d.bound3(procFuncGetAttribute, ctx, uintptr(unsafe.Pointer(&value)), uintptr(attrib), uintptr(f))
 	return value, err
 }
 
 // FuncSetAttribute calls cuFuncSetAttribute; see [cu.Modules].
 func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.FunctionAttribute, value int32) error {
-	return d.bound(procFuncSetAttribute, ctx, uintptr(f), uintptr(attrib), uintptr(value))
+	return d.bound3(procFuncSetAttribute, ctx, uintptr(f), uintptr(attrib), uintptr(value))
 }
 
 // FuncGetParamInfo calls cuFuncGetParamInfo; see [cu.Modules].
 func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) (offset uintptr, size uintptr, err error) {
-	err = d.bound(procFuncGetParamInfo, ctx, uintptr(f), index, uintptr(unsafe.Pointer(&offset)), uintptr(unsafe.Pointer(&size)))
+	err = d.bound6(procFuncGetParamInfo, ctx, uintptr(f), index, uintptr(unsafe.Pointer(&offset)), uintptr(unsafe.Pointer(&size)), 0, 0)
 	return offset, size, err
 }
 
 // GraphDestroy calls cuGraphDestroy; see [cu.Graphs].
 func (d *Driver) GraphDestroy(graph cu.Graph) error {
-	return d.call(procGraphDestroy, uintptr(graph))
+	return d.call3(procGraphDestroy, uintptr(graph), 0, 0)
 }
 
 // GraphInstantiate calls cuGraphInstantiateWithFlags; see [cu.Graphs].
 func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) (exec cu.GraphExec, err error) {
-	err = d.bound(procGraphInstantiate, ctx, uintptr(unsafe.Pointer(&exec)), uintptr(graph), uintptr(flags))
+	err = d.bound3(procGraphInstantiate, ctx, uintptr(unsafe.Pointer(&exec)), uintptr(graph), uintptr(flags))
 	return exec, err
 }
 
 // GraphExecDestroy calls cuGraphExecDestroy; see [cu.Graphs].
 func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
-	return d.call(procGraphExecDestroy, uintptr(exec))
+	return d.call3(procGraphExecDestroy, uintptr(exec), 0, 0)
 }
 
 // GraphLaunch calls cuGraphLaunch; see [cu.Graphs].
 func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) error {
-	return d.bound(procGraphLaunch, ctx, uintptr(exec), uintptr(stream))
+	return d.bound3(procGraphLaunch, ctx, uintptr(exec), uintptr(stream), 0)
 }
 
 // GraphNodeGetType calls cuGraphNodeGetType; see [cu.Graphs].
 func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, err error) {
-	err = d.call(procGraphNodeGetType, uintptr(node), uintptr(unsafe.Pointer(&kind)))
+	err = d.call3(procGraphNodeGetType, uintptr(node), uintptr(unsafe.Pointer(&kind)), 0)
 	return kind, err
 }

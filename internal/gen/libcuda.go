@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"slices"
 	"strings"
 )
 
@@ -108,7 +109,7 @@ func writeCall(b *bytes.Buffer, m *method) {
 	for _, r := range m.results {
 		zero += r.name + ", "
 	}
-	args := ""
+	var args []string
 	typ := make(map[string]string)
 	for _, p := range m.params {
 		typ[p.name] = p.typ
@@ -116,28 +117,45 @@ func writeCall(b *bytes.Buffer, m *method) {
 	for _, a := range m.args {
 		switch {
 		case a.out:
-			args += fmt.Sprintf(", uintptr(unsafe.Pointer(&%s))", a.name)
+			args = append(args, fmt.Sprintf("uintptr(unsafe.Pointer(&%s))", a.name))
 		case strings.HasPrefix(typ[a.name], "*"):
 			fmt.Fprintf(b, "\tif %s == nil {\n\t\treturn %scu.ErrorInvalidValue\n\t}\n", a.name, zero)
-			args += fmt.Sprintf(", uintptr(unsafe.Pointer(%s))", a.name)
+			args = append(args, fmt.Sprintf("uintptr(unsafe.Pointer(%s))", a.name))
 		case typ[a.name] == "string":
 			fmt.Fprintf(b, "\tcText, err := cString(%q, %s)\n\tif err != nil {\n\t\treturn %serr\n\t}\n", m.symbol, a.name, zero)
-			args += ", uintptr(unsafe.Pointer(&cText[0]))"
+			args = append(args, "uintptr(unsafe.Pointer(&cText[0]))")
 		case typ[a.name] == "uintptr":
-			args += ", " + a.name
+			args = append(args, a.name)
 		default:
-			args += fmt.Sprintf(", uintptr(%s)", a.name)
+			args = append(args, fmt.Sprintf("uintptr(%s)", a.name))
 		}
 	}
-	call := fmt.Sprintf("d.call(proc%s%s)", m.name, args)
+	call := fmt.Sprintf("d.call3(proc%s, %s)", m.name, padded(args, 3))
 	if m.bound() {
-		call = fmt.Sprintf("d.bound(proc%s, ctx%s)", m.name, args)
+		n := arities[len(arities)-1]
+		for _, a := range slices.Backward(arities) {
+			if a >= len(args) {
+				n = a
+			}
+		}
+		call = fmt.Sprintf("d.bound%d(proc%s, ctx, %s)", n, m.name, padded(args, n))
 	}
 	if len(m.results) == 0 {
 		fmt.Fprintf(b, "\treturn %s\n}\n", call)
 		return
 	}
 	fmt.Fprintf(b, "\terr = %s\n\treturn %serr\n}\n", call, zero)
+}
+
+// arities are the numbers of arguments that libcuda has a way to C for.
+var arities = []int{1, 3, 6, 11}
+
+// padded is n arguments, zeros at the end. More than n do not compile.
+func padded(args []string, n int) string {
+	for len(args) < n {
+		args = append(args, "0")
+	}
+	return strings.Join(args, ", ")
 }
 
 func params(list []field) string {

@@ -1,0 +1,370 @@
+//go:build (amd64 || arm64) && !android && !faketime
+
+package libcuda
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// TestCStructLayout has the sizes and offsets of the C header.
+func TestCStructLayout(t *testing.T) {
+	offsets := func(typ reflect.Type) []uintptr {
+		at := []uintptr{typ.Size()}
+		for f := range typ.Fields() {
+			if f.Name != "_" {
+				at = append(at, f.Offset)
+			}
+		}
+		return at
+	}
+	if got, want := offsets(reflect.TypeFor[kernelNodeParams]()), []uintptr{72, 0, 8, 20, 32, 40, 48, 56, 64}; !slices.Equal(got, want) {
+		t.Errorf("kernelNodeParams: size and offsets %d, want %d", got, want)
+	}
+	if got, want := offsets(reflect.TypeFor[updateInfo]()), []uintptr{24, 0, 8, 16}; !slices.Equal(got, want) {
+		t.Errorf("updateInfo: size and offsets %d, want %d", got, want)
+	}
+	if got, want := unsafe.Sizeof(pointerValues{}), uintptr(8*len(pointerAttributes)); got != want {
+		t.Errorf("pointerValues has %d bytes, want %d", got, want)
+	}
+	if got, want := unsafe.Sizeof(launchParams{}), uintptr(48); got != want {
+		t.Errorf("launchParams has %d bytes, want %d", got, want)
+	}
+}
+
+func TestDeviceText(t *testing.T) {
+	f, d := newFake(t)
+	for symbol, want := range map[string]string{"cuDeviceGetName": "NVIDIA H200", "cuDeviceGetPCIBusId": "0000:19:00.0"} {
+		f.on(symbol, func(a []uintptr) cu.Result {
+			buf := unsafe.Slice(at[byte](a[0]), int(a[1]))
+			for i := range buf {
+				buf[i] = 'x' // C leaves what is after the end as it likes
+			}
+			copy(buf, want+"\x00")
+			return cu.Result(a[2]) // the device
+		})
+		var got string
+		var err error
+		if symbol == "cuDeviceGetName" {
+			got, err = d.DeviceGetName(0)
+		} else {
+			got, err = d.DeviceGetPCIBusId(0)
+		}
+		if got != want || err != nil {
+			t.Errorf("%s is %q, %v, want %q", symbol, got, err, want)
+		}
+	}
+}
+
+func TestZeroContext(t *testing.T) {
+	f, d := newFake(t)
+	if err := d.EventRecord(0, 1, 2); err != cu.ErrorInvalidContext {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_CONTEXT", err)
+	}
+	if err := d.CtxDestroy(0); err != cu.ErrorInvalidContext {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_CONTEXT", err)
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("asked the driver: %v", calls)
+	}
+}
+
+func TestSetCurrentFails(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuCtxSetCurrent", func([]uintptr) cu.Result { return cu.ErrorContextIsDestroyed })
+	if err := d.EventRecord(5, 1, 2); err != cu.ErrorContextIsDestroyed {
+		t.Errorf("error %v, want that of cuCtxSetCurrent", err)
+	}
+	for _, c := range f.take() {
+		if c.symbol == "cuEventRecord" {
+			t.Error("the call was made without its context")
+		}
+	}
+}
+
+// TestContextLifetime follows one handle through two lives.
+func TestContextLifetime(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuCtxCreate", func(a []uintptr) cu.Result {
+		if a[1] != uintptr(cu.CtxMapHost) || int32(a[2]) != 3 {
+			return cu.ErrorInvalidValue
+		}
+		store(a[0], cu.Context(0xc0))
+		return cu.Success
+	})
+	for life := range 2 {
+		ctx, err := d.CtxCreate(cu.CtxMapHost, 3)
+		if ctx != 0xc0 || err != nil {
+			t.Fatalf("context %#x, %v", ctx, err)
+		}
+		if calls := f.take(); len(calls) != 2 || calls[1].symbol != "cuCtxPopCurrent" {
+			t.Errorf("calls %v, want cuCtxCreate and cuCtxPopCurrent", calls)
+		}
+		if err := d.CtxSynchronize(ctx); err != nil {
+			t.Errorf("life %d: %v", life, err)
+		}
+		f.on("cuCtxDestroy", func([]uintptr) cu.Result { return cu.ErrorUnknown })
+		if err := d.CtxDestroy(ctx); err != cu.ErrorUnknown {
+			t.Errorf("error %v, want the driver's", err)
+		}
+		if err := d.CtxSynchronize(ctx); err != nil {
+			t.Errorf("life %d, not destroyed: %v", life, err)
+		}
+		f.on("cuCtxDestroy", func(a []uintptr) cu.Result { return cu.Result(a[0] - 0xc0) })
+		if err := d.CtxDestroy(ctx); err != nil {
+			t.Fatal(err)
+		}
+		f.take()
+		for _, err := range []error{d.CtxSynchronize(ctx), d.CtxDestroy(ctx), d.MemFree(ctx, 1)} {
+			if err != cu.ErrorInvalidContext {
+				t.Errorf("life %d, destroyed: error %v, want CUDA_ERROR_INVALID_CONTEXT", life, err)
+			}
+		}
+		if calls := f.take(); len(calls) != 0 {
+			t.Errorf("asked the driver about a destroyed context: %v", calls)
+		}
+	}
+	// A context that was not made here is the driver's to judge.
+	f.on("cuCtxDestroy", func([]uintptr) cu.Result { return cu.ErrorInvalidContext })
+	if err := d.CtxDestroy(0xd0); err != cu.ErrorInvalidContext {
+		t.Error(err)
+	}
+	if err := d.CtxSynchronize(0xd0); err != nil {
+		t.Errorf("a primary context is refused after a failed destroy: %v", err)
+	}
+}
+
+func TestPointerAttributes(t *testing.T) {
+	f, d := newFake(t)
+	known := map[uint32]uint64{1: 0xc1, 2: 2, 3: 0x7f00, 4: 0, 7: 99, 8: 1, 9: 3, 11: 0x7000, 12: 4096, 13: 1}
+	f.on("cuPointerGetAttributes", func(a []uintptr) cu.Result {
+		if a[3] != 0x7f00 {
+			return cu.Success // unknown: everything is left zero
+		}
+		for i := range a[0] {
+			store(*at[uintptr](a[2] + i*8), known[*at[uint32](a[1] + i*4)])
+		}
+		return cu.Success
+	})
+	got, err := d.PointerGetAttributes(1, 0x7f00)
+	want := cu.PointerAttributes{Context: 0xc1, MemoryType: cu.MemoryTypeDevice, DevicePointer: 0x7f00, Device: 3,
+		IsManaged: true, RangeStart: 0x7000, RangeSize: 4096, Mapped: true, BufferID: 99}
+	if got != want || err != nil {
+		t.Errorf("attributes %+v, %v, want %+v", got, err, want)
+	}
+	got, err = d.PointerGetAttributes(1, 0x1234)
+	if want := (cu.PointerAttributes{Device: cu.InvalidDevice}); got != want || err != nil {
+		t.Errorf("attributes of an unknown address %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestRangeAndPoolAttributes(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuMemRangeGetAttribute", func(a []uintptr) cu.Result {
+		copy(unsafe.Slice(at[int32](a[0]), int(a[1]/4)), []int32{4, -2, -1})
+		return cu.Result(a[2] - uintptr(cu.MemRangeAttributeAccessedBy))
+	})
+	data := []int32{7, 7, 7, 7}
+	if err := d.MemRangeGetAttribute(1, data[:3], cu.MemRangeAttributeAccessedBy, 0x1000, 64); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int32{4, -2, -1, 7}; !slices.Equal(data, want) {
+		t.Errorf("data %d, want %d", data, want)
+	}
+	if err := d.MemRangeGetAttribute(1, nil, cu.MemRangeAttributeReadMostly, 0x1000, 64); err != cu.ErrorInvalidValue {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
+	}
+	var pool uint64
+	f.on("cuMemPoolSetAttribute", func(a []uintptr) cu.Result { pool = *at[uint64](a[2]); return cu.Success })
+	f.on("cuMemPoolGetAttribute", func(a []uintptr) cu.Result { store(a[2], uint32(pool)); return cu.Success })
+	if err := d.MemPoolSetAttribute(2, cu.MemPoolAttrReleaseThreshold, 1<<40+5); err != nil || pool != 1<<40+5 {
+		t.Errorf("set %#x, %v", pool, err)
+	}
+	if got, err := d.MemPoolGetAttribute(2, cu.MemPoolAttrReuseAllowOpportunistic); got != 5 || err != nil {
+		t.Errorf("32-bit attribute %d, %v, want 5", got, err)
+	}
+}
+
+func TestModuleLog(t *testing.T) {
+	f, d := newFake(t)
+	image := []byte(".version 6.3")
+	fail, info := "", ""
+	f.on("cuModuleLoadDataEx", func(a []uintptr) cu.Result {
+		if got := text(a[1]); got != string(image) {
+			t.Errorf("image %q", got)
+		}
+		names := unsafe.Slice(at[uint32](a[3]), int(a[2]))
+		values := unsafe.Slice(at[uintptr](a[4]), int(a[2]))
+		for i, name := range names {
+			log := map[uint32]string{3: info, 5: fail}[name]
+			if log != "" {
+				copy(unsafe.Slice(at[byte](values[i]), int(values[i+1])), log)
+			}
+		}
+		if fail+info == "" {
+			store(a[0], cu.Module(0x40))
+			return cu.Success
+		}
+		return cu.ErrorInvalidPTX
+	})
+	if module, err := d.ModuleLoadData(1, image); module != 0x40 || err != nil {
+		t.Errorf("module %#x, %v", module, err)
+	}
+	fail = "ptxas application ptx input, line 4; fatal: Parsing error near 'ad'\nsecond\n"
+	_, err := d.ModuleLoadData(1, image)
+	if jit, ok := errors.AsType[*cu.JITError](err); !ok || jit.Log != fail || !errors.Is(err, cu.ErrorInvalidPTX) {
+		t.Errorf("error %+v, want the log", err)
+	}
+	fail, info = "", "only information"
+	_, err = d.ModuleLoadData(1, image)
+	if jit, ok := errors.AsType[*cu.JITError](err); !ok || jit.Log != info {
+		t.Errorf("error %+v, want the information log", err)
+	}
+	info = ""
+	f.on("cuModuleLoadDataEx", func([]uintptr) cu.Result { return cu.ErrorNoBinaryForGPU })
+	if _, err = d.ModuleLoadData(1, image); err != cu.ErrorNoBinaryForGPU {
+		t.Errorf("error %+v, want the result alone", err)
+	}
+	if _, err = d.ModuleLoadData(1, nil); err != cu.ErrorInvalidImage {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_IMAGE", err)
+	}
+}
+
+// launched is what an extra array holds, read as the driver does.
+func launched(t *testing.T, extra uintptr) []byte {
+	t.Helper()
+	if extra == 0 {
+		return nil
+	}
+	words := unsafe.Slice(at[uintptr](extra), 5)
+	if words[0] != 1 || words[2] != 2 || words[4] != 0 {
+		t.Fatalf("extra is %#x", words)
+	}
+	return bytes.Clone(unsafe.Slice(at[byte](words[1]), int(*at[uintptr](words[3]))))
+}
+
+func TestLaunchKernel(t *testing.T) {
+	f, d := newFake(t)
+	var got []byte
+	f.on("cuLaunchKernel", func(a []uintptr) cu.Result {
+		for i, want := range []uintptr{0xf, 1, 2, 3, 4, 5, 6, 7, 8, 0} {
+			if a[i] != want {
+				t.Errorf("argument %d is %#x, want %#x", i, a[i], want)
+			}
+		}
+		got = launched(t, a[10])
+		return cu.Success
+	})
+	f.on("cuGraphExecKernelNodeSetParams", func(a []uintptr) cu.Result {
+		n := at[kernelNodeParams](a[2])
+		if a[0] != 0xe || a[1] != 0xd || n.f != 0xf || n.grid != (cu.Dim3{X: 1, Y: 2, Z: 3}) || n.block != (cu.Dim3{X: 4, Y: 5, Z: 6}) || n.sharedMemBytes != 7 {
+			t.Errorf("arguments %#x, %+v", a[:2], n)
+		}
+		got = launched(t, uintptr(unsafe.Pointer(n.extra)))
+		return cu.Success
+	})
+	grid, block := cu.Dim3{X: 1, Y: 2, Z: 3}, cu.Dim3{X: 4, Y: 5, Z: 6}
+	for _, params := range [][]byte{nil, {1, 2, 3}, bytes.Repeat([]byte{9}, 4000), {}} {
+		if err := d.LaunchKernel(1, 0xf, grid, block, 7, 8, params); err != nil || !bytes.Equal(got, params) {
+			t.Errorf("parameters %v, %v, want %v", got, err, params)
+		}
+		if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, block, 7, params); err != nil || !bytes.Equal(got, params) {
+			t.Errorf("parameters of the node %v, %v, want %v", got, err, params)
+		}
+	}
+}
+
+func TestGraphCalls(t *testing.T) {
+	f, d := newFake(t)
+	nodes := []cu.GraphNode{5, 6, 7}
+	f.on("cuGraphGetNodes", func(a []uintptr) cu.Result {
+		if a[1] != 0 {
+			copy(unsafe.Slice(at[cu.GraphNode](a[1]), int(*at[uintptr](a[2]))), nodes)
+		}
+		store(a[2], uintptr(len(nodes)))
+		return cu.Success
+	})
+	for _, want := range [][]cu.GraphNode{nodes, nil} {
+		nodes = want
+		if got, err := d.GraphGetNodes(1); !slices.Equal(got, want) || err != nil {
+			t.Errorf("nodes %d, %v, want %d", got, err, want)
+		}
+	}
+	f.on("cuGraphExecUpdate", func(a []uintptr) cu.Result {
+		store(a[2], uint32(3))
+		store(a[2]+8, cu.GraphNode(0x77))
+		return cu.ErrorGraphExecUpdateFailure
+	})
+	err := d.GraphExecUpdate(1, 2, 3)
+	if !errors.Is(err, cu.ErrorGraphExecUpdateFailure) || !strings.Contains(err.Error(), "another kind") || !strings.Contains(err.Error(), "0x77") {
+		t.Errorf("error %v, want the reason and the node", err)
+	}
+}
+
+func TestNamesReachC(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuModuleGetFunction", func(a []uintptr) cu.Result {
+		if a[1] != 4 || text(a[2]) != "vector_add" {
+			return cu.ErrorNotFound
+		}
+		store(a[0], cu.Function(8))
+		return cu.Success
+	})
+	if got, err := d.ModuleGetFunction(1, 4, "vector_add"); got != 8 || err != nil {
+		t.Errorf("function %d, %v", got, err)
+	}
+	if _, err := d.ModuleGetFunction(1, 4, "vector_ad"); err != cu.ErrorNotFound {
+		t.Errorf("error %v, want CUDA_ERROR_NOT_FOUND", err)
+	}
+}
+
+func TestNilStructs(t *testing.T) {
+	_, d := newFake(t)
+	_, poolErr := d.MemPoolCreate(nil)
+	for _, err := range []error{d.Memcpy2D(1, nil), d.Memcpy2DAsync(1, nil, 2), d.Memcpy3D(1, nil), d.Memcpy3DAsync(1, nil, 2), poolErr} {
+		if err != cu.ErrorInvalidValue {
+			t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
+		}
+	}
+}
+
+// TestBoundCall compares the ways to make a call with a context.
+func TestBoundCall(t *testing.T) {
+	f, _ := newFake(t)
+	for name, call := range map[string]func(*frame, int) uintptr{"callBound": callBound, "callBoundPlain": callBoundPlain} {
+		for _, setResult := range []cu.Result{cu.Success, cu.ErrorInvalidContext} {
+			for n := 1; n <= maxArgs; n++ {
+				f.on("set", func([]uintptr) cu.Result { return setResult })
+				f.on("fn", func([]uintptr) cu.Result { return cu.ErrorNotReady })
+				a := &frame{fakeProc("set"), 0xc0ffee, fakeProc("fn")}
+				for i := range maxArgs {
+					a[3+i] = uintptr(0x1122334400000000*uint64(n%2) + uint64(0x100*n+i))
+				}
+				r := cu.Result(uint32(call(a, n)))
+				calls := f.take()
+				if calls[0].symbol != "set" || calls[0].args[0] != 0xc0ffee {
+					t.Errorf("%s: first call %+v, want set with the context", name, calls[0])
+				}
+				if setResult != cu.Success {
+					if r != setResult || len(calls) != 1 {
+						t.Errorf("%s: %v after %d calls, want %v after one", name, r, len(calls), setResult)
+					}
+					continue
+				}
+				if r != cu.ErrorNotReady || len(calls) != 2 || calls[1].symbol != "fn" {
+					t.Fatalf("%s: %v after %+v", name, r, calls)
+				}
+				if got, want := calls[1].args[:n], a[3:3+n]; !slices.Equal(got, want) {
+					t.Errorf("%s: arguments %#x, want %#x", name, got, want)
+				}
+			}
+		}
+	}
+}
