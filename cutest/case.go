@@ -1,0 +1,52 @@
+package cutest
+
+import "slices"
+
+// Case is one rule of the suite.
+type Case struct {
+	ID     string   // "group/name", unique, and the name of the subtest
+	Rule   string   // the rule in a sentence
+	Source string   // where NVIDIA's manuals say it
+	Needs  []string // what a device must have for the case to run; skipped without
+}
+
+// check is a case with its body.
+type check struct {
+	id, rule, source string
+	needs            need
+	run              func(c *T)
+}
+
+// Cases lists every case in the order in which [Run] runs them.
+func Cases() []Case {
+	checks := allChecks()
+	list := make([]Case, len(checks))
+	for i, k := range checks {
+		list[i] = Case{k.id, k.rule, k.source, k.needs.words()}
+	}
+	return list
+}
+
+// allChecks puts those first that want no context to exist yet, and faults last:
+// on hardware they can spoil what comes after them.
+func allChecks() []check {
+	return slices.Concat(
+		primaryChecks,
+		deviceChecks, contextChecks, limitChecks,
+		pinnedChecks, pinnedMisuseChecks, mappedChecks,
+		registerChecks, registerOverlapChecks, registerMisuseChecks,
+		pointerChecks,
+		deviceMemoryChecks, deviceMemoryMisuseChecks,
+		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
+		managedChecks, managedAdviceChecks, managedAttachChecks,
+		poolChecks, poolOrderChecks,
+		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks,
+		asyncChecks, asyncHostChecks, implicitChecks,
+		hostFuncChecks,
+		eventChecks, eventMisuseChecks,
+		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
+		moduleChecks, functionChecks, launchChecks, launchMisuseChecks,
+		twoContextChecks, peerSelfChecks, multiDeviceChecks,
+		faultChecks,
+	)
+}

@@ -1,0 +1,53 @@
+package cutest
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// readOnlyFile maps a fresh file without the right to write; the second slice
+// is what is in it.
+func (c *T) readOnlyFile(n int) (mapped, want []byte) {
+	want = c.random(n)
+	path := c.tempFile(want)
+	f, err := os.Open(path)
+	c.ok(err, "open")
+	defer f.Close()
+	b, err := syscall.Mmap(int(f.Fd()), 0, n, syscall.PROT_READ, syscall.MAP_PRIVATE)
+	c.ok(err, "map a file")
+	c.later(func() { c.undo("unmap", syscall.Munmap(b)) })
+	return b, want
+}
+
+// writableFile maps a fresh file so that writes reach it.
+func (c *T) writableFile(n int) (mapped []byte, path string) {
+	path = c.tempFile(c.random(n))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	c.ok(err, "open")
+	defer f.Close()
+	b, err := syscall.Mmap(int(f.Fd()), 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	c.ok(err, "map a file")
+	c.later(func() { c.undo("unmap", syscall.Munmap(b)) })
+	return b, path
+}
+
+func (c *T) tempFile(data []byte) string {
+	dir, err := os.MkdirTemp("", "cutest")
+	c.ok(err, "temporary folder")
+	c.later(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "data")
+	c.ok(os.WriteFile(path, data, 0o600), "write a file")
+	return path
+}
+
+// hole is the address of n bytes that were mapped and no longer are.
+func (c *T) hole(n int) cu.HostPtr {
+	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	c.ok(err, "map memory")
+	p := pointerTo(b)
+	c.ok(syscall.Munmap(b), "unmap memory")
+	return p
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package cutest
+
+import "github.com/ferrygpu/ferry/cu"
+
+func (c *T) readOnlyFile(int) (mapped, want []byte) {
+	c.skip("mapping files is written for Linux only")
+	return nil, nil
+}
+
+func (c *T) writableFile(int) (mapped []byte, path string) {
+	c.skip("mapping files is written for Linux only")
+	return nil, ""
+}
+
+func (c *T) hole(int) cu.HostPtr {
+	c.skip("unmapping memory is written for Linux only")
+	return nil
+}

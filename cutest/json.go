@@ -1,0 +1,66 @@
+package cutest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// document is what FERRY_CUTEST_JSON asks for.
+type document struct {
+	Schema        string   `json:"schema"` // "ferry.cutest/1"
+	Driver        string   `json:"driver"`
+	DriverVersion int32    `json:"driver_version"`
+	Device        string   `json:"device"`
+	Devices       int      `json:"devices"`
+	Emulated      bool     `json:"emulated"`
+	Test          string   `json:"test"`
+	Cases         []result `json:"cases"`
+}
+
+// documents counts those written by this process: the second gets ".2" in its name.
+var documents atomic.Int32
+
+func (s *suite) writeJSON(t testing.TB) {
+	path := os.Getenv("FERRY_CUTEST_JSON")
+	if path == "" {
+		return
+	}
+	version, _ := s.d.DriverGetVersion()
+	name, _ := s.d.DeviceGetName(s.devices[0])
+	doc := document{
+		Schema: "ferry.cutest/1", Driver: driverName(s.d), DriverVersion: version, Device: name,
+		Devices: len(s.devices), Emulated: cu.AsEmulated(s.d) != nil, Test: t.Name(), Cases: s.results,
+	}
+	data, err := json.MarshalIndent(doc, "", "\t")
+	if err != nil {
+		t.Errorf("results as JSON: %v", err)
+		return
+	}
+	if n := documents.Add(1); n > 1 {
+		ext := filepath.Ext(path)
+		path = fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), n, ext)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		t.Errorf("write the results: %v", err)
+	}
+}
+
+// driverName is the package of the driver below all wrappers.
+func driverName(d cu.Driver) string {
+	for {
+		w, ok := d.(interface{ Unwrap() cu.Driver })
+		if !ok {
+			break
+		}
+		d = w.Unwrap()
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(fmt.Sprintf("%T", d), "*"), ".")
+	return name
+}

@@ -1,0 +1,81 @@
+package cutest
+
+import "github.com/ferrygpu/ferry/cu"
+
+// need is a set of capabilities.
+type need uint32
+
+const (
+	needMapHost need = 1 << iota
+	needUVA
+	needRegister
+	needHostPointer // registered memory has its host address on the device
+	needManaged
+	needConcurrentManaged
+	needPools
+	needPriorities
+	needConcurrentKernels
+	needTwoDevices
+	needPeer
+	needEmulated // the manuals leave it undefined; only software can be asked
+	needNoContext
+	needOwnContext
+)
+
+// needTable says what each capability is called and how to ask for it.
+var needTable = []struct {
+	bit  need
+	word string
+	attr cu.DeviceAttribute // 0: not an attribute
+}{
+	{needMapHost, "canMapHostMemory", cu.DeviceAttributeCanMapHostMemory},
+	{needUVA, "unifiedAddressing", cu.DeviceAttributeUnifiedAddressing},
+	{needRegister, "hostRegisterSupported", cu.DeviceAttributeHostRegisterSupported},
+	{needHostPointer, "canUseHostPointerForRegisteredMem", cu.DeviceAttributeCanUseHostPointerForRegisteredMem},
+	{needManaged, "managedMemory", cu.DeviceAttributeManagedMemory},
+	{needConcurrentManaged, "concurrentManagedAccess", cu.DeviceAttributeConcurrentManagedAccess},
+	{needPools, "memoryPoolsSupported", cu.DeviceAttributeMemoryPoolsSupported},
+	{needPriorities, "streamPrioritiesSupported", cu.DeviceAttributeStreamPrioritiesSupported},
+	{needConcurrentKernels, "concurrentKernels", cu.DeviceAttributeConcurrentKernels},
+	{needTwoDevices, "two devices", 0},
+	{needPeer, "peer access between devices 0 and 1", 0},
+	{needEmulated, "an emulated device (the manual leaves this undefined)", 0},
+}
+
+// words names the capabilities of the set; where a case runs is not one.
+func (n need) words() []string {
+	var words []string
+	for _, row := range needTable {
+		if n&row.bit != 0 {
+			words = append(words, row.word)
+		}
+	}
+	return words
+}
+
+// missing is the reason why a suite's machine cannot run a case, or "".
+func (s *suite) missing(n need) string {
+	for _, row := range needTable {
+		if n&row.bit != 0 && !s.has(row.bit, row.attr) {
+			return "the device lacks " + row.word
+		}
+	}
+	return ""
+}
+
+func (s *suite) has(bit need, attr cu.DeviceAttribute) bool {
+	switch bit {
+	case needTwoDevices:
+		return len(s.devices) > 1
+	case needPeer:
+		if len(s.devices) < 2 {
+			return false
+		}
+		can, err := s.d.DeviceCanAccessPeer(s.devices[0], s.devices[1])
+		return err == nil && can == 1
+	case needEmulated:
+		return cu.AsEmulated(s.d) != nil
+	}
+	v, err := s.d.DeviceGetAttribute(attr, s.devices[0])
+	return err == nil && v != 0
+}

@@ -1,0 +1,23 @@
+package cutest
+
+var managedChecks []check
+var managedAdviceChecks []check
+var managedAttachChecks []check
+var poolChecks []check
+var poolOrderChecks []check
+var asyncChecks []check
+var asyncHostChecks []check
+var implicitChecks []check
+var hostFuncChecks []check
+var captureChecks []check
+var captureMisuseChecks []check
+var graphChecks []check
+var graphUpdateChecks []check
+var moduleChecks []check
+var functionChecks []check
+var launchChecks []check
+var launchMisuseChecks []check
+var twoContextChecks []check
+var peerSelfChecks []check
+var multiDeviceChecks []check
+var faultChecks []check

@@ -1,0 +1,229 @@
+package cutest
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// page is the size that page-locking works in.
+const page = 4096
+
+// newContext creates a context on the case's device, with a destroy at the end.
+func (c *T) newContext(flags cu.CtxFlags) cu.Context { return c.newContextOn(c.dev, flags) }
+
+func (c *T) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
+	c.step("the creation of a context")
+	ctx, err := c.d.CtxCreate(flags, dev)
+	c.ok(err, "create a context")
+	c.later(func() {
+		if _, live := c.suite.programs[ctx]; live {
+			delete(c.suite.programs, ctx)
+		}
+		_ = c.d.CtxDestroy(ctx) // the case may have done so itself
+	})
+	return ctx
+}
+
+// hostMem is page-locked memory.
+type hostMem struct {
+	p   cu.HostPtr
+	b   []byte       // the same, to read and write
+	dev cu.DevicePtr // in kernels; 0 if not mapped
+}
+
+// pinned allocates page-locked memory with fresh bytes in it; with
+// MemHostAllocDeviceMap among the flags it has a device address.
+func (c *T) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
+	p, err := c.d.MemHostAlloc(c.ctx, uintptr(n), flags)
+	c.ok(err, "allocate page-locked memory")
+	ctx := c.ctx
+	c.later(func() { c.undo("free page-locked memory", c.d.MemFreeHost(ctx, p)) })
+	m := hostMem{p: p, b: hostBytes(p, n)}
+	if flags&cu.MemHostAllocDeviceMap != 0 {
+		m.dev, err = c.d.MemHostGetDevicePointer(ctx, p, 0)
+		c.ok(err, "device address of mapped memory")
+	}
+	c.scramble(m.b)
+	return m
+}
+
+// mapped is pinned memory that kernels can use; the case skips where none can.
+func (c *T) mapped(n int) hostMem {
+	if c.attr(cu.DeviceAttributeCanMapHostMemory) == 0 {
+		c.skip("the device lacks canMapHostMemory")
+	}
+	return c.pinned(n, cu.MemHostAllocDeviceMap|cu.MemHostAllocPortable)
+}
+
+// undo reports a clean-up that failed. After a fault nothing can be freed, and
+// a destroyed context took its memory along: mend and the case judge those.
+func (c *T) undo(what string, err error) {
+	if err != nil && !isCode(err, cu.ErrorInvalidContext) && !isCode(err, cu.ErrorContextIsDestroyed) && !stickyError(err) {
+		c.fail("clean-up: %s: %v", what, err)
+	}
+}
+
+// pageable is ordinary memory of the Go heap, page-aligned, with fresh bytes.
+func (c *T) pageable(n int) []byte {
+	raw := make([]byte, n+page)
+	skip := int(-uintptr(addressOf(raw)) % page)
+	b := raw[skip : skip+n : skip+n]
+	c.scramble(b)
+	c.later(func() { runtime.KeepAlive(raw) })
+	return b
+}
+
+// device allocates device memory and poisons it.
+func (c *T) device(n int) cu.DevicePtr { return c.deviceIn(c.ctx, n) }
+
+func (c *T) deviceIn(ctx cu.Context, n int) cu.DevicePtr {
+	p, err := c.d.MemAlloc(ctx, uintptr(n))
+	c.ok(err, "allocate device memory")
+	c.later(func() { c.undo("free device memory", c.d.MemFree(ctx, p)) })
+	c.ok(c.d.MemcpyHtoD(ctx, p, pointerTo(c.random(n)), uintptr(n)), "poison device memory")
+	c.step("the poisoning of device memory; a gate must be held only after it")
+	c.ok(c.d.CtxSynchronize(ctx), "poison device memory")
+	return p
+}
+
+// managed allocates managed memory with fresh bytes; the slice is the same memory.
+func (c *T) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
+	p, err := c.d.MemAllocManaged(c.ctx, uintptr(n), flags)
+	c.ok(err, "allocate managed memory")
+	ctx := c.ctx
+	c.later(func() { c.undo("free managed memory", c.d.MemFree(ctx, p)) })
+	b := hostBytes(hostPointer(p), n)
+	c.touch(b)
+	c.scramble(b)
+	return p, b
+}
+
+// touch tells an emulated driver that the host is about to use managed memory.
+func (c *T) touch(b []byte) {
+	if e := cu.AsEmulated(c.d); e != nil {
+		e.HostAccess(pointerTo(b), uintptr(len(b)), true)
+	}
+}
+
+func (c *T) stream(flags cu.StreamFlags) cu.Stream { return c.streamIn(c.ctx, flags) }
+
+func (c *T) streamIn(ctx cu.Context, flags cu.StreamFlags) cu.Stream {
+	s, err := c.d.StreamCreate(ctx, flags)
+	c.ok(err, "create a stream")
+	c.later(func() { c.undo("destroy a stream", c.d.StreamDestroy(ctx, s)) })
+	return s
+}
+
+func (c *T) event(flags cu.EventFlags) cu.Event { return c.eventIn(c.ctx, flags) }
+
+func (c *T) eventIn(ctx cu.Context, flags cu.EventFlags) cu.Event {
+	e, err := c.d.EventCreate(ctx, flags)
+	c.ok(err, "create an event")
+	c.later(func() { c.undo("destroy an event", c.d.EventDestroy(ctx, e)) })
+	return e
+}
+
+// up copies to the device and waits.
+func (c *T) up(dst cu.DevicePtr, src []byte) {
+	c.ok(c.d.MemcpyHtoD(c.ctx, dst, pointerTo(src), uintptr(len(src))), "copy to the device")
+	c.ok(c.d.CtxSynchronize(c.ctx), "wait for a copy to the device")
+}
+
+// down is n bytes of device memory, after all work is done.
+func (c *T) down(src cu.DevicePtr, n int) []byte { return c.downIn(c.ctx, src, n) }
+
+func (c *T) downIn(ctx cu.Context, src cu.DevicePtr, n int) []byte {
+	c.step("the end of all work")
+	c.ok(c.d.CtxSynchronize(ctx), "wait for the context")
+	b := c.random(n)
+	c.ok(c.d.MemcpyDtoH(ctx, pointerTo(b), src, uintptr(n)), "copy from the device")
+	return b
+}
+
+func (c *T) sync(s cu.Stream) {
+	c.step("the end of a stream's work")
+	c.ok(c.d.StreamSynchronize(c.ctx, s), "synchronize a stream")
+}
+
+func (c *T) syncAll() {
+	c.step("the end of all work")
+	c.ok(c.d.CtxSynchronize(c.ctx), "synchronize the context")
+}
+
+// gate holds streams up: a kernel on each spins until open.
+type gate struct {
+	c   *T
+	mem hostMem // word 0: open; word 1: a kernel has started
+}
+
+func (c *T) gate() *gate {
+	g := &gate{c, c.mapped(8)}
+	storeWord(g.mem.b, 0, 0)
+	storeWord(g.mem.b, 4, 0)
+	c.mu.Lock()
+	c.gates = append(c.gates, g)
+	c.mu.Unlock()
+	c.kernel("gate")
+	return g
+}
+
+// hold queues a kernel that keeps the stream busy until the gate opens.
+func (g *gate) hold(s cu.Stream) {
+	g.c.launch(s, "gate", 1, g.mem.dev, g.mem.dev+4)
+}
+
+// running waits until a holding kernel runs. It asks the stream meanwhile: a
+// driver may leave work lie until somebody wants to know.
+func (g *gate) running(s cu.Stream) {
+	g.c.until("the start of a kernel", func() bool {
+		_ = g.c.d.StreamQuery(g.c.ctx, s)
+		return loadWord(g.mem.b, 4) == 1
+	})
+}
+
+func (g *gate) open() { storeWord(g.mem.b, 0, 1) }
+
+func (c *T) openGates() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.gates {
+		g.open()
+	}
+	c.gates = nil
+}
+
+// mustReturn fails unless f comes back with the gate closed.
+func (c *T) mustReturn(g *gate, what string, f func() error) {
+	returned, err := c.returns(g, what, patience, f)
+	c.check(returned, "%s waited for work that it must not wait for", what)
+	c.ok(err, what)
+}
+
+// mustWait fails if f comes back before the gate is opened.
+func (c *T) mustWait(g *gate, what string, f func() error) {
+	returned, err := c.returns(g, what, glimpse, f)
+	c.check(!returned, "%s returned (%v) before the work that it must wait for", what, err)
+	c.ok(err, what)
+}
+
+// returns says whether f comes back within limit with the gate closed; if not,
+// the gate is opened and f awaited.
+func (c *T) returns(g *gate, what string, limit time.Duration, f func() error) (bool, error) {
+	c.step(what)
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return true, err
+	case <-time.After(limit):
+		g.open()
+		return false, <-done
+	}
+}
+
+// busy fails unless the stream has work that is not done.
+func (c *T) busy(s cu.Stream) {
+	c.want(c.d.StreamQuery(c.ctx, s), "query of a busy stream", cu.ErrorNotReady)
+}

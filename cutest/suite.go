@@ -1,0 +1,166 @@
+package cutest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// maxHangs is how many cases may hang before the rest is given up.
+const maxHangs = 3
+
+// suite is one run of the cases on one driver.
+type suite struct {
+	open     func(testing.TB) cu.Driver
+	d        cu.Driver
+	devices  []cu.Device
+	primary  map[cu.Device]cu.Context
+	programs map[cu.Context]*program
+	results  []result
+	hangs    int
+	parent   testing.TB
+}
+
+// result is a line of the JSON document.
+type result struct {
+	ID       string         `json:"id"`
+	Rule     string         `json:"rule"`
+	Source   string         `json:"source"`
+	Result   string         `json:"result"`
+	Reason   string         `json:"reason,omitempty"`
+	MS       float64        `json:"ms"`
+	Observed map[string]any `json:"observed,omitempty"`
+}
+
+// Run runs every case as a subtest of t. open is called once, and again after a
+// case that hung; the driver it returns need not be initialised. What it opened
+// is open's to close, with t.Cleanup.
+//
+// Device 0 is tested, and device 1 in the cases that need two. Primary contexts
+// are retained during the run; before it the suite asks for one that nobody
+// holds.
+func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
+	t.Helper()
+	s := &suite{open: open, parent: t}
+	s.start(t)
+	defer s.stop(t)
+	for _, k := range allChecks() {
+		t.Run(k.id, func(t *testing.T) { s.one(t, k) })
+	}
+	s.writeJSON(t)
+}
+
+// start opens the driver and looks at the machine.
+func (s *suite) start(t testing.TB) {
+	t.Helper()
+	s.d = s.open(t)
+	s.primary = map[cu.Device]cu.Context{}
+	s.programs = map[cu.Context]*program{}
+	if err := s.d.Init(0); err != nil {
+		t.Fatalf("init: %v", err)
+	}
+	n, err := s.d.DeviceGetCount()
+	if err != nil || n < 1 {
+		t.Fatalf("device count: %d, %v; the suite needs a device", n, err)
+	}
+	s.devices = s.devices[:0]
+	for i := range n {
+		dev, err := s.d.DeviceGet(i)
+		if err != nil {
+			t.Fatalf("device %d of %d: %v", i, n, err)
+		}
+		s.devices = append(s.devices, dev)
+	}
+}
+
+// stop gives the primary contexts back.
+func (s *suite) stop(t testing.TB) {
+	for dev := range s.primary {
+		s.drop(t, dev)
+	}
+}
+
+func (s *suite) drop(t testing.TB, dev cu.Device) {
+	ctx := s.primary[dev]
+	delete(s.programs, ctx)
+	delete(s.primary, dev)
+	if err := s.d.DevicePrimaryCtxRelease(dev); err != nil {
+		t.Errorf("release the primary context of device %d: %v", dev, err)
+	}
+}
+
+// context is the primary context of a device with the suite's kernels warm in it.
+func (s *suite) context(dev cu.Device) (cu.Context, error) {
+	if ctx, ok := s.primary[dev]; ok {
+		return ctx, nil
+	}
+	ctx, err := s.d.DevicePrimaryCtxRetain(dev)
+	if err != nil {
+		return 0, fmt.Errorf("retain the primary context of device %d: %w", dev, err)
+	}
+	s.primary[dev] = ctx
+	return ctx, nil
+}
+
+// one runs a case in its subtest and notes the result.
+func (s *suite) one(t *testing.T, k check) {
+	began := time.Now()
+	r := result{ID: k.id, Rule: k.rule, Source: k.source, Result: "skip"}
+	c := &T{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
+	defer func() {
+		r.MS = float64(time.Since(began).Microseconds()) / 1000
+		r.Observed = c.observed
+		s.results = append(s.results, r)
+	}()
+	reason := s.missing(k.needs)
+	if s.hangs >= maxHangs {
+		r.Result, r.Reason = "fail", fmt.Sprintf("not run: %d cases hung before it", s.hangs)
+		t.Fatal(r.Reason)
+	}
+	if reason == "" {
+		reason = c.guarded(k)
+	}
+	switch {
+	case t.Failed():
+		r.Result, r.Reason = "fail", c.firstFailure()
+	case reason != "":
+		r.Reason = reason
+		t.Skip(reason)
+	default:
+		r.Result = "pass"
+	}
+}
+
+// prepare gives a case the context that it wants.
+func (s *suite) prepare(c *T, n need) {
+	switch {
+	case n&needNoContext != 0:
+	case n&needOwnContext != 0:
+		c.ctx = c.newContext(0)
+	default:
+		ctx, err := s.context(c.dev)
+		c.ok(err, "prepare")
+		c.ctx = ctx
+	}
+}
+
+// mend looks whether a case left the shared context whole, and makes a new one if not.
+func (s *suite) mend(t testing.TB) {
+	for dev, ctx := range s.primary {
+		err := s.d.CtxSynchronize(ctx)
+		if err == nil {
+			continue
+		}
+		t.Errorf("the case left the primary context of device %d in error: %v", dev, err)
+		var code cu.Result
+		if errors.As(err, &code) && code.Sticky() {
+			if err := s.d.DevicePrimaryCtxReset(dev); err != nil {
+				t.Logf("reset it: %v", err)
+			}
+			s.drop(t, dev)
+		}
+	}
+}

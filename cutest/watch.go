@@ -1,0 +1,85 @@
+package cutest
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+const (
+	caseLimit = 20 * time.Second // for one case
+	lastGrace = 5 * time.Second  // after its gates were opened by force
+)
+
+// guarded runs a case's body under a watchdog and is the reason if it skipped.
+//
+// The body has a goroutine of its own, so that one that waits for ever can be
+// left behind: past the limit its gates are opened, and what it was waiting for
+// is the failure.
+func (c *T) guarded(k check) (skipped string) {
+	t := c.tb.(*testing.T)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.finish()
+		defer c.report()
+		c.suite.prepare(c, k.needs)
+		k.run(c)
+	}()
+	select {
+	case <-done:
+	case <-time.After(caseLimit):
+		c.fail("timed out after %v while waiting: %s", caseLimit, c.waitingFor())
+		c.openGates()
+		select {
+		case <-done:
+		case <-time.After(lastGrace):
+			c.abandon(t)
+			return ""
+		}
+	}
+	for _, text := range c.failures {
+		t.Error(text)
+	}
+	c.suite.mend(t)
+	return c.skipped
+}
+
+// abandon leaves a hung case behind and opens the driver anew.
+func (c *T) abandon(t *testing.T) {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	c.mu.Lock()
+	c.closed = true
+	texts := c.failures
+	c.mu.Unlock()
+	for _, text := range texts {
+		t.Error(text)
+	}
+	t.Errorf("it hangs even with its gates open; goroutines:\n%s", stacks)
+	c.suite.hangs++
+	c.suite.start(c.suite.parent)
+}
+
+// report turns a panic of the body into a failure.
+func (c *T) report() {
+	if v := recover(); v != nil {
+		c.fail("panic: %v\n%s", v, debug.Stack())
+	}
+}
+
+// finish opens the case's gates, waits for its work and undoes what it made.
+func (c *T) finish() {
+	defer c.report()
+	c.openGates()
+	c.step("the end of all work")
+	if c.ctx != 0 {
+		_ = c.d.CtxSynchronize(c.ctx) // an error shows in mend
+	}
+	for i := len(c.cleanups) - 1; i >= 0; i-- {
+		c.step(fmt.Sprintf("clean-up %d", i))
+		c.cleanups[i]()
+	}
+}
