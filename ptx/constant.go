@@ -100,6 +100,8 @@ func decimalFloat(text string) (v value, problem string) {
 	return double(f), ""
 }
 
+var baseNames = map[int]string{2: "a binary", 8: "an octal", 10: "a decimal", 16: "a hexadecimal"}
+
 func integerOf(text, digits string, base int) (v value, problem string) {
 	trimmed := strings.TrimRight(digits, "Uu")
 	if len(digits)-len(trimmed) > 1 || strings.Contains(trimmed, "_") {
@@ -110,7 +112,7 @@ func integerOf(text, digits string, base int) (v value, problem string) {
 		if ne, ok := err.(*strconv.NumError); ok && ne.Err == strconv.ErrRange {
 			return v, text + ": does not fit 64 bits"
 		}
-		return v, fmt.Sprintf("%s: malformed number (base %d)", text, base)
+		return v, text + ": not " + baseNames[base] + " number"
 	}
 	return value{bits: bits, unsigned: len(trimmed) != len(digits) || bits > math.MaxInt64}, ""
 }

@@ -10,6 +10,7 @@ const maxVarSize = min(1<<46, math.MaxInt)
 
 // moduleVariables declares variables outside of functions.
 func (p *parser) moduleVariables(space Space, link Linkage) {
+	lost := p.lostName
 	p.lostName = true // until the statement has been understood
 	if space == ParamSpace {
 		p.fail("a .param variable belongs into a function")
@@ -29,7 +30,7 @@ func (p *parser) moduleVariables(space Space, link Linkage) {
 		}
 	}
 	p.semicolon("the declaration")
-	p.lostName = p.bad
+	p.lostName = lost || p.bad
 }
 
 func (p *parser) addModuleVar(v *Var) {
@@ -180,7 +181,7 @@ func (p *parser) declarationWord(v *Var) {
 	case t.text == "attribute":
 		p.attribute(v)
 	default:
-		p.failAt(t, "expected a type such as .u32, found .%s%s", t.text, hint(t.text, typeNames))
+		p.failAt(t, "expected a type such as .u32, found .%s%s", t.text, dotHint(t.text, typeNames))
 	}
 }
 

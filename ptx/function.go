@@ -4,6 +4,7 @@ import "slices"
 
 // function reads an entry or a function: header, directives, and its body if it has one.
 func (p *parser) function(link Linkage) {
+	lost := p.lostName
 	p.lostName = true // until the header has been understood
 	f := &Func{Entry: p.tok.text == "entry", Linkage: link, Labels: make(map[string]int)}
 	p.f, p.scope, p.levels, p.renamed, p.missing, p.lostDeclaration, p.jumps = f, &scope{}, 0, 0, nil, false, nil
@@ -29,7 +30,7 @@ func (p *parser) function(link Linkage) {
 		p.f = nil
 		return
 	}
-	p.lostName = false
+	p.lostName = lost
 	p.addFunc(f)
 	if p.f.Declared {
 		p.accept(';')
@@ -184,7 +185,7 @@ func (p *parser) functionDirective(f *Func) {
 		p.pragmaStrings()
 		p.semicolon(".pragma")
 	default:
-		p.failAt(t, "unknown directive .%s of a function%s", t.text, hint(t.text, functionDirectives))
+		p.failAt(t, "unknown directive .%s of a function%s", t.text, dotHint(t.text, functionDirectives))
 	}
 }
 
@@ -246,7 +247,7 @@ func (p *parser) bodyDirective() {
 	case "branchtargets", "calltargets", "callprototype":
 		p.fail(".%s needs a label before it", t.text)
 	default:
-		p.fail("unknown directive .%s within a function%s", t.text, hint(t.text, bodyDirectives))
+		p.fail("unknown directive .%s within a function%s", t.text, dotHint(t.text, bodyDirectives))
 	}
 }
 

@@ -2,12 +2,14 @@ package ptx
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // hint is " (did you mean x?)" when one of the candidates resembles the name, else empty.
 func hint(name string, candidates []string) string {
-	best, least := "", max(1, min(2, len(name)/3))+1
+	best, least := "", min(2, len(strings.TrimLeft(name, "%$."))/3)+1
 	for _, c := range candidates {
 		if d := difference(name, c, least+1); c != name && (d < least || d == least && c < best) {
 			best, least = c, d
@@ -17,6 +19,15 @@ func hint(name string, candidates []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// dotHint is hint for directives, which are written without their dots here.
+func dotHint(name string, candidates []string) string {
+	dotted := make([]string, len(candidates))
+	for i, c := range candidates {
+		dotted[i] = "." + c
+	}
+	return hint("."+name, dotted)
 }
 
 // difference is 0 for names that differ in case or in a leading % or $ only, else the edit distance.
@@ -60,7 +71,11 @@ func (p *parser) undeclared(s *scope, name string, pos Pos) {
 		return
 	}
 	put(&p.missing, name, true)
-	base, _, _ := strings.Cut(name, ".")
+	base, part, _ := strings.Cut(name, ".")
+	if isSpecial(base, "") {
+		p.reportAt(pos, "special register %s has no part .%s", base, part)
+		return
+	}
 	var candidates []string
 	for ; s != nil; s = s.up {
 		if prefix, v := s.names.rangeOf(base); v != nil {
@@ -72,6 +87,7 @@ func (p *parser) undeclared(s *scope, name string, pos Pos) {
 	what := "symbol"
 	if base[0] == '%' {
 		what = "register"
+		candidates = slices.AppendSeq(candidates, maps.Keys(specials))
 	} else {
 		candidates = p.m.appendNames(candidates)
 	}

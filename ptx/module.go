@@ -39,7 +39,9 @@ func (p *parser) strayBlock() {
 // strayToken is neither a directive nor within a function.
 func (p *parser) strayToken() {
 	if p.tok.kind == '}' {
-		p.report("'}' without a '{' before it")
+		if len(p.errs) == 0 { // else it may be left of what was not understood
+			p.report("'}' without a '{' before it")
+		}
 		p.next()
 		return
 	}
@@ -78,7 +80,7 @@ func (p *parser) directive() {
 	case t.text == "alias":
 		p.alias()
 	default:
-		p.fail("unknown directive .%s%s", t.text, hint(t.text, moduleDirectives))
+		p.fail("unknown directive .%s%s", t.text, dotHint(t.text, moduleDirectives))
 	}
 }
 
@@ -96,7 +98,7 @@ func (p *parser) header(t token) bool {
 		p.target()
 	case "address_size":
 		p.next()
-		if size := p.integerConstant(".address_size", 32, 64); size != 32 && size != 64 {
+		if size := p.plainNumber("the address size", 0, maxRange); size != 32 && size != 64 {
 			p.failAt(t, ".address_size must be 32 or 64, not %d", size)
 		} else {
 			p.m.AddressSize, p.sized = int(size), true

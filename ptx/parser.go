@@ -172,6 +172,6 @@ func (p *parser) semicolon(what string) {
 	case p.tok.pos.Line > p.lastEnd.Line:
 		p.reportAt(p.lastEnd, "expected ';' behind %s", what)
 	default:
-		p.fail("expected ';' behind %s, found %s", what, p.tok)
+		p.fail("expected ',' or ';' behind %s, found %s", what, p.tok)
 	}
 }
