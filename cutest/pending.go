@@ -1,10 +1,5 @@
 package cutest
 
-var managedChecks []check
-var managedAdviceChecks []check
-var managedAttachChecks []check
-var poolChecks []check
-var poolOrderChecks []check
 var asyncChecks []check
 var asyncHostChecks []check
 var implicitChecks []check

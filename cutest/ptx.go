@@ -398,14 +398,14 @@ const ptxLocals = `
 	mov.u32 %r2, 0;
 	mov.u64 %d3, %d2;
 next:
-	st.volatile.local.u32 [%d3], %r2;
+	st.local.u32 [%d3], %r2;
 	add.u32 %r2, %r2, 1;
 	add.s64 %d3, %d3, 4;
 	setp.lt.u32 %p1, %r2, 64;
 	@%p1 bra next;
 	mul.wide.u32 %d4, %r1, 4;
 	add.s64 %d4, %d2, %d4;
-	ld.volatile.local.u32 %r3, [%d4];
+	ld.local.u32 %r3, [%d4];
 	st.global.u32 [%d1], %r3;
 done:
 	ret;

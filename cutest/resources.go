@@ -18,9 +18,7 @@ func (c *T) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
 	ctx, err := c.d.CtxCreate(flags, dev)
 	c.ok(err, "create a context")
 	c.later(func() {
-		if _, live := c.suite.programs[ctx]; live {
-			delete(c.suite.programs, ctx)
-		}
+		delete(c.suite.programs, ctx)
 		_ = c.d.CtxDestroy(ctx) // the case may have done so itself
 	})
 	return ctx
