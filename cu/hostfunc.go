@@ -4,8 +4,8 @@ import "fmt"
 
 // HostPanic is a host function that panicked: a function that LaunchHostFunc or
 // a graph ran in a stream. The stream goes on as if the function had returned;
-// the panic is the error of the first of StreamSynchronize, StreamQuery and
-// CtxSynchronize that would otherwise be nil or fail for good, once:
+// the panic is the error of the first of StreamSynchronize, StreamQuery,
+// CtxSynchronize and CtxDestroy that finds the work done, once:
 //
 //   - on the stream the function was launched in;
 //   - for a function recorded in a graph, whose stream is not known, on any

@@ -3,6 +3,8 @@
 package libcuda
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"reflect"
@@ -29,6 +31,9 @@ var specPattern = regexp.MustCompile(`(?m)^\t//cu:call (\w+) (\d+) \((.*)\)\n\t(
 
 func callSpecs(t *testing.T) []callSpec {
 	src, err := os.ReadFile("../cu/driver.go")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the source is not here")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,17 +87,22 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, er
 	return ctx, nil
 }
 
-// CtxDestroy calls cuCtxDestroy; see [cu.Contexts]. Host functions of the context
-// that have not run by then do not run.
+// CtxDestroy calls cuCtxDestroy; see [cu.Contexts]. It is the last to report what
+// host functions of the context have panicked with: see [cu.HostPanic].
 func (d *Driver) CtxDestroy(ctx cu.Context) error {
 	if ctx == 0 || d.contexts.destroyed(ctx) {
 		return cu.ErrorInvalidContext
 	}
 	ours := d.contexts.remove(ctx)
 	err := d.call3(procCtxDestroy, uintptr(ctx), 0, 0)
-	if err != nil && ours {
-		d.contexts.add(ctx)
+	if err != nil {
+		if ours {
+			d.contexts.add(ctx)
+		}
+		return err
 	}
+	err = d.panics.report(nil, ctx, allStreams)
+	d.panics.drop(ctx)
 	return err
 }
 

@@ -3,6 +3,7 @@ package libcuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -198,6 +199,15 @@ func (t *panicTable) forget(ctx cu.Context, stream cu.Stream) {
 			gone.panics = append(gone.panics, l.panics...)
 		}
 	}
+}
+
+// drop takes the streams of a destroyed context out of the table.
+func (t *panicTable) drop(ctx cu.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.lists, func(key streamKey, l *panicList) bool {
+		return key.ctx == ctx && len(l.panics) == 0
+	})
 }
 
 // report adds to the result of a wait the panics that belong to it. Work that is

@@ -233,14 +233,34 @@ func TestHostFuncPanicOfDestroyedStream(t *testing.T) {
 	}
 }
 
+// TestHostFuncPanicOfDestroyedContext comes out once, at the end.
+func TestHostFuncPanicOfDestroyedContext(t *testing.T) {
+	f, d := newFake(t)
+	threads := newDriverThreads(t, f)
+	if err := d.LaunchHostFunc(1, 2, func() { panic("late") }); err != nil {
+		t.Fatal(err)
+	}
+	threads.run(false)
+	f.on("cuCtxDestroy", func([]uintptr) cu.Result { return cu.ErrorContextIsDestroyed })
+	if err := d.CtxDestroy(1); err != cu.ErrorContextIsDestroyed {
+		t.Errorf("error %v, want the driver's alone", err)
+	}
+	f.on("cuCtxDestroy", func([]uintptr) cu.Result { return cu.Success })
+	wantPanic(t, d.CtxDestroy(1), "late")
+	if len(d.panics.lists) != 0 || d.panics.waiting.Load() != 0 {
+		t.Errorf("%d streams of a destroyed context are kept", len(d.panics.lists))
+	}
+}
+
 // TestDriverCallInHostFunc is refused there, and nowhere else meanwhile.
 func TestDriverCallInHostFunc(t *testing.T) {
 	f, d := newFake(t)
 	threads := newDriverThreads(t, f)
-	var bound, unbound, elsewhere error
+	var bound, unbound, launch, elsewhere error
 	if err := d.LaunchHostFunc(1, 2, func() {
 		bound = d.EventRecord(1, 3, 2)
 		_, unbound = d.DeviceGetCount()
+		launch = d.LaunchHostFunc(1, 2, func() {})
 		done := make(chan error)
 		go func() { done <- d.EventRecord(1, 4, 2) }()
 		select {
@@ -256,7 +276,7 @@ func TestDriverCallInHostFunc(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		name string
-	}{{bound, "cuEventRecord"}, {unbound, "cuDeviceGetCount"}} {
+	}{{bound, "cuEventRecord"}, {unbound, "cuDeviceGetCount"}, {launch, "cuLaunchHostFunc"}} {
 		if !errors.Is(c.err, cu.ErrorNotPermitted) || !strings.Contains(c.err.Error(), c.name) {
 			t.Errorf("error %v, want CUDA_ERROR_NOT_PERMITTED that names %s", c.err, c.name)
 		}

@@ -33,6 +33,9 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	if fn == nil {
 		return cu.ErrorInvalidValue
 	}
+	if err := refuseInHostFunc(procLaunchHostFunc); err != nil {
+		return err
+	}
 	status, err := d.StreamIsCapturing(ctx, stream)
 	if err != nil {
 		return err

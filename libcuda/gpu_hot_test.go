@@ -1,0 +1,95 @@
+package libcuda_test
+
+import (
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// hot is what the calls made by the million need.
+type hot struct {
+	*gpu
+	stream cu.Stream
+	event  cu.Event
+	dev    cu.DevicePtr
+	host   cu.HostPtr
+	empty  cu.Function
+	scale  cu.Function
+	params []byte
+}
+
+func newHot(t testing.TB) *hot {
+	g := newGPU(t)
+	m := g.module(testPTX)
+	h := &hot{gpu: g, stream: g.stream(), event: g.event(), dev: g.alloc(4096)}
+	_, h.host = g.pinned(4096, 0)
+	h.empty, h.scale = g.kernel(m, "empty"), g.kernel(m, "scale")
+	h.params = scaleParams(h.dev, 1024, 3)
+	return h
+}
+
+var hotGPUCalls = []struct {
+	name string
+	call func(h *hot) error
+}{
+	{"EventRecord", func(h *hot) error { return h.EventRecord(h.ctx, h.event, h.stream) }},
+	{"EventQuery", func(h *hot) error { return ready(h.EventQuery(h.ctx, h.event)) }},
+	{"StreamQuery", func(h *hot) error { return ready(h.StreamQuery(h.ctx, h.stream)) }},
+	{"StreamSynchronize", func(h *hot) error { return h.StreamSynchronize(h.ctx, h.stream) }},
+	{"MemcpyHtoDAsync/bytes=4096", func(h *hot) error { return h.MemcpyHtoDAsync(h.ctx, h.dev, h.host, 4096, h.stream) }},
+	{"MemcpyDtoHAsync/bytes=4096", func(h *hot) error { return h.MemcpyDtoHAsync(h.ctx, h.host, h.dev, 4096, h.stream) }},
+	{"MemcpyAsync/bytes=4096", func(h *hot) error { return h.MemcpyAsync(h.ctx, h.dev, devicePtr(h.host), 4096, h.stream) }},
+	{"MemsetD8Async/bytes=4096", func(h *hot) error { return h.MemsetD8Async(h.ctx, h.dev, 1, 4096, h.stream) }},
+	{"LaunchKernel/kernel=empty", func(h *hot) error { return h.LaunchKernel(h.ctx, h.empty, one, one, 0, h.stream, nil) }},
+	{"LaunchKernel/kernel=scale", func(h *hot) error {
+		return h.LaunchKernel(h.ctx, h.scale, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, h.stream, h.params)
+	}},
+	{"CtxGetDevice", func(h *hot) error { _, err := h.CtxGetDevice(h.ctx); return err }},
+}
+
+// ready takes "not yet" for an answer.
+func ready(err error) error {
+	if err == cu.ErrorNotReady {
+		return nil
+	}
+	return err
+}
+
+func TestGPUHotCallsDoNotAllocate(t *testing.T) {
+	h := newHot(t)
+	for _, c := range hotGPUCalls {
+		if c.name == "CtxGetDevice" {
+			continue // its result is a variable that C writes
+		}
+		n := testing.AllocsPerRun(500, func() { h.must(c.call(h)) })
+		h.must(h.StreamSynchronize(h.ctx, h.stream))
+		if n != 0 {
+			t.Errorf("%s allocates %v times", c.name, n)
+		}
+	}
+}
+
+// BenchmarkGPU is the time of one call, with a wait every 256 that keeps the
+// stream's queue from filling up.
+func BenchmarkGPU(b *testing.B) {
+	h := newHot(b)
+	for _, c := range hotGPUCalls {
+		b.Run("call="+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := c.call(h); err != nil {
+					b.Fatal(err)
+				}
+				if i++; i%256 == 0 {
+					if err := h.StreamSynchronize(h.ctx, h.stream); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			if err := h.StreamSynchronize(h.ctx, h.stream); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
