@@ -73,7 +73,7 @@ func excerpt(line string, at int) (shown, pad string) {
 	return before + after, pad
 }
 
-// runeStart is the nearest start of a rune at or before i, within the line.
+// runeStart is the start of the rune at i, within the line; i itself where the line is no UTF-8.
 func runeStart(line string, i int) int {
 	if i <= 0 {
 		return 0
@@ -81,8 +81,10 @@ func runeStart(line string, i int) int {
 	if i >= len(line) {
 		return len(line)
 	}
-	for i > 0 && !utf8.RuneStart(line[i]) {
-		i--
+	for back := range utf8.UTFMax {
+		if i >= back && utf8.RuneStart(line[i-back]) {
+			return i - back
+		}
 	}
 	return i
 }

@@ -82,7 +82,7 @@ func checkErrorType(t *testing.T, name string, err error) {
 // TestCaret plants an error at every token of a line and demands that the caret is
 // under it, whatever stands before.
 func TestCaret(t *testing.T) {
-	for _, before := range []string{"", " ", "\t", "\t\t ", "/* é */", "/*\t世界 */ ", strings.Repeat(" ", 500)} {
+	for _, before := range []string{"", " ", "\t", "\t\t ", "/* é */", "/*\t世界 */ ", strings.Repeat(" ", 500), "/*" + strings.Repeat("\x86", 500) + "*/"} {
 		line := before + "add.u32 %r1, %nope, %r2;"
 		_, err := ptx.Parse("k.ptx", bodyHead+line+bodyTail)
 		e, ok := errors.AsType[*ptx.Error](err)
