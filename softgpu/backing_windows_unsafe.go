@@ -1,0 +1,33 @@
+//go:build windows && !race
+
+package softgpu
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+var (
+	kernel32     = syscall.NewLazyDLL("kernel32.dll")
+	virtualAlloc = kernel32.NewProc("VirtualAlloc")
+	virtualFree  = kernel32.NewProc("VirtualFree")
+)
+
+const (
+	memCommit     = 0x1000
+	memReserve    = 0x2000
+	memRelease    = 0x8000
+	pageReadWrite = 0x04
+)
+
+// reserve commits pages, which cost nothing but a promise until they are touched.
+func reserve(n int) (*backing, error) {
+	addr, _, err := virtualAlloc.Call(0, uintptr(n), memCommit|memReserve, pageReadWrite)
+	if addr == 0 {
+		return nil, err
+	}
+	return &backing{
+		data:    unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n),
+		release: func() { virtualFree.Call(addr, 0, memRelease) },
+	}, nil
+}

@@ -1,0 +1,156 @@
+package softgpu
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// Options say which machine to play and how.
+type Options struct {
+	Profile  *profile.Profile // nil for profile "h200"
+	Devices  int              // how many of it; 0 for 1, at most 16
+	Schedule Schedule         // when queued work runs
+	Seed     uint64           // of Random
+}
+
+// Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
+// is safe for concurrent use. It holds no goroutine and no timer while no work
+// is queued, and needs no closing.
+type Driver struct {
+	prof     *profile.Profile
+	schedule Schedule
+	blocking bool // launches wait
+	uva      bool
+
+	space space // lock-free to read
+
+	inited    atomic.Bool
+	hostFuncs hostFuncs
+
+	mu      sync.Mutex
+	devices []*device
+	handles map[uintptr]any
+	nextID  uintptr
+	bufID   uint64
+	opID    uint64
+
+	host     float64 // the host's virtual clock, ns
+	sim      timeline
+	held     []*op // released by nobody yet, by rising id
+	rng      *rand.Rand
+	idle     *time.Timer
+	lastUse  time.Time
+	changed  chan struct{} // closed when an op is done
+	running  int           // ops that execute now
+	graves   []*backing    // to be unmapped when nothing executes
+	backed   uint64        // bytes that allocations have behind them
+	captures map[*capture]struct{}
+}
+
+var (
+	_ cu.Driver   = (*Driver)(nil)
+	_ cu.Emulated = (*Driver)(nil)
+)
+
+// Open makes a software GPU. Launches wait for their end when
+// CUDA_LAUNCH_BLOCKING or FERRY_LAUNCH_BLOCKING is 1 in the environment.
+func Open(opts Options) (*Driver, error) {
+	if opts.Profile == nil {
+		p, err := profile.Named("h200")
+		if err != nil {
+			return nil, fmt.Errorf("open software GPU: %w", err)
+		}
+		opts.Profile = p
+	}
+	if opts.Devices == 0 {
+		opts.Devices = 1
+	}
+	if opts.Devices < 0 || opts.Devices > maxDevices {
+		return nil, fmt.Errorf("open software GPU: %d devices: 1 to %d can be played", opts.Devices, maxDevices)
+	}
+	if opts.Schedule > Random {
+		return nil, fmt.Errorf("open software GPU: no schedule %d", opts.Schedule)
+	}
+	if opts.Profile.Memory.Value >= deviceWindow {
+		return nil, errors.New("open software GPU: the profile's memory is larger than a device's addresses")
+	}
+	d := &Driver{
+		prof:     opts.Profile,
+		schedule: opts.Schedule,
+		blocking: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
+		uva:      opts.Profile.Has(cu.DeviceAttributeUnifiedAddressing),
+		handles:  map[uintptr]any{},
+		nextID:   firstHandle,
+		rng:      rand.New(rand.NewPCG(opts.Seed, 0)),
+		captures: map[*capture]struct{}{},
+	}
+	for i := range opts.Devices {
+		d.devices = append(d.devices, newDevice(d, i))
+	}
+	return d, nil
+}
+
+// Init starts the driver.
+func (d *Driver) Init(flags uint32) error {
+	if flags != 0 {
+		return refuse(cu.ErrorInvalidValue, "initialise", "flags are %#x, must be 0", flags)
+	}
+	if d.hostFuncs.inside() {
+		return insideHostFunc("initialise")
+	}
+	d.inited.Store(true)
+	return nil
+}
+
+// Profile is the name of the machine that is played.
+func (d *Driver) Profile() string { return d.prof.Name }
+
+// Now is the host's virtual time.
+func (d *Driver) Now() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.host)
+}
+
+// begin starts a call that needs no context. On success the driver is locked.
+func (d *Driver) begin(what string) error {
+	if d.hostFuncs.inside() {
+		return insideHostFunc(what)
+	}
+	if !d.inited.Load() {
+		return refuse(cu.ErrorNotInitialized, what, "call Init first")
+	}
+	d.mu.Lock()
+	d.host += d.prof.Calls.Other.Value
+	return nil
+}
+
+// enter starts a call in a context. On success the driver is locked.
+func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
+	if err := d.begin(what); err != nil {
+		return nil, err
+	}
+	c, err := d.context(h, what)
+	if err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	d.stir()
+	if c.dead { // stir lets go of the lock
+		d.mu.Unlock()
+		return nil, refuse(cu.ErrorInvalidContext, what, "the context was destroyed meanwhile")
+	}
+	if c.fault != nil {
+		d.mu.Unlock()
+		return nil, c.fault
+	}
+	return c, nil
+}

@@ -1,0 +1,270 @@
+package softgpu
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// MemAllocManaged takes managed memory.
+func (d *Driver) MemAllocManaged(h cu.Context, bytes uintptr, flags cu.MemAttachFlags) (cu.DevicePtr, error) {
+	what := "allocate " + size(uint64(bytes)) + " of managed memory"
+	c, err := d.enter(h, what)
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	switch {
+	case c.dev.attr(cu.DeviceAttributeManagedMemory) == 0:
+		return 0, c.dev.lacks(what, cu.DeviceAttributeManagedMemory)
+	case flags != cu.MemAttachGlobal && flags != cu.MemAttachHost:
+		return 0, refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be MemAttachGlobal or MemAttachHost", uint32(flags))
+	case bytes == 0:
+		return 0, refuse(cu.ErrorInvalidValue, what, "there is no allocation of zero bytes")
+	}
+	if err := c.unsafeInCapture(what); err != nil {
+		return 0, err
+	}
+	d.host += d.prof.Own.DeviceAllocate.Value
+	r, err := c.allocateManaged(uint64(bytes), flags, what)
+	if err != nil {
+		return 0, err
+	}
+	return cu.DevicePtr(r.base), nil
+}
+
+// allocateManaged makes a managed region.
+func (c *contextState) allocateManaged(n uint64, flags cu.MemAttachFlags, what string) (*region, error) {
+	r := c.newRegion(kindManaged)
+	if err := r.backHost(n, what); err != nil {
+		return nil, err
+	}
+	r.managed = newManagedState(n, flags)
+	r.shared = true
+	c.mapHost(r, true, true, false)
+	return r, nil
+}
+
+// managedRange finds the managed region that holds all of a range.
+func (d *Driver) managedRange(dptr cu.DevicePtr, n uint64, what string) (*region, uint64, error) {
+	x, ok := d.space.find(uint64(dptr))
+	switch {
+	case n == 0:
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "the range is empty")
+	case !ok || x.region.kind != kindManaged:
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "%#x is not managed memory: %s", uint64(dptr), d.space.near(uint64(dptr)))
+	case n > x.end-uint64(dptr):
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "%s at %#x end past %s", size(n), uint64(dptr), x.words())
+	}
+	return x.region, uint64(dptr) - x.base, nil
+}
+
+// location checks a device that managed memory may go to.
+func (d *Driver) location(dev cu.Device, what string) error {
+	if dev == cu.CPUDevice {
+		return nil
+	}
+	if dev < 0 || int(dev) >= len(d.devices) {
+		return refuse(cu.ErrorInvalidDevice, what, "no device %d, there are %d", dev, len(d.devices))
+	}
+	if d.devices[dev].attr(cu.DeviceAttributeConcurrentManagedAccess) == 0 {
+		return refuse(cu.ErrorInvalidDevice, what, "device %d has %v = 0", dev, cu.DeviceAttributeConcurrentManagedAccess)
+	}
+	return nil
+}
+
+// MemPrefetchAsync moves pages at this point of the stream.
+func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
+	what := "prefetch " + size(uint64(bytes))
+	c, err := d.enter(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	if err := d.location(dst, what); err != nil {
+		return err
+	}
+	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
+	curve, use := &d.prof.Managed.PrefetchHtoD, resIn
+	if dst == cu.CPUDevice {
+		w.engine, curve, use = engineOut, &d.prof.Managed.PrefetchDtoH, resOut
+	} else {
+		w.dev = d.devices[dst]
+	}
+	m := r.managed
+	w.price = func(*op) cost {
+		m.advise(off, uint64(bytes), func(a *advice) { a.prefetched = int8(dst) })
+		return curveCost(curve, m.move(off, uint64(bytes), int8(dst)), use)
+	}
+	d.host += d.prof.Managed.PrefetchCall.Value
+	_, err = s.enqueue(w, what)
+	return err
+}
+
+// MemAdvise gives advice on pages.
+func (d *Driver) MemAdvise(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how cu.MemAdvice, dev cu.Device) error {
+	what := "advise on " + size(uint64(bytes))
+	if _, err := d.enter(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	change, located := adviceChange(how, dev)
+	switch {
+	case change == nil:
+		return refuse(cu.ErrorInvalidValue, what, "no advice %d", how)
+	case located:
+		if err := d.location(dev, what); err != nil {
+			return err
+		}
+	}
+	r.managed.advise(off, uint64(bytes), change)
+	return nil
+}
+
+// adviceChange is what a piece of advice changes, and whether dev matters.
+func adviceChange(how cu.MemAdvice, dev cu.Device) (change func(*advice), located bool) {
+	bit := uint32(1) << (uint32(dev) & 31) // the host's is the last
+	switch how {
+	case cu.MemAdviseSetReadMostly:
+		return func(a *advice) { a.readMostly = true }, false
+	case cu.MemAdviseUnsetReadMostly:
+		return func(a *advice) { a.readMostly = false }, false
+	case cu.MemAdviseSetPreferredLocation:
+		return func(a *advice) { a.preferred = int8(dev) }, true
+	case cu.MemAdviseUnsetPreferredLocation:
+		return func(a *advice) { a.preferred = nowhere }, false
+	case cu.MemAdviseSetAccessedBy:
+		return func(a *advice) { a.accessedBy |= bit }, true
+	case cu.MemAdviseUnsetAccessedBy:
+		return func(a *advice) { a.accessedBy &^= bit }, true
+	}
+	return nil, false
+}
+
+// MemRangeGetAttribute reads advice back.
+func (d *Driver) MemRangeGetAttribute(h cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) error {
+	const what = "read advice"
+	if _, err := d.enter(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 || attribute != cu.MemRangeAttributeAccessedBy && len(data) != 1 {
+		return refuse(cu.ErrorInvalidValue, what, "%d places for the answer to attribute %d", len(data), attribute)
+	}
+	m := r.managed
+	place := func(read func(advice) int32) {
+		v, ok := m.common(off, uint64(bytes), read)
+		if !ok {
+			v = int32(cu.InvalidDevice)
+		}
+		data[0] = v
+	}
+	switch attribute {
+	case cu.MemRangeAttributeReadMostly:
+		data[0], _ = m.common(off, uint64(bytes), func(a advice) int32 {
+			if a.readMostly {
+				return 1
+			}
+			return 0
+		})
+	case cu.MemRangeAttributePreferredLocation:
+		place(func(a advice) int32 { return int32(a.preferred) })
+	case cu.MemRangeAttributeLastPrefetchLocation:
+		place(func(a advice) int32 { return int32(a.prefetched) })
+	case cu.MemRangeAttributeAccessedBy:
+		m.accessors(data, off, uint64(bytes))
+	default:
+		return refuse(cu.ErrorInvalidValue, what, "no attribute %d", attribute)
+	}
+	return nil
+}
+
+// accessors lists who all pages of a range are accessed by.
+func (m *managedState) accessors(data []int32, off, n uint64) {
+	n0 := 0
+	for bit := range 32 {
+		v, ok := m.common(off, n, func(a advice) int32 { return int32(a.accessedBy >> bit & 1) })
+		if !ok || v == 0 || n0 == len(data) {
+			continue
+		}
+		data[n0] = int32(bit)
+		if bit == 31 {
+			data[n0] = int32(cu.CPUDevice)
+		}
+		n0++
+	}
+	for ; n0 < len(data); n0++ {
+		data[n0] = int32(cu.InvalidDevice)
+	}
+}
+
+// StreamAttachMemAsync changes who may touch managed memory from this point of
+// the stream on. It matters where CONCURRENT_MANAGED_ACCESS is 0.
+func (d *Driver) StreamAttachMemAsync(h cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
+	const what = "attach managed memory"
+	c, err := d.enter(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	r, off, err := d.managedRange(dptr, max(uint64(bytes), 1), what)
+	switch {
+	case err != nil:
+		return err
+	case off != 0 || bytes != 0 && uint64(bytes) != r.size:
+		return refuse(cu.ErrorInvalidValue, what, "only a whole allocation can be attached")
+	case flags != cu.MemAttachGlobal && flags != cu.MemAttachHost && flags != cu.MemAttachSingle:
+		return refuse(cu.ErrorInvalidValue, what, "flags %#x are not one of the three", uint32(flags))
+	case flags == cu.MemAttachSingle && (s == s.ctx.legacy):
+		return refuse(cu.ErrorInvalidValue, what, "MemAttachSingle needs a stream of your own")
+	case s.capture != nil:
+		s.capture.invalidate()
+		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures")
+	}
+	a := &attachment{flags: flags}
+	if flags == cu.MemAttachSingle {
+		a.stream = s
+	}
+	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeEmpty, what: what, done: func(*op) { r.managed.attach.Store(a) }}, what)
+	return err
+}
+
+// HostAccess tells that the host is about to touch n bytes at p: managed pages
+// that are on a device come over, and the host waits for them.
+func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addr, end := addressOf(p), addressOf(p)+uint64(n)
+	for addr < end {
+		x, ok := d.space.overlaps(addr, end)
+		if !ok {
+			return
+		}
+		if m := x.region.managed; m != nil {
+			d.sim.run(d, d.host, nil)
+			from, to := max(addr, x.base), min(end, x.end)
+			if moved := m.hostTouch(from-x.base, to-from, write); moved > 0 {
+				d.host += d.prof.Managed.HostFault.Ns(float64(moved))
+			}
+		}
+		addr = x.end
+	}
+}

@@ -1,0 +1,125 @@
+package softgpu
+
+import (
+	"encoding/binary"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// fill is a memset: a pattern of 1, 2 or 4 bytes, n times.
+type fill struct {
+	what    string
+	dst     place
+	pattern []byte
+}
+
+// run writes the pattern, doubling what is there.
+func (f *fill) run() error {
+	dst, err := f.dst.bytes(f.what)
+	if err != nil {
+		return err
+	}
+	const block = 64 << 10 // stays in cache
+	n := copy(dst, f.pattern)
+	for n < len(dst) {
+		n += copy(dst[n:], dst[:min(n, block)])
+	}
+	return nil
+}
+
+// memset is every fill. Like hardware it waits only if it fills host memory.
+func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintptr, stream cu.Stream, async bool) error {
+	what := "fill " + size(uint64(n)*uint64(len(pattern)))
+	c, err := d.enter(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	width := uint64(len(pattern))
+	switch {
+	case uint64(n) > (1<<62)/width:
+		return refuse(cu.ErrorInvalidValue, what, "%d words of %d bytes are more than memory", n, width)
+	case uint64(dst)%width != 0:
+		return refuse(cu.ErrorInvalidValue, what, "%#x is not aligned to words of %d bytes", uint64(dst), width)
+	case n == 0:
+		return nil
+	}
+	to, err := c.resolve(uint64(dst), nil, uint64(n)*width, sideDevice, what)
+	if err != nil {
+		return err
+	}
+	if !async {
+		if err := c.unsafeInCapture(what); err != nil {
+			return err
+		}
+	}
+	f := &fill{what: what, dst: to, pattern: pattern}
+	curve, use := &d.prof.Copy.Memset, resMemory
+	if to.class() == classPinned {
+		curve, use = &d.prof.Copy.PinnedDtoH, resOut
+	}
+	d.host += d.prof.Calls.MemcpyAsync.Value
+	o, err := s.enqueue(f.work(c.dev, curve, use), what)
+	if err != nil || o == nil {
+		return err
+	}
+	if !async && to.region.kind.onHost() {
+		d.finish(o)
+		return s.after(o)
+	}
+	return nil
+}
+
+func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
+	return &work{
+		kind:   cu.GraphNodeTypeMemset,
+		what:   f.what,
+		engine: engineCompute,
+		dev:    dev,
+		run:    func(*op) error { return f.run() },
+		price: func(*op) cost {
+			if f.dst.region.kind == kindManaged {
+				f.dst.region.managed.populate(f.dst.off, f.dst.n, dev.ordinal)
+			}
+			return curveCost(curve, f.dst.n, use)
+		},
+	}
+}
+
+func pattern16(v uint16) []byte { return binary.LittleEndian.AppendUint16(nil, v) }
+func pattern32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+
+// MemsetD8 fills n bytes.
+func (d *Driver) MemsetD8(h cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
+	return d.memset(h, dst, []byte{value}, n, cu.StreamLegacy, false)
+}
+
+// MemsetD16 fills n 16-bit words.
+func (d *Driver) MemsetD16(h cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
+	return d.memset(h, dst, pattern16(value), n, cu.StreamLegacy, false)
+}
+
+// MemsetD32 fills n 32-bit words.
+func (d *Driver) MemsetD32(h cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
+	return d.memset(h, dst, pattern32(value), n, cu.StreamLegacy, false)
+}
+
+// MemsetD8Async is MemsetD8, stream-ordered.
+func (d *Driver) MemsetD8Async(h cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, []byte{value}, n, stream, true)
+}
+
+// MemsetD16Async is MemsetD16, stream-ordered.
+func (d *Driver) MemsetD16Async(h cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, pattern16(value), n, stream, true)
+}
+
+// MemsetD32Async is MemsetD32, stream-ordered.
+func (d *Driver) MemsetD32Async(h cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, pattern32(value), n, stream, true)
+}

@@ -1,0 +1,293 @@
+package softgpu
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// module is loaded code: its program, and its variables in memory.
+type module struct {
+	ctx     *contextState
+	handle  cu.Module
+	source  *ptx.Module
+	program *simt.Program
+	vars    map[string]*region
+	funcs   map[string]*function
+}
+
+// ModuleLoadData compiles PTX.
+func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
+	const what = "load a module"
+	if _, err := d.enter(h, what); err != nil {
+		return 0, err
+	}
+	d.mu.Unlock()
+	source, err := parseImage(image, what)
+	if err != nil {
+		return 0, err
+	}
+	c, err := d.enter(h, what)
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	m := &module{ctx: c, source: source, vars: map[string]*region{}, funcs: map[string]*function{}}
+	c.modules[m] = struct{}{}
+	if err := m.link(what); err != nil {
+		m.drop()
+		return 0, err
+	}
+	m.handle = cu.Module(d.newHandle(m))
+	return m.handle, nil
+}
+
+// parseImage reads PTX text and names what else it may be.
+func parseImage(image []byte, what string) (*ptx.Module, error) {
+	switch {
+	case len(image) == 0:
+		return nil, refuse(cu.ErrorInvalidValue, what, "the image is empty")
+	case bytes.HasPrefix(image, []byte("\x7fELF")):
+		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is machine code (a cubin); the software GPU runs PTX")
+	case len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xba55ed50:
+		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is a fatbin; the software GPU runs PTX, which nvcc writes with -ptx")
+	}
+	source, err := ptx.Parse("", string(image))
+	if err != nil {
+		return nil, &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
+	}
+	return source, nil
+}
+
+// link places the variables, decodes the kernels and writes the initial values.
+func (m *module) link(what string) error {
+	for _, v := range m.source.Vars {
+		if err := m.place(v, what); err != nil {
+			return err
+		}
+	}
+	program, err := simt.Link(m.source, func(name string) (uint64, bool) {
+		r := m.vars[name]
+		if r == nil {
+			return 0, false
+		}
+		return r.device, true
+	})
+	if err != nil {
+		return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
+	}
+	m.program = program
+	for _, v := range m.source.Vars {
+		if err := m.initialise(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place gives a variable of global or constant space its memory.
+func (m *module) place(v *ptx.Var, what string) error {
+	if v.Space != ptx.GlobalSpace && v.Space != ptx.ConstSpace || m.vars[v.Name] != nil {
+		return nil
+	}
+	if v.Linkage == ptx.Extern {
+		if d := m.source.Var(v.Name); d == nil || d.Linkage == ptx.Extern {
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: variable %s is extern, and no other module can be linked to this one", v.Pos, v.Name)}
+		}
+		return nil
+	}
+	n := uint64(max(v.Size(), 1))
+	if v.Managed {
+		if m.ctx.dev.attr(cu.DeviceAttributeManagedMemory) == 0 {
+			return m.ctx.dev.lacks(what+": managed variable "+v.Name, cu.DeviceAttributeManagedMemory)
+		}
+		r, err := m.ctx.allocateManaged(n, cu.MemAttachGlobal, what+": variable "+v.Name)
+		if err != nil {
+			return err
+		}
+		m.keep(r, v)
+		return nil
+	}
+	r := m.ctx.newRegion(kindModule)
+	if err := m.ctx.dev.memory.alloc(r, n, what+": variable "+v.Name); err != nil {
+		return err
+	}
+	r.segments(v.Space == ptx.ConstSpace)
+	r.state.Store(stateLive)
+	m.ctx.regions[r] = struct{}{}
+	m.keep(r, v)
+	return nil
+}
+
+func (m *module) keep(r *region, v *ptx.Var) {
+	r.name, r.mod = v.Name, m
+	m.vars[v.Name] = r
+}
+
+// initialise writes a variable's first value, addresses of others within it too.
+func (m *module) initialise(v *ptx.Var) error {
+	r := m.vars[v.Name]
+	if r == nil || v.Linkage == ptx.Extern {
+		return nil
+	}
+	copy(r.data, v.Init)
+	for _, rel := range v.Relocs {
+		at, ok := m.address(rel.Symbol)
+		if !ok {
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: initial value of %s: no symbol %s", v.Pos, v.Name, rel.Symbol)}
+		}
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], at+uint64(rel.Addend))
+		if rel.Offset < 0 || rel.Size < 0 || rel.Size > 8 || rel.Offset+rel.Size > len(r.data) {
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: initial value of %s: address of %s is out of its bounds", v.Pos, v.Name, rel.Symbol)}
+		}
+		copy(r.data[rel.Offset:rel.Offset+rel.Size], word[:])
+	}
+	return nil
+}
+
+// address of a variable or function.
+func (m *module) address(symbol string) (uint64, bool) {
+	if r := m.vars[symbol]; r != nil {
+		return r.device, true
+	}
+	return 0, false
+}
+
+// drop takes the module and all of it away.
+func (m *module) drop() {
+	delete(m.ctx.drv.handles, uintptr(m.handle))
+	delete(m.ctx.modules, m)
+	for _, f := range m.funcs {
+		delete(m.ctx.drv.handles, uintptr(f.handle))
+	}
+	for _, r := range m.vars {
+		r.free()
+	}
+}
+
+// module finds a module by its handle.
+func (d *Driver) module(h cu.Module, what string) (*module, error) {
+	return lookup[*module](d, uintptr(h), what, "module")
+}
+
+// ModuleUnload gives the module up when the work of its context is done.
+func (d *Driver) ModuleUnload(h cu.Context, mod cu.Module) error {
+	const what = "unload a module"
+	if _, err := d.enter(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	m, err := d.module(mod, what)
+	if err != nil {
+		return err
+	}
+	if err := m.ctx.sync(); err != nil {
+		return err
+	}
+	if m, err = d.module(mod, what); err != nil {
+		return err
+	}
+	m.drop()
+	return nil
+}
+
+// ModuleGetFunction is a kernel by name.
+func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu.Function, error) {
+	what := "find kernel " + name
+	if _, err := d.enter(h, what); err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	m, err := d.module(mod, what)
+	if err != nil {
+		return 0, err
+	}
+	if f := m.funcs[name]; f != nil {
+		return f.handle, nil
+	}
+	k := m.program.Kernel(name)
+	if k == nil {
+		var names []string
+		for _, e := range m.source.Entries() {
+			names = append(names, e.Name)
+		}
+		return 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no kernels"))
+	}
+	f := &function{mod: m, kernel: k, name: name}
+	f.maxDynamic = max(0, m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)-k.SharedBytes)
+	f.handle = cu.Function(d.newHandle(f))
+	m.funcs[name] = f
+	return f.handle, nil
+}
+
+// ModuleGetGlobal is a variable by name.
+func (d *Driver) ModuleGetGlobal(h cu.Context, mod cu.Module, name string) (cu.DevicePtr, uintptr, error) {
+	what := "find variable " + name
+	if _, err := d.enter(h, what); err != nil {
+		return 0, 0, err
+	}
+	defer d.mu.Unlock()
+	m, err := d.module(mod, what)
+	if err != nil {
+		return 0, 0, err
+	}
+	r := m.vars[name]
+	if r == nil {
+		var names []string
+		for n := range m.vars {
+			names = append(names, n)
+		}
+		return 0, 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no variables"))
+	}
+	return cu.DevicePtr(r.device), uintptr(r.size), nil
+}
+
+// nearest sorts names by how little they differ from what was asked for.
+func nearest(name string, names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(distance(name, a), distance(name, b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// list writes some names.
+func list(names []string, none string) string {
+	const most = 8
+	switch {
+	case len(names) == 0:
+		return none
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// distance is the number of single changes from a to b, case apart.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,118 @@
+package softgpu
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+// occupancy is the part of the device's multiprocessors that the launch fills.
+func (l *launch) occupancy(dev *device) float64 {
+	threads := int(l.block.Count())
+	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/threads)
+	if n := dev.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor); n > 0 {
+		per = min(per, n)
+	}
+	if used := l.fn.kernel.SharedBytes + int(l.shared); used > 0 {
+		used += dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
+		per = min(per, max(1, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor)/used))
+	}
+	room := float64(per * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount)))
+	return min(1, float64(l.grid.Count())/room)
+}
+
+// price is the time of a kernel that is done: the floor of any kernel and the
+// longest of what it did side by side. Managed pages that had to come over cost
+// on top.
+func (l *launch) price(o *op) cost {
+	dev, prof := o.ctx.dev, o.ctx.drv.prof
+	x := o.kernel
+	if x == nil || len(x.stats.Traffic) < numCounters {
+		return cost{ns: prof.Kernel.Floor.Value}
+	}
+	// A grid of fewer blocks than multiprocessors uses that part of them.
+	part := min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
+
+	tr := x.stats.Traffic
+	f := x.fault(dev)
+	local, remote := split(&tr[countManaged], f)
+	memory := float64(sectorBytes(&tr[countDevice])) + local
+	rate := prof.Kernel.Bandwidth.Value
+	if memory <= float64(dev.attr(cu.DeviceAttributeL2CacheSize)) && prof.Kernel.Cached.Value > 0 {
+		rate = prof.Kernel.Cached.Value
+	}
+	memoryNs := memory / (rate * part) * 1e9
+	instrNs := float64(x.stats.WarpInstructions) / (prof.Kernel.Instructions.Value * part) * 1e9
+
+	in, out := linkTime(dev, &tr[countHost])
+	in += remote / prof.Link.Payload.Value * 1e9
+	linkNs := max(in, out) + prof.Link.Duplex.Value*min(in, out)
+	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
+		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
+	}
+	latency := 0.0
+	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
+		latency = prof.Link.RoundTrip.Value
+	}
+	longest := max(memoryNs, instrNs, linkNs)
+	k := cost{ns: prof.Kernel.Floor.Value + latency + longest}
+	if f.moved > 0 {
+		k.ns += prof.Managed.DeviceFault.Ns(float64(f.moved))
+	}
+	if k.ns > 0 {
+		k.use[resMemory] = memory / prof.Kernel.Bandwidth.Value * 1e9 / k.ns
+		k.use[resIn], k.use[resOut] = in/k.ns, out/k.ns
+	}
+	return k
+}
+
+// fault moves the managed pages that the kernel touched.
+func (x *execution) fault(dev *device) faults {
+	var f faults
+	for r, s := range *x.view.own.Load() {
+		if r.managed != nil {
+			r.managed.touch(s.Pages, dev.ordinal, &f)
+		}
+	}
+	return f
+}
+
+// split says how many bytes of managed traffic went to the device's own memory
+// and how many over the link, by where the touched pages are.
+func split(t *simt.Traffic, f faults) (local, remote float64) {
+	all := float64(f.local + f.moved + f.remote)
+	total := float64(sectorBytes(t))
+	if all == 0 {
+		return total, 0
+	}
+	remote = total * float64(f.remote) / all
+	return total - remote, remote
+}
+
+const sectorSize = 32
+
+func sectorBytes(t *simt.Traffic) uint64 { return sectorSize * (t.ReadSectors + t.WriteSectors) }
+
+// linkTime is how long a kernel's requests to host memory keep the link busy in
+// each direction, in nanoseconds. Reads answer in one, bounded by the requests
+// that can be under way; writes are posted the other way; an atomic is both, a
+// lane at a time.
+func linkTime(dev *device, t *simt.Traffic) (in, out float64) {
+	link := &dev.drv.prof.Link
+	reads, readBytes := 0.0, 0.0
+	for i, n := range t.Reads {
+		reads += float64(n)
+		readBytes += float64(n) * (float64(sectorSize*(i+1)) + link.Header.Value)
+	}
+	for i, n := range t.Writes {
+		out += float64(n) * (float64(sectorSize*(i+1)) + link.Header.Value)
+	}
+	atomics := float64(t.Atomics)
+	reads += atomics
+	readBytes += atomics * (sectorSize + link.Header.Value)
+	out += atomics * (sectorSize + link.Header.Value)
+	in = readBytes / link.Payload.Value * 1e9
+	if link.Tags.Value > 0 {
+		in = max(in, reads*link.RoundTrip.Value/link.Tags.Value)
+	}
+	return in, out / link.Payload.Value * 1e9
+}

@@ -1,0 +1,92 @@
+package softgpu
+
+import (
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+// kind is what sort of memory a region is.
+type kind uint8
+
+const (
+	kindDevice     kind = iota // MemAlloc
+	kindPool                   // MemAllocAsync
+	kindModule                 // a module's variable
+	kindHost                   // MemHostAlloc
+	kindRegistered             // MemHostRegister
+	kindManaged                // MemAllocManaged and managed variables
+)
+
+func (k kind) String() string {
+	return [...]string{"device allocation", "stream-ordered device allocation", "module variable",
+		"page-locked host allocation", "registered host range", "managed allocation"}[k]
+}
+
+// onHost says whether the CPU can read it.
+func (k kind) onHost() bool { return k >= kindHost }
+
+// Counters of a launch's traffic, by where the bytes are.
+const (
+	countDevice = iota
+	countHost
+	countManaged
+	countPeer
+	numCounters
+)
+
+// region is an allocation, a registration or a variable.
+type region struct {
+	kind   kind
+	base   uint64 // the address it is known by: the host's for host memory
+	device uint64 // the address in kernels, 0 for none
+	size   uint64
+	data   []byte
+	host   cu.HostPtr // nil for device memory
+
+	ctx     *contextState
+	dev     *device
+	id      uint64
+	name    string // of a variable
+	mod     *module
+	alloc   cu.MemHostAllocFlags
+	reg     cu.MemHostRegisterFlags
+	shared  bool // known to every context
+	back    *backing
+	charge  uint64 // of device memory
+	chunk   *chunk
+	pool    *pool
+	graph   *graph // that allocates it when launched
+	freeing bool   // a free of it is queued
+	managed *managedState
+
+	// state moves forward only. Stream-ordered memory is pending from the call
+	// until the stream gets there.
+	state atomic.Int32
+
+	local, remote simt.Segment // as its own device and as a peer sees it
+}
+
+const (
+	statePending int32 = iota
+	stateLive
+	stateFreed
+)
+
+func (r *region) live() bool { return r.state.Load() == stateLive }
+
+func (r *region) end() uint64 { return r.base + r.size }
+
+// segments fills in what kernels see.
+func (r *region) segments(readOnly bool) {
+	near, far := countDevice, countPeer
+	switch {
+	case r.kind == kindManaged:
+		near, far = countManaged, countManaged
+	case r.kind.onHost():
+		near, far = countHost, countHost
+	}
+	r.local = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: near}
+	r.remote = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: far}
+}

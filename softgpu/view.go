@@ -1,0 +1,138 @@
+package softgpu
+
+import (
+	"maps"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+// view is the address space as one kernel sees it. It implements [simt.Memory].
+type view struct {
+	drv        *Driver
+	ctx        *contextState
+	stream     *streamState
+	peers      map[*contextState]bool
+	concurrent bool // host and device may use managed memory at once
+	host       atomic.Bool
+
+	mu  sync.Mutex
+	own atomic.Pointer[map[*region]*simt.Segment] // of host and managed memory, with pages
+}
+
+func newView(o *op) *view {
+	d := o.ctx.drv
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := &view{
+		drv: d, ctx: o.ctx, stream: o.stream,
+		peers:      maps.Clone(o.ctx.peers),
+		concurrent: o.ctx.dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0,
+	}
+	v.own.Store(&map[*region]*simt.Segment{})
+	return v
+}
+
+// Find is the segment of addr, nil if the kernel must not touch it.
+func (v *view) Find(addr uint64) *simt.Segment {
+	x, ok := v.drv.space.find(addr)
+	if !ok {
+		return nil
+	}
+	r := x.region
+	if v.refuses(x) != "" {
+		return nil
+	}
+	if r.kind.onHost() {
+		return v.segment(r)
+	}
+	if r.dev == v.ctx.dev {
+		return &r.local
+	}
+	return &r.remote
+}
+
+// refuses says why the kernel must not touch x, "" if it may.
+func (v *view) refuses(x span) string {
+	r := x.region
+	switch {
+	case r.state.Load() == statePending:
+		return "not allocated yet at this point of the stream"
+	case !r.live():
+		return "freed"
+	case !r.kind.onHost():
+		if r.ctx != v.ctx && !v.peers[r.ctx] {
+			if r.dev == v.ctx.dev {
+				return "of another context"
+			}
+			return "on another device, without peer access"
+		}
+	case r.device == 0:
+		return "not mapped for kernels: page-locked without DeviceMap"
+	case r.device != x.base:
+		return "the host's address: kernels know it by another, MemHostGetDevicePointer"
+	case !r.seenBy(v.ctx):
+		return "page-locked in another context and not portable"
+	case r.kind == kindManaged && !v.concurrent:
+		a := r.managed.attach.Load()
+		if a.flags == cu.MemAttachHost {
+			return "attached to the host"
+		}
+		if a.flags == cu.MemAttachSingle && a.stream != v.stream {
+			return "attached to another stream"
+		}
+	}
+	return ""
+}
+
+// segment of host memory, the launch's own, with pages to mark.
+func (v *view) segment(r *region) *simt.Segment {
+	if s := (*v.own.Load())[r]; s != nil {
+		return s
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	old := *v.own.Load()
+	if s := old[r]; s != nil {
+		return s
+	}
+	s := r.local
+	words := (r.size>>managedShift)/64 + 1
+	s.Pages = &simt.Pages{Shift: managedShift, Read: make([]uint64, words), Written: make([]uint64, words)}
+	next := maps.Clone(old)
+	next[r] = &s
+	v.own.Store(&next)
+	v.host.Store(true)
+	return &s
+}
+
+// seesHost says whether the kernel has found host memory so far.
+func (v *view) seesHost() bool { return v.host.Load() }
+
+// touched counts the pages of host memory touched so far: it grows while a
+// kernel gets on, and stays while it spins.
+func (v *view) touched() uint64 {
+	n := 0
+	for _, s := range *v.own.Load() {
+		for i := range s.Pages.Read {
+			n += bits.OnesCount64(atomic.LoadUint64(&s.Pages.Read[i])) + bits.OnesCount64(atomic.LoadUint64(&s.Pages.Written[i]))
+		}
+	}
+	return uint64(n)
+}
+
+// near says what is at or next to an address that a kernel should not have touched.
+func (v *view) near(addr uint64) string {
+	v.drv.mu.Lock()
+	defer v.drv.mu.Unlock()
+	text := v.drv.space.near(addr)
+	if x, ok := v.drv.space.find(addr); ok {
+		if why := v.refuses(x); why != "" {
+			text += ", " + why
+		}
+	}
+	return text
+}

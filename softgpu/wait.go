@@ -1,0 +1,110 @@
+package softgpu
+
+import "time"
+
+// How long to wait for an op before taking it for one that waits for the host.
+const (
+	patience     = 100 * time.Millisecond // of something that can see host memory, without a new page touched
+	longPatience = 10 * time.Second       // of anything else
+	patienceStep = 10 * time.Millisecond
+)
+
+// bearWith waits until o is done or has worn out our patience; then it is long
+// and nobody waits for it again to know its cost. mu is held, let go of and
+// taken again.
+func (d *Driver) bearWith(o *op) {
+	if o.done || o.long {
+		return
+	}
+	ch := o.doneChan()
+	began, seen := time.Now(), o.progress()
+	step := time.NewTicker(patienceStep)
+	defer step.Stop()
+	for !o.done && !o.long {
+		d.mu.Unlock()
+		select {
+		case <-ch:
+		case <-step.C:
+		}
+		d.mu.Lock()
+		if now := o.progress(); now != seen {
+			began, seen = time.Now(), now
+		}
+		if time.Since(began) > o.patience() {
+			o.long = true
+		}
+	}
+}
+
+// doneChan is closed when o is done.
+func (o *op) doneChan() <-chan struct{} {
+	if o.doneCh == nil {
+		o.doneCh = make(chan struct{})
+		if o.done {
+			close(o.doneCh)
+		}
+	}
+	return o.doneCh
+}
+
+// progress is a number that changes while a kernel gets on.
+func (o *op) progress() uint64 {
+	if o.kernel == nil {
+		return 0
+	}
+	return o.kernel.view.touched()
+}
+
+// patience is short for what may be waiting for the host: a host function, a
+// kernel that reads host memory, or what stands behind one.
+func (o *op) patience() time.Duration {
+	if o.kernel != nil && !o.kernel.view.seesHost() {
+		return longPatience
+	}
+	return patience
+}
+
+// anyDone lets go of mu until some op is done.
+func (d *Driver) anyDone() {
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	ch := d.changed
+	d.mu.Unlock()
+	<-ch
+	d.mu.Lock()
+}
+
+// finish waits until o is done, by virtual time too, and moves the host's clock
+// there. mu is held, let go of and taken again.
+func (d *Driver) finish(o *op) {
+	if o == nil {
+		return
+	}
+	d.push(o)
+	for !o.retired || !o.done {
+		d.sim.run(d, forever, o)
+		if !o.retired || !o.done {
+			d.anyDone()
+		}
+	}
+	switch {
+	case o.end <= d.host:
+	case o.bare:
+		d.host = o.end
+	default:
+		d.host = o.end + d.prof.Queue.Sync.Value
+	}
+}
+
+// finished says whether o is done by the host's clock.
+func (d *Driver) finished(o *op) bool {
+	if o == nil {
+		return true
+	}
+	d.push(o)
+	if !o.retired {
+		d.sim.run(d, d.host, nil)
+	}
+	return o.retired && o.done
+}
