@@ -25,7 +25,7 @@ func Driver(t testing.TB) *libcuda.Driver {
 		Skip(t, err)
 	}
 	if count, err := d.DeviceGetCount(); err != nil || count == 0 {
-		Skip(t, "the driver has no device: ", err)
+		Skip(t, "the driver has no device:", err)
 	}
 	return d
 }
@@ -53,7 +53,7 @@ func Devices(t testing.TB, d cu.Driver, n int32) []cu.Device {
 func Skip(t testing.TB, reason ...any) {
 	t.Helper()
 	if os.Getenv(RequireVariable) == "1" {
-		t.Fatal(append([]any{"no GPU, and " + RequireVariable + "=1: "}, reason...)...)
+		t.Fatal(append([]any{"no GPU, and " + RequireVariable + "=1:"}, reason...)...)
 	}
-	t.Skip(append([]any{"no GPU: "}, reason...)...)
+	t.Skip(append([]any{"no GPU:"}, reason...)...)
 }
