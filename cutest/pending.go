@@ -1,9 +1,5 @@
 package cutest
 
-var asyncChecks []check
-var asyncHostChecks []check
-var implicitChecks []check
-var hostFuncChecks []check
 var captureChecks []check
 var captureMisuseChecks []check
 var graphChecks []check
