@@ -116,6 +116,8 @@ type Reloc struct {
 // Scopes are gone: a variable or label of a nested scope whose name is taken
 // already, in the function or by the module, is renamed to name + "$" + number
 // (a range of registers to name + "$" + number + "$"), and so is every use of it.
+// Registers that the module declares outside of functions, as old PTX may, are
+// Vars of every entry.
 type Func struct {
 	Name     string
 	Pos      Pos

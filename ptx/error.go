@@ -13,15 +13,19 @@ const maxErrors = 10
 
 // Error is one problem of a PTX text and its place.
 type Error struct {
-	File string
+	File string // as given to Parse; may be empty
 	Pos  Pos
 	Msg  string
-	Line string // the source line
+	Line string // the source line, whole and without its line end
 }
 
-// Error is "file:line:column: message", the source line, and a caret under the column.
+// Error is "file:line:column: message", the source line, and a caret under the
+// column; without "file:" if there is no name.
 func (e *Error) Error() string {
-	head := fmt.Sprintf("%s:%s: %s", e.File, e.Pos, e.Msg)
+	head := fmt.Sprintf("%s: %s", e.Pos, e.Msg)
+	if e.File != "" {
+		head = e.File + ":" + head
+	}
 	if strings.TrimSpace(e.Line) == "" {
 		return head
 	}

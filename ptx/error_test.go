@@ -104,3 +104,10 @@ func TestCaret(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorWithoutFile(t *testing.T) {
+	_, err := ptx.Parse("", "hello")
+	if want := "1:1: expected .version, found hello: this is no PTX\nhello\n^"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

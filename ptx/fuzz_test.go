@@ -10,8 +10,9 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// FuzzParse demands a module or an error, never both, neither, or a panic; what was
-// parsed can be laid out and printed, and what was printed is an instruction again.
+// FuzzParse demands a module or an error, never both, neither, or a panic. What was
+// parsed can be laid out and printed, its names are unique, and every name that an
+// operand has is found.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.ptx")
 	if err != nil || len(files) == 0 {

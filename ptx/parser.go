@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -148,7 +149,8 @@ func (p *parser) sourceLine(pos Pos) string {
 	return lineAt(p.lex.src, start)
 }
 
-// sync ends a syntax error: it skips to behind the next semicolon or to a brace.
+// sync ends a syntax error: it skips to behind the next semicolon or to a brace;
+// outside of functions, to a directive at the start of a line too.
 func (p *parser) sync() {
 	if !p.bad {
 		return
@@ -160,6 +162,9 @@ func (p *parser) sync() {
 	p.next()
 	for p.tok.kind != tokEOF && p.tok.kind != '{' && p.tok.kind != '}' && p.tok.kind != ';' {
 		p.next()
+		if p.f == nil && p.tok.kind == tokDot && p.tok.pos.Line > p.lastEnd.Line && slices.Contains(moduleDirectives, p.tok.text) {
+			break
+		}
 	}
 	p.quiet = false
 	p.accept(';')
