@@ -190,7 +190,7 @@ type ManagedMemory interface {
 	MemRangeGetAttribute(ctx Context, data []int32, attribute MemRangeAttribute, dptr DevicePtr, bytes uintptr) error
 	// StreamAttachMemAsync changes who may touch managed memory; bytes is 0 or the
 	// whole allocation. Stream-ordered.
-	//cu:call cuStreamAttachMemAsync 6000 (stream, dptr, bytes, flags)
+	//cu:hand cuStreamAttachMemAsync 6000
 	StreamAttachMemAsync(ctx Context, stream Stream, dptr DevicePtr, bytes uintptr, flags MemAttachFlags) error
 }
 

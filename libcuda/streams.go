@@ -20,6 +20,17 @@ func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
 	return d.panics.report(d.bound1(procStreamSynchronize, ctx, uintptr(stream)), ctx, stream)
 }
 
+// StreamAttachMemAsync calls cuStreamAttachMemAsync; see [cu.ManagedMemory]. Flags
+// that are not one of the three are refused here: driver 580 ends the process
+// with a segmentation fault when they are 0.
+func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
+	switch flags {
+	case cu.MemAttachGlobal, cu.MemAttachHost, cu.MemAttachSingle:
+		return d.bound6(procStreamAttachMemAsync, ctx, uintptr(stream), uintptr(dptr), bytes, uintptr(flags), 0, 0)
+	}
+	return cu.ErrorInvalidValue
+}
+
 // LaunchHostFunc calls cuLaunchHostFunc; see [cu.Streams].
 //
 // A panic in fn is recovered and reported later: see [cu.HostPanic]. fn must not

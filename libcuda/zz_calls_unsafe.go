@@ -188,11 +188,6 @@ func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, adv
 	return d.bound6(procMemAdvise, ctx, uintptr(dptr), bytes, uintptr(advice), uintptr(dev), 0, 0)
 }
 
-// StreamAttachMemAsync calls cuStreamAttachMemAsync; see [cu.ManagedMemory].
-func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
-	return d.bound6(procStreamAttachMemAsync, ctx, uintptr(stream), uintptr(dptr), bytes, uintptr(flags), 0, 0)
-}
-
 // MemAllocAsync calls cuMemAllocAsync; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, err error) {
 	err = d.bound3(procMemAllocAsync, ctx, uintptr(unsafe.Pointer(&dptr)), bytes, uintptr(stream))
