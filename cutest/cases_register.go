@@ -55,13 +55,14 @@ var registerChecks = []check{
 			for _, part := range parts {
 				c.register(part, 0)
 			}
-			p := c.device(len(b))
+			p := c.device(4 * page)
 			for _, i := range []int{1, 0, 2} {
-				want := append([]byte(nil), b...)
-				c.up(p, b)
-				c.same("copied over the parts", c.down(p, len(b)), want)
+				for _, part := range parts {
+					c.scramble(part)
+					c.up(p, part)
+					c.same("a part", c.down(p, 4*page), part)
+				}
 				c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(parts[i])), "unregister")
-				c.scramble(b)
 			}
 		}},
 	{"register/mapped", "registered memory has a device address that kernels can use",
@@ -166,6 +167,23 @@ var registerChecks = []check{
 		}},
 }
 
+// crossing observes a copy of memory that is more than one registration. It is
+// exact or refused, with and without a stream.
+func (c *T) crossing(name string, b []byte) {
+	p, s := c.device(len(b)), c.stream(cu.StreamNonBlocking)
+	for form, do := range map[string]func() error{
+		"HtoD":      func() error { return c.d.MemcpyHtoD(c.ctx, p, pointerTo(b), uintptr(len(b))) },
+		"HtoDAsync": func() error { return c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(b), uintptr(len(b)), s) },
+	} {
+		c.scramble(b)
+		err := do()
+		c.want(err, "register.copy-across-"+name+"."+form, cu.Success, cu.ErrorInvalidValue)
+		if err == nil {
+			c.same("copied across", c.down(p, len(b)), b)
+		}
+	}
+}
+
 var registerOverlapChecks = []check{
 	{"register/twice", "memory that is registered cannot be registered again",
 		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *T) {
@@ -209,8 +227,17 @@ var registerOverlapChecks = []check{
 			c.register(b[:page], 0)
 			c.register(b[page:], 0)
 			p := c.device(2 * page)
-			c.up(p, b)
-			c.same("a copy across both", c.down(p, 2*page), b)
+			for _, part := range [][]byte{b[:page], b[page:]} {
+				c.up(p, part)
+				c.same("one of them", c.down(p, page), part)
+			}
+			c.crossing("two-registrations", b)
+		}},
+	{"register/copy-across-the-end", "whether a copy may leave registered memory for pageable memory is observed",
+		registerDoc + " (silent)", needRegister, func(c *T) {
+			b := c.pageable(64 * page)
+			c.register(b[:32*page], 0)
+			c.crossing("registered-and-pageable", b)
 		}},
 	{"register/page-locked-memory", "memory that is page-locked already cannot be registered",
 		registerDoc, needRegister, func(c *T) {

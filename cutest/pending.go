@@ -1,9 +1,5 @@
 package cutest
 
-var captureChecks []check
-var captureMisuseChecks []check
-var graphChecks []check
-var graphUpdateChecks []check
 var moduleChecks []check
 var functionChecks []check
 var launchChecks []check
