@@ -1,0 +1,94 @@
+package simt
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// atomicFunc changes the memory at p and gives what was there before.
+type atomicFunc func(p unsafe.Pointer, b, c uint64) uint64
+
+// updateFunc is the new value of memory that holds old.
+type updateFunc func(old, b, c uint64) uint64
+
+func atomicAdd32(p unsafe.Pointer, b, _ uint64) uint64 {
+	return uint64(atomic.AddUint32((*uint32)(p), uint32(b)) - uint32(b))
+}
+
+func atomicAdd64(p unsafe.Pointer, b, _ uint64) uint64 {
+	return atomic.AddUint64((*uint64)(p), b) - b
+}
+
+func atomicExchange32(p unsafe.Pointer, b, _ uint64) uint64 {
+	return uint64(atomic.SwapUint32((*uint32)(p), uint32(b)))
+}
+
+func atomicExchange64(p unsafe.Pointer, b, _ uint64) uint64 {
+	return atomic.SwapUint64((*uint64)(p), b)
+}
+
+func atomicCAS32(p unsafe.Pointer, b, c uint64) uint64 {
+	for {
+		old := atomic.LoadUint32((*uint32)(p))
+		if old != uint32(b) || atomic.CompareAndSwapUint32((*uint32)(p), old, uint32(c)) {
+			return uint64(old)
+		}
+	}
+}
+
+func atomicCAS64(p unsafe.Pointer, b, c uint64) uint64 {
+	for {
+		old := atomic.LoadUint64((*uint64)(p))
+		if old != b || atomic.CompareAndSwapUint64((*uint64)(p), old, c) {
+			return old
+		}
+	}
+}
+
+// atomicUpdate makes any update of a word of 2, 4 or 8 bytes atomic.
+func atomicUpdate(size int, f updateFunc) atomicFunc {
+	switch size {
+	case 2:
+		return func(p unsafe.Pointer, b, c uint64) uint64 {
+			off := uintptr(p) & 2
+			word := (*uint32)(unsafe.Add(p, -int(off)))
+			for {
+				all := atomic.LoadUint32(word)
+				old := uint64(all >> (8 * off) & 0xffff)
+				v := uint32(f(old, b&0xffff, c&0xffff)) & 0xffff
+				if atomic.CompareAndSwapUint32(word, all, all&^(0xffff<<(8*off))|v<<(8*off)) {
+					return old
+				}
+			}
+		}
+	case 4:
+		return func(p unsafe.Pointer, b, c uint64) uint64 {
+			for {
+				old := atomic.LoadUint32((*uint32)(p))
+				v := uint32(f(uint64(old), b, c))
+				if v == old || atomic.CompareAndSwapUint32((*uint32)(p), old, v) {
+					return uint64(old)
+				}
+			}
+		}
+	}
+	return func(p unsafe.Pointer, b, c uint64) uint64 {
+		for {
+			old := atomic.LoadUint64((*uint64)(p))
+			v := f(old, b, c)
+			if v == old || atomic.CompareAndSwapUint64((*uint64)(p), old, v) {
+				return old
+			}
+		}
+	}
+}
+
+// atomics runs f on the memory of each active lane, found by scattered, lowest
+// lane first.
+func (k *memScratch) atomics(f atomicFunc, d, b, c *lanes, active uint32) {
+	for i := range d {
+		if active&(1<<i) != 0 {
+			d[i] = f(k.ptrs[i], b[i], c[i])
+		}
+	}
+}

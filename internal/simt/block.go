@@ -1,0 +1,88 @@
+package simt
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// block is a thread block. All of its warps run on one worker.
+type block struct {
+	k       *worker
+	at      cu.Dim3
+	threads int
+	live    int // threads that have not exited
+	waiting int // lanes at barriers
+	done    int // warps
+	warps   []*warp
+	shared  []byte
+	window  segRef // shared memory in the generic space
+	bars    [barriers]barrier
+	started int // warps
+}
+
+func (k *worker) newBlock(n uint64) *block {
+	x := k.x
+	var b *block
+	if last := len(k.blocks) - 1; last >= 0 {
+		b = k.blocks[last]
+		k.blocks = k.blocks[:last]
+		clear(b.shared)
+	} else {
+		b = &block{k: k, threads: x.threads, warps: make([]*warp, x.warps)}
+		for i := range b.warps {
+			b.warps[i] = new(warp)
+		}
+		b.shared = make([]byte, alignUp(x.sharedBytes, 16))
+		b.window = refTo(sharedWindow, b.shared[:x.sharedBytes], false)
+	}
+	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
+	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
+	b.live, b.waiting, b.done, b.started = x.threads, 0, 0, 0
+	clear(b.bars[:])
+	return b
+}
+
+// run gives every warp a turn, again and again while they only wait for each
+// other, until all are done or one has used its budget.
+func (b *block) run() error {
+	for {
+		ran, spent := false, false
+		for i, w := range b.warps {
+			if i >= b.started {
+				w.start(b, i)
+				b.started++
+			}
+			if w.state != warpReady {
+				continue
+			}
+			ran = true
+			w.run()
+			if w.fault != nil {
+				return w.fault
+			}
+			if w.state == warpReady {
+				spent = true
+			}
+		}
+		switch {
+		case b.done == len(b.warps) || spent:
+			return nil
+		case !ran:
+			return b.stuck()
+		}
+	}
+}
+
+// stuck is the fault of a block whose threads all wait at barriers that cannot
+// open: on hardware it would hang.
+func (b *block) stuck() error {
+	for _, w := range b.warps {
+		for _, g := range w.others {
+			if g.wait == waitBarrier {
+				in := &g.f.fn.code[g.pc-1]
+				w.trap(in, g.mask, cu.ErrorLaunchTimeout, 0, 0)
+				return w.fault
+			}
+		}
+	}
+	panic("BUG: a block neither runs nor waits")
+}

@@ -1,0 +1,205 @@
+package simt
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+func trailing(m uint32) int { return bits.TrailingZeros32(m) & (warpSize - 1) }
+
+// builtins are the functions that kernels call and no module defines.
+var builtins map[string]func(w *warp, in *inst)
+
+func init() {
+	builtins = map[string]func(w *warp, in *inst){
+		"vprintf":      callPrintf,
+		"__assertfail": callAssert,
+	}
+}
+
+// arg is one lane's value of the i'th argument of a call.
+func (w *warp) arg(c *callSite, i, lane int) uint64 {
+	if i >= len(c.args) {
+		return 0
+	}
+	p := c.args[i]
+	if p.reg {
+		return w.f.lane(p.slot, lane)
+	}
+	return loadBytes(w.lane(lane)[int(w.f.local)+p.local:][:p.size])
+}
+
+// result gives one lane the result of a call.
+func (w *warp) result(c *callSite, lane int, v uint64) {
+	if len(c.results) == 0 {
+		return
+	}
+	p := c.results[0]
+	if p.reg {
+		w.f.expandFor(p.slot)[lane] = v
+		return
+	}
+	storeBytes(w.lane(lane)[int(w.f.local)+p.local:][:p.size], v)
+}
+
+// peek reads up to len(b) bytes of a lane's generic address space, and says how
+// many are there.
+func (w *warp) peek(lane int, addr uint64, b []byte) int {
+	if addr >= localWindow && addr < paramWindow {
+		l := w.lane(lane)
+		if off := addr - localWindow; off < uint64(len(l)) {
+			return copy(b, l[off:])
+		}
+		return 0
+	}
+	switch {
+	case addr >= sharedWindow && addr < localWindow:
+		if off := addr - sharedWindow; off < uint64(len(w.b.shared)) {
+			return copy(b, w.b.shared[off:])
+		}
+	case addr >= paramWindow && addr < codeWindow:
+		if p := w.k.x.l.Params; addr-paramWindow < uint64(len(p)) {
+			return copy(b, p[addr-paramWindow:])
+		}
+	default:
+		s := w.k.x.l.Memory.Find(addr)
+		if s != nil && addr-s.Base < uint64(len(s.Data)) {
+			return copy(b, s.Data[addr-s.Base:])
+		}
+	}
+	return 0
+}
+
+// text reads a string that ends with a zero byte.
+func (w *warp) text(lane int, addr uint64) string {
+	var out []byte
+	var b [64]byte
+	for len(out) < 1<<16 {
+		n := w.peek(lane, addr+uint64(len(out)), b[:])
+		if n == 0 {
+			break
+		}
+		if end := strings.IndexByte(string(b[:n]), 0); end >= 0 {
+			return string(append(out, b[:end]...))
+		}
+		out = append(out, b[:n]...)
+	}
+	return string(out)
+}
+
+// callPrintf prints for each active lane, in order.
+func callPrintf(w *warp, in *inst) {
+	c := in.call
+	for m := w.active; m != 0; m &= m - 1 {
+		lane := trailing(m)
+		format := w.text(lane, w.arg(c, 0, lane))
+		s, n := w.format(lane, format, w.arg(c, 1, lane))
+		if f := w.k.x.l.Printf; f != nil {
+			w.k.x.mu.Lock()
+			f(s)
+			w.k.x.mu.Unlock()
+		}
+		w.result(c, lane, uint64(n))
+	}
+}
+
+// callAssert ends the launch as a failed assertion does.
+func callAssert(w *warp, in *inst) {
+	c := in.call
+	lane := trailing(w.active)
+	w.trap(in, w.active, cu.ErrorAssert, 0, 0)
+	what := w.text(lane, w.arg(c, 0, lane))
+	file := w.text(lane, w.arg(c, 1, lane))
+	f := w.fault
+	f.Op = fmt.Sprintf("assertion `%s` failed at %s:%d", what, file, uint32(w.arg(c, 2, lane)))
+	if p := w.k.x.l.Printf; p != nil {
+		w.k.x.mu.Lock()
+		defer w.k.x.mu.Unlock()
+		p(fmt.Sprintf("%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
+			file, uint32(w.arg(c, 2, lane)), w.text(lane, w.arg(c, 3, lane)),
+			f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, what))
+	}
+}
+
+// format is C's printf for the arguments at addr, each at its natural alignment.
+// It also says how many arguments there were.
+func (w *warp) format(lane int, format string, addr uint64) (string, int) {
+	var out strings.Builder
+	count, at := 0, addr
+	next := func(size uint64) uint64 {
+		at = (at + size - 1) &^ (size - 1)
+		var b [8]byte
+		w.peek(lane, at, b[:size])
+		at += size
+		count++
+		return loadBytes(b[:size])
+	}
+	for len(format) > 0 {
+		i := strings.IndexByte(format, '%')
+		if i < 0 {
+			break
+		}
+		out.WriteString(format[:i])
+		format = format[i:]
+		n := 1
+		spec := []byte{'%'}
+		size := uint64(4)
+		for n < len(format) && strings.IndexByte("-+ #0123456789.*hlLqjzt", format[n]) >= 0 {
+			switch c := format[n]; c {
+			case '*':
+				spec = fmt.Appendf(spec, "%d", int32(next(4)))
+			case 'l', 'q', 'j', 'z', 't', 'L':
+				size = 8
+			case 'h':
+			default:
+				spec = append(spec, c)
+			}
+			n++
+		}
+		if n >= len(format) {
+			break
+		}
+		conv := format[n]
+		format = format[n+1:]
+		w.convert(&out, lane, spec, conv, size, next)
+	}
+	out.WriteString(format)
+	return out.String(), count
+}
+
+// convert prints one argument.
+func (w *warp) convert(out *strings.Builder, lane int, spec []byte, conv byte, size uint64, next func(uint64) uint64) {
+	with := func(verb byte) string { return string(append(spec, verb)) }
+	switch conv {
+	case '%':
+		out.WriteByte('%')
+	case 'd', 'i':
+		v := int64(next(size))
+		if size == 4 {
+			v = int64(int32(v))
+		}
+		fmt.Fprintf(out, with('d'), v)
+	case 'u':
+		fmt.Fprintf(out, with('d'), next(size))
+	case 'x', 'X', 'o':
+		fmt.Fprintf(out, with(conv), next(size))
+	case 'c':
+		fmt.Fprintf(out, with('s'), string([]byte{byte(next(4))}))
+	case 's':
+		fmt.Fprintf(out, with('s'), w.text(lane, next(8)))
+	case 'p':
+		fmt.Fprintf(out, "0x%x", next(8))
+	case 'f', 'F', 'e', 'E', 'g', 'G':
+		if (conv == 'g' || conv == 'G') && !strings.Contains(string(spec), ".") {
+			spec = append(spec, ".6"...)
+		}
+		fmt.Fprintf(out, with(conv), f64from(next(8)))
+	case 'a', 'A':
+		fmt.Fprintf(out, with(conv+'x'-'a'), f64from(next(8)))
+	default:
+		out.Write(append(spec, conv))
+	}
+}

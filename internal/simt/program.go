@@ -1,0 +1,191 @@
+package simt
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// Program is a module, decoded. It is immutable and safe for concurrent use.
+type Program struct {
+	module  *ptx.Module
+	addr    func(string) (uint64, bool)
+	funcs   map[string]*function
+	list    []*function // by id
+	kernels map[string]*Kernel
+
+	accesses int // memory instructions
+}
+
+// Kernel is an entry of a program.
+type Kernel struct {
+	Name        string
+	Params      []ptx.Param
+	ParamBytes  int    // of the packed arguments
+	SharedBytes int    // static shared memory
+	LocalBytes  int    // a thread, without what calls add
+	ConstBytes  int    // constant variables of the module
+	Registers   int    // a thread, in 32-bit units, as declared
+	MaxThreads  int    // a block, from .maxntid or .reqntid; else 1024
+	ReqBlock    [3]int // .reqntid; zero when absent
+
+	// Unsupported names the first instruction that the kernel can reach and that
+	// this package does not run. Run refuses the kernel with it.
+	Unsupported error
+
+	program   *Program
+	fn        *function
+	shared    map[*ptx.Var]uint64
+	dynamicAt int // where dynamic shared memory starts
+}
+
+// UnsupportedError is an instruction that the interpreter does not run. It wraps
+// [cu.ErrorNotSupported].
+type UnsupportedError struct {
+	Kernel string
+	Line   int    // of the PTX, from 1
+	Op     string // the opcode with its modifiers
+	What   string // what is missing
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("kernel %s: PTX line %d: %s: %s: %s", e.Kernel, e.Line, e.Op, e.What, cu.ErrorNotSupported.Name())
+}
+
+func (e *UnsupportedError) Unwrap() error { return cu.ErrorNotSupported }
+
+// Link resolves a module's symbols and decodes its kernels. addr gives the
+// address of each module-scope variable that lives in global or constant space.
+//
+// An instruction that cannot be run is no error here: it is kept in
+// [Kernel.Unsupported] of each kernel that can reach it.
+func Link(m *ptx.Module, addr func(name string) (uint64, bool)) (*Program, error) {
+	if m == nil {
+		return nil, errors.New("link: no module")
+	}
+	if addr == nil {
+		addr = func(string) (uint64, bool) { return 0, false }
+	}
+	p := &Program{
+		module: m, addr: addr,
+		funcs: map[string]*function{}, kernels: map[string]*Kernel{},
+	}
+	for _, f := range m.Funcs {
+		if f.Declared {
+			continue
+		}
+		fn := &function{id: len(p.list), name: f.Name, src: f, program: p}
+		p.funcs[f.Name] = fn
+		p.list = append(p.list, fn)
+	}
+	for _, fn := range p.list {
+		fn.layout()
+	}
+	for _, fn := range p.list {
+		fn.number()
+	}
+	for _, fn := range p.list {
+		fn.decode()
+	}
+	for _, fn := range p.list {
+		if fn.src.Entry {
+			p.kernels[fn.name] = p.newKernel(fn)
+		}
+	}
+	return p, nil
+}
+
+// Kernel is the entry of that name, nil if there is none.
+func (p *Program) Kernel(name string) *Kernel {
+	if p == nil {
+		return nil
+	}
+	return p.kernels[name]
+}
+
+// layoutShared places the shared variables that a kernel and its callees name.
+// Those without an extent start where the others end.
+func (k *Kernel) layoutShared(fns []*function) {
+	n, align := 0, 16
+	var open []*ptx.Var
+	for _, f := range fns {
+		for _, v := range f.shared {
+			if _, ok := k.shared[v]; ok {
+				continue
+			}
+			size := v.Size()
+			if size == 0 {
+				open = append(open, v)
+				align = max(align, max(v.Align, 1))
+				continue
+			}
+			n = alignUp(n, max(v.Align, 1))
+			k.shared[v] = uint64(n)
+			n += size
+		}
+	}
+	k.SharedBytes = n
+	for _, v := range open {
+		k.shared[v] = uint64(alignUp(n, align))
+	}
+	k.dynamicAt = n
+	if len(open) > 0 {
+		k.dynamicAt = alignUp(n, align)
+	}
+}
+
+func (p *Program) newKernel(fn *function) *Kernel {
+	k := &Kernel{
+		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
+		LocalBytes: fn.localBytes, Registers: fn.words,
+		MaxThreads: 1024, ReqBlock: fn.src.ReqNTID, program: p, fn: fn,
+		shared: map[*ptx.Var]uint64{},
+	}
+	for _, v := range p.module.Vars {
+		if v.Space == ptx.ConstSpace {
+			k.ConstBytes += v.Size()
+		}
+	}
+	for _, dim := range [][3]int{fn.src.ReqNTID, fn.src.MaxNTID} {
+		if dim[0] > 0 {
+			k.MaxThreads = dim[0] * max(dim[1], 1) * max(dim[2], 1)
+			break
+		}
+	}
+	fns := reachable(fn)
+	k.layoutShared(fns)
+	var bad *unsupported
+	for _, f := range fns {
+		if bad = f.firstUnsupported(); bad != nil {
+			break
+		}
+	}
+	if bad != nil {
+		k.Unsupported = &UnsupportedError{Kernel: k.Name, Line: bad.line, Op: bad.op, What: bad.what}
+	}
+	return k
+}
+
+// reachable is fn and all that it calls, in the order of the calls. A function
+// that is called by address may be any whose address is taken.
+func reachable(fn *function) []*function {
+	var out []*function
+	seen := map[*function]bool{}
+	var visit func(f *function)
+	visit = func(f *function) {
+		if seen[f] {
+			return
+		}
+		seen[f] = true
+		out = append(out, f)
+		for _, c := range f.callees {
+			visit(c)
+		}
+	}
+	visit(fn)
+	return out
+}
+
+func alignUp(n, a int) int { return (n + a - 1) / a * a }

@@ -1,0 +1,239 @@
+package simt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// execution is a launch that runs.
+type execution struct {
+	l           *Launch
+	fn          *function
+	blocks      uint64
+	threads     int // a block
+	warps       int // a block
+	sharedBytes int
+	workers     int
+	plain       bool // no uniform and affine registers: for tests
+	start       time.Time
+	hz          float64
+
+	next atomic.Uint64
+	stop atomic.Bool
+
+	mu    sync.Mutex
+	fault error
+	stats Stats
+}
+
+// maxResident bounds the blocks that one worker keeps at once while they wait
+// for others.
+const maxResident = 4096
+
+var plainForTests atomic.Bool
+
+func run(ctx context.Context, l *Launch) (Stats, error) {
+	x, err := newExecution(l)
+	if err != nil {
+		return Stats{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Stats{}, err
+	}
+	defer context.AfterFunc(ctx, func() { x.stop.Store(true) })()
+	if x.workers == 1 {
+		x.work(0)
+	} else {
+		var wg sync.WaitGroup
+		for id := range x.workers {
+			wg.Go(func() { x.work(id) })
+		}
+		wg.Wait()
+	}
+	if x.fault != nil {
+		return x.stats, x.fault
+	}
+	if x.stats.Blocks < x.blocks {
+		if err := ctx.Err(); err != nil {
+			return x.stats, err
+		}
+		return x.stats, errors.New("BUG: launch ended before its last block")
+	}
+	return x.stats, nil
+}
+
+func newExecution(l *Launch) (*execution, error) {
+	if l == nil || l.Kernel == nil {
+		return nil, fmt.Errorf("launch: no kernel: %w", cu.ErrorInvalidHandle)
+	}
+	k := l.Kernel
+	if k.Unsupported != nil {
+		return nil, k.Unsupported
+	}
+	g, b := l.Grid, l.Block
+	threads := uint64(b.X) * uint64(b.Y) * uint64(b.Z)
+	if g.X == 0 || g.Y == 0 || g.Z == 0 || threads == 0 || threads > 1<<16 || b.X > 1<<16 || b.Y > 1<<16 || b.Z > 1<<16 {
+		return nil, fmt.Errorf("launch %s: grid %v, block %v: %w", k.Name, g, b, cu.ErrorInvalidValue)
+	}
+	if len(l.Params) < k.ParamBytes {
+		return nil, fmt.Errorf("launch %s: %d bytes of arguments, the kernel takes %d: %w", k.Name, len(l.Params), k.ParamBytes, cu.ErrorInvalidValue)
+	}
+	if l.SharedBytes < 0 || l.SharedBytes > 1<<28 {
+		return nil, fmt.Errorf("launch %s: %d bytes of dynamic shared memory: %w", k.Name, l.SharedBytes, cu.ErrorInvalidValue)
+	}
+	x := &execution{
+		l: l, fn: k.fn,
+		blocks:      uint64(g.X) * uint64(g.Y) * uint64(g.Z),
+		threads:     int(threads),
+		warps:       int(threads+warpSize-1) / warpSize,
+		sharedBytes: k.dynamicAt + l.SharedBytes,
+		plain:       plainForTests.Load(),
+		start:       time.Now(),
+		hz:          l.ClockHz,
+	}
+	if x.hz == 0 {
+		x.hz = 1e9
+	}
+	x.workers = l.Workers
+	if x.workers <= 0 {
+		x.workers = runtime.GOMAXPROCS(0)
+	}
+	x.workers = int(min(uint64(x.workers), x.blocks))
+	x.stats.Traffic = make([]Traffic, l.Counters)
+	return x, nil
+}
+
+// clock is %clock64.
+func (x *execution) clock() uint64 {
+	return uint64(time.Since(x.start).Seconds() * x.hz)
+}
+
+// now is %globaltimer, in nanoseconds.
+func (x *execution) now() uint64 { return uint64(time.Now().UnixNano()) }
+
+// fail keeps the first fault and stops the launch.
+func (x *execution) fail(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.fault == nil {
+		x.fault = err
+	}
+	x.stop.Store(true)
+}
+
+// worker runs blocks on one goroutine.
+type worker struct {
+	x      *execution
+	id     int
+	frames [][]*frame // free ones, by function
+	refs   []segRef   // by memory instruction
+	blocks []*block   // free ones
+	tmp    lanes
+	lineScratch
+	memScratch
+
+	next, end uint64 // blocks taken and not begun
+
+	instructions uint64
+	polls        uint64
+	stats        Stats
+	fence        atomic.Uint32
+}
+
+func (x *execution) work(id int) {
+	k := &worker{
+		x: x, id: id,
+		frames: make([][]*frame, len(x.l.Kernel.program.list)),
+		refs:   make([]segRef, x.l.Kernel.program.accesses),
+	}
+	k.stats.Traffic = make([]Traffic, x.l.Counters)
+	k.loop()
+	k.stats.WarpInstructions = k.instructions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stats.add(&k.stats)
+}
+
+// loop runs blocks until none is left. While the blocks it has only wait for
+// others it begins new ones, so that a grid of up to maxResident blocks a worker
+// may wait for any of its blocks.
+func (k *worker) loop() {
+	var resident []*block
+	for !k.x.stop.Load() {
+		if len(resident) == 0 {
+			b := k.begin()
+			if b == nil {
+				return
+			}
+			resident = append(resident, b)
+		}
+		polls := k.polls
+		for i := 0; i < len(resident) && !k.x.stop.Load(); {
+			b := resident[i]
+			if err := b.run(); err != nil {
+				k.x.fail(err)
+				return
+			}
+			if b.done == len(b.warps) {
+				k.retire(b)
+				resident = append(resident[:i], resident[i+1:]...)
+				continue
+			}
+			i++
+		}
+		if len(resident) == 0 {
+			continue
+		}
+		if k.polls != polls {
+			if len(resident) < maxResident {
+				for range len(resident) { // twice as many each round
+					b := k.begin()
+					if b == nil {
+						break
+					}
+					resident = append(resident, b)
+				}
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// begin takes the next block.
+func (k *worker) begin() *block {
+	if k.next == k.end {
+		x := k.x
+		chunk := max(1, min(64, x.blocks/uint64(8*x.workers)))
+		at := x.next.Add(chunk) - chunk
+		if at >= x.blocks {
+			x.next.Store(x.blocks) // no overflow, however often this is asked
+			return nil
+		}
+		k.next, k.end = at, min(at+chunk, x.blocks)
+	}
+	n := k.next
+	k.next++
+	return k.newBlock(n)
+}
+
+func (k *worker) retire(b *block) {
+	k.stats.Blocks++
+	k.stats.Threads += uint64(b.threads)
+	k.blocks = append(k.blocks, b)
+}
+
+func (s *Stats) add(o *Stats) {
+	s.Blocks += o.Blocks
+	s.Threads += o.Threads
+	s.WarpInstructions += o.WarpInstructions
+	for i := range s.Traffic {
+		s.Traffic[i].add(&o.Traffic[i])
+	}
+}

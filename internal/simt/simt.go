@@ -1,0 +1,74 @@
+package simt
+
+import (
+	"context"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Memory is the address space of a launch. Find is called by many workers at
+// once and must be safe for that.
+type Memory interface {
+	// Find is the segment that holds addr, nil if none does.
+	Find(addr uint64) *Segment
+}
+
+// Segment is a run of addresses with one backing.
+type Segment struct {
+	Base     uint64
+	Data     []byte // the bytes themselves; len is the extent
+	ReadOnly bool   // a write is a fault
+
+	// Counter is the index of the Traffic that accesses count towards, below
+	// Launch.Counters. One counter may serve many segments.
+	Counter int
+	// Pages, when not nil, gets a bit set for each page of 1<<PageShift bytes that
+	// the kernel touches: Read by any access, Written by stores and atomics. The
+	// bits are set atomically.
+	Pages *Pages
+}
+
+// Pages records what a kernel touched, a bit a page.
+type Pages struct {
+	Shift         uint
+	Read, Written []uint64
+}
+
+// Launch is one kernel launch. Its arguments are those that the driver API has
+// checked already: limits of a grid and a block are the caller's business.
+type Launch struct {
+	Kernel      *Kernel
+	Grid, Block cu.Dim3
+	SharedBytes int    // dynamic shared memory
+	Params      []byte // packed
+	Memory      Memory
+	Counters    int // number of Traffic counters
+	Workers     int // 0: GOMAXPROCS
+
+	// ClockHz is the rate of %clock64; zero means 1 GHz.
+	ClockHz float64
+	// Printf gets what kernels print with vprintf; nil drops it.
+	Printf func(string)
+}
+
+// Traffic counts what warps asked of memory, as the hardware would see it:
+// a warp's access splits into 32-byte sectors, and contiguous sectors of one
+// 128-byte line are one request.
+type Traffic struct {
+	ReadSectors, WriteSectors uint64
+	Reads, Writes             [4]uint64 // requests of 32, 64, 96 and 128 bytes
+	Atomics                   uint64    // lanes
+	ReadBytes, WriteBytes     uint64    // that lanes asked for
+}
+
+// Stats is what a launch did.
+type Stats struct {
+	Blocks, Threads  uint64
+	WarpInstructions uint64
+	Traffic          []Traffic // by Segment.Counter
+}
+
+// Run executes the launch on all cores and returns when it is done, has faulted,
+// or ctx is cancelled (then the error is ctx's). A fault is a *cu.Fault without
+// Near, which only the owner of the address space can tell.
+func Run(ctx context.Context, l *Launch) (Stats, error) { return run(ctx, l) }
