@@ -1,0 +1,150 @@
+package ferry
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// kind is where memory lives and who owns it.
+type kind uint8
+
+const (
+	plainMemory      kind = iota // ordinary Go memory
+	deviceMemory                 // cuMemAlloc
+	hostMemory                   // cuMemHostAlloc
+	registeredMemory             // cuMemHostRegister
+	managedMemory                // cuMemAllocManaged
+)
+
+func (k kind) String() string {
+	return [...]string{"plain", "device", "page-locked", "registered", "managed"}[k]
+}
+
+// onHost says that copies address the memory as the host does.
+func (k kind) onHost() bool { return k == plainMemory || k == hostMemory || k == registeredMemory }
+
+// allocation is a piece of memory that the driver gave or registered. Buffers
+// and their ranges refer to it; it knows what is in flight on any of them.
+type allocation struct {
+	flight
+	life    lifetime
+	drained chan struct{} // closed when nobody uses a closed one
+
+	g        *GPU
+	kind     kind
+	number   int64 // to tell buffers apart
+	element  string
+	count    int
+	bytes    uintptr
+	host     cu.HostPtr
+	dev      cu.DevicePtr
+	only     bool // page-locked for one device's context only
+	readOnly bool // registered for the device to read
+	held     *registration
+	leak     runtime.Cleanup
+}
+
+// newAllocation describes count elements of T, not yet allocated. The GPU is
+// entered: leave it if the allocation fails.
+func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
+	verb := "allocate"
+	if k == registeredMemory {
+		verb = "register"
+	}
+	e, err := elementOf[T]()
+	if err != nil {
+		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
+	}
+	a := &allocation{g: g, kind: k, count: count, element: e.name, drained: make(chan struct{})}
+	if a.bytes, err = e.bytes(count); err != nil {
+		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
+	}
+	if err := g.enter(fmt.Sprintf("%s %s of %v memory", verb, sizeText(a.bytes), k)); err != nil {
+		return nil, err
+	}
+	a.number = g.buffers.Add(1)
+	g.tidy()
+	return a, nil
+}
+
+// start finishes the making of an allocation.
+func (a *allocation) start() { a.leak = watchLeak(a, a.String) }
+
+func (a *allocation) String() string {
+	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
+}
+
+// enter begins a use of the memory; leave ends it.
+func (a *allocation) enter() error {
+	if !a.life.enter() {
+		return fmt.Errorf("%v: %w", a, ErrClosed)
+	}
+	return nil
+}
+
+func (a *allocation) leave() {
+	if a.life.leave() {
+		close(a.drained)
+	}
+}
+
+// close waits for the hardware and frees. Inside a host function, where neither
+// is allowed, it leaves that for later.
+func (a *allocation) close() error {
+	first, last := a.life.close()
+	if !first {
+		return nil
+	}
+	if !last {
+		<-a.drained
+	}
+	a.leak.Stop()
+	return a.g.soon(a.end)
+}
+
+// end waits for what is in flight, frees, and lets go of the GPU.
+func (a *allocation) end() error {
+	err := a.wait(context.Background(), writes)
+	if inCallback(err) || err != nil && !sticky(err) {
+		return fmt.Errorf("close %v: it may be in use and is not freed: %w", a, err)
+	}
+	if freeErr := a.free(); freeErr != nil {
+		if inCallback(freeErr) {
+			return freeErr
+		}
+		err = freeErr
+	}
+	a.held.release()
+	a.g.leave()
+	if err != nil {
+		return fmt.Errorf("close %v: %w", a, err)
+	}
+	return nil
+}
+
+// free is the driver's part.
+func (a *allocation) free() error {
+	if a.bytes == 0 {
+		return nil
+	}
+	d, ctx := a.g.driver, a.g.ctx
+	switch a.kind {
+	case hostMemory:
+		return d.MemFreeHost(ctx, a.host)
+	case registeredMemory:
+		return d.MemHostUnregister(ctx, a.host)
+	}
+	return d.MemFree(ctx, a.dev)
+}
+
+// fail leaves the GPU and says what could not be allocated and why.
+func (a *allocation) fail(what string, err error, hint string) error {
+	a.g.leave()
+	if hint != "" {
+		hint = ": " + hint
+	}
+	return fmt.Errorf("%s %s of %v memory on %s: %w%s", what, sizeText(a.bytes), a.kind, a.g.label, err, hint)
+}

@@ -1,0 +1,31 @@
+package ferry
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// put writes an argument whose type fits to its place in the parameter buffer.
+// What an interface holds is read past reflection, so that launching allocates
+// nothing: the argument does not escape.
+func (f *frame) put(q *queue, to []byte, t *argType, arg any) error {
+	p := dataOf(&arg)
+	if t.class != argMemory {
+		copy(to, unsafe.Slice((*byte)(p), t.size))
+		return nil
+	}
+	if p == nil {
+		return refuse("got a nil %s", t.name)
+	}
+	return f.hold(q, to, (*region)(p)) // the only field of every buffer
+}
+
+// dataOf is the second word of an interface: the pointer it holds, or the address
+// of the value it holds. Types whose values are pointers in another guise, a
+// struct of one pointer say, are no arguments.
+func dataOf(arg *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(arg))[1] }
+
+// putAddress writes a device address.
+func putAddress(to []byte, p cu.DevicePtr) { binary.NativeEndian.PutUint64(to, uint64(p)) }

@@ -1,0 +1,141 @@
+package ferry
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+// Copy copies all elements of src to dst in the order of the stream. The lengths
+// must be the same; copy ranges for parts. Between buffers it returns when the
+// copy is queued: both buffers know that it is in flight, their Slice and Close
+// wait for it. Copy of nothing is a success.
+//
+// Who moves the data, and what is not asynchronous:
+//
+//	from, to          Device                  Host                    Managed             Slice (plain)
+//	Device            cuMemcpyDtoDAsync*      cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
+//	Host              cuMemcpyHtoDAsync       cuMemcpyAsync**         cuMemcpyHtoDAsync   waits: CPU
+//	Managed           cuMemcpyAsync           cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
+//	Slice (plain)     until read: HtoDAsync   waits: CPU              until read          waits: CPU
+//
+// (*) cuMemcpyPeerAsync between two GPUs. (**) Without unified addressing the CPU
+// copies, when the stream has come to it. Where a plain slice takes part, Copy
+// returns when it has been read or written, which may wait for earlier work of
+// the stream, and on hardware for other streams, too.
+//
+// An error says what, how much, from where to where: it wraps [ErrClosed] for a
+// closed buffer or stream, cu.ErrorInvalidValue for lengths that differ or memory
+// that the GPU cannot reach, or what the driver said. Copy is safe for concurrent
+// use and, between buffers, allocates nothing.
+func Copy[T any](s *Stream, dst, src Memory[T]) error {
+	return s.copy(regionOf(dst), regionOf(src))
+}
+
+// regionOf is the memory behind an interface that may be nil.
+func regionOf[T any](m Memory[T]) *region {
+	if m == nil {
+		return nil
+	}
+	return m.where(nil)
+}
+
+// copy is Copy.
+func (s *Stream) copy(dst, src *region) error {
+	q, err := s.enter("copy")
+	if err != nil {
+		return err
+	}
+	defer q.leave()
+	if err := dst.enter(); err != nil {
+		return fmt.Errorf("copy to %w", err)
+	}
+	defer dst.leave()
+	if err := src.enter(); err != nil {
+		return fmt.Errorf("copy from %w", err)
+	}
+	defer src.leave()
+	if err := q.checkCopy(dst, src); err != nil {
+		return fmt.Errorf("copy on %v: %w", q, err)
+	}
+	if dst.bytes == 0 || dst.a == src.a && dst.host == src.host && dst.dev == src.dev {
+		return nil
+	}
+	if err := q.transfer(dst, src); err != nil {
+		return fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
+	}
+	return nil
+}
+
+// checkCopy refuses what the driver would, or would get wrong.
+func (q *queue) checkCopy(dst, src *region) error {
+	switch {
+	case dst.n != src.n:
+		return refuse("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
+	case dst.a != nil && dst.a.readOnly:
+		return refuse("%v is registered read-only", dst)
+	case dst.a != nil && dst.a == src.a && overlap(dst, src):
+		return refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
+	}
+	if err := dst.reach(q.g); err != nil {
+		return err
+	}
+	return src.reach(q.g)
+}
+
+// overlap says whether two different ranges of an allocation share bytes.
+func overlap(x, y *region) bool {
+	a, b := uint64(x.dev), uint64(y.dev)
+	if x.host != nil {
+		a, b = uint64(deviceAddress(x.host)), uint64(deviceAddress(y.host))
+	}
+	return a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
+}
+
+// transfer moves the bytes by the call that fits and notes what is in flight.
+func (q *queue) transfer(dst, src *region) error {
+	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes
+	to, from := dst.kind(), src.kind()
+	var err error
+	switch {
+	case to.onHost() && from.onHost():
+		if to == plainMemory || from == plainMemory || !q.g.caps.unified {
+			return q.copyByCPU(dst, src)
+		}
+		err = d.MemcpyAsync(ctx, deviceAddress(dst.host), deviceAddress(src.host), n, q.handle)
+	case to.onHost():
+		err = d.MemcpyDtoHAsync(ctx, dst.host, src.dev, n, q.handle)
+	case from.onHost():
+		err = d.MemcpyHtoDAsync(ctx, dst.dev, src.host, n, q.handle)
+	case to == managedMemory || from == managedMemory:
+		err = d.MemcpyAsync(ctx, dst.dev, src.dev, n, q.handle)
+	case dst.a.g.device != src.a.g.device:
+		err = d.MemcpyPeerAsync(ctx, dst.dev, dst.a.g.ctx, src.dev, src.a.g.ctx, n, q.handle)
+	default:
+		err = d.MemcpyDtoDAsync(ctx, dst.dev, src.dev, n, q.handle)
+	}
+	runtime.KeepAlive(dst)
+	runtime.KeepAlive(src)
+	if err != nil {
+		return err
+	}
+	seq := q.issued.Add(1)
+	dst.note(q, seq, writes)
+	src.note(q, seq, reads)
+	return nil
+}
+
+// copyByCPU copies within host memory when the stream and the buffers are ready.
+func (q *queue) copyByCPU(dst, src *region) error {
+	if err := q.settle(context.Background()); err != nil {
+		return err
+	}
+	if err := dst.ready(context.Background(), writes); err != nil {
+		return err
+	}
+	if err := src.ready(context.Background(), reads); err != nil {
+		return err
+	}
+	copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
+	return nil
+}

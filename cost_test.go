@@ -1,0 +1,97 @@
+package ferry_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// cost is something to copy and launch, on any GPU.
+type cost struct {
+	stream *ferry.Stream
+	host   *ferry.Host[byte]
+	device *ferry.Device[byte]
+	add    *ferry.Kernel
+	floats *ferry.Device[float32]
+}
+
+func newCost(t testing.TB, g *ferry.GPU, bytes int) *cost {
+	t.Helper()
+	c := &cost{
+		stream: must(g.NewStream(nil))(t),
+		host:   must(ferry.AllocHost[byte](g, bytes, nil))(t),
+		device: must(ferry.Alloc[byte](g, bytes))(t),
+		floats: must(ferry.Alloc[float32](g, 1024))(t),
+	}
+	m := must(g.Load([]byte(kernels.PTX)))(t)
+	c.add = must(m.Kernel("vector_add"))(t)
+	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, m) })
+	return c
+}
+
+func (c *cost) copy() error { return ferry.Copy(c.stream, c.device, c.host) }
+
+func (c *cost) launch(n uint64) error {
+	return c.stream.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n)
+}
+
+// TestAllocations: a copy between buffers and a launch allocate nothing.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	c := newCost(t, openFake(t, newFake()), 4096)
+	n := uint64(1000)
+	for name, f := range map[string]func() error{
+		"Copy":   c.copy,
+		"Launch": func() error { n ^= 1 << 9; return c.launch(n) },
+	} {
+		if got := testing.AllocsPerRun(1000, func() {
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+		}); got != 0 {
+			t.Errorf("%s allocates %v times, want 0", name, got)
+		}
+	}
+}
+
+func BenchmarkCopy(b *testing.B) {
+	b.Run("driver=none/size=4KiB", func(b *testing.B) { benchmarkCopy(b, openFake(b, newFake())) })
+	b.Run("driver=real/size=4KiB", func(b *testing.B) { benchmarkCopy(b, openTest(b)) })
+}
+
+// benchmarkCopy queues copies and waits now and then, as there is no end to none.
+func benchmarkCopy(b *testing.B, g *ferry.GPU) {
+	c := newCost(b, g, 4096)
+	b.SetBytes(4096)
+	b.ReportAllocs()
+	every(b, c, c.copy)
+}
+
+func BenchmarkLaunch(b *testing.B) {
+	b.Run("driver=none/kernel=vector_add", func(b *testing.B) { benchmarkLaunch(b, openFake(b, newFake())) })
+	b.Run("driver=real/kernel=vector_add", func(b *testing.B) { benchmarkLaunch(b, openTest(b)) })
+}
+
+func benchmarkLaunch(b *testing.B, g *ferry.GPU) {
+	c := newCost(b, g, 4096)
+	b.ReportAllocs()
+	every(b, c, func() error { return c.launch(1024) })
+}
+
+// every runs f and, every 256 times, waits.
+func every(b *testing.B, c *cost, f func() error) {
+	for n := 1; b.Loop(); n++ {
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
+		if n%256 == 0 {
+			if err := c.stream.Wait(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// Package ferry moves data between Go and a GPU, and keeps memory safe while the
+// hardware is using it. The GPU is NVIDIA's, through its driver, without cgo; or
+// it is software, so that every program runs anywhere.
+//
+//	dev, err := ferry.Open("")                          // a GPU, or the software one
+//	host, err := ferry.AllocHost[float32](dev, n, nil)  // page-locked
+//	vec, err := ferry.Alloc[float32](dev, n)
+//	s, err := dev.NewStream(nil)
+//	err = ferry.Copy(s, vec, host)                      // asynchronous; both know that they are in flight
+//	err = s.Launch(inc, ferry.Grid(n, 256), vec, uint64(n))
+//	err = ferry.Copy(s, host, vec)
+//	fmt.Println(host.Slice()[0])                        // Slice waits
+//
+// # What you know, and what it is here
+//
+//	cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain     Open, OpenAll, OpenDriver
+//	cuMemAlloc, cudaMalloc                            Alloc: Device
+//	cuMemHostAlloc, cudaHostAlloc, cudaMallocHost     AllocHost: Host
+//	cuMemHostRegister, cudaHostRegister               Register: Host
+//	cuMemHostGetDevicePointer                         HostOptions.Mapped, Host.Pointer
+//	cuMemAllocManaged, cudaMallocManaged              AllocManaged: Managed
+//	malloc                                            Plain: Slice
+//	cuMemcpy...Async, cudaMemcpyAsync                 Copy
+//	cuMemsetD...Async, cudaMemsetAsync                Fill
+//	p + i                                             Range
+//	cuStreamCreate, cuStreamSynchronize               GPU.NewStream, Stream.Wait
+//	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
+//	cuEventElapsedTime                                Event.Since
+//	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
+//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
+//	cuLaunchHostFunc                                  Stream.HostFunc
+//	free, cuMemFree, cuMemFreeHost                    Close
+//
+// # The rule of flight
+//
+// A buffer knows the operations in flight on it, per stream, reads and writes
+// apart. Slice waits for those that conflict with what the host may do, Close for
+// all of them; ranges share the knowledge of their buffer. To know costs a few
+// nanoseconds an operation: nothing is recorded on the device, a stream is
+// synchronised only when somebody waits for it. Waiting for a stream or an event
+// makes later questions free.
+//
+// What the rule cannot see: memory used through addresses ([Device.Pointer], an
+// address inside other memory), work queued past this package ([GPU.Driver]), and
+// a slice that is still in somebody's hands while the next operation is queued.
+//
+// # Errors
+//
+// An error says which operation, how many bytes, which kind of memory, where, and
+// why. It wraps what the driver said: errors.Is(err, cu.ErrorOutOfMemory). What
+// Ferry refuses by itself wraps the result that the driver would have given. Bad
+// input never panics.
+//
+// # Locks
+//
+// No lock is held across a call of the driver. queue.mu, flight.mu, Event.mu,
+// waiter.mu and GPU.mu are leaves: none is taken while another is held.
+package ferry

@@ -1,0 +1,262 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Event is a mark in a stream that others wait for, and between two of which time
+// is measured. It is safe for concurrent use.
+type Event struct {
+	g      *GPU
+	handle cu.Event
+	timing bool
+	life   lifetime
+	leak   runtime.Cleanup
+	waits  waiter
+
+	mu        sync.Mutex
+	recording int    // Records in progress
+	records   uint64 // Records begun
+	q         *queue // recorded in, nil when not known
+	seq       uint64 // all of q up to here is before the event
+}
+
+// EventOptions say how an event is made.
+type EventOptions struct {
+	// NoTiming makes an event that is for waiting only and cheaper
+	// (CU_EVENT_DISABLE_TIMING).
+	NoTiming bool
+	// Blocking lets the thread sleep in Wait instead of spinning
+	// (CU_EVENT_BLOCKING_SYNC).
+	Blocking bool
+}
+
+// NewEvent makes an event (cuEventCreate). Until it is recorded it counts as
+// done. o may be nil.
+func (g *GPU) NewEvent(o *EventOptions) (*Event, error) {
+	if err := g.enter("make an event"); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &EventOptions{}
+	}
+	flags := cu.EventDefault
+	if o.NoTiming {
+		flags |= cu.EventDisableTiming
+	}
+	if o.Blocking {
+		flags |= cu.EventBlockingSync
+	}
+	handle, err := g.driver.EventCreate(g.ctx, flags)
+	if err != nil {
+		g.leave()
+		return nil, fmt.Errorf("make an event on %s: %w", g.label, err)
+	}
+	e := &Event{g: g, handle: handle, timing: !o.NoTiming}
+	e.leak = watchLeak(e, e.String)
+	return e, nil
+}
+
+// String names the event's GPU.
+func (e *Event) String() string {
+	if e == nil {
+		return "no event"
+	}
+	return "an event of " + e.g.label
+}
+
+// enter begins a use of the event; leave ends it.
+func (e *Event) enter(what string) error {
+	if e == nil {
+		return refuse("%s: no event given (nil)", what)
+	}
+	if !e.life.enter() {
+		return fmt.Errorf("%s: %v: %w", what, e, ErrClosed)
+	}
+	return nil
+}
+
+func (e *Event) leave() {
+	if e.life.leave() {
+		_ = e.g.soon(e.destroy)
+	}
+}
+
+// Record makes the event stand for all work that is in the stream now
+// (cuEventRecord). The stream and the event must be of one GPU.
+func (s *Stream) Record(e *Event) error {
+	q, err := s.enter("record an event")
+	if err != nil {
+		return err
+	}
+	defer q.leave()
+	if err := e.enter("record"); err != nil {
+		return err
+	}
+	defer e.leave()
+	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
+		return refuse("record %v on %v: they must be of one GPU", e, q)
+	}
+	e.mu.Lock()
+	e.recording++
+	e.records++
+	alone, number := e.recording == 1, e.records
+	e.q = nil
+	e.mu.Unlock()
+
+	n := q.issued.Load()
+	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
+
+	e.mu.Lock()
+	e.recording--
+	if err == nil && alone && e.records == number {
+		e.q, e.seq = q, n
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("record an event on %v: %w", q, err)
+	}
+	return nil
+}
+
+// WaitEvent holds later work of the stream back until what the event stands for
+// is done (cuStreamWaitEvent). Recording the event again later changes nothing
+// for this stream. The event may be of another GPU of the driver.
+func (s *Stream) WaitEvent(e *Event) error {
+	q, err := s.enter("wait for an event")
+	if err != nil {
+		return err
+	}
+	defer q.leave()
+	if err := e.enter("wait for"); err != nil {
+		return err
+	}
+	defer e.leave()
+	if !sameDriver(e.g.driver, q.g.driver) {
+		return refuse("let %v wait for %v: they must be of one driver", q, e)
+	}
+	if err := q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e.handle, cu.EventWaitDefault); err != nil {
+		return fmt.Errorf("let %v wait for an event: %w", q, err)
+	}
+	q.issued.Add(1)
+	return nil
+}
+
+// passed notes what is done because the event is: known tells what the event
+// stood for when the question was asked.
+func (e *Event) passed(known uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.q != nil && e.records == known {
+		e.q.pass(e.seq)
+	}
+}
+
+// version counts the records begun.
+func (e *Event) version() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.records
+}
+
+// Wait waits until what the event stands for is done (cuEventSynchronize). When
+// ctx ends first, the error wraps ctx.Err() and the work goes on.
+func (e *Event) Wait(ctx context.Context) error {
+	if err := e.enter("wait for"); err != nil {
+		return err
+	}
+	defer e.leave()
+	sync := func() error {
+		if err := e.enter("wait for"); err != nil { // the caller may have given up
+			return err
+		}
+		defer e.leave()
+		known := e.version()
+		if err := e.g.driver.EventSynchronize(e.g.ctx, e.handle); err != nil {
+			return err
+		}
+		e.passed(known)
+		return nil
+	}
+	// Errors of the work are sticky: one that nobody hears comes again.
+	if err := e.waits.wait(ctx, sync, func(error) {}); err != nil {
+		return fmt.Errorf("wait for %v: %w", e, err)
+	}
+	return nil
+}
+
+// Done says whether what the event stands for is done, without waiting
+// (cuEventQuery).
+func (e *Event) Done() (bool, error) {
+	if err := e.enter("query"); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	known := e.version()
+	switch err := e.g.driver.EventQuery(e.g.ctx, e.handle); {
+	case errors.Is(err, cu.ErrorNotReady):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("query %v: %w", e, err)
+	}
+	e.passed(known)
+	return true, nil
+}
+
+// Since is the time on the device from an earlier event to this one
+// (cuEventElapsedTime), good to about half a microsecond. Both must have been
+// recorded, with timing; work that is not done yet is cu.ErrorNotReady.
+func (e *Event) Since(earlier *Event) (time.Duration, error) {
+	if err := e.enter("measure"); err != nil {
+		return 0, err
+	}
+	defer e.leave()
+	if err := earlier.enter("measure from"); err != nil {
+		return 0, err
+	}
+	defer earlier.leave()
+	switch {
+	case !e.timing || !earlier.timing:
+		return 0, refuse("measure between events of %s: one was made with NoTiming", e.g.label)
+	case e.version() == 0 || earlier.version() == 0:
+		return 0, refuse("measure between events of %s: one was never recorded", e.g.label)
+	}
+	ms, err := e.g.driver.EventElapsedTime(e.g.ctx, earlier.handle, e.handle)
+	if err != nil {
+		return 0, fmt.Errorf("measure between events of %s: %w", e.g.label, err)
+	}
+	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
+}
+
+// Close gives the event up; streams that wait for it go on to do so
+// (cuEventDestroy). Close of a closed or nil event is nil.
+func (e *Event) Close() error {
+	if e == nil {
+		return nil
+	}
+	e.leak.Stop()
+	if _, last := e.life.close(); last {
+		return e.g.soon(e.destroy)
+	}
+	return nil
+}
+
+// destroy is the driver's part of Close.
+func (e *Event) destroy() error {
+	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
+	if inCallback(err) {
+		return err
+	}
+	e.g.leave()
+	if err != nil {
+		return fmt.Errorf("close %v: %w", e, err)
+	}
+	return nil
+}

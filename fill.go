@@ -1,0 +1,97 @@
+package ferry
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Fill sets all elements of dst to value in the order of the stream
+// (cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async). It returns when that is
+// queued. Elements of 1, 2 and 4 bytes can have any value; longer ones must
+// consist of one such value over and over, as zero does. A page-locked buffer
+// must have an address in kernels ([Host.Pointer]). A plain slice is refused: Go
+// fills it. Errors are as for [Copy]. Fill is safe for concurrent use.
+func Fill[T any](s *Stream, dst Memory[T], value T) error {
+	return s.fill(regionOf(dst), bytesOf(&value))
+}
+
+// fill is Fill with the bytes of a value.
+func (s *Stream) fill(dst *region, value []byte) error {
+	q, err := s.enter("fill")
+	if err != nil {
+		return err
+	}
+	defer q.leave()
+	if err := dst.enter(); err != nil {
+		return fmt.Errorf("fill %w", err)
+	}
+	defer dst.leave()
+	unit, err := q.checkFill(dst, value)
+	if err != nil {
+		return fmt.Errorf("fill on %v: %w", q, err)
+	}
+	if dst.bytes == 0 {
+		return nil
+	}
+	if err := q.set(dst, value, unit); err != nil {
+		return fmt.Errorf("fill %v on %v: %w", dst, q, err)
+	}
+	dst.note(q, q.issued.Add(1), writes)
+	return nil
+}
+
+// checkFill refuses what cannot be filled, and finds the unit to fill by.
+func (q *queue) checkFill(dst *region, value []byte) (unit int, err error) {
+	unit, ok := fillUnit(value)
+	switch {
+	case dst.a == nil:
+		return 0, refuse("%v is Go's own: fill it with a loop or clear", dst)
+	case dst.a.readOnly:
+		return 0, refuse("%v is registered read-only", dst)
+	case dst.bytes == 0:
+		return 1, nil
+	case dst.dev == 0:
+		return 0, dst.unmapped()
+	case !ok:
+		return 0, refuse("a value of %d bytes (%#x) is no repetition of 1, 2 or 4 bytes: launch a kernel, or copy", len(value), value)
+	}
+	return unit, dst.reach(q.g)
+}
+
+// unmapped is the refusal of host memory that kernels cannot address.
+func (r *region) unmapped() error {
+	return refuse("%v has no address on the device: make it with Mapped", r.String())
+}
+
+// set queues the fill.
+func (q *queue) set(dst *region, value []byte, unit int) error {
+	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes/uintptr(unit)
+	switch unit {
+	case 1:
+		return d.MemsetD8Async(ctx, dst.dev, value[0], n, q.handle)
+	case 2:
+		return d.MemsetD16Async(ctx, dst.dev, binary.NativeEndian.Uint16(value), n, q.handle)
+	}
+	return d.MemsetD32Async(ctx, dst.dev, binary.NativeEndian.Uint32(value), n, q.handle)
+}
+
+// fillUnit is the shortest of 1, 2 and 4 bytes that the bytes of a value repeat;
+// false if they repeat none of them.
+func fillUnit(value []byte) (int, bool) {
+	for _, unit := range []int{1, 2, 4} {
+		if len(value)%unit == 0 && repeats(value, unit) {
+			return unit, true
+		}
+	}
+	return 0, false
+}
+
+// repeats says whether value is its first unit bytes over and over.
+func repeats(value []byte, unit int) bool {
+	for i := unit; i < len(value); i++ {
+		if value[i] != value[i-unit] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,273 @@
+package ferry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// gate holds a stream back until it is opened.
+func gate(t *testing.T, s *ferry.Stream) (open func()) {
+	t.Helper()
+	c := make(chan struct{})
+	check(t, s.HostFunc(func() { <-c }))
+	return func() { close(c) }
+}
+
+// soon is long enough to see that something does not happen; late is too long for
+// something that does.
+const (
+	soon = 30 * time.Millisecond
+	late = 30 * time.Second
+)
+
+// waits checks that f returns after, and only after, open.
+func waits(t *testing.T, what string, open func(), f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+		t.Errorf("%s did not wait", what)
+	case <-time.After(soon):
+	}
+	open()
+	select {
+	case <-done:
+	case <-time.After(late):
+		t.Fatalf("%s did not return", what)
+	}
+}
+
+// TestSliceWaits: the host gets memory when the hardware is done with it.
+func TestSliceWaits(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, s, host, device)
+	want := make([]byte, 4096)
+	random(want)
+	check(t, ferry.Copy(s, device, ferry.Memory[byte](ferry.Plain(want))))
+	check(t, s.Wait(context.Background()))
+
+	open := gate(t, s)
+	check(t, ferry.Copy(s, host.Range(100, 4096), device.Range(100, 4096)))
+	waits(t, "Slice", open, func() {
+		if got := host.Slice(); !bytes.Equal(got[100:], want[100:]) {
+			t.Error("Slice shows old bytes")
+		}
+	})
+
+	open = gate(t, s)
+	check(t, ferry.Copy(s, device, host)) // reads host
+	if host.ReadSlice() == nil {          // must return although the gate is shut
+		t.Error("ReadSlice is nil")
+	}
+	waits(t, "Slice of a buffer that is read", open, func() { host.Range(0, 1).Slice() })
+}
+
+// TestManagedSliceWaits is TestSliceWaits for managed memory and a kernel.
+func TestManagedSliceWaits(t *testing.T) {
+	g := openTest(t)
+	m, err := ferry.AllocManaged[float32](g, 1000, nil)
+	if errors.Is(err, cu.ErrorNotSupported) {
+		t.Skip(err)
+	}
+	check(t, err)
+	s := must(g.NewStream(nil))(t)
+	code, k := load(t, g, "increment")
+	defer closeAll(t, m, s, code)
+	for i := range m.Slice() {
+		m.Slice()[i] = float32(i)
+	}
+	open := gate(t, s)
+	check(t, s.Launch(k, ferry.Grid(1000, 256), m, uint64(1000)))
+	waits(t, "Managed.Slice", open, func() {
+		for i, got := range m.Slice() {
+			if got != float32(i+1) {
+				t.Fatalf("element %d is %v, want %v", i, got, i+1)
+			}
+		}
+	})
+}
+
+// TestCloseWaits: memory is not freed under the hardware.
+func TestCloseWaits(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	for _, k := range kindsOf(g) {
+		if k.name == "plain" {
+			continue
+		}
+		m := must(k.make(g, 4096))(t)
+		sink := must(ferry.Alloc[byte](g, 4096))(t)
+		open := gate(t, s)
+		check(t, ferry.Copy(s, ferry.Memory[byte](sink), m.Memory))
+		waits(t, "Close of "+k.name, open, func() { check(t, m.close()) })
+		check(t, m.close())
+		closeAll(t, sink)
+	}
+	closeAll(t, s)
+}
+
+// TestCloseInFlightLazy closes everything while the lazy schedule has done
+// nothing yet: the data arrives all the same.
+func TestCloseInFlightLazy(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Lazy)
+	host, out := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.AllocHost[byte](g, 4096, nil))(t)
+	device := must(ferry.Alloc[byte](g, 4096))(t)
+	s := must(g.NewStream(nil))(t)
+	raw := out.Slice()
+	random(host.Slice())
+	want := bytes.Clone(host.Slice())
+	check(t, ferry.Copy(s, device, host))
+	check(t, ferry.Copy(s, out, device))
+	if bytes.Equal(raw, want) {
+		t.Fatal("the lazy schedule is not lazy: this test shows nothing")
+	}
+	closeAll(t, s, device, host)
+	if !bytes.Equal(out.Slice(), want) {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, out)
+}
+
+// TestStreamCloseBusy: closing a busy stream returns at once, and buffers still
+// know what is in flight.
+func TestStreamCloseBusy(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, host, device)
+	check(t, ferry.Fill(s, device, byte(42)))
+	open := gate(t, s)
+	check(t, ferry.Copy(s, host, device))
+	closeAll(t, s, s)
+	wantError(t, ferry.Copy(s, host, device), ferry.ErrClosed, "stream 1")
+	waits(t, "Slice", open, func() {
+		if got := host.Slice(); !bytes.Equal(got, bytes.Repeat([]byte{42}, 4096)) {
+			t.Error("Slice shows old bytes")
+		}
+	})
+	check(t, s.Wait(context.Background()))
+}
+
+// TestEventPasses: after an event the buffers it covers are known to be ready,
+// whatever the stream does now.
+func TestEventPasses(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	e := must(g.NewEvent(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, host, device, e, s)
+	check(t, ferry.Copy(s, host, device))
+	check(t, s.Record(e))
+	check(t, e.Wait(context.Background()))
+	open := gate(t, s)
+	if host.Slice() == nil { // must return although the gate is shut
+		t.Error("Slice is nil")
+	}
+	open()
+}
+
+// TestWaitEvent orders two streams.
+func TestWaitEvent(t *testing.T) {
+	g := openTest(t)
+	a, b := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t), must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	e := must(g.NewEvent(&ferry.EventOptions{NoTiming: true}))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, host, device, e, a, b)
+	check(t, ferry.Fill(a, device, byte(1)))
+	open := gate(t, a)
+	check(t, ferry.Fill(a, device, byte(2)))
+	check(t, a.Record(e))
+	check(t, b.WaitEvent(e))
+	check(t, ferry.Copy(b, host, device))
+	if done := must(e.Done())(t); done {
+		t.Error("the event is done before what it stands for")
+	}
+	if done := must(b.Done())(t); done {
+		t.Error("the stream is done before the event it waits for")
+	}
+	open()
+	if got := host.Slice()[17]; got != 2 {
+		t.Errorf("got %d, want 2: the stream did not wait", got)
+	}
+	check(t, a.Wait(context.Background()))
+	if done := must(e.Done())(t); !done {
+		t.Error("the event is not done after its stream")
+	}
+}
+
+// TestFreeInHostFunc: Close within a host function is put off, not lost; other
+// calls are refused.
+func TestFreeInHostFunc(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 256<<20))(t)
+	keep := must(ferry.Alloc[byte](g, 4096))(t)
+	before, _, err := g.MemInfo()
+	check(t, err)
+	var closeErr, closedErr, copyErr error
+	var slice []byte
+	check(t, ferry.Copy(s, host, device.Range(0, 4096)))
+	check(t, s.HostFunc(func() {
+		closeErr = device.Close()
+		closedErr = ferry.Copy(s, keep, device.Range(0, 4096))
+		copyErr = ferry.Copy(s, keep, host)
+		slice = host.Slice()
+	}))
+	check(t, s.Wait(context.Background()))
+	check(t, closeErr)
+	wantError(t, closedErr, ferry.ErrClosed, "device buffer")
+	wantError(t, copyErr, cu.ErrorNotPermitted, "copy 4.0 KiB")
+	if slice != nil {
+		t.Error("Slice within a host function did not wait, but gave memory")
+	}
+	after, _, err := g.MemInfo()
+	check(t, err)
+	if after-before < 128<<20 {
+		t.Errorf("%d bytes are free, %d were before a buffer of %d was closed", after, before, 256<<20)
+	}
+	closeAll(t, keep, host, s)
+}
+
+// TestClosedBuffer: use after Close is an error that says which buffer.
+func TestClosedBuffer(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	code, k := load(t, g, "increment")
+	device, host := must(ferry.Alloc[float32](g, 100))(t), must(ferry.AllocHost[float32](g, 100, nil))(t)
+	part := device.Range(10, 20)
+	defer closeAll(t, s, code, host)
+	check(t, part.Close()) // nothing: it is a range
+	check(t, ferry.Fill(s, part, float32(1)))
+	closeAll(t, device, device)
+	for _, err := range []error{
+		ferry.Copy(s, device, host),
+		ferry.Copy(s, host, device),
+		ferry.Copy(s, host.Range(10, 20), part),
+		ferry.Fill(s, part, 0),
+		s.Launch(k, ferry.Grid(10, 10), part, uint64(10)),
+		part.Wait(context.Background()),
+	} {
+		wantError(t, err, ferry.ErrClosed, "device buffer", "100 float32")
+	}
+	closeAll(t, host)
+	if host.Slice() != nil || host.ReadSlice() != nil {
+		t.Error("Slice of a closed buffer is not nil")
+	}
+	wantError(t, host.Wait(context.Background()), ferry.ErrClosed, "page-locked buffer")
+	check(t, (*ferry.Host[int])(nil).Close())
+	check(t, (*ferry.Device[int])(nil).Close())
+	check(t, (*ferry.Managed[int])(nil).Close())
+	check(t, (*ferry.Stream)(nil).Close())
+	check(t, (*ferry.Event)(nil).Close())
+	check(t, (*ferry.Module)(nil).Close())
+}

@@ -1,0 +1,162 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Host is a page-locked buffer in the host's memory, allocated by [AllocHost] or
+// registered by [Register]. Copies to and from it run at the speed of the link
+// while the program goes on. Its methods are safe for concurrent use; its
+// elements are memory like any other.
+type Host[T any] struct{ region }
+
+// HostOptions say how a page-locked buffer is made.
+type HostOptions struct {
+	// Mapped gives the buffer an address in kernels, which then read and write
+	// host memory over the link (zero-copy; CU_MEMHOSTALLOC_DEVICEMAP).
+	Mapped bool
+	// WriteCombined bypasses the CPU's caches. Writing in order is fast, reading
+	// is tens of times slower: for buffers that Go only fills. On most machines
+	// copies are not faster for it (CU_MEMHOSTALLOC_WRITECOMBINED).
+	WriteCombined bool
+	// NotPortable page-locks for this GPU only. Other GPUs of the driver cannot
+	// use the buffer (without it: CU_MEMHOSTALLOC_PORTABLE).
+	NotPortable bool
+}
+
+// AllocHost takes page-locked memory for n elements (cuMemHostAlloc). It is slow,
+// some 2.5 GB/s: keep buffers and use them again. Zero elements are a valid,
+// empty buffer. T is any type without Go pointers. An error wraps
+// cu.ErrorNotSupported if the device cannot map and that was asked for,
+// cu.ErrorOutOfMemory, or cu.ErrorInvalidValue. o may be nil.
+func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
+	a, err := newAllocation[T](g, hostMemory, n)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &HostOptions{}
+	}
+	if err := a.allocHost(o); err != nil {
+		return nil, err
+	}
+	return &Host[T]{a.whole()}, nil
+}
+
+// allocHost asks the driver for page-locked memory.
+func (a *allocation) allocHost(o *HostOptions) error {
+	g := a.g
+	if o.Mapped && !g.caps.mapping {
+		g.leave()
+		return g.lacking("map page-locked memory", cu.DeviceAttributeCanMapHostMemory, "allocate without Mapped and copy")
+	}
+	flags := cu.MemHostAllocPortable
+	if a.only = o.NotPortable; a.only {
+		flags = 0
+	}
+	if o.Mapped {
+		flags |= cu.MemHostAllocDeviceMap
+	}
+	if o.WriteCombined {
+		flags |= cu.MemHostAllocWriteCombined
+	}
+	if a.bytes == 0 {
+		a.start()
+		return nil
+	}
+	var err error
+	if a.host, err = g.driver.MemHostAlloc(g.ctx, a.bytes, flags); err != nil {
+		return a.fail("allocate", err, a.lockHint(err))
+	}
+	if a.dev, err = g.mapped(a.host, o.Mapped, g.caps.unified); err != nil {
+		return a.fail("map", errors.Join(err, g.driver.MemFreeHost(g.ctx, a.host)), "")
+	}
+	a.start()
+	return nil
+}
+
+// mapped is the address in kernels of page-locked memory; 0 if it has none. same
+// says that it is the host's.
+func (g *GPU) mapped(p cu.HostPtr, asked, same bool) (cu.DevicePtr, error) {
+	switch {
+	case same:
+		return deviceAddress(p), nil
+	case asked:
+		return g.driver.MemHostGetDevicePointer(g.ctx, p, 0)
+	}
+	return 0, nil
+}
+
+// lockHint says what may be in the way of page-locking on this machine.
+func (a *allocation) lockHint(err error) string {
+	if a.g.emulated != nil || !errors.Is(err, cu.ErrorOutOfMemory) {
+		return ""
+	}
+	if limit, ok := lockedMemoryLimit(); ok && uint64(a.bytes) > limit {
+		return fmt.Sprintf("limit of locked memory is %s (ulimit -l)", sizeText(uintptr(limit)))
+	}
+	if free, ok := availableMemory(); ok {
+		return fmt.Sprintf("%s of host memory are available", sizeText(uintptr(free)))
+	}
+	return ""
+}
+
+// Len is the number of elements.
+func (h *Host[T]) Len() int { return h.where(nil).len() }
+
+// Bytes is the size in bytes.
+func (h *Host[T]) Bytes() int { return h.where(nil).size() }
+
+// Pointer is the address in kernels. It is 0 if there is none: the buffer was
+// made without Mapped and the device has no unified addressing.
+func (h *Host[T]) Pointer() cu.DevicePtr { return h.where(nil).pointer() }
+
+// Range is elements i to j-1, of the same memory: what is in flight on a range is
+// in flight on the buffer. It needs no Close and is good until the buffer's. A
+// range that does not exist is one whose every use is an error.
+func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{h.where(nil).sub(i, j)} }
+
+// Slice is the memory itself, to read and write, once nothing is in flight on it:
+// it waits for all operations queued so far that use the buffer, and perhaps for
+// later ones on the same streams. The slice is good until Close; whoever queues
+// another operation on the buffer must call Slice again or wait in another way
+// before touching it.
+//
+// It is nil when the buffer is closed or the wait fails; [Host.Wait] is the same
+// wait with the error. Within a host function it cannot wait: take the slice
+// before.
+func (h *Host[T]) Slice() []T { return hostSlice[T](h.where(nil), writes) }
+
+// ReadSlice is [Host.Slice] for reading only: it does not wait for operations
+// that only read the buffer, too.
+func (h *Host[T]) ReadSlice() []T { return hostSlice[T](h.where(nil), reads) }
+
+// Wait waits until nothing is in flight on the buffer, so that Slice need not.
+// When ctx ends first, the error wraps ctx.Err() and the work goes on. An error
+// of the work itself is told here and, once more, by [Stream.Wait].
+func (h *Host[T]) Wait(ctx context.Context) error { return h.where(nil).ready(ctx, writes) }
+
+// Close waits for what is in flight on the buffer and frees it (cuMemFreeHost), or
+// ends its registration (cuMemHostUnregister). Slices of an allocated buffer must
+// not be used afterwards. Within a host function it is freed soon afterwards.
+// Close of a range does nothing; of a closed or nil buffer, too.
+func (h *Host[T]) Close() error { return h.where(nil).close() }
+
+func (h *Host[T]) where(*T) *region {
+	if h == nil {
+		return nil
+	}
+	return &h.region
+}
+
+// hostSlice is the elements of a region when it is ready, else nil.
+func hostSlice[T any](r *region, a access) []T {
+	if r.ready(context.Background(), a) != nil {
+		return nil
+	}
+	return sliceAt[T](r.host, r.n)
+}

@@ -1,0 +1,204 @@
+package ferry
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// Launch runs a kernel in the order of the stream and returns when it is queued
+// (cuLaunchKernel). There is one argument for each parameter:
+//
+//	parameter          argument
+//	pointer            a *Device, *Managed or mapped *Host of any type, or a cu.DevicePtr
+//	number             a Go number of the same size: uint64 or int64 for .u64, float32 for .f32
+//	bool               a Go bool
+//	struct, array      a Go struct or array of the same size, without Go pointers
+//
+// Number and sizes are checked, floats are told from integers, and the shape is
+// compared with the limits of the device and the kernel, before the driver is
+// called; such errors wrap cu.ErrorInvalidValue and say which parameter. Buffers
+// given are in flight, read and written, until the kernel is done; what a kernel
+// reaches in other ways, through a cu.DevicePtr or an address in memory, is not
+// known to be.
+//
+// What goes wrong while the kernel runs is told by [Stream.Wait]. Launch is safe
+// for concurrent use and allocates nothing.
+func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
+	q, err := s.enter("launch")
+	if err != nil {
+		return err
+	}
+	f := frames.Get().(*frame)
+	err = q.run(f, k, shape, args)
+	f.done()
+	q.leave()
+	return err
+}
+
+// run is Launch with a frame for the arguments.
+func (q *queue) run(f *frame, k *Kernel, shape Shape, args []any) error {
+	if k == nil {
+		return refuse("launch on %v: no kernel given (nil)", q)
+	}
+	err := k.m.enter()
+	if err == nil {
+		f.module = k.m
+		err = q.check(k, shape)
+	}
+	if err == nil {
+		err = f.pack(q, k, args)
+	}
+	if err == nil {
+		err = q.launch(k, shape, f)
+	}
+	if err != nil {
+		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, shape, q, err)
+	}
+	return nil
+}
+
+// check refuses a kernel of another GPU and a shape out of limits.
+func (q *queue) check(k *Kernel, shape Shape) error {
+	if g := k.m.g; g != q.g && (!sameDriver(g.driver, q.g.driver) || g.ctx != q.g.ctx) {
+		return refuse("the kernel was loaded on %s", g.label)
+	}
+	if err := k.checkShape(shape); err != nil {
+		return err
+	}
+	return k.allowShared(shape.SharedBytes)
+}
+
+// launch is the driver's part. It notes what is in flight.
+func (q *queue) launch(k *Kernel, shape Shape, f *frame) error {
+	grid, block := full(shape.Grid), full(shape.Block)
+	if err := q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params); err != nil {
+		return err
+	}
+	q.last.Store(k)
+	seq := q.issued.Add(1)
+	for _, a := range f.held {
+		a.note(q, seq, writes)
+	}
+	k.m.note(q, seq, writes)
+	return nil
+}
+
+// frame is the room that a launch needs for its arguments.
+type frame struct {
+	params []byte
+	held   []*allocation // entered
+	module *Module       // entered, or nil
+}
+
+var frames = sync.Pool{New: func() any { return new(frame) }}
+
+// done leaves the buffers and the module, and gives the frame back.
+func (f *frame) done() {
+	if f.module != nil {
+		f.module.leave()
+		f.module = nil
+	}
+	for _, a := range f.held {
+		a.leave()
+	}
+	clear(f.held)
+	f.held = f.held[:0]
+	frames.Put(f)
+}
+
+// size makes params n zero bytes.
+func (f *frame) size(n int) {
+	if cap(f.params) < n {
+		f.params = make([]byte, n)
+	}
+	f.params = f.params[:n]
+	clear(f.params)
+}
+
+// pack puts the arguments where the kernel has its parameters.
+func (f *frame) pack(q *queue, k *Kernel, args []any) error {
+	if !k.known {
+		return f.packUnknown(q, args)
+	}
+	if len(args) != len(k.params) {
+		return refuse("%d arguments given, the kernel has %d parameters%s", len(args), len(k.params), signature(k.params))
+	}
+	f.size(k.size)
+	for i := range args {
+		p := &k.params[i]
+		t := argTypeOf(args[i])
+		if err := t.fits(p); err != nil {
+			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
+		}
+		if err := f.put(q, f.params[p.Offset:p.Offset+p.Size], t, args[i]); err != nil {
+			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
+		}
+	}
+	return nil
+}
+
+// packUnknown packs arguments as C would, for a kernel whose parameters nobody
+// knows.
+func (f *frame) packUnknown(q *queue, args []any) error {
+	f.size(0)
+	for i := range args {
+		t := argTypeOf(args[i])
+		if t.err != nil {
+			return fmt.Errorf("argument %d: %w", i, t.err)
+		}
+		at := (len(f.params) + t.align - 1) / t.align * t.align
+		f.params = append(f.params, make([]byte, at+t.size-len(f.params))...)
+		if err := f.put(q, f.params[at:], t, args[i]); err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// hold enters a buffer and puts its address.
+func (f *frame) hold(q *queue, to []byte, r *region) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	if r.a == nil {
+		return refuse("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
+	}
+	f.held = append(f.held, r.a)
+	if r.bytes > 0 && r.dev == 0 {
+		return r.unmapped()
+	}
+	if err := r.reach(q.g); err != nil {
+		return err
+	}
+	putAddress(to, r.dev)
+	return nil
+}
+
+// signature lists parameters for a message.
+func signature(params []ptx.Param) string {
+	var b strings.Builder
+	for i := range params {
+		if i == 0 {
+			b.WriteString(": ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(paramText(&params[i]))
+	}
+	return b.String()
+}
+
+// paramText describes a parameter for a message: `.u64 n, 8 bytes`.
+func paramText(p *ptx.Param) string {
+	text := sizeText(uintptr(p.Size))
+	if p.Type == ptx.NoType {
+		return text
+	}
+	return fmt.Sprintf("%s %s, %s", typeText(p.Type), p.Name, text)
+}
+
+// typeText is the type as PTX writes it.
+func typeText(t ptx.Type) string { return "." + strings.TrimPrefix(t.String(), ".") }

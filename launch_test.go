@@ -1,0 +1,268 @@
+package ferry_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// load loads the shipped kernels and finds one.
+func load(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
+	t.Helper()
+	m := must(g.Load([]byte(kernels.PTX)))(t)
+	return m, must(m.Kernel(name))(t)
+}
+
+// TestLaunchMemory adds vectors in all kinds of memory that kernels can use.
+func TestLaunchMemory(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	code, add := load(t, g, "vector_add")
+	defer closeAll(t, s, code)
+	const n = 10_007
+	a, b := must(ferry.Alloc[float32](g, n))(t), must(ferry.AllocHost[float32](g, n, &ferry.HostOptions{Mapped: true}))(t)
+	c := must(ferry.Register(g, make([]float32, n), &ferry.RegisterOptions{Mapped: true}))(t)
+	defer closeAll(t, a, b, c)
+	x := make([]float32, n)
+	for i := range x {
+		x[i], b.Slice()[i] = float32(i)/8, float32(n-i)*3
+	}
+	want := make([]float32, n)
+	for i := range want {
+		want[i] = x[i] + b.Slice()[i]
+	}
+	check(t, ferry.Copy(s, a, ferry.Memory[float32](ferry.Plain(x))))
+	check(t, s.Launch(add, ferry.Grid(n, 256), a, b, c, uint64(n)))
+	if !slices.Equal(c.Slice(), want) {
+		t.Error("the sums differ")
+	}
+	if b.Pointer() == 0 || c.Pointer() == 0 || a.Pointer() == 0 || a.Range(1, n).Pointer() != a.Pointer()+4 {
+		t.Error("addresses are missing or wrong")
+	}
+	check(t, s.Launch(add, ferry.Shape{Grid: cu.Dim3{X: 3}, Block: cu.Dim3{X: 64}}, a.Pointer(), c, a, uint64(n)))
+	check(t, ferry.Copy(s, c, a))
+	for i, got := range c.Slice() {
+		if got != x[i]+want[i] {
+			t.Fatalf("element %d is %v, want %v", i, got, x[i]+want[i])
+		}
+	}
+}
+
+// paramsPTX stores its parameters, of all sizes, one after the other.
+const paramsPTX = `.version 6.3
+.target sm_52
+.address_size 64
+.visible .entry params(.param .u64 out, .param .u8 a, .param .s16 b, .param .f32 c, .param .f64 d, .param .align 4 .b8 e[12], .param .b32 f)
+{
+	.reg .b64 %rd<3>; .reg .b32 %r<6>; .reg .b16 %h<3>; .reg .f32 %f<2>; .reg .f64 %d<2>;
+	ld.param.u64 %rd0, [out];
+	cvta.to.global.u64 %rd1, %rd0;
+	ld.param.u8 %h0, [a];  st.global.u8 [%rd1], %h0;
+	ld.param.s16 %h1, [b]; st.global.u16 [%rd1+2], %h1;
+	ld.param.f32 %f0, [c]; st.global.f32 [%rd1+4], %f0;
+	ld.param.f64 %d0, [d]; st.global.f64 [%rd1+8], %d0;
+	ld.param.u32 %r0, [e]; st.global.u32 [%rd1+16], %r0;
+	ld.param.u32 %r1, [e+4]; st.global.u32 [%rd1+20], %r1;
+	ld.param.u32 %r2, [e+8]; st.global.u32 [%rd1+24], %r2;
+	ld.param.b32 %r3, [f]; st.global.u32 [%rd1+28], %r3;
+	ret;
+}
+`
+
+type (
+	myByte uint8
+	triple struct {
+		A uint32
+		B float32
+		C [2]int16
+	}
+)
+
+// paramsOut is what the kernel params stores.
+type paramsOut struct {
+	A uint8
+	B int16
+	C float32
+	D float64
+	E triple
+	F uint32
+}
+
+func TestLaunchArguments(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	m := must(g.Load([]byte(paramsPTX)))(t)
+	k := must(m.Kernel("params"))(t)
+	out := must(ferry.AllocHost[paramsOut](g, 1, &ferry.HostOptions{Mapped: true}))(t)
+	defer closeAll(t, s, m, out)
+	if p := k.Params(); len(p) != 7 || p[0].Name != "out" || p[5].Size != 12 || p[5].Offset != 24 {
+		t.Errorf("parameters are %+v", p)
+	}
+	one := ferry.Grid(1, 1)
+	e := triple{7, 2.5, [2]int16{-1, 2}}
+	check(t, s.Launch(k, one, out, myByte(200), int16(-5), float32(math.Pi), -0.1, e, float32(1)))
+	want := paramsOut{200, -5, math.Pi, -0.1, e, math.Float32bits(1)}
+	if got := out.Slice()[0]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	check(t, s.Launch(k, one, uint64(out.Pointer()), true, uint16(9), float32(-1), math.Inf(1), [3]uint32{1, 2, 3}, int32(-1)))
+	check(t, s.Wait(context.Background())) // an address given as a number is not known to be in flight
+	want = paramsOut{1, 9, -1, math.Inf(1), triple{1, math.Float32frombits(2), [2]int16{3, 0}}, math.MaxUint32}
+	if got := out.Slice()[0]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+
+	good := []any{out, uint8(1), int16(2), float32(3), float64(4), e, uint32(6)}
+	for _, c := range []struct {
+		index int
+		arg   any
+		parts []string
+	}{
+		{0, uint32(1), []string{"parameter 0", ".u64 out", "got uint32, 4 bytes", "uint64 or a buffer"}},
+		{0, nil, []string{"parameter 0", "nil"}},
+		{0, (*ferry.Host[int])(nil), []string{"nil *ferry.Host[int]"}},
+		{0, ferry.Plain([]int{1}), []string{"plain slice", "Register"}},
+		{0, []int{1}, []string{"[]int", "Register"}},
+		{0, 1.5, []string{"got float64", "want uint64"}},
+		{0, &e, []string{"*ferry_test.triple cannot be an argument"}},
+		{0, map[int]int{}, []string{"map[int]int cannot be an argument"}},
+		{0, [1]*int{nil}, []string{"holds Go pointers"}},
+		{1, 5, []string{"parameter 1", ".u8 a", "got int, 8 bytes", "want uint8"}},
+		{2, int32(5), []string{"got int32", "want int16"}},
+		{3, int32(5), []string{"got int32", "want float32"}},
+		{4, out, []string{"got *ferry.Host", "want float64"}},
+		{4, float32(4), []string{"got float32, 4 bytes", "want float64"}},
+		{5, uint64(4), []string{"got uint64, 8 bytes", "want 12 bytes"}},
+		{5, "text", []string{"string cannot be an argument"}},
+	} {
+		args := slices.Clone(good)
+		args[c.index] = c.arg
+		wantError(t, s.Launch(k, one, args...), cu.ErrorInvalidValue, append(c.parts, "launch params", "stream")...)
+	}
+	wantError(t, s.Launch(k, one, good[:6]...), cu.ErrorInvalidValue, "6 arguments", "7 parameters", ".f32 c")
+	wantError(t, s.Launch(k, one, append(good, 1)...), cu.ErrorInvalidValue, "8 arguments")
+	wantError(t, s.Launch(k, one), cu.ErrorInvalidValue, "0 arguments")
+	check(t, s.Launch(k, one, good...))
+	check(t, s.Wait(context.Background()))
+}
+
+func TestLaunchShape(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	code, k := load(t, g, "increment")
+	v := must(ferry.Alloc[float32](g, 10))(t)
+	defer closeAll(t, s, code, v)
+	dim := func(x, y, z uint32) cu.Dim3 { return cu.Dim3{X: x, Y: y, Z: z} }
+	for _, c := range []struct {
+		shape ferry.Shape
+		parts []string
+	}{
+		{ferry.Grid(-1, 256), []string{"at least one block"}},
+		{ferry.Grid(10, 0), []string{"at least one block"}},
+		{ferry.Grid(10, -5), []string{"at least one block"}},
+		{ferry.Shape{}, []string{"grid 0x1x1"}},
+		{ferry.Grid(10, 2048), []string{"block of 2048 threads along x", "1024"}},
+		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1024, 2, 1)}, []string{"block of 2048 threads", "1024"}},
+		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, []string{"block of 65 threads along z", "64"}},
+		{ferry.Shape{Grid: dim(1, 70000, 1), Block: dim(1, 1, 1)}, []string{"grid of 70000 blocks along y", "65535"}},
+		{ferry.Grid(math.MaxInt, 1), []string{"grid of 4294967295 blocks along x", "2147483647"}},
+		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: 1 << 30}, []string{"1073741824 bytes of shared memory"}},
+		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: -1}, []string{"-1 bytes of shared memory"}},
+	} {
+		wantError(t, s.Launch(k, c.shape, v, uint64(10)), cu.ErrorInvalidValue, append(c.parts, "launch increment")...)
+	}
+	for _, shape := range []ferry.Shape{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
+		check(t, s.Launch(k, shape, v, uint64(10)))
+	}
+	check(t, s.Wait(context.Background()))
+	for n, want := range map[int]uint32{0: 1, 1: 1, 256: 1, 257: 2, 512: 2, 513: 3} {
+		if got := ferry.Grid(n, 256).Grid.X; got != want {
+			t.Errorf("Grid(%d, 256) has %d blocks, want %d", n, got, want)
+		}
+	}
+}
+
+func TestModules(t *testing.T) {
+	g := openTest(t)
+	m, k := load(t, g, "fill")
+	if got := m.Kernels(); !slices.Contains(got, "vector_add") || !slices.Contains(got, "copy") {
+		t.Errorf("kernels are %q", got)
+	}
+	if k.Name() != "fill" || len(k.Params()) != 3 {
+		t.Errorf("%s has %d parameters", k.Name(), len(k.Params()))
+	}
+	_, err := m.Kernel("vector_sub")
+	wantError(t, err, cu.ErrorNotFound, `"vector_sub"`, "vector_add", "increment", "copy", "fill")
+	closeAll(t, m, m)
+	_, err = m.Kernel("fill")
+	wantError(t, err, ferry.ErrClosed, "fill")
+	s := must(g.NewStream(nil))(t)
+	defer closeAll(t, s)
+	wantError(t, s.Launch(k, ferry.Grid(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
+	wantError(t, s.Launch(nil, ferry.Grid(1, 1)), cu.ErrorInvalidValue, "nil")
+
+	bad := filepath.Join(t.TempDir(), "bad.ptx")
+	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
+	_, err = g.LoadFile(bad)
+	if err == nil {
+		t.Fatal("PTX with a syntax error loads")
+	}
+	wantError(t, err, err, bad+":", "frobnicate", "^")
+	_, err = g.LoadFile(bad + ".none")
+	wantError(t, err, os.ErrNotExist, "bad.ptx.none")
+	for _, image := range [][]byte{nil, {}, []byte("hello"), {0, 1, 2}} {
+		if _, err := g.Load(image); err == nil {
+			t.Errorf("image %q loads", image)
+		}
+	}
+}
+
+// TestModuleCloseWaits: code is not unloaded under a running kernel.
+func TestModuleCloseWaits(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	m, k := load(t, g, "increment")
+	v := must(ferry.Alloc[float32](g, 10))(t)
+	check(t, ferry.Fill(s, v, 1))
+	open := gate(t, s)
+	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
+	waits(t, "Module.Close", open, func() { closeAll(t, m) })
+	got := make([]float32, 10)
+	check(t, ferry.Copy(s, ferry.Memory[float32](ferry.Plain(got)), v))
+	if got[9] != 2 {
+		t.Errorf("got %v, want 2", got[9])
+	}
+	closeAll(t, v, s)
+}
+
+// TestFault: what goes wrong in a kernel says who reports it and what it was, and
+// everything can still be closed.
+func TestFault(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(g.NewStream(nil))(t)
+	m, k := load(t, g, "increment")
+	v, h := must(ferry.Alloc[float32](g, 10))(t), must(ferry.AllocHost[float32](g, 10, nil))(t)
+	check(t, s.Launch(k, ferry.Grid(1<<20, 256), v, uint64(1<<20)))
+	err := s.Wait(context.Background())
+	wantError(t, err, cu.ErrorIllegalAddress, "wait for stream 1 of soft:h200", "increment")
+	if f, ok := errors.AsType[*cu.Fault](err); !ok || f.Kernel != "increment" {
+		t.Errorf("the fault is %+v", f)
+	}
+	wantError(t, ferry.Copy(s, v, h), cu.ErrorIllegalAddress, "copy 40 bytes")
+	for _, c := range []interface{ Close() error }{v, h, m, s, g} {
+		if err := c.Close(); err != nil && !errors.Is(err, cu.ErrorIllegalAddress) {
+			t.Error(err)
+		}
+		check(t, c.Close())
+	}
+}

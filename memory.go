@@ -1,0 +1,179 @@
+package ferry
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Memory is a run of elements of type T that [Copy], [Fill] and [Stream.Launch]
+// take: a [Device], [Host] or [Managed] buffer, a range of one, or a [Slice] of
+// ordinary Go memory. No other types implement it.
+type Memory[T any] interface {
+	// Len is the number of elements.
+	Len() int
+	// Bytes is the size in bytes.
+	Bytes() int
+
+	where(*T) *region
+}
+
+// region is a buffer or a range of one.
+type region struct {
+	a     *allocation // nil for plain memory
+	host  cu.HostPtr  // nil for device memory
+	dev   cu.DevicePtr
+	n     int
+	bytes uintptr
+	part  bool  // made by Range
+	bad   error // why a range is none
+}
+
+// whole is the region of all of an allocation.
+func (a *allocation) whole() region {
+	return region{a: a, host: a.host, dev: a.dev, n: a.count, bytes: a.bytes}
+}
+
+func (r *region) len() int {
+	if r == nil {
+		return 0
+	}
+	return r.n
+}
+
+func (r *region) size() int {
+	if r == nil {
+		return 0
+	}
+	return int(r.bytes)
+}
+
+func (r *region) pointer() cu.DevicePtr {
+	if r == nil {
+		return 0
+	}
+	return r.dev
+}
+
+func (r *region) String() string {
+	switch {
+	case r == nil:
+		return "no buffer"
+	case r.a == nil:
+		return fmt.Sprintf("a plain slice (%d elements, %s)", r.n, sizeText(r.bytes))
+	case r.part:
+		return fmt.Sprintf("%s of %v", sizeText(r.bytes), r.a)
+	}
+	return r.a.String()
+}
+
+// kind is where the memory lives.
+func (r *region) kind() kind {
+	if r.a == nil {
+		return plainMemory
+	}
+	return r.a.kind
+}
+
+// sub is elements i to j. A bad range is a region whose every use is an error.
+func (r *region) sub(i, j int) region {
+	switch {
+	case r == nil:
+		return region{bad: refuse("range [%d:%d] of no buffer (nil)", i, j)}
+	case r.bad != nil:
+		return *r
+	case i < 0 || j < i || j > r.n:
+		return region{a: r.a, part: true, bad: refuse("range [%d:%d] of %v: it has elements 0 to %d", i, j, r, r.n)}
+	}
+	out := *r
+	out.part, out.n = true, j-i
+	if r.n > 0 {
+		size := r.bytes / uintptr(r.n)
+		out.bytes = size * uintptr(j-i)
+		out.host = addressAt(r.host, size*uintptr(i))
+		if r.dev != 0 {
+			out.dev += cu.DevicePtr(size * uintptr(i))
+		}
+	}
+	return out
+}
+
+// enter begins a use; leave ends it.
+func (r *region) enter() error {
+	switch {
+	case r == nil:
+		return refuse("no buffer given (nil)")
+	case r.bad != nil:
+		return r.bad
+	case r.a == nil:
+		return nil
+	}
+	return r.a.enter()
+}
+
+func (r *region) leave() {
+	if r.a != nil {
+		r.a.leave()
+	}
+}
+
+// note records an operation in flight.
+func (r *region) note(q *queue, seq uint64, a access) {
+	if r.a != nil {
+		r.a.note(q, seq, a)
+	}
+}
+
+// ready waits until the host may access the memory.
+func (r *region) ready(ctx context.Context, a access) error {
+	if err := r.enter(); err != nil {
+		return fmt.Errorf("host access: %w", err)
+	}
+	defer r.leave()
+	if r.a == nil {
+		return nil
+	}
+	err := r.a.wait(ctx, a)
+	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.concurrentManaged {
+		err = r.a.g.quiet(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("host access to %v: %w", r, err)
+	}
+	if e := r.a.g.emulated; e != nil && r.a.kind == managedMemory && r.bytes > 0 {
+		e.HostAccess(r.host, r.bytes, a == writes)
+	}
+	return nil
+}
+
+// close frees the allocation; of a range it does nothing.
+func (r *region) close() error {
+	if r == nil || r.a == nil || r.part {
+		return nil
+	}
+	return r.a.close()
+}
+
+// reach checks that operations on g can use the memory.
+func (r *region) reach(g *GPU) error {
+	if r.a == nil || r.a.g == g || r.bytes == 0 {
+		return nil
+	}
+	home := r.a.g
+	switch {
+	case !sameDriver(home.driver, g.driver):
+		return refuse("%v belongs to another driver than %s: copy it through a plain slice", r.String(), g.label)
+	case home.device == g.device && home.ctx == g.ctx:
+		return nil
+	case r.a.only:
+		return refuse("%v is page-locked for %s alone, not for %s: allocate it without NotPortable", r.String(), home.label, g.label)
+	}
+	return nil
+}
+
+// sameDriver compares drivers, of which some types cannot be.
+func sameDriver(a, b cu.Driver) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
+}

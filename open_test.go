@@ -1,0 +1,182 @@
+package ferry_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/libcuda"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+func TestOpenNames(t *testing.T) {
+	fermi := filepath.Join(t.TempDir(), "mine.json")
+	text := must(os.ReadFile("profile/fermi-c2050.json"))(t)
+	check(t, os.WriteFile(fermi, text, 0o600))
+	for _, c := range []struct {
+		name, profile, text string
+		ordinals            []int
+	}{
+		{"soft", "h200", "soft:h200 (software, predicts NVIDIA H200)", []int{0}},
+		{"soft:h200", "h200", "soft:h200 (software, predicts NVIDIA H200)", []int{0}},
+		{"soft:fermi-c2050", "fermi-c2050", "soft:fermi-c2050 (software, predicts Tesla C2050)", []int{0}},
+		{"soft:" + fermi, "fermi-c2050", "soft:fermi-c2050 (software, predicts Tesla C2050)", []int{0}},
+		{"soft:h200*2", "h200", "soft:h200*2 device 0 (software, predicts NVIDIA H200)", []int{0, 1}},
+		{"soft*3", "h200", "soft:h200*3 device 0 (software, predicts NVIDIA H200)", []int{0, 1, 2}},
+	} {
+		all, err := ferry.OpenAll(c.name)
+		if err != nil {
+			t.Errorf("OpenAll(%q): %v", c.name, err)
+			continue
+		}
+		if len(all) != len(c.ordinals) {
+			t.Errorf("OpenAll(%q) gives %d, want %d", c.name, len(all), len(c.ordinals))
+		}
+		for i, g := range all {
+			if g.Ordinal() != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, g.Ordinal(), g.Profile(), g.Emulated(), g.Fallback())
+			}
+			closeAll(t, g)
+		}
+		g := must(ferry.Open(c.name))(t)
+		if got := g.String(); got != c.text {
+			t.Errorf("Open(%q) is %q, want %q", c.name, got, c.text)
+		}
+		closeAll(t, g)
+	}
+}
+
+func TestOpenBadNames(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		parts []string
+	}{
+		{"soft:", []string{"no profile", "fermi-c2050", "h200"}},
+		{"soft:gtx9000", []string{`open "soft:gtx9000"`, `no profile "gtx9000"`, "fermi-c2050, h200"}},
+		{"soft:nowhere.json", []string{"nowhere.json", "no such file"}},
+		{"soft:h200*0", []string{`"0" is no number of devices`}},
+		{"soft:h200*", []string{"no number of devices"}},
+		{"soft:h200*-1", []string{"no number of devices"}},
+		{"soft:h200*1000", []string{"1000 devices"}},
+		{"softly", []string{"no such device", "cuda:1", "soft:h200"}},
+		{"Cuda", []string{"no such device"}},
+		{"cuda:", []string{"no device number"}},
+		{"cuda:x", []string{`"x" is no device number`}},
+		{"cuda:-1", []string{"no device number"}},
+	} {
+		g, err := ferry.Open(c.name)
+		if err == nil {
+			t.Errorf("Open(%q) opens %v", c.name, g)
+			closeAll(t, g)
+			continue
+		}
+		wantError(t, err, err, c.parts...)
+		if _, err := ferry.OpenAll(c.name); err == nil {
+			t.Errorf("OpenAll(%q) gives no error", c.name)
+		}
+	}
+}
+
+// TestOpenWithoutGPU: strict names do not fall back, and "" says why it did.
+func TestOpenWithoutGPU(t *testing.T) {
+	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
+	t.Setenv(ferry.DeviceVariable, "")
+	for _, name := range []string{"cuda", "cuda:0"} {
+		g, err := ferry.Open(name)
+		if err == nil && !g.Emulated() {
+			closeAll(t, g)
+			t.Skip("the driver library was opened by another test")
+		}
+		wantError(t, err, err, "open "+`"`+name+`"`, "/nonexistent/libcuda.so.1", `"soft" opens the software GPU`)
+	}
+	g := must(ferry.Open(""))(t)
+	defer closeAll(t, g)
+	if !g.Emulated() {
+		t.Fatalf(`Open("") is %v`, g)
+	}
+	if _, ok := errors.AsType[*libcuda.OpenError](g.Fallback()); !ok {
+		t.Errorf("Fallback is %v, want why there is no driver library", g.Fallback())
+	}
+}
+
+func TestOpenVariable(t *testing.T) {
+	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
+	g := must(ferry.Open(""))(t)
+	if got := g.Profile(); got != "fermi-c2050" {
+		t.Errorf("Open(\"\") with %s set plays %q", ferry.DeviceVariable, got)
+	}
+	closeAll(t, g)
+	t.Setenv(ferry.DeviceVariable, "sofa")
+	_, err := ferry.Open("")
+	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
+}
+
+func TestOpenDriver(t *testing.T) {
+	_, err := ferry.OpenDriver(nil, 0)
+	wantError(t, err, cu.ErrorInvalidValue, "nil")
+	d := softDriver(t, "h200", 2, softgpu.Eager)
+	for _, ordinal := range []int{-1, 2, 1 << 40} {
+		_, err := ferry.OpenDriver(d, ordinal)
+		wantError(t, err, cu.ErrorInvalidDevice, "the driver has 2")
+	}
+	g := must(ferry.OpenDriver(d, 1))(t)
+	if g.Ordinal() != 1 || g.Driver() != d || g.Context() == 0 {
+		t.Errorf("device %d, context %d", g.Ordinal(), g.Context())
+	}
+	closeAll(t, g)
+}
+
+func TestGPUFacts(t *testing.T) {
+	g := openTest(t)
+	free, total, err := g.MemInfo()
+	check(t, err)
+	if free <= 0 || free > total {
+		t.Errorf("%d of %d bytes free", free, total)
+	}
+	if n := must(g.Attribute(cu.DeviceAttributeWarpSize))(t); n != 32 {
+		t.Errorf("warp size %d", n)
+	}
+	_, err = g.Attribute(99999)
+	wantError(t, err, cu.ErrorInvalidValue, "CU_DEVICE_ATTRIBUTE_99999")
+	before := g.Now()
+	check(t, g.Wait(context.Background()))
+	if after := g.Now(); after < before {
+		t.Errorf("Now went from %v to %v", before, after)
+	}
+}
+
+// TestGPUClose: what is open keeps the context, and nothing new is made.
+func TestGPUClose(t *testing.T) {
+	g := must(ferry.Open("soft"))(t)
+	host := must(ferry.AllocHost[byte](g, 100, nil))(t)
+	device := must(ferry.Alloc[byte](g, 100))(t)
+	s := must(g.NewStream(nil))(t)
+	closeAll(t, g, g)
+	random(host.Slice())
+	want := append([]byte(nil), host.Slice()...)
+	check(t, ferry.Copy(s, device, host))
+	check(t, ferry.Copy(s, host, device))
+	if got := host.Slice(); string(got) != string(want) {
+		t.Error("buffers of a closed GPU lost their data")
+	}
+	_, err := ferry.Alloc[byte](g, 1)
+	wantError(t, err, ferry.ErrClosed, "soft:h200")
+	_, err = g.NewStream(nil)
+	wantError(t, err, ferry.ErrClosed)
+	_, err = g.NewEvent(nil)
+	wantError(t, err, ferry.ErrClosed)
+	_, _, err = g.MemInfo()
+	wantError(t, err, ferry.ErrClosed)
+	closeAll(t, s, device, host)
+	_, active, err := g.Driver().DevicePrimaryCtxGetState(0)
+	check(t, err)
+	if active != 0 {
+		t.Error("the primary context is still there after the last Close")
+	}
+	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
+	check(t, (*ferry.GPU)(nil).Close())
+}

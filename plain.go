@@ -1,0 +1,47 @@
+package ferry
+
+// Slice is ordinary Go memory as [Memory], made by [Plain].
+type Slice[T any] struct{ region }
+
+// Plain lets [Copy] use an ordinary slice. The driver stages such copies through
+// page-locked memory of its own, and they are not asynchronous: Copy returns when
+// a source has been read or a destination written. Register the slice, or copy it
+// into a buffer of [AllocHost], for the speed of the link.
+//
+// T must be a type without Go pointers, or Copy says so. Kernels cannot use plain
+// memory.
+func Plain[T any](s []T) *Slice[T] {
+	r := region{host: addressOf(s), n: len(s)}
+	e, err := elementOf[T]()
+	if err != nil {
+		r.bad = err
+	}
+	r.bytes = e.size * uintptr(len(s))
+	return &Slice[T]{r}
+}
+
+// Len is the number of elements.
+func (p *Slice[T]) Len() int { return p.where(nil).len() }
+
+// Bytes is the size in bytes.
+func (p *Slice[T]) Bytes() int { return p.where(nil).size() }
+
+// Range is elements i to j-1. A range that does not exist is one whose every use
+// is an error.
+func (p *Slice[T]) Range(i, j int) *Slice[T] { return &Slice[T]{p.where(nil).sub(i, j)} }
+
+// Slice is the memory itself.
+func (p *Slice[T]) Slice() []T {
+	r := p.where(nil)
+	if r == nil || r.bad != nil {
+		return nil
+	}
+	return sliceAt[T](r.host, r.n)
+}
+
+func (p *Slice[T]) where(*T) *region {
+	if p == nil {
+		return nil
+	}
+	return &p.region
+}

@@ -1,0 +1,171 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// queue is what is behind a [Stream]. Buffers in flight refer to it, so it lives
+// on, without a driver's stream, when the Stream is closed.
+//
+// Operations have numbers. An operation gets its number when the driver has it,
+// so a synchronisation that begins when number n has been given covers all up to
+// n. passed is the highest number that is known to be done.
+type queue struct {
+	g      *GPU
+	handle cu.Stream
+	number int // 0 for the default stream
+	life   lifetime
+
+	issued, passed atomic.Uint64
+	last           atomic.Pointer[Kernel] // launched last
+
+	waits waiter
+
+	gone      chan struct{} // closed when the driver's stream is destroyed
+	postponed atomic.Bool   // destroying it was tried in a host function
+	tail      *tail         // of a destroyed stream that was busy
+
+	mu     sync.Mutex
+	parked error // found by somebody other than Wait, for Wait to tell
+}
+
+func newQueue(g *GPU, handle cu.Stream, number int) *queue {
+	return &queue{g: g, handle: handle, number: number, gone: make(chan struct{})}
+}
+
+func (q *queue) String() string {
+	if q.number == 0 {
+		return "the default stream of " + q.g.label
+	}
+	return fmt.Sprintf("stream %d of %s", q.number, q.g.label)
+}
+
+// pass notes that all operations up to number n are done.
+func (q *queue) pass(n uint64) {
+	for {
+		old := q.passed.Load()
+		if old >= n || q.passed.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// idle says whether all work is known to be done.
+func (q *queue) idle() bool { return q.passed.Load() >= q.issued.Load() }
+
+// synchronize waits in the driver for all work so far.
+func (q *queue) synchronize() error {
+	n := q.issued.Load()
+	err := q.driverWait()
+	if err == nil || q.drained(err) {
+		q.pass(n)
+	}
+	return err
+}
+
+// drained says whether the stream's work is done although waiting for it gave an
+// error, as that of a host function that panicked.
+func (q *queue) drained(err error) bool {
+	if sticky(err) || inCallback(err) || !q.life.enter() {
+		return false
+	}
+	defer q.leave()
+	err = q.g.driver.StreamQuery(q.g.ctx, q.handle)
+	if err != nil && !errors.Is(err, cu.ErrorNotReady) {
+		q.park(err)
+	}
+	return err == nil
+}
+
+// driverWait is StreamSynchronize, or EventSynchronize once the stream is closed.
+func (q *queue) driverWait() error {
+	if q.life.enter() {
+		defer q.leave()
+		return q.g.driver.StreamSynchronize(q.g.ctx, q.handle)
+	}
+	q.g.tidy()
+	if q.postponed.Load() {
+		return cu.ErrorNotPermitted
+	}
+	<-q.gone
+	return q.tail.wait(q.g)
+}
+
+// leave gives back a use of the driver's stream.
+func (q *queue) leave() {
+	if q.life.leave() {
+		q.park(q.g.soon(q.destroy))
+	}
+}
+
+// destroy gives the driver's stream up. Work in it goes on; an event that stands
+// for its end stays behind.
+func (q *queue) destroy() error {
+	var err error
+	if !q.idle() && q.tail == nil {
+		q.tail, err = newTail(q)
+	}
+	if err == nil {
+		err = q.g.driver.StreamDestroy(q.g.ctx, q.handle)
+	}
+	q.postponed.Store(inCallback(err))
+	if inCallback(err) {
+		return err
+	}
+	close(q.gone)
+	q.g.forget(q)
+	q.g.leave()
+	if err != nil {
+		return fmt.Errorf("close %v: %w", q, err)
+	}
+	return nil
+}
+
+// wait is synchronize with a context.
+func (q *queue) wait(ctx context.Context) error {
+	return q.waits.wait(ctx, q.synchronize, q.park)
+}
+
+// settle waits for all work so far on behalf of a buffer. Errors are kept for
+// Wait to tell; the error returned means that the work may not be done.
+func (q *queue) settle(ctx context.Context) error {
+	n := q.issued.Load()
+	err := q.wait(ctx)
+	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if !inCallback(err) {
+		q.park(err)
+	}
+	if q.passed.Load() >= n {
+		return nil
+	}
+	return err
+}
+
+// park keeps an error for the next Wait.
+func (q *queue) park(err error) {
+	if err == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.parked == nil {
+		q.parked = err
+	}
+}
+
+// unpark is the error kept, once.
+func (q *queue) unpark() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.parked
+	q.parked = nil
+	return err
+}
