@@ -5,8 +5,8 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
-	"sync"
+
+	"github.com/ferrygpu/ferry/internal/parallel"
 )
 
 // fill writes the elements of a into data, which is exactly as long. parameter
@@ -20,10 +20,10 @@ func (a *Arg) fill(data []byte, seed uint64, parameter int) error {
 	case fromZeros:
 		clear(data)
 	case fromIota:
-		eachChunk(a.count, func(first, end int) { fillIota(data, a.Type, first, end) })
+		parallel.For(a.count, func(first, end int) { fillIota(data, a.Type, first, end) })
 	case fromRandom:
 		state := mix(seed + gamma*uint64(parameter+1))
-		eachChunk(a.count, func(first, end int) { fillRandom(data, a.Type, state, first, end) })
+		parallel.For(a.count, func(first, end int) { fillRandom(data, a.Type, state, first, end) })
 	}
 	return nil
 }
@@ -64,20 +64,6 @@ func (a *Arg) readFile(data []byte) error {
 	}
 	return nil
 }
-
-// eachChunk divides n elements among the processors.
-func eachChunk(n int, work func(first, end int)) {
-	const worthwhile = 1 << 16
-	workers := min(runtime.GOMAXPROCS(0), n/worthwhile+1)
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() { work(part(n, w, workers), part(n, w+1, workers)) })
-	}
-	all.Wait()
-}
-
-// part is where worker w of workers begins, without overflow.
-func part(n, w, workers int) int { return n/workers*w + min(w, n%workers) }
 
 // fillIota writes 0, 1, 2, ... Integers wrap around, floats round to nearest.
 func fillIota(data []byte, t Type, first, end int) {

@@ -82,14 +82,6 @@ func TestIota(t *testing.T) {
 	}
 }
 
-func TestPart(t *testing.T) {
-	for _, n := range []int{0, 1, 7, 1 << 20, math.MaxInt} {
-		if part(n, 0, 7) != 0 || part(n, 7, 7) != n {
-			t.Errorf("%d: from %d to %d", n, part(n, 0, 7), part(n, 7, 7))
-		}
-	}
-}
-
 func BenchmarkRandom(b *testing.B) {
 	a := Arg{Type: F32, from: fromRandom, count: 1 << 22}
 	data := make([]byte, 4<<22)

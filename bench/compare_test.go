@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+)
+
+func open(t *testing.T, name string) *ferry.GPU {
+	t.Helper()
+	g, err := ferry.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func compare(t *testing.T, device string, o *Options) *Comparison {
+	t.Helper()
+	c, err := Compare(t.Context(), open(t, device), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Every kind that the machine has gets a time at every size, also at sizes that
+// are no multiple of what a block adds, and those that it lacks get none.
+func TestCompare(t *testing.T) {
+	for device, lacks := range map[string][]Kind{
+		"soft:h200":        nil,
+		"soft:fermi-c2050": {Managed, ManagedPrefetched},
+	} {
+		c := compare(t, device, &Options{Min: 1, Max: 12})
+		if len(c.Rows) != 12 {
+			t.Fatalf("%s: %d rows", device, len(c.Rows))
+		}
+		for _, r := range c.Rows {
+			if !r.Verified {
+				t.Errorf("%s, %s: not verified", device, r.size())
+			}
+			for _, k := range Kinds() {
+				missing := false
+				for _, l := range lacks {
+					missing = missing || k == l
+				}
+				if p := r.Points[k]; (p == nil) != missing || p != nil && (p.Median <= 0 || p.Samples < 1) {
+					t.Errorf("%s, %s, %s: got %+v", device, r.size(), k, p)
+				}
+			}
+		}
+	}
+}
+
+// What must hold of any machine with a link slower than its memory.
+func TestCompareIsPlausible(t *testing.T) {
+	c := compare(t, "soft:h200", &Options{Min: 12, Max: 18})
+	for i := range c.Rows {
+		p := c.Rows[i].Points
+		if p[KernelAlone].Median >= p[Pinned].Median || p[KernelAlone].Median > p[ZeroCopy].Median {
+			t.Errorf("%s: the kernel alone takes %v, pinned %v, zero-copy %v",
+				c.Rows[i].size(), p[KernelAlone].Median, p[Pinned].Median, p[ZeroCopy].Median)
+		}
+		if i > 0 && p[Pinned].Median <= c.Rows[i-1].Points[Pinned].Median {
+			t.Errorf("%s: pinned is no slower than half the size", c.Rows[i].size())
+		}
+	}
+}
+
+// One seed is one result. Another order of the kinds moves a virtual clock that
+// counts whole nanoseconds by at most one.
+func TestCompareIsDeterministic(t *testing.T) {
+	measure := func(seed uint64) *Comparison {
+		return compare(t, "soft:h200", &Options{Min: 10, Max: 12, Seed: seed})
+	}
+	first := measure(1)
+	text, err := first.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := measure(1).JSON(); err != nil || string(again) != string(text) {
+		t.Errorf("got\n%s\nwant\n%s", again, text)
+	}
+	for i, r := range measure(2).Rows {
+		for k, p := range r.Points {
+			want := first.Rows[i].Points[k].Median
+			if d := p.Median - want; d < -1 || d > 1 {
+				t.Errorf("%s, %s: got %v, want %v", r.size(), Kind(k), p.Median, want)
+			}
+		}
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	g := open(t, "soft")
+	for _, o := range []*Options{{Min: -1, Max: 3}, {Min: 5, Max: 4}, {Min: 3, Max: 31}} {
+		if _, err := Compare(t.Context(), g, o); err == nil || !strings.Contains(err.Error(), "min <= max") {
+			t.Errorf("%+v: got %v", o, err)
+		}
+	}
+}
+
+func TestCompareEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	g := open(t, "soft")
+	c, err := Compare(ctx, g, &Options{Min: 4, Max: 20, Progress: func(done, _, _ int) {
+		if done == 2 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(c.Rows) > 3 {
+		t.Errorf("got %d rows, %v", len(c.Rows), err)
+	}
+}
+
+// spoiled is an experiment whose step does its work, and then something wrong.
+func spoiled(t *testing.T, l *lab, k Kind, wrong func(l *lab) error) *experiment {
+	t.Helper()
+	for i := range l.experiments {
+		if x := l.experiments[i]; x.kind == k {
+			step := x.step
+			x.step = func(ctx context.Context) error {
+				if err := step(ctx); err != nil {
+					return err
+				}
+				return wrong(l)
+			}
+			return &x
+		}
+	}
+	t.Fatalf("no %s", k)
+	return nil
+}
+
+// A result that is wrong in one element is caught; so is a step that leaves the
+// poison or the result of the sample before.
+func TestWrongResultsAreCaught(t *testing.T) {
+	b, err := newBench(open(t, "soft"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	const n = 1 << 12
+	l, err := b.newLab(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	spoil := func(l *lab) error { l.pinned.c.Slice()[n/2]++; return nil }
+	if _, err := b.sample(t.Context(), spoiled(t, l, Pinned, func(*lab) error { return nil })); err != nil {
+		t.Fatalf("a good step: %v", err)
+	}
+	_, err = b.sample(t.Context(), spoiled(t, l, Pinned, spoil))
+	if !errors.Is(err, errWrong) || !strings.Contains(err.Error(), "1 of 4096") || !strings.Contains(err.Error(), "c[2048]") {
+		t.Errorf("one wrong element: got %v", err)
+	}
+	for i := range l.experiments {
+		x := l.experiments[i]
+		x.step = func(context.Context) error { return nil }
+		if _, err := b.sample(t.Context(), &x); !errors.Is(err, errWrong) || !strings.Contains(err.Error(), "4096 of 4096") {
+			t.Errorf("%s without its step: got %v", x.kind, err)
+		}
+	}
+}
+
+// Wrong results end up in the row, and the error names kind and size.
+func TestWrongResultsInTheRow(t *testing.T) {
+	r := row(1<<12, make([][]time.Duration, kindCount), false)
+	if r.Verified || r.Elements != 1<<12 || r.Points[Pinned] != nil {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	same := make([]time.Duration, 40)
+	for i := range same {
+		same[i] = 1000
+	}
+	noisy := append([]time.Duration(nil), same...)
+	for i := range noisy {
+		noisy[i] += time.Duration(i%5) * 100
+	}
+	p := planFor(false, 1<<20, time.Second)
+	for _, c := range []struct {
+		name    string
+		samples []time.Duration
+		elapsed time.Duration
+		want    bool
+	}{
+		{"none", nil, 0, false},
+		{"none, and no time", nil, time.Hour, false},
+		{"few, and no time", noisy[:3], time.Hour, true},
+		{"few that agree", same[:9], 0, false},
+		{"ten that agree", same[:10], 0, true},
+		{"ten that do not", noisy[:10], 0, false},
+		{"thirty that do not", noisy[:30], 0, true},
+	} {
+		if got := p.enough(c.samples, c.elapsed); got != c.want {
+			t.Errorf("%s: got %v", c.name, got)
+		}
+	}
+	if e := planFor(true, 1<<22, 0); !e.enough(same[:1], 0) || e.enough(nil, time.Hour) {
+		t.Error("on a virtual clock one sample is enough, and none is not")
+	}
+}
+
+func TestShapeFillsTheDevice(t *testing.T) {
+	b := &bench{blocks: 1056}
+	for n, want := range map[int]uint32{1: 1, 1024: 1, 1025: 2, 1 << 20: 1024, 1 << 24: 1056} {
+		if got := b.shape(n); got.Grid.X != want || got.Block.X != threads {
+			t.Errorf("%d floats: got %+v, want %d blocks", n, got, want)
+		}
+	}
+}

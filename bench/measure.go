@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// threads is how many a block has, floatsPerThread how many floats a thread
+// adds at a time, and blocksPerSM how many blocks fill a multiprocessor.
+const (
+	threads         = 256
+	floatsPerThread = 4
+	blocksPerSM     = 8
+)
+
+// bench is the device, and what all sizes have in common.
+type bench struct {
+	g      *ferry.GPU
+	stream *ferry.Stream
+	module *ferry.Module
+	add    *ferry.Kernel
+	blocks int // that fill the device
+	order  *rand.Rand
+	seed   uint32 // of the last inputs
+
+	touched float32 // keeps reads of memory from being optimised away
+}
+
+func newBench(g *ferry.GPU) (*bench, error) {
+	b := &bench{g: g}
+	var err error
+	if b.stream, err = g.NewStream(nil); err != nil {
+		return nil, err
+	}
+	if b.module, err = g.Load([]byte(kernels.PTX)); err != nil {
+		b.close()
+		return nil, err
+	}
+	if b.add, err = b.module.Kernel("vector_add"); err != nil {
+		b.close()
+		return nil, err
+	}
+	processors, err := g.Attribute(cu.DeviceAttributeMultiprocessorCount)
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	b.blocks = blocksPerSM * processors
+	return b, nil
+}
+
+func (b *bench) close() {
+	b.module.Close()
+	b.stream.Close()
+}
+
+// shape is the launch for n floats: as many blocks as have work, or as fill the
+// device.
+func (b *bench) shape(n int) ferry.Shape {
+	perBlock := threads * floatsPerThread
+	blocks := min((n+perBlock-1)/perBlock, b.blocks)
+	return ferry.Shape{Grid: cu.Dim3{X: uint32(blocks), Y: 1, Z: 1}, Block: cu.Dim3{X: threads, Y: 1, Z: 1}}
+}
+
+// size measures all kinds with vectors of n floats, in rounds of random order.
+func (b *bench) size(ctx context.Context, n int, budget time.Duration) (*Row, error) {
+	lab, err := b.newLab(n)
+	if err != nil {
+		return nil, err
+	}
+	defer lab.close()
+	p := planFor(b.g.Emulated(), n, budget)
+	samples := make([][]time.Duration, kindCount)
+	began := time.Now()
+	for round := 0; ; round++ {
+		warming := round < p.warm && (round == 0 || time.Since(began) < budget/5)
+		measured := false
+		for _, i := range b.order.Perm(len(lab.experiments)) {
+			x := &lab.experiments[i]
+			if !warming && p.enough(samples[x.kind], time.Since(began)) {
+				continue
+			}
+			took, err := b.sample(ctx, x)
+			if err != nil {
+				return row(n, samples, false), fmt.Errorf("%s, 2^%d floats: %w", x.kind, (&Row{Elements: n}).exponent(), err)
+			}
+			measured = true
+			if !warming {
+				samples[x.kind] = append(samples[x.kind], took)
+			}
+		}
+		if !measured && !warming {
+			return row(n, samples, true), nil
+		}
+	}
+}
+
+func row(n int, samples [][]time.Duration, verified bool) *Row {
+	r := &Row{Elements: n, Verified: verified}
+	for k, s := range samples {
+		if len(s) > 0 {
+			p := summarize(s)
+			r.Points[k] = &p
+		}
+	}
+	return r
+}
+
+// sample runs one step of x on inputs that no step has seen, and verifies it.
+func (b *bench) sample(ctx context.Context, x *experiment) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	b.seed++
+	if err := x.prepare(ctx, b.seed); err != nil {
+		return 0, fmt.Errorf("prepare: %w", err)
+	}
+	start := b.g.Now()
+	if err := x.step(ctx); err != nil {
+		return 0, err
+	}
+	took := b.g.Now() - start
+	c, err := x.result(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the result: %w", err)
+	}
+	if err := verify(c, b.seed); err != nil {
+		return 0, fmt.Errorf("%w: %w", errWrong, err)
+	}
+	return took, nil
+}

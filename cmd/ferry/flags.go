@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// newFlags is a set of flags that leaves messages to the caller.
+func newFlags(name string) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// parse reads flags wherever they stand and is the words that are left, in
+// order. "--" ends the flags.
+func parse(f *flag.FlagSet, args []string) (words []string, err error) {
+	var last []string
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, last = args[:i], args[i+1:]
+	}
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return nil, err
+			}
+			return nil, badUsage("%s", flagMessage(err))
+		}
+		if args = f.Args(); len(args) > 0 {
+			words, args = append(words, args[0]), args[1:]
+		}
+	}
+	return append(words, last...), nil
+}
+
+// flagMessage is the flag package's message with flags written as users write
+// them, with two dashes.
+func flagMessage(err error) string {
+	text := err.Error()
+	for _, before := range []string{"not defined: ", "for flag ", "an argument: "} {
+		text = strings.Replace(text, before+"-", before+"--", 1)
+	}
+	return text
+}
+
+// noWords refuses words that are no flags.
+func noWords(words []string) error {
+	if len(words) > 0 {
+		return badUsage("%q is not expected here", words[0])
+	}
+	return nil
+}
+
+// deviceFlag is the --device flag that all commands have.
+func deviceFlag(f *flag.FlagSet) *string {
+	return f.String("device", "", "")
+}
+
+// jsonFlag is the --json flag that all commands have.
+func jsonFlag(f *flag.FlagSet) *bool { return f.Bool("json", false, "") }
+
+// open opens the device that was named, and says so when it took software
+// because there is no GPU.
+func (s *session) open(name string) (*ferry.GPU, error) {
+	g, err := ferry.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if g.Fallback() != nil {
+		s.note("no NVIDIA GPU was found, so %s stands in (--device cuda says what was tried)", g)
+	}
+	return g, nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+
+	"github.com/ferrygpu/ferry/internal/runner"
+)
+
+var runCommand = command{
+	name:    "run",
+	summary: "launch a kernel of a PTX file",
+	usage: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
+		"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
+		"                 [--bits] [--device D] [--json] ARG...",
+	run: launch,
+	help: `Launches a kernel with the given arguments, in the order of its parameters, and
+shows its output buffers, the time it took and how many threads a second ran.
+
+A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
+
+  u32=7  s64=-1  f32=0.5  b16=0x3c00      scalars
+  in:f32=1,2,3                            values
+  in:u8=@FILE                             raw bytes of a file, little-endian
+  in:f32=iota[1024]                       0, 1, 2, ...
+  in:f32=random[1024]                     made from --seed, see below
+  out:f32=[16]                            zeros, shown after the launch
+  inout:f32=@FILE                         data, shown after the launch
+
+Types are u8 u16 u32 u64, s8 to s64, b8 to b64 (bit patterns), f16, bf16, f32
+and f64. Integers may be 0x.., 0o.. or 0b..; floats may be inf, -inf or nan.
+Decimal numbers are rounded once, to the nearest, ties to even. iota wraps
+around in integers and rounds in floats.
+
+flags:
+  --kernel K      the kernel's name in the file
+  --grid, --block how many blocks, and threads in a block: X, X,Y or X,Y,Z
+  --shared BYTES  dynamic shared memory of a block (0)
+  --memory M      where buffers live: device (copied in and out), mapped
+                  (page-locked, used over the link) or managed (device)
+  --seed N        of random data (0)
+  --bits          show values as bit patterns, 0x3f800000; strings in JSON
+  --json          one JSON document, schema ferry.run/1: up to 65536 values an
+                  output, and the SHA-256 of all its bytes
+  --device D      which device
+
+random: number i of SplitMix64 with the state that SplitMix64 with state N gives
+as number p for parameter p, all counted from 0. Integers take as many of its
+top bits as they have; floats are k/2^P in [0,1) with the top P bits as k: 11
+for f16, 8 for bf16, 24 for f32, 53 for f64.
+
+Wall time is that of this host from the launch until it is known to be done.
+Device time is the device's own, predicted where the device is software.
+
+` + deviceHelp,
+}
+
+func launch(ctx context.Context, s *session) error {
+	spec, o, err := parseLaunch(s.args)
+	if err != nil {
+		return err
+	}
+	if spec.Program, err = runner.Load(o.file); err != nil {
+		return err
+	}
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	g, err := s.open(o.device)
+	if err != nil {
+		return err
+	}
+	p := newProgress(s.stderr)
+	spec.Progress = func(phase string) { p.say("%s", phase) }
+	r, err := runner.Run(ctx, g, spec)
+	p.done()
+	if ctx.Err() != nil {
+		return ctx.Err() // closing would wait for the kernel
+	}
+	if err != nil {
+		return firstError(err, g.Close())
+	}
+	for _, w := range r.Warnings {
+		s.note("%s", w)
+	}
+	text := []byte(r.Text(o.bits))
+	if o.json {
+		if text, err = r.JSON(o.bits); err != nil {
+			return err
+		}
+	}
+	return firstError(s.write(text), g.Close())
+}
+
+// launchOptions is what the command line says besides the launch itself.
+type launchOptions struct {
+	file, device string
+	json, bits   bool
+}
+
+// parseLaunch reads the command line. All its errors are of usage.
+func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
+	f := newFlags("run")
+	device, asJSON := deviceFlag(f), jsonFlag(f)
+	kernel := f.String("kernel", "", "")
+	grid := f.String("grid", "", "")
+	block := f.String("block", "", "")
+	shared := f.Uint("shared", 0, "")
+	memory := f.String("memory", "device", "")
+	seed := f.Uint64("seed", 0, "")
+	bits := f.Bool("bits", false, "")
+	words, err := parse(f, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(words) == 0 {
+		return nil, nil, badUsage("no PTX file was given")
+	}
+	for _, need := range []struct{ name, value string }{{"kernel", *kernel}, {"grid", *grid}, {"block", *block}} {
+		if need.value == "" {
+			return nil, nil, badUsage("--%s is required", need.name)
+		}
+	}
+	if *shared > 1<<31-1 {
+		return nil, nil, badUsage("--shared %d: more than any device has", *shared)
+	}
+	spec := &runner.Spec{Kernel: *kernel, Shared: int(*shared), Seed: *seed}
+	if spec.Grid, err = runner.ParseShape(*grid); err != nil {
+		return nil, nil, badUsage("--grid: %v", err)
+	}
+	if spec.Block, err = runner.ParseShape(*block); err != nil {
+		return nil, nil, badUsage("--block: %v", err)
+	}
+	if spec.Memory, err = runner.ParseMemory(*memory); err != nil {
+		return nil, nil, badUsage("--memory: %v", err)
+	}
+	for _, word := range words[1:] {
+		a, err := runner.ParseArg(word)
+		if err != nil {
+			return nil, nil, badUsage("%v", err)
+		}
+		spec.Args = append(spec.Args, a)
+	}
+	return spec, &launchOptions{file: words[0], device: *device, json: *asJSON, bits: *bits}, nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// shipped writes the PTX that Ferry ships to a file.
+func shipped(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kernels.ptx")
+	if err := os.WriteFile(path, []byte(kernels.PTX), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wallTimes are what differs from run to run.
+var wallTimes = regexp.MustCompile(`("wall_ns":|"launch_threads_per_s":|wall time |threads      16 )( *[0-9.e+]+( [kMGun]?s)?( [kMG] threads/s)? *)`)
+
+func withoutWall(text string) string { return wallTimes.ReplaceAllString(text, "${1}WALL ") }
+
+func TestRunVectorAdd(t *testing.T) {
+	args := []string{"run", "--device", "soft:h200", shipped(t), "--kernel=vector_add", "in:f32=iota[16]", "in:f32=random[16]", "out:f32=[16]",
+		"--grid", "1", "--block=16", "u64=16", "--seed", "7"}
+	text := withoutWall(want(t, args...))
+	golden(t, "run.txt", text)
+	document := want(t, append(args, "--json")...)
+	if !json.Valid([]byte(document)) {
+		t.Errorf("not JSON: %s", document)
+	}
+	golden(t, "run.json", withoutWall(document))
+	if again := withoutWall(want(t, append(args, "--json")...)); again != withoutWall(document) {
+		t.Errorf("two runs differ:\n%s\n%s", again, document)
+	}
+	if bits := want(t, append(args, "--json", "--bits")...); !strings.Contains(bits, `"values":["0x3`) {
+		t.Errorf("no bit patterns: %s", bits)
+	}
+}
+
+// Bad input that only the file or the device can tell: status 1, nothing on stdout.
+func TestRunErrors(t *testing.T) {
+	ptx := shipped(t)
+	bad := filepath.Join(t.TempDir(), "bad.ptx")
+	if err := os.WriteFile(bad, []byte(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n\tret ret;\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	add := func(more ...string) []string {
+		return append([]string{"run", ptx, "--device=soft", "--kernel", "vector_add", "--grid", "1", "--block", "256"}, more...)
+	}
+	good := []string{"in:f32=iota[16]", "in:f32=iota[16]", "out:f32=[16]", "u64=16"}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"run", "absent.ptx", "--kernel", "k", "--grid", "1", "--block", "1"}, []string{"absent.ptx"}},
+		{[]string{"run", bad, "--kernel", "k", "--grid", "1", "--block", "1"}, []string{"bad.ptx:6:", "\tret ret;\n", "^"}},
+		{[]string{"run", ptx, "--kernel", "vector_sub", "--grid", "1", "--block", "1"}, []string{`"vector_sub"`, "vector_add, increment, copy, fill"}},
+		{add("u64=1"), []string{"kernel vector_add has 4 parameters, but 1 argument was given", "(no argument)"}},
+		{add(good[0], good[1], good[2], "u32=16"), []string{"u32 has 4 bytes, but the parameter has 8: write u64=16"}},
+		{add("in:f32=@absent", good[1], good[2], good[3]), []string{"absent"}},
+		{append(add(good...), "--block", "1025"), []string{"1024"}},
+		{append(add(good...), "--grid", "1,65536"), []string{"65535"}},
+		{append(add(good...), "--shared", "1000000000"), []string{"shared memory"}},
+		{append(add(good...), "--device", "soft:fermi-c2050", "--memory", "managed"), []string{"managed"}},
+		{add(good[0], good[1], "out:f32=[99999999999]", good[3]), []string{"CUDA_ERROR_OUT_OF_MEMORY", "out:f32=[99999999999]"}},
+		{add(good[0], good[1], good[2], "u64=1000000"), []string{"CUDA_ERROR_ILLEGAL_ADDRESS", "thread (", "block (", "kernels.ptx:", "out:f32=[16]: 64 bytes from 0x"}},
+		{add("u64=2", "u64=2", "u64=2", "u64=4"), []string{"CUDA_ERROR_"}},
+	} {
+		status, out, errs := ferryRun(c.args...)
+		if status != exitError || out != "" {
+			t.Errorf("%q: status %d, stdout %q", c.args, status, out)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(errs, w) {
+				t.Errorf("%q: got\n%s\nwant it to say %q", c.args, errs, w)
+			}
+		}
+	}
+}
+
+// A float given for an integer works, and is doubted on stderr.
+func TestRunWarns(t *testing.T) {
+	status, out, errs := ferryRun("run", shipped(t), "--device", "soft", "--kernel", "fill", "--grid", "1", "--block", "32",
+		"out:f32=[4]", "f32=1.5", "u64=4", "--json")
+	if status != exitOK || !strings.Contains(out, `"values":[1.5,1.5,1.5,1.5]`) || !strings.Contains(errs, "its bits are passed as they are") {
+		t.Errorf("status %d, stdout %s, stderr %s", status, out, errs)
+	}
+}
+
+func TestRunInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	status := run(ctx, []string{"run", shipped(t), "--device", "soft", "--kernel", "increment", "--grid", "1", "--block", "32", "inout:f32=[4]", "u64=4"}, &out, &errs)
+	if status != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// ferryRun runs the command as a shell would.
+func ferryRun(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(context.Background(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// want runs the command and fails unless it succeeds silently.
+func want(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, errs := ferryRun(args...)
+	if status != exitOK || errs != "" {
+		t.Fatalf("ferry %s: status %d, stderr:\n%s", strings.Join(args, " "), status, errs)
+	}
+	return out
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; go test -update makes it", err)
+	}
+	if got != string(text) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, text)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	overview := want(t)
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
+		if got := want(t, args...); got != overview {
+			t.Errorf("%v prints something else than ferry alone:\n%s", args, got)
+		}
+	}
+	for _, c := range commands() {
+		if !strings.Contains(overview, c.name) {
+			t.Errorf("the overview lacks %s", c.name)
+		}
+		page := want(t, "help", c.name)
+		for _, args := range [][]string{{c.name, "--help"}, {c.name, "-h"}, {c.name, "word", "--help"}} {
+			if got := want(t, args...); got != page {
+				t.Errorf("ferry %v prints something else than help %s", args, c.name)
+			}
+		}
+		for _, line := range strings.Split(page+overview, "\n") {
+			if len(line) > 80 {
+				t.Errorf("help %s: a line of %d columns: %s", c.name, len(line), line)
+			}
+		}
+	}
+	if got := want(t, "version"); !strings.HasPrefix(got, "ferry ") {
+		t.Errorf("version: %q", got)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	vectors := []string{"run", "x.ptx", "--kernel", "k", "--grid", "1", "--block", "1"}
+	with := func(more ...string) []string { return append(append([]string(nil), vectors...), more...) }
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"fly"}, `there is no command "fly"`},
+		{[]string{"comp"}, `did you mean "compare"?`},
+		{[]string{"help", "fly"}, `there is no command "fly"`},
+		{[]string{"info", "h200"}, `"h200" is not expected here`},
+		{[]string{"info", "--fast"}, `not defined: --fast`},
+		{[]string{"info", "--json=maybe"}, `invalid boolean value "maybe"`},
+		{[]string{"info", "--device"}, `needs an argument: --device`},
+		{[]string{"compare", "--min", "ten"}, `invalid value "ten"`},
+		{[]string{"compare", "--min", "12", "--max", "11"}, `want 0 <= min <= max <= 30`},
+		{[]string{"compare", "--max=31"}, `--max 31`},
+		{[]string{"compare", "--min=-1"}, `--min -1`},
+		{[]string{"run"}, `no PTX file`},
+		{[]string{"run", "x.ptx", "--grid", "1", "--block", "1"}, `--kernel is required`},
+		{[]string{"run", "x.ptx", "--kernel", "k", "--block", "1"}, `--grid is required`},
+		{[]string{"run", "x.ptx", "--kernel", "k", "--grid", "1"}, `--block is required`},
+		{with("--grid", "1,2,3,4"), `--grid: "1,2,3,4" has 4 numbers`},
+		{with("--block", "0"), `--block: "0": X is "0"`},
+		{with("--shared", "-1"), `invalid value "-1"`},
+		{with("--shared", "4294967296"), `--shared 4294967296`},
+		{with("--memory", "pinned"), `--memory: "pinned" is not a kind of memory`},
+		{with("--seed", "x"), `invalid value "x"`},
+		{with("f32"), `argument "f32": has no "="`},
+		{with("f31=1"), `"f31" is not a type`},
+		{with("in:f32=1,x"), `value 2 of 2 "x"`},
+	} {
+		status, out, errs := ferryRun(c.args...)
+		if status != exitUsage || out != "" {
+			t.Errorf("%q: status %d, stdout %q", c.args, status, out)
+		}
+		if !strings.Contains(errs, c.want) {
+			t.Errorf("%q: got %q, want it to say %q", c.args, errs, c.want)
+		}
+		if !strings.Contains(errs, "ferry help") {
+			t.Errorf("%q: no hint at the help in %q", c.args, errs)
+		}
+	}
+}
+
+func TestUnknownDevices(t *testing.T) {
+	for _, command := range [][]string{{"info"}, {"compare"}} {
+		for _, device := range []string{"soft:nothing", "soft:absent.json", "gpu", "soft:h200*0", "cuda:x"} {
+			status, out, errs := ferryRun(append(command, "--device", device)...)
+			if status != exitError || out != "" || !strings.Contains(errs, device) {
+				t.Errorf("%v --device %s: status %d, stdout %q, stderr %q", command, device, status, out, errs)
+			}
+		}
+	}
+	if status, _, errs := ferryRun("info", "--device", "soft:nothing"); status != exitError || !strings.Contains(errs, "h200") {
+		t.Errorf("an unknown profile does not list those that are there: %q", errs)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	for _, device := range []string{"soft:h200", "soft:fermi-c2050", "soft:h200*2"} {
+		name := "info-" + strings.NewReplacer("soft:", "", "*", "x").Replace(device)
+		golden(t, name+".txt", want(t, "info", "--device", device))
+		text := want(t, "info", "--json", "--device="+device)
+		if !json.Valid([]byte(text)) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: not one line of JSON: %s", device, text)
+		}
+		golden(t, name+".json", text)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	for _, device := range []string{"h200", "fermi-c2050"} {
+		golden(t, "compare-"+device+".txt", want(t, "compare", "--device", "soft:"+device, "--min", "10", "--max", "14"))
+		text := want(t, "compare", "--json", "--device", "soft:"+device, "--min", "10", "--max", "14")
+		golden(t, "compare-"+device+".json", text)
+		if again := want(t, "compare", "--json", "--device", "soft:"+device, "--min", "10", "--max", "14"); again != text {
+			t.Errorf("%s: two runs differ:\n%s\n%s", device, text, again)
+		}
+	}
+}
+
+// The document is what the schema says, whoever reads it.
+func TestCompareSchema(t *testing.T) {
+	var doc struct {
+		Schema string
+		Device struct {
+			Name     string
+			Emulated bool
+			Profile  string
+		}
+		Rows []map[string]any
+	}
+	if err := json.Unmarshal([]byte(want(t, "compare", "--device", "soft:fermi-c2050", "--max=11", "--json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Schema != "ferry.compare/1" || doc.Device.Profile != "fermi-c2050" || !doc.Device.Emulated || doc.Device.Name == "" || len(doc.Rows) != 2 {
+		t.Fatalf("got %+v", doc)
+	}
+	row := doc.Rows[0]
+	if row["elements"] != 1024.0 || row["bytes"] != 4096.0 || row["verified"] != true {
+		t.Errorf("got %v", row)
+	}
+	for _, key := range []string{"pageable_ns", "pinned_ns", "write_combined_ns", "zero_copy_ns", "zero_copy_in_ns", "kernel_ns"} {
+		if ns, ok := row[key].(float64); !ok || ns <= 0 {
+			t.Errorf("%s is %v", key, row[key])
+		}
+	}
+	for _, key := range []string{"managed_ns", "managed_prefetched_ns"} {
+		if v, ok := row[key]; !ok || v != nil {
+			t.Errorf("%s is %v, want null: the device has no managed memory", key, v)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, errs bytes.Buffer
+	if status := run(ctx, []string{"compare", "--device", "soft"}, &out, &errs); status != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	}
+}
+
+// A reader that has gone away is an error, not a success.
+func TestBrokenOutput(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"version"}, {"info", "--device", "soft"}, {"info", "--json", "--device", "soft"}} {
+		var errs bytes.Buffer
+		if status := run(context.Background(), args, brokenPipe{}, &errs); status != exitError || errs.Len() == 0 {
+			t.Errorf("%v: status %d, stderr %q", args, status, errs.String())
+		}
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }

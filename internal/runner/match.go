@@ -1,0 +1,120 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// addressSize is the bytes of a device address, which is what a kernel gets for
+// a buffer.
+const addressSize = 8
+
+// match checks that the arguments fit the kernel's parameters, by number and by
+// size. The error has a line for each parameter.
+func match(f *ptx.Func, args []Arg) error {
+	params, _ := f.ParamLayout()
+	var lines []string
+	fits := len(params) == len(args)
+	for i := range max(len(params), len(args)) {
+		line := fmt.Sprintf("  %d  ", i)
+		if i < len(params) {
+			line += paramText(params[i])
+		} else {
+			line += "(no parameter)"
+		}
+		given := "(no argument)"
+		if i < len(args) {
+			given = args[i].Text
+		}
+		line = fmt.Sprintf("%-46s %s", line, shorten(given, 60))
+		if i < len(params) && i < len(args) {
+			if wrong := mismatch(params[i], &args[i]); wrong != "" {
+				fits = false
+				line += "  <- " + wrong
+			}
+		}
+		lines = append(lines, line)
+	}
+	if fits {
+		return nil
+	}
+	head := fmt.Sprintf("the arguments do not fit kernel %s:", f.Name)
+	if len(params) != len(args) {
+		head = fmt.Sprintf("kernel %s has %s, but %s given:", f.Name, count(len(params), "parameter"), countWere(len(args), "argument"))
+	}
+	return errors.New(head + "\n" + strings.Join(lines, "\n"))
+}
+
+func paramText(p ptx.Param) string {
+	if p.Size != p.Type.Size() {
+		return fmt.Sprintf("%s: %d bytes of .%s", p.Name, p.Size, p.Type)
+	}
+	return fmt.Sprintf("%s: .%s", p.Name, p.Type)
+}
+
+// mismatch says why an argument cannot be a parameter; empty if it can.
+func mismatch(p ptx.Param, a *Arg) string {
+	switch {
+	case a.Direction != Scalar && p.Size != addressSize:
+		return fmt.Sprintf("a buffer is passed by its address, %d bytes, but the parameter has %d", addressSize, p.Size)
+	case a.Direction == Scalar && p.Size > addressSize:
+		return fmt.Sprintf("a structure of %d bytes cannot be given here", p.Size)
+	case a.Direction == Scalar && p.Size != a.Type.Size():
+		return fmt.Sprintf("%s has %s, but the parameter has %d: write %s", a.Type, count(a.Type.Size(), "byte"), p.Size, advise(p, a))
+	}
+	return ""
+}
+
+// advise is the argument with a type of the parameter's size.
+func advise(p ptx.Param, a *Arg) string {
+	_, value, _ := strings.Cut(a.Text, "=")
+	letter := map[class]string{unsigned: "u", signed: "s", pattern: "b", float: "f"}[a.Type.class()]
+	if a.Type.class() == float && p.Size == 1 {
+		letter = "b"
+	}
+	return fmt.Sprintf("%s%d=%s", letter, 8*p.Size, value)
+}
+
+// doubts are arguments whose size fits, but whose type reads the bits otherwise
+// than the kernel says it will.
+func doubts(f *ptx.Func, args []Arg) []string {
+	var warnings []string
+	params, _ := f.ParamLayout()
+	for i, p := range params {
+		a := &args[i]
+		if a.Direction != Scalar || a.Type.class() == pattern {
+			continue
+		}
+		integer := p.Type.String() != "" && strings.ContainsAny(p.Type.String()[:1], "us")
+		if a.Type.class() == float && integer || a.Type.class() != float && p.Type.IsFloat() {
+			warnings = append(warnings, fmt.Sprintf("parameter %d of kernel %s is .%s, but argument %q is %s: its bits are passed as they are",
+				i, f.Name, p.Type, a.Text, a.Type))
+		}
+	}
+	return warnings
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func countWere(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " was"
+	}
+	return fmt.Sprintf("%d %ss were", n, what)
+}
+
+// shorten cuts a text that would fill the screen.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n-3] + "..."
+}

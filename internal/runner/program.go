@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// Program is a PTX file that has been read and found good.
+type Program struct {
+	File   string
+	Source string
+
+	module *ptx.Module
+}
+
+// Load reads a PTX file. A mistake in it is an error that shows where.
+func Load(file string) (*Program, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ptx.Parse(file, string(text))
+	if err != nil {
+		return nil, err
+	}
+	return &Program{File: file, Source: string(text), module: m}, nil
+}
+
+// Kernels are the names of the file's kernels, in order.
+func (p *Program) Kernels() []string {
+	var names []string
+	for _, f := range p.module.Entries() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// kernel finds a kernel by its name.
+func (p *Program) kernel(name string) (*ptx.Func, error) {
+	for _, f := range p.module.Entries() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	names := p.Kernels()
+	if len(names) == 0 {
+		return nil, fmt.Errorf("kernel %q is not in %s, which has no kernels", name, p.File)
+	}
+	return nil, fmt.Errorf("kernel %q is not in %s; the kernels there are: %s", name, p.File, strings.Join(names, ", "))
+}
+
+// line is a line of the source, numbered from 1; empty if there is none.
+func (p *Program) line(n int) string {
+	lines := strings.SplitN(p.Source, "\n", n+1)
+	if n < 1 || n > len(lines) {
+		return ""
+	}
+	return strings.TrimSpace(lines[n-1])
+}

@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/info"
+)
+
+// Spec is a launch. Program, Kernel, Grid and Block must be given.
+type Spec struct {
+	Program     *Program
+	Kernel      string
+	Grid, Block cu.Dim3
+	Shared      int // bytes of dynamic shared memory
+	Memory      Memory
+	Seed        uint64 // of random data
+	Args        []Arg  // in the order of the kernel's parameters
+	// Progress, if not nil, is called at the start of each phase.
+	Progress func(phase string)
+}
+
+// run is one run under way.
+type run struct {
+	g       *ferry.GPU
+	spec    *Spec
+	stream  *ferry.Stream
+	kernel  *ferry.Kernel
+	buffers []*buffer
+	args    []any // of Launch
+	closers []func() error
+}
+
+// Check finds what is wrong with a launch before there is a device: a kernel
+// that is not there, arguments that do not fit it, files that are missing.
+func (s *Spec) Check() error {
+	f, err := s.Program.kernel(s.Kernel)
+	if err != nil {
+		return err
+	}
+	if err := match(f, s.Args); err != nil {
+		return err
+	}
+	for i := range s.Args {
+		if _, err := s.Args[i].bytes(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run launches a kernel on g and is what came out. When ctx ends it returns at
+// once, and leaves a kernel that is running and the memory that it uses to the
+// end of the process: to free memory is to wait for the kernel.
+func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	r := &run{g: g, spec: s}
+	defer func() {
+		if ctx.Err() == nil {
+			r.close()
+		}
+	}()
+	if err := r.setUp(ctx); err != nil {
+		return nil, err
+	}
+	f, _ := s.Program.kernel(s.Kernel)
+	result := &Result{
+		Device: info.Of(g), Kernel: s.Kernel, Grid: s.Grid, Block: s.Block, Shared: s.Shared,
+		Memory: s.Memory, Seed: s.Seed, Threads: s.Grid.Count() * s.Block.Count(), Warnings: doubts(f, s.Args),
+	}
+	if err := r.launch(ctx, result); err != nil {
+		return nil, r.explain(err)
+	}
+	r.phase("reading the outputs")
+	for _, b := range r.buffers {
+		if b.arg.Direction == In {
+			continue
+		}
+		data, err := r.download(ctx, b)
+		if err != nil {
+			return nil, fmt.Errorf("read %s back: %w", b.describe(), err)
+		}
+		result.Outputs = append(result.Outputs, newOutput(b.parameter, b.arg, data))
+	}
+	return result, nil
+}
+
+func (r *run) phase(name string) {
+	if r.spec.Progress != nil {
+		r.spec.Progress(name)
+	}
+}
+
+// setUp loads the module and brings all arguments to the device.
+func (r *run) setUp(ctx context.Context) error {
+	r.phase("loading the kernel")
+	module, err := r.g.Load([]byte(r.spec.Program.Source))
+	if err != nil {
+		return fmt.Errorf("load %s: %w", r.spec.Program.File, err)
+	}
+	r.closers = append(r.closers, module.Close)
+	if r.kernel, err = module.Kernel(r.spec.Kernel); err != nil {
+		return err
+	}
+	if r.stream, err = r.g.NewStream(nil); err != nil {
+		return err
+	}
+	r.closers = append(r.closers, r.stream.Close)
+	r.phase("preparing the arguments")
+	for i := range r.spec.Args {
+		a := &r.spec.Args[i]
+		if a.Direction == Scalar {
+			r.args = append(r.args, a.scalar())
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := r.addBuffer(ctx, i, a)
+		if err != nil {
+			return fmt.Errorf("parameter %d, %s: %w", i, shorten(a.Text, 60), err)
+		}
+		r.args = append(r.args, b.memory)
+	}
+	return r.stream.Wait(ctx)
+}
+
+func (r *run) addBuffer(ctx context.Context, parameter int, a *Arg) (*buffer, error) {
+	size, err := a.bytes()
+	if err != nil {
+		return nil, err
+	}
+	b := &buffer{parameter: parameter, arg: a, size: size}
+	if err := r.allocate(b); err != nil {
+		return nil, err
+	}
+	r.buffers = append(r.buffers, b)
+	r.closers = append(r.closers, b.close)
+	return b, r.upload(ctx, b)
+}
+
+// scalar is the value as Launch takes bits that are no Go number: an array of
+// bytes. Whether the type is the kernel's own is [doubts]' business.
+func (a *Arg) scalar() any {
+	switch a.Type.Size() {
+	case 1:
+		return [1]byte(a.values)
+	case 2:
+		return [2]byte(a.values)
+	case 4:
+		return [4]byte(a.values)
+	}
+	return [8]byte(a.values)
+}
+
+// launch runs the kernel between two events and takes the time.
+func (r *run) launch(ctx context.Context, result *Result) error {
+	before, err := r.g.NewEvent(nil)
+	if err != nil {
+		return err
+	}
+	defer before.Close()
+	after, err := r.g.NewEvent(nil)
+	if err != nil {
+		return err
+	}
+	defer after.Close()
+	if err := r.stream.Record(before); err != nil {
+		return err
+	}
+	r.phase("running the kernel")
+	shape := ferry.Shape{Grid: r.spec.Grid, Block: r.spec.Block, SharedBytes: r.spec.Shared}
+	start := time.Now()
+	if err := r.stream.Launch(r.kernel, shape, r.args...); err != nil {
+		return err
+	}
+	if err := r.stream.Record(after); err != nil {
+		return err
+	}
+	if err := r.stream.Wait(ctx); err != nil {
+		return err
+	}
+	result.Wall = time.Since(start)
+	result.DeviceTime, err = after.Since(before)
+	return err
+}
+
+// close gives everything back, the last first. Its errors are those that a wait
+// has told already.
+func (r *run) close() {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		_ = r.closers[i]()
+	}
+}

@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// maxTextValues is how many values of an output a person is shown.
+const maxTextValues = 128
+
+// textWidth is the columns that values are laid out in.
+const textWidth = 80
+
+// Text is the result for people; with bits, values are shown as the patterns of
+// their bits.
+func (r *Result) Text(bits bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
+	fmt.Fprintf(&b, "kernel %s, grid %s, block %s, buffers in %s memory\n", r.Kernel, shapeText(r.Grid), shapeText(r.Block), r.Memory)
+	for i := range r.Outputs {
+		b.WriteByte('\n')
+		r.Outputs[i].write(&b, bits)
+	}
+	predicted := "measured"
+	if r.Device.Emulated {
+		predicted = "predicted from profile " + *r.Device.Profile
+	}
+	fmt.Fprintf(&b, "\nwall time    %-12s from launch to completion on this host, measured\n", durationText(r.Wall))
+	fmt.Fprintf(&b, "device time  %-12s of the kernel, %s\n", durationText(r.DeviceTime), predicted)
+	fmt.Fprintf(&b, "threads      %-12d %s of wall time\n", r.Threads, rateText(r.ThreadsPerSecond()))
+	return b.String()
+}
+
+func (o *Output) write(b *strings.Builder, bits bool) {
+	fmt.Fprintf(b, "parameter %d, %s: %s\n", o.Arg, shorten(o.Text, 48), count(o.Elements, "element"))
+	shown := min(o.shown(), maxTextValues)
+	words := make([]string, shown)
+	width := 0
+	for i := range words {
+		v := element(o.head, o.Type, i)
+		if bits {
+			words[i] = string(appendBits(nil, o.Type, v))
+		} else {
+			words[i] = string(appendText(nil, o.Type, v))
+		}
+		width = max(width, len(words[i]))
+	}
+	writeColumns(b, words, width)
+	if rest := o.Elements - shown; rest > 0 {
+		fmt.Fprintf(b, "  and %d more (--json has the first %d)\n", rest, maxValues)
+	}
+	fmt.Fprintf(b, "  sha256 %s\n", hex.EncodeToString(o.SHA256[:]))
+}
+
+// writeColumns lays values out in columns, each line led by its first index.
+func writeColumns(b *strings.Builder, words []string, width int) {
+	lead := len(fmt.Sprintf("  [%d]", max(len(words)-1, 0)))
+	columns := 1
+	for columns < 32 && lead+2*columns*(width+2) <= textWidth {
+		columns *= 2
+	}
+	for i, word := range words {
+		if i%columns == 0 {
+			fmt.Fprintf(b, "%*s", lead, fmt.Sprintf("[%d]", i))
+		}
+		fmt.Fprintf(b, "  %*s", width, word)
+		if i%columns == columns-1 || i == len(words)-1 {
+			b.WriteByte('\n')
+		}
+	}
+}
+
+// durationText is a time in the unit that suits it.
+func durationText(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.3f s", d.Seconds())
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3f ms", float64(d)/1e6)
+	case d >= time.Microsecond:
+		return fmt.Sprintf("%.3f us", float64(d)/1e3)
+	}
+	return fmt.Sprintf("%d ns", d)
+}
+
+// rateText is a number of threads a second.
+func rateText(v float64) string {
+	switch {
+	case v >= 1e9:
+		return fmt.Sprintf("%.2f G threads/s", v/1e9)
+	case v >= 1e6:
+		return fmt.Sprintf("%.2f M threads/s", v/1e6)
+	}
+	return fmt.Sprintf("%.2f k threads/s", v/1e3)
+}
