@@ -52,10 +52,10 @@ func (m *deviceMemory) free() uint64 {
 // alloc finds n bytes for r. Memory of pools is charged by the pool.
 func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 	d := m.dev.drv
-	full := roundUp(n, allocAlign)
-	if full < n {
-		return refuse(cu.ErrorOutOfMemory, what, "more than an address can count")
+	if n > m.total() {
+		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s in all", m.dev.ordinal, size(m.total()))
 	}
+	full := roundUp(n, allocAlign)
 	if r.kind != kindPool {
 		before := *m
 		if full <= smallMax {

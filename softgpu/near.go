@@ -10,7 +10,7 @@ func (s *space) near(addr uint64) string {
 	if f, ok := s.wasFreed(addr); ok {
 		return fmt.Sprintf("%d bytes into %s, freed", addr-f.base, words(f.kind, f.base, f.end))
 	}
-	best, text := uint64(1<<40), ""
+	best, text := uint64(1<<30), ""
 	look := func(base, end uint64, words string) {
 		switch {
 		case addr >= end && addr-end < best:

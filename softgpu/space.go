@@ -108,11 +108,3 @@ func (s *space) forget(f freedSpan) {
 	s.freed[s.next] = f
 	s.next = (s.next + 1) % freedKept
 }
-
-// windowOf is the device whose window holds addr, -1 for a host address.
-func windowOf(addr uint64) int {
-	if addr < deviceBase {
-		return -1
-	}
-	return int((addr - deviceBase) / deviceWindow)
-}
