@@ -73,13 +73,18 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	return g, nil
 }
 
-// retain takes the primary context, mapping enabled. Drivers from before CUDA 7
-// have none: one is created.
+// retain takes the primary context, with mapping enabled where a context must
+// ask for it. Under unified addressing it is always on, and hardware refuses the
+// flag. Drivers from before CUDA 7 have no primary context: one is created.
 func (g *GPU) retain() error {
 	d := g.driver
-	flags, _, err := d.DevicePrimaryCtxGetState(g.device)
-	if err == nil && flags&cu.CtxMapHost == 0 {
-		err = d.DevicePrimaryCtxSetFlags(g.device, flags|cu.CtxMapHost)
+	var err error
+	if !g.caps.unified {
+		var flags cu.CtxFlags
+		flags, _, err = d.DevicePrimaryCtxGetState(g.device)
+		if err == nil && flags&cu.CtxMapHost == 0 {
+			err = d.DevicePrimaryCtxSetFlags(g.device, flags|cu.CtxMapHost)
+		}
 	}
 	if err == nil || errors.Is(err, cu.ErrorPrimaryContextActive) {
 		g.ctx, err = d.DevicePrimaryCtxRetain(g.device)
