@@ -42,7 +42,7 @@ func (s *space) alloc(data []byte) *Segment {
 }
 
 // bytesOf is a slice of numbers as memory has them.
-func bytesOf[T any](v []T) []byte {
+func bytesOf(v any) []byte {
 	b, err := binary.Append(nil, binary.LittleEndian, v)
 	if err != nil {
 		panic(err)
