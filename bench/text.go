@@ -8,7 +8,7 @@ import (
 
 const (
 	sizeWidth  = 6
-	timeWidth  = 9 // with the mark and a space: eight columns and the size fit 80
+	timeWidth  = 9 // with a space and the mark: all columns fit 80
 	bestMark   = "*"
 	colourOn   = "\x1b[1;32m"
 	colourOff  = "\x1b[0m"
@@ -43,10 +43,16 @@ func writeHeader(b *strings.Builder) {
 		}
 		row := fmt.Sprintf("%*s", sizeWidth, text)
 		for _, k := range Kinds() {
-			row += fmt.Sprintf("%*s", timeWidth+1, kindTable[k].column[line])
+			row += fmt.Sprintf("%*s", k.width(), kindTable[k].column[line])
 		}
 		fmt.Fprintf(b, "%s\n", row)
 	}
+}
+
+// width is that of the kind's column.
+func (k Kind) width() int {
+	over := kindTable[k].column
+	return max(timeWidth, len(over[0])+1, len(over[1])+1)
 }
 
 func (r *Row) write(b *strings.Builder, colour bool) {
@@ -61,7 +67,7 @@ func (r *Row) write(b *strings.Builder, colour bool) {
 		if marked {
 			text = bestMark + text
 		}
-		padding := strings.Repeat(" ", max(timeWidth+1-len(text), 1))
+		padding := strings.Repeat(" ", max(Kind(k).width()-len(text), 1))
 		if marked && colour {
 			text = colourOn + text + colourOff
 		}

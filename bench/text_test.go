@@ -46,12 +46,17 @@ func TestText(t *testing.T) {
 	text := c.Text(false)
 	for _, want := range []string{
 		"device: soft:mine, emulated: times are predicted (profile mine: Some GPU)\n",
-		"  2^10   29.0 us   19.0 us   19.5 us  *11.5 us   18.0 us         -         -   10.1 us\n",
-		"  2^11    929 us   *252 us    253 us    252 us    300 us         -         -   12.2 us\n",
+		"  2^10  29.0 us  19.0 us  19.5 us  *11.5 us   18.0 us        -        -  10.1 us\n",
+		"  2^11   929 us  *252 us   253 us    252 us    300 us        -        -  12.2 us\n",
 		"zero-copy is best at 2^10\npinned is best at 2^11\npinned beats pageable at every size\nzero-copy beats pinned up to 2^10\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
 	if strings.Contains(text, "managed prefetched beats") {

@@ -82,12 +82,6 @@ func compare(ctx context.Context, s *session) error {
 	return firstError(s.write(text), err, g.Close())
 }
 
-// write puts data on stdout.
-func (s *session) write(text []byte) error {
-	_, err := s.stdout.Write(text)
-	return err
-}
-
 // firstError is the first that is one.
 func firstError(all ...error) error {
 	for _, err := range all {

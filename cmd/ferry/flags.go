@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -65,15 +66,20 @@ func deviceFlag(f *flag.FlagSet) *string {
 // jsonFlag is the --json flag that all commands have.
 func jsonFlag(f *flag.FlagSet) *bool { return f.Bool("json", false, "") }
 
-// open opens the device that was named, and says so when it took software
-// because there is no GPU.
+// open opens the device that was named.
 func (s *session) open(name string) (*ferry.GPU, error) {
 	g, err := ferry.Open(name)
-	if err != nil {
-		return nil, err
+	if err == nil && g.Fallback() != nil {
+		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU was found, so %s stands in (--device cuda says what was tried)", g))
 	}
-	if g.Fallback() != nil {
-		s.note("no NVIDIA GPU was found, so %s stands in (--device cuda says what was tried)", g)
+	return g, err
+}
+
+// write puts data on stdout, after the warnings that go with it on stderr.
+func (s *session) write(data []byte) error {
+	for _, w := range s.warnings {
+		fmt.Fprintf(s.stderr, "ferry: %s\n", w)
 	}
-	return g, nil
+	_, err := s.stdout.Write(data)
+	return err
 }

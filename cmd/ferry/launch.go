@@ -79,9 +79,7 @@ func launch(ctx context.Context, s *session) error {
 	if err != nil {
 		return firstError(err, g.Close())
 	}
-	for _, w := range r.Warnings {
-		s.note("%s", w)
-	}
+	s.warnings = append(s.warnings, r.Warnings...)
 	text := []byte(r.Text(o.bits))
 	if o.json {
 		if text, err = r.JSON(o.bits); err != nil {

@@ -31,6 +31,7 @@ type command struct {
 type session struct {
 	args           []string
 	stdout, stderr io.Writer
+	warnings       []string // told when there is a result
 }
 
 // usageError is a command line that makes no sense.
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	for _, c := range commands() {
 		if c.name == name {
-			return finish(&c, c.run(ctx, &session{rest, stdout, stderr}), stdout, stderr)
+			return finish(&c, c.run(ctx, &session{args: rest, stdout: stdout, stderr: stderr}), stdout, stderr)
 		}
 	}
 	fmt.Fprintf(stderr, "ferry: there is no command %q%s\nferry help lists the commands.\n", name, suggestion(name))

@@ -7,11 +7,6 @@ import (
 	"time"
 )
 
-// note writes a warning to stderr.
-func (s *session) note(format string, args ...any) {
-	fmt.Fprintf(s.stderr, "ferry: "+format+"\n", args...)
-}
-
 // isTerminal says whether w is one.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

@@ -43,38 +43,71 @@ func (r *run) allocate(b *buffer) error {
 	return nil
 }
 
+// piece is the bytes that travel at a time between the device and ordinary memory.
+const piece = 32 << 20
+
 // upload makes the data of a buffer and brings it where the kernel finds it.
 func (r *run) upload(ctx context.Context, b *buffer) error {
-	if b.host != nil {
-		return b.arg.fill(b.host, r.spec.Seed, b.parameter)
-	}
-	if b.arg.from == fromZeros {
+	if b.host == nil && b.arg.from == fromZeros {
 		return ferry.Fill(r.stream, b.memory, 0)
 	}
-	data := make([]byte, b.size)
-	if err := b.arg.fill(data, r.spec.Seed, b.parameter); err != nil {
+	src, err := b.arg.open(r.spec.Seed, b.parameter)
+	if err != nil {
 		return err
 	}
-	if err := ferry.Copy(r.stream, b.memory, ferry.Memory[byte](ferry.Plain(data))); err != nil {
-		return err
+	defer src.close()
+	if b.host != nil {
+		return src.read(b.host)
 	}
-	return r.stream.Wait(ctx)
+	return r.pieces(ctx, b, func(device ferry.Memory[byte], host []byte) error {
+		if err := src.read(host); err != nil {
+			return err
+		}
+		return ferry.Copy(r.stream, device, ferry.Memory[byte](ferry.Plain(host)))
+	})
 }
 
-// download is what the buffer holds after the launch. The bytes of managed and
-// mapped memory are those of the buffer: they are gone when it is closed.
-func (r *run) download(ctx context.Context, b *buffer) ([]byte, error) {
+// download takes what is to be shown from the buffer after the launch.
+func (r *run) download(ctx context.Context, b *buffer) (Output, error) {
+	out := newCollector(b.parameter, b.arg, b.size)
 	switch m := b.memory.(type) {
 	case *ferry.Host[byte]:
-		return m.Slice(), nil
+		out.add(m.ReadSlice())
 	case *ferry.Managed[byte]:
-		return m.Slice(), nil
+		out.add(m.ReadSlice())
+	default:
+		err := r.pieces(ctx, b, func(device ferry.Memory[byte], host []byte) error {
+			if err := ferry.Copy(r.stream, ferry.Memory[byte](ferry.Plain(host)), device); err != nil {
+				return err
+			}
+			out.add(host)
+			return nil
+		})
+		if err != nil {
+			return Output{}, err
+		}
 	}
-	data := make([]byte, b.size)
-	if err := ferry.Copy(r.stream, ferry.Memory[byte](ferry.Plain(data)), b.memory); err != nil {
-		return nil, err
+	return out.output()
+}
+
+// pieces calls move for each piece of a device buffer, with ordinary memory of
+// the same length. Copies with ordinary memory are done when they return.
+func (r *run) pieces(ctx context.Context, b *buffer, move func(device ferry.Memory[byte], host []byte) error) error {
+	device, ok := b.memory.(*ferry.Device[byte])
+	if !ok {
+		return fmt.Errorf("BUG: %s is not in device memory", b.describe())
 	}
-	return data, r.stream.Wait(ctx)
+	host := make([]byte, min(b.size, piece))
+	for at := 0; at < b.size; at += piece {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		end := min(at+piece, b.size)
+		if err := move(device.Range(at, end), host[:end-at]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // describe names a buffer in an error.

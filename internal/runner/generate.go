@@ -9,21 +9,54 @@ import (
 	"github.com/ferrygpu/ferry/internal/parallel"
 )
 
-// fill writes the elements of a into data, which is exactly as long. parameter
-// is the argument's number: two random buffers of one run differ.
-func (a *Arg) fill(data []byte, seed uint64, parameter int) error {
+// source gives the bytes of an argument piece by piece, so that a buffer larger
+// than the host's memory is no problem of the host.
+type source struct {
+	arg   *Arg
+	next  int      // element
+	state uint64   // fromRandom
+	file  *os.File // fromFile
+}
+
+// open begins at the first element. parameter is the argument's number: two
+// random buffers of one run differ.
+func (a *Arg) open(seed uint64, parameter int) (*source, error) {
+	s := &source{arg: a, state: mix(seed + gamma*uint64(parameter+1))}
+	if a.from != fromFile {
+		return s, nil
+	}
+	var err error
+	if s.file, err = os.Open(a.path); err != nil {
+		return nil, fmt.Errorf("argument %q: %w", a.Text, err)
+	}
+	return s, nil
+}
+
+func (s *source) close() {
+	if s.file != nil {
+		_ = s.file.Close() // only read
+	}
+}
+
+// read fills data, whole elements, with what comes next.
+func (s *source) read(data []byte) error {
+	a, first := s.arg, s.next
+	n := len(data) / a.Type.Size()
+	s.next += n
 	switch a.from {
 	case fromValues:
-		copy(data, a.values)
+		copy(data, a.values[first*a.Type.Size():])
 	case fromFile:
-		return a.readFile(data)
+		if got, err := io.ReadFull(s.file, data); err != nil {
+			return fmt.Errorf("argument %q: read %s: %d bytes from byte %d on, not %d: %w",
+				a.Text, a.path, got, first*a.Type.Size(), len(data), err)
+		}
 	case fromZeros:
 		clear(data)
 	case fromIota:
-		parallel.For(a.count, func(first, end int) { fillIota(data, a.Type, first, end) })
+		parallel.For(n, func(i, end int) { fillIota(data, a.Type, first, i, end) })
 	case fromRandom:
-		state := mix(seed + gamma*uint64(parameter+1))
-		parallel.For(a.count, func(first, end int) { fillRandom(data, a.Type, state, first, end) })
+		parallel.For(n, func(i, end int) { fillRandom(data, a.Type, s.state+gamma*uint64(first), i, end) })
 	}
 	return nil
 }
@@ -52,41 +85,28 @@ func (a *Arg) bytes() (int, error) {
 	return int(size), nil
 }
 
-func (a *Arg) readFile(data []byte) error {
-	f, err := os.Open(a.path)
-	if err != nil {
-		return fmt.Errorf("argument %q: %w", a.Text, err)
-	}
-	defer f.Close()
-	n, err := io.ReadFull(f, data)
-	if err != nil {
-		return fmt.Errorf("argument %q: read %d of %d bytes of %s: %w", a.Text, n, len(data), a.path, err)
-	}
-	return nil
-}
-
-// fillIota writes 0, 1, 2, ... Integers wrap around, floats round to nearest.
-func fillIota(data []byte, t Type, first, end int) {
+// fillIota writes base, base+1, ... Integers wrap around, floats round to nearest.
+func fillIota(data []byte, t Type, base, first, end int) {
 	switch t {
 	case F16:
 		for i := first; i < end; i++ {
-			putElement(data, F16, i, uint64(halfLayout.narrow(float64(i))))
+			putElement(data, F16, i, uint64(halfLayout.narrow(float64(base+i))))
 		}
 	case BF16:
 		for i := first; i < end; i++ {
-			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(i))))
+			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(base+i))))
 		}
 	case F32:
 		for i := first; i < end; i++ {
-			putElement(data, F32, i, uint64(math.Float32bits(float32(i))))
+			putElement(data, F32, i, uint64(math.Float32bits(float32(base+i))))
 		}
 	case F64:
 		for i := first; i < end; i++ {
-			putElement(data, F64, i, math.Float64bits(float64(i)))
+			putElement(data, F64, i, math.Float64bits(float64(base+i)))
 		}
 	default:
 		for i := first; i < end; i++ {
-			putElement(data, t, i, uint64(i))
+			putElement(data, t, i, uint64(base+i))
 		}
 	}
 }

@@ -88,7 +88,11 @@ func BenchmarkRandom(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := a.fill(data, 1, 0); err != nil {
+		src, err := a.open(1, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := src.read(data); err != nil {
 			b.Fatal(err)
 		}
 	}

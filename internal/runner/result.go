@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"hash"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -43,15 +45,39 @@ type Output struct {
 	head []byte // the first elements, at most maxValues
 }
 
-// newOutput takes what is needed of the bytes.
-func newOutput(arg int, a *Arg, data []byte) Output {
-	n := len(data) / a.Type.Size()
-	head := data[:min(n, maxValues)*a.Type.Size()]
-	return Output{
-		Arg: arg, Text: a.Text, Type: a.Type, Elements: n,
-		SHA256: sha256.Sum256(data),
-		head:   append([]byte(nil), head...),
+// collector makes an output of the bytes of a buffer, piece by piece.
+type collector struct {
+	out  Output
+	keep int // bytes of head
+	size int
+	got  int
+	sum  hash.Hash
+}
+
+func newCollector(arg int, a *Arg, size int) *collector {
+	n := size / a.Type.Size()
+	return &collector{
+		out:  Output{Arg: arg, Text: a.Text, Type: a.Type, Elements: n},
+		keep: min(n, maxValues) * a.Type.Size(), size: size, sum: sha256.New(),
 	}
+}
+
+// add takes the next bytes.
+func (c *collector) add(data []byte) {
+	c.got += len(data)
+	c.sum.Write(data)
+	if missing := c.keep - len(c.out.head); missing > 0 {
+		c.out.head = append(c.out.head, data[:min(missing, len(data))]...)
+	}
+}
+
+// output is the result, once all bytes are there.
+func (c *collector) output() (Output, error) {
+	if c.got != c.size {
+		return Output{}, fmt.Errorf("got %d of %d bytes", c.got, c.size)
+	}
+	c.sum.Sum(c.out.SHA256[:0])
+	return c.out, nil
 }
 
 // shown is how many elements there are to show.

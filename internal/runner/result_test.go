@@ -22,7 +22,15 @@ func result(t *testing.T, words ...string) *Result {
 		Wall: 1500 * time.Microsecond, DeviceTime: 2300, Threads: 2048,
 	}
 	for i, a := range parseArgs(t, words...) {
-		r.Outputs = append(r.Outputs, newOutput(i, &a, load(t, a, 0, i)))
+		data := load(t, a, 0, i)
+		c := newCollector(i, &a, len(data))
+		c.add(data[:1])
+		c.add(data[1:])
+		out, err := c.output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Outputs = append(r.Outputs, out)
 	}
 	return r
 }
@@ -86,7 +94,7 @@ func TestResultText(t *testing.T) {
 		"device: soft:mine, emulated: times are predicted (profile mine: Some GPU)\n\nkernel k, grid 4,2, block 256, buffers in device memory\n",
 		"parameter 0, inout:f32=iota[10]: 10 elements\n  [0]  0  1  2  3  4  5  6  7  8  9\n",
 		"parameter 1, inout:b8=1,255: 2 elements\n  [0]  0x01  0xff\n",
-		"\n  and 872 more (--json has the first 65536)\n",
+		"\n  and 936 more (--json has the first 65536)\n",
 		"wall time    1.500 ms     from launch to completion on this host, measured\n",
 		"device time  2.300 us     of the kernel, predicted from profile mine\n",
 		"threads      2048         1.37 M threads/s of wall time\n",

@@ -81,11 +81,11 @@ func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 		if b.arg.Direction == In {
 			continue
 		}
-		data, err := r.download(ctx, b)
+		out, err := r.download(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("read %s back: %w", b.describe(), err)
 		}
-		result.Outputs = append(result.Outputs, newOutput(b.parameter, b.arg, data))
+		result.Outputs = append(result.Outputs, out)
 	}
 	return result, nil
 }

@@ -91,6 +91,20 @@ func TestRunInOut(t *testing.T) {
 	}
 }
 
+// A buffer of several pieces arrives and comes back whole.
+func TestRunLargeBuffers(t *testing.T) {
+	words := []string{"out:u8=[33554439]", "in:u8=random[33554439]", "u64=33554439"} // a piece and 7 bytes
+	s := spec(t, kernels.PTX, "copy", words...)
+	s.Grid.X = 128
+	r, err := Run(t.Context(), open(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := r.Outputs[0]; o.SHA256 != sha256.Sum256(load(t, s.Args[1], 0, 1)) || o.shown() != maxValues {
+		t.Errorf("%d values, sha256 %x", o.shown(), o.SHA256)
+	}
+}
+
 // scalars writes each of its scalars to memory: what is passed is what arrives.
 const scalars = `.version 7.0
 .target sm_75
@@ -184,6 +198,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := g.Driver().DevicePrimaryCtxReset(0); err != nil { // ends the kernel
+			t.Error(err)
+		}
+	})
 	ended := make(chan error, 1)
 	go func() {
 		_, err := Run(ctx, g, spec(t, forever, "forever", "out:u8=[1]"))

@@ -8,7 +8,7 @@ import (
 )
 
 // maxTextValues is how many values of an output a person is shown.
-const maxTextValues = 128
+const maxTextValues = 64
 
 // textWidth is the columns that values are laid out in.
 const textWidth = 80
