@@ -17,6 +17,13 @@ const (
 	MaxExponent = 30
 )
 
+// Hardware is busy with vectors of 2^warmExponent floats for warmTime before the
+// first sample.
+const (
+	warmExponent = 20
+	warmTime     = 300 * time.Millisecond
+)
+
 // Options says what [Compare] measures. The zero value is 2^10 to 2^22 floats.
 type Options struct {
 	// Min and Max are the exponents of the sizes; both zero means 10 and 22.
@@ -64,6 +71,11 @@ func Compare(ctx context.Context, g *ferry.GPU, o *Options) (*Comparison, error)
 	defer b.close()
 	b.order, b.seed = rand.New(rand.NewPCG(opts.Seed, 0)), uint32(opts.Seed)
 	c := &Comparison{Device: info.Of(g)}
+	if !g.Emulated() {
+		if err := b.warmUp(ctx, 1<<min(opts.Max, warmExponent), warmTime); err != nil {
+			return c, fmt.Errorf("compare: warm up %s: %w", g, err)
+		}
+	}
 	began := time.Now()
 	var wrong error
 	for e := opts.Min; e <= opts.Max; e++ {

@@ -1,13 +1,17 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 func open(t *testing.T, name string) *ferry.GPU {
@@ -172,11 +176,60 @@ func TestWrongResultsAreCaught(t *testing.T) {
 	}
 }
 
-// Wrong results end up in the row, and the error names kind and size.
-func TestWrongResultsInTheRow(t *testing.T) {
-	r := row(1<<12, make([][]time.Duration, kindCount), false)
-	if r.Verified || r.Elements != 1<<12 || r.Points[Pinned] != nil {
-		t.Errorf("got %+v", r)
+// oneShort is a driver whose kernels leave the last element out.
+type oneShort struct{ cu.Driver }
+
+func (d oneShort) Unwrap() cu.Driver { return d.Driver }
+
+func (d oneShort) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, shared uint32, s cu.Stream, params []byte) error {
+	n := binary.LittleEndian.Uint64(params[24:])
+	return d.Driver.LaunchKernel(ctx, f, grid, block, shared, s, binary.LittleEndian.AppendUint64(bytes.Clone(params[:24]), n-1))
+}
+
+// A device that gets one element wrong is found out at every size, by name, and
+// the document says so.
+func TestWrongResultsAreReported(t *testing.T) {
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ferry.OpenDriver(oneShort{soft}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	c, err := Compare(t.Context(), g, &Options{Min: 10, Max: 11})
+	if !errors.Is(err, errWrong) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"2^10 floats: wrong result: 1 of 1024 results are wrong", "2^11 floats", "c[2047]"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant it to say %q", err, want)
+		}
+	}
+	text, err := c.JSON()
+	if err != nil || strings.Count(string(text), `"verified":false`) != 2 {
+		t.Errorf("got %s, %v", text, err)
+	}
+	if !strings.Contains(c.Text(false), "WRONG") {
+		t.Errorf("got %s", c.Text(false))
+	}
+}
+
+// Warming up measures nothing, but ends with its time and with its context.
+func TestWarmUp(t *testing.T) {
+	b, err := newBench(open(t, "soft"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	if err := b.warmUp(t.Context(), 1<<10, 5*time.Millisecond); err != nil || b.seed == 0 {
+		t.Errorf("after %d samples: %v", b.seed, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.warmUp(ctx, 1<<10, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 

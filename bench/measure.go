@@ -101,6 +101,23 @@ func (b *bench) size(ctx context.Context, n int, budget time.Duration) (*Row, er
 	}
 }
 
+// warmUp keeps the device and this processor busy until their clocks are steady.
+func (b *bench) warmUp(ctx context.Context, n int, atLeast time.Duration) error {
+	lab, err := b.newLab(n)
+	if err != nil {
+		return err
+	}
+	defer lab.close()
+	for began := time.Now(); time.Since(began) < atLeast; {
+		for i := range lab.experiments {
+			if _, err := b.sample(ctx, &lab.experiments[i]); err != nil {
+				return fmt.Errorf("%s, %d floats: %w", lab.experiments[i].kind, n, err)
+			}
+		}
+	}
+	return nil
+}
+
 func row(n int, samples [][]time.Duration, verified bool) *Row {
 	r := &Row{Elements: n, Verified: verified}
 	for k, s := range samples {

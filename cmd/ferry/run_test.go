@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/profile"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -57,6 +59,11 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		if got := want(t, args...); got != overview {
 			t.Errorf("%v prints something else than ferry alone:\n%s", args, got)
+		}
+	}
+	for _, name := range profile.Names() {
+		if !strings.Contains(overview, name) {
+			t.Errorf("the overview lacks profile %s", name)
 		}
 	}
 	for _, c := range commands() {
