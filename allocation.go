@@ -30,8 +30,6 @@ func (k kind) onHost() bool { return k == plainMemory || k == hostMemory || k ==
 // and their ranges refer to it; it knows what is in flight on any of them.
 type allocation struct {
 	flight
-	life    lifetime
-	drained chan struct{} // closed when nobody uses a closed one
 
 	g        *GPU
 	kind     kind
@@ -58,7 +56,8 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
 	}
-	a := &allocation{g: g, kind: k, count: count, element: e.name, drained: make(chan struct{})}
+	a := &allocation{g: g, kind: k, count: count, element: e.name}
+	a.init()
 	if a.bytes, err = e.bytes(count); err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
 	}
@@ -77,36 +76,21 @@ func (a *allocation) String() string {
 	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
 }
 
-// enter begins a use of the memory; leave ends it.
-func (a *allocation) enter() error {
-	if !a.life.enter() {
-		return fmt.Errorf("%v: %w", a, ErrClosed)
-	}
-	return nil
-}
-
-func (a *allocation) leave() {
-	if a.life.leave() {
-		close(a.drained)
-	}
-}
+// errClosed is the error for a use after Close.
+func (a *allocation) errClosed() error { return fmt.Errorf("%v: %w", a, ErrClosed) }
 
 // close waits for the hardware and frees. Inside a host function, where neither
 // is allowed, it leaves that for later.
 func (a *allocation) close() error {
-	first, last := a.life.close()
-	if !first {
+	if !a.shut() {
 		return nil
 	}
-	if !last {
-		<-a.drained
-	}
 	a.leak.Stop()
-	return a.g.soon(a.end)
+	return a.g.soon(a.dispose)
 }
 
-// end waits for what is in flight, frees, and lets go of the GPU.
-func (a *allocation) end() error {
+// dispose waits for what is in flight, frees, and lets go of the GPU.
+func (a *allocation) dispose() error {
 	err := a.wait(context.Background(), writes)
 	if inCallback(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: it may be in use and is not freed: %w", a, err)

@@ -19,7 +19,7 @@ func (f *frame) put(q *queue, to []byte, t *argType, arg any) error {
 	if p == nil {
 		return refuse("got a nil %s", t.name)
 	}
-	return f.hold(q, to, (*region)(p)) // the only field of every buffer
+	return f.address(q, to, (*region)(p)) // the only field of every buffer
 }
 
 // dataOf is the second word of an interface: the pointer it holds, or the address

@@ -46,25 +46,42 @@ func (s *Stream) copy(dst, src *region) error {
 	if err != nil {
 		return err
 	}
-	defer q.leave()
-	if err := dst.enter(); err != nil {
+	to, err := dst.begin(q, writes)
+	if err != nil {
+		q.leave()
 		return fmt.Errorf("copy to %w", err)
 	}
-	defer dst.leave()
-	if err := src.enter(); err != nil {
+	from, err := src.begin(q, reads)
+	if err != nil {
+		dst.end(to, writes, 0)
+		q.leave()
 		return fmt.Errorf("copy from %w", err)
 	}
-	defer src.leave()
+	queued, err := q.copy(dst, src)
+	seq := q.finish(queued)
+	dst.end(to, writes, seq)
+	src.end(from, reads, seq)
+	return err
+}
+
+// copy checks and moves. It says whether it queued anything.
+func (q *queue) copy(dst, src *region) (queued bool, err error) {
 	if err := q.checkCopy(dst, src); err != nil {
-		return fmt.Errorf("copy on %v: %w", q, err)
+		return false, fmt.Errorf("copy on %v: %w", q, err)
 	}
 	if dst.bytes == 0 || dst.a == src.a && dst.host == src.host && dst.dev == src.dev {
-		return nil
+		return false, nil
 	}
-	if err := q.transfer(dst, src); err != nil {
-		return fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
+	if q.byCPU(dst, src) {
+		err = q.copyByCPU(dst, src)
+	} else {
+		err = q.transfer(dst, src)
+		queued = err == nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
+	}
+	return queued, nil
 }
 
 // checkCopy refuses what the driver would, or would get wrong.
@@ -92,16 +109,20 @@ func overlap(x, y *region) bool {
 	return a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
 }
 
-// transfer moves the bytes by the call that fits and notes what is in flight.
+// byCPU says that Go copies: between host memory of which the driver does not
+// know both sides, or that it cannot address as one.
+func (q *queue) byCPU(dst, src *region) bool {
+	to, from := dst.kind(), src.kind()
+	return to.onHost() && from.onHost() && (to == plainMemory || from == plainMemory || !q.g.caps.unified)
+}
+
+// transfer moves the bytes by the call of the driver that fits.
 func (q *queue) transfer(dst, src *region) error {
 	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes
 	to, from := dst.kind(), src.kind()
 	var err error
 	switch {
 	case to.onHost() && from.onHost():
-		if to == plainMemory || from == plainMemory || !q.g.caps.unified {
-			return q.copyByCPU(dst, src)
-		}
 		err = d.MemcpyAsync(ctx, deviceAddress(dst.host), deviceAddress(src.host), n, q.handle)
 	case to.onHost():
 		err = d.MemcpyDtoHAsync(ctx, dst.host, src.dev, n, q.handle)
@@ -116,13 +137,7 @@ func (q *queue) transfer(dst, src *region) error {
 	}
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
-	if err != nil {
-		return err
-	}
-	seq := q.issued.Add(1)
-	dst.note(q, seq, writes)
-	src.note(q, seq, reads)
-	return nil
+	return err
 }
 
 // copyByCPU copies within host memory when the stream and the buffers are ready.

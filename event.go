@@ -111,7 +111,7 @@ func (s *Stream) Record(e *Event) error {
 	e.q = nil
 	e.mu.Unlock()
 
-	n := q.issued.Load()
+	n := q.issued()
 	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
 
 	e.mu.Lock()
@@ -134,7 +134,13 @@ func (s *Stream) WaitEvent(e *Event) error {
 	if err != nil {
 		return err
 	}
-	defer q.leave()
+	err = q.waitEvent(e)
+	q.finish(err == nil)
+	return err
+}
+
+// waitEvent is WaitEvent's part of the driver.
+func (q *queue) waitEvent(e *Event) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
 	}
@@ -145,7 +151,6 @@ func (s *Stream) WaitEvent(e *Event) error {
 	if err := q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e.handle, cu.EventWaitDefault); err != nil {
 		return fmt.Errorf("let %v wait for an event: %w", q, err)
 	}
-	q.issued.Add(1)
 	return nil
 }
 

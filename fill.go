@@ -1,9 +1,6 @@
 package ferry
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 // Fill sets all elements of dst to value in the order of the stream
 // (cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async). It returns when that is
@@ -17,27 +14,14 @@ func Fill[T any](s *Stream, dst Memory[T], value T) error {
 
 // fill is Fill with the bytes of a value.
 func (s *Stream) fill(dst *region, value []byte) error {
-	q, err := s.enter("fill")
-	if err != nil {
-		return err
-	}
-	defer q.leave()
-	if err := dst.enter(); err != nil {
-		return fmt.Errorf("fill %w", err)
-	}
-	defer dst.leave()
-	unit, err := q.checkFill(dst, value)
-	if err != nil {
-		return fmt.Errorf("fill on %v: %w", q, err)
-	}
-	if dst.bytes == 0 {
-		return nil
-	}
-	if err := q.set(dst, value, unit); err != nil {
-		return fmt.Errorf("fill %v on %v: %w", dst, q, err)
-	}
-	dst.note(q, q.issued.Add(1), writes)
-	return nil
+	return s.operate("fill", dst, writes, func(q *queue) (bool, error) {
+		unit, err := q.checkFill(dst, value)
+		if err != nil || dst.bytes == 0 {
+			return false, err
+		}
+		err = q.set(dst, value, unit)
+		return err == nil, err
+	})
 }
 
 // checkFill refuses what cannot be filled, and finds the unit to fill by.

@@ -2,8 +2,10 @@ package ferry
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // access is what an operation does with memory.
@@ -17,88 +19,206 @@ const (
 // flight knows the operations in flight on one thing, per stream: the number of
 // the last that read it and of the last that wrote it. No event is recorded for
 // an operation; a stream is synchronised when somebody asks and the stream has
-// not been seen to pass that number.
+// not been seen to pass that number. It also counts who is using the thing right
+// now, so that a close comes before a use or waits for its end.
+//
+// An operation costs two atomic instructions: begin and end, in the lane of its
+// stream. The lanes are found without a lock and change hands under mu.
 type flight struct {
-	mu     sync.Mutex
-	marks  []mark
-	inline [2]mark // first room of marks
+	life  lifetime // users outside of streams, and whether the thing is closed
+	lanes atomic.Pointer[[]*lane]
+	wake  chan struct{} // for the one who closes, of room 1
+
+	mu sync.Mutex // for changes of lanes
 }
 
-// mark is the last operations of one stream.
-type mark struct {
-	q    *queue
-	last [2]uint64 // by access; 0 for none
+// lane is the operations of one stream on one thing.
+type lane struct {
+	q     atomic.Pointer[queue]
+	words [2]atomic.Uint64 // by access: number of the last, then users in the lower laneBits
+}
+
+const (
+	laneBits  = 16
+	laneUsers = 1<<laneBits - 1
+	laneDead  = laneUsers // in place of users: the lane changes hands
+)
+
+func (f *flight) init() {
+	f.wake = make(chan struct{}, 1)
+	f.lanes.Store(&[]*lane{{}})
+}
+
+// begin starts an operation of q. It is nil when the thing is closed. Give the
+// lane to end.
+func (f *flight) begin(q *queue, a access) *lane {
+	l := f.find(q)
+	for l == nil || !l.enter(q, a) {
+		f.nudge() // a failed enter may have been seen
+		l = f.lane(q)
+	}
+	if f.life.closed() {
+		f.end(l, a, 0)
+		return nil
+	}
+	return l
+}
+
+// end ends what begin started: the operation has number seq, or 0 if it was not
+// queued.
+func (f *flight) end(l *lane, a access, seq uint64) {
+	w := &l.words[a]
+	for {
+		v := w.Load()
+		if w.CompareAndSwap(v, max(v>>laneBits, seq)<<laneBits|v&laneUsers-1) {
+			break
+		}
+	}
+	if f.life.closed() {
+		f.nudge()
+	}
+}
+
+// find is q's lane, nil if it has none.
+func (f *flight) find(q *queue) *lane {
+	for _, l := range *f.lanes.Load() {
+		if l.q.Load() == q {
+			return l
+		}
+	}
+	return nil
+}
+
+// lane is q's lane, if need be that of a stream that is done, or a new one.
+func (f *flight) lane(q *queue) *lane {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.find(q); l != nil {
+		return l
+	}
+	old := *f.lanes.Load()
+	for _, l := range old {
+		if l.retire() {
+			l.q.Store(q)
+			l.words[reads].Store(0)
+			l.words[writes].Store(0)
+			return l
+		}
+	}
+	l := new(lane)
+	l.q.Store(q)
+	lanes := append(slices.Clone(old), l)
+	f.lanes.Store(&lanes)
+	return l
+}
+
+// enter counts a user. It fails when the lane is not q's any more.
+func (l *lane) enter(q *queue, a access) bool {
+	w := &l.words[a]
+	for {
+		v := w.Load()
+		switch v & laneUsers {
+		case laneDead:
+			return false
+		case laneDead - 1: // no room for another
+			runtime.Gosched()
+			continue
+		}
+		if w.CompareAndSwap(v, v+1) {
+			break
+		}
+	}
+	if l.q.Load() != q {
+		w.Add(^uint64(0))
+		return false
+	}
+	return true
+}
+
+// retire takes the lane from a stream that is done with it.
+func (l *lane) retire() bool {
+	q := l.q.Load()
+	for a := range l.words {
+		w := &l.words[a]
+		v := w.Load()
+		done := v&laneUsers == 0 && (q == nil || q.passed.Load() >= v>>laneBits)
+		if done && w.CompareAndSwap(v, v|laneDead) {
+			continue
+		}
+		if a == int(writes) {
+			l.words[reads].And(^uint64(laneUsers))
+		}
+		return false
+	}
+	return true
 }
 
 // latest is the last operation that conflicts with an access: reads conflict
 // with writes, writes with all.
-func (m *mark) latest(a access) uint64 {
-	if a == reads {
-		return m.last[writes]
+func (l *lane) latest(a access) uint64 {
+	last := l.words[writes].Load() >> laneBits
+	if a == writes {
+		last = max(last, l.words[reads].Load()>>laneBits)
 	}
-	return max(m.last[reads], m.last[writes])
-}
-
-// note records that operation number seq of q uses the thing.
-func (f *flight) note(q *queue, seq uint64, a access) {
-	f.mu.Lock()
-	m := f.find(q)
-	m.last[a] = max(m.last[a], seq)
-	f.mu.Unlock()
-}
-
-// find is q's mark, a new one if there is none yet. f.mu is held.
-func (f *flight) find(q *queue) *mark {
-	free := -1
-	for i := range f.marks {
-		m := &f.marks[i]
-		if m.q == q {
-			return m
-		}
-		if m.q.passed.Load() >= m.latest(writes) {
-			free = i
-		}
-	}
-	if free < 0 {
-		if f.marks == nil {
-			f.marks = f.inline[:0]
-		}
-		f.marks = append(f.marks, mark{})
-		free = len(f.marks) - 1
-	}
-	f.marks[free] = mark{q: q}
-	return &f.marks[free]
-}
-
-// busy says whether a stream has not been seen to pass what conflicts with a.
-func (f *flight) busy(a access) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range f.marks {
-		if m := &f.marks[i]; m.q.passed.Load() < m.latest(a) {
-			return true
-		}
-	}
-	return false
+	return last
 }
 
 // wait returns when the hardware is done with all that conflicts with a and was
 // queued before the call. What was queued later on the same streams may be
 // waited for, too.
 func (f *flight) wait(ctx context.Context, a access) error {
-	if !f.busy(a) {
-		return nil
-	}
-	f.mu.Lock()
-	marks := slices.Clone(f.marks)
-	f.mu.Unlock()
-	for _, m := range marks {
-		if m.q.passed.Load() >= m.latest(a) {
+	for _, l := range *f.lanes.Load() {
+		q := l.q.Load()
+		if q == nil || q.passed.Load() >= l.latest(a) {
 			continue
 		}
-		if err := m.q.settle(ctx); err != nil {
+		if err := q.settle(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// enter starts a use outside of streams; leave ends it.
+func (f *flight) enter() bool { return f.life.enter() }
+
+func (f *flight) leave() {
+	if f.life.leave() {
+		f.nudge()
+	}
+}
+
+// shut lets nobody in from now on and waits for those who are. It is false if
+// the thing was closed before.
+func (f *flight) shut() bool {
+	if first, _ := f.life.close(); !first {
+		return false
+	}
+	for !f.quiet() {
+		<-f.wake
+	}
+	return true
+}
+
+// quiet says that nobody uses the closed thing.
+func (f *flight) quiet() bool {
+	if f.life.state.Load() != closedBit {
+		return false
+	}
+	for _, l := range *f.lanes.Load() {
+		for a := range l.words {
+			if u := l.words[a].Load() & laneUsers; u != 0 && u != laneDead {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// nudge lets the one who closes look again.
+func (f *flight) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
 }

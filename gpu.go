@@ -93,7 +93,10 @@ func (g *GPU) retain() error {
 		g.created = true
 		g.ctx, err = d.CtxCreate(cu.CtxMapHost, g.device)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("retain its primary context: %w", err)
+	}
+	return nil
 }
 
 // probe reads the attributes that decide what is allowed.
@@ -227,7 +230,7 @@ func (g *GPU) synchronize() error {
 	defer g.leave()
 	var points []point
 	for _, q := range g.queues() {
-		points = append(points, point{q, q.issued.Load()})
+		points = append(points, point{q, q.issued()})
 	}
 	if err := g.driver.CtxSynchronize(g.ctx); err != nil {
 		return err

@@ -32,30 +32,32 @@ func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
 		return err
 	}
 	f := frames.Get().(*frame)
-	err = q.run(f, k, shape, args)
-	f.done()
-	q.leave()
+	err = q.launch(f, k, shape, args)
+	f.done(q.finish(err == nil))
 	return err
 }
 
-// run is Launch with a frame for the arguments.
-func (q *queue) run(f *frame, k *Kernel, shape Shape, args []any) error {
+// launch is Launch with a frame for the arguments.
+func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
 	if k == nil {
 		return refuse("launch on %v: no kernel given (nil)", q)
 	}
-	err := k.m.enter()
-	if err == nil {
-		f.module = k.m
-		err = q.check(k, shape)
+	if !f.hold(q, &k.m.flight, reads) {
+		return fmt.Errorf("launch %s on %v: %v: %w", k.name, q, k.m, ErrClosed)
 	}
+	err := q.check(k, shape)
 	if err == nil {
 		err = f.pack(q, k, args)
 	}
 	if err == nil {
-		err = q.launch(k, shape, f)
+		grid, block := full(shape.Grid), full(shape.Block)
+		err = q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params)
 	}
 	if err != nil {
 		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, shape, q, err)
+	}
+	if q.last.Load() != k {
+		q.last.Store(k)
 	}
 	return nil
 }
@@ -71,38 +73,34 @@ func (q *queue) check(k *Kernel, shape Shape) error {
 	return k.allowShared(shape.SharedBytes)
 }
 
-// launch is the driver's part. It notes what is in flight.
-func (q *queue) launch(k *Kernel, shape Shape, f *frame) error {
-	grid, block := full(shape.Grid), full(shape.Block)
-	if err := q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params); err != nil {
-		return err
-	}
-	q.last.Store(k)
-	seq := q.issued.Add(1)
-	for _, a := range f.held {
-		a.note(q, seq, writes)
-	}
-	k.m.note(q, seq, writes)
-	return nil
-}
-
 // frame is the room that a launch needs for its arguments.
 type frame struct {
 	params []byte
-	held   []*allocation // entered
-	module *Module       // entered, or nil
+	held   []held
+}
+
+// held is something that a launch uses.
+type held struct {
+	f *flight
+	l *lane
+	a access
+}
+
+// hold begins the use of something. It fails if that is closed.
+func (f *frame) hold(q *queue, x *flight, a access) bool {
+	l := x.begin(q, a)
+	if l != nil {
+		f.held = append(f.held, held{x, l, a})
+	}
+	return l != nil
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
-// done leaves the buffers and the module, and gives the frame back.
-func (f *frame) done() {
-	if f.module != nil {
-		f.module.leave()
-		f.module = nil
-	}
-	for _, a := range f.held {
-		a.leave()
+// done ends the uses, of an operation's number or 0, and gives the frame back.
+func (f *frame) done(seq uint64) {
+	for _, h := range f.held {
+		h.f.end(h.l, h.a, seq)
 	}
 	clear(f.held)
 	f.held = f.held[:0]
@@ -158,16 +156,16 @@ func (f *frame) packUnknown(q *queue, args []any) error {
 	return nil
 }
 
-// hold enters a buffer and puts its address.
-func (f *frame) hold(q *queue, to []byte, r *region) error {
-	if err := r.enter(); err != nil {
-		return err
-	}
-	if r.a == nil {
+// address holds a buffer and puts its address.
+func (f *frame) address(q *queue, to []byte, r *region) error {
+	switch {
+	case r.bad != nil:
+		return r.bad
+	case r.a == nil:
 		return refuse("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
-	}
-	f.held = append(f.held, r.a)
-	if r.bytes > 0 && r.dev == 0 {
+	case !f.hold(q, &r.a.flight, writes):
+		return r.a.errClosed()
+	case r.bytes > 0 && r.dev == 0:
 		return r.unmapped()
 	}
 	if err := r.reach(q.g); err != nil {

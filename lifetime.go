@@ -33,3 +33,6 @@ func (l *lifetime) close() (first, last bool) {
 	first = old&closedBit == 0
 	return first, first && old == 0
 }
+
+// closed says whether close was called.
+func (l *lifetime) closed() bool { return l.state.Load()&closedBit != 0 }

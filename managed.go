@@ -115,31 +115,18 @@ func (m *Managed[T]) where(*T) *region {
 // prefetch queues a move of managed pages. For the rule of flight it is a write:
 // the host waits until its pages are there.
 func (s *Stream) prefetch(r *region, toDevice bool) error {
-	q, err := s.enter("prefetch")
-	if err != nil {
-		return err
-	}
-	defer q.leave()
-	if err := r.enter(); err != nil {
-		return fmt.Errorf("prefetch on %v: %w", q, err)
-	}
-	defer r.leave()
-	if err := r.reach(q.g); err != nil {
-		return fmt.Errorf("prefetch on %v: %w", q, err)
-	}
-	if !q.g.caps.concurrentManaged {
-		return q.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "let pages move when they are touched")
-	}
-	if r.bytes == 0 {
-		return nil
-	}
-	to := cu.CPUDevice
-	if toDevice {
-		to = q.g.device
-	}
-	if err := q.g.driver.MemPrefetchAsync(q.g.ctx, r.dev, r.bytes, to, q.handle); err != nil {
-		return fmt.Errorf("prefetch %v on %v: %w", r, q, err)
-	}
-	r.note(q, q.issued.Add(1), writes)
-	return nil
+	return s.operate("prefetch", r, writes, func(q *queue) (bool, error) {
+		if !q.g.caps.concurrentManaged {
+			return false, q.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "let pages move when they are touched")
+		}
+		if err := r.reach(q.g); err != nil || r.bytes == 0 {
+			return false, err
+		}
+		to := cu.CPUDevice
+		if toDevice {
+			to = q.g.device
+		}
+		err := q.g.driver.MemPrefetchAsync(q.g.ctx, r.dev, r.bytes, to, q.handle)
+		return err == nil, err
+	})
 }

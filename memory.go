@@ -99,17 +99,23 @@ func (r *region) sub(i, j int) region {
 	return out
 }
 
-// enter begins a use; leave ends it.
-func (r *region) enter() error {
-	switch {
-	case r == nil:
+// check refuses what is no memory.
+func (r *region) check() error {
+	if r == nil {
 		return refuse("no buffer given (nil)")
-	case r.bad != nil:
-		return r.bad
-	case r.a == nil:
-		return nil
 	}
-	return r.a.enter()
+	return r.bad
+}
+
+// enter starts a use outside of streams; leave ends it.
+func (r *region) enter() error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.a != nil && !r.a.enter() {
+		return r.a.errClosed()
+	}
+	return nil
 }
 
 func (r *region) leave() {
@@ -118,10 +124,22 @@ func (r *region) leave() {
 	}
 }
 
-// note records an operation in flight.
-func (r *region) note(q *queue, seq uint64, a access) {
-	if r.a != nil {
-		r.a.note(q, seq, a)
+// begin starts an operation of q; end ends it, with its number or 0. Plain memory
+// has no lane.
+func (r *region) begin(q *queue, a access) (*lane, error) {
+	if err := r.check(); err != nil || r.a == nil {
+		return nil, err
+	}
+	l := r.a.begin(q, a)
+	if l == nil {
+		return nil, r.a.errClosed()
+	}
+	return l, nil
+}
+
+func (r *region) end(l *lane, a access, seq uint64) {
+	if l != nil {
+		r.a.end(l, a, seq)
 	}
 }
 

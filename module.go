@@ -17,12 +17,10 @@ import (
 // Module is compiled code on a GPU. It is safe for concurrent use.
 type Module struct {
 	flight
-	g       *GPU
-	handle  cu.Module
-	life    lifetime
-	drained chan struct{}
-	leak    runtime.Cleanup
-	parsed  *ptx.Module // nil when the image is no PTX that Ferry reads
+	g      *GPU
+	handle cu.Module
+	leak   runtime.Cleanup
+	parsed *ptx.Module // nil when the image is no PTX that Ferry reads
 }
 
 // Load compiles PTX text for the GPU, or loads a cubin or fatbin on hardware
@@ -57,7 +55,8 @@ func (g *GPU) load(name string, image []byte) (*Module, error) {
 		}
 		return nil, fmt.Errorf("load %s (%s) on %s: %w", name, sizeText(uintptr(len(image))), g.label, err)
 	}
-	m := &Module{g: g, handle: handle, drained: make(chan struct{}), parsed: parsed}
+	m := &Module{g: g, handle: handle, parsed: parsed}
+	m.init()
 	m.leak = watchLeak(m, m.String)
 	return m, nil
 }
@@ -104,28 +103,14 @@ func (m *Module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// enter begins a use of the module; leave ends it.
-func (m *Module) enter() error {
-	if !m.life.enter() {
-		return fmt.Errorf("%v: %w", m, ErrClosed)
-	}
-	return nil
-}
-
-func (m *Module) leave() {
-	if m.life.leave() {
-		close(m.drained)
-	}
-}
-
 // Kernel finds a kernel by name (cuModuleGetFunction). The error for one that is
 // not there wraps cu.ErrorNotFound and lists those that are.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	if m == nil {
 		return nil, refuse("find kernel %q: no module given (nil)", name)
 	}
-	if err := m.enter(); err != nil {
-		return nil, fmt.Errorf("find kernel %q: %w", name, err)
+	if !m.enter() {
+		return nil, fmt.Errorf("find kernel %q: %v: %w", name, m, ErrClosed)
 	}
 	defer m.leave()
 	f, err := m.g.driver.ModuleGetFunction(m.g.ctx, m.handle, name)
@@ -158,22 +143,15 @@ func (m *Module) attribute(f cu.Function, a cu.FunctionAttribute) (int, error) {
 // (cuModuleUnload): its kernels cannot be launched any more. Close of a closed or
 // nil module is nil.
 func (m *Module) Close() error {
-	if m == nil {
+	if m == nil || !m.shut() {
 		return nil
-	}
-	first, last := m.life.close()
-	if !first {
-		return nil
-	}
-	if !last {
-		<-m.drained
 	}
 	m.leak.Stop()
-	return m.g.soon(m.end)
+	return m.g.soon(m.dispose)
 }
 
-// end waits, unloads and lets go of the GPU.
-func (m *Module) end() error {
+// dispose waits, unloads and lets go of the GPU.
+func (m *Module) dispose() error {
 	err := m.wait(context.Background(), writes)
 	if inCallback(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: it may be in use and is not unloaded: %w", m, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -20,10 +21,10 @@ type queue struct {
 	g      *GPU
 	handle cu.Stream
 	number int // 0 for the default stream
-	life   lifetime
 
-	issued, passed atomic.Uint64
-	last           atomic.Pointer[Kernel] // launched last
+	state  atomic.Uint64 // operations issued, then whether it is closed and how many use it
+	passed atomic.Uint64
+	last   atomic.Pointer[Kernel] // launched last
 
 	waits waiter
 
@@ -34,6 +35,12 @@ type queue struct {
 	mu     sync.Mutex
 	parked error // found by somebody other than Wait, for Wait to tell
 }
+
+const (
+	queueUsers  = 1<<15 - 1
+	queueClosed = 1 << 15
+	queueBits   = 16
+)
 
 func newQueue(g *GPU, handle cu.Stream, number int) *queue {
 	return &queue{g: g, handle: handle, number: number, gone: make(chan struct{})}
@@ -46,6 +53,59 @@ func (q *queue) String() string {
 	return fmt.Sprintf("stream %d of %s", q.number, q.g.label)
 }
 
+// enter starts a use of the driver's stream. It fails when the stream is closed.
+// leave or done ends it.
+func (q *queue) enter() bool {
+	for {
+		v := q.state.Load()
+		switch {
+		case v&queueClosed != 0:
+			return false
+		case v&queueUsers == queueUsers: // no room for another
+			runtime.Gosched()
+		case q.state.CompareAndSwap(v, v+1):
+			return true
+		}
+	}
+}
+
+// leave ends a use that queued nothing. The last one out of a closed stream
+// destroys it.
+func (q *queue) leave() { q.left(q.state.Add(^uint64(0))) }
+
+// done ends a use that queued an operation, and numbers it.
+func (q *queue) done() (seq uint64) {
+	v := q.state.Add(1<<queueBits - 1)
+	q.left(v)
+	return v >> queueBits
+}
+
+// finish is done if something was queued, else leave.
+func (q *queue) finish(queued bool) (seq uint64) {
+	if queued {
+		return q.done()
+	}
+	q.leave()
+	return 0
+}
+
+func (q *queue) left(v uint64) {
+	if v&(queueClosed|queueUsers) == queueClosed {
+		q.park(q.g.soon(q.destroy))
+	}
+}
+
+// close lets nobody in from now on, and destroys the stream if nobody is.
+func (q *queue) close() error {
+	if q.state.Or(queueClosed)&(queueClosed|queueUsers) == 0 {
+		return q.g.soon(q.destroy)
+	}
+	return nil
+}
+
+// issued is the number of operations queued so far.
+func (q *queue) issued() uint64 { return q.state.Load() >> queueBits }
+
 // pass notes that all operations up to number n are done.
 func (q *queue) pass(n uint64) {
 	for {
@@ -57,11 +117,11 @@ func (q *queue) pass(n uint64) {
 }
 
 // idle says whether all work is known to be done.
-func (q *queue) idle() bool { return q.passed.Load() >= q.issued.Load() }
+func (q *queue) idle() bool { return q.passed.Load() >= q.issued() }
 
 // synchronize waits in the driver for all work so far.
 func (q *queue) synchronize() error {
-	n := q.issued.Load()
+	n := q.issued()
 	err := q.driverWait()
 	if err == nil || q.drained(err) {
 		q.pass(n)
@@ -72,7 +132,7 @@ func (q *queue) synchronize() error {
 // drained says whether the stream's work is done although waiting for it gave an
 // error, as that of a host function that panicked.
 func (q *queue) drained(err error) bool {
-	if sticky(err) || inCallback(err) || !q.life.enter() {
+	if sticky(err) || inCallback(err) || !q.enter() {
 		return false
 	}
 	defer q.leave()
@@ -85,7 +145,7 @@ func (q *queue) drained(err error) bool {
 
 // driverWait is StreamSynchronize, or EventSynchronize once the stream is closed.
 func (q *queue) driverWait() error {
-	if q.life.enter() {
+	if q.enter() {
 		defer q.leave()
 		return q.g.driver.StreamSynchronize(q.g.ctx, q.handle)
 	}
@@ -95,13 +155,6 @@ func (q *queue) driverWait() error {
 	}
 	<-q.gone
 	return q.tail.wait(q.g)
-}
-
-// leave gives back a use of the driver's stream.
-func (q *queue) leave() {
-	if q.life.leave() {
-		q.park(q.g.soon(q.destroy))
-	}
 }
 
 // destroy gives the driver's stream up. Work in it goes on; an event that stands
@@ -135,7 +188,7 @@ func (q *queue) wait(ctx context.Context) error {
 // settle waits for all work so far on behalf of a buffer. Errors are kept for
 // Wait to tell; the error returned means that the work may not be done.
 func (q *queue) settle(ctx context.Context) error {
-	n := q.issued.Load()
+	n := q.issued()
 	err := q.wait(ctx)
 	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err

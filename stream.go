@@ -82,10 +82,29 @@ func (s *Stream) enter(what string) (*queue, error) {
 	if s == nil || s.q == nil {
 		return nil, refuse("%s: no stream given (nil)", what)
 	}
-	if !s.q.life.enter() {
+	if !s.q.enter() {
 		return nil, fmt.Errorf("%s: %v: %w", what, s.q, ErrClosed)
 	}
 	return s.q, nil
+}
+
+// operate runs an operation on one buffer. f says whether it queued anything.
+func (s *Stream) operate(what string, r *region, a access, f func(*queue) (bool, error)) error {
+	q, err := s.enter(what)
+	if err != nil {
+		return err
+	}
+	l, err := r.begin(q, a)
+	if err != nil {
+		q.leave()
+		return fmt.Errorf("%s %w", what, err)
+	}
+	queued, err := f(q)
+	r.end(l, a, q.finish(queued))
+	if err != nil {
+		return fmt.Errorf("%s %v on %v: %w", what, r, q, err)
+	}
+	return nil
 }
 
 // Wait waits until all work queued so far is done (cuStreamSynchronize). When ctx
@@ -139,7 +158,7 @@ func (s *Stream) Done() (bool, error) {
 		return false, err
 	}
 	defer q.leave()
-	n := q.issued.Load()
+	n := q.issued()
 	switch err := q.g.driver.StreamQuery(q.g.ctx, q.handle); {
 	case errors.Is(err, cu.ErrorNotReady):
 		return false, nil
@@ -163,14 +182,15 @@ func (s *Stream) HostFunc(fn func()) error {
 	if err != nil {
 		return err
 	}
-	defer q.leave()
 	if fn == nil {
-		return refuse("queue a host function on %v: no function given (nil)", q)
+		err = refuse("no function given (nil)")
+	} else {
+		err = q.g.driver.LaunchHostFunc(q.g.ctx, q.handle, fn)
 	}
-	if err := q.g.driver.LaunchHostFunc(q.g.ctx, q.handle, fn); err != nil {
+	q.finish(err == nil)
+	if err != nil {
 		return fmt.Errorf("queue a host function on %v: %w", q, err)
 	}
-	q.issued.Add(1)
 	return nil
 }
 
@@ -182,9 +202,5 @@ func (s *Stream) Close() error {
 		return nil
 	}
 	s.leak.Stop()
-	q := s.q
-	if _, last := q.life.close(); last {
-		return q.g.soon(q.destroy)
-	}
-	return nil
+	return s.q.close()
 }

@@ -27,7 +27,7 @@ func newTail(q *queue) (*tail, error) {
 	if inCallback(err) {
 		return nil, err
 	}
-	n := q.issued.Load()
+	n := q.issued()
 	if err := d.StreamSynchronize(ctx, q.handle); err != nil {
 		q.park(err)
 	} else {
