@@ -29,7 +29,7 @@ var contextChecks = []check{
 		}},
 	{"context/destroyed-is-invalid", "a destroyed context is an invalid context",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			c.ok(c.d.CtxDestroy(ctx), "destroy")
 			_, err := c.d.MemAlloc(ctx, 16)
 			c.want(err, "allocate", cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed)
@@ -40,7 +40,7 @@ var contextChecks = []check{
 	{"context/destroy-frees-memory", "destroying a context frees what was made in it",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
 			const bytes = 64 << 20
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemAlloc(ctx, bytes)
 			c.ok(err, "allocate")
 			held, _, err := c.d.MemGetInfo(c.ctx)
@@ -55,7 +55,7 @@ var contextChecks = []check{
 		}},
 	{"context/destroy-waits-for-nothing-else", "a destroyed context takes its streams and events along, and others live on",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			s, err := c.d.StreamCreate(ctx, 0)
 			c.ok(err, "create a stream")
 			_, err = c.d.EventCreate(ctx, 0)
@@ -69,7 +69,7 @@ var contextChecks = []check{
 	{"context/device-of", "a context belongs to the device that it was created on",
 		"Driver API: cuCtxGetDevice", 0, func(c *T) {
 			for _, dev := range c.suite.devices[:min(2, len(c.suite.devices))] {
-				ctx := c.newContextOn(dev, 0)
+				ctx := c.newContextOn(dev, cu.CtxMapHost)
 				got, err := c.d.CtxGetDevice(ctx)
 				c.ok(err, "device of a context")
 				c.check(got == dev, "got device %d, want %d", got, dev)
@@ -98,7 +98,7 @@ var contextChecks = []check{
 		}},
 	{"context/two-are-apart", "two contexts of a device do not share handles, and both work",
 		"Driver API: Context Management", 0, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			mine, other := c.device(1024), c.deviceIn(ctx, 1024)
 			c.check(mine != other, "two contexts got one address %#x", mine)
 			c.ok(c.tryLaunch(ctx, 0, "store", 256, other, uint32(2), uint32(256)), "launch in the second")

@@ -21,6 +21,20 @@ var mappedChecks = []check{
 			c.ok(err, "device pointer of an interior address")
 			c.check(inside == m.dev+page+12, "got %#x, want %#x", inside, m.dev+page+12)
 		}},
+	{"mapped/enabled-in-the-context", "mapping is enabled with the context, unless unified addressing enables it always",
+		"Programming Guide: Mapped Memory; Driver API: CU_CTX_MAP_HOST", needMapHost, func(c *T) {
+			ctx := c.newContext(0)
+			p, err := c.d.MemHostAlloc(ctx, page, deviceMap)
+			if err == nil {
+				_, err = c.d.MemHostGetDevicePointer(ctx, p, 0)
+				c.undo("free", c.d.MemFreeHost(ctx, p))
+			}
+			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
+				c.ok(err, "mapping in a context made without the flag")
+				return
+			}
+			c.want(err, "mapping in a context made without the flag", cu.ErrorInvalidValue, cu.ErrorNotSupported)
+		}},
 	{"mapped/all-memory-under-uva", "under unified addressing all page-locked memory is mapped, asked or not",
 		"Driver API: Unified Addressing, Automatic Mapping of Host Allocated Host Memory", needMapHost | needUVA, func(c *T) {
 			m := c.pinned(64, 0)

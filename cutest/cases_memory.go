@@ -126,7 +126,7 @@ var deviceMemoryMisuseChecks = []check{
 		}},
 	{"memory/free-in-another-context", "memory of one context is not lost by a free from another",
 		"Driver API: cuMemFree (silent)", 0, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)
 			c.ok(err, "allocate")
 			err = c.d.MemFree(ctx, p)

@@ -81,7 +81,7 @@ var pinnedChecks = []check{
 	{"pinned/portable-in-another-context", "portable memory is page-locked for every context",
 		"Programming Guide: Portable Memory", needUVA, func(c *T) {
 			m := c.pinned(page, portable)
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			p := c.deviceIn(ctx, page)
 			s := c.streamIn(ctx, 0)
 			want := c.random(page)
@@ -95,7 +95,7 @@ var pinnedChecks = []check{
 		}},
 	{"pinned/freed-by-another-context", "page-locked memory may be freed from another context",
 		"Driver API: Unified Addressing, cuMemFreeHost", needUVA, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemHostAlloc(c.ctx, page, portable)
 			c.ok(err, "allocate")
 			err = c.d.MemFreeHost(ctx, p)

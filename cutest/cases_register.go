@@ -109,7 +109,7 @@ var registerChecks = []check{
 		registerDoc + ", CU_MEMHOSTREGISTER_PORTABLE", needRegister, func(c *T) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterPortable)
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			p := c.deviceIn(ctx, page)
 			s := c.streamIn(ctx, 0)
 			c.ok(c.d.MemcpyHtoDAsync(ctx, p, pointerTo(b), page, s), "copy in the other context")
@@ -262,7 +262,12 @@ var registerMisuseChecks = []check{
 		}},
 	{"register/unmapped-address", "addresses without memory behind them cannot be registered",
 		registerDoc, needRegister, func(c *T) {
-			c.want(c.d.MemHostRegister(c.ctx, c.hole(4*page), 4*page, 0), "register a hole", cu.ErrorInvalidValue)
+			hole := c.hole(4 * page)
+			err := c.d.MemHostRegister(c.ctx, hole, 4*page, 0)
+			c.want(err, "register a hole", cu.ErrorInvalidValue)
+			if err == nil {
+				_ = c.d.MemHostUnregister(c.ctx, hole)
+			}
 		}},
 	{"register/unregister-misuse", "only the start of a registration can be unregistered, once",
 		"Driver API: cuMemHostUnregister; CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", needRegister, func(c *T) {

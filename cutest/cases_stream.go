@@ -46,7 +46,7 @@ var streamChecks = []check{
 		}},
 	{"stream/context-of", "a stream belongs to the context that it was created in",
 		"Driver API: cuStreamGetCtx", 0, func(c *T) {
-			ctx := c.newContext(0)
+			ctx := c.newContext(cu.CtxMapHost)
 			for _, want := range []cu.Context{c.ctx, ctx} {
 				got, err := c.d.StreamGetCtx(want, c.streamIn(want, 0))
 				c.ok(err, "context")

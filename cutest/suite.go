@@ -83,10 +83,14 @@ func (s *suite) stop(t testing.TB) {
 	}
 }
 
-func (s *suite) drop(t testing.TB, dev cu.Device) {
-	ctx := s.primary[dev]
-	delete(s.programs, ctx)
+// forget takes the primary context of a device out of the books; it is gone.
+func (s *suite) forget(dev cu.Device) {
+	delete(s.programs, s.primary[dev])
 	delete(s.primary, dev)
+}
+
+func (s *suite) drop(t testing.TB, dev cu.Device) {
+	s.forget(dev)
 	if err := s.d.DevicePrimaryCtxRelease(dev); err != nil {
 		t.Errorf("release the primary context of device %d: %v", dev, err)
 	}
@@ -96,6 +100,10 @@ func (s *suite) drop(t testing.TB, dev cu.Device) {
 func (s *suite) context(dev cu.Device) (cu.Context, error) {
 	if ctx, ok := s.primary[dev]; ok {
 		return ctx, nil
+	}
+	// Mapping is on by itself under unified addressing; elsewhere it is asked for.
+	if err := s.d.DevicePrimaryCtxSetFlags(dev, cu.CtxMapHost); err != nil {
+		return 0, fmt.Errorf("set the flags of the primary context of device %d: %w", dev, err)
 	}
 	ctx, err := s.d.DevicePrimaryCtxRetain(dev)
 	if err != nil {
@@ -139,7 +147,7 @@ func (s *suite) prepare(c *T, n need) {
 	switch {
 	case n&needNoContext != 0:
 	case n&needOwnContext != 0:
-		c.ctx = c.newContext(0)
+		c.ctx = c.newContext(cu.CtxMapHost)
 	default:
 		ctx, err := s.context(c.dev)
 		c.ok(err, "prepare")

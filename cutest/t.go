@@ -189,9 +189,12 @@ func (c *T) scramble(b []byte) {
 // context idle.
 func (c *T) later(f func()) { c.cleanups = append(c.cleanups, f) }
 
-// attr is a device attribute.
+// attr is a device attribute, 0 where the driver is older than the attribute.
 func (c *T) attr(a cu.DeviceAttribute) int32 {
 	v, err := c.d.DeviceGetAttribute(a, c.dev)
+	if isCode(err, cu.ErrorInvalidValue) {
+		return 0
+	}
 	c.ok(err, a.String())
 	return v
 }

@@ -1,0 +1,174 @@
+package cutest
+
+import (
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+const (
+	elsewhereDoc = "Programming Guide: Multi-Device System, Stream and Event Behavior"
+	peerDoc      = "Programming Guide: Multi-Device System, Peer-to-Peer Memory Access; Driver API: Peer Context Memory Access"
+)
+
+// wrongContext is what calls answer that mix what belongs to two contexts.
+var wrongContext = []cu.Result{cu.ErrorInvalidHandle, cu.ErrorInvalidContext, cu.ErrorInvalidValue}
+
+// stranger is a second context with things of its own, on the device or another.
+type stranger struct {
+	ctx    cu.Context
+	stream cu.Stream
+	event  cu.Event
+}
+
+func (c *T) stranger(dev cu.Device) stranger {
+	ctx := c.newContextOn(dev, cu.CtxMapHost)
+	c.kernelIn(ctx, "store")
+	return stranger{ctx, c.streamIn(ctx, cu.StreamNonBlocking), c.eventIn(ctx, 0)}
+}
+
+// launchesElsewhere and the three after it are the rules for streams and events of another context,
+// which hold on one device and across two.
+func (c *T) launchesElsewhere(o stranger) {
+	p := c.device(4)
+	c.want(c.tryLaunch(c.ctx, o.stream, "store", 1, p, uint32(1), uint32(1)), "elsewhere.launch-in-foreign-stream", wrongContext...)
+	f := c.kernelIn(o.ctx, "noparams")
+	c.want(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, nil), "elsewhere.launch-of-foreign-kernel", wrongContext...)
+	c.ok(c.d.CtxSynchronize(o.ctx), "the other context afterwards")
+	c.launch(0, "store", 1, p, uint32(2), uint32(1))
+	c.same("a launch afterwards", c.down(p, 4), words(2))
+}
+
+func (c *T) copiesElsewhere(o stranger) {
+	p, h := c.device(page), c.pinned(page, portable)
+	err := c.d.MemcpyHtoDAsync(c.ctx, p, h.p, page, o.stream)
+	c.want(err, "elsewhere.copy-in-foreign-stream", cu.Success, cu.ErrorInvalidHandle, cu.ErrorInvalidContext, cu.ErrorInvalidValue)
+	if err == nil {
+		c.ok(c.d.StreamSynchronize(o.ctx, o.stream), "the foreign stream")
+		c.same("copied", c.down(p, page), h.b)
+	}
+}
+
+func (c *T) eventsElsewhere(o stranger) {
+	mine := c.event(0)
+	c.want(c.d.EventRecord(c.ctx, mine, o.stream), "elsewhere.record-in-foreign-stream", wrongContext...)
+	c.want(c.d.EventRecord(c.ctx, o.event, c.stream(0)), "elsewhere.record-of-foreign-event", wrongContext...)
+	c.ok(c.d.EventRecord(c.ctx, mine, 0), "record")
+	c.ok(c.d.EventRecord(o.ctx, o.event, o.stream), "record of the other")
+	c.syncAll()
+	c.ok(c.d.CtxSynchronize(o.ctx), "the other context")
+	_, err := c.d.EventElapsedTime(c.ctx, mine, o.event)
+	if dev, _ := c.d.CtxGetDevice(o.ctx); dev == c.dev {
+		c.observeError("elsewhere.elapsed-across-contexts", err)
+	} else {
+		c.want(err, "elsewhere.elapsed-across-devices", wrongContext...)
+	}
+	c.ok(c.d.EventQuery(c.ctx, o.event), "query of a foreign event")
+	c.ok(c.d.EventSynchronize(c.ctx, o.event), "synchronize on a foreign event")
+}
+
+func (c *T) waitsElsewhere(o stranger) {
+	m, s := c.mapped(8), c.stream(cu.StreamNonBlocking)
+	e := c.event(cu.EventDisableTiming)
+	storeWord(m.b, 4, 0)
+	g := c.gate()
+	g.hold(s)
+	c.launch(s, "store", 1, m.dev, uint32(64), uint32(1))
+	c.ok(c.d.EventRecord(c.ctx, e, s), "record")
+	c.ok(c.d.StreamWaitEvent(o.ctx, o.stream, e, 0), "wait for a foreign event")
+	c.hostFuncIn(o, func() { storeWord(m.b, 4, loadWord(m.b, 0)) })
+	c.mustWait(g, "the stream of the other context", func() error { return c.d.StreamSynchronize(o.ctx, o.stream) })
+	c.check(loadWord(m.b, 4) == 64, "the other context saw %d, want 64", loadWord(m.b, 4))
+}
+
+func (c *T) hostFuncIn(o stranger, f func()) {
+	c.ok(c.d.LaunchHostFunc(o.ctx, o.stream, f), "queue a host function")
+}
+
+var twoContextChecks = []check{
+	{"elsewhere/launch", "a kernel launch fails in a stream of another context",
+		elsewhereDoc, 0, func(c *T) { c.launchesElsewhere(c.stranger(c.dev)) }},
+	{"elsewhere/copy", "a copy in a stream of another context is done or refused, never lost",
+		elsewhereDoc, 0, func(c *T) { c.copiesElsewhere(c.stranger(c.dev)) }},
+	{"elsewhere/events", "events are recorded in streams of their own context; anybody may wait for them",
+		elsewhereDoc, 0, func(c *T) { c.eventsElsewhere(c.stranger(c.dev)) }},
+	{"elsewhere/wait-event", "a stream may wait for an event of another context",
+		elsewhereDoc, needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.stranger(c.dev)) }},
+	{"elsewhere/streams-answer", "whether a stream answers under another context is observed",
+		elsewhereDoc + " (silent)", 0, func(c *T) {
+			o := c.stranger(c.dev)
+			c.want(c.d.StreamQuery(c.ctx, o.stream), "elsewhere.query-foreign-stream", append([]cu.Result{cu.Success}, wrongContext...)...)
+			c.want(c.d.StreamSynchronize(c.ctx, o.stream), "elsewhere.synchronize-foreign-stream", append([]cu.Result{cu.Success}, wrongContext...)...)
+			_, err := c.d.StreamGetPriority(c.ctx, o.stream)
+			c.want(err, "elsewhere.priority-of-foreign-stream", append([]cu.Result{cu.Success}, wrongContext...)...)
+		}},
+	{"elsewhere/synchronize-own-only", "synchronizing a context does not wait for another",
+		"Driver API: cuCtxSynchronize", needMapHost, func(c *T) {
+			o := c.stranger(c.dev)
+			c.ok(c.tryLaunch(o.ctx, o.stream, "noparams", 1), "warm up the other context")
+			c.ok(c.d.CtxSynchronize(o.ctx), "synchronize it")
+			g, s := c.behind(cu.StreamNonBlocking)
+			c.mustReturn(g, "CtxSynchronize of an idle context", func() error { return c.d.CtxSynchronize(o.ctx) })
+			c.busy(s)
+		}},
+	{"elsewhere/kernels-in-turn", "whether a context's kernel gets its turn while another's spins is observed",
+		"Programming Guide: Concurrent Kernel Execution (kernels of different contexts do not overlap)", needMapHost | needUVA, func(c *T) {
+			o := c.stranger(c.dev)
+			p := c.deviceIn(o.ctx, 4)
+			g, s := c.behind(cu.StreamNonBlocking)
+			g.running(s)
+			c.ok(c.tryLaunch(o.ctx, o.stream, "store", 1, p, uint32(1), uint32(1)), "launch in the other context")
+			returned, err := c.returns(g, "a kernel of another context", 400*time.Millisecond, func() error { return c.d.StreamSynchronize(o.ctx, o.stream) })
+			c.ok(err, "synchronize")
+			c.observe("elsewhere.kernel-done-while-another-context-spins", returned)
+			g.open()
+			c.sync(s)
+		}},
+	{"elsewhere/copy-between", "memory is copied between two contexts of a device",
+		"Driver API: cuMemcpyPeer", needUVA, func(c *T) {
+			o := c.stranger(c.dev)
+			const n = 1<<20 + 3
+			p, q := c.device(n), c.deviceIn(o.ctx, n)
+			want := c.down(p, n)
+			c.ok(c.d.MemcpyPeer(c.ctx, q, o.ctx, p, c.ctx, n), "MemcpyPeer")
+			c.syncAll()
+			c.same("copied", c.downIn(o.ctx, q, n), want)
+		}},
+}
+
+var peerSelfChecks = []check{
+	{"peer/copy-to-itself", "a peer copy from a context to itself is a copy",
+		"Driver API: cuMemcpyPeer, cuMemcpyPeerAsync", 0, func(c *T) {
+			const n = 300_001
+			p, q, s := c.device(n), c.device(n), c.stream(cu.StreamNonBlocking)
+			want := c.down(p, n)
+			c.ok(c.d.MemcpyPeer(c.ctx, q, c.ctx, p, c.ctx, n), "MemcpyPeer")
+			c.same("copied", c.down(q, n), want)
+			c.up(q, c.random(n))
+			c.ok(c.d.MemcpyPeerAsync(c.ctx, q, c.ctx, p, c.ctx, n, s), "MemcpyPeerAsync")
+			c.sync(s)
+			c.same("copied again", c.down(q, n), want)
+		}},
+	{"peer/copy-misuse", "a peer copy wants two contexts and addresses in them",
+		"Driver API: cuMemcpyPeer", 0, func(c *T) {
+			p := c.device(page)
+			c.want(c.d.MemcpyPeer(c.ctx, p, 0, p, c.ctx, page), "no destination context", cu.ErrorInvalidContext, cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyPeer(c.ctx, 0xdead_0000, c.ctx, p, c.ctx, page), "a wild destination", cu.ErrorInvalidValue)
+		}},
+	{"peer/enable-itself", "a context does not enable access to itself, nor to none",
+		peerDoc, 0, func(c *T) {
+			c.want(c.d.CtxEnablePeerAccess(c.ctx, c.ctx, 0), "enable itself", cu.ErrorInvalidContext, cu.ErrorPeerAccessUnsupported, cu.ErrorInvalidDevice)
+			c.want(c.d.CtxEnablePeerAccess(c.ctx, 0, 0), "enable none", cu.ErrorInvalidContext, cu.ErrorInvalidValue)
+			c.want(c.d.CtxDisablePeerAccess(c.ctx, 0), "disable none", cu.ErrorInvalidContext, cu.ErrorInvalidValue)
+		}},
+	{"peer/same-device", "whether two contexts of one device can be peers is observed; access that was not enabled is not disabled",
+		peerDoc, 0, func(c *T) {
+			o := c.newContext(cu.CtxMapHost)
+			c.want(c.d.CtxDisablePeerAccess(c.ctx, o), "disable", cu.ErrorPeerAccessNotEnabled, cu.ErrorInvalidContext)
+			err := c.d.CtxEnablePeerAccess(c.ctx, o, 0)
+			c.want(err, "peer.enable-same-device", cu.Success, cu.ErrorPeerAccessUnsupported, cu.ErrorInvalidDevice, cu.ErrorInvalidContext)
+			if err == nil {
+				c.ok(c.d.CtxDisablePeerAccess(c.ctx, o), "disable")
+			}
+		}},
+}
