@@ -14,7 +14,7 @@ const pageSize = 4096
 // back finds n bytes of page-aligned zeroed memory. Asking for more than this
 // computer has is refused here, because the system itself would only notice when
 // the bytes are touched, and then end the process.
-func (d *Driver) back(n uint64, what string) (*backing, error) {
+func (d *Driver) back(n uint64, reserve func(int) (*backing, error), what string) (*backing, error) {
 	have := hostMemory()
 	if n > have || d.backed > have-n {
 		return nil, refuse(cu.ErrorOutOfMemory, what,

@@ -85,7 +85,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 func (m *deviceMemory) place(r *region, n, full uint64, what string) error {
 	d := m.dev.drv
 	if full > smallMax {
-		b, err := d.back(roundUp(full, pageSize), what)
+		b, err := d.back(roundUp(full, pageSize), reserve, what)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (m *deviceMemory) place(r *region, n, full uint64, what string) error {
 		return nil
 	}
 	if m.chunk == nil || m.chunk.used+full > chunkSize {
-		b, err := d.back(chunkSize, what)
+		b, err := d.back(chunkSize, reserve, what)
 		if err != nil {
 			return err
 		}

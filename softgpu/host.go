@@ -59,7 +59,7 @@ func (r *region) backHost(n uint64, what string) error {
 	if n > 1<<47 {
 		return refuse(cu.ErrorOutOfMemory, what, "more than a host address can count")
 	}
-	b, err := r.ctx.drv.back(roundUp(n, pageSize), what)
+	b, err := r.ctx.drv.back(roundUp(n, pageSize), reserveHost, what)
 	if err != nil {
 		return err
 	}

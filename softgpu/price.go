@@ -37,7 +37,8 @@ func (l *launch) price(o *op) cost {
 	local, remote := split(&tr[countManaged], f)
 	memory := float64(sectorBytes(&tr[countDevice])) + local
 	rate := prof.Kernel.Bandwidth.Value
-	if memory <= float64(dev.attr(cu.DeviceAttributeL2CacheSize)) && prof.Kernel.Cached.Value > 0 {
+	// Half of the cache holds what the other half's multiprocessors use as well.
+	if memory <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && prof.Kernel.Cached.Value > 0 {
 		rate = prof.Kernel.Cached.Value
 	}
 	memoryNs := memory / (rate * part) * 1e9

@@ -200,38 +200,46 @@ func (t *timeline) retire(o *op) {
 
 // slowdown is how many times longer o takes beside what runs with it.
 func (t *timeline) slowdown(o *op) float64 {
-	if len(t.running) == 1 || o.work.dev == nil {
+	dev := o.work.dev
+	if len(t.running) == 1 || dev == nil {
 		return 1
 	}
-	dev := o.work.dev
 	var sum [numResources]float64
-	units, better := 0.0, 0.0 // multiprocessors wanted, and by those who go first
 	for _, other := range t.running {
 		if other.work.dev != dev {
 			continue
 		}
+		crowd := t.crowding(other)
 		for r, use := range other.cost.use {
-			sum[r] += use
-		}
-		if l := other.work.launch; l != nil {
-			units += l.units
-			if other.priority < o.priority {
-				better += l.units
-			}
+			sum[r] += use / crowd
 		}
 	}
-	slow := 1.0
+	slow := t.crowding(o)
 	if o.cost.use[resMemory] > 0 {
-		slow = max(slow, sum[resMemory])
+		slow *= max(1, sum[resMemory])
 	}
 	if o.cost.use[resIn] > 0 || o.cost.use[resOut] > 0 {
 		in, out := sum[resIn], sum[resOut]
-		slow = max(slow, max(in, out)+dev.drv.prof.Link.Duplex.Value*min(in, out))
-	}
-	if l := o.work.launch; l != nil && units > 1 {
-		slow = max(slow, l.units/max(1-better, 0.01))
+		slow *= max(1, max(in, out)+dev.drv.prof.Link.Duplex.Value*min(in, out))
 	}
 	return slow
+}
+
+// crowding is how many times longer a kernel takes because kernels of higher
+// priority have its multiprocessors.
+func (t *timeline) crowding(o *op) float64 {
+	l := o.work.launch
+	if l == nil {
+		return 1
+	}
+	left := 1.0
+	for _, other := range t.running {
+		if other.work.dev == o.work.dev && other.priority < o.priority {
+			left -= other.units()
+		}
+	}
+	const least = 0.01 // it never stops altogether
+	return max(1, l.units/max(left, least))
 }
 
 // opHeap orders ops by the time they can start, then as they were queued.

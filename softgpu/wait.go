@@ -1,6 +1,10 @@
 package softgpu
 
-import "time"
+import (
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // How long to wait for an op before taking it for one that waits for the host.
 const (
@@ -56,12 +60,14 @@ func (o *op) progress() uint64 {
 }
 
 // patience is short for what may be waiting for the host: a host function, a
-// kernel that reads host memory, or what stands behind one.
+// kernel that reads host memory, or one that another context's kernel keeps out.
 func (o *op) patience() time.Duration {
-	if o.kernel != nil && !o.kernel.view.seesHost() {
-		return longPatience
+	switch {
+	case o.work.kind == cu.GraphNodeTypeHost,
+		o.work.launch != nil && (o.kernel == nil || o.kernel.view.seesHost()):
+		return patience
 	}
-	return patience
+	return longPatience
 }
 
 // anyDone lets go of mu until some op is done.
