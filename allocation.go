@@ -70,7 +70,10 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 }
 
 // start finishes the making of an allocation.
-func (a *allocation) start() { a.leak = watchLeak(a, a.String) }
+func (a *allocation) start() {
+	a.list()
+	a.leak = watchLeak(a, a.String)
+}
 
 func (a *allocation) String() string {
 	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
@@ -86,6 +89,7 @@ func (a *allocation) close() error {
 		return nil
 	}
 	a.leak.Stop()
+	a.unlist()
 	return a.g.soon(a.dispose)
 }
 

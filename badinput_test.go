@@ -164,7 +164,7 @@ func TestRegisterTwice(t *testing.T) {
 	random(memory)
 	check(t, ferry.Copy(s, d, r))
 	got := make([]byte, len(memory))
-	check(t, ferry.Copy(s, ferry.Memory[byte](ferry.Plain(got)), d))
+	check(t, ferry.Copy(s, ferry.Plain(got), d))
 	if string(got) != string(r.Slice()) {
 		t.Error("the bytes differ")
 	}

@@ -46,12 +46,18 @@ func (s *Stream) copy(dst, src *region) error {
 	if err != nil {
 		return err
 	}
-	to, err := dst.begin(q, writes)
+	dst, err = dst.located()
+	var to, from *lane
+	if err == nil {
+		to, err = dst.begin(q, writes)
+	}
 	if err != nil {
 		q.leave()
 		return fmt.Errorf("copy to %w", err)
 	}
-	from, err := src.begin(q, reads)
+	if src, err = src.located(); err == nil {
+		from, err = src.begin(q, reads)
+	}
 	if err != nil {
 		dst.end(to, writes, 0)
 		q.leave()

@@ -54,5 +54,5 @@
 // # Locks
 //
 // No lock is held across a call of the driver. queue.mu, flight.mu, Event.mu,
-// waiter.mu and GPU.mu are leaves: none is taken while another is held.
+// waiter.mu, GPU.mu and ranges.mu are leaves: none is taken while another is held.
 package ferry

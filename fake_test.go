@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -13,8 +14,10 @@ type fakeDriver struct {
 	cu.Driver
 	attributes map[cu.DeviceAttribute]int32
 	next       cu.DevicePtr
-	host       [][]byte
 }
+
+// fakeHost keeps page-locked memory that a test loses, as a driver does.
+var fakeHost sync.Map
 
 func newFake() *fakeDriver {
 	return &fakeDriver{next: 1 << 40, attributes: map[cu.DeviceAttribute]int32{
@@ -52,7 +55,7 @@ func (d *fakeDriver) MemAlloc(_ cu.Context, bytes uintptr) (cu.DevicePtr, error)
 func (d *fakeDriver) MemFree(cu.Context, cu.DevicePtr) error { return nil }
 func (d *fakeDriver) MemHostAlloc(_ cu.Context, bytes uintptr, _ cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	b := make([]byte, bytes)
-	d.host = append(d.host, b)
+	fakeHost.Store(&b[0], b)
 	return cu.HostPtr(&b[0]), nil
 }
 func (d *fakeDriver) MemFreeHost(cu.Context, cu.HostPtr) error                   { return nil }

@@ -53,7 +53,7 @@ func TestSliceWaits(t *testing.T) {
 	defer closeAll(t, s, host, device)
 	want := make([]byte, 4096)
 	random(want)
-	check(t, ferry.Copy(s, device, ferry.Memory[byte](ferry.Plain(want))))
+	check(t, ferry.Copy(s, device, ferry.Plain(want)))
 	check(t, s.Wait(context.Background()))
 
 	open := gate(t, s)
@@ -270,4 +270,76 @@ func TestClosedBuffer(t *testing.T) {
 	check(t, (*ferry.Stream)(nil).Close())
 	check(t, (*ferry.Event)(nil).Close())
 	check(t, (*ferry.Module)(nil).Close())
+}
+
+// TestPlainOfBuffer: a slice of page-locked memory that comes back as a plain one
+// is in flight all the same, and one that is half inside is refused.
+func TestPlainOfBuffer(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	memory := make([]byte, 10000)
+	kinds := map[string]*ferry.Host[byte]{"page-locked": must(ferry.AllocHost[byte](g, 4096, nil))(t)}
+	if n, err := g.Attribute(cu.DeviceAttributeHostRegisterSupported); err == nil && n != 0 {
+		kinds["registered"] = must(ferry.Register(g, memory[2000:8000], nil))(t)
+	}
+	device := must(ferry.Alloc[byte](g, 4096))(t)
+	for name, host := range kinds {
+		part := host.Slice()[96:4096]
+		random(part)
+		want := bytes.Clone(part)
+		open := gate(t, s)
+		check(t, ferry.Copy(s, device.Range(0, 4000), ferry.Plain(part)))
+		waits(t, "Slice of "+name+" memory copied as plain", open, func() { host.Slice() })
+		clear(part)
+		check(t, ferry.Copy(s, ferry.Plain(part), device.Range(0, 4000)))
+		if host.Slice(); !bytes.Equal(part, want) {
+			t.Errorf("%s: the bytes differ", name)
+		}
+	}
+	if kinds["registered"] != nil {
+		for _, across := range [][]byte{memory[1999:2001], memory[7999:8001], memory[1000:5000]} {
+			wantError(t, ferry.Copy(s, device.Range(0, len(across)), ferry.Plain(across)), cu.ErrorInvalidValue, "across the edge of registered buffer")
+		}
+		check(t, ferry.Copy(s, device.Range(0, 2000), ferry.Plain(memory[:2000])))
+		check(t, ferry.Copy(s, device.Range(0, 2000), ferry.Plain(memory[8000:])))
+		closeAll(t, kinds["registered"])
+		check(t, ferry.Copy(s, device.Range(0, 4000), ferry.Plain(memory[1000:5000])))
+	}
+	closeAll(t, kinds["page-locked"], device, s)
+}
+
+// turnsDriver has managed memory that host and device must take turns at, and
+// counts waits.
+type turnsDriver struct {
+	*fakeDriver
+	waits int
+}
+
+func (d *turnsDriver) MemAllocManaged(cu.Context, uintptr, cu.MemAttachFlags) (cu.DevicePtr, error) {
+	p, err := d.MemHostAlloc(1, 64, 0)
+	return fakeAddress(p), err
+}
+
+func (d *turnsDriver) StreamSynchronize(cu.Context, cu.Stream) error {
+	d.waits++
+	return nil
+}
+
+// TestManagedTurns: without concurrent managed access the host waits for every
+// stream of the device.
+func TestManagedTurns(t *testing.T) {
+	for _, concurrent := range []int32{0, 1} {
+		d := &turnsDriver{fakeDriver: newFake()}
+		d.attributes[cu.DeviceAttributeManagedMemory] = 1
+		d.attributes[cu.DeviceAttributeConcurrentManagedAccess] = concurrent
+		g := openFake(t, d)
+		m := must(ferry.AllocManaged[byte](g, 64, nil))(t)
+		c := newCost(t, g, 64)
+		check(t, c.copy()) // has nothing to do with m
+		m.Slice()
+		if want := int(1 - concurrent); d.waits != want {
+			t.Errorf("concurrent managed access %d: Slice waited for %d streams, want %d", concurrent, d.waits, want)
+		}
+		closeAll(t, m)
+	}
 }

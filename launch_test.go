@@ -41,7 +41,7 @@ func TestLaunchMemory(t *testing.T) {
 	for i := range want {
 		want[i] = x[i] + b.Slice()[i]
 	}
-	check(t, ferry.Copy(s, a, ferry.Memory[float32](ferry.Plain(x))))
+	check(t, ferry.Copy(s, a, ferry.Plain(x)))
 	check(t, s.Launch(add, ferry.Grid(n, 256), a, b, c, uint64(n)))
 	if !slices.Equal(c.Slice(), want) {
 		t.Error("the sums differ")
@@ -238,7 +238,7 @@ func TestModuleCloseWaits(t *testing.T) {
 	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
 	waits(t, "Module.Close", open, func() { closeAll(t, m) })
 	got := make([]float32, 10)
-	check(t, ferry.Copy(s, ferry.Memory[float32](ferry.Plain(got)), v))
+	check(t, ferry.Copy(s, ferry.Plain(got), v))
 	if got[9] != 2 {
 		t.Errorf("got %v, want 2", got[9])
 	}

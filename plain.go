@@ -8,6 +8,9 @@ type Slice[T any] struct{ region }
 // a source has been read or a destination written. Register the slice, or copy it
 // into a buffer of [AllocHost], for the speed of the link.
 //
+// A slice of a buffer's memory, as Host.Slice gives it, or of memory that is
+// registered, is treated as that range of the buffer: it is in flight like one.
+//
 // T must be a type without Go pointers, or Copy says so. Kernels cannot use plain
 // memory.
 func Plain[T any](s []T) *Slice[T] {

@@ -84,7 +84,7 @@ func (m bytesMemory) set(t testing.TB, s *ferry.Stream, data []byte) {
 		copy(m.slice(), data)
 		return
 	}
-	check(t, ferry.Copy(s, m.Memory, ferry.Memory[byte](ferry.Plain(data))))
+	check(t, ferry.Copy(s, m.Memory, ferry.Plain(data)))
 }
 
 func (m bytesMemory) get(t testing.TB, s *ferry.Stream) []byte {
@@ -93,7 +93,7 @@ func (m bytesMemory) get(t testing.TB, s *ferry.Stream) []byte {
 		return bytes.Clone(m.slice())
 	}
 	data := make([]byte, m.Len())
-	check(t, ferry.Copy(s, ferry.Memory[byte](ferry.Plain(data)), m.Memory))
+	check(t, ferry.Copy(s, ferry.Plain(data), m.Memory))
 	return data
 }
 
