@@ -2,6 +2,7 @@ package cutest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -190,6 +191,7 @@ var asyncHostChecks = []check{
 			g, s := c.behind(cu.StreamNonBlocking)
 			c.ok(c.d.MemcpyDtoHAsync(c.ctx, out.p, p, n, s), "copy")
 			c.busy(s)
+			time.Sleep(glimpse)
 			c.same("the destination while the copy waits", out.b, before)
 			g.open()
 			c.sync(s)

@@ -23,6 +23,7 @@ func TestSoftgpu(t *testing.T) {
 		{"two", "h200", 2, softgpu.Eager},
 	} {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
 			p, err := profile.Named(v.profile)
 			if err != nil {
 				t.Fatal(err)

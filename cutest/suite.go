@@ -21,6 +21,7 @@ type suite struct {
 	programs map[cu.Context]*program
 	results  []result
 	hangs    int
+	limit    time.Duration // for one case
 	parent   testing.TB
 }
 
@@ -44,7 +45,7 @@ type result struct {
 // holds.
 func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 	t.Helper()
-	s := &suite{open: open, parent: t}
+	s := &suite{open: open, limit: caseLimit, parent: t}
 	s.start(t)
 	defer s.stop(t)
 	for _, k := range allChecks() {
@@ -116,30 +117,36 @@ func (s *suite) context(dev cu.Device) (cu.Context, error) {
 // one runs a case in its subtest and notes the result.
 func (s *suite) one(t *testing.T, k check) {
 	began := time.Now()
-	r := result{ID: k.id, Rule: k.rule, Source: k.source, Result: "skip"}
-	c := &T{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
-	defer func() {
-		r.MS = float64(time.Since(began).Microseconds()) / 1000
-		r.Observed = c.observed
-		s.results = append(s.results, r)
-	}()
-	reason := s.missing(k.needs)
-	if s.hangs >= maxHangs {
-		r.Result, r.Reason = "fail", fmt.Sprintf("not run: %d cases hung before it", s.hangs)
-		t.Fatal(r.Reason)
+	r := result{ID: k.id, Rule: k.rule, Source: k.source, Result: "pass"}
+	c := s.judge(t, k)
+	for _, text := range c.failures {
+		t.Error(text)
 	}
-	if reason == "" {
-		reason = c.guarded(k)
-	}
+	r.MS = float64(time.Since(began).Microseconds()) / 1000
+	r.Observed = c.observed
 	switch {
-	case t.Failed():
+	case len(c.failures) > 0:
 		r.Result, r.Reason = "fail", c.firstFailure()
-	case reason != "":
-		r.Reason = reason
-		t.Skip(reason)
-	default:
-		r.Result = "pass"
+	case c.skipped != "":
+		r.Result, r.Reason = "skip", c.skipped
 	}
+	s.results = append(s.results, r)
+	if r.Result == "skip" {
+		t.Skip(r.Reason)
+	}
+}
+
+// judge runs a case, unless something is missing or too much has hung already.
+func (s *suite) judge(t testing.TB, k check) *T {
+	c := &T{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
+	switch c.skipped = s.missing(k.needs); {
+	case c.skipped != "":
+	case s.hangs >= maxHangs:
+		c.fail("not run: %d cases hung before it", s.hangs)
+	default:
+		c.guarded(k)
+	}
+	return c
 }
 
 // prepare gives a case the context that it wants.
@@ -153,22 +160,26 @@ func (s *suite) prepare(c *T, n need) {
 		c.ok(err, "prepare")
 		c.ctx = ctx
 	}
+	if c.ctx != 0 {
+		_, err := s.load(c.ctx) // now, as a case may capture or hold gates when it wants a kernel
+		c.ok(err, "prepare")
+	}
 }
 
 // mend looks whether a case left the shared context whole, and makes a new one if not.
-func (s *suite) mend(t testing.TB) {
+func (s *suite) mend(c *T) {
 	for dev, ctx := range s.primary {
 		err := s.d.CtxSynchronize(ctx)
 		if err == nil {
 			continue
 		}
-		t.Errorf("the case left the primary context of device %d in error: %v", dev, err)
+		c.fail("the case left the primary context of device %d in error: %v", dev, err)
 		var code cu.Result
 		if errors.As(err, &code) && code.Sticky() {
 			if err := s.d.DevicePrimaryCtxReset(dev); err != nil {
-				t.Logf("reset it: %v", err)
+				c.fail("reset it: %v", err)
 			}
-			s.drop(t, dev)
+			s.forget(dev)
 		}
 	}
 }

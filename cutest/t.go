@@ -53,6 +53,9 @@ func (c *T) waitingFor() string {
 func (c *T) fail(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
 	c.failures = append(c.failures, fmt.Sprintf(format, args...))
 }
 

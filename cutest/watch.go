@@ -4,22 +4,20 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"testing"
 	"time"
 )
 
 const (
 	caseLimit = 20 * time.Second // for one case
-	lastGrace = 5 * time.Second  // after its gates were opened by force
+	lastGrace = 4 * time.Second  // after its gates were opened by force
 )
 
-// guarded runs a case's body under a watchdog and is the reason if it skipped.
+// guarded runs a case's body under a watchdog; c knows afterwards how it went.
 //
 // The body has a goroutine of its own, so that one that waits for ever can be
 // left behind: past the limit its gates are opened, and what it was waiting for
 // is the failure.
-func (c *T) guarded(k check) (skipped string) {
-	t := c.tb.(*testing.T)
+func (c *T) guarded(k check) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -30,35 +28,27 @@ func (c *T) guarded(k check) (skipped string) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(caseLimit):
-		c.fail("timed out after %v while waiting: %s", caseLimit, c.waitingFor())
+	case <-time.After(c.suite.limit):
+		c.fail("timed out after %v while waiting: %s", c.suite.limit, c.waitingFor())
 		c.openGates()
 		select {
 		case <-done:
 		case <-time.After(lastGrace):
-			c.abandon(t)
-			return ""
+			c.abandon()
+			return
 		}
 	}
-	for _, text := range c.failures {
-		t.Error(text)
-	}
-	c.suite.mend(t)
-	return c.skipped
+	c.suite.mend(c)
 }
 
 // abandon leaves a hung case behind and opens the driver anew.
-func (c *T) abandon(t *testing.T) {
+func (c *T) abandon() {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
+	c.fail("it hangs even with its gates open; goroutines:\n%s", stacks)
 	c.mu.Lock()
 	c.closed = true
-	texts := c.failures
 	c.mu.Unlock()
-	for _, text := range texts {
-		t.Error(text)
-	}
-	t.Errorf("it hangs even with its gates open; goroutines:\n%s", stacks)
 	c.suite.hangs++
 	c.suite.start(c.suite.parent)
 }
