@@ -17,6 +17,7 @@ type block struct {
 	window  segRef // shared memory in the generic space
 	bars    [barriers]barrier
 	started int // warps
+	turns   int
 }
 
 func (k *worker) newBlock(n uint64) *block {
@@ -36,7 +37,7 @@ func (k *worker) newBlock(n uint64) *block {
 	}
 	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
 	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
-	b.live, b.waiting, b.done, b.started = x.threads, 0, 0, 0
+	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
 	clear(b.bars[:])
 	return b
 }

@@ -13,10 +13,7 @@ func decodeAtom(d *decoder) error {
 	if d.has("async") {
 		return missing("asynchronous reductions are not implemented")
 	}
-	space, err := d.space()
-	if err != nil {
-		return err
-	}
+	space := d.space()
 	i := slices.IndexFunc(d.in.Mods, func(m string) bool { return slices.Contains(atomicOps, m) })
 	if i < 0 {
 		return missing("no operation that is implemented")
@@ -43,7 +40,7 @@ func decodeAtom(d *decoder) error {
 	}
 	m.typ, m.size, m.bytes = t, uint64(t.Size()), uint64(t.Size())
 	m.write, m.atomic = true, true
-	out := inst{exec: execAtom, a: slot, mem: m, aux: f, d: -1}
+	out := inst{exec: execAtom, a: slot, mem: m, aux: &atomicOp{f, op}, d: -1}
 	if at == 1 {
 		if out.d, err = d.dest(0); err != nil {
 			return err
@@ -67,11 +64,44 @@ func execAtom(w *warp, in *inst) {
 	if !w.scattered(in) {
 		return
 	}
-	w.k.atomics(in.aux.(atomicFunc), &w.k.tmp, b, c, w.active)
+	op := in.aux.(*atomicOp)
+	w.k.atomics(op.f, &w.k.tmp, b, c, w.active)
+	if op.idle(&w.k.tmp, b, in.mem.size, w.active) {
+		w.poll(in.mem)
+	}
 	if in.d >= 0 {
 		w.write(in.d)
 	}
-	w.polled = true
+}
+
+type atomicOp struct {
+	f    atomicFunc
+	name string
+}
+
+// idle is true if an atomic may have changed nothing, as that of a thread does
+// which waits for another.
+func (o *atomicOp) idle(old, b *lanes, size uint64, active uint32) bool {
+	shift := 64 - 8*size
+	for m := active; m != 0; m &= m - 1 {
+		i := trailing(m)
+		x, y := old[i]<<shift, b[i]<<shift
+		switch o.name {
+		case "cas":
+			if x != y {
+				return true
+			}
+		case "exch":
+			if x == y {
+				return true
+			}
+		default:
+			if y == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // atomicOf is the atomic operation of that name and type, nil if there is none.

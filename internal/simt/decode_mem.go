@@ -13,20 +13,17 @@ var spaces = map[string]ptx.Space{
 }
 
 // space is the state space that the modifiers name, generic when they name none.
-func (d *decoder) space() (ptx.Space, error) {
+func (d *decoder) space() ptx.Space {
 	for _, m := range d.in.Mods {
-		name, sub, _ := strings.Cut(m, "::")
+		name, _, _ := strings.Cut(m, "::")
 		if s, ok := spaces[name]; ok {
-			if sub == "cluster" && d.in.Op != "ld" && d.in.Op != "st" {
-				return s, nil
-			}
-			return s, nil
+			return s
 		}
 		if strings.HasPrefix(m, "const[") {
-			return ptx.ConstSpace, nil
+			return ptx.ConstSpace
 		}
 	}
-	return ptx.Generic, nil
+	return ptx.Generic
 }
 
 // vector is how many elements the modifiers ask for.
@@ -45,7 +42,7 @@ func (d *decoder) vector() int {
 // address makes an access of an operand: [register+offset], [symbol+offset] or
 // [offset]. The slot that it gives holds the base.
 func (d *decoder) address(op ptx.Operand, space ptx.Space) (m *access, slot int32, err error) {
-	m = &access{space: space, id: d.f.program.accesses}
+	m = &access{space: space, id: d.f.program.accesses % cachedRefs}
 	d.f.program.accesses++
 	mem, ok := op.(ptx.Mem)
 	if !ok {
@@ -176,9 +173,8 @@ func decodeLoad(d *decoder) error {
 	if d.in.Op == "ld" && m.space == ptx.ConstSpace || d.has("nc") || d.in.Op == "ldu" {
 		m.strong = false
 	}
-	for i := range m.slots {
-		elems := elements(d.in.Operands[0])
-		if m.slots[i], err = d.destOf(elems[i]); err != nil {
+	for i, e := range d.elements(0) {
+		if m.slots[i], err = d.destOf(e); err != nil {
 			return err
 		}
 	}
@@ -192,7 +188,7 @@ func decodeStore(d *decoder) error {
 		return err
 	}
 	m.write = true
-	for i, e := range elements(d.in.Operands[1]) {
+	for i, e := range d.elements(1) {
 		if m.slots[i], err = d.value(e, m.typ); err != nil {
 			return err
 		}
@@ -207,11 +203,7 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 	if err := d.want(2); err != nil {
 		return nil, 0, err
 	}
-	space, err := d.space()
-	if err != nil {
-		return nil, 0, err
-	}
-	m, slot, err := d.address(d.in.Operands[at], space)
+	m, slot, err := d.address(d.in.Operands[at], d.space())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -220,7 +212,7 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 	if m.typ.Size() == 0 || m.typ.Size() > 8 || m.typ == ptx.Pred {
 		return nil, 0, missing("accesses of type %v are not implemented", m.typ)
 	}
-	if got := len(elements(d.in.Operands[val])); got != n {
+	if got := len(d.elements(val)); got != n {
 		return nil, 0, missing("%d registers for a vector of %d", got, n)
 	}
 	m.size = uint64(m.typ.Size())
@@ -233,10 +225,16 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 	return m, slot, nil
 }
 
-// elements are the parts of a vector operand, or the operand itself.
-func elements(op ptx.Operand) []ptx.Operand {
+// elements are the parts of operand i if it is a vector, else the operand itself.
+func (d *decoder) elements(i int) []ptx.Operand {
+	op := d.in.Operands[i]
 	if v, ok := op.(ptx.Vec); ok {
 		return v.Elems
+	}
+	if n := d.vector(); n > 1 {
+		if parts, err := d.components(op, n); err == nil {
+			return parts
+		}
 	}
 	return []ptx.Operand{op}
 }
@@ -244,7 +242,7 @@ func elements(op ptx.Operand) []ptx.Operand {
 // loadParam makes a kernel's argument a constant of the launch: the register
 // becomes a name of it if nothing else writes it.
 func (d *decoder) loadParam(m *access) error {
-	for i, e := range elements(d.in.Operands[0]) {
+	for i, e := range d.elements(0) {
 		src := d.f.paramSlot(int(m.off)+i*int(m.size), m.typ)
 		if err := d.copyTo(e, src); err != nil {
 			return err
@@ -275,16 +273,4 @@ func (d *decoder) copyTo(op ptx.Operand, src int32) error {
 }
 
 // constant is true of slots that no instruction writes.
-func (f *function) constant(slot int32) bool {
-	for _, c := range f.consts {
-		if c.slot == slot {
-			return true
-		}
-	}
-	for _, s := range f.specials {
-		if s.slot == slot {
-			return true
-		}
-	}
-	return false
-}
+func (f *function) constant(slot int32) bool { return f.fixed[slot] }

@@ -176,10 +176,7 @@ func decodeCvta(d *decoder) error {
 	if err := d.want(2); err != nil {
 		return err
 	}
-	space, err := d.space()
-	if err != nil {
-		return err
-	}
+	space := d.space()
 	window := (&access{space: space}).base()
 	if d.has("to") {
 		window = -window
@@ -212,10 +209,7 @@ func decodeIsSpace(d *decoder) error {
 	if err := d.want(2); err != nil {
 		return err
 	}
-	space, err := d.space()
-	if err != nil {
-		return err
-	}
+	space := d.space()
 	window := (&access{space: space}).base()
 	p, err := d.predicateDest(d.in.Operands[0])
 	if err != nil {

@@ -8,9 +8,10 @@
 // one in the deepest call with the lowest position runs first, so that
 // structured code meets again. A group that loops for long gives the others of
 // its warp a slice, a warp that loops for long gives its block's other warps a
-// turn, and a block that only polls memory lets the worker begin further blocks:
-// threads may wait for each other across the grid as long as it has no more than
-// 4096 blocks a worker.
+// turn, and while blocks poll memory (by volatile, relaxed or acquiring loads, by
+// atomics that change nothing, or sleeping) their worker begins further blocks, up
+// to 4096 and, of those that take much memory, at least 64. Threads of a grid may
+// wait for each other as long as its blocks are no more than that a worker.
 //
 // A register is stored as lanes, or as one value with a stride where all lanes
 // agree or differ evenly, which saves most of the work of indexing. Loads and

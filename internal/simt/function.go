@@ -24,6 +24,8 @@ type function struct {
 	preds    int32
 
 	regs    map[string]register
+	fixed   map[int32]bool   // slots that no instruction writes
+	values  map[uint64]int32 // slots of plain constants
 	alias   map[string]int32 // registers that are another name of a constant slot
 	vars    map[string]*ptx.Var
 	local   map[string]int // local variables and, in functions, parameters: offset in the frame
@@ -82,6 +84,8 @@ func (f *function) layout() {
 	f.local = map[string]int{}
 	f.args = map[string]*ptx.Param{}
 	f.alias = map[string]int32{}
+	f.fixed = map[int32]bool{}
+	f.values = map[uint64]int32{}
 	for _, v := range f.src.Vars {
 		f.vars[v.Name] = v
 	}
@@ -157,17 +161,18 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 
 // constSlot is the slot that holds v in every lane.
 func (f *function) constSlot(v uint64) int32 {
-	for _, c := range f.consts {
-		if c.param == nil && c.launch == nil && c.value == v {
-			return c.slot
-		}
+	slot, ok := f.values[v]
+	if !ok {
+		slot = f.addConst(constant{value: v})
+		f.values[v] = slot
 	}
-	return f.addConst(constant{value: v})
+	return slot
 }
 
 func (f *function) addConst(c constant) int32 {
 	c.slot = f.slots
 	f.slots++
+	f.fixed[c.slot] = true
 	f.consts = append(f.consts, c)
 	return c.slot
 }

@@ -35,6 +35,10 @@ type access struct {
 	id       int // of the segment cache
 }
 
+// cachedRefs is how many segments a worker remembers, a place for each
+// instruction; those of a larger program share places.
+const cachedRefs = 128
+
 const (
 	none      = -1 // the counter of memory that has none
 	noCounter = -2 // no access yet
@@ -234,6 +238,14 @@ func (w *warp) countMixed(m *access) {
 	}
 }
 
+// poll notes that the warp looked at memory that others may change.
+func (w *warp) poll(m *access) {
+	w.polled = true
+	if m.space != ptx.SharedSpace {
+		w.polledGlobal = true
+	}
+}
+
 func execLoad(w *warp, in *inst) {
 	m := in.mem
 	if r, ok := w.straight(in); ok {
@@ -255,7 +267,7 @@ func execLoad(w *warp, in *inst) {
 		}
 	}
 	if m.strong {
-		w.polled = true
+		w.poll(m)
 		w.k.order()
 	}
 }

@@ -16,7 +16,7 @@ type Program struct {
 	list    []*function // by id
 	kernels map[string]*Kernel
 
-	accesses int // memory instructions
+	accesses int // memory instructions so far
 }
 
 // Kernel is an entry of a program.
@@ -27,7 +27,7 @@ type Kernel struct {
 	SharedBytes int    // static shared memory
 	LocalBytes  int    // a thread, without what calls add
 	ConstBytes  int    // constant variables of the module
-	Registers   int    // a thread, in 32-bit units, as declared
+	Registers   int    // a thread, in 32-bit units: those declared, at most 255
 	MaxThreads  int    // a block, from .maxntid or .reqntid; else 1024
 	ReqBlock    [3]int // .reqntid; zero when absent
 
@@ -139,7 +139,7 @@ func (k *Kernel) layoutShared(fns []*function) {
 func (p *Program) newKernel(fn *function) *Kernel {
 	k := &Kernel{
 		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
-		LocalBytes: fn.localBytes, Registers: fn.words,
+		LocalBytes: fn.localBytes, Registers: min(fn.words, 255),
 		MaxThreads: 1024, ReqBlock: fn.src.ReqNTID, program: p, fn: fn,
 		shared: map[*ptx.Var]uint64{},
 	}

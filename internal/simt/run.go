@@ -21,6 +21,7 @@ type execution struct {
 	warps       int // a block
 	sharedBytes int
 	workers     int
+	resident    int  // blocks that a worker keeps at most
 	plain       bool // no uniform and affine registers: for tests
 	start       time.Time
 	hz          float64
@@ -33,9 +34,17 @@ type execution struct {
 	stats Stats
 }
 
-// maxResident bounds the blocks that one worker keeps at once while they wait
-// for others.
-const maxResident = 4096
+const (
+	// maxResident bounds the blocks that one worker keeps at once while they wait
+	// for others, minResident is how many it keeps however much memory they take.
+	maxResident = 4096
+	minResident = 64
+	// residentBytes is what the blocks of all workers may take, roughly.
+	residentBytes = 1 << 29
+	// patience is how many turns a block has before the worker begins another,
+	// though it does not look as if it waited for one.
+	patience = 256
+)
 
 var plainForTests atomic.Bool
 
@@ -106,6 +115,9 @@ func newExecution(l *Launch) (*execution, error) {
 		x.workers = runtime.GOMAXPROCS(0)
 	}
 	x.workers = int(min(uint64(x.workers), x.blocks))
+	slots := int(k.fn.slots)
+	perBlock := x.warps*slots*(warpSize*8+16) + x.sharedBytes + x.threads*k.LocalBytes
+	x.resident = min(max(residentBytes/x.workers/perBlock, minResident), maxResident)
 	x.stats.Traffic = make([]Traffic, l.Counters)
 	return x, nil
 }
@@ -132,9 +144,9 @@ func (x *execution) fail(err error) {
 type worker struct {
 	x      *execution
 	id     int
-	frames [][]*frame // free ones, by function
-	refs   []segRef   // by memory instruction
-	blocks []*block   // free ones
+	frames [][]*frame         // free ones, by function
+	refs   [cachedRefs]segRef // by memory instruction
+	blocks []*block           // free ones
 	tmp    lanes
 	lineScratch
 	memScratch
@@ -151,7 +163,6 @@ func (x *execution) work(id int) {
 	k := &worker{
 		x: x, id: id,
 		frames: make([][]*frame, len(x.l.Kernel.program.list)),
-		refs:   make([]segRef, x.l.Kernel.program.accesses),
 	}
 	k.stats.Traffic = make([]Traffic, x.l.Counters)
 	k.loop()
@@ -162,8 +173,8 @@ func (x *execution) work(id int) {
 }
 
 // loop runs blocks until none is left. While the blocks it has only wait for
-// others it begins new ones, so that a grid of up to maxResident blocks a worker
-// may wait for any of its blocks.
+// others it begins new ones, so that blocks may wait for any
+// other of the grid, up to the number that a worker keeps.
 func (k *worker) loop() {
 	var resident []*block
 	for !k.x.stop.Load() {
@@ -186,20 +197,21 @@ func (k *worker) loop() {
 				resident = append(resident[:i], resident[i+1:]...)
 				continue
 			}
+			if b.turns++; b.turns%patience == 0 {
+				k.polls++
+			}
 			i++
 		}
 		if len(resident) == 0 {
 			continue
 		}
 		if k.polls != polls {
-			if len(resident) < maxResident {
-				for range len(resident) { // twice as many each round
-					b := k.begin()
-					if b == nil {
-						break
-					}
-					resident = append(resident, b)
+			for range min(len(resident), k.x.resident-len(resident)) { // twice as many each round
+				b := k.begin()
+				if b == nil {
+					break
 				}
+				resident = append(resident, b)
 			}
 			runtime.Gosched()
 		}

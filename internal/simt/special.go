@@ -86,6 +86,7 @@ func (d *decoder) special(name string) (int32, error) {
 		slot = d.f.addConst(constant{launch: launch})
 	} else if set, ok := warpSpecials[name]; ok {
 		slot = d.temp()
+		d.f.fixed[slot] = true
 		d.f.specials = append(d.f.specials, special{slot, set})
 	} else {
 		return 0, missing("special register %s is not implemented", name)

@@ -56,11 +56,12 @@ type warp struct {
 	force  bool // run a synchronising instruction without waiting
 	others []group
 
-	live   uint32
-	budget int // instructions until other warps have their turn
-	slice  int // and until other lanes of this one have
-	polled bool
-	turn   uint64
+	live         uint32
+	budget       int  // instructions until other warps have their turn
+	slice        int  // and until other lanes of this one have
+	polled       bool // since the last jump back
+	polledGlobal bool // so that another block may be what it waits for
+	turn         uint64
 
 	local    []byte // lane by lane, localCap bytes each
 	localCap int
@@ -127,7 +128,7 @@ func (w *warp) setActive(mask uint32) {
 // run executes until the warp blocks, ends, faults or has used its budget.
 func (w *warp) run() {
 	w.budget = warpBudget
-	w.polled = false
+	w.polled, w.polledGlobal = false, false
 	if w.active == 0 {
 		w.next() // from a barrier
 	}
@@ -182,9 +183,11 @@ func (w *warp) jump(target int) {
 	if target < w.pc {
 		n := w.pc - target
 		if w.polled {
-			w.polled = false
-			w.k.polls++
 			n += pollCost
+			if w.polledGlobal {
+				w.k.polls++
+			}
+			w.polled, w.polledGlobal = false, false
 		}
 		w.budget -= n
 		if len(w.others) > 0 {
