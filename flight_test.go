@@ -31,7 +31,7 @@ const (
 func waits(t *testing.T, what string, open func(), f func()) {
 	t.Helper()
 	done := make(chan struct{})
-	go func() { f(); close(done) }()
+	go func() { defer close(done); f() }()
 	select {
 	case <-done:
 		t.Errorf("%s did not wait", what)
@@ -91,7 +91,8 @@ func TestManagedSliceWaits(t *testing.T) {
 	waits(t, "Managed.Slice", open, func() {
 		for i, got := range m.Slice() {
 			if got != float32(i+1) {
-				t.Fatalf("element %d is %v, want %v", i, got, i+1)
+				t.Errorf("element %d is %v, want %v", i, got, i+1)
+				return
 			}
 		}
 	})

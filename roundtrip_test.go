@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -249,7 +250,24 @@ func TestEmpty(t *testing.T) {
 
 // TestTwoDevices copies between devices, and from one portable buffer to both.
 func TestTwoDevices(t *testing.T) {
-	all := must(ferry.OpenAll("soft:h200*2"))(t)
+	t.Run("device=soft", func(t *testing.T) { testTwoDevices(t, must(ferry.OpenAll("soft:h200*2"))(t)) })
+	t.Run("device=cuda", func(t *testing.T) {
+		if os.Getenv("FERRY_REQUIRE_GPU") != "1" {
+			t.Skip("FERRY_REQUIRE_GPU is not 1")
+		}
+		all := must(ferry.OpenAll("cuda"))(t)
+		if len(all) < 2 {
+			closeAll(t, all[0])
+			t.Skip("there is one GPU")
+		}
+		testTwoDevices(t, all[:2])
+		for _, g := range all[2:] {
+			closeAll(t, g)
+		}
+	})
+}
+
+func testTwoDevices(t *testing.T, all []*ferry.GPU) {
 	host := must(ferry.AllocHost[byte](all[0], 5000, nil))(t)
 	want := make([]byte, 5000)
 	random(want)
@@ -267,7 +285,7 @@ func TestTwoDevices(t *testing.T) {
 		t.Error("the bytes differ")
 	}
 	lonely := must(ferry.AllocHost[byte](all[0], 5000, &ferry.HostOptions{NotPortable: true}))(t)
-	wantError(t, ferry.Copy(s, one, lonely), cu.ErrorInvalidValue, "device 0", "NotPortable")
+	wantError(t, ferry.Copy(s, one, lonely), cu.ErrorInvalidValue, "NotPortable")
 	other := must(ferry.Open("soft"))(t)
 	stranger := must(ferry.Alloc[byte](other, 5000))(t)
 	wantError(t, ferry.Copy(s, one, stranger), cu.ErrorInvalidValue, "another driver")
