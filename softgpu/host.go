@@ -205,6 +205,9 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 		return refuse(cu.ErrorHostMemoryAlreadyRegistered, what, "it shares bytes with a %v of %s at %#x",
 			x.region.kind, size(x.region.size), x.base)
 	}
+	if err := probe(p, bytes, flags&cu.MemHostRegisterReadOnly == 0); err != nil {
+		return refuse(cu.ErrorInvalidValue, what, "%v", err)
+	}
 	d.host += d.prof.Own.Register.Ns(float64(bytes))
 	r := c.newRegion(kindRegistered)
 	r.base, r.size, r.host, r.reg = base, uint64(bytes), p, flags

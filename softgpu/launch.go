@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
@@ -22,6 +23,7 @@ type launch struct {
 type execution struct {
 	view  *view
 	stats simt.Stats
+	real  time.Duration // that it ran on this computer
 }
 
 // LaunchKernel runs f at this point of the stream.
@@ -130,6 +132,7 @@ func (l *launch) run(o *op) error {
 	x := &execution{view: v}
 	o.kernel = x
 	d.mu.Unlock()
+	began := time.Now()
 	stats, err := simt.Run(o.ctx.run, &simt.Launch{
 		Kernel: l.fn.kernel,
 		Grid:   l.grid, Block: l.block,
@@ -140,7 +143,7 @@ func (l *launch) run(o *op) error {
 		ClockHz:     float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Printf:      func(s string) { os.Stdout.WriteString(s) },
 	})
-	x.stats = stats
+	x.stats, x.real = stats, time.Since(began)
 	var f *cu.Fault
 	if errors.As(err, &f) {
 		if f.Addr != 0 || f.Bytes != 0 {

@@ -73,6 +73,9 @@ func (m *module) link(what string) error {
 			return err
 		}
 	}
+	if err := resolved(m.source); err != nil {
+		return err
+	}
 	program, err := simt.Link(m.source, func(name string) (uint64, bool) {
 		r := m.vars[name]
 		if r == nil {
@@ -87,6 +90,31 @@ func (m *module) link(what string) error {
 	for _, v := range m.source.Vars {
 		if err := m.initialise(v); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// builtin are functions that the driver brings along.
+var builtin = []string{"vprintf", "__assertfail", "malloc", "free"}
+
+// resolved refuses code that calls functions that are nowhere.
+func resolved(m *ptx.Module) error {
+	for _, f := range m.Funcs {
+		for _, in := range f.Body {
+			if in.Op != "call" {
+				continue
+			}
+			for _, o := range in.Operands {
+				s, ok := o.(ptx.Sym)
+				if !ok {
+					continue
+				}
+				if g := m.Func(s.Name); g != nil && g.Declared && !slices.Contains(builtin, s.Name) {
+					return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf(
+						"%v: function %s is called but defined nowhere, and no other module can be linked to this one", in.Pos, s.Name)}
+				}
+			}
 		}
 	}
 	return nil
@@ -221,7 +249,7 @@ func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu
 		}
 		return 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no kernels"))
 	}
-	f := &function{mod: m, kernel: k, name: name}
+	f := &function{mod: m, kernel: k, name: name, timed: looksAtClock(m.source, name)}
 	f.maxDynamic = max(0, m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)-k.SharedBytes)
 	f.handle = cu.Function(d.newHandle(f))
 	m.funcs[name] = f

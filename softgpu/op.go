@@ -63,6 +63,7 @@ type op struct {
 	left     float64 // of cost.ns at the timeline's now
 	priority int32
 	bare     bool
+	polls    int // queries in vain
 }
 
 // submit queues w after deps and, by the schedule, starts it. mu is held.

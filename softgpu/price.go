@@ -55,6 +55,9 @@ func (l *launch) price(o *op) cost {
 		latency = prof.Link.RoundTrip.Value
 	}
 	longest := max(memoryNs, instrNs, linkNs)
+	if l.fn.timed { // its clocks go by this computer's, and it must not take less than it saw
+		longest = max(longest, float64(x.real))
+	}
 	k := cost{ns: prof.Kernel.Floor.Value + latency + longest}
 	if f.moved > 0 {
 		k.ns += prof.Managed.DeviceFault.Ns(float64(f.moved))

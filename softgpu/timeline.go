@@ -90,6 +90,11 @@ func (t *timeline) unknown() *op {
 	return nil
 }
 
+// waitsForHost says whether something runs that has outlasted our patience.
+func (t *timeline) waitsForHost() bool {
+	return slices.ContainsFunc(t.running, func(o *op) bool { return o.long && !o.priced })
+}
+
 // startDue starts all that can start now.
 func (t *timeline) startDue(d *Driver) {
 	for again := true; again; {
@@ -134,6 +139,9 @@ func (t *timeline) price() {
 			o.cost = o.work.price(o) // what it did before it failed
 		}
 		o.left = max(0, o.cost.ns-(t.now-o.start))
+		if o.long {
+			o.left = 0 // what it did meanwhile was to wait for the host
+		}
 		if o.left == 0 {
 			t.running = slices.Delete(t.running, i, i+1)
 			t.retire(o)

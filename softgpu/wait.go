@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"math"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -103,14 +104,41 @@ func (d *Driver) finish(o *op) {
 	}
 }
 
+// How fast the clock goes for a host that asks again and again.
+const (
+	promptPolls = 8    // cost what a query costs
+	pollGrowth  = 1.25 // each after them that much more,
+	longestPoll = 10e6 // up to that many ns
+)
+
 // finished says whether o is done by the host's clock.
+//
+// A program that polls sleeps between, and the clock knows nothing of sleep. So
+// from the ninth query in vain for the same op on, more and more time goes by;
+// but never past the end of the op, and none while the op waits for the host.
 func (d *Driver) finished(o *op) bool {
 	if o == nil {
 		return true
 	}
 	d.push(o)
 	if !o.retired {
-		d.sim.run(d, d.host, nil)
+		d.sim.run(d, d.host, o)
 	}
-	return o.retired && o.done
+	if o.retired && o.done {
+		return true
+	}
+	o.polls++
+	if o.polls <= promptPolls || d.sim.waitsForHost() {
+		return false
+	}
+	step := min(d.prof.Calls.Query.Value*math.Pow(pollGrowth, float64(o.polls-promptPolls)), longestPoll)
+	d.sim.run(d, d.host+step, o)
+	switch {
+	case o.retired && o.done:
+		d.host = max(d.host, o.end)
+		return true
+	case !d.sim.waitsForHost():
+		d.host += step
+	}
+	return false
 }
