@@ -191,7 +191,7 @@ func (e *Event) Wait(ctx context.Context) error {
 		return nil
 	}
 	// Errors of the work are sticky: one that nobody hears comes again.
-	if err := e.waits.wait(ctx, sync, func(error) {}); err != nil {
+	if err := e.waits.wait(ctx, e.g, sync, func(error) {}); err != nil {
 		return fmt.Errorf("wait for %v: %w", e, err)
 	}
 	return nil

@@ -35,6 +35,7 @@ func newFake() *fakeDriver {
 }
 
 func (d *fakeDriver) Init(uint32) error                       { return nil }
+func (d *fakeDriver) DriverGetVersion() (int32, error)        { return 13000, nil }
 func (d *fakeDriver) DeviceGetCount() (int32, error)          { return 1, nil }
 func (d *fakeDriver) DeviceGet(n int32) (cu.Device, error)    { return cu.Device(n), nil }
 func (d *fakeDriver) DeviceGetName(cu.Device) (string, error) { return "fake", nil }

@@ -215,7 +215,7 @@ func TestFreeInHostFunc(t *testing.T) {
 	keep := must(ferry.Alloc[byte](g, 4096))(t)
 	before, _, err := g.MemInfo()
 	check(t, err)
-	var closeErr, closedErr, copyErr error
+	var closeErr, closedErr, copyErr, waitErr error
 	var slice []byte
 	check(t, ferry.Copy(s, host, device.Range(0, 4096)))
 	check(t, s.HostFunc(func() {
@@ -223,11 +223,18 @@ func TestFreeInHostFunc(t *testing.T) {
 		closedErr = ferry.Copy(s, keep, device.Range(0, 4096))
 		copyErr = ferry.Copy(s, keep, host)
 		slice = host.Slice()
+		ctx, cancel := context.WithTimeout(context.Background(), late)
+		defer cancel()
+		waitErr = errors.Join(s.Wait(ctx), g.Wait(ctx))
 	}))
 	check(t, s.Wait(context.Background()))
 	check(t, closeErr)
 	wantError(t, closedErr, ferry.ErrClosed, "device buffer")
 	wantError(t, copyErr, cu.ErrorNotPermitted, "copy 4.0 KiB")
+	wantError(t, waitErr, cu.ErrorNotPermitted)
+	if errors.Is(waitErr, context.DeadlineExceeded) {
+		t.Error("a wait within a host function was not refused: it hung")
+	}
 	if slice != nil {
 		t.Error("Slice within a host function did not wait, but gave memory")
 	}

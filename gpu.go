@@ -27,14 +27,15 @@ type GPU struct {
 	caps     caps
 	born     time.Time
 
-	life    lifetime // entered by all that lives in the context
-	legacy  *Stream
-	waits   waiter
-	parked  atomic.Pointer[error] // found by nobody's wait
-	streams atomic.Int64          // numbers given
-	buffers atomic.Int64          // numbers given
-	pending atomic.Int64          // len(later)
-	leak    runtime.Cleanup
+	life     lifetime // entered by all that lives in the context
+	legacy   *Stream
+	waits    waiter
+	parked   atomic.Pointer[error] // found by nobody's wait
+	streams  atomic.Int64          // numbers given
+	buffers  atomic.Int64          // numbers given
+	pending  atomic.Int64          // len(later)
+	leak     runtime.Cleanup
+	released atomic.Bool // the context is gone
 
 	mu    sync.Mutex
 	live  map[*queue]struct{} // streams that are not destroyed
@@ -97,7 +98,7 @@ func (g *GPU) Wait(ctx context.Context) error {
 		return err
 	}
 	defer g.leave()
-	if err := g.waits.wait(ctx, g.synchronize, func(err error) { g.parked.CompareAndSwap(nil, &err) }); err != nil {
+	if err := g.waits.wait(ctx, g, g.synchronize, func(err error) { g.parked.CompareAndSwap(nil, &err) }); err != nil {
 		return fmt.Errorf("wait for all work of %s: %w", g.label, err)
 	}
 	g.tidy()
@@ -242,6 +243,7 @@ func (g *GPU) release() error {
 	if inCallback(err) {
 		return err
 	}
+	g.released.Store(true)
 	if g.created {
 		err = errors.Join(err, g.driver.CtxDestroy(g.ctx))
 	} else {

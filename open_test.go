@@ -178,5 +178,7 @@ func TestGPUClose(t *testing.T) {
 		t.Error("the primary context is still there after the last Close")
 	}
 	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
+	wantError(t, g.DefaultStream().Record(nil), ferry.ErrClosed)
+	check(t, s.Wait(context.Background()))
 	check(t, (*ferry.GPU)(nil).Close())
 }

@@ -145,6 +145,9 @@ func (q *queue) drained(err error) bool {
 
 // driverWait is StreamSynchronize, or EventSynchronize once the stream is closed.
 func (q *queue) driverWait() error {
+	if q.g.released.Load() {
+		return nil // release has waited for everything
+	}
 	if q.enter() {
 		defer q.leave()
 		return q.g.driver.StreamSynchronize(q.g.ctx, q.handle)
@@ -182,7 +185,7 @@ func (q *queue) destroy() error {
 
 // wait is synchronize with a context.
 func (q *queue) wait(ctx context.Context) error {
-	return q.waits.wait(ctx, q.synchronize, q.park)
+	return q.waits.wait(ctx, q.g, q.synchronize, q.park)
 }
 
 // settle waits for all work so far on behalf of a buffer. Errors are kept for

@@ -82,7 +82,7 @@ func (s *Stream) enter(what string) (*queue, error) {
 	if s == nil || s.q == nil {
 		return nil, refuse("%s: no stream given (nil)", what)
 	}
-	if !s.q.enter() {
+	if s.q.number == 0 && s.q.g.released.Load() || !s.q.enter() {
 		return nil, fmt.Errorf("%s: %v: %w", what, s.q, ErrClosed)
 	}
 	return s.q, nil

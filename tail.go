@@ -38,7 +38,7 @@ func newTail(q *queue) (*tail, error) {
 
 // wait returns when the work is done. A nil tail is done.
 func (t *tail) wait(g *GPU) error {
-	if t == nil || !t.life.enter() {
+	if t == nil || g.released.Load() || !t.life.enter() {
 		return nil // seen before
 	}
 	err := g.driver.EventSynchronize(g.ctx, t.event)

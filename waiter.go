@@ -25,11 +25,16 @@ type round struct {
 
 // wait calls sync, which must have begun after this call of wait, and returns
 // its error or ctx's. An error that nobody is left to hear goes to lost.
-func (w *waiter) wait(ctx context.Context, sync func() error, lost func(error)) error {
+func (w *waiter) wait(ctx context.Context, g *GPU, sync func() error, lost func(error)) error {
 	if ctx.Done() == nil {
 		return sync()
 	}
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Within a host function the driver would refuse, but not the goroutine of a
+	// round. This call asks nothing of the device and takes no time of its clock.
+	if _, err := g.driver.DriverGetVersion(); inCallback(err) {
 		return err
 	}
 	w.mu.Lock()
