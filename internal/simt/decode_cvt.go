@@ -127,6 +127,22 @@ func (d *decoder) cvtCommon(dt, at ptx.Type) vec {
 				d[i] = f64bits(float64(int32(a[i])))
 			}
 		}
+	case dt == ptx.F64 && at == ptx.F32:
+		return func(d, a, _, _ *lanes, n int) {
+			for i := range d[:n] {
+				x := float64(f32from(uint32(a[i])))
+				if x != x {
+					x = propagate(x, 0, 0)
+				}
+				d[i] = f64bits(x)
+			}
+		}
+	case dt == ptx.F32 && at == ptx.F64 && d.has("rn"):
+		return func(d, a, _, _ *lanes, n int) {
+			for i := range d[:n] {
+				d[i] = result32(float32(f64from(a[i])))
+			}
+		}
 	case dt == ptx.S32 && at == ptx.F32 && d.has("rzi"):
 		return func(d, a, _, _ *lanes, n int) {
 			for i := range d[:n] {
@@ -145,6 +161,9 @@ func (d *decoder) cvtCommon(dt, at ptx.Type) vec {
 // conversion is the general conversion from or to a float.
 func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 	mode, integral := d.cvtRounding()
+	if integral && dt == ptx.F32 && at == ptx.F32 {
+		return d.integralF32(mode)
+	}
 	ftz, sat, relu, satfinite := d.has("ftz"), d.has("sat"), d.has("relu"), d.has("satfinite")
 	from := decoderOf(at, ftz)
 	switch {
@@ -181,6 +200,18 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 			v = flush(v, dt)
 		}
 		return v
+	}
+}
+
+// integralF32 rounds f32 to integral values, which need no rounding to f32 then.
+func (d *decoder) integralF32(mode rounding) func(uint64) uint64 {
+	m := floatMode{ftz: d.has("ftz"), sat: d.has("sat")}
+	return func(a uint64) uint64 {
+		u := uint32(a)
+		if m.ftz {
+			u = flush32(u)
+		}
+		return finish32(f32bits(float32(roundIntegral(float64(f32from(u)), mode))), m)
 	}
 }
 

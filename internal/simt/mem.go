@@ -152,7 +152,7 @@ func (w *warp) segment(m *access, addr uint64) *segRef {
 	}
 	*r = refTo(s.Base, s.Data, s.ReadOnly)
 	r.pages = s.Pages
-	if s.Counter < len(w.k.stats.Traffic) {
+	if s.Counter >= 0 && s.Counter < len(w.k.tallies) {
 		r.counter = s.Counter
 	}
 	return r

@@ -156,6 +156,7 @@ type worker struct {
 	instructions uint64
 	polls        uint64
 	stats        Stats
+	tallies      []tally // by counter
 	fence        atomic.Uint32
 }
 
@@ -164,12 +165,12 @@ func (x *execution) work(id int) {
 		x: x, id: id,
 		frames: make([][]*frame, len(x.l.Kernel.program.list)),
 	}
-	k.stats.Traffic = make([]Traffic, x.l.Counters)
+	k.tallies = make([]tally, x.l.Counters)
 	k.loop()
 	k.stats.WarpInstructions = k.instructions
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.stats.add(&k.stats)
+	x.stats.add(&k.stats, k.tallies)
 }
 
 // loop runs blocks until none is left. While the blocks it has only wait for
@@ -241,11 +242,12 @@ func (k *worker) retire(b *block) {
 	k.blocks = append(k.blocks, b)
 }
 
-func (s *Stats) add(o *Stats) {
+func (s *Stats) add(o *Stats, tallies []tally) {
 	s.Blocks += o.Blocks
 	s.Threads += o.Threads
 	s.WarpInstructions += o.WarpInstructions
 	for i := range s.Traffic {
-		s.Traffic[i].add(&o.Traffic[i])
+		t := tallies[i].traffic()
+		s.Traffic[i].add(&t)
 	}
 }

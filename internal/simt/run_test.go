@@ -1,9 +1,6 @@
 package simt
 
-import (
-	"context"
-	"testing"
-)
+import "testing"
 
 func TestAddOneEach(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
@@ -27,18 +24,4 @@ func TestAddOneEach(t *testing.T) {
 			t.Errorf("got %d bytes read and %d written", tr.ReadBytes, tr.WriteBytes)
 		}
 	})
-}
-
-func BenchmarkAdd(b *testing.B) {
-	const n = 1 << 24
-	mem := newSpace()
-	m := loadFile(b, mem, "corpus_nvcc.ptx")
-	x, y, z := mem.alloc(make([]byte, 4*n)), mem.alloc(make([]byte, 4*n)), mem.alloc(make([]byte, 4*n))
-	l := m.launch(b, "add_one_each", n/256, 256, x, y, z, n)
-	for b.Loop() {
-		if _, err := Run(context.Background(), l); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mthreads/s")
 }

@@ -45,21 +45,36 @@ var runs = func() (table [16][4]uint8) {
 	return table
 }()
 
-// line counts the sectors that an access touches of one line.
-func (t *Traffic) line(sectors uint8, write bool) {
-	n := uint64(bits.OnesCount8(sectors))
-	run := &runs[sectors&15]
-	if write {
-		t.WriteSectors += n
-		for i, c := range run {
-			t.Writes[i] += uint64(c)
+// tally counts the lines that accesses touched by their sectors, for one counter.
+type tally struct {
+	reads, writes         [16]uint64 // by mask of sectors
+	readBytes, writeBytes uint64
+	atomics               uint64
+}
+
+// of is what lines are counted in, with the bytes asked for counted already.
+func (t *tally) of(m *access, lanes int) *[16]uint64 {
+	if m.write {
+		t.writeBytes += m.bytes * uint64(lanes)
+		return &t.writes
+	}
+	t.readBytes += m.bytes * uint64(lanes)
+	return &t.reads
+}
+
+// traffic is the tally in sectors and requests.
+func (t *tally) traffic() Traffic {
+	out := Traffic{Atomics: t.atomics, ReadBytes: t.readBytes, WriteBytes: t.writeBytes}
+	for m, table := range runs {
+		n := uint64(bits.OnesCount8(uint8(m)))
+		out.ReadSectors += n * t.reads[m]
+		out.WriteSectors += n * t.writes[m]
+		for i, c := range table {
+			out.Reads[i] += uint64(c) * t.reads[m]
+			out.Writes[i] += uint64(c) * t.writes[m]
 		}
-		return
 	}
-	t.ReadSectors += n
-	for i, c := range run {
-		t.Reads[i] += uint64(c)
-	}
+	return out
 }
 
 // countRun counts an access of lanes 0 to n-1 whose addresses are addr +
@@ -71,14 +86,9 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 	if ref.counter < 0 {
 		return
 	}
-	t := &w.k.stats.Traffic[ref.counter]
-	if m.write {
-		t.WriteBytes += m.bytes * uint64(w.n)
-	} else {
-		t.ReadBytes += m.bytes * uint64(w.n)
-	}
+	lines := w.k.tallies[ref.counter].of(m, w.n)
 	if stride == m.bytes || stride == 0 || stride == -m.bytes {
-		t.contiguous(lo, extent, m.write)
+		contiguous(lines, lo, extent)
 		return
 	}
 	step := stride
@@ -86,34 +96,28 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 		step = -step
 	}
 	line, sectors := lo>>lineShift, uint8(0)
-	for i := range uint64(w.n) {
-		a := lo + i*step
-		if l := a >> lineShift; l != line {
-			t.line(sectors, m.write)
+	for i := 0; i < w.n; i++ {
+		if l := lo >> lineShift; l != line {
+			lines[sectors&15]++
 			line, sectors = l, 0
 		}
-		sectors |= sectorsOf(a, m.bytes)
+		sectors |= sectorOf(lo)
+		lo += step
 	}
-	t.line(sectors, m.write)
+	lines[sectors&15]++
 }
 
-// sectorsOf are the sectors of a's line that an access of up to 32 bytes touches.
-// It is aligned, so it does not leave its sector.
-func sectorsOf(a, _ uint64) uint8 { return 1 << (a >> sectorShift & 3) }
+// sectorOf is the sector of a's line that an access of up to 32 bytes touches: it
+// is aligned, so it does not leave its sector.
+func sectorOf(a uint64) uint8 { return 1 << (a >> sectorShift & 3) }
 
-// contiguous counts extent bytes from lo.
-func (t *Traffic) contiguous(lo, extent uint64, write bool) {
+// contiguous counts the lines of extent bytes from lo.
+func contiguous(lines *[16]uint64, lo, extent uint64) {
 	first, last := lo>>sectorShift, (lo+extent-1)>>sectorShift
 	for first <= last {
 		at := first & 3
 		n := min(4-at, last-first+1)
-		if write {
-			t.WriteSectors += n
-			t.Writes[(n-1)&3]++
-		} else {
-			t.ReadSectors += n
-			t.Reads[(n-1)&3]++
-		}
+		lines[(1<<n-1)<<at&15]++
 		first += n
 	}
 }
@@ -134,17 +138,13 @@ func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
 
 // countLanes counts an access by the given lanes at their addresses.
 func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
-	t := &k.stats.Traffic[counter]
-	n := uint64(bits.OnesCount32(mask))
+	t := &k.tallies[counter]
+	n := bits.OnesCount32(mask)
 	if m.atomic {
-		t.Atomics += n
+		t.atomics += uint64(n)
 		return
 	}
-	if m.write {
-		t.WriteBytes += m.bytes * n
-	} else {
-		t.ReadBytes += m.bytes * n
-	}
+	lines := t.of(m, n)
 	k.epoch++
 	if k.epoch == 0 {
 		k.lines = [64]lineEntry{}
@@ -167,9 +167,9 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 				count++
 			}
 		}
-		e.sectors |= sectorsOf(a, m.bytes)
+		e.sectors |= sectorOf(a)
 	}
 	for _, h := range used[:count] {
-		t.line(k.lines[h&63].sectors, m.write)
+		lines[k.lines[h&63].sectors&15]++
 	}
 }
