@@ -40,7 +40,7 @@ func allChecks() []check {
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
 		managedChecks, managedAdviceChecks, managedAttachChecks,
 		poolChecks, poolOrderChecks,
-		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks,
+		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks,
 		eventChecks, eventMisuseChecks,

@@ -153,7 +153,7 @@ var peerSelfChecks = []check{
 		"Driver API: cuMemcpyPeer", 0, func(c *T) {
 			p := c.device(page)
 			c.want(c.d.MemcpyPeer(c.ctx, p, 0, p, c.ctx, page), "no destination context", cu.ErrorInvalidContext, cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyPeer(c.ctx, 0xdead_0000, c.ctx, p, c.ctx, page), "a wild destination", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyPeer(c.ctx, c.wild(), c.ctx, p, c.ctx, page), "a wild destination", cu.ErrorInvalidValue)
 		}},
 	{"peer/enable-itself", "a context does not enable access to itself, nor to none",
 		peerDoc, 0, func(c *T) {

@@ -168,12 +168,12 @@ var copyChecks = []check{
 var copyMisuseChecks = []check{
 	{"copy/invalid-address", "copies from or to what is no memory are an invalid value",
 		copyDoc, 0, func(c *T) {
-			b, p := c.pageable(256), c.device(256)
+			b, p, wild := c.pageable(256), c.device(256), c.wild()
 			h := pointerTo(b)
 			c.want(c.d.MemcpyHtoD(c.ctx, 0, h, 16), "to device address 0", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyHtoD(c.ctx, 0xdead_0000, h, 16), "to a wild device address", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoH(c.ctx, h, 0xdead_0000, 16), "from a wild device address", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoD(c.ctx, p, 0xdead_0000, 16), "within the device from a wild address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyHtoD(c.ctx, wild, h, 16), "to a wild device address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoH(c.ctx, h, wild, 16), "from a wild device address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoD(c.ctx, p, wild, 16), "within the device from a wild address", cu.ErrorInvalidValue)
 			c.want(c.d.MemcpyHtoD(c.ctx, p, nil, 16), "from nil", cu.ErrorInvalidValue)
 			c.want(c.d.MemcpyDtoH(c.ctx, nil, p, 16), "to nil", cu.ErrorInvalidValue)
 			c.ok(c.d.CtxSynchronize(c.ctx), "the context afterwards")
@@ -195,11 +195,11 @@ var copyMisuseChecks = []check{
 		}},
 	{"copy/async-invalid-address", "asynchronous copies refuse what is no memory at the call",
 		copyDoc, 0, func(c *T) {
-			m, p := c.pinned(256, 0), c.device(256)
+			m, p, wild := c.pinned(256, 0), c.device(256), c.wild()
 			s := c.stream(0)
-			c.want(c.d.MemcpyHtoDAsync(c.ctx, 0xdead_0000, m.p, 16, s), "in", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoHAsync(c.ctx, m.p, 0xdead_0000, 16, s), "out", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoDAsync(c.ctx, 0xdead_0000, p, 16, s), "within", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyHtoDAsync(c.ctx, wild, m.p, 16, s), "in", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoHAsync(c.ctx, m.p, wild, 16, s), "out", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoDAsync(c.ctx, wild, p, 16, s), "within", cu.ErrorInvalidValue)
 			c.sync(s)
 		}},
 }

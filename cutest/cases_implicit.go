@@ -146,7 +146,8 @@ var implicitChecks = []check{
 			c.between("nothing", func() error { return nil })
 			c.between("MemsetD8", func() error { return c.d.MemsetD8(c.ctx, p, 1, 4096) })
 			c.between("MemcpyDtoD", func() error { return c.d.MemcpyDtoD(c.ctx, p, p+4096, 4096) })
-			c.between("EventRecord-on-legacy", func() error { return c.d.EventRecord(c.ctx, c.event(0), 0) })
+			e := c.event(0)
+			c.between("EventRecord-on-legacy", func() error { return c.d.EventRecord(c.ctx, e, 0) })
 			c.between("MemcpyHtoD", func() error { return c.d.MemcpyHtoD(c.ctx, p, h.p, 1<<16) })
 		}},
 	{"implicit/legacy-copy-beside-non-blocking", "a synchronous copy does not wait for non-blocking streams",

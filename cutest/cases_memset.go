@@ -88,7 +88,7 @@ var memsetChecks = []check{
 	{"memset/invalid-address", "a fill of what is no device memory is an invalid value",
 		memsetDoc, 0, func(c *T) {
 			c.want(c.d.MemsetD8(c.ctx, 0, 1, 16), "memset at 0", cu.ErrorInvalidValue)
-			c.want(c.d.MemsetD8(c.ctx, 0xdead_0000, 1, 16), "memset at a wild address", cu.ErrorInvalidValue)
+			c.want(c.d.MemsetD8(c.ctx, c.wild(), 1, 16), "memset at a wild address", cu.ErrorInvalidValue)
 			c.want(c.d.MemsetD8(c.ctx, addressOf(c.pageable(page)), 1, 16), "memset of pageable memory", cu.ErrorInvalidValue)
 		}},
 	{"memset/past-the-end", "a fill that leaves its allocation is an invalid value",

@@ -153,6 +153,19 @@ var registerChecks = []check{
 			c.ok(err, "read the file")
 			c.same("the file", got, repeated(0xc0ffee00, page))
 		}},
+	{"register/mapped-file-on-disk", "whether a shared mapping of a file on disk can be registered is observed",
+		registerDoc + " (silent)", needRegister, func(c *T) {
+			b, _ := c.sharedFile(4*page, "")
+			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), 0)
+			c.observeError("register.shared-file-on-disk", err)
+			if err != nil {
+				return
+			}
+			p := c.device(len(b))
+			c.up(p, b)
+			c.same("copied", c.down(p, len(b)), b)
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
+		}},
 	{"register/again-after-unregister", "memory can be registered again once it was unregistered",
 		registerDoc, needRegister, func(c *T) {
 			b := c.pageable(3 * page)

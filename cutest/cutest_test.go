@@ -1,8 +1,14 @@
 package cutest
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 func TestCasesAreWellFormed(t *testing.T) {
@@ -29,4 +35,32 @@ func TestCasesAreWellFormed(t *testing.T) {
 		t.Errorf("%d cases, want at least 150", len(seen))
 	}
 	t.Logf("%d cases: %v", len(seen), groups)
+}
+
+func TestJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.json")
+	t.Setenv("FERRY_CUTEST_JSON", path)
+	d, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, limit: caseLimit, parent: t}
+	s.start(t)
+	s.results = []result{{ID: "a/b", Rule: "r", Source: "s", Result: "fail", Reason: "why", MS: 1.5}}
+	documents.Store(0)
+	s.writeJSON(t)
+	s.writeJSON(t)
+	for _, name := range []string{path, strings.TrimSuffix(path, ".json") + ".2.json"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got document
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Schema != "ferry.cutest/1" || got.Driver != "softgpu" || got.Device == "" || !got.Emulated || len(got.Cases) != 1 || got.Cases[0].Reason != "why" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 // is what is in it.
 func (c *T) readOnlyFile(n int) (mapped, want []byte) {
 	want = c.random(n)
-	path := c.tempFile(want)
+	path := c.tempFile("", want)
 	f, err := os.Open(path)
 	c.ok(err, "open")
 	defer f.Close()
@@ -22,9 +22,19 @@ func (c *T) readOnlyFile(n int) (mapped, want []byte) {
 	return b, want
 }
 
-// writableFile maps a fresh file so that writes reach it.
+// writableFile maps a fresh file so that writes reach it, in memory if it can
+// be: kernels refuse to page-lock shared mappings of files on most disks.
 func (c *T) writableFile(n int) (mapped []byte, path string) {
-	path = c.tempFile(c.random(n))
+	dir := "/dev/shm"
+	if _, err := os.Stat(dir); err != nil {
+		dir = ""
+	}
+	return c.sharedFile(n, dir)
+}
+
+// sharedFile maps a fresh file of a folder; "" is the one for temporary files.
+func (c *T) sharedFile(n int, dir string) (mapped []byte, path string) {
+	path = c.tempFile(dir, c.random(n))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	c.ok(err, "open")
 	defer f.Close()
@@ -34,8 +44,8 @@ func (c *T) writableFile(n int) (mapped []byte, path string) {
 	return b, path
 }
 
-func (c *T) tempFile(data []byte) string {
-	dir, err := os.MkdirTemp("", "cutest")
+func (c *T) tempFile(dir string, data []byte) string {
+	dir, err := os.MkdirTemp(dir, "cutest")
 	c.ok(err, "temporary folder")
 	c.later(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "data")

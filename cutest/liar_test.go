@@ -313,6 +313,7 @@ func TestLiesAreCaught(t *testing.T) {
 	checks := allChecks()
 	for _, l := range lies {
 		t.Run(strings.ReplaceAll(l.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			i := slices.IndexFunc(checks, func(k check) bool { return k.id == l.caught })
 			if i < 0 {
 				t.Fatalf("no case %q", l.caught)

@@ -1,6 +1,7 @@
 package cutest
 
 import (
+	"errors"
 	"runtime"
 	"time"
 
@@ -206,12 +207,18 @@ func (c *T) mustWait(g *gate, what string, f func() error) {
 	c.ok(err, what)
 }
 
+var errEnded = errors.New("the case failed inside the call")
+
 // returns says whether f comes back within limit with the gate closed; if not,
 // the gate is opened and f awaited.
 func (c *T) returns(g *gate, what string, limit time.Duration, f func() error) (bool, error) {
 	c.step(what)
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() {
+		err := errEnded // unless f returns: a failed case ends its goroutine
+		defer func() { done <- err }()
+		err = f()
+	}()
 	select {
 	case err := <-done:
 		return true, err

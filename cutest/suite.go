@@ -102,9 +102,12 @@ func (s *suite) context(dev cu.Device) (cu.Context, error) {
 	if ctx, ok := s.primary[dev]; ok {
 		return ctx, nil
 	}
-	// Mapping is on by itself under unified addressing; elsewhere it is asked for.
-	if err := s.d.DevicePrimaryCtxSetFlags(dev, cu.CtxMapHost); err != nil {
-		return 0, fmt.Errorf("set the flags of the primary context of device %d: %w", dev, err)
+	// Mapping is on by itself under unified addressing, where hardware refuses the
+	// flag; elsewhere it is asked for.
+	if unified, err := s.d.DeviceGetAttribute(cu.DeviceAttributeUnifiedAddressing, dev); err != nil || unified == 0 {
+		if err := s.d.DevicePrimaryCtxSetFlags(dev, cu.CtxMapHost); err != nil {
+			return 0, fmt.Errorf("set the flags of the primary context of device %d: %w", dev, err)
+		}
 	}
 	ctx, err := s.d.DevicePrimaryCtxRetain(dev)
 	if err != nil {

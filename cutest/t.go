@@ -2,6 +2,7 @@ package cutest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -183,6 +184,10 @@ func (c *T) random(n int) []byte {
 
 // scramble overwrites b with fresh bytes, so that nothing expected is there by chance.
 func (c *T) scramble(b []byte) {
+	for len(b) >= 8 {
+		binary.LittleEndian.PutUint64(b, rand.Uint64())
+		b = b[8:]
+	}
 	for i := range b {
 		b[i] = byte(rand.Uint32())
 	}
@@ -200,6 +205,15 @@ func (c *T) attr(a cu.DeviceAttribute) int32 {
 	}
 	c.ok(err, a.String())
 	return v
+}
+
+// wild is an address where nothing is. With access to pageable memory the driver
+// takes any address for memory of the host, and finds out too late: the case skips.
+func (c *T) wild() cu.DevicePtr {
+	if c.attr(cu.DeviceAttributePageableMemoryAccess) != 0 {
+		c.skip("the device uses pageable memory: any address may be good")
+	}
+	return 0xdead_0000
 }
 
 // patience is how long a call that must not wait may take; a driver that is

@@ -1,0 +1,187 @@
+package cutest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+const overlapDoc = "Programming Guide: Overlap of Data Transfer and Kernel Execution; Concurrent Data Transfers; Overlapping Behavior"
+
+// manyGates holds n streams, each with a gate of its own, all opened by cleanup.
+func (c *T) manyGates(n int) ([]*gate, []cu.Stream) {
+	gates, streams := make([]*gate, n), make([]cu.Stream, n)
+	for i := range n {
+		gates[i], streams[i] = c.gate(), c.stream(cu.StreamNonBlocking)
+	}
+	for i := range n {
+		gates[i].hold(streams[i])
+	}
+	return gates, streams
+}
+
+// started counts kernels that run, asking their streams for up to limit.
+func (c *T) started(gates []*gate, streams []cu.Stream, limit time.Duration) int {
+	for until := time.Now().Add(limit); ; {
+		n := 0
+		for i, g := range gates {
+			_ = c.d.StreamQuery(c.ctx, streams[i])
+			n += int(loadWord(g.mem.b, 4))
+		}
+		if n == len(gates) || time.Now().After(until) {
+			return n
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// timed is how long work takes on the device between two events that fork to
+// and join from streams, in milliseconds: the best of several goes.
+func (c *T) timed(streams []cu.Stream, work func()) float32 {
+	main, fork := c.stream(cu.StreamNonBlocking), c.event(0)
+	end := c.event(0)
+	best := float32(1e9)
+	for range 5 {
+		c.ok(c.d.EventRecord(c.ctx, fork, main), "record")
+		for _, s := range streams {
+			c.ok(c.d.StreamWaitEvent(c.ctx, s, fork, 0), "fork")
+		}
+		work()
+		for _, s := range streams {
+			join := c.event(cu.EventDisableTiming)
+			c.ok(c.d.EventRecord(c.ctx, join, s), "record")
+			c.ok(c.d.StreamWaitEvent(c.ctx, main, join, 0), "join")
+		}
+		c.ok(c.d.EventRecord(c.ctx, end, main), "record")
+		c.sync(main)
+		best = min(best, c.elapsed(fork, end))
+	}
+	return best
+}
+
+var concurrencyChecks = []check{
+	{"concurrency/kernels-side-by-side", "kernels of several streams run at once if and only if the device can",
+		"Programming Guide: Concurrent Kernel Execution; CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS", needMapHost, func(c *T) {
+			gates, streams := c.manyGates(4)
+			if c.attr(cu.DeviceAttributeConcurrentKernels) == 0 {
+				n := c.started(gates, streams, 4*glimpse)
+				c.check(n <= 1, "%d kernels run at once", n)
+				return
+			}
+			n := c.started(gates, streams, patience)
+			c.check(n == 4, "%d of 4 kernels run", n)
+			for _, s := range streams {
+				c.busy(s)
+			}
+		}},
+	{"concurrency/many-streams", "how many streams really run side by side is observed",
+		"Programming Guide: Concurrent Kernel Execution; CUDA_DEVICE_MAX_CONNECTIONS", needMapHost | needConcurrentKernels, func(c *T) {
+			gates, streams := c.manyGates(16)
+			n := c.started(gates, streams, 10*glimpse)
+			c.observe("concurrency.of-16-streams-run", n)
+			c.check(n >= 1, "no kernel runs")
+		}},
+	{"concurrency/copies-beside-kernels", "with a copy engine, copies of page-locked memory pass by a running kernel",
+		overlapDoc + "; CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT", needMapHost, func(c *T) {
+			const n = 4 << 20
+			p, in, out := c.device(n), c.pinned(n, 0), c.pinned(n, 0)
+			b := c.stream(cu.StreamNonBlocking)
+			g, a := c.behind(cu.StreamNonBlocking)
+			g.running(a)
+			c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, in.p, n, b), "copy in")
+			c.ok(c.d.MemcpyDtoHAsync(c.ctx, out.p, p, n, b), "copy out")
+			if c.attr(cu.DeviceAttributeAsyncEngineCount) == 0 {
+				c.mustWait(g, "copies without a copy engine", func() error { return c.d.StreamSynchronize(c.ctx, b) })
+			} else {
+				c.mustReturn(g, "copies beside a kernel", func() error { return c.d.StreamSynchronize(c.ctx, b) })
+				c.busy(a)
+			}
+			c.same("round trip", out.b, in.b)
+		}},
+	{"concurrency/both-directions", "with two copy engines a copy in and a copy out overlap, with one they take turns",
+		overlapDoc, 0, func(c *T) {
+			const n = 32 << 20
+			p, q, in, out := c.device(n), c.device(n), c.pinned(n, 0), c.pinned(n, 0)
+			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
+			copyIn := func() { c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, in.p, n, a), "copy in") }
+			copyOut := func() { c.ok(c.d.MemcpyDtoHAsync(c.ctx, out.p, q, n, b), "copy out") }
+			one := c.timed([]cu.Stream{a, b}, copyIn) + c.timed([]cu.Stream{a, b}, copyOut)
+			both := c.timed([]cu.Stream{a, b}, func() { copyIn(); copyOut() })
+			engines := c.attr(cu.DeviceAttributeAsyncEngineCount)
+			c.observe("concurrency.both-directions-to-one-after-the-other", fmt.Sprintf("%.2f", both/one))
+			if engines >= 2 {
+				c.check(both < 0.8*one, "both take %g ms, one after the other %g, with %d engines", both, one, engines)
+			} else {
+				c.check(both > 0.9*one, "both take %g ms, one after the other %g, with %d engines", both, one, engines)
+			}
+			c.same("copied in", c.down(p, 1<<16), in.b[:1<<16])
+		}},
+	{"concurrency/issue-order", "copy, kernel, copy over three streams is right in either order of issue; the times are observed",
+		overlapDoc, 0, func(c *T) {
+			const n, streams = 4 << 20, 3
+			var s [streams]cu.Stream
+			var p [streams]cu.DevicePtr
+			var in, out [streams]hostMem
+			for i := range streams {
+				s[i], p[i], in[i], out[i] = c.stream(cu.StreamNonBlocking), c.device(n), c.pinned(n, 0), c.pinned(n, 0)
+			}
+			steps := [3]func(i int){
+				func(i int) { c.ok(c.d.MemcpyHtoDAsync(c.ctx, p[i], in[i].p, n, s[i]), "in") },
+				func(i int) { c.launch(s[i], "inc", n/4, p[i], uint32(i+1), uint32(n/4)) },
+				func(i int) { c.ok(c.d.MemcpyDtoHAsync(c.ctx, out[i].p, p[i], n, s[i]), "out") },
+			}
+			depth := c.timed(s[:], func() {
+				for i := range streams {
+					for _, step := range steps {
+						step(i)
+					}
+				}
+			})
+			c.issued("depth first", out[:], in[:])
+			breadth := c.timed(s[:], func() {
+				for _, step := range steps {
+					for i := range streams {
+						step(i)
+					}
+				}
+			})
+			c.issued("breadth first", out[:], in[:])
+			c.observe("concurrency.depth-first-ms", depth)
+			c.observe("concurrency.breadth-first-ms", breadth)
+		}},
+	{"concurrency/priority-preferred", "work of a stream of higher priority goes before blocks of a lower one that have not started",
+		"Programming Guide: Stream Priorities", needPriorities | needConcurrentKernels, func(c *T) {
+			_, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
+			c.ok(err, "range")
+			low := c.stream(cu.StreamNonBlocking)
+			high, err := c.d.StreamCreateWithPriority(c.ctx, cu.StreamNonBlocking, greatest)
+			c.ok(err, "create")
+			c.later(func() { c.undo("destroy", c.d.StreamDestroy(c.ctx, high)) })
+			// Six times as many blocks as the device holds.
+			blocks := uint32(6 * c.attr(cu.DeviceAttributeMultiprocessorCount) * max(c.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor), 8))
+			cycles := uint64(200_000)
+			if cu.AsEmulated(c.d) != nil {
+				cycles = 200
+			}
+			start, lowEnd, highEnd := c.event(0), c.event(0), c.event(0)
+			c.ok(c.d.EventRecord(c.ctx, start, low), "record")
+			c.ok(c.d.LaunchKernel(c.ctx, c.kernel("delay"), dim(blocks), dim(32), 0, low, pack(cycles, cu.DevicePtr(0))), "the large grid")
+			c.ok(c.d.EventRecord(c.ctx, lowEnd, low), "record")
+			c.launch(high, "delay", 1, cycles, cu.DevicePtr(0))
+			c.ok(c.d.EventRecord(c.ctx, highEnd, high), "record")
+			c.sync(high)
+			c.sync(low)
+			l, h := c.elapsed(start, lowEnd), c.elapsed(start, highEnd)
+			c.observe("concurrency.high-priority-done-after-share-of-the-low-grid", fmt.Sprintf("%.2f", h/l))
+			c.check(h < l, "the high priority kernel was done after %g ms, the low priority grid in front of it after %g", h, l)
+		}},
+}
+
+func (c *T) issued(what string, out, in []hostMem) {
+	for i := range out {
+		c.same(fmt.Sprintf("%s, stream %d", what, i), out[i].b, plus(in[i].b, uint32(i+1)))
+		c.scramble(in[i].b[:1<<12])
+		c.scramble(out[i].b)
+	}
+}
