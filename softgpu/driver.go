@@ -42,17 +42,18 @@ type Driver struct {
 	bufID   uint64
 	opID    uint64
 
-	host     float64 // the host's virtual clock, ns
-	sim      timeline
-	held     []*op // released by nobody yet, by rising id
-	rng      *rand.Rand
-	idle     *time.Timer
-	lastUse  time.Time
-	changed  chan struct{} // closed when an op is done
-	running  int           // ops that execute now
-	graves   []*backing    // to be unmapped when nothing executes
-	backed   uint64        // bytes that allocations have behind them
-	captures map[*capture]struct{}
+	host      float64 // the host's virtual clock, ns
+	sim       timeline
+	held      []*op // released by nobody yet, by rising id
+	rng       *rand.Rand
+	idle      *time.Timer
+	lastUse   time.Time
+	changed   chan struct{} // closed when an op is done
+	running   int           // ops that execute now
+	unretired int           // ops that virtual time has not passed yet
+	graves    []*backing    // to be unmapped when nothing executes
+	backed    uint64        // bytes that allocations have behind them
+	captures  map[*capture]struct{}
 }
 
 var (
@@ -133,6 +134,10 @@ func (d *Driver) begin(what string) error {
 	return nil
 }
 
+// backlog is how many queued operations may wait for somebody to ask for the
+// time before a call looks how far they are.
+const backlog = 4096
+
 // enter starts a call in a context. On success the driver is locked.
 func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 	if err := d.begin(what); err != nil {
@@ -144,7 +149,10 @@ func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 		return nil, err
 	}
 	d.stir()
-	if c.dead { // stir lets go of the lock
+	if d.unretired > backlog && d.schedule == Eager {
+		d.sim.run(d, d.host, nil)
+	}
+	if c.dead { // both let go of the lock
 		d.mu.Unlock()
 		return nil, refuse(cu.ErrorInvalidContext, what, "the context was destroyed meanwhile")
 	}

@@ -77,6 +77,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 		o.follow(dep)
 	}
 	c.open++
+	d.unretired++
 	d.hold(o)
 	return o
 }

@@ -30,6 +30,13 @@ func params64(words ...uint64) []byte {
 	return params(b...)
 }
 
+// onlyFast skips tests of numbers where the race detector makes kernels slow.
+func onlyFast(t *testing.T) {
+	if raceBuild {
+		t.Skip("numbers do not depend on the race detector")
+	}
+}
+
 // took is the virtual time of f in microseconds.
 func (r *rig) took(f func()) float64 {
 	began := r.Now()
@@ -121,6 +128,7 @@ func vectorAdd(r *rig, log int) (pinned, zero, kernel float64) {
 }
 
 func TestVectorAddTimes(t *testing.T) {
+	onlyFast(t)
 	r := newRig(t, Options{})
 	// Between 2^12 and 2^18 the hardware loses 15 us more on switching between its
 	// engines than the profile has a number for.
@@ -234,6 +242,7 @@ func issue(t *testing.T, opts Options, depth bool) float64 {
 }
 
 func TestIssueOrderMattersOnOldHardware(t *testing.T) {
+	onlyFast(t)
 	withEngines := func(name string, n int) Options {
 		p := *named(t, name)
 		attrs := p.Attributes
@@ -294,6 +303,7 @@ func TestEventTimes(t *testing.T) {
 }
 
 func TestPriorityGoesFirst(t *testing.T) {
+	onlyFast(t)
 	r := newRig(t, Options{})
 	f := r.shipped("increment")
 	const n = 1 << 22 // long enough to outlast the launches
@@ -351,5 +361,24 @@ func TestManagedTimes(t *testing.T) {
 	within(t, "prefetch", r.took(func() { r.ok(r.MemPrefetchAsync(r.ctx, m, n, 0, 0)); r.sync(0) }), n/50.7e9*1e6, 0.1)
 	if again := kernel(); again > 100 {
 		t.Errorf("after a prefetch: %.1f us", again)
+	}
+}
+
+func TestQueuesDoNotGrowForever(t *testing.T) {
+	r := newRig(t, Options{})
+	dev := r.alloc(64)
+	for range 5 * backlog {
+		r.ok(r.MemsetD8Async(r.ctx, dev, 1, 1, 0))
+	}
+	r.mu.Lock()
+	n := r.unretired
+	r.mu.Unlock()
+	// A fill takes longer than its call, so some wait; but what is past is gone.
+	if most := 5 * backlog * 3 / 4; n > most {
+		t.Errorf("%d of %d operations are kept", n, 5*backlog)
+	}
+	r.ok(r.CtxSynchronize(r.ctx))
+	if r.unretired != 0 || len(r.sim.running) != 0 || len(r.sim.pending) != 0 {
+		t.Errorf("left: %d unretired, %d running, %d pending", r.unretired, len(r.sim.running), len(r.sim.pending))
 	}
 }

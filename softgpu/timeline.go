@@ -192,6 +192,7 @@ func (t *timeline) advance(to float64) {
 func (t *timeline) retire(o *op) {
 	o.end = t.now
 	o.retired = true
+	o.ctx.drv.unretired--
 	if e := o.engine(); e != nil {
 		e.leave(o)
 	}
