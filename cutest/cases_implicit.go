@@ -29,14 +29,14 @@ func (c *T) between(name string, f func() error) {
 	g, a := c.behind(cu.StreamNonBlocking)
 	g.running(a)
 	waited := false
-	if returned, err := c.returns(g, name, 4*glimpse, f); err != nil {
+	if returned, err := c.returns(g, name, look, f); err != nil {
 		c.fail("%s: %v", name, err)
 	} else if !returned {
 		waited = true
 	}
 	c.launch(b, "store", 1, m.dev, uint32(1), uint32(1))
 	if !waited {
-		returned, err := c.returns(g, "the second stream", 4*glimpse, func() error { return c.d.StreamSynchronize(c.ctx, b) })
+		returned, err := c.returns(g, "the second stream", look, func() error { return c.d.StreamSynchronize(c.ctx, b) })
 		c.ok(err, "the second stream")
 		waited = !returned
 	}
@@ -44,8 +44,6 @@ func (c *T) between(name string, f func() error) {
 	g.open()
 	c.sync(a)
 }
-
-const soon = 6 * glimpse
 
 var implicitChecks = []check{
 	{"implicit/new-objects", "streams and events are made and ended while kernels run",
@@ -93,33 +91,33 @@ var implicitChecks = []check{
 	{"implicit/device-memory", "whether taking and freeing device memory waits for kernels that do not use it is observed",
 		implicitDoc, needMapHost, func(c *T) {
 			var p cu.DevicePtr
-			c.beside("MemAlloc", soon, func() (err error) { p, err = c.d.MemAlloc(c.ctx, 32<<20); return err })
-			c.beside("MemFree", soon, func() error { return c.d.MemFree(c.ctx, p) })
+			c.beside("MemAlloc", look, func() (err error) { p, err = c.d.MemAlloc(c.ctx, 32<<20); return err })
+			c.beside("MemFree", look, func() error { return c.d.MemFree(c.ctx, p) })
 		}},
 	{"implicit/page-locked-memory", "whether taking and freeing page-locked memory waits for kernels that do not use it is observed",
 		implicitDoc, needMapHost, func(c *T) {
 			var p cu.HostPtr
-			c.beside("MemHostAlloc", soon, func() (err error) { p, err = c.d.MemHostAlloc(c.ctx, 1<<20, 0); return err })
-			c.beside("MemFreeHost", soon, func() error { return c.d.MemFreeHost(c.ctx, p) })
+			c.beside("MemHostAlloc", look, func() (err error) { p, err = c.d.MemHostAlloc(c.ctx, 1<<20, 0); return err })
+			c.beside("MemFreeHost", look, func() error { return c.d.MemFreeHost(c.ctx, p) })
 		}},
 	{"implicit/registration", "whether registering and unregistering waits for kernels that do not use the memory is observed",
 		implicitDoc, needMapHost | needRegister, func(c *T) {
 			b := c.pageable(1 << 20)
-			c.beside("MemHostRegister", soon, func() error { return c.d.MemHostRegister(c.ctx, pointerTo(b), 1<<20, 0) })
-			c.beside("MemHostUnregister", soon, func() error { return c.d.MemHostUnregister(c.ctx, pointerTo(b)) })
+			c.beside("MemHostRegister", look, func() error { return c.d.MemHostRegister(c.ctx, pointerTo(b), 1<<20, 0) })
+			c.beside("MemHostUnregister", look, func() error { return c.d.MemHostUnregister(c.ctx, pointerTo(b)) })
 		}},
 	{"implicit/managed-memory", "whether taking and freeing managed memory waits for kernels that do not use it is observed",
 		implicitDoc, needMapHost | needManaged, func(c *T) {
 			var p cu.DevicePtr
-			c.beside("MemAllocManaged", soon, func() (err error) { p, err = c.d.MemAllocManaged(c.ctx, 1<<20, attachGlobal); return err })
-			c.beside("MemFree-managed", soon, func() error { return c.d.MemFree(c.ctx, p) })
+			c.beside("MemAllocManaged", look, func() (err error) { p, err = c.d.MemAllocManaged(c.ctx, 1<<20, attachGlobal); return err })
+			c.beside("MemFree-managed", look, func() error { return c.d.MemFree(c.ctx, p) })
 		}},
 	{"implicit/modules", "whether loading and unloading code waits for kernels of other code is observed",
 		implicitDoc, needMapHost, func(c *T) {
 			const small = ptxHeader + ".visible .entry nothing() { ret; }\n"
 			var m cu.Module
 			c.beside("ModuleLoadData", time.Second, func() (err error) { m, err = c.d.ModuleLoadData(c.ctx, []byte(small)); return err })
-			c.beside("ModuleUnload", soon, func() error { return c.d.ModuleUnload(c.ctx, m) })
+			c.beside("ModuleUnload", look, func() error { return c.d.ModuleUnload(c.ctx, m) })
 		}},
 	{"implicit/contexts", "whether contexts are made and ended while kernels of another run is observed",
 		implicitDoc, needMapHost, func(c *T) {
@@ -129,7 +127,7 @@ var implicitChecks = []check{
 		}},
 	{"implicit/limits", "whether raising a limit waits for running kernels is observed",
 		implicitDoc, needMapHost | needOwnContext, func(c *T) {
-			c.beside("CtxSetLimit", soon, func() error { return c.d.CtxSetLimit(c.ctx, cu.LimitStackSize, 8192) })
+			c.beside("CtxSetLimit", look, func() error { return c.d.CtxSetLimit(c.ctx, cu.LimitStackSize, 8192) })
 		}},
 	{"implicit/pools", "whether trimming a pool waits for running kernels is observed",
 		implicitDoc, needMapHost | needPools, func(c *T) {
@@ -137,7 +135,7 @@ var implicitChecks = []check{
 			c.ok(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrReleaseThreshold, ^uint64(0)), "keep all")
 			c.freeAsync(c.fromPool(p, 32<<20, s), s)
 			c.sync(s)
-			c.beside("MemPoolTrimTo", soon, func() error { return c.d.MemPoolTrimTo(p, 0) })
+			c.beside("MemPoolTrimTo", look, func() error { return c.d.MemPoolTrimTo(p, 0) })
 		}},
 	{"implicit/between-streams", "which calls keep work of two streams apart when they come between is observed",
 		implicitDoc, needMapHost | needConcurrentKernels, func(c *T) {

@@ -129,7 +129,7 @@ func (c *T) want(err error, what string, codes ...cu.Result) {
 	c.mu.Unlock()
 	if slices.ContainsFunc(codes, func(code cu.Result) bool { return isCode(err, code) }) {
 		if len(codes) > 1 {
-			c.observeError(what, err)
+			c.observeError(c.id+": "+what, err)
 		}
 		return
 	}
@@ -221,6 +221,7 @@ func (c *T) wild() cu.DevicePtr {
 const (
 	patience = 4 * time.Second
 	glimpse  = 25 * time.Millisecond
+	look     = 12 * glimpse // how long a call is watched where either answer is right
 )
 
 // until polls cond.

@@ -1,0 +1,194 @@
+package cutest
+
+import (
+	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+var captureMisuseChecks = []check{
+	{"capture/legacy-stream", "the legacy stream does not capture",
+		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
+			c.want(c.d.StreamBeginCapture(c.ctx, 0, cu.StreamCaptureModeRelaxed), "stream 0", cu.ErrorStreamCaptureUnsupported)
+			c.want(c.d.StreamBeginCapture(c.ctx, cu.StreamLegacy, cu.StreamCaptureModeRelaxed), "by name", cu.ErrorStreamCaptureUnsupported)
+		}},
+	{"capture/begin-and-end-in-turn", "a capture is begun once and ended once, in a mode that exists",
+		"Driver API: cuStreamBeginCapture, cuStreamEndCapture", 0, func(c *T) {
+			s := c.stream(cu.StreamNonBlocking)
+			_, err := c.d.StreamEndCapture(c.ctx, s)
+			c.want(err, "end without begin", cu.ErrorIllegalState)
+			c.want(c.d.StreamBeginCapture(c.ctx, s, 99), "mode 99", cu.ErrorInvalidValue)
+			c.captured(s, func() {
+				c.want(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeRelaxed), "begin again", cu.ErrorIllegalState)
+			})
+		}},
+	{"capture/unjoined", "a forked stream that was not joined spoils the capture",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 0, func(c *T) {
+			p, a, b := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
+			e := c.event(cu.EventDisableTiming)
+			c.begin(a, cu.StreamCaptureModeRelaxed)
+			c.ok(c.d.EventRecord(c.ctx, e, a), "record")
+			c.ok(c.d.StreamWaitEvent(c.ctx, b, e, 0), "fork")
+			c.launch(b, "store", 1, p, uint32(1), uint32(1))
+			_, err := c.d.StreamEndCapture(c.ctx, a)
+			c.want(err, "end", cu.ErrorStreamCaptureUnjoined)
+			c.check(c.capturing(a) == cu.StreamCaptureStatusNone && c.capturing(b) == cu.StreamCaptureStatusNone, "a stream still captures")
+			c.launch(b, "store", 1, p, uint32(2), uint32(1))
+			c.same("work after the failure", c.down(p, 4), words(2))
+		}},
+	{"capture/unmatched", "a capture ends in the stream where it began",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 0, func(c *T) {
+			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
+			c.begin(a, cu.StreamCaptureModeRelaxed)
+			c.ok(c.d.EventRecord(c.ctx, e, a), "record")
+			c.ok(c.d.StreamWaitEvent(c.ctx, b, e, 0), "fork")
+			_, err := c.d.StreamEndCapture(c.ctx, b)
+			c.want(err, "end in the other stream", cu.ErrorStreamCaptureUnmatched)
+			c.observe("capture.status-after-unmatched", c.capturing(a))
+			_, err = c.d.StreamEndCapture(c.ctx, a)
+			c.observeError("capture.end-after-unmatched", err)
+		}},
+	{"capture/no-queries", "a capturing stream is not asked nor waited for: that spoils the capture",
+		captureDoc + ", Prohibited and Unhandled Operations, Invalidation", 0, func(c *T) {
+			for name, ask := range map[string]func(cu.Stream) error{
+				"query":       func(s cu.Stream) error { return c.d.StreamQuery(c.ctx, s) },
+				"synchronize": func(s cu.Stream) error { return c.d.StreamSynchronize(c.ctx, s) },
+			} {
+				s := c.stream(cu.StreamNonBlocking)
+				c.begin(s, cu.StreamCaptureModeRelaxed)
+				c.want(ask(s), name, cu.ErrorStreamCaptureUnsupported)
+				c.check(c.capturing(s) == cu.StreamCaptureStatusInvalidated, "%s: status %d, want invalidated", name, c.capturing(s))
+				c.want(c.tryLaunch(c.ctx, s, "noparams", 1), name+": launch into the spoilt capture", cu.ErrorStreamCaptureInvalidated)
+				g, err := c.d.StreamEndCapture(c.ctx, s)
+				c.want(err, name+": end", cu.ErrorStreamCaptureInvalidated)
+				c.check(g == 0, "%s: the end gave a graph", name)
+				c.check(c.capturing(s) == cu.StreamCaptureStatusNone, "%s: status %d after the end", name, c.capturing(s))
+				c.ok(c.d.StreamSynchronize(c.ctx, s), "the stream afterwards")
+			}
+		}},
+	{"capture/context-synchronize", "waiting for the context while a stream captures is refused",
+		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
+			s := c.stream(cu.StreamNonBlocking)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			err := c.d.CtxSynchronize(c.ctx)
+			c.want(err, "capture.CtxSynchronize", cu.ErrorStreamCaptureUnsupported, cu.Success)
+			c.observe("capture.status-after-CtxSynchronize", c.capturing(s))
+		}},
+	{"capture/legacy-use-implicit", "legacy stream work while a blocking stream captures would wait for the capture and is refused",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", 0, func(c *T) {
+			p, s := c.device(64), c.stream(cu.StreamDefault)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			c.want(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream", cu.ErrorStreamCaptureImplicit)
+			c.observe("capture.status-after-legacy-launch", c.capturing(s))
+			_, _ = c.d.StreamEndCapture(c.ctx, s)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			c.want(c.d.MemsetD8(c.ctx, p, 1, 64), "fill without a stream", cu.ErrorStreamCaptureImplicit)
+			_, _ = c.d.StreamEndCapture(c.ctx, s)
+			c.ok(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream after the capture")
+		}},
+	{"capture/legacy-use-beside-non-blocking", "legacy stream work while a non-blocking stream captures is done",
+		captureDoc, 0, func(c *T) {
+			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			c.launch(0, "store", 1, p, uint32(12), uint32(1))
+			c.end(s)
+			c.same("stored", c.down(p, 4), words(12))
+		}},
+	{"capture/captured-event", "the host does not ask for or wait for an event of a capture",
+		captureDoc + "; CUDA_ERROR_CAPTURED_EVENT", 0, func(c *T) {
+			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
+			c.want(c.d.EventQuery(c.ctx, e), "query", cu.ErrorCapturedEvent)
+			c.want(c.d.EventSynchronize(c.ctx, e), "synchronize", cu.ErrorCapturedEvent)
+			c.observe("capture.status-after-captured-event", c.capturing(s))
+			_, _ = c.d.StreamEndCapture(c.ctx, s)
+			c.want(c.d.EventQuery(c.ctx, e), "capture.event-after-the-capture", cu.ErrorCapturedEvent, cu.Success)
+			c.ok(c.d.EventRecord(c.ctx, e, s), "record again")
+			c.sync(s)
+			c.ok(c.d.EventQuery(c.ctx, e), "query after a plain record")
+		}},
+	{"capture/isolation", "captured work does not wait for work outside the capture",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 0, func(c *T) {
+			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
+			c.ok(c.d.EventRecord(c.ctx, e, b), "record outside")
+			c.begin(a, cu.StreamCaptureModeRelaxed)
+			c.want(c.d.StreamWaitEvent(c.ctx, a, e, 0), "wait inside", cu.ErrorStreamCaptureIsolation)
+			c.observe("capture.status-after-isolation", c.capturing(a))
+		}},
+	{"capture/merge", "two captures are not joined",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_MERGE", 0, func(c *T) {
+			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
+			c.begin(a, cu.StreamCaptureModeRelaxed)
+			c.begin(b, cu.StreamCaptureModeRelaxed)
+			c.ok(c.d.EventRecord(c.ctx, e, a), "record in the first")
+			c.want(c.d.StreamWaitEvent(c.ctx, b, e, 0), "wait in the second", cu.ErrorStreamCaptureMerge)
+		}},
+	{"capture/wrong-thread", "a capture that is not relaxed ends on the thread where it began",
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 0, func(c *T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := c.stream(cu.StreamNonBlocking)
+			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeThreadLocal), "begin")
+			err := onThread(func() error {
+				_, err := c.d.StreamEndCapture(c.ctx, s)
+				return err
+			})
+			c.want(err, "end on another thread", cu.ErrorStreamCaptureWrongThread)
+			_, err = c.d.StreamEndCapture(c.ctx, s)
+			c.want(err, "capture.end-after-wrong-thread", cu.Success, cu.ErrorStreamCaptureInvalidated)
+		}},
+	{"capture/global-forbids-unsafe-calls", "in global mode calls that may synchronise are refused on every thread",
+		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_GLOBAL", 0, func(c *T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := c.stream(cu.StreamNonBlocking)
+			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeGlobal), "begin")
+			p, err := c.d.MemAlloc(c.ctx, 1<<20)
+			status := c.capturing(s)
+			other := onThread(func() error { _, err := c.d.MemAlloc(c.ctx, 1<<20); return err })
+			_, end := c.d.StreamEndCapture(c.ctx, s)
+			c.want(err, "MemAlloc on the same thread", cu.ErrorStreamCaptureUnsupported)
+			c.want(other, "MemAlloc on another thread", cu.ErrorStreamCaptureUnsupported)
+			c.observe("capture.global.status-after-MemAlloc", status)
+			c.observeError("capture.global.end-after-MemAlloc", end)
+			if err == nil {
+				_ = c.d.MemFree(c.ctx, p)
+			}
+		}},
+	{"capture/thread-local-forbids-on-its-thread", "in thread-local mode they are refused on the capturing thread alone",
+		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := c.stream(cu.StreamNonBlocking)
+			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeThreadLocal), "begin")
+			other := onThread(func() error {
+				p, err := c.d.MemAlloc(c.ctx, 1<<20)
+				if err == nil {
+					err = c.d.MemFree(c.ctx, p)
+				}
+				return err
+			})
+			_, err := c.d.MemAlloc(c.ctx, 1<<20)
+			_, _ = c.d.StreamEndCapture(c.ctx, s)
+			c.want(other, "MemAlloc on another thread", cu.Success)
+			c.want(err, "MemAlloc on the capturing thread", cu.ErrorStreamCaptureUnsupported)
+		}},
+	{"capture/pageable-copies", "whether copies of pageable memory are captured is observed",
+		captureDoc + " (silent)", 0, func(c *T) {
+			p, b, s := c.device(4096), c.pageable(4096), c.stream(cu.StreamNonBlocking)
+			for name, do := range map[string]func() error{
+				"HtoD": func() error { return c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(b), 4096, s) },
+				"DtoH": func() error { return c.d.MemcpyDtoHAsync(c.ctx, pointerTo(b), p, 4096, s) },
+			} {
+				c.begin(s, cu.StreamCaptureModeRelaxed)
+				c.observeError("capture.pageable-"+name, do())
+				g, err := c.d.StreamEndCapture(c.ctx, s)
+				c.observeError("capture.pageable-"+name+".end", err)
+				if err == nil {
+					c.observe("capture.pageable-"+name+".nodes", len(c.nodeTypes(g)))
+					c.ok(c.d.GraphDestroy(g), "destroy")
+				}
+			}
+		}},
+}

@@ -1,0 +1,209 @@
+package cutest
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// rangeAttribute asks for one number about a range.
+func (c *T) rangeAttribute(a cu.MemRangeAttribute, p cu.DevicePtr, n int) int32 {
+	v := []int32{-99}
+	c.ok(c.d.MemRangeGetAttribute(c.ctx, v, a, p, uintptr(n)), "range attribute")
+	return v[0]
+}
+
+func (c *T) advise(p cu.DevicePtr, n int, a cu.MemAdvice, dev cu.Device) {
+	c.ok(c.d.MemAdvise(c.ctx, p, uintptr(n), a, dev), "advise")
+}
+
+func (c *T) wantAttribute(what string, a cu.MemRangeAttribute, p cu.DevicePtr, n int, want int32) {
+	got := c.rangeAttribute(a, p, n)
+	c.check(got == want, "%s: got %d, want %d", what, got, want)
+}
+
+const (
+	adviseDoc   = "Driver API: cuMemAdvise, cuMemRangeGetAttribute"
+	prefetchDoc = "Programming Guide: Unified Memory Programming, Data Prefetching; Driver API: cuMemPrefetchAsync"
+)
+
+var managedAdviceChecks = []check{
+	{"managed/prefetch", "prefetching moves pages and not contents; the last destination reads back",
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+			const n = 4<<20 + 40
+			p, b := c.managed(n, attachGlobal)
+			want := append([]byte(nil), b...)
+			s := c.stream(cu.StreamNonBlocking)
+			none := int32(cu.InvalidDevice)
+			c.wantAttribute("before any prefetch", cu.MemRangeAttributeLastPrefetchLocation, p, n, none)
+			c.ok(c.d.MemPrefetchAsync(c.ctx, p, n, c.dev, s), "prefetch to the device")
+			c.sync(s)
+			c.wantAttribute("after a prefetch to the device", cu.MemRangeAttributeLastPrefetchLocation, p, n, int32(c.dev))
+			c.launch(s, "inc", n/4, p, uint32(2), uint32(n/4))
+			c.ok(c.d.MemPrefetchAsync(c.ctx, p, n, cu.CPUDevice, s), "prefetch to the host")
+			c.sync(s)
+			c.wantAttribute("after a prefetch to the host", cu.MemRangeAttributeLastPrefetchLocation, p, n, int32(cu.CPUDevice))
+			c.touch(b)
+			c.same("contents", b, plus(want, 2))
+		}},
+	{"managed/prefetch-part", "a part can be prefetched; over parts that differ the location is none",
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+			const n = 8 << 20
+			p, b := c.managed(n, attachGlobal)
+			want := append([]byte(nil), b...)
+			c.ok(c.d.MemPrefetchAsync(c.ctx, p, n/2, c.dev, 0), "prefetch the first half")
+			c.syncAll()
+			c.wantAttribute("first half", cu.MemRangeAttributeLastPrefetchLocation, p, n/2, int32(c.dev))
+			c.wantAttribute("whole", cu.MemRangeAttributeLastPrefetchLocation, p, n, int32(cu.InvalidDevice))
+			c.touch(b)
+			c.same("contents", b, want)
+		}},
+	{"managed/prefetch-ordered", "a prefetch takes its turn in its stream",
+		prefetchDoc, needManaged | needConcurrentManaged | needMapHost, func(c *T) {
+			p, _ := c.managed(4<<20, attachGlobal)
+			s := c.stream(cu.StreamNonBlocking)
+			g := c.gate()
+			g.hold(s)
+			returned, err := c.returns(g, "MemPrefetchAsync", patience/8, func() error { return c.d.MemPrefetchAsync(c.ctx, p, 4<<20, c.dev, s) })
+			c.ok(err, "prefetch")
+			c.observe("managed.prefetch-behind-a-kernel.returns-at-once", returned)
+			g.open()
+			c.sync(s)
+		}},
+	{"managed/prefetch-misuse", "a prefetch wants managed memory, a whole range and a device that is there",
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+			p, _ := c.managed(1<<20, attachGlobal)
+			d := c.device(1 << 20)
+			c.want(c.d.MemPrefetchAsync(c.ctx, p, 1<<20, 99, 0), "to device 99", cu.ErrorInvalidDevice)
+			c.want(c.d.MemPrefetchAsync(c.ctx, d, 1<<20, c.dev, 0), "device memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemPrefetchAsync(c.ctx, p, 64<<20, c.dev, 0), "past the end", cu.ErrorInvalidValue)
+			c.want(c.d.MemPrefetchAsync(c.ctx, p, 0, c.dev, 0), "managed.prefetch-nothing", cu.ErrorInvalidValue, cu.Success)
+			c.syncAll()
+		}},
+	{"managed/prefetch-without-concurrent-access", "without concurrent access nothing is prefetched to the device",
+		prefetchDoc, needManaged, func(c *T) {
+			p, _ := c.managed(1<<20, attachGlobal)
+			err := c.d.MemPrefetchAsync(c.ctx, p, 1<<20, c.dev, 0)
+			if c.attr(cu.DeviceAttributeConcurrentManagedAccess) == 0 {
+				c.want(err, "prefetch", cu.ErrorInvalidDevice, cu.ErrorNotSupported)
+				return
+			}
+			c.ok(err, "prefetch")
+			c.syncAll()
+		}},
+	{"managed/advise-read-mostly", "read-mostly is set, read back and taken back",
+		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+			const n = 2 << 20
+			p, b := c.managed(n, attachGlobal)
+			want := append([]byte(nil), b...)
+			c.wantAttribute("before", cu.MemRangeAttributeReadMostly, p, n, 0)
+			c.advise(p, n, cu.MemAdviseSetReadMostly, c.dev)
+			c.wantAttribute("set", cu.MemRangeAttributeReadMostly, p, n, 1)
+			q := c.device(n)
+			c.launch(0, "copy", n/4, q, p, uint32(n/4))
+			c.same("what the device reads", c.down(q, n), want)
+			c.touch(b)
+			c.same("what the host reads", b, want)
+			c.launch(0, "inc", n/4, p, uint32(1), uint32(n/4))
+			c.syncAll()
+			c.touch(b)
+			c.same("written in spite of the advice", b, plus(want, 1))
+			c.advise(p, n, cu.MemAdviseUnsetReadMostly, c.dev)
+			c.wantAttribute("unset", cu.MemRangeAttributeReadMostly, p, n, 0)
+		}},
+	{"managed/advise-preferred-location", "the preferred location is a device or the host, and can be taken back",
+		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+			const n = 2 << 20
+			p, b := c.managed(n, attachGlobal)
+			want := append([]byte(nil), b...)
+			c.wantAttribute("before", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.InvalidDevice))
+			c.advise(p, n, cu.MemAdviseSetPreferredLocation, c.dev)
+			c.wantAttribute("the device", cu.MemRangeAttributePreferredLocation, p, n, int32(c.dev))
+			c.advise(p, n, cu.MemAdviseSetPreferredLocation, cu.CPUDevice)
+			c.wantAttribute("the host", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.CPUDevice))
+			c.launch(0, "inc", n/4, p, uint32(1), uint32(n/4))
+			c.syncAll()
+			c.touch(b)
+			c.same("contents", b, plus(want, 1))
+			c.advise(p, n, cu.MemAdviseUnsetPreferredLocation, c.dev)
+			c.wantAttribute("unset", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.InvalidDevice))
+		}},
+	{"managed/advise-accessed-by", "accessed-by collects devices, the host among them",
+		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+			const n = 2 << 20
+			p, _ := c.managed(n, attachGlobal)
+			get := func() [3]int32 {
+				v := []int32{-99, -99, -99}
+				c.ok(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeAccessedBy, p, n), "accessed by")
+				return [3]int32(v)
+			}
+			none := int32(cu.InvalidDevice)
+			c.check(get() == [3]int32{none, none, none}, "before: %v", get())
+			c.advise(p, n, cu.MemAdviseSetAccessedBy, c.dev)
+			c.check(get() == [3]int32{int32(c.dev), none, none}, "with the device: %v", get())
+			c.advise(p, n, cu.MemAdviseSetAccessedBy, cu.CPUDevice)
+			both := get()
+			c.observe("managed.accessed-by.device-and-host", both)
+			c.check(both == [3]int32{int32(c.dev), -1, none} || both == [3]int32{-1, int32(c.dev), none}, "with both: %v", both)
+			c.advise(p, n, cu.MemAdviseUnsetAccessedBy, c.dev)
+			c.check(get() == [3]int32{-1, none, none}, "with the host: %v", get())
+		}},
+	{"managed/advise-misuse", "advice wants managed memory, a known advice and a device that is there",
+		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+			p, _ := c.managed(1<<20, attachGlobal)
+			d := c.device(1 << 20)
+			c.want(c.d.MemAdvise(c.ctx, p, 1<<20, cu.MemAdviseSetPreferredLocation, 99), "device 99", cu.ErrorInvalidDevice)
+			c.want(c.d.MemAdvise(c.ctx, p, 1<<20, 77, c.dev), "advice 77", cu.ErrorInvalidValue)
+			c.want(c.d.MemAdvise(c.ctx, d, 1<<20, cu.MemAdviseSetReadMostly, c.dev), "device memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemAdvise(c.ctx, p, 64<<20, cu.MemAdviseSetReadMostly, c.dev), "past the end", cu.ErrorInvalidValue)
+			c.observeError("managed.advise-pageable", c.d.MemAdvise(c.ctx, addressOf(c.pageable(1<<20)), 1<<20, cu.MemAdviseSetReadMostly, c.dev))
+		}},
+	{"managed/range-attribute-misuse", "range attributes are of managed memory only",
+		"Driver API: cuMemRangeGetAttribute", needManaged | needConcurrentManaged, func(c *T) {
+			p, _ := c.managed(1<<20, attachGlobal)
+			v := []int32{0}
+			c.want(c.d.MemRangeGetAttribute(c.ctx, v, 99, p, 1<<20), "attribute 99", cu.ErrorInvalidValue)
+			c.want(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeReadMostly, c.device(1<<20), 1<<20), "device memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeReadMostly, p, 0), "managed.range-attribute-of-nothing", cu.ErrorInvalidValue, cu.Success)
+		}},
+}
+
+const attachDoc = "Programming Guide: Unified Memory Programming, Stream Associated Memory; Driver API: cuStreamAttachMemAsync"
+
+var managedAttachChecks = []check{
+	{"managed/attach-to-stream", "memory attached to a stream is used by that stream and the host",
+		attachDoc, needManaged, func(c *T) {
+			const n = 5000
+			p, b := c.managed(4*n, attachHost)
+			s := c.stream(cu.StreamDefault)
+			c.ok(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, attachSingle), "attach")
+			c.sync(s)
+			want := plus(b, 5)
+			c.launch(s, "inc", n, p, uint32(5), uint32(n))
+			c.sync(s)
+			c.touch(b)
+			c.same("incremented", b, want)
+		}},
+	{"managed/attach-global-and-host", "memory moves between global and host attachment",
+		attachDoc, needManaged, func(c *T) {
+			const n = 2048
+			p, b := c.managed(4*n, attachGlobal)
+			s := c.stream(cu.StreamDefault)
+			want := plus(b, 1)
+			c.ok(c.d.StreamAttachMemAsync(c.ctx, s, p, 4*n, attachHost), "attach to the host")
+			c.ok(c.d.StreamAttachMemAsync(c.ctx, s, p, 4*n, attachGlobal), "attach globally")
+			c.launch(s, "inc", n, p, uint32(1), uint32(n))
+			c.sync(s)
+			c.touch(b)
+			c.same("incremented", b, want)
+		}},
+	{"managed/attach-misuse", "attachment wants managed memory, all of it, one flag and a stream of its own",
+		attachDoc, needManaged, func(c *T) {
+			p, _ := c.managed(4*page, attachGlobal)
+			s := c.stream(cu.StreamDefault)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, page, attachSingle), "a part", cu.ErrorInvalidValue)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p+page, 0, attachSingle), "an interior address", cu.ErrorInvalidValue)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, 0), "no flag", cu.ErrorInvalidValue)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, attachHost|attachGlobal), "two flags", cu.ErrorInvalidValue)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, 0, p, 0, attachSingle), "the legacy stream alone", cu.ErrorInvalidValue, cu.ErrorInvalidHandle)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, s, c.device(page), 0, attachSingle), "device memory", cu.ErrorInvalidValue)
+		}},
+}

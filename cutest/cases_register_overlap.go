@@ -1,0 +1,165 @@
+package cutest
+
+import (
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// crossing observes a copy of memory that is more than one registration. It is
+// exact or refused, with and without a stream.
+func (c *T) crossing(name string, b []byte) {
+	p, s := c.device(len(b)), c.stream(cu.StreamNonBlocking)
+	for form, do := range map[string]func() error{
+		"HtoD":      func() error { return c.d.MemcpyHtoD(c.ctx, p, pointerTo(b), uintptr(len(b))) },
+		"HtoDAsync": func() error { return c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(b), uintptr(len(b)), s) },
+	} {
+		c.scramble(b)
+		err := do()
+		c.want(err, "register.copy-across-"+name+"."+form, cu.Success, cu.ErrorInvalidValue)
+		if err == nil {
+			c.same("copied across", c.down(p, len(b)), b)
+		}
+	}
+}
+
+var registerOverlapChecks = []check{
+	{"register/twice", "memory that is registered cannot be registered again",
+		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *T) {
+			b := c.pageable(4 * page)
+			c.register(b, 0)
+			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), 0), "register the same again", cu.ErrorHostMemoryAlreadyRegistered)
+			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0), "register its first page", cu.ErrorHostMemoryAlreadyRegistered)
+			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b[page:]), page, 0), "register a page inside", cu.ErrorHostMemoryAlreadyRegistered)
+		}},
+	{"register/overlap", "a range that overlaps a registered one is refused, and the old registration stays",
+		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *T) {
+			b := c.pageable(6 * page)
+			c.register(b[page:3*page], 0)
+			for name, part := range map[string][]byte{
+				"over its start": b[:2*page], "over its end": b[2*page : 4*page], "all round it": b,
+			} {
+				err := c.d.MemHostRegister(c.ctx, pointerTo(part), uintptr(len(part)), 0)
+				c.want(err, "register "+name, cu.ErrorHostMemoryAlreadyRegistered, cu.ErrorInvalidValue)
+			}
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b[page:])), "unregister the first")
+			c.register(b, 0)
+		}},
+	{"register/same-page", "whether two parts of one page can be registered side by side is observed",
+		registerDoc + " (silent)", needRegister, func(c *T) {
+			b := c.pageable(page)
+			c.register(b[:100], 0)
+			err := c.d.MemHostRegister(c.ctx, pointerTo(b[200:]), 100, 0)
+			c.want(err, "register.second-part-of-a-page", cu.Success, cu.ErrorHostMemoryAlreadyRegistered)
+			if err != nil {
+				return
+			}
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b[:100])), "unregister the first part")
+			p := c.device(100)
+			c.up(p, b[200:300])
+			c.same("the second part", c.down(p, 100), b[200:300])
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b[200:])), "unregister the second part")
+		}},
+	{"register/adjacent", "ranges that touch without overlapping are two registrations",
+		registerDoc, needRegister, func(c *T) {
+			b := c.pageable(2 * page)
+			c.register(b[:page], 0)
+			c.register(b[page:], 0)
+			p := c.device(2 * page)
+			for _, part := range [][]byte{b[:page], b[page:]} {
+				c.up(p, part)
+				c.same("one of them", c.down(p, page), part)
+			}
+			c.crossing("two-registrations", b)
+		}},
+	{"register/copy-across-the-end", "whether a copy may leave registered memory for pageable memory is observed",
+		registerDoc + " (silent)", needRegister, func(c *T) {
+			b := c.pageable(64 * page)
+			c.register(b[:32*page], 0)
+			c.crossing("registered-and-pageable", b)
+		}},
+	{"register/page-locked-memory", "memory that is page-locked already cannot be registered",
+		registerDoc, needRegister, func(c *T) {
+			m := c.pinned(2*page, 0)
+			c.want(c.d.MemHostRegister(c.ctx, m.p, 2*page, 0), "register page-locked memory",
+				cu.ErrorHostMemoryAlreadyRegistered, cu.ErrorInvalidValue)
+		}},
+}
+
+var registerMisuseChecks = []check{
+	{"register/zero-bytes", "nothing cannot be registered",
+		registerDoc, needRegister, func(c *T) {
+			b := c.pageable(page)
+			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), 0, 0), "0 bytes", cu.ErrorInvalidValue)
+			c.want(c.d.MemHostRegister(c.ctx, nil, page, 0), "nil", cu.ErrorInvalidValue)
+		}},
+	{"register/unknown-flags", "flags that do not exist are refused",
+		registerDoc, needRegister, func(c *T) {
+			b := c.pageable(page)
+			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0x100), "flags 0x100", cu.ErrorInvalidValue)
+			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister", cu.ErrorHostMemoryNotRegistered)
+		}},
+	{"register/unmapped-address", "addresses without memory behind them cannot be registered",
+		registerDoc, needRegister, func(c *T) {
+			hole := c.hole(4 * page)
+			err := c.d.MemHostRegister(c.ctx, hole, 4*page, 0)
+			c.want(err, "register a hole", cu.ErrorInvalidValue)
+			if err == nil {
+				_ = c.d.MemHostUnregister(c.ctx, hole)
+			}
+		}},
+	{"register/unregister-misuse", "only the start of a registration can be unregistered, once",
+		"Driver API: cuMemHostUnregister; CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", needRegister, func(c *T) {
+			b := c.pageable(4 * page)
+			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister what never was", cu.ErrorHostMemoryNotRegistered)
+			c.register(b, 0)
+			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b[page:])), "unregister inside", cu.ErrorHostMemoryNotRegistered, cu.ErrorInvalidValue)
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
+			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister twice", cu.ErrorHostMemoryNotRegistered)
+		}},
+	{"register/wrong-undo", "registered memory is not freed, and allocated memory is not unregistered",
+		"Driver API: cuMemFreeHost, cuMemHostUnregister", needRegister, func(c *T) {
+			b, m := c.pageable(page), c.pinned(page, 0)
+			c.register(b, 0)
+			c.want(c.d.MemFreeHost(c.ctx, pointerTo(b)), "free registered memory", cu.ErrorInvalidValue)
+			c.want(c.d.MemHostUnregister(c.ctx, m.p), "unregister allocated memory", cu.ErrorInvalidValue, cu.ErrorHostMemoryNotRegistered)
+			b[0], m.b[0] = 1, 1
+		}},
+	{"register/flags-of-registered", "whether registered memory has allocation flags is observed",
+		"Driver API: cuMemHostGetFlags (silent)", needRegister, func(c *T) {
+			b := c.pageable(page)
+			c.register(b, cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap)
+			flags, err := c.d.MemHostGetFlags(c.ctx, pointerTo(b))
+			c.want(err, "register.flags", cu.Success, cu.ErrorInvalidValue)
+			c.observe("register.flags.value", fmt.Sprintf("%#x", uint32(flags)))
+		}},
+	{"register/without-capability", "a device that cannot register says so",
+		registerDoc + "; CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED", 0, func(c *T) {
+			b := c.pageable(page)
+			err := c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0)
+			if c.attr(cu.DeviceAttributeHostRegisterSupported) == 0 {
+				c.want(err, "register", cu.ErrorNotSupported)
+				return
+			}
+			c.ok(err, "register")
+			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
+		}},
+	{"register/unregister-while-a-copy-is-queued", "unregistering memory in use loses nothing",
+		"Driver API: cuMemHostUnregister (silent)", needRegister | needMapHost, func(c *T) {
+			b := c.pageable(64 * page)
+			want := append([]byte(nil), b...)
+			p := c.device(len(b))
+			s := c.stream(cu.StreamNonBlocking)
+			c.register(b, 0)
+			g := c.gate()
+			g.hold(s)
+			c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(b), uintptr(len(b)), s), "queue a copy")
+			returned, err := c.returns(g, "MemHostUnregister", glimpse, func() error { return c.d.MemHostUnregister(c.ctx, pointerTo(b)) })
+			c.observe("implicit.MemHostUnregister-in-use.returns-at-once", returned)
+			c.ok(err, "unregister")
+			if returned {
+				return // the copy now reads memory that is not locked: the manual promises nothing
+			}
+			c.same("the copy", c.down(p, len(b)), want)
+		}},
+}
