@@ -5,8 +5,9 @@
 // each kind of memory in turn. All kinds are measured by one method: fresh
 // inputs for every sample, a destination that is poisoned before it, every
 // element verified after it, the kinds in random order, the median of the
-// samples. The CPU has just written the inputs, so what fits its caches is
-// there when the step begins.
+// samples. The CPU has just written the inputs, by one goroutine up to 2^22
+// floats and by all cores beyond, so what fits its caches is there when the step
+// begins.
 //
 // On an emulated device the times are those of its virtual clock: predictions
 // from a profile, the same on every run. Nothing here holds a number about a
