@@ -4,6 +4,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// blockPasses is how often the warps of a block have a turn, if barriers end them
+// all, before other blocks have theirs.
+const blockPasses = 1000
+
 // block is a thread block. All of its warps run on one worker.
 type block struct {
 	k       *worker
@@ -43,9 +47,9 @@ func (k *worker) newBlock(n uint64) *block {
 }
 
 // run gives every warp a turn, again and again while they only wait for each
-// other, until all are done or one has used its budget.
+// other, until all are done, one has used its budget, or it has been long enough.
 func (b *block) run() error {
-	for {
+	for range blockPasses {
 		ran, spent := false, false
 		for i, w := range b.warps {
 			if i >= b.started {
@@ -71,6 +75,7 @@ func (b *block) run() error {
 			return b.stuck()
 		}
 	}
+	return nil
 }
 
 // stuck is the fault of a block whose threads all wait at barriers that cannot

@@ -132,7 +132,7 @@ func (d *decoder) hasAny(mods ...string) string {
 
 // typ is the i'th type among the modifiers.
 func (d *decoder) typ(i int) ptx.Type {
-	if i < len(d.types) {
+	if i >= 0 && i < len(d.types) {
 		return d.types[i]
 	}
 	return ptx.NoType

@@ -88,7 +88,7 @@ func (d *decoder) components(op ptx.Operand, n int) ([]ptx.Operand, error) {
 
 // pack puts the elements together, the first lowest.
 func (d *decoder) pack(dst ptx.Operand, elems []ptx.Operand, t ptx.Type) error {
-	width := 8 * t.Size() / len(elems)
+	width := 8 * t.Size() / max(len(elems), 1)
 	if t.Size() == 0 || width == 0 || width*len(elems) != 8*t.Size() {
 		return missing("%d elements into %v is not implemented", len(elems), t)
 	}
@@ -118,7 +118,7 @@ func (d *decoder) pack(dst ptx.Operand, elems []ptx.Operand, t ptx.Type) error {
 }
 
 func (d *decoder) unpack(elems []ptx.Operand, src ptx.Operand, t ptx.Type) error {
-	width := 8 * t.Size() / len(elems)
+	width := 8 * t.Size() / max(len(elems), 1)
 	if t.Size() == 0 || width == 0 || width*len(elems) != 8*t.Size() {
 		return missing("%v into %d elements is not implemented", t, len(elems))
 	}

@@ -111,10 +111,12 @@ func TestSharedOutOfBounds(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
 		in := put(m.mem, make([]int32, 64))
 		l := m.launch(t, "reverse_dynamic", 1, 64, in, in)
-		l.SharedBytes = 63 * 4
-		f := mustFault(t, l)
-		if f.Result != cu.ErrorIllegalAddress || f.Thread.X != 63 || f.Bytes != 4 {
-			t.Errorf("got %+v", *f)
+		for _, n := range []int{63, 40, 1, 0} {
+			l.SharedBytes = n * 4
+			f := mustFault(t, l)
+			if f.Result != cu.ErrorIllegalAddress || f.Thread.X != uint32(n) || f.Bytes != 4 {
+				t.Errorf("with %d elements: got %+v", n, *f)
+			}
 		}
 	})
 }

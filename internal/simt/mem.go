@@ -130,14 +130,13 @@ func (w *warp) straightLocal(addr, lo, stride, extent uint64) (r strip, ok bool)
 // each instruction.
 func (w *warp) segment(m *access, addr uint64) *segRef {
 	if addr >= windows {
-		switch (addr - windows) >> windowBits {
-		case 0:
-			return &w.b.window
-		case 2:
-			r := &w.k.params
-			if r.size == 0 {
+		r := &w.b.window
+		if (addr-windows)>>windowBits == (paramWindow-windows)>>windowBits {
+			if r = &w.k.params; r.size == 0 {
 				*r = refTo(paramWindow, w.k.x.l.Params, true)
 			}
+		}
+		if addr-r.base < r.size {
 			return r
 		}
 		return nil

@@ -136,6 +136,13 @@ done:
 	ret;
 }
 
+// A loop without an end that never gets far: a barrier is in it.
+.visible .entry round_and_round(.param .u64 p) {
+again:
+	bar.sync 0;
+	bra again;
+}
+
 // A shuffle whose lanes come from two paths.
 .visible .entry late(.param .u64 p) {
 	.reg .b32 %r<9>;
@@ -265,16 +272,21 @@ func TestLateLanes(t *testing.T) {
 // TestHangEndsWithContext has a kernel wait for what never comes.
 func TestHangEndsWithContext(t *testing.T) {
 	eachWay(t, progressSource, func(t *testing.T, m *module) {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-		defer cancel()
 		lock := put(m.mem, []int32{1})
-		start := time.Now()
-		_, err := Run(ctx, m.launch(t, "locked", 20, 256, lock, lock))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("got error %v", err)
-		}
-		if d := time.Since(start); d > time.Second {
-			t.Errorf("took %v", d)
+		for _, l := range []*Launch{
+			m.launch(t, "locked", 20, 256, lock, lock),
+			m.launch(t, "round_and_round", 20, 256, lock),
+		} {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			_, err := Run(ctx, l)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got error %v", err)
+			}
+			if d := time.Since(start); d > time.Second {
+				t.Errorf("took %v", d)
+			}
 		}
 	})
 }
