@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -41,8 +42,13 @@ type allocation struct {
 	dev      cu.DevicePtr
 	only     bool // page-locked for one device's context only
 	readOnly bool // registered for the device to read
-	held     *registration
 	leak     runtime.Cleanup
+
+	// Of registered memory: what it is made of, where one of them borders on the
+	// next, in bytes from host, and whether other buffers may have the same bytes.
+	pieces     []*piece
+	cuts       []uintptr
+	overlapped atomic.Bool
 }
 
 // newAllocation describes count elements of T, not yet allocated. The GPU is
@@ -71,7 +77,7 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 
 // start finishes the making of an allocation.
 func (a *allocation) start() {
-	a.list()
+	a.enlist()
 	a.leak = watchLeak(a, a.String)
 }
 
@@ -89,7 +95,7 @@ func (a *allocation) close() error {
 		return nil
 	}
 	a.leak.Stop()
-	a.unlist()
+	a.delist()
 	return a.g.soon(a.dispose)
 }
 
@@ -105,7 +111,6 @@ func (a *allocation) dispose() error {
 		}
 		err = freeErr
 	}
-	a.held.release()
 	a.g.leave()
 	if err != nil {
 		return fmt.Errorf("close %v: %w", a, err)
@@ -123,7 +128,7 @@ func (a *allocation) free() error {
 	case hostMemory:
 		return d.MemFreeHost(ctx, a.host)
 	case registeredMemory:
-		return d.MemHostUnregister(ctx, a.host)
+		return a.unlock()
 	}
 	return d.MemFree(ctx, a.dev)
 }

@@ -152,27 +152,6 @@ func TestReadOnly(t *testing.T) {
 	closeAll(t, r, d, s)
 }
 
-// TestRegisterTwice: an overlapping registration is refused and nothing is lost.
-func TestRegisterTwice(t *testing.T) {
-	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	memory := make([]byte, 3<<20)
-	r := must(ferry.Register(g, memory, nil))(t)
-	_, err := ferry.Register(g, memory[1<<20:2<<20], nil)
-	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "register 1.0 MiB", "Range")
-	d := must(ferry.Alloc[byte](g, len(memory)))(t)
-	random(memory)
-	check(t, ferry.Copy(s, d, r))
-	got := make([]byte, len(memory))
-	check(t, ferry.Copy(s, ferry.Plain(got), d))
-	if string(got) != string(r.Slice()) {
-		t.Error("the bytes differ")
-	}
-	closeAll(t, r)
-	again := must(ferry.Register(g, memory[1<<20:2<<20], nil))(t)
-	closeAll(t, again, d, s)
-}
-
 // TestEventBad: events that cannot be measured.
 func TestEventBad(t *testing.T) {
 	g := openTest(t)

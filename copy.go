@@ -42,31 +42,68 @@ func regionOf[T any](m Memory[T]) *region {
 
 // copy is Copy.
 func (s *Stream) copy(dst, src *region) error {
+	if s != nil && s.q != nil && (dst.isPlain() && src.check() == nil || src.isPlain() && dst.check() == nil) && dst.n == src.n {
+		return s.copyStretches(dst, src)
+	}
+	return s.copyOne(dst, src)
+}
+
+// copyStretches copies plain memory, which may lie in buffers, and reach across
+// their edges.
+func (s *Stream) copyStretches(dst, src *region) error {
+	for off := uintptr(0); ; {
+		to, err := s.q.g.stretch(dst, off)
+		if err != nil {
+			return fmt.Errorf("copy to %w", err)
+		}
+		from, err := s.q.g.stretch(src, off)
+		if err != nil {
+			return fmt.Errorf("copy from %w", err)
+		}
+		n := min(to.bytes, from.bytes)
+		to, from = to.cut(0, n), from.cut(0, n)
+		if n < dst.bytes {
+			to.n, from.n = int(n), int(n) // bytes: an edge may be within an element
+		}
+		if err := s.copyOne(&to, &from); err != nil {
+			return err
+		}
+		if off += n; off >= dst.bytes {
+			return nil
+		}
+	}
+}
+
+// copyOne is Copy of memory that is of one kind on each side.
+func (s *Stream) copyOne(dst, src *region) error {
 	q, err := s.enter("copy")
 	if err != nil {
 		return err
 	}
-	dst, err = dst.located()
-	var to, from *lane
-	if err == nil {
-		to, err = dst.begin(q, writes)
-	}
+	return q.operate2("copy", dst, src, (*queue).copy)
+}
+
+// operate2 runs an operation from one buffer to another and leaves the queue. f
+// says whether it queued anything.
+func (q *queue) operate2(what string, dst, src *region, f func(q *queue, dst, src *region) (bool, error)) error {
+	to, err := dst.begin(q, writes)
 	if err != nil {
 		q.leave()
-		return fmt.Errorf("copy to %w", err)
+		return fmt.Errorf("%s to %w", what, err)
 	}
-	if src, err = src.located(); err == nil {
-		from, err = src.begin(q, reads)
-	}
+	from, err := src.begin(q, reads)
 	if err != nil {
 		dst.end(to, writes, 0)
 		q.leave()
-		return fmt.Errorf("copy from %w", err)
+		return fmt.Errorf("%s from %w", what, err)
 	}
-	queued, err := q.copy(dst, src)
+	queued, err := f(q, dst, src)
 	seq := q.finish(queued)
 	dst.end(to, writes, seq)
 	src.end(from, reads, seq)
+	if err == nil && (dst.settle || src.settle) {
+		err = q.settle(context.Background())
+	}
 	return err
 }
 
@@ -75,17 +112,16 @@ func (q *queue) copy(dst, src *region) (queued bool, err error) {
 	if err := q.checkCopy(dst, src); err != nil {
 		return false, fmt.Errorf("copy on %v: %w", q, err)
 	}
-	if dst.bytes == 0 || dst.a == src.a && dst.host == src.host && dst.dev == src.dev {
+	if dst.bytes == 0 || same(dst, src) {
 		return false, nil
 	}
 	if q.byCPU(dst, src) {
 		err = q.copyByCPU(dst, src)
 	} else {
-		err = q.transfer(dst, src)
-		queued = err == nil
+		queued, err = q.transfer(dst, src)
 	}
 	if err != nil {
-		return false, fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
+		return queued, fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
 	}
 	return queued, nil
 }
@@ -97,7 +133,7 @@ func (q *queue) checkCopy(dst, src *region) error {
 		return refuse("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
 	case dst.a != nil && dst.a.readOnly:
 		return refuse("%v is registered read-only", dst)
-	case dst.a != nil && dst.a == src.a && overlap(dst, src):
+	case overlap(dst, src):
 		return refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
 	}
 	if err := dst.reach(q.g); err != nil {
@@ -106,13 +142,27 @@ func (q *queue) checkCopy(dst, src *region) error {
 	return src.reach(q.g)
 }
 
-// overlap says whether two different ranges of an allocation share bytes.
-func overlap(x, y *region) bool {
-	a, b := uint64(x.dev), uint64(y.dev)
-	if x.host != nil {
-		a, b = uint64(deviceAddress(x.host)), uint64(deviceAddress(y.host))
+// alike says that addresses of two regions can be compared: those of one
+// allocation, and of registered memory, of which several buffers may have a part.
+func alike(x, y *region) bool {
+	return x.a != nil && (x.a == y.a || x.kind() == registeredMemory && y.kind() == registeredMemory)
+}
+
+// place is an address of a region, to compare with one that is alike.
+func (r *region) place() uint64 {
+	if r.host != nil {
+		return uint64(deviceAddress(r.host))
 	}
-	return a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
+	return uint64(r.dev)
+}
+
+// same says that two regions of one size are one.
+func same(x, y *region) bool { return alike(x, y) && x.place() == y.place() }
+
+// overlap says whether two different ranges share bytes.
+func overlap(x, y *region) bool {
+	a, b := x.place(), y.place()
+	return alike(x, y) && a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
 }
 
 // byCPU says that Go copies: between host memory of which the driver does not
@@ -122,8 +172,45 @@ func (q *queue) byCPU(dst, src *region) bool {
 	return to.onHost() && from.onHost() && (to == plainMemory || from == plainMemory || !q.g.caps.unified)
 }
 
-// transfer moves the bytes by the call of the driver that fits.
-func (q *queue) transfer(dst, src *region) error {
+// transfer moves the bytes, in parts where registrations border on each other.
+func (q *queue) transfer(dst, src *region) (queued bool, err error) {
+	if !dst.broken() && !src.broken() {
+		err = q.move(dst, src)
+		return err == nil, err
+	}
+	for off := uintptr(0); off < dst.bytes; {
+		n := min(dst.unbroken(off), src.unbroken(off))
+		to, from := dst.cut(off, n), src.cut(off, n)
+		if err := q.move(&to, &from); err != nil {
+			return queued, err
+		}
+		queued = true
+		off += n
+	}
+	return queued, nil
+}
+
+// broken says that a region may be of several registrations.
+func (r *region) broken() bool { return r.a != nil && len(r.a.cuts) > 0 }
+
+// unbroken is how many bytes of a region, from byte off on, are of one registration.
+func (r *region) unbroken(off uintptr) uintptr {
+	n := r.bytes - off
+	if !r.broken() {
+		return n
+	}
+	start, _ := r.a.span()
+	at := uintptr(r.place()-start) + off
+	for _, cut := range r.a.cuts {
+		if cut > at {
+			return min(n, cut-at)
+		}
+	}
+	return n
+}
+
+// move queues one copy by the call of the driver that fits.
+func (q *queue) move(dst, src *region) error {
 	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes
 	to, from := dst.kind(), src.kind()
 	var err error

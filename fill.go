@@ -1,6 +1,10 @@
 package ferry
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // Fill sets all elements of dst to value in the order of the stream
 // (cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async). It returns when that is
@@ -19,8 +23,7 @@ func (s *Stream) fill(dst *region, value []byte) error {
 		if err != nil || dst.bytes == 0 {
 			return false, err
 		}
-		err = q.set(dst, value, unit)
-		return err == nil, err
+		return q.set(dst, value, unit)
 	})
 }
 
@@ -47,16 +50,43 @@ func (r *region) unmapped() error {
 	return refuse("%v has no address on the device: make it with Mapped", r.String())
 }
 
-// set queues the fill.
-func (q *queue) set(dst *region, value []byte, unit int) error {
-	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes/uintptr(unit)
+// set queues the fill, in parts where registrations border on each other.
+func (q *queue) set(dst *region, value []byte, unit int) (queued bool, err error) {
+	p, err := dst.addressOn(q.g)
+	if err != nil {
+		return false, err
+	}
+	if uint64(p)%uint64(unit) != 0 {
+		return false, refuse("the address %#x is no multiple of %d bytes, which the driver fills at once", uint64(p), unit)
+	}
+	if !dst.broken() {
+		err := q.memset(p, value, unit, dst.bytes/uintptr(unit))
+		return err == nil, err
+	}
+	for off := uintptr(0); off < dst.bytes; {
+		n, u, in := dst.unbroken(off), uintptr(unit), off%uintptr(unit)
+		if in != 0 || n < u { // an edge within a unit
+			n, u = 1, 1
+		}
+		if err := q.memset(p+cu.DevicePtr(off), value[in:], int(u), n/u); err != nil {
+			return queued, err
+		}
+		queued = true
+		off += n / u * u
+	}
+	return queued, nil
+}
+
+// memset queues a fill of n units with the first bytes of a value.
+func (q *queue) memset(p cu.DevicePtr, value []byte, unit int, n uintptr) error {
+	d, ctx := q.g.driver, q.g.ctx
 	switch unit {
 	case 1:
-		return d.MemsetD8Async(ctx, dst.dev, value[0], n, q.handle)
+		return d.MemsetD8Async(ctx, p, value[0], n, q.handle)
 	case 2:
-		return d.MemsetD16Async(ctx, dst.dev, binary.NativeEndian.Uint16(value), n, q.handle)
+		return d.MemsetD16Async(ctx, p, binary.NativeEndian.Uint16(value), n, q.handle)
 	}
-	return d.MemsetD32Async(ctx, dst.dev, binary.NativeEndian.Uint32(value), n, q.handle)
+	return d.MemsetD32Async(ctx, p, binary.NativeEndian.Uint32(value), n, q.handle)
 }
 
 // fillUnit is the shortest of 1, 2 and 4 bytes that the bytes of a value repeat;

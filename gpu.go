@@ -27,7 +27,8 @@ type GPU struct {
 	caps     caps
 	born     time.Time
 
-	life     lifetime // entered by all that lives in the context
+	shared   *registry // with the other GPUs of the driver
+	life     lifetime  // entered by all that lives in the context
 	legacy   *Stream
 	waits    waiter
 	parked   atomic.Pointer[error] // found by nobody's wait
@@ -55,9 +56,12 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if err := g.probe(); err != nil {
 		return nil, err
 	}
+	g.shared = registryOf(d)
 	if err := g.retain(); err != nil {
+		g.shared.drop()
 		return nil, err
 	}
+	g.shared.join(g)
 	g.legacy = &Stream{q: newQueue(g, 0, 0)}
 	g.live[g.legacy.q] = struct{}{}
 	g.leak = watchLeak(g, g.String)
@@ -154,15 +158,20 @@ func (g *GPU) queues() []*queue {
 	return all
 }
 
-// quiet waits until no stream of the device has work, for host access to managed
-// memory where host and device must take turns.
+// quiet waits until no stream has work on a device of the driver where host and
+// device must take turns at managed memory, whichever GPU value it came from.
 func (g *GPU) quiet(ctx context.Context) error {
-	for _, q := range g.queues() {
-		if q.idle() {
+	for _, other := range g.shared.list() {
+		if other.caps.concurrentManaged {
 			continue
 		}
-		if err := q.settle(ctx); err != nil {
-			return err
+		for _, q := range other.queues() {
+			if q.idle() {
+				continue
+			}
+			if err := q.settle(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -244,6 +253,7 @@ func (g *GPU) release() error {
 		return err
 	}
 	g.released.Store(true)
+	g.shared.quit(g)
 	if g.created {
 		err = errors.Join(err, g.driver.CtxDestroy(g.ctx))
 	} else {

@@ -171,8 +171,11 @@ func (f *frame) address(q *queue, to []byte, r *region) error {
 	if err := r.reach(q.g); err != nil {
 		return err
 	}
-	putAddress(to, r.dev)
-	return nil
+	p, err := r.addressOn(q.g)
+	if err == nil {
+		putAddress(to, p)
+	}
+	return err
 }
 
 // signature lists parameters for a message.

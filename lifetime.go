@@ -23,6 +23,9 @@ func (l *lifetime) enter() bool {
 	}
 }
 
+// again takes another use for somebody who has one, closed or not.
+func (l *lifetime) again() { l.state.Add(1) }
+
 // leave gives a use back. It is true for the last user of a closed thing, once.
 func (l *lifetime) leave() (last bool) { return l.state.Add(-1) == closedBit }
 

@@ -1,92 +1,90 @@
 package ferry
 
-import (
-	"slices"
-	"sync"
-	"weak"
+import "github.com/ferrygpu/ferry/cu"
 
-	"github.com/ferrygpu/ferry/cu"
-)
+// A plain slice of memory that the driver knows, as Host.Slice gives it, is no
+// plain memory: the hardware would read it after Copy has returned. It is treated
+// as what it is, part by part.
 
-// ranges knows where all page-locked, registered and managed memory is, by rising
-// address. A slice of such memory that comes back as a plain slice is no plain
-// memory: the hardware would read it after Copy has returned.
-var ranges struct {
-	mu   sync.RWMutex
-	list []hostRange
+// isPlain says that a region is a plain slice, which may yet lie in a buffer.
+func (r *region) isPlain() bool { return r != nil && r.a == nil && r.bad == nil && r.bytes > 0 }
+
+// cut is n bytes of a region from byte off on.
+func (r *region) cut(off, n uintptr) region {
+	out := *r
+	out.part = out.part || n != r.bytes
+	if r.bytes != n {
+		out.n = int(n)
+	}
+	out.bytes = n
+	out.host = addressAt(r.host, off)
+	if r.dev != 0 {
+		out.dev += cu.DevicePtr(off)
+	}
+	return out
 }
 
-// hostRange is the host's addresses of an allocation, which may be lost.
-type hostRange struct {
-	start, end uint64
-	a          weak.Pointer[allocation]
-}
-
-// list adds an allocation that has a host address.
-func (a *allocation) list() {
-	if a.host == nil || a.bytes == 0 {
-		return
+// stretch is the longest run of a region from byte off on that is of one kind: for
+// a plain slice in the memory of a buffer, that of the buffer.
+func (g *GPU) stretch(r *region, off uintptr) (region, error) {
+	rest := r.cut(off, r.bytes-off)
+	if !r.isPlain() {
+		return rest, nil
 	}
-	start := uint64(deviceAddress(a.host))
-	ranges.mu.Lock()
-	defer ranges.mu.Unlock()
-	i := firstAfter(start)
-	ranges.list = slices.Insert(ranges.list, i, hostRange{start, start + uint64(a.bytes), weak.Make(a)})
-}
-
-// unlist takes it out, before its addresses can be somebody else's.
-func (a *allocation) unlist() {
-	if a.host == nil || a.bytes == 0 {
-		return
+	start := uint64(deviceAddress(rest.host))
+	end := start + uint64(rest.bytes)
+	t := g.shared
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	found := t.within(start, end)
+	if len(found) == 0 {
+		return rest, nil
 	}
-	start := uint64(deviceAddress(a.host))
-	ranges.mu.Lock()
-	defer ranges.mu.Unlock()
-	if i := firstAfter(start); i < len(ranges.list) && ranges.list[i].start == start {
-		ranges.list = slices.Delete(ranges.list, i, i+1)
+	p := found[0]
+	if p.start > start { // ordinary memory first
+		return rest.cut(0, uintptr(p.start-start)), nil
 	}
-}
-
-// firstAfter is the index of the first range that ends after an address. ranges.mu
-// is held.
-func firstAfter(p uint64) int {
-	i, _ := slices.BinarySearchFunc(ranges.list, p, func(r hostRange, p uint64) int {
-		if r.end > p {
-			return 1
-		}
-		return -1
-	})
-	return i
-}
-
-// located is the region itself, or, for a plain slice of memory that the driver
-// knows, the region of the allocation it lies in. A slice that lies in one only
-// in part is refused, as drivers do.
-func (r *region) located() (*region, error) {
-	if r == nil || r.a != nil || r.bad != nil || r.bytes == 0 {
-		return r, nil
-	}
-	start := uint64(deviceAddress(r.host))
-	end := start + uint64(r.bytes)
-	ranges.mu.RLock()
-	var found hostRange
-	if i := firstAfter(start); i < len(ranges.list) && ranges.list[i].start < end {
-		found = ranges.list[i]
-	}
-	ranges.mu.RUnlock()
-	if found.end == 0 {
-		return r, nil
-	}
-	a := found.a.Value()
+	a, until, lost := p.owner(start)
 	switch {
-	case a == nil:
-		return nil, refuse("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
-	case start < found.start || end > found.end:
-		return nil, refuse("%v reaches across the edge of %v: copy what is inside and what is outside separately", r, a)
+	case a != nil:
+		return a.at(rest.cut(0, uintptr(min(end, until)-start))), nil
+	case lost:
+		return region{}, refuse("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
 	}
-	out := &region{a: a, host: r.host, n: r.n, bytes: r.bytes, part: true}
+	// A buffer is being closed, or other users keep more page-locked than is theirs.
+	rest = rest.cut(0, uintptr(min(end, until)-start))
+	rest.settle = true
+	return rest, nil
+}
+
+// owner is an open allocation with the byte at an address of the piece, the one
+// that goes on longest, and its end. Without one, until is where there may be one;
+// lost says that one was lost without Close. registry.mu is held.
+func (p *piece) owner(at uint64) (best *allocation, until uint64, lost bool) {
+	until = p.end
+	for _, u := range p.users {
+		a := u.a.Value()
+		switch {
+		case u.end <= at:
+		case u.start > at:
+			if best == nil {
+				until = min(until, u.start)
+			}
+		case a == nil:
+			lost = true
+		case a.life.closed():
+		case best == nil || u.end > until:
+			best, until = a, u.end
+		}
+	}
+	return best, until, lost
+}
+
+// at is the part of an allocation where a plain region is.
+func (a *allocation) at(r region) region {
+	r.a, r.part = a, true
 	if a.dev != 0 {
-		out.dev = a.dev + cu.DevicePtr(start-found.start)
+		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
 	}
-	return out, nil
+	return r
 }

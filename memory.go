@@ -21,13 +21,14 @@ type Memory[T any] interface {
 
 // region is a buffer or a range of one.
 type region struct {
-	a     *allocation // nil for plain memory
-	host  cu.HostPtr  // nil for device memory
-	dev   cu.DevicePtr
-	n     int
-	bytes uintptr
-	part  bool  // made by Range
-	bad   error // why a range is none
+	a      *allocation // nil for plain memory
+	host   cu.HostPtr  // nil for device memory
+	dev    cu.DevicePtr
+	n      int
+	bytes  uintptr
+	part   bool  // made by Range
+	settle bool  // plain, but page-locked: the hardware may use it after a call returned
+	bad    error // why a range is none
 }
 
 // whole is the region of all of an allocation.
@@ -153,6 +154,9 @@ func (r *region) ready(ctx context.Context, a access) error {
 		return nil
 	}
 	err := r.a.wait(ctx, a)
+	if err == nil && r.a.overlapped.Load() {
+		err = r.readyElsewhere(ctx, a)
+	}
 	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.concurrentManaged {
 		err = r.a.g.quiet(ctx)
 	}
@@ -161,6 +165,17 @@ func (r *region) ready(ctx context.Context, a access) error {
 	}
 	if e := r.a.g.emulated; e != nil && r.a.kind == managedMemory && r.bytes > 0 {
 		e.HostAccess(r.host, r.bytes, a == writes)
+	}
+	return nil
+}
+
+// readyElsewhere waits for what is in flight on the same bytes by way of other
+// registered buffers.
+func (r *region) readyElsewhere(ctx context.Context, a access) error {
+	for _, b := range r.a.g.shared.sharing(r) {
+		if err := b.wait(ctx, a); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -188,6 +203,19 @@ func (r *region) reach(g *GPU) error {
 		return refuse("%v is page-locked for %s alone, not for %s: allocate it without NotPortable", r.String(), home.label, g.label)
 	}
 	return nil
+}
+
+// addressOn is the region's address in kernels of a GPU that can use it: mapped
+// host memory may have one of its own on each.
+func (r *region) addressOn(g *GPU) (cu.DevicePtr, error) {
+	if r.a == nil || r.a.g == g || r.a.g.ctx == g.ctx || r.bytes == 0 || !r.kind().onHost() || r.dev == deviceAddress(r.host) {
+		return r.dev, nil
+	}
+	p, err := r.a.addressOn(g)
+	if err != nil {
+		return 0, fmt.Errorf("the address of %v on %s: %w", r.String(), g.label, err)
+	}
+	return p + (r.dev - r.a.dev), nil
 }
 
 // sameDriver compares drivers, of which some types cannot be.

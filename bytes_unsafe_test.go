@@ -1,0 +1,8 @@
+package ferry_test
+
+import "unsafe"
+
+// bytesOf is the memory of a slice as an array of bytes each.
+func bytesOf[T any](s []T) [][1]byte {
+	return unsafe.Slice((*[1]byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}

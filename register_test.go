@@ -1,0 +1,388 @@
+package ferry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// openRegister opens a GPU that can register memory.
+func openRegister(t *testing.T) *ferry.GPU {
+	t.Helper()
+	g := openTest(t)
+	if n, err := g.Attribute(cu.DeviceAttributeHostRegisterSupported); err == nil && n == 0 {
+		t.Skip("the device cannot register memory")
+	}
+	return g
+}
+
+// passes checks that what a buffer holds arrives on the GPU and comes back, also
+// through the middle of the buffer.
+func passes(t *testing.T, s *ferry.Stream, what string, h *ferry.Host[byte], device *ferry.Device[byte]) {
+	t.Helper()
+	n := h.Len()
+	random(h.Slice())
+	want, got := bytes.Clone(h.Slice()), make([]byte, n)
+	check(t, ferry.Copy(s, device.Range(0, n), h))
+	check(t, ferry.Copy(s, ferry.Plain(got), device.Range(0, n)))
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: the bytes that arrive differ", what)
+	}
+	i, j := n/5, n-n/7
+	clear(h.Slice())
+	check(t, ferry.Copy(s, h.Range(i, j), device.Range(i, j)))
+	clear(want[:i])
+	clear(want[j:])
+	if !bytes.Equal(h.Slice(), want) {
+		t.Errorf("%s: the bytes that come back differ", what)
+	}
+}
+
+// registers counts what the driver is asked, and refuses as hardware does.
+type registers struct {
+	cu.Driver
+	mu      sync.Mutex
+	now     int // registrations
+	most    int
+	refused int // registrations to let fail, from the end
+	after   int // registrations to let succeed before
+}
+
+func (d *registers) Unwrap() cu.Driver { return d.Driver }
+
+func (d *registers) MemHostRegister(ctx cu.Context, p cu.HostPtr, n uintptr, f cu.MemHostRegisterFlags) error {
+	d.mu.Lock()
+	if d.after--; d.after < 0 && d.refused > 0 {
+		d.refused--
+		d.mu.Unlock()
+		return cu.ErrorOutOfMemory
+	}
+	d.mu.Unlock()
+	err := d.Driver.MemHostRegister(ctx, p, n, f)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.now++
+		d.most = max(d.most, d.now)
+	}
+	return err
+}
+
+func (d *registers) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
+	err := d.Driver.MemHostUnregister(ctx, p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.now--
+	}
+	return err
+}
+
+// openRegisters opens a GPU and counts its registrations.
+func openRegisters(t *testing.T) (*ferry.GPU, *registers) {
+	t.Helper()
+	d := &registers{Driver: openRegister(t).Driver()}
+	g := must(ferry.OpenDriver(d, 0))(t)
+	t.Cleanup(func() { closeAll(t, g) })
+	return g, d
+}
+
+// TestRegisterOverlap registers ranges of one slice that overlap in every way:
+// each is good until its own Close, whatever is closed first, and nothing stays
+// registered.
+func TestRegisterOverlap(t *testing.T) {
+	g, d := openRegisters(t)
+	s := must(g.NewStream(nil))(t)
+	memory := make([]byte, 100_000)
+	device := must(ferry.Alloc[byte](g, len(memory)))(t)
+	ranges := [][2]int{{10_000, 50_001}, {10_000, 50_001}, {20_000, 30_000}, {40_000, 70_003}, {0, 10_000}, {0, 100_000}, {60_000, 60_001}, {70_003, 70_004}}
+	for round := range 6 {
+		order := rand.Perm(len(ranges))
+		var all []*ferry.Host[byte]
+		for _, i := range order {
+			h := must(ferry.Register(g, memory[ranges[i][0]:ranges[i][1]], nil))(t)
+			all = append(all, h)
+			passes(t, s, fmt.Sprintf("round %d, %v", round, ranges[i]), h, device)
+		}
+		for len(all) > 0 {
+			i := rand.IntN(len(all))
+			check(t, all[i].Close())
+			all = append(all[:i], all[i+1:]...)
+			for _, h := range all {
+				passes(t, s, "after a Close", h, device)
+			}
+		}
+		if d.now != 0 {
+			t.Fatalf("%d registrations stay", d.now)
+		}
+	}
+	if d.most < 2 {
+		t.Error("there never were two registrations: the test shows nothing")
+	}
+	closeAll(t, device, s)
+}
+
+// TestRegisterFlight: buffers of the same bytes know of each other what is in
+// flight; Close of one leaves the others alone.
+func TestRegisterFlight(t *testing.T) {
+	g, d := openRegisters(t)
+	s := must(g.NewStream(nil))(t)
+	memory := make([]byte, 3*4096+5)
+	low, high := must(ferry.Register(g, memory[:9000], nil))(t), must(ferry.Register(g, memory[4000:], nil))(t)
+	far := must(ferry.Register(g, memory[9000:9001], nil))(t)
+	device := must(ferry.Alloc[byte](g, len(memory)))(t)
+	check(t, ferry.Fill(s, device, 0x5a))
+	open := gate(t, s)
+	check(t, ferry.Copy(s, low, device.Range(0, 9000)))
+	if far.Slice() == nil || high.Range(5000, 5001).Slice() == nil { // not of low: must return although the gate is shut
+		t.Error("Slice is nil")
+	}
+	waits(t, "Slice of the other buffer", open, func() {
+		if got := high.Slice()[0]; got != 0x5a {
+			t.Errorf("Slice shows old bytes: %#x", got)
+		}
+	})
+	open = gate(t, s)
+	check(t, ferry.Copy(s, high, device.Range(0, high.Len())))
+	waits(t, "Close of a buffer in flight", open, func() { check(t, high.Close()) })
+	passes(t, s, "after the other's Close", low, device)
+	wantError(t, ferry.Copy(s, low.Range(100, 200), low.Range(150, 250)), cu.ErrorInvalidValue, "overlap")
+	again := must(ferry.Register(g, memory[100:300], nil))(t)
+	wantError(t, ferry.Copy(s, low.Range(150, 250), again.Range(0, 100)), cu.ErrorInvalidValue, "overlap")
+	check(t, ferry.Copy(s, low.Range(100, 200), again.Range(0, 100))) // to itself: nothing to do
+	check(t, again.Range(0, 100).Wait(context.Background()))
+	closeAll(t, low, far, again, device, s)
+	if d.now != 0 {
+		t.Errorf("%d registrations stay", d.now)
+	}
+}
+
+// TestRegisterFill fills across borders between registrations that fall into the
+// middle of values.
+func TestRegisterFill(t *testing.T) {
+	g := openRegister(t)
+	if n, err := g.Attribute(cu.DeviceAttributeCanUseHostPointerForRegisteredMem); err != nil || n == 0 {
+		t.Skip("registrations have addresses apart")
+	}
+	s := must(g.NewStream(nil))(t)
+	code, k := load(t, g, "increment")
+	for _, step := range []int{1, 16} {
+		values := make([]float32, 10_000)
+		memory := bytesOf(values)
+		var parts []*ferry.Host[[1]byte]
+		for _, at := range [][2]int{{0, 4}, {101, 103}, {300, 625}, {1251, 1252}, {1800, 1803}} {
+			parts = append(parts, must(ferry.Register(g, memory[step*at[0]:step*at[1]], nil))(t))
+		}
+		whole := must(ferry.Register(g, values, &ferry.RegisterOptions{Mapped: true}))(t)
+		check(t, ferry.Fill(s, whole.Range(1, 9_999), 3.25))
+		for i, got := range whole.Slice() {
+			want := float32(3.25)
+			if i == 0 || i == 9_999 {
+				want = 0
+			}
+			if got != want {
+				t.Fatalf("element %d is %v, want %v", i, got, want)
+			}
+		}
+		if step == 16 { // kernels load 16 bytes at once, which the software GPU has within one registration
+			check(t, s.Launch(k, ferry.Grid(10_000, 256), whole, uint64(10_000)))
+			check(t, s.Wait(context.Background()))
+			if got := whole.Slice()[5_000]; got != 4.25 {
+				t.Errorf("got %v, want 4.25", got)
+			}
+		}
+		for _, p := range parts {
+			closeAll(t, p)
+		}
+		closeAll(t, whole)
+	}
+	closeAll(t, code, s)
+}
+
+// TestRegisterRefused: what cannot be registered says why, and leaves everything
+// as it was.
+func TestRegisterRefused(t *testing.T) {
+	g, d := openRegisters(t)
+	s := must(g.NewStream(nil))(t)
+	memory := make([]byte, 50_000)
+	device := must(ferry.Alloc[byte](g, len(memory)))(t)
+	a, b := must(ferry.Register(g, memory[1000:2000], nil))(t), must(ferry.Register(g, memory[30_000:31_000], nil))(t)
+	d.after, d.refused = 1, 1 // of three gaps the second fails
+	_, err := ferry.Register(g, memory, nil)
+	wantError(t, err, cu.ErrorOutOfMemory, "register 48.8 KiB of registered memory")
+	if d.now != 2 {
+		t.Errorf("%d registrations after a failure, want 2", d.now)
+	}
+	passes(t, s, "after a failure", a, device)
+	all := must(ferry.Register(g, memory, nil))(t)
+	closeAll(t, a, b)
+	passes(t, s, "the whole", all, device)
+	closeAll(t, all)
+
+	locked := must(ferry.AllocHost[byte](g, 8192, nil))(t)
+	_, err = ferry.Register(g, locked.Slice()[100:200], nil)
+	wantError(t, err, cu.ErrorInvalidValue, "page-locked buffer", "needs no registration", "Range")
+	closeAll(t, locked)
+
+	check(t, d.Driver.MemHostRegister(g.Context(), cu.HostPtr(&memory[5000]), 100, 0))
+	_, err = ferry.Register(g, memory, nil)
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "past this package")
+	check(t, d.Driver.MemHostUnregister(g.Context(), cu.HostPtr(&memory[5000])))
+
+	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err == nil && n != 0 {
+		r := must(ferry.Register(g, memory[:4096], &ferry.RegisterOptions{ReadOnly: true}))(t)
+		_, err := ferry.Register(g, memory[100:9000], nil)
+		wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "ReadOnly", "registered buffer")
+		both := must(ferry.Register(g, memory[100:9000], &ferry.RegisterOptions{ReadOnly: true}))(t)
+		check(t, ferry.Copy(s, device.Range(0, 8900), both))
+		closeAll(t, r, both)
+	}
+	closeAll(t, device, s)
+	if d.now != 0 {
+		t.Errorf("%d registrations stay", d.now)
+	}
+}
+
+// TestRegisterOld: without unified addressing each registration has an address of
+// its own, and belongs to a context unless portable.
+func TestRegisterOld(t *testing.T) {
+	f := newFake()
+	f.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
+	g := openFake(t, &oldRegister{f})
+	memory := make([]byte, 10_000)
+	mapped := &ferry.RegisterOptions{Mapped: true}
+	a := must(ferry.Register(g, memory[1000:2000], nil))(t)
+	_, err := ferry.Register(g, memory[1500:1600], mapped)
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "without Mapped", "CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING is 0")
+	closeAll(t, a)
+	a = must(ferry.Register(g, memory[1000:2000], mapped))(t)
+	b := must(ferry.Register(g, memory[1500:1600], mapped))(t)
+	if b.Pointer() != a.Pointer()+500 || a.Pointer() == 0 {
+		t.Errorf("addresses %#x and %#x", a.Pointer(), b.Pointer())
+	}
+	_, err = ferry.Register(g, memory, mapped)
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "an address of its own", "CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0", "without Mapped")
+	c := must(ferry.Register(g, memory, nil))(t)
+	if c.Pointer() != 0 {
+		t.Errorf("the address is %#x, want none", c.Pointer())
+	}
+	closeAll(t, a, b, c)
+}
+
+// oldRegister has addresses for registrations that are not the host's.
+type oldRegister struct{ *fakeDriver }
+
+func (oldRegister) MemHostRegister(cu.Context, cu.HostPtr, uintptr, cu.MemHostRegisterFlags) error {
+	return nil
+}
+func (oldRegister) MemHostUnregister(cu.Context, cu.HostPtr) error { return nil }
+func (oldRegister) MemHostGetDevicePointer(_ cu.Context, p cu.HostPtr, _ uint32) (cu.DevicePtr, error) {
+	return fakeAddress(p) + 1<<56, nil
+}
+
+// TestRegisterConcurrently registers, uses and closes ranges of one slice on many
+// goroutines. The ranges overlap; the bytes used do not.
+func TestRegisterConcurrently(t *testing.T) {
+	t.Run("device=test", func(t *testing.T) {
+		g, d := openRegisters(t)
+		registerConcurrently(t, g)
+		if d.now != 0 {
+			t.Errorf("%d registrations stay", d.now)
+		}
+	})
+	t.Run("device=soft:h200/schedule=random", func(t *testing.T) {
+		registerConcurrently(t, openSoft(t, "h200", softgpu.Random))
+	})
+}
+
+func registerConcurrently(t *testing.T, g *ferry.GPU) {
+	const workers, part = 6, 3001
+	memory := make([]byte, workers*part)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			if err := registerOften(g, memory, w*part, (w+1)*part); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// registerOften uses memory[i:j] through registrations that begin before and end
+// after it.
+func registerOften(g *ferry.GPU, memory []byte, i, j int) error {
+	s, err := g.NewStream(nil)
+	if err != nil {
+		return err
+	}
+	device, err := ferry.Alloc[byte](g, j-i)
+	for round := 0; err == nil && round < 40; round++ {
+		from, to := rand.IntN(i+1), j+rand.IntN(len(memory)-j+1)
+		var h *ferry.Host[byte]
+		if h, err = ferry.Register(g, memory[from:to], nil); err != nil {
+			break
+		}
+		mine := h.Range(i-from, j-from)
+		fill := byte(round + i)
+		err = errors.Join(ferry.Fill(s, device, fill), ferry.Copy(s, mine, device), mine.Wait(context.Background()))
+		if err == nil && !bytes.Equal(memory[i:j], bytes.Repeat([]byte{fill}, j-i)) {
+			err = fmt.Errorf("round %d of %d: the bytes differ", round, i)
+		}
+		err = errors.Join(err, h.Close())
+	}
+	return errors.Join(err, device.Close(), s.Close())
+}
+
+// TestRegisterSeveral: GPUs of one driver share registrations, whichever is
+// closed first.
+func TestRegisterSeveral(t *testing.T) {
+	d := &registers{Driver: softDriver(t, "h200", 2, softgpu.Lazy)}
+	one, two := must(ferry.OpenDriver(d, 0))(t), must(ferry.OpenDriver(d, 1))(t)
+	memory := make([]byte, 20_000)
+	a, b := must(ferry.Register(one, memory[:12_000], nil))(t), must(ferry.Register(two, memory[8000:], nil))(t)
+	closeAll(t, a, one)
+	device, s := must(ferry.Alloc[byte](two, 20_000))(t), must(two.NewStream(nil))(t)
+	passes(t, s, "after the GPU that registered was closed", b, device)
+	if d.most != 2 || d.now != 2 {
+		t.Errorf("%d registrations, %d at most", d.now, d.most)
+	}
+	closeAll(t, b, device, s, two)
+	if d.now != 0 {
+		t.Errorf("%d registrations stay", d.now)
+	}
+}
+
+// TestRegisterInHostFunc: a host function cannot register what is not registered
+// yet; what it closes is unregistered afterwards.
+func TestRegisterInHostFunc(t *testing.T) {
+	g, d := openRegisters(t)
+	s := must(g.NewStream(nil))(t)
+	memory := make([]byte, 10_000)
+	a := must(ferry.Register(g, memory[:5000], nil))(t)
+	b := must(ferry.Register(g, memory[:9000], nil))(t)
+	var within *ferry.Host[byte]
+	var withinErr, freshErr, closeErr error
+	check(t, s.HostFunc(func() {
+		within, withinErr = ferry.Register(g, memory[1:8999], nil)
+		_, freshErr = ferry.Register(g, memory, nil)
+		closeErr = errors.Join(a.Close(), b.Close())
+	}))
+	check(t, s.Wait(context.Background()))
+	check(t, errors.Join(withinErr, closeErr))
+	wantError(t, freshErr, cu.ErrorNotPermitted, "register")
+	device := must(ferry.Alloc[byte](g, 10_000))(t)
+	passes(t, s, "registered in a host function", within, device)
+	closeAll(t, within, device, s)
+	if d.now != 0 {
+		t.Errorf("%d registrations stay", d.now)
+	}
+}
