@@ -47,6 +47,6 @@ func allChecks() []check {
 		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, functionChecks, launchChecks, launchMisuseChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,
-		faultChecks,
+		faultChecks, faultLostChecks,
 	)
 }

@@ -172,6 +172,24 @@ var asyncChecks = []check{
 }
 
 var asyncHostChecks = []check{
+	{"async/launch-blocking", "with CUDA_LAUNCH_BLOCKING=1 a launch returns when the kernel is done",
+		"Programming Guide: Environment Variables, CUDA_LAUNCH_BLOCKING", needLaunchBlocking, func(c *T) {
+			cycles := uint64(20 * delayCycles)
+			if cu.AsEmulated(c.d) != nil {
+				cycles = delayCycles / 5
+			}
+			least := time.Duration(float64(cycles) / float64(c.attr(cu.DeviceAttributeClockRate)) * 0.9 * float64(time.Millisecond))
+			for _, flags := range []cu.StreamFlags{cu.StreamDefault, cu.StreamNonBlocking} {
+				s, e := c.stream(flags), c.event(cu.EventDisableTiming)
+				began := c.now()
+				c.launch(s, "delay", 1, cycles, cu.DevicePtr(0))
+				took := c.now() - began
+				c.ok(c.d.StreamQuery(c.ctx, s), "query right after the launch")
+				c.check(took >= least, "the launch of a kernel of %v took %v", least, took)
+				c.ok(c.d.EventRecord(c.ctx, e, s), "record")
+				c.sync(s)
+			}
+		}},
 	{"async/source-read-late", "a queued copy reads its page-locked source when its turn comes",
 		asyncDoc, needMapHost, func(c *T) {
 			const n = 1 << 20
@@ -219,17 +237,16 @@ var asyncHostChecks = []check{
 				c.same(fmt.Sprintf("%d bytes", n), dst, want)
 			}
 		}},
-	{"async/pageable-behind-a-kernel", "an asynchronous copy to pageable memory waits for its stream; one from it may",
+	{"async/pageable-behind-a-kernel", "an asynchronous copy to pageable memory waits for its stream; one from it returns once the source is read, before its turn",
 		asyncDoc + ", Memcpy: Asynchronous", needMapHost, func(c *T) {
 			for _, n := range []int{4096, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p, host := c.device(n), c.pageable(n)
 				want := append([]byte(nil), host...)
 				g, s := c.behind(cu.StreamNonBlocking)
-				returned, err := c.returns(g, "MemcpyHtoDAsync from pageable memory", look/3, func() error {
+				c.mustReturn(g, fmt.Sprintf("MemcpyHtoDAsync of %d bytes of pageable memory", n), func() error {
 					return c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(host), uintptr(n), s)
 				})
-				c.ok(err, "copy in")
-				c.observe(fmt.Sprintf("async.HtoDAsync-pageable-%d.returns-at-once", n), returned)
+				c.busy(s)
 				g.open()
 				c.sync(s)
 				c.same("copied in", c.down(p, n), want)
@@ -254,23 +271,21 @@ var asyncHostChecks = []check{
 				}
 			}
 		}},
-	{"sync/copies-from-the-host", "a synchronous copy from the host waits for the work before it, save small ones perhaps",
+	{"sync/copies-from-the-host", "a synchronous copy from the host waits for the work before it, small ones too",
 		asyncDoc + ", Memcpy: Synchronous; copies of 64 KiB or less", needMapHost, func(c *T) {
 			for _, n := range []int{16, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p := c.device(n)
 				for name, src := range map[string][]byte{"pageable": c.pageable(n), "page-locked": c.pinned(n, 0).b} {
 					g := c.gate()
 					g.hold(0)
-					returned, err := c.returns(g, "MemcpyHtoD", look/3, func() error { return c.d.MemcpyHtoD(c.ctx, p, pointerTo(src), uintptr(n)) })
-					c.ok(err, "copy")
-					c.observe(fmt.Sprintf("sync.HtoD-%s-%d.returns-at-once", name, n), returned)
-					c.check(!returned || n <= 64<<10 && name == "pageable", "MemcpyHtoD of %d bytes of %s memory returned before the work in front of it", n, name)
-					g.open()
+					c.mustWait(g, fmt.Sprintf("MemcpyHtoD of %d bytes of %s memory", n, name), func() error {
+						return c.d.MemcpyHtoD(c.ctx, p, pointerTo(src), uintptr(n))
+					})
 					c.same("copied", c.down(p, n), src)
 				}
 			}
 		}},
-	{"sync/host-to-host", "a copy between host addresses is done when it returns",
+	{"sync/host-to-host", "a copy between host addresses waits for the work before it and is done when it returns",
 		asyncDoc + ", Memcpy: Synchronous", needMapHost | needUVA, func(c *T) {
 			const n = 100_000
 			a, b := c.pageable(n), c.pinned(n, 0).b
@@ -279,27 +294,20 @@ var asyncHostChecks = []check{
 			c.scramble(a)
 			g := c.gate()
 			g.hold(0)
-			returned, err := c.returns(g, "Memcpy between host addresses", look/3, func() error { return c.d.Memcpy(c.ctx, addressOf(b), addressOf(a), n) })
-			c.ok(err, "copy")
-			c.observe("sync.host-to-host-behind-a-kernel.returns-at-once", returned)
+			c.mustWait(g, "Memcpy between host addresses", func() error { return c.d.Memcpy(c.ctx, addressOf(b), addressOf(a), n) })
 			c.same("copied behind a kernel", b, a)
 		}},
-	{"sync/managed-copy", "whether copies of managed memory wait for the work before them is observed",
+	{"sync/managed-copy", "a copy from managed to device memory waits for the work before it, with Async it returns at once",
 		asyncDoc + ", Memcpy", needMapHost | needManaged, func(c *T) {
 			const n = 1 << 20
 			m, _ := c.managed(n, attachGlobal)
 			p := c.device(n)
 			g := c.gate()
 			g.hold(0)
-			returned, err := c.returns(g, "Memcpy from managed to device memory", look/3, func() error { return c.d.Memcpy(c.ctx, p, m, n) })
-			c.ok(err, "copy")
-			c.observe("sync.managed-to-device.returns-at-once", returned)
-			g.open()
+			c.mustWait(g, "Memcpy from managed to device memory", func() error { return c.d.Memcpy(c.ctx, p, m, n) })
 			c.syncAll()
 			g, s := c.behind(cu.StreamNonBlocking)
-			returned, err = c.returns(g, "MemcpyAsync from managed to device memory", look/3, func() error { return c.d.MemcpyAsync(c.ctx, p, m, n, s) })
-			c.ok(err, "copy")
-			c.observe("async.managed-to-device.returns-at-once", returned)
+			c.mustReturn(g, "MemcpyAsync from managed to device memory", func() error { return c.d.MemcpyAsync(c.ctx, p, m, n, s) })
 			g.open()
 			c.sync(s)
 		}},
@@ -308,11 +316,7 @@ var asyncHostChecks = []check{
 			m := c.mapped(page)
 			g := c.gate()
 			g.hold(0)
-			returned, err := c.returns(g, "MemsetD8 of page-locked memory", look/3, func() error { return c.d.MemsetD8(c.ctx, m.dev, 9, page) })
-			c.ok(err, "fill")
-			c.observe("sync.memset-page-locked.returns-at-once", returned)
-			g.open()
-			c.syncAll()
+			c.mustWait(g, "MemsetD8 of page-locked memory", func() error { return c.d.MemsetD8(c.ctx, m.dev, 9, page) })
 			c.same("filled", m.b, repeated(0x09090909, page/4))
 		}},
 }

@@ -6,6 +6,13 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// spoilt fails unless a stream's capture was invalidated; it ends the capture.
+func (c *T) spoilt(when string, s cu.Stream) {
+	c.check(c.capturing(s) == cu.StreamCaptureStatusInvalidated, "status %d %s, want invalidated", c.capturing(s), when)
+	_, err := c.d.StreamEndCapture(c.ctx, s)
+	c.want(err, "end "+when, cu.ErrorStreamCaptureInvalidated)
+}
+
 var captureMisuseChecks = []check{
 	{"capture/legacy-stream", "the legacy stream does not capture",
 		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
@@ -44,9 +51,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.StreamWaitEvent(c.ctx, b, e, 0), "fork")
 			_, err := c.d.StreamEndCapture(c.ctx, b)
 			c.want(err, "end in the other stream", cu.ErrorStreamCaptureUnmatched)
-			c.observe("capture.status-after-unmatched", c.capturing(a))
-			_, err = c.d.StreamEndCapture(c.ctx, a)
-			c.observeError("capture.end-after-unmatched", err)
+			c.spoilt("after that", a)
 		}},
 	{"capture/no-queries", "a capturing stream is not asked nor waited for: that spoils the capture",
 		captureDoc + ", Prohibited and Unhandled Operations, Invalidation", 0, func(c *T) {
@@ -66,21 +71,19 @@ var captureMisuseChecks = []check{
 				c.ok(c.d.StreamSynchronize(c.ctx, s), "the stream afterwards")
 			}
 		}},
-	{"capture/context-synchronize", "waiting for the context while a stream captures is refused",
+	{"capture/context-synchronize", "waiting for the context while a stream captures is refused, and spoils the capture",
 		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
-			err := c.d.CtxSynchronize(c.ctx)
-			c.want(err, "capture.CtxSynchronize", cu.ErrorStreamCaptureUnsupported, cu.Success)
-			c.observe("capture.status-after-CtxSynchronize", c.capturing(s))
+			c.want(c.d.CtxSynchronize(c.ctx), "CtxSynchronize", cu.ErrorStreamCaptureUnsupported)
+			c.spoilt("after that", s)
 		}},
 	{"capture/legacy-use-implicit", "legacy stream work while a blocking stream captures would wait for the capture and is refused",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", 0, func(c *T) {
 			p, s := c.device(64), c.stream(cu.StreamDefault)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream", cu.ErrorStreamCaptureImplicit)
-			c.observe("capture.status-after-legacy-launch", c.capturing(s))
-			_, _ = c.d.StreamEndCapture(c.ctx, s)
+			c.spoilt("after the launch", s)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.MemsetD8(c.ctx, p, 1, 64), "fill without a stream", cu.ErrorStreamCaptureImplicit)
 			_, _ = c.d.StreamEndCapture(c.ctx, s)
@@ -94,16 +97,15 @@ var captureMisuseChecks = []check{
 			c.end(s)
 			c.same("stored", c.down(p, 4), words(12))
 		}},
-	{"capture/captured-event", "the host does not ask for or wait for an event of a capture",
+	{"capture/captured-event", "the host does not ask for an event of a capture: that spoils the capture, and the event means nothing until it is recorded again",
 		captureDoc + "; CUDA_ERROR_CAPTURED_EVENT", 0, func(c *T) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
 			c.want(c.d.EventQuery(c.ctx, e), "query", cu.ErrorCapturedEvent)
-			c.want(c.d.EventSynchronize(c.ctx, e), "synchronize", cu.ErrorCapturedEvent)
-			c.observe("capture.status-after-captured-event", c.capturing(s))
-			_, _ = c.d.StreamEndCapture(c.ctx, s)
-			c.want(c.d.EventQuery(c.ctx, e), "capture.event-after-the-capture", cu.ErrorCapturedEvent, cu.Success)
+			c.want(c.d.EventSynchronize(c.ctx, e), "synchronize after the query", cu.ErrorInvalidValue)
+			c.spoilt("after the query", s)
+			c.want(c.d.EventQuery(c.ctx, e), "query after the capture", cu.ErrorInvalidValue)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record again")
 			c.sync(s)
 			c.ok(c.d.EventQuery(c.ctx, e), "query after a plain record")
@@ -114,7 +116,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.EventRecord(c.ctx, e, b), "record outside")
 			c.begin(a, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.StreamWaitEvent(c.ctx, a, e, 0), "wait inside", cu.ErrorStreamCaptureIsolation)
-			c.observe("capture.status-after-isolation", c.capturing(a))
+			c.spoilt("after that", a)
 		}},
 	{"capture/merge", "two captures are not joined",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_MERGE", 0, func(c *T) {
@@ -124,7 +126,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.EventRecord(c.ctx, e, a), "record in the first")
 			c.want(c.d.StreamWaitEvent(c.ctx, b, e, 0), "wait in the second", cu.ErrorStreamCaptureMerge)
 		}},
-	{"capture/wrong-thread", "a capture that is not relaxed ends on the thread where it began",
+	{"capture/wrong-thread", "a capture that is not relaxed ends on the thread where it began; the attempt elsewhere ends it without a graph",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 0, func(c *T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -136,7 +138,10 @@ var captureMisuseChecks = []check{
 			})
 			c.want(err, "end on another thread", cu.ErrorStreamCaptureWrongThread)
 			_, err = c.d.StreamEndCapture(c.ctx, s)
-			c.want(err, "capture.end-after-wrong-thread", cu.Success, cu.ErrorStreamCaptureInvalidated)
+			c.want(err, "end on its own thread after that", cu.ErrorIllegalState)
+			c.check(c.capturing(s) == cu.StreamCaptureStatusNone, "status %d, want none", c.capturing(s))
+			c.ok(c.tryLaunch(c.ctx, s, "noparams", 1), "a launch in the stream afterwards")
+			c.sync(s)
 		}},
 	{"capture/global-forbids-unsafe-calls", "in global mode calls that may synchronise are refused on every thread",
 		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_GLOBAL", 0, func(c *T) {
@@ -150,8 +155,8 @@ var captureMisuseChecks = []check{
 			_, end := c.d.StreamEndCapture(c.ctx, s)
 			c.want(err, "MemAlloc on the same thread", cu.ErrorStreamCaptureUnsupported)
 			c.want(other, "MemAlloc on another thread", cu.ErrorStreamCaptureUnsupported)
-			c.observe("capture.global.status-after-MemAlloc", status)
-			c.observeError("capture.global.end-after-MemAlloc", end)
+			c.check(status == cu.StreamCaptureStatusInvalidated, "status %d after MemAlloc, want invalidated", status)
+			c.want(end, "end after MemAlloc", cu.ErrorStreamCaptureInvalidated)
 			if err == nil {
 				_ = c.d.MemFree(c.ctx, p)
 			}
@@ -174,21 +179,20 @@ var captureMisuseChecks = []check{
 			c.want(other, "MemAlloc on another thread", cu.Success)
 			c.want(err, "MemAlloc on the capturing thread", cu.ErrorStreamCaptureUnsupported)
 		}},
-	{"capture/pageable-copies", "whether copies of pageable memory are captured is observed",
+	{"capture/pageable-copies", "copies of pageable memory are captured like others, and read and write it when launched",
 		captureDoc + " (silent)", 0, func(c *T) {
-			p, b, s := c.device(4096), c.pageable(4096), c.stream(cu.StreamNonBlocking)
-			for name, do := range map[string]func() error{
-				"HtoD": func() error { return c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(b), 4096, s) },
-				"DtoH": func() error { return c.d.MemcpyDtoHAsync(c.ctx, pointerTo(b), p, 4096, s) },
-			} {
-				c.begin(s, cu.StreamCaptureModeRelaxed)
-				c.observeError("capture.pageable-"+name, do())
-				g, err := c.d.StreamEndCapture(c.ctx, s)
-				c.observeError("capture.pageable-"+name+".end", err)
-				if err == nil {
-					c.observe("capture.pageable-"+name+".nodes", len(c.nodeTypes(g)))
-					c.ok(c.d.GraphDestroy(g), "destroy")
-				}
+			p, in, out, s := c.device(4096), c.pageable(4096), c.pageable(4096), c.stream(cu.StreamNonBlocking)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(in), 4096, s), "copy in")
+			c.ok(c.d.MemcpyDtoHAsync(c.ctx, pointerTo(out), p, 4096, s), "copy out")
+			g := c.end(s)
+			c.wantNodes(g, cu.GraphNodeTypeMemcpy, cu.GraphNodeTypeMemcpy)
+			x := c.instantiated(g)
+			for range 2 {
+				c.scramble(in)
+				c.runGraph(x, s)
+				c.sync(s)
+				c.same("copied in and out", out, in)
 			}
 		}},
 }

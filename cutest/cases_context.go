@@ -32,10 +32,10 @@ var contextChecks = []check{
 			ctx := c.newContext(cu.CtxMapHost)
 			c.ok(c.d.CtxDestroy(ctx), "destroy")
 			_, err := c.d.MemAlloc(ctx, 16)
-			c.want(err, "allocate", cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed)
-			c.want(c.d.CtxSynchronize(ctx), "synchronize", cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed)
-			c.want(c.d.CtxDestroy(ctx), "destroy again", cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed)
-			c.want(c.d.CtxDestroy(0), "destroy none", cu.ErrorInvalidContext, cu.ErrorInvalidValue)
+			c.want(err, "allocate", cu.ErrorInvalidContext)
+			c.want(c.d.CtxSynchronize(ctx), "synchronize", cu.ErrorInvalidContext)
+			c.want(c.d.CtxDestroy(ctx), "destroy again", cu.ErrorInvalidContext)
+			c.want(c.d.CtxDestroy(0), "destroy none", cu.ErrorInvalidContext)
 		}},
 	{"context/destroy-frees-memory", "destroying a context frees what was made in it",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
@@ -75,14 +75,13 @@ var contextChecks = []check{
 				c.check(got == dev, "got device %d, want %d", got, dev)
 			}
 		}},
-	{"context/flags-read-back", "a context has the scheduling flags that it was created with",
+	{"context/flags-read-back", "a context has the flags that it was created with and no others",
 		"Driver API: cuCtxCreate, cuCtxGetFlags", 0, func(c *T) {
 			for _, want := range []cu.CtxFlags{cu.CtxSchedSpin, cu.CtxSchedYield | cu.CtxMapHost, cu.CtxSchedBlockingSync | cu.CtxMapHost} {
 				ctx := c.newContext(want)
 				got, err := c.d.CtxGetFlags(ctx)
 				c.ok(err, "flags")
-				c.check(got&cu.CtxSchedMask == want&cu.CtxSchedMask, "created with %#x, got %#x", want, got)
-				c.observe(fmt.Sprintf("context.flags.%#x", uint32(want)), fmt.Sprintf("%#x", uint32(got)))
+				c.check(got == want, "created with %#x, got %#x", want, got)
 				c.ok(c.d.CtxDestroy(ctx), "destroy")
 			}
 		}},
@@ -148,7 +147,7 @@ var limitChecks = []check{
 	{"context/limit-unknown", "a limit that does not exist is refused",
 		"Driver API: cuCtxGetLimit", 0, func(c *T) {
 			_, err := c.d.CtxGetLimit(c.ctx, 999)
-			c.want(err, "get", cu.ErrorInvalidValue, cu.ErrorUnsupportedLimit)
-			c.want(c.d.CtxSetLimit(c.ctx, 999, 1), "set", cu.ErrorInvalidValue, cu.ErrorUnsupportedLimit)
+			c.want(err, "get", cu.ErrorInvalidValue)
+			c.want(c.d.CtxSetLimit(c.ctx, 999, 1), "set", cu.ErrorInvalidValue)
 		}},
 }

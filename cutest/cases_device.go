@@ -37,13 +37,12 @@ var primaryChecks = []check{
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
 			before, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state")
-			c.observe("primary.flags.default", fmt.Sprintf("%#x", uint32(before)))
+			c.check(before == 0, "flags %#x before they are set, want 0", before)
 			c.later(func() { c.undo("set the flags back", c.d.DevicePrimaryCtxSetFlags(c.dev, before)) })
 			c.ok(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedBlockingSync), "set flags")
 			flags, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state after")
-			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "got flags %#x, want blocking sync (4)", flags)
-			c.observe("primary.flags.blocking", fmt.Sprintf("%#x", uint32(flags)))
+			c.check(flags == cu.CtxSchedBlockingSync, "got flags %#x, want blocking sync (4)", flags)
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
 			c.later(func() { c.undo("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
@@ -56,7 +55,7 @@ var primaryChecks = []check{
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, 0x8000_0000), "unknown flag", cu.ErrorInvalidValue)
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedSpin|cu.CtxSchedYield), "spin and yield", cu.ErrorInvalidValue)
 		}},
-	{"context/primary-reset", "a reset ends the primary context whoever holds it, and the next retain makes a new one",
+	{"context/primary-reset", "a reset ends the primary context whoever holds it; the next retain makes a new one under the old handle",
 		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *T) {
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
@@ -65,12 +64,12 @@ var primaryChecks = []check{
 			c.ok(c.d.DevicePrimaryCtxReset(c.dev), "reset")
 			c.primaryActive(0)
 			_, err = c.d.MemAlloc(ctx, 16)
-			c.want(err, "allocation in the reset context", cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed)
-			c.observeError("primary.release-after-reset", c.d.DevicePrimaryCtxRelease(c.dev))
+			c.want(err, "allocation in the reset context", cu.ErrorContextIsDestroyed)
+			c.ok(c.d.DevicePrimaryCtxRelease(c.dev), "release after the reset")
 			fresh, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain after the reset")
 			c.later(func() { c.undo("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
-			c.observe("primary.reset.same-handle", fresh == ctx)
+			c.check(fresh == ctx, "the context was %#x and is %#x", ctx, fresh)
 			a, err := c.d.PointerGetAttributes(fresh, p)
 			c.ok(err, "attributes of memory that the reset freed")
 			c.check(a.MemoryType == 0, "memory of the reset context is still known: %+v", a)
@@ -201,7 +200,7 @@ var deviceChecks = []check{
 	{"device/no-peer-of-itself", "a device is not its own peer",
 		"Driver API: cuDeviceCanAccessPeer", needNoContext, func(c *T) {
 			can, err := c.d.DeviceCanAccessPeer(c.dev, c.dev)
-			c.want(err, "peer of itself", cu.Success, cu.ErrorInvalidDevice)
+			c.want(err, "peer of itself", cu.Success)
 			c.check(can == 0, "got %d, want 0", can)
 		}},
 	{"device/capabilities-agree", "concurrent managed access implies managed memory; managed memory implies unified addressing",

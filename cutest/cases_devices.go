@@ -124,7 +124,7 @@ var multiDeviceChecks = []check{
 		}},
 	{"devices/launch-elsewhere", "a kernel launch fails in a stream of the other device",
 		elsewhereDoc, needTwoDevices, func(c *T) { c.launchesElsewhere(c.stranger(c.suite.devices[1])) }},
-	{"devices/copy-elsewhere", "a copy in a stream of the other device is done or refused, never lost",
+	{"devices/copy-elsewhere", "a copy in a stream of the other device is done in that stream",
 		elsewhereDoc, needTwoDevices, func(c *T) { c.copiesElsewhere(c.stranger(c.suite.devices[1])) }},
 	{"devices/events-elsewhere", "events are recorded and timed on their device, and waited for from any device",
 		elsewhereDoc, needTwoDevices, func(c *T) { c.eventsElsewhere(c.stranger(c.suite.devices[1])) }},

@@ -206,20 +206,20 @@ var eventMisuseChecks = []check{
 		}},
 	{"event/no-event", "no event is an invalid handle",
 		"Driver API: Event Management", 0, func(c *T) {
-			bad := []cu.Result{cu.ErrorInvalidHandle, cu.ErrorInvalidValue}
-			c.want(c.d.EventRecord(c.ctx, 0, 0), "record", bad...)
-			c.want(c.d.EventQuery(c.ctx, 0), "query", bad...)
-			c.want(c.d.EventSynchronize(c.ctx, 0), "synchronize", bad...)
-			c.want(c.d.EventDestroy(c.ctx, 0), "destroy", bad...)
+			const bad = cu.ErrorInvalidHandle
+			c.want(c.d.EventRecord(c.ctx, 0, 0), "record", bad)
+			c.want(c.d.EventQuery(c.ctx, 0), "query", bad)
+			c.want(c.d.EventSynchronize(c.ctx, 0), "synchronize", bad)
+			c.want(c.d.EventDestroy(c.ctx, 0), "destroy", bad)
 			_, err := c.d.EventElapsedTime(c.ctx, 0, c.event(0))
-			c.want(err, "elapsed", bad...)
+			c.want(err, "elapsed", bad)
 		}},
 	{"event/record-flags", "an external record is refused outside a capture, as are unknown flags",
 		"Driver API: cuEventRecordWithFlags", 0, func(c *T) {
 			s, e := c.stream(0), c.event(0)
 			c.ok(c.d.EventRecordWithFlags(c.ctx, e, s, cu.EventRecordDefault), "default flags")
 			err := c.d.EventRecordWithFlags(c.ctx, e, s, cu.EventRecordExternal)
-			c.want(err, "event.record-external-outside-capture", cu.ErrorInvalidValue, cu.ErrorIllegalState, cu.Success)
+			c.want(err, "external outside a capture", cu.ErrorIllegalState)
 			c.want(c.d.EventRecordWithFlags(c.ctx, e, s, 0x100), "unknown flags", cu.ErrorInvalidValue)
 			c.sync(s)
 		}},
@@ -228,9 +228,9 @@ var eventMisuseChecks = []check{
 			e, err := c.d.EventCreate(c.ctx, 0)
 			c.ok(err, "create")
 			c.ok(c.d.EventDestroy(c.ctx, e), "destroy")
-			bad := []cu.Result{cu.ErrorInvalidHandle, cu.ErrorContextIsDestroyed, cu.ErrorInvalidValue}
-			c.want(c.d.EventQuery(c.ctx, e), "query", bad...)
-			c.want(c.d.EventRecord(c.ctx, e, 0), "record", bad...)
-			c.want(c.d.EventDestroy(c.ctx, e), "destroy again", bad...)
+			const bad = cu.ErrorInvalidHandle
+			c.want(c.d.EventQuery(c.ctx, e), "query", bad)
+			c.want(c.d.EventRecord(c.ctx, e, 0), "record", bad)
+			c.want(c.d.EventDestroy(c.ctx, e), "destroy again", bad)
 		}},
 }

@@ -57,11 +57,11 @@ var moduleChecks = []check{
 			c.observe("module.jit-log", jit.Log)
 			c.check(strings.Contains(jit.Log, "line 7") || strings.Contains(jit.Log, "7:"), "the log does not name line 7: %q", jit.Log)
 		}},
-	{"module/unknown-instruction", "an instruction that does not exist is refused, at the load or at the launch",
+	{"module/unknown-instruction", "an instruction that does not exist is refused: hardware does so at the load, an emulated device may at the launch",
 		moduleDoc + "cuModuleLoadDataEx", needOwnContext, func(c *T) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(ptxHeader+
 				".visible .entry broken()\n{\n\t.reg .b32 %r<3>;\n\tfrobnicate.u32 %r1, 5;\n\tret;\n}\n"))
-			c.want(err, "module.unknown-instruction", cu.ErrorInvalidPTX, cu.Success)
+			c.wantOrEmulated(err, "load", cu.ErrorInvalidPTX, cu.Success)
 			if err == nil {
 				err = c.d.LaunchKernel(c.ctx, c.function(m, "broken"), dim(1), dim(1), 0, 0, nil)
 				c.check(err != nil, "a kernel with an unknown instruction was launched")
@@ -75,7 +75,7 @@ var moduleChecks = []check{
 	{"module/ptx-too-new", "PTX of a version that the driver does not know is refused",
 		moduleDoc + "cuModuleLoadData; CUDA_ERROR_UNSUPPORTED_PTX_VERSION", 0, func(c *T) {
 			c.refused("load PTX 99.9", ".version 99.9\n.target sm_52\n.address_size 64\n.visible .entry e() { ret; }\n",
-				cu.ErrorUnsupportedPTXVersion, cu.ErrorInvalidPTX)
+				cu.ErrorUnsupportedPTXVersion)
 		}},
 	{"module/target-too-new", "PTX for an architecture newer than the device's is refused",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
@@ -83,22 +83,21 @@ var moduleChecks = []check{
 				c.skip("an emulated device takes PTX for any target, by design")
 			}
 			c.refused("module.target-too-new", ".version 6.3\n.target sm_99\n.address_size 64\n.visible .entry e() { ret; }\n",
-				cu.ErrorInvalidPTX, cu.ErrorNoBinaryForGPU, cu.ErrorUnsupportedPTXVersion)
+				cu.ErrorInvalidPTX)
 		}},
-	{"module/no-image", "what is no code is refused",
+	{"module/no-image", "what is no code is an invalid image; what begins as PTX is invalid PTX",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
-			bad := []cu.Result{cu.ErrorInvalidImage, cu.ErrorInvalidValue, cu.ErrorInvalidPTX, cu.ErrorNoBinaryForGPU, cu.ErrorInvalidSource}
-			c.refused("module.empty-image", "", bad...)
-			c.refused("module.prose", "this is not PTX at all", bad...)
-			c.refused("module.zeroes", strings.Repeat("\x00", 256), bad...)
-			c.refused("module.half", suitePTX[:len(suitePTX)/2], bad...)
+			c.refused("nothing", "", cu.ErrorInvalidImage)
+			c.refused("prose", "this is not PTX at all", cu.ErrorInvalidImage)
+			c.refused("zeroes", strings.Repeat("\x00", 256), cu.ErrorInvalidImage)
+			c.refused("half a module", suitePTX[:len(suitePTX)/2], cu.ErrorInvalidPTX)
 		}},
 	{"module/unresolved", "code that calls a function that is nowhere does not load",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
-			c.refused("module.unresolved-call", ptxHeader+".extern .func nowhere;\n.visible .entry e()\n{\n\tcall nowhere;\n\tret;\n}\n",
-				cu.ErrorInvalidPTX, cu.ErrorInvalidImage, cu.ErrorSharedObjectSymbolNotFound, cu.ErrorNotFound, cu.ErrorInvalidSource)
+			c.refused("an unresolved call", ptxHeader+".extern .func nowhere;\n.visible .entry e()\n{\n\tcall nowhere;\n\tret;\n}\n",
+				cu.ErrorInvalidPTX)
 		}},
-	{"module/missing-names", "kernels and variables that are not there are not found",
+	{"module/missing-names", "kernels and variables that are not there are not found; no name is an invalid value",
 		moduleDoc + "cuModuleGetFunction, cuModuleGetGlobal; CUDA_ERROR_NOT_FOUND", 0, func(c *T) {
 			m := c.module(suitePTX)
 			for _, name := range []string{"nowhere", "Store", "store ", "answer"} {
@@ -108,7 +107,7 @@ var moduleChecks = []check{
 			_, _, err := c.d.ModuleGetGlobal(c.ctx, m, "nowhere")
 			c.want(err, "variable", cu.ErrorNotFound)
 			_, err = c.d.ModuleGetFunction(c.ctx, m, "")
-			c.want(err, "kernel without a name", cu.ErrorNotFound, cu.ErrorInvalidValue)
+			c.want(err, "kernel without a name", cu.ErrorInvalidValue)
 		}},
 	{"module/initial-values", "variables start with their initial values, or zeroes",
 		moduleDoc + "cuModuleGetGlobal; PTX ISA: Initializers", 0, func(c *T) {
@@ -154,7 +153,7 @@ var moduleChecks = []check{
 			other := c.module(suitePTX)
 			c.ok(c.d.ModuleUnload(c.ctx, m), "unload")
 			_, _, err = c.d.MemGetAddressRange(c.ctx, p)
-			c.observeError("module.range-of-unloaded-variable", err)
+			c.want(err, "range of an unloaded variable", cu.ErrorNotFound)
 			c.same("the other module's variable", c.down(c.global(other, "table", 16), 16), words(10, 20, 30, 40))
 		}},
 	{"module/use-after-unload", "what was unloaded is an invalid handle",
@@ -172,10 +171,10 @@ var moduleChecks = []check{
 		"Driver API: cuPointerGetAttributes, cuMemGetAddressRange", needUVA, func(c *T) {
 			p := c.global(c.module(suitePTX), "zeroes", 100)
 			a := c.attributes(p)
-			c.observe("module.variable.range-size-of-100", a.RangeSize)
 			c.check(a.MemoryType == cu.MemoryTypeDevice && a.DevicePointer == p, "attributes %+v", a)
+			c.inRange(a, p, 100)
 			_, _, err := c.d.MemGetAddressRange(c.ctx, p)
-			c.observeError("module.variable.address-range", err)
+			c.ok(err, "range")
 			c.ok(c.d.MemsetD8(c.ctx, p, 0x77, 100), "fill a variable")
 			c.same("filled", c.down(p, 100), repeated(0x77777777, 25))
 		}},
@@ -208,19 +207,21 @@ var functionChecks = []check{
 				c.same("as the kernel saw them", c.down(out, 16), want)
 			}
 		}},
-	{"function/bounds", "a kernel's largest block is the device's, or what the kernel was compiled for",
+	{"function/bounds", "a kernel's largest block is the device's, or its .maxntid; a .reqntid does not show",
 		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", 0, func(c *T) {
-			for name, want := range map[string]int32{"noparams": c.attr(cu.DeviceAttributeMaxThreadsPerBlock), "small": 64, "exact": 32} {
+			most := c.attr(cu.DeviceAttributeMaxThreadsPerBlock)
+			for name, want := range map[string]int32{"noparams": most, "small": 64, "exact": most} {
 				c.wantFunc(name, cu.FuncAttributeMaxThreadsPerBlock, want)
 			}
 		}},
-	{"function/memory", "a kernel's static shared and local memory read back",
+	{"function/memory", "a kernel's static shared memory reads back, and its local memory unless the compiler kept it in registers",
 		"Driver API: cuFuncGetAttribute", 0, func(c *T) {
 			c.wantFunc("reverse", cu.FuncAttributeSharedSizeBytes, 1024)
 			c.wantFunc("dynamic", cu.FuncAttributeSharedSizeBytes, 0)
 			c.wantFunc("store", cu.FuncAttributeLocalSizeBytes, 0)
-			c.check(c.funcAttr("locals", cu.FuncAttributeLocalSizeBytes) >= 256, "local memory %d, want 256 or more", c.funcAttr("locals", cu.FuncAttributeLocalSizeBytes))
-			c.observe("function.const-size", c.funcAttr("globals", cu.FuncAttributeConstSizeBytes))
+			local := c.funcAttr("locals", cu.FuncAttributeLocalSizeBytes)
+			c.check(local == 0 || local >= 256, "local memory %d, want 0, or 256 or more", local)
+			c.wantFunc("globals", cu.FuncAttributeConstSizeBytes, 4)
 			c.check(c.funcAttr("store", cu.FuncAttributeNumRegs) > 0, "a kernel without registers")
 			c.observe("function.registers-of-store", c.funcAttr("store", cu.FuncAttributeNumRegs))
 		}},
@@ -237,9 +238,9 @@ var functionChecks = []check{
 			c.want(err, "get attribute 9999", cu.ErrorInvalidValue)
 			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeNumRegs, 5), "set the number of registers", cu.ErrorInvalidValue)
 			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, 1<<30), "1 GiB of shared memory", cu.ErrorInvalidValue)
-			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, -5), "function.negative-shared-memory", cu.ErrorInvalidValue, cu.Success)
+			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, -5), "negative shared memory", cu.ErrorInvalidValue)
 			_, err = c.d.FuncGetAttribute(c.ctx, cu.FuncAttributeNumRegs, 0)
-			c.want(err, "attribute of no kernel", cu.ErrorInvalidHandle, cu.ErrorInvalidValue)
+			c.want(err, "attribute of no kernel", cu.ErrorInvalidHandle)
 		}},
 	{"function/shared-opt-in", "shared memory above 48 KiB is had after asking, up to the device's limit",
 		"Programming Guide: Shared Memory; Driver API: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 0, func(c *T) {

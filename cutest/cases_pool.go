@@ -90,7 +90,6 @@ var poolChecks = []check{
 			ptr := c.fromPool(p, n, s)
 			c.sync(s)
 			used, reserved := c.poolAttr(p, cu.MemPoolAttrUsedMemCurrent), c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent)
-			c.observe("pool.used-of-8MiB", used)
 			c.observe("pool.reserved-of-8MiB", reserved)
 			c.check(used == n && reserved >= used, "used %d, reserved %d, want %d and more", used, reserved, n)
 			c.freeAsync(ptr, s)
@@ -112,8 +111,8 @@ var poolChecks = []check{
 			c.ok(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrReleaseThreshold, 0), "keep nothing")
 			c.freeAsync(c.fromPool(p, 1<<20, s), s)
 			c.sync(s)
-			c.observe("pool.reserved-after-threshold-0", c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent))
-			c.check(c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent) < kept, "still %d reserved", c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent))
+			left := c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent)
+			c.check(left == 0, "still %d reserved of %d", left, kept)
 		}},
 	{"pool/trim", "trimming gives back what is not used, and no more",
 		poolDoc + ", Explicit trim; Driver API: cuMemPoolTrimTo", needPools, func(c *T) {
@@ -143,7 +142,7 @@ var poolChecks = []check{
 			_, err := c.d.MemPoolGetAttribute(p, 99)
 			c.want(err, "get attribute 99", cu.ErrorInvalidValue)
 			_, err = c.d.MemPoolGetAttribute(0, cu.MemPoolAttrReleaseThreshold)
-			c.want(err, "no pool", cu.ErrorInvalidValue, cu.ErrorInvalidHandle)
+			c.want(err, "no pool", cu.ErrorInvalidValue)
 		}},
 	{"pool/create-misuse", "a pool wants page-locked allocations on a device that is there",
 		"Driver API: cuMemPoolCreate", needPools, func(c *T) {
@@ -159,14 +158,14 @@ var poolChecks = []check{
 			}
 			try("allocation type 0", func(p *cu.MemPoolProps) { p.AllocType = 0 }, cu.ErrorInvalidValue)
 			try("location type 99", func(p *cu.MemPoolProps) { p.LocationType = 99 }, cu.ErrorInvalidValue)
-			try("pool.create-on-device-99", func(p *cu.MemPoolProps) { p.LocationID = 99 }, cu.ErrorInvalidValue, cu.ErrorInvalidDevice)
-			c.want(c.d.MemPoolDestroy(0), "destroy no pool", cu.ErrorInvalidValue, cu.ErrorInvalidHandle)
+			try("on device 99", func(p *cu.MemPoolProps) { p.LocationID = 99 }, cu.ErrorInvalidValue)
+			c.want(c.d.MemPoolDestroy(0), "destroy no pool", cu.ErrorInvalidValue)
 		}},
 	{"pool/default-not-destroyed", "the default pool cannot be destroyed",
 		"Driver API: cuMemPoolDestroy", needPools, func(c *T) {
 			def, err := c.d.DeviceGetDefaultMemPool(c.dev)
 			c.ok(err, "default pool")
-			c.want(c.d.MemPoolDestroy(def), "pool.destroy-default", cu.ErrorInvalidValue, cu.ErrorNotPermitted, cu.ErrorNotSupported, cu.ErrorInvalidHandle)
+			c.want(c.d.MemPoolDestroy(def), "destroy the default pool", cu.ErrorInvalidValue)
 			p, err := c.d.MemAllocAsync(c.ctx, page, 0)
 			c.ok(err, "allocate")
 			c.freeAsync(p, 0)

@@ -44,7 +44,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{open: func(testing.TB) cu.Driver { return d }, limit: caseLimit, parent: t}
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: usual, parent: t}
 	s.start(t)
 	s.results = []result{{ID: "a/b", Rule: "r", Source: "s", Result: "fail", Reason: "why", MS: 1.5}}
 	documents.Store(0)

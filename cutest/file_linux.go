@@ -44,6 +44,13 @@ func (c *T) sharedFile(n int, dir string) (mapped []byte, path string) {
 	return b, path
 }
 
+// inMemory says whether a file lies in a file system that has no disk.
+func inMemory(path string) bool {
+	const tmpfs, ramfs = 0x01021994, 0x858458f6
+	var s syscall.Statfs_t
+	return syscall.Statfs(path, &s) == nil && (uint32(s.Type) == tmpfs || uint32(s.Type) == ramfs)
+}
+
 func (c *T) tempFile(dir string, data []byte) string {
 	dir, err := os.MkdirTemp(dir, "cutest")
 	c.ok(err, "temporary folder")

@@ -16,6 +16,8 @@ func (c *T) writableFile(int) (mapped []byte, path string) {
 
 func (c *T) sharedFile(int, string) (mapped []byte, path string) { return c.writableFile(0) }
 
+func inMemory(string) bool { return false }
+
 func (c *T) hole(int) cu.HostPtr {
 	c.skip("unmapping memory is written for Linux only")
 	return nil

@@ -12,7 +12,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// document is what FERRY_CUTEST_JSON asks for.
+// jsonVariable names the file that results go to.
+const jsonVariable = "FERRY_CUTEST_JSON"
+
+// document is what jsonVariable asks for.
 type document struct {
 	Schema        string   `json:"schema"` // "ferry.cutest/1"
 	Driver        string   `json:"driver"`
@@ -28,7 +31,7 @@ type document struct {
 var documents atomic.Int32
 
 func (s *suite) writeJSON(t testing.TB) {
-	path := os.Getenv("FERRY_CUTEST_JSON")
+	path := os.Getenv(jsonVariable)
 	if path == "" {
 		return
 	}

@@ -340,7 +340,7 @@ func TestLiesAreCaught(t *testing.T) {
 
 // verdict is what one case says of a driver.
 func verdict(t *testing.T, d cu.Driver, k check) []string {
-	s := &suite{open: func(testing.TB) cu.Driver { return d }, limit: 1500 * time.Millisecond, parent: t}
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: times{limit: 1500 * time.Millisecond, grace: 2 * time.Second, patience: time.Second}, parent: t}
 	s.start(t)
 	c := s.judge(t, k)
 	if c.skipped != "" {
@@ -357,7 +357,7 @@ func TestHangIsReported(t *testing.T) {
 	}
 	release := make(chan struct{})
 	defer close(release)
-	s := &suite{open: func(testing.TB) cu.Driver { return d }, limit: 50 * time.Millisecond, parent: t}
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: times{50 * time.Millisecond, 50 * time.Millisecond, time.Second}, parent: t}
 	s.start(t)
 	c := s.judge(t, check{id: "test/hang", run: func(c *T) {
 		c.step("something that does not come")

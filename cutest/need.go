@@ -17,9 +17,12 @@ const (
 	needConcurrentKernels
 	needTwoDevices
 	needPeer
-	needEmulated // the manuals leave it undefined; only software can be asked
+	needEmulated         // the manuals leave it undefined; only software can be asked
+	needExclusiveManaged // an emulated device without concurrent access to managed memory
 	needNoContext
 	needOwnContext
+	needLone           // the device is lost for good: a driver or process for this case alone
+	needLaunchBlocking // a process with CUDA_LAUNCH_BLOCKING=1
 )
 
 // needTable says what each capability is called and how to ask for it.
@@ -40,6 +43,7 @@ var needTable = []struct {
 	{needTwoDevices, "two devices", 0},
 	{needPeer, "peer access between devices 0 and 1", 0},
 	{needEmulated, "an emulated device (the manual leaves this undefined)", 0},
+	{needExclusiveManaged, "an emulated device with managedMemory and without concurrentManagedAccess (a process on hardware would end)", 0},
 }
 
 // words names the capabilities of the set; where a case runs is not one.
@@ -75,6 +79,8 @@ func (s *suite) has(bit need, attr cu.DeviceAttribute) bool {
 		return err == nil && can == 1
 	case needEmulated:
 		return cu.AsEmulated(s.d) != nil
+	case needExclusiveManaged:
+		return cu.AsEmulated(s.d) != nil && s.has(0, cu.DeviceAttributeManagedMemory) && !s.has(0, cu.DeviceAttributeConcurrentManagedAccess)
 	}
 	v, err := s.d.DeviceGetAttribute(attr, s.devices[0])
 	return err == nil && v != 0

@@ -351,3 +351,16 @@ const ptxManaged = ptxHeader + `
 	ret;
 }
 `
+
+// ptxBreakpoint is a module of its own: stopping(go) meets a breakpoint unless go is 0.
+const ptxBreakpoint = ptxHeader + `
+.visible .entry stopping(.param .u32 go)
+{` + ptxRegs + `
+	ld.param.u32 %r1, [go];
+	setp.eq.u32 %p1, %r1, 0;
+	@%p1 bra done;
+	brkpt;
+done:
+	ret;
+}
+`

@@ -2,11 +2,20 @@ package cutest
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
+
+// folder is a fresh one, gone at the end.
+func (c *T) folder() string {
+	dir, err := os.MkdirTemp("", "cutest")
+	c.ok(err, "temporary folder")
+	c.later(func() { os.RemoveAll(dir) })
+	return dir
+}
 
 // page is the size that page-locking works in.
 const page = 4096
@@ -102,7 +111,7 @@ func (c *T) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
 // touch tells an emulated driver that the host is about to use managed memory.
 func (c *T) touch(b []byte) {
 	if e := cu.AsEmulated(c.d); e != nil {
-		e.HostAccess(pointerTo(b), uintptr(len(b)), true)
+		c.ok(e.HostAccess(pointerTo(b), uintptr(len(b)), true), "use of managed memory by the host")
 	}
 }
 
@@ -195,7 +204,7 @@ func (c *T) openGates() {
 
 // mustReturn fails unless f comes back with the gate closed.
 func (c *T) mustReturn(g *gate, what string, f func() error) {
-	returned, err := c.returns(g, what, patience, f)
+	returned, err := c.returns(g, what, c.suite.times.patience, f)
 	c.check(returned, "%s waited for work that it must not wait for", what)
 	c.ok(err, what)
 }

@@ -21,8 +21,9 @@ type suite struct {
 	programs map[cu.Context]*program
 	results  []result
 	hangs    int
-	limit    time.Duration // for one case
+	times    times
 	parent   testing.TB
+	lone     bool // for one case that may leave the driver useless
 }
 
 // result is a line of the JSON document.
@@ -36,19 +37,33 @@ type result struct {
 	Observed map[string]any `json:"observed,omitempty"`
 }
 
-// Run runs every case as a subtest of t. open is called once, and again after a
-// case that hung; the driver it returns need not be initialised. What it opened
-// is open's to close, with t.Cleanup.
+// Run runs every case as a subtest of t. open is called once, again after a case
+// that hung, and on an emulated device for each case that loses the device; the
+// driver it returns need not be initialised. What it opened is open's to close,
+// with t.Cleanup.
 //
 // Device 0 is tested, and device 1 in the cases that need two. Primary contexts
 // are retained during the run; before it the suite asks for one that nobody
 // holds.
+//
+// On hardware a case that loses the device, or that wants an environment of its
+// own, runs in a process of its own: the test binary, started again to run t for
+// that case alone.
 func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 	t.Helper()
-	s := &suite{open: open, limit: caseLimit, parent: t}
+	if id, ok := childOf(); ok {
+		runChecks(t, open, id, allChecks())
+		return
+	}
+	run(t, open, allChecks())
+}
+
+func run(t *testing.T, open func(t testing.TB) cu.Driver, checks []check) {
+	t.Helper()
+	s := &suite{open: open, times: usual, parent: t}
 	s.start(t)
 	defer s.stop(t)
-	for _, k := range allChecks() {
+	for _, k := range checks {
 		t.Run(k.id, func(t *testing.T) { s.one(t, k) })
 	}
 	s.writeJSON(t)
@@ -79,6 +94,9 @@ func (s *suite) start(t testing.TB) {
 
 // stop gives the primary contexts back.
 func (s *suite) stop(t testing.TB) {
+	if s.lone {
+		return
+	}
 	for dev := range s.primary {
 		s.drop(t, dev)
 	}
@@ -146,8 +164,12 @@ func (s *suite) judge(t testing.TB, k check) *T {
 	case c.skipped != "":
 	case s.hangs >= maxHangs:
 		c.fail("not run: %d cases hung before it", s.hangs)
-	default:
+	case s.lone || k.needs&(needLone|needLaunchBlocking) == 0:
 		c.guarded(k)
+	case k.needs&needLaunchBlocking != 0 || cu.AsEmulated(s.d) == nil:
+		c.inProcess(k)
+	default:
+		return s.withFreshDriver(t, k)
 	}
 	return c
 }
@@ -171,6 +193,9 @@ func (s *suite) prepare(c *T, n need) {
 
 // mend looks whether a case left the shared context whole, and makes a new one if not.
 func (s *suite) mend(c *T) {
+	if s.lone {
+		return
+	}
 	for dev, ctx := range s.primary {
 		err := s.d.CtxSynchronize(ctx)
 		if err == nil {

@@ -140,6 +140,16 @@ func (c *T) want(err error, what string, codes ...cu.Result) {
 	c.fail("%s: got %s (%v), want %s", what, codeName(err), err, strings.Join(names, " or "))
 }
 
+// wantOrEmulated is want for what hardware answers; an emulated device, which
+// looks more closely or later, may answer otherwise.
+func (c *T) wantOrEmulated(err error, what string, hardware cu.Result, emulated ...cu.Result) {
+	codes := []cu.Result{hardware}
+	if cu.AsEmulated(c.d) != nil {
+		codes = append(codes, emulated...)
+	}
+	c.want(err, what, codes...)
+}
+
 func isCode(err error, code cu.Result) bool {
 	if code == cu.Success {
 		return err == nil
@@ -197,6 +207,16 @@ func (c *T) scramble(b []byte) {
 // context idle.
 func (c *T) later(f func()) { c.cleanups = append(c.cleanups, f) }
 
+// now is the time of the host: an emulated device's is its own.
+func (c *T) now() time.Duration {
+	if e := cu.AsEmulated(c.d); e != nil {
+		return e.Now()
+	}
+	return time.Since(theStart)
+}
+
+var theStart = time.Now()
+
 // attr is a device attribute, 0 where the driver is older than the attribute.
 func (c *T) attr(a cu.DeviceAttribute) int32 {
 	v, err := c.d.DeviceGetAttribute(a, c.dev)
@@ -216,17 +236,13 @@ func (c *T) wild() cu.DevicePtr {
 	return 0xdead_0000
 }
 
-// patience is how long a call that must not wait may take; a driver that is
-// right never comes near it. glimpse is how long a call is watched not to return.
-const (
-	patience = 4 * time.Second
-	glimpse  = 25 * time.Millisecond
-	look     = 12 * glimpse // how long a call is watched where either answer is right
-)
+// glimpse is how long a call is watched not to return.
+const glimpse = 25 * time.Millisecond
 
 // until polls cond.
 func (c *T) until(what string, cond func() bool) {
 	c.step(what)
+	patience := c.suite.times.patience
 	for limit := time.Now().Add(patience); !cond(); {
 		if time.Now().After(limit) {
 			c.fatal("%s did not happen within %v", what, patience)

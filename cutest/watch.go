@@ -7,10 +7,14 @@ import (
 	"time"
 )
 
-const (
-	caseLimit = 20 * time.Second // for one case
-	lastGrace = 4 * time.Second  // after its gates were opened by force
-)
+// times is how long a suite waits for what ought to come.
+type times struct {
+	limit    time.Duration // for one case
+	grace    time.Duration // after its gates were opened by force
+	patience time.Duration // for a call that must not wait; a driver that is right never comes near it
+}
+
+var usual = times{limit: 20 * time.Second, grace: 4 * time.Second, patience: 4 * time.Second}
 
 // guarded runs a case's body under a watchdog; c knows afterwards how it went.
 //
@@ -28,12 +32,12 @@ func (c *T) guarded(k check) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(c.suite.limit):
-		c.fail("timed out after %v while waiting: %s", c.suite.limit, c.waitingFor())
+	case <-time.After(c.suite.times.limit):
+		c.fail("timed out after %v while waiting: %s", c.suite.times.limit, c.waitingFor())
 		c.openGates()
 		select {
 		case <-done:
-		case <-time.After(lastGrace):
+		case <-time.After(c.suite.times.grace):
 			c.abandon()
 			return
 		}
