@@ -63,6 +63,9 @@ type Link struct {
 	// Duplex is the part of the shorter direction's time that traffic both ways
 	// costs the longer: 0 is full duplex, 1 is none.
 	Duplex Number `json:"duplex_cost"`
+	// Fresh is what a kernel's reads take longer by because the CPU has just
+	// written the bytes and they lie modified in its caches.
+	Fresh Curve `json:"fresh"`
 }
 
 // Calls is the host's time in driver calls that queue work, in nanoseconds.
@@ -76,9 +79,10 @@ type Calls struct {
 
 // Queue is what it takes work to move along, in nanoseconds.
 type Queue struct {
-	Start Number `json:"start_ns"` // from the end of the call to the start of the work, on an idle stream
-	Gap   Number `json:"gap_ns"`   // from the end of one operation to the start of the next in its stream
-	Sync  Number `json:"sync_ns"`  // from the end of the last operation until the waiting host goes on
+	Start  Number `json:"start_ns"`  // from the end of the call to the start of the work, on an idle stream
+	Gap    Number `json:"gap_ns"`    // from the end of one operation to the start of the next in its stream
+	Switch Number `json:"switch_ns"` // the same, when another engine takes over: a kernel after a copy, a copy after a kernel
+	Sync   Number `json:"sync_ns"`   // from the end of the last operation until the waiting host goes on
 }
 
 // Copy is the time an engine is busy with a copy, by bytes.
