@@ -21,7 +21,7 @@ type hot struct {
 func newHot(t testing.TB) *hot {
 	g := newGPU(t)
 	m := g.module(testPTX)
-	h := &hot{gpu: g, stream: g.stream(), event: g.event(), dev: g.alloc(4096)}
+	h := &hot{gpu: g, stream: g.stream(), event: g.eventWith(cu.EventDisableTiming), dev: g.alloc(4096)}
 	_, h.host = g.pinned(4096, 0)
 	h.empty, h.scale = g.kernel(m, "empty"), g.kernel(m, "scale")
 	h.params = scaleParams(h.dev, 1024, 3)

@@ -101,9 +101,11 @@ func (g *gpu) stream() cu.Stream {
 	return s
 }
 
-func (g *gpu) event() cu.Event {
+func (g *gpu) event() cu.Event { return g.eventWith(cu.EventDefault) }
+
+func (g *gpu) eventWith(flags cu.EventFlags) cu.Event {
 	g.Helper()
-	e, err := g.EventCreate(g.ctx, cu.EventDefault)
+	e, err := g.EventCreate(g.ctx, flags)
 	g.must(err)
 	g.later(func() error { return g.EventDestroy(g.ctx, e) })
 	return e

@@ -64,6 +64,7 @@ func decodeYield(d *decoder) error {
 // decodeNop is for hints.
 func decodeNop(d *decoder) error { return d.elide() }
 
+// decodeTrap faults. Without a debugger, hardware does the same for brkpt.
 func decodeTrap(d *decoder) error {
 	d.emit(inst{exec: func(w *warp, in *inst) {
 		w.trap(in, w.active, cu.ErrorLaunchFailed, 0, 0)

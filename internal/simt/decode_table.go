@@ -28,7 +28,7 @@ func init() {
 		"copysign": decodeCopysign, "testp": decodeTestp, "cvt": decodeCvt,
 		// control
 		"bra": decodeBra, "brx": decodeBrx, "call": decodeCall, "ret": decodeRet, "exit": decodeExit,
-		"bar": decodeBar, "barrier": decodeBar, "nanosleep": decodeYield, "trap": decodeTrap, "brkpt": decodeNop,
+		"bar": decodeBar, "barrier": decodeBar, "nanosleep": decodeYield, "trap": decodeTrap, "brkpt": decodeTrap,
 		"pmevent": decodeNop, "griddepcontrol": decodeNop, "prefetch": decodeNop, "prefetchu": decodeNop,
 		"discard": decodeNop, "applypriority": decodeNop, "createpolicy": decodeCreatePolicy, "setmaxnreg": decodeNop,
 		"membar": decodeFence, "fence": decodeFence,

@@ -72,6 +72,17 @@ func TestTrap(t *testing.T) {
 	})
 }
 
+// An H200 without a debugger ends a kernel at brkpt as it does at trap.
+func TestBreakpoint(t *testing.T) {
+	const source = ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry stop() { brkpt; ret; }\n"
+	eachWay(t, source, func(t *testing.T, m *module) {
+		f := mustFault(t, m.launch(t, "stop", 1, 1))
+		if f.Result != cu.ErrorLaunchFailed || f.Line != 4 {
+			t.Errorf("got %+v", *f)
+		}
+	})
+}
+
 func TestReadOnlySegment(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
 		a := put(m.mem, make([]float32, 64))
