@@ -49,6 +49,10 @@ type allocation struct {
 	pieces     []*piece
 	cuts       []uintptr
 	overlapped atomic.Bool
+
+	attached atomic.Pointer[attachment] // of managed memory, nil for cu.MemAttachGlobal
+	module   *Module                    // of a variable
+	variable string                     // its name
 }
 
 // newAllocation describes count elements of T, not yet allocated. The GPU is
@@ -82,6 +86,9 @@ func (a *allocation) start() {
 }
 
 func (a *allocation) String() string {
+	if a.module != nil {
+		return fmt.Sprintf("%v variable %s (%s) on %s", a.kind, a.variable, sizeText(a.bytes), a.g.label)
+	}
 	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
 }
 
@@ -120,6 +127,9 @@ func (a *allocation) dispose() error {
 
 // free is the driver's part.
 func (a *allocation) free() error {
+	if a.module != nil {
+		return a.module.forget(a)
+	}
 	if a.bytes == 0 {
 		return nil
 	}

@@ -181,7 +181,7 @@ func TestEventBad(t *testing.T) {
 	wantError(t, a.Wait(context.Background()), ferry.ErrClosed, "event")
 	other := must(ferry.Open("soft"))(t)
 	stranger := must(other.NewEvent(nil))(t)
-	wantError(t, s.Record(stranger), cu.ErrorInvalidValue, "one GPU")
+	wantError(t, s.Record(stranger), cu.ErrorInvalidHandle, "one GPU")
 	wantError(t, s.WaitEvent(stranger), cu.ErrorInvalidValue, "one driver")
 	closeAll(t, stranger, other, s)
 }

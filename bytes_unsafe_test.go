@@ -6,3 +6,8 @@ import "unsafe"
 func bytesOf[T any](s []T) [][1]byte {
 	return unsafe.Slice((*[1]byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
 }
+
+// flat is the memory of a slice.
+func flat[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}

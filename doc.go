@@ -19,6 +19,9 @@
 //	cuMemHostRegister, cudaHostRegister               Register: Host
 //	cuMemHostGetDevicePointer                         HostOptions.Mapped, Host.Pointer
 //	cuMemAllocManaged, cudaMallocManaged              AllocManaged: Managed
+//	cuMemPrefetchAsync, cuMemAdvise                   Managed.Prefetch, Managed.Advise, Managed.Advice
+//	cuStreamAttachMemAsync                            Managed.Attach
+//	cuModuleGetGlobal, cudaMemcpyToSymbol             Global, ManagedGlobal
 //	malloc                                            Plain: Slice
 //	cuMemcpy...Async, cudaMemcpyAsync                 Copy
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
@@ -29,6 +32,7 @@
 //	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
 //	cuLaunchHostFunc                                  Stream.HostFunc
+//	cuCtxEnablePeerAccess                             GPU.EnablePeer
 //	free, cuMemFree, cuMemFreeHost                    Close
 //
 // # The rule of flight
@@ -54,5 +58,6 @@
 // # Locks
 //
 // No lock is held across a call of the driver. queue.mu, flight.mu, Event.mu,
-// waiter.mu, GPU.mu and ranges.mu are leaves: none is taken while another is held.
+// waiter.mu, GPU.mu, Module.mu, registries.mu and registry.mu are leaves: none is
+// taken while another is held.
 package ferry

@@ -102,7 +102,7 @@ func (s *Stream) Record(e *Event) error {
 	}
 	defer e.leave()
 	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
-		return refuse("record %v on %v: they must be of one GPU", e, q)
+		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
 	}
 	e.mu.Lock()
 	e.recording++
@@ -228,6 +228,8 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	}
 	defer earlier.leave()
 	switch {
+	case !sameDriver(e.g.driver, earlier.g.driver) || e.g.ctx != earlier.g.ctx:
+		return 0, &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("measure from %v to %v: they must be of one GPU", earlier, e)}
 	case !e.timing || !earlier.timing:
 		return 0, refuse("measure between events of %s: one was made with NoTiming", e.g.label)
 	case e.version() == 0 || earlier.version() == 0:

@@ -333,7 +333,8 @@ func TestPlainOfBuffer(t *testing.T) {
 // counts waits.
 type turnsDriver struct {
 	*fakeDriver
-	waits int
+	waits   int
+	streams cu.Stream
 }
 
 func (d *turnsDriver) MemAllocManaged(cu.Context, uintptr, cu.MemAttachFlags) (cu.DevicePtr, error) {

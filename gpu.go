@@ -158,25 +158,6 @@ func (g *GPU) queues() []*queue {
 	return all
 }
 
-// quiet waits until no stream has work on a device of the driver where host and
-// device must take turns at managed memory, whichever GPU value it came from.
-func (g *GPU) quiet(ctx context.Context) error {
-	for _, other := range g.shared.list() {
-		if other.caps.concurrentManaged {
-			continue
-		}
-		for _, q := range other.queues() {
-			if q.idle() {
-				continue
-			}
-			if err := q.settle(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // forget takes a destroyed stream out of the list.
 func (g *GPU) forget(q *queue) {
 	g.mu.Lock()

@@ -115,6 +115,11 @@ func (h *Host[T]) Bytes() int { return h.where(nil).size() }
 // made without Mapped and the device has no unified addressing.
 func (h *Host[T]) Pointer() cu.DevicePtr { return h.where(nil).pointer() }
 
+// Flags is how the driver says that the buffer is page-locked (cuMemHostGetFlags).
+// Hardware never tells cu.MemHostAllocPortable of memory it allocated, and with
+// unified addressing always tells cu.MemHostAllocDeviceMap: all of it is mapped.
+func (h *Host[T]) Flags() (cu.MemHostAllocFlags, error) { return h.where(nil).flags() }
+
 // Range is elements i to j-1, of the same memory: what is in flight on a range is
 // in flight on the buffer. It needs no Close and is good until the buffer's. A
 // range that does not exist is one whose every use is an error.
@@ -151,6 +156,22 @@ func (h *Host[T]) where(*T) *region {
 		return nil
 	}
 	return &h.region
+}
+
+// flags is Flags.
+func (r *region) flags() (cu.MemHostAllocFlags, error) {
+	if err := r.enter(); err != nil {
+		return 0, fmt.Errorf("read flags: %w", err)
+	}
+	defer r.leave()
+	if r.bytes == 0 {
+		return 0, nil
+	}
+	flags, err := r.a.g.driver.MemHostGetFlags(r.a.g.ctx, r.host)
+	if err != nil {
+		return 0, fmt.Errorf("read flags of %v: %w", r, err)
+	}
+	return flags, nil
 }
 
 // hostSlice is the elements of a region when it is ready, else nil.

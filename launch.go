@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -65,7 +66,7 @@ func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
 // check refuses a kernel of another GPU and a shape out of limits.
 func (q *queue) check(k *Kernel, shape Shape) error {
 	if g := k.m.g; g != q.g && (!sameDriver(g.driver, q.g.driver) || g.ctx != q.g.ctx) {
-		return refuse("the kernel was loaded on %s", g.label)
+		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("the kernel was loaded on %s: load the module on %s, too", g.label, q.g.label)}
 	}
 	if err := k.checkShape(shape); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (f *frame) address(q *queue, to []byte, r *region) error {
 	if err := r.reach(q.g); err != nil {
 		return err
 	}
-	p, err := r.addressOn(q.g)
+	p, err := r.usable(q)
 	if err == nil {
 		putAddress(to, p)
 	}

@@ -15,7 +15,7 @@ type Managed[T any] struct{ region }
 // ManagedOptions say how managed memory is made.
 type ManagedOptions struct {
 	// Attach says who may touch the memory at first; zero is
-	// cu.MemAttachGlobal, any stream on any device.
+	// cu.MemAttachGlobal, any stream on any device. See [Managed.Attach].
 	Attach cu.MemAttachFlags
 }
 
@@ -36,11 +36,15 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	if o != nil && o.Attach != 0 {
 		attach = o.Attach
 	}
+	if attach != cu.MemAttachGlobal && attach != cu.MemAttachHost {
+		return nil, a.fail("allocate", refuse("Attach is %#x: use cu.MemAttachGlobal or cu.MemAttachHost, and Managed.Attach for a stream", uint32(attach)), "")
+	}
 	if a.bytes > 0 {
 		if a.dev, err = g.driver.MemAllocManaged(g.ctx, a.bytes, attach); err != nil {
 			return nil, a.fail("allocate", err, g.room(a.bytes, err))
 		}
 		a.host = hostAddress(a.dev)
+		a.attached.Store(&attachment{flags: attach})
 	}
 	a.start()
 	return &Managed[T]{a.whole()}, nil
@@ -63,7 +67,8 @@ func (m *Managed[T]) Range(i, j int) *Managed[T] { return &Managed[T]{m.where(ni
 // Slice is the memory itself, to read and write, once nothing is in flight on it,
 // as for [Host.Slice]. Where the device lacks concurrent managed access
 // (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0), it waits for all streams
-// of the device, and the slice must not be touched while any kernel runs there.
+// of all such devices, and the slice must not be touched while any kernel runs
+// there; [Managed.Attach] narrows that.
 // Touching moves pages to the host, which takes time: see [Managed.Prefetch].
 func (m *Managed[T]) Slice() []T { return hostSlice[T](m.where(nil), writes) }
 
@@ -83,7 +88,8 @@ func (m *Managed[T]) Prefetch(s *Stream, toDevice bool) error {
 
 // Advise tells the driver how the buffer will be used (cuMemAdvise). dev is a
 // device's ordinal, or cu.CPUDevice for the host; advice that takes none ignores
-// it.
+// it. Advice about a device without concurrent managed access is
+// cu.ErrorInvalidDevice. [Managed.Advice] reads it back.
 func (m *Managed[T]) Advise(advice cu.MemAdvice, dev cu.Device) error {
 	r := m.where(nil)
 	if err := r.enter(); err != nil {
@@ -94,6 +100,9 @@ func (m *Managed[T]) Advise(advice cu.MemAdvice, dev cu.Device) error {
 		return nil
 	}
 	g := r.a.g
+	if err := g.mayAdvise(advice, dev); err != nil {
+		return fmt.Errorf("advise on %v: %w", r, err)
+	}
 	if err := g.driver.MemAdvise(g.ctx, r.dev, r.bytes, advice, dev); err != nil {
 		return fmt.Errorf("advise on %v: %w", r, err)
 	}

@@ -157,8 +157,11 @@ func (r *region) ready(ctx context.Context, a access) error {
 	if err == nil && r.a.overlapped.Load() {
 		err = r.readyElsewhere(ctx, a)
 	}
+	if err == nil && r.a.module != nil { // its kernels need not be given it
+		err = r.a.module.wait(ctx, writes)
+	}
 	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.concurrentManaged {
-		err = r.a.g.quiet(ctx)
+		err = r.a.takeTurn(func(q *queue) error { return q.settle(ctx) })
 	}
 	if err != nil {
 		return fmt.Errorf("host access to %v: %w", r, err)
@@ -182,7 +185,7 @@ func (r *region) readyElsewhere(ctx context.Context, a access) error {
 
 // close frees the allocation; of a range it does nothing.
 func (r *region) close() error {
-	if r == nil || r.a == nil || r.part {
+	if r == nil || r.a == nil || r.part || r.a.module != nil {
 		return nil
 	}
 	return r.a.close()

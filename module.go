@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -21,6 +22,10 @@ type Module struct {
 	handle cu.Module
 	leak   runtime.Cleanup
 	parsed *ptx.Module // nil when the image is no PTX that Ferry reads
+
+	mu        sync.Mutex
+	variables map[string]*allocation // those asked for
+	late      bool                   // to be disposed of by the last of them
 }
 
 // Load compiles PTX text for the GPU, or loads a cubin or fatbin on hardware
@@ -147,11 +152,14 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.leak.Stop()
-	return m.g.soon(m.dispose)
+	return errors.Join(m.closeVariables(), m.g.soon(m.dispose))
 }
 
 // dispose waits, unloads and lets go of the GPU.
 func (m *Module) dispose() error {
+	if m.inUse() {
+		return nil
+	}
 	err := m.wait(context.Background(), writes)
 	if inCallback(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: it may be in use and is not unloaded: %w", m, err)
