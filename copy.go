@@ -109,7 +109,11 @@ func (q *queue) operate2(what string, dst, src *region, f func(q *queue, dst, sr
 
 // copy checks and moves. It says whether it queued anything.
 func (q *queue) copy(dst, src *region) (queued bool, err error) {
-	if err := q.checkCopy(dst, src); err != nil {
+	err = q.checkCopy(dst, src)
+	if err == nil && overlap(dst, src) {
+		err = refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
+	}
+	if err != nil {
 		return false, fmt.Errorf("copy on %v: %w", q, err)
 	}
 	if dst.bytes == 0 || same(dst, src) {
@@ -133,8 +137,6 @@ func (q *queue) checkCopy(dst, src *region) error {
 		return refuse("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
 	case dst.a != nil && dst.a.readOnly:
 		return refuse("%v is registered read-only", dst)
-	case overlap(dst, src):
-		return refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
 	}
 	if err := dst.reach(q.g); err != nil {
 		return err
@@ -235,15 +237,21 @@ func (q *queue) move(dst, src *region) error {
 
 // copyByCPU copies within host memory when the stream and the buffers are ready.
 func (q *queue) copyByCPU(dst, src *region) error {
+	if err := q.readyBoth(dst, src); err != nil {
+		return err
+	}
+	copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
+	return nil
+}
+
+// readyBoth waits until the stream has come to a copy by the CPU, and the CPU may
+// access both sides.
+func (q *queue) readyBoth(dst, src *region) error {
 	if err := q.settle(context.Background()); err != nil {
 		return err
 	}
 	if err := dst.ready(context.Background(), writes); err != nil {
 		return err
 	}
-	if err := src.ready(context.Background(), reads); err != nil {
-		return err
-	}
-	copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
-	return nil
+	return src.ready(context.Background(), reads)
 }

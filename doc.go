@@ -24,6 +24,8 @@
 //	cuModuleGetGlobal, cudaMemcpyToSymbol             Global, ManagedGlobal
 //	malloc                                            Plain: Slice
 //	cuMemcpy...Async, cudaMemcpyAsync                 Copy
+//	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyBox, Box
+//	cuMemAllocPitch, cudaMalloc3D                     AllocPitched
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	p + i                                             Range
 //	cuStreamCreate, cuStreamSynchronize               GPU.NewStream, Stream.Wait

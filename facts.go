@@ -89,6 +89,7 @@ type caps struct {
 	threads           int
 	block, grid       [3]int
 	shared, sharedMax int // bytes a block: by default, and when asked for
+	pitch             int // bytes from row to row of a copy; 0 if not known
 }
 
 // probe reads the attributes that decide what is allowed.
@@ -118,6 +119,7 @@ func (g *GPU) probe() error {
 	c.block = [3]int{read(cu.DeviceAttributeMaxBlockDimX, 0), read(cu.DeviceAttributeMaxBlockDimY, 0), read(cu.DeviceAttributeMaxBlockDimZ, 0)}
 	c.grid = [3]int{read(cu.DeviceAttributeMaxGridDimX, 0), read(cu.DeviceAttributeMaxGridDimY, 0), read(cu.DeviceAttributeMaxGridDimZ, 0)}
 	c.shared = read(cu.DeviceAttributeMaxSharedMemoryPerBlock, 0)
+	c.pitch = read(cu.DeviceAttributeMaxPitch, 0)
 	c.sharedMax = max(c.shared, read(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin, 0))
 	return failed
 }
