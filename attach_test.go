@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestAttachTurns(t *testing.T) {
 		if d.waits != want {
 			t.Errorf("%s: Slice waited for %d streams, want %d", what, d.waits, want)
 		}
-		check(t, g.DefaultStream().Wait(t.Context()))
+		check(t, g.DefaultStream().Wait(context.Background()))
 	}
 	slice("at first", 2)
 	check(t, m.Attach(here.stream, cu.MemAttachHost))
