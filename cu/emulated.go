@@ -12,7 +12,10 @@ type Emulated interface {
 	Now() time.Duration
 	// HostAccess tells that the host is about to read or write bytes at p, which
 	// hardware would notice by itself: managed pages move, and their move costs time.
-	HostAccess(p HostPtr, bytes uintptr, write bool)
+	// Where CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0 it is an error,
+	// [ErrorIllegalState], while a kernel that may use the memory is queued or
+	// running; hardware ends the process there. The host must not touch it then.
+	HostAccess(p HostPtr, bytes uintptr, write bool) error
 }
 
 // AsEmulated looks for an [Emulated] driver in d and in what it wraps.

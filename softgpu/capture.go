@@ -66,7 +66,8 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 		p.invalidate()
 		return 0, refuse(cu.ErrorStreamCaptureUnmatched, what, "it began in another stream")
 	case p.mode != cu.StreamCaptureModeRelaxed && p.thread != goid():
-		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, not in relaxed mode")
+		p.end()
+		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, not in relaxed mode; the capture is over")
 	}
 	joined := ancestors(s.front)
 	p.end()

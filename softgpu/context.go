@@ -38,24 +38,29 @@ type contextState struct {
 
 	graphPanics, lostPanics []error // of host functions in graphs and in destroyed streams
 
-	open   int   // ops that are not done
-	poison error // the first fault, when it really happened
-	fault  error // the same, when virtual time has got there: every call returns it
+	*loss        // its device's
+	open    int  // ops that are not done
+	kernels int  // launches that virtual time has not passed
+	hosts   line // host functions run one at a time
 }
+
+// printfPart is what each multiprocessor adds to the buffer of printf.
+const printfPart = 64 << 10
 
 // newContext makes a context. mu is held.
 func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 	c := &contextState{
-		drv: d, dev: dev, flags: flags,
+		drv: d, dev: dev, flags: flags, loss: &dev.loss,
 		perThread: map[uint64]*streamState{},
 		modules:   map[*module]struct{}{},
 		regions:   map[*region]struct{}{},
 		peers:     map[*contextState]bool{},
 		limits: map[cu.Limit]uintptr{
-			cu.LimitStackSize: 1024, cu.LimitPrintfFIFOSize: 1 << 20, cu.LimitMallocHeapSize: 8 << 20},
+			cu.LimitStackSize:      1024,
+			cu.LimitPrintfFIFOSize: uintptr(max(1<<20, printfPart*dev.attr(cu.DeviceAttributeMultiprocessorCount))),
+			cu.LimitMallocHeapSize: 8 << 20},
 	}
 	c.run, c.cancel = context.WithCancel(context.Background())
-	c.handle = cu.Context(d.newHandle(c))
 	c.legacy = c.newStream(cu.StreamDefault, 0)
 	c.legacy.handle = cu.StreamLegacy
 	return c
@@ -65,6 +70,11 @@ func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 func (d *Driver) context(h cu.Context, what string) (*contextState, error) {
 	if c, ok := d.handles[uintptr(h)].(*contextState); ok {
 		return c, nil
+	}
+	for _, dev := range d.devices {
+		if h != 0 && h == dev.primaryHandle {
+			return nil, refuse(cu.ErrorContextIsDestroyed, what, "the primary context of device %d was reset or released: retain it again", dev.ordinal)
+		}
 	}
 	switch {
 	case h == 0:
@@ -87,16 +97,22 @@ func checkFlags(flags cu.CtxFlags, what string) error {
 	return nil
 }
 
-// failed notes that an op of c has gone wrong really.
+// failed notes that an op of c has gone wrong really, which loses the device.
 func (c *contextState) failed(o *op) {
 	if f, ok := o.err.(*cu.Fault); ok && c.poison == nil {
 		c.poison = f
 	}
 }
 
-// deliver notes it in virtual time, so that calls tell of it at the same place
-// in every run.
+// deliver notes in virtual time that o is over, and what went wrong, so that
+// calls tell of it at the same place in every run.
 func (c *contextState) deliver(o *op) {
+	if o.work.launch != nil {
+		c.kernels--
+		if o.stream != nil {
+			o.stream.kernels--
+		}
+	}
 	switch err := o.err.(type) {
 	case *cu.Fault:
 		if c.fault == nil {
@@ -154,6 +170,38 @@ func (c *contextState) sync() error {
 	return c.tellPanics()
 }
 
+// settle waits for all work of c, for a call that cannot go on beside kernels.
+// mu is held, let go of and taken again.
+func (c *contextState) settle(what string) error {
+	tails := c.tails()
+	c.drv.pushAll(func(o *op) bool { return o.ctx == c })
+	for _, o := range tails {
+		c.drv.finish(o)
+	}
+	return c.alive(what)
+}
+
+// alive refuses to go on in a context that ended while a call let go of the lock.
+func (c *contextState) alive(what string) error {
+	if c.dead {
+		return refuse(cu.ErrorInvalidContext, what, "the context was destroyed meanwhile")
+	}
+	return c.fault
+}
+
+// settleKernels waits for the kernels of other contexts that run on the device
+// now, or are about to, as the end of a context does. mu is held, let go of and taken again.
+func (c *contextState) settleKernels() {
+	d := c.drv
+	d.sim.run(d, d.host, nil)
+	ops := append(slices.Clone(d.sim.running), d.sim.pending...)
+	for _, o := range append(ops, c.dev.engines.by[engineCompute].queue...) {
+		if o.work.launch != nil && o.work.dev == c.dev && o.simWait == 0 && o.ctx != c && !o.ctx.dead {
+			d.finish(o)
+		}
+	}
+}
+
 // destroyPatience is how long a context's queued work may go on, without any of
 // it getting done, before what runs is ended.
 const destroyPatience = time.Second
@@ -168,6 +216,7 @@ func (c *contextState) destroy() {
 	d.pushAll(func(o *op) bool { return o.ctx == c })
 	c.drain()
 	c.cancel()
+	c.settleKernels()
 	for s := range slices.Values(c.streams) {
 		if s != c.legacy {
 			delete(d.handles, uintptr(s.handle))

@@ -7,23 +7,39 @@ import (
 // DevicePrimaryCtxRetain takes a reference to the primary context.
 func (d *Driver) DevicePrimaryCtxRetain(h cu.Device) (cu.Context, error) {
 	return deviceCall(d, h, "retain the primary context", func(dev *device) (cu.Context, error) {
+		if dev.fault != nil {
+			return 0, dev.fault
+		}
 		if dev.primary == nil {
-			dev.primary = d.newContext(dev, dev.primaryFlags)
-			dev.primary.primary = true
+			dev.beginPrimary()
 		}
 		dev.primaryRefs++
 		return dev.primary.handle, nil
 	})
 }
 
+// beginPrimary makes the primary context, with the handle that it had before.
+func (dev *device) beginPrimary() {
+	d := dev.drv
+	c := d.newContext(dev, dev.primaryFlags)
+	c.primary = true
+	if dev.primaryHandle == 0 {
+		dev.primaryHandle = cu.Context(d.newHandle(c))
+	}
+	c.handle = dev.primaryHandle
+	d.handles[uintptr(c.handle)] = c
+	dev.primary = c
+}
+
 // DevicePrimaryCtxRelease drops a reference; the last one destroys the context.
+// References outlive a reset.
 func (d *Driver) DevicePrimaryCtxRelease(h cu.Device) error {
 	_, err := deviceCall(d, h, "release the primary context", func(dev *device) (int, error) {
-		if dev.primary == nil {
+		if dev.primaryRefs == 0 {
 			return 0, refuse(cu.ErrorInvalidContext, "release the primary context", "nobody holds it")
 		}
 		dev.primaryRefs--
-		if dev.primaryRefs <= 0 {
+		if dev.primaryRefs == 0 {
 			dev.endPrimary()
 		}
 		return 0, nil
@@ -34,18 +50,22 @@ func (d *Driver) DevicePrimaryCtxRelease(h cu.Device) error {
 // endPrimary destroys the primary context if there is one.
 func (dev *device) endPrimary() {
 	c := dev.primary
-	dev.primary, dev.primaryRefs = nil, 0
+	dev.primary = nil
 	if c != nil {
 		c.destroy()
 	}
 }
 
-// DevicePrimaryCtxSetFlags sets the flags, of an active context too.
+// DevicePrimaryCtxSetFlags sets the flags, of an active context too. Under
+// unified addressing mapping is on by itself, and its flag refused.
 func (d *Driver) DevicePrimaryCtxSetFlags(h cu.Device, flags cu.CtxFlags) error {
 	const what = "set flags of the primary context"
 	_, err := deviceCall(d, h, what, func(dev *device) (int, error) {
 		if err := checkFlags(flags, what); err != nil {
 			return 0, err
+		}
+		if d.uva && flags&cu.CtxMapHost != 0 {
+			return 0, refuse(cu.ErrorInvalidValue, what, "CtxMapHost is not for the primary context of a device with unified addressing, which maps host memory without it")
 		}
 		if dev.primary != nil && !d.uva && (dev.primary.flags^flags)&cu.CtxMapHost != 0 {
 			return 0, refuse(cu.ErrorPrimaryContextActive, what, "mapping host memory is decided when the context is made")
@@ -87,11 +107,17 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, h cu.Device) (cu.Context, error) {
 		if err := checkFlags(flags, what); err != nil {
 			return 0, err
 		}
-		return d.newContext(dev, flags).handle, nil
+		if dev.fault != nil {
+			return 0, dev.fault
+		}
+		c := d.newContext(dev, flags)
+		c.handle = cu.Context(d.newHandle(c))
+		return c.handle, nil
 	})
 }
 
-// CtxDestroy destroys a created context.
+// CtxDestroy destroys a created context, and waits for kernels of others that
+// run on the device.
 func (d *Driver) CtxDestroy(h cu.Context) error {
 	const what = "destroy a context"
 	if err := d.begin(what); err != nil {
@@ -123,16 +149,13 @@ func (d *Driver) CtxSynchronize(h cu.Context) error {
 	return c.sync()
 }
 
-// CtxGetFlags reads the flags. Under unified addressing mapping is always on.
+// CtxGetFlags reads the flags as they were given.
 func (d *Driver) CtxGetFlags(h cu.Context) (cu.CtxFlags, error) {
 	c, err := d.enter(h, "read the context's flags")
 	if err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	if d.uva {
-		return c.flags | cu.CtxMapHost, nil
-	}
 	return c.flags, nil
 }
 
@@ -165,13 +188,14 @@ func (d *Driver) CtxGetLimit(h cu.Context, limit cu.Limit) (uintptr, error) {
 	defer d.mu.Unlock()
 	v, ok := c.limits[limit]
 	if !ok {
-		return 0, refuse(cu.ErrorUnsupportedLimit, what, "limit %d is not known", limit)
+		return 0, refuse(cu.ErrorInvalidValue, what, "limit %d is not known", limit)
 	}
 	return v, nil
 }
 
 // CtxSetLimit asks for a limit. The software GPU keeps the number and gives
-// kernels the stack that they need.
+// kernels the stack that they need. Like hardware it waits for the context's work
+// when the stack is set.
 func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error {
 	const what = "set a limit"
 	c, err := d.enter(h, what)
@@ -180,10 +204,15 @@ func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error 
 	}
 	defer d.mu.Unlock()
 	if _, ok := c.limits[limit]; !ok {
-		return refuse(cu.ErrorUnsupportedLimit, what, "limit %d is not known", limit)
+		return refuse(cu.ErrorInvalidValue, what, "limit %d is not known", limit)
 	}
 	if limit == cu.LimitStackSize && value > 512<<10 {
 		return refuse(cu.ErrorInvalidValue, what, "a stack of %s is more than 512 KiB a thread", size(uint64(value)))
+	}
+	if limit == cu.LimitStackSize {
+		if err := c.settle(what); err != nil {
+			return err
+		}
 	}
 	c.limits[limit] = uintptr(roundUp(uint64(value), 16))
 	return nil
@@ -204,7 +233,7 @@ func (d *Driver) CtxEnablePeerAccess(h, peer cu.Context, flags uint32) error {
 	case flags != 0:
 		return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
 	case p == c:
-		return refuse(cu.ErrorInvalidContext, what, "a context is no peer of itself")
+		return refuse(cu.ErrorPeerAccessUnsupported, what, "a context is no peer of itself")
 	case p.dev == c.dev || !d.uva:
 		return refuse(cu.ErrorPeerAccessUnsupported, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)
 	case c.peers[p]:

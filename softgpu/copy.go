@@ -25,7 +25,14 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 			return err
 		}
 	}
-	return s.transfer(t, t.plan(c), async)
+	p := t.plan(c)
+	if async && p.waits && s.capture == nil && t.detaches() && s.busy() {
+		p = t.detach(c)
+	}
+	if err := s.ctx.alive(what); err != nil {
+		return err
+	}
+	return s.transfer(t, p, async)
 }
 
 // transfer queues t and waits as p says.
@@ -43,11 +50,20 @@ func (s *streamState) transfer(t *transfer, p plan, async bool) error {
 			for _, o := range s.before() {
 				d.finish(o)
 			}
+			if err := s.ctx.alive(t.what); err != nil {
+				return err
+			}
 		}
 		if err := t.stage(); err != nil {
 			return err
 		}
-		d.host += d.prof.Copy.PageableHtoD.Ns(float64(t.total()))
+		took := d.prof.Copy.PageableHtoD.Ns(float64(t.total()))
+		if p.detached {
+			t.staging = d.host + took
+			defer func() { d.host = max(d.host, t.staging) }()
+			break
+		}
+		d.host += took
 	case !p.bare:
 		d.host += d.prof.Calls.MemcpyAsync.Value
 	}
@@ -173,7 +189,7 @@ func (d *Driver) MemcpyDtoDAsync(h cu.Context, dst, src cu.DevicePtr, bytes uint
 // is ordered with all work of both contexts.
 func (d *Driver) MemcpyPeer(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) error {
 	what := copyText(bytes, "between devices")
-	to, from, err := d.peerEnds(dstCtx, srcCtx, what)
+	to, from, err := d.peerEnds(h, dstCtx, srcCtx, what)
 	if err != nil {
 		return err
 	}
@@ -204,12 +220,18 @@ func (d *Driver) MemcpyPeer(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, s
 	return nil
 }
 
-// peerEnds finds the two contexts.
-func (d *Driver) peerEnds(dstCtx, srcCtx cu.Context, what string) (to, from *contextState, err error) {
+// peerEnds finds the two contexts. Zero is the calling one.
+func (d *Driver) peerEnds(h, dstCtx, srcCtx cu.Context, what string) (to, from *contextState, err error) {
 	if err := d.begin(what); err != nil {
 		return nil, nil, err
 	}
 	defer d.mu.Unlock()
+	if dstCtx == 0 {
+		dstCtx = h
+	}
+	if srcCtx == 0 {
+		srcCtx = h
+	}
 	if to, err = d.context(dstCtx, what+": destination"); err != nil {
 		return nil, nil, err
 	}
@@ -236,7 +258,7 @@ func peerTransfer(what string, to *contextState, dst cu.DevicePtr, from *context
 // MemcpyPeerAsync is MemcpyPeer, ordered in the stream only.
 func (d *Driver) MemcpyPeerAsync(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between devices")
-	to, from, err := d.peerEnds(dstCtx, srcCtx, what)
+	to, from, err := d.peerEnds(h, dstCtx, srcCtx, what)
 	if err != nil {
 		return err
 	}

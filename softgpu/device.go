@@ -15,17 +15,25 @@ type device struct {
 	memory  deviceMemory
 	engines *engines
 
-	primary      *contextState // nil while not active
-	primaryRefs  int
-	primaryFlags cu.CtxFlags
+	loss
+	primary       *contextState // nil while not active
+	primaryHandle cu.Context    // every primary context of the device has it; 0 before the first
+	primaryRefs   int
+	primaryFlags  cu.CtxFlags
 
 	defaultPool, pool *pool
 	pools             []*pool
+	parked            []*region // freed in stream order, and known until the host synchronises
 
-	// Kernels of one context may run together, those of two never.
-	kernelCtx *contextState
-	kernels   int
-	waiting   []*op
+	turns turns
+}
+
+// loss is the fault that a device did not survive. Its contexts share it: like
+// hardware, a device that faulted is lost for every context until the process,
+// here the driver, is begun anew.
+type loss struct {
+	poison error // the first fault, when it really happened
+	fault  error // the same, when virtual time has got there: every call returns it
 }
 
 func newDevice(d *Driver, ordinal int) *device {

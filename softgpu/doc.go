@@ -14,6 +14,9 @@
 // by a discrete-event simulation that never looks at how fast this computer is.
 // A single-goroutine program sees the same times on every run.
 //
+// Faults are the hardware's: a device that faulted is lost for every context, old
+// and new, until another driver is opened.
+//
 // # Locks
 //
 // Driver.mu guards all state but bytes and the address table, whose readers

@@ -17,8 +17,8 @@ import (
 type Options struct {
 	Profile  *profile.Profile // nil for profile "h200"
 	Devices  int              // how many of it; 0 for 1, at most 16
-	Schedule Schedule         // when queued work runs
-	Seed     uint64           // of Random
+	Schedule Schedule         // when queued work runs; where it is zero, what ScheduleVariable says
+	Seed     uint64           // of Random, unless the schedule has one
 }
 
 // Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
@@ -61,6 +61,10 @@ var (
 	_ cu.Emulated = (*Driver)(nil)
 )
 
+// ScheduleVariable of the environment names the schedule, as [ParseSchedule]
+// reads it, of drivers that are opened without one, or with Eager.
+const ScheduleVariable = "FERRY_SCHEDULE"
+
 // Open makes a software GPU. Launches wait for their end when
 // CUDA_LAUNCH_BLOCKING or FERRY_LAUNCH_BLOCKING is 1 in the environment.
 func Open(opts Options) (*Driver, error) {
@@ -77,15 +81,25 @@ func Open(opts Options) (*Driver, error) {
 	if opts.Devices < 0 || opts.Devices > maxDevices {
 		return nil, fmt.Errorf("open software GPU: %d devices: 1 to %d can be played", opts.Devices, maxDevices)
 	}
-	if opts.Schedule > Random {
+	if text := os.Getenv(ScheduleVariable); opts.Schedule == Eager && text != "" {
+		s, err := ParseSchedule(text)
+		if err != nil {
+			return nil, fmt.Errorf("open software GPU: %s: %w", ScheduleVariable, err)
+		}
+		opts.Schedule = s
+	}
+	if !opts.Schedule.known() {
 		return nil, fmt.Errorf("open software GPU: no schedule %d", opts.Schedule)
+	}
+	if seed := opts.Schedule.seed(); seed != 0 {
+		opts.Seed = seed
 	}
 	if opts.Profile.Memory.Value >= deviceWindow {
 		return nil, errors.New("open software GPU: the profile's memory is larger than a device's addresses")
 	}
 	d := &Driver{
 		prof:     opts.Profile,
-		schedule: opts.Schedule,
+		schedule: opts.Schedule.kind(),
 		blocking: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
 		uva:      opts.Profile.Has(cu.DeviceAttributeUnifiedAddressing),
 		handles:  map[uintptr]any{},
@@ -113,6 +127,9 @@ func (d *Driver) Init(flags uint32) error {
 
 // Profile is the name of the machine that is played.
 func (d *Driver) Profile() string { return d.prof.Name }
+
+// Machine is the profile of the machine that is played. It is not to be changed.
+func (d *Driver) Machine() *profile.Profile { return d.prof }
 
 // Now is the host's virtual time.
 func (d *Driver) Now() time.Duration {
@@ -152,13 +169,9 @@ func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 	if d.unretired > backlog && d.schedule == Eager {
 		d.sim.run(d, d.host, nil)
 	}
-	if c.dead { // both let go of the lock
+	if err := c.alive(what); err != nil { // both let go of the lock
 		d.mu.Unlock()
-		return nil, refuse(cu.ErrorInvalidContext, what, "the context was destroyed meanwhile")
-	}
-	if c.fault != nil {
-		d.mu.Unlock()
-		return nil, c.fault
+		return nil, err
 	}
 	return c, nil
 }

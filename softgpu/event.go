@@ -73,7 +73,7 @@ func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.St
 		return s.captureRecord(e, flags, what)
 	}
 	if flags&cu.EventRecordExternal != 0 {
-		return refuse(cu.ErrorInvalidValue, what, "EventRecordExternal is for a stream that captures")
+		return refuse(cu.ErrorIllegalState, what, "EventRecordExternal is for a stream that captures")
 	}
 	o, err := s.enqueue(&work{kind: cu.GraphNodeTypeEventRecord, what: what}, what)
 	if err != nil {
@@ -119,6 +119,8 @@ func (d *Driver) enterEvent(h cu.Context, event cu.Event, what string) (*eventSt
 	case err != nil:
 	case e.ctx.fault != nil:
 		err = e.ctx.fault
+	case e.capture != nil && (e.capture.over || e.capture.invalid):
+		err = refuse(cu.ErrorInvalidValue, what, "it was last recorded in a capture that is spoiled or over: record it again")
 	case e.capture != nil:
 		e.capture.invalidate()
 		err = refuse(cu.ErrorCapturedEvent, what, "it was recorded in a stream that captures")
@@ -163,8 +165,8 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 	}
 	a, _ := d.event(start, what)
 	b, _ := d.event(end, what)
-	if a.ctx.dev != b.ctx.dev {
-		return 0, refuse(cu.ErrorInvalidHandle, what, "the events are of devices %d and %d, whose clocks do not agree", a.ctx.dev.ordinal, b.ctx.dev.ordinal)
+	if a.ctx != b.ctx {
+		return 0, refuse(cu.ErrorInvalidHandle, what, "the events are of two contexts, of devices %d and %d", a.ctx.dev.ordinal, b.ctx.dev.ordinal)
 	}
 	return float32((at[1] - at[0]) * tick / 1e6), nil
 }

@@ -72,6 +72,9 @@ func (f *function) attribute(a cu.FunctionAttribute) (int, bool) {
 	dev, k := f.mod.ctx.dev, f.kernel
 	switch a {
 	case cu.FuncAttributeMaxThreadsPerBlock:
+		if k.ReqBlock != [3]int{} { // hardware tells of .maxntid only
+			return dev.attr(cu.DeviceAttributeMaxThreadsPerBlock), true
+		}
 		return f.maxThreads(), true
 	case cu.FuncAttributeSharedSizeBytes:
 		return k.SharedBytes, true

@@ -66,7 +66,7 @@ func (d *Driver) GraphDestroy(h cu.Graph) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	g, err := lookup[*graph](d, uintptr(h), what, "graph")
+	g, err := lookupGraph[*graph](d, uintptr(h), what, "graph")
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.G
 	if flags != 0 {
 		return 0, refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
 	}
-	g, err := lookup[*graph](d, uintptr(gh), what, "graph")
+	g, err := lookupGraph[*graph](d, uintptr(gh), what, "graph")
 	if err != nil {
 		return 0, err
 	}
@@ -112,7 +112,7 @@ func (d *Driver) GraphExecDestroy(h cu.GraphExec) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	x, err := lookup[*graphExec](d, uintptr(h), what, "executable graph")
+	x, err := lookupGraph[*graphExec](d, uintptr(h), what, "executable graph")
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (d *Driver) GraphGetNodes(h cu.Graph) ([]cu.GraphNode, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
-	g, err := lookup[*graph](d, uintptr(h), what, "graph")
+	g, err := lookupGraph[*graph](d, uintptr(h), what, "graph")
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (d *Driver) GraphNodeGetType(h cu.GraphNode) (cu.GraphNodeType, error) {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	n, err := lookup[*node](d, uintptr(h), what, "graph node")
+	n, err := lookupGraph[*node](d, uintptr(h), what, "graph node")
 	if err != nil {
 		return 0, err
 	}
@@ -160,11 +160,11 @@ func (d *Driver) GraphExecUpdate(h cu.Context, gx cu.GraphExec, gh cu.Graph) err
 		return err
 	}
 	defer d.mu.Unlock()
-	x, err := lookup[*graphExec](d, uintptr(gx), what, "executable graph")
+	x, err := lookupGraph[*graphExec](d, uintptr(gx), what, "executable graph")
 	if err != nil {
 		return err
 	}
-	g, err := lookup[*graph](d, uintptr(gh), what, "graph")
+	g, err := lookupGraph[*graph](d, uintptr(gh), what, "graph")
 	if err != nil {
 		return err
 	}
@@ -211,11 +211,11 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 		return err
 	}
 	defer d.mu.Unlock()
-	x, err := lookup[*graphExec](d, uintptr(gx), what, "executable graph")
+	x, err := lookupGraph[*graphExec](d, uintptr(gx), what, "executable graph")
 	if err != nil {
 		return err
 	}
-	n, err := lookup[*node](d, uintptr(gn), what, "graph node")
+	n, err := lookupGraph[*node](d, uintptr(gn), what, "graph node")
 	if err != nil {
 		return err
 	}

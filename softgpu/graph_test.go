@@ -66,8 +66,8 @@ func TestGraphLaunches(t *testing.T) {
 			t.Errorf("ran %d times, host % x", ran, host)
 		}
 		r.ok(r.GraphExecDestroy(x))
-		r.want(cu.ErrorInvalidHandle, r.GraphLaunch(r.ctx, x, s))
-		r.want(cu.ErrorInvalidHandle, r.GraphDestroy(g))
+		r.want(cu.ErrorInvalidValue, r.GraphLaunch(r.ctx, x, s))
+		r.want(cu.ErrorInvalidValue, r.GraphDestroy(g))
 	})
 }
 
@@ -206,6 +206,16 @@ func TestCaptureErrors(t *testing.T) {
 		done <- err
 	}()
 	r.ok(<-done)
+	_, err = r.StreamEndCapture(r.ctx, s) // the wrong end has ended it
+	r.want(cu.ErrorIllegalState, err)
+
+	s = begin(cu.StreamCaptureModeRelaxed)
+	r.ok(r.EventRecord(r.ctx, e, s))
 	_, err = r.StreamEndCapture(r.ctx, s)
 	r.ok(err)
+	r.want(cu.ErrorInvalidValue, r.EventQuery(r.ctx, e))
+	r.want(cu.ErrorInvalidValue, r.EventSynchronize(r.ctx, e))
+	r.want(cu.ErrorIllegalState, r.EventRecordWithFlags(r.ctx, e, s, cu.EventRecordExternal))
+	r.ok(r.EventRecord(r.ctx, e, s))
+	r.ok(r.EventSynchronize(r.ctx, e))
 }

@@ -12,7 +12,7 @@ func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) er
 	}
 	defer d.mu.Unlock()
 	d.host += d.prof.Calls.Launch.Value
-	x, err := lookup[*graphExec](d, uintptr(gx), what, "executable graph")
+	x, err := lookupGraph[*graphExec](d, uintptr(gx), what, "executable graph")
 	if err != nil {
 		return err
 	}

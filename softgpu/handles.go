@@ -1,6 +1,8 @@
 package softgpu
 
 import (
+	"errors"
+
 	"github.com/ferrygpu/ferry/cu"
 )
 
@@ -16,6 +18,15 @@ func (d *Driver) newHandle(x any) uintptr {
 	d.nextID += handleStep
 	d.handles[h] = x
 	return h
+}
+
+// lookupGraph is lookup for graphs and their parts, where the code is another.
+func lookupGraph[T any](d *Driver, h uintptr, what, kind string) (T, error) {
+	x, err := lookup[T](d, h, what, kind)
+	if bad, ok := errors.AsType[*refusal](err); ok {
+		bad.result = cu.ErrorInvalidValue
+	}
+	return x, err
 }
 
 // lookup finds what handle h stands for.

@@ -9,7 +9,8 @@ import (
 // Under unified addressing all of it is mapped at the host's own address and
 // known to every context, whatever the flags. Without, it is known to this
 // context unless portable, and has a device address only if asked for with
-// MemHostAllocDeviceMap in a context that was made with CtxMapHost.
+// MemHostAllocDeviceMap in a context that was made with CtxMapHost. Zero bytes
+// are nil.
 func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	what := "allocate " + size(uint64(bytes)) + " of page-locked memory"
 	c, err := d.enter(h, what)
@@ -22,7 +23,7 @@ func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAlloc
 	case flags&^known != 0:
 		return nil, refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", uint32(flags&^known))
 	case bytes == 0:
-		return nil, refuse(cu.ErrorInvalidValue, what, "there is no allocation of zero bytes")
+		return nil, nil
 	}
 	mapped := flags&cu.MemHostAllocDeviceMap != 0
 	if err := c.mayMap(mapped, what); err != nil {
@@ -167,8 +168,8 @@ func (d *Driver) MemHostGetDevicePointer(h cu.Context, p cu.HostPtr, flags uint3
 	return cu.DevicePtr(r.device + addressOf(p) - r.base), nil
 }
 
-// MemHostGetFlags reads the flags that MemHostAlloc was given; under unified
-// addressing mapping is among them always.
+// MemHostGetFlags reads the flags of page-locked memory. Under unified addressing
+// all of it is mapped, and what was allocated tells nothing of being portable.
 func (d *Driver) MemHostGetFlags(h cu.Context, p cu.HostPtr) (cu.MemHostAllocFlags, error) {
 	const what = "flags of host memory"
 	if _, err := d.enter(h, what); err != nil {
@@ -176,14 +177,32 @@ func (d *Driver) MemHostGetFlags(h cu.Context, p cu.HostPtr) (cu.MemHostAllocFla
 	}
 	defer d.mu.Unlock()
 	x, ok := d.space.find(addressOf(p))
-	if !ok || x.region.kind != kindHost {
-		return 0, refuse(cu.ErrorInvalidValue, what, "%p was not allocated by MemHostAlloc: %s", p, d.space.near(addressOf(p)))
+	if !ok || x.region.kind != kindHost && x.region.kind != kindRegistered {
+		return 0, refuse(cu.ErrorInvalidValue, what, "%p is not page-locked: %s", p, d.space.near(addressOf(p)))
 	}
-	flags := x.region.alloc
-	if d.uva {
-		flags |= cu.MemHostAllocDeviceMap
+	r := x.region
+	flags := r.alloc
+	if r.kind == kindRegistered {
+		flags = registeredFlags(r.reg)
 	}
-	return flags, nil
+	if !d.uva {
+		return flags, nil
+	}
+	if r.kind == kindHost {
+		flags &^= cu.MemHostAllocPortable
+	}
+	return flags | cu.MemHostAllocDeviceMap, nil
+}
+
+// registeredFlags says in the words of an allocation how memory was registered.
+func registeredFlags(flags cu.MemHostRegisterFlags) (out cu.MemHostAllocFlags) {
+	if flags&cu.MemHostRegisterPortable != 0 {
+		out |= cu.MemHostAllocPortable
+	}
+	if flags&cu.MemHostRegisterDeviceMap != 0 {
+		out |= cu.MemHostAllocDeviceMap
+	}
+	return out
 }
 
 // MemHostRegister page-locks memory that exists already.
@@ -202,8 +221,11 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 	}
 	base := addressOf(p)
 	if x, taken := d.space.overlaps(base, base+uint64(bytes)); taken {
-		return refuse(cu.ErrorHostMemoryAlreadyRegistered, what, "it shares bytes with a %v of %s at %#x",
-			x.region.kind, size(x.region.size), x.base)
+		code := cu.ErrorInvalidValue
+		if x.region.kind == kindRegistered {
+			code = cu.ErrorHostMemoryAlreadyRegistered
+		}
+		return refuse(code, what, "it shares bytes with a %v of %s at %#x", x.region.kind, size(x.region.size), x.base)
 	}
 	if err := probe(p, bytes, flags&cu.MemHostRegisterReadOnly == 0); err != nil {
 		return refuse(cu.ErrorInvalidValue, what, "%v", err)
@@ -253,7 +275,7 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 	}
 	find := func() (*region, error) {
 		r, err := d.hostRegion(p, kindRegistered, what)
-		if err != nil {
+		if _, known := d.space.find(addressOf(p)); err != nil && !known {
 			err = refuse(cu.ErrorHostMemoryNotRegistered, what, "no registration starts at %p: %s", p, d.space.near(addressOf(p)))
 		}
 		return r, err

@@ -76,7 +76,11 @@ func (f *function) work(grid, block cu.Dim3, shared uint32, params []byte) (*wor
 			shared, f.kernel.SharedBytes, f.maxDynamic, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin))
 	}
 	if len(params) != f.kernel.ParamBytes {
-		return nil, refuse(cu.ErrorInvalidValue, what, "%d bytes of parameters were given, the kernel takes %d in %d parameters",
+		code := cu.ErrorInvalidValue
+		if len(params) > f.kernel.ParamBytes {
+			code = cu.ErrorLaunchOutOfResources
+		}
+		return nil, refuse(code, what, "%d bytes of parameters were given, the kernel takes %d in %d parameters",
 			len(params), f.kernel.ParamBytes, len(f.kernel.Params))
 	}
 	l := &launch{fn: f, grid: grid, block: block, shared: shared, params: bytes.Clone(params)}
@@ -116,7 +120,7 @@ func (f *function) checkShape(grid, block cu.Dim3, what string) error {
 		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads is over %d (%v)", threads, most, cu.DeviceAttributeMaxThreadsPerBlock)
 	}
 	if most := f.maxThreads(); threads > uint64(most) {
-		return refuse(cu.ErrorLaunchOutOfResources, what, "a block of %d threads is over the kernel's own bound of %d (.maxntid)", threads, most)
+		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads is over the kernel's own bound of %d (.maxntid)", threads, most)
 	}
 	if r := f.kernel.ReqBlock; r != [3]int{} && r != [3]int{int(block.X), int(block.Y), int(block.Z)} {
 		return refuse(cu.ErrorInvalidValue, what, "a block of %dx%dx%d, the kernel demands %dx%dx%d (.reqntid)", block.X, block.Y, block.Z, r[0], r[1], r[2])

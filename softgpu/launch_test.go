@@ -207,9 +207,12 @@ func TestModuleVariables(t *testing.T) {
 func TestBadImages(t *testing.T) {
 	r := newRig(t, Options{})
 	for image, code := range map[string]cu.Result{
-		"":                     cu.ErrorInvalidValue,
-		"\x7fELF\x02":          cu.ErrorNoBinaryForGPU,
-		"hello":                cu.ErrorInvalidPTX,
+		"":                         cu.ErrorInvalidImage,
+		"\x7fELF\x02":              cu.ErrorNoBinaryForGPU,
+		"hello":                    cu.ErrorInvalidImage,
+		strings.Repeat("\x00", 99): cu.ErrorInvalidImage,
+		".version 9.1\n.target sm_75\n.visible .entry k() { ret; }": cu.ErrorUnsupportedPTXVersion,
+		".version 9.0\n.target sm_75\n.visible .entry k() {":        cu.ErrorInvalidPTX,
 		"\x50\xed\x55\xba....": cu.ErrorNoBinaryForGPU,
 		".version 8.0\n.target sm_75\n.address_size 64\n.extern .global .u32 nowhere;\n.visible .entry k() { .reg .u32 %r; ld.global.u32 %r, [nowhere]; ret; }": cu.ErrorInvalidPTX,
 	} {
@@ -246,9 +249,11 @@ func TestLaunchLimits(t *testing.T) {
 	if !strings.Contains(err.Error(), "12") || !strings.Contains(err.Error(), "8 bytes") {
 		t.Errorf("%v does not tell the sizes", err)
 	}
+	r.want(cu.ErrorInvalidValue, launch(one, one, 0, nil))
+	r.want(cu.ErrorLaunchOutOfResources, launch(one, one, 0, append(good, 0)))
 	r.want(cu.ErrorInvalidHandle, r.LaunchKernel(r.ctx, 99, one, one, 0, 0, nil))
 	small := r.function("small")
-	r.want(cu.ErrorLaunchOutOfResources, r.LaunchKernel(r.ctx, small, one, cu.Dim3{X: 65, Y: 1, Z: 1}, 0, 0, params(dev)))
+	r.want(cu.ErrorInvalidValue, r.LaunchKernel(r.ctx, small, one, cu.Dim3{X: 65, Y: 1, Z: 1}, 0, 0, params(dev)))
 	if v, err := r.FuncGetAttribute(r.ctx, cu.FuncAttributeMaxThreadsPerBlock, small); v != 64 || err != nil {
 		t.Errorf("max threads %d, %v", v, err)
 	}

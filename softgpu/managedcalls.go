@@ -246,25 +246,3 @@ func (d *Driver) StreamAttachMemAsync(h cu.Context, stream cu.Stream, dptr cu.De
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeEmpty, what: what, done: func(*op) { r.managed.attach.Store(a) }}, what)
 	return err
 }
-
-// HostAccess tells that the host is about to touch n bytes at p: managed pages
-// that are on a device come over, and the host waits for them.
-func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	addr, end := addressOf(p), addressOf(p)+uint64(n)
-	for addr < end {
-		x, ok := d.space.overlaps(addr, end)
-		if !ok {
-			return
-		}
-		if m := x.region.managed; m != nil {
-			d.sim.run(d, d.host, nil)
-			from, to := max(addr, x.base), min(end, x.end)
-			if moved := m.hostTouch(from-x.base, to-from, write); moved > 0 {
-				d.host += d.prof.Managed.HostFault.Ns(float64(moved))
-			}
-		}
-		addr = x.end
-	}
-}

@@ -117,6 +117,8 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	case r.kind == kindHost || r.kind == kindRegistered:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: free or unregister it as such", uint64(dptr), r.kind)
+	case r.release != nil && r.release.done:
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x was freed in stream order", uint64(dptr))
 	case r.kind == kindModule || r.mod != nil:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is variable %s of a module, and goes with it", uint64(dptr), r.name)
 	}
@@ -130,7 +132,7 @@ func (r *region) free() {
 	}
 	d := r.ctx.drv
 	delete(r.ctx.regions, r)
-	if r.kind == kindPool {
+	if r.kind == kindPool && (r.release == nil || !r.release.done) {
 		r.pool.gone(r)
 	}
 	if !r.kind.onHost() {
@@ -196,6 +198,9 @@ func (x span) attributes(c *contextState, addr uint64) cu.PointerAttributes {
 		RangeSize:  uintptr(r.size),
 		Mapped:     r.device != 0,
 		BufferID:   r.id,
+	}
+	if r.kind == kindPool { // it is the pool's, which is the device's
+		a.Context = 0
 	}
 	if r.kind.onHost() && r.kind != kindManaged {
 		a.MemoryType = cu.MemoryTypeHost

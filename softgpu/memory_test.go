@@ -119,7 +119,7 @@ func TestRegister(t *testing.T) {
 	r.want(cu.ErrorHostMemoryAlreadyRegistered, r.MemHostRegister(r.ctx, p, 5000, 0))
 	r.want(cu.ErrorHostMemoryAlreadyRegistered, r.MemHostRegister(r.ctx, unsafe.Add(p, 4999), 10, 0))
 	r.ok(r.MemHostRegister(r.ctx, unsafe.Add(p, 5000), 5000, cu.MemHostRegisterReadOnly))
-	r.want(cu.ErrorHostMemoryNotRegistered, r.MemHostUnregister(r.ctx, unsafe.Add(p, 1)))
+	r.want(cu.ErrorInvalidValue, r.MemHostUnregister(r.ctx, unsafe.Add(p, 1)))
 	r.want(cu.ErrorInvalidValue, r.MemHostRegister(r.ctx, nil, 5, 0))
 	r.want(cu.ErrorInvalidValue, r.MemHostRegister(r.ctx, p, 0, 0))
 	r.want(cu.ErrorInvalidValue, r.MemFreeHost(r.ctx, p))
@@ -366,7 +366,43 @@ func TestPools(t *testing.T) {
 		r.want(cu.ErrorInvalidValue, r.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 5))
 		r.ok(r.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 0))
 		r.want(cu.ErrorInvalidValue, r.MemPoolDestroy(p))
-		r.want(cu.ErrorInvalidValue, r.MemFreeAsync(r.ctx, r.alloc(8), s))
+		plain := r.alloc(8) // can be freed so, too
+		r.ok(r.MemFreeAsync(r.ctx, plain, s))
+		r.want(cu.ErrorInvalidValue, r.MemFreeAsync(r.ctx, plain, s))
+		r.sync(s)
+		r.want(cu.ErrorInvalidValue, r.MemFree(r.ctx, plain))
+		pinned, _ := r.pinned(8)
+		r.want(cu.ErrorInvalidValue, r.MemFreeAsync(r.ctx, cu.DevicePtr(uintptr(pinned)), s))
+		if none, err := r.MemAllocAsync(r.ctx, 0, s); none != 0 || err != nil {
+			t.Errorf("nothing is at %#x, %v", none, err)
+		}
+
+		// A stream has again at once what it freed, and each use its own bytes.
+		host, got := r.pinned(8)
+		x, err := r.MemAllocAsync(r.ctx, 4096, s)
+		r.ok(err)
+		r.ok(r.MemsetD8Async(r.ctx, x, 1, 4096, s))
+		r.ok(r.MemcpyDtoHAsync(r.ctx, host, x, 1, s))
+		r.ok(r.MemFreeAsync(r.ctx, x, s))
+		y, err := r.MemAllocAsync(r.ctx, 4096, s)
+		r.ok(err)
+		z, err := r.MemAllocAsync(r.ctx, 4096, s)
+		r.ok(err)
+		if y != x || z == x {
+			t.Errorf("after %#x was freed the stream got %#x and %#x", x, y, z)
+		}
+		r.ok(r.MemsetD8Async(r.ctx, y, 2, 4096, s))
+		r.ok(r.MemcpyDtoHAsync(r.ctx, unsafe.Add(host, 1), y, 1, s))
+		r.ok(r.MemFreeAsync(r.ctx, y, s))
+		r.ok(r.MemFreeAsync(r.ctx, z, s))
+		r.sync(s)
+		if got[0] != 1 || got[1] != 2 {
+			t.Errorf("copied %v", got[:2])
+		}
+		if u := read(cu.MemPoolAttrUsedMemCurrent); u != 0 {
+			t.Errorf("used %d after all was freed", u)
+		}
+		r.want(cu.ErrorInvalidValue, r.MemFree(r.ctx, x))
 
 		own, err := r.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, MaxSize: 1 << 20})
 		r.ok(err)
@@ -396,11 +432,6 @@ func TestStreamOrderedMemoryUsedTooEarly(t *testing.T) {
 	if again != err {
 		t.Errorf("the error is not sticky: %v", again)
 	}
-	r.ok(r.DevicePrimaryCtxReset(0))
-	ctx, err := r.DevicePrimaryCtxRetain(0)
-	r.ok(err)
-	_, err = r.MemAlloc(ctx, 8)
-	r.ok(err)
 }
 
 func TestEmptyContextFreesAll(t *testing.T) {

@@ -21,14 +21,14 @@ type module struct {
 	funcs   map[string]*function
 }
 
-// ModuleLoadData compiles PTX.
+// ModuleLoadData compiles PTX. Like hardware it waits for the context's work.
 func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	const what = "load a module"
 	if _, err := d.enter(h, what); err != nil {
 		return 0, err
 	}
 	d.mu.Unlock()
-	source, err := parseImage(image, what)
+	source, err := parseImage(image, newestPTX(int(d.prof.Driver.Value)), what)
 	if err != nil {
 		return 0, err
 	}
@@ -37,6 +37,9 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 		return 0, err
 	}
 	defer d.mu.Unlock()
+	if err := c.settle(what); err != nil {
+		return 0, err
+	}
 	m := &module{ctx: c, source: source, vars: map[string]*region{}, funcs: map[string]*function{}}
 	c.modules[m] = struct{}{}
 	if err := m.link(what); err != nil {
@@ -47,17 +50,26 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	return m.handle, nil
 }
 
-// parseImage reads PTX text and names what else it may be.
-func parseImage(image []byte, what string) (*ptx.Module, error) {
+// parseImage reads PTX text up to a version and names what else it may be.
+func parseImage(image []byte, newest ptx.Version, what string) (*ptx.Module, error) {
 	switch {
 	case len(image) == 0:
-		return nil, refuse(cu.ErrorInvalidValue, what, "the image is empty")
+		return nil, refuse(cu.ErrorInvalidImage, what, "the image is empty")
 	case bytes.HasPrefix(image, []byte("\x7fELF")):
 		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is machine code (a cubin); the software GPU runs PTX")
 	case len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xba55ed50:
 		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is a fatbin; the software GPU runs PTX, which nvcc writes with -ptx")
 	}
-	source, err := ptx.Parse("", string(image))
+	text := string(image)
+	v, ok := versionOf(text)
+	switch {
+	case !ok:
+		return nil, &cu.JITError{Result: cu.ErrorInvalidImage, Log: fmt.Sprintf("%s without a .version directive: this is no PTX", size(uint64(len(image))))}
+	case v.Major > newest.Major || v.Major == newest.Major && v.Minor > newest.Minor:
+		return nil, &cu.JITError{Result: cu.ErrorUnsupportedPTXVersion, Log: fmt.Sprintf("PTX %d.%d is newer than the driver that is played, which knows %d.%d",
+			v.Major, v.Minor, newest.Major, newest.Minor)}
+	}
+	source, err := ptx.Parse("", text)
 	if err != nil {
 		return nil, &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
 	}
@@ -232,6 +244,9 @@ func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu
 		return 0, err
 	}
 	defer d.mu.Unlock()
+	if name == "" {
+		return 0, refuse(cu.ErrorInvalidValue, what, "the name is empty")
+	}
 	m, err := d.module(mod, what)
 	if err != nil {
 		return 0, err

@@ -64,6 +64,8 @@ type op struct {
 	priority int32
 	bare     bool
 	polls    int // queries in vain
+
+	overstays bool // a kernel that others need not wait for any more
 }
 
 // submit queues w after deps and, by the schedule, starts it. mu is held.
@@ -77,6 +79,12 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 		o.follow(dep)
 	}
 	c.open++
+	if w.launch != nil {
+		c.kernels++
+		if s != nil {
+			s.kernels++
+		}
+	}
 	d.unretired++
 	d.hold(o)
 	return o
@@ -106,7 +114,11 @@ func (o *op) after(dep *op) float64 {
 	if o.bare || o.work.engine == engineNone || dep.work.engine == engineNone {
 		return dep.end
 	}
-	return dep.end + o.ctx.drv.prof.Queue.Gap.Value
+	queue := &o.ctx.drv.prof.Queue
+	if o.work.engine != dep.work.engine {
+		return dep.end + queue.Switch.Value
+	}
+	return dep.end + queue.Gap.Value
 }
 
 // release lets o start as soon as what it follows is done. mu is held.
@@ -127,7 +139,7 @@ func (d *Driver) dispatch(o *op) {
 		d.complete(o, nil)
 		return
 	}
-	if o.work.launch != nil && !o.work.dev.gate(o) {
+	if !o.takesTurn() {
 		return
 	}
 	d.running++
@@ -141,9 +153,7 @@ func (d *Driver) execute(o *op) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.running--
-		if o.work.launch != nil {
-			o.work.dev.leave(o)
-		}
+		o.endsTurn()
 		d.complete(o, err)
 		d.dig()
 	}()
@@ -203,29 +213,3 @@ var (
 	pastMark = work{what: "past mark", engine: engineNone}
 	pastWork = work{what: "past work", engine: engineCompute}
 )
-
-// gate lets a kernel start if no other context's kernel is running, and else
-// remembers it.
-func (dev *device) gate(o *op) bool {
-	if dev.kernels > 0 && dev.kernelCtx != o.ctx {
-		dev.waiting = append(dev.waiting, o)
-		return false
-	}
-	dev.kernels++
-	dev.kernelCtx = o.ctx
-	return true
-}
-
-// leave is the end of a kernel: those of another context may have their turn.
-func (dev *device) leave(*op) {
-	dev.kernels--
-	if dev.kernels > 0 {
-		return
-	}
-	dev.kernelCtx = nil
-	turn := dev.waiting
-	dev.waiting = nil
-	for _, o := range turn {
-		dev.drv.dispatch(o)
-	}
-}

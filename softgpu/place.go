@@ -103,7 +103,7 @@ func (p place) bytes(what string) ([]byte, error) {
 	}
 	if !p.region.live() {
 		state := "was freed"
-		if p.region.state.Load() == statePending {
+		if p.region.state.Load() == statePending && !p.region.gone() {
 			state = "is not allocated yet at this point of the stream"
 		}
 		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",

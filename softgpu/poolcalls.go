@@ -82,6 +82,9 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 	if q.AllocType != cu.MemAllocationTypePinned || q.LocationType != cu.MemLocationTypeDevice {
 		return 0, refuse(cu.ErrorInvalidValue, what, "allocation type %d at location type %d: the software GPU has pools of device memory", q.AllocType, q.LocationType)
 	}
+	if q.LocationID < 0 || int(q.LocationID) >= len(d.devices) {
+		return 0, refuse(cu.ErrorInvalidValue, what, "no device %d, there are %d", q.LocationID, len(d.devices))
+	}
 	return deviceCall(d, cu.Device(q.LocationID), what, func(dev *device) (cu.MemPool, error) {
 		if err := dev.hasPools(what); err != nil {
 			return 0, err

@@ -26,6 +26,7 @@ type caller struct {
 	nodes  []cu.GraphNode
 	plain  []byte
 	cap    []cu.Stream // that capture
+	pools  []cu.MemPool
 }
 
 func pick[T any](c *caller, from []T, nonsense ...T) T {
@@ -67,11 +68,16 @@ func (c *caller) prime() {
 	d := c.d
 	c.ctxs, c.ptrs, c.hosts, c.strs, c.evs = tail(c.ctxs), tail(c.ptrs), tail(c.hosts), tail(c.strs), tail(c.evs)
 	c.mods, c.funcs, c.graphs, c.execs, c.cap = tail(c.mods), tail(c.funcs), tail(c.graphs), tail(c.execs), tail(c.cap)
+	c.pools, c.nodes = tail(c.pools), tail(c.nodes)
 	dev := cu.Device(c.rng.IntN(2))
 	ctx, err := d.DevicePrimaryCtxRetain(dev)
 	if err != nil || d.CtxSynchronize(ctx) != nil && c.rng.IntN(2) == 0 {
 		d.DevicePrimaryCtxReset(dev)
+		d.revive(dev)
 		ctx, _ = d.DevicePrimaryCtxRetain(dev)
+	}
+	if pool, err := d.DeviceGetMemPool(dev); err == nil {
+		c.pools = append(c.pools, pool)
 	}
 	c.ctxs = append(c.ctxs, ctx, ctx, ctx, ctx)
 	for range 4 {
@@ -93,9 +99,18 @@ func (c *caller) prime() {
 	}
 }
 
+// revive makes a lost device as good as new, which otherwise takes a new driver.
+func (d *Driver) revive(dev cu.Device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.devices[dev].loss = loss{}
+}
+
+func (c *caller) pool() cu.MemPool { return pick(c, c.pools, 0, 0x77) }
+
 func (c *caller) step() {
 	d := c.d
-	switch c.rng.IntN(52) {
+	switch c.rng.IntN(64) {
 	case 0:
 		x, err := d.CtxCreate(cu.CtxFlags(c.rng.IntN(64)), cu.Device(c.rng.IntN(3)))
 		keep(&c.ctxs, x, err)
@@ -214,6 +229,75 @@ func (c *caller) step() {
 		d.GraphDestroy(pick(c, c.graphs, 0))
 		d.GraphExecDestroy(pick(c, c.execs, 0))
 		d.CtxSynchronize(c.ctx())
+	case 52:
+		x, err := d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice,
+			LocationID: int32(c.rng.IntN(4) - 1), MaxSize: c.n() * 100})
+		keep(&c.pools, x, err)
+	case 53:
+		d.MemPoolDestroy(c.pool())
+		d.MemPoolTrimTo(c.pool(), c.n()*10000)
+	case 54:
+		d.MemPoolSetAttribute(c.pool(), cu.MemPoolAttribute(c.rng.IntN(10)), c.rng.Uint64()>>c.rng.IntN(64))
+		d.MemPoolGetAttribute(c.pool(), cu.MemPoolAttribute(c.rng.IntN(10)))
+		d.DeviceSetMemPool(cu.Device(c.rng.IntN(3)), c.pool())
+	case 55, 56:
+		x, err := d.MemAllocFromPoolAsync(c.ctx(), c.n(), c.pool(), c.stream())
+		keep(&c.ptrs, x, err)
+	case 57: // a whole graph that allocates, fills, frees or does not, launched and updated
+		c.recordedPool()
+	case 58:
+		d.GraphNodeGetType(pick(c, c.nodes, 0))
+		d.GraphGetNodes(pick(c, c.graphs, 0))
+		d.MemHostGetFlags(c.ctx(), c.host())
+		d.FuncSetAttribute(c.ctx(), pick(c, c.funcs, 0), cu.FunctionAttribute(c.rng.IntN(12)), int32(c.n()))
+		d.FuncGetAttribute(c.ctx(), cu.FunctionAttribute(c.rng.IntN(12)), pick(c, c.funcs, 0))
+	case 59:
+		d.StreamAttachMemAsync(c.ctx(), c.stream(), c.ptr(), 0, cu.MemAttachFlags(c.rng.IntN(6)))
+		d.HostAccess(c.host(), c.n(), c.rng.IntN(2) == 0)
+		d.MemRangeGetAttribute(c.ctx(), make([]int32, c.rng.IntN(3)), cu.MemRangeAttribute(c.rng.IntN(6)), c.ptr(), c.n())
+	case 60:
+		d.MemcpyPeerAsync(c.ctx(), c.ptr(), c.ctx(), c.ptr(), c.ctx(), c.n(), c.stream())
+		d.MemsetD16(c.ctx(), c.ptr(), 3, c.n())
+	case 61:
+		d.CtxSetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)), c.n())
+		d.CtxGetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)))
+		d.DevicePrimaryCtxSetFlags(cu.Device(c.rng.IntN(3)), cu.CtxFlags(c.rng.IntN(64)))
+	case 62:
+		d.Memcpy3DAsync(c.ctx(), &cu.Memcpy3D{SrcMemoryType: cu.MemoryType(c.rng.IntN(5)), SrcDevice: c.ptr(), SrcHost: c.host(), SrcPitch: c.n() / 8, SrcHeight: c.n() / 900,
+			DstMemoryType: cu.MemoryTypeDevice, DstDevice: c.ptr(), DstPitch: c.n() / 8, WidthInBytes: c.n() / 64, Height: c.n() / 900, Depth: c.n() / 1000}, c.stream())
+	case 63:
+		d.MemcpyHtoDAsync(c.ctx(), c.ptr(), ptr(c.plain), c.n(), c.stream())
+		d.MemcpyDtoHAsync(c.ctx(), ptr(c.plain), c.ptr(), c.n(), c.stream())
+		d.EventSynchronize(c.ctx(), c.event())
+	}
+}
+
+// recordedPool captures allocations and frees and launches what comes of it.
+func (c *caller) recordedPool() {
+	d, ctx, s := c.d, c.ctx(), c.stream()
+	if d.StreamBeginCapture(ctx, s, cu.StreamCaptureModeRelaxed) != nil {
+		return
+	}
+	p, err := d.MemAllocFromPoolAsync(ctx, 1+c.n(), c.pool(), s)
+	if err != nil {
+		p, err = d.MemAllocAsync(ctx, 1+c.n(), s)
+	}
+	keep(&c.ptrs, p, err)
+	d.MemsetD8Async(ctx, p, 1, 1, s)
+	d.LaunchHostFunc(ctx, s, func() {})
+	if c.rng.IntN(3) > 0 {
+		d.MemFreeAsync(ctx, p, s)
+	}
+	g, err := d.StreamEndCapture(ctx, s)
+	keep(&c.graphs, g, err)
+	for range c.rng.IntN(3) {
+		x, err := d.GraphInstantiate(ctx, g, 0)
+		keep(&c.execs, x, err)
+		d.GraphLaunch(ctx, x, s)
+		d.GraphExecUpdate(ctx, x, pick(c, c.graphs, 0))
+	}
+	if c.rng.IntN(2) == 0 {
+		d.GraphDestroy(g)
 	}
 }
 

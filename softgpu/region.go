@@ -57,13 +57,14 @@ type region struct {
 	charge  uint64 // of device memory
 	chunk   *chunk
 	pool    *pool
-	graph   *graph // that allocates it when launched
-	freeing bool   // a free of it is queued
+	graph   *graph   // that allocates it when launched
+	release *release // a free of it that is queued or done; nil while it is had
 	managed *managedState
 
 	// state moves forward only. Stream-ordered memory is pending from the call
 	// until the stream gets there.
-	state atomic.Int32
+	state  atomic.Int32
+	parked atomic.Bool // in stream order, and not had again
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }
@@ -75,6 +76,9 @@ const (
 )
 
 func (r *region) live() bool { return r.state.Load() == stateLive }
+
+// gone says whether r was freed in stream order.
+func (r *region) gone() bool { return r.parked.Load() }
 
 func (r *region) end() uint64 { return r.base + r.size }
 

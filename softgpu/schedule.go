@@ -2,13 +2,17 @@ package softgpu
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Schedule is a choice of when queued work starts. All are legal: a program that
-// synchronises as it must sees the same bytes under each.
-type Schedule uint8
+// synchronises as it must sees the same bytes under each. Compare with Eager, Lazy
+// and Random only what came from no text: a Random with a seed is another value.
+type Schedule uint64
 
 const (
 	// Eager starts an operation as soon as what it must follow is done.
@@ -22,17 +26,46 @@ const (
 	Random
 )
 
-// String is the schedule's name in lower case.
+// The low bits of a schedule are which, those above a seed of Random.
+const seedShift = 8
+
+func (s Schedule) kind() Schedule { return s & (1<<seedShift - 1) }
+func (s Schedule) seed() uint64   { return uint64(s >> seedShift) }
+func (s Schedule) known() bool {
+	return s.kind() <= Random && (s.seed() == 0 || s.kind() == Random)
+}
+
+// String is what [ParseSchedule] reads: "eager", "lazy", "random" or "random:17".
 func (s Schedule) String() string {
-	switch s {
-	case Eager:
-		return "eager"
-	case Lazy:
-		return "lazy"
-	case Random:
-		return "random"
+	switch {
+	case !s.known():
+		return fmt.Sprintf("schedule %d", uint64(s))
+	case s.seed() != 0:
+		return fmt.Sprintf("random:%d", s.seed())
 	}
-	return "unknown"
+	return [...]string{"eager", "lazy", "random"}[s]
+}
+
+// ParseSchedule reads "eager", "lazy", "random" or "random:SEED". SEED is a
+// number below 2 to the 56th; 0 leaves the choice to [Options].
+func ParseSchedule(text string) (Schedule, error) {
+	switch text {
+	case "eager":
+		return Eager, nil
+	case "lazy":
+		return Lazy, nil
+	case "random":
+		return Random, nil
+	}
+	digits, ok := strings.CutPrefix(text, "random:")
+	if !ok {
+		return 0, fmt.Errorf("no schedule %q: eager, lazy, random or random:SEED", text)
+	}
+	seed, err := strconv.ParseUint(digits, 10, 64-seedShift)
+	if err != nil {
+		return 0, fmt.Errorf("schedule %q: the seed is no number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
+	}
+	return Random | Schedule(seed)<<seedShift, nil
 }
 
 // idleAfter is how long held work waits for somebody to want it.

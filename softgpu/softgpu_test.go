@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -101,6 +102,15 @@ func (r *rig) event() cu.Event {
 func (r *rig) sync(s cu.Stream) {
 	r.t.Helper()
 	r.ok(r.StreamSynchronize(r.ctx, s))
+}
+
+// gate starts kernel ping in a stream: nothing behind it runs until open.
+func (r *rig) gate(ping cu.Function, s cu.Stream) (open func()) {
+	r.t.Helper()
+	hp, _ := r.pinned(256)
+	dp := cu.DevicePtr(uintptr(hp))
+	r.ok(r.run(ping, 1, 1, s, dp, dp+128))
+	return func() { atomic.StoreUint32((*uint32)(unsafe.Add(hp, 128)), 1) }
 }
 
 func ptr(b []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(b)) }

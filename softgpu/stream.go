@@ -14,8 +14,10 @@ type streamState struct {
 	flags    cu.StreamFlags
 	priority int32
 	tail     *op
-	gone     bool    // destroyed
-	panics   []error // of host functions, told once
+	gone     bool      // destroyed
+	kernels  int       // launches that virtual time has not passed
+	panics   []error   // of host functions, told once
+	freed    []*region // of pools, that it may have again
 
 	capture *capture // nil while it runs its work
 	front   []*node  // what the next captured node follows
@@ -82,6 +84,14 @@ func (s *streamState) before() []*op {
 		}
 	}
 	return deps
+}
+
+// busy says whether s has work that is not over by the host's clock. mu is held,
+// let go of and taken again.
+func (s *streamState) busy() bool {
+	d := s.ctx.drv
+	d.sim.run(d, d.host, nil)
+	return slices.ContainsFunc(s.before(), func(o *op) bool { return o != nil && !(o.done && o.retired) })
 }
 
 // enqueue puts w at the end of s: an op, or nil where s records a graph.

@@ -42,14 +42,13 @@ func TestLegacyStreamOrder(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		var j journal
 		a, b := r.stream(0), r.stream(0)
-		free := r.stream(cu.StreamNonBlocking)
-		gate := make(chan struct{})
+		free, ping := r.stream(cu.StreamNonBlocking), r.function("ping")
 		r.ok(r.LaunchHostFunc(r.ctx, a, slow(j.add("a"))))
-		r.ok(r.LaunchHostFunc(r.ctx, free, func() { <-gate }))
+		open := r.gate(ping, free)
 		r.ok(r.LaunchHostFunc(r.ctx, cu.StreamLegacy, slow(j.add("legacy"))))
 		r.ok(r.LaunchHostFunc(r.ctx, b, j.add("b")))
 		r.sync(b) // although the non-blocking stream has not moved
-		close(gate)
+		open()
 		r.sync(free)
 		j.before(t, "a", "legacy")
 		j.before(t, "legacy", "b")
@@ -77,19 +76,18 @@ func TestWaitEventIsASnapshot(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		var j journal
 		a, b := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)
-		e := r.event()
+		e, ping := r.event(), r.function("ping")
 		r.ok(r.StreamWaitEvent(r.ctx, b, e, 0)) // never recorded: nothing
 		r.ok(r.LaunchHostFunc(r.ctx, a, slow(j.add("first"))))
 		r.ok(r.EventRecord(r.ctx, e, a))
-		gate := make(chan struct{})
-		r.ok(r.LaunchHostFunc(r.ctx, a, func() { <-gate }))
+		open := r.gate(ping, a)
 		r.ok(r.StreamWaitEvent(r.ctx, b, e, 0))
 		r.ok(r.LaunchHostFunc(r.ctx, b, j.add("after")))
 		r.ok(r.EventRecord(r.ctx, e, a)) // too late to change what b waits for
 		r.sync(b)
 		j.before(t, "first", "after")
 		r.want(cu.ErrorNotReady, r.EventQuery(r.ctx, e))
-		close(gate)
+		open()
 		r.ok(r.EventSynchronize(r.ctx, e))
 		r.ok(r.EventQuery(r.ctx, e))
 	})
@@ -97,15 +95,14 @@ func TestWaitEventIsASnapshot(t *testing.T) {
 
 func TestPerThreadStream(t *testing.T) {
 	r := newRig(t, Options{})
-	gate := make(chan struct{})
+	ping := r.function("ping")
+	var open func()
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		r.ok(r.LaunchHostFunc(r.ctx, cu.StreamPerThread, func() { <-gate }))
-	})
+	wg.Go(func() { open = r.gate(ping, cu.StreamPerThread) })
 	wg.Wait()
 	r.ok(r.LaunchHostFunc(r.ctx, cu.StreamPerThread, func() {}))
 	r.sync(cu.StreamPerThread) // not the other goroutine's
-	close(gate)
+	open()
 	r.sync(cu.StreamLegacy) // but the legacy stream waits for both
 }
 
@@ -239,6 +236,7 @@ func TestContextFlagsAndState(t *testing.T) {
 	if flags != cu.CtxMapHost || active != 0 || err != nil {
 		t.Errorf("state %v, %d, %v", flags, active, err)
 	}
+	r.ok(r.DevicePrimaryCtxRelease(0)) // a reset releases nothing
 	r.want(cu.ErrorInvalidContext, r.DevicePrimaryCtxRelease(0))
 	_, err = r.DevicePrimaryCtxRetain(1)
 	r.want(cu.ErrorInvalidDevice, err)

@@ -16,7 +16,8 @@ type transfer struct {
 	height, depth      uint64
 	dstPitch, dstLayer uint64
 	srcPitch, srcLayer uint64
-	staged             []byte // pageable source bytes, read already
+	staged             []byte  // pageable source bytes, read already
+	staging            float64 // the virtual time until when a detached copy reads them
 }
 
 // flat is a copy of n bytes in one row.
@@ -85,6 +86,24 @@ type plan struct {
 	waits  bool // the host waits for the end, in Async calls too
 	queues bool // not even a plain call waits
 	stages bool // the source is read during the call
+
+	detached bool // what it reads goes on to the device at the same time
+}
+
+// detachMost is the largest copy from pageable memory that does not wait for
+// what is before it in its stream: the largest that was seen not to.
+const detachMost = 1 << 20
+
+// detaches says whether t can be read now and go to the device later.
+func (t *transfer) detaches() bool {
+	return t.src.class() == classPageable && t.dst.class() == classDevice && t.total() <= detachMost
+}
+
+// detach is the plan of a copy from pageable memory in a stream that is busy:
+// the source goes to page-locked memory of the driver's now and to the device
+// when the stream gets there.
+func (t *transfer) detach(c *contextState) plan {
+	return plan{engine: engineIn, dev: t.dst.region.dev, curve: &c.drv.prof.Copy.PinnedHtoD, use: resIn, stages: true, detached: true}
 }
 
 // plan decides by where the two ends are.
@@ -132,9 +151,14 @@ func (t *transfer) work(p plan) *work {
 		dev:    p.dev,
 		bare:   p.bare,
 		run:    func(*op) error { return t.run() },
-		price: func(*op) cost {
+		price: func(o *op) cost {
 			t.populate()
-			return curveCost(p.curve, t.total(), p.use)
+			k := curveCost(p.curve, t.total(), p.use)
+			if rest := t.staging - o.start; rest > k.ns { // it cannot end before its source was read
+				k.use[p.use] *= k.ns / rest
+				k.ns = rest
+			}
+			return k
 		},
 		hold: t.src.host,
 	}

@@ -59,7 +59,7 @@ func (v *view) Find(addr uint64) *simt.Segment {
 func (v *view) refuses(x span) string {
 	r := x.region
 	switch {
-	case r.state.Load() == statePending:
+	case r.state.Load() == statePending && !r.gone():
 		return "not allocated yet at this point of the stream"
 	case !r.live():
 		return "freed"

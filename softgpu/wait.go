@@ -83,7 +83,8 @@ func (d *Driver) anyDone() {
 }
 
 // finish waits until o is done, by virtual time too, and moves the host's clock
-// there. mu is held, let go of and taken again.
+// there. It gives up when the device is lost: what still runs there may never end.
+// mu is held, let go of and taken again.
 func (d *Driver) finish(o *op) {
 	if o == nil {
 		return
@@ -91,6 +92,9 @@ func (d *Driver) finish(o *op) {
 	d.push(o)
 	for !o.retired || !o.done {
 		d.sim.run(d, forever, o)
+		if o.ctx.fault != nil {
+			return
+		}
 		if !o.retired || !o.done {
 			d.anyDone()
 		}
