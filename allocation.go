@@ -96,18 +96,23 @@ func (a *allocation) String() string {
 func (a *allocation) errClosed() error { return fmt.Errorf("%v: %w", a, ErrClosed) }
 
 // close waits for the hardware and frees. Inside a host function, where neither
-// is allowed, it leaves that for later.
+// is allowed, it leaves that for later; what a graph will use, for the graph.
 func (a *allocation) close() error {
 	if !a.shut() {
 		return nil
 	}
 	a.leak.Stop()
-	a.delist()
-	return a.g.soon(a.dispose)
+	return a.dismiss(func() error { return a.g.soon(a.dispose) })
 }
 
 // dispose waits for what is in flight, frees, and lets go of the GPU.
 func (a *allocation) dispose() error {
+	a.delist()
+	if a.order != nil {
+		if freed, err := a.freeInOrder(); freed || inCallback(err) {
+			return err
+		}
+	}
 	err := a.wait(context.Background(), writes)
 	if inCallback(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: it may be in use and is not freed: %w", a, err)

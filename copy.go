@@ -120,6 +120,9 @@ func (q *queue) copy(dst, src *region) (queued bool, err error) {
 		return false, nil
 	}
 	if q.byCPU(dst, src) {
+		if q.c != nil {
+			return false, fmt.Errorf("copy on %v: %w", q, refuse("the CPU copies between %v and %v, and a graph cannot have that done: copy through a buffer of the GPU", src, dst))
+		}
 		err = q.copyByCPU(dst, src)
 	} else {
 		queued, err = q.transfer(dst, src)
@@ -135,6 +138,8 @@ func (q *queue) checkCopy(dst, src *region) error {
 	switch {
 	case dst.n != src.n:
 		return refuse("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
+	case q.c != nil && (dst.a == nil || src.a == nil) && dst.bytes > 0:
+		return refuse("a graph would copy from %v to %v whenever it is launched, and cannot keep the plain one: capture with a buffer of AllocHost or Register", src, dst)
 	case dst.a != nil && dst.a.readOnly:
 		return refuse("%v is registered read-only", dst)
 	}

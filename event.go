@@ -17,15 +17,17 @@ type Event struct {
 	g      *GPU
 	handle cu.Event
 	timing bool
+	sleeps bool // made Blocking
 	life   lifetime
 	leak   runtime.Cleanup
 	waits  waiter
 
 	mu        sync.Mutex
-	recording int    // Records in progress
-	records   uint64 // Records begun
-	q         *queue // recorded in, nil when not known
-	seq       uint64 // all of q up to here is before the event
+	recording int      // Records in progress
+	records   uint64   // Records begun
+	q         *queue   // recorded in, nil when not known
+	seq       uint64   // all of q up to here is before the event
+	capture   *capture // recorded in it, nil when recorded in a stream that runs
 }
 
 // EventOptions say how an event is made.
@@ -59,7 +61,7 @@ func (g *GPU) NewEvent(o *EventOptions) (*Event, error) {
 		g.leave()
 		return nil, fmt.Errorf("make an event on %s: %w", g.label, err)
 	}
-	e := &Event{g: g, handle: handle, timing: !o.NoTiming}
+	e := &Event{g: g, handle: handle, timing: !o.NoTiming, sleeps: o.Blocking}
 	e.leak = watchLeak(e, e.String)
 	return e, nil
 }
@@ -108,7 +110,7 @@ func (s *Stream) Record(e *Event) error {
 	e.recording++
 	e.records++
 	alone, number := e.recording == 1, e.records
-	e.q = nil
+	e.q, e.capture = nil, nil
 	e.mu.Unlock()
 
 	n := q.issued()
@@ -118,6 +120,9 @@ func (s *Stream) Record(e *Event) error {
 	e.recording--
 	if err == nil && alone && e.records == number {
 		e.q, e.seq = q, n
+		if q.c != nil {
+			e.q, e.capture = nil, q.c
+		}
 	}
 	e.mu.Unlock()
 	if err != nil {
@@ -129,18 +134,21 @@ func (s *Stream) Record(e *Event) error {
 // WaitEvent holds later work of the stream back until what the event stands for
 // is done (cuStreamWaitEvent). Recording the event again later changes nothing
 // for this stream. The event may be of another GPU of the driver.
+//
+// Waiting for an event that was recorded in a capture makes the stream part of
+// the capture: see [Stream.Capture].
 func (s *Stream) WaitEvent(e *Event) error {
 	q, err := s.enter("wait for an event")
 	if err != nil {
 		return err
 	}
-	err = q.waitEvent(e)
+	err = s.waitEvent(q, e)
 	q.finish(err == nil)
 	return err
 }
 
-// waitEvent is WaitEvent's part of the driver.
-func (q *queue) waitEvent(e *Event) error {
+// waitEvent is WaitEvent's part of the driver. q is the stream's.
+func (s *Stream) waitEvent(q *queue, e *Event) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
 	}
@@ -148,10 +156,24 @@ func (q *queue) waitEvent(e *Event) error {
 	if !sameDriver(e.g.driver, q.g.driver) {
 		return refuse("let %v wait for %v: they must be of one driver", q, e)
 	}
-	if err := q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e.handle, cu.EventWaitDefault); err != nil {
+	c := e.captured()
+	err := q.mayFollow(c)
+	switch {
+	case err != nil:
+	case c != q.c:
+		err = c.join(s, e)
+	default:
+		err = q.follow(e.handle)
+	}
+	if err != nil {
 		return fmt.Errorf("let %v wait for an event: %w", q, err)
 	}
 	return nil
+}
+
+// follow is StreamWaitEvent.
+func (q *queue) follow(e cu.Event) error {
+	return q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e, cu.EventWaitDefault)
 }
 
 // passed notes what is done because the event is: known tells what the event
@@ -190,11 +212,34 @@ func (e *Event) Wait(ctx context.Context) error {
 		e.passed(known)
 		return nil
 	}
+	if err := e.hasRun(); err != nil {
+		return fmt.Errorf("wait for %v: %w", e, err)
+	}
+	if done, err := e.poll(ctx); done {
+		if err != nil {
+			return fmt.Errorf("wait for %v: %w", e, err)
+		}
+		return nil
+	}
 	// Errors of the work are sticky: one that nobody hears comes again.
 	if err := e.waits.wait(ctx, e.g, sync, func(error) {}); err != nil {
 		return fmt.Errorf("wait for %v: %w", e, err)
 	}
 	return nil
+}
+
+// poll asks the driver for a short while whether the event is done, if that is
+// better than to wait with a context.
+func (e *Event) poll(ctx context.Context) (done bool, err error) {
+	if ctx.Done() == nil || e.sleeps || e.g.emulated != nil {
+		return false, nil
+	}
+	known := e.version()
+	done, err = poll(ctx, func() error { return e.g.driver.EventQuery(e.g.ctx, e.handle) })
+	if done && err == nil {
+		e.passed(known)
+	}
+	return done, err
 }
 
 // Done says whether what the event stands for is done, without waiting
@@ -204,6 +249,9 @@ func (e *Event) Done() (bool, error) {
 		return false, err
 	}
 	defer e.leave()
+	if err := e.hasRun(); err != nil {
+		return false, fmt.Errorf("query %v: %w", e, err)
+	}
 	known := e.version()
 	switch err := e.g.driver.EventQuery(e.g.ctx, e.handle); {
 	case errors.Is(err, cu.ErrorNotReady):
@@ -234,6 +282,9 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 		return 0, refuse("measure between events of %s: one was made with NoTiming", e.g.label)
 	case e.version() == 0 || earlier.version() == 0:
 		return 0, refuse("measure between events of %s: one was never recorded", e.g.label)
+	}
+	if err := errors.Join(earlier.hasRun(), e.hasRun()); err != nil {
+		return 0, fmt.Errorf("measure between events of %s: %w", e.g.label, err)
 	}
 	ms, err := e.g.driver.EventElapsedTime(e.g.ctx, earlier.handle, e.handle)
 	if err != nil {

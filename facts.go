@@ -84,7 +84,7 @@ func (g *GPU) Now() time.Duration {
 // caps is what the device can do, as its attributes say.
 type caps struct {
 	unified, mapping, register, registerReadOnly, registeredAddress bool
-	managed, concurrentManaged                                      bool
+	managed, concurrentManaged, pools                               bool
 
 	threads           int
 	block, grid       [3]int
@@ -115,6 +115,7 @@ func (g *GPU) probe() error {
 	c.registeredAddress = has(cu.DeviceAttributeCanUseHostPointerForRegisteredMem, 0)
 	c.managed = has(cu.DeviceAttributeManagedMemory, 0)
 	c.concurrentManaged = has(cu.DeviceAttributeConcurrentManagedAccess, 0)
+	c.pools = has(cu.DeviceAttributeMemoryPoolsSupported, 0)
 	c.threads = read(cu.DeviceAttributeMaxThreadsPerBlock, 0)
 	c.block = [3]int{read(cu.DeviceAttributeMaxBlockDimX, 0), read(cu.DeviceAttributeMaxBlockDimY, 0), read(cu.DeviceAttributeMaxBlockDimZ, 0)}
 	c.grid = [3]int{read(cu.DeviceAttributeMaxGridDimX, 0), read(cu.DeviceAttributeMaxGridDimY, 0), read(cu.DeviceAttributeMaxGridDimZ, 0)}

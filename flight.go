@@ -20,7 +20,8 @@ const (
 // the last that read it and of the last that wrote it. No event is recorded for
 // an operation; a stream is synchronised when somebody asks and the stream has
 // not been seen to pass that number. It also counts who is using the thing right
-// now, so that a close comes before a use or waits for its end.
+// now, so that a close comes before a use or waits for its end, and which graphs
+// will use it, so that it outlives its close.
 //
 // An operation costs two atomic instructions: begin and end, in the lane of its
 // stream. The lanes are found without a lock and change hands under mu.
@@ -28,8 +29,11 @@ type flight struct {
 	life  lifetime // users outside of streams, and whether the thing is closed
 	lanes atomic.Pointer[[]*lane]
 	wake  chan struct{} // for the one who closes, of room 1
+	order *order        // of memory allocated in stream order
 
-	mu sync.Mutex // for changes of lanes
+	mu     sync.Mutex   // for changes of lanes, and what follows
+	owners int          // graphs that will use it
+	orphan func() error // what Close left to the last of them
 }
 
 // lane is the operations of one stream on one thing.
@@ -52,14 +56,24 @@ func (f *flight) init() {
 // begin starts an operation of q. It is nil when the thing is closed. Give the
 // lane to end.
 func (f *flight) begin(q *queue, a access) *lane {
+	l := f.beginOwned(q, a)
+	if f.life.closed() {
+		f.end(l, a, 0)
+		return nil
+	}
+	if q.c != nil {
+		q.c.keep(f, a)
+	}
+	return l
+}
+
+// beginOwned is begin for an operation of a graph that owns the thing: it may be
+// closed.
+func (f *flight) beginOwned(q *queue, a access) *lane {
 	l := f.find(q)
 	for l == nil || !l.enter(q, a) {
 		f.nudge() // a failed enter may have been seen
 		l = f.lane(q)
-	}
-	if f.life.closed() {
-		f.end(l, a, 0)
-		return nil
 	}
 	return l
 }
@@ -213,6 +227,43 @@ func (f *flight) quiet() bool {
 		}
 	}
 	return true
+}
+
+// own keeps the thing from going away with its Close until disown.
+func (f *flight) own() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owners++
+}
+
+// disown ends own. If that was the last owner of a closed thing, it goes away.
+func (f *flight) disown() error {
+	f.mu.Lock()
+	f.owners--
+	var last func() error
+	if f.owners == 0 {
+		last, f.orphan = f.orphan, nil
+	}
+	f.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	return last()
+}
+
+// dismiss does the last thing for what is shut, now or when it has no owner any
+// more.
+func (f *flight) dismiss(last func() error) error {
+	f.mu.Lock()
+	owned := f.owners > 0
+	if owned {
+		f.orphan = last
+	}
+	f.mu.Unlock()
+	if owned {
+		return nil
+	}
+	return last()
 }
 
 // nudge lets the one who closes look again.

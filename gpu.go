@@ -34,7 +34,9 @@ type GPU struct {
 	parked   atomic.Pointer[error] // found by nobody's wait
 	streams  atomic.Int64          // numbers given
 	buffers  atomic.Int64          // numbers given
+	graphs   atomic.Int64          // numbers given
 	pending  atomic.Int64          // len(later)
+	captures atomic.Int64          // in progress
 	leak     runtime.Cleanup
 	released atomic.Bool // the context is gone
 
@@ -102,6 +104,9 @@ func (g *GPU) Wait(ctx context.Context) error {
 		return err
 	}
 	defer g.leave()
+	if g.captures.Load() != 0 {
+		return fmt.Errorf("wait for all work of %s: %w", g.label, errCapturing)
+	}
 	if err := g.waits.wait(ctx, g, g.synchronize, func(err error) { g.parked.CompareAndSwap(nil, &err) }); err != nil {
 		return fmt.Errorf("wait for all work of %s: %w", g.label, err)
 	}

@@ -57,7 +57,7 @@ func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
 	if err != nil {
 		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, shape, q, err)
 	}
-	if q.last.Load() != k {
+	if q.last.Load() != k && q.c == nil {
 		q.last.Store(k)
 	}
 	return nil
@@ -170,6 +170,9 @@ func (f *frame) address(q *queue, to []byte, r *region) error {
 		return r.unmapped()
 	}
 	if err := r.reach(q.g); err != nil {
+		return err
+	}
+	if err := r.a.ordered(q); err != nil {
 		return err
 	}
 	p, err := r.usable(q)

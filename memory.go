@@ -135,6 +135,10 @@ func (r *region) begin(q *queue, a access) (*lane, error) {
 	if l == nil {
 		return nil, r.a.errClosed()
 	}
+	if err := r.a.ordered(q); err != nil {
+		r.a.end(l, a, 0)
+		return nil, fmt.Errorf("%v: %w", r, err)
+	}
 	return l, nil
 }
 
@@ -167,7 +171,9 @@ func (r *region) ready(ctx context.Context, a access) error {
 		return fmt.Errorf("host access to %v: %w", r, err)
 	}
 	if e := r.a.g.emulated; e != nil && r.a.kind == managedMemory && r.bytes > 0 {
-		e.HostAccess(r.host, r.bytes, a == writes)
+		if err := e.HostAccess(r.host, r.bytes, a == writes); err != nil {
+			return fmt.Errorf("host access to %v: %w", r, err)
+		}
 	}
 	return nil
 }

@@ -145,14 +145,15 @@ func (m *Module) attribute(f cu.Function, a cu.FunctionAttribute) (int, error) {
 }
 
 // Close waits for kernels of the module in flight and gives it up
-// (cuModuleUnload): its kernels cannot be launched any more. Close of a closed or
+// (cuModuleUnload): its kernels cannot be launched any more, but by graphs that
+// have captured them; with the last of those it is unloaded. Close of a closed or
 // nil module is nil.
 func (m *Module) Close() error {
 	if m == nil || !m.shut() {
 		return nil
 	}
 	m.leak.Stop()
-	return errors.Join(m.closeVariables(), m.g.soon(m.dispose))
+	return errors.Join(m.closeVariables(), m.dismiss(func() error { return m.g.soon(m.dispose) }))
 }
 
 // dispose waits, unloads and lets go of the GPU.

@@ -18,9 +18,11 @@ import (
 // so a synchronisation that begins when number n has been given covers all up to
 // n. passed is the highest number that is known to be done.
 type queue struct {
-	g      *GPU
-	handle cu.Stream
-	number int // 0 for the default stream
+	g        *GPU
+	handle   cu.Stream
+	number   int // 0 for the default stream
+	priority int
+	c        *capture // it records, nil for a stream that runs: see Stream.Capture
 
 	state  atomic.Uint64 // operations issued, then whether it is closed and how many use it
 	passed atomic.Uint64
@@ -80,9 +82,10 @@ func (q *queue) done() (seq uint64) {
 	return v >> queueBits
 }
 
-// finish is done if something was queued, else leave.
+// finish is done if something was queued, else leave. What was captured has not
+// been queued: it has no number.
 func (q *queue) finish(queued bool) (seq uint64) {
-	if queued {
+	if queued && q.c == nil {
 		return q.done()
 	}
 	q.leave()
@@ -90,7 +93,7 @@ func (q *queue) finish(queued bool) (seq uint64) {
 }
 
 func (q *queue) left(v uint64) {
-	if v&(queueClosed|queueUsers) == queueClosed {
+	if v&(queueClosed|queueUsers) == queueClosed && q.c == nil {
 		q.park(q.g.soon(q.destroy))
 	}
 }
@@ -185,7 +188,25 @@ func (q *queue) destroy() error {
 
 // wait is synchronize with a context.
 func (q *queue) wait(ctx context.Context) error {
+	if done, err := q.poll(ctx); done {
+		return err
+	}
 	return q.waits.wait(ctx, q.g, q.synchronize, q.park)
+}
+
+// poll asks the driver for a short while whether the work is done, if that is
+// better than to wait with a context.
+func (q *queue) poll(ctx context.Context) (done bool, err error) {
+	if ctx.Done() == nil || q.g.emulated != nil || q.g.released.Load() || !q.enter() {
+		return false, nil
+	}
+	defer q.leave()
+	n := q.issued()
+	done, err = poll(ctx, func() error { return q.g.driver.StreamQuery(q.g.ctx, q.handle) })
+	if done && (err == nil || q.drained(err)) {
+		q.pass(n)
+	}
+	return done, err
 }
 
 // settle waits for all work so far on behalf of a buffer. Errors are kept for

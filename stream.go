@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -14,6 +15,7 @@ import (
 // the order of operations queued by several goroutines is theirs to settle.
 type Stream struct {
 	q    *queue
+	rec  atomic.Pointer[queue] // what is queued goes here while the stream captures
 	leak runtime.Cleanup
 }
 
@@ -40,6 +42,9 @@ func (g *GPU) NewStream(o *StreamOptions) (*Stream, error) {
 		return nil, fmt.Errorf("make a stream on %s: %w", g.label, err)
 	}
 	q := newQueue(g, handle, int(g.streams.Add(1)))
+	if o != nil {
+		q.priority = o.Priority
+	}
 	g.mu.Lock()
 	g.live[q] = struct{}{}
 	g.mu.Unlock()
@@ -77,15 +82,26 @@ func (s *Stream) String() string {
 	return s.q.String()
 }
 
-// enter begins a use of the stream; q.leave ends it.
+// enter begins a use of the stream, or of what it captures with; q.leave ends it.
 func (s *Stream) enter(what string) (*queue, error) {
 	if s == nil || s.q == nil {
 		return nil, refuse("%s: no stream given (nil)", what)
 	}
-	if s.q.number == 0 && s.q.g.released.Load() || !s.q.enter() {
-		return nil, fmt.Errorf("%s: %v: %w", what, s.q, ErrClosed)
+	for {
+		q := s.capturing()
+		if q == nil {
+			q = s.q
+		}
+		switch {
+		case q.number == 0 && q.g.released.Load():
+		case q.enter():
+			return q, nil
+		case q != s.q: // its capture has just ended
+			runtime.Gosched()
+			continue
+		}
+		return nil, fmt.Errorf("%s: %v: %w", what, q, ErrClosed)
 	}
-	return s.q, nil
 }
 
 // operate runs an operation on one buffer. f says whether it queued anything.
@@ -120,6 +136,9 @@ func (s *Stream) Wait(ctx context.Context) error {
 		return refuse("wait: no stream given (nil)")
 	}
 	q := s.q
+	if s.capturing() != nil {
+		return q.notYet("wait for")
+	}
 	err := q.wait(ctx)
 	switch {
 	case err == nil:
@@ -158,6 +177,9 @@ func (s *Stream) Done() (bool, error) {
 		return false, err
 	}
 	defer q.leave()
+	if q.c != nil {
+		return false, q.notYet("query")
+	}
 	n := q.issued()
 	switch err := q.g.driver.StreamQuery(q.g.ctx, q.handle); {
 	case errors.Is(err, cu.ErrorNotReady):

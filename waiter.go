@@ -2,8 +2,28 @@ package ferry
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
 )
+
+// pollTime is for how long a wait with a context asks again and again before it
+// hands the driver's wait to a goroutine, which takes 10 to 15 microseconds by
+// itself. Most waits are for copies and kernels shorter than this.
+const pollTime = 50 * time.Microsecond
+
+// poll calls query until it gives anything but cu.ErrorNotReady, pollTime has
+// passed, or ctx ends.
+func poll(ctx context.Context, query func() error) (done bool, err error) {
+	for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < pollTime; {
+		if err := query(); !errors.Is(err, cu.ErrorNotReady) {
+			return true, err
+		}
+	}
+	return false, nil
+}
 
 // waiter lets callers with a context wait for a driver call that has none. At
 // most one goroutine of a waiter is in the driver, however many callers come and

@@ -1,0 +1,225 @@
+package ferry_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// needPool is a pool of its own, or the end of the test where there are none.
+func needPool(t *testing.T, g *ferry.GPU, o *ferry.PoolOptions) *ferry.Pool {
+	t.Helper()
+	if n := must(g.Attribute(cu.DeviceAttributeMemoryPoolsSupported))(t); n == 0 {
+		t.Skip("the device has no memory pools")
+	}
+	return must(g.NewPool(o))(t)
+}
+
+// usedOf is the bytes of buffers in a pool.
+func usedOf(t *testing.T, p *ferry.Pool) int {
+	t.Helper()
+	return must(p.Stats())(t).Used
+}
+
+// TestAllocAsync allocates, uses and frees in stream order: nothing waits.
+func TestAllocAsync(t *testing.T) {
+	g := openTest(t)
+	p := needPool(t, g, nil)
+	s := must(g.NewStream(nil))(t)
+	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
+	open := gate(t, s)
+	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
+	if got := usedOf(t, p); got < 4096 {
+		t.Errorf("the pool has %d bytes in use, want 4096 at least", got)
+	}
+	check(t, ferry.Fill(s, vec, byte(42)))
+	check(t, ferry.Copy(s, host, vec))
+	closeAll(t, vec, vec) // with the gate shut
+	wantError(t, ferry.Fill(s, vec, byte(1)), ferry.ErrClosed, "device buffer")
+	waits(t, "Slice", open, func() {
+		if got := host.Slice(); got[0] != 42 || got[4095] != 42 {
+			t.Errorf("got %d and %d, want 42", got[0], got[4095])
+		}
+	})
+	check(t, s.Wait(context.Background()))
+	if got := usedOf(t, p); got != 0 {
+		t.Errorf("the pool has %d bytes in use after all is closed", got)
+	}
+	if got := must(p.Stats())(t).MostUsed; got < 4096 {
+		t.Errorf("the pool had %d bytes in use at most, want 4096 at least", got)
+	}
+	closeAll(t, host, s, p, p)
+	_, err := ferry.AllocAsync[byte](s, 4096, nil)
+	wantError(t, err, ferry.ErrClosed, "stream 1")
+}
+
+// TestAllocAsyncStreams: other streams wait for the allocation, and the free for
+// them, without the host.
+func TestAllocAsyncStreams(t *testing.T) {
+	for name, open := range map[string]func() *ferry.GPU{
+		"any":  func() *ferry.GPU { return openTest(t) },
+		"lazy": func() *ferry.GPU { return openSoft(t, "h200", softgpu.Lazy) },
+	} {
+		g := open()
+		p := needPool(t, g, nil)
+		options := &ferry.StreamOptions{NonBlocking: true}
+		home, a, b := must(g.NewStream(options))(t), must(g.NewStream(options))(t), must(g.NewStream(options))(t)
+		host := must(ferry.AllocHost[byte](g, 8192, nil))(t)
+		e := must(g.NewEvent(nil))(t)
+		for n := range byte(5) {
+			openHome := gate(t, home)
+			vec := must(ferry.AllocAsync[byte](home, 4096, p))(t)
+			check(t, ferry.Fill(a, vec, n)) // waits for home by itself
+			check(t, ferry.Fill(a, vec, n+1))
+			check(t, a.Record(e))
+			check(t, b.WaitEvent(e))
+			check(t, ferry.Copy(b, host.Range(0, 4096), vec))
+			check(t, ferry.Copy(a, host.Range(4096, 8192), vec))
+			check(t, vec.Close())
+			again := must(ferry.AllocAsync[byte](home, 4096, p))(t) // may have the same address
+			check(t, ferry.Fill(home, again, byte(99)))
+			check(t, again.Close())
+			openHome()
+			for i, got := range host.Slice() {
+				if got != n+1 {
+					t.Fatalf("%s: element %d is %d, want %d", name, i, got, n+1)
+				}
+			}
+			check(t, g.Wait(context.Background()))
+		}
+		if got := usedOf(t, p); got != 0 {
+			t.Errorf("%s: the pool has %d bytes in use after all is closed", name, got)
+		}
+		closeAll(t, p, host, home, a, b, e)
+	}
+}
+
+// TestAllocAsyncClosedStream: a buffer outlives its stream.
+func TestAllocAsyncClosedStream(t *testing.T) {
+	g := openTest(t)
+	p := needPool(t, g, nil)
+	s, other := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
+	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
+	closeAll(t, s)
+	check(t, ferry.Fill(other, vec, byte(7)))
+	check(t, ferry.Copy(other, host, vec))
+	closeAll(t, vec)
+	if host.Slice()[4095] != 7 {
+		t.Error("the bytes differ")
+	}
+	unused := must(ferry.AllocAsync[byte](other, 4096, p))(t)
+	closeAll(t, other, unused)
+	check(t, g.Wait(context.Background()))
+	if got := usedOf(t, p); got != 0 {
+		t.Errorf("the pool has %d bytes in use after all is closed", got)
+	}
+	closeAll(t, p, host)
+}
+
+// TestAllocAsyncInGraph: a graph keeps memory of a pool, and waits for it.
+func TestAllocAsyncInGraph(t *testing.T) {
+	x := newStep(t, openTest(t))
+	p := needPool(t, x.g, nil)
+	x.vec = must(ferry.AllocAsync[float32](x.s, stepSize, p))(t)
+	graph := must(x.s.Capture(x.queue))(t)
+	check(t, x.vec.Close())
+	for n := range 3 {
+		x.set(float32(n))
+		check(t, graph.Launch(x.g.DefaultStream()))
+		wantValues(t, x.out.Slice(), float32(n+1))
+	}
+	if got := usedOf(t, p); got == 0 {
+		t.Error("the pool has the memory back before the graph is closed")
+	}
+	closeAll(t, graph)
+	check(t, x.g.Wait(context.Background()))
+	if got := usedOf(t, p); got != 0 {
+		t.Errorf("the pool has %d bytes in use after the graph is closed", got)
+	}
+	closeAll(t, p)
+}
+
+// TestPoolKeeps: what a pool keeps, and what trimming gives back.
+func TestPoolKeeps(t *testing.T) {
+	g := openTest(t)
+	p := needPool(t, g, &ferry.PoolOptions{Keep: math.MaxInt})
+	s := must(g.NewStream(nil))(t)
+	use := func() {
+		t.Helper()
+		closeAll(t, must(ferry.AllocAsync[byte](s, 100<<20, p))(t))
+		check(t, s.Wait(context.Background()))
+	}
+	reserved := func() int { return must(p.Stats())(t).Reserved }
+	use()
+	if got := reserved(); got < 100<<20 {
+		t.Errorf("the pool keeps %d bytes, want 100 MiB at least", got)
+	}
+	check(t, p.Trim(64<<20))
+	if got := reserved(); got < 64<<20 || got >= 100<<20 {
+		t.Errorf("the pool keeps %d bytes after it was trimmed to 64 MiB", got)
+	}
+	check(t, p.SetKeep(0))
+	use()
+	if got := reserved(); got != 0 {
+		t.Errorf("the pool keeps %d bytes, want none", got)
+	}
+	closeAll(t, p, s)
+	wantError(t, p.Trim(0), ferry.ErrClosed, "memory pool")
+	_, err := ferry.AllocAsync[byte](must(g.NewStream(nil))(t), 1, p)
+	wantError(t, err, ferry.ErrClosed, "memory pool")
+}
+
+// TestPoolRefusals: bad input, and devices that have no pools.
+func TestPoolRefusals(t *testing.T) {
+	g := openTest(t)
+	p := needPool(t, g, nil)
+	s := must(g.NewStream(nil))(t)
+	for _, o := range []ferry.PoolOptions{{Keep: -1}, {Max: -1}} {
+		_, err := g.NewPool(&o)
+		wantError(t, err, cu.ErrorInvalidValue, "negative")
+	}
+	wantError(t, p.SetKeep(-1), cu.ErrorInvalidValue, "negative")
+	wantError(t, p.Trim(-1), cu.ErrorInvalidValue, "negative")
+	_, err := ferry.AllocAsync[byte](s, -1, p)
+	wantError(t, err, cu.ErrorInvalidValue, "negative")
+	_, err = ferry.AllocAsync[byte](s, 1<<50, p)
+	wantError(t, err, cu.ErrorOutOfMemory, "larger than the device")
+	_, err = ferry.AllocAsync[byte](nil, 1, p)
+	wantError(t, err, cu.ErrorInvalidValue, "no stream")
+	var none *ferry.Pool
+	_, err = none.Stats()
+	wantError(t, err, cu.ErrorInvalidValue, "no memory pool")
+	check(t, none.Close())
+	empty := must(ferry.AllocAsync[byte](s, 0, p))(t)
+	check(t, ferry.Fill(s, empty, 1))
+	def := must(g.Pool())(t)
+	check(t, def.Close())
+	if _, err := def.Stats(); err != nil {
+		t.Errorf("the device's pool was closed: %v", err)
+	}
+	closeAll(t, empty, s, p)
+}
+
+// TestPoolsLacking: without pools AllocAsync is Alloc, and the rest says why not.
+func TestPoolsLacking(t *testing.T) {
+	g := openSoft(t, "fermi-c2050", softgpu.Eager)
+	_, err := g.Pool()
+	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED", "as Alloc does")
+	_, err = g.NewPool(nil)
+	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED")
+	s := must(g.NewStream(nil))(t)
+	vec := must(ferry.AllocAsync[byte](s, 64, nil))(t)
+	host := must(ferry.AllocHost[byte](g, 64, nil))(t)
+	check(t, ferry.Fill(s, vec, byte(3)))
+	check(t, ferry.Copy(s, host, vec))
+	closeAll(t, vec)
+	if host.Slice()[63] != 3 {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, host, s)
+}
