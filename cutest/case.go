@@ -8,6 +8,10 @@ type Case struct {
 	Rule   string   // the rule in a sentence
 	Source string   // where NVIDIA's manuals say it
 	Needs  []string // what a device must have for the case to run; skipped without
+
+	// Surprise is what an H200 does where the manual says otherwise or nothing; ""
+	// where it does as the manual says.
+	Surprise string
 }
 
 // check is a case with its body.
@@ -22,7 +26,7 @@ func Cases() []Case {
 	checks := allChecks()
 	list := make([]Case, len(checks))
 	for i, k := range checks {
-		list[i] = Case{k.id, k.rule, k.source, k.needs.words()}
+		list[i] = Case{k.id, k.rule, k.source, k.needs.words(), surprises[k.id]}
 	}
 	return list
 }
@@ -38,7 +42,7 @@ func allChecks() []check {
 		pointerChecks,
 		deviceMemoryChecks, deviceMemoryMisuseChecks,
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
-		managedChecks, managedAdviceChecks, managedAttachChecks,
+		managedChecks, managedAdviceChecks, managedAttachChecks, managedExclusiveChecks,
 		poolChecks, poolOrderChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,

@@ -107,6 +107,16 @@ var captureChecks = []check{
 			c.sync(s)
 			c.same("after the pipeline", h.b[:80], want)
 		}},
+	{"capture/parameters-copied", "a graph keeps the parameters of its kernels: the buffer may change after the capture",
+		captureDoc + "; Driver API: cuLaunchKernel", 0, func(c *T) {
+			p, s, f := c.device(4), c.stream(cu.StreamNonBlocking), c.kernel("store")
+			params := pack(p, uint32(72), uint32(1))
+			g := c.captured(s, func() { c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, s, params), "launch") })
+			c.scramble(params)
+			x := c.instantiated(g)
+			c.runGraph(x, s)
+			c.same("stored", c.down(p, 4), words(72))
+		}},
 	{"capture/2d-3d-and-device-copies", "copies of every shape are captured",
 		captureDoc, 0, func(c *T) {
 			p, q, h, s := c.device(1<<14), c.device(1<<14), c.pinned(1<<14, 0), c.stream(cu.StreamNonBlocking)

@@ -50,10 +50,13 @@ var primaryChecks = []check{
 			c.ok(err, "flags of the context")
 			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %#x, want blocking sync (4)", flags)
 		}},
-	{"context/primary-flags-invalid", "flags that do not exist are refused",
+	{"context/primary-flags-invalid", "flags that do not exist are refused, and mapping where it is always on",
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, 0x8000_0000), "unknown flag", cu.ErrorInvalidValue)
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedSpin|cu.CtxSchedYield), "spin and yield", cu.ErrorInvalidValue)
+			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
+				c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxMapHost), "mapping, which is always on", cu.ErrorInvalidValue)
+			}
 		}},
 	{"context/primary-reset", "a reset ends the primary context whoever holds it; the next retain makes a new one under the old handle",
 		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *T) {

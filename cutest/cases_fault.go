@@ -53,12 +53,12 @@ var faultChecks = []check{
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, pack(uint32(1))), "launch into it")
 			c.want(c.stuck(0), "wait", cu.ErrorLaunchFailed)
 		}},
-	{"fault/shared-memory", "a kernel that leaves its shared memory goes wrong",
+	{"fault/shared-memory", "a kernel that leaves its shared memory ends in an illegal instruction, or an illegal address on an emulated device",
 		faultDoc + "CUDA_ERROR_LAUNCH_FAILED (accessing out of bounds shared memory)", needLone, func(c *T) {
 			// dynamic writes its last word but one of 2^30 bytes, of which it has none.
 			out := c.device(4)
 			c.ok(c.d.LaunchKernel(c.ctx, c.kernel("dynamic"), dim(1), dim(1), 0, 0, pack(out, uint32(1<<30))), "launch")
-			c.want(c.stuck(0), "wait", cu.ErrorIllegalAddress, cu.ErrorLaunchFailed, cu.ErrorIllegalInstruction)
+			c.wantOrEmulated(c.stuck(0), "wait", cu.ErrorIllegalInstruction, cu.ErrorIllegalAddress)
 		}},
 	{"fault/assert", "a failed assertion in a kernel is reported as such",
 		faultDoc + "CUDA_ERROR_ASSERT; Programming Guide: Assertion", needLone, func(c *T) {
@@ -93,7 +93,7 @@ var faultChecks = []check{
 			c.want(c.d.StreamQuery(c.ctx, s), "query", cu.ErrorIllegalAddress)
 			c.want(c.d.StreamSynchronize(c.ctx, s), "synchronize", cu.ErrorIllegalAddress)
 		}},
-	{"fault/sticky", "after a fault every call that uses the context reports it again",
+	{"fault/sticky", "after a fault every call that does something in the context reports it again; what is known is still told",
 		"Programming Guide: Error Checking; " + faultDoc + "CUDA_ERROR_ILLEGAL_ADDRESS", needLone, func(c *T) {
 			p, h := c.device(64), c.pinned(64, 0)
 			s, e := c.stream(0), c.event(0)
@@ -115,26 +115,23 @@ var faultChecks = []check{
 				{"EventRecord", func() error { return c.d.EventRecord(c.ctx, e, s) }},
 				{"StreamCreate", func() error { _, err := c.d.StreamCreate(c.ctx, 0); return err }},
 				{"MemHostAlloc", func() error { _, err := c.d.MemHostAlloc(c.ctx, 64, 0); return err }},
+				{"EventQuery", func() error { return c.d.EventQuery(c.ctx, e) }},
+				{"EventCreate", func() error { _, err := c.d.EventCreate(c.ctx, 0); return err }},
+				{"MemFree", func() error { return c.d.MemFree(c.ctx, p) }},
+				{"MemGetInfo", func() error { _, _, err := c.d.MemGetInfo(c.ctx); return err }},
+				{"ModuleLoadData", func() error { _, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX)); return err }},
 			}
 			for range 2 {
 				for _, k := range calls {
 					c.want(k.call(), k.name+" after the fault", cu.ErrorIllegalAddress)
 				}
 			}
-			for _, k := range []struct {
-				name string
-				call func() error
-			}{
-				{"EventQuery", func() error { return c.d.EventQuery(c.ctx, e) }},
-				{"EventCreate", func() error { _, err := c.d.EventCreate(c.ctx, 0); return err }},
-				{"MemFree", func() error { return c.d.MemFree(c.ctx, p) }},
-				{"MemGetInfo", func() error { _, _, err := c.d.MemGetInfo(c.ctx); return err }},
-				{"PointerGetAttributes", func() error { _, err := c.d.PointerGetAttributes(c.ctx, p); return err }},
-				{"ModuleLoadData", func() error { _, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX)); return err }},
-				{"CtxGetFlags", func() error { _, err := c.d.CtxGetFlags(c.ctx); return err }},
-			} {
-				c.observeError("fault."+k.name+"-after-a-fault", k.call())
-			}
+			// These two ask what is known of an address and of the context. Hardware
+			// goes on answering; an emulated device may tell of the fault.
+			_, err := c.d.PointerGetAttributes(c.ctx, p)
+			c.wantOrEmulated(err, "PointerGetAttributes after the fault", cu.Success, cu.ErrorIllegalAddress)
+			_, err = c.d.CtxGetFlags(c.ctx)
+			c.wantOrEmulated(err, "CtxGetFlags after the fault", cu.Success, cu.ErrorIllegalAddress)
 		}},
 	{"fault/ends-what-is-queued", "work queued behind a fault is not done, on any stream of the context",
 		"Programming Guide: Error Checking", needLone | needMapHost, func(c *T) {
@@ -163,7 +160,6 @@ var faultChecks = []check{
 			g.open()
 			c.want(c.stuck(s), "wait", cu.ErrorIllegalAddress)
 			time.Sleep(glimpse)
-			c.observe("fault.host-function-behind-a-fault-ran", ran.Load())
 			c.check(!ran.Load(), "the host function ran")
 		}},
 	{"fault/tells-where", "an emulated device says which kernel, thread, line and address went wrong",

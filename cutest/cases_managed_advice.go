@@ -56,7 +56,7 @@ var managedAdviceChecks = []check{
 			c.touch(b)
 			c.same("contents", b, want)
 		}},
-	{"managed/prefetch-ordered", "a prefetch takes its turn in its stream",
+	{"managed/prefetch-ordered", "a prefetch takes its turn in its stream and does not hold up the host",
 		prefetchDoc, needManaged | needConcurrentManaged | needMapHost, func(c *T) {
 			p, _ := c.managed(4<<20, attachGlobal)
 			s := c.stream(cu.StreamNonBlocking)

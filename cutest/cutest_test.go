@@ -3,7 +3,10 @@ package cutest
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,12 +37,42 @@ func TestCasesAreWellFormed(t *testing.T) {
 	if len(seen) < 150 {
 		t.Errorf("%d cases, want at least 150", len(seen))
 	}
+	for id, text := range surprises {
+		if !seen[id] {
+			t.Errorf("a surprise in %q, which is no case", id)
+		}
+		if len(text) < 15 {
+			t.Errorf("%s: surprise %q says too little", id, text)
+		}
+	}
 	t.Logf("%d cases: %v", len(seen), groups)
 }
 
+// TestSemanticsNamesCases: what docs/SEMANTICS.md cites is there.
+func TestSemanticsNamesCases(t *testing.T) {
+	text, err := os.ReadFile("../docs/SEMANTICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, k := range Cases() {
+		ids = append(ids, k.ID)
+	}
+	cited := regexp.MustCompile("`([a-z0-9]+/[a-z0-9*-]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(cited) < 80 {
+		t.Errorf("%d cases cited, want 80 or more", len(cited))
+	}
+	for _, m := range cited {
+		if !slices.ContainsFunc(ids, func(id string) bool { ok, _ := path.Match(m[1], id); return ok }) {
+			t.Errorf("docs/SEMANTICS.md cites %s, which is no case", m[1])
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "out.json")
-	t.Setenv("FERRY_CUTEST_JSON", path)
+	file := filepath.Join(t.TempDir(), "out.json")
+	t.Setenv("FERRY_CUTEST_JSON", file)
+	t.Setenv("FERRY_COMMIT", "0123abc")
 	d, err := softgpu.Open(softgpu.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +83,7 @@ func TestJSON(t *testing.T) {
 	documents.Store(0)
 	s.writeJSON(t)
 	s.writeJSON(t)
-	for _, name := range []string{path, strings.TrimSuffix(path, ".json") + ".2.json"} {
+	for _, name := range []string{file, strings.TrimSuffix(file, ".json") + ".2.json"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +92,8 @@ func TestJSON(t *testing.T) {
 		if err := json.Unmarshal(data, &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Schema != "ferry.cutest/1" || got.Driver != "softgpu" || got.Device == "" || !got.Emulated || len(got.Cases) != 1 || got.Cases[0].Reason != "why" {
+		if got.Schema != "ferry.cutest/1" || got.Driver != "softgpu" || got.Device == "" || !got.Emulated || len(got.Cases) != 1 || got.Cases[0].Reason != "why" ||
+			got.Commit != "0123abc" || !strings.HasPrefix(got.Go, "go") || len(got.Date) != len("2026-01-02") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

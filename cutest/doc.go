@@ -17,11 +17,15 @@
 // Each case is a subtest with a watchdog. Asynchrony is tested by gates: kernels
 // that spin on a flag in mapped host memory until the host lets them go, so that
 // "not done yet" is a fact and not a race. What the manuals leave open is
-// observed, not judged: verbose output has lines "OBSERVE name=value".
+// settled by what hardware did, and the case says so ([Case].Surprise); facts of
+// one machine and what timing decides are told in lines "OBSERVE name=value".
 //
 // With FERRY_CUTEST_JSON=path in the environment the results are written there
-// as one JSON document. [Cases] lists the rules for tables of coverage.
+// as one JSON document. Folder gen makes docs/COVERAGE.md of [Cases] and the
+// documents under docs/results.
 //
 // What does not live here: tests of speed, and rules that are Ferry's own and
 // not CUDA's.
 package cutest
+
+//go:generate go run ./gen

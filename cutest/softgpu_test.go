@@ -1,12 +1,42 @@
 package cutest
 
 import (
+	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
+
+// machine is a profile with attributes changed.
+func machine(t *testing.T, name string, changed map[string]float64) *profile.Profile {
+	p, err := profile.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := *p
+	q.Attributes = maps.Clone(p.Attributes)
+	for a, v := range changed {
+		if _, ok := q.Attributes[a]; !ok {
+			t.Fatalf("profile %s has no attribute %s", name, a)
+		}
+		q.Attributes[a] = profile.Number{Value: v, Source: q.Attributes[a].Source}
+	}
+	return &q
+}
+
+func opener(options softgpu.Options) func(testing.TB) cu.Driver {
+	return func(t testing.TB) cu.Driver {
+		d, err := softgpu.Open(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}
 
 // TestSoftgpu runs the suite on the software GPU: under each schedule, as an
 // older machine, and as two.
@@ -24,17 +54,66 @@ func TestSoftgpu(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := profile.Named(v.profile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			Run(t, func(t testing.TB) cu.Driver {
-				d, err := softgpu.Open(softgpu.Options{Profile: p, Devices: v.devices, Schedule: v.schedule, Seed: 1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d
-			})
+			p := machine(t, v.profile, nil)
+			Run(t, opener(softgpu.Options{Profile: p, Devices: v.devices, Schedule: v.schedule, Seed: 1}))
 		})
+	}
+}
+
+// TestSoftgpuExclusive runs what concerns managed memory on a machine where host
+// and device do not use it at once, as before Pascal and under Windows.
+func TestSoftgpuExclusive(t *testing.T) {
+	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy} {
+		t.Run(fmt.Sprint(schedule), func(t *testing.T) {
+			t.Parallel()
+			p := machine(t, "h200", map[string]float64{"CONCURRENT_MANAGED_ACCESS": 0})
+			runSome(t, softgpu.Options{Profile: p, Schedule: schedule}, "managed/", "memset/managed", "copy/inferred", "pointer/managed")
+		})
+	}
+}
+
+// TestSoftgpuEngines runs what concerns overlap with each number of copy engines,
+// with a queue for each stream and with one for all.
+func TestSoftgpuEngines(t *testing.T) {
+	for engines := range 4 {
+		for _, name := range []string{"h200", "fermi-c2050"} {
+			t.Run(fmt.Sprintf("%s/%d", name, engines), func(t *testing.T) {
+				t.Parallel()
+				p := machine(t, name, map[string]float64{"ASYNC_ENGINE_COUNT": float64(engines), "GPU_OVERLAP": min(float64(engines), 1)})
+				runSome(t, softgpu.Options{Profile: p}, "concurrency/copies", "concurrency/both", "concurrency/issue", "device/overlap", "async/page-locked-copies")
+			})
+		}
+	}
+}
+
+// runSome runs the cases whose ids begin with one of the prefixes, and fails if
+// a prefix is of none or all of them are skipped.
+func runSome(t *testing.T, options softgpu.Options, prefixes ...string) {
+	checks := allChecks()
+	if id, ok := childOf(); ok {
+		runChecks(t, opener(options), id, checks)
+		return
+	}
+	var some []check
+	for _, prefix := range prefixes {
+		before := len(some)
+		for _, k := range checks {
+			if strings.HasPrefix(k.id, prefix) {
+				some = append(some, k)
+			}
+		}
+		if len(some) == before {
+			t.Errorf("no case begins with %q", prefix)
+		}
+	}
+	s := run(t, opener(options), some)
+	passed := 0
+	for _, r := range s.results {
+		if r.Result == "pass" {
+			passed++
+		}
+	}
+	if passed == 0 && !t.Failed() {
+		t.Error("every case was skipped")
 	}
 }

@@ -58,7 +58,7 @@ func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 	run(t, open, allChecks())
 }
 
-func run(t *testing.T, open func(t testing.TB) cu.Driver, checks []check) {
+func run(t *testing.T, open func(t testing.TB) cu.Driver, checks []check) *suite {
 	t.Helper()
 	s := &suite{open: open, times: usual, parent: t}
 	s.start(t)
@@ -67,6 +67,7 @@ func run(t *testing.T, open func(t testing.TB) cu.Driver, checks []check) {
 		t.Run(k.id, func(t *testing.T) { s.one(t, k) })
 	}
 	s.writeJSON(t)
+	return s
 }
 
 // start opens the driver and looks at the machine.
