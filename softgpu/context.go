@@ -213,20 +213,11 @@ func (c *contextState) destroy() {
 	c.dead = true
 	delete(d.handles, uintptr(c.handle))
 	c.endCaptures()
+	c.dropHandles() // first, so that nobody queues more while it waits
 	d.pushAll(func(o *op) bool { return o.ctx == c })
+	c.settleKernels()
 	c.drain()
 	c.cancel()
-	c.settleKernels()
-	for s := range slices.Values(c.streams) {
-		if s != c.legacy {
-			delete(d.handles, uintptr(s.handle))
-		}
-	}
-	for h, x := range d.handles {
-		if e, ok := x.(*eventState); ok && e.ctx == c {
-			delete(d.handles, h)
-		}
-	}
 	for m := range c.modules {
 		m.drop()
 	}
@@ -235,6 +226,21 @@ func (c *contextState) destroy() {
 	}
 	for _, other := range d.contexts() {
 		delete(other.peers, c)
+	}
+}
+
+// dropHandles forgets the streams and events of c.
+func (c *contextState) dropHandles() {
+	d := c.drv
+	for _, s := range c.streams {
+		if s != c.legacy {
+			delete(d.handles, uintptr(s.handle))
+		}
+	}
+	for h, x := range d.handles {
+		if e, ok := x.(*eventState); ok && e.ctx == c {
+			delete(d.handles, h)
+		}
 	}
 }
 

@@ -151,7 +151,7 @@ func (d *Driver) CtxSynchronize(h cu.Context) error {
 
 // CtxGetFlags reads the flags as they were given.
 func (d *Driver) CtxGetFlags(h cu.Context) (cu.CtxFlags, error) {
-	c, err := d.enter(h, "read the context's flags")
+	c, err := d.enterLost(h, "read the context's flags")
 	if err != nil {
 		return 0, err
 	}

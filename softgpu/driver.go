@@ -155,6 +155,19 @@ func (d *Driver) begin(what string) error {
 // time before a call looks how far they are.
 const backlog = 4096
 
+// enterLost is enter for questions that a context answers when its device is
+// lost, too.
+func (d *Driver) enterLost(h cu.Context, what string) (*contextState, error) {
+	if err := d.begin(what); err != nil {
+		return nil, err
+	}
+	c, err := d.context(h, what)
+	if err != nil {
+		d.mu.Unlock()
+	}
+	return c, err
+}
+
 // enter starts a call in a context. On success the driver is locked.
 func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 	if err := d.begin(what); err != nil {

@@ -31,6 +31,12 @@ func TestFaultLosesTheDevice(t *testing.T) {
 		same("synchronize an older context", r.CtxSynchronize(older))
 		_, err = r.CtxCreate(0, 0)
 		same("create a context", err)
+		a, err := r.PointerGetAttributes(older, p) // these two go on
+		if a.DevicePointer != p || err != nil {
+			t.Errorf("attributes %+v, %v", a, err)
+		}
+		_, err = r.CtxGetFlags(older)
+		r.ok(err)
 		r.ok(r.CtxDestroy(older))
 		r.ok(r.DevicePrimaryCtxReset(0))
 		if _, active, err := r.DevicePrimaryCtxGetState(0); active != 0 || err != nil {

@@ -173,7 +173,7 @@ func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DeviceP
 // PointerGetAttributes says what is known of an address.
 func (d *Driver) PointerGetAttributes(h cu.Context, ptr cu.DevicePtr) (cu.PointerAttributes, error) {
 	const what = "ask about an address"
-	c, err := d.enter(h, what)
+	c, err := d.enterLost(h, what)
 	if err != nil {
 		return cu.PointerAttributes{}, err
 	}
