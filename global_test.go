@@ -230,3 +230,37 @@ func TestAdviseRefused(t *testing.T) {
 	_, err := ferry.AllocManaged[byte](openFake(t, d), 64, &ferry.ManagedOptions{Attach: cu.MemAttachSingle})
 	wantError(t, err, cu.ErrorInvalidValue, "Attach is 0x4", "Managed.Attach")
 }
+
+// TestGlobalInGraph: a graph keeps a module whose variable it copies; overlapping
+// registrations and boxes are captured like any memory.
+func TestGlobalInGraph(t *testing.T) {
+	g := openRegister(t)
+	s := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	m := must(g.Load([]byte(variablesPTX)))(t)
+	counter := must(ferry.Global[uint32](m, "counter"))(t)
+	memory := make([]uint32, 4)
+	low, all := must(ferry.Register(g, memory[1:2], nil))(t), must(ferry.Register(g, memory, nil))(t)
+	boxes := must(ferry.AllocHost[uint32](g, 4, nil))(t)
+	graph := must(s.Capture(func(s *ferry.Stream) error {
+		return errors.Join(
+			ferry.Copy(s, all, counter),
+			ferry.CopyBox(s, ferry.Box[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Box[uint32]{Memory: counter, Width: 1, Height: 2, Pitch: 3}),
+		)
+	}))(t)
+	clear(boxes.Slice())
+	boxes.Slice()[1] = 77
+	closeAll(t, m)
+	wantError(t, ferry.Copy(s, all, counter), ferry.ErrClosed, "variable counter")
+	check(t, graph.Launch(s))
+	if low.Slice()[0] != 20 || [4]uint32(all.Slice()) != [4]uint32{10, 20, 30, 40} {
+		t.Errorf("got %v", memory)
+	}
+	if got := boxes.Slice(); [4]uint32(got) != [4]uint32{10, 77, 40, 0} {
+		t.Errorf("got %v, want [10 77 40 0]", got)
+	}
+	_, err := s.Capture(func(s *ferry.Stream) error {
+		return ferry.CopyBox(s, ferry.Box[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Box[uint32]{Memory: ferry.Plain(make([]uint32, 4)), Width: 1, Height: 2})
+	})
+	wantError(t, err, cu.ErrorInvalidValue, "plain")
+	closeAll(t, low, all, graph, boxes, s)
+}
