@@ -95,6 +95,8 @@ func (m *Managed[T]) Attach(s *Stream, flags cu.MemAttachFlags) error {
 	return s.operate("attach", m.where(nil), writes, func(q *queue) (bool, error) {
 		r := m.where(nil)
 		switch {
+		case q.c != nil:
+			return false, &refusal{cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot attach memory: attach before"}
 		case r.a == nil:
 			return false, refuse("there is no buffer")
 		case r.bytes != r.a.bytes:

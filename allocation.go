@@ -145,6 +145,9 @@ func (a *allocation) free() error {
 	case registeredMemory:
 		return a.unlock()
 	}
+	if a.order != nil {
+		return d.MemFreeAsync(ctx, a.dev, 0)
+	}
 	return d.MemFree(ctx, a.dev)
 }
 

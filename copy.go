@@ -15,14 +15,15 @@ import (
 //
 //	from, to          Device                  Host                    Managed             Slice (plain)
 //	Device            cuMemcpyDtoDAsync*      cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
-//	Host              cuMemcpyHtoDAsync       cuMemcpyAsync**         cuMemcpyHtoDAsync   waits: CPU
+//	Host              cuMemcpyHtoDAsync       waits: cuMemcpyAsync**  cuMemcpyHtoDAsync   waits: CPU
 //	Managed           cuMemcpyAsync           cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
 //	Slice (plain)     until read: HtoDAsync   waits: CPU              until read          waits: CPU
 //
 // (*) cuMemcpyPeerAsync between two GPUs. (**) Without unified addressing the CPU
 // copies, when the stream has come to it. Where a plain slice takes part, Copy
-// returns when it has been read or written, which may wait for earlier work of
-// the stream, and on hardware for other streams, too.
+// returns when it has been read or written; from host memory to host memory it
+// returns when all is done. That may wait for earlier work of the stream, and on
+// hardware for other streams, too. [Synchronous] tells beforehand.
 //
 // An error says what, how much, from where to where: it wraps [ErrClosed] for a
 // closed buffer or stream, cu.ErrorInvalidValue for lengths that differ or memory
@@ -120,9 +121,6 @@ func (q *queue) copy(dst, src *region) (queued bool, err error) {
 		return false, nil
 	}
 	if q.byCPU(dst, src) {
-		if q.c != nil {
-			return false, fmt.Errorf("copy on %v: %w", q, refuse("the CPU copies between %v and %v, and a graph cannot have that done: copy through a buffer of the GPU", src, dst))
-		}
 		err = q.copyByCPU(dst, src)
 	} else {
 		queued, err = q.transfer(dst, src)
@@ -140,6 +138,8 @@ func (q *queue) checkCopy(dst, src *region) error {
 		return refuse("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
 	case q.c != nil && (dst.a == nil || src.a == nil) && dst.bytes > 0:
 		return refuse("a graph would copy from %v to %v whenever it is launched, and cannot keep the plain one: capture with a buffer of AllocHost or Register", src, dst)
+	case q.c != nil && q.byCPU(dst, src) && dst.bytes > 0:
+		return refuse("on this device the CPU copies from %v to %v, which a graph cannot have done: capture copies by way of a Device buffer", src, dst)
 	case dst.a != nil && dst.a.readOnly:
 		return refuse("%v is registered read-only", dst)
 	}

@@ -2,6 +2,7 @@ package ferry_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -37,16 +38,20 @@ func (c *cost) launch(n uint64) error {
 	return c.stream.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n)
 }
 
-// TestAllocations: a copy between buffers and a launch allocate nothing.
+// TestAllocations: a copy between buffers and a launch, of a graph too, allocate
+// nothing.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	c := newCost(t, openFake(t, newFake()), 4096)
 	n := uint64(1000)
+	graph := must(c.stream.Capture(func(*ferry.Stream) error { return errors.Join(c.copy(), c.launch(n)) }))(t)
+	t.Cleanup(func() { closeAll(t, graph) })
 	for name, f := range map[string]func() error{
-		"Copy":   c.copy,
-		"Launch": func() error { n ^= 1 << 9; return c.launch(n) },
+		"Copy":         c.copy,
+		"Launch":       func() error { n ^= 1 << 9; return c.launch(n) },
+		"Graph.Launch": func() error { return graph.Launch(c.stream) },
 	} {
 		if got := testing.AllocsPerRun(1000, func() {
 			if err := f(); err != nil {

@@ -33,7 +33,11 @@
 //	cuEventElapsedTime                                Event.Since
 //	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
-//	cuLaunchHostFunc                                  Stream.HostFunc
+//	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
+//	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
+//	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
+//	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
+//	cuMemPoolCreate, cuMemPoolSetAttribute            GPU.Pool, GPU.NewPool: Pool
 //	cuCtxEnablePeerAccess                             GPU.EnablePeer
 //	free, cuMemFree, cuMemFreeHost                    Close
 //
@@ -46,9 +50,22 @@
 // synchronised only when somebody waits for it. Waiting for a stream or an event
 // makes later questions free.
 //
+// A graph owns the buffers that were captured: they outlive their Close until the
+// graph's. While a stream captures, nothing that is queued there is in flight;
+// each launch of the graph puts all that it uses in flight on its stream.
+//
 // What the rule cannot see: memory used through addresses ([Device.Pointer], an
 // address inside other memory), work queued past this package ([GPU.Driver]), and
 // a slice that is still in somebody's hands while the next operation is queued.
+//
+// # What returns at once
+//
+// Operations of streams return when they are queued, but for copies of plain
+// slices and from host to host memory: [Synchronous] tells of any copy, docs/ASYNC.md
+// of all calls. With CUDA_LAUNCH_BLOCKING=1 in the environment, on hardware and
+// on the software GPU, launches return when the kernel is done, to find the one
+// that fails. Ferry adds no switch of its own: the driver's is read before the
+// first call and holds for all of the process.
 //
 // # Errors
 //
@@ -59,7 +76,8 @@
 //
 // # Locks
 //
-// No lock is held across a call of the driver. queue.mu, flight.mu, Event.mu,
-// waiter.mu, GPU.mu, Module.mu, registries.mu and registry.mu are leaves: none is
-// taken while another is held.
+// No lock is held across a call of the driver, but for the turn of a [Graph],
+// which drivers do not let several goroutines use at once. queue.mu, flight.mu,
+// Event.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, registries.mu and
+// registry.mu are leaves: none is taken while another is held.
 package ferry

@@ -87,6 +87,16 @@ func (d *fakeDriver) MemcpyDtoHAsync(cu.Context, cu.HostPtr, cu.DevicePtr, uintp
 func (d *fakeDriver) LaunchKernel(cu.Context, cu.Function, cu.Dim3, cu.Dim3, uint32, cu.Stream, []byte) error {
 	return nil
 }
+func (d *fakeDriver) StreamBeginCapture(cu.Context, cu.Stream, cu.StreamCaptureMode) error {
+	return nil
+}
+func (d *fakeDriver) StreamEndCapture(cu.Context, cu.Stream) (cu.Graph, error) { return 11, nil }
+func (d *fakeDriver) GraphInstantiate(cu.Context, cu.Graph, uint64) (cu.GraphExec, error) {
+	return 13, nil
+}
+func (d *fakeDriver) GraphDestroy(cu.Graph) error                           { return nil }
+func (d *fakeDriver) GraphExecDestroy(cu.GraphExec) error                   { return nil }
+func (d *fakeDriver) GraphLaunch(cu.Context, cu.GraphExec, cu.Stream) error { return nil }
 
 // openFake opens a fake GPU.
 func openFake(t testing.TB, d cu.Driver) *ferry.GPU {

@@ -29,15 +29,15 @@ type Graph struct {
 
 // Capture records what f queues on the stream, instead of running it, and makes
 // it a graph (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate):
-// [Copy], [Fill], [Stream.Launch], [Stream.HostFunc] and launches of other graphs.
-// f's stream is s. Other streams take part from where they wait for an event that
+// [Copy], [Fill], [Stream.Launch] and [Stream.HostFunc]. f's stream is s. Other streams take part from where they wait for an event that
 // was recorded in the capture; before its end, s must wait for an event recorded
 // on each of them. Host functions are called on every launch and kept for good.
 //
 // What is captured is not in flight, for it has not run. While a stream captures
 // it cannot be waited for, nor can the whole GPU (the error is
 // cu.ErrorStreamCaptureUnsupported); Slice and Close of a buffer wait for what was
-// queued before. Plain slices are refused: a graph cannot keep them. What other
+// queued before. What cannot be captured is refused and spoils nothing: plain
+// slices, which a graph cannot keep, prefetching, allocation, graphs. What other
 // goroutines queue on s meanwhile is captured, too.
 //
 // The capture ends with f, also if that panics, and its error is Capture's. A
@@ -117,10 +117,10 @@ func (x *Graph) leave() {
 // Launch runs the graph in the order of the stream and returns when it is queued
 // (cuGraphLaunch). All buffers that were captured are in flight on this stream
 // until it is done, read and written as they were captured. Launches of one graph
-// follow each other. On a stream that captures, the graph becomes part of the new
-// one, as it is now.
+// follow each other. The stream must be of the GPU of the capture. In a capture
+// Launch is refused, as by hardware: call there what was captured.
 //
-// The stream must be of the GPU of the capture. Launch allocates nothing.
+// Launch allocates nothing.
 func (x *Graph) Launch(s *Stream) error {
 	q, err := s.enter("launch a graph")
 	if err != nil {
@@ -145,11 +145,11 @@ func (x *Graph) launch(f *frame, q *queue) error {
 	if !sameDriver(x.g.driver, q.g.driver) || x.g.ctx != q.g.ctx {
 		return refuse("they must be of one GPU")
 	}
+	if q.c != nil {
+		return &refusal{cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured"}
+	}
 	for _, u := range x.uses {
 		f.held = append(f.held, held{u.f, u.f.beginOwned(q, u.a), u.a})
-		if q.c != nil {
-			q.c.keep(u.f, u.a)
-		}
 		if err := u.f.ordered(q); err != nil {
 			return err
 		}
@@ -157,9 +157,7 @@ func (x *Graph) launch(f *frame, q *queue) error {
 	if err := q.g.driver.GraphLaunch(q.g.ctx, x.exec, q.handle); err != nil {
 		return err
 	}
-	if q.c == nil {
-		q.last.Store(x.mark)
-	}
+	q.last.Store(x.mark)
 	return nil
 }
 

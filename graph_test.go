@@ -195,8 +195,19 @@ func TestCaptureRefusals(t *testing.T) {
 	check(t, outside.Wait(ctx))
 	check(t, x.s.Record(outside))
 
+	inner := must(x.s.Capture(x.queue))(t)
+	managed, _ := ferry.AllocManaged[byte](g, 64, nil) // where there is any
+	defer closeAll(t, inner, managed)
 	graph := must(x.s.Capture(func(s *ferry.Stream) error {
 		check(t, s.Record(inside))
+		wantError(t, inner.Launch(s), cu.ErrorStreamCaptureUnsupported, "call what was captured")
+		if managed != nil {
+			for _, err := range []error{managed.Prefetch(s, true), managed.Attach(s, cu.MemAttachGlobal)} {
+				if !errors.Is(err, cu.ErrorNotSupported) { // the device may lack it
+					wantError(t, err, cu.ErrorStreamCaptureUnsupported, "before")
+				}
+			}
+		}
 		plain := ferry.Plain(make([]float32, stepSize))
 		wantError(t, ferry.Copy(s, x.vec, plain), cu.ErrorInvalidValue, "plain slice", "AllocHost")
 		wantError(t, ferry.Copy(s, plain, x.vec), cu.ErrorInvalidValue, "plain slice", "AllocHost")
@@ -375,20 +386,40 @@ func TestGraphUpdate(t *testing.T) {
 	check(t, (*ferry.Graph)(nil).Close())
 }
 
-// TestGraphInGraph: a graph launched within a capture is part of the new graph,
-// which then owns what it uses.
-func TestGraphInGraph(t *testing.T) {
-	x := newStep(t, openTest(t))
-	inner := must(x.s.Capture(x.queue))(t)
-	outer := must(x.s.Capture(func(s *ferry.Stream) error {
-		return errors.Join(inner.Launch(s), s.Launch(x.k, ferry.Grid(stepSize, 256), x.vec, uint64(stepSize)), ferry.Copy(s, x.out, x.vec))
+// TestGraphOwnsGlobals: a graph that uses a variable keeps its module.
+func TestGraphOwnsGlobals(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	m := must(g.Load([]byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b32 counter[4];\n.visible .entry nothing() { ret; }\n")))(t)
+	v := must(ferry.Global[uint32](m, "counter"))(t)
+	host := must(ferry.AllocHost[uint32](g, 4, nil))(t)
+	var n uint32 = 5
+	graph := must(s.Capture(func(s *ferry.Stream) error {
+		return errors.Join(ferry.Fill(s, v, n), ferry.Copy(s, host, v))
 	}))(t)
-	closeAll(t, inner, x.vec, x.code)
-	x.set(20)
-	open := gate(t, x.s)
-	check(t, outer.Launch(x.s))
-	waits(t, "Slice after a graph in a graph", open, func() { wantValues(t, x.out.Slice(), 22) })
-	closeAll(t, outer)
+	check(t, m.Close())
+	wantError(t, ferry.Fill(s, v, n), ferry.ErrClosed)
+	for range 2 {
+		clear(host.Slice())
+		check(t, graph.Launch(s))
+		if got := host.Slice()[3]; got != n {
+			t.Errorf("got %d, want %d", got, n)
+		}
+	}
+	closeAll(t, graph, host, s)
+}
+
+// TestCaptureByCPU: without unified addressing the CPU copies between buffers of
+// the host, and a graph cannot have that done.
+func TestCaptureByCPU(t *testing.T) {
+	d := newFake()
+	d.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
+	g := openFake(t, d)
+	s := must(g.NewStream(nil))(t)
+	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
+	_, err := s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, a, b) })
+	wantError(t, err, cu.ErrorInvalidValue, "the CPU copies", "Device buffer")
+	closeAll(t, a, b, s)
 }
 
 // TestGraphHostPanic: a panic in a graph's host function is told by a wait.
@@ -417,15 +448,20 @@ func TestGraphConcurrent(t *testing.T) {
 				t.Error(err)
 				return
 			}
+			mine, err := ferry.AllocHost[byte](g, 64, &ferry.HostOptions{Mapped: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), late)
 			defer cancel()
 			for range 10 {
-				own, err := s.Capture(x.queue)
-				if err := errors.Join(err, graph.Launch(s), s.Wait(ctx), own.Launch(s), graph.Update(s, x.queue), own.Close(), x.out.Wait(ctx)); err != nil {
+				own, err := s.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, mine, 1) })
+				if err := errors.Join(err, graph.Launch(s), s.Wait(ctx), own.Launch(s), graph.Update(s, x.queue), own.Close(), x.out.Wait(ctx), mine.Wait(ctx)); err != nil {
 					t.Error(err)
 				}
 			}
-			if err := s.Close(); err != nil {
+			if err := errors.Join(mine.Close(), s.Close()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -125,6 +125,9 @@ func (m *Managed[T]) where(*T) *region {
 // the host waits until its pages are there.
 func (s *Stream) prefetch(r *region, toDevice bool) error {
 	return s.operate("prefetch", r, writes, func(q *queue) (bool, error) {
+		if q.c != nil {
+			return false, &refusal{cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot prefetch: prefetch before its launch"}
+		}
 		if !q.g.caps.concurrentManaged {
 			return false, q.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "let pages move when they are touched")
 		}

@@ -2,9 +2,9 @@ package ferry
 
 // Synchronous says whether [Copy] of src to dst on the stream would wait: it does
 // where plain memory takes part, which is read or written before Copy returns,
-// and where the CPU has to copy. Otherwise Copy only queues, as all other
-// operations do. Synchronous itself queues nothing and waits for nothing. Of what
-// cannot be copied it is false.
+// and from host memory to host memory, page-locked or not, which drivers do at
+// once. Otherwise Copy only queues, as all other operations do. Synchronous itself
+// queues nothing and waits for nothing. Of what cannot be copied it is false.
 //
 // docs/ASYNC.md has the table of all calls.
 func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
@@ -21,7 +21,7 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 		if err != nil {
 			return false
 		}
-		if t.kind() == plainMemory || f.kind() == plainMemory || s.q.byCPU(&t, &f) {
+		if t.kind() == plainMemory || f.kind() == plainMemory || t.kind().onHost() && f.kind().onHost() {
 			return true
 		}
 		off += min(t.bytes, f.bytes)
