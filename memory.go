@@ -170,7 +170,7 @@ func (r *region) ready(ctx context.Context, a access) error {
 	if err != nil {
 		return fmt.Errorf("host access to %v: %w", r, err)
 	}
-	if e := r.a.g.emulated; e != nil && r.a.kind == managedMemory && r.bytes > 0 {
+	if e := r.a.g.emulated; e != nil && r.host != nil && r.bytes > 0 {
 		if err := e.HostAccess(r.host, r.bytes, a == writes); err != nil {
 			return fmt.Errorf("host access to %v: %w", r, err)
 		}

@@ -63,8 +63,8 @@ type Link struct {
 	// Duplex is the part of the shorter direction's time that traffic both ways
 	// costs the longer: 0 is full duplex, 1 is none.
 	Duplex Number `json:"duplex_cost"`
-	// Fresh is what a kernel's reads take longer by because the CPU has just
-	// written the bytes and they lie modified in its caches.
+	// Fresh is what a copy or a kernel's reads take longer by, for the bytes of an
+	// allocation that the CPU has just written: they lie modified in its caches.
 	Fresh Curve `json:"fresh"`
 }
 

@@ -145,6 +145,9 @@ func (e *engine) fits(o *op) bool {
 	}
 	units, first := o.units(), true
 	for _, r := range e.running {
+		if r.long { // it waits for the host, and gives way
+			continue
+		}
 		if r.ctx != o.ctx || r.work.engine != engineCompute {
 			return false
 		}

@@ -52,11 +52,6 @@ func (g *graph) leave() {
 			r.free()
 		}
 	}
-	for _, n := range g.nodes {
-		if n.work.child != nil {
-			n.work.child.leave()
-		}
-	}
 }
 
 // GraphDestroy gives a graph up.
@@ -194,11 +189,6 @@ func (g *graph) sameShape(other *graph, what string) error {
 		}
 		if l := n.work.launch; l != nil && l.fn.mod.ctx != m.work.launch.fn.mod.ctx {
 			return refuse(cu.ErrorGraphExecUpdateFailure, what, "the kernel of node %d is of another context", i)
-		}
-		if n.work.child != nil {
-			if err := n.work.child.sameShape(m.work.child, what); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -93,15 +93,27 @@ func TestGraphUpdate(t *testing.T) {
 	if got[0] != 2 {
 		t.Errorf("got %d, want 2", got[0])
 	}
-	child := r.capturing(func(s cu.Stream) { r.ok(r.GraphLaunch(r.ctx, x, s)) })
-	r.ok(r.GraphExecDestroy(x))
-	y, err := r.GraphInstantiate(r.ctx, child, 0)
+}
+
+// An H200 captures neither a graph's launch nor a prefetch: both spoil the capture.
+func TestNotCaptured(t *testing.T) {
+	r := newRig(t, Options{})
+	m, err := r.MemAllocManaged(r.ctx, 4096, cu.MemAttachGlobal)
 	r.ok(err)
-	r.ok(r.MemsetD32(r.ctx, dev, 0, 1))
-	r.ok(r.GraphLaunch(r.ctx, y, 0))
-	r.ok(r.MemcpyDtoH(r.ctx, ptr(got), dev, 4))
-	if got[0] != 2 {
-		t.Errorf("child graph left %d, want 2", got[0])
+	x, err := r.GraphInstantiate(r.ctx, r.capturing(func(cu.Stream) {}), 0)
+	r.ok(err)
+	for what, call := range map[string]func(s cu.Stream) error{
+		"graph launch": func(s cu.Stream) error { return r.GraphLaunch(r.ctx, x, s) },
+		"prefetch":     func(s cu.Stream) error { return r.MemPrefetchAsync(r.ctx, m, 4096, 0, s) },
+	} {
+		s := r.stream(cu.StreamNonBlocking)
+		r.ok(r.StreamBeginCapture(r.ctx, s, cu.StreamCaptureModeRelaxed))
+		if err := call(s); !errors.Is(err, cu.ErrorStreamCaptureUnsupported) {
+			t.Errorf("%s: got %v, want %v", what, err, cu.ErrorStreamCaptureUnsupported)
+		}
+		if _, err := r.StreamEndCapture(r.ctx, s); !errors.Is(err, cu.ErrorStreamCaptureInvalidated) {
+			t.Errorf("%s: the capture ends with %v, want %v", what, err, cu.ErrorStreamCaptureInvalidated)
+		}
 	}
 }
 

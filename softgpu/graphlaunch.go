@@ -2,8 +2,8 @@ package softgpu
 
 import "github.com/ferrygpu/ferry/cu"
 
-// GraphLaunch runs an executable graph at this point of the stream. In a stream
-// that captures it becomes a child graph.
+// GraphLaunch runs an executable graph at this point of the stream. It
+// cannot be captured.
 func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) error {
 	const what = "launch a graph"
 	c, err := d.enter(h, what)
@@ -20,13 +20,10 @@ func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) er
 	if err != nil {
 		return err
 	}
-	switch {
-	case x.ctx.dead:
+	if x.ctx.dead {
 		return refuse(cu.ErrorContextIsDestroyed, what, "the context it was captured in")
-	case s.capture != nil:
-		return s.record(&work{kind: cu.GraphNodeTypeGraph, what: what, child: x.snapshot()}, what)
 	}
-	if err := s.mayRun(what); err != nil {
+	if err := s.mustNotCapture(what); err != nil {
 		return err
 	}
 	first := d.submit(s.ctx, s, &work{what: what}, append(s.before(), x.last))
@@ -69,12 +66,7 @@ func (g *graph) submit(d *Driver, works []*work, first *op) []*op {
 
 // submitNode queues one node.
 func (g *graph) submitNode(d *Driver, w *work, deps []*op) *op {
-	switch {
-	case w.child != nil:
-		first := d.submit(g.ctx, nil, &work{what: "begin of a child graph"}, deps)
-		ends := w.child.submit(d, w.child.works(), first)
-		return d.submit(g.ctx, nil, &work{what: "end of a child graph"}, append(ends, first))
-	case w.event != nil && w.kind == cu.GraphNodeTypeWaitEvent:
+	if w.event != nil && w.kind == cu.GraphNodeTypeWaitEvent {
 		return d.submit(g.ctx, nil, w, append(deps, w.event.rec))
 	}
 	o := d.submit(g.ctx, nil, w, deps)
@@ -90,17 +82,4 @@ func (g *graph) works() []*work {
 		all = append(all, n.work)
 	}
 	return all
-}
-
-// snapshot is a graph with the works that x has now.
-func (x *graphExec) snapshot() *graph {
-	g := &graph{ctx: x.ctx, users: 1}
-	for i, n := range x.graph.nodes {
-		var deps []*node
-		for _, dep := range n.deps {
-			deps = append(deps, g.nodes[dep.index])
-		}
-		g.add(x.works[i], deps)
-	}
-	return g
 }

@@ -3,7 +3,9 @@ package softgpu
 import "github.com/ferrygpu/ferry/cu"
 
 // HostAccess tells that the host is about to touch n bytes at p: managed pages
-// that are on a device come over, and the host waits for them. Where devices and
+// that are on a device come over, and the host waits for them. Page-locked memory
+// that is written lies in the CPU's caches afterwards, where the device reads it
+// more slowly, once. Where devices and
 // host must not use managed memory at once, no kernel that may use these bytes
 // can be queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
@@ -24,6 +26,8 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			if moved := m.hostTouch(from-x.base, to-from, write); moved > 0 {
 				d.host += d.prof.Managed.HostFault.Ns(float64(moved))
 			}
+		} else if write {
+			x.region.fresh.Store(true)
 		}
 		addr = x.end
 	}

@@ -90,6 +90,9 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 	if err := d.location(dst, what); err != nil {
 		return err
 	}
+	if err := s.mustNotCapture(what); err != nil { // hardware does not capture it
+		return err
+	}
 	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
 	curve, use := &d.prof.Managed.PrefetchHtoD, resIn
 	if dst == cu.CPUDevice {

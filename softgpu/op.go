@@ -21,7 +21,6 @@ type work struct {
 	price func(*op) cost
 
 	launch *launch     // of a kernel
-	child  *graph      // of a child graph
 	event  *eventState // of an external event node
 	hold   any         // keeps the caller's memory from the garbage collector
 }

@@ -1,8 +1,11 @@
 package softgpu
 
 import (
+	"math/bits"
+
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // occupancy is the part of the device's multiprocessors that the launch fills.
@@ -46,13 +49,14 @@ func (l *launch) price(o *op) cost {
 
 	in, out := linkTime(dev, &tr[countHost])
 	in += remote / prof.Link.Payload.Value * 1e9
-	linkNs := max(in, out) + prof.Link.Duplex.Value*min(in, out)
-	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
-		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
-	}
-	latency := 0.0
+	latency, slow := 0.0, in
 	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
 		latency = prof.Link.RoundTrip.Value
+		slow += x.fresh(&prof.Link.Fresh)
+	}
+	linkNs := max(slow, out) + prof.Link.Duplex.Value*min(slow, out)
+	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
+		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
 	}
 	longest := max(memoryNs, instrNs, linkNs)
 	if l.fn.timed { // its clocks go by this computer's, and it must not take less than it saw
@@ -67,6 +71,23 @@ func (l *launch) price(o *op) cost {
 		k.use[resIn], k.use[resOut] = in/k.ns, out/k.ns
 	}
 	return k
+}
+
+// fresh is what reads of page-locked memory take longer by because the host has
+// just written it.
+func (x *execution) fresh(extra *profile.Curve) float64 {
+	ns := 0.0
+	for r, s := range *x.view.own.Load() {
+		if r.managed != nil || !r.fresh.Swap(false) {
+			continue
+		}
+		pages := 0
+		for i, read := range s.Pages.Read {
+			pages += bits.OnesCount64(read &^ s.Pages.Written[i])
+		}
+		ns += extra.Ns(float64(min(uint64(pages)<<s.Pages.Shift, r.size)))
+	}
+	return ns
 }
 
 // fault moves the managed pages that the kernel touched.

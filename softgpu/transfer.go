@@ -144,6 +144,10 @@ func (t *transfer) plan(c *contextState) plan {
 
 // work makes the operation.
 func (t *transfer) work(p plan) *work {
+	extra := 0.0
+	if r := t.src.region; p.engine == engineIn && !p.bare && r != nil && r.fresh.Swap(false) {
+		extra = p.dev.drv.prof.Link.Fresh.Ns(float64(t.total()))
+	}
 	return &work{
 		kind:   cu.GraphNodeTypeMemcpy,
 		what:   t.what,
@@ -154,6 +158,10 @@ func (t *transfer) work(p plan) *work {
 		price: func(o *op) cost {
 			t.populate()
 			k := curveCost(p.curve, t.total(), p.use)
+			if extra > 0 {
+				k.use[p.use] *= k.ns / (k.ns + extra)
+				k.ns += extra
+			}
 			if rest := t.staging - o.start; rest > k.ns { // it cannot end before its source was read
 				k.use[p.use] *= k.ns / rest
 				k.ns = rest
