@@ -79,6 +79,7 @@ var surprises = map[string]string{
 	"fault/sticky":                               "cuCtxGetFlags and cuPointerGetAttributes go on answering; cuMemFree, cuEventQuery and cuEventCreate do not",
 	"fault/near-miss":                            "no error: hardware protects 2 MiB at a time. The software GPU faults at the first byte too far",
 	"fault/other-contexts":                       "every call of contexts that were there before gives the fault's code",
+	"fault/other-device":                         "device 1 gives the code of device 0's fault, with no peer access between them",
 	"fault/no-new-context":                       "cuCtxCreate gives the fault's code",
 	"fault/destroy-is-no-way-out":                "cuCtxDestroy succeeds and mends nothing",
 	"fault/reset-is-no-way-out":                  "the reset succeeds, the retain after it gives the fault's code",

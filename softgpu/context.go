@@ -38,7 +38,7 @@ type contextState struct {
 
 	graphPanics, lostPanics []error // of host functions in graphs and in destroyed streams
 
-	*loss        // its device's
+	*loss        // the driver's
 	open    int  // ops that are not done
 	kernels int  // launches that virtual time has not passed
 	hosts   line // host functions run one at a time
@@ -50,7 +50,7 @@ const printfPart = 64 << 10
 // newContext makes a context. mu is held.
 func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 	c := &contextState{
-		drv: d, dev: dev, flags: flags, loss: &dev.loss,
+		drv: d, dev: dev, flags: flags, loss: &d.loss,
 		perThread: map[uint64]*streamState{},
 		modules:   map[*module]struct{}{},
 		regions:   map[*region]struct{}{},

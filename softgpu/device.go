@@ -15,7 +15,7 @@ type device struct {
 	memory  deviceMemory
 	engines *engines
 
-	loss
+	*loss                       // the driver's
 	primary       *contextState // nil while not active
 	primaryHandle cu.Context    // every primary context of the device has it; 0 before the first
 	primaryRefs   int
@@ -28,16 +28,16 @@ type device struct {
 	turns turns
 }
 
-// loss is the fault that a device did not survive. Its contexts share it: like
-// hardware, a device that faulted is lost for every context until the process,
-// here the driver, is begun anew.
+// loss is the fault that a driver did not survive. Its devices and contexts share
+// it: like on hardware, a fault loses every device for every context until the
+// process, here the driver, is begun anew.
 type loss struct {
 	poison error // the first fault, when it really happened
 	fault  error // the same, when virtual time has got there: every call returns it
 }
 
 func newDevice(d *Driver, ordinal int) *device {
-	dev := &device{drv: d, ordinal: ordinal}
+	dev := &device{drv: d, ordinal: ordinal, loss: &d.loss}
 	dev.memory.init(dev)
 	dev.engines = newEngines(dev)
 	dev.defaultPool = &pool{dev: dev, def: true}

@@ -14,7 +14,7 @@
 // by a discrete-event simulation that never looks at how fast this computer is.
 // A single-goroutine program sees the same times on every run.
 //
-// Faults are the hardware's: a device that faulted is lost for every context, old
+// Faults are the hardware's: after one all devices are lost for every context, old
 // and new, until another driver is opened.
 //
 // # Locks

@@ -36,6 +36,7 @@ type Driver struct {
 	hostFuncs hostFuncs
 
 	mu      sync.Mutex
+	loss    loss
 	devices []*device
 	handles map[uintptr]any
 	nextID  uintptr

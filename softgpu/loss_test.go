@@ -7,8 +7,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// A fault takes the device away from every context, old and new.
-func TestFaultLosesTheDevice(t *testing.T) {
+// A fault takes all devices away from every context, old and new.
+func TestFaultLosesTheDevices(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		two := newRig(t, Options{Devices: 2, Schedule: r.schedule})
 		r = two
@@ -44,10 +44,10 @@ func TestFaultLosesTheDevice(t *testing.T) {
 		}
 		_, err = r.DevicePrimaryCtxRetain(0)
 		same("retain after the reset", err)
-		r.ok(r.CtxSynchronize(elsewhere)) // the other device is well
+		same("synchronize the other device", r.CtxSynchronize(elsewhere))
 		_, err = r.MemAlloc(elsewhere, 64)
-		r.ok(err)
-		newRig(t, Options{}).alloc(64) // and so is a new driver
+		same("allocate on the other device", err)
+		newRig(t, Options{}).alloc(64) // a new driver is well
 	})
 }
 

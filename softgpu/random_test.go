@@ -73,7 +73,7 @@ func (c *caller) prime() {
 	ctx, err := d.DevicePrimaryCtxRetain(dev)
 	if err != nil || d.CtxSynchronize(ctx) != nil && c.rng.IntN(2) == 0 {
 		d.DevicePrimaryCtxReset(dev)
-		d.revive(dev)
+		d.revive()
 		ctx, _ = d.DevicePrimaryCtxRetain(dev)
 	}
 	if pool, err := d.DeviceGetMemPool(dev); err == nil {
@@ -99,11 +99,11 @@ func (c *caller) prime() {
 	}
 }
 
-// revive makes a lost device as good as new, which otherwise takes a new driver.
-func (d *Driver) revive(dev cu.Device) {
+// revive makes a driver that lost its devices as good as new.
+func (d *Driver) revive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.devices[dev].loss = loss{}
+	d.loss = loss{}
 }
 
 func (c *caller) pool() cu.MemPool { return pick(c, c.pools, 0, 0x77) }
