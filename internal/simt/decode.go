@@ -86,7 +86,7 @@ func (d *decoder) decodeOne() error {
 	in := d.in
 	op, ok := decoders[in.Op]
 	if !ok {
-		return missing("the instruction is not implemented")
+		return missing("the software GPU does not have this instruction")
 	}
 	return op(d)
 }
@@ -176,7 +176,7 @@ func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 			return d.special(op.Name)
 		}
 		if op.Sel != "" {
-			return 0, missing("parts of registers such as .%s are not implemented", op.Sel)
+			return 0, missing("parts of registers such as .%s are not supported", op.Sel)
 		}
 		name := regName(op)
 		if s, ok := d.f.alias[name]; ok {
@@ -190,7 +190,7 @@ func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 			return 0, missing("predicate %s where a value is wanted", name)
 		}
 		if r.typ == ptx.B128 {
-			return 0, missing("128-bit registers are not implemented")
+			return 0, missing("128-bit registers are not supported")
 		}
 		return r.slot, nil
 	case ptx.Imm:
@@ -200,7 +200,7 @@ func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 	case ptx.Sym:
 		return d.symbol(op.Name, op.Offset)
 	}
-	return 0, missing("an operand of this form (%T) is not implemented here", op)
+	return 0, missing("an operand of this form (%T) is not supported here", op)
 }
 
 // dest is the slot of operand i, which is written.
@@ -217,7 +217,7 @@ func (d *decoder) destOf(op ptx.Operand) (int32, error) {
 		return d.temp(), nil
 	case ptx.Reg:
 		if op.Sel != "" {
-			return 0, missing("parts of registers such as .%s are not implemented", op.Sel)
+			return 0, missing("parts of registers such as .%s are not supported", op.Sel)
 		}
 		r, ok := d.f.regs[regName(op)]
 		switch {
@@ -226,11 +226,11 @@ func (d *decoder) destOf(op ptx.Operand) (int32, error) {
 		case r.pred:
 			return 0, missing("predicate %s where a value is written", regName(op))
 		case r.typ == ptx.B128:
-			return 0, missing("128-bit registers are not implemented")
+			return 0, missing("128-bit registers are not supported")
 		}
 		return r.slot, nil
 	}
-	return 0, missing("a destination of this form (%T) is not implemented here", op)
+	return 0, missing("a destination of this form (%T) is not supported here", op)
 }
 
 // temp is a fresh slot.

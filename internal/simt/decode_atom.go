@@ -11,7 +11,7 @@ var atomicOps = []string{"add", "min", "max", "and", "or", "xor", "inc", "dec", 
 // decodeAtom is atom, which gives the old value, and red, which does not.
 func decodeAtom(d *decoder) error {
 	if d.has("async") {
-		return missing("asynchronous reductions are not implemented")
+		return missing("asynchronous reductions are not supported")
 	}
 	space := d.space()
 	i := slices.IndexFunc(d.in.Mods, func(m string) bool { return slices.Contains(atomicOps, m) })
@@ -21,11 +21,11 @@ func decodeAtom(d *decoder) error {
 	op := d.in.Mods[i]
 	t := d.typ(len(d.types) - 1)
 	if d.vector() > 1 {
-		return missing("vectors are not implemented")
+		return missing("vectors are not supported")
 	}
 	f := atomicOf(op, t, space)
 	if f == nil {
-		return missing("operation %s of type %v is not implemented", op, t)
+		return missing("operation %s of type %v is not supported", op, t)
 	}
 	at := 1
 	if d.in.Op == "red" {
@@ -191,7 +191,7 @@ func atomicFloat(op string, t ptx.Type, space ptx.Space) atomicFunc {
 func decodeCopy(d *decoder) error {
 	switch {
 	case !d.has("async") || d.has("bulk") || d.has("mbarrier") || d.has("reduce"):
-		return missing("this form of copy is not implemented")
+		return missing("this form of copy is not supported")
 	case d.hasAny("commit_group", "wait_group", "wait_all") != "":
 		return d.elide()
 	}

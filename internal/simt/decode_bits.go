@@ -108,7 +108,7 @@ func decodeFunnel(d *decoder) error {
 
 func decodeLop3(d *decoder) error {
 	if d.has("and") || d.has("or") {
-		return missing("lop3 with a predicate is not implemented")
+		return missing("lop3 with a predicate is not supported")
 	}
 	if err := d.want(5); err != nil {
 		return err

@@ -282,7 +282,7 @@ func (d *decoder) comparison(t ptx.Type) (compareFunc, *combine, error) {
 		}
 	}
 	if f == nil {
-		return nil, nil, missing("comparison %s of %v is not implemented", op, t)
+		return nil, nil, missing("comparison %s of %v is not supported", op, t)
 	}
 	if !t.IsFloat() {
 		c.order = orders[op]
@@ -406,10 +406,10 @@ func decodeSet(d *decoder) error {
 	case ptx.BF16:
 		one = 0x3f80
 	default:
-		return missing("a result of type %v is not implemented", dt)
+		return missing("a result of type %v is not supported", dt)
 	}
 	if t == ptx.F16x2 || t == ptx.BF16x2 {
-		return missing("comparison of %v is not implemented", t)
+		return missing("comparison of %v is not supported", t)
 	}
 	f, c, err := d.comparison(t)
 	if err != nil {
@@ -538,7 +538,7 @@ func decodeSlct(d *decoder) error {
 			return b
 		})
 	default:
-		return missing("selection by %v is not implemented", tc)
+		return missing("selection by %v is not supported", tc)
 	}
 	return d.pure(v, nil, t, t, tc)
 }

@@ -84,7 +84,7 @@ func decodeCreatePolicy(d *decoder) error {
 
 func decodeFence(d *decoder) error {
 	if d.has("proxy") || d.hasAny("mbarrier_init") != "" {
-		return missing("fences between proxies are not implemented")
+		return missing("fences between proxies are not supported")
 	}
 	d.emit(inst{exec: func(w *warp, _ *inst) { w.k.fullFence() }})
 	return nil
@@ -96,7 +96,7 @@ func decodeBar(d *decoder) error {
 		return d.barWarp()
 	}
 	if d.has("cluster") {
-		return missing("barriers of clusters are not implemented")
+		return missing("barriers of clusters are not supported")
 	}
 	op := &barrierOp{arrive: d.has("arrive")}
 	out := inst{kind: kindBarrier, aux: op}
@@ -191,7 +191,7 @@ func decodeCall(d *decoder) error {
 			}
 		}
 	default:
-		return missing("a call of this form (%T) is not implemented", target)
+		return missing("a call of this form (%T) is not supported", target)
 	}
 	var err error
 	if c.args, err = d.places(args, false); err != nil {

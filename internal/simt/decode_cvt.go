@@ -19,7 +19,7 @@ func decodeCvt(d *decoder) error {
 		case "tf32":
 			return d.cvtTF32()
 		case "rs", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e4m3x4", "e5m2x4", "e2m1x4", "e2m3x4", "e3m2x4", "s2f6x2":
-			return missing("conversion with .%s is not implemented", m)
+			return missing("conversion with .%s is not supported", m)
 		}
 	}
 	if len(d.types) < 2 {
@@ -30,7 +30,7 @@ func decodeCvt(d *decoder) error {
 		return d.cvtPair(dt)
 	}
 	if dt.Size() == 0 || dt.Size() > 8 || at.Size() == 0 || at.Size() > 8 || at == ptx.F16x2 || at == ptx.BF16x2 || dt == ptx.Pred || at == ptx.Pred {
-		return missing("conversion from %v to %v is not implemented", at, dt)
+		return missing("conversion from %v to %v is not supported", at, dt)
 	}
 	if !dt.IsFloat() && !at.IsFloat() {
 		return d.cvtInt(dt, at)
@@ -345,7 +345,7 @@ func (d *decoder) cvtPair(dt ptx.Type) error {
 		half, f = ptx.BF16, &formatBF16
 	}
 	if d.typ(1) != ptx.F32 {
-		return missing("conversion from %v to %v is not implemented", d.typ(1), dt)
+		return missing("conversion from %v to %v is not supported", d.typ(1), dt)
 	}
 	if d.has("satfinite") && f == nil {
 		return d.badType()
@@ -391,7 +391,7 @@ func (d *decoder) cvt8(name string) error {
 			return to(decodeFloat(&formatF16, a>>16, false))<<8 | to(decodeFloat(&formatF16, a, false))
 		}), nil, ptx.B32)
 	}
-	return missing("conversion from %v to .%s is not implemented", d.typ(0), name)
+	return missing("conversion from %v to .%s is not supported", d.typ(0), name)
 }
 
 // cvtTF32 keeps 10 bits of the fraction of an f32.
@@ -423,7 +423,7 @@ func (d *decoder) cvtPack() error {
 	dt, at := d.typ(0), d.typ(1)
 	n := 8 * dt.Size()
 	if at != ptx.S32 || n > 16 {
-		return missing("packing %v into %v is not implemented", at, dt)
+		return missing("packing %v into %v is not supported", at, dt)
 	}
 	m := uint64(1)<<n - 1
 	v := lift3(func(a, b, c uint64) uint64 {

@@ -61,7 +61,7 @@ func (d *decoder) floatArith(op string, t ptx.Type, n int) error {
 
 // floatMixed is the newer add, sub and fma that take an operand of another type.
 func (d *decoder) floatMixed(op string, m floatMode) error {
-	return missing("%s of mixed types is not implemented", op)
+	return missing("%s of mixed types is not supported", op)
 }
 
 // arithF32 picks the quickest loop that is right.

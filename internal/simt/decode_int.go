@@ -21,7 +21,7 @@ func byType(t ptx.Type, s16, u16, s32, u32, s64, u64 vec) vec {
 	return nil
 }
 
-func (d *decoder) badType() error { return missing("type %v is not implemented for it", d.typ(0)) }
+func (d *decoder) badType() error { return missing("type %v is not supported for it", d.typ(0)) }
 
 func decodeAdd(d *decoder) error {
 	t := d.typ(0)
@@ -31,7 +31,7 @@ func decodeAdd(d *decoder) error {
 	case d.has("cc"):
 		return decodeCarry(d)
 	case t == ptx.U16 && len(d.types) > 0 && d.has("u16x2") || d.has("u16x2") || d.has("s16x2"):
-		return missing("packed 16-bit integers are not implemented")
+		return missing("packed 16-bit integers are not supported")
 	case d.has("sat"):
 		return d.pure(lift2(func(a, b uint64) uint64 {
 			return saturate32(int64(int32(a)) + int64(int32(b)))
@@ -176,7 +176,7 @@ func decodeMin(d *decoder) error {
 		return d.floatArith("min", t, len(d.in.Operands)-1)
 	}
 	if d.has("relu") {
-		return missing(".relu of integers is not implemented")
+		return missing(".relu of integers is not supported")
 	}
 	return d.typed(byType(t, vecMin[int16], vecMin[uint16], vecMin[int32], vecMin[uint32], vecMin[int64], vecMin[uint64]), 2)
 }
@@ -187,7 +187,7 @@ func decodeMax(d *decoder) error {
 		return d.floatArith("max", t, len(d.in.Operands)-1)
 	}
 	if d.has("relu") {
-		return missing(".relu of integers is not implemented")
+		return missing(".relu of integers is not supported")
 	}
 	return d.typed(byType(t, vecMax[int16], vecMax[uint16], vecMax[int32], vecMax[uint32], vecMax[int64], vecMax[uint64]), 2)
 }
@@ -235,7 +235,7 @@ func decodeSad(d *decoder) error {
 func decodeDot(d *decoder) error {
 	ta, tb := d.typ(0), d.typ(1)
 	if ta != ptx.S32 && ta != ptx.U32 || tb != ptx.S32 && tb != ptx.U32 {
-		return missing("types %v and %v are not implemented for it", ta, tb)
+		return missing("types %v and %v are not supported for it", ta, tb)
 	}
 	part := func(v uint64, i, bits int, t ptx.Type) uint64 {
 		v = v >> (i * bits) << (64 - bits)

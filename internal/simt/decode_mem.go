@@ -46,10 +46,10 @@ func (d *decoder) address(op ptx.Operand, space ptx.Space) (m *access, slot int3
 	d.f.program.accesses++
 	mem, ok := op.(ptx.Mem)
 	if !ok {
-		return nil, 0, missing("an address of this form (%T) is not implemented", op)
+		return nil, 0, missing("an address of this form (%T) is not supported", op)
 	}
 	if len(mem.Args) > 0 {
-		return nil, 0, missing("addresses of several parts are not implemented")
+		return nil, 0, missing("addresses of several parts are not supported")
 	}
 	m.off = uint64(mem.Offset)
 	if mem.Base == "" {
@@ -210,7 +210,7 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 	n := d.vector()
 	m.typ = d.typ(len(d.types) - 1)
 	if m.typ.Size() == 0 || m.typ.Size() > 8 || m.typ == ptx.Pred {
-		return nil, 0, missing("accesses of type %v are not implemented", m.typ)
+		return nil, 0, missing("accesses of type %v are not supported", m.typ)
 	}
 	if got := len(d.elements(val)); got != n {
 		return nil, 0, missing("%d registers for a vector of %d", got, n)
@@ -218,7 +218,7 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 	m.size = uint64(m.typ.Size())
 	m.bytes = m.size * uint64(n)
 	if m.bytes > 32 {
-		return nil, 0, missing("accesses of %d bytes are not implemented", m.bytes)
+		return nil, 0, missing("accesses of %d bytes are not supported", m.bytes)
 	}
 	m.slots = make([]int32, n)
 	m.strong = d.strong()

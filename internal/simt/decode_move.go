@@ -13,7 +13,7 @@ func decodeMove(d *decoder) error {
 		return d.movePredicate()
 	}
 	if t == ptx.B128 {
-		return missing("128-bit registers are not implemented")
+		return missing("128-bit registers are not supported")
 	}
 	dst, src := d.in.Operands[0], d.in.Operands[1]
 	dv, dVec := dst.(ptx.Vec)
@@ -22,7 +22,7 @@ func decodeMove(d *decoder) error {
 	case d.vector() > 1:
 		return d.moveVector()
 	case dVec && sVec:
-		return missing("a move from vector to vector is not implemented")
+		return missing("a move from vector to vector is not supported")
 	case dVec:
 		return d.unpack(dv.Elems, src, t)
 	case sVec:
@@ -90,7 +90,7 @@ func (d *decoder) components(op ptx.Operand, n int) ([]ptx.Operand, error) {
 func (d *decoder) pack(dst ptx.Operand, elems []ptx.Operand, t ptx.Type) error {
 	width := 8 * t.Size() / max(len(elems), 1)
 	if t.Size() == 0 || width == 0 || width*len(elems) != 8*t.Size() {
-		return missing("%d elements into %v is not implemented", len(elems), t)
+		return missing("%d elements into %v is not supported", len(elems), t)
 	}
 	slot, err := d.destOf(dst)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *decoder) pack(dst ptx.Operand, elems []ptx.Operand, t ptx.Type) error {
 func (d *decoder) unpack(elems []ptx.Operand, src ptx.Operand, t ptx.Type) error {
 	width := 8 * t.Size() / max(len(elems), 1)
 	if t.Size() == 0 || width == 0 || width*len(elems) != 8*t.Size() {
-		return missing("%v into %d elements is not implemented", t, len(elems))
+		return missing("%v into %d elements is not supported", t, len(elems))
 	}
 	s, err := d.value(src, t)
 	if err != nil {

@@ -211,7 +211,7 @@ func decodeRedux(d *decoder) error {
 	op := d.hasAny("add", "min", "max", "and", "or", "xor")
 	f := reduction(op, t)
 	if f == nil {
-		return missing("reduction %s of %v is not implemented", op, t)
+		return missing("reduction %s of %v is not supported", op, t)
 	}
 	out := inst{}
 	if err := d.members(&out); err != nil {

@@ -89,7 +89,7 @@ func (d *decoder) special(name string) (int32, error) {
 		d.f.fixed[slot] = true
 		d.f.specials = append(d.f.specials, special{slot, set})
 	} else {
-		return 0, missing("special register %s is not implemented", name)
+		return 0, missing("special register %s is not supported", name)
 	}
 	d.f.alias[key] = slot
 	return slot, nil
