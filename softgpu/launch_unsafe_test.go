@@ -409,6 +409,29 @@ func TestKernelsOfContextsDoNotOverlap(t *testing.T) {
 	r.ok(r.CtxSynchronize(r.ctx))
 }
 
+// A kernel that spins gives way to another context's, which can be waited for.
+func TestAnotherContextGetsItsTurn(t *testing.T) {
+	r := newRig(t, Options{})
+	hp, _ := r.pinned(256)
+	dp := cu.DevicePtr(uintptr(hp))
+	r.ok(r.run(r.function("ping"), 1, 1, 0, dp, dp+128))
+	c, err := r.CtxCreate(0, 0)
+	r.ok(err)
+	f, err := r.ModuleGetFunction(c, r.module(c), "store")
+	r.ok(err)
+	r.ok(r.LaunchKernel(c, f, one, one, 0, 0, params(dp+64, uint32(9))))
+	release := time.AfterFunc(5*time.Second, func() { atomic.StoreUint32((*uint32)(unsafe.Add(hp, 128)), 1) })
+	r.ok(r.CtxSynchronize(c))
+	if !release.Stop() {
+		t.Error("the wait lasted until the first context's kernel ended")
+	}
+	if v := atomic.LoadUint32((*uint32)(unsafe.Add(hp, 64))); v != 9 {
+		t.Errorf("the second context's kernel left %d", v)
+	}
+	atomic.StoreUint32((*uint32)(unsafe.Add(hp, 128)), 1)
+	r.ok(r.CtxSynchronize(r.ctx))
+}
+
 func TestResetEndsAKernelThatNeverEnds(t *testing.T) {
 	r := newRig(t, Options{})
 	hp, _ := r.pinned(256)

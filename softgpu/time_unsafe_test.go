@@ -184,6 +184,51 @@ func TestFreshlyWrittenMemory(t *testing.T) {
 	if again := copyIn(); again != settled {
 		t.Errorf("the second copy: %.1f us, want %.1f", again, settled)
 	}
+
+	f := r.shipped("copy") // a kernel that reads it over the link
+	zeroCopy := func() float64 {
+		return r.took(func() {
+			r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 64, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params64(uint64(dev), uint64(uintptr(host)), n)))
+			r.sync(0)
+		})
+	}
+	settled = zeroCopy()
+	r.ok(r.HostAccess(host, n, true))
+	want = settled + r.prof.Link.Fresh.Ns(n)/1e3
+	if fresh := zeroCopy(); fresh < want-0.01 || fresh > want+0.01 {
+		t.Errorf("a kernel after a write: %.2f us, want %.2f", fresh, want)
+	}
+	if again := zeroCopy(); again < settled-0.01 || again > settled+0.01 {
+		t.Errorf("the second kernel: %.2f us, want %.2f", again, settled)
+	}
+}
+
+// Another engine takes over later than the same one goes on.
+func TestEngineSwitchTime(t *testing.T) {
+	const extra = 50e3
+	var us [2]float64
+	for i := range us {
+		p, err := profile.Named("h200")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Queue.Switch.Value += float64(i) * extra
+		r := newRig(t, Options{Profile: p})
+		dev := r.alloc(4096)
+		host, _ := r.pinned(4096)
+		f := r.shipped("increment")
+		us[i] = r.took(func() { // two copies, a kernel, a copy: two switches
+			r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, 4096, 0))
+			r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, 4096, 0))
+			r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, 0, params64(uint64(dev), 1024)))
+			r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, 4096, 0))
+			r.sync(0)
+		})
+	}
+	// The first switch may hide behind the time that the host takes to queue.
+	if more := us[1] - us[0]; more < extra/1e3 || more > 2*extra/1e3+0.01 {
+		t.Errorf("50 us more a switch made %.1f us of %.1f", us[1], us[0])
+	}
 }
 
 func TestTimesAreTheSameOnEveryRun(t *testing.T) {
