@@ -27,6 +27,7 @@ type Driver interface {
 	Events
 	Modules
 	Graphs
+	Batches
 }
 
 // Devices covers initialisation, the driver's version and what a device is.

@@ -16,6 +16,7 @@ type hot struct {
 	empty  cu.Function
 	scale  cu.Function
 	params []byte
+	batch  cu.Batch // a step: copy in, launch, copy out, event
 }
 
 func newHot(t testing.TB) *hot {
@@ -25,6 +26,10 @@ func newHot(t testing.TB) *hot {
 	_, h.host = g.pinned(4096, 0)
 	h.empty, h.scale = g.kernel(m, "empty"), g.kernel(m, "scale")
 	h.params = scaleParams(h.dev, 1024, 3)
+	h.batch.MemcpyHtoDAsync(h.dev, h.host, 4096, h.stream)
+	h.batch.LaunchKernel(h.scale, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, h.stream, h.params)
+	h.batch.MemcpyDtoHAsync(h.host, h.dev, 4096, h.stream)
+	h.batch.EventRecord(h.event, h.stream)
 	return h
 }
 
@@ -44,6 +49,8 @@ var hotGPUCalls = []struct {
 	{"LaunchKernel/kernel=scale", func(h *hot) error {
 		return h.LaunchKernel(h.ctx, h.scale, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, h.stream, h.params)
 	}},
+	{"Submit/calls=4", func(h *hot) error { _, err := h.Submit(h.ctx, &h.batch); return err }},
+	{"Do/calls=4", func(h *hot) error { _, err := h.batch.Do(h, h.ctx); return err }},
 	{"CtxGetDevice", func(h *hot) error { _, err := h.CtxGetDevice(h.ctx); return err }},
 }
 

@@ -335,36 +335,58 @@ func TestNilStructs(t *testing.T) {
 	}
 }
 
-// TestBoundCall compares the ways to make a call with a context.
-func TestBoundCall(t *testing.T) {
+// TestCrossing compares the ways to C: what arrives there, and what is told of it.
+func TestCrossing(t *testing.T) {
 	f, _ := newFake(t)
-	for name, call := range map[string]func(*frame, int) uintptr{"callBound": callBound, "callBoundPlain": callBoundPlain} {
+	for name, cross := range map[string]func(*crossing){"cross": cross, "crossPlain": crossPlain} {
 		for _, setResult := range []cu.Result{cu.Success, cu.ErrorInvalidContext} {
-			for n := 1; n <= maxArgs; n++ {
-				f.on("set", func([]uintptr) cu.Result { return setResult })
-				f.on("fn", func([]uintptr) cu.Result { return cu.ErrorNotReady })
-				a := &frame{fakeProc("set"), 0xc0ffee, fakeProc("fn")}
-				for i := range maxArgs {
-					a[3+i] = uintptr(0x1122334400000000*uint64(n%2) + uint64(0x100*n+i))
-				}
-				r := cu.Result(uint32(call(a, n)))
-				calls := f.take()
-				if calls[0].symbol != "set" || calls[0].args[0] != 0xc0ffee {
-					t.Errorf("%s: first call %+v, want set with the context", name, calls[0])
-				}
-				if setResult != cu.Success {
-					if r != setResult || len(calls) != 1 {
-						t.Errorf("%s: %v after %d calls, want %v after one", name, r, len(calls), setResult)
-					}
-					continue
-				}
-				if r != cu.ErrorNotReady || len(calls) != 2 || calls[1].symbol != "fn" {
-					t.Fatalf("%s: %v after %+v", name, r, calls)
-				}
-				if got, want := calls[1].args[:n], a[3:3+n]; !slices.Equal(got, want) {
-					t.Errorf("%s: arguments %#x, want %#x", name, got, want)
+			for n := 1; n <= 5; n++ {
+				for bad := 0; bad <= n; bad++ { // the step that fails, n for none
+					f.on("set", func([]uintptr) cu.Result { return setResult })
+					f.on("good", func([]uintptr) cu.Result { return cu.Success })
+					f.on("bad", func([]uintptr) cu.Result { return cu.ErrorNotReady })
+					c, steps := newCrossing(n, bad)
+					cross(c)
+					checkCrossing(t, name, c, steps, f.take(), setResult, bad)
 				}
 			}
+		}
+	}
+}
+
+// newCrossing has n steps with arguments that all differ.
+func newCrossing(n, bad int) (*crossing, []step) {
+	steps := make([]step, n)
+	for i := range steps {
+		steps[i][0] = fakeProc("good")
+		if i == bad {
+			steps[i][0] = fakeProc("bad")
+		}
+		for j := range maxArgs {
+			steps[i][1+j] = uintptr(0x1122334400000000*uint64(i%2) + uint64(0x100*(i+1)+j))
+		}
+	}
+	return &crossing{set: fakeProc("set"), ctx: 0xc0ffee, steps: &steps[0], n: uintptr(n)}, steps
+}
+
+func checkCrossing(t *testing.T, name string, c *crossing, steps []step, calls []fakeCall, setResult cu.Result, bad int) {
+	t.Helper()
+	if calls[0].symbol != "set" || calls[0].args[0] != 0xc0ffee {
+		t.Errorf("%s: first call %+v, want set with the context", name, calls[0])
+	}
+	want := []any{cu.Result(cu.Success), len(steps), len(steps)}
+	switch {
+	case setResult != cu.Success:
+		want = []any{setResult, 0, 0}
+	case bad < len(steps):
+		want = []any{cu.ErrorNotReady, bad + 1, bad}
+	}
+	if got := []any{cu.Result(c.result), len(calls) - 1, int(c.done)}; !slices.Equal(got, want) {
+		t.Fatalf("%s: %d steps of which %d fails: result, calls, done are %v, want %v", name, len(steps), bad, got, want)
+	}
+	for i, call := range calls[1:] {
+		if !slices.Equal(call.args, steps[i][1:]) {
+			t.Errorf("%s: arguments %#x, want %#x", name, call.args, steps[i][1:])
 		}
 	}
 }

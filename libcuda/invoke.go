@@ -1,7 +1,6 @@
 package libcuda
 
 import (
-	"runtime"
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -14,14 +13,21 @@ import (
 // variadic list would be allocated in every call; callers take the smallest that
 // is large enough, and C does not see the zeros at the end.
 
-// maxArgs is the most arguments of a function.
-const maxArgs = 11
+// frame is a crossing with one step. Frames are reused, so that a call allocates
+// nothing.
+type frame struct {
+	crossing
+	step step
+}
 
-// frame is the arguments of one call: cuCtxSetCurrent, the context, the function
-// and its arguments. Frames are reused, so that a call allocates nothing.
-type frame [3 + maxArgs]uintptr
+var frames = sync.Pool{New: func() any {
+	f := new(frame)
+	f.steps, f.n = &f.step, 1
+	return f
+}}
 
-var frames = sync.Pool{New: func() any { return new(frame) }}
+// args is room for the arguments of the one step.
+func (f *frame) args() *[maxArgs]uintptr { return (*[maxArgs]uintptr)(f.step[1:]) }
 
 // call3 calls a function that needs no context.
 //
@@ -35,8 +41,9 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 		return err
 	}
 	f := frames.Get().(*frame)
-	f[0], f[1], f[2] = a0, a1, a2
-	r := syscallN(fn, f[:3]...)
+	a := f.args()
+	a[0], a[1], a[2] = a0, a1, a2
+	r := syscallN(fn, a[:3]...)
 	frames.Put(f)
 	return result(r)
 }
@@ -46,63 +53,64 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 //go:uintptrescapes
 func (d *Driver) bound1(id procID, ctx cu.Context, a0 uintptr) error {
 	f := frames.Get().(*frame)
-	f[3] = a0
-	return d.invoke(id, ctx, f, 1)
+	f.args()[0] = a0
+	return d.invoke(id, ctx, f)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound3(id procID, ctx cu.Context, a0, a1, a2 uintptr) error {
 	f := frames.Get().(*frame)
-	f[3], f[4], f[5] = a0, a1, a2
-	return d.invoke(id, ctx, f, 3)
+	a := f.args()
+	a[0], a[1], a[2] = a0, a1, a2
+	return d.invoke(id, ctx, f)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound6(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5 uintptr) error {
 	f := frames.Get().(*frame)
-	f[3], f[4], f[5], f[6], f[7], f[8] = a0, a1, a2, a3, a4, a5
-	return d.invoke(id, ctx, f, 6)
+	a := f.args()
+	a[0], a[1], a[2], a[3], a[4], a[5] = a0, a1, a2, a3, a4, a5
+	return d.invoke(id, ctx, f)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10 uintptr) error {
 	f := frames.Get().(*frame)
-	f[3], f[4], f[5], f[6], f[7], f[8] = a0, a1, a2, a3, a4, a5
-	f[9], f[10], f[11], f[12], f[13] = a6, a7, a8, a9, a10
-	return d.invoke(id, ctx, f, 11)
+	*f.args() = [maxArgs]uintptr{a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}
+	return d.invoke(id, ctx, f)
 }
 
-// invoke calls a function whose n arguments are in f, and gives f back.
-func (d *Driver) invoke(id procID, ctx cu.Context, f *frame, n int) error {
-	defer frames.Put(f)
-	if ctx == 0 || d.contexts.destroyed(ctx) {
-		return cu.ErrorInvalidContext
+// invoke calls a function whose arguments are in f, and gives f back.
+func (d *Driver) invoke(id procID, ctx cu.Context, f *frame) error {
+	err := d.prepare(&f.step, id)
+	if err == nil {
+		err = d.cross(ctx, &f.crossing)
 	}
+	frames.Put(f)
+	return err
+}
+
+// prepare names the function of a step.
+func (d *Driver) prepare(s *step, id procID) error {
 	if err := refuseInHostFunc(id); err != nil {
 		return err
+	}
+	fn, err := d.proc(id)
+	s[0] = fn
+	return err
+}
+
+// cross makes the calls of c with ctx current.
+func (d *Driver) cross(ctx cu.Context, c *crossing) error {
+	if ctx == 0 || d.contexts.destroyed(ctx) {
+		return cu.ErrorInvalidContext
 	}
 	set, err := d.proc(procCtxSetCurrent)
 	if err != nil {
 		return err
 	}
-	fn, err := d.proc(id)
-	if err != nil {
-		return err
-	}
-	f[0], f[1], f[2] = set, uintptr(ctx), fn
-	r := callBound(f, n)
+	c.set, c.ctx, c.done = set, uintptr(ctx), 0
+	cross(c)
 	seeHostFuncs()
-	return result(r)
-}
-
-// callBoundPlain makes the context current and calls the function, one after the
-// other on one thread.
-func callBoundPlain(f *frame, n int) uintptr {
-	runtime.LockOSThread()
-	r := syscallN(f[0], f[1:2]...)
-	if cu.Result(uint32(r)) == cu.Success {
-		r = syscallN(f[2], f[3:3+n]...)
-	}
-	runtime.UnlockOSThread()
-	return r
+	return c.err()
 }

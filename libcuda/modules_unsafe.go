@@ -76,18 +76,21 @@ type launchParams struct {
 	bytes uintptr
 }
 
-// launches holds launchParams between launches.
-var launches = sync.Pool{New: func() any {
-	p := &launchParams{bufferMark: launchBuffer, sizeMark: launchSize, endMark: launchEnd}
+// set points to a packed buffer. p must not move while C has it.
+func (p *launchParams) set(params []byte) {
+	p.bufferMark, p.sizeMark, p.endMark = launchBuffer, launchSize, launchEnd
+	p.buffer = unsafe.Pointer(unsafe.SliceData(params))
+	p.bytes = uintptr(len(params))
 	p.size = &p.bytes
-	return p
-}}
+}
+
+// launches holds launchParams between launches.
+var launches = sync.Pool{New: func() any { return new(launchParams) }}
 
 // newLaunchParams makes the array for a packed buffer. Give it back with release.
 func newLaunchParams(params []byte) *launchParams {
 	p := launches.Get().(*launchParams)
-	p.buffer = unsafe.Pointer(unsafe.SliceData(params))
-	p.bytes = uintptr(len(params))
+	p.set(params)
 	return p
 }
 

@@ -1,0 +1,248 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// CallCost is what a call, or a step of several, costs the goroutine that makes
+// it, in nanoseconds.
+type CallCost struct {
+	What string  `json:"what"`
+	NS   float64 `json:"ns"`
+}
+
+const (
+	callRounds = 31
+	callBytes  = 4096
+)
+
+// callPTX is kernels that do nothing, so that the queue never fills.
+const callPTX = `.version 6.3
+.target sm_52
+.address_size 64
+.visible .entry empty() { ret; }
+.visible .entry three(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }
+`
+
+// Calls measures calls that programs make by the million: those of the driver,
+// and what the typed API makes of them. A figure is the median over rounds of the
+// mean cost in a round; between rounds the stream is drained, so that no call
+// waits for room in its queue. bench/peer/calls.c measures the same from C, under
+// the same names.
+func Calls(g *ferry.GPU) (costs []CallCost, err error) {
+	for _, open := range []func(*ferry.GPU) (*caller, error){openDriverCaller, openTypedCaller} {
+		c, err := open(g)
+		if err == nil {
+			costs, err = c.measure(costs)
+		}
+		if err = errors.Join(err, c.close()); err != nil {
+			return nil, fmt.Errorf("measure calls on %s: %w", g, err)
+		}
+	}
+	return costs, nil
+}
+
+// caller measures calls of one kind.
+type caller struct {
+	calls []call
+	drain func() error
+	undo  []func() error
+}
+
+// call is one of them; a round makes it so many times.
+type call struct {
+	what  string
+	count int
+	make  func() error
+}
+
+func (c *caller) measure(costs []CallCost) ([]CallCost, error) {
+	for _, x := range c.calls {
+		ns, err := c.cost(x)
+		if err != nil {
+			return costs, fmt.Errorf("%s: %w", x.what, err)
+		}
+		costs = append(costs, CallCost{x.what, ns})
+	}
+	return costs, nil
+}
+
+// cost is the median cost. The first calls of a round, which find the GPU asleep,
+// are not timed.
+func (c *caller) cost(x call) (float64, error) {
+	means := make([]float64, callRounds)
+	for r := range means {
+		if err := errors.Join(c.drain(), repeat(3, x.make)); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		if err := repeat(x.count, x.make); err != nil {
+			return 0, err
+		}
+		means[r] = float64(time.Since(start)) / float64(x.count)
+	}
+	slices.Sort(means)
+	return means[callRounds/2], c.drain()
+}
+
+func repeat(n int, f func() error) error {
+	for range n {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// later undoes what was made, the last first. It is for what has just been made
+// and may have failed.
+func (c *caller) later(err error, f func() error) error {
+	if err == nil {
+		c.undo = append(c.undo, f)
+	}
+	return err
+}
+
+func (c *caller) close() (err error) {
+	for _, f := range slices.Backward(c.undo) {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+// openDriverCaller is for calls of the driver. What it has made is to be closed
+// also when there is an error.
+func openDriverCaller(g *ferry.GPU) (*caller, error) {
+	c, d, ctx := new(caller), g.Driver(), g.Context()
+	stream, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
+	if c.later(err, func() error { return d.StreamDestroy(ctx, stream) }) != nil {
+		return c, err
+	}
+	event, err := d.EventCreate(ctx, cu.EventDisableTiming)
+	if c.later(err, func() error { return d.EventDestroy(ctx, event) }) != nil {
+		return c, err
+	}
+	dev, err := d.MemAlloc(ctx, callBytes)
+	if c.later(err, func() error { return d.MemFree(ctx, dev) }) != nil {
+		return c, err
+	}
+	host, err := d.MemHostAlloc(ctx, callBytes, cu.MemHostAllocPortable)
+	if c.later(err, func() error { return d.MemFreeHost(ctx, host) }) != nil {
+		return c, err
+	}
+	module, err := d.ModuleLoadData(ctx, []byte(callPTX))
+	if c.later(err, func() error { return d.ModuleUnload(ctx, module) }) != nil {
+		return c, err
+	}
+	empty, err := d.ModuleGetFunction(ctx, module, "empty")
+	if err != nil {
+		return c, err
+	}
+	three, err := d.ModuleGetFunction(ctx, module, "three")
+	if err != nil {
+		return c, err
+	}
+	params := binary.LittleEndian.AppendUint64(nil, uint64(dev))
+	params = binary.LittleEndian.AppendUint64(params, uint64(dev))
+	params = binary.LittleEndian.AppendUint32(params, callBytes/4)
+	one, warp := cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 32, Y: 1, Z: 1}
+
+	var step cu.Batch
+	step.MemcpyHtoDAsync(dev, host, callBytes, stream)
+	step.LaunchKernel(three, one, warp, 0, stream, params)
+	step.MemcpyDtoHAsync(host, dev, callBytes, stream)
+	step.EventRecord(event, stream)
+
+	c.drain = func() error { return d.StreamSynchronize(ctx, stream) }
+	c.calls = []call{
+		{"device of the context", 1000, func() error { _, err := d.CtxGetDevice(ctx); return err }},
+		{"event record", 200, func() error { return d.EventRecord(ctx, event, stream) }},
+		{"event query", 1000, func() error { return ready(d.EventQuery(ctx, event)) }},
+		{"copy to device, 4 KiB", 200, func() error { return d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream) }},
+		{"copy to host, 4 KiB", 200, func() error { return d.MemcpyDtoHAsync(ctx, host, dev, callBytes, stream) }},
+		{"launch, no parameters", 200, func() error { return d.LaunchKernel(ctx, empty, one, one, 0, stream, nil) }},
+		{"launch, 3 parameters", 200, func() error { return d.LaunchKernel(ctx, three, one, warp, 0, stream, params) }},
+		{"step: copy in, launch, copy out, event", 50, func() error { _, err := step.Do(d, ctx); return err }},
+		{"step, submitted together", 50, func() error { _, err := d.Submit(ctx, &step); return err }},
+		{"copy to device, 4 KiB, and wait", 50, func() error {
+			if err := d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream); err != nil {
+				return err
+			}
+			return d.StreamSynchronize(ctx, stream)
+		}},
+	}
+	return c, nil
+}
+
+// ready takes "not yet" for an answer.
+func ready(err error) error {
+	if errors.Is(err, cu.ErrorNotReady) {
+		return nil
+	}
+	return err
+}
+
+// openTypedCaller is for the same through package ferry.
+func openTypedCaller(g *ferry.GPU) (*caller, error) {
+	c := new(caller)
+	s, err := g.NewStream(&ferry.StreamOptions{NonBlocking: true})
+	if c.later(err, s.Close) != nil {
+		return c, err
+	}
+	e, err := g.NewEvent(&ferry.EventOptions{NoTiming: true})
+	if c.later(err, e.Close) != nil {
+		return c, err
+	}
+	dev, err := ferry.Alloc[byte](g, callBytes)
+	if c.later(err, dev.Close) != nil {
+		return c, err
+	}
+	host, err := ferry.AllocHost[byte](g, callBytes, nil)
+	if c.later(err, host.Close) != nil {
+		return c, err
+	}
+	module, err := g.Load([]byte(callPTX))
+	if c.later(err, module.Close) != nil {
+		return c, err
+	}
+	three, err := module.Kernel("three")
+	if err != nil {
+		return c, err
+	}
+	shape := ferry.Shape{Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: 32}}
+	step := func(s *ferry.Stream) error {
+		if err := ferry.Copy(s, dev, host); err != nil {
+			return err
+		}
+		if err := s.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+			return err
+		}
+		if err := ferry.Copy(s, host, dev); err != nil {
+			return err
+		}
+		return s.Record(e)
+	}
+	c.drain = func() error { return s.Wait(context.Background()) }
+	c.calls = []call{
+		{"ferry: event record", 200, func() error { return s.Record(e) }},
+		{"ferry: copy to device, 4 KiB", 200, func() error { return ferry.Copy(s, dev, host) }},
+		{"ferry: copy to host, 4 KiB", 200, func() error { return ferry.Copy(s, host, dev) }},
+		{"ferry: launch, 3 parameters", 200, func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
+		{"ferry: step: copy in, launch, copy out, event", 50, func() error { return step(s) }},
+		{"ferry: copy to device, 4 KiB, and wait", 50, func() error {
+			if err := ferry.Copy(s, dev, host); err != nil {
+				return err
+			}
+			return s.Wait(context.Background())
+		}},
+	}
+	return c, nil
+}

@@ -1,0 +1,91 @@
+package libcuda
+
+import (
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// submission is a batch as C takes it. Submissions are reused.
+type submission struct {
+	crossing
+	list   []step
+	params []launchParams // what steps that launch point to
+}
+
+var submissions = sync.Pool{New: func() any { return new(submission) }}
+
+// Submit makes the calls of b in one crossing; see [cu.Batches].
+func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
+	if b.Len() == 0 {
+		return 0, nil
+	}
+	s := submissions.Get().(*submission)
+	if err = s.take(d, b.Calls()); err == nil {
+		err = d.cross(ctx, &s.crossing)
+		done = int(s.done)
+	}
+	clear(s.params) // lets go of the parameters
+	submissions.Put(s)
+	return done, err
+}
+
+// take lays the calls out. C will look into params, so it has its room before the
+// first address of it is taken.
+func (s *submission) take(d *Driver, calls []cu.Call) error {
+	s.list = slices.Grow(s.list[:0], len(calls))[:len(calls)]
+	s.params = slices.Grow(s.params[:0], len(calls))[:len(calls)]
+	s.steps, s.n = &s.list[0], uintptr(len(calls))
+	for i := range calls {
+		if err := d.lay(&s.list[i], &calls[i], &s.params[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lay makes a step of a call. room is for the parameters of a launch.
+func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) error {
+	stream := uintptr(c.Stream)
+	var id procID
+	switch c.Op {
+	case cu.OpMemcpyAsync:
+		id, s[1], s[2], s[3], s[4] = procMemcpyAsync, uintptr(c.Dst), uintptr(c.Src), c.Bytes, stream
+	case cu.OpMemcpyHtoDAsync:
+		id, s[1], s[2], s[3], s[4] = procMemcpyHtoDAsync, uintptr(c.Dst), uintptr(c.Host), c.Bytes, stream
+	case cu.OpMemcpyDtoHAsync:
+		id, s[1], s[2], s[3], s[4] = procMemcpyDtoHAsync, uintptr(c.Host), uintptr(c.Src), c.Bytes, stream
+	case cu.OpMemcpyDtoDAsync:
+		id, s[1], s[2], s[3], s[4] = procMemcpyDtoDAsync, uintptr(c.Dst), uintptr(c.Src), c.Bytes, stream
+	case cu.OpMemsetD8Async:
+		id, s[1], s[2], s[3], s[4] = procMemsetD8Async, uintptr(c.Dst), uintptr(uint8(c.Value)), c.Bytes, stream
+	case cu.OpMemsetD16Async:
+		id, s[1], s[2], s[3], s[4] = procMemsetD16Async, uintptr(c.Dst), uintptr(uint16(c.Value)), c.Bytes, stream
+	case cu.OpMemsetD32Async:
+		id, s[1], s[2], s[3], s[4] = procMemsetD32Async, uintptr(c.Dst), uintptr(c.Value), c.Bytes, stream
+	case cu.OpLaunchKernel:
+		id = procLaunchKernel
+		layLaunch(s, c, room)
+	case cu.OpEventRecord:
+		id, s[1], s[2] = procEventRecord, uintptr(c.Event), stream
+	case cu.OpStreamWaitEvent:
+		id, s[1], s[2], s[3] = procStreamWaitEvent, stream, uintptr(c.Event), uintptr(cu.EventWaitDefault)
+	default:
+		return c.Do(nil, 0) // refuses it
+	}
+	return d.prepare(s, id)
+}
+
+// layLaunch lays the arguments of a launch out.
+func layLaunch(s *step, c *cu.Call, room *launchParams) {
+	var extra uintptr
+	if len(c.Params) > 0 {
+		room.set(c.Params)
+		extra = uintptr(unsafe.Pointer(room))
+	}
+	g, b := c.Grid, c.Block
+	*s = step{0, uintptr(c.Function), uintptr(g.X), uintptr(g.Y), uintptr(g.Z),
+		uintptr(b.X), uintptr(b.Y), uintptr(b.Z), uintptr(c.Shared), uintptr(c.Stream), 0, extra}
+}

@@ -1,0 +1,142 @@
+//go:build (amd64 || arm64) && !android && !faketime
+
+package libcuda
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// every is one call of each kind, and how many arguments it has in C.
+func every(host cu.HostPtr, params []byte) (b *cu.Batch, args []int) {
+	b = new(cu.Batch)
+	grid, block := cu.Dim3{X: 1, Y: 2, Z: 3}, cu.Dim3{X: 4, Y: 5, Z: 6}
+	b.MemcpyAsync(11, 12, 13, 14)
+	b.MemcpyHtoDAsync(21, host, 23, 24)
+	b.MemcpyDtoHAsync(host, 32, 33, 34)
+	b.MemcpyDtoDAsync(41, 42, 43, 44)
+	b.MemsetD8Async(51, 0xfe, 53, 54)
+	b.MemsetD16Async(61, 0xfedc, 63, 64)
+	b.MemsetD32Async(71, 0xfedcba98, 73, 74)
+	b.LaunchKernel(81, grid, block, 82, 83, params)
+	b.LaunchKernel(91, block, grid, 92, 93, nil)
+	b.EventRecord(101, 102)
+	b.StreamWaitEvent(111, 112)
+	return b, []int{4, 4, 4, 4, 4, 4, 4, 10, 11, 2, 3}
+}
+
+// TestSubmit compares what arrives in C from a batch with what arrives from its
+// calls made one by one, and the parameters of a launch by their bytes.
+func TestSubmit(t *testing.T) {
+	f, d := newFake(t)
+	params := []byte("all the parameters of a kernel")
+	b, args := every(cu.HostPtr(&params[0]), params)
+	var launched [][]byte
+	f.on("cuLaunchKernel", func(a []uintptr) cu.Result {
+		if a[10] != 0 {
+			p := at[launchParams](a[10])
+			if p.bufferMark != launchBuffer || p.sizeMark != launchSize || p.endMark != launchEnd {
+				t.Errorf("marks %d, %d, %d", p.bufferMark, p.sizeMark, p.endMark)
+			}
+			launched = append(launched, bytes.Clone(unsafe.Slice((*byte)(p.buffer), *p.size)))
+		}
+		return cu.Success
+	})
+	if done, err := b.Do(d, 7); done != b.Len() || err != nil {
+		t.Fatalf("one by one: %d of %d done, %v", done, b.Len(), err)
+	}
+	alone := slices.DeleteFunc(f.take(), func(c fakeCall) bool { return c.symbol == "cuCtxSetCurrent" })
+	if done, err := d.Submit(7, b); done != b.Len() || err != nil {
+		t.Fatalf("together: %d of %d done, %v", done, b.Len(), err)
+	}
+	together := f.take()
+	if together[0].symbol != "cuCtxSetCurrent" || together[0].args[0] != 7 {
+		t.Errorf("first %+v, want the context", together[0])
+	}
+	for i, got := range together[1:] {
+		if want := alone[i]; got.symbol != want.symbol || !slices.Equal(got.args[:args[i]], want.args[:args[i]]) {
+			t.Errorf("call %d (%v): %s %v, want %s %v", i, b.Calls()[i].Op, got.symbol, got.args[:args[i]], want.symbol, want.args[:args[i]])
+		}
+		if want := b.Calls()[i].Op.String(); got.symbol != want {
+			t.Errorf("call %d is %s, its name %s", i, got.symbol, want)
+		}
+	}
+	if len(together) != b.Len()+1 || len(launched) != 2 || !bytes.Equal(launched[0], params) || !bytes.Equal(launched[1], params) {
+		t.Errorf("%d calls, parameters %q", len(together), launched)
+	}
+}
+
+func TestSubmitStopsAtAnError(t *testing.T) {
+	f, d := newFake(t)
+	b, _ := every(cu.HostPtr(&hotBytes[0]), nil)
+	f.on("cuMemcpyDtoHAsync", func([]uintptr) cu.Result { return cu.ErrorInvalidValue })
+	if done, err := d.Submit(7, b); done != 2 || err != cu.ErrorInvalidValue {
+		t.Errorf("%d done, %v, want 2 and the driver's error", done, err)
+	}
+	if calls := f.take(); len(calls) != 1+3 {
+		t.Errorf("%d calls in C, want the context and 3", len(calls))
+	}
+}
+
+func TestSubmitRefuses(t *testing.T) {
+	f, d := newFake(t)
+	var empty cu.Batch
+	if done, err := d.Submit(7, &empty); done != 0 || err != nil {
+		t.Errorf("empty: %d, %v", done, err)
+	}
+	b, _ := every(nil, nil)
+	if _, err := d.Submit(0, b); err != cu.ErrorInvalidContext {
+		t.Errorf("without a context: %v", err)
+	}
+	b.Calls()[3].Op = 99
+	if done, err := d.Submit(7, b); done != 0 || !errors.Is(err, cu.ErrorInvalidValue) {
+		t.Errorf("unknown call: %d, %v", done, err)
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("%d calls in C, want none", len(calls))
+	}
+	f, d = newFake(t)
+	f.lacks["cuMemsetD16Async"] = true
+	b, _ = every(nil, nil)
+	if done, err := d.Submit(7, b); done != 0 || err == nil {
+		t.Errorf("call that the driver lacks: %d, %v", done, err)
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("%d calls in C, want none", len(calls))
+	}
+}
+
+func TestSubmitDoesNotAllocate(t *testing.T) {
+	d := libcDriver(t, map[string]string{"cuMemcpyDtoHAsync_v2": "sched_yield"})
+	var b cu.Batch
+	step := func() {
+		b.Reset()
+		b.MemcpyHtoDAsync(2, cu.HostPtr(&hotBytes[0]), 64, 5)
+		b.LaunchKernel(2, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, 3, hotBytes[:24])
+		b.EventRecord(2, 3)
+		if done, err := d.Submit(1, &b); done != 3 || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	if n := testing.AllocsPerRun(200, step); n != 0 && !raceEnabled {
+		t.Errorf("a step allocates %v times", n)
+	}
+}
+
+// BenchmarkSubmit is the way to C and back for several calls.
+func BenchmarkSubmit(b *testing.B) {
+	d := libcDriver(b, map[string]string{"cuMemcpyDtoHAsync_v2": "isalpha"})
+	batch, _ := every(cu.HostPtr(&hotBytes[0]), hotBytes[:24])
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Submit(1, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch.Len()), "ns/call")
+}
