@@ -60,6 +60,25 @@ func TestSoftgpu(t *testing.T) {
 	}
 }
 
+// TestSoftgpuMachines runs the suite as every other machine that Ferry ships, and
+// with -short what the machines differ in. What is skipped names what it lacks.
+func TestSoftgpuMachines(t *testing.T) {
+	for _, name := range profile.Names() {
+		if name == "h200" || name == "fermi-c2050" && !testing.Short() { // run above
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := softgpu.Options{Profile: machine(t, name, nil)}
+			if !testing.Short() {
+				Run(t, opener(options))
+				return
+			}
+			runSome(t, options, "device/", "context/", "pinned/", "mapped/", "register/", "pointer/", "managed/", "concurrency/", "launch/")
+		})
+	}
+}
+
 // TestSoftgpuExclusive runs what concerns managed memory on a machine where host
 // and device do not use it at once, as before Pascal and under Windows.
 func TestSoftgpuExclusive(t *testing.T) {

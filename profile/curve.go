@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"sort"
 	"time"
 )
@@ -43,15 +42,3 @@ func (c Curve) Ns(bytes float64) float64 {
 
 // Time is Ns as a duration.
 func (c Curve) Time(bytes int) time.Duration { return time.Duration(c.Ns(float64(bytes)) + 0.5) }
-
-func (c Curve) check(name string) error {
-	for i, p := range c.Points {
-		if p.Bytes < 0 || p.Ns < 0 {
-			return fmt.Errorf("%s: point %d is negative", name, i)
-		}
-		if i > 0 && (p.Bytes <= c.Points[i-1].Bytes || p.Ns < c.Points[i-1].Ns) {
-			return fmt.Errorf("%s: point %d (%.0f bytes, %.0f ns) does not rise from the one before", name, i, p.Bytes, p.Ns)
-		}
-	}
-	return nil
-}

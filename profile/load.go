@@ -1,9 +1,7 @@
 package profile
 
 import (
-	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"os"
 	"reflect"
@@ -45,65 +43,30 @@ func Load(path string) (*Profile, error) {
 	return p, nil
 }
 
-// Parse reads a profile and checks it: the schema, the names, that every number
-// has a source that is explained, that curves rise.
+// Parse reads a profile and checks it: the schema, that every field is there and
+// none that is not known, that every number is possible and has a source that is
+// explained, that curves rise. What it finds wrong are [FieldError]s, joined;
+// no text makes it panic.
 func Parse(text []byte) (*Profile, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	p := new(Profile)
-	if err := d.Decode(p); err != nil {
+	n, err := parse(text)
+	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}
-	if p.Schema != Schema {
-		return nil, fmt.Errorf("profile: schema %q: this Ferry reads %q", p.Schema, Schema)
+	d := &decoder{text: text}
+	if schema := n.members["schema"]; schema != nil && schema.token != Schema {
+		d.fail(schema, "schema", "found %s, this Ferry reads %q", schema.words(), Schema)
+		return nil, fmt.Errorf("profile: %w", d.err())
 	}
-	if p.Name == "" || p.Title == "" {
-		return nil, fmt.Errorf("profile: name and title must be given")
+	p := new(Profile)
+	d.fill(reflect.ValueOf(p).Elem(), n, "")
+	d.checkSources(p.Sources, n)
+	for name, text := range map[string]string{"name": p.Name, "title": p.Title} {
+		if m := n.members[name]; m != nil && text == "" {
+			d.fail(m, name, "found nothing, want the machine's")
+		}
 	}
-	if p.Memory.Value <= 0 {
-		return nil, fmt.Errorf("profile %s: memory_bytes must be positive", p.Name)
-	}
-	if err := p.check("", reflect.ValueOf(*p)); err != nil {
+	if err := d.err(); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", p.Name, err)
 	}
 	return p, nil
-}
-
-// check walks all numbers and curves below v.
-func (p *Profile) check(path string, v reflect.Value) error {
-	switch x := v.Interface().(type) {
-	case Number:
-		return p.source(path, x.Source)
-	case Curve:
-		if err := p.source(path, x.Source); err != nil {
-			return err
-		}
-		return x.check(path)
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if err := p.check(strings.TrimPrefix(path+"."+name, "."), v.Field(i)); err != nil {
-				return err
-			}
-		}
-	case reflect.Map:
-		if v.Type().Elem() != reflect.TypeFor[Number]() {
-			return nil
-		}
-		for it := v.MapRange(); it.Next(); {
-			if err := p.check(path+"."+it.Key().String(), it.Value()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (p *Profile) source(path, source string) error {
-	if p.Sources[source] == "" {
-		return fmt.Errorf("%s has source %q, which \"sources\" does not explain", path, source)
-	}
-	return nil
 }

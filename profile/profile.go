@@ -1,21 +1,21 @@
 package profile
 
 import (
-	"strings"
+	"reflect"
 
 	"github.com/ferrygpu/ferry/cu"
 )
 
 // Schema is the version of the document.
-const Schema = "ferry.profile/1"
+const Schema = "ferry.profile/2"
 
 // Profile is one machine. It is read-only once loaded and safe for concurrent use.
 type Profile struct {
 	Schema  string            `json:"schema"`
 	Name    string            `json:"name"`    // "h200"
 	Title   string            `json:"title"`   // the device's product name, "NVIDIA H200"
-	About   string            `json:"about"`   // one sentence on the machine
-	Sources map[string]string `json:"sources"` // what the source words below stand for
+	About   string            `json:"about"`   // a sentence or two on the machine
+	Sources map[string]Source `json:"sources"` // what the source words below stand for
 
 	Driver     Number            `json:"driver_version"` // as cuDriverGetVersion, 13000 for 13.0
 	Memory     Number            `json:"memory_bytes"`
@@ -30,7 +30,29 @@ type Profile struct {
 	Kernel  Kernel  `json:"kernel"`
 	Managed Managed `json:"managed"`
 	Own     Own     `json:"own"`
+
+	Host        Host        `json:"host"`
+	Translation Translation `json:"translation"`
 }
+
+// Source is where numbers come from and how sure they are.
+type Source struct {
+	Confidence Confidence `json:"confidence"`
+	Text       string     `json:"text"` // who measured or published them, and where
+}
+
+// Confidence is how sure a number is.
+type Confidence string
+
+// Confidences, surest first.
+const (
+	Measured  Confidence = "measured"  // on this machine, or on one of its kind by somebody who published it
+	Datasheet Confidence = "datasheet" // the maker says so
+	Derived   Confidence = "derived"   // calculated from or fitted to such numbers
+	Guess     Confidence = "guess"     // plausible, no more
+)
+
+var confidences = []Confidence{Measured, Datasheet, Derived, Guess}
 
 // Number is a value and where it comes from.
 type Number struct {
@@ -63,6 +85,8 @@ type Link struct {
 	// Duplex is the part of the shorter direction's time that traffic both ways
 	// costs the longer: 0 is full duplex, 1 is none.
 	Duplex Number `json:"duplex_cost"`
+	// PeerAccess is 1 where a device reaches the memory of another directly.
+	PeerAccess Number `json:"peer_access"`
 	// Fresh is what a copy or a kernel's reads take longer by, for the bytes of an
 	// allocation that the CPU has just written: they lie modified in its caches.
 	Fresh Curve `json:"fresh"`
@@ -129,9 +153,60 @@ type Own struct {
 	PoolAllocate   Number `json:"pool_alloc_ns"`
 }
 
+// Host is the machine around the device, as far as the device's memory shows it.
+type Host struct {
+	Page  Number `json:"page_bytes"`      // of the CPU's ordinary pages
+	Huge  Number `json:"huge_page_bytes"` // of its huge ones
+	IOMMU Number `json:"iommu"`           // 1: what the device asks of host memory is translated once more
+	// UncachedRead is what the CPU's reads of page-locked memory take longer by than
+	// those of ordinary memory; without points where it is cached alike.
+	UncachedRead Curve `json:"uncached_read"`
+	// WriteCombinedRead is the same for write-combined memory.
+	WriteCombinedRead Curve `json:"write_combined_read"`
+}
+
+// Translation is what it takes to translate one address and to reach one place in
+// memory when nothing is cached.
+type Translation struct {
+	CPULevel     Number `json:"cpu_level_ns"`   // the CPU's walk, a level
+	GPULevel     Number `json:"gpu_level_ns"`   // the device's walk, a level
+	IOMMULevel   Number `json:"iommu_level_ns"` // the IOMMU's walk, a level
+	ATS          Number `json:"ats_ns"`         // the device asks the host to translate
+	DeviceMemory Number `json:"device_memory_ns"`
+	HostMemory   Number `json:"host_memory_ns"` // by the CPU
+	Peer         Number `json:"peer_ns"`        // another device's memory, over the link between
+}
+
+// Confidence is how sure what has this source is, such as Number.Source.
+func (p *Profile) Confidence(source string) Confidence { return p.Sources[source].Confidence }
+
+// Count is how many numbers and curves of the profile have each confidence.
+func (p *Profile) Count() map[Confidence]int {
+	count := map[Confidence]int{}
+	p.tally(reflect.ValueOf(*p), count)
+	return count
+}
+
+func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
+	switch x := v.Interface().(type) {
+	case Number:
+		count[p.Confidence(x.Source)]++
+	case Curve:
+		count[p.Confidence(x.Source)]++
+	case map[string]Number:
+		for _, n := range x {
+			count[p.Confidence(n.Source)]++
+		}
+	default:
+		for i := 0; v.Kind() == reflect.Struct && i < v.NumField(); i++ {
+			p.tally(v.Field(i), count)
+		}
+	}
+}
+
 // Attribute is the device's answer to a; false if the profile has none.
 func (p *Profile) Attribute(a cu.DeviceAttribute) (int32, bool) {
-	n, ok := p.Attributes[strings.TrimPrefix(a.String(), "CU_DEVICE_ATTRIBUTE_")]
+	n, ok := p.Attributes[attributeName(a)]
 	return int32(n.Value), ok
 }
 

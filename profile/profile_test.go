@@ -2,7 +2,9 @@ package profile
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,39 +35,163 @@ func TestShippedProfilesLoadAndAnswer(t *testing.T) {
 	}
 }
 
-func TestProfileRefused(t *testing.T) {
+// edited is the H200's profile with one value changed, or taken out if it is nil.
+func edited(t *testing.T, path string, value any) []byte {
+	t.Helper()
 	good, err := shipped.ReadFile("h200.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit := func(path []string, value any) []byte {
-		var doc map[string]any
-		if err := json.Unmarshal(good, &doc); err != nil {
-			t.Fatal(err)
-		}
-		m := doc
-		for _, k := range path[:len(path)-1] {
-			m = m[k].(map[string]any)
-		}
-		m[path[len(path)-1]] = value
-		out, _ := json.Marshal(doc)
-		return out
+	var doc map[string]any
+	if err := json.Unmarshal(good, &doc); err != nil {
+		t.Fatal(err)
 	}
-	for want, text := range map[string][]byte{
-		`schema "x"`:            edit([]string{"schema"}, "x"),
-		`unknown field "speed"`: edit([]string{"speed"}, 1),
-		"link.tags has source":  edit([]string{"link", "tags", "source"}, "hearsay"),
-		"copy.dtod: point 1":    edit([]string{"copy", "dtod", "points"}, []Point{{5, 5}, {4, 6}}),
-		"memory_bytes":          edit([]string{"memory_bytes", "value"}, 0),
-		"unexpected EOF":        good[:100],
+	keys := strings.Split(path, ".")
+	m := doc
+	for _, k := range keys[:len(keys)-1] {
+		m = m[k].(map[string]any)
+	}
+	m[keys[len(keys)-1]] = value
+	if value == nil {
+		delete(m, keys[len(keys)-1])
+	}
+	out, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestProfileRefused(t *testing.T) {
+	for _, c := range []struct {
+		path  string
+		value any
+		where string // the field that the error names
+		words string
+	}{
+		{"schema", "x", "schema", `found the text "x", this Ferry reads "ferry.profile/2"`},
+		{"schema", 2, "schema", "found 2"},
+		{"speed", 1, "speed", "no such field: a profile has schema, name"},
+		{"link.speed", 1, "link.speed", "no such field: link has pcie_generation"},
+		{"name", nil, "name", "missing, want a text"},
+		{"title", "", "title", "found nothing"},
+		{"link", nil, "link", "missing, want an object"},
+		{"link.payload_bytes_per_s", nil, "link.payload_bytes_per_s", `missing, want {"value": a number of bytes/s, "source"`},
+		{"link.payload_bytes_per_s.value", nil, "link.payload_bytes_per_s.value", "missing, want a number of bytes/s"},
+		{"link.payload_bytes_per_s.value", "fast", "link.payload_bytes_per_s.value", `found the text "fast", want a number of bytes/s`},
+		{"link.payload_bytes_per_s.value", 0, "link.payload_bytes_per_s.value", "found 0, want a positive number of bytes/s"},
+		{"link.round_trip_ns.value", -1, "link.round_trip_ns.value", "found -1, want no negative number of ns"},
+		{"link.round_trip_ns", 5, "link.round_trip_ns", `found 5, want {"value": a number of ns`},
+		{"link.tags.source", "hearsay", "link.tags.source", `"hearsay" is not one of "sources"`},
+		{"link.tags.source", []int{1}, "link.tags.source", "found a list, want a text"},
+		{"memory_bytes.value", 0, "memory_bytes.value", "positive number of bytes"},
+		{"memory_bytes.value", 1e300, "memory_bytes.value", "is not within"},
+		{"sources.h200.confidence", "sure", "sources.h200.confidence", `found "sure", want one of ["measured" "datasheet" "derived" "guess"]`},
+		{"sources.h200.text", "", "sources.h200.text", "want where the numbers come from"},
+		{"sources.h200", "measured here", "sources.h200", `found the text "measured here", want an object`},
+		{"attributes.WARP_SIZE.value", 64, "attributes.WARP_SIZE.value", "want 32"},
+		{"attributes.INTEGRATED.value", 0.5, "attributes.INTEGRATED.value", "want an integer"},
+		{"attributes.CAN_FLY", map[string]any{"value": 1, "source": "h200"}, "attributes.CAN_FLY", "no device attribute CU_DEVICE_ATTRIBUTE_CAN_FLY"},
+		{"copy.dtod.points", []Point{{5, 5}, {4, 6}}, "copy.dtod.points[1]", "4 bytes in 6 ns do not rise from the point before, 5 bytes in 5 ns"},
+		{"copy.dtod.points", []Point{{-5, 5}}, "copy.dtod.points[0]", "no negative"},
+		{"copy.dtod.points", 7, "copy.dtod.points", "found 7, want a list"},
+		{"copy.dtod.source", nil, "copy.dtod.source", "missing, want a text"},
 	} {
-		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want an error with %q", err, want)
+		_, err := Parse(edited(t, c.path, c.value))
+		e, ok := errors.AsType[*FieldError](err)
+		switch {
+		case !ok:
+			t.Errorf("%s = %v: got %v, want a FieldError", c.path, c.value, err)
+		case e.Path != c.where || !strings.Contains(e.Problem, c.words) || e.Line < 1 || e.Column < 1:
+			t.Errorf("%s = %v: got %v, want %s and %q", c.path, c.value, e, c.where, c.words)
 		}
 	}
-	if _, err := Named("h201"); err == nil || !strings.Contains(err.Error(), "fermi-c2050, h200") {
+	if _, err := Named("h201"); err == nil || !strings.Contains(err.Error(), "a100, fermi-c2050, gh200") {
 		t.Errorf("got %v, want the names that there are", err)
 	}
+}
+
+func TestBrokenTextTellsWhere(t *testing.T) {
+	good, _ := shipped.ReadFile("h200.json")
+	for want, text := range map[string]string{
+		"line 5, column 11: unexpected EOF":              string(good[:91]),
+		"line 2, column 12: invalid character":           "{\n \"schema\": nonsense}",
+		"line 1, column 5: more text after the document": "{} {}",
+		"\"a\" is there twice":                           `{"a": 1, "a": 2}`,
+		"unexpected EOF":                                 "",
+		"deep":                                           strings.Repeat("[", 1000),
+		"the document (line 1, column 1): found a list":  "[]",
+		"found null, want an object":                     "null",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.30q: got %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+// TestPositionIsTheField looks whether the line of an error is that of the field.
+func TestPositionIsTheField(t *testing.T) {
+	text := edited(t, "link.round_trip_ns.value", -1)
+	_, err := Parse(text)
+	e, ok := errors.AsType[*FieldError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	line := strings.Split(string(text), "\n")[e.Line-1]
+	if got := line[e.Column-1:]; got != "-1" {
+		t.Errorf("line %d, column %d is %q, want -1", e.Line, e.Column, got)
+	}
+}
+
+func TestManyErrorsAtOnce(t *testing.T) {
+	text := string(edited(t, "link", nil))
+	text = strings.Replace(text, `"schema": "ferry.profile/2"`, `"schema": "ferry.profile/2", "speed": 1`, 1)
+	_, err := Parse([]byte(text))
+	if err == nil || !strings.Contains(err.Error(), "link (line") || !strings.Contains(err.Error(), "speed (line") {
+		t.Errorf("got %v, want both errors", err)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for _, name := range Names() {
+		p, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, all := p.Count(), 0
+		for confidence, n := range c {
+			if n > 0 && !slices.Contains(confidences, confidence) {
+				t.Errorf("%s: %d numbers of confidence %q", name, n, confidence)
+			}
+			all += n
+		}
+		if all < 60+len(p.Attributes) {
+			t.Errorf("%s: %d numbers counted, want those of attributes and costs", name, all)
+		}
+		if name == "h200" && c[Measured] < c[Guess] {
+			t.Errorf("h200: %v: most should be measured", c)
+		}
+	}
+}
+
+// FuzzParse wants a value or an error, never both or neither, and that the value
+// is usable.
+func FuzzParse(f *testing.F) {
+	for _, name := range Names() {
+		text, _ := shipped.ReadFile(name + ".json")
+		f.Add(text)
+		f.Add(text[:len(text)/2])
+	}
+	f.Add([]byte(`{"schema":"ferry.profile/2","sources":{"a":{}},"link":[]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := Parse(text)
+		if (p == nil) == (err == nil) {
+			t.Fatalf("got %v and %v", p, err)
+		}
+		if p != nil && (p.Memory.Value <= 0 || math.IsNaN(p.Copy.PinnedHtoD.Ns(1<<20)) || p.Confidence(p.Memory.Source) == "") {
+			t.Fatalf("an unusable profile: %+v", p)
+		}
+	})
 }
 
 func TestCurve(t *testing.T) {

@@ -234,7 +234,7 @@ func (d *Driver) CtxEnablePeerAccess(h, peer cu.Context, flags uint32) error {
 		return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
 	case p == c:
 		return refuse(cu.ErrorPeerAccessUnsupported, what, "a context is no peer of itself")
-	case p.dev == c.dev || !d.uva:
+	case p.dev == c.dev || !d.peerAccess():
 		return refuse(cu.ErrorPeerAccessUnsupported, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)
 	case c.peers[p]:
 		return refuse(cu.ErrorPeerAccessAlreadyEnabled, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)

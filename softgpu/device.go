@@ -120,16 +120,19 @@ func (d *Driver) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32,
 	})
 }
 
-// DeviceCanAccessPeer is 1 between different devices under unified addressing.
+// DeviceCanAccessPeer is 1 between different devices of a machine that has peer
+// access, under unified addressing.
 func (d *Driver) DeviceCanAccessPeer(dev, peerDev cu.Device) (int32, error) {
 	return deviceCall(d, dev, "ask for peer access", func(dev *device) (int32, error) {
 		peer, err := d.device(peerDev, "ask for peer access")
-		if err != nil || peer == dev || !d.uva {
+		if err != nil || peer == dev || !d.peerAccess() {
 			return 0, err
 		}
 		return 1, nil
 	})
 }
+
+func (d *Driver) peerAccess() bool { return d.uva && d.prof.Link.PeerAccess.Value != 0 }
 
 // deviceCall is a call about a device that needs no context.
 func deviceCall[T any](d *Driver, h cu.Device, what string, f func(*device) (T, error)) (T, error) {

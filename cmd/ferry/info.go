@@ -11,7 +11,8 @@ const deviceHelp = `devices:
   (none)      what FERRY_DEVICE names, else an NVIDIA GPU, else the software GPU
   cuda        the first NVIDIA GPU; cuda:1 is the second
   soft        the software GPU, which runs anywhere and predicts an H200
-  soft:NAME   the same as another machine: h200, fermi-c2050, or FILE.json
+  soft:NAME   the same as another machine: FILE.json, or one of h200, h100-pcie,
+              a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050, tesla-c1060
 `
 
 var infoCommand = command{

@@ -1,0 +1,291 @@
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// FieldError is what is wrong with one field of a profile.
+type FieldError struct {
+	Path         string // "link.tags.value"; "" for the document itself
+	Line, Column int    // in the text, from 1
+	Problem      string // what was found and what is wanted, with the unit
+}
+
+func (e *FieldError) Error() string {
+	path := e.Path
+	if path == "" {
+		path = "the document"
+	}
+	return fmt.Sprintf("%s (line %d, column %d): %s", path, e.Line, e.Column, e.Problem)
+}
+
+// mostErrors are told at once.
+const mostErrors = 10
+
+// decoder fills a profile from a document and notes what is wrong with it.
+type decoder struct {
+	text []byte
+	errs []error
+	uses []use
+}
+
+// use is a place that names a source.
+type use struct {
+	source, path string
+	at           *node
+}
+
+func (d *decoder) fail(n *node, path, problem string, args ...any) {
+	if len(d.errs) == mostErrors {
+		return
+	}
+	line, column := position(d.text, n.offset)
+	d.errs = append(d.errs, &FieldError{path, line, column, fmt.Sprintf(problem, args...)})
+}
+
+func (d *decoder) err() error { return errors.Join(d.errs...) }
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fill reads n into v, which path names.
+func (d *decoder) fill(v reflect.Value, n *node, path string) {
+	switch x := v.Addr().Interface().(type) {
+	case *Number:
+		d.object(v, n, path)
+		d.number(x, n, path)
+		return
+	case *Curve:
+		d.object(v, n, path)
+		d.curve(x, n, path)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(v, n, path)
+	case reflect.Map:
+		d.table(v, n, path)
+	case reflect.Slice:
+		d.list(v, n, path)
+	case reflect.String:
+		s, ok := n.token.(string)
+		if !ok {
+			d.fail(n, path, "found %s, want a text", n.words())
+		}
+		v.SetString(s)
+	case reflect.Float64:
+		v.SetFloat(d.float(n, path))
+	default:
+		panic("BUG: a profile has a field of type " + v.Type().String())
+	}
+}
+
+// object fills a struct: all of its fields must be there, and no others.
+func (d *decoder) object(v reflect.Value, n *node, path string) {
+	if n.members == nil {
+		d.fail(n, path, "found %s, want %s", n.words(), wanted(v.Type(), path))
+		return
+	}
+	var known []string
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known = append(known, name)
+		member := n.members[name]
+		switch {
+		case member != nil:
+			d.fill(v.Field(i), member, join(path, name))
+		case option == "":
+			d.fail(n, join(path, name), "missing, want %s", wanted(field.Type, join(path, name)))
+		}
+	}
+	for _, key := range n.keys {
+		if !slices.Contains(known, key) {
+			d.fail(n.members[key], join(path, key), "no such field: %s", knownText(path, known))
+		}
+	}
+}
+
+func knownText(path string, known []string) string {
+	where := "a profile"
+	if path != "" {
+		where = path
+	}
+	return where + " has " + strings.Join(known, ", ")
+}
+
+func (d *decoder) table(v reflect.Value, n *node, path string) {
+	if n.members == nil {
+		d.fail(n, path, "found %s, want an object", n.words())
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, key := range n.keys {
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.fill(value, n.members[key], join(path, key))
+		v.SetMapIndex(reflect.ValueOf(key), value)
+	}
+}
+
+func (d *decoder) list(v reflect.Value, n *node, path string) {
+	if n.token != json.Delim('[') {
+		d.fail(n, path, "found %s, want a list", n.words())
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
+	for i, item := range n.items {
+		d.fill(v.Index(i), item, fmt.Sprintf("%s[%d]", path, i))
+	}
+}
+
+func (d *decoder) float(n *node, path string) float64 {
+	text, ok := n.token.(json.Number)
+	if !ok {
+		d.fail(n, path, "found %s, want a number%s", n.words(), inUnit(path))
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.Abs(f) > largest {
+		d.fail(n, path, "%s is not within ±%g%s", text, float64(largest), inUnit(path))
+		return 0
+	}
+	return f
+}
+
+// largest is beyond anything that a machine has, and all integers below it count.
+const largest = 1 << 53
+
+// number checks the value and the source of x.
+func (d *decoder) number(x *Number, n *node, path string) {
+	value := n.members["value"]
+	if value == nil {
+		return
+	}
+	unit := unitOf(path)
+	switch {
+	case strings.HasPrefix(path, "attributes."):
+		d.attribute(x, value, strings.TrimPrefix(path, "attributes."))
+	case strings.HasPrefix(path, "stream_priority."):
+	case x.Value < 0:
+		d.fail(value, path+".value", "found %v, want no negative number%s", x.Value, inUnit(path))
+	case x.Value == 0 && (unit == "bytes/s" || unit == "1/s" || path == "memory_bytes") && path != "kernel.cache_bytes_per_s":
+		d.fail(value, path+".value", "found 0, want a positive number%s", inUnit(path))
+	}
+	d.source(x.Source, n, path)
+}
+
+// attribute checks the value of a device attribute.
+func (d *decoder) attribute(x *Number, n *node, name string) {
+	path := "attributes." + name + ".value"
+	switch {
+	case !attributeNames[name]:
+		d.fail(n, "attributes."+name, "CUDA has no device attribute CU_DEVICE_ATTRIBUTE_%s", name)
+	case x.Value != math.Trunc(x.Value) || math.Abs(x.Value) > math.MaxInt32:
+		d.fail(n, path, "found %v, want an integer of 32 bits", x.Value)
+	case name == "WARP_SIZE" && x.Value != 32:
+		d.fail(n, path, "found %v, want 32: all machines have that, and the software GPU counts on it", x.Value)
+	}
+}
+
+var attributeNames = func() map[string]bool {
+	names := map[string]bool{}
+	for _, a := range cu.DeviceAttributes() {
+		names[attributeName(a)] = true
+	}
+	return names
+}()
+
+func attributeName(a cu.DeviceAttribute) string {
+	return strings.TrimPrefix(a.String(), "CU_DEVICE_ATTRIBUTE_")
+}
+
+// curve checks that the points of c rise, and its source.
+func (d *decoder) curve(c *Curve, n *node, path string) {
+	points := n.members["points"]
+	for i, p := range c.Points {
+		at := fmt.Sprintf("%s.points[%d]", path, i)
+		switch {
+		case p.Bytes < 0 || p.Ns < 0:
+			d.fail(points.items[i], at, "found %v bytes and %v ns, want no negative numbers", p.Bytes, p.Ns)
+		case i > 0 && (p.Bytes <= c.Points[i-1].Bytes || p.Ns < c.Points[i-1].Ns):
+			d.fail(points.items[i], at, "%.0f bytes in %.0f ns do not rise from the point before, %.0f bytes in %.0f ns",
+				p.Bytes, p.Ns, c.Points[i-1].Bytes, c.Points[i-1].Ns)
+		}
+	}
+	d.source(c.Source, n, path)
+}
+
+func (d *decoder) source(name string, n *node, path string) {
+	if s := n.members["source"]; s != nil {
+		d.uses = append(d.uses, use{name, path + ".source", s})
+	}
+}
+
+// checkSources looks at the sources, and whether all that are used are there.
+func (d *decoder) checkSources(sources map[string]Source, n *node) {
+	for name, s := range sources {
+		path, at := join("sources", name), n.members["sources"].members[name]
+		if at.members["confidence"] != nil && !slices.Contains(confidences, s.Confidence) {
+			d.fail(at.members["confidence"], path+".confidence", "found %q, want one of %q", s.Confidence, confidences)
+		}
+		if text := at.members["text"]; text != nil && s.Text == "" {
+			d.fail(text, path+".text", "found nothing, want where the numbers come from")
+		}
+	}
+	for _, u := range d.uses {
+		if _, ok := sources[u.source]; !ok {
+			d.fail(u.at, u.path, "%q is not one of \"sources\"", u.source)
+		}
+	}
+}
+
+// unitOf is what the name of a field says: "ns" for launch_ns.
+func unitOf(path string) string {
+	path = strings.TrimSuffix(path, ".value")
+	for _, u := range []struct{ suffix, unit string }{
+		{"_bytes_per_s", "bytes/s"}, {"_per_s", "1/s"}, {"_bytes", "bytes"}, {".bytes", "bytes"}, {"_ns", "ns"}, {".ns", "ns"},
+	} {
+		if strings.HasSuffix(path, u.suffix) {
+			return u.unit
+		}
+	}
+	return ""
+}
+
+// inUnit is the unit behind words about a number.
+func inUnit(path string) string {
+	if u := unitOf(path); u != "" {
+		return " of " + u
+	}
+	return ""
+}
+
+// wanted says what a field of a type looks like.
+func wanted(t reflect.Type, path string) string {
+	switch {
+	case t == reflect.TypeFor[Number]():
+		return fmt.Sprintf(`{"value": a number%s, "source": one of "sources"}`, inUnit(path))
+	case t == reflect.TypeFor[Curve]():
+		return `{"points": [{"bytes": ..., "ns": ...}, ...], "source": one of "sources"}`
+	case t.Kind() == reflect.String:
+		return "a text"
+	case t.Kind() == reflect.Float64:
+		return "a number" + inUnit(path)
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
