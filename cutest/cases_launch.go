@@ -15,6 +15,7 @@ var launchChecks = []check{
 				{dim(3, 4, 5), dim(7, 3, 2)}, {dim(1), dim(33)}, {dim(15), dim(1)}, {dim(2, 3), dim(32, 4)}, {dim(1, 1, 9), dim(1, 1, 5)},
 			} {
 				grid, block := shape[0], shape[1]
+				grid.Z = min(grid.Z, uint32(c.attr(cu.DeviceAttributeMaxGridDimZ)))
 				n := int(grid.Count() * block.Count())
 				p := c.device(4 * n)
 				c.ok(c.d.LaunchKernel(c.ctx, c.kernel("ids"), grid, block, 0, 0, pack(p)), "launch")
@@ -34,7 +35,8 @@ var launchChecks = []check{
 	{"launch/large-grids", "grids may be long in every direction",
 		launchDoc + "; Technical Specifications", 0, func(c *T) {
 			p := c.device(4)
-			for _, grid := range []cu.Dim3{dim(60_000), dim(1, 65535), dim(1, 1, 65535)} {
+			deep := min(65535, uint32(c.attr(cu.DeviceAttributeMaxGridDimZ)))
+			for _, grid := range []cu.Dim3{dim(60_000), dim(1, 65535), dim(1, 1, deep)} {
 				c.up(p, words(0))
 				c.ok(c.d.LaunchKernel(c.ctx, c.kernel("count"), grid, dim(1), 0, 0, pack(p)), fmt.Sprintf("grid %v", grid))
 				c.same(fmt.Sprintf("blocks of grid %v", grid), c.down(p, 4), words(uint32(grid.Count())))
@@ -55,7 +57,7 @@ var launchChecks = []check{
 	{"launch/dynamic-shared-memory", "a launch gives its blocks the shared memory that it names",
 		"Programming Guide: Shared Memory; Driver API: cuLaunchKernel", 0, func(c *T) {
 			out := c.device(4)
-			for _, bytes := range []uint32{4, 100, 4096, 48 << 10} {
+			for _, bytes := range []uint32{4, 100, 4096, uint32(c.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock))} {
 				c.ok(c.d.LaunchKernel(c.ctx, c.kernel("dynamic"), dim(1), dim(1), bytes, 0, pack(out, bytes)), "launch")
 				c.same("its size in the kernel", c.down(out, 4), words(bytes))
 			}

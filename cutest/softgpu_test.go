@@ -60,21 +60,26 @@ func TestSoftgpu(t *testing.T) {
 	}
 }
 
-// TestSoftgpuMachines runs the suite as every other machine that Ferry ships, and
-// with -short what the machines differ in. What is skipped names what it lacks.
+// TestSoftgpuMachines runs the suite as the other machines that Ferry ships: all
+// of it where a machine lacks or adds something, else, and with -short, what the
+// machines differ in. What is skipped names the capability that is lacking.
 func TestSoftgpuMachines(t *testing.T) {
 	for _, name := range profile.Names() {
-		if name == "h200" || name == "fermi-c2050" && !testing.Short() { // run above
+		whole := !testing.Short()
+		switch name {
+		case "h200", "fermi-c2050": // run above
 			continue
+		case "a100", "h100-pcie", "rtx-4090":
+			whole = false
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options := softgpu.Options{Profile: machine(t, name, nil)}
-			if !testing.Short() {
+			if whole {
 				Run(t, opener(options))
 				return
 			}
-			runSome(t, options, "device/", "context/", "pinned/", "mapped/", "register/", "pointer/", "managed/", "concurrency/", "launch/")
+			runSome(t, options, "device/", "pinned/", "mapped/", "register/", "managed/", "fault/pageable", "launch/", "concurrency/kernels", "concurrency/both")
 		})
 	}
 }

@@ -1,13 +1,16 @@
 package softgpu
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
+)
 
 // HostAccess tells that the host is about to touch n bytes at p: managed pages
 // that are on a device come over, and the host waits for them. Page-locked memory
 // that is written lies in the CPU's caches afterwards, where the device reads it
-// more slowly, once. Where devices and
-// host must not use managed memory at once, no kernel that may use these bytes
-// can be queued or running.
+// more slowly, once; where the CPU does not cache it, reads cost the host's time.
+// Where devices and host must not use managed memory at once, no kernel that may
+// use these bytes can be queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -26,8 +29,8 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			if moved := m.hostTouch(from-x.base, to-from, write); moved > 0 {
 				d.host += d.prof.Managed.HostFault.Ns(float64(moved))
 			}
-		} else if write {
-			x.region.fresh.Store(true)
+		} else {
+			d.host += x.region.hostUse(min(end, x.end)-max(addr, x.base), write, &d.prof.Host)
 		}
 		addr = x.end
 	}
@@ -60,4 +63,17 @@ func (d *Driver) hostMayTouch(x span) error {
 
 func (dev *device) concurrentManaged() bool {
 	return dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0
+}
+
+// hostUse is what the host's use of n bytes of page-locked memory costs it more
+// than that of ordinary memory, in nanoseconds.
+func (r *region) hostUse(n uint64, write bool, host *profile.Host) float64 {
+	switch {
+	case write:
+		r.fresh.Store(true)
+		return 0
+	case r.alloc&cu.MemHostAllocWriteCombined != 0:
+		return host.WriteCombinedRead.Ns(float64(n))
+	}
+	return host.UncachedRead.Ns(float64(n))
 }

@@ -144,6 +144,7 @@ func (l *launch) run(o *op) error {
 		Params:      l.params,
 		Memory:      v,
 		Counters:    numCounters,
+		Guarded:     v.ordinary,
 		ClockHz:     float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Printf:      func(s string) { os.Stdout.WriteString(s) },
 	})

@@ -49,6 +49,11 @@ func (l *launch) price(o *op) cost {
 
 	in, out := linkTime(dev, &tr[countHost])
 	in += remote / prof.Link.Payload.Value * 1e9
+	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own
+		memory += float64(sectorBytes(&tr[countHost])) + remote
+		memoryNs += in + out
+		in, out = 0, 0
+	}
 	latency, slow := 0.0, in
 	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
 		latency = prof.Link.RoundTrip.Value

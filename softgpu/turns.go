@@ -7,8 +7,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// turns lets the kernels of one context of a device run together, and those of
-// another only when they are over. On a device that can preempt kernels, those
+// turns lets the kernels of one context of a device run together, if it can run
+// several, and those of another only when they are over. On a device that can preempt kernels, those
 // that go on and on lose their turn, like one that spins until another context
 // has done something.
 type turns struct {
@@ -58,7 +58,8 @@ func (o *op) endsTurn() {
 // gate is takesTurn of a kernel.
 func (dev *device) gate(o *op) bool {
 	t := &dev.turns
-	if slices.ContainsFunc(t.running, func(r *op) bool { return r.ctx != o.ctx && !r.overstays }) {
+	alone := dev.attr(cu.DeviceAttributeConcurrentKernels) == 0
+	if slices.ContainsFunc(t.running, func(r *op) bool { return (alone || r.ctx != o.ctx) && !r.overstays }) {
 		t.waiting = append(t.waiting, o)
 		if t.timer == nil && dev.attr(cu.DeviceAttributeComputePreemptionSupported) != 0 {
 			t.timer = time.AfterFunc(patience, dev.nextTurn)

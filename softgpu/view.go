@@ -17,6 +17,7 @@ type view struct {
 	stream     *streamState
 	peers      map[*contextState]bool
 	concurrent bool // host and device may use managed memory at once
+	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
 
 	mu  sync.Mutex
@@ -28,7 +29,8 @@ func newView(o *op) *view {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := &view{
-		drv: d, ctx: o.ctx, stream: o.stream,
+		ordinary: o.ctx.dev.pageable(),
+		drv:      d, ctx: o.ctx, stream: o.stream,
 		peers:      maps.Clone(o.ctx.peers),
 		concurrent: o.ctx.dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0,
 	}
@@ -40,7 +42,7 @@ func newView(o *op) *view {
 func (v *view) Find(addr uint64) *simt.Segment {
 	x, ok := v.drv.space.find(addr)
 	if !ok {
-		return nil
+		return v.pageable(addr)
 	}
 	r := x.region
 	if v.refuses(x) != "" {

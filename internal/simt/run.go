@@ -161,6 +161,7 @@ type worker struct {
 }
 
 func (x *execution) work(id int) {
+	defer x.guard()()
 	k := &worker{
 		x: x, id: id,
 		frames: make([][]*frame, len(x.l.Kernel.program.list)),

@@ -44,6 +44,9 @@ type Launch struct {
 	Memory      Memory
 	Counters    int // number of Traffic counters
 	Workers     int // 0: GOMAXPROCS
+	// Guarded is for segments of memory that may be unmapped while the kernel runs:
+	// what the system then refuses is a fault and not the end of the process.
+	Guarded bool
 
 	// ClockHz is the rate of %clock64; zero means 1 GHz.
 	ClockHz float64

@@ -1,0 +1,86 @@
+package softgpu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// TestOrdinaryMemoryInKernels is what a device that uses the host's page tables
+// can do: kernels read and write any memory of the process.
+func TestOrdinaryMemoryInKernels(t *testing.T) {
+	const n = 1 << 16
+	const pages = syscall.MAP_ANON | syscall.MAP_PRIVATE
+	for _, s := range []Schedule{Eager, Lazy} {
+		r := newRig(t, Options{Profile: named(t, "gh200"), Schedule: s})
+		heap := make([]byte, n)
+		var pin runtime.Pinner
+		pin.Pin(ptr(heap))
+		defer pin.Unpin()
+		mapped, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, pages)
+		r.ok(err)
+		for i, b := range [][]byte{heap, mapped} {
+			r.ok(r.run(r.shipped("fill"), 64, 256, 0, cu.DevicePtr(addressOf(ptr(b))), uint32(0x01020304+i), cu.DevicePtr(n/4)))
+			r.sync(0)
+			if want := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(0x01020304+i)), n/4); !bytes.Equal(b, want) {
+				t.Errorf("%v, memory %d: not what the kernel wrote", s, i)
+			}
+		}
+
+		r.ok(syscall.Mprotect(mapped, syscall.PROT_READ)) // now only reads are allowed
+		r.ok(r.run(r.shipped("copy"), 64, 256, 0, r.alloc(n), cu.DevicePtr(addressOf(ptr(mapped))), cu.DevicePtr(n)))
+		r.sync(0)
+		r.ok(r.run(r.shipped("fill"), 64, 256, 0, cu.DevicePtr(addressOf(ptr(mapped))), uint32(7), cu.DevicePtr(n/4)))
+		r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, 0))
+		r.ok(syscall.Munmap(mapped))
+	}
+}
+
+// TestOrdinaryMemoryUnmapped takes memory away from a kernel that uses it: a
+// fault of the kernel, not the end of the process.
+func TestOrdinaryMemoryUnmapped(t *testing.T) {
+	r := newRig(t, Options{Profile: named(t, "gh200")})
+	mapped, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_SHARED)
+	r.ok(err)
+	v := &view{drv: r.Driver, ordinary: true}
+	addr := addressOf(ptr(mapped))
+	if s := v.Find(addr); s == nil || s.ReadOnly || s.Counter != countHost || addr < s.Base || addr+4096 > s.Base+uint64(len(s.Data)) {
+		t.Fatalf("got segment %+v around %#x", s, addr)
+	}
+	r.ok(syscall.Mprotect(mapped, syscall.PROT_NONE))
+	if s := v.Find(addr); s != nil {
+		t.Errorf("got a segment of memory that cannot be read")
+	}
+	r.ok(syscall.Mprotect(mapped, syscall.PROT_READ|syscall.PROT_WRITE))
+	r.ok(r.run(r.function("ping"), 1, 1, 0, cu.DevicePtr(addr), cu.DevicePtr(addr+128))) // spins on the second word
+	for atomic.LoadUint32((*uint32)(ptr(mapped))) == 0 {
+		runtime.Gosched()
+	}
+	r.ok(syscall.Munmap(mapped))
+	r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, 0))
+}
+
+// TestOrdinarySegmentStopsAtKnownMemory: what the driver knows is looked up on
+// its own.
+func TestOrdinarySegmentStopsAtKnownMemory(t *testing.T) {
+	r := newRig(t, Options{Profile: named(t, "gh200")})
+	const page = 4096
+	all, err := syscall.Mmap(-1, 0, 8*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	r.ok(err)
+	defer syscall.Munmap(all)
+	base := addressOf(ptr(all))
+	r.ok(r.MemHostRegister(r.ctx, ptr(all[2*page:]), page, 0))
+	r.ok(r.MemHostRegister(r.ctx, ptr(all[5*page:]), page, 0))
+	v := &view{drv: r.Driver, ordinary: true}
+	s := v.Find(base + 3*page)
+	if s == nil || s.Base != base+3*page || len(s.Data) != 2*page {
+		t.Errorf("got %+v, want the two pages between the registrations", s)
+	}
+	r.ok(r.MemHostUnregister(r.ctx, ptr(all[2*page:])))
+	r.ok(r.MemHostUnregister(r.ctx, ptr(all[5*page:])))
+}
