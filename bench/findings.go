@@ -1,6 +1,11 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // findings are the sentences below the table: which kind is best where, and
 // where one kind overtakes another.
@@ -13,7 +18,30 @@ func (c *Comparison) findings() []string {
 			lines = append(lines, line)
 		}
 	}
+	return append(lines, c.lacking()...)
+}
+
+// lacking says which kinds the device lacks, and why.
+func (c *Comparison) lacking() []string {
+	var lines []string
+	for k, a := range map[Kind]cu.DeviceAttribute{
+		ZeroCopy: cu.DeviceAttributeCanMapHostMemory, ZeroCopyIn: cu.DeviceAttributeCanMapHostMemory,
+		Managed: cu.DeviceAttributeManagedMemory, ManagedPrefetched: cu.DeviceAttributeConcurrentManagedAccess,
+	} {
+		if k == ManagedPrefetched && !c.has(Managed) {
+			a = cu.DeviceAttributeManagedMemory
+		}
+		if len(c.Rows) > 0 && !c.has(k) {
+			lines = append(lines, fmt.Sprintf("no %s: %v is 0", k, a))
+		}
+	}
+	slices.Sort(lines)
 	return lines
+}
+
+// has says whether kind k was measured.
+func (c *Comparison) has(k Kind) bool {
+	return slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Points[k] != nil })
 }
 
 // bestRuns has a sentence for each run of sizes with the same best kind.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // Schema is the version of the document that [Report.JSON] makes.
@@ -46,6 +47,8 @@ type Report struct {
 		Pageable          bool `json:"pageable_memory_access"`
 		NativeAtomics     bool `json:"native_atomics"`
 		MemoryPools       bool `json:"memory_pools"`
+		HostPageTables    bool `json:"pageable_uses_host_page_tables"`
+		Integrated        bool `json:"integrated"` // host and device have one memory
 	} `json:"host_memory"`
 	Priorities struct {
 		Least    int `json:"least"`
@@ -53,6 +56,8 @@ type Report struct {
 	} `json:"stream_priorities"`
 	Link  Link   `json:"link"`
 	Peers []Peer `json:"peers"` // the other devices of the driver
+	// Sure is how many figures of an emulated device's profile have each confidence.
+	Sure map[profile.Confidence]int `json:"profile_figures,omitempty"`
 }
 
 // Peer is another device.
@@ -87,6 +92,11 @@ func About(g *ferry.GPU) (*Report, error) {
 	}
 	r.Priorities.Least, r.Priorities.Greatest = int(least), int(greatest)
 	r.Link = linkOf(g, r.PCIBus)
+	if g.Emulated() {
+		if p := profileOf(g); p != nil {
+			r.Sure = p.Count()
+		}
+	}
 	r.Peers, err = peers(g)
 	return r, err
 }
@@ -142,6 +152,8 @@ func (q *question) attributes(r *Report) {
 	h.Pageable = q.yes(cu.DeviceAttributePageableMemoryAccess)
 	h.NativeAtomics = q.yes(cu.DeviceAttributeHostNativeAtomicSupported)
 	h.MemoryPools = q.yes(cu.DeviceAttributeMemoryPoolsSupported)
+	h.HostPageTables = q.yes(cu.DeviceAttributePageableMemoryAccessUsesHostPageTables)
+	h.Integrated = q.yes(cu.DeviceAttributeIntegrated)
 }
 
 // peers asks about the other devices of the driver.

@@ -3,6 +3,8 @@ package info
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // Text is the report for people, a line a subject.
@@ -15,7 +17,7 @@ func (r *Report) Text() string {
 	line("product", "%s, compute capability %s, %d multiprocessors", r.Device.Name, r.Compute.Capability, r.Compute.Multiprocessors)
 	line("driver", "%s, CUDA %s", r.Driver.Kind, r.Driver.CUDA)
 	line("memory", "%s, %s free", sizeText(r.Memory.Total), sizeText(r.Memory.Free))
-	line("link to the host", "%s", r.Link.text())
+	line("link to the host", "%s", r.linkText())
 	line("PCI address", "%s", r.PCIBus)
 	line("copy engines", "%d", r.CopyEngines)
 	line("a block", "at most %d threads, %s of shared memory", r.Compute.ThreadsPerBlock, sizeText(r.Compute.SharedPerBlock))
@@ -30,6 +32,9 @@ func (r *Report) Text() string {
 	line("  pageable access", "%s", explain(h.Pageable, "kernels can use ordinary memory"))
 	line("  native atomics", "%s", explain(h.NativeAtomics, "the link carries every atomic operation"))
 	line("  memory pools", "%s", explain(h.MemoryPools, "stream-ordered allocation"))
+	if len(r.Sure) > 0 {
+		fmt.Fprintf(&b, "\nfigures of the profile: %s\n", r.sureText())
+	}
 	if len(r.Peers) > 0 {
 		b.WriteString("\npeers\n")
 	}
@@ -37,6 +42,17 @@ func (r *Report) Text() string {
 		line(fmt.Sprintf("  device %d", p.Ordinal), "%s, %s", p.Name, peerText(p.Access))
 	}
 	return b.String()
+}
+
+// linkText is the link's; a device that is part of the host's chip has none.
+func (r *Report) linkText() string {
+	if r.Host.Integrated {
+		return "none: host and device share one memory"
+	}
+	if r.Link.Generation == nil && r.Host.HostPageTables {
+		return "coherent: the device uses the host's page tables"
+	}
+	return r.Link.text()
 }
 
 func (l Link) text() string {
@@ -47,6 +63,17 @@ func (l Link) text() string {
 		return fmt.Sprintf("PCIe %d.0 x%d, as it runs now", *l.Generation, *l.Lanes)
 	}
 	return fmt.Sprintf("PCIe %d.0 x%d, from %s", *l.Generation, *l.Lanes, l.Source)
+}
+
+// sureText says how many of the profile's figures have which confidence.
+func (r *Report) sureText() string {
+	var parts []string
+	for _, c := range []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess} {
+		if n := r.Sure[c]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, c))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (r *Report) priorityText() string {
