@@ -2,11 +2,37 @@ package simt
 
 import (
 	"context"
+	"fmt"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/workload"
 )
 
-// BenchmarkKernel gives threads per second of kernels of the corpus, memory
-// and launch included, on all cores.
+// launchOf puts a workload's buffers into memory of their own.
+func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
+	m := load(t, newSpace(), "workload.ptx", workload.PTX)
+	var segs []*Segment
+	var addrs []uint64
+	for _, b := range w.Buffers {
+		s := m.mem.alloc(b)
+		segs, addrs = append(segs, s), append(addrs, s.Base)
+	}
+	l := &Launch{Kernel: m.Kernel(w.Kernel), Memory: m.mem, Counters: 1}
+	l.Grid, l.Block, l.Params = w.Grid, w.Block, w.Params(addrs)
+	return l, segs
+}
+
+// BenchmarkWorkload is the interpreter alone, on all cores that GOMAXPROCS gives.
+func BenchmarkWorkload(b *testing.B) {
+	for _, w := range workload.Full() {
+		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {
+			l, _ := launchOf(b, w)
+			benchmark(b, l)
+		})
+	}
+}
+
+// BenchmarkKernel runs kernels of the corpus.
 func BenchmarkKernel(b *testing.B) {
 	const n = 1 << 20
 	type bench struct {
@@ -30,14 +56,11 @@ func BenchmarkKernel(b *testing.B) {
 	}
 	empty := func(m *module, n int) *Segment { return m.mem.alloc(make([]byte, n)) }
 	for _, c := range []bench{
-		{"add_one_each", 1 << 16, 256, func(m *module) []any { return []any{empty(m, 1<<26), empty(m, 1<<26), empty(m, 1<<26), 1 << 24} }},
 		{"saxpy", n / 256, 256, func(m *module) []any { return []any{float32(2), floats(m, n), floats(m, n), n} }},
 		{"int_ops", n / 256, 256, func(m *module) []any { return []any{ints(m, n, 1<<30), ints(m, n, 1000), empty(m, 96*n), n} }},
 		{"float_ops", n / 256, 256, func(m *module) []any { return []any{floats(m, n), floats(m, n), empty(m, 96*n), n} }},
 		{"double_ops", n / 256, 256, func(m *module) []any { return []any{floats(m, 2*n), floats(m, 2*n), empty(m, 96*n), n} }},
 		{"approx_ops", n / 256, 256, func(m *module) []any { return []any{floats(m, n), empty(m, 32*n), n} }},
-		{"reduce_shared", n / 256, 256, func(m *module) []any { return []any{floats(m, n), empty(m, n), n} }},
-		{"histogram", 64, 256, func(m *module) []any { return []any{ints(m, n/4, 1<<30), empty(m, 1024), n} }},
 		{"collatz", n / 256, 256, func(m *module) []any { return []any{ints(m, n, 10000), empty(m, 4*n), n} }},
 		{"shuffles", n / 256, 256, func(m *module) []any { return []any{ints(m, n, 100), empty(m, 28*n)} }},
 		{"local_array", n / 256, 256, func(m *module) []any { return []any{ints(m, n, 100), empty(m, 4*n), n} }},
@@ -48,19 +71,23 @@ func BenchmarkKernel(b *testing.B) {
 	} {
 		b.Run("kernel="+c.kernel, func(b *testing.B) {
 			m := loadFile(b, newSpace(), "corpus_nvcc.ptx")
-			l := m.launch(b, c.kernel, c.grid, c.block, c.args(m)...)
-			var s Stats
-			for b.Loop() {
-				var err error
-				if s, err = Run(context.Background(), l); err != nil {
-					b.Fatal(err)
-				}
-			}
-			sec := b.Elapsed().Seconds()
-			b.ReportMetric(float64(s.Threads)*float64(b.N)/sec/1e6, "Mthreads/s")
-			b.ReportMetric(float64(s.WarpInstructions)*float64(b.N)*warpSize/sec/1e6, "Minstr/s")
+			benchmark(b, m.launch(b, c.kernel, c.grid, c.block, c.args(m)...))
 		})
 	}
+}
+
+// benchmark reports threads and instructions of threads per second.
+func benchmark(b *testing.B, l *Launch) {
+	var s Stats
+	for b.Loop() {
+		var err error
+		if s, err = Run(context.Background(), l); err != nil {
+			b.Fatal(err)
+		}
+	}
+	sec := b.Elapsed().Seconds() / float64(b.N)
+	b.ReportMetric(float64(s.Threads)/sec, "threads/s")
+	b.ReportMetric(float64(s.WarpInstructions)*warpSize/sec, "thread-instr/s")
 }
 
 // BenchmarkLaunch is what a launch of one warp costs.
