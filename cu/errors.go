@@ -50,13 +50,16 @@ func (e *JITError) Unwrap() error { return e.Result }
 type Fault struct {
 	Result Result
 	Kernel string
-	Block  Dim3 // index of the block in the grid
-	Thread Dim3 // index of the thread in the block
-	Line   int  // of the PTX, from 1
+	Block  Dim3   // index of the block in the grid
+	Thread Dim3   // index of the thread in the block
+	Line   int    // of the PTX, from 1
+	Source string // file:line of what the PTX was compiled from, where it says
 	Op     string
 	Addr   DevicePtr // the address, where there is one
 	Bytes  int       // how many there
 	Near   string    // the nearest allocation, in words
+	Why    string    // what went wrong, where the code does not say it, and what to do
+	Cause  error     // why the kernel was ended, when somebody ended it; wrapped too
 }
 
 func (e *Fault) Error() string {
@@ -73,10 +76,22 @@ func (e *Fault) Error() string {
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ", PTX line %d", e.Line)
 	}
+	if e.Source != "" {
+		fmt.Fprintf(&b, ", %s", e.Source)
+	}
 	if e.Near != "" {
 		fmt.Fprintf(&b, "; %s", e.Near)
+	}
+	if e.Why != "" {
+		fmt.Fprintf(&b, "; %s", e.Why)
 	}
 	return b.String()
 }
 
-func (e *Fault) Unwrap() error { return e.Result }
+// Unwrap is the result, and the cause where there is one.
+func (e *Fault) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Result}
+	}
+	return []error{e.Result, e.Cause}
+}

@@ -147,11 +147,18 @@ type Func struct {
 // Instr is an instruction as written, its names resolved.
 type Instr struct {
 	Pos      Pos
+	Loc      Loc      // in the source that this was compiled from
 	Guard    string   // predicate register, "" for none
 	Negate   bool     // @!p
 	Op       string   // base opcode: "ld", "add", "setp"
 	Mods     []string // what follows its dots, in order: "global", "v4", "f32"; "to", "rn", "ftz", ... Shared between instructions: do not change
 	Operands []Operand
+}
+
+// Loc is a place in the source that PTX was compiled from, as the last .loc
+// before an instruction says. It is zero where there is none.
+type Loc struct {
+	File, Line, Column int // File is an index of Module.Files
 }
 
 // Operand is one of [Reg], [Imm], [Float], [Sym], [Mem], [Vec], [Pair], [List] or [Sink].

@@ -12,7 +12,7 @@ type opcode struct {
 
 // instruction reads a guard, an operation code and its operands.
 func (p *parser) instruction() {
-	in := Instr{Pos: p.tok.pos}
+	in := Instr{Pos: p.tok.pos, Loc: p.at}
 	if p.tok.kind == '@' {
 		p.guard(&in)
 	}

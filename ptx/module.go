@@ -191,7 +191,7 @@ func (p *parser) fileDirective() {
 // loc is .loc file line column, then perhaps , function_name label+n, inlined_at file line column.
 func (p *parser) loc() {
 	p.next()
-	p.locNumbers()
+	p.at = p.locNumbers()
 	for p.accept(',') {
 		word, _ := p.name("function_name or inlined_at")
 		switch word {
@@ -208,13 +208,16 @@ func (p *parser) loc() {
 	}
 }
 
-func (p *parser) locNumbers() {
-	for range 3 {
+// locNumbers reads a file's number, a line and a column.
+func (p *parser) locNumbers() (l Loc) {
+	for _, n := range []*int{&l.File, &l.Line, &l.Column} {
 		if p.tok.kind != tokNumber {
 			p.fail("expected file, line and column behind .loc, found %s", p.tok)
 		}
+		*n, _ = strconv.Atoi(p.tok.text) // one that is no decimal counts as none
 		p.next()
 	}
+	return l
 }
 
 // section is .section name { anything }.

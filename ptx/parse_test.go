@@ -64,3 +64,20 @@ func checkText(t *testing.T, m *ptx.Module, in *ptx.Instr) {
 		t.Errorf("%s: got %q, want %q", in.Pos, got, want)
 	}
 }
+
+// Instructions know where in the source they come from.
+func TestLoc(t *testing.T) {
+	m, err := Parse("", ".version 8.0\n.target sm_70\n.address_size 64\n.file 1 \"a.cu\"\n"+
+		".visible .entry k() {\nexit;\n.loc 1 7 3\nexit;\nexit;\n.loc 1 9 1, function_name $n, inlined_at 1 8 2\nexit;\n}\n.visible .entry l() { exit; }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Loc{{}, {1, 7, 3}, {1, 7, 3}, {1, 9, 1}} {
+		if got := m.Func("k").Body[i].Loc; got != want {
+			t.Errorf("instruction %d: got %+v, want %+v", i, got, want)
+		}
+	}
+	if got := m.Func("l").Body[0].Loc; got != (Loc{}) || m.Files[1] != "a.cu" {
+		t.Errorf("got %+v, files %v", got, m.Files)
+	}
+}

@@ -60,6 +60,7 @@ type parser struct {
 
 	// of the function being read
 	f               *Func
+	at              Loc // by the last .loc
 	scope           *scope
 	levels          int
 	renamed         int

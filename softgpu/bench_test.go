@@ -1,9 +1,11 @@
 package softgpu
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/workload"
 )
 
 func BenchmarkCopyAndSynchronize(b *testing.B) {
@@ -53,14 +55,27 @@ func BenchmarkAllocateAndFree(b *testing.B) {
 	}
 }
 
-func BenchmarkVectorAdd(b *testing.B) {
-	r := newRig(b, Options{})
-	const n = 1 << 22
-	f := r.shipped("vector_add")
-	x, y, z := r.alloc(4*n), r.alloc(4*n), r.alloc(4*n)
-	b.SetBytes(n) // MB/s is a million elements a second
-	for b.Loop() {
-		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 4096, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params64(uint64(x), uint64(y), uint64(z), n)))
-		r.sync(0)
+// BenchmarkWorkload is kernels by the driver's calls: a launch and a wait.
+func BenchmarkWorkload(b *testing.B) {
+	for _, w := range workload.Full() {
+		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {
+			r := newRig(b, Options{})
+			m, err := r.ModuleLoadData(r.ctx, []byte(workload.PTX))
+			r.ok(err)
+			f, err := r.ModuleGetFunction(r.ctx, m, w.Kernel)
+			r.ok(err)
+			var addrs []uint64
+			for _, data := range w.Buffers {
+				p := r.alloc(uintptr(len(data)))
+				r.ok(r.MemcpyHtoD(r.ctx, p, ptr(data), uintptr(len(data))))
+				addrs = append(addrs, uint64(p))
+			}
+			args := w.Params(addrs)
+			for b.Loop() {
+				r.ok(r.LaunchKernel(r.ctx, f, w.Grid, w.Block, 0, 0, args))
+				r.sync(0)
+			}
+			b.ReportMetric(float64(w.Threads())*float64(b.N)/b.Elapsed().Seconds(), "threads/s")
+		})
 	}
 }

@@ -24,7 +24,7 @@ type contextState struct {
 	dead    bool
 
 	run    context.Context // ends kernels when the context is destroyed
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
 	legacy    *streamState
 	perThread map[uint64]*streamState
@@ -60,7 +60,7 @@ func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 			cu.LimitPrintfFIFOSize: uintptr(max(1<<20, printfPart*dev.attr(cu.DeviceAttributeMultiprocessorCount))),
 			cu.LimitMallocHeapSize: 8 << 20},
 	}
-	c.run, c.cancel = context.WithCancel(context.Background())
+	c.run, c.cancel = context.WithCancelCause(d.life)
 	c.legacy = c.newStream(cu.StreamDefault, 0)
 	c.legacy.handle = cu.StreamLegacy
 	return c
@@ -202,6 +202,9 @@ func (c *contextState) settleKernels() {
 	}
 }
 
+// errDestroyed ends the kernels of a context that is destroyed.
+var errDestroyed = errors.New("the context was destroyed")
+
 // destroyPatience is how long a context's queued work may go on, without any of
 // it getting done, before what runs is ended.
 const destroyPatience = time.Second
@@ -217,7 +220,7 @@ func (c *contextState) destroy() {
 	d.pushAll(func(o *op) bool { return o.ctx == c })
 	c.settleKernels()
 	c.drain()
-	c.cancel()
+	c.cancel(errDestroyed)
 	for m := range c.modules {
 		m.drop()
 	}
@@ -265,7 +268,7 @@ func (c *contextState) drain() {
 			open, since = c.open, time.Now()
 		}
 		if time.Since(since) >= destroyPatience {
-			c.cancel()
+			c.cancel(errDestroyed)
 		}
 	}
 }

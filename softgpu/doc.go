@@ -15,7 +15,8 @@
 // A single-goroutine program sees the same times on every run.
 //
 // Faults are the hardware's: after one all devices are lost for every context, old
-// and new, until another driver is opened.
+// and new, until another driver is opened. A kernel that does not end can be
+// ended: [Options.KernelLimit], [Driver.Interrupt].
 //
 // # Locks
 //

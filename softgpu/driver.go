@@ -1,6 +1,8 @@
 package softgpu
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +21,14 @@ type Options struct {
 	Devices  int              // how many of it; 0 for 1, at most 16
 	Schedule Schedule         // when queued work runs; where it is zero, what ScheduleVariable says
 	Seed     uint64           // of Random, unless the schedule has one
+
+	// KernelLimit is how long a kernel may run on this computer, in real time; one
+	// that runs longer is ended and the device lost with ErrorLaunchTimeout, as by
+	// a display's watchdog. Zero: what LimitVariable says, else no limit.
+	KernelLimit time.Duration
+	// Context ends kernels when it is done, as [Driver.Interrupt] does with its
+	// cause. Nil for none.
+	Context context.Context
 }
 
 // Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
@@ -29,6 +39,10 @@ type Driver struct {
 	schedule Schedule
 	blocking bool // launches wait
 	uva      bool
+	limit    time.Duration // of a kernel, 0 for none
+
+	life context.Context // kernels run while it does
+	end  context.CancelCauseFunc
 
 	space space // lock-free to read
 
@@ -98,7 +112,12 @@ func Open(opts Options) (*Driver, error) {
 	if opts.Profile.Memory.Value >= deviceWindow {
 		return nil, errors.New("open software GPU: the profile's memory is larger than a device's addresses")
 	}
+	limit, err := opts.limit()
+	if err != nil {
+		return nil, fmt.Errorf("open software GPU: %w", err)
+	}
 	d := &Driver{
+		limit:    limit,
 		prof:     opts.Profile,
 		schedule: opts.Schedule.kind(),
 		blocking: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
@@ -108,6 +127,7 @@ func Open(opts Options) (*Driver, error) {
 		rng:      rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures: map[*capture]struct{}{},
 	}
+	d.life, d.end = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
 	for i := range opts.Devices {
 		d.devices = append(d.devices, newDevice(d, i))
 	}

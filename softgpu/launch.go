@@ -137,7 +137,9 @@ func (l *launch) run(o *op) error {
 	o.kernel = x
 	d.mu.Unlock()
 	began := time.Now()
-	stats, err := simt.Run(o.ctx.run, &simt.Launch{
+	ctx, release := d.limited(o.ctx.run)
+	defer release()
+	stats, err := simt.Run(ctx, &simt.Launch{
 		Kernel: l.fn.kernel,
 		Grid:   l.grid, Block: l.block,
 		SharedBytes: int(l.shared),
@@ -149,12 +151,14 @@ func (l *launch) run(o *op) error {
 		Printf:      func(s string) { os.Stdout.WriteString(s) },
 	})
 	x.stats, x.real = stats, time.Since(began)
-	var f *cu.Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*cu.Fault](err); ok {
 		if f.Addr != 0 || f.Bytes != 0 {
 			f.Near = v.near(uint64(f.Addr))
 		}
 		return f
+	}
+	if stopped, ok := errors.AsType[*simt.Stopped](err); ok {
+		return d.ended(l, stopped, x.real)
 	}
 	return err
 }

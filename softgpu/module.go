@@ -97,9 +97,32 @@ func (m *module) link(what string) error {
 		return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
 	}
 	m.program = program
+	if err := m.fits(); err != nil {
+		return err
+	}
 	for _, v := range m.source.Vars {
 		if err := m.initialise(v); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mostLocal is how much local memory a thread can have on every GPU since Fermi.
+const mostLocal = 512 << 10
+
+// fits refuses kernels that want more memory than a block or thread can have, as
+// the compiler does for the whole module.
+func (m *module) fits() error {
+	most := m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)
+	for _, f := range m.source.Funcs {
+		k := m.program.Kernel(f.Name)
+		switch {
+		case k == nil:
+		case k.SharedBytes > most:
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much shared memory: %d bytes, at most %d are there", f.Pos, f.Name, k.SharedBytes, most)}
+		case k.LocalBytes > mostLocal:
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much local memory: %d bytes a thread, at most %d are there", f.Pos, f.Name, k.LocalBytes, mostLocal)}
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ func (s *space) near(addr uint64) string {
 		return fmt.Sprintf("%d bytes into %s", addr-x.base, x.words())
 	}
 	if f, ok := s.wasFreed(addr); ok {
-		return fmt.Sprintf("%d bytes into %s, freed", addr-f.base, words(f.kind, f.base, f.end))
+		return fmt.Sprintf("%d bytes into %s", addr-f.base, f.words())
 	}
 	best, text := uint64(1<<30), ""
 	look := func(base, end uint64, words string) {
@@ -28,7 +28,7 @@ func (s *space) near(addr uint64) string {
 		look(x.base, x.end, x.words())
 	}
 	for _, f := range s.freed {
-		look(f.base, f.end, words(f.kind, f.base, f.end)+", freed")
+		look(f.base, f.end, f.words())
 	}
 	if text == "" {
 		return "no allocation is near"
@@ -43,6 +43,9 @@ func (x span) words() string {
 	}
 	return w
 }
+
+// words says who freed it, too.
+func (f freedSpan) words() string { return words(f.kind, f.base, f.end) + ", freed" + f.site.words() }
 
 func words(k kind, base, end uint64) string {
 	return fmt.Sprintf("a %d-byte %v at %#x", end-base, k, base)

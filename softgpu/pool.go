@@ -194,7 +194,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	case r.graph != nil && s.capture == nil:
 		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it there", uint64(dptr))
 	}
-	rel := &release{stream: s}
+	rel := &release{stream: s, site: here()}
 	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, done: func(*op) { rel.end(r) }}
 	if r.graph != nil { // the next launch has it again
 		w.done = func(*op) { r.state.CompareAndSwap(stateLive, statePending) }
@@ -215,6 +215,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 type release struct {
 	stream *streamState
 	by     *op
+	site   site // the call
 	done   bool
 	taken  bool // the stream has it again before it was freed
 }

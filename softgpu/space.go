@@ -34,6 +34,7 @@ type space struct {
 type freedSpan struct {
 	base, end uint64
 	kind      kind
+	site      site // that freed it
 }
 
 const freedKept = 1024
@@ -89,12 +90,13 @@ func (s *space) insert(x span) {
 
 // remove takes out the spans of r and remembers them as freed.
 func (s *space) remove(r *region) {
+	by := r.freedBy()
 	next := slices.Clone(s.load())
 	next = slices.DeleteFunc(next, func(x span) bool {
 		if x.region != r {
 			return false
 		}
-		s.forget(freedSpan{x.base, x.end, r.kind})
+		s.forget(freedSpan{x.base, x.end, r.kind, by})
 		return true
 	})
 	s.spans.Store(&next)

@@ -134,6 +134,9 @@ func (v *view) near(addr uint64) string {
 	if x, ok := v.drv.space.find(addr); ok {
 		if why := v.refuses(x); why != "" {
 			text += ", " + why
+			if rel := x.region.release; rel != nil && why == "freed" {
+				text += rel.site.words()
+			}
 		}
 	}
 	return text

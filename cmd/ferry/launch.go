@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"os"
+	"time"
 
 	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 var runCommand = command{
@@ -11,7 +14,7 @@ var runCommand = command{
 	summary: "launch a kernel of a PTX file",
 	usage: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
 		"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
-		"                 [--bits] [--device D] [--json] ARG...",
+		"                 [--bits] [--limit TIME] [--device D] [--json] ARG...",
 	run: launch,
 	help: `Launches a kernel with the given arguments, in the order of its parameters, and
 shows its output buffers, the time it took and how many threads a second ran.
@@ -41,6 +44,8 @@ flags:
   --bits          show values as bit patterns, 0x3f800000; strings in JSON
   --json          one JSON document, schema ferry.run/1: up to 65536 values an
                   output, and the SHA-256 of all its bytes
+  --limit TIME    end the kernel when it has run for so long, as 10s; only on
+                  the software GPU (FERRY_KERNEL_LIMIT, else none)
   --device D      which device
 
 random: number i of SplitMix64 with the state that SplitMix64 with state N gives
@@ -64,6 +69,9 @@ func launch(ctx context.Context, s *session) error {
 	}
 	if err := spec.Check(); err != nil {
 		return err
+	}
+	if o.limit > 0 {
+		os.Setenv(softgpu.LimitVariable, o.limit.String())
 	}
 	g, err := s.open(o.device)
 	if err != nil {
@@ -93,6 +101,7 @@ func launch(ctx context.Context, s *session) error {
 type launchOptions struct {
 	file, device string
 	json, bits   bool
+	limit        time.Duration // of the kernel
 }
 
 // parseLaunch reads the command line. All its errors are of usage.
@@ -106,6 +115,7 @@ func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
 	memory := f.String("memory", "device", "")
 	seed := f.Uint64("seed", 0, "")
 	bits := f.Bool("bits", false, "")
+	limit := f.Duration("limit", 0, "")
 	words, err := parse(f, args)
 	if err != nil {
 		return nil, nil, err
@@ -117,6 +127,9 @@ func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
 		if need.value == "" {
 			return nil, nil, badUsage("--%s is required", need.name)
 		}
+	}
+	if *limit < 0 {
+		return nil, nil, badUsage("--limit %v: must be positive", *limit)
 	}
 	if *shared > 1<<31-1 {
 		return nil, nil, badUsage("--shared %d: more than any device has", *shared)
@@ -138,5 +151,5 @@ func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
 		}
 		spec.Args = append(spec.Args, a)
 	}
-	return spec, &launchOptions{file: words[0], device: *device, json: *asJSON, bits: *bits}, nil
+	return spec, &launchOptions{file: words[0], device: *device, json: *asJSON, bits: *bits, limit: *limit}, nil
 }

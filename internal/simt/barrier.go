@@ -75,14 +75,18 @@ func (b *block) checkBarriers() {
 	}
 }
 
+// expects is how many threads have to arrive.
+func (b *block) expects(bar *barrier) int {
+	if bar.expected == 0 {
+		return b.live
+	}
+	return bar.expected
+}
+
 // checkBarrier opens a barrier that all have arrived at.
 func (b *block) checkBarrier(id int) {
 	bar := &b.bars[id]
-	expected := bar.expected
-	if expected == 0 {
-		expected = b.live
-	}
-	if bar.arrived < expected || bar.arrived == 0 {
+	if bar.arrived < b.expects(bar) || bar.arrived == 0 {
 		return
 	}
 	for _, w := range b.warps {

@@ -1,6 +1,8 @@
 package simt
 
 import (
+	"fmt"
+
 	"github.com/ferrygpu/ferry/cu"
 )
 
@@ -50,6 +52,9 @@ func (k *worker) newBlock(n uint64) *block {
 // other, until all are done, one has used its budget, or it has been long enough.
 func (b *block) run() error {
 	for range blockPasses {
+		if b.k.x.stop.Load() {
+			return nil
+		}
 		ran, spent := false, false
 		for i, w := range b.warps {
 			if i >= b.started {
@@ -84,11 +89,22 @@ func (b *block) stuck() error {
 	for _, w := range b.warps {
 		for _, g := range w.others {
 			if g.wait == waitBarrier {
-				in := &g.f.fn.code[g.pc-1]
-				w.trap(in, g.mask, cu.ErrorLaunchTimeout, 0, 0)
+				w.trap(&g.f.fn.code[g.pc-1], g.mask, cu.ErrorLaunchTimeout, 0, 0)
+				w.fault.Why = b.deadlock()
 				return w.fault
 			}
 		}
 	}
 	panic("BUG: a block neither runs nor waits")
+}
+
+// deadlock says which barriers the threads wait at.
+func (b *block) deadlock() string {
+	text := "deadlock: "
+	for id := range b.bars {
+		if bar := &b.bars[id]; bar.parked > 0 {
+			text += fmt.Sprintf("%d threads of the block wait at barrier %d, where %d of %d have arrived, ", bar.parked, id, bar.arrived, b.expects(bar))
+		}
+	}
+	return text + "and no thread is left to come; a GPU would hang"
 }

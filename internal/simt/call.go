@@ -1,6 +1,7 @@
 package simt
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -59,6 +60,13 @@ func (w *warp) enter(in *inst) {
 	local := uint64(alignUp(int(up.local)+up.fn.localBytes, 16))
 	if up.depth >= maxDepth || int(local)+fn.localBytes > maxLocal {
 		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+		w.fault.Why = fmt.Sprintf("%d calls deep, with %d bytes of local memory, of at most %d calls and %d bytes: is there an end to the recursion?",
+			up.depth, local, maxDepth, maxLocal)
+		return
+	}
+	if w.k.stack > stackBytes/w.k.x.workers {
+		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+		w.fault.Why = fmt.Sprintf("the calls that threads are in hold over %d MiB: is there an end to the recursion?", stackBytes>>20)
 		return
 	}
 	w.needLocal(int(local) + fn.localBytes)

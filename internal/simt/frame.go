@@ -24,6 +24,7 @@ func (k *worker) newFrame(fn *function) *frame {
 		f.clear()
 		return f
 	}
+	k.stack += fn.frameBytes()
 	f := &frame{
 		fn:    fn,
 		regs:  make([]lanes, fn.slots),
@@ -43,6 +44,9 @@ func (k *worker) newFrame(fn *function) *frame {
 	f.clear()
 	return f
 }
+
+// frameBytes is what a frame takes.
+func (f *function) frameBytes() int { return int(f.slots) * (warpSize*8 + 16) }
 
 func (k *worker) freeFrame(f *frame) {
 	f.parent, f.call = nil, nil

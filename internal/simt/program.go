@@ -188,4 +188,13 @@ func reachable(fn *function) []*function {
 	return out
 }
 
+// source is a place of the source in words, "" for none.
+func (p *Program) source(at ptx.Loc) string {
+	name, ok := p.module.Files[at.File]
+	if !ok || at.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", name, at.Line)
+}
+
 func alignUp(n, a int) int { return (n + a - 1) / a * a }

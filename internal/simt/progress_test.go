@@ -227,7 +227,7 @@ func TestAcrossWarps(t *testing.T) {
 func TestStuckBarrier(t *testing.T) {
 	eachWay(t, progressSource, func(t *testing.T, m *module) {
 		f := mustFault(t, m.launch(t, "stuck", 1, 64, uint64(0)))
-		if f.Result != cu.ErrorLaunchTimeout || !strings.HasPrefix(f.Op, "bar.sync") {
+		if f.Result != cu.ErrorLaunchTimeout || !strings.HasPrefix(f.Op, "bar.sync") || !strings.Contains(f.Why, "deadlock: ") {
 			t.Errorf("got %+v", *f)
 		}
 	})
@@ -281,8 +281,12 @@ func TestHangEndsWithContext(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			_, err := Run(ctx, l)
-			if !errors.Is(err, context.DeadlineExceeded) {
+			stopped, ok := errors.AsType[*Stopped](err)
+			if !ok || !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("got error %v", err)
+			}
+			if w := stopped.Where; w == nil || w.Kernel != l.Kernel.Name || w.Line == 0 || w.Op == "" {
+				t.Errorf("it was at %+v", w)
 			}
 			if d := time.Since(start); d > time.Second {
 				t.Errorf("took %v", d)

@@ -31,16 +31,20 @@ type execution struct {
 
 	mu    sync.Mutex
 	fault error
+	where *cu.Fault // where a thread was that was stopped
 	stats Stats
 }
 
 const (
 	// maxResident bounds the blocks that one worker keeps at once while they wait
-	// for others, minResident is how many it keeps however much memory they take.
+	// for others, minResident is how many it keeps though they take much memory.
 	maxResident = 4096
 	minResident = 64
 	// residentBytes is what the blocks of all workers may take, roughly.
 	residentBytes = 1 << 29
+	// stackBytes is what the least number of blocks, and the calls that all
+	// threads are in, may take.
+	stackBytes = 1 << 30
 	// patience is how many turns a block has before the worker begins another,
 	// though it does not look as if it waited for one.
 	patience = 256
@@ -53,8 +57,8 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Stats{}, err
+	if ctx.Err() != nil {
+		return Stats{}, &Stopped{Cause: context.Cause(ctx)}
 	}
 	defer context.AfterFunc(ctx, func() { x.stop.Store(true) })()
 	if x.workers == 1 {
@@ -70,8 +74,8 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 		return x.stats, x.fault
 	}
 	if x.stats.Blocks < x.blocks {
-		if err := ctx.Err(); err != nil {
-			return x.stats, err
+		if ctx.Err() != nil {
+			return x.stats, &Stopped{context.Cause(ctx), x.where}
 		}
 		return x.stats, errors.New("BUG: launch ended before its last block")
 	}
@@ -97,6 +101,9 @@ func newExecution(l *Launch) (*execution, error) {
 	if l.SharedBytes < 0 || l.SharedBytes > 1<<28 {
 		return nil, fmt.Errorf("launch %s: %d bytes of dynamic shared memory: %w", k.Name, l.SharedBytes, cu.ErrorInvalidValue)
 	}
+	if k.LocalBytes > maxLocal {
+		return nil, fmt.Errorf("launch %s: %d bytes of local memory a thread, at most %d are there: %w", k.Name, k.LocalBytes, maxLocal, cu.ErrorLaunchOutOfResources)
+	}
 	x := &execution{
 		l: l, fn: k.fn,
 		blocks:      uint64(g.X) * uint64(g.Y) * uint64(g.Z),
@@ -114,10 +121,10 @@ func newExecution(l *Launch) (*execution, error) {
 	if x.workers <= 0 {
 		x.workers = runtime.GOMAXPROCS(0)
 	}
-	x.workers = int(min(uint64(x.workers), x.blocks))
-	slots := int(k.fn.slots)
-	perBlock := x.warps*slots*(warpSize*8+16) + x.sharedBytes + x.threads*k.LocalBytes
-	x.resident = min(max(residentBytes/x.workers/perBlock, minResident), maxResident)
+	perBlock := x.warps*k.fn.frameBytes() + x.sharedBytes + x.threads*k.LocalBytes
+	x.workers = int(min(uint64(x.workers), x.blocks, uint64(max(stackBytes/perBlock, 1))))
+	least := min(minResident, max(4*stackBytes/x.workers/perBlock, 1))
+	x.resident = min(max(residentBytes/x.workers/perBlock, least), maxResident)
 	x.stats.Traffic = make([]Traffic, l.Counters)
 	return x, nil
 }
@@ -140,6 +147,22 @@ func (x *execution) fail(err error) {
 	x.stop.Store(true)
 }
 
+// stopped keeps a place where blocks that are not done were.
+func (x *execution) stopped(resident []*block) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.fault != nil {
+		return
+	}
+	for _, b := range resident {
+		for _, w := range b.warps[:b.started] {
+			if x.where == nil && w.state != warpDone {
+				x.where = w.position()
+			}
+		}
+	}
+}
+
 // worker runs blocks on one goroutine.
 type worker struct {
 	x      *execution
@@ -153,6 +176,7 @@ type worker struct {
 
 	next, end uint64 // blocks taken and not begun
 
+	stack        int // bytes of frames and local memory
 	instructions uint64
 	polls        uint64
 	stats        Stats
@@ -179,6 +203,7 @@ func (x *execution) work(id int) {
 // other of the grid, up to the number that a worker keeps.
 func (k *worker) loop() {
 	var resident []*block
+	defer func() { k.x.stopped(resident) }()
 	for !k.x.stop.Load() {
 		if len(resident) == 0 {
 			b := k.begin()

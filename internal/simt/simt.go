@@ -71,7 +71,18 @@ type Stats struct {
 	Traffic          []Traffic // by Segment.Counter
 }
 
+// Stopped is a launch that was ended because its context was done. It wraps the
+// context's cause.
+type Stopped struct {
+	Cause error
+	Where *cu.Fault // where a thread was, a fault without result; nil when none ran
+}
+
+func (e *Stopped) Error() string { return "kernel stopped: " + e.Cause.Error() }
+func (e *Stopped) Unwrap() error { return e.Cause }
+
 // Run executes the launch on all cores and returns when it is done, has faulted,
-// or ctx is cancelled (then the error is ctx's). A fault is a *cu.Fault without
-// Near, which only the owner of the address space can tell.
+// or ctx is done, which ends it within milliseconds (then the error is a
+// *Stopped). A fault is a *cu.Fault without Near, which only the owner of the
+// address space can tell.
 func Run(ctx context.Context, l *Launch) (Stats, error) { return run(ctx, l) }

@@ -111,6 +111,7 @@ func (w *warp) needLocal(n int) {
 		return
 	}
 	size := max(alignUp(n, 64), 2*w.localCap)
+	w.k.stack += (size - w.localCap) * warpSize
 	local := make([]byte, size*warpSize)
 	for i := range warpSize {
 		copy(local[i*size:], w.local[i*w.localCap:(i+1)*w.localCap])
@@ -255,15 +256,32 @@ func (w *warp) exit(mask uint32) {
 
 // trap is a fault of the lowest of the given lanes.
 func (w *warp) trap(in *inst, lanes uint32, result cu.Result, addr uint64, bytes int) {
-	lane := bits.TrailingZeros32(lanes)
-	w.fault = &cu.Fault{
-		Result: result,
-		Kernel: w.k.x.l.Kernel.Name,
+	w.fault = w.at(in, lanes)
+	w.fault.Result, w.fault.Addr, w.fault.Bytes = result, cu.DevicePtr(addr), bytes
+}
+
+// at says where the lowest of the given lanes is.
+func (w *warp) at(in *inst, lanes uint32) *cu.Fault {
+	kernel := w.k.x.l.Kernel
+	return &cu.Fault{
+		Kernel: kernel.Name,
 		Block:  w.b.at,
-		Thread: threadAt(uint32(w.index*warpSize+lane), w.k.x.l.Block),
+		Thread: threadAt(uint32(w.index*warpSize+bits.TrailingZeros32(lanes)), w.k.x.l.Block),
 		Line:   in.src.Pos.Line,
+		Source: kernel.program.source(in.src.Loc),
 		Op:     opText(in.src),
-		Addr:   cu.DevicePtr(addr),
-		Bytes:  bytes,
 	}
+}
+
+// position is where a lane is of a warp that is not done.
+func (w *warp) position() *cu.Fault {
+	if w.active != 0 {
+		return w.at(&w.f.fn.code[w.pc], w.active)
+	}
+	g := &w.others[0]
+	pc := g.pc
+	if g.wait == waitBarrier {
+		pc-- // it stands behind it
+	}
+	return w.at(&g.f.fn.code[pc], g.mask)
 }
