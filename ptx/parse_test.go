@@ -67,17 +67,17 @@ func checkText(t *testing.T, m *ptx.Module, in *ptx.Instr) {
 
 // Instructions know where in the source they come from.
 func TestLoc(t *testing.T) {
-	m, err := Parse("", ".version 8.0\n.target sm_70\n.address_size 64\n.file 1 \"a.cu\"\n"+
+	m, err := ptx.Parse("", ".version 8.0\n.target sm_70\n.address_size 64\n.file 1 \"a.cu\"\n"+
 		".visible .entry k() {\nexit;\n.loc 1 7 3\nexit;\nexit;\n.loc 1 9 1, function_name $n, inlined_at 1 8 2\nexit;\n}\n.visible .entry l() { exit; }\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []Loc{{}, {1, 7, 3}, {1, 7, 3}, {1, 9, 1}} {
+	for i, want := range []ptx.Loc{{}, {File: 1, Line: 7, Column: 3}, {File: 1, Line: 7, Column: 3}, {File: 1, Line: 9, Column: 1}} {
 		if got := m.Func("k").Body[i].Loc; got != want {
 			t.Errorf("instruction %d: got %+v, want %+v", i, got, want)
 		}
 	}
-	if got := m.Func("l").Body[0].Loc; got != (Loc{}) || m.Files[1] != "a.cu" {
+	if got := m.Func("l").Body[0].Loc; got != (ptx.Loc{}) || m.Files[1] != "a.cu" {
 		t.Errorf("got %+v, files %v", got, m.Files)
 	}
 }

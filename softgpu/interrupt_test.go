@@ -192,7 +192,7 @@ func TestHostileKernels(t *testing.T) {
 		{"wild", 1, 64, cu.ErrorIllegalAddress, "hostile.cu:20"},
 		{"recursion", 64, 256, cu.ErrorHardwareStackError, "an end to the recursion"},
 		{"deadlock", 1, 64, cu.ErrorLaunchTimeout, "32 threads of the block wait at barrier 1, where 32 of 64 have arrived, 32 threads of the block wait at barrier 2"},
-		{"large_local", 2, 1024, cu.Success, ""},
+		{"large_local", 1, 256, cu.Success, ""},
 	} {
 		t.Run(c.kernel, func(t *testing.T) {
 			r := newRig(t, Options{KernelLimit: 60 * time.Millisecond})
