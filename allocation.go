@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/pin"
 )
 
 // kind is where memory lives and who owns it.
@@ -15,7 +16,7 @@ type kind uint8
 const (
 	plainMemory      kind = iota // ordinary Go memory
 	deviceMemory                 // cuMemAlloc
-	hostMemory                   // cuMemHostAlloc
+	hostMemory                   // cuMemHostAlloc, or made by Ferry
 	registeredMemory             // cuMemHostRegister
 	managedMemory                // cuMemAllocManaged
 )
@@ -44,10 +45,12 @@ type allocation struct {
 	readOnly bool // registered for the device to read
 	leak     runtime.Cleanup
 
-	// Of registered memory: what it is made of, where one of them borders on the
-	// next, in bytes from host, and whether other buffers may have the same bytes.
+	made *pin.Memory // page-locked by Ferry, nil if by the driver
+	cuts []uintptr   // where one registration borders on the next, in bytes from host
+
+	// Of registered memory: what it is made of, and whether other buffers may have
+	// the same bytes.
 	pieces     []*piece
-	cuts       []uintptr
 	overlapped atomic.Bool
 
 	attached atomic.Pointer[attachment] // of managed memory, nil for cu.MemAttachGlobal
@@ -139,10 +142,12 @@ func (a *allocation) free() error {
 		return nil
 	}
 	d, ctx := a.g.driver, a.g.ctx
-	switch a.kind {
-	case hostMemory:
+	switch {
+	case a.made != nil:
+		return a.made.Close()
+	case a.kind == hostMemory:
 		return d.MemFreeHost(ctx, a.host)
-	case registeredMemory:
+	case a.kind == registeredMemory:
 		return a.unlock()
 	}
 	if a.order != nil {

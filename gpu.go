@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/pin"
 )
 
 // GPU is a device with its primary context: real, or played in software.
@@ -27,8 +28,9 @@ type GPU struct {
 	caps     caps
 	born     time.Time
 
-	shared   *registry // with the other GPUs of the driver
-	life     lifetime  // entered by all that lives in the context
+	shared   *registry   // with the other GPUs of the driver
+	engine   *pin.Engine // makes page-locked memory, nil where the driver must
+	life     lifetime    // entered by all that lives in the context
 	legacy   *Stream
 	waits    waiter
 	parked   atomic.Pointer[error] // found by nobody's wait
@@ -64,6 +66,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		return nil, err
 	}
 	g.shared.join(g)
+	g.engine = newEngine(g)
 	g.legacy = &Stream{q: newQueue(g, 0, 0)}
 	g.live[g.legacy.q] = struct{}{}
 	g.leak = watchLeak(g, g.String)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/pin"
 )
 
 // Host is a page-locked buffer in the host's memory, allocated by [AllocHost] or
@@ -26,14 +28,33 @@ type HostOptions struct {
 	// NotPortable page-locks for this GPU only. Other GPUs of the driver cannot
 	// use the buffer (without it: CU_MEMHOSTALLOC_PORTABLE).
 	NotPortable bool
+	// NUMANode is where to put the memory, as far as the node has room; nil is the
+	// node of the GPU. A node that is not there is cu.ErrorInvalidValue.
+	NUMANode *int
+	// Progress, if not nil, is called after every piece of a large buffer with the
+	// bytes that are page-locked now and those there will be, by the goroutine
+	// that allocates.
+	Progress func(done, total int)
 }
 
-// AllocHost takes page-locked memory for n elements (cuMemHostAlloc). It is slow,
-// some 2.5 GB/s: keep buffers and use them again. Zero elements are a valid,
-// empty buffer. T is any type without Go pointers. An error wraps
-// cu.ErrorNotSupported if the device cannot map and that was asked for,
-// cu.ErrorOutOfMemory, or cu.ErrorInvalidValue. o may be nil.
+// AllocHost takes page-locked memory for n elements. Large buffers are made by
+// Ferry: many goroutines touch the memory, on huge pages where those are faster and
+// near the GPU, and it is registered in pieces of at most 1 GiB
+// (cuMemHostRegister), of which nothing else tells. Small and write-combined ones
+// are the driver's (cuMemHostAlloc). Either is slow beside a copy: keep buffers and
+// use them again, or take them from a [HostPool]. [GPU.PredictPin] tells how slow.
+//
+// Zero elements are a valid, empty buffer. T is any type without Go pointers. An
+// error wraps cu.ErrorNotSupported if the device cannot map and that was asked for,
+// cu.ErrorOutOfMemory, or cu.ErrorInvalidValue; a *[PinError] is one found before it
+// was tried. After an error nothing is left of the buffer. o may be nil.
 func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
+	return AllocHostContext[T](context.Background(), g, n, o)
+}
+
+// AllocHostContext is [AllocHost], given up when ctx ends: a large buffer at the
+// next piece, within some 50 ms on hardware. The error then wraps ctx.Err().
+func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	a, err := newAllocation[T](g, hostMemory, n)
 	if err != nil {
 		return nil, err
@@ -41,21 +62,58 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	if o == nil {
 		o = &HostOptions{}
 	}
-	if err := a.allocHost(o); err != nil {
+	if err := a.allocHost(ctx, o); err != nil {
 		return nil, err
 	}
 	return &Host[T]{a.whole()}, nil
 }
 
-// allocHost asks the driver for page-locked memory.
-func (a *allocation) allocHost(o *HostOptions) error {
+// allocHost takes page-locked memory, from the engine or the driver.
+func (a *allocation) allocHost(ctx context.Context, o *HostOptions) error {
 	g := a.g
 	if o.Mapped && !g.caps.mapping {
 		g.leave()
 		return g.lacking("map page-locked memory", cu.DeviceAttributeCanMapHostMemory, "allocate without Mapped and copy")
 	}
+	a.only = o.NotPortable
+	if a.bytes == 0 {
+		a.start()
+		return nil
+	}
+	if err := a.pageLock(ctx, o); err != nil {
+		return a.fail("allocate", err, a.lockHint(err))
+	}
+	var err error
+	if a.dev, err = g.mapped(a.host, o.Mapped, g.caps.unified); err != nil {
+		return a.fail("map", errors.Join(err, a.free()), "")
+	}
+	a.start()
+	return nil
+}
+
+// pageLock is the way to memory that fits.
+func (a *allocation) pageLock(ctx context.Context, o *HostOptions) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if a.g.pinsItself(a.bytes, o) {
+		err := a.pin(ctx, o)
+		if !unregistrable(err) {
+			return err
+		}
+	}
+	if o.NUMANode != nil {
+		return &refusal{cu.ErrorNotSupported, "the driver's own page-locked memory cannot be placed: allocate without NUMANode and WriteCombined"}
+	}
+	var err error
+	a.host, err = a.g.driver.MemHostAlloc(a.g.ctx, a.bytes, o.flags())
+	return err
+}
+
+// flags is the options in the driver's words.
+func (o *HostOptions) flags() cu.MemHostAllocFlags {
 	flags := cu.MemHostAllocPortable
-	if a.only = o.NotPortable; a.only {
+	if o.NotPortable {
 		flags = 0
 	}
 	if o.Mapped {
@@ -64,19 +122,7 @@ func (a *allocation) allocHost(o *HostOptions) error {
 	if o.WriteCombined {
 		flags |= cu.MemHostAllocWriteCombined
 	}
-	if a.bytes == 0 {
-		a.start()
-		return nil
-	}
-	var err error
-	if a.host, err = g.driver.MemHostAlloc(g.ctx, a.bytes, flags); err != nil {
-		return a.fail("allocate", err, a.lockHint(err))
-	}
-	if a.dev, err = g.mapped(a.host, o.Mapped, g.caps.unified); err != nil {
-		return a.fail("map", errors.Join(err, g.driver.MemFreeHost(g.ctx, a.host)), "")
-	}
-	a.start()
-	return nil
+	return flags
 }
 
 // mapped is the address in kernels of page-locked memory; 0 if it has none. same
@@ -96,10 +142,11 @@ func (a *allocation) lockHint(err error) string {
 	if a.g.emulated != nil || !errors.Is(err, cu.ErrorOutOfMemory) {
 		return ""
 	}
-	if limit, ok := lockedMemoryLimit(); ok && uint64(a.bytes) > limit {
-		return fmt.Sprintf("limit of locked memory is %s (ulimit -l)", sizeText(uintptr(limit)))
+	if _, told := errors.AsType[*PinError](err); told {
+		return ""
 	}
-	if free, ok := availableMemory(); ok {
+	m := pin.ReadMachine(os.DirFS("/"))
+	if free := min(m.Available, m.Group.Left); free != pin.Unknown {
 		return fmt.Sprintf("%s of host memory are available", sizeText(uintptr(free)))
 	}
 	return ""
@@ -145,8 +192,8 @@ func (h *Host[T]) ReadSlice() []T { return hostSlice[T](h.where(nil), reads) }
 // of the work itself is told here and, once more, by [Stream.Wait].
 func (h *Host[T]) Wait(ctx context.Context) error { return h.where(nil).ready(ctx, writes) }
 
-// Close waits for what is in flight on the buffer and frees it (cuMemFreeHost), or
-// ends its registration (cuMemHostUnregister). Slices of an allocated buffer must
+// Close waits for what is in flight on the buffer and frees it (cuMemFreeHost, or
+// cuMemHostUnregister of what Ferry made), or ends its registration. Slices of an allocated buffer must
 // not be used afterwards. Within a host function it is freed soon afterwards.
 // Close of a range does nothing; of a closed or nil buffer, too.
 func (h *Host[T]) Close() error { return h.where(nil).close() }

@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/pin"
 )
 
 // piece is a run of host addresses that the driver knows: all of an allocation, or
@@ -203,18 +204,29 @@ func (t *registry) changing(start, end uint64) chan struct{} {
 	return nil
 }
 
-// fill makes a piece from at to before, if that is a range. t.mu is held.
+// fill makes pieces from at to before, none larger than the engine's where kernels
+// need not see them as one. t.mu is held.
 func (t *registry) fill(a *allocation, flags cu.MemHostRegisterFlags, at, before uint64, fresh []*piece) []*piece {
-	if at >= before {
-		return fresh
+	for at < before {
+		end := before
+		if a.g.hostPointers() {
+			end = min(end, (at/pin.MaxPiece+1)*pin.MaxPiece)
+		}
+		fresh = append(fresh, t.newPiece(a, flags, at, end))
+		at = end
 	}
+	return fresh
+}
+
+// newPiece makes a piece for the caller to register. t.mu is held.
+func (t *registry) newPiece(a *allocation, flags cu.MemHostRegisterFlags, at, end uint64) *piece {
 	start, _ := a.span()
-	p := &piece{start: at, end: before, kind: registeredMemory, users: []user{a.user()}, change: make(chan struct{}),
+	p := &piece{start: at, end: end, kind: registeredMemory, users: []user{a.user()}, change: make(chan struct{}),
 		g: a.g, host: addressAt(a.host, uintptr(at-start)), flags: flags}
 	p.pin.Pin(p.host)
 	a.g.life.again()
 	t.add(p)
-	return append(fresh, p)
+	return p
 }
 
 // join adds a user. Both it and those that are in it learn that others may have

@@ -1,0 +1,83 @@
+package pin
+
+import (
+	"reflect"
+	"testing"
+	"testing/fstest"
+)
+
+// files is a file system of texts.
+func files(texts map[string]string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for name, text := range texts {
+		out[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return out
+}
+
+func TestReadMachine(t *testing.T) {
+	m := ReadMachine(files(map[string]string{
+		"proc/meminfo": "MemTotal:       100 kB\nMemAvailable:   64 kB\n",
+		"sys/kernel/mm/transparent_hugepage/enabled":        "always [madvise] never\n",
+		"sys/kernel/mm/transparent_hugepage/hpage_pmd_size": "33554432\n",
+		"sys/devices/system/node/online":                    "0,2-3\n",
+		"sys/devices/system/node/node0/cpulist":             "0-2,8\n",
+		"sys/devices/system/node/node2/cpulist":             "\n",
+		"sys/devices/system/node/node3/cpulist":             "4\n",
+	}))
+	want := &Machine{Available: 64 << 10, Group: Group{Limit: Unknown, Left: Unknown}, Huge: true, HugeBytes: 32 << 20,
+		Nodes: []Node{{0, []int{0, 1, 2, 8}}, {2, nil}, {3, []int{4}}}}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got %+v, want %+v", m, want)
+	}
+	if m := ReadMachine(files(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"})); m.Huge {
+		t.Error("huge pages where there are none")
+	}
+	if m := ReadMachine(files(nil)); !reflect.DeepEqual(m, Blank()) {
+		t.Errorf("of nothing: %+v", m)
+	}
+}
+
+func TestReadGroup(t *testing.T) {
+	const v2, v1 = "sys/fs/cgroup/", "sys/fs/cgroup/memory/"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  Group
+	}{
+		"version 2, the group above is the narrower": {map[string]string{
+			"proc/self/cgroup":        "0::/a/b\n",
+			v2 + "a/b/memory.max":     "1000\n",
+			v2 + "a/b/memory.current": "100\n",
+			v2 + "a/memory.max":       "800\n",
+			v2 + "a/memory.current":   "300\n",
+			v2 + "a/memory.stat":      "anon 5\ninactive_file 50\n",
+		}, Group{"/a", 800, 550}},
+		"version 2, no limit": {map[string]string{
+			"proc/self/cgroup": "0::/a\n", v2 + "a/memory.max": "max\n", v2 + "a/memory.current": "100\n",
+		}, Group{"", Unknown, Unknown}},
+		"in a container only the top is seen": {map[string]string{
+			"proc/self/cgroup": "0::/docker/1234\n", v2 + "memory.max": "500\n", v2 + "memory.current": "600\n",
+		}, Group{"/", 500, 0}},
+		"version 1": {map[string]string{
+			"proc/self/cgroup":             "5:cpu,memory:/x\n4:devices:/x\n",
+			v1 + "x/memory.limit_in_bytes": "4096\n",
+			v1 + "x/memory.usage_in_bytes": "1024\n",
+			v1 + "x/memory.stat":           "total_inactive_file 24\n",
+			v1 + "memory.limit_in_bytes":   "9223372036854771712\n",
+			v1 + "memory.usage_in_bytes":   "9999999\n",
+		}, Group{"/x", 4096, 3096}},
+	} {
+		if got := readGroup(files(c.files)); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestNodeOfDevice(t *testing.T) {
+	root := files(map[string]string{"sys/bus/pci/devices/0000:3b:00.0/numa_node": "1\n", "sys/bus/pci/devices/0000:0a:00.0/numa_node": "-1\n"})
+	for id, want := range map[string]int{"0000:3B:00.0": 1, "0000:0A:00.0": AnyNode, "0000:ff:00.0": AnyNode, "": AnyNode} {
+		if got := NodeOfDevice(root, id); got != want {
+			t.Errorf("%q: node %d, want %d", id, got, want)
+		}
+	}
+}

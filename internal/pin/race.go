@@ -1,0 +1,6 @@
+//go:build race
+
+package pin
+
+// underRace says whether the race detector watches.
+const underRace = true
