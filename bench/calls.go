@@ -34,23 +34,46 @@ const callPTX = `.version 6.3
 
 // Calls measures calls that programs make by the million: those of the driver,
 // and what the typed API makes of them. A figure is the median over rounds of the
-// mean cost in a round; between rounds the stream is drained, so that no call
-// waits for room in its queue. bench/peer/calls.c measures the same from C, under
-// the same names.
+// mean cost in a round, and a round has all of them in turn. Before its turn the
+// stream is drained, so that no call waits for room in its queue.
+// bench/peer/calls.c measures the same from C, under the same names.
 func Calls(g *ferry.GPU) (costs []CallCost, err error) {
+	var callers []*caller
+	defer func() {
+		for _, c := range callers {
+			err = errors.Join(err, c.close())
+		}
+		if err != nil {
+			err = fmt.Errorf("measure calls on %s: %w", g, err)
+		}
+	}()
+	var all []*call
 	for _, open := range []func(*ferry.GPU) (*caller, error){openDriverCaller, openTypedCaller} {
 		c, err := open(g)
-		if err == nil {
-			costs, err = c.measure(costs)
+		callers = append(callers, c)
+		if err != nil {
+			return nil, err
 		}
-		if err = errors.Join(err, c.close()); err != nil {
-			return nil, fmt.Errorf("measure calls on %s: %w", g, err)
+		for i := range c.calls {
+			c.calls[i].drain = c.drain
+			all = append(all, &c.calls[i])
 		}
+	}
+	for range callRounds {
+		for _, x := range all {
+			if err := x.round(); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.what, err)
+			}
+		}
+	}
+	for _, x := range all {
+		slices.Sort(x.means)
+		costs = append(costs, CallCost{x.what, x.means[callRounds/2]})
 	}
 	return costs, nil
 }
 
-// caller measures calls of one kind.
+// caller has what calls of one kind need.
 type caller struct {
 	calls []call
 	drain func() error
@@ -62,35 +85,22 @@ type call struct {
 	what  string
 	count int
 	make  func() error
+	drain func() error
+	means []float64
 }
 
-func (c *caller) measure(costs []CallCost) ([]CallCost, error) {
-	for _, x := range c.calls {
-		ns, err := c.cost(x)
-		if err != nil {
-			return costs, fmt.Errorf("%s: %w", x.what, err)
-		}
-		costs = append(costs, CallCost{x.what, ns})
+// round times the calls of a round. The first, which find the GPU asleep, are not
+// timed.
+func (x *call) round() error {
+	if err := errors.Join(x.drain(), repeat(3, x.make)); err != nil {
+		return err
 	}
-	return costs, nil
-}
-
-// cost is the median cost. The first calls of a round, which find the GPU asleep,
-// are not timed.
-func (c *caller) cost(x call) (float64, error) {
-	means := make([]float64, callRounds)
-	for r := range means {
-		if err := errors.Join(c.drain(), repeat(3, x.make)); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if err := repeat(x.count, x.make); err != nil {
-			return 0, err
-		}
-		means[r] = float64(time.Since(start)) / float64(x.count)
+	start := time.Now()
+	if err := repeat(x.count, x.make); err != nil {
+		return err
 	}
-	slices.Sort(means)
-	return means[callRounds/2], c.drain()
+	x.means = append(x.means, float64(time.Since(start))/float64(x.count))
+	return x.drain()
 }
 
 func repeat(n int, f func() error) error {
@@ -163,16 +173,16 @@ func openDriverCaller(g *ferry.GPU) (*caller, error) {
 
 	c.drain = func() error { return d.StreamSynchronize(ctx, stream) }
 	c.calls = []call{
-		{"device of the context", 1000, func() error { _, err := d.CtxGetDevice(ctx); return err }},
-		{"event record", 200, func() error { return d.EventRecord(ctx, event, stream) }},
-		{"event query", 1000, func() error { return ready(d.EventQuery(ctx, event)) }},
-		{"copy to device, 4 KiB", 200, func() error { return d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream) }},
-		{"copy to host, 4 KiB", 200, func() error { return d.MemcpyDtoHAsync(ctx, host, dev, callBytes, stream) }},
-		{"launch, no parameters", 200, func() error { return d.LaunchKernel(ctx, empty, one, one, 0, stream, nil) }},
-		{"launch, 3 parameters", 200, func() error { return d.LaunchKernel(ctx, three, one, warp, 0, stream, params) }},
-		{"step: copy in, launch, copy out, event", 50, func() error { _, err := step.Do(d, ctx); return err }},
-		{"step, submitted together", 50, func() error { _, err := d.Submit(ctx, &step); return err }},
-		{"copy to device, 4 KiB, and wait", 50, func() error {
+		{what: "device of the context", count: 1000, make: func() error { _, err := d.CtxGetDevice(ctx); return err }},
+		{what: "event record", count: 200, make: func() error { return d.EventRecord(ctx, event, stream) }},
+		{what: "event query", count: 1000, make: func() error { return ready(d.EventQuery(ctx, event)) }},
+		{what: "copy to device, 4 KiB", count: 200, make: func() error { return d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream) }},
+		{what: "copy to host, 4 KiB", count: 200, make: func() error { return d.MemcpyDtoHAsync(ctx, host, dev, callBytes, stream) }},
+		{what: "launch, no parameters", count: 200, make: func() error { return d.LaunchKernel(ctx, empty, one, one, 0, stream, nil) }},
+		{what: "launch, 3 parameters", count: 200, make: func() error { return d.LaunchKernel(ctx, three, one, warp, 0, stream, params) }},
+		{what: "step: copy in, launch, copy out, event", count: 50, make: func() error { _, err := step.Do(d, ctx); return err }},
+		{what: "step, submitted together", count: 50, make: func() error { _, err := d.Submit(ctx, &step); return err }},
+		{what: "copy to device, 4 KiB, and wait", count: 50, make: func() error {
 			if err := d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream); err != nil {
 				return err
 			}
@@ -232,12 +242,12 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 	}
 	c.drain = func() error { return s.Wait(context.Background()) }
 	c.calls = []call{
-		{"ferry: event record", 200, func() error { return s.Record(e) }},
-		{"ferry: copy to device, 4 KiB", 200, func() error { return ferry.Copy(s, dev, host) }},
-		{"ferry: copy to host, 4 KiB", 200, func() error { return ferry.Copy(s, host, dev) }},
-		{"ferry: launch, 3 parameters", 200, func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
-		{"ferry: step: copy in, launch, copy out, event", 50, func() error { return step(s) }},
-		{"ferry: copy to device, 4 KiB, and wait", 50, func() error {
+		{what: "ferry: event record", count: 200, make: func() error { return s.Record(e) }},
+		{what: "ferry: copy to device, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, dev, host) }},
+		{what: "ferry: copy to host, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
+		{what: "ferry: launch, 3 parameters", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
+		{what: "ferry: step: copy in, launch, copy out, event", count: 50, make: func() error { return step(s) }},
+		{what: "ferry: copy to device, 4 KiB, and wait", count: 50, make: func() error {
 			if err := ferry.Copy(s, dev, host); err != nil {
 				return err
 			}
