@@ -10,16 +10,19 @@ import (
 // put writes an argument whose type fits to its place in the parameter buffer.
 // What an interface holds is read past reflection, so that launching allocates
 // nothing: the argument does not escape.
-func (f *frame) put(q *queue, to []byte, t *argType, arg any) error {
+func (f *frame) put(q *queue, at int, t *argType, arg any) error {
 	p := dataOf(&arg)
-	if t.class != argMemory {
-		copy(to, unsafe.Slice((*byte)(p), t.size))
-		return nil
-	}
-	if p == nil {
+	switch {
+	case t.class != argMemory:
+		copy(f.params[at:], unsafe.Slice((*byte)(p), t.size))
+	case p == nil:
 		return refuse("got a nil %s", t.name)
+	case q == nil:
+		f.places = append(f.places, place{*(*region)(p), at})
+	default:
+		return f.address(q, f.params[at:], (*region)(p)) // the only field of every buffer
 	}
-	return f.address(q, to, (*region)(p)) // the only field of every buffer
+	return nil
 }
 
 // dataOf is the second word of an interface: the pointer it holds, or the address

@@ -3,7 +3,10 @@ package ferry
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // Copy copies all elements of src to dst in the order of the stream. The lengths
@@ -28,9 +31,34 @@ import (
 // An error says what, how much, from where to where: it wraps [ErrClosed] for a
 // closed buffer or stream, cu.ErrorInvalidValue for lengths that differ or memory
 // that the GPU cannot reach, or what the driver said. Copy is safe for concurrent
-// use and, between buffers, allocates nothing.
-func Copy[T any](s *Stream, dst, src Memory[T]) error {
-	return s.copy(regionOf(dst), regionOf(src))
+// use and, between buffers, allocates nothing. On a [Batch] it is noted for later,
+// between buffers only.
+func Copy[T any](q Queue, dst, src Memory[T]) error {
+	if b, ok := q.(*Batch); ok {
+		return b.copy(regionOf(dst), regionOf(src))
+	}
+	return streamOf(q).copy(regionOf(dst), regionOf(src))
+}
+
+// Queue is what operations are put on: a [Stream], now, or a [Batch], to be
+// handed to a stream together. No other types implement it.
+type Queue interface {
+	// Launch runs a kernel: see [Stream.Launch].
+	Launch(k *Kernel, shape Shape, args ...any) error
+	// Record makes an event stand for the work before it: see [Stream.Record].
+	Record(e *Event) error
+	// WaitEvent holds later work back: see [Stream.WaitEvent].
+	WaitEvent(e *Event) error
+
+	queue()
+}
+
+func (s *Stream) queue() {}
+
+// streamOf is the stream that a queue is, nil if it is none.
+func streamOf(q Queue) *Stream {
+	s, _ := q.(*Stream)
+	return s
 }
 
 // regionOf is the memory behind an interface that may be nil.
@@ -181,20 +209,32 @@ func (q *queue) byCPU(dst, src *region) bool {
 
 // transfer moves the bytes, in parts where registrations border on each other.
 func (q *queue) transfer(dst, src *region) (queued bool, err error) {
-	if !dst.broken() && !src.broken() {
-		err = q.move(dst, src)
-		return err == nil, err
-	}
-	for off := uintptr(0); off < dst.bytes; {
-		n := min(dst.unbroken(off), src.unbroken(off))
-		to, from := dst.cut(off, n), src.cut(off, n)
-		if err := q.move(&to, &from); err != nil {
+	for to, from := range parts(dst, src) {
+		if err := q.move(to, from); err != nil {
 			return queued, err
 		}
 		queued = true
-		off += n
 	}
 	return queued, nil
+}
+
+// parts are the two sides of a copy, cut so that no part crosses from one
+// registration to the next.
+func parts(dst, src *region) iter.Seq2[*region, *region] {
+	return func(yield func(*region, *region) bool) {
+		if !dst.broken() && !src.broken() {
+			yield(dst, src)
+			return
+		}
+		for off := uintptr(0); off < dst.bytes; {
+			n := min(dst.unbroken(off), src.unbroken(off))
+			to, from := dst.cut(off, n), src.cut(off, n)
+			if !yield(&to, &from) {
+				return
+			}
+			off += n
+		}
+	}
 }
 
 // broken says that a region may be of several registrations.
@@ -216,28 +256,34 @@ func (r *region) unbroken(off uintptr) uintptr {
 	return n
 }
 
-// move queues one copy by the call of the driver that fits.
+// move queues one copy.
 func (q *queue) move(dst, src *region) error {
-	d, ctx, n := q.g.driver, q.g.ctx, dst.bytes
-	to, from := dst.kind(), src.kind()
-	var err error
-	switch {
-	case to.onHost() && from.onHost():
-		err = d.MemcpyAsync(ctx, deviceAddress(dst.host), deviceAddress(src.host), n, q.handle)
-	case to.onHost():
-		err = d.MemcpyDtoHAsync(ctx, dst.host, src.dev, n, q.handle)
-	case from.onHost():
-		err = d.MemcpyHtoDAsync(ctx, dst.dev, src.host, n, q.handle)
-	case to == managedMemory || from == managedMemory:
-		err = d.MemcpyAsync(ctx, dst.dev, src.dev, n, q.handle)
-	case dst.a.g.device != src.a.g.device:
-		err = d.MemcpyPeerAsync(ctx, dst.dev, dst.a.g.ctx, src.dev, src.a.g.ctx, n, q.handle)
-	default:
-		err = d.MemcpyDtoDAsync(ctx, dst.dev, src.dev, n, q.handle)
-	}
+	c := q.copyCall(dst, src)
+	err := c.Do(q.g.driver, q.g.ctx)
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
 	return err
+}
+
+// copyCall is one copy by the call of the driver that fits.
+func (q *queue) copyCall(dst, src *region) cu.Call {
+	c := cu.Call{Dst: dst.dev, Src: src.dev, Bytes: dst.bytes, Stream: q.handle}
+	to, from := dst.kind(), src.kind()
+	switch {
+	case to.onHost() && from.onHost():
+		c.Op, c.Dst, c.Src = cu.OpMemcpyAsync, deviceAddress(dst.host), deviceAddress(src.host)
+	case to.onHost():
+		c.Op, c.Host = cu.OpMemcpyDtoHAsync, dst.host
+	case from.onHost():
+		c.Op, c.Host = cu.OpMemcpyHtoDAsync, src.host
+	case to == managedMemory || from == managedMemory:
+		c.Op = cu.OpMemcpyAsync
+	case dst.a.g.device != src.a.g.device:
+		c.Op, c.DstCtx, c.SrcCtx = cu.OpMemcpyPeerAsync, dst.a.g.ctx, src.a.g.ctx
+	default:
+		c.Op = cu.OpMemcpyDtoDAsync
+	}
+	return c
 }
 
 // copyByCPU copies within host memory when the stream and the buffers are ready.

@@ -48,7 +48,13 @@ func TestAllocations(t *testing.T) {
 	n := uint64(1000)
 	graph := must(c.stream.Capture(func(*ferry.Stream) error { return errors.Join(c.copy(), c.launch(n)) }))(t)
 	t.Cleanup(func() { closeAll(t, graph) })
+	var batch ferry.Batch
 	for name, f := range map[string]func() error{
+		"Submit": func() error {
+			batch.Reset()
+			return errors.Join(ferry.Copy(&batch, c.device, c.host), batch.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n),
+				ferry.Copy(&batch, c.host, c.device), c.stream.Submit(&batch))
+		},
 		"Copy":         c.copy,
 		"Launch":       func() error { n ^= 1 << 9; return c.launch(n) },
 		"Graph.Launch": func() error { return graph.Launch(c.stream) },

@@ -33,6 +33,7 @@
 //	cuEventElapsedTime                                Event.Since
 //	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
+//	several of these in one call                      Batch, Stream.Submit
 //	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update

@@ -103,32 +103,54 @@ func (s *Stream) Record(e *Event) error {
 		return err
 	}
 	defer e.leave()
-	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
-		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
+	if err := e.fits(q); err != nil {
+		return err
 	}
-	e.mu.Lock()
-	e.recording++
-	e.records++
-	alone, number := e.recording == 1, e.records
-	e.q, e.capture = nil, nil
-	e.mu.Unlock()
-
-	n := q.issued()
+	r := e.begin(q)
 	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
-
-	e.mu.Lock()
-	e.recording--
-	if err == nil && alone && e.records == number {
-		e.q, e.seq = q, n
-		if q.c != nil {
-			e.q, e.capture = nil, q.c
-		}
-	}
-	e.mu.Unlock()
+	e.end(q, r, err)
 	if err != nil {
 		return fmt.Errorf("record an event on %v: %w", q, err)
 	}
 	return nil
+}
+
+// fits refuses streams of another GPU than the event's.
+func (e *Event) fits(q *queue) error {
+	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
+		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
+	}
+	return nil
+}
+
+// recording is a Record in progress.
+type recording struct {
+	number uint64 // of the event's records
+	seq    uint64 // all of the stream up to here is before it
+	alone  bool
+}
+
+// begin starts to record the event on q; end ends it.
+func (e *Event) begin(q *queue) recording {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recording++
+	e.records++
+	e.q, e.capture = nil, nil
+	return recording{e.records, q.issued(), e.recording == 1}
+}
+
+func (e *Event) end(q *queue, r recording, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recording--
+	switch {
+	case err != nil || !r.alone || e.records != r.number:
+	case q.c != nil:
+		e.capture = q.c
+	default:
+		e.q, e.seq = q, r.seq
+	}
 }
 
 // WaitEvent holds later work of the stream back until what the event stands for

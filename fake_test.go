@@ -94,6 +94,7 @@ func (d *fakeDriver) StreamEndCapture(cu.Context, cu.Stream) (cu.Graph, error) {
 func (d *fakeDriver) GraphInstantiate(cu.Context, cu.Graph, uint64) (cu.GraphExec, error) {
 	return 13, nil
 }
+func (d *fakeDriver) Submit(_ cu.Context, b *cu.Batch) (int, error)         { return b.Len(), nil }
 func (d *fakeDriver) GraphDestroy(cu.Graph) error                           { return nil }
 func (d *fakeDriver) GraphExecDestroy(cu.GraphExec) error                   { return nil }
 func (d *fakeDriver) GraphLaunch(cu.Context, cu.GraphExec, cu.Stream) error { return nil }

@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"encoding/binary"
+	"iter"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -12,8 +13,11 @@ import (
 // consist of one such value over and over, as zero does. A page-locked buffer
 // must have an address in kernels ([Host.Pointer]). A plain slice is refused: Go
 // fills it. Errors are as for [Copy]. Fill is safe for concurrent use.
-func Fill[T any](s *Stream, dst Memory[T], value T) error {
-	return s.fill(regionOf(dst), bytesOf(&value))
+func Fill[T any](q Queue, dst Memory[T], value T) error {
+	if b, ok := q.(*Batch); ok {
+		return b.fill(regionOf(dst), bytesOf(&value))
+	}
+	return streamOf(q).fill(regionOf(dst), bytesOf(&value))
 }
 
 // fill is Fill with the bytes of a value.
@@ -52,41 +56,56 @@ func (r *region) unmapped() error {
 
 // set queues the fill, in parts where registrations border on each other.
 func (q *queue) set(dst *region, value []byte, unit int) (queued bool, err error) {
-	p, err := dst.addressOn(q.g)
+	p, err := dst.fillAddress(q.g, unit)
 	if err != nil {
 		return false, err
 	}
-	if uint64(p)%uint64(unit) != 0 {
-		return false, refuse("the address %#x is no multiple of %d bytes, which the driver fills at once", uint64(p), unit)
-	}
-	if !dst.broken() {
-		err := q.memset(p, value, unit, dst.bytes/uintptr(unit))
-		return err == nil, err
-	}
-	for off := uintptr(0); off < dst.bytes; {
-		n, u, in := dst.unbroken(off), uintptr(unit), off%uintptr(unit)
-		if in != 0 || n < u { // an edge within a unit
-			n, u = 1, 1
-		}
-		if err := q.memset(p+cu.DevicePtr(off), value[in:], int(u), n/u); err != nil {
+	for c := range fills(dst, p, value, unit) {
+		c.Stream = q.handle
+		if err := c.Do(q.g.driver, q.g.ctx); err != nil {
 			return queued, err
 		}
 		queued = true
-		off += n / u * u
 	}
 	return queued, nil
 }
 
-// memset queues a fill of n units with the first bytes of a value.
-func (q *queue) memset(p cu.DevicePtr, value []byte, unit int, n uintptr) error {
-	d, ctx := q.g.driver, q.g.ctx
-	switch unit {
-	case 1:
-		return d.MemsetD8Async(ctx, p, value[0], n, q.handle)
-	case 2:
-		return d.MemsetD16Async(ctx, p, binary.NativeEndian.Uint16(value), n, q.handle)
+// fillAddress is where a GPU fills the region by units.
+func (r *region) fillAddress(g *GPU, unit int) (cu.DevicePtr, error) {
+	p, err := r.addressOn(g)
+	if err == nil && uint64(p)%uint64(unit) != 0 {
+		err = refuse("the address %#x is no multiple of %d bytes, which the driver fills at once", uint64(p), unit)
 	}
-	return d.MemsetD32Async(ctx, p, binary.NativeEndian.Uint32(value), n, q.handle)
+	return p, err
+}
+
+// fills are the calls that fill a region at p, cut where registrations border on
+// each other.
+func fills(dst *region, p cu.DevicePtr, value []byte, unit int) iter.Seq[cu.Call] {
+	return func(yield func(cu.Call) bool) {
+		for off := uintptr(0); off < dst.bytes; {
+			n, u, in := dst.unbroken(off), uintptr(unit), off%uintptr(unit)
+			if in != 0 || n < u { // an edge within a unit
+				n, u = 1, 1
+			}
+			if !yield(memset(p+cu.DevicePtr(off), value[in:], int(u), n/u)) {
+				return
+			}
+			off += n / u * u
+		}
+	}
+}
+
+// memset is the call that fills n units with the first bytes of a value.
+func memset(p cu.DevicePtr, value []byte, unit int, n uintptr) cu.Call {
+	c := cu.Call{Op: cu.OpMemsetD8Async, Dst: p, Value: uint32(value[0]), Bytes: n}
+	switch unit {
+	case 2:
+		c.Op, c.Value = cu.OpMemsetD16Async, uint32(binary.NativeEndian.Uint16(value))
+	case 4:
+		c.Op, c.Value = cu.OpMemsetD32Async, binary.NativeEndian.Uint32(value)
+	}
+	return c
 }
 
 // fillUnit is the shortest of 1, 2 and 4 bytes that the bytes of a value repeat;

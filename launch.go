@@ -78,6 +78,13 @@ func (q *queue) check(k *Kernel, shape Shape) error {
 type frame struct {
 	params []byte
 	held   []held
+	places []place // instead of held, when the stream is not known yet
+}
+
+// place is where in params the address of a buffer goes.
+type place struct {
+	r  region
+	at int
 }
 
 // held is something that a launch uses.
@@ -100,12 +107,19 @@ var frames = sync.Pool{New: func() any { return new(frame) }}
 
 // done ends the uses, of an operation's number or 0, and gives the frame back.
 func (f *frame) done(seq uint64) {
+	f.release(seq)
+	clear(f.places)
+	f.places = f.places[:0]
+	frames.Put(f)
+}
+
+// release ends the uses.
+func (f *frame) release(seq uint64) {
 	for _, h := range f.held {
 		h.f.end(h.l, h.a, seq)
 	}
 	clear(f.held)
 	f.held = f.held[:0]
-	frames.Put(f)
 }
 
 // size makes params n zero bytes.
@@ -117,7 +131,8 @@ func (f *frame) size(n int) {
 	clear(f.params)
 }
 
-// pack puts the arguments where the kernel has its parameters.
+// pack puts the arguments where the kernel has its parameters. Without a stream
+// the places of buffers stay empty, and are listed.
 func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 	if !k.known {
 		return f.packUnknown(q, args)
@@ -132,7 +147,7 @@ func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 		if err := t.fits(p); err != nil {
 			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
 		}
-		if err := f.put(q, f.params[p.Offset:p.Offset+p.Size], t, args[i]); err != nil {
+		if err := f.put(q, p.Offset, t, args[i]); err != nil {
 			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
 		}
 	}
@@ -150,7 +165,7 @@ func (f *frame) packUnknown(q *queue, args []any) error {
 		}
 		at := (len(f.params) + t.align - 1) / t.align * t.align
 		f.params = append(f.params, make([]byte, at+t.size-len(f.params))...)
-		if err := f.put(q, f.params[at:], t, args[i]); err != nil {
+		if err := f.put(q, at, t, args[i]); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
 	}

@@ -23,6 +23,8 @@ type Batch struct{ calls []Call }
 type Call struct {
 	Op       Op
 	Dst, Src DevicePtr
+	DstCtx   Context // of a copy between devices
+	SrcCtx   Context
 	Host     HostPtr // the source or the destination in host memory
 	Bytes    uintptr // or the count of a memset
 	Value    uint32  // of a memset
@@ -44,6 +46,7 @@ const (
 	OpMemcpyHtoDAsync
 	OpMemcpyDtoHAsync
 	OpMemcpyDtoDAsync
+	OpMemcpyPeerAsync
 	OpMemsetD8Async
 	OpMemsetD16Async
 	OpMemsetD32Async
@@ -57,6 +60,7 @@ var opNames = [...]string{
 	OpMemcpyHtoDAsync: "cuMemcpyHtoDAsync",
 	OpMemcpyDtoHAsync: "cuMemcpyDtoHAsync",
 	OpMemcpyDtoDAsync: "cuMemcpyDtoDAsync",
+	OpMemcpyPeerAsync: "cuMemcpyPeerAsync",
 	OpMemsetD8Async:   "cuMemsetD8Async",
 	OpMemsetD16Async:  "cuMemsetD16Async",
 	OpMemsetD32Async:  "cuMemsetD32Async",
@@ -85,6 +89,9 @@ func (b *Batch) Reset() {
 	b.calls = b.calls[:0]
 }
 
+// Append appends calls as they are.
+func (b *Batch) Append(calls ...Call) { b.calls = append(b.calls, calls...) }
+
 // MemcpyAsync appends a copy between any two addresses.
 func (b *Batch) MemcpyAsync(dst, src DevicePtr, bytes uintptr, stream Stream) {
 	b.calls = append(b.calls, Call{Op: OpMemcpyAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream})
@@ -103,6 +110,11 @@ func (b *Batch) MemcpyDtoHAsync(dst HostPtr, src DevicePtr, bytes uintptr, strea
 // MemcpyDtoDAsync appends a copy within the device.
 func (b *Batch) MemcpyDtoDAsync(dst, src DevicePtr, bytes uintptr, stream Stream) {
 	b.calls = append(b.calls, Call{Op: OpMemcpyDtoDAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream})
+}
+
+// MemcpyPeerAsync appends a copy between devices.
+func (b *Batch) MemcpyPeerAsync(dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) {
+	b.calls = append(b.calls, Call{Op: OpMemcpyPeerAsync, Dst: dst, DstCtx: dstCtx, Src: src, SrcCtx: srcCtx, Bytes: bytes, Stream: stream})
 }
 
 // MemsetD8Async appends the filling of count bytes.
@@ -158,6 +170,8 @@ func (c *Call) Do(d Driver, ctx Context) error {
 		return d.MemcpyDtoHAsync(ctx, c.Host, c.Src, c.Bytes, c.Stream)
 	case OpMemcpyDtoDAsync:
 		return d.MemcpyDtoDAsync(ctx, c.Dst, c.Src, c.Bytes, c.Stream)
+	case OpMemcpyPeerAsync:
+		return d.MemcpyPeerAsync(ctx, c.Dst, c.DstCtx, c.Src, c.SrcCtx, c.Bytes, c.Stream)
 	case OpMemsetD8Async:
 		return d.MemsetD8Async(ctx, c.Dst, uint8(c.Value), c.Bytes, c.Stream)
 	case OpMemsetD16Async:

@@ -47,7 +47,7 @@ func allChecks() []check {
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks,
-		eventChecks, eventMisuseChecks,
+		eventChecks, eventMisuseChecks, batchChecks,
 		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, functionChecks, launchChecks, launchMisuseChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,

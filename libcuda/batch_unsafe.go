@@ -59,6 +59,8 @@ func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) error {
 		id, s[1], s[2], s[3], s[4] = procMemcpyDtoHAsync, uintptr(c.Host), uintptr(c.Src), c.Bytes, stream
 	case cu.OpMemcpyDtoDAsync:
 		id, s[1], s[2], s[3], s[4] = procMemcpyDtoDAsync, uintptr(c.Dst), uintptr(c.Src), c.Bytes, stream
+	case cu.OpMemcpyPeerAsync:
+		id, s[1], s[2], s[3], s[4], s[5], s[6] = procMemcpyPeerAsync, uintptr(c.Dst), uintptr(c.DstCtx), uintptr(c.Src), uintptr(c.SrcCtx), c.Bytes, stream
 	case cu.OpMemsetD8Async:
 		id, s[1], s[2], s[3], s[4] = procMemsetD8Async, uintptr(c.Dst), uintptr(uint8(c.Value)), c.Bytes, stream
 	case cu.OpMemsetD16Async:

@@ -20,6 +20,7 @@ func every(host cu.HostPtr, params []byte) (b *cu.Batch, args []int) {
 	b.MemcpyHtoDAsync(21, host, 23, 24)
 	b.MemcpyDtoHAsync(host, 32, 33, 34)
 	b.MemcpyDtoDAsync(41, 42, 43, 44)
+	b.MemcpyPeerAsync(45, 46, 47, 48, 49, 50)
 	b.MemsetD8Async(51, 0xfe, 53, 54)
 	b.MemsetD16Async(61, 0xfedc, 63, 64)
 	b.MemsetD32Async(71, 0xfedcba98, 73, 74)
@@ -27,7 +28,7 @@ func every(host cu.HostPtr, params []byte) (b *cu.Batch, args []int) {
 	b.LaunchKernel(91, block, grid, 92, 93, nil)
 	b.EventRecord(101, 102)
 	b.StreamWaitEvent(111, 112)
-	return b, []int{4, 4, 4, 4, 4, 4, 4, 10, 11, 2, 3}
+	return b, []int{4, 4, 4, 4, 6, 4, 4, 4, 10, 11, 2, 3}
 }
 
 // TestSubmit compares what arrives in C from a batch with what arrives from its

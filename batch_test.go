@@ -1,0 +1,257 @@
+package ferry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// steps is what a batch works on: host to a device buffer, incremented there, and
+// back to another host buffer.
+type steps struct {
+	stream   *ferry.Stream
+	in, out  *ferry.Host[float32]
+	vec      *ferry.Device[float32]
+	done     *ferry.Event
+	add, one *ferry.Kernel
+}
+
+const stepFloats = 10_000
+
+func newSteps(t testing.TB, g *ferry.GPU) *steps {
+	t.Helper()
+	m := must(g.Load([]byte(kernels.PTX)))(t)
+	x := &steps{
+		stream: must(g.NewStream(nil))(t),
+		in:     must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
+		out:    must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
+		vec:    must(ferry.Alloc[float32](g, stepFloats))(t),
+		done:   must(g.NewEvent(nil))(t),
+		add:    must(m.Kernel("vector_add"))(t),
+		one:    must(m.Kernel("increment"))(t),
+	}
+	t.Cleanup(func() { closeAll(t, x.stream, x.in, x.out, x.vec, x.done, m) })
+	return x
+}
+
+// on puts a step on a queue.
+func (x *steps) on(q ferry.Queue) error {
+	return errors.Join(
+		ferry.Copy(q, x.vec, x.in),
+		q.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)),
+		ferry.Fill(q, x.vec.Range(0, 3), 7.5),
+		q.Launch(x.add, ferry.Grid(stepFloats, 256), x.vec, x.vec, x.vec, uint64(stepFloats)),
+		ferry.Copy(q, x.out, x.vec),
+		q.Record(x.done),
+	)
+}
+
+// TestBatch submits a batch many times, with fresh data, and reads what comes out
+// without a word of waiting.
+func TestBatch(t *testing.T) {
+	x := newSteps(t, openTest(t))
+	var b ferry.Batch
+	check(t, x.on(&b))
+	for round := range 4 {
+		in := x.in.Slice()
+		for i := range in {
+			in[i] = float32(round*1000 + i)
+		}
+		check(t, x.stream.Submit(&b))
+		for i, got := range x.out.Slice() {
+			want := 2 * (float32(round*1000+i) + 1)
+			if i < 3 {
+				want = 15
+			}
+			if got != want {
+				t.Fatalf("round %d: element %d is %v, want %v", round, i, got, want)
+			}
+		}
+		check(t, x.done.Wait(context.Background()))
+	}
+	if b.Len() != 6 {
+		t.Errorf("%d operations", b.Len())
+	}
+	b.Reset()
+	clear(x.out.Slice())
+	check(t, x.stream.Submit(&b))
+	if b.Len() != 0 || x.out.Slice()[5] != 0 {
+		t.Error("an empty batch did something")
+	}
+}
+
+// TestBatchHolds: nothing is in flight before a batch is submitted, all is
+// afterwards.
+func TestBatchHolds(t *testing.T) {
+	x := newSteps(t, openTest(t))
+	var b ferry.Batch
+	check(t, x.on(&b))
+	open := gate(t, x.stream)
+	_ = x.out.Slice() // does not wait
+	check(t, x.stream.Submit(&b))
+	if done, err := x.done.Done(); done || err != nil {
+		t.Errorf("event is done: %v, %v", done, err)
+	}
+	waits(t, "Slice", open, func() { _ = x.out.Slice() })
+
+	open = gate(t, x.stream)
+	check(t, x.stream.Submit(&b))
+	waits(t, "Slice of the source", open, func() { _ = x.in.Slice() })
+}
+
+// TestBatchRefuses: what cannot be queued is told, and nothing is queued.
+func TestBatchRefuses(t *testing.T) {
+	g := openTest(t)
+	x := newSteps(t, g)
+	closed := must(ferry.Alloc[float32](g, 8))(t)
+	closeAll(t, closed)
+	plain := ferry.Plain(make([]float32, stepFloats))
+	for _, c := range []struct {
+		name string
+		add  func(b *ferry.Batch) error
+		want string
+	}{
+		{"plain source", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec, plain) }, "plain memory"},
+		{"plain destination", func(b *ferry.Batch) error { return ferry.Copy(b, plain, x.vec) }, "plain memory"},
+		{"fill of plain memory", func(b *ferry.Batch) error { return ferry.Fill(b, plain, 1) }, "fill it with a loop"},
+		{"lengths", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.in) }, "operation 2 of 2, copy"},
+		{"no buffer", func(b *ferry.Batch) error { return ferry.Copy(b, nil, x.in) }, "no buffer given"},
+		{"overlap", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.vec.Range(1, 6)) }, "overlap"},
+		{"closed buffer", func(b *ferry.Batch) error { return ferry.Fill(b, closed, 1) }, "closed"},
+		{"closed argument", func(b *ferry.Batch) error {
+			return b.Launch(x.one, ferry.Grid(8, 8), closed, uint64(8))
+		}, "operation 2 of 2, launch increment"},
+		{"number of arguments", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec) }, "1 arguments given"},
+		{"type of an argument", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec, 1.5) }, "parameter 1"},
+		{"shape", func(b *ferry.Batch) error {
+			return b.Launch(x.one, ferry.Shape{Block: cu.Dim3{X: 1 << 20}}, x.vec, uint64(8))
+		}, "launch increment"},
+		{"no kernel", func(b *ferry.Batch) error { return b.Launch(nil, ferry.Grid(8, 8)) }, "no kernel given"},
+		{"no event to record", func(b *ferry.Batch) error { return b.Record(nil) }, "no event given"},
+		{"no event to wait for", func(b *ferry.Batch) error { return b.WaitEvent(nil) }, "no event given"},
+	} {
+		var b ferry.Batch
+		clear(x.out.Slice())
+		check(t, ferry.Fill(x.stream, x.vec, 3))
+		check(t, ferry.Copy(&b, x.out, x.vec))
+		err := c.add(&b)
+		if err == nil {
+			err = x.stream.Submit(&b)
+			if got := x.out.Slice()[stepFloats-1]; got != 0 {
+				t.Errorf("%s: an operation before the bad one was queued", c.name)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+		check(t, x.stream.Wait(context.Background()))
+	}
+	closeAll(t, must(ferry.Alloc[float32](g, 8))(t)) // nothing is stuck
+	if err := x.stream.Submit(nil); err == nil {
+		t.Error("no batch: no error")
+	}
+	if err := (*ferry.Stream)(nil).Submit(&ferry.Batch{}); err == nil {
+		t.Error("no stream: no error")
+	}
+	if err := ferry.Copy((*ferry.Batch)(nil), x.vec, x.in); err == nil {
+		t.Error("copy in no batch: no error")
+	}
+}
+
+// stopping is a driver that refuses a call of each batch.
+type stopping struct {
+	*fakeDriver
+	at int
+}
+
+func (d *stopping) Submit(_ cu.Context, b *cu.Batch) (int, error) {
+	return d.at, cu.ErrorInvalidValue
+}
+
+// TestBatchError: the operation that the driver refuses is named, those before it
+// are in flight.
+func TestBatchError(t *testing.T) {
+	d := &stopping{newFake(), 3}
+	g := openFake(t, d)
+	x := &steps{
+		stream: must(g.NewStream(nil))(t),
+		in:     must(ferry.AllocHost[float32](g, 8, nil))(t),
+		vec:    must(ferry.Alloc[float32](g, 8))(t),
+		done:   must(g.NewEvent(nil))(t),
+	}
+	defer closeAll(t, x.stream, x.in, x.vec, x.done)
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, x.vec.Range(0, 0), x.in.Range(0, 0))) // makes no call
+	check(t, ferry.Copy(&b, x.vec, x.in))
+	check(t, ferry.Copy(&b, x.in, x.vec))
+	check(t, b.Record(x.done))
+	check(t, ferry.Copy(&b, x.vec.Range(1, 2), x.in.Range(1, 2)))
+	check(t, b.Record(x.done))
+	err := x.stream.Submit(&b)
+	if !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "operation 5 of 6, copy 4 bytes to") {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE of operation 5", err)
+	}
+}
+
+// TestBatchAcrossRegistrations copies in parts what the driver would refuse whole.
+func TestBatchAcrossRegistrations(t *testing.T) {
+	g := openRegister(t)
+	x := newSteps(t, g)
+	memory := make([]byte, 1<<20)
+	half := must(ferry.Register(g, memory[:len(memory)/2], nil))(t)
+	whole := must(ferry.Register(g, memory, nil))(t)
+	device := must(ferry.Alloc[byte](g, len(memory)))(t)
+	back := must(ferry.AllocHost[byte](g, len(memory), nil))(t)
+	defer closeAll(t, whole, half, device, back)
+	random(whole.Slice())
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, device, whole))
+	check(t, ferry.Copy(&b, back, device))
+	check(t, x.stream.Submit(&b))
+	if !bytes.Equal(back.Slice(), whole.Slice()) {
+		t.Error("the bytes that come back differ")
+	}
+}
+
+// TestBatchCaptured records a batch in a graph.
+func TestBatchCaptured(t *testing.T) {
+	x := newSteps(t, openTest(t))
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, x.vec, x.in))
+	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, ferry.Copy(&b, x.out, x.vec))
+	graph := must(x.stream.Capture(func(s *ferry.Stream) error { return s.Submit(&b) }))(t)
+	defer closeAll(t, graph)
+	for round := range 3 {
+		x.in.Slice()[9] = float32(round)
+		check(t, graph.Launch(x.stream))
+		if got := x.out.Slice()[9]; got != float32(round+1) {
+			t.Errorf("round %d: %v", round, got)
+		}
+	}
+}
+
+// TestBatchWaits lets a batch wait for another stream.
+func TestBatchWaits(t *testing.T) {
+	g := openTest(t)
+	x := newSteps(t, g)
+	other := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	defer closeAll(t, other)
+	open := gate(t, other)
+	check(t, ferry.Fill(other, x.vec, 11))
+	check(t, other.Record(x.done))
+	var b ferry.Batch
+	check(t, b.WaitEvent(x.done))
+	check(t, ferry.Copy(&b, x.out, x.vec))
+	check(t, x.stream.Submit(&b))
+	waits(t, "Slice", open, func() { _ = x.out.Slice() })
+	if got := x.out.Slice()[1]; got != 11 {
+		t.Errorf("got %v, want 11", got)
+	}
+}

@@ -1,0 +1,128 @@
+package cutest
+
+import "github.com/ferrygpu/ferry/cu"
+
+const batchDoc = "package cu: Batches; the rules of each call"
+
+// submit makes the calls of a batch, all with success.
+func (c *T) submit(b *cu.Batch) {
+	done, err := c.d.Submit(c.ctx, b)
+	c.ok(err, "submit")
+	c.check(done == b.Len(), "%d of %d calls done", done, b.Len())
+}
+
+// addInc appends the adding of v to n words.
+func (c *T) addInc(b *cu.Batch, s cu.Stream, p cu.DevicePtr, v uint32, n int) {
+	grid, block := cu.Dim3{X: uint32(n+255) / 256, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}
+	b.LaunchKernel(c.kernel("inc"), grid, block, 0, s, pack(p, v, uint32(n)))
+}
+
+var batchChecks = []check{
+	{"batch/every-call", "every call of a batch does what it does alone, in the order of its stream",
+		batchDoc, needUVA, func(c *T) {
+			const n = 3000
+			in, out := c.pinned(4*n, 0), c.pinned(4*n, 0)
+			p, q, r, s := c.device(4*n), c.device(4*n), c.device(4*n), c.stream(cu.StreamNonBlocking)
+			for range 3 {
+				c.scramble(in.b)
+				c.scramble(out.b)
+				var b cu.Batch
+				b.MemcpyHtoDAsync(p, in.p, 4*n, s)
+				c.addInc(&b, s, p, 9, n)
+				b.MemcpyDtoDAsync(q, p, 4*n, s)
+				b.MemcpyAsync(r, q, 4*n, s)
+				b.MemcpyPeerAsync(q, c.ctx, r, c.ctx, 4*n, s)
+				b.MemsetD8Async(q, 0x5a, 1, s)
+				b.MemsetD16Async(q+4, 0xbeef, 1, s)
+				b.MemsetD32Async(q+8, 0xdeadbeef, 1, s)
+				b.MemcpyDtoHAsync(out.p, q, 4*n, s)
+				c.submit(&b)
+				c.sync(s)
+				want := plus(in.b, 9)
+				want[0] = 0x5a
+				copy(want[4:], []byte{0xef, 0xbe})
+				copy(want[8:], words(0xdeadbeef))
+				c.same("through the batch", out.b, want)
+			}
+		}},
+	{"batch/streams", "a batch can be for several streams, and an event in it orders them",
+		batchDoc, 0, func(c *T) {
+			p, first, second, e := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(0)
+			var b cu.Batch
+			b.MemsetD32Async(p, 1000, 1, first)
+			for range 50 {
+				c.addInc(&b, first, p, 1, 1)
+			}
+			b.EventRecord(e, first)
+			b.StreamWaitEvent(second, e)
+			c.addInc(&b, second, p, 7, 1)
+			c.submit(&b)
+			c.sync(second)
+			c.same("after both", c.down(p, 4), words(1057))
+		}},
+	{"batch/again", "a batch can be submitted again, and its calls act on memory as it is then",
+		batchDoc, 0, func(c *T) {
+			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
+			c.up(p, words(0))
+			var b cu.Batch
+			c.addInc(&b, s, p, 3, 1)
+			c.submit(&b)
+			c.submit(&b)
+			c.sync(s)
+			c.same("after two", c.down(p, 4), words(6))
+		}},
+	{"batch/returns", "submitting a batch does not wait for its work",
+		batchDoc, needMapHost, func(c *T) {
+			p, s, g := c.device(4), c.stream(cu.StreamNonBlocking), c.gate()
+			g.hold(s)
+			var b cu.Batch
+			b.MemsetD32Async(p, 5, 1, s)
+			c.addInc(&b, s, p, 1, 1)
+			c.mustReturn(g, "Submit", func() error { _, err := c.d.Submit(c.ctx, &b); return err })
+			c.busy(s)
+			g.open()
+			c.sync(s)
+			c.same("after the gate", c.down(p, 4), words(6))
+		}},
+	{"batch/stops-at-an-error", "a batch stops at the first call that fails, and says how many were made",
+		batchDoc, 0, func(c *T) {
+			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
+			c.up(p, words(0))
+			var b cu.Batch
+			c.addInc(&b, s, p, 1, 1)
+			c.addInc(&b, s, p, 10, 1)
+			b.LaunchKernel(c.kernel("inc"), cu.Dim3{}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, s, pack(p, uint32(100), uint32(1)))
+			c.addInc(&b, s, p, 1000, 1)
+			done, err := c.d.Submit(c.ctx, &b)
+			c.want(err, "an empty grid in a batch", cu.ErrorInvalidValue)
+			c.check(done == 2, "%d done, want 2", done)
+			c.sync(s)
+			c.same("what was before", c.down(p, 4), words(11))
+		}},
+	{"batch/empty", "an empty batch does nothing", batchDoc, 0, func(c *T) {
+		var b cu.Batch
+		c.submit(&b)
+	}},
+	{"batch/no-context", "a batch without a context is refused", batchDoc, 0, func(c *T) {
+		var b cu.Batch
+		b.EventRecord(c.event(0), c.stream(cu.StreamNonBlocking))
+		done, err := c.d.Submit(0, &b)
+		c.want(err, "submit without a context", cu.ErrorInvalidContext)
+		c.check(done == 0, "%d done, want 0", done)
+	}},
+	{"batch/captured", "a batch on a stream that captures is recorded", batchDoc, 0, func(c *T) {
+		p, s := c.device(4), c.stream(cu.StreamNonBlocking)
+		c.up(p, words(0))
+		x := c.instantiated(c.captured(s, func() {
+			var b cu.Batch
+			b.MemsetD32Async(p, 40, 1, s)
+			c.addInc(&b, s, p, 2, 1)
+			c.submit(&b)
+		}))
+		c.sync(s)
+		c.same("before a launch", c.down(p, 4), words(0))
+		c.runGraph(x, s)
+		c.sync(s)
+		c.same("after a launch", c.down(p, 4), words(42))
+	}},
+}
