@@ -42,7 +42,7 @@ func (e *usageError) Error() string { return e.text }
 func badUsage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 func commands() []command {
-	return []command{infoCommand, compareCommand, runCommand}
+	return []command{infoCommand, compareCommand, benchCommand, runCommand}
 }
 
 // run is the whole program. Its result is the exit status.

@@ -1,0 +1,81 @@
+package grid
+
+import "github.com/ferrygpu/ferry/cu"
+
+// callKinds are calls that queue little, so many in a row.
+var callKinds = []kind{
+	{"launches, then a wait", "launches", 1, 256, launches},
+	{"event records", "records", 1, 256, records},
+	{"event record and wait", "records", 1, 1, recordAndWait},
+	{"graph of launches", "launches", 1, 256, graphLaunch},
+}
+
+func launches(r *rig, n int) (trial, error) {
+	out, err := r.device(16)
+	params := pack(out, float32(0.5), uint32(1))
+	return trial{step: func() error {
+		for range n {
+			if err := r.launch("arithmetic", 1, params); err != nil {
+				return err
+			}
+		}
+		return r.sync()
+	}}, err
+}
+
+// records are not waited for in the step.
+func records(r *rig, n int) (trial, error) {
+	return trial{
+		step: func() error {
+			for range n {
+				if err := r.d.EventRecord(r.ctx, r.event, r.stream); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		after: r.sync,
+	}, nil
+}
+
+func recordAndWait(r *rig, _ int) (trial, error) {
+	return trial{step: func() error {
+		if err := r.d.EventRecord(r.ctx, r.event, r.stream); err != nil {
+			return err
+		}
+		return r.d.EventSynchronize(r.ctx, r.event)
+	}}, nil
+}
+
+// graphLaunch replays launches that were captured.
+func graphLaunch(r *rig, n int) (trial, error) {
+	out, err := r.device(16)
+	if err != nil {
+		return trial{}, err
+	}
+	params := pack(out, float32(0.5), uint32(1))
+	if err := r.d.StreamBeginCapture(r.ctx, r.stream, cu.StreamCaptureModeRelaxed); err != nil {
+		return trial{}, err
+	}
+	for range n {
+		if err := r.launch("arithmetic", 1, params); err != nil {
+			return trial{}, err
+		}
+	}
+	graph, err := r.d.StreamEndCapture(r.ctx, r.stream)
+	if err != nil {
+		return trial{}, err
+	}
+	r.later(func() error { return r.d.GraphDestroy(graph) })
+	x, err := r.d.GraphInstantiate(r.ctx, graph, 0)
+	if err != nil {
+		return trial{}, err
+	}
+	r.later(func() error { return r.d.GraphExecDestroy(x) })
+	return trial{step: func() error {
+		if err := r.d.GraphLaunch(r.ctx, x, r.stream); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, nil
+}

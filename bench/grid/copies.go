@@ -1,0 +1,156 @@
+package grid
+
+import "github.com/ferrygpu/ferry/cu"
+
+// copyKinds are copies and fills: one call and the wait for it.
+var copyKinds = []kind{
+	{"copy pinned in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, false) }},
+	{"copy pinned in, just written", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, true) }},
+	{"copy pinned out", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, false) }},
+	{"copy write-combined in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) {
+		return r.copyPinned(n, cu.MemHostAllocWriteCombined, true, false)
+	}},
+	{"copy registered in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyRegistered(n, true) }},
+	{"copy registered out", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyRegistered(n, false) }},
+	{"copy pageable in", "bytes", 4 * kib, 256 * mib, copyPageableIn},
+	{"copy pageable out", "bytes", 4 * kib, 256 * mib, copyPageableOut},
+	{"copy both ways", "bytes", 4 * kib, 256 * mib, copyBothWays},
+	{"copy in, 32 in a row", "bytes", 4 * kib, 4 * mib, copyInARow},
+	{"copy on device", "bytes", 4 * kib, 256 * mib, copyOnDevice},
+	{"copy host to host", "bytes", 4 * kib, 64 * mib, copyHostToHost},
+	{"fill", "bytes", 4 * kib, 256 * mib, fillDevice},
+}
+
+// copyOf is the trial of a copy between p and device memory.
+func (r *rig) copyOf(p cu.HostPtr, n int, in bool) (trial, error) {
+	dev, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	return trial{step: func() error {
+		if in {
+			err = r.d.MemcpyHtoDAsync(r.ctx, dev, p, uintptr(n), r.stream)
+		} else {
+			err = r.d.MemcpyDtoHAsync(r.ctx, p, dev, uintptr(n), r.stream)
+		}
+		if err != nil {
+			return err
+		}
+		return r.sync()
+	}}, nil
+}
+
+func (r *rig) copyPinned(n int, flags cu.MemHostAllocFlags, in, written bool) (trial, error) {
+	p, err := r.pinned(n, flags)
+	if err != nil {
+		return trial{}, err
+	}
+	t, err := r.copyOf(p, n, in)
+	if written {
+		t.prepare = func() error { return r.write(bytesOf(p, n)) }
+	}
+	return t, err
+}
+
+func (r *rig) copyRegistered(n int, in bool) (trial, error) {
+	p, err := r.registered(n)
+	if err != nil {
+		return trial{}, err
+	}
+	return r.copyOf(p, n, in)
+}
+
+func copyPageableIn(r *rig, n int) (trial, error) {
+	b := r.pageable(n)
+	dev, err := r.device(n)
+	return trial{
+		prepare: func() error { return r.write(b) },
+		step:    func() error { return r.d.MemcpyHtoD(r.ctx, dev, pointer(b), uintptr(n)) },
+	}, err
+}
+
+func copyPageableOut(r *rig, n int) (trial, error) {
+	b := r.pageable(n)
+	dev, err := r.device(n)
+	return trial{step: func() error { return r.d.MemcpyDtoH(r.ctx, pointer(b), dev, uintptr(n)) }}, err
+}
+
+func copyBothWays(r *rig, n int) (trial, error) {
+	in, err := r.pinned(n, 0)
+	if err != nil {
+		return trial{}, err
+	}
+	out, err := r.pinned(n, 0)
+	if err != nil {
+		return trial{}, err
+	}
+	a, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	b, err := r.device(n)
+	return trial{step: func() error {
+		if err := r.d.MemcpyHtoDAsync(r.ctx, a, in, uintptr(n), r.stream); err != nil {
+			return err
+		}
+		if err := r.d.MemcpyDtoHAsync(r.ctx, out, b, uintptr(n), r.second); err != nil {
+			return err
+		}
+		if err := r.sync(); err != nil {
+			return err
+		}
+		return r.d.StreamSynchronize(r.ctx, r.second)
+	}}, err
+}
+
+func copyInARow(r *rig, n int) (trial, error) {
+	p, err := r.pinned(n, 0)
+	if err != nil {
+		return trial{}, err
+	}
+	dev, err := r.device(n)
+	return trial{step: func() error {
+		for range 32 {
+			if err := r.d.MemcpyHtoDAsync(r.ctx, dev, p, uintptr(n), r.stream); err != nil {
+				return err
+			}
+		}
+		return r.sync()
+	}}, err
+}
+
+func copyOnDevice(r *rig, n int) (trial, error) {
+	a, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	b, err := r.device(n)
+	return trial{step: func() error {
+		if err := r.d.MemcpyDtoDAsync(r.ctx, a, b, uintptr(n), r.stream); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, err
+}
+
+// copyHostToHost copies between page-locked buffers by the driver.
+func copyHostToHost(r *rig, n int) (trial, error) {
+	a, err := r.pinned(n, 0)
+	if err != nil {
+		return trial{}, err
+	}
+	b, err := r.pinned(n, 0)
+	return trial{step: func() error {
+		return r.d.Memcpy(r.ctx, cu.DevicePtr(addressOf(bytesOf(a, n))), cu.DevicePtr(addressOf(bytesOf(b, n))), uintptr(n))
+	}}, err
+}
+
+func fillDevice(r *rig, n int) (trial, error) {
+	a, err := r.device(n)
+	return trial{step: func() error {
+		if err := r.d.MemsetD8Async(r.ctx, a, 7, uintptr(n), r.stream); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, err
+}

@@ -1,0 +1,121 @@
+package grid
+
+import "github.com/ferrygpu/ferry/cu"
+
+// kernelKinds are a launch and the wait for it.
+var kernelKinds = []kind{
+	{"kernel copies on device", "bytes", 4 * kib, 64 * mib, kernelCopies},
+	{"kernel fills", "bytes", 4 * kib, 64 * mib, kernelFills},
+	{"kernel adds vectors", "bytes each", 4 * kib, 32 * mib, kernelAdds},
+	{"kernel reads words", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 1, false) }},
+	{"kernel reads words, stride 32", "bytes read", 4 * kib, 4 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 32, false) }},
+	{"kernel reads pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, true, false) }},
+	{"kernel writes pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, false, true) }},
+	{"kernel reads and writes pinned", "bytes each", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, true, true) }},
+	{"kernel reads pinned words", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 1, true) }},
+	{"kernel reads pinned words, stride 2", "bytes read", 4 * kib, 32 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 2, true) }},
+	{"kernel reads pinned words, stride 8", "bytes read", 4 * kib, 8 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 8, true) }},
+	{"kernel reads pinned words, stride 32", "bytes read", 4 * kib, 2 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 32, true) }},
+	{"kernel computes", "rounds of 4 FMA", 16, 1024, kernelComputes},
+	{"kernel computes in one block", "rounds of 4 FMA", 16, 65536, kernelComputesAlone},
+	{"kernel of many blocks", "blocks", 1, 1 << 18, kernelOfBlocks},
+	{"kernel adds atomically to one word", "threads", 1 << 10, 1 << 20, func(r *rig, n int) (trial, error) { return kernelAtomics(r, n, 1) }},
+	{"kernel adds atomically to many", "threads", 1 << 10, 1 << 20, func(r *rig, n int) (trial, error) { return kernelAtomics(r, n, 1<<16) }},
+}
+
+func kernelCopies(r *rig, n int) (trial, error) {
+	a, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	b, err := r.device(n)
+	return trial{step: func() error { return r.launched("copy", n/16, pack(a, b, uint64(n))) }}, err
+}
+
+func kernelFills(r *rig, n int) (trial, error) {
+	a, err := r.device(n)
+	return trial{step: func() error { return r.launched("fill", n/16, pack(a, uint32(3), uint64(n/4))) }}, err
+}
+
+func kernelAdds(r *rig, n int) (trial, error) {
+	var v [3]cu.DevicePtr
+	for i := range v {
+		var err error
+		if v[i], err = r.device(n); err != nil {
+			return trial{}, err
+		}
+	}
+	return trial{step: func() error { return r.launched("vector_add", n/16, pack(v[0], v[1], v[2], uint64(n/4))) }}, nil
+}
+
+// kernelWords reads n bytes, words that are stride apart.
+func kernelWords(r *rig, n, stride int, pinned bool) (trial, error) {
+	from, err := r.memory(n*stride, pinned)
+	if err != nil {
+		return trial{}, err
+	}
+	out, err := r.device(16)
+	return trial{step: func() error {
+		return r.launched("read_words", n/4, pack(out, from, uint64(n/4), uint64(stride)))
+	}}, err
+}
+
+// memory is page-locked, mapped memory, or the device's.
+func (r *rig) memory(n int, pinned bool) (cu.DevicePtr, error) {
+	if !pinned {
+		return r.device(n)
+	}
+	p, err := r.pinned(n, cu.MemHostAllocDeviceMap)
+	if err != nil {
+		return 0, err
+	}
+	return r.d.MemHostGetDevicePointer(r.ctx, p, 0)
+}
+
+// kernelReaches copies n bytes by a kernel with one end or both over the link.
+func kernelReaches(r *rig, n int, source, destination bool) (trial, error) {
+	from, err := r.memory(n, source)
+	if err != nil {
+		return trial{}, err
+	}
+	to, err := r.memory(n, destination)
+	return trial{step: func() error { return r.launched("copy", n/16, pack(to, from, uint64(n))) }}, err
+}
+
+func kernelComputes(r *rig, rounds int) (trial, error) {
+	out, err := r.device(16)
+	return trial{step: func() error {
+		return r.launched("arithmetic", 1<<30, pack(out, float32(0.5), uint32(rounds)))
+	}}, err
+}
+
+func kernelComputesAlone(r *rig, rounds int) (trial, error) {
+	out, err := r.device(16)
+	return trial{step: func() error {
+		return r.launched("arithmetic", 1, pack(out, float32(0.5), uint32(rounds)))
+	}}, err
+}
+
+// kernelOfBlocks has blocks of one warp that do next to nothing.
+func kernelOfBlocks(r *rig, blocks int) (trial, error) {
+	out, err := r.device(16)
+	return trial{step: func() error {
+		if err := r.d.LaunchKernel(r.ctx, r.functions["arithmetic"], cu.Dim3{X: uint32(blocks), Y: 1, Z: 1}, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, r.stream,
+			pack(out, float32(0.5), uint32(1))); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, err
+}
+
+// kernelAtomics adds to so many words in turn, a thread an addition.
+func kernelAtomics(r *rig, threadCount, words int) (trial, error) {
+	out, err := r.device(4 * words)
+	return trial{step: func() error {
+		if err := r.d.LaunchKernel(r.ctx, r.functions["add_words"], cu.Dim3{X: uint32(threadCount / threads), Y: 1, Z: 1}, cu.Dim3{X: threads, Y: 1, Z: 1}, 0, r.stream,
+			pack(out, uint32(words))); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, err
+}

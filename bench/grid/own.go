@@ -1,0 +1,53 @@
+package grid
+
+import "github.com/ferrygpu/ferry/cu"
+
+// ownKinds are what it costs to take memory and to give it back.
+var ownKinds = []kind{
+	{"host memory: allocate", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, true) }},
+	{"host memory: free", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, false) }},
+	{"host memory: register", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return registration(r, n, true) }},
+	{"host memory: unregister", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return registration(r, n, false) }},
+	{"device memory: allocate", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return deviceMemory(r, n, true) }},
+	{"device memory: free", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return deviceMemory(r, n, false) }},
+	{"pool memory: allocate and free", "bytes", 4 * kib, 16 * mib, poolMemory},
+}
+
+// taken is a trial that takes and gives back and times one of both.
+func taken(takeIt bool, take, give func() error) trial {
+	if takeIt {
+		return trial{step: take, after: give}
+	}
+	return trial{prepare: take, step: give}
+}
+
+func hostMemory(r *rig, n int, takeIt bool) (trial, error) {
+	var p cu.HostPtr
+	take := func() (err error) { p, err = r.d.MemHostAlloc(r.ctx, uintptr(n), 0); return err }
+	return taken(takeIt, take, func() error { return r.d.MemFreeHost(r.ctx, p) }), nil
+}
+
+func registration(r *rig, n int, takeIt bool) (trial, error) {
+	p := pointer(r.pageable(n))
+	take := func() error { return r.d.MemHostRegister(r.ctx, p, uintptr(n), 0) }
+	return taken(takeIt, take, func() error { return r.d.MemHostUnregister(r.ctx, p) }), nil
+}
+
+func deviceMemory(r *rig, n int, takeIt bool) (trial, error) {
+	var p cu.DevicePtr
+	take := func() (err error) { p, err = r.d.MemAlloc(r.ctx, uintptr(n)); return err }
+	return taken(takeIt, take, func() error { return r.d.MemFree(r.ctx, p) }), nil
+}
+
+func poolMemory(r *rig, n int) (trial, error) {
+	return trial{
+		step: func() error {
+			p, err := r.d.MemAllocAsync(r.ctx, uintptr(n), r.stream)
+			if err != nil {
+				return err
+			}
+			return r.d.MemFreeAsync(r.ctx, p, r.stream)
+		},
+		after: r.sync,
+	}, nil
+}
