@@ -96,6 +96,7 @@ type Link struct {
 type Calls struct {
 	MemcpyAsync Number `json:"memcpy_async_ns"`
 	Launch      Number `json:"launch_ns"`
+	GraphLaunch Number `json:"graph_launch_ns,omitempty"` // missing, it is Launch
 	Record      Number `json:"event_record_ns"`
 	Query       Number `json:"query_ns"`
 	Other       Number `json:"other_ns"` // any other call
@@ -107,6 +108,8 @@ type Queue struct {
 	Gap    Number `json:"gap_ns"`    // from the end of one operation to the start of the next in its stream
 	Switch Number `json:"switch_ns"` // the same, when another engine takes over: a kernel after a copy, a copy after a kernel
 	Sync   Number `json:"sync_ns"`   // from the end of the last operation until the waiting host goes on
+	// Node is Gap between the nodes of a graph. Missing, it is Gap.
+	Node Number `json:"graph_node_ns,omitempty"`
 }
 
 // Copy is the time an engine is busy with a copy, by bytes.
@@ -131,6 +134,17 @@ type Kernel struct {
 	Bandwidth    Number `json:"memory_bytes_per_s"`      // of device memory, reads and writes together
 	Cached       Number `json:"cache_bytes_per_s"`       // of what fits the last-level cache
 	Instructions Number `json:"warp_instructions_per_s"` // of the whole device
+
+	// Latency is what an instruction takes a warp that has the multiprocessor to
+	// itself, on average. Missing, a warp is never what a kernel waits for.
+	Latency Number `json:"instruction_latency_ns,omitempty"`
+	// Block is what each block of a grid takes to be started.
+	Block Number `json:"block_ns,omitempty"`
+	// Atomic is what each thread's atomic operation on one word takes its unit.
+	Atomic Number `json:"atomic_ns,omitempty"`
+	// Copied is what reads take longer by, for the bytes of device memory that a
+	// copy from the host has just written.
+	Copied Curve `json:"after_copy,omitempty"`
 }
 
 // Managed is what moving managed pages costs.
@@ -140,7 +154,27 @@ type Managed struct {
 	PrefetchHtoD Curve  `json:"prefetch_htod"`    // cuMemPrefetchAsync to the device
 	PrefetchDtoH Curve  `json:"prefetch_dtoh"`    // to the host
 	PrefetchCall Number `json:"prefetch_call_ns"` // the host's time in the call
+
+	// What the driver's work costs by piece, in the order of the curves above,
+	// which stand for it where these are missing.
+	DeviceService Service `json:"device_service,omitempty"`
+	HostService   Service `json:"host_service,omitempty"`
+	ToDevice      Service `json:"to_device_service,omitempty"`
+	ToHost        Service `json:"to_host_service,omitempty"`
 }
+
+// Service is what pieces of the managed memory driver's work cost, in nanoseconds.
+type Service struct {
+	Start   Number `json:"start_ns"`    // of a batch of a device's faults, or of a prefetch
+	Block   Number `json:"block_ns"`    // of each service of a block of 2 MiB
+	Fault   Number `json:"fault_ns"`    // of each page that faulted
+	Run     Number `json:"run_ns"`      // of each copy of neighbouring pages
+	MiB     Number `json:"mib_ns"`      // of each MiB copied
+	ZeroMiB Number `json:"zero_mib_ns"` // of each MiB that nobody had touched
+}
+
+// Known says whether the profile has the pieces.
+func (s *Service) Known() bool { return s.Start.Source != "" }
 
 // Own is what owning memory costs, the host's time by bytes.
 type Own struct {
@@ -151,6 +185,12 @@ type Own struct {
 	DeviceAllocate Number `json:"device_alloc_ns"`
 	DeviceFree     Number `json:"device_free_ns"`
 	PoolAllocate   Number `json:"pool_alloc_ns"`
+
+	// What it takes longer when memory must come from the system, or goes back to
+	// it: device memory comes 2 MiB at a time, a pool's as its threshold says.
+	DeviceGrow   Curve `json:"device_grow,omitempty"`
+	DeviceShrink Curve `json:"device_shrink,omitempty"`
+	PoolGrow     Curve `json:"pool_grow,omitempty"`
 }
 
 // Host is the machine around the device, as far as the device's memory shows it.
@@ -190,9 +230,9 @@ func (p *Profile) Count() map[Confidence]int {
 func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
 	switch x := v.Interface().(type) {
 	case Number:
-		count[p.Confidence(x.Source)]++
+		p.tallyOne(x.Source, count)
 	case Curve:
-		count[p.Confidence(x.Source)]++
+		p.tallyOne(x.Source, count)
 	case map[string]Number:
 		for _, n := range x {
 			count[p.Confidence(n.Source)]++
@@ -201,6 +241,13 @@ func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
 		for i := 0; v.Kind() == reflect.Struct && i < v.NumField(); i++ {
 			p.tally(v.Field(i), count)
 		}
+	}
+}
+
+// tallyOne counts what has a source; what is missing has none.
+func (p *Profile) tallyOne(source string, count map[Confidence]int) {
+	if source != "" {
+		count[p.Confidence(source)]++
 	}
 }
 

@@ -56,6 +56,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s in all", m.dev.ordinal, size(m.total()))
 	}
 	full := roundUp(n, allocAlign)
+	held := m.used()
 	if r.kind != kindPool {
 		before := *m
 		if full <= smallMax {
@@ -74,6 +75,9 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if r.kind != kindPool && m.used() > held {
+		d.host += d.prof.Own.DeviceGrow.Ns(float64(n))
 	}
 	r.size, r.charge, r.dev, r.device = n, full, m.dev, r.base
 	r.segments(false)
@@ -138,7 +142,11 @@ func (m *deviceMemory) freeRegion(r *region) {
 	r.state.Store(stateFreed)
 	m.dev.drv.space.remove(r)
 	if r.kind != kindPool {
+		held := m.used()
 		m.uncharge(r.charge)
+		if m.used() < held {
+			m.dev.drv.host += m.dev.drv.prof.Own.DeviceShrink.Ns(float64(r.size))
+		}
 	}
 	if r.back != nil {
 		m.dev.drv.bury(r.back)

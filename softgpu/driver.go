@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -69,6 +70,7 @@ type Driver struct {
 	graves    []*backing    // to be unmapped when nothing executes
 	backed    uint64        // bytes that allocations have behind them
 	captures  map[*capture]struct{}
+	managed   *uvm.Space
 }
 
 var (
@@ -131,6 +133,7 @@ func Open(opts Options) (*Driver, error) {
 	for i := range opts.Devices {
 		d.devices = append(d.devices, newDevice(d, i))
 	}
+	d.managed = d.newManagedSpace()
 	return d, nil
 }
 

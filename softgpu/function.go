@@ -1,13 +1,11 @@
 package softgpu
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
-	"github.com/ferrygpu/ferry/ptx"
 )
 
 // function is a kernel that somebody has asked for.
@@ -16,29 +14,7 @@ type function struct {
 	handle     cu.Function
 	kernel     *simt.Kernel
 	name       string
-	maxDynamic int  // bytes of dynamic shared memory a launch may ask for
-	timed      bool // it looks at a clock or sleeps
-}
-
-// looksAtClock says whether kernel name, or a function that it may call, reads a
-// clock or sleeps.
-func looksAtClock(m *ptx.Module, name string) bool {
-	for _, f := range m.Funcs {
-		if f.Entry && f.Name != name {
-			continue
-		}
-		for _, in := range f.Body {
-			if in.Op == "nanosleep" || slices.ContainsFunc(in.Operands, isClock) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func isClock(o ptx.Operand) bool {
-	r, ok := o.(ptx.Reg)
-	return ok && r.Special && (strings.HasPrefix(r.Name, "%clock") || strings.HasPrefix(r.Name, "%globaltimer"))
+	maxDynamic int // bytes of dynamic shared memory a launch may ask for
 }
 
 // functionCall is a call about a function.

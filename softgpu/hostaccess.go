@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -26,9 +27,14 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 				return err
 			}
 			from, to := max(addr, x.base), min(end, x.end)
-			if moved := m.hostTouch(from-x.base, to-from, write); moved > 0 {
-				d.host += d.prof.Managed.HostFault.Ns(float64(moved))
-			}
+			price := hostFaults(&d.prof.Managed)
+			ns := 0.0
+			w := m.pages.CPU(from-x.base, to-from, write, d.host, func(w uvm.Work) float64 {
+				piece := price(w)
+				ns += piece
+				return piece
+			})
+			d.host += ns + w.Slept
 		} else {
 			d.host += x.region.hostUse(min(end, x.end)-max(addr, x.base), write, &d.prof.Host)
 		}

@@ -135,6 +135,10 @@ func (l *launch) run(o *op) error {
 	d.mu.Lock()
 	x := &execution{view: v}
 	o.kernel = x
+	clock := o.arrive
+	if o.stream != nil {
+		clock = max(clock, o.stream.clock)
+	}
 	d.mu.Unlock()
 	began := time.Now()
 	ctx, release := d.limited(o.ctx.run)
@@ -142,15 +146,24 @@ func (l *launch) run(o *op) error {
 	stats, err := simt.Run(ctx, &simt.Launch{
 		Kernel: l.fn.kernel,
 		Grid:   l.grid, Block: l.block,
-		SharedBytes: int(l.shared),
-		Params:      l.params,
-		Memory:      v,
-		Counters:    numCounters,
-		Guarded:     v.ordinary,
-		ClockHz:     float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
-		Printf:      func(s string) { os.Stdout.WriteString(s) },
+		SharedBytes:     int(l.shared),
+		Params:          l.params,
+		Memory:          v,
+		Counters:        numCounters,
+		Guarded:         v.ordinary,
+		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
+		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,
+		Began:           uint64(clock),
+		Resident:        l.resident(o.ctx.dev),
+		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
+		Printf:          func(s string) { os.Stdout.WriteString(s) },
 	})
 	x.stats, x.real = stats, time.Since(began)
+	d.mu.Lock()
+	if o.stream != nil {
+		o.stream.clock = clock + float64(stats.Nap)
+	}
+	d.mu.Unlock()
 	if f, ok := errors.AsType[*cu.Fault](err); ok {
 		if f.Addr != 0 || f.Bytes != 0 {
 			f.Near = v.near(uint64(f.Addr))

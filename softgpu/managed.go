@@ -1,43 +1,24 @@
 package softgpu
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // Managed memory lies at one address for host and device, and its bytes are
-// always there for both. Where the pages would be on hardware is kept for the
-// time model, 64 KiB at a time.
-const (
-	managedShift = 16
-	managedPage  = 1 << managedShift
-	adviceShift  = 12
-)
+// always there for both. Where the pages would be on hardware is what package uvm
+// says, for the time model and for who asks. All of it is the driver's, locked.
 
-// Places of a page besides a device's ordinal.
-const (
-	onHost  int8 = -1
-	nowhere int8 = -2 // nobody has touched it
-)
-
-// managedState is where the pages of a region are, and the advice about them.
+// managedState is a region's part of the managed memory.
 type managedState struct {
-	pages  []int8
-	copied []bool   // also on the host, unchanged: read-mostly
-	advice []advice // a 4 KiB page each; nil while there is none
-	size   uint64
-	attach atomic.Pointer[attachment]
-}
-
-// advice on a page.
-type advice struct {
-	readMostly bool
-	preferred  int8 // a device, onHost or nowhere
-	accessedBy uint32
-	prefetched int8
+	pages      *uvm.Range
+	size       uint64
+	prefetched []uvm.Processor // by page: where it was prefetched to last; nil while nowhere
+	attach     atomic.Pointer[attachment]
 }
 
 // attachment says who may touch the memory where host and device must not do so
@@ -47,150 +28,139 @@ type attachment struct {
 	stream *streamState // of MemAttachSingle
 }
 
-var noAdvice = advice{preferred: nowhere, prefetched: nowhere}
-
-func newManagedState(n uint64, flags cu.MemAttachFlags) *managedState {
-	m := &managedState{size: n}
-	m.pages = make([]int8, (n+managedPage-1)>>managedShift)
-	m.copied = make([]bool, len(m.pages))
-	for i := range m.pages {
-		m.pages[i] = nowhere
-	}
+func (d *Driver) newManagedState(n uint64, flags cu.MemAttachFlags) *managedState {
+	m := &managedState{size: n, pages: d.managed.Alloc(n)}
 	m.attach.Store(&attachment{flags: flags})
 	return m
 }
 
-// span of pages that n bytes at off touch.
-func (m *managedState) span(off, n uint64) (first, past uint64) {
-	return off >> managedShift, (off + n + managedPage - 1) >> managedShift
+// newManagedSpace is the managed memory of d's devices.
+func (d *Driver) newManagedSpace() *uvm.Space {
+	s := uvm.NewSpace(len(d.devices))
+	s.Room = func(dev uvm.Processor) uint64 { return d.devices[dev].memory.free() }
+	return s
 }
 
-// mostlyHost says whether more than half of the pages are on the host.
-func (m *managedState) mostlyHost(off, n uint64) bool {
-	first, past := m.span(off, n)
-	host := uint64(0)
-	for _, at := range m.pages[first:past] {
-		if at == onHost {
-			host++
+// advicePages are the pages of n bytes at off, counted from the region's start.
+func advicePages(off, n uint64) (first, past uint64) {
+	return off >> uvm.PageShift, (off + n + uvm.PageSize - 1) >> uvm.PageShift
+}
+
+// prefetchedTo notes where n bytes at off were prefetched to.
+func (m *managedState) prefetchedTo(off, n uint64, at uvm.Processor) {
+	if m.prefetched == nil {
+		_, all := advicePages(0, m.size)
+		m.prefetched = make([]uvm.Processor, all)
+		for i := range m.prefetched {
+			m.prefetched[i] = uvm.Nowhere
 		}
 	}
-	return 2*host > past-first
+	for i, past := advicePages(off, n); i < past; i++ {
+		m.prefetched[i] = at
+	}
 }
 
-// populate puts pages that are nowhere at a place.
-func (m *managedState) populate(off, n uint64, at int) {
-	first, past := m.span(off, n)
-	for i := first; i < past; i++ {
-		if m.pages[i] == nowhere {
-			m.pages[i] = int8(at)
+// lastPrefetch is where all of n bytes at off were prefetched to last; ok is
+// false if that differs.
+func (m *managedState) lastPrefetch(off, n uint64) (at uvm.Processor, ok bool) {
+	if m.prefetched == nil {
+		return uvm.Nowhere, true
+	}
+	first, past := advicePages(off, n)
+	at = m.prefetched[first]
+	for _, p := range m.prefetched[first:past] {
+		if p != at {
+			return at, false
 		}
 	}
-}
-
-// adviceOf a 64 KiB page is that of its first 4 KiB.
-func (m *managedState) adviceOf(page int) advice {
-	if m.advice == nil {
-		return noAdvice
-	}
-	return m.advice[page<<(managedShift-adviceShift)]
-}
-
-// advise changes the advice on n bytes at off.
-func (m *managedState) advise(off, n uint64, change func(*advice)) {
-	if m.advice == nil {
-		m.advice = make([]advice, (m.size+1<<adviceShift-1)>>adviceShift)
-		for i := range m.advice {
-			m.advice[i] = noAdvice
-		}
-	}
-	for i := off >> adviceShift; i < (off+n+1<<adviceShift-1)>>adviceShift; i++ {
-		change(&m.advice[i])
-	}
+	return at, true
 }
 
 // common is what the advice on a range has in common; ok is false if it differs.
-func (m *managedState) common(off, n uint64, read func(advice) int32) (v int32, ok bool) {
-	if m.advice == nil {
-		return read(noAdvice), true
-	}
-	first := off >> adviceShift
-	v = read(m.advice[first])
-	for i := first; i < (off+n+1<<adviceShift-1)>>adviceShift; i++ {
-		if read(m.advice[i]) != v {
-			return 0, false
-		}
-	}
-	return v, true
+func (m *managedState) common(off, n uint64, read func(uvm.Advice) int32) (v int32, ok bool) {
+	return m.pages.Common(off, n, read)
 }
+
+// touchWindow is how far apart two first accesses of a kernel may be to be under
+// way at once, in the keys of simt: instructions of each thread of a wave.
+const touchWindow = 2 * simt.OrderStep
 
 // faults is what a kernel's touches of managed memory came to.
 type faults struct {
-	moved  uint64 // bytes that came to the device
-	remote uint64 // bytes of pages that were used where they are, over the link
-	local  uint64 // bytes of pages that were on the device
+	where uvm.Where
+	work  uvm.Work
+	ns    float64
 }
 
-// touch moves pages to the device as a kernel's accesses fault them in.
-func (m *managedState) touch(p *simt.Pages, dev int, f *faults) {
-	for word := range p.Read {
-		for mask := p.Read[word] | p.Written[word]; mask != 0; mask &= mask - 1 {
-			i := word*64 + bits.TrailingZeros64(mask)
-			written := p.Written[word]>>(i%64)&1 != 0
-			m.touchPage(i, dev, written, f)
+// fault serves the faults of a kernel that began at now.
+func (x *execution) fault(dev *device, now float64) (f faults) {
+	d := dev.drv
+	var touches []uvm.Touch
+	for r, s := range *x.view.own.Load() {
+		if r.managed != nil {
+			touches = r.managed.touches(touches, s.Pages)
 		}
 	}
+	if len(touches) == 0 {
+		return f
+	}
+	price := deviceFaults(&d.prof.Managed)
+	f.work, f.where = d.managed.Device(uvm.Processor(dev.ordinal), touches, touchWindow, now, func(w uvm.Work) float64 {
+		ns := price(w)
+		f.ns += ns
+		return ns
+	})
+	f.ns += f.work.Slept
+	return f
 }
 
-func (m *managedState) touchPage(i, dev int, written bool, f *faults) {
-	if i >= len(m.pages) {
-		return
-	}
-	a := m.adviceOf(i)
-	at := m.pages[i]
-	switch {
-	case int(at) == dev:
-		f.local += managedPage
-	case at != nowhere && at != onHost || at == onHost && (a.preferred == onHost || a.accessedBy>>dev&1 != 0):
-		f.remote += managedPage
-		return
-	default:
-		f.moved += managedPage
-		m.copied[i] = at == onHost && a.readMostly
-		m.pages[i] = int8(dev)
-	}
-	if written {
-		m.copied[i] = false
-	}
-}
-
-// hostTouch moves pages to the host as the CPU's accesses fault them in, and is
-// the bytes moved.
-func (m *managedState) hostTouch(off, n uint64, written bool) (moved uint64) {
-	first, past := m.span(off, n)
-	for i := first; i < past; i++ {
-		if m.pages[i] >= 0 && !(m.copied[i] && !written) {
-			moved += managedPage
-			if m.adviceOf(int(i)).readMostly && !written {
-				m.copied[i] = true
-				continue
-			}
-		} else if m.pages[i] >= 0 {
-			continue
+// touches appends the pages that a kernel touched.
+func (m *managedState) touches(to []uvm.Touch, p *simt.Pages) []uvm.Touch {
+	p.Each(func(page uint64, written bool, key uint64) {
+		if off := page << uvm.PageShift; off < m.size {
+			to = append(to, uvm.Touch{Page: m.pages.Page(off), Write: written, Key: key})
 		}
-		m.pages[i], m.copied[i] = onHost, false
-	}
-	return moved
+	})
+	return to
 }
 
-// move puts pages at a place and is the bytes that had to move.
-func (m *managedState) move(off, n uint64, at int8) (moved uint64) {
-	first, past := m.span(off, n)
-	for i := first; i < past; i++ {
-		if m.pages[i] != at && m.pages[i] != nowhere {
-			moved += managedPage
-		}
-		m.copied[i] = m.pages[i] == onHost && at >= 0 && m.adviceOf(int(i)).readMostly
-		m.pages[i] = at
+// deviceFaults prices batches of a device's faults. Where the profile does not
+// know the pieces, all batches together cost what its curve says of the bytes.
+func deviceFaults(m *profile.Managed) uvm.Price {
+	if m.DeviceService.Known() {
+		return func(w uvm.Work) float64 { return serviceNs(&m.DeviceService, w.Batches, w) }
 	}
-	return moved
+	return byCurve(&m.DeviceFault)
+}
+
+// hostFaults is the same for the CPU's.
+func hostFaults(m *profile.Managed) uvm.Price {
+	if m.HostService.Known() {
+		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, 0, w) }
+	}
+	return byCurve(&m.HostFault)
+}
+
+// byCurve prices pieces so that together they cost what the curve says.
+func byCurve(c *profile.Curve) uvm.Price {
+	moved := 0.0
+	return func(w uvm.Work) float64 {
+		n := float64(w.In + w.Out + w.Peer)
+		if n == 0 {
+			return 0
+		}
+		before := 0.0
+		if moved > 0 {
+			before = c.Ns(moved)
+		}
+		moved += n
+		return c.Ns(moved) - before
+	}
+}
+
+// serviceNs is what pieces of work cost at the given prices.
+func serviceNs(s *profile.Service, starts int, w uvm.Work) float64 {
+	const mib = 1 << 20
+	return s.Start.Value*float64(starts) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) +
+		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
 }

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 )
 
 // MemAllocManaged takes managed memory.
@@ -37,7 +38,7 @@ func (c *contextState) allocateManaged(n uint64, flags cu.MemAttachFlags, what s
 	if err := r.backHost(n, what); err != nil {
 		return nil, err
 	}
-	r.managed = newManagedState(n, flags)
+	r.managed = c.drv.newManagedState(n, flags)
 	r.shared = true
 	c.mapHost(r, true, true, false)
 	return r, nil
@@ -94,20 +95,42 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 		return err
 	}
 	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
-	curve, use := &d.prof.Managed.PrefetchHtoD, resIn
+	use := resIn
 	if dst == cu.CPUDevice {
-		w.engine, curve, use = engineOut, &d.prof.Managed.PrefetchDtoH, resOut
+		w.engine, use = engineOut, resOut
 	} else {
 		w.dev = d.devices[dst]
 	}
-	m := r.managed
-	w.price = func(*op) cost {
-		m.advise(off, uint64(bytes), func(a *advice) { a.prefetched = int8(dst) })
-		return curveCost(curve, m.move(off, uint64(bytes), int8(dst)), use)
-	}
+	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use) }
 	d.host += d.prof.Managed.PrefetchCall.Value
 	_, err = s.enqueue(w, what)
 	return err
+}
+
+// processor is who a device of the driver API is.
+func processor(dev cu.Device) uvm.Processor {
+	if dev == cu.CPUDevice {
+		return uvm.CPU
+	}
+	return uvm.Processor(dev)
+}
+
+// prefetch moves pages and is what that costs.
+func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use resource) cost {
+	m.prefetchedTo(off, n, to)
+	w := m.pages.Migrate(off, n, to)
+	service, curve := &d.prof.Managed.ToDevice, &d.prof.Managed.PrefetchHtoD
+	if to == uvm.CPU {
+		service, curve = &d.prof.Managed.ToHost, &d.prof.Managed.PrefetchDtoH
+	}
+	if !service.Known() {
+		return curveCost(curve, w.In+w.Out+w.Peer, use)
+	}
+	k := cost{ns: serviceNs(service, 1, w)}
+	if k.ns > 0 {
+		k.use[use] = 1 - service.Start.Value/k.ns
+	}
+	return k
 }
 
 // MemAdvise gives advice on pages.
@@ -130,26 +153,26 @@ func (d *Driver) MemAdvise(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how c
 			return err
 		}
 	}
-	r.managed.advise(off, uint64(bytes), change)
+	r.managed.pages.Advise(off, uint64(bytes), change)
 	return nil
 }
 
 // adviceChange is what a piece of advice changes, and whether dev matters.
-func adviceChange(how cu.MemAdvice, dev cu.Device) (change func(*advice), located bool) {
+func adviceChange(how cu.MemAdvice, dev cu.Device) (change func(*uvm.Advice), located bool) {
 	bit := uint32(1) << (uint32(dev) & 31) // the host's is the last
 	switch how {
 	case cu.MemAdviseSetReadMostly:
-		return func(a *advice) { a.readMostly = true }, false
+		return func(a *uvm.Advice) { a.ReadMostly = true }, false
 	case cu.MemAdviseUnsetReadMostly:
-		return func(a *advice) { a.readMostly = false }, false
+		return func(a *uvm.Advice) { a.ReadMostly = false }, false
 	case cu.MemAdviseSetPreferredLocation:
-		return func(a *advice) { a.preferred = int8(dev) }, true
+		return func(a *uvm.Advice) { a.Preferred = processor(dev) }, true
 	case cu.MemAdviseUnsetPreferredLocation:
-		return func(a *advice) { a.preferred = nowhere }, false
+		return func(a *uvm.Advice) { a.Preferred = uvm.Nowhere }, false
 	case cu.MemAdviseSetAccessedBy:
-		return func(a *advice) { a.accessedBy |= bit }, true
+		return func(a *uvm.Advice) { a.AccessedBy |= bit }, true
 	case cu.MemAdviseUnsetAccessedBy:
-		return func(a *advice) { a.accessedBy &^= bit }, true
+		return func(a *uvm.Advice) { a.AccessedBy &^= bit }, true
 	}
 	return nil, false
 }
@@ -169,8 +192,7 @@ func (d *Driver) MemRangeGetAttribute(h cu.Context, data []int32, attribute cu.M
 		return refuse(cu.ErrorInvalidValue, what, "%d places for the answer to attribute %d", len(data), attribute)
 	}
 	m := r.managed
-	place := func(read func(advice) int32) {
-		v, ok := m.common(off, uint64(bytes), read)
+	place := func(v int32, ok bool) {
 		if !ok {
 			v = int32(cu.InvalidDevice)
 		}
@@ -178,16 +200,17 @@ func (d *Driver) MemRangeGetAttribute(h cu.Context, data []int32, attribute cu.M
 	}
 	switch attribute {
 	case cu.MemRangeAttributeReadMostly:
-		data[0], _ = m.common(off, uint64(bytes), func(a advice) int32 {
-			if a.readMostly {
+		data[0], _ = m.common(off, uint64(bytes), func(a uvm.Advice) int32 {
+			if a.ReadMostly {
 				return 1
 			}
 			return 0
 		})
 	case cu.MemRangeAttributePreferredLocation:
-		place(func(a advice) int32 { return int32(a.preferred) })
+		place(m.common(off, uint64(bytes), func(a uvm.Advice) int32 { return int32(a.Preferred) }))
 	case cu.MemRangeAttributeLastPrefetchLocation:
-		place(func(a advice) int32 { return int32(a.prefetched) })
+		at, ok := m.lastPrefetch(off, uint64(bytes))
+		place(int32(at), ok)
 	case cu.MemRangeAttributeAccessedBy:
 		m.accessors(data, off, uint64(bytes))
 	default:
@@ -200,7 +223,7 @@ func (d *Driver) MemRangeGetAttribute(h cu.Context, data []int32, attribute cu.M
 func (m *managedState) accessors(data []int32, off, n uint64) {
 	n0 := 0
 	for bit := range 32 {
-		v, ok := m.common(off, n, func(a advice) int32 { return int32(a.accessedBy >> bit & 1) })
+		v, ok := m.common(off, n, func(a uvm.Advice) int32 { return int32(a.AccessedBy >> bit & 1) })
 		if !ok || v == 0 || n0 == len(data) {
 			continue
 		}

@@ -141,6 +141,9 @@ func (r *region) free() {
 	}
 	r.state.Store(stateFreed)
 	d.space.remove(r)
+	if r.managed != nil {
+		r.managed.pages.Free()
+	}
 	if r.back != nil {
 		d.bury(r.back)
 	}

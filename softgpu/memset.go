@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -84,7 +85,7 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 		run:    func(*op) error { return f.run() },
 		price: func(*op) cost {
 			if f.dst.region.kind == kindManaged {
-				f.dst.region.managed.populate(f.dst.off, f.dst.n, dev.ordinal)
+				f.dst.region.managed.pages.Populate(f.dst.off, f.dst.n, uvm.Processor(dev.ordinal))
 			}
 			return curveCost(curve, f.dst.n, use)
 		},

@@ -285,7 +285,7 @@ func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu
 		}
 		return 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no kernels"))
 	}
-	f := &function{mod: m, kernel: k, name: name, timed: looksAtClock(m.source, name)}
+	f := &function{mod: m, kernel: k, name: name}
 	f.maxDynamic = max(0, m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)-k.SharedBytes)
 	f.handle = cu.Function(d.newHandle(f))
 	m.funcs[name] = f

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // work says what an operation does. It does not change once made, so a graph
@@ -117,7 +118,18 @@ func (o *op) after(dep *op) float64 {
 	if o.work.engine != dep.work.engine {
 		return dep.end + queue.Switch.Value
 	}
+	if o.stream == nil && dep.stream == nil { // nodes of a graph
+		return dep.end + orElse(queue.Node, queue.Gap)
+	}
 	return dep.end + queue.Gap.Value
+}
+
+// orElse is the value of a number that a profile may lack, or of another.
+func orElse(n, other profile.Number) float64 {
+	if n.Source == "" {
+		return other.Value
+	}
+	return n.Value
 }
 
 // release lets o start as soon as what it follows is done. mu is held.

@@ -28,7 +28,7 @@ func (p place) class() class {
 	case p.region == nil:
 		return classPageable
 	case p.region.kind == kindManaged:
-		if p.region.managed.mostlyHost(p.off, p.n) {
+		if p.region.managed.pages.MostlyCPU(p.off, p.n) {
 			return classPinned
 		}
 		return classDevice

@@ -69,6 +69,7 @@ func (p *pool) charge(n, full uint64, what string) error {
 	before := p.reserved
 	if p.used+full > p.reserved {
 		p.reserved = roundUp(p.used+full, poolStep)
+		p.dev.drv.host += p.dev.drv.prof.Own.PoolGrow.Ns(float64(n))
 		if mem.used() > mem.total() {
 			for _, other := range p.dev.pools {
 				if other != p {

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -10,6 +11,11 @@ import (
 
 // occupancy is the part of the device's multiprocessors that the launch fills.
 func (l *launch) occupancy(dev *device) float64 {
+	return min(1, float64(l.grid.Count())/float64(l.resident(dev)))
+}
+
+// resident is how many blocks of the launch the device runs at once.
+func (l *launch) resident(dev *device) int {
 	threads := int(l.block.Count())
 	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/threads)
 	if n := dev.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor); n > 0 {
@@ -19,8 +25,7 @@ func (l *launch) occupancy(dev *device) float64 {
 		used += dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
 		per = min(per, max(1, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor)/used))
 	}
-	room := float64(per * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount)))
-	return min(1, float64(l.grid.Count())/room)
+	return per * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))
 }
 
 // price is the time of a kernel that is done: the floor of any kernel and the
@@ -36,7 +41,7 @@ func (l *launch) price(o *op) cost {
 	part := min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
 
 	tr := x.stats.Traffic
-	f := x.fault(dev)
+	f := x.fault(dev, o.start)
 	local, remote := split(&tr[countManaged], f)
 	memory := float64(sectorBytes(&tr[countDevice])) + local
 	rate := prof.Kernel.Bandwidth.Value
@@ -46,6 +51,8 @@ func (l *launch) price(o *op) cost {
 	}
 	memoryNs := memory / (rate * part) * 1e9
 	instrNs := float64(x.stats.WarpInstructions) / (prof.Kernel.Instructions.Value * part) * 1e9
+	instrNs = max(instrNs, l.longestNs(dev, &x.stats), float64(x.stats.Contended)*prof.Kernel.Atomic.Value)
+	memoryNs += prof.Kernel.Copied.Ns(float64(x.view.copied.Load()))
 
 	in, out := linkTime(dev, &tr[countHost])
 	in += remote / prof.Link.Payload.Value * 1e9
@@ -64,19 +71,28 @@ func (l *launch) price(o *op) cost {
 		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
 	}
 	longest := max(memoryNs, instrNs, linkNs)
-	if l.fn.timed { // its clocks go by this computer's, and it must not take less than it saw
-		longest = max(longest, float64(x.real))
-	}
-	k := cost{ns: prof.Kernel.Floor.Value + latency + longest}
-	if f.moved > 0 {
-		k.ns += prof.Managed.DeviceFault.Ns(float64(f.moved))
-	}
+	longest = max(longest, float64(x.stats.Nap)) // it must not take less than it saw on a clock
+	longest += float64(x.stats.Blocks) * prof.Kernel.Block.Value
+	k := cost{ns: prof.Kernel.Floor.Value + latency + longest + f.ns}
 	if k.ns > 0 {
 		k.use[resMemory] = memory / prof.Kernel.Bandwidth.Value * 1e9 / k.ns
 		k.use[resIn], k.use[resOut] = in/k.ns, out/k.ns
 	}
 	return k
 }
+
+// longestNs is how long the longest warp takes, for as many waves of blocks as
+// the device runs one after the other.
+func (l *launch) longestNs(dev *device, s *simt.Stats) float64 {
+	if s.LongestWarp < shortWarp {
+		return 0
+	}
+	waves := math.Ceil(float64(l.grid.Count()) / float64(max(1, l.resident(dev))))
+	return waves * float64(s.LongestWarp) * dev.drv.prof.Kernel.Latency.Value
+}
+
+// shortWarp is how many instructions are part of any kernel's floor.
+const shortWarp = 64
 
 // fresh is what reads of page-locked memory take longer by because the host has
 // just written it.
@@ -95,26 +111,15 @@ func (x *execution) fresh(extra *profile.Curve) float64 {
 	return ns
 }
 
-// fault moves the managed pages that the kernel touched.
-func (x *execution) fault(dev *device) faults {
-	var f faults
-	for r, s := range *x.view.own.Load() {
-		if r.managed != nil {
-			r.managed.touch(s.Pages, dev.ordinal, &f)
-		}
-	}
-	return f
-}
-
 // split says how many bytes of managed traffic went to the device's own memory
 // and how many over the link, by where the touched pages are.
 func split(t *simt.Traffic, f faults) (local, remote float64) {
-	all := float64(f.local + f.moved + f.remote)
+	all := float64(f.where.Local + f.where.Remote)
 	total := float64(sectorBytes(t))
 	if all == 0 {
 		return total, 0
 	}
-	remote = total * float64(f.remote) / all
+	remote = total * float64(f.where.Remote) / all
 	return total - remote, remote
 }
 

@@ -64,8 +64,9 @@ type region struct {
 	// state moves forward only. Stream-ordered memory is pending from the call
 	// until the stream gets there.
 	state  atomic.Int32
-	parked atomic.Bool // in stream order, and not had again
-	fresh  atomic.Bool // page-locked, and written by the host since the device last read it
+	parked atomic.Bool   // in stream order, and not had again
+	copied atomic.Uint64 // bytes of device memory copied in since a kernel last used it
+	fresh  atomic.Bool   // page-locked, and written by the host since the device last read it
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }

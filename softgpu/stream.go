@@ -15,6 +15,7 @@ type streamState struct {
 	priority int32
 	tail     *op
 	gone     bool      // destroyed
+	clock    float64   // the latest time that a kernel of it saw on a clock
 	kernels  int       // launches that virtual time has not passed
 	panics   []error   // of host functions, told once
 	freed    []*region // of pools, that it may have again

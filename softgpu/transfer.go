@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -54,6 +55,9 @@ func (t *transfer) run() error {
 				from, to := z*t.srcLayer+y*t.srcPitch, z*t.dstLayer+y*t.dstPitch
 				copy(dst[to:to+t.width], src[from:from+t.width])
 			}
+		}
+		if r := t.dst.region; r != nil && !r.kind.onHost() && (t.src.region == nil || t.src.region.kind.onHost()) {
+			r.copied.Store(t.total())
 		}
 		return nil
 	})
@@ -176,7 +180,7 @@ func (t *transfer) work(p plan) *work {
 func (t *transfer) populate() {
 	for _, p := range []place{t.dst, t.src} {
 		if p.region != nil && p.region.kind == kindManaged {
-			p.region.managed.populate(p.off, p.n, p.region.dev.ordinal)
+			p.region.managed.pages.Populate(p.off, p.n, uvm.Processor(p.region.dev.ordinal))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/uvm"
 )
 
 // view is the address space as one kernel sees it. It implements [simt.Memory].
@@ -19,6 +20,7 @@ type view struct {
 	concurrent bool // host and device may use managed memory at once
 	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
+	copied     atomic.Uint64 // bytes of device memory that a copy had just written
 
 	mu  sync.Mutex
 	own atomic.Pointer[map[*region]*simt.Segment] // of host and managed memory, with pages
@@ -52,6 +54,9 @@ func (v *view) Find(addr uint64) *simt.Segment {
 		return v.segment(r)
 	}
 	if r.dev == v.ctx.dev {
+		if r.copied.Load() != 0 {
+			v.copied.Add(r.copied.Swap(0))
+		}
 		return &r.local
 	}
 	return &r.remote
@@ -90,6 +95,9 @@ func (v *view) refuses(x span) string {
 	return ""
 }
 
+// hostPageShift is that of the pages that kernels mark. It is the CPU's page.
+const hostPageShift = uvm.PageShift
+
 // segment of host memory, the launch's own, with pages to mark.
 func (v *view) segment(r *region) *simt.Segment {
 	if s := (*v.own.Load())[r]; s != nil {
@@ -102,8 +110,7 @@ func (v *view) segment(r *region) *simt.Segment {
 		return s
 	}
 	s := r.local
-	words := (r.size>>managedShift)/64 + 1
-	s.Pages = &simt.Pages{Shift: managedShift, Read: make([]uint64, words), Written: make([]uint64, words)}
+	s.Pages = simt.NewPages(r.size, hostPageShift, r.managed != nil)
 	next := maps.Clone(old)
 	next[r] = &s
 	v.own.Store(&next)

@@ -5,6 +5,7 @@ import "github.com/ferrygpu/ferry/cu"
 // kernelKinds are a launch and the wait for it.
 var kernelKinds = []kind{
 	{"kernel copies on device", "bytes", 4 * kib, 64 * mib, kernelCopies},
+	{"kernel copies what was just copied in", "bytes", 4 * kib, 32 * mib, kernelAfterCopy},
 	{"kernel fills", "bytes", 4 * kib, 64 * mib, kernelFills},
 	{"kernel adds vectors", "bytes each", 4 * kib, 32 * mib, kernelAdds},
 	{"kernel reads words", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 1, false) }},
@@ -30,6 +31,28 @@ func kernelCopies(r *rig, n int) (trial, error) {
 	}
 	b, err := r.device(n)
 	return trial{step: func() error { return r.launched("copy", n/16, pack(a, b, uint64(n))) }}, err
+}
+
+// kernelAfterCopy is kernelCopies of what has just come from the host.
+func kernelAfterCopy(r *rig, n int) (trial, error) {
+	from, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	to, err := r.device(n)
+	if err != nil {
+		return trial{}, err
+	}
+	p, err := r.pinned(n, 0)
+	return trial{prepare: func() error {
+		if err := r.write(bytesOf(p, n)); err != nil {
+			return err
+		}
+		if err := r.d.MemcpyHtoDAsync(r.ctx, from, p, uintptr(n), r.stream); err != nil {
+			return err
+		}
+		return r.sync()
+	}, step: func() error { return r.launched("copy", n/16, pack(to, from, uint64(n))) }}, err
 }
 
 func kernelFills(r *rig, n int) (trial, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry"
@@ -80,8 +81,14 @@ func (r *rig) has(c Case) bool {
 	switch {
 	case k.make == nil:
 		return false
+	case strings.Contains(c.Kind, "regist"):
+		v, err := r.g.Attribute(cu.DeviceAttributeHostRegisterSupported)
+		return err == nil && v != 0
 	case slices.ContainsFunc(managedKinds, func(m kind) bool { return m.name == c.Kind }):
 		v, err := r.g.Attribute(cu.DeviceAttributeConcurrentManagedAccess)
+		return err == nil && v != 0
+	case c.Kind == "copy host to host":
+		v, err := r.g.Attribute(cu.DeviceAttributeUnifiedAddressing)
 		return err == nil && v != 0
 	case c.Kind == "pool memory: allocate and free":
 		v, err := r.g.Attribute(cu.DeviceAttributeMemoryPoolsSupported)

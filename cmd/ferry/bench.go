@@ -13,10 +13,10 @@ var benchCommand = command{
 	usage:   "bench [--device D] [--only TEXT] [--json]",
 	run:     benchmark,
 	help: `Measures single operations by kind and size, from their submission until the
-host knows that they are done: copies of every kind of memory in both directions,
-fills, kernels on device memory and over the link, launches, events, allocation,
-page-locking, and managed memory that moves. The median of up to 25 samples counts.
-On a software GPU the times are predictions from a profile.
+host knows that they are done: copies of every kind of memory in both
+directions, fills, kernels on device memory and over the link, launches, events,
+allocation, page-locking, and managed memory that moves. The median of up to 25
+samples counts. On a software GPU the times are predictions from a profile.
 
 flags:
   --only TEXT  only kinds whose name contains TEXT, as "pinned" or "managed"

@@ -14,6 +14,7 @@ const blockPasses = 1000
 type block struct {
 	k       *worker
 	at      cu.Dim3
+	number  uint64 // at, counted through the grid
 	threads int
 	live    int // threads that have not exited
 	waiting int // lanes at barriers
@@ -42,6 +43,7 @@ func (k *worker) newBlock(n uint64) *block {
 		b.window = refTo(sharedWindow, b.shared[:x.sharedBytes], false)
 	}
 	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
+	b.number = n
 	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
 	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
 	clear(b.bars[:])
@@ -65,7 +67,11 @@ func (b *block) run() error {
 				continue
 			}
 			ran = true
+			w.began = b.k.instructions
 			w.run()
+			w.issued = w.ran()
+			w.began = b.k.instructions
+			b.k.stats.LongestWarp = max(b.k.stats.LongestWarp, w.issued)
 			if w.fault != nil {
 				return w.fault
 			}

@@ -33,6 +33,7 @@ func (w *warp) control(in *inst, taken uint32) {
 	case kindSync:
 		w.sync(in)
 	case kindYield:
+		w.sleep(uint32(w.f.lane(in.a, bits.TrailingZeros32(taken))))
 		w.budget = 0
 		w.k.polls++
 	default:

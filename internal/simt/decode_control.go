@@ -56,8 +56,13 @@ func decodeExit(d *decoder) error {
 	return nil
 }
 
+// decodeYield is nanosleep.
 func decodeYield(d *decoder) error {
-	d.emit(inst{kind: kindYield})
+	ns, err := d.source(0, ptx.U32)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{kind: kindYield, a: ns})
 	return nil
 }
 

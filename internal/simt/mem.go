@@ -201,7 +201,7 @@ func (w *warp) scattered(in *inst) bool {
 			continue
 		}
 		if ref.pages != nil {
-			ref.touch(full, full+m.bytes-1, m.write)
+			w.touch(ref, full, full+m.bytes-1, m.write)
 		}
 		k.addrs[i], k.counters[i] = full, int32(ref.counter)
 		if first == noCounter {
@@ -239,7 +239,7 @@ func (w *warp) countMixed(m *access) {
 
 // poll notes that the warp looked at memory that others may change.
 func (w *warp) poll(m *access) {
-	w.polled = true
+	w.polled, w.watched = true, true
 	if m.space != ptx.SharedSpace {
 		w.polledGlobal = true
 	}

@@ -1,13 +1,13 @@
 package simt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -23,8 +23,8 @@ type execution struct {
 	workers     int
 	resident    int  // blocks that a worker keeps at most
 	plain       bool // no uniform and affine registers: for tests
-	start       time.Time
 	hz          float64
+	latency     float64 // ns of an instruction
 
 	next atomic.Uint64
 	stop atomic.Bool
@@ -33,6 +33,7 @@ type execution struct {
 	fault error
 	where *cu.Fault // where a thread was that was stopped
 	stats Stats
+	units [atomicUnits]uint64
 }
 
 const (
@@ -111,11 +112,8 @@ func newExecution(l *Launch) (*execution, error) {
 		warps:       int(threads+warpSize-1) / warpSize,
 		sharedBytes: k.dynamicAt + l.SharedBytes,
 		plain:       plainForTests.Load(),
-		start:       time.Now(),
-		hz:          l.ClockHz,
-	}
-	if x.hz == 0 {
-		x.hz = 1e9
+		hz:          cmp.Or(l.ClockHz, 1e9),
+		latency:     cmp.Or(l.Latency, 2),
 	}
 	x.workers = l.Workers
 	if x.workers <= 0 {
@@ -128,14 +126,6 @@ func newExecution(l *Launch) (*execution, error) {
 	x.stats.Traffic = make([]Traffic, l.Counters)
 	return x, nil
 }
-
-// clock is %clock64.
-func (x *execution) clock() uint64 {
-	return uint64(time.Since(x.start).Seconds() * x.hz)
-}
-
-// now is %globaltimer, in nanoseconds.
-func (x *execution) now() uint64 { return uint64(time.Now().UnixNano()) }
 
 // fail keeps the first fault and stops the launch.
 func (x *execution) fail(err error) {
@@ -180,7 +170,8 @@ type worker struct {
 	instructions uint64
 	polls        uint64
 	stats        Stats
-	tallies      []tally // by counter
+	tallies      []tally             // by counter
+	units        [atomicUnits]uint64 // atomic operations of lanes, by unit
 	fence        atomic.Uint32
 }
 
@@ -196,6 +187,10 @@ func (x *execution) work(id int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.stats.add(&k.stats, k.tallies)
+	for i, n := range k.units {
+		x.units[i] += n
+		x.stats.Contended = max(x.stats.Contended, x.units[i])
+	}
 }
 
 // loop runs blocks until none is left. While the blocks it has only wait for
@@ -272,6 +267,8 @@ func (s *Stats) add(o *Stats, tallies []tally) {
 	s.Blocks += o.Blocks
 	s.Threads += o.Threads
 	s.WarpInstructions += o.WarpInstructions
+	s.LongestWarp = max(s.LongestWarp, o.LongestWarp)
+	s.Nap = max(s.Nap, o.Nap)
 	for i := range s.Traffic {
 		t := tallies[i].traffic()
 		s.Traffic[i].add(&t)

@@ -32,6 +32,9 @@ type Segment struct {
 type Pages struct {
 	Shift         uint
 	Read, Written []uint64
+	// Order, when not nil, gets for each page when it was touched first: smaller
+	// is earlier, 0 is never. It does not depend on how many cores run the launch.
+	Order []uint64
 }
 
 // Launch is one kernel launch. Its arguments are those that the driver API has
@@ -48,8 +51,17 @@ type Launch struct {
 	// what the system then refuses is a fault and not the end of the process.
 	Guarded bool
 
-	// ClockHz is the rate of %clock64; zero means 1 GHz.
+	// ClockHz is the rate of %clock64; zero means 1 GHz. A warp's clock goes on
+	// with the instructions that it runs and with its sleep, from Began, which is
+	// nanoseconds on %globaltimer.
 	ClockHz float64
+	Began   uint64
+	// Latency is the nanoseconds that the clocks take an instruction for; zero is 2.
+	Latency float64
+	// Resident is how many blocks the device runs at once, for the order in which
+	// pages are touched; zero means all. Multiprocessors is how many %smid counts;
+	// zero means one.
+	Resident, Multiprocessors int
 	// Printf gets what kernels print with vprintf; nil drops it.
 	Printf func(string)
 }
@@ -68,6 +80,9 @@ type Traffic struct {
 type Stats struct {
 	Blocks, Threads  uint64
 	WarpInstructions uint64
+	LongestWarp      uint64    // the most instructions that one warp ran
+	Nap              uint64    // ns of the latest time that a warp saw on a clock, or slept to
+	Contended        uint64    // atomic operations of threads on the unit that had most of them
 	Traffic          []Traffic // by Segment.Counter
 }
 

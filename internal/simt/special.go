@@ -19,7 +19,7 @@ var launchSpecials = map[string]func(x *execution) uint64{
 	"%nclusterid.y":      func(x *execution) uint64 { return uint64(x.l.Grid.Y) },
 	"%nclusterid.z":      func(x *execution) uint64 { return uint64(x.l.Grid.Z) },
 	"%nwarpid":           func(*execution) uint64 { return 64 },
-	"%nsmid":             func(x *execution) uint64 { return uint64(x.workers) },
+	"%nsmid":             func(x *execution) uint64 { return uint64(max(1, x.l.Multiprocessors)) },
 	"%gridid":            func(*execution) uint64 { return 1 },
 	"%dynamic_smem_size": func(x *execution) uint64 { return uint64(x.l.SharedBytes) },
 	"%total_smem_size":   func(x *execution) uint64 { return uint64(x.sharedBytes) },
@@ -29,9 +29,11 @@ var launchSpecials = map[string]func(x *execution) uint64{
 // Those that are the same for a warp, or differ from lane to lane in one way for
 // as long as the warp lives.
 var warpSpecials = map[string]func(w *warp, r *lanes, t *tag){
-	"%laneid":      func(_ *warp, r *lanes, t *tag) { setAffine(r, t, 0, 1) },
-	"%warpid":      func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.index), 0) },
-	"%smid":        func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.k.id), 0) },
+	"%laneid": func(_ *warp, r *lanes, t *tag) { setAffine(r, t, 0, 1) },
+	"%warpid": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.index), 0) },
+	"%smid": func(w *warp, r *lanes, t *tag) {
+		setAffine(r, t, w.b.number%uint64(max(1, w.k.x.l.Multiprocessors)), 0)
+	},
 	"%ctaid.x":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.X), 0) },
 	"%ctaid.y":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Y), 0) },
 	"%ctaid.z":     func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.b.at.Z), 0) },
@@ -50,12 +52,12 @@ var warpSpecials = map[string]func(w *warp, r *lanes, t *tag){
 
 // Those that are read anew each time.
 var liveSpecials = map[string]func(w *warp) uint64{
-	"%clock":          func(w *warp) uint64 { return w.k.x.clock() & 0xffffffff },
-	"%clock_hi":       func(w *warp) uint64 { return w.k.x.clock() >> 32 },
-	"%clock64":        func(w *warp) uint64 { return w.k.x.clock() },
-	"%globaltimer":    func(w *warp) uint64 { return w.k.x.now() },
-	"%globaltimer_lo": func(w *warp) uint64 { return w.k.x.now() & 0xffffffff },
-	"%globaltimer_hi": func(w *warp) uint64 { return w.k.x.now() >> 32 },
+	"%clock":          func(w *warp) uint64 { return w.clock() & 0xffffffff },
+	"%clock_hi":       func(w *warp) uint64 { return w.clock() >> 32 },
+	"%clock64":        func(w *warp) uint64 { return w.clock() },
+	"%globaltimer":    func(w *warp) uint64 { return w.now() },
+	"%globaltimer_lo": func(w *warp) uint64 { return w.now() & 0xffffffff },
+	"%globaltimer_hi": func(w *warp) uint64 { return w.now() >> 32 },
 }
 
 // One block is a cluster of its own.

@@ -107,6 +107,12 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 	lines[sectors&15]++
 }
 
+// atomicUnits is how many units do atomic operations side by side.
+const atomicUnits = 256
+
+// unitOf is the unit of a's word.
+func unitOf(a uint64) uint8 { return uint8(a >> 2 * 0x9e3779b97f4a7c15 >> 56) }
+
 // sectorOf is the sector of a's line that an access of up to 32 bytes touches: it
 // is aligned, so it does not leave its sector.
 func sectorOf(a uint64) uint8 { return 1 << (a >> sectorShift & 3) }
@@ -128,11 +134,19 @@ func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
 		stride = -stride
 	}
 	if stride <= 1<<ref.pages.Shift {
-		ref.touch(lo, lo+extent-1, m.write)
+		w.touch(ref, lo, lo+extent-1, m.write)
 		return
 	}
 	for i := range uint64(w.n) {
-		ref.touch(lo+i*stride, lo+i*stride+m.bytes-1, m.write)
+		w.touch(ref, lo+i*stride, lo+i*stride+m.bytes-1, m.write)
+	}
+}
+
+// touch sets the page bits of the bytes lo to hi, and when they were touched.
+func (w *warp) touch(ref *segRef, lo, hi uint64, write bool) {
+	ref.touch(lo, hi, write)
+	if ref.pages.Order != nil {
+		ref.pages.note((lo-ref.base)>>ref.pages.Shift, (hi-ref.base)>>ref.pages.Shift, w.order())
 	}
 }
 
@@ -142,6 +156,9 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	n := bits.OnesCount32(mask)
 	if m.atomic {
 		t.atomics += uint64(n)
+		for rest := mask; rest != 0; rest &= rest - 1 {
+			k.units[unitOf(addrs[bits.TrailingZeros32(rest)&(warpSize-1)])]++
+		}
 		return
 	}
 	lines := t.of(m, n)

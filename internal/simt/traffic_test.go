@@ -1,6 +1,9 @@
 package simt
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A kernel that reads p[i*stride+first] and writes the sum nowhere else.
 const trafficSource = `.version 8.0
@@ -140,4 +143,45 @@ func TestPages(t *testing.T) {
 			t.Errorf("destination: got written %b, want %b", out.Pages.Written[0], touched)
 		}
 	})
+}
+
+// When pages are touched first does not depend on the number of cores, and earlier
+// waves, then earlier instructions, come first.
+func TestPageOrder(t *testing.T) {
+	m := loadFile(t, newSpace(), "corpus_nvcc.ptx")
+	const n, shift = 1 << 16, 12
+	var want []uint64
+	for workers := 1; workers <= 4; workers++ {
+		a, out := put(m.mem, make([]float32, n)), put(m.mem, make([]float32, n))
+		a.Pages, out.Pages = NewPages(4*n, shift, true), NewPages(4*n, shift, true)
+		l := m.launch(t, "add_one_each", n/256, 256, a, a, out, n)
+		l.Workers, l.Resident = workers, 64
+		mustRun(t, l)
+		order := append(append([]uint64(nil), a.Pages.Order...), out.Pages.Order...)
+		if workers == 1 {
+			want = order
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("%d workers: got %v, want %v", workers, order, want)
+		}
+	}
+	// Four blocks a page, 64 blocks a wave: 16 pages a wave.
+	for i := range 64 {
+		if i > 0 && want[i] <= want[i-1] || want[i]>>(orderStepBits+orderBlockBits) != uint64(i/16) {
+			t.Errorf("page %d: %#x after %#x", i, want[i], want[max(i, 1)-1])
+		}
+		if want[64+i] < want[i] {
+			t.Errorf("page %d is written at %#x, before it is read at %#x", i, want[64+i], want[i])
+		}
+	}
+	pages := 0
+	(&Pages{Shift: shift, Read: []uint64{5}, Written: []uint64{6}, Order: []uint64{7, 8, 9}}).Each(func(page uint64, written bool, first uint64) {
+		if first != 7+page || written != (page > 0) {
+			t.Errorf("page %d: written %v, first %d", page, written, first)
+		}
+		pages++
+	})
+	if pages != 3 {
+		t.Errorf("%d pages, want 3", pages)
+	}
 }

@@ -63,6 +63,12 @@ type warp struct {
 	polledGlobal bool // so that another block may be what it waits for
 	turn         uint64
 
+	issued, began uint64  // instructions before the turn, and the worker's when it began
+	slept         uint64  // ns of sleep, and of looking at a clock
+	looks         int     // at a clock, in a row
+	hurry         float64 // ns that the last of them took
+	watched       bool    // it has looked at memory since
+
 	local    []byte // lane by lane, localCap bytes each
 	localCap int
 
@@ -85,6 +91,7 @@ func (w *warp) start(b *block, index int) {
 	w.live = allLanes >> (warpSize - n)
 	w.others = w.others[:0]
 	w.scalar = !k.x.plain
+	w.issued, w.slept, w.looks, w.hurry, w.watched = 0, 0, 0, 0, false
 	w.fault, w.polled, w.force, w.fair = nil, false, false, false
 	w.f = k.newFrame(k.x.fn)
 	w.f.lanes, w.f.depth, w.f.local = w.live, 0, 0

@@ -217,3 +217,18 @@ func sortedPages(t []Touch) []Touch {
 	slices.SortFunc(t, func(a, b Touch) int { return cmp.Compare(a.Page, b.Page) })
 	return slices.CompactFunc(t, func(a, b Touch) bool { return a.Page == b.Page })
 }
+
+// Common is what the advice on the pages of n bytes at off has in common; ok is
+// false if it differs.
+func (r *Range) Common(off, n uint64, read func(Advice) int32) (v int32, ok bool) {
+	v = read(r.adviceOn(r.Page(off)))
+	if r.advice == nil {
+		return v, true
+	}
+	for page := r.Page(off); page <= r.Page(off+n-1); page++ {
+		if read(r.adviceOn(page)) != v {
+			return 0, false
+		}
+	}
+	return v, true
+}

@@ -1,0 +1,102 @@
+package grid
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+)
+
+func open(t *testing.T, name string) *ferry.GPU {
+	t.Helper()
+	g, err := ferry.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func small(c Case) bool { return c.Size <= 16*kib }
+
+// Every kind that a machine has runs on it and takes time, and the same time again.
+func TestMeasure(t *testing.T) {
+	for device, managed := range map[string]bool{"soft:h200": true, "soft:fermi-c2050": false} {
+		measure := func() *Result {
+			r, err := Measure(t.Context(), open(t, device), &Options{Only: small})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		r := measure()
+		seen := map[string]bool{}
+		for _, p := range r.Points {
+			seen[p.Kind] = true
+			if p.Median < 0 || p.Samples != 1 || !r.Predicted {
+				t.Errorf("%s: got %+v", device, p)
+			}
+		}
+		for _, k := range Kinds() {
+			lacks := !managed && (strings.HasPrefix(k, "managed") || strings.HasPrefix(k, "pool") || strings.Contains(k, "regist") || k == "copy host to host")
+			if seen[k] == lacks {
+				t.Errorf("%s: %s: measured is %v", device, k, seen[k])
+			}
+		}
+		if again := measure(); !reflect.DeepEqual(again.Points, r.Points) {
+			t.Errorf("%s: another run gives other times", device)
+		}
+		text, err := r.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := Parse(text); err != nil || !reflect.DeepEqual(back, r) {
+			t.Errorf("%s: JSON and back: got %+v, %v", device, back, err)
+		}
+		if _, err := Parse([]byte(`{"schema":"ferry.grid/0"}`)); err == nil {
+			t.Error("another schema was read")
+		}
+	}
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := Measure(ctx, open(t, "soft"), &Options{Only: small, Progress: func(done, _ int, _ Case) {
+		if done == 3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(r.Points) != 3 {
+		t.Errorf("got %d points, %v", len(r.Points), err)
+	}
+}
+
+// Nearly half of the cases, of each kind with many sizes some, are for tests.
+func TestHalves(t *testing.T) {
+	test, byKind := 0, map[string][2]int{}
+	for _, c := range Cases() {
+		n := byKind[c.Kind]
+		if c.Test() {
+			test++
+			n[1]++
+		} else {
+			n[0]++
+		}
+		byKind[c.Kind] = n
+	}
+	if all := len(Cases()); test < all*45/100 || test > all*55/100 {
+		t.Errorf("%d of %d cases are for tests", test, all)
+	}
+	for k, n := range byKind {
+		if n[0]+n[1] > 8 && min(n[0], n[1]) < 2 {
+			t.Errorf("%s: %d cases to fit, %d to test", k, n[0], n[1])
+		}
+	}
+}
