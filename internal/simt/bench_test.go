@@ -79,15 +79,21 @@ func BenchmarkKernel(b *testing.B) {
 // benchmark reports threads and instructions of threads per second.
 func benchmark(b *testing.B, l *Launch) {
 	var s Stats
+	cpu := cpuTime()
 	for b.Loop() {
 		var err error
 		if s, err = Run(context.Background(), l); err != nil {
 			b.Fatal(err)
 		}
 	}
+	cpu = cpuTime() - cpu
 	sec := b.Elapsed().Seconds() / float64(b.N)
 	b.ReportMetric(float64(s.Threads)/sec, "threads/s")
-	b.ReportMetric(float64(s.WarpInstructions)*warpSize/sec, "thread-instr/s")
+	instructions := float64(s.WarpInstructions) * warpSize
+	b.ReportMetric(instructions/sec, "thread-instr/s")
+	if cpu > 0 { // of the processors, which others may use too
+		b.ReportMetric(instructions*float64(b.N)/cpu.Seconds(), "thread-instr/cpu-s")
+	}
 }
 
 // BenchmarkLaunch is what a launch of one warp costs.

@@ -16,11 +16,11 @@ func decodeLogic(d *decoder) error {
 	}
 	switch d.in.Op {
 	case "and":
-		return d.pure(vecAnd, nil, t, t)
+		return d.pure(wide.and, nil, t, t)
 	case "or":
-		return d.pure(vecOr, nil, t, t)
+		return d.pure(wide.or, nil, t, t)
 	case "xor":
-		return d.pure(vecXor, nil, t, t)
+		return d.pure(wide.xor, nil, t, t)
 	case "not":
 		return d.pure(vecNot, nil, t)
 	}
@@ -80,13 +80,13 @@ func decodeShift(d *decoder) error {
 		case 2:
 			return d.pure(vecShl16, nil, t, ptx.U32)
 		case 4:
-			return d.pure(vecShl32, affShl32, t, ptx.U32)
+			return d.pure(wide.shl32, affShl32, t, ptx.U32)
 		case 8:
 			return d.pure(vecShl64, affShl64, t, ptx.U32)
 		}
 		return d.badType()
 	}
-	v := byType(t, vecShr[int16], vecShr[uint16], vecShr[int32], vecShr[uint32], vecShr[int64], vecShr[uint64])
+	v := byType(t, vecShr[int16], vecShr[uint16], wide.shrS32, wide.shrU32, vecShr[int64], vecShr[uint64])
 	if v == nil {
 		return d.badType()
 	}

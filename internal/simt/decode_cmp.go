@@ -287,6 +287,9 @@ func (d *decoder) comparison(t ptx.Type) (compareFunc, *combine, error) {
 	if !t.IsFloat() {
 		c.order = orders[op]
 	}
+	if !d.has("ftz") {
+		f = wide.comparison(t, op, f)
+	}
 	return f, c, nil
 }
 
@@ -503,14 +506,12 @@ func execSelp(w *warp, in *inst) {
 		return
 	}
 	a, b := f.expand(in.a), f.expand(in.b)
-	r := &w.k.tmp
-	for i := range r {
-		r[i] = b[i]
-		if m&(1<<i) != 0 {
-			r[i] = a[i]
-		}
+	if w.full {
+		wide.choose(w.dest(in.d), a, b, m)
+		return
 	}
-	w.write(in.d)
+	wide.choose(&w.k.tmp, a, b, m)
+	w.keep(in.d)
 }
 
 // decodeSlct picks a where c is not negative, b elsewhere.

@@ -63,9 +63,9 @@ func (d *decoder) cvtInt(dt, at ptx.Type) error {
 			return d.pure(vecMove, affMove, at)
 		}
 		if t == ptx.S32 {
-			return d.pure(vecExtend[int32], affWidenS32, at)
+			return d.pure(wide.signExtend32, affWidenS32, at)
 		}
-		return d.pure(vecExtend[uint32], affWidenU32, at)
+		return d.pure(wide.zeroExtend32, affWidenU32, at)
 	}
 	return d.pure(vecMove, affMove, at)
 }

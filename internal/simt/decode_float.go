@@ -71,13 +71,13 @@ func arithF32(op string, m floatMode, approx string) vec {
 	case op == "div" && approx != "":
 		return lift2(func(a, b uint64) uint64 { return finish32(divApprox(uint32(a), uint32(b), approx, m.ftz), m) })
 	case op == "add" && plain:
-		return vecAddF32
+		return wide.addF32
 	case op == "sub" && plain:
-		return vecSubF32
+		return wide.subF32
 	case op == "mul" && plain:
-		return vecMulF32
+		return wide.mulF32
 	case op == "fma" && plain:
-		return vecFmaF32
+		return wide.fmaF32
 	case m.round != roundNearest:
 		return lift3(func(a, b, c uint64) uint64 {
 			x, y, z := decodeFloat(&formatF32, a, m.ftz), decodeFloat(&formatF32, b, m.ftz), decodeFloat(&formatF32, c, m.ftz)
@@ -193,11 +193,11 @@ func arithF64(op string, m floatMode) vec {
 	if m.round == roundNearest && !m.sat {
 		switch op {
 		case "add":
-			return vecAddF64
+			return wide.addF64
 		case "mul":
-			return vecMulF64
+			return wide.mulF64
 		case "fma":
-			return vecFmaF64
+			return wide.fmaF64
 		}
 	}
 	return lift3(func(a, b, c uint64) uint64 {
@@ -361,15 +361,32 @@ func (d *decoder) floatSign(op string, t ptx.Type) error {
 	}
 	ftz := d.has("ftz")
 	neg := op == "neg"
+	if !ftz {
+		return d.signBits(neg, signs, t)
+	}
 	return d.pure(lift1(func(a uint64) uint64 {
-		if ftz {
-			a = flush(a, t)
-		}
-		if neg {
+		if a = flush(a, t); neg {
 			return a ^ signs
 		}
 		return a &^ signs
 	}), nil, t)
+}
+
+// signBits flips or clears bits.
+func (d *decoder) signBits(flip bool, bits uint64, t ptx.Type) error {
+	out := inst{exec: execPure, vec: wide.xor, b: d.f.constSlot(bits)}
+	if !flip {
+		out.vec, out.b = wide.and, d.f.constSlot(^bits)
+	}
+	var err error
+	if out.d, err = d.dest(0); err != nil {
+		return err
+	}
+	if out.a, err = d.source(1, t); err != nil {
+		return err
+	}
+	d.emit(out)
+	return nil
 }
 
 // flush turns denormals of t into zeros.

@@ -39,7 +39,7 @@ func decodeAdd(d *decoder) error {
 	case !integral(t):
 		return d.badType()
 	}
-	return d.pure(vecAdd, affAdd, t, t)
+	return d.pure(wide.add, affAdd, t, t)
 }
 
 func decodeSub(d *decoder) error {
@@ -56,7 +56,7 @@ func decodeSub(d *decoder) error {
 	case !integral(t):
 		return d.badType()
 	}
-	return d.pure(vecSub, affSub, t, t)
+	return d.pure(wide.sub, affSub, t, t)
 }
 
 func saturate32(v int64) uint64 {
@@ -71,13 +71,16 @@ func decodeMul(d *decoder) error {
 	case !integral(t):
 		return d.badType()
 	case d.has("wide"):
-		v, aff := mulWide(t, vecMulWide[int16], vecMulWide[uint16], vecMulWide[int32], vecMulWide[uint32])
+		v, aff := mulWide(t, vecMulWide[int16], vecMulWide[uint16], wide.mulS32, wide.mulU32)
 		if v == nil {
 			return d.badType()
 		}
 		return d.pure(v, aff, t, t)
 	case d.has("hi"):
 		return d.pure(mulHi(t), nil, t, t)
+	}
+	if t.Size() <= 4 {
+		return d.pure(wide.mulU32, affMul, t, t)
 	}
 	return d.pure(vecMul, affMul, t, t)
 }
@@ -107,7 +110,7 @@ func decodeMad(d *decoder) error {
 	case !integral(t):
 		return d.badType()
 	case d.has("wide"):
-		v, aff := mulWide(t, vecMadWide[int16], vecMadWide[uint16], vecMadWide[int32], vecMadWide[uint32])
+		v, aff := mulWide(t, vecMadWide[int16], vecMadWide[uint16], wide.madS32, wide.madU32)
 		if v == nil {
 			return d.badType()
 		}
@@ -118,6 +121,9 @@ func decodeMad(d *decoder) error {
 		}), nil, t, t, t)
 	case d.has("hi"):
 		return d.pure(mulHi(t), nil, t, t, t)
+	}
+	if t.Size() <= 4 {
+		return d.pure(wide.madU32, affMad, t, t, t)
 	}
 	return d.pure(vecMad, affMad, t, t, t)
 }
@@ -178,7 +184,7 @@ func decodeMin(d *decoder) error {
 	if d.has("relu") {
 		return missing(".relu of integers is not supported")
 	}
-	return d.typed(byType(t, vecMin[int16], vecMin[uint16], vecMin[int32], vecMin[uint32], vecMin[int64], vecMin[uint64]), 2)
+	return d.typed(byType(t, vecMin[int16], vecMin[uint16], wide.minS32, wide.minU32, vecMin[int64], vecMin[uint64]), 2)
 }
 
 func decodeMax(d *decoder) error {
@@ -189,7 +195,7 @@ func decodeMax(d *decoder) error {
 	if d.has("relu") {
 		return missing(".relu of integers is not supported")
 	}
-	return d.typed(byType(t, vecMax[int16], vecMax[uint16], vecMax[int32], vecMax[uint32], vecMax[int64], vecMax[uint64]), 2)
+	return d.typed(byType(t, vecMax[int16], vecMax[uint16], wide.maxS32, wide.maxU32, vecMax[int64], vecMax[uint64]), 2)
 }
 
 func decodeMul24(d *decoder) error { return d.mul24(2) }

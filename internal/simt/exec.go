@@ -1,7 +1,5 @@
 package simt
 
-import "math/bits"
-
 // execPure runs an instruction that only computes: once when its sources are
 // uniform, else for every lane, active or not, and keeps what the active ones get.
 func execPure(w *warp, in *inst) {
@@ -43,11 +41,7 @@ func execMasked(w *warp, in *inst) {
 func (w *warp) keep(d int32) {
 	r := w.f.expand(d)
 	w.f.tags[d] = tag{kind: kLanes}
-	tmp := &w.k.tmp
-	for m := w.active; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m) & (warpSize - 1)
-		r[i] = tmp[i]
-	}
+	wide.keep(r, &w.k.tmp, w.active)
 }
 
 // write gives slot d the scratch register for the active lanes.

@@ -67,7 +67,7 @@ func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 		loadStrip[uint64](d, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			loadWords(d, p)
+			wide.loadWords(d, (*[warpSize]uint32)(p))
 			return
 		}
 		loadStrip[uint32](d, p, r.stride, n)
@@ -84,8 +84,7 @@ func loadStrip[T memoryType](d *lanes, p unsafe.Pointer, stride, n int) {
 // loadWords is the case that most accesses are.
 //
 //go:norace
-func loadWords(d *lanes, p unsafe.Pointer) {
-	s := (*[warpSize]uint32)(p)
+func loadWords(d *lanes, s *[warpSize]uint32) {
 	for i := 0; i < warpSize; i += 4 {
 		d[i] = uint64(s[i])
 		d[i+1] = uint64(s[i+1])
@@ -106,7 +105,7 @@ func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 		storeStrip[uint64](s, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			storeWords(s, p)
+			wide.storeWords((*[warpSize]uint32)(p), s)
 			return
 		}
 		storeStrip[uint32](s, p, r.stride, n)
@@ -138,8 +137,7 @@ func storeStrip[T memoryType](s *lanes, p unsafe.Pointer, stride, n int) {
 }
 
 //go:norace
-func storeWords(s *lanes, p unsafe.Pointer) {
-	d := (*[warpSize]uint32)(p)
+func storeWords(d *[warpSize]uint32, s *lanes) {
 	for i := 0; i < warpSize; i += 4 {
 		d[i] = uint32(s[i])
 		d[i+1] = uint32(s[i+1])
