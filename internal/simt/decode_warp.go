@@ -302,46 +302,60 @@ func decodeShfl(d *decoder) error {
 	if err != nil {
 		return err
 	}
-	mode := d.hasAny("up", "down", "bfly", "idx")
+	mode := shuffles[d.hasAny("up", "down", "bfly", "idx")]
 	out.exec = func(w *warp, in *inst) {
 		f := w.f
-		a, b, c := f.expand(in.a), f.expand(in.b), f.expand(bound)
-		set := uint32(0)
-		for m := w.active; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			from, ok := shuffleSource(mode, i, uint32(b[i]), uint32(c[i]))
-			if ok {
-				set |= 1 << i
-			} else {
-				from = i
-			}
-			w.k.tmp[i] = a[from]
-		}
+		set := mode.shuffle(&w.k.tmp, f.expand(in.a), f.expand(in.b), f.expand(bound))
 		w.write(in.d)
 		if p >= 0 {
-			f.preds[p] = f.preds[p]&^w.active | set
+			f.preds[p] = f.preds[p]&^w.active | set&w.active
 		}
 	}
 	d.emit(out)
 	return nil
 }
 
-// shuffleSource is the lane that lane i reads, and whether it is in its segment.
-func shuffleSource(mode string, i int, b, c uint32) (int, bool) {
+// shuffleMode is which lane a lane reads.
+type shuffleMode uint8
+
+const (
+	shuffleIndex shuffleMode = iota
+	shuffleUp
+	shuffleDown
+	shuffleButterfly
+)
+
+var shuffles = map[string]shuffleMode{"idx": shuffleIndex, "up": shuffleUp, "down": shuffleDown, "bfly": shuffleButterfly}
+
+// shuffle gives each lane of d what another has in a, and the mask of those whose
+// source is in their segment; the rest get their own.
+func (mode shuffleMode) shuffle(d, a, b, c *lanes) (set uint32) {
+	for i := range d {
+		from, ok := mode.source(i, uint32(b[i]), uint32(c[i]))
+		if ok {
+			set |= 1 << i
+		} else {
+			from = i
+		}
+		d[i] = a[from&(warpSize-1)]
+	}
+	return set
+}
+
+// source is the lane that lane i reads, and whether it is in its segment.
+func (mode shuffleMode) source(i int, b, c uint32) (int, bool) {
 	by := int(b & 31)
 	clamp, seg := int(c&31), int(c>>8&31)
 	last := i&seg | clamp&^seg
-	var j int
+	j := i&seg | by&^seg
 	switch mode {
-	case "up":
+	case shuffleUp:
 		j = i - by
 		return j & 31, j >= last
-	case "down":
+	case shuffleDown:
 		j = i + by
-	case "bfly":
+	case shuffleButterfly:
 		j = i ^ by
-	default:
-		j = i&seg | by&^seg
 	}
 	return j & 31, j <= last
 }

@@ -164,6 +164,9 @@ func (w *warp) scattered(in *inst) bool {
 	k := w.k
 	base := w.f.expand(in.a)
 	off, window := w.offset(m), m.base()
+	if w.together(m, base, off, window) {
+		return true
+	}
 	first, mixed := noCounter, false
 	for rest := w.active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
@@ -217,6 +220,53 @@ func (w *warp) scattered(in *inst) bool {
 		w.countMixed(m)
 	}
 	return true
+}
+
+// together finds the memory of each active lane when all of it is in one segment:
+// then its ends are all that has to be checked. What goes wrong is left to others.
+func (w *warp) together(m *access, base *lanes, off, window uint64) bool {
+	k := w.k
+	cut := ^uint64(0)
+	if m.addr32 {
+		cut = 1<<32 - 1
+	}
+	lo, hi, all := ^uint64(0), uint64(0), uint64(0)
+	for rest := w.active; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest) & (warpSize - 1)
+		addr := base[i]&cut + off
+		lo, hi, all = min(lo, addr), max(hi, addr), all|addr
+		k.addrs[i] = addr + window
+	}
+	if all&(m.bytes-1) != 0 || window != 0 && hi>>windowBits != 0 {
+		return false
+	}
+	if lo += window; lo >= localWindow && lo < paramWindow {
+		return false
+	}
+	ref := w.segment(m, lo)
+	if ref == nil || m.write && ref.readOnly {
+		return false
+	}
+	room, far := ref.size-(lo-ref.base), hi+window-lo
+	if far > room || m.bytes > room-far {
+		return false
+	}
+	k.point(ref, w.active)
+	if ref.pages != nil {
+		w.touchLanes(ref, m)
+	}
+	if ref.counter >= 0 {
+		k.countLanes(ref.counter, m, w.active, &k.addrs)
+	}
+	return true
+}
+
+// touchLanes sets the page bits of the active lanes' accesses.
+func (w *warp) touchLanes(ref *segRef, m *access) {
+	for rest := w.active; rest != 0; rest &= rest - 1 {
+		addr := w.k.addrs[bits.TrailingZeros32(rest)&(warpSize-1)]
+		ref.touch(addr, addr+m.bytes-1, m.write)
+	}
 }
 
 // countMixed counts an access whose lanes count towards different counters.

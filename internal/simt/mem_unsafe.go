@@ -1,6 +1,7 @@
 package simt
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -143,6 +144,14 @@ func storeWords(d *[warpSize]uint32, s *lanes) {
 		d[i+1] = uint32(s[i+1])
 		d[i+2] = uint32(s[i+2])
 		d[i+3] = uint32(s[i+3])
+	}
+}
+
+// point turns the addresses of the active lanes, which are within r, to pointers.
+func (k *memScratch) point(r *segRef, active uint32) {
+	for rest := active; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest) & (warpSize - 1)
+		k.ptrs[i] = r.at(k.addrs[i])
 	}
 }
 
