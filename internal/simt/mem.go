@@ -164,7 +164,8 @@ func (w *warp) scattered(in *inst) bool {
 	k := w.k
 	base := w.f.expand(in.a)
 	off, window := w.offset(m), m.base()
-	if w.together(m, base, off, window) {
+	if ref := w.together(in); ref != nil {
+		k.point(ref, w.active)
 		return true
 	}
 	first, mixed := noCounter, false
@@ -222,50 +223,72 @@ func (w *warp) scattered(in *inst) bool {
 	return true
 }
 
-// together finds the memory of each active lane when all of it is in one segment:
-// then its ends are all that has to be checked. What goes wrong is left to others.
-func (w *warp) together(m *access, base *lanes, off, window uint64) bool {
-	k := w.k
+// together finds the memory of the active lanes when all of it is in one segment,
+// and leaves how far into it each lane's is in offs. It is nil when it is not, or
+// something is wrong: then scattered tells.
+func (w *warp) together(in *inst) *segRef {
+	m, k := in.mem, w.k
+	base := w.f.expand(in.a)
 	cut := ^uint64(0)
 	if m.addr32 {
 		cut = 1<<32 - 1
 	}
-	lo, hi, all := ^uint64(0), uint64(0), uint64(0)
+	window := m.base()
+	first := base[bits.TrailingZeros32(w.active)&(warpSize-1)]&cut + w.offset(m)
+	if window != 0 && first>>windowBits != 0 {
+		return nil
+	}
+	if first += window; first >= localWindow && first < paramWindow {
+		return nil
+	}
+	ref := w.segment(m, first)
+	if ref == nil || m.write && ref.readOnly || ref.base&(m.bytes-1) != 0 || ref.size < m.bytes {
+		return nil
+	}
+	low, high := k.within(base, cut, w.offset(m)+window-ref.base, ref.size-m.bytes, w.active)
+	if low&(m.bytes-1) != 0 || high>>63 != 0 {
+		return nil
+	}
+	if ref.pages != nil || ref.counter >= 0 {
+		w.countTogether(ref, m)
+	}
+	return ref
+}
+
+// within gives offs the active lanes' addresses, cut, as offsets: delta is added.
+// low has a bit set that any offset has, high its highest bit if one is above most.
+func (k *memScratch) within(base *lanes, cut, delta, most uint64, active uint32) (low, high uint64) {
+	if active == allLanes {
+		for i, v := range base {
+			off := v&cut + delta
+			low |= off
+			high |= most - off
+			k.offs[i] = off
+		}
+		return low, high | low
+	}
+	for rest := active; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest) & (warpSize - 1)
+		off := base[i]&cut + delta
+		low |= off
+		high |= most - off
+		k.offs[i] = off
+	}
+	return low, high | low
+}
+
+// countTogether counts what together found.
+func (w *warp) countTogether(ref *segRef, m *access) {
+	k := w.k
 	for rest := w.active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		addr := base[i]&cut + off
-		lo, hi, all = min(lo, addr), max(hi, addr), all|addr
-		k.addrs[i] = addr + window
-	}
-	if all&(m.bytes-1) != 0 || window != 0 && hi>>windowBits != 0 {
-		return false
-	}
-	if lo += window; lo >= localWindow && lo < paramWindow {
-		return false
-	}
-	ref := w.segment(m, lo)
-	if ref == nil || m.write && ref.readOnly {
-		return false
-	}
-	room, far := ref.size-(lo-ref.base), hi+window-lo
-	if far > room || m.bytes > room-far {
-		return false
-	}
-	k.point(ref, w.active)
-	if ref.pages != nil {
-		w.touchLanes(ref, m)
+		k.addrs[i] = ref.base + k.offs[i]
+		if ref.pages != nil {
+			ref.touch(k.addrs[i], k.addrs[i]+m.bytes-1, m.write)
+		}
 	}
 	if ref.counter >= 0 {
 		k.countLanes(ref.counter, m, w.active, &k.addrs)
-	}
-	return true
-}
-
-// touchLanes sets the page bits of the active lanes' accesses.
-func (w *warp) touchLanes(ref *segRef, m *access) {
-	for rest := w.active; rest != 0; rest &= rest - 1 {
-		addr := w.k.addrs[bits.TrailingZeros32(rest)&(warpSize-1)]
-		ref.touch(addr, addr+m.bytes-1, m.write)
 	}
 }
 
@@ -307,6 +330,10 @@ func execLoad(w *warp, in *inst) {
 			r.load(m.typ, &w.f.regs[s], uint64(i)*m.size, n)
 			w.f.tags[s] = tag{kind: kind}
 		}
+	} else if ref := w.together(in); ref != nil {
+		for i, s := range m.slots {
+			w.k.gatherFrom(ref, m.typ, w.dest(s), uint64(i)*m.size, w.active)
+		}
 	} else {
 		if !w.scattered(in) {
 			return
@@ -333,6 +360,12 @@ func execStore(w *warp, in *inst) {
 				continue
 			}
 			r.store(m.typ, w.f.expand(s), uint64(i)*m.size, w.n)
+		}
+		return
+	}
+	if ref := w.together(in); ref != nil {
+		for i, s := range m.slots {
+			w.k.scatterTo(ref, m.typ, w.f.expand(s), uint64(i)*m.size, w.active)
 		}
 		return
 	}

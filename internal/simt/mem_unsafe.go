@@ -36,6 +36,7 @@ func pointTo(b []byte, off int) unsafe.Pointer {
 type memScratch struct {
 	params   segRef
 	addrs    lanes
+	offs     lanes
 	ptrs     [warpSize]unsafe.Pointer
 	counters [warpSize]int32
 }
@@ -147,11 +148,45 @@ func storeWords(d *[warpSize]uint32, s *lanes) {
 	}
 }
 
-// point turns the addresses of the active lanes, which are within r, to pointers.
+// point gives ptrs the memory at the active lanes' offs in r.
 func (k *memScratch) point(r *segRef, active uint32) {
 	for rest := active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		k.ptrs[i] = r.at(k.addrs[i])
+		k.ptrs[i] = unsafe.Add(r.p, int(k.offs[i]))
+	}
+}
+
+// gatherFrom reads the active lanes' elements at their offs in r.
+func (k *memScratch) gatherFrom(r *segRef, t ptx.Type, d *lanes, off uint64, active uint32) {
+	if t.Size() != 4 || t == ptx.S32 || active != allLanes {
+		k.point(r, active)
+		k.gather(t, d, off, active)
+		return
+	}
+	gatherWords(d, unsafe.Add(r.p, int(off)), &k.offs)
+}
+
+//go:norace
+func gatherWords(d *lanes, p unsafe.Pointer, offs *lanes) {
+	for i, off := range offs {
+		d[i] = uint64(*(*uint32)(unsafe.Add(p, int(off))))
+	}
+}
+
+// scatterTo writes the active lanes' elements.
+func (k *memScratch) scatterTo(r *segRef, t ptx.Type, s *lanes, off uint64, active uint32) {
+	if t.Size() != 4 || active != allLanes {
+		k.point(r, active)
+		k.scatter(t, s, off, active)
+		return
+	}
+	scatterWords(unsafe.Add(r.p, int(off)), s, &k.offs)
+}
+
+//go:norace
+func scatterWords(p unsafe.Pointer, s, offs *lanes) {
+	for i, off := range offs {
+		*(*uint32)(unsafe.Add(p, int(off))) = uint32(s[i])
 	}
 }
 
