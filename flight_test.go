@@ -129,7 +129,7 @@ func TestCloseInFlightLazy(t *testing.T) {
 	want := bytes.Clone(host.Slice())
 	check(t, ferry.Copy(s, device, host))
 	check(t, ferry.Copy(s, out, device))
-	if bytes.Equal(raw, want) {
+	if !raceEnabled && bytes.Equal(raw, want) { // a race that the detector would tell of
 		t.Fatal("the lazy schedule is not lazy: this test shows nothing")
 	}
 	closeAll(t, s, device, host)

@@ -89,7 +89,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 func (m *deviceMemory) place(r *region, n, full uint64, what string) error {
 	d := m.dev.drv
 	if full > smallMax {
-		b, err := d.back(roundUp(full, pageSize), reserve, what)
+		b, err := d.back(roundUp(full, pageSize), reserveDevice, what)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (m *deviceMemory) place(r *region, n, full uint64, what string) error {
 		return nil
 	}
 	if m.chunk == nil || m.chunk.used+full > chunkSize {
-		b, err := d.back(chunkSize, reserve, what)
+		b, err := d.back(chunkSize, reserveDevice, what)
 		if err != nil {
 			return err
 		}

@@ -71,6 +71,7 @@ type Driver struct {
 	backed    uint64        // bytes that allocations have behind them
 	captures  map[*capture]struct{}
 	managed   *uvm.Space
+	driverRace
 }
 
 var (
@@ -203,6 +204,7 @@ func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 		return nil, err
 	}
 	d.stir()
+	d.raceRoom()
 	if d.unretired > backlog && d.schedule == Eager {
 		d.sim.run(d, d.host, nil)
 	}

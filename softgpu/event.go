@@ -94,6 +94,7 @@ func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
 	if !d.finished(e.rec) {
 		return cu.ErrorNotReady
 	}
+	e.rec.raceAcquire()
 	return e.ctx.fault
 }
 

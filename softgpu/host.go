@@ -114,6 +114,7 @@ func (d *Driver) MemFreeHost(h cu.Context, p cu.HostPtr) error {
 		return err
 	}
 	d.host += d.prof.Own.HostFree.Ns(float64(r.size))
+	r.raceFree()
 	r.free()
 	return nil
 }

@@ -26,19 +26,38 @@ func (h *hostFuncs) inside() bool {
 }
 
 // call runs fn as a host function and turns a panic into an error.
-func (h *hostFuncs) call(fn func()) (err error) {
+func (h *hostFuncs) call(fn func()) error {
 	id := goid()
+	h.enter(id)
+	defer h.leave(id)
+	return protect(fn)
+}
+
+// enter notes that a goroutine runs a host function, until leave.
+func (h *hostFuncs) enter(id uint64) {
 	h.ids.Store(id, nil)
 	h.count.Add(1)
+}
+
+func (h *hostFuncs) leave(id uint64) {
+	h.count.Add(-1)
+	h.ids.Delete(id)
+}
+
+// protect runs fn and turns a panic into an error.
+func protect(fn func()) (err error) {
 	defer func() {
-		h.count.Add(-1)
-		h.ids.Delete(id)
 		if v := recover(); v != nil {
 			err = &cu.HostPanic{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	fn()
 	return nil
+}
+
+// errGoexit is the error of a host function that ended its goroutine.
+func errGoexit(what string) error {
+	return &cu.HostPanic{Value: "runtime.Goexit was called in a " + what}
 }
 
 func insideHostFunc(what string) error {
@@ -64,7 +83,7 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 		kind:   cu.GraphNodeTypeHost,
 		what:   "host function",
 		engine: engineHost,
-		run:    func(*op) error { return d.hostFuncs.call(fn) },
+		run:    func(o *op) error { return o.raceHostFunc(&d.hostFuncs, fn) },
 		price:  func(*op) cost { return cost{ns: d.prof.Queue.Sync.Value} },
 	}, what)
 	return err

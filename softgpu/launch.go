@@ -132,6 +132,8 @@ func (f *function) checkShape(grid, block cu.Dim3, what string) error {
 func (l *launch) run(o *op) error {
 	d := o.ctx.drv
 	v := newView(o)
+	v.raceWatch(o)
+	defer v.raceEnd()
 	d.mu.Lock()
 	x := &execution{view: v}
 	o.kernel = x
@@ -150,6 +152,7 @@ func (l *launch) run(o *op) error {
 		Params:          l.params,
 		Memory:          v,
 		Counters:        numCounters,
+		Workers:         raceWorkers,
 		Guarded:         v.ordinary,
 		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,

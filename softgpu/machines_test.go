@@ -23,6 +23,7 @@ func machines(t *testing.T, cond func(*profile.Profile) bool) (out []*profile.Pr
 // TestIntegratedZeroCopyIsLocal: where host and device have one memory, a kernel
 // gains nothing by a copy into device memory.
 func TestIntegratedZeroCopyIsLocal(t *testing.T) {
+	onlyFast(t)
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
 		r := newRig(t, Options{Profile: p})
 		const n = 16 << 20

@@ -22,9 +22,9 @@ func (f *fill) run() error {
 		return err
 	}
 	const block = 64 << 10 // stays in cache
-	n := copy(dst, f.pattern)
+	n := moveBytes(dst, f.pattern)
 	for n < len(dst) {
-		n += copy(dst[n:], dst[:min(n, block)])
+		n += moveBytes(dst[n:], dst[:min(n, block)])
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 }
 
 func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
-	return &work{
+	w := &work{
 		kind:   cu.GraphNodeTypeMemset,
 		what:   f.what,
 		engine: engineCompute,
@@ -90,6 +90,10 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 			return curveCost(curve, f.dst.n, use)
 		},
 	}
+	if raceBuild {
+		w.touches = func(note func([]byte, bool)) { note(f.dst.all(), true) }
+	}
+	return w
 }
 
 func pattern16(v uint16) []byte { return binary.LittleEndian.AppendUint16(nil, v) }

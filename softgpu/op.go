@@ -21,6 +21,10 @@ type work struct {
 	// price says what it cost, the driver locked, in the order of virtual time.
 	price func(*op) cost
 
+	// touches says what memory it uses, in builds with the race detector; nil of
+	// kernels.
+	touches func(note func(b []byte, write bool))
+
 	launch *launch     // of a kernel
 	event  *eventState // of an external event node
 	hold   any         // keeps the caller's memory from the garbage collector
@@ -48,6 +52,7 @@ type op struct {
 	err      error
 
 	kernel *execution // of a kernel: what it did
+	opRace            // what the race detector is told of it
 
 	simWait  int // deps that are not retired
 	arrived  bool
@@ -86,6 +91,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 		}
 	}
 	d.unretired++
+	o.raceSubmit(deps)
 	d.hold(o)
 	return o
 }
@@ -159,7 +165,7 @@ func (d *Driver) dispatch(o *op) {
 
 // execute runs o and then whatever it held back.
 func (d *Driver) execute(o *op) {
-	err := error(&cu.HostPanic{Value: "runtime.Goexit was called in a " + o.work.what})
+	err := errGoexit(o.work.what)
 	defer func() { // also when user code ends the goroutine
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -179,6 +185,7 @@ func (d *Driver) complete(o *op, err error) {
 		o := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		o.done = true
+		o.raceDone()
 		o.ctx.open--
 		o.ctx.failed(o)
 		if o.work.done != nil {

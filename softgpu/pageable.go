@@ -33,7 +33,9 @@ func (v *view) pageable(addr uint64) *simt.Segment {
 		}
 	}
 	v.host.Store(true)
-	return &simt.Segment{Base: m.base, Data: bytesAt(hostPointer(m.base), m.end-m.base), ReadOnly: !m.writable, Counter: countHost}
+	s := &simt.Segment{Base: m.base, Data: bytesAt(hostPointer(m.base), m.end-m.base), ReadOnly: !m.writable, Counter: countHost}
+	v.watchOrdinary(s)
+	return s
 }
 
 // mapping is a run of the process's own memory.

@@ -109,5 +109,13 @@ func (p place) bytes(what string) ([]byte, error) {
 		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
 			Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
 	}
-	return p.region.data[p.off : p.off+p.n], nil
+	return p.all(), nil
+}
+
+// all is the bytes of the place, whether they are there now or not.
+func (p place) all() []byte {
+	if p.region == nil {
+		return bytesAt(p.host, p.n)
+	}
+	return p.region.data[p.off : p.off+p.n]
 }

@@ -162,7 +162,7 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 		r.graph = s.capture.graph
 		r.graph.owned = append(r.graph.owned, r)
 	}
-	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, done: func(*op) {
+	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, touches: r.touches, done: func(*op) {
 		r.state.CompareAndSwap(statePending, stateLive)
 	}}, what)
 	return cu.DevicePtr(r.base), err
@@ -196,7 +196,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it there", uint64(dptr))
 	}
 	rel := &release{stream: s, site: here()}
-	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, done: func(*op) { rel.end(r) }}
+	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, touches: r.touches, done: func(*op) { rel.end(r) }}
 	if r.graph != nil { // the next launch has it again
 		w.done = func(*op) { r.state.CompareAndSwap(stateLive, statePending) }
 	}

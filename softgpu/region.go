@@ -77,6 +77,14 @@ const (
 	stateFreed
 )
 
+// touches is what the race detector is told of allocating and freeing r in stream
+// order: all of it is written.
+func (r *region) touches(note func(b []byte, write bool)) {
+	if len(r.data) <= raceVisible {
+		note(r.data, true)
+	}
+}
+
 func (r *region) live() bool { return r.state.Load() == stateLive }
 
 // gone says whether r was freed in stream order.

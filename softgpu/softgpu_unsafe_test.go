@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -163,6 +164,9 @@ func TestPinnedCopiesInAStream(t *testing.T) {
 }
 
 func TestLazyShowsAMissingSynchronisation(t *testing.T) {
+	if raceBuild {
+		t.Skip("the race detector finds what is missing here")
+	}
 	r := newRig(t, Options{Schedule: Lazy})
 	const n = 4096
 	s := r.stream(cu.StreamNonBlocking)
@@ -196,9 +200,14 @@ func TestLazyWakesByItself(t *testing.T) {
 func TestRandomIsTheSameForASeed(t *testing.T) {
 	order := func(seed uint64) (out []int) {
 		r := newRig(t, Options{Schedule: Random, Seed: seed})
+		var mu sync.Mutex // nothing orders functions in several streams
 		for i := range 12 {
 			s := r.stream(cu.StreamNonBlocking)
-			r.ok(r.LaunchHostFunc(r.ctx, s, func() { out = append(out, i) }))
+			r.ok(r.LaunchHostFunc(r.ctx, s, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, i)
+			}))
 		}
 		r.ok(r.CtxSynchronize(r.ctx))
 		return out
@@ -229,6 +238,9 @@ func equalInts(a, b []int) bool {
 }
 
 func TestNoGoroutineStays(t *testing.T) {
+	if raceBuild {
+		t.Skip("those of the last operations stay, to be named in reports")
+	}
 	before := runtime.NumGoroutine()
 	for _, s := range []Schedule{Eager, Lazy, Random} {
 		r := newRig(t, Options{Schedule: s})

@@ -153,7 +153,7 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	owner := s.ctx
 	owner.lostPanics = append(owner.lostPanics, s.panics...)
 	owner.streams = slices.DeleteFunc(owner.streams, func(x *streamState) bool { return x == s })
-	if t := s.tail; t != nil && (!t.done || !t.retired) {
+	if t := s.tail; t != nil && (raceBuild || !t.done || !t.retired) {
 		if s.nonBlocking() {
 			owner.loose = append(owner.loose, t)
 		} else {
@@ -179,10 +179,14 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 	if err := s.mustNotCapture(what); err != nil {
 		return err
 	}
-	for _, o := range s.before() {
+	all := s.before()
+	for _, o := range all {
 		if !d.finished(o) {
 			return cu.ErrorNotReady
 		}
+	}
+	for _, o := range all {
+		o.raceAcquire()
 	}
 	if s.ctx.fault != nil {
 		return s.ctx.fault

@@ -417,6 +417,7 @@ func TestPriorityGoesFirst(t *testing.T) {
 }
 
 func TestManagedTimes(t *testing.T) {
+	onlyFast(t)
 	r := newRig(t, Options{})
 	const n = 64 << 20
 	m, err := r.MemAllocManaged(r.ctx, n, cu.MemAttachGlobal)

@@ -53,7 +53,7 @@ func (t *transfer) run() error {
 		for z := range t.depth {
 			for y := range t.height {
 				from, to := z*t.srcLayer+y*t.srcPitch, z*t.dstLayer+y*t.dstPitch
-				copy(dst[to:to+t.width], src[from:from+t.width])
+				moveBytes(dst[to:to+t.width], src[from:from+t.width])
 			}
 		}
 		if r := t.dst.region; r != nil && !r.kind.onHost() && (t.src.region == nil || t.src.region.kind.onHost()) {
@@ -61,6 +61,18 @@ func (t *transfer) run() error {
 		}
 		return nil
 	})
+}
+
+// touches is what the race detector is told of the copy.
+func (t *transfer) touches(note func(b []byte, write bool)) {
+	for z := range t.depth {
+		for y := range t.height {
+			if t.staged == nil {
+				note(t.src.all()[z*t.srcLayer+y*t.srcPitch:][:t.width], false)
+			}
+			note(t.dst.all()[z*t.dstLayer+y*t.dstPitch:][:t.width], true)
+		}
+	}
 }
 
 // guard runs f and turns a wild host address into an error.
@@ -152,7 +164,7 @@ func (t *transfer) work(p plan) *work {
 	if r := t.src.region; p.engine == engineIn && !p.bare && r != nil && r.fresh.Swap(false) {
 		extra = p.dev.drv.prof.Link.Fresh.Ns(float64(t.total()))
 	}
-	return &work{
+	w := &work{
 		kind:   cu.GraphNodeTypeMemcpy,
 		what:   t.what,
 		engine: p.engine,
@@ -174,6 +186,10 @@ func (t *transfer) work(p plan) *work {
 		},
 		hold: t.src.host,
 	}
+	if raceBuild {
+		w.touches = t.touches
+	}
+	return w
 }
 
 // populate notes where managed pages are that a copy touched first.

@@ -21,6 +21,7 @@ type view struct {
 	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
 	copied     atomic.Uint64 // bytes of device memory that a copy had just written
+	viewRace
 
 	mu  sync.Mutex
 	own atomic.Pointer[map[*region]*simt.Segment] // of host and managed memory, with pages
@@ -53,10 +54,14 @@ func (v *view) Find(addr uint64) *simt.Segment {
 	if r.kind.onHost() {
 		return v.segment(r)
 	}
-	if r.dev == v.ctx.dev {
-		if r.copied.Load() != 0 {
-			v.copied.Add(r.copied.Swap(0))
-		}
+	near := r.dev == v.ctx.dev
+	if near && r.copied.Load() != 0 {
+		v.copied.Add(r.copied.Swap(0))
+	}
+	switch {
+	case raceBuild:
+		return v.segment(r)
+	case near:
 		return &r.local
 	}
 	return &r.remote
@@ -98,7 +103,8 @@ func (v *view) refuses(x span) string {
 // hostPageShift is that of the pages that kernels mark. It is the CPU's page.
 const hostPageShift = uvm.PageShift
 
-// segment of host memory, the launch's own, with pages to mark.
+// segment of host memory, the launch's own, with pages to mark. In builds with the
+// race detector device memory has one, too.
 func (v *view) segment(r *region) *simt.Segment {
 	if s := (*v.own.Load())[r]; s != nil {
 		return s
@@ -110,11 +116,21 @@ func (v *view) segment(r *region) *simt.Segment {
 		return s
 	}
 	s := r.local
-	s.Pages = simt.NewPages(r.size, hostPageShift, r.managed != nil)
+	if r.kind.onHost() {
+		s.Pages = simt.NewPages(r.size, hostPageShift, r.managed != nil)
+	} else {
+		if r.dev != v.ctx.dev {
+			s = r.remote
+		}
+		s.Pages = simt.NewPages(1, 63, false)
+	}
+	s.Pages.Watch = v.watch(r)
 	next := maps.Clone(old)
 	next[r] = &s
 	v.own.Store(&next)
-	v.host.Store(true)
+	if r.kind.onHost() {
+		v.host.Store(true)
+	}
 	return &s
 }
 
@@ -130,7 +146,7 @@ func (v *view) touched() uint64 {
 			n += bits.OnesCount64(atomic.LoadUint64(&s.Pages.Read[i])) + bits.OnesCount64(atomic.LoadUint64(&s.Pages.Written[i]))
 		}
 	}
-	return uint64(n)
+	return uint64(n) + v.told()
 }
 
 // near says what is at or next to an address that a kernel should not have touched.

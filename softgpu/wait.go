@@ -99,6 +99,7 @@ func (d *Driver) finish(o *op) {
 			d.anyDone()
 		}
 	}
+	o.raceAcquire()
 	switch {
 	case o.end <= d.host:
 	case o.bare:

@@ -1,9 +1,6 @@
 package simt
 
-import (
-	"sync/atomic"
-	"unsafe"
-)
+import "unsafe"
 
 // atomicFunc changes the memory at p and gives what was there before.
 type atomicFunc func(p unsafe.Pointer, b, c uint64) uint64
@@ -12,25 +9,25 @@ type atomicFunc func(p unsafe.Pointer, b, c uint64) uint64
 type updateFunc func(old, b, c uint64) uint64
 
 func atomicAdd32(p unsafe.Pointer, b, _ uint64) uint64 {
-	return uint64(atomic.AddUint32((*uint32)(p), uint32(b)) - uint32(b))
+	return uint64(add32((*uint32)(p), uint32(b)) - uint32(b))
 }
 
 func atomicAdd64(p unsafe.Pointer, b, _ uint64) uint64 {
-	return atomic.AddUint64((*uint64)(p), b) - b
+	return add64((*uint64)(p), b) - b
 }
 
 func atomicExchange32(p unsafe.Pointer, b, _ uint64) uint64 {
-	return uint64(atomic.SwapUint32((*uint32)(p), uint32(b)))
+	return uint64(swap32((*uint32)(p), uint32(b)))
 }
 
 func atomicExchange64(p unsafe.Pointer, b, _ uint64) uint64 {
-	return atomic.SwapUint64((*uint64)(p), b)
+	return swap64((*uint64)(p), b)
 }
 
 func atomicCAS32(p unsafe.Pointer, b, c uint64) uint64 {
 	for {
-		old := atomic.LoadUint32((*uint32)(p))
-		if old != uint32(b) || atomic.CompareAndSwapUint32((*uint32)(p), old, uint32(c)) {
+		old := load32((*uint32)(p))
+		if old != uint32(b) || cas32((*uint32)(p), old, uint32(c)) {
 			return uint64(old)
 		}
 	}
@@ -38,8 +35,8 @@ func atomicCAS32(p unsafe.Pointer, b, c uint64) uint64 {
 
 func atomicCAS64(p unsafe.Pointer, b, c uint64) uint64 {
 	for {
-		old := atomic.LoadUint64((*uint64)(p))
-		if old != b || atomic.CompareAndSwapUint64((*uint64)(p), old, c) {
+		old := load64((*uint64)(p))
+		if old != b || cas64((*uint64)(p), old, c) {
 			return old
 		}
 	}
@@ -53,10 +50,10 @@ func atomicUpdate(size int, f updateFunc) atomicFunc {
 			off := uintptr(p) & 2
 			word := (*uint32)(unsafe.Add(p, -int(off)))
 			for {
-				all := atomic.LoadUint32(word)
+				all := load32(word)
 				old := uint64(all >> (8 * off) & 0xffff)
 				v := uint32(f(old, b&0xffff, c&0xffff)) & 0xffff
-				if atomic.CompareAndSwapUint32(word, all, all&^(0xffff<<(8*off))|v<<(8*off)) {
+				if cas32(word, all, all&^(0xffff<<(8*off))|v<<(8*off)) {
 					return old
 				}
 			}
@@ -64,9 +61,9 @@ func atomicUpdate(size int, f updateFunc) atomicFunc {
 	case 4:
 		return func(p unsafe.Pointer, b, c uint64) uint64 {
 			for {
-				old := atomic.LoadUint32((*uint32)(p))
+				old := load32((*uint32)(p))
 				v := uint32(f(uint64(old), b, c))
-				if v == old || atomic.CompareAndSwapUint32((*uint32)(p), old, v) {
+				if v == old || cas32((*uint32)(p), old, v) {
 					return uint64(old)
 				}
 			}
@@ -74,9 +71,9 @@ func atomicUpdate(size int, f updateFunc) atomicFunc {
 	}
 	return func(p unsafe.Pointer, b, c uint64) uint64 {
 		for {
-			old := atomic.LoadUint64((*uint64)(p))
+			old := load64((*uint64)(p))
 			v := f(old, b, c)
-			if v == old || atomic.CompareAndSwapUint64((*uint64)(p), old, v) {
+			if v == old || cas64((*uint64)(p), old, v) {
 				return old
 			}
 		}

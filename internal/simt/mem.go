@@ -206,6 +206,9 @@ func (w *warp) scattered(in *inst) bool {
 		}
 		if ref.pages != nil {
 			w.touch(ref, full, full+m.bytes-1, m.write)
+			if raceBuild {
+				ref.watch(full, m.bytes, m)
+			}
 		}
 		k.addrs[i], k.counters[i] = full, int32(ref.counter)
 		if first == noCounter {

@@ -25,7 +25,10 @@ func refTo(base uint64, data []byte, readOnly bool) segRef {
 	return segRef{base: base, size: uint64(len(data)), p: unsafe.Pointer(unsafe.SliceData(data)), readOnly: readOnly, counter: none}
 }
 
-// at is where addr is, which must be within.
+// at is where addr is, which must be within. The segment may be many variables of
+// Go's, to which the pointer checks of builds with the race detector object.
+//
+//go:nocheckptr
 func (r *segRef) at(addr uint64) unsafe.Pointer { return unsafe.Add(r.p, int(addr-r.base)) }
 
 func pointTo(b []byte, off int) unsafe.Pointer {

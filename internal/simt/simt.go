@@ -35,6 +35,10 @@ type Pages struct {
 	// Order, when not nil, gets for each page when it was touched first: smaller
 	// is earlier, 0 is never. It does not depend on how many cores run the launch.
 	Order []uint64
+
+	// Watch, when not nil, is told of each access. Only builds with the race
+	// detector have it, and run a launch by one worker.
+	Watch Watch
 }
 
 // Launch is one kernel launch. Its arguments are those that the driver API has

@@ -133,6 +133,9 @@ func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
 	if int64(stride) < 0 {
 		stride = -stride
 	}
+	if raceBuild {
+		ref.watchRun(m, lo, stride, extent, w.n)
+	}
 	if stride <= 1<<ref.pages.Shift {
 		w.touch(ref, lo, lo+extent-1, m.write)
 		return

@@ -1,0 +1,53 @@
+//go:build race && (amd64 || arm64)
+
+package simt
+
+// The atomic instructions on memory that kernels share with others, hidden from
+// the race detector: package sync/atomic tells it of them with the clock of the
+// goroutine that happens to interpret the kernel, not with that of the stream.
+
+//go:noescape
+func cas32(p *uint32, old, new uint32) bool
+
+//go:noescape
+func cas64(p *uint64, old, new uint64) bool
+
+// Aligned words are read whole.
+//
+//go:norace
+func load32(p *uint32) uint32 { return *p }
+
+//go:norace
+func load64(p *uint64) uint64 { return *p }
+
+func swap32(p *uint32, v uint32) uint32 {
+	for {
+		if old := load32(p); cas32(p, old, v) {
+			return old
+		}
+	}
+}
+
+func swap64(p *uint64, v uint64) uint64 {
+	for {
+		if old := load64(p); cas64(p, old, v) {
+			return old
+		}
+	}
+}
+
+func add32(p *uint32, v uint32) uint32 {
+	for {
+		if old := load32(p); cas32(p, old, old+v) {
+			return old + v
+		}
+	}
+}
+
+func add64(p *uint64, v uint64) uint64 {
+	for {
+		if old := load64(p); cas64(p, old, old+v) {
+			return old + v
+		}
+	}
+}

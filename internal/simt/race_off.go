@@ -1,0 +1,6 @@
+//go:build !race
+
+package simt
+
+// raceBuild says whether the race detector is built in.
+const raceBuild = false

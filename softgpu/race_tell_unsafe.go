@@ -1,0 +1,187 @@
+//go:build race
+
+package softgpu
+
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// raceHow is how an operation touches memory: the function in the report.
+type raceHow uint8
+
+const (
+	kernelRead raceHow = iota
+	kernelWrite
+	kernelAcquire
+	kernelRelease
+	copyRead
+	copyWrite
+	fillWrite
+	allocateWrite
+	freeWrite
+)
+
+func howOf(kind cu.GraphNodeType, write bool) raceHow {
+	switch {
+	case kind == cu.GraphNodeTypeMemset:
+		return fillWrite
+	case kind == cu.GraphNodeTypeMemAlloc:
+		return allocateWrite
+	case kind == cu.GraphNodeTypeMemFree:
+		return freeWrite
+	case write:
+		return copyWrite
+	}
+	return copyRead
+}
+
+// replay tells the detector of accesses, and names the operation if that made it
+// report something.
+func (r *raceOp) replay(log []raceAccess) {
+	before := runtime.RaceErrors()
+	replay(log)
+	if runtime.RaceErrors() != before {
+		r.named()
+	}
+}
+
+// replay reads a log that another goroutine wrote.
+//
+//go:norace
+func replay(log []raceAccess) {
+	for i := range log {
+		switch a := &log[i]; a.how {
+		case kernelRead:
+			kernelReads(a.p, a.n)
+		case kernelWrite:
+			kernelWrites(a.p, a.n)
+		case kernelAcquire:
+			kernelWaitsFor(a.p, a.n)
+		case kernelRelease:
+			kernelSignals(a.p, a.n)
+		case copyRead:
+			copyReads(a.p, a.n)
+		case copyWrite:
+			copyWrites(a.p, a.n)
+		case fillWrite:
+			fillWrites(a.p, a.n)
+		case allocateWrite:
+			allocates(a.p, a.n)
+		case freeWrite:
+			frees(a.p, a.n)
+		}
+	}
+}
+
+// racePiece is how much the detector is told of at once. It drops an access whose
+// first eight bytes it has reported a race on already, however long it is, and
+// leaves off at the first race it finds.
+const racePiece = 128
+
+//go:noinline
+func read(p unsafe.Pointer, n uintptr) {
+	for at := uintptr(0); at < n; at += racePiece {
+		runtime.RaceReadRange(unsafe.Add(p, at), int(min(n-at, racePiece)))
+	}
+}
+
+//go:noinline
+func write(p unsafe.Pointer, n uintptr) {
+	for at := uintptr(0); at < n; at += racePiece {
+		runtime.RaceWriteRange(unsafe.Add(p, at), int(min(n-at, racePiece)))
+	}
+}
+
+// The functions whose names stand in reports.
+
+//go:noinline
+func kernelReads(p unsafe.Pointer, n uintptr) { read(p, n) }
+
+//go:noinline
+func kernelWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+//go:noinline
+func copyReads(p unsafe.Pointer, n uintptr) { read(p, n) }
+
+//go:noinline
+func copyWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+//go:noinline
+func fillWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+//go:noinline
+func allocates(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+//go:noinline
+func frees(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+//go:noinline
+func hostFrees(p unsafe.Pointer, n uintptr) { write(p, n) }
+
+// kernelWaitsFor tells of a read that orders what follows.
+//
+//go:noinline
+func kernelWaitsFor(p unsafe.Pointer, n uintptr) { wait(p, n) }
+
+// kernelSignals tells of a write that orders what was before.
+//
+//go:noinline
+func kernelSignals(p unsafe.Pointer, n uintptr) { signal(p, n) }
+
+// wait tells of an atomic read.
+//
+//go:noinline
+func wait(p unsafe.Pointer, n uintptr) {
+	switch {
+	case n == 4 && uintptr(p)%4 == 0:
+		atomic.LoadUint32((*uint32)(p))
+	case n%8 == 0 && uintptr(p)%8 == 0:
+		for i := uintptr(0); i < n; i += 8 {
+			atomic.LoadUint64((*uint64)(unsafe.Add(p, i)))
+		}
+	default:
+		runtime.RaceAcquire(p)
+	}
+}
+
+// signal tells of an atomic write, with one that changes nothing.
+//
+//go:noinline
+func signal(p unsafe.Pointer, n uintptr) {
+	switch {
+	case n == 4 && uintptr(p)%4 == 0:
+		atomic.AddUint32((*uint32)(p), 0)
+	case n%8 == 0 && uintptr(p)%8 == 0:
+		for i := uintptr(0); i < n; i += 8 {
+			atomic.AddUint64((*uint64)(unsafe.Add(p, i)), 0)
+		}
+	default:
+		runtime.RaceReleaseMerge(p)
+	}
+}
+
+// moveBytes copies what both have room for, hidden from the race detector: the
+// operation tells of it elsewhere.
+func moveBytes(dst, src []byte) int {
+	n := min(len(dst), len(src))
+	if n > 0 {
+		moveHidden(unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src)), uintptr(n))
+	}
+	return n
+}
+
+//go:norace
+func moveHidden(dst, src unsafe.Pointer, n uintptr) {
+	const block = 256
+	i := uintptr(0)
+	for ; i+block <= n; i += block {
+		*(*[block]byte)(unsafe.Add(dst, i)) = *(*[block]byte)(unsafe.Add(src, i))
+	}
+	for ; i < n; i++ {
+		*(*byte)(unsafe.Add(dst, i)) = *(*byte)(unsafe.Add(src, i))
+	}
+}
