@@ -48,6 +48,13 @@ type allocation struct {
 	made *pin.Memory // page-locked by Ferry, nil if by the driver
 	cuts []uintptr   // where one registration borders on the next, in bytes from host
 
+	// Of memory of a pool: its block, what Close does, and what stands for the
+	// operations in flight then.
+	block *pin.Block
+	pool  *HostPool
+	back  func() error
+	marks []mark
+
 	// Of registered memory: what it is made of, and whether other buffers may have
 	// the same bytes.
 	pieces     []*piece
@@ -91,6 +98,9 @@ func (a *allocation) start() {
 func (a *allocation) String() string {
 	if a.module != nil {
 		return fmt.Sprintf("%v variable %s (%s) on %s", a.kind, a.variable, sizeText(a.bytes), a.g.label)
+	}
+	if a.block != nil {
+		return fmt.Sprintf("%v buffer %d of a pool (up to %s) on %s", a.kind, a.number, sizeText(a.bytes), a.g.label)
 	}
 	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
 }
@@ -143,10 +153,8 @@ func (a *allocation) free() error {
 	}
 	d, ctx := a.g.driver, a.g.ctx
 	switch {
-	case a.made != nil:
-		return a.made.Close()
 	case a.kind == hostMemory:
-		return d.MemFreeHost(ctx, a.host)
+		return locked{a.made, a.host}.free(a.g)
 	case a.kind == registeredMemory:
 		return a.unlock()
 	}

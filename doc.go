@@ -39,6 +39,8 @@
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
 //	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
 //	cuMemPoolCreate, cuMemPoolSetAttribute            GPU.Pool, GPU.NewPool: Pool
+//	a cache of page-locked memory                     GPU.NewHostPool: HostPool, Host.Alloc
+//	how long page-locking will take                   GPU.PredictPin
 //	cuCtxEnablePeerAccess                             GPU.EnablePeer
 //	free, cuMemFree, cuMemFreeHost                    Close
 //
@@ -79,6 +81,6 @@
 //
 // No lock is held across a call of the driver, but for the turn of a [Graph],
 // which drivers do not let several goroutines use at once. queue.mu, flight.mu,
-// Event.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, registries.mu and
-// registry.mu are leaves: none is taken while another is held.
+// Event.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, HostPool.mu, registries.mu
+// and registry.mu are leaves: none is taken while another is held.
 package ferry

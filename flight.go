@@ -55,9 +55,12 @@ func (f *flight) init() {
 
 // begin starts an operation of q. It is nil when the thing is closed. Give the
 // lane to end.
-func (f *flight) begin(q *queue, a access) *lane {
+func (f *flight) begin(q *queue, a access) *lane { return f.beginOf(q, a, 0) }
+
+// beginOf is begin of a generation of the thing.
+func (f *flight) beginOf(q *queue, a access, generation uint32) *lane {
 	l := f.beginOwned(q, a)
-	if f.life.closed() {
+	if !f.life.openIn(generation) {
 		f.end(l, a, 0)
 		return nil
 	}
@@ -208,15 +211,29 @@ func (f *flight) shut() bool {
 	if first, _ := f.life.close(); !first {
 		return false
 	}
+	f.calm()
+	return true
+}
+
+// shutOf is shut of a generation of the thing. It is false if that is over.
+func (f *flight) shutOf(generation uint32) bool {
+	if !f.life.closeOf(generation) {
+		return false
+	}
+	f.calm()
+	return true
+}
+
+// calm waits until nobody uses the closed thing.
+func (f *flight) calm() {
 	for !f.quiet() {
 		<-f.wake
 	}
-	return true
 }
 
 // quiet says that nobody uses the closed thing.
 func (f *flight) quiet() bool {
-	if f.life.state.Load() != closedBit {
+	if !unused(f.life.state.Load()) {
 		return false
 	}
 	for _, l := range *f.lanes.Load() {

@@ -35,6 +35,9 @@ type HostOptions struct {
 	// bytes that are page-locked now and those there will be, by the goroutine
 	// that allocates.
 	Progress func(done, total int)
+	// Pool takes the memory from a pool; the pool's options hold then, and the
+	// others here do not. It is one of the same GPU.
+	Pool *HostPool
 }
 
 // AllocHost takes page-locked memory for n elements. Large buffers are made by
@@ -55,6 +58,13 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 // AllocHostContext is [AllocHost], given up when ctx ends: a large buffer at the
 // next piece, within some 50 ms on hardware. The error then wraps ctx.Err().
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
+	if o != nil && o.Pool != nil {
+		h := new(Host[T])
+		if err := h.alloc(ctx, g, o.Pool, n); err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
 	a, err := newAllocation[T](g, hostMemory, n)
 	if err != nil {
 		return nil, err
@@ -80,34 +90,16 @@ func (a *allocation) allocHost(ctx context.Context, o *HostOptions) error {
 		a.start()
 		return nil
 	}
-	if err := a.pageLock(ctx, o); err != nil {
+	m, err := g.pageLock(ctx, a.bytes, o)
+	if err != nil {
 		return a.fail("allocate", err, a.lockHint(err))
 	}
-	var err error
+	a.made, a.host, a.cuts = m.made, m.host, m.cuts()
 	if a.dev, err = g.mapped(a.host, o.Mapped, g.caps.unified); err != nil {
 		return a.fail("map", errors.Join(err, a.free()), "")
 	}
 	a.start()
 	return nil
-}
-
-// pageLock is the way to memory that fits.
-func (a *allocation) pageLock(ctx context.Context, o *HostOptions) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if a.g.pinsItself(a.bytes, o) {
-		err := a.pin(ctx, o)
-		if !unregistrable(err) {
-			return err
-		}
-	}
-	if o.NUMANode != nil {
-		return &refusal{cu.ErrorNotSupported, "the driver's own page-locked memory cannot be placed: allocate without NUMANode and WriteCombined"}
-	}
-	var err error
-	a.host, err = a.g.driver.MemHostAlloc(a.g.ctx, a.bytes, o.flags())
-	return err
 }
 
 // flags is the options in the driver's words.

@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"runtime"
 	"strings"
@@ -60,17 +61,33 @@ func tellLeak(l leak) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaked: %s was not closed; made by", l.what)
-	frames := runtime.CallersFrames(l.stack)
-	for more := true; more; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		if f.Function == "" || strings.HasPrefix(f.Function, "runtime.") || strings.HasPrefix(f.Function, ownPrefix) && !strings.HasSuffix(f.File, "_test.go") {
-			continue
-		}
+	for f := range othersFrames(l.stack) {
 		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
 	}
 	(*report)(b.String())
 }
 
-// ownPrefix starts the names of this package's functions.
-const ownPrefix = "github.com/ferrygpu/ferry."
+// othersFrames is the part of a stack that is neither Ferry's nor the runtime's.
+func othersFrames(stack []uintptr) iter.Seq[runtime.Frame] {
+	return func(yield func(runtime.Frame) bool) {
+		frames := runtime.CallersFrames(stack)
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			own := strings.HasPrefix(f.Function, ownPrefix) && !strings.HasSuffix(f.File, "_test.go") || strings.HasPrefix(f.Function, ownPinPrefix)
+			if f.Function == "" || own || strings.HasPrefix(f.Function, "runtime.") {
+				continue
+			}
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// What the names of Ferry's functions begin with, in the packages from which
+// memory comes.
+const (
+	ownPrefix    = "github.com/ferrygpu/ferry."
+	ownPinPrefix = "github.com/ferrygpu/ferry/internal/pin."
+)

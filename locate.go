@@ -82,7 +82,7 @@ func (p *piece) owner(at uint64) (best *allocation, until uint64, lost bool) {
 
 // at is the part of an allocation where a plain region is.
 func (a *allocation) at(r region) region {
-	r.a, r.part = a, true
+	r.a, r.age, r.part = a, a.life.generation(), true
 	if a.dev != 0 {
 		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
 	}

@@ -22,6 +22,7 @@ type Memory[T any] interface {
 // region is a buffer or a range of one.
 type region struct {
 	a      *allocation // nil for plain memory
+	age    uint32      // the generation of the allocation that this is of
 	host   cu.HostPtr  // nil for device memory
 	dev    cu.DevicePtr
 	n      int
@@ -85,7 +86,7 @@ func (r *region) sub(i, j int) region {
 	case r.bad != nil:
 		return *r
 	case i < 0 || j < i || j > r.n:
-		return region{a: r.a, part: true, bad: refuse("range [%d:%d] of %v: it has elements 0 to %d", i, j, r, r.n)}
+		return region{a: r.a, age: r.age, part: true, bad: refuse("range [%d:%d] of %v: it has elements 0 to %d", i, j, r, r.n)}
 	}
 	out := *r
 	out.part, out.n = true, j-i
@@ -113,7 +114,7 @@ func (r *region) enter() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.a != nil && !r.a.enter() {
+	if r.a != nil && !r.a.life.enterOf(r.age) {
 		return r.a.errClosed()
 	}
 	return nil
@@ -131,7 +132,7 @@ func (r *region) begin(q *queue, a access) (*lane, error) {
 	if err := r.check(); err != nil || r.a == nil {
 		return nil, err
 	}
-	l := r.a.begin(q, a)
+	l := r.a.beginOf(q, a, r.age)
 	if l == nil {
 		return nil, r.a.errClosed()
 	}
@@ -193,6 +194,9 @@ func (r *region) readyElsewhere(ctx context.Context, a access) error {
 func (r *region) close() error {
 	if r == nil || r.a == nil || r.part || r.a.module != nil {
 		return nil
+	}
+	if r.a.block != nil {
+		return r.a.giveBack(r.age)
 	}
 	return r.a.close()
 }

@@ -116,17 +116,50 @@ func (g *GPU) nodeOf() int {
 	return pin.NodeOfDevice(os.DirFS("/"), id)
 }
 
-// pin has the engine make the memory.
-func (a *allocation) pin(ctx context.Context, o *HostOptions) error {
-	m, err := a.g.engine.Lock(ctx, a.g.pinRequest(a.bytes, o))
-	if found, ok := errors.AsType[*pin.Error](err); ok {
-		return publicPinError(found)
+// locked is page-locked memory: made by the engine, or else by the driver.
+type locked struct {
+	made *pin.Memory
+	host cu.HostPtr
+}
+
+// pageLock is the way to page-locked memory that fits.
+func (g *GPU) pageLock(ctx context.Context, bytes uintptr, o *HostOptions) (locked, error) {
+	if err := ctx.Err(); err != nil {
+		return locked{}, err
 	}
-	if err != nil {
-		return err
+	if g.pinsItself(bytes, o) {
+		m, err := g.engine.Lock(ctx, g.pinRequest(bytes, o))
+		if err == nil {
+			return locked{m, m.Start()}, nil
+		}
+		if found, ok := errors.AsType[*pin.Error](err); ok {
+			err = publicPinError(found)
+		}
+		if !unregistrable(err) {
+			return locked{}, err
+		}
 	}
-	a.made, a.host, a.cuts = m, m.Start(), m.Cuts()
-	return nil
+	if o.NUMANode != nil {
+		return locked{}, &refusal{cu.ErrorNotSupported, "the driver's own page-locked memory cannot be placed: allocate without NUMANode and WriteCombined"}
+	}
+	p, err := g.driver.MemHostAlloc(g.ctx, bytes, o.flags())
+	return locked{nil, p}, err
+}
+
+// cuts is where one registration borders on the next, in bytes from the start.
+func (m locked) cuts() []uintptr {
+	if m.made == nil {
+		return nil
+	}
+	return m.made.Cuts()
+}
+
+// free gives the memory back.
+func (m locked) free(g *GPU) error {
+	if m.made != nil {
+		return m.made.Close()
+	}
+	return g.driver.MemFreeHost(g.ctx, m.host)
 }
 
 func publicPinError(e *pin.Error) *PinError {

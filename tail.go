@@ -50,3 +50,18 @@ func (t *tail) wait(g *GPU) error {
 	}
 	return err
 }
+
+// ask says whether the work is done, without waiting. A nil tail is done.
+func (t *tail) ask(g *GPU) bool {
+	if t == nil || g.released.Load() || !t.life.enter() {
+		return true
+	}
+	err := g.driver.EventQuery(g.ctx, t.event)
+	if err == nil {
+		t.life.close()
+	}
+	if t.life.leave() {
+		_ = g.driver.EventDestroy(g.ctx, t.event)
+	}
+	return err == nil || sticky(err)
+}
