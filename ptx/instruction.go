@@ -13,6 +13,7 @@ type opcode struct {
 // instruction reads a guard, an operation code and its operands.
 func (p *parser) instruction() {
 	in := Instr{Pos: p.tok.pos, Loc: p.at}
+	jumps := len(p.jumps)
 	if p.tok.kind == '@' {
 		p.guard(&in)
 	}
@@ -25,6 +26,7 @@ func (p *parser) instruction() {
 	p.operands(op)
 	in.Operands = p.take(0)
 	if p.bad {
+		p.jumps = p.jumps[:jumps] // they point into an instruction that there is not
 		return
 	}
 	p.checkMemory(&in, op)
