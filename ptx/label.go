@@ -47,11 +47,13 @@ func (f *Func) hasLabel(name string) bool {
 func (p *parser) targets(name string, pos Pos) {
 	branch := p.tok.text == "branchtargets"
 	unique := p.defineLabel(name, pos, false)
+	jumps, forward := len(p.jumps), len(p.forward)
 	p.next()
 	var list []string
 	for {
 		target, at := p.name("a target")
 		if p.bad {
+			p.jumps, p.forward = p.jumps[:jumps], p.forward[:forward] // of a table that there is not
 			return
 		}
 		if r := (reference{name: target, pos: at, f: p.f, scope: p.scope, arg: len(list), code: branch}); branch {
