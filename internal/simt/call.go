@@ -57,7 +57,7 @@ func (w *warp) enter(in *inst) {
 		}
 	}
 	up := w.f
-	local := uint64(alignUp(int(up.local)+up.fn.localBytes, 16))
+	local := uint64(alignUp(up.stackTop(), 16))
 	if up.depth >= maxDepth || int(local)+fn.localBytes > maxLocal {
 		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
 		w.fault.Why = fmt.Sprintf("%d calls deep, with %d bytes of local memory, of at most %d calls and %d bytes: is there an end to the recursion?",

@@ -13,9 +13,9 @@ func TestConversions(t *testing.T) {
 	yes := func(b bool) uint64 { return uint64(bit(b)) }
 	f64 := math.Float64frombits
 	u32, u64, f32s, f64s := []string{"u32"}, []string{"u64"}, []string{"f32"}, []string{"f64"}
-	toInt := func(x float64, lo, hi *big.Int) uint64 {
+	toInt := func(x float64, lo, hi *big.Int, nan uint64) uint64 {
 		if x != x {
-			return 0
+			return nan
 		}
 		if math.IsInf(x, 1) || !math.IsInf(x, 0) && exactly(x).Cmp(new(big.Float).SetInt(hi)) > 0 {
 			return hi.Uint64()
@@ -76,11 +76,15 @@ func TestConversions(t *testing.T) {
 			sl, sh := signedRange(n)
 			ul, uh := unsignedRange(n)
 			size := map[uint]string{8: "8", 16: "16", 32: "32", 64: "64"}[n]
+			lowest := uint64(1) << (n - 1) // what hardware makes of NaN, of f32 in 64 bits only
+			nan32 := lowest >> 63 << 63
 			tests = append(tests,
-				opTest{"cvt." + name + ".s" + size + ".f32 $d, $a;", reg, f32s, func(a, _, _ uint64) uint64 { return toInt(round(float64(f32(a))), sl, sh) }},
-				opTest{"cvt." + name + ".u" + size + ".f32 $d, $a;", reg, f32s, func(a, _, _ uint64) uint64 { return toInt(round(float64(f32(a))), ul, uh) }},
-				opTest{"cvt." + name + ".s" + size + ".f64 $d, $a;", reg, f64s, func(a, _, _ uint64) uint64 { return toInt(round(f64(a)), sl, sh) }},
-				opTest{"cvt." + name + ".u" + size + ".f64 $d, $a;", reg, f64s, func(a, _, _ uint64) uint64 { return toInt(round(f64(a)), ul, uh) }})
+				opTest{"cvt." + name + ".s" + size + ".f32 $d, $a;", reg, f32s, func(a, _, _ uint64) uint64 { return toInt(round(float64(f32(a))), sl, sh, nan32) }},
+				opTest{"cvt." + name + ".u" + size + ".f32 $d, $a;", reg, f32s, func(a, _, _ uint64) uint64 { return toInt(round(float64(f32(a))), ul, uh, nan32) }},
+				opTest{"cvt." + name + ".s" + size + ".f64 $d, $a;", reg, f64s, func(a, _, _ uint64) uint64 {
+					return toInt(round(f64(a)), sl, sh, uint64(int64(lowest<<(64-n))>>(64-n)))
+				}},
+				opTest{"cvt." + name + ".u" + size + ".f64 $d, $a;", reg, f64s, func(a, _, _ uint64) uint64 { return toInt(round(f64(a)), ul, uh, lowest) }})
 		}
 	}
 	for name, mode := range map[string]rounding{"rz": roundZero, "rm": roundDown, "rp": roundUp} {

@@ -137,6 +137,14 @@ func clampInt(x float64, lo, hi float64) float64 {
 	return min(max(math.Trunc(x), lo), hi) + 0 // integers have no -0
 }
 
+// indefinite is v, or the lowest int32 if x is NaN: so hardware converts f64.
+func indefinite(x, v float64) float64 {
+	if x != x {
+		return math.MinInt32
+	}
+	return v
+}
+
 func fmin32(a, b float32) float32 {
 	switch {
 	case a != a:
@@ -207,18 +215,16 @@ func TestDoubleOps(t *testing.T) {
 			} else if y != y {
 				lo, hi = x, x
 			}
-			whole := 0.0
+			whole := float64(math.MinInt64) // of NaN too
 			switch {
 			case x >= math.MaxInt64:
 				whole = math.MaxInt64
-			case x <= math.MinInt64:
-				whole = math.MinInt64
-			case x == x:
+			case x > math.MinInt64:
 				whole = float64(int64(x))
 			}
 			want := []float64{
 				x + y, x - y, x * y, x / y, math.FMA(x, y, 1.5), math.Sqrt(x), lo, hi, float64(float32(x)), whole,
-				math.Floor(x), clampInt(y, math.MinInt32, math.MaxInt32),
+				math.Floor(x), indefinite(y, clampInt(y, math.MinInt32, math.MaxInt32)),
 			}
 			for k, w := range want {
 				if g := got[12*i+k]; !same64(g, w) {
@@ -244,6 +250,9 @@ func TestApproxOps(t *testing.T) {
 			want := []float64{math.Sin(x), math.Cos(x), math.Exp2(float64(e)), math.Log2(x), 1 / math.Sqrt(x), 1 / x, math.Exp2(x), math.Sqrt(x)}
 			for k, w := range want {
 				g := float64(got[8*i+k])
+				if k < 2 && math.Abs(x) > 100 {
+					continue // as on hardware, little is left of such an angle
+				}
 				if k == 4 && x == 0 {
 					w = math.Copysign(math.Inf(1), x)
 				}

@@ -86,7 +86,10 @@ func (d *decoder) decodeOne() error {
 	in := d.in
 	op, ok := decoders[in.Op]
 	if !ok {
-		return missing("the software GPU does not have this instruction")
+		return missing("%s", refusal(in))
+	}
+	if err := checkForm(in); err != nil {
+		return err
 	}
 	return op(d)
 }

@@ -163,7 +163,16 @@ func atomicFloat(op string, t ptx.Type, space ptx.Space) atomicFunc {
 	}
 	if t == ptx.F64 {
 		return atomicUpdate(8, func(old, b, _ uint64) uint64 {
-			return f64bits(arith64("add", f64from(old), f64from(b), 0, roundNearest))
+			x, y := f64from(old), f64from(b)
+			switch {
+			case space == ptx.SharedSpace: // a loop of ordinary additions
+				x, y = y, x
+			case y != y: // as it is, not made quiet
+				return b
+			case x != x:
+				return old
+			}
+			return f64bits(arith64("add", x, y, 0, roundNearest))
 		})
 	}
 	if t == ptx.F32 {
@@ -190,8 +199,8 @@ func atomicFloat(op string, t ptx.Type, space ptx.Space) atomicFunc {
 // decodeCopy is cp.async, done at once: waiting for it is waiting for nothing.
 func decodeCopy(d *decoder) error {
 	switch {
-	case !d.has("async") || d.has("bulk") || d.has("mbarrier") || d.has("reduce"):
-		return missing("this form of copy is not supported")
+	case d.has("mbarrier"):
+		return d.arriveCopied()
 	case d.hasAny("commit_group", "wait_group", "wait_all") != "":
 		return d.elide()
 	}

@@ -107,9 +107,6 @@ func decodeFunnel(d *decoder) error {
 }
 
 func decodeLop3(d *decoder) error {
-	if d.has("and") || d.has("or") {
-		return missing("lop3 with a predicate is not supported")
-	}
 	if err := d.want(5); err != nil {
 		return err
 	}
@@ -118,11 +115,47 @@ func decodeLop3(d *decoder) error {
 		return missing("the table must be a constant")
 	}
 	t := table.Value
-	return d.pure(func(d, a, b, c *lanes, n int) {
+	v := func(d, a, b, c *lanes, n int) {
 		for i := range d[:n] {
 			d[i] = lop3(a[i], b[i], c[i], t)
 		}
-	}, nil, ptx.B32, ptx.B32, ptx.B32)
+	}
+	if pair, ok := d.in.Operands[0].(ptx.Pair); ok {
+		return d.lop3Predicate(v, pair)
+	}
+	return d.pure(v, nil, ptx.B32, ptx.B32, ptx.B32)
+}
+
+// lop3Predicate also says whether the result is not zero, combined with another
+// predicate.
+func (d *decoder) lop3Predicate(v vec, dst ptx.Pair) error {
+	if err := d.want(6); err != nil {
+		return err
+	}
+	out := inst{exec: execPure, vec: v, d: d.temp()}
+	for i, at := range []*int32{&out.a, &out.b, &out.c} {
+		var err error
+		if *at, err = d.source(i+1, ptx.B32); err != nil {
+			return err
+		}
+	}
+	c := &combine{op: d.hasAny("and", "or")}
+	test := inst{exec: execSetp, cmp: cmpNe[uint32], a: out.d, q: -1, aux: c}
+	var err error
+	if c.c, c.cNot, err = d.predicate(d.in.Operands[5]); err != nil {
+		return err
+	}
+	if test.p, err = d.predicateDest(dst.Second); err != nil {
+		return err
+	}
+	result, err := d.destOf(dst.First)
+	if err != nil {
+		return err
+	}
+	d.emit(out)
+	d.emit(inst{exec: execPure, vec: vecMove, aff: affMove, d: result, a: out.d})
+	d.emit(test) // last: it may write the guard
+	return nil
 }
 
 // lop3 is any function of three bits: bit 4a+2b+c of the table.
@@ -200,10 +233,19 @@ func decodeBfe(d *decoder) error {
 	return d.pure(lift3(func(a, b, c uint64) uint64 { return bfe(a, b, c, t) }), nil, t, ptx.U32, ptx.U32)
 }
 
+// fieldArg is a position or a length. Of 32-bit fields the low byte counts, of
+// 64-bit ones all of the operand: hardware composes those of others.
+func fieldArg(v uint64, width int) int {
+	if width == 64 {
+		return int(min(v&0xffffffff, 255))
+	}
+	return int(v & 0xff)
+}
+
 // bfe is the field of c bits from bit b, sign-extended for signed types.
 func bfe(a, b, c uint64, t ptx.Type) uint64 {
 	width := 8 * t.Size()
-	pos, n := int(b&0xff), int(c&0xff)
+	pos, n := fieldArg(b, width), fieldArg(c, width)
 	if n == 0 {
 		return 0
 	}
@@ -270,7 +312,7 @@ func execBfi(w *warp, in *inst) {
 	f := w.f
 	a, b, c, l := f.expand(in.a), f.expand(in.b), f.expand(in.c), f.expand(x.length)
 	for i := range w.k.tmp {
-		w.k.tmp[i] = bfi(a[i], b[i], int(c[i]&0xff), int(l[i]&0xff), x.width)
+		w.k.tmp[i] = bfi(a[i], b[i], fieldArg(c[i], x.width), fieldArg(l[i], x.width), x.width)
 	}
 	w.write(in.d)
 }

@@ -398,6 +398,7 @@ func decodeSet(d *decoder) error {
 	dt, t := d.typ(0), d.typ(1)
 	var one uint64
 	switch dt {
+	case ptx.F16x2, ptx.BF16x2: // see setPacked
 	case ptx.U32, ptx.S32, ptx.B32:
 		one = 0xffffffff
 	case ptx.U16, ptx.S16, ptx.B16:
@@ -412,7 +413,7 @@ func decodeSet(d *decoder) error {
 		return missing("a result of type %v is not supported", dt)
 	}
 	if t == ptx.F16x2 || t == ptx.BF16x2 {
-		return missing("comparison of %v is not supported", t)
+		return d.setPacked(dt, t)
 	}
 	f, c, err := d.comparison(t)
 	if err != nil {
@@ -437,6 +438,51 @@ func decodeSet(d *decoder) error {
 			m = c.join(m, w.f.preds[c.c]^c.cNot)
 		}
 		w.writeSelected(in.d, m, one, 0)
+	}
+	d.emit(out)
+	return nil
+}
+
+// setPacked is set of two halves: 1.0, or all ones where the result is an integer.
+func (d *decoder) setPacked(dt, t ptx.Type) error {
+	half, one := ptx.F16, uint64(0x3c00)
+	if t == ptx.BF16x2 {
+		half, one = ptx.BF16, 0x3f80
+	}
+	if !dt.IsFloat() {
+		one = 0xffff
+	}
+	f, c, err := d.comparison(half)
+	if err != nil {
+		return err
+	}
+	if err := d.combined(c); err != nil {
+		return err
+	}
+	var out inst
+	if out.d, err = d.dest(0); err != nil {
+		return err
+	}
+	if out.a, err = d.source(1, t); err != nil {
+		return err
+	}
+	if out.b, err = d.source(2, t); err != nil {
+		return err
+	}
+	out.exec = func(w *warp, in *inst) {
+		a, b := w.f.expand(in.a), w.f.expand(in.b)
+		var ah, bh lanes
+		vecHigh(&ah, a, nil, nil, warpSize)
+		vecHigh(&bh, b, nil, nil, warpSize)
+		lo, hi := f(a, b, warpSize), f(&ah, &bh, warpSize)
+		if c.op != "" {
+			p := w.f.preds[c.c] ^ c.cNot
+			lo, hi = c.join(lo, p), c.join(hi, p)
+		}
+		for i := range w.k.tmp {
+			w.k.tmp[i] = one*uint64(lo>>i&1) | one*uint64(hi>>i&1)<<16
+		}
+		w.write(in.d)
 	}
 	d.emit(out)
 	return nil

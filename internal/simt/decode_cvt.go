@@ -46,7 +46,7 @@ func (d *decoder) cvtInt(dt, at ptx.Type) error {
 		return d.pure(lift1(func(a uint64) uint64 { return saturateInt(extend(a, at), at.IsSigned(), dt) }), nil, at)
 	}
 	t := at
-	if dt.Size() < at.Size() {
+	if dt.Size() <= at.Size() {
 		t = dt
 	}
 	switch t {
@@ -140,7 +140,12 @@ func (d *decoder) cvtCommon(dt, at ptx.Type) vec {
 	case dt == ptx.F32 && at == ptx.F64 && d.has("rn"):
 		return func(d, a, _, _ *lanes, n int) {
 			for i := range d[:n] {
-				d[i] = result32(float32(f64from(a[i])))
+				x := f64from(a[i])
+				if x != x {
+					d[i] = narrowNaN(a[i], ptx.F32)
+					continue
+				}
+				d[i] = uint64(f32bits(float32(x)))
 			}
 		}
 	case dt == ptx.S32 && at == ptx.F32 && d.has("rzi"):
@@ -165,18 +170,35 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 		return d.integralF32(mode)
 	}
 	ftz, sat, relu, satfinite := d.has("ftz"), d.has("sat"), d.has("relu"), d.has("satfinite")
+	if dt == ptx.F16 {
+		ftz = false // hardware keeps denormals here, whatever the modifier says
+	}
 	from := decoderOf(at, ftz)
 	switch {
 	case !dt.IsFloat():
 		if !integral {
 			mode = roundZero
 		}
-		return func(a uint64) uint64 { return floatToInt(roundIntegral(from(a), mode), dt) }
+		nan := nanAsInt(dt, at)
+		return func(a uint64) uint64 {
+			x := from(a)
+			if x != x {
+				return nan
+			}
+			return floatToInt(roundIntegral(x, mode), dt)
+		}
+	case at == ptx.BF16 && dt == ptx.F32:
+		return func(a uint64) uint64 { return a & 0xffff << 16 }
+	case at == dt && at != ptx.F16 && !integral && !ftz && !sat:
+		return func(a uint64) uint64 { return a }
 	case !at.IsFloat():
 		return func(a uint64) uint64 { return intToFloat(extend(a, at), at.IsSigned(), dt, mode, sat) }
 	}
 	return func(a uint64) uint64 {
 		x := from(a)
+		if x != x && !sat && !relu {
+			return convertNaN(a, dt, at, ftz)
+		}
 		if integral {
 			x = roundIntegral(x, mode)
 		}
@@ -186,8 +208,9 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 		if relu && x <= 0 {
 			x = 0
 		}
-		if satfinite && math.IsInf(x, 0) {
-			x = math.Copysign(decodeFloat(formatOf(dt), formatOf(dt).maxBits, false), x)
+		if satfinite {
+			limit := decodeFloat(formatOf(dt), formatOf(dt).maxBits, false)
+			x = pickFloat(false, pickFloat(true, x, -limit, true), limit, true)
 		}
 		if dt == ptx.F64 {
 			if x != x {
@@ -201,6 +224,43 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 		}
 		return v
 	}
+}
+
+// nanAsInt is what NaN becomes as an integer: zero, or the lowest bits of hardware's
+// "indefinite" number where 64 bits are involved.
+func nanAsInt(dt, at ptx.Type) uint64 {
+	switch {
+	case dt.Size() == 8:
+		return 1 << 63
+	case at == ptx.F64:
+		return extend(1<<(8*dt.Size()-1), dt)
+	}
+	return 0
+}
+
+// convertNaN is what a NaN becomes as another type: those from and to f64 keep the bits
+// that fit.
+func convertNaN(a uint64, dt, at ptx.Type, ftz bool) uint64 {
+	switch {
+	case at == ptx.F64 && dt == ptx.F64:
+		return a | 1<<51
+	case at == ptx.F64:
+		return narrowNaN(a, dt)
+	case dt == ptx.F64 && ftz:
+		return 0x7fffffffe0000000
+	case dt == ptx.F64:
+		f := formatOf(at)
+		sign, frac := a>>(f.size-1)&1, a&(1<<f.mant-1)
+		return sign<<63 | 0x7ff<<52 | 1<<51 | frac<<(52-f.mant)
+	}
+	return formatOf(dt).nan
+}
+
+// narrowNaN is a NaN of f64 in a smaller format: its sign and upper bits stay.
+func narrowNaN(a uint64, dt ptx.Type) uint64 {
+	f := formatOf(dt)
+	top := uint64(1)<<(f.size-1-f.mant) - 1
+	return a>>63<<(f.size-1) | top<<f.mant | 1<<(f.mant-1) | a&(1<<52-1)>>(52-f.mant)
 }
 
 // integralF32 rounds f32 to integral values, which need no rounding to f32 then.
@@ -394,24 +454,27 @@ func (d *decoder) cvt8(name string) error {
 	return missing("conversion from %v to .%s is not supported", d.typ(0), name)
 }
 
-// cvtTF32 keeps 10 bits of the fraction of an f32.
+// cvtTF32 keeps 10 bits of the fraction of an f32. With .rna hardware adds and cuts
+// integers, of NaN too.
 func (d *decoder) cvtTF32() error {
-	mode, _ := d.cvtRounding()
 	relu, finite := d.has("relu"), d.has("satfinite")
+	if d.has("rna") {
+		return d.pure(lift1(func(a uint64) uint64 {
+			v := a + 0x1000
+			if finite && v>>23&0xff == 0xff {
+				v -= 0x2000
+			}
+			return v & 0xffffe000
+		}), nil, ptx.F32)
+	}
+	mode, _ := d.cvtRounding()
 	f := format{size: 19, mant: 10, bias: 127, nan: nan32 >> 13, maxBits: 0x7f7fe000 >> 13}
 	return d.pure(lift1(func(a uint64) uint64 {
 		x := float64(f32from(uint32(a)))
-		if x != x {
-			return nan32
-		}
 		if relu && x <= 0 {
 			x = 0
 		}
-		v := encode(&f, x, mode)
-		if finite && v&0x3ffff > f.maxBits {
-			v = f.maxBits | v&(1<<18)
-		}
-		return v << 13
+		return encode(&f, x, mode) << 13
 	}), nil, ptx.F32)
 }
 

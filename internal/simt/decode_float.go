@@ -361,32 +361,46 @@ func (d *decoder) floatSign(op string, t ptx.Type) error {
 	}
 	ftz := d.has("ftz")
 	neg := op == "neg"
-	if !ftz {
-		return d.signBits(neg, signs, t)
-	}
 	return d.pure(lift1(func(a uint64) uint64 {
-		if a = flush(a, t); neg {
-			return a ^ signs
+		if ftz {
+			a = flush(a, t)
 		}
-		return a &^ signs
+		b := a &^ signs
+		if neg {
+			b = a ^ signs
+		}
+		return canonical(a, b, t)
 	}), nil, t)
 }
 
-// signBits flips or clears bits.
-func (d *decoder) signBits(flip bool, bits uint64, t ptx.Type) error {
-	out := inst{exec: execPure, vec: wide.xor, b: d.f.constSlot(bits)}
-	if !flip {
-		out.vec, out.b = wide.and, d.f.constSlot(^bits)
+// canonical is b, and where a is NaN what an addition would make of that: the sign
+// of a NaN does not change.
+func canonical(a, b uint64, t ptx.Type) uint64 {
+	switch t {
+	case ptx.F64:
+		if x := f64from(a); x != x {
+			return a | 1<<51
+		}
+	case ptx.F32:
+		if a&0x7fffffff > 0x7f800000 {
+			return nan32
+		}
+	case ptx.F16x2, ptx.BF16x2:
+		half := ptx.F16
+		if t == ptx.BF16x2 {
+			half = ptx.BF16
+		}
+		return canonical(a>>16, b>>16, half)&0xffff<<16 | canonical(a, b, half)&0xffff
+	case ptx.F16:
+		if a&0x7fff > 0x7c00 {
+			return formatF16.nan
+		}
+	case ptx.BF16:
+		if a&0x7fff > 0x7f80 {
+			return formatBF16.nan
+		}
 	}
-	var err error
-	if out.d, err = d.dest(0); err != nil {
-		return err
-	}
-	if out.a, err = d.source(1, t); err != nil {
-		return err
-	}
-	d.emit(out)
-	return nil
+	return b
 }
 
 // flush turns denormals of t into zeros.
@@ -451,7 +465,7 @@ func decodeTestp(d *decoder) error {
 			case "notanumber":
 				r = exp == top && frac != 0
 			case "normal":
-				r = exp != top && exp != 0
+				r = exp != top && exp != 0 || exp == 0 && frac == 0
 			case "subnormal":
 				r = exp == 0 && frac != 0
 			}

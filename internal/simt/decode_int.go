@@ -30,8 +30,8 @@ func decodeAdd(d *decoder) error {
 		return d.floatArith("add", t, 2)
 	case d.has("cc"):
 		return decodeCarry(d)
-	case t == ptx.U16 && len(d.types) > 0 && d.has("u16x2") || d.has("u16x2") || d.has("s16x2"):
-		return missing("packed 16-bit integers are not supported")
+	case d.isPacked():
+		return d.packedInt()
 	case d.has("sat"):
 		return d.pure(lift2(func(a, b uint64) uint64 {
 			return saturate32(int64(int32(a)) + int64(int32(b)))
@@ -181,8 +181,11 @@ func decodeMin(d *decoder) error {
 	if t.IsFloat() {
 		return d.floatArith("min", t, len(d.in.Operands)-1)
 	}
-	if d.has("relu") {
-		return missing(".relu of integers is not supported")
+	switch {
+	case d.isPacked():
+		return d.packedInt()
+	case d.has("relu"):
+		return d.reluS32()
 	}
 	return d.typed(byType(t, vecMin[int16], vecMin[uint16], wide.minS32, wide.minU32, vecMin[int64], vecMin[uint64]), 2)
 }
@@ -192,8 +195,11 @@ func decodeMax(d *decoder) error {
 	if t.IsFloat() {
 		return d.floatArith("max", t, len(d.in.Operands)-1)
 	}
-	if d.has("relu") {
-		return missing(".relu of integers is not supported")
+	switch {
+	case d.isPacked():
+		return d.packedInt()
+	case d.has("relu"):
+		return d.reluS32()
 	}
 	return d.typed(byType(t, vecMax[int16], vecMax[uint16], wide.maxS32, wide.maxU32, vecMax[int64], vecMax[uint64]), 2)
 }

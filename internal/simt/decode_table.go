@@ -35,6 +35,11 @@ func init() {
 		// warps
 		"vote": decodeVote, "match": decodeMatch, "redux": decodeRedux, "shfl": decodeShfl,
 		"activemask": decodeActiveMask, "elect": decodeElect,
+		// the stack
+		"alloca": decodeAlloca, "stacksave": decodeStackSave, "stackrestore": decodeStackRestore,
+		// matrices
+		"ldmatrix": decodeLoadMatrix, "stmatrix": decodeStoreMatrix, "movmatrix": decodeMoveMatrix, "mma": decodeMMA,
+		"mbarrier": decodeMbarrier,
 		// atomics and copies
 		"atom": decodeAtom, "red": decodeAtom, "cp": decodeCopy,
 	}

@@ -14,7 +14,10 @@ func decodeUnaryFloat(d *decoder) error {
 	op := d.in.Op
 	switch t {
 	case ptx.F64:
-		return d.pure(lift1(unary64(op, m, d.has("approx"))), nil, t)
+		if d.has("approx") {
+			return d.pure(lift1(approx64(op, m.ftz)), nil, t)
+		}
+		return d.pure(lift1(unary64(op, m)), nil, t)
 	case ptx.F32:
 		if d.has("approx") || op != "rcp" && op != "sqrt" {
 			return d.pure(lift1(func(a uint64) uint64 { return approx32(op, uint32(a), m.ftz) }), nil, t)
@@ -53,29 +56,48 @@ func exact32(op string, a uint64, m floatMode) uint64 {
 	return finish32(uint32(encode(&formatF32, r, m.round)), m)
 }
 
-// unary64 is a function of one f64.
-func unary64(op string, m floatMode, approx bool) func(uint64) uint64 {
+// unary64 is rcp or sqrt of an f64.
+func unary64(op string, m floatMode) func(uint64) uint64 {
 	return func(a uint64) uint64 {
 		x := f64from(a)
-		if approx && m.ftz && a&0x7ff0000000000000 == 0 {
-			x = math.Copysign(0, x)
-		}
 		var r float64
-		switch op {
-		case "rcp":
+		if op == "rcp" {
 			r = arith64("div", 1, x, 0, m.round)
-		case "sqrt":
+		} else {
 			r = arith64("sqrt", x, 0, 0, m.round)
-		default:
-			r = approximate(op, x)
 		}
 		if r != r {
 			return f64bits(propagate(x, 0, 0))
 		}
-		if approx {
-			return f64bits(r) &^ 0xffffffff // only the upper word is computed
-		}
 		return f64bits(r)
+	}
+}
+
+// approx64 is rcp or rsqrt of an f64, of which with .ftz the upper word is looked at
+// and computed.
+func approx64(op string, ftz bool) func(uint64) uint64 {
+	const upper = 0xffffffff00000000
+	return func(a uint64) uint64 {
+		if !ftz {
+			r := approximate(op, f64from(a))
+			if r != r {
+				return f64bits(propagate(f64from(a), 0, 0))
+			}
+			return f64bits(r)
+		}
+		a &= upper
+		if a>>52&0x7ff == 0 {
+			a &= 1 << 63
+		}
+		r := approximate(op, f64from(a))
+		if r != r {
+			return 0x7fffffff00000000
+		}
+		v := (f64bits(r) + 1<<31) & upper
+		if v>>52&0x7ff == 0 {
+			v &= 1 << 63
+		}
+		return v
 	}
 }
 
@@ -85,11 +107,24 @@ func approx32(op string, a uint32, ftz bool) uint64 {
 	if ftz {
 		a = flush32(a)
 	}
-	r := result32(float32(approximate(op, float64(f32from(a)))))
+	x := float64(f32from(a))
+	if op == "sin" || op == "cos" {
+		x = 2 * math.Pi * turns(x)
+	}
+	r := result32(float32(approximate(op, x)))
 	if ftz {
 		r = uint64(flush32(uint32(r)))
 	}
 	return r
+}
+
+// turns is an angle in whole turns, less those that do not matter: as on hardware,
+// an f32 of which large angles leave few bits, or none.
+func turns(x float64) float64 {
+	const inverse = 0x3e22f983 // 1/(2*pi) as f32
+	p := x * float64(f32from(inverse))
+	t := decodeFloat(&formatF32, encode(&formatF32, p, roundZero), false)
+	return t - math.Trunc(t)
 }
 
 func approximate(op string, x float64) float64 {

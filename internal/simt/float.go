@@ -92,12 +92,12 @@ func decodeFloat(f *format, v uint64, ftz bool) float64 {
 	var x float64
 	switch {
 	case exp == top && !f.finite:
-		if frac != 0 {
-			return math.NaN()
-		}
 		x = math.Inf(1)
+		if frac != 0 {
+			x = math.NaN()
+		}
 	case f.finite && v&(1<<(f.size-1)-1) == f.nan:
-		return math.NaN()
+		x = math.NaN()
 	case exp == 0:
 		if !ftz {
 			x = math.Ldexp(float64(frac), 1-f.bias-f.mant)
@@ -273,6 +273,9 @@ func arith64(op string, x, y, z float64, mode rounding) float64 {
 		r = math.Sqrt(x)
 	}
 	if r != r {
+		if op == "div" {
+			x, y = y, x // the first operand's counts
+		}
 		return propagate(x, y, z)
 	}
 	if mode == roundNearest || math.IsInf(x, 0) || math.IsInf(y, 0) || math.IsInf(z, 0) || op == "div" && y == 0 {
@@ -281,9 +284,10 @@ func arith64(op string, x, y, z float64, mode rounding) float64 {
 	return directed(op, x, y, z, mode)
 }
 
-// propagate is the NaN of an operation: that of the first operand that is one.
+// propagate is the NaN of an operation: that of the second operand, or of the third,
+// or of the first.
 func propagate(x, y, z float64) float64 {
-	for _, v := range []float64{x, y, z} {
+	for _, v := range [...]float64{y, z, x} {
 		if v != v {
 			return math.Float64frombits(math.Float64bits(v) | 1<<51)
 		}

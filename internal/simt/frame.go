@@ -12,6 +12,7 @@ type frame struct {
 	depth  int
 	local  uint64 // local address of its variables
 	lanes  uint32 // lanes that entered and have neither returned nor exited
+	top    int    // end of what alloca has given, 0 if nothing
 }
 
 // newFrame takes a frame of fn from the pool, or makes one with the constants
@@ -49,7 +50,7 @@ func (k *worker) newFrame(fn *function) *frame {
 func (f *function) frameBytes() int { return int(f.slots) * (warpSize*8 + 16) }
 
 func (k *worker) freeFrame(f *frame) {
-	f.parent, f.call = nil, nil
+	f.parent, f.call, f.top = nil, nil, 0
 	k.frames[f.fn.id] = append(k.frames[f.fn.id], f)
 }
 

@@ -191,7 +191,7 @@ func TestIntegerInstructions(t *testing.T) {
 		}},
 		{"rem.u64 $d, $a, $b;", "u64", u64x2, func(a, b, _ uint64) uint64 {
 			if b == 0 {
-				return a
+				return ^uint64(0)
 			}
 			return a % b
 		}},
@@ -256,11 +256,11 @@ func TestBitInstructions(t *testing.T) {
 		}},
 		{"bfe.u32 $d, $a, $b, $c;", "u32", u32x3, func(a, b, c uint64) uint64 { return fieldOf(a, b&255, c&255, 32, false) }},
 		{"bfe.s32 $d, $a, $b, $c;", "u32", u32x3, func(a, b, c uint64) uint64 { return fieldOf(a, b&255, c&255, 32, true) }},
-		{"bfe.u64 $d, $a, $b, $c;", "u64", []string{"u64", "u32", "u32"}, func(a, b, c uint64) uint64 { return fieldOf(a, b&255, c&255, 64, false) }},
-		{"bfe.s64 $d, $a, $b, $c;", "u64", []string{"u64", "u32", "u32"}, func(a, b, c uint64) uint64 { return fieldOf(a, b&255, c&255, 64, true) }},
+		{"bfe.u64 $d, $a, $b, $c;", "u64", []string{"u64", "u32", "u32"}, func(a, b, c uint64) uint64 { return fieldOf(a, min(b, 255), min(c, 255), 64, false) }},
+		{"bfe.s64 $d, $a, $b, $c;", "u64", []string{"u64", "u32", "u32"}, func(a, b, c uint64) uint64 { return fieldOf(a, min(b, 255), min(c, 255), 64, true) }},
 		{"bfi.b32 $d, $a, $b, $c, 9;", "u32", u32x3, func(a, b, c uint64) uint64 { return insert(a, b, c&255, 9, 32) }},
 		{"bfi.b32 $d, $a, $b, 5, $c;", "u32", u32x3, func(a, b, c uint64) uint64 { return insert(a, b, 5, c&255, 32) }},
-		{"bfi.b64 $d, $a, $b, $c, 40;", "u64", []string{"u64", "u64", "u32"}, func(a, b, c uint64) uint64 { return insert(a, b, c&255, 40, 64) }},
+		{"bfi.b64 $d, $a, $b, $c, 40;", "u64", []string{"u64", "u64", "u32"}, func(a, b, c uint64) uint64 { return insert(a, b, min(c, 255), 40, 64) }},
 		{"prmt.b32 $d, $a, $b, $c;", "u32", u32x3, func(a, b, c uint64) uint64 {
 			var r uint64
 			for i := range 4 {
@@ -339,7 +339,10 @@ func TestComparisons(t *testing.T) {
 		{"set.lt.u32.f32 $d, $a, $b;", "u32", f32x2, func(a, b, _ uint64) uint64 { return -yes(f32(a) < f32(b)) }},
 		{"set.ge.f32.s32 $d, $a, $b;", "f32", u32x2, func(a, b, _ uint64) uint64 { return b32(float32(yes(s32(a) >= s32(b)))) }},
 		{"setp.lt.ftz.f32 $p, $a, $b;", "", f32x2, func(a, b, _ uint64) uint64 { return yes(flushed(f32(a)) < flushed(f32(b))) }},
-		{"testp.normal.f32 $p, $a;", "", []string{"f32"}, func(a, _, _ uint64) uint64 { e := a >> 23 & 255; return yes(e != 0 && e != 255) }},
+		{"testp.normal.f32 $p, $a;", "", []string{"f32"}, func(a, _, _ uint64) uint64 {
+			e := a >> 23 & 255
+			return yes(e != 0 && e != 255 || a<<1&0xffffffff == 0)
+		}},
 		{"testp.subnormal.f64 $p, $a;", "", []string{"f64"}, func(a, _, _ uint64) uint64 { return yes(a>>52&0x7ff == 0 && a<<12 != 0) }},
 		{"testp.finite.f32 $p, $a;", "", []string{"f32"}, func(a, _, _ uint64) uint64 { return yes(a>>23&255 != 255) }},
 	}

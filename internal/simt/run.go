@@ -161,6 +161,7 @@ type worker struct {
 	refs   [cachedRefs]segRef // by memory instruction
 	blocks []*block           // free ones
 	tmp    lanes
+	mma    *mmaValues // made when first needed
 	lineScratch
 	memScratch
 

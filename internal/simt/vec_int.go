@@ -185,13 +185,13 @@ func vecDiv[T integer](d, a, b, _ *lanes, n int) {
 	}
 }
 
-// vecRem gives the remainder; by zero, the dividend.
+// vecRem gives the remainder; by zero, all ones.
 func vecRem[T integer](d, a, b, _ *lanes, n int) {
 	for i := range d[:n] {
 		if y := T(b[i]); y != 0 {
 			d[i] = uint64(T(a[i]) % y)
 		} else {
-			d[i] = a[i]
+			d[i] = ^uint64(0)
 		}
 	}
 }

@@ -58,8 +58,15 @@ done: \
 #define MAXS(at) BINARY(VPMAXSD, at)
 #define MINU(at) BINARY(VPMINUD, at)
 #define MAXU(at) BINARY(VPMAXUD, at)
-#define ADDF64(at) BINARY(VADDPD, at)
-#define MULF64(at) BINARY(VMULPD, at)
+
+// SWAPPED has b as the first operand, whose NaN wins over that of a.
+#define SWAPPED(OP, at) \
+	VMOVUPD at(DX), Y0 \
+	OP      at(SI), Y0, Y0 \
+	VMOVUPD Y0, at(DI)
+
+#define ADDF64(at) SWAPPED(VADDPD, at)
+#define MULF64(at) SWAPPED(VMULPD, at)
 
 #define MAD(OP, at) \
 	VMOVDQU at(SI), Y0 \
@@ -99,11 +106,15 @@ done: \
 	CANONICAL \
 	VMOVUPS     Y0, at(DI)
 
-// FMAF64 has a as the second operand, whose NaN wins over those of b and c.
+// FMAF64 has b as the second operand, whose NaN wins over those of a and c. Where c
+// is NaN it stands for a too, so that it wins over that.
 #define FMAF64(at) \
-	VMOVUPD     at(DX), Y0 \
-	VMOVUPD     at(SI), Y1 \
-	VFMADD213PD at(CX), Y1, Y0 \
+	VMOVUPD     at(CX), Y2 \
+	VMOVUPD     at(SI), Y0 \
+	VCMPPD      $3, Y2, Y2, Y3 \
+	VBLENDVPD   Y3, Y2, Y0, Y0 \
+	VMOVUPD     at(DX), Y1 \
+	VFMADD213PD Y2, Y1, Y0 \
 	VMOVUPD     Y0, at(DI)
 
 // EIGHT compares the low halves of eight lanes at a time, packed to one register

@@ -1,0 +1,210 @@
+package simt
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// A form is an opcode with its modifiers. What this package runs is written down
+// in formTable, a pattern a line, and nothing else is accepted: a modifier that no
+// pattern has would otherwise be passed over in silence.
+
+// pattern is one line of the table: an operation, and what its modifiers may be.
+type pattern struct {
+	op    string
+	types []field // in the order in which they are written
+	flags []field // in any order
+	hints bool    // cache hints may stand anywhere
+}
+
+// field is one modifier: one of its words, or none where it is optional.
+type field struct {
+	words    []string
+	optional bool
+	rotate   bool // forms lists every word at least once, not every combination
+}
+
+// extraTypes are names of types that are none of a register.
+var extraTypes = []string{
+	"u16x2", "s16x2", "e4m3", "e5m2", "e4m3x2", "e5m2x2", "tf32", "u8x4", "s8x4", "u4", "s4", "b1",
+}
+
+func isType(word string) bool {
+	_, ok := ptx.ParseType(word)
+	return ok || slices.Contains(extraTypes, word)
+}
+
+// isHint is true of modifiers that only tell caches what to do.
+func isHint(word string) bool {
+	switch word {
+	case "ca", "cg", "cs", "lu", "cv", "wb", "wt":
+		return true
+	}
+	return strings.HasPrefix(word, "L1::") || strings.HasPrefix(word, "L2::")
+}
+
+// parsePattern reads a line: words parted by blanks, the first the operation. A
+// word is a|b|c for alternatives, with ? behind it if it may be missing and ~ if
+// it rotates; a word that starts with @ stands for a list of formWords, and % for
+// cache hints.
+func parsePattern(line string) pattern {
+	words := strings.Fields(line)
+	p := pattern{op: words[0]}
+	for _, w := range words[1:] {
+		if w == "%" {
+			p.hints = true
+			continue
+		}
+		var f field
+		w, f.rotate = strings.CutSuffix(w, "~")
+		w, f.optional = strings.CutSuffix(w, "?")
+		for part := range strings.SplitSeq(w, "|") {
+			if list, ok := strings.CutPrefix(part, "@"); ok {
+				f.words = append(f.words, strings.Split(formWords[list], "|")...)
+			} else {
+				f.words = append(f.words, part)
+			}
+		}
+		if isType(f.words[0]) {
+			p.types = append(p.types, f)
+		} else {
+			p.flags = append(p.flags, f)
+		}
+	}
+	return p
+}
+
+// patterns are those of the table, by operation.
+var patterns = sync.OnceValue(func() map[string][]pattern {
+	m := map[string][]pattern{}
+	for line := range strings.Lines(formTable) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			p := parsePattern(line)
+			m[p.op] = append(m[p.op], p)
+		}
+	}
+	return m
+})
+
+// unmatched are the modifiers that p has no place for; complete says that none
+// is missing that it demands.
+func (p *pattern) unmatched(mods []string) (left []string, complete bool) {
+	complete = true
+	var used uint64
+	at := 0
+	for _, m := range mods {
+		switch {
+		case p.hints && isHint(m):
+		case isType(m):
+			if at < len(p.types) && slices.Contains(p.types[at].words, m) {
+				at++
+			} else {
+				left = append(left, m)
+			}
+		default:
+			i := p.flag(m, used)
+			if i < 0 {
+				left = append(left, m)
+				continue
+			}
+			used |= 1 << i
+		}
+	}
+	for i, f := range p.flags {
+		complete = complete && (f.optional || used>>i&1 != 0)
+	}
+	return left, complete && at == len(p.types)
+}
+
+// flag is the field that word fits and no other word has taken, -1 if none.
+func (p *pattern) flag(word string, used uint64) int {
+	for i, f := range p.flags {
+		if used>>i&1 == 0 && slices.Contains(f.words, word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// checkForm is nil for an instruction whose form is in the table.
+func checkForm(in *ptx.Instr) error {
+	var least []string
+	found := false
+	for i := range patterns()[in.Op] {
+		left, complete := patterns()[in.Op][i].unmatched(in.Mods)
+		if complete && len(left) == 0 {
+			return nil
+		}
+		if complete && (!found || len(left) < len(least)) {
+			least, found = left, true
+		}
+	}
+	switch {
+	case !found:
+		return missing("there is no such form of %s, or none that the software GPU has", in.Op)
+	case len(least) == 1:
+		return missing("modifier .%s is not supported here", least[0])
+	}
+	return missing("modifiers .%s are not supported here", strings.Join(least, " and ."))
+}
+
+// Forms lists what this package runs, opcodes with their modifiers in full: every
+// combination that the table has, except that modifiers of rotating fields come
+// once each at least.
+func Forms() []string {
+	var out []string
+	for line := range strings.Lines(formTable) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			p := parsePattern(line)
+			out = p.expand(out)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// expand appends the forms of a pattern.
+func (p *pattern) expand(out []string) []string {
+	fields := slices.Concat(p.flags, p.types)
+	crossed, longest := 1, 1
+	for i := range fields {
+		if fields[i].rotate {
+			longest = max(longest, fields[i].choices())
+		} else {
+			crossed *= fields[i].choices()
+		}
+	}
+	for n := range max(crossed, longest) {
+		form, rest := p.op, n
+		for i := range fields {
+			k := n
+			if !fields[i].rotate {
+				k, rest = rest, rest/fields[i].choices()
+			}
+			if w := fields[i].choice(k); w != "" {
+				form += "." + w
+			}
+		}
+		out = append(out, form)
+	}
+	return out
+}
+
+func (f *field) choices() int {
+	if f.optional {
+		return len(f.words) + 1
+	}
+	return len(f.words)
+}
+
+// choice is the k'th word, counted around; "" for none.
+func (f *field) choice(k int) string {
+	k %= f.choices()
+	if k == len(f.words) {
+		return ""
+	}
+	return f.words[k]
+}

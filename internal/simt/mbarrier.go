@@ -1,0 +1,254 @@
+package simt
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// mbarrier objects: 8 bytes of shared memory that count arrivals, phase by phase.
+// Copies are done at once here, so that only bytes announced with expect_tx are
+// waited for. A block runs on one worker, so nothing here needs to be atomic.
+//
+// The object is, from its lowest bit: 20 bits of arrivals that the phase still
+// waits for, 20 bits of those that each phase has, 23 bits of bytes, in two's
+// complement, and the phase. The state that arrive gives is the object before it.
+
+const (
+	mbarrierMax   = 1<<20 - 1
+	mbarrierBytes = 1<<23 - 1
+)
+
+type mbarrierObject struct {
+	pending, count int
+	bytes          int // still to come; negative when they came early
+	phase          uint64
+}
+
+func mbarrierFrom(v uint64) mbarrierObject {
+	return mbarrierObject{
+		pending: int(v & mbarrierMax), count: int(v >> 20 & mbarrierMax),
+		bytes: int(int64(v<<1) >> 41), phase: v >> 63,
+	}
+}
+
+func (m mbarrierObject) bits() uint64 {
+	return uint64(m.pending)&mbarrierMax | uint64(m.count)&mbarrierMax<<20 | uint64(m.bytes)&mbarrierBytes<<40 | m.phase<<63
+}
+
+// settle begins the next phase when nothing is waited for.
+func (m *mbarrierObject) settle() {
+	if m.pending == 0 && m.bytes == 0 {
+		m.pending, m.phase = m.count, m.phase^1
+	}
+}
+
+// mbarrierOp is one instruction.
+type mbarrierOp struct {
+	name     string // "init", "arrive", "test_wait", ...
+	bytes    int32  // slot of the byte count, -1 for none
+	count    int32  // slot of the arrivals or of init's count, -1 for one
+	state    int32  // slot of the state or parity that is waited for, -1 for none
+	parity   bool
+	blocking bool // try_wait
+}
+
+// decodeMbarrier is mbarrier in all its forms.
+func decodeMbarrier(d *decoder) error {
+	if d.has("pending_count") {
+		return d.mbarrierPending()
+	}
+	op := &mbarrierOp{bytes: -1, count: -1, state: -1, parity: d.has("parity"), blocking: d.has("try_wait")}
+	op.name = d.hasAny("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "complete_tx", "expect_tx")
+	out := inst{exec: execMbarrier, aux: op, d: -1}
+	args := d.in.Operands
+	var err error
+	switch op.name {
+	case "arrive", "arrive_drop":
+		if err := d.want(2); err != nil {
+			return err
+		}
+		if _, sink := args[0].(ptx.Sink); !sink {
+			if out.d, err = d.dest(0); err != nil {
+				return err
+			}
+		}
+		args = args[1:]
+	case "test_wait", "try_wait":
+		if err := d.want(3); err != nil {
+			return err
+		}
+		if out.p, err = d.predicateDest(args[0]); err != nil {
+			return err
+		}
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return missing("no address")
+	}
+	space := ptx.Generic
+	if d.hasAny("shared", "shared::cta") != "" {
+		space = ptx.SharedSpace
+	}
+	if out.mem, out.a, err = d.address(args[0], space); err != nil {
+		return err
+	}
+	out.mem.typ, out.mem.size, out.mem.bytes, out.mem.write = ptx.B64, 8, 8, true
+	if len(args) > 1 {
+		s, err := d.value(args[1], ptx.B64)
+		if err != nil {
+			return err
+		}
+		switch {
+		case op.name == "test_wait" || op.name == "try_wait":
+			op.state = s
+		case d.has("expect_tx") || op.name == "complete_tx":
+			op.bytes = s
+		default:
+			op.count = s
+		}
+	}
+	d.emit(out)
+	return nil
+}
+
+// mbarrierPending reads the pending count of a state.
+func (d *decoder) mbarrierPending() error {
+	return d.pure(lift1(func(a uint64) uint64 { return uint64(mbarrierFrom(a).pending) }), nil, ptx.B64)
+}
+
+// arriveCopied is cp.async.mbarrier.arrive: the copies have been done, so the
+// arrival is made at once. Without noinc it was announced first, which leaves the
+// count as it is.
+func (d *decoder) arriveCopied() error {
+	if err := d.want(1); err != nil {
+		return err
+	}
+	op := &mbarrierOp{name: "copied", bytes: -1, count: -1, state: -1}
+	if d.has("noinc") {
+		op.name = "arrive"
+	}
+	out := inst{exec: execMbarrier, aux: op, d: -1}
+	space := ptx.Generic
+	if d.hasAny("shared", "shared::cta") != "" {
+		space = ptx.SharedSpace
+	}
+	var err error
+	if out.mem, out.a, err = d.address(d.in.Operands[0], space); err != nil {
+		return err
+	}
+	out.mem.typ, out.mem.size, out.mem.bytes, out.mem.write = ptx.B64, 8, 8, true
+	d.emit(out)
+	return nil
+}
+
+// mbarrierAt is the memory of lane i's object; nil with a fault noted if it is
+// not in shared memory.
+func (w *warp) mbarrierAt(in *inst, i int) []byte {
+	m := in.mem
+	addr := w.f.lane(in.a, i)
+	if m.addr32 {
+		addr &= 0xffffffff
+	}
+	addr += w.offset(m)
+	at := addr + m.base() - sharedWindow
+	switch {
+	case addr&7 != 0:
+		w.trap(in, 1<<i, cu.ErrorMisalignedAddress, addr, 8)
+	case at >= uint64(len(w.b.shared)) || at+8 > w.b.window.size:
+		w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, 8)
+	default:
+		return w.b.shared[at : at+8]
+	}
+	return nil
+}
+
+func execMbarrier(w *warp, in *inst) {
+	op := in.aux.(*mbarrierOp)
+	var done uint32
+	for rest := w.active; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest)
+		p := w.mbarrierAt(in, i)
+		if p == nil {
+			return
+		}
+		old := binary.LittleEndian.Uint64(p)
+		m := mbarrierFrom(old)
+		if !op.apply(w, &m, i) {
+			w.trap(in, 1<<i, cu.ErrorIllegalInstruction, 0, 0)
+			return
+		}
+		if op.state >= 0 {
+			if m.passed(w.f.lane(op.state, i), op.parity) {
+				done |= 1 << i
+			}
+			continue
+		}
+		binary.LittleEndian.PutUint64(p, m.bits())
+		w.k.tmp[i] = old
+	}
+	if op.state >= 0 {
+		w.f.preds[in.p] = w.f.preds[in.p]&^w.active | done
+		if done != w.active {
+			w.polled = true
+		}
+		return
+	}
+	if in.d >= 0 {
+		w.write(in.d)
+	}
+}
+
+// passed says whether the phase of a state, or of a parity, is over.
+func (m *mbarrierObject) passed(state uint64, parity bool) bool {
+	if parity {
+		return m.phase != state&1
+	}
+	return m.phase != state>>63
+}
+
+// apply changes an object as lane i says; it is false for counts that no object
+// can have.
+func (op *mbarrierOp) apply(w *warp, m *mbarrierObject, i int) bool {
+	n := 1
+	if op.count >= 0 {
+		n = int(uint32(w.f.lane(op.count, i)))
+	}
+	if op.bytes >= 0 {
+		tx := int(uint32(w.f.lane(op.bytes, i)))
+		if op.name == "complete_tx" {
+			tx = -tx
+		}
+		m.bytes += tx
+		if m.bytes > mbarrierBytes>>1 || m.bytes < -mbarrierBytes>>1 {
+			return false
+		}
+	}
+	switch op.name {
+	case "init":
+		if n < 1 || n > mbarrierMax {
+			return false
+		}
+		*m = mbarrierObject{pending: n, count: n}
+		return true
+	case "inval":
+		*m = mbarrierObject{}
+		return true
+	case "arrive_drop":
+		m.count -= n
+		fallthrough
+	case "arrive":
+		m.pending -= n
+		if m.pending < 0 || m.count < 0 {
+			return false
+		}
+	case "expect_tx":
+		return true
+	}
+	if op.state < 0 {
+		m.settle()
+	}
+	return true
+}

@@ -1,0 +1,361 @@
+package oracle
+
+import (
+	"math/big"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkExact compares a result with exact arithmetic, for forms that have one: it
+// is false for the others. NaN is compared as NaN; its bits are the GPU's to tell.
+func checkExact(t *testing.T, k *kernel, out []byte) bool {
+	t.Helper()
+	f := k.form
+	var want func(a, b, c uint64) (uint64, bool)
+	switch {
+	case isApproximate(f):
+		return false
+	case floatOperation(f) != nil:
+		want = perHalf(f.typ(0), floatOperation(f))
+	case integerOperation(f) != nil:
+		want = integerOperation(f)
+	case f.op == "setp" && !strings.HasSuffix(f.last(), "x2"):
+		want = comparison(f)
+	case f.op == "cvt" && len(f.types) == 2 && layouts[f.types[0]].mant > 0 && typeBits[f.types[1]] > 0 && f.types[0] != "tf32" && !strings.HasSuffix(f.types[1], "x2"):
+		want = conversion(f)
+	default:
+		return false
+	}
+	n := max(k.out[0].bits/8, 4*bit(k.out[0].bits == 1))
+	for i := range lanes {
+		var v [3]uint64
+		for j, o := range k.in {
+			v[j] = input(o.class, j, 0, i)
+		}
+		w, isNaN := want(v[0], v[1], v[2])
+		got := word64(out[i*outBytes:], n)
+		if isNaN && allNaN(got, f.typ(0)) {
+			continue
+		}
+		if w &= ^uint64(0) >> (64 - 8*n); got != w {
+			t.Errorf("%s of %#x, %#x, %#x: got %#x, exactly it is %#x", f.text, v[0], v[1], v[2], got, w)
+			return true
+		}
+	}
+	return true
+}
+
+func allNaN(v uint64, t string) bool {
+	l, ok := layouts[strings.TrimSuffix(t, "x2")]
+	return ok && (l.decode(v, false).nan || strings.HasSuffix(t, "x2"))
+}
+
+// perHalf makes an operation one of both halves of a packed type.
+func perHalf(t string, one func(a, b, c uint64) (uint64, bool)) func(a, b, c uint64) (uint64, bool) {
+	if !strings.HasSuffix(t, "x2") {
+		return one
+	}
+	return func(a, b, c uint64) (uint64, bool) {
+		lo, nanLo := one(a&0xffff, b&0xffff, c&0xffff)
+		hi, nanHi := one(a>>16, b>>16, c>>16)
+		return hi<<16 | lo, nanLo || nanHi
+	}
+}
+
+// mode is the rounding of a form.
+func (f form) mode() string { return f.any("rz", "rm", "rp", "rna") }
+
+// floatOperation is what a form does with floats of its type, nil if that is not
+// arithmetic of floats.
+func floatOperation(f form) func(a, b, c uint64) (uint64, bool) {
+	l, ok := layouts[strings.TrimSuffix(f.typ(0), "x2")]
+	ops := []string{"add", "sub", "mul", "mad", "fma", "div", "rcp", "sqrt", "min", "max"}
+	if !ok || !slices.Contains(ops, f.op) || len(f.types) != 1 || f.has("xorsign") {
+		return nil
+	}
+	ftz := f.has("ftz")
+	return func(a, b, c uint64) (uint64, bool) {
+		x, y, z := l.decode(a, ftz), l.decode(b, ftz), l.decode(c, ftz)
+		r := l.operate(f, x, y, z)
+		if r.nan && !f.has("sat") && (!f.has("relu")) {
+			return l.nan, true
+		}
+		return l.finish(f, r, ftz), r.nan
+	}
+}
+
+func (l layout) operate(f form, x, y, z number) number {
+	switch f.op {
+	case "add":
+		return add(x, y, f.mode())
+	case "sub":
+		return add(x, y.negated(), f.mode())
+	case "mul":
+		return mul(x, y)
+	case "mad", "fma":
+		return add(mul(x, y), z, f.mode())
+	case "div":
+		return div(x, y)
+	case "rcp":
+		return div(number{x: big.NewFloat(1)}, x)
+	case "sqrt":
+		return sqrt(x)
+	}
+	return pick(f, x, y)
+}
+
+func (n number) negated() number {
+	n.neg = !n.neg
+	if n.x != nil {
+		n.x = big0().Neg(n.x)
+	}
+	return n
+}
+
+// pick is min and max: a number before NaN unless .NaN says otherwise, -0 below +0.
+func pick(f form, x, y number) number {
+	switch {
+	case x.nan && y.nan || f.has("NaN") && (x.nan || y.nan):
+		return number{nan: true}
+	case x.nan:
+		return y
+	case y.nan:
+		return x
+	}
+	c, _ := compare(x, y)
+	if c == 0 {
+		c = bit(y.neg) - bit(x.neg)
+	}
+	if (c < 0) == (f.op == "min") {
+		return x
+	}
+	return y
+}
+
+// finish rounds, saturates and flushes a result.
+func (l layout) finish(f form, r number, ftz bool) uint64 {
+	switch {
+	case r.nan:
+		return 0 // of .sat; of .relu the caller compares NaN
+	case f.has("sat") && (r.neg || r.zero()):
+		return 0
+	case f.has("relu") && r.neg:
+		return 0
+	}
+	v := l.encode(r, f.mode())
+	if f.has("sat") && v > uint64(l.bias())<<l.mant {
+		v = uint64(l.bias()) << l.mant
+	}
+	if ftz {
+		v = l.flush(v)
+	}
+	return v
+}
+
+// comparison is setp: whether it holds, joined with the sign of c.
+func comparison(f form) func(a, b, c uint64) (uint64, bool) {
+	op := f.mods[0]
+	t := f.last()
+	return func(a, b, c uint64) (uint64, bool) {
+		order, ordered := 0, true
+		if l, ok := layouts[t]; ok {
+			order, ordered = compare(l.decode(a, f.has("ftz")), l.decode(b, f.has("ftz")))
+		} else {
+			order = wide(a, t).Cmp(wide(b, t))
+		}
+		r := holds(op, order, ordered)
+		p := int32(c) < 0
+		switch f.any("and", "or", "xor") {
+		case "and":
+			r = r && p
+		case "or":
+			r = r || p
+		case "xor":
+			r = r != p
+		}
+		return uint64(bit(r)), false
+	}
+}
+
+func holds(op string, order int, ordered bool) bool {
+	switch op {
+	case "num":
+		return ordered
+	case "nan":
+		return !ordered
+	}
+	if !ordered {
+		return len(op) == 3 // equ, neu, ...
+	}
+	switch op[:2] {
+	case "eq":
+		return order == 0
+	case "ne":
+		return order != 0
+	case "lt", "lo":
+		return order < 0
+	case "le", "ls":
+		return order <= 0
+	case "gt", "hi":
+		return order > 0
+	}
+	return order >= 0
+}
+
+// wide is an integer of a type.
+func wide(v uint64, t string) *big.Int {
+	n := typeBits[t]
+	v &= ^uint64(0) >> (64 - n)
+	x := new(big.Int).SetUint64(v)
+	if t[0] == 's' && v>>(n-1) != 0 {
+		x.Sub(x, new(big.Int).Lsh(big.NewInt(1), uint(n)))
+	}
+	return x
+}
+
+// cut is the low 64 bits of a number in two's complement.
+func cut(x *big.Int) uint64 {
+	return new(big.Int).And(x, new(big.Int).SetUint64(^uint64(0))).Uint64()
+}
+
+// integerOperation is what a form does with integers, nil if it does not.
+func integerOperation(f form) func(a, b, c uint64) (uint64, bool) {
+	t := f.typ(0)
+	if typeBits[t] < 16 || layouts[t].mant > 0 || strings.HasSuffix(t, "x2") || f.has("cc") || strings.HasSuffix(f.op, "c") && f.op != "popc" {
+		return nil
+	}
+	n := uint(typeBits[t])
+	one := func(op func(a, b, c *big.Int) *big.Int) func(a, b, c uint64) (uint64, bool) {
+		return func(a, b, c uint64) (uint64, bool) {
+			tc := t
+			if f.has("wide") {
+				tc = t[:1] + map[uint]string{16: "32", 32: "64"}[n]
+			}
+			r := op(wide(a, t), wide(b, t), wide(c, tc))
+			if f.has("sat") {
+				lo, hi := big.NewInt(-1<<31), big.NewInt(1<<31-1)
+				if r.Cmp(lo) < 0 {
+					r = lo
+				} else if r.Cmp(hi) > 0 {
+					r = hi
+				}
+			}
+			return cut(r), false
+		}
+	}
+	z := func() *big.Int { return new(big.Int) }
+	product := func(a, b *big.Int) *big.Int {
+		p := z().Mul(a, b)
+		if f.has("hi") {
+			p.Rsh(p, n)
+		}
+		return p
+	}
+	minusOne := big.NewInt(-1)
+	switch f.op {
+	case "add":
+		return one(func(a, b, _ *big.Int) *big.Int { return z().Add(a, b) })
+	case "sub":
+		return one(func(a, b, _ *big.Int) *big.Int { return z().Sub(a, b) })
+	case "mul":
+		return one(func(a, b, _ *big.Int) *big.Int { return product(a, b) })
+	case "mad":
+		return one(func(a, b, c *big.Int) *big.Int { return z().Add(product(a, b), c) })
+	case "div":
+		return one(func(a, b, _ *big.Int) *big.Int {
+			if b.Sign() == 0 {
+				return minusOne
+			}
+			return z().Quo(a, b)
+		})
+	case "rem":
+		return one(func(a, b, _ *big.Int) *big.Int {
+			if b.Sign() == 0 {
+				return minusOne
+			}
+			return z().Rem(a, b)
+		})
+	case "sad":
+		return one(func(a, b, c *big.Int) *big.Int { d := z().Sub(a, b); return d.Add(d.Abs(d), c) })
+	case "abs":
+		return one(func(a, _, _ *big.Int) *big.Int { return z().Abs(a) })
+	case "neg":
+		return one(func(a, _, _ *big.Int) *big.Int { return z().Neg(a) })
+	case "min", "max":
+		return one(func(a, b, _ *big.Int) *big.Int {
+			r := a
+			if a.Cmp(b) > 0 == (f.op == "min") {
+				r = b
+			}
+			if f.has("relu") && r.Sign() < 0 {
+				return z()
+			}
+			return r
+		})
+	case "and":
+		return one(func(a, b, _ *big.Int) *big.Int { return z().And(a, b) })
+	case "or":
+		return one(func(a, b, _ *big.Int) *big.Int { return z().Or(a, b) })
+	case "xor":
+		return one(func(a, b, _ *big.Int) *big.Int { return z().Xor(a, b) })
+	case "not":
+		return one(func(a, _, _ *big.Int) *big.Int { return z().Not(a) })
+	case "popc":
+		return func(a, _, _ uint64) (uint64, bool) { return uint64(bits.OnesCount64(a)), false }
+	case "clz":
+		return func(a, _, _ uint64) (uint64, bool) { return uint64(bits.LeadingZeros64(a) - (64 - int(n))), false }
+	case "brev":
+		return func(a, _, _ uint64) (uint64, bool) { return bits.Reverse64(a) >> (64 - n), false }
+	case "shl":
+		return func(a, b, _ uint64) (uint64, bool) {
+			return cut(z().Lsh(wide(a, t), uint(min(b&0xffffffff, 200)))), false
+		}
+	case "shr":
+		return func(a, b, _ uint64) (uint64, bool) {
+			return cut(z().Rsh(wide(a, t), uint(min(b&0xffffffff, 200)))), false
+		}
+	}
+	return nil
+}
+
+// conversion is cvt to a float.
+func conversion(f form) func(a, b, c uint64) (uint64, bool) {
+	dst, src := layouts[f.types[0]], f.types[1]
+	from, isFloat := layouts[src]
+	whole := f.any("rni", "rzi", "rmi", "rpi")
+	return func(a, _, _ uint64) (uint64, bool) {
+		ftz := f.has("ftz") && f.types[0] != "f16"
+		var x number
+		if isFloat {
+			x = from.decode(a, ftz && src == "f32")
+		} else {
+			x = exact(big0().SetInt(wide(a, src)), false)
+		}
+		if whole != "" && x.x != nil {
+			x = roundedWhole(x, strings.TrimSuffix(whole, "i"))
+		}
+		if x.nan && !f.has("sat") {
+			return dst.nan, true
+		}
+		v := dst.finish(f, x, ftz && f.types[0] == "f32")
+		if inf := (uint64(1)<<dst.exp - 1) << dst.mant; f.has("satfinite") && v&inf == inf {
+			v--
+		}
+		return v, false
+	}
+}
+
+// roundedWhole is a number rounded to an integral value, its sign kept.
+func roundedWhole(x number, mode string) number {
+	if x.x.MantExp(nil) > 60 {
+		return x
+	}
+	v := roundWhole(big0().Abs(x.x), mode, x.neg)
+	r := big0().SetUint64(v)
+	if x.neg {
+		r.Neg(r)
+	}
+	return exact(r, x.neg)
+}
