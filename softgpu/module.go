@@ -219,7 +219,7 @@ func (m *module) address(symbol string) (uint64, bool) {
 	if r := m.vars[symbol]; r != nil {
 		return r.device, true
 	}
-	return 0, false
+	return m.program.Address(symbol)
 }
 
 // drop takes the module and all of it away.

@@ -111,7 +111,7 @@ func (d *decoder) symbol(name string, off int64) (int32, error) {
 	if v == nil {
 		if fn := f.program.funcs[name]; fn != nil {
 			f.takes(fn)
-			return f.constSlot(codeWindow + uint64(fn.id)*codeStep), nil
+			return f.constSlot(fn.address()), nil
 		}
 		return 0, missing("no variable or function %s", name)
 	}

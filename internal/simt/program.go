@@ -105,6 +105,17 @@ func (p *Program) Kernel(name string) *Kernel {
 	return p.kernels[name]
 }
 
+// Address is what a function pointer to a function of the module holds.
+func (p *Program) Address(function string) (uint64, bool) {
+	fn := p.funcs[function]
+	if fn == nil {
+		return 0, false
+	}
+	return fn.address(), true
+}
+
+func (f *function) address() uint64 { return codeWindow + uint64(f.id)*codeStep }
+
 // layoutShared places the shared variables that a kernel and its callees name.
 // Those without an extent start where the others end.
 func (k *Kernel) layoutShared(fns []*function) {
