@@ -1,0 +1,71 @@
+package differ
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Type is what a buffer's elements are.
+type Type uint8
+
+// The types of elements. Bounds are for floats; all others are equal or wrong.
+const (
+	U8 Type = iota
+	U16
+	U32
+	U64
+	F16
+	F32
+	F64
+)
+
+// Size is the bytes of an element.
+func (t Type) Size() int { return [...]int{1, 2, 4, 8, 2, 4, 8}[t] }
+
+// float is the value of a float of type t at the start of b.
+func (t Type) float(b []byte) float64 {
+	switch t {
+	case F16:
+		return halfFloat(binary.LittleEndian.Uint16(b))
+	case F32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b))
+}
+
+// order numbers the floats of type t so that neighbours differ by one, and both
+// zeros are 0.
+func (t Type) order(b []byte) int64 {
+	switch t {
+	case F16:
+		return signed(int64(int16(binary.LittleEndian.Uint16(b))), 1<<15)
+	case F32:
+		return signed(int64(int32(binary.LittleEndian.Uint32(b))), 1<<31)
+	}
+	return signed(int64(binary.LittleEndian.Uint64(b)), math.MinInt64)
+}
+
+// signed turns sign and magnitude into a number; sign is the weight of the sign.
+func signed(bits, sign int64) int64 {
+	if bits >= 0 {
+		return bits
+	}
+	if sign == math.MinInt64 {
+		return math.MinInt64 - bits
+	}
+	return -(bits + sign)
+}
+
+// halfFloat is the value of a binary16.
+func halfFloat(h uint16) float64 {
+	sign, exp, frac := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
+	switch {
+	case exp == 31 && frac != 0:
+		return math.NaN()
+	case exp == 31:
+		return math.Inf(int(sign))
+	case exp == 0:
+		return sign * math.Ldexp(frac, -24)
+	}
+	return sign * math.Ldexp(1024+frac, exp-25)
+}

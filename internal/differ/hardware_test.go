@@ -1,0 +1,109 @@
+package differ
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/internal/gputest"
+)
+
+const (
+	recordFile = "../../docs/results/differential-h200.json"
+	command    = "FERRY_REQUIRE_GPU=1 go test -run TestHardware ./internal/differ -update"
+)
+
+var (
+	update = flag.Bool("update", false, "write what hardware did to the record")
+	record = flag.String("record", recordFile, "where -update writes")
+)
+
+// seedVariable chooses the fresh inputs of TestHardware; else the clock does.
+const seedVariable = "FERRY_DIFFER_SEED"
+
+func freshSeed(t testing.TB) uint64 {
+	seed := uint64(time.Now().UnixNano()) >> 10
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%s=%d", seedVariable, seed)
+	return seed
+}
+
+// TestHardware runs every kernel on this machine's GPU and on the software GPU,
+// with the recorded inputs and with fresh ones.
+func TestHardware(t *testing.T) {
+	gpu := gputest.Driver(t)
+	seed := freshSeed(t)
+	all := &Record{Schema: Schema, Seed: 1, Fresh: []uint64{seed, seed + 1, seed + 2}}
+	var err error
+	if all.Machine, err = On(gpu, command); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	found := map[string][]Result{}
+	t.Run("modules", func(t *testing.T) {
+		eachModule(t, func(t *testing.T, family, target string) {
+			ptx := source(t, family, target)
+			hard, soft := bench(t, gpu, ptx), bench(t, software(t), ptx)
+			for _, c := range Of(family) {
+				if !c.On(target) {
+					continue
+				}
+				r := both(t, hard, soft, c, target, append([]uint64{all.Seed}, all.Fresh...))
+				r.PTX = Sum(ptx)
+				mu.Lock()
+				found[c.Kernel] = append(found[c.Kernel], r)
+				mu.Unlock()
+			}
+		})
+	})
+	for i := range Cases {
+		for _, target := range targets(t, Cases[i].Family) {
+			for _, r := range found[Cases[i].Kernel] {
+				if r.Target == target {
+					all.Results = append(all.Results, r)
+				}
+			}
+		}
+	}
+	t.Logf("%d kernels, %d with their targets", len(found), len(all.Results))
+	if *update {
+		if err := WriteJSON(*record, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// both runs a kernel on both benches for each seed. The first seed's outputs are
+// those kept.
+func both(t *testing.T, hard, soft *Bench, c *Case, target string, seeds []uint64) Result {
+	r := Result{Family: c.Family, Kernel: c.Kernel, Target: target, Equal: true}
+	for i, seed := range seeds {
+		want, err := hard.Run(c, c.Inputs(seed))
+		if err != nil {
+			t.Fatalf("hardware: %v", err)
+		}
+		if i == 0 {
+			r.Outputs = Outputs(c, target, want)
+		}
+		got, err := soft.Run(c, c.Inputs(seed))
+		var d Difference
+		if err == nil {
+			d, err = Compare(c, target, got, want)
+		}
+		r.Compared += d.Compared
+		r.ULP = max(r.ULP, d.ULP)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			r.Equal, r.Wrong = false, err.Error()
+		}
+	}
+	return r
+}

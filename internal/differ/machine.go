@@ -1,0 +1,50 @@
+package differ
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Machine says where a record is from.
+type Machine struct {
+	Device  string `json:"device"`
+	Driver  string `json:"driver"` // the release of its kernel module, such as 580.159.04
+	CUDA    string `json:"cuda"`
+	Go      string `json:"go"`
+	Commit  string `json:"commit"`
+	Date    string `json:"date"`
+	Command string `json:"command"` // makes the record again
+}
+
+// On is the machine of a driver's first device. The commit is what FERRY_COMMIT says.
+func On(d cu.Driver, command string) (Machine, error) {
+	m := Machine{
+		Go: runtime.Version(), Commit: os.Getenv("FERRY_COMMIT"), Date: time.Now().UTC().Format(time.DateOnly),
+		Command: command, Driver: release(),
+	}
+	v, err := d.DriverGetVersion()
+	if err != nil {
+		return m, err
+	}
+	m.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+	dev, err := d.DeviceGet(0)
+	if err != nil {
+		return m, err
+	}
+	m.Device, err = d.DeviceGetName(dev)
+	return m, err
+}
+
+// release is the version of NVIDIA's kernel module, "" where there is none.
+func release() string {
+	text, err := os.ReadFile("/proc/driver/nvidia/version")
+	if err != nil {
+		return ""
+	}
+	return regexp.MustCompile(`\d+\.\d+(\.\d+)?`).FindString(string(text))
+}

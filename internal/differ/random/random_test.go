@@ -1,0 +1,106 @@
+package random
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/differ"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// threads is how many run a program: two warps.
+const threads = 64
+
+func software(t testing.TB) cu.Driver {
+	t.Helper()
+	d, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// entry is the launch of program i of a module.
+func entry(i int) *differ.Case {
+	return &differ.Case{
+		Kernel: fmt.Sprint("k", i), Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: threads},
+		Args: []differ.Arg{{Type: differ.U64, N: threads * Record / 8, Input: true}, {Type: differ.U64, N: threads * Record / 8}},
+	}
+}
+
+// programs are n of them from a seed on.
+func programs(from uint64, n int) []*Program {
+	all := make([]*Program, n)
+	for i := range all {
+		all[i] = New(from + uint64(i))
+	}
+	return all
+}
+
+// run is what programs do with the inputs of their seeds on a driver.
+func run(d cu.Driver, all []*Program) ([][]byte, error) {
+	b, err := differ.Open(d, []byte(Module(all)))
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	out := make([][]byte, len(all))
+	for i, p := range all {
+		after, err := b.Run(entry(i), [][]byte{Inputs(p.Seed, threads), make([]byte, threads*Record)})
+		if err != nil {
+			return nil, fmt.Errorf("program %d: %w", p.Seed, err)
+		}
+		out[i] = after[1]
+	}
+	return out, nil
+}
+
+// TestShrink takes a program down to the one instruction that it is about.
+func TestShrink(t *testing.T) {
+	has := func(p *Program) bool { return strings.Contains(p.Text("k"), "prmt.b32") }
+	found := 0
+	for seed := range uint64(40) {
+		p := New(seed)
+		if !has(p) {
+			continue
+		}
+		found++
+		q := Shrink(p, has)
+		if len(q.body) != 1 || !strings.HasPrefix(q.body[0].text, "prmt.b32") || q.body[0].guard != "" {
+			t.Errorf("seed %d: not shrunk: %+v", seed, q.body)
+		}
+		if !has(p) {
+			t.Error("the program itself was changed")
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d programs have a permutation of bytes", found)
+	}
+}
+
+// TestSame: a seed is a program.
+func TestSame(t *testing.T) {
+	first, again, other := New(5).Text("k"), New(5).Text("k"), New(6).Text("k")
+	if first != again || first == other {
+		t.Error("a seed does not make one program")
+	}
+}
+
+// TestTemplates runs programs of one instruction, a few of each template: the
+// software GPU takes them all.
+func TestTemplates(t *testing.T) {
+	g := &generator{r: rand.New(rand.NewPCG(1, 1))}
+	var all []*Program
+	for _, template := range slices.Concat(templates, together) {
+		for range 6 {
+			all = append(all, &Program{body: []node{{text: g.fill(template)}}})
+		}
+	}
+	if _, err := run(software(t), all); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,30 @@
+package random
+
+import "github.com/ferrygpu/ferry/internal/differ"
+
+// Schema is the version of [Corpus] as JSON.
+const Schema = "ferry.random/1"
+
+// Corpus is what programs did on hardware.
+type Corpus struct {
+	Schema string `json:"schema"`
+	differ.Machine
+	Threads  int      `json:"threads"` // of a program
+	Fresh    Fresh    `json:"fresh"`
+	Programs []Result `json:"programs"`
+}
+
+// Fresh is what else was compared in the run that made the corpus.
+type Fresh struct {
+	Seed     uint64  `json:"seed"` // of the first program
+	Programs int     `json:"programs"`
+	Wrong    int     `json:"wrong"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Result is one program: hashes of its text and of what it did.
+type Result struct {
+	Seed   uint64 `json:"seed"`
+	Text   string `json:"text"`
+	Output string `json:"output"`
+}
