@@ -55,7 +55,7 @@ func (f *function) decode() {
 		n := len(f.code)
 		if err := d.decodeOne(); err != nil {
 			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
-			f.bad = append(f.bad, &unsupported{line: d.in.Pos.Line, op: opText(d.in), what: err.Error()})
+			f.bad = append(f.bad, &unsupported{pos: d.in.Pos, op: opText(d.in), what: err.Error()})
 		}
 	}
 	d.start[len(f.src.Body)] = len(f.code)

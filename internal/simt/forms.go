@@ -129,12 +129,13 @@ func (p *pattern) flag(word string, used uint64) int {
 	return -1
 }
 
-// checkForm is nil for an instruction whose form is in the table.
+// checkForm is nil for an instruction whose form is in the table. Else it names the
+// modifiers that are to blame, if it can tell.
 func checkForm(in *ptx.Instr) error {
-	var least []string
-	found := false
-	for i := range patterns()[in.Op] {
-		left, complete := patterns()[in.Op][i].unmatched(in.Mods)
+	list := patterns()[in.Op]
+	least, found := unknownWords(in.Mods, list), false
+	for i := range list {
+		left, complete := list[i].unmatched(in.Mods)
 		if complete && len(left) == 0 {
 			return nil
 		}
@@ -142,13 +143,32 @@ func checkForm(in *ptx.Instr) error {
 			least, found = left, true
 		}
 	}
-	switch {
-	case !found:
+	switch len(least) {
+	case 0:
 		return missing("there is no such form of %s, or none that the software GPU has", in.Op)
-	case len(least) == 1:
+	case 1:
 		return missing("modifier .%s is not supported here", least[0])
 	}
 	return missing("modifiers .%s are not supported here", strings.Join(least, " and ."))
+}
+
+// unknownWords are the modifiers that no pattern of an operation has.
+func unknownWords(mods []string, list []pattern) (out []string) {
+	for _, m := range mods {
+		if !isHint(m) && !slices.ContainsFunc(list, func(p pattern) bool { return p.has(m) }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (p *pattern) has(word string) bool {
+	for _, f := range slices.Concat(p.flags, p.types) {
+		if slices.Contains(f.words, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // Forms lists what this package runs, opcodes with their modifiers in full: every

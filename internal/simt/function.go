@@ -66,7 +66,7 @@ type special struct {
 }
 
 type unsupported struct {
-	line     int
+	pos      ptx.Pos
 	op, what string
 }
 

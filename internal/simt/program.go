@@ -3,6 +3,7 @@ package simt
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/ptx"
@@ -44,17 +45,42 @@ type Kernel struct {
 // UnsupportedError is an instruction that the interpreter does not run. It wraps
 // [cu.ErrorNotSupported].
 type UnsupportedError struct {
-	Kernel string
-	Line   int    // of the PTX, from 1
-	Op     string // the opcode with its modifiers
-	What   string // what is missing
+	Kernel    string
+	File      string // of the PTX; may be empty
+	Line, Col int    // in it, from 1
+	Op        string // the opcode with its modifiers
+	What      string // what is missing
+	Source    string // the line
 }
 
+// Error is the place, what is missing there, the line, and a caret under the instruction.
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("kernel %s: PTX line %d: %s: %s: %s", e.Kernel, e.Line, e.Op, e.What, cu.ErrorNotSupported.Name())
+	at := ptx.Error{
+		File: e.File, Pos: ptx.Pos{Line: e.Line, Col: e.Col}, Line: e.Source,
+		Msg: fmt.Sprintf("kernel %s: %s: %s: %s", e.Kernel, e.Op, e.What, cu.ErrorNotSupported.Name()),
+	}
+	return at.Error()
 }
 
 func (e *UnsupportedError) Unwrap() error { return cu.ErrorNotSupported }
+
+// unsupported makes the error of a kernel that can reach an instruction.
+func (p *Program) unsupported(kernel string, u *unsupported) error {
+	return &UnsupportedError{
+		Kernel: kernel, File: p.module.File, Line: u.pos.Line, Col: u.pos.Col, Op: u.op, What: u.what,
+		Source: sourceLine(p.module.Source, u.pos.Line),
+	}
+}
+
+// sourceLine is the n'th line of a text, from 1.
+func sourceLine(text string, n int) string {
+	for line := range strings.Lines(text) {
+		if n--; n == 0 {
+			return strings.TrimRight(line, "\r\n")
+		}
+	}
+	return ""
+}
 
 // Link resolves a module's symbols and decodes its kernels. addr gives the
 // address of each module-scope variable that lives in global or constant space.
@@ -174,7 +200,7 @@ func (p *Program) newKernel(fn *function) *Kernel {
 		}
 	}
 	if bad != nil {
-		k.Unsupported = &UnsupportedError{Kernel: k.Name, Line: bad.line, Op: bad.op, What: bad.what}
+		k.Unsupported = p.unsupported(k.Name, bad)
 	}
 	return k
 }
