@@ -171,16 +171,37 @@ func (p *pattern) has(word string) bool {
 	return false
 }
 
-// Forms lists what this package runs, opcodes with their modifiers in full: every
-// combination that the table has, except that modifiers of rotating fields come
-// once each at least.
+// Family is a part of the table of forms.
+type Family struct {
+	Name  string
+	Forms []string // opcodes with their modifiers in full, sorted
+}
+
+// Families lists what this package runs: every combination that the table has,
+// except that modifiers of rotating fields come once each at least.
+func Families() []Family {
+	var out []Family
+	for line := range strings.Lines(formTable) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			out = append(out, Family{Name: name})
+		} else if line != "" {
+			p, f := parsePattern(line), &out[len(out)-1]
+			f.Forms = p.expand(f.Forms)
+		}
+	}
+	for i := range out {
+		slices.Sort(out[i].Forms)
+		out[i].Forms = slices.Compact(out[i].Forms)
+	}
+	return out
+}
+
+// Forms lists the forms of all families.
 func Forms() []string {
 	var out []string
-	for line := range strings.Lines(formTable) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			p := parsePattern(line)
-			out = p.expand(out)
-		}
+	for _, f := range Families() {
+		out = append(out, f.Forms...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -6,13 +6,16 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// refused says why families of instructions do not run. An instruction that is in
+// Refusal is why some operations do not run.
+type Refusal struct {
+	Ops    []string
+	Reason string
+}
+
+// Refused says why families of instructions do not run. An instruction that is in
 // neither this list nor the table of forms is none that the ISA had when this was
 // written.
-var refused = []struct {
-	ops    []string
-	reason string
-}{
+var Refused = []Refusal{
 	{[]string{"tex", "tld4", "txq", "istypep", "suld", "sust", "sured", "suq"}, "textures and surfaces are not supported"},
 	{[]string{"wgmma"}, "asynchronous matrix operations of sm_90a are not supported"},
 	{[]string{"tcgen05"}, "tensor memory of sm_100a is not supported"},
@@ -27,9 +30,9 @@ var refused = []struct {
 
 // refusal is why an instruction that is not run at all is not.
 func refusal(in *ptx.Instr) string {
-	for _, r := range refused {
-		if slices.Contains(r.ops, in.Op) {
-			return r.reason
+	for _, r := range Refused {
+		if slices.Contains(r.Ops, in.Op) {
+			return r.Reason
 		}
 	}
 	return "the software GPU does not have this instruction"

@@ -13,19 +13,8 @@ import (
 func checkExact(t *testing.T, k *kernel, out []byte) bool {
 	t.Helper()
 	f := k.form
-	var want func(a, b, c uint64) (uint64, bool)
-	switch {
-	case isApproximate(f):
-		return false
-	case floatOperation(f) != nil:
-		want = perHalf(f.typ(0), floatOperation(f))
-	case integerOperation(f) != nil:
-		want = integerOperation(f)
-	case f.op == "setp" && !strings.HasSuffix(f.last(), "x2"):
-		want = comparison(f)
-	case f.op == "cvt" && len(f.types) == 2 && layouts[f.types[0]].mant > 0 && typeBits[f.types[1]] > 0 && f.types[0] != "tf32" && !strings.HasSuffix(f.types[1], "x2"):
-		want = conversion(f)
-	default:
+	want := exactFor(f)
+	if want == nil {
 		return false
 	}
 	n := max(k.out[0].bits/8, 4*bit(k.out[0].bits == 1))
@@ -45,6 +34,22 @@ func checkExact(t *testing.T, k *kernel, out []byte) bool {
 		}
 	}
 	return true
+}
+
+// exactFor is what exact arithmetic says of a form, nil if nothing.
+func exactFor(f form) func(a, b, c uint64) (uint64, bool) {
+	switch {
+	case isApproximate(f):
+	case floatOperation(f) != nil:
+		return perHalf(f.typ(0), floatOperation(f))
+	case integerOperation(f) != nil:
+		return integerOperation(f)
+	case f.op == "setp" && !strings.HasSuffix(f.last(), "x2"):
+		return comparison(f)
+	case f.op == "cvt" && len(f.types) == 2 && layouts[f.types[0]].mant > 0 && typeBits[f.types[1]] > 0 && f.types[0] != "tf32" && !strings.HasSuffix(f.types[1], "x2"):
+		return conversion(f)
+	}
+	return nil
 }
 
 func allNaN(v uint64, t string) bool {

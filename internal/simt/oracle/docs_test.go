@@ -1,0 +1,90 @@
+package oracle
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+const page = "../../../docs/softgpu/instructions.md"
+
+// TestDocs compares the tables of the page on instructions with the code. With
+// -update it writes them.
+func TestDocs(t *testing.T) {
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for name, want := range map[string]string{"families": familyTable(t), "tolerances": toleranceTable(), "refused": refusalTable()} {
+		start, end := "<!-- "+name+" -->\n", "<!-- end -->"
+		before, rest, ok := strings.Cut(text, start)
+		got, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s: no table %s", page, name)
+		}
+		if got != want && !*update {
+			t.Errorf("%s: table %s is not what the code says; go test ./internal/simt/oracle -run TestDocs -update writes it", page, name)
+		}
+		text = before + start + want + end + after
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(text), 0o666); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// familyTable counts forms and what they are compared with.
+func familyTable(t *testing.T) string {
+	hashes := readGoldens(t, "hashes.txt")
+	var s strings.Builder
+	s.WriteString("| family | operations | forms | as an H200 | exact arithmetic | approximate |\n|---|---|---|---|---|---|\n")
+	for _, family := range simt.Families() {
+		var ops []string
+		recorded, exactly, approximately := 0, 0, 0
+		for _, text := range family.Forms {
+			f := parseForm(text)
+			if !slices.Contains(ops, f.op) {
+				ops = append(ops, f.op)
+			}
+			h := hashes[text]
+			recorded += bit(h != "" && h != refusedByCompiler && !isApproximate(f))
+			exactly += bit(exactFor(f) != nil)
+			approximately += bit(isApproximate(f))
+		}
+		fmt.Fprintf(&s, "| %s | %s | %d | %d | %d | %d |\n", family.Name, strings.Join(ops, " "), len(family.Forms), recorded, exactly, approximately)
+	}
+	return s.String()
+}
+
+func toleranceTable() string {
+	var ops []string
+	for op := range tolerances {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	var s strings.Builder
+	s.WriteString("| operation | units in the last place | or absolutely |\n|---|---|---|\n")
+	for _, op := range ops {
+		absolute := "-"
+		if a := tolerances[op].absolute; a > 0 {
+			absolute = fmt.Sprintf("%.1e", a)
+		}
+		fmt.Fprintf(&s, "| %s | %d | %s |\n", op, tolerances[op].ulps, absolute)
+	}
+	return s.String()
+}
+
+func refusalTable() string {
+	var s strings.Builder
+	s.WriteString("| operations | reason |\n|---|---|\n")
+	for _, r := range simt.Refused {
+		fmt.Fprintf(&s, "| %s | %s |\n", strings.Join(r.Ops, " "), r.Reason)
+	}
+	return s.String()
+}
