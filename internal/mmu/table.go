@@ -1,0 +1,104 @@
+package mmu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Aperture is whose memory an entry leads to.
+type Aperture uint8
+
+// Apertures.
+const (
+	System Aperture = iota // the host's memory; from a device over the link
+	Video                  // the device's own
+	Peer                   // another device's
+)
+
+// String is the aperture in a word.
+func (a Aperture) String() string { return [...]string{"system", "video", "peer"}[a] }
+
+// Run is a run of pages that lie one behind the other in both spaces.
+type Run struct {
+	Base, Bytes uint64 // of the addresses
+	Frame       uint64 // where they lead, of the first
+	Page        uint64 // bytes of each page
+	Aperture    Aperture
+	Peer        int // the device, of aperture Peer
+	ReadOnly    bool
+}
+
+func (r *Run) end() uint64 { return r.Base + r.Bytes }
+
+// Table is a page table. Methods that change it must not run beside others.
+type Table struct {
+	Format *Format
+	runs   []Run // by address
+}
+
+// Map enters a run. It is an error if the format has no such pages, if an address
+// or a frame is not aligned to them or too large, or if something is mapped there.
+func (t *Table) Map(r Run) error {
+	switch {
+	case !t.Format.Has(r.Page):
+		return fmt.Errorf("map %#x: %s has no pages of %d bytes", r.Base, t.Format.Name, r.Page)
+	case (r.Base|r.Bytes|r.Frame)%r.Page != 0 || r.Bytes == 0:
+		return fmt.Errorf("map %d bytes at %#x to %#x: not whole pages of %d bytes", r.Bytes, r.Base, r.Frame, r.Page)
+	case r.end() < r.Base || r.end() > 1<<t.Format.Bits:
+		return fmt.Errorf("map %d bytes at %#x: past the %d bits of an address", r.Bytes, r.Base, t.Format.Bits)
+	}
+	i := t.after(r.Base)
+	if i < len(t.runs) && t.runs[i].Base < r.end() {
+		return fmt.Errorf("map %d bytes at %#x: %#x is mapped", r.Bytes, r.Base, max(r.Base, t.runs[i].Base))
+	}
+	t.runs = slices.Insert(t.runs, i, r)
+	return nil
+}
+
+// after is the index of the first run that ends after addr.
+func (t *Table) after(addr uint64) int {
+	i, _ := slices.BinarySearchFunc(t.runs, addr, func(r Run, addr uint64) int { return cmp.Compare(r.end(), addr+1) })
+	return i
+}
+
+// Unmap takes out what is mapped of a range, whose ends must be those of pages.
+func (t *Table) Unmap(base, bytes uint64) error {
+	end := base + bytes
+	var kept []Run
+	first := t.after(base)
+	past := first
+	for ; past < len(t.runs) && t.runs[past].Base < end; past++ {
+		r := t.runs[past]
+		if low := r; r.Base < base {
+			low.Bytes = base - r.Base
+			if low.Bytes%r.Page != 0 {
+				return fmt.Errorf("unmap %#x: inside a page of %d bytes", base, r.Page)
+			}
+			kept = append(kept, low)
+		}
+		if high := r; r.end() > end {
+			high.Base, high.Bytes, high.Frame = end, r.end()-end, r.Frame+(end-r.Base)
+			if high.Bytes%r.Page != 0 {
+				return fmt.Errorf("unmap up to %#x: inside a page of %d bytes", end, r.Page)
+			}
+			kept = append(kept, high)
+		}
+	}
+	t.runs = slices.Replace(t.runs, first, past, kept...)
+	return nil
+}
+
+// Runs are all runs, by address. They must not be changed.
+func (t *Table) Runs() []Run { return t.runs }
+
+// any says whether anything is mapped in [base, end), of pages of a size, or of
+// any if it is 0.
+func (t *Table) any(base, end, page uint64) bool {
+	for i := t.after(base); i < len(t.runs) && t.runs[i].Base < end; i++ {
+		if page == 0 || t.runs[i].Page == page {
+			return true
+		}
+	}
+	return false
+}
