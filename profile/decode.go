@@ -179,6 +179,8 @@ func (d *decoder) number(x *Number, n *node, path string) {
 	case strings.HasPrefix(path, "attributes."):
 		d.attribute(x, value, strings.TrimPrefix(path, "attributes."))
 	case strings.HasPrefix(path, "stream_priority."):
+	case path == "host.page_bytes" && x.Value != 4<<10 && x.Value != 64<<10:
+		d.fail(value, path+".value", "found %v, want 4096 or 65536 bytes", x.Value)
 	case x.Value < 0:
 		d.fail(value, path+".value", "found %v, want no negative number%s", x.Value, inUnit(path))
 	case x.Value == 0 && (unit == "bytes/s" || unit == "1/s" || path == "memory_bytes") && path != "kernel.cache_bytes_per_s":

@@ -94,6 +94,7 @@ func TestProfileRefused(t *testing.T) {
 		{"attributes.CAN_FLY", map[string]any{"value": 1, "source": "h200"}, "attributes.CAN_FLY", "no device attribute CU_DEVICE_ATTRIBUTE_CAN_FLY"},
 		{"copy.dtod.points", []Point{{5, 5}, {4, 6}}, "copy.dtod.points[1]", "4 bytes in 6 ns do not rise from the point before, 5 bytes in 5 ns"},
 		{"copy.dtod.points", []Point{{-5, 5}}, "copy.dtod.points[0]", "no negative"},
+		{"host.page_bytes.value", 5000, "host.page_bytes.value", "want 4096 or 65536 bytes"},
 		{"copy.dtod.points", 7, "copy.dtod.points", "found 7, want a list"},
 		{"copy.dtod.source", nil, "copy.dtod.source", "missing, want a text"},
 	} {

@@ -72,6 +72,7 @@ type Driver struct {
 	captures  map[*capture]struct{}
 	managed   *uvm.Space
 	driverRace
+	phys *frames // nil before somebody walks an address
 }
 
 var (
@@ -112,7 +113,7 @@ func Open(opts Options) (*Driver, error) {
 	if seed := opts.Schedule.seed(); seed != 0 {
 		opts.Seed = seed
 	}
-	if opts.Profile.Memory.Value >= deviceWindow {
+	if opts.Profile.Memory.Value >= aliasOffset {
 		return nil, errors.New("open software GPU: the profile's memory is larger than a device's addresses")
 	}
 	limit, err := opts.limit()

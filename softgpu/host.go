@@ -60,14 +60,29 @@ func (r *region) backHost(n uint64, what string) error {
 	if n > 1<<47 {
 		return refuse(cu.ErrorOutOfMemory, what, "more than a host address can count")
 	}
-	b, err := r.ctx.drv.back(roundUp(n, pageSize), reserveHost, what)
+	align := r.alignment(n)
+	b, err := r.ctx.drv.back(roundUp(n, align)+align-pageSize, reserveHost, what)
 	if err != nil {
 		return err
 	}
-	r.back, r.data, r.size = b, b.data[:n:n], n
-	r.host = pointerTo(b.data)
+	skip := -addressOf(pointerTo(b.data)) & (align - 1)
+	r.back, r.data, r.size = b, b.data[skip:skip+n:skip+n], n
+	r.host = pointerTo(r.data)
 	r.base = addressOf(r.host)
 	return nil
+}
+
+// alignment is what the address of n bytes is a multiple of: whole pages of the
+// CPU's, and for managed memory such that the device can have it in large ones.
+func (r *region) alignment(n uint64) uint64 {
+	page := max(pageSize, uint64(r.ctx.drv.prof.Host.Page.Value))
+	switch {
+	case r.kind != kindManaged:
+		return page
+	case n < blockSize:
+		return max(page, bigPage)
+	}
+	return blockSize
 }
 
 // mapHost gives host memory its device address and enters it in the table. same:
@@ -78,7 +93,8 @@ func (c *contextState) mapHost(r *region, mapped, same, readOnly bool) {
 	case d.uva && same:
 		r.device = r.base
 	case d.uva || mapped:
-		r.device = c.dev.memory.takeAlias(r.size)
+		inPage := r.base % pageSize // pages are mapped whole
+		r.device = c.dev.memory.takeAlias(inPage+r.size) + inPage
 	}
 	r.segments(readOnly)
 	r.state.Store(stateLive)

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// tellsMappings: what mappingAt does not find is not there.
+const tellsMappings = true
+
 // mappingAt is the mapping of this process that holds addr, if it can be read.
 // What the system keeps for itself, [vvar] and its like, is left out.
 func mappingAt(addr uint64) (mapping, bool) {

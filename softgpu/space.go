@@ -7,10 +7,11 @@ import (
 )
 
 // Device memory has addresses that no host pointer has: above the 48 bits of
-// user space, a window for each device.
+// user space, a window for each device, all within the 49 bits of an address on
+// devices.
 const (
 	deviceBase   = 1 << 48
-	deviceWindow = 1 << 50
+	deviceWindow = 1 << 44
 	aliasOffset  = deviceWindow / 2 // where a window maps host memory when there is no unified addressing
 )
 

@@ -48,6 +48,17 @@ func (f *Format) Has(page uint64) bool {
 	return false
 }
 
+// below is the next smaller page, 0 if there is none.
+func (f *Format) below(page uint64) uint64 {
+	var largest uint64
+	for _, s := range f.Sizes() {
+		if s < page {
+			largest = max(largest, s)
+		}
+	}
+	return largest
+}
+
 const (
 	kib = 1 << 10
 	mib = 1 << 20

@@ -99,9 +99,12 @@ func TestRandomMappings(t *testing.T) {
 				base := (near + rng.Uint64N(24*mib)) &^ (page - 1)
 				n := page * (1 + rng.Uint64N(min(4, 4*mib/page)))
 				addrs = append(addrs, base, base+n-1, base+n, base-1)
-				if rng.IntN(3) == 0 {
+				switch rng.IntN(4) {
+				case 0:
 					m.unmap(t, table, base, n)
-				} else {
+				case 1:
+					m.fill(table, Run{Base: base, Bytes: n, Frame: rng.Uint64N(1<<30) &^ (page - 1), Page: page})
+				default:
 					m.mapRun(t, table, Run{Base: base, Bytes: n, Frame: rng.Uint64N(1<<30) &^ (page - 1), Page: page, Aperture: Aperture(rng.IntN(2))})
 				}
 				for range 4 {
@@ -128,6 +131,31 @@ func (m *reference) mapRun(t *testing.T, table *Table, r Run) {
 	}
 	for a := r.Base; a < r.end() && !taken; a += m.small {
 		m.pages[a] = refPage{r.Frame + (a - r.Base), r.Page, r.Aperture}
+	}
+}
+
+// fill fills both. The reference takes the largest page that is free altogether.
+func (m *reference) fill(table *Table, r Run) {
+	table.Fill(r)
+	free := func(a, n uint64) bool {
+		for ; n > 0; a, n = a+m.small, n-m.small {
+			if _, ok := m.pages[a]; ok {
+				return false
+			}
+		}
+		return true
+	}
+	for a := r.Base; a < r.end(); {
+		page := uint64(0)
+		for _, s := range m.f.Sizes() {
+			if s <= r.Page && page == 0 && a%s == 0 && a+s <= r.end() && free(a, s) {
+				page = s
+			}
+		}
+		for n := uint64(0); n < page; n += m.small {
+			m.pages[a+n] = refPage{r.Frame + (a + n - r.Base), page, r.Aperture}
+		}
+		a += max(page, m.small)
 	}
 }
 

@@ -56,6 +56,48 @@ func (t *Table) Map(r Run) error {
 	return nil
 }
 
+// Fill maps of r what is not mapped yet, in smaller pages beside what is. Addresses
+// and frames must be aligned to the pages of r.
+func (t *Table) Fill(r Run) {
+	for base := r.Base; base < r.end(); {
+		past := r.end()
+		if i := t.after(base); i < len(t.runs) && t.runs[i].Base < past {
+			if past = t.runs[i].Base; past <= base {
+				base = t.runs[i].end()
+				continue
+			}
+		}
+		t.fillGap(r, base, past)
+		base = past
+	}
+}
+
+// fillGap maps [base, past) of r, where nothing is mapped.
+func (t *Table) fillGap(r Run, base, past uint64) {
+	first, last := up(base, r.Page), past&^(r.Page-1)
+	if first < last {
+		part := r
+		part.Base, part.Bytes, part.Frame = first, last-first, r.Frame+(first-r.Base)
+		if err := t.Map(part); err != nil {
+			panic("BUG: " + err.Error())
+		}
+	} else {
+		first, last = past, past
+	}
+	smaller := t.Format.below(r.Page)
+	if smaller == 0 {
+		return
+	}
+	r.Frame, r.Base = r.Frame+(base-r.Base), base
+	r.Page = smaller
+	if first > base {
+		t.fillGap(r, base, first)
+	}
+	if last < past {
+		t.fillGap(r, last, past)
+	}
+}
+
 // after is the index of the first run that ends after addr.
 func (t *Table) after(addr uint64) int {
 	i, _ := slices.BinarySearchFunc(t.runs, addr, func(r Run, addr uint64) int { return cmp.Compare(r.end(), addr+1) })

@@ -43,6 +43,8 @@ func atomicCAS64(p unsafe.Pointer, b, c uint64) uint64 {
 }
 
 // atomicUpdate makes any update of a word of 2, 4 or 8 bytes atomic.
+//
+//go:nocheckptr
 func atomicUpdate(size int, f updateFunc) atomicFunc {
 	switch size {
 	case 2:

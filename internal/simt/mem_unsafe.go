@@ -10,7 +10,8 @@ import (
 
 // Raw memory. Threads of a GPU may race with each other and with the host, and
 // the bytes here are theirs: these functions are hidden from the race detector.
-// Every pointer was checked against its segment before.
+// Every pointer was checked against its segment before, and a segment may span
+// many Go objects, so they are hidden from the check of pointers, too.
 
 // segRef is a segment, or a window of the address space, ready for use.
 type segRef struct {
@@ -55,6 +56,8 @@ type memoryType interface {
 }
 
 // load reads an element at off of each lane's memory into lanes 0 to n-1.
+//
+//go:nocheckptr
 func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 	p := unsafe.Add(r.base, int(off))
 	switch t {
@@ -80,6 +83,7 @@ func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 }
 
 //go:norace
+//go:nocheckptr
 func loadStrip[T memoryType](d *lanes, p unsafe.Pointer, stride, n int) {
 	for i := range d[:n] {
 		d[i] = uint64(int64(*(*T)(unsafe.Add(p, i*stride))))
@@ -99,6 +103,8 @@ func loadWords(d *lanes, s *[warpSize]uint32) {
 }
 
 // store writes lanes 0 to n-1 to an element at off of each lane's memory.
+//
+//go:nocheckptr
 func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 	p := unsafe.Add(r.base, int(off))
 	switch t.Size() {
@@ -120,6 +126,7 @@ func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 // storeLane writes one value.
 //
 //go:norace
+//go:nocheckptr
 func (r strip) storeLane(t ptx.Type, v uint64, off uint64) {
 	p := unsafe.Add(r.base, int(off))
 	switch t.Size() {
@@ -135,6 +142,7 @@ func (r strip) storeLane(t ptx.Type, v uint64, off uint64) {
 }
 
 //go:norace
+//go:nocheckptr
 func storeStrip[T memoryType](s *lanes, p unsafe.Pointer, stride, n int) {
 	for i, v := range s[:n] {
 		*(*T)(unsafe.Add(p, i*stride)) = T(v)
@@ -214,6 +222,7 @@ func (k *memScratch) gather(t ptx.Type, d *lanes, off uint64, active uint32) {
 }
 
 //go:norace
+//go:nocheckptr
 func gatherLanes[T memoryType](k *memScratch, d *lanes, off uint64, active uint32) {
 	for i := range d {
 		if active&(1<<i) != 0 {
@@ -237,6 +246,7 @@ func (k *memScratch) scatter(t ptx.Type, s *lanes, off uint64, active uint32) {
 }
 
 //go:norace
+//go:nocheckptr
 func scatterLanes[T memoryType](k *memScratch, s *lanes, off uint64, active uint32) {
 	for i, v := range s {
 		if active&(1<<i) != 0 {
