@@ -26,7 +26,7 @@ func TestIntegratedZeroCopyIsLocal(t *testing.T) {
 	onlyFast(t)
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
 		r := newRig(t, Options{Profile: p})
-		const n = 16 << 20
+		const n = 2 << 20
 		host, err := r.MemHostAlloc(r.ctx, n, 0)
 		r.ok(err)
 		if !r.uva {
