@@ -32,7 +32,7 @@ type flight struct {
 	order *order        // of memory allocated in stream order
 
 	mu     sync.Mutex   // for changes of lanes, and what follows
-	owners int          // graphs that will use it
+	owners atomic.Int32 // graphs that will use it; changes under mu
 	orphan func() error // what Close left to the last of them
 }
 
@@ -250,15 +250,14 @@ func (f *flight) quiet() bool {
 func (f *flight) own() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.owners++
+	f.owners.Add(1)
 }
 
 // disown ends own. If that was the last owner of a closed thing, it goes away.
 func (f *flight) disown() error {
 	f.mu.Lock()
-	f.owners--
 	var last func() error
-	if f.owners == 0 {
+	if f.owners.Add(-1) == 0 {
 		last, f.orphan = f.orphan, nil
 	}
 	f.mu.Unlock()
@@ -269,10 +268,13 @@ func (f *flight) disown() error {
 }
 
 // dismiss does the last thing for what is shut, now or when it has no owner any
-// more.
+// more. What is shut gets no new owner.
 func (f *flight) dismiss(last func() error) error {
+	if f.owners.Load() == 0 {
+		return last()
+	}
 	f.mu.Lock()
-	owned := f.owners > 0
+	owned := f.owners.Load() > 0
 	if owned {
 		f.orphan = last
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -108,13 +109,15 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *HostPool, n int) error {
 	case h.a != nil && h.a.life.openIn(h.age):
 		return refuse("allocate from %v: %v is open: close it first", p, &h.region)
 	}
-	e, err := elementOf[T]()
-	if err != nil {
-		return fmt.Errorf("allocate from %v: %w", p, err)
-	}
-	bytes, err := e.bytes(n)
-	if err != nil {
-		return fmt.Errorf("allocate from %v: %w", p, err)
+	bytes, known := h.again(n)
+	if !known {
+		e, err := elementOf[T]()
+		if err == nil {
+			bytes, err = e.bytes(n)
+		}
+		if err != nil {
+			return fmt.Errorf("allocate from %v: %w", p, err)
+		}
 	}
 	if bytes == 0 {
 		a, err := newAllocation[T](p.g, hostMemory, n)
@@ -124,7 +127,7 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *HostPool, n int) error {
 		}
 		return err
 	}
-	b, err := p.pool.Get(ctx, bytes)
+	b, err := p.pool.Get(ctx, bytes, h.before(p))
 	if err == nil {
 		err = p.lend(&h.region, b, n, bytes)
 	}
@@ -132,6 +135,24 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *HostPool, n int) error {
 		return p.explain(fmt.Sprintf("allocate %s from %v", sizeText(bytes), p), err)
 	}
 	return nil
+}
+
+// again is the bytes of n elements in a handle that had a buffer before: T is good
+// then, and need not be looked at. It is false for what must be looked at.
+func (h *Host[T]) again(n int) (bytes uintptr, known bool) {
+	size := sizeOf[T]()
+	if h.a == nil || size == 0 || n < 0 || uintptr(n) > math.MaxInt/size {
+		return 0, false
+	}
+	return uintptr(n) * size, true
+}
+
+// before is the block of the pool that the handle had last; it may be another's now.
+func (h *Host[T]) before(p *HostPool) *pin.Block {
+	if h.a == nil || h.a.pool != p {
+		return nil
+	}
+	return h.a.block
 }
 
 // lend makes a region of a block.

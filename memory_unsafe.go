@@ -35,6 +35,9 @@ func sliceAt[T any](p cu.HostPtr, n int) []T {
 // addressOf is where the elements of a slice are.
 func addressOf[T any](s []T) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(s)) }
 
+// sizeOf is the bytes of an element.
+func sizeOf[T any]() uintptr { return unsafe.Sizeof(*new(T)) }
+
 // bytesAt is the n bytes at p.
 func bytesAt(p cu.HostPtr, n uintptr) []byte { return unsafe.Slice((*byte)(p), n) }
 

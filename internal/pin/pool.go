@@ -22,6 +22,7 @@ type Block struct {
 	class  int
 	extent *extent
 	next   *Block // in a list
+	home   atomic.Pointer[shard]
 }
 
 // Owner is whoever uses a block.
@@ -71,8 +72,9 @@ type Pool struct {
 	source Source
 	turn   chan struct{} // of room 1: whoever asks the source has it
 
-	// Each processor has a shard that it most often uses. sync.Pool knows which: it
-	// keeps what a processor put, mostly.
+	// Whoever had a block before goes to the shard where that came from. Others go to
+	// the one of their processor: sync.Pool knows which, as it keeps what a processor
+	// put, mostly.
 	shards []shard
 	mine   sync.Pool
 	fresh  atomic.Uint32 // shards given out
@@ -98,11 +100,8 @@ type shard struct {
 
 // NewPool makes a pool. It has no memory yet.
 func NewPool(s Source) *Pool {
-	n := 1
-	for n < runtime.GOMAXPROCS(0) {
-		n *= 2
-	}
-	p := &Pool{source: s, turn: make(chan struct{}, 1), shards: make([]shard, n), chunks: map[*chunk]struct{}{}}
+	const spare = 4 // so that two seldom have the same
+	p := &Pool{source: s, turn: make(chan struct{}, 1), shards: make([]shard, spare*runtime.GOMAXPROCS(0)), chunks: map[*chunk]struct{}{}}
 	p.mine.New = func() any { return &p.shards[int(p.fresh.Add(1))%len(p.shards)] }
 	return p
 }
@@ -114,38 +113,52 @@ func (p *Pool) shard() *shard {
 	return s
 }
 
+// lock locks a shard: that where a block came from, if nobody is there, or else that
+// of this processor.
+func (p *Pool) lock(before *Block) *shard {
+	if before != nil {
+		if s := before.home.Load(); s != nil && s.mu.TryLock() {
+			return s
+		}
+	}
+	s := p.shard()
+	s.mu.Lock()
+	return s
+}
+
 // Get gives a block of at least n bytes, 1 to 2^46, whose contents are anybody's.
-// Where the pool has none, it asks the source.
-func (p *Pool) Get(ctx context.Context, n uintptr) (*Block, error) {
+// Where the pool has none, it asks the source. A block that the caller had before,
+// if there is one, helps to find the next faster; it may be anybody's now.
+func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error) {
 	if n == 0 || n > largest {
 		return nil, &Error{n, AnyNode, fmt.Sprintf("%d bytes are no size of a block", n), "ask for 1 byte to 64 TiB", cu.ErrorInvalidValue}
 	}
 	c := classOf(n)
-	s := p.shard()
-	if c < cachedClasses {
-		if b := s.pop(c); b != nil {
-			return b, nil
-		}
-	}
-	b, err := p.miss(ctx, c)
-	if err == nil {
-		s.count(b)
-	}
-	return b, err
-}
-
-// pop takes a block out of the cache.
-func (s *shard) pop(c int) *Block {
-	s.mu.Lock()
+	s := p.lock(before)
 	b := s.free[c]
 	if b != nil {
-		s.free[c], b.next = b.next, nil
-		s.bytes -= b.Bytes
+		s.take(b)
 		s.taken += uint64(b.Bytes)
-		s.hits++
 	}
 	s.mu.Unlock()
-	return b
+	if b == nil {
+		var err error
+		if b, err = p.miss(ctx, c); err != nil {
+			return nil, err
+		}
+		s.count(b)
+	}
+	if b.home.Load() != s {
+		b.home.Store(s)
+	}
+	return b, nil
+}
+
+// take takes the first block of its class out of the cache. s.mu is held.
+func (s *shard) take(b *Block) {
+	s.free[b.class], b.next = b.next, nil
+	s.bytes -= b.Bytes
+	s.hits++
 }
 
 // count notes a block that did not come from the cache.
@@ -155,9 +168,9 @@ func (s *shard) count(b *Block) {
 	s.mu.Unlock()
 }
 
-// push puts a block into the cache. It is false when the cache takes no more.
-func (s *shard) push(b *Block) bool {
-	s.mu.Lock()
+// push puts a block into a cache. It is false when the cache takes no more.
+func (p *Pool) push(b *Block) bool {
+	s := p.lock(b)
 	s.given += uint64(b.Bytes)
 	ok := !s.closed && b.class < cachedClasses
 	if ok {
@@ -171,7 +184,7 @@ func (s *shard) push(b *Block) bool {
 // Put takes a block back that nobody uses any more. The error is that of giving
 // memory back, if the pool is closed.
 func (p *Pool) Put(b *Block) error {
-	if p.shard().push(b) {
+	if p.push(b) {
 		return nil
 	}
 	b.retire()
@@ -353,9 +366,7 @@ func (s *shard) steal(c int) *Block {
 	defer s.mu.Unlock()
 	b := s.free[c]
 	if b != nil {
-		s.free[c], b.next = b.next, nil
-		s.bytes -= b.Bytes
-		s.hits++
+		s.take(b)
 	}
 	return b
 }

@@ -125,7 +125,7 @@ func (o *owner) Retire()      { o.retired.Store(true) }
 // get is Get of a block with an owner.
 func get(t testing.TB, p *Pool, n uintptr) *Block {
 	t.Helper()
-	b, err := p.Get(context.Background(), n)
+	b, err := p.Get(context.Background(), n, nil)
 	if err != nil {
 		t.Fatalf("%d bytes: %v", n, err)
 	}
@@ -232,7 +232,7 @@ func TestPoolJoins(t *testing.T) {
 	for range chunkBytes / 4096 {
 		all = append(all, get(t, p, 4096))
 	}
-	if _, err := p.Get(context.Background(), 4096); !errors.Is(err, cu.ErrorOutOfMemory) || !strings.Contains(err.Error(), "32.0 MiB are pinned already") {
+	if _, err := p.Get(context.Background(), 4096, nil); !errors.Is(err, cu.ErrorOutOfMemory) || !strings.Contains(err.Error(), "32.0 MiB are pinned already") {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -263,14 +263,14 @@ func TestPoolGivesBack(t *testing.T) {
 	if s.closed != 1 || s.pinned != b.Bytes {
 		t.Errorf("%d chunks given back, %d bytes pinned", s.closed, s.pinned)
 	}
-	if _, err := p.Get(context.Background(), 20<<20); !errors.Is(err, cu.ErrorOutOfMemory) {
+	if _, err := p.Get(context.Background(), 20<<20, nil); !errors.Is(err, cu.ErrorOutOfMemory) {
 		t.Errorf("got %v", err)
 	}
 	if got := p.Stats(); got.Calls != 6 || got.Driver != 5*time.Millisecond || got.MostPinned < b.Bytes {
 		t.Errorf("%+v, want 6 calls that took 5ms", got)
 	}
 	s.trouble = cu.ErrorIllegalAddress
-	if _, err := p.Get(context.Background(), 1); !errors.Is(err, cu.ErrorIllegalAddress) {
+	if _, err := p.Get(context.Background(), 1, nil); !errors.Is(err, cu.ErrorIllegalAddress) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestPoolClose(t *testing.T) {
 	if err := p.Close(); err != nil || s.pinned == 0 {
 		t.Errorf("%v, %d bytes pinned", err, s.pinned)
 	}
-	if _, err := p.Get(context.Background(), 100); !errors.Is(err, cu.ErrorInvalidValue) {
+	if _, err := p.Get(context.Background(), 100, nil); !errors.Is(err, cu.ErrorInvalidValue) {
 		t.Errorf("of a closed pool: %v", err)
 	}
 	s.keep = cu.ErrorNotPermitted
@@ -300,14 +300,14 @@ func TestPoolClose(t *testing.T) {
 func TestPoolMisuse(t *testing.T) {
 	p := NewPool(newSource().source(0))
 	for _, n := range []uintptr{0, largest + 1, ^uintptr(0)} {
-		if _, err := p.Get(context.Background(), n); !errors.Is(err, cu.ErrorInvalidValue) {
+		if _, err := p.Get(context.Background(), n, nil); !errors.Is(err, cu.ErrorInvalidValue) {
 			t.Errorf("%d bytes: got %v", n, err)
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	p.turn <- struct{}{} // somebody asks the source
-	if _, err := p.Get(ctx, 1); !errors.Is(err, context.Canceled) {
+	if _, err := p.Get(ctx, 1, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if err := p.Warm(ctx, 1); !errors.Is(err, context.Canceled) {
@@ -327,7 +327,7 @@ func TestPoolTogether(t *testing.T) {
 			var mine []*Block
 			for range 500 {
 				if len(mine) < 8 && r.IntN(2) == 0 {
-					b, err := p.Get(context.Background(), 1+uintptr(r.IntN(1<<20)))
+					b, err := p.Get(context.Background(), 1+uintptr(r.IntN(1<<20)), nil)
 					if err != nil {
 						t.Error(err)
 						return
@@ -391,7 +391,7 @@ func BenchmarkPool(b *testing.B) {
 			b.SetParallelism(n)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					blk, err := p.Get(context.Background(), 4096)
+					blk, err := p.Get(context.Background(), 4096, nil)
 					if err != nil {
 						b.Error(err)
 					}

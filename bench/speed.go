@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// SpeedSchema is the version of a [SpeedReport].
+const SpeedSchema = "ferry.speed/1"
+
+// SpeedReport is how fast Ferry is beside its peers, measured in one run.
+type SpeedReport struct {
+	Schema  string            `json:"schema"`
+	Machine map[string]string `json:"machine"`
+	Results []SpeedResult     `json:"results"`
+}
+
+// SpeedResult is one figure of Ferry beside that of a peer. Times, in ns, are better
+// when they are small, bandwidths when they are large. A ratio over 1 is in favour
+// of Ferry.
+type SpeedResult struct {
+	Target   int     `json:"target"` // number of what Ferry set out to reach
+	What     string  `json:"what"`
+	Unit     string  `json:"unit"` // "bytes_per_s" or "ns"
+	Ferry    float64 `json:"ferry"`
+	PeerName string  `json:"peer_name,omitempty"`
+	Peer     float64 `json:"peer,omitempty"`
+	Ratio    float64 `json:"ratio,omitempty"`
+	Goal     float64 `json:"goal,omitempty"` // of Ferry's figure
+	Met      bool    `json:"met"`
+	Samples  int     `json:"samples"`
+	MAD      float64 `json:"mad"` // of Ferry's samples, in the unit
+}
+
+// judge fills in what follows from the figures.
+func (r SpeedResult) judge() SpeedResult {
+	small := r.Unit == "ns"
+	switch {
+	case r.Peer == 0 || r.Ferry == 0:
+	case small:
+		r.Ratio = r.Peer / r.Ferry
+	default:
+		r.Ratio = r.Ferry / r.Peer
+	}
+	r.Met = r.Goal == 0 || small && r.Ferry <= r.Goal || !small && r.Ferry >= r.Goal
+	return r
+}
+
+// middle is the median of samples; it leaves them as they are.
+func middle(samples []float64) float64 {
+	s := slices.Sorted(slices.Values(samples))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// spread is the median distance from the median.
+func spread(samples []float64) float64 {
+	m := middle(samples)
+	var d []float64
+	for _, s := range samples {
+		d = append(d, math.Abs(s-m))
+	}
+	return middle(d)
+}
+
+// Peer is a program that is measured beside Ferry, in turns with it: for each line
+// that it reads it takes one sample and prints the nanoseconds of its parts.
+type Peer struct {
+	Name    string
+	Command []string
+}
+
+// running is a peer that has been started.
+type running struct {
+	Peer
+	in  io.WriteCloser
+	out *bufio.Reader
+	cmd *exec.Cmd
+}
+
+// start starts a peer.
+func (p Peer) start() (*running, error) {
+	cmd := exec.Command(p.Command[0], p.Command[1:]...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start peer %s: %w", p.Name, err)
+	}
+	return &running{p, in, bufio.NewReader(out), cmd}, nil
+}
+
+// sample has the peer do it once.
+func (r *running) sample(bytes int) (first, second time.Duration, err error) {
+	if _, err = fmt.Fprintln(r.in, bytes); err == nil {
+		_, err = fmt.Fscanln(r.out, &first, &second)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("sample of peer %s: %w", r.Name, err)
+	}
+	return first, second, nil
+}
+
+// stop ends the peer.
+func (r *running) stop() error {
+	_ = r.in.Close()
+	return r.cmd.Wait()
+}
