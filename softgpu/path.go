@@ -29,7 +29,7 @@ func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) 
 	if p.known {
 		p.What = p.span.words()
 	} else if !p.ordinary() {
-		p.What = d.space.near(uint64(addr))
+		p.What = "no memory of this program's"
 	}
 	switch {
 	case agent == CPU:

@@ -35,7 +35,7 @@ type placement struct {
 
 const (
 	hostFrames = 4 << 30 // below are devices and firmware
-	busFrames  = 1 << 32
+	busFrames  = 1 << 39
 	kernelPage = 4096
 	blockSize  = 2 << 20 // of managed memory, and of the pages of device memory
 )
