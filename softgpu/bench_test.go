@@ -55,8 +55,8 @@ func BenchmarkAllocateAndFree(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkload is kernels by the driver's calls: a launch and a wait.
-func BenchmarkWorkload(b *testing.B) {
+// BenchmarkDriver is kernels by the driver's calls: a launch and a wait.
+func BenchmarkDriver(b *testing.B) {
 	for _, w := range workload.Full() {
 		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {
 			r := newRig(b, Options{})

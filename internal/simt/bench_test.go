@@ -22,8 +22,8 @@ func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
 	return l, segs
 }
 
-// BenchmarkWorkload is the interpreter alone, on all cores that GOMAXPROCS gives.
-func BenchmarkWorkload(b *testing.B) {
+// BenchmarkInterpreter is the interpreter alone, on all cores that GOMAXPROCS gives.
+func BenchmarkInterpreter(b *testing.B) {
 	for _, w := range workload.Full() {
 		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {
 			l, _ := launchOf(b, w)

@@ -121,10 +121,10 @@ func Histogram(n int) *Workload {
 
 // floats are n numbers from -1 to 1, the same in every run.
 func floats(n int, seed uint32) []byte {
-	b := make([]byte, 0, 4*n)
-	for range n {
+	b := make([]byte, 4*n)
+	for i := range n {
 		seed = seed*1664525 + 1013904223
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(int32(seed))/(1<<31)))
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(float32(int32(seed))/(1<<31)))
 	}
 	return b
 }
