@@ -67,13 +67,13 @@ def floats(*shape):
     return np.random.default_rng(1).random(shape, dtype=np.float32)
 
 
-def run(kernel, n, grid, block, args, check):
+def run(name, kernel, n, grid, block, args, check):
     start = time.perf_counter()
     kernel[grid, block](*args)
     took = time.perf_counter() - start
-    assert check(*args), kernel
+    assert check(*args), name
     threads = int(np.prod(grid)) * int(np.prod(block))
-    print(f"BenchmarkSimulator/kernel={kernel.__name__}/n={n} 1 {took * 1e9:.0f} ns/op {threads / took:.1f} threads/s", flush=True)
+    print(f"BenchmarkSimulator/kernel={name}/n={n} 1 {took * 1e9:.0f} ns/op {threads / took:.1f} threads/s", flush=True)
 
 
 def linear(x, i, rounds):
@@ -84,16 +84,14 @@ def linear(x, i, rounds):
 
 def main():
     print(f"# numba {numba.__version__}, Python {platform.python_version()}, numpy {np.__version__}")
-    for k, name in ((vector_add, "vector_add"), (arithmetic, "arithmetic"), (transpose, "transpose"), (reduce_barrier, "reduce_barrier")):
-        k.__name__ = name
     n = 4096
-    run(vector_add, n, (n // 256,), (256,), (floats(n), floats(n), np.zeros(n, np.float32)), lambda a, b, c: np.array_equal(a + b, c))
+    run("vector_add", vector_add, n, (n // 256,), (256,), (floats(n), floats(n), np.zeros(n, np.float32)), lambda a, b, c: np.array_equal(a + b, c))
     n = 512
-    run(arithmetic, n, (n // 256,), (256,), (np.zeros(n, np.uint32), 256), lambda out, r: all(linear(i, i, r) == out[i] for i in range(0, n, 37)))
+    run("arithmetic", arithmetic, n, (n // 256,), (256,), (np.zeros(n, np.uint32), 256), lambda out, r: all(linear(i, i, r) == out[i] for i in range(0, n, 37)))
     n = 64
-    run(transpose, n, (n // 32, n // 32), (32, 8), (floats(n, n), np.zeros((n, n), np.float32)), lambda a, b: np.array_equal(a.T, b))
+    run("transpose", transpose, n, (n // 32, n // 32), (32, 8), (floats(n, n), np.zeros((n, n), np.float32)), lambda a, b: np.array_equal(a.T, b))
     n = 1024
-    run(reduce_barrier, n, (n // 256,), (256,), (floats(n), np.zeros(n // 256, np.float32)),
+    run("reduce_barrier", reduce_barrier, n, (n // 256,), (256,), (floats(n), np.zeros(n // 256, np.float32)),
         lambda a, b: np.allclose(a.reshape(-1, 256).sum(1), b, rtol=1e-4))
 
 
