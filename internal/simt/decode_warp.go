@@ -305,8 +305,13 @@ func decodeShfl(d *decoder) error {
 	mode := shuffles[d.hasAny("up", "down", "bfly", "idx")]
 	out.exec = func(w *warp, in *inst) {
 		f := w.f
-		set := mode.shuffle(&w.k.tmp, f.expand(in.a), f.expand(in.b), f.expand(bound))
-		w.write(in.d)
+		var set uint32
+		if a, b, c := f.expand(in.a), f.expand(in.b), f.expand(bound); w.full && in.d != in.a && in.d != in.b && in.d != bound {
+			set = mode.shuffle(w.dest(in.d), a, b, c)
+		} else {
+			set = mode.shuffle(&w.k.tmp, a, b, c)
+			w.write(in.d)
+		}
 		if p >= 0 {
 			f.preds[p] = f.preds[p]&^w.active | set&w.active
 		}
