@@ -10,12 +10,14 @@
 // its warp a slice, a warp that loops for long gives its block's other warps a
 // turn, and while blocks poll memory (by volatile, relaxed or acquiring loads, by
 // atomics that change nothing, or sleeping) their worker begins further blocks, up
-// to 4096 and, of those that take much memory, at least 64. Threads of a grid may
-// wait for each other as long as its blocks are no more than that a worker.
+// to 4096 and, of those that take much memory, 64 (fewer only above 4 GiB). Threads
+// of a grid may wait for each other as long as its blocks are no more than that a
+// worker.
 //
 // A register is stored as lanes, or as one value with a stride where all lanes
 // agree or differ evenly, which saves most of the work of indexing. Loads and
-// stores through such an address are checked once for the whole warp.
+// stores through such an address are checked once for the whole warp. The loops
+// over lanes that matter have a twin in the CPU's wide registers (operations).
 //
 // Memory belongs to the caller, who answers [Memory.Find]. What does not live
 // here: allocation, streams, time.

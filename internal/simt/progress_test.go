@@ -75,6 +75,20 @@ set:
 	ret;
 }
 
+// Every warp works for most of its turn, then all wait for each other.
+.visible .entry barriers_forever() {
+	.reg .b32 %r<9>;
+	.reg .pred %p<3>;
+again:
+	mov.u32 %r1, 8000;
+work:
+	add.u32 %r1, %r1, -1;
+	setp.ne.u32 %p1, %r1, 0;
+	@%p1 bra work;
+	bar.sync 0;
+	bra again;
+}
+
 // The barrier of half the threads never opens.
 .visible .entry stuck(.param .u64 p) {
 	.reg .b32 %r<9>;
@@ -276,6 +290,7 @@ func TestHangEndsWithContext(t *testing.T) {
 		for _, l := range []*Launch{
 			m.launch(t, "locked", 20, 256, lock, lock),
 			m.launch(t, "round_and_round", 20, 256, lock),
+			m.launch(t, "barriers_forever", 20, 1024),
 		} {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 			defer cancel()
