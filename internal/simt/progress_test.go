@@ -80,7 +80,7 @@ set:
 	.reg .b32 %r<9>;
 	.reg .pred %p<3>;
 again:
-	mov.u32 %r1, 8000;
+	mov.u32 %r1, 5000;
 work:
 	add.u32 %r1, %r1, -1;
 	setp.ne.u32 %p1, %r1, 0;
