@@ -287,7 +287,10 @@ func (w *warp) countTogether(ref *segRef, m *access) {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
 		k.addrs[i] = ref.base + k.offs[i]
 		if ref.pages != nil {
-			ref.touch(k.addrs[i], k.addrs[i]+m.bytes-1, m.write)
+			w.touch(ref, k.addrs[i], k.addrs[i]+m.bytes-1, m.write)
+			if raceBuild {
+				ref.watch(k.addrs[i], m.bytes, m)
+			}
 		}
 	}
 	if ref.counter >= 0 {

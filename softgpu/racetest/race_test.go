@@ -1,0 +1,101 @@
+//go:build race
+
+package racetest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// childVariable tells the test binary to run the programs and do nothing else.
+const childVariable = "FERRY_RACETEST_CHILD"
+
+// TestMain runs the programs in the process that TestReports starts.
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "" {
+		os.Exit(m.Run())
+	}
+	for _, p := range pairs() {
+		if play(p.name+" racy", p.racy) != nil { // nobody waited for the rest
+			time.Sleep(100 * time.Millisecond)
+		}
+		ok(play(p.name+" right", p.right))
+	}
+}
+
+// play runs one program. What the detector says of it comes between two marks.
+func play(name string, program func(*rig)) error {
+	fmt.Fprintf(os.Stderr, "\n>> %s\n", name)
+	r := newRig(softgpu.Eager)
+	program(r)
+	return r.end()
+}
+
+// reports runs all programs and is what the detector said of each. It is told
+// not to leave out what looks like an earlier report.
+func reports(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"=1",
+		"GORACE=halt_on_error=0 exitcode=0 atexit_sleep_ms=0 suppress_equal_stacks=0 suppress_equal_addresses=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out[max(0, len(out)-4000):])
+	}
+	all := map[string]string{}
+	for _, part := range bytes.Split(out, []byte("\n>> "))[1:] {
+		name, text, _ := strings.Cut(string(part), "\n")
+		all[name] = text
+	}
+	return all
+}
+
+// TestReports: each wrong program is reported, with the operation and the line
+// that queued it, and no right one is.
+func TestReports(t *testing.T) {
+	all := reports(t)
+	for _, p := range pairs() {
+		t.Run(p.name, func(t *testing.T) {
+			if text, ran := all[p.name+" right"]; !ran || strings.Contains(text, "DATA RACE") {
+				t.Errorf("the right program is reported, or did not run:\n%s", text)
+			}
+			text := all[p.name+" racy"]
+			if !strings.Contains(text, "WARNING: DATA RACE") {
+				t.Fatalf("the racy program is not reported:\n%s", text)
+			}
+			if !strings.Contains(text, p.op) {
+				t.Errorf("the report has no %s:\n%s", p.op, text)
+			}
+			if !queuedHere(t, text) {
+				t.Errorf("the report shows no line that queued it:\n%s", text)
+			}
+		})
+	}
+}
+
+var frame = regexp.MustCompile(`racetest/(\w+_test\.go):(\d+)`)
+
+// queuedHere says whether a report has a line of a program with "// queued".
+func queuedHere(t *testing.T, report string) bool {
+	return slices.ContainsFunc(frame.FindAllStringSubmatch(report, -1), func(m []string) bool {
+		text, err := os.ReadFile(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(strings.Split(string(text), "\n")[n-1], "// queued")
+	})
+}
