@@ -455,11 +455,14 @@ func (d *decoder) cvt8(name string) error {
 }
 
 // cvtTF32 keeps 10 bits of the fraction of an f32. With .rna hardware adds and cuts
-// integers, of NaN too.
+// integers; a NaN is cut alone.
 func (d *decoder) cvtTF32() error {
 	relu, finite := d.has("relu"), d.has("satfinite")
 	if d.has("rna") {
 		return d.pure(lift1(func(a uint64) uint64 {
+			if a&0x7fffffff > 0x7f800000 && !finite {
+				return a & 0xffffe000
+			}
 			v := a + 0x1000
 			if finite && v>>23&0xff == 0xff {
 				v -= 0x2000
