@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
@@ -46,6 +47,11 @@ func TestHardware(t *testing.T) {
 	if all.Machine, err = On(gpu, command); err != nil {
 		t.Fatal(err)
 	}
+	g, err := ferry.OpenDriver(gpu, 0) // else the context would be made anew for each module
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
 	var mu sync.Mutex
 	found := map[string][]Result{}
 	t.Run("modules", func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/differ"
 	"github.com/ferrygpu/ferry/internal/gputest"
@@ -55,6 +56,11 @@ func TestTask(t *testing.T) {
 	}
 	c := &campaign{hard: gputest.Driver(t), soft: software(t), end: time.Now().Add(k.For),
 		found: found{Outputs: map[uint64]string{}, Kinds: map[string]int{}, First: map[string]string{}}}
+	g, err := ferry.OpenDriver(c.hard, 0) // else the context would be made anew for each module
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
 	c.compare(programs(k.From, k.Count))
 	b, err := json.Marshal(c.found)
 	if err != nil {

@@ -40,8 +40,8 @@ var prologue, epilogue = frame()
 // frame is what stands around every program's statements.
 func frame() (before, after string) {
 	var b, a strings.Builder
-	b.WriteString("\t.reg .b64 %d<6>, %u0, %in, %out, %at;\n\t.reg .f64 %g<4>;\n\t.reg .b32 %r<8>, %x<4>, %t<2>, %c<3>, %bits, %i<4>;\n")
-	b.WriteString("\t.reg .f32 %f<6>;\n\t.reg .b16 %h<4>, %s0;\n\t.reg .pred %p<4>, %q;\n")
+	b.WriteString("\t.reg .b64 %d<6>, %u0, %in, %out, %at;\n\t.reg .f64 %g<4>, %w0;\n\t.reg .b32 %r<8>, %x<4>, %t<2>, %c<3>, %bits, %i<4>;\n")
+	b.WriteString("\t.reg .f32 %f<6>, %v0;\n\t.reg .b16 %h<4>, %s0;\n\t.reg .pred %p<4>, %q;\n")
 	b.WriteString("\tmov.u32 %i0, %ctaid.x;\n\tmov.u32 %i1, %ntid.x;\n\tmov.u32 %i2, %tid.x;\n\tmad.lo.u32 %i3, %i0, %i1, %i2;\n")
 	fmt.Fprintf(&b, "\tmul.wide.u32 %%at, %%i3, %d;\n\tld.param.u64 %%in, [in];\n\tadd.u64 %%in, %%in, %%at;\n", Record)
 	fmt.Fprintf(&a, "\tld.param.u64 %%out, [out];\n\tadd.u64 %%out, %%out, %%at;\n")
@@ -73,9 +73,11 @@ func (k bank) memory() string {
 	return k.typ
 }
 
-// fill turns a template into an instruction.
+// fill turns a template into an instruction. The least and the largest are of two
+// registers: of one, ptxas makes a move, which does not do to NaN what they do.
 func (g *generator) fill(t string) string {
 	var s strings.Builder
+	var last string
 	for i := 0; i < len(t); i++ {
 		switch t[i] {
 		case '<':
@@ -85,7 +87,14 @@ func (g *generator) fill(t string) string {
 			i = end
 		case '$':
 			i++
-			s.WriteString(g.operand(t[i]))
+			operand := g.operand(t[i])
+			for strings.HasPrefix(t, "<min|max>") && t[i] >= 'a' && operand == last {
+				operand = g.operand(t[i])
+			}
+			if t[i] >= 'a' {
+				last = operand
+			}
+			s.WriteString(operand)
 		default:
 			s.WriteByte(t[i])
 		}

@@ -31,8 +31,8 @@ var templates = []string{
 	"add.cc.u64 %u0, $d, $j;\n\taddc.u64 $D, $d, $j;", "mov.b64 $D, {$r, $r};", "mov.b64 {$R, %t0}, $d;",
 	// 16 bits
 	"<add|sub>.<s|u>16 $H, $h, $h;", "mul.<lo|hi>.<s|u>16 $H, $h, $h;", "mul.wide.<s|u>16 $R, $h, $h;", "mad.<lo|hi>.<s|u>16 $H, $h, $h, $h;",
-	"mad.wide.<s|u>16 $R, $h, $h, $r;", "<min|max>.<s|u>16 $H, $h, $h;", "<and|or|xor>.b16 $H, $h, $h;", "shl.b16 $H, $h, $i;", "shr.<s|u>16 $H, $h, $i;",
-	"<abs|neg>.s16 $H, $h;", "sad.<s|u>16 $H, $h, $h, $h;",
+	"mad.wide.<s|u>16 $R, $h, $h, $r;", "<min|max>.<s|u>16 $H, $h, $h;", "<and|or|xor>.b16 $H, $h, $h;", "shl.b16 $H, $h, $n;", "shr.<s|u>16 $H, $h, $n;",
+	"or.b16 %s0, $h, 1;\n\t<abs|neg>.s16 $H, %s0;", "sad.<s|u>16 $H, $h, $h, $h;",
 	// comparison and selection
 	"setp.<eq|ne|lt|le|gt|ge>.<s|u>32 $P, $r, $i;", "setp.<lo|ls|hi|hs>.u32 $P, $r, $i;", "setp.<eq|ne|lt|le|gt|ge>.<s|u>64 $P, $d, $j;",
 	"setp.<eq|ne|lt|le|gt|ge>.<s|u>16 $P, $h, $h;", "setp.<eq|lt|ge>.<and|or|xor>.s32 $P, $r, $r, <|!>$p;",
@@ -44,11 +44,11 @@ var templates = []string{
 	"<and|or|xor>.pred $P, $p, $p;", "not.pred $P, $p;",
 	// f32
 	"<add|sub|mul>$q<|.ftz><|.sat>.f32 $F, $f, $f;", "fma$q<|.ftz><|.sat>.f32 $F, $f, $f, $f;", "<div|div|div>$q<|.ftz>.f32 $F, $f, $f;",
-	"<rcp|sqrt>$q<|.ftz>.f32 $F, $f;", "<min|max><|.ftz><|.NaN><|.xorsign.abs>.f32 $F, $f, $f;", "<abs|neg><|.ftz>.f32 $F, $f;", "copysign.f32 $F, $f, $f;",
+	"<rcp|sqrt>$q<|.ftz>.f32 $F, $f;", "<min|max><|.ftz><|.NaN><|.xorsign.abs>.f32 $F, $f, $f;", "<abs|neg><|.ftz>.f32 %v0, $f;" + quiet("f32", "$F", "%v0", "0f7FFFFFFF"), "copysign.f32 $F, $f, $f;",
 	"testp.<finite|infinite|number|notanumber|normal|subnormal>.f32 $P, $f;", "mov.b32 $F, $r;", "mov.b32 $R, $f;",
 	// f64
-	"<add|sub|mul>$q.f64 $G, $g, $g;", "fma$q.f64 $G, $g, $g, $g;", "div$q.f64 $G, $g, $g;", "<rcp|sqrt>$q.f64 $G, $g;",
-	"<min|max>.f64 $G, $g, $g;", "<abs|neg>.f64 $G, $g;", "copysign.f64 $G, $g, $g;", "testp.<finite|number|normal|subnormal>.f64 $P, $g;",
+	"<add|sub|mul|div>$q.f64 %w0, $g, $g;" + quiet64, "fma$q.f64 %w0, $g, $g, $g;" + quiet64, "<rcp|sqrt>$q.f64 %w0, $g;" + quiet64,
+	"<min|max>.f64 %w0, $g, $g;" + quiet64, "<abs|neg>.f64 %w0, $g;" + quiet64, "copysign.f64 $G, $g, $g;", "testp.<finite|number|normal|subnormal>.f64 $P, $g;",
 	"mov.b64 $G, $d;", "mov.b64 $D, $g;",
 	// conversions
 	"cvt.u64.u32 $D, $r;", "cvt.s64.s32 $D, $r;", "cvt.u32.u64 $R, $d;", "cvt<|.sat>.<s|u>16.<s|u>32 $H, $r;", "cvt.sat.<s|u>32.<s|u>64 $R, $d;",
@@ -62,10 +62,10 @@ var templates = []string{
 	"cvt$q.f16.<s|u>32 $H, $r;", "cvt.<rni|rzi|rmi|rpi>.<s|u>32.f16 $R, $h;", "cvt.rn.satfinite<|.relu>.<e4m3x2|e5m2x2>.f32 $H, $f, $f;",
 	"cvt.rn<|.relu>.f16x2.<e4m3x2|e5m2x2> $X, $h;", "cvt.rn.satfinite.<e4m3x2|e5m2x2>.f16x2 $H, $x;", "cvt.f32.bf16 $F, $h;",
 	// halves
-	"<add|sub|mul>.rn<|.ftz><|.sat>.f16 $H, $h, $h;", "fma.rn<|.ftz><|.sat|.relu>.f16 $H, $h, $h, $h;", "<abs|neg><|.ftz>.f16 $H, $h;",
+	"<add|sub|mul>.rn<|.ftz><|.sat>.f16 $H, $h, $h;", "fma.rn<|.ftz><|.sat|.relu>.f16 $H, $h, $h, $h;", "<abs|neg><|.ftz>.f16 %s0, $h;" + quiet("f16", "$H", "%s0", "0x7fff"),
 	"<min|max><|.ftz><|.NaN><|.xorsign.abs>.f16 $H, $h, $h;", "<add|sub|mul>.rn<|.ftz><|.sat>.f16x2 $X, $x, $x;", "fma.rn<|.ftz><|.sat|.relu>.f16x2 $X, $x, $x, $x;",
-	"<min|max><|.ftz><|.NaN><|.xorsign.abs>.f16x2 $X, $x, $x;", "<abs|neg>.f16x2 $X, $x;", "mov.b32 $X, {$h, $h};", "mov.b32 {$H, %s0}, $x;", "mov.b32 $R, $x;",
-	"<add|sub|mul>.rn.bf16 $H, $h, $h;", "fma.rn<|.relu>.bf16 $H, $h, $h, $h;", "<min|max><|.NaN><|.xorsign.abs>.bf16 $H, $h, $h;", "<abs|neg>.bf16 $H, $h;",
+	"<min|max><|.ftz><|.NaN><|.xorsign.abs>.f16x2 $X, $x, $x;", "mov.b32 $X, {$h, $h};", "mov.b32 {$H, %s0}, $x;", "mov.b32 $R, $x;",
+	"<add|sub|mul>.rn.bf16 $H, $h, $h;", "fma.rn<|.relu>.bf16 $H, $h, $h, $h;", "<min|max><|.NaN><|.xorsign.abs>.bf16 $H, $h, $h;", "<abs|neg>.bf16 %s0, $h;" + quiet("bf16", "$H", "%s0", "0x7fff"),
 	"fma.rn<|.relu>.bf16x2 $X, $x, $x, $x;", "<min|max><|.NaN>.bf16x2 $X, $x, $x;", "<add|sub|mul>.rn.bf16x2 $X, $x, $x;",
 	// where a thread is
 	"mov.u32 $R, <%laneid|%tid.x|%ntid.x|%lanemask_lt|%lanemask_ge>;",
@@ -78,3 +78,13 @@ var together = []string{
 	"match.any.sync.b32 $R, $r, 0xffffffff;", "match.any.sync.b64 $R, $d, 0xffffffff;", "match.all.sync.b32 $R|$P, $r, 0xffffffff;",
 	"redux.sync.<add|min|max>.<s|u>32 $R, $r, 0xffffffff;", "redux.sync.<and|or|xor>.b32 $R, $r, 0xffffffff;",
 }
+
+// quiet is what follows an operation whose NaN ptxas does not keep to: it turns
+// abs and neg into an addition, which has a NaN of its own, or into a change of
+// one bit; and of two NaN of 64 bits the first or the second may win.
+func quiet(typ, to, from, nan string) string {
+	bits := map[string]string{"f32": "f32", "f64": "f64", "f16": "b16", "bf16": "b16"}[typ]
+	return "\n\tsetp.nan." + typ + " %q, " + from + ", " + from + ";\n\tselp." + bits + " " + to + ", " + nan + ", " + from + ", %q;"
+}
+
+var quiet64 = quiet("f64", "$G", "%w0", "0dFFF8000000000000")
