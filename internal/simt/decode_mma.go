@@ -51,9 +51,8 @@ type mmaOp struct {
 
 // mmaValues are the matrices of one mma, as bits of their element types.
 type mmaValues struct {
-	a    [16][256]uint64 // by row
-	b    [8][256]uint64  // by column
-	c, d [16][8]uint64
+	a, b [32][256]uint64 // a by row, b by column
+	c, d [32][32]uint64
 }
 
 func decodeMMA(d *decoder) error {
@@ -73,19 +72,8 @@ func decodeMMA(d *decoder) error {
 		{0, nd, &op.rd, d.destOf},
 		{1, na, &op.ra, d.readMatrix}, {2, nb, &op.rb, d.readMatrix}, {3, nc, &op.rc, d.readMatrix},
 	} {
-		regs := []ptx.Operand{d.in.Operands[r.at]}
-		if v, ok := d.in.Operands[r.at].(ptx.Vec); ok {
-			regs = v.Elems
-		}
-		if len(regs) != r.n {
-			return missing("operand %d has %d registers, %d are wanted", r.at+1, len(regs), r.n)
-		}
-		for _, o := range regs {
-			s, err := r.slot(o)
-			if err != nil {
-				return err
-			}
-			*r.to = append(*r.to, s)
+		if *r.to, err = d.registersOf(r.at, r.n, r.slot); err != nil {
+			return err
 		}
 	}
 	out := inst{exec: execMMA, aux: op}
@@ -128,12 +116,8 @@ func (d *decoder) mmaShape() (*mmaOp, error) {
 		op.multiply = multiplyQuads
 	case op.a.bits == 8 && op.a.float != nil:
 		op.multiply = multiplyBytes
-	case op.a.float != nil:
-		op.multiply = multiplyFloats
-	case op.a.name == "f64":
-		op.multiply = multiplyDoubles
 	default:
-		op.multiply = multiplyIntegers
+		op.choose()
 	}
 	return op, nil
 }
@@ -160,14 +144,11 @@ func accumulators(t elementType, n int) int {
 
 func execMMA(w *warp, in *inst) {
 	op := in.aux.(*mmaOp)
-	if w.k.mma == nil {
-		w.k.mma = new(mmaValues)
-	}
+	x := w.matrices()
 	if op.quads() {
 		op.runQuads(w)
 		return
 	}
-	x := w.k.mma
 	for r, slot := range op.ra {
 		v := w.f.expand(slot)
 		for i := range v {
@@ -203,7 +184,7 @@ func unpackRun(to []uint64, v uint64, bits, n int) {
 // Of the accumulators, lane i has columns 2(i%4) and 2(i%4)+1 of row i/4, and
 // then of row i/4+8.
 
-func readAccumulators(w *warp, slots []int32, t elementType, to *[16][8]uint64) {
+func readAccumulators(w *warp, slots []int32, t elementType, to *[32][32]uint64) {
 	for r, slot := range slots {
 		v := w.f.expand(slot)
 		for i := range v {
@@ -216,7 +197,7 @@ func readAccumulators(w *warp, slots []int32, t elementType, to *[16][8]uint64) 
 	}
 }
 
-func writeAccumulators(w *warp, slots []int32, t elementType, from *[16][8]uint64) {
+func writeAccumulators(w *warp, slots []int32, t elementType, from *[32][32]uint64) {
 	for r, slot := range slots {
 		for i := range w.k.tmp {
 			if t.bits == 16 {

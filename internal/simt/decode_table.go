@@ -38,7 +38,7 @@ func init() {
 		// the stack
 		"alloca": decodeAlloca, "stacksave": decodeStackSave, "stackrestore": decodeStackRestore,
 		// matrices
-		"ldmatrix": decodeLoadMatrix, "stmatrix": decodeStoreMatrix, "movmatrix": decodeMoveMatrix, "mma": decodeMMA,
+		"ldmatrix": decodeLoadMatrix, "stmatrix": decodeStoreMatrix, "movmatrix": decodeMoveMatrix, "mma": decodeMMA, "wmma": decodeWmma,
 		"mbarrier": decodeMbarrier,
 		// atomics and copies
 		"atom": decodeAtom, "red": decodeAtom, "cp": decodeCopy,

@@ -322,4 +322,18 @@ mma sync aligned m8n8k16|m16n8k16|m16n8k32 row col satfinite? s32 u8|s8 u8|s8 s3
 mma sync aligned m8n8k32|m16n8k32|m16n8k64 row col satfinite? s32 u4|s4 u4|s4 s32
 mma sync aligned m8n8k128|m16n8k128|m16n8k256 row col xor|and popc s32 b1 b1 s32
 mma sync aligned m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col @round? f64 f64 f64 f64
+wmma load a|b sync aligned row|col m16n16k16|m32n8k16|m8n32k16 @shared|global? f16|bf16|u8|s8
+wmma load c sync aligned row|col m16n16k16|m32n8k16|m8n32k16 @shared|global? f16|f32|s32
+wmma load a|b sync aligned row|col m16n16k8 @shared|global? tf32
+wmma load c sync aligned row|col m16n16k8 @shared|global? f32
+wmma load a|b|c sync aligned row|col m8n8k4 @shared|global? f64
+wmma store d sync aligned row|col m16n16k16|m32n8k16|m8n32k16 @shared|global? f16|f32|s32
+wmma store d sync aligned row|col m16n16k8 @shared|global? f32
+wmma store d sync aligned row|col m8n8k4 @shared|global? f64
+wmma mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f16|f32 f16|f32
+wmma mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 f32 bf16 bf16 f32
+wmma mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 satfinite? s32 u8 u8 s32
+wmma mma sync aligned row|col row|col m16n16k16|m32n8k16|m8n32k16 satfinite? s32 s8 s8 s32
+wmma mma sync aligned row|col row|col m16n16k8 f32 tf32 tf32 f32
+wmma mma sync aligned row|col row|col m8n8k4 @round? f64 f64 f64 f64
 `

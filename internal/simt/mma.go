@@ -57,14 +57,26 @@ func multiplyDoubles(op *mmaOp, x *mmaValues) {
 	}
 }
 
-// multiplyFloats is one tensorSum for each element of the result.
+// multiplyFloats is a tensorSum for each element of the result.
 func multiplyFloats(op *mmaOp, x *mmaValues) {
 	for row := range op.m {
 		for col := range op.n {
-			sum := op.tensorSum(&x.a[row], &x.b[col], 0, 1, op.k, decodeFloat(op.c.float, x.c[row][col], false))
+			sum := decodeFloat(op.c.float, x.c[row][col], false)
+			for k := 0; k < op.k; k += op.step() {
+				sum = op.tensorSum(&x.a[row], &x.b[col], k, 1, k+op.step(), sum)
+			}
 			x.d[row][col] = encode(op.d.float, sum, roundNearest)
 		}
 	}
+}
+
+// step is how many products are summed at once: all, but of wmma's tf32, which is two
+// products of half the length.
+func (op *mmaOp) step() int {
+	if op.n == 16 && op.k == 8 {
+		return 4
+	}
+	return op.k
 }
 
 // multiplyQuads is m8n8k4 of f16: products and sums of f32, the accumulator last.
@@ -112,6 +124,9 @@ func (op *mmaOp) tensorSum(a, b *[256]uint64, first, step, end int, acc float64)
 		x, y := elementValue(a[k], op.a), elementValue(b[k], op.b)
 		t.put(x*y, op.exponent(x, op.a)+op.exponent(y, op.b))
 	}
+	if op.c.bits == 32 {
+		return t.result(op.c.float)
+	}
 	return t.result(op.d.float)
 }
 
@@ -125,13 +140,9 @@ func elementValue(v uint64, t elementType) float64 {
 
 func exponentOf(x float64) int { return int(math.Float64bits(x)>>52&0x7ff) - 1023 }
 
-// exponent is that of an element. The smaller shapes do not normalise denormals.
+// exponent is that of an element, as it is stored: of denormals the lowest.
 func (op *mmaOp) exponent(x float64, t elementType) int {
-	e := exponentOf(x)
-	if op.k*t.bits < 256 {
-		return max(e, 1-t.float.bias)
-	}
-	return e
+	return max(exponentOf(x), 1-t.float.bias)
 }
 
 // tensorBits is how many bits below the highest exponent a sum keeps.

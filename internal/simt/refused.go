@@ -21,7 +21,6 @@ var Refused = []Refusal{
 	{[]string{"tcgen05"}, "tensor memory of sm_100a is not supported"},
 	{[]string{"mapa", "getctarank", "multimem", "clusterlaunchcontrol"}, "clusters and multicast are not supported"},
 	{[]string{"tensormap", "cp"}, "bulk and tensor copies are not supported"},
-	{[]string{"wmma"}, "wmma is not supported: mma.sync and ldmatrix are"},
 	{[]string{
 		"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2",
 		"vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4",

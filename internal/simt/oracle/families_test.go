@@ -12,7 +12,7 @@ import (
 func kernelOf(text string) (k *kernel, ok bool) {
 	f := parseForm(text)
 	k = &kernel{form: f}
-	for _, family := range []func(*kernel) bool{carryKernel, plainKernel, compareKernel, convertKernel, moveKernel, memoryKernel, atomKernel, warpKernel, controlKernel, barrierKernel, mbarrierKernel, matrixKernel} {
+	for _, family := range []func(*kernel) bool{carryKernel, plainKernel, compareKernel, convertKernel, moveKernel, memoryKernel, atomKernel, warpKernel, controlKernel, barrierKernel, mbarrierKernel, matrixKernel, wmmaKernel} {
 		if family(k) {
 			return k, true
 		}
