@@ -54,11 +54,11 @@ func (k *worker) newBlock(n uint64) *block {
 // other, until all are done, one has used its budget, or it has been long enough.
 func (b *block) run() error {
 	for range blockPasses {
-		if b.k.x.stop.Load() {
-			return nil
-		}
 		ran, spent := false, false
 		for i, w := range b.warps {
+			if b.k.x.stop.Load() {
+				return nil
+			}
 			if i >= b.started {
 				w.start(b, i)
 				b.started++
