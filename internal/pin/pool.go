@@ -3,6 +3,7 @@ package pin
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,7 @@ func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error
 	if b != nil {
 		s.take(b)
 		s.taken += uint64(b.Bytes)
+		s.hits++
 	}
 	s.mu.Unlock()
 	if b == nil {
@@ -158,7 +160,6 @@ func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error
 func (s *shard) take(b *Block) {
 	s.free[b.class], b.next = b.next, nil
 	s.bytes -= b.Bytes
-	s.hits++
 }
 
 // count notes a block that did not come from the cache.
@@ -347,28 +348,78 @@ func (p *Pool) find(c int) *Block {
 	return p.cut(c)
 }
 
-// steal takes a block out of any cache.
+// stolenAtOnce is how many blocks more are moved to one's own cache when another has
+// them: looking through the caches costs as much for one as for several.
+const stolenAtOnce = 16
+
+// steal takes a block out of any cache, and some more for the next time. Thieves
+// begin at different caches, and pass by those where somebody is.
 func (p *Pool) steal(c int) *Block {
 	if c >= cachedClasses {
 		return nil
 	}
-	for i := range p.shards {
-		if b := p.shards[i].steal(c); b != nil {
-			return b
+	n := len(p.shards)
+	first := int(rand.Uint32()) % n
+	for i := range n {
+		s := &p.shards[(first+i)%n]
+		if !s.mu.TryLock() {
+			continue
+		}
+		list := s.several(c)
+		if list != nil {
+			s.hits++
+		}
+		s.mu.Unlock()
+		if list != nil {
+			rest := list.next
+			list.next = nil
+			p.keep(rest)
+			return list
 		}
 	}
 	return nil
 }
 
-// steal is pop by somebody else, who counts the block.
-func (s *shard) steal(c int) *Block {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.free[c]
-	if b != nil {
+// several takes a few blocks of a class out of the cache. s.mu is held.
+func (s *shard) several(c int) (list *Block) {
+	for range 1 + stolenAtOnce {
+		b := s.free[c]
+		if b == nil {
+			break
+		}
 		s.take(b)
+		b.next, list = list, b
 	}
-	return b
+	return list
+}
+
+// keep puts blocks that another cache had into this processor's.
+func (p *Pool) keep(list *Block) {
+	if list == nil {
+		return
+	}
+	s := p.lock(nil)
+	closed := s.closed
+	for !closed && list != nil {
+		b := list
+		list, b.next = b.next, s.free[b.class]
+		s.free[b.class] = b
+		s.bytes += b.Bytes
+	}
+	s.mu.Unlock()
+	for list != nil { // the pool was closed meanwhile
+		b := list
+		list, b.next = b.next, nil
+		p.dissolve(b)
+	}
+}
+
+// dissolve makes a block a free extent.
+func (p *Pool) dissolve(b *Block) {
+	b.retire()
+	p.mu.Lock()
+	p.bins.give(b.extent)
+	p.mu.Unlock()
 }
 
 // cut makes a block of a free extent; a closed pool makes none.
@@ -410,10 +461,7 @@ func (p *Pool) empty(closing bool) {
 		for b := p.shards[i].drain(closing); b != nil; {
 			next := b.next
 			b.next = nil
-			b.retire()
-			p.mu.Lock()
-			p.bins.give(b.extent)
-			p.mu.Unlock()
+			p.dissolve(b)
 			b = next
 		}
 	}
