@@ -288,11 +288,26 @@ func (g *gpu) write(file, text string) {
 	dev, _ := g.d.DeviceGet(0)
 	name, _ := g.d.DeviceGetName(dev)
 	version, _ := g.d.DriverGetVersion()
-	head := fmt.Sprintf("# %s, CUDA driver API %d, driver %s, commit %s\n# FERRY_REQUIRE_GPU=1 go test ./internal/simt/oracle -run TestHardware -update\n",
-		name, version, driverVersion(), os.Getenv("FERRY_COMMIT"))
+	head := fmt.Sprintf("# %s, CUDA driver API %d, driver %s, ptxas %s, commit %s\n# FERRY_REQUIRE_GPU=1 go test ./internal/simt/oracle -run TestHardware -update\n",
+		name, version, driverVersion(), ptxasVersion(), os.Getenv("FERRY_COMMIT"))
 	if err := os.WriteFile(filepath.Join(*goldens, file), []byte(head+text), 0o666); err != nil {
 		g.t.Error(err)
 	}
+}
+
+// ptxasVersion is that of the compiler: the word that starts with a V.
+func ptxasVersion() string {
+	b, err := exec.Command("ptxas", "--version").Output()
+	if err != nil {
+		return "unknown"
+	}
+	version := "unknown"
+	for _, w := range strings.Fields(string(b)) {
+		if strings.HasPrefix(w, "V") && strings.Contains(w, ".") {
+			version = w
+		}
+	}
+	return version
 }
 
 // driverVersion is what the kernel's module says it is.
