@@ -26,7 +26,7 @@ const maxDepth = 12
 func parse(text []byte) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	p := &parser{text: text, decoder: d}
+	p := &reader{text: text, decoder: d}
 	n, err := p.value(0)
 	if err == nil {
 		_, err = d.Token()
@@ -48,13 +48,13 @@ func parse(text []byte) (*node, error) {
 	return nil, fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
-type parser struct {
+type reader struct {
 	text    []byte
 	decoder *json.Decoder
 }
 
 // next is a token and where it begins.
-func (p *parser) next() (json.Token, int64, error) {
+func (p *reader) next() (json.Token, int64, error) {
 	at := p.decoder.InputOffset()
 	for at < int64(len(p.text)) && strings.IndexByte(" \t\r\n,:", p.text[at]) >= 0 {
 		at++
@@ -63,7 +63,7 @@ func (p *parser) next() (json.Token, int64, error) {
 	return t, at, err
 }
 
-func (p *parser) value(depth int) (*node, error) {
+func (p *reader) value(depth int) (*node, error) {
 	t, at, err := p.next()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *parser) value(depth int) (*node, error) {
 	return n, nil
 }
 
-func (p *parser) object(n *node, depth int) error {
+func (p *reader) object(n *node, depth int) error {
 	n.members = map[string]*node{}
 	for p.decoder.More() {
 		key, _, err := p.next()
@@ -103,7 +103,7 @@ func (p *parser) object(n *node, depth int) error {
 	return err
 }
 
-func (p *parser) list(n *node, depth int) error {
+func (p *reader) list(n *node, depth int) error {
 	for p.decoder.More() {
 		item, err := p.value(depth + 1)
 		if err != nil {

@@ -165,7 +165,7 @@ func TestWalksAtRandom(t *testing.T) {
 			free       func() error
 		}
 		var live []piece
-		for range 150 {
+		for range 60 {
 			if len(live) > 12 || len(live) > 0 && rng.IntN(3) == 0 {
 				i := rng.IntN(len(live))
 				dead := live[i]

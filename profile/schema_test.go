@@ -1,0 +1,115 @@
+package profile
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the schema in the documentation anew")
+
+const (
+	schemaFile  = "../docs/softgpu/profiles.md"
+	schemaBegin = "<!-- schema: made from the comments of package profile by go test ./profile -update -->\n"
+	schemaEnd   = "<!-- end of schema -->\n"
+)
+
+// TestSchemaDocumented compares the table of fields in the documentation with the
+// structs and their comments.
+func TestSchemaDocumented(t *testing.T) {
+	text, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(text), schemaBegin)
+	got, after, ok2 := strings.Cut(rest, schemaEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no schema between its marks", schemaFile)
+	}
+	want := schemaTable(t)
+	if *update {
+		if err := os.WriteFile(schemaFile, []byte(before+schemaBegin+want+schemaEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("the schema is not that of the package: go test ./profile -update\ngot\n%s\nwant\n%s", got, want)
+	}
+	for _, name := range Names() {
+		if !strings.Contains(before, "`"+name+"`") {
+			t.Errorf("machine %s is not in %s", name, schemaFile)
+		}
+	}
+}
+
+// schemaTable is a row a field.
+func schemaTable(t *testing.T) string {
+	files := token.NewFileSet()
+	comments := map[string]string{} // by Type.Field
+	for _, name := range []string{"profile.go", "curve.go"} {
+		f, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					for _, id := range field.Names {
+						comments[spec.Name.Name+"."+id.Name] = oneLine(field.Doc.Text() + field.Comment.Text())
+					}
+				}
+			}
+			return true
+		})
+	}
+	var b strings.Builder
+	b.WriteString("| field | is | what |\n|---|---|---|\n")
+	schemaRows(&b, reflect.TypeFor[Profile](), "", "", comments)
+	return b.String()
+}
+
+func schemaRows(b *strings.Builder, t reflect.Type, path, optional string, comments map[string]string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
+		at, optional := join(path, name), optional
+		if omit != "" {
+			optional = ", may be left out"
+		}
+		switch {
+		case f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Number]() && f.Type != reflect.TypeFor[Curve]():
+			schemaRows(b, f.Type, at, optional, comments)
+		default:
+			fmt.Fprintf(b, "| `%s` | %s%s | %s |\n", at, schemaKind(f.Type, at), optional, comments[t.Name()+"."+f.Name])
+		}
+	}
+}
+
+func schemaKind(t reflect.Type, path string) string {
+	switch t {
+	case reflect.TypeFor[Number]():
+		if u := unitOf(path); u != "" {
+			return u
+		}
+		return "number"
+	case reflect.TypeFor[Curve]():
+		return "curve"
+	}
+	if t.Kind() == reflect.Map {
+		return "object"
+	}
+	return "text"
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`) }
