@@ -112,4 +112,6 @@ func schemaKind(t reflect.Type, path string) string {
 	return "text"
 }
 
-func oneLine(s string) string { return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`) }
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
+}
