@@ -1,0 +1,212 @@
+//go:build !race
+
+package ferry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// orderLab is what the examples of order work with: a GPU that does queued work at
+// once, or as late as it may.
+type orderLab struct {
+	*ferry.GPU
+	schedule  softgpu.Schedule
+	a, b      *ferry.Stream // that do not wait for the default stream
+	host      *ferry.Host[byte]
+	raw       []byte // of host, kept from before
+	dev, ones *ferry.Device[byte]
+}
+
+// compare prints what a program sees under the schedules eager and lazy.
+func compare(name string, program func(l *orderLab) any) {
+	fmt.Printf("%s:", name)
+	for _, s := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy} {
+		l := openOrderLab(s)
+		fmt.Printf(" %v %v", s, program(l))
+		l.GPU.Close()
+	}
+	fmt.Println()
+}
+
+func openOrderLab(s softgpu.Schedule) *orderLab {
+	d, err := softgpu.Open(softgpu.Options{Schedule: s})
+	if err != nil {
+		log.Fatal(err)
+	}
+	l := &orderLab{schedule: s}
+	l.GPU, err = ferry.OpenDriver(d, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l.a, _ = l.NewStream(&ferry.StreamOptions{NonBlocking: true})
+	l.b, _ = l.NewStream(&ferry.StreamOptions{NonBlocking: true})
+	l.host, _ = ferry.AllocHost[byte](l.GPU, 64, nil)
+	l.dev, _ = ferry.Alloc[byte](l.GPU, 64)
+	l.ones, _ = ferry.Alloc[byte](l.GPU, 64)
+	l.raw = l.host.Slice()
+	ferry.Fill(l.a, l.ones, 1)
+	ferry.Fill(l.a, l.dev, 0)
+	l.Wait(context.Background())
+	return l
+}
+
+// meanwhile is time that goes by while the host is busy elsewhere: an eager GPU
+// has nothing left to do then, a lazy one has not begun. Synchronising the eager
+// one keeps the examples from depending on how fast this computer is.
+func (l *orderLab) meanwhile() {
+	if l.schedule == softgpu.Eager {
+		l.Wait(context.Background())
+	}
+}
+
+// The host reads what it has not waited for, through a slice from before.
+func Example_orderMissingWait() {
+	compare("wrong", func(l *orderLab) any {
+		ferry.Copy(l.a, l.host, l.ones)
+		l.meanwhile()
+		return l.raw[0]
+	})
+	compare("right", func(l *orderLab) any {
+		ferry.Copy(l.a, l.host, l.ones)
+		return l.host.Slice()[0] // waits
+	})
+	// Output:
+	// wrong: eager 1 lazy 0
+	// right: eager 1 lazy 1
+}
+
+// The staging buffer is filled again while its first copy may not have read it.
+func Example_orderReusedStagingBuffer() {
+	last := func(l *orderLab) any {
+		ferry.Copy(l.b, l.host, l.dev)
+		return l.host.Slice()[0]
+	}
+	compare("wrong", func(l *orderLab) any {
+		l.raw[0] = 7
+		ferry.Copy(l.b, l.dev, l.host)
+		l.meanwhile()
+		l.raw[0] = 8 // for the next round
+		return last(l)
+	})
+	compare("right", func(l *orderLab) any {
+		l.raw[0] = 7
+		ferry.Copy(l.b, l.dev, l.host)
+		l.host.Slice()[0] = 8
+		return last(l)
+	})
+	// Output:
+	// wrong: eager 7 lazy 8
+	// right: eager 7 lazy 7
+}
+
+// An event stands for what was in its stream when it was recorded, last.
+func Example_orderWrongEvent() {
+	e := func(l *orderLab) *ferry.Event {
+		e, err := l.NewEvent(nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return e
+	}
+	compare("too early", func(l *orderLab) any {
+		e := e(l)
+		l.a.Record(e)
+		ferry.Copy(l.a, l.host, l.ones)
+		l.meanwhile()
+		e.Wait(context.Background())
+		return l.raw[0]
+	})
+	compare("recorded again", func(l *orderLab) any {
+		e := e(l)
+		ferry.Copy(l.a, l.host, l.ones)
+		l.a.Record(e)
+		l.b.Record(e) // now it stands for this
+		l.meanwhile()
+		e.Wait(context.Background())
+		return l.raw[0]
+	})
+	compare("right", func(l *orderLab) any {
+		e := e(l)
+		ferry.Copy(l.a, l.host, l.ones)
+		l.a.Record(e)
+		e.Wait(context.Background())
+		return l.raw[0]
+	})
+	// Output:
+	// too early: eager 1 lazy 0
+	// recorded again: eager 1 lazy 0
+	// right: eager 1 lazy 1
+}
+
+// The stream that waits is not the one that copies.
+func Example_orderWrongStream() {
+	program := func(waits func(l *orderLab) *ferry.Stream) func(*orderLab) any {
+		return func(l *orderLab) any {
+			e, _ := l.NewEvent(nil)
+			ferry.Copy(l.a, l.dev, l.ones)
+			l.a.Record(e)
+			l.meanwhile()
+			waits(l).WaitEvent(e)
+			ferry.Copy(l.b, l.host, l.dev)
+			return l.host.Slice()[0]
+		}
+	}
+	compare("wrong", program(func(l *orderLab) *ferry.Stream { return l.DefaultStream() }))
+	compare("right", program(func(l *orderLab) *ferry.Stream { return l.b }))
+	// Output:
+	// wrong: eager 1 lazy 0
+	// right: eager 1 lazy 1
+}
+
+// A non-blocking stream does not follow the default stream.
+func Example_orderNonBlocking() {
+	program := func(stream func(l *orderLab) *ferry.Stream) func(*orderLab) any {
+		return func(l *orderLab) any {
+			ferry.Copy(l.DefaultStream(), l.dev, l.ones)
+			l.meanwhile()
+			ferry.Copy(stream(l), l.host, l.dev)
+			return l.host.Slice()[0]
+		}
+	}
+	compare("wrong", program(func(l *orderLab) *ferry.Stream { return l.a }))
+	compare("right", program(func(l *orderLab) *ferry.Stream {
+		s, _ := l.NewStream(nil)
+		return s
+	}))
+	// Output:
+	// wrong: eager 1 lazy 0
+	// right: eager 1 lazy 1
+}
+
+// Memory is freed in the order of a stream that does not use it. Close of a buffer
+// knows who does: this takes the driver itself. Printed is whether the fill has come
+// upon memory that was freed.
+func Example_orderEarlyFree() {
+	program := func(frees func(l *orderLab, uses, other cu.Stream) cu.Stream) func(*orderLab) any {
+		return func(l *orderLab) any {
+			d, ctx := l.Driver(), l.Context()
+			s, _ := d.StreamCreate(ctx, cu.StreamNonBlocking)
+			other, _ := d.StreamCreate(ctx, cu.StreamNonBlocking)
+			p, _ := d.MemAllocAsync(ctx, 64, s)
+			d.StreamSynchronize(ctx, s)
+			d.MemsetD8Async(ctx, p, 1, 64, s)
+			l.meanwhile()
+			by := frees(l, s, other)
+			d.MemFreeAsync(ctx, p, by)
+			d.StreamSynchronize(ctx, by)
+			return errors.Is(d.StreamSynchronize(ctx, s), cu.ErrorIllegalAddress)
+		}
+	}
+	compare("wrong", program(func(l *orderLab, _, other cu.Stream) cu.Stream { return other }))
+	compare("right", program(func(_ *orderLab, uses, _ cu.Stream) cu.Stream { return uses }))
+	// Output:
+	// wrong: eager false lazy true
+	// right: eager false lazy false
+}
