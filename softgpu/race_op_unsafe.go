@@ -141,6 +141,7 @@ func (r *raceOp) tell(before []*raceOp) {
 	}()
 	r.follow(before)
 	r.replay(r.log)
+	r.log = nil // the memory may go now
 	for r.in != nil {
 		var order raceOrder
 		quietly(func() { order = <-r.in })

@@ -232,6 +232,7 @@ func TestEngineSwitchTime(t *testing.T) {
 }
 
 func TestTimesAreTheSameOnEveryRun(t *testing.T) {
+	onlyFast(t)
 	run := func(s Schedule, prof string) []time.Duration {
 		r := newRig(t, Options{Schedule: s, Seed: 3, Profile: named(t, prof)})
 		var at []time.Duration
