@@ -273,11 +273,10 @@ func finishNarrow(f *format, x float64, m floatMode) uint64 {
 	if m.relu && x <= 0 {
 		x = 0
 	}
-	v := encode(f, x, m.round)
-	if m.ftz && v>>f.mant&(1<<(f.size-1-f.mant)-1) == 0 {
-		v &= 1 << (f.size - 1)
+	if m.ftz && math.Abs(x) < math.Ldexp(1, 1-f.bias) {
+		x = math.Copysign(0, x) // what would round up to the least normal number, too
 	}
-	return v
+	return encode(f, x, m.round)
 }
 
 // packed makes a function of 16-bit values one of the registers that hold them.

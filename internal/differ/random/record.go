@@ -19,6 +19,7 @@ type Fresh struct {
 	Seed     uint64  `json:"seed"` // of the first program
 	Programs int     `json:"programs"`
 	Wrong    int     `json:"wrong"`
+	Folded   int     `json:"folded"` // wrong ones, of the corpus too, that ptxas's optimiser explains
 	Seconds  float64 `json:"seconds"`
 }
 

@@ -1,0 +1,93 @@
+package differ
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const docsFile = "../../docs/softgpu/differential.md"
+
+// TestDocs: the tables of the documentation are those of the cases and of the
+// record. With -update they are written.
+func TestDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the table has all targets")
+	}
+	b, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record Record
+	if err := ReadJSON(recordFile, &record); err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for name, table := range map[string]string{"kernels": kernelTable(t), "bounds": boundTable(&record)} {
+		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
+		before, rest, ok := strings.Cut(text, begin)
+		_, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s has no place for the table of %s", docsFile, name)
+		}
+		text = before + begin + table + end + after
+	}
+	if text == string(b) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the tables of %s are out of date: go test -run TestDocs ./internal/differ -update", docsFile)
+	}
+	if err := os.WriteFile(docsFile, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kernelTable is a row for each family.
+func kernelTable(t *testing.T) string {
+	var s strings.Builder
+	kernels := 0
+	s.WriteString("| family | kernels | targets |\n|---|---|---|\n")
+	for _, family := range Families() {
+		var names []string
+		for _, c := range Of(family) {
+			name := c.Kernel
+			if _, ok := references[name]; ok {
+				name += "*"
+			}
+			names = append(names, name)
+		}
+		kernels += len(names)
+		fmt.Fprintf(&s, "| %s | %s | %s |\n", family, strings.Join(names, ", "), strings.Join(targets(t, family), ", "))
+	}
+	fmt.Fprintf(&s, "\n%d kernels in %d families.\n", kernels, len(Families()))
+	return s.String()
+}
+
+// boundTable is a row for each kernel that is not compared bit for bit.
+func boundTable(record *Record) string {
+	var s strings.Builder
+	s.WriteString("| kernel | targets | allowed | largest seen | why |\n|---|---|---|---|---|\n")
+	for i := range Cases {
+		c := &Cases[i]
+		rows := map[Bound][]string{}
+		most := map[Bound]float64{}
+		for _, r := range record.Results {
+			if b := c.BoundOn(r.Target); r.Kernel == c.Kernel && !b.Exact() {
+				rows[b] = append(rows[b], r.Target)
+				most[b] = max(most[b], r.ULP)
+			}
+		}
+		for _, b := range slices.SortedFunc(maps.Keys(rows), func(x, y Bound) int { return strings.Compare(x.Why, y.Why) }) {
+			seen := fmt.Sprintf("%v ulp", most[b])
+			if b.ULP == 0 {
+				seen = "" // nothing is counted that Abs allows
+			}
+			fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", c.Kernel, strings.Join(rows[b], ", "), b, seen, b.Why)
+		}
+	}
+	return s.String()
+}
