@@ -30,5 +30,8 @@ func (f *frame) put(q *queue, at int, t *argType, arg any) error {
 // struct of one pointer say, are no arguments.
 func dataOf(arg *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(arg))[1] }
 
+// typeWord is the first word of an interface, which stands for the type.
+func typeWord(arg *any) uintptr { return (*[2]uintptr)(unsafe.Pointer(arg))[0] }
+
 // putAddress writes a device address.
 func putAddress(to []byte, p cu.DevicePtr) { binary.NativeEndian.PutUint64(to, uint64(p)) }

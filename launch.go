@@ -143,15 +143,36 @@ func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 	f.size(k.size)
 	for i := range args {
 		p := &k.params[i]
-		t := argTypeOf(args[i])
-		if err := t.fits(p); err != nil {
-			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
+		t, err := k.fits(i, &args[i])
+		if err == nil {
+			err = f.put(q, p.Offset, t, args[i])
 		}
-		if err := f.put(q, p.Offset, t, args[i]); err != nil {
+		if err != nil {
 			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
 		}
 	}
 	return nil
+}
+
+// argMemo is a type that fits a parameter.
+type argMemo struct {
+	word uintptr // how interfaces hold it
+	t    *argType
+}
+
+// fits looks at the type of an argument for parameter i. A type that fitted last
+// time is known by its word.
+func (k *Kernel) fits(i int, arg *any) (*argType, error) {
+	word := typeWord(arg)
+	if m := k.memos[i].Load(); m != nil && m.word == word {
+		return m.t, nil
+	}
+	t := argTypeOf(*arg)
+	if err := t.fits(&k.params[i]); err != nil {
+		return nil, err
+	}
+	k.memos[i].Store(&argMemo{word, t})
+	return t, nil
 }
 
 // packUnknown packs arguments as C would, for a kernel whose parameters nobody

@@ -132,6 +132,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	if err := k.findParams(); err != nil {
 		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
 	}
+	k.memos = make([]atomic.Pointer[argMemo], len(k.params))
 	return k, nil
 }
 
@@ -186,7 +187,8 @@ type Kernel struct {
 
 	known  bool // params are
 	params []ptx.Param
-	size   int // of all params, packed
+	memos  []atomic.Pointer[argMemo] // of the arguments that params had last
+	size   int                       // of all params, packed
 
 	allowed atomic.Bool // dynamic shared memory beyond the default
 }

@@ -228,17 +228,21 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		return c, err
 	}
 	shape := ferry.Shape{Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: 32}}
-	step := func(s *ferry.Stream) error {
-		if err := ferry.Copy(s, dev, host); err != nil {
+	step := func(q ferry.Queue) error {
+		if err := ferry.Copy(q, dev, host); err != nil {
 			return err
 		}
-		if err := s.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+		if err := q.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
 			return err
 		}
-		if err := ferry.Copy(s, host, dev); err != nil {
+		if err := ferry.Copy(q, host, dev); err != nil {
 			return err
 		}
-		return s.Record(e)
+		return q.Record(e)
+	}
+	var same, fresh ferry.Batch
+	if err := step(&same); err != nil {
+		return c, err
 	}
 	c.drain = func() error { return s.Wait(context.Background()) }
 	c.calls = []call{
@@ -247,6 +251,14 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		{what: "ferry: copy to host, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
 		{what: "ferry: launch, 3 parameters", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
 		{what: "ferry: step: copy in, launch, copy out, event", count: 50, make: func() error { return step(s) }},
+		{what: "ferry: step, submitted again", count: 50, make: func() error { return s.Submit(&same) }},
+		{what: "ferry: step, listed and submitted", count: 50, make: func() error {
+			fresh.Reset()
+			if err := step(&fresh); err != nil {
+				return err
+			}
+			return s.Submit(&fresh)
+		}},
 		{what: "ferry: copy to device, 4 KiB, and wait", count: 50, make: func() error {
 			if err := ferry.Copy(s, dev, host); err != nil {
 				return err

@@ -27,7 +27,7 @@ func TestCalls(t *testing.T) {
 		}
 		seen[c.What] = true
 	}
-	if len(seen) < 16 {
+	if len(seen) < 18 {
 		t.Errorf("%d calls measured", len(seen))
 	}
 	if path := os.Getenv("FERRY_CALLS_JSON"); path != "" {

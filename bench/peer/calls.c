@@ -13,22 +13,23 @@
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
 static int by_value(const void *a, const void *b) { double d = *(double *)a - *(double *)b; return (d > 0) - (d < 0); }
 
-/* Median over rounds of the mean cost of a call. The stream is drained between rounds, so that no call waits for
- * room in its queue; the first calls of a round, which find the GPU asleep, are not timed. */
+/* Median over rounds of the mean cost of a call; a round has all calls in turn. Before its turn the stream is drained,
+ * so that no call waits for room in its queue; the first calls, which find the GPU asleep, are not timed. */
 #define ROUNDS 31
-#define TIME(name, count, call)                                                    \
-    do {                                                                           \
-        double t[ROUNDS];                                                          \
-        for (int r = 0; r < ROUNDS; r++) {                                         \
-            OK(cuStreamSynchronize(s));                                            \
-            for (int i = 0; i < 3; i++) OK(call);                                  \
-            double start = now();                                                  \
-            for (int i = 0; i < (count); i++) OK(call);                            \
-            t[r] = (now() - start) / (count);                                      \
-        }                                                                          \
-        OK(cuStreamSynchronize(s));                                                \
-        qsort(t, ROUNDS, sizeof *t, by_value);                                     \
-        printf("{\"what\": \"%s\", \"ns\": %.1f}\n", name, t[ROUNDS / 2]);         \
+#define CALLS 32
+static const char *names[CALLS];
+static double means[CALLS][ROUNDS];
+static int calls;
+
+#define TIME(name, count, call)                                 \
+    do {                                                        \
+        OK(cuStreamSynchronize(s));                             \
+        for (int i = 0; i < 3; i++) OK(call);                   \
+        double start = now();                                   \
+        for (int i = 0; i < (count); i++) OK(call);             \
+        means[calls][round] = (now() - start) / (count);        \
+        names[calls++] = name;                                  \
+        OK(cuStreamSynchronize(s));                             \
     } while (0)
 
 static const char *ptx = ".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry empty() { ret; }\n"
@@ -43,16 +44,23 @@ int main(void)
     OK(cuMemAlloc(&d, 4096)); OK(cuMemHostAlloc(&h, 4096, CU_MEMHOSTALLOC_PORTABLE));
     OK(cuModuleLoadData(&m, ptx)); OK(cuModuleGetFunction(&f, m, "empty")); OK(cuModuleGetFunction(&three, m, "three"));
     void *args[] = {&d, &d, &n};
-    TIME("device of the context", 1000, cuCtxGetDevice(&got));
-    TIME("event record", 200, cuEventRecord(e, s));
-    TIME("event query", 1000, (cuEventQuery(e), 0));
-    TIME("copy to device, 4 KiB", 200, cuMemcpyHtoDAsync(d, h, 4096, s));
-    TIME("copy to host, 4 KiB", 200, cuMemcpyDtoHAsync(h, d, 4096, s));
-    TIME("launch, no parameters", 200, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, 0, 0));
-    TIME("launch, 3 parameters", 200, cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, s, args, 0));
-    TIME("step: copy in, launch, copy out, event", 50,
-         (cuMemcpyHtoDAsync(d, h, 4096, s) || cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, s, args, 0) ||
-          cuMemcpyDtoHAsync(h, d, 4096, s) || cuEventRecord(e, s)));
-    TIME("copy to device, 4 KiB, and wait", 50, (cuMemcpyHtoDAsync(d, h, 4096, s) || cuStreamSynchronize(s)));
+    for (int round = 0; round < ROUNDS; round++) {
+        calls = 0;
+        TIME("device of the context", 1000, cuCtxGetDevice(&got));
+        TIME("event record", 200, cuEventRecord(e, s));
+        TIME("event query", 1000, (cuEventQuery(e), 0));
+        TIME("copy to device, 4 KiB", 200, cuMemcpyHtoDAsync(d, h, 4096, s));
+        TIME("copy to host, 4 KiB", 200, cuMemcpyDtoHAsync(h, d, 4096, s));
+        TIME("launch, no parameters", 200, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, 0, 0));
+        TIME("launch, 3 parameters", 200, cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, s, args, 0));
+        TIME("step: copy in, launch, copy out, event", 50,
+             (cuMemcpyHtoDAsync(d, h, 4096, s) || cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, s, args, 0) ||
+              cuMemcpyDtoHAsync(h, d, 4096, s) || cuEventRecord(e, s)));
+        TIME("copy to device, 4 KiB, and wait", 50, (cuMemcpyHtoDAsync(d, h, 4096, s) || cuStreamSynchronize(s)));
+    }
+    for (int i = 0; i < calls; i++) {
+        qsort(means[i], ROUNDS, sizeof(double), by_value);
+        printf("{\"what\": \"%s\", \"ns\": %.1f}\n", names[i], means[i][ROUNDS / 2]);
+    }
     return 0;
 }
