@@ -128,6 +128,9 @@ func (q *queue) operate2(what string, dst, src *region, f func(q *queue, dst, sr
 	}
 	queued, err := f(q, dst, src)
 	seq := q.finish(queued)
+	if dst.bytes >= largeCopy {
+		q.noteLarge(dst, src, seq)
+	}
 	dst.end(to, writes, seq)
 	src.end(from, reads, seq)
 	if err == nil && (dst.settle || src.settle) {
@@ -209,6 +212,11 @@ func (q *queue) byCPU(dst, src *region) bool {
 
 // transfer moves the bytes, in parts where registrations border on each other.
 func (q *queue) transfer(dst, src *region) (queued bool, err error) {
+	if q.mustOvertake(dst, src) {
+		if queued, err = q.overtake(dst, src); queued || err != nil {
+			return queued, err
+		}
+	}
 	for to, from := range parts(dst, src) {
 		if err := q.move(to, from); err != nil {
 			return queued, err

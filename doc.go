@@ -24,6 +24,7 @@
 //	cuModuleGetGlobal, cudaMemcpyToSymbol             Global, ManagedGlobal
 //	malloc                                            Plain: Slice
 //	cuMemcpy...Async, cudaMemcpyAsync                 Copy
+//	cuMemcpyBatchAsync                                CopyAll
 //	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyBox, Box
 //	cuMemAllocPitch, cudaMalloc3D                     AllocPitched
 //	cuMemsetD...Async, cudaMemsetAsync                Fill

@@ -85,6 +85,7 @@ func (g *GPU) Now() time.Duration {
 type caps struct {
 	unified, mapping, register, registerReadOnly, registeredAddress bool
 	managed, concurrentManaged, pools                               bool
+	batchCopies                                                     bool // cuMemcpyBatchAsync is there
 
 	threads           int
 	block, grid       [3]int
@@ -116,6 +117,9 @@ func (g *GPU) probe() error {
 	c.managed = has(cu.DeviceAttributeManagedMemory, 0)
 	c.concurrentManaged = has(cu.DeviceAttributeConcurrentManagedAccess, 0)
 	c.pools = has(cu.DeviceAttributeMemoryPoolsSupported, 0)
+	if version, err := g.driver.DriverGetVersion(); err == nil {
+		c.batchCopies = c.unified && version >= 12080
+	}
 	c.threads = read(cu.DeviceAttributeMaxThreadsPerBlock, 0)
 	c.block = [3]int{read(cu.DeviceAttributeMaxBlockDimX, 0), read(cu.DeviceAttributeMaxBlockDimY, 0), read(cu.DeviceAttributeMaxBlockDimZ, 0)}
 	c.grid = [3]int{read(cu.DeviceAttributeMaxGridDimX, 0), read(cu.DeviceAttributeMaxGridDimY, 0), read(cu.DeviceAttributeMaxGridDimZ, 0)}

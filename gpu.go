@@ -30,7 +30,9 @@ type GPU struct {
 
 	shared   *registry   // with the other GPUs of the driver
 	engine   *pin.Engine // makes page-locked memory, nil where the driver must
-	life     lifetime    // entered by all that lives in the context
+	gatherer gatherer
+	engines  [2]engineMark // to the device and from it
+	life     lifetime      // entered by all that lives in the context
 	legacy   *Stream
 	waits    waiter
 	parked   atomic.Pointer[error] // found by nobody's wait
@@ -66,6 +68,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		return nil, err
 	}
 	g.shared.join(g)
+	g.gatherer.load(g)
 	g.engine = newEngine(g)
 	g.legacy = &Stream{q: newQueue(g, 0, 0)}
 	g.live[g.legacy.q] = struct{}{}
@@ -243,6 +246,7 @@ func (g *GPU) release() error {
 	}
 	g.released.Store(true)
 	g.shared.quit(g)
+	err = errors.Join(err, g.gatherer.unload(g))
 	if g.created {
 		err = errors.Join(err, g.driver.CtxDestroy(g.ctx))
 	} else {

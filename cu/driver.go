@@ -270,6 +270,11 @@ type Copies interface {
 	// MemcpyPeerAsync is MemcpyPeer, stream-ordered.
 	//cu:call cuMemcpyPeerAsync 4000 (dst, dstCtx, src, srcCtx, bytes, stream)
 	MemcpyPeerAsync(ctx Context, dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) error
+	// MemcpyBatchAsync makes several copies between any two addresses each, in the
+	// order of the stream but in none among themselves. The lists are of one length.
+	// The default stream cannot be used.
+	//cu:hand cuMemcpyBatchAsync 12080
+	MemcpyBatchAsync(ctx Context, dsts, srcs []DevicePtr, sizes []uintptr, stream Stream) error
 	// Memcpy2D copies a rectangle.
 	//cu:call cuMemcpy2D 3020 (p)
 	Memcpy2D(ctx Context, p *Memcpy2D) error

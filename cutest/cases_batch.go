@@ -125,4 +125,59 @@ var batchChecks = []check{
 		c.sync(s)
 		c.same("after a launch", c.down(p, 4), words(42))
 	}},
+	{"batch/copies", "a batch of copies takes its turn in the stream, between any two addresses each",
+		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
+			const n, count = 700, 30
+			in, out := c.pinned(n*count, 0), c.pinned(n*count, 0)
+			p, s := c.device(n*count), c.stream(cu.StreamNonBlocking)
+			for range 3 {
+				c.scramble(in.b)
+				c.scramble(out.b)
+				c.ok(c.d.MemsetD8Async(c.ctx, p, 0x33, n*count, s), "fill")
+				up, down, dev, sizes := pieces(addressOfPointer(in.p), n, count), pieces(addressOfPointer(out.p), n, count), pieces(p, n, count), make([]uintptr, count)
+				want := append([]byte(nil), in.b...)
+				for i := range sizes {
+					sizes[i] = uintptr(n - i)
+					copy(want[n*(i+1)-i:n*(i+1)], out.b[n*(i+1)-i:])
+				}
+				c.ok(c.d.MemcpyBatchAsync(c.ctx, dev, up, sizes, s), "in")
+				c.ok(c.d.MemcpyBatchAsync(c.ctx, down, dev, sizes, s), "out")
+				c.sync(s)
+				c.same("there and back", out.b, want)
+			}
+		}},
+	{"batch/copies-return", "a batch of copies of page-locked memory returns before they are made",
+		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *T) {
+			in := c.pinned(4096, 0)
+			p, s, g := c.device(4096), c.stream(cu.StreamNonBlocking), c.gate()
+			g.hold(s)
+			c.scramble(in.b)
+			c.mustReturn(g, "MemcpyBatchAsync", func() error {
+				return c.d.MemcpyBatchAsync(c.ctx, pieces(p, 2048, 2), pieces(addressOfPointer(in.p), 2048, 2), []uintptr{2048, 2048}, s)
+			})
+			c.busy(s)
+			c.scramble(in.b) // sources are read in the order of the stream
+			g.open()
+			c.sync(s)
+			c.same("in", c.down(p, 4096), in.b)
+		}},
+	{"batch/copies-refused", "a batch of no copies, for the default stream, or of lists of different length is refused",
+		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
+			in := c.pinned(64, 0)
+			p, s := c.device(64), c.stream(cu.StreamNonBlocking)
+			to, from := []cu.DevicePtr{p}, []cu.DevicePtr{addressOfPointer(in.p)}
+			c.want(c.d.MemcpyBatchAsync(c.ctx, nil, nil, nil, s), "no copies", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyBatchAsync(c.ctx, to, from, []uintptr{64}, 0), "stream 0", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyBatchAsync(c.ctx, to, from, []uintptr{64}, cu.StreamLegacy), "the legacy stream", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyBatchAsync(c.ctx, to, from, nil, s), "no sizes", cu.ErrorInvalidValue)
+		}},
+}
+
+// pieces are addresses n bytes apart.
+func pieces(p cu.DevicePtr, n, count int) []cu.DevicePtr {
+	all := make([]cu.DevicePtr, count)
+	for i := range all {
+		all[i] = p + cu.DevicePtr(i*n)
+	}
+	return all
 }

@@ -6,8 +6,10 @@
 //	increment(float *x, uint64_t n)                                    x[i] += 1
 //	copy(uint8_t *dst, const uint8_t *src, uint64_t n)                 dst[i] = src[i], n bytes
 //	fill(uint32_t *x, uint32_t value, uint64_t n)                      x[i] = value, n words
+//	gather(Ranges r, uint32_t blocks)                                  dst[k][i] = src[k][i] for up to 200 ranges k
 //
-// Each is right for any grid and any one-dimensional block, and moves 16 bytes
+// Each is right for any one-dimensional block and, but for gather, which wants
+// blocks for each range, for any grid, and moves 16 bytes
 // a thread at a time where all its addresses are multiples of 16.
 //
 // kernels.ptx is what nvcc 13.0 made of kernels.cu, with the ISA version and

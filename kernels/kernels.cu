@@ -1,6 +1,6 @@
 // The kernels that Ferry ships. Each thread moves 16 bytes at a time where the
-// addresses allow it, and every kernel is right for any grid: threads step over
-// what other threads do not reach. kernels.ptx is made from this file; see
+// addresses allow it, and every kernel but gather is right for any grid: threads
+// step over what other threads do not reach. kernels.ptx is made from this file; see
 // doc.go for the command.
 
 #include <stdint.h>
@@ -64,4 +64,34 @@ extern "C" __global__ void fill(uint32_t *x, uint32_t value, uint64_t n)
     }
     for (uint64_t k = wide * 4 + i; k < n; k += STRIDE)
         x[k] = value;
+}
+
+// One launch of gather copies up to this many ranges; they fit into the 4096 bytes
+// of parameters that every GPU takes.
+#define GATHER 200
+
+struct Ranges {
+    uint64_t dst[GATHER], src[GATHER];
+    uint32_t bytes[GATHER];
+};
+
+// dst[k][i] = src[k][i] for i < bytes[k]. A grid has so many blocks for each range k.
+extern "C" __global__ void gather(const __grid_constant__ Ranges r, uint32_t blocks)
+{
+    uint32_t k = blockIdx.x / blocks;
+    uint32_t i = (blockIdx.x % blocks) * blockDim.x + threadIdx.x, stride = blocks * blockDim.x;
+    uint8_t *dst = (uint8_t *)r.dst[k];
+    const uint8_t *src = (const uint8_t *)r.src[k];
+    uint32_t n = r.bytes[k], done = 0;
+    if (aligned16((uint64_t)dst | (uint64_t)src)) {
+        for (uint32_t w = i; w < n / 16; w += stride)
+            ((uint4 *)dst)[w] = ((const uint4 *)src)[w];
+        done = n / 16 * 16;
+    } else if ((((uint64_t)dst | (uint64_t)src) & 3) == 0) {
+        for (uint32_t w = i; w < n / 4; w += stride)
+            ((uint32_t *)dst)[w] = ((const uint32_t *)src)[w];
+        done = n / 4 * 4;
+    }
+    for (uint32_t b = done + i; b < n; b += stride)
+        dst[b] = src[b];
 }

@@ -37,7 +37,7 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 func (s *submission) take(d *Driver, calls []cu.Call) error {
 	s.list = slices.Grow(s.list[:0], len(calls))[:len(calls)]
 	s.params = slices.Grow(s.params[:0], len(calls))[:len(calls)]
-	s.steps, s.n = &s.list[0], uintptr(len(calls))
+	s.steps, s.n, s.done = &s.list[0], uintptr(len(calls)), 0
 	for i := range calls {
 		if err := d.lay(&s.list[i], &calls[i], &s.params[i]); err != nil {
 			return err

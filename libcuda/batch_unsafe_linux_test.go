@@ -91,8 +91,12 @@ func TestSubmitRefuses(t *testing.T) {
 		t.Errorf("empty: %d, %v", done, err)
 	}
 	b, _ := every(nil, nil)
-	if _, err := d.Submit(0, b); err != cu.ErrorInvalidContext {
-		t.Errorf("without a context: %v", err)
+	if _, err := d.Submit(7, b); err != nil {
+		t.Fatal(err)
+	}
+	f.take()
+	if done, err := d.Submit(0, b); done != 0 || err != cu.ErrorInvalidContext {
+		t.Errorf("without a context: %d, %v", done, err)
 	}
 	b.Calls()[3].Op = 99
 	if done, err := d.Submit(7, b); done != 0 || !errors.Is(err, cu.ErrorInvalidValue) {

@@ -49,3 +49,41 @@ func TestGPUSubmit(t *testing.T) {
 		t.Errorf("a bad copy: %d done, %v", done, err)
 	}
 }
+
+// TestGPUMemcpyBatch copies in both directions, and refuses what the manual does.
+func TestGPUMemcpyBatch(t *testing.T) {
+	g := newGPU(t)
+	const n, count = 3000, 20
+	in, inPtr := g.pinned(n*count, 0)
+	out, outPtr := g.pinned(n*count, 0)
+	dev, s := g.alloc(n*count), g.stream()
+	var up, mid, down []cu.DevicePtr
+	var sizes []uintptr
+	for i := range count {
+		up, down = append(up, devicePtr(inPtr)+cu.DevicePtr(i*n)), append(down, devicePtr(outPtr)+cu.DevicePtr((count-1-i)*n))
+		mid, sizes = append(mid, dev+cu.DevicePtr(i*n)), append(sizes, n-uintptr(i))
+	}
+	data := random(n * count)
+	copy(in, data)
+	clear(out)
+	g.must(g.MemcpyBatchAsync(g.ctx, mid, up, sizes, s))
+	g.must(g.MemcpyBatchAsync(g.ctx, down, mid, sizes, s))
+	g.must(g.StreamSynchronize(g.ctx, s))
+	want := make([]byte, n*count)
+	for i := range count {
+		copy(want[(count-1-i)*n:], data[i*n:(i+1)*n-i])
+	}
+	g.same("there and back", out, want)
+	g.want(g.MemcpyBatchAsync(g.ctx, mid, up[1:], sizes, s), cu.ErrorInvalidValue)
+	for name, err := range map[string]error{
+		"no copies":          g.MemcpyBatchAsync(g.ctx, nil, nil, nil, s),
+		"the default stream": g.MemcpyBatchAsync(g.ctx, mid, up, sizes, 0),
+		"the legacy stream":  g.MemcpyBatchAsync(g.ctx, mid, up, sizes, cu.StreamLegacy),
+		"a bad address":      g.MemcpyBatchAsync(g.ctx, []cu.DevicePtr{4096}, up[:1], sizes[:1], s),
+	} {
+		t.Logf("%s: %v", name, err)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

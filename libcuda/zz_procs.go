@@ -65,6 +65,7 @@ const (
 	procMemcpyDtoDAsync
 	procMemcpyPeer
 	procMemcpyPeerAsync
+	procMemcpyBatchAsync
 	procMemcpy2D
 	procMemcpy2DAsync
 	procMemcpy3D
@@ -181,6 +182,7 @@ var procs = [procCount]proc{
 	procMemcpyDtoDAsync:              {"cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", 3020},
 	procMemcpyPeer:                   {"cuMemcpyPeer", "cuMemcpyPeer", 4000},
 	procMemcpyPeerAsync:              {"cuMemcpyPeerAsync", "cuMemcpyPeerAsync", 4000},
+	procMemcpyBatchAsync:             {"cuMemcpyBatchAsync", "cuMemcpyBatchAsync", 12080},
 	procMemcpy2D:                     {"cuMemcpy2D", "cuMemcpy2D_v2", 3020},
 	procMemcpy2DAsync:                {"cuMemcpy2DAsync", "cuMemcpy2DAsync_v2", 3020},
 	procMemcpy3D:                     {"cuMemcpy3D", "cuMemcpy3D_v2", 3020},
