@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -222,6 +223,39 @@ func TestWalksAtRandom(t *testing.T) {
 			t.Errorf("%s: frames up to %#x and %#x: those of freed memory are not used again", name, r.phys.host.Next, r.phys.video[0].Next)
 		}
 	}
+}
+
+// TestFramesAreUsedAgain: what was freed gives its frames back at the next walk.
+func TestFramesAreUsedAgain(t *testing.T) {
+	r := newRig(t, Options{})
+	for range 20 {
+		p, _ := r.pinned(4 << 20)
+		dev := r.alloc(4 << 20)
+		r.walk(addressOf(p), Kernel, false)
+		r.walk(uint64(dev), Kernel, false)
+		r.ok(r.MemFreeHost(r.ctx, p))
+		r.ok(r.MemFree(r.ctx, dev))
+	}
+	if f := r.phys; f.host.Next > hostFrames+8<<20 || f.bus.Next > busFrames+8<<20 || f.video[0].Next > 8<<20 {
+		t.Errorf("frames up to %#x, %#x and %#x after twenty allocations one after the other", f.host.Next, f.bus.Next, f.video[0].Next)
+	}
+}
+
+// TestWalkOfSharedPage: two registrations in one page lead to one frame.
+func TestWalkOfSharedPage(t *testing.T) {
+	r := newRig(t, Options{})
+	all := bytes.Repeat([]byte{1}, 4*4096) // on the heap: a stack moves
+	b := all[-addressOf(ptr(all))&4095:][:3*4096]
+	r.ok(r.MemHostRegister(r.ctx, ptr(b), 4096+100, 0))
+	r.ok(r.MemHostRegister(r.ctx, ptr(b[4096+200:]), 5000, 0))
+	for _, off := range []uint64{0, 4096 + 50, 4096 + 300, 2*4096 + 10} {
+		addr := addressOf(ptr(b)) + off
+		if k, c := r.walk(addr, Kernel, true), r.walk(addr, CPU, true); k.Fault != "" || k.physical() != c.physical() {
+			t.Errorf("%d bytes in: the device reaches %#x, the CPU %#x\n%v", off, k.physical(), c.physical(), k)
+		}
+	}
+	r.ok(r.MemHostUnregister(r.ctx, ptr(b)))
+	r.ok(r.MemHostUnregister(r.ctx, ptr(b[4096+200:])))
 }
 
 // TestWalkOfLargeMemory: tables must not be built an entry at a time.

@@ -60,6 +60,9 @@ func (m *reference) check(t *testing.T, table *Table, addr uint64) {
 		}
 	}
 	last := w.Last()
+	if l := m.f.Levels[len(w.Entries)-1]; mapped && uint64(last.Index) != addr%(1<<(l.Shift+l.Width))/last.Page {
+		t.Fatalf("%s: %#x: index of %v", m.f.Name, addr, last)
+	}
 	if mapped {
 		if w.Frame != want.frame+addr%m.small || last.Page != want.page || last.Aperture != want.aperture || last.Kind != Leaf {
 			t.Fatalf("%s: %#x: leads to %#x by %v, want %#x and pages of %d", m.f.Name, addr, w.Frame, last, want.frame, want.page)
