@@ -1,0 +1,190 @@
+package stage
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// late is when a test gives up.
+const late = 20 * time.Second
+
+// testDriver is a software GPU that does not say so: rings treat it as hardware,
+// with several goroutines. It counts, and fails when told to.
+type testDriver struct {
+	cu.Driver
+	fail  func(call string) error // may be nil
+	slots atomic.Int64            // page-locked allocations that are live
+	most  atomic.Int64
+	in    atomic.Int64 // copies
+}
+
+func (d *testDriver) refuse(call string) error {
+	if d.fail != nil {
+		return d.fail(call)
+	}
+	return nil
+}
+
+func (d *testDriver) MemHostAlloc(ctx cu.Context, n uintptr, f cu.MemHostAllocFlags) (cu.HostPtr, error) {
+	if err := d.refuse("alloc"); err != nil {
+		return nil, err
+	}
+	p, err := d.Driver.MemHostAlloc(ctx, n, f)
+	if err == nil {
+		d.most.Store(max(d.most.Load(), d.slots.Add(1)))
+	}
+	return p, err
+}
+
+func (d *testDriver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
+	d.slots.Add(-1)
+	return d.Driver.MemFreeHost(ctx, p)
+}
+
+func (d *testDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	if err := d.refuse("in"); err != nil {
+		return err
+	}
+	d.in.Add(1)
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+
+func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, n uintptr, s cu.Stream) error {
+	if err := d.refuse("out"); err != nil {
+		return err
+	}
+	return d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s)
+}
+
+func (d *testDriver) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
+	if err := d.refuse("record"); err != nil {
+		return err
+	}
+	return d.Driver.EventRecord(ctx, e, s)
+}
+
+// rig is a ring on a software GPU, with a stream and device memory.
+type rig struct {
+	testing.TB
+	d      *testDriver
+	ctx    cu.Context
+	ring   *Ring
+	stream cu.Stream
+	device cu.DevicePtr
+	n      int64
+}
+
+// small are settings that show much with little memory.
+var small = Settings{Chunk: 4 << 10, Slots: 3, Block: 1 << 10, Threads: 4}
+
+// newRig has n bytes on the device, and fails the test if anything is left over.
+func newRig(t testing.TB, set Settings, n int64, schedule softgpu.Schedule) *rig {
+	t.Helper()
+	if runtime.GOMAXPROCS(0) < set.Threads {
+		old := runtime.GOMAXPROCS(set.Threads)
+		t.Cleanup(func() { runtime.GOMAXPROCS(old) })
+	}
+	soft, err := softgpu.Open(softgpu.Options{Schedule: schedule, Seed: 1})
+	r := &rig{TB: t, d: &testDriver{Driver: soft}, n: n}
+	r.check(err)
+	r.check(r.d.Init(0))
+	r.ctx, err = r.d.DevicePrimaryCtxRetain(0)
+	r.check(err)
+	r.stream = r.newStream()
+	r.device, err = r.d.MemAlloc(r.ctx, uintptr(max(n, 1)))
+	r.check(err)
+	r.ring = New(r.d, r.ctx, set)
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *rig) close() {
+	r.d.fail = nil
+	r.check(r.d.CtxSynchronize(r.ctx))
+	r.check(r.ring.Close())
+	if n := r.d.slots.Load(); n != 0 {
+		r.Errorf("%d slots are left", n)
+	}
+	if r.ring.jobs != 0 {
+		r.Errorf("%d transfers are left", r.ring.jobs)
+	}
+}
+
+func (r *rig) newStream() cu.Stream {
+	r.Helper()
+	s, err := r.d.StreamCreate(r.ctx, cu.StreamNonBlocking)
+	r.check(err)
+	return s
+}
+
+func (r *rig) check(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// job is a transfer of n bytes.
+func (r *rig) job(n int64) Job { return Job{Stream: r.stream, Device: r.device, Bytes: n} }
+
+// onDevice is what n bytes on the device are, when the stream is done.
+func (r *rig) onDevice(n int64) []byte {
+	r.Helper()
+	r.check(r.d.StreamSynchronize(r.ctx, r.stream))
+	out := make([]byte, n)
+	if n > 0 {
+		r.check(r.d.MemcpyDtoH(r.ctx, cu.HostPtr(&out[0]), r.device, uintptr(n)))
+	}
+	return out
+}
+
+// poison fills the device's memory.
+func (r *rig) poison() {
+	r.Helper()
+	r.check(r.d.MemsetD8(r.ctx, r.device, 0xee, uintptr(r.n)))
+	r.check(r.d.CtxSynchronize(r.ctx))
+}
+
+// same compares bytes.
+func (r *rig) same(what string, got, want []byte) {
+	r.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			r.Fatalf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
+		}
+	}
+	r.Fatalf("%s: %d bytes, want %d", what, len(got), len(want))
+}
+
+// hold stops a stream until the function is called.
+func (r *rig) hold(s cu.Stream) (open func()) {
+	r.Helper()
+	c := make(chan struct{})
+	r.check(r.d.LaunchHostFunc(r.ctx, s, func() { <-c }))
+	open = sync.OnceFunc(func() { close(c) })
+	r.Cleanup(open)
+	return open
+}
+
+var seed atomic.Uint64
+
+// random is n bytes, others every time.
+func random(n int64) []byte {
+	rng := rand.New(rand.NewPCG(seed.Add(1), 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}

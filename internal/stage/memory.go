@@ -1,0 +1,76 @@
+package stage
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+)
+
+// Memory is ordinary memory as the source or the destination of a transfer. What
+// cannot be read or written, as pages of a mapped file that was cut off, is an
+// error that says where, not the end of the process.
+type Memory []byte
+
+// ReadAt copies from the memory at an offset.
+func (m Memory) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 || off > int64(len(m)) {
+		return 0, io.EOF
+	}
+	n = min(len(p), len(m)-int(off))
+	if err := guarded(p[:n], m[off:], "read"); err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt copies to the memory at an offset.
+func (m Memory) WriteAt(p []byte, off int64) (n int, err error) {
+	if off < 0 || off > int64(len(m)) || len(p) > len(m)-int(off) {
+		return 0, io.ErrShortWrite
+	}
+	if err := guarded(m[off:], p, "write"); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// guarded copies and turns a fault into an error.
+func guarded(dst, src []byte, what string) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			err = fmt.Errorf("cannot %s address %#x: a mapped file may have been cut off, or the memory unmapped", what, v.Addr())
+		default:
+			panic(v)
+		}
+	}()
+	copy(dst, src)
+	return nil
+}
+
+// Reader is what comes from r one after the other, for a transfer that is Ordered.
+func Reader(r io.Reader) io.ReaderAt { return sequence{r: r} }
+
+// Writer is the same for a destination.
+func Writer(w io.Writer) io.WriterAt { return sequence{w: w} }
+
+// sequence is read and written in order, whatever the offset.
+type sequence struct {
+	r io.Reader
+	w io.Writer
+}
+
+func (s sequence) ReadAt(p []byte, _ int64) (int, error) { return io.ReadFull(s.r, p) }
+
+func (s sequence) WriteAt(p []byte, _ int64) (int, error) {
+	n, err := s.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}

@@ -1,0 +1,149 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// ErrBusy says that a transfer got no slot in time: other transfers hold them, in
+// streams that stand still.
+var ErrBusy = errors.New("the staging ring is held by transfers that wait")
+
+// Settings say how a ring works. All sizes are in bytes; all must be positive.
+type Settings struct {
+	Chunk   int // most that one copy of the device moves: the size of a slot
+	Slots   int // most slots
+	Block   int // what a goroutine copies at a time; Chunk is a multiple of it
+	Threads int // most goroutines that copy at once
+}
+
+// Ring is page-locked memory through which transfers go. It is safe for
+// concurrent use.
+type Ring struct {
+	driver cu.Driver
+	ctx    cu.Context
+	clock  HostClock // of an emulated device, else nil
+	set    Settings
+
+	mu      sync.Mutex
+	slots   []*slot // those that a copy of the device may be using in the order they were queued
+	growing int     // slots being allocated
+	jobs    int     // transfers running
+	threads int     // that a transfer by itself should have: adapted
+	closed  bool
+}
+
+// HostClock is the virtual clock of an emulated device, which must be told how
+// long the copies of goroutines would take on the machine that it plays.
+type HostClock interface {
+	// HostCopy tells that threads copied bytes from ordinary to page-locked memory,
+	// or back.
+	HostCopy(bytes uintptr, threads int, back bool)
+}
+
+// New makes a ring without slots. The driver is that of the context; if it is
+// emulated and a [HostClock], transfers are single goroutines, so that times do
+// not depend on how they are scheduled, and the clock is told of Threads.
+func New(driver cu.Driver, ctx cu.Context, set Settings) *Ring {
+	r := &Ring{driver: driver, ctx: ctx, set: set, threads: set.Threads}
+	if e := cu.AsEmulated(driver); e != nil {
+		r.clock, _ = e.(HostClock)
+	}
+	return r
+}
+
+// enter counts a transfer.
+func (r *Ring) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errors.New("the staging ring is closed")
+	}
+	r.jobs++
+	return nil
+}
+
+func (r *Ring) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs--
+}
+
+// workers is how many goroutines a transfer may have now.
+func (r *Ring) workers() int {
+	if r.clock != nil {
+		return 1
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(1, min(r.threads, runtime.GOMAXPROCS(0))/max(1, r.jobs))
+}
+
+// How busy goroutines should be: where they wait longer, fewer do; where they
+// hardly wait, it is the device that waits for them.
+const (
+	tooIdle = 0.5
+	tooBusy = 0.9
+	enough  = 8 // chunks that tell
+)
+
+// adapt learns from a transfer that was alone: its goroutines worked for busy of
+// the elapsed time, added up.
+func (r *Ring) adapt(workers int, busy, elapsed time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.jobs > 1 || workers != min(r.threads, runtime.GOMAXPROCS(0)) {
+		return
+	}
+	switch part := float64(busy) / float64(elapsed) / float64(workers); {
+	case part < tooIdle:
+		r.threads = max(1, r.threads-1)
+	case part > tooBusy:
+		r.threads = min(r.set.Threads, r.threads+1)
+	}
+}
+
+// Close gives the slots back. Nothing may be in flight on the device, and the
+// context must still be there. Slots that a reader or writer has, although its
+// transfer was given up, are freed by it.
+func (r *Ring) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	var idle []*slot
+	for _, s := range r.slots {
+		if s.state != taken {
+			idle = append(idle, s)
+		}
+	}
+	r.slots = nil
+	r.mu.Unlock()
+	var all []error
+	for _, s := range idle {
+		all = append(all, r.free(s))
+	}
+	return errors.Join(all...)
+}
+
+// grow allocates one slot.
+func (r *Ring) grow() (*slot, error) {
+	size := uintptr(r.set.Chunk)
+	host, err := r.driver.MemHostAlloc(r.ctx, size, cu.MemHostAllocPortable)
+	if err != nil {
+		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", size, err)
+	}
+	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
+	if err != nil {
+		return nil, errors.Join(err, r.driver.MemFreeHost(r.ctx, host))
+	}
+	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), event: event}, nil
+}
+
+// free is the end of a slot.
+func (r *Ring) free(s *slot) error {
+	return errors.Join(r.driver.EventDestroy(r.ctx, s.event), r.driver.MemFreeHost(r.ctx, s.host))
+}

@@ -1,0 +1,256 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// slot is a piece of the ring.
+type slot struct {
+	host  cu.HostPtr
+	mem   []byte
+	event cu.Event // of the copy that is flying
+
+	// Ring.mu guards:
+	state slotState
+	owner *transfer // who took it last, nil when free
+	turn  uint64    // changes when it flies
+}
+
+type slotState uint8
+
+const (
+	free   slotState = iota
+	taken            // a transfer reads or writes it
+	flying           // the device may; nobody else waits for it
+)
+
+// How long a transfer without any slot waits for one.
+const patience = 2 * time.Millisecond
+
+// take is a slot for t. It waits until there is one.
+func (r *Ring) take(t *transfer) (*slot, error) {
+	begin := time.Now()
+	for wait := 0; ; wait++ {
+		s, err := r.tryTake(t)
+		if s != nil || err != nil {
+			return s, err
+		}
+		if err := t.ctx.Err(); err != nil {
+			return nil, err
+		}
+		if r.clock != nil {
+			if err := r.awaitOldest(t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		since := time.Since(begin)
+		if since > patience && t.mayYield && r.holds(t) == 0 {
+			return nil, ErrBusy
+		}
+		pause(since)
+	}
+}
+
+// pause lets a little time go by for one who has asked in vain since then.
+func pause(since time.Duration) {
+	if since < spinTime {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(min(since/16, time.Millisecond))
+}
+
+// tryTake is a slot for t if there is one: free, or new, or one that the device is
+// done with.
+func (r *Ring) tryTake(t *transfer) (*slot, error) {
+	for {
+		s, grow, err := r.pick(t)
+		if s != nil || err != nil {
+			return s, err
+		}
+		if grow {
+			s, err := r.add(t)
+			if s != nil || err != nil {
+				return s, err
+			}
+		}
+		if done, err := r.land(); !done {
+			return nil, err
+		}
+	}
+}
+
+// pick is a free slot. grow says that t may make a new one. Neither: t must wait.
+func (r *Ring) pick(t *transfer) (s *slot, grow bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, false, errors.New("the staging ring is closed")
+	}
+	if t.held >= max(1, r.set.Slots/max(1, r.jobs)) {
+		return nil, false, nil
+	}
+	for _, s := range r.slots {
+		if s.state == free {
+			s.state, s.owner = taken, t
+			t.held++
+			return s, false, nil
+		}
+	}
+	if len(r.slots)+r.growing < r.set.Slots {
+		r.growing++
+		return nil, true, nil
+	}
+	return nil, false, nil
+}
+
+// add makes a slot for t. It is nil without an error if there are others to wait for.
+func (r *Ring) add(t *transfer) (*slot, error) {
+	s, err := r.grow()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.growing--
+	if err != nil {
+		if len(r.slots) > 0 && errors.Is(err, cu.ErrorOutOfMemory) {
+			r.set.Slots = len(r.slots) // these will have to do
+			return nil, nil
+		}
+		return nil, err
+	}
+	s.state, s.owner = taken, t
+	t.held++
+	r.slots = append(r.slots, s)
+	return s, nil
+}
+
+// land frees the slots that the device is done with. done says that there was one.
+func (r *Ring) land() (done bool, err error) {
+	type seen struct {
+		s    *slot
+		turn uint64
+	}
+	var all []seen
+	r.mu.Lock()
+	for _, s := range r.slots {
+		if s.state == flying {
+			all = append(all, seen{s, s.turn})
+		}
+	}
+	r.mu.Unlock()
+	for _, x := range all {
+		switch err := r.driver.EventQuery(r.ctx, x.s.event); {
+		case err == nil:
+			r.mu.Lock()
+			if x.s.turn == x.turn && x.s.state == flying {
+				r.release(x.s)
+			}
+			r.mu.Unlock()
+			done = true
+		case !errors.Is(err, cu.ErrorNotReady):
+			return false, err
+		}
+	}
+	return done, nil
+}
+
+// release frees a slot. r.mu is held.
+func (r *Ring) release(s *slot) {
+	s.owner.held--
+	s.state, s.owner = free, nil
+}
+
+// give is the end of taken without a copy in flight.
+func (r *Ring) give(s *slot) {
+	r.mu.Lock()
+	closed := r.closed
+	r.release(s)
+	r.mu.Unlock()
+	if closed {
+		_ = r.free(s) // by a reader that came back after all: nobody to tell
+	}
+}
+
+// fly leaves a taken slot to the device, whose copy its event stands for.
+func (r *Ring) fly(s *slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.state = flying
+	s.turn++
+	if i := slices.Index(r.slots, s); i >= 0 {
+		r.slots = append(slices.Delete(r.slots, i, i+1), s)
+	}
+}
+
+// holds is how many slots t has, flying ones too.
+func (r *Ring) holds(t *transfer) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.held
+}
+
+// awaitOldest waits, on an emulated device, until t can have a slot again: by the
+// oldest copy of its own. If it has none others hold them all.
+func (r *Ring) awaitOldest(t *transfer) error {
+	r.mu.Lock()
+	i := slices.IndexFunc(r.slots, func(s *slot) bool { return s.state == flying && s.owner == t })
+	if i < 0 && !t.mayYield {
+		i = slices.IndexFunc(r.slots, func(s *slot) bool { return s.state == flying })
+	}
+	if i < 0 {
+		r.mu.Unlock()
+		if t.mayYield {
+			return ErrBusy
+		}
+		time.Sleep(time.Millisecond) // readers and writers have them all
+		return nil
+	}
+	e := r.slots[i].event
+	r.mu.Unlock()
+	return r.await(t.ctx, e)
+}
+
+// spinTime is for how long a wait asks again and again, at the price of a core.
+const spinTime = 100 * time.Microsecond
+
+// await waits for an event.
+func (r *Ring) await(ctx context.Context, e cu.Event) error {
+	if r.clock != nil {
+		return r.synchronize(ctx, e)
+	}
+	for begin := time.Now(); ; {
+		err := r.driver.EventQuery(r.ctx, e)
+		if !errors.Is(err, cu.ErrorNotReady) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		since := time.Since(begin)
+		if since > spinTime && ctx.Done() == nil {
+			return r.driver.EventSynchronize(r.ctx, e)
+		}
+		pause(since)
+	}
+}
+
+// synchronize is EventSynchronize with a context.
+func (r *Ring) synchronize(ctx context.Context, e cu.Event) error {
+	if ctx.Done() == nil {
+		return r.driver.EventSynchronize(r.ctx, e)
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.driver.EventSynchronize(r.ctx, e) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

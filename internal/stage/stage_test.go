@@ -1,0 +1,453 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+var background = context.Background()
+
+// TestPlan: chunks cover everything once, none is larger than a slot, and they
+// grow towards the device and shrink from it.
+func TestPlan(t *testing.T) {
+	for _, set := range []Settings{small, {Chunk: 8 << 20, Slots: 8, Block: 128 << 10}, {Chunk: 7, Slots: 1, Block: 7}} {
+		for _, n := range []int64{0, 1, 6, 7, 8, 1023, 1024, 1025, 5000, 100_003, 1 << 20, 256<<20 + 1} {
+			if n > 1<<20 && set.Chunk < 1<<10 {
+				continue
+			}
+			for _, in := range []bool{true, false} {
+				var off, blocks int64
+				chunks := plan(n, in, set)
+				for i := range chunks {
+					c := &chunks[i]
+					if c.off != off || c.first != blocks || c.n <= 0 || c.n > int64(set.Chunk) || c.blocks != (c.n+int64(set.Block)-1)/int64(set.Block) || c.left.Load() != c.blocks {
+						t.Fatalf("%d bytes, in %t: chunk %d is %d bytes at %d, %d blocks from %d", n, in, i, c.n, c.off, c.blocks, c.first)
+					}
+					off, blocks = off+c.n, blocks+c.blocks
+				}
+				if off != n {
+					t.Fatalf("%d bytes, in %t: %d planned", n, in, off)
+				}
+				if n == 256<<20+1 && in != (chunks[0].n < chunks[len(chunks)/2].n) {
+					t.Errorf("in %t: the first of %d chunks has %d bytes", in, len(chunks), chunks[0].n)
+				}
+			}
+		}
+	}
+}
+
+// TestRoundTrip: every byte arrives, there and back, whatever the sizes, numbers
+// of goroutines and slots, and the order in which the device does things.
+func TestRoundTrip(t *testing.T) {
+	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
+		for _, set := range []Settings{small, {4 << 10, 1, 1 << 10, 1}, {4 << 10, 2, 4 << 10, 8}, {64 << 10, 8, 1 << 10, 3}} {
+			r := newRig(t, set, 200<<10, schedule)
+			for _, n := range []int64{0, 1, 1023, 1025, 4 << 10, 5000, 31 << 10, 200 << 10} {
+				what := fmt.Sprintf("%v %+v %d", schedule, set, n)
+				want, got := random(n), random(n)
+				r.poison()
+				done, err := r.ring.In(background, r.job(n), Memory(want))
+				if r.check(err); done != n {
+					t.Fatalf("%s: %d bytes in", what, done)
+				}
+				r.same(what+" in", r.onDevice(n), want)
+				done, err = r.ring.Out(background, r.job(n), Memory(got))
+				if r.check(err); done != n {
+					t.Fatalf("%s: %d bytes out", what, done)
+				}
+				r.same(what+" out", got, want)
+			}
+			if r.d.most.Load() > int64(set.Slots) {
+				t.Errorf("%+v: there were %d slots", set, r.d.most.Load())
+			}
+			r.close()
+		}
+	}
+}
+
+// TestSourceIsFree: a source may change when In has returned, though the stream
+// stands still.
+func TestSourceIsFree(t *testing.T) {
+	r := newRig(t, small, 3<<10, softgpu.Eager)
+	open := r.hold(r.stream)
+	src := random(3 << 10)
+	want := bytes.Clone(src)
+	_, err := r.ring.In(background, r.job(3<<10), Memory(src))
+	r.check(err)
+	clear(src)
+	open()
+	r.same("source", r.onDevice(3<<10), want)
+}
+
+// TestInOrder: copies take their turn in the stream.
+func TestInOrder(t *testing.T) {
+	r := newRig(t, small, 20<<10, softgpu.Lazy)
+	first, second, got := random(20<<10), random(20<<10), make([]byte, 20<<10)
+	for _, src := range [][]byte{first, second} {
+		_, err := r.ring.In(background, r.job(r.n), Memory(src))
+		r.check(err)
+	}
+	_, err := r.ring.Out(background, r.job(r.n), Memory(got))
+	r.check(err)
+	r.same("the second", got, second)
+}
+
+// failing reads ones, up to an offset.
+type failing struct {
+	at  int64
+	err error
+}
+
+func (f failing) ReadAt(p []byte, off int64) (int, error) { return f.do(p, off, true) }
+
+func (f failing) WriteAt(p []byte, off int64) (int, error) { return f.do(p, off, false) }
+
+func (f failing) do(p []byte, off int64, read bool) (int, error) {
+	n := int(max(0, min(int64(len(p)), f.at-off)))
+	for i := range p[:n] {
+		if read {
+			p[i] = 1
+		}
+	}
+	if n < len(p) {
+		return n, f.err
+	}
+	return n, nil
+}
+
+// TestErrorInTheMiddle: the error says at which byte; what is before it arrives,
+// what is after it does not, and the next transfer is well.
+func TestErrorInTheMiddle(t *testing.T) {
+	cause := errors.New("disk on fire")
+	for _, at := range []int64{0, 1, 1023, 1024, 5000, 19999} {
+		r := newRig(t, small, 20<<10, softgpu.Random)
+		r.poison()
+		n, err := r.ring.In(background, r.job(r.n), failing{at, cause})
+		if n != at || !errors.Is(err, cause) || !strings.Contains(err.Error(), fmt.Sprintf("byte %d:", at)) {
+			t.Errorf("in: %d bytes, %v, want %d", n, err, at)
+		}
+		got := r.onDevice(r.n)
+		for i, b := range got {
+			if int64(i) < at && b != 1 {
+				t.Fatalf("fails at %d: byte %d is %#x", at, i, b)
+			}
+		}
+		n, err = r.ring.Out(background, r.job(r.n), failing{at, cause})
+		if n != at || !errors.Is(err, cause) {
+			t.Errorf("out: %d bytes, %v, want %d", n, err, at)
+		}
+		r.unharmed()
+		r.close()
+	}
+}
+
+// unharmed says that the ring works as if nothing had been.
+func (r *rig) unharmed() {
+	r.Helper()
+	want, got := random(r.n), random(r.n)
+	_, err := r.ring.In(background, r.job(r.n), Memory(want))
+	r.check(err)
+	_, err = r.ring.Out(background, r.job(r.n), Memory(got))
+	r.check(err)
+	r.same("the next transfer", got, want)
+}
+
+// TestReaderEnds early: what was there arrives, and the error says so.
+func TestReaderEnds(t *testing.T) {
+	r := newRig(t, small, 20<<10, softgpu.Eager)
+	want := random(11111)
+	job := r.job(r.n)
+	job.Ordered = true
+	n, err := r.ring.In(background, job, Reader(bytes.NewReader(want)))
+	if n != 11111 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	r.same("what there was", r.onDevice(11111), want)
+	n, err = r.ring.In(background, r.job(r.n), Memory(want))
+	if n != 11111 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short memory: %d bytes, %v", n, err)
+	}
+}
+
+// TestWriter gets the bytes in order.
+func TestWriter(t *testing.T) {
+	r := newRig(t, small, 20<<10, softgpu.Random)
+	want := random(r.n)
+	_, err := r.ring.In(background, r.job(r.n), Memory(want))
+	r.check(err)
+	var got bytes.Buffer
+	job := r.job(r.n)
+	job.Ordered = true
+	_, err = r.ring.Out(background, job, Writer(&got))
+	r.check(err)
+	r.same("written", got.Bytes(), want)
+}
+
+// hanging reads until a channel is closed.
+type hanging struct{ until chan struct{} }
+
+func (h hanging) Read(p []byte) (int, error) { <-h.until; return len(p), nil }
+
+// TestReaderHangs: the end of the context ends In; what the reader brings
+// afterwards goes nowhere, and its slot comes back.
+func TestReaderHangs(t *testing.T) {
+	r := newRig(t, small, 20<<10, softgpu.Eager)
+	r.poison()
+	h := hanging{make(chan struct{})}
+	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	job := r.job(r.n)
+	job.Ordered, job.Done = true, func() { close(done) }
+	src := io.MultiReader(bytes.NewReader(make([]byte, 6000)), h)
+	n, err := r.ring.In(ctx, job, Reader(src))
+	if n > 6000 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	select {
+	case <-done:
+		t.Error("done, and the reader hangs")
+	default:
+	}
+	r.unharmed()
+	before := r.d.in.Load()
+	close(h.until)
+	<-done
+	if r.d.in.Load() != before {
+		t.Error("a copy was queued for a transfer that was given up")
+	}
+}
+
+// TestReaderHangsAtTheEnd: a ring that is closed meanwhile is freed by the reader.
+func TestReaderHangsAtTheEnd(t *testing.T) {
+	r := newRig(t, small, 20<<10, softgpu.Eager)
+	h := hanging{make(chan struct{})}
+	ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	job := r.job(r.n)
+	job.Ordered, job.Done = true, func() { close(done) }
+	_, err := r.ring.In(ctx, job, Reader(h))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	r.check(r.ring.Close())
+	if n := r.d.slots.Load(); n != 1 {
+		t.Errorf("%d slots live, want that of the reader", n)
+	}
+	close(h.until)
+	<-done
+	if _, err := r.ring.In(background, r.job(1), Memory{1}); err == nil {
+		t.Error("a closed ring took a transfer")
+	}
+}
+
+// TestCancel in the middle: bytes before the place that the error names arrive.
+func TestCancel(t *testing.T) {
+	r := newRig(t, small, 200<<10, softgpu.Eager)
+	for range 20 {
+		want := random(r.n)
+		ctx, cancel := context.WithCancel(background)
+		src := cancelling{Memory(want), cancel, new(atomic.Int64)}
+		r.poison()
+		n, err := r.ring.In(ctx, r.job(r.n), src)
+		if !errors.Is(err, context.Canceled) || n >= r.n {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		r.same("before the end", r.onDevice(n), want[:n])
+		cancel()
+	}
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	n, err := r.ring.Out(ctx, r.job(r.n), Memory(make([]byte, r.n)))
+	if n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("out: %d bytes, %v", n, err)
+	}
+	r.unharmed()
+}
+
+// cancelling ends a context after some reads.
+type cancelling struct {
+	Memory
+	cancel func()
+	reads  *atomic.Int64
+}
+
+func (c cancelling) ReadAt(p []byte, off int64) (int, error) {
+	if c.reads.Add(1) == 25 {
+		c.cancel()
+	}
+	return c.Memory.ReadAt(p, off)
+}
+
+// TestStandingStream: transfers in a stream that stands still hold the ring; one in
+// another stream says so and how far it came, and those that cannot go another way wait.
+func TestStandingStream(t *testing.T) {
+	r := newRig(t, small, 4<<10, softgpu.Eager)
+	open := r.hold(r.stream)
+	for range small.Slots {
+		_, err := r.ring.In(background, r.job(1<<10), Memory(random(1<<10)))
+		r.check(err)
+	}
+	other := Job{Stream: r.newStream(), Device: r.device, Bytes: 2 << 10}
+	n, err := r.ring.In(background, other, Memory(random(2<<10)))
+	if n != 0 || !errors.Is(err, ErrBusy) {
+		t.Errorf("in: %d bytes, %v", n, err)
+	}
+	n, err = r.ring.Out(background, other, Memory(make([]byte, 2<<10)))
+	if n != 0 || !errors.Is(err, ErrBusy) {
+		t.Errorf("out: %d bytes, %v", n, err)
+	}
+	other.Ordered = true
+	ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+	defer cancel()
+	if n, err = r.ring.In(ctx, other, Reader(zeroes{})); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("reader: %d bytes, %v", n, err)
+	}
+	time.AfterFunc(5*time.Millisecond, open)
+	_, err = r.ring.In(background, other, Reader(zeroes{}))
+	r.check(err)
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestFair: transfers at the same time have no more than their share of the
+// slots, and all arrive.
+func TestFair(t *testing.T) {
+	const transfers = 4
+	set := Settings{Chunk: 2 << 10, Slots: 8, Block: 1 << 10, Threads: 8}
+	r := newRig(t, set, 64<<10*transfers, softgpu.Random)
+	var all sync.WaitGroup
+	var looked, over atomic.Int64
+	for i := range transfers {
+		job := Job{Stream: r.newStream(), Device: r.device + cu.DevicePtr(i*64<<10), Bytes: 64 << 10}
+		all.Go(func() {
+			want, got := random(job.Bytes), make([]byte, job.Bytes)
+			src := slow{want, func(off int64) {
+				if off > job.Bytes/2 && r.ring.runs(transfers) {
+					looked.Add(1)
+					over.Add(r.ring.over(set.Slots / transfers))
+				}
+			}}
+			if _, err := r.ring.In(background, job, src); err != nil {
+				t.Error(err)
+			}
+			if _, err := r.ring.Out(background, job, Memory(got)); err != nil || !bytes.Equal(got, want) {
+				t.Error("the bytes differ:", err)
+			}
+		})
+	}
+	all.Wait()
+	if looked.Load() == 0 || over.Load() > 0 {
+		t.Errorf("looked %d times: %d transfers had more slots than their share", looked.Load(), over.Load())
+	}
+}
+
+// slow takes its time and calls look.
+type slow struct {
+	Memory
+	look func(off int64)
+}
+
+func (s slow) ReadAt(p []byte, off int64) (int, error) {
+	time.Sleep(time.Millisecond)
+	s.look(off)
+	return s.Memory.ReadAt(p, off)
+}
+
+// runs says whether n transfers run.
+func (r *Ring) runs(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs == n
+}
+
+// over counts the transfers with more slots than most.
+func (r *Ring) over(most int) (n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := map[*transfer]int{}
+	for _, s := range r.slots {
+		if s.owner != nil {
+			if have[s.owner]++; have[s.owner] == most+1 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestDriverFails at any call: the error comes through, and nothing is lost.
+func TestDriverFails(t *testing.T) {
+	for _, call := range []string{"alloc", "in", "out", "record"} {
+		for nth := int64(1); nth < 8; nth++ {
+			r := newRig(t, small, 30<<10, softgpu.Random)
+			want := random(r.n)
+			r.check(r.d.MemcpyHtoD(r.ctx, r.device, cu.HostPtr(&want[0]), uintptr(r.n)))
+			var calls, failed atomic.Int64
+			r.d.fail = func(c string) error {
+				if c == call && calls.Add(1) == nth {
+					failed.Add(1)
+					return cu.ErrorNotMapped
+				}
+				return nil
+			}
+			_, inErr := r.ring.In(background, r.job(r.n), Memory(want))
+			_, outErr := r.ring.Out(background, r.job(r.n), Memory(make([]byte, r.n)))
+			if got := errors.Join(inErr, outErr); (failed.Load() > 0) != errors.Is(got, cu.ErrorNotMapped) {
+				t.Errorf("%s %d: failed %d times: %v", call, nth, failed.Load(), got)
+			}
+			r.d.fail = nil
+			r.unharmed()
+			r.close()
+		}
+	}
+}
+
+// TestOutOfMemory: a ring makes do with the slots that it could get.
+func TestOutOfMemory(t *testing.T) {
+	r := newRig(t, small, 30<<10, softgpu.Eager)
+	r.d.fail = func(call string) error {
+		if call == "alloc" && r.d.slots.Load() > 0 {
+			return cu.ErrorOutOfMemory
+		}
+		return nil
+	}
+	r.unharmed()
+	if r.d.most.Load() != 1 {
+		t.Errorf("%d slots", r.d.most.Load())
+	}
+}
+
+// TestAdapt: goroutines that wait for the device become fewer, those that the
+// device waits for more, up to what is set.
+func TestAdapt(t *testing.T) {
+	r := newRig(t, small, 1, softgpu.Eager)
+	step := func(part float64, want int) {
+		t.Helper()
+		w := r.ring.threads
+		r.ring.adapt(w, time.Duration(part*float64(w)*1e6), 1e6)
+		if r.ring.threads != want {
+			t.Errorf("busy %.1f of the time: %d goroutines, then %d, want %d", part, w, r.ring.threads, want)
+		}
+	}
+	for _, s := range []struct {
+		part float64
+		want int
+	}{{0.3, 3}, {0.3, 2}, {0.7, 2}, {0.95, 3}, {0.95, 4}, {0.95, 4}, {0.1, 3}, {0.1, 2}, {0.1, 1}, {0.1, 1}} {
+		step(s.part, s.want)
+	}
+}

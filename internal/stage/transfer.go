@@ -1,0 +1,353 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Job is what a transfer does on the device.
+type Job struct {
+	Stream cu.Stream
+	Device cu.DevicePtr
+	Bytes  int64
+	// Ordered has one goroutine read or write, from the beginning to the end.
+	Ordered bool
+	// Done, if not nil, is called when nothing of the transfer uses the ring any
+	// more. Where a reader or writer hangs and the context ends, that is after In or
+	// Out has returned.
+	Done func()
+}
+
+// transfer is one call of In or Out.
+type transfer struct {
+	r        *Ring
+	ctx      context.Context
+	job      Job
+	src      io.ReaderAt // one of them
+	dst      io.WriterAt
+	mayYield bool // the rest can go by another way
+
+	chunks []chunk
+	next   atomic.Int64 // block
+	failed atomic.Int64 // no block from this offset on is copied
+	left   atomic.Int64 // goroutines at work
+	busy   atomic.Int64 // ns in copies
+	gone   chan struct{}
+
+	queueing  atomic.Int64 // calls of the driver in progress
+	abandoned atomic.Bool  // nothing more may be queued
+	held      int          // slots; Ring.mu guards it
+
+	mu  sync.Mutex
+	err error // at failed
+}
+
+// In copies job.Bytes of src to the device, in the order of the stream. It returns
+// when src has been read and the copies are queued. n is how many bytes were: all,
+// or with an error those before it.
+//
+// When ctx ends, what was read before is queued, and the error wraps ctx.Err(). A
+// Read that hangs then is left behind, and what it brings is dropped.
+func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
+	_, mayYield := src.(Memory)
+	return r.run(&transfer{ctx: ctx, job: job, src: src, mayYield: mayYield})
+}
+
+// Out copies job.Bytes from the device to dst when the stream has come to it. It
+// returns when dst has them. The rest is as for In.
+func (r *Ring) Out(ctx context.Context, job Job, dst io.WriterAt) (n int64, err error) {
+	_, mayYield := dst.(Memory)
+	return r.run(&transfer{ctx: ctx, job: job, dst: dst, mayYield: mayYield})
+}
+
+func (r *Ring) run(t *transfer) (n int64, err error) {
+	if err := r.enter(); err != nil {
+		t.done()
+		return 0, err
+	}
+	t.r = r
+	t.chunks = plan(t.job.Bytes, t.src != nil, r.set)
+	t.failed.Store(math.MaxInt64)
+	t.gone = make(chan struct{})
+	workers := 1
+	if !t.job.Ordered {
+		workers = int(min(int64(r.workers()), (t.job.Bytes+int64(r.set.Block)-1)/int64(r.set.Block)))
+	}
+	workers = max(1, workers)
+	t.left.Store(int64(workers))
+	begin := time.Now()
+	for range workers - 1 {
+		go t.work()
+	}
+	if t.mayHang() {
+		go t.work()
+		select {
+		case <-t.gone:
+		case <-t.ctx.Done():
+			return t.abandon()
+		}
+	} else {
+		t.work()
+		<-t.gone
+	}
+	if t.err == nil && len(t.chunks) >= enough && !t.job.Ordered {
+		r.adapt(workers, time.Duration(t.busy.Load()), time.Since(begin))
+	}
+	return t.result()
+}
+
+// mayHang says that a read or write may take for ever, and that somebody could
+// end the transfer then.
+func (t *transfer) mayHang() bool { return !t.mayYield && t.ctx.Done() != nil }
+
+// result is what In and Out return when all is over.
+func (t *transfer) result() (int64, error) {
+	if t.err == nil {
+		return t.job.Bytes, nil
+	}
+	return t.failed.Load(), t.err
+}
+
+// abandon gives the transfer up while a goroutine may hang. What it has not
+// queued yet it never will.
+func (t *transfer) abandon() (int64, error) {
+	grace := time.NewTimer(hangs)
+	defer grace.Stop()
+	select {
+	case <-t.gone: // it does not hang
+		return t.result()
+	case <-grace.C:
+	}
+	t.abandoned.Store(true)
+	for t.queueing.Load() > 0 {
+		pause(0)
+	}
+	n := int64(0)
+	for i := range t.chunks {
+		c := &t.chunks[i]
+		if t.src != nil && !c.queued.Load() || t.dst != nil && c.left.Load() > 0 {
+			break
+		}
+		n += c.n
+	}
+	return n, fmt.Errorf("byte %d: %w", n, t.ctx.Err())
+}
+
+// hangs is how long one who has been told to stop may take before he counts as
+// hanging.
+const hangs = 10 * time.Millisecond
+
+// work copies blocks until there are none.
+func (t *transfer) work() {
+	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
+		if !t.block(&t.chunks[c], c, block) {
+			break
+		}
+	}
+	if t.left.Add(-1) == 0 {
+		t.clean()
+		t.r.leave()
+		close(t.gone)
+		t.done()
+	}
+}
+
+func (t *transfer) done() {
+	if t.job.Done != nil {
+		t.job.Done()
+	}
+}
+
+// take is the next block: its chunk, which is from or one after it, and its number there.
+func (t *transfer) take(from int) (c int, block int64) {
+	n := t.next.Add(1) - 1
+	for c = from; c < len(t.chunks) && n >= t.chunks[c].first+t.chunks[c].blocks; {
+		c++
+	}
+	if c < len(t.chunks) {
+		block = n - t.chunks[c].first
+	}
+	return c, block
+}
+
+// block copies one block. It is false when this goroutine has nothing more to do.
+//
+// A goroutine goes on below the offset that has failed, so that everything before
+// it is copied.
+func (t *transfer) block(c *chunk, number int, block int64) bool {
+	at := block * int64(t.r.set.Block)
+	n := min(int64(t.r.set.Block), c.n-at)
+	if c.off+at >= t.failed.Load() {
+		return false
+	}
+	if err := t.ctx.Err(); err != nil {
+		t.fail(c.off+at, err)
+		return false
+	}
+	c.open.Do(func() { t.open(c, number) })
+	if !c.opened {
+		return false
+	}
+	begin := time.Now()
+	done, err := t.copy(c.slot.mem[at:at+n], c.off+at)
+	t.busy.Add(int64(time.Since(begin)))
+	if err != nil {
+		t.fail(c.off+at+int64(done), err)
+		return false
+	}
+	if c.left.Add(-1) == 0 {
+		t.finish(c, number)
+	}
+	return true
+}
+
+// copy copies between a slot and the source or destination at an offset.
+func (t *transfer) copy(p []byte, off int64) (n int, err error) {
+	if t.src != nil {
+		n, err = t.src.ReadAt(p, off)
+		switch {
+		case n == len(p):
+			err = nil // at the end of a file io.EOF may come along
+		case err == nil || errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
+		}
+	} else {
+		n, err = t.dst.WriteAt(p, off)
+	}
+	if t.r.clock != nil {
+		t.r.clock.HostCopy(uintptr(n), t.threads(), t.dst != nil)
+	}
+	return max(0, min(n, len(p))), err
+}
+
+// threads is how many goroutines an emulated device should count.
+func (t *transfer) threads() int {
+	if t.job.Ordered {
+		return 1
+	}
+	blocks := (t.job.Bytes + int64(t.r.set.Block) - 1) / int64(t.r.set.Block)
+	return int(min(int64(t.r.set.Threads), blocks))
+}
+
+// fail stops the transfer at an offset. The lowest counts.
+func (t *transfer) fail(off int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if off < t.failed.Load() {
+		t.failed.Store(off)
+		t.err = fmt.Errorf("byte %d: %w", off, err)
+	}
+}
+
+// open gives a chunk its slot; from the device, with the bytes in it.
+func (t *transfer) open(c *chunk, number int) {
+	var err error
+	if t.src != nil {
+		c.slot, err = t.r.take(t)
+	} else {
+		err = t.fetch(c, number)
+	}
+	if err != nil {
+		t.fail(c.off, err)
+	}
+	c.opened = err == nil
+}
+
+// finish is what comes after the last block of a chunk.
+func (t *transfer) finish(c *chunk, number int) {
+	if t.src == nil {
+		t.put(c)
+		t.prefetch(number + 1)
+		return
+	}
+	if err := t.send(c, c.n); err != nil {
+		t.fail(c.off, err)
+	}
+}
+
+// send queues the copy of the first n bytes of a chunk to the device, and leaves
+// it the slot.
+func (t *transfer) send(c *chunk, n int64) error {
+	queued, err := t.queue(c, n)
+	c.queued.Store(queued && err == nil)
+	switch {
+	case !queued:
+		t.put(c)
+	default:
+		t.leave(c)
+	}
+	return err
+}
+
+// queue has the device copy n bytes of a chunk. queued says that the slot may be in use.
+func (t *transfer) queue(c *chunk, n int64) (queued bool, err error) {
+	t.queueing.Add(1)
+	defer t.queueing.Add(-1)
+	if t.abandoned.Load() {
+		return false, t.ctx.Err()
+	}
+	d, device := t.r.driver, t.job.Device+cu.DevicePtr(c.off)
+	if t.src != nil {
+		err = d.MemcpyHtoDAsync(t.r.ctx, device, c.slot.host, uintptr(n), t.job.Stream)
+	} else {
+		err = d.MemcpyDtoHAsync(t.r.ctx, c.slot.host, device, uintptr(n), t.job.Stream)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = d.EventRecord(t.r.ctx, c.slot.event, t.job.Stream); err != nil {
+		// The event does not stand for the copy: wait for the copy now.
+		return false, errors.Join(err, d.StreamSynchronize(t.r.ctx, t.job.Stream))
+	}
+	return true, nil
+}
+
+// put gives the slot of a chunk back.
+func (t *transfer) put(c *chunk) {
+	if t.rid(c) {
+		t.r.give(c.slot)
+	}
+}
+
+// leave leaves the slot of a chunk to the device.
+func (t *transfer) leave(c *chunk) {
+	if t.rid(c) {
+		t.r.fly(c.slot)
+	}
+}
+
+// rid says, once, that the slot of a chunk is not the transfer's any more.
+func (t *transfer) rid(c *chunk) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over := c.over
+	c.over = true
+	return !over && c.slot != nil
+}
+
+// clean is the end: of a chunk where the transfer failed the bytes before that
+// are queued, and the slots go back. Nobody else is at work.
+func (t *transfer) clean() {
+	for i := range t.chunks {
+		c := &t.chunks[i]
+		switch {
+		case c.slot == nil || c.over:
+		case t.dst != nil:
+			t.leave(c) // the device may be writing it
+		case t.failed.Load() > c.off:
+			if err := t.send(c, t.failed.Load()-c.off); err != nil {
+				t.fail(c.off, err)
+			}
+		default:
+			t.put(c)
+		}
+	}
+}
