@@ -30,6 +30,7 @@ type Profile struct {
 	Kernel  Kernel  `json:"kernel"`
 	Managed Managed `json:"managed"`
 	Own     Own     `json:"own"`
+	Staging Staging `json:"staging"`
 
 	Host        Host        `json:"host"`
 	Translation Translation `json:"translation"`
@@ -191,6 +192,24 @@ type Own struct {
 	DeviceGrow   Curve `json:"device_grow,omitempty"`
 	DeviceShrink Curve `json:"device_shrink,omitempty"`
 	PoolGrow     Curve `json:"pool_grow,omitempty"`
+}
+
+// Staging is how ordinary memory goes through page-locked memory best, and what
+// copying between the two costs the host. Sizes are in bytes.
+type Staging struct {
+	Chunk   Number `json:"chunk_bytes"` // of one copy of the device
+	Slots   Number `json:"slots"`       // chunks under way
+	Block   Number `json:"block_bytes"` // of one copy of a thread
+	Threads Number `json:"threads"`
+	// Up to these sizes the driver's own copies of ordinary memory are as fast.
+	DirectHtoD Number `json:"direct_htod_bytes"`
+	DirectDtoH Number `json:"direct_dtoh_bytes"`
+	// One thread copies ordinary to page-locked memory at Fill bytes a second, all
+	// together at FillMost; Drain is the way back.
+	Fill      Number `json:"fill_bytes_per_s"`
+	FillMost  Number `json:"fill_most_bytes_per_s"`
+	Drain     Number `json:"drain_bytes_per_s"`
+	DrainMost Number `json:"drain_most_bytes_per_s"`
 }
 
 // Host is the machine around the device, as far as the device's memory shows it.
