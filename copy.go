@@ -151,9 +151,12 @@ func (q *queue) copy(dst, src *region) (queued bool, err error) {
 	if dst.bytes == 0 || same(dst, src) {
 		return false, nil
 	}
-	if q.byCPU(dst, src) {
+	switch {
+	case q.byCPU(dst, src):
 		err = q.copyByCPU(dst, src)
-	} else {
+	case dst.kind() == plainMemory || src.kind() == plainMemory:
+		queued, err = true, q.copyPlain(dst, src)
+	default:
 		queued, err = q.transfer(dst, src)
 	}
 	if err != nil {

@@ -43,6 +43,7 @@ type GPU struct {
 	captures atomic.Int64          // in progress
 	leak     runtime.Cleanup
 	released atomic.Bool // the context is gone
+	staging  staging
 
 	mu    sync.Mutex
 	live  map[*queue]struct{} // streams that are not destroyed
@@ -244,6 +245,7 @@ func (g *GPU) release() error {
 	if inCallback(err) {
 		return err
 	}
+	err = errors.Join(err, g.staging.close())
 	g.released.Store(true)
 	g.shared.quit(g)
 	err = errors.Join(err, g.gatherer.unload(g))

@@ -11,8 +11,8 @@ import (
 )
 
 // ErrBusy says that a transfer got no slot in time: other transfers hold them, in
-// streams that stand still.
-var ErrBusy = errors.New("the staging ring is held by transfers that wait")
+// streams that stand still, or there is no memory for one.
+var ErrBusy = errors.New("no slot of the staging ring to be had")
 
 // Settings say how a ring works. All sizes are in bytes; all must be positive.
 type Settings struct {
@@ -20,6 +20,8 @@ type Settings struct {
 	Slots   int // most slots
 	Block   int // what a goroutine copies at a time; Chunk is a multiple of it
 	Threads int // most goroutines that copy at once
+	// Lock page-locks memory for a slot; nil for the driver's own (cuMemHostAlloc).
+	Lock func(bytes int) (p cu.HostPtr, unlock func() error, err error)
 }
 
 // Ring is page-locked memory through which transfers go. It is safe for
@@ -131,19 +133,28 @@ func (r *Ring) Close() error {
 
 // grow allocates one slot.
 func (r *Ring) grow() (*slot, error) {
-	size := uintptr(r.set.Chunk)
-	host, err := r.driver.MemHostAlloc(r.ctx, size, cu.MemHostAllocPortable)
+	lock := r.set.Lock
+	if lock == nil {
+		lock = r.allocate
+	}
+	host, unlock, err := lock(r.set.Chunk)
 	if err != nil {
-		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", size, err)
+		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", r.set.Chunk, err)
 	}
 	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
 	if err != nil {
-		return nil, errors.Join(err, r.driver.MemFreeHost(r.ctx, host))
+		return nil, errors.Join(err, unlock())
 	}
-	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), event: event}, nil
+	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), unlock: unlock, event: event}, nil
+}
+
+// allocate is Settings.Lock by the driver.
+func (r *Ring) allocate(bytes int) (p cu.HostPtr, unlock func() error, err error) {
+	p, err = r.driver.MemHostAlloc(r.ctx, uintptr(bytes), cu.MemHostAllocPortable)
+	return p, func() error { return r.driver.MemFreeHost(r.ctx, p) }, err
 }
 
 // free is the end of a slot.
 func (r *Ring) free(s *slot) error {
-	return errors.Join(r.driver.EventDestroy(r.ctx, s.event), r.driver.MemFreeHost(r.ctx, s.host))
+	return errors.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
 }

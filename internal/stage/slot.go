@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -12,9 +13,10 @@ import (
 
 // slot is a piece of the ring.
 type slot struct {
-	host  cu.HostPtr
-	mem   []byte
-	event cu.Event // of the copy that is flying
+	host   cu.HostPtr
+	mem    []byte
+	unlock func() error
+	event  cu.Event // of the copy that is flying
 
 	// Ring.mu guards:
 	state slotState
@@ -117,11 +119,16 @@ func (r *Ring) add(t *transfer) (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.growing--
-	if err != nil {
-		if len(r.slots) > 0 && errors.Is(err, cu.ErrorOutOfMemory) {
-			r.set.Slots = len(r.slots) // these will have to do
-			return nil, nil
-		}
+	switch {
+	case err == nil:
+	case !errors.Is(err, cu.ErrorOutOfMemory):
+		return nil, err
+	case len(r.slots) > 0:
+		r.set.Slots = len(r.slots) // these will have to do
+		return nil, nil
+	case t.mayYield:
+		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	default:
 		return nil, err
 	}
 	s.state, s.owner = taken, t

@@ -47,11 +47,15 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func sized(chunk, slots, block, threads int) Settings {
+	return Settings{Chunk: chunk, Slots: slots, Block: block, Threads: threads}
+}
+
 // TestRoundTrip: every byte arrives, there and back, whatever the sizes, numbers
 // of goroutines and slots, and the order in which the device does things.
 func TestRoundTrip(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		for _, set := range []Settings{small, {4 << 10, 1, 1 << 10, 1}, {4 << 10, 2, 4 << 10, 8}, {64 << 10, 8, 1 << 10, 3}} {
+		for _, set := range []Settings{small, sized(4<<10, 1, 1<<10, 1), sized(4<<10, 2, 4<<10, 8), sized(64<<10, 8, 1<<10, 3)} {
 			r := newRig(t, set, 200<<10, schedule)
 			for _, n := range []int64{0, 1, 1023, 1025, 4 << 10, 5000, 31 << 10, 200 << 10} {
 				what := fmt.Sprintf("%v %+v %d", schedule, set, n)
