@@ -2,19 +2,14 @@ package stage
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/softgpu"
 )
-
-// late is when a test gives up.
-const late = 20 * time.Second
 
 // testDriver is a software GPU that does not say so: rings treat it as hardware,
 // with several goroutines. It counts, and fails when told to.
@@ -181,10 +176,13 @@ var seed atomic.Uint64
 
 // random is n bytes, others every time.
 func random(n int64) []byte {
-	rng := rand.New(rand.NewPCG(seed.Add(1), 2))
+	x := seed.Add(1) * 0x9e3779b97f4a7c15
 	b := make([]byte, n)
 	for i := range b {
-		b[i] = byte(rng.Uint32())
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b[i] = byte(x >> 32)
 	}
 	return b
 }
