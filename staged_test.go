@@ -267,4 +267,3 @@ func (d *failingCopies) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu
 	}
 	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
 }
-
