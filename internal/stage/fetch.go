@@ -4,7 +4,7 @@ package stage
 // with the chunks after it.
 func (t *transfer) fetch(c *chunk, number int) error {
 	if c.claimed.CompareAndSwap(false, true) {
-		s, err := t.r.take(t)
+		s, err := t.r.take(t, c.off)
 		t.start(c, s, err)
 	} else {
 		<-c.ready

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"unsafe"
@@ -56,34 +57,61 @@ func (h *hardware) out(r *Ring, m []byte) error {
 	return err
 }
 
-// BenchmarkSettings looks for the settings of a machine, on ordinary pages.
+// BenchmarkSettings looks for the settings of a machine, on ordinary pages, beside
+// page-locked memory.
 func BenchmarkSettings(b *testing.B) {
 	const most = 1 << 30
 	h := newHardware(b, most)
 	memory := random(most)
 	for _, size := range []int{256 << 20, most} {
-		for _, chunk := range []int{4 << 20, 8 << 20, 16 << 20} {
-			for _, slots := range []int{4, 8} {
-				for _, block := range []int{128 << 10, 256 << 10} {
-					for _, threads := range []int{8, 12, 15} {
-						r := New(h, h.ctx, sized(chunk, slots, block, threads))
-						name := fmt.Sprintf("size=%dMiB/chunk=%dMiB/slots=%d/block=%dKiB/threads=%d", size>>20, chunk>>20, slots, block>>10, threads)
-						b.Run("in/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.in) })
-						r.threads = threads
-						b.Run("out/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.out) })
-						if err := r.Close(); err != nil {
-							b.Fatal(err)
-						}
-					}
-				}
+		h.locked(b, uintptr(size))
+		for _, set := range []Settings{
+			sized(8<<20, 8, 256<<10, 8), sized(8<<20, 8, 256<<10, 12), sized(8<<20, 8, 256<<10, 15),
+			sized(8<<20, 8, 512<<10, 12), sized(8<<20, 8, 128<<10, 12), sized(16<<20, 4, 256<<10, 12), sized(16<<20, 8, 256<<10, 12),
+			sized(16<<20, 4, 256<<10, 15), sized(8<<20, 4, 256<<10, 10), sized(8<<20, 6, 256<<10, 12),
+		} {
+			r := New(h, h.ctx, set)
+			name := fmt.Sprintf("size=%dMiB/chunk=%dMiB/slots=%d/block=%dKiB/threads=%d", size>>20, set.Chunk>>20, set.Slots, set.Block>>10, set.Threads)
+			b.Run("in/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.in) })
+			b.Run("out/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.out) })
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
 			}
 		}
 	}
 }
 
-func (h *hardware) bench(b *testing.B, r *Ring, m []byte, do func(*Ring, []byte) error) {
-	if err := do(r, m); err != nil { // the slots
+// locked is the device's own copies of page-locked memory.
+func (h *hardware) locked(b *testing.B, size uintptr) {
+	p, err := h.MemHostAlloc(h.ctx, size, 0)
+	if err != nil {
 		b.Fatal(err)
+	}
+	run := func(name string, copy func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if err := errors.Join(copy(), h.StreamSynchronize(h.ctx, h.stream)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	run(fmt.Sprintf("in/size=%dMiB/page-locked", size>>20), func() error { return h.MemcpyHtoDAsync(h.ctx, h.device, p, size, h.stream) })
+	run(fmt.Sprintf("out/size=%dMiB/page-locked", size>>20), func() error { return h.MemcpyDtoHAsync(h.ctx, p, h.device, size, h.stream) })
+	if err := h.MemFreeHost(h.ctx, p); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (h *hardware) bench(b *testing.B, r *Ring, m []byte, do func(*Ring, []byte) error) {
+	for range 2 * r.set.Slots { // takes the slots
+		if err := do(r, m); err != nil {
+			b.Fatal(err)
+		}
+		if len(m) > 32<<20 {
+			break
+		}
 	}
 	b.SetBytes(int64(len(m)))
 	for b.Loop() {
@@ -92,6 +120,7 @@ func (h *hardware) bench(b *testing.B, r *Ring, m []byte, do func(*Ring, []byte)
 		}
 	}
 	b.ReportMetric(float64(r.threads), "threads")
+	b.ReportMetric(100*r.part, "%busy")
 }
 
 // BenchmarkSize is every size by the driver's own copy and through the ring, to find
@@ -102,7 +131,7 @@ func BenchmarkSize(b *testing.B) {
 	memory := random(most)
 	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12))
 	defer r.Close()
-	for size := 1; size <= most; size *= 4 {
+	for size := 16 << 10; size <= most; size *= 2 {
 		m := memory[:size]
 		p := unsafe.Pointer(&m[0])
 		for name, do := range map[string]func(*Ring, []byte) error{

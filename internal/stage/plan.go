@@ -1,9 +1,6 @@
 package stage
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // chunk is a part of a transfer that one copy of the device moves.
 type chunk struct {
@@ -11,9 +8,9 @@ type chunk struct {
 	first  int64 // number of its first block, counted over all chunks
 	blocks int64
 
-	open   sync.Once
-	opened bool         // and well
-	left   atomic.Int64 // blocks to be copied
+	state  atomic.Uint32 // closed, then opening, then open or failed
+	opened chan struct{} // closed when it is open or failed
+	left   atomic.Int64  // blocks to be copied
 	slot   *slot
 	queued atomic.Bool // the device has it
 	over   bool        // its slot is not the transfer's any more; transfer.mu guards it
@@ -45,9 +42,18 @@ func plan(n int64, in bool, set Settings) []chunk {
 	}
 	for i := range chunks {
 		chunks[i].left.Store(chunks[i].blocks)
+		chunks[i].opened = make(chan struct{})
 		if !in {
 			chunks[i].ready = make(chan struct{})
 		}
 	}
 	return chunks
 }
+
+// States of a chunk.
+const (
+	closed uint32 = iota
+	opening
+	open
+	failed
+)

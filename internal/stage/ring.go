@@ -31,12 +31,14 @@ type Ring struct {
 	ctx    cu.Context
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
+	crew   crew
 
 	mu      sync.Mutex
 	slots   []*slot // those that a copy of the device may be using in the order they were queued
 	growing int     // slots being allocated
 	jobs    int     // transfers running
 	threads int     // that a transfer by itself should have: adapted
+	part    float64 // of the time goroutines copied, when that was last asked
 	closed  bool
 }
 
@@ -91,7 +93,7 @@ func (r *Ring) workers() int {
 const (
 	tooIdle = 0.5
 	tooBusy = 0.9
-	enough  = 8 // chunks that tell
+	enough  = 32 // chunks that tell, beside the time it takes goroutines to begin
 )
 
 // adapt learns from a transfer that was alone: its goroutines worked for busy of
@@ -102,10 +104,11 @@ func (r *Ring) adapt(workers int, busy, elapsed time.Duration) {
 	if r.jobs > 1 || workers != min(r.threads, runtime.GOMAXPROCS(0)) {
 		return
 	}
-	switch part := float64(busy) / float64(elapsed) / float64(workers); {
-	case part < tooIdle:
+	r.part = float64(busy) / float64(elapsed) / float64(workers)
+	switch {
+	case r.part < tooIdle:
 		r.threads = max(1, r.threads-1)
-	case part > tooBusy:
+	case r.part > tooBusy:
 		r.threads = min(r.set.Threads, r.threads+1)
 	}
 }
@@ -124,6 +127,7 @@ func (r *Ring) Close() error {
 	}
 	r.slots = nil
 	r.mu.Unlock()
+	r.crew.dismiss()
 	var all []error
 	for _, s := range idle {
 		all = append(all, r.free(s))

@@ -22,6 +22,7 @@ type slot struct {
 	state slotState
 	owner *transfer // who took it last, nil when free
 	turn  uint64    // changes when it flies
+	in    cu.Stream // that it flies in
 }
 
 type slotState uint8
@@ -32,19 +33,22 @@ const (
 	flying           // the device may; nobody else waits for it
 )
 
-// How long a transfer without any slot waits for one.
+// How long a transfer waits for a slot when others have them all.
 const patience = 2 * time.Millisecond
 
-// take is a slot for t. It waits until there is one.
-func (r *Ring) take(t *transfer) (*slot, error) {
+// take is a slot for t's chunk at an offset. It waits until there is one.
+func (r *Ring) take(t *transfer, off int64) (*slot, error) {
 	begin := time.Now()
-	for wait := 0; ; wait++ {
+	for {
 		s, err := r.tryTake(t)
 		if s != nil || err != nil {
 			return s, err
 		}
 		if err := t.ctx.Err(); err != nil {
 			return nil, err
+		}
+		if t.failed.Load() <= off {
+			return nil, errStopped
 		}
 		if r.clock != nil {
 			if err := r.awaitOldest(t); err != nil {
@@ -53,7 +57,7 @@ func (r *Ring) take(t *transfer) (*slot, error) {
 			continue
 		}
 		since := time.Since(begin)
-		if since > patience && t.mayYield && r.holds(t) == 0 {
+		if since > patience && t.mayYield && !r.promises(t) {
 			return nil, ErrBusy
 		}
 		pause(since)
@@ -68,6 +72,9 @@ func pause(since time.Duration) {
 	}
 	time.Sleep(min(since/16, time.Millisecond))
 }
+
+// errStopped says that a chunk is behind the place that has failed.
+var errStopped = errors.New("stopped")
 
 // tryTake is a slot for t if there is one: free, or new, or one that the device is
 // done with.
@@ -108,6 +115,8 @@ func (r *Ring) pick(t *transfer) (s *slot, grow bool, err error) {
 	}
 	if len(r.slots)+r.growing < r.set.Slots {
 		r.growing++
+		t.held++
+		t.grew = true
 		return nil, true, nil
 	}
 	return nil, false, nil
@@ -119,22 +128,24 @@ func (r *Ring) add(t *transfer) (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.growing--
+	if err == nil {
+		s.state, s.owner = taken, t
+		r.slots = append(r.slots, s)
+		return s, nil
+	}
+	t.held--
+	others := len(r.slots) + r.growing
 	switch {
-	case err == nil:
 	case !errors.Is(err, cu.ErrorOutOfMemory):
 		return nil, err
-	case len(r.slots) > 0:
-		r.set.Slots = len(r.slots) // these will have to do
+	case others > 0:
+		r.set.Slots = others // these will have to do
 		return nil, nil
 	case t.mayYield:
 		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
 	default:
 		return nil, err
 	}
-	s.state, s.owner = taken, t
-	t.held++
-	r.slots = append(r.slots, s)
-	return s, nil
 }
 
 // land frees the slots that the device is done with. done says that there was one.
@@ -188,25 +199,32 @@ func (r *Ring) give(s *slot) {
 func (r *Ring) fly(s *slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.state = flying
+	s.state, s.in = flying, s.owner.job.Stream
 	s.turn++
 	if i := slices.Index(r.slots, s); i >= 0 {
 		r.slots = append(slices.Delete(r.slots, i, i+1), s)
 	}
 }
 
-// holds is how many slots t has, flying ones too.
-func (r *Ring) holds(t *transfer) int {
+// promises says that t has slots, or will when its own stream goes on, for which
+// it would wait by any other way, too.
+func (r *Ring) promises(t *transfer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.held
+	return t.held > 0 || slices.ContainsFunc(r.slots, t.waitsFor)
+}
+
+// waitsFor says that a slot will be free before t's work in its stream is done.
+// Ring.mu is held.
+func (t *transfer) waitsFor(s *slot) bool {
+	return s.state == flying && (s.owner == t || s.in == t.job.Stream)
 }
 
 // awaitOldest waits, on an emulated device, until t can have a slot again: by the
-// oldest copy of its own. If it has none others hold them all.
+// oldest copy in its own stream. If there is none others hold them all.
 func (r *Ring) awaitOldest(t *transfer) error {
 	r.mu.Lock()
-	i := slices.IndexFunc(r.slots, func(s *slot) bool { return s.state == flying && s.owner == t })
+	i := slices.IndexFunc(r.slots, t.waitsFor)
 	if i < 0 && !t.mayYield {
 		i = slices.IndexFunc(r.slots, func(s *slot) bool { return s.state == flying })
 	}
@@ -224,7 +242,7 @@ func (r *Ring) awaitOldest(t *transfer) error {
 }
 
 // spinTime is for how long a wait asks again and again, at the price of a core.
-const spinTime = 100 * time.Microsecond
+const spinTime = 500 * time.Microsecond
 
 // await waits for an event.
 func (r *Ring) await(ctx context.Context, e cu.Event) error {

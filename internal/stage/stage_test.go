@@ -400,7 +400,7 @@ func TestDriverFails(t *testing.T) {
 		for nth := int64(1); nth < 8; nth++ {
 			r := newRig(t, small, 30<<10, softgpu.Random)
 			want := random(r.n)
-			r.check(r.d.MemcpyHtoD(r.ctx, r.device, cu.HostPtr(&want[0]), uintptr(r.n)))
+			r.poison()
 			var calls, failed atomic.Int64
 			r.d.fail = func(c string) error {
 				if c == call && calls.Add(1) == nth {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type transfer struct {
 	queueing  atomic.Int64 // calls of the driver in progress
 	abandoned atomic.Bool  // nothing more may be queued
 	held      int          // slots; Ring.mu guards it
+	grew      bool         // waited for new ones; so does it this
 
 	mu  sync.Mutex
 	err error // at failed
@@ -82,10 +84,10 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		workers = int(min(int64(r.workers()), (t.job.Bytes+int64(r.set.Block)-1)/int64(r.set.Block)))
 	}
 	workers = max(1, workers)
-	t.left.Store(int64(workers))
+	t.left.Store(1)
 	begin := time.Now()
-	for range workers - 1 {
-		go t.work()
+	if workers > 1 {
+		r.crew.call(t, workers-1, r.set.Threads)
 	}
 	if t.mayHang() {
 		go t.work()
@@ -98,7 +100,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		t.work()
 		<-t.gone
 	}
-	if t.err == nil && len(t.chunks) >= enough && !t.job.Ordered {
+	if t.err == nil && len(t.chunks) >= enough && !t.job.Ordered && !t.grew {
 		r.adapt(workers, time.Duration(t.busy.Load()), time.Since(begin))
 	}
 	return t.result()
@@ -138,6 +140,7 @@ func (t *transfer) abandon() (int64, error) {
 		}
 		n += c.n
 	}
+	n = min(n, t.failed.Load())
 	return n, fmt.Errorf("byte %d: %w", n, t.ctx.Err())
 }
 
@@ -148,9 +151,7 @@ const hangs = 10 * time.Millisecond
 // work copies blocks until there are none.
 func (t *transfer) work() {
 	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
-		if !t.block(&t.chunks[c], c, block) {
-			break
-		}
+		t.block(&t.chunks[c], c, block)
 	}
 	if t.left.Add(-1) == 0 {
 		t.clean()
@@ -178,35 +179,30 @@ func (t *transfer) take(from int) (c int, block int64) {
 	return c, block
 }
 
-// block copies one block. It is false when this goroutine has nothing more to do.
-//
-// A goroutine goes on below the offset that has failed, so that everything before
-// it is copied.
-func (t *transfer) block(c *chunk, number int, block int64) bool {
+// block copies one block, or drops it if it is behind the place that has failed.
+// What is before that place is always copied; and every block is accounted for, so
+// that no chunk keeps a slot for which another waits.
+func (t *transfer) block(c *chunk, number int, block int64) {
 	at := block * int64(t.r.set.Block)
-	n := min(int64(t.r.set.Block), c.n-at)
-	if c.off+at >= t.failed.Load() {
-		return false
-	}
 	if err := t.ctx.Err(); err != nil {
 		t.fail(c.off+at, err)
-		return false
 	}
-	c.open.Do(func() { t.open(c, number) })
-	if !c.opened {
-		return false
+	if c.off+at < t.failed.Load() && t.opens(c, number) {
+		t.move(c, at, min(int64(t.r.set.Block), c.n-at))
 	}
+	if c.left.Add(-1) == 0 {
+		t.finish(c, number)
+	}
+}
+
+// move copies n bytes at an offset of a chunk.
+func (t *transfer) move(c *chunk, at, n int64) {
 	begin := time.Now()
 	done, err := t.copy(c.slot.mem[at:at+n], c.off+at)
 	t.busy.Add(int64(time.Since(begin)))
 	if err != nil {
 		t.fail(c.off+at+int64(done), err)
-		return false
 	}
-	if c.left.Add(-1) == 0 {
-		t.finish(c, number)
-	}
-	return true
 }
 
 // copy copies between a slot and the source or destination at an offset.
@@ -247,29 +243,52 @@ func (t *transfer) fail(off int64, err error) {
 	}
 }
 
+// opens opens a chunk, or waits until who came first has. Goroutines that wait for
+// the device do so together, and not for long: they ask again and again at first,
+// as to wake one that sleeps takes as long as a quarter of a chunk.
+func (t *transfer) opens(c *chunk, number int) bool {
+	if c.state.CompareAndSwap(closed, opening) {
+		t.open(c, number)
+	}
+	for begin := time.Now(); c.state.Load() == opening; runtime.Gosched() {
+		if time.Since(begin) > spinTime {
+			<-c.opened
+		}
+	}
+	return c.state.Load() == open
+}
+
 // open gives a chunk its slot; from the device, with the bytes in it.
 func (t *transfer) open(c *chunk, number int) {
 	var err error
 	if t.src != nil {
-		c.slot, err = t.r.take(t)
+		c.slot, err = t.r.take(t, c.off)
 	} else {
 		err = t.fetch(c, number)
 	}
+	state := open
 	if err != nil {
 		t.fail(c.off, err)
+		state = failed
 	}
-	c.opened = err == nil
+	c.state.Store(state)
+	close(c.opened)
 }
 
 // finish is what comes after the last block of a chunk.
 func (t *transfer) finish(c *chunk, number int) {
-	if t.src == nil {
+	good := min(c.n, t.failed.Load()-c.off)
+	switch {
+	case c.state.Load() != open: // clean sees to it
+	case t.dst != nil:
 		t.put(c)
 		t.prefetch(number + 1)
-		return
-	}
-	if err := t.send(c, c.n); err != nil {
-		t.fail(c.off, err)
+	case good <= 0:
+		t.put(c)
+	default:
+		if err := t.send(c, good); err != nil {
+			t.fail(c.off, err)
+		}
 	}
 }
 
@@ -333,21 +352,10 @@ func (t *transfer) rid(c *chunk) bool {
 	return !over && c.slot != nil
 }
 
-// clean is the end: of a chunk where the transfer failed the bytes before that
-// are queued, and the slots go back. Nobody else is at work.
+// clean leaves the slots of chunks that were fetched, but not opened well, to the
+// device. Nobody else is at work.
 func (t *transfer) clean() {
 	for i := range t.chunks {
-		c := &t.chunks[i]
-		switch {
-		case c.slot == nil || c.over:
-		case t.dst != nil:
-			t.leave(c) // the device may be writing it
-		case t.failed.Load() > c.off:
-			if err := t.send(c, t.failed.Load()-c.off); err != nil {
-				t.fail(c.off, err)
-			}
-		default:
-			t.put(c)
-		}
+		t.leave(&t.chunks[i])
 	}
 }

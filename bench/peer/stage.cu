@@ -1,0 +1,165 @@
+// The peer of package bench's StageSpeed: ordinary memory to the device and back in
+// C++, by cuMemcpy, through a ring of one's own with threads, and from page-locked
+// memory. It answers requests, one a line, so that contenders can take turns:
+//
+//   request   METHOD DIRECTION PAGES BYTES    cuMemcpy in 4k 1048576
+//   answer    nanoseconds, or -1 with a reason
+//
+// The first line it writes names the methods. Bytes are checked after each request.
+//
+//   nvcc -O3 -std=c++20 -arch=native -Xcompiler -pthread stage.cu -lcuda -o stage_c
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <cuda.h>
+#include <functional>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+#define OK(call)                                                                              \
+    do {                                                                                      \
+        CUresult result_ = (call);                                                                  \
+        if (result_ != CUDA_SUCCESS) { fprintf(stderr, "%s: error %d\n", #call, (int)result_); exit(1); } \
+    } while (0)
+
+static const size_t most = (size_t)1 << 30, chunk = (size_t)4 << 20;
+static const int threads = 12, slots = 2; // slots of each thread: what was best of a search
+
+static double now_ns()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static char *memory(bool huge)
+{
+    const size_t page = (size_t)2 << 20;
+    char *p = (char *)mmap(0, most + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p = (char *)(((size_t)p + page - 1) & ~(page - 1));
+    madvise(p, most, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    memset(p, 1, most);
+    return p;
+}
+
+static void fresh(char *p, size_t n, uint64_t seed)
+{
+    uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
+    for (size_t i = 0; i + 8 <= n; i += 8) { x = x * 6364136223846793005ull + 1442695040888963407ull; memcpy(p + i, &x, 8); }
+    for (size_t i = n & ~(size_t)7; i < n; i++) p[i] = (char)(x >> (8 * (i & 7)));
+}
+
+// Workers, each with slots and a stream of its own: the usual way to stage.
+struct Worker {
+    std::thread thread;
+    CUstream stream;
+    CUevent done[slots];
+    char *ring;
+};
+static Worker workers[threads];
+static std::function<void(Worker &)> task;
+static std::atomic<int> round_{0}, busy{0};
+
+static void serve(CUcontext ctx, Worker &w)
+{
+    OK(cuCtxSetCurrent(ctx));
+    for (int seen = 0;; seen++) {
+        round_.wait(seen);
+        task(w);
+        busy--;
+    }
+}
+
+static void together(std::function<void(Worker &)> f)
+{
+    task = f;
+    busy = threads;
+    round_++;
+    round_.notify_all();
+    while (busy) std::this_thread::yield();
+}
+
+static void staged(bool in, CUdeviceptr dev, char *host, size_t n)
+{
+    std::atomic<size_t> next{0};
+    together([&](Worker &w) {
+        struct { size_t off, n; } under[slots] = {};
+        auto drain = [&](int s) {
+            OK(cuEventSynchronize(w.done[s]));
+            if (!in && under[s].n) memcpy(host + under[s].off, w.ring + s * chunk, under[s].n);
+            under[s].n = 0;
+        };
+        for (int i = 0;; i++) {
+            int s = i % slots;
+            drain(s);
+            size_t off = next.fetch_add(chunk);
+            if (off >= n) break;
+            size_t k = std::min(chunk, n - off);
+            char *slot = w.ring + s * chunk;
+            if (in) {
+                memcpy(slot, host + off, k);
+                OK(cuMemcpyHtoDAsync(dev + off, slot, k, w.stream));
+            } else {
+                OK(cuMemcpyDtoHAsync(slot, dev + off, k, w.stream));
+            }
+            OK(cuEventRecord(w.done[s], w.stream));
+            under[s] = {off, k};
+        }
+        for (int s = 0; s < slots; s++) drain(s);
+    });
+}
+
+int main()
+{
+    CUdevice device;
+    CUcontext ctx;
+    OK(cuInit(0));
+    OK(cuDeviceGet(&device, 0));
+    OK(cuDevicePrimaryCtxRetain(&ctx, device));
+    OK(cuCtxSetCurrent(ctx));
+    CUdeviceptr dev;
+    OK(cuMemAlloc(&dev, most));
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    char *pages[2] = {memory(false), memory(true)}, *locked, *check = (char *)malloc(most);
+    OK(cuMemHostAlloc((void **)&locked, most, CU_MEMHOSTALLOC_PORTABLE));
+    for (auto &w : workers) {
+        OK(cuStreamCreate(&w.stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemHostAlloc((void **)&w.ring, slots * chunk, CU_MEMHOSTALLOC_PORTABLE));
+        for (auto &event : w.done) OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        w.thread = std::thread(serve, ctx, std::ref(w));
+    }
+    printf("cuMemcpy threads pinned\n");
+    fflush(stdout);
+    char method[32], direction[8], kind[8];
+    size_t n;
+    for (uint64_t seed = 1; scanf("%31s %7s %7s %zu", method, direction, kind, &n) == 4; seed++) {
+        bool in = !strcmp(direction, "in");
+        std::string how = method;
+        char *host = how == "pinned" ? locked : pages[!strcmp(kind, "huge")];
+        fresh(check, n, seed);
+        if (in) { memcpy(host, check, n); OK(cuMemsetD8(dev, 0xee, n)); }
+        else { OK(cuMemcpyHtoD(dev, check, n)); memset(host, 0xee, n); }
+        OK(cuCtxSynchronize());
+        double begin = now_ns();
+        if (how == "threads") staged(in, dev, host, n);
+        else if (how == "pinned" && in) { OK(cuMemcpyHtoDAsync(dev, host, n, stream)); OK(cuStreamSynchronize(stream)); }
+        else if (how == "pinned") { OK(cuMemcpyDtoHAsync(host, dev, n, stream)); OK(cuStreamSynchronize(stream)); }
+        else if (in) OK(cuMemcpyHtoD(dev, host, n));
+        else OK(cuMemcpyDtoH(host, dev, n));
+        if (in && how == "cuMemcpy") OK(cuStreamSynchronize(0));
+        double took = now_ns() - begin;
+        if (in) { memset(host, 0, n); OK(cuMemcpyDtoH(host, dev, n)); }
+        if (memcmp(host, check, n)) printf("-1 the bytes differ\n");
+        else printf("%.0f\n", took);
+        fflush(stdout);
+    }
+    _exit(0);
+}

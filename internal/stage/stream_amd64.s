@@ -1,0 +1,56 @@
+#include "textflag.h"
+
+// func stream(dst, src []byte)
+//
+// The first and the last 64 bytes are stored in the ordinary way, as the
+// destination is seldom aligned, and everything in between past the caches.
+TEXT ·stream(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ src_base+24(FP), SI
+	LEAQ (DI)(CX*1), R9
+	LEAQ (SI)(CX*1), R8
+
+	MOVOU (SI), X0
+	MOVOU 16(SI), X1
+	MOVOU 32(SI), X2
+	MOVOU 48(SI), X3
+	MOVOU X0, (DI)
+	MOVOU X1, 16(DI)
+	MOVOU X2, 32(DI)
+	MOVOU X3, 48(DI)
+
+	LEAQ 64(DI), AX
+	ANDQ $~63, AX
+	SUBQ DI, AX
+	ADDQ AX, DI
+	ADDQ AX, SI
+	SUBQ AX, CX
+
+loop:
+	CMPQ CX, $64
+	JB   tail
+	MOVOU (SI), X0
+	MOVOU 16(SI), X1
+	MOVOU 32(SI), X2
+	MOVOU 48(SI), X3
+	MOVNTO X0, (DI)
+	MOVNTO X1, 16(DI)
+	MOVNTO X2, 32(DI)
+	MOVNTO X3, 48(DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $64, CX
+	JMP  loop
+
+tail:
+	MOVOU -64(R8), X0
+	MOVOU -48(R8), X1
+	MOVOU -32(R8), X2
+	MOVOU -16(R8), X3
+	MOVOU X0, -64(R9)
+	MOVOU X1, -48(R9)
+	MOVOU X2, -32(R9)
+	MOVOU X3, -16(R9)
+	SFENCE
+	RET
