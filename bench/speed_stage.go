@@ -1,107 +1,156 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strconv"
+	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/parallel"
 )
 
-// StageSpeed is what ordinary memory costs to copy to the device and back: by Ferry
-// and by its peers, in turns.
-type StageSpeed struct {
-	Schema  string            `json:"schema"` // ferry.speed/1
-	Machine map[string]string `json:"machine"`
-	Results []StageResult     `json:"results"`
-	Table   []StageRow        `json:"table"`
+// What Ferry set out to reach, target 2, on an H200, from large bytes on.
+const (
+	stageTarget    = 2
+	large          = 256 << 20
+	goalOfLocked   = 0.95
+	goalOfDriverIn = 5
+	goalOfDriver   = 3
+)
+
+// StageCase is one size, direction ("in": to the device, "out") and kind of pages
+// ("4k", "huge") of [SpeedStage].
+type StageCase struct {
+	Bytes            int
+	Direction, Pages string
+	Samples          int
 }
 
-// StageResult is one ratio of Ferry to a peer.
-type StageResult struct {
-	Target int     `json:"target"`
-	What   string  `json:"what"`
-	Unit   string  `json:"unit"`
-	Ferry  float64 `json:"ferry"`
-	Peer   string  `json:"peer_name"`
-	Value  float64 `json:"peer"`
-	Ratio  float64 `json:"ratio"`
-	Goal   float64 `json:"goal"` // 0 where none is set
-	Met    bool    `json:"met"`
+// StageCases are every power of two up to most on ordinary pages, and what is
+// large on huge pages, too.
+func StageCases(most, samples int) []StageCase {
+	var all []StageCase
+	for n := 1; n <= most; n *= 2 {
+		if n == 2*large {
+			continue
+		}
+		for _, d := range []string{"in", "out"} {
+			all = append(all, StageCase{n, d, "4k", samples})
+			if n == large {
+				all = append(all, StageCase{n, d, "huge", samples})
+			}
+		}
+	}
+	return all
 }
 
-// StageRow is one size, direction and page size: medians in nanoseconds by method.
-type StageRow struct {
-	Direction string             `json:"direction"` // "in": to the device; "out"
-	Pages     string             `json:"pages"`     // "4k" or "huge"
-	Bytes     int                `json:"bytes"`
-	Samples   int                `json:"samples"`
-	Ns        map[string]float64 `json:"ns"`
-}
+// sampleStage copies once by a method.
+type sampleStage func(method string, c StageCase) (float64, error)
 
-// StageOptions say what to measure.
-type StageOptions struct {
-	Sizes   []int
-	Samples int      // of each size up to 64 MiB; larger ones have a third
-	Peers   []string // commands that speak the protocol of bench/peer/stage.cu
-	Memory  func(bytes int, huge bool) ([]byte, error)
-}
-
-// stagePeer is a process that takes requests.
-type stagePeer struct {
-	cmd     *exec.Cmd
-	in      *bufio.Writer
-	out     *bufio.Scanner
-	methods []string
-}
-
-// startPeer starts a peer and reads its methods.
-func startPeer(command string) (*stagePeer, error) {
-	words := strings.Fields(command)
-	p := &stagePeer{cmd: exec.Command(words[0], words[1:]...)}
-	in, err := p.cmd.StdinPipe()
+// SpeedStage measures copies of ordinary memory beside those of page-locked memory
+// and of peers, in turns: bench/peer/stage.cu and stage.py. memory makes memory on
+// ordinary or huge pages.
+func SpeedStage(g *ferry.GPU, cases []StageCase, peers []Peer, memory func(n int, huge bool) ([]byte, error)) (results []SpeedResult, err error) {
+	most := 0
+	for _, c := range cases {
+		most = max(most, c.Bytes)
+	}
+	own, err := newStageRun(g, most, memory)
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	defer func() { err = errors.Join(err, own.close()) }()
+	by := map[string]sampleStage{"": own.sample, "page-locked": own.sample}
+	order := []string{"", "page-locked"}
+	for _, p := range peers {
+		r, err := p.start()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.stop()) }()
+		line, err := r.out.ReadString('\n') // its methods
+		if err != nil {
+			return nil, fmt.Errorf("peer %s: %w", p.Name, err)
+		}
+		for _, m := range strings.Fields(line) {
+			by[m] = r.stage
+			order = append(order, m)
+		}
 	}
-	p.in, p.out = bufio.NewWriter(in), bufio.NewScanner(out)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
+	for _, c := range cases {
+		samples, err := c.measure(by, order)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, c.results(order[1:], samples)...)
 	}
-	if !p.out.Scan() {
-		return nil, fmt.Errorf("peer %q ended: %w", command, p.cmd.Wait())
-	}
-	p.methods = strings.Fields(p.out.Text())
-	return p, nil
+	return results, nil
 }
 
-// measure has the peer copy once.
-func (p *stagePeer) measure(method, direction, pages string, n int) (float64, error) {
-	fmt.Fprintf(p.in, "%s %s %s %d\n", method, direction, pages, n)
-	if err := p.in.Flush(); err != nil {
-		return 0, err
+// stage is a sample of a peer.
+func (r *running) stage(method string, c StageCase) (ns float64, err error) {
+	if _, err = fmt.Fprintln(r.in, method, c.Direction, c.Pages, c.Bytes); err == nil {
+		_, err = fmt.Fscanln(r.out, &ns)
 	}
-	if !p.out.Scan() {
-		return 0, errors.New("the peer ended")
+	if err == nil && ns <= 0 {
+		err = errors.New("the bytes differ")
 	}
-	first, why, _ := strings.Cut(p.out.Text(), " ")
-	ns, err := strconv.ParseFloat(first, 64)
-	if err != nil || ns <= 0 {
-		return 0, fmt.Errorf("peer's %s %s of %d bytes: %s %s", method, direction, n, first, why)
+	if err != nil {
+		return 0, fmt.Errorf("%s of %d bytes %s by %s: %w", method, c.Bytes, c.Direction, r.Name, err)
 	}
 	return ns, nil
 }
 
-// stageRun measures Ferry's own copies.
+// measure takes the samples of all methods in turns, after one for warming up.
+func (c StageCase) measure(by map[string]sampleStage, order []string) (map[string][]float64, error) {
+	samples := map[string][]float64{}
+	for turn := range c.Samples + 1 {
+		for _, i := range rand.Perm(len(order)) {
+			ns, err := by[order[i]](order[i], c)
+			if err != nil {
+				return nil, err
+			}
+			if turn > 0 {
+				samples[order[i]] = append(samples[order[i]], float64(c.Bytes)/ns*1e9)
+			}
+		}
+	}
+	return samples, nil
+}
+
+// results are Ferry's bandwidth beside that of each method.
+func (c StageCase) results(methods []string, samples map[string][]float64) []SpeedResult {
+	var all []SpeedResult
+	for _, m := range methods {
+		r := SpeedResult{Target: stageTarget, What: fmt.Sprintf("plain slice %s, %d bytes, %s pages", c.Direction, c.Bytes, c.Pages), Unit: "bytes_per_s",
+			Ferry: middle(samples[""]), PeerName: m, Peer: middle(samples[m]), Samples: c.Samples, MAD: spread(samples[""])}
+		r.Goal = c.goal(m) * r.Peer
+		all = append(all, r.judge())
+	}
+	return all
+}
+
+// goal is the ratio to reach, 0 for none.
+func (c StageCase) goal(method string) float64 {
+	switch {
+	case method == "page-locked" && c.Bytes >= large:
+		return goalOfLocked
+	case method != "cuMemcpy":
+		return 0
+	case c.Bytes < large:
+		return 1
+	case c.Direction == "in":
+		return goalOfDriverIn
+	}
+	return goalOfDriver
+}
+
+// stageRun is Ferry's own copies.
 type stageRun struct {
 	s      *ferry.Stream
 	device *ferry.Device[byte]
@@ -110,123 +159,12 @@ type stageRun struct {
 	turn   uint64
 }
 
-// measure copies once, of fresh bytes to poisoned ones, and checks them.
-func (r *stageRun) measure(method, direction, pages string, n int) (float64, error) {
-	r.turn++
-	memory := ferry.Memory[byte](ferry.Plain(r.pages[pages][:n]))
-	bytes := r.pages[pages][:n]
-	if method == "page-locked" {
-		memory, bytes = r.locked.Range(0, n), r.locked.Range(0, n).Slice()
-	}
-	device := r.device.Range(0, n)
-	scatter(bytes, r.turn)
-	dst, src := ferry.Memory[byte](device), memory
-	if direction == "out" {
-		if err := ferry.Copy(r.s, dst, src); err != nil {
-			return 0, err
-		}
-		dst, src = src, dst
-	}
-	if err := errors.Join(r.s.Wait(context.Background()), r.poison(direction, device, bytes)); err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	err := errors.Join(ferry.Copy(r.s, dst, src), r.s.Wait(context.Background()))
-	took := time.Since(begin)
-	if err == nil && direction == "in" {
-		clear(bytes)
-		err = errors.Join(ferry.Copy(r.s, memory, ferry.Memory[byte](device)), r.s.Wait(context.Background()))
-	}
-	if err == nil && !scattered(bytes, r.turn) {
-		err = fmt.Errorf("%s %s: of %d bytes some differ", method, direction, n)
-	}
-	return float64(took), err
-}
-
-// poison overwrites the destination.
-func (r *stageRun) poison(direction string, device *ferry.Device[byte], bytes []byte) error {
-	if direction == "in" {
-		return errors.Join(ferry.Fill(r.s, device, byte(0xee)), r.s.Wait(context.Background()))
-	}
-	for i := range bytes {
-		bytes[i] = 0xee
-	}
-	return nil
-}
-
-// scatter writes bytes that no other turn has.
-func scatter(p []byte, turn uint64) {
-	x := turn*0x9e3779b97f4a7c15 | 1
-	for i := range p {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		p[i] = byte(x)
-	}
-}
-
-// scattered says whether they are as scatter wrote them.
-func scattered(p []byte, turn uint64) bool {
-	x := turn*0x9e3779b97f4a7c15 | 1
-	for i := range p {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		if p[i] != byte(x) {
-			return false
-		}
-	}
-	return true
-}
-
-// measurer measures one copy.
-type measurer func(method, direction, pages string, n int) (float64, error)
-
-// MeasureStage measures on a device.
-func MeasureStage(g *ferry.GPU, o StageOptions) (*StageSpeed, error) {
-	most := 0
-	for _, n := range o.Sizes {
-		most = max(most, n)
-	}
-	r, err := newStageRun(g, most, o)
-	if err != nil {
-		return nil, err
-	}
-	by := map[string]measurer{"ferry": r.measure, "page-locked": r.measure}
-	order := []string{"ferry", "page-locked"}
-	for _, command := range o.Peers {
-		p, err := startPeer(command)
-		if err != nil {
-			return nil, err
-		}
-		defer p.cmd.Process.Kill()
-		for _, m := range p.methods {
-			by[m] = p.measure
-			order = append(order, m)
-		}
-	}
-	out := &StageSpeed{Schema: "ferry.speed/1", Machine: map[string]string{"device": g.Name()}}
-	for _, n := range o.Sizes {
-		for _, pages := range []string{"4k", "huge"} {
-			for _, direction := range []string{"in", "out"} {
-				row, err := stageRow(by, order, direction, pages, n, o.Samples)
-				if err != nil {
-					return nil, err
-				}
-				out.Table = append(out.Table, row)
-				out.Results = append(out.Results, row.results()...)
-			}
-		}
-	}
-	return out, errors.Join(r.device.Close(), r.locked.Close(), r.s.Close())
-}
-
 // newStageRun takes the memory.
-func newStageRun(g *ferry.GPU, most int, o StageOptions) (*stageRun, error) {
+func newStageRun(g *ferry.GPU, most int, memory func(n int, huge bool) ([]byte, error)) (*stageRun, error) {
 	r := &stageRun{pages: map[string][]byte{}}
 	var err error
 	for name, huge := range map[string]bool{"4k": false, "huge": true} {
-		if r.pages[name], err = o.Memory(most, huge); err != nil {
+		if r.pages[name], err = memory(most, huge); err != nil {
 			return nil, err
 		}
 	}
@@ -240,60 +178,76 @@ func newStageRun(g *ferry.GPU, most int, o StageOptions) (*stageRun, error) {
 	return r, err
 }
 
-// stageRow measures one size by all methods in turns. The first turn is not counted.
-func stageRow(by map[string]measurer, order []string, direction, pages string, n, samples int) (StageRow, error) {
-	if n > 64<<20 {
-		samples = max(9, samples/3)
-	}
-	all := map[string][]float64{}
-	for turn := range samples + 1 {
-		for i := range order {
-			m := order[(i+turn)%len(order)]
-			ns, err := by[m](m, direction, pages, n)
-			if err != nil {
-				return StageRow{}, err
-			}
-			if turn > 0 {
-				all[m] = append(all[m], ns)
-			}
-		}
-	}
-	row := StageRow{Direction: direction, Pages: pages, Bytes: n, Samples: samples, Ns: map[string]float64{}}
-	for m, v := range all {
-		row.Ns[m] = median(v)
-	}
-	return row, nil
+func (r *stageRun) close() error { return errors.Join(r.device.Close(), r.locked.Close(), r.s.Close()) }
+
+// copy copies and waits.
+func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
+	return errors.Join(ferry.Copy(r.s, dst, src), r.s.Wait(context.Background()))
 }
 
-// results are the row's ratios of speed, with the goals that are set: 0.95 of
-// page-locked memory, 5 and 3 times cuMemcpy from 256 MiB on, never less than it.
-func (row StageRow) results() []StageResult {
-	var all []StageResult
-	large := row.Bytes >= 256<<20
-	for _, m := range []string{"page-locked", "cuMemcpy", "threads", "torch", "cupy"} {
-		peer, ok := row.Ns[m]
-		if !ok {
-			continue
-		}
-		goal := 0.0
-		switch {
-		case m == "page-locked" && large:
-			goal = 0.95
-		case m == "cuMemcpy" && large && row.Direction == "in":
-			goal = 5
-		case m == "cuMemcpy" && large:
-			goal = 3
-		case m == "cuMemcpy":
-			goal = 1
-		}
-		r := StageResult{Target: 2, What: fmt.Sprintf("plain slice %s, %d bytes, %s pages", row.Direction, row.Bytes, row.Pages), Unit: "GB/s",
-			Ferry: float64(row.Bytes) / row.Ns["ferry"], Peer: m, Value: float64(row.Bytes) / peer, Goal: goal}
-		r.Ratio = r.Ferry / r.Value
-		r.Met = goal == 0 || r.Ratio >= goal
-		all = append(all, r)
+// sample copies fresh bytes to poisoned ones, and checks them.
+func (r *stageRun) sample(method string, c StageCase) (float64, error) {
+	r.turn++
+	host := r.pages[c.Pages][:c.Bytes]
+	memory, device := ferry.Memory[byte](ferry.Plain(host)), ferry.Memory[byte](r.device.Range(0, c.Bytes))
+	if method != "" {
+		locked := r.locked.Range(0, c.Bytes)
+		memory, host = locked, locked.Slice()
 	}
-	return all
+	scatter(host, r.turn)
+	dst, src := device, memory
+	err := ferry.Fill(r.s, device, byte(0xee))
+	if c.Direction == "out" {
+		err = errors.Join(err, r.copy(device, memory))
+		parallel.For(len(host), func(first, end int) { clear(host[first:end]) })
+		dst, src = memory, device
+	}
+	if err = errors.Join(err, r.s.Wait(context.Background())); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err = r.copy(dst, src)
+	took := time.Since(begin)
+	if c.Direction == "in" {
+		clear(host)
+		err = errors.Join(err, r.copy(memory, device))
+	}
+	if err == nil && !scattered(host, r.turn) {
+		err = fmt.Errorf("%d bytes %s: some differ", c.Bytes, c.Direction)
+	}
+	return float64(took), err
 }
 
-// JSON is the report as a document.
-func (s *StageSpeed) JSON() ([]byte, error) { return json.MarshalIndent(s, "", " ") }
+// scatterAt is eight bytes at an offset that no other turn has there.
+func scatterAt(turn uint64, i int) uint64 { return (uint64(i) ^ turn<<40) * 0x9e3779b97f4a7c15 }
+
+// scatter writes bytes that no other turn has.
+func scatter(p []byte, turn uint64) {
+	parallel.For(len(p)/8, func(first, end int) {
+		for i := first; i < end; i++ {
+			binary.LittleEndian.PutUint64(p[8*i:], scatterAt(turn, i))
+		}
+	})
+	for i := len(p) &^ 7; i < len(p); i++ {
+		p[i] = byte(scatterAt(turn, i) >> 56)
+	}
+}
+
+// scattered says whether they are as scatter wrote them.
+func scattered(p []byte, turn uint64) bool {
+	var differ atomic.Bool
+	parallel.For(len(p)/8, func(first, end int) {
+		for i := first; i < end; i++ {
+			if binary.LittleEndian.Uint64(p[8*i:]) != scatterAt(turn, i) {
+				differ.Store(true)
+				return
+			}
+		}
+	})
+	for i := len(p) &^ 7; i < len(p); i++ {
+		if p[i] != byte(scatterAt(turn, i)>>56) {
+			return false
+		}
+	}
+	return !differ.Load()
+}

@@ -43,7 +43,7 @@ func (m Memory) WriteAt(p []byte, off int64) (n int, err error) {
 
 // Memory of this size is not in the caches after it was written: it is stored past
 // them, which spares reading it first. Six goroutines then do what took twelve.
-const streamed = 16 << 20
+const streamed = 128 << 20
 
 // plain is copy. Towards the device that is best: what was stored past the caches
 // the device would have to take from memory.

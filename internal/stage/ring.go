@@ -31,7 +31,6 @@ type Ring struct {
 	ctx    cu.Context
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
-	crew   crew
 
 	mu      sync.Mutex
 	slots   []*slot // those that a copy of the device may be using in the order they were queued
@@ -127,7 +126,6 @@ func (r *Ring) Close() error {
 	}
 	r.slots = nil
 	r.mu.Unlock()
-	r.crew.dismiss()
 	var all []error
 	for _, s := range idle {
 		all = append(all, r.free(s))

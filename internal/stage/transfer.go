@@ -86,8 +86,8 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	workers = max(1, workers)
 	t.left.Store(1)
 	begin := time.Now()
-	if workers > 1 {
-		r.crew.call(t, workers-1, r.set.Threads)
+	for range workers - 1 {
+		go t.help()
 	}
 	if t.mayHang() {
 		go t.work()
@@ -147,6 +147,17 @@ func (t *transfer) abandon() (int64, error) {
 // hangs is how long one who has been told to stop may take before he counts as
 // hanging.
 const hangs = 10 * time.Millisecond
+
+// help takes part in a transfer that is not over. Goroutines take a while to begin,
+// and nobody waits for those that come too late.
+func (t *transfer) help() {
+	for n := t.left.Load(); n > 0; n = t.left.Load() {
+		if t.left.CompareAndSwap(n, n+1) {
+			t.work()
+			return
+		}
+	}
+}
 
 // work copies blocks until there are none.
 func (t *transfer) work() {

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// TestSpeedStage measures copies of ordinary memory. With FERRY_SPEED_JSON it writes
+// the results there; FERRY_PEERS is the folder of stage_c and stage.py.
+func TestSpeedStage(t *testing.T) {
+	name, most, samples := "soft", 1<<20, 1
+	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
+		name, most, samples = "cuda", 1<<30, 9
+	}
+	var peers []Peer
+	if dir := os.Getenv("FERRY_PEERS"); dir != "" {
+		peers = []Peer{{"c", []string{filepath.Join(dir, "stage_c")}}, {"python", []string{"python3", filepath.Join(dir, "stage.py")}}}
+	}
+	g, err := ferry.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	results, err := SpeedStage(g, StageCases(most, samples), peers, mapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Ferry <= 0 || r.Peer <= 0 {
+			t.Errorf("%s: %v, %s %v", r.What, r.Ferry, r.PeerName, r.Peer)
+		}
+		if r.Goal > 0 {
+			t.Logf("%s: %.4g; %s %.4g; ratio %.3f, met %v", r.What, r.Ferry, r.PeerName, r.Peer, r.Ratio, r.Met)
+		}
+	}
+	if out := os.Getenv("FERRY_SPEED_JSON"); out != "" {
+		text, err := json.MarshalIndent(SpeedReport{SpeedSchema, speedMachine(g), results}, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(out, append(text, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mapped is memory on ordinary or huge pages.
+func mapped(n int, huge bool) ([]byte, error) {
+	m, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	advice := syscall.MADV_NOHUGEPAGE
+	if huge {
+		advice = syscall.MADV_HUGEPAGE
+	}
+	_ = syscall.Madvise(m, advice) // without huge pages in the kernel there is nothing to advise
+	clear(m)
+	return m, nil
+}
+
+// TestScatter: what was not copied is seen.
+func TestScatter(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 1000, 300_001} {
+		p := make([]byte, n)
+		scatter(p, 1)
+		if !scattered(p, 1) {
+			t.Errorf("%d bytes are not what was written", n)
+		}
+		p[n-1] ^= 1
+		if scattered(p, 1) || scattered(p[:n], 2) {
+			t.Errorf("of %d bytes the last differs, or all, and nobody sees it", n)
+		}
+	}
+}
