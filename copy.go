@@ -17,13 +17,14 @@ import (
 // Who moves the data, and what is not asynchronous:
 //
 //	from, to          Device                  Host                    Managed             Slice (plain)
-//	Device            cuMemcpyDtoDAsync*      cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
+//	Device            cuMemcpyDtoDAsync*      cuMemcpyDtoHAsync       cuMemcpyAsync       waits: ring***
 //	Host              cuMemcpyHtoDAsync       waits: cuMemcpyAsync**  cuMemcpyHtoDAsync   waits: CPU
 //	Managed           cuMemcpyAsync           cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
-//	Slice (plain)     until read: HtoDAsync   waits: CPU              until read          waits: CPU
+//	Slice (plain)     until read: ring***     waits: CPU              until read: ring*** waits: CPU
 //
 // (*) cuMemcpyPeerAsync between two GPUs. (**) Without unified addressing the CPU
-// copies, when the stream has come to it. Where a plain slice takes part, Copy
+// copies, when the stream has come to it. (***) See [Plain]; small ones
+// by cuMemcpyHtoDAsync and cuMemcpyDtoHAsync. Where a plain slice takes part, Copy
 // returns when it has been read or written; from host memory to host memory it
 // returns when all is done. That may wait for earlier work of the stream, and on
 // hardware for other streams, too. [Synchronous] tells beforehand.

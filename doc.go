@@ -25,6 +25,7 @@
 //	malloc                                            Plain: Slice
 //	cuMemcpy...Async, cudaMemcpyAsync                 Copy
 //	cuMemcpyBatchAsync                                CopyAll
+//	fread and cuMemcpy, cuMemcpy and fwrite           CopyFrom, CopyTo
 //	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyBox, Box
 //	cuMemAllocPitch, cudaMalloc3D                     AllocPitched
 //	cuMemsetD...Async, cudaMemsetAsync                Fill

@@ -3,10 +3,13 @@ package ferry
 // Slice is ordinary Go memory as [Memory], made by [Plain].
 type Slice[T any] struct{ region }
 
-// Plain lets [Copy] use an ordinary slice. The driver stages such copies through
-// page-locked memory of its own, and they are not asynchronous: Copy returns when
-// a source has been read or a destination written. Register the slice, or copy it
-// into a buffer of [AllocHost], for the speed of the link.
+// Plain lets [Copy] use an ordinary slice, or a file mapped into memory. Large
+// copies go through a ring of page-locked memory of Ferry's, filled and emptied by
+// several goroutines, at nearly the speed of the link; small ones through the
+// driver's. They are not asynchronous: Copy returns when a source has been read or
+// a destination written. Pages of a mapped file that was cut off are an error that
+// says at which byte, if the copy is large enough for the ring. Register the slice,
+// or copy from a buffer of [AllocHost], for copies that return at once.
 //
 // A slice of a buffer's memory, as Host.Slice gives it, or of memory that is
 // registered, is treated as that range of the buffer: it is in flight like one.
