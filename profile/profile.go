@@ -156,26 +156,26 @@ type Managed struct {
 	PrefetchDtoH Curve  `json:"prefetch_dtoh"`    // to the host
 	PrefetchCall Number `json:"prefetch_call_ns"` // the host's time in the call
 
-	// What the driver's work costs by piece, in the order of the curves above,
-	// which stand for it where these are missing.
+	// What serving faults costs by piece. Where these are missing the first two
+	// curves stand for all of it.
 	DeviceService Service `json:"device_service,omitempty"`
 	HostService   Service `json:"host_service,omitempty"`
-	ToDevice      Service `json:"to_device_service,omitempty"`
-	ToHost        Service `json:"to_host_service,omitempty"`
 }
 
-// Service is what pieces of the managed memory driver's work cost, in nanoseconds.
+// Service is what pieces of the managed memory driver's work cost when it serves
+// faults, in nanoseconds.
 type Service struct {
-	Start   Number `json:"start_ns"`    // of a batch of a device's faults, or of a prefetch
+	Batch   Number `json:"batch_ns"`    // of each batch of a device's faults
 	Block   Number `json:"block_ns"`    // of each service of a block of 2 MiB
 	Fault   Number `json:"fault_ns"`    // of each page that faulted
+	Begin   Number `json:"begin_ns"`    // of each block that nobody had touched
 	Run     Number `json:"run_ns"`      // of each copy of neighbouring pages
 	MiB     Number `json:"mib_ns"`      // of each MiB copied
 	ZeroMiB Number `json:"zero_mib_ns"` // of each MiB that nobody had touched
 }
 
 // Known says whether the profile has the pieces.
-func (s *Service) Known() bool { return s.Start.Source != "" }
+func (s *Service) Known() bool { return s.Batch.Source != "" }
 
 // Own is what owning memory costs, the host's time by bytes.
 type Own struct {

@@ -128,7 +128,7 @@ func (m *managedState) touches(to []uvm.Touch, p *simt.Pages) []uvm.Touch {
 // know the pieces, all batches together cost what its curve says of the bytes.
 func deviceFaults(m *profile.Managed) uvm.Price {
 	if m.DeviceService.Known() {
-		return func(w uvm.Work) float64 { return serviceNs(&m.DeviceService, w.Batches, w) }
+		return func(w uvm.Work) float64 { return serviceNs(&m.DeviceService, w) }
 	}
 	return byCurve(&m.DeviceFault)
 }
@@ -136,7 +136,7 @@ func deviceFaults(m *profile.Managed) uvm.Price {
 // hostFaults is the same for the CPU's.
 func hostFaults(m *profile.Managed) uvm.Price {
 	if m.HostService.Known() {
-		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, 0, w) }
+		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, w) }
 	}
 	return byCurve(&m.HostFault)
 }
@@ -159,8 +159,8 @@ func byCurve(c *profile.Curve) uvm.Price {
 }
 
 // serviceNs is what pieces of work cost at the given prices.
-func serviceNs(s *profile.Service, starts int, w uvm.Work) float64 {
+func serviceNs(s *profile.Service, w uvm.Work) float64 {
 	const mib = 1 << 20
-	return s.Start.Value*float64(starts) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) +
+	return s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.Begun) +
 		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
 }

@@ -119,18 +119,11 @@ func processor(dev cu.Device) uvm.Processor {
 func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use resource) cost {
 	m.prefetchedTo(off, n, to)
 	w := m.pages.Migrate(off, n, to)
-	service, curve := &d.prof.Managed.ToDevice, &d.prof.Managed.PrefetchHtoD
+	curve := &d.prof.Managed.PrefetchHtoD
 	if to == uvm.CPU {
-		service, curve = &d.prof.Managed.ToHost, &d.prof.Managed.PrefetchDtoH
+		curve = &d.prof.Managed.PrefetchDtoH
 	}
-	if !service.Known() {
-		return curveCost(curve, w.In+w.Out+w.Peer, use)
-	}
-	k := cost{ns: serviceNs(service, 1, w)}
-	if k.ns > 0 {
-		k.use[use] = 1 - service.Start.Value/k.ns
-	}
-	return k
+	return curveCost(curve, w.In+w.Out+w.Peer+w.Zeroed, use)
 }
 
 // MemAdvise gives advice on pages.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/ferrygpu/ferry/bench/grid"
@@ -10,7 +12,7 @@ import (
 var benchCommand = command{
 	name:    "bench",
 	summary: "measure what single operations cost: copies, kernels, allocations",
-	usage:   "bench [--device D] [--only TEXT] [--json]",
+	usage:   "bench [--device D] [--only TEXT] [--against FILE] [--json]",
 	run:     benchmark,
 	help: `Measures single operations by kind and size, from their submission until the
 host knows that they are done: copies of every kind of memory in both
@@ -20,6 +22,10 @@ samples counts. On a software GPU the times are predictions from a profile.
 
 flags:
   --only TEXT  only kinds whose name contains TEXT, as "pinned" or "managed"
+  --against FILE
+               say instead how far the times are from those in FILE, which
+               "bench --json" wrote, on the half of the cases that profiles are
+               not fitted to; JSON schema ferry.accuracy/1
   --json       one JSON document, schema ferry.grid/1; times in nanoseconds
   --device D   which device
 
@@ -29,7 +35,7 @@ flags:
 func benchmark(ctx context.Context, s *session) error {
 	f := newFlags("bench")
 	device, asJSON := deviceFlag(f), jsonFlag(f)
-	only := f.String("only", "", "")
+	only, against := f.String("only", "", ""), f.String("against", "", "")
 	words, err := parse(f, s.args)
 	if err != nil {
 		return err
@@ -40,13 +46,19 @@ func benchmark(ctx context.Context, s *session) error {
 	if !someKind(*only) {
 		return badUsage("--only %q: no kind has that in its name; there are %s", *only, strings.Join(grid.Kinds(), "; "))
 	}
+	var other *grid.Result
+	if *against != "" {
+		if other, err = readGrid(*against); err != nil {
+			return err
+		}
+	}
 	g, err := s.open(*device)
 	if err != nil {
 		return err
 	}
 	p := newProgress(s.stderr)
 	r, err := grid.Measure(ctx, g, &grid.Options{
-		Only:     func(c grid.Case) bool { return strings.Contains(c.Kind, *only) },
+		Only:     func(c grid.Case) bool { return strings.Contains(c.Kind, *only) && (other == nil || c.Test()) },
 		Progress: func(done, total int, next grid.Case) { p.say("%v (%d of %d)", next, done+1, total) },
 	})
 	p.done()
@@ -56,14 +68,41 @@ func benchmark(ctx context.Context, s *session) error {
 	if r == nil || len(r.Points) == 0 {
 		return firstError(err, g.Close())
 	}
-	text := []byte(r.Text())
-	if *asJSON {
-		var failed error
-		if text, failed = r.JSON(); failed != nil {
-			return failed
+	var data document = r
+	if other != nil {
+		data = grid.Compare(r, other)
+	}
+	return firstError(s.writeDocument(data, *asJSON), err, g.Close())
+}
+
+// document is data in two forms.
+type document interface {
+	Text() string
+	JSON() ([]byte, error)
+}
+
+func (s *session) writeDocument(d document, asJSON bool) error {
+	text := []byte(d.Text())
+	if asJSON {
+		var err error
+		if text, err = d.JSON(); err != nil {
+			return err
 		}
 	}
-	return firstError(s.write(text), err, g.Close())
+	return s.write(text)
+}
+
+// readGrid reads what "ferry bench --json" wrote.
+func readGrid(path string) (*grid.Result, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := grid.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
 }
 
 func someKind(part string) bool {

@@ -57,7 +57,8 @@ const (
 )
 
 // order is when an access of w happens, as in Pages.Order: by wave of blocks, then
-// by instructions run, then by block.
+// by instructions run. Blocks of a wave run side by side on many multiprocessors,
+// whose accesses arrive in no order of theirs: they are mixed, always in one way.
 func (w *warp) order() uint64 {
 	n := w.b.number
 	wave, place := uint64(0), n
@@ -65,5 +66,5 @@ func (w *warp) order() uint64 {
 		wave, place = n/uint64(r), n%uint64(r)
 	}
 	step := min(w.ran()>>orderStride, 1<<orderStepBits-1)
-	return min(wave, 1<<15)<<(orderStepBits+orderBlockBits) | step<<orderBlockBits | min(place, OrderStep-1) + 1
+	return min(wave, 1<<15)<<(orderStepBits+orderBlockBits) | step<<orderBlockBits | max(1, uint64(uint32(place)*0x9e3779b1>>(32-orderBlockBits)))
 }

@@ -7,6 +7,7 @@ type block struct {
 	resident []mask // by processor: the pages it holds; several hold a page that is read-mostly
 	mapped   []mask // and that it reaches without a fault
 	writable []mask // and may write
+	begun    bool   // somebody has touched it
 	thrash   thrashing
 }
 
@@ -101,6 +102,10 @@ func (s *Space) bring(b *block, pages *mask, to Processor, duplicate bool, w *Wo
 	}
 	missing := *pages
 	missing.andNot(&b.resident[to.slot()])
+	if !b.begun {
+		b.begun = true
+		w.Begun++
+	}
 	w.count(b, missing, to)
 	b.resident[to.slot()].or(pages)
 	for slot := range b.resident {

@@ -29,7 +29,8 @@ type Space struct {
 	blocks  map[uint64]*block
 	used    [][]*block // by device: those with pages there, the longest unused first
 	next    uint64     // the address of the next allocation
-	small   uint64     // where the next small one goes, 0 for a new block
+
+	small, smallUsed uint64 // the block of small allocations, 0 for none, and its bytes that are had
 }
 
 // NewSpace is managed memory of so many devices, without an allocation.
@@ -74,15 +75,12 @@ func (s *Space) Alloc(bytes uint64) *Range {
 		r.base = s.next
 		s.next += (bytes + BlockSize - 1) &^ (BlockSize - 1)
 	} else {
-		if s.small == 0 || s.small&^(BlockSize-1) != (s.small+bytes-1)&^(BlockSize-1) {
-			s.small = s.next
+		if s.small == 0 || s.smallUsed+bytes > BlockSize {
+			s.small, s.smallUsed = s.next, 0
 			s.next += BlockSize
 		}
-		r.base = s.small
-		s.small += (bytes + smallAlign - 1) &^ (smallAlign - 1)
-		if s.small%BlockSize == 0 {
-			s.small = 0
-		}
+		r.base = s.small + s.smallUsed
+		s.smallUsed += (bytes + smallAlign - 1) &^ (smallAlign - 1)
 	}
 	r.eachBlock(0, bytes, func(b *block, _, _ int) { b.ranges = append(b.ranges, r) })
 	return r
@@ -101,6 +99,9 @@ func (r *Range) Free() {
 		s.settle(b)
 		if len(b.ranges) == 0 {
 			delete(s.blocks, b.number)
+			if b.number<<BlockShift == s.small { // it begins anew
+				s.smallUsed = 0
+			}
 		}
 	})
 }

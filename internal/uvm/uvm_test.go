@@ -125,10 +125,10 @@ func TestFirstTouch(t *testing.T) {
 	s := NewSpace(1)
 	r := s.Alloc(BlockSize)
 	w, _ := s.Device(gpu, pages(r, true, 0), 1, 0, slow)
-	if w.Zeroed != 1<<BigShift || w.In != 0 {
+	if w.Zeroed != 1<<BigShift || w.In != 0 || w.Begun != 1 {
 		t.Errorf("got %+v, want 64 KiB zeroed", w)
 	}
-	if w := r.CPU(0, 1, false, 0, free); w.Out != 1<<BigShift || w.Faults != 1 {
+	if w := r.CPU(0, 1, false, 0, free); w.Out != 1<<BigShift || w.Faults != 1 || w.Begun != 0 {
 		t.Errorf("got %+v, want 64 KiB out", w)
 	}
 	r = s.Alloc(BlockSize)
@@ -161,6 +161,9 @@ func TestSmallAllocationsShareABlock(t *testing.T) {
 	b.Free()
 	if len(s.blocks) != 0 || len(s.used[0]) != 0 {
 		t.Errorf("left: %d blocks, %d used", len(s.blocks), len(s.used[0]))
+	}
+	if again := s.Alloc(1000); again.base != a.base {
+		t.Errorf("after the last was freed: got %#x, want %#x again", again.base, a.base)
 	}
 	if big := s.Alloc(BlockSize); big.base%BlockSize != 0 {
 		t.Errorf("a large range begins at %#x", big.base)
@@ -352,6 +355,20 @@ func TestPeers(t *testing.T) {
 		if moved := w.Peer > 0; moved == peers || (at.Remote > 0) != peers {
 			t.Errorf("peers %v: got %+v, %+v", peers, w, at)
 		}
+	}
+}
+
+// Who reached a page where it was does not reach it where it goes.
+func TestMovesTakeMappings(t *testing.T) {
+	s := NewSpace(2)
+	s.Peers = true
+	r := onCPU(s, BlockSize)
+	r.Advise(0, BlockSize, func(a *Advice) { a.Preferred = CPU })
+	s.Device(1, pages(r, true, 4), 1, 0, slow)
+	r.Advise(0, BlockSize, func(a *Advice) { *a = NoAdvice })
+	r.Migrate(0, BlockSize, gpu)
+	if w, _ := s.Device(1, pages(r, true, 4), 1, 0, slow); w.Faults != 1 {
+		t.Errorf("got %+v, want a fault", w)
 	}
 }
 

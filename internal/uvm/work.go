@@ -5,6 +5,7 @@ type Work struct {
 	Batches int // of faults of a device, with a flush and a replay each
 	Blocks  int // services of a block, one a batch
 	Faults  int // of pages, a page once a batch
+	Begun   int // blocks that nobody had touched before
 
 	In, Out, Peer          uint64 // bytes copied from the CPU, to it, and between devices
 	InRuns, OutRuns, Peers int    // copies of neighbouring pages that were
@@ -20,6 +21,7 @@ func (w *Work) Add(o Work) {
 	w.Batches += o.Batches
 	w.Blocks += o.Blocks
 	w.Faults += o.Faults
+	w.Begun += o.Begun
 	w.In += o.In
 	w.Out += o.Out
 	w.Peer += o.Peer

@@ -1,0 +1,118 @@
+package grid
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// AccuracySchema is the version of the document that [Accuracy.JSON] makes.
+const AccuracySchema = "ferry.accuracy/1"
+
+// Accuracy is how far one result is from another.
+type Accuracy struct {
+	Schema    string  `json:"schema"`
+	Predicted string  `json:"predicted"` // the device of the one
+	Measured  string  `json:"measured"`  // and of the other
+	Half      string  `json:"half"`      // "test": only cases that no profile was fitted to
+	All       Error   `json:"all"`
+	Kinds     []Error `json:"kinds"`
+	// Pairs are two kinds at one size whose times clearly differ in the measurement:
+	// the 5th to 95th percentiles do not overlap. Of those Inversions are predicted
+	// the other way round.
+	Pairs      int      `json:"pairs"`
+	Inversions []string `json:"inversions"`
+}
+
+// Error is by which part predictions differ from measurements, either way.
+type Error struct {
+	Kind   string  `json:"kind"`
+	Cases  int     `json:"cases"`
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+}
+
+// Compare says how far predicted is from measured, over the cases for tests that
+// both have.
+func Compare(predicted, measured *Result) *Accuracy {
+	a := &Accuracy{Schema: AccuracySchema, Predicted: predicted.Device.Opened, Measured: measured.Device.Opened, Half: "test", Inversions: []string{}}
+	got := map[Case]float64{}
+	for _, p := range predicted.Points {
+		got[p.Case] = p.Median
+	}
+	var all []float64
+	off := map[string][]float64{}
+	for _, p := range measured.Points {
+		if ns, ok := got[p.Case]; ok && p.Test() && p.Median > 0 {
+			e := math.Abs(ns/p.Median - 1)
+			off[p.Kind] = append(off[p.Kind], e)
+			all = append(all, e)
+		}
+	}
+	for _, k := range kinds {
+		if len(off[k.name]) > 0 {
+			a.Kinds = append(a.Kinds, errorOf(k.name, off[k.name]))
+		}
+	}
+	if len(all) > 0 {
+		a.All = errorOf("all", all)
+	}
+	a.rank(got, measured)
+	return a
+}
+
+func errorOf(kind string, off []float64) Error {
+	slices.Sort(off)
+	at := func(percent int) float64 {
+		e := off[max((percent*len(off)+99)/100, 1)-1]
+		return math.Round(e*1e4) / 1e4
+	}
+	return Error{kind, len(off), at(50), at(90)}
+}
+
+// rank compares the kinds that move bytes at each size.
+func (a *Accuracy) rank(got map[Case]float64, measured *Result) {
+	bySize := map[int][]Point{}
+	for _, p := range measured.Points {
+		if _, ok := got[p.Case]; ok && p.Test() && kindOf(p.Case).unit == "bytes" {
+			bySize[p.Size] = append(bySize[p.Size], p)
+		}
+	}
+	for _, points := range bySize {
+		for i, p := range points {
+			for _, q := range points[:i] {
+				if p.Median > q.Median {
+					p, q = q, p
+				}
+				if p.P95 >= q.P5 {
+					continue
+				}
+				a.Pairs++
+				if got[p.Case] > got[q.Case] {
+					a.Inversions = append(a.Inversions, fmt.Sprintf("%d: %s before %s", p.Size, p.Kind, q.Kind))
+				}
+			}
+		}
+	}
+	slices.SortFunc(a.Inversions, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
+}
+
+// Text is the accuracy as a table for people.
+func (a *Accuracy) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s against %s, by which part times differ, on the cases for tests\n\n%-45s %5s %8s %8s\n", a.Predicted, a.Measured, "kind", "cases", "median", "90 %")
+	for _, e := range append(a.Kinds, a.All) {
+		fmt.Fprintf(&b, "%-45s %5d %6.1f %% %6.1f %%\n", e.Kind, e.Cases, 100*e.Median, 100*e.P90)
+	}
+	fmt.Fprintf(&b, "\n%d of %d pairs of kinds that clearly differ at a size are the other way round\n", len(a.Inversions), a.Pairs)
+	return b.String()
+}
+
+// JSON is the accuracy as one document.
+func (a *Accuracy) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(a, "", " ")
+	return append(text, '\n'), err
+}
