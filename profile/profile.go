@@ -156,6 +156,9 @@ type Managed struct {
 	PrefetchDtoH Curve  `json:"prefetch_dtoh"`    // to the host
 	PrefetchCall Number `json:"prefetch_call_ns"` // the host's time in the call
 
+	// PrefetchBusy is what a prefetch takes longer in a stream that has work before it.
+	PrefetchBusy Curve `json:"prefetch_busy,omitempty"`
+
 	// What serving faults costs by piece. Where these are missing the first two
 	// curves stand for all of it.
 	DeviceService Service `json:"device_service,omitempty"`

@@ -65,7 +65,7 @@ func (p *path) migrate() {
 func (p *path) served(text string, ns float64, service profile.Service, curve profile.Curve) {
 	source := curve.Source
 	if service.Known() {
-		source = service.Start.Source
+		source = service.Batch.Source
 	}
 	p.addNs(p.tables, Step{Unit: "driver", Text: text, Ns: ns}, source)
 }

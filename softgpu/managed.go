@@ -81,9 +81,8 @@ func (m *managedState) common(off, n uint64, read func(uvm.Advice) int32) (v int
 	return m.pages.Common(off, n, read)
 }
 
-// touchWindow is how far apart two first accesses of a kernel may be to be under
-// way at once, in the keys of simt: instructions of each thread of a wave.
-const touchWindow = 2 * simt.OrderStep
+// touchWindow tells which first accesses of a kernel are under way at once.
+const touchWindow = simt.OrderStep
 
 // faults is what a kernel's touches of managed memory came to.
 type faults struct {

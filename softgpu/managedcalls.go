@@ -95,13 +95,16 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 		return err
 	}
 	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
-	use := resIn
+	use, busy := resIn, s.busy()
+	if err := s.ctx.alive(what); err != nil {
+		return err
+	}
 	if dst == cu.CPUDevice {
 		w.engine, use = engineOut, resOut
 	} else {
 		w.dev = d.devices[dst]
 	}
-	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use) }
+	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use, busy) }
 	d.host += d.prof.Managed.PrefetchCall.Value
 	_, err = s.enqueue(w, what)
 	return err
@@ -116,14 +119,19 @@ func processor(dev cu.Device) uvm.Processor {
 }
 
 // prefetch moves pages and is what that costs.
-func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use resource) cost {
+func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use resource, busy bool) cost {
 	m.prefetchedTo(off, n, to)
 	w := m.pages.Migrate(off, n, to)
 	curve := &d.prof.Managed.PrefetchHtoD
 	if to == uvm.CPU {
 		curve = &d.prof.Managed.PrefetchDtoH
 	}
-	return curveCost(curve, w.In+w.Out+w.Peer+w.Zeroed, use)
+	k := curveCost(curve, w.In+w.Out+w.Peer+w.Zeroed, use)
+	if extra := d.prof.Managed.PrefetchBusy.Ns(float64(n)); busy && extra > 0 {
+		k.use[use] *= k.ns / (k.ns + extra)
+		k.ns += extra
+	}
+	return k
 }
 
 // MemAdvise gives advice on pages.

@@ -84,15 +84,16 @@ func (a *Accuracy) rank(got map[Case]float64, measured *Result) {
 	for _, points := range bySize {
 		for i, p := range points {
 			for _, q := range points[:i] {
+				fast, slow := p, q
 				if p.Median > q.Median {
-					p, q = q, p
+					fast, slow = q, p
 				}
-				if p.P95 >= q.P5 {
+				if fast.P95 >= slow.P5 {
 					continue
 				}
 				a.Pairs++
-				if got[p.Case] > got[q.Case] {
-					a.Inversions = append(a.Inversions, fmt.Sprintf("%d: %s before %s", p.Size, p.Kind, q.Kind))
+				if got[fast.Case] > got[slow.Case] {
+					a.Inversions = append(a.Inversions, fmt.Sprintf("%d: %s before %s", p.Size, fast.Kind, slow.Kind))
 				}
 			}
 		}

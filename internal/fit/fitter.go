@@ -43,7 +43,7 @@ func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[gr
 	for _, x := range r.Points {
 		out[x.Case] = x.Median
 	}
-	return out, nil
+	return out, f.predictSteps(ctx, g, want, out)
 }
 
 // off is how far predictions of some kinds are off: the mean of |ln(predicted /
@@ -139,7 +139,9 @@ func (f *fitter) follow(ctx context.Context, c *curve) error {
 	var points []profile.Point
 	for _, n := range sizes {
 		x := grid.Case{Kind: c.kind, Size: n}
-		ns := max(0, at.Ns(float64(n))+f.measured[x]-got[x])
+		per := float64(max(1, c.times))
+		n *= max(1, c.bytes)
+		ns := max(0, at.Ns(float64(n))+(f.measured[x]-got[x])/per)
 		if last := len(points) - 1; last >= 0 {
 			ns = max(ns, points[last].Ns) // it rises
 		}

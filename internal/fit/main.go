@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
 
+	"github.com/ferrygpu/ferry/bench"
 	"github.com/ferrygpu/ferry/bench/grid"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -63,6 +65,12 @@ func read(files []string) (map[grid.Case]float64, error) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
+		}
+		if bytes.Contains(text, []byte(bench.Schema)) {
+			if err := readSteps(text, all); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			continue
 		}
 		r, err := grid.Parse(text)
 		if err != nil {

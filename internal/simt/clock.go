@@ -46,8 +46,9 @@ func (w *warp) sleep(ns uint32) {
 	w.elapsed()
 }
 
-// OrderStep is how far Pages.Order is apart for accesses of threads that have run
-// 32 instructions more or less; what is in between tells blocks of a wave apart.
+// OrderStep is a step of Pages.Order. Accesses with the same order divided by it
+// are under way at once: loads, or stores, of the blocks of a wave within 32
+// instructions of each thread.
 const OrderStep = 1 << orderBlockBits
 
 const (
@@ -57,14 +58,18 @@ const (
 )
 
 // order is when an access of w happens, as in Pages.Order: by wave of blocks, then
-// by instructions run. Blocks of a wave run side by side on many multiprocessors,
+// by instructions run, stores after the loads that they probably wait for. Blocks of a wave run side by side on many multiprocessors,
 // whose accesses arrive in no order of theirs: they are mixed, always in one way.
-func (w *warp) order() uint64 {
+func (w *warp) order(write bool) uint64 {
 	n := w.b.number
 	wave, place := uint64(0), n
 	if r := w.k.x.l.Resident; r > 0 {
 		wave, place = n/uint64(r), n%uint64(r)
 	}
-	step := min(w.ran()>>orderStride, 1<<orderStepBits-1)
+	step := w.ran() >> orderStride << 1
+	if write {
+		step++
+	}
+	step = min(step, 1<<orderStepBits-1)
 	return min(wave, 1<<15)<<(orderStepBits+orderBlockBits) | step<<orderBlockBits | max(1, uint64(uint32(place)*0x9e3779b1>>(32-orderBlockBits)))
 }

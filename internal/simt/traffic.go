@@ -149,7 +149,7 @@ func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
 func (w *warp) touch(ref *segRef, lo, hi uint64, write bool) {
 	ref.touch(lo, hi, write)
 	if ref.pages.Order != nil {
-		ref.pages.note((lo-ref.base)>>ref.pages.Shift, (hi-ref.base)>>ref.pages.Shift, w.order())
+		ref.pages.note((lo-ref.base)>>ref.pages.Shift, (hi-ref.base)>>ref.pages.Shift, w.order(write))
 	}
 }
 

@@ -23,8 +23,8 @@ type Where struct {
 
 // Device serves what a kernel on dev touches, beginning at now: those of its
 // pages that fault are fetched in batches of 256 in the order of their keys,
-// as far as accesses can be under way at once, which is keys less than window
-// from the first. It sorts touches.
+// as far as accesses are under way at once, which is those whose keys divided by
+// window are the same. It sorts touches.
 func (s *Space) Device(dev Processor, touches []Touch, window uint64, now float64, price Price) (Work, Where) {
 	slices.SortFunc(touches, func(a, b Touch) int {
 		if c := cmp.Compare(a.Key, b.Key); c != 0 {
@@ -66,8 +66,8 @@ func (s *Space) fetch(dev Processor, pending []Touch, window uint64) (batch, res
 		if !s.block(t.Page).faults(dev, int(t.Page%blockPages), t.Write) {
 			continue
 		}
-		if len(batch) == 0 && t.Key+window > t.Key {
-			limit = t.Key + window
+		if len(batch) == 0 {
+			limit = (t.Key/window + 1) * window
 		}
 		batch = append(batch, t)
 	}
