@@ -72,14 +72,16 @@ func (s *streamState) transfer(t *transfer, p plan, async bool) error {
 		return err
 	}
 	if p.waits || !async && !p.queues && !p.stages {
-		d.finish(o)
-		return s.after(o)
+		return s.await(o)
 	}
 	return nil
 }
 
-// after is the error of an op that the host waited for.
-func (s *streamState) after(o *op) error {
+// await waits for o, whose error is the call's. mu has been held since o was queued;
+// it is let go of and taken again.
+func (s *streamState) await(o *op) error {
+	o.answers = true
+	s.ctx.drv.finish(o)
 	if s.ctx.fault != nil {
 		return s.ctx.fault
 	}

@@ -259,6 +259,57 @@ func TestInterruptLeaksNothing(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
+// Who destroys a context with a kernel that never ends does not wait for long,
+// and what is queued behind it is ended as well.
+func TestDestroyWithAnEndlessKernel(t *testing.T) {
+	r := newRig(t, Options{})
+	other, err := r.CtxCreate(0, 0)
+	r.ok(err)
+	_, seen := r.pinned(4096)
+	f := r.hostile("forever")
+	r.ok(r.run(f, 1, 32, 0))
+	r.ok(r.run(f, 1, 32, 0))
+	r.ok(r.MemcpyHtoDAsync(r.ctx, r.alloc(4096), ptr(seen), 4096, 0))
+	began := time.Now()
+	r.ok(r.DevicePrimaryCtxReset(0))
+	if took := time.Since(began); took > longPatience/2 {
+		t.Errorf("it took %v", took)
+	}
+	if _, err := r.MemAlloc(other, 8); err != nil { // no fault
+		t.Errorf("another context: %v", err)
+	}
+}
+
+// An error of our own within an operation is told of, by every call from then on.
+func TestOurErrorsAreTold(t *testing.T) {
+	every(t, func(t *testing.T, r *rig) {
+		f := r.hostile("nothing")
+		r.handles[uintptr(f)].(*function).kernel.LocalBytes = 1 << 30 // no check of softgpu's knows this
+		r.ok(r.run(f, 1, 1, 0))
+		err := r.StreamSynchronize(r.ctx, 0)
+		r.want(cu.ErrorLaunchFailed, err)
+		if !errors.Is(err, cu.ErrorLaunchOutOfResources) || !strings.Contains(err.Error(), "kernel nothing: ") || !strings.Contains(err.Error(), "1073741824 bytes of local memory") {
+			t.Errorf("got %v", err)
+		}
+		if _, again := r.MemAlloc(r.ctx, 8); again != err {
+			t.Errorf("after it: %v, want the same", again)
+		}
+	})
+}
+
+func TestOurErrorsInCopiesAreTold(t *testing.T) {
+	r := newRig(t, Options{})
+	planted := refuse(cu.ErrorInvalidValue, "copy", "planted")
+	r.mu.Lock()
+	c := r.handles[uintptr(r.ctx)].(*contextState)
+	_, err := c.legacy.enqueue(&work{kind: cu.GraphNodeTypeMemcpy, what: "copy", run: func(*op) error { return planted }}, "copy")
+	r.mu.Unlock()
+	r.ok(err)
+	if err := r.CtxSynchronize(r.ctx); !errors.Is(err, planted) || !errors.Is(err, cu.ErrorLaunchFailed) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func freeIt(r *rig, p cu.DevicePtr) { r.ok(r.MemFree(r.ctx, p)) }
 
 // A fault says who freed the memory.

@@ -55,8 +55,7 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 		return err
 	}
 	if d.blocking {
-		d.finish(o)
-		return s.after(o)
+		return s.await(o)
 	}
 	return nil
 }

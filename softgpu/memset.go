@@ -70,8 +70,7 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 		return err
 	}
 	if !async && to.region.kind.onHost() {
-		d.finish(o)
-		return s.after(o)
+		return s.await(o)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -50,6 +51,7 @@ type op struct {
 	done     bool
 	doneCh   chan struct{} // closed when done; nil until somebody waits
 	err      error
+	answers  bool // a call waits for it and returns its error
 
 	kernel *execution // of a kernel: what it did
 	opRace            // what the race detector is told of it
@@ -171,10 +173,32 @@ func (d *Driver) execute(o *op) {
 		defer d.mu.Unlock()
 		d.running--
 		o.endsTurn()
-		d.complete(o, err)
+		d.complete(o, o.failure(err))
 		d.dig()
 	}()
 	err = o.work.run(o)
+}
+
+// failure is err as somebody gets to hear of it. What is no fault, nor a host
+// function's panic, is an error of ours or of a copy whose call did not wait: it is
+// sticky like a fault, for nobody knows how far the operation got. mu is held.
+func (o *op) failure(err error) error {
+	switch err.(type) {
+	case nil, *cu.Fault, *cu.HostPanic:
+		return err
+	case *refusal:
+		if o.answers {
+			return err
+		}
+	case *simt.Stopped: // with its context, of which nobody hears any more
+		return err
+	}
+	f := &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "(" + o.work.what + ")", Cause: err}
+	if o.work.launch != nil {
+		f.Kernel = o.work.launch.fn.name
+	}
+	f.Why = "the software GPU could not go on with it: " + err.Error()
+	return f
 }
 
 // complete marks o done and dispatches what waited for it. mu is held.

@@ -15,8 +15,8 @@ const (
 )
 
 // bearWith waits until o is done or has worn out our patience; then it is long
-// and nobody waits for it again to know its cost. mu is held, let go of and
-// taken again.
+// and nobody waits for it again to know its cost. What has a context that is
+// being destroyed is ended then. mu is held, let go of and taken again.
 func (d *Driver) bearWith(o *op) {
 	if o.done || o.long {
 		return
@@ -37,6 +37,9 @@ func (d *Driver) bearWith(o *op) {
 		}
 		if time.Since(began) > o.patience() {
 			o.long = true
+			if o.ctx.dead {
+				o.ctx.cancel(errDestroyed)
+			}
 		}
 	}
 }
@@ -62,8 +65,11 @@ func (o *op) progress() uint64 {
 
 // patience is short for what may be waiting for the host: a host function, a
 // kernel that reads host memory, or one that another context's kernel keeps out.
+// In a context that is being destroyed it is what is left before the end.
 func (o *op) patience() time.Duration {
 	switch {
+	case o.ctx.dead:
+		return destroyPatience
 	case o.work.kind == cu.GraphNodeTypeHost,
 		o.work.launch != nil && (o.kernel == nil || o.kernel.view.seesHost()):
 		return patience
