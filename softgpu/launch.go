@@ -22,6 +22,7 @@ type launch struct {
 // execution is one run of a launch and what it did.
 type execution struct {
 	view  *view
+	pulse simt.Pulse
 	stats simt.Stats
 	real  time.Duration // that it ran on this computer
 }
@@ -159,6 +160,7 @@ func (l *launch) run(o *op) error {
 		Resident:        l.resident(o.ctx.dev),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
 		Printf:          func(s string) { os.Stdout.WriteString(s) },
+		Pulse:           &x.pulse,
 	})
 	x.stats, x.real = stats, time.Since(began)
 	d.mu.Lock()

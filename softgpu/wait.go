@@ -9,7 +9,7 @@ import (
 
 // How long to wait for an op before taking it for one that waits for the host.
 const (
-	patience     = 100 * time.Millisecond // of something that can see host memory, without a new page touched
+	patience     = 100 * time.Millisecond // of a kernel that polls host memory and does nothing new, and of host functions
 	longPatience = 10 * time.Second       // of anything else
 	patienceStep = 10 * time.Millisecond
 )
@@ -22,7 +22,7 @@ func (d *Driver) bearWith(o *op) {
 		return
 	}
 	ch := o.doneChan()
-	began, seen := time.Now(), o.progress()
+	began, seen, polls := time.Now(), o.progress(), o.polled()
 	step := time.NewTicker(patienceStep)
 	defer step.Stop()
 	for !o.done && !o.long {
@@ -33,9 +33,9 @@ func (d *Driver) bearWith(o *op) {
 		}
 		d.mu.Lock()
 		if now := o.progress(); now != seen {
-			began, seen = time.Now(), now
+			began, seen, polls = time.Now(), now, o.polled()
 		}
-		if time.Since(began) > o.patience() {
+		if time.Since(began) > o.patience(polls) {
 			o.long = true
 			if o.ctx.dead {
 				o.ctx.cancel(errDestroyed)
@@ -55,23 +55,34 @@ func (o *op) doneChan() <-chan struct{} {
 	return o.doneCh
 }
 
-// progress is a number that changes while a kernel gets on.
+// progress is a number that changes while a kernel gets on: with each page of host
+// memory that it has not touched before, and each block that begins.
 func (o *op) progress() uint64 {
 	if o.kernel == nil {
 		return 0
 	}
-	return o.kernel.view.touched()
+	return o.kernel.view.touched() + o.kernel.pulse.Begun.Load()
+}
+
+// polled changes while a kernel looks at memory again and again.
+func (o *op) polled() uint64 {
+	if o.kernel == nil {
+		return 0
+	}
+	return o.kernel.pulse.Polls.Load()
 }
 
 // patience is short for what may be waiting for the host: a host function, a
-// kernel that reads host memory, or one that another context's kernel keeps out.
-// In a context that is being destroyed it is what is left before the end.
-func (o *op) patience() time.Duration {
-	switch {
+// kernel that has polled since it was seen to get on and that reads host memory,
+// or one that another context's kernel keeps out. A kernel that is merely slow on
+// this computer must not be taken for one of them: its cost would be unknown. In
+// a context that is being destroyed it is what is left before the end.
+func (o *op) patience(polls uint64) time.Duration {
+	switch k := o.kernel; {
 	case o.ctx.dead:
 		return destroyPatience
 	case o.work.kind == cu.GraphNodeTypeHost,
-		o.work.launch != nil && (o.kernel == nil || o.kernel.view.seesHost()):
+		o.work.launch != nil && (k == nil || k.view.seesHost() && o.polled() != polls):
 		return patience
 	}
 	return longPatience

@@ -169,7 +169,7 @@ type worker struct {
 
 	stack        int // bytes of frames and local memory
 	instructions uint64
-	polls        uint64
+	polls        uint64 // loops that looked at memory which others may change, and naps
 	stats        Stats
 	tallies      []tally             // by counter
 	units        [atomicUnits]uint64 // atomic operations of lanes, by unit
@@ -208,7 +208,7 @@ func (k *worker) loop() {
 			}
 			resident = append(resident, b)
 		}
-		polls := k.polls
+		polls, tired := k.polls, false
 		for i := 0; i < len(resident) && !k.x.stop.Load(); {
 			b := resident[i]
 			if err := b.run(); err != nil {
@@ -220,15 +220,17 @@ func (k *worker) loop() {
 				resident = append(resident[:i], resident[i+1:]...)
 				continue
 			}
-			if b.turns++; b.turns%patience == 0 {
-				k.polls++
-			}
+			b.turns++
+			tired = tired || b.turns%patience == 0
 			i++
 		}
 		if len(resident) == 0 {
 			continue
 		}
-		if k.polls != polls {
+		if p := k.x.l.Pulse; p != nil && k.polls != polls {
+			p.Polls.Add(1)
+		}
+		if k.polls != polls || tired {
 			for range min(len(resident), k.x.resident-len(resident)) { // twice as many each round
 				b := k.begin()
 				if b == nil {
@@ -252,6 +254,9 @@ func (k *worker) begin() *block {
 			return nil
 		}
 		k.next, k.end = at, min(at+chunk, x.blocks)
+		if p := x.l.Pulse; p != nil {
+			p.Begun.Add(k.end - k.next)
+		}
 	}
 	n := k.next
 	k.next++

@@ -2,6 +2,7 @@ package simt
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -68,6 +69,15 @@ type Launch struct {
 	Resident, Multiprocessors int
 	// Printf gets what kernels print with vprintf; nil drops it.
 	Printf func(string)
+	// Pulse, when not nil, tells while the launch runs how it gets on.
+	Pulse *Pulse
+}
+
+// Pulse tells a kernel that gets on from one that waits, however slow the computer
+// is: the first begins blocks, the second looks at memory again and again.
+type Pulse struct {
+	Begun atomic.Uint64 // blocks
+	Polls atomic.Uint64 // rounds of a worker in which nothing but polling was seen of some block
 }
 
 // Traffic counts what warps asked of memory, as the hardware would see it:
