@@ -66,6 +66,10 @@ func (n *names) conflict(name string, count int) *Var {
 	return v
 }
 
+// taken says that a single variable or a range is called so: a and a<4> do not
+// collide, and yet want two names.
+func (n *names) taken(name string) bool { return n.single[name] != nil || n.ranges[name] != nil }
+
 // shorter is a range that has members in common with those of a longer prefix:
 // %r<200> has %r10, which is also the first of %r1<5>.
 func (n *names) shorter(name string) *Var {

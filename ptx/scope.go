@@ -54,7 +54,7 @@ func (p *parser) declare(v *Var, param bool) bool {
 // uniqueName is the variable's name, or one made of it if that is taken.
 func (p *parser) uniqueName(v *Var) string {
 	name := v.Name
-	for p.f.names.conflict(name, v.Count) != nil || p.m.has(name) {
+	for p.f.names.conflict(name, v.Count) != nil || p.f.names.taken(name) || p.m.has(name) {
 		p.renamed++
 		name = v.Name + "$" + itoa(p.renamed)
 		if v.Count != 0 {
