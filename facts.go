@@ -87,6 +87,7 @@ type caps struct {
 	managed, concurrentManaged, pools                               bool
 	batchCopies                                                     bool // cuMemcpyBatchAsync is there
 
+	processors        int
 	threads           int
 	block, grid       [3]int
 	shared, sharedMax int // bytes a block: by default, and when asked for
@@ -120,6 +121,7 @@ func (g *GPU) probe() error {
 	if version, err := g.driver.DriverGetVersion(); err == nil {
 		c.batchCopies = c.unified && version >= 12080
 	}
+	c.processors = read(cu.DeviceAttributeMultiprocessorCount, 0)
 	c.threads = read(cu.DeviceAttributeMaxThreadsPerBlock, 0)
 	c.block = [3]int{read(cu.DeviceAttributeMaxBlockDimX, 0), read(cu.DeviceAttributeMaxBlockDimY, 0), read(cu.DeviceAttributeMaxBlockDimZ, 0)}
 	c.grid = [3]int{read(cu.DeviceAttributeMaxGridDimX, 0), read(cu.DeviceAttributeMaxGridDimY, 0), read(cu.DeviceAttributeMaxGridDimZ, 0)}

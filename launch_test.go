@@ -192,6 +192,20 @@ func TestLaunchShape(t *testing.T) {
 	}
 }
 
+// TestGridFillsTheDevice: as many blocks as there is work for, up to as many as an
+// H200 has room for.
+func TestGridFillsTheDevice(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	for n, want := range map[int]uint32{0: 1, 1: 1, 128: 1, 129: 2, 1 << 18: 2048, 1 << 20: 2112, 1 << 40: 2112} {
+		if got := g.Grid(n); got.Grid.X != want || got.Block.X != 128 {
+			t.Errorf("%d threads: got %+v, want %d blocks", n, got, want)
+		}
+	}
+	if got := g.Grid(-1); got.Grid.X != 0 {
+		t.Errorf("-1 threads: %+v, which a launch takes", got)
+	}
+}
+
 func TestModules(t *testing.T) {
 	g := openTest(t)
 	m, k := load(t, g, "fill")

@@ -30,6 +30,24 @@ func Grid(n, block int) Shape {
 	}
 }
 
+// Of launches that fill a device: threads a block, and blocks a multiprocessor.
+// Measured on an H200: docs/PERFORMANCE.md.
+const (
+	fillingThreads = 128
+	fillingBlocks  = 16
+)
+
+// Grid is the shape for a kernel that is right for any number of blocks, each of
+// whose threads steps over what the others do, as those of package kernels: as
+// many blocks as n threads need, or as many as keep g busy, whichever is less. A
+// kernel that reads or writes host memory has the rate of the link so. For
+// kernels that move 16 bytes a thread n is the bytes by 16.
+func (g *GPU) Grid(n int) Shape {
+	s := Grid(n, fillingThreads)
+	s.Grid.X = min(s.Grid.X, uint32(max(1, g.caps.processors*fillingBlocks)))
+	return s
+}
+
 // String is the shape as "grid 4x1x1, block 256x1x1".
 func (s Shape) String() string {
 	g, b := full(s.Grid), full(s.Block)

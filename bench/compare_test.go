@@ -265,12 +265,3 @@ func TestPlan(t *testing.T) {
 		t.Error("on a virtual clock one sample is enough, and none is not")
 	}
 }
-
-func TestShapeFillsTheDevice(t *testing.T) {
-	b := &bench{blocks: 1056}
-	for n, want := range map[int]uint32{1: 1, 1024: 1, 1025: 2, 1 << 20: 1024, 1 << 24: 1056} {
-		if got := b.shape(n); got.Grid.X != want || got.Block.X != threads {
-			t.Errorf("%d floats: got %+v, want %d blocks", n, got, want)
-		}
-	}
-}

@@ -37,7 +37,7 @@ type lab struct {
 
 // newLab allocates, and finds out which kinds the device has.
 func (b *bench) newLab(n int) (*lab, error) {
-	l := &lab{bench: b, n: n, shape: b.shape(n)}
+	l := &lab{bench: b, n: n, shape: b.g.Grid((n + floatsPerThread - 1) / floatsPerThread)}
 	if err := l.build(); err != nil {
 		l.close()
 		return nil, err

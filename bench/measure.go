@@ -7,17 +7,11 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// threads is how many a block has, floatsPerThread how many floats a thread
-// adds at a time, and blocksPerSM how many blocks fill a multiprocessor.
-const (
-	threads         = 256
-	floatsPerThread = 4
-	blocksPerSM     = 8
-)
+// floatsPerThread is how many floats a thread adds at a time.
+const floatsPerThread = 4
 
 // bench is the device, and what all sizes have in common.
 type bench struct {
@@ -25,7 +19,6 @@ type bench struct {
 	stream *ferry.Stream
 	module *ferry.Module
 	add    *ferry.Kernel
-	blocks int // that fill the device
 	order  *rand.Rand
 	seed   uint32 // of the last inputs
 
@@ -46,26 +39,12 @@ func newBench(g *ferry.GPU) (*bench, error) {
 		b.close()
 		return nil, err
 	}
-	processors, err := g.Attribute(cu.DeviceAttributeMultiprocessorCount)
-	if err != nil {
-		b.close()
-		return nil, err
-	}
-	b.blocks = blocksPerSM * processors
 	return b, nil
 }
 
 func (b *bench) close() {
 	b.module.Close()
 	b.stream.Close()
-}
-
-// shape is the launch for n floats: as many blocks as have work, or as fill the
-// device.
-func (b *bench) shape(n int) ferry.Shape {
-	perBlock := threads * floatsPerThread
-	blocks := min((n+perBlock-1)/perBlock, b.blocks)
-	return ferry.Shape{Grid: cu.Dim3{X: uint32(blocks), Y: 1, Z: 1}, Block: cu.Dim3{X: threads, Y: 1, Z: 1}}
 }
 
 // size measures all kinds with vectors of n floats, in rounds of random order.

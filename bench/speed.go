@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,30 +27,46 @@ type SpeedReport struct {
 // when they are small, bandwidths when they are large. A ratio over 1 is in favour
 // of Ferry.
 type SpeedResult struct {
-	Target   int     `json:"target"` // number of what Ferry set out to reach
-	What     string  `json:"what"`
-	Unit     string  `json:"unit"` // "bytes_per_s" or "ns"
-	Ferry    float64 `json:"ferry"`
-	PeerName string  `json:"peer_name,omitempty"`
-	Peer     float64 `json:"peer,omitempty"`
-	Ratio    float64 `json:"ratio,omitempty"`
-	Goal     float64 `json:"goal,omitempty"` // of Ferry's figure
-	Met      bool    `json:"met"`
-	Samples  int     `json:"samples"`
-	MAD      float64 `json:"mad"` // of Ferry's samples, in the unit
+	Target    int     `json:"target"` // number of what Ferry set out to reach, 0 for none
+	What      string  `json:"what"`
+	Unit      string  `json:"unit"` // "bytes_per_s" or "ns"
+	Ferry     float64 `json:"ferry"`
+	PeerName  string  `json:"peer_name,omitempty"`
+	Peer      float64 `json:"peer,omitempty"`
+	Ratio     float64 `json:"ratio,omitempty"`
+	GoalRatio float64 `json:"goal_ratio,omitempty"` // to reach, where the goal depends on the peer
+	Goal      float64 `json:"goal,omitempty"`       // of Ferry's figure
+	Met       bool    `json:"met"`                  // also where there is no goal; not where the peer is missing
+	Samples   int     `json:"samples"`
+	MAD       float64 `json:"mad"`                // of Ferry's samples, in the unit
+	PeerMAD   float64 `json:"peer_mad,omitempty"` // of the peer's
 }
 
 // judge fills in what follows from the figures.
 func (r SpeedResult) judge() SpeedResult {
-	small := r.Unit == "ns"
+	small, compared := r.Unit == "ns", r.Peer != 0 && r.Ferry != 0
 	switch {
-	case r.Peer == 0 || r.Ferry == 0:
+	case !compared:
 	case small:
 		r.Ratio = r.Peer / r.Ferry
 	default:
 		r.Ratio = r.Ferry / r.Peer
 	}
-	r.Met = r.Goal == 0 || small && r.Ferry <= r.Goal || !small && r.Ferry >= r.Goal
+	switch {
+	case r.GoalRatio == 0:
+	case small:
+		r.Goal = r.Peer / r.GoalRatio
+	default:
+		r.Goal = r.Peer * r.GoalRatio
+	}
+	switch {
+	case r.GoalRatio > 0 && !compared:
+		r.Met = false
+	case small:
+		r.Met = r.Goal == 0 || r.Ferry <= r.Goal
+	default:
+		r.Met = r.Ferry >= r.Goal
+	}
 	return r
 }
 
@@ -110,6 +128,25 @@ func (r *running) sample(bytes int) (first, second time.Duration, err error) {
 		return 0, 0, fmt.Errorf("sample of peer %s: %w", r.Name, err)
 	}
 	return first, second, nil
+}
+
+// ask has the peer take a sample of what a line says, and is its figures.
+func (r *running) ask(line string) (figures []float64, err error) {
+	text := ""
+	if _, err = fmt.Fprintln(r.in, line); err == nil {
+		text, err = r.out.ReadString('\n')
+	}
+	for _, word := range strings.Fields(text) {
+		var x float64
+		if x, err = strconv.ParseFloat(word, 64); err != nil {
+			break
+		}
+		figures = append(figures, x)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sample %q of peer %s: %w", line, r.Name, err)
+	}
+	return figures, nil
 }
 
 // stop ends the peer.

@@ -10,7 +10,8 @@
 //
 // Each is right for any one-dimensional block and, but for gather, which wants
 // blocks for each range, for any grid, and moves 16 bytes
-// a thread at a time where all its addresses are multiples of 16.
+// a thread at a time where all its addresses are multiples of 16. The right number
+// of blocks is that of GPU.Grid in package ferry: of n bytes g.Grid(n / 16).
 //
 // kernels.ptx is what nvcc 13.0 made of kernels.cu, with the ISA version and
 // the target lowered to what the instructions need. To make it again:

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// TestContest: entrants take turns, the first round does not count, and medians
+// stand beside each other.
+func TestContest(t *testing.T) {
+	var turns []string
+	take := func(name string, of ...float64) entrant {
+		return entrant{name, func() ([]float64, error) {
+			turns = append(turns, name)
+			ns := of[0]
+			of = of[1:]
+			return []float64{ns, 2 * ns}, nil
+		}}
+	}
+	c := contest{
+		rows:     []figure{{5, "time", 0, 0.5}, {5, "rate", 1000, 0.9}},
+		entrants: []entrant{take("", 1e6, 10, 40, 20), take("C", 1e6, 10, 10, 10)},
+	}
+	got, err := c.run(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []SpeedResult{
+		{Target: 5, What: "time", Unit: "ns", Ferry: 20, PeerName: "C", Peer: 10, Ratio: 0.5, GoalRatio: 0.5, Goal: 20, Met: true, Samples: 3, MAD: 10},
+		{Target: 5, What: "rate", Unit: "bytes_per_s", Ferry: 2.5e10, PeerName: "C", Peer: 5e10, Ratio: 0.5, GoalRatio: 0.9, Goal: 4.5e10, Samples: 3, MAD: 1.25e10},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	for i := 0; i < len(turns); i += 2 {
+		if turns[i] == turns[i+1] {
+			t.Errorf("one took two turns: %q", turns)
+		}
+	}
+}
+
+// TestContestRefuses: what is no sample ends the contest with an error that says who.
+func TestContestRefuses(t *testing.T) {
+	for _, bad := range []func() ([]float64, error){
+		func() ([]float64, error) { return nil, errors.New("no link") },
+		func() ([]float64, error) { return []float64{1}, nil },
+		func() ([]float64, error) { return []float64{1, 0}, nil },
+	} {
+		_, err := contest{[]figure{{what: "copy"}, {what: "back"}}, []entrant{{"", func() ([]float64, error) { return []float64{1, 1}, nil }}, {"C", bad}}}.run(1)
+		if err == nil || !strings.HasPrefix(err.Error(), "copy by C: ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestRigSees: a byte that did not arrive, or a sum, is an error.
+func TestRigSees(t *testing.T) {
+	g, err := ferry.Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	const n = 1 << 16
+	r, err := newRig(g, n)
+	defer func() {
+		if err := r.undo.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil := func(what string, sample func() error, check func() error, at int) {
+		t.Helper()
+		if err := errors.Join(sample(), check()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		r.b.Slice()[at] ^= 1
+		if err := check(); !errors.Is(err, errDiffer) {
+			t.Errorf("%s with byte %d spoiled: %v", what, at, err)
+		}
+	}
+	spoil("copy", func() error { _, err := r.sampleCopy(n); return err }, func() error { return r.check(n) }, n-1)
+	spoil("sum", func() error { _, err := r.sampleSum(r.b.Range(0, n/2), n/2); return err }, func() error { return r.checkSum(n / 2) }, n/2-2)
+	if err := r.fresh(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.check(n); !errors.Is(err, errDiffer) {
+		t.Errorf("nothing was copied: %v", err)
+	}
+	if err := r.checkDevice(r.d, n); !errors.Is(err, errDiffer) {
+		t.Errorf("nothing was copied to the device: %v", err)
+	}
+	before := slices.Clone(r.a.Slice())
+	if err := r.fresh(n); err != nil || slices.Equal(before[:pageBytes], r.a.Slice()[:pageBytes]) {
+		t.Errorf("the source is not fresh, or %v", err)
+	}
+	x := &prefetching{r: r}
+	if x.m, err = ferry.AllocManaged[float32](g, 1000, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer x.m.Close()
+	if err := x.check(); !errors.Is(err, errDiffer) {
+		t.Errorf("managed memory that was never written: %v", err)
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/bench"
+)
+
+// TestRun measures on the software GPU: there is a table, a document, and word of
+// what is missing.
+func TestRun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.json")
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"--device", "soft", "--rounds", "1", "--only", "link,7", "--json", out}, &stdout, &stderr); code != exitDegraded {
+		t.Fatalf("status %d: %s", code, &stderr)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report bench.SpeedReport
+	if err := json.Unmarshal(text, &report); err != nil || report.Schema != bench.SpeedSchema || len(report.Results) != 5 {
+		t.Errorf("%v: %s", err, text)
+	}
+	if stdout.String() != report.Text() {
+		t.Errorf("the table is\n%s", &stdout)
+	}
+	for _, want := range []string{"device: soft", "missing: peers", "measuring: link\nmeasuring: prefetch\n"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("no %q in\n%s", want, &stderr)
+		}
+	}
+}
+
+// TestUsage: a command line that makes no sense is status 2, and measures nothing.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--only nothing", exitUsage, `no part or target "nothing"`},
+		{"--only 1,", exitUsage, `no part or target ""`},
+		{"--rounds 0", exitUsage, "--rounds 0"},
+		{"--rounds x", exitUsage, "invalid value"},
+		{"--colour", exitUsage, "not defined"},
+		{"link", exitUsage, `"link" is not expected`},
+		{"--help", exitOK, "samples of each"},
+		{"--device nonsense", exitError, "nonsense"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != c.code || !strings.Contains(stderr.String(), c.says) || stdout.Len() > 0 {
+			t.Errorf("%s: status %d: %s%s", c.args, code, &stdout, &stderr)
+		}
+	}
+}

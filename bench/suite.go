@@ -1,0 +1,263 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// SuiteOptions say what [Suite] measures.
+type SuiteOptions struct {
+	Only     []string          // names of parts, or numbers of targets; all if empty
+	Rounds   int               // samples of each entrant; 0 is 9
+	Peers    *Peers            // nil measures Ferry alone
+	Progress func(part string) // called before each part; may be nil
+}
+
+const suiteRounds = 9
+
+// part is one of a suite.
+type part struct {
+	name   string
+	target int      // 0 for none
+	peers  []string // by their sources
+	run    func(*suite) ([]SpeedResult, error)
+}
+
+// parts are in the order that they are measured in.
+var parts = []part{
+	{"link", 1, []string{"link.cu"}, (*suite).link},
+	{"kernels", 5, []string{"link.cu"}, (*suite).kernels},
+	{"prefetch", 7, []string{"link.cu"}, (*suite).prefetch},
+	{"copies", 0, []string{"link.cu"}, (*suite).copies},
+	{"submitters", 6, []string{"link.cu"}, (*suite).submitters},
+	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs},
+	{"calls", 6, []string{"calls.c"}, (*suite).calls},
+	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
+}
+
+// Parts are the names of the parts of [Suite].
+func Parts() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// chosen are the parts of names and numbers of targets, all of none.
+func chosen(only []string) (some []part, err error) {
+	if len(only) == 0 {
+		return parts, nil
+	}
+	for _, word := range only {
+		if !slices.ContainsFunc(parts, func(p part) bool { return p.is(word) }) {
+			return nil, fmt.Errorf("there is no part or target %q: the parts are %v", word, Parts())
+		}
+	}
+	for _, p := range parts {
+		if slices.ContainsFunc(only, p.is) {
+			some = append(some, p)
+		}
+	}
+	return some, nil
+}
+
+func (p part) is(word string) bool {
+	return word == p.name || p.target > 0 && word == strconv.Itoa(p.target)
+}
+
+// PeersOf are the sources of the peers that parts have, by names as in
+// [SuiteOptions].Only.
+func PeersOf(only []string) (names []string, err error) {
+	some, err := chosen(only)
+	for _, p := range some {
+		names = append(names, p.peers...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// suite is a run.
+type suite struct {
+	gpus   []*ferry.GPU
+	g      *ferry.GPU // the first
+	rounds int
+	peers  *Peers
+	size   int  // bytes of the buffers
+	lab    *rig // nil until it is needed
+}
+
+// Suite measures Ferry beside its peers, all on the first of gpus but what is for
+// two. Samples are taken in turns, on fresh data, and verified; the figures are
+// medians. A part that fails is left out of the report and told of by the error.
+func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) {
+	if o == nil {
+		o = &SuiteOptions{}
+	}
+	some, err := chosen(o.Only)
+	if err != nil {
+		return nil, err
+	}
+	s := &suite{gpus: gpus, g: gpus[0], rounds: o.Rounds, peers: o.Peers, size: 1 << 30}
+	if s.rounds == 0 {
+		s.rounds = suiteRounds
+	}
+	if s.g.Emulated() {
+		s.size = 2 << 20 // a virtual clock has no noise that more bytes would drown
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	report = &SpeedReport{Schema: SpeedSchema, Machine: machine(gpus)}
+	for _, p := range some {
+		if o.Progress != nil {
+			o.Progress(p.name)
+		}
+		results, failed := p.run(s)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
+		}
+		report.Results = append(report.Results, results...)
+	}
+	return report, err
+}
+
+// close frees the rig and ends its peer.
+func (s *suite) close() (err error) {
+	if s.lab == nil {
+		return nil
+	}
+	if s.lab.peer != nil {
+		err = s.lab.peer.stop()
+	}
+	return errors.Join(err, s.lab.undo.close())
+}
+
+// rig is the suite's, opened when it is first needed.
+func (s *suite) rig() (*rig, error) {
+	if s.lab != nil {
+		return s.lab, nil
+	}
+	r, err := newRig(s.g, s.size)
+	for _, p := range s.peers.peer("C", "link.cu", strconv.Itoa(s.size)) {
+		if err == nil {
+			r.peer, err = p.start()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.undo.close())
+	}
+	s.lab = r
+	return r, nil
+}
+
+// run runs contests of the rig.
+func (s *suite) run(make func(r *rig) ([]contest, error)) (results []SpeedResult, err error) {
+	r, err := s.rig()
+	if err != nil {
+		return nil, err
+	}
+	all, err := make(r)
+	for _, c := range all {
+		some, failed := c.run(s.rounds)
+		err = errors.Join(err, failed)
+		results = append(results, some...)
+	}
+	return results, err
+}
+
+func (s *suite) link() ([]SpeedResult, error) {
+	return s.run(func(r *rig) ([]contest, error) { return linkContests(r, s.size), nil })
+}
+
+func (s *suite) kernels() ([]SpeedResult, error) {
+	return s.run(func(r *rig) ([]contest, error) { return kernelContests(r, s.size), nil })
+}
+
+func (s *suite) prefetch() ([]SpeedResult, error) {
+	return s.run(func(r *rig) ([]contest, error) {
+		c, err := prefetchContest(r, s.size)
+		return []contest{c}, err
+	})
+}
+
+func (s *suite) copies() ([]SpeedResult, error) {
+	return s.run(func(r *rig) ([]contest, error) { return copiesContests(r, s.size), nil })
+}
+
+func (s *suite) submitters() ([]SpeedResult, error) {
+	return s.run(func(r *rig) ([]contest, error) {
+		c, err := submittersContest(r, submitters, copiesOfOne)
+		return []contest{c}, err
+	})
+}
+
+// twoGPUs is nothing on a machine that has one.
+func (s *suite) twoGPUs() ([]SpeedResult, error) {
+	if len(s.gpus) < 2 {
+		return nil, nil
+	}
+	return s.run(func(r *rig) ([]contest, error) {
+		x, err := newTwoGPUs(r, s.gpus[1], s.size)
+		if err != nil {
+			return nil, err
+		}
+		return x.contests(s.size), nil
+	})
+}
+
+func (s *suite) calls() ([]SpeedResult, error) {
+	c, rounds := s.peers.command("calls.c"), s.rounds
+	if c == nil {
+		return SpeedCalls(s.g, "", rounds)
+	}
+	return SpeedCalls(s.g, c[0], rounds)
+}
+
+// pin is of 4 GiB on hardware.
+func (s *suite) pin() ([]SpeedResult, error) {
+	size := 4 * s.size
+	return SpeedPin(s.g, size, s.rounds, slices.Concat(
+		s.peers.peer("cuMemHostAlloc", "pin.cu", "alloc"),
+		s.peers.peer("C, 16 threads on huge pages, one registration", "pin.cu", "register"),
+		s.peers.peer("PyTorch", "pin.py"),
+		s.peers.peer("PyTorch, registering with 8 threads", "pin.py", "register"),
+		s.peers.peer("cached", "pin.py", "cached")))
+}
+
+// machine says where speeds were measured.
+func machine(gpus []*ferry.GPU) map[string]string {
+	m := map[string]string{
+		"device": gpus[0].Name(),
+		"host":   fmt.Sprintf("%d processors, %s", runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH),
+		"go":     runtime.Version(),
+		"date":   time.Now().UTC().Format(time.DateOnly),
+		"commit": os.Getenv("FERRY_COMMIT"),
+	}
+	if len(gpus) > 1 {
+		m["device"] = fmt.Sprintf("%d x %s", len(gpus), gpus[0].Name())
+	}
+	if v, err := gpus[0].Driver().DriverGetVersion(); err == nil {
+		m["cuda"] = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+	}
+	if gpus[0].Emulated() {
+		m["emulated"] = gpus[0].Profile()
+	} else if v := kernelDriver(); v != "" {
+		m["driver"] = v
+	}
+	return m
+}
+
+// kernelDriver is the version of the driver in the kernel, "" where that is not told.
+func kernelDriver() string {
+	text, err := os.ReadFile("/proc/driver/nvidia/version")
+	if err != nil {
+		return ""
+	}
+	return regexp.MustCompile(`\d+\.\d+(\.\d+)?`).FindString(string(text))
+}
