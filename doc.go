@@ -36,6 +36,7 @@
 //	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
 //	several of these in one call                      Batch, Stream.Submit
+//	chunks over several streams, double buffering     Pipeline, From, To
 //	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
@@ -83,6 +84,6 @@
 //
 // No lock is held across a call of the driver, but for the turn of a [Graph],
 // which drivers do not let several goroutines use at once. queue.mu, flight.mu,
-// Event.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, HostPool.mu, registries.mu
+// Event.mu, line.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, HostPool.mu, registries.mu
 // and registry.mu are leaves: none is taken while another is held.
 package ferry

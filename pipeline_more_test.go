@@ -1,0 +1,196 @@
+package ferry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// TestPipelineSeveral: two inputs, of which one is a file, and two outputs of different
+// element sizes go forward together, through a pool's chunks, again and again.
+func TestPipelineSeveral(t *testing.T) {
+	onSchedules(t, func(t *testing.T, p *plant) {
+		const n = 5000
+		pool := must(p.NewHostPool(nil))(t)
+		defer closeAll(t, pool)
+		a, b, sum, firsts := iota32(n, 1), iota32(n, 2), make([]float32, n), make([]uint8, n)
+		var seen []int
+		x := &ferry.Pipeline{
+			GPU: p.GPU, Pool: pool, ChunkLen: 512, Depth: 3,
+			In:  []ferry.End{ferry.Plain(a), ferry.From[float32](bytes.NewReader(flat(b)))},
+			Out: []ferry.End{ferry.Plain(sum), ferry.Plain(firsts)},
+			Step: func(s *ferry.Stream, c *ferry.Chunk) error {
+				seen = append(seen, c.Index, c.First)
+				return errors.Join(s.Launch(p.add, ferry.Grid(c.Len, 256), c.In[0], c.In[1], c.Out[0], uint64(c.Len)),
+					s.Launch(p.copy, ferry.Grid(c.Len, 256), c.Out[1], c.In[0], uint64(c.Len)))
+			},
+		}
+		defer closeAll(t, x)
+		for range 3 {
+			seen = nil
+			clear(sum)
+			clear(firsts)
+			a[n/2]++ // what is left in the chunks must not matter
+			x.In[1] = ferry.From[float32](bytes.NewReader(flat(b)))
+			if got := must(x.Run(context.Background()))(t); got != n {
+				t.Fatalf("%d elements, want %d", got, n)
+			}
+			for i := range sum {
+				if c := i / 512 * 512; sum[i] != a[i]+b[i] || firsts[i] != flat(a)[4*c+i-c] {
+					t.Fatalf("element %d is %v and %d, want %v and %d", i, sum[i], firsts[i], a[i]+b[i], flat(a)[4*c+i-c])
+				}
+			}
+			for k := range len(seen) / 2 {
+				if seen[2*k] != k || seen[2*k+1] != 512*k {
+					t.Fatalf("Step saw chunk and first element %v", seen)
+				}
+			}
+		}
+		if pool.Stats().Pinned == 0 {
+			t.Error("no chunk is from the pool")
+		}
+	})
+}
+
+// last is the error of two results.
+func last[T any](_ T, err error) error { return err }
+
+// smallMachine is an H200 with so little memory.
+func smallMachine(t *testing.T, bytes float64, schedule softgpu.Schedule) *plant {
+	p := *must(profile.Named("h200"))(t)
+	p.Memory.Value = bytes + p.Reserved.Value
+	d := must(softgpu.Open(softgpu.Options{Profile: &p, Schedule: schedule}))(t)
+	g := must(ferry.OpenDriver(d, 0))(t)
+	t.Cleanup(func() { closeAll(t, g) })
+	return newPlant(t, g)
+}
+
+// TestPipelineLargerThanMemory: the GPU has an eighth of the room for the data, and Ferry
+// chooses chunks that fit.
+func TestPipelineLargerThanMemory(t *testing.T) {
+	p := smallMachine(t, 2<<20, softgpu.Eager)
+	const n = 4 << 20
+	if d, err := ferry.Alloc[float32](p.GPU, n); err == nil {
+		closeAll(t, d)
+		t.Fatal("the data have room at once")
+	}
+	in, out := iota32(n, 3), make([]float32, n)
+	p.run(&ferry.Pipeline{In: []ferry.End{ferry.Plain(in)}, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true}, n)
+	wantIncremented(t, out, in)
+}
+
+// TestPipelineReaders: how long readers are decides, and they must end together and
+// within no element; where other ends are longer, it is an error that says where.
+func TestPipelineReaders(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	data := iota32(10_000, 4)
+	for _, c := range []struct {
+		name   string
+		bytes  []int // of each reader
+		out    int   // elements of a slice, or 0 for a writer
+		n      int
+		is     error
+		chunks int
+	}{
+		{"several chunks", []int{4 * 5000}, 0, 5000, nil, 1000},
+		{"at a border", []int{4 * 3000}, 0, 3000, nil, 1000},
+		{"nothing", []int{0}, 0, 0, nil, 1000},
+		{"two", []int{4 * 2500, 4 * 2500}, 0, 2500, nil, 1000},
+		{"two, one longer", []int{4 * 2500, 4 * 2600}, 0, 2000, io.ErrUnexpectedEOF, 1000},
+		{"two, one longer, at a border", []int{4 * 2000, 4 * 2600}, 0, 2000, io.ErrUnexpectedEOF, 1000},
+		{"two, one shorter", []int{4 * 2500, 4 * 2400}, 0, 2000, io.ErrUnexpectedEOF, 1000},
+		{"half an element", []int{4*2500 + 2}, 0, 2000, io.ErrUnexpectedEOF, 1000},
+		{"too short for the slice", []int{4 * 2500}, 3000, 2000, io.ErrUnexpectedEOF, 1000},
+		{"longer than the slice", []int{4 * 3500}, 3000, 3000, nil, 1000},
+	} {
+		for _, plain := range []bool{true, false} {
+			var written bytes.Buffer
+			out := make([]float32, c.out)
+			x := &ferry.Pipeline{GPU: p.GPU, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true, ChunkLen: c.chunks, Depth: 3}
+			if c.out == 0 {
+				x.Out[0] = ferry.To[float32](&written)
+			}
+			for _, n := range c.bytes {
+				var r io.Reader = bytes.NewReader(flat(data)[:n])
+				if plain {
+					r = onlyReader{r}
+				}
+				x.In = append(x.In, ferry.From[float32](r))
+			}
+			n, err := x.Run(context.Background())
+			if c.out == 0 {
+				out = make([]float32, written.Len()/4)
+				copy(flat(out), written.Bytes())
+				if len(out) != n {
+					t.Errorf("%s: %d elements written, told of %d", c.name, len(out), n)
+				}
+			}
+			if n != c.n && (plain || c.is == nil) || !errors.Is(err, c.is) || err == nil != (c.is == nil) {
+				t.Errorf("%s (ordered %v): %d elements, %v; want %d, %v", c.name, plain, n, err, c.n, c.is)
+			}
+			wantIncremented(t, out[:n], data[:n])
+			closeAll(t, x)
+		}
+	}
+}
+
+// TestPipelineFileStands: a file stands after what was used, or written.
+func TestPipelineFileStands(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	data := iota32(1000, 5)
+	r := bytes.NewReader(flat(data))
+	check(t, last(r.Seek(40, io.SeekStart)))
+	file := &seekable{}
+	file.at = 7
+	p.run(&ferry.Pipeline{In: []ferry.End{ferry.From[float32](r)}, Out: []ferry.End{ferry.To[float32](file)}, Step: p.increment, InPlace: true, Len: 500, ChunkLen: 64}, 500)
+	if at := must(r.Seek(0, io.SeekCurrent))(t); at != 40+2000 {
+		t.Errorf("the reader stands at %d", at)
+	}
+	if file.at != 7+2000 {
+		t.Errorf("the writer stands at %d", file.at)
+	}
+	out := make([]float32, 500)
+	copy(flat(out), file.b[7:])
+	wantIncremented(t, out, data[10:510])
+}
+
+// TestPipelineOverlap: by the virtual clock of an H200 copies in, kernels and copies out
+// go on at once: the whole takes little more than the longer direction.
+func TestPipelineOverlap(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	p := newPlant(t, g)
+	const n = 32 << 20 // 128 MiB, that each direction alone moves at 55 GB/s and both at 51
+	in, out := must(ferry.AllocHost[byte](g, 4*n, nil))(t), must(ferry.AllocHost[byte](g, 4*n, nil))(t)
+	dev := must(ferry.Alloc[byte](g, 4*n))(t)
+	s := must(g.NewStream(nil))(t)
+	defer closeAll(t, in, out, dev, s)
+	light := func(s *ferry.Stream, c *ferry.Chunk) error {
+		return s.Launch(p.inc, ferry.Grid(64, 64), c.Out[0], uint64(64))
+	}
+	x := &ferry.Pipeline{GPU: g, In: []ferry.End{in}, Out: []ferry.End{out}, Step: light, InPlace: true}
+	defer closeAll(t, x)
+	check(t, last(x.Run(context.Background())))
+	timed := func(f func() error) float64 {
+		begin := g.Now()
+		check(t, f())
+		check(t, s.Wait(context.Background()))
+		return float64(g.Now() - begin)
+	}
+	there := timed(func() error { return ferry.Copy(s, dev, in) })
+	back := timed(func() error { return ferry.Copy(s, out, dev) })
+	both := timed(func() error { return last(x.Run(context.Background())) })
+	if both > 1.12*max(there, back) {
+		t.Errorf("in takes %.0f us, out %.0f us, the pipeline %.0f us", there/1000, back/1000, both/1000)
+	}
+	t.Logf("in %.0f us, out %.0f us, the pipeline %.0f us", there/1000, back/1000, both/1000)
+	x.Depth, x.ChunkLen = 1, n
+	if one := timed(func() error { return last(x.Run(context.Background())) }); one < 1.5*both {
+		t.Errorf("nothing overlaps with one chunk, and yet it takes %.0f us, not %.0f", one/1000, both/1000)
+	}
+}

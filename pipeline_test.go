@@ -1,0 +1,190 @@
+package ferry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// plant is a GPU with kernels, for pipelines.
+type plant struct {
+	*ferry.GPU
+	t              testing.TB
+	inc, copy, add *ferry.Kernel
+}
+
+func newPlant(t testing.TB, g *ferry.GPU) *plant {
+	t.Helper()
+	m := must(g.Load([]byte(kernels.PTX)))(t)
+	t.Cleanup(func() { closeAll(t, m) })
+	return &plant{g, t, must(m.Kernel("increment"))(t), must(m.Kernel("copy"))(t), must(m.Kernel("vector_add"))(t)}
+}
+
+// increment is a Step, in place.
+func (p *plant) increment(s *ferry.Stream, c *ferry.Chunk) error {
+	return s.Launch(p.inc, ferry.Grid(c.Len, 256), c.Out[0], uint64(c.Len))
+}
+
+// incrementOver is a Step from an input to an output.
+func (p *plant) incrementOver(s *ferry.Stream, c *ferry.Chunk) error {
+	return errors.Join(s.Launch(p.copy, ferry.Grid(c.Len, 256), c.Out[0], c.In[0], uint64(4*c.Len)), p.increment(s, c))
+}
+
+// run runs a pipeline that must succeed, and closes it.
+func (p *plant) run(x *ferry.Pipeline, n int) {
+	p.t.Helper()
+	x.GPU = p.GPU
+	got, err := x.Run(context.Background())
+	if err != nil || got != n {
+		p.t.Fatalf("Run: %d elements, %v; want %d", got, err, n)
+	}
+	closeAll(p.t, x)
+}
+
+// iota32 is n floats that differ, for each number of a test.
+func iota32(n, seed int) []float32 {
+	s := make([]float32, n)
+	for i := range s {
+		s[i] = float32((i*7 + seed) % 999_983)
+	}
+	return s
+}
+
+// wantIncremented compares every element.
+func wantIncremented(t testing.TB, got, in []float32) {
+	t.Helper()
+	for i := range in {
+		if got[i] != in[i]+1 {
+			t.Fatalf("element %d of %d is %v, want %v", i, len(in), got[i], in[i]+1)
+		}
+	}
+}
+
+var schedules = []string{"eager", "lazy", "random:3", "random:4"}
+
+// onSchedules runs a test on software GPUs of all schedules.
+func onSchedules(t *testing.T, f func(t *testing.T, p *plant)) {
+	for i, name := range schedules {
+		if testing.Short() && i%2 == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s, err := softgpu.ParseSchedule(name)
+			check(t, err)
+			f(t, newPlant(t, openSoft(t, "h200", s)))
+		})
+	}
+}
+
+// TestPipelineEnds: data of every kind of end arrives whole and in order, in every
+// layout, in place and not, from and to every kind.
+func TestPipelineEnds(t *testing.T) {
+	const n = 20_003
+	type made struct {
+		in, out ferry.End
+		data    func() []float32 // what an output has now
+	}
+	dir := t.TempDir()
+	file := func(t *testing.T, p *plant, in []float32) *os.File {
+		name := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(t.Name())+fmt.Sprint(time.Now().UnixNano()))
+		check(t, os.WriteFile(name, flat(in), 0o600))
+		f := must(os.OpenFile(name, os.O_RDWR, 0))(t)
+		t.Cleanup(func() { closeAll(t, f) })
+		return f
+	}
+	kinds := map[string]func(t *testing.T, p *plant, in []float32) made{
+		"plain": func(_ *testing.T, _ *plant, in []float32) made {
+			in = slices.Clone(in)
+			return made{ferry.Plain(in), ferry.Plain(in), func() []float32 { return in }}
+		},
+		"host": func(t *testing.T, p *plant, in []float32) made {
+			h := must(ferry.AllocHost[float32](p.GPU, n, nil))(t)
+			t.Cleanup(func() { closeAll(t, h) })
+			copy(h.Slice(), in)
+			return made{h, h, h.Slice}
+		},
+		"registered": func(t *testing.T, p *plant, in []float32) made {
+			in = slices.Clone(in)
+			h := must(ferry.Register(p.GPU, in, nil))(t)
+			t.Cleanup(func() { closeAll(t, h) })
+			return made{h, h, h.Slice}
+		},
+		"device": func(t *testing.T, p *plant, in []float32) made {
+			d := must(ferry.Alloc[float32](p.GPU, n))(t)
+			t.Cleanup(func() { closeAll(t, d) })
+			check(t, ferry.Copy(p.DefaultStream(), d, ferry.Plain(in)))
+			return made{d, d, func() []float32 {
+				out := make([]float32, n)
+				check(t, ferry.Copy(p.DefaultStream(), ferry.Plain(out), d))
+				return out
+			}}
+		},
+		"managed": func(t *testing.T, p *plant, in []float32) made {
+			m := must(ferry.AllocManaged[float32](p.GPU, n, nil))(t)
+			t.Cleanup(func() { closeAll(t, m) })
+			copy(m.Slice(), in)
+			return made{m, m, m.Slice}
+		},
+		"file": func(t *testing.T, p *plant, in []float32) made {
+			f := file(t, p, in)
+			return made{ferry.From[float32](f), ferry.To[float32](f), func() []float32 {
+				out := make([]float32, n)
+				_, err := f.ReadAt(flat(out), 0)
+				check(t, err)
+				return out
+			}}
+		},
+		"stream": func(_ *testing.T, _ *plant, in []float32) made {
+			b := bytes.NewBuffer(nil)
+			return made{ferry.From[float32](onlyReader{bytes.NewReader(flat(in))}), ferry.To[float32](b), func() []float32 {
+				out := make([]float32, n)
+				copy(flat(out), b.Bytes())
+				return out
+			}}
+		},
+	}
+	onSchedules(t, func(t *testing.T, p *plant) {
+		turn := 0
+		for from, makeIn := range kinds {
+			for to, makeOut := range kinds {
+				turn++
+				in := iota32(n, turn)
+				src, dst := makeIn(t, p, in), makeOut(t, p, make([]float32, n))
+				x := &ferry.Pipeline{In: []ferry.End{src.in}, Out: []ferry.End{dst.out}, Len: n, Step: p.incrementOver, ChunkLen: 1024 * (turn%5 + 1), Depth: turn%4 + 1}
+				if turn%2 == 0 {
+					x.InPlace, x.Step = true, p.increment
+				}
+				x.Once = turn%3 == 0
+				if turn%5 == 0 {
+					x.ByChunk()
+				}
+				p.run(x, n)
+				if got := dst.data(); !t.Failed() {
+					for i := range in {
+						if got[i] != in[i]+1 {
+							t.Fatalf("%s to %s (in place %v, once %v): element %d is %v, want %v", from, to, x.InPlace, x.Once, i, got[i], in[i]+1)
+						}
+					}
+				}
+				if from != "stream" && !slices.Equal(src.data(), in) {
+					t.Fatalf("%s to %s (in place %v): the input has changed", from, to, x.InPlace)
+				}
+			}
+		}
+	})
+}
+
+// onlyReader hides what else a reader can.
+type onlyReader struct{ io.Reader }

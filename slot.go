@@ -1,0 +1,259 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// slot has the memory of one chunk under way, and serves every chunk whose number is
+// its own modulo the depth.
+type slot struct {
+	l             *line
+	number        int
+	in, step, out *Stream
+	ready         *Event // the chunk has come in
+	computed      *Event
+	done          *Event // it has gone out
+	ins, outs     []cell
+	chunk         Chunk
+	left          <-chan error // a read or write that was left behind
+}
+
+// cell is the memory of one end in a slot.
+type cell struct {
+	own  *Device[byte] // nil where kernels use other memory
+	host *Host[byte]   // nil where the engines reach the end itself
+	view Device[byte]  // what Step sees: a part of own, or of the end
+	end  region        // what the engines copy from or to
+}
+
+// make takes memory, streams and events.
+func (s *slot) make(ctx context.Context, j *job) (err error) {
+	s.in, s.step, s.out = s.l.streamsOf(s.number)
+	s.ins, s.outs = make([]cell, len(j.in)), make([]cell, len(j.out))
+	for _, e := range []**Event{&s.ready, &s.computed, &s.done} {
+		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true, Blocking: true}); err != nil {
+			return err
+		}
+	}
+	for i := range s.outs {
+		c := &s.outs[i]
+		if err = c.make(ctx, j, &j.out[i], !j.direct(j.out, i)); err != nil {
+			return fmt.Errorf("output %d: %w", i, err)
+		}
+		s.chunk.Out = append(s.chunk.Out, &c.view)
+	}
+	for i := range s.ins {
+		c := &s.ins[i]
+		shared := j.InPlace && i < len(s.outs)
+		if err = c.make(ctx, j, &j.in[i], !shared && !j.direct(j.in, i)); err != nil {
+			return fmt.Errorf("input %d: %w", i, err)
+		}
+		s.chunk.In = append(s.chunk.In, &c.view)
+	}
+	return nil
+}
+
+func (c *cell) make(ctx context.Context, j *job, p *port, own bool) (err error) {
+	n := j.chunk * int(p.size)
+	if own {
+		if c.own, err = Alloc[byte](j.GPU, n); err != nil {
+			return err
+		}
+	}
+	if p.staged() {
+		c.host, err = AllocHostContext[byte](ctx, j.GPU, n, &HostOptions{Pool: j.Pool})
+	}
+	return err
+}
+
+// close frees what the slot has.
+func (s *slot) close() error {
+	var all []error
+	for _, e := range []*Event{s.ready, s.computed, s.done} {
+		all = append(all, e.Close())
+	}
+	for _, cells := range [][]cell{s.ins, s.outs} {
+		for i := range cells {
+			all = append(all, cells[i].own.Close())
+		}
+	}
+	if left := s.left; left != nil {
+		go func() {
+			<-left
+			_ = s.closeHost()
+		}()
+		return errors.Join(all...)
+	}
+	return errors.Join(append(all, s.closeHost())...)
+}
+
+func (s *slot) closeHost() error {
+	var all []error
+	for _, cells := range [][]cell{s.ins, s.outs} {
+		for i := range cells {
+			all = append(all, cells[i].host.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// serve brings every chunk of the slot from one end to the other.
+func (s *slot) serve(ctx, within context.Context) {
+	l, i := s.l, s.number
+	for k := i; ; k += len(l.slots) {
+		on := l.read.take(i) && s.cut(k)
+		full := on && s.receive(within)
+		l.read.pass(i, full)
+		on = on && s.chunk.Len > 0 && s.fill(ctx)
+		on = l.queue.take(i) && on && !l.stopped(&s.chunk) && s.submit(ctx)
+		l.queue.pass(i, on)
+		on = on && s.await() && s.empty(ctx)
+		on = l.finish.take(i) && on && s.send(ctx)
+		l.finish.pass(i, on)
+		if !on {
+			return
+		}
+	}
+}
+
+// cut makes the slot's chunk the one of number k. It is false after the last.
+func (s *slot) cut(k int) bool {
+	c := &s.chunk
+	c.Index = k
+	c.First, c.Len = s.l.job.at(k)
+	return c.Len > 0
+}
+
+// fail notes that the chunk went wrong.
+func (s *slot) fail(what string, err error) bool {
+	s.l.fail(&s.chunk, what, err)
+	return false
+}
+
+// blocking calls a reader or a writer until ctx ends. It is then left behind.
+func (s *slot) blocking(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		s.left = done
+		return ctx.Err()
+	}
+}
+
+// receive reads what must be read in order. It says whether another chunk may follow:
+// one that is not full is the last, if only readers know the end, and may be empty.
+func (s *slot) receive(ctx context.Context) bool {
+	j, c := s.l.job, &s.chunk
+	asked, first := c.Len, true
+	for i := range j.in {
+		p := &j.in[i]
+		if !p.ordered() {
+			continue
+		}
+		n := 0
+		err := s.blocking(ctx, func() (err error) {
+			n, err = p.fetch(s.ins[i].bytes(asked, p), c.First)
+			return err
+		})
+		switch {
+		case err != nil:
+		case j.total != endless && n < asked:
+			err = fmt.Errorf("it ended after %d elements of %d: %w", c.First+n, j.total, io.ErrUnexpectedEOF)
+		case !first && n != c.Len:
+			err = fmt.Errorf("it has %d elements where an input before it has %d: %w", c.First+n, c.First+c.Len, io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			s.fail(fmt.Sprintf("read input %d", i), err)
+			c.Len = 0
+			return false
+		}
+		c.Len, first = n, false
+	}
+	return c.Len == asked
+}
+
+// fill brings what need not be read in order to the page-locked chunk.
+func (s *slot) fill(ctx context.Context) bool {
+	c := &s.chunk
+	for i := range s.ins {
+		p, b := &s.l.job.in[i], s.ins[i].bytes(c.Len, &s.l.job.in[i])
+		switch {
+		case !p.staged() || p.ordered():
+		case p.r != nil:
+			copy(b, p.bytes(c))
+		default:
+			if err := s.blocking(ctx, func() error { _, err := p.fetch(b, c.First); return err }); err != nil {
+				return s.fail(fmt.Sprintf("read input %d", i), err)
+			}
+		}
+	}
+	return true
+}
+
+// empty brings what has come out to where no order is needed.
+func (s *slot) empty(ctx context.Context) bool {
+	c := &s.chunk
+	for i := range s.outs {
+		p, b := &s.l.job.out[i], s.outs[i].bytes(c.Len, &s.l.job.out[i])
+		switch {
+		case !p.staged() || p.ordered():
+		case p.r != nil:
+			copy(p.bytes(c), b)
+		default:
+			if err := s.blocking(ctx, func() error { return p.store(b, c.First) }); err != nil {
+				return s.fail(fmt.Sprintf("write output %d", i), err)
+			}
+		}
+	}
+	return true
+}
+
+// send writes what must be written in order, and counts the chunk as done.
+func (s *slot) send(ctx context.Context) bool {
+	l, c := s.l, &s.chunk
+	for i := range s.outs {
+		p, b := &l.job.out[i], s.outs[i].bytes(c.Len, &l.job.out[i])
+		if !p.staged() || !p.ordered() {
+			continue
+		}
+		if err := s.blocking(ctx, func() error { return p.store(b, c.First) }); err != nil {
+			return s.fail(fmt.Sprintf("write output %d", i), err)
+		}
+	}
+	return l.count(c)
+}
+
+// bytes is the page-locked memory of n elements; nil without any.
+func (c *cell) bytes(n int, p *port) []byte {
+	if c.host == nil {
+		return nil
+	}
+	return bytesAt(c.host.host, uintptr(n)*p.size)
+}
+
+// bytes is a chunk's part of plain memory.
+func (p *port) bytes(c *Chunk) []byte {
+	part := p.part(c)
+	return bytesAt(part.host, part.bytes)
+}
+
+// part is a chunk's part of memory, in bytes.
+func (p *port) part(c *Chunk) region {
+	return piecewise(p.r, uintptr(c.First)*p.size, uintptr(c.Len)*p.size)
+}
+
+// piecewise is n bytes of a region, as elements of one byte.
+func piecewise(r *region, off, n uintptr) region {
+	out := r.cut(off, n)
+	out.n, out.part = int(n), true
+	return out
+}
