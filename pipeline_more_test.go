@@ -165,11 +165,12 @@ func TestPipelineFileStands(t *testing.T) {
 func TestPipelineOverlap(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	p := newPlant(t, g)
-	const n = 32 << 20 // 128 MiB, that each direction alone moves at 55 GB/s and both at 51
+	const n = 32 << 20 // 128 MiB
 	in, out := must(ferry.AllocHost[byte](g, 4*n, nil))(t), must(ferry.AllocHost[byte](g, 4*n, nil))(t)
 	dev := must(ferry.Alloc[byte](g, 4*n))(t)
-	s := must(g.NewStream(nil))(t)
-	defer closeAll(t, in, out, dev, s)
+	dev2 := must(ferry.Alloc[byte](g, 4*n))(t)
+	s, other := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	defer closeAll(t, in, out, dev, dev2, s, other)
 	light := func(s *ferry.Stream, c *ferry.Chunk) error {
 		return s.Launch(p.inc, ferry.Grid(64, 64), c.Out[0], uint64(64))
 	}
@@ -184,11 +185,14 @@ func TestPipelineOverlap(t *testing.T) {
 	}
 	there := timed(func() error { return ferry.Copy(s, dev, in) })
 	back := timed(func() error { return ferry.Copy(s, out, dev) })
+	free := timed(func() error { // both, of no chunks and without a kernel
+		return errors.Join(ferry.Copy(s, dev, in), ferry.Copy(other, out, dev2), other.Wait(context.Background()))
+	})
 	both := timed(func() error { return last(x.Run(context.Background())) })
-	if both > 1.12*max(there, back) {
-		t.Errorf("in takes %.0f us, out %.0f us, the pipeline %.0f us", there/1000, back/1000, both/1000)
+	t.Logf("in %.0f us, out %.0f us, both at once %.0f us, the pipeline %.0f us", there/1000, back/1000, free/1000, both/1000)
+	if both > 1.06*free || both > 0.75*(there+back) {
+		t.Errorf("in takes %.0f us, out %.0f us, both at once %.0f us, the pipeline %.0f us", there/1000, back/1000, free/1000, both/1000)
 	}
-	t.Logf("in %.0f us, out %.0f us, the pipeline %.0f us", there/1000, back/1000, both/1000)
 	x.Depth, x.ChunkLen = 1, n
 	if one := timed(func() error { return last(x.Run(context.Background())) }); one < 1.5*both {
 		t.Errorf("nothing overlaps with one chunk, and yet it takes %.0f us, not %.0f", one/1000, both/1000)
