@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -17,16 +18,18 @@ func TestSpeedStage(t *testing.T) {
 	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
 		name, most, samples = "cuda", 1<<30, 9
 	}
-	var peers []Peer
-	if dir := os.Getenv("FERRY_PEERS"); dir != "" {
-		peers = []Peer{{"c", []string{filepath.Join(dir, "stage_c")}}, {"python", []string{"python3", filepath.Join(dir, "stage.py")}}}
+	if text := os.Getenv("FERRY_SPEED_BYTES"); text != "" {
+		var err error
+		if most, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	g, err := ferry.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	results, err := SpeedStage(g, StageCases(most, samples), peers, mapped)
+	results, err := SpeedStage(g, StageCases(most, samples), stagePeers(os.Getenv("FERRY_PEERS")), mapped)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +50,17 @@ func TestSpeedStage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// stagePeers is the peers in a folder; none without one.
+func stagePeers(dir string) (peers []Peer) {
+	for name, command := range map[string][]string{"stage_c": nil, "stage.py": {"python3"}} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); dir != "" && err == nil {
+			peers = append(peers, Peer{name, append(command, path)})
+		}
+	}
+	return peers
 }
 
 // mapped is memory on ordinary or huge pages.
