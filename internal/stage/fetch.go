@@ -25,13 +25,17 @@ func (t *transfer) prefetch(next int) {
 		if c.queued.Load() {
 			continue
 		}
-		if !c.claimed.CompareAndSwap(false, true) {
-			return // somebody is at it
-		}
-		s, err := t.r.tryTake(t)
+		s, _, err := t.r.tryTake(t)
 		if s == nil && err == nil {
-			c.claimed.Store(false)
 			return
+		}
+		// The slot comes first: who claims a chunk must be able to fetch it, as others
+		// wait for that.
+		if !c.claimed.CompareAndSwap(false, true) {
+			if s != nil {
+				t.r.give(s)
+			}
+			return // somebody is at it
 		}
 		t.start(c, s, err)
 	}

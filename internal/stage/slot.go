@@ -39,8 +39,9 @@ const patience = 2 * time.Millisecond
 // take is a slot for t's chunk at an offset. It waits until there is one.
 func (r *Ring) take(t *transfer, off int64) (*slot, error) {
 	begin := time.Now()
+	var held time.Time // since when others have been seen to have all slots
 	for {
-		s, err := r.tryTake(t)
+		s, foreign, err := r.tryTake(t)
 		if s != nil || err != nil {
 			return s, err
 		}
@@ -56,11 +57,15 @@ func (r *Ring) take(t *transfer, off int64) (*slot, error) {
 			}
 			continue
 		}
-		since := time.Since(begin)
-		if since > patience && t.mayYield && !r.promises(t) {
+		switch {
+		case !foreign:
+			held = time.Time{}
+		case held.IsZero():
+			held = time.Now()
+		case t.mayYield && time.Since(held) > patience:
 			return nil, ErrBusy
 		}
-		pause(since)
+		pause(time.Since(begin))
 	}
 }
 
@@ -77,49 +82,51 @@ func pause(since time.Duration) {
 var errStopped = errors.New("stopped")
 
 // tryTake is a slot for t if there is one: free, or new, or one that the device is
-// done with.
-func (r *Ring) tryTake(t *transfer) (*slot, error) {
+// done with. foreign says that others have all.
+func (r *Ring) tryTake(t *transfer) (s *slot, foreign bool, err error) {
 	for {
-		s, grow, err := r.pick(t)
+		s, grow, foreign, err := r.pick(t)
 		if s != nil || err != nil {
-			return s, err
+			return s, false, err
 		}
 		if grow {
 			s, err := r.add(t)
 			if s != nil || err != nil {
-				return s, err
+				return s, false, err
 			}
 		}
 		if done, err := r.land(); !done {
-			return nil, err
+			return nil, foreign, err
 		}
 	}
 }
 
-// pick is a free slot. grow says that t may make a new one. Neither: t must wait.
-func (r *Ring) pick(t *transfer) (s *slot, grow bool, err error) {
+// pick is a free slot. grow says that t may make a new one. Neither: t must wait,
+// and foreign says that it has none itself, and none of its stream's will be free.
+func (r *Ring) pick(t *transfer) (s *slot, grow, foreign bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, false, errors.New("the staging ring is closed")
+		return nil, false, false, errors.New("the staging ring is closed")
 	}
+	foreign = t.held == 0 && !slices.ContainsFunc(r.slots, t.waitsFor)
 	if t.held >= max(1, r.set.Slots/max(1, r.jobs)) {
-		return nil, false, nil
+		return nil, false, foreign, nil
 	}
 	for _, s := range r.slots {
 		if s.state == free {
 			s.state, s.owner = taken, t
 			t.held++
-			return s, false, nil
+			return s, false, false, nil
 		}
 	}
 	if len(r.slots)+r.growing < r.set.Slots {
 		r.growing++
 		t.held++
 		t.grew = true
-		return nil, true, nil
+		return nil, true, false, nil
 	}
-	return nil, false, nil
+	return nil, false, foreign, nil
 }
 
 // add makes a slot for t. It is nil without an error if there are others to wait for.
@@ -204,14 +211,6 @@ func (r *Ring) fly(s *slot) {
 	if i := slices.Index(r.slots, s); i >= 0 {
 		r.slots = append(slices.Delete(r.slots, i, i+1), s)
 	}
-}
-
-// promises says that t has slots, or will when its own stream goes on, for which
-// it would wait by any other way, too.
-func (r *Ring) promises(t *transfer) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return t.held > 0 || slices.ContainsFunc(r.slots, t.waitsFor)
 }
 
 // waitsFor says that a slot will be free before t's work in its stream is done.
