@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -52,7 +53,7 @@ func TestOrdinaryMemoryUnmapped(t *testing.T) {
 	r.ok(err)
 	v := &view{drv: r.Driver, ordinary: true}
 	addr := addressOf(ptr(mapped))
-	if s := v.Find(addr); s == nil || s.ReadOnly || s.Counter != countHost || addr < s.Base || addr+4096 > s.Base+uint64(len(s.Data)) {
+	if s := v.Find(addr); s == nil || s.ReadOnly || s.Counter != countHost || addr < s.Base || addr+4096 > s.Base+s.Size {
 		t.Fatalf("got segment %+v around %#x", s, addr)
 	}
 	r.ok(syscall.Mprotect(mapped, syscall.PROT_NONE))
@@ -81,9 +82,66 @@ func TestOrdinarySegmentStopsAtKnownMemory(t *testing.T) {
 	r.ok(r.MemHostRegister(r.ctx, ptr(all[5*page:]), page, 0))
 	v := &view{drv: r.Driver, ordinary: true}
 	s := v.Find(base + 3*page)
-	if s == nil || s.Base != base+3*page || len(s.Data) != 2*page {
+	if s == nil || s.Base != base+3*page || s.Size != 2*page {
 		t.Errorf("got %+v, want the two pages between the registrations", s)
 	}
 	r.ok(r.MemHostUnregister(r.ctx, ptr(all[2*page:])))
 	r.ok(r.MemHostUnregister(r.ctx, ptr(all[5*page:])))
+}
+
+// neighbours are slices of n bytes of the Go heap, one after the other, of which
+// the middle one has gone.
+func neighbours(t *testing.T, n int) (first, third []byte) {
+	t.Helper()
+	all := make([][]byte, 64)
+	for i := range all {
+		all[i] = make([]byte, n)
+	}
+	for i, b := range all[:len(all)-2] {
+		if next := addressOf(ptr(b)) + uint64(n); addressOf(ptr(all[i+1])) == next && addressOf(ptr(all[i+2])) == next+uint64(n) {
+			return b, all[i+2]
+		}
+	}
+	t.Skip("the heap has no three such slices side by side")
+	return nil, nil
+}
+
+// TestOrdinaryMemoryAndTheCollector has kernels use a variable of Go's behind a
+// piece of the heap that nobody has: a pointer there would end the process.
+func TestOrdinaryMemoryAndTheCollector(t *testing.T) {
+	const n = 1 << 20
+	r := newRig(t, Options{Profile: named(t, "gh200")})
+	before, b := neighbours(t, n)
+	runtime.GC()
+	r.ok(r.MemHostRegister(r.ctx, ptr(before), n, 0)) // where it ends, the segment begins
+	v := &view{drv: r.Driver, ordinary: true}
+	v.raceWatch(&op{})
+	if s := v.Find(addressOf(ptr(b))); s == nil || s.Base != addressOf(ptr(before))+n || s.Data != nil {
+		t.Fatalf("got segment %+v around %p", s, ptr(b))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				debug.FreeOSMemory()
+			}
+		}
+	}()
+	fill := r.shipped("fill")
+	for i := range 20 {
+		r.ok(r.run(fill, 64, 256, 0, cu.DevicePtr(addressOf(ptr(b))), uint32(i)*0x01010101, cu.DevicePtr(n/4)))
+		r.sync(0)
+		if want := bytes.Repeat([]byte{byte(i)}, n); !bytes.Equal(b, want) {
+			t.Fatalf("round %d: not what the kernel wrote", i)
+		}
+	}
+	close(stop)
+	<-stopped
+	r.ok(r.MemHostUnregister(r.ctx, ptr(before)))
+	runtime.KeepAlive(before)
 }

@@ -15,7 +15,9 @@ func (dev *device) pageable() bool { return dev.attr(cu.DeviceAttributePageableM
 // What is mapped is asked of the system when a kernel first comes there, and
 // found out on Linux only. The segment ends where memory that the driver knows
 // begins, for that is looked up and priced on its own. Memory that is unmapped
-// while a kernel uses it faults as it would on hardware.
+// while a kernel uses it faults as it would on hardware. No slice or pointer is
+// made of it: it may be all of the Go heap, with what the collector does not
+// expect pointers to.
 func (v *view) pageable(addr uint64) *simt.Segment {
 	if !v.ordinary || addr >= deviceBase || addr < pageSize {
 		return nil
@@ -33,7 +35,7 @@ func (v *view) pageable(addr uint64) *simt.Segment {
 		}
 	}
 	v.host.Store(true)
-	s := &simt.Segment{Base: m.base, Data: bytesAt(hostPointer(m.base), m.end-m.base), ReadOnly: !m.writable, Counter: countHost}
+	s := &simt.Segment{Base: m.base, Size: m.end - m.base, ReadOnly: !m.writable, Counter: countHost}
 	v.watchOrdinary(s)
 	return s
 }

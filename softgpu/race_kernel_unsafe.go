@@ -5,7 +5,6 @@ package softgpu
 import (
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/ferrygpu/ferry/internal/simt"
 )
@@ -27,7 +26,7 @@ type raceKernel struct {
 // raceSegment is the watch on one region.
 type raceSegment struct {
 	k    *raceKernel
-	p    unsafe.Pointer
+	p    uintptr // where it is; the region stays while the kernel runs
 	host bool
 }
 
@@ -52,34 +51,32 @@ func (v *view) watch(r *region) simt.Watch {
 	if !r.kind.onHost() && len(r.data) > raceVisible {
 		return nil
 	}
-	return &raceSegment{k: v.race, p: unsafe.Pointer(unsafe.SliceData(r.data)), host: r.kind.onHost()}
+	return &raceSegment{k: v.race, p: uintptr(pointerTo(r.data)), host: r.kind.onHost()}
 }
 
 // watchOrdinary watches ordinary memory.
 func (v *view) watchOrdinary(s *simt.Segment) {
 	s.Pages = simt.NewPages(1, 63, false)
-	s.Pages.Watch = &raceSegment{k: v.race, p: unsafe.Pointer(unsafe.SliceData(s.Data)), host: true}
+	s.Pages.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
 }
 
 // Touch notes an access. What signals others is told of before it happens, with
 // all that was before; what waits for others is told of some time after it, with
 // all that comes behind.
-//
-//go:nocheckptr
 func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
-	k, p, size := s.k, unsafe.Add(s.p, off), uintptr(n)
+	k, p, size := s.k, s.p+uintptr(off), uintptr(n)
 	switch how {
 	case simt.Read:
-		k.join(raceAccess{p, size, kernelRead})
+		k.join(raceAccess{p: p, n: size, how: kernelRead})
 	case simt.Write:
-		k.join(raceAccess{p, size, kernelWrite})
+		k.join(raceAccess{p: p, n: size, how: kernelWrite})
 	case simt.Acquire:
-		k.once(raceAccess{p, size, kernelAcquire})
+		k.once(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.Release:
-		k.signal(raceAccess{p, size, kernelRelease}, true)
+		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, true)
 	case simt.Atomic: // in device memory they mostly count, and nobody waits for them
-		k.signal(raceAccess{p, size, kernelRelease}, s.host)
-		k.once(raceAccess{p, size, kernelAcquire})
+		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, s.host)
+		k.once(raceAccess{p: p, n: size, how: kernelAcquire})
 	}
 }
 
@@ -87,10 +84,10 @@ func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 func (k *raceKernel) join(a raceAccess) {
 	k.plain = true
 	k.count.Add(1)
-	lo, end := uintptr(a.p), uintptr(a.p)+a.n
+	lo, end := a.p, a.p+a.n
 	for i := len(k.log) - 1; i >= max(0, len(k.log)-raceRecent); i-- {
 		b := &k.log[i]
-		first, past := uintptr(b.p), uintptr(b.p)+b.n
+		first, past := b.p, b.p+b.n
 		if b.how == kernelAcquire { // a comes after it
 			break
 		}

@@ -43,11 +43,12 @@ type (
 	driverRace struct{ unfinished int } // ops that are not done
 )
 
-// raceAccess is one thing to tell.
+// raceAccess is one thing to tell. It is a number, as kernels may use ordinary
+// memory at addresses that no Go pointer may have.
 type raceAccess struct {
-	p   unsafe.Pointer
-	n   uintptr
-	how raceHow
+	p, n uintptr
+	how  raceHow
+	keep unsafe.Pointer // to the same, where the memory must stay until it was told of
 }
 
 // raceOrder is what an executing goroutine asks of the telling one.
@@ -121,7 +122,7 @@ func (r *raceOp) note(b []byte, write bool) {
 	if len(b) == 0 {
 		return
 	}
-	r.log = append(r.log, raceAccess{unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), howOf(r.kind, write)})
+	r.log = append(r.log, raceAccess{uintptr(pointerTo(b)), uintptr(len(b)), howOf(r.kind, write), pointerTo(b)})
 }
 
 // pass is tell for what touches nothing, like an event.
@@ -219,7 +220,7 @@ func (o *op) raceHostFunc(h *hostFuncs, fn func()) error {
 
 // raceFree tells that the host frees r, as a write of it all.
 func (r *region) raceFree() {
-	hostFrees(unsafe.Pointer(unsafe.SliceData(r.data)), uintptr(len(r.data)))
+	hostFrees(uintptr(pointerTo(r.data)), uintptr(len(r.data)))
 }
 
 // quietly does something that orders goroutines without the race detector

@@ -83,84 +83,88 @@ func replay(log []raceAccess) {
 const racePiece = 128
 
 //go:noinline
-func read(p unsafe.Pointer, n uintptr) {
+//go:nocheckptr
+func read(p, n uintptr) {
 	for at := uintptr(0); at < n; at += racePiece {
-		runtime.RaceReadRange(unsafe.Add(p, at), int(min(n-at, racePiece)))
+		runtime.RaceReadRange(unsafe.Add(nil, p+at), int(min(n-at, racePiece)))
 	}
 }
 
 //go:noinline
-func write(p unsafe.Pointer, n uintptr) {
+//go:nocheckptr
+func write(p, n uintptr) {
 	for at := uintptr(0); at < n; at += racePiece {
-		runtime.RaceWriteRange(unsafe.Add(p, at), int(min(n-at, racePiece)))
+		runtime.RaceWriteRange(unsafe.Add(nil, p+at), int(min(n-at, racePiece)))
 	}
 }
 
 // The functions whose names stand in reports.
 
 //go:noinline
-func kernelReads(p unsafe.Pointer, n uintptr) { read(p, n) }
+func kernelReads(p, n uintptr) { read(p, n) }
 
 //go:noinline
-func kernelWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+func kernelWrites(p, n uintptr) { write(p, n) }
 
 //go:noinline
-func copyReads(p unsafe.Pointer, n uintptr) { read(p, n) }
+func copyReads(p, n uintptr) { read(p, n) }
 
 //go:noinline
-func copyWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+func copyWrites(p, n uintptr) { write(p, n) }
 
 //go:noinline
-func fillWrites(p unsafe.Pointer, n uintptr) { write(p, n) }
+func fillWrites(p, n uintptr) { write(p, n) }
 
 //go:noinline
-func allocates(p unsafe.Pointer, n uintptr) { write(p, n) }
+func allocates(p, n uintptr) { write(p, n) }
 
 //go:noinline
-func frees(p unsafe.Pointer, n uintptr) { write(p, n) }
+func frees(p, n uintptr) { write(p, n) }
 
 //go:noinline
-func hostFrees(p unsafe.Pointer, n uintptr) { write(p, n) }
+func hostFrees(p, n uintptr) { write(p, n) }
 
 // kernelWaitsFor tells of a read that orders what follows.
 //
 //go:noinline
-func kernelWaitsFor(p unsafe.Pointer, n uintptr) { wait(p, n) }
+func kernelWaitsFor(p, n uintptr) { wait(p, n) }
 
 // kernelSignals tells of a write that orders what was before.
 //
 //go:noinline
-func kernelSignals(p unsafe.Pointer, n uintptr) { signal(p, n) }
+func kernelSignals(p, n uintptr) { signal(p, n) }
 
 // wait tells of an atomic read.
 //
 //go:noinline
-func wait(p unsafe.Pointer, n uintptr) {
+//go:nocheckptr
+func wait(p, n uintptr) {
 	switch {
-	case n == 4 && uintptr(p)%4 == 0:
-		atomic.LoadUint32((*uint32)(p))
-	case n%8 == 0 && uintptr(p)%8 == 0:
+	case n == 4 && p%4 == 0:
+		atomic.LoadUint32((*uint32)(unsafe.Add(nil, p)))
+	case n%8 == 0 && p%8 == 0:
 		for i := uintptr(0); i < n; i += 8 {
-			atomic.LoadUint64((*uint64)(unsafe.Add(p, i)))
+			atomic.LoadUint64((*uint64)(unsafe.Add(nil, p+i)))
 		}
 	default:
-		runtime.RaceAcquire(p)
+		runtime.RaceAcquire(unsafe.Add(nil, p))
 	}
 }
 
 // signal tells of an atomic write, with one that changes nothing.
 //
 //go:noinline
-func signal(p unsafe.Pointer, n uintptr) {
+//go:nocheckptr
+func signal(p, n uintptr) {
 	switch {
-	case n == 4 && uintptr(p)%4 == 0:
-		atomic.AddUint32((*uint32)(p), 0)
-	case n%8 == 0 && uintptr(p)%8 == 0:
+	case n == 4 && p%4 == 0:
+		atomic.AddUint32((*uint32)(unsafe.Add(nil, p)), 0)
+	case n%8 == 0 && p%8 == 0:
 		for i := uintptr(0); i < n; i += 8 {
-			atomic.AddUint64((*uint64)(unsafe.Add(p, i)), 0)
+			atomic.AddUint64((*uint64)(unsafe.Add(nil, p+i)), 0)
 		}
 	default:
-		runtime.RaceReleaseMerge(p)
+		runtime.RaceReleaseMerge(unsafe.Add(nil, p))
 	}
 }
 

@@ -65,9 +65,9 @@ func (w *warp) peek(lane int, addr uint64, b []byte) int {
 			return copy(b, p[addr-paramWindow:])
 		}
 	default:
-		s := w.k.x.l.Memory.Find(addr)
-		if s != nil && addr-s.Base < uint64(len(s.Data)) {
-			return copy(b, s.Data[addr-s.Base:])
+		if s := w.k.x.l.Memory.Find(addr); s != nil && s.holds(addr) {
+			r := s.ref()
+			return r.peek(addr, b)
 		}
 	}
 	return 0

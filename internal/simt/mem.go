@@ -123,7 +123,7 @@ func (w *warp) straightLocal(addr, lo, stride, extent uint64) (r strip, ok bool)
 	if off >= uint64(w.localCap) || extent > uint64(w.localCap)-off {
 		return r, false
 	}
-	return strip{pointTo(w.local, int(addr-localWindow)), int(int64(stride)) + w.localCap}, true
+	return strip{placeOf(w.local, int(addr-localWindow)), int(int64(stride)) + w.localCap}, true
 }
 
 // segment finds what holds addr, nil if nothing does. The last one is kept for
@@ -146,11 +146,10 @@ func (w *warp) segment(m *access, addr uint64) *segRef {
 		return r
 	}
 	s := w.k.x.l.Memory.Find(addr)
-	if s == nil || addr-s.Base >= uint64(len(s.Data)) {
+	if s == nil || !s.holds(addr) {
 		return nil
 	}
-	*r = refTo(s.Base, s.Data, s.ReadOnly)
-	r.pages = s.Pages
+	*r = s.ref()
 	if s.Counter >= 0 && s.Counter < len(w.k.tallies) {
 		r.counter = s.Counter
 	}
@@ -190,7 +189,7 @@ func (w *warp) scattered(in *inst) bool {
 				w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, int(m.bytes))
 				return false
 			}
-			k.ptrs[i] = pointTo(w.local, i*w.localCap+int(o))
+			k.places[i] = placeOf(w.local, i*w.localCap+int(o))
 			k.counters[i] = none
 			continue
 		}
@@ -199,7 +198,7 @@ func (w *warp) scattered(in *inst) bool {
 			w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, int(m.bytes))
 			return false
 		}
-		k.ptrs[i] = ref.at(full)
+		k.places[i] = ref.at(full)
 		if ref.counter == none && ref.pages == nil {
 			k.counters[i] = none
 			continue

@@ -10,30 +10,60 @@ import (
 
 // Raw memory. Threads of a GPU may race with each other and with the host, and
 // the bytes here are theirs: these functions are hidden from the race detector.
-// Every pointer was checked against its segment before, and a segment may span
-// many Go objects, so they are hidden from the check of pointers, too.
+//
+// Where memory is, is a number until the very instruction that uses it. A segment
+// may be ordinary memory of the process with many variables of Go's and holes
+// between them, and a pointer to one of those that is kept for a moment is enough
+// for the garbage collector to end the process. Every number was checked against
+// its segment before; the check of pointers of builds with the race detector,
+// which wants to know what a number comes from, looks away.
 
 // segRef is a segment, or a window of the address space, ready for use.
 type segRef struct {
 	base, size uint64
-	p          unsafe.Pointer
+	p          uintptr // where base is
 	readOnly   bool
 	counter    int
 	pages      *Pages
 }
 
 func refTo(base uint64, data []byte, readOnly bool) segRef {
-	return segRef{base: base, size: uint64(len(data)), p: unsafe.Pointer(unsafe.SliceData(data)), readOnly: readOnly, counter: none}
+	return segRef{base: base, size: uint64(len(data)), p: placeOf(data, 0), readOnly: readOnly, counter: none}
 }
 
-// at is where addr is, which must be within. The segment may be many variables of
-// Go's, to which the pointer checks of builds with the race detector object.
-//
-//go:nocheckptr
-func (r *segRef) at(addr uint64) unsafe.Pointer { return unsafe.Add(r.p, int(addr-r.base)) }
+// ref is the segment, ready for use.
+func (s *Segment) ref() segRef {
+	r := refTo(s.Base, s.Data, s.ReadOnly)
+	if s.Data == nil {
+		r.size, r.p = s.Size, uintptr(s.Base)
+	}
+	r.pages = s.Pages
+	return r
+}
 
-func pointTo(b []byte, off int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), off)
+// holds says whether addr is in the segment.
+func (s *Segment) holds(addr uint64) bool {
+	return addr-s.Base < max(uint64(len(s.Data)), s.Size)
+}
+
+// at is where addr is, which must be within.
+func (r *segRef) at(addr uint64) uintptr { return r.p + uintptr(addr-r.base) }
+
+// peek copies what is at addr, which must be within, and says how much.
+//
+//go:norace
+//go:nocheckptr
+func (r *segRef) peek(addr uint64, b []byte) int {
+	n := int(min(uint64(len(b)), r.size-(addr-r.base)))
+	for i := range b[:n] {
+		b[i] = *(*byte)(unsafe.Add(nil, r.at(addr)+uintptr(i)))
+	}
+	return n
+}
+
+// placeOf is where b[off] is. Whoever asks keeps b.
+func placeOf(b []byte, off int) uintptr {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b))) + uintptr(off)
 }
 
 // memScratch is where lanes' accesses are gathered.
@@ -41,13 +71,13 @@ type memScratch struct {
 	params   segRef
 	addrs    lanes
 	offs     lanes
-	ptrs     [warpSize]unsafe.Pointer
+	places   [warpSize]uintptr
 	counters [warpSize]int32
 }
 
 // strip is the memory of lanes that are stride bytes apart.
 type strip struct {
-	base   unsafe.Pointer // lane 0's
+	base   uintptr // lane 0's
 	stride int
 }
 
@@ -56,10 +86,8 @@ type memoryType interface {
 }
 
 // load reads an element at off of each lane's memory into lanes 0 to n-1.
-//
-//go:nocheckptr
 func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
-	p := unsafe.Add(r.base, int(off))
+	p := r.base + uintptr(off)
 	switch t {
 	case ptx.U8, ptx.B8:
 		loadStrip[uint8](d, p, r.stride, n)
@@ -75,7 +103,7 @@ func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 		loadStrip[uint64](d, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			wide.loadWords(d, (*[warpSize]uint32)(p))
+			wide.loadWords(d, p)
 			return
 		}
 		loadStrip[uint32](d, p, r.stride, n)
@@ -84,16 +112,18 @@ func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 
 //go:norace
 //go:nocheckptr
-func loadStrip[T memoryType](d *lanes, p unsafe.Pointer, stride, n int) {
+func loadStrip[T memoryType](d *lanes, p uintptr, stride, n int) {
 	for i := range d[:n] {
-		d[i] = uint64(int64(*(*T)(unsafe.Add(p, i*stride))))
+		d[i] = uint64(int64(*(*T)(unsafe.Add(nil, p+uintptr(i*stride)))))
 	}
 }
 
 // loadWords is the case that most accesses are.
 //
 //go:norace
-func loadWords(d *lanes, s *[warpSize]uint32) {
+//go:nocheckptr
+func loadWords(d *lanes, p uintptr) {
+	s := (*[warpSize]uint32)(unsafe.Add(nil, p))
 	for i := 0; i < warpSize; i += 4 {
 		d[i] = uint64(s[i])
 		d[i+1] = uint64(s[i+1])
@@ -103,10 +133,8 @@ func loadWords(d *lanes, s *[warpSize]uint32) {
 }
 
 // store writes lanes 0 to n-1 to an element at off of each lane's memory.
-//
-//go:nocheckptr
 func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
-	p := unsafe.Add(r.base, int(off))
+	p := r.base + uintptr(off)
 	switch t.Size() {
 	case 1:
 		storeStrip[uint8](s, p, r.stride, n)
@@ -116,7 +144,7 @@ func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 		storeStrip[uint64](s, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			wide.storeWords((*[warpSize]uint32)(p), s)
+			wide.storeWords(p, s)
 			return
 		}
 		storeStrip[uint32](s, p, r.stride, n)
@@ -128,29 +156,31 @@ func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 //go:norace
 //go:nocheckptr
 func (r strip) storeLane(t ptx.Type, v uint64, off uint64) {
-	p := unsafe.Add(r.base, int(off))
+	p := r.base + uintptr(off)
 	switch t.Size() {
 	case 1:
-		*(*uint8)(p) = uint8(v)
+		*(*uint8)(unsafe.Add(nil, p)) = uint8(v)
 	case 2:
-		*(*uint16)(p) = uint16(v)
+		*(*uint16)(unsafe.Add(nil, p)) = uint16(v)
 	case 8:
-		*(*uint64)(p) = v
+		*(*uint64)(unsafe.Add(nil, p)) = v
 	default:
-		*(*uint32)(p) = uint32(v)
+		*(*uint32)(unsafe.Add(nil, p)) = uint32(v)
 	}
 }
 
 //go:norace
 //go:nocheckptr
-func storeStrip[T memoryType](s *lanes, p unsafe.Pointer, stride, n int) {
+func storeStrip[T memoryType](s *lanes, p uintptr, stride, n int) {
 	for i, v := range s[:n] {
-		*(*T)(unsafe.Add(p, i*stride)) = T(v)
+		*(*T)(unsafe.Add(nil, p+uintptr(i*stride))) = T(v)
 	}
 }
 
 //go:norace
-func storeWords(d *[warpSize]uint32, s *lanes) {
+//go:nocheckptr
+func storeWords(p uintptr, s *lanes) {
+	d := (*[warpSize]uint32)(unsafe.Add(nil, p))
 	for i := 0; i < warpSize; i += 4 {
 		d[i] = uint32(s[i])
 		d[i+1] = uint32(s[i+1])
@@ -159,11 +189,11 @@ func storeWords(d *[warpSize]uint32, s *lanes) {
 	}
 }
 
-// point gives ptrs the memory at the active lanes' offs in r.
+// point gives places the memory at the active lanes' offs in r.
 func (k *memScratch) point(r *segRef, active uint32) {
 	for rest := active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		k.ptrs[i] = unsafe.Add(r.p, int(k.offs[i]))
+		k.places[i] = r.p + uintptr(k.offs[i])
 	}
 }
 
@@ -174,13 +204,14 @@ func (k *memScratch) gatherFrom(r *segRef, t ptx.Type, d *lanes, off uint64, act
 		k.gather(t, d, off, active)
 		return
 	}
-	gatherWords(d, unsafe.Add(r.p, int(off)), &k.offs)
+	gatherWords(d, r.p+uintptr(off), &k.offs)
 }
 
 //go:norace
-func gatherWords(d *lanes, p unsafe.Pointer, offs *lanes) {
+//go:nocheckptr
+func gatherWords(d *lanes, p uintptr, offs *lanes) {
 	for i, off := range offs {
-		d[i] = uint64(*(*uint32)(unsafe.Add(p, int(off))))
+		d[i] = uint64(*(*uint32)(unsafe.Add(nil, p+uintptr(off))))
 	}
 }
 
@@ -191,13 +222,14 @@ func (k *memScratch) scatterTo(r *segRef, t ptx.Type, s *lanes, off uint64, acti
 		k.scatter(t, s, off, active)
 		return
 	}
-	scatterWords(unsafe.Add(r.p, int(off)), s, &k.offs)
+	scatterWords(r.p+uintptr(off), s, &k.offs)
 }
 
 //go:norace
-func scatterWords(p unsafe.Pointer, s, offs *lanes) {
+//go:nocheckptr
+func scatterWords(p uintptr, s, offs *lanes) {
 	for i, off := range offs {
-		*(*uint32)(unsafe.Add(p, int(off))) = uint32(s[i])
+		*(*uint32)(unsafe.Add(nil, p+uintptr(off))) = uint32(s[i])
 	}
 }
 
@@ -226,7 +258,7 @@ func (k *memScratch) gather(t ptx.Type, d *lanes, off uint64, active uint32) {
 func gatherLanes[T memoryType](k *memScratch, d *lanes, off uint64, active uint32) {
 	for i := range d {
 		if active&(1<<i) != 0 {
-			d[i] = uint64(int64(*(*T)(unsafe.Add(k.ptrs[i], int(off)))))
+			d[i] = uint64(int64(*(*T)(unsafe.Add(nil, k.places[i]+uintptr(off)))))
 		}
 	}
 }
@@ -250,7 +282,7 @@ func (k *memScratch) scatter(t ptx.Type, s *lanes, off uint64, active uint32) {
 func scatterLanes[T memoryType](k *memScratch, s *lanes, off uint64, active uint32) {
 	for i, v := range s {
 		if active&(1<<i) != 0 {
-			*(*T)(unsafe.Add(k.ptrs[i], int(off))) = T(v)
+			*(*T)(unsafe.Add(nil, k.places[i]+uintptr(off))) = T(v)
 		}
 	}
 }

@@ -14,10 +14,12 @@ type Memory interface {
 	Find(addr uint64) *Segment
 }
 
-// Segment is a run of addresses with one backing.
+// Segment is a run of addresses with one backing. The owner of the address space
+// keeps Data from the garbage collector until the launch is over.
 type Segment struct {
 	Base     uint64
 	Data     []byte // the bytes themselves; len is the extent
+	Size     uint64 // the extent where Data is nil: ordinary memory of the process, at Base itself
 	ReadOnly bool   // a write is a fault
 
 	// Counter is the index of the Traffic that accesses count towards, below

@@ -18,8 +18,8 @@ type operations struct {
 
 	keep       func(d, a *lanes, mask uint32)    // d = a in the lanes of mask
 	choose     func(d, a, b *lanes, mask uint32) // d = a in the lanes of mask, else b
-	loadWords  func(d *lanes, p *[warpSize]uint32)
-	storeWords func(p *[warpSize]uint32, a *lanes)
+	loadWords  func(d *lanes, p uintptr)
+	storeWords func(p uintptr, a *lanes)
 }
 
 // plain are the loops in Go: what all others have to agree with.

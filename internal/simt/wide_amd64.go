@@ -105,10 +105,10 @@ func keep(d, a *lanes, mask uint32)
 func choose(d, a, b *lanes, mask uint32)
 
 //go:noescape
-func loadWordsWide(d *lanes, p *[warpSize]uint32)
+func loadWordsWide(d *lanes, p uintptr)
 
 //go:noescape
-func storeWordsWide(p *[warpSize]uint32, a *lanes)
+func storeWordsWide(p uintptr, a *lanes)
 
 func cpuHasWide() bool
 

@@ -333,7 +333,7 @@ TEXT ·choose(SB), NOSPLIT, $0-28
 	MOVQ $32, BX
 	LANES(SELECT)
 
-// func loadWordsWide(d *lanes, p *[32]uint32)
+// func loadWordsWide(d *lanes, p uintptr)
 TEXT ·loadWordsWide(SB), NOSPLIT, $0-16
 	MOVQ d+0(FP), DI
 	MOVQ p+8(FP), SI
@@ -348,7 +348,7 @@ TEXT ·loadWordsWide(SB), NOSPLIT, $0-16
 	VZEROUPPER
 	RET
 
-// func storeWordsWide(p *[32]uint32, a *lanes)
+// func storeWordsWide(p uintptr, a *lanes)
 TEXT ·storeWordsWide(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), DI
 	MOVQ a+8(FP), SI
