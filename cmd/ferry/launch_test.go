@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // shipped writes the PTX that Ferry ships to a file.
@@ -103,5 +104,17 @@ func TestRunInterrupted(t *testing.T) {
 	status := run(ctx, []string{"run", shipped(t), "--device", "soft", "--kernel", "increment", "--grid", "1", "--block", "32", "inout:f32=[4]", "u64=4"}, &out, &errs)
 	if status != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	}
+}
+
+func TestRunLimit(t *testing.T) {
+	t.Setenv(softgpu.LimitVariable, "") // the flag sets it
+	path := filepath.Join(t.TempDir(), "forever.ptx")
+	if err := os.WriteFile(path, []byte(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry forever()\n{\nagain:\n\tbra again;\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := ferryRun("run", path, "--device", "soft", "--kernel", "forever", "--grid", "1", "--block", "32", "--limit", "30ms")
+	if status != exitError || out != "" || !strings.Contains(errs, "CUDA_ERROR_LAUNCH_TIMEOUT") || !strings.Contains(errs, "longer than the limit of 30ms") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, errs)
 	}
 }

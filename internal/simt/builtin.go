@@ -124,6 +124,13 @@ func callAssert(w *warp, in *inst) {
 	}
 }
 
+// printBytes is about what one call of vprintf prints at most: formats with wide
+// fields could ask for any amount. dropped stands for the rest.
+const (
+	printBytes = 1 << 20
+	dropped    = " [the rest, over 1 MiB, was dropped]\n"
+)
+
 // format is C's printf for the arguments at addr, each at its natural alignment.
 // It also says how many arguments there were.
 func (w *warp) format(lane int, format string, addr uint64) (string, int) {
@@ -165,6 +172,9 @@ func (w *warp) format(lane int, format string, addr uint64) (string, int) {
 		conv := format[n]
 		format = format[n+1:]
 		w.convert(&out, lane, spec, conv, size, next)
+		if out.Len() > printBytes {
+			return out.String() + dropped, count
+		}
 	}
 	out.WriteString(format)
 	return out.String(), count

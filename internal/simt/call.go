@@ -64,9 +64,9 @@ func (w *warp) enter(in *inst) {
 			up.depth, local, maxDepth, maxLocal)
 		return
 	}
-	if w.k.stack > stackBytes/w.k.x.workers {
+	if w.k.stack > w.k.x.stack/w.k.x.workers {
 		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
-		w.fault.Why = fmt.Sprintf("the calls that threads are in hold over %d MiB: is there an end to the recursion?", stackBytes>>20)
+		w.fault.Why = fmt.Sprintf("the calls that threads are in hold over %d MiB: is there an end to the recursion?", w.k.x.stack>>20)
 		return
 	}
 	w.needLocal(int(local) + fn.localBytes)

@@ -22,6 +22,7 @@ type execution struct {
 	sharedBytes int
 	workers     int
 	resident    int  // blocks that a worker keeps at most
+	stack       int  // bytes of the calls that all threads are in, at most
 	plain       bool // no uniform and affine registers: for tests
 	hz          float64
 	latency     float64 // ns of an instruction
@@ -111,6 +112,7 @@ func newExecution(l *Launch) (*execution, error) {
 		threads:     int(threads),
 		warps:       int(threads+warpSize-1) / warpSize,
 		sharedBytes: k.dynamicAt + l.SharedBytes,
+		stack:       stackBytes,
 		plain:       plainForTests.Load(),
 		hz:          cmp.Or(l.ClockHz, 1e9),
 		latency:     cmp.Or(l.Latency, 2),
