@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -88,6 +89,13 @@ func TestRigSees(t *testing.T) {
 	spoil("sum", func() error { _, err := r.sampleSum(r.b.Range(0, n/2), n/2); return err }, func() error { return r.checkSum(n / 2) }, n/2-2)
 	if err := r.fresh(n); err != nil {
 		t.Fatal(err)
+	}
+	poison := bytes.Repeat([]byte{poisoned}, n)
+	for _, m := range []ferry.Memory[byte]{r.b, r.d} {
+		got := make([]byte, n)
+		if err := ferry.Copy(r.s, ferry.Plain(got), m); err != nil || !bytes.Equal(got, poison) {
+			t.Errorf("a destination is not poisoned, or %v", err)
+		}
 	}
 	if err := r.check(n); !errors.Is(err, errDiffer) {
 		t.Errorf("nothing was copied: %v", err)

@@ -128,8 +128,7 @@ func (c StageCase) results(methods []string, samples map[string][]float64) []Spe
 	var all []SpeedResult
 	for _, m := range methods {
 		r := SpeedResult{Target: stageTarget, What: fmt.Sprintf("plain slice %s, %d bytes, %s pages", c.Direction, c.Bytes, c.Pages), Unit: "bytes_per_s",
-			Ferry: middle(samples[""]), PeerName: m, Peer: middle(samples[m]), Samples: c.Samples, MAD: spread(samples[""])}
-		r.Goal = c.goal(m) * r.Peer
+			Ferry: middle(samples[""]), PeerName: m, Peer: middle(samples[m]), GoalRatio: c.goal(m), Samples: c.Samples, MAD: spread(samples[""]), PeerMAD: spread(samples[m])}
 		all = append(all, r.judge())
 	}
 	return all

@@ -40,6 +40,7 @@ var parts = []part{
 	{"submitters", 6, []string{"link.cu"}, (*suite).submitters},
 	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs},
 	{"calls", 6, []string{"calls.c"}, (*suite).calls},
+	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage},
 	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
 }
 
@@ -217,6 +218,21 @@ func (s *suite) calls() ([]SpeedResult, error) {
 		return SpeedCalls(s.g, "", rounds)
 	}
 	return SpeedCalls(s.g, c[0], rounds)
+}
+
+// stage is of ordinary slices, on the pages that Go has.
+func (s *suite) stage() ([]SpeedResult, error) {
+	var cases []StageCase
+	for n := 64 << 10; n <= s.size/4; n *= 16 {
+		cases = append(cases, StageCase{n, "in", "4k", s.rounds}, StageCase{n, "out", "4k", s.rounds})
+	}
+	peers := append(s.peers.peer("C", "stage.cu"), s.peers.peer("Python", "stage.py")...)
+	return SpeedStage(s.g, cases, peers, func(n int, huge bool) ([]byte, error) {
+		if huge {
+			return nil, nil // no case has them
+		}
+		return make([]byte, n), nil
+	})
 }
 
 // pin is of 4 GiB on hardware.
