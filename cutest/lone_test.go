@@ -27,7 +27,7 @@ func TestProcessPerCase(t *testing.T) {
 	var checks []check
 	for _, k := range allChecks() {
 		switch k.id {
-		case "fault/illegal-address", "fault/new-start", "async/launch-blocking", startedAnew:
+		case "fault/illegal-address", "fault/new-start", startedAnew: // no times: kernels here do not take as long as their clock says
 			checks = append(checks, k)
 		}
 	}

@@ -85,7 +85,7 @@ done:
 func TestMbarrierRounds(t *testing.T) {
 	eachWay(t, mbarrierSource, func(t *testing.T, m *module) {
 		out := put(m.mem, make([]int32, 128))
-		const n = 50
+		const n = 12
 		mustRun(t, m.launch(t, "rounds", 1, 128, out, n))
 		for i, got := range valuesOf[int32](out.Data) {
 			want := int32(7 * n * (n + 1) / 2)
