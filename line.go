@@ -65,7 +65,7 @@ func (j *job) direct(ports []port, i int) bool {
 		return false
 	case r.kind() == deviceMemory:
 		return r.a.g.device == j.GPU.device
-	case !j.Once || r.dev == 0 || r.kind() == managedMemory || r.broken():
+	case !j.Once || r.dev == 0 || r.kind() == managedMemory || r.broken() && !j.GPU.hostPointers():
 		return false
 	}
 	if j.InPlace && i < len(j.in) && i < len(j.out) {

@@ -198,3 +198,21 @@ func TestPipelineOverlap(t *testing.T) {
 		t.Errorf("nothing overlaps with one chunk, and yet it takes %.0f us, not %.0f", one/1000, both/1000)
 	}
 }
+
+// TestPipelineOnce: with Once kernels get mapped memory as it is, of several registrations
+// too; without, a copy.
+func TestPipelineOnce(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	s := make([]float32, 2000)
+	half := must(ferry.Register(p.GPU, s[:1000], nil))(t)
+	whole := must(ferry.Register(p.GPU, s, nil))(t)
+	defer closeAll(t, whole, half)
+	for _, once := range []bool{true, false} {
+		p.run(&ferry.Pipeline{In: []ferry.End{whole}, Once: once, ChunkLen: 300, Step: func(_ *ferry.Stream, c *ferry.Chunk) error {
+			if same := c.In[0].Pointer() == whole.Range(c.First, c.First+c.Len).Pointer(); same != once {
+				t.Errorf("Once %v, chunk %d: its memory is the input's: %v", once, c.Index, same)
+			}
+			return nil
+		}}, 2000)
+	}
+}

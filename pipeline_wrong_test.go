@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -189,21 +190,30 @@ func TestPipelineFault(t *testing.T) {
 	}
 }
 
-// TestPipelineLost: a driver that fails anywhere in a run is an error, and leaves no
-// goroutine and no memory.
+// TestPipelineLost: a driver that fails anywhere in a run is an error of the chunk after
+// those that are done, and leaves no goroutine and no memory.
 func TestPipelineLost(t *testing.T) {
-	for nth := int64(1); nth < 40; nth += 3 {
+	for nth := int64(1); nth < 40; nth++ {
 		d := &failingDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 		g := must(ferry.OpenDriver(d, 0))(t)
 		p := newPlant(t, g)
+		out := must(ferry.AllocHost[float32](g, 3000, nil))(t)
+		in := iota32(3000, 1)
+		x := &ferry.Pipeline{GPU: g, In: []ferry.End{ferry.Plain(in)}, Out: []ferry.End{out}, Step: p.increment, InPlace: true, ChunkLen: 100, Depth: 3}
+		if nth%2 == 0 {
+			h := must(ferry.Register(g, in, nil))(t)
+			defer closeAll(t, h)
+			x.In[0] = h
+		}
 		before := runtime.NumGoroutine()
-		out := make([]float32, 3000)
-		x := &ferry.Pipeline{GPU: g, In: []ferry.End{ferry.Plain(iota32(3000, 1))}, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true, ChunkLen: 100, Depth: 3}
 		d.left.Store(nth)
 		done, err := x.Run(context.Background())
-		wantError(t, err, cu.ErrorOutOfMemory, "pipeline on")
-		wantIncremented(t, out[:done], iota32(done, 1))
 		d.left.Store(0)
+		wantError(t, err, cu.ErrorOutOfMemory, "pipeline on")
+		if _, text, ok := strings.Cut(fmt.Sprint(err), ": chunk "); ok && !strings.HasPrefix(text, fmt.Sprint(done/100, " ")) {
+			t.Errorf("call %d fails: %d elements are done, and yet %v", nth, done, err)
+		}
+		wantIncremented(t, out.Slice(), in[:done])
 		if got := d.memory.Load(); got != 0 {
 			t.Errorf("call %d fails: %d allocations are left", nth, got)
 		}
@@ -212,6 +222,7 @@ func TestPipelineLost(t *testing.T) {
 				t.Fatalf("call %d fails: %d goroutines are left, %d before", nth, runtime.NumGoroutine(), before)
 			}
 		}
+		closeAll(t, out)
 	}
 }
 
@@ -246,6 +257,14 @@ func (d *failingDriver) EventCreate(c cu.Context, f cu.EventFlags) (cu.Event, er
 		return 0, err
 	}
 	return d.Driver.EventCreate(c, f)
+}
+
+func (d *failingDriver) EventSynchronize(c cu.Context, e cu.Event) error {
+	err := d.Driver.EventSynchronize(c, e)
+	if failed := d.fails(); failed != nil {
+		return failed
+	}
+	return err
 }
 
 func (d *failingDriver) MemcpyHtoDAsync(c cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {

@@ -29,12 +29,13 @@ type cell struct {
 	end  region        // what the engines copy from or to
 }
 
-// make takes memory, streams and events.
+// make takes memory, streams and events. Where many goroutines wait they leave the
+// processors to those that copy.
 func (s *slot) make(ctx context.Context, j *job) (err error) {
 	s.in, s.step, s.out = s.l.streamsOf(s.number)
 	s.ins, s.outs = make([]cell, len(j.in)), make([]cell, len(j.out))
 	for _, e := range []**Event{&s.ready, &s.computed, &s.done} {
-		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true, Blocking: true}); err != nil {
+		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true, Blocking: j.staged}); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ func TestSpeedPipe(t *testing.T) {
 	}
 	var peer *Peer
 	if dir := os.Getenv("FERRY_PEERS"); dir != "" {
-		peer = &Peer{"C", []string{filepath.Join(dir, "pipe_c"), "work.ptx"}}
+		peer = &Peer{"C", []string{filepath.Join(dir, "pipe_c"), filepath.Join(dir, "work.ptx")}}
 	}
 	g, err := ferry.Open(name)
 	if err != nil {
