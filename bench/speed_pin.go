@@ -1,13 +1,10 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +28,10 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 	if err = errors.Join(err, p.Err); err != nil {
 		return nil, err
 	}
-	lock, free := map[string][]float64{}, map[string][]float64{}
-	all := []sampler{{"", func() (time.Duration, time.Duration, error) { return ownOnce(g, bytes) }}}
+	c := contest{
+		rows:     []figure{{pinTarget, fmt.Sprintf("page-lock %d bytes", bytes), bytes, 0}, {pinTarget, fmt.Sprintf("give back %d bytes", bytes), bytes, 0}},
+		entrants: []entrant{{"", func() ([]float64, error) { return nanoseconds(ownOnce(g, bytes)) }}},
+	}
 	var cached *running
 	for _, peer := range peers {
 		r, err := peer.start()
@@ -44,42 +43,26 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 			cached = r
 			continue
 		}
-		all = append(all, sampler{peer.Name, func() (time.Duration, time.Duration, error) { return r.sample(bytes) }})
+		c.entrants = append(c.entrants, entrant{peer.Name, func() ([]float64, error) { return nanoseconds(r.sample(bytes)) }})
 	}
-	for round := range rounds + 1 {
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for _, s := range all {
-			first, second, err := s.once()
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 { // the first is for warming up
-				lock[s.name] = append(lock[s.name], float64(bytes)/first.Seconds())
-				free[s.name] = append(free[s.name], float64(bytes)/second.Seconds())
-			}
+	if results, err = c.run(rounds); err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if results[i].What == c.rows[0].what {
+			results[i].Goal = pinGoal
+			results[i] = results[i].judge()
 		}
 	}
-	for name := range lock {
-		if name == "" && len(lock) > 1 {
-			continue
-		}
-		results = append(results,
-			besides(lock, name, fmt.Sprintf("page-lock %d bytes", bytes), pinGoal),
-			besides(free, name, fmt.Sprintf("give back %d bytes", bytes), 0))
-	}
-	slices.SortFunc(results, func(a, b SpeedResult) int {
-		return cmp.Or(cmp.Compare(b.What, a.What), cmp.Compare(a.PeerName, b.PeerName))
-	})
 	results = append(results, SpeedResult{Target: pinTarget, What: fmt.Sprintf("prediction of page-locking %d bytes, beside the median", bytes), Unit: "ns",
-		Ferry: float64(p.Time), PeerName: "measured", Peer: float64(bytes) / middle(lock[""]) * 1e9, Samples: 1}.judge())
+		Ferry: float64(p.Time), PeerName: "measured", Peer: float64(bytes) / results[0].Ferry * 1e9, Samples: 1}.judge())
 	more, err := speedCached(g, cached, rounds)
 	return append(results, more...), err
 }
 
-// sampler is somebody who page-locks and gives back.
-type sampler struct {
-	name string
-	once func() (lock, free time.Duration, err error)
+// nanoseconds are the figures of page-locking and giving back.
+func nanoseconds(lock, free time.Duration, err error) ([]float64, error) {
+	return []float64{float64(lock), float64(free)}, err
 }
 
 // ownOnce is a sample of Ferry.
@@ -93,16 +76,6 @@ func ownOnce(g *ferry.GPU, bytes int) (lock, free time.Duration, err error) {
 	begin = g.Now()
 	err = h.Close()
 	return lock, g.Now() - begin, err
-}
-
-// besides is Ferry's median beside a peer's.
-func besides(samples map[string][]float64, peer, what string, goal float64) SpeedResult {
-	own := samples[""]
-	if peer == "" {
-		return SpeedResult{Target: pinTarget, What: what, Unit: "bytes_per_s", Ferry: middle(own), Goal: goal, Samples: len(own), MAD: spread(own)}.judge()
-	}
-	return SpeedResult{Target: pinTarget, What: what, Unit: "bytes_per_s", Ferry: middle(own), PeerName: peer, Peer: middle(samples[peer]),
-		Goal: goal, Samples: len(own), MAD: spread(own)}.judge()
 }
 
 // speedCached measures a buffer that a pool has, with its Close, by as many

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -41,6 +42,9 @@ func TestSpeedPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range results {
+		if goal := r.Goal == pinGoal; goal != strings.HasPrefix(r.What, "page-lock ") {
+			t.Errorf("%s: goal %v", r.What, r.Goal)
+		}
 		if r.Ferry <= 0 {
 			t.Errorf("%s: %v", r.What, r.Ferry)
 		}
