@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,15 +39,21 @@ func TestSuite(t *testing.T) {
 	checkAsked(t, asked)
 }
 
+// suiteOnly are all parts; without those that take long where time is short, which
+// have tests of their own.
+func suiteOnly() []string {
+	return slices.DeleteFunc(Parts(), func(name string) bool { return testing.Short() && (name == "calls" || name == "pin") })
+}
+
 // checkSuite is the names of all that is measured.
 func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string]bool) {
 	t.Helper()
 	reached := map[string]bool{}
-	report, err := Suite(gpus, &SuiteOptions{Rounds: 1, Peers: peers, Progress: func(part string) { reached[part] = true }})
+	report, err := Suite(gpus, &SuiteOptions{Only: suiteOnly(), Rounds: 1, Peers: peers, Progress: func(part string) { reached[part] = true }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(reached) != len(parts) || report.Schema != SpeedSchema || report.Machine["emulated"] != "h200" {
+	if len(reached) != len(suiteOnly()) || report.Schema != SpeedSchema || report.Machine["emulated"] != "h200" {
 		t.Errorf("parts %v, schema %q, machine %v", reached, report.Schema, report.Machine)
 	}
 	names = map[string]bool{}
