@@ -16,7 +16,7 @@ var peerFlags = map[string][]string{
 	"calls.c":  {"-O2"},
 	"link.cu":  {"-O3", "-std=c++17", "-arch=native", "-Xcompiler", "-pthread"},
 	"pin.cu":   {"-O2", "-Xcompiler", "-pthread"},
-	"pipe.cu":  {"-O3", "-std=c++20", "-arch=native", "-Xcompiler", "-pthread"},
+	"pipe.cu":  {"-O2", "-Xcompiler", "-fopenmp"},
 	"stage.cu": {"-O3", "-std=c++20", "-arch=native", "-Xcompiler", "-pthread"},
 }
 
@@ -106,6 +106,15 @@ func (p *Peers) peer(as, name string, args ...string) []Peer {
 		return []Peer{{as, c}}
 	}
 	return nil
+}
+
+// file is the path of a file that a peer is to read.
+func (p *Peers) file(name, text string) (path string, err error) {
+	if p == nil {
+		return "", nil
+	}
+	path = filepath.Join(p.made, name)
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // Missing says for each peer that could not be had why, in the order of names.

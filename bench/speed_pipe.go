@@ -85,9 +85,9 @@ func (c PipeCase) results(samples map[string][]float64) (all []SpeedResult) {
 			continue
 		}
 		for _, p := range []string{"chunks", c.Of} {
-			r.PeerName, r.Peer, r.Goal = p, middle(samples[p]), 0
+			r.PeerName, r.Peer, r.PeerMAD, r.GoalRatio = p, middle(samples[p]), spread(samples[p]), 0
 			if p == c.Of && m != "plain slices" {
-				r.Goal = pipeGoal * r.Peer
+				r.GoalRatio = pipeGoal
 			}
 			all = append(all, r.judge())
 		}

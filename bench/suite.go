@@ -41,6 +41,7 @@ var parts = []part{
 	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs},
 	{"calls", 6, []string{"calls.c"}, (*suite).calls},
 	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage},
+	{"pipe", 4, []string{"pipe.cu"}, (*suite).pipe},
 	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
 }
 
@@ -233,6 +234,22 @@ func (s *suite) stage() ([]SpeedResult, error) {
 		}
 		return make([]byte, n), nil
 	})
+}
+
+// pipe is of a light kernel and of one that takes longer than its copies.
+func (s *suite) pipe() ([]SpeedResult, error) {
+	cases := []PipeCase{{s.size, 1, s.rounds, "both"}, {s.size / 16, 1, s.rounds, "both"}, {s.size, 8192, s.rounds, "kernel"}}
+	if s.g.Emulated() {
+		cases[2].Rounds = 4
+	}
+	ptx, err := s.peers.file("work.ptx", workPTX)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range s.peers.peer("C", "pipe.cu", ptx) {
+		return SpeedPipe(s.g, cases, &p)
+	}
+	return SpeedPipe(s.g, cases, nil)
 }
 
 // pin is of 4 GiB on hardware.
