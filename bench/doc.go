@@ -9,6 +9,9 @@
 // floats and by all cores beyond, so what fits its caches is there when the step
 // begins.
 //
+// [Suite] is Ferry beside its peers, the programs in bench/peer: contests in which
+// all take samples of the same in turns. The command bench/speed runs it.
+//
 // On an emulated device the times are those of its virtual clock: predictions
 // from a profile, the same on every run. Nothing here holds a number about a
 // machine.
