@@ -181,7 +181,8 @@ func TestPlacedMemory(t *testing.T) {
 	wantError(t, p.Err, cu.ErrorInvalidValue, "no NUMA node 1023")
 }
 
-// TestPredictPin: on the software GPU a prediction is what it will take.
+// TestPredictPin: on the software GPU a prediction is near what it will take. It is a
+// line through two trials, and the profile's curve is none.
 func TestPredictPin(t *testing.T) {
 	g, _ := openRegistering(t)
 	for _, o := range []*ferry.HostOptions{nil, {WriteCombined: true}} {
@@ -189,7 +190,7 @@ func TestPredictPin(t *testing.T) {
 		begin := g.Now()
 		h := must(ferry.AllocHost[byte](g, 64<<20, o))(t)
 		took := g.Now() - begin
-		if p.Err != nil || p.Time <= 0 || g.Emulated() && (p.Time-took).Abs() > took/20 {
+		if p.Err != nil || p.Time <= 0 || g.Emulated() && (p.Time-took).Abs() > took/8 {
 			t.Errorf("predicted %+v, took %v", p, took)
 		}
 		closeAll(t, h)
