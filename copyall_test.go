@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -203,5 +204,41 @@ func TestSmallCopyOvertakes(t *testing.T) {
 		check(t, ferry.Copy(urgent, b, d))
 		same(t, b.Slice(), a.Slice())
 		check(t, bulk.Wait(context.Background()))
+	}
+}
+
+// onceDriver has something to tell of streams, once.
+type onceDriver struct {
+	cu.Driver
+	err error
+}
+
+func (d *onceDriver) Unwrap() cu.Driver { return d.Driver }
+
+func (d *onceDriver) StreamQuery(ctx cu.Context, s cu.Stream) error {
+	if err := d.err; err != nil {
+		d.err = nil
+		return err
+	}
+	return d.Driver.StreamQuery(ctx, s)
+}
+
+// TestOvertakingLosesNoPanic: to look at the stream of a large copy may bring up a
+// host function's panic, which the driver tells once. Wait must tell it all the same.
+func TestOvertakingLosesNoPanic(t *testing.T) {
+	d := &onceDriver{Driver: openTest(t).Driver()}
+	g := must(ferry.OpenDriver(d, 0))(t)
+	bulk, urgent := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	host, dev := must(ferry.AllocHost[byte](g, 8<<20, nil))(t), must(ferry.Alloc[byte](g, 8<<20))(t)
+	defer closeAll(t, bulk, urgent, host, dev, g)
+	check(t, ferry.Copy(bulk, dev, host))
+	d.err = &cu.HostPanic{Value: "planted"}
+	check(t, ferry.Copy(urgent, dev.Range(0, 100), host.Range(0, 100)))
+	if d.err != nil {
+		t.Fatal("the stream was not looked at")
+	}
+	err := bulk.Wait(context.Background())
+	if told, ok := errors.AsType[*cu.HostPanic](err); !ok || told.Value != "planted" {
+		t.Errorf("Wait says %v, want the panic", err)
 	}
 }

@@ -60,17 +60,21 @@ func (q *queue) mustOvertake(dst, src *region) bool {
 }
 
 // isBusy asks the driver whether the stream is at work, and notes that all up to
-// seq is done if not.
+// seq is done if not. What else the driver says, it says once: Wait shall tell.
 func (q *queue) isBusy(seq uint64) bool {
 	if !q.enter() {
 		return false
 	}
 	defer q.leave()
 	err := q.g.driver.StreamQuery(q.g.ctx, q.handle)
-	if err == nil {
+	busy := errors.Is(err, cu.ErrorNotReady)
+	switch {
+	case err == nil:
 		q.pass(seq)
+	case !busy:
+		q.park(err)
 	}
-	return errors.Is(err, cu.ErrorNotReady)
+	return busy
 }
 
 // overtake makes a small copy by the kernel. It is false if the kernel cannot

@@ -70,9 +70,9 @@ func decodeStoreMatrix(d *decoder) error {
 	return d.decodeMatrixAccess(0, 1, execStoreMatrix, func(op ptx.Operand) (int32, error) { return d.value(op, ptx.B32) })
 }
 
-// matrixRow is the shared memory of a row, whose address lane i holds; nil with
-// a fault noted if it is not there.
-func (w *warp) matrixRow(in *inst, i int) []byte {
+// sharedAt is the n bytes of shared memory, n a power of two, whose address lane i
+// holds; nil with a fault noted if they are not there or not aligned to n.
+func (w *warp) sharedAt(in *inst, i int, n uint64) []byte {
 	m := in.mem
 	addr := w.f.lane(in.a, i)
 	if m.addr32 {
@@ -81,12 +81,12 @@ func (w *warp) matrixRow(in *inst, i int) []byte {
 	addr += w.offset(m)
 	at := addr + m.base() - sharedWindow
 	switch {
-	case addr&15 != 0:
-		w.trap(in, 1<<i, cu.ErrorMisalignedAddress, addr, 16)
-	case at >= uint64(len(w.b.shared)) || at+16 > w.b.window.size:
-		w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, 16)
+	case addr&(n-1) != 0:
+		w.trap(in, 1<<i, cu.ErrorMisalignedAddress, addr, int(n))
+	case at >= uint64(len(w.b.shared)) || at+n > w.b.window.size:
+		w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, int(n))
 	default:
-		return w.b.shared[at : at+16]
+		return w.b.shared[at : at+n]
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func execLoadMatrix(w *warp, in *inst) {
 	for x := range m.slots {
 		var rows [8][]byte
 		for r := range rows {
-			if rows[r] = w.matrixRow(in, 8*x+r); rows[r] == nil {
+			if rows[r] = w.sharedAt(in, 8*x+r, 16); rows[r] == nil {
 				return
 			}
 		}
@@ -130,7 +130,7 @@ func execStoreMatrix(w *warp, in *inst) {
 		for i := range v {
 			for k := range 2 {
 				row, col := m.element(i, k)
-				to := w.matrixRow(in, 8*x+row)
+				to := w.sharedAt(in, 8*x+row, 16)
 				if to == nil {
 					return
 				}

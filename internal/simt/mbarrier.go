@@ -144,33 +144,12 @@ func (d *decoder) arriveCopied() error {
 	return nil
 }
 
-// mbarrierAt is the memory of lane i's object; nil with a fault noted if it is
-// not in shared memory.
-func (w *warp) mbarrierAt(in *inst, i int) []byte {
-	m := in.mem
-	addr := w.f.lane(in.a, i)
-	if m.addr32 {
-		addr &= 0xffffffff
-	}
-	addr += w.offset(m)
-	at := addr + m.base() - sharedWindow
-	switch {
-	case addr&7 != 0:
-		w.trap(in, 1<<i, cu.ErrorMisalignedAddress, addr, 8)
-	case at >= uint64(len(w.b.shared)) || at+8 > w.b.window.size:
-		w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, 8)
-	default:
-		return w.b.shared[at : at+8]
-	}
-	return nil
-}
-
 func execMbarrier(w *warp, in *inst) {
 	op := in.aux.(*mbarrierOp)
 	var done uint32
 	for rest := w.active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest)
-		p := w.mbarrierAt(in, i)
+		p := w.sharedAt(in, i, 8)
 		if p == nil {
 			return
 		}
