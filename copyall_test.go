@@ -230,10 +230,11 @@ func TestOvertakingLosesNoPanic(t *testing.T) {
 	g := must(ferry.OpenDriver(d, 0))(t)
 	bulk, urgent := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
 	host, dev := must(ferry.AllocHost[byte](g, 8<<20, nil))(t), must(ferry.Alloc[byte](g, 8<<20))(t)
-	defer closeAll(t, bulk, urgent, host, dev, g)
+	small := must(ferry.Alloc[byte](g, 100))(t)
+	defer closeAll(t, bulk, urgent, host, dev, small, g)
 	check(t, ferry.Copy(bulk, dev, host))
 	d.err = &cu.HostPanic{Value: "planted"}
-	check(t, ferry.Copy(urgent, dev.Range(0, 100), host.Range(0, 100)))
+	check(t, ferry.Copy(urgent, small, host.Range(0, 100)))
 	if d.err != nil {
 		t.Fatal("the stream was not looked at")
 	}
