@@ -227,7 +227,7 @@ var concurrencyChecks = []check{
 			blocks := uint32(6 * c.attr(cu.DeviceAttributeMultiprocessorCount) * max(c.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor), 8))
 			cycles := uint64(200_000)
 			if cu.AsEmulated(c.d) != nil {
-				cycles = 2_000
+				cycles = 20_000
 			}
 			start, lowEnd, highEnd := c.event(0), c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, start, low), "record")
