@@ -218,11 +218,11 @@ func (d *decoder) conversion(dt, at ptx.Type) func(uint64) uint64 {
 			}
 			return f64bits(x)
 		}
-		v := encode(formatOf(dt), x, mode)
-		if ftz {
-			v = flush(v, dt)
+		f := formatOf(dt)
+		if ftz && tiny(f, x, mode) {
+			x = math.Copysign(0, x)
 		}
-		return v
+		return encode(f, x, mode)
 	}
 }
 

@@ -67,6 +67,10 @@ func (d *decoder) floatMixed(op string, m floatMode) error {
 // arithF32 picks the quickest loop that is right.
 func arithF32(op string, m floatMode, approx string) vec {
 	plain := m == floatMode{}
+	general := func(a, b, c uint64) uint64 {
+		x, y, z := decodeFloat(&formatF32, a, m.ftz), decodeFloat(&formatF32, b, m.ftz), decodeFloat(&formatF32, c, m.ftz)
+		return finishNarrow(&formatF32, arith(op, x, y, z, m.round == roundDown), m)
+	}
 	switch {
 	case op == "div" && approx != "":
 		return lift2(func(a, b uint64) uint64 { return finish32(divApprox(uint32(a), uint32(b), approx, m.ftz), m) })
@@ -79,10 +83,7 @@ func arithF32(op string, m floatMode, approx string) vec {
 	case op == "fma" && plain:
 		return wide.fmaF32
 	case m.round != roundNearest:
-		return lift3(func(a, b, c uint64) uint64 {
-			x, y, z := decodeFloat(&formatF32, a, m.ftz), decodeFloat(&formatF32, b, m.ftz), decodeFloat(&formatF32, c, m.ftz)
-			return finish32(uint32(encode(&formatF32, arith(op, x, y, z, m.round == roundDown), m.round)), m)
-		})
+		return lift3(general)
 	}
 	load := func(v uint64) float32 { return f32from(uint32(v)) }
 	if m.ftz {
@@ -94,14 +95,30 @@ func arithF32(op string, m floatMode, approx string) vec {
 	case "sub":
 		return lift2(func(a, b uint64) uint64 { return finish32(f32bits(load(a)-load(b)), m) })
 	case "mul":
-		return lift2(func(a, b uint64) uint64 { return finish32(f32bits(load(a)*load(b)), m) })
+		return lift2(func(a, b uint64) uint64 {
+			u := f32bits(load(a) * load(b))
+			if m.ftz && u&0x7fffffff == least32 {
+				return general(a, b, 0)
+			}
+			return finish32(u, m)
+		})
 	case "div":
 		return lift2(func(a, b uint64) uint64 { return finish32(f32bits(load(a)/load(b)), m) })
 	case "fma":
-		return lift3(func(a, b, c uint64) uint64 { return finish32(f32bits(fma32(load(a), load(b), load(c))), m) })
+		return lift3(func(a, b, c uint64) uint64 {
+			u := f32bits(fma32(load(a), load(b), load(c)))
+			if m.ftz && u&0x7fffffff == least32 {
+				return general(a, b, c)
+			}
+			return finish32(u, m)
+		})
 	}
 	return nil
 }
+
+// least32 is the magnitude that may have been rounded up to it from below: see
+// [tiny]. No sum and, to nearest, no quotient is just below without being a denormal.
+const least32 = 0x00800000
 
 // finish32 canonicalises, flushes and saturates a result.
 func finish32(u uint32, m floatMode) uint64 {
@@ -266,6 +283,7 @@ func arithNarrow(op string, t ptx.Type, m floatMode) vec {
 	return lift3(packed(t, one))
 }
 
+// finishNarrow saturates, flushes and rounds a result that is exact or rounded to odd.
 func finishNarrow(f *format, x float64, m floatMode) uint64 {
 	if m.sat {
 		x = saturate(x)
@@ -273,10 +291,17 @@ func finishNarrow(f *format, x float64, m floatMode) uint64 {
 	if m.relu && x <= 0 {
 		x = 0
 	}
-	if m.ftz && math.Abs(x) < math.Ldexp(1, 1-f.bias) {
-		x = math.Copysign(0, x) // what would round up to the least normal number, too
+	if m.ftz && tiny(f, x, m.round) {
+		x = math.Copysign(0, x)
 	}
 	return encode(f, x, m.round)
+}
+
+// tiny is true of numbers that would be below the least normal one, had they its
+// precision and no least exponent: some that encode makes the least normal are tiny.
+func tiny(f *format, x float64, mode rounding) bool {
+	least := math.Ldexp(1, 1-f.bias)
+	return math.Abs(x) < least && encode(f, 4*x, mode)&(1<<(f.size-1)-1) < encode(f, 4*least, roundNearest)
 }
 
 // packed makes a function of 16-bit values one of the registers that hold them.

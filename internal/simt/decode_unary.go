@@ -53,7 +53,7 @@ func exact32(op string, a uint64, m floatMode) uint64 {
 	} else {
 		r = arith("div", 1, x, 0, false)
 	}
-	return finish32(uint32(encode(&formatF32, r, m.round)), m)
+	return finishNarrow(&formatF32, r, m)
 }
 
 // unary64 is rcp or sqrt of an f64.

@@ -153,8 +153,8 @@ func (l layout) finish(f form, r number, ftz bool) uint64 {
 	if f.has("sat") && v > uint64(l.bias())<<l.mant {
 		v = uint64(l.bias()) << l.mant
 	}
-	if ftz {
-		v = l.flush(v)
+	if ftz && r.x != nil && l.tiny(r, f.mode()) {
+		v &= 1 << (l.mant + l.exp)
 	}
 	return v
 }

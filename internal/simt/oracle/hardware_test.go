@@ -207,6 +207,31 @@ func (g *gpu) run(m cu.Module, name string) ([]byte, error) {
 	return out, g.d.MemcpyDtoH(g.ctx, cu.HostPtr(&out[0]), g.out, uintptr(len(out)))
 }
 
+// each gives what kernels do on the GPU, nil for those that ptxas does not compile.
+func (g *gpu) each(list []*batch, do func(k *kernel, out []byte)) {
+	for _, b := range compileAll(g.t, list) {
+		if b.err != nil {
+			g.t.Logf("%s: does not compile: %v %.300s", b.kernels[0].form.text, b.err, b.log)
+			do(b.kernels[0], nil)
+			continue
+		}
+		m, err := g.d.ModuleLoadData(g.ctx, b.cubin)
+		if err != nil {
+			g.t.Errorf("%s and %d more: %v", b.kernels[0].form.text, len(b.kernels)-1, err)
+			continue
+		}
+		for i, k := range b.kernels {
+			out, err := g.run(m, fmt.Sprint("k", i))
+			if err != nil {
+				g.t.Errorf("%s: %v", k.form.text, err)
+				continue
+			}
+			do(k, out)
+		}
+		_ = g.d.ModuleUnload(g.ctx, m)
+	}
+}
+
 // hash is what the goldens keep of a result.
 func hash(out []byte) string {
 	h := fnv.New64a()
@@ -220,50 +245,35 @@ func TestHardware(t *testing.T) {
 	var text, values, log bytes.Buffer
 	zip := gzip.NewWriter(&log)
 	count := map[string]int{}
-	for _, b := range compileAll(t, batches(t)) {
-		if b.err != nil {
-			fmt.Fprintf(&text, "%s -\n", b.kernels[0].form.text)
-			t.Logf("%s: does not compile: %v %.300s", b.kernels[0].form.text, b.err, b.log)
+	g.each(batches(t), func(k *kernel, out []byte) {
+		if out == nil {
+			fmt.Fprintf(&text, "%s -\n", k.form.text)
 			count["refused by ptxas"]++
-			continue
+			return
 		}
-		m, err := g.d.ModuleLoadData(g.ctx, b.cubin)
+		fmt.Fprintf(&text, "%s %s\n", k.form.text, hash(out))
+		if isApproximate(k.form) {
+			n := typeBits[k.form.last()] / 8
+			fmt.Fprintf(&values, "%s ", k.form.text)
+			for i := range lanes {
+				fmt.Fprintf(&values, "%x", out[i*outBytes:i*outBytes+n])
+			}
+			values.WriteString("\n")
+		}
+		soft, err := runSoft(k)
 		if err != nil {
-			t.Errorf("%s and %d more: %v", b.kernels[0].form.text, len(b.kernels)-1, err)
-			continue
+			t.Errorf("%s: %v", k.form.text, err)
+			return
 		}
-		for i, k := range b.kernels {
-			out, err := g.run(m, fmt.Sprint("k", i))
-			if err != nil {
-				t.Errorf("%s: %v", k.form.text, err)
-				count["failed"]++
-				continue
-			}
-			fmt.Fprintf(&text, "%s %s\n", k.form.text, hash(out))
-			if isApproximate(k.form) {
-				n := typeBits[k.form.last()] / 8
-				fmt.Fprintf(&values, "%s ", k.form.text)
-				for i := range lanes {
-					fmt.Fprintf(&values, "%x", out[i*outBytes:i*outBytes+n])
-				}
-				values.WriteString("\n")
-			}
-			soft, err := runSoft(k)
-			if err != nil {
-				t.Errorf("%s: %v", k.form.text, err)
-				continue
-			}
-			if bytes.Equal(out, soft) {
-				count["same"]++
-				continue
-			}
-			count["differ"]++
-			n, first := differences(out, soft)
-			t.Logf("%s: %d threads differ; thread %d: %s", k.form.text, n, first, k.describe(first, out, soft))
-			fmt.Fprintf(zip, "%s\n%x\n", k.form.text, out)
+		if bytes.Equal(out, soft) {
+			count["same"]++
+			return
 		}
-		_ = g.d.ModuleUnload(g.ctx, m)
-	}
+		count["differ"]++
+		n, first := differences(out, soft)
+		t.Logf("%s: %d threads differ; thread %d: %s", k.form.text, n, first, k.describe(first, out, soft))
+		fmt.Fprintf(zip, "%s\n%x\n", k.form.text, out)
+	})
 	zip.Close()
 	t.Log(count)
 	if *details != "" {

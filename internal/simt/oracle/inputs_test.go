@@ -17,6 +17,7 @@ const pieces = 8
 var classes = []string{
 	"b16", "b32", "b64", "shift32", "shift64", "field32", "pos32", "f32", "f64", "f16x16", "f16x32", "bf16x16", "bf16x32", "fp8x16", "fp8x32", "angle32",
 	"mmaf16x32", "mmabf16x32", "mmatf32x32", "mmafp8x32", "mmaf32x32", "mmaf64", "even32", "even64",
+	"leastf16x16", "leastf16x32", "leastbf16x16", "leastbf16x32", "leastf32", "leastf64",
 }
 
 func classBits(c string) int {
@@ -64,6 +65,9 @@ func special(list []uint64, k, i int, r *rand.Rand) (uint64, bool) {
 }
 
 func value(class string, k, i int, r *rand.Rand) uint64 {
+	if name, ok := strings.CutPrefix(class, "least"); ok {
+		return least(name, k, i)
+	}
 	switch class {
 	case "b16", "b32", "b64":
 		if v, ok := special(specials[class], k, i, r); ok {

@@ -167,12 +167,13 @@ func sqrt(a number) number {
 	return exact(new(big.Float).SetPrec(300).Sqrt(a.x), false)
 }
 
-// flush makes denormals of a format zeros.
-func (l layout) flush(v uint64) uint64 {
-	if v>>l.mant&(1<<l.exp-1) == 0 {
-		return v &^ (1<<l.mant - 1)
-	}
-	return v
+// tiny is true of a number that is below the least normal one when rounded to the
+// format's precision, the exponent as low as need be.
+func (l layout) tiny(n number, mode string) bool {
+	e := n.x.MantExp(nil) - 1
+	scaled := big0().SetMantExp(n.x, l.mant-e)
+	up := roundWhole(scaled.Abs(scaled), mode, n.neg)>>(l.mant+1) > 0 // to the next power of two
+	return e+bit(up) < 1-l.bias()
 }
 
 // compare is -1, 0 or 1; ordered is false if one is no number.
