@@ -2,8 +2,10 @@ package random
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -34,32 +36,25 @@ func TestHardware(t *testing.T) {
 	if corpus.Machine, err = differ.On(gputest.Driver(t), command); err != nil {
 		t.Fatal(err)
 	}
-	processes := max(1, runtime.NumCPU()/2)
+	seed, processes := freshSeed(t), max(1, runtime.NumCPU()-2)
+	tasks := make([]task, processes)
+	for i := range tasks {
+		tasks[i] = task{Spans: []span{part(1, corpusSize, i, processes), part(seed, *count, i, processes)}, For: *limit}
+	}
 	begun := time.Now()
-	old := start(t, split(1, corpusSize, processes, time.Hour))
+	all := start(t, tasks)
 	for _, p := range programs(1, corpusSize) {
-		corpus.Programs = append(corpus.Programs, Result{p.Seed, differ.Sum([]byte(p.Text("k"))), old.Outputs[p.Seed]})
-	}
-	t.Logf("%d programs of the corpus, %d wrong, in %.1f s", len(old.Outputs), old.Wrong, time.Since(begun).Seconds())
-	seed := freshSeed(t)
-	begun = time.Now()
-	fresh := start(t, split(seed, *count, processes, *limit))
-	corpus.Fresh = Fresh{Seed: seed, Programs: len(fresh.Outputs), Wrong: fresh.Wrong, Seconds: time.Since(begun).Round(time.Millisecond).Seconds()}
-	t.Logf("%d fresh programs, %d wrong, in %.1f s", corpus.Fresh.Programs, corpus.Fresh.Wrong, corpus.Fresh.Seconds)
-	fresh.add(&old)
-	looked := 0
-	for kind, n := range fresh.Kinds {
-		looked += n
-		if why := folded(kind); why != "" {
-			t.Logf("%d times: %s:\n%s", n, why, kind)
-			corpus.Fresh.Folded += n
-			continue
+		corpus.Programs = append(corpus.Programs, Result{p.Seed, differ.Sum([]byte(p.Text("k"))), all.Outputs[p.Seed]})
+		if all.Outputs[p.Seed] == "" {
+			t.Errorf("program %d of the corpus was not run", p.Seed)
 		}
-		t.Errorf("%d times:\n%s\n%s", n, kind, fresh.First[kind])
 	}
-	if looked < fresh.Wrong {
-		t.Errorf("%d programs more went wrong and were not looked at", fresh.Wrong-looked)
-	}
+	fresh := len(slices.DeleteFunc(slices.Clone(all.Wrong), func(seed uint64) bool { return seed <= corpusSize }))
+	corpus.Fresh = Fresh{Seed: seed, Programs: len(all.Outputs) - corpusSize, Wrong: fresh, Seconds: time.Since(begun).Round(time.Millisecond).Seconds()}
+	t.Logf("%d programs of the corpus, %d wrong, and %d fresh ones, %d wrong, in %.1f s",
+		corpusSize, len(all.Wrong)-fresh, corpus.Fresh.Programs, fresh, corpus.Fresh.Seconds)
+	corpus.Fresh.Kinds = kinds(all.Looked)
+	report(t, all, corpus.Fresh.Kinds)
 	if *update {
 		if err := differ.WriteJSON(*record, corpus); err != nil {
 			t.Fatal(err)
@@ -67,14 +62,49 @@ func TestHardware(t *testing.T) {
 	}
 }
 
-// split is n programs as a task for each process.
-func split(from uint64, n, processes int, limit time.Duration) []task {
-	var all []task
-	for i := range processes {
-		first, end := n*i/processes, n*(i+1)/processes
-		all = append(all, task{From: from + uint64(first), Count: end - first, For: limit})
+// kinds sorts findings.
+func kinds(all []finding) []Kind {
+	by := map[string]*Kind{}
+	for _, f := range all {
+		k := by[f.Kind]
+		if k == nil {
+			k = &Kind{Program: f.Kind, Why: folded(f.Kind)}
+			by[f.Kind] = k
+		}
+		k.Seeds = append(k.Seeds, f.Seed)
+		if f.Plain {
+			k.Plain++
+		}
 	}
-	return all
+	var sorted []Kind
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		sorted = append(sorted, *by[name])
+	}
+	return sorted
+}
+
+// report logs all findings, whole. One that hardware keeps to without optimisation
+// is ptxas's; others are errors.
+func report(t *testing.T, all found, kinds []Kind) {
+	for _, k := range kinds {
+		t.Logf("%d times, of which %d as the software GPU without optimisation: %s\n%s", len(k.Seeds), k.Plain, k.Why, k.Program)
+	}
+	for _, f := range all.Looked {
+		say := t.Errorf
+		if f.Plain {
+			say = t.Logf
+		}
+		say("%s", f.Text)
+	}
+	if n := len(all.Wrong) - len(all.Looked); n > 0 {
+		t.Errorf("%d programs more went wrong and were not looked at", n)
+	}
+}
+
+// part is the i'th of so many parts of n programs.
+func part(from uint64, n, i, parts int) span {
+	first, end := n*i/parts, n*(i+1)/parts
+	return span{From: from + uint64(first), Count: end - first}
 }
 
 func freshSeed(t *testing.T) uint64 {

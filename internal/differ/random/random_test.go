@@ -43,7 +43,12 @@ func programs(from uint64, n int) []*Program {
 
 // run is what programs do with the inputs of their seeds on a driver.
 func run(d cu.Driver, all []*Program) ([][]byte, error) {
-	b, err := differ.Open(d, []byte(Module(all)))
+	return runImage(d, []byte(Module(all)), all)
+}
+
+// runImage is run of what [Module] gives, or of that compiled.
+func runImage(d cu.Driver, image []byte, all []*Program) ([][]byte, error) {
+	b, err := differ.Open(d, image)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,16 @@ type Fresh struct {
 	Seed     uint64  `json:"seed"` // of the first program
 	Programs int     `json:"programs"`
 	Wrong    int     `json:"wrong"`
-	Folded   int     `json:"folded"` // wrong ones, of the corpus too, that ptxas's optimiser explains
-	Seconds  float64 `json:"seconds"`
+	Seconds  float64 `json:"seconds"` // of all, the corpus too
+	Kinds    []Kind  `json:"kinds"`   // of wrong ones, of the corpus too
+}
+
+// Kind is programs that go wrong alike.
+type Kind struct {
+	Program string   `json:"program"`       // made small, without operands
+	Why     string   `json:"why,omitempty"` // if it is known
+	Seeds   []uint64 `json:"seeds"`
+	Plain   int      `json:"plain"` // how many hardware runs as the software GPU does, compiled without optimisation
 }
 
 // Result is one program: hashes of its text and of what it did.
