@@ -35,6 +35,7 @@ type contextState struct {
 	regions   map[*region]struct{}
 	peers     map[*contextState]bool
 	limits    map[cu.Limit]uintptr
+	printed   printed
 
 	graphPanics, lostPanics []error // of host functions in graphs and in destroyed streams
 
@@ -60,6 +61,7 @@ func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 			cu.LimitPrintfFIFOSize: uintptr(max(1<<20, printfPart*dev.attr(cu.DeviceAttributeMultiprocessorCount))),
 			cu.LimitMallocHeapSize: 8 << 20},
 	}
+	c.printed.setLimit(c.limits[cu.LimitPrintfFIFOSize])
 	c.run, c.cancel = context.WithCancelCause(d.life)
 	c.legacy = c.newStream(cu.StreamDefault, 0)
 	c.legacy.handle = cu.StreamLegacy
@@ -221,6 +223,9 @@ func (c *contextState) destroy() {
 	c.settleKernels()
 	c.drain()
 	c.cancel(errDestroyed)
+	d.mu.Unlock()
+	c.printed.flush()
+	d.mu.Lock()
 	for m := range c.modules {
 		m.drop()
 	}

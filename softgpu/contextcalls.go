@@ -142,6 +142,7 @@ func (d *Driver) CtxSynchronize(h cu.Context) error {
 	if err != nil {
 		return err
 	}
+	defer c.printed.flush()
 	defer d.mu.Unlock()
 	if err := c.mustNotCapture(what); err != nil {
 		return err
@@ -193,8 +194,8 @@ func (d *Driver) CtxGetLimit(h cu.Context, limit cu.Limit) (uintptr, error) {
 	return v, nil
 }
 
-// CtxSetLimit asks for a limit. The software GPU keeps the number and gives
-// kernels the stack that they need. Like hardware it waits for the context's work
+// CtxSetLimit asks for a limit. The software GPU keeps the number, bounds what
+// kernels print by it, and gives them the stack that they need. Like hardware it waits for the context's work
 // when the stack is set.
 func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error {
 	const what = "set a limit"
@@ -215,6 +216,9 @@ func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error 
 		}
 	}
 	c.limits[limit] = uintptr(roundUp(uint64(value), 16))
+	if limit == cu.LimitPrintfFIFOSize {
+		c.printed.setLimit(c.limits[limit])
+	}
 	return nil
 }
 

@@ -11,6 +11,9 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 	if err != nil {
 		return err
 	}
+	if !async {
+		defer c.printed.flush()
+	}
 	defer d.mu.Unlock()
 	s, err := c.stream(stream, what)
 	if err != nil {

@@ -104,6 +104,7 @@ func (d *Driver) EventSynchronize(h cu.Context, event cu.Event) error {
 	if err != nil {
 		return err
 	}
+	defer e.ctx.printed.flush()
 	defer d.mu.Unlock()
 	d.finish(e.rec)
 	return e.ctx.fault

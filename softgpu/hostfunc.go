@@ -83,8 +83,11 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 		kind:   cu.GraphNodeTypeHost,
 		what:   "host function",
 		engine: engineHost,
-		run:    func(o *op) error { return o.raceHostFunc(&d.hostFuncs, fn) },
-		price:  func(*op) cost { return cost{ns: d.prof.Queue.Sync.Value} },
+		run: func(o *op) error {
+			o.ctx.printed.flush()
+			return o.raceHostFunc(&d.hostFuncs, fn)
+		},
+		price: func(*op) cost { return cost{ns: d.prof.Queue.Sync.Value} },
 	}, what)
 	return err
 }

@@ -3,7 +3,6 @@ package softgpu
 import (
 	"bytes"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -34,6 +33,7 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 	if err != nil {
 		return err
 	}
+	defer c.printed.flush()
 	defer d.mu.Unlock()
 	d.host += d.prof.Calls.Launch.Value
 	f, err := lookup[*function](d, uintptr(fh), what, "function")
@@ -159,7 +159,7 @@ func (l *launch) run(o *op) error {
 		Began:           uint64(clock),
 		Resident:        l.resident(o.ctx.dev),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
-		Printf:          func(s string) { os.Stdout.WriteString(s) },
+		Printf:          o.ctx.printed.add,
 		Pulse:           &x.pulse,
 	})
 	x.stats, x.real = stats, time.Since(began)

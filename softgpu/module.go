@@ -36,6 +36,7 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer c.printed.flush()
 	defer d.mu.Unlock()
 	if err := c.settle(what); err != nil {
 		return 0, err
@@ -242,9 +243,11 @@ func (d *Driver) module(h cu.Module, what string) (*module, error) {
 // ModuleUnload gives the module up when the work of its context is done.
 func (d *Driver) ModuleUnload(h cu.Context, mod cu.Module) error {
 	const what = "unload a module"
-	if _, err := d.enter(h, what); err != nil {
+	c, err := d.enter(h, what)
+	if err != nil {
 		return err
 	}
+	defer c.printed.flush()
 	defer d.mu.Unlock()
 	m, err := d.module(mod, what)
 	if err != nil {

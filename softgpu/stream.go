@@ -201,6 +201,7 @@ func (d *Driver) StreamSynchronize(h cu.Context, stream cu.Stream) error {
 	if err != nil {
 		return err
 	}
+	defer c.printed.flush()
 	defer d.mu.Unlock()
 	s, err := c.stream(stream, what)
 	if err != nil {
