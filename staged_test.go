@@ -17,7 +17,7 @@ import (
 )
 
 // stagedSizes are on both sides of what decides about the way of plain memory.
-var stagedSizes = []int{1, 4096, 300_001, 2<<20 + 1, 4 << 20, 4<<20 + 1, 9<<20 + 7}
+var stagedSizes = []int{1, 4096, 16 << 10, 16<<10 + 1, 300_001, 2 << 20, 2<<20 + 1, 4<<20 + 1, 9<<20 + 7}
 
 // TestStagedCopies: plain memory arrives on the device and comes back, whatever
 // the size and the order in which the device works.

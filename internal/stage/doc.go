@@ -5,9 +5,10 @@
 // A [Ring] belongs to one context. Its slots are taken when transfers first need
 // them and kept. A transfer is cut into chunks, small ones where the device would
 // wait for the first or the CPU for the last; a chunk has a slot, and is cut into
-// blocks, which goroutines take in order. Who copies the last block of a chunk
-// gives it to the device. A slot is free again when an event says so, never
-// because a call returned. Chunks are large, as each costs the engine some
+// blocks, which goroutines take in order. One of them at a time is at the pump: it
+// takes slots, gives full ones to the device and calls the driver, for all, so that
+// nobody waits for a lock of the driver's. A slot is free again when an event says
+// so, never because a call returned. Chunks are large, as each costs the engine some
 // microseconds, and blocks are small, so that all goroutines work on the same
 // chunk and the ring stays in the caches: see docs/PERFORMANCE.md.
 //
@@ -18,5 +19,6 @@
 // # Locks
 //
 // Ring.mu and transfer.mu are leaves. Neither is held across a call of the driver
-// or of a reader or writer.
+// or of a reader or writer. Who is at the pump holds neither while it calls; others
+// do not wait for it, but ask it to look again.
 package stage

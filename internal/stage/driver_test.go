@@ -19,6 +19,19 @@ type testDriver struct {
 	slots atomic.Int64            // page-locked allocations that are live
 	most  atomic.Int64
 	in    atomic.Int64 // copies
+
+	inside  atomic.Int64 // calls of copies, records and queries in progress
+	crowd   atomic.Int64 // most of them at once
+	queries atomic.Int64
+}
+
+// enter counts a call until it is left.
+func (d *testDriver) enter() (leave func()) {
+	if n := d.inside.Add(1); n > d.crowd.Load() {
+		d.crowd.Store(n)
+	}
+	runtime.Gosched()
+	return func() { d.inside.Add(-1) }
 }
 
 func (d *testDriver) refuse(call string) error {
@@ -45,6 +58,7 @@ func (d *testDriver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
 }
 
 func (d *testDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	defer d.enter()()
 	if err := d.refuse("in"); err != nil {
 		return err
 	}
@@ -53,6 +67,7 @@ func (d *testDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.Ho
 }
 
 func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, n uintptr, s cu.Stream) error {
+	defer d.enter()()
 	if err := d.refuse("out"); err != nil {
 		return err
 	}
@@ -60,10 +75,17 @@ func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.Devi
 }
 
 func (d *testDriver) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
+	defer d.enter()()
 	if err := d.refuse("record"); err != nil {
 		return err
 	}
 	return d.Driver.EventRecord(ctx, e, s)
+}
+
+func (d *testDriver) EventQuery(ctx cu.Context, e cu.Event) error {
+	defer d.enter()()
+	d.queries.Add(1)
+	return d.Driver.EventQuery(ctx, e)
 }
 
 // rig is a ring on a software GPU, with a stream and device memory.

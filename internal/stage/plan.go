@@ -8,29 +8,45 @@ type chunk struct {
 	first  int64 // number of its first block, counted over all chunks
 	blocks int64
 
-	state  atomic.Uint32 // closed, then opening, then open or failed
-	opened chan struct{} // closed when it is open or failed
+	state  atomic.Uint32 // closed, then open or failed
+	opened chan struct{} // closed when it is not closed any more; nil if one goroutine works
 	left   atomic.Int64  // blocks to be copied
-	slot   *slot
-	queued atomic.Bool // the device has it
-	over   bool        // its slot is not the transfer's any more; transfer.mu guards it
+	queued atomic.Bool   // the device has it
+	slot   *slot         // what the pump sets before it is open, or queued
+	over   bool          // its slot is not the transfer's any more; transfer.mu guards it
 
-	// From the device:
-	claimed atomic.Bool   // somebody queues its copy, or has
-	ready   chan struct{} // closed when that is done, or err says why not
-	err     error
+	finished bool // the pump's: all blocks have been seen to
+}
+
+// become opens a chunk, or lets it fail. It is false if it has become something before.
+func (c *chunk) become(state uint32) bool {
+	changed := c.state.CompareAndSwap(closed, state)
+	if changed && c.opened != nil {
+		close(c.opened)
+	}
+	return changed
+}
+
+// spin waits a microsecond, at most.
+func (c *chunk) spin() {
+	for range 500 {
+		if c.state.Load() != closed {
+			return
+		}
+	}
 }
 
 // plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first
-// ones are short, so that it begins soon: each half of what is before it, which the
-// CPU has ready by the time the device is done with that. From the device the last
-// ones are, so that little is left to do when it ends.
-func plan(n int64, in bool, set Settings) []chunk {
+// ones are short, so that it begins soon: each as long as all before it, so that
+// they are few, and have slots before the first is free again. From the device the
+// last ones are, so that little is left to do when it ends. several says that more
+// than one goroutine will copy.
+func plan(n int64, in bool, set Settings, several bool) []chunk {
 	block := int64(set.Block)
 	chunks := make([]chunk, 0, n/int64(set.Chunk)+16)
 	first := int64(0)
 	for off := int64(0); off < n; {
-		size := off / 2
+		size := off
 		if !in {
 			size = (n - off) / 3
 		}
@@ -42,9 +58,8 @@ func plan(n int64, in bool, set Settings) []chunk {
 	}
 	for i := range chunks {
 		chunks[i].left.Store(chunks[i].blocks)
-		chunks[i].opened = make(chan struct{})
-		if !in {
-			chunks[i].ready = make(chan struct{})
+		if several {
+			chunks[i].opened = make(chan struct{})
 		}
 	}
 	return chunks
@@ -53,7 +68,6 @@ func plan(n int64, in bool, set Settings) []chunk {
 // States of a chunk.
 const (
 	closed uint32 = iota
-	opening
 	open
 	failed
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -35,51 +34,6 @@ const (
 
 // How long a transfer waits for a slot when others have them all.
 const patience = 2 * time.Millisecond
-
-// take is a slot for t's chunk at an offset. It waits until there is one.
-func (r *Ring) take(t *transfer, off int64) (*slot, error) {
-	begin := time.Now()
-	var held time.Time // since when others have been seen to have all slots
-	for {
-		s, foreign, err := r.tryTake(t)
-		if s != nil || err != nil {
-			return s, err
-		}
-		if err := t.ctx.Err(); err != nil {
-			return nil, err
-		}
-		if t.failed.Load() <= off {
-			return nil, errStopped
-		}
-		if r.clock != nil {
-			if err := r.awaitOldest(t); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		switch {
-		case !foreign:
-			held = time.Time{}
-		case held.IsZero():
-			held = time.Now()
-		case t.mayYield && time.Since(held) > patience:
-			return nil, ErrBusy
-		}
-		pause(time.Since(begin))
-	}
-}
-
-// pause lets a little time go by for one who has asked in vain since then.
-func pause(since time.Duration) {
-	if since < spinTime {
-		runtime.Gosched()
-		return
-	}
-	time.Sleep(min(since/16, time.Millisecond))
-}
-
-// errStopped says that a chunk is behind the place that has failed.
-var errStopped = errors.New("stopped")
 
 // tryTake is a slot for t if there is one: free, or new, or one that the device is
 // done with. foreign says that others have all.
@@ -156,20 +110,24 @@ func (r *Ring) add(t *transfer) (*slot, error) {
 }
 
 // land frees the slots that the device is done with. done says that there was one.
+// In each stream the oldest tells of all.
 func (r *Ring) land() (done bool, err error) {
 	type seen struct {
 		s    *slot
 		turn uint64
+		in   cu.Stream
 	}
-	var all []seen
+	var room [16]seen
+	all := room[:0]
 	r.mu.Lock()
 	for _, s := range r.slots {
 		if s.state == flying {
-			all = append(all, seen{s, s.turn})
+			all = append(all, seen{s, s.turn, s.in})
 		}
 	}
 	r.mu.Unlock()
-	for _, x := range all {
+	for len(all) > 0 {
+		x := all[0]
 		switch err := r.driver.EventQuery(r.ctx, x.s.event); {
 		case err == nil:
 			r.mu.Lock()
@@ -177,9 +135,11 @@ func (r *Ring) land() (done bool, err error) {
 				r.release(x.s)
 			}
 			r.mu.Unlock()
-			done = true
+			all, done = all[1:], true
 		case !errors.Is(err, cu.ErrorNotReady):
 			return false, err
+		default:
+			all = slices.DeleteFunc(all, func(y seen) bool { return y.in == x.in })
 		}
 	}
 	return done, nil
@@ -237,32 +197,11 @@ func (r *Ring) awaitOldest(t *transfer) error {
 	}
 	e := r.slots[i].event
 	r.mu.Unlock()
-	return r.await(t.ctx, e)
+	return r.synchronize(t.ctx, e)
 }
 
 // spinTime is for how long a wait asks again and again, at the price of a core.
 const spinTime = 500 * time.Microsecond
-
-// await waits for an event.
-func (r *Ring) await(ctx context.Context, e cu.Event) error {
-	if r.clock != nil {
-		return r.synchronize(ctx, e)
-	}
-	for begin := time.Now(); ; {
-		err := r.driver.EventQuery(r.ctx, e)
-		if !errors.Is(err, cu.ErrorNotReady) {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		since := time.Since(begin)
-		if since > spinTime && ctx.Done() == nil {
-			return r.driver.EventSynchronize(r.ctx, e)
-		}
-		pause(since)
-	}
-}
 
 // synchronize is EventSynchronize with a context.
 func (r *Ring) synchronize(ctx context.Context, e cu.Event) error {

@@ -28,7 +28,7 @@ func TestPlan(t *testing.T) {
 			}
 			for _, in := range []bool{true, false} {
 				var off, blocks int64
-				chunks := plan(n, in, set)
+				chunks := plan(n, in, set, true)
 				for i := range chunks {
 					c := &chunks[i]
 					if c.off != off || c.first != blocks || c.n <= 0 || c.n > int64(set.Chunk) || c.blocks != (c.n+int64(set.Block)-1)/int64(set.Block) || c.left.Load() != c.blocks {
@@ -49,6 +49,71 @@ func TestPlan(t *testing.T) {
 
 func sized(chunk, slots, block, threads int) Settings {
 	return Settings{Chunk: chunk, Slots: slots, Block: block, Threads: threads}
+}
+
+// TestPlanHasSlots: the short chunks at the beginning have slots, all of them, without
+// waiting for the device.
+func TestPlanHasSlots(t *testing.T) {
+	set := sized(8<<20, 8, 128<<10, 12)
+	chunks, short := plan(256<<20, true, set, true), 0
+	for chunks[short].n < int64(set.Chunk) {
+		short++
+	}
+	if short >= set.Slots {
+		t.Errorf("%d chunks are short, and there are %d slots", short, set.Slots)
+	}
+}
+
+// TestThreads: goroutines are started for what is worth it.
+func TestThreads(t *testing.T) {
+	r := &Ring{set: sized(8<<20, 8, 128<<10, 12)}
+	for _, c := range []struct {
+		bytes int64
+		want  int
+	}{{1, 1}, {128 << 10, 1}, {511 << 10, 1}, {512 << 10, 2}, {2 << 20, 8}, {3 << 20, 12}, {1 << 30, 12}} {
+		if got := (&transfer{r: r, job: Job{Bytes: c.bytes}}).threads(12); got != c.want {
+			t.Errorf("%d bytes: %d goroutines, want %d", c.bytes, got, c.want)
+		}
+	}
+	if got := (&transfer{r: r, job: Job{Bytes: 1 << 30, Ordered: true}}).threads(12); got != 1 {
+		t.Errorf("%d goroutines read in order", got)
+	}
+}
+
+// TestOneAtTheDriver: however many goroutines copy, one at a time calls the driver,
+// which makes the others wait.
+func TestOneAtTheDriver(t *testing.T) {
+	r := newRig(t, small, 200<<10, softgpu.Random)
+	for range 5 {
+		r.unharmed()
+	}
+	if n := r.d.crowd.Load(); n != 1 {
+		t.Errorf("%d goroutines were in the driver at once", n)
+	}
+}
+
+// TestAskOfTheOldest: in each stream one slot is asked whether the device is done
+// with it, as those behind it cannot be.
+func TestAskOfTheOldest(t *testing.T) {
+	r := newRig(t, sized(1<<10, 8, 1<<10, 1), 8<<10, softgpu.Eager)
+	other := r.newStream()
+	r.hold(r.stream)
+	r.hold(other)
+	for i := range 8 {
+		job := Job{Stream: r.stream, Device: r.device + cu.DevicePtr(i<<10), Bytes: 1 << 10}
+		if i >= 5 {
+			job.Stream = other
+		}
+		_, err := r.ring.In(background, job, Memory(random(1<<10)))
+		r.check(err)
+	}
+	r.d.queries.Store(0)
+	if done, err := r.ring.land(); done || err != nil {
+		t.Error(done, err)
+	}
+	if n := r.d.queries.Load(); n != 2 {
+		t.Errorf("%d slots were asked of two streams", n)
+	}
 }
 
 // TestRoundTrip: every byte arrives, there and back, whatever the sizes, numbers
@@ -308,7 +373,7 @@ func TestStandingStream(t *testing.T) {
 		_, err := r.ring.In(background, r.job(1<<10), Memory(random(1<<10)))
 		r.check(err)
 	}
-	other := Job{Stream: r.newStream(), Device: r.device, Bytes: 2 << 10}
+	other := Job{Stream: r.newStream(), Device: r.device + 2<<10, Bytes: 2 << 10}
 	n, err := r.ring.In(background, other, Memory(random(2<<10)))
 	if n != 0 || !errors.Is(err, ErrBusy) {
 		t.Errorf("in: %d bytes, %v", n, err)

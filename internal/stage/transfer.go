@@ -37,11 +37,21 @@ type transfer struct {
 	mayYield bool // the rest can go by another way
 
 	chunks []chunk
-	next   atomic.Int64 // block
+	block  atomic.Int64 // the next to be copied
 	failed atomic.Int64 // no block from this offset on is copied
 	left   atomic.Int64 // goroutines at work
 	busy   atomic.Int64 // ns in copies
 	gone   chan struct{}
+
+	pumping atomic.Bool // somebody is at the pump
+	asked   atomic.Bool // somebody else wants to be
+	watched atomic.Bool // somebody looks after a long wait
+
+	// The pump's:
+	first   int       // chunk that is not finished
+	next    int       // chunk that has no slot yet
+	came    int       // chunk that has not come from the device yet
+	foreign time.Time // since when others have been seen to have all slots
 
 	queueing  atomic.Int64 // calls of the driver in progress
 	abandoned atomic.Bool  // nothing more may be queued
@@ -76,14 +86,10 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		return 0, err
 	}
 	t.r = r
-	t.chunks = plan(t.job.Bytes, t.src != nil, r.set)
 	t.failed.Store(math.MaxInt64)
 	t.gone = make(chan struct{})
-	workers := 1
-	if !t.job.Ordered {
-		workers = int(min(int64(r.workers()), (t.job.Bytes+int64(r.set.Block)-1)/int64(r.set.Block)))
-	}
-	workers = max(1, workers)
+	workers := t.threads(r.workers())
+	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, workers > 1)
 	t.left.Store(1)
 	begin := time.Now()
 	for range workers - 1 {
@@ -130,7 +136,7 @@ func (t *transfer) abandon() (int64, error) {
 	}
 	t.abandoned.Store(true)
 	for t.queueing.Load() > 0 {
-		pause(0)
+		runtime.Gosched()
 	}
 	n := int64(0)
 	for i := range t.chunks {
@@ -162,7 +168,7 @@ func (t *transfer) help() {
 // work copies blocks until there are none.
 func (t *transfer) work() {
 	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
-		t.block(&t.chunks[c], c, block)
+		t.copyBlock(&t.chunks[c], block)
 	}
 	if t.left.Add(-1) == 0 {
 		t.clean()
@@ -180,7 +186,7 @@ func (t *transfer) done() {
 
 // take is the next block: its chunk, which is from or one after it, and its number there.
 func (t *transfer) take(from int) (c int, block int64) {
-	n := t.next.Add(1) - 1
+	n := t.block.Add(1) - 1
 	for c = from; c < len(t.chunks) && n >= t.chunks[c].first+t.chunks[c].blocks; {
 		c++
 	}
@@ -190,19 +196,19 @@ func (t *transfer) take(from int) (c int, block int64) {
 	return c, block
 }
 
-// block copies one block, or drops it if it is behind the place that has failed.
+// copyBlock copies one block, or drops it if it is behind the place that has failed.
 // What is before that place is always copied; and every block is accounted for, so
 // that no chunk keeps a slot for which another waits.
-func (t *transfer) block(c *chunk, number int, block int64) {
+func (t *transfer) copyBlock(c *chunk, block int64) {
 	at := block * int64(t.r.set.Block)
 	if err := t.ctx.Err(); err != nil {
 		t.fail(c.off+at, err)
 	}
-	if c.off+at < t.failed.Load() && t.opens(c, number) {
+	if c.off+at < t.failed.Load() && t.opens(c) {
 		t.move(c, at, min(int64(t.r.set.Block), c.n-at))
 	}
 	if c.left.Add(-1) == 0 {
-		t.finish(c, number)
+		t.pump()
 	}
 }
 
@@ -230,18 +236,18 @@ func (t *transfer) copy(p []byte, off int64) (n int, err error) {
 		n, err = t.dst.WriteAt(p, off)
 	}
 	if t.r.clock != nil {
-		t.r.clock.HostCopy(uintptr(n), t.threads(), t.dst != nil)
+		t.r.clock.HostCopy(uintptr(n), t.threads(t.r.set.Threads), t.dst != nil)
 	}
 	return max(0, min(n, len(p))), err
 }
 
-// threads is how many goroutines an emulated device should count.
-func (t *transfer) threads() int {
+// threads is how many goroutines, of most, a transfer is worth: those that have two
+// blocks to copy, as to begin takes as long as one.
+func (t *transfer) threads(most int) int {
 	if t.job.Ordered {
 		return 1
 	}
-	blocks := (t.job.Bytes + int64(t.r.set.Block) - 1) / int64(t.r.set.Block)
-	return int(min(int64(t.r.set.Threads), blocks))
+	return int(max(1, min(int64(most), t.job.Bytes/int64(2*t.r.set.Block))))
 }
 
 // fail stops the transfer at an offset. The lowest counts.
@@ -251,55 +257,6 @@ func (t *transfer) fail(off int64, err error) {
 	if off < t.failed.Load() {
 		t.failed.Store(off)
 		t.err = fmt.Errorf("byte %d: %w", off, err)
-	}
-}
-
-// opens opens a chunk, or waits until who came first has. Goroutines that wait for
-// the device do so together, and not for long: they ask again and again at first,
-// as to wake one that sleeps takes as long as a quarter of a chunk.
-func (t *transfer) opens(c *chunk, number int) bool {
-	if c.state.CompareAndSwap(closed, opening) {
-		t.open(c, number)
-	}
-	for begin := time.Now(); c.state.Load() == opening; runtime.Gosched() {
-		if time.Since(begin) > spinTime {
-			<-c.opened
-		}
-	}
-	return c.state.Load() == open
-}
-
-// open gives a chunk its slot; from the device, with the bytes in it.
-func (t *transfer) open(c *chunk, number int) {
-	var err error
-	if t.src != nil {
-		c.slot, err = t.r.take(t, c.off)
-	} else {
-		err = t.fetch(c, number)
-	}
-	state := open
-	if err != nil {
-		t.fail(c.off, err)
-		state = failed
-	}
-	c.state.Store(state)
-	close(c.opened)
-}
-
-// finish is what comes after the last block of a chunk.
-func (t *transfer) finish(c *chunk, number int) {
-	good := min(c.n, t.failed.Load()-c.off)
-	switch {
-	case c.state.Load() != open: // clean sees to it
-	case t.dst != nil:
-		t.put(c)
-		t.prefetch(number + 1)
-	case good <= 0:
-		t.put(c)
-	default:
-		if err := t.send(c, good); err != nil {
-			t.fail(c.off, err)
-		}
 	}
 }
 
