@@ -1,0 +1,5 @@
+//go:build !race
+
+package cutest
+
+const raceBuild = false
