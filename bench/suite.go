@@ -3,22 +3,22 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // SuiteOptions say what [Suite] measures.
 type SuiteOptions struct {
-	Only     []string          // names of parts, or numbers of targets; all if empty
-	Rounds   int               // samples of each entrant; 0 is 9
-	Peers    *Peers            // nil measures Ferry alone
-	Progress func(part string) // called before each part; may be nil
+	Only   []string // names of parts, or numbers of targets; all if empty
+	Rounds int      // samples of each entrant; 0 is 9
+	Peers  *Peers   // nil measures Ferry alone
+	// Progress is called before each part with what has been measured so far; may be nil.
+	Progress func(part string, soFar *SpeedReport)
 }
 
 const suiteRounds = 9
@@ -118,7 +118,7 @@ func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) 
 	report = &SpeedReport{Schema: SpeedSchema, Machine: machine(gpus)}
 	for _, p := range some {
 		if o.Progress != nil {
-			o.Progress(p.name)
+			o.Progress(p.name, report)
 		}
 		results, failed := p.run(s)
 		if failed != nil {
@@ -270,7 +270,7 @@ func machine(gpus []*ferry.GPU) map[string]string {
 		"host":   fmt.Sprintf("%d processors, %s", runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH),
 		"go":     runtime.Version(),
 		"date":   time.Now().UTC().Format(time.DateOnly),
-		"commit": os.Getenv("FERRY_COMMIT"),
+		"commit": origin.Commit(),
 	}
 	if len(gpus) > 1 {
 		m["device"] = fmt.Sprintf("%d x %s", len(gpus), gpus[0].Name())
@@ -280,17 +280,8 @@ func machine(gpus []*ferry.GPU) map[string]string {
 	}
 	if gpus[0].Emulated() {
 		m["emulated"] = gpus[0].Profile()
-	} else if v := kernelDriver(); v != "" {
+	} else if v := origin.Release(); v != "" {
 		m["driver"] = v
 	}
 	return m
-}
-
-// kernelDriver is the version of the driver in the kernel, "" where that is not told.
-func kernelDriver() string {
-	text, err := os.ReadFile("/proc/driver/nvidia/version")
-	if err != nil {
-		return ""
-	}
-	return regexp.MustCompile(`\d+\.\d+(\.\d+)?`).FindString(string(text))
 }

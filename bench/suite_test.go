@@ -49,7 +49,7 @@ func suiteOnly() []string {
 func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string]bool) {
 	t.Helper()
 	reached := map[string]bool{}
-	report, err := Suite(gpus, &SuiteOptions{Only: suiteOnly(), Rounds: 1, Peers: peers, Progress: func(part string) { reached[part] = true }})
+	report, err := Suite(gpus, &SuiteOptions{Only: suiteOnly(), Rounds: 1, Peers: peers, Progress: func(part string, _ *SpeedReport) { reached[part] = true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // jsonVariable names the file that results go to.
@@ -34,38 +34,6 @@ type document struct {
 	Cases         []result `json:"cases"`
 }
 
-// commit is the version of the code: FERRY_COMMIT, or what the build was told.
-func commit() string {
-	if c := os.Getenv("FERRY_COMMIT"); c != "" {
-		return c
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var revision, changed string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+"
-		}
-	}
-	return revision + changed
-}
-
-// release is the version of NVIDIA's kernel module, "" where there is none.
-func release() string {
-	text, _ := os.ReadFile("/proc/driver/nvidia/version")
-	for word := range strings.FieldsSeq(string(text)) {
-		if strings.Count(word, ".") >= 1 && word[0] >= '0' && word[0] <= '9' {
-			return word
-		}
-	}
-	return ""
-}
-
 // documents counts those written by this process: the second gets ".2" in its name.
 var documents atomic.Int32
 
@@ -79,10 +47,10 @@ func (s *suite) writeJSON(t testing.TB) {
 	doc := document{
 		Schema: "ferry.cutest/1", Driver: driverName(s.d), DriverVersion: version, Device: name,
 		Devices: len(s.devices), Emulated: cu.AsEmulated(s.d) != nil, Test: t.Name(), Cases: s.results,
-		Go: runtime.Version(), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly),
+		Go: runtime.Version(), Commit: origin.Commit(), Date: time.Now().UTC().Format(time.DateOnly),
 	}
 	if !doc.Emulated {
-		doc.Release = release()
+		doc.Release = origin.Release()
 	}
 	data, err := json.MarshalIndent(doc, "", "\t")
 	if err != nil {

@@ -105,9 +105,15 @@ func measure(o *settings, stdout, stderr io.Writer) (degraded bool, err error) {
 	if peers != nil {
 		defer func() { err = errors.Join(err, peers.Close()) }()
 	}
+	var kept error
 	report, err := bench.Suite(gpus, &bench.SuiteOptions{Only: o.only, Rounds: o.rounds, Peers: peers,
-		Progress: func(part string) { fmt.Fprintln(stderr, "measuring:", part) }})
-	if report == nil {
+		Progress: func(part string, soFar *bench.SpeedReport) {
+			if o.json != "" && kept == nil {
+				kept = soFar.Write(o.json) // a run that is cut off leaves what it has
+			}
+			fmt.Fprintln(stderr, "measuring:", part)
+		}})
+	if err = errors.Join(err, kept); report == nil {
 		return false, err
 	}
 	_, failed := io.WriteString(stdout, report.Text())

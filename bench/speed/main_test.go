@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,35 @@ func TestRun(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &stderr)
 		}
 	}
+}
+
+// TestCutOff: what was measured before a part that fails, or never ends, is kept
+// all along.
+func TestCutOff(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.json")
+	kept := func() (n int) {
+		var report bench.SpeedReport
+		if text, err := os.ReadFile(out); err != nil || json.Unmarshal(text, &report) != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+		return len(report.Results)
+	}
+	watch := writer(func(line string) {
+		if strings.Contains(line, "measuring: prefetch") && kept() != 0 || strings.Contains(line, "measuring: copies") && kept() == 0 {
+			t.Errorf("%d results are kept at %q", kept(), line)
+		}
+	})
+	if code := run([]string{"--device", "soft", "--rounds", "1", "--only", "7,copies", "--json", out}, io.Discard, watch); code != exitDegraded {
+		t.Errorf("status %d", code)
+	}
+}
+
+// writer is a function of what is written.
+type writer func(string)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(string(b))
+	return len(b), nil
 }
 
 // TestUsage: a command line that makes no sense is status 2, and measures nothing.

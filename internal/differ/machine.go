@@ -2,12 +2,11 @@ package differ
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"runtime"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // Machine says where a record is from.
@@ -21,11 +20,11 @@ type Machine struct {
 	Command string `json:"command"` // makes the record again
 }
 
-// On is the machine of a driver's first device. The commit is what FERRY_COMMIT says.
+// On is the machine of a driver's first device.
 func On(d cu.Driver, command string) (Machine, error) {
 	m := Machine{
-		Go: runtime.Version(), Commit: os.Getenv("FERRY_COMMIT"), Date: time.Now().UTC().Format(time.DateOnly),
-		Command: command, Driver: release(),
+		Go: runtime.Version(), Commit: origin.Commit(), Date: time.Now().UTC().Format(time.DateOnly),
+		Command: command, Driver: origin.Release(),
 	}
 	v, err := d.DriverGetVersion()
 	if err != nil {
@@ -38,13 +37,4 @@ func On(d cu.Driver, command string) (Machine, error) {
 	}
 	m.Device, err = d.DeviceGetName(dev)
 	return m, err
-}
-
-// release is the version of NVIDIA's kernel module, "" where there is none.
-func release() string {
-	text, err := os.ReadFile("/proc/driver/nvidia/version")
-	if err != nil {
-		return ""
-	}
-	return regexp.MustCompile(`\d+\.\d+(\.\d+)?`).FindString(string(text))
 }
