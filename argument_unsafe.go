@@ -10,17 +10,21 @@ import (
 // put writes an argument whose type fits to its place in the parameter buffer.
 // What an interface holds is read past reflection, so that launching allocates
 // nothing: the argument does not escape.
-func (f *frame) put(q *queue, at int, t *argType, arg any) error {
-	p := dataOf(&arg)
+func (f *frame) put(q *queue, m *argMemo, arg *any) error {
+	p, to := dataOf(arg), f.params[m.at:]
 	switch {
-	case t.class != argMemory:
-		copy(f.params[at:], unsafe.Slice((*byte)(p), t.size))
+	case m.class != argMemory && m.size == 8:
+		binary.NativeEndian.PutUint64(to, *(*uint64)(p))
+	case m.class != argMemory && m.size == 4:
+		binary.NativeEndian.PutUint32(to, *(*uint32)(p))
+	case m.class != argMemory:
+		copy(to, unsafe.Slice((*byte)(p), m.size))
 	case p == nil:
-		return refuse("got a nil %s", t.name)
+		return refuse("got a nil %s", m.name)
 	case q == nil:
-		f.places = append(f.places, place{*(*region)(p), at})
+		f.places = append(f.places, place{*(*region)(p), m.at})
 	default:
-		return f.address(q, f.params[at:], (*region)(p)) // the only field of every buffer
+		return f.address(q, to, (*region)(p)) // the only field of every buffer
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,10 +23,30 @@ type Batch struct {
 	params []byte  // of all launches
 	places []place // of all launches, in params
 
-	calls cu.Batch // what a submission calls,
-	owner []int    // and for which operation
-	held  frame
-	marks []recording
+	calls  cu.Batch // what a submission calls,
+	owner  []int    // and for which operation
+	held   frame
+	marks  []mention
+	steady bool // the submission in progress can be made again as it is
+	last   submitted
+}
+
+// submitted is the last submission, kept with its calls if the next one on the
+// stream needs the same: then only what may have changed is looked at, whether all
+// is open and what events stand for.
+type submitted struct {
+	q      *queue // nil if it cannot be made again
+	known  bool   // what follows is so: only a batch that comes again is worth the work
+	uses   []held // each thing once, as far as that is cheap to find; all, before
+	events []int  // operations
+	kernel *Kernel
+}
+
+// mention is an event that a submission uses.
+type mention struct {
+	e       *Event
+	r       recording
+	records bool // else the stream waits for it
 }
 
 // batched is an operation of a batch.
@@ -37,6 +58,7 @@ type batched struct {
 	params   span // in Batch.params; the value of a fill is there, too
 	places   span
 	event    *Event
+	records  bool // the event, else the stream waits for it
 	begin    func(*Batch, *queue, *batched) error
 }
 
@@ -58,69 +80,103 @@ func (b *Batch) Reset() {
 	if b == nil {
 		return
 	}
+	b.forget()
 	clear(b.ops)
 	clear(b.places)
 	b.ops, b.places, b.params = b.ops[:0], b.places[:0], b.params[:0]
 }
 
-// add notes an operation.
-func (b *Batch) add(op batched) error {
-	if b == nil {
-		return refuse("%s: no batch given (nil)", op.what)
+// add notes an operation, for the caller to fill in.
+func (b *Batch) add(what string, begin func(*Batch, *queue, *batched) error) *batched {
+	b.forget()
+	b.ops = append(b.ops, batched{})
+	op := &b.ops[len(b.ops)-1]
+	op.what, op.begin = what, begin
+	return op
+}
+
+// forget lets go of the last submission.
+func (b *Batch) forget() {
+	if b.calls.Len() == 0 && b.last.q == nil {
+		return
 	}
-	b.ops = append(b.ops, op)
-	return nil
+	b.calls.Reset()
+	b.owner = b.owner[:0]
+	clear(b.last.uses)
+	b.last = submitted{uses: b.last.uses[:0], events: b.last.events[:0]}
 }
 
 // Launch notes a launch: see [Stream.Launch]. The arguments are read now; buffers
 // among them are used when the batch is submitted.
 func (b *Batch) Launch(k *Kernel, shape Shape, args ...any) error {
-	if k == nil {
+	switch {
+	case b == nil:
+		return b.missing("launch")
+	case k == nil:
 		return refuse("launch in a batch: no kernel given (nil)")
 	}
 	f := frames.Get().(*frame)
-	defer f.done(0)
-	if err := f.pack(nil, k, args); err != nil {
+	err := f.pack(nil, k, args)
+	if err == nil {
+		op := b.add("launch", (*Batch).beginLaunch)
+		op.kernel, op.shape = k, shape
+		op.params, op.places = span{from: len(b.params)}, span{from: len(b.places)}
+		b.params, b.places = append(b.params, f.params...), append(b.places, f.places...)
+		op.params.to, op.places.to = len(b.params), len(b.places)
+	}
+	f.done(0)
+	if err != nil {
 		return fmt.Errorf("launch %s in a batch: %w", k.name, err)
 	}
-	op := batched{what: "launch", kernel: k, shape: shape, begin: (*Batch).beginLaunch}
-	if b == nil {
-		return b.add(op)
-	}
-	op.params, op.places = span{from: len(b.params)}, span{from: len(b.places)}
-	b.params, b.places = append(b.params, f.params...), append(b.places, f.places...)
-	op.params.to, op.places.to = len(b.params), len(b.places)
-	return b.add(op)
+	return nil
 }
+
+// missing is the refusal of an operation without a batch.
+func (b *Batch) missing(what string) error { return refuse("%s: no batch given (nil)", what) }
 
 // Record notes that an event is recorded: see [Stream.Record].
 func (b *Batch) Record(e *Event) error {
-	if e == nil {
+	switch {
+	case b == nil:
+		return b.missing("record an event")
+	case e == nil:
 		return refuse("record in a batch: no event given (nil)")
 	}
-	return b.add(batched{what: "record an event", event: e, begin: (*Batch).beginRecord})
+	op := b.add("record an event", (*Batch).beginRecord)
+	op.event, op.records = e, true
+	return nil
 }
 
 // WaitEvent notes a wait for what the event stands for when the batch is
 // submitted: see [Stream.WaitEvent].
 func (b *Batch) WaitEvent(e *Event) error {
-	if e == nil {
+	switch {
+	case b == nil:
+		return b.missing("wait for an event")
+	case e == nil:
 		return refuse("wait for an event in a batch: no event given (nil)")
 	}
-	return b.add(batched{what: "wait for an event", event: e, begin: (*Batch).beginWait})
+	b.add("wait for an event", (*Batch).beginWait).event = e
+	return nil
 }
 
 // copy is Copy.
 func (b *Batch) copy(dst, src *region) error {
-	for _, r := range []*region{dst, src} {
-		if err := r.check(); err != nil {
-			return fmt.Errorf("copy in a batch: %w", err)
-		}
+	err := dst.check()
+	if err == nil {
+		err = src.check()
 	}
-	if dst.isPlain() || src.isPlain() {
+	switch {
+	case err != nil:
+		return fmt.Errorf("copy in a batch: %w", err)
+	case dst.isPlain() || src.isPlain():
 		return refuse("copy in a batch from %v to %v: plain memory may change before the batch is submitted, and is copied by the CPU: use a buffer of AllocHost or Register", src, dst)
+	case b == nil:
+		return b.missing("copy")
 	}
-	return b.add(batched{what: "copy", dst: *dst, src: *src, begin: (*Batch).beginCopy})
+	op := b.add("copy", (*Batch).beginCopy)
+	op.dst, op.src = *dst, *src
+	return nil
 }
 
 // fill is Fill.
@@ -128,18 +184,20 @@ func (b *Batch) fill(dst *region, value []byte) error {
 	if err := dst.check(); err != nil {
 		return fmt.Errorf("fill in a batch: %w", err)
 	}
-	op := batched{what: "fill", dst: *dst, begin: (*Batch).beginFill}
-	if b != nil {
-		op.params.from = len(b.params)
-		b.params = append(b.params, value...)
-		op.params.to = len(b.params)
+	if b == nil {
+		return b.missing("fill")
 	}
-	return b.add(op)
+	op := b.add("fill", (*Batch).beginFill)
+	op.dst, op.params.from = *dst, len(b.params)
+	b.params = append(b.params, value...)
+	op.params.to = len(b.params)
+	return nil
 }
 
 // Submit queues all operations of the batch, in their order, as if one by one. If
 // one cannot be queued nothing is, and the error says which; if the driver
-// refuses one, those before it are queued. Submit allocates nothing.
+// refuses one, those before it are queued. Submit allocates nothing, and is
+// cheapest for a batch that it has had before.
 func (s *Stream) Submit(b *Batch) error {
 	q, err := s.enter("submit a batch")
 	if err != nil {
@@ -164,6 +222,16 @@ func (s *Stream) Submit(b *Batch) error {
 // collect begins the operations: it checks them, marks what they use, and lists
 // their calls.
 func (b *Batch) collect(q *queue) error {
+	if b.last.q == q {
+		if !b.last.known {
+			b.remember()
+		}
+		if b.repeat(q) {
+			return nil
+		}
+	}
+	b.forget()
+	b.steady = q.c == nil
 	for i := range b.ops {
 		op := &b.ops[i]
 		if err := op.begin(b, q, op); err != nil {
@@ -173,8 +241,57 @@ func (b *Batch) collect(q *queue) error {
 			b.owner = append(b.owner, i)
 		}
 	}
+	if b.steady {
+		b.last.q = q
+		b.last.uses = append(b.last.uses, b.held.held...)
+	}
 	return nil
 }
+
+// remember prepares for the last submission to be made again.
+func (b *Batch) remember() {
+	s := &b.last
+	s.known, s.kernel = true, b.lastKernel(b.calls.Len())
+	all := s.uses
+	s.uses = s.uses[:0]
+	for _, h := range all {
+		i := slices.IndexFunc(s.uses[:min(len(s.uses), 32)], func(x held) bool { return x.f == h.f && x.generation == h.generation })
+		if i < 0 {
+			s.uses = append(s.uses, h)
+		} else {
+			s.uses[i].a = max(s.uses[i].a, h.a)
+		}
+	}
+	for i := range b.ops {
+		if b.ops[i].event != nil {
+			s.events = append(s.events, i)
+		}
+	}
+}
+
+// repeat begins the operations of the last submission again. It is false, and
+// nothing is begun, if one cannot.
+func (b *Batch) repeat(q *queue) bool {
+	for i := range b.last.uses {
+		u := &b.last.uses[i]
+		l := u.f.beginOf(q, u.a, u.generation)
+		if l == nil {
+			b.end(q, 0, errNotQueued)
+			return false
+		}
+		b.held.held = append(b.held.held, held{u.f, l, u.a, u.generation})
+	}
+	for _, i := range b.last.events {
+		if b.mention(q, &b.ops[i]) != nil {
+			b.end(q, 0, errNotQueued)
+			return false
+		}
+	}
+	return true
+}
+
+// errNotQueued ends what was begun and comes to nothing.
+var errNotQueued = errors.New("not queued")
 
 func (b *Batch) explain(q *queue, i int, err error) error {
 	op := &b.ops[i]
@@ -192,25 +309,31 @@ func (b *Batch) explain(q *queue, i int, err error) error {
 
 // settle ends the operations, of which the first done calls were made.
 func (b *Batch) settle(q *queue, done int, err error) {
-	marks := b.marks
-	for i := range b.ops {
-		op := &b.ops[i]
-		if op.event == nil || len(marks) == 0 {
-			continue
-		}
-		if marks[0].number != 0 {
-			op.event.end(q, marks[0], err)
-		}
-		op.event.leave()
-		marks = marks[1:]
+	k := b.last.kernel
+	if err != nil || !b.last.known {
+		k = b.lastKernel(done)
 	}
-	b.marks = b.marks[:0]
-	if k := b.lastKernel(done); k != nil && q.c == nil {
+	if k != nil && q.last.Load() != k && q.c == nil {
 		q.last.Store(k)
 	}
-	b.held.release(q.finish(done > 0))
-	b.calls.Reset()
-	b.owner = b.owner[:0]
+	b.end(q, q.finish(done > 0), err)
+	if b.last.q == nil {
+		b.forget()
+	}
+}
+
+// end ends the uses, of an operation's number or 0.
+func (b *Batch) end(q *queue, seq uint64, err error) {
+	for i := range b.marks {
+		if m := &b.marks[i]; m.records {
+			m.e.end(q, m.r, err)
+		} else {
+			m.e.leave()
+		}
+	}
+	clear(b.marks)
+	b.marks = b.marks[:0]
+	b.held.release(seq)
 }
 
 // lastKernel is what the last launch among the first done calls launched.
@@ -225,9 +348,10 @@ func (b *Batch) lastKernel(done int) *Kernel {
 
 // use marks a region as in use.
 func (b *Batch) use(q *queue, r *region, a access) error {
-	if !b.held.hold(q, &r.a.flight, a) {
+	if !b.held.hold(q, &r.a.flight, a, r.age) {
 		return r.a.errClosed()
 	}
+	b.steady = b.steady && r.isOf(q.g)
 	return r.a.ordered(q)
 }
 
@@ -281,9 +405,10 @@ func (b *Batch) beginFill(q *queue, op *batched) error {
 
 func (b *Batch) beginLaunch(q *queue, op *batched) error {
 	k := op.kernel
-	if !b.held.hold(q, &k.m.flight, reads) {
+	if !b.held.hold(q, &k.m.flight, reads, 0) {
 		return fmt.Errorf("%v: %w", k.m, ErrClosed)
 	}
+	b.steady = b.steady && k.m.g == q.g
 	if err := q.check(k, op.shape); err != nil {
 		return err
 	}
@@ -293,31 +418,43 @@ func (b *Batch) beginLaunch(q *queue, op *batched) error {
 		if err := b.held.address(q, params[places[i].at:], &places[i].r); err != nil {
 			return err
 		}
+		b.steady = b.steady && places[i].r.isOf(q.g)
 	}
 	b.calls.LaunchKernel(k.f, full(op.shape.Grid), full(op.shape.Block), uint32(op.shape.SharedBytes), q.handle, params)
 	return nil
 }
 
 func (b *Batch) beginRecord(q *queue, op *batched) error {
-	if err := op.event.enter("record"); err != nil {
-		return err
+	err := b.mention(q, op)
+	if err == nil {
+		b.calls.EventRecord(op.event.handle, q.handle)
 	}
-	b.marks = append(b.marks, recording{})
-	if err := op.event.fits(q); err != nil {
-		return err
-	}
-	b.marks[len(b.marks)-1] = op.event.begin(q)
-	b.calls.EventRecord(op.event.handle, q.handle)
-	return nil
+	return err
 }
 
 func (b *Batch) beginWait(q *queue, op *batched) error {
+	err := b.mention(q, op)
+	if err == nil {
+		b.calls.StreamWaitEvent(q.handle, op.event.handle)
+	}
+	return err
+}
+
+// mention begins the use of an event, to record it or to wait for it.
+func (b *Batch) mention(q *queue, op *batched) error {
 	e := op.event
+	if op.records {
+		r, err := e.begin(q)
+		if err == nil {
+			b.marks = append(b.marks, mention{e, r, true})
+		}
+		return err
+	}
 	if err := e.enter("wait for"); err != nil {
 		return err
 	}
-	b.marks = append(b.marks, recording{})
-	if !sameDriver(e.g.driver, q.g.driver) {
+	b.marks = append(b.marks, mention{e: e})
+	if e.g != q.g && !sameDriver(e.g.driver, q.g.driver) {
 		return refuse("let %v wait for %v: they must be of one driver", q, e)
 	}
 	if c := e.captured(); c != q.c {
@@ -326,6 +463,5 @@ func (b *Batch) beginWait(q *queue, op *batched) error {
 		}
 		return refuse("the event was recorded in a capture: a stream joins it by Stream.WaitEvent")
 	}
-	b.calls.StreamWaitEvent(q.handle, e.handle)
 	return nil
 }

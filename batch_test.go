@@ -255,3 +255,126 @@ func TestBatchWaits(t *testing.T) {
 		t.Errorf("got %v, want 11", got)
 	}
 }
+
+// TestBatchAgain: a batch that was submitted before is looked at again: for what was
+// closed, for what was added, and for the stream.
+func TestBatchAgain(t *testing.T) {
+	g := openTest(t)
+	x := newSteps(t, g)
+	other := must(g.NewStream(nil))(t)
+	defer closeAll(t, other)
+	var b ferry.Batch
+	put := func(v float32) {
+		in := x.in.Slice()
+		for i := range in {
+			in[i] = v
+		}
+	}
+	wantOut := func(want float32) {
+		t.Helper()
+		if out := x.out.Slice(); out[3] != want || out[stepFloats-1] != want {
+			t.Errorf("%v and %v come out, want %v", out[3], out[stepFloats-1], want)
+		}
+	}
+	// Of a batch without a call nothing is left after Reset.
+	check(t, ferry.Copy(&b, x.vec.Range(0, 0), x.in.Range(0, 0)))
+	check(t, x.stream.Submit(&b))
+	b.Reset()
+	check(t, x.on(&b))
+	for i, s := range []*ferry.Stream{x.stream, x.stream, other, x.stream, other, other} {
+		put(float32(i))
+		check(t, s.Submit(&b))
+		wantOut(2 * (float32(i) + 1))
+		check(t, errors.Join(x.stream.Wait(context.Background()), other.Wait(context.Background())))
+	}
+	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, ferry.Copy(&b, x.out, x.vec))
+	put(5)
+	check(t, other.Submit(&b))
+	wantOut(13)
+
+	again := func(what string, c interface{ Close() error }) {
+		t.Helper()
+		put(1)
+		check(t, x.stream.Submit(&b))
+		wantOut(5)
+		check(t, x.stream.Wait(context.Background()))
+		check(t, c.Close())
+		put(2)
+		wantError(t, x.stream.Submit(&b), ferry.ErrClosed, what)
+		wantOut(5)
+	}
+	again("operation 6 of 8, record an event", x.done)
+	check(t, x.done.Close())
+	b.Reset()
+	x.done = must(g.NewEvent(nil))(t)
+	check(t, x.on(&b))
+	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, ferry.Copy(&b, x.out, x.vec))
+	again("operation 1 of 8, copy 39.1 KiB", x.in)
+}
+
+// TestBatchHoldsAgain: what is submitted again is in flight as at first.
+func TestBatchHoldsAgain(t *testing.T) {
+	x := newSteps(t, openTest(t))
+	var b ferry.Batch
+	check(t, x.on(&b))
+	for range 3 {
+		open := gate(t, x.stream)
+		check(t, x.stream.Submit(&b))
+		if done := must(x.done.Done())(t); done {
+			t.Error("the event is done before what it stands for")
+		}
+		waits(t, "Slice of what comes out", open, func() { x.out.Slice() })
+		check(t, x.done.Wait(context.Background()))
+		open = gate(t, x.stream)
+		check(t, x.stream.Submit(&b))
+		waits(t, "Slice of what goes in", open, func() { x.in.Slice() })
+	}
+}
+
+// TestBatchReadsAndWrites: a buffer that a batch reads and then writes is in flight
+// as one that is written, again too.
+func TestBatchReadsAndWrites(t *testing.T) {
+	x := newSteps(t, openTest(t))
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, x.vec, x.in))
+	check(t, ferry.Copy(&b, x.in, x.vec))
+	for range 3 {
+		open := gate(t, x.stream)
+		check(t, x.stream.Submit(&b))
+		waits(t, "ReadSlice", open, func() { x.in.ReadSlice() })
+	}
+}
+
+// TestBatchOfPool: a batch takes buffers of a pool, and none that was closed, though
+// another has its memory.
+func TestBatchOfPool(t *testing.T) {
+	g := openTest(t)
+	x := newSteps(t, g)
+	p := must(g.NewHostPool(&ferry.HostPoolOptions{Mapped: true}))(t)
+	var h, o ferry.Host[float32]
+	check(t, h.Alloc(p, stepFloats))
+	stale := h.Range(0, stepFloats)
+	check(t, h.Close())
+	check(t, h.Alloc(p, stepFloats))
+	check(t, o.Alloc(p, stepFloats))
+	defer closeAll(t, p, &h, &o)
+	for i := range h.Slice() {
+		h.Slice()[i] = float32(i)
+	}
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, x.vec, &h))
+	check(t, b.Launch(x.add, ferry.Grid(stepFloats, 256), x.vec, &h, &o, uint64(stepFloats)))
+	check(t, x.stream.Submit(&b))
+	check(t, x.stream.Submit(&b))
+	if got := o.Slice()[9]; got != 18 {
+		t.Errorf("%v comes out, want 18", got)
+	}
+	check(t, x.stream.Wait(context.Background()))
+	wantError(t, x.stream.Launch(x.add, ferry.Grid(stepFloats, 256), &h, stale, &o, uint64(stepFloats)), ferry.ErrClosed, "parameter 1", "of a pool")
+	wantError(t, ferry.CopyAll(x.stream, []ferry.Pair[float32]{{Dst: x.vec.Range(0, 9), Src: h.Range(0, 9)}, {Dst: x.vec.Range(9, 18), Src: stale.Range(0, 9)}}), ferry.ErrClosed, "copy 2 of 2", "of a pool")
+	check(t, h.Close())
+	check(t, h.Alloc(p, stepFloats))
+	wantError(t, x.stream.Submit(&b), ferry.ErrClosed, "operation 1 of 2", "of a pool")
+}

@@ -212,11 +212,7 @@ func (c *capture) isOver() bool {
 
 // captured is the capture that the event was last recorded in, nil if it was
 // recorded in a stream that runs.
-func (e *Event) captured() *capture {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.capture
-}
+func (e *Event) captured() *capture { return e.standsFor().capture }
 
 // hasRun refuses questions about an event that a capture has recorded.
 func (e *Event) hasRun() error {

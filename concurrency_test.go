@@ -100,3 +100,49 @@ func TestCloseRaces(t *testing.T) {
 	}
 	check(t, g.Wait(context.Background()))
 }
+
+// TestEventTogether: an event that many record at once is of use afterwards, and
+// what it stands for is known again once it is recorded alone.
+func TestEventTogether(t *testing.T) {
+	g := openTest(t)
+	streams := []*ferry.Stream{must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)}
+	e := must(g.NewEvent(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, host, device, streams[0], streams[1])
+	together := func(n int, want error) {
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				var b ferry.Batch
+				check(t, b.Record(e))
+				for range n {
+					for _, err := range []error{streams[i%2].Record(e), streams[i%2].Submit(&b), e.Wait(context.Background())} {
+						if err != nil && !errors.Is(err, want) {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		if want != nil {
+			closeAll(t, e)
+		}
+		all.Wait()
+	}
+	for range 3 {
+		together(50, nil)
+		check(t, ferry.Copy(streams[0], host, device))
+		check(t, streams[0].Record(e))
+		check(t, e.Wait(context.Background()))
+		open := gate(t, streams[0])
+		if host.Slice() == nil { // must return although the gate is shut
+			t.Error("Slice is nil")
+		}
+		open()
+	}
+	together(50, ferry.ErrClosed)
+	if err := streams[0].Record(e); !errors.Is(err, ferry.ErrClosed) {
+		t.Errorf("error %v, want that the event is closed", err)
+	}
+	closeAll(t, e)
+}

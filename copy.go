@@ -72,10 +72,81 @@ func regionOf[T any](m Memory[T]) *region {
 
 // copy is Copy.
 func (s *Stream) copy(dst, src *region) error {
+	if done, err := s.copyByEngine(dst, src); done {
+		return err
+	}
 	if s != nil && s.q != nil && (dst.isPlain() && src.check() == nil || src.isPlain() && dst.check() == nil) && dst.n == src.n {
 		return s.copyStretches(dst, src)
 	}
 	return s.copyOne(dst, src)
+}
+
+// copyByEngine is copy where there is nothing to it, as nearly always: between a
+// buffer on the GPU and one on the host. It does what copyOne does and touches
+// little memory, as all of this is cold when the driver has run. It is false, and
+// nothing is done, where more is to be looked at.
+func (s *Stream) copyByEngine(dst, src *region) (done bool, err error) {
+	if dst == nil || src == nil || dst.a == nil || src.a == nil {
+		return false, nil
+	}
+	q := s.quick()
+	if q == nil {
+		return false, nil
+	}
+	in, ok := q.oneCall(dst, src)
+	if !ok {
+		q.leave()
+		return false, nil
+	}
+	to := dst.a.beginOf(q, writes, dst.age)
+	if to == nil {
+		q.leave()
+		return false, nil
+	}
+	from := src.a.beginOf(q, reads, src.age)
+	if from == nil {
+		dst.a.end(to, writes, 0)
+		q.leave()
+		return false, nil
+	}
+	if in {
+		err = q.g.driver.MemcpyHtoDAsync(q.g.ctx, dst.dev, src.host, dst.bytes, q.handle)
+	} else {
+		err = q.g.driver.MemcpyDtoHAsync(q.g.ctx, dst.host, src.dev, dst.bytes, q.handle)
+	}
+	seq := q.finish(err == nil)
+	dst.a.end(to, writes, seq)
+	src.a.end(from, reads, seq)
+	if err != nil {
+		err = q.failed(dst, src, err)
+	}
+	return true, err
+}
+
+// oneCall says that one copy by the engine is all there is to a copy of two
+// buffers, to the device or from it: in. What it cannot know within a few
+// instructions is not plain.
+func (q *queue) oneCall(dst, src *region) (in, ok bool) {
+	to, from := dst.a, src.a
+	in = to.kind == deviceMemory
+	device, host, m := to, from, &q.g.engines[0]
+	if !in {
+		device, host, m = from, to, &q.g.engines[1]
+	}
+	switch {
+	case dst.n != src.n || dst.bytes-1 >= largeCopy-1 || dst.bad != nil || src.bad != nil || dst.settle || src.settle:
+	case device.kind != deviceMemory || host.kind != hostMemory && host.kind != registeredMemory:
+	case to.g != q.g || from.g != q.g || device.order != nil || host.readOnly && !in || len(host.cuts) > 0:
+	default:
+		p := m.q.Load() // in whose wake a small copy would be
+		return in, p == nil || p == q || p.passed.Load() >= m.seq.Load()
+	}
+	return in, false
+}
+
+// failed is the error of a copy that the driver refused.
+func (q *queue) failed(dst, src *region, err error) error {
+	return fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
 }
 
 // copyStretches copies plain memory, which may lie in buffers, and reach across
@@ -161,7 +232,7 @@ func (q *queue) copy(dst, src *region) (queued bool, err error) {
 		queued, err = q.transfer(dst, src)
 	}
 	if err != nil {
-		return queued, fmt.Errorf("copy %s to %v from %v on %v: %w", sizeText(dst.bytes), dst, src, q, err)
+		return queued, q.failed(dst, src, err)
 	}
 	return queued, nil
 }

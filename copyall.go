@@ -114,10 +114,10 @@ func (c *copies) add(q *queue, dst, src *region) error {
 
 // hold marks a region as in use. Neighbours in the list are often of one buffer.
 func (c *copies) hold(q *queue, r *region, a access) error {
-	if c.last[a] == r.a {
+	if c.last[a] == r.a && r.a.life.openIn(r.age) {
 		return nil
 	}
-	if !c.held.hold(q, &r.a.flight, a) {
+	if !c.held.hold(q, &r.a.flight, a, r.age) {
 		return r.a.errClosed()
 	}
 	c.last[a] = r.a

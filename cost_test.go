@@ -16,6 +16,7 @@ type cost struct {
 	device *ferry.Device[byte]
 	add    *ferry.Kernel
 	floats *ferry.Device[float32]
+	event  *ferry.Event
 }
 
 func newCost(t testing.TB, g *ferry.GPU, bytes int) *cost {
@@ -25,10 +26,11 @@ func newCost(t testing.TB, g *ferry.GPU, bytes int) *cost {
 		host:   must(ferry.AllocHost[byte](g, bytes, nil))(t),
 		device: must(ferry.Alloc[byte](g, bytes))(t),
 		floats: must(ferry.Alloc[float32](g, 1024))(t),
+		event:  must(g.NewEvent(&ferry.EventOptions{NoTiming: true}))(t),
 	}
 	m := must(g.Load([]byte(kernels.PTX)))(t)
 	c.add = must(m.Kernel("vector_add"))(t)
-	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, m) })
+	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, c.event, m) })
 	return c
 }
 
@@ -38,8 +40,8 @@ func (c *cost) launch(n uint64) error {
 	return c.stream.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n)
 }
 
-// TestAllocations: a copy between buffers and a launch, of a graph too, allocate
-// nothing.
+// TestAllocations: a copy between buffers, a launch, of a graph too, an event and a
+// batch allocate nothing.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -48,13 +50,15 @@ func TestAllocations(t *testing.T) {
 	n := uint64(1000)
 	graph := must(c.stream.Capture(func(*ferry.Stream) error { return errors.Join(c.copy(), c.launch(n)) }))(t)
 	t.Cleanup(func() { closeAll(t, graph) })
-	var batch ferry.Batch
+	var fresh, again ferry.Batch
+	check(t, c.list(&again))
 	for name, f := range map[string]func() error{
 		"Submit": func() error {
-			batch.Reset()
-			return errors.Join(ferry.Copy(&batch, c.device, c.host), batch.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n),
-				ferry.Copy(&batch, c.host, c.device), c.stream.Submit(&batch))
+			fresh.Reset()
+			return errors.Join(c.list(&fresh), c.stream.Submit(&fresh))
 		},
+		"Submit again": func() error { return c.stream.Submit(&again) },
+		"Record":       func() error { return c.stream.Record(c.event) },
 		"Copy":         c.copy,
 		"Launch":       func() error { n ^= 1 << 9; return c.launch(n) },
 		"Graph.Launch": func() error { return graph.Launch(c.stream) },
@@ -67,30 +71,6 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%s allocates %v times, want 0", name, got)
 		}
 	}
-}
-
-func BenchmarkCopy(b *testing.B) {
-	b.Run("driver=none/size=4KiB", func(b *testing.B) { benchmarkCopy(b, openFake(b, newFake())) })
-	b.Run("driver=real/size=4KiB", func(b *testing.B) { benchmarkCopy(b, openTest(b)) })
-}
-
-// benchmarkCopy queues copies and waits now and then, as there is no end to none.
-func benchmarkCopy(b *testing.B, g *ferry.GPU) {
-	c := newCost(b, g, 4096)
-	b.SetBytes(4096)
-	b.ReportAllocs()
-	every(b, c, c.copy)
-}
-
-func BenchmarkLaunch(b *testing.B) {
-	b.Run("driver=none/kernel=vector_add", func(b *testing.B) { benchmarkLaunch(b, openFake(b, newFake())) })
-	b.Run("driver=real/kernel=vector_add", func(b *testing.B) { benchmarkLaunch(b, openTest(b)) })
-}
-
-func benchmarkLaunch(b *testing.B, g *ferry.GPU) {
-	c := newCost(b, g, 4096)
-	b.ReportAllocs()
-	every(b, c, func() error { return c.launch(1024) })
 }
 
 // every runs f and, every 256 times, waits.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -17,18 +18,35 @@ type Event struct {
 	g      *GPU
 	handle cu.Event
 	timing bool
-	sleeps bool // made Blocking
-	life   lifetime
+	sleeps bool          // made Blocking
+	state  atomic.Uint64 // who uses it: see eventUsers
 	leak   runtime.Cleanup
 	waits  waiter
 
-	mu        sync.Mutex
-	recording int      // Records in progress
-	records   uint64   // Records begun
-	q         *queue   // recorded in, nil when not known
-	seq       uint64   // all of q up to here is before the event
-	capture   *capture // recorded in it, nil when recorded in a stream that runs
+	mu    sync.Mutex
+	known recorded
 }
+
+// recorded is what an event stands for, as far as that is known: not where
+// Records were made at the same time.
+type recorded struct {
+	number  uint64   // of the Record that this is about: it holds until the next begins
+	q       *queue   // recorded in, nil in a capture
+	seq     uint64   // all of q up to here is before the event
+	capture *capture // recorded in it, nil when recorded in a stream that runs
+}
+
+// The state of an event, from the lowest bit: how many use it, Records in progress
+// among them; how many of these are; the number of the Record begun last, 0 before
+// the first, which begins again after 2^31; and whether it is closed.
+const (
+	eventUsers     = 1<<20 - 1
+	eventRecorder  = 1 << 20
+	eventRecorders = 1<<32 - 1 - eventUsers
+	eventRecord    = 1 << 32
+	eventRecords   = 1<<63 - eventRecord
+	eventClosed    = 1 << 63
+)
 
 // EventOptions say how an event is made.
 type EventOptions struct {
@@ -79,14 +97,24 @@ func (e *Event) enter(what string) error {
 	if e == nil {
 		return refuse("%s: no event given (nil)", what)
 	}
-	if !e.life.enter() {
-		return fmt.Errorf("%s: %v: %w", what, e, ErrClosed)
+	for {
+		v := e.state.Load()
+		switch {
+		case v&eventClosed != 0:
+			return fmt.Errorf("%s: %v: %w", what, e, ErrClosed)
+		case v&eventUsers == eventUsers: // no room for another
+			runtime.Gosched()
+		case e.state.CompareAndSwap(v, v+1):
+			return nil
+		}
 	}
-	return nil
 }
 
-func (e *Event) leave() {
-	if e.life.leave() {
+func (e *Event) leave() { e.left(e.state.Add(^uint64(0))) }
+
+// left is for a use that has ended: the last of a closed event destroys it.
+func (e *Event) left(v uint64) {
+	if v&(eventClosed|eventUsers) == eventClosed {
 		_ = e.g.soon(e.destroy)
 	}
 }
@@ -98,17 +126,14 @@ func (s *Stream) Record(e *Event) error {
 	if err != nil {
 		return err
 	}
-	defer q.leave()
-	if err := e.enter("record"); err != nil {
+	r, err := e.begin(q)
+	if err != nil {
+		q.leave()
 		return err
 	}
-	defer e.leave()
-	if err := e.fits(q); err != nil {
-		return err
-	}
-	r := e.begin(q)
 	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
 	e.end(q, r, err)
+	q.leave()
 	if err != nil {
 		return fmt.Errorf("record an event on %v: %w", q, err)
 	}
@@ -117,7 +142,7 @@ func (s *Stream) Record(e *Event) error {
 
 // fits refuses streams of another GPU than the event's.
 func (e *Event) fits(q *queue) error {
-	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
+	if e.g != q.g && (!sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx) {
 		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
 	}
 	return nil
@@ -125,32 +150,51 @@ func (e *Event) fits(q *queue) error {
 
 // recording is a Record in progress.
 type recording struct {
-	number uint64 // of the event's records
+	number uint64 // of the event's Records
 	seq    uint64 // all of the stream up to here is before it
 	alone  bool
 }
 
-// begin starts to record the event on q; end ends it.
-func (e *Event) begin(q *queue) recording {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.recording++
-	e.records++
-	e.q, e.capture = nil, nil
-	return recording{e.records, q.issued(), e.recording == 1}
+// begin starts to record the event on q, which uses it; end ends both.
+func (e *Event) begin(q *queue) (recording, error) {
+	if e == nil {
+		return recording{}, e.enter("record")
+	}
+	for {
+		v := e.state.Load()
+		switch {
+		case v&eventClosed != 0:
+			return recording{}, e.enter("record")
+		case v&eventUsers == eventUsers || v&eventRecorders == eventRecorders: // no room for another
+			runtime.Gosched()
+			continue
+		}
+		if err := e.fits(q); err != nil {
+			return recording{}, err
+		}
+		next := (v + eventRecord) & eventRecords
+		if next == 0 {
+			next = eventRecord
+		}
+		if e.state.CompareAndSwap(v, next|v&(eventRecorders|eventUsers)+eventRecorder+1) {
+			return recording{next / eventRecord, q.issued(), v&eventRecorders == 0}, nil
+		}
+	}
 }
 
+// end notes what the event stands for, if no other Record came between, and ends
+// the use.
 func (e *Event) end(q *queue, r recording, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.recording--
-	switch {
-	case err != nil || !r.alone || e.records != r.number:
-	case q.c != nil:
-		e.capture = q.c
-	default:
-		e.q, e.seq = q, r.seq
+	if err == nil && r.alone && e.version() == r.number {
+		e.mu.Lock()
+		if q.c != nil {
+			e.known = recorded{r.number, nil, 0, q.c}
+		} else {
+			e.known = recorded{r.number, q, r.seq, nil}
+		}
+		e.mu.Unlock()
 	}
+	e.left(e.state.Add(^uint64(eventRecorder)))
 }
 
 // WaitEvent holds later work of the stream back until what the event stands for
@@ -198,22 +242,26 @@ func (q *queue) follow(e cu.Event) error {
 	return q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e, cu.EventWaitDefault)
 }
 
-// passed notes what is done because the event is: known tells what the event
-// stood for when the question was asked.
-func (e *Event) passed(known uint64) {
+// standsFor is what the event stands for; nothing where that is not known.
+func (e *Event) standsFor() recorded {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.q != nil && e.records == known {
-		e.q.pass(e.seq)
+	if e.known.number != e.version() {
+		return recorded{}
+	}
+	return e.known
+}
+
+// passed notes what is done because the event is: number is of the Record that was
+// the last when the question was asked.
+func (e *Event) passed(number uint64) {
+	if k := e.standsFor(); k.q != nil && k.number == number {
+		k.q.pass(k.seq)
 	}
 }
 
-// version counts the records begun.
-func (e *Event) version() uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.records
-}
+// version is the number of the Record that was begun last, 0 before the first.
+func (e *Event) version() uint64 { return e.state.Load() & eventRecords / eventRecord }
 
 // Wait waits until what the event stands for is done (cuEventSynchronize). When
 // ctx ends first, the error wraps ctx.Err() and the work goes on.
@@ -322,7 +370,7 @@ func (e *Event) Close() error {
 		return nil
 	}
 	e.leak.Stop()
-	if _, last := e.life.close(); last {
+	if e.state.Or(eventClosed)&(eventClosed|eventUsers) == 0 {
 		return e.g.soon(e.destroy)
 	}
 	return nil

@@ -24,12 +24,14 @@ const (
 // will use it, so that it outlives its close.
 //
 // An operation costs two atomic instructions: begin and end, in the lane of its
-// stream. The lanes are found without a lock and change hands under mu.
+// stream. The lanes are found without a lock and change hands under mu. Most things
+// are used by one stream, whose lane is here, beside what else an operation reads.
 type flight struct {
 	life  lifetime // users outside of streams, and whether the thing is closed
-	lanes atomic.Pointer[[]*lane]
-	wake  chan struct{} // for the one who closes, of room 1
-	order *order        // of memory allocated in stream order
+	first lane
+	lanes atomic.Pointer[[]*lane] // all of them
+	wake  chan struct{}           // for the one who closes, of room 1
+	order *order                  // of memory allocated in stream order
 
 	mu     sync.Mutex   // for changes of lanes, and what follows
 	owners atomic.Int32 // graphs that will use it; changes under mu
@@ -50,7 +52,7 @@ const (
 
 func (f *flight) init() {
 	f.wake = make(chan struct{}, 1)
-	f.lanes.Store(&[]*lane{{}})
+	f.lanes.Store(&[]*lane{&f.first})
 }
 
 // begin starts an operation of q. It is nil when the thing is closed. Give the
@@ -59,7 +61,10 @@ func (f *flight) begin(q *queue, a access) *lane { return f.beginOf(q, a, 0) }
 
 // beginOf is begin of a generation of the thing.
 func (f *flight) beginOf(q *queue, a access, generation uint32) *lane {
-	l := f.beginOwned(q, a)
+	l := &f.first
+	if l.q.Load() != q || !l.enter(q, a) {
+		l = f.beginOwned(q, a)
+	}
 	if !f.life.openIn(generation) {
 		f.end(l, a, 0)
 		return nil
@@ -84,8 +89,7 @@ func (f *flight) beginOwned(q *queue, a access) *lane {
 // end ends what begin started: the operation has number seq, or 0 if it was not
 // queued.
 func (f *flight) end(l *lane, a access, seq uint64) {
-	w := &l.words[a]
-	for {
+	for w := &l.words[a]; ; {
 		v := w.Load()
 		if w.CompareAndSwap(v, max(v>>laneBits, seq)<<laneBits|v&laneUsers-1) {
 			break

@@ -149,7 +149,7 @@ func (x *Graph) launch(f *frame, q *queue) error {
 		return &refusal{cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured"}
 	}
 	for _, u := range x.uses {
-		f.held = append(f.held, held{u.f, u.f.beginOwned(q, u.a), u.a})
+		f.held = append(f.held, held{u.f, u.f.beginOwned(q, u.a), u.a, 0})
 		if err := u.f.ordered(q); err != nil {
 			return err
 		}

@@ -381,27 +381,42 @@ func wantReport(t *testing.T, reports <-chan string, part string) {
 	t.Error("no report")
 }
 
+// BenchmarkHostPool is the time that passes for each pair of Alloc and Close of all
+// goroutines, whose buffers come and go so many at a time; cpu-ns/op is what a pair
+// costs a processor.
 func BenchmarkHostPool(b *testing.B) {
-	for _, n := range []int{1, 4, 16, 64} {
-		b.Run(fmt.Sprintf("goroutines=%d/bytes=4KiB", n), func(b *testing.B) {
-			g := openFake(b, newFake())
-			p := must(g.NewHostPool(nil))(b)
-			check(b, p.Warm(context.Background(), 32<<20))
-			b.ReportAllocs()
-			var all sync.WaitGroup
-			each := b.N/n + 1
-			b.ResetTimer()
-			for range n {
-				all.Go(func() {
-					var h ferry.Host[byte]
-					for range each {
-						if h.Alloc(p, 4096) != nil || h.Close() != nil {
-							b.Error("no buffer")
-						}
+	for _, buffers := range []int{1, 32} {
+		for _, n := range []int{1, 4, 8, 16, 64} {
+			b.Run(fmt.Sprintf("goroutines=%d/buffers=%d/bytes=4KiB", n, buffers), func(b *testing.B) { benchmarkHostPool(b, n, buffers) })
+		}
+	}
+}
+
+func benchmarkHostPool(b *testing.B, n, buffers int) {
+	g := openFake(b, newFake())
+	p := must(g.NewHostPool(nil))(b)
+	check(b, p.Warm(context.Background(), 32<<20))
+	b.ReportAllocs()
+	var all sync.WaitGroup
+	each := b.N/(n*buffers) + 1
+	b.ResetTimer()
+	for range n {
+		all.Go(func() {
+			hosts := make([]ferry.Host[byte], buffers)
+			for range each {
+				for i := range hosts {
+					if hosts[i].Alloc(p, 4096) != nil {
+						b.Error("no buffer")
 					}
-				})
+				}
+				for i := range hosts {
+					if hosts[i].Close() != nil {
+						b.Error("not closed")
+					}
+				}
 			}
-			all.Wait()
 		})
 	}
+	all.Wait()
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())*float64(min(n, runtime.GOMAXPROCS(0)))/float64(each*n*buffers), "cpu-ns/op")
 }

@@ -43,7 +43,7 @@ func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
 	if k == nil {
 		return refuse("launch on %v: no kernel given (nil)", q)
 	}
-	if !f.hold(q, &k.m.flight, reads) {
+	if !f.hold(q, &k.m.flight, reads, 0) {
 		return fmt.Errorf("launch %s on %v: %v: %w", k.name, q, k.m, ErrClosed)
 	}
 	err := q.check(k, shape)
@@ -68,6 +68,9 @@ func (q *queue) check(k *Kernel, shape Shape) error {
 	if g := k.m.g; g != q.g && (!sameDriver(g.driver, q.g.driver) || g.ctx != q.g.ctx) {
 		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("the kernel was loaded on %s: load the module on %s, too", g.label, q.g.label)}
 	}
+	if k.takes(&shape) {
+		return nil
+	}
 	if err := k.checkShape(shape); err != nil {
 		return err
 	}
@@ -89,16 +92,23 @@ type place struct {
 
 // held is something that a launch uses.
 type held struct {
-	f *flight
-	l *lane
-	a access
+	f          *flight
+	l          *lane
+	a          access
+	generation uint32
 }
 
-// hold begins the use of something. It fails if that is closed.
-func (f *frame) hold(q *queue, x *flight, a access) bool {
-	l := x.begin(q, a)
+// hold begins the use of something of a generation. It fails if that is closed.
+// Once is enough for what comes again soon; who writes may read.
+func (f *frame) hold(q *queue, x *flight, a access, generation uint32) bool {
+	for i := max(0, len(f.held)-4); i < len(f.held); i++ {
+		if h := &f.held[i]; h.f == x && h.a >= a {
+			return x.life.openIn(generation)
+		}
+	}
+	l := x.beginOf(q, a, generation)
 	if l != nil {
-		f.held = append(f.held, held{x, l, a})
+		f.held = append(f.held, held{x, l, a, generation})
 	}
 	return l != nil
 }
@@ -108,17 +118,20 @@ var frames = sync.Pool{New: func() any { return new(frame) }}
 // done ends the uses, of an operation's number or 0, and gives the frame back.
 func (f *frame) done(seq uint64) {
 	f.release(seq)
-	clear(f.places)
-	f.places = f.places[:0]
+	if len(f.places) > 0 {
+		clear(f.places)
+		f.places = f.places[:0]
+	}
 	frames.Put(f)
 }
 
 // release ends the uses.
 func (f *frame) release(seq uint64) {
-	for _, h := range f.held {
+	for i := range f.held {
+		h := &f.held[i]
 		h.f.end(h.l, h.a, seq)
+		*h = held{}
 	}
-	clear(f.held)
 	f.held = f.held[:0]
 }
 
@@ -142,37 +155,42 @@ func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 	}
 	f.size(k.size)
 	for i := range args {
-		p := &k.params[i]
-		t, err := k.fits(i, &args[i])
-		if err == nil {
-			err = f.put(q, p.Offset, t, args[i])
-		}
-		if err != nil {
-			return fmt.Errorf("parameter %d (%s): %w", i, paramText(p), err)
+		if err := f.packOne(q, k, i, &args[i]); err != nil {
+			return fmt.Errorf("parameter %d (%s): %w", i, paramText(&k.params[i]), err)
 		}
 	}
 	return nil
 }
 
-// argMemo is a type that fits a parameter.
-type argMemo struct {
-	word uintptr // how interfaces hold it
-	t    *argType
+// packOne packs the argument for parameter i.
+func (f *frame) packOne(q *queue, k *Kernel, i int, arg *any) error {
+	m := k.memos[i].Load()
+	if m == nil || m.word != typeWord(arg) {
+		var err error
+		if m, err = k.remember(i, arg); err != nil {
+			return err
+		}
+	}
+	return f.put(q, m, arg)
 }
 
-// fits looks at the type of an argument for parameter i. A type that fitted last
-// time is known by its word.
-func (k *Kernel) fits(i int, arg *any) (*argType, error) {
-	word := typeWord(arg)
-	if m := k.memos[i].Load(); m != nil && m.word == word {
-		return m.t, nil
-	}
+// argMemo is a type that fits a parameter, known by its word, and the parameter's
+// place.
+type argMemo struct {
+	word uintptr // how interfaces hold the type
+	at   int
+	*argType
+}
+
+// remember looks at the type of an argument for parameter i.
+func (k *Kernel) remember(i int, arg *any) (*argMemo, error) {
 	t := argTypeOf(*arg)
 	if err := t.fits(&k.params[i]); err != nil {
 		return nil, err
 	}
-	k.memos[i].Store(&argMemo{word, t})
-	return t, nil
+	m := &argMemo{typeWord(arg), k.params[i].Offset, t}
+	k.memos[i].Store(m)
+	return m, nil
 }
 
 // packUnknown packs arguments as C would, for a kernel whose parameters nobody
@@ -186,7 +204,7 @@ func (f *frame) packUnknown(q *queue, args []any) error {
 		}
 		at := (len(f.params) + t.align - 1) / t.align * t.align
 		f.params = append(f.params, make([]byte, at+t.size-len(f.params))...)
-		if err := f.put(q, at, t, args[i]); err != nil {
+		if err := f.put(q, &argMemo{at: at, argType: t}, &args[i]); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
 	}
@@ -195,12 +213,16 @@ func (f *frame) packUnknown(q *queue, args []any) error {
 
 // address holds a buffer and puts its address.
 func (f *frame) address(q *queue, to []byte, r *region) error {
+	if r.bad == nil && r.isOf(q.g) && r.dev != 0 && f.hold(q, &r.a.flight, writes, r.age) {
+		putAddress(to, r.dev)
+		return nil
+	}
 	switch {
 	case r.bad != nil:
 		return r.bad
 	case r.a == nil:
 		return refuse("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
-	case !f.hold(q, &r.a.flight, writes):
+	case !f.hold(q, &r.a.flight, writes, r.age):
 		return r.a.errClosed()
 	case r.bytes > 0 && r.dev == 0:
 		return r.unmapped()

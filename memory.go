@@ -78,6 +78,12 @@ func (r *region) kind() kind {
 	return r.a.kind
 }
 
+// isOf says that the region is of a buffer of a GPU that nothing stands between, as
+// an allocation in stream order or the turns of managed memory.
+func (r *region) isOf(g *GPU) bool {
+	return r.a != nil && r.a.g == g && r.a.order == nil && (r.a.kind != managedMemory || g.caps.concurrentManaged)
+}
+
 // sub is elements i to j. A bad range is a region whose every use is an error.
 func (r *region) sub(i, j int) region {
 	switch {

@@ -132,6 +132,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	if err := k.findParams(); err != nil {
 		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
 	}
+	k.most = k.limits()
 	k.memos = make([]atomic.Pointer[argMemo], len(k.params))
 	return k, nil
 }
@@ -184,6 +185,7 @@ type Kernel struct {
 	name    string
 	threads int // most in a block; 0 if not known
 	shared  int // static shared memory, bytes a block
+	most    limits
 
 	known  bool // params are
 	params []ptx.Param

@@ -61,6 +61,40 @@ func (s Shape) String() string {
 // full has 1 for what was left 0 in Y and Z.
 func full(d cu.Dim3) cu.Dim3 { return cu.Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }
 
+// limits are the most that a launch of a kernel can have and needs nothing for.
+type limits struct {
+	grid, block [3]uint32
+	threads     uint64 // of a block
+	shared      int
+}
+
+// limits are the kernel's; what is not known is no limit.
+func (k *Kernel) limits() limits {
+	c := &k.m.g.caps
+	most := func(n [3]int) (m [3]uint32) {
+		for i := range n {
+			m[i] = uint32(min(uint64(n[i])-1, math.MaxUint32-1)) + 1
+		}
+		return m
+	}
+	l := limits{grid: most(c.grid), block: most(c.block), threads: min(uint64(c.threads)-1, uint64(k.threads)-1, math.MaxUint64-1) + 1}
+	l.shared = c.shared - k.shared
+	if c.sharedMax > 0 {
+		l.shared = min(l.shared, c.sharedMax-k.shared)
+	}
+	return l
+}
+
+// takes says that a shape is within the limits. What is not, checkShape and
+// allowShared look at.
+func (k *Kernel) takes(s *Shape) bool {
+	l := &k.most
+	gy, gz, by, bz := max(s.Grid.Y, 1), max(s.Grid.Z, 1), max(s.Block.Y, 1), max(s.Block.Z, 1)
+	return s.Grid.X != 0 && s.Block.X != 0 && s.Grid.X <= l.grid[0] && gy <= l.grid[1] && gz <= l.grid[2] &&
+		s.Block.X <= l.block[0] && by <= l.block[1] && bz <= l.block[2] &&
+		uint64(s.Block.X)*uint64(by)*uint64(bz) <= l.threads && s.SharedBytes >= 0 && s.SharedBytes <= l.shared
+}
+
 // checkShape refuses a shape that the device or the kernel cannot have.
 func (k *Kernel) checkShape(s Shape) error {
 	c := &k.m.g.caps

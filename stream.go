@@ -82,8 +82,20 @@ func (s *Stream) String() string {
 	return s.q.String()
 }
 
+// quick is enter of an open stream that does not capture, nil where there is more
+// to look at.
+func (s *Stream) quick() *queue {
+	if s == nil || s.q == nil || s.rec.Load() != nil || s.q.number == 0 && s.q.g.released.Load() || !s.q.enter() {
+		return nil
+	}
+	return s.q
+}
+
 // enter begins a use of the stream, or of what it captures with; q.leave ends it.
 func (s *Stream) enter(what string) (*queue, error) {
+	if q := s.quick(); q != nil {
+		return q, nil
+	}
 	if s == nil || s.q == nil {
 		return nil, refuse("%s: no stream given (nil)", what)
 	}

@@ -17,7 +17,11 @@ type Batches interface {
 // under their name. The zero Batch is empty and ready; Reset empties it and keeps
 // its room, so that a batch in a loop allocates nothing. Memory that a call names
 // must stay as it would for the call. A Batch is not safe for concurrent use.
-type Batch struct{ calls []Call }
+type Batch struct {
+	calls    []Call
+	prepared any  // by a driver,
+	current  bool // for these calls
+}
 
 // Call is one call of a [Batch], with the arguments that Op's function has.
 type Call struct {
@@ -80,72 +84,93 @@ func (o Op) String() string {
 // Len is the number of calls.
 func (b *Batch) Len() int { return len(b.calls) }
 
-// Calls are the calls in order, valid until the batch changes.
-func (b *Batch) Calls() []Call { return b.calls }
+// Calls are the calls in order, valid until the batch changes. They may be changed.
+func (b *Batch) Calls() []Call {
+	b.current = false
+	return b.calls
+}
+
+// Prepare keeps what a driver has made of the calls, for the next Submit.
+func (b *Batch) Prepare(x any) { b.prepared, b.current = x, true }
+
+// Prepared is what was kept last, nil if nothing; current says that the calls have
+// not changed since, else x is good for its room only.
+func (b *Batch) Prepared() (x any, current bool) { return b.prepared, b.current }
 
 // Reset takes all calls out.
 func (b *Batch) Reset() {
 	clear(b.calls) // lets go of what they point to
-	b.calls = b.calls[:0]
+	b.calls, b.current = b.calls[:0], false
 }
 
 // Append appends calls as they are.
-func (b *Batch) Append(calls ...Call) { b.calls = append(b.calls, calls...) }
+func (b *Batch) Append(calls ...Call) {
+	for i := range calls {
+		*b.next() = calls[i]
+	}
+}
+
+// next is a new call at the end, empty.
+func (b *Batch) next() *Call {
+	b.current = false
+	b.calls = append(b.calls, Call{})
+	return &b.calls[len(b.calls)-1]
+}
 
 // MemcpyAsync appends a copy between any two addresses.
 func (b *Batch) MemcpyAsync(dst, src DevicePtr, bytes uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemcpyAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream})
+	*b.next() = Call{Op: OpMemcpyAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream}
 }
 
 // MemcpyHtoDAsync appends a copy from host memory to the device.
 func (b *Batch) MemcpyHtoDAsync(dst DevicePtr, src HostPtr, bytes uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemcpyHtoDAsync, Dst: dst, Host: src, Bytes: bytes, Stream: stream})
+	*b.next() = Call{Op: OpMemcpyHtoDAsync, Dst: dst, Host: src, Bytes: bytes, Stream: stream}
 }
 
 // MemcpyDtoHAsync appends a copy from the device to host memory.
 func (b *Batch) MemcpyDtoHAsync(dst HostPtr, src DevicePtr, bytes uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemcpyDtoHAsync, Host: dst, Src: src, Bytes: bytes, Stream: stream})
+	*b.next() = Call{Op: OpMemcpyDtoHAsync, Host: dst, Src: src, Bytes: bytes, Stream: stream}
 }
 
 // MemcpyDtoDAsync appends a copy within the device.
 func (b *Batch) MemcpyDtoDAsync(dst, src DevicePtr, bytes uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemcpyDtoDAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream})
+	*b.next() = Call{Op: OpMemcpyDtoDAsync, Dst: dst, Src: src, Bytes: bytes, Stream: stream}
 }
 
 // MemcpyPeerAsync appends a copy between devices.
 func (b *Batch) MemcpyPeerAsync(dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemcpyPeerAsync, Dst: dst, DstCtx: dstCtx, Src: src, SrcCtx: srcCtx, Bytes: bytes, Stream: stream})
+	*b.next() = Call{Op: OpMemcpyPeerAsync, Dst: dst, DstCtx: dstCtx, Src: src, SrcCtx: srcCtx, Bytes: bytes, Stream: stream}
 }
 
 // MemsetD8Async appends the filling of count bytes.
 func (b *Batch) MemsetD8Async(dst DevicePtr, value uint8, count uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemsetD8Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream})
+	*b.next() = Call{Op: OpMemsetD8Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream}
 }
 
 // MemsetD16Async appends the filling of count 16-bit words.
 func (b *Batch) MemsetD16Async(dst DevicePtr, value uint16, count uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemsetD16Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream})
+	*b.next() = Call{Op: OpMemsetD16Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream}
 }
 
 // MemsetD32Async appends the filling of count 32-bit words.
 func (b *Batch) MemsetD32Async(dst DevicePtr, value uint32, count uintptr, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpMemsetD32Async, Dst: dst, Value: value, Bytes: count, Stream: stream})
+	*b.next() = Call{Op: OpMemsetD32Async, Dst: dst, Value: value, Bytes: count, Stream: stream}
 }
 
 // LaunchKernel appends a launch. params must not change before the batch is
 // submitted.
 func (b *Batch) LaunchKernel(f Function, grid, block Dim3, sharedMemBytes uint32, stream Stream, params []byte) {
-	b.calls = append(b.calls, Call{Op: OpLaunchKernel, Function: f, Grid: grid, Block: block, Shared: sharedMemBytes, Stream: stream, Params: params})
+	*b.next() = Call{Op: OpLaunchKernel, Function: f, Grid: grid, Block: block, Shared: sharedMemBytes, Stream: stream, Params: params}
 }
 
 // EventRecord appends the recording of an event.
 func (b *Batch) EventRecord(event Event, stream Stream) {
-	b.calls = append(b.calls, Call{Op: OpEventRecord, Event: event, Stream: stream})
+	*b.next() = Call{Op: OpEventRecord, Event: event, Stream: stream}
 }
 
 // StreamWaitEvent appends a wait of a stream for an event.
 func (b *Batch) StreamWaitEvent(stream Stream, event Event) {
-	b.calls = append(b.calls, Call{Op: OpStreamWaitEvent, Event: event, Stream: stream})
+	*b.next() = Call{Op: OpStreamWaitEvent, Event: event, Stream: stream}
 }
 
 // Do makes the calls of b one by one: a Submit for drivers that gain nothing
