@@ -1,35 +1,47 @@
 package libcuda
 
 import (
+	"runtime"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// submission is a batch as C takes it. Submissions are reused.
+// submission is a batch as C takes it. It stays with the batch, to be submitted
+// again as it is or to be used for other calls.
 type submission struct {
 	crossing
+	d      *Driver // whose functions the steps call
+	first  procID  // of the first step
 	list   []step
 	params []launchParams // what steps that launch point to
 }
-
-var submissions = sync.Pool{New: func() any { return new(submission) }}
 
 // Submit makes the calls of b in one crossing; see [cu.Batches].
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	if b.Len() == 0 {
 		return 0, nil
 	}
-	s := submissions.Get().(*submission)
-	if err = s.take(d, b.Calls()); err == nil {
-		err = d.cross(ctx, &s.crossing)
-		done = int(s.done)
+	x, current := b.Prepared()
+	s, _ := x.(*submission)
+	if s != nil && current && s.d == d {
+		err = refuseInHostFunc(s.first)
+	} else {
+		if s == nil {
+			s = new(submission)
+		}
+		if err = s.take(d, b.Calls()); err == nil {
+			b.Prepare(s)
+		}
 	}
-	clear(s.params) // lets go of the parameters
-	submissions.Put(s)
-	return done, err
+	if err != nil {
+		return 0, err
+	}
+	s.done = 0
+	err = d.cross(ctx, &s.crossing)
+	runtime.KeepAlive(b)
+	return int(s.done), err
 }
 
 // take lays the calls out. C will look into params, so it has its room before the
@@ -37,19 +49,22 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 func (s *submission) take(d *Driver, calls []cu.Call) error {
 	s.list = slices.Grow(s.list[:0], len(calls))[:len(calls)]
 	s.params = slices.Grow(s.params[:0], len(calls))[:len(calls)]
-	s.steps, s.n, s.done = &s.list[0], uintptr(len(calls)), 0
+	s.d, s.steps, s.n = d, &s.list[0], uintptr(len(calls))
 	for i := range calls {
-		if err := d.lay(&s.list[i], &calls[i], &s.params[i]); err != nil {
+		id, err := d.lay(&s.list[i], &calls[i], &s.params[i])
+		if err != nil {
 			return err
+		}
+		if i == 0 {
+			s.first = id
 		}
 	}
 	return nil
 }
 
 // lay makes a step of a call. room is for the parameters of a launch.
-func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) error {
+func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) (id procID, err error) {
 	stream := uintptr(c.Stream)
-	var id procID
 	switch c.Op {
 	case cu.OpMemcpyAsync:
 		id, s[1], s[2], s[3], s[4] = procMemcpyAsync, uintptr(c.Dst), uintptr(c.Src), c.Bytes, stream
@@ -75,9 +90,9 @@ func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) error {
 	case cu.OpStreamWaitEvent:
 		id, s[1], s[2], s[3] = procStreamWaitEvent, stream, uintptr(c.Event), uintptr(cu.EventWaitDefault)
 	default:
-		return c.Do(nil, 0) // refuses it
+		return 0, c.Do(nil, 0) // refuses it
 	}
-	return d.prepare(s, id)
+	return id, d.prepare(s, id)
 }
 
 // layLaunch lays the arguments of a launch out.

@@ -116,6 +116,55 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 }
 
+// TestSubmitAgain: a batch that comes again is made as it is now, by the driver that
+// it is given to.
+func TestSubmitAgain(t *testing.T) {
+	f, d := newFake(t)
+	b := new(cu.Batch)
+	submit := func(what string, ctx cu.Context, wantDone int, wantErr error, want ...uintptr) {
+		t.Helper()
+		if done, err := d.Submit(ctx, b); done != wantDone || err != wantErr {
+			t.Errorf("%s: %d done, %v, want %d and %v", what, done, err, wantDone, wantErr)
+		}
+		var got []uintptr
+		for _, c := range f.take() {
+			got = append(got, c.args[0])
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: first arguments %d, want %d", what, got, want)
+		}
+	}
+	b.EventRecord(21, 1)
+	b.EventRecord(22, 1)
+	submit("first", 7, 2, nil, 7, 21, 22)
+	submit("again", 8, 2, nil, 8, 21, 22)
+	submit("without a context", 0, 0, cu.ErrorInvalidContext)
+	b.EventRecord(23, 1)
+	submit("one more", 7, 3, nil, 7, 21, 22, 23)
+	b.Calls()[1].Event = 32
+	submit("one changed", 7, 3, nil, 7, 21, 32, 23)
+	f.on("cuEventRecord", func(a []uintptr) cu.Result { return cu.Result(a[0] / 32 * uintptr(cu.ErrorInvalidHandle)) })
+	submit("one refused", 7, 1, cu.ErrorInvalidHandle, 7, 21, 32)
+	b.Reset()
+	b.StreamWaitEvent(5, 9)
+	submit("others", 7, 1, nil, 7, 5)
+	f, d = newFake(t)
+	f.lacks["cuStreamWaitEvent"] = true
+	if done, err := d.Submit(7, b); done != 0 || err == nil {
+		t.Errorf("another driver: %d done, %v, want that it lacks the call", done, err)
+	}
+	f.lacks["cuStreamWaitEvent"] = false
+	submit("another driver", 7, 1, nil, 7, 5)
+	enterHostFunc()
+	defer leaveHostFunc()
+	if done, err := d.Submit(7, b); done != 0 || !errors.Is(err, cu.ErrorNotPermitted) {
+		t.Errorf("in a host function: %d done, %v", done, err)
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("%d calls in C, want none", len(calls))
+	}
+}
+
 func TestSubmitDoesNotAllocate(t *testing.T) {
 	d := libcDriver(t, map[string]string{"cuMemcpyDtoHAsync_v2": "sched_yield"})
 	var b cu.Batch
@@ -128,7 +177,12 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 			t.Fatal(done, err)
 		}
 	}
-	if n := testing.AllocsPerRun(200, step); n != 0 && !raceEnabled {
+	again := func() {
+		if _, err := d.Submit(1, &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(200, func() { step(); again() }); n != 0 && !raceEnabled {
 		t.Errorf("a step allocates %v times", n)
 	}
 }
