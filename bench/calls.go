@@ -228,20 +228,33 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		return c, err
 	}
 	shape := ferry.Shape{Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: 32}}
-	step := func(q ferry.Queue) error {
-		if err := ferry.Copy(q, dev, host); err != nil {
+	// By way of a ferry.Queue, Launch would have its list of arguments allocated.
+	step := func() error {
+		if err := ferry.Copy(s, dev, host); err != nil {
 			return err
 		}
-		if err := q.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+		if err := s.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
 			return err
 		}
-		if err := ferry.Copy(q, host, dev); err != nil {
+		if err := ferry.Copy(s, host, dev); err != nil {
 			return err
 		}
-		return q.Record(e)
+		return s.Record(e)
+	}
+	list := func(b *ferry.Batch) error {
+		if err := ferry.Copy(b, dev, host); err != nil {
+			return err
+		}
+		if err := b.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+			return err
+		}
+		if err := ferry.Copy(b, host, dev); err != nil {
+			return err
+		}
+		return b.Record(e)
 	}
 	var same, fresh ferry.Batch
-	if err := step(&same); err != nil {
+	if err := list(&same); err != nil {
 		return c, err
 	}
 	c.drain = func() error { return s.Wait(context.Background()) }
@@ -250,11 +263,11 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		{what: "ferry: copy to device, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, dev, host) }},
 		{what: "ferry: copy to host, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
 		{what: "ferry: launch, 3 parameters", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
-		{what: "ferry: step: copy in, launch, copy out, event", count: 50, make: func() error { return step(s) }},
+		{what: "ferry: step: copy in, launch, copy out, event", count: 50, make: step},
 		{what: "ferry: step, submitted again", count: 50, make: func() error { return s.Submit(&same) }},
 		{what: "ferry: step, listed and submitted", count: 50, make: func() error {
 			fresh.Reset()
-			if err := step(&fresh); err != nil {
+			if err := list(&fresh); err != nil {
 				return err
 			}
 			return s.Submit(&fresh)
