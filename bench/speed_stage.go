@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,26 +33,39 @@ type StageCase struct {
 	Samples          int
 }
 
-// StageCases are every power of two up to most on ordinary pages, and what is
-// large on huge pages, too.
+// StageCases are every power of two up to most on ordinary pages, and one on huge
+// pages, too. Of what is small there are more samples, as they are cheap and vary,
+// and of what is very large there are fewer.
 func StageCases(most, samples int) []StageCase {
 	var all []StageCase
 	for n := 1; n <= most; n *= 2 {
-		if n == 2*large {
-			continue
+		some := samples
+		switch {
+		case n < 1<<20:
+			some *= 3
+		case n > large:
+			some = (samples + 1) / 2
 		}
 		for _, d := range []string{"in", "out"} {
-			all = append(all, StageCase{n, d, "4k", samples})
+			all = append(all, StageCase{n, d, "4k", some})
 			if n == large {
-				all = append(all, StageCase{n, d, "huge", samples})
+				all = append(all, StageCase{n, d, "huge", some})
 			}
 		}
 	}
 	return all
 }
 
-// sampleStage copies once by a method.
-type sampleStage func(method string, c StageCase) (float64, error)
+// stageMethod copies, up to most bytes; sample does so once and gives the time in ns.
+type stageMethod struct {
+	name   string
+	most   int
+	sample func(method string, c StageCase) (float64, error)
+}
+
+// cuMemcpyHere is the driver's own copy of ordinary memory, called by this process: to
+// compare with, not a goal.
+const cuMemcpyHere = "cuMemcpy-here"
 
 // SpeedStage measures copies of ordinary memory beside those of page-locked memory
 // and of peers, in turns: bench/peer/stage.cu and stage.py. memory makes memory on
@@ -65,8 +80,7 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, peers []Peer, memory func(n int
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, own.close()) }()
-	by := map[string]sampleStage{"": own.sample, "page-locked": own.sample}
-	order := []string{"", "page-locked"}
+	methods := []stageMethod{{"", most, own.sample}, {"page-locked", most, own.sample}, {cuMemcpyHere, most, own.sample}}
 	for _, p := range peers {
 		r, err := p.start()
 		if err != nil {
@@ -78,16 +92,23 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, peers []Peer, memory func(n int
 			return nil, fmt.Errorf("peer %s: %w", p.Name, err)
 		}
 		for _, m := range strings.Fields(line) {
-			by[m] = r.stage
-			order = append(order, m)
+			name, limit, limited := strings.Cut(m, "<=")
+			method := stageMethod{name, most, r.stage}
+			if limited {
+				if method.most, err = strconv.Atoi(limit); err != nil {
+					return nil, fmt.Errorf("peer %s: %w", p.Name, err)
+				}
+			}
+			methods = append(methods, method)
 		}
 	}
 	for _, c := range cases {
-		samples, err := c.measure(by, order)
+		some := slices.DeleteFunc(slices.Clone(methods), func(m stageMethod) bool { return c.Bytes > m.most })
+		samples, err := c.measure(some)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, c.results(order[1:], samples)...)
+		results = append(results, c.results(some[1:], samples)...)
 	}
 	return results, nil
 }
@@ -107,16 +128,17 @@ func (r *running) stage(method string, c StageCase) (ns float64, err error) {
 }
 
 // measure takes the samples of all methods in turns, after one for warming up.
-func (c StageCase) measure(by map[string]sampleStage, order []string) (map[string][]float64, error) {
+func (c StageCase) measure(methods []stageMethod) (map[string][]float64, error) {
 	samples := map[string][]float64{}
 	for turn := range c.Samples + 1 {
-		for _, i := range rand.Perm(len(order)) {
-			ns, err := by[order[i]](order[i], c)
+		for _, i := range rand.Perm(len(methods)) {
+			name := methods[i].name
+			ns, err := methods[i].sample(name, c)
 			if err != nil {
 				return nil, err
 			}
 			if turn > 0 {
-				samples[order[i]] = append(samples[order[i]], float64(c.Bytes)/ns*1e9)
+				samples[name] = append(samples[name], float64(c.Bytes)/ns*1e9)
 			}
 		}
 	}
@@ -124,9 +146,10 @@ func (c StageCase) measure(by map[string]sampleStage, order []string) (map[strin
 }
 
 // results are Ferry's bandwidth beside that of each method.
-func (c StageCase) results(methods []string, samples map[string][]float64) []SpeedResult {
+func (c StageCase) results(methods []stageMethod, samples map[string][]float64) []SpeedResult {
 	var all []SpeedResult
-	for _, m := range methods {
+	for _, method := range methods {
+		m := method.name
 		r := SpeedResult{Target: stageTarget, What: fmt.Sprintf("plain slice %s, %d bytes, %s pages", c.Direction, c.Bytes, c.Pages), Unit: "bytes_per_s",
 			Ferry: middle(samples[""]), PeerName: m, Peer: middle(samples[m]), GoalRatio: c.goal(m), Samples: c.Samples, MAD: spread(samples[""]), PeerMAD: spread(samples[m])}
 		all = append(all, r.judge())
@@ -151,6 +174,7 @@ func (c StageCase) goal(method string) float64 {
 
 // stageRun is Ferry's own copies.
 type stageRun struct {
+	g      *ferry.GPU
 	s      *ferry.Stream
 	device *ferry.Device[byte]
 	locked *ferry.Host[byte]
@@ -160,7 +184,7 @@ type stageRun struct {
 
 // newStageRun takes the memory.
 func newStageRun(g *ferry.GPU, most int, memory func(n int, huge bool) ([]byte, error)) (*stageRun, error) {
-	r := &stageRun{pages: map[string][]byte{}}
+	r := &stageRun{g: g, pages: map[string][]byte{}}
 	var err error
 	for name, huge := range map[string]bool{"4k": false, "huge": true} {
 		if r.pages[name], err = memory(most, huge); err != nil {
@@ -184,12 +208,13 @@ func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
 	return errors.Join(ferry.Copy(r.s, dst, src), r.s.Wait(context.Background()))
 }
 
-// sample copies fresh bytes to poisoned ones, and checks them.
+// sample copies fresh bytes to poisoned ones, and checks them. Small data is written
+// by one goroutine, large data by all, so that it is in the caches of as many cores.
 func (r *stageRun) sample(method string, c StageCase) (float64, error) {
 	r.turn++
 	host := r.pages[c.Pages][:c.Bytes]
 	memory, device := ferry.Memory[byte](ferry.Plain(host)), ferry.Memory[byte](r.device.Range(0, c.Bytes))
-	if method != "" {
+	if method == "page-locked" {
 		locked := r.locked.Range(0, c.Bytes)
 		memory, host = locked, locked.Slice()
 	}
@@ -205,10 +230,17 @@ func (r *stageRun) sample(method string, c StageCase) (float64, error) {
 		return 0, err
 	}
 	begin := time.Now()
-	err = r.copy(dst, src)
+	switch {
+	case method != cuMemcpyHere:
+		err = r.copy(dst, src)
+	case c.Direction == "in":
+		err = errors.Join(copyIn(r.g, r.device, host), r.g.Driver().StreamSynchronize(r.g.Context(), 0))
+	default:
+		err = copyOut(r.g, host, r.device)
+	}
 	took := time.Since(begin)
 	if c.Direction == "in" {
-		clear(host)
+		parallel.For(len(host), func(first, end int) { clear(host[first:end]) })
 		err = errors.Join(err, r.copy(memory, device))
 	}
 	if err == nil && !scattered(host, r.turn) {

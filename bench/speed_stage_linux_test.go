@@ -16,7 +16,7 @@ import (
 func TestSpeedStage(t *testing.T) {
 	name, most, samples := "soft", 1<<20, 1
 	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
-		name, most, samples = "cuda", 1<<30, 9
+		name, most, samples = "cuda", 1<<30, 7
 	}
 	if text := os.Getenv("FERRY_SPEED_BYTES"); text != "" {
 		var err error
@@ -90,5 +90,40 @@ func TestScatter(t *testing.T) {
 		if scattered(p, 1) || scattered(p[:n], 2) {
 			t.Errorf("of %d bytes the last differs, or all, and nobody sees it", n)
 		}
+	}
+}
+
+// TestStageCases: every power of two is there, both ways, and large ones on huge pages.
+func TestStageCases(t *testing.T) {
+	count := map[string]int{}
+	for _, c := range StageCases(1<<30, 7) {
+		count[c.Direction+" "+c.Pages]++
+		if c.Samples < 4 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if count["in 4k"] != 31 || count["out 4k"] != 31 || count["in huge"] != 1 || count["out huge"] != 1 {
+		t.Error(count)
+	}
+}
+
+// TestStageLimit: a peer that says up to what size it copies is asked for no more.
+func TestStageLimit(t *testing.T) {
+	g, err := ferry.Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	peer := Peer{"sh", []string{"sh", "-c", `echo "short<=2 long"; while read x; do echo 5; done`}}
+	results, err := SpeedStage(g, StageCases(4, 1), []Peer{peer}, mapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, r := range results {
+		got[r.PeerName]++
+	}
+	if got["short"] != 4 || got["long"] != 6 || got[cuMemcpyHere] != 6 {
+		t.Error(got)
 	}
 }

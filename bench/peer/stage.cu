@@ -5,7 +5,9 @@
 //   request   METHOD DIRECTION PAGES BYTES    cuMemcpy in 4k 1048576
 //   answer    nanoseconds, or -1 with a reason
 //
-// The first line it writes names the methods. Bytes are checked after each request.
+// The first line it writes names the methods, as NAME or NAME<=BYTES. Bytes are checked after each request.
+// Memory is written before it, as Ferry's is: by as many threads, each a part, so
+// that it is in the caches of as many cores.
 //
 //   nvcc -O3 -std=c++20 -arch=native -Xcompiler -pthread stage.cu -lcuda -o stage_c
 
@@ -30,7 +32,8 @@
     } while (0)
 
 static const size_t most = (size_t)1 << 30, chunk = (size_t)4 << 20;
-static const int threads = 12, slots = 2; // slots of each thread: what was best of a search
+static const int threads = 12, slots = 2; // of those that stage, and of each of them: what was best of a search
+static const int most_threads = 16;
 
 static double now_ns()
 {
@@ -49,47 +52,81 @@ static char *memory(bool huge)
     return p;
 }
 
-static void fresh(char *p, size_t n, uint64_t seed)
-{
-    uint64_t x = seed * 0x9e3779b97f4a7c15ull + 1;
-    for (size_t i = 0; i + 8 <= n; i += 8) { x = x * 6364136223846793005ull + 1442695040888963407ull; memcpy(p + i, &x, 8); }
-    for (size_t i = n & ~(size_t)7; i < n; i++) p[i] = (char)(x >> (8 * (i & 7)));
-}
-
 // Workers, each with slots and a stream of its own: the usual way to stage.
 struct Worker {
-    std::thread thread;
     CUstream stream;
     CUevent done[slots];
     char *ring;
 };
 static Worker workers[threads];
-static std::function<void(Worker &)> task;
+static std::function<void(int)> task;
 static std::atomic<int> round_{0}, busy{0};
 
-static void serve(CUcontext ctx, Worker &w)
+static void serve(CUcontext ctx, int number)
 {
     OK(cuCtxSetCurrent(ctx));
     for (int seen = 0;; seen++) {
         round_.wait(seen);
-        task(w);
+        task(number);
         busy--;
     }
 }
 
-static void together(std::function<void(Worker &)> f)
+static void together(std::function<void(int)> f)
 {
     task = f;
-    busy = threads;
+    busy = most_threads;
     round_++;
     round_.notify_all();
     while (busy) std::this_thread::yield();
 }
 
+// part calls f for ranges of n words: one for each half MiB, but no more than threads.
+static void parts(size_t n, std::function<void(size_t, size_t)> f)
+{
+    int parts = (int)std::min<size_t>(most_threads, n / 65536 + 1);
+    if (parts == 1) return f(0, n);
+    together([&](int i) {
+        if (i < parts) f(n / parts * i, i + 1 == parts ? n : n / parts * (i + 1));
+    });
+}
+
+static uint64_t word(size_t i, uint64_t seed) { return ((uint64_t)i ^ seed << 40) * 0x9e3779b97f4a7c15ull; }
+
+static void fresh(char *p, size_t n, uint64_t seed)
+{
+    parts(n / 8, [=](size_t first, size_t end) {
+        for (size_t i = first; i < end; i++) { uint64_t x = word(i, seed); memcpy(p + 8 * i, &x, 8); }
+    });
+    for (size_t i = n & ~(size_t)7; i < n; i++) p[i] = (char)(word(i, seed) >> 56);
+}
+
+static bool same(const char *p, size_t n, uint64_t seed)
+{
+    std::atomic<bool> differ{false};
+    parts(n / 8, [&](size_t first, size_t end) {
+        for (size_t i = first; i < end; i++) {
+            uint64_t x;
+            memcpy(&x, p + 8 * i, 8);
+            if (x != word(i, seed)) { differ = true; return; }
+        }
+    });
+    for (size_t i = n & ~(size_t)7; i < n; i++) if (p[i] != (char)(word(i, seed) >> 56)) return false;
+    return !differ;
+}
+
+static void clear(char *p, size_t n)
+{
+    parts(n / 8, [=](size_t first, size_t end) { memset(p + 8 * first, 0xee, 8 * (end - first)); });
+    memset(p + (n & ~(size_t)7), 0xee, n & 7);
+}
+
 static void staged(bool in, CUdeviceptr dev, char *host, size_t n)
 {
     std::atomic<size_t> next{0};
-    together([&](Worker &w) {
+    together([&](int number) {
+        if (number >= threads) return;
+        Worker &w = workers[number];
         struct { size_t off, n; } under[slots] = {};
         auto drain = [&](int s) {
             OK(cuEventSynchronize(w.done[s]));
@@ -128,14 +165,14 @@ int main()
     OK(cuMemAlloc(&dev, most));
     CUstream stream;
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    char *pages[2] = {memory(false), memory(true)}, *locked, *check = (char *)malloc(most);
+    char *pages[2] = {memory(false), memory(true)}, *locked;
     OK(cuMemHostAlloc((void **)&locked, most, CU_MEMHOSTALLOC_PORTABLE));
     for (auto &w : workers) {
         OK(cuStreamCreate(&w.stream, CU_STREAM_NON_BLOCKING));
         OK(cuMemHostAlloc((void **)&w.ring, slots * chunk, CU_MEMHOSTALLOC_PORTABLE));
         for (auto &event : w.done) OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        w.thread = std::thread(serve, ctx, std::ref(w));
     }
+    for (int i = 0; i < most_threads; i++) std::thread(serve, ctx, i).detach();
     printf("cuMemcpy threads pinned\n");
     fflush(stdout);
     char method[32], direction[8], kind[8];
@@ -144,9 +181,14 @@ int main()
         bool in = !strcmp(direction, "in");
         std::string how = method;
         char *host = how == "pinned" ? locked : pages[!strcmp(kind, "huge")];
-        fresh(check, n, seed);
-        if (in) { memcpy(host, check, n); OK(cuMemsetD8(dev, 0xee, n)); }
-        else { OK(cuMemcpyHtoD(dev, check, n)); memset(host, 0xee, n); }
+        if (in) {
+            fresh(host, n, seed);
+            OK(cuMemsetD8(dev, 0xee, n));
+        } else {
+            fresh(locked, n, seed);
+            OK(cuMemcpyHtoD(dev, locked, n));
+            clear(host, n);
+        }
         OK(cuCtxSynchronize());
         double begin = now_ns();
         if (how == "threads") staged(in, dev, host, n);
@@ -156,8 +198,12 @@ int main()
         else OK(cuMemcpyDtoH(host, dev, n));
         if (in && how == "cuMemcpy") OK(cuStreamSynchronize(0));
         double took = now_ns() - begin;
-        if (in) { memset(host, 0, n); OK(cuMemcpyDtoH(host, dev, n)); }
-        if (memcmp(host, check, n)) printf("-1 the bytes differ\n");
+        if (in) {
+            clear(host, n);
+            host = locked; // the quicker way back; no other request has its bytes
+            OK(cuMemcpyDtoH(host, dev, n));
+        }
+        if (!same(host, n, seed)) printf("-1 the bytes differ\n");
         else printf("%.0f\n", took);
         fflush(stdout);
     }
