@@ -33,8 +33,9 @@ type Pipeline struct {
 	In  []End
 	Out []End
 	// Step queues on the stream what is to be done with a chunk, such as a launch, and
-	// returns. It is called for one chunk after the other, in their order, never twice
-	// at once. c and its buffers are good until it returns.
+	// returns. It is called for one chunk after the other, in their order, by the
+	// goroutine that called Run, which a panic reaches when nothing is in flight any
+	// more. c and its buffers are good until it returns.
 	Step func(s *Stream, c *Chunk) error
 	// InPlace says that output i is what Step leaves in the memory of input i, whose
 	// elements must have the same size. The input itself is not changed.
@@ -42,12 +43,14 @@ type Pipeline struct {
 	// Once says that Step's kernels read every byte of the inputs once, write every
 	// byte of the outputs once, and neighbouring threads do so at neighbouring
 	// addresses. Kernels are then given page-locked memory that is mapped as it is
-	// (zero-copy), where it would else be copied.
+	// (zero-copy), where it would else be copied. That spares the GPU's memory, not
+	// time: see docs/PERFORMANCE.md.
 	Once bool
 	// Len is the number of elements; 0 is what the ends have.
 	Len int
 	// ChunkLen is the number of elements of each chunk but the last. 0 lets Ferry
-	// choose by the size of the data and the memory that is free.
+	// choose by the size of the data and the memory that is free; the first chunks may
+	// be smaller then.
 	ChunkLen int
 	// Depth is how many chunks there are at once, on their way in, computed, or on
 	// their way out; 0 lets Ferry choose. Memory is needed for so many and no more.
@@ -55,8 +58,7 @@ type Pipeline struct {
 	// Pool is where page-locked chunks come from; nil is the driver.
 	Pool *HostPool
 
-	layout layout
-	kept   atomic.Pointer[line]
+	kept atomic.Pointer[line]
 }
 
 // Chunk is the part of a pipeline's data that Step is called for.
@@ -69,14 +71,6 @@ type Chunk struct {
 	// Where a Device, or mapped memory with Once, is an end, they are ranges of it.
 	In, Out []*Device[byte]
 }
-
-// layout is how a pipeline's work is spread over streams.
-type layout uint8
-
-const (
-	byEngine layout = iota // a stream in, some for kernels, and a stream out
-	byChunk                // a stream for each chunk, as is the custom
-)
 
 // Run runs the pipeline and returns when all is done, with the number of elements that
 // are whole in all outputs: those before n are, whatever happened.
@@ -127,7 +121,14 @@ func (p *Pipeline) run(ctx context.Context, j *job) (int, error) {
 			return 0, err
 		}
 	}
+	returned := false
+	defer func() {
+		if !returned { // Step panicked, or ended the goroutine
+			_ = l.close()
+		}
+	}()
 	n, err := l.run(ctx, j)
+	returned = true
 	err = errors.Join(err, j.stand(n))
 	if err != nil || !p.kept.CompareAndSwap(nil, l) {
 		if closing := l.close(); err == nil {

@@ -10,8 +10,7 @@ import (
 )
 
 // BenchmarkPipeline is in + increment + out of page-locked memory, 1 GiB each way on
-// hardware, with a stream for each engine or one for each chunk, and chunks of so many
-// MiB (0: what Ferry chooses).
+// hardware, with so many chunks at once, of so many MiB (0: what Ferry chooses).
 func BenchmarkPipeline(b *testing.B) {
 	p := newPlant(b, openTest(b))
 	n := 16 << 18
@@ -22,22 +21,17 @@ func BenchmarkPipeline(b *testing.B) {
 	b.Cleanup(func() { closeAll(b, in, out) })
 	clear(in.Slice())
 	clear(out.Slice())
-	for _, streams := range []string{"engine", "chunk"} {
-		for _, depth := range []int{3, 6} {
-			for _, chunk := range []int{0, 2, 4, 8, 16, 32} {
-				b.Run(fmt.Sprintf("streams=by-%s/depth=%d/chunk=%dMiB", streams, depth, chunk), func(b *testing.B) {
-					x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{in}, Out: []ferry.End{out}, InPlace: true, Step: p.increment, Depth: depth, ChunkLen: chunk << 18}
-					if streams == "chunk" {
-						x.ByChunk()
-					}
-					defer closeAll(b, x)
+	for _, depth := range []int{2, 3, 4, 6} {
+		for _, chunk := range []int{0, 2, 4, 8, 16, 32} {
+			b.Run(fmt.Sprintf("depth=%d/chunk=%dMiB", depth, chunk), func(b *testing.B) {
+				x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{in}, Out: []ferry.End{out}, InPlace: true, Step: p.increment, Depth: depth, ChunkLen: chunk << 18}
+				defer closeAll(b, x)
+				check(b, last(x.Run(context.Background())))
+				b.SetBytes(int64(4 * n))
+				for b.Loop() {
 					check(b, last(x.Run(context.Background())))
-					b.SetBytes(int64(4 * n))
-					for b.Loop() {
-						check(b, last(x.Run(context.Background())))
-					}
-				})
-			}
+				}
+			})
 		}
 	}
 }

@@ -11,11 +11,13 @@ import (
 
 // What a pipeline chooses: see docs/PERFORMANCE.md.
 const (
-	pauseBytes  = 400 << 10 // what an engine could move in its pause between two chunks: 8.3 us on an H200
+	pauseBytes  = 400 << 10 // what an engine could move in its pause between two chunks: 8 us on an H200
+	growBytes   = 1 << 20   // by which the copies in get ahead: chunks are the root of it and all before them
 	leastChunk  = 256 << 10 // bytes
 	mostChunk   = 32 << 20
-	stagedChunk = 4 << 20 // of a chunk that goroutines fill and empty, at most
-	directDepth = 6
+	stagedChunk = 4 << 20  // of a chunk that goroutines fill and empty, at most
+	onlyChunk   = 64 << 20 // of a chunk that kernels use where it is
+	directDepth = 4
 	stagedDepth = 16  // at most
 	evenLen     = 256 // elements that chunks are multiples of
 )
@@ -24,11 +26,14 @@ const (
 type job struct {
 	*Pipeline
 	in, out []port
-	total   int  // elements; math.MaxInt until the readers end
-	byFile  bool // total is that of a file
-	chunk   int  // elements of a chunk
+	total   int     // elements; math.MaxInt until the readers end
+	byFile  bool    // total is that of a file
+	size    uintptr // of the largest elements
+	chunk   int     // elements of the largest chunk
+	grows   bool    // the first chunks are smaller
 	depth   int
 	staged  bool // goroutines fill or empty chunks
+	moved   bool // what is not staged is copied, some of it
 }
 
 // endless is the number of elements that only readers know.
@@ -183,12 +188,13 @@ func (j *job) agree(p *port) error {
 
 // divide finds the length of chunks and how many there are at once.
 func (j *job) divide() error {
-	largest, sum := uintptr(1), uintptr(0)
+	sum := uintptr(0)
 	for _, ports := range [][]port{j.in, j.out} {
 		for i := range ports {
 			p := &ports[i]
 			j.staged = j.staged || p.staged()
-			largest, sum = max(largest, p.size), sum+p.size
+			j.moved = j.moved || !j.direct(ports, i)
+			j.size, sum = max(j.size, p.size), sum+p.size
 		}
 	}
 	if j.depth = j.Depth; j.depth == 0 {
@@ -205,34 +211,53 @@ func (j *job) divide() error {
 		return err
 	}
 	// Half of what is free at most: kernels need memory, too.
-	j.chunk = int(min(j.bestChunk(largest)/largest, free/2/uintptr(j.depth)/sum))
-	if j.chunk > evenLen {
-		j.chunk -= j.chunk % evenLen
-	}
-	j.chunk = max(j.chunk, 1)
+	j.chunk = j.even(min(j.bestChunk(), free/2/uintptr(j.depth)/sum*j.size))
+	j.grows = j.moved && !j.staged
 	return nil
 }
 
-// bestChunk is the bytes of a chunk at the end whose elements are the largest. The first
-// chunk is alone on its way in and the last on its way out, which costs the time of one
-// chunk; each chunk costs the engines a pause. The sum is least where both are alike: at
-// the root of all the bytes times those of a pause.
-func (j *job) bestChunk(size uintptr) uintptr {
+// even is how many elements make a chunk of at most so many bytes.
+func (j *job) even(bytes uintptr) int {
+	n := int(bytes / j.size)
+	if n > evenLen {
+		n -= n % evenLen
+	}
+	return max(n, 1)
+}
+
+// bestChunk is the bytes of a large chunk at the end whose elements are the largest. A
+// chunk is alone on its way in or out at the beginning and the end, which costs its time;
+// each chunk costs the engines a pause. The sum is least where both are alike: at the
+// root of all the bytes times those of a pause.
+func (j *job) bestChunk() uintptr {
 	most := uintptr(mostChunk)
-	if j.staged {
+	switch {
+	case j.staged:
 		most = stagedChunk
+	case !j.moved:
+		return onlyChunk
 	}
 	if j.total == endless {
 		return most
 	}
-	best := math.Sqrt(float64(j.total) * float64(size) * pauseBytes)
-	return min(max(uintptr(best), leastChunk), most)
+	return min(max(root(j.total, j.size, pauseBytes), leastChunk), most)
 }
 
-// at is chunk k: its first element and how many it has, 0 or fewer after the last.
-func (j *job) at(k int) (first, n int) {
-	first = k * j.chunk
-	return first, min(j.chunk, j.total-first)
+// root is the root of the bytes of n elements times others.
+func root(n int, size, bytes uintptr) uintptr {
+	return uintptr(math.Sqrt(float64(n) * float64(size) * float64(bytes)))
+}
+
+// length is the elements of the chunk that begins with element first, 0 or fewer after
+// the last. The copies out can begin when the first chunk is in, so that is a small one.
+// They are slower than those in where both go on, which get ahead so that chunks may grow
+// and nobody waits for one.
+func (j *job) length(first int) int {
+	n := j.chunk
+	if j.grows {
+		n = min(n, j.even(max(uintptr(n)*j.size/10, root(first, j.size, growBytes))))
+	}
+	return min(n, j.total-first)
 }
 
 // settle waits for what others have in flight on the ends.

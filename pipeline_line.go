@@ -20,8 +20,9 @@ type line struct {
 
 	// Of a run:
 	job    *job
+	crew   *crew              // nil if the CPU moves nothing
 	read   turns              // of readers, in the order of chunks; nil if there are none that need it
-	queue  turns              // of the streams
+	await  turns              // of waiting for the GPU: one that asks all the time is enough
 	finish turns              // of what is done, and of writers
 	halt   context.CancelFunc // ends reads that are not needed any more
 	queued atomic.Int64       // chunks
@@ -37,7 +38,6 @@ type lineShape struct {
 	g            *GPU
 	pool         *HostPool
 	depth, chunk int
-	layout       layout
 	in, out      string // of each end, its size and how it is served
 }
 
@@ -51,7 +51,7 @@ func (j *job) shape() lineShape {
 		}
 		return s
 	}
-	return lineShape{j.GPU, j.Pool, j.depth, j.chunk, j.layout, text(j.in), text(j.out) + fmt.Sprint(j.InPlace)}
+	return lineShape{j.GPU, j.Pool, j.depth, j.chunk, text(j.in), text(j.out) + fmt.Sprint(j.InPlace)}
 }
 
 // staged says that the CPU moves the end's data, to or from page-locked chunks.
@@ -89,15 +89,12 @@ func newLine(ctx context.Context, j *job) (*line, error) {
 	return l, nil
 }
 
-// computeStreams is how many chunks can have kernels running at once.
+// computeStreams is how many chunks can have kernels running at once. Kernels that are
+// done before they are waited for stay in one stream: to change it costs time.
 const computeStreams = 3
 
 func (l *line) makeStreams(j *job) error {
-	n := 2 + min(computeStreams, j.depth)
-	if j.layout == byChunk {
-		n = j.depth
-	}
-	for range n {
+	for range 2 + min(computeStreams, j.depth) {
 		s, err := l.g.NewStream(&StreamOptions{NonBlocking: true})
 		if err != nil {
 			return err
@@ -107,15 +104,8 @@ func (l *line) makeStreams(j *job) error {
 	return nil
 }
 
-// streamsOf is the streams that chunk i of the slots goes in, is computed and goes out by.
-func (l *line) streamsOf(i int) (in, step, out *Stream) {
-	if l.shape.layout == byChunk {
-		s := l.streams[i]
-		return s, s, s
-	}
-	step = l.streams[2+i%(len(l.streams)-2)]
-	return l.streams[0], step, l.streams[1]
-}
+// stepStream is one of the streams for kernels.
+func (l *line) stepStream(i int) *Stream { return l.streams[2+i%(len(l.streams)-2)] }
 
 // close frees everything. What a reader or writer still has goes when it returns.
 func (l *line) close() error {
@@ -140,16 +130,12 @@ func (l *line) run(ctx context.Context, j *job) (int, error) {
 	defer halt()
 	l.job, l.halt, l.done, l.err = j, halt, 0, nil
 	l.queued.Store(0)
-	l.queue, l.finish, l.read = newTurns(j.depth), newTurns(j.depth), nil
+	l.await, l.finish, l.read = newTurns(j.depth), newTurns(j.depth), nil
 	if sequential(j.in) {
 		l.read = newTurns(j.depth)
 	}
 	if j.staged {
-		var all sync.WaitGroup
-		for _, s := range l.slots {
-			all.Go(func() { s.serve(ctx, within) })
-		}
-		all.Wait()
+		l.together(ctx, within)
 	} else {
 		l.alone(ctx)
 	}
@@ -194,20 +180,57 @@ func (l *line) over(c *Chunk) bool { return l.err != nil && l.wrong <= c.Index }
 // alone runs a job for which the CPU moves nothing: one goroutine queues all.
 func (l *line) alone(ctx context.Context) {
 	depth := len(l.slots)
-	k, first := 0, 0
+	k, first, next := 0, 0, 0 // chunk to be queued, chunk that may be in flight, element
+	turn := 0                 // of the streams for kernels
+	defer func() {
+		for i := first; i < k; i++ {
+			l.slots[i%depth].complete(ctx)
+		}
+	}()
 	for ; ; k++ {
 		s := l.slots[k%depth]
-		if k >= depth && !s.complete(ctx) {
+		if k >= depth {
 			first = k - depth + 1
-			break
+			if !s.complete(ctx) {
+				return
+			}
 		}
-		if !s.cut(k) || !s.submit(ctx) {
-			first = max(0, k-depth+1)
-			break
+		if k < depth || l.slots[first%depth].computes() {
+			turn++
 		}
+		s.step = l.stepStream(turn)
+		if !s.cut(k, next) || !s.submit(ctx) {
+			return
+		}
+		next += s.chunk.Len
 	}
-	for i := first; i < k; i++ {
-		l.slots[i%depth].complete(ctx)
+}
+
+// together runs a job for which goroutines fill and empty chunks, one for each slot, with
+// a crew. What is queued is queued here, as Step is the caller's: where it panics the
+// caller sees that.
+func (l *line) together(ctx, within context.Context) {
+	l.crew = newCrew(len(l.slots))
+	var all sync.WaitGroup
+	for _, s := range l.slots {
+		s.full, s.queued = make(chan bool, 1), make(chan bool, 1)
+		all.Go(func() { s.serve(ctx, within) })
+	}
+	defer func() {
+		l.halt()
+		for _, s := range l.slots {
+			close(s.queued)
+		}
+		all.Wait()
+		l.crew.close()
+		l.crew = nil
+	}()
+	for k := 0; ; k++ {
+		s := l.slots[k%len(l.slots)]
+		if !<-s.full || l.stopped(&s.chunk) || !s.submit(ctx) {
+			return
+		}
+		s.queued <- true
 	}
 }
 

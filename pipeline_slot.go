@@ -19,6 +19,10 @@ type slot struct {
 	ins, outs     []cell
 	chunk         Chunk
 	left          <-chan error // a read or write that was left behind
+
+	// Of a run with goroutines:
+	full   chan bool // whether the chunk can be queued; closed when no more will come
+	queued chan bool // whether it was; closed when no more will be
 }
 
 // cell is the memory of one end in a slot.
@@ -27,12 +31,13 @@ type cell struct {
 	host *Host[byte]   // nil where the engines reach the end itself
 	view Device[byte]  // what Step sees: a part of own, or of the end
 	end  region        // what the engines copy from or to
+	haul haul          // between host and the end
 }
 
 // make takes memory, streams and events. Where many goroutines wait they leave the
 // processors to those that copy.
 func (s *slot) make(ctx context.Context, j *job) (err error) {
-	s.in, s.step, s.out = s.l.streamsOf(s.number)
+	s.in, s.step, s.out = s.l.streams[0], s.l.stepStream(s.number), s.l.streams[1]
 	s.ins, s.outs = make([]cell, len(j.in)), make([]cell, len(j.out))
 	for _, e := range []**Event{&s.ready, &s.computed, &s.done} {
 		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true, Blocking: j.staged}); err != nil {
@@ -104,14 +109,18 @@ func (s *slot) closeHost() error {
 // serve brings every chunk of the slot from one end to the other.
 func (s *slot) serve(ctx, within context.Context) {
 	l, i := s.l, s.number
+	defer close(s.full)
 	for k := i; ; k += len(l.slots) {
-		on := l.read.take(i) && s.cut(k)
-		full := on && s.receive(within)
-		l.read.pass(i, full)
+		on := l.read.take(i) && s.cut(k, k*l.job.chunk)
+		more := on && s.receive(within)
+		l.read.pass(i, more)
 		on = on && s.chunk.Len > 0 && s.fill(ctx)
-		on = l.queue.take(i) && on && !l.stopped(&s.chunk) && s.submit(ctx)
-		l.queue.pass(i, on)
-		on = on && s.await() && s.empty(ctx)
+		s.full <- on
+		on = <-s.queued
+		l.await.take(i)
+		on = on && s.await()
+		l.await.pass(i, true)
+		on = on && s.empty(ctx)
 		on = l.finish.take(i) && on && s.send(ctx)
 		l.finish.pass(i, on)
 		if !on {
@@ -120,12 +129,11 @@ func (s *slot) serve(ctx, within context.Context) {
 	}
 }
 
-// cut makes the slot's chunk the one of number k. It is false after the last.
-func (s *slot) cut(k int) bool {
-	c := &s.chunk
-	c.Index = k
-	c.First, c.Len = s.l.job.at(k)
-	return c.Len > 0
+// cut makes the slot's chunk the one of number k, from element first on. It is false
+// after the last.
+func (s *slot) cut(k, first int) bool {
+	s.chunk.Index, s.chunk.First, s.chunk.Len = k, first, s.l.job.length(first)
+	return s.chunk.Len > 0
 }
 
 // fail notes that the chunk went wrong.
@@ -190,7 +198,9 @@ func (s *slot) fill(ctx context.Context) bool {
 		switch {
 		case !p.staged() || p.ordered():
 		case p.r != nil:
-			copy(b, p.bytes(c))
+			if err := s.ins[i].haulage(p, c, b, true).copy(s.l.crew); err != nil {
+				return s.fail(fmt.Sprintf("read input %d", i), err)
+			}
 		default:
 			if err := s.blocking(ctx, func() error { _, err := p.fetch(b, c.First); return err }); err != nil {
 				return s.fail(fmt.Sprintf("read input %d", i), err)
@@ -208,7 +218,9 @@ func (s *slot) empty(ctx context.Context) bool {
 		switch {
 		case !p.staged() || p.ordered():
 		case p.r != nil:
-			copy(p.bytes(c), b)
+			if err := s.outs[i].haulage(p, c, b, false).copy(s.l.crew); err != nil {
+				return s.fail(fmt.Sprintf("write output %d", i), err)
+			}
 		default:
 			if err := s.blocking(ctx, func() error { return p.store(b, c.First) }); err != nil {
 				return s.fail(fmt.Sprintf("write output %d", i), err)
@@ -241,10 +253,11 @@ func (c *cell) bytes(n int, p *port) []byte {
 	return bytesAt(c.host.host, uintptr(n)*p.size)
 }
 
-// bytes is a chunk's part of plain memory.
-func (p *port) bytes(c *Chunk) []byte {
-	part := p.part(c)
-	return bytesAt(part.host, part.bytes)
+// haulage is the copy between a chunk and its part of plain memory.
+func (x *cell) haulage(p *port, c *Chunk, b []byte, in bool) *haul {
+	h := &x.haul
+	h.memory, h.chunk, h.off, h.in = bytesAt(p.r.host, p.r.bytes), b, c.First*int(p.size), in
+	return h
 }
 
 // part is a chunk's part of memory, in bytes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 )
 
 // submit queues the slot's chunk: in, what Step queues, out.
@@ -11,6 +13,12 @@ func (s *slot) submit(ctx context.Context) bool {
 	if err := ctx.Err(); err != nil {
 		return s.fail("queue", err)
 	}
+	returned := false
+	defer func() {
+		if !returned { // Step panicked
+			s.quiet()
+		}
+	}()
 	s.look()
 	what, err := "copy in", s.comeIn()
 	if err == nil {
@@ -19,6 +27,7 @@ func (s *slot) submit(ctx context.Context) bool {
 	if err == nil {
 		what, err = "copy out", s.goOut()
 	}
+	returned = true
 	s.l.queued.Add(1)
 	if err != nil {
 		s.quiet()
@@ -71,7 +80,7 @@ func (s *slot) comeIn() error {
 			moved = true
 		}
 	}
-	if !moved || s.in == s.step {
+	if !moved {
 		return nil
 	}
 	return errors.Join(s.in.Record(s.ready), s.step.WaitEvent(s.ready))
@@ -79,10 +88,8 @@ func (s *slot) comeIn() error {
 
 // goOut has the copies out wait for the kernels, and marks their end.
 func (s *slot) goOut() error {
-	if s.step != s.out {
-		if err := errors.Join(s.step.Record(s.computed), s.out.WaitEvent(s.computed)); err != nil {
-			return err
-		}
+	if err := errors.Join(s.step.Record(s.computed), s.out.WaitEvent(s.computed)); err != nil {
+		return err
 	}
 	for i := range s.outs {
 		if x := &s.outs[i]; x.apart() {
@@ -96,10 +103,36 @@ func (s *slot) goOut() error {
 
 // await waits until the chunk has gone out.
 func (s *slot) await() bool {
+	if s.l.crew != nil {
+		s.ask()
+	}
 	if err := s.done.Wait(context.Background()); err != nil {
 		return s.fail("wait", err)
 	}
 	return true
+}
+
+// askTime is for how long a goroutine that waits for the GPU asks before it sleeps in the
+// driver: longer than a chunk takes where copies are all there is.
+const askTime = time.Millisecond
+
+// ask asks whether the chunk has gone out. Others that copy are let past.
+func (s *slot) ask() {
+	for begin := time.Now(); s.l.g.emulated == nil && time.Since(begin) < askTime; runtime.Gosched() {
+		if done, err := s.done.Done(); done || err != nil {
+			return
+		}
+	}
+}
+
+// computes says that the chunk has come in and its kernels are not done.
+func (s *slot) computes() bool {
+	in, err := s.ready.Done()
+	if !in || err != nil {
+		return false
+	}
+	computed, err := s.computed.Done()
+	return !computed && err == nil
 }
 
 // quiet waits for what was queued of a chunk that could not be queued whole. What goes

@@ -88,8 +88,8 @@ func onSchedules(t *testing.T, f func(t *testing.T, p *plant)) {
 	}
 }
 
-// TestPipelineEnds: data of every kind of end arrives whole and in order, in every
-// layout, in place and not, from and to every kind.
+// TestPipelineEnds: data of every kind of end arrives whole and in order, in place
+// and not, from and to every kind.
 func TestPipelineEnds(t *testing.T) {
 	const n = 20_003
 	type made struct {
@@ -167,9 +167,6 @@ func TestPipelineEnds(t *testing.T) {
 					x.InPlace, x.Step = true, p.increment
 				}
 				x.Once = turn%3 == 0
-				if turn%5 == 0 {
-					x.ByChunk()
-				}
 				p.run(x, n)
 				if got := dst.data(); !t.Failed() {
 					for i := range in {

@@ -332,6 +332,8 @@ type pipeFake struct{ *fakeDriver }
 
 func (pipeFake) StreamWaitEvent(cu.Context, cu.Stream, cu.Event, cu.EventWaitFlags) error { return nil }
 
+func (pipeFake) EventQuery(cu.Context, cu.Event) error { return nil }
+
 // TestPipelineAllocations: a chunk takes few allocations, from buffers to buffers fewest.
 func TestPipelineAllocations(t *testing.T) {
 	if raceEnabled {

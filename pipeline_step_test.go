@@ -1,0 +1,158 @@
+package ferry_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// TestPipelineStepPanics: where Step panics, or ends its goroutine, that happens to who
+// called Run, whatever the ends are. Nothing stays behind, and the pipeline can be run
+// again.
+func TestPipelineStepPanics(t *testing.T) {
+	d := &failingDriver{Driver: softDriver(t, "h200", 1, softgpu.Lazy)}
+	p := newPlant(t, must(ferry.OpenDriver(d, 0))(t))
+	const n, at = 3000, 11
+	for _, kind := range []string{"plain", "registered", "device"} {
+		in, out := iota32(n, 1), make([]float32, n)
+		x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{ferry.Plain(in)}, Out: []ferry.End{ferry.Plain(out)}, InPlace: true, ChunkLen: 100, Depth: 3}
+		switch kind {
+		case "registered":
+			a, b := must(ferry.Register(p.GPU, in, nil))(t), must(ferry.Register(p.GPU, out, nil))(t)
+			defer closeAll(t, a, b)
+			x.In[0], x.Out[0] = a, b
+		case "device":
+			a, b := must(ferry.Alloc[float32](p.GPU, n))(t), must(ferry.Alloc[float32](p.GPU, n))(t)
+			defer closeAll(t, a, b)
+			x.In[0], x.Out[0], x.InPlace = a, b, false
+		}
+		memory := d.memory.Load()
+		for name, end := range map[string]func(){"panic": func() { panic(errPlanted) }, "Goexit": runtime.Goexit} {
+			clear(out)
+			var ran atomic.Bool
+			before := runtime.NumGoroutine()
+			x.Step = func(s *ferry.Stream, c *ferry.Chunk) error {
+				if c.Index == at {
+					check(t, s.HostFunc(func() { ran.Store(true) }))
+					end()
+				}
+				return p.increment(s, c)
+			}
+			returned, ended := false, make(chan any)
+			go func() {
+				defer func() { ended <- recover() }()
+				_, _ = x.Run(context.Background())
+				returned = true
+			}()
+			value := <-ended
+			if want := any(errPlanted); returned || name == "panic" && value != want || name == "Goexit" && value != nil {
+				t.Errorf("%s, %s: Run returned %v, panic of %v", kind, name, returned, value)
+			}
+			if !ran.Load() {
+				t.Errorf("%s, %s: something is in flight", kind, name)
+			}
+			if got := d.memory.Load(); got != memory {
+				t.Errorf("%s, %s: %d allocations are left, %d before", kind, name, got, memory)
+			}
+			for end := time.Now().Add(late); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s, %s: %d goroutines are left, %d before", kind, name, runtime.NumGoroutine(), before)
+				}
+			}
+			if kind != "device" {
+				wantIncremented(t, out[:100*at], in[:100*at])
+			}
+		}
+		x.Step = p.increment
+		p.run(x, n)
+		if kind != "device" {
+			wantIncremented(t, out, in)
+		}
+	}
+}
+
+// lengths runs a pipeline and tells how long its chunks were.
+func lengths(t *testing.T, p *plant, x *ferry.Pipeline, n int) (all []int) {
+	t.Helper()
+	x.Step = func(_ *ferry.Stream, c *ferry.Chunk) error {
+		all = append(all, c.Len)
+		return nil
+	}
+	p.run(x, n)
+	return all
+}
+
+// TestPipelineChunks: chunks that are copied without the CPU grow, from small ones that
+// let the copies out begin; those that are not copied are large; those that were asked
+// for are as they were asked for.
+func TestPipelineChunks(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	const n = 20<<20 + 77
+	h := must(ferry.AllocHost[float32](p.GPU, n, &ferry.HostOptions{Mapped: true}))(t)
+	defer closeAll(t, h)
+	ends := []ferry.End{h}
+	grown := lengths(t, p, &ferry.Pipeline{In: ends}, n)
+	rest := grown[:len(grown)-1]
+	if !slices.IsSorted(rest) || rest[0] > rest[len(rest)-1]/9 || rest[len(rest)-1] > n/8 {
+		t.Errorf("chunks have %v elements", grown)
+	}
+	for _, l := range rest {
+		if l%256 != 0 {
+			t.Errorf("a chunk has %d elements", l)
+		}
+	}
+	if got := lengths(t, p, &ferry.Pipeline{In: ends, Once: true}, n); got[0] != 16<<20 {
+		t.Errorf("chunks that are not copied have %v elements", got)
+	}
+	if got := lengths(t, p, &ferry.Pipeline{In: ends, ChunkLen: n/2 + 1}, n); !slices.Equal(got, []int{n/2 + 1, n - n/2 - 1}) {
+		t.Errorf("chunks of %d elements have %v", n/2+1, got)
+	}
+}
+
+// TestPipelineStreams: kernels that take longer than the copies run in several streams,
+// one beside the end of another; of light ones, few change streams.
+func TestPipelineStreams(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	const n, chunk = 4 << 20, 1 << 16
+	h := must(ferry.AllocHost[float32](p.GPU, n, nil))(t)
+	defer closeAll(t, h)
+	for _, heavy := range []bool{false, true} {
+		changes := 0
+		var before *ferry.Stream
+		p.run(&ferry.Pipeline{In: []ferry.End{h}, ChunkLen: chunk, Step: func(s *ferry.Stream, c *ferry.Chunk) error {
+			if s != before {
+				changes++
+			}
+			before = s
+			if !heavy {
+				return s.Launch(p.inc, ferry.Grid(64, 64), c.In[0], uint64(64))
+			}
+			for range 8 {
+				if err := s.Launch(p.inc, ferry.Grid(32, 32), c.In[0], uint64(c.Len)); err != nil { // too few threads
+					return err
+				}
+			}
+			return nil
+		}}, n)
+		if few := n / chunk / 4; heavy && changes < 2*few || !heavy && changes > few {
+			t.Errorf("heavy %v: %d chunks changed streams %d times", heavy, n/chunk, changes)
+		}
+	}
+}
+
+// TestPipelineBlocks: chunks of plain memory that several goroutines copy together arrive
+// whole, in both directions.
+func TestPipelineBlocks(t *testing.T) {
+	onSchedules(t, func(t *testing.T, p *plant) {
+		const n = 1<<20 + 5
+		in, out := iota32(n, 6), make([]float32, n)
+		p.run(&ferry.Pipeline{In: []ferry.End{ferry.Plain(in)}, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true, ChunkLen: 300_001, Depth: 2}, n)
+		wantIncremented(t, out, in)
+	})
+}
