@@ -86,7 +86,7 @@ func (c PipeCase) results(samples map[string][]float64) (all []SpeedResult) {
 		}
 		for _, p := range []string{"chunks", c.Of} {
 			r.PeerName, r.Peer, r.PeerMAD, r.GoalRatio = p, middle(samples[p]), spread(samples[p]), 0
-			if p == c.Of && m != "plain slices" {
+			if p == c.Of && strings.HasPrefix(m, "page-locked") {
 				r.GoalRatio = pipeGoal
 			}
 			all = append(all, r.judge())

@@ -14,7 +14,7 @@ import (
 func TestSpeedPipe(t *testing.T) {
 	name, cases := "soft", []PipeCase{{1 << 20, 1, 1, "both"}, {1 << 18, 4, 1, "kernel"}}
 	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
-		name, cases = "cuda", []PipeCase{{1 << 30, 1, 9, "both"}, {64 << 20, 1, 9, "both"}, {1 << 30, 8192, 9, "kernel"}}
+		name, cases = "cuda", []PipeCase{{1 << 30, 1, 9, "both"}, {64 << 20, 1, 9, "both"}, {4 << 20, 1, 9, "both"}, {1 << 30, 8192, 9, "kernel"}}
 	}
 	var peer *Peer
 	if dir := os.Getenv("FERRY_PEERS"); dir != "" {
