@@ -51,3 +51,26 @@ func TestSlowIsNotWaiting(t *testing.T) {
 		t.Errorf("400 times as many turns cost %.0f us instead of %.0f: %.1f times as much", long/1e3, short/1e3, ratio)
 	}
 }
+
+// A kernel that this computer has not begun yet is waited for like one that runs:
+// only one that something keeps out may be waiting for the host.
+func TestKernelThatIsSlowToBegin(t *testing.T) {
+	r := newRig(t, Options{})
+	dev := r.devices[0]
+	o := &op{ctx: dev.primary, work: &work{launch: &launch{}, dev: dev}, released: true}
+	if o.ctx == nil {
+		o.ctx = &contextState{}
+	}
+	if got := o.patience(0); got != longPatience {
+		t.Errorf("not begun: %v, want %v", got, longPatience)
+	}
+	dev.turns.waiting = append(dev.turns.waiting, o)
+	if got := o.patience(0); got != patience {
+		t.Errorf("kept out by another context: %v, want %v", got, patience)
+	}
+	dev.turns.waiting = nil
+	o.realWait = 1
+	if got := o.patience(0); got != patience {
+		t.Errorf("behind what is not done: %v, want %v", got, patience)
+	}
+}

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -75,17 +76,23 @@ func (o *op) polled() uint64 {
 // patience is short for what may be waiting for the host: a host function, a
 // kernel that has polled since it was seen to get on and that reads host memory,
 // or one that another context's kernel keeps out. A kernel that is merely slow on
-// this computer must not be taken for one of them: its cost would be unknown. In
-// a context that is being destroyed it is what is left before the end.
+// this computer, or to begin, must not be taken for one of them: its cost would be
+// unknown. In a context that is being destroyed it is what is left before the end.
 func (o *op) patience(polls uint64) time.Duration {
 	switch k := o.kernel; {
 	case o.ctx.dead:
 		return destroyPatience
 	case o.work.kind == cu.GraphNodeTypeHost,
-		o.work.launch != nil && (k == nil || k.view.seesHost() && o.polled() != polls):
+		k == nil && o.keptOut(),
+		k != nil && k.view.seesHost() && o.polled() != polls:
 		return patience
 	}
 	return longPatience
+}
+
+// keptOut says whether o is a kernel that others keep from running. mu is held.
+func (o *op) keptOut() bool {
+	return o.work.launch != nil && (!o.released || o.realWait > 0 || slices.Contains(o.work.dev.turns.waiting, o))
 }
 
 // anyDone lets go of mu until some op is done.
