@@ -90,6 +90,8 @@ type Link struct {
 	PeerAccess Number `json:"peer_access"`
 	// Fresh is what a copy or a kernel's reads take longer by, for the bytes of an
 	// allocation that the CPU has just written: they lie modified in its caches.
+	// They lie there until it writes something else: what was written n bytes ago
+	// costs what the curve rises by from n on. A copy to them costs the same.
 	Fresh Curve `json:"fresh"`
 }
 
@@ -109,6 +111,9 @@ type Queue struct {
 	Gap    Number `json:"gap_ns"`    // from the end of one operation to the start of the next in its stream
 	Switch Number `json:"switch_ns"` // the same, when another engine takes over: a kernel after a copy, a copy after a kernel
 	Sync   Number `json:"sync_ns"`   // from the end of the last operation until the waiting host goes on
+	// Copy is from the start of one copy over the link to that of the next, at
+	// least, in any stream.
+	Copy Number `json:"copy_ns,omitempty"`
 	// Node is Gap between the nodes of a graph. Missing, it is Gap.
 	Node Number `json:"graph_node_ns,omitempty"`
 }
@@ -120,10 +125,13 @@ type Copy struct {
 	WriteCombinedHtoD Curve `json:"write_combined_htod"`
 	PageableHtoD      Curve `json:"pageable_htod"` // until the call returns
 	PageableDtoH      Curve `json:"pageable_dtoh"`
-	DtoD              Curve `json:"dtod"`
-	Peer              Curve `json:"peer"`
-	HtoH              Curve `json:"htoh"`
-	Memset            Curve `json:"memset"`
+	// PageableBusy is what a pageable copy to the host takes longer in a stream that
+	// has work before it, once that is done.
+	PageableBusy Curve `json:"pageable_dtoh_busy,omitempty"`
+	DtoD         Curve `json:"dtod"`
+	Peer         Curve `json:"peer"`
+	HtoH         Curve `json:"htoh"`
+	Memset       Curve `json:"memset"`
 	// StagedBytes is the largest pageable copy to the device that returns before
 	// the data has arrived.
 	StagedBytes Number `json:"staged_bytes"`
@@ -131,10 +139,10 @@ type Copy struct {
 
 // Kernel is the time of a kernel.
 type Kernel struct {
-	Floor        Number `json:"floor_ns"`                // of an empty one, on the device
-	Bandwidth    Number `json:"memory_bytes_per_s"`      // of device memory, reads and writes together
-	Cached       Number `json:"cache_bytes_per_s"`       // of what fits the last-level cache
-	Instructions Number `json:"warp_instructions_per_s"` // of the whole device
+	Floor        Number `json:"floor_ns"`                    // of an empty one, on the device
+	Bandwidth    Number `json:"memory_bytes_per_s"`          // of device memory, reads and writes together
+	Cached       Number `json:"cache_bytes_per_s,omitempty"` // of what fits the last-level cache
+	Instructions Number `json:"warp_instructions_per_s"`     // of the whole device
 
 	// Latency is what an instruction takes a warp that has the multiprocessor to
 	// itself, on average. Missing, a warp is never what a kernel waits for.
@@ -146,15 +154,19 @@ type Kernel struct {
 	// Copied is what reads take longer by, for the bytes of device memory that a
 	// copy from the host has just written.
 	Copied Curve `json:"after_copy,omitempty"`
+	// Memory is what bytes of device memory take, cached or not. Missing, they move
+	// at Bandwidth, and at Cached where half of the last-level cache holds them.
+	Memory Curve `json:"device_memory,omitempty"`
 }
 
 // Managed is what moving managed pages costs.
 type Managed struct {
-	DeviceFault  Curve  `json:"device_fault"`     // a kernel touches bytes that are on the host
-	HostFault    Curve  `json:"host_fault"`       // the CPU touches bytes that are on the device
-	PrefetchHtoD Curve  `json:"prefetch_htod"`    // cuMemPrefetchAsync to the device
-	PrefetchDtoH Curve  `json:"prefetch_dtoh"`    // to the host
-	PrefetchCall Number `json:"prefetch_call_ns"` // the host's time in the call
+	// Where the services below are known these two curves are not needed.
+	DeviceFault  Curve  `json:"device_fault,omitempty"` // a kernel touches bytes that are on the host
+	HostFault    Curve  `json:"host_fault,omitempty"`   // the CPU touches bytes that are on the device
+	PrefetchHtoD Curve  `json:"prefetch_htod"`          // cuMemPrefetchAsync to the device
+	PrefetchDtoH Curve  `json:"prefetch_dtoh"`          // to the host
+	PrefetchCall Number `json:"prefetch_call_ns"`       // the host's time in the call
 
 	// PrefetchBusy is what a prefetch takes longer in a stream that has work before it.
 	PrefetchBusy Curve `json:"prefetch_busy,omitempty"`
@@ -168,13 +180,14 @@ type Managed struct {
 // Service is what pieces of the managed memory driver's work cost when it serves
 // faults, in nanoseconds.
 type Service struct {
-	Batch   Number `json:"batch_ns"`    // of each batch of a device's faults
-	Block   Number `json:"block_ns"`    // of each service of a block of 2 MiB
-	Fault   Number `json:"fault_ns"`    // of each page that faulted
-	Begin   Number `json:"begin_ns"`    // of each block that nobody had touched
-	Run     Number `json:"run_ns"`      // of each copy of neighbouring pages
-	MiB     Number `json:"mib_ns"`      // of each MiB copied
-	ZeroMiB Number `json:"zero_mib_ns"` // of each MiB that nobody had touched
+	Wake    Number `json:"wake_ns,omitempty"` // of the first batch of a kernel's, before it
+	Batch   Number `json:"batch_ns"`          // of each batch of a device's faults
+	Block   Number `json:"block_ns"`          // of each service of a block of 2 MiB
+	Fault   Number `json:"fault_ns"`          // of each page that faulted
+	Begin   Number `json:"begin_ns"`          // of each block that nobody had touched
+	Run     Number `json:"run_ns"`            // of each copy of neighbouring pages
+	MiB     Number `json:"mib_ns"`            // of each MiB copied
+	ZeroMiB Number `json:"zero_mib_ns"`       // of each MiB that nobody had touched
 }
 
 // Known says whether the profile has the pieces.

@@ -32,6 +32,9 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 	if async && p.waits && s.capture == nil && t.detaches() && s.busy() {
 		p = t.detach(c)
 	}
+	if p.curve == &d.prof.Copy.PageableDtoH && s.capture == nil && s.busy() {
+		p.extra = d.prof.Copy.PageableBusy.Ns(float64(t.total()))
+	}
 	if err := s.ctx.alive(what); err != nil {
 		return err
 	}

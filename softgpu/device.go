@@ -26,6 +26,8 @@ type device struct {
 	parked            []*region // freed in stream order, and known until the host synchronises
 
 	turns turns
+
+	copied float64 // the virtual time when a copy over the link began last
 }
 
 // loss is the fault that a driver did not survive. Its devices and contexts share

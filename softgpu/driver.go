@@ -59,6 +59,7 @@ type Driver struct {
 	opID    uint64
 
 	host      float64 // the host's virtual clock, ns
+	written   uint64  // bytes of page-locked memory that the host said it wrote
 	sim       timeline
 	held      []*op // released by nobody yet, by rising id
 	rng       *rand.Rand

@@ -53,13 +53,13 @@ func ExampleDriver_Walk() {
 	//            PDE1[0] table                                                    120 ns
 	//            PDE0[0] table                                                    120 ns
 	//            PTE[2] 4 KiB page of system memory at 0x8000002000               120 ns
-	//   link     a read of bus address 0x8000002345 goes out, data come back     1208 ns
+	//   link     a read of bus address 0x8000002345 goes out, data come back     2638 ns
 	//   IOMMU    SL4[1] table                                                      60 ns
 	//            SL3[0] table                                                      60 ns
 	//            SL2[0] table                                                      60 ns
 	//            SL1[2] 4 KiB page of system memory at 0x100002000                 60 ns
 	//   memory   0x100002345 of host memory, within the link's time                 0 ns
-	//   in all   predicted, nothing cached; the least sure figure is a guess     2168 ns
+	//   in all   predicted, nothing cached; the least sure figure is a guess     3598 ns
 	// copy engine of device 0 reads 0x500000002345, ordinary memory: copy through the driver's page-locked staging buffer
 	//   CPU MMU  PML4[160] table                                                   25 ns
 	//            PDPT[0] table                                                     25 ns
@@ -72,13 +72,13 @@ func ExampleDriver_Walk() {
 	//            PDE1[511] table                                                  120 ns
 	//            PDE0[255] table                                                  120 ns
 	//            PTE[0] 4 KiB page of system memory at 0x8000000000               120 ns
-	//   link     a read of bus address 0x8000000000 goes out, data come back     1208 ns
+	//   link     a read of bus address 0x8000000000 goes out, data come back     2638 ns
 	//   IOMMU    SL4[1] table                                                      60 ns
 	//            SL3[0] table                                                      60 ns
 	//            SL2[0] table                                                      60 ns
 	//            SL1[0] 4 KiB page of system memory at 0x100001000                 60 ns
 	//   memory   0x100001000 of host memory, within the link's time                 0 ns
-	//   in all   predicted, nothing cached; the least sure figure is a guess     4986 ns
+	//   in all   predicted, nothing cached; the least sure figure is a guess     6416 ns
 	// kernel of device 0 reads 0x500000002345, ordinary memory: ordinary memory through the host's page table (ATS)
 	//   GPU MMU  PDE4[0] invalid                                                  120 ns
 	//   ATS      the device asks the host to translate                            400 ns

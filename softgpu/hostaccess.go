@@ -3,7 +3,6 @@ package softgpu
 import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/uvm"
-	"github.com/ferrygpu/ferry/profile"
 )
 
 // HostAccess tells that the host is about to touch n bytes at p: managed pages
@@ -36,7 +35,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			})
 			d.host += ns + w.Slept
 		} else {
-			d.host += x.region.hostUse(min(end, x.end)-max(addr, x.base), write, &d.prof.Host)
+			d.hostUse(x.region, min(end, x.end)-max(addr, x.base), write)
 		}
 		addr = x.end
 	}
@@ -71,15 +70,37 @@ func (dev *device) concurrentManaged() bool {
 	return dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0
 }
 
-// hostUse is what the host's use of n bytes of page-locked memory costs it more
-// than that of ordinary memory, in nanoseconds.
-func (r *region) hostUse(n uint64, write bool, host *profile.Host) float64 {
+// hostUse is the host's use of n bytes of page-locked memory. Reads may cost it
+// more than those of ordinary memory do.
+func (d *Driver) hostUse(r *region, n uint64, write bool) {
 	switch {
 	case write:
-		r.fresh.Store(true)
-		return 0
+		d.written += n
+		r.dirty = dirty{bytes: n, upTo: d.written}
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
-		return host.WriteCombinedRead.Ns(float64(n))
+		d.host += d.prof.Host.WriteCombinedRead.Ns(float64(n))
+	default:
+		d.host += d.prof.Host.UncachedRead.Ns(float64(n))
 	}
-	return host.UncachedRead.Ns(float64(n))
+}
+
+// dirty is what the host wrote of a region last and no device has read since.
+type dirty struct {
+	bytes uint64
+	upTo  uint64 // Driver.written after it
+}
+
+// clean is what the device's read of n bytes of r takes longer by because the
+// host's caches have them modified, once. What has been written since has pushed
+// them out to slower, larger caches, or to memory: the curve says what all bytes
+// down to a depth cost.
+func (d *Driver) clean(r *region, n uint64) float64 {
+	w := r.dirty
+	r.dirty = dirty{}
+	if w.bytes == 0 {
+		return 0
+	}
+	depth := float64(d.written - w.upTo)
+	fresh := &d.prof.Link.Fresh
+	return max(0, fresh.Ns(depth+float64(min(n, w.bytes)))-fresh.Ns(depth))
 }

@@ -123,11 +123,23 @@ func (m *managedState) touches(to []uvm.Touch, p *simt.Pages) []uvm.Touch {
 	return to
 }
 
+// firstFaults wake the driver: the rest of what a kernel touches at once comes in
+// while it serves them, and is a batch more.
+const firstFaults = 8
+
 // deviceFaults prices batches of a device's faults. Where the profile does not
 // know the pieces, all batches together cost what its curve says of the bytes.
 func deviceFaults(m *profile.Managed) uvm.Price {
 	if m.DeviceService.Known() {
-		return func(w uvm.Work) float64 { return serviceNs(&m.DeviceService, w) }
+		first := m.DeviceService.Wake.Value
+		return func(w uvm.Work) float64 {
+			ns := serviceNs(&m.DeviceService, w) + first
+			if first > 0 && w.Faults > firstFaults {
+				ns += m.DeviceService.Batch.Value
+			}
+			first = 0
+			return ns
+		}
 	}
 	return byCurve(&m.DeviceFault)
 }

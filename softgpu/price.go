@@ -6,7 +6,6 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
-	"github.com/ferrygpu/ferry/profile"
 )
 
 // occupancy is the part of the device's multiprocessors that the launch fills.
@@ -43,13 +42,8 @@ func (l *launch) price(o *op) cost {
 	tr := x.stats.Traffic
 	f := x.fault(dev, o.start)
 	local, remote := split(&tr[countManaged], f)
-	memory := float64(sectorBytes(&tr[countDevice])) + local
-	rate := prof.Kernel.Bandwidth.Value
-	// Half of the cache holds what the other half's multiprocessors use as well.
-	if memory <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && prof.Kernel.Cached.Value > 0 {
-		rate = prof.Kernel.Cached.Value
-	}
-	memoryNs := memory / (rate * part) * 1e9
+	memory := float64(accessBytes(&tr[countDevice])) + local
+	memoryNs := dev.memoryNs(memory) / part
 	instrNs := float64(x.stats.WarpInstructions) / (prof.Kernel.Instructions.Value * part) * 1e9
 	instrNs = max(instrNs, l.longestNs(dev, &x.stats), float64(x.stats.Contended)*prof.Kernel.Atomic.Value)
 	memoryNs += prof.Kernel.Copied.Ns(float64(x.view.copied.Load()))
@@ -64,9 +58,12 @@ func (l *launch) price(o *op) cost {
 	latency, slow := 0.0, in
 	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
 		latency = prof.Link.RoundTrip.Value
-		slow += x.fresh(&prof.Link.Fresh)
+		slow += x.clean(o.ctx.drv)
 	}
-	linkNs := max(slow, out) + prof.Link.Duplex.Value*min(slow, out)
+	together := 1 - 1/l.rounds(dev, &tr[countHost])
+	shorter := min(slow, out)
+	// Nobody waits for the last writes to arrive.
+	linkNs := max(slow, out) + together*prof.Link.Duplex.Value*shorter + (1-together)*max(0, shorter-prof.Link.RoundTrip.Value)
 	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
 		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
 	}
@@ -79,6 +76,35 @@ func (l *launch) price(o *op) cost {
 		k.use[resIn], k.use[resOut] = in/k.ns, out/k.ns
 	}
 	return k
+}
+
+// memoryNs is how long the whole device takes for so many bytes of its memory.
+func (dev *device) memoryNs(bytes float64) float64 {
+	k := &dev.drv.prof.Kernel
+	if len(k.Memory.Points) > 0 {
+		return k.Memory.Ns(bytes)
+	}
+	rate := k.Bandwidth.Value
+	// Half of the cache holds what the other half's multiprocessors use as well.
+	if bytes <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && k.Cached.Value > 0 {
+		rate = k.Cached.Value
+	}
+	return bytes / rate * 1e9
+}
+
+// accessBytes is what requests to device memory move: it gives no less than two
+// sectors at a time.
+func accessBytes(t *simt.Traffic) uint64 {
+	return sectorBytes(t) + sectorSize*(t.Reads[0]+t.Writes[0])
+}
+
+// rounds is how often the launch's threads go round reading and writing host
+// memory, 16 bytes at a time. All that are on the device read first: what they
+// write then moves beside the reads of the next round, and with one round beside
+// none.
+func (l *launch) rounds(dev *device, t *simt.Traffic) float64 {
+	threads := min(l.grid.Count(), uint64(l.resident(dev))) * l.block.Count()
+	return max(1, float64(min(t.ReadBytes, t.WriteBytes))/float64(16*threads))
 }
 
 // longestNs is how long the longest warp takes, for as many waves of blocks as
@@ -94,19 +120,19 @@ func (l *launch) longestNs(dev *device, s *simt.Stats) float64 {
 // shortWarp is how many instructions are part of any kernel's floor.
 const shortWarp = 64
 
-// fresh is what reads of page-locked memory take longer by because the host has
+// clean is what reads of page-locked memory take longer by because the host has
 // just written it.
-func (x *execution) fresh(extra *profile.Curve) float64 {
+func (x *execution) clean(d *Driver) float64 {
 	ns := 0.0
 	for r, s := range *x.view.own.Load() {
-		if r.managed != nil || !r.fresh.Swap(false) {
+		if r.managed != nil || r.dirty.bytes == 0 {
 			continue
 		}
 		pages := 0
 		for i, read := range s.Pages.Read {
 			pages += bits.OnesCount64(read &^ s.Pages.Written[i])
 		}
-		ns += extra.Ns(float64(min(uint64(pages)<<s.Pages.Shift, r.size)))
+		ns += d.clean(r, uint64(pages)<<s.Pages.Shift)
 	}
 	return ns
 }

@@ -66,7 +66,7 @@ type region struct {
 	state  atomic.Int32
 	parked atomic.Bool   // in stream order, and not had again
 	copied atomic.Uint64 // bytes of device memory copied in since a kernel last used it
-	fresh  atomic.Bool   // page-locked, and written by the host since the device last read it
+	dirty  dirty         // of page-locked memory; mu guards it
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }

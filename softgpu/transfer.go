@@ -103,6 +103,8 @@ type plan struct {
 	queues bool // not even a plain call waits
 	stages bool // the source is read during the call
 
+	extra float64 // ns on top of the curve
+
 	detached bool // what it reads goes on to the device at the same time
 }
 
@@ -160,9 +162,13 @@ func (t *transfer) plan(c *contextState) plan {
 
 // work makes the operation.
 func (t *transfer) work(p plan) *work {
-	extra := 0.0
-	if r := t.src.region; p.engine == engineIn && !p.bare && r != nil && r.fresh.Swap(false) {
-		extra = p.dev.drv.prof.Link.Fresh.Ns(float64(t.total()))
+	extra := p.extra
+	if !p.bare {
+		for _, r := range []*region{t.src.region, t.dst.region} {
+			if r != nil {
+				extra += r.ctx.drv.clean(r, t.total())
+			}
+		}
 	}
 	w := &work{
 		kind:   cu.GraphNodeTypeMemcpy,
@@ -174,14 +180,11 @@ func (t *transfer) work(p plan) *work {
 		price: func(o *op) cost {
 			t.populate()
 			k := curveCost(p.curve, t.total(), p.use)
-			if extra > 0 {
-				k.use[p.use] *= k.ns / (k.ns + extra)
-				k.ns += extra
+			if p.use != resMemory && !p.bare {
+				k.last(p.dev.spaced(o.start))
 			}
-			if rest := t.staging - o.start; rest > k.ns { // it cannot end before its source was read
-				k.use[p.use] *= k.ns / rest
-				k.ns = rest
-			}
+			k.last(k.ns + extra)
+			k.last(t.staging - o.start) // it cannot end before its source was read
 			return k
 		},
 		hold: t.src.host,
@@ -192,6 +195,19 @@ func (t *transfer) work(p plan) *work {
 	return w
 }
 
+// spaced is how long a copy that starts now takes at least: the device begins
+// copies one after the other, on whatever engine.
+func (dev *device) spaced(now float64) float64 {
+	queue := &dev.drv.prof.Queue
+	before := dev.copied
+	dev.copied = now
+	const rounding = 0.01 // of sums of times
+	if now-before > queue.Copy.Value+rounding {
+		return 0
+	}
+	return queue.Copy.Value - queue.Gap.Value
+}
+
 // populate notes where managed pages are that a copy touched first.
 func (t *transfer) populate() {
 	for _, p := range []place{t.dst, t.src} {
@@ -199,6 +215,17 @@ func (t *transfer) populate() {
 			p.region.managed.pages.Populate(p.off, p.n, uvm.Processor(p.region.dev.ordinal))
 		}
 	}
+}
+
+// last makes it last ns at least, without using more.
+func (k *cost) last(ns float64) {
+	if ns <= k.ns {
+		return
+	}
+	for i := range k.use {
+		k.use[i] *= k.ns / ns
+	}
+	k.ns = ns
 }
 
 // curveCost is the cost of n bytes that use one resource, but for the curve's

@@ -21,8 +21,8 @@ type Accuracy struct {
 	All       Error   `json:"all"`
 	Kinds     []Error `json:"kinds"`
 	// Pairs are two kinds at one size whose times clearly differ in the measurement:
-	// the 5th to 95th percentiles do not overlap. Of those Inversions are predicted
-	// the other way round.
+	// the 5th to 95th percentiles do not overlap, in no two of the results that were
+	// merged. Of those Inversions are predicted the other way round.
 	Pairs      int      `json:"pairs"`
 	Inversions []string `json:"inversions"`
 }
@@ -33,6 +33,34 @@ type Error struct {
 	Cases  int     `json:"cases"`
 	Median float64 `json:"median"`
 	P90    float64 `json:"p90"`
+}
+
+// Merge is several results of one kind of machine as one: the median of each case's
+// medians, and percentiles that reach from the least to the greatest.
+func Merge(results ...*Result) *Result {
+	out := *results[0]
+	all := map[Case][]Point{}
+	for _, r := range results {
+		for _, p := range r.Points {
+			all[p.Case] = append(all[p.Case], p)
+		}
+	}
+	out.Points = nil
+	for _, c := range Cases() {
+		points := all[c]
+		if len(points) == 0 {
+			continue
+		}
+		slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.Median, b.Median) })
+		n := len(points)
+		m := Point{Case: c, Median: (points[(n-1)/2].Median + points[n/2].Median) / 2, P5: points[0].P5}
+		for _, p := range points {
+			m.P5, m.P95 = min(m.P5, p.P5), max(m.P95, p.P95)
+			m.Samples += p.Samples
+		}
+		out.Points = append(out.Points, m)
+	}
+	return &out
 }
 
 // Compare says how far predicted is from measured, over the cases for tests that

@@ -7,6 +7,7 @@ var copyKinds = []kind{
 	{"copy pinned in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, false) }},
 	{"copy pinned in, just written", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, true) }},
 	{"copy pinned out", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, false) }},
+	{"copy pinned out to what was just written", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, true) }},
 	{"copy write-combined in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) {
 		return r.copyPinned(n, cu.MemHostAllocWriteCombined, true, false)
 	}},
@@ -60,12 +61,19 @@ func (r *rig) copyRegistered(n int, in bool) (trial, error) {
 	return r.copyOf(p, n, in)
 }
 
+// copyPageableIn waits before each sample until the sample before is on the device:
+// the call returns earlier.
 func copyPageableIn(r *rig, n int) (trial, error) {
 	b := r.pageable(n)
 	dev, err := r.device(n)
 	return trial{
-		prepare: func() error { return r.write(b) },
-		step:    func() error { return r.d.MemcpyHtoD(r.ctx, dev, pointer(b), uintptr(n)) },
+		prepare: func() error {
+			if err := r.d.StreamSynchronize(r.ctx, cu.StreamLegacy); err != nil {
+				return err
+			}
+			return r.write(b)
+		},
+		step: func() error { return r.d.MemcpyHtoD(r.ctx, dev, pointer(b), uintptr(n)) },
 	}, err
 }
 

@@ -12,20 +12,22 @@ import (
 var benchCommand = command{
 	name:    "bench",
 	summary: "measure what single operations cost: copies, kernels, allocations",
-	usage:   "bench [--device D] [--only TEXT] [--against FILE] [--json]",
+	usage:   "bench [--device D] [--only TEXT] [--against FILES] [--json]",
 	run:     benchmark,
 	help: `Measures single operations by kind and size, from their submission until the
 host knows that they are done: copies of every kind of memory in both
 directions, fills, kernels on device memory and over the link, launches, events,
-allocation, page-locking, and managed memory that moves. The median of up to 25
-samples counts. On a software GPU the times are predictions from a profile.
+allocation, page-locking, and managed memory that moves. The median of up to 28
+samples counts, which are taken in four passes. On a software GPU the times are
+predictions from a profile.
 
 flags:
   --only TEXT  only kinds whose name contains TEXT, as "pinned" or "managed"
-  --against FILE
+  --against FILE,...
                say instead how far the times are from those in FILE, which
                "bench --json" wrote, on the half of the cases that profiles are
-               not fitted to; JSON schema ferry.accuracy/1
+               not fitted to; of several files, from their medians; JSON schema
+               ferry.accuracy/1
   --json       one JSON document, schema ferry.grid/1; times in nanoseconds
   --device D   which device
 
@@ -48,7 +50,7 @@ func benchmark(ctx context.Context, s *session) error {
 	}
 	var other *grid.Result
 	if *against != "" {
-		if other, err = readGrid(*against); err != nil {
+		if other, err = readGrids(*against); err != nil {
 			return err
 		}
 	}
@@ -92,17 +94,21 @@ func (s *session) writeDocument(d document, asJSON bool) error {
 	return s.write(text)
 }
 
-// readGrid reads what "ferry bench --json" wrote.
-func readGrid(path string) (*grid.Result, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// readGrids reads what "ferry bench --json" wrote, into one or several files.
+func readGrids(paths string) (*grid.Result, error) {
+	var all []*grid.Result
+	for path := range strings.SplitSeq(paths, ",") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		r, err := grid.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, r)
 	}
-	r, err := grid.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
+	return grid.Merge(all...), nil
 }
 
 func someKind(part string) bool {

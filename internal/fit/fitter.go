@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/bench/grid"
@@ -20,6 +21,24 @@ type fitter struct {
 	measured map[grid.Case]float64 // ns
 	only     string                // the beginning of the paths to fit
 }
+
+// reset takes p back to where every fit begins.
+func (f *fitter) reset() {
+	for i := range groups {
+		for _, n := range groups[i].numbers {
+			if f.wants(n.path) {
+				*n.in(f.p) = profile.Number{Value: n.start, Source: fitSource}
+			}
+		}
+	}
+	for i := range curves {
+		if c := &curves[i]; f.wants(c.path) {
+			*c.in(f.p) = profile.Curve{Points: []profile.Point{{}}, Source: fitSource}
+		}
+	}
+}
+
+func (f *fitter) wants(path string) bool { return strings.HasPrefix(path, f.only) }
 
 // predict is what the software GPU says of the measured cases that want wants.
 func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[grid.Case]float64, error) {
@@ -46,110 +65,269 @@ func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[gr
 	return out, f.predictSteps(ctx, g, want, out)
 }
 
-// off is how far predictions of some kinds are off: the mean of |ln(predicted /
-// measured)| of each kind, summed over the kinds.
-func (f *fitter) off(ctx context.Context, n *number) (float64, error) {
-	got, err := f.predict(ctx, func(c grid.Case) bool { return n.min <= c.Size && c.Size <= n.max && slices.Contains(n.kinds, c.Kind) })
-	if err != nil {
-		return 0, err
-	}
-	sum, count := map[string]float64{}, map[string]float64{}
-	for c, ns := range got {
-		sum[c.Kind] += math.Abs(math.Log(max(ns, 1) / f.measured[c]))
-		count[c.Kind]++
-	}
-	total := 0.0
-	for _, k := range n.kinds {
-		if count[k] > 0 {
-			total += sum[k] / count[k]
-		}
-	}
-	return total, nil
-}
-
-// round goes through all numbers and curves once.
-func (f *fitter) round(ctx context.Context, round int) error {
-	step := math.Pow(0.5, float64(round)) // later rounds take smaller steps
-	for i := range numbers {
-		if !strings.HasPrefix(numbers[i].path, f.only) {
-			continue
-		}
-		if err := f.search(ctx, &numbers[i], step); err != nil {
-			return err
-		}
-	}
+// round goes through all curves and numbers once.
+func (f *fitter) round(ctx context.Context) error {
 	for i := range curves {
-		if !strings.HasPrefix(curves[i].path, f.only) {
-			continue
+		if f.wants(curves[i].path) {
+			if err := f.follow(ctx, &curves[i]); err != nil {
+				return err
+			}
 		}
-		if err := f.follow(ctx, &curves[i]); err != nil {
-			return err
+	}
+	for i := range groups {
+		if f.wants(groups[i].numbers[0].path) {
+			if err := f.search(ctx, &groups[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// search moves one number to the best of some multiples of it, then of some nearer.
-func (f *fitter) search(ctx context.Context, n *number, step float64) error {
-	x := n.in(f.p)
-	if x.Value == 0 {
-		x.Value = n.start
-	}
-	x.Source = fitSource
-	best, err := f.off(ctx, n)
-	if err != nil {
-		return err
-	}
-	before, was := x.Value, best
-	for _, width := range []float64{1.2, 0.35, 0.1, 0.03} {
-		width *= step
-		centre := x.Value
-		for _, k := range []float64{-2, -1, 1, 2} {
-			value := centre * math.Exp(k*width)
-			keep := x.Value
-			x.Value = value
-			got, err := f.off(ctx, n)
+// search moves the numbers of a group together. A prediction is near to linear in
+// each of them, or in its inverse if it is a rate: so each is moved a little to see
+// what that does to every case, then all are moved on those straight lines to where
+// predictions are off least, and the software GPU is asked whether that is so. If it
+// is worse they go half the way.
+func (f *fitter) search(ctx context.Context, g *group) error {
+	began, before, was := time.Now(), "", -1.0
+	for range 3 {
+		l, err := f.linearize(ctx, g)
+		if err != nil {
+			return err
+		}
+		if was < 0 {
+			before, was = g.words(f.p), l.off(l.at)
+		}
+		best, from := l.off(l.at), l.at
+		to, better := l.minimum(), false
+		for range 4 {
+			g.set(f.p, to)
+			got, err := f.predict(ctx, g.wants)
 			if err != nil {
 				return err
 			}
-			if got < best-1e-6 {
-				best = got
-			} else {
-				x.Value = keep
+			if better = l.with(got).off(l.at) < best-1e-4; better {
+				break
 			}
+			for i := range to {
+				to[i] = (to[i] + from[i]) / 2
+			}
+			g.set(f.p, from)
+		}
+		if !better {
+			break
 		}
 	}
-	x.Value = significant(x.Value)
-	fmt.Fprintf(os.Stderr, "%-40s %12.5g -> %12.5g   off %.4f -> %.4f\n", n.path, before, x.Value, was, best)
-	return nil
-}
-
-// follow moves a curve at the sizes measured by what its kind is off there.
-func (f *fitter) follow(ctx context.Context, c *curve) error {
-	got, err := f.predict(ctx, func(x grid.Case) bool { return x.Kind == c.kind })
+	got, err := f.predict(ctx, g.wants)
 	if err != nil {
 		return err
 	}
-	var sizes []int
-	for x := range got {
-		sizes = append(sizes, x.Size)
-	}
-	slices.Sort(sizes)
-	at := c.in(f.p)
-	var points []profile.Point
-	for _, n := range sizes {
-		x := grid.Case{Kind: c.kind, Size: n}
-		per := float64(max(1, c.times))
-		n *= max(1, c.bytes)
-		ns := max(0, at.Ns(float64(n))+(f.measured[x]-got[x])/per)
-		if last := len(points) - 1; last >= 0 {
-			ns = max(ns, points[last].Ns) // it rises
-		}
-		points = append(points, profile.Point{Bytes: float64(n), Ns: significant(ns)})
-	}
-	*at = profile.Curve{Points: points, Source: fitSource}
-	fmt.Fprintf(os.Stderr, "%-40s %d points\n", c.path, len(points))
+	l := &lines{g: g, measured: f.measured, at: g.get(f.p)}
+	fmt.Fprintf(os.Stderr, "%.0f s: off %.4f -> %.4f  %s -> %s\n", time.Since(began).Seconds(), was, l.with(got).off(l.at), before, g.words(f.p))
 	return nil
+}
+
+// get is the numbers as they are searched: a rate's inverse, times its start squared
+// so that it begins where the rate does.
+func (g *group) get(p *profile.Profile) []float64 {
+	out := make([]float64, len(g.numbers))
+	for i, n := range g.numbers {
+		out[i] = n.in(p).Value
+		if n.rate {
+			out[i] = n.start / out[i] * n.start
+		}
+	}
+	return out
+}
+
+func (g *group) set(p *profile.Profile, at []float64) {
+	for i, n := range g.numbers {
+		v := at[i]
+		if n.rate {
+			v = n.start / v * n.start
+		}
+		n.in(p).Value = significant(v)
+	}
+}
+
+func (g *group) words(p *profile.Profile) string {
+	var b strings.Builder
+	for _, n := range g.numbers {
+		fmt.Fprintf(&b, " %s %.4g", n.path[strings.LastIndex(n.path, ".")+1:], n.in(p).Value)
+	}
+	return b.String()
+}
+
+// lines are the predictions of a group's cases as straight lines.
+type lines struct {
+	g        *group
+	measured map[grid.Case]float64
+	at       []float64 // where the slopes are
+	cases    []grid.Case
+	ns       []float64
+	slopes   [][]float64 // by number, by case
+}
+
+func (f *fitter) linearize(ctx context.Context, g *group) (*lines, error) {
+	at := g.get(f.p)
+	l := &lines{g: g, measured: f.measured, at: at}
+	got, err := f.predict(ctx, g.wants)
+	if err != nil {
+		return nil, err
+	}
+	l = l.with(got)
+	for i, n := range g.numbers {
+		step := 0.1 * max(at[i], 0.1*n.start)
+		moved := slices.Clone(at)
+		moved[i] += step
+		g.set(f.p, moved)
+		step = g.get(f.p)[i] - at[i] // it was rounded
+		there, err := f.predict(ctx, g.wants)
+		g.set(f.p, at)
+		if err != nil {
+			return nil, err
+		}
+		slope := make([]float64, len(l.cases))
+		for k, c := range l.cases {
+			slope[k] = (there[c] - got[c]) / step
+		}
+		l.slopes = append(l.slopes, slope)
+	}
+	return l, nil
+}
+
+// with is l at other predictions.
+func (l *lines) with(got map[grid.Case]float64) *lines {
+	out := *l
+	out.cases, out.ns = nil, nil
+	for c := range got {
+		out.cases = append(out.cases, c)
+	}
+	slices.SortFunc(out.cases, func(a, b grid.Case) int { return strings.Compare(a.String(), b.String()) })
+	for _, c := range out.cases {
+		out.ns = append(out.ns, got[c])
+	}
+	return &out
+}
+
+// off is how far predictions would be off at other numbers: the mean of
+// |ln(predicted / measured)| of each kind, and the mean of those of the kinds.
+func (l *lines) off(at []float64) float64 {
+	sum, count := map[string]float64{}, map[string]float64{}
+	for k, c := range l.cases {
+		ns := l.ns[k]
+		for i := range l.slopes {
+			ns += l.slopes[i][k] * (at[i] - l.at[i])
+		}
+		sum[c.Kind] += math.Abs(math.Log(max(ns, 1) / l.measured[c]))
+		count[c.Kind]++
+	}
+	total, kinds := 0.0, 0.0
+	for _, k := range l.g.kinds { // in their order: sums of floats depend on it
+		if count[k] > 0 {
+			total += sum[k] / count[k]
+			kinds++
+		}
+	}
+	return total / max(1, kinds)
+}
+
+// minimum moves one number after the other, and two against each other, ever less,
+// to where off is least.
+func (l *lines) minimum() []float64 {
+	at := slices.Clone(l.at)
+	best := l.off(at)
+	try := func(width float64, which ...int) {
+		for signs := range 1 << len(which) {
+			to := slices.Clone(at)
+			for k, i := range which {
+				n := l.g.numbers[i]
+				by := width * max(at[i], 0.05*n.start)
+				if signs>>k&1 != 0 {
+					by = -by
+				}
+				least := 0.0
+				if n.rate {
+					least = 0.05 * n.start
+				}
+				to[i] = max(least, at[i]+by)
+			}
+			if off := l.off(to); off < best-1e-7 {
+				at, best = to, off
+			}
+		}
+	}
+	for width := 1.0; width > 0.002; width *= 0.6 {
+		for range 4 {
+			for i := range at {
+				try(width, i)
+				for k := range i {
+					try(width, i, k)
+				}
+			}
+		}
+	}
+	return at
+}
+
+// follow moves a curve at the sizes measured by what its kinds are off there, then
+// makes it rise.
+func (f *fitter) follow(ctx context.Context, c *curve) error {
+	at := c.in(f.p)
+	var raw []profile.Point
+	for _, k := range c.kinds {
+		got, err := f.predict(ctx, func(x grid.Case) bool { return x.Kind == k.name && (c.max == 0 || x.Size <= c.max) })
+		if err != nil {
+			return err
+		}
+		for x, ns := range got {
+			n := float64(x.Size * max(1, k.bytes))
+			raw = append(raw, profile.Point{Bytes: n, Ns: at.Ns(n) + (f.measured[x]-ns)/float64(max(1, k.times))})
+		}
+	}
+	slices.SortFunc(raw, func(a, b profile.Point) int {
+		if a.Bytes != b.Bytes {
+			return int(math.Copysign(1, a.Bytes-b.Bytes))
+		}
+		return int(math.Copysign(1, a.Ns-b.Ns))
+	})
+	*at = profile.Curve{Points: rising(raw, c.zero), Source: fitSource}
+	if at == &f.p.Kernel.Memory { // what kernels that run together share
+		last := at.Points[len(at.Points)-1]
+		f.p.Kernel.Bandwidth = profile.Number{Value: significant(last.Bytes / last.Ns * 1e9), Source: fitSource}
+	}
+	fmt.Fprintf(os.Stderr, "%-40s %d points\n", c.path, len(at.Points))
+	return nil
+}
+
+// rising joins points at one size to their mean, and neighbours that fall to theirs,
+// which is the rising curve that is nearest. zero begins it at nothing.
+func rising(raw []profile.Point, zero bool) []profile.Point {
+	type pool struct{ first, last, sum, count float64 }
+	var pools []pool
+	for _, p := range raw {
+		pools = append(pools, pool{p.Bytes, p.Bytes, p.Ns, 1})
+		for k := len(pools) - 1; k > 0; k-- {
+			a, b := pools[k-1], pools[k]
+			if a.last != b.first && a.sum/a.count <= b.sum/b.count {
+				break
+			}
+			pools = append(pools[:k-1], pool{a.first, b.last, a.sum + b.sum, a.count + b.count})
+		}
+	}
+	var out []profile.Point
+	if zero {
+		out = append(out, profile.Point{})
+	}
+	for _, p := range pools {
+		ns := significant(max(0, p.sum/p.count))
+		out = append(out, profile.Point{Bytes: p.first, Ns: ns})
+		if p.last != p.first {
+			out = append(out, profile.Point{Bytes: p.last, Ns: ns})
+		}
+	}
+	return out
 }
 
 // significant rounds to four digits: no measurement has more.

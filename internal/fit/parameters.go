@@ -1,26 +1,56 @@
 package main
 
-import "github.com/ferrygpu/ferry/profile"
+import (
+	"slices"
+	"strings"
+
+	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/profile"
+)
 
 // fitSource is the source of what was fitted.
 const fitSource = "fit"
 
-// number is a number to fit, and to what.
+// number is a number to fit.
 type number struct {
-	path     string // in the document
-	in       func(*profile.Profile) *profile.Number
-	start    float64 // where it begins if it is zero
-	kinds    []string
-	min, max int // sizes that tell of it
+	path  string // in the document
+	in    func(*profile.Profile) *profile.Number
+	start float64 // where every fit begins
+	rate  bool    // a time is linear in its inverse
 }
 
-// curve is a curve that is one kind's.
-type curve struct {
-	path string
-	in   func(*profile.Profile) *profile.Curve
-	kind string
+// group is numbers that are fitted together, and to what.
+type group struct {
+	kinds    []string
+	min, max int // sizes that tell of them
+	numbers  []number
+}
 
-	bytes, times int // that each unit of the kind's size is for the curve, and how often the kind takes the curve's time; 0 is 1
+// stepMost is the largest step that a group looks at: all kinds of steps are
+// predicted at once, which takes long.
+const stepMost = 1 << 17
+
+func (g *group) wants(c grid.Case) bool {
+	if strings.HasPrefix(c.Kind, step) && c.Size > stepMost {
+		return false
+	}
+	return g.min <= c.Size && c.Size <= g.max && slices.Contains(g.kinds, c.Kind)
+}
+
+// curve is a curve that is some kinds' own.
+type curve struct {
+	path  string
+	in    func(*profile.Profile) *profile.Curve
+	zero  bool // no bytes cost nothing
+	kinds []part
+	max   int // the largest size that tells of it; 0 is any
+}
+
+// part is a kind that a curve is part of: how many bytes each unit of the kind's
+// size is for the curve, and how often the kind takes the curve's time; 0 is 1.
+type part struct {
+	name         string
+	bytes, times int
 }
 
 // Sizes.
@@ -29,88 +59,107 @@ const (
 	mib = 1 << 20
 )
 
-var (
-	launchKinds   = []string{"launches, then a wait", "kernel fills", "kernel copies on device", "kernel of many blocks"}
-	pinnedKernels = []string{"kernel reads pinned", "kernel reads pinned words", "kernel writes pinned", "kernel reads and writes pinned"}
-	strided       = []string{"kernel reads pinned words, stride 8", "kernel reads pinned words, stride 32"}
-	onDevice      = []string{"kernel copies on device", "kernel fills", "kernel adds vectors", "kernel reads words"}
-	faulted       = []string{"managed: kernel first touches", "managed: kernel touches what the CPU wrote"}
-	touchedByCPU  = []string{"managed: CPU first touches", "managed: CPU touches what a kernel wrote"}
-)
-
-// numbers are those to fit, the first ones first.
-var numbers = []number{
-	{"calls.event_record_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.Record }, 1500, []string{"event records"}, 1, 256},
-	{"calls.launch_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.Launch }, 4000, []string{"launches, then a wait"}, 8, 256},
-	{"queue.graph_node_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Node }, 100, []string{"graph of launches"}, 4, 256},
-	{"kernel.floor_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Floor }, 1000, []string{"graph of launches", "launches, then a wait", "kernel fills"}, 1, 64 * kib},
-	{"queue.start_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Start }, 2000, append([]string{"event record and wait"}, launchKinds...), 1, 64 * kib},
-	{"queue.sync_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Sync }, 2000, append([]string{"event record and wait"}, launchKinds...), 1, 64 * kib},
-	{"calls.graph_launch_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.GraphLaunch }, 3000, []string{"graph of launches"}, 1, 256},
-	{"queue.gap_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Gap }, 1000, []string{"copy in, 32 in a row"}, 4 * kib, 64 * kib},
-	{"queue.switch_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Switch }, 2000, []string{step + "pinned", step + "write_combined", step + "zero_copy_in"}, 1 << 10, 1 << 14},
-	{"kernel.block_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Block }, 0.5, []string{"kernel of many blocks"}, 1024, 1 << 18},
-	{"kernel.warp_instructions_per_s", func(p *profile.Profile) *profile.Number { return &p.Kernel.Instructions }, 1e12, []string{"kernel computes"}, 16, 1024},
-	{"kernel.instruction_latency_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Latency }, 2, []string{"kernel computes in one block"}, 16, 16384},
-	{"kernel.atomic_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Atomic }, 0.75, []string{"kernel adds atomically to one word", "kernel adds atomically to many"}, 1024, 1 << 20},
-	{"kernel.cache_bytes_per_s", func(p *profile.Profile) *profile.Number { return &p.Kernel.Cached }, 6e12, onDevice, 2 * mib, 16 * mib},
-	{"kernel.memory_bytes_per_s", func(p *profile.Profile) *profile.Number { return &p.Kernel.Bandwidth }, 4e12, onDevice, 32 * mib, 64 * mib},
-	{"link.payload_bytes_per_s", func(p *profile.Profile) *profile.Number { return &p.Link.Payload }, 6e10, pinnedKernels, 4 * mib, 64 * mib},
-	{"link.duplex_cost", func(p *profile.Profile) *profile.Number { return &p.Link.Duplex }, 0.1, []string{"copy both ways", "kernel reads and writes pinned"}, mib, 64 * mib},
-	{"link.tags", func(p *profile.Profile) *profile.Number { return &p.Link.Tags }, 800, strided, 64 * kib, 4 * mib},
-	{"link.round_trip_ns", func(p *profile.Profile) *profile.Number { return &p.Link.RoundTrip }, 1200, pinnedKernels, 4 * kib, 64 * kib},
-
-	{"managed.device_service.batch_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Batch }, 30e3, append([]string{step + "managed"}, faulted...), 4 * kib, 8 * mib},
-	{"managed.device_service.zero_mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.ZeroMiB }, 50e3, faulted[:1], 64 * kib, 64 * mib},
-	{"managed.device_service.mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.MiB }, 80e3, append([]string{step + "managed"}, faulted[1:]...), 64 * kib, 64 * mib},
-	{"managed.device_service.block_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Block }, 10e3, faulted, 4 * kib, 16 * mib},
-	{"managed.device_service.fault_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Fault }, 100, faulted, 4 * kib, 8 * mib},
-	{"managed.device_service.run_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Run }, 1000, faulted[1:], 4 * kib, 8 * mib},
-	{"managed.device_service.begin_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Begin }, 1000, faulted[:1], 4 * kib, 16 * mib},
-
-	{"managed.host_service.block_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Block }, 8e3, touchedByCPU[1:], 4 * kib, 8 * mib},
-	{"managed.host_service.mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.MiB }, 150e3, touchedByCPU[1:], 64 * kib, 64 * mib},
-	{"managed.host_service.run_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Run }, 5e3, touchedByCPU[1:], 4 * kib, 8 * mib},
-	{"managed.host_service.begin_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Begin }, 80e3, touchedByCPU[:1], 4 * kib, 16 * mib},
-	{"managed.host_service.zero_mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.ZeroMiB }, 200e3, touchedByCPU[:1], 64 * kib, 64 * mib},
+// groups are the numbers, the first ones first. Starts are round figures near what
+// such machines have: the gap is a microsecond, the link PCIe's.
+var groups = []group{
+	{[]string{"event records"}, 1, 256, []number{
+		{"calls.event_record_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.Record }, 1000, false},
+	}},
+	{[]string{"event record and wait", "launches, then a wait", "graph of launches", "kernel fills", "kernel copies on device", "kernel of many blocks"}, 1, 64 * kib, []number{
+		{"calls.launch_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.Launch }, 4000, false},
+		{"calls.graph_launch_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.GraphLaunch }, 2000, false},
+		{"queue.start_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Start }, 3000, false},
+		{"queue.sync_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Sync }, 2000, false},
+		{"queue.graph_node_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Node }, 100, false},
+		{"kernel.floor_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Floor }, 1000, false},
+		{"kernel.block_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Block }, 0.5, false},
+	}},
+	{[]string{"copy in, 32 in a row", "copy both ways"}, 4 * kib, mib, []number{
+		{"queue.gap_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Gap }, 1000, false},
+		{"queue.copy_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Copy }, 2500, false},
+	}},
+	{[]string{step + "pinned", step + "write_combined", step + "zero_copy_in"}, 1 << 10, 1 << 14, []number{
+		{"queue.switch_ns", func(p *profile.Profile) *profile.Number { return &p.Queue.Switch }, 3000, false},
+	}},
+	{[]string{"kernel computes"}, 16, 256, []number{
+		{"kernel.warp_instructions_per_s", func(p *profile.Profile) *profile.Number { return &p.Kernel.Instructions }, 1e12, true},
+	}},
+	{[]string{"kernel computes in one block"}, 16, 16384, []number{
+		{"kernel.instruction_latency_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Latency }, 2, false},
+	}},
+	{[]string{"kernel adds atomically to one word", "kernel adds atomically to many"}, 1024, 1 << 19, []number{
+		{"kernel.atomic_ns", func(p *profile.Profile) *profile.Number { return &p.Kernel.Atomic }, 0.75, false},
+	}},
+	{[]string{"copy both ways"}, mib, 64 * mib, []number{
+		{"link.duplex_cost", func(p *profile.Profile) *profile.Number { return &p.Link.Duplex }, 0.2, false},
+	}},
+	{[]string{"kernel reads pinned", "kernel reads pinned words", "kernel writes pinned", "kernel reads and writes pinned",
+		"kernel reads pinned words, stride 2", "kernel reads pinned words, stride 8", "kernel reads pinned words, stride 32"}, 4 * kib, 4 * mib, []number{
+		{"link.payload_bytes_per_s", func(p *profile.Profile) *profile.Number { return &p.Link.Payload }, 6e10, true},
+		{"link.tags", func(p *profile.Profile) *profile.Number { return &p.Link.Tags }, 1000, true},
+		{"link.round_trip_ns", func(p *profile.Profile) *profile.Number { return &p.Link.RoundTrip }, 1500, false},
+	}},
+	{[]string{"managed: kernel first touches", "managed: kernel touches what the CPU wrote"}, 4 * kib, 64 * mib, []number{
+		{"managed.device_service.wake_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Wake }, 30e3, false},
+		{"managed.device_service.batch_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Batch }, 20e3, false},
+		{"managed.device_service.block_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Block }, 5e3, false},
+		{"managed.device_service.fault_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Fault }, 100, false},
+		{"managed.device_service.begin_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Begin }, 2e3, false},
+		{"managed.device_service.run_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.Run }, 1e3, false},
+		{"managed.device_service.mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.MiB }, 100e3, false},
+		{"managed.device_service.zero_mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.DeviceService.ZeroMiB }, 80e3, false},
+	}},
+	{[]string{"managed: CPU first touches", "managed: CPU touches what a kernel wrote"}, 4 * kib, 32 * mib, []number{
+		{"managed.host_service.block_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Block }, 10e3, false},
+		{"managed.host_service.begin_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Begin }, 80e3, false},
+		{"managed.host_service.run_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.Run }, 5e3, false},
+		{"managed.host_service.mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.MiB }, 150e3, false},
+		{"managed.host_service.zero_mib_ns", func(p *profile.Profile) *profile.Number { return &p.Managed.HostService.ZeroMiB }, 200e3, false},
+	}},
 }
 
-// curves are those that are one kind's own.
+// curves are those that are some kinds' own.
 var curves = []curve{
-	{"copy.pinned_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedHtoD }, "copy pinned in", 1, 1},
-	{"copy.pinned_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedDtoH }, "copy pinned out", 1, 1},
-	{"copy.write_combined_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.WriteCombinedHtoD }, "copy write-combined in", 1, 1},
-	{"copy.pageable_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.PageableHtoD }, step + "pageable", 4, 2},
-	{"copy.pageable_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.PageableDtoH }, "copy pageable out", 1, 1},
-	{"copy.dtod", func(p *profile.Profile) *profile.Curve { return &p.Copy.DtoD }, "copy on device", 1, 1},
-	{"copy.htoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.HtoH }, "copy host to host", 1, 1},
-	{"copy.memset", func(p *profile.Profile) *profile.Curve { return &p.Copy.Memset }, "fill", 1, 1},
-	{"managed.prefetch_htod", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchHtoD }, "managed: prefetch to the device", 1, 1},
-	{"managed.prefetch_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchDtoH }, "managed: prefetch to the host", 1, 1},
-	{"managed.prefetch_busy", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchBusy }, step + "managed_prefetched", 4, 3},
-	{"link.fresh", func(p *profile.Profile) *profile.Curve { return &p.Link.Fresh }, step + "pinned", 4, 2},
-	{"kernel.after_copy", func(p *profile.Profile) *profile.Curve { return &p.Kernel.Copied }, "kernel copies what was just copied in", 1, 1},
-	{"own.host_alloc", func(p *profile.Profile) *profile.Curve { return &p.Own.HostAlloc }, "host memory: allocate", 1, 1},
-	{"own.host_free", func(p *profile.Profile) *profile.Curve { return &p.Own.HostFree }, "host memory: free", 1, 1},
-	{"own.register", func(p *profile.Profile) *profile.Curve { return &p.Own.Register }, "host memory: register", 1, 1},
-	{"own.unregister", func(p *profile.Profile) *profile.Curve { return &p.Own.Unregister }, "host memory: unregister", 1, 1},
-	{"own.device_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.DeviceGrow }, "device memory: allocate", 1, 1},
-	{"own.device_shrink", func(p *profile.Profile) *profile.Curve { return &p.Own.DeviceShrink }, "device memory: free", 1, 1},
-	{"own.pool_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.PoolGrow }, "pool memory: allocate and free", 1, 1},
+	{"copy.pinned_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedHtoD }, false, []part{{"copy pinned in", 1, 1}, {"copy registered in", 1, 1}}, 0},
+	{"copy.pinned_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedDtoH }, false, []part{{"copy pinned out", 1, 1}, {"copy registered out", 1, 1}}, 0},
+	{"copy.write_combined_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.WriteCombinedHtoD }, false, []part{{"copy write-combined in", 1, 1}}, 0},
+	{"copy.pageable_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.PageableHtoD }, false, []part{{"copy pageable in", 1, 1}}, 0},
+	{"copy.pageable_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.PageableDtoH }, false, []part{{"copy pageable out", 1, 1}}, 0},
+	{"copy.pageable_dtoh_busy", func(p *profile.Profile) *profile.Curve { return &p.Copy.PageableBusy }, false, []part{{step + "pageable", 4, 1}}, 0},
+	{"copy.dtod", func(p *profile.Profile) *profile.Curve { return &p.Copy.DtoD }, false, []part{{"copy on device", 1, 1}}, 0},
+	{"copy.htoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.HtoH }, false, []part{{"copy host to host", 1, 1}}, 0},
+	{"copy.memset", func(p *profile.Profile) *profile.Curve { return &p.Copy.Memset }, false, []part{{"fill", 1, 1}}, 0},
+	{"link.fresh", func(p *profile.Profile) *profile.Curve { return &p.Link.Fresh }, true, []part{{"copy pinned in, just written", 1, 1}, {"copy pinned out to what was just written", 1, 1}}, 16 * mib}, // beyond, all cores write
+	{"kernel.device_memory", func(p *profile.Profile) *profile.Curve { return &p.Kernel.Memory }, true, []part{
+		{"kernel copies on device", 2, 1}, {"kernel fills", 1, 1}, {"kernel adds vectors", 3, 1}, {"kernel reads words", 1, 1}}, 0},
+	{"kernel.after_copy", func(p *profile.Profile) *profile.Curve { return &p.Kernel.Copied }, false, []part{{"kernel copies what was just copied in", 1, 1}}, 0},
+	{"managed.prefetch_htod", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchHtoD }, false, []part{{"managed: prefetch to the device", 1, 1}}, 0},
+	{"managed.prefetch_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchDtoH }, false, []part{{"managed: prefetch to the host", 1, 1}}, 0},
+	{"managed.prefetch_busy", func(p *profile.Profile) *profile.Curve { return &p.Managed.PrefetchBusy }, false, []part{{step + "managed_prefetched", 4, 3}}, 0},
+	{"own.host_alloc", func(p *profile.Profile) *profile.Curve { return &p.Own.HostAlloc }, false, []part{{"host memory: allocate", 1, 1}}, 0},
+	{"own.host_free", func(p *profile.Profile) *profile.Curve { return &p.Own.HostFree }, false, []part{{"host memory: free", 1, 1}}, 0},
+	{"own.register", func(p *profile.Profile) *profile.Curve { return &p.Own.Register }, false, []part{{"host memory: register", 1, 1}}, 0},
+	{"own.unregister", func(p *profile.Profile) *profile.Curve { return &p.Own.Unregister }, false, []part{{"host memory: unregister", 1, 1}}, 0},
+	{"own.device_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.DeviceGrow }, false, []part{{"device memory: allocate", 1, 1}}, 0},
+	{"own.device_shrink", func(p *profile.Profile) *profile.Curve { return &p.Own.DeviceShrink }, false, []part{{"device memory: free", 1, 1}}, 0},
+	{"own.pool_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.PoolGrow }, false, []part{{"pool memory: allocate and free", 1, 1}}, 0},
 }
 
 // results is what was fitted, by path.
 func (f *fitter) results() map[string]any {
 	out := map[string]any{}
-	for _, n := range numbers {
-		if x := n.in(f.p); x.Source != "" { // it may not have been asked for
-			out[n.path] = *x
+	for i := range groups {
+		for _, n := range groups[i].numbers {
+			out[n.path] = *n.in(f.p)
 		}
 	}
 	for _, c := range curves {
-		if x := c.in(f.p); x.Source != "" {
+		if x := c.in(f.p); len(x.Points) > 0 {
 			out[c.path] = *x
 		}
+	}
+	if f.wants("kernel.device_memory") {
+		out["kernel.memory_bytes_per_s"] = f.p.Kernel.Bandwidth
 	}
 	for _, part := range []string{"batch_ns", "fault_ns"} { // the CPU has no batches, and a fault a service
 		out["managed.host_service."+part] = profile.Number{Source: fitSource}

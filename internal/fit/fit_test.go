@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+func named(t *testing.T, name string) *profile.Profile {
+	t.Helper()
+	p, err := profile.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A fit finds what made the measurements, from its own start, and the same twice.
+func TestFitFindsWhatMadeTheTimes(t *testing.T) {
+	for only, kinds := range map[string][]string{
+		"calls.event_record":       {"event records"},
+		"copy.write_combined_htod": {"copy write-combined in"},
+		"queue.gap":                {"copy in, 32 in a row", "copy both ways"},
+	} {
+		want := named(t, "h200")
+		f := &fitter{p: want, measured: map[grid.Case]float64{}, only: only}
+		for _, c := range grid.Cases() {
+			if slices.Contains(kinds, c.Kind) && c.Size <= mib && !c.Test() {
+				f.measured[c] = 1
+			}
+		}
+		var err error
+		all := func(grid.Case) bool { return true }
+		if f.measured, err = f.predict(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		var found [2]map[grid.Case]float64
+		for i := range found {
+			f.p = named(t, "h200")
+			if err := f.fit(t.Context(), 2); err != nil {
+				t.Fatal(err)
+			}
+			if found[i], err = f.predict(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for c, ns := range f.measured {
+			if got := found[0][c]; math.Abs(got/ns-1) > 0.01 {
+				t.Errorf("%v: fitted %.0f ns to %.0f", c, got, ns)
+			}
+			if found[0][c] != found[1][c] {
+				t.Errorf("%v: another fit says %.0f ns, not %.0f", c, found[1][c], found[0][c])
+			}
+		}
+	}
+}
+
+// All that the profile says was fitted is fitted by this program.
+func TestAllThatIsFitted(t *testing.T) {
+	text, err := os.ReadFile("../../profile/h200.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	f := &fitter{p: named(t, "h200")}
+	fitted := f.results()
+	var look func(path string, v any)
+	look = func(path string, v any) {
+		o, _ := v.(map[string]any)
+		if _, known := fitted[path]; o["source"] == fitSource && !known {
+			t.Errorf("%s has the source %q, and is not fitted", path, fitSource)
+		}
+		for key, inner := range o {
+			look(strings.TrimPrefix(path+"."+key, "."), inner)
+		}
+	}
+	look("", doc)
+}
+
+func TestRising(t *testing.T) {
+	raw := []profile.Point{{Bytes: 1, Ns: 10}, {Bytes: 2, Ns: 30}, {Bytes: 2, Ns: 40}, {Bytes: 4, Ns: 20}, {Bytes: 8, Ns: 50}}
+	want := []profile.Point{{}, {Bytes: 1, Ns: 10}, {Bytes: 2, Ns: 30}, {Bytes: 4, Ns: 30}, {Bytes: 8, Ns: 50}}
+	if got := rising(raw, true); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A lease counts once, however many files it has, and a late one for what the
+// others lack.
+func TestMediansOverLeases(t *testing.T) {
+	fit := func(cs []grid.Case) (out []grid.Case) {
+		return slices.DeleteFunc(cs, grid.Case.Test)
+	}(grid.Cases())
+	dir := t.TempDir()
+	write := func(name string, ns ...float64) {
+		r := &grid.Result{Schema: grid.Schema}
+		for i, v := range ns {
+			r.Points = append(r.Points, grid.Point{Case: fit[i], Median: v})
+		}
+		text, err := r.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/"+name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a1", "a2", "a3"} {
+		write(name, 10)
+	}
+	write("b1", 20)
+	write("c1", 30)
+	write("d1", 99, 7)
+	got, err := read([]string{dir + "/a?", dir + "/b?", dir + "/c?"}, dir+"/d1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[fit[0]] != 20 || got[fit[1]] != 7 || len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,173 @@
+package softgpu
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// changed is what f takes, in us, on an H200 as it is and with its profile changed.
+func changed(t *testing.T, change func(*profile.Profile), f func(r *rig) float64) (as, other float64) {
+	t.Helper()
+	var us [2]float64
+	for i := range us {
+		p := named(t, "h200")
+		if i == 1 {
+			change(p)
+		}
+		us[i] = f(newRig(t, Options{Profile: p}))
+	}
+	return us[0], us[1]
+}
+
+// nearly complains when got is not want, but for rounding.
+func nearly(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.02 {
+		t.Errorf("%s: %.2f us, want %.2f", what, got, want)
+	}
+}
+
+// What the host has written since pushes older writes out of its caches.
+func TestWritesThatFollow(t *testing.T) {
+	r := newRig(t, Options{})
+	const n, more = 256 << 10, 1 << 20
+	dev := r.alloc(n)
+	host, _ := r.pinned(n)
+	other, _ := r.pinned(more)
+	copyIn := func() float64 {
+		return r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, 0)); r.sync(0) })
+	}
+	settled, fresh := copyIn(), &r.prof.Link.Fresh
+	r.ok(r.HostAccess(host, n, true))
+	r.ok(r.HostAccess(other, more, true))
+	want := settled + (fresh.Ns(more+n)-fresh.Ns(more))/1e3
+	nearly(t, "written before other memory", copyIn(), want)
+	if want >= settled+fresh.Ns(n)/1e3 {
+		t.Errorf("the profile has no caches: %+v", fresh)
+	}
+}
+
+// A copy to what the host has just written waits for its caches, too.
+func TestCopyToFreshlyWrittenMemory(t *testing.T) {
+	r := newRig(t, Options{})
+	const n = 256 << 10
+	dev := r.alloc(n)
+	host, _ := r.pinned(n)
+	copyOut := func() float64 {
+		return r.took(func() { r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, n, 0)); r.sync(0) })
+	}
+	settled := copyOut()
+	r.ok(r.HostAccess(host, n, true))
+	nearly(t, "just written", copyOut(), settled+r.prof.Link.Fresh.Ns(n)/1e3)
+	nearly(t, "the second copy", copyOut(), settled)
+}
+
+// Small copies follow each other no faster than the device begins them, in one
+// stream or in two.
+func TestCopiesAreSpaced(t *testing.T) {
+	const n, space = 4096, 50
+	for _, two := range []bool{false, true} {
+		as, spaced := changed(t, func(p *profile.Profile) { p.Queue.Copy.Value = space * 1e3 }, func(r *rig) float64 {
+			dev := r.alloc(n)
+			host, _ := r.pinned(n)
+			s := [2]cu.Stream{r.stream(cu.StreamNonBlocking)}
+			if s[1] = s[0]; two {
+				s[1] = r.stream(cu.StreamNonBlocking)
+			}
+			return r.took(func() {
+				r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, s[0]))
+				r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, n, s[1]))
+				r.sync(s[0])
+				r.sync(s[1])
+			})
+		})
+		if as > 20 || spaced < space || spaced > space+20 {
+			t.Errorf("two streams %v: %.1f us, and %.1f where a copy begins every %d us", two, as, spaced, space)
+		}
+	}
+}
+
+// A pageable copy out of a busy stream takes longer than out of an idle one.
+func TestPageableCopyBehindWork(t *testing.T) {
+	const n, extra = 256 << 10, 500
+	for _, busy := range []bool{false, true} {
+		as, other := changed(t, func(p *profile.Profile) {
+			p.Copy.PageableBusy = profile.Line(p.Copy.PageableBusy.Ns(n)+extra*1e3, 1e15, "guess")
+		}, func(r *rig) float64 {
+			dev := r.alloc(n)
+			page := make([]byte, n)
+			return r.took(func() {
+				if busy {
+					r.ok(r.MemsetD8Async(r.ctx, dev, 1, n, 0))
+				}
+				r.ok(r.MemcpyDtoH(r.ctx, ptr(page), dev, n))
+			})
+		})
+		want := as
+		if busy {
+			want += extra
+		}
+		nearly(t, "a pageable copy", other, want)
+	}
+}
+
+// What threads read over the link at once, and then write, moves one after the
+// other; what they write in one round moves beside the reads of the next.
+func TestReadsAndWritesOverlapInRounds(t *testing.T) {
+	onlyFast(t)
+	const n = 4 << 20
+	took := func(blocks uint32) float64 {
+		p := named(t, "h200")
+		p.Link.Duplex.Value = 0
+		r := newRig(t, Options{Profile: p})
+		in, _ := r.pinned(n)
+		out, _ := r.pinned(n)
+		return r.took(func() {
+			r.ok(r.LaunchKernel(r.ctx, r.shipped("copy"), cu.Dim3{X: blocks, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0,
+				params64(uint64(uintptr(out)), uint64(uintptr(in)), n)))
+			r.sync(0)
+		})
+	}
+	once, often := took(n/16/256), took(n/16/256/16)
+	if once < 1.6*often || once > 2*often {
+		t.Errorf("in one round %.1f us, in sixteen %.1f", once, often)
+	}
+}
+
+// Device memory gives two sectors at a time.
+func TestNarrowAccess(t *testing.T) {
+	scattered := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{8}}
+	dense := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{3: 2}}
+	if got, want := accessBytes(scattered), uint64(512); got != want {
+		t.Errorf("8 words apart: %d bytes, want %d", got, want)
+	}
+	if got, want := accessBytes(dense), uint64(256); got != want {
+		t.Errorf("8 sectors together: %d bytes, want %d", got, want)
+	}
+}
+
+// The first faults wake the driver; more than a few are a batch more.
+func TestFirstFaults(t *testing.T) {
+	onlyFast(t)
+	const wake, batch = 1000, 3000
+	for pages, want := range map[uint64]float64{firstFaults: wake + batch, firstFaults + 1: wake + 2*batch} {
+		as, other := changed(t, func(p *profile.Profile) {
+			p.Managed.DeviceService.Wake.Value += wake * 1e3
+			p.Managed.DeviceService.Batch.Value += batch * 1e3
+		}, func(r *rig) float64 {
+			m, err := r.MemAllocManaged(r.ctx, uintptr(pages)*4096, cu.MemAttachGlobal)
+			r.ok(err)
+			r.ok(r.HostAccess(*(*unsafe.Pointer)(unsafe.Pointer(&m)), uintptr(pages)*4096, true))
+			return r.took(func() {
+				r.ok(r.LaunchKernel(r.ctx, r.shipped("increment"), cu.Dim3{X: 64, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params64(uint64(m), pages*1024)))
+				r.sync(0)
+			})
+		})
+		nearly(t, "more", other-as, want)
+	}
+}
