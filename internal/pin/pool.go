@@ -254,12 +254,13 @@ func (p *Pool) Poll() error {
 	p.mu.Lock()
 	n := p.late.n
 	p.mu.Unlock()
-	return p.poll(n)
+	_, err := p.poll(n)
+	return err
 }
 
-// poll asks up to n of those that were put late, the longest ago first.
-func (p *Pool) poll(n int) error {
-	var failed error
+// poll asks up to n of those that were put late, the longest ago first, and says how
+// many it took back.
+func (p *Pool) poll(n int) (took int, failed error) {
 	for ; n > 0; n-- {
 		b := p.nextLate()
 		if b == nil {
@@ -267,11 +268,14 @@ func (p *Pool) poll(n int) error {
 		}
 		if !b.Owner.Passed() {
 			p.PutLater(b)
-		} else if err := p.Put(b); err != nil {
+			continue
+		}
+		took++
+		if err := p.Put(b); err != nil {
 			failed = err
 		}
 	}
-	return failed
+	return took, failed
 }
 
 // Drain takes back all that was put late, when wait has waited for it. What wait
@@ -303,8 +307,8 @@ func (p *Pool) Drain(wait func(Owner) error) error {
 // elsewhere.
 const fewLate = 4
 
-// miss finds a block that this processor's cache lacks: in the others, among what
-// has passed, among free extents, and from the source.
+// miss finds a block that this processor's cache lacks: among what has passed, among
+// free extents, in other caches, and from the source.
 func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
 	if b := p.search(c); b != nil {
 		return b, nil
@@ -326,13 +330,24 @@ func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
 	return p.grow(ctx, c)
 }
 
+// ownClasses have blocks of up to 1 MiB, of which each cache gets its own while there
+// are free extents. Caches that share what all users together have at most would be
+// short of blocks by turns, and everybody would look through everybody's for ever.
+var ownClasses = classOf(chunkBytes/32) + 1
+
 // search looks everywhere but in the source. Errors of polling are those of closed
 // pools, which find nothing.
 func (p *Pool) search(c int) *Block {
-	if b := p.steal(c); b != nil {
-		return b
+	if c >= ownClasses {
+		if b := p.steal(c); b != nil {
+			return b
+		}
 	}
-	_ = p.poll(fewLate)
+	if took, _ := p.poll(fewLate); took == 0 && c < ownClasses {
+		if b := p.cut(c); b != nil {
+			return b
+		}
+	}
 	if b := p.find(c); b != nil {
 		return b
 	}

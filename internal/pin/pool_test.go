@@ -406,3 +406,43 @@ func BenchmarkPool(b *testing.B) {
 		})
 	}
 }
+
+// TestPoolOwn: users of different caches get blocks of their own while there is
+// memory, and one another's when there is none.
+func TestPoolOwn(t *testing.T) {
+	p := NewPool(newSource().source(chunkBytes))
+	const size, each = 1 << 20, 8
+	at := func(shard int) *Block { // a block that was in a cache before
+		b := &Block{}
+		b.home.Store(&p.shards[shard])
+		return b
+	}
+	turn := func(shard, n int) {
+		t.Helper()
+		var mine []*Block
+		for range n {
+			b, err := p.Get(context.Background(), size, at(shard))
+			if err != nil {
+				t.Fatalf("cache %d: %v", shard, err)
+			}
+			mine = append(mine, b)
+		}
+		for _, b := range mine {
+			if err := p.Put(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for shard := range 3 {
+		turn(shard, each)
+	}
+	for shard := range 3 {
+		if got := p.shards[shard].bytes; got != each*size {
+			t.Errorf("cache %d has %d bytes, want %d blocks", shard, got, each)
+		}
+	}
+	turn(3, chunkBytes/size) // all there is
+	if s := p.Stats(); s.Calls != 1 || s.Pinned != chunkBytes {
+		t.Errorf("%+v, want one call of the driver", s)
+	}
+}
