@@ -37,16 +37,16 @@ func (c *chunk) spin() {
 }
 
 // plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first
-// ones are short, so that it begins soon: each as long as all before it, so that
-// they are few, and have slots before the first is free again. From the device the
-// last ones are, so that little is left to do when it ends. several says that more
-// than one goroutine will copy.
+// ones are short, so that it begins soon: each three times as long as all before it,
+// so that they are few, and have slots before the first is free again. From the
+// device the last ones are, so that little is left to do when it ends. several says
+// that more than one goroutine will copy.
 func plan(n int64, in bool, set Settings, several bool) []chunk {
 	block := int64(set.Block)
 	chunks := make([]chunk, 0, n/int64(set.Chunk)+16)
 	first := int64(0)
 	for off := int64(0); off < n; {
-		size := off
+		size := 3 * off
 		if !in {
 			size = (n - off) / 3
 		}
