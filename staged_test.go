@@ -245,7 +245,7 @@ func TestStagedError(t *testing.T) {
 	s := must(g.NewStream(nil))(t)
 	device := must(ferry.Alloc[byte](g, 8<<20))(t)
 	err := ferry.Copy(s, device, ferry.Plain(make([]byte, 8<<20)))
-	wantError(t, err, cu.ErrorNotMapped, "copy 8.0 MiB", "byte 262144")
+	wantError(t, err, cu.ErrorNotMapped, "copy 8.0 MiB", "byte 524288")
 	if err != nil && !strings.Contains(err.Error(), "plain slice") {
 		t.Error(err)
 	}
