@@ -137,11 +137,18 @@ func TestPipelineCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		s := newStuck(4 * 1000)
 		out := make([]float32, 3000)
-		x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{ferry.From[float32](s)}, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true, ChunkLen: 100, Depth: 3, Pool: pool}
+		queued := make(chan struct{}) // chunk 9, the last before the one that hangs
+		step := func(s *ferry.Stream, c *ferry.Chunk) error {
+			if c.First == 900 {
+				close(queued)
+			}
+			return p.increment(s, c)
+		}
+		x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{ferry.From[float32](s)}, Out: []ferry.End{ferry.Plain(out)}, Step: step, InPlace: true, ChunkLen: 100, Depth: 3, Pool: pool}
 		if writes {
 			x.In[0], x.Out[0] = ferry.Plain(out), ferry.To[float32](s)
 		}
-		go func() { <-s.blocked; cancel() }()
+		go func() { <-queued; <-s.blocked; cancel() }()
 		done, err := x.Run(ctx)
 		wantError(t, err, context.Canceled, "chunk 10 (elements 1000 to 1099")
 		if done != 1000 {
