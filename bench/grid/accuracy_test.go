@@ -29,7 +29,7 @@ func result(t *testing.T, name string) *Result {
 func TestPredictionsAreNearMeasurements(t *testing.T) {
 	predicted := result(t, "grid-soft-h200.json")
 	leases := map[string]*Result{}
-	for lease, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2} {
+	for lease, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 1} {
 		var all []*Result
 		for run := range runs {
 			all = append(all, result(t, fmt.Sprintf("grid-h200-%s%d.json", lease, run+1)))
@@ -43,6 +43,7 @@ func TestPredictionsAreNearMeasurements(t *testing.T) {
 		inversions  int // of a thousand pairs
 	}{
 		{"a fresh lease", leases["e"], 0.10, 0.30, 20},
+		{"another, later", leases["f"], 0.10, 0.30, 20},
 		{"all leases", Merge(slices.Collect(maps.Values(leases))...), 0.10, 0.25, 10},
 	} {
 		a := Compare(predicted, c.measured)
