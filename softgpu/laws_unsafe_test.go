@@ -73,15 +73,16 @@ func TestCopiesAreSpaced(t *testing.T) {
 	const n, space = 4096, 50
 	for _, two := range []bool{false, true} {
 		as, spaced := changed(t, func(p *profile.Profile) { p.Queue.Copy.Value = space * 1e3 }, func(r *rig) float64 {
-			dev := r.alloc(n)
-			host, _ := r.pinned(n)
+			in, out := r.alloc(n), r.alloc(n)
+			from, _ := r.pinned(n)
+			to, _ := r.pinned(n)
 			s := [2]cu.Stream{r.stream(cu.StreamNonBlocking)}
 			if s[1] = s[0]; two {
 				s[1] = r.stream(cu.StreamNonBlocking)
 			}
 			return r.took(func() {
-				r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, s[0]))
-				r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, n, s[1]))
+				r.ok(r.MemcpyHtoDAsync(r.ctx, in, from, n, s[0]))
+				r.ok(r.MemcpyDtoHAsync(r.ctx, to, out, n, s[1]))
 				r.sync(s[0])
 				r.sync(s[1])
 			})
