@@ -10,22 +10,30 @@ import re
 import statistics
 import sys
 
-about, values = dict(a.split("=", 1) for a in sys.argv[1:]), {}
-for line in sys.stdin:
-    if line.startswith("# "):
-        about["peer"] = line[2:].strip()
-    if m := re.match(r"(cpu|goos|goarch): (.*)", line):
-        about[m[1]] = m[2]
-    m = re.match(r"Benchmark(\S+?)(?:-(\d+))?\s+\d+\s+(.*)", line)
-    if not m:
-        continue
-    fields = m[3].split()
-    for number, unit in zip(fields[::2], fields[1::2]):
-        values.setdefault((m[1], int(m[2] or 1), unit), []).append(float(number))
 
-rows = {}
-for (name, cores, unit), got in values.items():
-    row = rows.setdefault((name, cores), {"name": name, "cores": cores, "runs": len(got)})
-    row[unit] = float(f"{statistics.median(got):.4g}")
-json.dump({"about": about, "results": list(rows.values())}, sys.stdout, indent=1)
-print()
+def medians(lines):
+    """What the lines say of where they are from, and a row for each benchmark."""
+    about, values = {}, {}
+    for line in lines:
+        if line.startswith("# "):
+            about["peer"] = line[2:].strip()
+        if m := re.match(r"(cpu|goos|goarch): (.*)", line):
+            about[m[1]] = m[2]
+        m = re.match(r"Benchmark(\S+?)(?:-(\d+))?\s+\d+\s+(.*)", line)
+        if not m:
+            continue
+        fields = m[3].split()
+        for number, unit in zip(fields[::2], fields[1::2]):
+            values.setdefault((m[1], int(m[2] or 1), unit), []).append(float(number))
+    rows = {}
+    for (name, cores, unit), got in values.items():
+        row = rows.setdefault((name, cores), {"name": name, "cores": cores, "runs": len(got)})
+        row[unit] = float(f"{statistics.median(got):.4g}")
+    return about, list(rows.values())
+
+
+if __name__ == "__main__":
+    about, results = medians(sys.stdin)
+    about = dict(a.split("=", 1) for a in sys.argv[1:]) | about
+    json.dump({"about": about, "results": results}, sys.stdout, indent=1)
+    print()
