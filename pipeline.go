@@ -80,7 +80,7 @@ type Chunk struct {
 // when ctx ended first, or what [Stream.Wait] would say of the work. Chunks before it are
 // finished; nothing of the pipeline is in flight any more when Run returns. A Read or
 // Write that does not return when ctx ends is left behind, with the chunk's memory, until
-// it does.
+// it does. One that panics has Run panic with the same value, when nothing is in flight.
 //
 // A reader that ends before other ends are served is io.ErrUnexpectedEOF, and so is one
 // that ends within an element. Run waits for operations in flight on its ends; others must
@@ -99,6 +99,9 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 	}
 	if err == nil && j.total != 0 {
 		n, err = p.run(ctx, j)
+	}
+	if e, ok := errors.AsType[*endPanic](err); ok {
+		panic(e.value)
 	}
 	if err != nil {
 		return n, fmt.Errorf("pipeline on %s: %w", p.GPU.label, err)

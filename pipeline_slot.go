@@ -142,13 +142,34 @@ func (s *slot) fail(what string, err error) bool {
 	return false
 }
 
+// endPanic is what a reader or a writer panicked with, on its way to the goroutine
+// that called Run.
+type endPanic struct{ value any }
+
+func (e *endPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// errGoexit is of a reader or a writer that neither returned nor panicked.
+var errGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
+
+// caught is what f returns, or how else it ended.
+func caught(f func() error, done chan<- error) {
+	err := errGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			err = &endPanic{v}
+		}
+		done <- err
+	}()
+	err = f()
+}
+
 // blocking calls a reader or a writer until ctx ends. It is then left behind.
 func (s *slot) blocking(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go caught(f, done)
 	select {
 	case err := <-done:
 		return err

@@ -157,3 +157,56 @@ func TestPipelineBlocks(t *testing.T) {
 		wantIncremented(t, out, in)
 	})
 }
+
+// wild is a reader and writer that ends otherwise than by returning, after so many bytes.
+type wild struct {
+	failing
+	end func()
+}
+
+func (w *wild) Read(b []byte) (int, error)  { return w.move(b) }
+func (w *wild) Write(b []byte) (int, error) { return w.move(b) }
+func (w *wild) move(b []byte) (int, error) {
+	if len(b) > w.left {
+		w.end()
+	}
+	return w.failing.move(b)
+}
+
+// TestPipelineEndPanics: a panic of a reader or a writer reaches who called Run, and
+// leaves nothing behind; the end of its goroutine is an error.
+func TestPipelineEndPanics(t *testing.T) {
+	p := newPlant(t, openSoft(t, "h200", softgpu.Lazy))
+	pool := must(p.NewHostPool(nil))(t)
+	defer closeAll(t, pool)
+	for _, writes := range []bool{false, true} {
+		for _, panics := range []bool{false, true} {
+			end := runtime.Goexit
+			if panics {
+				end = func() { panic(errPlanted) }
+			}
+			var of ferry.End = ferry.From[float32](&wild{failing{4000}, end})
+			out := make([]float32, 3000)
+			x := &ferry.Pipeline{GPU: p.GPU, In: []ferry.End{of}, Out: []ferry.End{ferry.Plain(out)}, Step: p.increment, InPlace: true, ChunkLen: 100, Pool: pool}
+			if writes {
+				x.In[0], x.Out[0] = ferry.Plain(out), ferry.To[float32](&wild{failing{4000}, end})
+			}
+			var err error
+			value := func() (v any) {
+				defer func() { v = recover() }()
+				_, err = x.Run(context.Background())
+				return nil
+			}()
+			if panics && value != any(errPlanted) || !panics && value != nil {
+				t.Errorf("writes %v, panics %v: panic of %v", writes, panics, value)
+			}
+			if !panics {
+				wantError(t, err, err, "chunk 10 (elements 1000 to 1099", "runtime.Goexit")
+			}
+			closeAll(t, x)
+			if got := pool.Stats().Used; got != 0 {
+				t.Errorf("writes %v, panics %v: %d bytes of the pool are in use", writes, panics, got)
+			}
+		}
+	}
+}
