@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +176,42 @@ func TestEventPasses(t *testing.T) {
 		t.Error("Slice is nil")
 	}
 	open()
+}
+
+// lateRecord is a driver in which the first EventRecord takes until it is let go.
+type lateRecord struct {
+	cu.Driver
+	begun    atomic.Bool
+	in, free chan struct{}
+}
+
+func (d *lateRecord) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
+	if !d.begun.Swap(true) {
+		close(d.in)
+		<-d.free
+	}
+	return d.Driver.EventRecord(ctx, e, s)
+}
+
+// TestEventNotAlone: of two Records at once the driver may do the first last, so that
+// the event being done says nothing of the second's stream.
+func TestEventNotAlone(t *testing.T) {
+	d := &lateRecord{Driver: softDriver(t, "h200", 1, softgpu.Eager), in: make(chan struct{}), free: make(chan struct{})}
+	g := must(ferry.OpenDriver(d, 0))(t)
+	a, b := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t), must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	e := must(g.NewEvent(nil))(t)
+	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	defer closeAll(t, host, device, e, a, b, g)
+	first := make(chan error, 1)
+	go func() { first <- a.Record(e) }()
+	<-d.in
+	open := gate(t, b)
+	check(t, ferry.Copy(b, host, device))
+	check(t, b.Record(e))
+	close(d.free)
+	check(t, <-first)
+	check(t, e.Wait(context.Background()))
+	waits(t, "Slice", open, func() { host.Slice() })
 }
 
 // TestWaitEvent orders two streams.
