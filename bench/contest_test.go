@@ -44,6 +44,41 @@ func TestContest(t *testing.T) {
 	}
 }
 
+// TestContestOfWays: each of several ways of Ferry is beside each peer, and the goal
+// may depend on the peer.
+func TestContestOfWays(t *testing.T) {
+	take := func(name string, ns float64) entrant {
+		return entrant{name, func() ([]float64, error) { return []float64{ns}, nil }}
+	}
+	c := contest{
+		rows:     []figure{{4, "plain", 0, 0.5}, {4, "in place", 100, 0.25}},
+		entrants: []entrant{take("", 10), take("", 20), take("C", 40), take("limit", 5)},
+		goal: func(r figure, peer string) float64 {
+			if peer == "limit" {
+				return r.goal
+			}
+			return 0
+		},
+	}
+	got, err := c.run(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []SpeedResult{
+		{Target: 4, What: "plain", Unit: "ns", Ferry: 10, PeerName: "C", Peer: 40, Ratio: 4, Met: true, Samples: 2},
+		{Target: 4, What: "plain", Unit: "ns", Ferry: 10, PeerName: "limit", Peer: 5, Ratio: 0.5, GoalRatio: 0.5, Goal: 10, Met: true, Samples: 2},
+		{Target: 4, What: "in place", Unit: "bytes_per_s", Ferry: 5e9, PeerName: "C", Peer: 2.5e9, Ratio: 2, Met: true, Samples: 2},
+		{Target: 4, What: "in place", Unit: "bytes_per_s", Ferry: 5e9, PeerName: "limit", Peer: 20e9, Ratio: 0.25, GoalRatio: 0.25, Goal: 5e9, Met: true, Samples: 2},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	c.entrants = c.entrants[:2]
+	if got, err := c.run(1); err != nil || len(got) != 2 || got[0].Ferry != 10 || got[1].Ferry != 5e9 || got[0].PeerName != "" || got[0].GoalRatio != 0 {
+		t.Errorf("alone: %+v, %v", got, err)
+	}
+}
+
 // TestContestRefuses: what is no sample ends the contest with an error that says who.
 func TestContestRefuses(t *testing.T) {
 	for _, bad := range []func() ([]float64, error){
@@ -51,9 +86,13 @@ func TestContestRefuses(t *testing.T) {
 		func() ([]float64, error) { return []float64{1}, nil },
 		func() ([]float64, error) { return []float64{1, 0}, nil },
 	} {
-		_, err := contest{[]figure{{what: "copy"}, {what: "back"}}, []entrant{{"", func() ([]float64, error) { return []float64{1, 1}, nil }}, {"C", bad}}}.run(1)
-		if err == nil || !strings.HasPrefix(err.Error(), "copy by C: ") {
-			t.Errorf("%v", err)
+		good := func() ([]float64, error) { return []float64{1, 1}, nil }
+		rows := []figure{{what: "copy"}, {what: "back"}, {what: "fill"}, {what: "clear"}}
+		for want, entrants := range map[string][]entrant{"copy by C: ": {{"", good}, {"", good}, {"C", bad}}, "fill: ": {{"", good}, {"", bad}}} {
+			_, err := contest{rows: rows, entrants: entrants}.run(1)
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
 		}
 	}
 }

@@ -105,12 +105,12 @@ type method struct{ name, line string }
 
 // againstAll is Ferry beside several ways of the peer.
 func (r *rig) againstAll(own func() ([]float64, error), ways []method, rows ...figure) contest {
-	c := contest{rows, []entrant{{"", own}}}
+	c := contest{rows: rows, entrants: []entrant{{"", own}}}
 	if r.peer == nil {
 		return c
 	}
 	for _, m := range ways {
-		c.entrants = append(c.entrants, entrant{m.name, func() ([]float64, error) { return r.peer.ask(m.line) }})
+		c.entrants = append(c.entrants, r.peer.entrant(m.name, m.line))
 	}
 	return c
 }

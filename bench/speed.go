@@ -1,16 +1,8 @@
 package bench
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // SpeedSchema is the version of a [SpeedReport].
@@ -84,73 +76,4 @@ func spread(samples []float64) float64 {
 		d = append(d, math.Abs(s-m))
 	}
 	return middle(d)
-}
-
-// Peer is a program that is measured beside Ferry, in turns with it: for each line
-// that it reads it takes one sample and prints the nanoseconds of its parts.
-type Peer struct {
-	Name    string
-	Command []string
-}
-
-// running is a peer that has been started.
-type running struct {
-	Peer
-	in  io.WriteCloser
-	out *bufio.Reader
-	cmd *exec.Cmd
-}
-
-// start starts a peer.
-func (p Peer) start() (*running, error) {
-	cmd := exec.Command(p.Command[0], p.Command[1:]...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start peer %s: %w", p.Name, err)
-	}
-	return &running{p, in, bufio.NewReader(out), cmd}, nil
-}
-
-// sample has the peer do it once.
-func (r *running) sample(bytes int) (first, second time.Duration, err error) {
-	if _, err = fmt.Fprintln(r.in, bytes); err == nil {
-		_, err = fmt.Fscanln(r.out, &first, &second)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("sample of peer %s: %w", r.Name, err)
-	}
-	return first, second, nil
-}
-
-// ask has the peer take a sample of what a line says, and is its figures.
-func (r *running) ask(line string) (figures []float64, err error) {
-	text := ""
-	if _, err = fmt.Fprintln(r.in, line); err == nil {
-		text, err = r.out.ReadString('\n')
-	}
-	for _, word := range strings.Fields(text) {
-		var x float64
-		if x, err = strconv.ParseFloat(word, 64); err != nil {
-			break
-		}
-		figures = append(figures, x)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sample %q of peer %s: %w", line, r.Name, err)
-	}
-	return figures, nil
-}
-
-// stop ends the peer.
-func (r *running) stop() error {
-	_ = r.in.Close()
-	return r.cmd.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,22 +29,23 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 	if err = errors.Join(err, p.Err); err != nil {
 		return nil, err
 	}
+	var undo closers
+	defer func() { err = errors.Join(err, undo.close()) }()
+	started, err := startAll(peers, &undo)
+	if err != nil {
+		return nil, err
+	}
 	c := contest{
 		rows:     []figure{{pinTarget, fmt.Sprintf("page-lock %d bytes", bytes), bytes, 0}, {pinTarget, fmt.Sprintf("give back %d bytes", bytes), bytes, 0}},
-		entrants: []entrant{{"", func() ([]float64, error) { return nanoseconds(ownOnce(g, bytes)) }}},
+		entrants: []entrant{{"", func() ([]float64, error) { return ownOnce(g, bytes) }}},
 	}
 	var cached *running
-	for _, peer := range peers {
-		r, err := peer.start()
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, r.stop()) }()
-		if peer.Name == "cached" {
+	for _, r := range started {
+		if r.Name == "cached" {
 			cached = r
 			continue
 		}
-		c.entrants = append(c.entrants, entrant{peer.Name, func() ([]float64, error) { return nanoseconds(r.sample(bytes)) }})
+		c.entrants = append(c.entrants, r.entrant(r.Name, strconv.Itoa(bytes)))
 	}
 	if results, err = c.run(rounds); err != nil {
 		return nil, err
@@ -60,22 +62,16 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 	return append(results, more...), err
 }
 
-// nanoseconds are the figures of page-locking and giving back.
-func nanoseconds(lock, free time.Duration, err error) ([]float64, error) {
-	return []float64{float64(lock), float64(free)}, err
-}
-
 // ownOnce is a sample of Ferry.
-func ownOnce(g *ferry.GPU, bytes int) (lock, free time.Duration, err error) {
+func ownOnce(g *ferry.GPU, bytes int) ([]float64, error) {
 	begin := g.Now()
 	h, err := ferry.AllocHost[byte](g, bytes, nil)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	lock = g.Now() - begin
-	begin = g.Now()
+	locked := g.Now()
 	err = h.Close()
-	return lock, g.Now() - begin, err
+	return []float64{float64(locked - begin), float64(g.Now() - locked)}, err
 }
 
 // speedCached measures a buffer that a pool has, with its Close, by as many
@@ -90,27 +86,26 @@ func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult
 		return nil, err
 	}
 	for _, n := range []int{1, 8, 64} {
-		var alloc, both, theirs []float64
-		for range rounds {
-			a, c, err := cachedTimes(pool, n)
-			if err != nil {
-				return nil, err
-			}
-			alloc, both = append(alloc, a), append(both, a+c)
-			if peer != nil {
-				t, _, err := peer.sample(cachedBytes)
-				if err != nil {
-					return nil, err
-				}
-				theirs = append(theirs, float64(t))
-			}
-		}
-		r := SpeedResult{Target: pinTarget, What: fmt.Sprintf("buffer of a pool and its Close, %d goroutines", n), Unit: "ns", Ferry: middle(both), Samples: len(both), MAD: spread(both)}
+		var allocs []float64
+		c := contest{rows: []figure{{pinTarget, fmt.Sprintf("buffer of a pool and its Close, %d goroutines", n), 0, 0}}}
+		c.entrants = []entrant{{"", func() ([]float64, error) {
+			alloc, closing, err := cachedTimes(pool, n)
+			allocs = append(allocs, alloc)
+			return []float64{alloc + closing}, err
+		}}}
 		if peer != nil {
-			r.PeerName, r.Peer = "PyTorch, one thread", middle(theirs)
+			c.entrants = append(c.entrants, entrant{"PyTorch, one thread", func() ([]float64, error) {
+				both, err := peer.ask(strconv.Itoa(cachedBytes))
+				return both[:min(1, len(both))], err // the second is 0
+			}})
 		}
-		results = append(results, r.judge(), SpeedResult{Target: pinTarget, What: fmt.Sprintf("buffer of a pool, %d goroutines", n), Unit: "ns", Ferry: middle(alloc),
-			Goal: cachedGoal, Samples: len(alloc), MAD: spread(alloc)}.judge())
+		some, err := c.run(rounds)
+		if err != nil {
+			return nil, err
+		}
+		alone := figure{pinTarget, fmt.Sprintf("buffer of a pool, %d goroutines", n), 0, 0}.result(allocs[1:], "", nil, 0)
+		alone.Goal = cachedGoal
+		results = append(append(results, some...), alone.judge())
 	}
 	return results, nil
 }

@@ -5,9 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/parallel"
@@ -27,7 +25,7 @@ const (
 
 // PipeCase is a size and a kernel's work of [SpeedPipe].
 type PipeCase struct {
-	Bytes, Rounds, Samples int
+	Bytes, Rounds int
 	// Of is the peer's method whose figure is the limit: "both", or "kernel".
 	Of string
 }
@@ -36,63 +34,53 @@ type PipeCase struct {
 var pipeMethods = []string{"page-locked", "page-locked, in place", "zero-copy", "plain slices"}
 
 // SpeedPipe measures pipelines, in + kernel + out, beside a peer, bench/peer/pipe.cu,
-// which may be missing. All are taken in turns. The result of each is verified.
-func SpeedPipe(g *ferry.GPU, cases []PipeCase, peer *Peer) (results []SpeedResult, err error) {
+// if it is there. The result of each sample is verified.
+func SpeedPipe(g *ferry.GPU, cases []PipeCase, samples int, peers []Peer) (results []SpeedResult, err error) {
+	var undo closers
+	defer func() { err = errors.Join(err, undo.close()) }()
 	r, err := newPipeRun(g, cases)
+	undo.later(nil, r.close)
 	if err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	order := pipeMethods
-	var other *running
-	if peer != nil {
-		if other, err = peer.start(); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, other.stop()) }()
-		line, err := other.out.ReadString('\n')
-		if err != nil {
-			return nil, fmt.Errorf("peer %s: %w", peer.Name, err)
-		}
-		order = append(strings.Fields(line), order...)
+	started, err := startAll(peers, &undo)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range cases {
-		samples := map[string][]float64{}
-		for turn := range c.Samples + 1 {
-			for _, i := range rand.Perm(len(order)) {
-				ns, err := r.sample(order[i], c, other)
-				if err != nil {
-					return nil, fmt.Errorf("%s of %d bytes, %d rounds: %w", order[i], c.Bytes, c.Rounds, err)
-				}
-				if turn > 0 { // the first is for warming up
-					samples[order[i]] = append(samples[order[i]], float64(c.Bytes)/ns*1e9)
-				}
-			}
+		x := r.contest(c)
+		for _, p := range started {
+			x.entrants = append(x.entrants, p.entrant("chunks", c.line("chunks")), p.entrant(c.Of, c.line(c.Of)))
 		}
-		results = append(results, c.results(samples)...)
+		some, err := x.run(samples)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, some...)
 	}
 	return results, nil
 }
 
-// results is each method of Ferry beside each of the peer.
-func (c PipeCase) results(samples map[string][]float64) (all []SpeedResult) {
+// line is what the peer is asked.
+func (c PipeCase) line(method string) string { return fmt.Sprint(method, " ", c.Rounds, " ", c.Bytes) }
+
+// contest is Ferry's methods, of which those on page-locked memory have a goal.
+func (r *pipeRun) contest(c PipeCase) contest {
+	x := contest{goal: func(row figure, peer string) float64 {
+		if peer != c.Of {
+			return 0
+		}
+		return row.goal
+	}}
 	for _, m := range pipeMethods {
-		own := samples[m]
-		r := SpeedResult{Target: pipeTarget, Unit: "bytes_per_s", Ferry: middle(own), Samples: len(own), MAD: spread(own),
-			What: fmt.Sprintf("in + kernel of %d rounds + out, %d bytes each way, %s", c.Rounds, c.Bytes, m)}
-		if len(samples) == len(pipeMethods) {
-			all = append(all, r.judge())
-			continue
+		row := figure{pipeTarget, fmt.Sprintf("in + kernel of %d rounds + out, %d bytes each way, %s", c.Rounds, c.Bytes, m), c.Bytes, 0}
+		if strings.HasPrefix(m, "page-locked") {
+			row.goal = pipeGoal
 		}
-		for _, p := range []string{"chunks", c.Of} {
-			r.PeerName, r.Peer, r.PeerMAD, r.GoalRatio = p, middle(samples[p]), spread(samples[p]), 0
-			if p == c.Of && strings.HasPrefix(m, "page-locked") {
-				r.GoalRatio = pipeGoal
-			}
-			all = append(all, r.judge())
-		}
+		x.rows = append(x.rows, row)
+		x.entrants = append(x.entrants, entrant{"", func() ([]float64, error) { return r.sample(m, c) }})
 	}
-	return all
+	return x
 }
 
 // pipeRun is Ferry's side.
@@ -144,26 +132,9 @@ func (r *pipeRun) close() error {
 	return errors.Join(append(all, r.in.Close(), r.out.Close(), r.code.Close())...)
 }
 
-// sample is the nanoseconds of one run of a method, Ferry's or the peer's.
-func (r *pipeRun) sample(method string, c PipeCase, peer *running) (ns float64, err error) {
-	p, own := r.pipes[method]
-	if own {
-		return r.own(p, method, c)
-	}
-	if _, err = fmt.Fprintln(peer.in, method, c.Rounds, c.Bytes); err == nil {
-		_, err = fmt.Fscanln(peer.out, &ns)
-	}
-	if err == nil && ns <= 0 {
-		err = errWrongResult
-	}
-	return ns, err
-}
-
-var errWrongResult = errors.New("the result is wrong")
-
-// own is a sample of Ferry, on fresh data to poisoned memory, every element compared.
-func (r *pipeRun) own(p *ferry.Pipeline, method string, c PipeCase) (float64, error) {
-	n := c.Bytes / 4
+// sample is one of Ferry, on fresh data to poisoned memory, every element compared.
+func (r *pipeRun) sample(method string, c PipeCase) ([]float64, error) {
+	n, p := c.Bytes/4, r.pipes[method]
 	in, out := r.in.Slice()[:n], r.out.Slice()[:n]
 	p.In, p.Out = []ferry.End{r.in.Range(0, n)}, []ferry.End{r.out.Range(0, n)}
 	if method == "plain slices" {
@@ -179,19 +150,13 @@ func (r *pipeRun) own(p *ferry.Pipeline, method string, c PipeCase) (float64, er
 	})
 	begin := r.g.Now()
 	if _, err := p.Run(context.Background()); err != nil {
-		return 0, err
+		return nil, err
 	}
 	took := r.g.Now() - begin
-	var wrong atomic.Int64
-	parallel.For(n, func(from, to int) {
-		for i := from; i < to; i++ {
-			if out[i] != in[i]+float32(c.Rounds) {
-				wrong.Add(1)
-			}
+	return []float64{float64(took)}, firstWrong(n, func(i, end int) int {
+		for i < end && out[i] == in[i]+float32(c.Rounds) {
+			i++
 		}
+		return i
 	})
-	if wrong.Load() > 0 {
-		return 0, errWrongResult
-	}
-	return float64(took), nil
 }

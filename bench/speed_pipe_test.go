@@ -1,72 +1,60 @@
 package bench
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 )
 
-// TestSpeedPipe measures pipelines. With FERRY_SPEED_JSON it writes the results there;
-// FERRY_PEERS is the folder of pipe_c.
+// TestSpeedPipe: each of Ferry's methods is beside the peer's chunks and beside its
+// limit, which is the goal of those on page-locked memory.
 func TestSpeedPipe(t *testing.T) {
-	name, cases := "soft", []PipeCase{{1 << 20, 1, 1, "both"}, {1 << 18, 4, 1, "kernel"}}
-	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
-		name, cases = "cuda", []PipeCase{{1 << 30, 1, 9, "both"}, {64 << 20, 1, 9, "both"}, {4 << 20, 1, 9, "both"}, {1 << 30, 8192, 9, "kernel"}}
-	}
-	var peer *Peer
-	if dir := os.Getenv("FERRY_PEERS"); dir != "" {
-		peer = &Peer{"C", []string{filepath.Join(dir, "pipe_c"), filepath.Join(dir, "work.ptx")}}
-	}
-	g, err := ferry.Open(name)
+	g, cases := softGPU(t), []PipeCase{{1 << 20, 1, "both"}, {1 << 18, 4, "kernel"}}
+	alone, err := SpeedPipe(g, cases, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close()
-	results, err := SpeedPipe(g, cases, peer)
+	for _, r := range alone {
+		if r.Ferry <= 0 || r.GoalRatio != 0 || r.PeerName != "" || !r.Met {
+			t.Errorf("%+v", r)
+		}
+	}
+	results, err := SpeedPipe(g, cases, 1, []Peer{shell("C", "while read method rounds bytes; do echo $bytes; done")})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var got []string
 	for _, r := range results {
-		if r.Ferry <= 0 {
-			t.Errorf("%s: %v", r.What, r.Ferry)
+		if goal := r.GoalRatio == pipeGoal; r.Peer != 1e9 || goal != (r.PeerName != "chunks" && strings.Contains(r.What, "page-locked")) {
+			t.Errorf("%+v", r)
 		}
-		t.Logf("%s: %.4g; %s %.4g; ratio %.3f, met %v", r.What, r.Ferry, r.PeerName, r.Peer, r.Ratio, r.Met)
+		got = append(got, r.PeerName)
 	}
-	if out := os.Getenv("FERRY_SPEED_JSON"); out != "" {
-		text, err := json.MarshalIndent(SpeedReport{SpeedSchema, speedMachine(g), results}, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(out, append(text, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	want := slices.Concat(slices.Repeat([]string{"chunks", "both"}, 4), slices.Repeat([]string{"chunks", "kernel"}, 4))
+	if len(alone) != 8 || !slices.Equal(got, want) {
+		t.Errorf("%d alone; beside %q", len(alone), got)
 	}
 }
 
 // TestPipeVerifies: a pipeline whose kernel does too little is seen.
 func TestPipeVerifies(t *testing.T) {
-	g, err := ferry.Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
 	c := PipeCase{Bytes: 1 << 16, Rounds: 2}
-	r, err := newPipeRun(g, []PipeCase{c})
+	r, err := newPipeRun(softGPU(t), []PipeCase{c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.close()
 	p := r.pipes["page-locked"]
-	if _, err := r.sample("page-locked", c, nil); err != nil {
+	if _, err := r.sample("page-locked", c); err != nil {
 		t.Fatal(err)
 	}
 	p.Step = func(s *ferry.Stream, k *ferry.Chunk) error {
 		return s.Launch(r.work, ferry.Grid(k.Len/4, 256), k.Out[0], k.In[0], uint64(k.Len-4), r.rounds)
 	}
-	if _, err := r.sample("page-locked", c, nil); err != errWrongResult {
+	if _, err := r.sample("page-locked", c); !errors.Is(err, errDiffer) {
 		t.Errorf("four elements are missing, and the error is %v", err)
 	}
 }

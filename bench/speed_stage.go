@@ -5,12 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/parallel"
@@ -25,151 +21,115 @@ const (
 	goalOfDriver   = 3
 )
 
-// StageCase is one size, direction ("in": to the device, "out") and kind of pages
-// ("4k", "huge") of [SpeedStage].
+// StageCase is one size and direction of [SpeedStage], to the device or from it.
 type StageCase struct {
-	Bytes            int
-	Direction, Pages string
-	Samples          int
+	Bytes int
+	In    bool
 }
 
-// StageCases are every power of two up to most on ordinary pages, and one on huge
-// pages, too. Of what is small there are more samples, as they are cheap and vary,
-// and of what is very large there are fewer.
-func StageCases(most, samples int) []StageCase {
-	var all []StageCase
-	for n := 1; n <= most; n *= 2 {
-		some := samples
-		switch {
-		case n < 1<<20:
-			some *= 3
-		case n > large:
-			some = (samples + 1) / 2
-		}
-		for _, d := range []string{"in", "out"} {
-			all = append(all, StageCase{n, d, "4k", some})
-			if n == large {
-				all = append(all, StageCase{n, d, "huge", some})
-			}
-		}
-	}
-	return all
-}
-
-// stageMethod copies, up to most bytes; sample does so once and gives the time in ns.
-type stageMethod struct {
+// way copies cases of up to most bytes.
+type way struct {
 	name   string
 	most   int
-	sample func(method string, c StageCase) (float64, error)
+	sample func(StageCase) ([]float64, error)
 }
 
-// cuMemcpyHere is the driver's own copy of ordinary memory, called by this process: to
-// compare with, not a goal.
-const cuMemcpyHere = "cuMemcpy-here"
+const (
+	// driverHere is the driver's own copy of the same memory, called by this process.
+	driverHere = "cuMemcpy-here"
+	// driverInC is the driver's own copy, called by the peer in C.
+	driverInC = "cuMemcpy"
+	locked    = "page-locked"
+)
 
 // SpeedStage measures copies of ordinary memory beside those of page-locked memory
-// and of peers, in turns: bench/peer/stage.cu and stage.py. memory makes memory on
-// ordinary or huge pages.
-func SpeedStage(g *ferry.GPU, cases []StageCase, peers []Peer, memory func(n int, huge bool) ([]byte, error)) (results []SpeedResult, err error) {
+// and of peers, in turns: bench/peer/stage.cu and stage.py.
+func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) (results []SpeedResult, err error) {
 	most := 0
 	for _, c := range cases {
 		most = max(most, c.Bytes)
 	}
-	own, err := newStageRun(g, most, memory)
+	var undo closers
+	defer func() { err = errors.Join(err, undo.close()) }()
+	ways, err := openWays(g, most, peers, &undo)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, own.close()) }()
-	methods := []stageMethod{{"", most, own.sample}, {"page-locked", most, own.sample}, {cuMemcpyHere, most, own.sample}}
-	for _, p := range peers {
-		r, err := p.start()
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, r.stop()) }()
-		line, err := r.out.ReadString('\n') // its methods
-		if err != nil {
-			return nil, fmt.Errorf("peer %s: %w", p.Name, err)
-		}
-		for _, m := range strings.Fields(line) {
-			name, limit, limited := strings.Cut(m, "<=")
-			method := stageMethod{name, most, r.stage}
-			if limited {
-				if method.most, err = strconv.Atoi(limit); err != nil {
-					return nil, fmt.Errorf("peer %s: %w", p.Name, err)
-				}
-			}
-			methods = append(methods, method)
-		}
-	}
 	for _, c := range cases {
-		some := slices.DeleteFunc(slices.Clone(methods), func(m stageMethod) bool { return c.Bytes > m.most })
-		samples, err := c.measure(some)
+		some, err := c.contest(ways).run(samples)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, c.results(some[1:], samples)...)
+		results = append(results, some...)
 	}
 	return results, nil
 }
 
-// stage is a sample of a peer.
-func (r *running) stage(method string, c StageCase) (ns float64, err error) {
-	if _, err = fmt.Fprintln(r.in, method, c.Direction, c.Pages, c.Bytes); err == nil {
-		_, err = fmt.Fscanln(r.out, &ns)
-	}
-	if err == nil && ns <= 0 {
-		err = errors.New("the bytes differ")
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s of %d bytes %s by %s: %w", method, c.Bytes, c.Direction, r.Name, err)
-	}
-	return ns, nil
+// contest is of the ways that can. What is beside cuMemcpy in this process has no goal.
+func (c StageCase) contest(ways []way) contest {
+	return c.among(ways, contest{
+		rows: []figure{{stageTarget, fmt.Sprintf("plain slice %s, %d bytes, 4k pages", direction(c.In), c.Bytes), c.Bytes, 0}},
+		goal: func(_ figure, peer string) float64 { return c.goal(peer) },
+	})
 }
 
-// measure takes the samples of all methods in turns, after one for warming up.
-func (c StageCase) measure(methods []stageMethod) (map[string][]float64, error) {
-	samples := map[string][]float64{}
-	for turn := range c.Samples + 1 {
-		for _, i := range rand.Perm(len(methods)) {
-			name := methods[i].name
-			ns, err := methods[i].sample(name, c)
-			if err != nil {
-				return nil, err
-			}
-			if turn > 0 {
-				samples[name] = append(samples[name], float64(c.Bytes)/ns*1e9)
-			}
+// among is a contest with the ways that can.
+func (c StageCase) among(ways []way, x contest) contest {
+	for _, w := range ways {
+		if c.Bytes <= w.most {
+			x.entrants = append(x.entrants, entrant{w.name, func() ([]float64, error) { return w.sample(c) }})
 		}
 	}
-	return samples, nil
-}
-
-// results are Ferry's bandwidth beside that of each method.
-func (c StageCase) results(methods []stageMethod, samples map[string][]float64) []SpeedResult {
-	var all []SpeedResult
-	for _, method := range methods {
-		m := method.name
-		r := SpeedResult{Target: stageTarget, What: fmt.Sprintf("plain slice %s, %d bytes, %s pages", c.Direction, c.Bytes, c.Pages), Unit: "bytes_per_s",
-			Ferry: middle(samples[""]), PeerName: m, Peer: middle(samples[m]), GoalRatio: c.goal(m), Samples: c.Samples, MAD: spread(samples[""]), PeerMAD: spread(samples[m])}
-		all = append(all, r.judge())
-	}
-	return all
+	return x
 }
 
 // goal is the ratio to reach, 0 for none.
-func (c StageCase) goal(method string) float64 {
+func (c StageCase) goal(peer string) float64 {
 	switch {
-	case method == "page-locked" && c.Bytes >= large:
+	case peer == locked && c.Bytes >= large:
 		return goalOfLocked
-	case method != "cuMemcpy":
+	case peer != driverInC:
 		return 0
 	case c.Bytes < large:
 		return 1
-	case c.Direction == "in":
+	case c.In:
 		return goalOfDriverIn
 	}
 	return goalOfDriver
+}
+
+// openWays takes memory for so many bytes and starts peers. Ferry's own way is the
+// first.
+func openWays(g *ferry.GPU, most int, peers []Peer, undo *closers) (ways []way, err error) {
+	own, err := newStageRun(g, most, undo)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"", locked, driverHere} {
+		ways = append(ways, way{name, most, func(c StageCase) ([]float64, error) { return own.sample(name, c) }})
+	}
+	started, err := startAll(peers, undo)
+	for _, r := range started {
+		some, failed := r.ways(most)
+		ways, err = append(ways, some...), errors.Join(err, failed)
+	}
+	return ways, err
+}
+
+// ways are those of a peer, which says its methods as NAME or NAME<=BYTES.
+func (r *running) ways(most int) (ways []way, err error) {
+	methods, err := r.methods()
+	for _, m := range methods {
+		name, text, limited := strings.Cut(m, "<=")
+		limit := most
+		if limited && err == nil {
+			limit, err = strconv.Atoi(text)
+		}
+		ways = append(ways, way{name, limit, func(c StageCase) ([]float64, error) {
+			return r.ask(fmt.Sprint(name, " ", direction(c.In), " ", c.Bytes))
+		}})
+	}
+	return ways, err
 }
 
 // stageRun is Ferry's own copies.
@@ -178,30 +138,25 @@ type stageRun struct {
 	s      *ferry.Stream
 	device *ferry.Device[byte]
 	locked *ferry.Host[byte]
-	pages  map[string][]byte
+	plain  []byte
 	turn   uint64
 }
 
 // newStageRun takes the memory.
-func newStageRun(g *ferry.GPU, most int, memory func(n int, huge bool) ([]byte, error)) (*stageRun, error) {
-	r := &stageRun{g: g, pages: map[string][]byte{}}
-	var err error
-	for name, huge := range map[string]bool{"4k": false, "huge": true} {
-		if r.pages[name], err = memory(most, huge); err != nil {
-			return nil, err
-		}
-	}
-	if r.s, err = g.NewStream(nil); err != nil {
+func newStageRun(g *ferry.GPU, most int, undo *closers) (r *stageRun, err error) {
+	r = &stageRun{g: g}
+	if r.plain, err = ordinary(most, undo); err != nil {
 		return nil, err
 	}
-	if r.device, err = ferry.Alloc[byte](g, most); err != nil {
+	if r.s, err = g.NewStream(nil); undo.later(err, r.s.Close) != nil {
+		return nil, err
+	}
+	if r.device, err = ferry.Alloc[byte](g, most); undo.later(err, r.device.Close) != nil {
 		return nil, err
 	}
 	r.locked, err = ferry.AllocHost[byte](g, most, nil)
-	return r, err
+	return r, undo.later(err, r.locked.Close)
 }
-
-func (r *stageRun) close() error { return errors.Join(r.device.Close(), r.locked.Close(), r.s.Close()) }
 
 // copy copies and waits.
 func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
@@ -210,43 +165,43 @@ func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
 
 // sample copies fresh bytes to poisoned ones, and checks them. Small data is written
 // by one goroutine, large data by all, so that it is in the caches of as many cores.
-func (r *stageRun) sample(method string, c StageCase) (float64, error) {
+func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 	r.turn++
-	host := r.pages[c.Pages][:c.Bytes]
+	host := r.plain[:c.Bytes]
 	memory, device := ferry.Memory[byte](ferry.Plain(host)), ferry.Memory[byte](r.device.Range(0, c.Bytes))
-	if method == "page-locked" {
-		locked := r.locked.Range(0, c.Bytes)
-		memory, host = locked, locked.Slice()
+	if method == locked {
+		h := r.locked.Range(0, c.Bytes)
+		memory, host = h, h.Slice()
 	}
 	scatter(host, r.turn)
 	dst, src := device, memory
-	err := ferry.Fill(r.s, device, byte(0xee))
-	if c.Direction == "out" {
+	err := ferry.Fill(r.s, device, poisoned)
+	if !c.In {
 		err = errors.Join(err, r.copy(device, memory))
-		parallel.For(len(host), func(first, end int) { clear(host[first:end]) })
+		wipe(host)
 		dst, src = memory, device
 	}
 	if err = errors.Join(err, r.s.Wait(context.Background())); err != nil {
-		return 0, err
+		return nil, err
 	}
-	begin := time.Now()
+	begin := r.g.Now()
 	switch {
-	case method != cuMemcpyHere:
+	case method != driverHere:
 		err = r.copy(dst, src)
-	case c.Direction == "in":
+	case c.In:
 		err = errors.Join(copyIn(r.g, r.device, host), r.g.Driver().StreamSynchronize(r.g.Context(), 0))
 	default:
 		err = copyOut(r.g, host, r.device)
 	}
-	took := time.Since(begin)
-	if c.Direction == "in" {
-		parallel.For(len(host), func(first, end int) { clear(host[first:end]) })
+	took := r.g.Now() - begin
+	if c.In {
+		wipe(host)
 		err = errors.Join(err, r.copy(memory, device))
 	}
-	if err == nil && !scattered(host, r.turn) {
-		err = fmt.Errorf("%d bytes %s: some differ", c.Bytes, c.Direction)
+	if err == nil {
+		err = scattered(host, r.turn)
 	}
-	return float64(took), err
+	return []float64{float64(took)}, err
 }
 
 // scatterAt is eight bytes at an offset that no other turn has there.
@@ -264,21 +219,21 @@ func scatter(p []byte, turn uint64) {
 	}
 }
 
-// scattered says whether they are as scatter wrote them.
-func scattered(p []byte, turn uint64) bool {
-	var differ atomic.Bool
-	parallel.For(len(p)/8, func(first, end int) {
-		for i := first; i < end; i++ {
-			if binary.LittleEndian.Uint64(p[8*i:]) != scatterAt(turn, i) {
-				differ.Store(true)
-				return
-			}
-		}
-	})
-	for i := len(p) &^ 7; i < len(p); i++ {
+// scattered sees that they are as scatter wrote them.
+func scattered(p []byte, turn uint64) error {
+	words := len(p) / 8
+	for i := 8 * words; i < len(p); i++ {
 		if p[i] != byte(scatterAt(turn, i)>>56) {
-			return false
+			return fmt.Errorf("%w: byte %d of %d", errDiffer, i, len(p))
 		}
 	}
-	return !differ.Load()
+	return firstWrong(words, func(i, end int) int {
+		for i < end && binary.LittleEndian.Uint64(p[8*i:]) == scatterAt(turn, i) {
+			i++
+		}
+		return i
+	})
 }
+
+// wipe clears by all cores.
+func wipe(p []byte) { parallel.For(len(p), func(first, end int) { clear(p[first:end]) }) }

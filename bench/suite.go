@@ -221,24 +221,19 @@ func (s *suite) calls() ([]SpeedResult, error) {
 	return SpeedCalls(s.g, c[0], rounds)
 }
 
-// stage is of ordinary slices, on the pages that Go has.
+// stage is of ordinary slices, up to what is large.
 func (s *suite) stage() ([]SpeedResult, error) {
 	var cases []StageCase
 	for n := 64 << 10; n <= s.size/4; n *= 16 {
-		cases = append(cases, StageCase{n, "in", "4k", s.rounds}, StageCase{n, "out", "4k", s.rounds})
+		cases = append(cases, StageCase{n, true}, StageCase{n, false})
 	}
 	peers := append(s.peers.peer("C", "stage.cu"), s.peers.peer("Python", "stage.py")...)
-	return SpeedStage(s.g, cases, peers, func(n int, huge bool) ([]byte, error) {
-		if huge {
-			return nil, nil // no case has them
-		}
-		return make([]byte, n), nil
-	})
+	return SpeedStage(s.g, cases, s.rounds, peers)
 }
 
 // pipe is of a light kernel and of one that takes longer than its copies.
 func (s *suite) pipe() ([]SpeedResult, error) {
-	cases := []PipeCase{{s.size, 1, s.rounds, "both"}, {s.size / 16, 1, s.rounds, "both"}, {s.size, 8192, s.rounds, "kernel"}}
+	cases := []PipeCase{{s.size, 1, "both"}, {s.size / 16, 1, "both"}, {s.size, 8192, "kernel"}}
 	if s.g.Emulated() {
 		cases[2].Rounds = 4
 	}
@@ -246,10 +241,7 @@ func (s *suite) pipe() ([]SpeedResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.peers.peer("C", "pipe.cu", ptx) {
-		return SpeedPipe(s.g, cases, &p)
-	}
-	return SpeedPipe(s.g, cases, nil)
+	return SpeedPipe(s.g, cases, s.rounds, s.peers.peer("C", "pipe.cu", ptx))
 }
 
 // pin is of 4 GiB on hardware.

@@ -1,13 +1,13 @@
-// The peer of package bench's StageSpeed: ordinary memory to the device and back in
-// C++, by cuMemcpy, through a ring of one's own with threads, and from page-locked
-// memory. It answers requests, one a line, so that contenders can take turns:
+// The peer of bench.SpeedStage and bench.SpeedSizes: ordinary memory to the device and
+// back in C++, by cuMemcpy, through a ring of one's own with threads, and from
+// page-locked memory. It answers requests, one a line, so that contenders can take turns:
 //
-//   request   METHOD DIRECTION PAGES BYTES    cuMemcpy in 4k 1048576
+//   request   METHOD DIRECTION BYTES    cuMemcpy in 1048576
 //   answer    nanoseconds, or -1 with a reason
 //
-// The first line it writes names the methods, as NAME or NAME<=BYTES. Bytes are checked after each request.
-// Memory is written before it, as Ferry's is: by as many threads, each a part, so
-// that it is in the caches of as many cores.
+// The first line it writes names the methods, as NAME or NAME<=BYTES. Bytes are checked
+// after each request. Memory is on ordinary pages, and is written before it, as Ferry's
+// is: by as many threads, each a part, so that it is in the caches of as many cores.
 //
 //   nvcc -O3 -std=c++20 -arch=native -Xcompiler -pthread stage.cu -lcuda -o stage_c
 
@@ -42,12 +42,10 @@ static double now_ns()
     return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static char *memory(bool huge)
+static char *memory()
 {
-    const size_t page = (size_t)2 << 20;
-    char *p = (char *)mmap(0, most + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    p = (char *)(((size_t)p + page - 1) & ~(page - 1));
-    madvise(p, most, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    char *p = (char *)mmap(0, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(p, most, MADV_NOHUGEPAGE);
     memset(p, 1, most);
     return p;
 }
@@ -165,7 +163,7 @@ int main()
     OK(cuMemAlloc(&dev, most));
     CUstream stream;
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    char *pages[2] = {memory(false), memory(true)}, *locked;
+    char *plain = memory(), *locked;
     OK(cuMemHostAlloc((void **)&locked, most, CU_MEMHOSTALLOC_PORTABLE));
     for (auto &w : workers) {
         OK(cuStreamCreate(&w.stream, CU_STREAM_NON_BLOCKING));
@@ -175,12 +173,12 @@ int main()
     for (int i = 0; i < most_threads; i++) std::thread(serve, ctx, i).detach();
     printf("cuMemcpy threads pinned\n");
     fflush(stdout);
-    char method[32], direction[8], kind[8];
+    char method[32], direction[8];
     size_t n;
-    for (uint64_t seed = 1; scanf("%31s %7s %7s %zu", method, direction, kind, &n) == 4; seed++) {
+    for (uint64_t seed = 1; scanf("%31s %7s %zu", method, direction, &n) == 3; seed++) {
         bool in = !strcmp(direction, "in");
         std::string how = method;
-        char *host = how == "pinned" ? locked : pages[!strcmp(kind, "huge")];
+        char *host = how == "pinned" ? locked : plain;
         if (in) {
             fresh(host, n, seed);
             OK(cuMemsetD8(dev, 0xee, n));

@@ -1,5 +1,5 @@
-"""The peers of package bench's StageSpeed in Python: PyTorch's copy_ and CuPy's set
-and get, by the protocol of stage.cu, up to 256 MiB. Memory is written before a request, and
+"""The peers of bench.SpeedStage in Python: PyTorch's copy_ and CuPy's set and get, by
+the protocol of stage.cu, up to 256 MiB. Memory is written before a request, and
 compared after it, by all of PyTorch's threads.
 
     python3 stage.py
@@ -11,18 +11,16 @@ MOST = 256 << 20
 METHODS = ["torch", "cupy"]
 
 
-def memory(huge):
-    m = mmap.mmap(-1, MOST + (2 << 20))
+def memory():
+    m = mmap.mmap(-1, MOST)
     try:
-        m.madvise(mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE)
+        m.madvise(mmap.MADV_NOHUGEPAGE)
     except (AttributeError, OSError):
         pass
-    t = torch.frombuffer(m, dtype=torch.uint8)
-    skip = -t.data_ptr() % (2 << 20)
-    return t[skip:skip + MOST].fill_(1)
+    return torch.frombuffer(m, dtype=torch.uint8).fill_(1)
 
 
-pages = {"4k": memory(False), "huge": memory(True)}
+plain = memory()
 want = torch.randint(0, 256, (MOST + (1 << 16),), dtype=torch.uint8)
 device = torch.empty(MOST, dtype=torch.uint8, device="cuda")
 
@@ -54,5 +52,5 @@ def run(how, into, host, n, turn):
 
 print(*(f"{m}<={MOST}" for m in METHODS), flush=True)
 for turn, line in enumerate(sys.stdin):
-    how, direction, kind, n = line.split()
-    print(run(how, direction == "in", pages[kind], int(n), turn + 1), flush=True)
+    how, direction, n = line.split()
+    print(run(how, direction == "in", plain, int(n), turn + 1), flush=True)

@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestSpeedStage: ordinary memory is copied both ways, beside peers as far as they
+// say that they copy.
+func TestSpeedStage(t *testing.T) {
+	cases := []StageCase{{2, true}, {2, false}, {1 << 20, true}, {1 << 20, false}}
+	peer := shell("sh", `echo "short<=2 cuMemcpy"; while read method way bytes; do echo $bytes; done`)
+	results, err := SpeedStage(softGPU(t), cases, 1, []Peer{peer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, r := range results {
+		got[r.PeerName]++
+		if r.Ferry <= 0 || r.Peer <= 0 || (r.GoalRatio == 1) != (r.PeerName == driverInC) || r.PeerName == "short" && r.Peer != 1e9 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got["short"] != 2 || got[driverInC] != 4 || got[driverHere] != 4 || got[locked] != 4 || results[0].What != "plain slice in, 2 bytes, 4k pages" {
+		t.Error(got, results[0].What)
+	}
+	_, err = SpeedStage(softGPU(t), cases, 1, []Peer{shell("sh", "echo cuMemcpy; while read line; do echo -1 the bytes differ; done")})
+	if err == nil || !strings.Contains(err.Error(), "the bytes differ") {
+		t.Errorf("a peer's bytes differ: %v", err)
+	}
+}
+
+// TestStageGoals: those from large bytes on are of their own.
+func TestStageGoals(t *testing.T) {
+	for _, c := range []struct {
+		StageCase
+		peer string
+		want float64
+	}{
+		{StageCase{large, true}, driverInC, goalOfDriverIn}, {StageCase{large, false}, driverInC, goalOfDriver}, {StageCase{large / 2, true}, driverInC, 1},
+		{StageCase{large, true}, locked, goalOfLocked}, {StageCase{large / 2, true}, locked, 0}, {StageCase{large, true}, driverHere, 0},
+	} {
+		if got := c.goal(c.peer); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestScatter: what was not copied is seen.
+func TestScatter(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 1000, 300_001} {
+		p := make([]byte, n)
+		scatter(p, 1)
+		if err := scattered(p, 1); err != nil {
+			t.Errorf("%d bytes are not what was written: %v", n, err)
+		}
+		p[n-1] ^= 1
+		for turn := range uint64(2) {
+			if err := scattered(p, turn+1); !errors.Is(err, errDiffer) {
+				t.Errorf("of %d bytes the last differs, or all, and nobody sees it: %v", n, err)
+			}
+		}
+	}
+}
