@@ -9,15 +9,29 @@ import (
 	"time"
 )
 
-// Text is the report as a table for people, a line a result.
+// Text is the report as a table for people, a line a result; those of [SpeedSizes]
+// have a table of their own.
 func (r *SpeedReport) Text() string {
 	var b strings.Builder
+	var sizes []SpeedResult
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "target\twhat\tFerry\tpeer\t\tratio\tgoal\t")
 	for _, x := range r.Results {
+		if _, ok := x.ofSizes(); ok {
+			sizes = append(sizes, x)
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.targetText(), x.What, x.value(x.Ferry), x.value(x.Peer), x.PeerName, ratioText(x.Ratio), x.goalText(), x.verdict())
 	}
-	_ = w.Flush() // to a strings.Builder
+	if len(sizes) < len(r.Results) || len(sizes) == 0 {
+		_ = w.Flush() // to a strings.Builder
+	}
+	if len(sizes) > 0 {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		writeSizes(&b, sizes)
+	}
 	return b.String()
 }
 

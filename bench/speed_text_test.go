@@ -3,6 +3,8 @@ package bench
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -15,6 +17,10 @@ func exampleReport() *SpeedReport {
 		{Target: 6, What: "event query", Unit: "ns", Ferry: 31.25, GoalRatio: 0.75, Samples: 9},
 		{Target: 3, What: "page-lock 4 GiB", Unit: "bytes_per_s", Ferry: 34.5e9, Goal: 28e9, Samples: 9},
 		{What: "CopyAll in, 1024 of 4 KiB", Unit: "ns", Ferry: 340e3, PeerName: "C, a loop", Peer: 2.5e6, Samples: 9},
+		{Target: 2, What: "by powers of two: plain slice of 1 bytes in", Unit: "ns", Ferry: 7250, PeerName: driverHere, Peer: 7300, GoalRatio: sizesGoal, Samples: 99},
+		{Target: 2, What: "by powers of two: plain slice of 1 bytes in", Unit: "ns", Ferry: 7250, PeerName: driverInC, Peer: 6500, GoalRatio: sizesGoal, Samples: 99},
+		{Target: 2, What: "by powers of two: plain slice of 1 bytes out", Unit: "ns", Ferry: 8500, PeerName: driverHere, Peer: 8600, GoalRatio: sizesGoal, Samples: 99},
+		{Target: 2, What: "by powers of two: plain slice of 33554432 bytes in", Unit: "ns", Ferry: 2e6, PeerName: driverHere, Peer: 4e6, GoalRatio: sizesGoal, Samples: 9},
 	} {
 		r.Results = append(r.Results, x.judge())
 	}
@@ -46,6 +52,15 @@ func TestSpeedReport(t *testing.T) {
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
 		}
+	}
+}
+
+// TestSizesAlone: there is no empty table above the one of sizes.
+func TestSizesAlone(t *testing.T) {
+	r := exampleReport()
+	r.Results = slices.DeleteFunc(r.Results, func(x SpeedResult) bool { _, ok := x.ofSizes(); return !ok })
+	if got := r.Text(); !strings.HasPrefix(got, "Plain slices") || !strings.Contains(exampleReport().Text(), "\n\n"+got) {
+		t.Errorf("got\n%s", got)
 	}
 }
 

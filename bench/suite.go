@@ -41,6 +41,7 @@ var parts = []part{
 	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs},
 	{"calls", 6, []string{"calls.c"}, (*suite).calls},
 	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage},
+	{"sizes", 2, []string{"stage.cu"}, (*suite).sizes},
 	{"pipe", 4, []string{"pipe.cu"}, (*suite).pipe},
 	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
 }
@@ -229,6 +230,11 @@ func (s *suite) stage() ([]SpeedResult, error) {
 	}
 	peers := append(s.peers.peer("C", "stage.cu"), s.peers.peer("Python", "stage.py")...)
 	return SpeedStage(s.g, cases, s.rounds, peers)
+}
+
+// sizes is of ordinary slices, all powers of two.
+func (s *suite) sizes() ([]SpeedResult, error) {
+	return SpeedSizes(s.g, s.size, s.rounds, s.peers.peer("C", "stage.cu"))
 }
 
 // pipe is of a light kernel and of one that takes longer than its copies.

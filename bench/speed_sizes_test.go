@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"math/bits"
+	"testing"
+)
+
+// TestSpeedSizes: every power of two is there, both ways, beside cuMemcpy of this
+// process and, as far as the caches go, of C.
+func TestSpeedSizes(t *testing.T) {
+	const most = 2 * beyondCaches
+	peer := shell("C", "echo cuMemcpy threads pinned; while read line; do echo 1000; done")
+	results, err := SpeedSizes(softGPU(t), most, 1, []Peer{peer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type key struct {
+		StageCase
+		peer string
+	}
+	got := map[key]bool{}
+	for _, r := range results {
+		c, ok := r.ofSizes()
+		if !ok || got[key{c, r.PeerName}] || r.Target != stageTarget || r.GoalRatio != sizesGoal || r.Unit != "ns" || r.Ferry <= 0 || r.Peer <= 0 {
+			t.Errorf("%+v: %+v, %v", r, c, ok)
+		}
+		got[key{c, r.PeerName}] = true
+	}
+	for n := 1; n <= most; n *= 2 {
+		for _, in := range []bool{true, false} {
+			if c := (StageCase{n, in}); !got[key{c, driverHere}] || got[key{c, driverInC}] != (n <= beyondCaches) {
+				t.Errorf("%+v beside neither, or C beyond %d", c, beyondCaches)
+			}
+		}
+	}
+	if want := 2 * (bits.Len(most) + bits.Len(beyondCaches)); len(got) != want {
+		t.Errorf("%d results, want %d", len(got), want)
+	}
+}
