@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // LibraryVariable is the environment variable that names the driver library.
@@ -110,29 +111,12 @@ func (d *Driver) text() string {
 	if d.version != 0 {
 		known = append(known, "CUDA "+versionText(d.version))
 	}
-	module, err := os.ReadFile("/proc/driver/nvidia/version")
-	if v := moduleVersion(string(module)); v != "" {
+	if v := origin.Release(); v != "" {
 		known = append(known, "kernel module "+v)
-	} else if os.IsNotExist(err) {
+	} else {
 		known = append(known, "no kernel module in /proc/driver/nvidia")
 	}
-	if len(known) == 0 {
-		return d.lib.path
-	}
 	return d.lib.path + " (" + strings.Join(known, ", ") + ")"
-}
-
-// moduleVersion finds the version in the text of /proc/driver/nvidia/version: the
-// first word of the first line that looks like one.
-func moduleVersion(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	for _, word := range strings.Fields(line) {
-		major, rest, ok := strings.Cut(word, ".")
-		if _, err := strconv.Atoi(major); ok && err == nil && strings.Trim(rest, "0123456789.") == "" {
-			return word
-		}
-	}
-	return ""
 }
 
 // hex reads a hexadecimal number; 0 if it is none.

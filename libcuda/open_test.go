@@ -83,19 +83,6 @@ func ExampleOpenError() {
 	// open the CUDA driver library: Ferry uses it on linux/amd64 and linux/arm64, this is darwin/arm64
 }
 
-func TestModuleVersion(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:13:23 UTC 2025\nGCC version:  gcc version 11.4.0\n", "580.65.06"},
-		{"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build  (x@y)\n", "535.104.05"},
-		{"NVRM version: no number\nGCC version: 11.4.0\n", ""},
-		{"", ""},
-	} {
-		if got := moduleVersion(c.text); got != c.want {
-			t.Errorf("%q has version %q, want %q", c.text, got, c.want)
-		}
-	}
-}
-
 func TestMappedFile(t *testing.T) {
 	if !platformSupported {
 		t.Skip("no /proc/self/maps")

@@ -4,8 +4,9 @@ package origin
 
 import (
 	"os"
-	"regexp"
 	"runtime/debug"
+	"strconv"
+	"strings"
 )
 
 // Commit is the version of the code: FERRY_COMMIT, or what the build was told, with
@@ -44,7 +45,14 @@ func Release() string {
 	return release(string(text))
 }
 
-// number is the first word of numbers with points between them.
-var number = regexp.MustCompile(`\b\d+(\.\d+)+\b`)
-
-func release(text string) string { return number.FindString(text) }
+// release is the first word of the first line that looks like a version.
+func release(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	for word := range strings.FieldsSeq(line) {
+		major, rest, ok := strings.Cut(word, ".")
+		if _, err := strconv.Atoi(major); ok && err == nil && strings.Trim(rest, "0123456789.") == "" {
+			return word
+		}
+	}
+	return ""
+}

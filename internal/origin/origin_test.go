@@ -27,7 +27,9 @@ func TestRelease(t *testing.T) {
 	for text, want := range map[string]string{
 		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder)": "580.159.04",
 		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.82\nGCC version:  gcc 12.2.0":                  "470.82",
+		"NVRM version: no number\nGCC version: 11.4.0\n":                                                    "",
 		"nothing": "",
+		"":        "",
 	} {
 		if got := release(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
