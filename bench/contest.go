@@ -28,8 +28,21 @@ type entrant struct {
 type contest struct {
 	rows     []figure
 	entrants []entrant
+	repeats  int // rounds for each that is asked for; 0 is 1
 	// goal is the ratio to reach beside a peer; nil for that of the row.
 	goal func(r figure, peer string) float64
+}
+
+// runAll runs contests one after the other, up to the first that fails.
+func runAll(contests []contest, rounds int) (results []SpeedResult, err error) {
+	for _, c := range contests {
+		some, err := c.run(rounds)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, some...)
+	}
+	return results, nil
 }
 
 // own is how many entrants are Ferry's, and how many rows each has.
@@ -50,7 +63,7 @@ func (c contest) run(rounds int) (results []SpeedResult, err error) {
 	for i := range samples {
 		samples[i] = make([][]float64, each)
 	}
-	for round := range rounds + 1 {
+	for round := range rounds*max(c.repeats, 1) + 1 {
 		for _, i := range rand.Perm(len(c.entrants)) {
 			figures, err := c.sample(i)
 			if err != nil {
@@ -81,6 +94,7 @@ func (c contest) results(samples [][][]float64) (results []SpeedResult) {
 	return results
 }
 
+// goalOf is the ratio to reach.
 func (c contest) goalOf(r figure, peer string) float64 {
 	if c.goal == nil {
 		return r.goal

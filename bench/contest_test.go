@@ -53,6 +53,7 @@ func TestContestOfWays(t *testing.T) {
 	c := contest{
 		rows:     []figure{{4, "plain", 0, 0.5}, {4, "in place", 100, 0.25}},
 		entrants: []entrant{take("", 10), take("", 20), take("C", 40), take("limit", 5)},
+		repeats:  2,
 		goal: func(r figure, peer string) float64 {
 			if peer == "limit" {
 				return r.goal
@@ -60,7 +61,7 @@ func TestContestOfWays(t *testing.T) {
 			return 0
 		},
 	}
-	got, err := c.run(2)
+	got, err := c.run(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +73,9 @@ func TestContestOfWays(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if some, err := runAll([]contest{c, {rows: c.rows, entrants: c.entrants[:1]}, c}, 1); err == nil || !slices.Equal(some, want) {
+		t.Errorf("the second fails: %+v, %v", some, err)
 	}
 	c.entrants = c.entrants[:2]
 	if got, err := c.run(1); err != nil || len(got) != 2 || got[0].Ferry != 10 || got[1].Ferry != 5e9 || got[0].PeerName != "" || got[0].GoalRatio != 0 {
@@ -99,11 +103,7 @@ func TestContestRefuses(t *testing.T) {
 
 // TestRigSees: a byte that did not arrive, or a sum, is an error.
 func TestRigSees(t *testing.T) {
-	g, err := ferry.Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g := open(t, "soft")
 	const n = 1 << 16
 	r, err := newRig(g, n)
 	defer func() {

@@ -28,7 +28,7 @@ type lab struct {
 	n           int
 	shape       ferry.Shape
 	experiments []experiment
-	closers     []func() error
+	undo        closers
 
 	device  vectors[*ferry.Device[float32]]
 	pinned  vectors[*ferry.Host[float32]]
@@ -71,21 +71,16 @@ func (l *lab) build() error {
 // allocate makes three vectors that l closes.
 func allocate[M interface{ Close() error }](l *lab, one func() (M, error)) (v vectors[M], err error) {
 	for _, m := range []*M{&v.a, &v.b, &v.c} {
-		if *m, err = one(); err != nil {
+		if *m, err = one(); l.undo.later(err, (*m).Close) != nil {
 			return v, err
 		}
-		l.closers = append(l.closers, (*m).Close)
 	}
 	return v, nil
 }
 
 // close frees what was allocated. What is still in use after an error is freed
 // when the device is done with it.
-func (l *lab) close() {
-	for _, c := range l.closers {
-		_ = c()
-	}
-}
+func (l *lab) close() { _ = l.undo.close() }
 
 func (l *lab) add(x experiment) { l.experiments = append(l.experiments, x) }
 

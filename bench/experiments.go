@@ -74,12 +74,10 @@ func (l *lab) copyOutAndWait(ctx context.Context, c *ferry.Host[float32]) error 
 func (l *lab) addWriteCombined() error {
 	v := vectors[*ferry.Host[float32]]{c: l.pinned.c}
 	for _, m := range []**ferry.Host[float32]{&v.a, &v.b} {
-		h, err := ferry.AllocHost[float32](l.g, l.n, &ferry.HostOptions{WriteCombined: true})
-		if err != nil {
+		var err error
+		if *m, err = ferry.AllocHost[float32](l.g, l.n, &ferry.HostOptions{WriteCombined: true}); l.undo.later(err, (*m).Close) != nil {
 			return err
 		}
-		*m = h
-		l.closers = append(l.closers, h.Close)
 	}
 	l.addCopied(WriteCombined, v)
 	return nil

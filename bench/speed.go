@@ -1,10 +1,5 @@
 package bench
 
-import (
-	"math"
-	"slices"
-)
-
 // SpeedSchema is the version of a [SpeedReport].
 const SpeedSchema = "ferry.speed/1"
 
@@ -60,20 +55,4 @@ func (r SpeedResult) judge() SpeedResult {
 		r.Met = r.Ferry >= r.Goal
 	}
 	return r
-}
-
-// middle is the median of samples; it leaves them as they are.
-func middle(samples []float64) float64 {
-	s := slices.Sorted(slices.Values(samples))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
-}
-
-// spread is the median distance from the median.
-func spread(samples []float64) float64 {
-	m := middle(samples)
-	var d []float64
-	for _, s := range samples {
-		d = append(d, math.Abs(s-m))
-	}
-	return middle(d)
 }

@@ -8,7 +8,7 @@ import (
 // TestSpeedPin: page-locking has a goal of its own, and peers that are one each.
 func TestSpeedPin(t *testing.T) {
 	peers := []Peer{shell("C", "while read n; do echo 100 200; done"), shell("cached", "while read n; do echo 1100 0; done")}
-	results, err := SpeedPin(softGPU(t), 16<<20, 2, peers)
+	results, err := SpeedPin(open(t, "soft"), 16<<20, 2, peers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,18 +47,15 @@ func SpeedPipe(g *ferry.GPU, cases []PipeCase, samples int, peers []Peer) (resul
 	if err != nil {
 		return nil, err
 	}
+	var all []contest
 	for _, c := range cases {
 		x := r.contest(c)
 		for _, p := range started {
 			x.entrants = append(x.entrants, p.entrant("chunks", c.line("chunks")), p.entrant(c.Of, c.line(c.Of)))
 		}
-		some, err := x.run(samples)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, some...)
+		all = append(all, x)
 	}
-	return results, nil
+	return runAll(all, samples)
 }
 
 // line is what the peer is asked.

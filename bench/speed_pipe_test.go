@@ -12,7 +12,7 @@ import (
 // TestSpeedPipe: each of Ferry's methods is beside the peer's chunks and beside its
 // limit, which is the goal of those on page-locked memory.
 func TestSpeedPipe(t *testing.T) {
-	g, cases := softGPU(t), []PipeCase{{1 << 20, 1, "both"}, {1 << 18, 4, "kernel"}}
+	g, cases := open(t, "soft"), []PipeCase{{1 << 20, 1, "both"}, {1 << 18, 4, "kernel"}}
 	alone, err := SpeedPipe(g, cases, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestSpeedPipe(t *testing.T) {
 // TestPipeVerifies: a pipeline whose kernel does too little is seen.
 func TestPipeVerifies(t *testing.T) {
 	c := PipeCase{Bytes: 1 << 16, Rounds: 2}
-	r, err := newPipeRun(softGPU(t), []PipeCase{c})
+	r, err := newPipeRun(open(t, "soft"), []PipeCase{c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,30 +23,22 @@ const (
 // most beside cuMemcpy, called by this process for the same memory and by the peer
 // bench/peer/stage.cu. Of what is small there are several times as many samples: they
 // are cheap and vary.
-func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) (results []SpeedResult, err error) {
-	var undo closers
-	defer func() { err = errors.Join(err, undo.close()) }()
-	ways, err := openWays(g, most, peers, &undo)
-	if err != nil {
-		return nil, err
-	}
-	ways = slices.DeleteFunc(ways, func(w way) bool { return w.name != "" && w.name != driverHere && w.name != driverInC })
-	for i := range ways {
-		if ways[i].name == driverInC {
-			ways[i].most = min(ways[i].most, beyondCaches)
-		}
-	}
-	for n := 1; n <= most; n *= 2 {
-		for _, in := range []bool{true, false} {
-			c := StageCase{n, in}
-			some, err := c.among(ways, contest{rows: []figure{{stageTarget, fmt.Sprintf(sizesWhat, n, direction(in)), 0, sizesGoal}}}).run(samples * sizesRepeats(g, n))
-			if err != nil {
-				return nil, err
+func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, error) {
+	return runWays(g, most, samples, peers, func(ways []way) (all []contest) {
+		ways = slices.DeleteFunc(ways, func(w way) bool { return w.name != "" && w.name != driverHere && w.name != driverInC })
+		for i := range ways {
+			if ways[i].name == driverInC {
+				ways[i].most = min(ways[i].most, beyondCaches)
 			}
-			results = append(results, some...)
 		}
-	}
-	return results, nil
+		for n := 1; n <= most; n *= 2 {
+			for _, in := range []bool{true, false} {
+				row := figure{stageTarget, fmt.Sprintf(sizesWhat, n, direction(in)), 0, sizesGoal}
+				all = append(all, StageCase{n, in}.among(ways, contest{rows: []figure{row}, repeats: sizesRepeats(g, n)}))
+			}
+		}
+		return all
+	})
 }
 
 // sizesRepeats is how many times as many samples there are of n bytes. A virtual

@@ -10,7 +10,7 @@ import (
 func TestSpeedSizes(t *testing.T) {
 	const most = 2 * beyondCaches
 	peer := shell("C", "echo cuMemcpy threads pinned; while read line; do echo 1000; done")
-	results, err := SpeedSizes(softGPU(t), most, 1, []Peer{peer})
+	results, err := SpeedSizes(open(t, "soft"), most, 1, []Peer{peer})
 	if err != nil {
 		t.Fatal(err)
 	}

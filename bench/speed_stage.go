@@ -44,25 +44,28 @@ const (
 
 // SpeedStage measures copies of ordinary memory beside those of page-locked memory
 // and of peers, in turns: bench/peer/stage.cu and stage.py.
-func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) (results []SpeedResult, err error) {
+func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]SpeedResult, error) {
 	most := 0
 	for _, c := range cases {
 		most = max(most, c.Bytes)
 	}
+	return runWays(g, most, samples, peers, func(ways []way) (all []contest) {
+		for _, c := range cases {
+			all = append(all, c.contest(ways))
+		}
+		return all
+	})
+}
+
+// runWays has memory for so many bytes, and peers, for contests of ways to copy.
+func runWays(g *ferry.GPU, most, samples int, peers []Peer, contests func([]way) []contest) (results []SpeedResult, err error) {
 	var undo closers
 	defer func() { err = errors.Join(err, undo.close()) }()
 	ways, err := openWays(g, most, peers, &undo)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range cases {
-		some, err := c.contest(ways).run(samples)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, some...)
-	}
-	return results, nil
+	return runAll(contests(ways), samples)
 }
 
 // contest is of the ways that can. What is beside cuMemcpy in this process has no goal.

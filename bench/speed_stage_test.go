@@ -11,7 +11,7 @@ import (
 func TestSpeedStage(t *testing.T) {
 	cases := []StageCase{{2, true}, {2, false}, {1 << 20, true}, {1 << 20, false}}
 	peer := shell("sh", `echo "short<=2 cuMemcpy"; while read method way bytes; do echo $bytes; done`)
-	results, err := SpeedStage(softGPU(t), cases, 1, []Peer{peer})
+	results, err := SpeedStage(open(t, "soft"), cases, 1, []Peer{peer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestSpeedStage(t *testing.T) {
 	if got["short"] != 2 || got[driverInC] != 4 || got[driverHere] != 4 || got[locked] != 4 || results[0].What != "plain slice in, 2 bytes, 4k pages" {
 		t.Error(got, results[0].What)
 	}
-	_, err = SpeedStage(softGPU(t), cases, 1, []Peer{shell("sh", "echo cuMemcpy; while read line; do echo -1 the bytes differ; done")})
+	_, err = SpeedStage(open(t, "soft"), cases, 1, []Peer{shell("sh", "echo cuMemcpy; while read line; do echo -1 the bytes differ; done")})
 	if err == nil || !strings.Contains(err.Error(), "the bytes differ") {
 		t.Errorf("a peer's bytes differ: %v", err)
 	}

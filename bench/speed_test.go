@@ -1,25 +1,6 @@
 package bench
 
-import (
-	"testing"
-
-	"github.com/ferrygpu/ferry"
-)
-
-// softGPU is a software GPU for a test.
-func softGPU(t *testing.T) *ferry.GPU {
-	t.Helper()
-	g, err := ferry.Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return g
-}
+import "testing"
 
 // shell is a peer that a line of a shell plays.
 func shell(name, script string) Peer { return Peer{name, []string{"sh", "-c", script}} }

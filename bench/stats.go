@@ -16,30 +16,31 @@ type Point struct {
 // summarize makes a point of at least one sample. It sorts them.
 func summarize(samples []time.Duration) Point {
 	slices.Sort(samples)
-	middle := median(samples)
-	distances := make([]time.Duration, len(samples))
-	for i, s := range samples {
-		distances[i] = max(s-middle, middle-s)
-	}
-	slices.Sort(distances)
 	return Point{
 		Samples: len(samples),
-		Median:  middle,
-		MAD:     median(distances),
+		Median:  middle(samples),
+		MAD:     spread(samples),
 		P5:      quantile(samples, 5),
 		P95:     quantile(samples, 95),
 	}
 }
 
-// median is the middle of sorted samples, the mean of the two middle ones where
-// their number is even.
-func median(sorted []time.Duration) time.Duration {
-	n := len(sorted)
-	if n%2 == 1 {
-		return sorted[n/2]
-	}
-	low, high := sorted[n/2-1], sorted[n/2]
+// middle is the median of samples, the mean of the two middle ones where their
+// number is even; it leaves them as they are.
+func middle[T time.Duration | float64](samples []T) T {
+	s := slices.Sorted(slices.Values(samples))
+	low, high := s[(len(s)-1)/2], s[len(s)/2]
 	return low + (high-low)/2
+}
+
+// spread is the median distance from the median.
+func spread[T time.Duration | float64](samples []T) T {
+	m := middle(samples)
+	var distances []T
+	for _, s := range samples {
+		distances = append(distances, max(s-m, m-s))
+	}
+	return middle(distances)
 }
 
 // quantile is the sample that percent of the sorted samples do not exceed, the

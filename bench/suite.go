@@ -99,7 +99,8 @@ type suite struct {
 
 // Suite measures Ferry beside its peers, all on the first of gpus but what is for
 // two. Samples are taken in turns, on fresh data, and verified; the figures are
-// medians. A part that fails is left out of the report and told of by the error.
+// medians. Of a part that fails what came before is in the report, and
+// the error tells of it.
 func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) {
 	if o == nil {
 		o = &SuiteOptions{}
@@ -160,18 +161,16 @@ func (s *suite) rig() (*rig, error) {
 }
 
 // run runs contests of the rig.
-func (s *suite) run(make func(r *rig) ([]contest, error)) (results []SpeedResult, err error) {
+func (s *suite) run(make func(r *rig) ([]contest, error)) ([]SpeedResult, error) {
 	r, err := s.rig()
 	if err != nil {
 		return nil, err
 	}
 	all, err := make(r)
-	for _, c := range all {
-		some, failed := c.run(s.rounds)
-		err = errors.Join(err, failed)
-		results = append(results, some...)
+	if err != nil {
+		return nil, err
 	}
-	return results, err
+	return runAll(all, s.rounds)
 }
 
 func (s *suite) link() ([]SpeedResult, error) {

@@ -92,11 +92,7 @@ func copyBothWays(r *rig, n int) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	a, err := r.device(n)
-	if err != nil {
-		return trial{}, err
-	}
-	b, err := r.device(n)
+	a, b, err := r.devices(n)
 	return trial{step: func() error {
 		if err := r.d.MemcpyHtoDAsync(r.ctx, a, in, uintptr(n), r.stream); err != nil {
 			return err
@@ -128,11 +124,7 @@ func copyInARow(r *rig, n int) (trial, error) {
 }
 
 func copyOnDevice(r *rig, n int) (trial, error) {
-	a, err := r.device(n)
-	if err != nil {
-		return trial{}, err
-	}
-	b, err := r.device(n)
+	a, b, err := r.devices(n)
 	return trial{step: func() error {
 		if err := r.d.MemcpyDtoDAsync(r.ctx, a, b, uintptr(n), r.stream); err != nil {
 			return err

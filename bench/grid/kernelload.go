@@ -25,21 +25,13 @@ var kernelKinds = []kind{
 }
 
 func kernelCopies(r *rig, n int) (trial, error) {
-	a, err := r.device(n)
-	if err != nil {
-		return trial{}, err
-	}
-	b, err := r.device(n)
+	a, b, err := r.devices(n)
 	return trial{step: func() error { return r.launched("copy", n/16, pack(a, b, uint64(n))) }}, err
 }
 
 // kernelAfterCopy is kernelCopies of what has just come from the host.
 func kernelAfterCopy(r *rig, n int) (trial, error) {
-	from, err := r.device(n)
-	if err != nil {
-		return trial{}, err
-	}
-	to, err := r.device(n)
+	from, to, err := r.devices(n)
 	if err != nil {
 		return trial{}, err
 	}

@@ -85,6 +85,15 @@ func (r *rig) device(n int) (cu.DevicePtr, error) {
 	return p, r.d.MemsetD8(r.ctx, p, 1, uintptr(n))
 }
 
+// devices are two of those.
+func (r *rig) devices(n int) (a, b cu.DevicePtr, err error) {
+	if a, err = r.device(n); err != nil {
+		return 0, 0, err
+	}
+	b, err = r.device(n)
+	return a, b, err
+}
+
 // pinned is n bytes of page-locked memory, written.
 func (r *rig) pinned(n int, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	p, err := r.d.MemHostAlloc(r.ctx, uintptr(n), flags)
