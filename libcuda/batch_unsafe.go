@@ -38,10 +38,14 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if err = d.bind(&s.binding, ctx); err != nil {
+		return 0, err
+	}
 	s.done = 0
-	err = d.cross(ctx, &s.crossing)
+	r := s.make()
+	seeHostFuncs()
 	runtime.KeepAlive(b)
-	return int(s.done), err
+	return int(s.done), result(r)
 }
 
 // take lays the calls out. C will look into params, so it has its room before the
@@ -97,12 +101,9 @@ func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) (id procID, err er
 
 // layLaunch lays the arguments of a launch out.
 func layLaunch(s *step, c *cu.Call, room *launchParams) {
-	var extra uintptr
+	*s = launchStep(c.Function, c.Grid, c.Block, c.Shared, c.Stream)
 	if len(c.Params) > 0 {
 		room.set(c.Params)
-		extra = uintptr(unsafe.Pointer(room))
+		s[maxArgs] = uintptr(unsafe.Pointer(room))
 	}
-	g, b := c.Grid, c.Block
-	*s = step{0, uintptr(c.Function), uintptr(g.X), uintptr(g.Y), uintptr(g.Z),
-		uintptr(b.X), uintptr(b.Y), uintptr(b.Z), uintptr(c.Shared), uintptr(c.Stream), 0, extra}
 }

@@ -1,11 +1,6 @@
 package libcuda
 
-import (
-	"runtime"
-	"structs"
-
-	"github.com/ferrygpu/ferry/cu"
-)
+import "structs"
 
 // maxArgs is the most arguments of a function.
 const maxArgs = 11
@@ -13,32 +8,30 @@ const maxArgs = 11
 // step is a C function and its arguments. It need not use all of them.
 type step [1 + maxArgs]uintptr
 
-// crossing is one way to C and back: it makes ctx current and calls the functions
-// of the steps until one fails. The assembly knows the offsets.
-type crossing struct {
-	_      structs.HostLayout
-	set    uintptr // cuCtxSetCurrent
-	ctx    uintptr
-	steps  *step // the first of n, at least 1
-	n      uintptr
-	done   uintptr // steps that succeeded
-	result uint32  // of the last function called
+// binding makes a context current.
+type binding struct {
+	set uintptr // cuCtxSetCurrent; 0 for no context
+	ctx uintptr
 }
 
-// err is the error of what was called last.
-func (c *crossing) err() error { return result(uintptr(c.result)) }
+// call is one way to C and back: it makes a context current and calls a function.
+// It may be on a goroutine's stack, which moves when C calls Go: nothing of it is
+// looked at once C has been called, and it is not written. The assembly knows the
+// offsets.
+type call struct {
+	_ structs.HostLayout
+	binding
+	params uintptr // of a launch, packed, 0 if there are none: the last argument then describes them
+	bytes  uintptr
+	step
+}
 
-// crossPlain makes the calls of a crossing one after the other on one thread.
-func crossPlain(c *crossing) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if c.result = uint32(syscallN(c.set, c.ctx)); c.result != uint32(cu.Success) {
-		return
-	}
-	for _, s := range c.list() {
-		if c.result = uint32(syscallN(s[0], s[1:]...)); c.result != uint32(cu.Success) {
-			return
-		}
-		c.done++
-	}
+// crossing is the same for several functions, until one fails. C goes on looking at
+// it, so it is on the heap. The assembly knows the offsets.
+type crossing struct {
+	_ structs.HostLayout
+	binding
+	steps *step // the first of n, at least 1
+	n     uintptr
+	done  uintptr // steps that succeeded
 }

@@ -2,15 +2,87 @@
 
 #include "textflag.h"
 
+GLOBL ·callCode(SB), NOPTR|RODATA, $8
+DATA ·callCode(SB)/8, $callCode<>(SB)
+
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
-// C: void crossingCode(struct crossing *c)
+// System V AMD64: a function gets its first six arguments in DI, SI, DX, CX, R8,
+// R9 and the rest on the stack, which is aligned to 16 before a call.
+
+// C: CUresult callCode(struct call *c)
 //
-// System V AMD64: c comes in DI; a function gets its first six arguments in DI,
-// SI, DX, CX, R8, R9 and the rest on the stack, which is aligned to 16 before a
-// call. BX, R12 and R13 survive calls, ours included: they are the crossing, the
-// step that is next and the number of steps left.
+// What c points to is copied before anything is called.
+//
+// The frame of 152 bytes, from SP: a6 to a10; the function and a0 to a5; the extra
+// array of a launch, in which two words point, and the size that one points to.
+TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
+	ADJSP $152
+	MOVQ 32(DI), AX   // the function
+	MOVQ AX, 40(SP)
+	MOVQ 40(DI), AX   // a0
+	MOVQ AX, 48(SP)
+	MOVQ 48(DI), AX
+	MOVQ AX, 56(SP)
+	MOVQ 56(DI), AX
+	MOVQ AX, 64(SP)
+	MOVQ 64(DI), AX
+	MOVQ AX, 72(SP)
+	MOVQ 72(DI), AX
+	MOVQ AX, 80(SP)
+	MOVQ 80(DI), AX   // a5
+	MOVQ AX, 88(SP)
+	MOVQ 88(DI), AX   // a6
+	MOVQ AX, 0(SP)
+	MOVQ 96(DI), AX
+	MOVQ AX, 8(SP)
+	MOVQ 104(DI), AX
+	MOVQ AX, 16(SP)
+	MOVQ 112(DI), AX
+	MOVQ AX, 24(SP)
+	MOVQ 120(DI), AX  // a10
+	MOVQ 16(DI), CX   // params
+	TESTQ CX, CX
+	JE   plain
+	MOVQ $1, 96(SP)   // CU_LAUNCH_PARAM_BUFFER_POINTER
+	MOVQ CX, 104(SP)
+	MOVQ $2, 112(SP)  // CU_LAUNCH_PARAM_BUFFER_SIZE
+	LEAQ 136(SP), AX
+	MOVQ AX, 120(SP)
+	MOVQ $0, 128(SP)  // CU_LAUNCH_PARAM_END
+	MOVQ 24(DI), AX   // bytes
+	MOVQ AX, 136(SP)
+	LEAQ 96(SP), AX
+
+plain:
+	MOVQ AX, 32(SP)
+	MOVQ 0(DI), AX    // set
+	TESTQ AX, AX
+	JE   bound
+	MOVQ 8(DI), DI    // ctx
+	CALL AX
+	TESTL AX, AX
+	JNE  done
+
+bound:
+	MOVQ 48(SP), DI
+	MOVQ 56(SP), SI
+	MOVQ 64(SP), DX
+	MOVQ 72(SP), CX
+	MOVQ 80(SP), R8
+	MOVQ 88(SP), R9
+	MOVQ 40(SP), AX
+	CALL AX
+
+done:
+	ADJSP $-152
+	RET
+
+// C: CUresult crossingCode(struct crossing *c)
+//
+// BX, R12 and R13 survive calls, ours included: they are the crossing, the step
+// that is next and the number of steps left.
 //
 // The frame of 48 bytes, from SP: a6 to a10 of a step, one word unused.
 TEXT crossingCode<>(SB), NOSPLIT|NOFRAME, $0
@@ -55,7 +127,6 @@ next:
 	JNE  next
 
 done:
-	MOVL AX, 40(BX)   // result
 	ADJSP $-48
 	POPQ R13
 	POPQ R12

@@ -2,15 +2,71 @@
 
 #include "textflag.h"
 
+GLOBL ·callCode(SB), NOPTR|RODATA, $8
+DATA ·callCode(SB)/8, $callCode<>(SB)
+
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
-// C: void crossingCode(struct crossing *c)
+// AAPCS64: a function gets its first eight arguments in R0 to R7 and the rest on
+// the stack, which is always aligned to 16.
+
+// C: CUresult callCode(struct call *c)
 //
-// AAPCS64: c comes in R0; a function gets its first eight arguments in R0 to R7
-// and the rest on the stack, which is always aligned to 16. R19, R20 and R21
-// survive calls, ours included: they are the crossing, the step that is next and
-// the number of steps left.
+// What c points to is copied before anything is called.
+//
+// The frame of 160 bytes, from RSP: a8 to a10; the return address; the function
+// and a0 to a7, one word unused; the extra array of a launch, in which two words
+// point, and the size that one points to.
+TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
+	SUB  $160, RSP
+	MOVD R30, 24(RSP)
+	LDP  32(R0), (R9, R10)   // the function, a0
+	STP  (R9, R10), 32(RSP)
+	LDP  48(R0), (R9, R10)
+	STP  (R9, R10), 48(RSP)
+	LDP  64(R0), (R9, R10)
+	STP  (R9, R10), 64(RSP)
+	LDP  80(R0), (R9, R10)
+	STP  (R9, R10), 80(RSP)
+	LDP  96(R0), (R9, R10)   // a7, a8
+	MOVD R9, 96(RSP)
+	MOVD R10, 0(RSP)
+	LDP  112(R0), (R9, R10)  // a9, a10
+	LDP  16(R0), (R11, R12)  // params, bytes
+	CBZ  R11, plain
+	MOVD $1, R13             // CU_LAUNCH_PARAM_BUFFER_POINTER
+	STP  (R13, R11), 112(RSP)
+	MOVD $2, R13             // CU_LAUNCH_PARAM_BUFFER_SIZE
+	ADD  $152, RSP, R14
+	STP  (R13, R14), 128(RSP)
+	STP  (ZR, R12), 144(RSP) // CU_LAUNCH_PARAM_END, the size
+	ADD  $112, RSP, R10
+
+plain:
+	STP  (R9, R10), 8(RSP)
+	LDP  0(R0), (R9, R0)     // set, ctx
+	CBZ  R9, bound
+	BL   (R9)
+	CBNZW R0, done
+
+bound:
+	LDP  32(RSP), (R9, R0)
+	LDP  48(RSP), (R1, R2)
+	LDP  64(RSP), (R3, R4)
+	LDP  80(RSP), (R5, R6)
+	MOVD 96(RSP), R7
+	BL   (R9)
+
+done:
+	MOVD 24(RSP), R30
+	ADD  $160, RSP
+	RET
+
+// C: CUresult crossingCode(struct crossing *c)
+//
+// R19, R20 and R21 survive calls, ours included: they are the crossing, the step
+// that is next and the number of steps left.
 //
 // The frame of 64 bytes, from RSP: a8 to a10 of a step, the return address, R19
 // to R21, one word unused.
@@ -50,7 +106,6 @@ next:
 	CBNZ  R21, next
 
 done:
-	MOVW R0, 40(R19)    // result
 	MOVD 24(RSP), R30
 	LDP  32(RSP), (R19, R20)
 	MOVD 48(RSP), R21

@@ -2,17 +2,28 @@
 
 package libcuda
 
-import "unsafe"
+import (
+	"unsafe"
 
-// crossingCode is the address of the C function in crossing_linux_*.s, which does
-// what crossPlain does, without leaving C in between.
-var crossingCode uintptr
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// callCode and crossingCode are the addresses of the C functions in
+// crossing_linux_*.s. Their result is that of the last function called.
+var callCode, crossingCode uintptr
 
 // cgocall is the runtime's way to C, which purego's SyscallN goes, too, after
-// laying out 32 arguments twice.
+// laying out 32 arguments twice. onStack is the same for what may be on the stack,
+// which is in place until C is called: it moves in a call that C makes of Go, and at
+// no other time before cgocall returns.
 //
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32
 
-// cross makes the calls of c.
-func cross(c *crossing) { cgocall(crossingCode, unsafe.Pointer(c)) }
+//go:linkname onStack runtime.cgocall
+//go:noescape
+func onStack(fn uintptr, arg unsafe.Pointer) int32
+
+func (c *call) make() cu.Result { return cu.Result(onStack(callCode, unsafe.Pointer(c))) }
+
+func (c *crossing) make() cu.Result { return cu.Result(cgocall(crossingCode, unsafe.Pointer(c))) }

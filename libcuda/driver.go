@@ -36,15 +36,15 @@ type proc struct {
 	version int    // the CUDA version that introduced that form
 }
 
-// result is the error of a C function's answer, of which 32 bits count.
-func result(r uintptr) error {
-	switch code := cu.Result(uint32(r)); code {
+// result is the error of a C function's answer.
+func result(r cu.Result) error {
+	switch r {
 	case cu.Success:
 		return nil
 	case cu.ErrorNotReady:
 		return cu.ErrorNotReady // a constant: polling allocates nothing
 	default:
-		return code
+		return r
 	}
 }
 

@@ -71,8 +71,8 @@ type kernelNodeParams struct {
 func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
 	n := &kernelNodeParams{f: f, grid: grid, block: block, sharedMemBytes: sharedMemBytes}
 	if len(params) > 0 {
-		n.extra = newLaunchParams(params)
-		defer n.extra.release()
+		n.extra = new(launchParams)
+		n.extra.set(params)
 	}
 	return d.bound3(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
 }

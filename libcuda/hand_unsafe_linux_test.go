@@ -335,20 +335,18 @@ func TestNilStructs(t *testing.T) {
 	}
 }
 
-// TestCrossing compares the ways to C: what arrives there, and what is told of it.
+// TestCrossing looks at what arrives in C of several functions, and what is told of
+// it.
 func TestCrossing(t *testing.T) {
 	f, _ := newFake(t)
-	for name, cross := range map[string]func(*crossing){"cross": cross, "crossPlain": crossPlain} {
-		for _, setResult := range []cu.Result{cu.Success, cu.ErrorInvalidContext} {
-			for n := 1; n <= 5; n++ {
-				for bad := 0; bad <= n; bad++ { // the step that fails, n for none
-					f.on("set", func([]uintptr) cu.Result { return setResult })
-					f.on("good", func([]uintptr) cu.Result { return cu.Success })
-					f.on("bad", func([]uintptr) cu.Result { return cu.ErrorNotReady })
-					c, steps := newCrossing(n, bad)
-					cross(c)
-					checkCrossing(t, name, c, steps, f.take(), setResult, bad)
-				}
+	for _, setResult := range []cu.Result{cu.Success, cu.ErrorInvalidContext} {
+		for n := 1; n <= 5; n++ {
+			for bad := 0; bad <= n; bad++ { // the step that fails, n for none
+				f.on("set", func([]uintptr) cu.Result { return setResult })
+				f.on("good", func([]uintptr) cu.Result { return cu.Success })
+				f.on("bad", func([]uintptr) cu.Result { return cu.ErrorNotReady })
+				c, steps := newCrossing(n, bad)
+				checkCrossing(t, c.make(), c, steps, f.take(), setResult, bad)
 			}
 		}
 	}
@@ -366,13 +364,13 @@ func newCrossing(n, bad int) (*crossing, []step) {
 			steps[i][1+j] = uintptr(0x1122334400000000*uint64(i%2) + uint64(0x100*(i+1)+j))
 		}
 	}
-	return &crossing{set: fakeProc("set"), ctx: 0xc0ffee, steps: &steps[0], n: uintptr(n)}, steps
+	return &crossing{binding: binding{fakeProc("set"), 0xc0ffee}, steps: &steps[0], n: uintptr(n)}, steps
 }
 
-func checkCrossing(t *testing.T, name string, c *crossing, steps []step, calls []fakeCall, setResult cu.Result, bad int) {
+func checkCrossing(t *testing.T, result cu.Result, c *crossing, steps []step, calls []fakeCall, setResult cu.Result, bad int) {
 	t.Helper()
 	if calls[0].symbol != "set" || calls[0].args[0] != 0xc0ffee {
-		t.Errorf("%s: first call %+v, want set with the context", name, calls[0])
+		t.Errorf("first call %+v, want set with the context", calls[0])
 	}
 	want := []any{cu.Result(cu.Success), len(steps), len(steps)}
 	switch {
@@ -381,12 +379,68 @@ func checkCrossing(t *testing.T, name string, c *crossing, steps []step, calls [
 	case bad < len(steps):
 		want = []any{cu.ErrorNotReady, bad + 1, bad}
 	}
-	if got := []any{cu.Result(c.result), len(calls) - 1, int(c.done)}; !slices.Equal(got, want) {
-		t.Fatalf("%s: %d steps of which %d fails: result, calls, done are %v, want %v", name, len(steps), bad, got, want)
+	if got := []any{result, len(calls) - 1, int(c.done)}; !slices.Equal(got, want) {
+		t.Fatalf("%d steps of which %d fails: result, calls, done are %v, want %v", len(steps), bad, got, want)
 	}
 	for i, call := range calls[1:] {
 		if !slices.Equal(call.args, steps[i][1:]) {
-			t.Errorf("%s: arguments %#x, want %#x", name, call.args, steps[i][1:])
+			t.Errorf("arguments %#x, want %#x", call.args, steps[i][1:])
 		}
 	}
+}
+
+// TestStackMovesInCall: a call is on the stack of its goroutine, which C functions
+// that are Go move, and others then write to where it was.
+func TestStackMovesInCall(t *testing.T) {
+	f, d := newFake(t)
+	moved := 0
+	move := func([]uintptr) cu.Result {
+		moved += deep(200)
+		for range 100 {
+			done := make(chan int)
+			go func() { done <- deep(2) }()
+			<-done
+		}
+		return cu.Success
+	}
+	f.on("cuCtxSetCurrent", move)
+	f.on("cuMemcpyPeerAsync", move)
+	params := []byte("all the parameters of a kernel")
+	f.on("cuLaunchKernel", func(a []uintptr) cu.Result {
+		move(nil)
+		p := at[launchParams](a[10])
+		if got := unsafe.Slice((*byte)(p.buffer), *p.size); !bytes.Equal(got, params) || p.bufferMark != launchBuffer || p.sizeMark != launchSize || p.endMark != launchEnd {
+			t.Errorf("parameters %q of %+v", got, p)
+		}
+		return cu.ErrorNotReady
+	})
+	for range 20 {
+		done := make(chan bool)
+		go func() { // with a small stack
+			defer close(done)
+			if err := d.MemcpyPeerAsync(7, 1, 2, 3, 4, 5, 6); err != nil {
+				t.Error(err)
+			}
+			if err := d.LaunchKernel(7, 1, cu.Dim3{X: 2, Y: 3, Z: 4}, cu.Dim3{X: 5, Y: 6, Z: 7}, 8, 9, params); err != cu.ErrorNotReady {
+				t.Errorf("%v, want the driver's error", err)
+			}
+		}()
+		<-done
+		calls := f.take()
+		if len(calls) != 4 || !slices.Equal(calls[1].args[:6], []uintptr{1, 2, 3, 4, 5, 6}) || !slices.Equal(calls[3].args[:10], []uintptr{1, 2, 3, 4, 5, 6, 7, 8, 9, 0}) {
+			t.Fatalf("arrived: %+v", calls)
+		}
+	}
+}
+
+// deep uses so many KiB of stack.
+func deep(n int) int {
+	var pad [1024]byte
+	for i := range pad {
+		pad[i] = 0xee
+	}
+	if n == 0 {
+		return int(pad[0])
+	}
+	return deep(n-1) + int(pad[n%len(pad)])
 }

@@ -1,93 +1,71 @@
 package libcuda
 
-import (
-	"sync"
-
-	"github.com/ferrygpu/ferry/cu"
-)
+import "github.com/ferrygpu/ferry/cu"
 
 // The way to C. A pointer becomes a number in the argument list of call3, bound1,
-// bound3, bound6 or bound11 and nowhere else. The directive go:uintptrescapes
+// bound3, bound6, bound11 or launch and nowhere else. The directive go:uintptrescapes
 // makes the compiler move what it points to onto the heap, where nothing moves,
 // and keep it until they return. They have a fixed number of arguments because a
 // variadic list would be allocated in every call; callers take the smallest that
 // is large enough, and C does not see the zeros at the end.
 
-// frame is a crossing with one step. Frames are reused, so that a call allocates
-// nothing.
-type frame struct {
-	crossing
-	step step
-}
-
-var frames = sync.Pool{New: func() any {
-	f := new(frame)
-	f.steps, f.n = &f.step, 1
-	return f
-}}
-
-// args is room for the arguments of the one step.
-func (f *frame) args() *[maxArgs]uintptr { return (*[maxArgs]uintptr)(f.step[1:]) }
-
 // call3 calls a function that needs no context.
 //
 //go:uintptrescapes
 func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
-	if err := refuseInHostFunc(id); err != nil {
+	c := call{step: step{1: a0, a1, a2}}
+	if err := d.prepare(&c.step, id); err != nil {
 		return err
 	}
-	fn, err := d.proc(id)
-	if err != nil {
-		return err
-	}
-	f := frames.Get().(*frame)
-	a := f.args()
-	a[0], a[1], a[2] = a0, a1, a2
-	r := syscallN(fn, a[:3]...)
-	frames.Put(f)
-	return result(r)
+	return result(c.make())
 }
 
 // bound1 calls a function with ctx current.
 //
 //go:uintptrescapes
 func (d *Driver) bound1(id procID, ctx cu.Context, a0 uintptr) error {
-	f := frames.Get().(*frame)
-	f.args()[0] = a0
-	return d.invoke(id, ctx, f)
+	c := call{step: step{1: a0}}
+	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound3(id procID, ctx cu.Context, a0, a1, a2 uintptr) error {
-	f := frames.Get().(*frame)
-	a := f.args()
-	a[0], a[1], a[2] = a0, a1, a2
-	return d.invoke(id, ctx, f)
+	c := call{step: step{1: a0, a1, a2}}
+	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound6(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5 uintptr) error {
-	f := frames.Get().(*frame)
-	a := f.args()
-	a[0], a[1], a[2], a[3], a[4], a[5] = a0, a1, a2, a3, a4, a5
-	return d.invoke(id, ctx, f)
+	c := call{step: step{1: a0, a1, a2, a3, a4, a5}}
+	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10 uintptr) error {
-	f := frames.Get().(*frame)
-	*f.args() = [maxArgs]uintptr{a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}
-	return d.invoke(id, ctx, f)
+	c := call{step: step{1: a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}}
+	return d.invoke(id, ctx, &c)
 }
 
-// invoke calls a function whose arguments are in f, and gives f back.
-func (d *Driver) invoke(id procID, ctx cu.Context, f *frame) error {
-	err := d.prepare(&f.step, id)
+// launch makes a launch, but for its parameters laid out in c.
+//
+//go:uintptrescapes
+func (d *Driver) launch(ctx cu.Context, c *call, params, bytes uintptr) error {
+	c.params, c.bytes = params, bytes
+	return d.invoke(procLaunchKernel, ctx, c)
+}
+
+// invoke makes a call whose arguments are laid out.
+func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
+	err := d.prepare(&c.step, id)
 	if err == nil {
-		err = d.cross(ctx, &f.crossing)
+		err = d.bind(&c.binding, ctx)
 	}
-	frames.Put(f)
-	return err
+	if err != nil {
+		return err
+	}
+	r := c.make()
+	seeHostFuncs()
+	return result(r)
 }
 
 // prepare names the function of a step.
@@ -100,17 +78,12 @@ func (d *Driver) prepare(s *step, id procID) error {
 	return err
 }
 
-// cross makes the calls of c with ctx current.
-func (d *Driver) cross(ctx cu.Context, c *crossing) error {
+// bind says which context is to be current.
+func (d *Driver) bind(b *binding, ctx cu.Context) error {
 	if ctx == 0 || d.contexts.destroyed(ctx) {
 		return cu.ErrorInvalidContext
 	}
 	set, err := d.proc(procCtxSetCurrent)
-	if err != nil {
-		return err
-	}
-	c.set, c.ctx, c.done = set, uintptr(ctx), 0
-	cross(c)
-	seeHostFuncs()
-	return c.err()
+	b.set, b.ctx = set, uintptr(ctx)
+	return err
 }

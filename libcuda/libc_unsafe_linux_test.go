@@ -121,7 +121,7 @@ func TestHotCallsDoNotAllocate(t *testing.T) {
 // TestPollingDoesNotAllocate is for an answer that is an error.
 func TestPollingDoesNotAllocate(t *testing.T) {
 	var err error
-	if n := testing.AllocsPerRun(200, func() { err = result(uintptr(cu.ErrorNotReady)) }); n != 0 || err != cu.ErrorNotReady {
+	if n := testing.AllocsPerRun(200, func() { err = result(cu.ErrorNotReady) }); n != 0 || err != cu.ErrorNotReady {
 		t.Errorf("%v, %v allocations", err, n)
 	}
 }

@@ -2,7 +2,6 @@ package libcuda
 
 import (
 	"runtime"
-	"sync"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -78,38 +77,20 @@ type launchParams struct {
 
 // set points to a packed buffer. p must not move while C has it.
 func (p *launchParams) set(params []byte) {
-	p.bufferMark, p.sizeMark, p.endMark = launchBuffer, launchSize, launchEnd
-	p.buffer = unsafe.Pointer(unsafe.SliceData(params))
-	p.bytes = uintptr(len(params))
-	p.size = &p.bytes
-}
-
-// launches holds launchParams between launches.
-var launches = sync.Pool{New: func() any { return new(launchParams) }}
-
-// newLaunchParams makes the array for a packed buffer. Give it back with release.
-func newLaunchParams(params []byte) *launchParams {
-	p := launches.Get().(*launchParams)
-	p.set(params)
-	return p
-}
-
-func (p *launchParams) release() {
-	p.buffer = nil
-	launches.Put(p)
+	*p = launchParams{launchBuffer, unsafe.Pointer(unsafe.SliceData(params)), launchSize, &p.bytes, launchEnd, uintptr(len(params))}
 }
 
 // LaunchKernel calls cuLaunchKernel; see [cu.Modules].
 func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
+	c := call{step: launchStep(f, grid, block, sharedMemBytes, stream)}
 	if len(params) == 0 {
-		return d.bound11(procLaunchKernel, ctx, uintptr(f),
-			uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
-			uintptr(sharedMemBytes), uintptr(stream), 0, 0)
+		return d.invoke(procLaunchKernel, ctx, &c)
 	}
-	p := newLaunchParams(params)
-	err := d.bound11(procLaunchKernel, ctx, uintptr(f),
-		uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z), uintptr(block.X), uintptr(block.Y), uintptr(block.Z),
-		uintptr(sharedMemBytes), uintptr(stream), 0, uintptr(unsafe.Pointer(p)))
-	p.release()
-	return err
+	return d.launch(ctx, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
+}
+
+// launchStep is the arguments of a launch without parameters.
+func launchStep(f cu.Function, grid, block cu.Dim3, shared uint32, stream cu.Stream) step {
+	return step{0, uintptr(f), uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z),
+		uintptr(block.X), uintptr(block.Y), uintptr(block.Z), uintptr(shared), uintptr(stream)}
 }

@@ -2,13 +2,21 @@
 
 package libcuda
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // Open fails here before any of these is called.
 
 const platformSupported = false
 
 var errPlatform = errors.New("BUG: libcuda called on a platform without it")
+
+func (*call) make() cu.Result { panic(errPlatform) }
+
+func (*crossing) make() cu.Result { panic(errPlatform) }
 
 func syscallN(uintptr, ...uintptr) uintptr { panic(errPlatform) }
 
