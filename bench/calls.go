@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // CallCost is what a call, or a step of several, costs the goroutine that makes
@@ -22,6 +23,8 @@ type CallCost struct {
 const (
 	callRounds = 31
 	callBytes  = 4096
+	// nothing is what every call from Go costs beside one from C.
+	nothing = "a C function that does nothing"
 )
 
 // callPTX is kernels that do nothing, so that the queue never fills.
@@ -173,6 +176,7 @@ func openDriverCaller(g *ferry.GPU) (*caller, error) {
 
 	c.drain = func() error { return d.StreamSynchronize(ctx, stream) }
 	c.calls = []call{
+		{what: nothing, count: 1000, make: func() error { libcuda.Nothing(); return nil }},
 		{what: "device of the context", count: 1000, make: func() error { _, err := d.CtxGetDevice(ctx); return err }},
 		{what: "event record", count: 200, make: func() error { return d.EventRecord(ctx, event, stream) }},
 		{what: "event query", count: 1000, make: func() error { return ready(d.EventQuery(ctx, event)) }},

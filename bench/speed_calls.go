@@ -44,8 +44,12 @@ func SpeedCalls(g *ferry.GPU, peer string, rounds int) ([]SpeedResult, error) {
 	return c.run(rounds)
 }
 
-// callRow is a call with its goal.
+// callRow is a call with its goal. To do nothing is there to be seen: no call from Go
+// takes less than that and C's time.
 func callRow(what string) figure {
+	if what == nothing {
+		return figure{6, what, 0, 0}
+	}
 	if strings.Contains(what, "submitted") {
 		return figure{6, what, 0, togetherGoal}
 	}

@@ -8,6 +8,9 @@ DATA ·callCode(SB)/8, $callCode<>(SB)
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
+GLOBL ·nothingCode(SB), NOPTR|RODATA, $8
+DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
+
 // System V AMD64: a function gets its first six arguments in DI, SI, DX, CX, R8,
 // R9 and the rest on the stack, which is aligned to 16 before a call.
 
@@ -131,4 +134,9 @@ done:
 	POPQ R13
 	POPQ R12
 	POPQ BX
+	RET
+
+// C: CUresult nothingCode(void)
+TEXT nothingCode<>(SB), NOSPLIT|NOFRAME, $0
+	XORL AX, AX
 	RET

@@ -8,6 +8,9 @@ DATA ·callCode(SB)/8, $callCode<>(SB)
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
+GLOBL ·nothingCode(SB), NOPTR|RODATA, $8
+DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
+
 // AAPCS64: a function gets its first eight arguments in R0 to R7 and the rest on
 // the stack, which is always aligned to 16.
 
@@ -110,4 +113,9 @@ done:
 	LDP  32(RSP), (R19, R20)
 	MOVD 48(RSP), R21
 	ADD  $64, RSP
+	RET
+
+// C: CUresult nothingCode(void)
+TEXT nothingCode<>(SB), NOSPLIT|NOFRAME, $0
+	MOVW ZR, R0
 	RET

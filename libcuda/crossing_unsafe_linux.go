@@ -8,9 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// callCode and crossingCode are the addresses of the C functions in
-// crossing_linux_*.s. Their result is that of the last function called.
-var callCode, crossingCode uintptr
+// These are the addresses of the C functions in crossing_linux_*.s. Their result is
+// that of the last function called.
+var callCode, crossingCode, nothingCode uintptr
 
 // cgocall is the runtime's way to C, which purego's SyscallN goes, too, after
 // laying out 32 arguments twice. onStack is the same for what may be on the stack,
@@ -27,3 +27,10 @@ func onStack(fn uintptr, arg unsafe.Pointer) int32
 func (c *call) make() cu.Result { return cu.Result(onStack(callCode, unsafe.Pointer(c))) }
 
 func (c *crossing) make() cu.Result { return cu.Result(cgocall(crossingCode, unsafe.Pointer(c))) }
+
+// Nothing goes to C and back as every call does, to a function that does nothing and
+// needs no context. It is there to be measured.
+func Nothing() {
+	c := call{step: step{nothingCode}}
+	c.make()
+}

@@ -126,8 +126,14 @@ func TestPollingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is the cost of the way to C and back, with a context.
+// BenchmarkCall is the cost of the way to C and back, alone and with a context.
 func BenchmarkCall(b *testing.B) {
+	b.Run("call=Nothing", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			Nothing()
+		}
+	})
 	d := libcDriver(b, nil)
 	for _, c := range hotCalls {
 		if c.name != "EventRecord" && c.name != "LaunchKernel" {

@@ -29,3 +29,6 @@ func threadID() int { panic(errPlatform) }
 func libraryPaths() []string { return nil }
 
 func mappedFile(string, uintptr) string { return "" }
+
+// Nothing does nothing: there is no C here.
+func Nothing() {}

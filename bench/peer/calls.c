@@ -35,6 +35,9 @@ static int calls;
 static const char *ptx = ".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry empty() { ret; }\n"
                          ".visible .entry three(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }\n";
 
+static CUresult nothing(void) { return CUDA_SUCCESS; }
+static CUresult (*volatile function)(void) = nothing; /* the compiler does not know which */
+
 int main(void)
 {
     CUdevice dev; CUcontext ctx; CUstream s; CUevent e; CUdeviceptr d; CUmodule m; CUfunction f, three; void *h; CUdevice got;
@@ -46,6 +49,7 @@ int main(void)
     void *args[] = {&d, &d, &n};
     for (int round = 0; round < ROUNDS; round++) {
         calls = 0;
+        TIME("a C function that does nothing", 1000, function());
         TIME("device of the context", 1000, cuCtxGetDevice(&got));
         TIME("event record", 200, cuEventRecord(e, s));
         TIME("event query", 1000, (cuEventQuery(e), 0));
