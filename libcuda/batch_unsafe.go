@@ -101,7 +101,8 @@ func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) (id procID, err er
 
 // layLaunch lays the arguments of a launch out.
 func layLaunch(s *step, c *cu.Call, room *launchParams) {
-	*s = launchStep(c.Function, c.Grid, c.Block, c.Shared, c.Stream)
+	s.setLaunch(c.Function, c.Grid, c.Block, c.Shared, c.Stream)
+	s[10], s[11] = 0, 0
 	if len(c.Params) > 0 {
 		room.set(c.Params)
 		s[maxArgs] = uintptr(unsafe.Pointer(room))

@@ -7,13 +7,17 @@ import "github.com/ferrygpu/ferry/cu"
 // makes the compiler move what it points to onto the heap, where nothing moves,
 // and keep it until they return. They have a fixed number of arguments because a
 // variadic list would be allocated in every call; callers take the smallest that
-// is large enough, and C does not see the zeros at the end.
+// is large enough, and C does not see the zeros at the end. Arguments go to their
+// places one by one: what is copied as a whole, just after it was written in parts,
+// must wait for that.
 
 // call3 calls a function that needs no context.
 //
 //go:uintptrescapes
 func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
-	c := call{step: step{1: a0, a1, a2}}
+	var c call
+	s := &c.step
+	s[1], s[2], s[3] = a0, a1, a2
 	if err := d.prepare(&c.step, id); err != nil {
 		return err
 	}
@@ -24,25 +28,32 @@ func (d *Driver) call3(id procID, a0, a1, a2 uintptr) error {
 //
 //go:uintptrescapes
 func (d *Driver) bound1(id procID, ctx cu.Context, a0 uintptr) error {
-	c := call{step: step{1: a0}}
+	var c call
+	c.step[1] = a0
 	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound3(id procID, ctx cu.Context, a0, a1, a2 uintptr) error {
-	c := call{step: step{1: a0, a1, a2}}
+	var c call
+	s := &c.step
+	s[1], s[2], s[3] = a0, a1, a2
 	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound6(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5 uintptr) error {
-	c := call{step: step{1: a0, a1, a2, a3, a4, a5}}
+	var c call
+	s := &c.step
+	s[1], s[2], s[3], s[4], s[5], s[6] = a0, a1, a2, a3, a4, a5
 	return d.invoke(id, ctx, &c)
 }
 
 //go:uintptrescapes
 func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10 uintptr) error {
-	c := call{step: step{1: a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10}}
+	var c call
+	s := &c.step
+	s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11] = a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10
 	return d.invoke(id, ctx, &c)
 }
 
@@ -54,18 +65,29 @@ func (d *Driver) launch(ctx cu.Context, c *call, params, bytes uintptr) error {
 	return d.invoke(procLaunchKernel, ctx, c)
 }
 
-// invoke makes a call whose arguments are laid out.
+// invoke makes a call whose arguments are laid out. After a call of the driver all
+// code is cold, so what nearly always holds is seen here.
 func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
-	err := d.prepare(&c.step, id)
-	if err == nil {
-		err = d.bind(&c.binding, ctx)
-	}
-	if err != nil {
-		return err
+	c.step[0], c.set, c.ctx = d.procs[id].Load(), d.procs[procCtxSetCurrent].Load(), uintptr(ctx)
+	if c.step[0] == 0 || c.set == 0 || ctx == 0 || hostThreadCount.Load() != 0 || d.contexts.dead.Load() != nil {
+		if err := d.prepareBound(c, id, ctx); err != nil {
+			return err
+		}
 	}
 	r := c.make()
 	seeHostFuncs()
+	if r == cu.Success {
+		return nil
+	}
 	return result(r)
+}
+
+// prepareBound is prepare and bind.
+func (d *Driver) prepareBound(c *call, id procID, ctx cu.Context) error {
+	if err := d.prepare(&c.step, id); err != nil {
+		return err
+	}
+	return d.bind(&c.binding, ctx)
 }
 
 // prepare names the function of a step.

@@ -82,15 +82,18 @@ func (p *launchParams) set(params []byte) {
 
 // LaunchKernel calls cuLaunchKernel; see [cu.Modules].
 func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
-	c := call{step: launchStep(f, grid, block, sharedMemBytes, stream)}
+	var c call
+	c.setLaunch(f, grid, block, sharedMemBytes, stream)
 	if len(params) == 0 {
 		return d.invoke(procLaunchKernel, ctx, &c)
 	}
 	return d.launch(ctx, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
 }
 
-// launchStep is the arguments of a launch without parameters.
-func launchStep(f cu.Function, grid, block cu.Dim3, shared uint32, stream cu.Stream) step {
-	return step{0, uintptr(f), uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z),
-		uintptr(block.X), uintptr(block.Y), uintptr(block.Z), uintptr(shared), uintptr(stream)}
+// setLaunch lays the arguments of a launch without parameters out.
+func (s *step) setLaunch(f cu.Function, grid, block cu.Dim3, shared uint32, stream cu.Stream) {
+	s[1] = uintptr(f)
+	s[2], s[3], s[4] = uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z)
+	s[5], s[6], s[7] = uintptr(block.X), uintptr(block.Y), uintptr(block.Z)
+	s[8], s[9] = uintptr(shared), uintptr(stream)
 }
