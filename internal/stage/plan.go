@@ -1,6 +1,10 @@
 package stage
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
 
 // chunk is a part of a transfer that one copy of the device moves.
 type chunk struct {
@@ -9,13 +13,14 @@ type chunk struct {
 	blocks int64
 
 	state  atomic.Uint32 // closed, then open or failed
-	opened chan struct{} // closed when it is not closed any more; nil if one goroutine works
+	opened chan struct{} // closed when it is not closed any more; nil if nobody waits for that
 	left   atomic.Int64  // blocks to be copied
-	queued atomic.Bool   // the device has it
-	slot   *slot         // what the pump sets before it is open, or queued
+	slot   *slot         // what the leader sets before it is open
 	over   bool          // its slot is not the transfer's any more; transfer.mu guards it
 
-	finished bool // the pump's: all blocks have been seen to
+	// The leader's:
+	queued   bool // the device has it
+	finished bool // all blocks have been seen to
 }
 
 // become opens a chunk, or lets it fail. It is false if it has become something before.
@@ -27,21 +32,48 @@ func (c *chunk) become(state uint32) bool {
 	return changed
 }
 
-// spin waits a microsecond, at most.
-func (c *chunk) spin() {
-	for range 500 {
-		if c.state.Load() != closed {
-			return
+// opens waits until a chunk is open, and says whether it is. One who waits looks again
+// and again at first, as to wake one who sleeps takes as long as a quarter of a chunk.
+func (c *chunk) opens(crowded bool) bool {
+	var begin time.Time
+	for i := 0; ; i++ {
+		if s := c.state.Load(); s != closed {
+			return s == open
+		}
+		switch {
+		case i == 0:
+			begin = time.Now()
+		case i%glances == 0 && time.Since(begin) > spinTime:
+			<-c.opened
+		default:
+			pause(i, crowded)
 		}
 	}
 }
 
+// pause takes some 20 nanoseconds. Now and then it lets others have the processor:
+// often where they have none, seldom elsewhere, as all who wait would queue for the
+// scheduler.
+func pause(i int, crowded bool) {
+	if i%glances == glances-1 || crowded && i%16 == 15 {
+		runtime.Gosched()
+	}
+	for range 50 {
+		pauses.Load()
+	}
+}
+
+var pauses atomic.Uint32
+
+// glances is how many pauses there are until one who waits looks around.
+const glances = 4096
+
 // plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first
 // ones are short, so that it begins soon: each three times as long as all before it,
 // so that they are few, and have slots before the first is free again. From the
-// device the last ones are, so that little is left to do when it ends. several says
-// that more than one goroutine will copy.
-func plan(n int64, in bool, set Settings, several bool) []chunk {
+// device the last ones are, so that little is left to do when it ends. crewed says
+// that others than the leader copy.
+func plan(n int64, in bool, set Settings, crewed bool) []chunk {
 	block := int64(set.Block)
 	chunks := make([]chunk, 0, n/int64(set.Chunk)+16)
 	first := int64(0)
@@ -58,7 +90,7 @@ func plan(n int64, in bool, set Settings, several bool) []chunk {
 	}
 	for i := range chunks {
 		chunks[i].left.Store(chunks[i].blocks)
-		if several {
+		if crewed {
 			chunks[i].opened = make(chan struct{})
 		}
 	}

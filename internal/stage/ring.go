@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/crew"
 )
 
 // ErrBusy says that a transfer got no slot in time: other transfers hold them, in
@@ -31,6 +32,8 @@ type Ring struct {
 	ctx    cu.Context
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
+
+	crew crew.Crew // who copies
 
 	mu      sync.Mutex
 	slots   []*slot // those that a copy of the device may be using in the order they were queued
@@ -126,6 +129,7 @@ func (r *Ring) Close() error {
 	}
 	r.slots = nil
 	r.mu.Unlock()
+	r.crew.Close()
 	var all []error
 	for _, s := range idle {
 		all = append(all, r.free(s))

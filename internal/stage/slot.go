@@ -32,49 +32,63 @@ const (
 	flying           // the device may; nobody else waits for it
 )
 
+// few is the most slots of one transfer to the device. One is filled, one is full and
+// one is read, and one is for what does not come in time: more of them are not in the
+// caches when a transfer begins.
+const few = 4
+
 // How long a transfer waits for a slot when others have them all.
 const patience = 2 * time.Millisecond
 
-// tryTake is a slot for t if there is one: free, or new, or one that the device is
-// done with. foreign says that others have all.
+// tryTake is a slot for t if there is one: free, or one that the device is done with,
+// or new. foreign says that others have all.
 func (r *Ring) tryTake(t *transfer) (s *slot, foreign bool, err error) {
 	for {
-		s, grow, foreign, err := r.pick(t)
+		s, _, foreign, err := r.pick(t, false)
 		if s != nil || err != nil {
 			return s, false, err
 		}
-		if grow {
-			s, err := r.add(t)
-			if s != nil || err != nil {
-				return s, false, err
-			}
-		}
-		if done, err := r.land(); !done {
+		done, err := r.land()
+		if err != nil {
 			return nil, foreign, err
+		}
+		if done {
+			continue
+		}
+		s, grow, foreign, err := r.pick(t, true)
+		if !grow {
+			return s, foreign, err
+		}
+		if s, err := r.add(t); s != nil || err != nil {
+			return s, false, err
 		}
 	}
 }
 
 // pick is a free slot. grow says that t may make a new one. Neither: t must wait,
 // and foreign says that it has none itself, and none of its stream's will be free.
-func (r *Ring) pick(t *transfer) (s *slot, grow, foreign bool, err error) {
+func (r *Ring) pick(t *transfer, mayGrow bool) (s *slot, grow, foreign bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, false, false, errors.New("the staging ring is closed")
 	}
 	foreign = t.held == 0 && !slices.ContainsFunc(r.slots, t.waitsFor)
-	if t.held >= max(1, r.set.Slots/max(1, r.jobs)) {
+	most := r.set.Slots / max(1, r.jobs)
+	if t.src != nil {
+		most = min(most, few)
+	}
+	if t.held >= max(1, most) {
 		return nil, false, foreign, nil
 	}
-	for _, s := range r.slots {
+	for _, s := range slices.Backward(r.slots) { // what was used last may be in the caches
 		if s.state == free {
 			s.state, s.owner = taken, t
 			t.held++
 			return s, false, false, nil
 		}
 	}
-	if len(r.slots)+r.growing < r.set.Slots {
+	if mayGrow && len(r.slots)+r.growing < r.set.Slots {
 		r.growing++
 		t.held++
 		t.grew = true
@@ -165,11 +179,15 @@ func (r *Ring) give(s *slot) {
 // fly leaves a taken slot to the device, whose copy its event stands for.
 func (r *Ring) fly(s *slot) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	closed := r.closed
 	s.state, s.in = flying, s.owner.job.Stream
 	s.turn++
 	if i := slices.Index(r.slots, s); i >= 0 {
 		r.slots = append(slices.Delete(r.slots, i, i+1), s)
+	}
+	r.mu.Unlock()
+	if closed {
+		_ = r.free(s) // as above; the device is done
 	}
 }
 
@@ -199,9 +217,6 @@ func (r *Ring) awaitOldest(t *transfer) error {
 	r.mu.Unlock()
 	return r.synchronize(t.ctx, e)
 }
-
-// spinTime is for how long a wait asks again and again, at the price of a core.
-const spinTime = 500 * time.Microsecond
 
 // synchronize is EventSynchronize with a context.
 func (r *Ring) synchronize(ctx context.Context, e cu.Event) error {

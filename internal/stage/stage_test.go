@@ -80,6 +80,20 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestFewSlots: a transfer to the device has few slots, so that they stay in the
+// caches, and the next has the same.
+func TestFewSlots(t *testing.T) {
+	r := newRig(t, sized(4<<10, 8, 1<<10, 4), 200<<10, softgpu.Eager)
+	for range 5 {
+		_, err := r.ring.In(background, r.job(r.n), Memory(random(r.n)))
+		r.check(err)
+		r.check(r.d.StreamSynchronize(r.ctx, r.stream))
+	}
+	if n := r.d.most.Load(); n > few {
+		t.Errorf("%d slots were taken", n)
+	}
+}
+
 // TestOneAtTheDriver: however many goroutines copy, one at a time calls the driver,
 // which makes the others wait.
 func TestOneAtTheDriver(t *testing.T) {

@@ -1,10 +1,10 @@
 #include "textflag.h"
 
-// func stream(dst, src []byte)
+// func streamLong(dst, src []byte)
 //
 // The first and the last 64 bytes are stored in the ordinary way, as the
 // destination is seldom aligned, and everything in between past the caches.
-TEXT ·stream(SB), NOSPLIT, $0-48
+TEXT ·streamLong(SB), NOSPLIT, $0-48
 	MOVQ dst_base+0(FP), DI
 	MOVQ dst_len+8(FP), CX
 	MOVQ src_base+24(FP), SI
@@ -53,4 +53,36 @@ tail:
 	MOVOU X2, -32(R9)
 	MOVOU X3, -16(R9)
 	SFENCE
+	RET
+
+// func demote(p []byte)
+TEXT ·demote(SB), NOSPLIT, $0-24
+	MOVQ p_base+0(FP), DI
+	MOVQ p_len+8(FP), CX
+	ADDQ DI, CX
+	ANDQ $~63, DI
+	JMP  more
+
+line:
+	BYTE $0x0F; BYTE $0x1C; BYTE $0x07 // CLDEMOTE (DI)
+	ADDQ $64, DI
+
+more:
+	CMPQ DI, CX
+	JB   line
+	RET
+
+// func features() uint32
+TEXT ·features(SB), NOSPLIT, $0-4
+	MOVL $0, ret+0(FP)
+	MOVL $0, AX
+	CPUID
+	CMPL AX, $7
+	JB   none
+	MOVL $7, AX
+	MOVL $0, CX
+	CPUID
+	MOVL CX, ret+0(FP)
+
+none:
 	RET

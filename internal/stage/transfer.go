@@ -36,27 +36,28 @@ type transfer struct {
 	dst      io.WriterAt
 	mayYield bool // the rest can go by another way
 
+	crewed  bool // others copy, and the leader does not
+	crowded bool // they are as many as processors
+
 	chunks []chunk
-	block  atomic.Int64 // the next to be copied
-	failed atomic.Int64 // no block from this offset on is copied
-	left   atomic.Int64 // goroutines at work
-	busy   atomic.Int64 // ns in copies
-	gone   chan struct{}
+	wake   chan struct{} // for a leader who sleeps
+	block  atomic.Int64  // the next to be copied
+	failed atomic.Int64  // no block from this offset on is copied
+	left   atomic.Int64  // chunks not accounted for, and the leader
+	busy   atomic.Int64  // ns in copies
+	sleeps atomic.Bool   // the leader does
 
-	pumping atomic.Bool // somebody is at the pump
-	asked   atomic.Bool // somebody else wants to be
-	watched atomic.Bool // somebody looks after a long wait
-
-	// The pump's:
+	// The leader's:
 	first   int       // chunk that is not finished
 	next    int       // chunk that has no slot yet
 	came    int       // chunk that has not come from the device yet
 	foreign time.Time // since when others have been seen to have all slots
+	at      int       // chunk and
+	part    int64     // block that it is to copy itself
+	took    bool      // it has one
 
-	queueing  atomic.Int64 // calls of the driver in progress
-	abandoned atomic.Bool  // nothing more may be queued
-	held      int          // slots; Ring.mu guards it
-	grew      bool         // waited for new ones; so does it this
+	held int  // slots; Ring.mu guards it
+	grew bool // waited for new ones; so does it this
 
 	mu  sync.Mutex
 	err error // at failed
@@ -87,94 +88,66 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	}
 	t.r = r
 	t.failed.Store(math.MaxInt64)
-	t.gone = make(chan struct{})
 	workers := t.threads(r.workers())
-	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, workers > 1)
-	t.left.Store(1)
+	t.crewed = workers > 1 || t.mayHang()
+	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
+	t.left.Store(int64(len(t.chunks) + 1))
 	begin := time.Now()
-	for range workers - 1 {
-		go t.help()
+	if t.crewed {
+		t.crowded = workers >= runtime.GOMAXPROCS(0)
+		t.wake = make(chan struct{}, 1)
+		r.crew.Call(workers, t.help)
 	}
-	if t.mayHang() {
-		go t.work()
-		select {
-		case <-t.gone:
-		case <-t.ctx.Done():
-			return t.abandon()
-		}
-	} else {
-		t.work()
-		<-t.gone
+	if !t.lead() {
+		return t.abandon()
 	}
-	if t.err == nil && len(t.chunks) >= enough && !t.job.Ordered && !t.grew {
+	t.account()
+	if t.err != nil {
+		return t.failed.Load(), t.err
+	}
+	if len(t.chunks) >= enough && !t.job.Ordered && !t.grew {
 		r.adapt(workers, time.Duration(t.busy.Load()), time.Since(begin))
 	}
-	return t.result()
+	return t.job.Bytes, nil
 }
 
 // mayHang says that a read or write may take for ever, and that somebody could
 // end the transfer then.
 func (t *transfer) mayHang() bool { return !t.mayYield && t.ctx.Done() != nil }
 
-// result is what In and Out return when all is over.
-func (t *transfer) result() (int64, error) {
-	if t.err == nil {
-		return t.job.Bytes, nil
-	}
-	return t.failed.Load(), t.err
-}
-
-// abandon gives the transfer up while a goroutine may hang. What it has not
-// queued yet it never will.
+// abandon gives the transfer up while a goroutine hangs. What has not been queued yet
+// never will be.
 func (t *transfer) abandon() (int64, error) {
-	grace := time.NewTimer(hangs)
-	defer grace.Stop()
-	select {
-	case <-t.gone: // it does not hang
-		return t.result()
-	case <-grace.C:
-	}
-	t.abandoned.Store(true)
-	for t.queueing.Load() > 0 {
-		runtime.Gosched()
-	}
 	n := int64(0)
 	for i := range t.chunks {
 		c := &t.chunks[i]
-		if t.src != nil && !c.queued.Load() || t.dst != nil && c.left.Load() > 0 {
+		if t.src != nil && !c.queued || t.dst != nil && c.left.Load() > 0 {
 			break
 		}
 		n += c.n
 	}
 	n = min(n, t.failed.Load())
-	return n, fmt.Errorf("byte %d: %w", n, t.ctx.Err())
+	err := fmt.Errorf("byte %d: %w", n, t.ctx.Err())
+	t.fail(0, err)
+	for i := range t.chunks {
+		t.chunks[i].become(failed)
+	}
+	t.account()
+	return n, err
 }
 
-// hangs is how long one who has been told to stop may take before he counts as
-// hanging.
-const hangs = 10 * time.Millisecond
-
-// help takes part in a transfer that is not over. Goroutines take a while to begin,
-// and nobody waits for those that come too late.
-func (t *transfer) help() {
-	for n := t.left.Load(); n > 0; n = t.left.Load() {
-		if t.left.CompareAndSwap(n, n+1) {
-			t.work()
-			return
-		}
-	}
-}
-
-// work copies blocks until there are none.
-func (t *transfer) work() {
-	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
-		t.copyBlock(&t.chunks[c], block)
-	}
+// account notes that the leader, or all blocks of a chunk, are done. Whoever is the
+// last ends the transfer.
+func (t *transfer) account() {
 	if t.left.Add(-1) == 0 {
 		t.clean()
 		t.r.leave()
-		close(t.gone)
 		t.done()
+	} else if t.sleeps.Load() {
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -182,6 +155,29 @@ func (t *transfer) done() {
 	if t.job.Done != nil {
 		t.job.Done()
 	}
+}
+
+// help copies blocks until there are none.
+func (t *transfer) help() {
+	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
+		t.copyBlock(&t.chunks[c], block)
+	}
+}
+
+// copyNext has the leader copy the block that it has come to, if its chunk is open. It
+// says whether it did, or has come to the next.
+func (t *transfer) copyNext() bool {
+	if !t.took {
+		t.at, t.part = t.take(t.at)
+		t.took = true
+		return t.at < len(t.chunks)
+	}
+	if t.at == len(t.chunks) || t.chunks[t.at].state.Load() == closed {
+		return false
+	}
+	t.copyBlock(&t.chunks[t.at], t.part)
+	t.took = false
+	return true
 }
 
 // take is the next block: its chunk, which is from or one after it, and its number there.
@@ -204,11 +200,14 @@ func (t *transfer) copyBlock(c *chunk, block int64) {
 	if err := t.ctx.Err(); err != nil {
 		t.fail(c.off+at, err)
 	}
-	if c.off+at < t.failed.Load() && t.opens(c) {
+	if c.off+at < t.failed.Load() && c.opens(t.crowded) {
 		t.move(c, at, min(int64(t.r.set.Block), c.n-at))
 	}
 	if c.left.Add(-1) == 0 {
-		t.pump()
+		t.account()
+		if t.crowded {
+			runtime.Gosched() // so that the leader comes to it
+		}
 	}
 }
 
@@ -225,7 +224,11 @@ func (t *transfer) move(c *chunk, at, n int64) {
 // copy copies between a slot and the source or destination at an offset.
 func (t *transfer) copy(p []byte, off int64) (n int, err error) {
 	if t.src != nil {
-		n, err = t.src.ReadAt(p, off)
+		if m, ok := t.src.(Memory); ok {
+			n, err = m.read(p, off, toDevice(off, t.job.Bytes))
+		} else {
+			n, err = t.src.ReadAt(p, off)
+		}
 		switch {
 		case n == len(p):
 			err = nil // at the end of a file io.EOF may come along
@@ -264,7 +267,7 @@ func (t *transfer) fail(off int64, err error) {
 // it the slot.
 func (t *transfer) send(c *chunk, n int64) error {
 	queued, err := t.queue(c, n)
-	c.queued.Store(queued && err == nil)
+	c.queued = queued && err == nil
 	switch {
 	case !queued:
 		t.put(c)
@@ -276,11 +279,6 @@ func (t *transfer) send(c *chunk, n int64) error {
 
 // queue has the device copy n bytes of a chunk. queued says that the slot may be in use.
 func (t *transfer) queue(c *chunk, n int64) (queued bool, err error) {
-	t.queueing.Add(1)
-	defer t.queueing.Add(-1)
-	if t.abandoned.Load() {
-		return false, t.ctx.Err()
-	}
 	d, device := t.r.driver, t.job.Device+cu.DevicePtr(c.off)
 	if t.src != nil {
 		err = d.MemcpyHtoDAsync(t.r.ctx, device, c.slot.host, uintptr(n), t.job.Stream)
@@ -320,10 +318,14 @@ func (t *transfer) rid(c *chunk) bool {
 	return !over && c.slot != nil
 }
 
-// clean leaves the slots of chunks that were fetched, but not opened well, to the
-// device. Nobody else is at work.
+// clean sees to the slots that chunks which failed still have. The device may be using
+// those of which it is not known that the copy has come.
 func (t *transfer) clean() {
 	for i := range t.chunks {
-		t.leave(&t.chunks[i])
+		if c := &t.chunks[i]; c.queued && c.state.Load() != open {
+			t.leave(c)
+		} else {
+			t.put(c)
+		}
 	}
 }
