@@ -142,7 +142,7 @@ func (s *Stream) Record(e *Event) error {
 
 // fits refuses streams of another GPU than the event's.
 func (e *Event) fits(q *queue) error {
-	if e.g != q.g && (!sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx) {
+	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
 		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
 	}
 	return nil
@@ -169,8 +169,10 @@ func (e *Event) begin(q *queue) (recording, error) {
 			runtime.Gosched()
 			continue
 		}
-		if err := e.fits(q); err != nil {
-			return recording{}, err
+		if e.g != q.g {
+			if err := e.fits(q); err != nil {
+				return recording{}, err
+			}
 		}
 		next := (v + eventRecord) & eventRecords
 		if next == 0 {

@@ -136,6 +136,16 @@ func (f *flight) lane(q *queue) *lane {
 // enter counts a user. It fails when the lane is not q's any more.
 func (l *lane) enter(q *queue, a access) bool {
 	w := &l.words[a]
+	v := w.Load()
+	if (v&laneUsers >= laneDead-1 || !w.CompareAndSwap(v, v+1)) && !enterAnyway(w) {
+		return false
+	}
+	return l.q.Load() == q || retreat(w)
+}
+
+// enterAnyway counts a user where that is not done at once. It fails when the lane
+// changes hands.
+func enterAnyway(w *atomic.Uint64) bool {
 	for {
 		v := w.Load()
 		switch v & laneUsers {
@@ -146,14 +156,15 @@ func (l *lane) enter(q *queue, a access) bool {
 			continue
 		}
 		if w.CompareAndSwap(v, v+1) {
-			break
+			return true
 		}
 	}
-	if l.q.Load() != q {
-		w.Add(^uint64(0))
-		return false
-	}
-	return true
+}
+
+// retreat takes a user back, of a lane that is somebody else's by now.
+func retreat(w *atomic.Uint64) (entered bool) {
+	w.Add(^uint64(0))
+	return false
 }
 
 // retire takes the lane from a stream that is done with it.

@@ -33,20 +33,23 @@ func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
 		return err
 	}
 	f := frames.Get().(*frame)
-	err = q.launch(f, k, shape, args)
+	err = q.launch(f, k, &shape, args)
 	f.done(q.finish(err == nil))
 	return err
 }
 
 // launch is Launch with a frame for the arguments.
-func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
+func (q *queue) launch(f *frame, k *Kernel, shape *Shape, args []any) error {
 	if k == nil {
 		return refuse("launch on %v: no kernel given (nil)", q)
 	}
 	if !f.hold(q, &k.m.flight, reads, 0) {
 		return fmt.Errorf("launch %s on %v: %v: %w", k.name, q, k.m, ErrClosed)
 	}
-	err := q.check(k, shape)
+	var err error
+	if k.m.g != q.g || !k.takes(shape) {
+		err = q.check(k, *shape)
+	}
 	if err == nil {
 		err = f.pack(q, k, args)
 	}
@@ -55,7 +58,7 @@ func (q *queue) launch(f *frame, k *Kernel, shape Shape, args []any) error {
 		err = q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params)
 	}
 	if err != nil {
-		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, shape, q, err)
+		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, *shape, q, err)
 	}
 	if q.last.Load() != k && q.c == nil {
 		q.last.Store(k)
@@ -155,23 +158,19 @@ func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 	}
 	f.size(k.size)
 	for i := range args {
-		if err := f.packOne(q, k, i, &args[i]); err != nil {
+		var err error
+		m := k.memos[i].Load()
+		if m == nil || m.word != typeWord(&args[i]) {
+			m, err = k.remember(i, &args[i])
+		}
+		if err == nil {
+			err = f.put(q, m, &args[i])
+		}
+		if err != nil {
 			return fmt.Errorf("parameter %d (%s): %w", i, paramText(&k.params[i]), err)
 		}
 	}
 	return nil
-}
-
-// packOne packs the argument for parameter i.
-func (f *frame) packOne(q *queue, k *Kernel, i int, arg *any) error {
-	m := k.memos[i].Load()
-	if m == nil || m.word != typeWord(arg) {
-		var err error
-		if m, err = k.remember(i, arg); err != nil {
-			return err
-		}
-	}
-	return f.put(q, m, arg)
 }
 
 // argMemo is a type that fits a parameter, known by its word, and the parameter's

@@ -56,7 +56,7 @@ func (q *queue) String() string {
 }
 
 // enter starts a use of the driver's stream. It fails when the stream is closed.
-// leave or done ends it.
+// leave or finish ends it.
 func (q *queue) enter() bool {
 	for {
 		v := q.state.Load()
@@ -75,25 +75,26 @@ func (q *queue) enter() bool {
 // destroys it.
 func (q *queue) leave() { q.left(q.state.Add(^uint64(0))) }
 
-// done ends a use that queued an operation, and numbers it.
-func (q *queue) done() (seq uint64) {
+// finish ends a use and, if it queued an operation, numbers it. What was captured
+// has not been queued: it has no number.
+func (q *queue) finish(queued bool) (seq uint64) {
+	if !queued || q.c != nil {
+		q.leave()
+		return 0
+	}
 	v := q.state.Add(1<<queueBits - 1)
 	q.left(v)
 	return v >> queueBits
 }
 
-// finish is done if something was queued, else leave. What was captured has not
-// been queued: it has no number.
-func (q *queue) finish(queued bool) (seq uint64) {
-	if queued && q.c == nil {
-		return q.done()
+func (q *queue) left(v uint64) {
+	if v&(queueClosed|queueUsers) == queueClosed {
+		q.leftLast()
 	}
-	q.leave()
-	return 0
 }
 
-func (q *queue) left(v uint64) {
-	if v&(queueClosed|queueUsers) == queueClosed && q.c == nil {
+func (q *queue) leftLast() {
+	if q.c == nil {
 		q.park(q.g.soon(q.destroy))
 	}
 }

@@ -85,10 +85,14 @@ func (s *Stream) String() string {
 // quick is enter of an open stream that does not capture, nil where there is more
 // to look at.
 func (s *Stream) quick() *queue {
-	if s == nil || s.q == nil || s.rec.Load() != nil || s.q.number == 0 && s.q.g.released.Load() || !s.q.enter() {
+	if s == nil || s.q == nil || s.rec.Load() != nil || s.q.number == 0 && s.q.g.released.Load() {
 		return nil
 	}
-	return s.q
+	q := s.q
+	if v := q.state.Load(); v&(queueClosed|queueUsers) < queueUsers && q.state.CompareAndSwap(v, v+1) || q.enter() {
+		return q
+	}
+	return nil
 }
 
 // enter begins a use of the stream, or of what it captures with; q.leave ends it.
