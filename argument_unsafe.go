@@ -12,6 +12,14 @@ import (
 // nothing: the argument does not escape.
 func (f *frame) put(q *queue, m *argMemo, arg *any) error {
 	p, to := dataOf(arg), f.params[m.at:]
+	if m.class == argMemory && p != nil && q != nil {
+		r := (*region)(p) // the only field of every buffer
+		if r.bad == nil && r.dev != 0 && r.isOf(q.g) && (f.has(r) || f.hold(q, &r.a.flight, writes, r.age)) {
+			putAddress(to, r.dev)
+			return nil
+		}
+		return f.address(q, to, r)
+	}
 	switch {
 	case m.class != argMemory && m.size == 8:
 		binary.NativeEndian.PutUint64(to, *(*uint64)(p))
@@ -21,10 +29,8 @@ func (f *frame) put(q *queue, m *argMemo, arg *any) error {
 		copy(to, unsafe.Slice((*byte)(p), m.size))
 	case p == nil:
 		return refuse("got a nil %s", m.name)
-	case q == nil:
-		f.places = append(f.places, place{*(*region)(p), m.at})
 	default:
-		return f.address(q, to, (*region)(p)) // the only field of every buffer
+		f.places = append(f.places, place{*(*region)(p), m.at})
 	}
 	return nil
 }

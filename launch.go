@@ -116,6 +116,12 @@ func (f *frame) hold(q *queue, x *flight, a access, generation uint32) bool {
 	return l != nil
 }
 
+// has says that a buffer was held last, to be written. Something was held.
+func (f *frame) has(r *region) bool {
+	h := &f.held[len(f.held)-1]
+	return h.f == &r.a.flight && h.a == writes && h.generation == r.age
+}
+
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
 // done ends the uses, of an operation's number or 0, and gives the frame back.
