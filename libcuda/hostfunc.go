@@ -103,6 +103,11 @@ func refuseInHostFunc(id procID) error {
 	if hostThreadCount.Load() == 0 {
 		return nil
 	}
+	return refuseInside(id)
+}
+
+// refuseInside is refuseInHostFunc while some host function runs.
+func refuseInside(id procID) error {
 	hostThreadsMu.Lock()
 	inside := hostThreads[threadID()]
 	hostThreadsMu.Unlock()
