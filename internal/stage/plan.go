@@ -75,7 +75,7 @@ const glances = 4096
 // that others than the leader copy.
 func plan(n int64, in bool, set Settings, crewed bool) []chunk {
 	block := int64(set.Block)
-	chunks := make([]chunk, 0, n/int64(set.Chunk)+16)
+	chunks := make([]chunk, 0, min(n/int64(set.Chunk)+16, n/block+1))
 	first := int64(0)
 	for off := int64(0); off < n; {
 		size := 3 * off
