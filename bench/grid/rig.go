@@ -82,7 +82,10 @@ func (r *rig) device(n int) (cu.DevicePtr, error) {
 		return 0, err
 	}
 	r.later(func() error { return r.d.MemFree(r.ctx, p) })
-	return p, r.d.MemsetD8(r.ctx, p, 1, uintptr(n))
+	if err := r.d.MemsetD8(r.ctx, p, 1, uintptr(n)); err != nil {
+		return p, err
+	}
+	return p, r.d.StreamSynchronize(r.ctx, cu.StreamLegacy) // which nothing in the rig's own stream waits for
 }
 
 // devices are two of those.
