@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ferrygpu/ferry/internal/stage"
 )
@@ -15,6 +16,7 @@ const crewBlock = 256 << 10
 // in the order in which that is asked for: all work on the chunk that was first.
 type crew struct {
 	blocks chan haulBlock
+	awake  bool // they look for work for a while before they sleep: nobody else needs the processors
 	all    sync.WaitGroup
 }
 
@@ -35,17 +37,43 @@ type haulBlock struct {
 	from int
 }
 
-func newCrew(depth int) *crew {
-	c := &crew{blocks: make(chan haulBlock, 64*depth)}
-	for range max(2, runtime.GOMAXPROCS(0)-1) { // one processor for who queues and waits
+func newCrew(depth int, awake bool) *crew {
+	c := &crew{blocks: make(chan haulBlock, 64*depth), awake: awake}
+	for range max(2, runtime.GOMAXPROCS(0)-1) { // one processor for who queues and asks
 		c.all.Go(func() {
-			for b := range c.blocks {
-				b.copy()
-				runtime.Gosched()
+			for {
+				b, ok := c.next()
+				if !ok {
+					return
+				}
+				if b.copy() {
+					runtime.Gosched() // for who waits for the chunk
+				}
 			}
 		})
 	}
 	return c
+}
+
+// awakeTime is for how long they look: a chunk is copied in 100 us, and to wake one who
+// sleeps takes half of that.
+const awakeTime = 200 * time.Microsecond
+
+// next is the next block; it is false when no more will come. Who looks does so past the
+// scheduler, which has one lock.
+func (c *crew) next() (b haulBlock, ok bool) {
+	const looks = 4 << 10 // some 20 us
+	for begin := time.Now(); c.awake && time.Since(begin) < awakeTime; runtime.Gosched() {
+		for range looks {
+			select {
+			case b, ok = <-c.blocks:
+				return b, ok
+			default:
+			}
+		}
+	}
+	b, ok = <-c.blocks
+	return b, ok
 }
 
 // close ends the goroutines. Nobody may be copying.
@@ -54,9 +82,8 @@ func (c *crew) close() {
 	c.all.Wait()
 }
 
-// copy copies the chunk and returns when that is done. Memory that cannot be accessed is
-// an error.
-func (h *haul) copy(c *crew) error {
+// start has a crew copy the chunk.
+func (h *haul) start(c *crew) {
 	h.err.Store(nil)
 	if h.done == nil {
 		h.done = make(chan struct{}, 1)
@@ -65,6 +92,10 @@ func (h *haul) copy(c *crew) error {
 	for from := 0; from < len(h.chunk); from += crewBlock {
 		c.blocks <- haulBlock{h, from}
 	}
+}
+
+// wait waits until the chunk is copied. Memory that cannot be accessed is an error.
+func (h *haul) wait() error {
 	<-h.done
 	if err := h.err.Load(); err != nil {
 		return *err
@@ -72,7 +103,8 @@ func (h *haul) copy(c *crew) error {
 	return nil
 }
 
-func (b haulBlock) copy() {
+// copy copies the block and says whether it was the last of its chunk.
+func (b haulBlock) copy() (last bool) {
 	h := b.of
 	part, off := h.chunk[b.from:min(b.from+crewBlock, len(h.chunk))], int64(h.off+b.from)
 	var err error
@@ -84,7 +116,8 @@ func (b haulBlock) copy() {
 	if err != nil {
 		h.err.Store(&err)
 	}
-	if h.left.Add(-1) == 0 {
+	if last = h.left.Add(-1) == 0; last {
 		h.done <- struct{}{}
 	}
+	return last
 }

@@ -142,16 +142,6 @@ func (p *port) openWrite(at io.WriterAt, w io.Writer) {
 // ordered says that the port is a reader or a writer that must be served in order.
 func (p *port) ordered() bool { return p.r == nil && p.readAt == nil && p.writeAt == nil }
 
-// sequential says that one of the ports is.
-func sequential(ports []port) bool {
-	for i := range ports {
-		if ports[i].ordered() {
-			return true
-		}
-	}
-	return false
-}
-
 // stand leaves a file after so many elements.
 func (p *port) stand(n int) error {
 	if p.seek == nil {

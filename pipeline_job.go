@@ -19,6 +19,7 @@ const (
 	onlyChunk   = 64 << 20 // of a chunk that kernels use where it is
 	directDepth = 4
 	stagedDepth = 16  // at most
+	plainDepth  = 10  // at most, where there is plain memory only: more would not stay in the caches
 	evenLen     = 256 // elements that chunks are multiples of
 )
 
@@ -33,6 +34,7 @@ type job struct {
 	grows   bool    // the first chunks are smaller
 	depth   int
 	staged  bool // goroutines fill or empty chunks
+	files   bool // some of these are readers or writers
 	moved   bool // what is not staged is copied, some of it
 }
 
@@ -195,13 +197,11 @@ func (j *job) divide() error {
 			j.staged = j.staged || p.staged()
 			j.moved = j.moved || !j.direct(ports, i)
 			j.size, sum = max(j.size, p.size), sum+p.size
+			j.files = j.files || p.r == nil
 		}
 	}
 	if j.depth = j.Depth; j.depth == 0 {
-		j.depth = directDepth
-		if j.staged {
-			j.depth = max(directDepth, min(2*runtime.GOMAXPROCS(0), stagedDepth))
-		}
+		j.depth = j.bestDepth()
 	}
 	if j.chunk = j.ChunkLen; j.chunk > 0 {
 		return nil
@@ -212,8 +212,20 @@ func (j *job) divide() error {
 	}
 	// Half of what is free at most: kernels need memory, too.
 	j.chunk = j.even(min(j.bestChunk(), free/2/uintptr(j.depth)/sum*j.size))
-	j.grows = j.moved && !j.staged
+	j.grows = j.moved
 	return nil
+}
+
+// bestDepth is how many chunks there are at once.
+func (j *job) bestDepth() int {
+	most := plainDepth
+	switch {
+	case !j.staged:
+		return directDepth
+	case j.files:
+		most = stagedDepth
+	}
+	return max(directDepth, min(2*runtime.GOMAXPROCS(0), most))
 }
 
 // even is how many elements make a chunk of at most so many bytes.

@@ -21,8 +21,9 @@ type line struct {
 	// Of a run:
 	job    *job
 	crew   *crew              // nil if the CPU moves nothing
-	read   turns              // of readers, in the order of chunks; nil if there are none that need it
-	await  turns              // of waiting for the GPU: one that asks all the time is enough
+	cut    turns              // of cutting chunks, and of readers
+	next   int                // the first element that no chunk has; of whose turn it is to cut
+	await  turns              // of waiting for an emulated GPU
 	finish turns              // of what is done, and of writers
 	halt   context.CancelFunc // ends reads that are not needed any more
 	queued atomic.Int64       // chunks
@@ -130,10 +131,7 @@ func (l *line) run(ctx context.Context, j *job) (int, error) {
 	defer halt()
 	l.job, l.halt, l.done, l.err = j, halt, 0, nil
 	l.queued.Store(0)
-	l.await, l.finish, l.read = newTurns(j.depth), newTurns(j.depth), nil
-	if sequential(j.in) {
-		l.read = newTurns(j.depth)
-	}
+	l.cut, l.await, l.finish, l.next = newTurns(j.depth), newTurns(j.depth), newTurns(j.depth), 0
 	if j.staged {
 		l.together(ctx, within)
 	} else {
@@ -180,8 +178,8 @@ func (l *line) over(c *Chunk) bool { return l.err != nil && l.wrong <= c.Index }
 // alone runs a job for which the CPU moves nothing: one goroutine queues all.
 func (l *line) alone(ctx context.Context) {
 	depth := len(l.slots)
-	k, first, next := 0, 0, 0 // chunk to be queued, chunk that may be in flight, element
-	turn := 0                 // of the streams for kernels
+	k, first := 0, 0 // chunk to be queued, chunk that may be in flight
+	turn := 0        // of the streams for kernels
 	defer func() {
 		for i := first; i < k; i++ {
 			l.slots[i%depth].complete(ctx)
@@ -199,10 +197,9 @@ func (l *line) alone(ctx context.Context) {
 			turn++
 		}
 		s.step = l.stepStream(turn)
-		if !s.cut(k, next) || !s.submit(ctx) {
+		if !s.cut(k) || !s.submit(ctx) {
 			return
 		}
-		next += s.chunk.Len
 	}
 }
 
@@ -210,27 +207,29 @@ func (l *line) alone(ctx context.Context) {
 // a crew. What is queued is queued here, as Step is the caller's: where it panics the
 // caller sees that.
 func (l *line) together(ctx, within context.Context) {
-	l.crew = newCrew(len(l.slots))
+	l.crew = newCrew(len(l.slots), l.g.emulated == nil && !l.job.files)
 	var all sync.WaitGroup
 	for _, s := range l.slots {
-		s.full, s.queued = make(chan bool, 1), make(chan bool, 1)
+		s.full, s.gone = make(chan bool, 1), make(chan bool, 1)
 		all.Go(func() { s.serve(ctx, within) })
 	}
+	w := watch{l: l}
 	defer func() {
 		l.halt()
+		w.until(nil)
 		for _, s := range l.slots {
-			close(s.queued)
+			close(s.gone)
 		}
 		all.Wait()
 		l.crew.close()
 		l.crew = nil
 	}()
-	for k := 0; ; k++ {
-		s := l.slots[k%len(l.slots)]
-		if !<-s.full || l.stopped(&s.chunk) || !s.submit(ctx) {
+	for {
+		s := l.slots[w.end%len(l.slots)]
+		if !w.until(s.full) || l.stopped(&s.chunk) || !s.submit(ctx) {
 			return
 		}
-		s.queued <- true
+		w.end++
 	}
 }
 

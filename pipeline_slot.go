@@ -21,8 +21,8 @@ type slot struct {
 	left          <-chan error // a read or write that was left behind
 
 	// Of a run with goroutines:
-	full   chan bool // whether the chunk can be queued; closed when no more will come
-	queued chan bool // whether it was; closed when no more will be
+	full chan bool // whether the chunk can be queued; closed when no more will come
+	gone chan bool // whether it has gone out; closed when no more will
 }
 
 // cell is the memory of one end in a slot.
@@ -34,13 +34,13 @@ type cell struct {
 	haul haul          // between host and the end
 }
 
-// make takes memory, streams and events. Where many goroutines wait they leave the
-// processors to those that copy.
+// make takes memory, streams and events. Events that let a thread sleep (Blocking) would
+// interrupt a processor each time, and make queueing take twice as long.
 func (s *slot) make(ctx context.Context, j *job) (err error) {
 	s.in, s.step, s.out = s.l.streams[0], s.l.stepStream(s.number), s.l.streams[1]
 	s.ins, s.outs = make([]cell, len(j.in)), make([]cell, len(j.out))
 	for _, e := range []**Event{&s.ready, &s.computed, &s.done} {
-		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true, Blocking: j.staged}); err != nil {
+		if *e, err = j.GPU.NewEvent(&EventOptions{NoTiming: true}); err != nil {
 			return err
 		}
 	}
@@ -111,15 +111,19 @@ func (s *slot) serve(ctx, within context.Context) {
 	l, i := s.l, s.number
 	defer close(s.full)
 	for k := i; ; k += len(l.slots) {
-		on := l.read.take(i) && s.cut(k, k*l.job.chunk)
+		on := l.cut.take(i) && s.cut(k)
 		more := on && s.receive(within)
-		l.read.pass(i, more)
-		on = on && s.chunk.Len > 0 && s.fill(ctx)
-		s.full <- on
-		on = <-s.queued
-		l.await.take(i)
-		on = on && s.await()
-		l.await.pass(i, true)
+		if on = on && s.chunk.Len > 0; on {
+			s.load()
+		}
+		l.cut.pass(i, more)
+		s.full <- on && s.fill(ctx)
+		on = <-s.gone
+		if l.g.emulated != nil {
+			l.await.take(i)
+			on = on && s.await()
+			l.await.pass(i, true)
+		}
 		on = on && s.empty(ctx)
 		on = l.finish.take(i) && on && s.send(ctx)
 		l.finish.pass(i, on)
@@ -129,11 +133,12 @@ func (s *slot) serve(ctx, within context.Context) {
 	}
 }
 
-// cut makes the slot's chunk the one of number k, from element first on. It is false
-// after the last.
-func (s *slot) cut(k, first int) bool {
-	s.chunk.Index, s.chunk.First, s.chunk.Len = k, first, s.l.job.length(first)
-	return s.chunk.Len > 0
+// cut makes the slot's chunk the one of number k, and the next. It is false after the last.
+func (s *slot) cut(k int) bool {
+	c, l := &s.chunk, s.l
+	c.Index, c.First, c.Len = k, l.next, l.job.length(l.next)
+	l.next += c.Len
+	return c.Len > 0
 }
 
 // fail notes that the chunk went wrong.
@@ -211,6 +216,16 @@ func (s *slot) receive(ctx context.Context) bool {
 	return c.Len == asked
 }
 
+// load has the crew begin with what is in plain memory, for the chunk that is first.
+func (s *slot) load() {
+	c := &s.chunk
+	for i := range s.ins {
+		if p, b := &s.l.job.in[i], s.ins[i].bytes(c.Len, &s.l.job.in[i]); p.staged() && p.r != nil {
+			s.ins[i].haulage(p, c, b, true).start(s.l.crew)
+		}
+	}
+}
+
 // fill brings what need not be read in order to the page-locked chunk.
 func (s *slot) fill(ctx context.Context) bool {
 	c := &s.chunk
@@ -219,7 +234,7 @@ func (s *slot) fill(ctx context.Context) bool {
 		switch {
 		case !p.staged() || p.ordered():
 		case p.r != nil:
-			if err := s.ins[i].haulage(p, c, b, true).copy(s.l.crew); err != nil {
+			if err := s.ins[i].haul.wait(); err != nil {
 				return s.fail(fmt.Sprintf("read input %d", i), err)
 			}
 		default:
@@ -239,7 +254,9 @@ func (s *slot) empty(ctx context.Context) bool {
 		switch {
 		case !p.staged() || p.ordered():
 		case p.r != nil:
-			if err := s.outs[i].haulage(p, c, b, false).copy(s.l.crew); err != nil {
+			h := s.outs[i].haulage(p, c, b, false)
+			h.start(s.l.crew)
+			if err := h.wait(); err != nil {
 				return s.fail(fmt.Sprintf("write output %d", i), err)
 			}
 		default:

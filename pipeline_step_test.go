@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"slices"
@@ -89,23 +90,25 @@ func lengths(t *testing.T, p *plant, x *ferry.Pipeline, n int) (all []int) {
 	return all
 }
 
-// TestPipelineChunks: chunks that are copied without the CPU grow, from small ones that
-// let the copies out begin; those that are not copied are large; those that were asked
-// for are as they were asked for.
+// TestPipelineChunks: chunks that are copied grow, from small ones that let the copies
+// out begin; those that are not copied are large; those that were asked for are as they
+// were asked for.
 func TestPipelineChunks(t *testing.T) {
 	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
 	const n = 20<<20 + 77
 	h := must(ferry.AllocHost[float32](p.GPU, n, &ferry.HostOptions{Mapped: true}))(t)
 	defer closeAll(t, h)
 	ends := []ferry.End{h}
-	grown := lengths(t, p, &ferry.Pipeline{In: ends}, n)
-	rest := grown[:len(grown)-1]
-	if !slices.IsSorted(rest) || rest[0] > rest[len(rest)-1]/9 || rest[len(rest)-1] > n/8 {
-		t.Errorf("chunks have %v elements", grown)
-	}
-	for _, l := range rest {
-		if l%256 != 0 {
-			t.Errorf("a chunk has %d elements", l)
+	for _, ends := range [][]ferry.End{ends, {ferry.Plain(h.Slice())}, {ferry.From[float32](onlyReader{bytes.NewReader(make([]byte, 4*n))})}} {
+		grown := lengths(t, p, &ferry.Pipeline{In: ends}, n)
+		rest := grown[:len(grown)-1]
+		if !slices.IsSorted(rest) || rest[0] > rest[len(rest)-1]/9 || rest[len(rest)-1] > n/8 {
+			t.Errorf("%v: chunks have %v elements", ends, grown)
+		}
+		for _, l := range rest {
+			if l%256 != 0 {
+				t.Errorf("%v: a chunk has %d elements", ends, l)
+			}
 		}
 	}
 	if got := lengths(t, p, &ferry.Pipeline{In: ends, Once: true}, n); got[0] != 16<<20 {
@@ -175,8 +178,9 @@ func (w *wild) move(b []byte) (int, error) {
 
 // TestPipelineEndPanics: a panic of a reader or a writer reaches who called Run, and
 // leaves nothing behind; the end of its goroutine is an error.
-func TestPipelineEndPanics(t *testing.T) {
-	p := newPlant(t, openSoft(t, "h200", softgpu.Lazy))
+func TestPipelineEndPanics(t *testing.T) { onSchedules(t, endPanics) }
+
+func endPanics(t *testing.T, p *plant) {
 	pool := must(p.NewHostPool(nil))(t)
 	defer closeAll(t, pool)
 	for _, writes := range []bool{false, true} {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"time"
 )
 
 // submit queues the slot's chunk: in, what Step queues, out.
@@ -103,26 +101,10 @@ func (s *slot) goOut() error {
 
 // await waits until the chunk has gone out.
 func (s *slot) await() bool {
-	if s.l.crew != nil {
-		s.ask()
-	}
 	if err := s.done.Wait(context.Background()); err != nil {
 		return s.fail("wait", err)
 	}
 	return true
-}
-
-// askTime is for how long a goroutine that waits for the GPU asks before it sleeps in the
-// driver: longer than a chunk takes where copies are all there is.
-const askTime = time.Millisecond
-
-// ask asks whether the chunk has gone out. Others that copy are let past.
-func (s *slot) ask() {
-	for begin := time.Now(); s.l.g.emulated == nil && time.Since(begin) < askTime; runtime.Gosched() {
-		if done, err := s.done.Done(); done || err != nil {
-			return
-		}
-	}
 }
 
 // computes says that the chunk has come in and its kernels are not done.

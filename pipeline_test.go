@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -74,7 +77,8 @@ func wantIncremented(t testing.TB, got, in []float32) {
 
 var schedules = []string{"eager", "lazy", "random:3", "random:4"}
 
-// onSchedules runs a test on software GPUs of all schedules.
+// onSchedules runs a test on software GPUs of all schedules, and on hardware: without any
+// on a software GPU that does not say so, which is asked as hardware is.
 func onSchedules(t *testing.T, f func(t *testing.T, p *plant)) {
 	for i, name := range schedules {
 		if testing.Short() && i%2 == 0 {
@@ -85,6 +89,60 @@ func onSchedules(t *testing.T, f func(t *testing.T, p *plant)) {
 			check(t, err)
 			f(t, newPlant(t, openSoft(t, "h200", s)))
 		})
+	}
+	t.Run("hardware", func(t *testing.T) { f(t, newPlant(t, openHard(t))) })
+}
+
+// openHard opens hardware, or what passes for it.
+func openHard(t testing.TB) *ferry.GPU {
+	t.Helper()
+	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
+		return openTest(t)
+	}
+	g := must(ferry.OpenDriver(struct{ cu.Driver }{softDriver(t, "h200", 1, softgpu.Eager)}, 0))(t)
+	t.Cleanup(func() { closeAll(t, g) })
+	return g
+}
+
+// oneAtATime counts the calls that are in a driver at once.
+type oneAtATime struct {
+	cu.Driver
+	inside, most atomic.Int64
+}
+
+func (d *oneAtATime) call(f func() error) error {
+	d.most.Store(max(d.most.Load(), d.inside.Add(1)))
+	defer d.inside.Add(-1)
+	runtime.Gosched()
+	return f()
+}
+
+func (d *oneAtATime) MemcpyHtoDAsync(c cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	return d.call(func() error { return d.Driver.MemcpyHtoDAsync(c, dst, src, n, s) })
+}
+
+func (d *oneAtATime) EventRecord(c cu.Context, e cu.Event, s cu.Stream) error {
+	return d.call(func() error { return d.Driver.EventRecord(c, e, s) })
+}
+
+func (d *oneAtATime) EventQuery(c cu.Context, e cu.Event) error {
+	return d.call(func() error { return d.Driver.EventQuery(c, e) })
+}
+
+func (d *oneAtATime) EventSynchronize(c cu.Context, e cu.Event) error {
+	return d.call(func() error { return d.Driver.EventSynchronize(c, e) })
+}
+
+// TestPipelineCallsOne: one goroutine calls the driver, however many copy.
+func TestPipelineCallsOne(t *testing.T) {
+	d := &oneAtATime{Driver: softDriver(t, "h200", 1, softgpu.Lazy)}
+	p := newPlant(t, must(ferry.OpenDriver(d, 0))(t))
+	in := iota32(100_000, 1)
+	out := make([]float32, len(in))
+	p.run(&ferry.Pipeline{In: []ferry.End{ferry.Plain(in)}, Out: []ferry.End{ferry.Plain(out)}, Step: p.incrementOver, ChunkLen: 1024}, len(in))
+	wantIncremented(t, out, in)
+	if got := d.most.Load(); got != 1 {
+		t.Errorf("%d calls were in the driver at once", got)
 	}
 }
 

@@ -1,8 +1,7 @@
 package ferry
 
 // turns lets slots do something in the order of their chunks: each takes its turn and
-// passes it to the next slot, with the word whether to go on. nil are turns for
-// something that needs no order.
+// passes it to the next slot, with the word whether to go on.
 type turns []chan bool
 
 func newTurns(n int) turns {
@@ -15,11 +14,7 @@ func newTurns(n int) turns {
 }
 
 // take waits for slot i's turn and says whether to go on.
-func (t turns) take(i int) bool { return t == nil || <-t[i] }
+func (t turns) take(i int) bool { return <-t[i] }
 
 // pass gives the turn to the slot after i. It never blocks: there is one turn.
-func (t turns) pass(i int, on bool) {
-	if t != nil {
-		t[(i+1)%len(t)] <- on
-	}
-}
+func (t turns) pass(i int, on bool) { t[(i+1)%len(t)] <- on }

@@ -128,8 +128,9 @@ func (s *stuck) move(b []byte) (int, error) {
 
 // TestPipelineCancelled: the end of the context ends a pipeline whose reader or writer
 // hangs. What it hangs with is given back when it returns.
-func TestPipelineCancelled(t *testing.T) {
-	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+func TestPipelineCancelled(t *testing.T) { onSchedules(t, cancelled) }
+
+func cancelled(t *testing.T, p *plant) {
 	pool := must(p.NewHostPool(nil))(t)
 	defer closeAll(t, pool)
 	for _, writes := range []bool{false, true} {
@@ -270,6 +271,18 @@ func (d *failingDriver) EventSynchronize(c cu.Context, e cu.Event) error {
 	err := d.Driver.EventSynchronize(c, e)
 	if failed := d.fails(); failed != nil {
 		return failed
+	}
+	return err
+}
+
+// EventQuery fails where it would say that all is done, and so does the call after it.
+func (d *failingDriver) EventQuery(c cu.Context, e cu.Event) error {
+	err := d.Driver.EventQuery(c, e)
+	if err != nil {
+		return err
+	}
+	if err = d.fails(); err != nil {
+		d.left.Store(1)
 	}
 	return err
 }
