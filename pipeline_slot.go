@@ -34,8 +34,8 @@ type cell struct {
 	haul haul          // between host and the end
 }
 
-// make takes memory, streams and events. Events that let a thread sleep (Blocking) would
-// interrupt a processor each time, and make queueing take twice as long.
+// make takes memory, streams and events. With events that let a thread sleep (Blocking)
+// queueing took twice as long.
 func (s *slot) make(ctx context.Context, j *job) (err error) {
 	s.in, s.step, s.out = s.l.streams[0], s.l.stepStream(s.number), s.l.streams[1]
 	s.ins, s.outs = make([]cell, len(j.in)), make([]cell, len(j.out))
