@@ -15,6 +15,9 @@ import (
 // reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
+	if t.crewed && t.src != nil && t.r.clock == nil {
+		t.warm()
+	}
 	for i := 1; t.first < len(t.chunks); i++ {
 		if t.turn() || !t.crewed && t.copyNext() {
 			since, i = time.Time{}, 0
@@ -42,6 +45,19 @@ func (t *transfer) lead() bool {
 		}
 	}
 	return true
+}
+
+// warm calls the driver while the crew wakes. The first call after a while takes 50
+// microseconds, and what is to be sent then would wait for that.
+func (t *transfer) warm() {
+	s, _, err := t.r.tryTake(t)
+	if s != nil {
+		err = t.r.driver.EventRecord(t.r.ctx, s.event, t.job.Stream)
+		t.r.give(s)
+	}
+	if err != nil {
+		t.fail(0, err)
+	}
 }
 
 // stop fails the chunks that nobody can have begun to copy.

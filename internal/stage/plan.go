@@ -69,16 +69,16 @@ var pauses atomic.Uint32
 const glances = 4096
 
 // plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first
-// ones are short, so that it begins soon: each three times as long as all before it,
-// so that they are few, and have slots before the first is free again. From the
-// device the last ones are, so that little is left to do when it ends. crewed says
-// that others than the leader copy.
+// ones are short, so that it begins soon. They grow threefold, so that there are few
+// before it is busy, and then slowly, as the crew is hardly faster than the device and
+// slower yet where a slot is in no cache. From the device the last ones are short, so
+// that little is left to do when it ends. crewed says that others than the leader copy.
 func plan(n int64, in bool, set Settings, crewed bool) []chunk {
 	block := int64(set.Block)
 	chunks := make([]chunk, 0, min(n/int64(set.Chunk)+16, n/block+1))
 	first := int64(0)
 	for off := int64(0); off < n; {
-		size := 3 * off
+		size := min(3*off, int64(set.Chunk)/4+off/4)
 		if !in {
 			size = (n - off) / 3
 		}

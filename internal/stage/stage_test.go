@@ -51,16 +51,18 @@ func sized(chunk, slots, block, threads int) Settings {
 	return Settings{Chunk: chunk, Slots: slots, Block: block, Threads: threads}
 }
 
-// TestPlanHasSlots: the short chunks at the beginning have slots, all of them, without
-// waiting for the device.
-func TestPlanHasSlots(t *testing.T) {
+// TestPlanGrows: the first chunk to the device is a block, none is more than three times
+// what is before it, and there are few until they are as long as a slot.
+func TestPlanGrows(t *testing.T) {
 	set := sized(8<<20, 8, 128<<10, 12)
 	chunks, short := plan(256<<20, true, set, true), 0
-	for chunks[short].n < int64(set.Chunk) {
-		short++
+	for ; chunks[short].n < int64(set.Chunk); short++ {
+		if c := &chunks[short]; c.n > max(int64(set.Block), 3*c.off) {
+			t.Errorf("chunk %d has %d bytes, and there are %d before it", short, c.n, c.off)
+		}
 	}
-	if short >= set.Slots {
-		t.Errorf("%d chunks are short, and there are %d slots", short, set.Slots)
+	if chunks[0].n != int64(set.Block) || short > 10 {
+		t.Errorf("the first chunk has %d bytes, and %d are short", chunks[0].n, short)
 	}
 }
 
