@@ -224,7 +224,7 @@ func TestErrorInTheMiddle(t *testing.T) {
 		}
 		got := r.onDevice(r.n)
 		for i, b := range got {
-			if int64(i) < at && b != 1 {
+			if int64(i) < at != (b == 1) {
 				t.Fatalf("fails at %d: byte %d is %#x", at, i, b)
 			}
 		}
@@ -336,6 +336,49 @@ func TestReaderHangsAtTheEnd(t *testing.T) {
 	if _, err := r.ring.In(background, r.job(1), Memory{1}); err == nil {
 		t.Error("a closed ring took a transfer")
 	}
+}
+
+// TestOneReadHangs: the others of a crew do not wait for it when the context has ended,
+// and it ends the transfer when it comes back.
+func TestOneReadHangs(t *testing.T) {
+	r := newRig(t, small, 100<<10, softgpu.Eager)
+	until, done := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+	defer cancel()
+	job := r.job(r.n)
+	job.Done = func() { close(done) }
+	src := slow{random(r.n), func(off int64) {
+		if off == 1<<10 {
+			<-until
+		}
+	}}
+	if n, err := r.ring.In(ctx, job, src); n > 1<<10 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	r.unharmed()
+	close(until)
+	<-done
+}
+
+// TestCancelWhileItWaits: a transfer that waits for slots of its own stream, which stands
+// still, ends with its context.
+func TestCancelWhileItWaits(t *testing.T) {
+	r := newRig(t, small, 100<<10, softgpu.Eager)
+	open := r.hold(r.stream)
+	for _, dir := range []func(context.Context) (int64, error){
+		func(ctx context.Context) (int64, error) { return r.ring.In(ctx, r.job(r.n), Memory(random(r.n))) },
+		func(ctx context.Context) (int64, error) {
+			return r.ring.Out(ctx, r.job(r.n), Memory(make([]byte, r.n)))
+		},
+	} {
+		ctx, cancel := context.WithTimeout(background, 5*time.Millisecond)
+		if n, err := dir(ctx); n == r.n || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		cancel()
+	}
+	open()
+	r.unharmed()
 }
 
 // TestCancel in the middle: bytes before the place that the error names arrive.
