@@ -105,8 +105,8 @@ var small = Settings{Chunk: 4 << 10, Slots: 3, Block: 1 << 10, Threads: 4}
 // newRig has n bytes on the device, and fails the test if anything is left over.
 func newRig(t testing.TB, set Settings, n int64, schedule softgpu.Schedule) *rig {
 	t.Helper()
-	if runtime.GOMAXPROCS(0) < set.Threads {
-		old := runtime.GOMAXPROCS(set.Threads)
+	if runtime.GOMAXPROCS(0) <= set.Threads {
+		old := runtime.GOMAXPROCS(set.Threads + 1)
 		t.Cleanup(func() { runtime.GOMAXPROCS(old) })
 	}
 	soft, err := softgpu.Open(softgpu.Options{Schedule: schedule, Seed: 1})

@@ -80,14 +80,27 @@ func (r *Ring) leave() {
 	r.jobs--
 }
 
-// workers is how many goroutines a transfer may have now.
-func (r *Ring) workers() int {
+// workers is how many goroutines a transfer may have now, beside the one that leads.
+// crowded says that with those of others there are more than processors.
+func (r *Ring) workers() (n int, crowded bool) {
 	if r.clock != nil {
-		return 1
+		return 1, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(1, min(r.threads, runtime.GOMAXPROCS(0))/max(1, r.jobs))
+	jobs := max(1, r.jobs)
+	n = max(1, r.hands()/jobs)
+	return n, (n+1)*jobs > runtime.GOMAXPROCS(0)
+}
+
+// hands is how many goroutines a transfer by itself has. Where there are a few
+// processors one is the leader's. r.mu is held.
+func (r *Ring) hands() int {
+	n := runtime.GOMAXPROCS(0)
+	if n > 3 {
+		n--
+	}
+	return min(r.threads, n)
 }
 
 // How busy goroutines should be: where they wait longer, fewer do; where they
@@ -103,7 +116,7 @@ const (
 func (r *Ring) adapt(workers int, busy, elapsed time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.jobs > 1 || workers != min(r.threads, runtime.GOMAXPROCS(0)) {
+	if r.jobs > 1 || workers != r.hands() {
 		return
 	}
 	r.part = float64(busy) / float64(elapsed) / float64(workers)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,6 +159,23 @@ func TestRoundTrip(t *testing.T) {
 			}
 			r.close()
 		}
+	}
+}
+
+// TestFewProcessors: the leader comes to its turn where those who copy are as many as
+// the processors.
+func TestFewProcessors(t *testing.T) {
+	r := newRig(t, small, 100<<10, softgpu.Random)
+	for _, n := range []int{1, 2, 3, 4} {
+		old := runtime.GOMAXPROCS(n)
+		r.ring.mu.Lock()
+		hands := r.ring.hands()
+		r.ring.mu.Unlock()
+		if want := min(n, 3); hands != want {
+			t.Errorf("%d processors: %d goroutines, want %d", n, hands, want)
+		}
+		r.unharmed()
+		runtime.GOMAXPROCS(old)
 	}
 }
 

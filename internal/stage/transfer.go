@@ -37,7 +37,7 @@ type transfer struct {
 	mayYield bool // the rest can go by another way
 
 	crewed  bool // others copy, and the leader does not
-	crowded bool // they are as many as processors
+	crowded bool // there are more goroutines than processors
 
 	chunks []chunk
 	wake   chan struct{} // for a leader who sleeps
@@ -88,13 +88,13 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	}
 	t.r = r
 	t.failed.Store(math.MaxInt64)
-	workers := t.threads(r.workers())
-	t.crewed = workers > 1 || t.mayHang()
+	most, crowded := r.workers()
+	workers := t.threads(most)
+	t.crewed, t.crowded = workers > 1 || t.mayHang(), crowded
 	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
 	t.left.Store(int64(len(t.chunks) + 1))
 	begin := time.Now()
 	if t.crewed {
-		t.crowded = workers >= runtime.GOMAXPROCS(0)
 		t.wake = make(chan struct{}, 1)
 		r.crew.Call(workers, t.help)
 	}
