@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/parallel"
 )
 
 // hardware is a real GPU with device memory and a stream.
@@ -121,6 +122,46 @@ func (h *hardware) bench(b *testing.B, r *Ring, m []byte, do func(*Ring, []byte)
 	}
 	b.ReportMetric(float64(r.threads), "threads")
 	b.ReportMetric(100*r.part, "%busy")
+}
+
+// BenchmarkFresh is copies to the device of data that all cores have just written; of
+// such after other memory has pushed the ring out of the caches; and of data that the
+// copy before has read.
+func BenchmarkFresh(b *testing.B) {
+	const most = 1 << 30
+	h := newHardware(b, most)
+	memory, others := random(most), random(most)
+	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12))
+	defer r.Close()
+	for _, size := range []int{16 << 20, 64 << 20, 256 << 20, most} {
+		m := memory[:size]
+		for name, prepare := range map[string]func(){
+			"read-before":  func() {},
+			"just-written": func() { write(m) },
+			"ring-cold":    func() { write(others); write(m) },
+		} {
+			b.Run(fmt.Sprintf("size=%dMiB/%s", size>>20, name), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				for range b.N {
+					b.StopTimer()
+					prepare()
+					b.StartTimer()
+					if err := h.in(r, m); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// write has all cores write other bytes.
+func write(m []byte) {
+	parallel.For(len(m), func(first, end int) {
+		for i := range m[first:end] {
+			m[first+i]++
+		}
+	})
 }
 
 // BenchmarkSize is every size by the driver's own copy and through the ring, to find
