@@ -111,6 +111,7 @@ var multiDeviceChecks = []check{
 			c.kernelIn(ctx, "gate")
 			m := c.pinned(128, portable|deviceMap)
 			storeWord(m.b, 0, 0)
+			storeWord(m.b, 32, 1)
 			storeWord(m.b, 64, 0)
 			far, err := c.d.MemHostGetDevicePointer(ctx, m.p, 0)
 			c.ok(err, "device pointer on the second")
@@ -118,7 +119,7 @@ var multiDeviceChecks = []check{
 			t := c.streamIn(ctx, cu.StreamNonBlocking)
 			c.ok(c.tryLaunch(ctx, t, "gate", 1, far, far+64), "wait on the second device")
 			c.want(c.d.StreamQuery(ctx, t), "the second device", cu.ErrorNotReady)
-			c.launch(0, "store", 1, m.dev, uint32(1), uint32(1))
+			c.launch(0, "gate", 1, m.dev+32, m.dev) // which is open, and tells that it began
 			c.step("a kernel that waits for a kernel of the other device")
 			c.ok(c.d.StreamSynchronize(ctx, t), "synchronize the second")
 		}},

@@ -310,6 +310,7 @@ var lies = []struct {
 
 // TestLiesAreCaught gives the suite drivers with one thing wrong.
 func TestLiesAreCaught(t *testing.T) {
+	notUnderRace(t)
 	checks := allChecks()
 	for _, l := range lies {
 		t.Run(strings.ReplaceAll(l.name, " ", "-"), func(t *testing.T) {

@@ -64,6 +64,7 @@ func TestSoftgpu(t *testing.T) {
 // of it where a machine lacks or adds something, else, and with -short, what the
 // machines differ in. What is skipped names the capability that is lacking.
 func TestSoftgpuMachines(t *testing.T) {
+	notUnderRace(t)
 	for _, name := range profile.Names() {
 		whole := !testing.Short()
 		switch name {
@@ -99,6 +100,7 @@ func TestSoftgpuExclusive(t *testing.T) {
 // TestSoftgpuEngines runs what concerns overlap with each number of copy engines,
 // with a queue for each stream and with one for all.
 func TestSoftgpuEngines(t *testing.T) {
+	notUnderRace(t)
 	for engines := range 4 {
 		for _, name := range []string{"h200", "fermi-c2050"} {
 			t.Run(fmt.Sprintf("%s/%d", name, engines), func(t *testing.T) {
@@ -107,6 +109,14 @@ func TestSoftgpuEngines(t *testing.T) {
 				runSome(t, softgpu.Options{Profile: p}, "concurrency/copies", "concurrency/both", "concurrency/issue", "device/overlap", "async/page-locked-copies")
 			})
 		}
+	}
+}
+
+// notUnderRace skips what is about times or about drivers that do wrong: the detector
+// makes kernels many times slower, and reports what is wrong as the race that it is.
+func notUnderRace(t *testing.T) {
+	if raceBuild {
+		t.Skip("nothing that the race detector should see, and too slow for it")
 	}
 }
 
