@@ -15,7 +15,7 @@ import (
 // reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
-	if t.crewed && t.src != nil && t.r.clock == nil {
+	if t.crewed && t.src != nil && len(t.chunks) > 1 && t.r.clock == nil {
 		t.warm()
 	}
 	for i := 1; t.first < len(t.chunks); i++ {

@@ -101,6 +101,9 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	if !t.lead() {
 		return t.abandon()
 	}
+	for t.left.Load() > 1 {
+		runtime.Gosched() // until who was the last to copy has said so
+	}
 	t.account()
 	if t.err != nil {
 		return t.failed.Load(), t.err
