@@ -3,6 +3,7 @@ package softgpu
 import (
 	"bytes"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -33,7 +34,8 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 	if err != nil {
 		return err
 	}
-	defer c.printed.flush()
+	before := c.printed.mark() // what this launch prints waits, unless it is waited for
+	defer func() { c.printed.flushTo(before) }()
 	defer d.mu.Unlock()
 	d.host += d.prof.Calls.Launch.Value
 	f, err := lookup[*function](d, uintptr(fh), what, "function")
@@ -56,6 +58,7 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 		return err
 	}
 	if d.blocking {
+		before = math.MaxUint64
 		return s.await(o)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type printed struct {
 	mu    sync.Mutex
 	limit int
 	lines []string
+	calls uint64 // of printf, so far: the last of lines is of the last
 }
 
 func (p *printed) setLimit(n uintptr) {
@@ -36,6 +38,7 @@ func (p *printed) add(s string) {
 	s = s[max(0, len(s)-p.limit):]
 	p.drop(p.limit - len(s))
 	p.lines = append(p.lines, s)
+	p.calls++
 	p.bytes.Add(int64(len(s)))
 }
 
@@ -52,16 +55,29 @@ func (p *printed) drop(n int) {
 
 // flush writes what is there. The driver's lock must not be held: whoever reads
 // the standard output may be slow.
-func (p *printed) flush() {
+func (p *printed) flush() { p.flushTo(math.MaxUint64) }
+
+// mark is what is there, for flushTo later.
+func (p *printed) mark() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// flushTo is flush of what was there at a mark.
+func (p *printed) flushTo(mark uint64) {
 	if p.bytes.Load() == 0 {
 		return
 	}
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.mu.Lock()
-	text := strings.Join(p.lines, "")
-	p.lines = nil
-	p.bytes.Store(0)
+	first := p.calls - uint64(len(p.lines))
+	n := min(max(mark, first)-first, uint64(len(p.lines)))
+	text := strings.Join(p.lines[:n], "")
+	clear(p.lines[:n])
+	p.lines = p.lines[n:]
+	p.bytes.Add(-int64(len(text)))
 	p.mu.Unlock()
 	os.Stdout.WriteString(text)
 }
