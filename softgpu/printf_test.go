@@ -97,6 +97,30 @@ func printRig(t *testing.T, opts Options) (r *rig, f map[string]cu.Function, see
 	}
 }
 
+// TestPrintfMark: what is printed after a mark stays, whatever was dropped meanwhile.
+func TestPrintfMark(t *testing.T) {
+	_, _, seen := printRig(t, Options{})
+	var p printed
+	p.setLimit(3)
+	step := func(what, want string, do func()) {
+		t.Helper()
+		if do(); seen() != want {
+			t.Errorf("%s: not %q", what, want)
+		}
+	}
+	p.add("a")
+	mark := p.mark()
+	p.add("b")
+	step("before the mark", "a", func() { p.flushTo(mark) })
+	step("the mark again", "", func() { p.flushTo(mark) })
+	mark = p.mark()
+	p.add("c")
+	p.add("d")
+	p.add("e") // for which b gives way
+	step("what was at the mark is gone", "", func() { p.flushTo(mark) })
+	step("the rest", "cde", p.flush)
+}
+
 // numbers is what kernel lines prints of the numbers from one on to another.
 func numbers(from, to int) string {
 	var s strings.Builder
