@@ -2,13 +2,19 @@ package bench
 
 import "syscall"
 
-// ordinary is memory on pages of the usual size, each of which has been written.
-func ordinary(n int, undo *closers) ([]byte, error) {
-	m, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+// ordinary is memory on pages of the usual size, or on huge ones where the system has
+// some, each of which has been written.
+func ordinary(n int, huge bool, undo *closers) ([]byte, error) {
+	const hugePage = 2 << 20
+	m, err := syscall.Mmap(-1, 0, n+hugePage, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if undo.later(err, func() error { return syscall.Munmap(m) }) != nil {
 		return nil, err
 	}
-	_ = syscall.Madvise(m, syscall.MADV_NOHUGEPAGE) // a kernel without huge pages refuses what it does anyway
-	wipe(m)
-	return m, nil
+	advice := syscall.MADV_NOHUGEPAGE
+	if huge {
+		advice = syscall.MADV_HUGEPAGE
+	}
+	_ = syscall.Madvise(m, advice) // a kernel without huge pages refuses both, and has none
+	wipe(m[:n])
+	return m[:n], nil
 }

@@ -3,4 +3,4 @@
 package bench
 
 // ordinary is memory as Go has it.
-func ordinary(n int, _ *closers) ([]byte, error) { return make([]byte, n), nil }
+func ordinary(n int, _ bool, _ *closers) ([]byte, error) { return make([]byte, n), nil }

@@ -34,7 +34,7 @@ func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, e
 		for n := 1; n <= most; n *= 2 {
 			for _, in := range []bool{true, false} {
 				row := figure{stageTarget, fmt.Sprintf(sizesWhat, n, direction(in)), 0, sizesGoal}
-				all = append(all, StageCase{n, in}.among(ways, contest{rows: []figure{row}, repeats: sizesRepeats(g, n)}))
+				all = append(all, StageCase{Bytes: n, In: in}.among(ways, contest{rows: []figure{row}, repeats: sizesRepeats(g, n)}))
 			}
 		}
 		return all
@@ -83,7 +83,7 @@ func writeSizes(w io.Writer, results []SpeedResult) {
 	for _, n := range slices.Compact(sizes) {
 		line := sizeText(n)
 		for _, in := range []bool{true, false} {
-			here, c := cells[cell{StageCase{n, in}, driverHere}], cells[cell{StageCase{n, in}, driverInC}]
+			here, c := cells[cell{StageCase{Bytes: n, In: in}, driverHere}], cells[cell{StageCase{Bytes: n, In: in}, driverInC}]
 			line += "\t" + here.value(here.Ferry)
 			for _, x := range []SpeedResult{here, c} {
 				line += "\t" + x.value(x.Peer) + "\t" + x.marked()

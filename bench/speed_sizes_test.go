@@ -28,7 +28,7 @@ func TestSpeedSizes(t *testing.T) {
 	}
 	for n := 1; n <= most; n *= 2 {
 		for _, in := range []bool{true, false} {
-			if c := (StageCase{n, in}); !got[key{c, driverHere}] || got[key{c, driverInC}] != (n <= beyondCaches) {
+			if c := (StageCase{Bytes: n, In: in}); !got[key{c, driverHere}] || got[key{c, driverInC}] != (n <= beyondCaches) {
 				t.Errorf("%+v beside neither, or C beyond %d", c, beyondCaches)
 			}
 		}

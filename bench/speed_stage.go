@@ -19,19 +19,27 @@ const (
 	goalOfLocked   = 0.95
 	goalOfDriverIn = 5
 	goalOfDriver   = 3
+	goalOfRing     = 0.98 // of a ring in C, as two runs of one differ by that
 )
 
 // StageCase is one size and direction of [SpeedStage], to the device or from it.
 type StageCase struct {
 	Bytes int
 	In    bool
+	Huge  bool // on huge pages, which peers do not have
 }
 
-// way copies cases of up to most bytes.
+// way copies cases of up to most bytes, in one direction if it says which.
 type way struct {
-	name   string
-	most   int
-	sample func(StageCase) ([]float64, error)
+	name, only string
+	most       int
+	peer       bool // in another process
+	sample     func(StageCase) ([]float64, error)
+}
+
+// can says whether the way is for a case.
+func (w way) can(c StageCase) bool {
+	return c.Bytes <= w.most && (w.only == "" || w.only == direction(c.In)) && !(c.Huge && w.peer)
 }
 
 const (
@@ -40,6 +48,8 @@ const (
 	// driverInC is the driver's own copy, called by the peer in C.
 	driverInC = "cuMemcpy"
 	locked    = "page-locked"
+	// ringInC is the best ring that was found in C.
+	ringInC = "ring"
 )
 
 // SpeedStage measures copies of ordinary memory beside those of page-locked memory
@@ -50,6 +60,11 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]S
 		most = max(most, c.Bytes)
 	}
 	return runWays(g, most, samples, peers, func(ways []way) (all []contest) {
+		for i, w := range ways {
+			if w.peer && w.name != ringInC {
+				ways[i].most = min(w.most, large) // what is larger takes them long
+			}
+		}
 		for _, c := range cases {
 			all = append(all, c.contest(ways))
 		}
@@ -71,15 +86,23 @@ func runWays(g *ferry.GPU, most, samples int, peers []Peer, contests func([]way)
 // contest is of the ways that can. What is beside cuMemcpy in this process has no goal.
 func (c StageCase) contest(ways []way) contest {
 	return c.among(ways, contest{
-		rows: []figure{{stageTarget, fmt.Sprintf("plain slice %s, %d bytes, 4k pages", direction(c.In), c.Bytes), c.Bytes, 0}},
+		rows: []figure{{stageTarget, fmt.Sprintf("plain slice %s, %d bytes, %s pages", direction(c.In), c.Bytes, c.pages()), c.Bytes, 0}},
 		goal: func(_ figure, peer string) float64 { return c.goal(peer) },
 	})
+}
+
+// pages is the size of the memory's pages.
+func (c StageCase) pages() string {
+	if c.Huge {
+		return "2m"
+	}
+	return "4k"
 }
 
 // among is a contest with the ways that can.
 func (c StageCase) among(ways []way, x contest) contest {
 	for _, w := range ways {
-		if c.Bytes <= w.most {
+		if w.can(c) {
 			x.entrants = append(x.entrants, entrant{w.name, func() ([]float64, error) { return w.sample(c) }})
 		}
 	}
@@ -91,6 +114,8 @@ func (c StageCase) goal(peer string) float64 {
 	switch {
 	case peer == locked && c.Bytes >= large:
 		return goalOfLocked
+	case peer == ringInC && c.Bytes >= large:
+		return goalOfRing
 	case peer != driverInC:
 		return 0
 	case c.Bytes < large:
@@ -109,7 +134,7 @@ func openWays(g *ferry.GPU, most int, peers []Peer, undo *closers) (ways []way, 
 		return nil, err
 	}
 	for _, name := range []string{"", locked, driverHere} {
-		ways = append(ways, way{name, most, func(c StageCase) ([]float64, error) { return own.sample(name, c) }})
+		ways = append(ways, way{name: name, most: most, sample: func(c StageCase) ([]float64, error) { return own.sample(name, c) }})
 	}
 	started, err := startAll(peers, undo)
 	for _, r := range started {
@@ -119,7 +144,8 @@ func openWays(g *ferry.GPU, most int, peers []Peer, undo *closers) (ways []way, 
 	return ways, err
 }
 
-// ways are those of a peer, which says its methods as NAME or NAME<=BYTES.
+// ways are those of a peer, which says its methods as NAME, NAME:in or NAME:out, and
+// <=BYTES behind that.
 func (r *running) ways(most int) (ways []way, err error) {
 	methods, err := r.methods()
 	for _, m := range methods {
@@ -128,7 +154,8 @@ func (r *running) ways(most int) (ways []way, err error) {
 		if limited && err == nil {
 			limit, err = strconv.Atoi(text)
 		}
-		ways = append(ways, way{name, limit, func(c StageCase) ([]float64, error) {
+		name, only, _ := strings.Cut(name, ":")
+		ways = append(ways, way{name, only, limit, true, func(c StageCase) ([]float64, error) {
 			return r.ask(fmt.Sprint(name, " ", direction(c.In), " ", c.Bytes))
 		}})
 	}
@@ -142,13 +169,17 @@ type stageRun struct {
 	device *ferry.Device[byte]
 	locked *ferry.Host[byte]
 	plain  []byte
+	huge   []byte
 	turn   uint64
 }
 
 // newStageRun takes the memory.
 func newStageRun(g *ferry.GPU, most int, undo *closers) (r *stageRun, err error) {
 	r = &stageRun{g: g}
-	if r.plain, err = ordinary(most, undo); err != nil {
+	if r.plain, err = ordinary(most, false, undo); err != nil {
+		return nil, err
+	}
+	if r.huge, err = ordinary(most, true, undo); err != nil {
 		return nil, err
 	}
 	if r.s, err = g.NewStream(nil); undo.later(err, r.s.Close) != nil {
@@ -171,6 +202,9 @@ func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
 func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 	r.turn++
 	host := r.plain[:c.Bytes]
+	if c.Huge {
+		host = r.huge[:c.Bytes]
+	}
 	memory, device := ferry.Memory[byte](ferry.Plain(host)), ferry.Memory[byte](r.device.Range(0, c.Bytes))
 	if method == locked {
 		h := r.locked.Range(0, c.Bytes)

@@ -9,8 +9,8 @@ import (
 // TestSpeedStage: ordinary memory is copied both ways, beside peers as far as they
 // say that they copy.
 func TestSpeedStage(t *testing.T) {
-	cases := []StageCase{{2, true}, {2, false}, {1 << 20, true}, {1 << 20, false}}
-	peer := shell("sh", `echo "short<=2 cuMemcpy"; while read method way bytes; do echo $bytes; done`)
+	cases := []StageCase{{Bytes: 2, In: true}, {Bytes: 2}, {Bytes: 1 << 20, In: true}, {Bytes: 1 << 20}, {Bytes: 1 << 20, In: true, Huge: true}}
+	peer := shell("sh", `echo "short<=2 back:out cuMemcpy"; while read method way bytes; do echo $bytes; done`)
 	results, err := SpeedStage(open(t, "soft"), cases, 1, []Peer{peer})
 	if err != nil {
 		t.Fatal(err)
@@ -18,11 +18,14 @@ func TestSpeedStage(t *testing.T) {
 	got := map[string]int{}
 	for _, r := range results {
 		got[r.PeerName]++
+		if strings.Contains(r.What, "slice in") && r.PeerName == "back" || strings.Contains(r.What, "2m") && r.PeerName == driverInC {
+			t.Errorf("%+v", r)
+		}
 		if r.Ferry <= 0 || r.Peer <= 0 || (r.GoalRatio == 1) != (r.PeerName == driverInC) || r.PeerName == "short" && r.Peer != 1e9 {
 			t.Errorf("%+v", r)
 		}
 	}
-	if got["short"] != 2 || got[driverInC] != 4 || got[driverHere] != 4 || got[locked] != 4 || results[0].What != "plain slice in, 2 bytes, 4k pages" {
+	if got["short"] != 2 || got["back"] != 2 || got[driverInC] != 4 || got[driverHere] != 5 || got[locked] != 5 || results[0].What != "plain slice in, 2 bytes, 4k pages" {
 		t.Error(got, results[0].What)
 	}
 	_, err = SpeedStage(open(t, "soft"), cases, 1, []Peer{shell("sh", "echo cuMemcpy; while read line; do echo -1 the bytes differ; done")})
@@ -38,8 +41,9 @@ func TestStageGoals(t *testing.T) {
 		peer string
 		want float64
 	}{
-		{StageCase{large, true}, driverInC, goalOfDriverIn}, {StageCase{large, false}, driverInC, goalOfDriver}, {StageCase{large / 2, true}, driverInC, 1},
-		{StageCase{large, true}, locked, goalOfLocked}, {StageCase{large / 2, true}, locked, 0}, {StageCase{large, true}, driverHere, 0},
+		{StageCase{Bytes: large, In: true}, driverInC, goalOfDriverIn}, {StageCase{Bytes: large, In: false}, driverInC, goalOfDriver}, {StageCase{Bytes: large / 2, In: true}, driverInC, 1},
+		{StageCase{Bytes: large, In: true}, locked, goalOfLocked}, {StageCase{Bytes: large / 2, In: true}, locked, 0}, {StageCase{Bytes: large, In: true}, driverHere, 0},
+		{StageCase{Bytes: large, In: true}, ringInC, goalOfRing}, {StageCase{Bytes: large / 2, In: true}, ringInC, 0},
 	} {
 		if got := c.goal(c.peer); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -221,11 +221,14 @@ func (s *suite) calls() ([]SpeedResult, error) {
 	return SpeedCalls(s.g, c[0], rounds)
 }
 
-// stage is of ordinary slices, up to what is large.
+// stage is of ordinary slices, up to what is large, and on huge pages.
 func (s *suite) stage() ([]SpeedResult, error) {
 	var cases []StageCase
 	for n := 64 << 10; n <= s.size/4; n *= 16 {
-		cases = append(cases, StageCase{n, true}, StageCase{n, false})
+		cases = append(cases, StageCase{Bytes: n, In: true}, StageCase{Bytes: n})
+	}
+	for _, c := range []StageCase{{Bytes: s.size / 4, Huge: true}, {Bytes: s.size}} {
+		cases = append(cases, StageCase{Bytes: c.Bytes, In: true, Huge: c.Huge}, c)
 	}
 	peers := append(s.peers.peer("C", "stage.cu"), s.peers.peer("Python", "stage.py")...)
 	return SpeedStage(s.g, cases, s.rounds, peers)

@@ -68,22 +68,22 @@ var pauses atomic.Uint32
 // glances is how many pauses there are until one who waits looks around.
 const glances = 4096
 
-// plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first
-// ones are short, so that it begins soon. They grow threefold, so that there are few
-// before it is busy, and then slowly, as the crew is hardly faster than the device and
-// slower yet where a slot is in no cache. From the device the last ones are short, so
-// that little is left to do when it ends. crewed says that others than the leader copy.
+// plan cuts n bytes into chunks of at most set.Chunk. Towards the device the first is
+// an eighth of all, or half a chunk, and the next as long as what is before it: a device
+// that begins sooner, with less, reads what is still in the cores' own caches, slowly, and
+// hinders those who fill the ring. From the device the last ones are short, so that
+// little is left to do when it ends. crewed says that others than the leader copy.
 func plan(n int64, in bool, set Settings, crewed bool) []chunk {
-	block := int64(set.Block)
-	chunks := make([]chunk, 0, min(n/int64(set.Chunk)+16, n/block+1))
+	block, most := int64(set.Block), int64(set.Chunk)
+	chunks := make([]chunk, 0, min(n/most+16, n/block+1))
 	first := int64(0)
 	for off := int64(0); off < n; {
-		size := min(3*off, int64(set.Chunk)/4+off/4)
+		size := max(off, min(n/8, most/2))
 		if !in {
 			size = (n - off) / 3
 		}
 		size = (size + block - 1) / block * block
-		size = min(max(size, block), int64(set.Chunk), n-off)
+		size = min(max(size, block), most, n-off)
 		chunks = append(chunks, chunk{off: off, n: size, first: first, blocks: (size + block - 1) / block})
 		off += size
 		first += (size + block - 1) / block

@@ -52,18 +52,20 @@ func sized(chunk, slots, block, threads int) Settings {
 	return Settings{Chunk: chunk, Slots: slots, Block: block, Threads: threads}
 }
 
-// TestPlanGrows: the first chunk to the device is a block, none is more than three times
-// what is before it, and there are few until they are as long as a slot.
+// TestPlanGrows: the first chunk to the device is an eighth of a small transfer and half
+// as long as others of a large one, and they are all of one length soon.
 func TestPlanGrows(t *testing.T) {
 	set := sized(8<<20, 8, 128<<10, 12)
-	chunks, short := plan(256<<20, true, set, true), 0
-	for ; chunks[short].n < int64(set.Chunk); short++ {
-		if c := &chunks[short]; c.n > max(int64(set.Block), 3*c.off) {
-			t.Errorf("chunk %d has %d bytes, and there are %d before it", short, c.n, c.off)
+	for n, want := range map[int64]int64{1 << 20: 128 << 10, 8 << 20: 1 << 20, 32 << 20: 4 << 20, 256 << 20: 4 << 20} {
+		chunks := plan(n, true, set, true)
+		if chunks[0].n != want || len(chunks) > int(n>>23)+4 {
+			t.Errorf("%d bytes: the first of %d chunks has %d, want %d", n, len(chunks), chunks[0].n, want)
 		}
-	}
-	if chunks[0].n != int64(set.Block) || short > 10 {
-		t.Errorf("the first chunk has %d bytes, and %d are short", chunks[0].n, short)
+		for i := range chunks {
+			if c := &chunks[i]; i > 0 && c.n > c.off {
+				t.Errorf("%d bytes: chunk %d has %d bytes, and there are %d before it", n, i, c.n, c.off)
+			}
+		}
 	}
 }
 
