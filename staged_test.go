@@ -247,7 +247,7 @@ func TestStagedError(t *testing.T) {
 	s := must(g.NewStream(nil))(t)
 	device := must(ferry.Alloc[byte](g, 8<<20))(t)
 	err := ferry.Copy(s, device, ferry.Plain(make([]byte, 8<<20)))
-	wantError(t, err, cu.ErrorNotMapped, "copy 8.0 MiB", "byte 524288")
+	wantError(t, err, cu.ErrorNotMapped, "copy 8.0 MiB", "byte 2097152")
 	if err != nil && !strings.Contains(err.Error(), "plain slice") {
 		t.Error(err)
 	}
