@@ -78,7 +78,7 @@ func (q *queue) copyIO(ctx context.Context, r *region, a access, m mover) (n int
 	if err := q.g.enter("copy"); err != nil { // a read that hangs still has memory of the ring
 		return 0, false, err
 	}
-	job := stage.Job{Stream: q.handle, Device: r.dev, Bytes: int64(r.bytes), Done: q.g.leave}
+	job := stage.Job{Stream: q.handle, Number: q.number, Device: r.dev, Bytes: int64(r.bytes), Done: q.g.leave}
 	n, err = m.device(ctx, q.g.stager().ring, job)
 	return n, true, err
 }

@@ -123,6 +123,13 @@ func (q *queue) pass(n uint64) {
 // idle says whether all work is known to be done.
 func (q *queue) idle() bool { return q.passed.Load() >= q.issued() }
 
+// alone says that one who uses the driver's stream is the only one, and that all that was
+// queued before is known to be done. Who asks must not have queued anything yet.
+func (q *queue) alone() bool {
+	v := q.state.Load()
+	return v&queueUsers == 1 && q.passed.Load() >= v>>queueBits
+}
+
 // synchronize waits in the driver for all work so far.
 func (q *queue) synchronize() error {
 	n := q.issued()

@@ -97,7 +97,10 @@ func (q *queue) copyPlain(dst, src *region) error {
 
 // copy goes through the ring.
 func (s *staging) copy(q *queue, dst, src *region, in bool) (int64, error) {
-	job := stage.Job{Stream: q.handle, Bytes: int64(dst.bytes)}
+	job := stage.Job{Stream: q.handle, Number: q.number, Bytes: int64(dst.bytes)}
+	if flights := s.ring.Flights(); q.alone() {
+		job.Landed = flights
+	}
 	if in {
 		job.Device = dst.dev
 		return s.ring.In(context.Background(), job, stage.Memory(bytesAt(src.host, src.bytes)))

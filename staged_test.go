@@ -75,6 +75,29 @@ func TestStagedBesideStandingStream(t *testing.T) {
 	closeAll(t, device, other, still, s)
 }
 
+// TestStagedInStandingStream: copies one after the other in a stream that stands still do
+// not take each other's slots, though the stream had come to its end before.
+func TestStagedInStandingStream(t *testing.T) {
+	g := openTest(t)
+	s := must(g.NewStream(nil))(t)
+	const n, copies = 3 << 20, 2 // few enough that all get slots
+	device := must(ferry.Alloc[byte](g, copies*n))(t)
+	want, got := make([]byte, copies*n), make([]byte, copies*n)
+	check(t, ferry.Copy(s, device, ferry.Plain(want)))
+	check(t, s.Wait(t.Context()))
+	random(want)
+	open := gate(t, s)
+	for i := 0; i < len(want); i += n {
+		check(t, ferry.Copy(s, device.Range(i, i+n), ferry.Plain(want[i:i+n])))
+	}
+	open()
+	check(t, ferry.Copy(s, ferry.Plain(got), device))
+	if !bytes.Equal(got, want) {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, device, s)
+}
+
 // TestStagedTime: on the software GPU a staged copy takes about what the ring lets
 // through, twice the same, when there are slots enough.
 func TestStagedTime(t *testing.T) {

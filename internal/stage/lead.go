@@ -15,7 +15,7 @@ import (
 // reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
-	if t.crewed && t.src != nil && len(t.chunks) > 1 && t.r.clock == nil {
+	if t.crewed && len(t.chunks) > 1 {
 		t.warm()
 	}
 	for i := 1; t.first < len(t.chunks); i++ {
@@ -48,14 +48,13 @@ func (t *transfer) lead() bool {
 }
 
 // warm calls the driver while the crew wakes. The first call after a while takes 50
-// microseconds, and what is to be sent then would wait for that.
+// microseconds, and what is to be sent then would wait for that. Where no slot was free
+// the driver is asked for some anyway.
 func (t *transfer) warm() {
-	s, _, err := t.r.tryTake(t)
-	if s != nil {
-		err = t.r.driver.EventRecord(t.r.ctx, s.event, t.job.Stream)
-		t.r.give(s)
+	if t.next == 0 {
+		return
 	}
-	if err != nil {
+	if err := t.r.driver.EventRecord(t.r.ctx, t.chunks[0].slot.event, t.job.Stream); err != nil {
 		t.fail(0, err)
 	}
 }
@@ -125,6 +124,21 @@ func (t *transfer) finish() (busy bool) {
 		t.first++
 	}
 	return busy
+}
+
+// openFree opens the first chunks of memory on its way to the device, as many as there
+// are free slots for, before the crew comes and the driver is asked for others.
+func (t *transfer) openFree() {
+	for t.src != nil && t.mayYield && t.next < len(t.chunks) {
+		s, _, _, err := t.r.pick(t, false)
+		if s == nil || err != nil {
+			return // which will come up again
+		}
+		c := &t.chunks[t.next]
+		c.slot = s
+		c.become(open)
+		t.next++
+	}
 }
 
 // openNext gives the next chunk to the device a slot, if there is one. It says

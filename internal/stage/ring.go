@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -33,7 +34,8 @@ type Ring struct {
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
 
-	crew crew.Crew // who copies
+	crew    crew.Crew     // who copies
+	flights atomic.Uint64 // slots left to the device so far
 
 	mu      sync.Mutex
 	slots   []*slot // those that a copy of the device may be using in the order they were queued

@@ -20,8 +20,9 @@ type slot struct {
 	// Ring.mu guards:
 	state slotState
 	owner *transfer // who took it last, nil when free
-	turn  uint64    // changes when it flies
-	in    cu.Stream // that it flies in
+	turn  uint64    // number of its flight
+	in    cu.Stream // that it flies in,
+	num   int       // and that stream's number
 }
 
 type slotState uint8
@@ -159,6 +160,21 @@ func (r *Ring) land() (done bool, err error) {
 	return done, nil
 }
 
+// Flights counts the slots that were left to the device: see [Job.Landed].
+func (r *Ring) Flights() uint64 { return r.flights.Load() }
+
+// landed frees the slots of which a transfer's caller knows that the device is done
+// with them.
+func (r *Ring) landed(t *transfer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slots {
+		if s.state == flying && s.num == t.job.Number && s.turn <= t.job.Landed {
+			r.release(s)
+		}
+	}
+}
+
 // release frees a slot. r.mu is held.
 func (r *Ring) release(s *slot) {
 	s.owner.held--
@@ -180,8 +196,8 @@ func (r *Ring) give(s *slot) {
 func (r *Ring) fly(s *slot) {
 	r.mu.Lock()
 	closed := r.closed
-	s.state, s.in = flying, s.owner.job.Stream
-	s.turn++
+	s.state, s.in, s.num = flying, s.owner.job.Stream, s.owner.job.Number
+	s.turn = r.flights.Add(1)
 	if i := slices.Index(r.slots, s); i >= 0 {
 		r.slots = append(slices.Delete(r.slots, i, i+1), s)
 	}

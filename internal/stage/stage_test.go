@@ -135,6 +135,47 @@ func TestAskOfTheOldest(t *testing.T) {
 	}
 }
 
+// TestLanded: the device is not asked for slots of which the caller knows that it is done
+// with them, but for those of a stream with another number, whatever its handle.
+func TestLanded(t *testing.T) {
+	for number, known := range map[int]bool{1: true, 2: false} {
+		r := newRig(t, sized(4<<10, 4, 1<<10, 4), 16<<10, softgpu.Eager)
+		job := r.job(r.n)
+		job.Number = 1
+		_, err := r.ring.In(background, job, Memory(random(r.n)))
+		r.check(err)
+		r.check(r.d.StreamSynchronize(r.ctx, r.stream))
+		r.d.queries.Store(0)
+		job.Number, job.Landed, job.Bytes = number, r.ring.Flights(), 2<<10
+		want := random(2 << 10)
+		_, err = r.ring.In(background, job, Memory(want))
+		r.check(err)
+		if asked := r.d.queries.Load() > 0; asked == known {
+			t.Errorf("stream %d: asked %t", number, asked)
+		}
+		r.same("the second", r.onDevice(2<<10), want)
+	}
+}
+
+// TestStands: what flies in a stream that stands still is not taken for landed.
+func TestStands(t *testing.T) {
+	r := newRig(t, sized(4<<10, 8, 1<<10, 4), 8<<10, softgpu.Eager)
+	before := r.ring.Flights()
+	open := r.hold(r.stream)
+	first, second := random(8<<10), random(8<<10)
+	for _, src := range [][]byte{first, second} {
+		job := r.job(r.n)
+		job.Number, job.Landed = 1, before
+		if bytes.Equal(src, second) {
+			job.Device, job.Bytes = r.device+4<<10, 4<<10
+		}
+		_, err := r.ring.In(background, job, Memory(src))
+		r.check(err)
+	}
+	open()
+	r.same("both", r.onDevice(r.n), append(bytes.Clone(first[:4<<10]), second[:4<<10]...))
+}
+
 // TestRoundTrip: every byte arrives, there and back, whatever the sizes, numbers
 // of goroutines and slots, and the order in which the device does things.
 func TestRoundTrip(t *testing.T) {

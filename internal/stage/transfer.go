@@ -19,6 +19,11 @@ type Job struct {
 	Stream cu.Stream
 	Device cu.DevicePtr
 	Bytes  int64
+	// Number is the stream's own: a driver gives handles again. The device is known to
+	// be done with what flew in the stream up to Landed, by [Ring.Flights], and is not
+	// asked; 0 if nothing is known.
+	Number int
+	Landed uint64
 	// Ordered has one goroutine read or write, from the beginning to the end.
 	Ordered bool
 	// Done, if not nil, is called when nothing of the transfer uses the ring any
@@ -94,8 +99,10 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
 	t.left.Store(int64(len(t.chunks) + 1))
 	begin := time.Now()
+	r.landed(t)
 	if t.crewed {
 		t.wake = make(chan struct{}, 1)
+		t.openFree()
 		r.crew.Call(workers, t.help)
 	}
 	if !t.lead() {
