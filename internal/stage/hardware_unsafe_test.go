@@ -120,7 +120,8 @@ func (h *hardware) bench(b *testing.B, r *Ring, m []byte, do func(*Ring, []byte)
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(r.threads), "threads")
+	b.ReportMetric(float64(r.threads[inward]), "threads-in")
+	b.ReportMetric(float64(r.threads[outward]), "threads-out")
 	b.ReportMetric(100*r.part, "%busy")
 }
 

@@ -41,7 +41,7 @@ type Ring struct {
 	slots   []*slot // those that a copy of the device may be using in the order they were queued
 	growing int     // slots being allocated
 	jobs    int     // transfers running
-	threads int     // that a transfer by itself should have: adapted
+	threads [2]int  // that a transfer by itself should have, by direction: adapted
 	part    float64 // of the time goroutines copied, when that was last asked
 	closed  bool
 }
@@ -58,7 +58,7 @@ type HostClock interface {
 // emulated and a [HostClock], transfers are single goroutines, so that times do
 // not depend on how they are scheduled, and the clock is told of Threads.
 func New(driver cu.Driver, ctx cu.Context, set Settings) *Ring {
-	r := &Ring{driver: driver, ctx: ctx, set: set, threads: set.Threads}
+	r := &Ring{driver: driver, ctx: ctx, set: set, threads: [2]int{set.Threads, set.Threads}}
 	if e := cu.AsEmulated(driver); e != nil {
 		r.clock, _ = e.(HostClock)
 	}
@@ -82,27 +82,36 @@ func (r *Ring) leave() {
 	r.jobs--
 }
 
+// direction is where a transfer goes. To fill the ring takes more goroutines than to empty
+// it, as those that store past the caches are quicker.
+type direction uint8
+
+const (
+	inward direction = iota
+	outward
+)
+
 // workers is how many goroutines a transfer may have now, beside the one that leads.
 // crowded says that with those of others there are more than processors.
-func (r *Ring) workers() (n int, crowded bool) {
+func (r *Ring) workers(way direction) (n int, crowded bool) {
 	if r.clock != nil {
 		return 1, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	jobs := max(1, r.jobs)
-	n = max(1, r.hands()/jobs)
+	n = max(1, r.hands(way)/jobs)
 	return n, (n+1)*jobs > runtime.GOMAXPROCS(0)
 }
 
 // hands is how many goroutines a transfer by itself has. Where there are a few
 // processors one is the leader's. r.mu is held.
-func (r *Ring) hands() int {
+func (r *Ring) hands(way direction) int {
 	n := runtime.GOMAXPROCS(0)
 	if n > 3 {
 		n--
 	}
-	return min(r.threads, n)
+	return min(r.threads[way], n)
 }
 
 // How busy goroutines should be: where they wait longer, fewer do; where they
@@ -115,18 +124,18 @@ const (
 
 // adapt learns from a transfer that was alone: its goroutines worked for busy of
 // the elapsed time, added up.
-func (r *Ring) adapt(workers int, busy, elapsed time.Duration) {
+func (r *Ring) adapt(way direction, workers int, busy, elapsed time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.jobs > 1 || workers != r.hands() {
+	if r.jobs > 1 || workers != r.hands(way) {
 		return
 	}
 	r.part = float64(busy) / float64(elapsed) / float64(workers)
 	switch {
 	case r.part < tooIdle:
-		r.threads = max(1, r.threads-1)
+		r.threads[way] = max(1, r.threads[way]-1)
 	case r.part > tooBusy:
-		r.threads = min(r.set.Threads, r.threads+1)
+		r.threads[way] = min(r.set.Threads, r.threads[way]+1)
 	}
 }
 

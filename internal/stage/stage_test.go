@@ -212,7 +212,7 @@ func TestFewProcessors(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4} {
 		old := runtime.GOMAXPROCS(n)
 		r.ring.mu.Lock()
-		hands := r.ring.hands()
+		hands := r.ring.hands(inward)
 		r.ring.mu.Unlock()
 		if want := min(n, 3); hands != want {
 			t.Errorf("%d processors: %d goroutines, want %d", n, hands, want)
@@ -457,10 +457,10 @@ func TestAdapt(t *testing.T) {
 	r := newRig(t, small, 1, softgpu.Eager)
 	step := func(part float64, want int) {
 		t.Helper()
-		w := r.ring.threads
-		r.ring.adapt(w, time.Duration(part*float64(w)*1e6), 1e6)
-		if r.ring.threads != want {
-			t.Errorf("busy %.1f of the time: %d goroutines, then %d, want %d", part, w, r.ring.threads, want)
+		w := r.ring.threads[inward]
+		r.ring.adapt(inward, w, time.Duration(part*float64(w)*1e6), 1e6)
+		if got := r.ring.threads; got != [2]int{want, small.Threads} {
+			t.Errorf("busy %.1f of the time: %d goroutines, then %d, want %d in", part, w, got, want)
 		}
 	}
 	for _, s := range []struct {

@@ -93,7 +93,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	}
 	t.r = r
 	t.failed.Store(math.MaxInt64)
-	most, crowded := r.workers()
+	most, crowded := r.workers(t.way())
 	workers := t.threads(most)
 	t.crewed, t.crowded = workers > 1 || t.mayHang(), crowded
 	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
@@ -116,9 +116,16 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		return t.failed.Load(), t.err
 	}
 	if len(t.chunks) >= enough && !t.job.Ordered && !t.grew {
-		r.adapt(workers, time.Duration(t.busy.Load()), time.Since(begin))
+		r.adapt(t.way(), workers, time.Duration(t.busy.Load()), time.Since(begin))
 	}
 	return t.job.Bytes, nil
+}
+
+func (t *transfer) way() direction {
+	if t.src != nil {
+		return inward
+	}
+	return outward
 }
 
 // mayHang says that a read or write may take for ever, and that somebody could
