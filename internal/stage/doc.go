@@ -9,10 +9,10 @@
 // full ones to the device and calls the driver, for all, so that nobody waits for a
 // lock of the driver's. Small transfers and such as come in order from a reader it
 // copies itself. A slot is free again when an event says so, or its stream is known to
-// be done, never because a call returned. Chunks are large, as each costs the engine some microseconds, and blocks
-// are small, so that all work on the same chunk. A transfer to the device has few
-// slots, and the end of it is moved out of the cores' own caches, which a device reads
-// slowly: see docs/PERFORMANCE.md.
+// be done, never because a call returned. Chunks are large, as each costs the engine
+// some microseconds, and blocks are small, so that all work on the same chunk. A
+// transfer to the device has few slots, and the end of it is moved out of the cores' own
+// caches, which a device reads slowly: see docs/PERFORMANCE.md.
 //
 // Transfers at the same time share slots and goroutines equally. A transfer that
 // gets no slot, as others hold them in streams that stand still, says [ErrBusy]

@@ -18,11 +18,11 @@ type slot struct {
 	event  cu.Event // of the copy that is flying
 
 	// Ring.mu guards:
-	state slotState
-	owner *transfer // who took it last, nil when free
-	turn  uint64    // number of its flight
-	in    cu.Stream // that it flies in,
-	num   int       // and that stream's number
+	state  slotState
+	owner  *transfer // who took it last, nil when free
+	turn   uint64    // number of its flight
+	in     cu.Stream // that it flies in,
+	number int       // and that stream's number
 }
 
 type slotState uint8
@@ -169,7 +169,7 @@ func (r *Ring) landed(t *transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.slots {
-		if s.state == flying && s.num == t.job.Number && s.turn <= t.job.Landed {
+		if s.state == flying && s.number == t.job.Number && s.turn <= t.job.Landed {
 			r.release(s)
 		}
 	}
@@ -196,7 +196,7 @@ func (r *Ring) give(s *slot) {
 func (r *Ring) fly(s *slot) {
 	r.mu.Lock()
 	closed := r.closed
-	s.state, s.in, s.num = flying, s.owner.job.Stream, s.owner.job.Number
+	s.state, s.in, s.number = flying, s.owner.job.Stream, s.owner.job.Number
 	s.turn = r.flights.Add(1)
 	if i := slices.Index(r.slots, s); i >= 0 {
 		r.slots = append(slices.Delete(r.slots, i, i+1), s)
