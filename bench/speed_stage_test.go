@@ -34,6 +34,26 @@ func TestSpeedStage(t *testing.T) {
 	}
 }
 
+// TestHugePages: a case of huge pages is copied from memory of its own.
+func TestHugePages(t *testing.T) {
+	var undo closers
+	defer func() {
+		if err := undo.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := newStageRun(open(t, "soft"), 4096, &undo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.sample("", StageCase{Bytes: 4096, In: true, Huge: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := scattered(r.huge, r.turn); err != nil || r.plain[8] != 0 {
+		t.Errorf("ordinary pages begin %x, huge ones: %v", r.plain[:16], err)
+	}
+}
+
 // TestStageGoals: those from large bytes on are of their own.
 func TestStageGoals(t *testing.T) {
 	for _, c := range []struct {

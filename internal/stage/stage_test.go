@@ -136,24 +136,58 @@ func TestAskOfTheOldest(t *testing.T) {
 }
 
 // TestLanded: the device is not asked for slots of which the caller knows that it is done
-// with them, but for those of a stream with another number, whatever its handle.
+// with them, but for those of a stream with another number, whatever its handle. What is
+// free is open before the driver is called, which is done before there is anything to send.
 func TestLanded(t *testing.T) {
 	for number, known := range map[int]bool{1: true, 2: false} {
-		r := newRig(t, sized(4<<10, 4, 1<<10, 4), 16<<10, softgpu.Eager)
+		r := newRig(t, sized(4<<10, 4, 1<<10, 4), 8<<10, softgpu.Eager)
 		job := r.job(r.n)
 		job.Number = 1
+		open := r.hold(r.stream) // until four chunks have a slot each
 		_, err := r.ring.In(background, job, Memory(random(r.n)))
 		r.check(err)
+		open()
 		r.check(r.d.StreamSynchronize(r.ctx, r.stream))
 		r.d.queries.Store(0)
-		job.Number, job.Landed, job.Bytes = number, r.ring.Flights(), 2<<10
-		want := random(2 << 10)
+		var calls []string
+		r.d.fail = func(call string) error { calls = append(calls, call); return nil }
+		job.Number, job.Landed, job.Bytes = number, r.ring.Flights(), 4<<10
+		want := random(4 << 10)
 		_, err = r.ring.In(background, job, Memory(want))
 		r.check(err)
-		if asked := r.d.queries.Load() > 0; asked == known {
-			t.Errorf("stream %d: asked %t", number, asked)
+		r.d.fail = nil
+		if asked := r.d.queries.Load() > 0; asked == known || known && calls[0] != "record" {
+			t.Errorf("stream %d: asked %t, calls %v", number, asked, calls)
 		}
-		r.same("the second", r.onDevice(2<<10), want)
+		r.same("the second", r.onDevice(4<<10), want)
+	}
+}
+
+// TestAllLanded: the last that flew has landed, too.
+func TestAllLanded(t *testing.T) {
+	r := newRig(t, sized(4<<10, 4, 1<<10, 4), 16<<10, softgpu.Eager)
+	job := r.job(r.n)
+	_, err := r.ring.In(background, job, Memory(random(r.n)))
+	r.check(err)
+	r.check(r.d.StreamSynchronize(r.ctx, r.stream))
+	job.Landed = r.ring.Flights()
+	r.ring.landed(&transfer{job: job})
+	for i, s := range r.ring.slots {
+		if s.state != free {
+			t.Errorf("slot %d of %d is not free", i, len(r.ring.slots))
+		}
+	}
+}
+
+// TestAdaptEach: what is learnt of one direction does not count for the other.
+func TestAdaptEach(t *testing.T) {
+	r := newRig(t, small, 200<<10, softgpu.Eager)
+	for range 20 {
+		_, err := r.ring.Out(background, r.job(r.n), slow{Memory(make([]byte, r.n)), nil})
+		r.check(err)
+	}
+	if got := r.ring.threads; got[inward] != small.Threads || got[outward] == small.Threads {
+		t.Errorf("after copies out, %v goroutines", got)
 	}
 }
 
