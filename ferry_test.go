@@ -43,6 +43,14 @@ func openSoft(t testing.TB, name string, schedule softgpu.Schedule) *ferry.GPU {
 	return g
 }
 
+// openTimed is a software GPU of which a test asks how long things take, which is told of
+// the schedule that does them as soon as they can be.
+func openTimed(t testing.TB, name string) *ferry.GPU {
+	t.Helper()
+	t.Setenv(softgpu.ScheduleVariable, softgpu.Eager.String())
+	return openSoft(t, name, softgpu.Eager)
+}
+
 func softDriver(t testing.TB, name string, devices int, schedule softgpu.Schedule) cu.Driver {
 	t.Helper()
 	p, err := profile.Named(name)

@@ -163,7 +163,7 @@ func TestPipelineFileStands(t *testing.T) {
 // TestPipelineOverlap: by the virtual clock of an H200 copies in, kernels and copies out
 // go on at once: the whole takes little more than the longer direction.
 func TestPipelineOverlap(t *testing.T) {
-	g := openSoft(t, "h200", softgpu.Eager)
+	g := openTimed(t, "h200")
 	p := newPlant(t, g)
 	const n = 32 << 20 // 128 MiB
 	in, out := must(ferry.AllocHost[byte](g, 4*n, nil))(t), must(ferry.AllocHost[byte](g, 4*n, nil))(t)

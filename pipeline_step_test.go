@@ -122,7 +122,7 @@ func TestPipelineChunks(t *testing.T) {
 // TestPipelineStreams: kernels that take longer than the copies run in several streams,
 // one beside the end of another; of light ones, few change streams.
 func TestPipelineStreams(t *testing.T) {
-	p := newPlant(t, openSoft(t, "h200", softgpu.Eager))
+	p := newPlant(t, openTimed(t, "h200"))
 	const n, chunk = 4 << 20, 1 << 16
 	h := must(ferry.AllocHost[float32](p.GPU, n, nil))(t)
 	defer closeAll(t, h)

@@ -104,7 +104,7 @@ func TestStagedTime(t *testing.T) {
 	const n = 64 << 20
 	memory := make([]byte, n)
 	run := func() (first, in, out time.Duration) {
-		g := openSoft(t, "h200", softgpu.Eager)
+		g := openTimed(t, "h200")
 		s := must(g.NewStream(nil))(t)
 		device := must(ferry.Alloc[byte](g, n))(t)
 		took := func(dst, src ferry.Memory[byte]) time.Duration {

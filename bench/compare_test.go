@@ -30,6 +30,7 @@ func open(t *testing.T, name string) *ferry.GPU {
 
 func compare(t *testing.T, device string, o *Options) *Comparison {
 	t.Helper()
+	t.Setenv(softgpu.ScheduleVariable, "eager")
 	c, err := Compare(t.Context(), open(t, device), o)
 	if err != nil {
 		t.Fatal(err)

@@ -84,6 +84,7 @@ func TestCopyTimes(t *testing.T) {
 }
 
 func TestBothDirectionsShareTheLink(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	r := newRig(t, Options{})
 	const n = 64 << 20
 	a, b := r.alloc(n), r.alloc(n)
@@ -141,6 +142,7 @@ func vectorAdd(r *rig, n uintptr) (pinned, zero, kernel float64) {
 // Predictions stay near what "ferry compare" measured on an H200. Kernels alone
 // take 9.6 to 13 us there from one day to the next.
 func TestVectorAddTimes(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	onlyFast(t)
 	text, err := os.ReadFile("../docs/results/compare-h200.json")
 	if err != nil {
@@ -328,6 +330,7 @@ func issue(t *testing.T, opts Options, depth bool) float64 {
 }
 
 func TestIssueOrderMattersOnOldHardware(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	onlyFast(t)
 	withEngines := func(name string, n int) Options {
 		p := *named(t, name)
@@ -453,6 +456,7 @@ func TestManagedTimes(t *testing.T) {
 }
 
 func TestQueuesDoNotGrowForever(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	r := newRig(t, Options{})
 	dev := r.alloc(64)
 	for range 5 * backlog {

@@ -69,6 +69,7 @@ func TestPageableCopyBehindAKernel(t *testing.T) {
 // A copy behind a short kernel takes no longer than one in an idle stream and
 // the kernel together.
 func TestPageableCopyBehindAShortKernelTakesItsTime(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	onlyFast(t)
 	r := newRig(t, Options{})
 	const n = detachMost
@@ -110,6 +111,7 @@ func TestHostFunctionsRunOneAtATime(t *testing.T) {
 }
 
 func TestContextsTakeTurnsWhereKernelsCanBePreempted(t *testing.T) {
+	t.Setenv(ScheduleVariable, "eager")
 	if raceBuild {
 		t.Skip("the race detector finds what is missing here")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,6 +26,7 @@ func ferryRun(args ...string) (status int, stdout, stderr string) {
 // want runs the command and fails unless it succeeds silently.
 func want(t *testing.T, args ...string) string {
 	t.Helper()
+	t.Setenv(softgpu.ScheduleVariable, "eager") // of which the times are
 	status, out, errs := ferryRun(args...)
 	if status != exitOK || errs != "" {
 		t.Fatalf("ferry %s: status %d, stderr:\n%s", strings.Join(args, " "), status, errs)
