@@ -24,7 +24,7 @@ const (
 // bench/peer/stage.cu. Of what is small there are several times as many samples: they
 // are cheap and vary.
 func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, error) {
-	return runWays(g, most, samples, peers, func(ways []way) (all []contest) {
+	return runWays(g, most, 0, samples, peers, func(ways []way) (all []contest) {
 		ways = slices.DeleteFunc(ways, func(w way) bool { return w.name != "" && w.name != driverHere && w.name != driverInC })
 		for i := range ways {
 			if ways[i].name == driverInC {

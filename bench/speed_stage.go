@@ -55,16 +55,14 @@ const (
 // SpeedStage measures copies of ordinary memory beside those of page-locked memory
 // and of peers, in turns: bench/peer/stage.cu and stage.py.
 func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]SpeedResult, error) {
-	most := 0
+	most, huge := 0, 0
 	for _, c := range cases {
-		most = max(most, c.Bytes)
-	}
-	return runWays(g, most, samples, peers, func(ways []way) (all []contest) {
-		for i, w := range ways {
-			if w.peer && w.name != ringInC {
-				ways[i].most = min(w.most, large) // what is larger takes them long
-			}
+		if most = max(most, c.Bytes); c.Huge {
+			huge = max(huge, c.Bytes)
 		}
+	}
+	return runWays(g, most, huge, samples, peers, func(ways []way) (all []contest) {
+		spare(ways)
 		for _, c := range cases {
 			all = append(all, c.contest(ways))
 		}
@@ -72,11 +70,21 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]S
 	})
 }
 
-// runWays has memory for so many bytes, and peers, for contests of ways to copy.
-func runWays(g *ferry.GPU, most, samples int, peers []Peer, contests func([]way) []contest) (results []SpeedResult, err error) {
+// spare lets peers out of what takes them long, but for the one that is as fast as Ferry.
+func spare(ways []way) {
+	for i, w := range ways {
+		if w.peer && w.name != ringInC {
+			ways[i].most = min(w.most, large)
+		}
+	}
+}
+
+// runWays has memory for so many bytes, on huge pages too, and peers, for contests of ways
+// to copy.
+func runWays(g *ferry.GPU, most, huge, samples int, peers []Peer, contests func([]way) []contest) (results []SpeedResult, err error) {
 	var undo closers
 	defer func() { err = errors.Join(err, undo.close()) }()
-	ways, err := openWays(g, most, peers, &undo)
+	ways, err := openWays(g, most, huge, peers, &undo)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +136,8 @@ func (c StageCase) goal(peer string) float64 {
 
 // openWays takes memory for so many bytes and starts peers. Ferry's own way is the
 // first.
-func openWays(g *ferry.GPU, most int, peers []Peer, undo *closers) (ways []way, err error) {
-	own, err := newStageRun(g, most, undo)
+func openWays(g *ferry.GPU, most, huge int, peers []Peer, undo *closers) (ways []way, err error) {
+	own, err := newStageRun(g, most, huge, undo)
 	if err != nil {
 		return nil, err
 	}
@@ -169,18 +177,20 @@ type stageRun struct {
 	device *ferry.Device[byte]
 	locked *ferry.Host[byte]
 	plain  []byte
-	huge   []byte
+	huge   []byte // nil if no case wants it
 	turn   uint64
 }
 
 // newStageRun takes the memory.
-func newStageRun(g *ferry.GPU, most int, undo *closers) (r *stageRun, err error) {
+func newStageRun(g *ferry.GPU, most, huge int, undo *closers) (r *stageRun, err error) {
 	r = &stageRun{g: g}
 	if r.plain, err = ordinary(most, false, undo); err != nil {
 		return nil, err
 	}
-	if r.huge, err = ordinary(most, true, undo); err != nil {
-		return nil, err
+	if huge > 0 {
+		if r.huge, err = ordinary(huge, true, undo); err != nil {
+			return nil, err
+		}
 	}
 	if r.s, err = g.NewStream(nil); undo.later(err, r.s.Close) != nil {
 		return nil, err

@@ -34,6 +34,17 @@ func TestSpeedStage(t *testing.T) {
 	}
 }
 
+// TestSpare: of the peers only the ring in C copies more than what is large.
+func TestSpare(t *testing.T) {
+	ways := []way{{name: locked, most: 4 * large}, {name: driverInC, most: 4 * large, peer: true}, {name: ringInC, most: 4 * large, peer: true}, {name: "short", most: 2, peer: true}}
+	spare(ways)
+	for i, want := range []int{4 * large, large, 4 * large, 2} {
+		if ways[i].most != want {
+			t.Errorf("%s copies up to %d bytes, want %d", ways[i].name, ways[i].most, want)
+		}
+	}
+}
+
 // TestHugePages: a case of huge pages is copied from memory of its own.
 func TestHugePages(t *testing.T) {
 	var undo closers
@@ -42,7 +53,7 @@ func TestHugePages(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := newStageRun(open(t, "soft"), 4096, &undo)
+	r, err := newStageRun(open(t, "soft"), 4096, 4096, &undo)
 	if err != nil {
 		t.Fatal(err)
 	}
