@@ -39,71 +39,140 @@ const callPTX = `.version 6.3
 // and what the typed API makes of them. A figure is the median over rounds of the
 // mean cost in a round, and a round has all of them in turn. Before its turn the
 // stream is drained, so that no call waits for room in its queue.
-// bench/peer/calls.c measures the same from C, under the same names.
 func Calls(g *ferry.GPU) (costs []CallCost, err error) {
-	var callers []*caller
-	defer func() {
-		for _, c := range callers {
-			err = errors.Join(err, c.close())
-		}
-		if err != nil {
-			err = fmt.Errorf("measure calls on %s: %w", g, err)
-		}
-	}()
-	var all []*call
-	for _, open := range []func(*ferry.GPU) (*caller, error){openDriverCaller, openTypedCaller} {
-		c, err := open(g)
-		callers = append(callers, c)
+	c, err := openCallers(g, "")
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err != nil {
+		return nil, err
+	}
+	means := make([][]float64, len(c.calls))
+	for range callRounds {
+		round, err := c.round()
 		if err != nil {
 			return nil, err
 		}
-		for i := range c.calls {
-			c.calls[i].drain = c.drain
-			all = append(all, &c.calls[i])
+		for i, ns := range round {
+			means[i] = append(means[i], ns)
 		}
 	}
-	for range callRounds {
-		for _, x := range all {
-			if err := x.round(); err != nil {
-				return nil, fmt.Errorf("%s: %w", x.what, err)
-			}
-		}
-	}
-	for _, x := range all {
-		slices.Sort(x.means)
-		costs = append(costs, CallCost{x.what, x.means[callRounds/2]})
+	for i, x := range c.calls {
+		slices.Sort(means[i])
+		costs = append(costs, CallCost{x.what, means[i][callRounds/2]})
 	}
 	return costs, nil
 }
+
+// callers have all calls, of the driver and of the typed API, and the same from C.
+type callers struct {
+	g     *ferry.GPU
+	all   []*caller
+	calls []call // from Go
+	c     library
+	inC   []uintptr // what functions in C are given
+}
+
+// openCallers makes what calls need. peer is a library made of bench/peer/calls.c,
+// or "". Close what is returned with an error, too.
+func openCallers(g *ferry.GPU, peer string) (*callers, error) {
+	c := &callers{g: g}
+	for _, open := range []func(*ferry.GPU) (*caller, error){openDriverCaller, openTypedCaller} {
+		x, err := open(g)
+		c.all = append(c.all, x)
+		if err != nil {
+			return c, c.failed(err)
+		}
+		for _, call := range x.calls {
+			call.drain = x.drain
+			c.calls = append(c.calls, call)
+		}
+	}
+	if peer == "" {
+		return c, nil
+	}
+	var err error
+	c.c, err = openLibrary(peer)
+	c.inC = c.all[0].inC
+	return c, err
+}
+
+func (c *callers) failed(err error) error { return fmt.Errorf("measure calls on %s: %w", c.g, err) }
+
+func (c *callers) close() (err error) {
+	for _, x := range c.all {
+		err = errors.Join(err, x.close())
+	}
+	if err != nil {
+		return c.failed(err)
+	}
+	return nil
+}
+
+// round is what each call takes, the mean of some.
+func (c *callers) round() (means []float64, err error) {
+	for i := range c.calls {
+		ns, err := c.calls[i].round()
+		if err != nil {
+			return nil, c.failed(fmt.Errorf("%s: %w", c.calls[i].what, err))
+		}
+		means = append(means, ns)
+	}
+	return means, nil
+}
+
+// roundInC is what the same takes from C, beside each call from Go.
+func (c *callers) roundInC() (means []float64, err error) {
+	took := map[string]float64{}
+	for _, x := range c.calls {
+		if took[x.inC] == 0 {
+			if err := x.drain(); err != nil {
+				return nil, c.failed(err)
+			}
+			r, err := c.c(x.inC, append(slices.Clone(c.inC), uintptr(x.count))...)
+			if ns := int64(r); err == nil && ns < 0 {
+				err = cu.Result(-ns)
+			}
+			if err = errors.Join(err, x.drain()); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.inC, err)
+			}
+			took[x.inC] = float64(r) / float64(x.count)
+		}
+		means = append(means, took[x.inC])
+	}
+	return means, nil
+}
+
+// library calls a function of a C library by its name.
+type library func(name string, args ...uintptr) (uintptr, error)
 
 // caller has what calls of one kind need.
 type caller struct {
 	calls []call
 	drain func() error
 	undo  []func() error
+	inC   []uintptr // the arguments of functions of bench/peer/calls.c, but for how often
 }
 
 // call is one of them; a round makes it so many times.
 type call struct {
 	what  string
+	inC   string // the function of bench/peer/calls.c that does the same
 	count int
 	make  func() error
 	drain func() error
-	means []float64
 }
 
 // round times the calls of a round. The first, which find the GPU asleep, are not
 // timed.
-func (x *call) round() error {
+func (x *call) round() (mean float64, err error) {
 	if err := errors.Join(x.drain(), repeat(3, x.make)); err != nil {
-		return err
+		return 0, err
 	}
 	start := time.Now()
 	if err := repeat(x.count, x.make); err != nil {
-		return err
+		return 0, err
 	}
-	x.means = append(x.means, float64(time.Since(start))/float64(x.count))
-	return x.drain()
+	took := time.Since(start)
+	return float64(took) / float64(x.count), x.drain()
 }
 
 func repeat(n int, f func() error) error {
@@ -174,19 +243,20 @@ func openDriverCaller(g *ferry.GPU) (*caller, error) {
 	step.MemcpyDtoHAsync(host, dev, callBytes, stream)
 	step.EventRecord(event, stream)
 
+	c.inC = []uintptr{uintptr(ctx), uintptr(stream), uintptr(event), uintptr(dev), uintptr(host), uintptr(empty), uintptr(three)}
 	c.drain = func() error { return d.StreamSynchronize(ctx, stream) }
 	c.calls = []call{
-		{what: nothing, count: 1000, make: func() error { libcuda.Nothing(); return nil }},
-		{what: "device of the context", count: 1000, make: func() error { _, err := d.CtxGetDevice(ctx); return err }},
-		{what: "event record", count: 200, make: func() error { return d.EventRecord(ctx, event, stream) }},
-		{what: "event query", count: 1000, make: func() error { return ready(d.EventQuery(ctx, event)) }},
-		{what: "copy to device, 4 KiB", count: 200, make: func() error { return d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream) }},
-		{what: "copy to host, 4 KiB", count: 200, make: func() error { return d.MemcpyDtoHAsync(ctx, host, dev, callBytes, stream) }},
-		{what: "launch, no parameters", count: 200, make: func() error { return d.LaunchKernel(ctx, empty, one, one, 0, stream, nil) }},
-		{what: "launch, 3 parameters", count: 200, make: func() error { return d.LaunchKernel(ctx, three, one, warp, 0, stream, params) }},
-		{what: "step: copy in, launch, copy out, event", count: 50, make: func() error { _, err := step.Do(d, ctx); return err }},
-		{what: "step, submitted together", count: 50, make: func() error { _, err := d.Submit(ctx, &step); return err }},
-		{what: "copy to device, 4 KiB, and wait", count: 50, make: func() error {
+		{what: nothing, inC: "do_nothing", count: 1000, make: func() error { libcuda.Nothing(); return nil }},
+		{what: "device of the context", inC: "device_of_context", count: 1000, make: func() error { _, err := d.CtxGetDevice(ctx); return err }},
+		{what: "event record", inC: "event_record", count: 200, make: func() error { return d.EventRecord(ctx, event, stream) }},
+		{what: "event query", inC: "event_query", count: 1000, make: func() error { return ready(d.EventQuery(ctx, event)) }},
+		{what: "copy to device, 4 KiB", inC: "copy_to_device", count: 200, make: func() error { return d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream) }},
+		{what: "copy to host, 4 KiB", inC: "copy_to_host", count: 200, make: func() error { return d.MemcpyDtoHAsync(ctx, host, dev, callBytes, stream) }},
+		{what: "launch, no parameters", inC: "launch_empty", count: 200, make: func() error { return d.LaunchKernel(ctx, empty, one, one, 0, stream, nil) }},
+		{what: "launch, 3 parameters", inC: "launch_three", count: 200, make: func() error { return d.LaunchKernel(ctx, three, one, warp, 0, stream, params) }},
+		{what: "step: copy in, launch, copy out, event", inC: "step", count: 50, make: func() error { _, err := step.Do(d, ctx); return err }},
+		{what: "step, submitted together", inC: "step", count: 50, make: func() error { _, err := d.Submit(ctx, &step); return err }},
+		{what: "copy to device, 4 KiB, and wait", inC: "copy_and_wait", count: 50, make: func() error {
 			if err := d.MemcpyHtoDAsync(ctx, dev, host, callBytes, stream); err != nil {
 				return err
 			}
@@ -263,20 +333,20 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 	}
 	c.drain = func() error { return s.Wait(context.Background()) }
 	c.calls = []call{
-		{what: "ferry: event record", count: 200, make: func() error { return s.Record(e) }},
-		{what: "ferry: copy to device, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, dev, host) }},
-		{what: "ferry: copy to host, 4 KiB", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
-		{what: "ferry: launch, 3 parameters", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
-		{what: "ferry: step: copy in, launch, copy out, event", count: 50, make: step},
-		{what: "ferry: step, submitted again", count: 50, make: func() error { return s.Submit(&same) }},
-		{what: "ferry: step, listed and submitted", count: 50, make: func() error {
+		{what: "ferry: event record", inC: "event_record", count: 200, make: func() error { return s.Record(e) }},
+		{what: "ferry: copy to device, 4 KiB", inC: "copy_to_device", count: 200, make: func() error { return ferry.Copy(s, dev, host) }},
+		{what: "ferry: copy to host, 4 KiB", inC: "copy_to_host", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
+		{what: "ferry: launch, 3 parameters", inC: "launch_three", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
+		{what: "ferry: step: copy in, launch, copy out, event", inC: "step", count: 50, make: step},
+		{what: "ferry: step, submitted again", inC: "step", count: 50, make: func() error { return s.Submit(&same) }},
+		{what: "ferry: step, listed and submitted", inC: "step", count: 50, make: func() error {
 			fresh.Reset()
 			if err := list(&fresh); err != nil {
 				return err
 			}
 			return s.Submit(&fresh)
 		}},
-		{what: "ferry: copy to device, 4 KiB, and wait", count: 50, make: func() error {
+		{what: "ferry: copy to device, 4 KiB, and wait", inC: "copy_and_wait", count: 50, make: func() error {
 			if err := ferry.Copy(s, dev, host); err != nil {
 				return err
 			}

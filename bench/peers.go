@@ -13,7 +13,7 @@ import (
 
 // peerFlags are those that nvcc builds each peer with.
 var peerFlags = map[string][]string{
-	"calls.c":  {"-O2"},
+	"calls.c":  {"-O2", "-shared", "-Xcompiler", "-fPIC"}, // loaded, not run
 	"link.cu":  {"-O3", "-std=c++17", "-arch=native", "-Xcompiler", "-pthread"},
 	"pin.cu":   {"-O2", "-Xcompiler", "-pthread"},
 	"pipe.cu":  {"-O2", "-Xcompiler", "-fopenmp"},

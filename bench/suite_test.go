@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,12 +21,12 @@ func TestSuite(t *testing.T) {
 	for _, g := range gpus {
 		defer g.Close()
 	}
-	var alone map[string]bool
 	if !testing.Short() {
-		alone = checkSuite(t, gpus, nil)
+		checkSuite(t, gpus, nil)
 	}
+	inC := answerInC(t)
 	asked := filepath.Join(t.TempDir(), "asked")
-	peers, err := NewPeers(answering(t, asked, alone), []string{"link.cu", "calls.c", "pin.cu"})
+	peers, err := NewPeers(answering(t, asked), []string{"link.cu", "calls.c", "pin.cu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +36,43 @@ func TestSuite(t *testing.T) {
 	}
 	checkSuite(t, gpus, peers)
 	checkAsked(t, asked)
+	if !testing.Short() {
+		checkCalled(t, inC)
+	}
+}
+
+// answerInC is a library in place of that of bench/peer/calls.c. It notes which
+// functions were called.
+func answerInC(t *testing.T) (called map[string]bool) {
+	called = map[string]bool{}
+	real := openLibrary
+	t.Cleanup(func() { openLibrary = real })
+	openLibrary = func(string) (library, error) {
+		return func(name string, args ...uintptr) (uintptr, error) {
+			called[name] = len(args) == 8
+			return 7 * args[7], nil
+		}, nil
+	}
+	return called
+}
+
+// checkCalled sees that calls.c has every function that was called, of as many
+// parameters, and no other.
+func checkCalled(t *testing.T, called map[string]bool) {
+	t.Helper()
+	source, err := os.ReadFile("peer/calls.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := regexp.MustCompile(`(?m)^TIMED\((\w+),`).FindAllStringSubmatch(string(source), -1)
+	for _, m := range functions {
+		if !called[m[1]] {
+			t.Errorf("%s was not called, or with other arguments", m[1])
+		}
+	}
+	if len(functions) != len(called) || len(called) < 9 {
+		t.Errorf("%d functions, called %v", len(functions), called)
+	}
 }
 
 // suiteOnly are all parts; without those that take long where time is short, which
@@ -59,7 +95,7 @@ func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string
 	names = map[string]bool{}
 	for _, r := range report.Results {
 		key := r.What + " beside " + r.PeerName
-		if names[key] || r.Ferry <= 0 || r.Samples != 1 || r.Unit != "ns" && r.Unit != "bytes_per_s" {
+		if names[key] || r.Ferry <= 0 || r.Samples != 1 && r.Samples != callRepeats || r.Unit != "ns" && r.Unit != "bytes_per_s" {
 			t.Errorf("%+v: no result, or there twice", r)
 		}
 		missing := r.GoalRatio > 0 && r.PeerName != driverHere // which is no program
@@ -73,16 +109,12 @@ func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string
 
 // answering is a folder of programs that answer as the peers do, with made-up
 // figures, and note what link_c was asked.
-func answering(t *testing.T, asked string, names map[string]bool) string {
+func answering(t *testing.T, asked string) string {
 	dir := t.TempDir()
-	var calls strings.Builder
-	for name := range names {
-		fmt.Fprintf(&calls, "{\"what\": %q, \"ns\": 7.5}\n", strings.TrimSuffix(name, " beside "))
-	}
 	for name, text := range map[string]string{
 		"link_c":  "while read l; do echo $l >>" + asked + "; case $l in copy*|prefetch*) echo 100.0 200.0;; *) echo '100.0 ';; esac; done",
 		"pin_c":   "while read n; do echo 100 200; done",
-		"calls_c": "cat <<'END'\n" + calls.String() + "END",
+		"calls_c": "", // a library
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)

@@ -18,24 +18,11 @@ DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
 //
 // What c points to is copied before anything is called.
 //
-// The frame of 152 bytes, from SP: a6 to a10; the function and a0 to a5; the extra
-// array of a launch, in which two words point, and the size that one points to.
+// The frame of 152 bytes, from SP: a6 to a10; the function and a0 to a5, where a
+// context is set before; the extra array of a launch, in which two words point, and
+// the size that one points to.
 TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 	ADJSP $152
-	MOVQ 32(DI), AX   // the function
-	MOVQ AX, 40(SP)
-	MOVQ 40(DI), AX   // a0
-	MOVQ AX, 48(SP)
-	MOVQ 48(DI), AX
-	MOVQ AX, 56(SP)
-	MOVQ 56(DI), AX
-	MOVQ AX, 64(SP)
-	MOVQ 64(DI), AX
-	MOVQ AX, 72(SP)
-	MOVQ 72(DI), AX
-	MOVQ AX, 80(SP)
-	MOVQ 80(DI), AX   // a5
-	MOVQ AX, 88(SP)
 	MOVQ 88(DI), AX   // a6
 	MOVQ AX, 0(SP)
 	MOVQ 96(DI), AX
@@ -60,22 +47,37 @@ TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 
 plain:
 	MOVQ AX, 32(SP)
-	MOVQ 0(DI), AX    // set
-	TESTQ AX, AX
+	MOVQ 32(DI), AX   // the function
+	MOVQ 48(DI), SI   // a1
+	MOVQ 56(DI), DX
+	MOVQ 64(DI), CX
+	MOVQ 72(DI), R8
+	MOVQ 80(DI), R9   // a5
+	MOVQ 0(DI), R10   // set
+	TESTQ R10, R10
 	JE   bound
+	MOVQ AX, 40(SP)
+	MOVQ SI, 56(SP)
+	MOVQ DX, 64(SP)
+	MOVQ CX, 72(SP)
+	MOVQ R8, 80(SP)
+	MOVQ R9, 88(SP)
+	MOVQ 40(DI), AX   // a0
+	MOVQ AX, 48(SP)
 	MOVQ 8(DI), DI    // ctx
-	CALL AX
+	CALL R10
 	TESTL AX, AX
 	JNE  done
-
-bound:
-	MOVQ 48(SP), DI
+	MOVQ 40(SP), AX
 	MOVQ 56(SP), SI
 	MOVQ 64(SP), DX
 	MOVQ 72(SP), CX
 	MOVQ 80(SP), R8
 	MOVQ 88(SP), R9
-	MOVQ 40(SP), AX
+	LEAQ 8(SP), DI    // where a0 is as in a call
+
+bound:
+	MOVQ 40(DI), DI   // a0
 	CALL AX
 
 done:

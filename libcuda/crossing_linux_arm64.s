@@ -19,23 +19,14 @@ DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
 // What c points to is copied before anything is called.
 //
 // The frame of 160 bytes, from RSP: a8 to a10; the return address; the function
-// and a0 to a7, one word unused; the extra array of a launch, in which two words
-// point, and the size that one points to.
+// and a0 to a7, where a context is set before, one word unused; the extra array of
+// a launch, in which two words point, and the size that one points to.
 TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 	SUB  $160, RSP
 	MOVD R30, 24(RSP)
-	LDP  32(R0), (R9, R10)   // the function, a0
-	STP  (R9, R10), 32(RSP)
-	LDP  48(R0), (R9, R10)
-	STP  (R9, R10), 48(RSP)
-	LDP  64(R0), (R9, R10)
-	STP  (R9, R10), 64(RSP)
-	LDP  80(R0), (R9, R10)
-	STP  (R9, R10), 80(RSP)
-	LDP  96(R0), (R9, R10)   // a7, a8
-	MOVD R9, 96(RSP)
-	MOVD R10, 0(RSP)
-	LDP  112(R0), (R9, R10)  // a9, a10
+	LDP  104(R0), (R8, R9)   // a8, a9
+	STP  (R8, R9), 0(RSP)
+	MOVD 120(R0), R10        // a10
 	LDP  16(R0), (R11, R12)  // params, bytes
 	CBZ  R11, plain
 	MOVD $1, R13             // CU_LAUNCH_PARAM_BUFFER_POINTER
@@ -47,18 +38,30 @@ TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 	ADD  $112, RSP, R10
 
 plain:
-	STP  (R9, R10), 8(RSP)
-	LDP  0(R0), (R9, R0)     // set, ctx
-	CBZ  R9, bound
-	BL   (R9)
+	MOVD R10, 16(RSP)
+	LDP  0(R0), (R11, R12)   // set, ctx
+	LDP  32(R0), (R9, R10)   // the function, a0
+	LDP  48(R0), (R1, R2)
+	LDP  64(R0), (R3, R4)
+	LDP  80(R0), (R5, R6)
+	MOVD 96(R0), R7          // a7
+	MOVD R10, R0
+	CBZ  R11, bound
+	STP  (R9, R0), 32(RSP)
+	STP  (R1, R2), 48(RSP)
+	STP  (R3, R4), 64(RSP)
+	STP  (R5, R6), 80(RSP)
+	MOVD R7, 96(RSP)
+	MOVD R12, R0
+	BL   (R11)
 	CBNZW R0, done
-
-bound:
 	LDP  32(RSP), (R9, R0)
 	LDP  48(RSP), (R1, R2)
 	LDP  64(RSP), (R3, R4)
 	LDP  80(RSP), (R5, R6)
 	MOVD 96(RSP), R7
+
+bound:
 	BL   (R9)
 
 done:

@@ -1,8 +1,10 @@
 package libcuda_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -173,6 +175,44 @@ func TestGPUCallInHostFunc(t *testing.T) {
 	g.want(inside, cu.ErrorNotPermitted)
 	g.must(g.EventRecord(g.ctx, event, s))
 	g.must(g.EventSynchronize(g.ctx, event))
+}
+
+// TestGPUByHandle makes calls that name a stream while another context is current, and
+// after that one was destroyed: they are of the stream's context all the same.
+func TestGPUByHandle(t *testing.T) {
+	h := newHot(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	other, err := h.CtxCreate(0, h.gpu.dev)
+	h.must(err)
+	back, at := h.pinned(4096, 0)
+	source, from := h.pinned(4096, 0)
+	for _, when := range []string{"another context", "a destroyed context"} {
+		switch when {
+		case "another context":
+			_, _, err := h.MemGetInfo(other) // makes it current
+			h.must(err)
+		default:
+			done := make(chan error)
+			go func() { done <- h.CtxDestroy(other) }() // by another thread
+			h.must(<-done)
+		}
+		data := random(4096)
+		copy(source, data)
+		h.must(h.MemcpyHtoDAsync(h.ctx, h.dev, from, 4096, h.stream))
+		h.must(h.EventRecord(h.ctx, h.event, h.stream))
+		h.must(h.StreamWaitEvent(h.ctx, h.stream, h.event, 0))
+		h.must(h.LaunchKernel(h.ctx, h.empty, one, one, 0, h.stream, nil))
+		h.must(h.MemcpyDtoHAsync(h.ctx, at, h.dev, 4096, h.stream))
+		for h.EventQuery(h.ctx, h.event) == cu.ErrorNotReady {
+		}
+		h.must(h.StreamSynchronize(h.ctx, h.stream))
+		h.same("copies under "+when, back, data)
+		h.must(h.MemsetD32Async(h.ctx, h.dev, 0x01010101, 1024, h.stream))
+		h.must(h.MemcpyDtoHAsync(h.ctx, at, h.dev, 4096, h.stream))
+		h.must(h.StreamSynchronize(h.ctx, h.stream))
+		h.same("a fill under "+when, back, bytes.Repeat([]byte{1}, 4096))
+	}
 }
 
 // TestGPUManyGoroutines binds contexts from everywhere at once.

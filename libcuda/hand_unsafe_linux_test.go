@@ -89,6 +89,78 @@ func TestSetCurrentFails(t *testing.T) {
 	}
 }
 
+// TestByHandle: a new driver is not told the context of an operation that names a
+// stream of one, unless it asks for it.
+func TestByHandle(t *testing.T) {
+	f, d := newFake(t)
+	d.version = goesByHandle
+	launch := func(s cu.Stream) error { return d.LaunchKernel(7, 1, cu.Dim3{}, cu.Dim3{}, 0, s, []byte{1}) }
+	calls := map[string]func(s cu.Stream) error{
+		"cuEventRecord":     func(s cu.Stream) error { return d.EventRecord(7, 3, s) },
+		"cuMemcpyHtoDAsync": func(s cu.Stream) error { return d.MemcpyHtoDAsync(7, 1, nil, 2, s) },
+		"cuLaunchKernel":    launch,
+	}
+	made := func(symbols ...string) {
+		t.Helper()
+		var got []string
+		for _, c := range f.take() {
+			got = append(got, c.symbol)
+			if c.symbol == "cuCtxSetCurrent" && c.args[0] != 7 {
+				t.Errorf("context %d, want 7", c.args[0])
+			}
+		}
+		if !slices.Equal(got, symbols) {
+			t.Errorf("called %v, want %v", got, symbols)
+		}
+	}
+	const set = "cuCtxSetCurrent"
+	for symbol, call := range calls {
+		for _, want := range [][]string{{set, symbol}, {symbol}} { // the function has been found
+			if err := call(0x50); err != nil {
+				t.Error(symbol, err)
+			}
+			made(want...)
+		}
+		for _, s := range []cu.Stream{0, cu.StreamLegacy, cu.StreamPerThread} { // they are every context's
+			if err := call(s); err != nil {
+				t.Error(symbol, err)
+			}
+			made(set, symbol)
+		}
+		for _, r := range []cu.Result{cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue} {
+			answers := []cu.Result{r, cu.Success}
+			f.on(symbol, func([]uintptr) cu.Result {
+				answer := answers[0]
+				answers = answers[1:]
+				return answer
+			})
+			if err := call(0x50); err != nil {
+				t.Errorf("%s, asked for its context with %v: %v", symbol, r, err)
+			}
+			made(symbol, set, symbol)
+		}
+		f.on(symbol, func([]uintptr) cu.Result { return cu.ErrorInvalidValue })
+		if err := call(0x50); err != cu.ErrorInvalidValue {
+			t.Errorf("%s: error %v, want the driver's", symbol, err)
+		}
+		made(symbol, set, symbol)
+		f.on(symbol, func([]uintptr) cu.Result { return cu.ErrorIllegalAddress })
+		if err := call(0x50); err != cu.ErrorIllegalAddress {
+			t.Errorf("%s: error %v, want the driver's", symbol, err)
+		}
+		made(symbol)
+		f.on(symbol, func([]uintptr) cu.Result { return cu.Success })
+	}
+	if err := d.EventRecord(0, 3, 0x50); err != cu.ErrorInvalidContext {
+		t.Errorf("no context: error %v", err)
+	}
+	d.contexts.mark(7, true)
+	if err := launch(0x50); err != cu.ErrorInvalidContext {
+		t.Errorf("a destroyed context: error %v", err)
+	}
+	made()
+}
+
 // TestContextLifetime follows one handle through two lives.
 func TestContextLifetime(t *testing.T) {
 	f, d := newFake(t)

@@ -85,9 +85,9 @@ func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3
 	var c call
 	c.setLaunch(f, grid, block, sharedMemBytes, stream)
 	if len(params) == 0 {
-		return d.invoke(procLaunchKernel, ctx, &c)
+		return d.invokeOn(procLaunchKernel, ctx, uintptr(stream), &c)
 	}
-	return d.launch(ctx, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
+	return d.launch(ctx, stream, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
 }
 
 // setLaunch lays the arguments of a launch without parameters out.

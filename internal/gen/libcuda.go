@@ -139,12 +139,32 @@ func writeCall(b *bytes.Buffer, m *method) {
 			}
 		}
 		call = fmt.Sprintf("d.bound%d(proc%s, ctx, %s)", n, m.name, padded(args, n))
+		if handle := byHandle[m.name]; handle != "" {
+			n = max(n, 3)
+			call = fmt.Sprintf("d.named%d(proc%s, ctx, uintptr(%s), %s)", n, m.name, handle, padded(args, n))
+		}
 	}
 	if len(m.results) == 0 {
 		fmt.Fprintf(b, "\treturn %s\n}\n", call)
 		return
 	}
 	fmt.Fprintf(b, "\terr = %s\n\treturn %serr\n}\n", call, zero)
+}
+
+// byHandle is the functions that programs call by the million, and what they name:
+// its context is theirs, and none need be current.
+var byHandle = map[string]string{
+	"MemcpyAsync":     "stream",
+	"MemcpyHtoDAsync": "stream",
+	"MemcpyDtoHAsync": "stream",
+	"MemcpyDtoDAsync": "stream",
+	"MemsetD8Async":   "stream",
+	"MemsetD16Async":  "stream",
+	"MemsetD32Async":  "stream",
+	"EventRecord":     "stream",
+	"EventQuery":      "event",
+	"StreamWaitEvent": "stream",
+	"GraphLaunch":     "stream",
 }
 
 // arities are the numbers of arguments that libcuda has a way to C for.
