@@ -31,19 +31,22 @@ func (k kind) onHost() bool { return k == plainMemory || k == hostMemory || k ==
 // allocation is a piece of memory that the driver gave or registered. Buffers
 // and their ranges refer to it; it knows what is in flight on any of them.
 type allocation struct {
-	flight
-
 	g        *GPU
 	kind     kind
-	number   int64 // to tell buffers apart
-	element  string
-	count    int
-	bytes    uintptr
-	host     cu.HostPtr
-	dev      cu.DevicePtr
 	only     bool // page-locked for one device's context only
 	readOnly bool // registered for the device to read
-	leak     runtime.Cleanup
+	direct   bool // nothing stands between it and an operation of its GPU
+	into     way  // the way of a copy to it, where that is one call of the driver
+	outOf    way  // the same of a copy from it
+	flight        // what a copy looks at is above, and at the beginning of this
+
+	number  int64 // to tell buffers apart
+	element string
+	count   int
+	bytes   uintptr
+	host    cu.HostPtr
+	dev     cu.DevicePtr
+	leak    runtime.Cleanup
 
 	made *pin.Memory // page-locked by Ferry, nil if by the driver
 	cuts []uintptr   // where one registration borders on the next, in bytes from host
@@ -89,8 +92,23 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	return a, nil
 }
 
+// route notes what operations need not look at again.
+func (a *allocation) route() {
+	a.direct = a.order == nil && (a.kind != managedMemory || a.g.caps.concurrentManaged)
+	switch {
+	case a.kind == deviceMemory && a.direct:
+		a.into, a.outOf = toDevice, toHost
+	case a.kind != hostMemory && a.kind != registeredMemory || len(a.cuts) > 0:
+	case a.readOnly:
+		a.outOf = toDevice
+	default:
+		a.into, a.outOf = toHost, toDevice
+	}
+}
+
 // start finishes the making of an allocation.
 func (a *allocation) start() {
+	a.route()
 	a.enlist()
 	a.leak = watchLeak(a, a.String)
 }

@@ -124,7 +124,7 @@ func (b *Batch) Launch(k *Kernel, shape Shape, args ...any) error {
 		b.params, b.places = append(b.params, f.params...), append(b.places, f.places...)
 		op.params.to, op.places.to = len(b.params), len(b.places)
 	}
-	f.done(0)
+	f.done()
 	if err != nil {
 		return fmt.Errorf("launch %s in a batch: %w", k.name, err)
 	}
@@ -199,6 +199,9 @@ func (b *Batch) fill(dst *region, value []byte) error {
 // refuses one, those before it are queued. Submit allocates nothing, and is
 // cheapest for a batch that it has had before.
 func (s *Stream) Submit(b *Batch) error {
+	if b != nil && b.last.q != nil && b.last.q == s.runs() && b.repeat(b.last.q) {
+		return b.submit(b.last.q)
+	}
 	q, err := s.enter("submit a batch")
 	if err != nil {
 		return err
@@ -207,13 +210,18 @@ func (s *Stream) Submit(b *Batch) error {
 		q.leave()
 		return refuse("submit on %v: no batch given (nil)", q)
 	}
-	err = b.collect(q)
-	done := 0
-	if err == nil {
-		done, err = q.g.driver.Submit(q.g.ctx, &b.calls)
-		if err != nil {
-			err = b.explain(q, b.owner[done], err)
-		}
+	if err = b.collect(q); err != nil {
+		b.settle(q, 0, err)
+		return err
+	}
+	return b.submit(q)
+}
+
+// submit makes the calls.
+func (b *Batch) submit(q *queue) error {
+	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
+	if err != nil {
+		err = b.explain(q, b.owner[done], err)
 	}
 	b.settle(q, done, err)
 	return err
@@ -222,14 +230,6 @@ func (s *Stream) Submit(b *Batch) error {
 // collect begins the operations: it checks them, marks what they use, and lists
 // their calls.
 func (b *Batch) collect(q *queue) error {
-	if b.last.q == q {
-		if !b.last.known {
-			b.remember()
-		}
-		if b.repeat(q) {
-			return nil
-		}
-	}
 	b.forget()
 	b.steady = q.c == nil
 	for i := range b.ops {
@@ -269,21 +269,28 @@ func (b *Batch) remember() {
 	}
 }
 
-// repeat begins the operations of the last submission again. It is false, and
-// nothing is begun, if one cannot.
+// repeat begins the operations of the last submission again, by queue.call. It is
+// false, and nothing is begun, if one cannot.
 func (b *Batch) repeat(q *queue) bool {
+	if !b.last.known {
+		b.remember()
+	}
+	if !q.call() {
+		return false
+	}
+	b.held.lent = true
 	for i := range b.last.uses {
 		u := &b.last.uses[i]
-		l := u.f.beginOf(q, u.a, u.generation)
-		if l == nil {
-			b.end(q, 0, errNotQueued)
+		l := u.f.lend(q)
+		if !u.f.openIn(u.generation) {
+			b.end(q, false, errNotQueued)
 			return false
 		}
 		b.held.held = append(b.held.held, held{u.f, l, u.a, u.generation})
 	}
 	for _, i := range b.last.events {
 		if b.mention(q, &b.ops[i]) != nil {
-			b.end(q, 0, errNotQueued)
+			b.end(q, false, errNotQueued)
 			return false
 		}
 	}
@@ -316,14 +323,14 @@ func (b *Batch) settle(q *queue, done int, err error) {
 	if k != nil && q.last.Load() != k && q.c == nil {
 		q.last.Store(k)
 	}
-	b.end(q, q.finish(done > 0), err)
+	b.end(q, done > 0, err)
 	if b.last.q == nil {
 		b.forget()
 	}
 }
 
-// end ends the uses, of an operation's number or 0.
-func (b *Batch) end(q *queue, seq uint64, err error) {
+// end ends the uses.
+func (b *Batch) end(q *queue, queued bool, err error) {
 	for i := range b.marks {
 		if m := &b.marks[i]; m.records {
 			m.e.end(q, m.r, err)
@@ -333,7 +340,7 @@ func (b *Batch) end(q *queue, seq uint64, err error) {
 	}
 	clear(b.marks)
 	b.marks = b.marks[:0]
-	b.held.release(seq)
+	b.held.end(q, queued)
 }
 
 // lastKernel is what the last launch among the first done calls launched.

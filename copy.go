@@ -35,10 +35,13 @@ import (
 // use and, between buffers, allocates nothing. On a [Batch] it is noted for later,
 // between buffers only.
 func Copy[T any](q Queue, dst, src Memory[T]) error {
-	if b, ok := q.(*Batch); ok {
-		return b.copy(regionOf(dst), regionOf(src))
+	s, ok := q.(*Stream)
+	if !ok {
+		if b, ok := q.(*Batch); ok {
+			return b.copy(regionOf(dst), regionOf(src))
+		}
 	}
-	return streamOf(q).copy(regionOf(dst), regionOf(src))
+	return s.copy(regionOf(dst), regionOf(src))
 }
 
 // Queue is what operations are put on: a [Stream], now, or a [Batch], to be
@@ -70,78 +73,93 @@ func regionOf[T any](m Memory[T]) *region {
 	return m.where(nil)
 }
 
-// copy is Copy.
+// way is a direction of copies between page-locked and device memory.
+type way uint8
+
+const (
+	toDevice way = 1 + iota
+	toHost
+)
+
+// copy is Copy. Where there is nothing to it, as nearly always, between a buffer on
+// the GPU and one on the host, one call of the driver is all. This touches little
+// memory, as all of it is cold when the driver has run.
 func (s *Stream) copy(dst, src *region) error {
-	if done, err := s.copyByEngine(dst, src); done {
-		return err
+	q, w := s.callFor(dst, src)
+	if q == nil {
+		return s.copyOther(dst, src)
 	}
+	to, from := &dst.a.first, &src.a.first
+	if to.q.Load() != q || from.q.Load() != q {
+		to, from = lendBoth(&dst.a.flight, &src.a.flight, q)
+	}
+	open, also := dst.a.openIn(dst.age), src.a.openIn(src.age)
+	if !open || !also {
+		return s.copyAfter(q, dst, src)
+	}
+	var err error
+	if w == toDevice {
+		err = q.g.driver.MemcpyHtoDAsync(q.g.ctx, dst.dev, src.host, dst.bytes, q.handle)
+	} else {
+		err = q.g.driver.MemcpyDtoHAsync(q.g.ctx, dst.host, src.dev, dst.bytes, q.handle)
+	}
+	if err != nil {
+		return q.refused(dst, src, err)
+	}
+	seq := q.next()
+	to.note(writes, seq)
+	from.note(reads, seq)
+	q.called(queued)
+	return nil
+}
+
+// callFor begins a use of the stream by queue.call for a copy that is one call of
+// the driver, and says which way. Where more is to be looked at q is nil.
+func (s *Stream) callFor(dst, src *region) (q *queue, w way) {
+	if s == nil || s.q == nil || dst == nil || src == nil || dst.a == nil || src.a == nil {
+		return nil, 0
+	}
+	q = s.q
+	to, from, g, recording := dst.a, src.a, q.g, s.rec.Load()
+	w = to.into & from.outOf
+	if w == 0 || recording != nil || to.g != g || from.g != g || dst.bytes != src.bytes || dst.bytes-1 >= largeCopy-1 || dst.bad != nil || src.bad != nil {
+		return nil, 0
+	}
+	if q.number == 0 {
+		if g.released.Load() {
+			return nil, 0
+		}
+	}
+	m := &g.engines[w&3]
+	if large := m.q.Load(); large != nil && large != q { // in whose wake a small copy would be
+		if large.passed.Load() < m.seq.Load() {
+			return nil, 0
+		}
+	}
+	if !q.call() {
+		return nil, 0
+	}
+	return q, w
+}
+
+// copyOther is copy where there is more to it, or something wrong.
+func (s *Stream) copyOther(dst, src *region) error {
 	if s != nil && s.q != nil && (dst.isPlain() && src.check() == nil || src.isPlain() && dst.check() == nil) && dst.n == src.n {
 		return s.copyStretches(dst, src)
 	}
 	return s.copyOne(dst, src)
 }
 
-// copyByEngine is copy where there is nothing to it, as nearly always: between a
-// buffer on the GPU and one on the host. It does what copyOne does and touches
-// little memory, as all of this is cold when the driver has run. It is false, and
-// nothing is done, where more is to be looked at.
-func (s *Stream) copyByEngine(dst, src *region) (done bool, err error) {
-	if dst == nil || src == nil || dst.a == nil || src.a == nil {
-		return false, nil
-	}
-	q := s.quick()
-	if q == nil {
-		return false, nil
-	}
-	in, ok := q.oneCall(dst, src)
-	if !ok {
-		q.leave()
-		return false, nil
-	}
-	to := dst.a.beginOf(q, writes, dst.age)
-	if to == nil {
-		q.leave()
-		return false, nil
-	}
-	from := src.a.beginOf(q, reads, src.age)
-	if from == nil {
-		dst.a.end(to, writes, 0)
-		q.leave()
-		return false, nil
-	}
-	if in {
-		err = q.g.driver.MemcpyHtoDAsync(q.g.ctx, dst.dev, src.host, dst.bytes, q.handle)
-	} else {
-		err = q.g.driver.MemcpyDtoHAsync(q.g.ctx, dst.host, src.dev, dst.bytes, q.handle)
-	}
-	seq := q.finish(err == nil)
-	dst.a.end(to, writes, seq)
-	src.a.end(from, reads, seq)
-	if err != nil {
-		err = q.failed(dst, src, err)
-	}
-	return true, err
+// copyAfter is copyOther after a use by queue.call that came to nothing.
+func (s *Stream) copyAfter(q *queue, dst, src *region) error {
+	q.called(notQueued)
+	return s.copyOther(dst, src)
 }
 
-// oneCall says that one copy by the engine is all there is to a copy of two
-// buffers, to the device or from it: in. What it cannot know within a few
-// instructions is not plain.
-func (q *queue) oneCall(dst, src *region) (in, ok bool) {
-	to, from := dst.a, src.a
-	in = to.kind == deviceMemory
-	device, host, m := to, from, &q.g.engines[0]
-	if !in {
-		device, host, m = from, to, &q.g.engines[1]
-	}
-	switch {
-	case dst.n != src.n || dst.bytes-1 >= largeCopy-1 || dst.bad != nil || src.bad != nil || dst.settle || src.settle:
-	case device.kind != deviceMemory || host.kind != hostMemory && host.kind != registeredMemory:
-	case to.g != q.g || from.g != q.g || device.order != nil || host.readOnly && !in || len(host.cuts) > 0:
-	default:
-		p := m.q.Load() // in whose wake a small copy would be
-		return in, p == nil || p == q || p.passed.Load() >= m.seq.Load()
-	}
-	return in, false
+// refused ends a use by queue.call for a copy that the driver refused.
+func (q *queue) refused(dst, src *region, err error) error {
+	q.called(notQueued)
+	return q.failed(dst, src, err)
 }
 
 // failed is the error of a copy that the driver refused.

@@ -122,18 +122,27 @@ func (e *Event) left(v uint64) {
 // Record makes the event stand for all work that is in the stream now
 // (cuEventRecord). The stream and the event must be of one GPU.
 func (s *Stream) Record(e *Event) error {
+	if q := s.runs(); q != nil && q.call() {
+		err := q.record(e)
+		q.called(notQueued)
+		return err
+	}
 	q, err := s.enter("record an event")
 	if err != nil {
 		return err
 	}
+	defer q.leave()
+	return q.record(e)
+}
+
+// record is Record's part of the driver.
+func (q *queue) record(e *Event) error {
 	r, err := e.begin(q)
 	if err != nil {
-		q.leave()
 		return err
 	}
 	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
 	e.end(q, r, err)
-	q.leave()
 	if err != nil {
 		return fmt.Errorf("record an event on %v: %w", q, err)
 	}

@@ -23,15 +23,18 @@ const (
 // now, so that a close comes before a use or waits for its end, and which graphs
 // will use it, so that it outlives its close.
 //
-// An operation costs two atomic instructions: begin and end, in the lane of its
-// stream. The lanes are found without a lock and change hands under mu. Most things
-// are used by one stream, whose lane is here, beside what else an operation reads.
+// An operation that may take long costs two atomic instructions: begin and end, in the
+// lane of its stream. One that is a call of the driver and nothing else is counted
+// by its queue, for all that it uses together (queue.call), and costs one, to note
+// its number: lane.note. The lanes are found without a lock and change hands under mu.
+// Most things are used by one stream, whose lane is here, beside what else an
+// operation reads.
 type flight struct {
 	life  lifetime // users outside of streams, and whether the thing is closed
 	first lane
+	order *order                  // of memory allocated in stream order
 	lanes atomic.Pointer[[]*lane] // all of them
 	wake  chan struct{}           // for the one who closes, of room 1
-	order *order                  // of memory allocated in stream order
 
 	mu     sync.Mutex   // for changes of lanes, and what follows
 	owners atomic.Int32 // graphs that will use it; changes under mu
@@ -40,8 +43,8 @@ type flight struct {
 
 // lane is the operations of one stream on one thing.
 type lane struct {
-	q     atomic.Pointer[queue]
-	words [2]atomic.Uint64 // by access: number of the last, then users in the lower laneBits
+	q     atomic.Pointer[queue] // nil at first: see owner
+	words [2]atomic.Uint64      // by access: number of the last, then users in the lower laneBits
 }
 
 const (
@@ -99,6 +102,43 @@ func (f *flight) end(l *lane, a access, seq uint64) {
 		f.nudge()
 	}
 }
+
+// lend is the lane for a use by queue.call. The user looks whether the thing is open
+// after that: openIn.
+func (f *flight) lend(q *queue) *lane {
+	if f.first.q.Load() == q {
+		return &f.first
+	}
+	return f.lendOther(q)
+}
+
+// lendBoth is lend of two.
+func lendBoth(f, other *flight, q *queue) (l, also *lane) { return f.lend(q), other.lend(q) }
+
+// lendOther is lend where the first lane is somebody else's.
+func (f *flight) lendOther(q *queue) *lane {
+	if l := f.find(q); l != nil {
+		return l
+	}
+	return f.lane(q)
+}
+
+// openIn says whether the thing is open and of a generation.
+func (f *flight) openIn(generation uint32) bool { return f.life.openIn(generation) }
+
+// note notes that an operation of a number, or an earlier one, uses the thing. It is
+// for uses by queue.call, which the lane is lent for.
+func (l *lane) note(a access, seq uint64) {
+	w := &l.words[a]
+	if v := w.Load(); v>>laneBits < seq {
+		if !w.CompareAndSwap(v, seq<<laneBits|v&laneUsers) {
+			l.noteAgain(a, seq)
+		}
+	}
+}
+
+// noteAgain is note after another came first.
+func (l *lane) noteAgain(a access, seq uint64) { l.note(a, seq) }
 
 // find is q's lane, nil if it has none.
 func (f *flight) find(q *queue) *lane {
@@ -167,9 +207,40 @@ func retreat(w *atomic.Uint64) (entered bool) {
 	return false
 }
 
-// retire takes the lane from a stream that is done with it.
+// nobody is whose a lane is while it changes hands.
+var nobody = new(queue)
+
+// owner is whose operations are in the lane, nil if it never had any.
+func (l *lane) owner() *queue {
+	for {
+		if q := l.q.Load(); q != nobody {
+			return q
+		}
+		runtime.Gosched()
+	}
+}
+
+// retire takes the lane from a stream that is done with it, for the caller to give
+// it to another. While the stream makes calls, who knows whether the lane was lent
+// to them: it stays.
 func (l *lane) retire() bool {
 	q := l.q.Load()
+	if !l.stop(q) {
+		return false
+	}
+	l.q.Store(nobody)
+	if q == nil || q.state.Load()&queueCalls == 0 {
+		return true
+	}
+	l.q.Store(q)
+	for a := range l.words {
+		l.words[a].And(^uint64(laneUsers))
+	}
+	return false
+}
+
+// stop lets nobody in if q is done with the lane.
+func (l *lane) stop(q *queue) bool {
 	for a := range l.words {
 		w := &l.words[a]
 		v := w.Load()
@@ -200,7 +271,7 @@ func (l *lane) latest(a access) uint64 {
 // waited for, too.
 func (f *flight) wait(ctx context.Context, a access) error {
 	for _, l := range *f.lanes.Load() {
-		q := l.q.Load()
+		q := l.owner()
 		if q == nil || q.passed.Load() >= l.latest(a) {
 			continue
 		}
@@ -239,8 +310,13 @@ func (f *flight) shutOf(generation uint32) bool {
 	return true
 }
 
-// calm waits until nobody uses the closed thing.
+// calm waits until nobody uses the closed thing. Lanes are not lent any more.
 func (f *flight) calm() {
+	for _, l := range *f.lanes.Load() {
+		if q := l.owner(); q != nil {
+			q.sweep()
+		}
+	}
 	for !f.quiet() {
 		<-f.wake
 	}

@@ -81,6 +81,7 @@ func (m *Module) variable(name string) (*allocation, error) {
 		a.kind, a.host = managedMemory, hostAddress(p)
 	}
 	a.init()
+	a.route()
 	a.enlist()
 	if first := m.remember(a); first != a {
 		a.delist()

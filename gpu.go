@@ -31,7 +31,7 @@ type GPU struct {
 	shared   *registry   // with the other GPUs of the driver
 	engine   *pin.Engine // makes page-locked memory, nil where the driver must
 	gatherer gatherer
-	engines  [2]engineMark // to the device and from it
+	engines  [4]engineMark // by way
 	life     lifetime      // entered by all that lives in the context
 	legacy   *Stream
 	waits    waiter

@@ -132,7 +132,8 @@ func (x *Graph) Launch(s *Stream) error {
 	}
 	f := frames.Get().(*frame)
 	err = x.launch(f, q)
-	f.done(q.finish(err == nil))
+	f.end(q, err == nil)
+	f.done()
 	x.give()
 	if err != nil {
 		return fmt.Errorf("launch %v on %v: %w", x, q, err)

@@ -57,7 +57,7 @@ func (p *HostPool) put(b *pin.Block) error {
 // lastMarks finds the streams that may still use the memory.
 func (a *allocation) lastMarks() {
 	for _, l := range *a.lanes.Load() {
-		if q := l.q.Load(); q != nil {
+		if q := l.owner(); q != nil {
 			if need := l.latest(writes); q.passed.Load() < need {
 				a.marks = append(a.marks, mark{q: q, need: need})
 			}

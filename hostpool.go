@@ -185,6 +185,7 @@ func (p *HostPool) attach(b *pin.Block) (*allocation, error) {
 		return nil, err
 	}
 	b.Owner = a
+	a.route()
 	a.enlist()
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -28,13 +29,39 @@ import (
 // What goes wrong while the kernel runs is told by [Stream.Wait]. Launch is safe
 // for concurrent use and allocates nothing.
 func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
+	if q := s.runs(); q != nil && k != nil {
+		if f := q.callFramed(); f != nil {
+			if err := q.launchLent(f, k, &shape, args); err != errMore {
+				return err
+			}
+		}
+	}
 	q, err := s.enter("launch")
 	if err != nil {
 		return err
 	}
 	f := frames.Get().(*frame)
 	err = q.launch(f, k, &shape, args)
-	f.done(q.finish(err == nil))
+	f.end(q, err == nil)
+	f.done()
+	return err
+}
+
+// errMore says that there is more to look at than in a use by queue.call.
+var errMore = errors.New("more to look at")
+
+// launchLent is launch where there is nothing to it, as nearly always, else errMore.
+// It ends the use by queue.callFramed.
+func (q *queue) launchLent(f *frame, k *Kernel, shape *Shape, args []any) (err error) {
+	f.lent = true
+	what := uint64(notQueued)
+	if !f.hold(q, &k.m.flight, reads, 0) || k.m.g != q.g || !k.takes(shape) || !f.packKnown(q, k, args) {
+		err = errMore
+	} else if err = q.launchPacked(f, k, shape); err == nil {
+		what = queued
+	}
+	f.giveBack(q, what)
+	q.called(what - queueFramed)
 	return err
 }
 
@@ -46,24 +73,29 @@ func (q *queue) launch(f *frame, k *Kernel, shape *Shape, args []any) error {
 	if !f.hold(q, &k.m.flight, reads, 0) {
 		return fmt.Errorf("launch %s on %v: %v: %w", k.name, q, k.m, ErrClosed)
 	}
-	var err error
-	if k.m.g != q.g || !k.takes(shape) {
-		err = q.check(k, *shape)
-	}
+	err := q.check(k, *shape)
 	if err == nil {
 		err = f.pack(q, k, args)
 	}
-	if err == nil {
-		grid, block := full(shape.Grid), full(shape.Block)
-		err = q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params)
-	}
 	if err != nil {
-		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, *shape, q, err)
+		return q.failedLaunch(k, shape, err)
+	}
+	return q.launchPacked(f, k, shape)
+}
+
+func (q *queue) launchPacked(f *frame, k *Kernel, shape *Shape) error {
+	grid, block := full(shape.Grid), full(shape.Block)
+	if err := q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params); err != nil {
+		return q.failedLaunch(k, shape, err)
 	}
 	if q.last.Load() != k && q.c == nil {
 		q.last.Store(k)
 	}
 	return nil
+}
+
+func (q *queue) failedLaunch(k *Kernel, shape *Shape, err error) error {
+	return fmt.Errorf("launch %s (%v) on %v: %w", k.name, *shape, q, err)
 }
 
 // check refuses a kernel of another GPU and a shape out of limits.
@@ -84,6 +116,7 @@ func (q *queue) check(k *Kernel, shape Shape) error {
 type frame struct {
 	params []byte
 	held   []held
+	lent   bool    // held by queue.call
 	places []place // instead of held, when the stream is not known yet
 }
 
@@ -109,32 +142,51 @@ func (f *frame) hold(q *queue, x *flight, a access, generation uint32) bool {
 			return x.life.openIn(generation)
 		}
 	}
-	l := x.beginOf(q, a, generation)
+	var l *lane
+	if f.lent {
+		if l = x.lend(q); !x.openIn(generation) {
+			return false
+		}
+	} else {
+		l = x.beginOf(q, a, generation)
+	}
 	if l != nil {
 		f.held = append(f.held, held{x, l, a, generation})
 	}
 	return l != nil
 }
 
-// has says that a buffer was held last, to be written. Something was held.
-func (f *frame) has(r *region) bool {
-	h := &f.held[len(f.held)-1]
-	return h.f == &r.a.flight && h.a == writes && h.generation == r.age
-}
-
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
-// done ends the uses, of an operation's number or 0, and gives the frame back.
-func (f *frame) done(seq uint64) {
-	f.release(seq)
-	if len(f.places) > 0 {
-		clear(f.places)
-		f.places = f.places[:0]
+// end ends the uses, that of the queue among them, by an operation that was queued
+// or was not.
+func (f *frame) end(q *queue, done bool) {
+	if !f.lent {
+		f.release(q.finish(done))
+		return
 	}
-	frames.Put(f)
+	what := uint64(notQueued)
+	if done {
+		what = queued
+	}
+	f.giveBack(q, what)
+	q.called(what)
 }
 
-// release ends the uses.
+// giveBack ends uses by queue.call, but for that of the queue.
+func (f *frame) giveBack(q *queue, what uint64) {
+	seq := q.next()
+	for i := range f.held {
+		h := &f.held[i]
+		if what == queued {
+			h.l.note(h.a, seq)
+		}
+		h.f, h.l = nil, nil
+	}
+	f.held, f.lent = f.held[:0], false
+}
+
+// release ends the uses, but for that of the queue, of an operation's number or 0.
 func (f *frame) release(seq uint64) {
 	for i := range f.held {
 		h := &f.held[i]
@@ -142,6 +194,15 @@ func (f *frame) release(seq uint64) {
 		*h = held{}
 	}
 	f.held = f.held[:0]
+}
+
+// done gives the frame back.
+func (f *frame) done() {
+	if len(f.places) > 0 {
+		clear(f.places)
+		f.places = f.places[:0]
+	}
+	frames.Put(f)
 }
 
 // size makes params n zero bytes.
@@ -182,9 +243,15 @@ func (f *frame) pack(q *queue, k *Kernel, args []any) error {
 // argMemo is a type that fits a parameter, known by its word, and the parameter's
 // place.
 type argMemo struct {
-	word uintptr // how interfaces hold the type
-	at   int
-	*argType
+	word     uintptr // how interfaces hold the type
+	at, size int
+	class    argClass
+	name     string
+}
+
+// at is a memo of the type for a parameter that is there.
+func (t *argType) at(offset int) *argMemo {
+	return &argMemo{at: offset, size: t.size, class: t.class, name: t.name}
 }
 
 // remember looks at the type of an argument for parameter i.
@@ -193,7 +260,8 @@ func (k *Kernel) remember(i int, arg *any) (*argMemo, error) {
 	if err := t.fits(&k.params[i]); err != nil {
 		return nil, err
 	}
-	m := &argMemo{typeWord(arg), k.params[i].Offset, t}
+	m := t.at(k.params[i].Offset)
+	m.word = typeWord(arg)
 	k.memos[i].Store(m)
 	return m, nil
 }
@@ -209,7 +277,7 @@ func (f *frame) packUnknown(q *queue, args []any) error {
 		}
 		at := (len(f.params) + t.align - 1) / t.align * t.align
 		f.params = append(f.params, make([]byte, at+t.size-len(f.params))...)
-		if err := f.put(q, &argMemo{at: at, argType: t}, &args[i]); err != nil {
+		if err := f.put(q, t.at(at), &args[i]); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
 	}

@@ -23,12 +23,12 @@ type Memory[T any] interface {
 type region struct {
 	a      *allocation // nil for plain memory
 	age    uint32      // the generation of the allocation that this is of
+	part   bool        // made by Range
+	settle bool        // plain, but page-locked: the hardware may use it after a call returned; a is nil
 	host   cu.HostPtr  // nil for device memory
 	dev    cu.DevicePtr
 	n      int
 	bytes  uintptr
-	part   bool  // made by Range
-	settle bool  // plain, but page-locked: the hardware may use it after a call returned
 	bad    error // why a range is none
 }
 
@@ -81,7 +81,7 @@ func (r *region) kind() kind {
 // isOf says that the region is of a buffer of a GPU that nothing stands between, as
 // an allocation in stream order or the turns of managed memory.
 func (r *region) isOf(g *GPU) bool {
-	return r.a != nil && r.a.g == g && r.a.order == nil && (r.a.kind != managedMemory || g.caps.concurrentManaged)
+	return r.a != nil && r.a.g == g && r.a.direct
 }
 
 // sub is elements i to j. A bad range is a region whose every use is an error.

@@ -70,7 +70,7 @@ func (q *queue) followAll(p *queue) (ok bool, err error) {
 func (f *flight) busy() []*queue {
 	var all []*queue
 	for _, l := range *f.lanes.Load() {
-		if q := l.q.Load(); q != nil && q.passed.Load() < l.latest(writes) {
+		if q := l.owner(); q != nil && q.passed.Load() < l.latest(writes) {
 			all = append(all, q)
 		}
 	}

@@ -30,9 +30,9 @@ func (g *GPU) markOf(dst, src *region) *engineMark {
 	to, from := dst.kind(), src.kind()
 	switch {
 	case to == deviceMemory && from.onHost():
-		return &g.engines[0]
+		return &g.engines[toDevice]
 	case to.onHost() && from == deviceMemory:
-		return &g.engines[1]
+		return &g.engines[toHost]
 	}
 	return nil
 }

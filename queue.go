@@ -24,11 +24,15 @@ type queue struct {
 	priority int
 	c        *capture // it records, nil for a stream that runs: see Stream.Capture
 
-	state  atomic.Uint64 // operations issued, then whether it is closed and how many use it
+	state  atomic.Uint64 // operations issued, and who uses it: see queueUsers
 	passed atomic.Uint64
 	last   atomic.Pointer[Kernel] // launched last
+	frame  frame                  // of the one who has queueFramed
 
 	waits waiter
+
+	sweeping sync.Mutex    // for queueSwept
+	swept    chan struct{} // for the one who sweeps, of room 1
 
 	gone      chan struct{} // closed when the driver's stream is destroyed
 	postponed atomic.Bool   // destroying it was tried in a host function
@@ -38,14 +42,28 @@ type queue struct {
 	parked error // found by somebody other than Wait, for Wait to tell
 }
 
+// The state of a queue, from the lowest bit: how many use it for as long as they
+// like; how many use it for a call of the driver that only queues; whether one of
+// these has the frame; whether they are waited for, so that nobody joins them;
+// whether the queue is closed; and how many operations were issued.
 const (
-	queueUsers  = 1<<15 - 1
-	queueClosed = 1 << 15
-	queueBits   = 16
+	queueUsers  = 1<<10 - 1
+	queueCall   = 1 << 10
+	queueCalls  = 1<<15 - 1 - queueUsers
+	queueFramed = 1 << 15
+	queueSwept  = 1 << 16
+	queueClosed = 1 << 17
+	queueBits   = 18
+
+	queueInUse   = queueUsers | queueCalls
+	queueWatched = queueSwept | queueClosed
+
+	queued    = 1<<queueBits - queueCall
+	notQueued = 1<<64 - queueCall
 )
 
 func newQueue(g *GPU, handle cu.Stream, number int) *queue {
-	return &queue{g: g, handle: handle, number: number, gone: make(chan struct{})}
+	return &queue{g: g, handle: handle, number: number, swept: make(chan struct{}, 1), gone: make(chan struct{})}
 }
 
 func (q *queue) String() string {
@@ -88,9 +106,64 @@ func (q *queue) finish(queued bool) (seq uint64) {
 }
 
 func (q *queue) left(v uint64) {
-	if v&(queueClosed|queueUsers) == queueClosed {
+	if v&(queueClosed|queueInUse) == queueClosed {
 		q.leftLast()
 	}
+}
+
+// call starts a use that ends when a call of the driver returns; called ends it. It
+// may fail where enter does not. As long as it lasts, what the operation uses is
+// neither closed nor given to another stream's lane, so that needs no counting
+// by itself: see flight.
+func (q *queue) call() bool {
+	v := q.state.Load()
+	return v&(queueClosed|queueSwept|queueCalls) < queueCalls && q.state.CompareAndSwap(v, v+queueCall)
+}
+
+// callFramed is call of one who launches, with the frame of the queue, which one at a
+// time has: an end by called gives that back, too.
+func (q *queue) callFramed() *frame {
+	v := q.state.Load()
+	if v&(queueClosed|queueSwept|queueFramed|queueCalls) < queueCalls && q.state.CompareAndSwap(v, v+queueCall+queueFramed) {
+		return &q.frame
+	}
+	return nil
+}
+
+// next is a number for an operation that the driver has and that called has not
+// numbered yet. That may get another, but a synchronisation that begins when
+// this one has been given begins after the driver got the operation.
+func (q *queue) next() uint64 { return q.issued() + 1 }
+
+// called ends a use by call: what is queued or notQueued. It numbers the operation.
+func (q *queue) called(what uint64) {
+	if v := q.state.Add(what); v&queueWatched != 0 {
+		q.calledLast(v)
+	}
+}
+
+// calledLast looks at the state after a call that may be the last.
+func (q *queue) calledLast(v uint64) {
+	if v&(queueSwept|queueCalls) == queueSwept {
+		select {
+		case q.swept <- struct{}{}:
+		default:
+		}
+	}
+	q.left(v)
+}
+
+// sweep waits for the calls that are being made.
+func (q *queue) sweep() {
+	if q.state.Load()&queueCalls == 0 {
+		return
+	}
+	q.sweeping.Lock()
+	defer q.sweeping.Unlock()
+	for q.state.Or(queueSwept)&queueCalls != 0 {
+		<-q.swept
+	}
+	q.state.And(^uint64(queueSwept))
 }
 
 func (q *queue) leftLast() {
@@ -101,7 +174,7 @@ func (q *queue) leftLast() {
 
 // close lets nobody in from now on, and destroys the stream if nobody is.
 func (q *queue) close() error {
-	if q.state.Or(queueClosed)&(queueClosed|queueUsers) == 0 {
+	if q.state.Or(queueClosed)&(queueClosed|queueInUse) == 0 {
 		return q.g.soon(q.destroy)
 	}
 	return nil
@@ -127,7 +200,7 @@ func (q *queue) idle() bool { return q.passed.Load() >= q.issued() }
 // queued before is known to be done. Who asks must not have queued anything yet.
 func (q *queue) alone() bool {
 	v := q.state.Load()
-	return v&queueUsers == 1 && q.passed.Load() >= v>>queueBits
+	return v&queueInUse == 1 && q.passed.Load() >= v>>queueBits
 }
 
 // synchronize waits in the driver for all work so far.

@@ -82,22 +82,18 @@ func (s *Stream) String() string {
 	return s.q.String()
 }
 
-// quick is enter of an open stream that does not capture, nil where there is more
-// to look at.
-func (s *Stream) quick() *queue {
+// runs is the queue of a stream that does not capture, nil where there is more to
+// look at.
+func (s *Stream) runs() *queue {
 	if s == nil || s.q == nil || s.rec.Load() != nil || s.q.number == 0 && s.q.g.released.Load() {
 		return nil
 	}
-	q := s.q
-	if v := q.state.Load(); v&(queueClosed|queueUsers) < queueUsers && q.state.CompareAndSwap(v, v+1) || q.enter() {
-		return q
-	}
-	return nil
+	return s.q
 }
 
 // enter begins a use of the stream, or of what it captures with; q.leave ends it.
 func (s *Stream) enter(what string) (*queue, error) {
-	if q := s.quick(); q != nil {
+	if q := s.runs(); q != nil && q.enter() {
 		return q, nil
 	}
 	if s == nil || s.q == nil {

@@ -1,0 +1,214 @@
+package ferry
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestQueueState follows the state of a queue through its uses.
+func TestQueueState(t *testing.T) {
+	q := newQueue(nil, 0, 1)
+	is := func(what string, want uint64) {
+		t.Helper()
+		if got := q.state.Load(); got != want {
+			t.Errorf("%s: state %#x, want %#x", what, got, want)
+		}
+	}
+	if !q.enter() || q.finish(true) != 1 {
+		t.Error("the first operation has another number")
+	}
+	is("an operation", 1<<queueBits)
+	if !q.call() || q.next() != 2 {
+		t.Error("the next has another number")
+	}
+	q.called(notQueued)
+	is("a call that queued nothing", 1<<queueBits)
+	if f := q.callFramed(); f != &q.frame || q.callFramed() != nil {
+		t.Error("the frame is for one at a time")
+	}
+	if !q.call() {
+		t.Error("others call meanwhile")
+	}
+	q.called(queued)
+	q.called(queued - queueFramed)
+	is("two calls", 3<<queueBits)
+	q.pass(3)
+	if q.enter(); !q.alone() {
+		t.Error("one is alone")
+	}
+	q.call()
+	if q.alone() {
+		t.Error("two are not alone")
+	}
+	q.called(notQueued)
+	q.leave()
+
+	n := 0
+	for q.call() {
+		n++
+	}
+	if n != queueCalls/queueCall || q.callFramed() != nil || !q.enter() {
+		t.Errorf("%d calls at once", n)
+	}
+	q.leave()
+	for range n {
+		q.called(notQueued)
+	}
+	is("all left", 3<<queueBits)
+
+	q.call()
+	swept := make(chan bool)
+	go func() { q.sweep(); close(swept) }()
+	for q.state.Load()&queueSwept == 0 {
+		runtime.Gosched()
+	}
+	if q.call() || q.callFramed() != nil {
+		t.Error("a call began in a sweep")
+	}
+	q.called(queued)
+	<-swept
+	is("a sweep", 4<<queueBits)
+	q.sweep()
+	is("a sweep of nothing", 4<<queueBits)
+	q.state.Or(queueClosed)
+	if q.call() || q.callFramed() != nil || q.enter() {
+		t.Error("a closed queue was entered")
+	}
+}
+
+// TestNote: the number of a lane only grows.
+func TestNote(t *testing.T) {
+	var l lane
+	l.words[reads].Store(3) // users
+	for _, c := range []struct{ seq, want uint64 }{{5, 5}, {4, 5}, {5, 5}, {9, 9}} {
+		if l.note(reads, c.seq); l.words[reads].Load() != c.want<<laneBits|3 || l.words[writes].Load() != 0 {
+			t.Errorf("after %d: %#x", c.seq, l.words[reads].Load())
+		}
+	}
+	var all sync.WaitGroup
+	for i := range uint64(8) {
+		all.Go(func() {
+			for k := range uint64(1000) {
+				l.note(writes, k*8+i)
+			}
+		})
+	}
+	all.Wait()
+	if got := l.words[writes].Load() >> laneBits; got != 7999 {
+		t.Errorf("the greatest is %d", got)
+	}
+}
+
+// TestLend: a lane that is lent stays with its queue until the call is over, while
+// others look for lanes of queues that are done.
+func TestLend(t *testing.T) {
+	var f flight
+	f.init()
+	var wrong atomic.Int64
+	var all sync.WaitGroup
+	for i := range 4 {
+		q := newQueue(nil, 0, i+1)
+		all.Go(func() {
+			for k := range 20000 {
+				if !q.call() {
+					t.Error("nobody else calls")
+					return
+				}
+				l := f.lend(q)
+				l.note(writes, q.next())
+				if l.owner() != q {
+					wrong.Add(1)
+				}
+				q.called(queued)
+				q.pass(q.issued()) // so that others may have the lane
+				if k%16 == 0 {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%d lanes were given away while they were lent", n)
+	}
+	if n := len(*f.lanes.Load()); n > 4 {
+		t.Errorf("%d lanes for 4 queues", n)
+	}
+}
+
+// TestQueueLeft: whatever an operation comes to, it leaves the queue as it was, but
+// for the number of those that were queued.
+func TestQueueLeft(t *testing.T) {
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := g.NewStream(nil)
+	must(err)
+	defer s.Close()
+	host, err := AllocHost[byte](g, 64, nil)
+	must(err)
+	defer host.Close()
+	device, err := Alloc[byte](g, 64)
+	must(err)
+	defer device.Close()
+	gone, err := Alloc[byte](g, 64)
+	must(err)
+	must(gone.Close())
+	e, err := g.NewEvent(nil)
+	must(err)
+	defer e.Close()
+	m, err := g.Load([]byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"))
+	must(err)
+	defer m.Close()
+	k, err := m.Kernel("k")
+	must(err)
+	var b, bad Batch
+	must(Copy[byte](&b, device, host))
+	must(Copy[byte](&bad, gone, host))
+	var was Batch // it could be submitted
+	going, err := Alloc[byte](g, 64)
+	must(err)
+	must(Copy[byte](&was, going, host))
+	must(errors.Join(s.Submit(&was), s.Submit(&was), going.Close()))
+	for _, c := range []struct {
+		what   string
+		f      func() error
+		queued bool
+	}{
+		{"copy in", func() error { return Copy[byte](s, device, host) }, true},
+		{"copy out", func() error { return Copy[byte](s, host, device) }, true},
+		{"copy to a closed buffer", func() error { return Copy[byte](s, gone, host) }, false},
+		{"copy of other lengths", func() error { return Copy[byte](s, device, host.Range(0, 3)) }, false},
+		{"launch", func() error { return s.Launch(k, Grid(1, 1), device) }, true},
+		{"launch with a closed buffer", func() error { return s.Launch(k, Grid(1, 1), gone) }, false},
+		{"launch of nothing", func() error { return s.Launch(k, Shape{}, device) }, false},
+		{"launch of another kind of argument", func() error { return s.Launch(k, Grid(1, 1), uint64(0)) }, true},
+		{"launch of a wrong argument", func() error { return s.Launch(k, Grid(1, 1), float32(0)) }, false},
+		{"record", func() error { return s.Record(e) }, false}, // it is no operation that anybody waits for
+		{"submit", func() error { return s.Submit(&b) }, true},
+		{"submit what worked before", func() error { return s.Submit(&was) }, false},
+		{"submit what fails", func() error { return s.Submit(&bad) }, false},
+	} {
+		for range 3 { // the first time much is found out
+			before := s.q.issued()
+			err := c.f()
+			if want := before + map[bool]uint64{true: 1}[c.queued]; s.q.state.Load() != want<<queueBits {
+				t.Errorf("%s: %d operations, then state %#x", c.what, before, s.q.state.Load())
+			}
+			if failed := err != nil; failed == c.queued && c.what != "record" {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		}
+	}
+}
