@@ -24,9 +24,9 @@ const (
 // will use it, so that it outlives its close.
 //
 // An operation that may take long costs two atomic instructions: begin and end, in the
-// lane of its stream. One that is a call of the driver and nothing else is counted
-// by its queue, for all that it uses together (queue.call), and costs one, to note
-// its number: lane.note. The lanes are found without a lock and change hands under mu.
+// lane of its stream. One that is a call of the driver and nothing else is known
+// by its queue, for all that it uses together (queue.call), and costs none: lane.note
+// is a store. The lanes are found without a lock and change hands under mu.
 // Most things are used by one stream, whose lane is here, beside what else an
 // operation reads.
 type flight struct {
@@ -44,7 +44,8 @@ type flight struct {
 // lane is the operations of one stream on one thing.
 type lane struct {
 	q     atomic.Pointer[queue] // nil at first: see owner
-	words [2]atomic.Uint64      // by access: number of the last, then users in the lower laneBits
+	noted [2]uint64             // by access: number of the last by queue.call; read as atomics are
+	words [2]atomic.Uint64      // by access: number of the last other one, then users in the lower laneBits
 }
 
 const (
@@ -127,18 +128,17 @@ func (f *flight) lendOther(q *queue) *lane {
 func (f *flight) openIn(generation uint32) bool { return f.life.openIn(generation) }
 
 // note notes that an operation of a number, or an earlier one, uses the thing. It is
-// for uses by queue.call, which the lane is lent for.
-func (l *lane) note(a access, seq uint64) {
-	w := &l.words[a]
-	if v := w.Load(); v>>laneBits < seq {
-		if !w.CompareAndSwap(v, seq<<laneBits|v&laneUsers) {
-			l.noteAgain(a, seq)
-		}
-	}
-}
+// for uses by queue.call, of which there is one at a time, with numbers that grow:
+// this need not be an atomic instruction, as the end of the use is one, and comes
+// after it.
+//
+//go:norace
+func (l *lane) note(a access, seq uint64) { l.noted[a] = seq }
 
-// noteAgain is note after another came first.
-func (l *lane) noteAgain(a access, seq uint64) { l.note(a, seq) }
+// last is the number of the last operation.
+func (l *lane) last(a access) uint64 {
+	return max(l.words[a].Load()>>laneBits, atomic.LoadUint64(&l.noted[a]))
+}
 
 // find is q's lane, nil if it has none.
 func (f *flight) find(q *queue) *lane {
@@ -160,9 +160,11 @@ func (f *flight) lane(q *queue) *lane {
 	old := *f.lanes.Load()
 	for _, l := range old {
 		if l.retire() {
-			l.q.Store(q)
-			l.words[reads].Store(0)
-			l.words[writes].Store(0)
+			for a := range l.words {
+				atomic.StoreUint64(&l.noted[a], 0)
+				l.words[a].Store(0)
+			}
+			l.q.Store(q) // from now on it is used
 			return l
 		}
 	}
@@ -229,7 +231,7 @@ func (l *lane) retire() bool {
 		return false
 	}
 	l.q.Store(nobody)
-	if q == nil || q.state.Load()&queueCalls == 0 {
+	if q == nil || q.state.Load()&queueCall == 0 {
 		return true
 	}
 	l.q.Store(q)
@@ -244,7 +246,7 @@ func (l *lane) stop(q *queue) bool {
 	for a := range l.words {
 		w := &l.words[a]
 		v := w.Load()
-		done := v&laneUsers == 0 && (q == nil || q.passed.Load() >= v>>laneBits)
+		done := v&laneUsers == 0 && (q == nil || q.passed.Load() >= l.last(access(a)))
 		if done && w.CompareAndSwap(v, v|laneDead) {
 			continue
 		}
@@ -259,9 +261,9 @@ func (l *lane) stop(q *queue) bool {
 // latest is the last operation that conflicts with an access: reads conflict
 // with writes, writes with all.
 func (l *lane) latest(a access) uint64 {
-	last := l.words[writes].Load() >> laneBits
+	last := l.last(writes)
 	if a == writes {
-		last = max(last, l.words[reads].Load()>>laneBits)
+		last = max(last, l.last(reads))
 	}
 	return last
 }

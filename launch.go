@@ -29,11 +29,9 @@ import (
 // What goes wrong while the kernel runs is told by [Stream.Wait]. Launch is safe
 // for concurrent use and allocates nothing.
 func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
-	if q := s.runs(); q != nil && k != nil {
-		if f := q.callFramed(); f != nil {
-			if err := q.launchLent(f, k, &shape, args); err != errMore {
-				return err
-			}
+	if q := s.runs(); q != nil && k != nil && q.call() {
+		if err := q.launchLent(k, &shape, args); err != errMore {
+			return err
 		}
 	}
 	q, err := s.enter("launch")
@@ -51,8 +49,9 @@ func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
 var errMore = errors.New("more to look at")
 
 // launchLent is launch where there is nothing to it, as nearly always, else errMore.
-// It ends the use by queue.callFramed.
-func (q *queue) launchLent(f *frame, k *Kernel, shape *Shape, args []any) (err error) {
+// It ends the use by queue.call.
+func (q *queue) launchLent(k *Kernel, shape *Shape, args []any) (err error) {
+	f := &q.frame
 	f.lent = true
 	what := uint64(notQueued)
 	if !f.hold(q, &k.m.flight, reads, 0) || k.m.g != q.g || !k.takes(shape) || !f.packKnown(q, k, args) {
@@ -61,7 +60,7 @@ func (q *queue) launchLent(f *frame, k *Kernel, shape *Shape, args []any) (err e
 		what = queued
 	}
 	f.giveBack(q, what)
-	q.called(what - queueFramed)
+	q.called(what)
 	return err
 }
 

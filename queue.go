@@ -27,7 +27,7 @@ type queue struct {
 	state  atomic.Uint64 // operations issued, and who uses it: see queueUsers
 	passed atomic.Uint64
 	last   atomic.Pointer[Kernel] // launched last
-	frame  frame                  // of the one who has queueFramed
+	frame  frame                  // of the one who has queueCall
 
 	waits waiter
 
@@ -43,20 +43,19 @@ type queue struct {
 }
 
 // The state of a queue, from the lowest bit: how many use it for as long as they
-// like; how many use it for a call of the driver that only queues; whether one of
-// these has the frame; whether they are waited for, so that nobody joins them;
-// whether the queue is closed; and how many operations were issued.
+// like; whether one uses it for a call of the driver that only queues; whether that
+// one is waited for, so that nobody follows; whether the queue is closed; and how
+// many operations were issued.
 const (
-	queueUsers  = 1<<10 - 1
-	queueCall   = 1 << 10
-	queueCalls  = 1<<15 - 1 - queueUsers
-	queueFramed = 1 << 15
-	queueSwept  = 1 << 16
-	queueClosed = 1 << 17
-	queueBits   = 18
+	queueUsers  = 1<<14 - 1
+	queueCall   = 1 << 14
+	queueSwept  = 1 << 15
+	queueClosed = 1 << 16
+	queueBits   = 17
 
-	queueInUse   = queueUsers | queueCalls
+	queueInUse   = queueUsers | queueCall
 	queueWatched = queueSwept | queueClosed
+	queueNoCalls = queueCall | queueWatched
 
 	queued    = 1<<queueBits - queueCall
 	notQueued = 1<<64 - queueCall
@@ -111,23 +110,13 @@ func (q *queue) left(v uint64) {
 	}
 }
 
-// call starts a use that ends when a call of the driver returns; called ends it. It
-// may fail where enter does not. As long as it lasts, what the operation uses is
-// neither closed nor given to another stream's lane, so that needs no counting
-// by itself: see flight.
+// call starts a use that ends when a call of the driver returns; called ends it. One
+// at a time has it, and with it the frame; others find that call is false, and
+// enter. As long as it lasts, what the operation uses is neither closed nor taken
+// from its lane, so that needs no counting by itself: see flight.
 func (q *queue) call() bool {
 	v := q.state.Load()
-	return v&(queueClosed|queueSwept|queueCalls) < queueCalls && q.state.CompareAndSwap(v, v+queueCall)
-}
-
-// callFramed is call of one who launches, with the frame of the queue, which one at a
-// time has: an end by called gives that back, too.
-func (q *queue) callFramed() *frame {
-	v := q.state.Load()
-	if v&(queueClosed|queueSwept|queueFramed|queueCalls) < queueCalls && q.state.CompareAndSwap(v, v+queueCall+queueFramed) {
-		return &q.frame
-	}
-	return nil
+	return v&queueNoCalls == 0 && q.state.CompareAndSwap(v, v|queueCall)
 }
 
 // next is a number for an operation that the driver has and that called has not
@@ -142,9 +131,9 @@ func (q *queue) called(what uint64) {
 	}
 }
 
-// calledLast looks at the state after a call that may be the last.
+// calledLast looks at the state after a call that somebody may wait for.
 func (q *queue) calledLast(v uint64) {
-	if v&(queueSwept|queueCalls) == queueSwept {
+	if v&queueSwept != 0 {
 		select {
 		case q.swept <- struct{}{}:
 		default:
@@ -153,14 +142,14 @@ func (q *queue) calledLast(v uint64) {
 	q.left(v)
 }
 
-// sweep waits for the calls that are being made.
+// sweep waits for the call that is being made.
 func (q *queue) sweep() {
-	if q.state.Load()&queueCalls == 0 {
+	if q.state.Load()&queueCall == 0 {
 		return
 	}
 	q.sweeping.Lock()
 	defer q.sweeping.Unlock()
-	for q.state.Or(queueSwept)&queueCalls != 0 {
+	for q.state.Or(queueSwept)&queueCall != 0 {
 		<-q.swept
 	}
 	q.state.And(^uint64(queueSwept))

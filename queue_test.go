@@ -26,15 +26,14 @@ func TestQueueState(t *testing.T) {
 	}
 	q.called(notQueued)
 	is("a call that queued nothing", 1<<queueBits)
-	if f := q.callFramed(); f != &q.frame || q.callFramed() != nil {
-		t.Error("the frame is for one at a time")
+	if !q.call() || q.call() {
+		t.Error("there is one call at a time")
 	}
-	if !q.call() {
-		t.Error("others call meanwhile")
+	if !q.enter() || q.finish(true) != 2 || q.next() != 3 {
+		t.Error("others use the queue meanwhile")
 	}
 	q.called(queued)
-	q.called(queued - queueFramed)
-	is("two calls", 3<<queueBits)
+	is("a call", 3<<queueBits)
 	q.pass(3)
 	if q.enter(); !q.alone() {
 		t.Error("one is alone")
@@ -46,27 +45,11 @@ func TestQueueState(t *testing.T) {
 	q.called(notQueued)
 	q.leave()
 
-	n := 0
-	for q.call() {
-		n++
-	}
-	if n != queueCalls/queueCall || q.callFramed() != nil || !q.enter() {
-		t.Errorf("%d calls at once", n)
-	}
-	q.leave()
-	for range n {
-		q.called(notQueued)
-	}
-	is("all left", 3<<queueBits)
-
 	q.call()
 	swept := make(chan bool)
 	go func() { q.sweep(); close(swept) }()
 	for q.state.Load()&queueSwept == 0 {
 		runtime.Gosched()
-	}
-	if q.call() || q.callFramed() != nil {
-		t.Error("a call began in a sweep")
 	}
 	q.called(queued)
 	<-swept
@@ -74,31 +57,25 @@ func TestQueueState(t *testing.T) {
 	q.sweep()
 	is("a sweep of nothing", 4<<queueBits)
 	q.state.Or(queueClosed)
-	if q.call() || q.callFramed() != nil || q.enter() {
+	if q.call() || q.enter() {
 		t.Error("a closed queue was entered")
 	}
 }
 
-// TestNote: the number of a lane only grows.
-func TestNote(t *testing.T) {
+// TestLaneLast: what conflicts with an access, of operations of either kind.
+func TestLaneLast(t *testing.T) {
 	var l lane
-	l.words[reads].Store(3) // users
-	for _, c := range []struct{ seq, want uint64 }{{5, 5}, {4, 5}, {5, 5}, {9, 9}} {
-		if l.note(reads, c.seq); l.words[reads].Load() != c.want<<laneBits|3 || l.words[writes].Load() != 0 {
-			t.Errorf("after %d: %#x", c.seq, l.words[reads].Load())
+	l.words[reads].Store(5<<laneBits | 3)
+	l.words[writes].Store(4 << laneBits)
+	for _, c := range []struct {
+		note      access
+		seq       uint64
+		read, any uint64
+	}{{reads, 3, 4, 5}, {writes, 2, 4, 5}, {reads, 9, 4, 9}, {writes, 7, 7, 9}, {writes, 10, 10, 10}} {
+		l.note(c.note, c.seq)
+		if read, any := l.latest(reads), l.latest(writes); read != c.read || any != c.any {
+			t.Errorf("%v %d: latest %d and %d, want %d and %d", c.note, c.seq, read, any, c.read, c.any)
 		}
-	}
-	var all sync.WaitGroup
-	for i := range uint64(8) {
-		all.Go(func() {
-			for k := range uint64(1000) {
-				l.note(writes, k*8+i)
-			}
-		})
-	}
-	all.Wait()
-	if got := l.words[writes].Load() >> laneBits; got != 7999 {
-		t.Errorf("the greatest is %d", got)
 	}
 }
 
@@ -117,9 +94,9 @@ func TestLend(t *testing.T) {
 					t.Error("nobody else calls")
 					return
 				}
-				l := f.lend(q)
-				l.note(writes, q.next())
-				if l.owner() != q {
+				l, seq := f.lend(q), q.next()
+				l.note(writes, seq)
+				if l.owner() != q || l.last(writes) != seq {
 					wrong.Add(1)
 				}
 				q.called(queued)
