@@ -37,11 +37,27 @@ import (
 func Copy[T any](q Queue, dst, src Memory[T]) error {
 	s, ok := q.(*Stream)
 	if !ok {
-		if b, ok := q.(*Batch); ok {
-			return b.copy(regionOf(dst), regionOf(src))
+		return copyOn(q, dst, src)
+	}
+	// What they nearly always are is told without a call.
+	if d, ok := dst.(*Device[T]); ok && d != nil {
+		if h, ok := src.(*Host[T]); ok && h != nil {
+			return s.copy(&d.region, &h.region)
+		}
+	} else if h, ok := dst.(*Host[T]); ok && h != nil {
+		if d, ok := src.(*Device[T]); ok && d != nil {
+			return s.copy(&h.region, &d.region)
 		}
 	}
-	return s.copy(regionOf(dst), regionOf(src))
+	return copyOn(q, dst, src)
+}
+
+// copyOn is Copy of any memory.
+func copyOn[T any](q Queue, dst, src Memory[T]) error {
+	if b, ok := q.(*Batch); ok {
+		return b.copy(regionOf(dst), regionOf(src))
+	}
+	return streamOf(q).copy(regionOf(dst), regionOf(src))
 }
 
 // Queue is what operations are put on: a [Stream], now, or a [Batch], to be

@@ -325,13 +325,14 @@ func launched(t *testing.T, extra uintptr) []byte {
 func TestLaunchKernel(t *testing.T) {
 	f, d := newFake(t)
 	var got []byte
+	var extra uintptr
 	f.on("cuLaunchKernel", func(a []uintptr) cu.Result {
 		for i, want := range []uintptr{0xf, 1, 2, 3, 4, 5, 6, 7, 8, 0} {
 			if a[i] != want {
 				t.Errorf("argument %d is %#x, want %#x", i, a[i], want)
 			}
 		}
-		got = launched(t, a[10])
+		extra, got = a[10], launched(t, a[10])
 		return cu.Success
 	})
 	f.on("cuGraphExecKernelNodeSetParams", func(a []uintptr) cu.Result {
@@ -346,6 +347,9 @@ func TestLaunchKernel(t *testing.T) {
 	for _, params := range [][]byte{nil, {1, 2, 3}, bytes.Repeat([]byte{9}, 4000), {}} {
 		if err := d.LaunchKernel(1, 0xf, grid, block, 7, 8, params); err != nil || !bytes.Equal(got, params) {
 			t.Errorf("parameters %v, %v, want %v", got, err, params)
+		}
+		if (extra == 0) != (len(params) == 0) {
+			t.Errorf("extra is %#x for %d bytes of parameters", extra, len(params))
 		}
 		if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, block, 7, params); err != nil || !bytes.Equal(got, params) {
 			t.Errorf("parameters of the node %v, %v, want %v", got, err, params)

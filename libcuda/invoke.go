@@ -3,7 +3,7 @@ package libcuda
 import "github.com/ferrygpu/ferry/cu"
 
 // The way to C. A pointer becomes a number in the argument list of call3, bound1,
-// bound3, bound6, bound11, named3, named6 or launch and nowhere else. The directive go:uintptrescapes
+// bound3, bound6, bound11, named or launch and nowhere else. The directive go:uintptrescapes
 // makes the compiler move what it points to onto the heap, where nothing moves,
 // and keep it until they return. They have a fixed number of arguments because a
 // variadic list would be allocated in every call; callers take the smallest that
@@ -57,22 +57,21 @@ func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, 
 	return d.invoke(id, ctx, &c)
 }
 
-// named3 calls a function that goes by a stream's or an event's context: handle's.
+// named calls a function that goes by the context of a stream or an event: handle.
 //
 //go:uintptrescapes
-func (d *Driver) named3(id procID, ctx cu.Context, handle, a0, a1, a2 uintptr) error {
-	var c call
-	s := &c.step
-	s[1], s[2], s[3] = a0, a1, a2
-	return d.invokeOn(id, ctx, handle, &c)
-}
-
-//go:uintptrescapes
-func (d *Driver) named6(id procID, ctx cu.Context, handle, a0, a1, a2, a3, a4, a5 uintptr) error {
+func (d *Driver) named(id procID, ctx cu.Context, handle, a0, a1, a2, a3, a4, a5 uintptr) error {
 	var c call
 	s := &c.step
 	s[1], s[2], s[3], s[4], s[5], s[6] = a0, a1, a2, a3, a4, a5
-	return d.invokeOn(id, ctx, handle, &c)
+	if s[0] = d.byHandle(id, ctx, handle); s[0] == 0 {
+		return d.invoke(id, ctx, &c)
+	}
+	r := c.make()
+	if seeHostFuncs(); r == cu.Success {
+		return nil
+	}
+	return d.again(r, id, ctx, &c)
 }
 
 // launch makes a launch, but for its parameters laid out in c.
@@ -80,7 +79,14 @@ func (d *Driver) named6(id procID, ctx cu.Context, handle, a0, a1, a2, a3, a4, a
 //go:uintptrescapes
 func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes uintptr) error {
 	c.params, c.bytes = params, bytes
-	return d.invokeOn(procLaunchKernel, ctx, uintptr(stream), c)
+	if c.step[0] = d.byHandle(procLaunchKernel, ctx, uintptr(stream)); c.step[0] == 0 {
+		return d.invoke(procLaunchKernel, ctx, c)
+	}
+	r := c.make()
+	if seeHostFuncs(); r == cu.Success {
+		return nil
+	}
+	return d.again(r, procLaunchKernel, ctx, c)
 }
 
 // invoke makes a call whose arguments are laid out. After a call of the driver all
@@ -106,20 +112,19 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 // driver 580 (docs/SEMANTICS.md). To make it current costs 19 ns.
 const goesByHandle = 13000
 
-// invokeOn is invoke for a function that names a stream or an event which is one
-// context's alone. A driver that wants the context current all the same says so
-// and has done nothing.
-func (d *Driver) invokeOn(id procID, ctx cu.Context, handle uintptr, c *call) error {
+// byHandle is a function that can be called without its context, because handle is
+// one context's alone; else 0.
+func (d *Driver) byHandle(id procID, ctx cu.Context, handle uintptr) uintptr {
 	fn, inside, dead := d.procs[id].Load(), hostThreadCount.Load(), d.contexts.dead.Load()
-	if fn == 0 || ctx == 0 || handle <= uintptr(cu.StreamPerThread) || d.version < goesByHandle || inside != 0 || dead != nil {
-		return d.invoke(id, ctx, c)
+	if ctx == 0 || handle <= uintptr(cu.StreamPerThread) || d.version < goesByHandle || inside != 0 || dead != nil {
+		return 0
 	}
-	c.step[0] = fn
-	r := c.make()
-	seeHostFuncs()
-	if r == cu.Success {
-		return nil
-	}
+	return fn
+}
+
+// again is for a call without its context that failed. A driver that wants the
+// context current all the same says so, and has done nothing.
+func (d *Driver) again(r cu.Result, id procID, ctx cu.Context, c *call) error {
 	switch r {
 	case cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue:
 		return d.invoke(id, ctx, c)

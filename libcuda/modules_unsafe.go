@@ -85,7 +85,7 @@ func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3
 	var c call
 	c.setLaunch(f, grid, block, sharedMemBytes, stream)
 	if len(params) == 0 {
-		return d.invokeOn(procLaunchKernel, ctx, uintptr(stream), &c)
+		params = nil // no parameters are no address
 	}
 	return d.launch(ctx, stream, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
 }
