@@ -200,7 +200,7 @@ func (b *Batch) fill(dst *region, value []byte) error {
 // cheapest for a batch that it has had before.
 func (s *Stream) Submit(b *Batch) error {
 	if b != nil && b.last.q != nil && b.last.q == s.runs() && b.repeat(b.last.q) {
-		return b.submit(b.last.q)
+		return b.submitAgain(b.last.q)
 	}
 	q, err := s.enter("submit a batch")
 	if err != nil {
@@ -210,21 +210,26 @@ func (s *Stream) Submit(b *Batch) error {
 		q.leave()
 		return refuse("submit on %v: no batch given (nil)", q)
 	}
-	if err = b.collect(q); err != nil {
-		b.settle(q, 0, err)
-		return err
+	done := 0
+	if err = b.collect(q); err == nil {
+		if done, err = q.g.driver.Submit(q.g.ctx, &b.calls); err != nil {
+			err = b.explain(q, b.owner[done], err)
+		}
 	}
-	return b.submit(q)
+	b.endEvents(q, err)
+	q.ran(b.lastKernel(done))
+	b.held.end(q, done > 0)
+	if b.last.q == nil {
+		b.forget()
+	}
+	return err
 }
 
-// submit makes the calls.
-func (b *Batch) submit(q *queue) error {
-	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
-	if err != nil {
-		err = b.explain(q, b.owner[done], err)
+// ran notes the kernel that was launched last, if there is one.
+func (q *queue) ran(k *Kernel) {
+	if k != nil && q.last.Load() != k && q.c == nil {
+		q.last.Store(k)
 	}
-	b.settle(q, done, err)
-	return err
 }
 
 // collect begins the operations: it checks them, marks what they use, and lists
@@ -278,23 +283,47 @@ func (b *Batch) repeat(q *queue) bool {
 	if !q.call() {
 		return false
 	}
-	b.held.lent = true
 	for i := range b.last.uses {
 		u := &b.last.uses[i]
-		l := u.f.lend(q)
+		if u.l.q.Load() != q {
+			u.l = u.f.lend(q)
+		}
 		if !u.f.openIn(u.generation) {
-			b.end(q, false, errNotQueued)
+			q.called(notQueued)
 			return false
 		}
-		b.held.held = append(b.held.held, held{u.f, l, u.a, u.generation})
 	}
 	for _, i := range b.last.events {
 		if b.mention(q, &b.ops[i]) != nil {
-			b.end(q, false, errNotQueued)
+			b.endEvents(q, errNotQueued)
+			q.called(notQueued)
 			return false
 		}
 	}
 	return true
+}
+
+// submitAgain makes the calls of what repeat has begun.
+func (b *Batch) submitAgain(q *queue) error {
+	k := b.last.kernel
+	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
+	if err != nil {
+		err = b.explain(q, b.owner[done], err)
+		k = b.lastKernel(done)
+	}
+	b.endEvents(q, err)
+	q.ran(k)
+	if done == 0 {
+		q.called(notQueued)
+		return err
+	}
+	seq := q.next()
+	for i := range b.last.uses {
+		u := &b.last.uses[i]
+		u.l.note(u.a, seq)
+	}
+	q.called(queued)
+	return err
 }
 
 // errNotQueued ends what was begun and comes to nothing.
@@ -314,33 +343,18 @@ func (b *Batch) explain(q *queue, i int, err error) error {
 	return fmt.Errorf("batch on %v: operation %d of %d, %s: %w", q, i+1, len(b.ops), what, err)
 }
 
-// settle ends the operations, of which the first done calls were made.
-func (b *Batch) settle(q *queue, done int, err error) {
-	k := b.last.kernel
-	if err != nil || !b.last.known {
-		k = b.lastKernel(done)
-	}
-	if k != nil && q.last.Load() != k && q.c == nil {
-		q.last.Store(k)
-	}
-	b.end(q, done > 0, err)
-	if b.last.q == nil {
-		b.forget()
-	}
-}
-
-// end ends the uses.
-func (b *Batch) end(q *queue, queued bool, err error) {
+// endEvents ends the uses of events.
+func (b *Batch) endEvents(q *queue, err error) {
 	for i := range b.marks {
-		if m := &b.marks[i]; m.records {
+		m := &b.marks[i]
+		if m.records {
 			m.e.end(q, m.r, err)
 		} else {
 			m.e.leave()
 		}
+		m.e = nil
 	}
-	clear(b.marks)
 	b.marks = b.marks[:0]
-	b.held.end(q, queued)
 }
 
 // lastKernel is what the last launch among the first done calls launched.

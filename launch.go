@@ -87,9 +87,7 @@ func (q *queue) launchPacked(f *frame, k *Kernel, shape *Shape) error {
 	if err := q.g.driver.LaunchKernel(q.g.ctx, k.f, grid, block, uint32(shape.SharedBytes), q.handle, f.params); err != nil {
 		return q.failedLaunch(k, shape, err)
 	}
-	if q.last.Load() != k && q.c == nil {
-		q.last.Store(k)
-	}
+	q.ran(k)
 	return nil
 }
 
