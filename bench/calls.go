@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -37,8 +38,8 @@ const callPTX = `.version 6.3
 
 // Calls measures calls that programs make by the million: those of the driver,
 // and what the typed API makes of them. A figure is the median over rounds of the
-// mean cost in a round, and a round has all of them in turn. Before its turn the
-// stream is drained, so that no call waits for room in its queue.
+// mean cost in a round, and a round has all of them in random order. Before its turn
+// the stream is drained, so that no call waits for room in its queue.
 func Calls(g *ferry.GPU) (costs []CallCost, err error) {
 	c, err := openCallers(g, "")
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -47,7 +48,7 @@ func Calls(g *ferry.GPU) (costs []CallCost, err error) {
 	}
 	means := make([][]float64, len(c.calls))
 	for range callRounds {
-		round, err := c.round()
+		round, _, err := c.round()
 		if err != nil {
 			return nil, err
 		}
@@ -107,38 +108,41 @@ func (c *callers) close() (err error) {
 	return nil
 }
 
-// round is what each call takes, the mean of some.
-func (c *callers) round() (means []float64, err error) {
-	for i := range c.calls {
-		ns, err := c.calls[i].round()
-		if err != nil {
-			return nil, c.failed(fmt.Errorf("%s: %w", c.calls[i].what, err))
+// round is what each call takes, the mean of some, and what the same takes from C,
+// right before or after it. What a call takes depends on what the GPU has just
+// done: the order is another in every round.
+func (c *callers) round() (means, inC []float64, err error) {
+	means, inC = make([]float64, len(c.calls)), make([]float64, len(c.calls))
+	for _, i := range rand.Perm(len(c.calls)) {
+		x := &c.calls[i]
+		here := func() (err error) { means[i], err = x.round(); return err }
+		there := func() (err error) { inC[i], err = c.roundInC(x); return err }
+		if c.c == nil {
+			there = func() error { return nil }
 		}
-		means = append(means, ns)
+		if rand.IntN(2) == 0 {
+			here, there = there, here
+		}
+		if err := here(); err != nil {
+			return nil, nil, c.failed(fmt.Errorf("%s: %w", x.what, err))
+		}
+		if err := there(); err != nil {
+			return nil, nil, c.failed(fmt.Errorf("%s: %w", x.what, err))
+		}
 	}
-	return means, nil
+	return means, inC, nil
 }
 
-// roundInC is what the same takes from C, beside each call from Go.
-func (c *callers) roundInC() (means []float64, err error) {
-	took := map[string]float64{}
-	for _, x := range c.calls {
-		if took[x.inC] == 0 {
-			if err := x.drain(); err != nil {
-				return nil, c.failed(err)
-			}
-			r, err := c.c(x.inC, append(slices.Clone(c.inC), uintptr(x.count))...)
-			if ns := int64(r); err == nil && ns < 0 {
-				err = cu.Result(-ns)
-			}
-			if err = errors.Join(err, x.drain()); err != nil {
-				return nil, fmt.Errorf("%s: %w", x.inC, err)
-			}
-			took[x.inC] = float64(r) / float64(x.count)
-		}
-		means = append(means, took[x.inC])
+// roundInC is a round of what a call does, from C.
+func (c *callers) roundInC(x *call) (mean float64, err error) {
+	if err := x.drain(); err != nil {
+		return 0, err
 	}
-	return means, nil
+	r, err := c.c(x.inC, append(slices.Clone(c.inC), uintptr(x.count))...)
+	if took := int64(r); err == nil && took < 0 {
+		err = cu.Result(-took)
+	}
+	return float64(r) / float64(x.count), errors.Join(err, c.all[0].drain())
 }
 
 // library calls a function of a C library by its name.

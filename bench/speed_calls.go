@@ -16,7 +16,7 @@ const callRepeats = 11
 
 // SpeedCalls measures calls, target 6, beside the same from C, or alone where peer
 // is "". peer is a library made of bench/peer/calls.c. It makes its calls in this
-// process, in turns with Ferry's: two processes on one machine differ by more than
+// process, each beside Ferry's: two processes on one machine differ by more than
 // what is to be seen here.
 func SpeedCalls(g *ferry.GPU, peer string, rounds int) (results []SpeedResult, err error) {
 	calls, err := openCallers(g, peer)
@@ -24,12 +24,22 @@ func SpeedCalls(g *ferry.GPU, peer string, rounds int) (results []SpeedResult, e
 	if err != nil {
 		return nil, err
 	}
-	c := contest{entrants: []entrant{{"", calls.round}}, repeats: callRepeats}
+	var here, there []float64 // of a round, until they are asked for
+	sample := func(mine *[]float64) func() ([]float64, error) {
+		return func() (figures []float64, err error) {
+			if *mine == nil {
+				here, there, err = calls.round()
+			}
+			figures, *mine = *mine, nil
+			return figures, err
+		}
+	}
+	c := contest{entrants: []entrant{{"", sample(&here)}}, repeats: callRepeats}
 	for _, x := range calls.calls {
 		c.rows = append(c.rows, callRow(x.what))
 	}
 	if peer != "" {
-		c.entrants = append(c.entrants, entrant{"C", calls.roundInC})
+		c.entrants = append(c.entrants, entrant{"C", sample(&there)})
 	}
 	return c.run(rounds)
 }
