@@ -40,13 +40,13 @@ type allocation struct {
 	outOf    way  // the same of a copy from it
 	flight        // what a copy looks at is above, and at the beginning of this
 
-	number  int64 // to tell buffers apart
-	element string
-	count   int
-	bytes   uintptr
-	host    cu.HostPtr
-	dev     cu.DevicePtr
-	leak    runtime.Cleanup
+	number int64  // to tell buffers apart
+	name   string // of the elements; of a variable its own
+	count  int
+	bytes  uintptr
+	host   cu.HostPtr
+	dev    cu.DevicePtr
+	leak   runtime.Cleanup
 
 	made *pin.Memory // page-locked by Ferry, nil if by the driver
 	cuts []uintptr   // where one registration borders on the next, in bytes from host
@@ -65,7 +65,6 @@ type allocation struct {
 
 	attached atomic.Pointer[attachment] // of managed memory, nil for cu.MemAttachGlobal
 	module   *Module                    // of a variable
-	variable string                     // its name
 }
 
 // newAllocation describes count elements of T, not yet allocated. The GPU is
@@ -79,7 +78,7 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
 	}
-	a := &allocation{g: g, kind: k, count: count, element: e.name}
+	a := &allocation{g: g, kind: k, count: count, name: e.name}
 	a.init()
 	if a.bytes, err = e.bytes(count); err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
@@ -115,12 +114,12 @@ func (a *allocation) start() {
 
 func (a *allocation) String() string {
 	if a.module != nil {
-		return fmt.Sprintf("%v variable %s (%s) on %s", a.kind, a.variable, sizeText(a.bytes), a.g.label)
+		return fmt.Sprintf("%v variable %s (%s) on %s", a.kind, a.name, sizeText(a.bytes), a.g.label)
 	}
 	if a.block != nil {
 		return fmt.Sprintf("%v buffer %d of a pool (up to %s) on %s", a.kind, a.number, sizeText(a.bytes), a.g.label)
 	}
-	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.element, sizeText(a.bytes), a.g.label)
+	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.name, sizeText(a.bytes), a.g.label)
 }
 
 // errClosed is the error for a use after Close.

@@ -146,7 +146,7 @@ func (s *Stream) callFor(dst, src *region) (q *queue, w way) {
 			return nil, 0
 		}
 	}
-	m := &g.engines[w&3]
+	m := &g.engines[w&1]
 	if large := m.q.Load(); large != nil && large != q { // in whose wake a small copy would be
 		if large.passed.Load() < m.seq.Load() {
 			return nil, 0

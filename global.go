@@ -76,7 +76,7 @@ func (m *Module) variable(name string) (*allocation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at it: %w", err)
 	}
-	a = &allocation{g: m.g, kind: deviceMemory, element: "byte", count: int(bytes), bytes: bytes, dev: p, module: m, variable: name}
+	a = &allocation{g: m.g, kind: deviceMemory, name: name, count: int(bytes), bytes: bytes, dev: p, module: m}
 	if about.IsManaged {
 		a.kind, a.host = managedMemory, hostAddress(p)
 	}
@@ -94,13 +94,13 @@ func (m *Module) variable(name string) (*allocation, error) {
 func (m *Module) remember(a *allocation) *allocation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if first := m.variables[a.variable]; first != nil {
+	if first := m.variables[a.name]; first != nil {
 		return first
 	}
 	if m.variables == nil {
 		m.variables = map[string]*allocation{}
 	}
-	m.variables[a.variable] = a
+	m.variables[a.name] = a
 	m.g.life.again()
 	return a
 }
@@ -144,7 +144,7 @@ func (m *Module) closeVariables() error {
 // unloads the module if that had to wait for it.
 func (m *Module) forget(a *allocation) error {
 	m.mu.Lock()
-	delete(m.variables, a.variable)
+	delete(m.variables, a.name)
 	last := m.late && len(m.variables) == 0
 	m.mu.Unlock()
 	if last {

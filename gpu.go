@@ -16,10 +16,12 @@ import (
 // GPU is a device with its primary context: real, or played in software.
 // It is safe for concurrent use.
 type GPU struct {
-	driver   cu.Driver
+	driver  cu.Driver
+	ctx     cu.Context
+	engines [2]engineMark // by way; what a copy looks at is up to here
+
 	emulated cu.Emulated // nil on hardware
 	device   cu.Device
-	ctx      cu.Context
 	created  bool // ctx was created, the driver being too old for primary contexts
 
 	name     string // product
@@ -31,8 +33,7 @@ type GPU struct {
 	shared   *registry   // with the other GPUs of the driver
 	engine   *pin.Engine // makes page-locked memory, nil where the driver must
 	gatherer gatherer
-	engines  [4]engineMark // by way
-	life     lifetime      // entered by all that lives in the context
+	life     lifetime // entered by all that lives in the context
 	legacy   *Stream
 	waits    waiter
 	parked   atomic.Pointer[error] // found by nobody's wait
@@ -48,6 +49,8 @@ type GPU struct {
 	mu    sync.Mutex
 	live  map[*queue]struct{} // streams that are not destroyed
 	later []func() error      // what a host function could not do
+
+	_ [4]uint64 // whole lines of the cache: the allocator begins at one then
 }
 
 // newGPU retains the primary context of a device.

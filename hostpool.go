@@ -175,7 +175,7 @@ func (p *HostPool) lend(r *region, b *pin.Block, n int, bytes uintptr) error {
 // attach gives a block what Ferry must know of memory.
 func (p *HostPool) attach(b *pin.Block) (*allocation, error) {
 	g := p.g
-	a := &allocation{g: g, kind: hostMemory, number: g.buffers.Add(1), element: "byte", count: int(b.Bytes), bytes: b.Bytes,
+	a := &allocation{g: g, kind: hostMemory, number: g.buffers.Add(1), name: "byte", count: int(b.Bytes), bytes: b.Bytes,
 		host: b.Start, cuts: b.Cuts(), only: p.host.NotPortable, block: b, pool: p}
 	a.init()
 	a.life.close() // until it is lent

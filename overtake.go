@@ -30,9 +30,9 @@ func (g *GPU) markOf(dst, src *region) *engineMark {
 	to, from := dst.kind(), src.kind()
 	switch {
 	case to == deviceMemory && from.onHost():
-		return &g.engines[toDevice]
+		return &g.engines[toDevice&1]
 	case to.onHost() && from == deviceMemory:
-		return &g.engines[toHost]
+		return &g.engines[toHost&1]
 	}
 	return nil
 }
