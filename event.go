@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +22,7 @@ type Event struct {
 	leak   runtime.Cleanup
 	waits  waiter
 
-	mu    sync.Mutex
-	known recorded
+	known recorded // see note
 }
 
 // recorded is what an event stands for, as far as that is known: not where
@@ -197,13 +195,7 @@ func (e *Event) begin(q *queue) (recording, error) {
 // the use.
 func (e *Event) end(q *queue, r recording, err error) {
 	if err == nil && r.alone && e.version() == r.number {
-		e.mu.Lock()
-		if q.c != nil {
-			e.known = recorded{r.number, nil, 0, q.c}
-		} else {
-			e.known = recorded{r.number, q, r.seq, nil}
-		}
-		e.mu.Unlock()
+		e.note(q, r)
 	}
 	e.left(e.state.Add(^uint64(eventRecorder)))
 }
@@ -253,14 +245,32 @@ func (q *queue) follow(e cu.Event) error {
 	return q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e, cu.EventWaitDefault)
 }
 
+// note notes what the event stands for. Only a Record that began alone does so, before
+// it ends: one that begins meanwhile is not alone. Who looks finds that no Record
+// is in progress, before and after, and that none has begun in between: so these need
+// not be atomic instructions, as what says so is, before and after them.
+//
+//go:norace
+func (e *Event) note(q *queue, r recording) {
+	if q.c != nil {
+		e.known = recorded{r.number, nil, 0, q.c}
+	} else {
+		e.known = recorded{r.number, q, r.seq, nil}
+	}
+}
+
 // standsFor is what the event stands for; nothing where that is not known.
+//
+//go:norace
 func (e *Event) standsFor() recorded {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.known.number != e.version() {
+	const records = eventRecorders | eventRecords
+	before := e.state.Load() & records
+	known := e.known
+	after := e.state.Add(0) & records // which comes after the line above, on every processor
+	if before != after || after&eventRecorders != 0 || known.number != after/eventRecord {
 		return recorded{}
 	}
-	return e.known
+	return known
 }
 
 // passed notes what is done because the event is: number is of the Record that was

@@ -189,3 +189,61 @@ func TestQueueLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestEventStandsFor: what an event stands for is whole, or not known, while it is
+// recorded from everywhere.
+func TestEventStandsFor(t *testing.T) {
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	e, _ := g.NewEvent(nil)
+	defer e.Close()
+	qs := []*queue{newQueue(g, 0, 1), newQueue(g, 0, 2)}
+	for i, q := range qs {
+		q.state.Store(uint64(i+1) << 30)
+	}
+	var all sync.WaitGroup
+	stop := make(chan bool)
+	for _, q := range qs {
+		all.Go(func() {
+			for range 100000 {
+				r, err := e.begin(q)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				e.end(q, r, nil)
+			}
+		})
+	}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if k := e.standsFor(); k.q != nil {
+				if k.seq != k.q.issued() {
+					t.Errorf("torn: %v %d", k.q.number, k.seq)
+					return
+				}
+			}
+		}
+	}()
+	all.Wait()
+	close(stop)
+	<-done
+	r, _ := e.begin(qs[0])
+	if e.standsFor().q != nil {
+		t.Error("known during a Record")
+	}
+	e.end(qs[0], r, nil)
+	if k := e.standsFor(); k.q != qs[0] {
+		t.Errorf("%+v", k)
+	}
+}
