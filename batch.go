@@ -218,7 +218,7 @@ func (s *Stream) Submit(b *Batch) error {
 	}
 	b.endEvents(q, err)
 	q.ran(b.lastKernel(done))
-	b.held.end(q, done > 0)
+	b.held.release(q.finish(done > 0))
 	if b.last.q == nil {
 		b.forget()
 	}

@@ -132,7 +132,7 @@ func (x *Graph) Launch(s *Stream) error {
 	}
 	f := frames.Get().(*frame)
 	err = x.launch(f, q)
-	f.end(q, err == nil)
+	f.release(q.finish(err == nil))
 	f.done()
 	x.give()
 	if err != nil {

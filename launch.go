@@ -40,7 +40,7 @@ func (s *Stream) Launch(k *Kernel, shape Shape, args ...any) error {
 	}
 	f := frames.Get().(*frame)
 	err = q.launch(f, k, &shape, args)
-	f.end(q, err == nil)
+	f.release(q.finish(err == nil))
 	f.done()
 	return err
 }
@@ -154,21 +154,6 @@ func (f *frame) hold(q *queue, x *flight, a access, generation uint32) bool {
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
-
-// end ends the uses, that of the queue among them, by an operation that was queued
-// or was not.
-func (f *frame) end(q *queue, done bool) {
-	if !f.lent {
-		f.release(q.finish(done))
-		return
-	}
-	what := uint64(notQueued)
-	if done {
-		what = queued
-	}
-	f.giveBack(q, what)
-	q.called(what)
-}
 
 // giveBack ends uses by queue.call, but for that of the queue.
 func (f *frame) giveBack(q *queue, what uint64) {
