@@ -112,10 +112,9 @@ func (d *heldDriver) start(t *testing.T, f func() error) (release func()) {
 // other goroutines go on with the stream meanwhile.
 func TestCloseDuringCall(t *testing.T) {
 	type parts struct {
-		c         *cost
-		m         *ferry.Module
-		again     *ferry.Batch
-		host, dev interface{ Close() error }
+		c     *cost
+		m     *ferry.Module
+		again *ferry.Batch
 	}
 	copies := func(p *parts) error { return p.c.copy() }
 	launches := func(p *parts) error { return p.c.launch(8) }
