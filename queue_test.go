@@ -246,4 +246,15 @@ func TestEventStandsFor(t *testing.T) {
 	if k := e.standsFor(); k.q != qs[0] {
 		t.Errorf("%+v", k)
 	}
+	for _, last := range []int{0, 1} { // two at once: the driver alone knows which came last
+		r := [2]recording{}
+		for i := range r {
+			r[i], _ = e.begin(qs[i])
+		}
+		e.end(qs[1-last], r[1-last], nil)
+		e.end(qs[last], r[last], nil)
+		if k := e.standsFor(); k.q != nil {
+			t.Errorf("known after two at once: %+v", k)
+		}
+	}
 }

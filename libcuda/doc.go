@@ -12,7 +12,10 @@
 // then calls the function, in one piece. The context stays current on that
 // thread afterwards. Nothing here relies on it, and no other goroutine sees it,
 // since every call sets its own; but other code in the process that uses the
-// CUDA library on threads of Go must set the context it wants as well. A zero
+// CUDA library on threads of Go must set the context it wants as well. What names
+// a stream or an event, such as a copy or a launch, is of that one's context
+// whatever is current, so drivers for CUDA 13.0 and later are called at once, and
+// asked again with the context if they want it. A zero
 // context, and one that CtxDestroy has destroyed, is CUDA_ERROR_INVALID_CONTEXT
 // without asking the driver.
 //
