@@ -15,12 +15,8 @@ func (f *frame) put(q *queue, m *argMemo, arg *any) error {
 	switch {
 	case m.class == argMemory && p != nil && q != nil:
 		return f.address(q, to, (*region)(p)) // the only field of every buffer
-	case m.class != argMemory && m.size == 8:
-		binary.NativeEndian.PutUint64(to, *(*uint64)(p))
-	case m.class != argMemory && m.size == 4:
-		binary.NativeEndian.PutUint32(to, *(*uint32)(p))
 	case m.class != argMemory:
-		copy(to, unsafe.Slice((*byte)(p), m.size))
+		putValue(to, p, m.size)
 	case p == nil:
 		return refuse("got a nil %s", m.name)
 	default:
@@ -43,28 +39,35 @@ func (f *frame) packKnown(q *queue, k *Kernel, args []any) bool {
 			return false
 		}
 		p, to := dataOf(arg), params[m.at:]
-		switch {
-		case m.class == argMemory:
-			r := (*region)(p)
-			if r == nil || r.bad != nil || r.dev == 0 || !r.isOf(g) {
+		if m.class != argMemory {
+			putValue(to, p, m.size)
+			continue
+		}
+		r := (*region)(p)
+		if r == nil || r.bad != nil || r.dev == 0 || !r.isOf(g) {
+			return false
+		}
+		if last == nil || last.a != r.a || last.age != r.age {
+			if !f.hold(q, &r.a.flight, writes, r.age) {
 				return false
 			}
-			if last == nil || last.a != r.a || last.age != r.age {
-				if !f.hold(q, &r.a.flight, writes, r.age) {
-					return false
-				}
-				last = r
-			}
-			putAddress(to, r.dev)
-		case m.size == 8:
-			binary.NativeEndian.PutUint64(to, *(*uint64)(p))
-		case m.size == 4:
-			binary.NativeEndian.PutUint32(to, *(*uint32)(p))
-		default:
-			copy(to, unsafe.Slice((*byte)(p), m.size))
+			last = r
 		}
+		putAddress(to, r.dev)
 	}
 	return true
+}
+
+// putValue writes a value of so many bytes.
+func putValue(to []byte, p unsafe.Pointer, size int) {
+	switch size {
+	case 8:
+		binary.NativeEndian.PutUint64(to, *(*uint64)(p))
+	case 4:
+		binary.NativeEndian.PutUint32(to, *(*uint32)(p))
+	default:
+		copy(to, unsafe.Slice((*byte)(p), size))
+	}
 }
 
 // dataOf is the second word of an interface: the pointer it holds, or the address

@@ -294,18 +294,11 @@ func (b *Batch) repeat(q *queue) bool {
 		}
 	}
 	for _, i := range b.last.events {
-		op := &b.ops[i]
-		if op.records {
-			if r, err := op.event.begin(q); err == nil {
-				b.marks = append(b.marks, mention{op.event, r, true})
-				continue
-			}
-		} else if b.mention(q, op) == nil {
-			continue
+		if b.mention(q, &b.ops[i]) != nil {
+			b.endEvents(q, errNotQueued)
+			q.called(notQueued)
+			return false
 		}
-		b.endEvents(q, errNotQueued)
-		q.called(notQueued)
-		return false
 	}
 	return true
 }

@@ -136,7 +136,7 @@ type held struct {
 func (f *frame) hold(q *queue, x *flight, a access, generation uint32) bool {
 	for i := max(0, len(f.held)-4); i < len(f.held); i++ {
 		if h := &f.held[i]; h.f == x && h.a >= a {
-			return x.life.openIn(generation)
+			return x.openIn(generation)
 		}
 	}
 	var l *lane

@@ -2,7 +2,9 @@ package ferry
 
 import (
 	"errors"
+	"reflect"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -255,6 +257,18 @@ func TestEventStandsFor(t *testing.T) {
 		e.end(qs[last], r[last], nil)
 		if k := e.standsFor(); k.q != nil {
 			t.Errorf("known after two at once: %+v", k)
+		}
+	}
+}
+
+// TestWholeLines: what every call looks at is of sizes that the allocator begins at
+// lines of the cache.
+func TestWholeLines(t *testing.T) {
+	for typ, most := range map[reflect.Type]uintptr{
+		reflect.TypeFor[region](): 64, reflect.TypeFor[queue](): 256, reflect.TypeFor[allocation](): 320, reflect.TypeFor[GPU](): 512,
+	} {
+		if n := typ.Size(); strconv.IntSize == 64 && (n > most || n <= most-16) {
+			t.Errorf("%v has %d bytes: not of the size class of %d", typ, n, most)
 		}
 	}
 }
