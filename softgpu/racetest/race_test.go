@@ -26,7 +26,11 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for _, p := range pairs() {
-		if play(p.name+" racy", p.racy) != nil { // nobody waited for the rest
+		racy := func(r *rig) {
+			p.racy(r)
+			time.Sleep(5 * time.Millisecond) // the GPU is at work before the end waits for it, which would hide a race
+		}
+		if play(p.name+" racy", racy) != nil { // nobody waited for the rest
 			time.Sleep(100 * time.Millisecond)
 		}
 		ok(play(p.name+" right", p.right))
