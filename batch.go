@@ -1,7 +1,6 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -38,7 +37,7 @@ type submitted struct {
 	q      *queue // nil if it cannot be made again
 	known  bool   // what follows is so: only a batch that comes again is worth the work
 	uses   []held // each thing once, as far as that is cheap to find; all, before
-	events []int  // operations
+	events []mention
 	kernel *Kernel
 }
 
@@ -103,6 +102,7 @@ func (b *Batch) forget() {
 	b.calls.Reset()
 	b.owner = b.owner[:0]
 	clear(b.last.uses)
+	clear(b.last.events)
 	b.last = submitted{uses: b.last.uses[:0], events: b.last.events[:0]}
 }
 
@@ -199,8 +199,10 @@ func (b *Batch) fill(dst *region, value []byte) error {
 // refuses one, those before it are queued. Submit allocates nothing, and is
 // cheapest for a batch that it has had before.
 func (s *Stream) Submit(b *Batch) error {
-	if b != nil && b.last.q != nil && b.last.q == s.runs() && b.repeat(b.last.q) {
-		return b.submitAgain(b.last.q)
+	if b != nil && b.last.q != nil && b.last.q == s.runs() {
+		if err := b.submitAgain(b.last.q); err != errMore {
+			return err
+		}
 	}
 	q, err := s.enter("submit a batch")
 	if err != nil {
@@ -216,7 +218,9 @@ func (s *Stream) Submit(b *Batch) error {
 			err = b.explain(q, b.owner[done], err)
 		}
 	}
-	b.endEvents(q, err)
+	endEvents(b.marks, q, err)
+	clear(b.marks)
+	b.marks = b.marks[:0]
 	q.ran(b.lastKernel(done))
 	b.held.release(q.finish(done > 0))
 	if b.last.q == nil {
@@ -268,66 +272,76 @@ func (b *Batch) remember() {
 		}
 	}
 	for i := range b.ops {
-		if b.ops[i].event != nil {
-			s.events = append(s.events, i)
+		if op := &b.ops[i]; op.event != nil {
+			s.events = append(s.events, mention{e: op.event, records: op.records})
 		}
 	}
 }
 
-// repeat begins the operations of the last submission again, by queue.call. It is
-// false, and nothing is begun, if one cannot.
-func (b *Batch) repeat(q *queue) bool {
-	if !b.last.known {
+// submitAgain makes the last submission again, by queue.call. It is errMore, and
+// nothing is done, if there is more to look at than whether all is still there.
+func (b *Batch) submitAgain(q *queue) error {
+	last := &b.last
+	if !last.known {
 		b.remember()
 	}
 	if !q.call() {
-		return false
+		return errMore
 	}
-	for i := range b.last.uses {
-		u := &b.last.uses[i]
+	uses, events := last.uses, last.events
+	for i := range uses {
+		u := &uses[i]
 		if u.l.q.Load() != q {
-			u.l = u.f.lend(q)
+			u.lendAgain(q)
 		}
 		if !u.f.openIn(u.generation) {
-			q.called(notQueued)
-			return false
+			return takeBack(q, nil)
 		}
 	}
-	for _, i := range b.last.events {
-		if b.mention(q, &b.ops[i]) != nil {
-			b.endEvents(q, errNotQueued)
-			q.called(notQueued)
-			return false
+	for i := range events {
+		if !events[i].again(q) {
+			return takeBack(q, events[:i])
 		}
 	}
-	return true
-}
-
-// submitAgain makes the calls of what repeat has begun.
-func (b *Batch) submitAgain(q *queue) error {
-	k := b.last.kernel
 	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
+	endEvents(events, q, err)
 	if err != nil {
-		err = b.explain(q, b.owner[done], err)
-		k = b.lastKernel(done)
-	}
-	b.endEvents(q, err)
-	q.ran(k)
-	if done == 0 {
-		q.called(notQueued)
-		return err
+		return b.failedAgain(q, done, err)
 	}
 	seq := q.next()
-	for i := range b.last.uses {
-		u := &b.last.uses[i]
+	for i := range uses {
+		u := &uses[i]
 		u.l.note(u.a, seq)
 	}
+	q.ran(last.kernel)
 	q.called(queued)
-	return err
+	return nil
 }
 
-// errNotQueued ends what was begun and comes to nothing.
-var errNotQueued = errors.New("not queued")
+// lendAgain is for a thing whose lane has become another stream's.
+func (h *held) lendAgain(q *queue) { h.l = h.f.lend(q) }
+
+// takeBack ends what submitAgain has begun, which comes to nothing.
+func takeBack(q *queue, events []mention) error {
+	endEvents(events, q, errMore)
+	q.called(notQueued)
+	return errMore
+}
+
+// failedAgain ends a submission that the driver did not take, but for so many calls.
+func (b *Batch) failedAgain(q *queue, done int, err error) error {
+	what := uint64(notQueued)
+	if done > 0 {
+		what = queued
+		for _, u := range b.last.uses {
+			u.l.note(u.a, q.next())
+		}
+	}
+	q.ran(b.lastKernel(done))
+	err = b.explain(q, b.owner[done], err)
+	q.called(what)
+	return err
+}
 
 func (b *Batch) explain(q *queue, i int, err error) error {
 	op := &b.ops[i]
@@ -344,17 +358,15 @@ func (b *Batch) explain(q *queue, i int, err error) error {
 }
 
 // endEvents ends the uses of events.
-func (b *Batch) endEvents(q *queue, err error) {
-	for i := range b.marks {
-		m := &b.marks[i]
+func endEvents(marks []mention, q *queue, err error) {
+	for i := range marks {
+		m := &marks[i]
 		if m.records {
 			m.e.end(q, m.r, err)
 		} else {
 			m.e.leave()
 		}
-		m.e = nil
 	}
-	b.marks = b.marks[:0]
 }
 
 // lastKernel is what the last launch among the first done calls launched.
@@ -485,4 +497,27 @@ func (b *Batch) mention(q *queue, op *batched) error {
 		return refuse("the event was recorded in a capture: a stream joins it by Stream.WaitEvent")
 	}
 	return nil
+}
+
+// again begins the use again where nothing has changed.
+func (m *mention) again(q *queue) bool {
+	if m.records {
+		m.r = recording{m.e.beginAlone(q), q.issued(), true}
+		return m.r.number != 0 || m.againShared(q)
+	}
+	if m.e.enter("wait for") != nil {
+		return false
+	}
+	if m.e.captured() == nil {
+		return true
+	}
+	m.e.leave()
+	return false
+}
+
+// againShared is again where somebody else uses the event.
+func (m *mention) againShared(q *queue) bool {
+	r, err := m.e.begin(q)
+	m.r = r
+	return err == nil
 }

@@ -243,17 +243,25 @@ func TestBatchWaits(t *testing.T) {
 	x := newSteps(t, g)
 	other := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
 	defer closeAll(t, other)
-	open := gate(t, other)
-	check(t, ferry.Fill(other, x.vec, 11))
-	check(t, other.Record(x.done))
 	var b ferry.Batch
 	check(t, b.WaitEvent(x.done))
 	check(t, ferry.Copy(&b, x.out, x.vec))
-	check(t, x.stream.Submit(&b))
-	waits(t, "Slice", open, func() { _ = x.out.Slice() })
-	if got := x.out.Slice()[1]; got != 11 {
-		t.Errorf("got %v, want 11", got)
+	for want := float32(11); want < 14; want++ {
+		open := gate(t, other)
+		check(t, ferry.Fill(other, x.vec, want))
+		check(t, other.Record(x.done))
+		check(t, x.stream.Submit(&b))
+		waits(t, "Slice", open, func() { _ = x.out.Slice() })
+		if got := x.out.Slice()[1]; got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
 	}
+	_, err := other.Capture(func(s *ferry.Stream) error {
+		check(t, s.Record(x.done))
+		wantError(t, x.stream.Submit(&b), cu.ErrorInvalidValue, "operation 1 of 2", "capture")
+		return nil
+	})
+	check(t, err)
 }
 
 // TestBatchAgain: a batch that was submitted before is looked at again: for what was

@@ -162,10 +162,23 @@ type recording struct {
 	alone  bool
 }
 
+// beginAlone is begin where nobody uses the event, as nearly always. It is the
+// Record's number, 0 if there is more to look at.
+func (e *Event) beginAlone(q *queue) (number uint64) {
+	v := e.state.Load()
+	if v&^eventRecords == 0 && v != eventRecords && e.g == q.g && e.state.CompareAndSwap(v, v+eventRecord+eventRecorder+1) {
+		return v/eventRecord + 1
+	}
+	return 0
+}
+
 // begin starts to record the event on q, which uses it; end ends both.
 func (e *Event) begin(q *queue) (recording, error) {
 	if e == nil {
 		return recording{}, e.enter("record")
+	}
+	if number := e.beginAlone(q); number != 0 {
+		return recording{number, q.issued(), true}, nil
 	}
 	for {
 		v := e.state.Load()
@@ -191,10 +204,9 @@ func (e *Event) begin(q *queue) (recording, error) {
 	}
 }
 
-// end notes what the event stands for, if no other Record came between, and ends
-// the use.
+// end notes what the event stands for, and ends the use.
 func (e *Event) end(q *queue, r recording, err error) {
-	if err == nil && r.alone && e.version() == r.number {
+	if err == nil && r.alone {
 		e.note(q, r)
 	}
 	e.left(e.state.Add(^uint64(eventRecorder)))

@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"runtime"
@@ -8,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/kernels"
 )
 
 // TestQueueState follows the state of a queue through its uses.
@@ -240,7 +244,11 @@ func TestEventStandsFor(t *testing.T) {
 	all.Wait()
 	close(stop)
 	<-done
+	e.state.Store(eventRecords) // after the last number comes the first
 	r, _ := e.begin(qs[0])
+	if r.number != 1 || e.version() != 1 {
+		t.Errorf("after the last number came %d, %d", r.number, e.version())
+	}
 	if e.standsFor().q != nil {
 		t.Error("known during a Record")
 	}
@@ -258,6 +266,140 @@ func TestEventStandsFor(t *testing.T) {
 		if k := e.standsFor(); k.q != nil {
 			t.Errorf("known after two at once: %+v", k)
 		}
+	}
+}
+
+// TestBatchEventsAgain: the events of a batch that comes again are used as at first,
+// and no longer than that, whatever becomes of the others.
+func TestBatchEventsAgain(t *testing.T) {
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	s, _ := g.NewStream(nil)
+	defer s.Close()
+	first, _ := g.NewEvent(nil)
+	twice, _ := g.NewEvent(nil)
+	waited, _ := g.NewEvent(nil)
+	d, _ := Alloc[byte](g, 64)
+	defer d.Close()
+	var b Batch
+	_ = b.Record(first)
+	_ = Fill(&b, d, 1)
+	_ = b.WaitEvent(waited)
+	_ = b.Record(twice)
+	_ = b.Record(twice)
+	for i := range 4 {
+		if err := s.Submit(&b); err != nil || !b.last.known && i > 0 {
+			t.Fatalf("%v; prepared to come again: %v", err, b.last.known)
+		}
+		if k := first.standsFor(); k.q != s.q || k.seq != s.q.issued()-1 {
+			t.Errorf("submission %d: the first event stands for %d of %v, issued %d", i, k.seq, k.q, s.q.issued())
+		}
+		if k := twice.standsFor(); k.q != nil {
+			t.Errorf("submission %d: known what an event stands for that was recorded twice: %+v", i, k)
+		}
+	}
+	idle := func(what string, events ...*Event) {
+		t.Helper()
+		for i, e := range events {
+			if v := e.state.Load(); v&(eventUsers|eventRecorders) != 0 {
+				t.Errorf("%s: event %d is in use: state %#x", what, i, v)
+			}
+		}
+	}
+	idle("after four", first, waited, twice)
+	if n := twice.version(); n != 8 {
+		t.Errorf("recorded %d times, want 8", n)
+	}
+	for _, e := range []*Event{twice, waited, first} {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		before := s.q.state.Load()
+		if err := s.Submit(&b); !errors.Is(err, ErrClosed) {
+			t.Errorf("with a closed event: %v", err)
+		}
+		if s.q.state.Load() != before {
+			t.Errorf("state of the stream %#x, before %#x", s.q.state.Load(), before)
+		}
+		idle("a closed event", first, waited, twice)
+	}
+}
+
+// partDriver makes so many calls of a batch and fails.
+type partDriver struct {
+	cu.Driver
+	done int // less than 0: it makes all
+}
+
+func (d *partDriver) Submit(ctx cu.Context, b *cu.Batch) (int, error) {
+	if d.done < 0 {
+		return d.Driver.Submit(ctx, b)
+	}
+	return d.done, cu.ErrorOutOfMemory
+}
+
+// TestBatchFailsAgain: of a batch that comes again and is refused in part, what was
+// queued is in flight, and nothing is known of its events.
+func TestBatchFailsAgain(t *testing.T) {
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	d := &partDriver{g.driver, -1}
+	g.driver = d
+	s, _ := g.NewStream(nil)
+	defer s.Close()
+	e, _ := g.NewEvent(nil)
+	defer e.Close()
+	x, _ := Alloc[float32](g, 64)
+	defer x.Close()
+	m, err := g.Load([]byte(kernels.PTX))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	k, _ := m.Kernel("increment")
+	var b Batch
+	_ = Fill(&b, x, 1)
+	_ = b.Launch(k, Grid(64, 64), x, uint64(64))
+	_ = b.Record(e)
+	lane := func() uint64 { return x.a.find(s.q).last(writes) }
+	for _, c := range []struct {
+		done int // calls that the driver makes, -1 for all
+		last *Kernel
+	}{{-1, k}, {-1, k}, {0, nil}, {1, nil}, {2, k}, {-1, k}} {
+		before := s.q.issued()
+		s.q.last.Store(nil)
+		d.done = c.done
+		if err := s.Submit(&b); c.done < 0 && err != nil || c.done >= 0 && !errors.Is(err, cu.ErrorOutOfMemory) {
+			t.Errorf("%d done: %v", c.done, err)
+		}
+		want := before
+		if c.done != 0 {
+			want++
+		}
+		if got := s.q.issued(); got != want || lane() != want {
+			t.Errorf("%d done: %d operations, and the buffer knows of %d, want %d", c.done, got, lane(), want)
+		}
+		if s.q.last.Load() != c.last {
+			t.Errorf("%d done: %v was launched last, want %v", c.done, s.q.last.Load(), c.last)
+		}
+		if known := e.standsFor(); (known.q != nil) != (c.done < 0) {
+			t.Errorf("%d done: the event stands for %+v", c.done, known)
+		}
+	}
+	// Another stream takes the lane of one that is done.
+	other, _ := g.NewStream(nil)
+	defer other.Close()
+	y, _ := AllocHost[float32](g, 64, nil)
+	defer y.Close()
+	err = errors.Join(s.Wait(context.Background()), Copy[float32](other, x, y), s.Submit(&b))
+	if err != nil || x.a.first.q.Load() != other.q || lane() != s.q.issued() {
+		t.Errorf("%v; the buffer knows of %d operations, want %d", err, lane(), s.q.issued())
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 // again as it is or to be used for other calls.
 type submission struct {
 	crossing
-	d      *Driver // whose functions the steps call
-	first  procID  // of the first step
-	list   []step
-	params []launchParams // what steps that launch point to
+	d        *Driver // whose functions the steps call
+	first    procID  // of the first step
+	byHandle bool    // all steps go by the context of their stream
+	list     []step
+	params   []launchParams // what steps that launch point to
 }
 
 // Submit makes the calls of b in one crossing; see [cu.Batches].
@@ -25,27 +26,63 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	}
 	x, current := b.Prepared()
 	s, _ := x.(*submission)
-	if s != nil && current && s.d == d {
-		err = refuseInHostFunc(s.first)
-	} else {
-		if s == nil {
-			s = new(submission)
-		}
-		if err = s.take(d, b.Calls()); err == nil {
-			b.Prepare(s)
+	if s == nil || !current || s.d != d {
+		if s, err = d.submission(s, b); err != nil {
+			return 0, err
 		}
 	}
-	if err != nil {
-		return 0, err
+	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
+	s.set, s.done = 0, 0
+	if !s.byHandle || ctx == 0 || inside != 0 || dead != nil {
+		if err = d.bindSubmission(s, ctx); err != nil {
+			return 0, err
+		}
 	}
-	if err = d.bind(&s.binding, ctx); err != nil {
-		return 0, err
-	}
-	s.done = 0
 	r := s.make()
 	seeHostFuncs()
+	if r != cu.Success {
+		err = s.again(r, ctx)
+	}
 	runtime.KeepAlive(b)
-	return int(s.done), result(r)
+	return int(s.done), err
+}
+
+// submission prepares the calls of a batch, in the room of the last submission if
+// there is one.
+func (d *Driver) submission(s *submission, b *cu.Batch) (*submission, error) {
+	if s == nil {
+		s = new(submission)
+	}
+	err := s.take(d, b.Calls())
+	if err == nil {
+		b.Prepare(s)
+	}
+	return s, err
+}
+
+// bindSubmission says which context is to be current.
+func (d *Driver) bindSubmission(s *submission, ctx cu.Context) error {
+	if err := refuseInHostFunc(s.first); err != nil {
+		return err
+	}
+	return d.bind(&s.binding, ctx)
+}
+
+// again is for a submission that failed. If that was for want of a context, the
+// rest is made with it.
+func (s *submission) again(r cu.Result, ctx cu.Context) error {
+	if s.set != 0 || !wantsContext(r) {
+		return result(r)
+	}
+	if err := s.d.bindSubmission(s, ctx); err != nil {
+		return err
+	}
+	first, n := s.steps, s.n
+	s.steps, s.n = &s.list[s.done], n-s.done
+	r = s.make()
+	seeHostFuncs()
+	s.steps, s.n = first, n
+	return result(r)
 }
 
 // take lays the calls out. C will look into params, so it has its room before the
@@ -54,14 +91,17 @@ func (s *submission) take(d *Driver, calls []cu.Call) error {
 	s.list = slices.Grow(s.list[:0], len(calls))[:len(calls)]
 	s.params = slices.Grow(s.params[:0], len(calls))[:len(calls)]
 	s.d, s.steps, s.n = d, &s.list[0], uintptr(len(calls))
+	s.byHandle = d.version >= goesByHandle
 	for i := range calls {
-		id, err := d.lay(&s.list[i], &calls[i], &s.params[i])
+		c := &calls[i]
+		id, err := d.lay(&s.list[i], c, &s.params[i])
 		if err != nil {
 			return err
 		}
 		if i == 0 {
 			s.first = id
 		}
+		s.byHandle = s.byHandle && c.Stream > cu.StreamPerThread && c.Op != cu.OpMemcpyPeerAsync
 	}
 	return nil
 }

@@ -205,3 +205,83 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch.Len()), "ns/call")
 }
+
+// TestSubmitByHandle: a driver that takes contexts from streams is not told of one,
+// unless it asks; then it gets what it has not done.
+func TestSubmitByHandle(t *testing.T) {
+	const set, refused = "cuCtxSetCurrent", "cuMemcpyDtoHAsync" // the third call
+	f, d := newFake(t)
+	d.version = goesByHandle
+	full, _ := every(cu.HostPtr(&hotBytes[0]), []byte("parameters"))
+	named, legacy := new(cu.Batch), new(cu.Batch)
+	for _, c := range full.Calls() {
+		if c.Op != cu.OpMemcpyPeerAsync {
+			named.Append(c)
+		}
+	}
+	legacy.Append(named.Calls()...)
+	legacy.Calls()[4].Stream = cu.StreamPerThread
+	bound := false
+	f.on(set, func([]uintptr) cu.Result { bound = true; return cu.Success })
+	symbols := func(b *cu.Batch) (s []string) {
+		for _, c := range b.Calls() {
+			s = append(s, c.Op.String())
+		}
+		return s
+	}
+	all := symbols(named)
+	for _, c := range []struct {
+		what  string
+		batch *cu.Batch
+		ctx   cu.Context
+		want  []string
+		done  int
+		err   error
+		c     func() cu.Result // the answer of the call that may be refused
+	}{
+		{"all by their streams", named, 7, all, len(all), nil, nil},
+		{"a copy between devices", full, 7, slices.Concat([]string{set}, symbols(full)), full.Len(), nil, nil},
+		{"a stream of any context", legacy, 7, slices.Concat([]string{set}, all), len(all), nil, nil},
+		{"no context", named, 0, nil, 0, cu.ErrorInvalidContext, nil},
+		{"one call wants the context", named, 7, slices.Concat(all[:3], []string{set}, all[2:]), len(all), nil, func() cu.Result {
+			if bound {
+				return cu.Success
+			}
+			return cu.ErrorContextIsDestroyed
+		}},
+		{"wrong with a context, too", named, 7, slices.Concat(all[:3], []string{set, refused}), 2, cu.ErrorInvalidValue, func() cu.Result { return cu.ErrorInvalidValue }},
+		{"wrong in another way", named, 7, all[:3], 2, cu.ErrorOutOfMemory, func() cu.Result { return cu.ErrorOutOfMemory }},
+		{"all well again", named, 7, all, len(all), nil, nil},
+	} {
+		f.on(refused, func([]uintptr) cu.Result {
+			if c.c == nil {
+				return cu.Success
+			}
+			return c.c()
+		})
+		for range 2 {
+			bound = false
+			done, err := d.Submit(c.ctx, c.batch)
+			var got []string
+			for _, call := range f.take() {
+				got = append(got, call.symbol)
+				if call.symbol == set && call.args[0] != 7 {
+					t.Errorf("%s: context %d, want 7", c.what, call.args[0])
+				}
+			}
+			if done != c.done || err != c.err || !slices.Equal(got, c.want) {
+				t.Errorf("%s: %d done, %v, want %d and %v; C got\n%v, want\n%v", c.what, done, err, c.done, c.err, got, c.want)
+			}
+		}
+	}
+	d.contexts.mark(7, true)
+	if done, err := d.Submit(7, named); done != 0 || err != cu.ErrorInvalidContext || len(f.take()) != 0 {
+		t.Errorf("a destroyed context: %d done, %v", done, err)
+	}
+	d.contexts.mark(7, false)
+	enterHostFunc()
+	defer leaveHostFunc()
+	if done, err := d.Submit(7, named); done != 0 || !errors.Is(err, cu.ErrorNotPermitted) || len(f.take()) != 0 {
+		t.Errorf("in a host function: %d done, %v", done, err)
+	}
+}

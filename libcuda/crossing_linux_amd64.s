@@ -98,10 +98,14 @@ TEXT crossingCode<>(SB), NOSPLIT|NOFRAME, $0
 	MOVQ  DI, BX
 
 	MOVQ  0(BX), AX   // set
+	TESTQ AX, AX
+	JE    bound
 	MOVQ  8(BX), DI   // ctx
 	CALL  AX
 	TESTL AX, AX
 	JNE   done
+
+bound:
 	MOVQ  16(BX), R12 // steps
 	MOVQ  24(BX), R13 // n
 

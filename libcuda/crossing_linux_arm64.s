@@ -84,9 +84,12 @@ TEXT crossingCode<>(SB), NOSPLIT|NOFRAME, $0
 	MOVD R0, R19
 
 	MOVD  0(R19), R9    // set
+	CBZ   R9, bound
 	MOVD  8(R19), R0    // ctx
 	BL    (R9)
 	CBNZW R0, done
+
+bound:
 	MOVD  16(R19), R20  // steps
 	MOVD  24(R19), R21  // n
 

@@ -423,6 +423,12 @@ func TestCrossing(t *testing.T) {
 				f.on("bad", func([]uintptr) cu.Result { return cu.ErrorNotReady })
 				c, steps := newCrossing(n, bad)
 				checkCrossing(t, c.make(), c, steps, f.take(), setResult, bad)
+				if setResult == cu.Success {
+					c, steps = newCrossing(n, bad)
+					c.set = 0
+					calls := append([]fakeCall{{"set", []uintptr{c.ctx}}}, f.take()...)
+					checkCrossing(t, c.make(), c, steps, append(calls, f.take()...), setResult, bad)
+				}
 			}
 		}
 	}

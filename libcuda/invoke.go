@@ -122,14 +122,22 @@ func (d *Driver) byHandle(id procID, ctx cu.Context, handle uintptr) uintptr {
 	return fn
 }
 
-// again is for a call without its context that failed. A driver that wants the
-// context current all the same says so, and has done nothing.
+// again is for a call without its context that failed.
 func (d *Driver) again(r cu.Result, id procID, ctx cu.Context, c *call) error {
-	switch r {
-	case cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue:
+	if wantsContext(r) {
 		return d.invoke(id, ctx, c)
 	}
 	return result(r)
+}
+
+// wantsContext says whether an answer may be that of a driver that wants the context
+// current all the same. It has done nothing.
+func wantsContext(r cu.Result) bool {
+	switch r {
+	case cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue:
+		return true
+	}
+	return false
 }
 
 // prepareBound is prepare and bind.
