@@ -34,11 +34,12 @@ type Batch struct {
 // stream needs the same: then only what may have changed is looked at, whether all
 // is open and what events stand for.
 type submitted struct {
-	q      *queue // nil if it cannot be made again
-	known  bool   // what follows is so: only a batch that comes again is worth the work
-	uses   []held // each thing once, as far as that is cheap to find; all, before
-	events []mention
-	kernel *Kernel
+	q       *queue // nil if it cannot be made again
+	known   bool   // what follows is so: only a batch that comes again is worth the work
+	uses    []held // each thing once, as far as that is cheap to find; all, before
+	records []mention
+	waits   []mention
+	kernel  *Kernel
 }
 
 // mention is an event that a submission uses.
@@ -102,8 +103,9 @@ func (b *Batch) forget() {
 	b.calls.Reset()
 	b.owner = b.owner[:0]
 	clear(b.last.uses)
-	clear(b.last.events)
-	b.last = submitted{uses: b.last.uses[:0], events: b.last.events[:0]}
+	clear(b.last.records)
+	clear(b.last.waits)
+	b.last = submitted{uses: b.last.uses[:0], records: b.last.records[:0], waits: b.last.waits[:0]}
 }
 
 // Launch notes a launch: see [Stream.Launch]. The arguments are read now; buffers
@@ -272,8 +274,11 @@ func (b *Batch) remember() {
 		}
 	}
 	for i := range b.ops {
-		if op := &b.ops[i]; op.event != nil {
-			s.events = append(s.events, mention{e: op.event, records: op.records})
+		switch op := &b.ops[i]; {
+		case op.records:
+			s.records = append(s.records, mention{e: op.event, records: true})
+		case op.event != nil:
+			s.waits = append(s.waits, mention{e: op.event})
 		}
 	}
 }
@@ -288,54 +293,61 @@ func (b *Batch) submitAgain(q *queue) error {
 	if !q.call() {
 		return errMore
 	}
-	uses, events := last.uses, last.events
+	if !last.beginUses(q) || !last.beginEvents(q) {
+		q.called(notQueued)
+		return errMore
+	}
+	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
+	last.endEvents(q, err)
+	if err != nil {
+		return b.failedAgain(q, done, err)
+	}
+	last.note(q.next())
+	if q.last.Load() != last.kernel {
+		q.ran(last.kernel)
+	}
+	q.called(queued)
+	return nil
+}
+
+// beginUses says whether all is open, and finds its lanes.
+func (s *submitted) beginUses(q *queue) bool {
+	uses := s.uses
 	for i := range uses {
 		u := &uses[i]
 		if u.l.q.Load() != q {
 			u.lendAgain(q)
 		}
 		if !u.f.openIn(u.generation) {
-			return takeBack(q, nil)
+			return false
 		}
 	}
-	for i := range events {
-		if !events[i].again(q) {
-			return takeBack(q, events[:i])
+	return true
+}
+
+// beginEvents begins the uses of events; none, if it is false.
+func (s *submitted) beginEvents(q *queue) bool {
+	records := s.records
+	for i := range records {
+		m := &records[i]
+		m.r = recording{m.e.beginAlone(q), q.issued(), true}
+		if m.r.number == 0 && !m.again(q) {
+			endEvents(records[:i], q, errMore)
+			return false
 		}
 	}
-	done, err := q.g.driver.Submit(q.g.ctx, &b.calls)
-	endEvents(events, q, err)
-	if err != nil {
-		return b.failedAgain(q, done, err)
-	}
-	seq := q.next()
-	for i := range uses {
-		u := &uses[i]
-		u.l.note(u.a, seq)
-	}
-	q.ran(last.kernel)
-	q.called(queued)
-	return nil
+	return len(s.waits) == 0 || s.beginWaits(q)
 }
 
 // lendAgain is for a thing whose lane has become another stream's.
 func (h *held) lendAgain(q *queue) { h.l = h.f.lend(q) }
-
-// takeBack ends what submitAgain has begun, which comes to nothing.
-func takeBack(q *queue, events []mention) error {
-	endEvents(events, q, errMore)
-	q.called(notQueued)
-	return errMore
-}
 
 // failedAgain ends a submission that the driver did not take, but for so many calls.
 func (b *Batch) failedAgain(q *queue, done int, err error) error {
 	what := uint64(notQueued)
 	if done > 0 {
 		what = queued
-		for _, u := range b.last.uses {
-			u.l.note(u.a, q.next())
-		}
+		b.last.note(q.next())
 	}
 	q.ran(b.lastKernel(done))
 	err = b.explain(q, b.owner[done], err)
@@ -499,25 +511,49 @@ func (b *Batch) mention(q *queue, op *batched) error {
 	return nil
 }
 
-// again begins the use again where nothing has changed.
+// again begins to record an event that somebody else uses.
 func (m *mention) again(q *queue) bool {
-	if m.records {
-		m.r = recording{m.e.beginAlone(q), q.issued(), true}
-		return m.r.number != 0 || m.againShared(q)
-	}
-	if m.e.enter("wait for") != nil {
-		return false
-	}
-	if m.e.captured() == nil {
-		return true
-	}
-	m.e.leave()
-	return false
-}
-
-// againShared is again where somebody else uses the event.
-func (m *mention) againShared(q *queue) bool {
 	r, err := m.e.begin(q)
 	m.r = r
 	return err == nil
+}
+
+// beginWaits begins to wait for events, if all can be waited for. Else nothing is
+// begun any more.
+func (s *submitted) beginWaits(q *queue) bool {
+	for i := range s.waits {
+		e := s.waits[i].e
+		err := e.enter("wait for")
+		if err == nil && e.captured() == nil {
+			continue
+		}
+		if err == nil {
+			e.leave()
+		}
+		endEvents(s.waits[:i], q, errMore)
+		endEvents(s.records, q, errMore)
+		return false
+	}
+	return true
+}
+
+// endEvents ends what beginEvents began.
+func (s *submitted) endEvents(q *queue, err error) {
+	records := s.records
+	for i := range records {
+		m := &records[i]
+		m.e.end(q, m.r, err)
+	}
+	if len(s.waits) > 0 {
+		endEvents(s.waits, q, err)
+	}
+}
+
+// note notes the number of an operation that uses it all, or of an earlier one.
+func (s *submitted) note(seq uint64) {
+	uses := s.uses
+	for i := range uses {
+		u := &uses[i]
+		u.l.note(u.a, seq)
+	}
 }
