@@ -11,7 +11,7 @@ import (
 // it takes slots, calls the driver, and gives slots back. One goroutine does so for
 // all, as a driver serves one call at a time, makes those who ask at once wait for
 // hundreds of microseconds, and is slow on a processor that has not called it for a
-// while. Without a crew it copies the blocks, too. It is false if it gave up, as a
+// while. Without a crew, and in short transfers, it copies blocks, too. It is false if it gave up, as a
 // reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
@@ -19,7 +19,7 @@ func (t *transfer) lead() bool {
 		t.warm()
 	}
 	for i := 1; t.first < len(t.chunks); i++ {
-		if t.turn() || !t.crewed && t.copyNext() {
+		if t.turn() || t.copies && t.copyNext() {
 			since, i = time.Time{}, 0
 			continue
 		}

@@ -41,7 +41,8 @@ type transfer struct {
 	dst      io.WriterAt
 	mayYield bool // the rest can go by another way
 
-	crewed  bool // others copy, and the leader does not
+	crewed  bool // others copy
+	copies  bool // the leader copies
 	crowded bool // there are more goroutines than processors
 
 	chunks []chunk
@@ -96,6 +97,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	most, crowded := r.workers(t.way())
 	workers := t.threads(most)
 	t.crewed, t.crowded = workers > 1 || t.mayHang(), crowded
+	t.copies = !t.crewed || t.isShort()
 	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
 	t.left.Store(int64(len(t.chunks) + 1))
 	begin := time.Now()
@@ -126,6 +128,12 @@ func (t *transfer) way() direction {
 		return inward
 	}
 	return outward
+}
+
+// isShort says that the leader does well to copy, too: when the crew has woken, a part
+// is done, and what the caller has just written is in the cache of its processor.
+func (t *transfer) isShort() bool {
+	return t.src != nil && t.mayYield && t.job.Bytes <= int64(8*t.r.set.Block)
 }
 
 // mayHang says that a read or write may take for ever, and that somebody could
