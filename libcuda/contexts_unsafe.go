@@ -14,9 +14,9 @@ import (
 // driver is not safe against such a handle. Handles come back: a new context can
 // be at the address of an old one.
 type contextTable struct {
+	dead    atomic.Pointer[map[cu.Context]bool] // never changed, only replaced; nil while there is none
 	mu      sync.Mutex
 	created map[cu.Context]bool
-	dead    atomic.Pointer[map[cu.Context]bool] // never changed, only replaced; nil while there is none
 }
 
 // destroyed is on the path of every call.

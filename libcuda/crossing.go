@@ -26,7 +26,14 @@ type call struct {
 	step
 }
 
-// crossing is the same for several functions, until one fails. C goes on looking at
+// shortCall is a call of a function of up to four arguments, with the context that is
+// current. What is said of call holds for it, too.
+type shortCall struct {
+	_                  structs.HostLayout
+	fn, a0, a1, a2, a3 uintptr
+}
+
+// crossing is a call of several functions, until one fails. C goes on looking at
 // it, so it is on the heap. The assembly knows the offsets.
 type crossing struct {
 	_ structs.HostLayout

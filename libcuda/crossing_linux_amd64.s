@@ -5,6 +5,9 @@
 GLOBL ·callCode(SB), NOPTR|RODATA, $8
 DATA ·callCode(SB)/8, $callCode<>(SB)
 
+GLOBL ·shortCode(SB), NOPTR|RODATA, $8
+DATA ·shortCode(SB)/8, $shortCode<>(SB)
+
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
@@ -83,6 +86,17 @@ bound:
 done:
 	ADJSP $-152
 	RET
+
+// C: CUresult shortCode(struct shortCall *c)
+//
+// The function returns to who called this.
+TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
+	MOVQ 0(DI), AX    // the function
+	MOVQ 16(DI), SI   // a1
+	MOVQ 24(DI), DX
+	MOVQ 32(DI), CX   // a3
+	MOVQ 8(DI), DI    // a0
+	JMP  AX
 
 // C: CUresult crossingCode(struct crossing *c)
 //

@@ -5,6 +5,9 @@
 GLOBL ·callCode(SB), NOPTR|RODATA, $8
 DATA ·callCode(SB)/8, $callCode<>(SB)
 
+GLOBL ·shortCode(SB), NOPTR|RODATA, $8
+DATA ·shortCode(SB)/8, $shortCode<>(SB)
+
 GLOBL ·crossingCode(SB), NOPTR|RODATA, $8
 DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 
@@ -68,6 +71,16 @@ done:
 	MOVD 24(RSP), R30
 	ADD  $160, RSP
 	RET
+
+// C: CUresult shortCode(struct shortCall *c)
+//
+// The function returns to who called this.
+TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
+	LDP  0(R0), (R9, R10)    // the function, a0
+	LDP  16(R0), (R1, R2)
+	MOVD 32(R0), R3          // a3
+	MOVD R10, R0
+	JMP  (R9)
 
 // C: CUresult crossingCode(struct crossing *c)
 //

@@ -10,7 +10,7 @@ import (
 
 // These are the addresses of the C functions in crossing_linux_*.s. Their result is
 // that of the last function called.
-var callCode, crossingCode, nothingCode uintptr
+var callCode, shortCode, crossingCode, nothingCode uintptr
 
 // cgocall is the runtime's way to C, which purego's SyscallN goes, too, after
 // laying out 32 arguments twice. onStack is the same for what may be on the stack,
@@ -26,11 +26,13 @@ func onStack(fn uintptr, arg unsafe.Pointer) int32
 
 func (c *call) make() cu.Result { return cu.Result(onStack(callCode, unsafe.Pointer(c))) }
 
+func (c *shortCall) make() cu.Result { return cu.Result(onStack(shortCode, unsafe.Pointer(c))) }
+
 func (c *crossing) make() cu.Result { return cu.Result(cgocall(crossingCode, unsafe.Pointer(c))) }
 
 // Nothing goes to C and back as every call does, to a function that does nothing and
 // needs no context. It is there to be measured.
 func Nothing() {
-	c := call{step: step{nothingCode}}
+	c := shortCall{fn: nothingCode}
 	c.make()
 }

@@ -15,8 +15,8 @@ import (
 type Driver struct {
 	lib      library
 	version  int32 // newest CUDA version the driver knows; 0 if it did not say
-	procs    [procCount]atomic.Uintptr
 	contexts contextTable
+	procs    [procCount]atomic.Uintptr
 	panics   panicTable
 }
 

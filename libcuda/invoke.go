@@ -60,18 +60,33 @@ func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, 
 // named calls a function that goes by the context of a stream or an event: handle.
 //
 //go:uintptrescapes
-func (d *Driver) named(id procID, ctx cu.Context, handle, a0, a1, a2, a3, a4, a5 uintptr) error {
-	var c call
-	s := &c.step
-	s[1], s[2], s[3], s[4], s[5], s[6] = a0, a1, a2, a3, a4, a5
-	if s[0] = d.byHandle(id, ctx, handle); s[0] == 0 {
-		return d.invoke(id, ctx, &c)
+func (d *Driver) named(id procID, ctx cu.Context, handle, a0, a1, a2, a3 uintptr) error {
+	var c shortCall
+	c.fn, c.a0, c.a1, c.a2, c.a3 = d.byHandle(id, ctx, handle), a0, a1, a2, a3
+	if c.fn == 0 {
+		return d.withContext(id, ctx, &c)
 	}
 	r := c.make()
 	if seeHostFuncs(); r == cu.Success {
 		return nil
 	}
 	return d.again(r, id, ctx, &c)
+}
+
+// again is for a call without its context that failed.
+func (d *Driver) again(r cu.Result, id procID, ctx cu.Context, c *shortCall) error {
+	if wantsContext(r) {
+		return d.withContext(id, ctx, c)
+	}
+	return result(r)
+}
+
+// withContext makes a short call with ctx current.
+func (d *Driver) withContext(id procID, ctx cu.Context, short *shortCall) error {
+	var c call
+	s := &c.step
+	s[1], s[2], s[3], s[4] = short.a0, short.a1, short.a2, short.a3
+	return d.invoke(id, ctx, &c)
 }
 
 // launch makes a launch, but for its parameters laid out in c.
@@ -86,7 +101,10 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 	if seeHostFuncs(); r == cu.Success {
 		return nil
 	}
-	return d.again(r, procLaunchKernel, ctx, c)
+	if wantsContext(r) {
+		return d.invoke(procLaunchKernel, ctx, c)
+	}
+	return result(r)
 }
 
 // invoke makes a call whose arguments are laid out. After a call of the driver all
@@ -120,14 +138,6 @@ func (d *Driver) byHandle(id procID, ctx cu.Context, handle uintptr) uintptr {
 		return 0
 	}
 	return fn
-}
-
-// again is for a call without its context that failed.
-func (d *Driver) again(r cu.Result, id procID, ctx cu.Context, c *call) error {
-	if wantsContext(r) {
-		return d.invoke(id, ctx, c)
-	}
-	return result(r)
 }
 
 // wantsContext says whether an answer may be that of a driver that wants the context

@@ -16,6 +16,8 @@ var errPlatform = errors.New("BUG: libcuda called on a platform without it")
 
 func (*call) make() cu.Result { panic(errPlatform) }
 
+func (*shortCall) make() cu.Result { panic(errPlatform) }
+
 func (*crossing) make() cu.Result { panic(errPlatform) }
 
 func syscallN(uintptr, ...uintptr) uintptr { panic(errPlatform) }

@@ -248,7 +248,7 @@ func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, byte
 
 // MemcpyAsync calls cuMemcpyAsync; see [cu.Copies].
 func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.named(procMemcpyAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
+	return d.named(procMemcpyAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream))
 }
 
 // MemcpyHtoD calls cuMemcpyHtoD; see [cu.Copies].
@@ -258,7 +258,7 @@ func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, by
 
 // MemcpyHtoDAsync calls cuMemcpyHtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
-	return d.named(procMemcpyHtoDAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
+	return d.named(procMemcpyHtoDAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream))
 }
 
 // MemcpyDtoH calls cuMemcpyDtoH; see [cu.Copies].
@@ -268,7 +268,7 @@ func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, by
 
 // MemcpyDtoHAsync calls cuMemcpyDtoHAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.named(procMemcpyDtoHAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
+	return d.named(procMemcpyDtoHAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream))
 }
 
 // MemcpyDtoD calls cuMemcpyDtoD; see [cu.Copies].
@@ -278,7 +278,7 @@ func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, 
 
 // MemcpyDtoDAsync calls cuMemcpyDtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	return d.named(procMemcpyDtoDAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream), 0, 0)
+	return d.named(procMemcpyDtoDAsync, ctx, uintptr(stream), uintptr(dst), uintptr(src), bytes, uintptr(stream))
 }
 
 // MemcpyPeer calls cuMemcpyPeer; see [cu.Copies].
@@ -340,17 +340,17 @@ func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uin
 
 // MemsetD8Async calls cuMemsetD8Async; see [cu.Copies].
 func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
-	return d.named(procMemsetD8Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
+	return d.named(procMemsetD8Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream))
 }
 
 // MemsetD16Async calls cuMemsetD16Async; see [cu.Copies].
 func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
-	return d.named(procMemsetD16Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
+	return d.named(procMemsetD16Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream))
 }
 
 // MemsetD32Async calls cuMemsetD32Async; see [cu.Copies].
 func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
-	return d.named(procMemsetD32Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream), 0, 0)
+	return d.named(procMemsetD32Async, ctx, uintptr(stream), uintptr(dst), uintptr(value), n, uintptr(stream))
 }
 
 // StreamCreate calls cuStreamCreate; see [cu.Streams].
@@ -367,7 +367,7 @@ func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, 
 
 // StreamWaitEvent calls cuStreamWaitEvent; see [cu.Streams].
 func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) error {
-	return d.named(procStreamWaitEvent, ctx, uintptr(stream), uintptr(stream), uintptr(event), uintptr(flags), 0, 0, 0)
+	return d.named(procStreamWaitEvent, ctx, uintptr(stream), uintptr(stream), uintptr(event), uintptr(flags), 0)
 }
 
 // StreamGetPriority calls cuStreamGetPriority; see [cu.Streams].
@@ -413,7 +413,7 @@ func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Even
 
 // EventRecord calls cuEventRecord; see [cu.Events].
 func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) error {
-	return d.named(procEventRecord, ctx, uintptr(stream), uintptr(event), uintptr(stream), 0, 0, 0, 0)
+	return d.named(procEventRecord, ctx, uintptr(stream), uintptr(event), uintptr(stream), 0, 0)
 }
 
 // EventRecordWithFlags calls cuEventRecordWithFlags; see [cu.Events].
@@ -423,7 +423,7 @@ func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.
 
 // EventQuery calls cuEventQuery; see [cu.Events].
 func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
-	return d.named(procEventQuery, ctx, uintptr(event), uintptr(event), 0, 0, 0, 0, 0)
+	return d.named(procEventQuery, ctx, uintptr(event), uintptr(event), 0, 0, 0)
 }
 
 // EventSynchronize calls cuEventSynchronize; see [cu.Events].
@@ -502,7 +502,7 @@ func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
 
 // GraphLaunch calls cuGraphLaunch; see [cu.Graphs].
 func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) error {
-	return d.named(procGraphLaunch, ctx, uintptr(stream), uintptr(exec), uintptr(stream), 0, 0, 0, 0)
+	return d.named(procGraphLaunch, ctx, uintptr(stream), uintptr(exec), uintptr(stream), 0, 0)
 }
 
 // GraphNodeGetType calls cuGraphNodeGetType; see [cu.Graphs].

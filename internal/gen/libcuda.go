@@ -140,7 +140,7 @@ func writeCall(b *bytes.Buffer, m *method) {
 		}
 		call = fmt.Sprintf("d.bound%d(proc%s, ctx, %s)", n, m.name, padded(args, n))
 		if handle := byHandle[m.name]; handle != "" {
-			call = fmt.Sprintf("d.named(proc%s, ctx, uintptr(%s), %s)", m.name, handle, padded(args, 6))
+			call = fmt.Sprintf("d.named(proc%s, ctx, uintptr(%s), %s)", m.name, handle, padded(args, 4))
 		}
 	}
 	if len(m.results) == 0 {
