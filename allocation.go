@@ -36,8 +36,6 @@ type allocation struct {
 	only     bool // page-locked for one device's context only
 	readOnly bool // registered for the device to read
 	direct   bool // nothing stands between it and an operation of its GPU
-	into     way  // the way of a copy to it, where that is one call of the driver
-	outOf    way  // the same of a copy from it
 	flight        // what a copy looks at is above, and at the beginning of this
 
 	number int64  // to tell buffers apart
@@ -94,15 +92,19 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 // route notes what operations need not look at again.
 func (a *allocation) route() {
 	a.direct = a.order == nil && (a.kind != managedMemory || a.g.caps.concurrentManaged)
+}
+
+// ways are those of copies to and from the memory that can be one call of the driver.
+func (a *allocation) ways() (into, outOf way) {
 	switch {
 	case a.kind == deviceMemory && a.direct:
-		a.into, a.outOf = toDevice, toHost
+		return toDevice, toHost
 	case a.kind != hostMemory && a.kind != registeredMemory || len(a.cuts) > 0:
+		return 0, 0
 	case a.readOnly:
-		a.outOf = toDevice
-	default:
-		a.into, a.outOf = toHost, toDevice
+		return 0, toDevice
 	}
+	return toHost, toDevice
 }
 
 // start finishes the making of an allocation.

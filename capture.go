@@ -140,6 +140,7 @@ func (c *capture) enter(s *Stream, q *queue) error {
 	if !s.rec.CompareAndSwap(nil, q) {
 		return errAlready
 	}
+	s.now.Store(nil)
 	c.streams, c.queues = append(c.streams, s), append(c.queues, q)
 	return nil
 }
@@ -151,6 +152,7 @@ func (c *capture) end() (cu.Graph, error) {
 	c.mu.Unlock()
 	for i, q := range c.queues {
 		q.state.Or(queueClosed)
+		c.streams[i].now.Store(c.streams[i].q) // before another capture can begin
 		c.streams[i].rec.Store(nil)
 		for q.state.Load()&queueUsers != 0 { // queueing
 			runtime.Gosched()

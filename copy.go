@@ -57,7 +57,7 @@ func copyOn[T any](q Queue, dst, src Memory[T]) error {
 	if b, ok := q.(*Batch); ok {
 		return b.copy(regionOf(dst), regionOf(src))
 	}
-	return streamOf(q).copy(regionOf(dst), regionOf(src))
+	return streamOf(q).copyOther(regionOf(dst), regionOf(src))
 }
 
 // Queue is what operations are put on: a [Stream], now, or a [Batch], to be
@@ -97,8 +97,8 @@ const (
 	toHost
 )
 
-// copy is Copy. Where there is nothing to it, as nearly always, between a buffer on
-// the GPU and one on the host, one call of the driver is all. This touches little
+// copy is Copy of buffers. Where there is nothing to it, as nearly always, between one
+// on the GPU and one on the host, one call of the driver is all. This touches little
 // memory, as all of it is cold when the driver has run.
 func (s *Stream) copy(dst, src *region) error {
 	q, w := s.callFor(dst, src)
@@ -132,19 +132,16 @@ func (s *Stream) copy(dst, src *region) error {
 // callFor begins a use of the stream by queue.call for a copy that is one call of
 // the driver, and says which way. Where more is to be looked at q is nil.
 func (s *Stream) callFor(dst, src *region) (q *queue, w way) {
-	if s == nil || s.q == nil || dst == nil || src == nil || dst.a == nil || src.a == nil {
+	if s == nil {
 		return nil, 0
 	}
-	q = s.q
-	to, from, g, recording := dst.a, src.a, q.g, s.rec.Load()
-	w = to.into & from.outOf
-	if w == 0 || recording != nil || to.g != g || from.g != g || dst.bytes != src.bytes || dst.bytes-1 >= largeCopy-1 || dst.bad != nil || src.bad != nil {
+	q, w = s.now.Load(), dst.into&src.outOf
+	if q == nil || w == 0 {
 		return nil, 0
 	}
-	if q.number == 0 {
-		if g.released.Load() {
-			return nil, 0
-		}
+	g := q.g
+	if dst.a.g != g || src.a.g != g || dst.bytes != src.bytes || dst.bytes-1 >= largeCopy-1 {
+		return nil, 0
 	}
 	m := &g.engines[w&1]
 	if large := m.q.Load(); large != nil && large != q { // in whose wake a small copy would be

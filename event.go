@@ -134,10 +134,15 @@ func (s *Stream) Record(e *Event) error {
 }
 
 // record is Record's part of the driver.
-func (q *queue) record(e *Event) error {
-	r, err := e.begin(q)
-	if err != nil {
-		return err
+func (q *queue) record(e *Event) (err error) {
+	var r recording
+	if e != nil {
+		r = recording{e.beginAlone(q), q.issued(), true}
+	}
+	if r.number == 0 {
+		if r, err = e.begin(q); err != nil {
+			return err
+		}
 	}
 	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
 	e.end(q, r, err)
@@ -176,9 +181,6 @@ func (e *Event) beginAlone(q *queue) (number uint64) {
 func (e *Event) begin(q *queue) (recording, error) {
 	if e == nil {
 		return recording{}, e.enter("record")
-	}
-	if number := e.beginAlone(q); number != 0 {
-		return recording{number, q.issued(), true}, nil
 	}
 	for {
 		v := e.state.Load()

@@ -74,7 +74,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	g.shared.join(g)
 	g.gatherer.load(g)
 	g.engine = newEngine(g)
-	g.legacy = &Stream{q: newQueue(g, 0, 0)}
+	g.legacy = streamOn(newQueue(g, 0, 0))
 	g.live[g.legacy.q] = struct{}{}
 	g.leak = watchLeak(g, g.String)
 	return g, nil
@@ -250,6 +250,7 @@ func (g *GPU) release() error {
 	}
 	err = errors.Join(err, g.staging.close())
 	g.released.Store(true)
+	g.legacy.now.Store(nil)
 	g.shared.quit(g)
 	err = errors.Join(err, g.gatherer.unload(g))
 	if g.created {

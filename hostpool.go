@@ -168,7 +168,8 @@ func (p *HostPool) lend(r *region, b *pin.Block, n int, bytes uintptr) error {
 	if leakReport.Load() != nil {
 		a.leak = watchLeak(a, a.String)
 	}
-	*r = region{a: a, age: age, host: a.host, dev: a.dev, n: n, bytes: bytes}
+	*r = a.whole()
+	r.age, r.n, r.bytes = age, n, bytes
 	return nil
 }
 

@@ -25,6 +25,8 @@ type region struct {
 	age    uint32      // the generation of the allocation that this is of
 	part   bool        // made by Range
 	settle bool        // plain, but page-locked: the hardware may use it after a call returned; a is nil
+	into   way         // the way of a copy to it, where that may be one call of the driver
+	outOf  way         // the same of a copy from it
 	host   cu.HostPtr  // nil for device memory
 	dev    cu.DevicePtr
 	n      int
@@ -34,7 +36,8 @@ type region struct {
 
 // whole is the region of all of an allocation.
 func (a *allocation) whole() region {
-	return region{a: a, host: a.host, dev: a.dev, n: a.count, bytes: a.bytes}
+	into, outOf := a.ways()
+	return region{a: a, into: into, outOf: outOf, host: a.host, dev: a.dev, n: a.count, bytes: a.bytes}
 }
 
 func (r *region) len() int {

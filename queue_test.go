@@ -215,7 +215,10 @@ func TestEventStandsFor(t *testing.T) {
 	for _, q := range qs {
 		all.Go(func() {
 			for range 100000 {
-				r, err := e.begin(q)
+				r, err := recording{e.beginAlone(q), q.issued(), true}, error(nil)
+				if r.number == 0 {
+					r, err = e.begin(q)
+				}
 				if err != nil {
 					t.Error(err)
 					return
@@ -245,6 +248,9 @@ func TestEventStandsFor(t *testing.T) {
 	close(stop)
 	<-done
 	e.state.Store(eventRecords) // after the last number comes the first
+	if e.beginAlone(qs[0]) != 0 {
+		t.Error("the last number has a next one")
+	}
 	r, _ := e.begin(qs[0])
 	if r.number != 1 || e.version() != 1 {
 		t.Errorf("after the last number came %d, %d", r.number, e.version())
@@ -328,6 +334,36 @@ func TestBatchEventsAgain(t *testing.T) {
 	}
 }
 
+// TestStreamAfterCapture: what is queued goes straight to the stream, but in captures.
+func TestStreamAfterCapture(t *testing.T) {
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := g.NewStream(nil)
+	for range 2 {
+		if s.runs() != s.q {
+			t.Error("not before it")
+		}
+		graph, err := s.Capture(func(s *Stream) error {
+			if s.runs() != nil {
+				t.Error("in it")
+			}
+			return nil
+		})
+		if err := errors.Join(err, graph.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	legacy := g.DefaultStream()
+	if legacy.runs() != legacy.q {
+		t.Error("not to the default stream")
+	}
+	if err := errors.Join(s.Close(), g.Close()); err != nil || legacy.runs() != nil {
+		t.Errorf("to that of a GPU that is gone; %v", err)
+	}
+}
+
 // partDriver makes so many calls of a batch and fails.
 type partDriver struct {
 	cu.Driver
@@ -397,8 +433,9 @@ func TestBatchFailsAgain(t *testing.T) {
 	defer other.Close()
 	y, _ := AllocHost[float32](g, 64, nil)
 	defer y.Close()
-	err = errors.Join(s.Wait(context.Background()), Copy[float32](other, x, y), s.Submit(&b))
-	if err != nil || x.a.first.q.Load() != other.q || lane() != s.q.issued() {
+	err = errors.Join(s.Wait(context.Background()), Copy[float32](other, x, y), other.Wait(context.Background()))
+	taken := x.a.first.q.Load() == other.q
+	if err = errors.Join(err, s.Submit(&b)); err != nil || !taken || lane() != s.q.issued() {
 		t.Errorf("%v; the buffer knows of %d operations, want %d", err, lane(), s.q.issued())
 	}
 }

@@ -15,6 +15,7 @@ import (
 // the order of operations queued by several goroutines is theirs to settle.
 type Stream struct {
 	q    *queue
+	now  atomic.Pointer[queue] // q; nil where there is more to look at: in captures, and when the GPU is gone
 	rec  atomic.Pointer[queue] // what is queued goes here while the stream captures
 	leak runtime.Cleanup
 }
@@ -48,9 +49,15 @@ func (g *GPU) NewStream(o *StreamOptions) (*Stream, error) {
 	g.mu.Lock()
 	g.live[q] = struct{}{}
 	g.mu.Unlock()
-	s := &Stream{q: q}
+	s := streamOn(q)
 	s.leak = watchLeak(s, q.String)
 	return s, nil
+}
+
+func streamOn(q *queue) *Stream {
+	s := &Stream{q: q}
+	s.now.Store(q)
+	return s
 }
 
 // createStream is the driver's part; drivers from before CUDA 5.5 know no
@@ -85,10 +92,10 @@ func (s *Stream) String() string {
 // runs is the queue of a stream that does not capture, nil where there is more to
 // look at.
 func (s *Stream) runs() *queue {
-	if s == nil || s.q == nil || s.rec.Load() != nil || s.q.number == 0 && s.q.g.released.Load() {
+	if s == nil {
 		return nil
 	}
-	return s.q
+	return s.now.Load()
 }
 
 // enter begins a use of the stream, or of what it captures with; q.leave ends it.
