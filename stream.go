@@ -54,6 +54,7 @@ func (g *GPU) NewStream(o *StreamOptions) (*Stream, error) {
 	return s, nil
 }
 
+// streamOn is a stream of a queue.
 func streamOn(q *queue) *Stream {
 	s := &Stream{q: q}
 	s.now.Store(q)

@@ -11,8 +11,8 @@ import (
 // it takes slots, calls the driver, and gives slots back. One goroutine does so for
 // all, as a driver serves one call at a time, makes those who ask at once wait for
 // hundreds of microseconds, and is slow on a processor that has not called it for a
-// while. Without a crew, and in short transfers, it copies blocks, too. It is false if it gave up, as a
-// reader or writer hangs.
+// while. Without a crew, and in short transfers, it copies blocks, too. It is false
+// if it gave up, as a reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
 	if t.crewed && len(t.chunks) > 1 {
