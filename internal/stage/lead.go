@@ -11,15 +11,16 @@ import (
 // it takes slots, calls the driver, and gives slots back. One goroutine does so for
 // all, as a driver serves one call at a time, makes those who ask at once wait for
 // hundreds of microseconds, and is slow on a processor that has not called it for a
-// while. Without a crew, and in short transfers, it copies blocks, too. It is false
-// if it gave up, as a reader or writer hangs.
+// while. In a short transfer, and until the crew has come, which may take milliseconds
+// where processors are asleep, it copies blocks, too. It is false if it gave up, as a
+// reader or writer hangs.
 func (t *transfer) lead() bool {
 	var since, ended time.Time // nothing has happened; the context has ended
 	if t.crewed && len(t.chunks) > 1 {
 		t.warm()
 	}
 	for i := 1; t.first < len(t.chunks); i++ {
-		if t.turn() || t.copies && t.copyNext() {
+		if t.turn() || t.mayCopy() && t.copyNext() {
 			since, i = time.Time{}, 0
 			continue
 		}
@@ -45,6 +46,12 @@ func (t *transfer) lead() bool {
 		}
 	}
 	return true
+}
+
+// mayCopy says that the leader copies the next block, or the one that it has come to.
+// What is no memory may take long, and is for the crew.
+func (t *transfer) mayCopy() bool {
+	return t.copies || t.took || t.mayYield && !t.manned.Load()
 }
 
 // warm calls the driver while the crew wakes. The first call after a while takes 50

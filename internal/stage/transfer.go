@@ -42,7 +42,7 @@ type transfer struct {
 	mayYield bool // the rest can go by another way
 
 	crewed  bool // others copy
-	copies  bool // the leader copies
+	copies  bool // the leader does, too
 	crowded bool // there are more goroutines than processors
 
 	chunks []chunk
@@ -52,6 +52,7 @@ type transfer struct {
 	left   atomic.Int64  // chunks not accounted for, and the leader
 	busy   atomic.Int64  // ns in copies
 	sleeps atomic.Bool   // the leader does
+	manned atomic.Bool   // one of the crew has come
 
 	// The leader's:
 	first   int       // chunk that is not finished
@@ -97,7 +98,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	most, crowded := r.workers(t.way())
 	workers := t.threads(most)
 	t.crewed, t.crowded = workers > 1 || t.mayHang(), crowded
-	t.copies = !t.crewed || t.isShort()
+	t.copies = !t.crewed || t.mayYield && t.job.Bytes <= short*int64(r.set.Block)
 	t.chunks = plan(t.job.Bytes, t.src != nil, r.set, t.crewed)
 	t.left.Store(int64(len(t.chunks) + 1))
 	begin := time.Now()
@@ -130,11 +131,10 @@ func (t *transfer) way() direction {
 	return outward
 }
 
-// isShort says that the leader does well to copy, too: when the crew has woken, a part
-// is done, and what the caller has just written is in the cache of its processor.
-func (t *transfer) isShort() bool {
-	return t.src != nil && t.mayYield && t.job.Bytes <= int64(8*t.r.set.Block)
-}
+// short is up to how many blocks the leader of a transfer copies, too: a part is done
+// when the crew has come, and what the caller has just written is in the caches of its
+// processor.
+const short = 8
 
 // mayHang says that a read or write may take for ever, and that somebody could
 // end the transfer then.
@@ -184,6 +184,7 @@ func (t *transfer) done() {
 
 // help copies blocks until there are none.
 func (t *transfer) help() {
+	t.manned.Store(true)
 	for c, block := t.take(0); c < len(t.chunks); c, block = t.take(c) {
 		t.copyBlock(&t.chunks[c], block)
 	}
