@@ -212,6 +212,17 @@ func TestGPUByHandle(t *testing.T) {
 		h.must(h.MemcpyDtoHAsync(h.ctx, at, h.dev, 4096, h.stream))
 		h.must(h.StreamSynchronize(h.ctx, h.stream))
 		h.same("a fill under "+when, back, bytes.Repeat([]byte{1}, 4096))
+		var b cu.Batch
+		b.MemcpyHtoDAsync(h.dev, from, 4096, h.stream)
+		b.LaunchKernel(h.empty, one, one, 0, h.stream, nil)
+		b.MemcpyDtoHAsync(at, h.dev, 4096, h.stream)
+		b.EventRecord(h.event, h.stream)
+		done, err := h.Submit(h.ctx, &b)
+		h.must(err)
+		h.must(h.StreamSynchronize(h.ctx, h.stream))
+		if h.same("a batch under "+when, back, data); done != b.Len() {
+			t.Errorf("a batch under %s: %d of %d calls", when, done, b.Len())
+		}
 	}
 }
 
