@@ -14,6 +14,25 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
+// softStream is a software GPU and a stream of it, closed when the test ends.
+func softStream(t *testing.T) (*GPU, *Stream) {
+	t.Helper()
+	g, err := Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.NewStream(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), g.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, s
+}
+
 // TestQueueState follows the state of a queue through its uses.
 func TestQueueState(t *testing.T) {
 	q := newQueue(nil, 0, 1)
@@ -125,20 +144,13 @@ func TestLend(t *testing.T) {
 // TestQueueLeft: whatever an operation comes to, it leaves the queue as it was, but
 // for the number of those that were queued.
 func TestQueueLeft(t *testing.T) {
-	g, err := Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g, s := softStream(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := g.NewStream(nil)
-	must(err)
-	defer s.Close()
 	host, err := AllocHost[byte](g, 64, nil)
 	must(err)
 	defer host.Close()
@@ -199,11 +211,7 @@ func TestQueueLeft(t *testing.T) {
 // TestEventStandsFor: what an event stands for is whole, or not known, while it is
 // recorded from everywhere.
 func TestEventStandsFor(t *testing.T) {
-	g, err := Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g, _ := softStream(t)
 	e, _ := g.NewEvent(nil)
 	defer e.Close()
 	qs := []*queue{newQueue(g, 0, 1), newQueue(g, 0, 2)}
@@ -278,13 +286,7 @@ func TestEventStandsFor(t *testing.T) {
 // TestBatchEventsAgain: the events of a batch that comes again are used as at first,
 // and no longer than that, whatever becomes of the others.
 func TestBatchEventsAgain(t *testing.T) {
-	g, err := Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	s, _ := g.NewStream(nil)
-	defer s.Close()
+	g, s := softStream(t)
 	first, _ := g.NewEvent(nil)
 	twice, _ := g.NewEvent(nil)
 	waited, _ := g.NewEvent(nil)
@@ -336,11 +338,7 @@ func TestBatchEventsAgain(t *testing.T) {
 
 // TestStreamAfterCapture: what is queued goes straight to the stream, but in captures.
 func TestStreamAfterCapture(t *testing.T) {
-	g, err := Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _ := g.NewStream(nil)
+	g, s := softStream(t)
 	for range 2 {
 		if s.runs() != s.q {
 			t.Error("not before it")
@@ -380,15 +378,9 @@ func (d *partDriver) Submit(ctx cu.Context, b *cu.Batch) (int, error) {
 // TestBatchFailsAgain: of a batch that comes again and is refused in part, what was
 // queued is in flight, and nothing is known of its events.
 func TestBatchFailsAgain(t *testing.T) {
-	g, err := Open("soft")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g, s := softStream(t)
 	d := &partDriver{g.driver, -1}
 	g.driver = d
-	s, _ := g.NewStream(nil)
-	defer s.Close()
 	e, _ := g.NewEvent(nil)
 	defer e.Close()
 	x, _ := Alloc[float32](g, 64)
