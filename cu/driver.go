@@ -12,10 +12,20 @@ package cu
 // return before the work is done; memory handed over must stay valid, and
 // unchanged where it is read, until the stream has passed that work.
 //
-// A line "cu:call SYMBOL VERSION (arguments)" names the C function, the CUDA
-// version that introduced the form used, and the C argument order, results
-// starred. The calls of package libcuda are generated from these lines.
-// "cu:hand" marks those written by hand.
+// Each method of the interfaces has one line that describes its C function. The
+// calls of package libcuda are generated from these lines:
+//
+//	//cu:call EXPORT VERSION (ARGUMENTS) [context=HANDLE]
+//	//cu:hand EXPORT VERSION [context=HANDLE]
+//
+// EXPORT is the name under which the library exports the form used: cuMemAlloc_v2
+// is the second form of cuMemAlloc. VERSION is the CUDA version that introduced
+// the form; 12040 is CUDA 12.4. ARGUMENTS are in the order of C, with results
+// starred. HANDLE is the stream or event whose context the operation uses,
+// whichever context is current. cu:hand marks methods written by hand.
+//
+// "//cu:also EXPORT VERSION" in the comment of an interface names a function that
+// libcuda needs besides. The comment of internal/gen has the details.
 type Driver interface {
 	Devices
 	Contexts
@@ -52,7 +62,7 @@ type Devices interface {
 	//cu:hand cuDeviceGetPCIBusId 4010
 	DeviceGetPCIBusId(dev Device) (id string, err error)
 	// DeviceTotalMem is the memory of the device in bytes.
-	//cu:call cuDeviceTotalMem 3020 (*bytes, dev)
+	//cu:call cuDeviceTotalMem_v2 3020 (*bytes, dev)
 	DeviceTotalMem(dev Device) (bytes uintptr, err error)
 	// DeviceGetAttribute is one number about the device.
 	//cu:call cuDeviceGetAttribute 2000 (*value, attrib, dev)
@@ -64,6 +74,9 @@ type Devices interface {
 
 // Contexts covers primary and created contexts. A call on a destroyed or zero
 // context is CUDA_ERROR_INVALID_CONTEXT.
+//
+//cu:also cuCtxSetCurrent 4000
+//cu:also cuCtxPopCurrent_v2 4000
 type Contexts interface {
 	// DevicePrimaryCtxRetain takes a reference to the device's primary context,
 	// making it when there is none.
@@ -71,24 +84,24 @@ type Contexts interface {
 	DevicePrimaryCtxRetain(dev Device) (ctx Context, err error)
 	// DevicePrimaryCtxRelease drops a reference; the last one destroys the context
 	// and frees all that was made in it.
-	//cu:call cuDevicePrimaryCtxRelease 11000 (dev)
+	//cu:call cuDevicePrimaryCtxRelease_v2 11000 (dev)
 	DevicePrimaryCtxRelease(dev Device) error
 	// DevicePrimaryCtxSetFlags sets the flags of the primary context, active or not.
-	//cu:call cuDevicePrimaryCtxSetFlags 11000 (dev, flags)
+	//cu:call cuDevicePrimaryCtxSetFlags_v2 11000 (dev, flags)
 	DevicePrimaryCtxSetFlags(dev Device, flags CtxFlags) error
 	// DevicePrimaryCtxGetState reads the flags and whether the context is active (1).
 	//cu:call cuDevicePrimaryCtxGetState 7000 (dev, *flags, *active)
 	DevicePrimaryCtxGetState(dev Device) (flags CtxFlags, active int32, err error)
 	// DevicePrimaryCtxReset destroys the primary context whoever holds it. It is
 	// the way out of a sticky error.
-	//cu:call cuDevicePrimaryCtxReset 11000 (dev)
+	//cu:call cuDevicePrimaryCtxReset_v2 11000 (dev)
 	DevicePrimaryCtxReset(dev Device) error
 	// CtxCreate makes a context. Unlike the C function it leaves the calling
 	// thread's current context as it was.
-	//cu:hand cuCtxCreate 3020
+	//cu:hand cuCtxCreate_v2 3020
 	CtxCreate(flags CtxFlags, dev Device) (ctx Context, err error)
 	// CtxDestroy destroys a created context and frees all that was made in it.
-	//cu:hand cuCtxDestroy 4000
+	//cu:hand cuCtxDestroy_v2 4000
 	CtxDestroy(ctx Context) error
 	// CtxSynchronize waits until all work of the context is done.
 	//cu:hand cuCtxSynchronize 2000
@@ -121,20 +134,20 @@ type Contexts interface {
 type Memory interface {
 	// MemAlloc takes bytes of device memory, aligned to 256. Zero bytes are
 	// CUDA_ERROR_INVALID_VALUE.
-	//cu:call cuMemAlloc 3020 (*dptr, bytes)
+	//cu:call cuMemAlloc_v2 3020 (*dptr, bytes)
 	MemAlloc(ctx Context, bytes uintptr) (dptr DevicePtr, err error)
 	// MemAllocPitch takes height rows of width bytes, each starting at a multiple
 	// of the pitch it returns. elementSize is 4, 8 or 16.
-	//cu:call cuMemAllocPitch 3020 (*dptr, *pitch, width, height, elementSize)
+	//cu:call cuMemAllocPitch_v2 3020 (*dptr, *pitch, width, height, elementSize)
 	MemAllocPitch(ctx Context, width, height uintptr, elementSize uint32) (dptr DevicePtr, pitch uintptr, err error)
 	// MemFree frees device or managed memory; it waits for work that may use it.
-	//cu:call cuMemFree 3020 (dptr)
+	//cu:call cuMemFree_v2 3020 (dptr)
 	MemFree(ctx Context, dptr DevicePtr) error
 	// MemGetInfo is the device's free and total memory in bytes.
-	//cu:call cuMemGetInfo 3020 (*free, *total)
+	//cu:call cuMemGetInfo_v2 3020 (*free, *total)
 	MemGetInfo(ctx Context) (free, total uintptr, err error)
 	// MemGetAddressRange is the allocation that holds an address.
-	//cu:call cuMemGetAddressRange 3020 (*base, *size, dptr)
+	//cu:call cuMemGetAddressRange_v2 3020 (*base, *size, dptr)
 	MemGetAddressRange(ctx Context, dptr DevicePtr) (base DevicePtr, size uintptr, err error)
 	// MemHostAlloc takes bytes of page-locked memory.
 	//cu:call cuMemHostAlloc 2020 (*p, bytes, flags)
@@ -143,13 +156,13 @@ type Memory interface {
 	//cu:call cuMemFreeHost 2000 (p)
 	MemFreeHost(ctx Context, p HostPtr) error
 	// MemHostGetDevicePointer is the device address of mapped page-locked memory; flags must be 0.
-	//cu:call cuMemHostGetDevicePointer 3020 (*dptr, p, flags)
+	//cu:call cuMemHostGetDevicePointer_v2 3020 (*dptr, p, flags)
 	MemHostGetDevicePointer(ctx Context, p HostPtr, flags uint32) (dptr DevicePtr, err error)
 	// MemHostGetFlags reads the flags that MemHostAlloc was given.
 	//cu:call cuMemHostGetFlags 2030 (*flags, p)
 	MemHostGetFlags(ctx Context, p HostPtr) (flags MemHostAllocFlags, err error)
 	// MemHostRegister page-locks bytes that exist already.
-	//cu:call cuMemHostRegister 6050 (p, bytes, flags)
+	//cu:call cuMemHostRegister_v2 6050 (p, bytes, flags)
 	MemHostRegister(ctx Context, p HostPtr, bytes uintptr, flags MemHostRegisterFlags) error
 	// MemHostUnregister undoes MemHostRegister; p is the address given there.
 	//cu:call cuMemHostUnregister 4000 (p)
@@ -242,27 +255,27 @@ type Copies interface {
 	//cu:call cuMemcpy 4000 (dst, src, bytes)
 	Memcpy(ctx Context, dst, src DevicePtr, bytes uintptr) error
 	// MemcpyAsync is Memcpy, stream-ordered.
-	//cu:call cuMemcpyAsync 4000 (dst, src, bytes, stream)
+	//cu:call cuMemcpyAsync 4000 (dst, src, bytes, stream) context=stream
 	MemcpyAsync(ctx Context, dst, src DevicePtr, bytes uintptr, stream Stream) error
 	// MemcpyHtoD copies host to device.
-	//cu:call cuMemcpyHtoD 3020 (dst, src, bytes)
+	//cu:call cuMemcpyHtoD_v2 3020 (dst, src, bytes)
 	MemcpyHtoD(ctx Context, dst DevicePtr, src HostPtr, bytes uintptr) error
 	// MemcpyHtoDAsync is MemcpyHtoD, stream-ordered when src is page-locked. From
 	// pageable memory it returns when src has been read.
-	//cu:call cuMemcpyHtoDAsync 3020 (dst, src, bytes, stream)
+	//cu:call cuMemcpyHtoDAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyHtoDAsync(ctx Context, dst DevicePtr, src HostPtr, bytes uintptr, stream Stream) error
 	// MemcpyDtoH copies device to host.
-	//cu:call cuMemcpyDtoH 3020 (dst, src, bytes)
+	//cu:call cuMemcpyDtoH_v2 3020 (dst, src, bytes)
 	MemcpyDtoH(ctx Context, dst HostPtr, src DevicePtr, bytes uintptr) error
 	// MemcpyDtoHAsync is MemcpyDtoH, stream-ordered when dst is page-locked. To
 	// pageable memory it returns when the data has arrived.
-	//cu:call cuMemcpyDtoHAsync 3020 (dst, src, bytes, stream)
+	//cu:call cuMemcpyDtoHAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyDtoHAsync(ctx Context, dst HostPtr, src DevicePtr, bytes uintptr, stream Stream) error
 	// MemcpyDtoD copies within a device; it does not wait for the copy.
-	//cu:call cuMemcpyDtoD 3020 (dst, src, bytes)
+	//cu:call cuMemcpyDtoD_v2 3020 (dst, src, bytes)
 	MemcpyDtoD(ctx Context, dst, src DevicePtr, bytes uintptr) error
 	// MemcpyDtoDAsync is MemcpyDtoD on a stream.
-	//cu:call cuMemcpyDtoDAsync 3020 (dst, src, bytes, stream)
+	//cu:call cuMemcpyDtoDAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyDtoDAsync(ctx Context, dst, src DevicePtr, bytes uintptr, stream Stream) error
 	// MemcpyPeer copies between the devices of two contexts.
 	//cu:call cuMemcpyPeer 4000 (dst, dstCtx, src, srcCtx, bytes)
@@ -276,34 +289,34 @@ type Copies interface {
 	//cu:hand cuMemcpyBatchAsync 12080
 	MemcpyBatchAsync(ctx Context, dsts, srcs []DevicePtr, sizes []uintptr, stream Stream) error
 	// Memcpy2D copies a rectangle.
-	//cu:call cuMemcpy2D 3020 (p)
+	//cu:call cuMemcpy2D_v2 3020 (p)
 	Memcpy2D(ctx Context, p *Memcpy2D) error
 	// Memcpy2DAsync is Memcpy2D, stream-ordered.
-	//cu:call cuMemcpy2DAsync 3020 (p, stream)
+	//cu:call cuMemcpy2DAsync_v2 3020 (p, stream)
 	Memcpy2DAsync(ctx Context, p *Memcpy2D, stream Stream) error
 	// Memcpy3D copies a box.
-	//cu:call cuMemcpy3D 3020 (p)
+	//cu:call cuMemcpy3D_v2 3020 (p)
 	Memcpy3D(ctx Context, p *Memcpy3D) error
 	// Memcpy3DAsync is Memcpy3D, stream-ordered.
-	//cu:call cuMemcpy3DAsync 3020 (p, stream)
+	//cu:call cuMemcpy3DAsync_v2 3020 (p, stream)
 	Memcpy3DAsync(ctx Context, p *Memcpy3D, stream Stream) error
 	// MemsetD8 fills n bytes.
-	//cu:call cuMemsetD8 3020 (dst, value, n)
+	//cu:call cuMemsetD8_v2 3020 (dst, value, n)
 	MemsetD8(ctx Context, dst DevicePtr, value uint8, n uintptr) error
 	// MemsetD16 fills n 16-bit words; dst is aligned to 2.
-	//cu:call cuMemsetD16 3020 (dst, value, n)
+	//cu:call cuMemsetD16_v2 3020 (dst, value, n)
 	MemsetD16(ctx Context, dst DevicePtr, value uint16, n uintptr) error
 	// MemsetD32 fills n 32-bit words; dst is aligned to 4.
-	//cu:call cuMemsetD32 3020 (dst, value, n)
+	//cu:call cuMemsetD32_v2 3020 (dst, value, n)
 	MemsetD32(ctx Context, dst DevicePtr, value uint32, n uintptr) error
 	// MemsetD8Async is MemsetD8, stream-ordered.
-	//cu:call cuMemsetD8Async 3020 (dst, value, n, stream)
+	//cu:call cuMemsetD8Async 3020 (dst, value, n, stream) context=stream
 	MemsetD8Async(ctx Context, dst DevicePtr, value uint8, n uintptr, stream Stream) error
 	// MemsetD16Async is MemsetD16, stream-ordered.
-	//cu:call cuMemsetD16Async 3020 (dst, value, n, stream)
+	//cu:call cuMemsetD16Async 3020 (dst, value, n, stream) context=stream
 	MemsetD16Async(ctx Context, dst DevicePtr, value uint16, n uintptr, stream Stream) error
 	// MemsetD32Async is MemsetD32, stream-ordered.
-	//cu:call cuMemsetD32Async 3020 (dst, value, n, stream)
+	//cu:call cuMemsetD32Async 3020 (dst, value, n, stream) context=stream
 	MemsetD32Async(ctx Context, dst DevicePtr, value uint32, n uintptr, stream Stream) error
 }
 
@@ -316,7 +329,7 @@ type Streams interface {
 	//cu:call cuStreamCreateWithPriority 5050 (*stream, flags, priority)
 	StreamCreateWithPriority(ctx Context, flags StreamFlags, priority int32) (stream Stream, err error)
 	// StreamDestroy gives the stream up at once; work in it goes on to its end.
-	//cu:hand cuStreamDestroy 4000
+	//cu:hand cuStreamDestroy_v2 4000
 	StreamDestroy(ctx Context, stream Stream) error
 	// StreamQuery is nil when all work is done and CUDA_ERROR_NOT_READY before.
 	//cu:hand cuStreamQuery 2000
@@ -326,7 +339,7 @@ type Streams interface {
 	StreamSynchronize(ctx Context, stream Stream) error
 	// StreamWaitEvent holds later work of the stream back until what the event
 	// recorded is done. An event never recorded holds nothing back.
-	//cu:call cuStreamWaitEvent 3020 (stream, event, flags)
+	//cu:call cuStreamWaitEvent 3020 (stream, event, flags) context=stream
 	StreamWaitEvent(ctx Context, stream Stream, event Event, flags EventWaitFlags) error
 	// StreamGetPriority reads the priority.
 	//cu:call cuStreamGetPriority 5050 (stream, *priority)
@@ -342,7 +355,7 @@ type Streams interface {
 	//cu:hand cuLaunchHostFunc 10000
 	LaunchHostFunc(ctx Context, stream Stream, fn func()) error
 	// StreamBeginCapture turns the stream into a recorder of a graph.
-	//cu:call cuStreamBeginCapture 10010 (stream, mode)
+	//cu:call cuStreamBeginCapture_v2 10010 (stream, mode)
 	StreamBeginCapture(ctx Context, stream Stream, mode StreamCaptureMode) error
 	// StreamEndCapture ends that and is the graph.
 	//cu:call cuStreamEndCapture 10000 (stream, *graph)
@@ -358,13 +371,13 @@ type Events interface {
 	//cu:call cuEventCreate 2000 (*event, flags)
 	EventCreate(ctx Context, flags EventFlags) (event Event, err error)
 	// EventRecord makes the event stand for the work now in the stream.
-	//cu:call cuEventRecord 2000 (event, stream)
+	//cu:call cuEventRecord 2000 (event, stream) context=stream
 	EventRecord(ctx Context, event Event, stream Stream) error
 	// EventRecordWithFlags is EventRecord with flags.
 	//cu:call cuEventRecordWithFlags 11010 (event, stream, flags)
 	EventRecordWithFlags(ctx Context, event Event, stream Stream, flags EventRecordFlags) error
 	// EventQuery is nil when that work is done and CUDA_ERROR_NOT_READY before.
-	//cu:call cuEventQuery 2000 (event)
+	//cu:call cuEventQuery 2000 (event) context=event
 	EventQuery(ctx Context, event Event) error
 	// EventSynchronize waits for that work.
 	//cu:call cuEventSynchronize 2000 (event)
@@ -374,7 +387,7 @@ type Events interface {
 	//cu:call cuEventElapsedTime 2000 (*ms, start, end)
 	EventElapsedTime(ctx Context, start, end Event) (ms float32, err error)
 	// EventDestroy gives the event up.
-	//cu:call cuEventDestroy 4000 (event)
+	//cu:call cuEventDestroy_v2 4000 (event)
 	EventDestroy(ctx Context, event Event) error
 }
 
@@ -391,7 +404,7 @@ type Modules interface {
 	//cu:call cuModuleGetFunction 2000 (*f, module, name)
 	ModuleGetFunction(ctx Context, module Module, name string) (f Function, err error)
 	// ModuleGetGlobal is the address and size in bytes of a variable by name.
-	//cu:call cuModuleGetGlobal 3020 (*dptr, *bytes, module, name)
+	//cu:call cuModuleGetGlobal_v2 3020 (*dptr, *bytes, module, name)
 	ModuleGetGlobal(ctx Context, module Module, name string) (dptr DevicePtr, bytes uintptr, err error)
 	// FuncGetAttribute reads a property of a kernel.
 	//cu:call cuFuncGetAttribute 2020 (*value, attrib, f)
@@ -406,7 +419,7 @@ type Modules interface {
 	// LaunchKernel runs f. params is the packed parameter buffer, each value at its
 	// offset (CU_LAUNCH_PARAM_BUFFER_POINTER); it is copied before the call
 	// returns. Stream-ordered.
-	//cu:hand cuLaunchKernel 4000
+	//cu:hand cuLaunchKernel 4000 context=stream
 	LaunchKernel(ctx Context, f Function, grid, block Dim3, sharedMemBytes uint32, stream Stream, params []byte) error
 }
 
@@ -422,7 +435,7 @@ type Graphs interface {
 	//cu:call cuGraphExecDestroy 10000 (exec)
 	GraphExecDestroy(exec GraphExec) error
 	// GraphLaunch runs it. Stream-ordered; launches of one exec follow each other.
-	//cu:call cuGraphLaunch 10000 (exec, stream)
+	//cu:call cuGraphLaunch 10000 (exec, stream) context=stream
 	GraphLaunch(ctx Context, exec GraphExec, stream Stream) error
 	// GraphGetNodes is all nodes of a graph.
 	//cu:hand cuGraphGetNodes 10000
@@ -432,10 +445,10 @@ type Graphs interface {
 	GraphNodeGetType(node GraphNode) (kind GraphNodeType, err error)
 	// GraphExecUpdate gives exec the parameters of a graph of the same shape;
 	// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE when the shapes differ.
-	//cu:hand cuGraphExecUpdate 12000
+	//cu:hand cuGraphExecUpdate_v2 12000
 	GraphExecUpdate(ctx Context, exec GraphExec, graph Graph) error
 	// GraphExecKernelNodeSetParams changes one kernel of exec; node is of the graph
 	// that exec was made from.
-	//cu:hand cuGraphExecKernelNodeSetParams 12000
+	//cu:hand cuGraphExecKernelNodeSetParams_v2 12000
 	GraphExecKernelNodeSetParams(ctx Context, exec GraphExec, node GraphNode, f Function, grid, block Dim3, sharedMemBytes uint32, params []byte) error
 }

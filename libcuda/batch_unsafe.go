@@ -101,7 +101,7 @@ func (s *submission) take(d *Driver, calls []cu.Call) error {
 		if i == 0 {
 			s.first = id
 		}
-		s.byHandle = s.byHandle && c.Stream > cu.StreamPerThread && c.Op != cu.OpMemcpyPeerAsync
+		s.byHandle = s.byHandle && procByHandle[id] && c.Stream > cu.StreamPerThread
 	}
 	return nil
 }

@@ -19,15 +19,16 @@ import (
 
 // callSpec is a cu:call line and the method under it, read without internal/gen.
 type callSpec struct {
-	symbol  string
-	version int
-	args    []string
-	method  string
-	params  []string
-	results []string
+	symbol   string
+	version  int
+	args     []string
+	byHandle bool
+	method   string
+	params   []string
+	results  []string
 }
 
-var specPattern = regexp.MustCompile(`(?m)^\t//cu:call (\w+) (\d+) \((.*)\)\n\t(\w+)\((.*?)\) (?:error|\((.*)\))$`)
+var specPattern = regexp.MustCompile(`(?m)^\t//cu:call (\w+?)(?:_v\d)? (\d+) \((.*)\)( context=\w+)?\n\t(\w+)\((.*?)\) (?:error|\((.*)\))$`)
 
 func callSpecs(t *testing.T) []callSpec {
 	src, err := os.ReadFile("../cu/driver.go")
@@ -40,13 +41,13 @@ func callSpecs(t *testing.T) []callSpec {
 	var specs []callSpec
 	for _, m := range specPattern.FindAllStringSubmatch(string(src), -1) {
 		version, _ := strconv.Atoi(m[2])
-		results := names(m[6])
+		results := names(m[7])
 		if len(results) > 0 {
 			results = results[:len(results)-1]
 		}
-		specs = append(specs, callSpec{m[1], version, split(m[3]), m[4], names(m[5]), results})
+		specs = append(specs, callSpec{m[1], version, split(m[3]), m[4] != "", m[5], names(m[6]), results})
 	}
-	if lines := strings.Count(string(src), "//cu:call "); len(specs) != lines || lines < 70 {
+	if lines := strings.Count(string(src), "\n\t//cu:call "); len(specs) != lines || lines < 70 {
 		t.Fatalf("found %d of %d cu:call lines", len(specs), lines)
 	}
 	return specs
@@ -142,8 +143,7 @@ func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string
 		symbols = append(symbols, c.symbol)
 	}
 	wantSymbols := []string{spec.symbol}
-	byHandle := version >= goesByHandle && slices.Contains([]string{"EventRecord", "EventQuery", "StreamWaitEvent", "GraphLaunch",
-		"MemcpyAsync", "MemcpyHtoDAsync", "MemcpyDtoHAsync", "MemcpyDtoDAsync", "MemsetD8Async", "MemsetD16Async", "MemsetD32Async"}, spec.method)
+	byHandle := version >= goesByHandle && spec.byHandle
 	if len(spec.params) > 0 && spec.params[0] == "ctx" && !slices.Contains(spec.args, "ctx") && !byHandle {
 		wantSymbols = []string{"cuCtxSetCurrent", spec.symbol}
 	}

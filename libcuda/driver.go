@@ -8,8 +8,6 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-//go:generate go run ../internal/gen
-
 // Driver is an open driver library. It is safe for concurrent use. It is never
 // closed: the library does not survive being unloaded.
 type Driver struct {

@@ -232,3 +232,20 @@ var procs = [procCount]proc{
 	procCtxSetCurrent:                {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
 	procCtxPopCurrent:                {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
+
+// procByHandle has the functions that use the context of a stream or event among
+// their arguments, whichever context is current.
+var procByHandle = [procCount]bool{
+	procMemcpyAsync:     true,
+	procMemcpyHtoDAsync: true,
+	procMemcpyDtoHAsync: true,
+	procMemcpyDtoDAsync: true,
+	procMemsetD8Async:   true,
+	procMemsetD16Async:  true,
+	procMemsetD32Async:  true,
+	procStreamWaitEvent: true,
+	procEventRecord:     true,
+	procEventQuery:      true,
+	procLaunchKernel:    true,
+	procGraphLaunch:     true,
+}

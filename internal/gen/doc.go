@@ -1,19 +1,37 @@
-// Command gen writes the calls of package libcuda from the cu:call lines of
-// cu/driver.go. It runs in any folder of the module:
+// Command gen writes the generated parts of the repository, or checks them. It
+// runs in any folder of the module:
 //
-//	go run ./internal/gen         # write the files that differ
-//	go run ./internal/gen -check  # write nothing, fail when one differs
+//	go generate ./...             # write the parts that differ
+//	go run ./internal/gen         # the same
+//	go run ./internal/gen -check  # write nothing; fail when a part is stale
 //
-// A line of the form
+// Package libcuda's calls are written here, from the lines above the methods of
+// the interfaces in cu/driver.go. There is one line for each method:
 //
-//	//cu:call SYMBOL VERSION (args)
+//	//cu:call EXPORT VERSION (ARGUMENTS) [context=HANDLE]
+//	//cu:hand EXPORT VERSION [context=HANDLE]
 //
-// above a method of an interface becomes a method of libcuda.Driver that calls
-// SYMBOL in the form that CUDA VERSION introduced, with the arguments in the
-// order of the line. A star marks a result of the method that C writes through
-// a pointer. A first parameter "ctx cu.Context" that is not among the arguments
-// is the context that the call is bound to.
+// EXPORT is the name under which the driver library exports the form of the C
+// function that is called. An ending such as _v2 belongs to the form: the
+// function is cuMemAlloc, the export cuMemAlloc_v2. Drivers since CUDA 11.3 are
+// asked for the function and VERSION, older ones for EXPORT.
 //
-// A line "//cu:hand SYMBOL VERSION" makes the symbol known and leaves the method
-// to be written by hand.
+// VERSION is the CUDA version that introduced the form: 12040 is CUDA 12.4.
+//
+// ARGUMENTS are the C function's arguments in order, by the names of the method's
+// parameters and results. A star marks a result, which C writes through a pointer.
+// A first parameter "ctx Context" that is not among the arguments is the context
+// that libcuda makes current for the call.
+//
+// context=HANDLE names the stream or event whose context the operation uses,
+// whichever context is current. libcuda makes such a call without a current
+// context where the driver allows it.
+//
+// A cu:call line becomes a method of libcuda.Driver. A cu:hand line only makes
+// the function known; the method is written by hand in package libcuda.
+//
+// A line "//cu:also EXPORT VERSION" in the comment of an interface makes a
+// function known that libcuda needs besides.
 package main
+
+//go:generate go run .

@@ -2,16 +2,21 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestUpToDate fails when the generated files in the tree are not what
+// TestLibcudaUpToDate fails when the generated files of libcuda are not what
 // cu/driver.go makes.
-func TestUpToDate(t *testing.T) {
-	if err := run(true); err != nil {
+func TestLibcudaUpToDate(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := generate(root, parts[:1], true); err != nil {
 		t.Error(err)
 	}
 }
@@ -21,51 +26,49 @@ func TestDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := generate(root)
+	first, err := libcudaFiles(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		again, err := generate(root)
+		again, err := libcudaFiles(root)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range first {
 			if !bytes.Equal(first[i].text, again[i].text) {
-				t.Fatalf("%s came out in two ways", first[i].path)
+				t.Fatalf("two runs give different texts of %s", first[i].path)
 			}
 		}
 	}
 }
 
-// TestCheckSeesADifference plants one.
-func TestCheckSeesADifference(t *testing.T) {
+// TestCheckFindsADifference changes the source of generated files.
+func TestCheckFindsADifference(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(filepath.Join(root, "cu/driver.go"))
+	text, err := os.ReadFile(filepath.Join(root, source))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "go.mod"), "module m\n")
-	write(t, filepath.Join(dir, "cu/driver.go"), string(source))
-	t.Chdir(filepath.Join(dir, "cu"))
+	write(t, filepath.Join(dir, source), string(text))
 	if err := os.Mkdir(filepath.Join(dir, "libcuda"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(true); err == nil {
+	if err := generate(dir, parts[:1], true); err == nil {
 		t.Error("check of missing files succeeded")
 	}
-	if err := run(false); err != nil {
+	if err := generate(dir, parts[:1], false); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(true); err != nil {
+	if err := generate(dir, parts[:1], true); err != nil {
 		t.Errorf("check of fresh files: %v", err)
 	}
-	write(t, filepath.Join(dir, "cu/driver.go"), strings.Replace(string(source), "cuMemFree 3020", "cuMemFree 2000", 1))
-	if err := run(true); err == nil || !strings.Contains(err.Error(), "libcuda/zz_procs.go") {
+	write(t, filepath.Join(dir, source), strings.Replace(string(text), "cuMemFree_v2 3020", "cuMemFree 2000", 1))
+	if err := generate(dir, parts[:1], true); err == nil || !strings.Contains(err.Error(), procsPath) {
 		t.Errorf("check after a change: %v", err)
 	}
 }
@@ -92,10 +95,12 @@ func TestGolden(t *testing.T) {
 	golden(t, "testdata/procs.golden", procs)
 }
 
-// golden compares, or writes when GEN_UPDATE is set.
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares a text with a file, or writes the file with -update.
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
-	if os.Getenv("GEN_UPDATE") != "" {
+	if *update {
 		write(t, path, string(got))
 	}
 	want, err := os.ReadFile(path)
@@ -117,6 +122,13 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+func TestBadAlsoLine(t *testing.T) {
+	_, err := parse("d.go", []byte("package cu\n\n// T is.\n//\n//cu:also cuF\ntype T interface{}\n"))
+	if err == nil || !strings.Contains(err.Error(), "malformed") || !strings.HasPrefix(err.Error(), "d.go:") {
+		t.Errorf("error %v, want one with a position and the line", err)
+	}
+}
+
 func TestBadLines(t *testing.T) {
 	for _, c := range []struct{ name, method, want string }{
 		{"no comment", "F() error", "no comment"},
@@ -127,8 +139,11 @@ func TestBadLines(t *testing.T) {
 		{"no error", "//cu:call cuF 2000 (*n)\nF() (n int32)", "not an error"},
 		{"unknown argument", "//cu:call cuF 2000 (n)\nF(m int32) error", `"n" is no parameter`},
 		{"star missing", "//cu:call cuF 2000 (n)\nF() (n int32, err error)", "or starred"},
-		{"twice", "//cu:call cuF 2000 (n, n)\nF(n int32) error", "there twice"},
+		{"twice", "//cu:call cuF 2000 (n, n)\nF(n int32) error", "listed twice"},
 		{"left out", "//cu:call cuF 2000 (n)\nF(n, m int32) error", `"m" is not among`},
+		{"no stream", "//cu:call cuF 2000 (n) context=n\nF(ctx Context, n int32) error", "no parameter that is a stream"},
+		{"no context", "//cu:call cuF 2000 (s) context=s\nF(s Stream) error", "needs a first parameter ctx"},
+		{"too long", "//cu:call cuF 2000 (a, b, c, d, s) context=s\nF(ctx Context, a, b, c, d int32, s Stream) error", "4 arguments at most"},
 		{"result left out", "//cu:call cuF 2000 ()\nF() (n int32, err error)", `"n" is not among`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
