@@ -21,11 +21,9 @@
 // one machine and what timing decides are told in lines "OBSERVE name=value".
 //
 // With FERRY_CUTEST_JSON=path in the environment the results are written there
-// as one JSON document. Folder gen makes docs/COVERAGE.md of [Cases] and the
+// as one JSON document. go generate makes docs/COVERAGE.md from [Cases] and the
 // documents under docs/results.
 //
 // What does not live here: tests of speed, and rules that are Ferry's own and
 // not CUDA's.
 package cutest
-
-//go:generate go run ./gen

@@ -32,6 +32,9 @@
 //
 // A line "//cu:also EXPORT VERSION" in the comment of an interface makes a
 // function known that libcuda needs besides.
+//
+// The other parts are tables in documents. A test of the package that the table
+// is made from compares the table, and writes it when run with -update; see parts.
 package main
 
 //go:generate go run .

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -13,17 +15,26 @@ const (
 	callsPath = "libcuda/zz_calls_unsafe.go"
 )
 
-// part is a generated part of the repository.
+// part is a generated part of the repository. Either this command makes it, or a
+// test does.
 type part struct {
 	files []string // by path from the root of the module
 	from  string   // what the part is made from
 
-	make func(root string) ([]output, error)
+	make func(root string) ([]output, error) // nil where a test writes the part
+
+	pkg, test string // the test that compares the part, and writes it with -update
 }
 
-// parts lists the generated parts.
+// parts lists every generated part. libcuda comes first because the tests that
+// write the other parts need it to compile.
 var parts = []part{
 	{files: []string{procsPath, callsPath}, from: "the lines `//cu:` in `cu/driver.go`", make: libcudaFiles},
+	{files: []string{"docs/COVERAGE.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
+	{files: []string{"docs/softgpu/profiles.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},
+	{files: []string{"docs/softgpu/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
+	{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
+	{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
 }
 
 // output is a file to write, by path from the root of the module.
@@ -38,7 +49,11 @@ func generate(root string, parts []part, check bool) error {
 	var failed []error
 	for i := range parts {
 		p := &parts[i]
-		if err := p.bring(root, check); err != nil {
+		bring := p.bring
+		if p.make == nil {
+			bring = p.runTest
+		}
+		if err := bring(root, check); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -63,6 +78,26 @@ func (p *part) bring(root string, check bool) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// runTest lets a test write a part, or compare it.
+func (p *part) runTest(root string, check bool) error {
+	args := []string{"test", p.pkg, "-run", "^" + p.test + "$"}
+	if !check {
+		args = append(args, "-update")
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil && check:
+		return fmt.Errorf("%w\n%s", stale(strings.Join(p.files, ", ")), out)
+	case err != nil:
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	case bytes.Contains(out, []byte("no tests to run")):
+		return fmt.Errorf("package %s has no test %s, which writes %s", p.pkg, p.test, strings.Join(p.files, ", "))
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-package main
+package cutest_test
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,42 +11,72 @@ import (
 	"github.com/ferrygpu/ferry/cutest"
 )
 
-// TestCoverageIsFresh demands that docs/COVERAGE.md is what the code and the
-// results make of it.
-func TestCoverageIsFresh(t *testing.T) {
-	docs := filepath.Join("..", "..", "docs")
-	want, err := coverage(docs)
+var update = flag.Bool("update", false, "write docs/COVERAGE.md")
+
+const docs = "../docs"
+
+// TestCoverage compares docs/COVERAGE.md with the cases and the results under
+// docs/results. With -update it writes the document.
+func TestCoverage(t *testing.T) {
+	want, err := coverage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(filepath.Join(docs, "COVERAGE.md"))
+	path := filepath.Join(docs, "COVERAGE.md")
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("docs/COVERAGE.md is stale: go generate ./cutest")
+		t.Error("docs/COVERAGE.md is stale: run go generate ./...")
 	}
 }
 
+// coverage makes the text of the document.
+func coverage() ([]byte, error) {
+	var runs []*run
+	for _, column := range columns {
+		r, err := readRun(filepath.Join(docs, "results", column.file))
+		if err != nil {
+			return nil, err
+		}
+		r.title = column.title
+		runs = append(runs, r)
+	}
+	p := &page{runs: runs}
+	for _, c := range cutest.Cases() {
+		p.add(c)
+	}
+	return p.text(), nil
+}
+
+// recordSoftware is the command that records the results of the software GPU.
+const recordSoftware = "FERRY_COMMIT=$(git rev-parse --short HEAD) FERRY_CUTEST_JSON=$PWD/docs/results/cutest-softgpu.json go test -count=1 ./cutest -run 'TestSoftgpu$/two$'"
+
 // TestSoftwareIsComplete demands a result of the software GPU for every case.
 func TestSoftwareIsComplete(t *testing.T) {
-	r, err := readRun(filepath.Join("..", "..", "docs", "results", columns[0].file))
+	r, err := readRun(filepath.Join(docs, "results", columns[0].file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cutest.Cases() {
 		if o, ok := r.cases[c.ID]; !ok || o.Result == "fail" {
-			t.Errorf("%s: result %q on the software GPU; make docs/results/%s again", c.ID, o.Result, columns[0].file)
+			t.Errorf("%s: result %q on the software GPU; record it again:\n%s", c.ID, o.Result, recordSoftware)
 		}
 	}
 }
 
 func TestReadRunRefuses(t *testing.T) {
 	for name, text := range map[string]string{
-		"a place on one machine": `{"schema": "ferry.cutest/1", "cases": [{"id": "a/b", "result": "fail", "reason": "open /home/me/x"}]}`,
-		"another schema":         `{"schema": "ferry.bench/1", "cases": [{"id": "a/b", "result": "pass"}]}`,
-		"no cases":               `{"schema": "ferry.cutest/1", "cases": []}`,
-		"no JSON":                `pass`,
+		"a path of one machine": `{"schema": "ferry.cutest/1", "cases": [{"id": "a/b", "result": "fail", "reason": "open /home/me/x"}]}`,
+		"another schema":        `{"schema": "ferry.bench/1", "cases": [{"id": "a/b", "result": "pass"}]}`,
+		"no cases":              `{"schema": "ferry.cutest/1", "cases": []}`,
+		"no JSON":               `pass`,
 	} {
 		path := filepath.Join(t.TempDir(), "r.json")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

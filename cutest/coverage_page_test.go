@@ -1,4 +1,4 @@
-package main
+package cutest_test
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 	"github.com/ferrygpu/ferry/cutest"
 )
 
-// page is the document as it grows.
+// page is docs/COVERAGE.md while it is made.
 type page struct {
 	runs    []*run
 	groups  []group
-	reasons []string                  // of skips; a footnote each
+	reasons []string                  // of skips, with a footnote for each
 	counts  map[string]map[string]int // by title of the run, then result
 	cases   int
 }
@@ -44,7 +44,7 @@ func (p *page) add(c cutest.Case) {
 	p.cases++
 }
 
-// cell is what became of a case in a run, and counts it.
+// cell returns the result of a case in a run, and counts it.
 func (p *page) cell(r *run, id string) string {
 	o, ok := r.cases[id]
 	if !ok {
@@ -63,7 +63,7 @@ func (p *page) cell(r *run, id string) string {
 	return o.Result
 }
 
-// footnote is the number of a reason.
+// footnote returns the number of a reason.
 func (p *page) footnote(reason string) int {
 	i := slices.Index(p.reasons, reason)
 	if i < 0 {
@@ -77,8 +77,8 @@ func escape(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 func (p *page) text() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Coverage\n\nThe %d rules of package `cutest`, where NVIDIA's manuals say them, and what became of each. ", p.cases)
-	fmt.Fprintf(&b, "Written by `go generate ./cutest` from the code and the results; do not edit. What surprised is explained in [SEMANTICS.md](SEMANTICS.md).\n\n")
+	fmt.Fprintf(&b, "# Coverage\n\nThe %d rules of package `cutest`, where NVIDIA's manuals state them, and the result of each.\n", p.cases)
+	fmt.Fprintf(&b, "Written by `go generate ./...` from the cases and the results; do not edit. [SEMANTICS.md](SEMANTICS.md) explains the surprises.\n\n")
 	fmt.Fprintf(&b, "| run | pass | fail | skip | not run | made on | results |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range p.runs {
 		n := p.counts[r.title]

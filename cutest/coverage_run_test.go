@@ -1,4 +1,4 @@
-package main
+package cutest_test
 
 import (
 	"encoding/json"
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// columns are the runs that the document tells of.
+// columns are the recorded runs in docs/COVERAGE.md.
 var columns = []struct{ title, file string }{
 	{"software", "cutest-softgpu.json"},
 	{"H200", "cutest-h200.json"},
 	{"2 x H200", "cutest-h200x2.json"},
 }
 
-// run is a document that package cutest wrote.
+// run is a document of results that package cutest wrote.
 type run struct {
 	title string
 	file  string
@@ -41,7 +41,7 @@ type outcome struct {
 	Reason string `json:"reason"`
 }
 
-// local finds names of places on the machine that a run was made on.
+// local finds paths of the machine that a run was made on.
 var local = regexp.MustCompile(`/(home|root|tmp|Users|mnt|var|opt)/[\w.]`)
 
 func readRun(path string) (*run, error) {
@@ -50,14 +50,14 @@ func readRun(path string) (*run, error) {
 		return nil, err
 	}
 	if found := local.Find(data); found != nil {
-		return nil, fmt.Errorf("%s tells of a place on one machine: %s", path, found)
+		return nil, fmt.Errorf("%s names a path of one machine: %s", path, found)
 	}
 	r := &run{file: filepath.Base(path), cases: map[string]outcome{}}
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if r.Schema != "ferry.cutest/1" || len(r.Outcomes) == 0 {
-		return nil, fmt.Errorf("%s: schema %q with %d cases, want ferry.cutest/1 with some", path, r.Schema, len(r.Outcomes))
+		return nil, fmt.Errorf("%s: schema %q with %d cases, want ferry.cutest/1 with at least one", path, r.Schema, len(r.Outcomes))
 	}
 	for _, o := range r.Outcomes {
 		r.cases[o.ID] = o
@@ -65,7 +65,7 @@ func readRun(path string) (*run, error) {
 	return r, nil
 }
 
-// about says where and with what a run was made.
+// about describes the machine and the versions of a run.
 func (r *run) about() string {
 	device := r.Device
 	if r.Devices > 1 {
