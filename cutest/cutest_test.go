@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +47,28 @@ func TestCasesAreWellFormed(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases: %v", len(seen), groups)
+}
+
+// TestEveryCallHasACase looks for a call of each method of cu.Driver in the cases.
+// TestLibcuda runs them on hardware, so every method has a test there too.
+func TestEveryCallHasACase(t *testing.T) {
+	files, err := filepath.Glob("cases_*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	for m := range reflect.TypeFor[cu.Driver]().Methods() {
+		if !strings.Contains(source.String(), "."+m.Name+"(") {
+			t.Errorf("no case calls %s: add one in cutest/cases_*.go that cites its rule in the manual", m.Name)
+		}
+	}
 }
 
 // TestSemanticsNamesCases: what docs/SEMANTICS.md cites is there.

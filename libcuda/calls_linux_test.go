@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -30,7 +31,8 @@ type callSpec struct {
 
 var specPattern = regexp.MustCompile(`(?m)^\t//cu:call (\w+?)(?:_v\d)? (\d+) \((.*)\)( context=\w+)?\n\t(\w+)\((.*?)\) (?:error|\((.*)\))$`)
 
-func callSpecs(t *testing.T) []callSpec {
+// driverSource reads the interfaces with their cu: lines.
+func driverSource(t *testing.T) string {
 	src, err := os.ReadFile("../cu/driver.go")
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the source is not here")
@@ -38,8 +40,13 @@ func callSpecs(t *testing.T) []callSpec {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(src)
+}
+
+func callSpecs(t *testing.T) []callSpec {
+	src := driverSource(t)
 	var specs []callSpec
-	for _, m := range specPattern.FindAllStringSubmatch(string(src), -1) {
+	for _, m := range specPattern.FindAllStringSubmatch(src, -1) {
 		version, _ := strconv.Atoi(m[2])
 		results := names(m[7])
 		if len(results) > 0 {
@@ -47,7 +54,7 @@ func callSpecs(t *testing.T) []callSpec {
 		}
 		specs = append(specs, callSpec{m[1], version, split(m[3]), m[4] != "", m[5], names(m[6]), results})
 	}
-	if lines := strings.Count(string(src), "\n\t//cu:call "); len(specs) != lines || lines < 70 {
+	if lines := strings.Count(src, "\n\t//cu:call "); len(specs) != lines || lines < 70 {
 		t.Fatalf("found %d of %d cu:call lines", len(specs), lines)
 	}
 	return specs
@@ -70,6 +77,32 @@ func names(list string) []string {
 		parts[i], _, _ = strings.Cut(p, " ")
 	}
 	return parts
+}
+
+// TestEveryHandCallHasATest looks for a call of each method of a cu:hand line in the
+// tests on the fake library. TestEveryCall has the methods of the cu:call lines.
+func TestEveryHandCallHasATest(t *testing.T) {
+	methods := regexp.MustCompile(`\n\t//cu:hand [^\n]*\n\t(\w+)\(`).FindAllStringSubmatch(driverSource(t), -1)
+	if len(methods) < 15 {
+		t.Errorf("found %d cu:hand lines", len(methods))
+	}
+	files, err := filepath.Glob("*_linux_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(text)
+	}
+	for _, m := range methods {
+		if !strings.Contains(tests.String(), "."+m[1]+"(") {
+			t.Errorf("no test on the fake library calls %s: add one in libcuda/hand_unsafe_linux_test.go", m[1])
+		}
+	}
 }
 
 // TestEveryCall makes each generated call with arguments that differ, and looks

@@ -4,37 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/libcuda"
 )
-
-// TestEveryMethodHasAGPUTest looks for a call of each method in the GPU tests.
-func TestEveryMethodHasAGPUTest(t *testing.T) {
-	files, err := filepath.Glob("gpu_*_test.go")
-	if err != nil || len(files) == 0 {
-		t.Skip("the source is not here")
-	}
-	var source strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(text)
-	}
-	for m := range reflect.TypeFor[cu.Driver]().Methods() {
-		if !strings.Contains(source.String(), "."+m.Name+"(") {
-			t.Errorf("no GPU test calls %s", m.Name)
-		}
-	}
-}
 
 // gpu is what a test on hardware needs: the first device and its primary context.
 type gpu struct {

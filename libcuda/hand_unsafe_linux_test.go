@@ -264,6 +264,59 @@ func TestRangeAndPoolAttributes(t *testing.T) {
 	}
 }
 
+// TestStreamAttachMem checks that only the three known flags reach the driver.
+func TestStreamAttachMem(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuStreamAttachMemAsync", func(a []uintptr) cu.Result {
+		if want := []uintptr{2, 0x1000, 64, uintptr(cu.MemAttachHost)}; !slices.Equal(a[:4], want) {
+			t.Errorf("arguments %#x, want %#x", a[:4], want)
+		}
+		return cu.Success
+	})
+	if err := d.StreamAttachMemAsync(1, 2, 0x1000, 64, cu.MemAttachHost); err != nil {
+		t.Error(err)
+	}
+	f.take()
+	for _, flags := range []cu.MemAttachFlags{0, cu.MemAttachGlobal | cu.MemAttachHost, 8} {
+		if err := d.StreamAttachMemAsync(1, 2, 0x1000, 64, flags); err != cu.ErrorInvalidValue {
+			t.Errorf("flags %d: error %v, want CUDA_ERROR_INVALID_VALUE", flags, err)
+		}
+	}
+	if calls := f.take(); len(calls) != 0 {
+		t.Errorf("called %v with unknown flags", calls)
+	}
+}
+
+func TestMemcpyBatch(t *testing.T) {
+	f, d := newFake(t)
+	dsts, srcs, sizes := []cu.DevicePtr{0x100, 0x200}, []cu.DevicePtr{0x300, 0x400}, []uintptr{16, 32}
+	f.on("cuMemcpyBatchAsync", func(a []uintptr) cu.Result {
+		n := int(a[3])
+		if got := unsafe.Slice(at[cu.DevicePtr](a[0]), n); !slices.Equal(got, dsts) {
+			t.Errorf("destinations %#x, want %#x", got, dsts)
+		}
+		if got := unsafe.Slice(at[cu.DevicePtr](a[1]), n); !slices.Equal(got, srcs) {
+			t.Errorf("sources %#x, want %#x", got, srcs)
+		}
+		if got := unsafe.Slice(at[uintptr](a[2]), n); !slices.Equal(got, sizes) {
+			t.Errorf("sizes %d, want %d", got, sizes)
+		}
+		if order, first := at[memcpyAttributes](a[4]).srcAccessOrder, *at[uintptr](a[5]); order != inStreamOrder || first != 0 || a[6] != 1 {
+			t.Errorf("order %d from copy %d, %d attributes, want %d from 0, 1", order, first, a[6], inStreamOrder)
+		}
+		if a[7] == 0 || a[8] != 9 {
+			t.Errorf("failed copy at %#x, stream %d, want an address and 9", a[7], a[8])
+		}
+		return cu.Success
+	})
+	if err := d.MemcpyBatchAsync(1, dsts, srcs, sizes, 9); err != nil {
+		t.Error(err)
+	}
+	if err := d.MemcpyBatchAsync(1, dsts, srcs, sizes[:1], 9); err != cu.ErrorInvalidValue {
+		t.Errorf("lists of different lengths: error %v, want CUDA_ERROR_INVALID_VALUE", err)
+	}
+}
+
 func TestModuleLog(t *testing.T) {
 	f, d := newFake(t)
 	image := []byte(".version 6.3")
