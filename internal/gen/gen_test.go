@@ -16,7 +16,7 @@ func TestLibcudaUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := generate(root, parts[:1], true); err != nil {
+	if err := generate(root, parts()[:1], true); err != nil {
 		t.Error(err)
 	}
 }
@@ -58,17 +58,17 @@ func TestCheckFindsADifference(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "libcuda"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := generate(dir, parts[:1], true); err == nil {
+	if err := generate(dir, parts()[:1], true); err == nil {
 		t.Error("check of missing files succeeded")
 	}
-	if err := generate(dir, parts[:1], false); err != nil {
+	if err := generate(dir, parts()[:1], false); err != nil {
 		t.Fatal(err)
 	}
-	if err := generate(dir, parts[:1], true); err != nil {
+	if err := generate(dir, parts()[:1], true); err != nil {
 		t.Errorf("check of fresh files: %v", err)
 	}
 	write(t, filepath.Join(dir, source), strings.Replace(string(text), "cuMemFree_v2 3020", "cuMemFree 2000", 1))
-	if err := generate(dir, parts[:1], true); err == nil || !strings.Contains(err.Error(), procsPath) {
+	if err := generate(dir, parts()[:1], true); err == nil || !strings.Contains(err.Error(), procsPath) {
 		t.Errorf("check after a change: %v", err)
 	}
 }

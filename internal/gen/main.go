@@ -12,7 +12,7 @@ func main() {
 	flag.Parse()
 	root, err := moduleRoot()
 	if err == nil {
-		err = generate(root, parts, *check)
+		err = generate(root, parts(), *check)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)

@@ -15,7 +15,7 @@ import (
 // writes: go generate must know the test.
 func TestEveryTableIsAPart(t *testing.T) {
 	var known []string
-	for _, p := range parts {
+	for _, p := range parts() {
 		known = append(known, p.files...)
 	}
 	eachFile(t, ".md", func(path, text string) {
@@ -45,7 +45,7 @@ func TestPartsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
+	for _, p := range parts() {
 		for _, file := range p.files {
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
 				t.Error(err)
