@@ -350,6 +350,10 @@ type Streams interface {
 	// StreamGetCtx is the context of a stream.
 	//cu:call cuStreamGetCtx 9020 (stream, *of)
 	StreamGetCtx(ctx Context, stream Stream) (of Context, err error)
+	// StreamGetId is a number that no other stream of the process has or had. The
+	// default streams have one too.
+	//cu:call cuStreamGetId 12000 (stream, *id)
+	StreamGetId(ctx Context, stream Stream) (id uint64, err error)
 	// LaunchHostFunc runs fn on a thread of the driver at this point of the stream;
 	// later work of the stream waits for it. fn must not call the driver.
 	//cu:hand cuLaunchHostFunc 10000

@@ -53,6 +53,37 @@ var streamChecks = []check{
 				c.check(got == want, "got %#x, want %#x", got, want)
 			}
 		}},
+	{"stream/id", "a stream has one id, which no other stream of the program has or had; the default streams have ids too",
+		"Driver API: cuStreamGetId", 0, func(c *T) {
+			owners := map[uint64]string{}
+			unique := func(id uint64, owner string) {
+				c.check(owners[id] == "", "%s has the id %d of %s", owner, id, owners[id])
+				owners[id] = owner
+			}
+			legacy := c.streamID(cu.StreamLegacy)
+			unique(legacy, "the legacy stream")
+			c.observe("stream.id-of-zero-is-that-of-legacy", c.streamID(0) == legacy)
+			var perThread uint64
+			c.ok(onThread(func() (err error) {
+				perThread, err = c.d.StreamGetId(c.ctx, cu.StreamPerThread)
+				return err
+			}), "id of the per-thread stream")
+			unique(perThread, "the per-thread stream")
+			p := c.device(64)
+			for i := range 20 {
+				s, err := c.d.StreamCreate(c.ctx, cu.StreamNonBlocking)
+				c.ok(err, "create")
+				id := c.streamID(s)
+				unique(id, fmt.Sprintf("stream %d, destroyed since,", i))
+				c.ok(c.d.MemsetD8Async(c.ctx, p, 0, 64, s), "fill")
+				c.check(c.streamID(s) == id, "id %d became %d", id, c.streamID(s))
+				c.sync(s)
+				c.check(c.streamID(s) == id, "id %d became %d", id, c.streamID(s))
+				c.ok(c.d.StreamDestroy(c.ctx, s), "destroy")
+			}
+			unique(c.streamID(c.stream(cu.StreamDefault)), "a stream")
+			unique(c.streamID(c.stream(cu.StreamNonBlocking)), "a second stream")
+		}},
 	{"stream/query", "a stream is not ready while it has work, and ready when it has none",
 		"Driver API: cuStreamQuery", needMapHost, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
@@ -261,4 +292,14 @@ var streamOrderChecks = []check{
 				}
 			}
 		}},
+}
+
+// streamID reads the id of a stream. The case skips where the driver has none.
+func (c *T) streamID(s cu.Stream) uint64 {
+	id, err := c.d.StreamGetId(c.ctx, s)
+	if isCode(err, cu.ErrorNotSupported) {
+		c.skip("the driver is older than the call: %v", err)
+	}
+	c.ok(err, "id")
+	return id
 }

@@ -56,7 +56,7 @@ func coverage() ([]byte, error) {
 }
 
 // recordSoftware is the command that records the results of the software GPU.
-const recordSoftware = "FERRY_COMMIT=$(git rev-parse --short HEAD) FERRY_CUTEST_JSON=$PWD/docs/results/cutest-softgpu.json go test -count=1 ./cutest -run 'TestSoftgpu$/two$'"
+const recordSoftware = "FERRY_COMMIT=$(git describe --always --dirty=+ --exclude='*') FERRY_CUTEST_JSON=$PWD/docs/results/cutest-softgpu.json go test -count=1 ./cutest -run 'TestSoftgpu$/two$'"
 
 // TestSoftwareIsComplete demands a result of the software GPU for every case.
 func TestSoftwareIsComplete(t *testing.T) {

@@ -388,6 +388,12 @@ func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (of cu.Context, 
 	return of, err
 }
 
+// StreamGetId calls cuStreamGetId; see [cu.Streams].
+func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, err error) {
+	err = d.bound3(procStreamGetId, ctx, uintptr(stream), uintptr(unsafe.Pointer(&id)), 0)
+	return id, err
+}
+
 // StreamBeginCapture calls cuStreamBeginCapture; see [cu.Streams].
 func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
 	return d.bound3(procStreamBeginCapture, ctx, uintptr(stream), uintptr(mode), 0)

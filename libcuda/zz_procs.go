@@ -85,6 +85,7 @@ const (
 	procStreamGetPriority
 	procStreamGetFlags
 	procStreamGetCtx
+	procStreamGetId
 	procLaunchHostFunc
 	procStreamBeginCapture
 	procStreamEndCapture
@@ -202,6 +203,7 @@ var procs = [procCount]proc{
 	procStreamGetPriority:            {"cuStreamGetPriority", "cuStreamGetPriority", 5050},
 	procStreamGetFlags:               {"cuStreamGetFlags", "cuStreamGetFlags", 5050},
 	procStreamGetCtx:                 {"cuStreamGetCtx", "cuStreamGetCtx", 9020},
+	procStreamGetId:                  {"cuStreamGetId", "cuStreamGetId", 12000},
 	procLaunchHostFunc:               {"cuLaunchHostFunc", "cuLaunchHostFunc", 10000},
 	procStreamBeginCapture:           {"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
 	procStreamEndCapture:             {"cuStreamEndCapture", "cuStreamEndCapture", 10000},

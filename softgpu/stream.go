@@ -10,6 +10,7 @@ import (
 // streamState is a queue of work. Only its last op is kept: each op knows what it follows.
 type streamState struct {
 	handle   cu.Stream
+	id       uint64 // unique in the driver
 	ctx      *contextState
 	flags    cu.StreamFlags
 	priority int32
@@ -28,7 +29,8 @@ func (s *streamState) nonBlocking() bool { return s.flags&cu.StreamNonBlocking !
 
 // newStream makes a stream without a handle.
 func (c *contextState) newStream(flags cu.StreamFlags, priority int32) *streamState {
-	s := &streamState{ctx: c, flags: flags, priority: priority}
+	c.drv.streamID++
+	s := &streamState{id: c.drv.streamID, ctx: c, flags: flags, priority: priority}
 	c.streams = append(c.streams, s)
 	return s
 }
@@ -277,6 +279,11 @@ func (d *Driver) StreamGetFlags(h cu.Context, stream cu.Stream) (cu.StreamFlags,
 // StreamGetCtx is the context of a stream.
 func (d *Driver) StreamGetCtx(h cu.Context, stream cu.Stream) (cu.Context, error) {
 	return streamCall(d, h, stream, func(s *streamState) cu.Context { return s.ctx.handle })
+}
+
+// StreamGetId returns the number of the stream, which counts up and is never used again.
+func (d *Driver) StreamGetId(h cu.Context, stream cu.Stream) (uint64, error) {
+	return streamCall(d, h, stream, func(s *streamState) uint64 { return s.id })
 }
 
 func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) T) (T, error) {
