@@ -61,6 +61,10 @@ type Devices interface {
 	// DeviceGetPCIBusId is the device's place as "domain:bus:device.function".
 	//cu:hand cuDeviceGetPCIBusId 4010
 	DeviceGetPCIBusId(dev Device) (id string, err error)
+	// DeviceGetUuid is the 16 bytes that identify the device. A device in MIG mode has
+	// those of its MIG compute instance.
+	//cu:call cuDeviceGetUuid_v2 11040 (*uuid, dev)
+	DeviceGetUuid(dev Device) (uuid [16]byte, err error)
 	// DeviceTotalMem is the memory of the device in bytes.
 	//cu:call cuDeviceTotalMem_v2 3020 (*bytes, dev)
 	DeviceTotalMem(dev Device) (bytes uintptr, err error)

@@ -191,6 +191,26 @@ var deviceChecks = []check{
 			c.check(domain == c.attr(cu.DeviceAttributePCIDomainID) && bus == c.attr(cu.DeviceAttributePCIBusID) &&
 				slot == c.attr(cu.DeviceAttributePCIDeviceID), "bus id %s is not what the attributes say", id)
 		}},
+	{"device/uuid", "a device has 16 bytes that identify it: always the same, and other than those of other devices",
+		"Driver API: cuDeviceGetUuid_v2", needNoContext, func(c *T) {
+			owner := map[[16]byte]cu.Device{}
+			for _, dev := range c.suite.devices {
+				uuid, err := c.d.DeviceGetUuid(dev)
+				if isCode(err, cu.ErrorNotSupported) {
+					c.skip("the driver is older than the call: %v", err)
+				}
+				c.ok(err, "UUID")
+				if first, ok := owner[uuid]; ok {
+					c.fail("devices %d and %d have the same UUID %x", first, dev, uuid)
+				}
+				owner[uuid] = dev
+				again, err := c.d.DeviceGetUuid(dev)
+				c.ok(err, "UUID again")
+				c.check(again == uuid, "device %d: UUID %x became %x", dev, uuid, again)
+			}
+			_, err := c.d.DeviceGetUuid(cu.Device(len(c.suite.devices)))
+			c.want(err, "UUID of a device that is not there", cu.ErrorInvalidDevice)
+		}},
 	{"device/total-memory", "free memory is at most total memory, which is the device's",
 		"Driver API: cuDeviceTotalMem, cuMemGetInfo", 0, func(c *T) {
 			all, err := c.d.DeviceTotalMem(c.dev)

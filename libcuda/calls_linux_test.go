@@ -3,6 +3,7 @@
 package libcuda
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"math"
@@ -133,12 +134,7 @@ func testEveryCall(t *testing.T, version int32) {
 			f.on(spec.symbol, func(args []uintptr) cu.Result {
 				for i, name := range spec.args {
 					if strings.HasPrefix(name, "*") {
-						out := method.Type().Out(slices.Index(spec.results, name[1:]))
-						if out.Size() == 4 {
-							store(args[i], uint32(want[name]))
-						} else {
-							store(args[i], want[name])
-						}
+						storeResult(args[i], method.Type().Out(slices.Index(spec.results, name[1:])), want[name])
 					}
 				}
 				return cu.Success
@@ -225,9 +221,29 @@ func sample(t *testing.T, typ reflect.Type, i int) (reflect.Value, uint64) {
 	return v, number(v)
 }
 
-// number is what C sees of a number.
+// storeResult writes a number as C writes a result of some type. An array of 16 bytes
+// has the number and its complement.
+func storeResult(addr uintptr, typ reflect.Type, number uint64) {
+	switch typ.Size() {
+	case 4:
+		store(addr, uint32(number))
+	case 16:
+		store(addr, [2]uint64{number, ^number})
+	default:
+		store(addr, number)
+	}
+}
+
+// number returns what C sees of a number, or wrote with storeResult.
 func number(v reflect.Value) uint64 {
 	switch v.Kind() {
+	case reflect.Array:
+		bytes := v.Interface().([16]byte)
+		first, second := binary.NativeEndian.Uint64(bytes[:]), binary.NativeEndian.Uint64(bytes[8:])
+		if second != ^first {
+			return 0
+		}
+		return first
 	case reflect.Int32:
 		return uint64(v.Int())
 	case reflect.Float32:

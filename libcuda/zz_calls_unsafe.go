@@ -26,6 +26,12 @@ func (d *Driver) DeviceGet(ordinal int32) (device cu.Device, err error) {
 	return device, err
 }
 
+// DeviceGetUuid calls cuDeviceGetUuid; see [cu.Devices].
+func (d *Driver) DeviceGetUuid(dev cu.Device) (uuid [16]byte, err error) {
+	err = d.call3(procDeviceGetUuid, uintptr(unsafe.Pointer(&uuid)), uintptr(dev), 0)
+	return uuid, err
+}
+
 // DeviceTotalMem calls cuDeviceTotalMem; see [cu.Devices].
 func (d *Driver) DeviceTotalMem(dev cu.Device) (bytes uintptr, err error) {
 	err = d.call3(procDeviceTotalMem, uintptr(unsafe.Pointer(&bytes)), uintptr(dev), 0)

@@ -9,6 +9,7 @@ const (
 	procDeviceGet
 	procDeviceGetName
 	procDeviceGetPCIBusId
+	procDeviceGetUuid
 	procDeviceTotalMem
 	procDeviceGetAttribute
 	procDeviceCanAccessPeer
@@ -127,6 +128,7 @@ var procs = [procCount]proc{
 	procDeviceGet:                    {"cuDeviceGet", "cuDeviceGet", 2000},
 	procDeviceGetName:                {"cuDeviceGetName", "cuDeviceGetName", 2000},
 	procDeviceGetPCIBusId:            {"cuDeviceGetPCIBusId", "cuDeviceGetPCIBusId", 4010},
+	procDeviceGetUuid:                {"cuDeviceGetUuid", "cuDeviceGetUuid_v2", 11040},
 	procDeviceTotalMem:               {"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020},
 	procDeviceGetAttribute:           {"cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000},
 	procDeviceCanAccessPeer:          {"cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000},

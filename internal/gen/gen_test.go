@@ -141,6 +141,8 @@ func TestBadLines(t *testing.T) {
 		{"star missing", "//cu:call cuF 2000 (n)\nF() (n int32, err error)", "or starred"},
 		{"twice", "//cu:call cuF 2000 (n, n)\nF(n int32) error", "listed twice"},
 		{"left out", "//cu:call cuF 2000 (n)\nF(n, m int32) error", `"m" is not among`},
+		{"unknown type", "//cu:call cuF 2000 (m)\nF(m map[int]int) error", "does not know"},
+		{"array without a number", "//cu:call cuF 2000 (*a)\nF() (a [n]byte, err error)", "does not know"},
 		{"no stream", "//cu:call cuF 2000 (n) context=n\nF(ctx Context, n int32) error", "no parameter that is a stream"},
 		{"no context", "//cu:call cuF 2000 (s) context=s\nF(s Stream) error", "needs a first parameter ctx"},
 		{"too long", "//cu:call cuF 2000 (a, b, c, d, s) context=s\nF(ctx Context, a, b, c, d int32, s Stream) error", "4 arguments at most"},

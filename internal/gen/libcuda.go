@@ -173,7 +173,7 @@ func resultList(m *method) string {
 
 // qualified adds the package to a type of cu.
 func qualified(typ string) string {
-	name := strings.TrimLeft(typ, "*[]")
+	name := strings.TrimLeft(typ, "*[]0123456789")
 	if name[0] < 'A' || name[0] > 'Z' {
 		return typ
 	}

@@ -116,9 +116,14 @@ func parseMethod(f *ast.Field) (*method, error) {
 	return m, nil
 }
 
-func (m *method) parseSignature(fn *ast.FuncType) error {
-	m.params = fields(fn.Params)
-	results := fields(fn.Results)
+func (m *method) parseSignature(fn *ast.FuncType) (err error) {
+	if m.params, err = fields(fn.Params); err != nil {
+		return err
+	}
+	results, err := fields(fn.Results)
+	if err != nil {
+		return err
+	}
 	last := len(results) - 1
 	if last < 0 || results[last].typ != "error" {
 		return fmt.Errorf("the last result is not an error")
@@ -260,13 +265,16 @@ func arguments(list string) []argument {
 }
 
 // fields lists every parameter or result by name; the name of an unnamed one is "".
-func fields(list *ast.FieldList) []field {
+func fields(list *ast.FieldList) ([]field, error) {
 	if list == nil {
-		return nil
+		return nil, nil
 	}
 	var all []field
 	for _, f := range list.List {
-		typ := typeText(f.Type)
+		typ, err := typeText(f.Type)
+		if err != nil {
+			return nil, err
+		}
 		if len(f.Names) == 0 {
 			all = append(all, field{"", typ})
 		}
@@ -274,20 +282,27 @@ func fields(list *ast.FieldList) []field {
 			all = append(all, field{n.Name, typ})
 		}
 	}
-	return all
+	return all, nil
 }
 
-// typeText returns the source text of the types that the interfaces use.
-func typeText(x ast.Expr) string {
+// typeText returns the source text of a type, if the interfaces use such types.
+func typeText(x ast.Expr) (string, error) {
 	switch x := x.(type) {
 	case *ast.Ident:
-		return x.Name
+		return x.Name, nil
 	case *ast.StarExpr:
-		return "*" + typeText(x.X)
+		elem, err := typeText(x.X)
+		return "*" + elem, err
 	case *ast.ArrayType:
-		return "[]" + typeText(x.Elt)
+		elem, err := typeText(x.Elt)
+		if n, ok := x.Len.(*ast.BasicLit); ok {
+			return "[" + n.Value + "]" + elem, err
+		}
+		if x.Len == nil {
+			return "[]" + elem, err
+		}
 	case *ast.FuncType:
-		return "func()"
+		return "func()", nil
 	}
-	return fmt.Sprintf("%T", x)
+	return "", fmt.Errorf("a type of kind %T, which typeText in internal/gen/parse.go does not know", x)
 }
