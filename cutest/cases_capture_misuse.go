@@ -71,6 +71,25 @@ var captureMisuseChecks = []check{
 				c.ok(c.d.StreamSynchronize(c.ctx, s), "the stream afterwards")
 			}
 		}},
+	{"capture/stream-properties", "while a stream captures, its priority and context can be read, but not its id and flags",
+		"Driver API: cuStreamGetId, cuStreamGetFlags (silent on capture)", 0, func(c *T) {
+			s := c.stream(cu.StreamNonBlocking)
+			c.streamID(s) // skips where the driver has none
+			c.captured(s, func() {
+				_, err := c.d.StreamGetPriority(c.ctx, s)
+				c.ok(err, "priority")
+				_, err = c.d.StreamGetCtx(c.ctx, s)
+				c.ok(err, "context")
+			})
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			_, err := c.d.StreamGetId(c.ctx, s)
+			c.want(err, "id", cu.ErrorStreamCaptureUnsupported)
+			c.spoilt("after the id", s)
+			c.begin(s, cu.StreamCaptureModeRelaxed)
+			_, err = c.d.StreamGetFlags(c.ctx, s)
+			c.want(err, "flags", cu.ErrorStreamCaptureUnsupported)
+			c.spoilt("after the flags", s)
+		}},
 	{"capture/context-synchronize", "waiting for the context while a stream captures is refused, and spoils the capture",
 		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)

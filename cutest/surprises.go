@@ -53,6 +53,7 @@ var surprises = map[string]string{
 	"hostfunc/two-streams":                       "one at a time: a function that waits for another stream's function waits for ever",
 	"event/record-flags":                         "CUDA_ERROR_ILLEGAL_STATE (the manual is silent)",
 	"event/elapsed-adds-up":                      "time backwards is negative and no error",
+	"capture/stream-properties":                  "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for the id and the flags, and the capture is invalid (the manual is silent)",
 	"capture/captured-event":                     "after the question the event is CUDA_ERROR_INVALID_VALUE, not CUDA_ERROR_CAPTURED_EVENT, until it is recorded again",
 	"capture/wrong-thread":                       "the refused end ends the capture: the right thread then gets CUDA_ERROR_ILLEGAL_STATE",
 	"capture/pageable-copies":                    "captured, in one node each",

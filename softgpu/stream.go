@@ -268,35 +268,37 @@ func (d *Driver) StreamWaitEvent(h cu.Context, stream cu.Stream, event cu.Event,
 
 // StreamGetPriority reads the priority.
 func (d *Driver) StreamGetPriority(h cu.Context, stream cu.Stream) (int32, error) {
-	return streamCall(d, h, stream, func(s *streamState) int32 { return s.priority })
+	return streamCall(d, h, stream, func(s *streamState) (int32, error) { return s.priority, nil })
 }
 
-// StreamGetFlags reads the flags.
+// StreamGetFlags reads the flags. While the stream captures it fails and invalidates the capture.
 func (d *Driver) StreamGetFlags(h cu.Context, stream cu.Stream) (cu.StreamFlags, error) {
-	return streamCall(d, h, stream, func(s *streamState) cu.StreamFlags { return s.flags })
+	return streamCall(d, h, stream, func(s *streamState) (cu.StreamFlags, error) { return s.flags, s.notCapturing(propertyCall) })
 }
 
 // StreamGetCtx is the context of a stream.
 func (d *Driver) StreamGetCtx(h cu.Context, stream cu.Stream) (cu.Context, error) {
-	return streamCall(d, h, stream, func(s *streamState) cu.Context { return s.ctx.handle })
+	return streamCall(d, h, stream, func(s *streamState) (cu.Context, error) { return s.ctx.handle, nil })
 }
 
 // StreamGetId returns the number of the stream, which counts up and is never used again.
+// While the stream captures it fails and invalidates the capture.
 func (d *Driver) StreamGetId(h cu.Context, stream cu.Stream) (uint64, error) {
-	return streamCall(d, h, stream, func(s *streamState) uint64 { return s.id })
+	return streamCall(d, h, stream, func(s *streamState) (uint64, error) { return s.id, s.notCapturing(propertyCall) })
 }
 
-func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) T) (T, error) {
+const propertyCall = "read a property of a stream"
+
+func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) (T, error)) (T, error) {
 	var zero T
-	const what = "read a property of a stream"
-	c, err := d.enter(h, what)
+	c, err := d.enter(h, propertyCall)
 	if err != nil {
 		return zero, err
 	}
 	defer d.mu.Unlock()
-	s, err := c.stream(stream, what)
+	s, err := c.stream(stream, propertyCall)
 	if err != nil {
 		return zero, err
 	}
-	return f(s), nil
+	return f(s)
 }
