@@ -8,18 +8,18 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// submission is a batch as C takes it. It stays with the batch, to be submitted
-// again as it is or to be used for other calls.
+// submission is a batch in the form that C takes. It stays with the batch: another
+// Submit replays it, or reuses its memory for other calls.
 type submission struct {
 	crossing
-	d        *Driver // whose functions the steps call
+	d        *Driver // has the functions that the steps call
 	first    procID  // of the first step
-	byHandle bool    // all steps go by the context of their stream
+	byHandle bool    // all steps use the context of their stream
 	list     []step
-	params   []launchParams // what steps that launch point to
+	params   []launchParams // for the steps that launch
 }
 
-// Submit makes the calls of b in one crossing; see [cu.Batches].
+// Submit makes the calls of b in one call from Go to C; see [cu.Batches].
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	if b.Len() == 0 {
 		return 0, nil
@@ -31,9 +31,8 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 			return 0, err
 		}
 	}
-	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
 	s.set, s.done = 0, 0
-	if !s.byHandle || ctx == 0 || inside != 0 || dead != nil {
+	if d.mayRefuse(ctx) || !s.byHandle {
 		if err = d.bindSubmission(s, ctx); err != nil {
 			return 0, err
 		}
@@ -41,26 +40,26 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	r := s.make()
 	seeHostFuncs()
 	if r != cu.Success {
-		err = s.again(r, ctx)
+		err = s.retry(r, ctx)
 	}
 	runtime.KeepAlive(b)
 	return int(s.done), err
 }
 
-// submission prepares the calls of a batch, in the room of the last submission if
-// there is one.
+// submission prepares the calls of a batch. It reuses the memory of the last
+// submission, if there is one.
 func (d *Driver) submission(s *submission, b *cu.Batch) (*submission, error) {
 	if s == nil {
 		s = new(submission)
 	}
-	err := s.take(d, b.Calls())
+	err := s.layOut(d, b.Calls())
 	if err == nil {
 		b.Prepare(s)
 	}
 	return s, err
 }
 
-// bindSubmission says which context is to be current.
+// bindSubmission sets which context becomes current for a submission.
 func (d *Driver) bindSubmission(s *submission, ctx cu.Context) error {
 	if err := refuseInHostFunc(s.first); err != nil {
 		return err
@@ -68,9 +67,9 @@ func (d *Driver) bindSubmission(s *submission, ctx cu.Context) error {
 	return d.bind(&s.binding, ctx)
 }
 
-// again is for a submission that failed. If that was for want of a context, the
-// rest is made with it.
-func (s *submission) again(r cu.Result, ctx cu.Context) error {
+// retry handles a submission that failed. If the driver may want a current context,
+// it makes the remaining calls with one.
+func (s *submission) retry(r cu.Result, ctx cu.Context) error {
 	if s.set != 0 || !wantsContext(r) {
 		return result(r)
 	}
@@ -85,16 +84,16 @@ func (s *submission) again(r cu.Result, ctx cu.Context) error {
 	return result(r)
 }
 
-// take lays the calls out. C will look into params, so it has its room before the
-// first address of it is taken.
-func (s *submission) take(d *Driver, calls []cu.Call) error {
+// layOut makes the steps of the calls. C reads params, so params gets its memory
+// before the first address in it is taken.
+func (s *submission) layOut(d *Driver, calls []cu.Call) error {
 	s.list = slices.Grow(s.list[:0], len(calls))[:len(calls)]
 	s.params = slices.Grow(s.params[:0], len(calls))[:len(calls)]
 	s.d, s.steps, s.n = d, &s.list[0], uintptr(len(calls))
-	s.byHandle = d.version >= goesByHandle
+	s.byHandle = d.version >= minByHandle
 	for i := range calls {
 		c := &calls[i]
-		id, err := d.lay(&s.list[i], c, &s.params[i])
+		id, err := d.layCall(&s.list[i], c, &s.params[i])
 		if err != nil {
 			return err
 		}
@@ -106,8 +105,8 @@ func (s *submission) take(d *Driver, calls []cu.Call) error {
 	return nil
 }
 
-// lay makes a step of a call. room is for the parameters of a launch.
-func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) (id procID, err error) {
+// layCall makes the step of a call. params gets the parameters of a launch.
+func (d *Driver) layCall(s *step, c *cu.Call, params *launchParams) (id procID, err error) {
 	stream := uintptr(c.Stream)
 	switch c.Op {
 	case cu.OpMemcpyAsync:
@@ -128,23 +127,23 @@ func (d *Driver) lay(s *step, c *cu.Call, room *launchParams) (id procID, err er
 		id, s[1], s[2], s[3], s[4] = procMemsetD32Async, uintptr(c.Dst), uintptr(c.Value), c.Bytes, stream
 	case cu.OpLaunchKernel:
 		id = procLaunchKernel
-		layLaunch(s, c, room)
+		layLaunch(s, c, params)
 	case cu.OpEventRecord:
 		id, s[1], s[2] = procEventRecord, uintptr(c.Event), stream
 	case cu.OpStreamWaitEvent:
 		id, s[1], s[2], s[3] = procStreamWaitEvent, stream, uintptr(c.Event), uintptr(cu.EventWaitDefault)
 	default:
-		return 0, c.Do(nil, 0) // refuses it
+		return 0, c.Do(nil, 0) // the error for an unknown Op
 	}
 	return id, d.prepare(s, id)
 }
 
-// layLaunch lays the arguments of a launch out.
-func layLaunch(s *step, c *cu.Call, room *launchParams) {
+// layLaunch makes the step of a launch.
+func layLaunch(s *step, c *cu.Call, params *launchParams) {
 	s.setLaunch(c.Function, c.Grid, c.Block, c.Shared, c.Stream)
 	s[10], s[11] = 0, 0
 	if len(c.Params) > 0 {
-		room.set(c.Params)
-		s[maxArgs] = uintptr(unsafe.Pointer(room))
+		params.set(c.Params)
+		s[maxArgs] = uintptr(unsafe.Pointer(params))
 	}
 }

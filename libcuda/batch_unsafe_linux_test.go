@@ -12,7 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// every is one call of each kind, and how many arguments it has in C.
+// every returns a batch with one call of each kind, and how many arguments each has
+// in C.
 func every(host cu.HostPtr, params []byte) (b *cu.Batch, args []int) {
 	b = new(cu.Batch)
 	grid, block := cu.Dim3{X: 1, Y: 2, Z: 3}, cu.Dim3{X: 4, Y: 5, Z: 6}
@@ -116,8 +117,8 @@ func TestSubmitRefuses(t *testing.T) {
 	}
 }
 
-// TestSubmitAgain: a batch that comes again is made as it is now, by the driver that
-// it is given to.
+// TestSubmitAgain submits a batch several times. Each time the calls are those that
+// the batch has now, made by the driver that gets it.
 func TestSubmitAgain(t *testing.T) {
 	f, d := newFake(t)
 	b := new(cu.Batch)
@@ -185,14 +186,14 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// hotStep is calls that isalpha says 0 of.
+// hotStep has calls for which isalpha returns 0.
 func hotStep(b *cu.Batch) {
 	b.MemcpyHtoDAsync(2, cu.HostPtr(&hotBytes[0]), 64, 5)
 	b.LaunchKernel(2, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, 3, hotBytes[:24])
 	b.EventRecord(2, 3)
 }
 
-// BenchmarkSubmit is the way to C and back for several calls.
+// BenchmarkSubmit measures the way to C and back for several calls.
 func BenchmarkSubmit(b *testing.B) {
 	d := libcDriver(b, nil)
 	var batch cu.Batch
@@ -206,12 +207,13 @@ func BenchmarkSubmit(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch.Len()), "ns/call")
 }
 
-// TestSubmitByHandle: a driver that takes contexts from streams is not told of one,
-// unless it asks; then it gets what it has not done.
+// TestSubmitByHandle checks that a driver which takes the context from the stream gets
+// no context, unless it refuses a call. Then it gets the context and the calls that
+// are left.
 func TestSubmitByHandle(t *testing.T) {
 	const set, refused = "cuCtxSetCurrent", "cuMemcpyDtoHAsync" // the third call
 	f, d := newFake(t)
-	d.version = goesByHandle
+	d.version = minByHandle
 	full, _ := every(cu.HostPtr(&hotBytes[0]), []byte("parameters"))
 	named, legacy := new(cu.Batch), new(cu.Batch)
 	for _, c := range full.Calls() {
@@ -237,7 +239,7 @@ func TestSubmitByHandle(t *testing.T) {
 		want  []string
 		done  int
 		err   error
-		c     func() cu.Result // the answer of the call that may be refused
+		c     func() cu.Result // the result of the call that may be refused
 	}{
 		{"all by their streams", named, 7, all, len(all), nil, nil},
 		{"a copy between devices", full, 7, slices.Concat([]string{set}, symbols(full)), full.Len(), nil, nil},

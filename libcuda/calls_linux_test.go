@@ -71,7 +71,7 @@ func split(list string) []string {
 	return parts
 }
 
-// names is the names of a Go parameter list.
+// names returns the names in a Go parameter list.
 func names(list string) []string {
 	parts := split(list)
 	for i, p := range parts {
@@ -106,13 +106,14 @@ func TestEveryHandCallHasATest(t *testing.T) {
 	}
 }
 
-// TestEveryCall makes each generated call with arguments that differ, and looks
-// at what arrives in C: the function, its version, the context, every argument
-// in its place, and the results.
-func TestEveryCall(t *testing.T) { testEveryCall(t, goesByHandle-1) }
+// TestEveryCall makes each generated call with arguments that differ, and checks what
+// arrives in C: the function, its version, the context and every argument in its
+// place. Then it checks the results.
+func TestEveryCall(t *testing.T) { testEveryCall(t, minByHandle-1) }
 
-// TestEveryCallByHandle is that for a driver that takes contexts from streams.
-func TestEveryCallByHandle(t *testing.T) { testEveryCall(t, goesByHandle) }
+// TestEveryCallByHandle does the same with a driver that takes the context from the
+// stream or event.
+func TestEveryCallByHandle(t *testing.T) { testEveryCall(t, minByHandle) }
 
 func testEveryCall(t *testing.T, version int32) {
 	for _, spec := range callSpecs(t) {
@@ -139,7 +140,7 @@ func testEveryCall(t *testing.T, version int32) {
 				}
 				return cu.Success
 			})
-			method.Call(in) // finds the function
+			method.Call(in) // looks up the function
 			f.take()
 			out := method.Call(in)
 			if err := out[len(out)-1].Interface(); err != nil {
@@ -164,7 +165,7 @@ func testEveryCall(t *testing.T, version int32) {
 	}
 }
 
-// checkArrived compares what came to C with what was sent.
+// checkArrived compares the calls that arrived in C with the one that was made.
 func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string]uint64, version int32) {
 	t.Helper()
 	var symbols []string
@@ -172,7 +173,7 @@ func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string
 		symbols = append(symbols, c.symbol)
 	}
 	wantSymbols := []string{spec.symbol}
-	byHandle := version >= goesByHandle && spec.byHandle
+	byHandle := version >= minByHandle && spec.byHandle
 	if len(spec.params) > 0 && spec.params[0] == "ctx" && !slices.Contains(spec.args, "ctx") && !byHandle {
 		wantSymbols = []string{"cuCtxSetCurrent", spec.symbol}
 	}
@@ -185,7 +186,7 @@ func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string
 	for i, name := range spec.args {
 		got := uint64(calls[len(calls)-1].args[i])
 		if name == "name" || strings.HasPrefix(name, "*") {
-			continue // addresses; what is behind them is tested elsewhere
+			continue // addresses; other tests check the memory there
 		}
 		if got != want[name] {
 			t.Errorf("argument %d (%s) is %#x, want %#x", i, name, got, want[name])
@@ -193,7 +194,8 @@ func checkArrived(t *testing.T, calls []fakeCall, spec callSpec, want map[string
 	}
 }
 
-// sample is an argument for parameter i of some type, and what C is to see.
+// sample returns an argument for parameter i of some type, and the number that C must
+// get.
 func sample(t *testing.T, typ reflect.Type, i int) (reflect.Value, uint64) {
 	v := reflect.New(typ).Elem()
 	switch typ.Kind() {
@@ -234,7 +236,7 @@ func storeResult(addr uintptr, typ reflect.Type, number uint64) {
 	}
 }
 
-// number returns what C sees of a number, or wrote with storeResult.
+// number returns a Go value as the number that C gets, or that storeResult wrote.
 func number(v reflect.Value) uint64 {
 	switch v.Kind() {
 	case reflect.Array:

@@ -10,22 +10,22 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// contextTable remembers which created contexts have been destroyed, because the
-// driver is not safe against such a handle. Handles come back: a new context can
-// be at the address of an old one.
+// contextTable records which created contexts have been destroyed, because the
+// driver can crash on such a handle. The driver uses handles again: a new context
+// can be at the address of an old one.
 type contextTable struct {
 	dead    atomic.Pointer[map[cu.Context]bool] // never changed, only replaced; nil while there is none
 	mu      sync.Mutex
 	created map[cu.Context]bool
 }
 
-// destroyed is on the path of every call.
+// destroyed reports whether ctx was created and destroyed.
 func (t *contextTable) destroyed(ctx cu.Context) bool {
 	dead := t.dead.Load()
 	return dead != nil && (*dead)[ctx]
 }
 
-// add notes a new context.
+// add records a new context.
 func (t *contextTable) add(ctx cu.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -36,9 +36,9 @@ func (t *contextTable) add(ctx cu.Context) {
 	t.mark(ctx, false)
 }
 
-// remove notes that a context is about to be destroyed; false if it is not one
-// of those that were added. It comes before the driver's call, after which a new
-// context may have the same handle.
+// remove records that a context is about to be destroyed. It returns false if the
+// context was not added. Call it before the driver's function, after which a new
+// context can have the same handle.
 func (t *contextTable) remove(ctx cu.Context) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *contextTable) mark(ctx cu.Context, dead bool) {
 }
 
 // CtxCreate calls cuCtxCreate, which makes the new context current, and then
-// cuCtxPopCurrent, which takes that back; see [cu.Contexts].
+// cuCtxPopCurrent, which undoes that; see [cu.Contexts].
 func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -87,16 +87,16 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, er
 	return ctx, nil
 }
 
-// CtxDestroy calls cuCtxDestroy; see [cu.Contexts]. It is the last to report what
-// host functions of the context have panicked with: see [cu.HostPanic].
+// CtxDestroy calls cuCtxDestroy; see [cu.Contexts]. It is the last call that reports
+// panics of the context's host functions: see [cu.HostPanic].
 func (d *Driver) CtxDestroy(ctx cu.Context) error {
 	if ctx == 0 || d.contexts.destroyed(ctx) {
 		return cu.ErrorInvalidContext
 	}
-	ours := d.contexts.remove(ctx)
+	added := d.contexts.remove(ctx)
 	err := d.call3(procCtxDestroy, uintptr(ctx), 0, 0)
 	if err != nil {
-		if ours {
+		if added {
 			d.contexts.add(ctx)
 		}
 		return err
@@ -106,8 +106,8 @@ func (d *Driver) CtxDestroy(ctx cu.Context) error {
 	return err
 }
 
-// CtxSynchronize calls cuCtxSynchronize; see [cu.Contexts]. It reports what host
-// functions of the context have panicked with: see [cu.HostPanic].
+// CtxSynchronize calls cuCtxSynchronize; see [cu.Contexts]. It reports panics of the
+// context's host functions: see [cu.HostPanic].
 func (d *Driver) CtxSynchronize(ctx cu.Context) error {
 	return d.panics.report(d.bound1(procCtxSynchronize, ctx, 0), ctx, allStreams)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// memcpyAttributes is CUmemcpyAttributes. The hints of places are for memory that
+// memcpyAttributes is CUmemcpyAttributes. The location hints are for memory that
 // CUDA does not know.
 type memcpyAttributes struct {
 	_              structs.HostLayout
@@ -18,15 +18,15 @@ type memcpyAttributes struct {
 	flags          uint32
 }
 
-// inStreamOrder lets sources be read when the stream has come to the copies
+// inStreamOrder lets the driver read sources when the stream reaches the copies
 // (CU_MEMCPY_SRC_ACCESS_ORDER_STREAM).
 const inStreamOrder = 1
 
-// batchRest is what C reads and writes besides the lists.
+// batchRest has what C reads and writes besides the lists.
 type batchRest struct {
 	attributes memcpyAttributes
-	first      uintptr // copy that attributes are for, and those after it
-	failed     uintptr
+	first      uintptr // attributes apply to the copies from this index on
+	failed     uintptr // index of the copy that failed, written by C
 }
 
 var batchRests = sync.Pool{New: func() any { return new(batchRest) }}

@@ -2,10 +2,10 @@ package libcuda
 
 import "structs"
 
-// maxArgs is the most arguments of a function.
+// maxArgs is the largest number of arguments of a function.
 const maxArgs = 11
 
-// step is a C function and its arguments. It need not use all of them.
+// step is a C function and its arguments. The function may have fewer.
 type step [1 + maxArgs]uintptr
 
 // binding makes a context current.
@@ -14,31 +14,30 @@ type binding struct {
 	ctx uintptr
 }
 
-// call is one way to C and back: it makes a context current and calls a function.
-// It may be on a goroutine's stack, which moves when C calls Go: nothing of it is
-// looked at once C has been called, and it is not written. The assembly knows the
-// offsets.
+// call is one call from Go to C: it makes a context current and calls a function. It
+// can be on a goroutine's stack, which moves when C calls Go. So it is not read after
+// C has been called, and never written by the assembly. The assembly uses the offsets.
 type call struct {
 	_ structs.HostLayout
 	binding
-	params uintptr // of a launch, packed, 0 if there are none: the last argument then describes them
-	bytes  uintptr
+	params uintptr // the packed parameters of a launch; if not 0, the last argument describes them
+	bytes  uintptr // the size of params
 	step
 }
 
-// shortCall is a call of a function of up to four arguments, with the context that is
-// current. What is said of call holds for it, too.
+// shortCall is a call of a function with up to four arguments, which leaves the
+// current context as it is. The rules of call hold for it.
 type shortCall struct {
 	_                  structs.HostLayout
 	fn, a0, a1, a2, a3 uintptr
 }
 
-// crossing is a call of several functions, until one fails. C goes on looking at
-// it, so it is on the heap. The assembly knows the offsets.
+// crossing is a call of several functions, until one fails. C reads it all the time,
+// so it is on the heap. The assembly uses the offsets.
 type crossing struct {
 	_ structs.HostLayout
 	binding
 	steps *step // the first of n, at least 1
 	n     uintptr
-	done  uintptr // steps that succeeded
+	done  uintptr // number of steps that succeeded
 }

@@ -14,16 +14,16 @@ DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 GLOBL ·nothingCode(SB), NOPTR|RODATA, $8
 DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
 
-// System V AMD64: a function gets its first six arguments in DI, SI, DX, CX, R8,
-// R9 and the rest on the stack, which is aligned to 16 before a call.
+// System V AMD64: a function has its first six arguments in DI, SI, DX, CX, R8 and
+// R9, and the rest on the stack, which is aligned to 16 before a call.
 
 // C: CUresult callCode(struct call *c)
 //
-// What c points to is copied before anything is called.
+// It copies what c points to before it calls anything.
 //
-// The frame of 152 bytes, from SP: a6 to a10; the function and a0 to a5, where a
-// context is set before; the extra array of a launch, in which two words point, and
-// the size that one points to.
+// The stack frame has 152 bytes, from SP: a6 to a10; the function and a0 to a5, saved
+// while a context is made current; the extra array of a launch, and the size that one
+// of its words points to.
 TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 	ADJSP $152
 	MOVQ 88(DI), AX   // a6
@@ -77,7 +77,7 @@ plain:
 	MOVQ 72(SP), CX
 	MOVQ 80(SP), R8
 	MOVQ 88(SP), R9
-	LEAQ 8(SP), DI    // where a0 is as in a call
+	LEAQ 8(SP), DI    // so that 40(DI) is the saved a0
 
 bound:
 	MOVQ 40(DI), DI   // a0
@@ -89,7 +89,7 @@ done:
 
 // C: CUresult shortCode(struct shortCall *c)
 //
-// The function returns to who called this.
+// The function returns to the caller of shortCode.
 TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
 	MOVQ 0(DI), AX    // the function
 	MOVQ 16(DI), SI   // a1
@@ -100,10 +100,10 @@ TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
 
 // C: CUresult crossingCode(struct crossing *c)
 //
-// BX, R12 and R13 survive calls, ours included: they are the crossing, the step
-// that is next and the number of steps left.
+// BX, R12 and R13 survive calls of C functions, and crossingCode preserves them. They
+// hold the crossing, the next step and the number of steps left.
 //
-// The frame of 48 bytes, from SP: a6 to a10 of a step, one word unused.
+// The stack frame has 48 bytes, from SP: a6 to a10 of a step, one word unused.
 TEXT crossingCode<>(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ BX
 	PUSHQ R12

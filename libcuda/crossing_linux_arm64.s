@@ -14,16 +14,16 @@ DATA ·crossingCode(SB)/8, $crossingCode<>(SB)
 GLOBL ·nothingCode(SB), NOPTR|RODATA, $8
 DATA ·nothingCode(SB)/8, $nothingCode<>(SB)
 
-// AAPCS64: a function gets its first eight arguments in R0 to R7 and the rest on
-// the stack, which is always aligned to 16.
+// AAPCS64: a function has its first eight arguments in R0 to R7, and the rest on the
+// stack, which is always aligned to 16.
 
 // C: CUresult callCode(struct call *c)
 //
-// What c points to is copied before anything is called.
+// It copies what c points to before it calls anything.
 //
-// The frame of 160 bytes, from RSP: a8 to a10; the return address; the function
-// and a0 to a7, where a context is set before, one word unused; the extra array of
-// a launch, in which two words point, and the size that one points to.
+// The stack frame has 160 bytes, from RSP: a8 to a10; the return address; the function
+// and a0 to a7, saved while a context is made current, one word unused; the extra array
+// of a launch, and the size that one of its words points to.
 TEXT callCode<>(SB), NOSPLIT|NOFRAME, $0
 	SUB  $160, RSP
 	MOVD R30, 24(RSP)
@@ -74,7 +74,7 @@ done:
 
 // C: CUresult shortCode(struct shortCall *c)
 //
-// The function returns to who called this.
+// The function returns to the caller of shortCode.
 TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
 	LDP  0(R0), (R9, R10)    // the function, a0
 	LDP  16(R0), (R1, R2)
@@ -84,10 +84,10 @@ TEXT shortCode<>(SB), NOSPLIT|NOFRAME, $0
 
 // C: CUresult crossingCode(struct crossing *c)
 //
-// R19, R20 and R21 survive calls, ours included: they are the crossing, the step
-// that is next and the number of steps left.
+// R19, R20 and R21 survive calls of C functions, and crossingCode preserves them. They
+// hold the crossing, the next step and the number of steps left.
 //
-// The frame of 64 bytes, from RSP: a8 to a10 of a step, the return address, R19
+// The stack frame has 64 bytes, from RSP: a8 to a10 of a step, the return address, R19
 // to R21, one word unused.
 TEXT crossingCode<>(SB), NOSPLIT|NOFRAME, $0
 	SUB  $64, RSP

@@ -8,14 +8,13 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// These are the addresses of the C functions in crossing_linux_*.s. Their result is
-// that of the last function called.
+// These are the addresses of the C functions in crossing_linux_*.s. Each returns the
+// result of the last function that it called.
 var callCode, shortCode, crossingCode, nothingCode uintptr
 
-// cgocall is the runtime's way to C, which purego's SyscallN goes, too, after
-// laying out 32 arguments twice. onStack is the same for what may be on the stack,
-// which is in place until C is called: it moves in a call that C makes of Go, and at
-// no other time before cgocall returns.
+// cgocall calls a C function. purego's SyscallN uses it too, after it has copied 32
+// arguments twice. onStack is the same function for an argument that may be on the
+// stack. The stack moves only when C calls Go, and not before C has been called.
 //
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32
@@ -30,8 +29,8 @@ func (c *shortCall) make() cu.Result { return cu.Result(onStack(shortCode, unsaf
 
 func (c *crossing) make() cu.Result { return cu.Result(cgocall(crossingCode, unsafe.Pointer(c))) }
 
-// Nothing goes to C and back as every call does, to a function that does nothing and
-// needs no context. It is there to be measured.
+// Nothing calls a C function that does nothing, in the way of every other call but
+// without a context. It is for measurements.
 func Nothing() {
 	c := shortCall{fn: nothingCode}
 	c.make()

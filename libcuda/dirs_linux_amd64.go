@@ -1,6 +1,6 @@
 package libcuda
 
-// libraryDirs are where distributions, containers and WSL put the library.
+// libraryDirs lists where distributions, containers and WSL install the library.
 var libraryDirs = []string{
 	"/usr/lib/x86_64-linux-gnu",
 	"/usr/lib64",

@@ -1,6 +1,6 @@
 package libcuda
 
-// libraryDirs are where distributions, containers and Jetson put the library.
+// libraryDirs lists where distributions, containers and Jetson install the library.
 var libraryDirs = []string{
 	"/usr/lib/aarch64-linux-gnu",
 	"/usr/lib64",

@@ -20,8 +20,9 @@ type Driver struct {
 
 var _ cu.Driver = (*Driver)(nil)
 
-// Path is the file of the library, with symbolic links followed where the system
-// tells, so that its name ends in the driver's version: "libcuda.so.580.65.06".
+// Path returns the file of the library. Symbolic links are followed where the system
+// shows the target; the name then ends in the driver's version:
+// "libcuda.so.580.65.06".
 func (d *Driver) Path() string { return d.lib.path }
 
 // procID is the index of a function in procs.
@@ -34,20 +35,20 @@ type proc struct {
 	version int    // the CUDA version that introduced that form
 }
 
-// result is the error of a C function's answer.
+// result returns the error for the result of a C function.
 func result(r cu.Result) error {
 	switch r {
 	case cu.Success:
 		return nil
 	case cu.ErrorNotReady:
-		return cu.ErrorNotReady // a constant: polling allocates nothing
+		return cu.ErrorNotReady // converting a constant allocates nothing, so polling does not
 	default:
 		return r
 	}
 }
 
-// cString is text with a zero byte at its end. Text that has one inside would be
-// another name to C.
+// cString appends a zero byte to text. It refuses text with a zero byte inside, which
+// C would read as a shorter name.
 func cString(symbol, text string) ([]byte, error) {
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return nil, fmt.Errorf("%s: name %q has a zero byte at %d: %w", symbol, text, i, cu.ErrorInvalidValue)
@@ -55,7 +56,7 @@ func cString(symbol, text string) ([]byte, error) {
 	return append([]byte(text), 0), nil
 }
 
-// goString is the text in b up to the first zero byte.
+// goString returns the text in b up to the first zero byte.
 func goString(b []byte) string {
 	text, _, _ := strings.Cut(string(b), "\x00")
 	return text

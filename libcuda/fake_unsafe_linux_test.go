@@ -13,31 +13,31 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// fakeCUDA plays the driver library with C functions that are Go callbacks, so
-// that a call goes the whole way through C and back.
+// fakeCUDA is a fake driver library. Its C functions are Go callbacks, so that a call
+// goes all the way through C and back.
 type fakeCUDA struct {
 	mu       sync.Mutex
 	calls    []fakeCall
-	asked    map[string]int // versions asked of cuGetProcAddress
+	asked    map[string]int // versions that cuGetProcAddress was asked for
 	lacks    map[string]bool
 	handlers map[string]func(args []uintptr) cu.Result
 }
 
-// fakeCall is a call that arrived. Arguments past the function's own are noise.
+// fakeCall is a call that arrived. Arguments beyond those of the function are noise.
 type fakeCall struct {
 	symbol string
 	args   []uintptr
 }
 
-// Callbacks are never given back: there is one for each symbol, for all tests.
+// Callbacks are never freed, so all tests share one for each symbol.
 var fakes struct {
 	mu      sync.Mutex
 	current *fakeCUDA
 	procs   map[string]uintptr
 }
 
-// newFake makes a driver on a fake library that has everything. The tests that
-// use it do not run in parallel.
+// newFake makes a driver on a fake library that has every function. Tests that use it
+// do not run in parallel.
 func newFake(t *testing.T) (*fakeCUDA, *Driver) {
 	t.Helper()
 	f := &fakeCUDA{
@@ -71,7 +71,7 @@ func (f *fakeCUDA) on(symbol string, handler func(args []uintptr) cu.Result) {
 	f.handlers[symbol] = handler
 }
 
-// library has as exported symbols what does not lack.
+// library exports every symbol that is not among those that f lacks.
 func (f *fakeCUDA) library() library {
 	return library{path: "/fake/libcuda.so.1", symbol: func(name string) (uintptr, error) {
 		if f.lacks[name] {
@@ -81,7 +81,7 @@ func (f *fakeCUDA) library() library {
 	}}
 }
 
-// take is the calls since the last take, without context switches.
+// take returns the calls since the last take, without those of cuGetProcAddress.
 func (f *fakeCUDA) take() []fakeCall {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,10 +99,10 @@ func (f *fakeCUDA) arrive(symbol string, args []uintptr) uintptr {
 	if handler != nil {
 		code = handler(args)
 	}
-	return uintptr(code) | 0xdead<<32 // only 32 bits are the answer
+	return uintptr(code) | 0xdead<<32 // only the lower 32 bits are the result
 }
 
-// fakeProc is the C function of a symbol.
+// fakeProc returns the address of the C function of a symbol.
 func fakeProc(symbol string) uintptr {
 	fakes.mu.Lock()
 	defer fakes.mu.Unlock()
@@ -122,14 +122,14 @@ func fakeProc(symbol string) uintptr {
 	return fn
 }
 
-// store writes where C would, through an address that came as a number.
+// store writes through an address that is a number, as C does.
 func store[T any](addr uintptr, value T) { *at[T](addr) = value }
 
-// at is an address that came as a number. The detour keeps go vet quiet: it
-// cannot know that the caller of the C function holds the memory.
+// at converts a number to a pointer. The detour is for go vet, which cannot know that
+// the caller of the C function keeps the memory alive.
 func at[T any](addr uintptr) *T { return *(**T)(unsafe.Pointer(&addr)) }
 
-// text is a C string.
+// text returns the C string at an address.
 func text(addr uintptr) string {
 	var b []byte
 	for ; *at[byte](addr) != 0; addr++ {

@@ -6,8 +6,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestGPUSubmit makes every call that a batch has, each with an effect that can be
-// seen, on two streams that an event joins.
+// TestGPUSubmit submits every kind of call, each with an effect on the data, on two
+// streams that an event orders.
 func TestGPUSubmit(t *testing.T) {
 	g := newGPU(t)
 	scale := g.kernel(g.module(testPTX), "scale")
@@ -50,7 +50,8 @@ func TestGPUSubmit(t *testing.T) {
 	}
 }
 
-// TestGPUMemcpyBatch copies in both directions, and refuses what the manual does.
+// TestGPUMemcpyBatch copies in both directions, and checks the refusals that the
+// manual lists.
 func TestGPUMemcpyBatch(t *testing.T) {
 	g := newGPU(t)
 	const n, count = 3000, 20

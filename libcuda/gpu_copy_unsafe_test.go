@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestGPUCopies moves fresh bytes by every flat copy call.
+// TestGPUCopies moves fresh bytes with every call for one-dimensional copies.
 func TestGPUCopies(t *testing.T) {
 	g := newGPU(t)
 	const n = 1<<20 + 13
@@ -68,7 +68,7 @@ func TestGPUCopies(t *testing.T) {
 	g.must(g.MemcpyHtoD(g.ctx, a, inPtr, 0))
 }
 
-// TestGPUMemsets fills the inside of a buffer and looks at its edges too.
+// TestGPUMemsets fills the inside of a buffer and checks its edges too.
 func TestGPUMemsets(t *testing.T) {
 	g := newGPU(t)
 	const n, off, count = 4096, 64, 500
@@ -96,14 +96,14 @@ func TestGPUMemsets(t *testing.T) {
 	g.want(g.MemsetD32(g.ctx, p+1, 0, 4), cu.ErrorInvalidValue)
 }
 
-// TestGPUCopy2D and TestGPUCopy3D copy a part from host to device to host and
-// compare with the same in Go.
+// TestGPUCopy2D and TestGPUCopy3D copy a part from host to device to host, and compare
+// with the same copy in Go.
 func TestGPUCopy2D(t *testing.T) {
 	g := newGPU(t)
 	const width, height, hostPitch, x, y = 100, 9, 160, 12, 3
 	dev, pitch, err := g.MemAllocPitch(g.ctx, width, height, 4)
 	g.must(err)
-	g.later(func() error { return g.MemFree(g.ctx, dev) })
+	g.cleanup(func() error { return g.MemFree(g.ctx, dev) })
 	s := g.stream()
 	in, inPtr := g.pinned(hostPitch*(height+y), 0)
 	out, outPtr := g.pinned(hostPitch*(height+y), 0)
@@ -171,8 +171,8 @@ func TestGPUCopy3D(t *testing.T) {
 	}
 }
 
-// TestGPUStackVariables copies from and to variables, which the compiler would
-// like to keep on the stack.
+// TestGPUStackVariables copies from and to variables that the compiler would keep on
+// the stack if it could.
 func TestGPUStackVariables(t *testing.T) {
 	g := newGPU(t)
 	p := g.alloc(8)

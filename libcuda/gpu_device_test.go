@@ -19,7 +19,7 @@ func TestGPULibrary(t *testing.T) {
 	if version < 11000 {
 		t.Errorf("CUDA version %d", version)
 	}
-	g.must(g.Init(0)) // again
+	g.must(g.Init(0)) // a second time
 	g.want(g.Init(1), cu.ErrorInvalidValue)
 }
 
@@ -90,9 +90,9 @@ func TestGPUPrimaryContextReset(t *testing.T) {
 	_, active, err := d.DevicePrimaryCtxGetState(g.dev)
 	g.must(err)
 	if active != 0 {
-		t.Errorf("active after a reset")
+		t.Errorf("the primary context is active after a reset")
 	}
-	next := newGPU(t) // works again
+	next := newGPU(t) // a new primary context works
 	next.alloc(1 << 20)
 }
 
@@ -107,7 +107,7 @@ func TestGPUCreatedContext(t *testing.T) {
 	}
 	_, err = g.MemAlloc(ctx, 1<<20)
 	g.must(err)
-	g.must(g.CtxSynchronize(g.ctx)) // the other one is undisturbed
+	g.must(g.CtxSynchronize(g.ctx)) // the other context still works
 	g.must(g.CtxDestroy(ctx))
 	_, err = g.MemAlloc(ctx, 1<<20)
 	g.want(err, cu.ErrorInvalidContext)
@@ -135,7 +135,7 @@ func TestGPULimits(t *testing.T) {
 	g.must(g.CtxSetLimit(g.ctx, cu.LimitStackSize, old))
 	_, err = g.CtxGetLimit(g.ctx, 1<<20)
 	if err == nil {
-		t.Error("a limit that does not exist")
+		t.Error("a limit that does not exist was read")
 	}
 }
 
@@ -145,7 +145,7 @@ func TestGPUPeerAccessRefused(t *testing.T) {
 		t.Error("a context is its own peer")
 	}
 	if err := g.CtxDisablePeerAccess(g.ctx, g.ctx); err == nil {
-		t.Error("took access back that was not given")
+		t.Error("disabled access that was not enabled")
 	}
 }
 
@@ -157,12 +157,12 @@ func TestGPUPeerAccess(t *testing.T) {
 	}
 	peer, err := g.DevicePrimaryCtxRetain(devices[1])
 	g.must(err)
-	g.later(func() error { return g.DevicePrimaryCtxRelease(devices[1]) })
+	g.cleanup(func() error { return g.DevicePrimaryCtxRelease(devices[1]) })
 	g.must(g.CtxEnablePeerAccess(g.ctx, peer, 0))
 	g.want(g.CtxEnablePeerAccess(g.ctx, peer, 0), cu.ErrorPeerAccessAlreadyEnabled)
 	there, err := g.MemAlloc(peer, 1<<20)
 	g.must(err)
-	g.later(func() error { return g.MemFree(peer, there) })
+	g.cleanup(func() error { return g.MemFree(peer, there) })
 	here, data := g.alloc(1<<20), random(1<<20)
 	g.upload(here, data)
 	g.must(g.MemcpyPeer(g.ctx, there, peer, here, g.ctx, 1<<20))

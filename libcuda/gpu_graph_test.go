@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// capture records what work puts into a stream.
+// capture records the operations that work puts into a stream.
 func (g *gpu) capture(s cu.Stream, work func()) cu.Graph {
 	g.Helper()
 	status := func() cu.StreamCaptureStatus {
@@ -16,16 +16,16 @@ func (g *gpu) capture(s cu.Stream, work func()) cu.Graph {
 		return status
 	}
 	if got := status(); got != cu.StreamCaptureStatusNone {
-		g.Fatalf("status %d before", got)
+		g.Fatalf("status %d before the capture", got)
 	}
 	g.must(g.StreamBeginCapture(g.ctx, s, cu.StreamCaptureModeRelaxed))
 	if got := status(); got != cu.StreamCaptureStatusActive {
-		g.Errorf("status %d inside", got)
+		g.Errorf("status %d during the capture", got)
 	}
 	work()
 	graph, err := g.StreamEndCapture(g.ctx, s)
 	g.must(err)
-	g.later(func() error { return g.GraphDestroy(graph) })
+	g.cleanup(func() error { return g.GraphDestroy(graph) })
 	return graph
 }
 
@@ -64,11 +64,11 @@ func TestGPUGraph(t *testing.T) {
 	}
 	slices.Sort(kinds)
 	if want := []cu.GraphNodeType{cu.GraphNodeTypeKernel, cu.GraphNodeTypeMemcpy, cu.GraphNodeTypeMemcpy, cu.GraphNodeTypeHost}; !slices.Equal(kinds, want) {
-		t.Errorf("kinds of nodes %d, want %d", kinds, want)
+		t.Errorf("node types %d, want %d", kinds, want)
 	}
 	exec, err := g.GraphInstantiate(g.ctx, graph, 0)
 	g.must(err)
-	g.later(func() error { return g.GraphExecDestroy(exec) })
+	g.cleanup(func() error { return g.GraphExecDestroy(exec) })
 
 	launches := 0
 	check := func(k uint32) {
@@ -94,7 +94,7 @@ func TestGPUGraph(t *testing.T) {
 	g.want(g.GraphExecUpdate(g.ctx, exec, other), cu.ErrorGraphExecUpdateFailure)
 }
 
-// TestGPUGraphPanic is a captured function that panics in its second run.
+// TestGPUGraphPanic launches a captured host function that panics in its second run.
 func TestGPUGraphPanic(t *testing.T) {
 	g := newGPU(t)
 	s := g.stream()
@@ -108,7 +108,7 @@ func TestGPUGraphPanic(t *testing.T) {
 	})
 	exec, err := g.GraphInstantiate(g.ctx, graph, 0)
 	g.must(err)
-	g.later(func() error { return g.GraphExecDestroy(exec) })
+	g.cleanup(func() error { return g.GraphExecDestroy(exec) })
 	for run := 1; run <= 3; run++ {
 		g.must(g.GraphLaunch(g.ctx, exec, s))
 		err := g.StreamSynchronize(g.ctx, s)
@@ -118,7 +118,7 @@ func TestGPUGraphPanic(t *testing.T) {
 	}
 }
 
-// TestGPUEmptyGraph has no nodes.
+// TestGPUEmptyGraph asks a graph without nodes for its nodes.
 func TestGPUEmptyGraph(t *testing.T) {
 	g := newGPU(t)
 	graph := g.capture(g.stream(), func() {})

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hot is what the calls made by the million need.
+// hot has the arguments of the calls that programs make most often.
 type hot struct {
 	*gpu
 	stream cu.Stream
@@ -16,7 +16,7 @@ type hot struct {
 	empty  cu.Function
 	scale  cu.Function
 	params []byte
-	batch  cu.Batch // a step: copy in, launch, copy out, event
+	batch  cu.Batch // copy in, launch, copy out, event
 }
 
 func newHot(t testing.TB) *hot {
@@ -54,7 +54,7 @@ var hotGPUCalls = []struct {
 	{"CtxGetDevice", func(h *hot) error { _, err := h.CtxGetDevice(h.ctx); return err }},
 }
 
-// ready takes "not yet" for an answer.
+// ready accepts CUDA_ERROR_NOT_READY.
 func ready(err error) error {
 	if err == cu.ErrorNotReady {
 		return nil
@@ -66,7 +66,7 @@ func TestGPUHotCallsDoNotAllocate(t *testing.T) {
 	h := newHot(t)
 	for _, c := range hotGPUCalls {
 		if c.name == "CtxGetDevice" {
-			continue // its result is a variable that C writes
+			continue // C writes its result to a variable, which is allocated
 		}
 		n := testing.AllocsPerRun(500, func() { h.must(c.call(h)) })
 		h.must(h.StreamSynchronize(h.ctx, h.stream))
@@ -76,9 +76,9 @@ func TestGPUHotCallsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkGPU is the time of one call. The stream is drained every 200 calls,
-// outside the time, so that no call waits for room in its queue. The peer in C
-// is bench/peer/calls.c.
+// BenchmarkGPU measures one call. The stream is drained every 200 calls, outside the
+// measured time, so that no call waits for space in the stream's queue. The same calls
+// in C are in bench/peer/calls.c.
 func BenchmarkGPU(b *testing.B) {
 	h := newHot(b)
 	for _, c := range hotGPUCalls {

@@ -9,12 +9,12 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// pinned is page-locked memory as bytes.
+// pinned returns page-locked memory as bytes.
 func (g *gpu) pinned(n int, flags cu.MemHostAllocFlags) ([]byte, cu.HostPtr) {
 	g.Helper()
 	p, err := g.MemHostAlloc(g.ctx, uintptr(n), flags)
 	g.must(err)
-	g.later(func() error { return g.MemFreeHost(g.ctx, p) })
+	g.cleanup(func() error { return g.MemFreeHost(g.ctx, p) })
 	return unsafe.Slice((*byte)(p), n), p
 }
 
@@ -88,7 +88,7 @@ func TestGPUPointerAttributes(t *testing.T) {
 	host, hostPtr := g.pinned(1<<16, cu.MemHostAllocDeviceMap)
 	managed, err := g.MemAllocManaged(g.ctx, 1<<16, cu.MemAttachGlobal)
 	g.must(err)
-	g.later(func() error { return g.MemFree(g.ctx, managed) })
+	g.cleanup(func() error { return g.MemFree(g.ctx, managed) })
 
 	a, err := g.PointerGetAttributes(g.ctx, device+100)
 	g.must(err)
@@ -123,7 +123,7 @@ func TestGPUManagedMemory(t *testing.T) {
 	const size = 4 << 20
 	p, err := g.MemAllocManaged(g.ctx, size, cu.MemAttachGlobal)
 	g.must(err)
-	g.later(func() error { return g.MemFree(g.ctx, p) })
+	g.cleanup(func() error { return g.MemFree(g.ctx, p) })
 	s := g.stream()
 	host := unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), size)
 	data := random(size)
@@ -145,7 +145,7 @@ func TestGPUManagedMemory(t *testing.T) {
 		g.must(g.MemPrefetchAsync(g.ctx, p, size, place, s))
 		g.must(g.StreamSynchronize(g.ctx, s))
 		if got := ask(cu.MemRangeAttributeLastPrefetchLocation, 1)[0]; got != int32(place) {
-			t.Errorf("last prefetched to %d, want %d", got, place)
+			t.Errorf("last prefetch location %d, want %d", got, place)
 		}
 	}
 	g.must(g.MemAdvise(g.ctx, p, size, cu.MemAdviseSetReadMostly, g.dev))
@@ -168,7 +168,7 @@ func TestGPUManagedMemory(t *testing.T) {
 		t.Errorf("accessed by %d, want device %d alone", got, g.dev)
 	}
 	if !bytes.Equal(host, data) {
-		t.Error("moving the pages changed them")
+		t.Error("moving the pages changed the data")
 	}
 }
 
@@ -220,11 +220,11 @@ func TestGPUPools(t *testing.T) {
 	g.must(g.MemFreeAsync(g.ctx, q, s))
 	g.must(g.StreamSynchronize(g.ctx, s))
 	if used, kept := attribute(cu.MemPoolAttrUsedMemCurrent), attribute(cu.MemPoolAttrReservedMemCurrent); used != 0 || kept == 0 {
-		t.Errorf("%d bytes in use, %d kept, want 0 and some", used, kept)
+		t.Errorf("%d bytes in use, %d reserved, want 0 and more than 0", used, kept)
 	}
 	g.must(g.MemPoolTrimTo(pool, 0))
 	if kept := attribute(cu.MemPoolAttrReservedMemCurrent); kept != 0 {
-		t.Errorf("%d bytes kept after the trim", kept)
+		t.Errorf("%d bytes reserved after the trim", kept)
 	}
 	g.must(g.DeviceSetMemPool(g.dev, standard))
 	g.must(g.MemPoolDestroy(pool))

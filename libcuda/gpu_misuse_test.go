@@ -11,8 +11,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
-// misuses are mistakes that a C library may answer with a crash. Each runs in a
-// process of its own and must get an error from the driver.
+// misuses are wrong calls, for which a C library may crash. Each runs in a process of
+// its own and must get an error from the driver.
 var misuses = []struct {
 	name string
 	do   func(h *hot) error
@@ -60,17 +60,17 @@ func TestGPUMisuse(t *testing.T) {
 			_, answer, ok := strings.Cut(string(out), "answer: ")
 			answer, _, _ = strings.Cut(answer, "\n")
 			if !ok {
-				t.Fatalf("the process ended without an answer: %v\n%.2000s", err, out)
+				t.Fatalf("the process ended without a result: %v\n%.2000s", err, out)
 			}
 			if !strings.Contains(answer, "CUDA_ERROR_") {
-				t.Errorf("answer %q, want an error", answer)
+				t.Errorf("result %q, want an error", answer)
 			}
 			t.Log(answer)
 		})
 	}
 }
 
-// TestMisuseChild is the process that makes the mistake.
+// TestMisuseChild makes the wrong call, in a process started by TestGPUMisuse.
 func TestMisuseChild(t *testing.T) {
 	name := os.Getenv(misuseVariable)
 	if name == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// testPTX has an empty kernel, and one that makes p[i] = p[i]*k + i + bias for
-// i below n.
+// testPTX has an empty kernel, and one that sets p[i] = p[i]*k + i + bias for i below
+// n.
 const testPTX = `.version 6.3
 .target sm_52
 .address_size 64
@@ -55,7 +55,7 @@ func (g *gpu) module(ptx string) cu.Module {
 	if err != nil {
 		g.Fatalf("%+v", err)
 	}
-	g.later(func() error { return g.ModuleUnload(g.ctx, m) })
+	g.cleanup(func() error { return g.ModuleUnload(g.ctx, m) })
 	return m
 }
 
@@ -73,7 +73,7 @@ func scaleParams(p cu.DevicePtr, n, k uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, k)
 }
 
-// scaled is what scale makes of data.
+// scaled returns what the kernel scale makes of data.
 func scaled(data []byte, k, bias uint32) []byte {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data)/4; i++ {
@@ -85,7 +85,7 @@ func scaled(data []byte, k, bias uint32) []byte {
 
 var one = cu.Dim3{X: 1, Y: 1, Z: 1}
 
-// over is the grid of n threads in blocks of 256.
+// over returns the grid for n threads in blocks of 256.
 func over(n uint32) (grid, block cu.Dim3) {
 	return cu.Dim3{X: (n + 255) / 256, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}
 }
@@ -125,10 +125,10 @@ func TestGPUFunctions(t *testing.T) {
 	scale := g.kernel(m, "scale")
 	for _, name := range []string{"scal", "Scale", ""} {
 		if _, err := g.ModuleGetFunction(g.ctx, m, name); err == nil {
-			t.Errorf("found kernel %q", name)
+			t.Errorf("found a kernel %q, which does not exist", name)
 		}
 		if _, _, err := g.ModuleGetGlobal(g.ctx, m, name); err == nil {
-			t.Errorf("found variable %q", name)
+			t.Errorf("found a variable %q, which does not exist", name)
 		}
 	}
 	_, err := g.ModuleGetFunction(g.ctx, m, "scal")
@@ -139,7 +139,7 @@ func TestGPUFunctions(t *testing.T) {
 	threads, err := g.FuncGetAttribute(g.ctx, cu.FuncAttributeMaxThreadsPerBlock, scale)
 	g.must(err)
 	if threads < 256 || threads > 1024 {
-		t.Errorf("%d threads in a block", threads)
+		t.Errorf("at most %d threads in a block", threads)
 	}
 	g.must(g.FuncSetAttribute(g.ctx, scale, cu.FuncAttributeMaxDynamicSharedBytes, 12345))
 	shared, err := g.FuncGetAttribute(g.ctx, cu.FuncAttributeMaxDynamicSharedBytes, scale)

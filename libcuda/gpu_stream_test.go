@@ -42,7 +42,7 @@ func TestGPUStreamProperties(t *testing.T) {
 	g.must(g.StreamDestroy(g.ctx, s))
 }
 
-// gate is a host function that holds a stream until it is opened.
+// gate puts a host function into a stream that blocks it until open is called.
 func (g *gpu) gate(s cu.Stream) (open func()) {
 	g.Helper()
 	ch := make(chan struct{})
@@ -103,7 +103,7 @@ func TestGPUEventTime(t *testing.T) {
 	ms, err := g.EventElapsedTime(g.ctx, start, end)
 	g.must(err)
 	if ms < 19 || ms > 10_000 {
-		t.Errorf("%v ms, want 20 or a little more", ms)
+		t.Errorf("%v ms, want at least 20 and not much more", ms)
 	}
 	quiet, err := g.EventCreate(g.ctx, cu.EventDisableTiming)
 	g.must(err)
@@ -114,7 +114,8 @@ func TestGPUEventTime(t *testing.T) {
 	g.must(g.EventDestroy(g.ctx, quiet))
 }
 
-// TestGPUHostFuncs has many functions between copies, which see each other's data.
+// TestGPUHostFuncs has many host functions between copies; each sees the data of the
+// one before.
 func TestGPUHostFuncs(t *testing.T) {
 	g := newGPU(t)
 	const n, rounds = 256, 200
@@ -160,7 +161,7 @@ func TestGPUHostFuncPanic(t *testing.T) {
 		t.Errorf("error %+v, want the panic", err)
 	}
 	if !after {
-		t.Error("the stream stopped")
+		t.Error("the stream stopped after the panic")
 	}
 	g.must(g.StreamSynchronize(g.ctx, s))
 	g.must(g.CtxSynchronize(g.ctx))
@@ -177,8 +178,8 @@ func TestGPUCallInHostFunc(t *testing.T) {
 	g.must(g.EventSynchronize(g.ctx, event))
 }
 
-// TestGPUByHandle makes calls that name a stream while another context is current, and
-// after that one was destroyed: they are of the stream's context all the same.
+// TestGPUByHandle makes calls on a stream while another context is current, and after
+// that context was destroyed. They must run in the context of the stream.
 func TestGPUByHandle(t *testing.T) {
 	h := newHot(t)
 	runtime.LockOSThread()
@@ -226,7 +227,7 @@ func TestGPUByHandle(t *testing.T) {
 	}
 }
 
-// TestGPUManyGoroutines binds contexts from everywhere at once.
+// TestGPUManyGoroutines makes calls with two contexts from many goroutines at once.
 func TestGPUManyGoroutines(t *testing.T) {
 	g := newGPU(t)
 	second, err := g.CtxCreate(0, g.dev)

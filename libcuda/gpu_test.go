@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
-// gpu is what a test on hardware needs: the first device and its primary context.
+// gpu has what a test on hardware needs: the first device and its primary context.
 type gpu struct {
 	testing.TB
 	*libcuda.Driver
@@ -50,8 +50,8 @@ func (g *gpu) want(err error, result cu.Result) {
 	}
 }
 
-// later runs when the test ends.
-func (g *gpu) later(f func() error) {
+// cleanup runs f when the test ends.
+func (g *gpu) cleanup(f func() error) {
 	g.Helper()
 	g.Cleanup(func() {
 		if err := f(); err != nil {
@@ -64,7 +64,7 @@ func (g *gpu) alloc(bytes int) cu.DevicePtr {
 	g.Helper()
 	p, err := g.MemAlloc(g.ctx, uintptr(bytes))
 	g.must(err)
-	g.later(func() error { return g.MemFree(g.ctx, p) })
+	g.cleanup(func() error { return g.MemFree(g.ctx, p) })
 	return p
 }
 
@@ -72,7 +72,7 @@ func (g *gpu) stream() cu.Stream {
 	g.Helper()
 	s, err := g.StreamCreate(g.ctx, cu.StreamNonBlocking)
 	g.must(err)
-	g.later(func() error { return g.StreamDestroy(g.ctx, s) })
+	g.cleanup(func() error { return g.StreamDestroy(g.ctx, s) })
 	return s
 }
 
@@ -82,11 +82,11 @@ func (g *gpu) eventWith(flags cu.EventFlags) cu.Event {
 	g.Helper()
 	e, err := g.EventCreate(g.ctx, flags)
 	g.must(err)
-	g.later(func() error { return g.EventDestroy(g.ctx, e) })
+	g.cleanup(func() error { return g.EventDestroy(g.ctx, e) })
 	return e
 }
 
-// random is bytes that are new in every run.
+// random returns bytes that are new in every run.
 func random(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

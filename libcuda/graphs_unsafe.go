@@ -24,7 +24,7 @@ func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {
 	return nodes[:min(count, uintptr(len(nodes)))], nil
 }
 
-// updateInfo is why a graph did not fit (CUgraphExecUpdateResultInfo).
+// updateInfo is the reason why an update failed (CUgraphExecUpdateResultInfo).
 type updateInfo struct {
 	_        structs.HostLayout
 	result   uint32
@@ -32,16 +32,15 @@ type updateInfo struct {
 	fromNode cu.GraphNode
 }
 
-// updateReasons says in words what updateInfo.result means
-// (CUgraphExecUpdateResult).
+// updateReasons has the meaning of updateInfo.result (CUgraphExecUpdateResult).
 var updateReasons = map[uint32]string{
 	2: "the graph has other nodes or dependencies",
 	3: "a node is of another kind",
 	4: "a kernel node has another function",
-	5: "parameters changed that cannot be",
+	5: "parameters changed that cannot change",
 	6: "a node is of a kind that cannot be updated",
 	7: "a kernel node has a function of another context or kind",
-	8: "attributes changed that cannot be",
+	8: "attributes changed that cannot change",
 }
 
 // GraphExecUpdate calls cuGraphExecUpdate; see [cu.Graphs].

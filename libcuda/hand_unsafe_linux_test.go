@@ -14,7 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestCStructLayout has the sizes and offsets of the C header.
+// TestCStructLayout compares sizes and offsets with those of the C header.
 func TestCStructLayout(t *testing.T) {
 	offsets := func(typ reflect.Type) []uintptr {
 		at := []uintptr{typ.Size()}
@@ -45,7 +45,7 @@ func TestDeviceText(t *testing.T) {
 		f.on(symbol, func(a []uintptr) cu.Result {
 			buf := unsafe.Slice(at[byte](a[0]), int(a[1]))
 			for i := range buf {
-				buf[i] = 'x' // C leaves what is after the end as it likes
+				buf[i] = 'x' // what follows the end of the text is undefined
 			}
 			copy(buf, want+"\x00")
 			return cu.Result(a[2]) // the device
@@ -72,7 +72,7 @@ func TestZeroContext(t *testing.T) {
 		t.Errorf("error %v, want CUDA_ERROR_INVALID_CONTEXT", err)
 	}
 	if calls := f.take(); len(calls) != 0 {
-		t.Errorf("asked the driver: %v", calls)
+		t.Errorf("called the driver: %v", calls)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestSetCurrentFails(t *testing.T) {
 	}
 }
 
-// TestByHandle: a new driver is not told the context of an operation that names a
-// stream of one, unless it asks for it.
+// TestByHandle checks that a new driver gets no context for an operation on a stream,
+// unless it refuses the call without one.
 func TestByHandle(t *testing.T) {
 	f, d := newFake(t)
-	d.version = goesByHandle
+	d.version = minByHandle
 	launch := func(s cu.Stream) error { return d.LaunchKernel(7, 1, cu.Dim3{}, cu.Dim3{}, 0, s, []byte{1}) }
 	calls := map[string]func(s cu.Stream) error{
 		"cuEventRecord":     func(s cu.Stream) error { return d.EventRecord(7, 3, s) },
@@ -115,13 +115,13 @@ func TestByHandle(t *testing.T) {
 	}
 	const set = "cuCtxSetCurrent"
 	for symbol, call := range calls {
-		for _, want := range [][]string{{set, symbol}, {symbol}} { // the function has been found
+		for _, want := range [][]string{{set, symbol}, {symbol}} { // the second time the function is known
 			if err := call(0x50); err != nil {
 				t.Error(symbol, err)
 			}
 			made(want...)
 		}
-		for _, s := range []cu.Stream{0, cu.StreamLegacy, cu.StreamPerThread} { // they are every context's
+		for _, s := range []cu.Stream{0, cu.StreamLegacy, cu.StreamPerThread} { // every context has them
 			if err := call(s); err != nil {
 				t.Error(symbol, err)
 			}
@@ -135,7 +135,7 @@ func TestByHandle(t *testing.T) {
 				return answer
 			})
 			if err := call(0x50); err != nil {
-				t.Errorf("%s, asked for its context with %v: %v", symbol, r, err)
+				t.Errorf("%s, first refused with %v: %v", symbol, r, err)
 			}
 			made(symbol, set, symbol)
 		}
@@ -161,7 +161,7 @@ func TestByHandle(t *testing.T) {
 	made()
 }
 
-// TestContextLifetime follows one handle through two lives.
+// TestContextLifetime creates and destroys a context twice, with the same handle.
 func TestContextLifetime(t *testing.T) {
 	f, d := newFake(t)
 	f.on("cuCtxCreate", func(a []uintptr) cu.Result {
@@ -200,10 +200,10 @@ func TestContextLifetime(t *testing.T) {
 			}
 		}
 		if calls := f.take(); len(calls) != 0 {
-			t.Errorf("asked the driver about a destroyed context: %v", calls)
+			t.Errorf("called the driver with a destroyed context: %v", calls)
 		}
 	}
-	// A context that was not made here is the driver's to judge.
+	// The driver decides about a context that was not created here.
 	f.on("cuCtxDestroy", func([]uintptr) cu.Result { return cu.ErrorInvalidContext })
 	if err := d.CtxDestroy(0xd0); err != cu.ErrorInvalidContext {
 		t.Error(err)
@@ -218,7 +218,7 @@ func TestPointerAttributes(t *testing.T) {
 	known := map[uint32]uint64{1: 0xc1, 2: 2, 3: 0x7f00, 4: 0, 7: 99, 8: 1, 9: 3, 11: 0x7000, 12: 4096, 13: 1}
 	f.on("cuPointerGetAttributes", func(a []uintptr) cu.Result {
 		if a[3] != 0x7f00 {
-			return cu.Success // unknown: everything is left zero
+			return cu.Success // an unknown address: all attributes stay zero
 		}
 		for i := range a[0] {
 			store(*at[uintptr](a[2] + i*8), known[*at[uint32](a[1] + i*4)])
@@ -362,7 +362,7 @@ func TestModuleLog(t *testing.T) {
 	}
 }
 
-// launched is what an extra array holds, read as the driver does.
+// launched reads the parameters in an extra array, as the driver does.
 func launched(t *testing.T, extra uintptr) []byte {
 	t.Helper()
 	if extra == 0 {
@@ -464,13 +464,12 @@ func TestNilStructs(t *testing.T) {
 	}
 }
 
-// TestCrossing looks at what arrives in C of several functions, and what is told of
-// it.
+// TestCrossing checks the calls of several functions that arrive in C, and the result.
 func TestCrossing(t *testing.T) {
 	f, _ := newFake(t)
 	for _, setResult := range []cu.Result{cu.Success, cu.ErrorInvalidContext} {
 		for n := 1; n <= 5; n++ {
-			for bad := 0; bad <= n; bad++ { // the step that fails, n for none
+			for bad := 0; bad <= n; bad++ { // index of the step that fails; n for none
 				f.on("set", func([]uintptr) cu.Result { return setResult })
 				f.on("good", func([]uintptr) cu.Result { return cu.Success })
 				f.on("bad", func([]uintptr) cu.Result { return cu.ErrorNotReady })
@@ -487,7 +486,7 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
-// newCrossing has n steps with arguments that all differ.
+// newCrossing makes n steps with arguments that all differ.
 func newCrossing(n, bad int) (*crossing, []step) {
 	steps := make([]step, n)
 	for i := range steps {
@@ -515,7 +514,7 @@ func checkCrossing(t *testing.T, result cu.Result, c *crossing, steps []step, ca
 		want = []any{cu.ErrorNotReady, bad + 1, bad}
 	}
 	if got := []any{result, len(calls) - 1, int(c.done)}; !slices.Equal(got, want) {
-		t.Fatalf("%d steps of which %d fails: result, calls, done are %v, want %v", len(steps), bad, got, want)
+		t.Fatalf("%d steps, step %d fails: result, calls, done are %v, want %v", len(steps), bad, got, want)
 	}
 	for i, call := range calls[1:] {
 		if !slices.Equal(call.args, steps[i][1:]) {
@@ -524,8 +523,8 @@ func checkCrossing(t *testing.T, result cu.Result, c *crossing, steps []step, ca
 	}
 }
 
-// TestStackMovesInCall: a call is on the stack of its goroutine, which C functions
-// that are Go move, and others then write to where it was.
+// TestStackMovesInCall makes calls from a goroutine's stack. The C functions are Go
+// code that moves the stack, and other goroutines then write to where it was.
 func TestStackMovesInCall(t *testing.T) {
 	f, d := newFake(t)
 	moved := 0
@@ -568,7 +567,7 @@ func TestStackMovesInCall(t *testing.T) {
 	}
 }
 
-// deep uses so many KiB of stack.
+// deep uses n KiB of stack.
 func deep(n int) int {
 	var pad [1024]byte
 	for i := range pad {

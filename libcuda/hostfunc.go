@@ -11,19 +11,19 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hostCall is a function handed to the driver, which gets a number for it: C
-// cannot hold Go pointers.
+// hostCall is a host function that the driver is to call. The driver gets a number
+// for it, because C cannot keep Go pointers.
 type hostCall struct {
 	fn     func()
 	panics *panicTable
 	from   *panicList
-	keep   bool // recorded in a graph: can run again
+	keep   bool // recorded in a graph, so it can run again
 }
 
-// hostCalls has every function that has not run yet, and those in graphs.
+// hostCalls has every host function that has not run yet, and those in graphs.
 var hostCalls struct {
 	mu   sync.Mutex
-	last uintptr // numbers are never used twice
+	last uintptr // the last number; none is used twice
 	byID map[uintptr]*hostCall
 }
 
@@ -44,8 +44,8 @@ func removeHostCall(id uintptr) {
 	delete(hostCalls.byID, id)
 }
 
-// takeHostCall finds a function that is to run, and forgets it unless it is to
-// run again.
+// takeHostCall finds a host function by its number, and removes it unless it can run
+// again.
 func takeHostCall(id uintptr) *hostCall {
 	hostCalls.mu.Lock()
 	defer hostCalls.mu.Unlock()
@@ -56,10 +56,11 @@ func takeHostCall(id uintptr) *hostCall {
 	return c
 }
 
-// hostTrampoline is the one C function that runs them all.
+// hostTrampoline returns the C function that runs every host function.
 var hostTrampoline = sync.OnceValue(func() uintptr { return newCallback(runHostCall) })
 
-// runHostCall runs on a thread of the driver, to which its goroutine is locked.
+// runHostCall runs a host function on a thread of the driver, to which the goroutine
+// is locked.
 func runHostCall(id uintptr) {
 	c := takeHostCall(id)
 	if c == nil {
@@ -75,7 +76,7 @@ func runHostCall(id uintptr) {
 	c.fn()
 }
 
-// Threads that are inside a host function. The count is read by every call.
+// Threads that run a host function. Every call of the driver reads the count.
 var (
 	hostThreadCount atomic.Int32
 	hostThreadsMu   sync.Mutex
@@ -96,9 +97,9 @@ func leaveHostFunc() {
 	hostThreadsMu.Unlock()
 }
 
-// refuseInHostFunc is an error when the calling goroutine is inside a host
-// function, where the driver may wait for itself. A goroutine that the function
-// started is not noticed.
+// refuseInHostFunc returns an error when the calling goroutine runs a host function,
+// where the driver may wait for itself. It does not notice a goroutine that the host
+// function started.
 func refuseInHostFunc(id procID) error {
 	if hostThreadCount.Load() == 0 {
 		return nil
@@ -106,7 +107,7 @@ func refuseInHostFunc(id procID) error {
 	return refuseInside(id)
 }
 
-// refuseInside is refuseInHostFunc while some host function runs.
+// refuseInside does the work of refuseInHostFunc while a host function runs.
 func refuseInside(id procID) error {
 	hostThreadsMu.Lock()
 	inside := hostThreads[threadID()]
@@ -118,39 +119,39 @@ func refuseInside(id procID) error {
 		procs[id].symbol, cu.ErrorNotPermitted)
 }
 
-// seeHostFuncs makes what host functions wrote before they ended visible to a
-// goroutine that has waited for them by way of the driver, in the terms of Go's
-// memory model and its race detector: it reads what leaveHostFunc wrote.
+// seeHostFuncs makes the writes of host functions that have ended visible to a
+// goroutine that waited for them in the driver. It reads the count that leaveHostFunc
+// wrote, which is a synchronization by Go's memory model and for the race detector.
 func seeHostFuncs() { _ = hostThreadCount.Load() }
 
-// panicTable has the panics of host functions until they are reported.
+// panicTable keeps the panics of host functions until they are reported.
 type panicTable struct {
-	waiting atomic.Int32 // panics in all lists
+	waiting atomic.Int32 // number of panics in all lists
 	mu      sync.Mutex
 	lists   map[streamKey]*panicList
 }
 
-// streamKey is a stream of a context.
+// streamKey names a stream of a context.
 type streamKey struct {
 	ctx    cu.Context
 	stream cu.Stream
 }
 
-// Streams of a streamKey that are no streams of the driver.
+// Values of streamKey.stream that are no streams of the driver.
 const (
-	allStreams   = ^cu.Stream(0) // what CtxSynchronize asks for
-	graphStreams = ^cu.Stream(1) // any stream: functions in graphs
+	allStreams   = ^cu.Stream(0) // every stream, for waits on a context
+	graphStreams = ^cu.Stream(1) // any stream, for functions in graphs
 	goneStreams  = ^cu.Stream(2) // destroyed streams
 )
 
-// panicList is the panics of one stream.
+// panicList has the panics of one stream.
 type panicList struct {
 	key    streamKey
 	panics []error
 }
 
-// list is the list of a stream, made when there is none. Stream 0 is another name
-// of the legacy default stream.
+// list returns the list of a stream, and makes it when there is none. Stream 0 is
+// another name of the legacy default stream.
 func (t *panicTable) list(ctx cu.Context, stream cu.Stream) *panicList {
 	if stream == 0 {
 		stream = cu.StreamLegacy
@@ -169,8 +170,8 @@ func (t *panicTable) list(ctx cu.Context, stream cu.Stream) *panicList {
 	return l
 }
 
-// add notes a panic. A list of a stream that is gone is in the table no more, and
-// the context's list of such streams takes its panics.
+// add records a panic. The list of a destroyed stream is no longer in the table; the
+// context's list for such streams then takes the panic.
 func (t *panicTable) add(l *panicList, p *cu.HostPanic) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +182,7 @@ func (t *panicTable) add(l *panicList, p *cu.HostPanic) {
 	t.waiting.Add(1)
 }
 
-// gone is the list of a context's destroyed streams; the caller holds mu.
+// gone returns the list for a context's destroyed streams. The caller holds mu.
 func (t *panicTable) gone(ctx cu.Context) *panicList {
 	key := streamKey{ctx, goneStreams}
 	l := t.lists[key]
@@ -192,7 +193,8 @@ func (t *panicTable) gone(ctx cu.Context) *panicList {
 	return l
 }
 
-// forget takes a destroyed stream out of the table: another may get its handle.
+// forget removes a destroyed stream from the table, because a new stream can get its
+// handle.
 func (t *panicTable) forget(ctx cu.Context, stream cu.Stream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +208,7 @@ func (t *panicTable) forget(ctx cu.Context, stream cu.Stream) {
 	}
 }
 
-// drop takes the streams of a destroyed context out of the table.
+// drop removes the streams of a destroyed context from the table.
 func (t *panicTable) drop(ctx cu.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,8 +217,8 @@ func (t *panicTable) drop(ctx cu.Context) {
 	})
 }
 
-// report adds to the result of a wait the panics that belong to it. Work that is
-// not done yet reports none.
+// report adds the panics that a wait reports to its result. It adds none while work
+// is not done.
 func (t *panicTable) report(err error, ctx cu.Context, stream cu.Stream) error {
 	if t.waiting.Load() == 0 || err == cu.ErrorNotReady {
 		return err
@@ -231,7 +233,7 @@ func (t *panicTable) report(err error, ctx cu.Context, stream cu.Stream) error {
 	return errors.Join(append([]error{err}, panics...)...)
 }
 
-// take removes the panics that a wait on a stream reports.
+// take removes and returns the panics that a wait on a stream reports.
 func (t *panicTable) take(ctx cu.Context, stream cu.Stream) []error {
 	if stream == 0 {
 		stream = cu.StreamLegacy

@@ -14,8 +14,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// driverThreads runs C functions as the driver does, each on a thread that Go did
-// not make, in order, once released.
+// driverThreads runs C functions as the driver does: in order, each on a thread that
+// Go did not create.
 type driverThreads struct {
 	t        *testing.T
 	lib      library
@@ -39,7 +39,8 @@ func newDriverThreads(t *testing.T, f *fakeCUDA) *driverThreads {
 	return threads
 }
 
-// run runs everything launched; with keep it stays launched, as in a graph.
+// run runs every function that was launched. With keep they stay launched, as in a
+// graph.
 func (d *driverThreads) run(keep bool) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -82,7 +83,7 @@ func TestHostFuncRunsOnce(t *testing.T) {
 		}
 	}
 	if len(order) != 0 || pendingHostCalls() != before+5 {
-		t.Errorf("ran %d early, %d wait", len(order), pendingHostCalls()-before)
+		t.Errorf("%d ran early, %d wait", len(order), pendingHostCalls()-before)
 	}
 	threads.run(true)
 	if err := d.StreamSynchronize(1, 2); err != nil {
@@ -91,7 +92,7 @@ func TestHostFuncRunsOnce(t *testing.T) {
 	if len(order) != 5 || order[0] != 0 || order[4] != 4 {
 		t.Errorf("ran %d, want 0 to 4", order)
 	}
-	threads.run(false) // a driver that ran them twice would find nothing
+	threads.run(false) // a second run must find no function
 	if len(order) != 5 || pendingHostCalls() != before {
 		t.Errorf("ran %d, %d still wait", order, pendingHostCalls()-before)
 	}
@@ -112,7 +113,7 @@ func TestHostFuncLaunchFails(t *testing.T) {
 		t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
 	}
 	if n := pendingHostCalls() - before; n != 0 {
-		t.Errorf("%d functions are kept for nothing", n)
+		t.Errorf("%d functions are kept that will never run", n)
 	}
 }
 
@@ -137,7 +138,7 @@ func TestHostFuncInGraphRunsAgain(t *testing.T) {
 			t.Fatalf("ran %d times, want %d", runs, want)
 		}
 	}
-	// The stream that the graph ran in is not known: any of the context reports.
+	// The stream that the graph ran in is not known, so any stream of the context reports.
 	if err := d.StreamSynchronize(9, 2); err != nil {
 		t.Errorf("another context reports %v", err)
 	}
@@ -147,7 +148,7 @@ func TestHostFuncInGraphRunsAgain(t *testing.T) {
 	}
 }
 
-// wantPanic demands that err is one HostPanic of this value.
+// wantPanic demands that err is one HostPanic with this value.
 func wantPanic(t *testing.T, err error, value any) *cu.HostPanic {
 	t.Helper()
 	p, ok := errors.AsType[*cu.HostPanic](err)
@@ -178,7 +179,7 @@ func TestHostFuncPanic(t *testing.T) {
 	err := d.StreamSynchronize(1, 2)
 	p := wantPanic(t, err, io.ErrUnexpectedEOF)
 	if !strings.Contains(string(p.Stack), "panicInHostFunc") {
-		t.Errorf("the stack does not show where:\n%s", p.Stack)
+		t.Errorf("the stack does not show the function:\n%s", p.Stack)
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, cu.ErrorUnknown) {
 		t.Errorf("error %v wraps neither the value nor a result", err)
@@ -187,7 +188,7 @@ func TestHostFuncPanic(t *testing.T) {
 		t.Errorf("reported twice: %v", err)
 	}
 
-	launch(0, "default stream") // by either name
+	launch(0, "default stream") // the wait has its other name
 	threads.run(false)
 	wantPanic(t, d.StreamSynchronize(1, cu.StreamLegacy), "default stream")
 
@@ -206,8 +207,8 @@ func TestHostFuncPanic(t *testing.T) {
 
 func panicInHostFunc(value any) { panic(value) }
 
-// TestHostFuncPanicOfDestroyedStream must not come out of a new stream that has
-// the old one's handle.
+// TestHostFuncPanicOfDestroyedStream checks that a new stream with the same handle does
+// not report the panic.
 func TestHostFuncPanicOfDestroyedStream(t *testing.T) {
 	f, d := newFake(t)
 	threads := newDriverThreads(t, f)
@@ -233,7 +234,7 @@ func TestHostFuncPanicOfDestroyedStream(t *testing.T) {
 	}
 }
 
-// TestHostFuncPanicOfDestroyedContext comes out once, at the end.
+// TestHostFuncPanicOfDestroyedContext checks that CtxDestroy reports the panic once.
 func TestHostFuncPanicOfDestroyedContext(t *testing.T) {
 	f, d := newFake(t)
 	threads := newDriverThreads(t, f)
@@ -252,7 +253,8 @@ func TestHostFuncPanicOfDestroyedContext(t *testing.T) {
 	}
 }
 
-// TestDriverCallInHostFunc is refused there, and nowhere else meanwhile.
+// TestDriverCallInHostFunc checks that calls by a host function are refused, and calls
+// by others at the same time are not.
 func TestDriverCallInHostFunc(t *testing.T) {
 	f, d := newFake(t)
 	threads := newDriverThreads(t, f)
@@ -291,7 +293,7 @@ func TestDriverCallInHostFunc(t *testing.T) {
 		}
 	}
 	if len(recorded) != 1 || recorded[0] != 4 {
-		t.Errorf("events %d reached the driver, want 4 alone", recorded)
+		t.Errorf("events %d reached the driver, want only 4", recorded)
 	}
 	if err := d.EventRecord(1, 3, 2); err != nil {
 		t.Errorf("refused after the function has returned: %v", err)

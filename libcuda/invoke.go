@@ -2,14 +2,17 @@ package libcuda
 
 import "github.com/ferrygpu/ferry/cu"
 
-// The way to C. A pointer becomes a number in the argument list of call3, bound1,
-// bound3, bound6, bound11, named or launch and nowhere else. The directive go:uintptrescapes
-// makes the compiler move what it points to onto the heap, where nothing moves,
-// and keep it until they return. They have a fixed number of arguments because a
-// variadic list would be allocated in every call; callers take the smallest that
-// is large enough, and C does not see the zeros at the end. Arguments go to their
-// places one by one: what is copied as a whole, just after it was written in parts,
-// must wait for that.
+// These functions make the calls of C functions.
+//
+// A pointer becomes a number in the argument list of call3, bound1, bound3, bound6,
+// bound11, named or launch, and nowhere else. The directive go:uintptrescapes makes
+// the compiler move what the pointer points to onto the heap, where nothing moves,
+// and keep it there until the function returns.
+//
+// The functions have a fixed number of arguments because a variadic list would be
+// allocated in every call. Callers take the smallest that is large enough; C does
+// not see the zeros at the end. Arguments are stored one by one. A copy of the whole
+// list right after the single stores would have to wait for them.
 
 // call3 calls a function that needs no context.
 //
@@ -57,7 +60,7 @@ func (d *Driver) bound11(id procID, ctx cu.Context, a0, a1, a2, a3, a4, a5, a6, 
 	return d.invoke(id, ctx, &c)
 }
 
-// named calls a function that goes by the context of a stream or an event: handle.
+// named calls a function that uses the context of a stream or an event: handle.
 //
 //go:uintptrescapes
 func (d *Driver) named(id procID, ctx cu.Context, handle, a0, a1, a2, a3 uintptr) error {
@@ -70,11 +73,12 @@ func (d *Driver) named(id procID, ctx cu.Context, handle, a0, a1, a2, a3 uintptr
 	if seeHostFuncs(); r == cu.Success {
 		return nil
 	}
-	return d.again(r, id, ctx, &c)
+	return d.retry(r, id, ctx, &c)
 }
 
-// again is for a call without its context that failed.
-func (d *Driver) again(r cu.Result, id procID, ctx cu.Context, c *shortCall) error {
+// retry handles a call that failed without a current context. It makes the call
+// again with the context if the driver may want one.
+func (d *Driver) retry(r cu.Result, id procID, ctx cu.Context, c *shortCall) error {
 	if wantsContext(r) {
 		return d.withContext(id, ctx, c)
 	}
@@ -89,7 +93,7 @@ func (d *Driver) withContext(id procID, ctx cu.Context, short *shortCall) error 
 	return d.invoke(id, ctx, &c)
 }
 
-// launch makes a launch, but for its parameters laid out in c.
+// launch calls cuLaunchKernel. c has all arguments but the kernel's parameters.
 //
 //go:uintptrescapes
 func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes uintptr) error {
@@ -107,12 +111,11 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 	return result(r)
 }
 
-// invoke makes a call whose arguments are laid out. After a call of the driver all
-// code is cold, so what nearly always holds is seen here.
+// invoke makes a call whose arguments are in c. The driver evicts our code from the
+// caches, so the usual case is checked here, without calls of functions.
 func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	c.step[0], c.set, c.ctx = d.procs[id].Load(), d.procs[procCtxSetCurrent].Load(), uintptr(ctx)
-	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
-	if c.step[0] == 0 || c.set == 0 || ctx == 0 || inside != 0 || dead != nil {
+	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 {
 		if err := d.prepareBound(c, id, ctx); err != nil {
 			return err
 		}
@@ -125,23 +128,31 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	return result(r)
 }
 
-// goesByHandle is the first version of drivers that take the context of an operation
-// from the stream or the event that it names, whatever context is current: seen of
-// driver 580 (docs/SEMANTICS.md). To make it current costs 19 ns.
-const goesByHandle = 13000
+// mayRefuse reports whether a call with ctx may have to be refused before it reaches
+// the driver: ctx is zero, a context has been destroyed, or a host function runs. It
+// is inlined and comes first in a condition; elsewhere the compiler adds instructions.
+func (d *Driver) mayRefuse(ctx cu.Context) bool {
+	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
+	return ctx == 0 || inside != 0 || dead != nil
+}
 
-// byHandle is a function that can be called without its context, because handle is
-// one context's alone; else 0.
+// minByHandle is the first CUDA version whose drivers take the context of an operation
+// from the stream or event that it names, whichever context is current. Driver 580
+// was seen to do so (docs/SEMANTICS.md). Making a context current costs 19 ns.
+const minByHandle = 13000
+
+// byHandle returns the address of a function that can be called without a current
+// context, because handle belongs to one context. It returns 0 if that is not so.
 func (d *Driver) byHandle(id procID, ctx cu.Context, handle uintptr) uintptr {
-	fn, inside, dead := d.procs[id].Load(), hostThreadCount.Load(), d.contexts.dead.Load()
-	if ctx == 0 || handle <= uintptr(cu.StreamPerThread) || d.version < goesByHandle || inside != 0 || dead != nil {
+	fn := d.procs[id].Load()
+	if d.mayRefuse(ctx) || handle <= uintptr(cu.StreamPerThread) || d.version < minByHandle {
 		return 0
 	}
 	return fn
 }
 
-// wantsContext says whether an answer may be that of a driver that wants the context
-// current all the same. It has done nothing.
+// wantsContext reports whether a driver may have answered r because it needs the
+// context current nevertheless. Such a call has done nothing.
 func wantsContext(r cu.Result) bool {
 	switch r {
 	case cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue:
@@ -150,7 +161,7 @@ func wantsContext(r cu.Result) bool {
 	return false
 }
 
-// prepareBound is prepare and bind.
+// prepareBound sets the function of a call and the context to make current.
 func (d *Driver) prepareBound(c *call, id procID, ctx cu.Context) error {
 	if err := d.prepare(&c.step, id); err != nil {
 		return err
@@ -158,7 +169,7 @@ func (d *Driver) prepareBound(c *call, id procID, ctx cu.Context) error {
 	return d.bind(&c.binding, ctx)
 }
 
-// prepare names the function of a step.
+// prepare sets the function of a step.
 func (d *Driver) prepare(s *step, id procID) error {
 	if err := refuseInHostFunc(id); err != nil {
 		return err
@@ -168,7 +179,7 @@ func (d *Driver) prepare(s *step, id procID) error {
 	return err
 }
 
-// bind says which context is to be current.
+// bind sets which context becomes current.
 func (d *Driver) bind(b *binding, ctx cu.Context) error {
 	if ctx == 0 || d.contexts.destroyed(ctx) {
 		return cu.ErrorInvalidContext

@@ -13,9 +13,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// libcDriver is a driver whose functions are those of the C library, by symbol;
-// the rest, and cuCtxSetCurrent, is isalpha, which says 0 of the small numbers
-// that the tests pass first.
+// libcDriver makes a driver whose functions are functions of the C library, by symbol.
+// All others, and cuCtxSetCurrent, are isalpha, which returns 0 for the small numbers
+// that the tests pass as the first argument.
 func libcDriver(tb testing.TB, functions map[string]string) *Driver {
 	tb.Helper()
 	libc, err := dlopen("libc.so.6")
@@ -33,7 +33,7 @@ func libcDriver(tb testing.TB, functions map[string]string) *Driver {
 	}}}
 }
 
-// TestResultIs32Bits gets an address where a result is expected.
+// TestResultIs32Bits calls a function that returns an address instead of a result.
 func TestResultIs32Bits(t *testing.T) {
 	d := libcDriver(t, map[string]string{"cuMemcpyDtoH_v2": "memcpy", "cuCtxSynchronize": "getpid"})
 	if got, want := d.CtxSynchronize(1), cu.Result(os.Getpid()); got != want {
@@ -49,8 +49,8 @@ func TestResultIs32Bits(t *testing.T) {
 	}
 }
 
-// TestGrowingStacks calls from goroutines whose stacks move all the time, with
-// results and arguments that are Go variables.
+// TestGrowingStacks makes calls from goroutines whose stacks move all the time. Results
+// and arguments are Go variables.
 func TestGrowingStacks(t *testing.T) {
 	d := libcDriver(t, map[string]string{"cuMemcpyDtoH_v2": "memcpy", "cuCtxGetLimit": "time"})
 	start := uintptr(time.Now().Unix())
@@ -81,7 +81,7 @@ func callAtDepth(d *Driver, depth, i int, start uintptr) bool {
 
 var letters = [8]byte([]byte("abcdefgh"))
 
-// hotCalls are the calls that programs make by the million.
+// hotCalls lists the calls that programs make most often.
 var hotCalls = []struct {
 	name string
 	call func(d *Driver) error
@@ -118,7 +118,7 @@ func TestHotCallsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestPollingDoesNotAllocate is for an answer that is an error.
+// TestPollingDoesNotAllocate polls with CUDA_ERROR_NOT_READY as the result.
 func TestPollingDoesNotAllocate(t *testing.T) {
 	var err error
 	if n := testing.AllocsPerRun(200, func() { err = result(cu.ErrorNotReady) }); n != 0 || err != cu.ErrorNotReady {
@@ -126,7 +126,7 @@ func TestPollingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is the cost of the way to C and back, alone and with a context.
+// BenchmarkCall measures the way to C and back, without a context and with one.
 func BenchmarkCall(b *testing.B) {
 	b.Run("call=Nothing", func(b *testing.B) {
 		b.ReportAllocs()

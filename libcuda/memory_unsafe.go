@@ -6,8 +6,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// pointerAttributes are what PointerGetAttributes asks for (CUpointer_attribute),
-// in the order of pointerValues.
+// pointerAttributes lists the attributes that PointerGetAttributes asks for
+// (CUpointer_attribute), in the order of pointerValues.
 var pointerAttributes = [...]uint32{
 	1,  // CU_POINTER_ATTRIBUTE_CONTEXT
 	2,  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -21,8 +21,9 @@ var pointerAttributes = [...]uint32{
 	13, // CU_POINTER_ATTRIBUTE_MAPPED
 }
 
-// pointerValues has 8 bytes for each attribute, zero before the call: the manual
-// leaves the width of some open, and little-endian numbers fit in front.
+// pointerValues has 8 bytes for each attribute, zero before the call. The manual
+// leaves the width of some attributes open; a narrower little-endian number fills the
+// first bytes.
 type pointerValues struct {
 	context       cu.Context
 	memoryType    uint64
@@ -36,13 +37,13 @@ type pointerValues struct {
 	mapped        uint64
 }
 
-// pointerQuery is one call's memory.
+// pointerQuery is the memory of one call.
 type pointerQuery struct {
 	data   [len(pointerAttributes)]unsafe.Pointer
 	values pointerValues
 }
 
-// PointerGetAttributes calls cuPointerGetAttributes once for everything; see
+// PointerGetAttributes calls cuPointerGetAttributes once for all attributes; see
 // [cu.Memory].
 func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (cu.PointerAttributes, error) {
 	q := new(pointerQuery)
@@ -78,8 +79,8 @@ func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu
 		uintptr(attribute), uintptr(dptr), bytes, 0)
 }
 
-// MemPoolGetAttribute calls cuMemPoolGetAttribute; see [cu.MemPools]. Settings
-// that are 0 or 1 have 32 bits in C, the rest 64.
+// MemPoolGetAttribute calls cuMemPoolGetAttribute; see [cu.MemPools]. In C, settings
+// that are 0 or 1 have 32 bits, and all others 64.
 func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (value uint64, err error) {
 	err = d.call3(procMemPoolGetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
 	return value, err

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// jitLogBytes is the room for each of the compiler's two logs.
+// jitLogBytes is the size of the buffer for each of the compiler's two logs.
 const jitLogBytes = 16 << 10
 
 // Options of the compiler (CUjit_option).
@@ -18,16 +18,16 @@ const (
 	jitErrorLogBytes = 6 // CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 )
 
-// jitOptions is the memory of one compilation. It is on the heap, where the
-// addresses in values stay right.
+// jitOptions is the memory of one compilation. It is on the heap, so that the
+// addresses in values stay valid.
 type jitOptions struct {
 	names      [4]uint32
 	values     [4]uintptr
 	info, fail [jitLogBytes]byte
 }
 
-// ModuleLoadData calls cuModuleLoadDataEx; see [cu.Modules]. The image is copied
-// and ended with a zero byte, which text needs and binaries do not mind.
+// ModuleLoadData calls cuModuleLoadDataEx; see [cu.Modules]. It copies the image and
+// appends a zero byte, which text needs and binaries ignore.
 func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module, err error) {
 	if len(image) == 0 {
 		return 0, cu.ErrorInvalidImage
@@ -57,14 +57,14 @@ func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module,
 	return 0, &cu.JITError{Result: code, Log: log}
 }
 
-// Marks in the extra array of a launch (CU_LAUNCH_PARAM_*_AS_INT).
+// Keys in the extra array of a launch (CU_LAUNCH_PARAM_*_AS_INT).
 const (
 	launchEnd    = 0
 	launchBuffer = 1
 	launchSize   = 2
 )
 
-// launchParams is the extra array of a launch and what it points to.
+// launchParams is the extra array of a launch and the size that it points to.
 type launchParams struct {
 	bufferMark uintptr
 	buffer     unsafe.Pointer
@@ -75,7 +75,7 @@ type launchParams struct {
 	bytes uintptr
 }
 
-// set points to a packed buffer. p must not move while C has it.
+// set makes p describe a packed buffer. p must not move while C uses it.
 func (p *launchParams) set(params []byte) {
 	*p = launchParams{launchBuffer, unsafe.Pointer(unsafe.SliceData(params)), launchSize, &p.bytes, launchEnd, uintptr(len(params))}
 }
@@ -85,12 +85,12 @@ func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3
 	var c call
 	c.setLaunch(f, grid, block, sharedMemBytes, stream)
 	if len(params) == 0 {
-		params = nil // no parameters are no address
+		params = nil // C gets no address where there are no parameters
 	}
 	return d.launch(ctx, stream, &c, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)))
 }
 
-// setLaunch lays the arguments of a launch without parameters out.
+// setLaunch sets the arguments of a launch without parameters.
 func (s *step) setLaunch(f cu.Function, grid, block cu.Dim3, shared uint32, stream cu.Stream) {
 	s[1] = uintptr(f)
 	s[2], s[3], s[4] = uintptr(grid.X), uintptr(grid.Y), uintptr(grid.Z)

@@ -11,7 +11,7 @@ import (
 
 const platformSupported = true
 
-// syscallN calls a C function. What the arguments point to stays alive and in
+// syscallN calls a C function. Memory that the arguments point to stays alive and in
 // place until it returns.
 //
 //go:uintptrescapes
@@ -31,15 +31,15 @@ func dlopen(path string) (library, error) {
 	}}, nil
 }
 
-// newCallback is the C address of fn. It is never given back, and a process has
-// 2000 of them.
+// newCallback makes a C function that calls fn, and returns its address. It is never
+// freed; a process can make 2000.
 func newCallback(fn func(uintptr)) uintptr { return purego.NewCallback(fn) }
 
-// threadID names the operating system's thread.
+// threadID returns the number of the operating-system thread.
 func threadID() int { return syscall.Gettid() }
 
-// libraryPaths are the places of the driver library, most usual first. The first
-// two leave the search to the system's loader.
+// libraryPaths lists where the driver library can be, the usual places first. The
+// system's loader searches for the first two.
 func libraryPaths() []string {
 	paths := []string{"libcuda.so.1", "libcuda.so"}
 	for _, dir := range libraryDirs {
@@ -48,8 +48,8 @@ func libraryPaths() []string {
 	return paths
 }
 
-// mappedFile is the file that an address of this process is mapped from, "" if
-// there is none or the system does not tell. maps is /proc/self/maps.
+// mappedFile returns the file that an address of this process is mapped from, or "".
+// maps is the text of /proc/self/maps.
 func mappedFile(maps string, addr uintptr) string {
 	for line := range strings.Lines(maps) {
 		part := strings.Fields(line)

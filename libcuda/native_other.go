@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Open fails here before any of these is called.
+// Open fails on this platform before any of these is called.
 
 const platformSupported = false
 
@@ -32,5 +32,5 @@ func libraryPaths() []string { return nil }
 
 func mappedFile(string, uintptr) string { return "" }
 
-// Nothing does nothing: there is no C here.
+// Nothing does nothing, because there are no calls to C on this platform.
 func Nothing() {}

@@ -11,12 +11,12 @@ import (
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
-// LibraryVariable is the environment variable that names the driver library.
-// When it is set no other place is tried.
+// LibraryVariable is the environment variable that names the driver library. When it
+// is set, no other place is tried.
 const LibraryVariable = "FERRY_LIBCUDA"
 
-// Open finds the driver library and opens it. It starts nothing: call Init. The
-// error is an [*OpenError].
+// Open finds the driver library and opens it. It does not start the driver; call
+// Init. The error is an [*OpenError].
 func Open() (*Driver, error) {
 	if !platformSupported {
 		return nil, &OpenError{Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -36,7 +36,7 @@ func Open() (*Driver, error) {
 	return nil, failed
 }
 
-// openLibrary opens one file and makes sure that it is a CUDA driver.
+// openLibrary opens one file and checks that it is a CUDA driver.
 func openLibrary(path string) (library, error) {
 	lib, err := dlopen(path)
 	if err != nil {
@@ -53,8 +53,8 @@ func openLibrary(path string) (library, error) {
 	return lib, nil
 }
 
-// OpenError says why there is no driver library: the platform has none, or every
-// place was tried.
+// OpenError is the reason why there is no driver library: the platform has none, or
+// every place was tried.
 type OpenError struct {
 	Platform string // "darwin/arm64" where libcuda cannot be used; else ""
 	Tried    []Attempt
@@ -63,7 +63,7 @@ type OpenError struct {
 // Attempt is a file that could not be opened as the driver library.
 type Attempt struct {
 	Path    string
-	Message string // of the system's loader
+	Message string // from the system's loader
 }
 
 func (e *OpenError) Error() string {
@@ -77,7 +77,7 @@ func (e *OpenError) Error() string {
 			b.WriteString("; ")
 		}
 		b.WriteString(e.Tried[i].Path)
-		// The usual message is the same for every place: say it once.
+		// The message is usually the same for every place: print it once.
 		for i+1 < len(e.Tried) && e.Tried[i+1].reason() == e.Tried[i].reason() {
 			i++
 			b.WriteString(", " + e.Tried[i].Path)
@@ -88,14 +88,13 @@ func (e *OpenError) Error() string {
 	return b.String()
 }
 
-// reason is the message without the path that loaders put before it.
+// reason returns the message without the path that loaders put before it.
 func (a Attempt) reason() string {
 	return strings.TrimPrefix(a.Message, a.Path+": ")
 }
 
-// Init starts the driver. When that fails the error says which library refused,
-// which CUDA version it has and which kernel module is loaded, since the usual
-// causes are that these do not fit together.
+// Init starts the driver. An error names the library, its CUDA version and the loaded
+// kernel module, because the usual cause is that these do not match.
 func (d *Driver) Init(flags uint32) error {
 	err := d.call3(procInit, uintptr(flags), 0, 0)
 	if code, ok := err.(cu.Result); ok {
@@ -119,7 +118,7 @@ func (d *Driver) text() string {
 	return d.lib.path + " (" + strings.Join(known, ", ") + ")"
 }
 
-// hex reads a hexadecimal number; 0 if it is none.
+// hex parses a hexadecimal number. It returns 0 for other text.
 func hex(digits string) uintptr {
 	n, _ := strconv.ParseUint(digits, 16, 64)
 	return uintptr(n)

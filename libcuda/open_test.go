@@ -12,7 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestOpenNamedLibrary opens only what the variable names, and says why not.
+// TestOpenNamedLibrary opens only the library that the variable names; the error says
+// why it cannot.
 func TestOpenNamedLibrary(t *testing.T) {
 	if !platformSupported {
 		t.Skip("no library on this platform")
@@ -42,8 +43,8 @@ func TestOpenNamedLibrary(t *testing.T) {
 	}
 }
 
-// TestOpenTriesEveryPlace is of interest where there is no driver, which is where
-// the error is read.
+// TestOpenTriesEveryPlace runs where there is no driver, because people see the error
+// there.
 func TestOpenTriesEveryPlace(t *testing.T) {
 	t.Setenv(LibraryVariable, "")
 	_, err := Open()

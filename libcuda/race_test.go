@@ -2,5 +2,5 @@
 
 package libcuda
 
-// raceEnabled says that the race detector is on, under which pools forget.
+// raceEnabled reports that the race detector is on. It lets a sync.Pool drop objects.
 const raceEnabled = true

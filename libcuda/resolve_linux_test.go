@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestResolve looks a function up in libraries of three ages.
+// TestResolve looks up a function in libraries of three ages.
 func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -61,7 +61,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestMissingFunction is the same error whichever way a library says no.
+// TestMissingFunction checks that the error is the same for every way in which a library
+// reports a missing function.
 func TestMissingFunction(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -97,7 +98,8 @@ func TestMissingFunction(t *testing.T) {
 	}
 }
 
-// TestLookUpFails is a driver in trouble, which is not a missing function.
+// TestLookUpFails checks that a failure of the driver is not taken for a missing
+// function.
 func TestLookUpFails(t *testing.T) {
 	f, d := newFake(t)
 	f.on("cuGetProcAddress_v2", func([]uintptr) cu.Result { return cu.ErrorDeinitialized })
@@ -107,7 +109,7 @@ func TestLookUpFails(t *testing.T) {
 	}
 }
 
-// TestInitError says which library refused.
+// TestInitError checks that the error names the library.
 func TestInitError(t *testing.T) {
 	f, d := newFake(t)
 	if err := d.Init(0); err != nil {

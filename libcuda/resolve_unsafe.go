@@ -7,15 +7,15 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// library is an open shared library. The functions are those of the platform,
-// or of a test.
+// library is an open shared library. Tests provide their own.
 type library struct {
 	path string
-	// symbol is the address of an exported function.
+	// symbol returns the address of an exported function.
 	symbol func(name string) (uintptr, error)
 }
 
-// newDriver asks the library for its version, which works before cuInit.
+// newDriver makes a Driver of a library. It asks for the version, which works before
+// cuInit.
 func newDriver(lib library) *Driver {
 	d := &Driver{lib: lib}
 	if version, err := d.DriverGetVersion(); err == nil {
@@ -24,8 +24,8 @@ func newDriver(lib library) *Driver {
 	return d
 }
 
-// proc is the address of a function. Goroutines that ask for the same one at the
-// same time each look it up, and find the same.
+// proc returns the address of a function. Goroutines that need the same function at
+// the same time each look it up, and find the same address.
 func (d *Driver) proc(id procID) (uintptr, error) {
 	if fn := d.procs[id].Load(); fn != 0 {
 		return fn, nil
@@ -38,13 +38,13 @@ func (d *Driver) proc(id procID) (uintptr, error) {
 	return fn, nil
 }
 
-// legacyStream asks for the functions to which stream 0 is the legacy default
-// stream (CU_GET_PROC_ADDRESS_LEGACY_STREAM).
+// legacyStream asks for the functions for which stream 0 is the legacy default stream
+// (CU_GET_PROC_ADDRESS_LEGACY_STREAM).
 const legacyStream = 1
 
-// resolve looks a function up. cuGetProcAddress has five arguments since CUDA
-// 12.0, under the name cuGetProcAddress_v2, and four in 11.3 to 11.8. Before
-// that the exported name says which form it is.
+// resolve looks up a function. Since CUDA 12.0 cuGetProcAddress has five arguments,
+// under the name cuGetProcAddress_v2; in CUDA 11.3 to 11.8 it has four. Older drivers
+// do not have it, and the exported name decides which form is found.
 func (d *Driver) resolve(p *proc) (uintptr, error) {
 	name := append([]byte(p.symbol), 0)
 	if get, err := d.lib.symbol("cuGetProcAddress_v2"); err == nil {
@@ -67,9 +67,9 @@ func (d *Driver) resolve(p *proc) (uintptr, error) {
 	return fn, nil
 }
 
-// found sorts the answers of cuGetProcAddress. A function that is missing gives,
-// depending on the driver, success and no address, CUDA_ERROR_NOT_FOUND, or
-// CUDA_ERROR_INVALID_VALUE for a version newer than the driver.
+// found interprets the answers of cuGetProcAddress. For a missing function drivers
+// return success without an address, CUDA_ERROR_NOT_FOUND, or, for a version newer
+// than the driver, CUDA_ERROR_INVALID_VALUE.
 func (d *Driver) found(p *proc, fn, r uintptr) (uintptr, error) {
 	switch code := cu.Result(uint32(r)); {
 	case code == cu.Success && fn != 0:
@@ -89,7 +89,7 @@ func (d *Driver) missing(p *proc) error {
 	}
 }
 
-// versionText writes 12040 as "12.4".
+// versionText formats 12040 as "12.4".
 func versionText(v int32) string {
 	return fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 }

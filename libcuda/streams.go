@@ -8,21 +8,21 @@ func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
 	return d.bound1(procStreamDestroy, ctx, uintptr(stream))
 }
 
-// StreamQuery calls cuStreamQuery; see [cu.Streams]. It reports what host
-// functions of the stream have panicked with: see [cu.HostPanic].
+// StreamQuery calls cuStreamQuery; see [cu.Streams]. It reports panics of the stream's
+// host functions: see [cu.HostPanic].
 func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
 	return d.panics.report(d.bound1(procStreamQuery, ctx, uintptr(stream)), ctx, stream)
 }
 
-// StreamSynchronize calls cuStreamSynchronize; see [cu.Streams]. It reports what
-// host functions of the stream have panicked with: see [cu.HostPanic].
+// StreamSynchronize calls cuStreamSynchronize; see [cu.Streams]. It reports panics of
+// the stream's host functions: see [cu.HostPanic].
 func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
 	return d.panics.report(d.bound1(procStreamSynchronize, ctx, uintptr(stream)), ctx, stream)
 }
 
-// StreamAttachMemAsync calls cuStreamAttachMemAsync; see [cu.ManagedMemory]. Flags
-// that are not one of the three are refused here: driver 580 ends the process
-// with a segmentation fault when they are 0.
+// StreamAttachMemAsync calls cuStreamAttachMemAsync; see [cu.ManagedMemory]. It refuses
+// flags other than the three, because driver 580 ends the process with a segmentation
+// fault when they are 0.
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
 	switch flags {
 	case cu.MemAttachGlobal, cu.MemAttachHost, cu.MemAttachSingle:
@@ -33,13 +33,13 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 
 // LaunchHostFunc calls cuLaunchHostFunc; see [cu.Streams].
 //
-// A panic in fn is recovered and reported later: see [cu.HostPanic]. fn must not
-// end its goroutine (runtime.Goexit, t.FailNow), which ends the program, and must
-// not call the driver: its own calls are CUDA_ERROR_NOT_PERMITTED; those of a
-// goroutine that it starts and waits for are not noticed and may hang.
+// A panic in fn is recovered and reported by a later call: see [cu.HostPanic]. fn must
+// not end its goroutine (runtime.Goexit, t.FailNow): that ends the program. fn must not
+// call the driver: such a call is CUDA_ERROR_NOT_PERMITTED. A call by a goroutine that
+// fn starts and waits for is not noticed and can hang.
 //
-// While a stream captures, fn becomes part of a graph that may run it many times,
-// and is kept until the process ends.
+// While the stream captures, fn becomes part of a graph, which can run it many times.
+// It is then kept until the process ends.
 func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
 	if fn == nil {
 		return cu.ErrorInvalidValue
