@@ -2,20 +2,20 @@ package cu
 
 import "strconv"
 
-// DeviceAttribute is a question that a device answers with one 32-bit number:
-// CUDA's CUdevice_attribute.
+// DeviceAttribute names a property of a device with a 32-bit value: CUDA's
+// CUdevice_attribute.
 //
-// Where the text of an attribute starts with "whether", the answer is 1 for yes
-// and 0 for no. Sizes are in bytes, clock rates in kHz and image dimensions in
+// Where the text of an attribute starts with "whether", the value is 1 for yes and 0
+// for no. Sizes are in bytes, clock rates in kHz and image dimensions in
 // elements. A driver older than an attribute refuses it with
 // [ErrorInvalidValue].
 //
 // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html
 type DeviceAttribute int32
 
-// String is CUDA's name of the attribute, as in
-// "CU_DEVICE_ATTRIBUTE_WARP_SIZE". An attribute that Ferry does not know is
-// named by its number: "CU_DEVICE_ATTRIBUTE_12345".
+// String returns CUDA's name of the attribute, such as
+// "CU_DEVICE_ATTRIBUTE_WARP_SIZE". For an attribute that Ferry does not know it
+// returns the number: "CU_DEVICE_ATTRIBUTE_12345".
 func (a DeviceAttribute) String() string {
 	if a >= 0 && int(a) < len(deviceAttributeNames) && deviceAttributeNames[a] != "" {
 		return deviceAttributeNames[a]
@@ -23,9 +23,9 @@ func (a DeviceAttribute) String() string {
 	return "CU_DEVICE_ATTRIBUTE_" + strconv.Itoa(int(a))
 }
 
-// DeviceAttributes lists every attribute that Ferry knows, in the order of
-// their numbers: those of CUDA 13.0, each once, without CUDA's second names for
-// a number. The slice is the caller's own.
+// DeviceAttributes lists every attribute that Ferry knows, in the order of their
+// numbers: those of CUDA 13.0, each once, without CUDA's second names for a number.
+// The caller owns the slice.
 func DeviceAttributes() []DeviceAttribute {
 	all := make([]DeviceAttribute, 0, len(deviceAttributeNames))
 	for number, name := range deviceAttributeNames {
@@ -66,7 +66,7 @@ const (
 	DeviceAttributeClockRate DeviceAttribute = 13
 	// CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: alignment of a texture's base address, in bytes.
 	DeviceAttributeTextureAlignment DeviceAttribute = 14
-	// CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: whether copies can run beside kernels; deprecated, the count of copy engines says more.
+	// CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: whether copies can run beside kernels; deprecated, use the number of copy engines.
 	DeviceAttributeGPUOverlap DeviceAttribute = 15
 	// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: number of multiprocessors.
 	DeviceAttributeMultiprocessorCount DeviceAttribute = 16
@@ -76,7 +76,7 @@ const (
 	DeviceAttributeIntegrated DeviceAttribute = 18
 	// CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: whether page-locked host memory can be mapped for kernels.
 	DeviceAttributeCanMapHostMemory DeviceAttribute = 19
-	// CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: who may create contexts: 0 anybody, 2 nobody, 3 one process.
+	// CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: which processes may create contexts: 0 all, 2 none, 3 one.
 	DeviceAttributeComputeMode DeviceAttribute = 20
 	// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH: widest 1D texture, in texels.
 	DeviceAttributeMaximumTexture1DWidth DeviceAttribute = 21
@@ -174,7 +174,7 @@ const (
 	DeviceAttributeMaximumSurfaceCubemapLayeredWidth DeviceAttribute = 67
 	// CU_DEVICE_ATTRIBUTE_MAXIMUM_SURFACECUBEMAP_LAYERED_LAYERS: most layers of a layered cubemap surface.
 	DeviceAttributeMaximumSurfaceCubemapLayeredLayers DeviceAttribute = 68
-	// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH: widest 1D texture over linear memory, in texels; deprecated, as the width depends on the format.
+	// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH: widest 1D texture over linear memory, in texels; deprecated, because the width depends on the format.
 	DeviceAttributeMaximumTexture1DLinearWidth DeviceAttribute = 69
 	// CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH: widest 2D texture over linear memory, in texels.
 	DeviceAttributeMaximumTexture2DLinearWidth DeviceAttribute = 70
@@ -252,7 +252,7 @@ const (
 	DeviceAttributeMaxBlocksPerMultiprocessor DeviceAttribute = 106
 	// CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED: whether memory can be created compressible.
 	DeviceAttributeGenericCompressionSupported DeviceAttribute = 107
-	// CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE: most of the L2 cache that can be set aside for data to keep, in bytes.
+	// CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE: most of the L2 cache that can be set aside for persisting data, in bytes.
 	DeviceAttributeMaxPersistingL2CacheSize DeviceAttribute = 108
 	// CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE: largest window of addresses that an access policy can cover, in bytes.
 	DeviceAttributeMaxAccessPolicyWindowSize DeviceAttribute = 109
@@ -260,7 +260,7 @@ const (
 	DeviceAttributeGPUDirectRDMAWithCUDAVMMSupported DeviceAttribute = 110
 	// CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: shared memory of each block that the driver keeps for itself, in bytes.
 	DeviceAttributeReservedSharedMemoryPerBlock DeviceAttribute = 111
-	// CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED: whether arrays can be sparse, with memory behind some parts only.
+	// CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED: whether arrays can be sparse, with memory for some parts only.
 	DeviceAttributeSparseCUDAArraySupported DeviceAttribute = 112
 	// CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED: whether host memory that the GPU must not write can be registered.
 	DeviceAttributeReadOnlyHostRegisterSupported DeviceAttribute = 113
@@ -272,7 +272,7 @@ const (
 	DeviceAttributeGPUDirectRDMASupported DeviceAttribute = 116
 	// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: ways to flush GPUDirect RDMA writes, as bits: 1 a call from the host, 2 a stream memory operation.
 	DeviceAttributeGPUDirectRDMAFlushWritesOptions DeviceAttribute = 117
-	// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING: who sees GPUDirect RDMA writes in order without a flush: 0 nobody, 100 this device, 200 all devices.
+	// CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING: which devices see GPUDirect RDMA writes in order without a flush: 0 none, 100 this device, 200 all devices.
 	DeviceAttributeGPUDirectRDMAWritesOrdering DeviceAttribute = 118
 	// CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: handles by which a pool can be shared, as bits: 1 file descriptor, 2 Windows NT, 4 Windows KMT, 8 fabric.
 	DeviceAttributeMempoolSupportedHandleTypes DeviceAttribute = 119
@@ -294,7 +294,7 @@ const (
 	DeviceAttributeTensorMapAccessSupported DeviceAttribute = 127
 	// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED: whether memory can be shared by a fabric handle, across machines.
 	DeviceAttributeHandleTypeFabricSupported DeviceAttribute = 128
-	// CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS: whether a function pointer is good in every kernel of the device.
+	// CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS: whether a function pointer is valid in every kernel of the device.
 	DeviceAttributeUnifiedFunctionPointers DeviceAttribute = 129
 	// CU_DEVICE_ATTRIBUTE_NUMA_CONFIG: whether the device's memory is a NUMA node of the host: 0 no, 1 yes.
 	DeviceAttributeNUMAConfig DeviceAttribute = 130

@@ -13,8 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// attributeNumbers are the values of CUdevice_attribute in the header of CUDA
-// 13.0.
+// attributeNumbers has the values of CUdevice_attribute in the header of CUDA 13.0.
 var attributeNumbers = [][2]int{{1, 147}}
 
 func TestDeviceAttributes(t *testing.T) {
@@ -32,12 +31,12 @@ func TestDeviceAttributes(t *testing.T) {
 	}
 }
 
-func TestDeviceAttributesIsTheCallers(t *testing.T) {
+func TestDeviceAttributesAreCopied(t *testing.T) {
 	first := cu.DeviceAttributes()
 	want := first[0]
 	first[0] = -1
 	if got := cu.DeviceAttributes()[0]; got != want {
-		t.Errorf("after a write to an earlier answer, DeviceAttributes()[0] = %d, want %d", got, want)
+		t.Errorf("after a write to an earlier slice, DeviceAttributes()[0] = %d, want %d", got, want)
 	}
 }
 
@@ -59,8 +58,8 @@ func TestDeviceAttributeString(t *testing.T) {
 	}
 }
 
-// The doc comment of each constant gives CUDA's name, so that a search for it
-// ends there.
+// TestDeviceAttributeComments demands CUDA's name in the comment of each constant, so
+// that a search for the name finds the constant.
 func TestDeviceAttributeComments(t *testing.T) {
 	constants := constantsOf(t, "attribute.go", "DeviceAttribute")
 	parsed, err := parser.ParseFile(token.NewFileSet(), "attribute.go", nil, parser.ParseComments)

@@ -2,28 +2,28 @@ package cu
 
 import "fmt"
 
-// Batches is for calls that are made together. It is the one part of [Driver]
-// that CUDA does not have: from C a call costs nothing on the way, from Go each
-// crossing does.
+// Batches makes several calls at once. It is the only part of [Driver] that CUDA does
+// not have: in C a call has no overhead, but every call from Go to C has.
 type Batches interface {
-	// Submit makes the calls of b in order. It stops at the first that fails; done
-	// is how many were made with success before. libcuda crosses into C once for
-	// all of them. b must not change meanwhile, and can be submitted again.
+	// Submit makes the calls of b in order. It stops at the first call that fails; done
+	// is the number of calls before it, which succeeded. libcuda calls C once for all of
+	// them. b must not change during Submit, and can be submitted again.
 	Submit(ctx Context, b *Batch) (done int, err error)
 }
 
-// Batch is a list of stream-ordered calls for [Batches].Submit, which may be for
-// several streams of one context. Its methods append the call that [Driver] has
-// under their name. The zero Batch is empty and ready; Reset empties it and keeps
-// its room, so that a batch in a loop allocates nothing. Memory that a call names
-// must stay as it would for the call. A Batch is not safe for concurrent use.
+// Batch is a list of stream-ordered calls for [Batches].Submit. The calls can use
+// several streams of one context. Each method appends the call that [Driver] has under
+// the same name. The zero Batch is empty and ready to use. Reset empties a batch and
+// keeps its memory, so that a batch in a loop allocates nothing. Memory that a call
+// uses must stay valid as for the call itself. A Batch is not safe for concurrent use.
 type Batch struct {
 	calls    []Call
-	prepared any  // by a driver,
-	current  bool // for these calls
+	prepared any  // kept by a driver
+	current  bool // prepared is for the calls as they are now
 }
 
-// Call is one call of a [Batch], with the arguments that Op's function has.
+// Call is one call of a [Batch]. It uses the fields that are arguments of Op's
+// function.
 type Call struct {
 	Op       Op
 	Dst, Src DevicePtr
@@ -41,7 +41,7 @@ type Call struct {
 	Params   []byte
 }
 
-// Op is the function of a [Call].
+// Op names the function of a [Call].
 type Op uint8
 
 // The functions that a batch can call.
@@ -73,7 +73,7 @@ var opNames = [...]string{
 	OpStreamWaitEvent: "cuStreamWaitEvent",
 }
 
-// String is the function's name in C.
+// String returns the function's name in C.
 func (o Op) String() string {
 	if int(o) < len(opNames) {
 		return opNames[o]
@@ -81,36 +81,37 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Len is the number of calls.
+// Len returns the number of calls.
 func (b *Batch) Len() int { return len(b.calls) }
 
-// Calls are the calls in order, valid until the batch changes. They may be changed.
+// Calls returns the calls in order. The slice is valid until the batch changes; the
+// caller may change its elements.
 func (b *Batch) Calls() []Call {
 	b.current = false
 	return b.calls
 }
 
-// Prepare keeps what a driver has made of the calls, for the next Submit.
+// Prepare keeps x, which a driver has made from the calls, for the next Submit.
 func (b *Batch) Prepare(x any) { b.prepared, b.current = x, true }
 
-// Prepared is what was kept last, nil if nothing; current says that the calls have
-// not changed since, else x is good for its room only.
+// Prepared returns what Prepare kept last, or nil. If current is false, the calls have
+// changed since, and only the memory of x can be used again.
 func (b *Batch) Prepared() (x any, current bool) { return b.prepared, b.current }
 
-// Reset takes all calls out.
+// Reset removes all calls.
 func (b *Batch) Reset() {
-	clear(b.calls) // lets go of what they point to
+	clear(b.calls) // releases the memory that they point to
 	b.calls, b.current = b.calls[:0], false
 }
 
-// Append appends calls as they are.
+// Append appends copies of calls.
 func (b *Batch) Append(calls ...Call) {
 	for i := range calls {
 		*b.next() = calls[i]
 	}
 }
 
-// next is a new call at the end, empty.
+// next appends an empty call and returns it.
 func (b *Batch) next() *Call {
 	b.current = false
 	b.calls = append(b.calls, Call{})
@@ -142,17 +143,17 @@ func (b *Batch) MemcpyPeerAsync(dst DevicePtr, dstCtx Context, src DevicePtr, sr
 	*b.next() = Call{Op: OpMemcpyPeerAsync, Dst: dst, DstCtx: dstCtx, Src: src, SrcCtx: srcCtx, Bytes: bytes, Stream: stream}
 }
 
-// MemsetD8Async appends the filling of count bytes.
+// MemsetD8Async appends a fill of count bytes.
 func (b *Batch) MemsetD8Async(dst DevicePtr, value uint8, count uintptr, stream Stream) {
 	*b.next() = Call{Op: OpMemsetD8Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream}
 }
 
-// MemsetD16Async appends the filling of count 16-bit words.
+// MemsetD16Async appends a fill of count 16-bit words.
 func (b *Batch) MemsetD16Async(dst DevicePtr, value uint16, count uintptr, stream Stream) {
 	*b.next() = Call{Op: OpMemsetD16Async, Dst: dst, Value: uint32(value), Bytes: count, Stream: stream}
 }
 
-// MemsetD32Async appends the filling of count 32-bit words.
+// MemsetD32Async appends a fill of count 32-bit words.
 func (b *Batch) MemsetD32Async(dst DevicePtr, value uint32, count uintptr, stream Stream) {
 	*b.next() = Call{Op: OpMemsetD32Async, Dst: dst, Value: value, Bytes: count, Stream: stream}
 }
@@ -163,7 +164,7 @@ func (b *Batch) LaunchKernel(f Function, grid, block Dim3, sharedMemBytes uint32
 	*b.next() = Call{Op: OpLaunchKernel, Function: f, Grid: grid, Block: block, Shared: sharedMemBytes, Stream: stream, Params: params}
 }
 
-// EventRecord appends the recording of an event.
+// EventRecord appends a record of an event.
 func (b *Batch) EventRecord(event Event, stream Stream) {
 	*b.next() = Call{Op: OpEventRecord, Event: event, Stream: stream}
 }
@@ -173,8 +174,8 @@ func (b *Batch) StreamWaitEvent(stream Stream, event Event) {
 	*b.next() = Call{Op: OpStreamWaitEvent, Event: event, Stream: stream}
 }
 
-// Do makes the calls of b one by one: a Submit for drivers that gain nothing
-// from having them together.
+// Do makes the calls of b one by one. A driver that gains nothing from making them at
+// once implements Submit with it.
 func (b *Batch) Do(d Driver, ctx Context) (done int, err error) {
 	for i := range b.calls {
 		if err := b.calls[i].Do(d, ctx); err != nil {
@@ -184,7 +185,7 @@ func (b *Batch) Do(d Driver, ctx Context) (done int, err error) {
 	return len(b.calls), nil
 }
 
-// Do makes one call.
+// Do makes the call.
 func (c *Call) Do(d Driver, ctx Context) error {
 	switch c.Op {
 	case OpMemcpyAsync:

@@ -1,16 +1,16 @@
 package cu
 
-// Driver is the CUDA driver API. The embedded interfaces group its functions as
-// the manual does; a wrapper implements the whole.
+// Driver is the CUDA driver API. The embedded interfaces group its functions as the
+// manual does. A wrapper implements all of them.
 //
-// A call that a device or a library cannot do returns an error that wraps
-// [ErrorNotSupported] or [ErrorInvalidValue] as CUDA does, and a
-// [*NotSupportedError] where a library lacks the function itself.
+// A call that a device or a library cannot do returns the error of CUDA, which wraps
+// [ErrorNotSupported] or [ErrorInvalidValue]. If the library lacks the function, the
+// error is a [*NotSupportedError].
 //
-// Every method is safe for concurrent use. Errors wrap one [Result]; success is
-// nil. "Stream-ordered" below means: the call queues work on the stream and may
-// return before the work is done; memory handed over must stay valid, and
-// unchanged where it is read, until the stream has passed that work.
+// Every method is safe for concurrent use. Errors wrap one [Result]; success is nil.
+// "Stream-ordered" below means that the call queues work in the stream and may return
+// before the work is done. Memory that the work uses must stay valid until the stream
+// has passed the work, and memory that it reads must not change.
 //
 // Each method of the interfaces has one line that describes its C function. The
 // calls of package libcuda are generated from these lines:
@@ -40,38 +40,40 @@ type Driver interface {
 	Batches
 }
 
-// Devices covers initialisation, the driver's version and what a device is.
+// Devices covers initialization, the driver's version and the properties of devices.
 // These calls need no context.
 type Devices interface {
-	// Init starts the driver; flags must be 0. It is idempotent.
+	// Init starts the driver. flags must be 0. Further calls do nothing.
 	//cu:hand cuInit 2000
 	Init(flags uint32) error
-	// DriverGetVersion is the newest CUDA version the driver knows: 13000 is 13.0.
+	// DriverGetVersion returns the newest CUDA version that the driver supports: 13000
+	// is 13.0.
 	//cu:call cuDriverGetVersion 2020 (*version)
 	DriverGetVersion() (version int32, err error)
-	// DeviceGetCount is the number of devices; 0 with no error is possible.
+	// DeviceGetCount returns the number of devices. It can be 0 without an error.
 	//cu:call cuDeviceGetCount 2000 (*count)
 	DeviceGetCount() (count int32, err error)
-	// DeviceGet is the device of an ordinal from 0.
+	// DeviceGet returns the device with an ordinal, which starts at 0.
 	//cu:call cuDeviceGet 2000 (*device, ordinal)
 	DeviceGet(ordinal int32) (device Device, err error)
-	// DeviceGetName is the device's product name.
+	// DeviceGetName returns the device's product name.
 	//cu:hand cuDeviceGetName 2000
 	DeviceGetName(dev Device) (name string, err error)
-	// DeviceGetPCIBusId is the device's place as "domain:bus:device.function".
+	// DeviceGetPCIBusId returns the device's PCI address as "domain:bus:device.function".
 	//cu:hand cuDeviceGetPCIBusId 4010
 	DeviceGetPCIBusId(dev Device) (id string, err error)
-	// DeviceGetUuid is the 16 bytes that identify the device. A device in MIG mode has
-	// those of its MIG compute instance.
+	// DeviceGetUuid returns the 16 bytes that identify the device. For a device in MIG
+	// mode they identify its MIG compute instance.
 	//cu:call cuDeviceGetUuid_v2 11040 (*uuid, dev)
 	DeviceGetUuid(dev Device) (uuid [16]byte, err error)
-	// DeviceTotalMem is the memory of the device in bytes.
+	// DeviceTotalMem returns the size of the device's memory in bytes.
 	//cu:call cuDeviceTotalMem_v2 3020 (*bytes, dev)
 	DeviceTotalMem(dev Device) (bytes uintptr, err error)
-	// DeviceGetAttribute is one number about the device.
+	// DeviceGetAttribute returns one property of the device.
 	//cu:call cuDeviceGetAttribute 2000 (*value, attrib, dev)
 	DeviceGetAttribute(attrib DeviceAttribute, dev Device) (value int32, err error)
-	// DeviceCanAccessPeer is 1 when contexts on dev can be given access to memory on peerDev.
+	// DeviceCanAccessPeer returns 1 if contexts on dev can get access to memory of
+	// peerDev.
 	//cu:call cuDeviceCanAccessPeer 4000 (*can, dev, peerDev)
 	DeviceCanAccessPeer(dev, peerDev Device) (can int32, err error)
 }
@@ -82,178 +84,180 @@ type Devices interface {
 //cu:also cuCtxSetCurrent 4000
 //cu:also cuCtxPopCurrent_v2 4000
 type Contexts interface {
-	// DevicePrimaryCtxRetain takes a reference to the device's primary context,
-	// making it when there is none.
+	// DevicePrimaryCtxRetain takes a reference to the device's primary context. It
+	// creates the context if it does not exist.
 	//cu:call cuDevicePrimaryCtxRetain 7000 (*ctx, dev)
 	DevicePrimaryCtxRetain(dev Device) (ctx Context, err error)
-	// DevicePrimaryCtxRelease drops a reference; the last one destroys the context
-	// and frees all that was made in it.
+	// DevicePrimaryCtxRelease drops a reference. The last release destroys the context
+	// and frees everything created in it.
 	//cu:call cuDevicePrimaryCtxRelease_v2 11000 (dev)
 	DevicePrimaryCtxRelease(dev Device) error
 	// DevicePrimaryCtxSetFlags sets the flags of the primary context, active or not.
 	//cu:call cuDevicePrimaryCtxSetFlags_v2 11000 (dev, flags)
 	DevicePrimaryCtxSetFlags(dev Device, flags CtxFlags) error
-	// DevicePrimaryCtxGetState reads the flags and whether the context is active (1).
+	// DevicePrimaryCtxGetState returns the flags, and 1 if the context is active.
 	//cu:call cuDevicePrimaryCtxGetState 7000 (dev, *flags, *active)
 	DevicePrimaryCtxGetState(dev Device) (flags CtxFlags, active int32, err error)
-	// DevicePrimaryCtxReset destroys the primary context whoever holds it. It is
-	// the way out of a sticky error.
+	// DevicePrimaryCtxReset destroys the primary context, whatever references it has.
+	// CUDA documents it as the way out of a sticky error.
 	//cu:call cuDevicePrimaryCtxReset_v2 11000 (dev)
 	DevicePrimaryCtxReset(dev Device) error
-	// CtxCreate makes a context. Unlike the C function it leaves the calling
-	// thread's current context as it was.
+	// CtxCreate creates a context. Unlike the C function it does not change the calling
+	// thread's current context.
 	//cu:hand cuCtxCreate_v2 3020
 	CtxCreate(flags CtxFlags, dev Device) (ctx Context, err error)
-	// CtxDestroy destroys a created context and frees all that was made in it.
+	// CtxDestroy destroys a created context and frees everything created in it.
 	//cu:hand cuCtxDestroy_v2 4000
 	CtxDestroy(ctx Context) error
 	// CtxSynchronize waits until all work of the context is done.
 	//cu:hand cuCtxSynchronize 2000
 	CtxSynchronize(ctx Context) error
-	// CtxGetFlags reads the flags of the context.
+	// CtxGetFlags returns the flags of the context.
 	//cu:call cuCtxGetFlags 7000 (*flags)
 	CtxGetFlags(ctx Context) (flags CtxFlags, err error)
-	// CtxGetDevice is the device of the context.
+	// CtxGetDevice returns the device of the context.
 	//cu:call cuCtxGetDevice 2000 (*dev)
 	CtxGetDevice(ctx Context) (dev Device, err error)
-	// CtxGetStreamPriorityRange is the priorities that streams can have: lower
-	// numbers run first. Both are 0 where the device has no priorities.
+	// CtxGetStreamPriorityRange returns the range of priorities that streams can have.
+	// Lower numbers run first. Both are 0 if the device has no priorities.
 	//cu:call cuCtxGetStreamPriorityRange 5050 (*least, *greatest)
 	CtxGetStreamPriorityRange(ctx Context) (least, greatest int32, err error)
-	// CtxGetLimit reads a limit.
+	// CtxGetLimit returns a limit.
 	//cu:call cuCtxGetLimit 3010 (*value, limit)
 	CtxGetLimit(ctx Context, limit Limit) (value uintptr, err error)
-	// CtxSetLimit asks for a limit; the driver may round it.
+	// CtxSetLimit requests a limit. The driver may round it.
 	//cu:call cuCtxSetLimit 3010 (limit, value)
 	CtxSetLimit(ctx Context, limit Limit, value uintptr) error
-	// CtxEnablePeerAccess lets ctx use memory of peer; flags must be 0.
+	// CtxEnablePeerAccess lets ctx access memory of peer. flags must be 0.
 	//cu:call cuCtxEnablePeerAccess 4000 (peer, flags)
 	CtxEnablePeerAccess(ctx, peer Context, flags uint32) error
-	// CtxDisablePeerAccess takes that back.
+	// CtxDisablePeerAccess ends that access.
 	//cu:call cuCtxDisablePeerAccess 4000 (peer)
 	CtxDisablePeerAccess(ctx, peer Context) error
 }
 
-// Memory covers device memory, page-locked memory and what an address is.
+// Memory covers device memory, page-locked memory and the attributes of addresses.
 type Memory interface {
-	// MemAlloc takes bytes of device memory, aligned to 256. Zero bytes are
+	// MemAlloc allocates bytes of device memory, aligned to 256. Zero bytes are
 	// CUDA_ERROR_INVALID_VALUE.
 	//cu:call cuMemAlloc_v2 3020 (*dptr, bytes)
 	MemAlloc(ctx Context, bytes uintptr) (dptr DevicePtr, err error)
-	// MemAllocPitch takes height rows of width bytes, each starting at a multiple
-	// of the pitch it returns. elementSize is 4, 8 or 16.
+	// MemAllocPitch allocates height rows of width bytes. Each row starts at a multiple
+	// of the pitch that it returns. elementSize is 4, 8 or 16.
 	//cu:call cuMemAllocPitch_v2 3020 (*dptr, *pitch, width, height, elementSize)
 	MemAllocPitch(ctx Context, width, height uintptr, elementSize uint32) (dptr DevicePtr, pitch uintptr, err error)
-	// MemFree frees device or managed memory; it waits for work that may use it.
+	// MemFree frees device or managed memory. It waits for work that may use it.
 	//cu:call cuMemFree_v2 3020 (dptr)
 	MemFree(ctx Context, dptr DevicePtr) error
-	// MemGetInfo is the device's free and total memory in bytes.
+	// MemGetInfo returns the device's free and total memory in bytes.
 	//cu:call cuMemGetInfo_v2 3020 (*free, *total)
 	MemGetInfo(ctx Context) (free, total uintptr, err error)
-	// MemGetAddressRange is the allocation that holds an address.
+	// MemGetAddressRange returns the allocation that contains an address.
 	//cu:call cuMemGetAddressRange_v2 3020 (*base, *size, dptr)
 	MemGetAddressRange(ctx Context, dptr DevicePtr) (base DevicePtr, size uintptr, err error)
-	// MemHostAlloc takes bytes of page-locked memory.
+	// MemHostAlloc allocates bytes of page-locked memory.
 	//cu:call cuMemHostAlloc 2020 (*p, bytes, flags)
 	MemHostAlloc(ctx Context, bytes uintptr, flags MemHostAllocFlags) (p HostPtr, err error)
-	// MemFreeHost frees what MemHostAlloc gave.
+	// MemFreeHost frees memory of MemHostAlloc.
 	//cu:call cuMemFreeHost 2000 (p)
 	MemFreeHost(ctx Context, p HostPtr) error
-	// MemHostGetDevicePointer is the device address of mapped page-locked memory; flags must be 0.
+	// MemHostGetDevicePointer returns the device address of mapped page-locked memory.
+	// flags must be 0.
 	//cu:call cuMemHostGetDevicePointer_v2 3020 (*dptr, p, flags)
 	MemHostGetDevicePointer(ctx Context, p HostPtr, flags uint32) (dptr DevicePtr, err error)
-	// MemHostGetFlags reads the flags that MemHostAlloc was given.
+	// MemHostGetFlags returns the flags that MemHostAlloc got.
 	//cu:call cuMemHostGetFlags 2030 (*flags, p)
 	MemHostGetFlags(ctx Context, p HostPtr) (flags MemHostAllocFlags, err error)
-	// MemHostRegister page-locks bytes that exist already.
+	// MemHostRegister page-locks existing memory.
 	//cu:call cuMemHostRegister_v2 6050 (p, bytes, flags)
 	MemHostRegister(ctx Context, p HostPtr, bytes uintptr, flags MemHostRegisterFlags) error
-	// MemHostUnregister undoes MemHostRegister; p is the address given there.
+	// MemHostUnregister undoes MemHostRegister. p is the address that was registered.
 	//cu:call cuMemHostUnregister 4000 (p)
 	MemHostUnregister(ctx Context, p HostPtr) error
-	// PointerGetAttributes says what the driver knows of an address. An address it
-	// does not know gives zero attributes, with InvalidDevice, and no error.
+	// PointerGetAttributes returns what the driver knows about an address. For an
+	// address that it does not know, the attributes are zero, with InvalidDevice, and
+	// there is no error.
 	//cu:hand cuPointerGetAttributes 7000
 	PointerGetAttributes(ctx Context, ptr DevicePtr) (PointerAttributes, error)
 }
 
-// PointerAttributes is what a driver knows of an address (CU_POINTER_ATTRIBUTE_*).
+// PointerAttributes is what a driver knows about an address (CU_POINTER_ATTRIBUTE_*).
 type PointerAttributes struct {
-	Context       Context    // that allocated or registered it; 0 for none or several
+	Context       Context    // of the allocation or registration; 0 for none or several
 	MemoryType    MemoryType // host or device; 0 for memory the driver does not know
-	DevicePointer DevicePtr  // the address in a kernel; 0 if it has none
-	HostPointer   HostPtr    // the address in Go; nil if it has none
-	Device        Device     // ordinal; CPUDevice or InvalidDevice where there is none
+	DevicePointer DevicePtr  // the address for kernels; 0 for none
+	HostPointer   HostPtr    // the address for the host; nil for none
+	Device        Device     // CPUDevice or InvalidDevice if there is none
 	IsManaged     bool
-	RangeStart    DevicePtr // of the allocation or registration
-	RangeSize     uintptr   // bytes
+	RangeStart    DevicePtr // start of the allocation or registration
+	RangeSize     uintptr   // its size in bytes
 	Mapped        bool      // has a device address
 	BufferID      uint64    // unique to the allocation in this process
 }
 
-// ManagedMemory covers memory with one address on host and device.
+// ManagedMemory covers memory that host and device use at one address.
 type ManagedMemory interface {
-	// MemAllocManaged takes bytes of managed memory, host and device at one address.
+	// MemAllocManaged allocates bytes of managed memory.
 	//cu:call cuMemAllocManaged 6000 (*dptr, bytes, flags)
 	MemAllocManaged(ctx Context, bytes uintptr, flags MemAttachFlags) (dptr DevicePtr, err error)
-	// MemPrefetchAsync moves pages to a device, or to the host with CPUDevice. Stream-ordered.
+	// MemPrefetchAsync moves pages to a device, or to the host with CPUDevice. It is
+	// stream-ordered.
 	//cu:call cuMemPrefetchAsync 8000 (dptr, bytes, dst, stream)
 	MemPrefetchAsync(ctx Context, dptr DevicePtr, bytes uintptr, dst Device, stream Stream) error
-	// MemAdvise gives advice on pages.
+	// MemAdvise advises the driver about the use of pages.
 	//cu:call cuMemAdvise 8000 (dptr, bytes, advice, dev)
 	MemAdvise(ctx Context, dptr DevicePtr, bytes uintptr, advice MemAdvice, dev Device) error
-	// MemRangeGetAttribute reads advice back. Read-mostly is one number, a location
-	// one device; accessed-by fills data with devices and InvalidDevice after them.
+	// MemRangeGetAttribute reads advice. Read-mostly is one number, a location is one
+	// device. Accessed-by fills data with devices, followed by InvalidDevice.
 	//cu:hand cuMemRangeGetAttribute 8000
 	MemRangeGetAttribute(ctx Context, data []int32, attribute MemRangeAttribute, dptr DevicePtr, bytes uintptr) error
-	// StreamAttachMemAsync changes who may touch managed memory; bytes is 0 or the
-	// whole allocation. Stream-ordered.
+	// StreamAttachMemAsync changes which streams may access managed memory. bytes is 0
+	// or the size of the allocation. It is stream-ordered.
 	//cu:hand cuStreamAttachMemAsync 6000
 	StreamAttachMemAsync(ctx Context, stream Stream, dptr DevicePtr, bytes uintptr, flags MemAttachFlags) error
 }
 
 // MemPools covers stream-ordered allocation.
 type MemPools interface {
-	// MemAllocAsync takes device memory from the device's current pool, valid from
-	// this point of the stream on.
+	// MemAllocAsync allocates device memory from the device's current pool. The memory
+	// is valid from this point of the stream on.
 	//cu:call cuMemAllocAsync 11020 (*dptr, bytes, stream)
 	MemAllocAsync(ctx Context, bytes uintptr, stream Stream) (dptr DevicePtr, err error)
-	// MemAllocFromPoolAsync does so from a given pool.
+	// MemAllocFromPoolAsync is MemAllocAsync with a given pool.
 	//cu:call cuMemAllocFromPoolAsync 11020 (*dptr, bytes, pool, stream)
 	MemAllocFromPoolAsync(ctx Context, bytes uintptr, pool MemPool, stream Stream) (dptr DevicePtr, err error)
-	// MemFreeAsync frees at this point of the stream.
+	// MemFreeAsync frees memory at this point of the stream.
 	//cu:call cuMemFreeAsync 11020 (dptr, stream)
 	MemFreeAsync(ctx Context, dptr DevicePtr, stream Stream) error
-	// DeviceGetDefaultMemPool is the pool that a device starts with.
+	// DeviceGetDefaultMemPool returns the pool that a device has at the start.
 	//cu:call cuDeviceGetDefaultMemPool 11020 (*pool, dev)
 	DeviceGetDefaultMemPool(dev Device) (pool MemPool, err error)
-	// DeviceGetMemPool is the device's current pool.
+	// DeviceGetMemPool returns the device's current pool.
 	//cu:call cuDeviceGetMemPool 11020 (*pool, dev)
 	DeviceGetMemPool(dev Device) (pool MemPool, err error)
-	// DeviceSetMemPool makes a pool the current one.
+	// DeviceSetMemPool makes a pool the device's current pool.
 	//cu:call cuDeviceSetMemPool 11020 (dev, pool)
 	DeviceSetMemPool(dev Device, pool MemPool) error
-	// MemPoolCreate makes a pool of device memory.
+	// MemPoolCreate creates a pool of device memory.
 	//cu:call cuMemPoolCreate 11020 (*pool, props)
 	MemPoolCreate(props *MemPoolProps) (pool MemPool, err error)
-	// MemPoolDestroy frees a pool once its last allocation is freed.
+	// MemPoolDestroy frees a pool as soon as its last allocation is freed.
 	//cu:call cuMemPoolDestroy 11020 (pool)
 	MemPoolDestroy(pool MemPool) error
-	// MemPoolTrimTo gives unused memory back down to keep bytes.
+	// MemPoolTrimTo frees unused memory of the pool, but keeps at least keep bytes.
 	//cu:call cuMemPoolTrimTo 11020 (pool, keep)
 	MemPoolTrimTo(pool MemPool, keep uintptr) error
-	// MemPoolGetAttribute reads a setting or counter.
+	// MemPoolGetAttribute returns a setting or counter.
 	//cu:hand cuMemPoolGetAttribute 11020
 	MemPoolGetAttribute(pool MemPool, attr MemPoolAttribute) (value uint64, err error)
-	// MemPoolSetAttribute writes a setting, or resets a high-water mark with 0.
+	// MemPoolSetAttribute changes a setting, or resets a high-water mark with 0.
 	//cu:hand cuMemPoolSetAttribute 11020
 	MemPoolSetAttribute(pool MemPool, attr MemPoolAttribute, value uint64) error
 }
 
-// Copies covers copies and fills. Zero bytes are a success that does nothing.
-// The forms without Async return when the data has moved, with the exceptions
-// that the manual's "API synchronization behavior" lists; docs/SEMANTICS.md
-// has what hardware does.
+// Copies covers copies and fills. Zero bytes succeed and do nothing. The forms
+// without Async return when the data has moved, with the exceptions that the manual
+// lists in "API synchronization behavior". docs/SEMANTICS.md has what hardware does.
 type Copies interface {
 	// Memcpy copies between any two addresses under unified addressing.
 	//cu:call cuMemcpy 4000 (dst, src, bytes)
@@ -261,24 +265,24 @@ type Copies interface {
 	// MemcpyAsync is Memcpy, stream-ordered.
 	//cu:call cuMemcpyAsync 4000 (dst, src, bytes, stream) context=stream
 	MemcpyAsync(ctx Context, dst, src DevicePtr, bytes uintptr, stream Stream) error
-	// MemcpyHtoD copies host to device.
+	// MemcpyHtoD copies from host to device.
 	//cu:call cuMemcpyHtoD_v2 3020 (dst, src, bytes)
 	MemcpyHtoD(ctx Context, dst DevicePtr, src HostPtr, bytes uintptr) error
-	// MemcpyHtoDAsync is MemcpyHtoD, stream-ordered when src is page-locked. From
-	// pageable memory it returns when src has been read.
+	// MemcpyHtoDAsync is MemcpyHtoD, stream-ordered if src is page-locked. With pageable
+	// memory it returns when src has been read.
 	//cu:call cuMemcpyHtoDAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyHtoDAsync(ctx Context, dst DevicePtr, src HostPtr, bytes uintptr, stream Stream) error
-	// MemcpyDtoH copies device to host.
+	// MemcpyDtoH copies from device to host.
 	//cu:call cuMemcpyDtoH_v2 3020 (dst, src, bytes)
 	MemcpyDtoH(ctx Context, dst HostPtr, src DevicePtr, bytes uintptr) error
-	// MemcpyDtoHAsync is MemcpyDtoH, stream-ordered when dst is page-locked. To
-	// pageable memory it returns when the data has arrived.
+	// MemcpyDtoHAsync is MemcpyDtoH, stream-ordered if dst is page-locked. With pageable
+	// memory it returns when the data has arrived.
 	//cu:call cuMemcpyDtoHAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyDtoHAsync(ctx Context, dst HostPtr, src DevicePtr, bytes uintptr, stream Stream) error
-	// MemcpyDtoD copies within a device; it does not wait for the copy.
+	// MemcpyDtoD copies within a device. It does not wait for the copy.
 	//cu:call cuMemcpyDtoD_v2 3020 (dst, src, bytes)
 	MemcpyDtoD(ctx Context, dst, src DevicePtr, bytes uintptr) error
-	// MemcpyDtoDAsync is MemcpyDtoD on a stream.
+	// MemcpyDtoDAsync is MemcpyDtoD, stream-ordered.
 	//cu:call cuMemcpyDtoDAsync_v2 3020 (dst, src, bytes, stream) context=stream
 	MemcpyDtoDAsync(ctx Context, dst, src DevicePtr, bytes uintptr, stream Stream) error
 	// MemcpyPeer copies between the devices of two contexts.
@@ -287,9 +291,9 @@ type Copies interface {
 	// MemcpyPeerAsync is MemcpyPeer, stream-ordered.
 	//cu:call cuMemcpyPeerAsync 4000 (dst, dstCtx, src, srcCtx, bytes, stream)
 	MemcpyPeerAsync(ctx Context, dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) error
-	// MemcpyBatchAsync makes several copies between any two addresses each, in the
-	// order of the stream but in none among themselves. The lists are of one length.
-	// The default stream cannot be used.
+	// MemcpyBatchAsync makes several copies, each between any two addresses. It is
+	// stream-ordered, but the copies have no order among themselves. The lists have one
+	// length. The default stream cannot be used.
 	//cu:hand cuMemcpyBatchAsync 12080
 	MemcpyBatchAsync(ctx Context, dsts, srcs []DevicePtr, sizes []uintptr, stream Stream) error
 	// Memcpy2D copies a rectangle.
@@ -307,10 +311,10 @@ type Copies interface {
 	// MemsetD8 fills n bytes.
 	//cu:call cuMemsetD8_v2 3020 (dst, value, n)
 	MemsetD8(ctx Context, dst DevicePtr, value uint8, n uintptr) error
-	// MemsetD16 fills n 16-bit words; dst is aligned to 2.
+	// MemsetD16 fills n 16-bit words. dst is aligned to 2.
 	//cu:call cuMemsetD16_v2 3020 (dst, value, n)
 	MemsetD16(ctx Context, dst DevicePtr, value uint16, n uintptr) error
-	// MemsetD32 fills n 32-bit words; dst is aligned to 4.
+	// MemsetD32 fills n 32-bit words. dst is aligned to 4.
 	//cu:call cuMemsetD32_v2 3020 (dst, value, n)
 	MemsetD32(ctx Context, dst DevicePtr, value uint32, n uintptr) error
 	// MemsetD8Async is MemsetD8, stream-ordered.
@@ -324,139 +328,142 @@ type Copies interface {
 	MemsetD32Async(ctx Context, dst DevicePtr, value uint32, n uintptr, stream Stream) error
 }
 
-// Streams covers queues of work and host functions in them.
+// Streams covers streams, host functions in them, and their capture into graphs.
 type Streams interface {
-	// StreamCreate makes a stream of priority 0.
+	// StreamCreate creates a stream with priority 0.
 	//cu:call cuStreamCreate 2000 (*stream, flags)
 	StreamCreate(ctx Context, flags StreamFlags) (stream Stream, err error)
-	// StreamCreateWithPriority makes a stream; a priority out of range is clamped.
+	// StreamCreateWithPriority creates a stream. A priority out of range is clamped.
 	//cu:call cuStreamCreateWithPriority 5050 (*stream, flags, priority)
 	StreamCreateWithPriority(ctx Context, flags StreamFlags, priority int32) (stream Stream, err error)
-	// StreamDestroy gives the stream up at once; work in it goes on to its end.
+	// StreamDestroy destroys the stream and returns at once. Work in it goes on to its
+	// end.
 	//cu:hand cuStreamDestroy_v2 4000
 	StreamDestroy(ctx Context, stream Stream) error
-	// StreamQuery is nil when all work is done and CUDA_ERROR_NOT_READY before.
+	// StreamQuery returns nil if all work is done, and CUDA_ERROR_NOT_READY before.
 	//cu:hand cuStreamQuery 2000
 	StreamQuery(ctx Context, stream Stream) error
 	// StreamSynchronize waits for all work in the stream.
 	//cu:hand cuStreamSynchronize 2000
 	StreamSynchronize(ctx Context, stream Stream) error
-	// StreamWaitEvent holds later work of the stream back until what the event
-	// recorded is done. An event never recorded holds nothing back.
+	// StreamWaitEvent lets later work of the stream wait until the work that the event
+	// recorded is done. For an event that was never recorded nothing waits.
 	//cu:call cuStreamWaitEvent 3020 (stream, event, flags) context=stream
 	StreamWaitEvent(ctx Context, stream Stream, event Event, flags EventWaitFlags) error
-	// StreamGetPriority reads the priority.
+	// StreamGetPriority returns the priority.
 	//cu:call cuStreamGetPriority 5050 (stream, *priority)
 	StreamGetPriority(ctx Context, stream Stream) (priority int32, err error)
-	// StreamGetFlags reads the flags.
+	// StreamGetFlags returns the flags.
 	//cu:call cuStreamGetFlags 5050 (stream, *flags)
 	StreamGetFlags(ctx Context, stream Stream) (flags StreamFlags, err error)
-	// StreamGetCtx is the context of a stream.
+	// StreamGetCtx returns the context of the stream.
 	//cu:call cuStreamGetCtx 9020 (stream, *of)
 	StreamGetCtx(ctx Context, stream Stream) (of Context, err error)
-	// StreamGetId is a number that no other stream of the process has or had. The
+	// StreamGetId returns a number that no other stream of the process has or had. The
 	// default streams have one too.
 	//cu:call cuStreamGetId 12000 (stream, *id)
 	StreamGetId(ctx Context, stream Stream) (id uint64, err error)
-	// LaunchHostFunc runs fn on a thread of the driver at this point of the stream;
-	// later work of the stream waits for it. fn must not call the driver.
+	// LaunchHostFunc runs fn on a thread of the driver at this point of the stream.
+	// Later work of the stream waits for it. fn must not call the driver.
 	//cu:hand cuLaunchHostFunc 10000
 	LaunchHostFunc(ctx Context, stream Stream, fn func()) error
-	// StreamBeginCapture turns the stream into a recorder of a graph.
+	// StreamBeginCapture begins to record the work of the stream in a graph.
 	//cu:call cuStreamBeginCapture_v2 10010 (stream, mode)
 	StreamBeginCapture(ctx Context, stream Stream, mode StreamCaptureMode) error
-	// StreamEndCapture ends that and is the graph.
+	// StreamEndCapture ends the capture and returns the graph.
 	//cu:call cuStreamEndCapture 10000 (stream, *graph)
 	StreamEndCapture(ctx Context, stream Stream) (graph Graph, err error)
-	// StreamIsCapturing says whether the stream records.
+	// StreamIsCapturing returns whether the stream captures.
 	//cu:call cuStreamIsCapturing 10000 (stream, *status)
 	StreamIsCapturing(ctx Context, stream Stream) (status StreamCaptureStatus, err error)
 }
 
-// Events covers marks in streams.
+// Events covers events, which mark points of streams.
 type Events interface {
-	// EventCreate makes an event. Until it is recorded it counts as done.
+	// EventCreate creates an event. It counts as done until it is recorded.
 	//cu:call cuEventCreate 2000 (*event, flags)
 	EventCreate(ctx Context, flags EventFlags) (event Event, err error)
-	// EventRecord makes the event stand for the work now in the stream.
+	// EventRecord records in the event the work that is in the stream now.
 	//cu:call cuEventRecord 2000 (event, stream) context=stream
 	EventRecord(ctx Context, event Event, stream Stream) error
 	// EventRecordWithFlags is EventRecord with flags.
 	//cu:call cuEventRecordWithFlags 11010 (event, stream, flags)
 	EventRecordWithFlags(ctx Context, event Event, stream Stream, flags EventRecordFlags) error
-	// EventQuery is nil when that work is done and CUDA_ERROR_NOT_READY before.
+	// EventQuery returns nil if that work is done, and CUDA_ERROR_NOT_READY before.
 	//cu:call cuEventQuery 2000 (event) context=event
 	EventQuery(ctx Context, event Event) error
 	// EventSynchronize waits for that work.
 	//cu:call cuEventSynchronize 2000 (event)
 	EventSynchronize(ctx Context, event Event) error
-	// EventElapsedTime is the time between two events in milliseconds, good to
-	// about half a microsecond.
+	// EventElapsedTime returns the time between two events in milliseconds, with a
+	// resolution of about half a microsecond.
 	//cu:call cuEventElapsedTime 2000 (*ms, start, end)
 	EventElapsedTime(ctx Context, start, end Event) (ms float32, err error)
-	// EventDestroy gives the event up.
+	// EventDestroy destroys the event.
 	//cu:call cuEventDestroy_v2 4000 (event)
 	EventDestroy(ctx Context, event Event) error
 }
 
-// Modules covers code: PTX in, kernels and variables out, and their launch.
+// Modules covers code: the loading of PTX, its kernels and variables, and launches.
 type Modules interface {
-	// ModuleLoadData compiles PTX text (or loads a cubin or fatbin) and is the
-	// module. PTX that does not compile gives a [*JITError] with the compiler's log.
+	// ModuleLoadData compiles PTX text, or loads a cubin or fatbin, and returns the
+	// module. For PTX that does not compile the error is a [*JITError] with the
+	// compiler's log.
 	//cu:hand cuModuleLoadDataEx 2010
 	ModuleLoadData(ctx Context, image []byte) (module Module, err error)
-	// ModuleUnload gives the module, its kernels and its variables up.
+	// ModuleUnload unloads the module with its kernels and variables.
 	//cu:call cuModuleUnload 2000 (module)
 	ModuleUnload(ctx Context, module Module) error
-	// ModuleGetFunction is a kernel by name.
+	// ModuleGetFunction returns a kernel by name.
 	//cu:call cuModuleGetFunction 2000 (*f, module, name)
 	ModuleGetFunction(ctx Context, module Module, name string) (f Function, err error)
-	// ModuleGetGlobal is the address and size in bytes of a variable by name.
+	// ModuleGetGlobal returns the address of a variable by name, and its size in bytes.
 	//cu:call cuModuleGetGlobal_v2 3020 (*dptr, *bytes, module, name)
 	ModuleGetGlobal(ctx Context, module Module, name string) (dptr DevicePtr, bytes uintptr, err error)
-	// FuncGetAttribute reads a property of a kernel.
+	// FuncGetAttribute returns a property of a kernel.
 	//cu:call cuFuncGetAttribute 2020 (*value, attrib, f)
 	FuncGetAttribute(ctx Context, attrib FunctionAttribute, f Function) (value int32, err error)
-	// FuncSetAttribute sets one.
+	// FuncSetAttribute changes a property of a kernel.
 	//cu:call cuFuncSetAttribute 9000 (f, attrib, value)
 	FuncSetAttribute(ctx Context, f Function, attrib FunctionAttribute, value int32) error
-	// FuncGetParamInfo is the offset and size in bytes of parameter index from 0;
-	// CUDA_ERROR_INVALID_VALUE past the last.
+	// FuncGetParamInfo returns the offset and size in bytes of a parameter. index starts
+	// at 0; past the last parameter the error is CUDA_ERROR_INVALID_VALUE.
 	//cu:call cuFuncGetParamInfo 12040 (f, index, *offset, *size)
 	FuncGetParamInfo(ctx Context, f Function, index uintptr) (offset, size uintptr, err error)
-	// LaunchKernel runs f. params is the packed parameter buffer, each value at its
-	// offset (CU_LAUNCH_PARAM_BUFFER_POINTER); it is copied before the call
-	// returns. Stream-ordered.
+	// LaunchKernel runs f. It is stream-ordered. params is the packed parameter buffer,
+	// with each value at its offset (CU_LAUNCH_PARAM_BUFFER_POINTER). It is copied
+	// before the call returns.
 	//cu:hand cuLaunchKernel 4000 context=stream
 	LaunchKernel(ctx Context, f Function, grid, block Dim3, sharedMemBytes uint32, stream Stream, params []byte) error
 }
 
-// Graphs covers recorded work that is launched as one.
+// Graphs covers graphs: recorded work that is launched as a whole.
 type Graphs interface {
-	// GraphDestroy gives a graph up; executable graphs made from it live on.
+	// GraphDestroy destroys a graph. Executable graphs made from it stay valid.
 	//cu:call cuGraphDestroy 10000 (graph)
 	GraphDestroy(graph Graph) error
-	// GraphInstantiate makes a graph executable; flags 0.
+	// GraphInstantiate makes an executable graph. flags is 0.
 	//cu:call cuGraphInstantiateWithFlags 11040 (*exec, graph, flags)
 	GraphInstantiate(ctx Context, graph Graph, flags uint64) (exec GraphExec, err error)
-	// GraphExecDestroy gives an executable graph up; a running launch goes on.
+	// GraphExecDestroy destroys an executable graph. A running launch goes on.
 	//cu:call cuGraphExecDestroy 10000 (exec)
 	GraphExecDestroy(exec GraphExec) error
-	// GraphLaunch runs it. Stream-ordered; launches of one exec follow each other.
+	// GraphLaunch runs an executable graph. It is stream-ordered. Launches of one exec
+	// run one after the other.
 	//cu:call cuGraphLaunch 10000 (exec, stream) context=stream
 	GraphLaunch(ctx Context, exec GraphExec, stream Stream) error
-	// GraphGetNodes is all nodes of a graph.
+	// GraphGetNodes returns all nodes of a graph.
 	//cu:hand cuGraphGetNodes 10000
 	GraphGetNodes(graph Graph) ([]GraphNode, error)
-	// GraphNodeGetType is the kind of a node.
+	// GraphNodeGetType returns the type of a node.
 	//cu:call cuGraphNodeGetType 10000 (node, *kind)
 	GraphNodeGetType(node GraphNode) (kind GraphNodeType, err error)
-	// GraphExecUpdate gives exec the parameters of a graph of the same shape;
-	// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE when the shapes differ.
+	// GraphExecUpdate gives exec the parameters of a graph with the same topology. If
+	// the topologies differ the error is CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE.
 	//cu:hand cuGraphExecUpdate_v2 12000
 	GraphExecUpdate(ctx Context, exec GraphExec, graph Graph) error
-	// GraphExecKernelNodeSetParams changes one kernel of exec; node is of the graph
-	// that exec was made from.
+	// GraphExecKernelNodeSetParams changes one kernel node of exec. node belongs to the
+	// graph that exec was made from.
 	//cu:hand cuGraphExecKernelNodeSetParams_v2 12000
 	GraphExecKernelNodeSetParams(ctx Context, exec GraphExec, node GraphNode, f Function, grid, block Dim3, sharedMemBytes uint32, params []byte) error
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// NotSupportedError says that a driver lacks a function. It wraps
+// NotSupportedError reports that a driver lacks a function. It wraps
 // [ErrorNotSupported].
 type NotSupportedError struct {
 	Call  string // the CUDA function, "cuGraphExecUpdate"
-	Needs string // what has it, "CUDA 12.0 or newer"
-	Found string // what is there, "driver 11.4"
+	Needs string // what has the function, "CUDA 12.0 or newer"
+	Found string // what was found, "driver 11.4"
 }
 
 func (e *NotSupportedError) Error() string {
@@ -19,7 +19,7 @@ func (e *NotSupportedError) Error() string {
 
 func (e *NotSupportedError) Unwrap() error { return ErrorNotSupported }
 
-// JITError is PTX that did not compile. It wraps the driver's [Result].
+// JITError reports PTX that did not compile. It wraps the driver's [Result].
 type JITError struct {
 	Result Result
 	Log    string // the compiler's messages, as it wrote them
@@ -44,22 +44,22 @@ func (e *JITError) Format(s fmt.State, verb rune) {
 
 func (e *JITError) Unwrap() error { return e.Result }
 
-// Fault is a kernel that went wrong, as closely as the driver can tell: the
-// software GPU knows every field, hardware only the result. It wraps [Result],
-// which is sticky: the context is of no more use.
+// Fault reports a kernel that failed, with what the driver knows about it. The
+// software GPU sets every field that applies, hardware only the result. Fault wraps
+// [Result], which is sticky: the context cannot be used any more.
 type Fault struct {
 	Result Result
 	Kernel string
 	Block  Dim3   // index of the block in the grid
 	Thread Dim3   // index of the thread in the block
-	Line   int    // of the PTX, from 1
-	Source string // file:line of what the PTX was compiled from, where it says
+	Line   int    // line of the PTX, from 1
+	Source string // file:line of the source of the PTX, if the PTX has it
 	Op     string
-	Addr   DevicePtr // the address, where there is one
-	Bytes  int       // how many there
-	Near   string    // the nearest allocation, in words
-	Why    string    // what went wrong, where the code does not say it, and what to do
-	Cause  error     // why the kernel was ended, when somebody ended it; wrapped too
+	Addr   DevicePtr // the address of a bad access
+	Bytes  int       // the size of a bad access; 0 for other faults
+	Near   string    // a text about the nearest allocation
+	Why    string    // a text about the reason, where the code does not name it, and what to do
+	Cause  error     // why the kernel was ended, if it was ended from outside; wrapped too
 }
 
 func (e *Fault) Error() string {
@@ -88,7 +88,7 @@ func (e *Fault) Error() string {
 	return b.String()
 }
 
-// Unwrap is the result, and the cause where there is one.
+// Unwrap returns the result, and the cause if there is one.
 func (e *Fault) Unwrap() []error {
 	if e.Cause == nil {
 		return []error{e.Result}

@@ -32,13 +32,13 @@ const (
 	MemHostRegisterReadOnly  MemHostRegisterFlags = 0x8 // CU_MEMHOSTREGISTER_READ_ONLY
 )
 
-// MemAttachFlags say who may touch managed memory (CU_MEM_ATTACH_*).
+// MemAttachFlags say which streams may access managed memory (CU_MEM_ATTACH_*).
 type MemAttachFlags uint32
 
 const (
 	MemAttachGlobal MemAttachFlags = 0x1 // CU_MEM_ATTACH_GLOBAL: any stream on any device
-	MemAttachHost   MemAttachFlags = 0x2 // CU_MEM_ATTACH_HOST: no device, where concurrentManagedAccess is 0
-	MemAttachSingle MemAttachFlags = 0x4 // CU_MEM_ATTACH_SINGLE: one stream only
+	MemAttachHost   MemAttachFlags = 0x2 // CU_MEM_ATTACH_HOST: no stream on a device whose concurrentManagedAccess is 0
+	MemAttachSingle MemAttachFlags = 0x4 // CU_MEM_ATTACH_SINGLE: only one stream
 )
 
 // StreamFlags are the flags of StreamCreate (CU_STREAM_*).
@@ -75,9 +75,9 @@ const (
 	EventWaitExternal EventWaitFlags = 0x1 // CU_EVENT_WAIT_EXTERNAL: an event-wait node when captured
 )
 
-// StreamCaptureMode says which unsafe calls a capture forbids
-// (CUstreamCaptureMode). Modes other than relaxed look at the calling thread,
-// which a goroutine does not keep: Ferry's own code captures relaxed.
+// StreamCaptureMode says which unsafe calls a capture forbids (CUstreamCaptureMode).
+// Modes other than relaxed depend on the calling thread, and a goroutine can change
+// threads. Ferry's own code captures in relaxed mode.
 type StreamCaptureMode uint32
 
 const (
@@ -86,7 +86,7 @@ const (
 	StreamCaptureModeRelaxed     StreamCaptureMode = 2 // CU_STREAM_CAPTURE_MODE_RELAXED
 )
 
-// StreamCaptureStatus is what StreamIsCapturing answers (CUstreamCaptureStatus).
+// StreamCaptureStatus is the result of StreamIsCapturing (CUstreamCaptureStatus).
 type StreamCaptureStatus uint32
 
 const (
@@ -95,14 +95,14 @@ const (
 	StreamCaptureStatusInvalidated StreamCaptureStatus = 2 // CU_STREAM_CAPTURE_STATUS_INVALIDATED: end the capture to recover
 )
 
-// MemoryType is where an address lives (CUmemorytype).
+// MemoryType is the kind of memory at an address (CUmemorytype).
 type MemoryType uint32
 
 const (
 	MemoryTypeHost    MemoryType = 1 // CU_MEMORYTYPE_HOST
 	MemoryTypeDevice  MemoryType = 2 // CU_MEMORYTYPE_DEVICE
 	MemoryTypeArray   MemoryType = 3 // CU_MEMORYTYPE_ARRAY
-	MemoryTypeUnified MemoryType = 4 // CU_MEMORYTYPE_UNIFIED: let the driver tell by the address
+	MemoryTypeUnified MemoryType = 4 // CU_MEMORYTYPE_UNIFIED: the driver finds out from the address
 )
 
 // MemAdvice is advice on managed memory (CUmem_advise).
@@ -117,7 +117,7 @@ const (
 	MemAdviseUnsetAccessedBy        MemAdvice = 6 // CU_MEM_ADVISE_UNSET_ACCESSED_BY
 )
 
-// MemRangeAttribute is a question about managed memory (CUmem_range_attribute).
+// MemRangeAttribute is a property of a range of managed memory (CUmem_range_attribute).
 type MemRangeAttribute uint32
 
 const (
@@ -127,7 +127,7 @@ const (
 	MemRangeAttributeLastPrefetchLocation MemRangeAttribute = 4 // CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION
 )
 
-// InvalidDevice is what MemRangeGetAttribute answers when a range has no single
+// InvalidDevice is the result of MemRangeGetAttribute when a range has no single
 // location (CU_DEVICE_INVALID).
 const InvalidDevice Device = -2
 
@@ -152,24 +152,24 @@ const (
 	FuncAttributeMaxThreadsPerBlock    FunctionAttribute = 0 // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
 	FuncAttributeSharedSizeBytes       FunctionAttribute = 1 // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: static shared memory
 	FuncAttributeConstSizeBytes        FunctionAttribute = 2 // CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES
-	FuncAttributeLocalSizeBytes        FunctionAttribute = 3 // CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: a thread
-	FuncAttributeNumRegs               FunctionAttribute = 4 // CU_FUNC_ATTRIBUTE_NUM_REGS: a thread
+	FuncAttributeLocalSizeBytes        FunctionAttribute = 3 // CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: per thread
+	FuncAttributeNumRegs               FunctionAttribute = 4 // CU_FUNC_ATTRIBUTE_NUM_REGS: per thread
 	FuncAttributePTXVersion            FunctionAttribute = 5 // CU_FUNC_ATTRIBUTE_PTX_VERSION: 75 for sm_75
 	FuncAttributeBinaryVersion         FunctionAttribute = 6 // CU_FUNC_ATTRIBUTE_BINARY_VERSION: 90 for sm_90
 	FuncAttributeCacheModeCA           FunctionAttribute = 7 // CU_FUNC_ATTRIBUTE_CACHE_MODE_CA
 	FuncAttributeMaxDynamicSharedBytes FunctionAttribute = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: settable
 )
 
-// Limit is a settable bound of a context (CUlimit).
+// Limit is a limit of a context that can be set (CUlimit).
 type Limit uint32
 
 const (
-	LimitStackSize      Limit = 0 // CU_LIMIT_STACK_SIZE: bytes a thread
+	LimitStackSize      Limit = 0 // CU_LIMIT_STACK_SIZE: bytes per thread
 	LimitPrintfFIFOSize Limit = 1 // CU_LIMIT_PRINTF_FIFO_SIZE: bytes
 	LimitMallocHeapSize Limit = 2 // CU_LIMIT_MALLOC_HEAP_SIZE: bytes
 )
 
-// GraphNodeType is the kind of a node of a graph (CUgraphNodeType).
+// GraphNodeType is the type of a node of a graph (CUgraphNodeType).
 type GraphNodeType uint32
 
 const (

@@ -1,17 +1,17 @@
 package cu
 
-// Device is the number of a device, from 0 to DeviceGetCount()-1.
+// Device is the ordinal of a device, from 0 to DeviceGetCount()-1.
 type Device int32
 
-// CPUDevice stands for the host where a call takes a device or the host.
+// CPUDevice is the host, where a call takes a device or the host.
 const CPUDevice Device = -1
 
-// DevicePtr is an address as the device sees it. Under unified addressing the
-// device address of page-locked and managed memory is the host's.
+// DevicePtr is an address that the device uses. Under unified addressing, page-locked
+// and managed memory has the same address on host and device.
 type DevicePtr uint64
 
-// Handles. The zero value of each is "none"; for [Stream] that is the legacy
-// default stream.
+// Handles. The zero value of each means none; for [Stream] it is the legacy default
+// stream.
 type (
 	Context   uintptr // CUcontext
 	Stream    uintptr // CUstream
@@ -24,17 +24,17 @@ type (
 	GraphNode uintptr // CUgraphNode
 )
 
-// The two default streams by name (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD).
-// The per-thread stream belongs to an operating-system thread: use it only
-// between runtime.LockOSThread and UnlockOSThread.
+// Handles of the two default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). The
+// per-thread stream belongs to an operating-system thread: use it only between
+// runtime.LockOSThread and UnlockOSThread.
 const (
 	StreamLegacy    Stream = 1
 	StreamPerThread Stream = 2
 )
 
-// Dim3 is the extent of a grid in blocks or of a block in threads. Drivers take
-// it as it is: a zero in any place is CUDA_ERROR_INVALID_VALUE.
+// Dim3 is the size of a grid in blocks, or of a block in threads. A zero in any
+// dimension is CUDA_ERROR_INVALID_VALUE.
 type Dim3 struct{ X, Y, Z uint32 }
 
-// Count is the number of blocks or threads that d spans.
+// Count returns the number of blocks or threads.
 func (d Dim3) Count() uint64 { return uint64(d.X) * uint64(d.Y) * uint64(d.Z) }

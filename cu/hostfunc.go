@@ -2,28 +2,28 @@ package cu
 
 import "fmt"
 
-// HostPanic is a host function that panicked: a function that LaunchHostFunc or
-// a graph ran in a stream. The stream goes on as if the function had returned;
-// the panic is the error of the first of StreamSynchronize, StreamQuery,
-// CtxSynchronize and CtxDestroy that finds the work done, once:
+// HostPanic reports a host function that panicked: a function that LaunchHostFunc or
+// a graph ran in a stream. The stream goes on as if the function had returned. The
+// first StreamSynchronize, StreamQuery, CtxSynchronize or CtxDestroy that finds the
+// work done returns the panic, once:
 //
-//   - on the stream the function was launched in;
-//   - for a function recorded in a graph, whose stream is not known, on any
-//     stream of its context;
-//   - for a stream destroyed since, on the context.
+//   - for a function launched in a stream, a call on that stream or its context;
+//   - for a function recorded in a graph, whose stream is not known, a call on any
+//     stream of its context, or on the context;
+//   - for a function of a stream destroyed since, a call on the context.
 //
-// Several panics come together, joined. HostPanic wraps [ErrorUnknown], which is
-// not sticky, and the value if that is an error.
+// Several panics are joined into one error. HostPanic wraps [ErrorUnknown], which is
+// not sticky, and the value if it is an error.
 type HostPanic struct {
-	Value any    // what the function panicked with
-	Stack []byte // where, as runtime/debug.Stack writes it
+	Value any    // the argument of panic
+	Stack []byte // the stack at the panic, as from runtime/debug.Stack
 }
 
 func (e *HostPanic) Error() string {
 	return fmt.Sprintf("host function panicked: %v", e.Value)
 }
 
-// Format prints the stack for %+v.
+// Format prints the stack too for %+v.
 func (e *HostPanic) Format(s fmt.State, verb rune) {
 	fmt.Fprint(s, e.Error())
 	if verb == 'v' && s.Flag('+') {

@@ -18,7 +18,7 @@ func TestHostPanicWraps(t *testing.T) {
 		}
 	}
 	if code, ok := errors.AsType[cu.Result](err); !ok || code.Sticky() {
-		t.Errorf("result %v, %t: want one that is not sticky", code, ok)
+		t.Errorf("result %v, %t: want a result that is not sticky", code, ok)
 	}
 }
 

@@ -6,23 +6,22 @@ import (
 	"strconv"
 )
 
-// Result is the answer of a driver call: CUDA's CUresult as a Go error.
+// Result is the result code of a driver call: CUDA's CUresult as a Go error.
 //
-// A Driver returns nil where CUDA says [Success], and a Result, maybe wrapped,
-// for everything else. Compare with errors.Is:
+// A Driver returns nil for [Success], and a Result, perhaps wrapped, for every other
+// code. Compare with errors.Is:
 //
 //	if errors.Is(err, cu.ErrorOutOfMemory) { ... }
 //
-// The number is CUDA's own, so a code that this version of Ferry has not heard
-// of still travels, compares and prints. A Result is a plain value, safe for
-// concurrent use.
+// The number is CUDA's, so a code that this version of Ferry does not know can be
+// returned, compared and printed too. A Result is a plain value, safe for concurrent
+// use.
 //
 // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html
 type Result uint32
 
-// Success means that the call did what was asked; for a query, that the work
-// asked about is complete. Beware that Success stored in an error variable is
-// not nil.
+// Success means that the call did what was asked; for a query, that the work in
+// question is complete. Success in a variable of type error is not nil.
 const Success Result = 0
 
 // Calls and their arguments, the installed driver and the process.
@@ -158,8 +157,8 @@ const (
 	ErrorUnknown                      Result = 999
 )
 
-// Name is CUDA's name of the code, as in "CUDA_ERROR_INVALID_VALUE". A code
-// that Ferry does not know is named by its number: "CUDA_ERROR_12345".
+// Name returns CUDA's name of the code, such as "CUDA_ERROR_INVALID_VALUE". For a code
+// that Ferry does not know it returns the number: "CUDA_ERROR_12345".
 func (r Result) Name() string {
 	if e, ok := r.entry(); ok {
 		return e.name
@@ -167,9 +166,9 @@ func (r Result) Name() string {
 	return "CUDA_ERROR_" + strconv.FormatUint(uint64(r), 10)
 }
 
-// Description says in a sentence what the code means and, where there is
-// something to do, what. It starts in lower case and ends without a period,
-// ready to be part of an error text. It is never empty.
+// Description returns what the code means and, where possible, what to do. The text
+// starts in lower case and ends without a period, so that it can be part of an error
+// text. It is never empty.
 func (r Result) Description() string {
 	if e, ok := r.entry(); ok {
 		return e.text
@@ -177,36 +176,36 @@ func (r Result) Description() string {
 	return "a code that this version of Ferry does not know; the driver may be newer"
 }
 
-// Error is the name and the description: "CUDA_ERROR_NO_DEVICE: the driver
+// Error returns the name and the description: "CUDA_ERROR_NO_DEVICE: the driver
 // found no GPU that ...".
 func (r Result) Error() string {
 	return r.Name() + ": " + r.Description()
 }
 
-// Sticky reports whether the error has corrupted what it happened in.
+// Sticky reports whether the error has made the context unusable.
 //
-// After an ordinary error the context is as good as before and the program may
-// go on. After a sticky one every later call that uses the context gives the
-// same error again, and what device memory holds cannot be trusted. Most are
-// found out late: the call that reports one is seldom the one that caused it.
-// After [ErrorAssert] it is enough to destroy the context and make a new one;
-// for the rest CUDA promises recovery only to a new process.
+// After another error the context works as before, and the program can go on. After
+// a sticky error every later call that uses the context returns the same error, and
+// the contents of device memory are undefined. Most sticky errors are asynchronous:
+// the call that reports one is seldom the call that caused it. After [ErrorAssert] it
+// is enough to destroy the context and create a new one. For the others CUDA
+// guarantees recovery only in a new process.
 //
-// ErrorDeinitialized and ErrorContextIsDestroyed are not sticky: they say that
-// something ended, not that it broke.
+// ErrorDeinitialized and ErrorContextIsDestroyed are not sticky: they report that
+// something has ended, not that it failed.
 func (r Result) Sticky() bool {
 	switch r {
 	case ErrorIllegalAddress, ErrorMisalignedAddress, ErrorInvalidAddressSpace,
 		ErrorIllegalInstruction, ErrorInvalidPC, ErrorHardwareStackError,
-		ErrorLaunchFailed, ErrorLaunchTimeout, ErrorAssert, ErrorTensorMemoryLeak, // a kernel went wrong
-		ErrorECCUncorrectable, ErrorNVLinkUncorrectable, ErrorContained, // the hardware did
-		ErrorExternalDevice, ErrorMPSClientTerminated: // somebody else did
+		ErrorLaunchFailed, ErrorLaunchTimeout, ErrorAssert, ErrorTensorMemoryLeak, // by a kernel
+		ErrorECCUncorrectable, ErrorNVLinkUncorrectable, ErrorContained, // by the hardware
+		ErrorExternalDevice, ErrorMPSClientTerminated: // by another device or process
 		return true
 	}
 	return false
 }
 
-// entry finds the table's line for r.
+// entry finds r in the table.
 func (r Result) entry() (resultEntry, bool) {
 	i, ok := slices.BinarySearchFunc(resultTable, r, func(e resultEntry, r Result) int {
 		return cmp.Compare(e.code, r)

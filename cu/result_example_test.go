@@ -16,12 +16,13 @@ func ExampleResult() {
 		fmt.Println("the context is lost:", r.Name())
 	}
 	// Output:
-	// copy 4096 bytes to the device: CUDA_ERROR_ILLEGAL_ADDRESS: a kernel or copy touched an address that is not its to touch; the context is lost (compute-sanitizer finds the place)
+	// copy 4096 bytes to the device: CUDA_ERROR_ILLEGAL_ADDRESS: a kernel or copy used an invalid address; the context is lost (compute-sanitizer finds the place)
 	// true
 	// the context is lost: CUDA_ERROR_ILLEGAL_ADDRESS
 }
 
-// A driver newer than this version of Ferry may give codes that it has no constant for.
+// A driver newer than this version of Ferry can return codes for which cu has no
+// constant.
 func ExampleResult_Name() {
 	fmt.Println(cu.ErrorInvalidValue.Name())
 	fmt.Println(cu.Result(12345).Name())

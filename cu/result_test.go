@@ -16,8 +16,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// resultCodes are the values of CUresult in the header of CUDA 13.0, as first
-// and last of each run.
+// resultCodes has the values of CUresult in the header of CUDA 13.0, as the first and
+// last of each run.
 var resultCodes = [][2]int{
 	{0, 8}, {34, 34}, {36, 36}, {46, 46},
 	{100, 102}, {200, 202}, {205, 226}, {300, 304},
@@ -25,8 +25,8 @@ var resultCodes = [][2]int{
 	{800, 812}, {900, 916}, {999, 999},
 }
 
-// stickyCodes are those of which the header says that the context or the
-// process is of no more use, and the two errors of hardware that lose data.
+// stickyCodes has the codes after which, by the header, the context or the process
+// cannot be used, and the two hardware errors that lose data.
 var stickyCodes = [][2]int{
 	{214, 214}, {220, 220}, {226, 226}, {700, 700}, {702, 702}, {710, 710},
 	{714, 719}, {721, 721}, {810, 810}, {911, 911},
@@ -93,7 +93,7 @@ func TestResultUnknown(t *testing.T) {
 			t.Errorf("Result(%d).Error() = %q, want the number and a description", code, r.Error())
 		}
 		if r.Sticky() {
-			t.Errorf("Result(%d).Sticky() = true, want false of a code not known", code)
+			t.Errorf("Result(%d).Sticky() = true, want false for an unknown code", code)
 		}
 	}
 }
@@ -112,14 +112,14 @@ func TestResultSticky(t *testing.T) {
 }
 
 func TestResultIs(t *testing.T) {
-	unheard := cu.Result(54321)
-	for _, r := range []cu.Result{cu.ErrorOutOfMemory, cu.ErrorIllegalAddress, unheard} {
+	unknown := cu.Result(54321)
+	for _, r := range []cu.Result{cu.ErrorOutOfMemory, cu.ErrorIllegalAddress, unknown} {
 		err := fmt.Errorf("copy: %w", errors.Join(errors.New("noise"), fmt.Errorf("pin 4096 bytes: %w", r)))
 		if !errors.Is(err, r) {
 			t.Errorf("errors.Is(%q, %s) = false, want true", err, r.Name())
 		}
 		if errors.Is(err, cu.ErrorUnknown) || errors.Is(err, cu.Success) {
-			t.Errorf("%q is taken for another code", err)
+			t.Errorf("%q matches another code", err)
 		}
 		if got, ok := errors.AsType[cu.Result](err); !ok || got != r {
 			t.Errorf("errors.AsType of %q = %d, %t, want %d, true", err, uint32(got), ok, uint32(r))
@@ -138,8 +138,8 @@ func expand(runs [][2]int) []int {
 	return all
 }
 
-// checkName reports a constant that is tied to the wrong name: apart from case
-// and underscores, both must be the same after their prefixes.
+// checkName reports a constant with the wrong name: apart from case and underscores,
+// both names must be the same after their prefixes.
 func checkName(t *testing.T, goName, goPrefix, cudaName, cudaPrefix string) {
 	t.Helper()
 	stem, ok := strings.CutPrefix(cudaName, cudaPrefix)
@@ -151,8 +151,8 @@ func checkName(t *testing.T, goName, goPrefix, cudaName, cudaPrefix string) {
 	}
 }
 
-// constantsOf reads the constants of a type from a source file of this package:
-// value by name.
+// constantsOf reads the constants of a type from a source file of this package. The
+// map has their values by name.
 func constantsOf(t *testing.T, file, typeName string) map[string]int {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -170,7 +170,7 @@ func constantsOf(t *testing.T, file, typeName string) map[string]int {
 		}
 		lit, ok := spec.Values[0].(*ast.BasicLit)
 		if !ok {
-			t.Fatalf("%s is no plain number", spec.Names[0].Name)
+			t.Fatalf("%s is not a plain number", spec.Names[0].Name)
 		}
 		value, err := strconv.Atoi(lit.Value)
 		if err != nil {

@@ -46,16 +46,16 @@ type Memcpy3D struct {
 	WidthInBytes, Height, Depth uintptr
 }
 
-// MemPoolProps says what a pool hands out (CUmemPoolProps).
+// MemPoolProps describes the memory of a pool (CUmemPoolProps).
 type MemPoolProps struct {
 	_ structs.HostLayout
 
 	AllocType    uint32 // MemAllocationTypePinned
-	HandleTypes  uint32 // 0: not shared with other processes
+	HandleTypes  uint32 // 0 if not shared with other processes
 	LocationType uint32 // MemLocationTypeDevice
 	LocationID   int32  // device ordinal
 	_            uintptr
-	MaxSize      uintptr // bytes; 0 for no bound but the device's
+	MaxSize      uintptr // bytes; 0 for all of the device's memory
 	Usage        uint16
 	_            [54]byte
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// layouts are what a C compiler says of the structs in the header of CUDA 13.0,
-// on amd64 and arm64 alike.
+// layouts has the sizes and offsets that a C compiler gives the structs in the header
+// of CUDA 13.0, on amd64 and arm64.
 var layouts = []struct {
 	typ     reflect.Type
 	size    uintptr
@@ -33,7 +33,7 @@ var layouts = []struct {
 
 func TestStructLayout(t *testing.T) {
 	if reflect.TypeFor[uintptr]().Size() != 8 {
-		t.Skip("the C structs are those of 64-bit platforms")
+		t.Skip("the layouts are for 64-bit platforms")
 	}
 	for _, want := range layouts {
 		if got := want.typ.Size(); got != want.size {
