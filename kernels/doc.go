@@ -1,6 +1,5 @@
-// Package kernels holds the kernels that Ferry ships, as PTX text that any
-// driver compiles: NVIDIA's from CUDA 10 on, for every GPU since Maxwell, and
-// the software GPU.
+// Package kernels has the kernels that Ferry ships, as PTX text. NVIDIA's drivers
+// since CUDA 10 compile it for every GPU since Maxwell, and the software GPU runs it.
 //
 //	vector_add(const float *a, const float *b, float *c, uint64_t n)   c[i] = a[i] + b[i]
 //	increment(float *x, uint64_t n)                                    x[i] += 1
@@ -8,13 +7,13 @@
 //	fill(uint32_t *x, uint32_t value, uint64_t n)                      x[i] = value, n words
 //	gather(Ranges r, uint32_t blocks)                                  dst[k][i] = src[k][i] for up to 200 ranges k
 //
-// Each is right for any one-dimensional block and, but for gather, which wants
-// blocks for each range, for any grid, and moves 16 bytes
-// a thread at a time where all its addresses are multiples of 16. The right number
-// of blocks is that of GPU.Grid in package ferry: of n bytes g.Grid(n / 16).
+// Each kernel works with any one-dimensional block. All but gather work with any grid;
+// gather needs the given number of blocks for each range. A thread moves 16 bytes at
+// a time where all addresses are multiples of 16. For n bytes GPU.Grid of package
+// ferry computes a good number of blocks: g.Grid(n / 16).
 //
-// kernels.ptx is what nvcc 13.0 made of kernels.cu, with the ISA version and
-// the target lowered to what the instructions need. To make it again:
+// kernels.ptx is the output of nvcc 13.0 for kernels.cu. The ISA version and the
+// target are lowered to what the instructions need. To make it again:
 //
 //	nvcc -arch=compute_75 -ptx kernels.cu -o - | sh lower.sh >kernels.ptx
 package kernels

@@ -1,7 +1,7 @@
 // The kernels that Ferry ships. Each thread moves 16 bytes at a time where the
-// addresses allow it, and every kernel but gather is right for any grid: threads
-// step over what other threads do not reach. kernels.ptx is made from this file; see
-// doc.go for the command.
+// addresses allow it. All kernels but gather work with any grid: each thread
+// steps through the data by the number of threads. kernels.ptx is made from this
+// file; doc.go has the command.
 
 #include <stdint.h>
 
@@ -66,8 +66,8 @@ extern "C" __global__ void fill(uint32_t *x, uint32_t value, uint64_t n)
         x[k] = value;
 }
 
-// One launch of gather copies up to this many ranges; they fit into the 4096 bytes
-// of parameters that every GPU takes.
+// One launch of gather copies up to this many ranges. They fit into the 4096 bytes of
+// parameters that every GPU accepts.
 #define GATHER 200
 
 struct Ranges {
@@ -75,7 +75,7 @@ struct Ranges {
     uint32_t bytes[GATHER];
 };
 
-// dst[k][i] = src[k][i] for i < bytes[k]. A grid has so many blocks for each range k.
+// dst[k][i] = src[k][i] for i < bytes[k]. The grid has "blocks" blocks for each range k.
 extern "C" __global__ void gather(const __grid_constant__ Ranges r, uint32_t blocks)
 {
     uint32_t k = blockIdx.x / blocks;

@@ -7,14 +7,14 @@ import _ "embed"
 //go:embed kernels.ptx
 var PTX string
 
-// Source is the CUDA source that PTX was made from.
+// Source is the CUDA source of PTX.
 //
 //go:embed kernels.cu
 var Source string
 
-// The kernel gather copies up to GatherRanges ranges in a launch. Its parameters,
-// GatherParams bytes, are those many destinations and sources of 64 bits, sizes of
-// 32 bits, and how many blocks share a range.
+// The kernel gather copies up to GatherRanges ranges in a launch. Its parameters take
+// GatherParams bytes: for each range a destination and a source of 64 bits, then a
+// size of 32 bits for each, then the number of blocks that share a range.
 const (
 	GatherRanges = 200
 	GatherParams = GatherRanges*(8+8+4) + 4

@@ -1,6 +1,6 @@
-// Package gputest gives tests the GPU of the machine, or skips them where there
-// is none. With FERRY_REQUIRE_GPU=1 in the environment such a skip is a failure:
-// so a machine with a GPU proves that its tests ran.
+// Package gputest opens the GPU of the machine for tests, or skips them where there
+// is none. With FERRY_REQUIRE_GPU=1 in the environment such a skip is a failure. So a
+// machine with a GPU proves that its tests ran.
 package gputest
 
 import (
@@ -14,7 +14,7 @@ import (
 // RequireVariable is the environment variable that turns skips into failures.
 const RequireVariable = "FERRY_REQUIRE_GPU"
 
-// Driver is the machine's driver, started, with one device at least.
+// Driver opens and starts the machine's driver, which has at least one device.
 func Driver(t testing.TB) *libcuda.Driver {
 	t.Helper()
 	d, err := libcuda.Open()
@@ -30,7 +30,7 @@ func Driver(t testing.TB) *libcuda.Driver {
 	return d
 }
 
-// Devices is the first n devices.
+// Devices returns the first n devices, or skips the test.
 func Devices(t testing.TB, d cu.Driver, n int32) []cu.Device {
 	t.Helper()
 	count, err := d.DeviceGetCount()
@@ -49,7 +49,7 @@ func Devices(t testing.TB, d cu.Driver, n int32) []cu.Device {
 	return devices
 }
 
-// Skip ends a test that cannot run for want of a GPU.
+// Skip ends a test that needs a GPU. It fails the test if RequireVariable is 1.
 func Skip(t testing.TB, reason ...any) {
 	t.Helper()
 	if os.Getenv(RequireVariable) == "1" {

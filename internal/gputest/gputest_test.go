@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that remembers how a test ended.
+// recorder is a testing.TB that records how a test ended.
 type recorder struct {
 	testing.TB
 	ended string
@@ -39,7 +39,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestDriverWithoutLibrary is what a machine without a GPU sees.
+// TestDriverWithoutLibrary opens the driver as on a machine without a GPU.
 func TestDriverWithoutLibrary(t *testing.T) {
 	t.Setenv("FERRY_LIBCUDA", "/no/such/libcuda.so.1")
 	t.Setenv(RequireVariable, "1")

@@ -1,5 +1,5 @@
-// Package origin says what results were made by: the version of this code and of
-// the GPU's kernel module. Every document that is kept has both.
+// Package origin has the origin of results: the version of this code and of the GPU's
+// kernel module. Every recorded document has both.
 package origin
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Commit is the version of the code: FERRY_COMMIT, or what the build was told, with
-// a + behind it if files were changed; "" if nobody knows.
+// Commit returns the version of the code: FERRY_COMMIT, else the revision that the
+// build recorded, followed by + if files were changed. It returns "" if neither exists.
 func Commit() string {
 	if c := os.Getenv("FERRY_COMMIT"); c != "" {
 		return c
@@ -35,7 +35,7 @@ func revision(settings []debug.BuildSetting) (text string) {
 	return text + changed
 }
 
-// Release is the version of NVIDIA's kernel module, such as 580.159.04; "" where
+// Release returns the version of NVIDIA's kernel module, such as 580.159.04, or "" if
 // there is none.
 func Release() string {
 	text, err := os.ReadFile("/proc/driver/nvidia/version")
@@ -45,7 +45,7 @@ func Release() string {
 	return release(string(text))
 }
 
-// release is the first word of the first line that looks like a version.
+// release returns the first word of the first line that looks like a version.
 func release(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	for word := range strings.FieldsSeq(line) {

@@ -12,14 +12,14 @@ func TestCommit(t *testing.T) {
 	}
 	built := []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "fedcba9876543210"}, {Key: "vcs.modified", Value: "false"}}
 	if got := revision(built); got != "fedcba9" {
-		t.Errorf("as it was committed: %q", got)
+		t.Errorf("unchanged files: %q", got)
 	}
 	built[2].Value = "true"
 	if got := revision(built); got != "fedcba9+" {
-		t.Errorf("changed: %q", got)
+		t.Errorf("changed files: %q", got)
 	}
 	if got := revision(nil); got != "" {
-		t.Errorf("unknown: %q", got)
+		t.Errorf("no revision: %q", got)
 	}
 }
 
