@@ -6,11 +6,11 @@ import "slices"
 type Case struct {
 	ID     string   // "group/name", unique, and the name of the subtest
 	Rule   string   // the rule in a sentence
-	Source string   // where NVIDIA's manuals say it
-	Needs  []string // what a device must have for the case to run; skipped without
+	Source string   // the place in NVIDIA's manuals
+	Needs  []string // capabilities that a device must have; the case skips without them
 
-	// Surprise is what an H200 does where the manual says otherwise or nothing; ""
-	// where it does as the manual says.
+	// Surprise is what an H200 does where the manual says otherwise or is silent. It is
+	// "" where hardware does as the manual says.
 	Surprise string
 }
 
@@ -31,8 +31,8 @@ func Cases() []Case {
 	return list
 }
 
-// allChecks puts those first that want no context to exist yet, and faults last:
-// on hardware they can spoil what comes after them.
+// allChecks lists first the cases that must run before a context exists, and last the
+// faults, which on hardware can affect later cases.
 func allChecks() []check {
 	return slices.Concat(
 		primaryChecks,

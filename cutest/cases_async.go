@@ -8,7 +8,7 @@ import (
 
 const asyncDoc = "Programming Guide: Concurrent Execution between Host and Device; Driver API: API synchronization behavior"
 
-// behind holds a stream up and gives the gate and the stream.
+// behind makes a stream that is blocked by a gate, and returns both.
 func (c *T) behind(flags cu.StreamFlags) (*gate, cu.Stream) {
 	s := c.stream(flags)
 	g := c.gate()
@@ -31,7 +31,7 @@ var asyncChecks = []check{
 			}
 			c.check(loadWord(m.b, 0) == 11, "got %d, want 11", loadWord(m.b, 0))
 		}},
-	{"async/hundreds-of-launches", "hundreds of launches queue up behind a running kernel",
+	{"async/hundreds-of-launches", "hundreds of launches can be queued behind a running kernel",
 		asyncDoc, needMapHost, func(c *T) {
 			const n = 300
 			p := c.device(4)
@@ -150,7 +150,7 @@ var asyncChecks = []check{
 			c.mustReturn(g, "LaunchHostFunc", func() error { return c.d.LaunchHostFunc(c.ctx, s, func() { close(ran) }) })
 			select {
 			case <-ran:
-				c.fail("the host function ran before the kernel in front of it was done")
+				c.fail("the host function ran before the kernel before it was done")
 			default:
 			}
 			g.open()

@@ -7,8 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// asyncHostChecks are about copies and the host's side of them: who reads and
-// writes what when, and which calls wait.
+// asyncHostChecks test when copies read and write host memory, and which calls wait.
 var asyncHostChecks = []check{
 	{"async/launch-blocking", "with CUDA_LAUNCH_BLOCKING=1 a launch returns when the kernel is done",
 		"Programming Guide: Environment Variables, CUDA_LAUNCH_BLOCKING", needLaunchBlocking, func(c *T) {
@@ -28,7 +27,7 @@ var asyncHostChecks = []check{
 				c.sync(s)
 			}
 		}},
-	{"async/source-read-late", "a queued copy reads its page-locked source when its turn comes",
+	{"async/source-read-late", "a queued copy reads its page-locked source when it runs, not before",
 		asyncDoc, needMapHost, func(c *T) {
 			const n = 1 << 20
 			p, in := c.device(n), c.pinned(n, 0)
@@ -39,7 +38,7 @@ var asyncHostChecks = []check{
 			g.open()
 			c.same("copied", c.down(p, n), want)
 		}},
-	{"async/destination-written-late", "a queued copy leaves its page-locked destination alone until its turn comes",
+	{"async/destination-written-late", "a queued copy writes its page-locked destination when it runs, not before",
 		asyncDoc, needMapHost, func(c *T) {
 			const n = 1 << 20
 			p, out := c.device(n), c.pinned(n, 0)
@@ -47,7 +46,7 @@ var asyncHostChecks = []check{
 			g, s := c.behind(cu.StreamNonBlocking)
 			c.ok(c.d.MemcpyDtoHAsync(c.ctx, out.p, p, n, s), "copy")
 			c.busy(s)
-			time.Sleep(glimpse)
+			time.Sleep(blockedTime)
 			c.same("the destination while the copy waits", out.b, before)
 			g.open()
 			c.sync(s)
@@ -75,7 +74,7 @@ var asyncHostChecks = []check{
 				c.same(fmt.Sprintf("%d bytes", n), dst, want)
 			}
 		}},
-	{"async/pageable-behind-a-kernel", "an asynchronous copy to pageable memory waits for its stream; one from it returns once the source is read, before its turn",
+	{"async/pageable-behind-a-kernel", "an asynchronous copy to pageable memory waits for its stream; a copy from pageable memory returns once the source is read, before earlier work is done",
 		asyncDoc + ", Memcpy: Asynchronous", needMapHost, func(c *T) {
 			for _, n := range []int{4096, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p, host := c.device(n), c.pageable(n)
@@ -109,7 +108,7 @@ var asyncHostChecks = []check{
 				}
 			}
 		}},
-	{"sync/copies-from-the-host", "a synchronous copy from the host waits for the work before it, small ones too",
+	{"sync/copies-from-the-host", "a synchronous copy from the host waits for the work before it, also if it is small",
 		asyncDoc + ", Memcpy: Synchronous; copies of 64 KiB or less", needMapHost, func(c *T) {
 			for _, n := range []int{16, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p := c.device(n)
@@ -135,7 +134,7 @@ var asyncHostChecks = []check{
 			c.mustWait(g, "Memcpy between host addresses", func() error { return c.d.Memcpy(c.ctx, addressOf(b), addressOf(a), n) })
 			c.same("copied behind a kernel", b, a)
 		}},
-	{"sync/managed-copy", "a copy from managed to device memory waits for the work before it, with Async it returns at once",
+	{"sync/managed-copy", "a copy from managed to device memory waits for the work before it; with Async it returns at once",
 		asyncDoc + ", Memcpy", needMapHost | needManaged, func(c *T) {
 			const n = 1 << 20
 			m, _ := c.managed(n, attachGlobal)

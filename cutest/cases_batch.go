@@ -4,21 +4,21 @@ import "github.com/ferrygpu/ferry/cu"
 
 const batchDoc = "package cu: Batches; the rules of each call"
 
-// submit makes the calls of a batch, all with success.
+// submit makes the calls of a batch, which must all succeed.
 func (c *T) submit(b *cu.Batch) {
 	done, err := c.d.Submit(c.ctx, b)
 	c.ok(err, "submit")
 	c.check(done == b.Len(), "%d of %d calls done", done, b.Len())
 }
 
-// addInc appends the adding of v to n words.
+// addInc appends a kernel that adds v to n words.
 func (c *T) addInc(b *cu.Batch, s cu.Stream, p cu.DevicePtr, v uint32, n int) {
 	grid, block := cu.Dim3{X: uint32(n+255) / 256, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}
 	b.LaunchKernel(c.kernel("inc"), grid, block, 0, s, pack(p, v, uint32(n)))
 }
 
 var batchChecks = []check{
-	{"batch/every-call", "every call of a batch does what it does alone, in the order of its stream",
+	{"batch/every-call", "every call of a batch does the same as alone, in the order of its stream",
 		batchDoc, needUVA, func(c *T) {
 			const n = 3000
 			in, out := c.pinned(4*n, 0), c.pinned(4*n, 0)
@@ -45,7 +45,7 @@ var batchChecks = []check{
 				c.same("through the batch", out.b, want)
 			}
 		}},
-	{"batch/streams", "a batch can be for several streams, and an event in it orders them",
+	{"batch/streams", "a batch can use several streams, and an event in it orders them",
 		batchDoc, 0, func(c *T) {
 			p, first, second, e := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(0)
 			var b cu.Batch
@@ -60,7 +60,7 @@ var batchChecks = []check{
 			c.sync(second)
 			c.same("after both", c.down(p, 4), words(1057))
 		}},
-	{"batch/again", "a batch can be submitted again, and its calls act on memory as it is then",
+	{"batch/again", "a batch can be submitted again, and its calls then use the current contents of memory",
 		batchDoc, 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
@@ -84,7 +84,7 @@ var batchChecks = []check{
 			c.sync(s)
 			c.same("after the gate", c.down(p, 4), words(6))
 		}},
-	{"batch/stops-at-an-error", "a batch stops at the first call that fails, and says how many were made",
+	{"batch/stops-at-an-error", "a batch stops at the first call that fails, and returns the number of calls made",
 		batchDoc, 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
@@ -110,7 +110,7 @@ var batchChecks = []check{
 		c.want(err, "submit without a context", cu.ErrorInvalidContext)
 		c.check(done == 0, "%d done, want 0", done)
 	}},
-	{"batch/captured", "a batch on a stream that captures is recorded", batchDoc, 0, func(c *T) {
+	{"batch/captured", "a batch on a capturing stream is captured", batchDoc, 0, func(c *T) {
 		p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 		c.up(p, words(0))
 		x := c.instantiated(c.captured(s, func() {
@@ -125,7 +125,7 @@ var batchChecks = []check{
 		c.sync(s)
 		c.same("after a launch", c.down(p, 4), words(42))
 	}},
-	{"batch/copies", "a batch of copies takes its turn in the stream, between any two addresses each",
+	{"batch/copies", "a batch of copies runs in stream order; each copy is between any two addresses",
 		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
 			const n, count = 700, 30
 			in, out := c.pinned(n*count, 0), c.pinned(n*count, 0)
@@ -146,7 +146,7 @@ var batchChecks = []check{
 				c.same("there and back", out.b, want)
 			}
 		}},
-	{"batch/copies-return", "a batch of copies of page-locked memory returns before they are made",
+	{"batch/copies-return", "a batch of copies of page-locked memory returns before the copies are done",
 		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *T) {
 			in := c.pinned(4096, 0)
 			p, s, g := c.device(4096), c.stream(cu.StreamNonBlocking), c.gate()
@@ -156,12 +156,12 @@ var batchChecks = []check{
 				return c.d.MemcpyBatchAsync(c.ctx, pieces(p, 2048, 2), pieces(addressOfPointer(in.p), 2048, 2), []uintptr{2048, 2048}, s)
 			})
 			c.busy(s)
-			c.scramble(in.b) // sources are read in the order of the stream
+			c.scramble(in.b) // the copies read their sources in stream order
 			g.open()
 			c.sync(s)
 			c.same("in", c.down(p, 4096), in.b)
 		}},
-	{"batch/copies-refused", "a batch of no copies, for the default stream, or of lists of different length is refused",
+	{"batch/copies-refused", "a batch of no copies, on the default stream, or with lists of different lengths is refused",
 		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
 			in := c.pinned(64, 0)
 			p, s := c.device(64), c.stream(cu.StreamNonBlocking)
@@ -173,7 +173,7 @@ var batchChecks = []check{
 		}},
 }
 
-// pieces are addresses n bytes apart.
+// pieces returns addresses that are n bytes apart.
 func pieces(p cu.DevicePtr, n, count int) []cu.DevicePtr {
 	all := make([]cu.DevicePtr, count)
 	for i := range all {

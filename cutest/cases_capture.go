@@ -8,10 +8,10 @@ import (
 
 const captureDoc = "Programming Guide: CUDA Graphs, Creating a Graph Using Stream Capture"
 
-// begin starts a capture and sees to it that none is left at the end.
+// begin begins a capture. It is ended at the end of the case if necessary.
 func (c *T) begin(s cu.Stream, mode cu.StreamCaptureMode) {
 	c.ok(c.d.StreamBeginCapture(c.ctx, s, mode), "begin a capture")
-	c.later(func() {
+	c.cleanup(func() {
 		if status, err := c.d.StreamIsCapturing(c.ctx, s); err == nil && status != cu.StreamCaptureStatusNone {
 			if g, err := c.d.StreamEndCapture(c.ctx, s); err == nil && g != 0 {
 				_ = c.d.GraphDestroy(g)
@@ -23,11 +23,11 @@ func (c *T) begin(s cu.Stream, mode cu.StreamCaptureMode) {
 func (c *T) end(s cu.Stream) cu.Graph {
 	g, err := c.d.StreamEndCapture(c.ctx, s)
 	c.ok(err, "end a capture")
-	c.later(func() { c.undo("destroy a graph", c.d.GraphDestroy(g)) })
+	c.cleanup(func() { c.cleanupError("destroy a graph", c.d.GraphDestroy(g)) })
 	return g
 }
 
-// captured is the graph of what body queues on a stream.
+// captured returns the graph of the work that body queues in a stream.
 func (c *T) captured(s cu.Stream, body func()) cu.Graph {
 	c.begin(s, cu.StreamCaptureModeRelaxed)
 	body()
@@ -37,7 +37,7 @@ func (c *T) captured(s cu.Stream, body func()) cu.Graph {
 func (c *T) instantiated(g cu.Graph) cu.GraphExec {
 	x, err := c.d.GraphInstantiate(c.ctx, g, 0)
 	c.ok(err, "instantiate a graph")
-	c.later(func() { c.undo("destroy an executable graph", c.d.GraphExecDestroy(x)) })
+	c.cleanup(func() { c.cleanupError("destroy an executable graph", c.d.GraphExecDestroy(x)) })
 	return x
 }
 
@@ -45,7 +45,7 @@ func (c *T) runGraph(x cu.GraphExec, s cu.Stream) {
 	c.ok(c.d.GraphLaunch(c.ctx, x, s), "launch a graph")
 }
 
-// nodeTypes is the kinds of a graph's nodes, sorted.
+// nodeTypes returns the types of a graph's nodes, sorted.
 func (c *T) nodeTypes(g cu.Graph) []cu.GraphNodeType {
 	nodes, err := c.d.GraphGetNodes(g)
 	c.ok(err, "nodes")
@@ -71,7 +71,7 @@ func (c *T) capturing(s cu.Stream) cu.StreamCaptureStatus {
 }
 
 var captureChecks = []check{
-	{"capture/records-and-does-not-run", "work captured is not done until its graph is launched",
+	{"capture/records-and-does-not-run", "captured work is not done until its graph is launched",
 		captureDoc, 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(1))
@@ -89,7 +89,7 @@ var captureChecks = []check{
 				c.same("after a launch", c.down(p, 4), words(11+10*i))
 			}
 		}},
-	{"capture/node-types", "each operation becomes a node of its kind",
+	{"capture/node-types", "each operation becomes a node of its type",
 		captureDoc, 0, func(c *T) {
 			p, h, s := c.device(4096), c.pinned(4096, 0), c.stream(cu.StreamNonBlocking)
 			g := c.captured(s, func() {
@@ -139,7 +139,7 @@ var captureChecks = []check{
 			copy(want, h.b[100:108])
 			c.same("after the graph", c.down(q, 1<<14), want)
 		}},
-	{"capture/fork-and-join", "a capture spreads to other streams by events and must come back",
+	{"capture/fork-and-join", "events extend a capture to other streams, which must be joined again",
 		captureDoc + ", Cross-stream Dependencies and Events", 0, func(c *T) {
 			const n = 100
 			p, q := c.device(4*n), c.device(4*n)
@@ -166,7 +166,7 @@ var captureChecks = []check{
 				c.same("joined", c.down(p, 4*n), repeated(24, n))
 			}
 		}},
-	{"capture/other-streams-run", "streams outside a capture work on",
+	{"capture/other-streams-run", "streams outside a capture go on working",
 		captureDoc, 0, func(c *T) {
 			p := c.device(8)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
@@ -176,9 +176,9 @@ var captureChecks = []check{
 				c.sync(b)
 			})
 			c.wantNodes(g, cu.GraphNodeTypeKernel)
-			c.check(word(c.down(p, 4), 0) == 1, "the other stream did nothing")
+			c.check(word(c.down(p, 4), 0) == 1, "the other stream's work was not done")
 		}},
-	{"capture/empty", "an empty capture is an empty graph, which can be launched",
+	{"capture/empty", "an empty capture gives an empty graph, which can be launched",
 		captureDoc, 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			g := c.captured(s, func() {})
@@ -186,7 +186,7 @@ var captureChecks = []check{
 			c.runGraph(c.instantiated(g), s)
 			c.sync(s)
 		}},
-	{"capture/external-event", "an event recorded as external is a node and is recorded by each launch",
+	{"capture/external-event", "an event recorded as external becomes a node, and each launch records it",
 		"Driver API: cuEventRecordWithFlags, CU_EVENT_RECORD_EXTERNAL", 0, func(c *T) {
 			p, s, e := c.device(4), c.stream(cu.StreamNonBlocking), c.event(0)
 			g := c.captured(s, func() {
@@ -199,7 +199,7 @@ var captureChecks = []check{
 			c.ok(c.d.EventSynchronize(c.ctx, e), "wait")
 			c.same("stored", c.down(p, 4), words(2))
 		}},
-	{"capture/relaxed-allows-all", "in relaxed mode calls that have no stream go on as ever",
+	{"capture/relaxed-allows-all", "in relaxed mode calls without a stream work as outside a capture",
 		captureDoc + "; Driver API: cuStreamBeginCapture", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.captured(s, func() {
@@ -211,7 +211,7 @@ var captureChecks = []check{
 				c.check(c.capturing(s) == cu.StreamCaptureStatusActive, "status %d", c.capturing(s))
 			})
 		}},
-	{"capture/pool-memory", "allocations in a stream become nodes where the driver can, and their memory works",
+	{"capture/pool-memory", "allocations in a stream become nodes if the driver supports it, and their memory can be used",
 		"Programming Guide: Graph Memory Nodes", needPools, func(c *T) {
 			s, out := c.stream(cu.StreamNonBlocking), c.pinned(4096, 0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)

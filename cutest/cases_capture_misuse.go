@@ -6,8 +6,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// spoilt fails unless a stream's capture was invalidated; it ends the capture.
-func (c *T) spoilt(when string, s cu.Stream) {
+// wantInvalidated fails unless a stream's capture is invalidated. It ends the capture.
+func (c *T) wantInvalidated(when string, s cu.Stream) {
 	c.check(c.capturing(s) == cu.StreamCaptureStatusInvalidated, "status %d %s, want invalidated", c.capturing(s), when)
 	_, err := c.d.StreamEndCapture(c.ctx, s)
 	c.want(err, "end "+when, cu.ErrorStreamCaptureInvalidated)
@@ -29,7 +29,7 @@ var captureMisuseChecks = []check{
 				c.want(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeRelaxed), "begin again", cu.ErrorIllegalState)
 			})
 		}},
-	{"capture/unjoined", "a forked stream that was not joined spoils the capture",
+	{"capture/unjoined", "a forked stream that was not joined invalidates the capture",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 0, func(c *T) {
 			p, a, b := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e := c.event(cu.EventDisableTiming)
@@ -51,9 +51,9 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.StreamWaitEvent(c.ctx, b, e, 0), "fork")
 			_, err := c.d.StreamEndCapture(c.ctx, b)
 			c.want(err, "end in the other stream", cu.ErrorStreamCaptureUnmatched)
-			c.spoilt("after that", a)
+			c.wantInvalidated("after that", a)
 		}},
-	{"capture/no-queries", "a capturing stream is not asked nor waited for: that spoils the capture",
+	{"capture/no-queries", "a query of a capturing stream, or a wait for it, is refused and invalidates the capture",
 		captureDoc + ", Prohibited and Unhandled Operations, Invalidation", 0, func(c *T) {
 			for name, ask := range map[string]func(cu.Stream) error{
 				"query":       func(s cu.Stream) error { return c.d.StreamQuery(c.ctx, s) },
@@ -63,10 +63,10 @@ var captureMisuseChecks = []check{
 				c.begin(s, cu.StreamCaptureModeRelaxed)
 				c.want(ask(s), name, cu.ErrorStreamCaptureUnsupported)
 				c.check(c.capturing(s) == cu.StreamCaptureStatusInvalidated, "%s: status %d, want invalidated", name, c.capturing(s))
-				c.want(c.tryLaunch(c.ctx, s, "noparams", 1), name+": launch into the spoilt capture", cu.ErrorStreamCaptureInvalidated)
+				c.want(c.tryLaunch(c.ctx, s, "noparams", 1), name+": launch into the invalidated capture", cu.ErrorStreamCaptureInvalidated)
 				g, err := c.d.StreamEndCapture(c.ctx, s)
 				c.want(err, name+": end", cu.ErrorStreamCaptureInvalidated)
-				c.check(g == 0, "%s: the end gave a graph", name)
+				c.check(g == 0, "%s: the end returned a graph", name)
 				c.check(c.capturing(s) == cu.StreamCaptureStatusNone, "%s: status %d after the end", name, c.capturing(s))
 				c.ok(c.d.StreamSynchronize(c.ctx, s), "the stream afterwards")
 			}
@@ -74,7 +74,7 @@ var captureMisuseChecks = []check{
 	{"capture/stream-properties", "while a stream captures, its priority and context can be read, but not its id and flags",
 		"Driver API: cuStreamGetId, cuStreamGetFlags (silent on capture)", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
-			c.streamID(s) // skips where the driver has none
+			c.streamID(s) // skips the case if the driver has no ids
 			c.captured(s, func() {
 				_, err := c.d.StreamGetPriority(c.ctx, s)
 				c.ok(err, "priority")
@@ -84,25 +84,25 @@ var captureMisuseChecks = []check{
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			_, err := c.d.StreamGetId(c.ctx, s)
 			c.want(err, "id", cu.ErrorStreamCaptureUnsupported)
-			c.spoilt("after the id", s)
+			c.wantInvalidated("after the id", s)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			_, err = c.d.StreamGetFlags(c.ctx, s)
 			c.want(err, "flags", cu.ErrorStreamCaptureUnsupported)
-			c.spoilt("after the flags", s)
+			c.wantInvalidated("after the flags", s)
 		}},
-	{"capture/context-synchronize", "waiting for the context while a stream captures is refused, and spoils the capture",
+	{"capture/context-synchronize", "waiting for the context while a stream captures is refused, and invalidates the capture",
 		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.CtxSynchronize(c.ctx), "CtxSynchronize", cu.ErrorStreamCaptureUnsupported)
-			c.spoilt("after that", s)
+			c.wantInvalidated("after that", s)
 		}},
-	{"capture/legacy-use-implicit", "legacy stream work while a blocking stream captures would wait for the capture and is refused",
+	{"capture/legacy-use-implicit", "legacy stream work while a blocking stream captures would have to wait for the capture, and is refused",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", 0, func(c *T) {
 			p, s := c.device(64), c.stream(cu.StreamDefault)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream", cu.ErrorStreamCaptureImplicit)
-			c.spoilt("after the launch", s)
+			c.wantInvalidated("after the launch", s)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.MemsetD8(c.ctx, p, 1, 64), "fill without a stream", cu.ErrorStreamCaptureImplicit)
 			_, _ = c.d.StreamEndCapture(c.ctx, s)
@@ -116,28 +116,28 @@ var captureMisuseChecks = []check{
 			c.end(s)
 			c.same("stored", c.down(p, 4), words(12))
 		}},
-	{"capture/captured-event", "the host does not ask for an event of a capture: that spoils the capture, and the event means nothing until it is recorded again",
+	{"capture/captured-event", "the host cannot query an event of a capture: that invalidates the capture, and the event cannot be used until it is recorded again",
 		captureDoc + "; CUDA_ERROR_CAPTURED_EVENT", 0, func(c *T) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
 			c.want(c.d.EventQuery(c.ctx, e), "query", cu.ErrorCapturedEvent)
 			c.want(c.d.EventSynchronize(c.ctx, e), "synchronize after the query", cu.ErrorInvalidValue)
-			c.spoilt("after the query", s)
+			c.wantInvalidated("after the query", s)
 			c.want(c.d.EventQuery(c.ctx, e), "query after the capture", cu.ErrorInvalidValue)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record again")
 			c.sync(s)
-			c.ok(c.d.EventQuery(c.ctx, e), "query after a plain record")
+			c.ok(c.d.EventQuery(c.ctx, e), "query after a record outside a capture")
 		}},
-	{"capture/isolation", "captured work does not wait for work outside the capture",
+	{"capture/isolation", "captured work cannot wait for work outside the capture",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 0, func(c *T) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			c.ok(c.d.EventRecord(c.ctx, e, b), "record outside")
 			c.begin(a, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.StreamWaitEvent(c.ctx, a, e, 0), "wait inside", cu.ErrorStreamCaptureIsolation)
-			c.spoilt("after that", a)
+			c.wantInvalidated("after that", a)
 		}},
-	{"capture/merge", "two captures are not joined",
+	{"capture/merge", "two captures cannot be joined",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_MERGE", 0, func(c *T) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			c.begin(a, cu.StreamCaptureModeRelaxed)
@@ -145,7 +145,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.EventRecord(c.ctx, e, a), "record in the first")
 			c.want(c.d.StreamWaitEvent(c.ctx, b, e, 0), "wait in the second", cu.ErrorStreamCaptureMerge)
 		}},
-	{"capture/wrong-thread", "a capture that is not relaxed ends on the thread where it began; the attempt elsewhere ends it without a graph",
+	{"capture/wrong-thread", "a capture that is not relaxed must end on the thread where it began; an attempt on another thread ends it without a graph",
 		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 0, func(c *T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -162,7 +162,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.tryLaunch(c.ctx, s, "noparams", 1), "a launch in the stream afterwards")
 			c.sync(s)
 		}},
-	{"capture/global-forbids-unsafe-calls", "in global mode calls that may synchronise are refused on every thread",
+	{"capture/global-forbids-unsafe-calls", "in global mode calls that may synchronize are refused on every thread",
 		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_GLOBAL", 0, func(c *T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -180,7 +180,7 @@ var captureMisuseChecks = []check{
 				_ = c.d.MemFree(c.ctx, p)
 			}
 		}},
-	{"capture/thread-local-forbids-on-its-thread", "in thread-local mode they are refused on the capturing thread alone",
+	{"capture/thread-local-forbids-on-its-thread", "in thread-local mode they are refused on the capturing thread only",
 		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -198,7 +198,7 @@ var captureMisuseChecks = []check{
 			c.want(other, "MemAlloc on another thread", cu.Success)
 			c.want(err, "MemAlloc on the capturing thread", cu.ErrorStreamCaptureUnsupported)
 		}},
-	{"capture/pageable-copies", "copies of pageable memory are captured like others, and read and write it when launched",
+	{"capture/pageable-copies", "copies of pageable memory are captured like others, and read and write the memory when launched",
 		captureDoc + " (silent)", 0, func(c *T) {
 			p, in, out, s := c.device(4096), c.pageable(4096), c.pageable(4096), c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)

@@ -9,7 +9,8 @@ import (
 
 const overlapDoc = "Programming Guide: Overlap of Data Transfer and Kernel Execution; Concurrent Data Transfers; Overlapping Behavior"
 
-// manyGates holds n streams, each with a gate of its own, all opened by cleanup.
+// manyGates makes n streams, each blocked by a gate of its own. The end of the case opens
+// all gates.
 func (c *T) manyGates(n int) ([]*gate, []cu.Stream) {
 	gates, streams := make([]*gate, n), make([]cu.Stream, n)
 	for i := range n {
@@ -21,7 +22,7 @@ func (c *T) manyGates(n int) ([]*gate, []cu.Stream) {
 	return gates, streams
 }
 
-// started counts kernels that run, asking their streams for up to limit.
+// started counts the gates' kernels that run. It queries their streams for up to limit.
 func (c *T) started(gates []*gate, streams []cu.Stream, limit time.Duration) int {
 	for until := time.Now().Add(limit); ; {
 		n := 0
@@ -36,16 +37,16 @@ func (c *T) started(gates []*gate, streams []cu.Stream, limit time.Duration) int
 	}
 }
 
-// timed is how long work takes on the device between two events that fork to
-// and join from streams, in milliseconds: the best of several goes.
+// timed returns how long work takes on the device, in milliseconds: the time between two
+// events that fork to and join from streams. It is the shortest of several runs.
 func (c *T) timed(streams []cu.Stream, work func()) float32 {
 	main, fork := c.stream(cu.StreamNonBlocking), c.event(0)
 	end := c.event(0)
-	best, goes := float32(1e9), 5
+	best, runs := float32(1e9), 5
 	if cu.AsEmulated(c.d) != nil {
-		goes = 1 // they are all the same
+		runs = 1 // all runs take the same time
 	}
-	for range goes {
+	for range runs {
 		c.ok(c.d.EventRecord(c.ctx, fork, main), "record")
 		for _, s := range streams {
 			c.ok(c.d.StreamWaitEvent(c.ctx, s, fork, 0), "fork")
@@ -63,20 +64,20 @@ func (c *T) timed(streams []cu.Stream, work func()) float32 {
 	return best
 }
 
-// pipeline is copy, kernel, copy on several buffers, a stream for each.
+// pipeline is copy, kernel, copy on several buffers, with a stream for each.
 type pipeline struct {
 	c       *T
-	n       int    // bytes of a buffer
+	n       int    // bytes per buffer
 	kernels int    // for each buffer
-	cycles  uint64 // that they take besides
+	cycles  uint64 // time that the kernels take besides, in clock cycles
 	streams []cu.Stream
 	dev     []cu.DevicePtr
 	in, out []hostMem
 }
 
 func (c *T) pipeline(buffers int) *pipeline {
-	// Kernels take about as long as a copy. An emulated device has a time for
-	// kernels that do not look at the clock that is the same every run.
+	// Kernels take about as long as a copy. On an emulated device, kernels that do not
+	// read the clock take the same time in every run.
 	l := &pipeline{c: c, n: 4 << 20, kernels: 1, cycles: 150_000}
 	if cu.AsEmulated(c.d) != nil {
 		l.n, l.kernels, l.cycles = 1<<18, 3, 0
@@ -88,7 +89,7 @@ func (c *T) pipeline(buffers int) *pipeline {
 	return l
 }
 
-// step queues one of the three steps for buffer i.
+// step queues one of the three operations for buffer i.
 func (l *pipeline) step(k, i int, streams []cu.Stream) {
 	c, s := l.c, streams[i%len(streams)]
 	switch k {
@@ -122,7 +123,7 @@ func (l *pipeline) breadthFirst(streams []cu.Stream) {
 	}
 }
 
-// timed is the milliseconds that one order takes; what comes out is checked.
+// timed returns the milliseconds that one order takes. It checks the output.
 func (l *pipeline) timed(what string, streams []cu.Stream, order func([]cu.Stream)) float32 {
 	ms := l.c.timed(streams, func() { order(streams) })
 	for i := range l.out {
@@ -138,28 +139,28 @@ var concurrencyChecks = []check{
 		"Programming Guide: Concurrent Kernel Execution; CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS", needMapHost, func(c *T) {
 			gates, streams := c.manyGates(4)
 			if c.attr(cu.DeviceAttributeConcurrentKernels) == 0 {
-				n := c.started(gates, streams, 4*glimpse)
+				n := c.started(gates, streams, 4*blockedTime)
 				c.check(n <= 1, "%d kernels run at once", n)
 				return
 			}
-			n := c.started(gates, streams, c.suite.times.patience)
+			n := c.started(gates, streams, c.suite.times.returnLimit)
 			c.check(n == 4, "%d of 4 kernels run", n)
 			for _, s := range streams {
 				c.busy(s)
 			}
 		}},
-	{"concurrency/many-streams", "how many streams really run side by side is observed",
+	{"concurrency/many-streams", "the number of streams whose kernels run at the same time is observed",
 		"Programming Guide: Concurrent Kernel Execution; CUDA_DEVICE_MAX_CONNECTIONS", needMapHost | needConcurrentKernels, func(c *T) {
 			all := 16
 			if cu.AsEmulated(c.d) != nil {
-				all = 6 // each that spins takes a core from this machine
+				all = 6 // each spinning kernel uses a core of this machine
 			}
 			gates, streams := c.manyGates(all)
-			n := c.started(gates, streams, 10*glimpse)
+			n := c.started(gates, streams, 10*blockedTime)
 			c.observe(fmt.Sprintf("concurrency.of-%d-streams-run", all), n)
 			c.check(n >= 1, "no kernel runs")
 		}},
-	{"concurrency/copies-beside-kernels", "with a copy engine, copies of page-locked memory pass by a running kernel",
+	{"concurrency/copies-beside-kernels", "with a copy engine, copies of page-locked memory run beside a kernel",
 		overlapDoc + "; CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT", needMapHost, func(c *T) {
 			const n = 4 << 20
 			p, in, out := c.device(n), c.pinned(n, 0), c.pinned(n, 0)
@@ -176,7 +177,7 @@ var concurrencyChecks = []check{
 			}
 			c.same("round trip", out.b, in.b)
 		}},
-	{"concurrency/both-directions", "with two copy engines a copy in and a copy out overlap, with one they take turns",
+	{"concurrency/both-directions", "with two copy engines a copy in and a copy out overlap; with one they run one after the other",
 		overlapDoc, 0, func(c *T) {
 			n := 32 << 20
 			if cu.AsEmulated(c.d) != nil {
@@ -197,7 +198,7 @@ var concurrencyChecks = []check{
 			}
 			c.same("copied in", c.down(p, 1<<16), in.b[:1<<16])
 		}},
-	{"concurrency/issue-order", "copy, kernel, copy over three streams is right in either order of issue: two copy engines overlap them in either order; one, with a single queue for all streams, only breadth first",
+	{"concurrency/issue-order", "copy, kernel, copy over three streams gives the same result in either order of issue; two copy engines overlap them in either order, one engine with one queue for all streams only breadth first",
 		overlapDoc, 0, func(c *T) {
 			l := c.pipeline(3)
 			one := l.timed("in one stream", l.streams[:1], l.depthFirst)
@@ -210,21 +211,21 @@ var concurrencyChecks = []check{
 			if engines == 0 {
 				return // kernels of several streams may still overlap
 			}
-			// Since compute capability 3.5 each stream has a queue of its own.
+			// Since compute capability 3.5 each stream has its own hardware queue.
 			queues := 10*c.attr(cu.DeviceAttributeComputeCapabilityMajor)+c.attr(cu.DeviceAttributeComputeCapabilityMinor) >= 35
 			c.check((depth < 0.9*one) == (engines > 1 || queues), "depth first %g ms, in one stream %g, with %d engines", depth, one, engines)
 			c.check(breadth < 0.9*one, "breadth first %g ms, in one stream %g, with %d engines", breadth, one, engines)
 		}},
-	{"concurrency/priority-preferred", "work of a stream of higher priority goes before blocks of a lower one that have not started",
+	{"concurrency/priority-preferred", "work of a stream with higher priority runs before blocks of a stream with lower priority that have not started",
 		"Programming Guide: Stream Priorities", needPriorities | needConcurrentKernels, func(c *T) {
 			_, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
 			low := c.stream(cu.StreamNonBlocking)
 			high, err := c.d.StreamCreateWithPriority(c.ctx, cu.StreamNonBlocking, greatest)
 			c.ok(err, "create")
-			c.later(func() { c.undo("destroy", c.d.StreamDestroy(c.ctx, high)) })
-			// Six times as many blocks as the device holds. Under the race detector
-			// they take too long, and so much shared memory that it holds few.
+			c.cleanup(func() { c.cleanupError("destroy", c.d.StreamDestroy(c.ctx, high)) })
+			// Six times as many blocks as the device holds. With the race detector that
+			// many take too long, so blocks use so much shared memory that few fit.
 			resident, shared, cycles := max(c.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor), 8), int32(0), uint64(200_000)
 			if cu.AsEmulated(c.d) != nil {
 				cycles = 20_000
@@ -244,6 +245,6 @@ var concurrencyChecks = []check{
 			c.sync(low)
 			l, h := c.elapsed(start, lowEnd), c.elapsed(start, highEnd)
 			c.observe("concurrency.high-priority-done-after-share-of-the-low-grid", fmt.Sprintf("%.2f", h/l))
-			c.check(h < l, "the high priority kernel was done after %g ms, the low priority grid in front of it after %g", h, l)
+			c.check(h < l, "the high priority kernel was done after %g ms, the low priority grid before it after %g", h, l)
 		}},
 }

@@ -7,7 +7,7 @@ import (
 )
 
 var contextChecks = []check{
-	{"context/zero-is-invalid", "without a context, calls that need one fail as invalid context",
+	{"context/zero-is-invalid", "without a context, calls that need one fail with an invalid context",
 		"Driver API: Context Management; Error codes, CUDA_ERROR_INVALID_CONTEXT", needNoContext, func(c *T) {
 			_, err := c.d.MemAlloc(0, 16)
 			c.want(err, "allocate", cu.ErrorInvalidContext)
@@ -35,9 +35,9 @@ var contextChecks = []check{
 			c.want(err, "allocate", cu.ErrorInvalidContext)
 			c.want(c.d.CtxSynchronize(ctx), "synchronize", cu.ErrorInvalidContext)
 			c.want(c.d.CtxDestroy(ctx), "destroy again", cu.ErrorInvalidContext)
-			c.want(c.d.CtxDestroy(0), "destroy none", cu.ErrorInvalidContext)
+			c.want(c.d.CtxDestroy(0), "destroy context 0", cu.ErrorInvalidContext)
 		}},
-	{"context/destroy-frees-memory", "destroying a context frees what was made in it",
+	{"context/destroy-frees-memory", "destroying a context frees what was created in it",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
 			const bytes = 64 << 20
 			ctx := c.newContext(cu.CtxMapHost)
@@ -53,7 +53,7 @@ var contextChecks = []check{
 			c.ok(err, "attributes")
 			c.check(a.MemoryType == 0, "memory of the destroyed context is still known: %+v", a)
 		}},
-	{"context/destroy-waits-for-nothing-else", "a destroyed context takes its streams and events along, and others live on",
+	{"context/destroy-waits-for-nothing-else", "destroying a context destroys its streams and events, and does not affect other contexts",
 		"Driver API: cuCtxDestroy", 0, func(c *T) {
 			ctx := c.newContext(cu.CtxMapHost)
 			s, err := c.d.StreamCreate(ctx, 0)
@@ -95,11 +95,11 @@ var contextChecks = []check{
 				}
 			}
 		}},
-	{"context/two-are-apart", "two contexts of a device do not share handles, and both work",
+	{"context/two-are-apart", "two contexts of a device have separate handles, and both work",
 		"Driver API: Context Management", 0, func(c *T) {
 			ctx := c.newContext(cu.CtxMapHost)
 			mine, other := c.device(1024), c.deviceIn(ctx, 1024)
-			c.check(mine != other, "two contexts got one address %#x", mine)
+			c.check(mine != other, "two contexts got the same address %#x", mine)
 			c.ok(c.tryLaunch(ctx, 0, "store", 256, other, uint32(2), uint32(256)), "launch in the second")
 			c.launch(0, "store", 256, mine, uint32(1), uint32(256))
 			c.same("first", c.down(mine, 1024), repeated(1, 256))

@@ -9,25 +9,26 @@ const (
 	peerDoc      = "Programming Guide: Multi-Device System, Peer-to-Peer Memory Access; Driver API: Peer Context Memory Access"
 )
 
-// wrongContext is what calls answer that mix what belongs to two contexts.
+// wrongContext is the result of calls that mix objects of two contexts.
 const wrongContext = cu.ErrorInvalidHandle
 
-// stranger is a second context with things of its own, on the device or another.
-type stranger struct {
+// foreignContext is another context, on the same or another device, with a stream and
+// an event.
+type foreignContext struct {
 	ctx    cu.Context
 	stream cu.Stream
 	event  cu.Event
 }
 
-func (c *T) stranger(dev cu.Device) stranger {
+func (c *T) foreign(dev cu.Device) foreignContext {
 	ctx := c.newContextOn(dev, cu.CtxMapHost)
 	c.kernelIn(ctx, "store")
-	return stranger{ctx, c.streamIn(ctx, cu.StreamNonBlocking), c.eventIn(ctx, 0)}
+	return foreignContext{ctx, c.streamIn(ctx, cu.StreamNonBlocking), c.eventIn(ctx, 0)}
 }
 
-// launchesElsewhere and the three after it are the rules for streams and events of another context,
-// which hold on one device and across two.
-func (c *T) launchesElsewhere(o stranger) {
+// launchesElsewhere and the next three functions test the rules for streams and events
+// of another context, on the same or another device.
+func (c *T) launchesElsewhere(o foreignContext) {
 	p := c.device(4)
 	c.want(c.tryLaunch(c.ctx, o.stream, "store", 1, p, uint32(1), uint32(1)), "launch in a foreign stream", wrongContext)
 	f := c.kernelIn(o.ctx, "noparams")
@@ -37,14 +38,14 @@ func (c *T) launchesElsewhere(o stranger) {
 	c.same("a launch afterwards", c.down(p, 4), words(2))
 }
 
-func (c *T) copiesElsewhere(o stranger) {
+func (c *T) copiesElsewhere(o foreignContext) {
 	p, h := c.device(page), c.pinned(page, portable)
 	c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, h.p, page, o.stream), "copy in a foreign stream")
 	c.ok(c.d.StreamSynchronize(o.ctx, o.stream), "the foreign stream")
 	c.same("copied", c.down(p, page), h.b)
 }
 
-func (c *T) eventsElsewhere(o stranger) {
+func (c *T) eventsElsewhere(o foreignContext) {
 	mine := c.event(0)
 	c.want(c.d.EventRecord(c.ctx, mine, o.stream), "record in a foreign stream", wrongContext)
 	c.want(c.d.EventRecord(c.ctx, o.event, c.stream(0)), "record of a foreign event", wrongContext)
@@ -58,7 +59,7 @@ func (c *T) eventsElsewhere(o stranger) {
 	c.ok(c.d.EventSynchronize(c.ctx, o.event), "synchronize on a foreign event")
 }
 
-func (c *T) waitsElsewhere(o stranger) {
+func (c *T) waitsElsewhere(o foreignContext) {
 	m, s := c.mapped(8), c.stream(cu.StreamNonBlocking)
 	e := c.event(cu.EventDisableTiming)
 	storeWord(m.b, 4, 0)
@@ -72,22 +73,22 @@ func (c *T) waitsElsewhere(o stranger) {
 	c.check(loadWord(m.b, 4) == 64, "the other context saw %d, want 64", loadWord(m.b, 4))
 }
 
-func (c *T) hostFuncIn(o stranger, f func()) {
+func (c *T) hostFuncIn(o foreignContext, f func()) {
 	c.ok(c.d.LaunchHostFunc(o.ctx, o.stream, f), "queue a host function")
 }
 
 var twoContextChecks = []check{
 	{"elsewhere/launch", "a kernel launch fails in a stream of another context",
-		elsewhereDoc, 0, func(c *T) { c.launchesElsewhere(c.stranger(c.dev)) }},
+		elsewhereDoc, 0, func(c *T) { c.launchesElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/copy", "a copy in a stream of another context is done in that stream",
-		elsewhereDoc, 0, func(c *T) { c.copiesElsewhere(c.stranger(c.dev)) }},
-	{"elsewhere/events", "events are recorded in streams of their own context and timed within it; anybody may wait for them",
-		elsewhereDoc, 0, func(c *T) { c.eventsElsewhere(c.stranger(c.dev)) }},
+		elsewhereDoc, 0, func(c *T) { c.copiesElsewhere(c.foreign(c.dev)) }},
+	{"elsewhere/events", "events are recorded in streams of their own context and timed within it; every context may wait for them",
+		elsewhereDoc, 0, func(c *T) { c.eventsElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/wait-event", "a stream may wait for an event of another context",
-		elsewhereDoc, needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.stranger(c.dev)) }},
-	{"elsewhere/streams-answer", "a stream answers under another context",
+		elsewhereDoc, needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.foreign(c.dev)) }},
+	{"elsewhere/streams-answer", "a stream of another context can be queried, synchronized and asked for its priority",
 		elsewhereDoc + " (silent)", 0, func(c *T) {
-			o := c.stranger(c.dev)
+			o := c.foreign(c.dev)
 			c.ok(c.d.StreamQuery(c.ctx, o.stream), "query")
 			c.ok(c.d.StreamSynchronize(c.ctx, o.stream), "synchronize")
 			_, err := c.d.StreamGetPriority(c.ctx, o.stream)
@@ -95,16 +96,16 @@ var twoContextChecks = []check{
 		}},
 	{"elsewhere/synchronize-own-only", "synchronizing a context does not wait for another",
 		"Driver API: cuCtxSynchronize", needMapHost, func(c *T) {
-			o := c.stranger(c.dev)
+			o := c.foreign(c.dev)
 			c.ok(c.tryLaunch(o.ctx, o.stream, "noparams", 1), "warm up the other context")
 			c.ok(c.d.CtxSynchronize(o.ctx), "synchronize it")
 			g, s := c.behind(cu.StreamNonBlocking)
 			c.mustReturn(g, "CtxSynchronize of an idle context", func() error { return c.d.CtxSynchronize(o.ctx) })
 			c.busy(s)
 		}},
-	{"elsewhere/kernels-in-turn", "hardware shares its time among contexts: a kernel gets its turn while another context's spins; an emulated device may run one after the other",
+	{"elsewhere/kernels-in-turn", "hardware shares its time among contexts: a kernel runs while a kernel of another context spins; an emulated device may run them one after the other",
 		"Programming Guide: Concurrent Kernel Execution (kernels of different contexts do not overlap)", needMapHost | needUVA, func(c *T) {
-			o := c.stranger(c.dev)
+			o := c.foreign(c.dev)
 			p := c.deviceIn(o.ctx, 4)
 			g, s := c.behind(cu.StreamNonBlocking)
 			g.running(s)
@@ -113,7 +114,7 @@ var twoContextChecks = []check{
 			if cu.AsEmulated(c.d) == nil {
 				c.mustReturn(g, "a kernel of another context", wait)
 			} else {
-				_, err := c.returns(g, "a kernel of another context", glimpse, wait)
+				_, err := c.returns(g, "a kernel of another context", blockedTime, wait)
 				c.ok(err, "synchronize")
 			}
 			g.open()
@@ -121,7 +122,7 @@ var twoContextChecks = []check{
 		}},
 	{"elsewhere/copy-between", "memory is copied between two contexts of a device",
 		"Driver API: cuMemcpyPeer", needUVA, func(c *T) {
-			o := c.stranger(c.dev)
+			o := c.foreign(c.dev)
 			const n = 1<<20 + 3
 			p, q := c.device(n), c.deviceIn(o.ctx, n)
 			want := c.down(p, n)
@@ -144,7 +145,7 @@ var peerSelfChecks = []check{
 			c.sync(s)
 			c.same("copied again", c.down(q, n), want)
 		}},
-	{"peer/copy-misuse", "a peer copy wants addresses of memory; under unified addressing it does without a context",
+	{"peer/copy-misuse", "a peer copy needs addresses of memory; under unified addressing it needs no context",
 		"Driver API: cuMemcpyPeer", 0, func(c *T) {
 			p := c.device(page)
 			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
@@ -152,15 +153,15 @@ var peerSelfChecks = []check{
 				c.ok(c.d.MemcpyPeer(c.ctx, q, 0, p, c.ctx, page), "no destination context")
 				c.same("copied", c.down(q, page), want)
 			}
-			c.want(c.d.MemcpyPeer(c.ctx, c.wild(), c.ctx, p, c.ctx, page), "a wild destination", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyPeer(c.ctx, c.unusedAddress(), c.ctx, p, c.ctx, page), "an unused destination", cu.ErrorInvalidValue)
 		}},
-	{"peer/enable-itself", "a context does not enable access to itself, nor to none",
+	{"peer/enable-itself", "a context cannot enable access to itself, nor to context 0",
 		peerDoc, 0, func(c *T) {
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, c.ctx, 0), "enable itself", cu.ErrorPeerAccessUnsupported)
-			c.want(c.d.CtxEnablePeerAccess(c.ctx, 0, 0), "enable none", cu.ErrorInvalidContext)
-			c.want(c.d.CtxDisablePeerAccess(c.ctx, 0), "disable none", cu.ErrorInvalidContext)
+			c.want(c.d.CtxEnablePeerAccess(c.ctx, 0, 0), "enable context 0", cu.ErrorInvalidContext)
+			c.want(c.d.CtxDisablePeerAccess(c.ctx, 0), "disable context 0", cu.ErrorInvalidContext)
 		}},
-	{"peer/same-device", "two contexts of one device are no peers; access that was not enabled is not disabled",
+	{"peer/same-device", "two contexts of one device are no peers; access that was not enabled cannot be disabled",
 		peerDoc, 0, func(c *T) {
 			o := c.newContext(cu.CtxMapHost)
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, o), "disable", cu.ErrorPeerAccessNotEnabled)

@@ -8,7 +8,7 @@ import (
 
 const copyDoc = "Driver API: cuMemcpy, cuMemcpyHtoD, cuMemcpyDtoH, cuMemcpyDtoD"
 
-// place is n bytes somewhere, with a way to write and to read them.
+// place is n bytes of one kind of memory, with functions to write and read them.
 type place struct {
 	name  string
 	addr  cu.DevicePtr
@@ -16,7 +16,7 @@ type place struct {
 	read  func() []byte
 }
 
-// places are n bytes of every kind that the device has.
+// places allocates n bytes of every kind of memory that the device has.
 func (c *T) places(n int) []place {
 	host := func(name string, addr cu.DevicePtr, b []byte) place {
 		return place{name, addr, func(v []byte) { copy(b, v) }, func() []byte { c.syncAll(); return append([]byte(nil), b...) }}
@@ -65,11 +65,11 @@ var copyChecks = []check{
 		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *T) {
 			c.everyPair(70_001, func(dst, src cu.DevicePtr, n uintptr) error { return c.d.Memcpy(c.ctx, dst, src, n) })
 		}},
-	{"copy/inferred-direction-small", "the same holds for copies of a few bytes",
+	{"copy/inferred-direction-small", "a copy of a few bytes finds its direction from the addresses",
 		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *T) {
 			c.everyPair(13, func(dst, src cu.DevicePtr, n uintptr) error { return c.d.Memcpy(c.ctx, dst, src, n) })
 		}},
-	{"copy/inferred-direction-async", "an asynchronous copy finds its direction too",
+	{"copy/inferred-direction-async", "an asynchronous copy finds its direction from the addresses",
 		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpyAsync", needUVA, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.everyPair(65_536, func(dst, src cu.DevicePtr, n uintptr) error {
@@ -79,7 +79,7 @@ var copyChecks = []check{
 				return c.d.StreamSynchronize(c.ctx, s)
 			})
 		}},
-	{"copy/every-size", "copies of any size and alignment move exactly their bytes",
+	{"copy/every-size", "copies of any size and alignment move exactly the given bytes",
 		copyDoc, 0, func(c *T) {
 			for _, n := range []int{1, 2, 3, 7, 255, 4095, 4097, 65535, 65536, 65537, 1<<20 + 1} {
 				p := c.device(n + 64)
@@ -95,7 +95,7 @@ var copyChecks = []check{
 				c.check(out[0] == ends[0] && out[n+1] == ends[1], "a copy of %d bytes wrote beside its destination", n)
 			}
 		}},
-	{"copy/device-to-device", "copies within the device move exactly their bytes",
+	{"copy/device-to-device", "copies within the device move exactly the given bytes",
 		copyDoc, 0, func(c *T) {
 			const n = 3<<20 + 5
 			a, b := c.device(n), c.device(n)
@@ -139,7 +139,7 @@ var copyChecks = []check{
 				}
 			}
 		}},
-	{"copy/sees-earlier-work", "a synchronous copy sees what was queued on blocking streams before it",
+	{"copy/sees-earlier-work", "a synchronous copy sees the results of work queued earlier on blocking streams",
 		"Programming Guide: Implicit Synchronization, Default Stream", needMapHost, func(c *T) {
 			const n = 1000
 			p, s := c.device(4*n), c.stream(0)
@@ -166,19 +166,19 @@ var copyChecks = []check{
 }
 
 var copyMisuseChecks = []check{
-	{"copy/invalid-address", "copies from or to what is no memory are an invalid value",
+	{"copy/invalid-address", "copies from or to addresses without memory are an invalid value",
 		copyDoc, 0, func(c *T) {
-			b, p, wild := c.pageable(256), c.device(256), c.wild()
+			b, p, wild := c.pageable(256), c.device(256), c.unusedAddress()
 			h := pointerTo(b)
 			c.want(c.d.MemcpyHtoD(c.ctx, 0, h, 16), "to device address 0", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyHtoD(c.ctx, wild, h, 16), "to a wild device address", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoH(c.ctx, h, wild, 16), "from a wild device address", cu.ErrorInvalidValue)
-			c.want(c.d.MemcpyDtoD(c.ctx, p, wild, 16), "within the device from a wild address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyHtoD(c.ctx, wild, h, 16), "to an unused device address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoH(c.ctx, h, wild, 16), "from an unused device address", cu.ErrorInvalidValue)
+			c.want(c.d.MemcpyDtoD(c.ctx, p, wild, 16), "within the device from an unused address", cu.ErrorInvalidValue)
 			c.want(c.d.MemcpyHtoD(c.ctx, p, nil, 16), "from nil", cu.ErrorInvalidValue)
 			c.want(c.d.MemcpyDtoH(c.ctx, nil, p, 16), "to nil", cu.ErrorInvalidValue)
 			c.ok(c.d.CtxSynchronize(c.ctx), "the context afterwards")
 		}},
-	{"copy/past-the-end", "a copy that leaves its allocation is an invalid value",
+	{"copy/past-the-end", "a copy beyond the end of its allocation is an invalid value",
 		copyDoc, 0, func(c *T) {
 			const n = 4 << 20
 			p, b := c.device(n), c.pageable(n+1)
@@ -193,9 +193,9 @@ var copyMisuseChecks = []check{
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 			c.want(c.d.MemcpyDtoH(c.ctx, pointerTo(c.pageable(64)), p, 64), "copy", cu.ErrorInvalidValue)
 		}},
-	{"copy/async-invalid-address", "asynchronous copies refuse what is no memory at the call",
+	{"copy/async-invalid-address", "asynchronous copies of addresses without memory are refused by the call",
 		copyDoc, 0, func(c *T) {
-			m, p, wild := c.pinned(256, 0), c.device(256), c.wild()
+			m, p, wild := c.pinned(256, 0), c.device(256), c.unusedAddress()
 			s := c.stream(0)
 			c.want(c.d.MemcpyHtoDAsync(c.ctx, wild, m.p, 16, s), "in", cu.ErrorInvalidValue)
 			c.want(c.d.MemcpyDtoHAsync(c.ctx, m.p, wild, 16, s), "out", cu.ErrorInvalidValue)

@@ -8,7 +8,8 @@ import (
 
 const copy2DDoc = "Driver API: cuMemcpy2D, CUDA_MEMCPY2D"
 
-// rect is what a 2D copy moves: w bytes by h rows, from (sx, sy) with pitch sp to (dx, dy) with pitch dp.
+// rect is a 2D copy of w bytes by h rows, from (sx, sy) with pitch sp to (dx, dy) with
+// pitch dp.
 type rect struct{ w, h, sx, sy, sp, dx, dy, dp int }
 
 func (r rect) expect(dst, src []byte) []byte {
@@ -38,7 +39,7 @@ var rects = []rect{
 
 const rectRoom = 1 << 16
 
-// end sets one end of a 2D copy and gives the ways to fill and read it.
+// end sets one end of a 2D copy and returns functions to fill and read it.
 type end struct {
 	name  string
 	set   func(p *cu.Memcpy2D, src bool)
@@ -115,12 +116,12 @@ var copy2DChecks = []check{
 				return c.d.StreamSynchronize(c.ctx, s)
 			})
 		}},
-	{"copy2d/pitched-memory", "rows go to pitched memory and come back",
+	{"copy2d/pitched-memory", "rows can be copied to pitched memory and back",
 		copy2DDoc + "; cuMemAllocPitch", 0, func(c *T) {
 			const w, h = 517, 19
 			p, pitch, err := c.d.MemAllocPitch(c.ctx, w, h, 4)
 			c.ok(err, "allocate")
-			c.later(func() { c.undo("free", c.d.MemFree(c.ctx, p)) })
+			c.cleanup(func() { c.cleanupError("free", c.d.MemFree(c.ctx, p)) })
 			in, out := c.pageable(w*h), c.pageable(w*h)
 			c.ok(c.d.Memcpy2D(c.ctx, &cu.Memcpy2D{
 				SrcMemoryType: cu.MemoryTypeHost, SrcHost: pointerTo(in), SrcPitch: w,
@@ -165,7 +166,7 @@ var copy2DChecks = []check{
 			try("unknown memory type", func(d *cu.Memcpy2D) { d.SrcMemoryType = 77 })
 			try("memory type 0", func(d *cu.Memcpy2D) { d.DstMemoryType = 0 })
 		}},
-	{"copy2d/past-the-end", "a rectangle that leaves its allocation is refused",
+	{"copy2d/past-the-end", "a rectangle beyond the end of its allocation is refused",
 		copy2DDoc, 0, func(c *T) {
 			const n = 4 << 20
 			p, b := c.device(n), c.pageable(n)

@@ -8,7 +8,7 @@ import (
 
 const copy3DDoc = "Driver API: cuMemcpy3D, CUDA_MEMCPY3D"
 
-// box is what a 3D copy moves; pitch and height are of the memory it lies in.
+// box is a 3D copy. pitch and height describe the memory around the box.
 type box struct {
 	w, h, d                        int
 	sx, sy, sz, spitch, srows      int
@@ -41,7 +41,7 @@ var boxes = []box{
 	{w: 1, h: 1, d: 9, spitch: 10, srows: 3, dx: 1, dpitch: 12, drows: 7, all: 1 << 14},
 }
 
-// everyBox copies all boxes in, within and out of the device.
+// everyBox copies all boxes into, within and out of the device.
 func (c *T) everyBox(do func(p *cu.Memcpy3D) error) {
 	for i, b := range boxes {
 		host, from, to := c.pageable(b.all), c.device(b.all), c.device(b.all)
@@ -73,7 +73,7 @@ func (c *T) everyBox(do func(p *cu.Memcpy3D) error) {
 }
 
 var copy3DChecks = []check{
-	{"copy3d/boxes", "a 3D copy moves exactly its box in, within and out of the device",
+	{"copy3d/boxes", "a 3D copy moves exactly its box into, within and out of the device",
 		copy3DDoc, 0, func(c *T) {
 			c.everyBox(func(p *cu.Memcpy3D) error { return c.d.Memcpy3D(c.ctx, p) })
 		}},

@@ -8,8 +8,8 @@ import (
 
 const defaultDoc = "Programming Guide: Default Stream, Implicit Synchronization; Driver API: Stream synchronization behavior"
 
-// onThread runs f on an operating-system thread of its own, as use of the
-// per-thread stream needs.
+// onThread runs f on an operating-system thread of its own, which the per-thread stream
+// needs.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -63,7 +63,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 0) == 34, "got %d, want 34", loadWord(m.b, 0))
 			c.busy(s)
 		}},
-	{"default/legacy-between-two", "a legacy stream operation keeps two blocking streams apart",
+	{"default/legacy-between-two", "a legacy stream operation orders the work of two blocking streams",
 		defaultDoc, needMapHost | needConcurrentKernels, func(c *T) {
 			m := c.mapped(12)
 			a, b := c.stream(cu.StreamDefault), c.stream(cu.StreamDefault)
@@ -89,7 +89,7 @@ var defaultStreamChecks = []check{
 			c.mustWait(g, "the second blocking stream", func() error { return c.d.StreamSynchronize(c.ctx, b) })
 			c.same("after store, fill and increment", c.down(p, 4), words(101))
 		}},
-	{"default/legacy-by-name", "the legacy stream has a handle, and it is the zero stream",
+	{"default/legacy-by-name", "the legacy stream has a handle of its own and is also stream 0",
 		"Driver API: CU_STREAM_LEGACY", needMapHost, func(c *T) {
 			m := c.mapped(4)
 			g := c.gate()
@@ -110,7 +110,7 @@ var defaultStreamChecks = []check{
 			c.ok(err, "priority")
 			c.check(priority == 0, "priority %d, want 0", priority)
 		}},
-	{"default/per-thread-is-blocking", "the per-thread stream orders with the legacy stream",
+	{"default/per-thread-is-blocking", "the per-thread stream waits for the legacy stream",
 		"Programming Guide: Default Stream, Per-thread default stream; Driver API: CU_STREAM_PER_THREAD", needMapHost, func(c *T) {
 			m := c.mapped(4)
 			g := c.gate()
@@ -149,7 +149,7 @@ var defaultStreamChecks = []check{
 			})
 			c.check(loadWord(m.b, 0) == 37, "got %d, want 37", loadWord(m.b, 0))
 		}},
-	{"default/per-thread-in-order", "the per-thread stream keeps the order of its thread's calls",
+	{"default/per-thread-in-order", "the per-thread stream runs work in the order of its thread's calls",
 		"Programming Guide: Default Stream, Per-thread default stream", 0, func(c *T) {
 			const n = 64
 			p := c.device(4 * n)
@@ -189,7 +189,7 @@ var streamMisuseChecks = []check{
 			c.want(c.d.StreamDestroy(c.ctx, cu.StreamPerThread), "destroy the per-thread stream", cu.ErrorInvalidHandle)
 			c.ok(c.d.StreamQuery(c.ctx, 0), "the stream afterwards")
 		}},
-	{"stream/wait-event-misuse", "a wait wants an event and flags that exist",
+	{"stream/wait-event-misuse", "a wait for an event needs a valid event and known flags",
 		"Driver API: cuStreamWaitEvent", 0, func(c *T) {
 			s, e := c.stream(0), c.event(0)
 			c.want(c.d.StreamWaitEvent(c.ctx, s, 0, 0), "wait for no event", cu.ErrorInvalidHandle)
@@ -205,6 +205,6 @@ var streamMisuseChecks = []check{
 			c.want(c.d.StreamSynchronize(c.ctx, s), "synchronize", bad)
 			c.want(c.d.StreamDestroy(c.ctx, s), "destroy again", bad)
 			c.want(c.tryLaunch(c.ctx, s, "noparams", 1), "launch", bad)
-			c.want(c.d.StreamQuery(c.ctx, 0xdeadbeef), "query of a handle that never was", bad)
+			c.want(c.d.StreamQuery(c.ctx, 0xdeadbeef), "query of a handle that never existed", bad)
 		}},
 }

@@ -13,7 +13,7 @@ var primaryChecks = []check{
 			_, active, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state before")
 			if active != 0 {
-				c.skip("somebody in this process holds the primary context")
+				c.skip("the primary context is held elsewhere in this process")
 			}
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
@@ -29,28 +29,28 @@ var primaryChecks = []check{
 	{"context/primary-release-without-retain", "a release without a retain is an invalid context",
 		"Driver API: cuDevicePrimaryCtxRelease", needNoContext, func(c *T) {
 			if _, active, _ := c.d.DevicePrimaryCtxGetState(c.dev); active != 0 {
-				c.skip("somebody in this process holds the primary context")
+				c.skip("the primary context is held elsewhere in this process")
 			}
 			c.want(c.d.DevicePrimaryCtxRelease(c.dev), "release", cu.ErrorInvalidContext)
 		}},
-	{"context/primary-flags", "flags set for a primary context are those it is made with",
+	{"context/primary-flags", "a primary context is created with the flags that were set for it",
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
 			before, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state")
 			c.check(before == 0, "flags %#x before they are set, want 0", before)
-			c.later(func() { c.undo("set the flags back", c.d.DevicePrimaryCtxSetFlags(c.dev, before)) })
+			c.cleanup(func() { c.cleanupError("set the flags back", c.d.DevicePrimaryCtxSetFlags(c.dev, before)) })
 			c.ok(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedBlockingSync), "set flags")
 			flags, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state after")
 			c.check(flags == cu.CtxSchedBlockingSync, "got flags %#x, want blocking sync (4)", flags)
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
-			c.later(func() { c.undo("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
+			c.cleanup(func() { c.cleanupError("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
 			flags, err = c.d.CtxGetFlags(ctx)
 			c.ok(err, "flags of the context")
 			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %#x, want blocking sync (4)", flags)
 		}},
-	{"context/primary-flags-invalid", "flags that do not exist are refused, and mapping where it is always on",
+	{"context/primary-flags-invalid", "unknown flags are refused, and the flag for mapping where mapping is always on",
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, 0x8000_0000), "unknown flag", cu.ErrorInvalidValue)
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedSpin|cu.CtxSchedYield), "spin and yield", cu.ErrorInvalidValue)
@@ -58,7 +58,7 @@ var primaryChecks = []check{
 				c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxMapHost), "mapping, which is always on", cu.ErrorInvalidValue)
 			}
 		}},
-	{"context/primary-reset", "a reset ends the primary context whoever holds it; the next retain makes a new one under the old handle",
+	{"context/primary-reset", "a reset destroys the primary context whatever references it has; the next retain creates a new one with the old handle",
 		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *T) {
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
@@ -71,7 +71,7 @@ var primaryChecks = []check{
 			c.ok(c.d.DevicePrimaryCtxRelease(c.dev), "release after the reset")
 			fresh, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain after the reset")
-			c.later(func() { c.undo("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
+			c.cleanup(func() { c.cleanupError("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
 			c.check(fresh == ctx, "the context was %#x and is %#x", ctx, fresh)
 			a, err := c.d.PointerGetAttributes(fresh, p)
 			c.ok(err, "attributes of memory that the reset freed")
@@ -86,7 +86,7 @@ func (c *T) primaryActive(want int32) {
 }
 
 var deviceChecks = []check{
-	{"device/init-flags", "initialisation is idempotent and takes no flags",
+	{"device/init-flags", "initialization can be repeated and takes no flags",
 		"Driver API: Initialization, cuInit", needNoContext, func(c *T) {
 			c.ok(c.d.Init(0), "second Init")
 			c.want(c.d.Init(1), "Init with flags", cu.ErrorInvalidValue)
@@ -96,7 +96,7 @@ var deviceChecks = []check{
 			v, err := c.d.DriverGetVersion()
 			c.ok(err, "version")
 			c.observe("driver.version", v)
-			c.check(v >= 3000 && v%10 == 0, "version %d is no CUDA version", v)
+			c.check(v >= 3000 && v%10 == 0, "version %d is not a CUDA version", v)
 		}},
 	{"device/ordinals", "devices are numbered from 0; any other number is an invalid device",
 		"Programming Guide: Multi-Device System, Device Enumeration; Driver API: cuDeviceGet", needNoContext, func(c *T) {
@@ -110,7 +110,7 @@ var deviceChecks = []check{
 				c.want(err, fmt.Sprintf("device %d of %d", bad, n), cu.ErrorInvalidDevice)
 			}
 		}},
-	{"device/invalid-device", "questions about a device that is not there are refused",
+	{"device/invalid-device", "calls for a device that does not exist are refused",
 		"Driver API: Device Management", needNoContext, func(c *T) {
 			bad := cu.Device(len(c.suite.devices) + 7)
 			_, err := c.d.DeviceGetName(bad)
@@ -128,14 +128,14 @@ var deviceChecks = []check{
 			_, err = c.d.DeviceCanAccessPeer(c.dev, bad)
 			c.want(err, "peer", cu.ErrorInvalidDevice)
 		}},
-	{"device/invalid-attribute", "an attribute that does not exist is an invalid value",
+	{"device/invalid-attribute", "an unknown attribute is an invalid value",
 		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *T) {
 			for _, a := range []cu.DeviceAttribute{0, -5, 1 << 20} {
 				_, err := c.d.DeviceGetAttribute(a, c.dev)
 				c.want(err, fmt.Sprintf("attribute %d", a), cu.ErrorInvalidValue)
 			}
 		}},
-	{"device/attributes-answer", "every attribute has a value, or is newer than the driver: those of CUDA 4 always have one, save of textures",
+	{"device/attributes-answer", "every attribute has a value, or is newer than the driver; attributes of CUDA 4 always have one, except those of textures",
 		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *T) {
 			unknown := 0
 			for _, a := range cu.DeviceAttributes() {
@@ -156,7 +156,7 @@ var deviceChecks = []check{
 			}
 			want(cu.DeviceAttributeWarpSize, 32)
 			if major < 2 {
-				c.skip("compute capability %d is older than the table", major)
+				c.skip("the table has no compute capability %d", major)
 			}
 			want(cu.DeviceAttributeMaxThreadsPerBlock, 1024)
 			want(cu.DeviceAttributeMaxBlockDimX, 1024)
@@ -189,9 +189,9 @@ var deviceChecks = []check{
 			_, err = fmt.Sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function)
 			c.ok(err, "parse bus id "+id)
 			c.check(domain == c.attr(cu.DeviceAttributePCIDomainID) && bus == c.attr(cu.DeviceAttributePCIBusID) &&
-				slot == c.attr(cu.DeviceAttributePCIDeviceID), "bus id %s is not what the attributes say", id)
+				slot == c.attr(cu.DeviceAttributePCIDeviceID), "bus id %s does not match the attributes", id)
 		}},
-	{"device/uuid", "a device has 16 bytes that identify it: always the same, and other than those of other devices",
+	{"device/uuid", "a device has 16 bytes that identify it: they are always the same, and differ between devices",
 		"Driver API: cuDeviceGetUuid_v2", needNoContext, func(c *T) {
 			owner := map[[16]byte]cu.Device{}
 			for _, dev := range c.suite.devices {
@@ -209,9 +209,9 @@ var deviceChecks = []check{
 				c.check(again == uuid, "device %d: UUID %x became %x", dev, uuid, again)
 			}
 			_, err := c.d.DeviceGetUuid(cu.Device(len(c.suite.devices)))
-			c.want(err, "UUID of a device that is not there", cu.ErrorInvalidDevice)
+			c.want(err, "UUID of a device that does not exist", cu.ErrorInvalidDevice)
 		}},
-	{"device/total-memory", "free memory is at most total memory, which is the device's",
+	{"device/total-memory", "free memory is at most total memory, and that is at most the device's",
 		"Driver API: cuDeviceTotalMem, cuMemGetInfo", 0, func(c *T) {
 			all, err := c.d.DeviceTotalMem(c.dev)
 			c.ok(err, "total memory of the device")

@@ -4,37 +4,37 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// second is the second device's primary context.
+// second returns the second device's primary context.
 func (c *T) second() (cu.Device, cu.Context) {
 	dev := c.suite.devices[1]
 	ctx, err := c.suite.context(dev)
 	c.ok(err, "context of the second device")
 	c.kernelIn(ctx, "store")
-	c.later(func() { _ = c.d.CtxSynchronize(ctx) })
+	c.cleanup(func() { _ = c.d.CtxSynchronize(ctx) })
 	return dev, ctx
 }
 
-// peerAccess gives two contexts access to each other until the case is over.
+// peerAccess gives two contexts access to each other until the end of the case.
 func (c *T) peerAccess(a, b cu.Context) {
 	for _, pair := range [][2]cu.Context{{a, b}, {b, a}} {
 		c.ok(c.d.CtxEnablePeerAccess(pair[0], pair[1], 0), "enable peer access")
-		c.later(func() {
+		c.cleanup(func() {
 			if err := c.d.CtxDisablePeerAccess(pair[0], pair[1]); !isCode(err, cu.ErrorPeerAccessNotEnabled) {
-				c.undo("disable peer access", err)
+				c.cleanupError("disable peer access", err)
 			}
 		})
 	}
 }
 
 var multiDeviceChecks = []check{
-	{"devices/distinct", "two devices are two places on the bus, with memory of their own",
+	{"devices/distinct", "two devices have different bus addresses, and separate memory",
 		"Programming Guide: Multi-Device System, Device Enumeration", needTwoDevices, func(c *T) {
 			dev, ctx := c.second()
 			a, err := c.d.DeviceGetPCIBusId(c.dev)
 			c.ok(err, "bus id")
 			b, err := c.d.DeviceGetPCIBusId(dev)
 			c.ok(err, "bus id of the second")
-			c.check(a != b, "both devices are at %s", a)
+			c.check(a != b, "both devices have the bus address %s", a)
 			before, _, err := c.d.MemGetInfo(ctx)
 			c.ok(err, "memory info")
 			c.device(64 << 20)
@@ -42,7 +42,7 @@ var multiDeviceChecks = []check{
 			c.ok(err, "memory info")
 			c.check(after == before, "an allocation on the first device changed the second's free memory from %d to %d", before, after)
 		}},
-	{"devices/work-on-both", "each device runs its context's work on its own memory",
+	{"devices/work-on-both", "each device runs the work of its context on its own memory",
 		"Programming Guide: Multi-Device System, Device Selection", needTwoDevices, func(c *T) {
 			_, ctx := c.second()
 			const n = 1000
@@ -52,7 +52,7 @@ var multiDeviceChecks = []check{
 			c.same("first", c.down(p, 4*n), repeated(1, n))
 			c.same("second", c.downIn(ctx, q, 4*n), repeated(2, n))
 		}},
-	{"devices/run-at-once", "a device works while the other is busy, and waiting for one is not waiting for the other",
+	{"devices/run-at-once", "a device works while the other is busy, and a wait for one does not wait for the other",
 		"Programming Guide: Multi-Device System, Stream and Event Behavior", needTwoDevices | needMapHost, func(c *T) {
 			_, ctx := c.second()
 			q := c.deviceIn(ctx, 4)
@@ -78,14 +78,14 @@ var multiDeviceChecks = []check{
 			})
 			c.busy(0)
 		}},
-	{"devices/attributes", "the driver knows on which device memory lies",
+	{"devices/attributes", "the driver knows on which device memory is",
 		pointerDoc, needTwoDevices | needUVA, func(c *T) {
 			dev, ctx := c.second()
 			q := c.deviceIn(ctx, page)
 			a := c.attributes(q)
 			c.check(a.Device == dev && a.MemoryType == cu.MemoryTypeDevice, "attributes %+v, want device %d", a, dev)
 		}},
-	{"devices/portable-memory", "one portable page-locked buffer serves both devices",
+	{"devices/portable-memory", "both devices can use one portable page-locked buffer",
 		"Programming Guide: Portable Memory", needTwoDevices | needMapHost, func(c *T) {
 			_, ctx := c.second()
 			const n = 1 << 20
@@ -119,18 +119,18 @@ var multiDeviceChecks = []check{
 			t := c.streamIn(ctx, cu.StreamNonBlocking)
 			c.ok(c.tryLaunch(ctx, t, "gate", 1, far, far+64), "wait on the second device")
 			c.want(c.d.StreamQuery(ctx, t), "the second device", cu.ErrorNotReady)
-			c.launch(0, "gate", 1, m.dev+32, m.dev) // which is open, and tells that it began
+			c.launch(0, "gate", 1, m.dev+32, m.dev) // the gate is open; the kernel reports that it runs
 			c.step("a kernel that waits for a kernel of the other device")
 			c.ok(c.d.StreamSynchronize(ctx, t), "synchronize the second")
 		}},
-	{"devices/launch-elsewhere", "a kernel launch fails in a stream of the other device",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.launchesElsewhere(c.stranger(c.suite.devices[1])) }},
+	{"devices/launch-elsewhere", "a kernel launch in a stream of the other device fails",
+		elsewhereDoc, needTwoDevices, func(c *T) { c.launchesElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/copy-elsewhere", "a copy in a stream of the other device is done in that stream",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.copiesElsewhere(c.stranger(c.suite.devices[1])) }},
-	{"devices/events-elsewhere", "events are recorded and timed on their device, and waited for from any device",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.eventsElsewhere(c.stranger(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices, func(c *T) { c.copiesElsewhere(c.foreign(c.suite.devices[1])) }},
+	{"devices/events-elsewhere", "events are recorded and timed on their device; every device may wait for them",
+		elsewhereDoc, needTwoDevices, func(c *T) { c.eventsElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/wait-event-elsewhere", "a stream waits for an event of the other device",
-		elsewhereDoc, needTwoDevices | needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.stranger(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices | needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/peer-copy", "memory is copied between devices, with or without access",
 		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices, func(c *T) {
 			_, ctx := c.second()
@@ -147,7 +147,7 @@ var multiDeviceChecks = []check{
 				c.same("copied back", c.down(p, n), want)
 			}
 		}},
-	{"devices/generic-copy", "under unified addressing a plain copy goes between devices",
+	{"devices/generic-copy", "under unified addressing an ordinary copy can be between devices",
 		"Programming Guide: Unified Virtual Address Space; Peer-to-Peer Memory Copy", needTwoDevices | needUVA, func(c *T) {
 			_, ctx := c.second()
 			const n = 1<<20 + 7
@@ -157,7 +157,7 @@ var multiDeviceChecks = []check{
 			c.syncAll()
 			c.same("copied", c.downIn(ctx, q, n), want)
 		}},
-	{"devices/peer-copy-waits", "a peer copy starts when earlier work of both devices' streams in its order is done",
+	{"devices/peer-copy-waits", "a peer copy starts when the earlier work of both devices' streams that it must follow is done",
 		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices | needMapHost, func(c *T) {
 			_, ctx := c.second()
 			const n = 1 << 16
@@ -198,7 +198,7 @@ var multiDeviceChecks = []check{
 			c.ok(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable")
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable again", cu.ErrorPeerAccessNotEnabled)
 		}},
-	{"devices/peer-access-unsupported", "devices that cannot reach each other say so",
+	{"devices/peer-access-unsupported", "devices without peer access report that it is unsupported",
 		peerDoc + "; CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", needTwoDevices, func(c *T) {
 			dev, ctx := c.second()
 			can, err := c.d.DeviceCanAccessPeer(c.dev, dev)
@@ -211,7 +211,7 @@ var multiDeviceChecks = []check{
 			c.ok(err, "enable")
 			c.ok(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable")
 		}},
-	{"devices/managed-everywhere", "managed memory is one memory on the host and both devices",
+	{"devices/managed-everywhere", "managed memory has the same contents on the host and both devices",
 		managedDoc, needTwoDevices | needManaged, func(c *T) {
 			_, ctx := c.second()
 			const n = 50_000
@@ -227,7 +227,7 @@ var multiDeviceChecks = []check{
 			}
 			c.same("after three rounds", b, want)
 		}},
-	{"devices/prefetch-to-second", "managed memory is prefetched to the device named",
+	{"devices/prefetch-to-second", "managed memory is prefetched to the given device",
 		prefetchDoc, needTwoDevices | needManaged | needConcurrentManaged, func(c *T) {
 			dev, ctx := c.second()
 			p, b := c.managed(4<<20, attachGlobal)
@@ -252,7 +252,7 @@ var multiDeviceChecks = []check{
 			c.same("memory of the second's pool", c.downIn(ctx, p, 4096), repeated(6, 1024))
 			attrs, err := c.d.PointerGetAttributes(ctx, p)
 			c.ok(err, "attributes")
-			c.check(attrs.Device == dev, "it lies on device %d, want %d", attrs.Device, dev)
+			c.check(attrs.Device == dev, "it is on device %d, want %d", attrs.Device, dev)
 			c.ok(c.d.MemFreeAsync(ctx, p, 0), "free")
 			c.ok(c.d.CtxSynchronize(ctx), "synchronize the second")
 		}},

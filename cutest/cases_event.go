@@ -9,7 +9,7 @@ import (
 
 const eventDoc = "Programming Guide: Events; Driver API: Event Management"
 
-// delayCycles keeps a kernel going for a bit under a millisecond.
+// delayCycles lets a kernel run for a little less than a millisecond.
 const delayCycles = 1_000_000
 
 func (c *T) elapsed(start, end cu.Event) float32 {
@@ -59,7 +59,7 @@ var eventChecks = []check{
 			c.check(loadWord(m.b, 0) == 22, "got %d, want 22", loadWord(m.b, 0))
 			c.busy(s)
 		}},
-	{"event/record-again", "recording again replaces what the event stands for",
+	{"event/record-again", "a second record of an event replaces the first",
 		"Driver API: cuEventRecord", needMapHost, func(c *T) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
@@ -70,7 +70,7 @@ var eventChecks = []check{
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record again")
 			c.want(c.d.EventQuery(c.ctx, e), "query", cu.ErrorNotReady)
 		}},
-	{"event/record-elsewhere", "an event recorded again on another stream forgets the first",
+	{"event/record-elsewhere", "an event recorded again on another stream no longer depends on the first",
 		"Driver API: cuEventRecord", needMapHost | needConcurrentKernels, func(c *T) {
 			busy, idle, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(0)
 			g := c.gate()
@@ -103,13 +103,13 @@ var eventChecks = []check{
 			}
 			c.sync(s)
 			whole, parts := c.elapsed(e[0], e[2]), c.elapsed(e[0], e[1])+c.elapsed(e[1], e[2])
-			c.check(math.Abs(float64(whole-parts)) < 0.01, "%g ms in whole, %g in parts", whole, parts)
+			c.check(math.Abs(float64(whole-parts)) < 0.01, "%g ms in all, %g as a sum", whole, parts)
 			c.check(c.elapsed(e[0], e[0]) == 0, "from an event to itself: %g ms", c.elapsed(e[0], e[0]))
 			back := c.elapsed(e[2], e[0])
 			c.observe("event.elapsed-backwards-ms", back)
 			c.check(back < 0, "backwards %g ms, forwards %g", back, whole)
 		}},
-	{"event/elapsed-agrees-with-host", "a device's time passes as the host's does: no kernel lasts longer than the wait for it",
+	{"event/elapsed-agrees-with-host", "the device's clock agrees with the host's: no kernel takes longer than the wait for it",
 		"Driver API: cuEventElapsedTime", 0, func(c *T) {
 			if cu.AsEmulated(c.d) != nil {
 				c.skip("an emulated device has a clock of its own")
@@ -123,7 +123,7 @@ var eventChecks = []check{
 			host := float32(time.Since(began).Seconds() * 1000)
 			c.check(c.elapsed(a, b) < host*1.01+0.1, "the device says %g ms, the host %g", c.elapsed(a, b), host)
 		}},
-	{"event/on-legacy-stream", "an event on the legacy stream stands for earlier work of blocking streams too",
+	{"event/on-legacy-stream", "an event on the legacy stream covers earlier work of blocking streams too",
 		defaultDoc, needMapHost, func(c *T) {
 			s, e := c.stream(cu.StreamDefault), c.event(0)
 			g := c.gate()
@@ -131,7 +131,7 @@ var eventChecks = []check{
 			c.ok(c.d.EventRecord(c.ctx, e, 0), "record on the legacy stream")
 			c.mustWait(g, "EventSynchronize", func() error { return c.d.EventSynchronize(c.ctx, e) })
 		}},
-	{"event/destroy-busy", "destroying an event that is not done returns at once and disturbs nothing",
+	{"event/destroy-busy", "destroying an event that is not done returns at once and does not affect the work",
 		"Driver API: cuEventDestroy", needMapHost, func(c *T) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			e, err := c.d.EventCreate(c.ctx, 0)
@@ -170,7 +170,7 @@ var eventMisuseChecks = []check{
 				}
 			}
 		}},
-	{"event/elapsed-without-timing", "there is no time between events that do not time",
+	{"event/elapsed-without-timing", "there is no elapsed time between events without timing",
 		"Driver API: cuEventElapsedTime", 0, func(c *T) {
 			a, b := c.event(cu.EventDisableTiming), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, 0), "record")
@@ -181,7 +181,7 @@ var eventMisuseChecks = []check{
 			_, err = c.d.EventElapsedTime(c.ctx, b, a)
 			c.want(err, "elapsed backwards", cu.ErrorInvalidHandle)
 		}},
-	{"event/elapsed-never-recorded", "there is no time to or from an event that was never recorded",
+	{"event/elapsed-never-recorded", "there is no elapsed time to or from an event that was never recorded",
 		"Driver API: cuEventElapsedTime", 0, func(c *T) {
 			a, b := c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, 0), "record")
@@ -191,7 +191,7 @@ var eventMisuseChecks = []check{
 			_, err = c.d.EventElapsedTime(c.ctx, b, a)
 			c.want(err, "from one never recorded", cu.ErrorInvalidHandle)
 		}},
-	{"event/elapsed-not-ready", "there is no time yet to an event that is not done",
+	{"event/elapsed-not-ready", "there is no elapsed time yet to an event that is not done",
 		"Driver API: cuEventElapsedTime", needMapHost, func(c *T) {
 			s, a, b := c.stream(cu.StreamNonBlocking), c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, s), "record")
@@ -204,7 +204,7 @@ var eventMisuseChecks = []check{
 			c.sync(s)
 			c.check(c.elapsed(a, b) >= 0, "%g ms after the gate", c.elapsed(a, b))
 		}},
-	{"event/no-event", "no event is an invalid handle",
+	{"event/no-event", "event 0 is an invalid handle",
 		"Driver API: Event Management", 0, func(c *T) {
 			const bad = cu.ErrorInvalidHandle
 			c.want(c.d.EventRecord(c.ctx, 0, 0), "record", bad)

@@ -8,13 +8,13 @@ import (
 
 const graphDoc = "Programming Guide: CUDA Graphs"
 
-// incGraph is a graph of one kernel that adds v to n words at p.
+// incGraph captures a graph of one kernel that adds v to n words at p.
 func (c *T) incGraph(s cu.Stream, p cu.DevicePtr, v uint32, n int) cu.Graph {
 	return c.captured(s, func() { c.launch(s, "inc", n, p, v, uint32(n)) })
 }
 
 var graphChecks = []check{
-	{"graph/fresh-data-every-launch", "a launch reads memory as it is then, not as it was when captured",
+	{"graph/fresh-data-every-launch", "a launch reads the contents of memory at that time, not at the time of the capture",
 		graphDoc, 0, func(c *T) {
 			const n = 3000
 			p, in, out, s := c.device(4*n), c.pinned(4*n, 0), c.pinned(4*n, 0), c.stream(cu.StreamNonBlocking)
@@ -31,7 +31,7 @@ var graphChecks = []check{
 				c.same("through the graph", out.b, plus(in.b, 3))
 			}
 		}},
-	{"graph/exec-outlives-graph", "an executable graph lives on when its graph is destroyed",
+	{"graph/exec-outlives-graph", "an executable graph stays valid when its graph is destroyed",
 		"Driver API: cuGraphDestroy, cuGraphInstantiate", 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
@@ -45,7 +45,7 @@ var graphChecks = []check{
 			c.runGraph(x, s)
 			c.same("after two launches", c.down(p, 4), words(10))
 		}},
-	{"graph/in-stream-order", "a graph takes its turn among the work of its stream",
+	{"graph/in-stream-order", "a graph runs in the order of its stream",
 		"Driver API: cuGraphLaunch", 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.incGraph(s, p, 7, 1))
@@ -82,7 +82,7 @@ var graphChecks = []check{
 			c.mustWait(g, "the second stream", func() error { return c.d.StreamSynchronize(c.ctx, b) })
 			c.same("after both launches", c.down(p, 4), words(2))
 		}},
-	{"graph/host-node", "a host function in a graph runs at every launch, in its place",
+	{"graph/host-node", "a host function in a graph runs at every launch, in order",
 		graphDoc, needMapHost, func(c *T) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			var runs, wrong atomic.Int32
@@ -104,9 +104,9 @@ var graphChecks = []check{
 				c.check(runs.Load() == i+1, "%d runs after %d launches", runs.Load(), i+1)
 				c.check(loadWord(m.b, 0) == 61, "got %d, want 61", loadWord(m.b, 0))
 			}
-			c.check(wrong.Load() == 0, "the function ran before the kernel in front of it %d times", wrong.Load())
+			c.check(wrong.Load() == 0, "the function ran before the kernel before it was done, %d times", wrong.Load())
 		}},
-	{"graph/destroy-exec-running", "an executable graph may be destroyed while it runs: that returns at once, and the run goes on",
+	{"graph/destroy-exec-running", "an executable graph may be destroyed while it runs: the call returns at once, and the run goes on",
 		"Driver API: cuGraphExecDestroy", needMapHost, func(c *T) {
 			p, t := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
@@ -130,7 +130,7 @@ var graphChecks = []check{
 			c.runGraph(x, 0)
 			c.same("after the launch", c.down(p, 4), words(4))
 		}},
-	{"graph/large", "a graph of a thousand kernels keeps their order",
+	{"graph/large", "a graph of a thousand kernels runs them in order",
 		graphDoc, 0, func(c *T) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.captured(s, func() {
@@ -143,7 +143,7 @@ var graphChecks = []check{
 			c.runGraph(x, s)
 			c.same("after two launches", c.down(p, 4), words(1000))
 		}},
-	{"graph/no-handle", "no graph is an invalid value",
+	{"graph/no-handle", "graph 0 is an invalid value",
 		"Driver API: Graph Management", 0, func(c *T) {
 			const bad = cu.ErrorInvalidValue
 			c.want(c.d.GraphDestroy(0), "destroy", bad)
@@ -154,7 +154,7 @@ var graphChecks = []check{
 			_, err = c.d.GraphGetNodes(0)
 			c.want(err, "nodes", bad)
 			_, err = c.d.GraphNodeGetType(0)
-			c.want(err, "type of no node", bad)
+			c.want(err, "type of node 0", bad)
 		}},
 	{"graph/instantiate-flags", "flags that do not exist are refused",
 		"Driver API: cuGraphInstantiateWithFlags", 0, func(c *T) {
@@ -170,7 +170,7 @@ var graphChecks = []check{
 const updateDoc = graphDoc + ", Updating Instantiated Graphs"
 
 var graphUpdateChecks = []check{
-	{"graph/update-same-shape", "an executable graph takes the parameters of a graph of the same shape",
+	{"graph/update-same-shape", "an executable graph can get the parameters of a graph with the same topology",
 		updateDoc + ", Whole Graph Update; Driver API: cuGraphExecUpdate", 0, func(c *T) {
 			const n = 200
 			p, q, s := c.device(4*n), c.device(4*n), c.stream(cu.StreamNonBlocking)
@@ -183,7 +183,7 @@ var graphUpdateChecks = []check{
 			c.same("the first buffer", c.down(p, 4*n), repeated(11, n))
 			c.same("the second buffer", c.down(q, 4*n), repeated(21, n))
 		}},
-	{"graph/update-other-shape", "a graph of another shape is refused, and the executable graph stays as it was",
+	{"graph/update-other-shape", "a graph with another topology is refused, and the executable graph does not change",
 		updateDoc + "; CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", 0, func(c *T) {
 			p, s := c.device(8), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0, 0))
@@ -192,9 +192,9 @@ var graphUpdateChecks = []check{
 				c.launch(s, "inc", 1, p, uint32(1), uint32(1))
 				c.launch(s, "inc", 1, p+4, uint32(1), uint32(1))
 			})
-			c.want(c.d.GraphExecUpdate(c.ctx, x, two), "two nodes for one", cu.ErrorGraphExecUpdateFailure)
+			c.want(c.d.GraphExecUpdate(c.ctx, x, two), "two nodes instead of one", cu.ErrorGraphExecUpdateFailure)
 			fill := c.captured(s, func() { c.ok(c.d.MemsetD32Async(c.ctx, p, 77, 1, s), "fill") })
-			c.want(c.d.GraphExecUpdate(c.ctx, x, fill), "a fill for a kernel", cu.ErrorGraphExecUpdateFailure)
+			c.want(c.d.GraphExecUpdate(c.ctx, x, fill), "a fill instead of a kernel", cu.ErrorGraphExecUpdateFailure)
 			c.runGraph(x, s)
 			c.same("after the launch", c.down(p, 8), words(10, 0))
 		}},
@@ -213,7 +213,7 @@ var graphUpdateChecks = []check{
 			c.runGraph(x, s)
 			c.same("the second half", c.down(p, 4096), h.b[4096:])
 		}},
-	{"graph/kernel-node-params", "a kernel's parameters and extent can be changed in the executable graph alone",
+	{"graph/kernel-node-params", "a kernel's parameters and grid can be changed in one executable graph only",
 		updateDoc + ", Individual Node Update; Driver API: cuGraphExecKernelNodeSetParams", 0, func(c *T) {
 			const n = 64
 			p, s := c.device(4*n), c.stream(cu.StreamNonBlocking)
@@ -237,6 +237,6 @@ var graphUpdateChecks = []check{
 			c.ok(err, "nodes")
 			f := c.kernel("inc")
 			c.want(c.d.GraphExecKernelNodeSetParams(c.ctx, x, nodes[0], f, dim(1), dim(1), 0, pack(p, uint32(1), uint32(1))), "of a fill", cu.ErrorInvalidValue)
-			c.want(c.d.GraphExecKernelNodeSetParams(c.ctx, x, 0, f, dim(1), dim(1), 0, pack(p, uint32(1), uint32(1))), "of no node", cu.ErrorInvalidValue)
+			c.want(c.d.GraphExecKernelNodeSetParams(c.ctx, x, 0, f, dim(1), dim(1), 0, pack(p, uint32(1), uint32(1))), "of node 0", cu.ErrorInvalidValue)
 		}},
 }

@@ -19,7 +19,7 @@ func (c *T) hostFunc(s cu.Stream, f func()) {
 }
 
 var hostFuncChecks = []check{
-	{"hostfunc/order", "a host function runs after the work before it and before the work after it",
+	{"hostfunc/order", "a host function runs after the earlier work of its stream and before the later work",
 		hostFuncDoc, needMapHost, func(c *T) {
 			for _, s := range []cu.Stream{c.stream(cu.StreamNonBlocking), c.stream(0), 0} {
 				m := c.mapped(8)
@@ -55,7 +55,7 @@ var hostFuncChecks = []check{
 					return false
 				}
 			})
-			time.Sleep(glimpse)
+			time.Sleep(blockedTime)
 			c.busy(s)
 			c.check(loadWord(m.b, 0) == 0, "the kernel after the function ran before its end")
 			free()
@@ -66,11 +66,11 @@ var hostFuncChecks = []check{
 		hostFuncDoc, 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			var done atomic.Bool
-			c.hostFunc(s, func() { time.Sleep(glimpse); done.Store(true) })
+			c.hostFunc(s, func() { time.Sleep(blockedTime); done.Store(true) })
 			c.sync(s)
 			c.check(done.Load(), "the wait ended before the host function")
 			done.Store(false)
-			c.hostFunc(s, func() { time.Sleep(glimpse); done.Store(true) })
+			c.hostFunc(s, func() { time.Sleep(blockedTime); done.Store(true) })
 			c.syncAll()
 			c.check(done.Load(), "the context's wait ended before the host function")
 		}},
@@ -78,7 +78,7 @@ var hostFuncChecks = []check{
 		hostFuncDoc, 0, func(c *T) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			var done atomic.Bool
-			c.hostFunc(s, func() { time.Sleep(glimpse); done.Store(true) })
+			c.hostFunc(s, func() { time.Sleep(blockedTime); done.Store(true) })
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
 			c.step("an event after a host function")
 			c.ok(c.d.EventSynchronize(c.ctx, e), "wait")
@@ -99,14 +99,14 @@ var hostFuncChecks = []check{
 			}
 			c.check(slices.Equal(order, want), "%d functions ran, in the order %v ...", len(order), order[:min(20, len(order))])
 		}},
-	{"hostfunc/legacy-rules", "a host function in the legacy stream waits for blocking streams and they for it",
+	{"hostfunc/legacy-rules", "a host function in the legacy stream waits for blocking streams, and they wait for it",
 		hostFuncDoc + "; Default Stream", needMapHost, func(c *T) {
 			m := c.mapped(4)
 			g, s := c.behind(cu.StreamDefault)
 			var ran atomic.Bool
 			c.hostFunc(0, func() { ran.Store(true) })
 			c.launch(s, "store", 1, m.dev, uint32(3), uint32(1))
-			time.Sleep(glimpse)
+			time.Sleep(blockedTime)
 			c.check(!ran.Load(), "the function ran while a blocking stream was busy")
 			c.mustWait(g, "the blocking stream", func() error { return c.d.StreamSynchronize(c.ctx, s) })
 			c.check(ran.Load(), "the blocking stream went on without the function")
@@ -150,16 +150,16 @@ var hostFuncChecks = []check{
 			err := c.d.StreamSynchronize(c.ctx, s)
 			var p *cu.HostPanic
 			c.check(errors.As(err, &p), "the wait returned %v, want a *cu.HostPanic", err)
-			c.check(err != nil && strings.Contains(err.Error(), word), "the error %v does not say %q", err, word)
+			c.check(err != nil && strings.Contains(err.Error(), word), "the error %v does not contain %q", err, word)
 			c.check(loadWord(m.b, 0) == 8, "the work after the panic was lost: got %d", loadWord(m.b, 0))
 			c.ok(c.d.StreamSynchronize(c.ctx, s), "the wait after the report")
 			c.ok(c.d.CtxSynchronize(c.ctx), "the context after the report")
 		}},
-	{"hostfunc/nil", "no function is an invalid value",
+	{"hostfunc/nil", "a nil function is an invalid value",
 		"Driver API: cuLaunchHostFunc", 0, func(c *T) {
 			c.want(c.d.LaunchHostFunc(c.ctx, 0, nil), "nil", cu.ErrorInvalidValue)
 		}},
-	{"hostfunc/two-streams", "host functions run one at a time, those of two streams too",
+	{"hostfunc/two-streams", "host functions run one at a time, also those of two streams",
 		hostFuncDoc, 0, func(c *T) {
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			second := make(chan struct{})
@@ -168,7 +168,7 @@ var hostFuncChecks = []check{
 				select {
 				case <-second:
 					together = true
-				case <-time.After(4 * glimpse):
+				case <-time.After(4 * blockedTime):
 				}
 			})
 			c.hostFunc(b, func() { close(second) })
@@ -179,7 +179,7 @@ var hostFuncChecks = []check{
 			c.sync(b)
 			<-second
 		}},
-	{"hostfunc/goroutine-may-call", "a host function may hand work to another goroutine, which uses the driver after it returned",
+	{"hostfunc/goroutine-may-call", "a host function may pass work to another goroutine, which uses the driver after the function has returned",
 		hostFuncDoc, 0, func(c *T) {
 			const n = 100
 			p, s := c.device(4*n), c.stream(cu.StreamNonBlocking)

@@ -6,8 +6,8 @@ import (
 
 const implicitDoc = "Programming Guide: Implicit Synchronization"
 
-// beside runs calls one after the other while a kernel runs on a non-blocking
-// stream that has nothing to do with them.
+// beside makes each call while a kernel runs in a non-blocking stream that is unrelated
+// to the call.
 func (c *T) beside(calls ...besideCall) {
 	for _, k := range calls {
 		g, s := c.behind(cu.StreamNonBlocking)
@@ -28,8 +28,8 @@ type besideCall struct {
 	call  func() error
 }
 
-// between does something between kernels on two non-blocking streams, which must
-// not keep the second from running until the first is done.
+// between makes a call between kernels in two non-blocking streams. The call must not let
+// the second kernel wait for the first.
 func (c *T) between(name string, f func() error) {
 	m := c.mapped(4)
 	storeWord(m.b, 0, 0)
@@ -39,16 +39,16 @@ func (c *T) between(name string, f func() error) {
 	c.mustReturn(g, name, f)
 	c.launch(b, "store", 1, m.dev, uint32(1), uint32(1))
 	c.mustReturn(g, "the second stream after "+name, func() error { return c.d.StreamSynchronize(c.ctx, b) })
-	c.check(loadWord(m.b, 0) == 1, "%s: the second stream's kernel is lost", name)
+	c.check(loadWord(m.b, 0) == 1, "%s: the second stream's kernel did not run", name)
 	g.open()
 	c.sync(a)
 }
 
 var implicitChecks = []check{
-	{"implicit/new-objects", "streams and events are made and ended while kernels run",
+	{"implicit/new-objects", "streams and events can be created and destroyed while kernels run",
 		"Driver API: Stream Management, Event Management", needMapHost, func(c *T) {
 			g, s := c.behind(cu.StreamNonBlocking)
-			c.mustReturn(g, "StreamCreate, EventCreate and their ends", func() error {
+			c.mustReturn(g, "StreamCreate, EventCreate and their destruction", func() error {
 				t, err := c.d.StreamCreate(c.ctx, cu.StreamNonBlocking)
 				if err != nil {
 					return err
@@ -64,7 +64,7 @@ var implicitChecks = []check{
 			})
 			c.busy(s)
 		}},
-	{"implicit/queries", "questions are answered while kernels run",
+	{"implicit/queries", "calls that only read properties return while kernels run",
 		"Driver API: Unified Addressing, Memory Management", needMapHost, func(c *T) {
 			p, m := c.device(64), c.mapped(64)
 			f := c.kernel("store")
@@ -87,35 +87,35 @@ var implicitChecks = []check{
 			})
 			c.busy(s)
 		}},
-	{"implicit/device-memory", "device memory is taken while unrelated kernels run, and freed only when they are done",
+	{"implicit/device-memory", "device memory is allocated while unrelated kernels run, but freed only when they are done",
 		implicitDoc, needMapHost, func(c *T) {
 			var p cu.DevicePtr
 			c.beside(
 				besideCall{"MemAlloc", false, func() (err error) { p, err = c.d.MemAlloc(c.ctx, 32<<20); return err }},
 				besideCall{"MemFree", true, func() error { return c.d.MemFree(c.ctx, p) }})
 		}},
-	{"implicit/page-locked-memory", "page-locked memory is taken while unrelated kernels run, and freed only when they are done",
+	{"implicit/page-locked-memory", "page-locked memory is allocated while unrelated kernels run, but freed only when they are done",
 		implicitDoc, needMapHost, func(c *T) {
 			var p cu.HostPtr
 			c.beside(
 				besideCall{"MemHostAlloc", false, func() (err error) { p, err = c.d.MemHostAlloc(c.ctx, 1<<20, 0); return err }},
 				besideCall{"MemFreeHost", true, func() error { return c.d.MemFreeHost(c.ctx, p) }})
 		}},
-	{"implicit/registration", "memory is registered while unrelated kernels run, and unregistered only when they are done",
+	{"implicit/registration", "memory is registered while unrelated kernels run, but unregistered only when they are done",
 		implicitDoc, needMapHost | needRegister, func(c *T) {
 			b := c.pageable(1 << 20)
 			c.beside(
 				besideCall{"MemHostRegister", false, func() error { return c.d.MemHostRegister(c.ctx, pointerTo(b), 1<<20, 0) }},
 				besideCall{"MemHostUnregister", true, func() error { return c.d.MemHostUnregister(c.ctx, pointerTo(b)) }})
 		}},
-	{"implicit/managed-memory", "managed memory is taken while unrelated kernels run, and freed only when they are done",
+	{"implicit/managed-memory", "managed memory is allocated while unrelated kernels run, but freed only when they are done",
 		implicitDoc, needMapHost | needManaged, func(c *T) {
 			var p cu.DevicePtr
 			c.beside(
 				besideCall{"MemAllocManaged", false, func() (err error) { p, err = c.d.MemAllocManaged(c.ctx, 1<<20, attachGlobal); return err }},
 				besideCall{"MemFree", true, func() error { return c.d.MemFree(c.ctx, p) }})
 		}},
-	{"implicit/modules", "code is loaded and unloaded only when kernels of other code are done",
+	{"implicit/modules", "code is loaded and unloaded only when kernels of other modules are done",
 		implicitDoc + "; CUDA_MODULE_LOADING", needMapHost, func(c *T) {
 			const small = ptxHeader + ".visible .entry nothing() { ret; }\n"
 			var m cu.Module
@@ -123,7 +123,7 @@ var implicitChecks = []check{
 				besideCall{"ModuleLoadData", true, func() (err error) { m, err = c.d.ModuleLoadData(c.ctx, []byte(small)); return err }},
 				besideCall{"ModuleUnload", true, func() error { return c.d.ModuleUnload(c.ctx, m) }})
 		}},
-	{"implicit/contexts", "a context is made while kernels of another run, and destroyed only when they are done",
+	{"implicit/contexts", "a context is created while kernels of another context run, but destroyed only when they are done",
 		implicitDoc, needMapHost, func(c *T) {
 			var ctx cu.Context
 			c.beside(
@@ -142,7 +142,7 @@ var implicitChecks = []check{
 			c.sync(s)
 			c.beside(besideCall{"MemPoolTrimTo", false, func() error { return c.d.MemPoolTrimTo(p, 0) }})
 		}},
-	{"implicit/between-streams", "fills, copies and events without a stream do not keep two non-blocking streams apart",
+	{"implicit/between-streams", "fills, copies and events without a stream do not order the work of two non-blocking streams",
 		implicitDoc, needMapHost | needConcurrentKernels, func(c *T) {
 			p := c.device(1 << 16)
 			h := c.pinned(1<<16, 0)

@@ -9,7 +9,7 @@ import (
 const launchDoc = "Programming Guide: Thread Hierarchy; Driver API: cuLaunchKernel"
 
 var launchChecks = []check{
-	{"launch/every-thread-once", "every thread of every block runs once and knows its place",
+	{"launch/every-thread-once", "every thread of every block runs once and has the right indices",
 		launchDoc, 0, func(c *T) {
 			for _, shape := range [][2]cu.Dim3{
 				{dim(3, 4, 5), dim(7, 3, 2)}, {dim(1), dim(33)}, {dim(15), dim(1)}, {dim(2, 3), dim(32, 4)}, {dim(1, 1, 9), dim(1, 1, 5)},
@@ -32,7 +32,7 @@ var launchChecks = []check{
 				c.same(fmt.Sprintf("threads of block %v", block), c.down(p, 4), words(3*most))
 			}
 		}},
-	{"launch/large-grids", "grids may be long in every direction",
+	{"launch/large-grids", "grids may be large in every dimension",
 		launchDoc + "; Technical Specifications", 0, func(c *T) {
 			p := c.device(4)
 			deep := min(65535, uint32(c.attr(cu.DeviceAttributeMaxGridDimZ)))
@@ -52,14 +52,14 @@ var launchChecks = []check{
 			for i := range 256 {
 				copy(want[4*i:], in[4*(255-i):][:4])
 			}
-			c.same("turned round", c.down(p, 1024), want)
+			c.same("reversed", c.down(p, 1024), want)
 		}},
-	{"launch/dynamic-shared-memory", "a launch gives its blocks the shared memory that it names",
+	{"launch/dynamic-shared-memory", "a launch gives its blocks the requested shared memory",
 		"Programming Guide: Shared Memory; Driver API: cuLaunchKernel", 0, func(c *T) {
 			out := c.device(4)
 			for _, bytes := range []uint32{4, 100, 4096, uint32(c.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock))} {
 				c.ok(c.d.LaunchKernel(c.ctx, c.kernel("dynamic"), dim(1), dim(1), bytes, 0, pack(out, bytes)), "launch")
-				c.same("its size in the kernel", c.down(out, 4), words(bytes))
+				c.same("the size that the kernel sees", c.down(out, 4), words(bytes))
 			}
 		}},
 	{"launch/local-memory", "every thread has local memory of its own",
@@ -70,7 +70,7 @@ var launchChecks = []check{
 				c.same("a word of local memory", c.down(out, 4), words(i))
 			}
 		}},
-	{"launch/atomics", "atomic additions of all threads add up, and tickets are given once",
+	{"launch/atomics", "atomic additions of all threads add up, and each ticket is given once",
 		"Programming Guide: Atomic Functions", 0, func(c *T) {
 			const n = 64
 			p, slots := c.device(4), c.device(4*n)
@@ -99,7 +99,7 @@ var launchChecks = []check{
 		}},
 }
 
-// idsOf is what the kernel ids writes.
+// idsOf returns what the kernel ids must write.
 func idsOf(grid, block cu.Dim3) []byte {
 	var out []byte
 	for bz := range grid.Z {
@@ -119,7 +119,7 @@ func idsOf(grid, block cu.Dim3) []byte {
 }
 
 var launchMisuseChecks = []check{
-	{"launch/zero-extent", "a grid or block without extent is an invalid value",
+	{"launch/zero-extent", "a grid or block with a zero dimension is an invalid value",
 		launchDoc, 0, func(c *T) {
 			f := c.kernel("noparams")
 			for axis := range 3 {
@@ -129,7 +129,7 @@ var launchMisuseChecks = []check{
 				c.want(c.d.LaunchKernel(c.ctx, f, dim(1), d, 0, 0, nil), fmt.Sprintf("block %v", d), cu.ErrorInvalidValue)
 			}
 		}},
-	{"launch/block-too-large", "a block over the device's limits is an invalid value",
+	{"launch/block-too-large", "a block beyond the device's limits is an invalid value",
 		launchDoc + "; Technical Specifications", 0, func(c *T) {
 			f := c.kernel("noparams")
 			most := uint32(c.attr(cu.DeviceAttributeMaxThreadsPerBlock))
@@ -139,7 +139,7 @@ var launchMisuseChecks = []check{
 			}
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(most), 0, 0, nil), "the largest block")
 		}},
-	{"launch/grid-too-large", "a grid over the device's limits is an invalid value",
+	{"launch/grid-too-large", "a grid beyond the device's limits is an invalid value",
 		launchDoc + "; Technical Specifications", 0, func(c *T) {
 			f := c.kernel("noparams")
 			for _, grid := range []cu.Dim3{
@@ -149,7 +149,7 @@ var launchMisuseChecks = []check{
 				c.want(c.d.LaunchKernel(c.ctx, f, grid, dim(1), 0, 0, nil), fmt.Sprintf("grid %v", grid), cu.ErrorInvalidValue)
 			}
 		}},
-	{"launch/compiled-bounds", "a block over what a kernel was compiled for is refused",
+	{"launch/compiled-bounds", "a block that a kernel was not compiled for is refused",
 		"PTX ISA: .maxntid, .reqntid; Driver API: cuLaunchKernel", 0, func(c *T) {
 			out := c.device(4)
 			try := func(kernel string, block cu.Dim3) error {
@@ -168,13 +168,13 @@ var launchMisuseChecks = []check{
 			c.want(c.d.LaunchKernel(c.ctx, c.kernel("noparams"), dim(1), dim(1), 1<<20, 0, nil), "1 MiB", cu.ErrorInvalidValue)
 			c.want(c.d.LaunchKernel(c.ctx, c.kernel("reverse"), dim(1), dim(256), 48<<10, 0, pack(cu.DevicePtr(0))), "48 KiB beside 1 KiB of static", cu.ErrorInvalidValue)
 		}},
-	{"launch/no-kernel", "no kernel is an invalid handle",
+	{"launch/no-kernel", "kernel 0 is an invalid handle",
 		"Driver API: cuLaunchKernel", 0, func(c *T) {
 			c.want(c.d.LaunchKernel(c.ctx, 0, dim(1), dim(1), 0, 0, nil), "launch", cu.ErrorInvalidHandle)
 		}},
-	{"launch/parameters-of-wrong-size", "too many parameter bytes, or none, are refused; too few go unnoticed on hardware",
+	{"launch/parameters-of-wrong-size", "too many parameter bytes, or none, are refused; hardware does not notice too few",
 		"Driver API: cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_SIZE", needOwnContext, func(c *T) {
-			f := c.kernel("dynamic") // returns at once for a null pointer
+			f := c.kernel("dynamic") // the kernel returns at once for a null pointer
 			short := c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, make([]byte, 8))
 			c.wantOrEmulated(short, "too few", cu.Success, cu.ErrorInvalidValue)
 			long := c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, make([]byte, 64))
@@ -183,7 +183,7 @@ var launchMisuseChecks = []check{
 			c.want(none, "none", cu.ErrorInvalidValue)
 			c.syncAll()
 		}},
-	{"launch/refused-leaves-no-trace", "a refused launch does nothing and spoils nothing",
+	{"launch/refused-leaves-no-trace", "a refused launch does nothing and does not affect later launches",
 		"Programming Guide: Error Checking", 0, func(c *T) {
 			p := c.device(4)
 			c.up(p, words(3))

@@ -15,7 +15,7 @@ const (
 )
 
 var managedChecks = []check{
-	{"managed/without-capability", "a device without managed memory says so",
+	{"managed/without-capability", "a device without managed memory reports that it is not supported",
 		managedDoc, 0, func(c *T) {
 			p, err := c.d.MemAllocManaged(c.ctx, page, attachGlobal)
 			if c.attr(cu.DeviceAttributeManagedMemory) == 0 {
@@ -25,7 +25,7 @@ var managedChecks = []check{
 			c.ok(err, "allocate")
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 		}},
-	{"managed/host-device-host", "host and kernels share managed memory at one address",
+	{"managed/host-device-host", "host and kernels use managed memory at one address",
 		managedDoc, needManaged, func(c *T) {
 			const n = 100_003
 			p, b := c.managed(4*n, attachGlobal)
@@ -39,7 +39,7 @@ var managedChecks = []check{
 				c.same("incremented by a kernel", b, want)
 			}
 		}},
-	{"managed/sparse-touch", "host and device use different pages of one allocation in turns",
+	{"managed/sparse-touch", "host and device use different pages of one allocation alternately",
 		managedDoc, needManaged, func(c *T) {
 			const pages = 600
 			p, b := c.managed(pages*page, attachGlobal)
@@ -59,7 +59,7 @@ var managedChecks = []check{
 			c.ok(c.d.MemcpyDtoD(c.ctx, q, p, pages*page), "copy")
 			c.same("what the device sees", c.down(q, pages*page), want)
 		}},
-	{"managed/mixed-pointers", "managed, device and page-locked memory go into one launch",
+	{"managed/mixed-pointers", "one launch can use managed, device and page-locked memory",
 		managedDoc, needManaged | needMapHost, func(c *T) {
 			const n = 1500
 			m, mb := c.managed(4*n, attachGlobal)
@@ -73,11 +73,11 @@ var managedChecks = []check{
 			c.touch(outb)
 			c.same("the sum", outb, repeated(321, n))
 		}},
-	{"managed/globals", "a managed variable of a module is one variable to host and kernels",
+	{"managed/globals", "a managed variable of a module is one variable for host and kernels",
 		"Programming Guide: Unified Memory Programming, Declaring Managed Variables", needManaged, func(c *T) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(ptxManaged))
 			c.ok(err, "load")
-			c.later(func() { c.undo("unload", c.d.ModuleUnload(c.ctx, m)) })
+			c.cleanup(func() { c.cleanupError("unload", c.d.ModuleUnload(c.ctx, m)) })
 			f, err := c.d.ModuleGetFunction(c.ctx, m, "bump")
 			c.ok(err, "kernel")
 			count, size, err := c.d.ModuleGetGlobal(c.ctx, m, "shared_count")
@@ -100,9 +100,9 @@ var managedChecks = []check{
 			}
 			a, err := c.d.PointerGetAttributes(c.ctx, count)
 			c.ok(err, "attributes")
-			c.check(a.IsManaged, "the variable is said not to be managed")
+			c.check(a.IsManaged, "the variable is not reported as managed")
 		}},
-	{"managed/copies", "copies name managed memory as source and destination",
+	{"managed/copies", "copies accept managed memory as source and destination",
 		managedDoc, needManaged, func(c *T) {
 			const n = 1<<20 + 9
 			p, b := c.managed(n, attachGlobal)
@@ -116,7 +116,7 @@ var managedChecks = []check{
 			c.touch(b)
 			c.same("copied in", b, out)
 		}},
-	{"managed/free-misuse", "managed memory is freed once, by its start",
+	{"managed/free-misuse", "managed memory is freed once, at its start address",
 		"Driver API: cuMemFree", needManaged, func(c *T) {
 			p, err := c.d.MemAllocManaged(c.ctx, 1<<20, attachGlobal)
 			c.ok(err, "allocate")
@@ -125,7 +125,7 @@ var managedChecks = []check{
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 			c.want(c.d.MemFree(c.ctx, p), "free twice", cu.ErrorInvalidValue)
 		}},
-	{"managed/alloc-misuse", "managed memory wants a size and exactly global or host attachment",
+	{"managed/alloc-misuse", "managed memory needs a size and either global or host attachment",
 		"Driver API: cuMemAllocManaged", needManaged, func(c *T) {
 			for _, a := range []struct {
 				n     uintptr
@@ -138,7 +138,7 @@ var managedChecks = []check{
 				}
 			}
 		}},
-	{"managed/host-during-kernel", "with concurrent access the host uses managed memory while kernels run",
+	{"managed/host-during-kernel", "with concurrent access the host can use managed memory while kernels run",
 		"Programming Guide: Unified Memory Programming, Coherency and Concurrency", needManaged | needConcurrentManaged | needMapHost, func(c *T) {
 			p, b := c.managed(2*page, attachGlobal)
 			want := c.random(page)
@@ -153,7 +153,7 @@ var managedChecks = []check{
 			c.step("a host write to managed memory while a kernel runs")
 			select {
 			case <-done:
-			case <-time.After(c.suite.times.patience):
+			case <-time.After(c.suite.times.returnLimit):
 				c.fatal("a host write to managed memory waited for a kernel")
 			}
 			c.busy(s)
@@ -163,7 +163,7 @@ var managedChecks = []check{
 			c.touch(b)
 			c.same("written during a kernel, incremented after it", b[page:], plus(want, 3))
 		}},
-	{"managed/out-of-memory", "more managed memory than addresses is out of memory",
+	{"managed/out-of-memory", "more managed memory than there are addresses is out of memory",
 		"Driver API: cuMemAllocManaged", needManaged, func(c *T) {
 			_, err := c.d.MemAllocManaged(c.ctx, 1<<52, attachGlobal)
 			c.want(err, "allocate 4 PiB", cu.ErrorOutOfMemory)

@@ -4,7 +4,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// rangeAttribute asks for one number about a range.
+// rangeAttribute reads an attribute of a range with one value.
 func (c *T) rangeAttribute(a cu.MemRangeAttribute, p cu.DevicePtr, n int) int32 {
 	v := []int32{-99}
 	c.ok(c.d.MemRangeGetAttribute(c.ctx, v, a, p, uintptr(n)), "range attribute")
@@ -26,7 +26,7 @@ const (
 )
 
 var managedAdviceChecks = []check{
-	{"managed/prefetch", "prefetching moves pages and not contents; the last destination reads back",
+	{"managed/prefetch", "prefetching moves pages and does not change their contents; the last destination reads back",
 		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 4<<20 + 40
 			p, b := c.managed(n, attachGlobal)
@@ -44,7 +44,7 @@ var managedAdviceChecks = []check{
 			c.touch(b)
 			c.same("contents", b, plus(want, 2))
 		}},
-	{"managed/prefetch-part", "a part can be prefetched; over parts that differ the location is none",
+	{"managed/prefetch-part", "a part can be prefetched; a range with different locations has none",
 		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 8 << 20
 			p, b := c.managed(n, attachGlobal)
@@ -56,7 +56,7 @@ var managedAdviceChecks = []check{
 			c.touch(b)
 			c.same("contents", b, want)
 		}},
-	{"managed/prefetch-ordered", "a prefetch takes its turn in its stream and does not hold up the host",
+	{"managed/prefetch-ordered", "a prefetch runs in the order of its stream, and the call does not wait",
 		prefetchDoc, needManaged | needConcurrentManaged | needMapHost, func(c *T) {
 			p, _ := c.managed(4<<20, attachGlobal)
 			s := c.stream(cu.StreamNonBlocking)
@@ -66,7 +66,7 @@ var managedAdviceChecks = []check{
 			g.open()
 			c.sync(s)
 		}},
-	{"managed/prefetch-misuse", "a prefetch wants managed memory, a whole range and a device that is there",
+	{"managed/prefetch-misuse", "a prefetch needs managed memory, a range inside it and a device that exists",
 		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			d := c.device(1 << 20)
@@ -87,7 +87,7 @@ var managedAdviceChecks = []check{
 			c.ok(err, "prefetch")
 			c.syncAll()
 		}},
-	{"managed/advise-read-mostly", "read-mostly is set, read back and taken back",
+	{"managed/advise-read-mostly", "read-mostly can be set, read and unset",
 		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 2 << 20
 			p, b := c.managed(n, attachGlobal)
@@ -107,7 +107,7 @@ var managedAdviceChecks = []check{
 			c.advise(p, n, cu.MemAdviseUnsetReadMostly, c.dev)
 			c.wantAttribute("unset", cu.MemRangeAttributeReadMostly, p, n, 0)
 		}},
-	{"managed/advise-preferred-location", "the preferred location is a device or the host, and can be taken back",
+	{"managed/advise-preferred-location", "the preferred location is a device or the host, and can be unset",
 		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 2 << 20
 			p, b := c.managed(n, attachGlobal)
@@ -124,7 +124,7 @@ var managedAdviceChecks = []check{
 			c.advise(p, n, cu.MemAdviseUnsetPreferredLocation, c.dev)
 			c.wantAttribute("unset", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.InvalidDevice))
 		}},
-	{"managed/advise-accessed-by", "accessed-by collects devices, the host among them",
+	{"managed/advise-accessed-by", "accessed-by has a list of devices, which can include the host",
 		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 2 << 20
 			p, _ := c.managed(n, attachGlobal)
@@ -142,7 +142,7 @@ var managedAdviceChecks = []check{
 			c.advise(p, n, cu.MemAdviseUnsetAccessedBy, c.dev)
 			c.check(get() == [3]int32{-1, none, none}, "with the host: %v", get())
 		}},
-	{"managed/advise-misuse", "advice wants managed memory, a known advice and a device that is there",
+	{"managed/advise-misuse", "advice needs managed memory, a known kind and a device that exists",
 		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			d := c.device(1 << 20)
@@ -155,20 +155,20 @@ var managedAdviceChecks = []check{
 				c.want(err, "pageable memory", cu.ErrorInvalidValue)
 			}
 		}},
-	{"managed/range-attribute-misuse", "range attributes are of managed memory only",
+	{"managed/range-attribute-misuse", "only managed memory has range attributes",
 		"Driver API: cuMemRangeGetAttribute", needManaged | needConcurrentManaged, func(c *T) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			v := []int32{0}
 			c.want(c.d.MemRangeGetAttribute(c.ctx, v, 99, p, 1<<20), "attribute 99", cu.ErrorInvalidValue)
 			c.want(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeReadMostly, c.device(1<<20), 1<<20), "device memory", cu.ErrorInvalidValue)
-			c.want(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeReadMostly, p, 0), "of nothing", cu.ErrorInvalidValue)
+			c.want(c.d.MemRangeGetAttribute(c.ctx, v, cu.MemRangeAttributeReadMostly, p, 0), "of 0 bytes", cu.ErrorInvalidValue)
 		}},
 }
 
 const attachDoc = "Programming Guide: Unified Memory Programming, Stream Associated Memory; Driver API: cuStreamAttachMemAsync"
 
 var managedAttachChecks = []check{
-	{"managed/attach-to-stream", "memory attached to a stream is used by that stream and the host",
+	{"managed/attach-to-stream", "memory attached to a stream can be used by that stream and the host",
 		attachDoc, needManaged, func(c *T) {
 			const n = 5000
 			p, b := c.managed(4*n, attachHost)
@@ -181,7 +181,7 @@ var managedAttachChecks = []check{
 			c.touch(b)
 			c.same("incremented", b, want)
 		}},
-	{"managed/attach-global-and-host", "memory moves between global and host attachment",
+	{"managed/attach-global-and-host", "the attachment of memory can change between global and host",
 		attachDoc, needManaged, func(c *T) {
 			const n = 2048
 			p, b := c.managed(4*n, attachGlobal)
@@ -194,7 +194,7 @@ var managedAttachChecks = []check{
 			c.touch(b)
 			c.same("incremented", b, want)
 		}},
-	{"managed/attach-misuse", "attachment wants managed memory, all of it, one flag and a stream of its own",
+	{"managed/attach-misuse", "attachment needs managed memory, the whole allocation, one flag, and a created stream for single attachment",
 		attachDoc, needManaged, func(c *T) {
 			p, _ := c.managed(4*page, attachGlobal)
 			s := c.stream(cu.StreamDefault)
@@ -202,7 +202,7 @@ var managedAttachChecks = []check{
 			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p+page, 0, attachSingle), "an interior address", cu.ErrorInvalidValue)
 			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, 0), "no flag", cu.ErrorInvalidValue)
 			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, attachHost|attachGlobal), "two flags", cu.ErrorInvalidValue)
-			c.want(c.d.StreamAttachMemAsync(c.ctx, 0, p, 0, attachSingle), "the legacy stream alone", cu.ErrorInvalidValue)
+			c.want(c.d.StreamAttachMemAsync(c.ctx, 0, p, 0, attachSingle), "single attachment to the legacy stream", cu.ErrorInvalidValue)
 			c.want(c.d.StreamAttachMemAsync(c.ctx, s, c.device(page), 0, attachSingle), "device memory", cu.ErrorInvalidValue)
 		}},
 }

@@ -7,27 +7,27 @@ import (
 )
 
 var mappedChecks = []check{
-	{"mapped/one-address", "under unified addressing the device address of page-locked memory is the host's",
+	{"mapped/one-address", "under unified addressing page-locked memory has the same address on the device and the host",
 		"Programming Guide: Mapped Memory; Driver API: Unified Addressing", needMapHost, func(c *T) {
 			m := c.mapped(page)
 			same := m.dev == addressOfPointer(m.p)
 			c.check(same == (c.attr(cu.DeviceAttributeUnifiedAddressing) == 1),
 				"host %p, device %#x, unified addressing %d", m.p, m.dev, c.attr(cu.DeviceAttributeUnifiedAddressing))
 		}},
-	{"mapped/interior-pointer", "the device address of a place inside is the base's plus the offset",
+	{"mapped/interior-pointer", "the device address of an address inside an allocation is the base's plus the offset",
 		"Driver API: cuMemHostGetDevicePointer", needMapHost, func(c *T) {
 			m := c.mapped(2 * page)
 			inside, err := c.d.MemHostGetDevicePointer(c.ctx, offsetPointer(m.p, page+12), 0)
 			c.ok(err, "device pointer of an interior address")
 			c.check(inside == m.dev+page+12, "got %#x, want %#x", inside, m.dev+page+12)
 		}},
-	{"mapped/enabled-in-the-context", "mapping is enabled with the context, unless unified addressing enables it always",
+	{"mapped/enabled-in-the-context", "mapping is enabled by a flag of the context, unless unified addressing always enables it",
 		"Programming Guide: Mapped Memory; Driver API: CU_CTX_MAP_HOST", needMapHost, func(c *T) {
 			ctx := c.newContext(0)
 			p, err := c.d.MemHostAlloc(ctx, page, deviceMap)
 			if err == nil {
 				_, err = c.d.MemHostGetDevicePointer(ctx, p, 0)
-				c.undo("free", c.d.MemFreeHost(ctx, p))
+				c.cleanupError("free", c.d.MemFreeHost(ctx, p))
 			}
 			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
 				c.ok(err, "mapping in a context made without the flag")
@@ -35,7 +35,7 @@ var mappedChecks = []check{
 			}
 			c.want(err, "mapping in a context made without the flag", cu.ErrorInvalidValue, cu.ErrorNotSupported)
 		}},
-	{"mapped/all-memory-under-uva", "under unified addressing all page-locked memory is mapped, asked or not",
+	{"mapped/all-memory-under-uva", "under unified addressing all page-locked memory is mapped, with and without the flag",
 		"Driver API: Unified Addressing, Automatic Mapping of Host Allocated Host Memory", needMapHost | needUVA, func(c *T) {
 			m := c.pinned(64, 0)
 			dev, err := c.d.MemHostGetDevicePointer(c.ctx, m.p, 0)
@@ -45,7 +45,7 @@ var mappedChecks = []check{
 			c.syncAll()
 			c.same("memory allocated without flags", m.b, repeated(7, 16))
 		}},
-	{"mapped/write-combined", "write-combined memory can be mapped, under unified addressing at its own address too",
+	{"mapped/write-combined", "write-combined memory can be mapped; under unified addressing it has the same address on the device",
 		"Programming Guide: Write-Combining Memory; Driver API: cuMemHostAlloc", needMapHost, func(c *T) {
 			m := c.pinned(page, deviceMap|writeCombined)
 			same := m.dev == addressOfPointer(m.p)
@@ -67,7 +67,7 @@ var mappedChecks = []check{
 				c.same("what the kernel read", c.down(p, 4*n), want)
 			}
 		}},
-	{"mapped/kernel-writes", "the host reads what a kernel wrote once it has waited for it",
+	{"mapped/kernel-writes", "after a wait the host reads what a kernel wrote",
 		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
 			const n = 3001
 			m := c.mapped(4*n + 8)
@@ -81,13 +81,13 @@ var mappedChecks = []check{
 				c.same("after it", m.b[4+4*n:], before[4+4*n:])
 			}
 		}},
-	{"mapped/host-pointer-as-argument", "under unified addressing a host pointer goes straight to a kernel",
+	{"mapped/host-pointer-as-argument", "under unified addressing a kernel can use a host pointer",
 		"Programming Guide: Unified Virtual Address Space", needMapHost | needUVA, func(c *T) {
 			m := c.mapped(page)
 			want := plus(m.b, 9)
 			c.launch(0, "inc", page/4, addressOfPointer(m.p), uint32(9), uint32(page/4))
 			c.syncAll()
-			c.same("incremented by its host address", m.b, want)
+			c.same("incremented at its host address", m.b, want)
 		}},
 	{"mapped/flags-while-running", "host and kernel exchange flags through mapped memory while the kernel runs",
 		"Programming Guide: Mapped Memory; Memory Fence Functions, __threadfence_system", needMapHost, func(c *T) {
@@ -96,10 +96,10 @@ var mappedChecks = []check{
 			storeWord(m.b, 0, 0)
 			storeWord(m.b, 64, 0)
 			c.kernel("pingpong")
-			c.later(func() { storeWord(m.b, 0, ^uint32(0)) })
+			c.cleanup(func() { storeWord(m.b, 0, ^uint32(0)) })
 			s := c.stream(cu.StreamNonBlocking)
 			c.launch(s, "pingpong", 1, m.dev, m.dev+64, uint32(rounds))
-			defer storeWord(m.b, 0, ^uint32(0)) // lets the kernel go if this fails
+			defer storeWord(m.b, 0, ^uint32(0)) // ends the kernel if this fails
 			for i := range uint32(rounds) {
 				storeWord(m.b, 0, i+1)
 				c.until(fmt.Sprintf("answer %d of a running kernel", i+1), func() bool {
@@ -112,7 +112,7 @@ var mappedChecks = []check{
 			}
 			c.sync(s)
 		}},
-	{"mapped/data-behind-a-flag", "what a kernel wrote before a system fence is there when the host sees the flag after it",
+	{"mapped/data-behind-a-flag", "when the host sees a flag written after a system fence, it sees what the kernel wrote before the fence",
 		"Programming Guide: Memory Fence Functions", needMapHost, func(c *T) {
 			const n = 4096
 			data := c.mapped(4 * n)
@@ -120,7 +120,7 @@ var mappedChecks = []check{
 			g, flag := c.gate(), c.mapped(8)
 			storeWord(flag.b, 0, 0)
 			c.launch(s, "store", n, data.dev, uint32(0xabcd1234), uint32(n))
-			c.launch(s, "gate", 1, g.mem.dev, flag.dev) // sets the flag, then stays
+			c.launch(s, "gate", 1, g.mem.dev, flag.dev) // sets the flag, then keeps running
 			c.until("the flag", func() bool { _ = c.d.StreamQuery(c.ctx, s); return loadWord(flag.b, 0) == 1 })
 			c.same("data behind the flag", data.b, repeated(0xabcd1234, n))
 			c.busy(s)
@@ -134,7 +134,7 @@ var mappedChecks = []check{
 			c.syncAll()
 			c.check(loadWord(m.b, 0) == 100+7*96, "got %d, want %d", loadWord(m.b, 0), 100+7*96)
 		}},
-	{"mapped/unaligned-start", "a kernel may use any suitably aligned place in mapped memory",
+	{"mapped/unaligned-start", "a kernel may use any suitably aligned address in mapped memory",
 		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
 			m := c.mapped(3 * page)
 			before := append([]byte(nil), m.b...)
@@ -145,7 +145,7 @@ var mappedChecks = []check{
 			copy(before[2*page-8:], repeated(0x55667788, 3))
 			c.same("the three pages", m.b, before)
 		}},
-	{"mapped/mixed-with-device-memory", "one launch takes mapped and device memory together",
+	{"mapped/mixed-with-device-memory", "one launch can use mapped and device memory together",
 		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
 			const n = 777
 			in, dev, out := c.mapped(4*n), c.device(4*n), c.mapped(4*n)

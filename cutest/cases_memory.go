@@ -20,7 +20,7 @@ var deviceMemoryChecks = []check{
 				all = append(all, span{p, p + cu.DevicePtr(n)})
 			}
 		}},
-	{"memory/keeps-bytes", "allocations keep their bytes apart",
+	{"memory/keeps-bytes", "writes to one allocation do not change another",
 		"Programming Guide: Device Memory", 0, func(c *T) {
 			var ps []cu.DevicePtr
 			var want [][]byte
@@ -35,7 +35,7 @@ var deviceMemoryChecks = []check{
 				c.same(fmt.Sprintf("allocation %d", i), c.down(ps[i], len(want[i])), want[i])
 			}
 		}},
-	{"memory/info-follows", "free memory falls by what is allocated and rises when it is freed",
+	{"memory/info-follows", "free memory decreases by an allocation and increases when it is freed",
 		"Driver API: cuMemGetInfo", 0, func(c *T) {
 			const n = 64 << 20
 			before, total, err := c.d.MemGetInfo(c.ctx)
@@ -83,7 +83,7 @@ var deviceMemoryMisuseChecks = []check{
 			c.want(err, "allocate 0 bytes", cu.ErrorInvalidValue)
 			c.check(p == 0, "got %#x", p)
 		}},
-	{"memory/out-of-memory", "more than the device has is out of memory, and smaller requests still succeed",
+	{"memory/out-of-memory", "a request for more memory than the device has is out of memory, and smaller requests still succeed",
 		"Driver API: cuMemAlloc; CUDA_ERROR_OUT_OF_MEMORY", 0, func(c *T) {
 			total, err := c.d.DeviceTotalMem(c.dev)
 			c.ok(err, "total memory")
@@ -97,18 +97,18 @@ var deviceMemoryMisuseChecks = []check{
 			c.launch(0, "store", 1024, p, uint32(8), uint32(1024))
 			c.same("memory after the refusal", c.down(p, 4096), repeated(8, 1024))
 		}},
-	{"memory/free-misuse", "only the start of a live allocation can be freed; 0 may be",
+	{"memory/free-misuse", "only the start address of an existing allocation can be freed; address 0 is accepted",
 		"Driver API: cuMemFree", 0, func(c *T) {
 			p, err := c.d.MemAlloc(c.ctx, 8<<20)
 			c.ok(err, "allocate")
 			c.want(c.d.MemFree(c.ctx, p+256), "free inside", cu.ErrorInvalidValue)
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 			c.want(c.d.MemFree(c.ctx, p), "free twice", cu.ErrorInvalidValue)
-			c.want(c.d.MemFree(c.ctx, 0xdead_0000), "free a wild address", cu.ErrorInvalidValue)
+			c.want(c.d.MemFree(c.ctx, 0xdead_0000), "free an unused address", cu.ErrorInvalidValue)
 			c.want(c.d.MemFree(c.ctx, addressOf(c.pageable(page))), "free pageable memory", cu.ErrorInvalidValue)
 			c.ok(c.d.MemFree(c.ctx, 0), "free 0")
 		}},
-	{"memory/pitch-misuse", "pitched memory wants an element size of 4, 8 or 16 and an extent",
+	{"memory/pitch-misuse", "pitched memory needs an element size of 4, 8 or 16, a width and a height",
 		"Driver API: cuMemAllocPitch", 0, func(c *T) {
 			for _, a := range []struct {
 				w, h uintptr
@@ -121,7 +121,7 @@ var deviceMemoryMisuseChecks = []check{
 				}
 			}
 		}},
-	{"memory/free-in-another-context", "memory of one context can be freed from another",
+	{"memory/free-in-another-context", "memory of one context can be freed in another",
 		"Driver API: cuMemFree (silent)", 0, func(c *T) {
 			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)

@@ -10,7 +10,8 @@ import (
 
 const memsetDoc = "Driver API: cuMemsetD8, cuMemsetD16, cuMemsetD32"
 
-// memsetInto fills the middle of memory with each width and checks all of it.
+// memsetInto fills the middle of memory with elements of each width, and checks all of
+// the memory.
 func (c *T) memsetInto(dev cu.DevicePtr, n int, read func() []byte) {
 	before := read()
 	want := append([]byte(nil), before...)
@@ -74,7 +75,7 @@ var memsetChecks = []check{
 			c.ok(c.d.MemsetD32Async(c.ctx, p, 1, 0, 0), "memset 32 async")
 			c.same("memory", c.down(p, 64), before)
 		}},
-	{"memset/unaligned", "a fill of wide elements wants an address aligned to them",
+	{"memset/unaligned", "a fill of 16-bit or 32-bit elements needs an address aligned to them",
 		memsetDoc, 0, func(c *T) {
 			p := c.device(256)
 			before := c.down(p, 256)
@@ -85,13 +86,13 @@ var memsetChecks = []check{
 			c.want(c.d.MemsetD32Async(c.ctx, p+2, 7, 4, 0), "memset 32 async at +2", cu.ErrorInvalidValue)
 			c.same("memory", c.down(p, 256), before)
 		}},
-	{"memset/invalid-address", "a fill of what is no device memory is an invalid value",
+	{"memset/invalid-address", "a fill of an address without device memory is an invalid value",
 		memsetDoc, 0, func(c *T) {
 			c.want(c.d.MemsetD8(c.ctx, 0, 1, 16), "memset at 0", cu.ErrorInvalidValue)
-			c.want(c.d.MemsetD8(c.ctx, c.wild(), 1, 16), "memset at a wild address", cu.ErrorInvalidValue)
+			c.want(c.d.MemsetD8(c.ctx, c.unusedAddress(), 1, 16), "memset at an unused address", cu.ErrorInvalidValue)
 			c.want(c.d.MemsetD8(c.ctx, addressOf(c.pageable(page)), 1, 16), "memset of pageable memory", cu.ErrorInvalidValue)
 		}},
-	{"memset/past-the-end", "a fill that leaves its allocation is an invalid value",
+	{"memset/past-the-end", "a fill beyond the end of its allocation is an invalid value",
 		memsetDoc, 0, func(c *T) {
 			const n = 4 << 20
 			p := c.device(n)
@@ -99,7 +100,7 @@ var memsetChecks = []check{
 			c.want(c.d.MemsetD8(c.ctx, p+1, 1, n), "memset one byte too far", cu.ErrorInvalidValue)
 			c.same("memory", c.down(p, n), before)
 		}},
-	{"memset/async-ordered", "asynchronous fills happen in the order of their stream",
+	{"memset/async-ordered", "asynchronous fills run in the order of their stream",
 		memsetDoc + "Async", 0, func(c *T) {
 			const n = 1000
 			p := c.device(4 * n)

@@ -10,7 +10,7 @@ import (
 
 const moduleDoc = "Driver API: Module Management, "
 
-// allOf is everything that an error has to say, a compiler's log too.
+// allOf returns the whole text of an error, with the compiler's log.
 func allOf(err error) string { return fmt.Sprintf("%+v", err) }
 
 // module loads PTX and unloads it at the end.
@@ -18,7 +18,7 @@ func (c *T) module(ptx string) cu.Module {
 	m, err := c.d.ModuleLoadData(c.ctx, []byte(ptx))
 	c.ok(err, "load a module")
 	ctx := c.ctx
-	c.later(func() { c.undo("unload a module", c.d.ModuleUnload(ctx, m)) })
+	c.cleanup(func() { c.cleanupError("unload a module", c.d.ModuleUnload(ctx, m)) })
 	return m
 }
 
@@ -35,7 +35,7 @@ func (c *T) global(m cu.Module, name string, size uintptr) cu.DevicePtr {
 	return p
 }
 
-// refused fails unless PTX does not load, with one of the codes.
+// refused demands that PTX fails to load with one of the codes.
 func (c *T) refused(what, ptx string, codes ...cu.Result) error {
 	m, err := c.d.ModuleLoadData(c.ctx, []byte(ptx))
 	c.want(err, what, codes...)
@@ -46,7 +46,7 @@ func (c *T) refused(what, ptx string, codes ...cu.Result) error {
 }
 
 var moduleChecks = []check{
-	{"module/jit-error-log", "PTX that does not compile is invalid PTX, and the compiler's log says where",
+	{"module/jit-error-log", "PTX that does not compile is invalid PTX, and the compiler's log names the line",
 		moduleDoc + "cuModuleLoadDataEx, CU_JIT_ERROR_LOG_BUFFER", 0, func(c *T) {
 			err := c.refused("load PTX with a syntax error",
 				ptxHeader+".visible .entry broken()\n{\n\t.reg .b32 %r<3>;\n\tmov.u32 %r1 %r2;\n\tret;\n}\n", cu.ErrorInvalidPTX)
@@ -57,7 +57,7 @@ var moduleChecks = []check{
 			c.observe("module.jit-log", jit.Log)
 			c.check(strings.Contains(jit.Log, "line 7") || strings.Contains(jit.Log, "7:"), "the log does not name line 7: %q", jit.Log)
 		}},
-	{"module/unknown-instruction", "an instruction that does not exist is refused: hardware does so at the load, an emulated device may at the launch",
+	{"module/unknown-instruction", "an unknown instruction is refused: by hardware at the load, by an emulated device perhaps at the launch",
 		moduleDoc + "cuModuleLoadDataEx", needOwnContext, func(c *T) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(ptxHeader+
 				".visible .entry broken()\n{\n\t.reg .b32 %r<3>;\n\tfrobnicate.u32 %r1, 5;\n\tret;\n}\n"))
@@ -80,24 +80,24 @@ var moduleChecks = []check{
 	{"module/target-too-new", "PTX for an architecture newer than the device's is refused",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
 			if cu.AsEmulated(c.d) != nil {
-				c.skip("an emulated device takes PTX for any target, by design")
+				c.skip("an emulated device accepts PTX for any target, by design")
 			}
 			c.refused("module.target-too-new", ".version 6.3\n.target sm_99\n.address_size 64\n.visible .entry e() { ret; }\n",
 				cu.ErrorInvalidPTX)
 		}},
-	{"module/no-image", "what is no code is an invalid image; what begins as PTX is invalid PTX",
+	{"module/no-image", "data that is not code is an invalid image; text that begins as PTX is invalid PTX",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
 			c.refused("nothing", "", cu.ErrorInvalidImage)
 			c.refused("prose", "this is not PTX at all", cu.ErrorInvalidImage)
 			c.refused("zeroes", strings.Repeat("\x00", 256), cu.ErrorInvalidImage)
 			c.refused("half a module", suitePTX[:len(suitePTX)/2], cu.ErrorInvalidPTX)
 		}},
-	{"module/unresolved", "code that calls a function that is nowhere does not load",
+	{"module/unresolved", "code that calls a missing function does not load",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
 			c.refused("an unresolved call", ptxHeader+".extern .func nowhere;\n.visible .entry e()\n{\n\tcall nowhere;\n\tret;\n}\n",
 				cu.ErrorInvalidPTX)
 		}},
-	{"module/missing-names", "kernels and variables that are not there are not found; no name is an invalid value",
+	{"module/missing-names", "missing kernels and variables are not found; an empty name is an invalid value",
 		moduleDoc + "cuModuleGetFunction, cuModuleGetGlobal; CUDA_ERROR_NOT_FOUND", 0, func(c *T) {
 			m := c.module(suitePTX)
 			for _, name := range []string{"nowhere", "Store", "store ", "answer"} {
@@ -117,7 +117,7 @@ var moduleChecks = []check{
 			c.same("zeroes", c.down(c.global(m, "zeroes", 100), 100), make([]byte, 100))
 			c.same("constant", c.down(c.global(m, "constant", 4), 4), words(77))
 		}},
-	{"module/host-writes-variables", "what the host writes to variables, constant ones too, kernels read",
+	{"module/host-writes-variables", "kernels read what the host writes to variables, also to constant ones",
 		moduleDoc + "cuModuleGetGlobal; Programming Guide: Device Memory", 0, func(c *T) {
 			m := c.module(suitePTX)
 			f, out := c.function(m, "globals"), c.device(16)
@@ -133,7 +133,7 @@ var moduleChecks = []check{
 			c.up(c.global(m, "constant", 4), v[12:])
 			c.same("as written", read(), v)
 		}},
-	{"module/loads-are-apart", "each load of a module has variables and kernels of its own",
+	{"module/loads-are-apart", "each load of a module has its own variables and kernels",
 		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
 			a, b := c.module(suitePTX), c.module(suitePTX)
 			p, q := c.global(a, "answer", 4), c.global(b, "answer", 4)
@@ -145,7 +145,7 @@ var moduleChecks = []check{
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, pack(out)), "launch")
 			c.check(word(c.down(out, 16), 0) == 2, "a kernel read the variable of another load")
 		}},
-	{"module/unload", "an unloaded module takes its variables along, and no other module's",
+	{"module/unload", "unloading a module removes its variables, and those of no other module",
 		moduleDoc + "cuModuleUnload", 0, func(c *T) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX))
 			c.ok(err, "load")
@@ -156,7 +156,7 @@ var moduleChecks = []check{
 			c.want(err, "range of an unloaded variable", cu.ErrorNotFound)
 			c.same("the other module's variable", c.down(c.global(other, "table", 16), 16), words(10, 20, 30, 40))
 		}},
-	{"module/use-after-unload", "what was unloaded is an invalid handle",
+	{"module/use-after-unload", "an unloaded module is an invalid handle",
 		moduleDoc + "cuModuleUnload (undefined on hardware)", needEmulated, func(c *T) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX))
 			c.ok(err, "load")
@@ -167,7 +167,7 @@ var moduleChecks = []check{
 			_, err = c.d.ModuleGetFunction(c.ctx, m, "store")
 			c.want(err, "kernel", cu.ErrorInvalidHandle)
 		}},
-	{"module/pointer-to-variable", "a variable's address is device memory to the driver",
+	{"module/pointer-to-variable", "the driver reports a variable's address as device memory",
 		"Driver API: cuPointerGetAttributes, cuMemGetAddressRange", needUVA, func(c *T) {
 			p := c.global(c.module(suitePTX), "zeroes", 100)
 			a := c.attributes(p)
@@ -204,7 +204,7 @@ var functionChecks = []check{
 				v := c.random(16)
 				want := append(append([]byte(nil), v[:15]...), c.down(out, 16)[15])
 				c.launch(0, "params", 1, v[14], uint16(v[12])|uint16(v[13])<<8, word(v, 2), uint64(word(v, 0))|uint64(word(v, 1))<<32, out)
-				c.same("as the kernel saw them", c.down(out, 16), want)
+				c.same("as the kernel got them", c.down(out, 16), want)
 			}
 		}},
 	{"function/bounds", "a kernel's largest block is the device's, or its .maxntid; a .reqntid does not show",
@@ -222,10 +222,10 @@ var functionChecks = []check{
 			local := c.funcAttr("locals", cu.FuncAttributeLocalSizeBytes)
 			c.check(local == 0 || local >= 256, "local memory %d, want 0, or 256 or more", local)
 			c.wantFunc("globals", cu.FuncAttributeConstSizeBytes, 4)
-			c.check(c.funcAttr("store", cu.FuncAttributeNumRegs) > 0, "a kernel without registers")
+			c.check(c.funcAttr("store", cu.FuncAttributeNumRegs) > 0, "the kernel has no registers")
 			c.observe("function.registers-of-store", c.funcAttr("store", cu.FuncAttributeNumRegs))
 		}},
-	{"function/versions", "a kernel knows the architectures of its PTX and of its code",
+	{"function/versions", "a kernel reports the architectures of its PTX and of its code",
 		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_PTX_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION", 0, func(c *T) {
 			c.wantFunc("store", cu.FuncAttributePTXVersion, 52)
 			c.wantFunc("store", cu.FuncAttributeBinaryVersion,
@@ -240,9 +240,9 @@ var functionChecks = []check{
 			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, 1<<30), "1 GiB of shared memory", cu.ErrorInvalidValue)
 			c.want(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, -5), "negative shared memory", cu.ErrorInvalidValue)
 			_, err = c.d.FuncGetAttribute(c.ctx, cu.FuncAttributeNumRegs, 0)
-			c.want(err, "attribute of no kernel", cu.ErrorInvalidHandle)
+			c.want(err, "attribute of kernel 0", cu.ErrorInvalidHandle)
 		}},
-	{"function/shared-opt-in", "shared memory above 48 KiB is had after asking, up to the device's limit",
+	{"function/shared-opt-in", "shared memory above 48 KiB needs an attribute of the kernel, up to the device's limit",
 		"Programming Guide: Shared Memory; Driver API: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 0, func(c *T) {
 			most := c.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin)
 			if most <= 48<<10 {
@@ -252,13 +252,13 @@ var functionChecks = []check{
 			launch := func(bytes int32) error {
 				return c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), uint32(bytes), 0, pack(out, uint32(bytes)))
 			}
-			c.want(launch(48<<10+4), "above 48 KiB without asking", cu.ErrorInvalidValue)
-			c.ok(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, most), "ask for all")
+			c.want(launch(48<<10+4), "above 48 KiB without the attribute", cu.ErrorInvalidValue)
+			c.ok(c.d.FuncSetAttribute(c.ctx, f, cu.FuncAttributeMaxDynamicSharedBytes, most), "set the attribute to the limit")
 			got, err := c.d.FuncGetAttribute(c.ctx, cu.FuncAttributeMaxDynamicSharedBytes, f)
 			c.ok(err, "read back")
 			c.check(got == most, "got %d, want %d", got, most)
 			c.ok(launch(most), "all of it")
-			c.same("its size in the kernel", c.down(out, 4), words(uint32(most)))
+			c.same("the size that the kernel sees", c.down(out, 4), words(uint32(most)))
 			c.want(launch(most+4), "more than all of it", cu.ErrorInvalidValue)
 		}},
 }

@@ -13,7 +13,7 @@ const (
 )
 
 var pinnedChecks = []check{
-	{"pinned/host-can-use", "page-locked memory is ordinary memory to the host",
+	{"pinned/host-can-use", "the host uses page-locked memory like ordinary memory",
 		"Programming Guide: Page-Locked Host Memory", 0, func(c *T) {
 			m := c.pinned(3*page+17, 0)
 			want := c.random(len(m.b))
@@ -36,7 +36,7 @@ var pinnedChecks = []check{
 				c.same(fmt.Sprintf("flags %#x", uint32(flags)), out.b, want)
 			}
 		}},
-	{"pinned/flags-read-back", "write-combining reads back as asked for; under unified addressing all memory reads back as mapped and none as portable",
+	{"pinned/flags-read-back", "the write-combining flag reads back as requested; under unified addressing all memory reads back as mapped and none as portable",
 		"Driver API: cuMemHostGetFlags; Unified Addressing", 0, func(c *T) {
 			uva := c.attr(cu.DeviceAttributeUnifiedAddressing) == 1
 			for _, flags := range []cu.MemHostAllocFlags{0, portable, deviceMap, writeCombined, portable | deviceMap, portable | deviceMap | writeCombined} {
@@ -53,7 +53,7 @@ var pinnedChecks = []check{
 				c.check(got == want, "allocated with %#x, got %#x, want %#x", flags, got, want)
 			}
 		}},
-	{"pinned/flags-of-interior", "the flags of any address of an allocation are its flags",
+	{"pinned/flags-of-interior", "every address of an allocation has the flags of the allocation",
 		"Driver API: cuMemHostGetFlags", 0, func(c *T) {
 			m := c.pinned(2*page, portable)
 			base, err := c.d.MemHostGetFlags(c.ctx, m.p)
@@ -62,7 +62,7 @@ var pinnedChecks = []check{
 			c.ok(err, "flags inside")
 			c.check(inside == base, "inside %#x, at the start %#x", inside, base)
 		}},
-	{"pinned/distinct-and-aligned", "allocations do not overlap, and start where any type may",
+	{"pinned/distinct-and-aligned", "allocations do not overlap, and are aligned for every type",
 		"Driver API: cuMemHostAlloc", 0, func(c *T) {
 			var all []hostMem
 			low := ^cu.DevicePtr(0)
@@ -94,7 +94,7 @@ var pinnedChecks = []check{
 			c.ok(err, "attributes")
 			c.check(a.MemoryType == cu.MemoryTypeHost, "the other context sees %+v", a)
 		}},
-	{"pinned/freed-by-another-context", "page-locked memory may be freed from another context",
+	{"pinned/freed-by-another-context", "page-locked memory may be freed in another context",
 		"Driver API: Unified Addressing, cuMemFreeHost", needUVA, func(c *T) {
 			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemHostAlloc(c.ctx, page, portable)
@@ -120,7 +120,7 @@ var pinnedChecks = []check{
 }
 
 var pinnedMisuseChecks = []check{
-	{"pinned/zero-bytes", "zero bytes of page-locked memory are no memory and no error",
+	{"pinned/zero-bytes", "an allocation of zero bytes of page-locked memory returns nil without an error",
 		"Driver API: cuMemHostAlloc", 0, func(c *T) {
 			p, err := c.d.MemHostAlloc(c.ctx, 0, 0)
 			c.ok(err, "allocate 0 bytes")
@@ -136,14 +136,14 @@ var pinnedMisuseChecks = []check{
 				}
 			}
 		}},
-	{"pinned/too-much", "more page-locked memory than there can be is out of memory, and nothing breaks",
+	{"pinned/too-much", "a request for more page-locked memory than can exist is out of memory, and has no other effect",
 		"Driver API: cuMemHostAlloc", 0, func(c *T) {
 			_, err := c.d.MemHostAlloc(c.ctx, 1<<52, 0)
 			c.want(err, "4 PiB", cu.ErrorOutOfMemory)
 			m := c.pinned(page, 0)
 			m.b[0] = 1
 		}},
-	{"pinned/free-misuse", "only the start of a live page-locked allocation can be freed; nil may be",
+	{"pinned/free-misuse", "only the start address of an existing page-locked allocation can be freed; nil is accepted",
 		"Driver API: cuMemFreeHost", 0, func(c *T) {
 			p, err := c.d.MemHostAlloc(c.ctx, 2*page, 0)
 			c.ok(err, "allocate")
@@ -154,7 +154,7 @@ var pinnedMisuseChecks = []check{
 			c.want(c.d.MemFreeHost(c.ctx, pointerTo(b)), "free pageable memory", cu.ErrorInvalidValue)
 			c.ok(c.d.MemFreeHost(c.ctx, nil), "free nil")
 		}},
-	{"pinned/free-by-the-wrong-call", "device free does not take page-locked memory, nor host free device memory",
+	{"pinned/free-by-the-wrong-call", "MemFree refuses page-locked memory, and MemFreeHost refuses device memory",
 		"Driver API: cuMemFree, cuMemFreeHost", needUVA, func(c *T) {
 			m, p := c.pinned(page, 0), c.device(page)
 			c.want(c.d.MemFree(c.ctx, addressOfPointer(m.p)), "MemFree of page-locked memory", cu.ErrorInvalidValue)
@@ -168,7 +168,7 @@ var pinnedMisuseChecks = []check{
 			_, err = c.d.MemHostGetFlags(c.ctx, nil)
 			c.want(err, "flags of nil", cu.ErrorInvalidValue)
 		}},
-	{"pinned/device-pointer-misuse", "only mapped page-locked memory has a device pointer, and the call takes no flags",
+	{"pinned/device-pointer-misuse", "only mapped page-locked memory has a device pointer, and the flags must be 0",
 		"Driver API: cuMemHostGetDevicePointer", needMapHost, func(c *T) {
 			m := c.mapped(page)
 			_, err := c.d.MemHostGetDevicePointer(c.ctx, m.p, 1)
@@ -178,7 +178,7 @@ var pinnedMisuseChecks = []check{
 			_, err = c.d.MemHostGetDevicePointer(c.ctx, nil, 0)
 			c.want(err, "nil", cu.ErrorInvalidValue)
 		}},
-	{"pinned/mapping-without-capability", "without the capability mapped memory is refused by name",
+	{"pinned/mapping-without-capability", "without the capability a request for mapped memory is refused",
 		"Programming Guide: Mapped Memory", 0, func(c *T) {
 			if c.attr(cu.DeviceAttributeCanMapHostMemory) != 0 {
 				m := c.mapped(page)
@@ -188,7 +188,7 @@ var pinnedMisuseChecks = []check{
 			p, err := c.d.MemHostAlloc(c.ctx, page, deviceMap)
 			if err == nil {
 				_, err = c.d.MemHostGetDevicePointer(c.ctx, p, 0)
-				c.undo("free", c.d.MemFreeHost(c.ctx, p))
+				c.cleanupError("free", c.d.MemFreeHost(c.ctx, p))
 			}
 			c.want(err, "mapping", cu.ErrorNotSupported, cu.ErrorInvalidValue)
 		}},

@@ -18,7 +18,7 @@ func (c *T) inRange(a cu.PointerAttributes, base cu.DevicePtr, n int) {
 }
 
 var pointerChecks = []check{
-	{"pointer/device-memory", "of device memory the driver knows kind, device, address and extent",
+	{"pointer/device-memory", "the driver knows the type, device, address and extent of device memory",
 		pointerDoc, needUVA, func(c *T) {
 			p := c.device(3000)
 			a := c.attributes(p)
@@ -26,8 +26,8 @@ var pointerChecks = []check{
 			c.check(a.DevicePointer == p, "device pointer %#x, want %#x", a.DevicePointer, p)
 			c.check(a.HostPointer == nil, "host pointer %p, want none", a.HostPointer)
 			c.check(a.Device == c.dev, "device %d, want %d", a.Device, c.dev)
-			c.check(!a.IsManaged, "it is said to be managed")
-			c.check(a.Mapped, "it is said not to be mapped")
+			c.check(!a.IsManaged, "it is reported as managed")
+			c.check(a.Mapped, "it is reported as not mapped")
 			c.check(a.Context == c.ctx, "context %#x, want %#x", a.Context, c.ctx)
 			c.inRange(a, p, 3000)
 		}},
@@ -41,7 +41,7 @@ var pointerChecks = []check{
 			last := c.attributes(p + 1<<20 - 1)
 			c.check(last.BufferID == base.BufferID, "the last byte belongs to buffer %d, want %d", last.BufferID, base.BufferID)
 		}},
-	{"pointer/page-locked", "of page-locked memory the driver knows both addresses",
+	{"pointer/page-locked", "the driver knows both addresses of page-locked memory",
 		pointerDoc, needUVA | needMapHost, func(c *T) {
 			m := c.mapped(2 * page)
 			a := c.attributes(addressOfPointer(m.p))
@@ -54,40 +54,40 @@ var pointerChecks = []check{
 			in := c.attributes(addressOfPointer(m.p) + 100)
 			c.check(in.HostPointer == offsetPointer(m.p, 100), "host pointer inside %p, want %p", in.HostPointer, offsetPointer(m.p, 100))
 		}},
-	{"pointer/registered", "registered memory is host memory to the driver",
+	{"pointer/registered", "the driver reports registered memory as host memory",
 		pointerDoc, needUVA | needRegister, func(c *T) {
 			b := c.pageable(3 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			a := c.attributes(addressOf(b))
 			c.check(a.MemoryType == cu.MemoryTypeHost, "memory type %d, want host", a.MemoryType)
 			c.check(a.HostPointer == pointerTo(b), "host pointer %p, want %p", a.HostPointer, pointerTo(b))
-			c.check(!a.IsManaged, "it is said to be managed")
+			c.check(!a.IsManaged, "it is reported as managed")
 			c.inRange(a, addressOf(b), 3*page)
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 			a = c.attributes(addressOf(b))
 			c.check(a.MemoryType == 0, "after unregistering its memory type is %d, want none", a.MemoryType)
 		}},
-	{"pointer/registered-unaligned", "the extent of an unaligned registration is what was asked, not its pages",
+	{"pointer/registered-unaligned", "the extent of an unaligned registration is the registered range, not its pages",
 		pointerDoc + " (silent)", needUVA | needRegister, func(c *T) {
 			b := c.pageable(3 * page)
 			part := b[100:5000]
 			c.register(part, 0)
 			a := c.attributes(addressOf(part))
 			c.inRange(a, addressOf(part), len(part))
-			c.check(c.attributes(addressOf(part)-1).MemoryType == 0, "the byte before is said to be registered")
+			c.check(c.attributes(addressOf(part)-1).MemoryType == 0, "the byte before is reported as registered")
 			c.check(a.MemoryType == cu.MemoryTypeHost, "memory type %d, want host", a.MemoryType)
 		}},
 	{"pointer/managed", "managed memory has one address, and the driver knows that it is managed",
 		pointerDoc + ", CU_POINTER_ATTRIBUTE_IS_MANAGED", needUVA | needManaged, func(c *T) {
 			p, _ := c.managed(2*page, cu.MemAttachGlobal)
 			a := c.attributes(p)
-			c.check(a.IsManaged, "it is said not to be managed")
+			c.check(a.IsManaged, "it is reported as not managed")
 			c.check(a.DevicePointer == p && a.HostPointer == hostPointer(p), "device %#x, host %p, want both %#x", a.DevicePointer, a.HostPointer, p)
-			c.check(a.MemoryType == cu.MemoryTypeDevice && a.Device == c.dev && a.Mapped, "kind %d, device %d, mapped %t, want device memory of device %d, mapped",
+			c.check(a.MemoryType == cu.MemoryTypeDevice && a.Device == c.dev && a.Mapped, "type %d, device %d, mapped %t, want device memory of device %d, mapped",
 				a.MemoryType, a.Device, a.Mapped, c.dev)
 			c.inRange(a, p, 2*page)
 		}},
-	{"pointer/unknown", "addresses that the driver does not know have no attributes and are no error",
+	{"pointer/unknown", "unknown addresses have no attributes, and are no error",
 		pointerDoc, needUVA, func(c *T) {
 			for name, p := range map[string]cu.DevicePtr{"pageable": addressOf(c.pageable(page)), "nil": 0, "wild": 0xdead_0000} {
 				a := c.attributes(p)
@@ -107,7 +107,7 @@ var pointerChecks = []check{
 			c.ok(c.d.MemFreeHost(c.ctx, h), "free")
 			c.check(c.attributes(addressOfPointer(h)).MemoryType == 0, "freed page-locked memory is still known")
 		}},
-	{"pointer/buffer-id", "every allocation has an id of its own, also at an address used before",
+	{"pointer/buffer-id", "every allocation has a unique id, also at an address that was used before",
 		pointerDoc + ", CU_POINTER_ATTRIBUTE_BUFFER_ID", needUVA, func(c *T) {
 			seen := map[uint64]bool{}
 			for range 4 {
@@ -119,7 +119,7 @@ var pointerChecks = []check{
 				c.ok(c.d.MemFree(c.ctx, p), "free")
 			}
 			a, b := c.device(64), c.device(64)
-			c.check(c.attributes(a).BufferID != c.attributes(b).BufferID, "two live allocations have one id")
+			c.check(c.attributes(a).BufferID != c.attributes(b).BufferID, "two allocations have the same id")
 		}},
 	{"pointer/address-range", "the range of an address is its allocation",
 		"Driver API: cuMemGetAddressRange", 0, func(c *T) {
@@ -137,7 +137,7 @@ var pointerChecks = []check{
 		}},
 	{"pointer/address-range-misuse", "an address without an allocation has no range",
 		"Driver API: cuMemGetAddressRange", 0, func(c *T) {
-			for name, p := range map[string]cu.DevicePtr{"wild address": 0xdead_0000, "pageable memory": addressOf(c.pageable(page))} {
+			for name, p := range map[string]cu.DevicePtr{"unused address": 0xdead_0000, "pageable memory": addressOf(c.pageable(page))} {
 				_, _, err := c.d.MemGetAddressRange(c.ctx, p)
 				c.want(err, "range of "+name, cu.ErrorNotFound)
 			}

@@ -6,24 +6,24 @@ import (
 
 const poolDoc = "Programming Guide: Stream Ordered Memory Allocator"
 
-// poolAttr reads a setting or counter.
+// poolAttr reads a setting or counter of a pool.
 func (c *T) poolAttr(p cu.MemPool, a cu.MemPoolAttribute) uint64 {
 	v, err := c.d.MemPoolGetAttribute(p, a)
 	c.ok(err, "pool attribute")
 	return v
 }
 
-// pool makes a pool on the case's device.
+// pool creates a pool on the case's device.
 func (c *T) pool() cu.MemPool {
 	p, err := c.d.MemPoolCreate(&cu.MemPoolProps{
 		AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev),
 	})
 	c.ok(err, "create a pool")
-	c.later(func() { c.undo("destroy a pool", c.d.MemPoolDestroy(p)) })
+	c.cleanup(func() { c.cleanupError("destroy a pool", c.d.MemPoolDestroy(p)) })
 	return p
 }
 
-// fromPool allocates from a pool on a stream, and frees there at the end.
+// fromPool allocates from a pool in a stream, and frees in the same stream at the end.
 func (c *T) fromPool(p cu.MemPool, n int, s cu.Stream) cu.DevicePtr {
 	ptr, err := c.d.MemAllocFromPoolAsync(c.ctx, uintptr(n), p, s)
 	c.ok(err, "allocate from a pool")
@@ -35,7 +35,7 @@ func (c *T) freeAsync(ptr cu.DevicePtr, s cu.Stream) {
 }
 
 var poolChecks = []check{
-	{"pool/without-capability", "a device without pools says so",
+	{"pool/without-capability", "a device without memory pools reports that they are not supported",
 		poolDoc + ", Querying for Support", 0, func(c *T) {
 			p, err := c.d.MemAllocAsync(c.ctx, page, 0)
 			if c.attr(cu.DeviceAttributeMemoryPoolsSupported) != 0 {
@@ -56,7 +56,7 @@ var poolChecks = []check{
 			c.ok(err, "current pool")
 			c.check(cur == def, "current %#x, default %#x", cur, def)
 			p := c.pool()
-			c.later(func() { c.undo("set the pool back", c.d.DeviceSetMemPool(c.dev, def)) })
+			c.cleanup(func() { c.cleanupError("set the pool back", c.d.DeviceSetMemPool(c.dev, def)) })
 			c.ok(c.d.DeviceSetMemPool(c.dev, p), "set")
 			cur, err = c.d.DeviceGetMemPool(c.dev)
 			c.ok(err, "current pool")
@@ -66,11 +66,11 @@ var poolChecks = []check{
 			ptr, err := c.d.MemAllocAsync(c.ctx, 1<<20, s)
 			c.ok(err, "allocate")
 			during := c.poolAttr(p, cu.MemPoolAttrUsedMemCurrent)
-			c.check(during >= before+1<<20, "used went from %d to %d: the allocation came from elsewhere", before, during)
+			c.check(during >= before+1<<20, "used went from %d to %d: the allocation is not from the pool", before, during)
 			c.freeAsync(ptr, s)
 			c.sync(s)
 		}},
-	{"pool/default-settings", "a pool gives memory back at once and may reuse in every way, unless told otherwise",
+	{"pool/default-settings", "by default a pool releases memory at once and allows every kind of reuse",
 		"Driver API: cuMemPoolSetAttribute", needPools, func(c *T) {
 			p := c.pool()
 			c.check(c.poolAttr(p, cu.MemPoolAttrReleaseThreshold) == 0, "release threshold %d, want 0", c.poolAttr(p, cu.MemPoolAttrReleaseThreshold))
@@ -99,7 +99,7 @@ var poolChecks = []check{
 			c.ok(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 0), "reset the mark")
 			c.check(c.poolAttr(p, cu.MemPoolAttrUsedMemHigh) == 0, "high-water mark %d after a reset", c.poolAttr(p, cu.MemPoolAttrUsedMemHigh))
 		}},
-	{"pool/threshold-keeps-memory", "freed memory up to the threshold stays reserved over a synchronisation, the rest is released",
+	{"pool/threshold-keeps-memory", "at a synchronization freed memory up to the threshold stays reserved, and the rest is released",
 		poolDoc + ", Physical Page Caching Behavior", needPools, func(c *T) {
 			const n = 32 << 20
 			p, s := c.pool(), c.stream(0)
@@ -114,7 +114,7 @@ var poolChecks = []check{
 			left := c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent)
 			c.check(left == 0, "still %d reserved of %d", left, kept)
 		}},
-	{"pool/trim", "trimming gives back what is not used, and no more",
+	{"pool/trim", "trimming releases unused memory and nothing else",
 		poolDoc + ", Explicit trim; Driver API: cuMemPoolTrimTo", needPools, func(c *T) {
 			const n = 32 << 20
 			p, s := c.pool(), c.stream(0)
@@ -133,7 +133,7 @@ var poolChecks = []check{
 			c.ok(c.d.MemPoolTrimTo(p, 0), "trim")
 			c.check(c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent) == 0, "reserved %d with nothing in use", c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent))
 		}},
-	{"pool/attributes-misuse", "counters are not set, marks are reset to 0 only, and unknown attributes are refused",
+	{"pool/attributes-misuse", "counters cannot be set, high-water marks only to 0, and unknown attributes are refused",
 		"Driver API: cuMemPoolSetAttribute, cuMemPoolGetAttribute", needPools, func(c *T) {
 			p := c.pool()
 			c.want(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 5), "set a mark to 5", cu.ErrorInvalidValue)
@@ -142,9 +142,9 @@ var poolChecks = []check{
 			_, err := c.d.MemPoolGetAttribute(p, 99)
 			c.want(err, "get attribute 99", cu.ErrorInvalidValue)
 			_, err = c.d.MemPoolGetAttribute(0, cu.MemPoolAttrReleaseThreshold)
-			c.want(err, "no pool", cu.ErrorInvalidValue)
+			c.want(err, "pool 0", cu.ErrorInvalidValue)
 		}},
-	{"pool/create-misuse", "a pool wants page-locked allocations on a device that is there",
+	{"pool/create-misuse", "a pool needs pinned allocations on a device that exists",
 		"Driver API: cuMemPoolCreate", needPools, func(c *T) {
 			good := cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev)}
 			try := func(what string, change func(p *cu.MemPoolProps), codes ...cu.Result) {
@@ -159,7 +159,7 @@ var poolChecks = []check{
 			try("allocation type 0", func(p *cu.MemPoolProps) { p.AllocType = 0 }, cu.ErrorInvalidValue)
 			try("location type 99", func(p *cu.MemPoolProps) { p.LocationType = 99 }, cu.ErrorInvalidValue)
 			try("on device 99", func(p *cu.MemPoolProps) { p.LocationID = 99 }, cu.ErrorInvalidValue)
-			c.want(c.d.MemPoolDestroy(0), "destroy no pool", cu.ErrorInvalidValue)
+			c.want(c.d.MemPoolDestroy(0), "destroy pool 0", cu.ErrorInvalidValue)
 		}},
 	{"pool/default-not-destroyed", "the default pool cannot be destroyed",
 		"Driver API: cuMemPoolDestroy", needPools, func(c *T) {
@@ -171,15 +171,15 @@ var poolChecks = []check{
 			c.freeAsync(p, 0)
 			c.syncAll()
 		}},
-	{"pool/max-size", "a pool with a bound refuses more than that",
+	{"pool/max-size", "a pool with a maximum size refuses more than that",
 		"Driver API: cuMemPoolCreate, CUmemPoolProps.maxSize", needPools, func(c *T) {
 			if v, _ := c.d.DriverGetVersion(); v < 12020 {
-				c.skip("driver %d is older than the bound", v)
+				c.skip("driver %d is older than the maximum size", v)
 			}
 			p, err := c.d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned,
 				LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev), MaxSize: 64 << 20})
 			c.ok(err, "create")
-			c.later(func() { c.undo("destroy", c.d.MemPoolDestroy(p)) })
+			c.cleanup(func() { c.cleanupError("destroy", c.d.MemPoolDestroy(p)) })
 			s := c.stream(0)
 			a := c.fromPool(p, 32<<20, s)
 			_, err = c.d.MemAllocFromPoolAsync(c.ctx, 512<<20, p, s)

@@ -24,7 +24,7 @@ var poolOrderChecks = []check{
 				}
 			}
 		}},
-	{"pool/reuse-in-stream", "memory freed in a stream can be had again in that stream at once, and contents stay apart",
+	{"pool/reuse-in-stream", "memory freed in a stream can be allocated again in that stream at once, without a conflict of contents",
 		poolDoc + ", Reuse", needPools | needMapHost, func(c *T) {
 			const n = 1 << 20
 			p, s := c.pool(), c.stream(cu.StreamNonBlocking)
@@ -73,7 +73,7 @@ var poolOrderChecks = []check{
 			c.sync(a)
 			c.same("copied out", out.b, repeated(0xbead, n))
 		}},
-	{"pool/other-stream-busy", "memory freed behind unfinished work is not handed to a stream that does not wait for it",
+	{"pool/other-stream-busy", "memory freed behind unfinished work is not allocated to a stream that does not wait for the work",
 		poolDoc + ", Memory Reuse Policies", needPools | needMapHost | needConcurrentKernels, func(c *T) {
 			const n = 1 << 20
 			p := c.pool()
@@ -105,7 +105,7 @@ var poolOrderChecks = []check{
 			c.ok(c.d.MemFree(c.ctx, p), "MemFree")
 			c.want(c.d.MemFree(c.ctx, p), "MemFree twice", cu.ErrorInvalidValue)
 		}},
-	{"pool/free-of-plain-memory", "a stream frees plain device memory too",
+	{"pool/free-of-plain-memory", "a stream can also free memory of cuMemAlloc",
 		"Driver API: cuMemFreeAsync", needPools, func(c *T) {
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)
 			c.ok(err, "allocate")
@@ -113,22 +113,22 @@ var poolOrderChecks = []check{
 			c.syncAll()
 			c.want(c.d.MemFree(c.ctx, p), "free again", cu.ErrorInvalidValue)
 		}},
-	{"pool/misuse", "memory is allocated from a pool that is there, no more than the device has, and freed once; no bytes are no error",
+	{"pool/misuse", "an allocation needs an existing pool and no more bytes than the device has, and is freed once; zero bytes are no error",
 		"Driver API: cuMemAllocAsync, cuMemFreeAsync", needPools, func(c *T) {
 			_, err := c.d.MemAllocAsync(c.ctx, 0, 0)
 			c.ok(err, "0 bytes")
 			_, err = c.d.MemAllocAsync(c.ctx, 1<<45, 0)
 			c.want(err, "32 TiB", cu.ErrorOutOfMemory)
 			_, err = c.d.MemAllocFromPoolAsync(c.ctx, page, 0, 0)
-			c.want(err, "from no pool", cu.ErrorInvalidValue)
-			c.want(c.d.MemFreeAsync(c.ctx, 0xdead_0000, 0), "free a wild address", cu.ErrorInvalidValue)
+			c.want(err, "from pool 0", cu.ErrorInvalidValue)
+			c.want(c.d.MemFreeAsync(c.ctx, 0xdead_0000, 0), "free an unused address", cu.ErrorInvalidValue)
 			p, err := c.d.MemAllocAsync(c.ctx, 1<<20, 0)
 			c.ok(err, "allocate")
 			c.freeAsync(p, 0)
 			c.syncAll()
 			c.want(c.d.MemFreeAsync(c.ctx, p, 0), "free twice", cu.ErrorInvalidValue)
 		}},
-	{"pool/destroy-in-use", "a pool is destroyed at once and lives on for what was allocated from it",
+	{"pool/destroy-in-use", "a pool can be destroyed at once, and memory allocated from it stays valid",
 		"Driver API: cuMemPoolDestroy", needPools, func(c *T) {
 			p, err := c.d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned,
 				LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev)})
@@ -148,7 +148,7 @@ var poolOrderChecks = []check{
 			c.syncAll()
 			a := c.attributes(p)
 			c.check(a.MemoryType == cu.MemoryTypeDevice && a.DevicePointer == p && a.Device == c.dev && !a.IsManaged, "attributes %+v", a)
-			c.check(a.Context != c.ctx, "it is said to belong to the context")
+			c.check(a.Context != c.ctx, "it is reported to belong to the context")
 			c.inRange(a, p, 3<<20)
 			c.freeAsync(p, 0)
 			c.syncAll()

@@ -9,20 +9,20 @@ import (
 
 const registerDoc = "Driver API: cuMemHostRegister"
 
-// register page-locks b and undoes it at the end.
+// register registers b, and unregisters it at the end.
 func (c *T) register(b []byte, flags cu.MemHostRegisterFlags) {
 	c.ok(c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), flags), fmt.Sprintf("register %d bytes", len(b)))
 	ctx := c.ctx
-	c.later(func() {
+	c.cleanup(func() {
 		err := c.d.MemHostUnregister(ctx, pointerTo(b))
-		if !isCode(err, cu.ErrorHostMemoryNotRegistered) { // the case may have done so itself
-			c.undo("unregister", err)
+		if !isCode(err, cu.ErrorHostMemoryNotRegistered) { // the case may have unregistered it already
+			c.cleanupError("unregister", err)
 		}
 	})
 }
 
 var registerChecks = []check{
-	{"register/slice", "ordinary memory, registered, is page-locked: copies of it are exact and asynchronous",
+	{"register/slice", "registered memory is page-locked: copies of it are exact and asynchronous",
 		registerDoc, needRegister, func(c *T) {
 			b := c.pageable(64 * page)
 			want := append([]byte(nil), b...)
@@ -78,7 +78,7 @@ var registerChecks = []check{
 			c.ok(err, "device pointer inside")
 			c.check(inside == dev+100, "inside %#x, want %#x", inside, dev+100)
 		}},
-	{"register/host-pointer-on-device", "where the device can, the device address of registered memory is the host's",
+	{"register/host-pointer-on-device", "if the device supports it, registered memory has the same address on the device",
 		"Driver API: CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", needRegister | needHostPointer, func(c *T) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
@@ -88,9 +88,9 @@ var registerChecks = []check{
 			want := plus(b, 1)
 			c.launch(0, "inc", page/4, addressOf(b), uint32(1), uint32(page/4))
 			c.syncAll()
-			c.same("incremented by its host address", b, want)
+			c.same("incremented at its host address", b, want)
 		}},
-	{"register/neighbours-untouched", "work on a registered part leaves the bytes around it alone",
+	{"register/neighbours-untouched", "work on a registered part does not change the bytes around it",
 		registerDoc, needRegister | needMapHost, func(c *T) {
 			b := c.pageable(4 * page)
 			before := append([]byte(nil), b...)
@@ -103,7 +103,7 @@ var registerChecks = []check{
 			copy(before[100:], repeated(0x01020304, page/2))
 			c.same("the four pages", b, before)
 		}},
-	{"register/portable", "portable registration page-locks for every context",
+	{"register/portable", "portable registration page-locks memory for every context",
 		registerDoc + ", CU_MEMHOSTREGISTER_PORTABLE", needRegister, func(c *T) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterPortable)
@@ -113,7 +113,7 @@ var registerChecks = []check{
 			c.ok(c.d.MemcpyHtoDAsync(ctx, p, pointerTo(b), page, s), "copy in the other context")
 			c.same("copied", c.downIn(ctx, p, page), b)
 		}},
-	{"register/read-only", "where the device can, read-only memory is registered as such; elsewhere that is not supported",
+	{"register/read-only", "if the device supports it, read-only memory can be registered as such; otherwise the call is not supported",
 		registerDoc + ", CU_MEMHOSTREGISTER_READ_ONLY", needRegister, func(c *T) {
 			b, file := c.readOnlyFile(4 * page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), cu.MemHostRegisterReadOnly)
@@ -129,7 +129,7 @@ var registerChecks = []check{
 				c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 			}
 		}},
-	{"register/read-only-without-the-flag", "memory that the host may not write is not registered for writing",
+	{"register/read-only-without-the-flag", "memory that the host must not write cannot be registered for writing",
 		registerDoc, needRegister, func(c *T) {
 			b, _ := c.readOnlyFile(2 * page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), 0)
@@ -138,7 +138,7 @@ var registerChecks = []check{
 				c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 			}
 		}},
-	{"register/mapped-file", "a file mapped into memory can be registered, and what a kernel writes is in the file",
+	{"register/mapped-file", "a file mapped into memory can be registered, and what a kernel writes reaches the file",
 		registerDoc, needRegister | needMapHost, func(c *T) {
 			b, path := c.writableFile(4 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
@@ -150,7 +150,7 @@ var registerChecks = []check{
 			c.ok(err, "read the file")
 			c.same("the file", got, repeated(0xc0ffee00, page))
 		}},
-	{"register/mapped-file-on-disk", "a shared mapping of a file on disk is refused by hardware, and exact if an emulated device takes it",
+	{"register/mapped-file-on-disk", "hardware refuses to register a shared mapping of a file on disk; if an emulated device accepts it, copies are exact",
 		registerDoc + " (silent)", needRegister, func(c *T) {
 			b, path := c.sharedFile(4*page, "")
 			if inMemory(path) {
@@ -166,7 +166,7 @@ var registerChecks = []check{
 			c.same("copied", c.down(p, len(b)), b)
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 		}},
-	{"register/again-after-unregister", "memory can be registered again once it was unregistered",
+	{"register/again-after-unregister", "memory can be registered again after it was unregistered",
 		registerDoc, needRegister, func(c *T) {
 			b := c.pageable(3 * page)
 			p := c.device(len(b))

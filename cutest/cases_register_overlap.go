@@ -4,8 +4,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// crossing copies memory that begins in a registration and goes on beyond it,
-// which is refused with and without a stream.
+// crossing copies memory that begins in a registration and ends beyond it. The copy is
+// refused with and without a stream.
 func (c *T) crossing(name string, b []byte) {
 	p, s := c.device(len(b)), c.stream(cu.StreamNonBlocking)
 	for form, do := range map[string]func() error{
@@ -31,7 +31,7 @@ var registerOverlapChecks = []check{
 			b := c.pageable(6 * page)
 			c.register(b[page:3*page], 0)
 			for name, part := range map[string][]byte{
-				"over its start": b[:2*page], "over its end": b[2*page : 4*page], "all round it": b,
+				"over its start": b[:2*page], "over its end": b[2*page : 4*page], "over both ends": b,
 			} {
 				err := c.d.MemHostRegister(c.ctx, pointerTo(part), uintptr(len(part)), 0)
 				c.want(err, "register "+name, cu.ErrorHostMemoryAlreadyRegistered)
@@ -50,7 +50,7 @@ var registerOverlapChecks = []check{
 			c.same("the second part", c.down(p, 100), b[200:300])
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b[200:])), "unregister the second part")
 		}},
-	{"register/adjacent", "ranges that touch without overlapping are two registrations, and no copy spans both",
+	{"register/adjacent", "adjacent ranges are two registrations, and no copy can span both",
 		registerDoc, needRegister, func(c *T) {
 			b := c.pageable(2 * page)
 			c.register(b[:page], 0)
@@ -62,7 +62,7 @@ var registerOverlapChecks = []check{
 			}
 			c.crossing("two registrations", b)
 		}},
-	{"register/copy-across-the-end", "no copy leaves registered memory for pageable memory",
+	{"register/copy-across-the-end", "no copy can go from registered memory on into pageable memory",
 		registerDoc + " (silent)", needRegister, func(c *T) {
 			b := c.pageable(64 * page)
 			c.register(b[:32*page], 0)
@@ -76,7 +76,7 @@ var registerOverlapChecks = []check{
 }
 
 var registerMisuseChecks = []check{
-	{"register/zero-bytes", "nothing cannot be registered",
+	{"register/zero-bytes", "zero bytes cannot be registered",
 		registerDoc, needRegister, func(c *T) {
 			b := c.pageable(page)
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), 0, 0), "0 bytes", cu.ErrorInvalidValue)
@@ -88,11 +88,11 @@ var registerMisuseChecks = []check{
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0x100), "flags 0x100", cu.ErrorInvalidValue)
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister", cu.ErrorHostMemoryNotRegistered)
 		}},
-	{"register/unmapped-address", "addresses without memory behind them cannot be registered",
+	{"register/unmapped-address", "addresses without memory cannot be registered",
 		registerDoc, needRegister, func(c *T) {
 			hole := c.hole(4 * page)
 			err := c.d.MemHostRegister(c.ctx, hole, 4*page, 0)
-			c.want(err, "register a hole", cu.ErrorInvalidValue)
+			c.want(err, "register unmapped addresses", cu.ErrorInvalidValue)
 			if err == nil {
 				_ = c.d.MemHostUnregister(c.ctx, hole)
 			}
@@ -100,13 +100,13 @@ var registerMisuseChecks = []check{
 	{"register/unregister-misuse", "only the start of a registration can be unregistered, once",
 		"Driver API: cuMemHostUnregister; CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", needRegister, func(c *T) {
 			b := c.pageable(4 * page)
-			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister what never was", cu.ErrorHostMemoryNotRegistered)
+			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister memory that was never registered", cu.ErrorHostMemoryNotRegistered)
 			c.register(b, 0)
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b[page:])), "unregister inside", cu.ErrorInvalidValue)
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister twice", cu.ErrorHostMemoryNotRegistered)
 		}},
-	{"register/wrong-undo", "registered memory is not freed, and allocated memory is not unregistered",
+	{"register/wrong-undo", "registered memory cannot be freed, and allocated memory cannot be unregistered",
 		"Driver API: cuMemFreeHost, cuMemHostUnregister", needRegister, func(c *T) {
 			b, m := c.pageable(page), c.pinned(page, 0)
 			c.register(b, 0)
@@ -122,7 +122,7 @@ var registerMisuseChecks = []check{
 			c.ok(err, "flags")
 			c.check(flags == portable|deviceMap, "flags %#x, want %#x", flags, portable|deviceMap)
 		}},
-	{"register/without-capability", "a device that cannot register says so",
+	{"register/without-capability", "a device that cannot register memory reports that it is not supported",
 		registerDoc + "; CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED", 0, func(c *T) {
 			b := c.pageable(page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0)

@@ -15,7 +15,7 @@ var streamChecks = []check{
 				c.check(got == want, "created with %d, got %d", want, got)
 			}
 		}},
-	{"stream/priority-range", "priorities reach from the least, 0, down to the greatest; without the capability both are 0",
+	{"stream/priority-range", "priorities go from the least, 0, down to the greatest; without the capability both are 0",
 		"Programming Guide: Stream Priorities; Driver API: cuCtxGetStreamPriorityRange", 0, func(c *T) {
 			least, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
@@ -24,21 +24,21 @@ var streamChecks = []check{
 			c.check((greatest < 0) == (c.attr(cu.DeviceAttributeStreamPrioritiesSupported) != 0), "greatest priority %d, capability %d",
 				greatest, c.attr(cu.DeviceAttributeStreamPrioritiesSupported))
 		}},
-	{"stream/priority-clamped", "a priority outside the range becomes the nearest inside",
+	{"stream/priority-clamped", "a priority outside the range is clamped to the range",
 		"Driver API: cuStreamCreateWithPriority", 0, func(c *T) {
 			least, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
 			for _, ask := range []int32{greatest - 100, greatest, least, least + 100} {
 				s, err := c.d.StreamCreateWithPriority(c.ctx, cu.StreamNonBlocking, ask)
 				c.ok(err, "create")
-				c.later(func() { c.undo("destroy", c.d.StreamDestroy(c.ctx, s)) })
+				c.cleanup(func() { c.cleanupError("destroy", c.d.StreamDestroy(c.ctx, s)) })
 				got, err := c.d.StreamGetPriority(c.ctx, s)
 				c.ok(err, "priority")
 				want := min(max(ask, greatest), least)
 				c.check(got == want, "asked for %d, got %d, want %d", ask, got, want)
 			}
 		}},
-	{"stream/priority-default", "a stream made without a priority has priority 0",
+	{"stream/priority-default", "a stream created without a priority has priority 0",
 		"Driver API: cuStreamCreate", 0, func(c *T) {
 			got, err := c.d.StreamGetPriority(c.ctx, c.stream(0))
 			c.ok(err, "priority")
@@ -134,7 +134,7 @@ var streamChecks = []check{
 			c.ok(c.d.EventSynchronize(c.ctx, done), "wait")
 			c.check(loadWord(m.b, 0) == 0x600d, "the work was lost: got %#x", loadWord(m.b, 0))
 		}},
-	{"stream/many", "hundreds of streams work side by side",
+	{"stream/many", "hundreds of streams can be used at the same time",
 		"Programming Guide: Streams", 0, func(c *T) {
 			const n = 300
 			p := c.device(4 * n)
@@ -205,10 +205,10 @@ var streamOrderChecks = []check{
 			c.ok(c.d.MemcpyDtoHAsync(c.ctx, h.p, p, 400, b), "copy")
 			c.ok(c.d.MemsetD8Async(c.ctx, p, 0, 1<<16, b), "memset")
 			c.mustReturn(g, "synchronizing the free stream", func() error { return c.d.StreamSynchronize(c.ctx, b) })
-			c.same("copied meanwhile", h.b[:400], repeated(1, 100))
+			c.same("copied in the meantime", h.b[:400], repeated(1, 100))
 			c.busy(a)
 		}},
-	{"stream/wait-event", "a stream that waits for an event goes on when what was recorded is done",
+	{"stream/wait-event", "a stream that waits for an event goes on when the recorded work is done",
 		"Programming Guide: Explicit Synchronization; Driver API: cuStreamWaitEvent", needMapHost | needConcurrentKernels, func(c *T) {
 			m := c.mapped(8)
 			storeWord(m.b, 4, 0)
@@ -223,7 +223,7 @@ var streamOrderChecks = []check{
 			c.mustWait(g, "the waiting stream", func() error { return c.d.StreamSynchronize(c.ctx, b) })
 			c.check(loadWord(m.b, 4) == 5, "the second stream saw %d, want 5", loadWord(m.b, 4))
 		}},
-	{"stream/wait-event-returns", "waiting for an event holds the stream, not the host",
+	{"stream/wait-event-returns", "a wait for an event blocks the stream, not the host",
 		"Driver API: cuStreamWaitEvent", needMapHost, func(c *T) {
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e := c.event(0)
@@ -233,13 +233,13 @@ var streamOrderChecks = []check{
 			c.mustReturn(g, "StreamWaitEvent", func() error { return c.d.StreamWaitEvent(c.ctx, b, e, 0) })
 			c.busy(b)
 		}},
-	{"stream/wait-event-never-recorded", "an event that was never recorded holds nothing back",
+	{"stream/wait-event-never-recorded", "a stream does not wait for an event that was never recorded",
 		"Driver API: cuStreamWaitEvent", 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.ok(c.d.StreamWaitEvent(c.ctx, s, c.event(0), 0), "wait-event")
 			c.sync(s)
 		}},
-	{"stream/wait-event-snapshot", "a wait means the last record before it, whatever is recorded later",
+	{"stream/wait-event-snapshot", "a wait is for the last record before it, and not for later records",
 		"Driver API: cuStreamWaitEvent, cuEventRecord", needMapHost | needConcurrentKernels, func(c *T) {
 			m := c.mapped(4)
 			a, b, busy := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
@@ -269,7 +269,7 @@ var streamOrderChecks = []check{
 			c.mustWait(g, "the waiting stream", func() error { return c.d.StreamSynchronize(c.ctx, b) })
 			c.check(loadWord(m.b, 4) == 9, "the second stream saw %d, want 9", loadWord(m.b, 4))
 		}},
-	{"stream/diamond", "events order a fork over three streams and its join",
+	{"stream/diamond", "events order a fork to three streams and its join",
 		"Programming Guide: Events; Explicit Synchronization", 0, func(c *T) {
 			const n = 300
 			p, q, r := c.device(4*n), c.device(4*n), c.device(4*n)
@@ -294,7 +294,7 @@ var streamOrderChecks = []check{
 		}},
 }
 
-// streamID reads the id of a stream. The case skips where the driver has none.
+// streamID returns the id of a stream. The case skips if the driver has none.
 func (c *T) streamID(s cu.Stream) uint64 {
 	id, err := c.d.StreamGetId(c.ctx, s)
 	if isCode(err, cu.ErrorNotSupported) {

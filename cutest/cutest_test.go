@@ -21,15 +21,15 @@ func TestCasesAreWellFormed(t *testing.T) {
 	for _, k := range Cases() {
 		group, name, ok := strings.Cut(k.ID, "/")
 		if !ok || group == "" || name == "" || strings.ContainsAny(k.ID, " \t_") {
-			t.Errorf("id %q is not of the form group/name", k.ID)
+			t.Errorf("id %q does not have the form group/name", k.ID)
 		}
 		if seen[k.ID] {
-			t.Errorf("id %q is there twice", k.ID)
+			t.Errorf("id %q is used twice", k.ID)
 		}
 		seen[k.ID] = true
 		groups[group]++
 		if len(k.Rule) < 20 {
-			t.Errorf("%s: rule %q says too little", k.ID, k.Rule)
+			t.Errorf("%s: rule %q is too short", k.ID, k.Rule)
 		}
 		if !strings.Contains(k.Source, ":") {
 			t.Errorf("%s: source %q names no manual", k.ID, k.Source)
@@ -40,10 +40,10 @@ func TestCasesAreWellFormed(t *testing.T) {
 	}
 	for id, text := range surprises {
 		if !seen[id] {
-			t.Errorf("a surprise in %q, which is no case", id)
+			t.Errorf("a surprise for %q, which is no case", id)
 		}
 		if len(text) < 15 {
-			t.Errorf("%s: surprise %q says too little", id, text)
+			t.Errorf("%s: surprise %q is too short", id, text)
 		}
 	}
 	t.Logf("%d cases: %v", len(seen), groups)
@@ -71,7 +71,7 @@ func TestEveryCallHasACase(t *testing.T) {
 	}
 }
 
-// TestSemanticsNamesCases: what docs/SEMANTICS.md cites is there.
+// TestSemanticsNamesCases demands that every case cited in docs/SEMANTICS.md exists.
 func TestSemanticsNamesCases(t *testing.T) {
 	text, err := os.ReadFile("../docs/SEMANTICS.md")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: usual, parent: t}
+	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: defaultTimes, parent: t}
 	s.start(t)
 	s.results = []result{{ID: "a/b", Rule: "r", Source: "s", Result: "fail", Reason: "why", MS: 1.5}}
 	documents.Store(0)

@@ -1,8 +1,8 @@
-// Package cutest holds the conformance suite of the CUDA driver API as package
-// cu words it: one table of cases, each named for a rule of NVIDIA's manuals and
-// citing where the rule stands.
+// Package cutest is the conformance suite for implementations of [cu.Driver]. It is
+// one table of cases. Each case is named for a rule of NVIDIA's manuals and cites the
+// place of the rule.
 //
-// [Run] runs all of it against any [cu.Driver], the real one or a software GPU:
+// [Run] runs all cases on a driver, for hardware or for a software GPU:
 //
 //	func TestConformance(t *testing.T) {
 //		cutest.Run(t, func(t testing.TB) cu.Driver {
@@ -14,16 +14,16 @@
 //		})
 //	}
 //
-// Each case is a subtest with a watchdog. Asynchrony is tested by gates: kernels
-// that spin on a flag in mapped host memory until the host lets them go, so that
-// "not done yet" is a fact and not a race. What the manuals leave open is
-// settled by what hardware did, and the case says so ([Case].Surprise); facts of
-// one machine and what timing decides are told in lines "OBSERVE name=value".
+// Each case is a subtest with a watchdog. Gates test asynchronous work: a gate is a
+// kernel that spins on a flag in mapped host memory until the host sets the flag. So
+// it is certain, and no race, that work behind a gate is not done yet. Where the
+// manuals are silent, a case demands what hardware did, and says so in
+// [Case].Surprise. Properties of one machine, and results that depend on timing, are
+// logged in lines "OBSERVE name=value".
 //
-// With FERRY_CUTEST_JSON=path in the environment the results are written there
-// as one JSON document. go generate makes docs/COVERAGE.md from [Cases] and the
-// documents under docs/results.
+// With FERRY_CUTEST_JSON=path in the environment the results are written to path as
+// one JSON document. go generate makes docs/COVERAGE.md from [Cases] and the documents
+// under docs/results.
 //
-// What does not live here: tests of speed, and rules that are Ferry's own and
-// not CUDA's.
+// The package has no tests of speed, and no rules that are Ferry's and not CUDA's.
 package cutest

@@ -15,7 +15,7 @@ func ExampleCases() {
 		}
 	}
 	// Output:
-	// copy3d/boxes: a 3D copy moves exactly its box in, within and out of the device
+	// copy3d/boxes: a 3D copy moves exactly its box into, within and out of the device
 	// copy3d/boxes-async: an asynchronous 3D copy moves exactly its box
 	// copy3d/misuse: a box wider than its pitch or higher than its layers is refused
 	// copy3d/nothing: a box without extent succeeds and does nothing

@@ -8,8 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// readOnlyFile maps a fresh file without the right to write; the second slice
-// is what is in it.
+// readOnlyFile maps a fresh file read-only. want is the content of the file.
 func (c *T) readOnlyFile(n int) (mapped, want []byte) {
 	want = c.random(n)
 	path := c.tempFile("", want)
@@ -18,12 +17,13 @@ func (c *T) readOnlyFile(n int) (mapped, want []byte) {
 	defer f.Close()
 	b, err := syscall.Mmap(int(f.Fd()), 0, n, syscall.PROT_READ, syscall.MAP_PRIVATE)
 	c.ok(err, "map a file")
-	c.later(func() { c.undo("unmap", syscall.Munmap(b)) })
+	c.cleanup(func() { c.cleanupError("unmap", syscall.Munmap(b)) })
 	return b, want
 }
 
-// writableFile maps a fresh file so that writes reach it, in memory if it can
-// be: kernels refuse to page-lock shared mappings of files on most disks.
+// writableFile maps a fresh file so that writes reach the file. The file is in memory
+// if possible, because Linux refuses to page-lock shared mappings of files on most
+// disks.
 func (c *T) writableFile(n int) (mapped []byte, path string) {
 	dir := "/dev/shm"
 	if _, err := os.Stat(dir); err != nil {
@@ -32,7 +32,7 @@ func (c *T) writableFile(n int) (mapped []byte, path string) {
 	return c.sharedFile(n, dir)
 }
 
-// sharedFile maps a fresh file of a folder; "" is the one for temporary files.
+// sharedFile maps a fresh file in a folder. "" is the folder for temporary files.
 func (c *T) sharedFile(n int, dir string) (mapped []byte, path string) {
 	path = c.tempFile(dir, c.random(n))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -40,11 +40,11 @@ func (c *T) sharedFile(n int, dir string) (mapped []byte, path string) {
 	defer f.Close()
 	b, err := syscall.Mmap(int(f.Fd()), 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	c.ok(err, "map a file")
-	c.later(func() { c.undo("unmap", syscall.Munmap(b)) })
+	c.cleanup(func() { c.cleanupError("unmap", syscall.Munmap(b)) })
 	return b, path
 }
 
-// inMemory says whether a file lies in a file system that has no disk.
+// inMemory reports whether a file is in a file system without a disk.
 func inMemory(path string) bool {
 	const tmpfs, ramfs = 0x01021994, 0x858458f6
 	var s syscall.Statfs_t
@@ -54,13 +54,13 @@ func inMemory(path string) bool {
 func (c *T) tempFile(dir string, data []byte) string {
 	dir, err := os.MkdirTemp(dir, "cutest")
 	c.ok(err, "temporary folder")
-	c.later(func() { os.RemoveAll(dir) })
+	c.cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "data")
 	c.ok(os.WriteFile(path, data, 0o600), "write a file")
 	return path
 }
 
-// hole is the address of n bytes that were mapped and no longer are.
+// hole returns the address of n bytes that are no longer mapped.
 func (c *T) hole(n int) cu.HostPtr {
 	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	c.ok(err, "map memory")

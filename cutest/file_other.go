@@ -5,12 +5,12 @@ package cutest
 import "github.com/ferrygpu/ferry/cu"
 
 func (c *T) readOnlyFile(int) (mapped, want []byte) {
-	c.skip("mapping files is written for Linux only")
+	c.skip("the suite maps files on Linux only")
 	return nil, nil
 }
 
 func (c *T) writableFile(int) (mapped []byte, path string) {
-	c.skip("mapping files is written for Linux only")
+	c.skip("the suite maps files on Linux only")
 	return nil, ""
 }
 
@@ -19,6 +19,6 @@ func (c *T) sharedFile(int, string) (mapped []byte, path string) { return c.writ
 func inMemory(string) bool { return false }
 
 func (c *T) hole(int) cu.HostPtr {
-	c.skip("unmapping memory is written for Linux only")
+	c.skip("the suite unmaps memory on Linux only")
 	return nil
 }

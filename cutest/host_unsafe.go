@@ -7,16 +7,16 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hostBytes is memory that is not Go's as a slice.
+// hostBytes returns memory that Go did not allocate as a slice.
 func hostBytes(p cu.HostPtr, n int) []byte { return unsafe.Slice((*byte)(p), n) }
 
-// pointerTo is the address of a slice's first byte.
+// pointerTo returns the address of a slice's first byte.
 func pointerTo(b []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// addressOf is the address of a slice as a number, for calls that take any address.
+// addressOf returns the address of a slice as a number, for calls that take any address.
 func addressOf(b []byte) cu.DevicePtr { return cu.DevicePtr(uintptr(pointerTo(b))) }
 
-// hostPointer is a unified address as the host uses it.
+// hostPointer converts a unified address to a pointer for the host.
 func hostPointer(p cu.DevicePtr) cu.HostPtr {
 	u := uintptr(p)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&u))
@@ -26,7 +26,7 @@ func addressOfPointer(p cu.HostPtr) cu.DevicePtr { return cu.DevicePtr(uintptr(p
 
 func offsetPointer(p cu.HostPtr, n int) cu.HostPtr { return unsafe.Add(p, n) }
 
-// loadWord and storeWord touch a 32-bit word that a kernel touches at the same time.
+// loadWord and storeWord access a 32-bit word that a kernel accesses at the same time.
 func loadWord(b []byte, offset int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b[offset])))
 }

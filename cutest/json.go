@@ -15,15 +15,15 @@ import (
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
-// jsonVariable names the file that results go to.
+// jsonVariable is the environment variable that names the file for the results.
 const jsonVariable = "FERRY_CUTEST_JSON"
 
-// document is what jsonVariable asks for.
+// document is the file with the results.
 type document struct {
 	Schema        string   `json:"schema"` // "ferry.cutest/1"
 	Driver        string   `json:"driver"`
 	DriverVersion int32    `json:"driver_version"`
-	Release       string   `json:"driver_release,omitempty"` // of the kernel's part, such as 580.159.04
+	Release       string   `json:"driver_release,omitempty"` // of the kernel module, such as 580.159.04
 	Device        string   `json:"device"`
 	Devices       int      `json:"devices"`
 	Emulated      bool     `json:"emulated"`
@@ -34,7 +34,7 @@ type document struct {
 	Cases         []result `json:"cases"`
 }
 
-// documents counts those written by this process: the second gets ".2" in its name.
+// documents counts the documents of this process. The second has ".2" in its name.
 var documents atomic.Int32
 
 func (s *suite) writeJSON(t testing.TB) {
@@ -66,7 +66,7 @@ func (s *suite) writeJSON(t testing.TB) {
 	}
 }
 
-// driverName is the package of the driver below all wrappers.
+// driverName returns the package of the driver inside all wrappers.
 func driverName(d cu.Driver) string {
 	for {
 		w, ok := d.(interface{ Unwrap() cu.Driver })

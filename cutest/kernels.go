@@ -14,8 +14,8 @@ type program struct {
 	kernels map[string]cu.Function
 }
 
-// load compiles the suite's kernels in a context and launches each once, so
-// that no case meets the loading of code, which may wait for running kernels.
+// load compiles the suite's kernels in a context and launches each once. Then their
+// code is loaded, which in a case could wait for running kernels.
 func (s *suite) load(ctx cu.Context) (*program, error) {
 	if p, ok := s.programs[ctx]; ok {
 		return p, nil
@@ -25,7 +25,7 @@ func (s *suite) load(ctx cu.Context) (*program, error) {
 		return nil, fmt.Errorf("load the suite's module: %+v", err)
 	}
 	p := &program{m, map[string]cu.Function{}}
-	for _, k := range kernelWarmth {
+	for _, k := range suiteKernels {
 		f, err := s.d.ModuleGetFunction(ctx, m, k.name)
 		if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", k.name, err)
@@ -43,7 +43,7 @@ func (s *suite) load(ctx cu.Context) (*program, error) {
 	return p, nil
 }
 
-// kernel is a kernel of the suite in the case's context.
+// kernel returns a kernel of the suite in the case's context.
 func (c *T) kernel(name string) cu.Function { return c.kernelIn(c.ctx, name) }
 
 func (c *T) kernelIn(ctx cu.Context, name string) cu.Function {
@@ -56,7 +56,8 @@ func (c *T) kernelIn(ctx cu.Context, name string) cu.Function {
 	return f
 }
 
-// pack lays arguments out as kernels take them, each at a multiple of its size.
+// pack makes the parameter buffer of a launch, with each argument at a multiple of its
+// size.
 func pack(args ...any) []byte {
 	var b []byte
 	align := func(n int) {
@@ -108,7 +109,7 @@ func (c *T) launch(stream cu.Stream, name string, n int, args ...any) {
 	c.ok(c.tryLaunch(c.ctx, stream, name, n, args...), "launch "+name)
 }
 
-// words are numbers as little-endian bytes.
+// words returns numbers as little-endian bytes.
 func words(values ...uint32) []byte {
 	var b []byte
 	for _, v := range values {
@@ -117,7 +118,7 @@ func words(values ...uint32) []byte {
 	return b
 }
 
-// repeated is n times the word v.
+// repeated returns n copies of the word v.
 func repeated(v uint32, n int) []byte {
 	b := make([]byte, 0, 4*n)
 	for range n {
@@ -128,7 +129,7 @@ func repeated(v uint32, n int) []byte {
 
 func word(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 
-// plus is every word of b with v added.
+// plus returns the words of b with v added to each.
 func plus(b []byte, v uint32) []byte {
 	out := make([]byte, len(b))
 	for i := range len(b) / 4 {

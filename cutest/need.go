@@ -17,19 +17,19 @@ const (
 	needConcurrentKernels
 	needTwoDevices
 	needPeer
-	needEmulated         // the manuals leave it undefined; only software can be asked
+	needEmulated         // undefined by the manuals; only an emulated device is tested
 	needExclusiveManaged // an emulated device without concurrent access to managed memory
 	needNoContext
 	needOwnContext
-	needLone           // the device is lost for good: a driver or process for this case alone
+	needIsolation      // the device is lost for good, so the case has a driver or process of its own
 	needLaunchBlocking // a process with CUDA_LAUNCH_BLOCKING=1
 )
 
-// needTable says what each capability is called and how to ask for it.
+// needTable has the name of each capability and the attribute that reports it.
 var needTable = []struct {
 	bit  need
 	word string
-	attr cu.DeviceAttribute // 0: not an attribute
+	attr cu.DeviceAttribute // 0 if there is none
 }{
 	{needMapHost, "canMapHostMemory", cu.DeviceAttributeCanMapHostMemory},
 	{needUVA, "unifiedAddressing", cu.DeviceAttributeUnifiedAddressing},
@@ -43,10 +43,10 @@ var needTable = []struct {
 	{needTwoDevices, "two devices", 0},
 	{needPeer, "peer access between devices 0 and 1", 0},
 	{needEmulated, "an emulated device (the manual leaves this undefined)", 0},
-	{needExclusiveManaged, "an emulated device with managedMemory and without concurrentManagedAccess (a process on hardware would end)", 0},
+	{needExclusiveManaged, "an emulated device with managedMemory and without concurrentManagedAccess (hardware would end the process)", 0},
 }
 
-// words names the capabilities of the set; where a case runs is not one.
+// words returns the names of the capabilities in the set.
 func (n need) words() []string {
 	var words []string
 	for _, row := range needTable {
@@ -57,7 +57,7 @@ func (n need) words() []string {
 	return words
 }
 
-// missing is the reason why a suite's machine cannot run a case, or "".
+// missing returns the reason why the suite's machine cannot run a case, or "".
 func (s *suite) missing(n need) string {
 	for _, row := range needTable {
 		if n&row.bit != 0 && !s.has(row.bit, row.attr) {

@@ -2,13 +2,13 @@ package cutest
 
 import "strings"
 
-// ptxHeader opens every module of the suite: old enough for any driver since
-// CUDA 10 and any GPU since Maxwell.
+// ptxHeader begins every module of the suite. Its versions suit every driver since
+// CUDA 10 and every GPU since Maxwell.
 const ptxHeader = ".version 6.3\n.target sm_52\n.address_size 64\n"
 
-// kernel parameters: every kernel does nothing when they are all zero, so that
-// each can be launched once to have its code loaded before a case needs it.
-var kernelWarmth = []struct {
+// suiteKernels lists the kernels of the suite. Each does nothing when all parameters are
+// zero, so that it can be launched once to load its code before a case needs it.
+var suiteKernels = []struct {
 	name  string
 	block uint32
 	bytes int // of parameters
@@ -19,7 +19,7 @@ var kernelWarmth = []struct {
 	{"small", 1, 8}, {"exact", 32, 8}, {"locals", 1, 12}, {"globals", 1, 8}, {"trapping", 1, 4},
 }
 
-// suitePTX is the module that every context of the suite gets.
+// suitePTX is the module that the suite loads in every context.
 var suitePTX = strings.Join([]string{
 	ptxHeader,
 	ptxGlobals, ptxStore, ptxInc, ptxCopy, ptxAdd3, ptxAddf,
@@ -27,8 +27,8 @@ var suitePTX = strings.Join([]string{
 	ptxIDs, ptxParams, ptxReverse, ptxDynamic, ptxBounded, ptxLocals, ptxReadGlobals, ptxTrapping,
 }, "\n")
 
-// ptxIndex leaves the thread's index in %r1, having loaded n into %r2, and goes
-// to done past the end.
+// ptxIndex sets %r1 to the thread's index. If the index is not below n in %r2, it
+// branches to done.
 const ptxIndex = `
 	mov.u32 %r3, %ctaid.x;
 	mov.u32 %r4, %ntid.x;

@@ -21,8 +21,8 @@ done:
 }
 `
 
-// pingpong(ping, pong, n): for i in 1..n waits for *ping == i (or all ones, to
-// give up) and answers *pong = i
+// pingpong(ping, pong, n): for i in 1..n waits for *ping == i (or all ones, to give
+// up) and sets *pong = i
 const ptxPingpong = `
 .visible .entry pingpong(.param .u64 ping, .param .u64 pong, .param .u32 n)
 {` + ptxRegs + `
@@ -77,7 +77,7 @@ done:
 }
 `
 
-// delay(cycles, out): takes at least so many clock cycles, then *out = 1 if out is not 0
+// delay(cycles, out): runs for at least that many clock cycles, then *out = 1 if out is not 0
 const ptxDelay = `
 .visible .entry delay(.param .u64 cycles, .param .u64 out)
 {` + ptxRegs + `
@@ -167,7 +167,7 @@ done:
 }
 `
 
-// reverse(p): 256 threads turn p's 256 words round through static shared memory
+// reverse(p): 256 threads reverse the order of p's 256 words through static shared memory
 const ptxReverse = `
 .visible .entry reverse(.param .u64 p)
 {` + ptxRegs + `
@@ -195,7 +195,7 @@ done:
 }
 `
 
-// dynamic(out, bytes): uses the last word of so many bytes of dynamic shared memory
+// dynamic(out, bytes): uses the last word of that many bytes of dynamic shared memory
 const ptxDynamic = `
 .visible .entry dynamic(.param .u64 out, .param .u32 bytes)
 {` + ptxRegs + `
@@ -214,7 +214,7 @@ done:
 }
 `
 
-// small(out) allows 64 threads a block at most, exact(out) only 32; each writes *out = 1
+// small(out) allows at most 64 threads per block, exact(out) exactly 32; each writes *out = 1
 const ptxBounded = `
 .visible .entry small(.param .u64 out)
 .maxntid 64, 1, 1
@@ -240,7 +240,7 @@ done:
 }
 `
 
-// locals(out, i): 64 words of local memory, written 0..63, of which out gets word i
+// locals(out, i): writes 0..63 to 64 words of local memory, then word i to out
 const ptxLocals = `
 .visible .entry locals(.param .u64 out, .param .u32 i)
 {` + ptxRegs + `
@@ -267,7 +267,7 @@ done:
 }
 `
 
-// globals(out): out gets answer, table[2], zeroes[96..99] and constant
+// globals(out): writes answer, table[2], zeroes[96..99] and constant to out
 const ptxReadGlobals = `
 .visible .entry globals(.param .u64 out)
 {` + ptxRegs + `
@@ -352,7 +352,7 @@ const ptxManaged = ptxHeader + `
 }
 `
 
-// ptxBreakpoint is a module of its own: stopping(go) meets a breakpoint unless go is 0.
+// ptxBreakpoint is a module of its own: stopping(go) reaches a breakpoint unless go is 0.
 const ptxBreakpoint = ptxHeader + `
 .visible .entry stopping(.param .u32 go)
 {` + ptxRegs + `

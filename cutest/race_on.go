@@ -2,5 +2,5 @@
 
 package cutest
 
-// raceBuild says that kernels of an emulated GPU run under the race detector.
+// raceBuild reports that kernels of an emulated GPU run under the race detector.
 const raceBuild = true

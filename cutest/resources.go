@@ -9,27 +9,27 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// folder is a fresh one, gone at the end.
+// folder makes a temporary folder, which is removed at the end.
 func (c *T) folder() string {
 	dir, err := os.MkdirTemp("", "cutest")
 	c.ok(err, "temporary folder")
-	c.later(func() { os.RemoveAll(dir) })
+	c.cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
-// page is the size that page-locking works in.
+// page is the page size of the host, in which memory is page-locked.
 const page = 4096
 
-// newContext creates a context on the case's device, with a destroy at the end.
+// newContext creates a context on the case's device and destroys it at the end.
 func (c *T) newContext(flags cu.CtxFlags) cu.Context { return c.newContextOn(c.dev, flags) }
 
 func (c *T) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
 	c.step("the creation of a context")
 	ctx, err := c.d.CtxCreate(flags, dev)
 	c.ok(err, "create a context")
-	c.later(func() {
+	c.cleanup(func() {
 		delete(c.suite.programs, ctx)
-		_ = c.d.CtxDestroy(ctx) // the case may have done so itself
+		_ = c.d.CtxDestroy(ctx) // the case may have destroyed it already
 	})
 	return ctx
 }
@@ -37,17 +37,17 @@ func (c *T) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
 // hostMem is page-locked memory.
 type hostMem struct {
 	p   cu.HostPtr
-	b   []byte       // the same, to read and write
-	dev cu.DevicePtr // in kernels; 0 if not mapped
+	b   []byte       // the same memory as a slice
+	dev cu.DevicePtr // the address for kernels; 0 if not mapped
 }
 
-// pinned allocates page-locked memory with fresh bytes in it; with
-// MemHostAllocDeviceMap among the flags it has a device address.
+// pinned allocates page-locked memory with fresh bytes. With MemHostAllocDeviceMap
+// among the flags it has a device address.
 func (c *T) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
 	p, err := c.d.MemHostAlloc(c.ctx, uintptr(n), flags)
 	c.ok(err, "allocate page-locked memory")
 	ctx := c.ctx
-	c.later(func() { c.undo("free page-locked memory", c.d.MemFreeHost(ctx, p)) })
+	c.cleanup(func() { c.cleanupError("free page-locked memory", c.d.MemFreeHost(ctx, p)) })
 	m := hostMem{p: p, b: hostBytes(p, n)}
 	if flags&cu.MemHostAllocDeviceMap != 0 {
 		m.dev, err = c.d.MemHostGetDevicePointer(ctx, p, 0)
@@ -57,7 +57,8 @@ func (c *T) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
 	return m
 }
 
-// mapped is pinned memory that kernels can use; the case skips where none can.
+// mapped allocates page-locked memory that kernels can use. The case skips if the device
+// has none.
 func (c *T) mapped(n int) hostMem {
 	if c.attr(cu.DeviceAttributeCanMapHostMemory) == 0 {
 		c.skip("the device lacks canMapHostMemory")
@@ -65,50 +66,50 @@ func (c *T) mapped(n int) hostMem {
 	return c.pinned(n, cu.MemHostAllocDeviceMap|cu.MemHostAllocPortable)
 }
 
-// undo reports a clean-up that failed. After a fault nothing can be freed, and
-// a destroyed context took its memory along: mend and the case judge those.
-func (c *T) undo(what string, err error) {
+// cleanupError records a clean-up that failed. After a fault nothing can be freed, and a
+// destroyed context has freed its memory; such errors are ignored here.
+func (c *T) cleanupError(what string, err error) {
 	if err != nil && !isCode(err, cu.ErrorInvalidContext) && !isCode(err, cu.ErrorContextIsDestroyed) && !stickyError(err) {
 		c.fail("clean-up: %s: %v", what, err)
 	}
 }
 
-// pageable is ordinary memory of the Go heap, page-aligned, with fresh bytes.
+// pageable allocates page-aligned memory on the Go heap with fresh bytes.
 func (c *T) pageable(n int) []byte {
 	raw := make([]byte, n+page)
 	skip := int(-uintptr(addressOf(raw)) % page)
 	b := raw[skip : skip+n : skip+n]
 	c.scramble(b)
-	c.later(func() { runtime.KeepAlive(raw) })
+	c.cleanup(func() { runtime.KeepAlive(raw) })
 	return b
 }
 
-// device allocates device memory and poisons it.
+// device allocates device memory and fills it with fresh bytes.
 func (c *T) device(n int) cu.DevicePtr { return c.deviceIn(c.ctx, n) }
 
 func (c *T) deviceIn(ctx cu.Context, n int) cu.DevicePtr {
 	p, err := c.d.MemAlloc(ctx, uintptr(n))
 	c.ok(err, "allocate device memory")
-	c.later(func() { c.undo("free device memory", c.d.MemFree(ctx, p)) })
-	c.ok(c.d.MemcpyHtoD(ctx, p, pointerTo(c.random(n)), uintptr(n)), "poison device memory")
-	c.step("the poisoning of device memory; a gate must be held only after it")
-	c.ok(c.d.CtxSynchronize(ctx), "poison device memory")
+	c.cleanup(func() { c.cleanupError("free device memory", c.d.MemFree(ctx, p)) })
+	c.ok(c.d.MemcpyHtoD(ctx, p, pointerTo(c.random(n)), uintptr(n)), "fill device memory")
+	c.step("the fill of device memory; a gate must be held only after it")
+	c.ok(c.d.CtxSynchronize(ctx), "fill device memory")
 	return p
 }
 
-// managed allocates managed memory with fresh bytes; the slice is the same memory.
+// managed allocates managed memory with fresh bytes. The slice is the same memory.
 func (c *T) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
 	p, err := c.d.MemAllocManaged(c.ctx, uintptr(n), flags)
 	c.ok(err, "allocate managed memory")
 	ctx := c.ctx
-	c.later(func() { c.undo("free managed memory", c.d.MemFree(ctx, p)) })
+	c.cleanup(func() { c.cleanupError("free managed memory", c.d.MemFree(ctx, p)) })
 	b := hostBytes(hostPointer(p), n)
 	c.touch(b)
 	c.scramble(b)
 	return p, b
 }
 
-// touch tells an emulated driver that the host is about to use managed memory.
+// touch announces to an emulated driver that the host is about to use managed memory.
 func (c *T) touch(b []byte) {
 	if e := cu.AsEmulated(c.d); e != nil {
 		c.ok(e.HostAccess(pointerTo(b), uintptr(len(b)), true), "use of managed memory by the host")
@@ -120,7 +121,7 @@ func (c *T) stream(flags cu.StreamFlags) cu.Stream { return c.streamIn(c.ctx, fl
 func (c *T) streamIn(ctx cu.Context, flags cu.StreamFlags) cu.Stream {
 	s, err := c.d.StreamCreate(ctx, flags)
 	c.ok(err, "create a stream")
-	c.later(func() { c.undo("destroy a stream", c.d.StreamDestroy(ctx, s)) })
+	c.cleanup(func() { c.cleanupError("destroy a stream", c.d.StreamDestroy(ctx, s)) })
 	return s
 }
 
@@ -129,7 +130,7 @@ func (c *T) event(flags cu.EventFlags) cu.Event { return c.eventIn(c.ctx, flags)
 func (c *T) eventIn(ctx cu.Context, flags cu.EventFlags) cu.Event {
 	e, err := c.d.EventCreate(ctx, flags)
 	c.ok(err, "create an event")
-	c.later(func() { c.undo("destroy an event", c.d.EventDestroy(ctx, e)) })
+	c.cleanup(func() { c.cleanupError("destroy an event", c.d.EventDestroy(ctx, e)) })
 	return e
 }
 
@@ -139,7 +140,7 @@ func (c *T) up(dst cu.DevicePtr, src []byte) {
 	c.ok(c.d.CtxSynchronize(c.ctx), "wait for a copy to the device")
 }
 
-// down is n bytes of device memory, after all work is done.
+// down waits for all work and returns n bytes of device memory.
 func (c *T) down(src cu.DevicePtr, n int) []byte { return c.downIn(c.ctx, src, n) }
 
 func (c *T) downIn(ctx cu.Context, src cu.DevicePtr, n int) []byte {
@@ -160,10 +161,10 @@ func (c *T) syncAll() {
 	c.ok(c.d.CtxSynchronize(c.ctx), "synchronize the context")
 }
 
-// gate holds streams up: a kernel on each spins until open.
+// gate blocks streams: a kernel in each spins until the gate is opened.
 type gate struct {
 	c   *T
-	mem hostMem // word 0: open; word 1: a kernel has started
+	mem hostMem // word 0 is 1 when open, word 1 when a kernel has started
 }
 
 func (c *T) gate() *gate {
@@ -177,13 +178,13 @@ func (c *T) gate() *gate {
 	return g
 }
 
-// hold queues a kernel that keeps the stream busy until the gate opens.
+// hold launches a kernel that keeps the stream busy until the gate is opened.
 func (g *gate) hold(s cu.Stream) {
 	g.c.launch(s, "gate", 1, g.mem.dev, g.mem.dev+4)
 }
 
-// running waits until a holding kernel runs. It asks the stream meanwhile: a
-// driver may leave work lie until somebody wants to know.
+// running waits until the kernel of hold runs. It queries the stream meanwhile, because
+// a driver may start work only when the stream is asked.
 func (g *gate) running(s cu.Stream) {
 	g.c.until("the start of a kernel", func() bool {
 		_ = g.c.d.StreamQuery(g.c.ctx, s)
@@ -202,29 +203,29 @@ func (c *T) openGates() {
 	c.gates = nil
 }
 
-// mustReturn fails unless f comes back with the gate closed.
+// mustReturn fails unless f returns while the gate is closed.
 func (c *T) mustReturn(g *gate, what string, f func() error) {
-	returned, err := c.returns(g, what, c.suite.times.patience, f)
+	returned, err := c.returns(g, what, c.suite.times.returnLimit, f)
 	c.check(returned, "%s waited for work that it must not wait for", what)
 	c.ok(err, what)
 }
 
-// mustWait fails if f comes back before the gate is opened.
+// mustWait fails if f returns before the gate is opened.
 func (c *T) mustWait(g *gate, what string, f func() error) {
-	returned, err := c.returns(g, what, glimpse, f)
+	returned, err := c.returns(g, what, blockedTime, f)
 	c.check(!returned, "%s returned (%v) before the work that it must wait for", what, err)
 	c.ok(err, what)
 }
 
 var errEnded = errors.New("the case failed inside the call")
 
-// returns says whether f comes back within limit with the gate closed; if not,
-// the gate is opened and f awaited.
+// returns reports whether f returns within limit while the gate is closed. If it does
+// not, returns opens the gate and waits for f.
 func (c *T) returns(g *gate, what string, limit time.Duration, f func() error) (bool, error) {
 	c.step(what)
 	done := make(chan error, 1)
 	go func() {
-		err := errEnded // unless f returns: a failed case ends its goroutine
+		err := errEnded // if f does not return, because a failed case ends its goroutine
 		defer func() { done <- err }()
 		err = f()
 	}()

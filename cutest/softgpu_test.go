@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// machine is a profile with attributes changed.
+// machine returns a profile with changed attributes.
 func machine(t *testing.T, name string, changed map[string]float64) *profile.Profile {
 	p, err := profile.Named(name)
 	if err != nil {
@@ -60,9 +60,9 @@ func TestSoftgpu(t *testing.T) {
 	}
 }
 
-// TestSoftgpuMachines runs the suite as the other machines that Ferry ships: all
-// of it where a machine lacks or adds something, else, and with -short, what the
-// machines differ in. What is skipped names the capability that is lacking.
+// TestSoftgpuMachines runs the suite as the other machines that Ferry ships. It runs
+// all cases where a machine lacks or adds something. Else, and with -short, it runs the
+// cases in which machines differ. A skipped case names the capability that is lacking.
 func TestSoftgpuMachines(t *testing.T) {
 	notUnderRace(t)
 	for _, name := range profile.Names() {
@@ -85,8 +85,8 @@ func TestSoftgpuMachines(t *testing.T) {
 	}
 }
 
-// TestSoftgpuExclusive runs what concerns managed memory on a machine where host
-// and device do not use it at once, as before Pascal and under Windows.
+// TestSoftgpuExclusive runs the cases of managed memory on a machine where host and
+// device do not use it at the same time, as before Pascal and under Windows.
 func TestSoftgpuExclusive(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy} {
 		t.Run(fmt.Sprint(schedule), func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestSoftgpuExclusive(t *testing.T) {
 	}
 }
 
-// TestSoftgpuEngines runs what concerns overlap with each number of copy engines,
-// with a queue for each stream and with one for all.
+// TestSoftgpuEngines runs the cases of overlap with each number of copy engines, with a
+// queue for each stream and with one queue for all.
 func TestSoftgpuEngines(t *testing.T) {
 	notUnderRace(t)
 	for engines := range 4 {
@@ -112,16 +112,16 @@ func TestSoftgpuEngines(t *testing.T) {
 	}
 }
 
-// notUnderRace skips what is about times or about drivers that do wrong: the detector
-// makes kernels many times slower, and reports what is wrong as the race that it is.
+// notUnderRace skips tests of times and of broken drivers. The race detector makes
+// kernels many times slower, and reports the errors of a broken driver as races.
 func notUnderRace(t *testing.T) {
 	if raceBuild {
-		t.Skip("nothing that the race detector should see, and too slow for it")
+		t.Skip("not a test for the race detector, and too slow with it")
 	}
 }
 
-// runSome runs the cases whose ids begin with one of the prefixes, and fails if
-// a prefix is of none or all of them are skipped.
+// runSome runs the cases whose ids begin with one of the prefixes. It fails if a prefix
+// matches no case, or if every case is skipped.
 func runSome(t *testing.T, options softgpu.Options, prefixes ...string) {
 	checks := allChecks()
 	if id, ok := childOf(); ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// stickyError says whether err is one that a context does not recover from.
+// stickyError reports whether err has made its context unusable.
 func stickyError(err error) bool {
 	var code cu.Result
 	return errors.As(err, &code) && code.Sticky()

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// maxHangs is how many cases may hang before the rest is given up.
+// maxHangs is the number of cases that may hang before the rest is not run.
 const maxHangs = 3
 
 // suite is one run of the cases on one driver.
@@ -23,7 +23,7 @@ type suite struct {
 	hangs    int
 	times    times
 	parent   testing.TB
-	lone     bool // for one case that may leave the driver useless
+	isolated bool // for one case that may make the driver unusable
 }
 
 // result is a line of the JSON document.
@@ -37,18 +37,15 @@ type result struct {
 	Observed map[string]any `json:"observed,omitempty"`
 }
 
-// Run runs every case as a subtest of t. open is called once, again after a case
-// that hung, and on an emulated device for each case that loses the device; the
-// driver it returns need not be initialised. What it opened is open's to close,
-// with t.Cleanup.
+// Run runs every case as a subtest of t. It calls open once, again after a case that
+// hung, and on an emulated device for each case that loses the device. The driver that
+// open returns need not be initialized. open must close it with t.Cleanup if necessary.
 //
-// Device 0 is tested, and device 1 in the cases that need two. Primary contexts
-// are retained during the run; before it the suite asks for one that nobody
-// holds.
+// Device 0 is tested, and device 1 in the cases that need two. Run retains primary
+// contexts. Nobody else in the process may hold them when it starts.
 //
-// On hardware a case that loses the device, or that wants an environment of its
-// own, runs in a process of its own: the test binary, started again to run t for
-// that case alone.
+// On hardware a case that loses the device, or that needs an environment of its own,
+// runs in a process of its own: the test binary, started again to run t for that case.
 func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 	t.Helper()
 	if id, ok := childOf(); ok {
@@ -60,17 +57,17 @@ func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 
 func run(t *testing.T, open func(t testing.TB) cu.Driver, checks []check) *suite {
 	t.Helper()
-	s := &suite{open: open, times: usual, parent: t}
+	s := &suite{open: open, times: defaultTimes, parent: t}
 	s.start(t)
 	defer s.stop(t)
 	for _, k := range checks {
-		t.Run(k.id, func(t *testing.T) { s.one(t, k) })
+		t.Run(k.id, func(t *testing.T) { s.runSubtest(t, k) })
 	}
 	s.writeJSON(t)
 	return s
 }
 
-// start opens the driver and looks at the machine.
+// start opens the driver and lists the devices.
 func (s *suite) start(t testing.TB) {
 	t.Helper()
 	s.d = s.open(t)
@@ -93,9 +90,9 @@ func (s *suite) start(t testing.TB) {
 	}
 }
 
-// stop gives the primary contexts back.
+// stop releases the primary contexts.
 func (s *suite) stop(t testing.TB) {
-	if s.lone {
+	if s.isolated {
 		return
 	}
 	for dev := range s.primary {
@@ -103,7 +100,7 @@ func (s *suite) stop(t testing.TB) {
 	}
 }
 
-// forget takes the primary context of a device out of the books; it is gone.
+// forget removes the primary context of a device, which no longer exists, from s.
 func (s *suite) forget(dev cu.Device) {
 	delete(s.programs, s.primary[dev])
 	delete(s.primary, dev)
@@ -116,13 +113,13 @@ func (s *suite) drop(t testing.TB, dev cu.Device) {
 	}
 }
 
-// context is the primary context of a device with the suite's kernels warm in it.
+// context returns the primary context of a device, and retains it at first.
 func (s *suite) context(dev cu.Device) (cu.Context, error) {
 	if ctx, ok := s.primary[dev]; ok {
 		return ctx, nil
 	}
-	// Mapping is on by itself under unified addressing, where hardware refuses the
-	// flag; elsewhere it is asked for.
+	// Under unified addressing mapping is always on, and hardware refuses the flag.
+	// Elsewhere the flag is necessary.
 	if unified, err := s.d.DeviceGetAttribute(cu.DeviceAttributeUnifiedAddressing, dev); err != nil || unified == 0 {
 		if err := s.d.DevicePrimaryCtxSetFlags(dev, cu.CtxMapHost); err != nil {
 			return 0, fmt.Errorf("set the flags of the primary context of device %d: %w", dev, err)
@@ -136,11 +133,11 @@ func (s *suite) context(dev cu.Device) (cu.Context, error) {
 	return ctx, nil
 }
 
-// one runs a case in its subtest and notes the result.
-func (s *suite) one(t *testing.T, k check) {
+// runSubtest runs a case in its subtest and records the result.
+func (s *suite) runSubtest(t *testing.T, k check) {
 	began := time.Now()
 	r := result{ID: k.id, Rule: k.rule, Source: k.source, Result: "pass"}
-	c := s.judge(t, k)
+	c := s.runCase(t, k)
 	for _, text := range c.failures {
 		t.Error(text)
 	}
@@ -158,24 +155,24 @@ func (s *suite) one(t *testing.T, k check) {
 	}
 }
 
-// judge runs a case, unless something is missing or too much has hung already.
-func (s *suite) judge(t testing.TB, k check) *T {
+// runCase runs a case, unless the device lacks a capability or too many cases hung.
+func (s *suite) runCase(t testing.TB, k check) *T {
 	c := &T{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
 	switch c.skipped = s.missing(k.needs); {
 	case c.skipped != "":
 	case s.hangs >= maxHangs:
 		c.fail("not run: %d cases hung before it", s.hangs)
-	case s.lone || k.needs&(needLone|needLaunchBlocking) == 0:
+	case s.isolated || k.needs&(needIsolation|needLaunchBlocking) == 0:
 		c.guarded(k)
 	case k.needs&needLaunchBlocking != 0 || cu.AsEmulated(s.d) == nil:
-		c.inProcess(k)
+		c.runInProcess(k)
 	default:
-		return s.withFreshDriver(t, k)
+		return s.runOnFreshDriver(t, k)
 	}
 	return c
 }
 
-// prepare gives a case the context that it wants.
+// prepare gives a case the context that it needs.
 func (s *suite) prepare(c *T, n need) {
 	switch {
 	case n&needNoContext != 0:
@@ -187,14 +184,15 @@ func (s *suite) prepare(c *T, n need) {
 		c.ctx = ctx
 	}
 	if c.ctx != 0 {
-		_, err := s.load(c.ctx) // now, as a case may capture or hold gates when it wants a kernel
+		_, err := s.load(c.ctx) // now, because a case may capture or hold gates when it needs a kernel
 		c.ok(err, "prepare")
 	}
 }
 
-// mend looks whether a case left the shared context whole, and makes a new one if not.
-func (s *suite) mend(c *T) {
-	if s.lone {
+// checkPrimaries fails a case that left an error in a primary context, and resets the
+// context.
+func (s *suite) checkPrimaries(c *T) {
+	if s.isolated {
 		return
 	}
 	for dev, ctx := range s.primary {

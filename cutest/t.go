@@ -16,8 +16,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// T is what a case works with: a driver, a context and the means to judge.
-// Like [testing.T] it ends a case by ending its goroutine.
+// T has what a case works with: a driver, a context and methods for checks. Like
+// [testing.T] it ends a case by ending its goroutine.
 type T struct {
 	tb    testing.TB
 	d     cu.Driver
@@ -29,7 +29,7 @@ type T struct {
 	cleanups []func()
 
 	mu       sync.Mutex // guards all below
-	closed   bool       // the case was left behind
+	closed   bool       // the case hangs and was abandoned
 	waiting  string
 	failures []string
 	skipped  string
@@ -37,7 +37,7 @@ type T struct {
 	observed map[string]any
 }
 
-// step says what the case is about to wait for.
+// step records what the case is about to wait for.
 func (c *T) step(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *T) waitingFor() string {
 	return c.waiting
 }
 
-// fail notes a failure and goes on.
+// fail records a failure and goes on.
 func (c *T) fail(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,13 +70,13 @@ func (c *T) firstFailure() string {
 	return first
 }
 
-// fatal notes a failure and ends the case.
+// fatal records a failure and ends the case.
 func (c *T) fatal(format string, args ...any) {
 	c.fail(format, args...)
 	runtime.Goexit()
 }
 
-// skip ends the case without a verdict.
+// skip ends the case without a result.
 func (c *T) skip(format string, args ...any) {
 	c.mu.Lock()
 	c.skipped = fmt.Sprintf(format, args...)
@@ -84,7 +84,7 @@ func (c *T) skip(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// observe tells what the driver does where the manual is silent.
+// observe records what the driver does where the manual is silent.
 func (c *T) observe(name string, value any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *T) observe(name string, value any) {
 	c.tb.Logf("OBSERVE %s=%v", name, value)
 }
 
-// observeError is observe for the result of a call; nil is CUDA_SUCCESS.
+// observeError records the result of a call; nil is CUDA_SUCCESS.
 func (c *T) observeError(name string, err error) { c.observe(name, codeName(err)) }
 
 func codeName(err error) string {
@@ -140,8 +140,8 @@ func (c *T) want(err error, what string, codes ...cu.Result) {
 	c.fail("%s: got %s (%v), want %s", what, codeName(err), err, strings.Join(names, " or "))
 }
 
-// wantOrEmulated is want for what hardware answers; an emulated device, which
-// looks more closely or later, may answer otherwise.
+// wantOrEmulated demands the code hardware. On an emulated device, which may check more
+// or later, it also accepts the codes emulated.
 func (c *T) wantOrEmulated(err error, what string, hardware cu.Result, emulated ...cu.Result) {
 	codes := []cu.Result{hardware}
 	if cu.AsEmulated(c.d) != nil {
@@ -185,14 +185,14 @@ func (c *T) same(what string, got, want []byte) {
 	c.fail("%s: %d of %d bytes differ, the first at %d: got %#x, want %#x", what, count, len(got), first, got[first], want[first])
 }
 
-// random is n fresh bytes.
+// random returns n fresh bytes.
 func (c *T) random(n int) []byte {
 	b := make([]byte, n)
 	c.scramble(b)
 	return b
 }
 
-// scramble overwrites b with fresh bytes, so that nothing expected is there by chance.
+// scramble overwrites b with fresh bytes, so that no expected value is there by chance.
 func (c *T) scramble(b []byte) {
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, rand.Uint64())
@@ -203,21 +203,21 @@ func (c *T) scramble(b []byte) {
 	}
 }
 
-// later runs f when the case is over, last first, with all gates open and the
-// context idle.
-func (c *T) later(f func()) { c.cleanups = append(c.cleanups, f) }
+// cleanup runs f at the end of the case, when all gates are open and the context is
+// idle. The last f runs first.
+func (c *T) cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
 
-// now is the time of the host: an emulated device's is its own.
+// now returns the time of the host. An emulated device has a virtual time.
 func (c *T) now() time.Duration {
 	if e := cu.AsEmulated(c.d); e != nil {
 		return e.Now()
 	}
-	return time.Since(theStart)
+	return time.Since(processStart)
 }
 
-var theStart = time.Now()
+var processStart = time.Now()
 
-// attr is a device attribute, 0 where the driver is older than the attribute.
+// attr returns a device attribute, or 0 if the driver is older than the attribute.
 func (c *T) attr(a cu.DeviceAttribute) int32 {
 	v, err := c.d.DeviceGetAttribute(a, c.dev)
 	if isCode(err, cu.ErrorInvalidValue) {
@@ -227,25 +227,26 @@ func (c *T) attr(a cu.DeviceAttribute) int32 {
 	return v
 }
 
-// wild is an address where nothing is. With access to pageable memory the driver
-// takes any address for memory of the host, and finds out too late: the case skips.
-func (c *T) wild() cu.DevicePtr {
+// unusedAddress returns an address without memory. On a device with access to pageable
+// memory the case skips: there the driver takes any address for host memory, and finds
+// the error too late.
+func (c *T) unusedAddress() cu.DevicePtr {
 	if c.attr(cu.DeviceAttributePageableMemoryAccess) != 0 {
-		c.skip("the device uses pageable memory: any address may be good")
+		c.skip("the device uses pageable memory: any address may be valid")
 	}
 	return 0xdead_0000
 }
 
-// glimpse is how long a call is watched not to return.
-const glimpse = 25 * time.Millisecond
+// blockedTime is how long a call is watched to check that it does not return.
+const blockedTime = 25 * time.Millisecond
 
-// until polls cond.
+// until polls cond until it is true.
 func (c *T) until(what string, cond func() bool) {
 	c.step(what)
-	patience := c.suite.times.patience
-	for limit := time.Now().Add(patience); !cond(); {
+	returnLimit := c.suite.times.returnLimit
+	for limit := time.Now().Add(returnLimit); !cond(); {
 		if time.Now().After(limit) {
-			c.fatal("%s did not happen within %v", what, patience)
+			c.fatal("%s did not happen within %v", what, returnLimit)
 		}
 		time.Sleep(200 * time.Microsecond)
 	}

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// times is how long a suite waits for what ought to come.
+// times has the limits of a suite's waits.
 type times struct {
-	limit    time.Duration // for one case
-	grace    time.Duration // after its gates were opened by force
-	patience time.Duration // for a call that must not wait; a driver that is right never comes near it
+	limit       time.Duration // for one case
+	grace       time.Duration // after its gates were opened by force
+	returnLimit time.Duration // for a call that must not wait; a correct driver returns long before
 }
 
-var usual = times{limit: 20 * time.Second, grace: 4 * time.Second, patience: 4 * time.Second}
+var defaultTimes = times{limit: 20 * time.Second, grace: 4 * time.Second, returnLimit: 4 * time.Second}
 
-// guarded runs a case's body under a watchdog; c knows afterwards how it went.
+// guarded runs a case's body with a watchdog and records the result in c.
 //
-// The body has a goroutine of its own, so that one that waits for ever can be
-// left behind: past the limit its gates are opened, and what it was waiting for
-// is the failure.
+// The body has a goroutine of its own, so that a body that waits for ever can be
+// abandoned. After the limit the gates are opened, and the failure names what the body
+// was waiting for.
 func (c *T) guarded(k check) {
 	done := make(chan struct{})
 	go func() {
@@ -42,10 +42,10 @@ func (c *T) guarded(k check) {
 			return
 		}
 	}
-	c.suite.mend(c)
+	c.suite.checkPrimaries(c)
 }
 
-// abandon leaves a hung case behind and opens the driver anew.
+// abandon gives up on a case that hangs and opens a new driver.
 func (c *T) abandon() {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -57,20 +57,20 @@ func (c *T) abandon() {
 	c.suite.start(c.suite.parent)
 }
 
-// report turns a panic of the body into a failure.
+// report records a panic of the body as a failure.
 func (c *T) report() {
 	if v := recover(); v != nil {
 		c.fail("panic: %v\n%s", v, debug.Stack())
 	}
 }
 
-// finish opens the case's gates, waits for its work and undoes what it made.
+// finish opens the case's gates, waits for its work and runs the clean-ups.
 func (c *T) finish() {
 	defer c.report()
 	c.openGates()
 	c.step("the end of all work")
 	if c.ctx != 0 {
-		_ = c.d.CtxSynchronize(c.ctx) // an error shows in mend
+		_ = c.d.CtxSynchronize(c.ctx) // checkPrimaries reports an error
 	}
 	for i := len(c.cleanups) - 1; i >= 0; i-- {
 		c.step(fmt.Sprintf("clean-up %d", i))

@@ -14,40 +14,40 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// caseVariable names the one case that a process started by another runs.
+// caseVariable is the environment variable that names the one case of a child process.
 const caseVariable = "FERRY_CUTEST_CASE"
 
-// lonely is a suite for one case that may leave its driver useless.
-func lonely(open func(testing.TB) cu.Driver, t times, parent testing.TB) *suite {
-	return &suite{open: open, times: t, parent: parent, lone: true}
+// isolatedSuite makes a suite for one case that may make its driver unusable.
+func isolatedSuite(open func(testing.TB) cu.Driver, t times, parent testing.TB) *suite {
+	return &suite{open: open, times: t, parent: parent, isolated: true}
 }
 
-// withFreshDriver judges a case on a driver that is opened for it and left behind.
-func (s *suite) withFreshDriver(t testing.TB, k check) *T {
-	one := lonely(s.open, s.times, s.parent)
+// runOnFreshDriver runs a case on a driver that is opened for this case.
+func (s *suite) runOnFreshDriver(t testing.TB, k check) *T {
+	one := isolatedSuite(s.open, s.times, s.parent)
 	one.start(t)
-	c := one.judge(t, k)
+	c := one.runCase(t, k)
 	s.hangs += one.hangs
 	return c
 }
 
-// childOf is the case that this process was started for, if it was for one.
+// childOf returns the case that this process was started for, if it is a child.
 func childOf() (id string, ok bool) { return os.LookupEnv(caseVariable) }
 
-// runChecks is what a process does that was started for one case.
+// runChecks runs one case in a process that was started for it.
 func runChecks(t *testing.T, open func(testing.TB) cu.Driver, id string, checks []check) {
-	s := lonely(open, usual, t)
+	s := isolatedSuite(open, defaultTimes, t)
 	s.start(t)
 	for _, k := range checks {
 		if k.id == id {
-			t.Run(k.id, func(t *testing.T) { s.one(t, k) })
+			t.Run(k.id, func(t *testing.T) { s.runSubtest(t, k) })
 		}
 	}
 	s.writeJSON(t)
 }
 
-// inProcess starts the test binary again for one case and takes over its result.
-func (c *T) inProcess(k check) {
+// runInProcess starts the test binary again for one case and uses its result.
+func (c *T) runInProcess(k check) {
 	dir, err := os.MkdirTemp("", "cutest")
 	if err != nil {
 		c.fail("folder for a result: %v", err)
@@ -66,16 +66,16 @@ func (c *T) inProcess(k check) {
 		c.fail("the process for this case gave %d results (%v)", len(doc.Cases), err)
 		return
 	}
-	c.takeOver(doc.Cases[0], out)
+	c.useResult(doc.Cases[0], out)
 }
 
-// child runs the test of this suite in a process that knows the one case.
+// child runs the test of this suite in a process for the one case.
 func (c *T) child(k check, path string) (out []byte, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), usual.limit+2*usual.grace)
+	ctx, cancel := context.WithTimeout(context.Background(), defaultTimes.limit+2*defaultTimes.grace)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe, "-test.v", "-test.run="+pattern(c.suite.parent.Name()))
 	cmd.Env = append(os.Environ(), caseVariable+"="+k.id, jsonVariable+"="+path)
@@ -89,13 +89,13 @@ func (c *T) child(k check, path string) (out []byte, err error) {
 	return out, err
 }
 
-// pattern is what makes -test.run choose exactly the test of that name.
+// pattern returns the value of -test.run that selects exactly the test of that name.
 func pattern(name string) string {
 	return "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
 }
 
-// takeOver makes the result of another process the case's own.
-func (c *T) takeOver(r result, out []byte) {
+// useResult makes the result of another process the result of the case.
+func (c *T) useResult(r result, out []byte) {
 	for name, value := range r.Observed {
 		c.observe(name, value)
 	}

@@ -17,34 +17,34 @@ func openSoftgpu(t testing.TB) cu.Driver {
 	return d
 }
 
-// hidden is a driver that does not say that it is emulated.
+// hidden wraps a driver and hides that it is emulated.
 type hidden struct{ cu.Driver }
 
-// TestProcessPerCase runs cases that lose the device as hardware needs it: each
-// in a process that runs this test again for that case.
+// TestProcessPerCase runs cases that lose the device in the way for hardware: each in
+// a process that runs this test again for that case.
 func TestProcessPerCase(t *testing.T) {
 	open := func(t testing.TB) cu.Driver { return hidden{openSoftgpu(t)} }
 	var checks []check
 	for _, k := range allChecks() {
 		switch k.id {
-		case "fault/illegal-address", "fault/new-start", startedAnew: // no times: kernels here do not take as long as their clock says
+		case "fault/illegal-address", "fault/new-start", newProcessCase: // none that measures times: kernels here do not take as long as their clock says
 			checks = append(checks, k)
 		}
 	}
-	checks = append(checks, check{"test/misjudged", "a failure comes back from a process", "Ferry: cutest", needLone, func(c *T) { c.fail("as it must") }})
+	checks = append(checks, check{"test/misjudged", "a failure is reported by a process", "Ferry: cutest", needIsolation, func(c *T) { c.fail("expected failure") }})
 	if id, ok := childOf(); ok {
 		runChecks(t, open, id, checks)
 		return
 	}
-	s := &suite{open: open, times: usual, parent: t}
+	s := &suite{open: open, times: defaultTimes, parent: t}
 	s.start(t)
 	for _, k := range checks {
-		c := s.judge(t, k)
+		c := s.runCase(t, k)
 		failed := len(c.failures) > 0
 		if failed != (k.id == "test/misjudged") {
 			t.Errorf("%s: failures %q", k.id, c.failures)
 		}
-		if failed && !strings.Contains(c.failures[0], "as it must") {
+		if failed && !strings.Contains(c.failures[0], "expected failure") {
 			t.Errorf("%s: the reason is lost: %q", k.id, c.failures)
 		}
 	}
@@ -53,15 +53,15 @@ func TestProcessPerCase(t *testing.T) {
 	}
 }
 
-// TestProcessThatDies sees the end of a process that gives no result.
+// TestProcessThatDies starts a process that ends without a result.
 func TestProcessThatDies(t *testing.T) {
 	if _, ok := childOf(); ok {
-		panic("as it must")
+		panic("expected panic")
 	}
 	s := &suite{open: openSoftgpu, times: times{time.Second, time.Second, time.Second}, parent: t}
 	s.start(t)
-	c := s.judge(t, check{"test/dies", "a process without a result is a failure", "Ferry: cutest", needLaunchBlocking, func(*T) {}})
-	if len(c.failures) != 1 || !strings.Contains(c.failures[0], "as it must") {
+	c := s.runCase(t, check{"test/dies", "a process without a result is a failure", "Ferry: cutest", needLaunchBlocking, func(*T) {}})
+	if len(c.failures) != 1 || !strings.Contains(c.failures[0], "expected panic") {
 		t.Errorf("failures %q, want the panic of the process", c.failures)
 	}
 }
