@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// Places in CONTRIBUTING.md: paths between backquotes, and go commands with packages.
+// What the test finds in a document: paths between backquotes or in links, go commands
+// with packages, and environment variables.
 var (
-	quoted    = regexp.MustCompile("`([^`\n]+)`")
+	quoted    = regexp.MustCompile("`([^`\n]+)`|\\]\\(([^)]+)\\)")
 	pathWord  = regexp.MustCompile(`^\.?[a-z][\w./*-]*(/[\w.*-]+|\.(go|md|mod))$`)
 	goCommand = regexp.MustCompile(`go (?:test|vet|build|run) [^` + "`\n]*")
 	runFlag   = regexp.MustCompile(`-run (\w+)`)
@@ -20,34 +21,54 @@ var (
 // TestContributing holds the steps of CONTRIBUTING.md true: each file, package, test
 // and environment variable that it names exists.
 func TestContributing(t *testing.T) {
-	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(root, contributingPath))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(data)
+	root, text := readDocument(t, contributingPath)
 	if _, err := os.Stat(filepath.Join(root, "internal/ptxforms")); err != nil {
 		// The recipe is written for internal/simt with its forms in a package of their own.
 		text, _, _ = strings.Cut(text, "## Recipe: add a PTX instruction")
 	}
-	paths, commands := 0, 0
+	if paths, commands := checkDocument(t, root, text); paths < 35 || commands < 15 {
+		t.Errorf("found %d paths and %d commands, want at least 35 and 15", paths, commands)
+	}
+}
+
+// TestTemplates does the same for the templates of issues and pull requests.
+func TestTemplates(t *testing.T) {
+	for _, name := range []string{"PULL_REQUEST_TEMPLATE.md", "ISSUE_TEMPLATE/bug.md", "ISSUE_TEMPLATE/performance.md", "ISSUE_TEMPLATE/question.md"} {
+		t.Run(name, func(t *testing.T) {
+			root, text := readDocument(t, ".github/"+name)
+			checkDocument(t, root, text)
+		})
+	}
+}
+
+func readDocument(t *testing.T, path string) (root, text string) {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, string(data)
+}
+
+// checkDocument checks everything that a document names, and counts it.
+func checkDocument(t *testing.T, root, text string) (paths, commands int) {
+	t.Helper()
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
-		if pathWord.MatchString(m[1]) {
+		if path := m[1] + m[2]; pathWord.MatchString(path) || m[2] != "" {
 			paths++
-			mustExist(t, root, m[1])
+			mustExist(t, root, path)
 		}
 	}
 	for _, command := range goCommand.FindAllString(text, -1) {
 		commands++
 		checkCommand(t, root, command)
 	}
-	if paths < 35 || commands < 15 {
-		t.Errorf("found %d paths and %d commands, want at least 35 and 15", paths, commands)
-	}
 	checkVariables(t, text)
+	return paths, commands
 }
 
 // mustExist demands a file or folder of the repository; path may have a * in it.
@@ -55,7 +76,7 @@ func mustExist(t *testing.T, root, path string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, path))
 	if err != nil || len(found) == 0 {
-		t.Errorf("%s names %s, which does not exist", contributingPath, path)
+		t.Errorf("%s does not exist", path)
 	}
 }
 
@@ -79,7 +100,7 @@ func checkCommand(t *testing.T, root, command string) {
 			return
 		}
 	}
-	t.Errorf("%s has the command %q, but %v have no test %s", contributingPath, command, dirs, run[1])
+	t.Errorf("%q: %v have no test %s", command, dirs, run[1])
 }
 
 // checkVariables demands that Go code reads each environment variable.
@@ -97,7 +118,7 @@ func checkVariables(t *testing.T, text string) {
 		}
 	})
 	for name := range missing {
-		t.Errorf("%s names the variable %s, which nothing reads", contributingPath, name)
+		t.Errorf("nothing reads the variable %s", name)
 	}
 }
 
