@@ -98,8 +98,8 @@ func writeCall(b *bytes.Buffer, m *method) {
 }
 
 // writeArguments writes the checks of the arguments and returns what to pass for
-// each. Pointers become numbers in the call expression itself, because there
-// go:uintptrescapes keeps what they point to in place.
+// each. Pointers become numbers in the call expression itself, because only there the
+// directive go:uintptrescapes keeps what they point to in place.
 func writeArguments(b *bytes.Buffer, m *method, zero string) []string {
 	typ := make(map[string]string)
 	for _, p := range m.params {

@@ -105,4 +105,4 @@ func (p *part) runTest(root string, check bool) error {
 	return nil
 }
 
-func stale(path string) error { return fmt.Errorf("%s is stale: run go generate ./...", path) }
+func stale(path string) error { return fmt.Errorf("%s is stale (run \"go generate ./...\")", path) }

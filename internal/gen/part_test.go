@@ -132,7 +132,7 @@ func TestTable(t *testing.T) {
 `)
 	p := &part{files: []string{"table.md"}, pkg: ".", test: "TestTable"}
 	err := p.runTest(dir, true)
-	if err == nil || !strings.Contains(err.Error(), "table.md is stale: run go generate ./...") || !strings.Contains(err.Error(), "the table differs") {
+	if err == nil || !strings.Contains(err.Error(), `table.md is stale (run "go generate ./...")`) || !strings.Contains(err.Error(), "the table differs") {
 		t.Errorf("check of a stale table: %v", err)
 	}
 	if err := p.runTest(dir, false); err != nil {
