@@ -217,19 +217,11 @@ func (s *streamState) captureWait(e *eventState, flags cu.EventWaitFlags, what s
 // mustNotCapture refuses a wait or query of a stream that captures, and spoils
 // the capture; of the legacy stream also when a stream captures that it waits for.
 func (s *streamState) mustNotCapture(what string) error {
-	if err := s.notCapturing(what); err != nil {
-		return err
+	if s.capture != nil {
+		s.capture.invalidate()
+		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures: nothing in it runs")
 	}
 	return s.mayRun(what)
-}
-
-// notCapturing refuses a call about a stream that captures, and invalidates the capture.
-func (s *streamState) notCapturing(what string) error {
-	if s.capture == nil {
-		return nil
-	}
-	s.capture.invalidate()
-	return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures: nothing in it runs")
 }
 
 // mayRun refuses work in the legacy stream while a stream captures that would

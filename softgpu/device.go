@@ -1,7 +1,6 @@
 package softgpu
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -99,14 +98,6 @@ func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 	return deviceCall(d, dev, "get the device's bus", func(dev *device) (string, error) {
 		return fmt.Sprintf("%04x:%02x:%02x.0", dev.attr(cu.DeviceAttributePCIDomainID),
 			dev.attr(cu.DeviceAttributePCIBusID)+dev.ordinal, dev.attr(cu.DeviceAttributePCIDeviceID)), nil
-	})
-}
-
-// DeviceGetUuid is made from the profile's name and the ordinal: the same in every process.
-func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
-	return deviceCall(d, dev, "get the device's UUID", func(dev *device) ([16]byte, error) {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", d.prof.Name, dev.ordinal))
-		return [16]byte(sum[:16]), nil
 	})
 }
 

@@ -55,10 +55,9 @@ type Driver struct {
 	devices []*device
 	handles map[uintptr]any
 	nextID  uintptr
+	lastSID uint64 // the last id of a stream
 	bufID   uint64
 	opID    uint64
-
-	streamID uint64 // the last id of a stream
 
 	host      float64 // the host's virtual clock, ns
 	written   uint64  // bytes of page-locked memory that the host said it wrote

@@ -10,7 +10,6 @@ import (
 // streamState is a queue of work. Only its last op is kept: each op knows what it follows.
 type streamState struct {
 	handle   cu.Stream
-	id       uint64 // unique in the driver
 	ctx      *contextState
 	flags    cu.StreamFlags
 	priority int32
@@ -23,14 +22,15 @@ type streamState struct {
 
 	capture *capture // nil while it runs its work
 	front   []*node  // what the next captured node follows
+
+	id uint64 // 0 until StreamGetId
 }
 
 func (s *streamState) nonBlocking() bool { return s.flags&cu.StreamNonBlocking != 0 }
 
 // newStream makes a stream without a handle.
 func (c *contextState) newStream(flags cu.StreamFlags, priority int32) *streamState {
-	c.drv.streamID++
-	s := &streamState{id: c.drv.streamID, ctx: c, flags: flags, priority: priority}
+	s := &streamState{ctx: c, flags: flags, priority: priority}
 	c.streams = append(c.streams, s)
 	return s
 }
@@ -268,37 +268,30 @@ func (d *Driver) StreamWaitEvent(h cu.Context, stream cu.Stream, event cu.Event,
 
 // StreamGetPriority reads the priority.
 func (d *Driver) StreamGetPriority(h cu.Context, stream cu.Stream) (int32, error) {
-	return streamCall(d, h, stream, func(s *streamState) (int32, error) { return s.priority, nil })
+	return streamCall(d, h, stream, func(s *streamState) int32 { return s.priority })
 }
 
-// StreamGetFlags reads the flags. While the stream captures it fails and invalidates the capture.
+// StreamGetFlags reads the flags.
 func (d *Driver) StreamGetFlags(h cu.Context, stream cu.Stream) (cu.StreamFlags, error) {
-	return streamCall(d, h, stream, func(s *streamState) (cu.StreamFlags, error) { return s.flags, s.notCapturing(propertyCall) })
+	return outsideCapture(d, h, stream, func(s *streamState) cu.StreamFlags { return s.flags })
 }
 
 // StreamGetCtx is the context of a stream.
 func (d *Driver) StreamGetCtx(h cu.Context, stream cu.Stream) (cu.Context, error) {
-	return streamCall(d, h, stream, func(s *streamState) (cu.Context, error) { return s.ctx.handle, nil })
+	return streamCall(d, h, stream, func(s *streamState) cu.Context { return s.ctx.handle })
 }
 
-// StreamGetId returns the number of the stream, which counts up and is never used again.
-// While the stream captures it fails and invalidates the capture.
-func (d *Driver) StreamGetId(h cu.Context, stream cu.Stream) (uint64, error) {
-	return streamCall(d, h, stream, func(s *streamState) (uint64, error) { return s.id, s.notCapturing(propertyCall) })
-}
-
-const propertyCall = "read a property of a stream"
-
-func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) (T, error)) (T, error) {
+func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) T) (T, error) {
 	var zero T
-	c, err := d.enter(h, propertyCall)
+	const what = "read a property of a stream"
+	c, err := d.enter(h, what)
 	if err != nil {
 		return zero, err
 	}
 	defer d.mu.Unlock()
-	s, err := c.stream(stream, propertyCall)
+	s, err := c.stream(stream, what)
 	if err != nil {
 		return zero, err
 	}
-	return f(s)
+	return f(s), nil
 }

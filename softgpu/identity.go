@@ -1,0 +1,44 @@
+package softgpu
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// DeviceGetUuid returns 16 bytes of a hash of the profile's name and the ordinal. They
+// are the same in every process.
+func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
+	return deviceCall(d, dev, "get the device's UUID", func(dev *device) ([16]byte, error) {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", d.prof.Name, dev.ordinal))
+		return [16]byte(sum[:16]), nil
+	})
+}
+
+// StreamGetId returns the id of the stream. Ids count up and are never used again. While
+// the stream captures it fails and invalidates the capture.
+func (d *Driver) StreamGetId(h cu.Context, stream cu.Stream) (uint64, error) {
+	return outsideCapture(d, h, stream, func(s *streamState) uint64 {
+		if s.id == 0 {
+			d.lastSID++
+			s.id = d.lastSID
+		}
+		return s.id
+	})
+}
+
+// outsideCapture reads a property of a stream that does not capture. While the stream
+// captures it fails and invalidates the capture.
+func outsideCapture[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*streamState) T) (T, error) {
+	var capturing error
+	v, err := streamCall(d, h, stream, func(s *streamState) (v T) {
+		if s.capture != nil {
+			capturing = s.mustNotCapture("read a property of a stream")
+			return v
+		}
+		return f(s)
+	})
+	return v, cmp.Or(err, capturing)
+}
