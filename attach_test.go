@@ -40,7 +40,7 @@ func TestAttachTurns(t *testing.T) {
 		if d.waits != want {
 			t.Errorf("%s: Slice waited for %d streams, want %d", what, d.waits, want)
 		}
-		check(t, g.DefaultStream().Wait(context.Background()))
+		check(t, ferry.DefaultStream(g).Wait(context.Background()))
 	}
 	slice("at first", 2)
 	check(t, m.Attach(here.stream, cu.MemAttachHost))
@@ -57,7 +57,7 @@ func TestAttachTurns(t *testing.T) {
 	wantError(t, launch(here), cu.ErrorInvalidValue, "attached to the host", "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	check(t, floats.Attach(here.stream, cu.MemAttachSingle))
 	check(t, launch(here))
-	wantError(t, g.DefaultStream().Launch(here.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
+	wantError(t, ferry.DefaultStream(g).Launch(here.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
 	closeAll(t, m, floats)
 }
 
@@ -69,7 +69,7 @@ func TestAttach(t *testing.T) {
 		t.Skip(err)
 	}
 	check(t, err)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	for i := range m.Slice() {
 		m.Slice()[i] = float32(i)
@@ -86,7 +86,7 @@ func TestAttach(t *testing.T) {
 	wantError(t, m.Attach(s, 0), cu.ErrorInvalidValue, "attach", "flags are 0x0")
 	wantError(t, m.Attach(s, 3), cu.ErrorInvalidValue, "flags are 0x3")
 	wantError(t, m.Range(0, 10).Attach(s, cu.MemAttachHost), cu.ErrorInvalidValue, "whole")
-	wantError(t, m.Attach(g.DefaultStream(), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
+	wantError(t, m.Attach(ferry.DefaultStream(g), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
 	closeAll(t, m, code, s)
 	wantError(t, m.Attach(s, cu.MemAttachHost), ferry.ErrClosed)
 }

@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 // TestUnmapped: without unified addressing, memory not mapped has no address.
 func TestUnmapped(t *testing.T) {
 	g := openSoft(t, "fermi-c2050", softgpu.Eager)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	h := must(ferry.AllocHost[float32](g, 10, nil))(t)
 	defer closeAll(t, s, code, h)
@@ -99,7 +99,7 @@ func TestUnmapped(t *testing.T) {
 // TestCopyBad: what cannot be copied.
 func TestCopyBad(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	d, h := must(ferry.Alloc[byte](g, 100))(t), must(ferry.AllocHost[byte](g, 100, nil))(t)
 	defer closeAll(t, s, d, h)
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestCopyBad(t *testing.T) {
 		{ferry.Copy(s, d.Range(5, 4), h), []string{"range [5:4]"}},
 		{ferry.Copy(s, d, h.Range(0, 101)), []string{"range [0:101]", "page-locked buffer"}},
 		{ferry.Copy(s, d, h.Range(50, 101).Range(0, 1)), []string{"range [50:101]"}},
-		{ferry.Copy(s, d, ferry.Plain(make([]byte, 10)).Range(3, 11)), []string{"range [3:11]", "plain"}},
+		{ferry.Copy(s, d, ferry.Pageable(make([]byte, 10)).Range(3, 11)), []string{"range [3:11]", "pageable"}},
 		{ferry.Copy(s, d.Range(0, 50), d.Range(1, 51)), []string{"overlap"}},
 		{ferry.Copy(s, h.Range(10, 60), h.Range(0, 50)), []string{"overlap"}},
 		{ferry.Copy[byte](s, nil, h), []string{"copy to", "nil"}},
@@ -119,8 +119,8 @@ func TestCopyBad(t *testing.T) {
 		{ferry.Copy(s, d, (*ferry.Host[byte])(nil)), []string{"copy from", "nil"}},
 		{ferry.Copy(nil, d, h), []string{"no stream given"}},
 		{ferry.Copy(&ferry.Stream{}, d, h), []string{"no stream given"}},
-		{ferry.Copy(s, ferry.Plain([]string{"a"}), ferry.Plain([]string{"b"})), []string{"Go pointers"}},
-		{ferry.Fill(s, ferry.Plain([]byte{1}), 1), []string{"plain", "loop"}},
+		{ferry.Copy(s, ferry.Pageable([]string{"a"}), ferry.Pageable([]string{"b"})), []string{"Go pointers"}},
+		{ferry.Fill(s, ferry.Pageable([]byte{1}), 1), []string{"pageable", "loop"}},
 		{ferry.Fill(s, d.Range(0, 101), 1), []string{"range [0:101]"}},
 		{s.HostFunc(nil), []string{"no function given"}},
 		{s.Record(nil), []string{"no event given"}},
@@ -129,7 +129,9 @@ func TestCopyBad(t *testing.T) {
 	} {
 		wantError(t, c.err, cu.ErrorInvalidValue, c.parts...)
 	}
-	if r := h.Range(3, 200); r.Slice() != nil || r.Len() != 0 || r.Close() != nil {
+	r := h.Range(3, 200)
+	wantError(t, sliceError(r.Slice), cu.ErrorInvalidValue, "range [3:200]", "page-locked buffer")
+	if r.Len() != 0 || r.Close() != nil {
 		t.Error("a range that does not exist has something in it")
 	}
 	check(t, ferry.Copy(s, d, d)) // to itself: nothing to do
@@ -143,7 +145,7 @@ func TestReadOnly(t *testing.T) {
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err != nil || n == 0 {
 		t.Skip("the device cannot register read-only memory")
 	}
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	r := must(ferry.Register(g, make([]byte, 4096), &ferry.RegisterOptions{ReadOnly: true}))(t)
 	d := must(ferry.Alloc[byte](g, 4096))(t)
 	check(t, ferry.Copy(s, d, r))
@@ -155,8 +157,8 @@ func TestReadOnly(t *testing.T) {
 // TestEventBad: events that cannot be measured.
 func TestEventBad(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	a, b, silent := must(g.NewEvent(nil))(t), must(g.NewEvent(nil))(t), must(g.NewEvent(&ferry.EventOptions{NoTiming: true}))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	a, b, silent := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, &ferry.EventOptions{NoTiming: true}))(t)
 	_, err := a.Since(b)
 	wantError(t, err, cu.ErrorInvalidValue, "never recorded")
 	check(t, a.Wait(context.Background())) // not recorded counts as done
@@ -180,7 +182,7 @@ func TestEventBad(t *testing.T) {
 	wantError(t, s.WaitEvent(a), ferry.ErrClosed, "event")
 	wantError(t, a.Wait(context.Background()), ferry.ErrClosed, "event")
 	other := must(ferry.Open("soft"))(t)
-	stranger := must(other.NewEvent(nil))(t)
+	stranger := must(ferry.NewEvent(other, nil))(t)
 	wantError(t, s.Record(stranger), cu.ErrorInvalidHandle, "one GPU")
 	wantError(t, s.WaitEvent(stranger), cu.ErrorInvalidValue, "one driver")
 	closeAll(t, stranger, other, s)

@@ -5,53 +5,75 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Batch is a list of operations that a stream gets together: [Copy], [Fill],
-// [Batch.Launch], [Batch.Record] and [Batch.WaitEvent] note them, and
-// [Stream.Submit] hands them to the driver in one crossing into C, where each
-// alone would take one.
+// Batch is a list of operations that a stream gets together: [Copy], [CopyAll],
+// [CopyRect], [Fill], [Batch.Launch], [Batch.Record] and [Batch.WaitEvent] add them, and
+// [Stream.Submit] hands them to the driver in one crossing into C, where each alone
+// would take one.
 //
-// Nothing is in flight before Submit: it checks what can only be known then, such
-// as whether a buffer is closed. A batch can be submitted many times, like a
-// graph without its making, and Reset empties it for other operations; in a loop
-// neither allocates. The zero Batch is empty and ready. It is not safe for
-// concurrent use.
+// Nothing is in flight before Submit: it checks what can only be known then, such as
+// whether a buffer is closed. A batch can be submitted many times, like a graph without
+// its making, and Reset empties it for other operations; in a loop neither allocates,
+// except that adding a CopyRect does. The zero Batch is empty and ready. It is not safe
+// for concurrent use.
 type Batch struct {
-	ops    []batched
-	params []byte  // of all launches
-	places []place // of all launches, in params
+	ops    []batchOp
+	params []byte                    // of all launches, and the values of fills
+	memory []kernelargs.Memory[span] // the memory arguments of all launches
+	spans  []span                    // of CopyAll: destinations and sources in turns
 
-	calls  cu.Batch // what a submission calls,
-	owner  []int    // and for which operation
-	held   frame
-	marks  []mention
-	steady bool // the submission in progress can be made again as it is
-	last   submitted
+	calls        cu.Batch // what a submission calls,
+	owners       []int    // and for which operation
+	op           inflight.Op
+	events       []batchEvent // that a submission records or waits for,
+	begun        int          // of which so many are in use now
+	kernelParams []byte       // of the launches that a CopyAll makes
+	replay       replay
 }
 
-// mention is an event that a submission uses.
-type mention struct {
-	e       *Event
-	r       recording
-	records bool // else the stream waits for it
-}
-
-// batched is an operation of a batch.
-type batched struct {
+// batchOp is an operation of a batch. Which fields it uses depends on prepare.
+type batchOp struct {
 	what     string
-	dst, src region
+	dst, src span
 	kernel   *Kernel
-	shape    Shape
-	params   span // in Batch.params; the value of a fill is there, too
-	places   span
+	config   LaunchConfig
+	params   bounds // in Batch.params
+	memory   bounds // in Batch.memory
+	spans    bounds // in Batch.spans
 	event    *Event
-	records  bool // the event, else the stream waits for it
-	begin    func(*Batch, *queue, *batched) error
+	// prepare checks the operation, acquires what it uses, and appends its calls.
+	prepare func(*Batch, *streamState, *batchOp) error
 }
 
-// span is a range of a slice that may be moved as it grows.
-type span struct{ from, to int }
+// bounds is a range of a slice that moves as it grows.
+type bounds struct{ from, to int }
+
+// batchEvent is an event that a submission records or waits for.
+type batchEvent struct {
+	e       *Event
+	records bool
+	record  inflight.Record // in progress
+}
+
+// replay is the last submission, if its calls can be made again as they are on the same
+// stream. Then only what may have changed is looked at: whether all is open, and what
+// events stand for. On an H200 that takes 0.3 us off a step of 5.8 us.
+type replay struct {
+	st     *streamState // nil if there is none
+	uses   []batchUse
+	kernel *Kernel // launched last
+}
+
+// batchUse is a resource that a submission acquires.
+type batchUse struct {
+	tracker    *inflight.Tracker
+	access     inflight.Access
+	generation uint32
+}
 
 func (b *Batch) queue() {}
 
@@ -63,342 +85,315 @@ func (b *Batch) Len() int {
 	return len(b.ops)
 }
 
-// Reset takes all operations out.
+// Reset removes all operations.
 func (b *Batch) Reset() {
 	if b == nil {
 		return
 	}
 	b.forget()
 	clear(b.ops)
-	clear(b.places)
-	b.ops, b.places, b.params = b.ops[:0], b.places[:0], b.params[:0]
+	clear(b.memory)
+	clear(b.spans)
+	b.ops, b.params, b.memory, b.spans = b.ops[:0], b.params[:0], b.memory[:0], b.spans[:0]
 }
 
-// add notes an operation, for the caller to fill in.
-func (b *Batch) add(what string, begin func(*Batch, *queue, *batched) error) *batched {
+// add adds an operation, for the caller to fill in. It refuses a nil batch.
+func (b *Batch) add(what string, prepare func(*Batch, *streamState, *batchOp) error) (*batchOp, error) {
+	if b == nil {
+		return nil, refusal.Invalid("%s: no batch given (nil)", what)
+	}
 	b.forget()
-	b.ops = append(b.ops, batched{})
-	op := &b.ops[len(b.ops)-1]
-	op.what, op.begin = what, begin
-	return op
+	b.ops = append(b.ops, batchOp{what: what, prepare: prepare})
+	return &b.ops[len(b.ops)-1], nil
 }
 
-// forget lets go of the last submission.
+// forget drops the calls of the last submission.
 func (b *Batch) forget() {
-	if b.calls.Len() == 0 && b.last.q == nil {
+	if b.calls.Len() == 0 && b.replay.st == nil {
 		return
 	}
 	b.calls.Reset()
-	b.owner = b.owner[:0]
-	clear(b.last.uses)
-	clear(b.last.records)
-	clear(b.last.waits)
-	b.last = submitted{uses: b.last.uses[:0], records: b.last.records[:0], waits: b.last.waits[:0]}
+	clear(b.replay.uses)
+	clear(b.events)
+	b.owners, b.kernelParams, b.events = b.owners[:0], b.kernelParams[:0], b.events[:0]
+	b.replay = replay{uses: b.replay.uses[:0]}
 }
 
-// Launch notes a launch: see [Stream.Launch]. The arguments are read now; buffers
-// among them are used when the batch is submitted.
-func (b *Batch) Launch(k *Kernel, shape Shape, args ...any) error {
-	switch {
-	case b == nil:
-		return b.missing("launch")
-	case k == nil:
-		return refuse("launch in a batch: no kernel given (nil)")
+// Launch adds a launch: see [Stream.Launch]. The arguments are read now; buffers among
+// them are used when the batch is submitted.
+func (b *Batch) Launch(k *Kernel, c LaunchConfig, args ...any) error {
+	if k == nil || k.m == nil {
+		return refusal.Invalid("launch in a batch: no kernel given (nil)")
 	}
-	f := frames.Get().(*frame)
-	err := f.pack(nil, k, args)
-	if err == nil {
-		op := b.add("launch", (*Batch).beginLaunch)
-		op.kernel, op.shape = k, shape
-		op.params, op.places = span{from: len(b.params)}, span{from: len(b.places)}
-		b.params, b.places = append(b.params, f.params...), append(b.places, f.places...)
-		op.params.to, op.places.to = len(b.params), len(b.places)
-	}
-	f.done()
-	if err != nil {
+	l := launches.Get().(*launch)
+	defer l.done()
+	if err := l.args.Pack(k.args, args); err != nil {
 		return fmt.Errorf("launch %s in a batch: %w", k.name, err)
 	}
-	return nil
-}
-
-// missing is the refusal of an operation without a batch.
-func (b *Batch) missing(what string) error { return refuse("%s: no batch given (nil)", what) }
-
-// Record notes that an event is recorded: see [Stream.Record].
-func (b *Batch) Record(e *Event) error {
-	switch {
-	case b == nil:
-		return b.missing("record an event")
-	case e == nil:
-		return refuse("record in a batch: no event given (nil)")
-	}
-	op := b.add("record an event", (*Batch).beginRecord)
-	op.event, op.records = e, true
-	return nil
-}
-
-// WaitEvent notes a wait for what the event stands for when the batch is
-// submitted: see [Stream.WaitEvent].
-func (b *Batch) WaitEvent(e *Event) error {
-	switch {
-	case b == nil:
-		return b.missing("wait for an event")
-	case e == nil:
-		return refuse("wait for an event in a batch: no event given (nil)")
-	}
-	b.add("wait for an event", (*Batch).beginWait).event = e
-	return nil
-}
-
-// copy is Copy.
-func (b *Batch) copy(dst, src *region) error {
-	err := dst.check()
-	if err == nil {
-		err = src.check()
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("copy in a batch: %w", err)
-	case dst.isPlain() || src.isPlain():
-		return refuse("copy in a batch from %v to %v: plain memory may change before the batch is submitted, and is copied by the CPU: use a buffer of AllocHost or Register", src, dst)
-	case b == nil:
-		return b.missing("copy")
-	}
-	op := b.add("copy", (*Batch).beginCopy)
-	op.dst, op.src = *dst, *src
-	return nil
-}
-
-// fill is Fill.
-func (b *Batch) fill(dst *region, value []byte) error {
-	if err := dst.check(); err != nil {
-		return fmt.Errorf("fill in a batch: %w", err)
-	}
-	if b == nil {
-		return b.missing("fill")
-	}
-	op := b.add("fill", (*Batch).beginFill)
-	op.dst, op.params.from = *dst, len(b.params)
-	b.params = append(b.params, value...)
-	op.params.to = len(b.params)
-	return nil
-}
-
-// Submit queues all operations of the batch, in their order, as if one by one. If
-// one cannot be queued nothing is, and the error says which; if the driver
-// refuses one, those before it are queued. Submit allocates nothing, and is
-// cheapest for a batch that it has had before.
-func (s *Stream) Submit(b *Batch) error {
-	if b != nil && b.last.q != nil && b.last.q == s.runs() {
-		if err := b.submitAgain(b.last.q); err != errMore {
-			return err
-		}
-	}
-	q, err := s.enter("submit a batch")
+	op, err := b.add("launch", prepareLaunch)
 	if err != nil {
 		return err
 	}
-	if b == nil {
-		q.leave()
-		return refuse("submit on %v: no batch given (nil)", q)
+	op.kernel, op.config = k, c
+	op.params = bounds{len(b.params), len(b.params) + len(l.args.Bytes)}
+	op.memory = bounds{len(b.memory), len(b.memory) + len(l.args.Memory)}
+	b.params, b.memory = append(b.params, l.args.Bytes...), append(b.memory, l.args.Memory...)
+	return nil
+}
+
+func prepareLaunch(b *Batch, st *streamState, op *batchOp) error {
+	k := op.kernel
+	if !b.acquire(&k.m.tracker, inflight.Read, 0) {
+		return fmt.Errorf("%v: %w", k.m, ErrClosed)
 	}
-	done := 0
-	if err = b.collect(q); err == nil {
-		if done, err = q.g.driver.Submit(q.g.ctx, &b.calls); err != nil {
-			err = b.explain(q, b.owner[done], err)
-		}
+	if err := k.check(st, &op.config); err != nil {
+		return err
 	}
-	endEvents(b.marks, q, err)
-	clear(b.marks)
-	b.marks = b.marks[:0]
-	q.ran(b.lastKernel(done))
-	b.held.release(q.finish(done > 0))
-	if b.last.q == nil {
-		b.forget()
+	params, memory := b.params[op.params.from:op.params.to], b.memory[op.memory.from:op.memory.to]
+	if err := acquireMemory(&b.op, st, k, params, memory); err != nil {
+		return err
+	}
+	for i := range memory {
+		b.acquired(st, &memory[i].M, inflight.Write)
+	}
+	b.calls.LaunchKernel(k.f, full(op.config.Grid), full(op.config.Block), uint32(op.config.SharedBytes), st.handle, params)
+	return nil
+}
+
+// Record adds the recording of an event: see [Stream.Record].
+func (b *Batch) Record(e *Event) error {
+	if e == nil || e.g == nil {
+		return refusal.Invalid("record in a batch: no event given (nil)")
+	}
+	op, err := b.add("record an event", prepareRecord)
+	if err == nil {
+		op.event = e
 	}
 	return err
 }
 
-// ran notes the kernel that was launched last, if there is one.
-func (q *queue) ran(k *Kernel) {
-	if k != nil && q.last.Load() != k && q.c == nil {
-		q.last.Store(k)
+func prepareRecord(b *Batch, st *streamState, op *batchOp) error {
+	if err := b.useEvent(st, batchEvent{e: op.event, records: true}); err != nil {
+		return err
 	}
+	b.calls.EventRecord(op.event.handle, st.handle)
+	return nil
 }
 
-// collect begins the operations: it checks them, marks what they use, and lists
-// their calls.
-func (b *Batch) collect(q *queue) error {
-	b.forget()
-	b.steady = q.c == nil
-	for i := range b.ops {
-		op := &b.ops[i]
-		if err := op.begin(b, q, op); err != nil {
-			return b.explain(q, i, err)
-		}
-		for len(b.owner) < b.calls.Len() {
-			b.owner = append(b.owner, i)
+// WaitEvent adds a wait for what the event stands for when the batch is submitted: see
+// [Stream.WaitEvent].
+func (b *Batch) WaitEvent(e *Event) error {
+	if e == nil || e.g == nil {
+		return refusal.Invalid("wait for an event in a batch: no event given (nil)")
+	}
+	op, err := b.add("wait for an event", prepareWait)
+	if err == nil {
+		op.event = e
+	}
+	return err
+}
+
+func prepareWait(b *Batch, st *streamState, op *batchOp) error {
+	if err := b.useEvent(st, batchEvent{e: op.event}); err != nil {
+		return err
+	}
+	b.calls.StreamWaitEvent(st.handle, op.event.handle)
+	return nil
+}
+
+// useEvent adds an event to those of the submission, and begins its use.
+func (b *Batch) useEvent(st *streamState, x batchEvent) error {
+	b.events = append(b.events, x)
+	return b.beginEvent(st)
+}
+
+// beginEvent begins the use of the next event.
+func (b *Batch) beginEvent(st *streamState) (err error) {
+	x := &b.events[b.begun]
+	if x.records {
+		x.record, err = x.e.beginRecord(st)
+	} else {
+		err = x.e.beginWait(st)
+	}
+	if err == nil {
+		b.begun++
+	}
+	return err
+}
+
+// endEvents ends the uses of events. recorded is the stream that they were recorded in,
+// nil if they were not.
+func (b *Batch) endEvents(recorded *inflight.Stream) {
+	for i := range b.begun {
+		if x := &b.events[i]; x.records {
+			x.e.endRecord(x.record, recorded)
+		} else {
+			x.e.leave()
 		}
 	}
-	if b.steady {
-		b.last.q = q
-		b.last.uses = append(b.last.uses, b.held.held...)
+	b.begun = 0
+}
+
+// beginWait counts a submission as a user of an event that its stream will wait for.
+func (e *Event) beginWait(st *streamState) error {
+	if err := e.enter("wait for"); err != nil {
+		return err
+	}
+	err := error(nil)
+	if e.g != st.g && !sameDriver(e.g.driver, st.g.driver) {
+		err = refusal.Invalid("let %v wait for %v: they must belong to one driver", st, e)
+	} else if c := e.captured(); c != st.capture {
+		if err = c.mayJoin(st); err == nil {
+			err = refusal.Invalid("the event was recorded in a capture: a stream joins it by Stream.WaitEvent")
+		}
+	}
+	if err != nil {
+		e.leave()
+	}
+	return err
+}
+
+// submit is Stream.Submit.
+func (b *Batch) submit(s *Stream) (err error) {
+	st, err := s.begin(&b.op, "submit a batch", false)
+	if err != nil {
+		return err
+	}
+	done, recorded := 0, (*inflight.Stream)(nil)
+	defer func() { b.end(done > 0, recorded) }()
+	if !b.acquireAgain(st) {
+		if err := b.prepare(st); err != nil {
+			return err
+		}
+	}
+	done, err = st.g.driver.Submit(st.g.ctx, &b.calls)
+	if err != nil {
+		if k := b.lastKernel(done); k != nil {
+			st.launched(&k.name)
+		}
+		return b.explain(st, b.owners[done], err)
+	}
+	recorded = &st.Stream
+	if k := b.replay.kernel; k != nil {
+		st.launched(&k.name)
 	}
 	return nil
 }
 
-func (b *Batch) explain(q *queue, i int, err error) error {
+// end ends a submission. recorded is the stream where events were recorded, nil if the
+// driver did not make all calls.
+func (b *Batch) end(queued bool, recorded *inflight.Stream) {
+	b.endEvents(recorded)
+	if queued {
+		b.op.Queued()
+	}
+	b.op.End()
+	if recorded == nil || b.replay.st == nil {
+		b.forget()
+	}
+}
+
+// prepare checks the operations, acquires what they use, and lists their calls.
+func (b *Batch) prepare(st *streamState) error {
+	b.endEvents(nil) // of a replay that was given up
+	b.forget()
+	if st.capture == nil {
+		b.replay.st = st // until something cannot be replayed
+	}
+	for i := range b.ops {
+		op := &b.ops[i]
+		if err := op.prepare(b, st, op); err != nil {
+			return b.explain(st, i, err)
+		}
+		for len(b.owners) < b.calls.Len() {
+			b.owners = append(b.owners, i)
+		}
+	}
+	b.replay.kernel = b.lastKernel(b.calls.Len())
+	return nil
+}
+
+// acquire counts the submission as a user of a resource. It fails when that is closed.
+func (b *Batch) acquire(t *inflight.Tracker, a inflight.Access, generation uint32) bool {
+	if !b.op.Acquire(t, a, generation) {
+		return false
+	}
+	b.addUse(t, a, generation)
+	return true
+}
+
+// acquireSpan is acquire of memory.
+func (b *Batch) acquireSpan(st *streamState, r *span, a inflight.Access) error {
+	if err := r.acquire(&b.op, st, a); err != nil {
+		return err
+	}
+	b.acquired(st, r, a)
+	return nil
+}
+
+// acquired notes memory for a replay. Memory allocated in stream order, memory of
+// another GPU and managed memory on which host and device take turns must be looked at
+// again each time.
+func (b *Batch) acquired(st *streamState, r *span, a inflight.Access) {
+	if r.a == nil || r.a.g != st.g || r.a.BornOn() != nil || r.a.kind == managedMemory && !st.g.caps.concurrentManaged {
+		b.replay.st = nil
+		return
+	}
+	b.addUse(&r.a.Tracker, a, r.generation)
+}
+
+// addUse notes a resource for a replay, once as far as that is cheap to find.
+func (b *Batch) addUse(t *inflight.Tracker, a inflight.Access, generation uint32) {
+	uses := b.replay.uses
+	for i := max(0, len(uses)-32); i < len(uses); i++ {
+		if u := &uses[i]; u.tracker == t && u.generation == generation {
+			u.access = max(u.access, a)
+			return
+		}
+	}
+	b.replay.uses = append(uses, batchUse{t, a, generation})
+}
+
+// acquireAgain acquires what the last submission used, to replay its calls. It is false
+// if the calls must be made anew; what it has acquired by then does no harm.
+func (b *Batch) acquireAgain(st *streamState) bool {
+	if b.replay.st != st {
+		return false
+	}
+	for i := range b.replay.uses {
+		if u := &b.replay.uses[i]; !b.op.Acquire(u.tracker, u.access, u.generation) {
+			return false
+		}
+	}
+	for range b.events {
+		if b.beginEvent(st) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// explain says which operation an error is about.
+func (b *Batch) explain(st *streamState, i int, err error) error {
 	op := &b.ops[i]
 	what := op.what
 	switch {
 	case op.kernel != nil:
-		what = fmt.Sprintf("launch %s (%v)", op.kernel.name, op.shape)
+		what = fmt.Sprintf("launch %s (%v)", op.kernel.name, op.config)
 	case op.src.a != nil:
-		what = fmt.Sprintf("copy %s to %v from %v", sizeText(op.dst.bytes), &op.dst, &op.src)
+		what = fmt.Sprintf("copy %s to %v from %v", refusal.Size(op.dst.bytes), &op.dst, &op.src)
 	case op.dst.a != nil:
 		what = fmt.Sprintf("fill %v", &op.dst)
 	}
-	return fmt.Errorf("batch on %v: operation %d of %d, %s: %w", q, i+1, len(b.ops), what, err)
-}
-
-// endEvents ends the uses of events.
-func endEvents(marks []mention, q *queue, err error) {
-	for i := range marks {
-		m := &marks[i]
-		if m.records {
-			m.e.end(q, m.r, err)
-		} else {
-			m.e.leave()
-		}
-	}
+	return fmt.Errorf("batch on %v: operation %d of %d, %s: %w", st, i+1, len(b.ops), what, err)
 }
 
 // lastKernel is what the last launch among the first done calls launched.
 func (b *Batch) lastKernel(done int) *Kernel {
-	for _, i := range slices.Backward(b.owner[:done]) {
+	for _, i := range slices.Backward(b.owners[:done]) {
 		if k := b.ops[i].kernel; k != nil {
 			return k
 		}
-	}
-	return nil
-}
-
-// use marks a region as in use.
-func (b *Batch) use(q *queue, r *region, a access) error {
-	if !b.held.hold(q, &r.a.flight, a, r.age) {
-		return r.a.errClosed()
-	}
-	b.steady = b.steady && r.isOf(q.g)
-	return r.a.ordered(q)
-}
-
-func (b *Batch) beginCopy(q *queue, op *batched) error {
-	dst, src := &op.dst, &op.src
-	if err := b.use(q, dst, writes); err != nil {
-		return err
-	}
-	if err := b.use(q, src, reads); err != nil {
-		return err
-	}
-	if err := q.checkCopy(dst, src); err != nil {
-		return err
-	}
-	switch {
-	case overlap(dst, src):
-		return refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
-	case q.byCPU(dst, src):
-		return refuse("on this device the CPU copies between them, which is not for a batch: copy by way of a Device buffer")
-	case dst.bytes == 0 || same(dst, src):
-		return nil
-	}
-	for to, from := range parts(dst, src) {
-		b.calls.Append(q.copyCall(to, from))
-	}
-	return nil
-}
-
-func (b *Batch) beginFill(q *queue, op *batched) error {
-	dst, value := &op.dst, b.params[op.params.from:op.params.to]
-	if dst.a == nil {
-		return refuse("%v is Go's own: fill it with a loop or clear", dst)
-	}
-	if err := b.use(q, dst, writes); err != nil {
-		return err
-	}
-	unit, err := q.checkFill(dst, value)
-	if err != nil || dst.bytes == 0 {
-		return err
-	}
-	p, err := dst.fillAddress(q.g, unit)
-	if err != nil {
-		return err
-	}
-	for c := range fills(dst, p, value, unit) {
-		c.Stream = q.handle
-		b.calls.Append(c)
-	}
-	return nil
-}
-
-func (b *Batch) beginLaunch(q *queue, op *batched) error {
-	k := op.kernel
-	if !b.held.hold(q, &k.m.flight, reads, 0) {
-		return fmt.Errorf("%v: %w", k.m, ErrClosed)
-	}
-	b.steady = b.steady && k.m.g == q.g
-	if err := q.check(k, op.shape); err != nil {
-		return err
-	}
-	params := b.params[op.params.from:op.params.to]
-	places := b.places[op.places.from:op.places.to]
-	for i := range places {
-		if err := b.held.address(q, params[places[i].at:], &places[i].r); err != nil {
-			return err
-		}
-		b.steady = b.steady && places[i].r.isOf(q.g)
-	}
-	b.calls.LaunchKernel(k.f, full(op.shape.Grid), full(op.shape.Block), uint32(op.shape.SharedBytes), q.handle, params)
-	return nil
-}
-
-func (b *Batch) beginRecord(q *queue, op *batched) error {
-	err := b.mention(q, op)
-	if err == nil {
-		b.calls.EventRecord(op.event.handle, q.handle)
-	}
-	return err
-}
-
-func (b *Batch) beginWait(q *queue, op *batched) error {
-	err := b.mention(q, op)
-	if err == nil {
-		b.calls.StreamWaitEvent(q.handle, op.event.handle)
-	}
-	return err
-}
-
-// mention begins the use of an event, to record it or to wait for it.
-func (b *Batch) mention(q *queue, op *batched) error {
-	e := op.event
-	if op.records {
-		r, err := e.begin(q)
-		if err == nil {
-			b.marks = append(b.marks, mention{e, r, true})
-		}
-		return err
-	}
-	if err := e.enter("wait for"); err != nil {
-		return err
-	}
-	b.marks = append(b.marks, mention{e: e})
-	if e.g != q.g && !sameDriver(e.g.driver, q.g.driver) {
-		return refuse("let %v wait for %v: they must be of one driver", q, e)
-	}
-	if c := e.captured(); c != q.c {
-		if err := q.mayFollow(c); err != nil {
-			return err
-		}
-		return refuse("the event was recorded in a capture: a stream joins it by Stream.WaitEvent")
 	}
 	return nil
 }

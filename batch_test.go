@@ -26,13 +26,13 @@ const stepFloats = 10_000
 
 func newSteps(t testing.TB, g *ferry.GPU) *steps {
 	t.Helper()
-	m := must(g.Load([]byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
 	x := &steps{
-		stream: must(g.NewStream(nil))(t),
+		stream: must(ferry.NewStream(g, nil))(t),
 		in:     must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
 		out:    must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
 		vec:    must(ferry.Alloc[float32](g, stepFloats))(t),
-		done:   must(g.NewEvent(nil))(t),
+		done:   must(ferry.NewEvent(g, nil))(t),
 		add:    must(m.Kernel("vector_add"))(t),
 		one:    must(m.Kernel("increment"))(t),
 	}
@@ -111,14 +111,14 @@ func TestBatchRefuses(t *testing.T) {
 	x := newSteps(t, g)
 	closed := must(ferry.Alloc[float32](g, 8))(t)
 	closeAll(t, closed)
-	plain := ferry.Plain(make([]float32, stepFloats))
+	plain := ferry.Pageable(make([]float32, stepFloats))
 	for _, c := range []struct {
 		name string
 		add  func(b *ferry.Batch) error
 		want string
 	}{
-		{"plain source", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec, plain) }, "plain memory"},
-		{"plain destination", func(b *ferry.Batch) error { return ferry.Copy(b, plain, x.vec) }, "plain memory"},
+		{"pageable source", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec, plain) }, "pageable memory"},
+		{"pageable destination", func(b *ferry.Batch) error { return ferry.Copy(b, plain, x.vec) }, "pageable memory"},
 		{"fill of plain memory", func(b *ferry.Batch) error { return ferry.Fill(b, plain, 1) }, "fill it with a loop"},
 		{"lengths", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.in) }, "operation 2 of 2, copy"},
 		{"no buffer", func(b *ferry.Batch) error { return ferry.Copy(b, nil, x.in) }, "no buffer given"},
@@ -130,7 +130,7 @@ func TestBatchRefuses(t *testing.T) {
 		{"number of arguments", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec) }, "1 arguments given"},
 		{"type of an argument", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec, 1.5) }, "parameter 1"},
 		{"shape", func(b *ferry.Batch) error {
-			return b.Launch(x.one, ferry.Shape{Block: cu.Dim3{X: 1 << 20}}, x.vec, uint64(8))
+			return b.Launch(x.one, ferry.LaunchConfig{Block: cu.Dim3{X: 1 << 20}}, x.vec, uint64(8))
 		}, "launch increment"},
 		{"no kernel", func(b *ferry.Batch) error { return b.Launch(nil, ferry.Grid(8, 8)) }, "no kernel given"},
 		{"no event to record", func(b *ferry.Batch) error { return b.Record(nil) }, "no event given"},
@@ -180,10 +180,10 @@ func TestBatchError(t *testing.T) {
 	d := &stopping{newFake(), 3}
 	g := openFake(t, d)
 	x := &steps{
-		stream: must(g.NewStream(nil))(t),
+		stream: must(ferry.NewStream(g, nil))(t),
 		in:     must(ferry.AllocHost[float32](g, 8, nil))(t),
 		vec:    must(ferry.Alloc[float32](g, 8))(t),
-		done:   must(g.NewEvent(nil))(t),
+		done:   must(ferry.NewEvent(g, nil))(t),
 	}
 	defer closeAll(t, x.stream, x.in, x.vec, x.done)
 	var b ferry.Batch
@@ -241,7 +241,7 @@ func TestBatchCaptured(t *testing.T) {
 func TestBatchWaits(t *testing.T) {
 	g := openTest(t)
 	x := newSteps(t, g)
-	other := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	other := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 	defer closeAll(t, other)
 	var b ferry.Batch
 	check(t, b.WaitEvent(x.done))
@@ -269,11 +269,11 @@ func TestBatchWaits(t *testing.T) {
 func TestBatchAgain(t *testing.T) {
 	g := openTest(t)
 	x := newSteps(t, g)
-	other := must(g.NewStream(nil))(t)
+	other := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, other)
 	var b ferry.Batch
 	put := func(v float32) {
-		in := x.in.Slice()
+		in, _ := x.in.SliceContext(context.Background()) // nil once it is closed
 		for i := range in {
 			in[i] = v
 		}
@@ -315,7 +315,7 @@ func TestBatchAgain(t *testing.T) {
 	again("operation 6 of 8, record an event", x.done)
 	check(t, x.done.Close())
 	b.Reset()
-	x.done = must(g.NewEvent(nil))(t)
+	x.done = must(ferry.NewEvent(g, nil))(t)
 	check(t, x.on(&b))
 	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
@@ -360,7 +360,7 @@ func TestBatchReadsAndWrites(t *testing.T) {
 func TestBatchOfPool(t *testing.T) {
 	g := openTest(t)
 	x := newSteps(t, g)
-	p := must(g.NewHostPool(&ferry.HostPoolOptions{Mapped: true}))(t)
+	p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Mapped: true}))(t)
 	var h, o ferry.Host[float32]
 	check(t, h.Alloc(p, stepFloats))
 	stale := h.Range(0, stepFloats)

@@ -21,8 +21,8 @@ func (l layout) size(w, h, d int) int {
 	return l.start + (d-1)*l.pitch*l.rows + (h-1)*l.pitch + w + 5
 }
 
-func (l layout) box(m bytesMemory, w, h, d int) ferry.Box[byte] {
-	return ferry.Box[byte]{Memory: m.part(l.start, m.Len()), Width: w, Height: h, Depth: d, Pitch: l.pitch, Rows: l.rows}
+func (l layout) box(m bytesMemory, w, h, d int) ferry.Rect[byte] {
+	return ferry.Rect[byte]{Memory: m.part(l.start, m.Len()), Width: w, Height: h, Depth: d, Pitch: l.pitch, Rows: l.rows}
 }
 
 // TestCopyBox copies rectangles and boxes between all kinds of memory and compares
@@ -34,7 +34,7 @@ func TestCopyBox(t *testing.T) {
 }
 
 func testCopyBox(t *testing.T, g *ferry.GPU) {
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	for _, from := range kindsOf(g) {
 		for _, to := range kindsOf(g) {
@@ -75,7 +75,7 @@ func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind
 			copy(want[j:j+w], data[i:i+w])
 		}
 	}
-	if err := ferry.CopyBox(s, b.box(dst, w, h, d), a.box(src, w, h, d)); err != nil {
+	if err := ferry.CopyRect(s, b.box(dst, w, h, d), a.box(src, w, h, d)); err != nil {
 		return err
 	}
 	if got := dst.get(t, s); !bytes.Equal(got, want) {
@@ -91,21 +91,21 @@ func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind
 // registrations, and a plain slice is not when CopyBox has returned.
 func TestCopyBoxFlight(t *testing.T) {
 	g := openRegister(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 64*100)
 	low, high := must(ferry.Register(g, memory[:3001], nil))(t), must(ferry.Register(g, memory[2000:5000], nil))(t)
 	device := must(ferry.Alloc[byte](g, 100*100))(t)
 	whole := must(ferry.Register(g, memory, nil))(t)
-	for name, host := range map[string]ferry.Memory[byte]{"registered": whole, "plain across registrations": ferry.Plain(memory[1:])} {
+	for name, host := range map[string]ferry.Memory[byte]{"registered": whole, "plain across registrations": ferry.Pageable(memory[1:])} {
 		random(whole.Slice())
 		want := bytes.Clone(memory[len(memory)-host.Len():])
-		here := ferry.Box[byte]{Memory: host, Width: 50, Height: 63, Pitch: 100}
-		there := ferry.Box[byte]{Memory: device.Range(7, device.Len()), Width: 50, Height: 63, Pitch: 128}
-		check(t, ferry.CopyBox(s, there, here))
+		here := ferry.Rect[byte]{Memory: host, Width: 50, Height: 63, Pitch: 100}
+		there := ferry.Rect[byte]{Memory: device.Range(7, device.Len()), Width: 50, Height: 63, Pitch: 128}
+		check(t, ferry.CopyRect(s, there, here))
 		clear(whole.Slice())
 		open := gate(t, s)
 		waits(t, "Slice of "+name, open, func() {
-			check(t, ferry.CopyBox(s, here, there))
+			check(t, ferry.CopyRect(s, here, there))
 			whole.Slice()
 		})
 		got := memory[len(memory)-host.Len():]
@@ -121,7 +121,7 @@ func TestCopyBoxFlight(t *testing.T) {
 // TestAllocPitched allocates rows and goes through them.
 func TestAllocPitched(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	pitched(t, g, s, func(i int) uint8 { return uint8(i) })
 	pitched(t, g, s, func(i int) float32 { return float32(i) / 4 })
 	pitched(t, g, s, func(i int) [3]uint32 { return [3]uint32{uint32(i), ^uint32(i), 7} })
@@ -154,19 +154,19 @@ func pitched[T comparable](t *testing.T, g *ferry.GPU, s *ferry.Stream, value fu
 	const w, h = 13, 9
 	d, pitch, err := ferry.AllocPitched[T](g, w, h)
 	check(t, err)
-	if pitch < w || d.Len() != pitch*h || d.Bytes()/d.Len()*d.Len() != d.Bytes() {
-		t.Errorf("pitch %d, %d elements, %d bytes", pitch, d.Len(), d.Bytes())
+	if pitch < w || d.Len() != pitch*h || d.Size()/d.Len()*d.Len() != d.Size() {
+		t.Errorf("pitch %d, %d elements, %d bytes", pitch, d.Len(), d.Size())
 	}
 	values := make([]T, w*h)
 	for i := range values {
 		values[i] = value(i)
 	}
-	there := ferry.Box[T]{Memory: d, Width: w, Height: h, Pitch: pitch}
-	check(t, ferry.CopyBox(s, there, ferry.Box[T]{Memory: ferry.Plain(values), Width: w, Height: h}))
+	there := ferry.Rect[T]{Memory: d, Width: w, Height: h, Pitch: pitch}
+	check(t, ferry.CopyRect(s, there, ferry.Rect[T]{Memory: ferry.Pageable(values), Width: w, Height: h}))
 	// turned by a layer: the same elements as 3 layers of 3 rows
 	back := make([]T, w*h)
 	there.Height, there.Depth, there.Rows = 3, 3, 3
-	check(t, ferry.CopyBox(s, ferry.Box[T]{Memory: ferry.Plain(back), Width: w, Height: 3, Depth: 3}, there))
+	check(t, ferry.CopyRect(s, ferry.Rect[T]{Memory: ferry.Pageable(back), Width: w, Height: 3, Depth: 3}, there))
 	for i := range values {
 		if back[i] != values[i] {
 			t.Errorf("%T: element %d differs", values[0], i)
@@ -179,44 +179,44 @@ func pitched[T comparable](t *testing.T, g *ferry.GPU, s *ferry.Stream, value fu
 // TestCopyBoxBad: boxes that are none, or do not lie in their memory.
 func TestCopyBoxBad(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	d, h := must(ferry.Alloc[uint32](g, 1000))(t), must(ferry.AllocHost[uint32](g, 1000, nil))(t)
-	good := ferry.Box[uint32]{Memory: h, Width: 10, Height: 10, Depth: 2, Pitch: 40, Rows: 12}
-	check(t, ferry.CopyBox(s, ferry.Box[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2}, good))
+	good := ferry.Rect[uint32]{Memory: h, Width: 10, Height: 10, Depth: 2, Pitch: 40, Rows: 12}
+	check(t, ferry.CopyRect(s, ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2}, good))
 	for _, c := range []struct {
-		box   ferry.Box[uint32]
+		box   ferry.Rect[uint32]
 		parts []string
 	}{
-		{ferry.Box[uint32]{}, []string{"no buffer given"}},
-		{ferry.Box[uint32]{Memory: d, Width: -1}, []string{"-1 x 1", "cannot be negative"}},
-		{ferry.Box[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Pitch: 9}, []string{"a pitch of 9", "rows overlap"}},
-		{ferry.Box[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Rows: 9}, []string{"9 rows to a layer", "layers overlap"}},
-		{ferry.Box[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Pitch: 53}, []string{"10 x 10 x 2 elements", "needs 1017 elements", "device buffer", "has 1000"}},
-		{ferry.Box[uint32]{Memory: d.Range(801, 1000), Width: 10, Height: 10, Depth: 2}, []string{"needs 200", "has 199"}},
-		{ferry.Box[uint32]{Memory: d.Range(801, 1001), Width: 10}, []string{"range [801:1001]"}},
-		{ferry.Box[uint32]{Memory: d, Width: 2, Height: math.MaxInt, Depth: math.MaxInt}, []string{"needs"}},
-		{ferry.Box[uint32]{Memory: d, Width: 10, Height: 20}, []string{"one shape", "10 x 20 x 1", "10 x 10 x 2"}},
+		{ferry.Rect[uint32]{}, []string{"no buffer given"}},
+		{ferry.Rect[uint32]{Memory: d, Width: -1}, []string{"-1 x 1", "cannot be negative"}},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Pitch: 9}, []string{"a pitch of 9", "rows overlap"}},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Rows: 9}, []string{"9 rows to a layer", "layers overlap"}},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2, Pitch: 53}, []string{"10 x 10 x 2 elements", "needs 1017 elements", "device buffer", "has 1000"}},
+		{ferry.Rect[uint32]{Memory: d.Range(801, 1000), Width: 10, Height: 10, Depth: 2}, []string{"needs 200", "has 199"}},
+		{ferry.Rect[uint32]{Memory: d.Range(801, 1001), Width: 10}, []string{"range [801:1001]"}},
+		{ferry.Rect[uint32]{Memory: d, Width: 2, Height: math.MaxInt, Depth: math.MaxInt}, []string{"needs"}},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 20}, []string{"one shape", "10 x 20 x 1", "10 x 10 x 2"}},
 	} {
-		wantError(t, ferry.CopyBox(s, c.box, good), cu.ErrorInvalidValue, append(c.parts, "copy")...)
-		wantError(t, ferry.CopyBox(s, good, c.box), cu.ErrorInvalidValue, append(c.parts, "copy")...)
+		wantError(t, ferry.CopyRect(s, c.box, good), cu.ErrorInvalidValue, append(c.parts, "copy")...)
+		wantError(t, ferry.CopyRect(s, good, c.box), cu.ErrorInvalidValue, append(c.parts, "copy")...)
 	}
-	wantError(t, ferry.CopyBox(nil, good, good), cu.ErrorInvalidValue, "no stream given")
+	wantError(t, ferry.CopyRect(nil, good, good), cu.ErrorInvalidValue, "no stream given")
 
 	// two halves of rows do not overlap although their extents do
-	left := ferry.Box[uint32]{Memory: d, Width: 10, Height: 10, Pitch: 20}
-	right := ferry.Box[uint32]{Memory: d.Range(10, 1000), Width: 10, Height: 10, Pitch: 20}
-	check(t, ferry.CopyBox(s, left, right))
-	shifted := ferry.Box[uint32]{Memory: d.Range(9, 1000), Width: 10, Height: 10, Pitch: 20}
-	wantError(t, ferry.CopyBox(s, left, shifted), cu.ErrorInvalidValue, "overlap")
-	below := ferry.Box[uint32]{Memory: d.Range(180, 1000), Width: 10, Height: 10, Pitch: 20}
-	wantError(t, ferry.CopyBox(s, left, below), cu.ErrorInvalidValue, "overlap") // in one row
+	left := ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Pitch: 20}
+	right := ferry.Rect[uint32]{Memory: d.Range(10, 1000), Width: 10, Height: 10, Pitch: 20}
+	check(t, ferry.CopyRect(s, left, right))
+	shifted := ferry.Rect[uint32]{Memory: d.Range(9, 1000), Width: 10, Height: 10, Pitch: 20}
+	wantError(t, ferry.CopyRect(s, left, shifted), cu.ErrorInvalidValue, "overlap")
+	below := ferry.Rect[uint32]{Memory: d.Range(180, 1000), Width: 10, Height: 10, Pitch: 20}
+	wantError(t, ferry.CopyRect(s, left, below), cu.ErrorInvalidValue, "overlap") // in one row
 	below.Memory = d.Range(200, 1000)
-	check(t, ferry.CopyBox(s, left, below))
+	check(t, ferry.CopyRect(s, left, below))
 	check(t, s.Wait(context.Background()))
 	closeAll(t, d)
-	wantError(t, ferry.CopyBox(s, left, good), cu.ErrorInvalidValue, "one shape")
+	wantError(t, ferry.CopyRect(s, left, good), cu.ErrorInvalidValue, "one shape")
 	good.Depth = 1
-	wantError(t, ferry.CopyBox(s, left, good), ferry.ErrClosed, "copy to", "device buffer")
+	wantError(t, ferry.CopyRect(s, left, good), ferry.ErrClosed, "copy to", "device buffer")
 	closeAll(t, h, s)
 }
 
@@ -226,7 +226,7 @@ func TestCopyBoxPitch(t *testing.T) {
 	d.attributes[cu.DeviceAttributeMaxPitch] = 64
 	g := openFake(t, d)
 	v, h := must(ferry.Alloc[byte](g, 1000))(t), must(ferry.AllocHost[byte](g, 1000, nil))(t)
-	err := ferry.CopyBox(g.DefaultStream(), ferry.Box[byte]{Memory: v, Width: 10, Height: 3}, ferry.Box[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})
+	err := ferry.CopyRect(ferry.DefaultStream(g), ferry.Rect[byte]{Memory: v, Width: 10, Height: 3}, ferry.Rect[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})
 	wantError(t, err, cu.ErrorInvalidValue, "copy 30 bytes", "a pitch of 65 bytes", "CU_DEVICE_ATTRIBUTE_MAX_PITCH is 64")
 	closeAll(t, v, h)
 }

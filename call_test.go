@@ -144,7 +144,7 @@ func TestCloseDuringCall(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			d := newHeld()
 			g := openFake(t, d)
-			p := &parts{c: newCost(t, g, 4096), m: must(g.Load([]byte(kernels.PTX)))(t), again: new(ferry.Batch)}
+			p := &parts{c: newCost(t, g, 4096), m: must(ferry.Load(g, []byte(kernels.PTX)))(t), again: new(ferry.Batch)}
 			p.c.add = must(p.m.Kernel("vector_add"))(t)
 			check(t, p.c.list(p.again))
 			other, also := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)
@@ -230,7 +230,7 @@ func TestLaneOfABusyStream(t *testing.T) {
 	d := newHeld()
 	g := openFake(t, d)
 	c := newCost(t, g, 4096)
-	second := must(g.NewStream(nil))(t)
+	second := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, second)
 	check(t, c.copy())
 	check(t, c.stream.Wait(context.Background())) // the stream is done with the buffers

@@ -28,7 +28,7 @@ func testManyGoroutines(t *testing.T, g *ferry.GPU) {
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			s, err := g.NewStream(&ferry.StreamOptions{NonBlocking: w%2 == 0})
+			s, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: w%2 == 0})
 			if err != nil {
 				t.Error(err)
 				return
@@ -64,8 +64,8 @@ func testManyGoroutines(t *testing.T, g *ferry.GPU) {
 func TestCloseRaces(t *testing.T) {
 	g := openTest(t)
 	for range 50 {
-		s := must(g.NewStream(nil))(t)
-		e := must(g.NewEvent(nil))(t)
+		s := must(ferry.NewStream(g, nil))(t)
+		e := must(ferry.NewEvent(g, nil))(t)
 		host, device := must(ferry.AllocHost[byte](g, 256, nil))(t), must(ferry.Alloc[byte](g, 256))(t)
 		var wg sync.WaitGroup
 		var failed atomic.Pointer[error]
@@ -105,8 +105,8 @@ func TestCloseRaces(t *testing.T) {
 // what it stands for is known again once it is recorded alone.
 func TestEventTogether(t *testing.T) {
 	g := openTest(t)
-	streams := []*ferry.Stream{must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)}
-	e := must(g.NewEvent(nil))(t)
+	streams := []*ferry.Stream{must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)}
+	e := must(ferry.NewEvent(g, nil))(t)
 	host, device := must(ferry.AllocHost[byte](g, 4096, nil))(t), must(ferry.Alloc[byte](g, 4096))(t)
 	defer closeAll(t, host, device, streams[0], streams[1])
 	together := func(n int, want error) {

@@ -6,182 +6,94 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Pair is one of the copies of [CopyAll].
 type Pair[T any] struct{ Dst, Src Memory[T] }
 
-// CopyAll makes many copies in the order of the stream, in the way that is the
-// fastest for their number and size. They are in no order among themselves: what
-// one writes, no other may read or write. Lengths, errors and buffers in flight
-// are as for [Copy]; plain slices are refused. If a pair is refused nothing is
-// queued.
+// CopyAll makes many copies in the order of the stream, in the way that is fastest for
+// their number and size. They have no order among themselves: what one writes, no other
+// may read or write. Lengths, errors and buffers in flight are as for [Copy]; pageable
+// memory is refused. If a pair is refused nothing is queued.
 //
 //	many copies of up to 256 KiB on average    a kernel, which needs Mapped host buffers
 //	few, or larger ones                        cuMemcpyBatchAsync, from CUDA 12.8 on
-//	otherwise                                  Copy for each, submitted together
+//	otherwise, and on a [Batch]                Copy for each, submitted together
 //
-// On an H200 1024 copies of 4 KiB from page-locked memory take 0.1 ms by the
-// kernel, 1.4 ms by cuMemcpyBatchAsync and 2.7 ms one by one. CopyAll is safe for
-// concurrent use and allocates nothing.
-func CopyAll[T any](s *Stream, pairs []Pair[T]) error {
-	c := copiesPool.Get().(*copies)
-	defer c.done()
-	for _, p := range pairs {
-		c.to, c.from = append(c.to, regionOf(p.Dst)), append(c.from, regionOf(p.Src))
+// On an H200 1024 copies of 4 KiB from page-locked memory take 0.27 ms by the kernel,
+// 1.1 ms by cuMemcpyBatchAsync and 2.4 ms one by one (docs/PERFORMANCE.md). CopyAll is
+// safe for concurrent use and allocates nothing.
+func CopyAll[T any](q Queue, pairs []Pair[T]) error {
+	if b, ok := q.(*Batch); ok {
+		return copyAllLater(b, pairs)
 	}
-	return s.copyAll(c)
+	c := copyAlls.Get().(*copyAll)
+	defer c.done()
+	st, err := streamOf(q).begin(&c.op, "copy", false)
+	if err != nil {
+		return err
+	}
+	c.list.begin(st)
+	acquire := func(r *span, a inflight.Access) error { return r.acquire(&c.op, st, a) }
+	for i, p := range pairs {
+		if err := c.list.add(spanOf(p.Dst), spanOf(p.Src), acquire); err != nil {
+			return fmt.Errorf("copy %d of %d to %v from %v on %v: %w", i+1, len(pairs), spanOf(p.Dst), spanOf(p.Src), st, err)
+		}
+	}
+	return c.submit(st, len(pairs))
 }
 
-// copies is what a CopyAll works with. It is reused.
-type copies struct {
-	to, from []*region
-	held     frame
-	last     [2]*allocation // held last, to write and to read
-	calls    cu.Batch       // one copy each
-	ranges   []span64       // the same by device addresses,
-	direct   bool           // which kernels can use
-	bytes    uintptr
+// copyAll is the room that a CopyAll needs. It is reused.
+type copyAll struct {
+	op       inflight.Op
+	list     copyList
+	calls    cu.Batch
 	params   []byte
 	dst, src []cu.DevicePtr
 	sizes    []uintptr
 }
 
-var copiesPool = sync.Pool{New: func() any { return new(copies) }}
+var copyAlls = sync.Pool{New: func() any { return new(copyAll) }}
 
-// done gives the room back.
-func (c *copies) done() {
-	clear(c.to)
-	clear(c.from)
-	c.to, c.from, c.ranges = c.to[:0], c.from[:0], c.ranges[:0]
-	c.dst, c.src, c.sizes = c.dst[:0], c.src[:0], c.sizes[:0]
-	c.last, c.bytes = [2]*allocation{}, 0
+// done ends the operation and gives the room back.
+func (c *copyAll) done() {
+	c.op.End()
+	c.list.begin(nil)
 	c.calls.Reset()
-	copiesPool.Put(c)
+	c.params, c.dst, c.src, c.sizes = c.params[:0], c.dst[:0], c.src[:0], c.sizes[:0]
+	copyAlls.Put(c)
 }
 
-// copyAll is CopyAll.
-func (s *Stream) copyAll(c *copies) error {
-	q, err := s.enter("copy")
-	if err != nil {
-		return err
-	}
-	c.direct = q.g.caps.unified
-	for i := range c.to {
-		if err = c.add(q, c.to[i], c.from[i]); err != nil {
-			err = fmt.Errorf("copy %d of %d to %v from %v on %v: %w", i+1, len(c.to), c.to[i], c.from[i], q, err)
-			break
-		}
-	}
-	queued := false
-	if err == nil && c.calls.Len() > 0 {
-		queued, err = c.submit(q)
-	}
-	c.held.release(q.finish(queued))
-	return err
-}
-
-// add checks a pair and notes its copies.
-func (c *copies) add(q *queue, dst, src *region) error {
-	if err := errors.Join(dst.check(), src.check()); err != nil {
-		return err
-	}
-	if dst.isPlain() || src.isPlain() {
-		return refuse("plain memory is copied by the CPU: use Copy for it, or a buffer of AllocHost or Register")
-	}
-	if err := errors.Join(c.hold(q, dst, writes), c.hold(q, src, reads)); err != nil {
-		return err
-	}
-	if err := q.checkCopy(dst, src); err != nil {
-		return err
-	}
-	switch {
-	case overlap(dst, src):
-		return refuse("the source and the destination overlap within %v: copy through another buffer", dst.a)
-	case q.byCPU(dst, src):
-		return refuse("on this device the CPU copies between them: use Copy, or copy by way of a Device buffer")
-	case dst.bytes == 0 || same(dst, src):
+// submit queues the copies in the way that is best for them.
+func (c *copyAll) submit(st *streamState, pairs int) error {
+	n := len(c.list.calls)
+	if n == 0 {
 		return nil
 	}
-	for to, from := range parts(dst, src) {
-		call := q.copyCall(to, from)
-		c.calls.Append(call)
-		c.bytes += call.Bytes
-		c.note(q, to, from)
+	if !c.list.byKernel() && n > 1 && st.g.caps.batchCopies && st.capture == nil && st.number != 0 {
+		if err := c.memcpyBatch(st); err != nil {
+			return fmt.Errorf("%d copies (%s) on %v: %w", n, refusal.Size(c.list.bytes), st, err)
+		}
+		c.op.Queued()
+		return nil
+	}
+	c.params = c.list.appendTo(&c.calls, c.params)
+	done, err := st.g.driver.Submit(st.g.ctx, &c.calls)
+	if done > 0 {
+		c.op.Queued()
+	}
+	if err != nil {
+		return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), pairs, refusal.Size(c.list.bytes), st, err)
 	}
 	return nil
 }
 
-// hold marks a region as in use. Neighbours in the list are often of one buffer.
-func (c *copies) hold(q *queue, r *region, a access) error {
-	if c.last[a] == r.a && r.a.life.openIn(r.age) {
-		return nil
-	}
-	if !c.held.hold(q, &r.a.flight, a, r.age) {
-		return r.a.errClosed()
-	}
-	c.last[a] = r.a
-	return r.a.ordered(q)
-}
-
-// note keeps the addresses that kernels have for a copy, as long as all have.
-func (c *copies) note(q *queue, dst, src *region) {
-	if !c.direct {
-		return
-	}
-	to, ok := q.direct(dst)
-	from, also := q.direct(src)
-	if c.direct = ok && also; c.direct {
-		c.ranges = append(c.ranges, span64{to, from, dst.bytes})
-	}
-}
-
-// direct is the address that kernels of q's GPU have for memory that they read
-// and write as fast as the engines do.
-func (q *queue) direct(r *region) (cu.DevicePtr, bool) {
-	k := r.kind()
-	if r.dev == 0 || r.a.g.device != q.g.device || k == managedMemory {
-		return 0, false
-	}
-	p, err := r.addressOn(q.g)
-	return p, err == nil
-}
-
-// Where the ways of copying meet, measured on an H200: docs/PERFORMANCE.md.
-const (
-	gatherCount = 8         // copies for which a launch is worth it
-	gatherMost  = 256 << 10 // bytes of a copy, on average, from which on the engines are no slower
-)
-
-// submit queues the copies in the way that is best for them.
-func (c *copies) submit(q *queue) (queued bool, err error) {
-	n := c.calls.Len()
-	if f := q.g.gatherer.f; f != 0 && c.direct && n >= gatherCount && c.bytes/uintptr(n) <= gatherMost {
-		c.calls.Reset()
-		c.params = gather(&c.calls, f, q.handle, c.ranges, c.params)
-		return c.together(q)
-	}
-	if n > 1 && q.g.caps.batchCopies && q.c == nil && q.number != 0 {
-		if err := c.batch(q); err != nil {
-			return false, fmt.Errorf("%d copies (%s) on %v: %w", n, sizeText(c.bytes), q, err)
-		}
-		return true, nil
-	}
-	return c.together(q)
-}
-
-// together makes the calls in one crossing.
-func (c *copies) together(q *queue) (queued bool, err error) {
-	done, err := q.g.driver.Submit(q.g.ctx, &c.calls)
-	if err != nil {
-		err = fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), len(c.to), sizeText(c.bytes), q, err)
-	}
-	return done > 0, err
-}
-
-// batch is cuMemcpyBatchAsync.
-func (c *copies) batch(q *queue) error {
-	for _, x := range c.calls.Calls() {
+// memcpyBatch is cuMemcpyBatchAsync.
+func (c *copyAll) memcpyBatch(st *streamState) error {
+	for i := range c.list.calls {
+		x := &c.list.calls[i]
 		dst, src := x.Dst, x.Src
 		switch x.Op {
 		case cu.OpMemcpyHtoDAsync:
@@ -191,5 +103,117 @@ func (c *copies) batch(q *queue) error {
 		}
 		c.dst, c.src, c.sizes = append(c.dst, dst), append(c.src, src), append(c.sizes, x.Bytes)
 	}
-	return q.g.driver.MemcpyBatchAsync(q.g.ctx, c.dst, c.src, c.sizes, q.handle)
+	return st.g.driver.MemcpyBatchAsync(st.g.ctx, c.dst, c.src, c.sizes, st.handle)
+}
+
+// copyList is many copies, checked.
+type copyList struct {
+	st     *streamState
+	calls  []cu.Call   // one each
+	ranges []copyRange // the same by device addresses,
+	direct bool        // if kernels can use all of them
+	bytes  uintptr
+}
+
+// begin empties the list for copies of a stream.
+func (l *copyList) begin(st *streamState) {
+	clear(l.calls)
+	l.st, l.calls, l.ranges, l.bytes = st, l.calls[:0], l.ranges[:0], 0
+	l.direct = st != nil && st.g.caps.unified
+}
+
+// add checks a pair, has it acquired, and adds its copies.
+func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) error) error {
+	if err := errors.Join(dst.check(), src.check()); err != nil {
+		return err
+	}
+	if err := refusePageable(dst, src); err != nil {
+		return err
+	}
+	if err := acquire(dst, inflight.Write); err != nil {
+		return err
+	}
+	if err := acquire(src, inflight.Read); err != nil {
+		return err
+	}
+	path, err := planQueued(l.st, dst, src)
+	if err != nil || path == copyNothing {
+		return err
+	}
+	for to, from := range registrations(dst, src) {
+		l.calls = append(l.calls, copyCall(l.st, to, from))
+		l.bytes += to.bytes
+		l.addRange(to, from)
+	}
+	return nil
+}
+
+// addRange adds the addresses that kernels have for a copy, as long as all have some.
+func (l *copyList) addRange(dst, src *span) {
+	if !l.direct {
+		return
+	}
+	to, ok := addressForKernel(l.st, dst)
+	from, also := addressForKernel(l.st, src)
+	if l.direct = ok && also; l.direct {
+		l.ranges = append(l.ranges, copyRange{to, from, dst.bytes})
+	}
+}
+
+// byKernel reports whether the kernel makes the copies fastest.
+func (l *copyList) byKernel() bool {
+	t, n := &l.st.g.tuning.copy, len(l.calls)
+	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
+}
+
+// appendTo appends the calls that make the copies: launches of the kernel or one copy
+// each. params is room for the launches: see appendKernelCopies.
+func (l *copyList) appendTo(b *cu.Batch, params []byte) []byte {
+	if l.byKernel() {
+		return appendKernelCopies(b, l.st, l.ranges, params)
+	}
+	b.Append(l.calls...)
+	return params
+}
+
+// copyAllLater is CopyAll on a batch.
+func copyAllLater[T any](b *Batch, pairs []Pair[T]) error {
+	op, err := b.add("copy all", prepareCopyAll)
+	if err != nil {
+		return err
+	}
+	op.spans.from = len(b.spans)
+	for i, p := range pairs {
+		dst, src := spanOf(p.Dst), spanOf(p.Src)
+		err := errors.Join(dst.check(), src.check())
+		if err == nil {
+			err = refusePageable(dst, src)
+		}
+		if err != nil {
+			clear(b.spans[op.spans.from:])
+			b.spans, b.ops = b.spans[:op.spans.from], b.ops[:len(b.ops)-1]
+			return fmt.Errorf("copy %d of %d in a batch: %w", i+1, len(pairs), err)
+		}
+		b.spans = append(b.spans, *dst, *src)
+	}
+	op.spans.to = len(b.spans)
+	return nil
+}
+
+func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
+	c := copyAlls.Get().(*copyAll)
+	defer c.done()
+	l := &c.list
+	l.begin(st)
+	acquire := func(r *span, a inflight.Access) error { return b.acquireSpan(st, r, a) }
+	spans := b.spans[op.spans.from:op.spans.to]
+	for i := 0; i < len(spans); i += 2 {
+		if err := l.add(&spans[i], &spans[i+1], acquire); err != nil {
+			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, &spans[i], &spans[i+1], err)
+		}
+	}
+	if len(l.calls) > 0 {
+		b.kernelParams = l.appendTo(&b.calls, b.kernelParams)
+	}
+	return nil
 }

@@ -39,7 +39,7 @@ func TestCopyAll(t *testing.T) {
 	g := openTest(t)
 	d := &wayDriver{Driver: g.Driver(), ways: map[string]int{}}
 	g = must(ferry.OpenDriver(d, 0))(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	const room = 8 << 20
 	in, out := must(ferry.AllocHost[byte](g, room, nil))(t), must(ferry.AllocHost[byte](g, room, nil))(t)
 	dev := must(ferry.Alloc[byte](g, room))(t)
@@ -81,7 +81,7 @@ func TestCopyAll(t *testing.T) {
 				same(t, out.Slice(), want)
 			}
 			got := make([]byte, room)
-			check(t, ferry.Copy(s, ferry.Plain(got), dev))
+			check(t, ferry.Copy(s, ferry.Pageable(got), dev))
 			whole := bytes.Repeat([]byte{0xa5}, room)
 			for i, j := range at {
 				copy(whole[c.step*j:], in.Slice()[c.step*i:c.step*i+c.size])
@@ -125,7 +125,7 @@ func TestCopyAllRefuses(t *testing.T) {
 		bad  ferry.Pair[float32]
 		want string
 	}{
-		{ferry.Pair[float32]{Dst: x.vec, Src: ferry.Plain(make([]float32, stepFloats))}, "plain memory"},
+		{ferry.Pair[float32]{Dst: x.vec, Src: ferry.Pageable(make([]float32, stepFloats))}, "pageable memory"},
 		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.in}, "has 5 elements"},
 		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.vec.Range(2, 7)}, "overlap"},
 		{ferry.Pair[float32]{Src: x.vec}, "no buffer"},
@@ -180,7 +180,7 @@ func TestCopyAllCaptured(t *testing.T) {
 func TestSmallCopyOvertakes(t *testing.T) {
 	g := openTest(t)
 	const large, small = 256 << 20, 50 << 10
-	bulk, urgent := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t), must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	bulk, urgent := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t), must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 	host, dev := must(ferry.AllocHost[byte](g, large, nil))(t), must(ferry.Alloc[byte](g, large))(t)
 	a, b := must(ferry.AllocHost[byte](g, small, nil))(t), must(ferry.AllocHost[byte](g, small, nil))(t)
 	d := must(ferry.Alloc[byte](g, small))(t)
@@ -228,7 +228,7 @@ func (d *onceDriver) StreamQuery(ctx cu.Context, s cu.Stream) error {
 func TestOvertakingLosesNoPanic(t *testing.T) {
 	d := &onceDriver{Driver: openTest(t).Driver()}
 	g := must(ferry.OpenDriver(d, 0))(t)
-	bulk, urgent := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	bulk, urgent := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	host, dev := must(ferry.AllocHost[byte](g, 8<<20, nil))(t), must(ferry.Alloc[byte](g, 8<<20))(t)
 	small := must(ferry.Alloc[byte](g, 100))(t)
 	defer closeAll(t, bulk, urgent, host, dev, small, g)

@@ -22,13 +22,13 @@ type cost struct {
 func newCost(t testing.TB, g *ferry.GPU, bytes int) *cost {
 	t.Helper()
 	c := &cost{
-		stream: must(g.NewStream(nil))(t),
+		stream: must(ferry.NewStream(g, nil))(t),
 		host:   must(ferry.AllocHost[byte](g, bytes, nil))(t),
 		device: must(ferry.Alloc[byte](g, bytes))(t),
 		floats: must(ferry.Alloc[float32](g, 1024))(t),
-		event:  must(g.NewEvent(&ferry.EventOptions{NoTiming: true}))(t),
+		event:  must(ferry.NewEvent(g, &ferry.EventOptions{NoTiming: true}))(t),
 	}
-	m := must(g.Load([]byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
 	c.add = must(m.Kernel("vector_add"))(t)
 	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, c.event, m) })
 	return c

@@ -5,46 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Event is a mark in a stream that others wait for, and between two of which time
-// is measured. It is safe for concurrent use.
+// Event is a mark in a stream that others wait for, and between two of which time is
+// measured. It is safe for concurrent use.
 type Event struct {
-	g      *GPU
-	handle cu.Event
-	timing bool
-	sleeps bool          // made Blocking
-	state  atomic.Uint64 // who uses it: see eventUsers
-	leak   runtime.Cleanup
-	waits  waiter
+	g        *GPU
+	handle   cu.Event
+	state    inflight.Event // its users are calls that use handle
+	timing   bool
+	blocking bool
+	waits    await.Group
+	leak     runtime.Cleanup
 
-	known recorded // see note
+	_ [4]uint64 // whole lines of the cache: the allocator then begins it at one
 }
-
-// recorded is what an event stands for, as far as that is known: not where
-// Records were made at the same time.
-type recorded struct {
-	number  uint64   // of the Record that this is about: it holds until the next begins
-	q       *queue   // recorded in, nil in a capture
-	seq     uint64   // all of q up to here is before the event
-	capture *capture // recorded in it, nil when recorded in a stream that runs
-}
-
-// The state of an event, from the lowest bit: how many use it, Records in progress
-// among them; how many of these are; the number of the Record begun last, 0 before
-// the first, which begins again after 2^31; and whether it is closed.
-const (
-	eventUsers     = 1<<20 - 1
-	eventRecorder  = 1 << 20
-	eventRecorders = 1<<32 - 1 - eventUsers
-	eventRecord    = 1 << 32
-	eventRecords   = 1<<63 - eventRecord
-	eventClosed    = 1 << 63
-)
 
 // EventOptions say how an event is made.
 type EventOptions struct {
@@ -56,9 +37,9 @@ type EventOptions struct {
 	Blocking bool
 }
 
-// NewEvent makes an event (cuEventCreate). Until it is recorded it counts as
-// done. o may be nil.
-func (g *GPU) NewEvent(o *EventOptions) (*Event, error) {
+// NewEvent makes an event (cuEventCreate). Until it is recorded it counts as done. o
+// may be nil.
+func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 	if err := g.enter("make an event"); err != nil {
 		return nil, err
 	}
@@ -77,300 +58,198 @@ func (g *GPU) NewEvent(o *EventOptions) (*Event, error) {
 		g.leave()
 		return nil, fmt.Errorf("make an event on %s: %w", g.label, err)
 	}
-	e := &Event{g: g, handle: handle, timing: !o.NoTiming, sleeps: o.Blocking}
+	e := &Event{g: g, handle: handle, timing: !o.NoTiming, blocking: o.Blocking}
 	e.leak = watchLeak(e, e.String)
 	return e, nil
 }
 
 // String names the event's GPU.
 func (e *Event) String() string {
-	if e == nil {
+	if e == nil || e.g == nil {
 		return "no event"
 	}
 	return "an event of " + e.g.label
 }
 
-// enter begins a use of the event; leave ends it.
+// enter counts a call that uses the event. leave ends the use.
 func (e *Event) enter(what string) error {
-	if e == nil {
-		return refuse("%s: no event given (nil)", what)
+	if e == nil || e.g == nil {
+		return refusal.Invalid("%s: no event given (nil)", what)
 	}
-	for {
-		v := e.state.Load()
-		switch {
-		case v&eventClosed != 0:
-			return fmt.Errorf("%s: %v: %w", what, e, ErrClosed)
-		case v&eventUsers == eventUsers: // no room for another
-			runtime.Gosched()
-		case e.state.CompareAndSwap(v, v+1):
-			return nil
-		}
-	}
-}
-
-func (e *Event) leave() { e.left(e.state.Add(^uint64(0))) }
-
-// left is for a use that has ended: the last of a closed event destroys it.
-func (e *Event) left(v uint64) {
-	if v&(eventClosed|eventUsers) == eventClosed {
-		_ = e.g.soon(e.destroy)
-	}
-}
-
-// Record makes the event stand for all work that is in the stream now
-// (cuEventRecord). The stream and the event must be of one GPU.
-func (s *Stream) Record(e *Event) error {
-	if q := s.runs(); q != nil && q.call() {
-		err := q.record(e)
-		q.called(notQueued)
-		return err
-	}
-	q, err := s.enter("record an event")
-	if err != nil {
-		return err
-	}
-	defer q.leave()
-	return q.record(e)
-}
-
-// record is Record's part of the driver.
-func (q *queue) record(e *Event) (err error) {
-	var r recording
-	if e != nil {
-		r = recording{e.beginAlone(q), q.issued(), true}
-	}
-	if r.number == 0 {
-		if r, err = e.begin(q); err != nil {
-			return err
-		}
-	}
-	err = q.g.driver.EventRecord(q.g.ctx, e.handle, q.handle)
-	e.end(q, r, err)
-	if err != nil {
-		return fmt.Errorf("record an event on %v: %w", q, err)
+	if !e.state.Enter() {
+		return fmt.Errorf("%s: %v: %w", what, e, ErrClosed)
 	}
 	return nil
 }
 
-// fits refuses streams of another GPU than the event's.
-func (e *Event) fits(q *queue) error {
-	if !sameDriver(e.g.driver, q.g.driver) || e.g.ctx != q.g.ctx {
-		return &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("record %v on %v: they must be of one GPU", e, q)}
-	}
-	return nil
-}
+func (e *Event) leave() { e.left(e.state.Leave()) }
 
-// recording is a Record in progress.
-type recording struct {
-	number uint64 // of the event's Records
-	seq    uint64 // all of the stream up to here is before it
-	alone  bool
-}
-
-// beginAlone is begin where nobody uses the event, as nearly always. It is the
-// Record's number, 0 if there is more to look at.
-func (e *Event) beginAlone(q *queue) (number uint64) {
-	v := e.state.Load()
-	if v&^eventRecords == 0 && v != eventRecords && e.g == q.g && e.state.CompareAndSwap(v, v+eventRecord+eventRecorder+1) {
-		return v/eventRecord + 1
-	}
-	return 0
-}
-
-// begin starts to record the event on q, which uses it; end ends both.
-func (e *Event) begin(q *queue) (recording, error) {
-	if e == nil {
-		return recording{}, e.enter("record")
-	}
-	for {
-		v := e.state.Load()
-		switch {
-		case v&eventClosed != 0:
-			return recording{}, e.enter("record")
-		case v&eventUsers == eventUsers || v&eventRecorders == eventRecorders: // no room for another
-			runtime.Gosched()
-			continue
-		}
-		if e.g != q.g {
-			if err := e.fits(q); err != nil {
-				return recording{}, err
-			}
-		}
-		next := (v + eventRecord) & eventRecords
-		if next == 0 {
-			next = eventRecord
-		}
-		if e.state.CompareAndSwap(v, next|v&(eventRecorders|eventUsers)+eventRecorder+1) {
-			return recording{next / eventRecord, q.issued(), v&eventRecorders == 0}, nil
-		}
+// left destroys a closed event after its last use.
+func (e *Event) left(last bool) {
+	if last {
+		_ = e.g.deferred.do(e.destroy)
 	}
 }
 
-// end notes what the event stands for, and ends the use.
-func (e *Event) end(q *queue, r recording, err error) {
-	if err == nil && r.alone {
-		e.note(q, r)
-	}
-	e.left(e.state.Add(^uint64(eventRecorder)))
-}
-
-// WaitEvent holds later work of the stream back until what the event stands for
-// is done (cuStreamWaitEvent). Recording the event again later changes nothing
-// for this stream. The event may be of another GPU of the driver.
-//
-// Waiting for an event that was recorded in a capture makes the stream part of
-// the capture: see [Stream.Capture].
-func (s *Stream) WaitEvent(e *Event) error {
-	q, err := s.enter("wait for an event")
+// record records the event in a stream that the caller uses.
+func (e *Event) record(st *streamState) error {
+	r, err := e.beginRecord(st)
 	if err != nil {
 		return err
 	}
-	err = s.waitEvent(q, e)
-	q.finish(err == nil)
-	return err
+	if err = st.g.driver.EventRecord(st.g.ctx, e.handle, st.handle); err != nil {
+		e.endRecord(r, nil)
+		return fmt.Errorf("record an event on %v: %w", st, err)
+	}
+	e.endRecord(r, &st.Stream)
+	return nil
 }
 
-// waitEvent is WaitEvent's part of the driver. q is the stream's.
-func (s *Stream) waitEvent(q *queue, e *Event) error {
+// beginRecord starts a Record. endRecord must follow.
+func (e *Event) beginRecord(st *streamState) (inflight.Record, error) {
+	if e == nil || e.g == nil {
+		return inflight.Record{}, e.enter("record")
+	}
+	if e.g != st.g && !e.g.sameContext(st.g) {
+		return inflight.Record{}, refusal.New(cu.ErrorInvalidHandle, "record %v on %v: they must belong to one GPU", e, st)
+	}
+	r, ok := e.state.BeginRecord(&st.Stream)
+	if !ok {
+		return r, fmt.Errorf("record: %v: %w", e, ErrClosed)
+	}
+	return r, nil
+}
+
+// endRecord ends a Record in a stream, which is nil if the driver did not make it.
+func (e *Event) endRecord(r inflight.Record, s *inflight.Stream) { e.left(e.state.EndRecord(r, s)) }
+
+// holdBack is WaitEvent of a stream, with the state that operations go to.
+func (e *Event) holdBack(s *Stream, st *streamState) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
 	}
 	defer e.leave()
-	if !sameDriver(e.g.driver, q.g.driver) {
-		return refuse("let %v wait for %v: they must be of one driver", q, e)
+	if !sameDriver(e.g.driver, st.g.driver) {
+		return refusal.Invalid("let %v wait for %v: they must belong to one driver", st, e)
 	}
 	c := e.captured()
-	err := q.mayFollow(c)
+	err := c.mayJoin(st)
 	switch {
 	case err != nil:
-	case c != q.c:
+	case c != st.capture:
 		err = c.join(s, e)
 	default:
-		err = q.follow(e.handle)
+		err = st.follow(e.handle)
 	}
 	if err != nil {
-		return fmt.Errorf("let %v wait for an event: %w", q, err)
+		return fmt.Errorf("let %v wait for an event: %w", st, err)
 	}
 	return nil
 }
 
-// follow is StreamWaitEvent.
-func (q *queue) follow(e cu.Event) error {
-	return q.g.driver.StreamWaitEvent(q.g.ctx, q.handle, e, cu.EventWaitDefault)
+// captured is the capture that the event was recorded in last, nil if it was recorded
+// in a stream that runs.
+func (e *Event) captured() *capture {
+	return capturedIn(e.state.StandsFor())
 }
 
-// note notes what the event stands for. Only a Record that began alone does so, before
-// it ends: one that begins meanwhile is not alone. Who looks finds that no Record
-// is in progress, before and after, and that none has begun in between: so these need
-// not be atomic instructions, as what says so is, before and after them.
-//
-//go:norace
-func (e *Event) note(q *queue, r recording) {
-	if q.c != nil {
-		e.known = recorded{r.number, nil, 0, q.c}
-	} else {
-		e.known = recorded{r.number, q, r.seq, nil}
+// capturedIn is the capture whose stream an event stands for, nil if it is none.
+func capturedIn(m inflight.Meaning) *capture {
+	if s := m.Stream(); s != nil {
+		return stateOfStream(s).capture
 	}
+	return nil
 }
 
-// standsFor is what the event stands for; nothing where that is not known.
-//
-//go:norace
-func (e *Event) standsFor() recorded {
-	const records = eventRecorders | eventRecords
-	before := e.state.Load() & records
-	known := e.known
-	after := e.state.Add(0) & records // which comes after the line above, on every processor
-	if before != after || after&eventRecorders != 0 || known.number != after/eventRecord {
-		return recorded{}
+// meaning is what the event stands for. It refuses an event that a capture has
+// recorded.
+func (e *Event) meaning() (inflight.Meaning, error) {
+	m := e.state.StandsFor()
+	switch c := capturedIn(m); {
+	case c == nil:
+		return m, nil
+	case c.isOver():
+		return m, errCaptured
 	}
-	return known
+	return m, refusal.New(cu.ErrorCapturedEvent, "the event was recorded in a capture, where nothing runs")
 }
 
-// passed notes what is done because the event is: number is of the Record that was
-// the last when the question was asked.
-func (e *Event) passed(number uint64) {
-	if k := e.standsFor(); k.q != nil && k.number == number {
-		k.q.pass(k.seq)
-	}
-}
-
-// version is the number of the Record that was begun last, 0 before the first.
-func (e *Event) version() uint64 { return e.state.Load() & eventRecords / eventRecord }
-
-// Wait waits until what the event stands for is done (cuEventSynchronize). When
-// ctx ends first, the error wraps ctx.Err() and the work goes on.
+// Wait waits until what the event stands for is done (cuEventSynchronize). When ctx
+// ends first, the error wraps ctx.Err() and the work goes on. A nil ctx never ends.
 func (e *Event) Wait(ctx context.Context) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
 	}
 	defer e.leave()
-	sync := func() error {
-		if err := e.enter("wait for"); err != nil { // the caller may have given up
-			return err
+	ctx = await.Context(ctx)
+	_, err := e.meaning()
+	if err == nil {
+		var done bool
+		if done, err = e.poll(ctx); !done {
+			// Errors of the work are sticky: one that is lost comes again.
+			err = e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
 		}
-		defer e.leave()
-		known := e.version()
-		if err := e.g.driver.EventSynchronize(e.g.ctx, e.handle); err != nil {
-			return err
-		}
-		e.passed(known)
-		return nil
 	}
-	if err := e.hasRun(); err != nil {
-		return fmt.Errorf("wait for %v: %w", e, err)
-	}
-	if done, err := e.poll(ctx); done {
-		if err != nil {
-			return fmt.Errorf("wait for %v: %w", e, err)
-		}
-		return nil
-	}
-	// Errors of the work are sticky: one that nobody hears comes again.
-	if err := e.waits.wait(ctx, e.g, sync, func(error) {}); err != nil {
+	if err != nil {
 		return fmt.Errorf("wait for %v: %w", e, err)
 	}
 	return nil
 }
 
-// poll asks the driver for a short while whether the event is done, if that is
-// better than to wait with a context.
-func (e *Event) poll(ctx context.Context) (done bool, err error) {
-	if ctx.Done() == nil || e.sleeps || e.g.emulated != nil {
-		return false, nil
+// synchronize waits in the driver and notes what is done.
+func (e *Event) synchronize() error {
+	if err := e.enter("wait for"); err != nil { // the caller may have given up
+		return err
 	}
-	known := e.version()
-	done, err = poll(ctx, func() error { return e.g.driver.EventQuery(e.g.ctx, e.handle) })
-	if done && err == nil {
-		e.passed(known)
+	defer e.leave()
+	m := e.state.StandsFor()
+	err := e.g.driver.EventSynchronize(e.g.ctx, e.handle)
+	if err == nil {
+		e.state.Passed(m)
 	}
-	return done, err
+	return err
 }
 
-// Done says whether what the event stands for is done, without waiting
+// poll asks the driver for a short while whether the event is done, where a wait with
+// a context would need a goroutine, which takes longer.
+func (e *Event) poll(ctx context.Context) (done bool, err error) {
+	if ctx.Done() == nil || e.blocking || e.g.emulated != nil {
+		return false, nil
+	}
+	return await.Poll(ctx, e.g.tuning.wait.Spin, e.query)
+}
+
+// query asks the driver whether the event is done, and notes it if so.
+func (e *Event) query() error {
+	m, err := e.meaning()
+	if err == nil {
+		err = e.g.driver.EventQuery(e.g.ctx, e.handle)
+	}
+	if err == nil {
+		e.state.Passed(m)
+	}
+	return err
+}
+
+// Done reports whether what the event stands for is done, without waiting
 // (cuEventQuery).
 func (e *Event) Done() (bool, error) {
 	if err := e.enter("query"); err != nil {
 		return false, err
 	}
 	defer e.leave()
-	if err := e.hasRun(); err != nil {
-		return false, fmt.Errorf("query %v: %w", e, err)
-	}
-	known := e.version()
-	switch err := e.g.driver.EventQuery(e.g.ctx, e.handle); {
+	switch err := e.query(); {
 	case errors.Is(err, cu.ErrorNotReady):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("query %v: %w", e, err)
 	}
-	e.passed(known)
 	return true, nil
 }
 
 // Since is the time on the device from an earlier event to this one
 // (cuEventElapsedTime), good to about half a microsecond. Both must have been
-// recorded, with timing; work that is not done yet is cu.ErrorNotReady.
+// recorded, with timing. Work that is not done yet is cu.ErrorNotReady.
 func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	if err := e.enter("measure"); err != nil {
 		return 0, err
@@ -381,32 +260,36 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	}
 	defer earlier.leave()
 	switch {
-	case !sameDriver(e.g.driver, earlier.g.driver) || e.g.ctx != earlier.g.ctx:
-		return 0, &refusal{cu.ErrorInvalidHandle, fmt.Sprintf("measure from %v to %v: they must be of one GPU", earlier, e)}
+	case !e.g.sameContext(earlier.g):
+		return 0, refusal.New(cu.ErrorInvalidHandle, "measure from %v to %v: they must belong to one GPU", earlier, e)
 	case !e.timing || !earlier.timing:
-		return 0, refuse("measure between events of %s: one was made with NoTiming", e.g.label)
-	case e.version() == 0 || earlier.version() == 0:
-		return 0, refuse("measure between events of %s: one was never recorded", e.g.label)
+		return 0, refusal.Invalid("measure between events of %s: one was made with NoTiming", e.g.label)
+	case !e.state.Recorded() || !earlier.state.Recorded():
+		return 0, refusal.Invalid("measure between events of %s: one was never recorded", e.g.label)
 	}
-	if err := errors.Join(earlier.hasRun(), e.hasRun()); err != nil {
-		return 0, fmt.Errorf("measure between events of %s: %w", e.g.label, err)
+	_, err := earlier.meaning()
+	if err == nil {
+		_, err = e.meaning()
 	}
-	ms, err := e.g.driver.EventElapsedTime(e.g.ctx, earlier.handle, e.handle)
+	var ms float32
+	if err == nil {
+		ms, err = e.g.driver.EventElapsedTime(e.g.ctx, earlier.handle, e.handle)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("measure between events of %s: %w", e.g.label, err)
 	}
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
 }
 
-// Close gives the event up; streams that wait for it go on to do so
+// Close gives the event up. Streams that wait for it go on to do so
 // (cuEventDestroy). Close of a closed or nil event is nil.
 func (e *Event) Close() error {
-	if e == nil {
+	if e == nil || e.g == nil {
 		return nil
 	}
 	e.leak.Stop()
-	if e.state.Or(eventClosed)&(eventClosed|eventUsers) == 0 {
-		return e.g.soon(e.destroy)
+	if e.state.Close() {
+		return e.g.deferred.do(e.destroy)
 	}
 	return nil
 }
@@ -414,7 +297,7 @@ func (e *Event) Close() error {
 // destroy is the driver's part of Close.
 func (e *Event) destroy() error {
 	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
-	if inCallback(err) {
+	if inHostFunction(err) {
 		return err
 	}
 	e.g.leave()
@@ -422,4 +305,60 @@ func (e *Event) destroy() error {
 		return fmt.Errorf("close %v: %w", e, err)
 	}
 	return nil
+}
+
+// completionEvent stands for the end of all work of a destroyed stream. The driver's
+// event is destroyed when it is seen to have passed, or with the context.
+type completionEvent struct {
+	event    cu.Event
+	lifetime inflight.Lifetime // its users are calls about event; closed when it has passed
+}
+
+// newCompletionEvent records the end of a stream's work. Where that cannot be done it
+// waits for the work instead and returns nil.
+func newCompletionEvent(st *streamState) (*completionEvent, error) {
+	d, ctx := st.g.driver, st.g.ctx
+	event, err := d.EventCreate(ctx, cu.EventDisableTiming)
+	if err == nil {
+		if err = d.EventRecord(ctx, event, st.handle); err == nil {
+			return &completionEvent{event: event}, nil
+		}
+		err = errors.Join(err, d.EventDestroy(ctx, event))
+	}
+	if inHostFunction(err) {
+		return nil, err
+	}
+	n := st.Issued()
+	if err := d.StreamSynchronize(ctx, st.handle); err != nil {
+		st.pending.add(err)
+	} else {
+		st.Complete(n)
+	}
+	return nil, nil
+}
+
+// wait returns when the work is done. The work of a nil completionEvent is.
+func (c *completionEvent) wait(g *GPU) error {
+	return c.ask(g, func() error { return g.driver.EventSynchronize(g.ctx, c.event) })
+}
+
+// query reports whether the work is done, without waiting.
+func (c *completionEvent) query(g *GPU) bool {
+	err := c.ask(g, func() error { return g.driver.EventQuery(g.ctx, c.event) })
+	return err == nil || sticky(err)
+}
+
+// ask calls the driver about the event. After a success the event is destroyed.
+func (c *completionEvent) ask(g *GPU, call func() error) error {
+	if c == nil || g.released.Load() || !c.lifetime.Enter() {
+		return nil // seen to have passed before
+	}
+	err := call()
+	if err == nil {
+		c.lifetime.Close()
+	}
+	if c.lifetime.Leave() {
+		err = errors.Join(err, g.driver.EventDestroy(g.ctx, c.event))
+	}
+	return err
 }

@@ -49,14 +49,14 @@ func ExampleRegister_mappedFile() {
 		defer locked.Close()
 		from = locked
 	case errors.Is(err, cu.ErrorNotSupported):
-		from = ferry.Plain(weights)
+		from = ferry.Pageable(weights)
 	default:
 		fmt.Println(err)
 		return
 	}
-	s := dev.DefaultStream()
+	s := ferry.DefaultStream(dev)
 	got := make([]byte, len(weights))
-	fmt.Println(ferry.Copy(s, there, from), ferry.Copy(s, ferry.Plain(got), there))
+	fmt.Println(ferry.Copy(s, there, from), ferry.Copy(s, ferry.Pageable(got), there))
 	fmt.Printf("%s\n", got)
 	// Output:
 	// <nil> <nil>

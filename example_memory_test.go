@@ -16,7 +16,7 @@ import (
 func Example_pinnedCopy() {
 	dev, _ := ferry.Open("") // FERRY_DEVICE, else a GPU, else the software one
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	const n = 1 << 20
 	there, _ := ferry.Alloc[uint32](dev, n)
@@ -49,9 +49,9 @@ func Example_zeroCopy() {
 		fmt.Println("this device needs copies")
 		return
 	}
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	add, _ := code.Kernel("vector_add")
 
@@ -100,7 +100,7 @@ func ExampleHost_Flags() {
 func ExampleRegister_overlapping() {
 	dev, _ := ferry.Open("")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[byte](dev, 26)
 	defer there.Close()
@@ -128,9 +128,9 @@ func Example_unifiedAddressing() {
 		fmt.Println("host and device have addresses apart")
 		return
 	}
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	increment, _ := code.Kernel("increment")
 	here, _ := ferry.AllocHost[float32](dev, 100, nil)
@@ -161,9 +161,9 @@ func Example_unifiedAddressing() {
 func Example_managed() {
 	dev, _ := ferry.Open("")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	add, _ := code.Kernel("vector_add")
 	const n = 1000
@@ -180,8 +180,8 @@ func Example_managed() {
 		values[i] = float32(i)
 	}
 	err = errors.Join(
-		v.Advise(cu.MemAdviseSetPreferredLocation, cu.Device(dev.Ordinal())),
-		v.Prefetch(s, true), // or let its pages move when they are touched
+		v.Advise(cu.MemAdviseSetPreferredLocation, dev.Device()),
+		v.Prefetch(s, dev.Device()), // or let its pages move when they are touched
 		ferry.Fill(s, ordinary, 0.5),
 		s.Launch(add, ferry.Grid(n, 256), v, ordinary, v, uint64(n)),
 	)
@@ -197,7 +197,7 @@ func Example_managed() {
 func ExampleGlobal() {
 	dev, _ := ferry.Open("")
 	defer dev.Close()
-	code, err := dev.Load([]byte(`.version 6.3
+	code, err := ferry.Load(dev, []byte(`.version 6.3
 .target sm_52
 .address_size 64
 .visible .global .align 4 .f32 weights[3] = {0f3F800000, 0f40000000, 0f40400000};
@@ -207,12 +207,12 @@ func ExampleGlobal() {
 		return
 	}
 	defer code.Close()
-	s := dev.DefaultStream()
+	s := ferry.DefaultStream(dev)
 
 	weights, err := ferry.Global[float32](code, "weights")
 	fmt.Println(weights.Len(), err)
 	got := make([]float32, 3)
-	fmt.Println(ferry.Fill(s, weights.Range(1, 2), 0.25), ferry.Copy(s, ferry.Plain(got), weights), got)
+	fmt.Println(ferry.Fill(s, weights.Range(1, 2), 0.25), ferry.Copy(s, ferry.Pageable(got), weights), got)
 	_, err = ferry.Global[float64](code, "weights")
 	fmt.Println(err)
 	// Output:
@@ -226,7 +226,7 @@ func ExampleGlobal() {
 func Example_fillPageLocked() {
 	dev, _ := ferry.Open("")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	h, err := ferry.AllocHost[float32](dev, 6, &ferry.HostOptions{Mapped: true})
 	if err != nil {
@@ -245,21 +245,21 @@ func Example_fillPageLocked() {
 
 // A rectangle of a picture goes to rows that the GPU reads fastest, and back to
 // another place.
-func ExampleCopyBox() {
+func ExampleCopyRect() {
 	dev, _ := ferry.Open("")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	there, pitch, _ := ferry.AllocPitched[byte](dev, 3, 2)
 	defer there.Close()
 
 	const width = 8
 	picture := []byte("........" + ".abc...." + ".def...." + "........")
-	from := func(x, y int) ferry.Box[byte] { // 3 by 2, at a place of the picture
-		return ferry.Box[byte]{Memory: ferry.Plain(picture[y*width+x:]), Width: 3, Height: 2, Pitch: width}
+	from := func(x, y int) ferry.Rect[byte] { // 3 by 2, at a place of the picture
+		return ferry.Rect[byte]{Memory: ferry.Pageable(picture[y*width+x:]), Width: 3, Height: 2, Pitch: width}
 	}
-	tile := ferry.Box[byte]{Memory: there, Width: 3, Height: 2, Pitch: pitch}
-	fmt.Println(ferry.CopyBox(s, tile, from(1, 1)), ferry.CopyBox(s, from(5, 2), tile))
+	tile := ferry.Rect[byte]{Memory: there, Width: 3, Height: 2, Pitch: pitch}
+	fmt.Println(ferry.CopyRect(s, tile, from(1, 1)), ferry.CopyRect(s, from(5, 2), tile))
 	for y := range 4 {
 		fmt.Printf("%s\n", picture[y*width:(y+1)*width])
 	}
@@ -293,9 +293,9 @@ func Example_twoDevices() {
 	defer here.Close()
 	there, _ := ferry.Alloc[uint16](two, 1000)
 	defer there.Close()
-	s, _ := one.NewStream(nil)
+	s, _ := ferry.NewStream(one, nil)
 	defer s.Close()
-	t, _ := two.NewStream(nil)
+	t, _ := ferry.NewStream(two, nil)
 	defer t.Close()
 
 	for i, values := 0, host.Slice(); i < 1000; i++ {

@@ -45,8 +45,8 @@ func openOrderLab(s softgpu.Schedule) *orderLab {
 	if err != nil {
 		log.Fatal(err)
 	}
-	l.a, _ = l.NewStream(&ferry.StreamOptions{NonBlocking: true})
-	l.b, _ = l.NewStream(&ferry.StreamOptions{NonBlocking: true})
+	l.a, _ = ferry.NewStream(l.GPU, &ferry.StreamOptions{NonBlocking: true})
+	l.b, _ = ferry.NewStream(l.GPU, &ferry.StreamOptions{NonBlocking: true})
 	l.host, _ = ferry.AllocHost[byte](l.GPU, 64, nil)
 	l.dev, _ = ferry.Alloc[byte](l.GPU, 64)
 	l.ones, _ = ferry.Alloc[byte](l.GPU, 64)
@@ -109,7 +109,7 @@ func Example_orderReusedStagingBuffer() {
 // An event stands for what was in its stream when it was recorded, last.
 func Example_orderWrongEvent() {
 	e := func(l *orderLab) *ferry.Event {
-		e, err := l.NewEvent(nil)
+		e, err := ferry.NewEvent(l.GPU, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func Example_orderWrongEvent() {
 func Example_orderWrongStream() {
 	program := func(waits func(l *orderLab) *ferry.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
-			e, _ := l.NewEvent(nil)
+			e, _ := ferry.NewEvent(l.GPU, nil)
 			ferry.Copy(l.a, l.dev, l.ones)
 			l.a.Record(e)
 			l.meanwhile()
@@ -158,7 +158,7 @@ func Example_orderWrongStream() {
 			return l.host.Slice()[0]
 		}
 	}
-	compare("wrong", program(func(l *orderLab) *ferry.Stream { return l.DefaultStream() }))
+	compare("wrong", program(func(l *orderLab) *ferry.Stream { return ferry.DefaultStream(l.GPU) }))
 	compare("right", program(func(l *orderLab) *ferry.Stream { return l.b }))
 	// Output:
 	// wrong: eager 1 lazy 0
@@ -169,7 +169,7 @@ func Example_orderWrongStream() {
 func Example_orderNonBlocking() {
 	program := func(stream func(l *orderLab) *ferry.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
-			ferry.Copy(l.DefaultStream(), l.dev, l.ones)
+			ferry.Copy(ferry.DefaultStream(l.GPU), l.dev, l.ones)
 			l.meanwhile()
 			ferry.Copy(stream(l), l.host, l.dev)
 			return l.host.Slice()[0]
@@ -177,7 +177,7 @@ func Example_orderNonBlocking() {
 	}
 	compare("wrong", program(func(l *orderLab) *ferry.Stream { return l.a }))
 	compare("right", program(func(l *orderLab) *ferry.Stream {
-		s, _ := l.NewStream(nil)
+		s, _ := ferry.NewStream(l.GPU, nil)
 		return s
 	}))
 	// Output:

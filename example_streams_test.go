@@ -24,7 +24,7 @@ func openLab() *lab {
 	if err != nil {
 		log.Fatal(err)
 	}
-	code, err := dev.Load([]byte(kernels.PTX))
+	code, err := ferry.Load(dev, []byte(kernels.PTX))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func Example_overlap() {
 	defer there.Close()
 	var streams [2]*ferry.Stream
 	for i := range streams {
-		streams[i], _ = l.dev.NewStream(&ferry.StreamOptions{NonBlocking: true})
+		streams[i], _ = ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true})
 		defer streams[i].Close()
 	}
 	for i := range in.Slice() {
@@ -83,11 +83,11 @@ func Example_overlap() {
 func ExampleStream_HostFunc_twoStreams() {
 	l := openLab()
 	defer l.Close()
-	a, _ := l.dev.NewStream(nil)
+	a, _ := ferry.NewStream(l.dev, nil)
 	defer a.Close()
-	b, _ := l.dev.NewStream(nil)
+	b, _ := ferry.NewStream(l.dev, nil)
 	defer b.Close()
-	cooked, _ := l.dev.NewEvent(&ferry.EventOptions{NoTiming: true})
+	cooked, _ := ferry.NewEvent(l.dev, &ferry.EventOptions{NoTiming: true})
 	defer cooked.Close()
 
 	var story []string
@@ -112,7 +112,7 @@ func ExampleStream_HostFunc_twoStreams() {
 func ExampleStream_Notify() {
 	l := openLab()
 	defer l.Close()
-	s, _ := l.dev.NewStream(nil)
+	s, _ := ferry.NewStream(l.dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[int32](l.dev, 3)
 	host, _ := ferry.AllocHost[int32](l.dev, 3, nil)
@@ -138,9 +138,9 @@ func ExampleStreamOptions() {
 	defer l.Close()
 	least, greatest, err := l.dev.Driver().CtxGetStreamPriorityRange(l.dev.Context())
 	fmt.Println(greatest <= least, err)
-	background, _ := l.dev.NewStream(&ferry.StreamOptions{NonBlocking: true, Priority: int(least)})
+	background, _ := ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true, Priority: int(least)})
 	defer background.Close()
-	urgent, _ := l.dev.NewStream(&ferry.StreamOptions{NonBlocking: true, Priority: int(greatest)})
+	urgent, _ := ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true, Priority: int(greatest)})
 	defer urgent.Close()
 	big, _ := ferry.AllocManaged[float32](l.dev, 1<<16, nil)
 	defer big.Close()
@@ -162,7 +162,7 @@ func ExampleStreamOptions() {
 func ExampleStream_Capture() {
 	l := openLab()
 	defer l.Close()
-	s, _ := l.dev.NewStream(nil)
+	s, _ := ferry.NewStream(l.dev, nil)
 	defer s.Close()
 	in, _ := ferry.AllocHost[float32](l.dev, 4, nil)
 	defer in.Close()
@@ -200,13 +200,13 @@ func ExampleStream_Capture() {
 func ExampleStream_Capture_plain() {
 	l := openLab()
 	defer l.Close()
-	s, _ := l.dev.NewStream(nil)
+	s, _ := ferry.NewStream(l.dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[float32](l.dev, 2)
 	defer there.Close()
 
 	_, err := s.Capture(func(s *ferry.Stream) error {
-		return ferry.Copy(s, there, ferry.Plain([]float32{1, 2}))
+		return ferry.Copy(s, there, ferry.Pageable([]float32{1, 2}))
 	})
 	fmt.Println(errors.Is(err, cu.ErrorInvalidValue))
 	fmt.Println(ferry.Fill(s, there, 0), s.Wait(context.Background())) // the stream is as before
@@ -219,11 +219,11 @@ func ExampleStream_Capture_plain() {
 func ExampleEvent_Since_notReady() {
 	l := openLab()
 	defer l.Close()
-	s, _ := l.dev.NewStream(nil)
+	s, _ := ferry.NewStream(l.dev, nil)
 	defer s.Close()
-	start, _ := l.dev.NewEvent(nil)
+	start, _ := ferry.NewEvent(l.dev, nil)
 	defer start.Close()
-	end, _ := l.dev.NewEvent(nil)
+	end, _ := ferry.NewEvent(l.dev, nil)
 	defer end.Close()
 	there, _ := ferry.Alloc[byte](l.dev, 1<<24)
 	defer there.Close()
@@ -249,7 +249,7 @@ func ExampleEvent_Since_notReady() {
 func ExampleAllocAsync() {
 	l := openLab()
 	defer l.Close()
-	s, _ := l.dev.NewStream(nil)
+	s, _ := ferry.NewStream(l.dev, nil)
 	defer s.Close()
 	sum, _ := ferry.AllocHost[float32](l.dev, 3, nil)
 	defer sum.Close()
@@ -277,12 +277,12 @@ func ExampleAllocAsync() {
 func ExampleSynchronous() {
 	l := openLab()
 	defer l.Close()
-	s := l.dev.DefaultStream()
+	s := ferry.DefaultStream(l.dev)
 	there, _ := ferry.Alloc[byte](l.dev, 100)
 	defer there.Close()
 	locked, _ := ferry.AllocHost[byte](l.dev, 100, nil)
 	defer locked.Close()
-	plain := ferry.Plain(make([]byte, 100))
+	plain := ferry.Pageable(make([]byte, 100))
 
 	fmt.Println("from page-locked memory:", ferry.Synchronous(s, there, locked))
 	fmt.Println("from a plain slice:", ferry.Synchronous(s, there, plain))

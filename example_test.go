@@ -31,7 +31,7 @@ func addOne() error {
 	}
 	defer dev.Close()
 	fmt.Println("on", dev)
-	code, err := dev.Load([]byte(kernels.PTX))
+	code, err := ferry.Load(dev, []byte(kernels.PTX))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func addOne() error {
 		return err
 	}
 	defer vec.Close()
-	s, err := dev.NewStream(nil)
+	s, err := ferry.NewStream(dev, nil)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func addOne() error {
 func ExampleCopy() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[byte](dev, 8)
 	defer there.Close()
@@ -97,16 +97,16 @@ func ExampleCopy() {
 }
 
 // Ordinary slices can be copied, too; the driver stages them, and Copy waits.
-func ExamplePlain() {
+func ExamplePageable() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
 	there, _ := ferry.Alloc[int](dev, 3)
 	defer there.Close()
-	s := dev.DefaultStream()
+	s := ferry.DefaultStream(dev)
 
 	back := make([]int, 3)
-	fmt.Println(ferry.Copy(s, there, ferry.Plain([]int{3, 1, 4})))
-	fmt.Println(ferry.Copy(s, ferry.Plain(back), there), back)
+	fmt.Println(ferry.Copy(s, there, ferry.Pageable([]int{3, 1, 4})))
+	fmt.Println(ferry.Copy(s, ferry.Pageable(back), there), back)
 	// Output:
 	// <nil>
 	// <nil> [3 1 4]
@@ -116,9 +116,9 @@ func ExamplePlain() {
 func ExampleHost_Pointer() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	add, _ := code.Kernel("vector_add")
 
@@ -144,7 +144,7 @@ func ExampleHost_Pointer() {
 func ExampleRegister() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[uint16](dev, 4)
 	defer there.Close()
@@ -164,16 +164,16 @@ func ExampleRegister() {
 func ExampleAllocManaged() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	increment, _ := code.Kernel("increment")
 
 	v, _ := ferry.AllocManaged[float32](dev, 4, nil)
 	defer v.Close()
 	copy(v.Slice(), []float32{0, 10, 20, 30})
-	fmt.Println(v.Prefetch(s, true))
+	fmt.Println(v.Prefetch(s, dev.Device()))
 	fmt.Println(s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)))
 	fmt.Println(v.Slice())
 	// Output:
@@ -194,15 +194,15 @@ func ExampleEvent_Since() {
 func copyTime(bytes int) time.Duration {
 	dev, _ := ferry.Open("soft:h200")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	host, _ := ferry.AllocHost[byte](dev, bytes, nil)
 	defer host.Close()
 	there, _ := ferry.Alloc[byte](dev, bytes)
 	defer there.Close()
-	start, _ := dev.NewEvent(nil)
+	start, _ := ferry.NewEvent(dev, nil)
 	defer start.Close()
-	end, _ := dev.NewEvent(nil)
+	end, _ := ferry.NewEvent(dev, nil)
 	defer end.Close()
 
 	if err := errors.Join(s.Record(start), ferry.Copy(s, there, host), s.Record(end), s.Wait(context.Background())); err != nil {
@@ -219,11 +219,11 @@ func copyTime(bytes int) time.Duration {
 func ExampleStream_WaitEvent() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	in, _ := dev.NewStream(nil)
+	in, _ := ferry.NewStream(dev, nil)
 	defer in.Close()
-	out, _ := dev.NewStream(nil)
+	out, _ := ferry.NewStream(dev, nil)
 	defer out.Close()
-	filled, _ := dev.NewEvent(&ferry.EventOptions{NoTiming: true})
+	filled, _ := ferry.NewEvent(dev, &ferry.EventOptions{NoTiming: true})
 	defer filled.Close()
 	there, _ := ferry.Alloc[int32](dev, 2)
 	defer there.Close()
@@ -243,7 +243,7 @@ func ExampleStream_WaitEvent() {
 func ExampleStream_HostFunc() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	s, _ := dev.NewStream(nil)
+	s, _ := ferry.NewStream(dev, nil)
 	defer s.Close()
 	there, _ := ferry.Alloc[uint32](dev, 3)
 	defer there.Close()
@@ -268,13 +268,13 @@ func ExampleStream_HostFunc() {
 func ExampleStream_Launch() {
 	dev, _ := ferry.Open("soft")
 	defer dev.Close()
-	code, _ := dev.Load([]byte(kernels.PTX))
+	code, _ := ferry.Load(dev, []byte(kernels.PTX))
 	defer code.Close()
 	fill, _ := code.Kernel("fill")
 	v, _ := ferry.Alloc[uint32](dev, 10)
 	defer v.Close()
 
-	s := dev.DefaultStream()
+	s := ferry.DefaultStream(dev)
 	fmt.Println(s.Launch(fill, ferry.Grid(10, 32), v, uint32(7), 10.0))
 	fmt.Println(s.Launch(fill, ferry.Grid(10, 4096), v, uint32(7), uint64(10)))
 	_, err := code.Kernel("empty")
@@ -292,7 +292,7 @@ func ExampleErrClosed() {
 	v, _ := ferry.Alloc[float64](dev, 512)
 	fmt.Println(v.Close(), v.Close())
 
-	err := ferry.Fill(dev.DefaultStream(), v, 0)
+	err := ferry.Fill(ferry.DefaultStream(dev), v, 0)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, ferry.ErrClosed))
 	// Output:

@@ -110,6 +110,17 @@ func wantError(t testing.TB, err, is error, parts ...string) {
 	}
 }
 
+// sliceError is what Slice or ReadSlice panics with, nil if it returns.
+func sliceError[T any](slice func() []T) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = v.(error)
+		}
+	}()
+	slice()
+	return nil
+}
+
 // random fills a slice with bytes that no other call gives.
 func random(b []byte) {
 	for i := range b {

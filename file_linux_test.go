@@ -24,12 +24,12 @@ func TestRegisterFile(t *testing.T) {
 	defer closeAll(t, file)
 	memory := must(syscall.Mmap(int(file.Fd()), 0, len(want), syscall.PROT_READ, syscall.MAP_PRIVATE))(t)
 	defer func() { check(t, syscall.Munmap(memory)) }()
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	r := must(ferry.Register(g, memory, &ferry.RegisterOptions{ReadOnly: true}))(t)
 	d := must(ferry.Alloc[byte](g, len(want)))(t)
 	check(t, ferry.Copy(s, d, r))
 	got := make([]byte, len(want))
-	check(t, ferry.Copy(s, ferry.Plain(got), d))
+	check(t, ferry.Copy(s, ferry.Pageable(got), d))
 	if string(got) != string(want) {
 		t.Error("the bytes differ")
 	}

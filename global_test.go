@@ -59,8 +59,8 @@ const managedPTX = `.version 6.3
 // them, too.
 func TestGlobal(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte(variablesPTX)))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
 	k := must(m.Kernel("advance"))(t)
 	counter, step := must(ferry.Global[uint32](m, "counter"))(t), must(ferry.Global[uint32](m, "step"))(t)
 	if counter.Len() != 4 || step.Len() != 1 || counter.Pointer() == 0 {
@@ -73,16 +73,16 @@ func TestGlobal(t *testing.T) {
 	out := must(ferry.Alloc[uint32](g, 1))(t)
 	check(t, ferry.Fill(s, out, 100))
 	check(t, s.Launch(k, ferry.Grid(1, 1), out, uint32(5)))
-	check(t, ferry.Copy(s, step, ferry.Plain([]uint32{1000})))
+	check(t, ferry.Copy(s, step, ferry.Pageable([]uint32{1000})))
 	check(t, s.Launch(k, ferry.Grid(1, 1), counter, uint32(2))) // the variable as a buffer
 	got := make([]uint32, 4)
-	check(t, ferry.Copy(s, ferry.Plain(got), counter))
+	check(t, ferry.Copy(s, ferry.Pageable(got), counter))
 	if want := [4]uint32{2010, 2035, 30, 40}; [4]uint32(got) != want {
 		t.Errorf("counter is %v, want %v", got, want)
 	}
 	check(t, ferry.Fill(s, counter.Range(2, 4), 9))
-	check(t, ferry.Copy(s, ferry.Plain(got), counter))
-	check(t, ferry.Copy(s, ferry.Plain(got[:1]), out))
+	check(t, ferry.Copy(s, ferry.Pageable(got), counter))
+	check(t, ferry.Copy(s, ferry.Pageable(got[:1]), out))
 	if want := [4]uint32{115, 2035, 9, 9}; [4]uint32(got) != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -107,7 +107,7 @@ func TestGlobal(t *testing.T) {
 	wantError(t, ferry.Copy(s, counter, counter), ferry.ErrClosed, "variable counter (16 bytes)")
 	_, err = ferry.Global[uint32](m, "counter")
 	wantError(t, err, ferry.ErrClosed, "find variable")
-	check(t, ferry.Copy(s, ferry.Plain(got[:1]), out))
+	check(t, ferry.Copy(s, ferry.Pageable(got[:1]), out))
 	if got[0] != 2010 {
 		t.Errorf("got %d, want 2010", got[0])
 	}
@@ -121,8 +121,8 @@ func TestManagedGlobal(t *testing.T) {
 	if n, err := g.Attribute(cu.DeviceAttributeManagedMemory); err != nil || n == 0 {
 		t.Skip("the device has no managed memory")
 	}
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte(managedPTX)))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte(managedPTX)))(t)
 	k := must(m.Kernel("both"))(t)
 	shared := must(ferry.ManagedGlobal[uint32](m, "shared"))(t)
 	if got := shared.Slice(); len(got) != 2 || got[0] != 7 || got[1] != 8 {
@@ -146,15 +146,13 @@ func TestManagedGlobal(t *testing.T) {
 		t.Errorf("got %v, want [7 7]", got)
 	}
 	closeAll(t, m)
-	if shared.Slice() != nil {
-		t.Error("a variable of a closed module has a slice")
-	}
+	wantError(t, sliceError(shared.Slice), ferry.ErrClosed, "variable shared")
 	closeAll(t, out, s, k2(t, g))
 }
 
 // k2 loads and uses the module again: nothing of the first is left.
 func k2(t *testing.T, g *ferry.GPU) *ferry.Module {
-	m := must(g.Load([]byte(managedPTX)))(t)
+	m := must(ferry.Load(g, []byte(managedPTX)))(t)
 	if got := must(ferry.ManagedGlobal[uint32](m, "shared"))(t).Slice(); got[0] != 7 || got[1] != 8 {
 		t.Errorf("shared is %v, want [7 8]", got)
 	}
@@ -165,8 +163,8 @@ func k2(t *testing.T, g *ferry.GPU) *ferry.Module {
 // with its variables.
 func TestGlobalInHostFunc(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte(variablesPTX)))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
 	var closeErr error
 	check(t, ferry.Fill(s, counter, 1))
@@ -188,8 +186,8 @@ func TestAdvice(t *testing.T) {
 	if n, err := g.Attribute(cu.DeviceAttributeConcurrentManagedAccess); err != nil || n == 0 {
 		t.Skip("the device has no concurrent managed access")
 	}
-	s := must(g.NewStream(nil))(t)
-	me := cu.Device(g.Ordinal())
+	s := must(ferry.NewStream(g, nil))(t)
+	me := g.Device()
 	got := must(m.Advice())(t)
 	if got.ReadMostly || got.PreferredLocation != cu.InvalidDevice || got.LastPrefetch != cu.InvalidDevice || got.AccessedBy != nil {
 		t.Errorf("before any advice: %+v", got)
@@ -197,7 +195,7 @@ func TestAdvice(t *testing.T) {
 	check(t, m.Advise(cu.MemAdviseSetReadMostly, 0))
 	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, cu.CPUDevice))
 	check(t, m.Advise(cu.MemAdviseSetAccessedBy, me))
-	check(t, m.Prefetch(s, true))
+	check(t, m.Prefetch(s, g.Device()))
 	check(t, m.Wait(context.Background()))
 	got = must(m.Range(100, 2<<20).Advice())(t)
 	if !got.ReadMostly || got.PreferredLocation != cu.CPUDevice || got.LastPrefetch != me || len(got.AccessedBy) != 1 || got.AccessedBy[0] != me {
@@ -235,8 +233,8 @@ func TestAdviseRefused(t *testing.T) {
 // registrations and boxes are captured like any memory.
 func TestGlobalInGraph(t *testing.T) {
 	g := openRegister(t)
-	s := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
-	m := must(g.Load([]byte(variablesPTX)))(t)
+	s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
 	memory := make([]uint32, 4)
 	low, all := must(ferry.Register(g, memory[1:2], nil))(t), must(ferry.Register(g, memory, nil))(t)
@@ -244,7 +242,7 @@ func TestGlobalInGraph(t *testing.T) {
 	graph := must(s.Capture(func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, all, counter),
-			ferry.CopyBox(s, ferry.Box[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Box[uint32]{Memory: counter, Width: 1, Height: 2, Pitch: 3}),
+			ferry.CopyRect(s, ferry.Rect[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: counter, Width: 1, Height: 2, Pitch: 3}),
 		)
 	}))(t)
 	clear(boxes.Slice())
@@ -259,8 +257,8 @@ func TestGlobalInGraph(t *testing.T) {
 		t.Errorf("got %v, want [10 77 40 0]", got)
 	}
 	_, err := s.Capture(func(s *ferry.Stream) error {
-		return ferry.CopyBox(s, ferry.Box[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Box[uint32]{Memory: ferry.Plain(make([]uint32, 4)), Width: 1, Height: 2})
+		return ferry.CopyRect(s, ferry.Rect[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: ferry.Pageable(make([]uint32, 4)), Width: 1, Height: 2})
 	})
-	wantError(t, err, cu.ErrorInvalidValue, "plain")
+	wantError(t, err, cu.ErrorInvalidValue, "pageable")
 	closeAll(t, low, all, graph, boxes, s)
 }

@@ -4,63 +4,50 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Graph is work that was captured once and is launched as one, any number of
-// times. It owns the buffers and modules that the work uses: they may be closed
-// before, and go away with the last graph that has them. It is safe for
-// concurrent use.
+// Graph is work that was captured once and is launched as one, any number of times.
+// [Stream.Capture] makes it. It owns the buffers and modules that the work uses: they
+// may be closed before, and are freed with the last graph that owns them. It is safe
+// for concurrent use.
 type Graph struct {
-	g      *GPU
-	number int64
-	exec   cu.GraphExec
-	life   lifetime
-	leak   runtime.Cleanup
-	mark   *Kernel // for error messages of streams
+	g        *GPU
+	name     string // for error messages of streams
+	exec     cu.GraphExec
+	lifetime inflight.Lifetime
+	leak     runtime.Cleanup
 
-	// turn is of room 1, full while a call about exec is in the driver, whose
-	// executable graphs are not safe for concurrent use. Who waits for it is not
-	// in a host function.
+	// turn has capacity 1 and is full while a call about exec is in the driver, whose
+	// executable graphs are not safe for concurrent use. Nobody waits for it within a
+	// host function.
 	turn chan struct{}
-	uses []use // behind turn
+	uses []inflight.GraphUse // guarded by turn
 }
 
-// Capture records what f queues on the stream, instead of running it, and makes
-// it a graph (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate):
-// [Copy], [Fill], [Stream.Launch] and [Stream.HostFunc]. f's stream is s. Other streams take part from where they wait for an event that
-// was recorded in the capture; before its end, s must wait for an event recorded
-// on each of them. Host functions are called on every launch and kept for good.
-//
-// What is captured is not in flight, for it has not run. While a stream captures
-// it cannot be waited for, nor can the whole GPU (the error is
-// cu.ErrorStreamCaptureUnsupported); Slice and Close of a buffer wait for what was
-// queued before. What cannot be captured is refused and spoils nothing: plain
-// slices, which a graph cannot keep, prefetching, allocation, graphs. What other
-// goroutines queue on s meanwhile is captured, too.
-//
-// The capture ends with f, also if that panics, and its error is Capture's. A
-// graph always uses the memory that was captured: to change that, see
-// [Graph.Update].
-func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) {
-	graph, uses, err := s.record("capture", f)
+// newGraph captures what f queues and makes it an executable graph.
+func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
+	graph, uses, err := record(s, f)
 	if err != nil {
 		return nil, err
 	}
-	g := s.q.g
-	x, err := newGraph(g, graph)
+	g := s.state.g
+	x, err := instantiate(g, graph)
 	err = errors.Join(err, g.driver.GraphDestroy(graph))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a graph of what was captured on %v: %w", s, err), disown(uses))
+		return nil, errors.Join(fmt.Errorf("make a graph of what was captured on %v: %w", s, err), inflight.DisownAll(uses))
 	}
 	x.uses = uses
 	x.leak = watchLeak(x, x.String)
 	return x, nil
 }
 
-// newGraph makes a graph executable.
-func newGraph(g *GPU, graph cu.Graph) (*Graph, error) {
+// instantiate makes a graph executable.
+func instantiate(g *GPU, graph cu.Graph) (*Graph, error) {
 	if err := g.enter("make a graph"); err != nil {
 		return nil, err
 	}
@@ -69,25 +56,23 @@ func newGraph(g *GPU, graph cu.Graph) (*Graph, error) {
 		g.leave()
 		return nil, err
 	}
-	x := &Graph{g: g, number: g.graphs.Add(1), exec: exec, turn: make(chan struct{}, 1)}
-	x.mark = &Kernel{name: fmt.Sprintf("one of graph %d", x.number)}
-	return x, nil
+	return &Graph{g: g, name: fmt.Sprintf("one of graph %d", g.graphCount.Add(1)), exec: exec, turn: make(chan struct{}, 1)}, nil
 }
 
 // String names the graph and its GPU.
 func (x *Graph) String() string {
-	if x == nil {
+	if x == nil || x.g == nil {
 		return "no graph"
 	}
-	return fmt.Sprintf("graph %d on %s", x.number, x.g.label)
+	return x.name[len("one of "):] + " on " + x.g.label
 }
 
-// take begins a call about the executable graph; give ends it.
-func (x *Graph) take(what string) error {
-	if x == nil {
-		return refuse("%s: no graph given (nil)", what)
+// enter begins a call about the executable graph. leave ends it.
+func (x *Graph) enter(what string) error {
+	if x == nil || x.g == nil {
+		return refusal.Invalid("%s: no graph given (nil)", what)
 	}
-	if !x.life.enter() {
+	if !x.lifetime.Enter() {
 		return fmt.Errorf("%s: %v: %w", what, x, ErrClosed)
 	}
 	select {
@@ -95,112 +80,110 @@ func (x *Graph) take(what string) error {
 		return nil
 	default:
 	}
-	if _, err := x.g.driver.DriverGetVersion(); inCallback(err) {
-		x.leave()
+	if err := x.g.mayWait(); err != nil {
+		x.left()
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	x.turn <- struct{}{}
 	return nil
 }
 
-func (x *Graph) give() {
+func (x *Graph) leave() {
 	<-x.turn
-	x.leave()
+	x.left()
 }
 
-func (x *Graph) leave() {
-	if x.life.leave() {
-		_ = x.g.soon(x.dispose)
+// left disposes of a closed graph after its last use.
+func (x *Graph) left() {
+	if x.lifetime.Leave() {
+		_ = x.g.deferred.do(x.dispose)
 	}
 }
 
 // Launch runs the graph in the order of the stream and returns when it is queued
-// (cuGraphLaunch). All buffers that were captured are in flight on this stream
-// until it is done, read and written as they were captured. Launches of one graph
-// follow each other. The stream must be of the GPU of the capture. In a capture
-// Launch is refused, as by hardware: call there what was captured.
+// (cuGraphLaunch). All buffers that were captured are in flight on this stream until it
+// is done, read and written as they were captured. Launches of one graph follow each
+// other. The stream must belong to the GPU of the capture. In a capture Launch is
+// refused, as by hardware: call there what was captured.
 //
 // Launch allocates nothing.
 func (x *Graph) Launch(s *Stream) error {
-	q, err := s.enter("launch a graph")
+	const what = "launch a graph"
+	l, st, err := s.beginLaunch(what)
 	if err != nil {
 		return err
 	}
-	if err := x.take("launch a graph"); err != nil {
-		q.leave()
+	defer l.done()
+	if err := x.enter(what); err != nil {
 		return err
 	}
-	f := frames.Get().(*frame)
-	err = x.launch(f, q)
-	f.release(q.finish(err == nil))
-	f.done()
-	x.give()
-	if err != nil {
-		return fmt.Errorf("launch %v on %v: %w", x, q, err)
+	defer x.leave()
+	if err := x.launch(&l.op, st); err != nil {
+		return fmt.Errorf("launch %v on %v: %w", x, st, err)
 	}
 	return nil
 }
 
-// launch is Launch with a frame for what it holds.
-func (x *Graph) launch(f *frame, q *queue) error {
-	if !sameDriver(x.g.driver, q.g.driver) || x.g.ctx != q.g.ctx {
-		return refuse("they must be of one GPU")
+// launch is the driver's part of Launch.
+func (x *Graph) launch(op *inflight.Op, st *streamState) error {
+	if !x.g.sameContext(st.g) {
+		return refusal.Invalid("they must belong to one GPU")
 	}
-	if q.c != nil {
-		return &refusal{cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured"}
+	if st.capture != nil {
+		return refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and graphs cannot be launched in a capture: call what was captured")
 	}
 	for _, u := range x.uses {
-		f.held = append(f.held, held{u.f, u.f.beginOwned(q, u.a), u.a, 0})
-		if err := u.f.ordered(q); err != nil {
+		op.AcquireOwned(u.Tracker, u.Access)
+		if err := waitForAllocation(u.Tracker, st); err != nil {
 			return err
 		}
 	}
-	if err := q.g.driver.GraphLaunch(q.g.ctx, x.exec, q.handle); err != nil {
+	if err := st.g.driver.GraphLaunch(st.g.ctx, x.exec, st.handle); err != nil {
 		return err
 	}
-	q.last.Store(x.mark)
+	op.Queued()
+	st.launched(&x.name)
 	return nil
 }
 
-// Update captures anew, as [Stream.Capture] does, and gives the graph the new
-// work's parameters: other arguments, shapes, buffers, values, host functions
+// Update captures anew, as [Stream.Capture] does, and gives the graph the new work's
+// parameters: other arguments, configurations, buffers, values, host functions
 // (cuGraphExecUpdate). It costs less than a new graph. The kinds of operations and
-// their order must be as before, or the error wraps
-// cu.ErrorGraphExecUpdateFailure and the graph stays as it was. Launches that are
-// queued already run as they were.
+// their order must be as before, or the error wraps cu.ErrorGraphExecUpdateFailure and
+// the graph stays as it was. Launches that are queued already run as they were.
 func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
-	if x == nil {
-		return refuse("update a graph: no graph given (nil)")
+	if x == nil || x.g == nil {
+		return refusal.Invalid("update a graph: no graph given (nil)")
 	}
-	graph, uses, err := s.record("capture", f)
+	graph, uses, err := record(s, f)
 	if err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
-	if err = x.take("update"); err == nil {
+	if err = x.enter("update"); err == nil {
 		if err = x.g.driver.GraphExecUpdate(x.g.ctx, x.exec, graph); err == nil {
 			x.uses, uses = uses, x.uses
 		}
-		x.give()
+		x.leave()
 	}
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
-		err = fmt.Errorf("%w: the new work has another shape: Capture makes a new graph", err)
+		err = fmt.Errorf("%w: the new work has another form: Capture makes a new graph", err)
 	}
-	if err = errors.Join(err, s.q.g.driver.GraphDestroy(graph), disown(uses)); err != nil {
+	if err = errors.Join(err, s.state.g.driver.GraphDestroy(graph), inflight.DisownAll(uses)); err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
 	return nil
 }
 
-// Close gives the graph up (cuGraphExecDestroy); launches that are queued go on to
-// their end. Buffers and modules that were closed before and that no other graph
-// has are waited for and freed. Close of a closed or nil graph is nil.
+// Close gives the graph up (cuGraphExecDestroy). Launches that are queued go on to
+// their end. Buffers and modules that were closed before and that no other graph owns
+// are waited for and freed. Close of a closed or nil graph is nil.
 func (x *Graph) Close() error {
-	if x == nil {
+	if x == nil || x.g == nil {
 		return nil
 	}
 	x.leak.Stop()
-	if _, last := x.life.close(); last {
-		return x.g.soon(x.dispose)
+	if _, unused := x.lifetime.Close(); unused {
+		return x.g.deferred.do(x.dispose)
 	}
 	return nil
 }
@@ -208,13 +191,177 @@ func (x *Graph) Close() error {
 // dispose is what is left of Close when nobody uses the graph.
 func (x *Graph) dispose() error {
 	err := x.g.driver.GraphExecDestroy(x.exec)
-	if inCallback(err) {
+	if inHostFunction(err) {
 		return err
 	}
 	if err != nil {
 		err = fmt.Errorf("close %v: %w", x, err)
 	}
-	err = errors.Join(err, disown(x.uses))
+	err = errors.Join(err, inflight.DisownAll(x.uses))
 	x.g.leave()
 	return err
+}
+
+// capture is the recording of a graph: of what is queued on the stream where it began,
+// and on those that joined it by waiting for an event recorded in it.
+//
+// What is recorded goes to streams of the driver that are made for the capture, one for
+// each of ours. So nobody can be waiting for them, and what is in flight on a stream
+// can be waited for while it captures.
+type capture struct {
+	recorder inflight.Recorder // what the graph will use
+
+	mu      sync.Mutex
+	over    bool
+	streams []*Stream      // the first is where it began
+	states  []*streamState // theirs, made for the capture
+}
+
+// Refusals of what would spoil a capture.
+var (
+	errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would spoil that: wait for streams or buffers, or after the capture")
+	errAlready   = refusal.New(cu.ErrorIllegalState, "it captures already")
+	errCaptured  = refusal.New(cu.ErrorCapturedEvent, "the event was recorded last in a capture that is over: record it again")
+)
+
+// record captures what f queues. The graph and the uses belong to the caller.
+func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.GraphUse, err error) {
+	const what = "capture"
+	if f == nil {
+		return 0, nil, refusal.Invalid("%s on %v: no function given (nil)", what, s)
+	}
+	var op inflight.Op
+	st, err := s.begin(&op, what, false)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer op.End()
+	if err := st.g.enter(what); err != nil { // f may close all else
+		return 0, nil, err
+	}
+	defer st.g.leave()
+	c := new(capture)
+	if err = errAlready; st.capture == nil {
+		err = c.begin(s)
+	}
+	op.End()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s on %v: %w", what, st, err)
+	}
+	failed := errors.New("the function did not return") // it panics, or ends the goroutine
+	defer func() {
+		var endErr error
+		graph, endErr = c.end()
+		uses = c.recorder.Uses()
+		if err = failed; err == nil {
+			err = endErr
+		} else if endErr == nil {
+			err = errors.Join(err, st.g.driver.GraphDestroy(graph))
+		}
+		if err != nil {
+			_ = inflight.DisownAll(uses) // a buffer that was closed meanwhile has nobody to report to
+			err = fmt.Errorf("%s on %v: %w%s", what, st, err, captureHint(err))
+		}
+	}()
+	failed = f(s)
+	return 0, nil, nil
+}
+
+// captureHint is what to do about a capture that did not end well.
+func captureHint(err error) string {
+	switch {
+	case errors.Is(err, cu.ErrorStreamCaptureUnjoined):
+		return ": record an event on each stream that joined, and let this stream wait for it"
+	case errors.Is(err, cu.ErrorStreamCaptureInvalidated):
+		return ": a call within it, or at the same time elsewhere, is not allowed in captures"
+	}
+	return ""
+}
+
+// begin begins the capture on a stream.
+func (c *capture) begin(s *Stream) error {
+	return c.add(s, func(st *streamState) error {
+		return st.g.driver.StreamBeginCapture(st.g.ctx, st.handle, cu.StreamCaptureModeRelaxed)
+	})
+}
+
+// join makes a stream part of the capture by waiting for an event of it.
+func (c *capture) join(s *Stream, e *Event) error {
+	return c.add(s, func(st *streamState) error { return st.follow(e.handle) })
+}
+
+// add redirects what is queued on s to a stream of the capture, which a call of the
+// driver makes a part of it.
+func (c *capture) add(s *Stream, call func(*streamState) error) error {
+	g := s.state.g
+	handle, err := createStream(g, &StreamOptions{NonBlocking: true, Priority: s.state.priority})
+	if err != nil {
+		return err
+	}
+	st := newStreamState(g, handle, s.state.number, c)
+	g.capturing.Add(1)
+	if err = call(st); err == nil {
+		err = c.redirect(s, st)
+	}
+	if err != nil {
+		g.capturing.Add(-1)
+		return errors.Join(err, g.driver.StreamDestroy(g.ctx, handle))
+	}
+	return nil
+}
+
+// redirect lets what is queued on s go to st.
+func (c *capture) redirect(s *Stream, st *streamState) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return errCaptured
+	}
+	if !s.recording.CompareAndSwap(nil, st) {
+		return errAlready
+	}
+	c.streams, c.states = append(c.streams, s), append(c.states, st)
+	return nil
+}
+
+// end ends the capture in all its streams, well or not.
+func (c *capture) end() (cu.Graph, error) {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	for i, st := range c.states {
+		st.Close()
+		c.streams[i].recording.Store(nil)
+		st.Drain()
+	}
+	first := c.states[0]
+	graph, err := first.g.driver.StreamEndCapture(first.g.ctx, first.handle)
+	for _, st := range c.states {
+		err = errors.Join(err, st.g.driver.StreamDestroy(st.g.ctx, st.handle))
+		st.g.capturing.Add(-1)
+	}
+	return graph, err
+}
+
+// isOver reports whether the capture has ended.
+func (c *capture) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// mayJoin returns why a stream cannot wait for an event recorded in the capture
+// without spoiling captures. A nil capture stands for streams that run.
+func (c *capture) mayJoin(st *streamState) error {
+	switch {
+	case c == st.capture:
+		return nil
+	case c == nil:
+		return refusal.New(cu.ErrorStreamCaptureIsolation, "the stream captures, and the event was not recorded in the capture: wait for it before")
+	case c.isOver():
+		return errCaptured
+	case st.capture != nil:
+		return refusal.New(cu.ErrorStreamCaptureMerge, "the stream captures, and the event was recorded in another capture")
+	}
+	return nil
 }

@@ -30,7 +30,7 @@ func newStep(t *testing.T, g *ferry.GPU) *step {
 	t.Helper()
 	x := &step{
 		g:   g,
-		s:   must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t),
+		s:   must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t),
 		in:  must(ferry.AllocHost[float32](g, stepSize, nil))(t),
 		out: must(ferry.AllocHost[float32](g, stepSize, nil))(t),
 		vec: must(ferry.Alloc[float32](g, stepSize))(t),
@@ -143,8 +143,8 @@ func TestGraphCloseInFlight(t *testing.T) {
 func TestGraphForks(t *testing.T) {
 	g := openTest(t)
 	x := newStep(t, g)
-	side := must(g.NewStream(nil))(t)
-	fork, join := must(g.NewEvent(nil))(t), must(g.NewEvent(nil))(t)
+	side := must(ferry.NewStream(g, nil))(t)
+	fork, join := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
 	other := must(ferry.AllocHost[byte](g, 64, nil))(t)
 	there := must(ferry.Alloc[byte](g, 64))(t)
 	var calls int
@@ -183,8 +183,8 @@ func TestGraphForks(t *testing.T) {
 func TestCaptureRefusals(t *testing.T) {
 	g := openTest(t)
 	x := newStep(t, g)
-	inside, outside := must(g.NewEvent(nil))(t), must(g.NewEvent(nil))(t)
-	blocking := must(g.NewStream(nil))(t)
+	inside, outside := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
+	blocking := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, inside, outside, blocking)
 	ctx, cancel := context.WithTimeout(context.Background(), late)
 	defer cancel()
@@ -202,15 +202,15 @@ func TestCaptureRefusals(t *testing.T) {
 		check(t, s.Record(inside))
 		wantError(t, inner.Launch(s), cu.ErrorStreamCaptureUnsupported, "call what was captured")
 		if managed != nil {
-			for _, err := range []error{managed.Prefetch(s, true), managed.Attach(s, cu.MemAttachGlobal)} {
+			for _, err := range []error{managed.Prefetch(s, g.Device()), managed.Attach(s, cu.MemAttachGlobal)} {
 				if !errors.Is(err, cu.ErrorNotSupported) { // the device may lack it
 					wantError(t, err, cu.ErrorStreamCaptureUnsupported, "before")
 				}
 			}
 		}
-		plain := ferry.Plain(make([]float32, stepSize))
-		wantError(t, ferry.Copy(s, x.vec, plain), cu.ErrorInvalidValue, "plain slice", "AllocHost")
-		wantError(t, ferry.Copy(s, plain, x.vec), cu.ErrorInvalidValue, "plain slice", "AllocHost")
+		plain := ferry.Pageable(make([]float32, stepSize))
+		wantError(t, ferry.Copy(s, x.vec, plain), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
+		wantError(t, ferry.Copy(s, plain, x.vec), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
 		_, err := s.Capture(x.queue)
 		wantError(t, err, cu.ErrorIllegalState, "captures already")
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported, "runs when the graph is launched")
@@ -227,7 +227,7 @@ func TestCaptureRefusals(t *testing.T) {
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "HostFunc")
 		_, err = ferry.AllocAsync[byte](s, 10, nil)
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "allocate before")
-		check(t, ferry.Fill(g.DefaultStream(), x.out, 1))
+		check(t, ferry.Fill(ferry.DefaultStream(g), x.out, 1))
 		if x.out.Slice() == nil {
 			t.Error("Slice is nil within a capture")
 		}
@@ -238,13 +238,13 @@ func TestCaptureRefusals(t *testing.T) {
 	wantValues(t, x.out.Slice(), 4)
 	closeAll(t, graph)
 
-	graph = must(g.DefaultStream().Capture(func(s *ferry.Stream) error {
+	graph = must(ferry.DefaultStream(g).Capture(func(s *ferry.Stream) error {
 		check(t, ferry.Fill(blocking, x.out, 1)) // which the default stream waits for
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported)
 		return x.queue(s)
 	}))(t)
 	x.set(8)
-	check(t, graph.Launch(g.DefaultStream()))
+	check(t, graph.Launch(ferry.DefaultStream(g)))
 	wantValues(t, x.out.Slice(), 9)
 	closeAll(t, graph)
 }
@@ -254,8 +254,8 @@ func TestCaptureRefusals(t *testing.T) {
 func TestCaptureWaitsForEarlierWork(t *testing.T) {
 	g := openTest(t)
 	x := newStep(t, g)
-	side := must(g.NewStream(nil))(t)
-	fork, join := must(g.NewEvent(nil))(t), must(g.NewEvent(nil))(t)
+	side := must(ferry.NewStream(g, nil))(t)
+	fork, join := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
 	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
 	there := must(ferry.Alloc[byte](g, 64))(t)
 	check(t, ferry.Fill(x.s, there, 7))
@@ -286,8 +286,8 @@ func TestCaptureWaitsForEarlierWork(t *testing.T) {
 func TestCaptureEnds(t *testing.T) {
 	g := openTest(t)
 	x := newStep(t, g)
-	side := must(g.NewStream(nil))(t)
-	e := must(g.NewEvent(nil))(t)
+	side := must(ferry.NewStream(g, nil))(t)
+	e := must(ferry.NewEvent(g, nil))(t)
 	defer closeAll(t, side, e)
 	cause := errors.New("changed my mind")
 	_, err := x.s.Capture(func(s *ferry.Stream) error { return errors.Join(x.queue(s), cause) })
@@ -330,7 +330,7 @@ func TestCaptureEnds(t *testing.T) {
 // TestCaptureClosedStream: closing the stream within its capture is no way to hang.
 func TestCaptureClosedStream(t *testing.T) {
 	x := newStep(t, openTest(t))
-	s := must(x.g.NewStream(nil))(t)
+	s := must(ferry.NewStream(x.g, nil))(t)
 	x.set(40)
 	check(t, ferry.Copy(s, x.vec, x.in))
 	_, err := s.Capture(func(s *ferry.Stream) error {
@@ -389,8 +389,8 @@ func TestGraphUpdate(t *testing.T) {
 // TestGraphOwnsGlobals: a graph that uses a variable keeps its module.
 func TestGraphOwnsGlobals(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b32 counter[4];\n.visible .entry nothing() { ret; }\n")))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b32 counter[4];\n.visible .entry nothing() { ret; }\n")))(t)
 	v := must(ferry.Global[uint32](m, "counter"))(t)
 	host := must(ferry.AllocHost[uint32](g, 4, nil))(t)
 	var n uint32 = 5
@@ -415,7 +415,7 @@ func TestCaptureByCPU(t *testing.T) {
 	d := newFake()
 	d.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
 	g := openFake(t, d)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
 	_, err := s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, a, b) })
 	wantError(t, err, cu.ErrorInvalidValue, "the CPU copies", "Device buffer")
@@ -443,7 +443,7 @@ func TestGraphConcurrent(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			s, err := g.NewStream(&ferry.StreamOptions{NonBlocking: true})
+			s, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})
 			if err != nil {
 				t.Error(err)
 				return

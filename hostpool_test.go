@@ -17,9 +17,9 @@ import (
 )
 
 // newHostPool makes a pool that the test closes, and finds empty then.
-func newHostPool(t testing.TB, g *ferry.GPU, o *ferry.HostPoolOptions) *ferry.HostPool {
+func newHostPool(t testing.TB, g *ferry.GPU, o *ferry.PinnedPoolOptions) *ferry.PinnedPool {
 	t.Helper()
-	p := must(g.NewHostPool(o))(t)
+	p := must(ferry.NewPinnedPool(g, o))(t)
 	t.Cleanup(func() {
 		closeAll(t, p, p)
 		if s := p.Stats(); s.Used != 0 || s.InFlight != 0 || s.Pinned != 0 {
@@ -34,15 +34,15 @@ func newHostPool(t testing.TB, g *ferry.GPU, o *ferry.HostPoolOptions) *ferry.Ho
 func TestHostPool(t *testing.T) {
 	g := openTest(t)
 	p := newHostPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	d := must(ferry.Alloc[int32](g, 1000))(t)
 	defer closeAll(t, d)
 	var h ferry.Host[int32]
 	for round := range int32(5) {
 		check(t, h.Alloc(p, 1000))
-		if h.Len() != 1000 || h.Bytes() != 4000 || uint64(h.Pointer())%256 != 0 {
-			t.Errorf("%d elements, %d bytes at %#x", h.Len(), h.Bytes(), h.Pointer())
+		if h.Len() != 1000 || h.Size() != 4000 || uint64(h.Pointer())%256 != 0 {
+			t.Errorf("%d elements, %d bytes at %#x", h.Len(), h.Size(), h.Pointer())
 		}
 		for i := range h.Slice() {
 			h.Slice()[i] = round*1000 + int32(i)
@@ -76,7 +76,7 @@ func TestHostPool(t *testing.T) {
 func TestHostPoolStale(t *testing.T) {
 	g := openTest(t)
 	p := newHostPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	const size = 3 << 20 // large blocks are taken from any cache, whatever processor this runs on
 	d := must(ferry.Alloc[byte](g, size))(t)
@@ -91,8 +91,8 @@ func TestHostPoolStale(t *testing.T) {
 		t.Fatalf("the memory is another's: %#x, want %#x", h.Pointer(), where)
 	}
 	for name, o := range map[string]*ferry.Host[byte]{"the handle": old, "its range": part} {
-		if o.Slice() != nil {
-			t.Errorf("%s gives a slice", name)
+		if err := sliceError(o.Slice); !errors.Is(err, ferry.ErrClosed) {
+			t.Errorf("%s: Slice panics with %v", name, err)
 		}
 		wantError(t, ferry.Copy(s, d.Range(0, o.Len()), o), ferry.ErrClosed, "of a pool")
 		closeAll(t, o)
@@ -111,7 +111,7 @@ func TestHostPoolInFlight(t *testing.T) {
 	g := openTest(t)
 	p := newHostPool(t, g, nil)
 	for _, closeStream := range []bool{false, true} {
-		s := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+		s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 		d := must(ferry.Alloc[byte](g, 3000))(t)
 		var h ferry.Host[byte]
 		check(t, h.Alloc(p, 3000))
@@ -156,8 +156,8 @@ func TestHostPoolInFlight(t *testing.T) {
 // a buffer that is still open stays good, and takes its memory along.
 func TestHostPoolCloseInFlight(t *testing.T) {
 	g := openTest(t)
-	p := must(g.NewHostPool(nil))(t)
-	s := must(g.NewStream(nil))(t)
+	p := must(ferry.NewPinnedPool(g, nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
 	flying, open := must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t), must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t)
 	check(t, ferry.Copy(s, d, flying))
@@ -180,7 +180,7 @@ func TestHostPoolCloseInFlight(t *testing.T) {
 func TestHostPoolInHostFunction(t *testing.T) {
 	g := openTest(t)
 	p := newHostPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
 	h := must(ferry.AllocHost[byte](g, 100, &ferry.HostOptions{Pool: p}))(t)
 	check(t, ferry.Copy(s, d, h))
@@ -189,7 +189,7 @@ func TestHostPoolInHostFunction(t *testing.T) {
 	check(t, s.Wait(context.Background()))
 	check(t, inside)
 	closeAll(t, s, d)
-	closeAll(t, must(g.NewStream(nil))(t)) // does what was left
+	closeAll(t, must(ferry.NewStream(g, nil))(t)) // does what was left
 }
 
 // TestHostPoolGraph: a graph keeps the memory that it uses from the pool until it is
@@ -197,7 +197,7 @@ func TestHostPoolInHostFunction(t *testing.T) {
 func TestHostPoolGraph(t *testing.T) {
 	g := openTest(t)
 	p := newHostPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	d := must(ferry.Alloc[byte](g, 100))(t)
 	var h ferry.Host[byte]
 	check(t, h.Alloc(p, 100))
@@ -212,7 +212,7 @@ func TestHostPoolGraph(t *testing.T) {
 	copy(h.Slice(), "lost")
 	check(t, graph.Launch(s))
 	got := make([]byte, 4)
-	check(t, ferry.Copy(s, ferry.Plain(got), d.Range(0, 4)))
+	check(t, ferry.Copy(s, ferry.Pageable(got), d.Range(0, 4)))
 	if string(got) != "kept" {
 		t.Errorf("the graph copied %q", got)
 	}
@@ -221,7 +221,7 @@ func TestHostPoolGraph(t *testing.T) {
 
 func TestHostPoolMisuse(t *testing.T) {
 	g, other := openTest(t), openTest(t)
-	p := newHostPool(t, g, &ferry.HostPoolOptions{Max: 1 << 20})
+	p := newHostPool(t, g, &ferry.PinnedPoolOptions{Max: 1 << 20})
 	var h ferry.Host[byte]
 	wantError(t, h.Alloc(nil, 1), cu.ErrorInvalidValue, "no pool")
 	wantError(t, (*ferry.Host[byte])(nil).Alloc(p, 1), cu.ErrorInvalidValue, "no buffer")
@@ -232,7 +232,7 @@ func TestHostPoolMisuse(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "another GPU")
 	var pointers ferry.Host[*int]
 	wantError(t, pointers.Alloc(p, 1), cu.ErrorInvalidValue, "Go pointers")
-	_, err = g.NewHostPool(&ferry.HostPoolOptions{Max: -1})
+	_, err = ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: -1})
 	wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
 	wantError(t, p.Trim(-1), cu.ErrorInvalidValue, "cannot be negative")
 	check(t, h.Alloc(p, 0))
@@ -254,7 +254,7 @@ func TestHostPoolSchedules(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random, must(softgpu.ParseSchedule("random:2"))(t)} {
 		g := openSoft(t, "h200", schedule)
 		p := newHostPool(t, g, nil)
-		streams := []*ferry.Stream{must(g.NewStream(nil))(t), must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)}
+		streams := []*ferry.Stream{must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)}
 		r := rand.New(rand.NewPCG(3, 4))
 		const n = 700
 		d := must(ferry.Alloc[byte](g, 40*n))(t)
@@ -270,7 +270,7 @@ func TestHostPoolSchedules(t *testing.T) {
 		}
 		got := make([]byte, 40*n)
 		check(t, g.Wait(context.Background()))
-		check(t, ferry.Copy(streams[0], ferry.Plain(got), d))
+		check(t, ferry.Copy(streams[0], ferry.Pageable(got), d))
 		for i, v := range got {
 			if v != byte(i/n) {
 				t.Fatalf("%v: byte %d is %d, want %d", schedule, i, v, i/n)
@@ -289,7 +289,7 @@ func TestHostPoolTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for w := range 16 {
 		all.Go(func() {
-			s, err := g.NewStream(nil)
+			s, err := ferry.NewStream(g, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -307,7 +307,7 @@ func TestHostPoolTogether(t *testing.T) {
 }
 
 // lap sends bytes there in one buffer, closed in flight, and back in another.
-func lap(p *ferry.HostPool, s *ferry.Stream, d *ferry.Device[byte], value byte) error {
+func lap(p *ferry.PinnedPool, s *ferry.Stream, d *ferry.Device[byte], value byte) error {
 	var to, from ferry.Host[byte]
 	if err := errors.Join(to.Alloc(p, d.Len()), from.Alloc(p, d.Len())); err != nil {
 		return err
@@ -333,7 +333,7 @@ func TestHostPoolAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	g := openFake(t, newFake())
-	p := must(g.NewHostPool(nil))(t)
+	p := must(ferry.NewPinnedPool(g, nil))(t)
 	defer closeAll(t, p)
 	var h ferry.Host[float32]
 	if got := testing.AllocsPerRun(1000, func() {
@@ -349,7 +349,7 @@ func TestHostPoolAllocations(t *testing.T) {
 // not given to anybody.
 func TestHostPoolLeak(t *testing.T) {
 	g := openFake(t, newFake())
-	p := must(g.NewHostPool(nil))(t)
+	p := must(ferry.NewPinnedPool(g, nil))(t)
 	reports := make(chan string, 10)
 	ferry.OnLeak(func(text string) { reports <- text })
 	defer ferry.OnLeak(nil)
@@ -361,7 +361,7 @@ func TestHostPoolLeak(t *testing.T) {
 }
 
 //go:noinline
-func losePooled(t *testing.T, p *ferry.HostPool) {
+func losePooled(t *testing.T, p *ferry.PinnedPool) {
 	var h ferry.Host[byte]
 	check(t, h.Alloc(p, 100))
 }
@@ -395,7 +395,7 @@ func BenchmarkHostPool(b *testing.B) {
 
 func benchmarkHostPool(b *testing.B, n, buffers int) {
 	g := openFake(b, newFake())
-	p := must(g.NewHostPool(nil))(b)
+	p := must(ferry.NewPinnedPool(g, nil))(b)
 	check(b, p.Warm(context.Background(), 32<<20))
 	b.ReportAllocs()
 	var all sync.WaitGroup

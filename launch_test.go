@@ -19,14 +19,14 @@ import (
 // load loads the shipped kernels and finds one.
 func load(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
 	t.Helper()
-	m := must(g.Load([]byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
 	return m, must(m.Kernel(name))(t)
 }
 
 // TestLaunchMemory adds vectors in all kinds of memory that kernels can use.
 func TestLaunchMemory(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, add := load(t, g, "vector_add")
 	defer closeAll(t, s, code)
 	const n = 10_007
@@ -41,7 +41,7 @@ func TestLaunchMemory(t *testing.T) {
 	for i := range want {
 		want[i] = x[i] + b.Slice()[i]
 	}
-	check(t, ferry.Copy(s, a, ferry.Plain(x)))
+	check(t, ferry.Copy(s, a, ferry.Pageable(x)))
 	check(t, s.Launch(add, ferry.Grid(n, 256), a, b, c, uint64(n)))
 	if !slices.Equal(c.Slice(), want) {
 		t.Error("the sums differ")
@@ -49,7 +49,7 @@ func TestLaunchMemory(t *testing.T) {
 	if b.Pointer() == 0 || c.Pointer() == 0 || a.Pointer() == 0 || a.Range(1, n).Pointer() != a.Pointer()+4 {
 		t.Error("addresses are missing or wrong")
 	}
-	check(t, s.Launch(add, ferry.Shape{Grid: cu.Dim3{X: 3}, Block: cu.Dim3{X: 64}}, a.Pointer(), c, a, uint64(n)))
+	check(t, s.Launch(add, ferry.LaunchConfig{Grid: cu.Dim3{X: 3}, Block: cu.Dim3{X: 64}}, a.Pointer(), c, a, uint64(n)))
 	check(t, ferry.Copy(s, c, a))
 	for i, got := range c.Slice() {
 		if got != x[i]+want[i] {
@@ -100,8 +100,8 @@ type paramsOut struct {
 
 func TestLaunchArguments(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte(paramsPTX)))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte(paramsPTX)))(t)
 	k := must(m.Kernel("params"))(t)
 	out := must(ferry.AllocHost[paramsOut](g, 1, &ferry.HostOptions{Mapped: true}))(t)
 	defer closeAll(t, s, m, out)
@@ -131,7 +131,7 @@ func TestLaunchArguments(t *testing.T) {
 		{0, uint32(1), []string{"parameter 0", ".u64 out", "got uint32, 4 bytes", "uint64 or a buffer"}},
 		{0, nil, []string{"parameter 0", "nil"}},
 		{0, (*ferry.Host[int])(nil), []string{"nil *ferry.Host[int]"}},
-		{0, ferry.Plain([]int{1}), []string{"plain slice", "Register"}},
+		{0, ferry.Pageable([]int{1}), []string{"pageable slice", "Register"}},
 		{0, []int{1}, []string{"[]int", "Register"}},
 		{0, 1.5, []string{"got float64", "want uint64"}},
 		{0, &e, []string{"*ferry_test.triple cannot be an argument"}},
@@ -158,30 +158,30 @@ func TestLaunchArguments(t *testing.T) {
 
 func TestLaunchShape(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	defer closeAll(t, s, code, v)
 	dim := func(x, y, z uint32) cu.Dim3 { return cu.Dim3{X: x, Y: y, Z: z} }
 	for _, c := range []struct {
-		shape ferry.Shape
+		shape ferry.LaunchConfig
 		parts []string
 	}{
 		{ferry.Grid(-1, 256), []string{"at least one block"}},
 		{ferry.Grid(10, 0), []string{"at least one block"}},
 		{ferry.Grid(10, -5), []string{"at least one block"}},
-		{ferry.Shape{}, []string{"grid 0x1x1"}},
+		{ferry.LaunchConfig{}, []string{"grid 0x1x1"}},
 		{ferry.Grid(10, 2048), []string{"block of 2048 threads along x", "1024"}},
-		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1024, 2, 1)}, []string{"block of 2048 threads", "1024"}},
-		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, []string{"block of 65 threads along z", "64"}},
-		{ferry.Shape{Grid: dim(1, 70000, 1), Block: dim(1, 1, 1)}, []string{"grid of 70000 blocks along y", "65535"}},
+		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1024, 2, 1)}, []string{"block of 2048 threads", "1024"}},
+		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, []string{"block of 65 threads along z", "64"}},
+		{ferry.LaunchConfig{Grid: dim(1, 70000, 1), Block: dim(1, 1, 1)}, []string{"grid of 70000 blocks along y", "65535"}},
 		{ferry.Grid(math.MaxInt, 1), []string{"grid of 4294967295 blocks along x", "2147483647"}},
-		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: 1 << 30}, []string{"1073741824 bytes of shared memory"}},
-		{ferry.Shape{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: -1}, []string{"-1 bytes of shared memory"}},
+		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: 1 << 30}, []string{"1073741824 bytes of shared memory"}},
+		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: -1}, []string{"-1 bytes of shared memory"}},
 	} {
 		wantError(t, s.Launch(k, c.shape, v, uint64(10)), cu.ErrorInvalidValue, append(c.parts, "launch increment")...)
 	}
-	for _, shape := range []ferry.Shape{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
+	for _, shape := range []ferry.LaunchConfig{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
 		check(t, s.Launch(k, shape, v, uint64(10)))
 	}
 	check(t, s.Wait(context.Background()))
@@ -220,22 +220,22 @@ func TestModules(t *testing.T) {
 	closeAll(t, m, m)
 	_, err = m.Kernel("fill")
 	wantError(t, err, ferry.ErrClosed, "fill")
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	wantError(t, s.Launch(k, ferry.Grid(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
 	wantError(t, s.Launch(nil, ferry.Grid(1, 1)), cu.ErrorInvalidValue, "nil")
 
 	bad := filepath.Join(t.TempDir(), "bad.ptx")
 	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
-	_, err = g.LoadFile(bad)
+	_, err = ferry.LoadFile(g, bad)
 	if err == nil {
 		t.Fatal("PTX with a syntax error loads")
 	}
 	wantError(t, err, err, bad+":", "frobnicate", "^")
-	_, err = g.LoadFile(bad + ".none")
+	_, err = ferry.LoadFile(g, bad+".none")
 	wantError(t, err, os.ErrNotExist, "bad.ptx.none")
 	for _, image := range [][]byte{nil, {}, []byte("hello"), {0, 1, 2}} {
-		if _, err := g.Load(image); err == nil {
+		if _, err := ferry.Load(g, image); err == nil {
 			t.Errorf("image %q loads", image)
 		}
 	}
@@ -244,7 +244,7 @@ func TestModules(t *testing.T) {
 // TestModuleCloseWaits: code is not unloaded under a running kernel.
 func TestModuleCloseWaits(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	m, k := load(t, g, "increment")
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	check(t, ferry.Fill(s, v, 1))
@@ -252,7 +252,7 @@ func TestModuleCloseWaits(t *testing.T) {
 	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
 	waits(t, "Module.Close", open, func() { closeAll(t, m) })
 	got := make([]float32, 10)
-	check(t, ferry.Copy(s, ferry.Plain(got), v))
+	check(t, ferry.Copy(s, ferry.Pageable(got), v))
 	if got[9] != 2 {
 		t.Errorf("got %v, want 2", got[9])
 	}
@@ -263,7 +263,7 @@ func TestModuleCloseWaits(t *testing.T) {
 // everything can still be closed.
 func TestFault(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	m, k := load(t, g, "increment")
 	v, h := must(ferry.Alloc[float32](g, 10))(t), must(ferry.AllocHost[float32](g, 10, nil))(t)
 	check(t, s.Launch(k, ferry.Grid(1<<20, 256), v, uint64(1<<20)))

@@ -61,20 +61,21 @@ func tellLeak(l leak) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaked: %s was not closed; made by", l.what)
-	for f := range othersFrames(l.stack) {
+	for f := range foreignFrames(l.stack) {
 		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
 	}
 	(*report)(b.String())
 }
 
-// othersFrames is the part of a stack that is neither Ferry's nor the runtime's.
-func othersFrames(stack []uintptr) iter.Seq[runtime.Frame] {
+// foreignFrames is the part of a stack that is neither Ferry's nor the runtime's.
+func foreignFrames(stack []uintptr) iter.Seq[runtime.Frame] {
 	return func(yield func(runtime.Frame) bool) {
 		frames := runtime.CallersFrames(stack)
 		for more := true; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			own := strings.HasPrefix(f.Function, ownPrefix) && !strings.HasSuffix(f.File, "_test.go") || strings.HasPrefix(f.Function, ownPinPrefix)
+			test := strings.HasSuffix(f.File, "_test.go")
+			own := !test && (strings.HasPrefix(f.Function, ownPrefix) || strings.HasPrefix(f.Function, ownPipelinePrefix)) || strings.HasPrefix(f.Function, ownPinPrefix)
 			if f.Function == "" || own || strings.HasPrefix(f.Function, "runtime.") {
 				continue
 			}
@@ -88,6 +89,7 @@ func othersFrames(stack []uintptr) iter.Seq[runtime.Frame] {
 // What the names of Ferry's functions begin with, in the packages from which
 // memory comes.
 const (
-	ownPrefix    = "github.com/ferrygpu/ferry."
-	ownPinPrefix = "github.com/ferrygpu/ferry/internal/pin."
+	ownPrefix         = "github.com/ferrygpu/ferry."
+	ownPipelinePrefix = "github.com/ferrygpu/ferry/pipeline."
+	ownPinPrefix      = "github.com/ferrygpu/ferry/internal/pin."
 )

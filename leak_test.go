@@ -25,7 +25,7 @@ func TestLeakReport(t *testing.T) {
 	})
 	defer ferry.OnLeak(nil)
 	for range 3 {
-		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(g.NewStream(nil))(t), must(g.NewEvent(nil))(t))
+		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewEvent(g, nil))(t))
 	}
 	loseThings(t, g)
 	want := []string{"device buffer", "page-locked buffer", "stream", "event", "module"}
@@ -64,9 +64,9 @@ func TestLeakReport(t *testing.T) {
 func loseThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.Alloc[int32](g, 1000))(t)
 	must(ferry.AllocHost[int32](g, 1000, nil))(t)
-	must(g.NewStream(nil))(t)
-	must(g.NewEvent(nil))(t)
-	must(g.Load([]byte(kernels.PTX)))(t)
+	must(ferry.NewStream(g, nil))(t)
+	must(ferry.NewEvent(g, nil))(t)
+	must(ferry.Load(g, []byte(kernels.PTX)))(t)
 }
 
 // TestLostRegistration: registered Go memory stays where it is when the buffer is

@@ -21,21 +21,21 @@ func TestManaged(t *testing.T) {
 	if n, err := g.Attribute(cu.DeviceAttributeConcurrentManagedAccess); err != nil || n == 0 {
 		t.Skip("the device has no concurrent managed access")
 	}
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, fill := load(t, g, "fill")
 	device := must(ferry.Alloc[uint32](g, m.Len()))(t)
-	if m.Pointer() == 0 || m.Range(3, 4).Pointer() != m.Pointer()+12 || m.Bytes() != 400_000 {
-		t.Errorf("address %#x, part at %#x, %d bytes", m.Pointer(), m.Range(3, 4).Pointer(), m.Bytes())
+	if m.Pointer() == 0 || m.Range(3, 4).Pointer() != m.Pointer()+12 || m.Size() != 400_000 {
+		t.Errorf("address %#x, part at %#x, %d bytes", m.Pointer(), m.Range(3, 4).Pointer(), m.Size())
 	}
-	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, cu.Device(g.Ordinal())))
+	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, g.Device()))
 	check(t, m.Advise(cu.MemAdviseUnsetPreferredLocation, cu.CPUDevice))
 	check(t, m.Advise(cu.MemAdviseSetReadMostly, 0))
 	check(t, m.Advise(cu.MemAdviseUnsetReadMostly, 0))
 	wantError(t, m.Advise(12345, 0), cu.ErrorInvalidValue, "advise on managed buffer")
 	for round := range uint32(3) {
-		check(t, m.Prefetch(s, true))
+		check(t, m.Prefetch(s, g.Device()))
 		check(t, s.Launch(fill, ferry.Grid(m.Len(), 256), m, 7+round, uint64(m.Len())))
-		check(t, m.Range(5, 50_000).Prefetch(s, false))
+		check(t, m.Range(5, 50_000).Prefetch(s, cu.CPUDevice))
 		for i, got := range m.ReadSlice() {
 			if got != 7+round {
 				t.Fatalf("element %d is %d, want %d", i, got, 7+round)
@@ -49,8 +49,8 @@ func TestManaged(t *testing.T) {
 	}
 	waits(t, "Wait", open, func() { check(t, m.Wait(context.Background())) })
 	closeAll(t, device, code, m, m)
-	wantError(t, m.Prefetch(s, true), ferry.ErrClosed, "prefetch managed buffer")
+	wantError(t, m.Prefetch(s, g.Device()), ferry.ErrClosed, "prefetch managed buffer")
 	wantError(t, m.Advise(cu.MemAdviseSetReadMostly, 0), ferry.ErrClosed, "advise")
-	wantError(t, (*ferry.Managed[int])(nil).Prefetch(s, true), cu.ErrorInvalidValue, "nil")
+	wantError(t, (*ferry.Managed[int])(nil).Prefetch(s, g.Device()), cu.ErrorInvalidValue, "nil")
 	closeAll(t, s)
 }

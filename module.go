@@ -9,45 +9,45 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
 // Module is compiled code on a GPU. It is safe for concurrent use.
 type Module struct {
-	flight
-	g      *GPU
-	handle cu.Module
-	leak   runtime.Cleanup
-	parsed *ptx.Module // nil when the image is no PTX that Ferry reads
+	tracker inflight.Tracker // of its code
+	g       *GPU
+	handle  cu.Module
+	leak    runtime.Cleanup
+	parsed  *ptx.Module // nil when the image is no PTX that Ferry reads
 
 	mu        sync.Mutex
 	variables map[string]*allocation // those asked for
-	late      bool                   // to be disposed of by the last of them
+	closing   bool                   // the last of them disposes of the module
 }
 
 // Load compiles PTX text for the GPU, or loads a cubin or fatbin on hardware
 // (cuModuleLoadDataEx). PTX that does not compile is a *cu.JITError with the
-// compiler's messages; %+v prints them whole. Package kernels has PTX to begin
-// with.
-func (g *GPU) Load(image []byte) (*Module, error) { return g.load("PTX", image) }
+// compiler's messages; %+v prints them whole. Package kernels has PTX to begin with.
+func Load(g *GPU, image []byte) (*Module, error) { return load(g, "PTX", image) }
 
-// LoadFile is [GPU.Load] of a file.
-func (g *GPU) LoadFile(path string) (*Module, error) {
+// LoadFile is [Load] of a file.
+func LoadFile(g *GPU, path string) (*Module, error) {
 	if g == nil {
-		return nil, refuse("load %s: no GPU given (nil)", path)
+		return nil, refusal.Invalid("load %s: no GPU given (nil)", path)
 	}
 	image, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("load a module: %w", err)
 	}
-	return g.load(path, image)
+	return load(g, path, image)
 }
 
 // load is Load; name is for messages.
-func (g *GPU) load(name string, image []byte) (*Module, error) {
+func load(g *GPU, name string, image []byte) (*Module, error) {
 	if err := g.enter("load a module"); err != nil {
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func (g *GPU) load(name string, image []byte) (*Module, error) {
 	if err != nil {
 		g.leave()
 		if syntax != nil { // it has the file's name, and the line
-			return nil, fmt.Errorf("load %s (%s) on %s: %w", name, sizeText(uintptr(len(image))), g.label, errors.Join(syntax, err))
+			err = errors.Join(syntax, err)
 		}
-		return nil, fmt.Errorf("load %s (%s) on %s: %w", name, sizeText(uintptr(len(image))), g.label, err)
+		return nil, fmt.Errorf("load %s (%s) on %s: %w", name, refusal.Size(uintptr(len(image))), g.label, err)
 	}
 	m := &Module{g: g, handle: handle, parsed: parsed}
-	m.init()
+	m.tracker.Init()
 	m.leak = watchLeak(m, m.String)
 	return m, nil
 }
 
-// parsePTX reads an image that is PTX; both results are nil for one that is not.
+// parsePTX reads an image that is PTX. Both results are nil for one that is not.
 func parsePTX(name string, image []byte) (*ptx.Module, error) {
 	text := strings.TrimRight(string(image), "\x00")
 	if strings.ContainsRune(text, 0) || !strings.Contains(text, ".version") {
@@ -77,14 +77,14 @@ func parsePTX(name string, image []byte) (*ptx.Module, error) {
 
 // String names the module's kernels and its GPU.
 func (m *Module) String() string {
-	if m == nil {
+	if m == nil || m.g == nil {
 		return "no module"
 	}
 	return fmt.Sprintf("a module (%s) on %s", m.names(), m.g.label)
 }
 
-// Kernels are the names of the module's kernels in the order of the source. They
-// are known of PTX only.
+// Kernels is the names of the module's kernels in the order of the source. They are
+// known for PTX only.
 func (m *Module) Kernels() []string {
 	if m == nil || m.parsed == nil {
 		return nil
@@ -108,122 +108,233 @@ func (m *Module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// Kernel finds a kernel by name (cuModuleGetFunction). The error for one that is
-// not there wraps cu.ErrorNotFound and lists those that are.
+// enter counts a use of the module. m.tracker.Leave ends it.
+func (m *Module) enter(what, name string) error {
+	if m == nil || m.g == nil {
+		return refusal.Invalid("%s %q: no module given (nil)", what, name)
+	}
+	if !m.tracker.Enter() {
+		return fmt.Errorf("%s %q: %v: %w", what, name, m, ErrClosed)
+	}
+	return nil
+}
+
+// Kernel finds a kernel by name (cuModuleGetFunction). The error for one that does not
+// exist wraps cu.ErrorNotFound and lists those that do.
 func (m *Module) Kernel(name string) (*Kernel, error) {
-	if m == nil {
-		return nil, refuse("find kernel %q: no module given (nil)", name)
+	if err := m.enter("find kernel", name); err != nil {
+		return nil, err
 	}
-	if !m.enter() {
-		return nil, fmt.Errorf("find kernel %q: %v: %w", name, m, ErrClosed)
-	}
-	defer m.leave()
+	defer m.tracker.Leave()
 	f, err := m.g.driver.ModuleGetFunction(m.g.ctx, m.handle, name)
 	if err != nil {
 		return nil, fmt.Errorf("find kernel %q: %w (there are: %s)", name, err, m.names())
 	}
-	k := &Kernel{m: m, f: f, name: name}
-	if k.threads, err = m.attribute(f, cu.FuncAttributeMaxThreadsPerBlock); err != nil {
+	k, err := newKernel(m, f, name)
+	if err != nil {
 		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
 	}
-	if k.shared, err = m.attribute(f, cu.FuncAttributeSharedSizeBytes); err != nil {
-		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
-	}
-	if err := k.findParams(); err != nil {
-		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
-	}
-	k.most = k.limits()
-	k.memos = make([]atomic.Pointer[argMemo], len(k.params))
 	return k, nil
 }
 
-// attribute reads a property of a kernel; 0 from drivers that do not know it.
-func (m *Module) attribute(f cu.Function, a cu.FunctionAttribute) (int, error) {
-	v, err := m.g.driver.FuncGetAttribute(m.g.ctx, a, f)
-	if errors.Is(err, cu.ErrorNotSupported) {
-		return 0, nil
-	}
-	return int(v), err
-}
-
-// Close waits for kernels of the module in flight and gives it up
-// (cuModuleUnload): its kernels cannot be launched any more, but by graphs that
-// have captured them; with the last of those it is unloaded. Close of a closed or
-// nil module is nil.
+// Close waits for kernels of the module in flight and gives it up (cuModuleUnload):
+// its kernels cannot be launched any more, except by graphs that have captured them;
+// with the last of those it is unloaded. Close of a closed or nil module is nil.
 func (m *Module) Close() error {
-	if m == nil || !m.shut() {
+	if m == nil || m.g == nil {
+		return nil
+	}
+	if first, _ := m.tracker.Close(); !first {
 		return nil
 	}
 	m.leak.Stop()
-	return errors.Join(m.closeVariables(), m.dismiss(func() error { return m.g.soon(m.dispose) }))
+	return m.g.deferred.do(m.drain)
 }
 
-// dispose waits, unloads and lets go of the GPU.
+// drain waits for the calls that use the closed module, and goes on with dispose when
+// no graph owns it.
+func (m *Module) drain() error {
+	if !m.tracker.Drained() {
+		if err := m.g.mayWait(); err != nil {
+			return err
+		}
+		m.tracker.Drain()
+	}
+	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return m.g.deferred.do(m.dispose) }))
+}
+
+// dispose waits, unloads and leaves the GPU.
 func (m *Module) dispose() error {
 	if m.inUse() {
 		return nil
 	}
-	err := m.wait(context.Background(), writes)
-	if inCallback(err) || err != nil && !sticky(err) {
+	err := m.tracker.Wait(context.Background(), inflight.Write)
+	if inHostFunction(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: it may be in use and is not unloaded: %w", m, err)
 	}
-	if err := m.g.driver.ModuleUnload(m.g.ctx, m.handle); inCallback(err) {
+	err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
+	if inHostFunction(err) {
 		return err
-	} else if err != nil {
-		m.g.leave()
-		return fmt.Errorf("close %v: %w", m, err)
 	}
 	m.g.leave()
+	if err != nil {
+		return fmt.Errorf("close %v: %w", m, err)
+	}
 	return nil
 }
 
-// Kernel is a function of a module that streams launch. It is good until its
-// module's Close, and safe for concurrent use.
-type Kernel struct {
-	m       *Module
-	f       cu.Function
-	name    string
-	threads int // most in a block; 0 if not known
-	shared  int // static shared memory, bytes a block
-	most    limits
-
-	known  bool // params are
-	params []ptx.Param
-	memos  []atomic.Pointer[argMemo] // of the arguments that params had last
-	size   int                       // of all params, packed
-
-	allowed atomic.Bool // dynamic shared memory beyond the default
+// closeVariables closes the variables that were asked for. Each reports to forget.
+func (m *Module) closeVariables() error {
+	m.mu.Lock()
+	var all []*allocation
+	for _, a := range m.variables {
+		all = append(all, a)
+	}
+	m.mu.Unlock()
+	var first error
+	for _, a := range all {
+		if err := a.closeNow(0); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
-// Name is the kernel's name.
-func (k *Kernel) Name() string { return k.name }
+// keep keeps the allocation of a variable, or returns the one kept before.
+func (m *Module) keep(a *allocation) *allocation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first := m.variables[a.name]; first != nil {
+		return first
+	}
+	if m.variables == nil {
+		m.variables = map[string]*allocation{}
+	}
+	m.variables[a.name] = a
+	m.g.lifetime.AddUser()
+	return a
+}
 
-// Params are the kernel's parameters: names and types where the module is PTX,
-// else sizes and offsets, and nothing when the driver is too old to tell. The
-// slice is the caller's own.
-func (k *Kernel) Params() []ptx.Param { return slices.Clone(k.params) }
+// kept is the allocation of a variable that was asked for before, or nil.
+func (m *Module) kept(name string) *allocation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.variables[name]
+}
 
-// findParams learns the parameters from the PTX, else from the driver.
-func (k *Kernel) findParams() error {
-	if k.m.parsed != nil {
-		if f := k.m.parsed.Func(k.name); f != nil {
-			k.params, k.size = f.ParamLayout()
-			k.known = true
-			return nil
+// forget removes a variable that is not used any more from a closed module, and
+// disposes of the module if that had to wait for it.
+func (m *Module) forget(a *allocation) error {
+	m.mu.Lock()
+	delete(m.variables, a.name)
+	last := m.closing && len(m.variables) == 0
+	m.mu.Unlock()
+	if last {
+		return m.g.deferred.do(m.dispose)
+	}
+	return nil
+}
+
+// inUse reports that variables of the module are in use: the last of them will dispose
+// of the module.
+func (m *Module) inUse() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closing = len(m.variables) > 0
+	return m.closing
+}
+
+// Global is a variable of a module as a buffer (cuModuleGetGlobal): one that PTX
+// declares .global or .const, CUDA C++ __device__ or __constant__. Its size must be a
+// whole number of elements of T. It is good until the module's Close, and needs none of
+// its own. Kernels of the module that are in flight count as using it. The error for
+// one that does not exist wraps cu.ErrorNotFound and lists those that do.
+func Global[T any](m *Module, name string) (*Device[T], error) {
+	r, err := globalOf[T](m, name, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Device[T]{*r}, nil
+}
+
+// ManagedGlobal is [Global] of a variable in managed memory: one that PTX declares
+// .attribute(.managed), CUDA C++ __managed__. The host can use it, too, as it can use
+// memory of [AllocManaged]. Another variable is cu.ErrorInvalidValue.
+func ManagedGlobal[T any](m *Module, name string) (*Managed[T], error) {
+	r, err := globalOf[T](m, name, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Managed[T]{*r}, nil
+}
+
+// globalOf is a variable as elements of T.
+func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
+	const what = "find variable"
+	e, err := elementOf[T]()
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", what, name, err)
+	}
+	if err := m.enter(what, name); err != nil {
+		return nil, err
+	}
+	defer m.tracker.Leave()
+	a, err := variable(m, name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s %q: %w", what, name, err)
+	case managed && a.kind != managedMemory:
+		return nil, refusal.Invalid("%s %q: %v is not managed: use Global", what, name, a)
+	case e.size == 0 || a.bytes%e.size != 0:
+		return nil, refusal.Invalid("%s %q: it has %s, which is no number of elements of %s, %s each", what, name, refusal.Size(a.bytes), e.name, refusal.Size(e.size))
+	}
+	r := a.whole()
+	r.n = int(a.bytes / e.size)
+	return &r, nil
+}
+
+// variable is the allocation that stands for a variable of a module that is in use.
+func variable(m *Module, name string) (*allocation, error) {
+	if a := m.kept(name); a != nil {
+		return a, nil
+	}
+	d, ctx := m.g.driver, m.g.ctx
+	p, bytes, err := d.ModuleGetGlobal(ctx, m.handle, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w (there are: %s)", err, variableNames(m))
+	}
+	about, err := d.PointerGetAttributes(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("look at it: %w", err)
+	}
+	a := &allocation{g: m.g, kind: deviceMemory, name: name, count: int(bytes), bytes: bytes, dev: p, module: &m.tracker, free: m.forget}
+	if about.IsManaged {
+		a.kind, a.host = managedMemory, hostAddress(p)
+	}
+	a.Init()
+	a.close = a.closeNow
+	a.list()
+	if first := m.keep(a); first != a {
+		a.unlist()
+		return first, nil
+	}
+	return a, nil
+}
+
+// variableNames lists the variables for a message.
+func variableNames(m *Module) string {
+	if m.parsed == nil {
+		return "variables not known"
+	}
+	var names []string
+	for _, v := range m.parsed.Vars {
+		if v.Space == ptx.GlobalSpace || v.Space == ptx.ConstSpace {
+			names = append(names, v.Name)
 		}
 	}
-	for i := 0; ; i++ {
-		offset, size, err := k.m.g.driver.FuncGetParamInfo(k.m.g.ctx, k.f, uintptr(i))
-		switch {
-		case errors.Is(err, cu.ErrorInvalidValue): // past the last
-			k.known = true
-			return nil
-		case errors.Is(err, cu.ErrorNotSupported):
-			return nil
-		case err != nil:
-			return err
-		}
-		k.params = append(k.params, ptx.Param{Offset: int(offset), Size: int(size)})
-		k.size = int(offset + size)
+	if len(names) == 0 {
+		return "no variables"
 	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }

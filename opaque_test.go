@@ -40,8 +40,8 @@ func (d *opaqueDriver) CtxSynchronize(cu.Context) error               { return d
 func TestOpaqueCode(t *testing.T) {
 	d := &opaqueDriver{fakeDriver: newFake()}
 	g := openFake(t, d)
-	s := must(g.NewStream(nil))(t)
-	m := must(g.Load([]byte{0x7f, 'E', 'L', 'F', 0}))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m := must(ferry.Load(g, []byte{0x7f, 'E', 'L', 'F', 0}))(t)
 	unknown := must(m.Kernel("k"))(t)
 	if m.Kernels() != nil || unknown.Params() != nil {
 		t.Errorf("kernels %q, parameters %v", m.Kernels(), unknown.Params())
@@ -64,7 +64,7 @@ func TestOpaqueCode(t *testing.T) {
 
 	d.broken = cu.ErrorIllegalAddress // as hardware says it: without the kernel
 	wantError(t, s.Wait(context.Background()), cu.ErrorIllegalAddress, "wait for stream 1", "the last kernel launched there was k")
-	quiet := must(g.NewStream(nil))(t)
+	quiet := must(ferry.NewStream(g, nil))(t)
 	wantError(t, quiet.Wait(context.Background()), cu.ErrorIllegalAddress, "stream 2", "no kernel was launched there")
 	wantError(t, g.Wait(context.Background()), cu.ErrorIllegalAddress, "wait for all work")
 	d.broken = nil
@@ -79,7 +79,7 @@ func TestSharedMemory(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	check(t, ferry.Fill(s, v, 1))
@@ -90,7 +90,7 @@ func TestSharedMemory(t *testing.T) {
 	shape.SharedBytes = most + 1
 	wantError(t, s.Launch(k, shape, v, uint64(10)), cu.ErrorInvalidValue, "bytes of shared memory")
 	got := make([]float32, 10)
-	check(t, ferry.Copy(s, ferry.Plain(got), v))
+	check(t, ferry.Copy(s, ferry.Pageable(got), v))
 	if got[9] != 6 {
 		t.Errorf("got %v, want 6", got[9])
 	}
@@ -108,7 +108,7 @@ func TestManyStreams(t *testing.T) {
 		var all []*ferry.Stream
 		var gates []func()
 		for i := range streams {
-			s := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+			s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 			all, gates = append(all, s), append(gates, gate(t, s))
 			check(t, ferry.Fill(s, device.Range(100*i, 100*i+100), byte(round*streams+i+1)))
 			check(t, ferry.Copy(s, host.Range(100*i, 100*i+100), device.Range(100*i, 100*i+100)))

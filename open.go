@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/hint"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -35,8 +37,9 @@ type choice struct {
 //	soft:FILE     playing the machine of a profile, a file that ends in .json
 //	soft:h200*2   the first of two
 //
-// A strict name never falls back: on a machine without a GPU, "cuda" is an
-// error that says what was tried. [GPU.Fallback] tells why "" fell back.
+// A strict name never falls back: on a machine without a GPU, "cuda" is an error that
+// says what was tried. When "" falls back to the software GPU, Open says so on standard
+// error, once a process, and [GPU.Fallback] tells why; FERRY_QUIET=1 silences hints.
 // Every Open of a software GPU makes a new machine; devices that shall see each
 // other come from one [OpenAll].
 func Open(name string) (*GPU, error) {
@@ -55,7 +58,7 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 // Devices that shall see each other must come from one driver value.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
-		return nil, refuse("open device %d: no driver given (nil)", ordinal)
+		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
 	}
 	if err := d.Init(0); err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
@@ -65,7 +68,7 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
 	}
 	if ordinal < 0 || ordinal >= int(count) {
-		return nil, &refusal{cu.ErrorInvalidDevice, fmt.Sprintf("open device %d: the driver has %d, numbered from 0", ordinal, count)}
+		return nil, refusal.New(cu.ErrorInvalidDevice, "open device %d: the driver has %d, numbered from 0", ordinal, count)
 	}
 	label := "cuda:" + strconv.Itoa(ordinal)
 	if e := cu.AsEmulated(d); e != nil {
@@ -106,6 +109,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	for _, g := range gpus {
 		g.fallback = err
 	}
+	hint.Say(hint.Fallback, "no NVIDIA GPU was found, so %v stands in: times are predictions (FERRY_DEVICE=cuda says what was tried; FERRY_DEVICE=soft or %s=1 silences this)", gpus[0], hint.QuietVariable)
 	return gpus, nil
 }
 
@@ -120,13 +124,13 @@ func parseName(name string) (choice, error) {
 	case kind == "cuda":
 		n, err := strconv.ParseUint(rest, 10, 16)
 		if err != nil {
-			return choice{}, refuse("%q is no device number: use cuda:0, cuda:1, ...", rest)
+			return choice{}, refusal.Invalid("%q is no device number: use cuda:0, cuda:1, ...", rest)
 		}
 		return choice{ordinal: int(n)}, nil
 	}
 	kind, _, _ = strings.Cut(kind, "*")
 	if kind != "soft" {
-		return choice{}, refuse("no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", strings.Join(profile.Names(), ", soft:"))
+		return choice{}, refusal.Invalid("no such device: use cuda, cuda:1, soft, soft:%s, soft:FILE.json or soft:h200*2", strings.Join(profile.Names(), ", soft:"))
 	}
 	c := choice{soft: true, count: 1}
 	text := strings.TrimPrefix(strings.TrimPrefix(name, "soft"), ":")
@@ -134,12 +138,12 @@ func parseName(name string) (choice, error) {
 	if many {
 		n, err := strconv.ParseUint(times, 10, 16)
 		if err != nil || n == 0 {
-			return choice{}, refuse("%q is no number of devices: use soft:h200*2", times)
+			return choice{}, refusal.Invalid("%q is no number of devices: use soft:h200*2", times)
 		}
 		c.count = int(n)
 	}
 	if c.profile = base; base == "" && more {
-		return choice{}, refuse("no profile after \"soft:\": there are %s; or give the path of a .json file", strings.Join(profile.Names(), ", "))
+		return choice{}, refusal.Invalid("no profile after \"soft:\": there are %s; or give the path of a .json file", strings.Join(profile.Names(), ", "))
 	}
 	return c, nil
 }

@@ -37,8 +37,8 @@ func TestOpenNames(t *testing.T) {
 			t.Errorf("OpenAll(%q) gives %d, want %d", c.name, len(all), len(c.ordinals))
 		}
 		for i, g := range all {
-			if g.Ordinal() != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
-				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, g.Ordinal(), g.Profile(), g.Emulated(), g.Fallback())
+			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.Device()), g.Profile(), g.Emulated(), g.Fallback())
 			}
 			closeAll(t, g)
 		}
@@ -124,8 +124,8 @@ func TestOpenDriver(t *testing.T) {
 		wantError(t, err, cu.ErrorInvalidDevice, "the driver has 2")
 	}
 	g := must(ferry.OpenDriver(d, 1))(t)
-	if g.Ordinal() != 1 || g.Driver() != d || g.Context() == 0 {
-		t.Errorf("device %d, context %d", g.Ordinal(), g.Context())
+	if int(g.Device()) != 1 || g.Driver() != d || g.Context() == 0 {
+		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
 	}
 	closeAll(t, g)
 }
@@ -154,7 +154,7 @@ func TestGPUClose(t *testing.T) {
 	g := must(ferry.Open("soft"))(t)
 	host := must(ferry.AllocHost[byte](g, 100, nil))(t)
 	device := must(ferry.Alloc[byte](g, 100))(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	closeAll(t, g, g)
 	random(host.Slice())
 	want := append([]byte(nil), host.Slice()...)
@@ -165,9 +165,9 @@ func TestGPUClose(t *testing.T) {
 	}
 	_, err := ferry.Alloc[byte](g, 1)
 	wantError(t, err, ferry.ErrClosed, "soft:h200")
-	_, err = g.NewStream(nil)
+	_, err = ferry.NewStream(g, nil)
 	wantError(t, err, ferry.ErrClosed)
-	_, err = g.NewEvent(nil)
+	_, err = ferry.NewEvent(g, nil)
 	wantError(t, err, ferry.ErrClosed)
 	_, _, err = g.MemInfo()
 	wantError(t, err, ferry.ErrClosed)
@@ -178,7 +178,7 @@ func TestGPUClose(t *testing.T) {
 		t.Error("the primary context is still there after the last Close")
 	}
 	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
-	wantError(t, g.DefaultStream().Record(nil), ferry.ErrClosed)
+	wantError(t, ferry.DefaultStream(g).Record(nil), ferry.ErrClosed)
 	check(t, s.Wait(context.Background()))
 	check(t, (*ferry.GPU)(nil).Close())
 }

@@ -40,7 +40,7 @@ func eachTwo(t *testing.T, test func(t *testing.T, a, b *ferry.GPU)) {
 func TestPeer(t *testing.T) {
 	eachTwo(t, func(t *testing.T, a, b *ferry.GPU) {
 		const n = 10_000
-		s := must(a.NewStream(nil))(t)
+		s := must(ferry.NewStream(a, nil))(t)
 		code, k := load(t, a, "increment")
 		near, far := must(ferry.Alloc[float32](a, n))(t), must(ferry.Alloc[float32](b, n))(t)
 		host := must(ferry.AllocHost[float32](b, n, &ferry.HostOptions{Mapped: true}))(t)
@@ -91,19 +91,19 @@ func TestPeerBad(t *testing.T) {
 // together are the documented errors; copies go together with any stream.
 func TestWrongDevice(t *testing.T) {
 	eachTwo(t, func(t *testing.T, a, b *ferry.GPU) {
-		s, far := must(a.NewStream(nil))(t), must(b.NewStream(nil))(t)
-		code := must(a.Load([]byte(kernels.PTX)))(t)
+		s, far := must(ferry.NewStream(a, nil))(t), must(ferry.NewStream(b, nil))(t)
+		code := must(ferry.Load(a, []byte(kernels.PTX)))(t)
 		k := must(code.Kernel("increment"))(t)
 		v := must(ferry.Alloc[float32](a, 100))(t)
 		host := must(ferry.AllocHost[float32](a, 100, nil))(t)
 		wantError(t, far.Launch(k, ferry.Grid(100, 32), v, uint64(100)), cu.ErrorInvalidHandle, "the kernel was loaded on")
-		mine, theirs := must(a.NewEvent(nil))(t), must(b.NewEvent(nil))(t)
-		wantError(t, s.Record(theirs), cu.ErrorInvalidHandle, "of one GPU")
-		wantError(t, far.Record(mine), cu.ErrorInvalidHandle, "of one GPU")
+		mine, theirs := must(ferry.NewEvent(a, nil))(t), must(ferry.NewEvent(b, nil))(t)
+		wantError(t, s.Record(theirs), cu.ErrorInvalidHandle, "belong to one GPU")
+		wantError(t, far.Record(mine), cu.ErrorInvalidHandle, "belong to one GPU")
 		check(t, s.Record(mine))
 		check(t, far.Record(theirs))
 		_, err := theirs.Since(mine)
-		wantError(t, err, cu.ErrorInvalidHandle, "measure", "of one GPU")
+		wantError(t, err, cu.ErrorInvalidHandle, "measure", "belong to one GPU")
 		check(t, s.WaitEvent(theirs))
 		check(t, theirs.Wait(context.Background()))
 

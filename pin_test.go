@@ -80,7 +80,7 @@ const edge = 256 << 20
 // copyAcross writes around an edge of host memory, and copies that to the device and back.
 func copyAcross(t *testing.T, g *ferry.GPU, h *ferry.Host[byte], at int) {
 	t.Helper()
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	const n = 10_000
 	d := must(ferry.Alloc[byte](g, n))(t)
 	part := h.Range(at-n/3, at-n/3+n)
@@ -176,7 +176,7 @@ func TestPlacedMemory(t *testing.T) {
 	}
 	_, err = ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{NUMANode: new(0), WriteCombined: true})
 	wantError(t, err, cu.ErrorNotSupported, "cannot be placed")
-	p, err := g.PredictPin(1<<20, &ferry.HostOptions{NUMANode: new(1023)})
+	p, err := ferry.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
 	check(t, err)
 	wantError(t, p.Err, cu.ErrorInvalidValue, "no NUMA node 1023")
 }
@@ -186,7 +186,7 @@ func TestPlacedMemory(t *testing.T) {
 func TestPredictPin(t *testing.T) {
 	g, _ := openRegistering(t)
 	for _, o := range []*ferry.HostOptions{nil, {WriteCombined: true}} {
-		p := must(g.PredictPin(64<<20, o))(t)
+		p := must(ferry.PredictPin(g, 64<<20, o))(t)
 		begin := g.Now()
 		h := must(ferry.AllocHost[byte](g, 64<<20, o))(t)
 		took := g.Now() - begin
@@ -195,9 +195,9 @@ func TestPredictPin(t *testing.T) {
 		}
 		closeAll(t, h)
 	}
-	if p := must(g.PredictPin(0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
+	if p := must(ferry.PredictPin(g, 0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
 		t.Errorf("nothing: %+v", p)
 	}
-	_, err := g.PredictPin(-1, nil)
+	_, err := ferry.PredictPin(g, -1, nil)
 	wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
 }

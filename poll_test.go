@@ -67,7 +67,7 @@ func TestWaitPolls(t *testing.T) {
 			return func() error { return errors.Join(c.copy(), c.host.Wait(ctx)) }
 		},
 		"event": func(t *testing.T, g *ferry.GPU) func() error {
-			e := must(g.NewEvent(nil))(t)
+			e := must(ferry.NewEvent(g, nil))(t)
 			t.Cleanup(func() { closeAll(t, e) })
 			return func() error { return e.Wait(ctx) }
 		},
@@ -99,7 +99,7 @@ func TestWaitPollsOnly(t *testing.T) {
 	}
 
 	d, fake := newPoll(t, func(int) error { return nil })
-	e := must(fake.NewEvent(&ferry.EventOptions{Blocking: true}))(t)
+	e := must(ferry.NewEvent(fake, &ferry.EventOptions{Blocking: true}))(t)
 	check(t, e.Wait(ctx))
 	closeAll(t, e)
 	if q, w := d.queries.Load(), d.waits.Load(); q != 0 || w != 1 {

@@ -11,16 +11,16 @@ import (
 )
 
 // needPool is a pool of its own, or the end of the test where there are none.
-func needPool(t *testing.T, g *ferry.GPU, o *ferry.PoolOptions) *ferry.Pool {
+func needPool(t *testing.T, g *ferry.GPU, o *ferry.MemPoolOptions) *ferry.MemPool {
 	t.Helper()
 	if n := must(g.Attribute(cu.DeviceAttributeMemoryPoolsSupported))(t); n == 0 {
 		t.Skip("the device has no memory pools")
 	}
-	return must(g.NewPool(o))(t)
+	return must(ferry.NewMemPool(g, o))(t)
 }
 
 // usedOf is the bytes of buffers in a pool.
-func usedOf(t *testing.T, p *ferry.Pool) int {
+func usedOf(t *testing.T, p *ferry.MemPool) int {
 	t.Helper()
 	return must(p.Stats())(t).Used
 }
@@ -29,7 +29,7 @@ func usedOf(t *testing.T, p *ferry.Pool) int {
 func TestAllocAsync(t *testing.T) {
 	g := openTest(t)
 	p := needPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
 	open := gate(t, s)
 	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
@@ -67,9 +67,9 @@ func TestAllocAsyncStreams(t *testing.T) {
 		g := open()
 		p := needPool(t, g, nil)
 		options := &ferry.StreamOptions{NonBlocking: true}
-		home, a, b := must(g.NewStream(options))(t), must(g.NewStream(options))(t), must(g.NewStream(options))(t)
+		home, a, b := must(ferry.NewStream(g, options))(t), must(ferry.NewStream(g, options))(t), must(ferry.NewStream(g, options))(t)
 		host := must(ferry.AllocHost[byte](g, 8192, nil))(t)
-		e := must(g.NewEvent(nil))(t)
+		e := must(ferry.NewEvent(g, nil))(t)
 		for n := range byte(5) {
 			openHome := gate(t, home)
 			vec := must(ferry.AllocAsync[byte](home, 4096, p))(t)
@@ -102,7 +102,7 @@ func TestAllocAsyncStreams(t *testing.T) {
 func TestAllocAsyncClosedStream(t *testing.T) {
 	g := openTest(t)
 	p := needPool(t, g, nil)
-	s, other := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	s, other := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
 	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
 	closeAll(t, s)
@@ -130,7 +130,7 @@ func TestAllocAsyncInGraph(t *testing.T) {
 	check(t, x.vec.Close())
 	for n := range 3 {
 		x.set(float32(n))
-		check(t, graph.Launch(x.g.DefaultStream()))
+		check(t, graph.Launch(ferry.DefaultStream(x.g)))
 		wantValues(t, x.out.Slice(), float32(n+1))
 	}
 	if got := usedOf(t, p); got == 0 {
@@ -147,8 +147,8 @@ func TestAllocAsyncInGraph(t *testing.T) {
 // TestPoolKeeps: what a pool keeps, and what trimming gives back.
 func TestPoolKeeps(t *testing.T) {
 	g := openTest(t)
-	p := needPool(t, g, &ferry.PoolOptions{Keep: math.MaxInt})
-	s := must(g.NewStream(nil))(t)
+	p := needPool(t, g, &ferry.MemPoolOptions{Keep: math.MaxInt})
+	s := must(ferry.NewStream(g, nil))(t)
 	use := func() {
 		t.Helper()
 		closeAll(t, must(ferry.AllocAsync[byte](s, 100<<20, p))(t))
@@ -170,7 +170,7 @@ func TestPoolKeeps(t *testing.T) {
 	}
 	closeAll(t, p, s)
 	wantError(t, p.Trim(0), ferry.ErrClosed, "memory pool")
-	_, err := ferry.AllocAsync[byte](must(g.NewStream(nil))(t), 1, p)
+	_, err := ferry.AllocAsync[byte](must(ferry.NewStream(g, nil))(t), 1, p)
 	wantError(t, err, ferry.ErrClosed, "memory pool")
 }
 
@@ -178,9 +178,9 @@ func TestPoolKeeps(t *testing.T) {
 func TestPoolRefusals(t *testing.T) {
 	g := openTest(t)
 	p := needPool(t, g, nil)
-	s := must(g.NewStream(nil))(t)
-	for _, o := range []ferry.PoolOptions{{Keep: -1}, {Max: -1}} {
-		_, err := g.NewPool(&o)
+	s := must(ferry.NewStream(g, nil))(t)
+	for _, o := range []ferry.MemPoolOptions{{Keep: -1}, {Max: -1}} {
+		_, err := ferry.NewMemPool(g, &o)
 		wantError(t, err, cu.ErrorInvalidValue, "negative")
 	}
 	wantError(t, p.SetKeep(-1), cu.ErrorInvalidValue, "negative")
@@ -191,13 +191,13 @@ func TestPoolRefusals(t *testing.T) {
 	wantError(t, err, cu.ErrorOutOfMemory, "larger than the device")
 	_, err = ferry.AllocAsync[byte](nil, 1, p)
 	wantError(t, err, cu.ErrorInvalidValue, "no stream")
-	var none *ferry.Pool
+	var none *ferry.MemPool
 	_, err = none.Stats()
 	wantError(t, err, cu.ErrorInvalidValue, "no memory pool")
 	check(t, none.Close())
 	empty := must(ferry.AllocAsync[byte](s, 0, p))(t)
 	check(t, ferry.Fill(s, empty, 1))
-	def := must(g.Pool())(t)
+	def := must(ferry.DefaultMemPool(g))(t)
 	check(t, def.Close())
 	if _, err := def.Stats(); err != nil {
 		t.Errorf("the device's pool was closed: %v", err)
@@ -208,11 +208,11 @@ func TestPoolRefusals(t *testing.T) {
 // TestPoolsLacking: without pools AllocAsync is Alloc, and the rest says why not.
 func TestPoolsLacking(t *testing.T) {
 	g := openSoft(t, "fermi-c2050", softgpu.Eager)
-	_, err := g.Pool()
+	_, err := ferry.DefaultMemPool(g)
 	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED", "as Alloc does")
-	_, err = g.NewPool(nil)
+	_, err = ferry.NewMemPool(g, nil)
 	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED")
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	vec := must(ferry.AllocAsync[byte](s, 64, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 64, nil))(t)
 	check(t, ferry.Fill(s, vec, byte(3)))

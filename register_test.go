@@ -32,7 +32,7 @@ func passes(t *testing.T, s *ferry.Stream, what string, h *ferry.Host[byte], dev
 	random(h.Slice())
 	want, got := bytes.Clone(h.Slice()), make([]byte, n)
 	check(t, ferry.Copy(s, device.Range(0, n), h))
-	check(t, ferry.Copy(s, ferry.Plain(got), device.Range(0, n)))
+	check(t, ferry.Copy(s, ferry.Pageable(got), device.Range(0, n)))
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s: the bytes that arrive differ", what)
 	}
@@ -109,7 +109,7 @@ func openRegisters(t *testing.T) (*ferry.GPU, *registers) {
 // registered.
 func TestRegisterOverlap(t *testing.T) {
 	g, d := openRegisters(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 100_000)
 	device := must(ferry.Alloc[byte](g, len(memory)))(t)
 	ranges := [][2]int{{10_000, 50_001}, {10_000, 50_001}, {20_000, 30_000}, {40_000, 70_003}, {0, 10_000}, {0, 100_000}, {60_000, 60_001}, {70_003, 70_004}}
@@ -143,7 +143,7 @@ func TestRegisterOverlap(t *testing.T) {
 // flight; Close of one leaves the others alone.
 func TestRegisterFlight(t *testing.T) {
 	g, d := openRegisters(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 3*4096+5)
 	low, high := must(ferry.Register(g, memory[:9000], nil))(t), must(ferry.Register(g, memory[4000:], nil))(t)
 	far := must(ferry.Register(g, memory[9000:9001], nil))(t)
@@ -181,7 +181,7 @@ func TestRegisterFill(t *testing.T) {
 	if n, err := g.Attribute(cu.DeviceAttributeCanUseHostPointerForRegisteredMem); err != nil || n == 0 {
 		t.Skip("registrations have addresses apart")
 	}
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	for _, step := range []int{1, 16} {
 		values := make([]float32, 10_000)
@@ -220,7 +220,7 @@ func TestRegisterFill(t *testing.T) {
 // as it was.
 func TestRegisterRefused(t *testing.T) {
 	g, d := openRegisters(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 50_000)
 	device := must(ferry.Alloc[byte](g, len(memory)))(t)
 	a, b := must(ferry.Register(g, memory[1000:2000], nil))(t), must(ferry.Register(g, memory[30_000:31_000], nil))(t)
@@ -329,7 +329,7 @@ func registerConcurrently(t *testing.T, g *ferry.GPU) {
 // registerOften uses memory[i:j] through registrations that begin before and end
 // after it.
 func registerOften(g *ferry.GPU, memory []byte, i, j int) error {
-	s, err := g.NewStream(nil)
+	s, err := ferry.NewStream(g, nil)
 	if err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ func TestRegisterSeveral(t *testing.T) {
 	memory := make([]byte, 20_000)
 	a, b := must(ferry.Register(one, memory[:12_000], nil))(t), must(ferry.Register(two, memory[8000:], nil))(t)
 	closeAll(t, a, one)
-	device, s := must(ferry.Alloc[byte](two, 20_000))(t), must(two.NewStream(nil))(t)
+	device, s := must(ferry.Alloc[byte](two, 20_000))(t), must(ferry.NewStream(two, nil))(t)
 	passes(t, s, "after the GPU that registered was closed", b, device)
 	if d.most != 2 || d.now != 2 {
 		t.Errorf("%d registrations, %d at most", d.now, d.most)
@@ -374,7 +374,7 @@ func TestRegisterSeveral(t *testing.T) {
 // yet; what it closes is unregistered afterwards.
 func TestRegisterInHostFunc(t *testing.T) {
 	g, d := openRegisters(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 10_000)
 	a := must(ferry.Register(g, memory[:5000], nil))(t)
 	b := must(ferry.Register(g, memory[:9000], nil))(t)

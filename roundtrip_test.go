@@ -61,7 +61,7 @@ var bytesKinds = []bytesKind{
 		return bytesMemory{m, func(i, j int) ferry.Memory[byte] { return m.Range(i, j) }, m.Slice, m.Close}, err
 	}},
 	{"plain", 0, func(g *ferry.GPU, n int) (bytesMemory, error) {
-		p := ferry.Plain(make([]byte, n))
+		p := ferry.Pageable(make([]byte, n))
 		return bytesMemory{p, func(i, j int) ferry.Memory[byte] { return p.Range(i, j) }, p.Slice, func() error { return nil }}, nil
 	}},
 }
@@ -85,7 +85,7 @@ func (m bytesMemory) set(t testing.TB, s *ferry.Stream, data []byte) {
 		copy(m.slice(), data)
 		return
 	}
-	check(t, ferry.Copy(s, m.Memory, ferry.Plain(data)))
+	check(t, ferry.Copy(s, m.Memory, ferry.Pageable(data)))
 }
 
 func (m bytesMemory) get(t testing.TB, s *ferry.Stream) []byte {
@@ -94,7 +94,7 @@ func (m bytesMemory) get(t testing.TB, s *ferry.Stream) []byte {
 		return bytes.Clone(m.slice())
 	}
 	data := make([]byte, m.Len())
-	check(t, ferry.Copy(s, ferry.Plain(data), m.Memory))
+	check(t, ferry.Copy(s, ferry.Pageable(data), m.Memory))
 	return data
 }
 
@@ -108,7 +108,7 @@ func TestCopyKinds(t *testing.T) {
 }
 
 func testCopyKinds(t *testing.T, g *ferry.GPU) {
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	sizes := []int{1, 4095, 1<<16 + 1, 1<<20 + 5}
 	if testing.Short() {
@@ -166,7 +166,7 @@ func copyOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind, n
 // TestFillKinds fills all kinds that have an address in kernels.
 func TestFillKinds(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	for _, k := range kindsOf(g) {
 		if k.name == "plain" {
@@ -190,7 +190,7 @@ func TestFillKinds(t *testing.T) {
 // TestFillWidths fills elements of all sizes with values that memset can write.
 func TestFillWidths(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	fillWidth(t, g, s, int8(-77))
 	fillWidth(t, g, s, true)
@@ -223,14 +223,14 @@ func fillWidth[T comparable](t *testing.T, g *ferry.GPU, s *ferry.Stream, value 
 // TestEmpty: nothing is a size like any other.
 func TestEmpty(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	for _, from := range kindsOf(g) {
 		for _, to := range kindsOf(g) {
 			src, dst := must(from.make(g, 0))(t), must(to.make(g, 0))(t)
 			check(t, ferry.Copy(s, dst.Memory, src.Memory))
-			if src.Len() != 0 || src.Bytes() != 0 {
-				t.Errorf("%s: %d elements, %d bytes", from.name, src.Len(), src.Bytes())
+			if src.Len() != 0 || src.Size() != 0 {
+				t.Errorf("%s: %d elements, %d bytes", from.name, src.Len(), src.Size())
 			}
 			if src.slice != nil && (src.slice() == nil || len(src.slice()) != 0) {
 				t.Errorf("%s: Slice is %v", from.name, src.slice())
@@ -240,8 +240,8 @@ func TestEmpty(t *testing.T) {
 		}
 	}
 	nothing := must(ferry.Alloc[struct{}](g, 1000))(t)
-	if nothing.Len() != 1000 || nothing.Bytes() != 0 {
-		t.Errorf("%d elements, %d bytes", nothing.Len(), nothing.Bytes())
+	if nothing.Len() != 1000 || nothing.Size() != 0 {
+		t.Errorf("%d elements, %d bytes", nothing.Len(), nothing.Size())
 	}
 	check(t, ferry.Fill(s, nothing, struct{}{}))
 	closeAll(t, nothing)
@@ -272,13 +272,13 @@ func testTwoDevices(t *testing.T, all []*ferry.GPU) {
 	want := make([]byte, 5000)
 	random(want)
 	copy(host.Slice(), want)
-	s := must(all[1].NewStream(nil))(t)
+	s := must(ferry.NewStream(all[1], nil))(t)
 	one := must(ferry.Alloc[byte](all[1], 5000))(t)
 	zero := must(ferry.Alloc[byte](all[0], 5000))(t)
 	check(t, ferry.Copy(s, one, host))
 	check(t, ferry.Copy(s, zero, one))
 	clear(host.Slice())
-	back := must(all[0].NewStream(nil))(t)
+	back := must(ferry.NewStream(all[0], nil))(t)
 	check(t, zero.Wait(context.Background()))
 	check(t, ferry.Copy(back, host, zero))
 	if !bytes.Equal(host.Slice(), want) {

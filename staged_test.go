@@ -31,16 +31,16 @@ func TestStagedCopies(t *testing.T) {
 
 func stagedCopies(t *testing.T, g *ferry.GPU) {
 	t.Helper()
-	s := must(g.NewStream(&ferry.StreamOptions{NonBlocking: true}))(t)
+	s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 	device := must(ferry.Alloc[byte](g, stagedSizes[len(stagedSizes)-1]))(t)
 	for _, n := range stagedSizes {
 		want, got := make([]byte, n), make([]byte, n)
 		random(want)
 		src := bytes.Clone(want)
 		check(t, ferry.Fill(s, device, byte(0xee)))
-		check(t, ferry.Copy(s, device.Range(0, n), ferry.Plain(src)))
+		check(t, ferry.Copy(s, device.Range(0, n), ferry.Pageable(src)))
 		clear(src) // it has been read
-		check(t, ferry.Copy(s, ferry.Plain(got), device.Range(0, n)))
+		check(t, ferry.Copy(s, ferry.Pageable(got), device.Range(0, n)))
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v: %d bytes differ", g, n)
 		}
@@ -52,23 +52,23 @@ func stagedCopies(t *testing.T, g *ferry.GPU) {
 // it does not stop those of others, though it has all of the ring.
 func TestStagedBesideStandingStream(t *testing.T) {
 	g := openTest(t)
-	still, s := must(g.NewStream(nil))(t), must(g.NewStream(nil))(t)
+	still, s := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	const n = 5 << 20
 	device, other := must(ferry.Alloc[byte](g, n))(t), must(ferry.Alloc[byte](g, n))(t)
 	want, got := make([]byte, n), make([]byte, n)
 	random(want)
 	open := gate(t, still)
 	done := make(chan error, 1)
-	go func() { done <- ferry.Copy(still, device, ferry.Plain(want)) }()
+	go func() { done <- ferry.Copy(still, device, ferry.Pageable(want)) }()
 	time.Sleep(20 * time.Millisecond) // by then it has all slots, and waits
-	check(t, ferry.Copy(s, other, ferry.Plain(want)))
-	check(t, ferry.Copy(s, ferry.Plain(got), other))
+	check(t, ferry.Copy(s, other, ferry.Pageable(want)))
+	check(t, ferry.Copy(s, ferry.Pageable(got), other))
 	if !bytes.Equal(got, want) {
 		t.Error("the bytes of the other stream differ")
 	}
 	open()
 	check(t, <-done)
-	check(t, ferry.Copy(still, ferry.Plain(got), device))
+	check(t, ferry.Copy(still, ferry.Pageable(got), device))
 	if !bytes.Equal(got, want) {
 		t.Error("the bytes of the stream that stood still differ")
 	}
@@ -79,19 +79,19 @@ func TestStagedBesideStandingStream(t *testing.T) {
 // not take each other's slots, though the stream had come to its end before.
 func TestStagedInStandingStream(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	const n, copies = 3 << 20, 2 // few enough that all get slots
 	device := must(ferry.Alloc[byte](g, copies*n))(t)
 	want, got := make([]byte, copies*n), make([]byte, copies*n)
-	check(t, ferry.Copy(s, device, ferry.Plain(want)))
+	check(t, ferry.Copy(s, device, ferry.Pageable(want)))
 	check(t, s.Wait(t.Context()))
 	random(want)
 	open := gate(t, s)
 	for i := 0; i < len(want); i += n {
-		check(t, ferry.Copy(s, device.Range(i, i+n), ferry.Plain(want[i:i+n])))
+		check(t, ferry.Copy(s, device.Range(i, i+n), ferry.Pageable(want[i:i+n])))
 	}
 	open()
-	check(t, ferry.Copy(s, ferry.Plain(got), device))
+	check(t, ferry.Copy(s, ferry.Pageable(got), device))
 	if !bytes.Equal(got, want) {
 		t.Error("the bytes differ")
 	}
@@ -105,7 +105,7 @@ func TestStagedTime(t *testing.T) {
 	memory := make([]byte, n)
 	run := func() (first, in, out time.Duration) {
 		g := openTimed(t, "h200")
-		s := must(g.NewStream(nil))(t)
+		s := must(ferry.NewStream(g, nil))(t)
 		device := must(ferry.Alloc[byte](g, n))(t)
 		took := func(dst, src ferry.Memory[byte]) time.Duration {
 			begin := g.Now()
@@ -113,10 +113,10 @@ func TestStagedTime(t *testing.T) {
 			check(t, s.Wait(context.Background()))
 			return g.Now() - begin
 		}
-		first = took(device, ferry.Plain(memory))
+		first = took(device, ferry.Pageable(memory))
 		for range 2 {
-			in = took(device, ferry.Plain(memory))
-			out = took(ferry.Plain(memory), device)
+			in = took(device, ferry.Pageable(memory))
+			out = took(ferry.Pageable(memory), device)
 		}
 		closeAll(t, device, s)
 		return first, in, out
@@ -140,7 +140,7 @@ func TestStagedTime(t *testing.T) {
 // writes it again.
 func TestCopyFrom(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	ctx := context.Background()
 	for _, k := range kindsOf(g) {
 		for _, n := range []int{0, 5, 100_000, 3 << 20} {
@@ -170,7 +170,7 @@ func TestCopyFrom(t *testing.T) {
 // says where it ends too early.
 func TestCopyFromFile(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	want := make([]byte, 1<<20)
 	random(want)
 	path := filepath.Join(t.TempDir(), "data")
@@ -188,7 +188,7 @@ func TestCopyFromFile(t *testing.T) {
 			wantError(t, err, io.ErrUnexpectedEOF, "copy from a reader", "byte 248576")
 		}
 		got := make([]byte, most)
-		check(t, ferry.Copy(s, ferry.Plain(got), device.Range(0, most)))
+		check(t, ferry.Copy(s, ferry.Pageable(got), device.Range(0, most)))
 		if !bytes.Equal(got, want[i*400_000:][:most]) {
 			t.Errorf("read %d: the bytes differ", i)
 		}
@@ -220,7 +220,7 @@ func (w *fullWriter) Write(p []byte) (int, error) {
 // TestCopyFromRefused and what goes wrong.
 func TestCopyFromRefused(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	device := must(ferry.Alloc[byte](g, 300_000))(t)
 	host := must(ferry.AllocHost[byte](g, 300_000, nil))(t)
 	ctx, zeroes := context.Background(), bytes.NewReader(make([]byte, 300_000))
@@ -256,7 +256,7 @@ func TestCopyFromRefused(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d bytes read", n)
 	}
-	check(t, ferry.Copy(s, device, ferry.Plain(make([]byte, 300_000)))) // others are unharmed
+	check(t, ferry.Copy(s, device, ferry.Pageable(make([]byte, 300_000)))) // others are unharmed
 	close(hangs)
 	closeAll(t, device, host, s)
 	_, err = ferry.CopyFrom(ctx, s, device, zeroes)
@@ -267,11 +267,11 @@ func TestCopyFromRefused(t *testing.T) {
 func TestStagedError(t *testing.T) {
 	d := &failingCopies{Driver: softDriver(t, "h200", 1, softgpu.Eager), left: 2}
 	g := must(ferry.OpenDriver(d, 0))(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	device := must(ferry.Alloc[byte](g, 8<<20))(t)
-	err := ferry.Copy(s, device, ferry.Plain(make([]byte, 8<<20)))
+	err := ferry.Copy(s, device, ferry.Pageable(make([]byte, 8<<20)))
 	wantError(t, err, cu.ErrorNotMapped, "copy 8.0 MiB", "byte 2097152")
-	if err != nil && !strings.Contains(err.Error(), "plain slice") {
+	if err != nil && !strings.Contains(err.Error(), "pageable slice") {
 		t.Error(err)
 	}
 	closeAll(t, device, s, g)

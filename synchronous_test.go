@@ -16,7 +16,7 @@ import (
 // that is, a plain source is free and a plain destination is written.
 func TestSynchronous(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	for _, k := range kindsOf(g) {
 		m := must(k.make(g, 4096))(t)
 		if k.name == "plain" {
@@ -37,14 +37,14 @@ func TestSynchronous(t *testing.T) {
 			dst, src := must(to.make(g, 4096))(t), must(from.make(g, 4096))(t)
 			want := make([]byte, 4096)
 			random(want)
-			check(t, ferry.Copy(s, src.Memory, ferry.Memory[byte](ferry.Plain(want))))
+			check(t, ferry.Copy(s, src.Memory, ferry.Memory[byte](ferry.Pageable(want))))
 			check(t, s.Wait(context.Background()))
 			if ferry.Synchronous(s, dst.Memory, src.Memory) {
 				check(t, ferry.Copy(s, dst.Memory, src.Memory))
-				if p, ok := src.Memory.(*ferry.Slice[byte]); ok {
+				if p, ok := src.Memory.(*ferry.PageableSlice[byte]); ok {
 					clear(p.Slice())
 				}
-				if p, ok := dst.Memory.(*ferry.Slice[byte]); ok && !bytes.Equal(p.Slice(), want) {
+				if p, ok := dst.Memory.(*ferry.PageableSlice[byte]); ok && !bytes.Equal(p.Slice(), want) {
 					t.Errorf("%s: Copy has returned and the bytes are not there", name)
 				}
 			} else {
@@ -55,7 +55,7 @@ func TestSynchronous(t *testing.T) {
 				}
 			}
 			got := make([]byte, 4096)
-			check(t, ferry.Copy(s, ferry.Memory[byte](ferry.Plain(got)), dst.Memory))
+			check(t, ferry.Copy(s, ferry.Memory[byte](ferry.Pageable(got)), dst.Memory))
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s: the bytes differ", name)
 			}
@@ -64,13 +64,13 @@ func TestSynchronous(t *testing.T) {
 	}
 	device := must(ferry.Alloc[byte](g, 8))(t)
 	host := must(ferry.AllocHost[byte](g, 8, nil))(t)
-	if !ferry.Synchronous(s, device, ferry.Plain(make([]byte, 8))) {
+	if !ferry.Synchronous(s, device, ferry.Pageable(make([]byte, 8))) {
 		t.Error("a plain source is not synchronous")
 	}
-	if ferry.Synchronous(s, device, ferry.Plain(host.Slice())) {
+	if ferry.Synchronous(s, device, ferry.Pageable(host.Slice())) {
 		t.Error("a plain slice of a page-locked buffer is synchronous")
 	}
-	if ferry.Synchronous(nil, device, ferry.Plain(make([]byte, 8))) || ferry.Synchronous(s, device, nil) || ferry.Synchronous(s, device, ferry.Plain(make([]byte, 7))) {
+	if ferry.Synchronous(nil, device, ferry.Pageable(make([]byte, 8))) || ferry.Synchronous(s, device, nil) || ferry.Synchronous(s, device, ferry.Pageable(make([]byte, 7))) {
 		t.Error("what cannot be copied is synchronous")
 	}
 	closeAll(t, device, host, s)
@@ -96,7 +96,7 @@ func gateFor(t *testing.T, s *ferry.Stream) (stillShut func() bool) {
 // receiver may use the driver while the stream goes on.
 func TestNotify(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	host, device := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)
 	open := gate(t, s)
 	check(t, ferry.Fill(s, device, byte(6)))
@@ -105,7 +105,7 @@ func TestNotify(t *testing.T) {
 	hold := gate(t, s) // after it: the receiver must not need the stream's end
 	waits(t, "a receive", open, func() {
 		<-there
-		if got := ferry.Fill(g.DefaultStream(), device.Range(0, 0), 0); got != nil {
+		if got := ferry.Fill(ferry.DefaultStream(g), device.Range(0, 0), 0); got != nil {
 			t.Error(got)
 		}
 	})

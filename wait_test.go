@@ -15,8 +15,8 @@ import (
 // gave up leave nothing behind but one pending wait.
 func TestWaitContext(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
-	e := must(g.NewEvent(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	e := must(ferry.NewEvent(g, nil))(t)
 	host, device := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)
 	check(t, ferry.Fill(s, device, 9))
 	open := gate(t, s)
@@ -56,7 +56,7 @@ func TestWaitContext(t *testing.T) {
 // TestDone asks without waiting.
 func TestDone(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	open := gate(t, s)
 	if must(s.Done())(t) {
@@ -77,7 +77,7 @@ func TestDone(t *testing.T) {
 // comes upon it, and the work before and after is done.
 func TestHostPanic(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	host, device := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)
 	defer closeAll(t, host, device, s)
 	cause := errors.New("lost my keys")
@@ -107,7 +107,7 @@ func TestHostPanic(t *testing.T) {
 // told to the next who waits.
 func TestHostPanicUnheard(t *testing.T) {
 	g := openTest(t)
-	s := must(g.NewStream(nil))(t)
+	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	open := gate(t, s)
 	cause := errors.New("nobody listens")

@@ -8,8 +8,7 @@ import (
 )
 
 // TestOnlyImporterOfPurego finds every package that programs can import and that
-// imports purego: there is this one. bench also loads a library, of peers to measure;
-// it is no package for programs.
+// imports purego: there is this one.
 func TestOnlyImporterOfPurego(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
@@ -28,7 +27,7 @@ func TestOnlyImporterOfPurego(t *testing.T) {
 		case !strings.Contains(imports, "github.com/ebitengine/purego"):
 		case path == "libcuda":
 			found = true
-		case strings.HasPrefix(path, "internal/"), path == "bench":
+		case strings.HasPrefix(path, "internal/"):
 		default:
 			t.Errorf("package %s imports purego", path)
 		}

@@ -31,6 +31,7 @@ type Profile struct {
 	Managed Managed `json:"managed"`
 	Own     Own     `json:"own"`
 	Staging Staging `json:"staging"`
+	Tuning  Tuning  `json:"tuning,omitempty"`
 
 	Host        Host        `json:"host"`
 	Translation Translation `json:"translation"`
@@ -255,7 +256,8 @@ type Translation struct {
 // Confidence is how sure what has this source is, such as Number.Source.
 func (p *Profile) Confidence(source string) Confidence { return p.Sources[source].Confidence }
 
-// Count is how many numbers and curves of the profile have each confidence.
+// Count is how many numbers and curves that predictions come from have each
+// confidence.
 func (p *Profile) Count() map[Confidence]int {
 	count := map[Confidence]int{}
 	p.tally(reflect.ValueOf(*p), count)
@@ -268,6 +270,7 @@ func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
 		p.tallyOne(x.Source, count)
 	case Curve:
 		p.tallyOne(x.Source, count)
+	case Tuning: // Ferry decides by it; nothing is predicted from it
 	case map[string]Number:
 		for _, n := range x {
 			count[p.Confidence(n.Source)]++

@@ -53,7 +53,7 @@ func TestSchemaDocumented(t *testing.T) {
 func schemaTable(t *testing.T) string {
 	files := token.NewFileSet()
 	comments := map[string]string{} // by Type.Field
-	for _, name := range []string{"profile.go", "curve.go"} {
+	for _, name := range []string{"profile.go", "curve.go", "tuning.go"} {
 		f, err := parser.ParseFile(files, name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +106,11 @@ func schemaKind(t reflect.Type, path string) string {
 	case reflect.TypeFor[Curve]():
 		return "curve"
 	}
-	if t.Kind() == reflect.Map {
+	switch t.Kind() {
+	case reflect.Map:
 		return "object"
+	case reflect.Slice:
+		return "list of texts"
 	}
 	return "text"
 }

@@ -7,7 +7,7 @@ type Module struct {
 	File        string // name for messages
 	Version     Version
 	Target      []string // "sm_75", "texmode_unified", ...
-	AddressSize int      // 32 or 64; see Parse for a file that does not say
+	AddressSize int      // 32 or 64; Parse explains what a file without .address_size gets
 	Vars        []*Var   // module scope: .global, .const, .shared
 	Funcs       []*Func  // entries and functions, in order; declarations have Declared set
 	Files       map[int]string
@@ -16,18 +16,18 @@ type Module struct {
 
 	vars      map[string]*Var
 	funcs     map[string]*Func
-	registers []*Var // module scope; PTX without functions that call has it
+	registers []*Var // of module scope; old PTX has them
 }
 
-// Version is that of the PTX ISA.
+// Version is the version of the PTX ISA.
 type Version struct{ Major, Minor int }
 
-// Pos is a place in the source, both from 1.
+// Pos is a place in the source. Line and column count from 1.
 type Pos struct{ Line, Col int }
 
 func (p Pos) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Col) }
 
-// Linkage of a name.
+// Linkage is the linkage of a name.
 type Linkage uint8
 
 const (
@@ -89,23 +89,23 @@ type Var struct {
 	Space   Space
 	Type    Type
 	Vec     int     // 0 or 1 scalar, 2, 4
-	Dims    []int   // of an array; -1 for an extent left open
-	Count   int     // registers: %r<7> declares Count 7 of them named %r0..%r6; else 0
-	Align   int     // bytes; natural when the source says nothing
+	Dims    []int   // of an array; -1 for an open extent
+	Count   int     // for registers: %r<7> declares Count 7 of them, named %r0..%r6; otherwise 0
+	Align   int     // bytes; the natural alignment if the source gives none
 	Managed bool    // .attribute(.managed)
-	Init    []byte  // nil without an initialiser; shorter than the variable where the rest is zero
+	Init    []byte  // nil without an initialiser; may be shorter than the variable, the rest is zero
 	Relocs  []Reloc // addresses of symbols within Init
 
-	Ptr      bool  // a parameter marked .ptr: it holds an address
-	PtrSpace Space // of what it points to; Generic when the source says nothing
-	PtrAlign int   // of what it points to, in bytes; 0 when the source says nothing
+	Ptr      bool  // a parameter marked .ptr, which holds an address
+	PtrSpace Space // space that it points to; Generic if the source gives none
+	PtrAlign int   // alignment in bytes of what it points to; 0 if the source gives none
 }
 
-// Reloc is a symbol's address stored within an initialiser.
+// Reloc is the address of a symbol in an initialiser.
 type Reloc struct {
-	Offset  int // bytes into Init
-	Size    int // 4 or 8; any for one piece of an address, as in 0xFF00(symbol)
-	Shift   int // bits by which the address is shifted right before it is cut to Size: 8 for 0xFF00(symbol)
+	Offset  int // bytes from the start of Init
+	Size    int // 4 or 8; other sizes for one piece of an address, as in 0xFF00(symbol)
+	Shift   int // the address is shifted right by this many bits before it is cut to Size: 8 for 0xFF00(symbol)
 	Symbol  string
 	Addend  int64
 	Generic bool // generic(symbol): the address in the generic space
@@ -113,11 +113,11 @@ type Reloc struct {
 
 // Func is an entry (a kernel) or a device function.
 //
-// Scopes are gone: a variable or label of a nested scope whose name is taken
-// already, in the function or by the module, is renamed to name + "$" + number
-// (a range of registers to name + "$" + number + "$"), and so is every use of it.
-// Registers that the module declares outside of functions, as old PTX may, are
-// Vars of every entry.
+// Parse removes scopes. The name of a variable or label of a nested scope may be
+// taken already, in the function or by the module. Then the variable and its uses are
+// renamed to name + "$" + number, a range of registers to name + "$" + number + "$".
+// Registers that the module declares outside of functions, as old PTX may, are Vars
+// of every entry.
 type Func struct {
 	Name     string
 	Pos      Pos
@@ -126,7 +126,7 @@ type Func struct {
 	Linkage  Linkage
 	Returns  []*Var
 	Params   []*Var
-	Vars     []*Var // declared in the body, registers too; every name is unique in the function (see below)
+	Vars     []*Var // declared in the body, registers too; the names are unique in the function
 	Body     []Instr
 	Labels   map[string]int // index into Body of the instruction after the label
 	MaxNTID  [3]int         // .maxntid; zero when absent
@@ -140,23 +140,23 @@ type Func struct {
 	MaxClusterRank int    // .maxclusterrank
 	NoReturn       bool   // .noreturn
 
-	hasParams bool  // a parameter list was given, even an empty one
+	hasParams bool  // the source has a parameter list, which may be empty
 	names     names // unique names of Returns, Params and Vars
 }
 
-// Instr is an instruction as written, its names resolved.
+// Instr is an instruction as written, with its names resolved.
 type Instr struct {
 	Pos      Pos
-	Loc      Loc      // in the source that this was compiled from
+	Loc      Loc      // in the source that the PTX was compiled from
 	Guard    string   // predicate register, "" for none
 	Negate   bool     // @!p
 	Op       string   // base opcode: "ld", "add", "setp"
-	Mods     []string // what follows its dots, in order: "global", "v4", "f32"; "to", "rn", "ftz", ... Shared between instructions: do not change
+	Mods     []string // the dotted words after the opcode, in order: "global", "v4", "f32"; "to", "rn", "ftz", ... Shared between instructions: do not change
 	Operands []Operand
 }
 
-// Loc is a place in the source that PTX was compiled from, as the last .loc
-// before an instruction says. It is zero where there is none.
+// Loc is a place in the source that the PTX was compiled from: the last .loc before
+// an instruction. It is zero if there is none.
 type Loc struct {
 	File, Line, Column int // File is an index of Module.Files
 }
@@ -165,31 +165,32 @@ type Loc struct {
 type Operand interface{ operand() }
 
 type (
-	// Reg is a register, or a special register such as %tid.x or %laneid.
-	// A vector register's component (%v.x) has Comp 'x', 'y', 'z' or 'w';
-	// a special register's is a part of Name ("%tid.x") and Comp stays 0.
+	// Reg is a register, or a special register such as %tid.x or %laneid. A component
+	// of a vector register (%v.x) has Comp 'x', 'y', 'z' or 'w'. The component of a
+	// special register is part of Name ("%tid.x"), and Comp is 0.
 	Reg struct {
 		Name    string
 		Comp    byte
 		Special bool
 		Negate  bool   // "!p" as a predicate operand
 		Minus   bool   // "-r" of a video instruction
-		Sel     string // part of a video operand: "b0".."b3", "h0", "h1"
+		Sel     string // part of the operand of a video instruction: "b0".."b3", "h0", "h1"
 	}
 	// Imm is an integer constant: 64 bits, two's complement.
 	Imm struct{ Value uint64 }
-	// Float is a floating constant by its bits, 32 (0f) or 64 (0d, decimal).
+	// Float is the bits of a floating constant: 32 (0f) or 64 (0d, decimal).
 	Float struct {
 		Bits  uint64
 		Width int
 	}
-	// Sym is the address of a variable or function, or a label of a branch.
+	// Sym is the address of a variable or function, or the label of a branch.
 	Sym struct {
 		Name   string
 		Offset int64
 	}
-	// Mem is [base+offset]: Base is a register, a symbol, or "" for an absolute address.
-	// Args follow a comma within the brackets: [texture, sampler, {x, y}].
+	// Mem is [base+offset]. Base is a register, a symbol, or "" for an absolute
+	// address. Args are the operands after a comma within the brackets: [texture,
+	// sampler, {x, y}].
 	Mem struct {
 		Base   string
 		IsReg  bool
@@ -202,7 +203,7 @@ type (
 	Pair struct{ First, Second Operand }
 	// List is (a, b, ...), the arguments or results of a call.
 	List struct{ Elems []Operand }
-	// Sink is _, a destination that is not wanted.
+	// Sink is _, a destination whose value is dropped.
 	Sink struct{}
 )
 
@@ -216,15 +217,15 @@ func (Pair) operand()  {}
 func (List) operand()  {}
 func (Sink) operand()  {}
 
-// Func is the function or entry of that name, nil if there is none: its
-// definition where the module has one, the aliased function of an alias.
+// Func returns the function or entry of that name, nil if there is none. It returns
+// the definition if the module has one. For an alias it returns the aliased function.
 func (m *Module) Func(name string) *Func { return m.funcs[name] }
 
-// Var is the module-scope variable of that name, nil if there is none: its
-// definition where the module has one.
+// Var returns the module-scope variable of that name, nil if there is none. It
+// returns the definition if the module has one.
 func (m *Module) Var(name string) *Var { return m.vars[name] }
 
-// Entries are the kernels, in order.
+// Entries returns the kernels in order.
 func (m *Module) Entries() []*Func {
 	var out []*Func
 	for _, f := range m.Funcs {

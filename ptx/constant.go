@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// value of a constant: 64 bits of an integer or the bits of a float.
+// value is the value of a constant: a 64-bit integer, or the bits of a float.
 type value struct {
 	bits     uint64
 	unsigned bool
-	width    int // of a float: 32 for 0f, 64 otherwise; 0 for an integer
+	width    int // 32 for a float 0f, 64 for other floats, 0 for an integer
 }
 
 func integer(n int64) value { return value{bits: uint64(n)} }
@@ -25,7 +25,7 @@ func truth(b bool) value {
 
 func double(f float64) value { return value{bits: math.Float64bits(f), width: 64} }
 
-// float is the value as a double, whatever it is.
+// float returns the value as a float64, also for an integer.
 func (v value) float() float64 {
 	switch {
 	case v.width == 32:
@@ -38,7 +38,7 @@ func (v value) float() float64 {
 	return float64(int64(v.bits))
 }
 
-// isTrue is C's idea of truth.
+// isTrue reports whether the value counts as true, as in C.
 func (v value) isTrue() bool {
 	if v.width != 0 {
 		return v.float() != 0
@@ -46,7 +46,7 @@ func (v value) isTrue() bool {
 	return v.bits != 0
 }
 
-// operand is the value as instructions hold it.
+// operand returns the value as an operand of an instruction.
 func (v value) operand() Operand {
 	if v.width != 0 {
 		return Float{Bits: v.bits, Width: v.width}
@@ -54,7 +54,7 @@ func (v value) operand() Operand {
 	return Imm{Value: v.bits}
 }
 
-// number reads a number token; where it is malformed, problem says how.
+// number parses a number token. If it is malformed, problem says why.
 func number(text string) (v value, problem string) {
 	if len(text) > 1 && text[0] == '0' {
 		switch text[1] {
@@ -117,7 +117,7 @@ func integerOf(text, digits string, base int) (v value, problem string) {
 	return value{bits: bits, unsigned: len(trimmed) != len(digits) || bits > math.MaxInt64}, ""
 }
 
-// unary applies -, +, ! or ~; ok is false where a float has no such operation.
+// unary applies -, +, ! or ~; ok is false if floats do not have the operation.
 func unary(op kind, v value) (_ value, ok bool) {
 	switch op {
 	case '-':
@@ -137,7 +137,8 @@ func unary(op kind, v value) (_ value, ok bool) {
 	return v, true
 }
 
-// binary applies an operator to two constants; where that is not possible, problem says why.
+// binary applies an operator to two constants. If that is not possible, problem says
+// why.
 func binary(op kind, a, b value) (v value, problem string) {
 	switch op {
 	case tokAnd:
@@ -254,7 +255,7 @@ func divide(op kind, a, b value, unsigned bool) (v value, problem string) {
 	return v, ""
 }
 
-// text is the value in messages.
+// text returns the value for messages.
 func (v value) text() string {
 	switch {
 	case v.width != 0:

@@ -45,7 +45,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestTypes names every type and asks for it by its name.
+// TestTypes looks up every type by its name.
 func TestTypes(t *testing.T) {
 	sizes := map[string]int{
 		"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "b128": 16,

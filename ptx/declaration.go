@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// maxVarSize bounds a variable, in bytes.
+// maxVarSize is the most bytes that a variable may have.
 const maxVarSize = min(1<<46, math.MaxInt)
 
-// moduleVariables declares variables outside of functions.
+// moduleVariables parses a declaration of variables outside of functions.
 func (p *parser) moduleVariables(space Space, link Linkage) {
 	lost := p.lostName
-	p.lostName = true // until the statement has been understood
+	p.lostName = true // until the statement is parsed
 	if space == ParamSpace {
-		p.fail("a .param variable belongs into a function")
+		p.fail("a .param variable must be in a function")
 	}
 	spec := p.declarationStart(space)
 	spec.Linkage = link
@@ -58,8 +58,9 @@ func (p *parser) addModuleVar(v *Var) {
 	}
 }
 
-// declareModuleRegisters gives an entry registers of its own for those that were declared
-// outside of functions. Other functions cannot use them: they would be shared with the caller.
+// declareModuleRegisters gives an entry its own registers for those that are declared
+// outside of functions. Other functions cannot use them, because they would share
+// them with the caller.
 func (p *parser) declareModuleRegisters() {
 	if !p.f.Entry {
 		return
@@ -70,10 +71,10 @@ func (p *parser) declareModuleRegisters() {
 	}
 }
 
-// localVariables declares variables within a function's body.
+// localVariables parses a declaration of variables in the body of a function.
 func (p *parser) localVariables(space Space) {
 	lost := p.lostDeclaration
-	p.lostDeclaration = true // until the statement has been understood
+	p.lostDeclaration = true // until the statement is parsed
 	spec := p.declarationStart(space)
 	for {
 		v := p.declarator(spec)
@@ -91,7 +92,8 @@ func (p *parser) localVariables(space Space) {
 	p.lostDeclaration = lost || p.bad
 }
 
-// maxExpanded bounds name<n> of variables other than registers, which become n variables.
+// maxExpanded is the largest n of a declaration name<n> that is not of registers. It
+// becomes n variables.
 const maxExpanded = 1 << 12
 
 func (p *parser) addLocal(v *Var) {
@@ -104,7 +106,7 @@ func (p *parser) addLocal(v *Var) {
 			p.f.Vars = append(p.f.Vars, v)
 		}
 	case v.Count > maxExpanded:
-		p.reportAt(v.Pos, "%s<%d>: at most %d variables that are no registers", v.Name, v.Count, maxExpanded)
+		p.reportAt(v.Pos, "%s<%d>: at most %d variables that are not registers", v.Name, v.Count, maxExpanded)
 	default:
 		for i := range v.Count {
 			one := *v
@@ -117,21 +119,22 @@ func (p *parser) addLocal(v *Var) {
 	}
 }
 
-// oldParam is true of a kernel's parameter as PTX declared it before 1.4: in the body.
+// oldParam reports whether v is a kernel parameter declared in the body, as in PTX
+// before 1.4.
 func (p *parser) oldParam(v *Var) bool {
 	ver := p.m.Version
 	return v.Space == ParamSpace && p.f.Entry && p.levels == 1 && !p.f.hasParams && ver.Major == 1 && ver.Minor < 4
 }
 
-// declarationStart reads a declaration up to its first name: the state space, at which
-// it starts, alignment, vector, type.
+// declarationStart parses a declaration up to its first name: state space, alignment,
+// vector, type. The current token is the state space.
 func (p *parser) declarationStart(space Space) Var {
 	v := Var{Space: space}
 	word := p.tok.text
 	p.next()
 	if p.accept('[') { // the number of a constant bank
 		p.integerConstant("the number of a constant bank", 0, 15)
-		p.expect(']', "behind the number of a constant bank")
+		p.expect(']', "after the number of a constant bank")
 	}
 	for p.tok.kind == tokDot {
 		p.declarationWord(&v)
@@ -141,7 +144,7 @@ func (p *parser) declarationStart(space Space) Var {
 	case v.Type == NoType:
 		p.fail("expected a type such as .u32, found %s", p.tok)
 	case v.Type == Pred && space != RegSpace:
-		p.fail("a predicate is a register: .%s .pred cannot be", space)
+		p.fail("a predicate must be a register: .%s .pred is not possible", space)
 	case v.Managed && space != GlobalSpace:
 		p.fail(".attribute(.managed) belongs to .global variables, not to .%s", space)
 	case word == "tex":
@@ -155,7 +158,7 @@ func (p *parser) declarationStart(space Space) Var {
 	return v
 }
 
-// declarationWord is a dotted word between the state space and the name.
+// declarationWord parses a dotted word between the state space and the name.
 func (p *parser) declarationWord(v *Var) {
 	t := p.tok
 	p.next()
@@ -196,12 +199,12 @@ func (p *parser) alignment() int {
 	t := p.tok
 	n := p.plainNumber("an alignment", 1, 1<<30)
 	if n&(n-1) != 0 {
-		p.failAt(t, "alignment %d is no power of two", n)
+		p.failAt(t, "alignment %d is not a power of two", n)
 	}
 	return int(n)
 }
 
-// plainNumber is a number token that is an integer in a range.
+// plainNumber parses a number token that must be an integer in a range.
 func (p *parser) plainNumber(what string, low, high int64) int64 {
 	t := p.tok
 	if t.kind != tokNumber {
@@ -221,9 +224,9 @@ func (p *parser) plainNumber(what string, low, high int64) int64 {
 	return low
 }
 
-// attribute is (.managed), (.unified(a, b)) or a list of such. v may be nil.
+// attribute parses (.managed), (.unified(a, b)) or a list of both. v may be nil.
 func (p *parser) attribute(v *Var) {
-	p.expect('(', "behind .attribute")
+	p.expect('(', "after .attribute")
 	for !p.bad {
 		t := p.tok
 		p.next()
@@ -231,11 +234,11 @@ func (p *parser) attribute(v *Var) {
 		case t.kind == tokDot && t.text == "managed" && v != nil:
 			v.Managed = true
 		case t.kind == tokDot && t.text == "unified":
-			p.expect('(', "behind .unified")
+			p.expect('(', "after .unified")
 			p.expression()
 			p.expect(',', "between the halves of .unified")
 			p.expression()
-			p.expect(')', "behind the halves of .unified")
+			p.expect(')', "after the halves of .unified")
 		default:
 			p.failAt(t, "expected an attribute such as .managed, found %s", t)
 		}
@@ -243,17 +246,17 @@ func (p *parser) attribute(v *Var) {
 			break
 		}
 	}
-	p.expect(')', "behind the attributes")
+	p.expect(')', "after the attributes")
 }
 
-// declarator is a name with its count or extents.
+// declarator parses a name with its count or extents.
 func (p *parser) declarator(spec Var) *Var {
 	v := new(Var)
 	*v = spec
 	v.Name, v.Pos = p.name("a name")
 	if p.accept('<') {
 		v.Count = int(p.plainNumber("the number of registers", 1, maxRange))
-		p.expect('>', "behind the number of registers")
+		p.expect('>', "after the number of registers")
 	}
 	for p.tok.kind == '[' && !p.bad {
 		p.extent(v)
@@ -271,14 +274,14 @@ func (p *parser) extent(v *Var) {
 	case len(v.Dims) > 0:
 		p.fail("only the first extent may be left open")
 	}
-	p.expect(']', "behind an extent")
+	p.expect(']', "after an extent")
 	if v.Space == RegSpace || v.Count != 0 {
 		p.failAt(token{pos: v.Pos}, "%s: registers cannot be an array", v.Name)
 	}
 	v.Dims = append(v.Dims, int(n))
 }
 
-// checkSize refuses variables that no address space could hold.
+// checkSize reports variables that no address space could hold.
 func (p *parser) checkSize(v *Var) {
 	total := uint64(v.elementSize())
 	for _, d := range v.Dims {
@@ -291,14 +294,15 @@ func (p *parser) checkSize(v *Var) {
 	}
 }
 
-// checkExtent refuses an open extent that neither the initialiser nor the linkage explains.
+// checkExtent reports an open extent for which there is neither an initialiser nor
+// .extern.
 func (p *parser) checkExtent(v *Var) {
 	if len(v.Dims) > 0 && v.Dims[0] < 0 && v.Linkage != Extern && v.Space != ParamSpace {
 		p.reportAt(v.Pos, "%s[] has no extent: give one, an initialiser, or .extern", v.Name)
 	}
 }
 
-// typeText is the variable's type as PTX writes it, with dots.
+// typeText returns the type of the variable as PTX writes it, with dots.
 func (v *Var) typeText() string {
 	if v.Vec > 1 {
 		return ".v" + itoa(v.Vec) + " ." + v.Type.String()

@@ -1,15 +1,13 @@
-// Package ptx reads PTX, the assembly language of NVIDIA GPUs: text in, checked
-// program out.
+// Package ptx parses PTX, the assembly language of NVIDIA GPUs, and checks it.
 //
-// [Parse] accepts PTX 1.0 to 9.x and every instruction that is well formed, known
-// or not: operation codes stay names with their modifiers. Names are resolved and
-// checked: registers, symbols, labels, scopes, guards, declarations, initialisers.
-// What one operation code demands of its operands is the business of those who
-// execute it.
+// [Parse] accepts PTX 1.0 to 9.x and every well-formed instruction, known or not. An
+// opcode stays a name with its modifiers. Parse resolves and checks names: registers,
+// symbols, labels, scopes, guards, declarations and initialisers. It does not check
+// the operands that an opcode needs. The code that executes instructions does that.
 //
-// Problems come as [*Error], with file, line, column, the source line and a caret,
-// or as an [ErrorList] of up to ten of them.
+// An error is an [*Error] with file, line, column, the source line and a caret, or an
+// [ErrorList] of up to ten of them.
 //
-// The package depends on the standard library alone and allocates in proportion
+// The package depends on the standard library only. It allocates memory in proportion
 // to its input, whatever sizes the input claims.
 package ptx

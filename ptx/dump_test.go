@@ -12,7 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// TestGoldenModules compares whole modules, written out, with the files beside them.
+// TestGoldenModules compares the text form of whole modules with golden files.
 func TestGoldenModules(t *testing.T) {
 	for _, name := range []string{"features", "old12", "old14"} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestGoldenModules(t *testing.T) {
 	}
 }
 
-// dump writes out a module with everything that its fields say.
+// dump returns a module with all its fields as text.
 func dump(m *ptx.Module) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %d.%d target %s address size %d\n", m.Version.Major, m.Version.Minor, strings.Join(m.Target, " "), m.AddressSize)

@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxErrors ends a parse that goes wrong everywhere.
+// maxErrors is the number of errors after which Parse gives up.
 const maxErrors = 10
 
-// Error is one problem of a PTX text and its place.
+// Error is one problem of a PTX text, with its place.
 type Error struct {
-	File string // as given to Parse; may be empty
+	File string // as passed to Parse; may be empty
 	Pos  Pos
 	Msg  string
-	Line string // the source line, whole and without its line end
+	Line string // the whole source line without its line end
 }
 
-// Error is "file:line:column: message", the source line, and a caret under the
-// column; without "file:" if there is no name.
+// Error returns "file:line:column: message", the source line, and a caret under the
+// column. Without a name it omits "file:".
 func (e *Error) Error() string {
 	head := fmt.Sprintf("%s: %s", e.Pos, e.Msg)
 	if e.File != "" {
@@ -33,10 +33,10 @@ func (e *Error) Error() string {
 	return head + "\n" + line + "\n" + pad + "^"
 }
 
-// ErrorList is several problems of one PTX text, in the order of their places.
+// ErrorList is a list of problems of one PTX text, ordered by place.
 type ErrorList []*Error
 
-// Error joins them by newlines.
+// Error joins the errors with newlines.
 func (l ErrorList) Error() string {
 	all := make([]string, len(l))
 	for i, e := range l {
@@ -57,7 +57,8 @@ func (l ErrorList) Unwrap() []error {
 // excerptReach is how many bytes of a long line are shown on either side of the column.
 const excerptReach = 100
 
-// excerpt is what to show of a line, and white space as wide as all before its byte at.
+// excerpt returns the part of a line that is shown, and white space of the same width
+// as the part before byte at.
 func excerpt(line string, at int) (shown, pad string) {
 	at = min(max(at, 0), len(line))
 	from, to := runeStart(line, at-excerptReach), runeStart(line, at+excerptReach)
@@ -77,7 +78,8 @@ func excerpt(line string, at int) (shown, pad string) {
 	return before + after, pad
 }
 
-// runeStart is the start of the rune at i, within the line; i itself where the line is no UTF-8.
+// runeStart returns the start of the rune at i, limited to the line. If the line is
+// not UTF-8, it returns i.
 func runeStart(line string, i int) int {
 	if i <= 0 {
 		return 0
@@ -93,7 +95,7 @@ func runeStart(line string, i int) int {
 	return i
 }
 
-// printable replaces what would disturb a terminal.
+// printable replaces characters that would disturb a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {
@@ -103,7 +105,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// lineAt is the source line around a byte offset.
+// lineAt returns the source line around a byte offset.
 func lineAt(src string, offset int) string {
 	offset = min(offset, len(src))
 	start := strings.LastIndexByte(src[:offset], '\n') + 1
@@ -111,7 +113,7 @@ func lineAt(src string, offset int) string {
 	return strings.TrimSuffix(line, "\r")
 }
 
-// asError is nil, the only error, or the list in the order of places.
+// asError returns nil, the only error, or an ErrorList ordered by place.
 func asError(list []*Error) error {
 	switch len(list) {
 	case 0:

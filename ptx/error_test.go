@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Sources of errors.txt are whole files, or go behind one of these.
+// Sources in errors.txt are whole files, or follow one of these.
 const (
 	moduleHead = ".version 8.0 .target sm_80 .address_size 64\n"
 	bodyHead   = moduleHead + ".entry k(.param .u64 k_param_0) {\n" +
@@ -22,7 +22,7 @@ const (
 
 var escapes = strings.NewReplacer(`\r`, "\r", `\x02`, "\x02", `\x7f`, "\x7f")
 
-// wholeSource completes a case by the first word of its name.
+// wholeSource completes a source according to the first word of its name.
 func wholeSource(name, source string) string {
 	source = escapes.Replace(source)
 	switch kind, _, _ := strings.Cut(name, ":"); kind {
@@ -34,7 +34,8 @@ func wholeSource(name, source string) string {
 	return source
 }
 
-// TestErrors compares what Parse says of the sources in errors.txt with what is written there.
+// TestErrors compares the errors of Parse for the sources in errors.txt with the
+// recorded ones.
 func TestErrors(t *testing.T) {
 	const file = "testdata/errors.txt"
 	text, err := os.ReadFile(file)
@@ -72,15 +73,15 @@ func checkErrorType(t *testing.T, name string, err error) {
 	t.Helper()
 	first, ok := errors.AsType[*ptx.Error](err)
 	if !ok || first.File != "k.ptx" || first.Pos.Line < 1 || first.Pos.Col < 1 || first.Msg == "" {
-		t.Errorf("%s: %#v is no *ptx.Error with its place", name, err)
+		t.Errorf("%s: %#v is not a *ptx.Error with its place", name, err)
 	}
 	if list, ok := err.(ptx.ErrorList); ok && (len(list) < 2 || len(list) > 10 || list[0] != first) {
 		t.Errorf("%s: a list of %d errors", name, len(list))
 	}
 }
 
-// TestCaret plants an error at every token of a line and demands that the caret is
-// under it, whatever stands before.
+// TestCaret has an error after different white space and comments. The caret must be
+// under it.
 func TestCaret(t *testing.T) {
 	for _, before := range []string{"", " ", "\t", "\t\t ", "/* é */", "/*\t世界 */ ", strings.Repeat(" ", 500), "/*" + strings.Repeat("\x86", 500) + "*/"} {
 		line := before + "add.u32 %r1, %nope, %r2;"
@@ -107,7 +108,7 @@ func TestCaret(t *testing.T) {
 
 func TestErrorWithoutFile(t *testing.T) {
 	_, err := ptx.Parse("", "hello")
-	if want := "1:1: expected .version, found hello: this is no PTX\nhello\n^"; err == nil || err.Error() != want {
+	if want := "1:1: expected .version, found hello: this is not PTX\nhello\n^"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

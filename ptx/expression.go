@@ -6,7 +6,8 @@ const maxDepth = 200
 // warpSize is the constant WARP_SZ.
 const warpSize = 32
 
-// precedence of the binary operators, as in C; 0 for anything else.
+// precedence returns the precedence of a binary operator, as in C, and 0 for other
+// tokens.
 func precedence(k kind) int {
 	switch k {
 	case '*', '/', '%':
@@ -33,7 +34,8 @@ func precedence(k kind) int {
 	return 0
 }
 
-// enter counts a level of nesting and fails at too many; the result undoes it.
+// enter counts a level of nesting and fails at too many. The caller defers the
+// result, which undoes it.
 func (p *parser) enter() (leave func()) {
 	p.depth++
 	if p.depth > maxDepth {
@@ -44,7 +46,7 @@ func (p *parser) enter() (leave func()) {
 
 func (p *parser) leave() { p.depth-- }
 
-// expression is a constant expression.
+// expression parses a constant expression.
 func (p *parser) expression() value {
 	defer p.enter()()
 	v := p.binaryExpression(1)
@@ -81,7 +83,7 @@ func (p *parser) binaryExpression(least int) value {
 	return v
 }
 
-// splitModulo cuts a name such as %3 in two where an operator is due.
+// splitModulo splits a name such as %3 into two tokens where an operator is expected.
 func (p *parser) splitModulo() {
 	if p.tok.kind != tokName || p.tok.text[0] != '%' {
 		return
@@ -118,7 +120,7 @@ func (p *parser) unaryExpression() value {
 	return value{}
 }
 
-// pointFirst is a float that starts with its decimal point.
+// pointFirst parses a float that starts with its decimal point.
 func (p *parser) pointFirst() value {
 	t := p.tok
 	if !p.lex.is(t.off+1, digit) {
@@ -134,17 +136,17 @@ func (p *parser) pointFirst() value {
 	return v
 }
 
-// parenthesis is (expression) or a cast, (.s64) or (.u64), and what is cast.
+// parenthesis parses (expression), or a cast (.s64) or (.u64) with its operand.
 func (p *parser) parenthesis() value {
 	p.next()
 	if p.tok.kind != tokDot || p.tok.text != "s64" && p.tok.text != "u64" {
 		v := p.expression()
-		p.expect(')', "behind the expression")
+		p.expect(')', "after the expression")
 		return v
 	}
 	unsigned := p.tok.text == "u64"
 	p.next()
-	p.expect(')', "behind the cast")
+	p.expect(')', "after the cast")
 	v := p.unaryExpression()
 	if v.width != 0 {
 		f := v.float()
@@ -157,7 +159,7 @@ func (p *parser) parenthesis() value {
 	return v
 }
 
-// integerConstant is a constant expression that must be an integer in a range.
+// integerConstant parses a constant expression that must be an integer in a range.
 func (p *parser) integerConstant(what string, low, high int64) int64 {
 	t := p.tok
 	v := p.expression()
@@ -176,7 +178,7 @@ func (p *parser) integerConstant(what string, low, high int64) int64 {
 	return low
 }
 
-// constant is an expression; most are a single number.
+// constant parses an expression; it is fast for a single number.
 func (p *parser) constant() value {
 	if p.tok.kind == tokNumber {
 		if c := p.lex.blanks(p.lex.off); p.lex.at(c, ',') || p.lex.at(c, ';') || p.lex.at(c, '}') || p.lex.at(c, ']') {
@@ -186,7 +188,7 @@ func (p *parser) constant() value {
 	return p.expression()
 }
 
-// literal is a number token.
+// literal parses a number token.
 func (p *parser) literal() value {
 	t := p.tok
 	p.next()
@@ -197,7 +199,7 @@ func (p *parser) literal() value {
 	return v
 }
 
-// offset is the integer that follows an address, with the sign at which it starts.
+// offset parses the integer after an address. The current token is its sign.
 func (p *parser) offset() int64 {
 	if p.tok.kind == '+' {
 		p.next()

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// String is the instruction as PTX writes it, without the semicolon.
+// String returns the instruction as PTX writes it, without the semicolon.
 func (in *Instr) String() string {
 	b := make([]byte, 0, 64)
 	if in.Guard != "" {

@@ -2,10 +2,11 @@ package ptx
 
 import "slices"
 
-// function reads an entry or a function: header, directives, and its body if it has one.
+// function parses an entry or a function: header, directives, and the body if there
+// is one.
 func (p *parser) function(link Linkage) {
 	lost := p.lostName
-	p.lostName = true // until the header has been understood
+	p.lostName = true // until the header is parsed
 	f := &Func{Entry: p.tok.text == "entry", Linkage: link, Labels: make(map[string]int)}
 	p.at = Loc{}
 	p.f, p.scope, p.levels, p.renamed, p.missing, p.lostDeclaration, p.jumps = f, &scope{}, 0, 0, nil, false, nil
@@ -45,8 +46,8 @@ func (p *parser) function(link Linkage) {
 	p.f, p.scope = nil, nil
 }
 
-// endsDeclaration is true behind a function without a body: at its semicolon or,
-// as compilers before PTX 2.0 left that out, at the next directive.
+// endsDeclaration reports whether a function without a body ends here: at its
+// semicolon or, as compilers before PTX 2.0 omitted that, at the next directive.
 func (p *parser) endsDeclaration() bool {
 	return p.tok.kind == ';' || p.tok.kind == tokDot && slices.Contains(moduleDirectives, p.tok.text)
 }
@@ -84,7 +85,8 @@ func sameSizes(a, b []*Var) bool {
 	return true
 }
 
-// maxParamBytes is the most that the parameters of a kernel may take, in any PTX version.
+// maxParamBytes is the most bytes that the parameters of a kernel may take, in any
+// PTX version.
 const maxParamBytes = 32764
 
 func (p *parser) checkEntry(f *Func) {
@@ -106,7 +108,8 @@ func (p *parser) checkEntry(f *Func) {
 	}
 }
 
-// parameters reads a list in parentheses; they become names of the function if named.
+// parameters parses a list in parentheses. If named is set, the parameters become
+// names of the function.
 func (p *parser) parameters(named bool) []*Var {
 	p.expect('(', "before the parameters")
 	var list []*Var
@@ -123,11 +126,11 @@ func (p *parser) parameters(named bool) []*Var {
 			break
 		}
 	}
-	p.expect(')', "behind the parameters")
+	p.expect(')', "after the parameters")
 	return list
 }
 
-// parameter reads one; that of a prototype may be without a name.
+// parameter parses one parameter. In a prototype it may be without a name.
 func (p *parser) parameter(named bool) *Var {
 	space, ok := spaceOf(p.tok.text)
 	if p.tok.kind != tokDot || !ok || space != ParamSpace && space != RegSpace {
@@ -152,7 +155,8 @@ func (p *parser) declareParam(v *Var) {
 	}
 }
 
-// functionDirectives reads what may stand around a function's name and parameters.
+// functionDirectives parses the directives around the name and parameters of a
+// function.
 func (p *parser) functionDirectives(f *Func) {
 	for p.tok.kind == tokDot && !slices.Contains(moduleDirectives, p.tok.text) {
 		p.functionDirective(f)
@@ -195,7 +199,7 @@ var functionDirectives = []string{
 	"noreturn", "explicitcluster", "blocksareclusters", "attribute", "abi_preserve", "abi_preserve_control",
 }
 
-// dimensions are one to three positive numbers; the ones that are left out are fill.
+// dimensions parses one to three positive numbers. Missing ones become fill.
 func (p *parser) dimensions(fill int) (d [3]int) {
 	d = [3]int{fill, fill, fill}
 	for i := range d {
@@ -207,7 +211,7 @@ func (p *parser) dimensions(fill int) (d [3]int) {
 	return d
 }
 
-// body reads statements up to the brace that closes the function.
+// body parses statements up to the brace that closes the function.
 func (p *parser) body() {
 	open := p.lastEnd
 	p.levels = 1

@@ -10,9 +10,9 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// FuzzParse demands a module or an error, never both, neither, or a panic. What was
-// parsed can be laid out and printed, its names are unique, and every name that an
-// operand has is found.
+// FuzzParse checks that Parse returns either a module or an error, and does not
+// panic. A parsed module can be laid out and printed, its names are unique, and every
+// name of an operand is found.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.ptx")
 	if err != nil || len(files) == 0 {
@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if len(text) < 12<<10 { // larger ones keep the fuzzer busy with making them smaller
+		if len(text) < 12<<10 { // the fuzzer spends its time on minimising larger ones
 			f.Add(string(text))
 		}
 	}
@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkModule demands what holds for every module.
+// checkModule checks what must hold for every module.
 func checkModule(t *testing.T, m *ptx.Module) {
 	t.Helper()
 	for _, v := range m.Vars {
@@ -98,7 +98,7 @@ func checkVar(t *testing.T, v *ptx.Var) {
 	}
 }
 
-// checkOperands demands that every name is found where the AST says that it is.
+// checkOperands checks that every name is found where the AST says that it is.
 func checkOperands(t *testing.T, m *ptx.Module, f *ptx.Func, in *ptx.Instr, list []ptx.Operand) {
 	t.Helper()
 	for _, o := range list {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// hint is " (did you mean x?)" when one of the candidates resembles the name, else empty.
+// hint returns " (did you mean x?)" if one of the candidates resembles the name,
+// otherwise "".
 func hint(name string, candidates []string) string {
 	best, least := "", min(2, len(strings.TrimLeft(name, "%$."))/3)+1
 	for _, c := range candidates {
@@ -21,7 +22,7 @@ func hint(name string, candidates []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// dotHint is hint for directives, which are written without their dots here.
+// dotHint is hint for directives. The arguments do not have the dots.
 func dotHint(name string, candidates []string) string {
 	dotted := make([]string, len(candidates))
 	for i, c := range candidates {
@@ -30,7 +31,8 @@ func dotHint(name string, candidates []string) string {
 	return hint("."+name, dotted)
 }
 
-// difference is 0 for names that differ in case or in a leading % or $ only, else the edit distance.
+// difference returns 0 for names that differ only in case or in a leading % or $,
+// otherwise the edit distance.
 func difference(a, b string, limit int) int {
 	if strings.EqualFold(a, b) || strings.TrimLeft(a, "%$") == strings.TrimLeft(b, "%$") {
 		return 0
@@ -38,8 +40,8 @@ func difference(a, b string, limit int) int {
 	return editDistance(a, b, limit)
 }
 
-// editDistance counts insertions, deletions, replacements and swaps of neighbours
-// that lead from a to b; it gives up at limit.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbours
+// that lead from a to b. It stops at limit.
 func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) > 200 {
 		return limit
@@ -65,7 +67,8 @@ func editDistance(a, b string, limit int) int {
 	return min(last[len(b)], limit)
 }
 
-// undeclared reports, once a function, that a name of an instruction stands for nothing.
+// undeclared reports that a name of an instruction is not declared, once per function
+// and name.
 func (p *parser) undeclared(s *scope, name string, pos Pos) {
 	if p.lostDeclaration || p.missing[name] {
 		return
@@ -94,7 +97,7 @@ func (p *parser) undeclared(s *scope, name string, pos Pos) {
 	p.reportAt(pos, "%s %s is not declared%s", what, base, hint(base, candidates))
 }
 
-// appendCandidates adds the names that may have been meant by one that is unknown.
+// appendCandidates appends the names that an unknown name may have meant.
 func (n *names) appendCandidates(list []string, unknown string) []string {
 	for name := range n.single {
 		list = append(list, name)
@@ -111,7 +114,7 @@ func (n *names) appendCandidates(list []string, unknown string) []string {
 	return list
 }
 
-// appendNames adds what the module declares.
+// appendNames appends the names that the module declares.
 func (m *Module) appendNames(list []string) []string {
 	for name := range m.vars {
 		list = append(list, name)
@@ -122,5 +125,5 @@ func (m *Module) appendNames(list []string) []string {
 	return list
 }
 
-// has is true of a name that the module declares.
+// has reports whether the module declares the name.
 func (m *Module) has(name string) bool { return m.vars[name] != nil || m.funcs[name] != nil }

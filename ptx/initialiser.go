@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// maxInit bounds what a short text can make of a variable's initialiser, in bytes;
-// a long text may take maxInitRatio times its own length.
+// maxInit is the most bytes of an initialiser that a short text may cause. A long
+// text may take maxInitRatio times its own length.
 const (
 	maxInit      = 64 << 20
 	maxInitRatio = 16
 )
 
-// initialiser reads what follows a variable's name, if there is an "=".
+// initialiser parses what follows the name of a variable, if it starts with "=".
 func (p *parser) initialiser(v *Var) {
 	if p.tok.kind != '=' {
 		return
@@ -44,7 +44,7 @@ func (p *parser) initialiser(v *Var) {
 	}
 }
 
-// initList reads {a, b, ...} for the array of dims that starts at element base.
+// initList parses {a, b, ...} for the array of dims that starts at element base.
 func (p *parser) initList(v *Var, dims []int, base int) {
 	defer p.enter()()
 	stride := 1
@@ -52,7 +52,7 @@ func (p *parser) initList(v *Var, dims []int, base int) {
 		stride *= max(d, 1)
 	}
 	p.expect('{', "before the values")
-	next := 0 // element, from base
+	next := 0 // number of the element, counted from base
 	for p.tok.kind != '}' && !p.bad {
 		start := p.tok
 		if start.kind == '{' {
@@ -76,13 +76,13 @@ func (p *parser) initList(v *Var, dims []int, base int) {
 			break
 		}
 	}
-	p.expect('}', "behind the values")
+	p.expect('}', "after the values")
 	if dims[0] < 0 && !p.bad {
 		v.Dims[0] = (next + stride - 1) / stride
 	}
 }
 
-// initElement reads a constant or an address for element i of the array.
+// initElement parses a constant or an address for element i of the array.
 func (p *parser) initElement(v *Var, i int) {
 	t := p.tok
 	switch {
@@ -104,14 +104,14 @@ func (p *parser) initElement(v *Var, i int) {
 	}
 }
 
-// initPiece is 0xFF00(symbol): some bits of an address, shifted to the right end.
+// initPiece parses 0xFF00(symbol): some bits of an address, shifted to the right end.
 func (p *parser) initPiece(v *Var, i int) {
 	t := p.tok
 	mask, problem := number(t.text)
 	p.next()
-	p.expect('(', "behind the mask")
+	p.expect('(', "after the mask")
 	r := p.initAddress()
-	p.expect(')', "behind the masked address")
+	p.expect(')', "after the masked address")
 	r.Shift = min(bits.TrailingZeros64(mask.bits), 63)
 	width := uint(v.Type.Size() * 8)
 	if ones := uint64(1)<<width - 1; problem == "" && (mask.width != 0 || mask.bits>>r.Shift != ones) {
@@ -123,14 +123,14 @@ func (p *parser) initPiece(v *Var, i int) {
 	p.initReloc(v, i, r)
 }
 
-// initAddress is symbol, generic(symbol) or either with an offset.
+// initAddress parses symbol, generic(symbol), or either with an offset.
 func (p *parser) initAddress() (r Reloc) {
 	defer p.enter()()
 	name, pos := p.name("a symbol")
 	if name == "generic" && p.accept('(') {
 		r = p.initAddress()
 		r.Generic = true
-		p.expect(')', "behind generic's symbol")
+		p.expect(')', "after generic's symbol")
 	} else {
 		r.Symbol = p.symbol(name, pos)
 	}
@@ -140,7 +140,8 @@ func (p *parser) initAddress() (r Reloc) {
 	return r
 }
 
-// symbol is the unique name of a variable or function that an initialiser refers to.
+// symbol returns the unique name of a variable or function that an initialiser refers
+// to.
 func (p *parser) symbol(name string, pos Pos) string {
 	if p.bad {
 		return name
@@ -182,11 +183,12 @@ func (p *parser) initBits(v *Var, i int, stored uint64) {
 		v.Init = slices.Grow(v.Init, end-len(v.Init))[:end]
 	}
 	for b := range size {
-		v.Init[end-size+b] = byte(stored >> (8 * b)) // zero from bit 64 on
+		v.Init[end-size+b] = byte(stored >> (8 * b)) // zero from bit 64 up
 	}
 }
 
-// as is the constant's bits in a variable of type t; where it has none, problem says why.
+// as returns the bits of the constant for a variable of type t. If there are none,
+// problem says why.
 func (v value) as(t Type) (stored uint64, problem string) {
 	switch {
 	case t == F32 && v.width != 32:

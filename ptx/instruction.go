@@ -2,15 +2,15 @@ package ptx
 
 import "strings"
 
-// opcode is an operation code and its modifiers.
+// opcode is an opcode with its modifiers.
 type opcode struct {
 	op     string
 	mods   []string
-	memory int  // which operand must be an address; -1 for none
-	jump   bool // names are labels first
+	memory int  // index of the operand that must be an address, -1 for none
+	jump   bool // a name is looked up as a label first
 }
 
-// instruction reads a guard, an operation code and its operands.
+// instruction parses a guard, an opcode and its operands.
 func (p *parser) instruction() {
 	in := Instr{Pos: p.tok.pos, Loc: p.at}
 	jumps := len(p.jumps)
@@ -26,7 +26,7 @@ func (p *parser) instruction() {
 	p.operands(op)
 	in.Operands = p.take(0)
 	if p.bad {
-		p.jumps = p.jumps[:jumps] // they point into an instruction that there is not
+		p.jumps = p.jumps[:jumps] // they point into the instruction that is dropped
 		return
 	}
 	p.checkMemory(&in, op)
@@ -34,7 +34,7 @@ func (p *parser) instruction() {
 	p.semicolon("the instruction")
 }
 
-// take moves the operands from start on off the stack, into memory of their own.
+// take removes the operands from start on from the stack and returns a copy.
 func (p *parser) take(start int) []Operand {
 	list := p.stack[start:]
 	p.stack = p.stack[:start]
@@ -52,7 +52,7 @@ func (p *parser) take(start int) []Operand {
 // slabSize is how many operands are allocated at a time.
 const slabSize = 512
 
-// guard is @p or @!p.
+// guard parses @p or @!p.
 func (p *parser) guard(in *Instr) {
 	p.next()
 	in.Negate = p.accept('!')
@@ -67,7 +67,7 @@ func (p *parser) guard(in *Instr) {
 	case !ok:
 		p.undeclared(p.scope, name, t.pos)
 	case !isReg || r.v == nil:
-		p.reportAt(t.pos, "%s is no predicate register: a guard needs one", name)
+		p.reportAt(t.pos, "%s is not a predicate register: a guard needs one", name)
 	case r.v.Type != Pred || r.v.Vec > 1:
 		p.reportAt(t.pos, "%s is declared %s: a guard must be a predicate, .pred", name, r.v.typeText())
 	}
@@ -77,7 +77,7 @@ func (p *parser) guard(in *Instr) {
 	}
 }
 
-// opcode reads the dotted name of an operation.
+// opcode parses the dotted name of an operation.
 func (p *parser) opcode() opcode {
 	start, end := p.tok.off, p.tok.end
 	for p.lex.at(end, '.') && p.lex.is(end+1, namePart) {
@@ -101,7 +101,8 @@ func (p *parser) opcode() opcode {
 	return newOpcode(text)
 }
 
-// bankEnd is the end of the number of a constant bank, as in ld.const[3].u32, that may start at i; else i.
+// bankEnd returns the end of the number of a constant bank at i, as in
+// ld.const[3].u32, or i if there is none.
 func (p *parser) bankEnd(i int) int {
 	if !p.lex.at(i, '[') || !strings.HasSuffix(p.lex.src[:i], ".const") {
 		return i
@@ -157,7 +158,7 @@ func (p *parser) operands(op opcode) {
 
 var ordinals = [...]string{"first", "second"}
 
-// checkMemory sees that loads, stores and atomics have their address.
+// checkMemory checks that loads, stores and atomics have their address.
 func (p *parser) checkMemory(in *Instr, op opcode) {
 	if op.memory < 0 {
 		return

@@ -1,9 +1,9 @@
 package ptx
 
-// label reads "name:", and the table or prototype that it may name.
+// label parses "name:", and the table or prototype that may follow it.
 func (p *parser) label() {
 	name, pos := p.name("a label")
-	p.expect(':', "behind a label")
+	p.expect(':', "after a label")
 	if p.tok.kind == tokDot {
 		switch p.tok.text {
 		case "branchtargets", "calltargets":
@@ -18,7 +18,7 @@ func (p *parser) label() {
 	p.f.Labels[unique] = len(p.f.Body)
 }
 
-// defineLabel puts a label into the current scope and returns its unique name.
+// defineLabel adds a label to the current scope and returns its unique name.
 func (p *parser) defineLabel(name string, pos Pos, code bool) string {
 	if old, ok := p.scope.labels[name]; ok {
 		p.reportAt(pos, "label %s is already defined at %s", name, old.pos)
@@ -43,7 +43,7 @@ func (f *Func) hasLabel(name string) bool {
 	return f.Protos[name] != nil
 }
 
-// targets is .branchtargets or .calltargets and a list of names.
+// targets parses .branchtargets or .calltargets with a list of names.
 func (p *parser) targets(name string, pos Pos) {
 	branch := p.tok.text == "branchtargets"
 	unique := p.defineLabel(name, pos, false)
@@ -53,7 +53,7 @@ func (p *parser) targets(name string, pos Pos) {
 	for {
 		target, at := p.name("a target")
 		if p.bad {
-			p.jumps, p.forward = p.jumps[:jumps], p.forward[:forward] // of a table that there is not
+			p.jumps, p.forward = p.jumps[:jumps], p.forward[:forward] // they belong to the table that is dropped
 			return
 		}
 		if r := (reference{name: target, pos: at, f: p.f, scope: p.scope, arg: len(list), code: branch}); branch {
@@ -71,7 +71,7 @@ func (p *parser) targets(name string, pos Pos) {
 	p.semicolon("the targets")
 }
 
-// prototype is .callprototype (results) _ (parameters).
+// prototype parses .callprototype (results) _ (parameters).
 func (p *parser) prototype(name string, pos Pos) {
 	unique := p.defineLabel(name, pos, false)
 	f := &Func{Name: unique, Pos: pos, Declared: true}
@@ -88,8 +88,8 @@ func (p *parser) prototype(name string, pos Pos) {
 	p.semicolon(".callprototype")
 }
 
-// resolveJumps finds what names stand for that were not declared before their use:
-// labels, or else what the module declares later.
+// resolveJumps resolves names that were not declared before their use: labels, or
+// what the module declares later.
 func (p *parser) resolveJumps() {
 	for _, r := range p.jumps {
 		l, ok := r.scope.label(r.name)
@@ -97,7 +97,7 @@ func (p *parser) resolveJumps() {
 		case ok && (l.code || !r.code):
 			p.setTarget(r, l.name)
 		case ok:
-			p.reportAt(r.pos, "%s is no place to branch to: it names a table or prototype", r.name)
+			p.reportAt(r.pos, "%s is not a place to branch to: it names a table or prototype", r.name)
 		case r.code:
 			p.noLabel(r)
 		default:
@@ -118,7 +118,7 @@ func (p *parser) setTarget(r reference, name string) {
 	}
 }
 
-// label finds a label in the scope or one around it.
+// label returns the label of that name in the scope or in a scope around it.
 func (s *scope) label(name string) (label, bool) {
 	for ; s != nil; s = s.up {
 		if l, ok := s.labels[name]; ok {

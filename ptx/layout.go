@@ -1,6 +1,6 @@
 package ptx
 
-// Param is one parameter within the packed parameter buffer of a kernel.
+// Param is one parameter in the packed parameter buffer of a kernel.
 type Param struct {
 	Offset int // bytes from the start of the buffer
 	Size   int // bytes, of the whole array for an array
@@ -9,9 +9,9 @@ type Param struct {
 	Name   string
 }
 
-// ParamLayout places the parameters as a launch packs them: in order, each at the
-// next multiple of its alignment. The total is the buffer's size, without padding
-// behind the last parameter.
+// ParamLayout returns the parameters as a launch packs them: in order, each at the
+// next multiple of its alignment. The total is the size of the buffer, without
+// padding after the last parameter.
 func (f *Func) ParamLayout() (params []Param, total int) {
 	params = make([]Param, 0, len(f.Params))
 	for _, v := range f.Params {
@@ -23,13 +23,13 @@ func (f *Func) ParamLayout() (params []Param, total int) {
 	return params, total
 }
 
-// Lookup finds a parameter, result or variable of the function by a name as an
-// operand has it. For a register of a range (%r5 of %r<7>) index is its number,
-// else 0. It is nil if there is none of that name.
+// Lookup returns a parameter, result or variable of the function by a name as in an
+// operand. For a register of a range (%r5 of %r<7>) index is its number, otherwise 0.
+// v is nil if there is no such name.
 func (f *Func) Lookup(name string) (v *Var, index int) { return f.names.find(name) }
 
-// Size in bytes: of the whole array, of one register for a range of registers.
-// It is 0 when an extent was left open.
+// Size returns the size in bytes: of the whole array, or of one register of a range.
+// It is 0 for an open extent.
 func (v *Var) Size() int {
 	n := v.elementSize()
 	for _, d := range v.Dims {
@@ -38,5 +38,6 @@ func (v *Var) Size() int {
 	return n
 }
 
-// elementSize is that of one element of an array, the whole vector for a vector.
+// elementSize returns the size of one element of an array. An element may be a
+// vector.
 func (v *Var) elementSize() int { return v.Type.Size() * max(v.Vec, 1) }

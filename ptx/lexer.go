@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// kind of a token: a class below zero, or the punctuation character itself.
+// kind is the kind of a token: a class below zero, or the punctuation character
+// itself.
 type kind int
 
 const (
 	tokEOF    kind = -1 - iota
-	tokBad         // text is what is wrong
+	tokBad         // text is the problem
 	tokName        // x, %x, $x, _
 	tokDot         // .x or .x::y; text is without the first dot
 	tokNumber      // as written
@@ -29,11 +30,11 @@ const (
 type token struct {
 	kind     kind
 	text     string
-	off, end int // bytes of the source
+	off, end int // byte offsets in the source
 	pos      Pos
 }
 
-// String is the token as messages show it.
+// String returns the token for messages.
 func (t token) String() string {
 	switch t.kind {
 	case tokEOF:
@@ -48,11 +49,11 @@ func (t token) String() string {
 	return "'" + t.text + "'"
 }
 
-// lexer cuts the source into tokens.
+// lexer splits the source into tokens.
 type lexer struct {
 	src       string
 	off       int
-	line      int // of off, from 1
+	line      int // line of off, from 1
 	lineStart int // offset of the first byte of that line
 }
 
@@ -85,7 +86,7 @@ func (l *lexer) is(i int, class uint8) bool { return i < len(l.src) && classes[l
 // at reports whether the byte at i exists and is b.
 func (l *lexer) at(i int, b byte) bool { return i < len(l.src) && l.src[i] == b }
 
-// run is the end of the bytes of a class that start at i.
+// run returns the end of the bytes of a class that start at i.
 func (l *lexer) run(i int, class uint8) int {
 	for i < len(l.src) && classes[l.src[i]]&class != 0 {
 		i++
@@ -93,7 +94,7 @@ func (l *lexer) run(i int, class uint8) int {
 	return i
 }
 
-// blanks is the end of the white space that starts at i.
+// blanks returns the end of the white space that starts at i.
 func (l *lexer) blanks(i int) int {
 	for i < len(l.src) && (l.src[i] == ' ' || l.src[i] == '\t' || l.src[i] == '\r' || l.src[i] == '\n') {
 		i++
@@ -101,7 +102,7 @@ func (l *lexer) blanks(i int) int {
 	return i
 }
 
-// scan is the next token.
+// scan returns the next token.
 func (l *lexer) scan() token {
 	if bad, ok := l.skipSpace(); !ok {
 		return bad
@@ -130,7 +131,8 @@ func (l *lexer) scan() token {
 	return t
 }
 
-// wordEnd is the end of a dotted word whose first byte behind the dot is at i; "a::b" is one word.
+// wordEnd returns the end of a dotted word; i is the byte after the dot. "a::b" is
+// one word.
 func (l *lexer) wordEnd(i int) int {
 	i = l.run(i, namePart)
 	for l.at(i, ':') && l.at(i+1, ':') && l.is(i+2, namePart) {
@@ -139,8 +141,9 @@ func (l *lexer) wordEnd(i int) int {
 	return i
 }
 
-// numberEnd is the end of a number that starts at i: as far as letters, digits, a
-// point and the sign of an exponent go. Whether it is well formed is seen later.
+// numberEnd returns the end of a number that starts at i: all letters, digits, a
+// point and the sign of an exponent. Whether the number is well formed is checked
+// later.
 func (l *lexer) numberEnd(i int) int {
 	prefixed := l.at(i, '0') && l.is(i+1, nameStart)
 	i = l.run(i, namePart)
@@ -192,8 +195,8 @@ func (l *lexer) scanPunctuation(t *token) {
 	l.off += size
 }
 
-// skipSpace passes white space, comments, preprocessor lines (#...) and old debug lines (@@...).
-// Where a comment has no end, ok is false and bad says so.
+// skipSpace skips white space, comments, preprocessor lines (#...) and old debug
+// lines (@@...). If a comment has no end, ok is false and bad says so.
 func (l *lexer) skipSpace() (bad token, ok bool) {
 	for l.off < len(l.src) {
 		switch c := l.src[l.off]; {

@@ -10,7 +10,8 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// TestRanges declares registers in ranges and alone, and looks for them.
+// TestRanges declares registers in ranges and single ones, and checks which of them
+// collide.
 func TestRanges(t *testing.T) {
 	for _, c := range []struct {
 		declared string
@@ -65,7 +66,7 @@ func nameOf(v *ptx.Var) string {
 	return v.Name
 }
 
-// TestHugeClaims sees that sizes which a short text claims cost nothing.
+// TestHugeClaims checks that sizes which a short text claims cost no memory.
 func TestHugeClaims(t *testing.T) {
 	source := moduleHead + `.global .b8 big[1000000000000];
 .global .u64 rest[1000000000] = {1};
@@ -80,7 +81,7 @@ func TestHugeClaims(t *testing.T) {
 	}
 }
 
-// TestDeepNesting sees that no text can exhaust the stack.
+// TestDeepNesting checks that no text can exhaust the stack.
 func TestDeepNesting(t *testing.T) {
 	const n = 1_000_000
 	for name, source := range map[string]string{
@@ -107,7 +108,8 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// TestManyNames declares, uses and misses very many names: the time must not grow with their square.
+// TestManyNames declares, uses and looks up very many names. The time must not grow
+// with their square.
 func TestManyNames(t *testing.T) {
 	const n = 50_000
 	var b strings.Builder
@@ -125,7 +127,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// TestAddressSize guesses it where the source does not say.
+// TestAddressSize checks the address size that Parse guesses if the source does not
+// give it.
 func TestAddressSize(t *testing.T) {
 	for _, c := range []struct {
 		name, source string
@@ -144,7 +147,7 @@ func TestAddressSize(t *testing.T) {
 	}
 }
 
-// TestSpecialRegisters names every special register of the PTX ISA.
+// TestSpecialRegisters uses every special register of the PTX ISA.
 func TestSpecialRegisters(t *testing.T) {
 	var names []string
 	for _, v := range strings.Fields("%tid %ntid %ctaid %nctaid %clusterid %nclusterid %cluster_ctaid %cluster_nctaid") {

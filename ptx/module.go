@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// module reads the whole file.
+// module parses the whole file.
 func (p *parser) module() {
 	for p.tok.kind != tokEOF || p.bad {
 		switch {
@@ -22,13 +22,14 @@ func (p *parser) module() {
 		}
 	}
 	if !p.hasVersion && len(p.errs) == 0 {
-		p.report("expected .version: this is no PTX, or it is empty")
+		p.report("expected .version: this is not PTX, or it is empty")
 	}
 	p.resolveForward()
 	p.guessAddressSize()
 }
 
-// strayBlock is what follows a function's header that was not understood, or belongs to nothing.
+// strayBlock skips a block that follows a function header with an error, or that
+// belongs to nothing.
 func (p *parser) strayBlock() {
 	if len(p.errs) == 0 {
 		p.report("'{' without a function before it")
@@ -36,17 +37,17 @@ func (p *parser) strayBlock() {
 	p.skipBraces()
 }
 
-// strayToken is neither a directive nor within a function.
+// strayToken handles a token that is neither a directive nor within a function.
 func (p *parser) strayToken() {
 	if p.tok.kind == '}' {
-		if len(p.errs) == 0 { // else it may be left of what was not understood
+		if len(p.errs) == 0 { // otherwise it may be the rest of a statement with an error
 			p.report("'}' without a '{' before it")
 		}
 		p.next()
 		return
 	}
 	if !p.hasVersion {
-		p.fail("expected .version, found %s: this is no PTX", p.tok)
+		p.fail("expected .version, found %s: this is not PTX", p.tok)
 		p.lex.off = len(p.lex.src)
 		p.failed = p.tok
 		p.failed.off = p.lex.off
@@ -55,7 +56,7 @@ func (p *parser) strayToken() {
 	p.fail("expected a directive such as .visible or .global, found %s", p.tok)
 }
 
-// directive is a statement of the module.
+// directive parses a statement of the module.
 func (p *parser) directive() {
 	t := p.tok
 	if !p.hasVersion && t.text != "version" {
@@ -76,7 +77,7 @@ func (p *parser) directive() {
 	case p.tok.kind == tokDot && ok:
 		p.moduleVariables(space, link)
 	case link != Local:
-		p.failAt(token{pos: pos}, "expected .entry, .func or a state space behind .%s, found %s", link, p.tok)
+		p.failAt(token{pos: pos}, "expected .entry, .func or a state space after .%s, found %s", link, p.tok)
 	case t.text == "alias":
 		p.alias()
 	default:
@@ -89,7 +90,8 @@ var moduleDirectives = []string{
 	"weak", "common", "entry", "func", "global", "const", "shared", "tex",
 }
 
-// header reads the directives that are neither functions nor variables; false if it is none of them.
+// header parses a directive that is neither a function nor a variable. It returns
+// false for other directives.
 func (p *parser) header(t token) bool {
 	switch t.text {
 	case "version":
@@ -170,7 +172,7 @@ func (p *parser) linkage() (Linkage, Pos) {
 	return link, pos
 }
 
-// fileDirective is .file number "name", then perhaps a time and a size.
+// fileDirective parses .file number "name", with an optional time and size.
 func (p *parser) fileDirective() {
 	p.next()
 	number := int(p.integerConstant("a file's number", 0, maxRange))
@@ -188,7 +190,8 @@ func (p *parser) fileDirective() {
 	put(&p.m.Files, number, t.text)
 }
 
-// loc is .loc file line column, then perhaps , function_name label+n, inlined_at file line column.
+// loc parses .loc file line column, with an optional , function_name label+n,
+// inlined_at file line column.
 func (p *parser) loc() {
 	p.next()
 	p.at = p.locNumbers()
@@ -208,19 +211,19 @@ func (p *parser) loc() {
 	}
 }
 
-// locNumbers reads a file's number, a line and a column.
+// locNumbers parses the number of a file, a line and a column.
 func (p *parser) locNumbers() (l Loc) {
 	for _, n := range []*int{&l.File, &l.Line, &l.Column} {
 		if p.tok.kind != tokNumber {
-			p.fail("expected file, line and column behind .loc, found %s", p.tok)
+			p.fail("expected file, line and column after .loc, found %s", p.tok)
 		}
-		*n, _ = strconv.Atoi(p.tok.text) // one that is no decimal counts as none
+		*n, _ = strconv.Atoi(p.tok.text) // a number that is not decimal counts as 0
 		p.next()
 	}
 	return l
 }
 
-// section is .section name { anything }.
+// section parses .section name { anything }.
 func (p *parser) section() {
 	p.next()
 	if p.tok.kind != tokDot && p.tok.kind != tokName && p.tok.kind != tokString {
@@ -232,7 +235,7 @@ func (p *parser) section() {
 	}
 }
 
-// skipBraces passes a block whatever it holds.
+// skipBraces skips a block with any content.
 func (p *parser) skipBraces() {
 	open := p.tok
 	p.quiet = true
@@ -244,7 +247,7 @@ func (p *parser) skipBraces() {
 			level--
 		case tokEOF:
 			p.quiet = false
-			p.failAt(open, "'{' without a '}' behind it")
+			p.failAt(open, "'{' without a '}' after it")
 			return
 		}
 		if level == 0 {
@@ -255,7 +258,7 @@ func (p *parser) skipBraces() {
 	p.next()
 }
 
-// pragma is .pragma "text", ...;
+// pragma parses .pragma "text", ...;
 func (p *parser) pragma() {
 	p.next()
 	p.pragmaStrings()
@@ -265,7 +268,7 @@ func (p *parser) pragma() {
 func (p *parser) pragmaStrings() {
 	for {
 		if p.tok.kind != tokString {
-			p.fail("expected a string behind .pragma, found %s", p.tok)
+			p.fail("expected a string after .pragma, found %s", p.tok)
 			return
 		}
 		p.next()
@@ -275,7 +278,7 @@ func (p *parser) pragmaStrings() {
 	}
 }
 
-// alias is .alias name, function;
+// alias parses .alias name, function;
 func (p *parser) alias() {
 	p.next()
 	name, pos := p.name("the name of a function")

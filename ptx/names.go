@@ -2,24 +2,25 @@ package ptx
 
 import "strconv"
 
-// names is a set of declared names: single ones, and ranges such as %r<7>, of
-// which only the prefix is held. The zero value is empty.
+// names is a set of declared names: single names, and ranges such as %r<7>, for which
+// it holds the prefix only. The zero value is empty.
 type names struct {
 	single map[string]*Var
 	ranges map[string]*Var // by prefix
-	stems  map[string]stem // of single names that end in a number, by what stands before it
+	stems  map[string]stem // single names that end in a number, by the part before the number
 }
 
-// stem is the lowest number behind a prefix among the single names.
+// stem is the lowest number after a prefix among the single names.
 type stem struct {
 	lowest int
 	v      *Var
 }
 
-// maxRange bounds the numbers of a range, so that they fit an int everywhere.
+// maxRange is the highest number in a range. It fits an int on every platform.
 const maxRange = 1<<31 - 1
 
-// find is the variable of that name; index is its number if it belongs to a range.
+// find returns the variable of that name; index is its number if it belongs to a
+// range.
 func (n *names) find(name string) (v *Var, index int) {
 	if v, ok := n.single[name]; ok {
 		return v, 0
@@ -37,7 +38,8 @@ func (n *names) find(name string) (v *Var, index int) {
 	return nil, 0
 }
 
-// rangeOf is the range whose prefix fits the name, within its count or not.
+// rangeOf returns the range whose prefix fits the name, whether or not the number is
+// in the range.
 func (n *names) rangeOf(name string) (prefix string, v *Var) {
 	for i := digitsStart(name); i < len(name); i++ {
 		if v, ok := n.ranges[name[:i]]; ok && rangeNumber(name[i:]) >= 0 {
@@ -47,8 +49,8 @@ func (n *names) rangeOf(name string) (prefix string, v *Var) {
 	return "", nil
 }
 
-// conflict is a variable that a declaration of name, or of the range name<count>
-// where count is not 0, would collide with.
+// conflict returns a variable that collides with a declaration of name, or of the
+// range name<count> if count is not 0.
 func (n *names) conflict(name string, count int) *Var {
 	if count == 0 {
 		v, _ := n.find(name)
@@ -57,8 +59,8 @@ func (n *names) conflict(name string, count int) *Var {
 	if s, ok := n.stems[name]; ok && s.lowest < count {
 		return s.v
 	}
-	// All members but the first can only collide where a longer prefix starts, which
-	// the stems hold too, or with a range that has the first member.
+	// The first member is checked below. The others can only collide with a name that
+	// has a longer prefix, which is in stems too, or with a range that has the first.
 	v, _ := n.find(name + "0")
 	if v == nil {
 		v = n.shorter(name)
@@ -66,11 +68,11 @@ func (n *names) conflict(name string, count int) *Var {
 	return v
 }
 
-// taken says that a single variable or a range is called so: a and a<4> do not
-// collide, and yet want two names.
+// taken reports whether a single variable or a range has that name. a and a<4> do not
+// collide, but each needs a name of its own.
 func (n *names) taken(name string) bool { return n.single[name] != nil || n.ranges[name] != nil }
 
-// shorter is a range that has members in common with those of a longer prefix:
+// shorter returns a range that shares members with a range of a longer prefix:
 // %r<200> has %r10, which is also the first of %r1<5>.
 func (n *names) shorter(name string) *Var {
 	for i := digitsStart(name); i < len(name); i++ {
@@ -82,7 +84,7 @@ func (n *names) shorter(name string) *Var {
 	return nil
 }
 
-// add records a variable, a range where count is not 0.
+// add records a variable, or a range if count is not 0.
 func (n *names) add(name string, count int, v *Var) {
 	first := name
 	if count != 0 {
@@ -102,7 +104,7 @@ func (n *names) add(name string, count int, v *Var) {
 	}
 }
 
-// put stores into a map that may not exist yet.
+// put stores into a map, which it creates if necessary.
 func put[K comparable, V any](m *map[K]V, key K, v V) {
 	if *m == nil {
 		*m = make(map[K]V)
@@ -110,7 +112,8 @@ func put[K comparable, V any](m *map[K]V, key K, v V) {
 	(*m)[key] = v
 }
 
-// digitsStart is where the number at the end of a name may start; a number has at most ten digits.
+// digitsStart returns where the number at the end of a name may start. A number has
+// at most ten digits.
 func digitsStart(name string) int {
 	i := len(name)
 	for i > 1 && len(name)-i < 10 && name[i-1] >= '0' && name[i-1] <= '9' {
@@ -119,7 +122,8 @@ func digitsStart(name string) int {
 	return i
 }
 
-// rangeNumber reads the number of a member of a range: no leading zeros. It is -1 for others.
+// rangeNumber returns the number of a member of a range, which has no leading zeros.
+// It returns -1 for other texts.
 func rangeNumber(digits string) int {
 	if digits[0] == '0' && len(digits) > 1 {
 		return -1

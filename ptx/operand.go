@@ -1,6 +1,6 @@
 package ptx
 
-// operand is one operand of an instruction.
+// operand parses one operand of an instruction.
 func (p *parser) operand(op opcode) Operand {
 	o := p.single(op)
 	if p.tok.kind != '|' {
@@ -35,10 +35,10 @@ func (p *parser) single(op opcode) Operand {
 	return p.constant().operand()
 }
 
-// list is (a, b, ...) of a call.
+// list parses (a, b, ...) of a call.
 func (p *parser) list() Operand { return List{Elems: p.group(opcode{op: "call"}, '(', ')')} }
 
-// group reads operands between brackets of some kind.
+// group parses operands between brackets of any kind.
 func (p *parser) group(op opcode, open, end kind) []Operand {
 	defer p.enter()()
 	p.arg = -1
@@ -51,11 +51,11 @@ func (p *parser) group(op opcode, open, end kind) []Operand {
 			break
 		}
 	}
-	p.expect(end, "behind the operands")
+	p.expect(end, "after the operands")
 	return p.take(start)
 }
 
-// negated is !p, or -r as video instructions have it.
+// negated parses !p, or the -r of video instructions.
 func (p *parser) negated(op opcode) Operand {
 	sign := p.tok
 	if c := p.lex.blanks(p.lex.off); p.lex.src[c:p.lex.run(c, namePart)] == "WARP_SZ" {
@@ -64,13 +64,13 @@ func (p *parser) negated(op opcode) Operand {
 	p.next()
 	r, ok := p.named(op).(Reg)
 	if !ok {
-		p.failAt(sign, "'%s' needs a register or a constant behind it", sign.text)
+		p.failAt(sign, "'%s' needs a register or a constant after it", sign.text)
 	}
 	r.Negate, r.Minus = sign.kind == '!', sign.kind == '-'
 	return r
 }
 
-// fullName passes a name with the component that may follow it: %v.x.
+// fullName parses a name with the component that may follow it: %v.x.
 func (p *parser) fullName() (string, Pos) {
 	t := p.tok
 	if p.lex.at(t.end, '.') && p.lex.is(t.end+1, nameStart) {
@@ -82,7 +82,8 @@ func (p *parser) fullName() (string, Pos) {
 	return t.text, t.pos
 }
 
-// named is an operand that starts with a name: a register, a symbol, a label, _ or WARP_SZ.
+// named parses an operand that starts with a name: a register, a symbol, a label, _
+// or WARP_SZ.
 func (p *parser) named(op opcode) Operand {
 	switch p.tok.text {
 	case "_":
@@ -108,11 +109,12 @@ func (p *parser) named(op opcode) Operand {
 	if sym, isSym := r.op.(Sym); isSym {
 		return p.symbolTail(op, sym, r.v)
 	}
-	p.fail("'%s' behind register %s: an operand is no sum; an address needs brackets", p.tok.text, text)
+	p.fail("'%s' after register %s: an operand cannot be a sum; an address needs brackets", p.tok.text, text)
 	return r.op
 }
 
-// outer is a name that the function has not declared: the module's, or one that is declared later.
+// outer returns the symbol of a name that the function does not declare: the module
+// declares it, or something declares it later.
 func (p *parser) outer(text string, pos Pos) Sym {
 	switch {
 	case p.m.has(text):
@@ -124,7 +126,7 @@ func (p *parser) outer(text string, pos Pos) Sym {
 	return Sym{Name: text}
 }
 
-// symbolTail reads what may follow a symbol: an index or an offset.
+// symbolTail parses what may follow a symbol: an index or an offset.
 func (p *parser) symbolTail(op opcode, sym Sym, v *Var) Operand {
 	if p.tok.kind == '+' || p.tok.kind == '-' {
 		sym.Offset = p.offset()
@@ -138,9 +140,9 @@ func (p *parser) symbolTail(op opcode, sym Sym, v *Var) Operand {
 		p.fail("an index must be constant: compute the address in a register")
 	}
 	index := int64(p.expression().bits)
-	p.expect(']', "behind the index")
+	p.expect(']', "after the index")
 	if v == nil {
-		p.failAt(open, "%s is no variable declared before this place: it has no elements", sym.Name)
+		p.failAt(open, "%s is not a variable declared before this place: it has no elements", sym.Name)
 		return sym
 	}
 	sym.Offset += index * int64(v.elementSize())
@@ -150,7 +152,8 @@ func (p *parser) symbolTail(op opcode, sym Sym, v *Var) Operand {
 	return sym
 }
 
-// memory is [base], [base+offset], [offset] or either with further operands: [texture, {x, y}].
+// memory parses [base], [base+offset], [offset], or one of these with further
+// operands: [texture, {x, y}].
 func (p *parser) memory(op opcode) Operand {
 	defer p.enter()()
 	p.arg = -1
@@ -170,11 +173,11 @@ func (p *parser) memory(op opcode) Operand {
 		p.stack = append(p.stack, o)
 	}
 	m.Args = p.take(start)
-	p.expect(']', "behind the address")
+	p.expect(']', "after the address")
 	return m
 }
 
-// base is the register or symbol that an address starts with.
+// base parses the register or symbol at the start of an address.
 func (p *parser) base() (name string, isReg bool) {
 	text, pos := p.fullName()
 	r, ok := p.lookup(text)

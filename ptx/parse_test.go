@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// parseFile reads one file of testdata and demands that it is right.
+// parseFile parses a file of testdata, which must be correct.
 func parseFile(t testing.TB, name string) *ptx.Module {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -32,10 +32,10 @@ func parse(t testing.TB, name, text string) *ptx.Module {
 	return m
 }
 
-// renamed is what Parse adds to a name of a nested scope.
+// renamed matches what Parse adds to a name of a nested scope.
 var renamed = regexp.MustCompile(`\b(\w+)\$\d+\b`)
 
-// TestCompilersOutput compares every instruction, printed, with the source text
+// TestCompilersOutput prints every instruction and compares it with the source text
 // at its place.
 func TestCompilersOutput(t *testing.T) {
 	for file, kernels := range map[string]int{"kernels.ptx": 4, "corpus_nvcc.ptx": 29, "clang.ptx": 9} {
@@ -65,7 +65,7 @@ func checkText(t *testing.T, m *ptx.Module, in *ptx.Instr) {
 	}
 }
 
-// Instructions know where in the source they come from.
+// TestLoc checks the place in the original source of each instruction.
 func TestLoc(t *testing.T) {
 	m, err := ptx.Parse("", ".version 8.0\n.target sm_70\n.address_size 64\n.file 1 \"a.cu\"\n"+
 		".visible .entry k() {\nexit;\n.loc 1 7 3\nexit;\nexit;\n.loc 1 9 1, function_name $n, inlined_at 1 8 2\nexit;\n}\n.visible .entry l() { exit; }\n")

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Parse reads a PTX text. The file name is for messages only. NUL bytes at the
-// end, as in PTX embedded in programs, are ignored.
+// Parse parses a PTX text. The file name is for messages only. NUL bytes at the end,
+// as in PTX embedded in programs, are ignored.
 //
-// A text without .address_size counts as 64-bit if any address in it is held in a
-// 64-bit register, or if there is no address to tell from; else as 32-bit.
+// A text without .address_size counts as 64-bit if a 64-bit register holds an
+// address, or if no register does. Otherwise it counts as 32-bit.
 //
-// The error is an [*Error] or, for several problems, an [ErrorList]; the module is
-// then nil. Safe for concurrent use.
+// The error is an [*Error] or, for several problems, an [ErrorList]. The module is
+// then nil. Parse is safe for concurrent use.
 func Parse(file, source string) (*Module, error) {
 	source = strings.TrimRight(source, "\x00")
 	p := &parser{
@@ -37,43 +37,43 @@ func Parse(file, source string) (*Module, error) {
 	return p.m, nil
 }
 
-// parser reads one module. After a syntax error (bad) every token is the end of
-// the file until sync, so that what is under way ends by itself.
+// parser parses one module. After a syntax error (bad) every token is the end of the
+// file until sync is called, so that the functions in progress return.
 type parser struct {
 	lex     lexer
-	tok     token // the current one; lex.off is behind it
-	lastEnd Pos   // behind the token before it
+	tok     token // the current token; lex.off is after it
+	lastEnd Pos   // end of the token before it
 	bad     bool
-	failed  token // where bad began
-	quiet   bool  // tokBad is no error: the text is being skipped
+	failed  token // where bad was set
+	quiet   bool  // tokBad is not an error, because the text is skipped
 	errs    []*Error
 	depth   int
 
 	m          *Module
 	ops        map[string]opcode
 	forward    []reference // names that the module may declare later
-	lostName   bool        // a declaration of the module was not understood
-	sized      bool        // .address_size was given
+	lostName   bool        // a declaration of the module could not be parsed
+	sized      bool        // the source has .address_size
 	addresses  [2]bool     // 32-bit and 64-bit registers hold addresses
 	hasVersion bool
 	hasTarget  bool
 
-	// of the function being read
+	// state of the function being parsed
 	f               *Func
-	at              Loc // by the last .loc
+	at              Loc // the last .loc
 	scope           *scope
 	levels          int
 	renamed         int
-	missing         map[string]bool // reported already
-	lostDeclaration bool            // one was not understood: do not complain of names
+	missing         map[string]bool // names already reported
+	lostDeclaration bool            // a declaration could not be parsed, so undeclared names are not reported
 	jumps           []reference     // to labels, or to what the module declares later
-	arg             int             // index of the operand being read; -1 within another
-	argPos          [4]Pos          // of the first operands
-	stack           []Operand       // operands under way
-	slab            []Operand       // where operand slices are cut from
+	arg             int             // index of the operand being parsed; -1 within another operand
+	argPos          [4]Pos          // places of the first operands
+	stack           []Operand       // operands being parsed
+	slab            []Operand       // memory that operand slices are taken from
 }
 
-// next moves on by a token.
+// next moves to the next token.
 func (p *parser) next() {
 	if p.bad {
 		return
@@ -85,7 +85,7 @@ func (p *parser) next() {
 	}
 }
 
-// accept passes the current token if it is of that kind.
+// accept skips the current token if it is of kind k. It reports whether it did.
 func (p *parser) accept(k kind) bool {
 	if p.tok.kind != k {
 		return false
@@ -94,14 +94,14 @@ func (p *parser) accept(k kind) bool {
 	return true
 }
 
-// expect passes a punctuation character that must be there.
+// expect skips a punctuation character, which must be there.
 func (p *parser) expect(k kind, where string) {
 	if !p.accept(k) {
 		p.fail("expected '%c' %s, found %s", rune(k), where, p.tok)
 	}
 }
 
-// name passes a name and returns it.
+// name skips a name and returns it.
 func (p *parser) name(what string) (string, Pos) {
 	t := p.tok
 	if t.kind != tokName {
@@ -115,7 +115,7 @@ func (p *parser) name(what string) (string, Pos) {
 // fail reports a syntax error at the current token.
 func (p *parser) fail(format string, args ...any) { p.failAt(p.tok, format, args...) }
 
-// failAt reports a syntax error; parsing goes on behind the statement (see sync).
+// failAt reports a syntax error. Parsing continues after the statement (see sync).
 func (p *parser) failAt(t token, format string, args ...any) {
 	if p.bad {
 		return
@@ -125,7 +125,7 @@ func (p *parser) failAt(t token, format string, args ...any) {
 	p.tok.kind, p.tok.text = tokEOF, ""
 }
 
-// report reports a problem at the current token that does not disturb the parse.
+// report reports a problem at the current token that does not affect the parse.
 func (p *parser) report(format string, args ...any) { p.reportAt(p.tok.pos, format, args...) }
 
 func (p *parser) reportAt(pos Pos, format string, args ...any) {
@@ -136,11 +136,12 @@ func (p *parser) reportAt(pos Pos, format string, args ...any) {
 		File: p.m.File, Pos: pos, Msg: fmt.Sprintf(format, args...), Line: p.sourceLine(pos),
 	})
 	if len(p.errs) == maxErrors {
-		p.lex.off = len(p.lex.src) // enough: what follows is the end of the file
+		p.lex.off = len(p.lex.src) // maxErrors is reached: the next token is the end of the file
 	}
 }
 
-// sourceLine is the text of a line at or before the current one.
+// sourceLine returns the text of the line of pos, which is the current line or an
+// earlier one.
 func (p *parser) sourceLine(pos Pos) string {
 	start, line := p.lex.lineStart, p.lex.line
 	for line > pos.Line && start > 0 {
@@ -150,8 +151,8 @@ func (p *parser) sourceLine(pos Pos) string {
 	return lineAt(p.lex.src, start)
 }
 
-// sync ends a syntax error: it skips to behind the next semicolon or to a brace;
-// outside of functions, to a directive at the start of a line too.
+// sync ends a syntax error. It skips to after the next semicolon or to a brace.
+// Outside of functions it also stops at a directive at the start of a line.
 func (p *parser) sync() {
 	if !p.bad {
 		return
@@ -171,13 +172,14 @@ func (p *parser) sync() {
 	p.accept(';')
 }
 
-// semicolon ends a statement. Where it was forgotten at the end of a line, parsing goes on.
+// semicolon ends a statement. If the semicolon is missing at the end of a line,
+// parsing continues.
 func (p *parser) semicolon(what string) {
 	switch {
 	case p.accept(';') || p.bad:
 	case p.tok.pos.Line > p.lastEnd.Line:
-		p.reportAt(p.lastEnd, "expected ';' behind %s", what)
+		p.reportAt(p.lastEnd, "expected ';' after %s", what)
 	default:
-		p.fail("expected ',' or ';' behind %s, found %s", what, p.tok)
+		p.fail("expected ',' or ';' after %s, found %s", what, p.tok)
 	}
 }

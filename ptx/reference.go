@@ -6,16 +6,17 @@ type reference struct {
 	pos   Pos
 	f     *Func // nil outside of functions
 	scope *scope
-	alias string // what the name gets as a second name
+	alias string // the second name for name, if this is an .alias
 
-	// Where to put the unique name of a label: an operand, or a member of a table.
+	// where to store the unique name of a label: in an operand, or in an entry of a
+	// table
 	instr int
 	table string
-	arg   int  // -1: nowhere
-	code  bool // only a place to branch to will do
+	arg   int  // -1 for nowhere
+	code  bool // the name must be a place to branch to
 }
 
-// resolveForward checks the names that had not been declared when they were used.
+// resolveForward checks the names that were not declared when they were used.
 func (p *parser) resolveForward() {
 	for _, r := range p.forward {
 		target, hidden := p.m.funcs[r.name], false
@@ -33,7 +34,7 @@ func (p *parser) resolveForward() {
 	}
 }
 
-// noteAddress remembers the width of a register that holds an address.
+// noteAddress records the width of a register that holds an address.
 func (p *parser) noteAddress(t Type) {
 	if !p.sized {
 		p.addresses[min(t.Size()/8, 1)] = true

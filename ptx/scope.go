@@ -2,12 +2,12 @@ package ptx
 
 import "strings"
 
-// scope is a pair of braces, or a function's header and body.
+// scope is the content of a pair of braces, or the header and body of a function.
 type scope struct {
 	up     *scope
 	names  names
 	labels map[string]label
-	cache  map[string]resolved // what lookup found for names as written
+	cache  map[string]resolved // results of lookup, by the name as written
 }
 
 // label is a place in the body, or a table or prototype that a label names.
@@ -36,7 +36,8 @@ func (p *parser) popScope() {
 	p.scope = p.scope.up
 }
 
-// declare puts a variable of the function into the innermost scope and gives it a unique name.
+// declare adds a variable of the function to the innermost scope and gives it a
+// unique name.
 func (p *parser) declare(v *Var, param bool) bool {
 	if old := p.scope.names.conflict(v.Name, v.Count); old != nil {
 		p.reportAt(v.Pos, "%s is already declared at %s", v.Name, old.Pos)
@@ -51,7 +52,7 @@ func (p *parser) declare(v *Var, param bool) bool {
 	return true
 }
 
-// uniqueName is the variable's name, or one made of it if that is taken.
+// uniqueName returns the name of the variable, or a new name if that is taken.
 func (p *parser) uniqueName(v *Var) string {
 	name := v.Name
 	for p.f.names.conflict(name, v.Count) != nil || p.f.names.taken(name) || p.m.has(name) {
@@ -64,8 +65,8 @@ func (p *parser) uniqueName(v *Var) string {
 	return name
 }
 
-// lookup is what a name of an instruction stands for in the current scope, without
-// labels and what the module declares. The name may have a component: %v.x, %tid.x.
+// lookup resolves a name of an instruction in the current scope, except labels and
+// names of the module. The name may have a component: %v.x, %tid.x.
 func (p *parser) lookup(text string) (r resolved, ok bool) {
 	if r, ok := p.scope.cache[text]; ok {
 		return r, true
@@ -85,11 +86,11 @@ func (p *parser) lookup(text string) (r resolved, ok bool) {
 	return r, ok
 }
 
-// variableOperand is a variable of the function as an operand.
+// variableOperand returns a variable of the function as an operand.
 func (p *parser) variableOperand(v *Var, base string, index int, suffix string) Operand {
 	if v.Space != RegSpace {
 		if suffix != "" {
-			p.report("%s is no register: it has no part .%s", base, suffix)
+			p.report("%s is not a register: it has no part .%s", base, suffix)
 		}
 		return Sym{Name: v.Name}
 	}
@@ -112,7 +113,7 @@ func (p *parser) variableOperand(v *Var, base string, index int, suffix string) 
 	return r
 }
 
-// componentIndex is 0 to 3 for x, y, z, w or r, g, b, a; else -1.
+// componentIndex returns 0 to 3 for x, y, z, w or r, g, b, a, and -1 for other texts.
 func componentIndex(s string) int {
 	if len(s) != 1 {
 		return -1
@@ -120,7 +121,8 @@ func componentIndex(s string) int {
 	return max(strings.IndexByte("xyzw", s[0]), strings.IndexByte("rgba", s[0]))
 }
 
-// isSelector is true of the parts of a register that video instructions pick.
+// isSelector reports whether s is a part of a register that a video instruction
+// selects.
 func isSelector(s string) bool {
 	switch s {
 	case "b0", "b1", "b2", "b3", "h0", "h1":
@@ -129,7 +131,8 @@ func isSelector(s string) bool {
 	return isPermutation(s)
 }
 
-// isPermutation is true of the selectors of SIMD video instructions: h and two, or b and four, digits.
+// isPermutation reports whether s is a selector of a SIMD video instruction: h and
+// two digits, or b and four digits.
 func isPermutation(s string) bool {
 	if len(s) != 3 && len(s) != 5 || s[0] != 'h' && s[0] != 'b' || (s[0] == 'h') != (len(s) == 3) {
 		return false

@@ -2,7 +2,8 @@ package ptx
 
 import "strings"
 
-// specials are the special registers of the PTX ISA; those that are true have components.
+// specials has the special registers of the PTX ISA. The value is true if the
+// register has components.
 var specials = map[string]bool{
 	"%tid": true, "%ntid": true, "%ctaid": true, "%nctaid": true,
 	"%clusterid": true, "%nclusterid": true, "%cluster_ctaid": true, "%cluster_nctaid": true,
@@ -17,7 +18,7 @@ var specials = map[string]bool{
 	"%current_graph_exec": false,
 }
 
-// numberedSpecials are those that come with a number, up to the one given.
+// numberedSpecials are special registers with a number, from 0 to last.
 var numberedSpecials = []struct {
 	prefix, suffix string
 	last           int
@@ -25,7 +26,8 @@ var numberedSpecials = []struct {
 	{"%envreg", "", 31}, {"%pm", "", 7}, {"%pm", "_64", 7},
 }
 
-// isSpecial is true of the name of a special register, with a component or with none.
+// isSpecial reports whether a name, with or without a component, is a special
+// register.
 func isSpecial(base, component string) bool {
 	if vector, ok := specials[base]; ok {
 		return component == "" || vector && componentIndex(component) >= 0

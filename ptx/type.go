@@ -1,6 +1,6 @@
 package ptx
 
-// typeTable holds, for each type, what follows the dot in PTX and its size in bytes.
+// typeTable has for each type the text after the dot in PTX and the size in bytes.
 var typeTable = [...]struct {
 	name string
 	size int
@@ -23,14 +23,15 @@ var typesByName = func() map[string]Type {
 	return m
 }()
 
-// ParseType is the type of that name, written without a dot: "f32". It reports
-// whether there is one, so that a modifier of an [Instr] can be asked.
+// ParseType returns the type with that name, written without a dot: "f32". It reports
+// false for other words, so a caller can ask whether a modifier of an [Instr] is a type.
 func ParseType(name string) (Type, bool) {
 	t, ok := typesByName[name]
 	return t, ok
 }
 
-// String is the type as PTX writes it, without the dot: "f32". It is empty for [NoType].
+// String returns the type as PTX writes it, without the dot: "f32". It is empty for
+// [NoType].
 func (t Type) String() string {
 	if int(t) < len(typeTable) {
 		return typeTable[t].name
@@ -38,7 +39,7 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Size in bytes; a predicate counts as 1, an opaque reference as 8.
+// Size returns the size in bytes. A predicate counts as 1, an opaque reference as 8.
 func (t Type) Size() int {
 	if int(t) < len(typeTable) {
 		return typeTable[t].size
@@ -46,13 +47,14 @@ func (t Type) Size() int {
 	return 0
 }
 
-// IsFloat says whether values of the type are floating point numbers, packed ones too.
+// IsFloat reports whether values of the type are floating-point numbers, single or
+// packed.
 func (t Type) IsFloat() bool { return t >= F16 && t <= F64 }
 
-// IsSigned says whether values of the type are signed integers.
+// IsSigned reports whether values of the type are signed integers.
 func (t Type) IsSigned() bool { return t >= S8 && t <= S64 }
 
-// isOpaque is true of texture, sampler and surface references.
+// isOpaque reports whether the type is a texture, sampler or surface reference.
 func (t Type) isOpaque() bool { return t >= TexRef }
 
 var spaceNames = [...]string{
@@ -60,7 +62,7 @@ var spaceNames = [...]string{
 	ConstSpace: "const", SharedSpace: "shared", LocalSpace: "local",
 }
 
-// String is the state space as PTX writes it, without the dot: "global".
+// String returns the state space as PTX writes it, without the dot: "global".
 func (s Space) String() string {
 	if int(s) < len(spaceNames) {
 		return spaceNames[s]
@@ -68,7 +70,8 @@ func (s Space) String() string {
 	return "unknown"
 }
 
-// spaceOf is the state space of a declaration's first directive; ok is false for other directives.
+// spaceOf returns the state space for the first directive of a declaration; ok is
+// false for other directives.
 func spaceOf(name string) (space Space, ok bool) {
 	switch name {
 	case "reg":
@@ -89,7 +92,7 @@ func spaceOf(name string) (space Space, ok bool) {
 
 var linkageNames = [...]string{Local: "", Visible: "visible", Weak: "weak", Extern: "extern", Common: "common"}
 
-// String is the linkage directive without its dot, empty for [Local].
+// String returns the linkage directive without its dot, "" for [Local].
 func (l Linkage) String() string {
 	if int(l) < len(linkageNames) {
 		return linkageNames[l]

@@ -4,7 +4,7 @@ package softgpu
 
 import "unsafe"
 
-// goHeap takes page-aligned memory of the Go heap.
+// goHeap allocates page-aligned memory of the Go heap.
 func goHeap(n int) (*backing, error) {
 	raw := make([]byte, n+pageSize)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (pageSize - 1)

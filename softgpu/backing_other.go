@@ -2,5 +2,5 @@
 
 package softgpu
 
-// reserve takes the only kind of memory there is here.
+// reserve uses the Go heap, the only kind of memory here.
 func reserve(n int) (*backing, error) { return goHeap(n) }

@@ -4,11 +4,12 @@ package softgpu
 
 import "syscall"
 
-// reserve maps anonymous memory. Pages cost nothing until they are touched.
+// reserve maps anonymous memory. The system provides pages when they are
+// touched.
 func reserve(n int) (*backing, error) {
 	data, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}
-	return &backing{data: data, release: func() { syscall.Munmap(data) }}, nil
+	return &backing{data: data, unmap: func() { syscall.Munmap(data) }}, nil
 }

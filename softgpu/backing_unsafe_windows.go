@@ -18,14 +18,14 @@ const (
 	pageReadWrite = 0x04
 )
 
-// reserve commits pages, which cost nothing but a promise until they are touched.
+// reserve commits pages. The system provides them when they are touched.
 func reserve(n int) (*backing, error) {
 	addr, _, err := virtualAlloc.Call(0, uintptr(n), memCommit|memReserve, pageReadWrite)
 	if addr == 0 {
 		return nil, err
 	}
 	return &backing{
-		data:    unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n),
-		release: func() { virtualFree.Call(addr, 0, memRelease) },
+		data:  unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n),
+		unmap: func() { virtualFree.Call(addr, 0, memRelease) },
 	}, nil
 }

@@ -55,7 +55,8 @@ func BenchmarkAllocateAndFree(b *testing.B) {
 	}
 }
 
-// BenchmarkDriver is kernels by the driver's calls: a launch and a wait.
+// BenchmarkDriver launches kernels through the driver's calls and waits for
+// each.
 func BenchmarkDriver(b *testing.B) {
 	for _, w := range workload.Full() {
 		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {

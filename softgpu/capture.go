@@ -6,8 +6,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// capture is a recording of work into a graph. It begins in one stream; others
-// join by waiting for events recorded in it, and must be joined back.
+// capture records work into a graph. It begins in one stream. Other streams
+// join it by waiting for events recorded in it, and must be joined back.
 type capture struct {
 	ctx     *contextState
 	origin  *streamState
@@ -16,40 +16,40 @@ type capture struct {
 	graph   *graph
 	streams map[*streamState]struct{}
 	invalid bool
-	over    bool
+	ended   bool
 }
 
-// StreamBeginCapture turns the stream into a recorder.
+// StreamBeginCapture begins a capture in the stream.
 func (d *Driver) StreamBeginCapture(h cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
 	const what = "begin a capture"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	if mode > cu.StreamCaptureModeRelaxed {
-		return refuse(cu.ErrorInvalidValue, what, "no mode %d", mode)
+		return refuse(cu.ErrorInvalidValue, what, "mode %d is not known", mode)
 	}
 	s, err := c.stream(stream, what)
 	switch {
 	case err != nil:
 		return err
 	case s == s.ctx.legacy:
-		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the legacy default stream cannot capture: use one of your own")
+		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the legacy default stream cannot capture: create a stream")
 	case s.capture != nil:
 		return refuse(cu.ErrorIllegalState, what, "the stream captures already")
 	}
 	p := &capture{ctx: s.ctx, origin: s, mode: mode, thread: goid(), graph: d.newGraph(s.ctx),
 		streams: map[*streamState]struct{}{s: {}}}
-	s.capture, s.front = p, nil
+	s.capture, s.captureDeps = p, nil
 	d.captures[p] = struct{}{}
 	return nil
 }
 
-// StreamEndCapture ends the capture and is the graph.
+// StreamEndCapture ends the capture and returns the graph.
 func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, error) {
 	const what = "end a capture"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -67,18 +67,18 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 		return 0, refuse(cu.ErrorStreamCaptureUnmatched, what, "it began in another stream")
 	case p.mode != cu.StreamCaptureModeRelaxed && p.thread != goid():
 		p.end()
-		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, not in relaxed mode; the capture is over")
+		return 0, refuse(cu.ErrorStreamCaptureWrongThread, what, "another goroutine began it, and its mode is not relaxed; the capture has ended")
 	}
-	joined := ancestors(s.front)
+	joined := ancestors(s.captureDeps)
 	p.end()
 	if p.invalid {
-		return 0, refuse(cu.ErrorStreamCaptureInvalidated, what, "an earlier call spoiled it")
+		return 0, refuse(cu.ErrorStreamCaptureInvalidated, what, "an earlier call invalidated it")
 	}
 	for other := range p.streams {
-		for _, n := range other.front {
+		for _, n := range other.captureDeps {
 			if !joined[n] {
 				return 0, refuse(cu.ErrorStreamCaptureUnjoined, what,
-					"a stream that joined it has work the first stream did not wait for: record an event there and wait for it here")
+					"a stream that joined the capture has work that the first stream does not wait for: record an event in that stream and wait for it in the first one")
 			}
 		}
 	}
@@ -89,10 +89,10 @@ func (d *Driver) StreamEndCapture(h cu.Context, stream cu.Stream) (cu.Graph, err
 	return p.graph.handle, nil
 }
 
-// StreamIsCapturing says whether the stream records.
+// StreamIsCapturing returns the status of the stream's capture.
 func (d *Driver) StreamIsCapturing(h cu.Context, stream cu.Stream) (cu.StreamCaptureStatus, error) {
 	const what = "ask whether a stream captures"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +103,7 @@ func (d *Driver) StreamIsCapturing(h cu.Context, stream cu.Stream) (cu.StreamCap
 		return 0, err
 	case s.capture == nil:
 		if s == c.legacy && c.blockingCapture() != nil {
-			return 0, refuse(cu.ErrorStreamCaptureImplicit, what, "a blocking stream captures, and the legacy default stream must not be touched")
+			return 0, refuse(cu.ErrorStreamCaptureImplicit, what, "a blocking stream captures, and the legacy default stream must not be used")
 		}
 		return cu.StreamCaptureStatusNone, nil
 	case s.capture.invalid:
@@ -112,9 +112,9 @@ func (d *Driver) StreamIsCapturing(h cu.Context, stream cu.Stream) (cu.StreamCap
 	return cu.StreamCaptureStatusActive, nil
 }
 
-// end takes all streams out of p.
+// end ends the capture in all its streams.
 func (p *capture) end() {
-	p.over = true
+	p.ended = true
 	for s := range p.streams {
 		s.capture = nil
 	}
@@ -123,16 +123,7 @@ func (p *capture) end() {
 
 func (p *capture) invalidate() { p.invalid = true }
 
-// endCaptures drops what c was capturing.
-func (c *contextState) endCaptures() {
-	for p := range c.drv.captures {
-		if p.ctx == c {
-			p.end()
-		}
-	}
-}
-
-// ancestors is the nodes and all that they follow.
+// ancestors returns the nodes and all nodes that they follow.
 func ancestors(nodes []*node) map[*node]bool {
 	all := map[*node]bool{}
 	todo := slices.Clone(nodes)
@@ -147,19 +138,19 @@ func ancestors(nodes []*node) map[*node]bool {
 	return all
 }
 
-// record makes w a node instead of running it.
+// record adds w to the graph as a node.
 func (s *streamState) record(w *work, what string) error {
 	if err := s.valid(what); err != nil {
 		return err
 	}
-	s.front = []*node{s.capture.graph.add(w, s.front)}
+	s.captureDeps = []*node{s.capture.graph.add(w, s.captureDeps)}
 	return nil
 }
 
-// valid refuses a capture that an error has spoiled.
+// valid fails if an error has invalidated the stream's capture.
 func (s *streamState) valid(what string) error {
 	if s.capture != nil && s.capture.invalid {
-		return refuse(cu.ErrorStreamCaptureInvalidated, what, "the stream's capture was spoiled by an earlier call: end it")
+		return refuse(cu.ErrorStreamCaptureInvalidated, what, "an earlier call invalidated the stream's capture: end it")
 	}
 	return nil
 }
@@ -172,11 +163,11 @@ func (s *streamState) captureRecord(e *eventState, flags cu.EventRecordFlags, wh
 	if flags&cu.EventRecordExternal != 0 {
 		return s.record(&work{kind: cu.GraphNodeTypeEventRecord, what: what, event: e}, what)
 	}
-	e.rec, e.capture, e.front = nil, s.capture, slices.Clone(s.front)
+	e.recorded, e.capture, e.captureDeps = nil, s.capture, slices.Clone(s.captureDeps)
 	return nil
 }
 
-// captureWait is StreamWaitEvent where the stream or the event captures.
+// captureWait is StreamWaitEvent for a stream or an event that is in a capture.
 func (s *streamState) captureWait(e *eventState, flags cu.EventWaitFlags, what string) error {
 	if err := s.valid(what); err != nil {
 		return err
@@ -190,83 +181,50 @@ func (s *streamState) captureWait(e *eventState, flags cu.EventWaitFlags, what s
 		return refuse(cu.ErrorStreamCaptureIsolation, what, "the event was not recorded in this capture")
 	case s.capture != nil && from != s.capture:
 		s.capture.invalidate()
-		if !from.over {
+		if !from.ended {
 			from.invalidate()
 			return refuse(cu.ErrorStreamCaptureMerge, what, "the event belongs to another capture")
 		}
-		return refuse(cu.ErrorStreamCaptureIsolation, what, "the event belongs to a capture that is over")
-	case s.capture == nil && from.over:
-		return refuse(cu.ErrorCapturedEvent, what, "the event was last recorded in a capture that is over: record it again")
+		return refuse(cu.ErrorStreamCaptureIsolation, what, "the event belongs to a capture that has ended")
+	case s.capture == nil && from.ended:
+		return refuse(cu.ErrorCapturedEvent, what, "the event was last recorded in a capture that has ended: record it again")
 	case s.capture == nil && s == s.ctx.legacy:
 		from.invalidate()
 		return refuse(cu.ErrorStreamCaptureImplicit, what, "the legacy default stream cannot join a capture")
 	case s.capture == nil && from.invalid:
-		return refuse(cu.ErrorStreamCaptureInvalidated, what, "the event's capture was spoiled by an earlier call")
+		return refuse(cu.ErrorStreamCaptureInvalidated, what, "an earlier call invalidated the event's capture")
 	case s.capture == nil:
-		s.capture, s.front = from, nil
+		s.capture, s.captureDeps = from, nil
 		from.streams[s] = struct{}{}
 	}
-	for _, n := range e.front {
-		if !slices.Contains(s.front, n) {
-			s.front = append(s.front, n)
+	for _, n := range e.captureDeps {
+		if !slices.Contains(s.captureDeps, n) {
+			s.captureDeps = append(s.captureDeps, n)
 		}
 	}
 	return nil
 }
 
-// mustNotCapture refuses a wait or query of a stream that captures, and spoils
-// the capture; of the legacy stream also when a stream captures that it waits for.
+// mustNotCapture refuses a wait or query of a stream that captures, and
+// invalidates the capture. For the legacy stream this includes captures of
+// streams that it waits for.
 func (s *streamState) mustNotCapture(what string) error {
 	if s.capture != nil {
 		s.capture.invalidate()
-		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures: nothing in it runs")
+		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures, and none of its work runs")
 	}
 	return s.mayRun(what)
 }
 
 // mayRun refuses work in the legacy stream while a stream captures that would
-// have to wait for it.
+// have to wait for it. It also invalidates that capture.
 func (s *streamState) mayRun(what string) error {
 	if s != s.ctx.legacy {
 		return nil
 	}
 	if p := s.ctx.blockingCapture(); p != nil {
 		p.invalidate()
-		return refuse(cu.ErrorStreamCaptureImplicit, what, "a blocking stream captures, and would have to wait for the legacy default stream")
-	}
-	return nil
-}
-
-// blockingCapture is a capture of c that a blocking stream takes part in.
-func (c *contextState) blockingCapture() *capture {
-	for _, s := range c.streams {
-		if s.capture != nil && !s.nonBlocking() {
-			return s.capture
-		}
-	}
-	return nil
-}
-
-// mustNotCapture refuses a wait for all of c while any of its streams captures.
-func (c *contextState) mustNotCapture(what string) error {
-	var err error
-	for p := range c.drv.captures {
-		if p.ctx == c {
-			p.invalidate()
-			err = refuse(cu.ErrorStreamCaptureUnsupported, what, "a stream of the context captures")
-		}
-	}
-	return err
-}
-
-// unsafeInCapture refuses calls that may wait for a capture or break it, unless
-// all captures that matter are relaxed.
-func (c *contextState) unsafeInCapture(what string) error {
-	for p := range c.drv.captures {
-		if p.mode == cu.StreamCaptureModeGlobal || p.mode == cu.StreamCaptureModeThreadLocal && p.thread == goid() {
-			p.invalidate()
-			return refuse(cu.ErrorStreamCaptureUnsupported, what, "a stream captures, not in relaxed mode")
-		}
+		return refuse(cu.ErrorStreamCaptureImplicit, what, "a blocking stream captures, and it would have to wait for the legacy default stream")
 	}
 	return nil
 }

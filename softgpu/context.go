@@ -9,12 +9,13 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// contextState is a context: what was made in it, and whether it still works.
+// contextState is a context: the objects made in it, and whether it still
+// works.
 //
 // Contexts see each other's memory as on hardware. Copies find every address of
-// the process; kernels reach device memory of their own context, and of others
-// that gave peer access. Page-locked and managed memory is everybody's under
-// unified addressing; without it, only portable memory is.
+// the process. Kernels reach the device memory of their own context, and of
+// contexts with peer access. With unified addressing, all contexts share
+// page-locked and managed memory. Without it, they share only portable memory.
 type contextState struct {
 	drv     *Driver
 	dev     *device
@@ -23,32 +24,33 @@ type contextState struct {
 	flags   cu.CtxFlags
 	dead    bool
 
-	run    context.Context // ends kernels when the context is destroyed
-	cancel context.CancelCauseFunc
+	kernelCtx     context.Context // stops the context's kernels when it is destroyed
+	cancelKernels context.CancelCauseFunc
 
-	legacy    *streamState
-	perThread map[uint64]*streamState
-	streams   []*streamState // all that are alive
-	orphans   []*op          // last ops of destroyed streams
-	loose     []*op          // last ops of destroyed non-blocking streams
-	modules   map[*module]struct{}
-	regions   map[*region]struct{}
-	peers     map[*contextState]bool
-	limits    map[cu.Limit]uintptr
-	printed   printed
+	legacy                   *streamState
+	perThread                map[uint64]*streamState
+	streams                  []*streamState // those that are not destroyed
+	destroyedLast            []*op          // last ops of destroyed blocking streams
+	destroyedNonBlockingLast []*op          // last ops of destroyed non-blocking streams
+	modules                  map[*module]struct{}
+	regions                  map[*region]struct{}
+	peers                    map[*contextState]bool
+	limits                   map[cu.Limit]uintptr
+	printf                   printfBuffer
 
-	graphPanics, lostPanics []error // of host functions in graphs and in destroyed streams
+	graphPanics, destroyedPanics []error // of host functions in graphs and in destroyed streams, not reported yet
 
-	*loss        // the driver's
-	open    int  // ops that are not done
-	kernels int  // launches that virtual time has not passed
-	hosts   line // host functions run one at a time
+	*loss                 // shared with the driver
+	open      int         // ops that are not done
+	kernels   int         // launches that have not retired in virtual time
+	hostQueue serialQueue // host functions run one at a time
 }
 
-// printfPart is what each multiprocessor adds to the buffer of printf.
-const printfPart = 64 << 10
+// printfPerMultiprocessor is what each multiprocessor adds to the default size
+// of the printf buffer.
+const printfPerMultiprocessor = 64 << 10
 
-// newContext makes a context. mu is held.
+// newContext makes a context. The caller holds mu.
 func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 	c := &contextState{
 		drv: d, dev: dev, flags: flags, loss: &d.loss,
@@ -58,17 +60,17 @@ func (d *Driver) newContext(dev *device, flags cu.CtxFlags) *contextState {
 		peers:     map[*contextState]bool{},
 		limits: map[cu.Limit]uintptr{
 			cu.LimitStackSize:      1024,
-			cu.LimitPrintfFIFOSize: uintptr(max(1<<20, printfPart*dev.attr(cu.DeviceAttributeMultiprocessorCount))),
+			cu.LimitPrintfFIFOSize: uintptr(max(1<<20, printfPerMultiprocessor*dev.attr(cu.DeviceAttributeMultiprocessorCount))),
 			cu.LimitMallocHeapSize: 8 << 20},
 	}
-	c.printed.setLimit(c.limits[cu.LimitPrintfFIFOSize])
-	c.run, c.cancel = context.WithCancelCause(d.life)
+	c.printf.setLimit(c.limits[cu.LimitPrintfFIFOSize])
+	c.kernelCtx, c.cancelKernels = context.WithCancelCause(d.kernelCtx)
 	c.legacy = c.newStream(cu.StreamDefault, 0)
 	c.legacy.handle = cu.StreamLegacy
 	return c
 }
 
-// context finds a context by its handle.
+// context returns the context with the given handle.
 func (d *Driver) context(h cu.Context, what string) (*contextState, error) {
 	if c, ok := d.handles[uintptr(h)].(*contextState); ok {
 		return c, nil
@@ -87,28 +89,29 @@ func (d *Driver) context(h cu.Context, what string) (*contextState, error) {
 	return nil, refuse(cu.ErrorInvalidContext, what, "%#x was never a context", uintptr(h))
 }
 
-// checkFlags refuses flags that are none.
+// checkFlags refuses unknown and contradictory flags.
 func checkFlags(flags cu.CtxFlags, what string) error {
 	const known = cu.CtxSchedMask | cu.CtxMapHost | cu.CtxLmemResizeToMax
 	switch s := flags & cu.CtxSchedMask; {
 	case flags&^known != 0:
 		return refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", uint32(flags&^known))
 	case s != cu.CtxSchedAuto && s != cu.CtxSchedSpin && s != cu.CtxSchedYield && s != cu.CtxSchedBlockingSync:
-		return refuse(cu.ErrorInvalidValue, what, "more than one way to wait in flags %#x", uint32(flags))
+		return refuse(cu.ErrorInvalidValue, what, "flags %#x have more than one way to wait", uint32(flags))
 	}
 	return nil
 }
 
-// failed notes that an op of c has gone wrong really, which loses the device.
-func (c *contextState) failed(o *op) {
+// recordFault records that an op of c has failed in real time, which loses the
+// device.
+func (c *contextState) recordFault(o *op) {
 	if f, ok := o.err.(*cu.Fault); ok && c.poison == nil {
 		c.poison = f
 	}
 }
 
-// deliver notes in virtual time that o is over, and what went wrong, so that
-// calls tell of it at the same place in every run.
-func (c *contextState) deliver(o *op) {
+// recordRetired records that o has retired in virtual time, and its error.
+// Calls report errors from here, and so at the same place in every run.
+func (c *contextState) recordRetired(o *op) {
 	if o.work.launch != nil {
 		c.kernels--
 		if o.stream != nil {
@@ -124,107 +127,112 @@ func (c *contextState) deliver(o *op) {
 		switch {
 		case o.stream == nil:
 			c.graphPanics = append(c.graphPanics, err)
-		case o.stream.gone:
-			c.lostPanics = append(c.lostPanics, err)
+		case o.stream.destroyed:
+			c.destroyedPanics = append(c.destroyedPanics, err)
 		default:
 			o.stream.panics = append(o.stream.panics, err)
 		}
 	}
 }
 
-// tellPanics tells once of all host functions of c that panicked.
-func (c *contextState) tellPanics() error {
-	all := append(c.graphPanics, c.lostPanics...)
+// reportPanics returns the panics of all host functions of c that were not
+// reported yet.
+func (c *contextState) reportPanics() error {
+	all := append(c.graphPanics, c.destroyedPanics...)
 	for _, s := range c.streams {
 		all = append(all, s.panics...)
 		s.panics = nil
 	}
-	c.graphPanics, c.lostPanics = nil, nil
+	c.graphPanics, c.destroyedPanics = nil, nil
 	return errors.Join(all...)
 }
 
-// tails are the last ops of all streams of c.
-func (c *contextState) tails() []*op {
-	out := append(slices.Clone(c.orphans), c.loose...)
+// lastOps returns the last ops of all streams of c, also of destroyed ones.
+func (c *contextState) lastOps() []*op {
+	out := append(slices.Clone(c.destroyedLast), c.destroyedNonBlockingLast...)
 	for _, s := range c.streams {
-		if s.tail != nil {
-			out = append(out, s.tail)
+		if s.last != nil {
+			out = append(out, s.last)
 		}
 	}
 	return out
 }
 
-// sync waits for all work of c. mu is held, let go of and taken again.
+// sync waits for all work of c. The caller holds mu, which is released during
+// the wait.
 func (c *contextState) sync() error {
 	d := c.drv
-	tails := c.tails()
-	d.pushAll(func(o *op) bool { return o.ctx == c })
-	for _, o := range tails {
+	last := c.lastOps()
+	d.releaseMatching(func(o *op) bool { return o.ctx == c })
+	for _, o := range last {
 		d.finish(o)
 	}
 	past := func(o *op) bool { return o.done && o.retired }
-	c.orphans = slices.DeleteFunc(c.orphans, past)
-	c.loose = slices.DeleteFunc(c.loose, past)
+	c.destroyedLast = slices.DeleteFunc(c.destroyedLast, past)
+	c.destroyedNonBlockingLast = slices.DeleteFunc(c.destroyedNonBlockingLast, past)
 	c.dev.trimPools()
 	if c.fault != nil {
 		return c.fault
 	}
-	return c.tellPanics()
+	return c.reportPanics()
 }
 
-// settle waits for all work of c, for a call that cannot go on beside kernels.
-// mu is held, let go of and taken again.
-func (c *contextState) settle(what string) error {
-	tails := c.tails()
-	c.drv.pushAll(func(o *op) bool { return o.ctx == c })
-	for _, o := range tails {
+// quiesce waits for all work of c, for a call that must not overlap with
+// kernels. The caller holds mu, which is released during the wait.
+func (c *contextState) quiesce(what string) error {
+	last := c.lastOps()
+	c.drv.releaseMatching(func(o *op) bool { return o.ctx == c })
+	for _, o := range last {
 		c.drv.finish(o)
 	}
 	return c.alive(what)
 }
 
-// alive refuses to go on in a context that ended while a call let go of the lock.
+// alive fails if the context was destroyed, or its device lost, while a call
+// had released the lock.
 func (c *contextState) alive(what string) error {
 	if c.dead {
-		return refuse(cu.ErrorInvalidContext, what, "the context was destroyed meanwhile")
+		return refuse(cu.ErrorInvalidContext, what, "the context was destroyed during the call")
 	}
 	return c.fault
 }
 
-// settleKernels waits for the kernels of other contexts that run on the device
-// now, or are about to, as the end of a context does. mu is held, let go of and taken again.
-func (c *contextState) settleKernels() {
+// waitForOtherKernels waits for kernels of other contexts that run on the
+// device now, or are about to start, as destroying a context does. The caller
+// holds mu, which is released during the wait.
+func (c *contextState) waitForOtherKernels() {
 	d := c.drv
 	d.sim.run(d, d.host, nil)
 	ops := append(slices.Clone(d.sim.running), d.sim.pending...)
 	for _, o := range append(ops, c.dev.engines.by[engineCompute].queue...) {
-		if o.work.launch != nil && o.work.dev == c.dev && o.simWait == 0 && o.ctx != c && !o.ctx.dead {
+		if o.work.launch != nil && o.work.dev == c.dev && o.unretiredDeps == 0 && o.ctx != c && !o.ctx.dead {
 			d.finish(o)
 		}
 	}
 }
 
-// errDestroyed ends the kernels of a context that is destroyed.
+// errDestroyed stops the kernels of a context that is destroyed.
 var errDestroyed = errors.New("the context was destroyed")
 
-// destroyPatience is how long a context's queued work may go on, without any of
-// it getting done, before what runs is ended.
-const destroyPatience = time.Second
+// destroyTimeout is how long a context that is destroyed waits without any op
+// getting done. Then its kernels are stopped.
+const destroyTimeout = time.Second
 
-// destroy ends c: queued work runs to its end, kernels that never end are ended,
-// and all that was made in c is freed. mu is held, let go of and taken again.
+// destroy ends c. Queued work runs to its end, kernels that never end are
+// stopped, and everything made in c is freed. The caller holds mu, which is
+// released during the wait.
 func (c *contextState) destroy() {
 	d := c.drv
 	c.dead = true
 	delete(d.handles, uintptr(c.handle))
 	c.endCaptures()
-	c.dropHandles() // first, so that nobody queues more while it waits
-	d.pushAll(func(o *op) bool { return o.ctx == c })
-	c.settleKernels()
+	c.dropHandles() // first, so that no call queues more work during the wait
+	d.releaseMatching(func(o *op) bool { return o.ctx == c })
+	c.waitForOtherKernels()
 	c.drain()
-	c.cancel(errDestroyed)
+	c.cancelKernels(errDestroyed)
 	d.mu.Unlock()
-	c.printed.flush()
+	c.printf.flush()
 	d.mu.Lock()
 	for m := range c.modules {
 		m.drop()
@@ -237,7 +245,7 @@ func (c *contextState) destroy() {
 	}
 }
 
-// dropHandles forgets the streams and events of c.
+// dropHandles removes the handles of the streams and events of c.
 func (c *contextState) dropHandles() {
 	d := c.drv
 	for _, s := range c.streams {
@@ -252,8 +260,9 @@ func (c *contextState) dropHandles() {
 	}
 }
 
-// drain waits until no op of c is open. When nothing gets done for a while the
-// kernels are ended.
+// drain waits until all ops of c are done. If none gets done for
+// destroyTimeout, it stops the kernels. The caller holds mu, which is released
+// during the wait.
 func (c *contextState) drain() {
 	d := c.drv
 	for open, since := c.open, time.Now(); c.open > 0; {
@@ -262,7 +271,7 @@ func (c *contextState) drain() {
 		}
 		ch := d.changed
 		d.mu.Unlock()
-		timer := time.NewTimer(destroyPatience)
+		timer := time.NewTimer(destroyTimeout)
 		select {
 		case <-ch:
 		case <-timer.C:
@@ -272,13 +281,13 @@ func (c *contextState) drain() {
 		if c.open != open {
 			open, since = c.open, time.Now()
 		}
-		if time.Since(since) >= destroyPatience {
-			c.cancel(errDestroyed)
+		if time.Since(since) >= destroyTimeout {
+			c.cancelKernels(errDestroyed)
 		}
 	}
 }
 
-// contexts are all that are alive.
+// contexts returns all contexts that are alive.
 func (d *Driver) contexts() []*contextState {
 	var out []*contextState
 	for _, x := range d.handles {
@@ -287,4 +296,256 @@ func (d *Driver) contexts() []*contextState {
 		}
 	}
 	return out
+}
+
+// newStream makes a stream without a handle.
+func (c *contextState) newStream(flags cu.StreamFlags, priority int32) *streamState {
+	s := &streamState{ctx: c, flags: flags, priority: priority}
+	c.streams = append(c.streams, s)
+	return s
+}
+
+// stream returns the stream with the given handle.
+func (c *contextState) stream(h cu.Stream, what string) (*streamState, error) {
+	switch h {
+	case 0, cu.StreamLegacy:
+		return c.legacy, nil
+	case cu.StreamPerThread:
+		id := goid()
+		s := c.perThread[id]
+		if s == nil {
+			s = c.newStream(cu.StreamDefault, 0)
+			s.handle = cu.StreamPerThread
+			c.perThread[id] = s
+		}
+		return s, nil
+	}
+	s, err := lookup[*streamState](c.drv, uintptr(h), what, "stream")
+	if err != nil {
+		return nil, err
+	}
+	if s.ctx.fault != nil {
+		return nil, s.ctx.fault
+	}
+	return s, nil
+}
+
+// ownStream is stream, but the stream must belong to c.
+func (c *contextState) ownStream(h cu.Stream, what string) (*streamState, error) {
+	s, err := c.stream(h, what)
+	if err == nil && s.ctx != c {
+		return nil, refuse(cu.ErrorInvalidHandle, what, "the stream belongs to another context, of device %d", s.ctx.dev.ordinal)
+	}
+	return s, err
+}
+
+// endCaptures ends all captures of c.
+func (c *contextState) endCaptures() {
+	for p := range c.drv.captures {
+		if p.ctx == c {
+			p.end()
+		}
+	}
+}
+
+// blockingCapture returns a capture of c in which a blocking stream takes part,
+// or nil.
+func (c *contextState) blockingCapture() *capture {
+	for _, s := range c.streams {
+		if s.capture != nil && !s.nonBlocking() {
+			return s.capture
+		}
+	}
+	return nil
+}
+
+// mustNotCapture refuses a wait for all work of c while any of its streams
+// captures. It also invalidates the captures.
+func (c *contextState) mustNotCapture(what string) error {
+	var err error
+	for p := range c.drv.captures {
+		if p.ctx == c {
+			p.invalidate()
+			err = refuse(cu.ErrorStreamCaptureUnsupported, what, "a stream of the context captures")
+		}
+	}
+	return err
+}
+
+// unsafeInCapture refuses a call that may wait for a capture or break it,
+// unless every capture that concerns the caller is relaxed.
+func (c *contextState) unsafeInCapture(what string) error {
+	for p := range c.drv.captures {
+		if p.mode == cu.StreamCaptureModeGlobal || p.mode == cu.StreamCaptureModeThreadLocal && p.thread == goid() {
+			p.invalidate()
+			return refuse(cu.ErrorStreamCaptureUnsupported, what, "a stream captures, and its mode is not relaxed")
+		}
+	}
+	return nil
+}
+
+// CtxCreate makes a context.
+func (d *Driver) CtxCreate(flags cu.CtxFlags, h cu.Device) (cu.Context, error) {
+	const what = "create a context"
+	return deviceCall(d, h, what, func(dev *device) (cu.Context, error) {
+		if err := checkFlags(flags, what); err != nil {
+			return 0, err
+		}
+		if dev.fault != nil {
+			return 0, dev.fault
+		}
+		c := d.newContext(dev, flags)
+		c.handle = cu.Context(d.newHandle(c))
+		return c.handle, nil
+	})
+}
+
+// CtxDestroy destroys a context made with CtxCreate. It waits for kernels of
+// other contexts that run on the device.
+func (d *Driver) CtxDestroy(h cu.Context) error {
+	const what = "destroy a context"
+	if err := d.begin(what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	c, err := d.context(h, what)
+	if err != nil {
+		return err
+	}
+	if c.primary {
+		return refuse(cu.ErrorInvalidContext, what, "this is the primary context of device %d: release it", c.dev.ordinal)
+	}
+	c.destroy()
+	return nil
+}
+
+// CtxSynchronize waits until all work of the context is done.
+func (d *Driver) CtxSynchronize(h cu.Context) error {
+	const what = "synchronize the context"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer c.printf.flush()
+	defer d.mu.Unlock()
+	if err := c.mustNotCapture(what); err != nil {
+		return err
+	}
+	return c.sync()
+}
+
+// CtxGetFlags returns the flags as they were given.
+func (d *Driver) CtxGetFlags(h cu.Context) (cu.CtxFlags, error) {
+	c, err := d.beginInLost(h, "read the context's flags")
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	return c.flags, nil
+}
+
+// CtxGetDevice returns the device of the context.
+func (d *Driver) CtxGetDevice(h cu.Context) (cu.Device, error) {
+	c, err := d.beginIn(h, "read the context's device")
+	if err != nil {
+		return cu.InvalidDevice, err
+	}
+	defer d.mu.Unlock()
+	return cu.Device(c.dev.ordinal), nil
+}
+
+// CtxGetStreamPriorityRange returns the profile's range.
+func (d *Driver) CtxGetStreamPriorityRange(h cu.Context) (least, greatest int32, err error) {
+	if _, err := d.beginIn(h, "read the range of priorities"); err != nil {
+		return 0, 0, err
+	}
+	defer d.mu.Unlock()
+	return int32(d.prof.Priority.Least.Value), int32(d.prof.Priority.Greatest.Value), nil
+}
+
+// CtxGetLimit returns a limit.
+func (d *Driver) CtxGetLimit(h cu.Context, limit cu.Limit) (uintptr, error) {
+	const what = "read a limit"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	v, ok := c.limits[limit]
+	if !ok {
+		return 0, refuse(cu.ErrorInvalidValue, what, "limit %d is not known", limit)
+	}
+	return v, nil
+}
+
+// CtxSetLimit sets a limit. The printf limit bounds what kernels print. Other
+// limits are only stored: kernels get the stack that they need. As on hardware,
+// setting the stack size waits for the context's work.
+func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error {
+	const what = "set a limit"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if _, ok := c.limits[limit]; !ok {
+		return refuse(cu.ErrorInvalidValue, what, "limit %d is not known", limit)
+	}
+	if limit == cu.LimitStackSize && value > 512<<10 {
+		return refuse(cu.ErrorInvalidValue, what, "a stack of %s is more than 512 KiB a thread", size(uint64(value)))
+	}
+	if limit == cu.LimitStackSize {
+		if err := c.quiesce(what); err != nil {
+			return err
+		}
+	}
+	c.limits[limit] = uintptr(roundUp(uint64(value), 16))
+	if limit == cu.LimitPrintfFIFOSize {
+		c.printf.setLimit(c.limits[limit])
+	}
+	return nil
+}
+
+// CtxEnablePeerAccess lets kernels of h use memory of peer.
+func (d *Driver) CtxEnablePeerAccess(h, peer cu.Context, flags uint32) error {
+	const what = "enable peer access"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	p, err := d.context(peer, what)
+	switch {
+	case err != nil:
+		return err
+	case flags != 0:
+		return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", flags)
+	case p == c:
+		return refuse(cu.ErrorPeerAccessUnsupported, what, "a context is not a peer of itself")
+	case p.dev == c.dev || !d.peerAccess():
+		return refuse(cu.ErrorPeerAccessUnsupported, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)
+	case c.peers[p]:
+		return refuse(cu.ErrorPeerAccessAlreadyEnabled, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)
+	}
+	c.peers[p] = true
+	return nil
+}
+
+// CtxDisablePeerAccess undoes CtxEnablePeerAccess.
+func (d *Driver) CtxDisablePeerAccess(h, peer cu.Context) error {
+	const what = "disable peer access"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	p, err := d.context(peer, what)
+	if err != nil {
+		return err
+	}
+	if !c.peers[p] {
+		return refuse(cu.ErrorPeerAccessNotEnabled, what, "device %d to device %d", c.dev.ordinal, p.dev.ordinal)
+	}
+	delete(c.peers, p)
+	return nil
 }

@@ -1,18 +1,121 @@
 package softgpu
 
 import (
+	"math/bits"
+
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// copyCall is every copy but those between contexts. describe finds the ends; a
-// nil transfer is an empty one.
+// place is one side of a copy: bytes of a region, or of the caller's ordinary
+// memory.
+type place struct {
+	region *region    // nil for pageable memory
+	off    uint64     // offset in the region
+	host   cu.HostPtr // address of pageable memory
+	n      uint64
+}
+
+// class decides how a copy treats a place.
+type class uint8
+
+const (
+	classPageable class = iota
+	classPinned
+	classDevice
+)
+
+// class returns the class of the place. Managed memory has the class of the
+// place of most of its bytes. Pages that were never touched count as the
+// device's.
+func (p place) class() class {
+	switch {
+	case p.region == nil:
+		return classPageable
+	case p.region.kind == kindManaged:
+		if p.region.managed.pages.MostlyCPU(p.off, p.n) {
+			return classPinned
+		}
+		return classDevice
+	case p.region.kind.onHost():
+		return classPinned
+	}
+	return classDevice
+}
+
+// side is the kind of address that one side of a copy must have.
+type side uint8
+
+const (
+	sideDevice side = iota // an address that the driver knows
+	sideHost               // a host pointer, known or not
+	sideAny                // either: unified addressing tells them apart
+)
+
+// resolve returns the place of n bytes at addr. If the caller gave a host
+// pointer, p is that pointer.
+func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, what string) (place, error) {
+	d := c.drv
+	if addr+n < addr {
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend past the end of the address space", size(n), addr)
+	}
+	x, ok := d.space.find(addr)
+	if ok && x.known(c, want) {
+		if addr+n > x.end {
+			return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend %s past the end of %s",
+				size(n), addr, size(addr+n-x.end), x.String())
+		}
+		return place{region: x.region, off: addr - x.base, n: n}, nil
+	}
+	switch {
+	case want == sideDevice || want == sideAny && !d.uva || addr >= deviceBase:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not an address of this context: %s", addr, d.space.near(addr))
+	case addr < pageSize:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not a host address", addr)
+	}
+	if y, into := d.space.overlaps(addr, addr+n); into && !ok {
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x begin in ordinary memory and extend into %s", size(n), addr, y.String())
+	}
+	if p == nil {
+		p = hostPointer(addr)
+	}
+	return place{host: p, n: n}, nil
+}
+
+// bytes returns the bytes of the place. It fails if a stream-ordered allocation
+// is not made yet, or freed already.
+func (p place) bytes(what string) ([]byte, error) {
+	if p.region == nil {
+		return bytesAt(p.host, p.n), nil
+	}
+	if !p.region.live() {
+		state := "was freed"
+		if p.region.state.Load() == statePending && !p.region.streamFreed.Load() {
+			state = "is not allocated yet at this point of the stream"
+		}
+		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
+			Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
+	}
+	return p.all(), nil
+}
+
+// all returns the bytes of the place, without a check whether they are
+// allocated.
+func (p place) all() []byte {
+	if p.region == nil {
+		return bytesAt(p.host, p.n)
+	}
+	return p.region.data[p.off : p.off+p.n]
+}
+
+// copyCall runs every copy call except those between contexts. describe
+// resolves both sides. It returns a nil transfer for an empty copy.
 func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what string, describe func(*contextState) (*transfer, error)) error {
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
 	if !async {
-		defer c.printed.flush()
+		defer c.printf.flush()
 	}
 	defer d.mu.Unlock()
 	s, err := c.stream(stream, what)
@@ -29,7 +132,7 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 		}
 	}
 	p := t.plan(c)
-	if async && p.waits && s.capture == nil && t.detaches() && s.busy() {
+	if async && p.waits && s.capture == nil && t.canDetach() && s.busy() {
 		p = t.detach(c)
 	}
 	if p.curve == &d.prof.Copy.PageableDtoH && s.capture == nil && s.busy() {
@@ -38,63 +141,10 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 	if err := s.ctx.alive(what); err != nil {
 		return err
 	}
-	return s.transfer(t, p, async)
+	return t.queue(s, p, async)
 }
 
-// transfer queues t and waits as p says.
-func (s *streamState) transfer(t *transfer, p plan, async bool) error {
-	d := s.ctx.drv
-	if s.capture != nil {
-		return s.record(t.work(p), t.what)
-	}
-	if err := s.mayRun(t.what); err != nil {
-		return err
-	}
-	switch {
-	case p.stages:
-		if !async { // a plain call first waits for the stream
-			for _, o := range s.before() {
-				d.finish(o)
-			}
-			if err := s.ctx.alive(t.what); err != nil {
-				return err
-			}
-		}
-		if err := t.stage(); err != nil {
-			return err
-		}
-		took := d.prof.Copy.PageableHtoD.Ns(float64(t.total()))
-		if p.detached {
-			t.staging = d.host + took
-			defer func() { d.host = max(d.host, t.staging) }()
-			break
-		}
-		d.host += took
-	case !p.bare:
-		d.host += d.prof.Calls.MemcpyAsync.Value
-	}
-	o, err := s.enqueue(t.work(p), t.what)
-	if err != nil {
-		return err
-	}
-	if p.waits || !async && !p.queues && !p.stages {
-		return s.await(o)
-	}
-	return nil
-}
-
-// await waits for o, whose error is the call's. mu has been held since o was queued;
-// it is let go of and taken again.
-func (s *streamState) await(o *op) error {
-	o.answers = true
-	s.ctx.drv.finish(o)
-	if s.ctx.fault != nil {
-		return s.ctx.fault
-	}
-	return o.err
-}
-
-// hostToDevice and its like describe one-dimensional copies.
+// hostToDevice and the two functions below describe one-dimensional copies.
 func hostToDevice(what string, dst cu.DevicePtr, src cu.HostPtr, n uintptr) func(*contextState) (*transfer, error) {
 	return func(c *contextState) (*transfer, error) {
 		return c.between(what, n, uint64(dst), nil, sideDevice, addressOf(src), src, sideHost)
@@ -113,7 +163,7 @@ func deviceToDevice(what string, dst, src cu.DevicePtr, n uintptr, want side) fu
 	}
 }
 
-// between resolves both ends of a copy of n bytes.
+// between resolves both sides of a copy of n bytes.
 func (c *contextState) between(what string, n uintptr, dst uint64, dstPtr cu.HostPtr, dstSide side, src uint64, srcPtr cu.HostPtr, srcSide side) (*transfer, error) {
 	if n == 0 {
 		return nil, nil
@@ -131,7 +181,7 @@ func (c *contextState) between(what string, n uintptr, dst uint64, dstPtr cu.Hos
 
 func copyText(n uintptr, how string) string { return "copy " + size(uint64(n)) + " " + how }
 
-// needsUVA refuses copies without a direction where addresses do not tell it.
+// needsUVA refuses copies whose direction only unified addressing could tell.
 func (d *Driver) needsUVA(what string) error {
 	if d.uva {
 		return nil
@@ -148,7 +198,7 @@ func (d *Driver) Memcpy(h cu.Context, dst, src cu.DevicePtr, bytes uintptr) erro
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToDevice(what, dst, src, bytes, sideAny))
 }
 
-// MemcpyAsync is Memcpy, stream-ordered.
+// MemcpyAsync is Memcpy in stream order.
 func (d *Driver) MemcpyAsync(h cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between addresses")
 	if err := d.needsUVA(what); err != nil {
@@ -163,7 +213,7 @@ func (d *Driver) MemcpyHtoD(h cu.Context, dst cu.DevicePtr, src cu.HostPtr, byte
 	return d.copyCall(h, cu.StreamLegacy, false, what, hostToDevice(what, dst, src, bytes))
 }
 
-// MemcpyHtoDAsync is MemcpyHtoD, stream-ordered.
+// MemcpyHtoDAsync is MemcpyHtoD in stream order.
 func (d *Driver) MemcpyHtoDAsync(h cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "host to device")
 	return d.copyCall(h, stream, true, what, hostToDevice(what, dst, src, bytes))
@@ -175,7 +225,7 @@ func (d *Driver) MemcpyDtoH(h cu.Context, dst cu.HostPtr, src cu.DevicePtr, byte
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToHost(what, dst, src, bytes))
 }
 
-// MemcpyDtoHAsync is MemcpyDtoH, stream-ordered.
+// MemcpyDtoHAsync is MemcpyDtoH in stream order.
 func (d *Driver) MemcpyDtoHAsync(h cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "device to host")
 	return d.copyCall(h, stream, true, what, deviceToHost(what, dst, src, bytes))
@@ -187,7 +237,7 @@ func (d *Driver) MemcpyDtoD(h cu.Context, dst, src cu.DevicePtr, bytes uintptr) 
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToDevice(what, dst, src, bytes, sideDevice))
 }
 
-// MemcpyDtoDAsync is MemcpyDtoD on a stream.
+// MemcpyDtoDAsync is MemcpyDtoD in stream order.
 func (d *Driver) MemcpyDtoDAsync(h cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "device to device")
 	return d.copyCall(h, stream, true, what, deviceToDevice(what, dst, src, bytes, sideDevice))
@@ -203,9 +253,9 @@ func (d *Driver) MemcpyPeer(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, s
 	}
 	err = d.copyCall(h, cu.StreamLegacy, false, what, func(c *contextState) (*transfer, error) {
 		for _, other := range []*contextState{to, from} {
-			if other != c { // the legacy stream follows those of the others
+			if other != c { // the legacy stream follows the streams of the other context
 				deps := append(c.legacy.before(), other.legacy.before()...)
-				c.legacy.tail = d.submit(c, c.legacy, &work{what: "join contexts"}, deps)
+				c.legacy.last = d.submit(c, c.legacy, &work{what: "join contexts"}, deps)
 			}
 		}
 		return peerTransfer(what, to, dst, from, src, bytes)
@@ -221,14 +271,15 @@ func (d *Driver) MemcpyPeer(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, s
 	}
 	for _, other := range []*contextState{to, from} {
 		if other != c && !other.dead {
-			deps := append(other.legacy.before(), c.legacy.tail)
-			other.legacy.tail = d.submit(other, other.legacy, &work{what: "join contexts"}, deps)
+			deps := append(other.legacy.before(), c.legacy.last)
+			other.legacy.last = d.submit(other, other.legacy, &work{what: "join contexts"}, deps)
 		}
 	}
 	return nil
 }
 
-// peerEnds finds the two contexts. Zero is the calling one.
+// peerEnds returns the two contexts. A zero handle stands for the calling
+// context.
 func (d *Driver) peerEnds(h, dstCtx, srcCtx cu.Context, what string) (to, from *contextState, err error) {
 	if err := d.begin(what); err != nil {
 		return nil, nil, err
@@ -263,7 +314,7 @@ func peerTransfer(what string, to *contextState, dst cu.DevicePtr, from *context
 	return flat(what, a, b, uint64(n)), nil
 }
 
-// MemcpyPeerAsync is MemcpyPeer, ordered in the stream only.
+// MemcpyPeerAsync is MemcpyPeer, but ordered only in the stream.
 func (d *Driver) MemcpyPeerAsync(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between devices")
 	to, from, err := d.peerEnds(h, dstCtx, srcCtx, what)
@@ -273,4 +324,149 @@ func (d *Driver) MemcpyPeerAsync(h cu.Context, dst cu.DevicePtr, dstCtx cu.Conte
 	return d.copyCall(h, stream, true, what, func(*contextState) (*transfer, error) {
 		return peerTransfer(what, to, dst, from, src, bytes)
 	})
+}
+
+// pitchedSide is one side of a 2D or 3D copy.
+type pitchedSide struct {
+	kind          cu.MemoryType
+	host          cu.HostPtr
+	device        cu.DevicePtr
+	x, y, z       uintptr
+	pitch, height uintptr
+}
+
+// Memcpy2D copies a rectangle.
+func (d *Driver) Memcpy2D(h cu.Context, p *cu.Memcpy2D) error {
+	return d.copy2D(h, p, cu.StreamLegacy, false)
+}
+
+// Memcpy2DAsync is Memcpy2D in stream order.
+func (d *Driver) Memcpy2DAsync(h cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
+	return d.copy2D(h, p, stream, true)
+}
+
+func (d *Driver) copy2D(h cu.Context, p *cu.Memcpy2D, stream cu.Stream, async bool) error {
+	const what = "copy a rectangle"
+	if p == nil {
+		return refuse(cu.ErrorInvalidValue, what, "the description is nil")
+	}
+	q := *p
+	dst := pitchedSide{kind: q.DstMemoryType, host: q.DstHost, device: q.DstDevice, x: q.DstXInBytes, y: q.DstY, pitch: q.DstPitch}
+	src := pitchedSide{kind: q.SrcMemoryType, host: q.SrcHost, device: q.SrcDevice, x: q.SrcXInBytes, y: q.SrcY, pitch: q.SrcPitch}
+	return d.copyCall(h, stream, async, what, func(c *contextState) (*transfer, error) {
+		return c.pitched(what, dst, src, q.WidthInBytes, q.Height, 1)
+	})
+}
+
+// Memcpy3D copies rows of several layers.
+func (d *Driver) Memcpy3D(h cu.Context, p *cu.Memcpy3D) error {
+	return d.copy3D(h, p, cu.StreamLegacy, false)
+}
+
+// Memcpy3DAsync is Memcpy3D in stream order.
+func (d *Driver) Memcpy3DAsync(h cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
+	return d.copy3D(h, p, stream, true)
+}
+
+func (d *Driver) copy3D(h cu.Context, p *cu.Memcpy3D, stream cu.Stream, async bool) error {
+	const what = "copy a 3D rectangle"
+	if p == nil {
+		return refuse(cu.ErrorInvalidValue, what, "the description is nil")
+	}
+	q := *p
+	dst := pitchedSide{q.DstMemoryType, q.DstHost, q.DstDevice, q.DstXInBytes, q.DstY, q.DstZ, q.DstPitch, q.DstHeight}
+	src := pitchedSide{q.SrcMemoryType, q.SrcHost, q.SrcDevice, q.SrcXInBytes, q.SrcY, q.SrcZ, q.SrcPitch, q.SrcHeight}
+	return d.copyCall(h, stream, async, what, func(c *contextState) (*transfer, error) {
+		if q.DstLOD != 0 || q.SrcLOD != 0 {
+			return nil, refuse(cu.ErrorInvalidValue, what, "the level of detail must be 0")
+		}
+		return c.pitched(what, dst, src, q.WidthInBytes, q.Height, q.Depth)
+	})
+}
+
+// pitched checks the dimensions and resolves both sides.
+func (c *contextState) pitched(what string, dst, src pitchedSide, width, height, depth uintptr) (*transfer, error) {
+	if width == 0 || height == 0 || depth == 0 {
+		return nil, nil
+	}
+	to, err := c.resolvePitched(what+": destination", &dst, width, height, depth)
+	if err != nil {
+		return nil, err
+	}
+	from, err := c.resolvePitched(what+": source", &src, width, height, depth)
+	if err != nil {
+		return nil, err
+	}
+	return &transfer{
+		what: what, dst: to, src: from,
+		width: uint64(width), height: uint64(height), depth: uint64(depth),
+		dstPitch: uint64(dst.pitch), dstLayer: uint64(dst.pitch * dst.height),
+		srcPitch: uint64(src.pitch), srcLayer: uint64(src.pitch * src.height),
+	}, nil
+}
+
+// resolvePitched resolves one side. A pitch or height of 0 stands for rows or
+// layers without gaps.
+func (c *contextState) resolvePitched(what string, e *pitchedSide, width, height, depth uintptr) (place, error) {
+	if e.pitch == 0 {
+		e.pitch = width
+	}
+	if e.height == 0 {
+		e.height = height
+	}
+	maxPitch := uintptr(c.dev.attr(cu.DeviceAttributeMaxPitch))
+	switch {
+	case e.pitch > maxPitch:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "a pitch of %d bytes is more than MAX_PITCH, %d", e.pitch, maxPitch)
+	case e.x > e.pitch || width > e.pitch-e.x && (height > 1 || depth > 1 || e.y > 0 || e.z > 0):
+		return place{}, refuse(cu.ErrorInvalidValue, what, "rows of %d bytes at offset %d do not fit a pitch of %d", width, e.x, e.pitch)
+	case depth > 1 && (e.y > e.height || height > e.height-e.y):
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%d rows at offset %d do not fit a layer of %d", height, e.y, e.height)
+	}
+	start, ok1 := extent(e.pitch, e.height, e.x, e.y, e.z)
+	last, ok2 := extent(e.pitch, e.height, width, height-1, depth-1)
+	if !ok1 || !ok2 {
+		return place{}, refuse(cu.ErrorInvalidValue, what, "it is larger than the address space")
+	}
+	switch e.kind {
+	case cu.MemoryTypeHost:
+		return c.resolve(addressOf(e.host)+start, nil, last, sideHost, what)
+	case cu.MemoryTypeDevice:
+		return c.resolve(uint64(e.device)+start, nil, last, sideDevice, what)
+	case cu.MemoryTypeUnified:
+		if err := c.drv.needsUVA(what); err != nil {
+			return place{}, err
+		}
+		return c.resolve(uint64(e.device)+start, nil, last, sideAny, what)
+	case cu.MemoryTypeArray:
+		return place{}, refuse(cu.ErrorNotSupported, what, "the software GPU has no arrays")
+	}
+	return place{}, refuse(cu.ErrorInvalidValue, what, "memory type %d is not known", e.kind)
+}
+
+// extent returns x + y*pitch + z*pitch*height, or false if that overflows.
+func extent(pitch, height, x, y, z uintptr) (uint64, bool) {
+	h1, layer := bits.Mul64(uint64(pitch), uint64(height))
+	h2, rows := bits.Mul64(uint64(y), uint64(pitch))
+	h3, layers := bits.Mul64(uint64(z), layer)
+	sum, c1 := bits.Add64(rows, layers, 0)
+	sum, c2 := bits.Add64(sum, uint64(x), 0)
+	return sum, h1|h2|h3|c1|c2 == 0 && sum < 1<<62
+}
+
+// Submit makes the calls of b one by one; see [cu.Batches].
+func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) { return b.Do(d, ctx) }
+
+// MemcpyBatchAsync makes the copies one after the other. Any order is allowed;
+// see [cu.Copies].
+func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
+	if len(dsts) == 0 || len(dsts) != len(srcs) || len(dsts) != len(sizes) || stream == 0 || stream == cu.StreamLegacy {
+		return cu.ErrorInvalidValue
+	}
+	for i := range dsts {
+		if err := d.MemcpyAsync(ctx, dsts[i], srcs[i], sizes[i], stream); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -15,47 +15,75 @@ type device struct {
 	memory  deviceMemory
 	engines *engines
 
-	*loss                       // the driver's
+	*loss                       // shared with the driver
 	primary       *contextState // nil while not active
-	primaryHandle cu.Context    // every primary context of the device has it; 0 before the first
+	primaryHandle cu.Context    // the same for every primary context of the device; 0 before the first
 	primaryRefs   int
 	primaryFlags  cu.CtxFlags
 
 	defaultPool, pool *pool
 	pools             []*pool
-	parked            []*region // freed in stream order, and known until the host synchronises
+	streamFreed       []*region // freed in stream order, kept until the host synchronises
 
-	turns turns
+	timeSlices timeSlices
 
-	copied float64 // the virtual time when a copy over the link began last
+	lastCopyStart float64 // virtual time at which the last copy over the link began
 }
 
-// loss is the fault that a driver did not survive. Its devices and contexts share
-// it: like on hardware, a fault loses every device for every context until the
-// process, here the driver, is begun anew.
+// loss is the fault that lost the devices. All devices and contexts share it:
+// as on hardware, a fault loses every device for every context until the
+// process is started anew. Here that is until another driver is opened.
 type loss struct {
-	poison error // the first fault, when it really happened
-	fault  error // the same, when virtual time has got there: every call returns it
+	poison error // the first fault, set when it happened in real time
+	fault  error // the same fault, set when virtual time reaches it; every call returns it
 }
 
 func newDevice(d *Driver, ordinal int) *device {
 	dev := &device{drv: d, ordinal: ordinal, loss: &d.loss}
 	dev.memory.init(dev)
+	dev.timeSlices.dev = dev
 	dev.engines = newEngines(dev)
-	dev.defaultPool = &pool{dev: dev, def: true}
+	dev.defaultPool = &pool{dev: dev, isDefault: true}
 	dev.defaultPool.handle = cu.MemPool(d.newHandle(dev.defaultPool))
 	dev.defaultPool.reset()
 	dev.pool, dev.pools = dev.defaultPool, []*pool{dev.defaultPool}
 	return dev
 }
 
-// attr is the profile's answer, 0 where it has none.
+// attr returns the profile's value, or 0 if it has none.
 func (dev *device) attr(a cu.DeviceAttribute) int {
 	v, _ := dev.drv.prof.Attribute(a)
 	return int(v)
 }
 
-// device finds the device of a number.
+// lacks returns the error for something that the device cannot do because
+// attribute a is 0.
+func (dev *device) lacks(what string, a cu.DeviceAttribute) error {
+	return refuse(cu.ErrorNotSupported, what, "device %d (%s) has %v = 0", dev.ordinal, dev.drv.prof.Title, a)
+}
+
+func (dev *device) concurrentManaged() bool {
+	return dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0
+}
+
+// pageable reports whether kernels of the device use ordinary host memory,
+// through the host's own page tables.
+func (dev *device) pageable() bool { return dev.attr(cu.DeviceAttributePageableMemoryAccess) != 0 }
+
+// copySpacing returns the least time in ns that a copy that starts now takes.
+// The device begins copies one after the other, on any engine.
+func (dev *device) copySpacing(now float64) float64 {
+	queue := &dev.drv.prof.Queue
+	before := dev.lastCopyStart
+	dev.lastCopyStart = now
+	const rounding = 0.01 // absorbs the rounding of summed times
+	if now-before > queue.Copy.Value+rounding {
+		return 0
+	}
+	return queue.Copy.Value - queue.Gap.Value
+}
+
+// device returns the device with the given number.
 func (d *Driver) device(dev cu.Device, what string) (*device, error) {
 	if dev < 0 || int(dev) >= len(d.devices) {
 		return nil, refuse(cu.ErrorInvalidDevice, what, "no device %d, there are %d", dev, len(d.devices))
@@ -63,7 +91,7 @@ func (d *Driver) device(dev cu.Device, what string) (*device, error) {
 	return d.devices[dev], nil
 }
 
-// DriverGetVersion is the profile's.
+// DriverGetVersion returns the profile's driver version.
 func (d *Driver) DriverGetVersion() (int32, error) {
 	if d.hostFuncs.inside() {
 		return 0, insideHostFunc("read the driver's version")
@@ -71,7 +99,7 @@ func (d *Driver) DriverGetVersion() (int32, error) {
 	return int32(d.prof.Driver.Value), nil
 }
 
-// DeviceGetCount is the number of devices that Open was asked for.
+// DeviceGetCount returns the number of devices given to Open.
 func (d *Driver) DeviceGetCount() (int32, error) {
 	if err := d.begin("count devices"); err != nil {
 		return 0, err
@@ -80,20 +108,20 @@ func (d *Driver) DeviceGetCount() (int32, error) {
 	return int32(len(d.devices)), nil
 }
 
-// DeviceGet is the device of an ordinal.
+// DeviceGet returns the device with the given ordinal.
 func (d *Driver) DeviceGet(ordinal int32) (cu.Device, error) {
 	_, err := deviceCall(d, cu.Device(ordinal), "get device", func(*device) (int, error) { return 0, nil })
 	return cu.Device(ordinal), err
 }
 
-// DeviceGetName is the profile's title.
+// DeviceGetName returns the profile's title.
 func (d *Driver) DeviceGetName(dev cu.Device) (string, error) {
 	return deviceCall(d, dev, "get the device's name", func(*device) (string, error) {
 		return d.prof.Title, nil
 	})
 }
 
-// DeviceGetPCIBusId counts buses up from the profile's.
+// DeviceGetPCIBusId numbers the buses from the profile's bus upwards.
 func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 	return deviceCall(d, dev, "get the device's bus", func(dev *device) (string, error) {
 		return fmt.Sprintf("%04x:%02x:%02x.0", dev.attr(cu.DeviceAttributePCIDomainID),
@@ -101,14 +129,15 @@ func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 	})
 }
 
-// DeviceTotalMem is the profile's memory.
+// DeviceTotalMem returns the profile's memory.
 func (d *Driver) DeviceTotalMem(dev cu.Device) (uintptr, error) {
 	return deviceCall(d, dev, "get the device's memory", func(*device) (uintptr, error) {
 		return uintptr(d.prof.Memory.Value), nil
 	})
 }
 
-// DeviceGetAttribute is the profile's; what the profile does not know its driver does not.
+// DeviceGetAttribute returns the profile's value. An attribute that the profile
+// lacks is an invalid value.
 func (d *Driver) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32, error) {
 	return deviceCall(d, dev, "get a device attribute", func(dev *device) (int32, error) {
 		v, ok := d.prof.Attribute(a)
@@ -122,8 +151,8 @@ func (d *Driver) DeviceGetAttribute(a cu.DeviceAttribute, dev cu.Device) (int32,
 	})
 }
 
-// DeviceCanAccessPeer is 1 between different devices of a machine that has peer
-// access, under unified addressing.
+// DeviceCanAccessPeer returns 1 for two different devices of a machine with
+// peer access and unified addressing.
 func (d *Driver) DeviceCanAccessPeer(dev, peerDev cu.Device) (int32, error) {
 	return deviceCall(d, dev, "ask for peer access", func(dev *device) (int32, error) {
 		peer, err := d.device(peerDev, "ask for peer access")
@@ -136,7 +165,7 @@ func (d *Driver) DeviceCanAccessPeer(dev, peerDev cu.Device) (int32, error) {
 
 func (d *Driver) peerAccess() bool { return d.uva && d.prof.Link.PeerAccess.Value != 0 }
 
-// deviceCall is a call about a device that needs no context.
+// deviceCall runs a call about a device that needs no context.
 func deviceCall[T any](d *Driver, h cu.Device, what string, f func(*device) (T, error)) (T, error) {
 	var zero T
 	if err := d.begin(what); err != nil {
@@ -148,4 +177,103 @@ func deviceCall[T any](d *Driver, h cu.Device, what string, f func(*device) (T, 
 		return zero, err
 	}
 	return f(dev)
+}
+
+// DevicePrimaryCtxRetain takes a reference to the primary context.
+func (d *Driver) DevicePrimaryCtxRetain(h cu.Device) (cu.Context, error) {
+	return deviceCall(d, h, "retain the primary context", func(dev *device) (cu.Context, error) {
+		if dev.fault != nil {
+			return 0, dev.fault
+		}
+		if dev.primary == nil {
+			dev.beginPrimary()
+		}
+		dev.primaryRefs++
+		return dev.primary.handle, nil
+	})
+}
+
+// beginPrimary makes the primary context. It has the same handle as earlier
+// primary contexts of the device.
+func (dev *device) beginPrimary() {
+	d := dev.drv
+	c := d.newContext(dev, dev.primaryFlags)
+	c.primary = true
+	if dev.primaryHandle == 0 {
+		dev.primaryHandle = cu.Context(d.newHandle(c))
+	}
+	c.handle = dev.primaryHandle
+	d.handles[uintptr(c.handle)] = c
+	dev.primary = c
+}
+
+// DevicePrimaryCtxRelease drops a reference. The last one destroys the context.
+// References survive a reset.
+func (d *Driver) DevicePrimaryCtxRelease(h cu.Device) error {
+	_, err := deviceCall(d, h, "release the primary context", func(dev *device) (int, error) {
+		if dev.primaryRefs == 0 {
+			return 0, refuse(cu.ErrorInvalidContext, "release the primary context", "it has no references")
+		}
+		dev.primaryRefs--
+		if dev.primaryRefs == 0 {
+			dev.endPrimary()
+		}
+		return 0, nil
+	})
+	return err
+}
+
+// endPrimary destroys the primary context if there is one.
+func (dev *device) endPrimary() {
+	c := dev.primary
+	dev.primary = nil
+	if c != nil {
+		c.destroy()
+	}
+}
+
+// DevicePrimaryCtxSetFlags sets the flags, also of an active context. With
+// unified addressing host memory is always mapped, so CtxMapHost is refused.
+func (d *Driver) DevicePrimaryCtxSetFlags(h cu.Device, flags cu.CtxFlags) error {
+	const what = "set flags of the primary context"
+	_, err := deviceCall(d, h, what, func(dev *device) (int, error) {
+		if err := checkFlags(flags, what); err != nil {
+			return 0, err
+		}
+		if d.uva && flags&cu.CtxMapHost != 0 {
+			return 0, refuse(cu.ErrorInvalidValue, what, "CtxMapHost is not allowed with unified addressing, which maps host memory for the primary context without it")
+		}
+		if dev.primary != nil && !d.uva && (dev.primary.flags^flags)&cu.CtxMapHost != 0 {
+			return 0, refuse(cu.ErrorPrimaryContextActive, what, "CtxMapHost cannot change while the context is active")
+		}
+		dev.primaryFlags = flags
+		if dev.primary != nil {
+			dev.primary.flags = flags
+		}
+		return 0, nil
+	})
+	return err
+}
+
+// DevicePrimaryCtxGetState returns the flags, and whether the context is
+// active.
+func (d *Driver) DevicePrimaryCtxGetState(h cu.Device) (cu.CtxFlags, int32, error) {
+	var active int32
+	flags, err := deviceCall(d, h, "read the primary context's state", func(dev *device) (cu.CtxFlags, error) {
+		if dev.primary != nil {
+			active = 1
+		}
+		return dev.primaryFlags, nil
+	})
+	return flags, active, err
+}
+
+// DevicePrimaryCtxReset destroys the primary context, whatever its reference
+// count is.
+func (d *Driver) DevicePrimaryCtxReset(h cu.Device) error {
+	_, err := deviceCall(d, h, "reset the primary context", func(dev *device) (int, error) {
+		dev.endPrimary()
+		return 0, nil
+	})
+	return err
 }

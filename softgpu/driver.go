@@ -1,12 +1,15 @@
 package softgpu
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,36 +19,37 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Options say which machine to play and how.
+// Options choose the machine to emulate and how to run it.
 type Options struct {
 	Profile  *profile.Profile // nil for profile "h200"
-	Devices  int              // how many of it; 0 for 1, at most 16
-	Schedule Schedule         // when queued work runs; where it is zero, what ScheduleVariable says
-	Seed     uint64           // of Random, unless the schedule has one
+	Devices  int              // number of devices; 0 for 1, at most 16
+	Schedule Schedule         // when queued work runs; zero reads ScheduleVariable
+	Seed     uint64           // of Random, unless the schedule contains one
 
-	// KernelLimit is how long a kernel may run on this computer, in real time; one
-	// that runs longer is ended and the device lost with ErrorLaunchTimeout, as by
-	// a display's watchdog. Zero: what LimitVariable says, else no limit.
+	// KernelLimit bounds the real time that a kernel may run on this computer.
+	// A kernel that runs longer is stopped and the device is lost with
+	// ErrorLaunchTimeout, as with a display's watchdog. Zero reads
+	// LimitVariable; if that is not set there is no limit.
 	KernelLimit time.Duration
-	// Context ends kernels when it is done, as [Driver.Interrupt] does with its
-	// cause. Nil for none.
+	// Context stops kernels when it is done, as [Driver.Interrupt] does, with
+	// its cause. Nil for none.
 	Context context.Context
 }
 
 // Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
-// is safe for concurrent use. It holds no goroutine and no timer while no work
-// is queued, and needs no closing.
+// is safe for concurrent use. It has no goroutine and no timer while no work is
+// queued, and needs no Close.
 type Driver struct {
 	prof     *profile.Profile
 	schedule Schedule
-	blocking bool // launches wait
+	blocking bool // launches wait for the kernel's end
 	uva      bool
-	limit    time.Duration // of a kernel, 0 for none
+	limit    time.Duration // real time of a kernel, 0 for no limit
 
-	life context.Context // kernels run while it does
-	end  context.CancelCauseFunc
+	kernelCtx     context.Context // cancelled by Interrupt; every kernel runs under it
+	cancelKernels context.CancelCauseFunc
 
-	space space // lock-free to read
+	space space // readers take no lock
 
 	inited    atomic.Bool
 	hostFuncs hostFuncs
@@ -59,22 +63,22 @@ type Driver struct {
 	bufID   uint64
 	opID    uint64
 
-	host      float64 // the host's virtual clock, ns
-	written   uint64  // bytes of page-locked memory that the host said it wrote
-	sim       timeline
-	held      []*op // released by nobody yet, by rising id
-	rng       *rand.Rand
-	idle      *time.Timer
-	lastUse   time.Time
-	changed   chan struct{} // closed when an op is done
-	running   int           // ops that execute now
-	unretired int           // ops that virtual time has not passed yet
-	graves    []*backing    // to be unmapped when nothing executes
-	backed    uint64        // bytes that allocations have behind them
-	captures  map[*capture]struct{}
-	managed   *uvm.Space
+	host           float64 // the host's virtual clock, ns
+	written        uint64  // bytes of page-locked memory that the host reported as written
+	sim            timeline
+	unreleased     []*op // queued but not released, by rising id
+	rng            *rand.Rand
+	idleTimer      *time.Timer
+	lastUse        time.Time
+	changed        chan struct{} // closed when an op is done; nil while nobody waits
+	running        int           // ops that execute now
+	unretired      int           // ops that have not retired in virtual time
+	deferredUnmaps []*backing    // unmapped when nothing executes
+	backedBytes    uint64        // bytes of real memory behind allocations
+	captures       map[*capture]struct{}
+	managed        *uvm.Space
 	driverRace
-	phys *frames // nil before somebody walks an address
+	phys *frames // physical frames; nil before the first Walk
 }
 
 var (
@@ -82,11 +86,11 @@ var (
 	_ cu.Emulated = (*Driver)(nil)
 )
 
-// ScheduleVariable of the environment names the schedule, as [ParseSchedule]
-// reads it, of drivers that are opened without one, or with Eager.
+// ScheduleVariable names the environment variable with the schedule of drivers
+// that are opened without one, or with Eager. [ParseSchedule] reads it.
 const ScheduleVariable = "FERRY_SCHEDULE"
 
-// Open makes a software GPU. Launches wait for their end when
+// Open makes a software GPU. Launches wait for the end of their kernel if
 // CUDA_LAUNCH_BLOCKING or FERRY_LAUNCH_BLOCKING is 1 in the environment.
 func Open(opts Options) (*Driver, error) {
 	if opts.Profile == nil {
@@ -100,7 +104,7 @@ func Open(opts Options) (*Driver, error) {
 		opts.Devices = 1
 	}
 	if opts.Devices < 0 || opts.Devices > maxDevices {
-		return nil, fmt.Errorf("open software GPU: %d devices: 1 to %d can be played", opts.Devices, maxDevices)
+		return nil, fmt.Errorf("open software GPU: %d devices, must be 1 to %d", opts.Devices, maxDevices)
 	}
 	if text := os.Getenv(ScheduleVariable); opts.Schedule == Eager && text != "" {
 		s, err := ParseSchedule(text)
@@ -110,7 +114,7 @@ func Open(opts Options) (*Driver, error) {
 		opts.Schedule = s
 	}
 	if !opts.Schedule.known() {
-		return nil, fmt.Errorf("open software GPU: no schedule %d", opts.Schedule)
+		return nil, fmt.Errorf("open software GPU: schedule %d is not known", opts.Schedule)
 	}
 	if seed := opts.Schedule.seed(); seed != 0 {
 		opts.Seed = seed
@@ -133,7 +137,7 @@ func Open(opts Options) (*Driver, error) {
 		rng:      rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures: map[*capture]struct{}{},
 	}
-	d.life, d.end = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
+	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
 	for i := range opts.Devices {
 		d.devices = append(d.devices, newDevice(d, i))
 	}
@@ -153,13 +157,14 @@ func (d *Driver) Init(flags uint32) error {
 	return nil
 }
 
-// Profile is the name of the machine that is played.
+// Profile returns the name of the emulated machine's profile.
 func (d *Driver) Profile() string { return d.prof.Name }
 
-// Machine is the profile of the machine that is played. It is not to be changed.
+// Machine returns the profile of the emulated machine. The caller must not
+// change it.
 func (d *Driver) Machine() *profile.Profile { return d.prof }
 
-// Now is the host's virtual time.
+// Now returns the host's virtual time.
 func (d *Driver) Now() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,13 +184,13 @@ func (d *Driver) begin(what string) error {
 	return nil
 }
 
-// backlog is how many queued operations may wait for somebody to ask for the
-// time before a call looks how far they are.
-const backlog = 4096
+// maxBacklog bounds the ops that have not retired. Above it a call runs the
+// timeline up to the host's time, so that ops that are past are dropped.
+const maxBacklog = 4096
 
-// enterLost is enter for questions that a context answers when its device is
-// lost, too.
-func (d *Driver) enterLost(h cu.Context, what string) (*contextState, error) {
+// beginInLost is beginIn for queries that a context answers even when its
+// device is lost.
+func (d *Driver) beginInLost(h cu.Context, what string) (*contextState, error) {
 	if err := d.begin(what); err != nil {
 		return nil, err
 	}
@@ -196,8 +201,8 @@ func (d *Driver) enterLost(h cu.Context, what string) (*contextState, error) {
 	return c, err
 }
 
-// enter starts a call in a context. On success the driver is locked.
-func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
+// beginIn starts a call in a context. On success the driver is locked.
+func (d *Driver) beginIn(h cu.Context, what string) (*contextState, error) {
 	if err := d.begin(what); err != nil {
 		return nil, err
 	}
@@ -206,14 +211,141 @@ func (d *Driver) enter(h cu.Context, what string) (*contextState, error) {
 		d.mu.Unlock()
 		return nil, err
 	}
-	d.stir()
-	d.raceRoom()
-	if d.unretired > backlog && d.schedule == Eager {
+	d.poll()
+	d.raceLimitQueue()
+	if d.unretired > maxBacklog && d.schedule == Eager {
 		d.sim.run(d, d.host, nil)
 	}
-	if err := c.alive(what); err != nil { // both let go of the lock
+	if err := c.alive(what); err != nil { // poll and raceLimitQueue may have released the lock
 		d.mu.Unlock()
 		return nil, err
 	}
 	return c, nil
+}
+
+// LimitVariable names the environment variable with the kernel limit of drivers
+// that are opened without a KernelLimit. Its format is "10s" or "1m30s".
+const LimitVariable = "FERRY_KERNEL_LIMIT"
+
+// limit returns KernelLimit, or the limit of the environment.
+func (o *Options) limit() (time.Duration, error) {
+	if o.KernelLimit < 0 {
+		return 0, fmt.Errorf("the kernel limit is %v, must be positive, or 0 for none", o.KernelLimit)
+	}
+	text := os.Getenv(LimitVariable)
+	if o.KernelLimit > 0 || text == "" {
+		return o.KernelLimit, nil
+	}
+	limit, err := time.ParseDuration(text)
+	if err != nil || limit <= 0 {
+		return 0, fmt.Errorf("%s is %q, must be a positive time such as 10s or 1m30s", LimitVariable, text)
+	}
+	return limit, nil
+}
+
+// Of returns the software GPU behind d, which may wrap it, or nil if there is
+// none.
+func Of(d cu.Driver) *Driver {
+	for d != nil {
+		if s, ok := d.(*Driver); ok {
+			return s
+		}
+		w, ok := d.(interface{ Unwrap() cu.Driver })
+		if !ok {
+			return nil
+		}
+		d = w.Unwrap()
+	}
+	return nil
+}
+
+// Handles count up and are never used again, so a stale handle is always
+// recognised.
+const (
+	firstHandle = 0x10000
+	handleStep  = 0x10
+)
+
+// newHandle gives x a handle.
+func (d *Driver) newHandle(x any) uintptr {
+	h := d.nextID
+	d.nextID += handleStep
+	d.handles[h] = x
+	return h
+}
+
+// lookupGraph is lookup for graphs and their parts, for which CUDA returns
+// ErrorInvalidValue.
+func lookupGraph[T any](d *Driver, h uintptr, what, kind string) (T, error) {
+	x, err := lookup[T](d, h, what, kind)
+	if bad, ok := errors.AsType[*refusal](err); ok {
+		bad.result = cu.ErrorInvalidValue
+	}
+	return x, err
+}
+
+// lookup returns the object of handle h.
+func lookup[T any](d *Driver, h uintptr, what, kind string) (T, error) {
+	x, ok := d.handles[h].(T)
+	if ok {
+		return x, nil
+	}
+	return x, d.badHandle(h, what, kind)
+}
+
+func (d *Driver) badHandle(h uintptr, what, kind string) error {
+	_, other := d.handles[h]
+	switch {
+	case h == 0:
+		return refuse(cu.ErrorInvalidHandle, what, "the %s is zero", kind)
+	case other:
+		return refuse(cu.ErrorInvalidHandle, what, "handle %#x is not a %s", h, kind)
+	case h >= firstHandle && h < d.nextID && h%handleStep == 0:
+		return refuse(cu.ErrorInvalidHandle, what, "%s %#x was destroyed, or its context was", kind, h)
+	}
+	return refuse(cu.ErrorInvalidHandle, what, "%#x was never a %s", h, kind)
+}
+
+// refusal is a Result with an explanation: the call, and the reason.
+type refusal struct {
+	result    cu.Result
+	what, why string
+}
+
+func (e *refusal) Error() string {
+	return e.what + ": " + e.result.Name() + ": " + e.why
+}
+
+func (e *refusal) Unwrap() error { return e.result }
+
+// refuse makes a refusal. why is a format.
+func refuse(r cu.Result, what, why string, args ...any) error {
+	return &refusal{r, what, fmt.Sprintf(why, args...)}
+}
+
+// size formats a number of bytes for messages.
+func size(n uint64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 10<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n == 1:
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// goid returns the number of the calling goroutine. It reads the first line of
+// the goroutine's stack, "goroutine 7 [running]:", because Go has no other way
+// to ask.
+func goid() uint64 {
+	var buf [64]byte
+	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
+	digits, _, _ := bytes.Cut(line, []byte(" "))
+	id, err := strconv.ParseUint(string(digits), 10, 64)
+	if err != nil {
+		panic("BUG: no goroutine number in " + string(buf[:]))
+	}
+	return id
 }

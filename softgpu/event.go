@@ -6,21 +6,21 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// eventState is an event. What it stands for is a snapshot: the op that marked
-// its stream when it was recorded last.
+// eventState is an event. It stands for the op that marked the end of its
+// stream when the event was last recorded.
 type eventState struct {
-	ctx   *contextState
-	flags cu.EventFlags
-	rec   *op
+	ctx      *contextState
+	flags    cu.EventFlags
+	recorded *op
 
-	capture *capture // that it was last recorded in, instead of a stream that runs
-	front   []*node
+	capture     *capture // of the last record, if the stream captured
+	captureDeps []*node
 }
 
 // EventCreate makes an event.
 func (d *Driver) EventCreate(h cu.Context, flags cu.EventFlags) (cu.Event, error) {
 	const what = "create an event"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -35,12 +35,12 @@ func (d *Driver) EventCreate(h cu.Context, flags cu.EventFlags) (cu.Event, error
 	return cu.Event(d.newHandle(&eventState{ctx: c, flags: flags})), nil
 }
 
-// event finds an event by its handle.
+// event returns the event with the given handle.
 func (d *Driver) event(h cu.Event, what string) (*eventState, error) {
 	return lookup[*eventState](d, uintptr(h), what, "event")
 }
 
-// EventRecord makes the event stand for the work now in the stream.
+// EventRecord records the work that is now in the stream.
 func (d *Driver) EventRecord(h cu.Context, event cu.Event, stream cu.Stream) error {
 	return d.EventRecordWithFlags(h, event, stream, cu.EventRecordDefault)
 }
@@ -48,7 +48,7 @@ func (d *Driver) EventRecord(h cu.Context, event cu.Event, stream cu.Stream) err
 // EventRecordWithFlags is EventRecord with flags.
 func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
 	const what = "record an event"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -66,53 +66,54 @@ func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.St
 		return err
 	}
 	if e.ctx != s.ctx {
-		return refuse(cu.ErrorInvalidHandle, what, "the event is of device %d's context, the stream of device %d's: they must share one",
+		return refuse(cu.ErrorInvalidHandle, what, "the event belongs to a context of device %d and the stream to one of device %d: they must have the same context",
 			e.ctx.dev.ordinal, s.ctx.dev.ordinal)
 	}
 	if s.capture != nil {
 		return s.captureRecord(e, flags, what)
 	}
 	if flags&cu.EventRecordExternal != 0 {
-		return refuse(cu.ErrorIllegalState, what, "EventRecordExternal is for a stream that captures")
+		return refuse(cu.ErrorIllegalState, what, "EventRecordExternal needs a stream that captures")
 	}
 	o, err := s.enqueue(&work{kind: cu.GraphNodeTypeEventRecord, what: what}, what)
 	if err != nil {
 		return err
 	}
-	e.rec, e.capture, e.front = o, nil, nil
+	e.recorded, e.capture, e.captureDeps = o, nil, nil
 	return nil
 }
 
-// EventQuery is nil when the recorded work is done.
+// EventQuery returns nil when the recorded work is done.
 func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
-	e, err := d.enterEvent(h, event, "query an event")
+	e, err := d.beginEvent(h, event, "query an event")
 	if err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	d.host += d.prof.Calls.Query.Value
-	if !d.finished(e.rec) {
+	if !d.finished(e.recorded) {
 		return cu.ErrorNotReady
 	}
-	e.rec.raceAcquire()
+	e.recorded.raceAcquire()
 	return e.ctx.fault
 }
 
 // EventSynchronize waits for the recorded work.
 func (d *Driver) EventSynchronize(h cu.Context, event cu.Event) error {
-	e, err := d.enterEvent(h, event, "synchronize an event")
+	e, err := d.beginEvent(h, event, "synchronize an event")
 	if err != nil {
 		return err
 	}
-	defer e.ctx.printed.flush()
+	defer e.ctx.printf.flush()
 	defer d.mu.Unlock()
-	d.finish(e.rec)
+	d.finish(e.recorded)
 	return e.ctx.fault
 }
 
-// enterEvent starts a call that looks whether an event is done.
-func (d *Driver) enterEvent(h cu.Context, event cu.Event, what string) (*eventState, error) {
-	c, err := d.enter(h, what)
+// beginEvent starts a call that queries or waits for an event. On success the
+// driver is locked.
+func (d *Driver) beginEvent(h cu.Context, event cu.Event, what string) (*eventState, error) {
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +122,8 @@ func (d *Driver) enterEvent(h cu.Context, event cu.Event, what string) (*eventSt
 	case err != nil:
 	case e.ctx.fault != nil:
 		err = e.ctx.fault
-	case e.capture != nil && (e.capture.over || e.capture.invalid):
-		err = refuse(cu.ErrorInvalidValue, what, "it was last recorded in a capture that is spoiled or over: record it again")
+	case e.capture != nil && (e.capture.ended || e.capture.invalid):
+		err = refuse(cu.ErrorInvalidValue, what, "it was last recorded in a capture that is invalid or has ended: record it again")
 	case e.capture != nil:
 		e.capture.invalidate()
 		err = refuse(cu.ErrorCapturedEvent, what, "it was recorded in a stream that captures")
@@ -136,13 +137,13 @@ func (d *Driver) enterEvent(h cu.Context, event cu.Event, what string) (*eventSt
 	return e, nil
 }
 
-// tick is the grain of event times, in nanoseconds.
+// tick is the resolution of event times, in nanoseconds.
 const tick = 500
 
-// EventElapsedTime is the time between two events in milliseconds.
+// EventElapsedTime returns the time between two events in milliseconds.
 func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, error) {
-	const what = "time between two events"
-	if _, err := d.enter(h, what); err != nil {
+	const what = "measure the time between two events"
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
@@ -156,27 +157,27 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 			return 0, refuse(cu.ErrorInvalidHandle, what, "event %#x was made with EventDisableTiming", uintptr(handle))
 		case e.capture != nil:
 			return 0, refuse(cu.ErrorCapturedEvent, what, "event %#x was recorded in a stream that captures", uintptr(handle))
-		case e.rec == nil:
+		case e.recorded == nil:
 			return 0, refuse(cu.ErrorInvalidHandle, what, "event %#x was never recorded", uintptr(handle))
-		case !d.finished(e.rec):
+		case !d.finished(e.recorded):
 			return 0, cu.ErrorNotReady
 		case e.ctx.fault != nil:
 			return 0, e.ctx.fault
 		}
-		at[i] = math.Round(e.rec.end / tick)
+		at[i] = math.Round(e.recorded.end / tick)
 	}
 	a, _ := d.event(start, what)
 	b, _ := d.event(end, what)
 	if a.ctx != b.ctx {
-		return 0, refuse(cu.ErrorInvalidHandle, what, "the events are of two contexts, of devices %d and %d", a.ctx.dev.ordinal, b.ctx.dev.ordinal)
+		return 0, refuse(cu.ErrorInvalidHandle, what, "the events belong to different contexts, of devices %d and %d", a.ctx.dev.ordinal, b.ctx.dev.ordinal)
 	}
 	return float32((at[1] - at[0]) * tick / 1e6), nil
 }
 
-// EventDestroy gives the event up.
+// EventDestroy destroys the event.
 func (d *Driver) EventDestroy(h cu.Context, event cu.Event) error {
 	const what = "destroy an event"
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()

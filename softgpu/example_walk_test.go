@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// open is a software GPU that plays a machine, with its primary context.
+// open returns a software GPU that emulates a machine, and its primary context.
 func open(machine string) (*softgpu.Driver, cu.Context) {
 	p, err := profile.Named(machine)
 	if err != nil {
@@ -28,7 +28,7 @@ func open(machine string) (*softgpu.Driver, cu.Context) {
 	return d, ctx
 }
 
-// An address past the end of an allocation: the walk says where it stops.
+// For an address past the end of an allocation the walk shows where it stops.
 func ExampleWalk_fault() {
 	d, ctx := open("a100")
 	p, err := d.MemAlloc(ctx, 4<<20)
@@ -39,7 +39,7 @@ func ExampleWalk_fault() {
 	// Output:
 	// 0x1000000000000 <nil>
 	// <nil>
-	// kernel of device 0 writes 0x1000000400000, no memory of this program's: fault
+	// kernel of device 0 writes 0x1000000400000, no memory of this program: fault
 	//   GPU MMU  PDE3[2] table                                                    120 ns
 	//            PDE2[0] table                                                    120 ns
 	//            PDE1[0] table                                                    120 ns

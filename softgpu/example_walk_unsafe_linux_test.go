@@ -9,8 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// mapAt maps ordinary memory at an address, so that what is printed is the same
-// every time. It is given back when the process ends.
+// mapAt maps ordinary memory at a fixed address, so that the output is the same
+// every time.
 func mapAt(addr, bytes uintptr) cu.HostPtr {
 	const noreplace = 0x100000 // MAP_FIXED_NOREPLACE
 	got, _, errno := syscall.Syscall6(syscall.SYS_MMAP, addr, bytes,
@@ -21,9 +21,9 @@ func mapAt(addr, bytes uintptr) cu.HostPtr {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&got))
 }
 
-// The same bytes as a kernel reads them over the link, as a copy reaches them when
-// they are not page-locked, and on a machine whose device uses the host's page
-// table.
+// Three walks to the same bytes: of a kernel that reads them over the link, of
+// a copy when they are not page-locked, and of a kernel on a machine whose
+// device uses the host's page table.
 func ExampleDriver_Walk() {
 	show := func(machine string, lock bool, agent softgpu.Agent) {
 		d, ctx := open(machine)
@@ -53,7 +53,7 @@ func ExampleDriver_Walk() {
 	//            PDE1[0] table                                                    120 ns
 	//            PDE0[0] table                                                    120 ns
 	//            PTE[2] 4 KiB page of system memory at 0x8000002000               120 ns
-	//   link     a read of bus address 0x8000002345 goes out, data come back     2638 ns
+	//   link     a read of bus address 0x8000002345, and its data                2638 ns
 	//   IOMMU    SL4[1] table                                                      60 ns
 	//            SL3[0] table                                                      60 ns
 	//            SL2[0] table                                                      60 ns
@@ -65,14 +65,14 @@ func ExampleDriver_Walk() {
 	//            PDPT[0] table                                                     25 ns
 	//            PD[0] table                                                       25 ns
 	//            PT[2] 4 KiB page of system memory at 0x100000000                  25 ns
-	//   driver   a thread copies the 4 KiB page by way of the staging buffer     2718 ns
+	//   driver   a thread copies the 4 KiB page through the staging buffer       2718 ns
 	//   GPU MMU  PDE4[0] table                                                    120 ns
 	//            PDE3[2] table                                                    120 ns
 	//            PDE2[31] table                                                   120 ns
 	//            PDE1[511] table                                                  120 ns
 	//            PDE0[255] table                                                  120 ns
 	//            PTE[0] 4 KiB page of system memory at 0x8000000000               120 ns
-	//   link     a read of bus address 0x8000000000 goes out, data come back     2638 ns
+	//   link     a read of bus address 0x8000000000, and its data                2638 ns
 	//   IOMMU    SL4[1] table                                                      60 ns
 	//            SL3[0] table                                                      60 ns
 	//            SL2[0] table                                                      60 ns

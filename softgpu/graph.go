@@ -6,17 +6,17 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// graph is recorded work. Nodes stand in an order in which each follows only
-// earlier ones.
+// graph is recorded work. Its nodes are in an order in which each node follows
+// only earlier ones.
 type graph struct {
 	ctx    *contextState
 	handle cu.Graph
 	nodes  []*node
 	owned  []*region // allocated by nodes of the graph
-	users  int       // the handle and executable graphs
+	refs   int       // the handle and the executable graphs
 }
 
-// node is one piece of it.
+// node is one operation of a graph.
 type node struct {
 	handle cu.GraphNode
 	graph  *graph
@@ -25,15 +25,15 @@ type node struct {
 	deps   []*node
 }
 
-// graphExec is a graph made ready to run.
+// graphExec is an executable graph.
 type graphExec struct {
 	ctx   *contextState
-	graph *graph // that it was made from, which may be gone for the caller
+	graph *graph // it was made from this graph, whose handle may be destroyed
 	works []*work
-	last  *op // the end of the last launch: launches follow each other
+	last  *op // end of the last launch, which the next launch follows
 }
 
-func (d *Driver) newGraph(c *contextState) *graph { return &graph{ctx: c, users: 1} }
+func (d *Driver) newGraph(c *contextState) *graph { return &graph{ctx: c, refs: 1} }
 
 func (g *graph) add(w *work, deps []*node) *node {
 	n := &node{graph: g, index: len(g.nodes), work: w, deps: slices.Clone(deps)}
@@ -41,10 +41,11 @@ func (g *graph) add(w *work, deps []*node) *node {
 	return n
 }
 
-// leave drops a user; the last one frees what the graph allocated.
-func (g *graph) leave() {
-	g.users--
-	if g.users > 0 {
+// release drops a reference. The last one frees the memory that the graph
+// allocated.
+func (g *graph) release() {
+	g.refs--
+	if g.refs > 0 {
 		return
 	}
 	for _, r := range g.owned {
@@ -54,7 +55,7 @@ func (g *graph) leave() {
 	}
 }
 
-// GraphDestroy gives a graph up.
+// GraphDestroy destroys a graph. Executable graphs made from it stay valid.
 func (d *Driver) GraphDestroy(h cu.Graph) error {
 	const what = "destroy a graph"
 	if err := d.begin(what); err != nil {
@@ -69,14 +70,14 @@ func (d *Driver) GraphDestroy(h cu.Graph) error {
 	for _, n := range g.nodes {
 		delete(d.handles, uintptr(n.handle))
 	}
-	g.leave()
+	g.release()
 	return nil
 }
 
 // GraphInstantiate makes a graph executable.
 func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.GraphExec, error) {
 	const what = "instantiate a graph"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -89,10 +90,10 @@ func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.G
 		return 0, err
 	}
 	if g.ctx.dead {
-		return 0, refuse(cu.ErrorContextIsDestroyed, what, "the context it was captured in")
+		return 0, refuse(cu.ErrorContextIsDestroyed, what, "the context of its capture was destroyed")
 	}
 	_ = c
-	g.users++
+	g.refs++
 	x := &graphExec{ctx: g.ctx, graph: g}
 	for _, n := range g.nodes {
 		x.works = append(x.works, n.work)
@@ -100,7 +101,7 @@ func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.G
 	return cu.GraphExec(d.newHandle(x)), nil
 }
 
-// GraphExecDestroy gives an executable graph up; a running launch goes on.
+// GraphExecDestroy destroys an executable graph. A running launch goes on.
 func (d *Driver) GraphExecDestroy(h cu.GraphExec) error {
 	const what = "destroy an executable graph"
 	if err := d.begin(what); err != nil {
@@ -112,11 +113,11 @@ func (d *Driver) GraphExecDestroy(h cu.GraphExec) error {
 		return err
 	}
 	delete(d.handles, uintptr(h))
-	x.graph.leave()
+	x.graph.release()
 	return nil
 }
 
-// GraphGetNodes is all nodes of a graph.
+// GraphGetNodes returns all nodes of a graph.
 func (d *Driver) GraphGetNodes(h cu.Graph) ([]cu.GraphNode, error) {
 	const what = "list the nodes of a graph"
 	if err := d.begin(what); err != nil {
@@ -134,7 +135,7 @@ func (d *Driver) GraphGetNodes(h cu.Graph) ([]cu.GraphNode, error) {
 	return out, nil
 }
 
-// GraphNodeGetType is the kind of a node.
+// GraphNodeGetType returns the type of a node.
 func (d *Driver) GraphNodeGetType(h cu.GraphNode) (cu.GraphNodeType, error) {
 	const what = "read the type of a node"
 	if err := d.begin(what); err != nil {
@@ -148,10 +149,11 @@ func (d *Driver) GraphNodeGetType(h cu.GraphNode) (cu.GraphNodeType, error) {
 	return n.work.kind, nil
 }
 
-// GraphExecUpdate gives exec the parameters of a graph of the same shape.
+// GraphExecUpdate gives an executable graph the parameters of a graph with the
+// same nodes and dependencies.
 func (d *Driver) GraphExecUpdate(h cu.Context, gx cu.GraphExec, gh cu.Graph) error {
 	const what = "update an executable graph"
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -170,10 +172,10 @@ func (d *Driver) GraphExecUpdate(h cu.Context, gx cu.GraphExec, gh cu.Graph) err
 	return nil
 }
 
-// sameShape says where g and other differ in more than parameters.
+// sameShape fails if g and other differ in more than parameters.
 func (g *graph) sameShape(other *graph, what string) error {
 	if len(g.nodes) != len(other.nodes) {
-		return refuse(cu.ErrorGraphExecUpdateFailure, what, "it has %d nodes, the new graph %d", len(g.nodes), len(other.nodes))
+		return refuse(cu.ErrorGraphExecUpdateFailure, what, "it has %d nodes, the new graph has %d", len(g.nodes), len(other.nodes))
 	}
 	if len(g.owned) > 0 || len(other.owned) > 0 {
 		return refuse(cu.ErrorGraphExecUpdateFailure, what, "graphs that allocate memory cannot be updated")
@@ -181,23 +183,23 @@ func (g *graph) sameShape(other *graph, what string) error {
 	for i, n := range g.nodes {
 		m := other.nodes[i]
 		if n.work.kind != m.work.kind {
-			return refuse(cu.ErrorGraphExecUpdateFailure, what, "node %d is of another type: %d, was %d", i, m.work.kind, n.work.kind)
+			return refuse(cu.ErrorGraphExecUpdateFailure, what, "node %d has type %d, was %d", i, m.work.kind, n.work.kind)
 		}
 		same := slices.EqualFunc(n.deps, m.deps, func(a, b *node) bool { return a.index == b.index })
 		if !same {
-			return refuse(cu.ErrorGraphExecUpdateFailure, what, "node %d follows other nodes than before", i)
+			return refuse(cu.ErrorGraphExecUpdateFailure, what, "node %d has other dependencies", i)
 		}
 		if l := n.work.launch; l != nil && l.fn.mod.ctx != m.work.launch.fn.mod.ctx {
-			return refuse(cu.ErrorGraphExecUpdateFailure, what, "the kernel of node %d is of another context", i)
+			return refuse(cu.ErrorGraphExecUpdateFailure, what, "the kernel of node %d belongs to another context", i)
 		}
 	}
 	return nil
 }
 
-// GraphExecKernelNodeSetParams changes one kernel of exec.
+// GraphExecKernelNodeSetParams changes one kernel of an executable graph.
 func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
 	const what = "set the parameters of a kernel node"
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -214,9 +216,9 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 	case err != nil:
 		return err
 	case n.graph != x.graph:
-		return refuse(cu.ErrorInvalidValue, what, "the node is not of the graph that this was made from")
+		return refuse(cu.ErrorInvalidValue, what, "the node belongs to another graph")
 	case n.work.launch == nil:
-		return refuse(cu.ErrorInvalidValue, what, "the node is no kernel")
+		return refuse(cu.ErrorInvalidValue, what, "the node is not a kernel node")
 	case fn.mod.ctx != x.ctx:
 		return refuse(cu.ErrorInvalidValue, what, "the function belongs to another context")
 	}
@@ -226,4 +228,87 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 	}
 	x.works[n.index] = w
 	return nil
+}
+
+// GraphLaunch launches an executable graph in stream order. It cannot be
+// captured.
+func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) error {
+	const what = "launch a graph"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.host += orElse(d.prof.Calls.GraphLaunch, d.prof.Calls.Launch)
+	x, err := lookupGraph[*graphExec](d, uintptr(gx), what, "executable graph")
+	if err != nil {
+		return err
+	}
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	if x.ctx.dead {
+		return refuse(cu.ErrorContextIsDestroyed, what, "the context of its capture was destroyed")
+	}
+	if err := s.mustNotCapture(what); err != nil {
+		return err
+	}
+	first := d.submit(s.ctx, s, &work{what: what}, append(s.before(), x.last))
+	s.last = d.join(s, x.graph.submit(d, x.works, first), first)
+	x.last = s.last
+	return nil
+}
+
+// join queues a mark that follows all of ends, or first if there are none.
+func (d *Driver) join(s *streamState, ends []*op, first *op) *op {
+	if len(ends) == 0 {
+		ends = []*op{first}
+	}
+	return d.submit(s.ctx, s, &work{what: "end of a graph"}, ends)
+}
+
+// submit queues the nodes of g after first, and returns the ops that no other
+// node follows.
+func (g *graph) submit(d *Driver, works []*work, first *op) []*op {
+	ops := make([]*op, len(g.nodes))
+	followed := make([]bool, len(g.nodes))
+	for i, n := range g.nodes {
+		deps := []*op{first}
+		if len(n.deps) > 0 {
+			deps = nil
+		}
+		for _, dep := range n.deps {
+			deps = append(deps, ops[dep.index])
+			followed[dep.index] = true
+		}
+		ops[i] = g.submitNode(d, works[i], deps)
+	}
+	var ends []*op
+	for i, o := range ops {
+		if !followed[i] {
+			ends = append(ends, o)
+		}
+	}
+	return ends
+}
+
+// submitNode queues one node.
+func (g *graph) submitNode(d *Driver, w *work, deps []*op) *op {
+	if w.event != nil && w.kind == cu.GraphNodeTypeWaitEvent {
+		return d.submit(g.ctx, nil, w, append(deps, w.event.recorded))
+	}
+	o := d.submit(g.ctx, nil, w, deps)
+	if w.event != nil {
+		w.event.recorded, w.event.capture, w.event.captureDeps = o, nil, nil
+	}
+	return o
+}
+
+func (g *graph) works() []*work {
+	var all []*work
+	for _, n := range g.nodes {
+		all = append(all, n.work)
+	}
+	return all
 }

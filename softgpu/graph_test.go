@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// capturing records what f queues on a new stream.
+// capturing captures what f queues on a new stream.
 func (r *rig) capturing(f func(s cu.Stream)) cu.Graph {
 	r.t.Helper()
 	s := r.stream(cu.StreamNonBlocking)
@@ -95,7 +95,8 @@ func TestGraphUpdate(t *testing.T) {
 	}
 }
 
-// An H200 captures neither a graph's launch nor a prefetch: both spoil the capture.
+// An H200 captures neither a graph launch nor a prefetch: both invalidate the
+// capture.
 func TestNotCaptured(t *testing.T) {
 	r := newRig(t, Options{})
 	m, err := r.MemAllocManaged(r.ctx, 4096, cu.MemAttachGlobal)
@@ -162,7 +163,7 @@ func TestCaptureErrors(t *testing.T) {
 
 	s := begin(cu.StreamCaptureModeRelaxed)
 	r.want(cu.ErrorIllegalState, r.StreamBeginCapture(r.ctx, s, cu.StreamCaptureModeRelaxed))
-	r.alloc(4) // allowed while relaxed
+	r.alloc(4) // allowed in relaxed mode
 	r.want(cu.ErrorStreamCaptureUnsupported, r.StreamSynchronize(r.ctx, s))
 	if st, _ := r.StreamIsCapturing(r.ctx, s); st != cu.StreamCaptureStatusInvalidated {
 		t.Errorf("status %d", st)
@@ -208,7 +209,7 @@ func TestCaptureErrors(t *testing.T) {
 	s = begin(cu.StreamCaptureModeThreadLocal)
 	done := make(chan error)
 	go func() {
-		_, err := r.MemAlloc(r.ctx, 4) // another thread may
+		_, err := r.MemAlloc(r.ctx, 4) // allowed on another thread
 		if err == nil {
 			_, err = r.StreamEndCapture(r.ctx, s)
 			if errors.Is(err, cu.ErrorStreamCaptureWrongThread) {
@@ -218,7 +219,7 @@ func TestCaptureErrors(t *testing.T) {
 		done <- err
 	}()
 	r.ok(<-done)
-	_, err = r.StreamEndCapture(r.ctx, s) // the wrong end has ended it
+	_, err = r.StreamEndCapture(r.ctx, s) // the call of the wrong thread has ended it
 	r.want(cu.ErrorIllegalState, err)
 
 	s = begin(cu.StreamCaptureModeRelaxed)

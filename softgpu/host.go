@@ -2,18 +2,19 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 )
 
-// MemHostAlloc takes page-locked memory.
+// MemHostAlloc allocates page-locked memory.
 //
-// Under unified addressing all of it is mapped at the host's own address and
-// known to every context, whatever the flags. Without, it is known to this
-// context unless portable, and has a device address only if asked for with
-// MemHostAllocDeviceMap in a context that was made with CtxMapHost. Zero bytes
-// are nil.
+// With unified addressing all of it is mapped at the host's own address and
+// known to every context, whatever the flags. Without, only this context knows
+// it unless it is portable. It then has a device address only with
+// MemHostAllocDeviceMap, in a context that was made with CtxMapHost. An
+// allocation of zero bytes is nil.
 func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	what := "allocate " + size(uint64(bytes)) + " of page-locked memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAlloc
 		return nil, err
 	}
 	r := c.newRegion(kindHost)
-	if err := r.backHost(uint64(bytes), what); err != nil {
+	if err := r.allocHost(uint64(bytes), what); err != nil {
 		return nil, err
 	}
 	d.host += d.prof.Own.HostAlloc.Ns(float64(bytes))
@@ -43,7 +44,7 @@ func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAlloc
 	return r.host, nil
 }
 
-// mayMap refuses mapping where the device or the context cannot.
+// mayMap fails if the device or the context cannot map host memory.
 func (c *contextState) mayMap(mapped bool, what string) error {
 	switch {
 	case !mapped:
@@ -55,38 +56,9 @@ func (c *contextState) mayMap(mapped bool, what string) error {
 	return nil
 }
 
-// backHost gives r bytes at an address of the host's.
-func (r *region) backHost(n uint64, what string) error {
-	if n > 1<<47 {
-		return refuse(cu.ErrorOutOfMemory, what, "more than a host address can count")
-	}
-	align := r.alignment(n)
-	b, err := r.ctx.drv.back(roundUp(n, align)+align-pageSize, reserveHost, what)
-	if err != nil {
-		return err
-	}
-	skip := -addressOf(pointerTo(b.data)) & (align - 1)
-	r.back, r.data, r.size = b, b.data[skip:skip+n:skip+n], n
-	r.host = pointerTo(r.data)
-	r.base = addressOf(r.host)
-	return nil
-}
-
-// alignment is what the address of n bytes is a multiple of: whole pages of the
-// CPU's, and for managed memory such that the device can have it in large ones.
-func (r *region) alignment(n uint64) uint64 {
-	page := max(pageSize, uint64(r.ctx.drv.prof.Host.Page.Value))
-	switch {
-	case r.kind != kindManaged:
-		return page
-	case n < blockSize:
-		return max(page, bigPage)
-	}
-	return blockSize
-}
-
-// mapHost gives host memory its device address and enters it in the table. same:
-// under unified addressing the device's address is the host's.
+// mapHost gives host memory its device address and adds it to the address
+// table. If same is true, the device's address is the host's under unified
+// addressing.
 func (c *contextState) mapHost(r *region, mapped, same, readOnly bool) {
 	d := c.drv
 	switch {
@@ -94,7 +66,7 @@ func (c *contextState) mapHost(r *region, mapped, same, readOnly bool) {
 		r.device = r.base
 	case d.uva || mapped:
 		inPage := r.base % pageSize // pages are mapped whole
-		r.device = c.dev.memory.takeAlias(inPage+r.size) + inPage
+		r.device = c.dev.memory.nextAlias(inPage+r.size) + inPage
 	}
 	r.segments(readOnly)
 	r.state.Store(stateLive)
@@ -108,7 +80,7 @@ func (c *contextState) mapHost(r *region, mapped, same, readOnly bool) {
 // MemFreeHost frees page-locked memory when the work of its context is done.
 func (d *Driver) MemFreeHost(h cu.Context, p cu.HostPtr) error {
 	const what = "free page-locked memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -148,7 +120,7 @@ func (d *Driver) syncFor(r *region) error {
 	return nil
 }
 
-// hostRegion is the region of kind k that starts at p.
+// hostRegion returns the region of kind k that starts at p.
 func (d *Driver) hostRegion(p cu.HostPtr, k kind, what string) (*region, error) {
 	x, ok := d.space.find(addressOf(p))
 	switch {
@@ -162,10 +134,11 @@ func (d *Driver) hostRegion(p cu.HostPtr, k kind, what string) (*region, error) 
 	return x.region, nil
 }
 
-// MemHostGetDevicePointer is the device address of mapped page-locked memory.
+// MemHostGetDevicePointer returns the device address of mapped page-locked
+// memory.
 func (d *Driver) MemHostGetDevicePointer(h cu.Context, p cu.HostPtr, flags uint32) (cu.DevicePtr, error) {
-	const what = "device address of host memory"
-	c, err := d.enter(h, what)
+	const what = "get the device address of host memory"
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -185,11 +158,12 @@ func (d *Driver) MemHostGetDevicePointer(h cu.Context, p cu.HostPtr, flags uint3
 	return cu.DevicePtr(r.device + addressOf(p) - r.base), nil
 }
 
-// MemHostGetFlags reads the flags of page-locked memory. Under unified addressing
-// all of it is mapped, and what was allocated tells nothing of being portable.
+// MemHostGetFlags returns the flags of page-locked memory. As on hardware, with
+// unified addressing all of it is mapped, and an allocation does not report
+// whether it is portable.
 func (d *Driver) MemHostGetFlags(h cu.Context, p cu.HostPtr) (cu.MemHostAllocFlags, error) {
-	const what = "flags of host memory"
-	if _, err := d.enter(h, what); err != nil {
+	const what = "get flags of host memory"
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
@@ -211,7 +185,7 @@ func (d *Driver) MemHostGetFlags(h cu.Context, p cu.HostPtr) (cu.MemHostAllocFla
 	return flags | cu.MemHostAllocDeviceMap, nil
 }
 
-// registeredFlags says in the words of an allocation how memory was registered.
+// registeredFlags converts registration flags to allocation flags.
 func registeredFlags(flags cu.MemHostRegisterFlags) (out cu.MemHostAllocFlags) {
 	if flags&cu.MemHostRegisterPortable != 0 {
 		out |= cu.MemHostAllocPortable
@@ -222,10 +196,10 @@ func registeredFlags(flags cu.MemHostRegisterFlags) (out cu.MemHostAllocFlags) {
 	return out
 }
 
-// MemHostRegister page-locks memory that exists already.
+// MemHostRegister page-locks existing memory.
 func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
 	what := "register " + size(uint64(bytes)) + " of host memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -242,7 +216,7 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 		if x.region.kind == kindRegistered {
 			code = cu.ErrorHostMemoryAlreadyRegistered
 		}
-		return refuse(code, what, "it shares bytes with a %v of %s at %#x", x.region.kind, size(x.region.size), x.base)
+		return refuse(code, what, "it overlaps with a %v of %s at %#x", x.region.kind, size(x.region.size), x.base)
 	}
 	if err := probe(p, bytes, flags&cu.MemHostRegisterReadOnly == 0); err != nil {
 		return refuse(cu.ErrorInvalidValue, what, "%v", err)
@@ -265,9 +239,9 @@ func (c *contextState) mayRegister(p cu.HostPtr, n uint64, flags cu.MemHostRegis
 	case flags&^known != 0:
 		return refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", uint32(flags&^known))
 	case p == nil || n == 0:
-		return refuse(cu.ErrorInvalidValue, what, "nothing to register at %p", p)
+		return refuse(cu.ErrorInvalidValue, what, "%p is nil, or the range is empty", p)
 	case addressOf(p)+n < n || addressOf(p)+n > deviceBase:
-		return refuse(cu.ErrorInvalidValue, what, "%p is no host address, or the range is longer than memory", p)
+		return refuse(cu.ErrorInvalidValue, what, "%p is not a host address, or the range is longer than the address space", p)
 	case flags&cu.MemHostRegisterIOMemory != 0:
 		return refuse(cu.ErrorNotPermitted, what, "the software GPU has no I/O memory to register")
 	case flags&cu.MemHostRegisterReadOnly != 0 && c.dev.attr(cu.DeviceAttributeReadOnlyHostRegisterSupported) == 0:
@@ -276,10 +250,11 @@ func (c *contextState) mayRegister(p cu.HostPtr, n uint64, flags cu.MemHostRegis
 	return c.mayMap(flags&cu.MemHostRegisterDeviceMap != 0, what)
 }
 
-// MemHostUnregister undoes MemHostRegister when the work of its context is done.
+// MemHostUnregister undoes MemHostRegister when the work of its context is
+// done.
 func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 	const what = "unregister host memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -310,4 +285,119 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 	d.host += d.prof.Own.Unregister.Ns(float64(r.size))
 	r.free()
 	return nil
+}
+
+// HostAccess reports that the host is about to use n bytes at p.
+//
+// Managed pages on a device migrate to the host, which waits for them.
+// Page-locked memory that is written stays modified in the CPU's caches, so the
+// device's next read of it is slower. If the CPU does not cache it, reads cost
+// the host time. If host and devices must not use managed memory at the same
+// time, HostAccess fails while a kernel that may use it is queued or running.
+func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addr, end := addressOf(p), addressOf(p)+uint64(n)
+	for addr < end {
+		x, ok := d.space.overlaps(addr, end)
+		if !ok {
+			return nil
+		}
+		if m := x.region.managed; m != nil {
+			d.sim.run(d, d.host, nil)
+			if err := d.checkHostAccess(x); err != nil {
+				return err
+			}
+			from, to := max(addr, x.base), min(end, x.end)
+			price := hostFaults(&d.prof.Managed)
+			ns := 0.0
+			w := m.pages.CPU(from-x.base, to-from, write, d.host, func(w uvm.Work) float64 {
+				part := price(w)
+				ns += part
+				return part
+			})
+			d.host += ns + w.Slept
+		} else {
+			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
+		}
+		addr = x.end
+	}
+	return nil
+}
+
+// checkHostAccess fails if CONCURRENT_MANAGED_ACCESS is 0 and a kernel may be
+// using the managed memory.
+func (d *Driver) checkHostAccess(x span) error {
+	what := "host access to " + x.String()
+	refused := func(n int, whose string) error {
+		return refuse(cu.ErrorIllegalState, what, "%d kernels of %s are queued or running, and this machine has %v = 0: synchronize first, or attach the memory to the host or to another stream with StreamAttachMemAsync",
+			n, whose, cu.DeviceAttributeConcurrentManagedAccess)
+	}
+	switch a := x.region.managed.attach.Load(); a.flags {
+	case cu.MemAttachHost:
+	case cu.MemAttachSingle:
+		if n := a.stream.kernels; n > 0 && !a.stream.ctx.dev.concurrentManaged() {
+			return refused(n, "the stream to which it is attached")
+		}
+	default:
+		for _, c := range d.contexts() {
+			if c.kernels > 0 && !c.dev.concurrentManaged() {
+				return refused(c.kernels, "a context")
+			}
+		}
+	}
+	return nil
+}
+
+// touchPinned records the host's use of n bytes of page-locked memory. Reads
+// may cost more time than those of ordinary memory.
+func (d *Driver) touchPinned(r *region, n uint64, write bool) {
+	switch {
+	case write:
+		d.written += n
+		r.dirty = dirty{bytes: n, upTo: d.written}
+	case r.alloc&cu.MemHostAllocWriteCombined != 0:
+		d.host += d.prof.Host.WriteCombinedRead.Ns(float64(n))
+	default:
+		d.host += d.prof.Host.UncachedRead.Ns(float64(n))
+	}
+}
+
+// dirty is what the host wrote to a region last and no device has read since.
+type dirty struct {
+	bytes uint64
+	upTo  uint64 // Driver.written after the write
+}
+
+// dirtyReadNs returns the extra time of the device's read of n bytes of r
+// because the host's caches hold modified bytes. The extra time is charged
+// once. Later writes of the host push the bytes to slower, larger caches, or to
+// memory: the curve gives the cost of all bytes down to a depth.
+func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
+	w := r.dirty
+	r.dirty = dirty{}
+	if w.bytes == 0 {
+		return 0
+	}
+	depth := float64(d.written - w.upTo)
+	fresh := &d.prof.Link.Fresh
+	return max(0, fresh.Ns(depth+float64(min(n, w.bytes)))-fresh.Ns(depth))
+}
+
+// HostCopy reports that threads of the host have copied n bytes from ordinary
+// to page-locked memory, or back. The host's clock advances by the time of that
+// copy on the emulated machine.
+func (d *Driver) HostCopy(n uintptr, threads int, back bool) {
+	k := &d.prof.Staging
+	one, most := k.Fill.Value, k.FillMost.Value
+	if back {
+		one, most = k.Drain.Value, k.DrainMost.Value
+	}
+	rate := min(float64(max(1, threads))*one, most)
+	if rate <= 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.host += float64(n) / rate * 1e9
 }

@@ -6,19 +6,20 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// addressOf is the address of host memory as a number.
+// addressOf returns the address of host memory as a number.
 func addressOf(p cu.HostPtr) uint64 { return uint64(uintptr(p)) }
 
-// pointerTo is the first byte of data.
+// pointerTo returns a pointer to the first byte of data.
 func pointerTo(data []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(data)) }
 
-// bytesAt is n bytes of the caller's memory at p, which may be many variables.
+// bytesAt returns n bytes of the caller's memory at p, which may span several
+// variables.
 //
 //go:nocheckptr
 func bytesAt(p cu.HostPtr, n uint64) []byte { return unsafe.Slice((*byte)(p), n) }
 
-// hostPointer is the pointer of a host address that came as a device address,
-// which under unified addressing is the same number.
+// hostPointer converts a host address that was given as a device address. With
+// unified addressing it is the same number.
 func hostPointer(addr uint64) cu.HostPtr {
 	p := uintptr(addr)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&p))

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// hostMemory is the machine's memory.
+// hostMemory returns the machine's memory.
 var hostMemory = sync.OnceValue(func() uint64 {
-	text, err := syscall.Sysctl("hw.memsize") // 8 bytes, little-endian, less a last zero
+	text, err := syscall.Sysctl("hw.memsize") // 8 bytes, little-endian, without a last zero
 	if err != nil {
 		return math.MaxInt64
 	}

@@ -7,8 +7,9 @@ import (
 	"runtime"
 )
 
-// hostMemory is how much memory there is: not known, so that the system itself
-// refuses; a web page has less than the 4 GiB that it can address.
+// hostMemory returns no limit, because the amount is not known: the system
+// refuses what it cannot give. A web page has less than the 4 GiB that it can
+// address.
 func hostMemory() uint64 {
 	if runtime.GOARCH == "wasm" {
 		return 1 << 30

@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hostilePTX has kernels that never end or want more than there is.
+// hostilePTX has kernels that never end, fault, or need more than a GPU has.
 const hostilePTX = `.version 8.0
 .target sm_70
 .address_size 64
@@ -100,7 +100,8 @@ func (r *rig) hostile(name string) cu.Function {
 	return f
 }
 
-// ended demands that err is the fault of a kernel that was stopped, with words.
+// ended checks that err is the fault of a kernel that was stopped, and contains
+// all words.
 func ended(t *testing.T, err error, words ...string) {
 	t.Helper()
 	f, ok := errors.AsType[*cu.Fault](err)
@@ -136,7 +137,7 @@ func TestKernelLimitOfEnvironment(t *testing.T) {
 	r.ok(r.run(r.hostile("forever"), 1, 1, 0))
 	ended(t, r.CtxSynchronize(r.ctx), "limit of 20ms")
 	if d, err := Open(Options{KernelLimit: time.Hour}); err != nil || d.limit != time.Hour {
-		t.Errorf("the option does not win: %v, %v", d.limit, err)
+		t.Errorf("the environment overrides the option: %v, %v", d.limit, err)
 	}
 	for _, bad := range []string{"x", "-1s", "0", "5"} {
 		t.Setenv(LimitVariable, bad)
@@ -145,7 +146,7 @@ func TestKernelLimitOfEnvironment(t *testing.T) {
 		}
 	}
 	if _, err := Open(Options{KernelLimit: -1}); err == nil {
-		t.Error("a negative limit is taken")
+		t.Error("a negative limit is accepted")
 	}
 }
 
@@ -163,7 +164,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// A kernel that comes after an interrupt does not start.
+// A kernel that is queued after an interrupt does not start.
 func TestInterruptedBefore(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	r := newRig(t, Options{Context: ctx})
@@ -179,7 +180,7 @@ func TestInterruptedBefore(t *testing.T) {
 	}
 }
 
-// Whatever a kernel does, the process goes on and the next driver is well.
+// Whatever a kernel does, the process goes on and a new driver works.
 func TestHostileKernels(t *testing.T) {
 	for _, c := range []struct {
 		kernel      string
@@ -219,7 +220,7 @@ func TestHostileKernels(t *testing.T) {
 	r.sync(0)
 }
 
-// A module with a kernel that fits no GPU is refused, as compilers do.
+// As with compilers, a module with a kernel that fits no GPU is refused.
 func TestKernelsTooLarge(t *testing.T) {
 	r := newRig(t, Options{})
 	for _, space := range []string{"shared", "local"} {
@@ -233,10 +234,10 @@ func TestKernelsTooLarge(t *testing.T) {
 	}
 }
 
-// Kernels that are ended leave no goroutine behind.
+// Kernels that are stopped leave no goroutine behind.
 func TestInterruptLeaksNothing(t *testing.T) {
 	if raceBuild {
-		t.Skip("those of the last operations stay, to be named in reports")
+		t.Skip("the goroutines of the last operations are kept for reports")
 	}
 	before := runtime.NumGoroutine()
 	for i := range 6 {
@@ -259,8 +260,8 @@ func TestInterruptLeaksNothing(t *testing.T) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// Who destroys a context with a kernel that never ends does not wait for long,
-// and what is queued behind it is ended as well.
+// Destroying a context with a kernel that never ends takes a bounded time, and
+// also ends the work queued behind the kernel.
 func TestDestroyWithAnEndlessKernel(t *testing.T) {
 	r := newRig(t, Options{})
 	other, err := r.CtxCreate(0, 0)
@@ -272,7 +273,7 @@ func TestDestroyWithAnEndlessKernel(t *testing.T) {
 	r.ok(r.MemcpyHtoDAsync(r.ctx, r.alloc(4096), ptr(seen), 4096, 0))
 	began := time.Now()
 	r.ok(r.DevicePrimaryCtxReset(0))
-	if took := time.Since(began); took > longPatience/2 {
+	if took := time.Since(began); took > kernelWaitLimit/2 {
 		t.Errorf("it took %v", took)
 	}
 	if _, err := r.MemAlloc(other, 8); err != nil { // no fault
@@ -280,11 +281,11 @@ func TestDestroyWithAnEndlessKernel(t *testing.T) {
 	}
 }
 
-// An error of our own within an operation is told of, by every call from then on.
-func TestOurErrorsAreTold(t *testing.T) {
+// An internal error during an operation is reported by every later call.
+func TestInternalErrorsAreReported(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		f := r.hostile("nothing")
-		r.handles[uintptr(f)].(*function).kernel.LocalBytes = 1 << 30 // no check of softgpu's knows this
+		r.handles[uintptr(f)].(*function).kernel.LocalBytes = 1 << 30 // softgpu does not check this
 		r.ok(r.run(f, 1, 1, 0))
 		err := r.StreamSynchronize(r.ctx, 0)
 		r.want(cu.ErrorLaunchFailed, err)
@@ -297,7 +298,7 @@ func TestOurErrorsAreTold(t *testing.T) {
 	})
 }
 
-func TestOurErrorsInCopiesAreTold(t *testing.T) {
+func TestInternalErrorsInCopiesAreReported(t *testing.T) {
 	r := newRig(t, Options{})
 	planted := refuse(cu.ErrorInvalidValue, "copy", "planted")
 	r.mu.Lock()
@@ -312,8 +313,8 @@ func TestOurErrorsInCopiesAreTold(t *testing.T) {
 
 func freeIt(r *rig, p cu.DevicePtr) { r.ok(r.MemFree(r.ctx, p)) }
 
-// A fault says who freed the memory.
-func TestFaultSaysWhoFreed(t *testing.T) {
+// A fault names the call that freed the memory.
+func TestFaultNamesTheFree(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.alloc(64)
 	f := r.function("store")
@@ -333,7 +334,7 @@ func TestFaultSaysWhoFreed(t *testing.T) {
 	f = r.function("store")
 	r.ok(r.MemFreeAsync(r.ctx, p, 0))
 	r.ok(r.run(f, 1, 1, 0, p, uint32(1)))
-	if err = r.CtxSynchronize(r.ctx); !strings.Contains(err.Error(), "TestFaultSaysWhoFreed at ") {
+	if err = r.CtxSynchronize(r.ctx); !strings.Contains(err.Error(), "TestFaultNamesTheFree at ") {
 		t.Errorf("got %v", err)
 	}
 }

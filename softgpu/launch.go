@@ -2,8 +2,15 @@ package softgpu
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -16,26 +23,26 @@ type launch struct {
 	grid, block cu.Dim3
 	shared      uint32
 	params      []byte
-	units       float64 // part of the multiprocessors that it fills
+	units       float64 // fraction of the multiprocessors that it fills
 }
 
-// execution is one run of a launch and what it did.
+// execution is one run of a launch, and its statistics.
 type execution struct {
 	view  *view
 	pulse simt.Pulse
 	stats simt.Stats
-	real  time.Duration // that it ran on this computer
+	real  time.Duration // real time that it ran on this computer
 }
 
-// LaunchKernel runs f at this point of the stream.
+// LaunchKernel queues kernel fh in the stream.
 func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
 	const what = "launch a kernel"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
-	before := c.printed.mark() // what this launch prints waits, unless it is waited for
-	defer func() { c.printed.flushTo(before) }()
+	before := c.printf.mark() // output of this launch stays in the buffer, unless the launch waits
+	defer func() { c.printf.flushTo(before) }()
 	defer d.mu.Unlock()
 	d.host += d.prof.Calls.Launch.Value
 	f, err := lookup[*function](d, uintptr(fh), what, "function")
@@ -64,7 +71,7 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 	return nil
 }
 
-// work checks a launch and makes its operation.
+// work checks a launch and makes its work.
 func (f *function) work(grid, block cu.Dim3, shared uint32, params []byte) (*work, error) {
 	what := "launch " + f.name
 	if f.kernel.Unsupported != nil {
@@ -75,7 +82,7 @@ func (f *function) work(grid, block cu.Dim3, shared uint32, params []byte) (*wor
 		return nil, err
 	}
 	if int64(shared) > int64(f.maxDynamic) {
-		return nil, refuse(cu.ErrorInvalidValue, what, "%d bytes of dynamic shared memory beside %d static ones: at most %d are allowed, or up to MAX_SHARED_MEMORY_PER_BLOCK_OPTIN in all, %d, after FuncSetAttribute",
+		return nil, refuse(cu.ErrorInvalidValue, what, "%d bytes of dynamic shared memory and %d static bytes: at most %d dynamic bytes are allowed; FuncSetAttribute raises that to MAX_SHARED_MEMORY_PER_BLOCK_OPTIN in all, %d",
 			shared, f.kernel.SharedBytes, f.maxDynamic, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin))
 	}
 	if len(params) != f.kernel.ParamBytes {
@@ -83,7 +90,7 @@ func (f *function) work(grid, block cu.Dim3, shared uint32, params []byte) (*wor
 		if len(params) > f.kernel.ParamBytes {
 			code = cu.ErrorLaunchOutOfResources
 		}
-		return nil, refuse(code, what, "%d bytes of parameters were given, the kernel takes %d in %d parameters",
+		return nil, refuse(code, what, "%d bytes of parameters, the kernel has %d in %d parameters",
 			len(params), f.kernel.ParamBytes, len(f.kernel.Params))
 	}
 	l := &launch{fn: f, grid: grid, block: block, shared: shared, params: bytes.Clone(params)}
@@ -120,13 +127,13 @@ func (f *function) checkShape(grid, block cu.Dim3, what string) error {
 	}
 	threads := block.Count()
 	if most := dev.attr(cu.DeviceAttributeMaxThreadsPerBlock); threads > uint64(most) {
-		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads is over %d (%v)", threads, most, cu.DeviceAttributeMaxThreadsPerBlock)
+		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads, must be at most %d (%v)", threads, most, cu.DeviceAttributeMaxThreadsPerBlock)
 	}
 	if most := f.maxThreads(); threads > uint64(most) {
-		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads is over the kernel's own bound of %d (.maxntid)", threads, most)
+		return refuse(cu.ErrorInvalidValue, what, "a block of %d threads, the kernel allows at most %d (.maxntid)", threads, most)
 	}
 	if r := f.kernel.ReqBlock; r != [3]int{} && r != [3]int{int(block.X), int(block.Y), int(block.Z)} {
-		return refuse(cu.ErrorInvalidValue, what, "a block of %dx%dx%d, the kernel demands %dx%dx%d (.reqntid)", block.X, block.Y, block.Z, r[0], r[1], r[2])
+		return refuse(cu.ErrorInvalidValue, what, "a block of %dx%dx%d, the kernel requires %dx%dx%d (.reqntid)", block.X, block.Y, block.Z, r[0], r[1], r[2])
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func (l *launch) run(o *op) error {
 	}
 	d.mu.Unlock()
 	began := time.Now()
-	ctx, release := d.limited(o.ctx.run)
+	ctx, release := d.withKernelLimit(o.ctx.kernelCtx)
 	defer release()
 	stats, err := simt.Run(ctx, &simt.Launch{
 		Kernel: l.fn.kernel,
@@ -162,7 +169,7 @@ func (l *launch) run(o *op) error {
 		Began:           uint64(clock),
 		Resident:        l.resident(o.ctx.dev),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
-		Printf:          o.ctx.printed.add,
+		Printf:          o.ctx.printf.add,
 		Pulse:           &x.pulse,
 	})
 	x.stats, x.real = stats, time.Since(began)
@@ -178,7 +185,212 @@ func (l *launch) run(o *op) error {
 		return f
 	}
 	if stopped, ok := errors.AsType[*simt.Stopped](err); ok {
-		return d.ended(l, stopped, x.real)
+		return d.stoppedError(l, stopped, x.real)
 	}
 	return err
+}
+
+// errLimit stops a kernel that ran for too long.
+var errLimit = errors.New("time limit of kernels")
+
+// Interrupt stops the kernels that run, within milliseconds, and every later
+// kernel. As after any fault the devices are lost: calls fail with a [cu.Fault]
+// that wraps ErrorLaunchTimeout and cause, and says where the kernel was. A nil
+// cause stands for [context.Canceled]. Only the first interrupt counts.
+//
+// Programs and tests use it to stop; it may be called at any time. A GPU has no
+// such call: there the process must end. To end only a wait, use the context of
+// the wait.
+func (d *Driver) Interrupt(cause error) { d.cancelKernels(cause) }
+
+// withKernelLimit adds the time limit of a kernel that starts now to ctx.
+func (d *Driver) withKernelLimit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d.limit, errLimit)
+}
+
+// stoppedError returns the error of a kernel that was stopped: a fault that
+// loses the devices. If its context was destroyed, no call can report the
+// error, and no device is lost.
+func (d *Driver) stoppedError(l *launch, s *simt.Stopped, ran time.Duration) error {
+	if s.Cause == errDestroyed {
+		return s
+	}
+	f := &cu.Fault{Kernel: l.fn.name}
+	if s.Where != nil {
+		f = s.Where
+	}
+	f.Result = cu.ErrorLaunchTimeout
+	ran = ran.Round(time.Millisecond)
+	if s.Cause == errLimit {
+		f.Why = fmt.Sprintf("it was stopped after %v, longer than the limit of %v: correct it, launch less, or raise Options.KernelLimit or %s", ran, d.limit, LimitVariable)
+		return f
+	}
+	f.Cause = s.Cause
+	f.Why = fmt.Sprintf("it was interrupted after %v: %v", ran, s.Cause)
+	return f
+}
+
+// hostFuncs records which goroutines run host functions now, so that a driver
+// call from inside a host function is recognised.
+type hostFuncs struct {
+	count atomic.Int64
+	ids   sync.Map // goroutine number -> nil
+}
+
+// inside reports whether the calling goroutine runs a host function. It costs
+// nothing while none runs.
+func (h *hostFuncs) inside() bool {
+	if h.count.Load() == 0 {
+		return false
+	}
+	_, in := h.ids.Load(goid())
+	return in
+}
+
+// call runs fn as a host function and turns a panic into an error.
+func (h *hostFuncs) call(fn func()) error {
+	id := goid()
+	h.add(id)
+	defer h.remove(id)
+	return protect(fn)
+}
+
+// add records that a goroutine runs a host function, until remove.
+func (h *hostFuncs) add(id uint64) {
+	h.ids.Store(id, nil)
+	h.count.Add(1)
+}
+
+func (h *hostFuncs) remove(id uint64) {
+	h.count.Add(-1)
+	h.ids.Delete(id)
+}
+
+// protect runs fn and turns a panic into an error.
+func protect(fn func()) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &cu.HostPanic{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	fn()
+	return nil
+}
+
+// errGoexit returns the error of a host function that ended its goroutine.
+func errGoexit(what string) error {
+	return &cu.HostPanic{Value: "runtime.Goexit was called in a " + what}
+}
+
+func insideHostFunc(what string) error {
+	return refuse(cu.ErrorNotPermitted, what, "a host function must not call the driver")
+}
+
+// LaunchHostFunc queues fn in the stream. It runs on a goroutine of the
+// driver's.
+func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error {
+	const what = "queue a host function"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	if fn == nil {
+		return refuse(cu.ErrorInvalidValue, what, "the function is nil")
+	}
+	s, err := c.ownStream(stream, what)
+	if err != nil {
+		return err
+	}
+	_, err = s.enqueue(&work{
+		kind:   cu.GraphNodeTypeHost,
+		what:   "host function",
+		engine: engineHost,
+		run: func(o *op) error {
+			o.ctx.printf.flush()
+			return o.raceHostFunc(&d.hostFuncs, fn)
+		},
+		price: func(*op) cost { return cost{ns: d.prof.Queue.Sync.Value} },
+	}, what)
+	return err
+}
+
+// printfBuffer holds the output of a context's kernels that was not written
+// yet. As on hardware it is a circular buffer of CU_LIMIT_PRINTF_FIFO_SIZE
+// bytes, in which new output replaces the oldest. It is written to the standard
+// output when the context is synchronised, at the start of the next launch, and
+// in other calls; see the callers of flush. Hardware counts the arguments and a
+// header for each call, this buffer counts the text. It is safe for concurrent
+// use.
+type printfBuffer struct {
+	bytes   atomic.Int64 // total length of lines
+	writing sync.Mutex   // locked before mu
+
+	mu    sync.Mutex
+	limit int
+	lines []string
+	calls uint64 // number of printf calls so far; the last of lines belongs to the last call
+}
+
+func (p *printfBuffer) setLimit(n uintptr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit = int(min(n, 1<<30))
+	p.drop(p.limit)
+}
+
+// add appends the output of one printf call. If it is longer than the limit,
+// only its end is kept.
+func (p *printfBuffer) add(s string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s = s[max(0, len(s)-p.limit):]
+	p.drop(p.limit - len(s))
+	p.lines = append(p.lines, s)
+	p.calls++
+	p.bytes.Add(int64(len(s)))
+}
+
+// drop removes the oldest lines until at most n bytes are left. The caller
+// holds mu.
+func (p *printfBuffer) drop(n int) {
+	first := 0
+	for p.bytes.Load() > int64(n) {
+		p.bytes.Add(-int64(len(p.lines[first])))
+		first++
+	}
+	clear(p.lines[:first])
+	p.lines = p.lines[first:]
+}
+
+// flush writes the buffer to the standard output. The caller must not hold the
+// driver's lock, because the reader of the standard output may be slow.
+func (p *printfBuffer) flush() { p.flushTo(math.MaxUint64) }
+
+// mark returns the current end of the output, for flushTo.
+func (p *printfBuffer) mark() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// flushTo writes the output up to a mark.
+func (p *printfBuffer) flushTo(mark uint64) {
+	if p.bytes.Load() == 0 {
+		return
+	}
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	first := p.calls - uint64(len(p.lines))
+	n := min(max(mark, first)-first, uint64(len(p.lines)))
+	text := strings.Join(p.lines[:n], "")
+	clear(p.lines[:n])
+	p.lines = p.lines[n:]
+	p.bytes.Add(-int64(len(text)))
+	p.mu.Unlock()
+	os.Stdout.WriteString(text)
 }

@@ -195,7 +195,7 @@ func TestModuleVariables(t *testing.T) {
 	_, err = r.ModuleGetFunction(r.ctx, m, "stor")
 	r.want(cu.ErrorNotFound, err)
 	if !strings.Contains(err.Error(), "store") {
-		t.Errorf("%v does not name what is there", err)
+		t.Errorf("%v does not name the module's kernels", err)
 	}
 	_, _, err = r.ModuleGetGlobal(r.ctx, m, "x")
 	r.want(cu.ErrorNotFound, err)
@@ -247,7 +247,7 @@ func TestLaunchLimits(t *testing.T) {
 	err := launch(one, one, 0, good[:8])
 	r.want(cu.ErrorInvalidValue, err)
 	if !strings.Contains(err.Error(), "12") || !strings.Contains(err.Error(), "8 bytes") {
-		t.Errorf("%v does not tell the sizes", err)
+		t.Errorf("%v does not contain the sizes", err)
 	}
 	r.want(cu.ErrorInvalidValue, launch(one, one, 0, nil))
 	r.want(cu.ErrorLaunchOutOfResources, launch(one, one, 0, append(good, 0)))
@@ -360,7 +360,7 @@ func TestFlagsBetweenHostAndKernel(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		other := r.stream(cu.StreamNonBlocking) // other streams go on meanwhile
+		other := r.stream(cu.StreamNonBlocking) // other streams make progress
 		r.ok(r.MemsetD8Async(r.ctx, r.alloc(100), 1, 100, other))
 		r.sync(other)
 		r.want(cu.ErrorNotReady, r.StreamQuery(r.ctx, s))
@@ -383,7 +383,7 @@ func TestKernelsOfAContextOverlap(t *testing.T) {
 
 func TestKernelsOfContextsDoNotOverlap(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector finds what is missing here")
+		t.Skip("the race detector reports the missing synchronisation")
 	}
 	r := newRig(t, Options{})
 	hp, _ := r.pinned(256)
@@ -412,8 +412,9 @@ func TestKernelsOfContextsDoNotOverlap(t *testing.T) {
 	r.ok(r.CtxSynchronize(r.ctx))
 }
 
-// A kernel that spins gives way to another context's, which can be waited for.
-func TestAnotherContextGetsItsTurn(t *testing.T) {
+// A kernel that spins loses its time slice to another context, whose kernel can
+// be waited for.
+func TestAnotherContextGetsATimeSlice(t *testing.T) {
 	r := newRig(t, Options{})
 	hp, _ := r.pinned(256)
 	dp := cu.DevicePtr(uintptr(hp))

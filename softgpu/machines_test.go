@@ -1,13 +1,31 @@
 package softgpu
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// machines lists the profiles where cond holds, and fails if there is none.
+// with returns p with another value of an attribute.
+func with(p *profile.Profile, attribute string, value float64) *profile.Profile {
+	q := *p
+	q.Attributes = maps.Clone(p.Attributes)
+	q.Attributes[attribute] = profile.Number{Value: value, Source: p.Attributes[attribute].Source}
+	return &q
+}
+
+func TestMachine(t *testing.T) {
+	p := with(named(t, "h200"), "ASYNC_ENGINE_COUNT", 1)
+	r := newRig(t, Options{Profile: p})
+	if r.Machine() != p {
+		t.Error("Machine is another profile")
+	}
+}
+
+// machines returns the profiles for which cond is true. It fails if there is
+// none.
 func machines(t *testing.T, cond func(*profile.Profile) bool) (out []*profile.Profile) {
 	for _, name := range profile.Names() {
 		if p := named(t, name); cond(p) {
@@ -15,13 +33,13 @@ func machines(t *testing.T, cond func(*profile.Profile) bool) (out []*profile.Pr
 		}
 	}
 	if len(out) == 0 {
-		t.Fatal("no machine is like that")
+		t.Fatal("no profile meets the condition")
 	}
 	return out
 }
 
-// TestIntegratedZeroCopyIsLocal: where host and device have one memory, a kernel
-// gains nothing by a copy into device memory.
+// If host and device have one memory, a kernel gains nothing from a copy to
+// device memory.
 func TestIntegratedZeroCopyIsLocal(t *testing.T) {
 	onlyFast(t)
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
@@ -47,8 +65,8 @@ func TestIntegratedZeroCopyIsLocal(t *testing.T) {
 	}
 }
 
-// TestUncachedReads: the host pays for reading page-locked memory where its
-// caches leave that out, and for write-combined memory nearly everywhere.
+// Reads of page-locked memory cost the host time if its caches exclude it, and
+// reads of write-combined memory on nearly all machines.
 func TestUncachedReads(t *testing.T) {
 	const n = 1 << 20
 	for name, want := range map[string][2]bool{"h200": {false, false}, "rtx-4090": {false, true}, "jetson-tx2": {true, true}, "orin": {false, true}} {
@@ -70,7 +88,7 @@ func TestUncachedReads(t *testing.T) {
 	}
 }
 
-// TestPeerAccessAsTheMachineHas asks each machine's devices for each other.
+// Devices of each machine have peer access if the profile says so.
 func TestPeerAccessAsTheMachineHas(t *testing.T) {
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
 		r := newRig(t, Options{Profile: p, Devices: 2})
@@ -84,6 +102,51 @@ func TestPeerAccessAsTheMachineHas(t *testing.T) {
 		}
 		if err != nil {
 			r.want(cu.ErrorPeerAccessUnsupported, err)
+		}
+	}
+}
+
+// With ASYNC_ENGINE_COUNT 0 copies and kernels do not overlap. With 1 a copy
+// overlaps with a kernel. With 2 and more, copies in both directions overlap
+// too.
+func TestEngineCounts(t *testing.T) {
+	onlyFast(t)
+	for count := range 4 {
+		r := newRig(t, Options{Profile: with(named(t, "h200"), "ASYNC_ENGINE_COUNT", float64(count))})
+		const n = 16 << 20
+		a, b, data := r.alloc(n), r.alloc(n), r.alloc(n)
+		p, _ := r.pinned(n)
+		q, _ := r.pinned(n)
+		var s [3]cu.Stream
+		for i := range s {
+			s[i] = r.stream(cu.StreamNonBlocking)
+		}
+		f := r.shipped("vector_add")
+		in := func() { r.ok(r.MemcpyHtoDAsync(r.ctx, a, p, n, s[0])) }
+		out := func() { r.ok(r.MemcpyDtoHAsync(r.ctx, q, b, n, s[1])) }
+		kernel := func() {
+			few := cu.Dim3{X: 1, Y: 1, Z: 1}
+			r.ok(r.LaunchKernel(r.ctx, f, few, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, s[2], params64(uint64(data), uint64(data), uint64(data), n/16)))
+		}
+		// ratio is the time of both at once, divided by the time of one after
+		// the other.
+		ratio := func(x, y func()) float64 {
+			sync := func() { r.ok(r.CtxSynchronize(r.ctx)) }
+			apart := r.took(func() { x(); sync(); y(); sync() })
+			return r.took(func() { x(); y(); sync() }) / apart
+		}
+		for _, c := range []struct {
+			name     string
+			ratio    float64
+			overlaps bool
+		}{
+			{"copy in, kernel", ratio(in, kernel), count > 0},
+			{"kernel, copy out", ratio(kernel, out), count > 0},
+			{"copy in, copy out", ratio(in, out), count > 1},
+		} {
+			if overlaps := c.ratio < 0.9; overlaps != c.overlaps {
+				t.Errorf("%d engines: %s take %.2f of their time one by one, overlap should be %v", count, c.name, c.ratio, c.overlaps)
+			}
 		}
 	}
 }

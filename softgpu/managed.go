@@ -4,25 +4,23 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/internal/uvm"
-	"github.com/ferrygpu/ferry/profile"
 )
 
-// Managed memory lies at one address for host and device, and its bytes are
-// always there for both. Where the pages would be on hardware is what package uvm
-// says, for the time model and for who asks. All of it is the driver's, locked.
+// Managed memory has one address for host and device, and both can always use
+// its bytes. Package uvm records where the pages would be on hardware, for the
+// time model and for queries. Driver.mu guards all of it.
 
-// managedState is a region's part of the managed memory.
+// managedState is the managed memory of a region.
 type managedState struct {
 	pages      *uvm.Range
 	size       uint64
-	prefetched []uvm.Processor // by page: where it was prefetched to last; nil while nowhere
+	prefetched []uvm.Processor // by page: the place of the last prefetch; nil before the first
 	attach     atomic.Pointer[attachment]
 }
 
-// attachment says who may touch the memory where host and device must not do so
-// at once.
+// attachment restricts the use of memory that host and device must not use at
+// the same time.
 type attachment struct {
 	flags  cu.MemAttachFlags
 	stream *streamState // of MemAttachSingle
@@ -34,19 +32,20 @@ func (d *Driver) newManagedState(n uint64, flags cu.MemAttachFlags) *managedStat
 	return m
 }
 
-// newManagedSpace is the managed memory of d's devices.
+// newManagedSpace makes the managed memory of d's devices.
 func (d *Driver) newManagedSpace() *uvm.Space {
 	s := uvm.NewSpace(len(d.devices))
-	s.Room = func(dev uvm.Processor) uint64 { return d.devices[dev].memory.free() }
+	s.Capacity = func(dev uvm.Processor) uint64 { return d.devices[dev].memory.free() }
 	return s
 }
 
-// advicePages are the pages of n bytes at off, counted from the region's start.
+// advicePages returns the pages of n bytes at off, counted from the region's
+// start.
 func advicePages(off, n uint64) (first, past uint64) {
 	return off >> uvm.PageShift, (off + n + uvm.PageSize - 1) >> uvm.PageShift
 }
 
-// prefetchedTo notes where n bytes at off were prefetched to.
+// prefetchedTo records that n bytes at off were prefetched to a processor.
 func (m *managedState) prefetchedTo(off, n uint64, at uvm.Processor) {
 	if m.prefetched == nil {
 		_, all := advicePages(0, m.size)
@@ -60,8 +59,8 @@ func (m *managedState) prefetchedTo(off, n uint64, at uvm.Processor) {
 	}
 }
 
-// lastPrefetch is where all of n bytes at off were prefetched to last; ok is
-// false if that differs.
+// lastPrefetch returns the place to which n bytes at off were prefetched last.
+// ok is false if it is not the same for all of them.
 func (m *managedState) lastPrefetch(off, n uint64) (at uvm.Processor, ok bool) {
 	if m.prefetched == nil {
 		return uvm.Nowhere, true
@@ -76,102 +75,268 @@ func (m *managedState) lastPrefetch(off, n uint64) (at uvm.Processor, ok bool) {
 	return at, true
 }
 
-// common is what the advice on a range has in common; ok is false if it differs.
+// common returns the part of the advice that read selects. ok is false if it is
+// not the same for the whole range.
 func (m *managedState) common(off, n uint64, read func(uvm.Advice) int32) (v int32, ok bool) {
 	return m.pages.Common(off, n, read)
 }
 
-// touchWindow tells which first accesses of a kernel are under way at once.
-const touchWindow = simt.OrderStep
-
-// faults is what a kernel's touches of managed memory came to.
-type faults struct {
-	where uvm.Where
-	work  uvm.Work
-	ns    float64
+// MemAllocManaged allocates managed memory.
+func (d *Driver) MemAllocManaged(h cu.Context, bytes uintptr, flags cu.MemAttachFlags) (cu.DevicePtr, error) {
+	what := "allocate " + size(uint64(bytes)) + " of managed memory"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return 0, err
+	}
+	defer d.mu.Unlock()
+	switch {
+	case c.dev.attr(cu.DeviceAttributeManagedMemory) == 0:
+		return 0, c.dev.lacks(what, cu.DeviceAttributeManagedMemory)
+	case flags != cu.MemAttachGlobal && flags != cu.MemAttachHost:
+		return 0, refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be MemAttachGlobal or MemAttachHost", uint32(flags))
+	case bytes == 0:
+		return 0, refuse(cu.ErrorInvalidValue, what, "an allocation of zero bytes is not allowed")
+	}
+	if err := c.unsafeInCapture(what); err != nil {
+		return 0, err
+	}
+	d.host += d.prof.Own.DeviceAllocate.Value
+	r, err := c.allocateManaged(uint64(bytes), flags, what)
+	if err != nil {
+		return 0, err
+	}
+	return cu.DevicePtr(r.base), nil
 }
 
-// fault serves the faults of a kernel that began at now.
-func (x *execution) fault(dev *device, now float64) (f faults) {
-	d := dev.drv
-	var touches []uvm.Touch
-	for r, s := range *x.view.own.Load() {
-		if r.managed != nil {
-			touches = r.managed.touches(touches, s.Pages)
+// managedRange returns the managed region that contains the whole range, and
+// the offset of the range in it.
+func (d *Driver) managedRange(dptr cu.DevicePtr, n uint64, what string) (*region, uint64, error) {
+	x, ok := d.space.find(uint64(dptr))
+	switch {
+	case n == 0:
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "the range is empty")
+	case !ok || x.region.kind != kindManaged:
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "%#x is not managed memory: %s", uint64(dptr), d.space.near(uint64(dptr)))
+	case n > x.end-uint64(dptr):
+		return nil, 0, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend past the end of %s", size(n), uint64(dptr), x.String())
+	}
+	return x.region, uint64(dptr) - x.base, nil
+}
+
+// checkLocation fails if managed memory cannot move to dev.
+func (d *Driver) checkLocation(dev cu.Device, what string) error {
+	if dev == cu.CPUDevice {
+		return nil
+	}
+	if dev < 0 || int(dev) >= len(d.devices) {
+		return refuse(cu.ErrorInvalidDevice, what, "no device %d, there are %d", dev, len(d.devices))
+	}
+	if d.devices[dev].attr(cu.DeviceAttributeConcurrentManagedAccess) == 0 {
+		return refuse(cu.ErrorInvalidDevice, what, "device %d has %v = 0", dev, cu.DeviceAttributeConcurrentManagedAccess)
+	}
+	return nil
+}
+
+// MemPrefetchAsync moves pages in stream order.
+func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
+	what := "prefetch " + size(uint64(bytes))
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	if err := d.checkLocation(dst, what); err != nil {
+		return err
+	}
+	if err := s.mustNotCapture(what); err != nil { // as on hardware, a prefetch cannot be captured
+		return err
+	}
+	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
+	use, busy := resIn, s.busy()
+	if err := s.ctx.alive(what); err != nil {
+		return err
+	}
+	if dst == cu.CPUDevice {
+		w.engine, use = engineOut, resOut
+	} else {
+		w.dev = d.devices[dst]
+	}
+	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use, busy) }
+	d.host += d.prof.Managed.PrefetchCall.Value
+	_, err = s.enqueue(w, what)
+	return err
+}
+
+// processor converts a device of the driver API.
+func processor(dev cu.Device) uvm.Processor {
+	if dev == cu.CPUDevice {
+		return uvm.CPU
+	}
+	return uvm.Processor(dev)
+}
+
+// prefetch moves pages and returns the cost.
+func (d *Driver) prefetch(m *managedState, off, n uint64, to uvm.Processor, use resource, busy bool) cost {
+	m.prefetchedTo(off, n, to)
+	w := m.pages.Migrate(off, n, to)
+	curve := &d.prof.Managed.PrefetchHtoD
+	if to == uvm.CPU {
+		curve = &d.prof.Managed.PrefetchDtoH
+	}
+	k := curveCost(curve, w.In+w.Out+w.Peer+w.Zeroed, use)
+	if extra := d.prof.Managed.PrefetchBusy.Ns(float64(n)); busy && extra > 0 {
+		k.use[use] *= k.ns / (k.ns + extra)
+		k.ns += extra
+	}
+	return k
+}
+
+// MemAdvise gives advice on pages.
+func (d *Driver) MemAdvise(h cu.Context, dptr cu.DevicePtr, bytes uintptr, how cu.MemAdvice, dev cu.Device) error {
+	what := "advise on " + size(uint64(bytes))
+	if _, err := d.beginIn(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	change, located := adviceChange(how, dev)
+	switch {
+	case change == nil:
+		return refuse(cu.ErrorInvalidValue, what, "advice %d is not known", how)
+	case located:
+		if err := d.checkLocation(dev, what); err != nil {
+			return err
 		}
 	}
-	if len(touches) == 0 {
-		return f
+	r.managed.pages.Advise(off, uint64(bytes), change)
+	return nil
+}
+
+// adviceChange returns the change that a piece of advice makes. located reports
+// whether dev matters.
+func adviceChange(how cu.MemAdvice, dev cu.Device) (change func(*uvm.Advice), located bool) {
+	bit := uint32(1) << (uint32(dev) & 31) // the host's bit is the last
+	switch how {
+	case cu.MemAdviseSetReadMostly:
+		return func(a *uvm.Advice) { a.ReadMostly = true }, false
+	case cu.MemAdviseUnsetReadMostly:
+		return func(a *uvm.Advice) { a.ReadMostly = false }, false
+	case cu.MemAdviseSetPreferredLocation:
+		return func(a *uvm.Advice) { a.Preferred = processor(dev) }, true
+	case cu.MemAdviseUnsetPreferredLocation:
+		return func(a *uvm.Advice) { a.Preferred = uvm.Nowhere }, false
+	case cu.MemAdviseSetAccessedBy:
+		return func(a *uvm.Advice) { a.AccessedBy |= bit }, true
+	case cu.MemAdviseUnsetAccessedBy:
+		return func(a *uvm.Advice) { a.AccessedBy &^= bit }, true
 	}
-	price := deviceFaults(&d.prof.Managed)
-	f.work, f.where = d.managed.Device(uvm.Processor(dev.ordinal), touches, touchWindow, now, func(w uvm.Work) float64 {
-		ns := price(w)
-		f.ns += ns
-		return ns
-	})
-	f.ns += f.work.Slept
-	return f
+	return nil, false
 }
 
-// touches appends the pages that a kernel touched.
-func (m *managedState) touches(to []uvm.Touch, p *simt.Pages) []uvm.Touch {
-	p.Each(func(page uint64, written bool, key uint64) {
-		if off := page << uvm.PageShift; off < m.size {
-			to = append(to, uvm.Touch{Page: m.pages.Page(off), Write: written, Key: key})
+// MemRangeGetAttribute returns the advice on a range.
+func (d *Driver) MemRangeGetAttribute(h cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) error {
+	const what = "read advice"
+	if _, err := d.beginIn(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	r, off, err := d.managedRange(dptr, uint64(bytes), what)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 || attribute != cu.MemRangeAttributeAccessedBy && len(data) != 1 {
+		return refuse(cu.ErrorInvalidValue, what, "%d elements for the value of attribute %d", len(data), attribute)
+	}
+	m := r.managed
+	place := func(v int32, ok bool) {
+		if !ok {
+			v = int32(cu.InvalidDevice)
 		}
-	})
-	return to
-}
-
-// firstFaults wake the driver: the rest of what a kernel touches at once comes in
-// while it serves them, and is a batch more.
-const firstFaults = 8
-
-// deviceFaults prices batches of a device's faults. Where the profile does not
-// know the pieces, all batches together cost what its curve says of the bytes.
-func deviceFaults(m *profile.Managed) uvm.Price {
-	if m.DeviceService.Known() {
-		first := m.DeviceService.Wake.Value
-		return func(w uvm.Work) float64 {
-			ns := serviceNs(&m.DeviceService, w) + first
-			if first > 0 && w.Faults > firstFaults {
-				ns += m.DeviceService.Batch.Value
+		data[0] = v
+	}
+	switch attribute {
+	case cu.MemRangeAttributeReadMostly:
+		data[0], _ = m.common(off, uint64(bytes), func(a uvm.Advice) int32 {
+			if a.ReadMostly {
+				return 1
 			}
-			first = 0
-			return ns
-		}
-	}
-	return byCurve(&m.DeviceFault)
-}
-
-// hostFaults is the same for the CPU's.
-func hostFaults(m *profile.Managed) uvm.Price {
-	if m.HostService.Known() {
-		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, w) }
-	}
-	return byCurve(&m.HostFault)
-}
-
-// byCurve prices pieces so that together they cost what the curve says.
-func byCurve(c *profile.Curve) uvm.Price {
-	moved := 0.0
-	return func(w uvm.Work) float64 {
-		n := float64(w.In + w.Out + w.Peer)
-		if n == 0 {
 			return 0
+		})
+	case cu.MemRangeAttributePreferredLocation:
+		place(m.common(off, uint64(bytes), func(a uvm.Advice) int32 { return int32(a.Preferred) }))
+	case cu.MemRangeAttributeLastPrefetchLocation:
+		at, ok := m.lastPrefetch(off, uint64(bytes))
+		place(int32(at), ok)
+	case cu.MemRangeAttributeAccessedBy:
+		m.accessors(data, off, uint64(bytes))
+	default:
+		return refuse(cu.ErrorInvalidValue, what, "attribute %d is not known", attribute)
+	}
+	return nil
+}
+
+// accessors lists the processors that the advice accessed-by names for the
+// whole range.
+func (m *managedState) accessors(data []int32, off, n uint64) {
+	n0 := 0
+	for bit := range 32 {
+		v, ok := m.common(off, n, func(a uvm.Advice) int32 { return int32(a.AccessedBy >> bit & 1) })
+		if !ok || v == 0 || n0 == len(data) {
+			continue
 		}
-		before := 0.0
-		if moved > 0 {
-			before = c.Ns(moved)
+		data[n0] = int32(bit)
+		if bit == 31 {
+			data[n0] = int32(cu.CPUDevice)
 		}
-		moved += n
-		return c.Ns(moved) - before
+		n0++
+	}
+	for ; n0 < len(data); n0++ {
+		data[n0] = int32(cu.InvalidDevice)
 	}
 }
 
-// serviceNs is what pieces of work cost at the given prices.
-func serviceNs(s *profile.Service, w uvm.Work) float64 {
-	const mib = 1 << 20
-	return s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.Begun) +
-		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
+// StreamAttachMemAsync changes, in stream order, which stream or processor may
+// use managed memory. It matters only if CONCURRENT_MANAGED_ACCESS is 0.
+func (d *Driver) StreamAttachMemAsync(h cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
+	const what = "attach managed memory"
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	r, off, err := d.managedRange(dptr, max(uint64(bytes), 1), what)
+	switch {
+	case err != nil:
+		return err
+	case off != 0 || bytes != 0 && uint64(bytes) != r.size:
+		return refuse(cu.ErrorInvalidValue, what, "only a whole allocation can be attached")
+	case flags != cu.MemAttachGlobal && flags != cu.MemAttachHost && flags != cu.MemAttachSingle:
+		return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be MemAttachGlobal, MemAttachHost or MemAttachSingle", uint32(flags))
+	case flags == cu.MemAttachSingle && (s == s.ctx.legacy):
+		return refuse(cu.ErrorInvalidValue, what, "MemAttachSingle needs a stream other than the legacy default stream")
+	case s.capture != nil:
+		s.capture.invalidate()
+		return refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures")
+	}
+	a := &attachment{flags: flags}
+	if flags == cu.MemAttachSingle {
+		a.stream = s
+	}
+	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeEmpty, what: what, done: func(*op) { r.managed.attach.Store(a) }}, what)
+	return err
 }

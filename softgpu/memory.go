@@ -1,8 +1,229 @@
 package softgpu
 
 import (
+	"encoding/binary"
+
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/profile"
 )
+
+// backing is the real memory behind an allocation.
+type backing struct {
+	data  []byte
+	unmap func() // nil leaves the memory to the garbage collector
+}
+
+// pageSize is the page of host allocations, whatever this computer's pages are.
+const pageSize = 4096
+
+// newBacking reserves n bytes of page-aligned zeroed memory. It refuses more
+// than this computer has, because the system would notice only when the bytes
+// are touched, and then kill the process.
+func (d *Driver) newBacking(n uint64, reserve func(int) (*backing, error), what string) (*backing, error) {
+	have := hostMemory()
+	if n > have || d.backedBytes > have-n {
+		return nil, refuse(cu.ErrorOutOfMemory, what,
+			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(d.backedBytes))
+	}
+	b, err := reserve(int(n))
+	if err != nil {
+		return nil, refuse(cu.ErrorOutOfMemory, what, "this computer cannot provide it: %v", err)
+	}
+	d.backedBytes += n
+	return b, nil
+}
+
+// deferUnmap unmaps b when no executing op can use it any more.
+func (d *Driver) deferUnmap(b *backing) {
+	d.backedBytes -= uint64(len(b.data))
+	d.deferredUnmaps = append(d.deferredUnmaps, b)
+	d.runDeferredUnmaps()
+}
+
+// runDeferredUnmaps does the deferred unmaps, unless an op executes.
+func (d *Driver) runDeferredUnmaps() {
+	if d.running > 0 {
+		return
+	}
+	for _, b := range d.deferredUnmaps {
+		if b.unmap != nil {
+			b.unmap()
+		}
+	}
+	d.deferredUnmaps = nil
+}
+
+// deviceMemory allocates addresses and bytes of a device.
+//
+// Addresses rise, and are used again only when the window is used up, so that
+// accesses to freed memory are detected. Small allocations share slabs of 2
+// MiB.
+type deviceMemory struct {
+	dev        *device
+	next       uint64 // next address of large allocations and slabs
+	alias      uint64 // next address of host memory that is mapped without unified addressing
+	slab       *slab  // current slab of small allocations
+	smallBytes uint64 // charged for small allocations
+	largeBytes uint64 // charged for large allocations
+}
+
+const (
+	allocAlign = 512
+	slabSize   = 2 << 20
+	smallMax   = slabSize / 2
+)
+
+// slab is memory that small allocations share.
+type slab struct {
+	base    uint64
+	used    uint64
+	live    int
+	backing *backing
+}
+
+func (m *deviceMemory) init(dev *device) {
+	m.dev = dev
+	m.next = deviceBase + uint64(dev.ordinal)*deviceWindow
+	m.alias = m.next + aliasOffset
+}
+
+func (m *deviceMemory) total() uint64 { return uint64(m.dev.drv.prof.Memory.Value) }
+
+// used returns the used bytes in steps of 2 MiB, like the hardware's allocator.
+func (m *deviceMemory) used() uint64 {
+	return uint64(m.dev.drv.prof.Reserved.Value) + m.largeBytes + roundUp(m.smallBytes, slabSize) + m.dev.poolReserved()
+}
+
+func (m *deviceMemory) free() uint64 {
+	used := m.used()
+	return m.total() - min(used, m.total())
+}
+
+// alloc allocates n bytes for r. Memory of pools is charged by the pool.
+func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
+	d := m.dev.drv
+	if n > m.total() {
+		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s of memory", m.dev.ordinal, size(m.total()))
+	}
+	full := roundUp(n, allocAlign)
+	usedBefore := m.used()
+	if r.kind != kindPool {
+		before := *m
+		if full <= smallMax {
+			m.smallBytes += full
+		} else {
+			m.largeBytes += roundUp(full, slabSize)
+		}
+		if m.used() > m.total() {
+			*m = before
+			return refuse(cu.ErrorOutOfMemory, what, "device %d has %s free of %s", m.dev.ordinal, size(m.free()), size(m.total()))
+		}
+	}
+	err := m.assign(r, n, full, what)
+	if err != nil && r.kind != kindPool {
+		m.uncharge(full)
+	}
+	if err != nil {
+		return err
+	}
+	if r.kind != kindPool && m.used() > usedBefore {
+		d.host += d.prof.Own.DeviceGrow.Ns(float64(n))
+	}
+	r.size, r.charge, r.dev, r.device = n, full, m.dev, r.base
+	r.segments(false)
+	d.space.insert(span{base: r.base, end: r.base + n, region: r})
+	return nil
+}
+
+// assign gives r an address and bytes.
+func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
+	d := m.dev.drv
+	if full > smallMax {
+		b, err := d.newBacking(roundUp(full, pageSize), reserveDevice, what)
+		if err != nil {
+			return err
+		}
+		r.backing, r.base, r.data = b, m.nextAddress(roundUp(full, slabSize)), b.data[:n:n]
+		return nil
+	}
+	if m.slab == nil || m.slab.used+full > slabSize {
+		b, err := d.newBacking(slabSize, reserveDevice, what)
+		if err != nil {
+			return err
+		}
+		old := m.slab
+		m.slab = &slab{base: m.nextAddress(slabSize), backing: b}
+		m.dropSlab(old)
+	}
+	c := m.slab
+	r.slab, r.base, r.data = c, c.base+c.used, c.backing.data[c.used:c.used+n:c.used+n]
+	c.used += full + allocAlign // a gap after each allocation, as in nextAddress
+	c.live++
+	return nil
+}
+
+// nextAddress returns the next n addresses that are not in use. A gap follows
+// each allocation, so that running past the end of one never reaches the next.
+func (m *deviceMemory) nextAddress(n uint64) uint64 {
+	low := deviceBase + uint64(m.dev.ordinal)*deviceWindow
+	for {
+		if m.next+n+slabSize > low+aliasOffset {
+			m.next = low
+		}
+		base := m.next
+		m.next += n + slabSize
+		x, taken := m.dev.drv.space.overlaps(base, base+n)
+		if !taken {
+			return base
+		}
+		m.next = roundUp(x.end, slabSize)
+	}
+}
+
+// nextAlias is nextAddress for the device's addresses of host memory.
+func (m *deviceMemory) nextAlias(n uint64) uint64 {
+	base := m.alias
+	m.alias += roundUp(n, slabSize) + slabSize
+	return base
+}
+
+// freeRegion removes r from the address table and frees its bytes.
+func (m *deviceMemory) freeRegion(r *region) {
+	r.state.Store(stateFreed)
+	m.dev.drv.space.remove(r)
+	if r.kind != kindPool {
+		usedBefore := m.used()
+		m.uncharge(r.charge)
+		if m.used() < usedBefore {
+			m.dev.drv.host += m.dev.drv.prof.Own.DeviceShrink.Ns(float64(r.size))
+		}
+	}
+	if r.backing != nil {
+		m.dev.drv.deferUnmap(r.backing)
+	}
+	if r.slab != nil {
+		r.slab.live--
+		m.dropSlab(r.slab)
+	}
+}
+
+// dropSlab frees a slab that is not in use any more.
+func (m *deviceMemory) dropSlab(c *slab) {
+	if c != nil && c != m.slab && c.live == 0 {
+		m.dev.drv.deferUnmap(c.backing)
+	}
+}
+
+func (m *deviceMemory) uncharge(full uint64) {
+	if full <= smallMax {
+		m.smallBytes -= full
+	} else {
+		m.largeBytes -= roundUp(full, slabSize)
+	}
+}
+
+func roundUp(n, step uint64) uint64 { return (n + step - 1) / step * step }
 
 // newRegion makes the record of an allocation.
 func (c *contextState) newRegion(k kind) *region {
@@ -11,10 +232,10 @@ func (c *contextState) newRegion(k kind) *region {
 	return &region{kind: k, ctx: c, dev: c.dev, id: d.bufID}
 }
 
-// MemAlloc takes device memory.
+// MemAlloc allocates device memory.
 func (d *Driver) MemAlloc(h cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 	what := "allocate " + size(uint64(bytes)) + " of device memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +251,7 @@ func (d *Driver) MemAlloc(h cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 // allocate makes a device allocation.
 func (c *contextState) allocate(n uint64, what string) (*region, error) {
 	if n == 0 {
-		return nil, refuse(cu.ErrorInvalidValue, what, "there is no allocation of zero bytes")
+		return nil, refuse(cu.ErrorInvalidValue, what, "an allocation of zero bytes is not allowed")
 	}
 	if err := c.unsafeInCapture(what); err != nil {
 		return nil, err
@@ -44,22 +265,34 @@ func (c *contextState) allocate(n uint64, what string) (*region, error) {
 	return r, nil
 }
 
-// MemAllocPitch takes rows that each start at a multiple of the pitch.
+// allocateManaged makes a managed region.
+func (c *contextState) allocateManaged(n uint64, flags cu.MemAttachFlags, what string) (*region, error) {
+	r := c.newRegion(kindManaged)
+	if err := r.allocHost(n, what); err != nil {
+		return nil, err
+	}
+	r.managed = c.drv.newManagedState(n, flags)
+	r.shared = true
+	c.mapHost(r, true, true, false)
+	return r, nil
+}
+
+// MemAllocPitch allocates rows that each start at a multiple of the pitch.
 func (d *Driver) MemAllocPitch(h cu.Context, width, height uintptr, elementSize uint32) (cu.DevicePtr, uintptr, error) {
 	const what = "allocate rows of device memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
 	d.host += d.prof.Own.DeviceAllocate.Value
 	if elementSize != 4 && elementSize != 8 && elementSize != 16 {
-		return 0, 0, refuse(cu.ErrorInvalidValue, what, "elements of %d bytes: 4, 8 or 16 can be aligned", elementSize)
+		return 0, 0, refuse(cu.ErrorInvalidValue, what, "elements of %d bytes, must be 4, 8 or 16", elementSize)
 	}
 	pitch := roundUp(uint64(width), allocAlign)
 	if width == 0 || height == 0 || pitch < uint64(width) || pitch > uint64(c.dev.attr(cu.DeviceAttributeMaxPitch)) ||
 		uint64(height) > (1<<62)/pitch {
-		return 0, 0, refuse(cu.ErrorInvalidValue, what, "%d rows of %d bytes", height, width)
+		return 0, 0, refuse(cu.ErrorInvalidValue, what, "%d rows of %d bytes are empty or too large", height, width)
 	}
 	r, err := c.allocate(pitch*uint64(height), what)
 	if err != nil {
@@ -71,7 +304,7 @@ func (d *Driver) MemAllocPitch(h cu.Context, width, height uintptr, elementSize 
 // MemFree frees device or managed memory when the work of the context is done.
 func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 	const what = "free device memory"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -89,7 +322,7 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 	if err := c.sync(); err != nil {
 		return err
 	}
-	r, err := d.freeable(dptr, what) // somebody may have been here meanwhile
+	r, err := d.freeable(dptr, what) // another call may have freed it during the wait
 	if err != nil {
 		return err
 	}
@@ -98,14 +331,14 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 			return err
 		}
 		if r.state.Load() == stateFreed {
-			return refuse(cu.ErrorInvalidValue, what, "%#x was freed meanwhile", uint64(dptr))
+			return refuse(cu.ErrorInvalidValue, what, "%#x was freed during the call", uint64(dptr))
 		}
 	}
 	r.free()
 	return nil
 }
 
-// freeable is the allocation that starts at dptr and that MemFree frees.
+// freeable returns the allocation that starts at dptr, if MemFree may free it.
 func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	x, ok := d.space.find(uint64(dptr))
 	if !ok {
@@ -116,42 +349,18 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	case r.device != uint64(dptr) || x.alias:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	case r.kind == kindHost || r.kind == kindRegistered:
-		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: free or unregister it as such", uint64(dptr), r.kind)
-	case r.release != nil && r.release.done:
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.kind)
+	case r.streamFree != nil && r.streamFree.done:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x was freed in stream order", uint64(dptr))
 	case r.kind == kindModule || r.mod != nil:
-		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is variable %s of a module, and goes with it", uint64(dptr), r.name)
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is variable %s of a module, which frees it when it is unloaded", uint64(dptr), r.name)
 	}
 	return r, nil
 }
 
-// free takes r out of the address space. mu is held.
-func (r *region) free() {
-	if r.state.Load() == stateFreed {
-		return
-	}
-	d := r.ctx.drv
-	delete(r.ctx.regions, r)
-	if r.kind == kindPool && (r.release == nil || !r.release.done) {
-		r.pool.gone(r)
-	}
-	if !r.kind.onHost() {
-		r.dev.memory.freeRegion(r)
-		return
-	}
-	r.state.Store(stateFreed)
-	d.space.remove(r)
-	if r.managed != nil {
-		r.managed.pages.Free()
-	}
-	if r.back != nil {
-		d.bury(r.back)
-	}
-}
-
-// MemGetInfo is the device's free and total memory.
+// MemGetInfo returns the device's free and total memory.
 func (d *Driver) MemGetInfo(h cu.Context) (free, total uintptr, err error) {
-	c, err := d.enter(h, "ask for free memory")
+	c, err := d.beginIn(h, "ask for free memory")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -159,10 +368,10 @@ func (d *Driver) MemGetInfo(h cu.Context) (free, total uintptr, err error) {
 	return uintptr(c.dev.memory.free()), uintptr(c.dev.memory.total()), nil
 }
 
-// MemGetAddressRange is the allocation that holds an address.
+// MemGetAddressRange returns the allocation that contains an address.
 func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DevicePtr, uintptr, error) {
 	const what = "find an allocation"
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
@@ -173,10 +382,11 @@ func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DeviceP
 	return cu.DevicePtr(x.base), uintptr(x.end - x.base), nil
 }
 
-// PointerGetAttributes says what is known of an address.
+// PointerGetAttributes returns the attributes of an address. An unknown address
+// has none.
 func (d *Driver) PointerGetAttributes(h cu.Context, ptr cu.DevicePtr) (cu.PointerAttributes, error) {
-	const what = "ask about an address"
-	c, err := d.enterLost(h, what)
+	const what = "get the attributes of an address"
+	c, err := d.beginInLost(h, what)
 	if err != nil {
 		return cu.PointerAttributes{}, err
 	}
@@ -188,36 +398,123 @@ func (d *Driver) PointerGetAttributes(h cu.Context, ptr cu.DevicePtr) (cu.Pointe
 	return x.attributes(c, uint64(ptr)), nil
 }
 
-// attributes describes the address addr of x.
-func (x span) attributes(c *contextState, addr uint64) cu.PointerAttributes {
-	r := x.region
-	off := addr - x.base
-	a := cu.PointerAttributes{
-		Context:    r.ctx.handle,
-		MemoryType: cu.MemoryTypeDevice,
-		Device:     cu.Device(r.dev.ordinal),
-		IsManaged:  r.kind == kindManaged,
-		RangeStart: cu.DevicePtr(x.base),
-		RangeSize:  uintptr(r.size),
-		Mapped:     r.device != 0,
-		BufferID:   r.id,
-	}
-	if r.kind == kindPool { // it is the pool's, which is the device's
-		a.Context = 0
-	}
-	if r.kind.onHost() && r.kind != kindManaged {
-		a.MemoryType = cu.MemoryTypeHost
-	}
-	if r.device != 0 && r.seenBy(c) {
-		a.DevicePointer = cu.DevicePtr(r.device + off)
-	}
-	if r.kind.onHost() {
-		a.HostPointer = hostPointer(r.base + off)
-	}
-	return a
+// fill is a memset: a pattern of 1, 2 or 4 bytes, n times.
+type fill struct {
+	what    string
+	dst     place
+	pattern []byte
 }
 
-// seenBy says whether kernels and copies of c know host memory r.
-func (r *region) seenBy(c *contextState) bool {
-	return !r.kind.onHost() || r.shared || r.ctx == c
+// run writes the pattern, and then doubles the part that is filled.
+func (f *fill) run() error {
+	dst, err := f.dst.bytes(f.what)
+	if err != nil {
+		return err
+	}
+	const block = 64 << 10 // fits in the CPU's cache
+	n := moveBytes(dst, f.pattern)
+	for n < len(dst) {
+		n += moveBytes(dst[n:], dst[:min(n, block)])
+	}
+	return nil
+}
+
+// memset queues a fill. As on hardware it waits only if it fills host memory.
+func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintptr, stream cu.Stream, async bool) error {
+	what := "fill " + size(uint64(n)*uint64(len(pattern)))
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	width := uint64(len(pattern))
+	switch {
+	case uint64(n) > (1<<62)/width:
+		return refuse(cu.ErrorInvalidValue, what, "%d words of %d bytes are more than the address space", n, width)
+	case uint64(dst)%width != 0:
+		return refuse(cu.ErrorInvalidValue, what, "%#x is not aligned to words of %d bytes", uint64(dst), width)
+	case n == 0:
+		return nil
+	}
+	to, err := c.resolve(uint64(dst), nil, uint64(n)*width, sideDevice, what)
+	if err != nil {
+		return err
+	}
+	if !async {
+		if err := c.unsafeInCapture(what); err != nil {
+			return err
+		}
+	}
+	f := &fill{what: what, dst: to, pattern: pattern}
+	curve, use := &d.prof.Copy.Memset, resMemory
+	if to.class() == classPinned {
+		curve, use = &d.prof.Copy.PinnedDtoH, resOut
+	}
+	d.host += d.prof.Calls.MemcpyAsync.Value
+	o, err := s.enqueue(f.work(c.dev, curve, use), what)
+	if err != nil || o == nil {
+		return err
+	}
+	if !async && to.region.kind.onHost() {
+		return s.await(o)
+	}
+	return nil
+}
+
+func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
+	w := &work{
+		kind:   cu.GraphNodeTypeMemset,
+		what:   f.what,
+		engine: engineCompute,
+		dev:    dev,
+		run:    func(*op) error { return f.run() },
+		price: func(*op) cost {
+			if f.dst.region.kind == kindManaged {
+				f.dst.region.managed.pages.Populate(f.dst.off, f.dst.n, uvm.Processor(dev.ordinal))
+			}
+			return curveCost(curve, f.dst.n, use)
+		},
+	}
+	if raceBuild {
+		w.touches = func(record func([]byte, bool)) { record(f.dst.all(), true) }
+	}
+	return w
+}
+
+func pattern16(v uint16) []byte { return binary.LittleEndian.AppendUint16(nil, v) }
+
+func pattern32(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+
+// MemsetD8 fills n bytes.
+func (d *Driver) MemsetD8(h cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
+	return d.memset(h, dst, []byte{value}, n, cu.StreamLegacy, false)
+}
+
+// MemsetD16 fills n 16-bit words.
+func (d *Driver) MemsetD16(h cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
+	return d.memset(h, dst, pattern16(value), n, cu.StreamLegacy, false)
+}
+
+// MemsetD32 fills n 32-bit words.
+func (d *Driver) MemsetD32(h cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
+	return d.memset(h, dst, pattern32(value), n, cu.StreamLegacy, false)
+}
+
+// MemsetD8Async is MemsetD8 in stream order.
+func (d *Driver) MemsetD8Async(h cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, []byte{value}, n, stream, true)
+}
+
+// MemsetD16Async is MemsetD16 in stream order.
+func (d *Driver) MemsetD16Async(h cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, pattern16(value), n, stream, true)
+}
+
+// MemsetD32Async is MemsetD32 in stream order.
+func (d *Driver) MemsetD32Async(h cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
+	return d.memset(h, dst, pattern32(value), n, stream, true)
 }

@@ -41,7 +41,7 @@ func TestAllocationLimits(t *testing.T) {
 	r.ok(r.MemFree(r.ctx, 0))
 }
 
-func TestFreedAddressesAreKnown(t *testing.T) {
+func TestFreedAddressesAreNotReusedAtOnce(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.alloc(4096)
 	r.ok(r.MemFree(r.ctx, p))
@@ -53,12 +53,12 @@ func TestFreedAddressesAreKnown(t *testing.T) {
 	for range 1000 {
 		q := r.alloc(4096)
 		if q == p {
-			t.Fatal("the address was given out again at once")
+			t.Fatal("the address was reused at once")
 		}
 		r.ok(r.MemFree(r.ctx, q))
 	}
-	if len(r.graves) != 0 || r.backed > 3*chunkSize {
-		t.Errorf("%d graves, %d bytes are backed although all is freed", len(r.graves), r.backed)
+	if len(r.deferredUnmaps) != 0 || r.backedBytes > 3*slabSize {
+		t.Errorf("%d deferred unmaps, %d bytes of real memory, although all is freed", len(r.deferredUnmaps), r.backedBytes)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestWildHostAddressIsAnError(t *testing.T) {
 	wild := cu.DevicePtr(0x10_0000_0000)
 	r.want(cu.ErrorInvalidValue, r.Memcpy(r.ctx, dev, wild, 100))
 	r.want(cu.ErrorInvalidValue, r.Memcpy(r.ctx, wild, dev, 1<<20))
-	r.ok(r.CtxSynchronize(r.ctx)) // and the context is as good as before
+	r.ok(r.CtxSynchronize(r.ctx)) // the context still works
 }
 
 func TestMemsets(t *testing.T) {
@@ -100,7 +100,7 @@ func TestMemsets(t *testing.T) {
 		r.ok(err)
 		r.ok(r.MemsetD32(r.ctx, dp, 0x40490fdb, 1000)) // a float, through page-locked memory
 		if !bytes.Equal(host, bytes.Repeat([]byte{0xdb, 0x0f, 0x49, 0x40}, 1000)) {
-			t.Error("MemsetD32 left something else")
+			t.Error("MemsetD32 wrote other bytes")
 		}
 		r.ok(r.MemsetD16Async(r.ctx, dp+2, 0x1234, 1, 0))
 		r.ok(r.MemsetD8Async(r.ctx, dp, 0xff, 1, 0))
@@ -129,7 +129,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("device address %#x of %p+7", dp, p)
 	}
 	dev := r.alloc(10000)
-	r.want(cu.ErrorInvalidValue, r.MemcpyHtoD(r.ctx, dev, p, 10000)) // across the edge of a range
+	r.want(cu.ErrorInvalidValue, r.MemcpyHtoD(r.ctx, dev, p, 10000)) // across the end of a range
 	r.ok(r.MemHostUnregister(r.ctx, p))
 	r.ok(r.MemHostUnregister(r.ctx, unsafe.Add(p, 5000)))
 	r.want(cu.ErrorHostMemoryNotRegistered, r.MemHostUnregister(r.ctx, p))
@@ -169,7 +169,7 @@ func TestOldDriver(t *testing.T) {
 	dev, err := r.MemAlloc(c, 100)
 	r.ok(err)
 	r.ok(r.MemcpyHtoD(c, dev, p, 100))
-	r.want(cu.ErrorInvalidValue, r.MemcpyHtoD(c, cu.DevicePtr(uintptr(p)), p, 1)) // a host address where a device's belongs
+	r.want(cu.ErrorInvalidValue, r.MemcpyHtoD(c, cu.DevicePtr(uintptr(p)), p, 1)) // a host address instead of a device address
 	r.want(cu.ErrorInvalidValue, r.MemcpyHtoD(r.ctx, dev, p, 100))                // another context's memory
 	r.ok(r.CtxDestroy(c))
 }
@@ -210,7 +210,7 @@ func TestPointerAttributes(t *testing.T) {
 	r.want(cu.ErrorNotFound, err)
 }
 
-func TestBoxes(t *testing.T) {
+func TestRectangles(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		const w, h, depth = 30, 7, 3
 		dev, pitch, err := r.MemAllocPitch(r.ctx, w, h*depth, 4)
@@ -366,7 +366,7 @@ func TestPools(t *testing.T) {
 		r.want(cu.ErrorInvalidValue, r.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 5))
 		r.ok(r.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 0))
 		r.want(cu.ErrorInvalidValue, r.MemPoolDestroy(p))
-		plain := r.alloc(8) // can be freed so, too
+		plain := r.alloc(8) // MemFreeAsync also frees memory of MemAlloc
 		r.ok(r.MemFreeAsync(r.ctx, plain, s))
 		r.want(cu.ErrorInvalidValue, r.MemFreeAsync(r.ctx, plain, s))
 		r.sync(s)
@@ -377,7 +377,8 @@ func TestPools(t *testing.T) {
 			t.Errorf("nothing is at %#x, %v", none, err)
 		}
 
-		// A stream has again at once what it freed, and each use its own bytes.
+		// A stream reuses at once what it freed, and each use sees its own
+		// bytes.
 		host, got := r.pinned(8)
 		x, err := r.MemAllocAsync(r.ctx, 4096, s)
 		r.ok(err)
@@ -418,7 +419,7 @@ func TestPools(t *testing.T) {
 
 func TestStreamOrderedMemoryUsedTooEarly(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector finds what is missing here")
+		t.Skip("the race detector reports the missing synchronisation")
 	}
 	r := newRig(t, Options{Schedule: Lazy})
 	a, b := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)

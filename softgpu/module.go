@@ -2,16 +2,20 @@ package softgpu
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// module is loaded code: its program, and its variables in memory.
+// module is a loaded module: its program, and its variables in memory.
 type module struct {
 	ctx     *contextState
 	handle  cu.Module
@@ -21,10 +25,10 @@ type module struct {
 	funcs   map[string]*function
 }
 
-// ModuleLoadData compiles PTX. Like hardware it waits for the context's work.
+// ModuleLoadData compiles PTX. As on hardware, it waits for the context's work.
 func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	const what = "load a module"
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, err
 	}
 	d.mu.Unlock()
@@ -32,13 +36,13 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
-	defer c.printed.flush()
+	defer c.printf.flush()
 	defer d.mu.Unlock()
-	if err := c.settle(what); err != nil {
+	if err := c.quiesce(what); err != nil {
 		return 0, err
 	}
 	m := &module{ctx: c, source: source, vars: map[string]*region{}, funcs: map[string]*function{}}
@@ -51,23 +55,24 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 	return m.handle, nil
 }
 
-// parseImage reads PTX text up to a version and names what else it may be.
+// parseImage reads PTX text of at most version newest. It names other kinds of
+// image in its error.
 func parseImage(image []byte, newest ptx.Version, what string) (*ptx.Module, error) {
 	switch {
 	case len(image) == 0:
 		return nil, refuse(cu.ErrorInvalidImage, what, "the image is empty")
 	case bytes.HasPrefix(image, []byte("\x7fELF")):
-		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is machine code (a cubin); the software GPU runs PTX")
+		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is machine code (a cubin); the software GPU runs PTX")
 	case len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xba55ed50:
-		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "this is a fatbin; the software GPU runs PTX, which nvcc writes with -ptx")
+		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is a fatbin; the software GPU runs PTX, which nvcc writes with -ptx")
 	}
 	text := string(image)
 	v, ok := versionOf(text)
 	switch {
 	case !ok:
-		return nil, &cu.JITError{Result: cu.ErrorInvalidImage, Log: fmt.Sprintf("%s without a .version directive: this is no PTX", size(uint64(len(image))))}
+		return nil, &cu.JITError{Result: cu.ErrorInvalidImage, Log: fmt.Sprintf("%s without a .version directive: the image is not PTX", size(uint64(len(image))))}
 	case v.Major > newest.Major || v.Major == newest.Major && v.Minor > newest.Minor:
-		return nil, &cu.JITError{Result: cu.ErrorUnsupportedPTXVersion, Log: fmt.Sprintf("PTX %d.%d is newer than the driver that is played, which knows %d.%d",
+		return nil, &cu.JITError{Result: cu.ErrorUnsupportedPTXVersion, Log: fmt.Sprintf("PTX %d.%d is newer than the emulated driver, which compiles up to %d.%d",
 			v.Major, v.Minor, newest.Major, newest.Minor)}
 	}
 	source, err := ptx.Parse("", text)
@@ -80,11 +85,11 @@ func parseImage(image []byte, newest ptx.Version, what string) (*ptx.Module, err
 // link places the variables, decodes the kernels and writes the initial values.
 func (m *module) link(what string) error {
 	for _, v := range m.source.Vars {
-		if err := m.place(v, what); err != nil {
+		if err := m.placeVar(v, what); err != nil {
 			return err
 		}
 	}
-	if err := resolved(m.source); err != nil {
+	if err := checkCalls(m.source); err != nil {
 		return err
 	}
 	program, err := simt.Link(m.source, func(name string) (uint64, bool) {
@@ -98,7 +103,7 @@ func (m *module) link(what string) error {
 		return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
 	}
 	m.program = program
-	if err := m.fits(); err != nil {
+	if err := m.checkSizes(); err != nil {
 		return err
 	}
 	for _, v := range m.source.Vars {
@@ -109,31 +114,31 @@ func (m *module) link(what string) error {
 	return nil
 }
 
-// mostLocal is how much local memory a thread can have on every GPU since Fermi.
-const mostLocal = 512 << 10
+// maxLocal is the local memory that a thread can have on every GPU since Fermi.
+const maxLocal = 512 << 10
 
-// fits refuses kernels that want more memory than a block or thread can have, as
-// the compiler does for the whole module.
-func (m *module) fits() error {
+// checkSizes refuses kernels that need more memory than a block or thread can
+// have. As with the compiler, one such kernel fails the whole module.
+func (m *module) checkSizes() error {
 	most := m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)
 	for _, f := range m.source.Funcs {
 		k := m.program.Kernel(f.Name)
 		switch {
 		case k == nil:
 		case k.SharedBytes > most:
-			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much shared memory: %d bytes, at most %d are there", f.Pos, f.Name, k.SharedBytes, most)}
-		case k.LocalBytes > mostLocal:
-			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much local memory: %d bytes a thread, at most %d are there", f.Pos, f.Name, k.LocalBytes, mostLocal)}
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much shared memory: %d bytes, at most %d are available", f.Pos, f.Name, k.SharedBytes, most)}
+		case k.LocalBytes > maxLocal:
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: kernel %s uses too much local memory: %d bytes a thread, at most %d are available", f.Pos, f.Name, k.LocalBytes, maxLocal)}
 		}
 	}
 	return nil
 }
 
-// builtin are functions that the driver brings along.
+// builtin are functions that the driver provides.
 var builtin = []string{"vprintf", "__assertfail", "malloc", "free"}
 
-// resolved refuses code that calls functions that are nowhere.
-func resolved(m *ptx.Module) error {
+// checkCalls refuses calls of functions that are defined nowhere.
+func checkCalls(m *ptx.Module) error {
 	for _, f := range m.Funcs {
 		for _, in := range f.Body {
 			if in.Op != "call" {
@@ -146,7 +151,7 @@ func resolved(m *ptx.Module) error {
 				}
 				if g := m.Func(s.Name); g != nil && g.Declared && !slices.Contains(builtin, s.Name) {
 					return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf(
-						"%v: function %s is called but defined nowhere, and no other module can be linked to this one", in.Pos, s.Name)}
+						"%v: function %s is called but not defined, and no other module can be linked to this one", in.Pos, s.Name)}
 				}
 			}
 		}
@@ -154,8 +159,8 @@ func resolved(m *ptx.Module) error {
 	return nil
 }
 
-// place gives a variable of global or constant space its memory.
-func (m *module) place(v *ptx.Var, what string) error {
+// placeVar allocates a variable of global or constant space.
+func (m *module) placeVar(v *ptx.Var, what string) error {
 	if v.Space != ptx.GlobalSpace && v.Space != ptx.ConstSpace || m.vars[v.Name] != nil {
 		return nil
 	}
@@ -174,7 +179,7 @@ func (m *module) place(v *ptx.Var, what string) error {
 		if err != nil {
 			return err
 		}
-		m.keep(r, v)
+		m.addVar(r, v)
 		return nil
 	}
 	r := m.ctx.newRegion(kindModule)
@@ -184,16 +189,17 @@ func (m *module) place(v *ptx.Var, what string) error {
 	r.segments(v.Space == ptx.ConstSpace)
 	r.state.Store(stateLive)
 	m.ctx.regions[r] = struct{}{}
-	m.keep(r, v)
+	m.addVar(r, v)
 	return nil
 }
 
-func (m *module) keep(r *region, v *ptx.Var) {
+func (m *module) addVar(r *region, v *ptx.Var) {
 	r.name, r.mod = v.Name, m
 	m.vars[v.Name] = r
 }
 
-// initialise writes a variable's first value, addresses of others within it too.
+// initialise writes a variable's initial value, including addresses of other
+// symbols.
 func (m *module) initialise(v *ptx.Var) error {
 	r := m.vars[v.Name]
 	if r == nil || v.Linkage == ptx.Extern {
@@ -215,7 +221,7 @@ func (m *module) initialise(v *ptx.Var) error {
 	return nil
 }
 
-// address of a variable or function.
+// address returns the address of a variable or function.
 func (m *module) address(symbol string) (uint64, bool) {
 	if r := m.vars[symbol]; r != nil {
 		return r.device, true
@@ -223,7 +229,7 @@ func (m *module) address(symbol string) (uint64, bool) {
 	return m.program.Address(symbol)
 }
 
-// drop takes the module and all of it away.
+// drop frees the module's variables and handles.
 func (m *module) drop() {
 	delete(m.ctx.drv.handles, uintptr(m.handle))
 	delete(m.ctx.modules, m)
@@ -235,19 +241,19 @@ func (m *module) drop() {
 	}
 }
 
-// module finds a module by its handle.
+// module returns the module with the given handle.
 func (d *Driver) module(h cu.Module, what string) (*module, error) {
 	return lookup[*module](d, uintptr(h), what, "module")
 }
 
-// ModuleUnload gives the module up when the work of its context is done.
+// ModuleUnload unloads the module when the work of its context is done.
 func (d *Driver) ModuleUnload(h cu.Context, mod cu.Module) error {
 	const what = "unload a module"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
-	defer c.printed.flush()
+	defer c.printf.flush()
 	defer d.mu.Unlock()
 	m, err := d.module(mod, what)
 	if err != nil {
@@ -263,10 +269,10 @@ func (d *Driver) ModuleUnload(h cu.Context, mod cu.Module) error {
 	return nil
 }
 
-// ModuleGetFunction is a kernel by name.
+// ModuleGetFunction returns the kernel with the given name.
 func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu.Function, error) {
 	what := "find kernel " + name
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
@@ -295,10 +301,10 @@ func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu
 	return f.handle, nil
 }
 
-// ModuleGetGlobal is a variable by name.
+// ModuleGetGlobal returns the variable with the given name.
 func (d *Driver) ModuleGetGlobal(h cu.Context, mod cu.Module, name string) (cu.DevicePtr, uintptr, error) {
 	what := "find variable " + name
-	if _, err := d.enter(h, what); err != nil {
+	if _, err := d.beginIn(h, what); err != nil {
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
@@ -315,4 +321,186 @@ func (d *Driver) ModuleGetGlobal(h cu.Context, mod cu.Module, name string) (cu.D
 		return 0, 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no variables"))
 	}
 	return cu.DevicePtr(r.device), uintptr(r.size), nil
+}
+
+var versionDirective = regexp.MustCompile(`\.version\s+(\d{1,4})\.(\d{1,4})\b`)
+
+// versionOf returns the PTX version that the text declares.
+func versionOf(text string) (ptx.Version, bool) {
+	m := versionDirective.FindStringSubmatch(text)
+	if m == nil {
+		return ptx.Version{}, false
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	return ptx.Version{Major: major, Minor: minor}, true
+}
+
+// newestPTX returns the newest PTX version that a driver compiles. Drivers
+// older than 12.0 accept all versions known when this was written, so that an
+// old machine runs the same code as a new one, whatever its target.
+func newestPTX(driver int) ptx.Version {
+	major, minor := driver/1000, driver%1000/10
+	switch {
+	case major < 12:
+		return ptx.Version{Major: 9, Minor: 0}
+	case major > 12:
+		return ptx.Version{Major: major - 4, Minor: minor}
+	case minor > 5: // 12.6 has the PTX version of 12.5
+		minor--
+	}
+	return ptx.Version{Major: 8, Minor: minor}
+}
+
+// nearest sorts names by their distance from the given name.
+func nearest(name string, names []string) []string {
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(distance(name, a), distance(name, b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// list joins names for a message, or returns none if there are no names.
+func list(names []string, none string) string {
+	const most = 8
+	switch {
+	case len(names) == 0:
+		return none
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// distance returns the edit distance of a and b, without regard to case.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// function is a kernel that was looked up by name.
+type function struct {
+	mod        *module
+	handle     cu.Function
+	kernel     *simt.Kernel
+	name       string
+	maxDynamic int // bytes of dynamic shared memory that a launch may use
+}
+
+// functionCall runs a call about a function.
+func (d *Driver) functionCall(h cu.Context, fh cu.Function, what string, f func(*function) error) error {
+	if _, err := d.beginIn(h, what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	fn, err := lookup[*function](d, uintptr(fh), what, "function")
+	if err != nil {
+		return err
+	}
+	return f(fn)
+}
+
+// FuncGetAttribute returns an attribute of a kernel.
+func (d *Driver) FuncGetAttribute(h cu.Context, attrib cu.FunctionAttribute, fh cu.Function) (value int32, err error) {
+	const what = "read a property of a kernel"
+	err = d.functionCall(h, fh, what, func(f *function) error {
+		v, ok := f.attribute(attrib)
+		if !ok {
+			return refuse(cu.ErrorInvalidValue, what, "attribute %d is not known", attrib)
+		}
+		value = int32(v)
+		return nil
+	})
+	return value, err
+}
+
+func (f *function) attribute(a cu.FunctionAttribute) (int, bool) {
+	dev, k := f.mod.ctx.dev, f.kernel
+	switch a {
+	case cu.FuncAttributeMaxThreadsPerBlock:
+		if k.ReqBlock != [3]int{} { // hardware reports .maxntid only
+			return dev.attr(cu.DeviceAttributeMaxThreadsPerBlock), true
+		}
+		return f.maxThreads(), true
+	case cu.FuncAttributeSharedSizeBytes:
+		return k.SharedBytes, true
+	case cu.FuncAttributeConstSizeBytes:
+		return k.ConstBytes, true
+	case cu.FuncAttributeLocalSizeBytes:
+		return k.LocalBytes, true
+	case cu.FuncAttributeNumRegs:
+		return min(k.Registers, 255), true
+	case cu.FuncAttributePTXVersion:
+		return f.target(), true
+	case cu.FuncAttributeBinaryVersion:
+		return dev.attr(cu.DeviceAttributeComputeCapabilityMajor)*10 + dev.attr(cu.DeviceAttributeComputeCapabilityMinor), true
+	case cu.FuncAttributeCacheModeCA:
+		return 0, true
+	case cu.FuncAttributeMaxDynamicSharedBytes:
+		return f.maxDynamic, true
+	}
+	return 0, false
+}
+
+// maxThreads returns the smaller of the device's and the kernel's bounds.
+func (f *function) maxThreads() int {
+	return min(f.kernel.MaxThreads, f.mod.ctx.dev.attr(cu.DeviceAttributeMaxThreadsPerBlock))
+}
+
+// target returns the number in the module's .target sm_NN.
+func (f *function) target() int {
+	for _, t := range f.mod.source.Target {
+		digits := strings.TrimRight(strings.TrimPrefix(t, "sm_"), "af")
+		if n, err := strconv.Atoi(digits); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// FuncSetAttribute sets the bound of dynamic shared memory.
+func (d *Driver) FuncSetAttribute(h cu.Context, fh cu.Function, attrib cu.FunctionAttribute, value int32) error {
+	const what = "set a property of a kernel"
+	return d.functionCall(h, fh, what, func(f *function) error {
+		most := f.mod.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin)
+		switch {
+		case attrib != cu.FuncAttributeMaxDynamicSharedBytes:
+			return refuse(cu.ErrorInvalidValue, what, "attribute %d cannot be set", attrib)
+		case value < 0 || int(value)+f.kernel.SharedBytes > most:
+			return refuse(cu.ErrorInvalidValue, what, "%d bytes and %d static bytes: a block has at most MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, %d",
+				value, f.kernel.SharedBytes, most)
+		}
+		f.maxDynamic = int(value)
+		return nil
+	})
+}
+
+// FuncGetParamInfo returns offset and size of a parameter.
+func (d *Driver) FuncGetParamInfo(h cu.Context, fh cu.Function, index uintptr) (offset, bytes uintptr, err error) {
+	const what = "find a parameter"
+	err = d.functionCall(h, fh, what, func(f *function) error {
+		if index >= uintptr(len(f.kernel.Params)) {
+			return refuse(cu.ErrorInvalidValue, what, "kernel %s has %d parameters, index %d is out of range", f.name, len(f.kernel.Params), index)
+		}
+		p := f.kernel.Params[index]
+		offset, bytes = uintptr(p.Offset), uintptr(p.Size)
+		return nil
+	})
+	return offset, bytes, err
 }

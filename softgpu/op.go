@@ -1,101 +1,82 @@
 package softgpu
 
 import (
+	"slices"
+	"time"
+
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// work says what an operation does. It does not change once made, so a graph
-// can run it any number of times.
+// work describes an operation. It does not change once made, so a graph can run
+// it any number of times.
 type work struct {
-	kind   cu.GraphNodeType
-	what   string     // in words, for messages
-	engine engineKind // that it occupies
-	dev    *device
-	bare   bool // its cost is the whole call's: no latency before or after
+	kind      cu.GraphNodeType
+	what      string     // description, for messages
+	engine    engineKind // the engine that it occupies
+	dev       *device
+	noLatency bool // its cost is the whole call's: no latency before or after it
 
-	// run does it, with no lock held. nil for a mark in a stream.
+	// run executes it without a lock. It is nil for a mark in a stream.
 	run func(*op) error
-	// done runs when it is done, the driver locked.
+	// done is called when the op is done, with the driver locked.
 	done func(*op)
-	// price says what it cost, the driver locked, in the order of virtual time.
+	// price returns the cost. It is called with the driver locked, in the order
+	// of virtual time.
 	price func(*op) cost
 
-	// touches says what memory it uses, in builds with the race detector; nil of
-	// kernels.
-	touches func(note func(b []byte, write bool))
+	// touches reports the memory that it uses, in builds with the race
+	// detector. It is nil for kernels, which report their accesses themselves.
+	touches func(record func(b []byte, write bool))
 
-	launch *launch     // of a kernel
-	event  *eventState // of an external event node
-	hold   any         // keeps the caller's memory from the garbage collector
+	launch    *launch     // of a kernel
+	event     *eventState // of an external event node
+	keepAlive any         // keeps the caller's memory from the garbage collector
 }
 
 // op is one execution of a work in a context.
 //
-// It has two lives. Really it waits for its dependencies, executes and is done.
-// In virtual time it arrives, starts on an engine and retires; that happens when
-// somebody asks for the time, and after it is really done, for only then is its
-// cost known.
+// It goes through two sequences of states. In real time it waits for its
+// dependencies, executes and is done. In virtual time it arrives, starts on an
+// engine and retires. The second sequence advances only when a call needs the
+// time. An op retires after it is done, because only then is its cost known.
 type op struct {
 	id     uint64
 	work   *work
 	ctx    *contextState
 	stream *streamState // nil in a graph
 
-	deps  []*op // until done and retired
+	deps  []*op // kept until done and retired
 	succs []*op
 
-	realWait int // deps that are not done
-	released bool
-	done     bool
-	doneCh   chan struct{} // closed when done; nil until somebody waits
-	err      error
-	answers  bool // a call waits for it and returns its error
+	pendingDeps int // deps that are not done
+	released    bool
+	done        bool
+	doneCh      chan struct{} // closed when done; nil until a call waits
+	err         error
+	awaited     bool // a call waits for it and returns its error
 
-	kernel *execution // of a kernel: what it did
-	opRace            // what the race detector is told of it
+	kernel *execution // of a kernel: its run and statistics
+	opRace            // its state in the race detector
 
-	simWait  int // deps that are not retired
-	arrived  bool
-	started  bool
-	retired  bool
-	long     bool // it has outlasted our patience: do not wait for it to know its cost
-	arrive   float64
-	ready    float64
-	start    float64
-	end      float64
-	cost     cost
-	priced   bool
-	left     float64 // of cost.ns at the timeline's now
-	priority int32
-	bare     bool
-	polls    int // queries in vain
+	unretiredDeps int // deps that are not retired
+	arrived       bool
+	started       bool
+	retired       bool
+	timedOut      bool // a bounded wait for it has ended: its cost is not waited for
+	arrive        float64
+	ready         float64
+	start         float64
+	end           float64
+	cost          cost
+	priced        bool
+	remaining     float64 // of cost.ns, at the timeline's now
+	priority      int32
+	noLatency     bool
+	polls         int // queries that found it not done
 
-	overstays bool // a kernel that others need not wait for any more
-}
-
-// submit queues w after deps and, by the schedule, starts it. mu is held.
-func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *op {
-	d.opID++
-	o := &op{id: d.opID, work: w, ctx: c, stream: s, bare: w.bare}
-	if s != nil {
-		o.priority = s.priority
-	}
-	for _, dep := range deps {
-		o.follow(dep)
-	}
-	c.open++
-	if w.launch != nil {
-		c.kernels++
-		if s != nil {
-			s.kernels++
-		}
-	}
-	d.unretired++
-	o.raceSubmit(deps)
-	d.hold(o)
-	return o
+	sliceExpired bool // of a kernel: other contexts' kernels do not wait for it any more
 }
 
 // follow makes o wait for dep.
@@ -104,12 +85,12 @@ func (o *op) follow(dep *op) {
 		return
 	}
 	if dep.retired {
-		o.ready = max(o.ready, o.after(dep))
+		o.ready = max(o.ready, o.earliestStart(dep))
 	} else {
-		o.simWait++
+		o.unretiredDeps++
 	}
 	if !dep.done {
-		o.realWait++
+		o.pendingDeps++
 	}
 	if !dep.done || !dep.retired {
 		o.deps = append(o.deps, dep)
@@ -117,9 +98,9 @@ func (o *op) follow(dep *op) {
 	}
 }
 
-// after is when o can start, by virtual time, for what dep has to do with it.
-func (o *op) after(dep *op) float64 {
-	if o.bare || o.work.engine == engineNone || dep.work.engine == engineNone {
+// earliestStart returns the virtual time at which o can start after dep.
+func (o *op) earliestStart(dep *op) float64 {
+	if o.noLatency || o.work.engine == engineNone || dep.work.engine == engineNone {
 		return dep.end
 	}
 	queue := &o.ctx.drv.prof.Queue
@@ -132,7 +113,7 @@ func (o *op) after(dep *op) float64 {
 	return dep.end + queue.Gap.Value
 }
 
-// orElse is the value of a number that a profile may lack, or of another.
+// orElse returns n, or other if the profile lacks n.
 func orElse(n, other profile.Number) float64 {
 	if n.Source == "" {
 		return other.Value
@@ -140,105 +121,60 @@ func orElse(n, other profile.Number) float64 {
 	return n.Value
 }
 
-// release lets o start as soon as what it follows is done. mu is held.
-func (d *Driver) release(o *op) {
-	if o.released {
-		return
+// engine returns the engine that o occupies, nil for none.
+func (o *op) engine() *engine {
+	if o.work.dev == nil {
+		return nil
 	}
-	o.released = true
-	d.sim.admit(d, o)
-	if o.realWait == 0 {
-		d.dispatch(o)
-	}
+	return o.work.dev.engines.by[o.work.engine]
 }
 
-// dispatch executes o, whose dependencies are done. mu is held.
-func (d *Driver) dispatch(o *op) {
-	if o.work.run == nil || o.ctx.poison != nil {
-		d.complete(o, nil)
-		return
+// before reports whether o is served before p: by priority, then readiness,
+// then issue.
+func (o *op) before(p *op) bool {
+	if o.priority != p.priority {
+		return o.priority < p.priority
 	}
-	if !o.takesTurn() {
-		return
+	if o.ready != p.ready {
+		return o.ready < p.ready
 	}
-	d.running++
-	go d.execute(o)
+	return o.id < p.id
 }
 
-// execute runs o and then whatever it held back.
-func (d *Driver) execute(o *op) {
-	err := errGoexit(o.work.what)
-	defer func() { // also when user code ends the goroutine
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.running--
-		o.endsTurn()
-		d.complete(o, o.failure(err))
-		d.dig()
-	}()
-	err = o.work.run(o)
+// units returns the fraction of the multiprocessors that a kernel fills.
+func (o *op) units() float64 {
+	if o.work.launch == nil {
+		return 0
+	}
+	return o.work.launch.units
 }
 
-// failure is err as somebody gets to hear of it. What is no fault, nor a host
-// function's panic, is an error of ours or of a copy whose call did not wait: it is
-// sticky like a fault, for nobody knows how far the operation got. mu is held.
+// failure returns the error that calls report for err. Faults and panics of
+// host functions are reported as they are. Any other error is an internal
+// error, or belongs to a copy whose call did not wait. It becomes a sticky
+// fault, because it is not known how far the operation got. The caller holds
+// mu.
 func (o *op) failure(err error) error {
 	switch err.(type) {
 	case nil, *cu.Fault, *cu.HostPanic:
 		return err
 	case *refusal:
-		if o.answers {
+		if o.awaited {
 			return err
 		}
-	case *simt.Stopped: // with its context, of which nobody hears any more
+	case *simt.Stopped: // its context was destroyed, so no call reports it
 		return err
 	}
 	f := &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "(" + o.work.what + ")", Cause: err}
 	if o.work.launch != nil {
 		f.Kernel = o.work.launch.fn.name
 	}
-	f.Why = "the software GPU could not go on with it: " + err.Error()
+	f.Why = "the software GPU could not run it: " + err.Error()
 	return f
 }
 
-// complete marks o done and dispatches what waited for it. mu is held.
-func (d *Driver) complete(o *op, err error) {
-	todo := []*op{o}
-	o.err = err
-	for len(todo) > 0 {
-		o := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		o.done = true
-		o.raceDone()
-		o.ctx.open--
-		o.ctx.failed(o)
-		if o.work.done != nil {
-			o.work.done(o)
-		}
-		if o.doneCh != nil {
-			close(o.doneCh)
-		}
-		for _, next := range o.succs {
-			next.realWait--
-			if next.realWait > 0 || !next.released {
-				continue
-			}
-			if next.work.run == nil || next.ctx.poison != nil {
-				todo = append(todo, next)
-			} else {
-				d.dispatch(next)
-			}
-		}
-		o.forget()
-	}
-	if d.changed != nil {
-		close(d.changed)
-		d.changed = nil
-	}
-}
-
-// forget drops the links of an op that is through with both its lives.
-func (o *op) forget() {
+// dropLinks frees what an op does not need once it is done and retired.
+func (o *op) dropLinks() {
 	if o.done && o.retired {
 		o.deps, o.succs = nil, nil
 		o.kernel = nil
@@ -250,8 +186,169 @@ func (o *op) forget() {
 	}
 }
 
-// What is left of the work of past ops, which streams and events may hold on to.
+// The work of past ops, which streams and events may still refer to.
 var (
 	pastMark = work{what: "past mark", engine: engineNone}
 	pastWork = work{what: "past work", engine: engineCompute}
 )
+
+// Bounds of a wait for an op. An op that does not get done within its bound may
+// be waiting for the host.
+const (
+	hostWaitLimit   = 100 * time.Millisecond // for host functions, and for kernels that poll host memory without progress
+	kernelWaitLimit = 10 * time.Second       // for other ops
+	waitStep        = 10 * time.Millisecond
+)
+
+// waitLimit returns the bound of a wait for o. It is short for ops that may be
+// waiting for the host: a host function, a kernel that reads host memory and
+// has polled since its last progress, or a kernel that another one blocks. A
+// kernel that is only slow on this computer, or slow to begin, gets the long
+// bound, because its cost would be lost otherwise. In a context that is being
+// destroyed the bound is the time until its kernels are stopped.
+func (o *op) waitLimit(polls uint64) time.Duration {
+	switch k := o.kernel; {
+	case o.ctx.dead:
+		return destroyTimeout
+	case o.work.kind == cu.GraphNodeTypeHost,
+		k == nil && o.blocked(),
+		k != nil && k.view.seesHost() && o.pollCount() != polls:
+		return hostWaitLimit
+	}
+	return kernelWaitLimit
+}
+
+// blocked reports whether o is a kernel that other ops keep from running. The
+// caller holds mu.
+func (o *op) blocked() bool {
+	return o.work.launch != nil && (!o.released || o.pendingDeps > 0 || slices.Contains(o.work.dev.timeSlices.waiting, o))
+}
+
+// progress returns a number that changes while a kernel makes progress: with
+// each page of host memory that it touches first, and with each block that
+// begins.
+func (o *op) progress() uint64 {
+	if o.kernel == nil {
+		return 0
+	}
+	return o.kernel.view.touched() + o.kernel.pulse.Begun.Load()
+}
+
+// pollCount returns a number that changes while a kernel reads the same memory
+// repeatedly.
+func (o *op) pollCount() uint64 {
+	if o.kernel == nil {
+		return 0
+	}
+	return o.kernel.pulse.Polls.Load()
+}
+
+// doneChan returns a channel that is closed when o is done.
+func (o *op) doneChan() <-chan struct{} {
+	if o.doneCh == nil {
+		o.doneCh = make(chan struct{})
+		if o.done {
+			close(o.doneCh)
+		}
+	}
+	return o.doneCh
+}
+
+// timeSlices keeps the kernels of different contexts of a device from running
+// at the same time. Kernels of one context run together if the device can run
+// several. Kernels of another context start when they are over. On a device
+// with compute preemption a running kernel loses this right after
+// hostWaitLimit, so that a kernel which spins until another context has done
+// something does not block that context.
+type timeSlices struct {
+	dev     *device
+	running []*op
+	waiting []*op
+	timer   *time.Timer
+}
+
+// serialQueue lets one op run at a time.
+type serialQueue struct {
+	busy    bool
+	waiting []*op
+}
+
+// mayExecute reports whether o may execute now. Otherwise it queues o. The
+// caller holds mu.
+func (o *op) mayExecute() bool {
+	switch {
+	case o.work.launch != nil:
+		return o.work.dev.timeSlices.admit(o)
+	case o.work.kind == cu.GraphNodeTypeHost:
+		hosts := &o.ctx.hostQueue
+		if hosts.busy {
+			hosts.waiting = append(hosts.waiting, o)
+			return false
+		}
+		hosts.busy = true
+	}
+	return true
+}
+
+// executed ends the execution of o and dispatches the ops that waited for it.
+// The caller holds mu.
+func (o *op) executed() {
+	switch {
+	case o.work.launch != nil:
+		o.work.dev.timeSlices.end(o)
+	case o.work.kind == cu.GraphNodeTypeHost:
+		hosts := &o.ctx.hostQueue
+		hosts.busy = false
+		for len(hosts.waiting) > 0 && !hosts.busy {
+			next := hosts.waiting[0]
+			hosts.waiting = hosts.waiting[1:]
+			o.ctx.drv.dispatch(next)
+		}
+	}
+}
+
+// admit is mayExecute for a kernel.
+func (t *timeSlices) admit(o *op) bool {
+	alone := t.dev.attr(cu.DeviceAttributeConcurrentKernels) == 0
+	if slices.ContainsFunc(t.running, func(r *op) bool { return (alone || r.ctx != o.ctx) && !r.sliceExpired }) {
+		t.waiting = append(t.waiting, o)
+		if t.timer == nil && t.dev.attr(cu.DeviceAttributeComputePreemptionSupported) != 0 {
+			t.timer = time.AfterFunc(hostWaitLimit, t.expire)
+		}
+		return false
+	}
+	t.running = append(t.running, o)
+	return true
+}
+
+// end is executed for a kernel.
+func (t *timeSlices) end(o *op) {
+	t.running = slices.DeleteFunc(t.running, func(r *op) bool { return r == o })
+	if !slices.ContainsFunc(t.running, func(r *op) bool { return !r.sliceExpired }) {
+		t.wakeWaiting()
+	}
+}
+
+// expire ends the time slice of the running kernels.
+func (t *timeSlices) expire() {
+	mu := &t.dev.drv.mu
+	mu.Lock()
+	defer mu.Unlock()
+	t.timer = nil
+	for _, o := range t.running {
+		o.sliceExpired = true
+	}
+	t.wakeWaiting()
+}
+
+func (t *timeSlices) wakeWaiting() {
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	turn := t.waiting
+	t.waiting = nil
+	for _, o := range turn {
+		t.dev.drv.dispatch(o)
+	}
+}

@@ -12,8 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestOrdinaryMemoryInKernels is what a device that uses the host's page tables
-// can do: kernels read and write any memory of the process.
+// On a device that uses the host's page tables, kernels read and write any
+// memory of the process.
 func TestOrdinaryMemoryInKernels(t *testing.T) {
 	const n = 1 << 16
 	const pages = syscall.MAP_ANON | syscall.MAP_PRIVATE
@@ -29,7 +29,7 @@ func TestOrdinaryMemoryInKernels(t *testing.T) {
 			r.ok(r.run(r.shipped("fill"), 64, 256, 0, cu.DevicePtr(addressOf(ptr(b))), uint32(0x01020304+i), cu.DevicePtr(n/4)))
 			r.sync(0)
 			if want := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(0x01020304+i)), n/4); !bytes.Equal(b, want) {
-				t.Errorf("%v, memory %d: not what the kernel wrote", s, i)
+				t.Errorf("%v, memory %d: the kernel wrote other bytes", s, i)
 			}
 		}
 
@@ -42,11 +42,11 @@ func TestOrdinaryMemoryInKernels(t *testing.T) {
 	}
 }
 
-// TestOrdinaryMemoryUnmapped takes memory away from a kernel that uses it: a
-// fault of the kernel, not the end of the process.
+// Unmapping memory that a kernel uses is a fault of the kernel, and does not
+// end the process.
 func TestOrdinaryMemoryUnmapped(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector is told of the accesses afterwards, when the memory is gone")
+		t.Skip("accesses are reported to the race detector after the memory is unmapped")
 	}
 	r := newRig(t, Options{Profile: named(t, "gh200")})
 	mapped, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_SHARED)
@@ -69,8 +69,7 @@ func TestOrdinaryMemoryUnmapped(t *testing.T) {
 	r.want(cu.ErrorIllegalAddress, r.StreamSynchronize(r.ctx, 0))
 }
 
-// TestOrdinarySegmentStopsAtKnownMemory: what the driver knows is looked up on
-// its own.
+// A segment of ordinary memory ends at memory that the driver knows.
 func TestOrdinarySegmentStopsAtKnownMemory(t *testing.T) {
 	r := newRig(t, Options{Profile: named(t, "gh200")})
 	const page = 4096
@@ -89,8 +88,8 @@ func TestOrdinarySegmentStopsAtKnownMemory(t *testing.T) {
 	r.ok(r.MemHostUnregister(r.ctx, ptr(all[5*page:])))
 }
 
-// neighbours are slices of n bytes of the Go heap, one after the other, of which
-// the middle one has gone.
+// neighbours returns two slices of n bytes of the Go heap. The n bytes between
+// them are not in use.
 func neighbours(t *testing.T, n int) (first, third []byte) {
 	t.Helper()
 	all := make([][]byte, 64)
@@ -106,14 +105,14 @@ func neighbours(t *testing.T, n int) (first, third []byte) {
 	return nil, nil
 }
 
-// TestOrdinaryMemoryAndTheCollector has kernels use a variable of Go's behind a
-// piece of the heap that nobody has: a pointer there would end the process.
+// Kernels use a Go variable that lies behind an unused part of the heap. A
+// pointer to the unused part would crash the process.
 func TestOrdinaryMemoryAndTheCollector(t *testing.T) {
 	const n = 1 << 20
 	r := newRig(t, Options{Profile: named(t, "gh200")})
 	before, b := neighbours(t, n)
 	runtime.GC()
-	r.ok(r.MemHostRegister(r.ctx, ptr(before), n, 0)) // where it ends, the segment begins
+	r.ok(r.MemHostRegister(r.ctx, ptr(before), n, 0)) // the segment begins where this ends
 	v := &view{drv: r.Driver, ordinary: true}
 	v.raceWatch(&op{})
 	if s := v.Find(addressOf(ptr(b))); s == nil || s.Base != addressOf(ptr(before))+n || s.Data != nil {
@@ -137,7 +136,7 @@ func TestOrdinaryMemoryAndTheCollector(t *testing.T) {
 		r.ok(r.run(fill, 64, 256, 0, cu.DevicePtr(addressOf(ptr(b))), uint32(i)*0x01010101, cu.DevicePtr(n/4)))
 		r.sync(0)
 		if want := bytes.Repeat([]byte{byte(i)}, n); !bytes.Equal(b, want) {
-			t.Fatalf("round %d: not what the kernel wrote", i)
+			t.Fatalf("round %d: the kernel wrote other bytes", i)
 		}
 	}
 	close(stop)

@@ -6,28 +6,29 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// pool is memory of a device that streams allocate from. Addresses are given at
-// once and valid from that point of the stream on; memory that is freed stays
-// with the pool until somebody synchronises, as far as its threshold says.
+// pool is device memory that streams allocate from. The address of an
+// allocation is known at once, and valid from its place in the stream on. Freed
+// memory stays with the pool until the host synchronises. After that the pool
+// keeps as much as its threshold says.
 type pool struct {
 	dev       *device
 	handle    cu.MemPool
-	def       bool
-	destroyed bool // destroyed
+	isDefault bool
+	destroyed bool
 	max       uint64
 
-	reuse     [4]uint64 // settings by MemPoolAttrReuse*
-	threshold uint64
+	reuseSettings [4]uint64 // by MemPoolAttrReuse*
+	threshold     uint64
 
 	used, usedHigh         uint64
 	reserved, reservedHigh uint64
 	live                   int
 }
 
-// poolStep is what a pool grows and shrinks by.
+// poolStep is the unit in which a pool grows and shrinks.
 const poolStep = 32 << 20
 
-// poolReserved is what all pools of dev have taken.
+// poolReserved returns the bytes that all pools of dev have reserved.
 func (dev *device) poolReserved() uint64 {
 	sum := uint64(0)
 	for _, p := range dev.pools {
@@ -36,13 +37,14 @@ func (dev *device) poolReserved() uint64 {
 	return sum
 }
 
-// trimPools gives back what pools hold above their thresholds: the host has synchronised.
+// trimPools frees what pools hold above their thresholds, after the host has
+// synchronised.
 func (dev *device) trimPools() {
-	dev.parked = slices.DeleteFunc(dev.parked, func(r *region) bool {
-		if r.release != nil && !r.release.by.retired {
+	dev.streamFreed = slices.DeleteFunc(dev.streamFreed, func(r *region) bool {
+		if r.streamFree != nil && !r.streamFree.op.retired {
 			return false
 		}
-		if r.release != nil {
+		if r.streamFree != nil {
 			r.free()
 		}
 		return true
@@ -52,17 +54,17 @@ func (dev *device) trimPools() {
 	}
 }
 
-// trim gives unused memory back down to keep bytes.
+// trim frees unused memory until keep bytes are left.
 func (p *pool) trim(keep uint64) {
 	p.reserved = min(p.reserved, roundUp(max(p.used, min(keep, 1<<60)), poolStep))
 }
 
-// charge counts full bytes as used, which n bytes take.
+// charge counts full bytes as used for an allocation of n bytes.
 func (p *pool) charge(n, full uint64, what string) error {
 	mem := &p.dev.memory
 	switch {
 	case full < n || full > mem.total():
-		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s", p.dev.ordinal, size(mem.total()))
+		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s of memory", p.dev.ordinal, size(mem.total()))
 	case p.max > 0 && p.used+full > p.max:
 		return refuse(cu.ErrorOutOfMemory, what, "the pool holds %s of at most %s", size(p.used), size(p.max))
 	}
@@ -89,10 +91,10 @@ func (p *pool) charge(n, full uint64, what string) error {
 	return nil
 }
 
-// alloc takes n bytes from p for s: those of the same size that s freed last, or
-// others.
+// alloc allocates n bytes for s. It prefers memory of the same size that s has
+// freed.
 func (p *pool) alloc(s *streamState, n uint64, what string) (*region, error) {
-	if r := s.retake(p, n, what); r != nil {
+	if r := p.reuseFreed(s, n, what); r != nil {
 		return r, nil
 	}
 	c, full := s.ctx, roundUp(n, allocAlign)
@@ -110,8 +112,8 @@ func (p *pool) alloc(s *streamState, n uint64, what string) (*region, error) {
 	return r, nil
 }
 
-// gone takes r's bytes back into the pool.
-func (p *pool) gone(r *region) {
+// uncharge returns r's bytes to the pool.
+func (p *pool) uncharge(r *region) {
 	p.used -= r.charge
 	p.live--
 	if p.destroyed && p.live == 0 {
@@ -119,19 +121,19 @@ func (p *pool) gone(r *region) {
 	}
 }
 
-// MemAllocAsync takes device memory from the current pool.
+// MemAllocAsync allocates device memory from the current pool.
 func (d *Driver) MemAllocAsync(h cu.Context, bytes uintptr, stream cu.Stream) (cu.DevicePtr, error) {
 	return d.allocAsync(h, bytes, stream, func(s *streamState) (*pool, error) { return s.ctx.dev.pool, nil })
 }
 
-// MemAllocFromPoolAsync takes it from a given pool.
+// MemAllocFromPoolAsync allocates device memory from a given pool.
 func (d *Driver) MemAllocFromPoolAsync(h cu.Context, bytes uintptr, mp cu.MemPool, stream cu.Stream) (cu.DevicePtr, error) {
 	return d.allocAsync(h, bytes, stream, func(*streamState) (*pool, error) { return d.pool(mp, "allocate from a pool") })
 }
 
 func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choose func(*streamState) (*pool, error)) (cu.DevicePtr, error) {
 	what := "allocate " + size(uint64(bytes)) + " in stream order"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return 0, err
 	}
@@ -168,10 +170,10 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 	return cu.DevicePtr(r.base), err
 }
 
-// MemFreeAsync frees at this point of the stream, what MemAlloc gave too.
+// MemFreeAsync frees memory in stream order, also memory of MemAlloc.
 func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream) error {
 	const what = "free in stream order"
-	c, err := d.enter(h, what)
+	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
 	}
@@ -189,70 +191,245 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	case r.kind != kindPool && r.kind != kindDevice:
 		return refuse(cu.ErrorInvalidValue, what, "%#x is a %v, not device memory", uint64(dptr), r.kind)
 	case r.kind == kindDevice && s.capture != nil:
-		return refuse(cu.ErrorInvalidValue, what, "%#x was not allocated in this capture, and a graph frees only its own", uint64(dptr))
-	case r.release != nil:
+		return refuse(cu.ErrorInvalidValue, what, "%#x was not allocated in this capture, and a graph frees only its own allocations", uint64(dptr))
+	case r.streamFree != nil:
 		return refuse(cu.ErrorInvalidValue, what, "%#x is being freed already", uint64(dptr))
 	case r.graph != nil && s.capture == nil:
-		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it there", uint64(dptr))
+		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it in the graph", uint64(dptr))
 	}
-	rel := &release{stream: s, site: here()}
-	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, touches: r.touches, done: func(*op) { rel.end(r) }}
-	if r.graph != nil { // the next launch has it again
+	rel := &streamFree{stream: s, site: callSite()}
+	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, touches: r.touches, done: func(*op) { rel.finish(r) }}
+	if r.graph != nil { // the next launch of the graph allocates it again
 		w.done = func(*op) { r.state.CompareAndSwap(stateLive, statePending) }
 	}
-	r.release = rel
-	if rel.by, err = s.enqueue(w, what); err != nil {
-		r.release = nil
+	r.streamFree = rel
+	if rel.op, err = s.enqueue(w, what); err != nil {
+		r.streamFree = nil
 		return err
 	}
 	if r.kind == kindPool && r.graph == nil {
-		s.freed = append(s.freed, r)
+		s.reusable = append(s.reusable, r)
 	}
 	return nil
 }
 
-// release is a free of a region in stream order. Memory of a pool stays known
-// then until the host synchronises, so that its stream can have it again.
-type release struct {
+// streamFree is a free of a region in stream order. Pool memory keeps its
+// region until the host synchronises, so that the same stream can reuse it.
+type streamFree struct {
 	stream *streamState
-	by     *op
-	site   site // the call
+	op     *op
+	site   site // of the call
 	done   bool
-	taken  bool // the stream has it again before it was freed
+	reused bool // the stream allocated it again before the free ran
 }
 
-// end is the free itself.
-func (rel *release) end(r *region) {
+// finish frees the region.
+func (rel *streamFree) finish(r *region) {
 	rel.done = true
 	switch {
 	case r.kind != kindPool:
 		r.free()
-	case r.state.CompareAndSwap(stateLive, statePending) && !rel.taken:
-		r.pool.gone(r)
-		r.parked.Store(true)
-		r.dev.parked = append(r.dev.parked, r)
+	case r.state.CompareAndSwap(stateLive, statePending) && !rel.reused:
+		r.pool.uncharge(r)
+		r.streamFreed.Store(true)
+		r.dev.streamFreed = append(r.dev.streamFreed, r)
 	}
 }
 
-// retake is memory of p that s freed and can have again at the same address, nil
-// if there is none: what follows in s comes after the free.
-func (s *streamState) retake(p *pool, n uint64, what string) *region {
-	s.freed = slices.DeleteFunc(s.freed, func(r *region) bool { return r.release == nil || r.state.Load() == stateFreed })
-	for _, r := range slices.Backward(s.freed) {
-		rel := r.release
+// reuseFreed returns memory of p that s has freed, at the same address, or nil.
+// s may reuse it at once because its later work follows the free.
+func (p *pool) reuseFreed(s *streamState, n uint64, what string) *region {
+	s.reusable = slices.DeleteFunc(s.reusable, func(r *region) bool { return r.streamFree == nil || r.state.Load() == stateFreed })
+	for _, r := range slices.Backward(s.reusable) {
+		rel := r.streamFree
 		if s.capture != nil || rel.stream != s || r.pool != p || r.size != n {
 			continue
 		}
 		if !rel.done {
-			rel.taken = true
+			rel.reused = true
 		} else if p.charge(n, r.charge, what) != nil {
 			return nil
 		}
-		r.release = nil
-		r.parked.Store(false)
+		r.streamFree = nil
+		r.streamFreed.Store(false)
 		s.ctx.drv.bufID++
 		r.id = s.ctx.drv.bufID
 		return r
 	}
 	return nil
+}
+
+// pool returns the pool with the given handle.
+func (d *Driver) pool(h cu.MemPool, what string) (*pool, error) {
+	p, err := lookup[*pool](d, uintptr(h), what, "memory pool")
+	if err != nil && h == 0 {
+		return nil, refuse(cu.ErrorInvalidValue, what, "the pool is zero")
+	}
+	return p, err
+}
+
+// poolCall runs a call about a pool.
+func (d *Driver) poolCall(h cu.MemPool, what string, f func(*pool) error) error {
+	if err := d.begin(what); err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	p, err := d.pool(h, what)
+	if err != nil {
+		return err
+	}
+	return f(p)
+}
+
+// hasPools fails if the device has no memory pools.
+func (dev *device) hasPools(what string) error {
+	if dev.attr(cu.DeviceAttributeMemoryPoolsSupported) == 0 {
+		return dev.lacks(what, cu.DeviceAttributeMemoryPoolsSupported)
+	}
+	return nil
+}
+
+// DeviceGetDefaultMemPool returns the pool that a device starts with.
+func (d *Driver) DeviceGetDefaultMemPool(h cu.Device) (cu.MemPool, error) {
+	const what = "get the default pool"
+	return deviceCall(d, h, what, func(dev *device) (cu.MemPool, error) {
+		return dev.defaultPool.handle, dev.hasPools(what)
+	})
+}
+
+// DeviceGetMemPool returns the device's current pool.
+func (d *Driver) DeviceGetMemPool(h cu.Device) (cu.MemPool, error) {
+	const what = "get the current pool"
+	return deviceCall(d, h, what, func(dev *device) (cu.MemPool, error) {
+		return dev.pool.handle, dev.hasPools(what)
+	})
+}
+
+// DeviceSetMemPool makes a pool the current one.
+func (d *Driver) DeviceSetMemPool(h cu.Device, mp cu.MemPool) error {
+	const what = "set the current pool"
+	_, err := deviceCall(d, h, what, func(dev *device) (int, error) {
+		if err := dev.hasPools(what); err != nil {
+			return 0, err
+		}
+		p, err := d.pool(mp, what)
+		if err != nil {
+			return 0, err
+		}
+		if p.dev != dev {
+			return 0, refuse(cu.ErrorInvalidValue, what, "the pool belongs to device %d", p.dev.ordinal)
+		}
+		dev.pool = p
+		return 0, nil
+	})
+	return err
+}
+
+// MemPoolCreate makes a pool of device memory.
+func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
+	const what = "create a pool"
+	if props == nil {
+		return 0, refuse(cu.ErrorInvalidValue, what, "the properties are nil")
+	}
+	q := *props
+	if q.AllocType != cu.MemAllocationTypePinned || q.LocationType != cu.MemLocationTypeDevice {
+		return 0, refuse(cu.ErrorInvalidValue, what, "allocation type %d at location type %d: the software GPU has only pools of device memory", q.AllocType, q.LocationType)
+	}
+	if q.LocationID < 0 || int(q.LocationID) >= len(d.devices) {
+		return 0, refuse(cu.ErrorInvalidValue, what, "no device %d, there are %d", q.LocationID, len(d.devices))
+	}
+	return deviceCall(d, cu.Device(q.LocationID), what, func(dev *device) (cu.MemPool, error) {
+		if err := dev.hasPools(what); err != nil {
+			return 0, err
+		}
+		if q.HandleTypes != 0 {
+			return 0, refuse(cu.ErrorNotSupported, what, "the software GPU cannot share memory with other processes")
+		}
+		p := &pool{dev: dev, max: uint64(q.MaxSize)}
+		p.reset()
+		p.handle = cu.MemPool(d.newHandle(p))
+		dev.pools = append(dev.pools, p)
+		return p.handle, nil
+	})
+}
+
+// reset sets the initial settings of a pool.
+func (p *pool) reset() { p.reuseSettings = [4]uint64{1: 1, 2: 1, 3: 1} }
+
+// MemPoolDestroy frees a pool once its last allocation is freed.
+func (d *Driver) MemPoolDestroy(h cu.MemPool) error {
+	const what = "destroy a pool"
+	return d.poolCall(h, what, func(p *pool) error {
+		if p.isDefault {
+			return refuse(cu.ErrorInvalidValue, what, "the default pool of a device cannot be destroyed")
+		}
+		delete(d.handles, uintptr(h))
+		p.destroyed = true
+		if p.dev.pool == p {
+			p.dev.pool = p.dev.defaultPool
+		}
+		if p.live == 0 {
+			p.dev.pools = slices.DeleteFunc(p.dev.pools, func(x *pool) bool { return x == p })
+		}
+		return nil
+	})
+}
+
+// MemPoolTrimTo frees unused memory until keep bytes are left.
+func (d *Driver) MemPoolTrimTo(h cu.MemPool, keep uintptr) error {
+	return d.poolCall(h, "trim a pool", func(p *pool) error {
+		p.trim(uint64(keep))
+		return nil
+	})
+}
+
+// MemPoolGetAttribute returns a setting or a counter.
+func (d *Driver) MemPoolGetAttribute(h cu.MemPool, attr cu.MemPoolAttribute) (value uint64, err error) {
+	const what = "read a pool's attribute"
+	err = d.poolCall(h, what, func(p *pool) error {
+		switch attr {
+		case cu.MemPoolAttrReuseFollowEventDependencies, cu.MemPoolAttrReuseAllowOpportunistic, cu.MemPoolAttrReuseAllowInternalDependencies:
+			value = p.reuseSettings[attr]
+		case cu.MemPoolAttrReleaseThreshold:
+			value = p.threshold
+		case cu.MemPoolAttrReservedMemCurrent:
+			value = p.reserved
+		case cu.MemPoolAttrReservedMemHigh:
+			value = p.reservedHigh
+		case cu.MemPoolAttrUsedMemCurrent:
+			value = p.used
+		case cu.MemPoolAttrUsedMemHigh:
+			value = p.usedHigh
+		default:
+			return refuse(cu.ErrorInvalidValue, what, "attribute %d is not known", attr)
+		}
+		return nil
+	})
+	return value, err
+}
+
+// MemPoolSetAttribute changes a setting, or resets a high-water mark.
+func (d *Driver) MemPoolSetAttribute(h cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
+	const what = "set a pool's attribute"
+	return d.poolCall(h, what, func(p *pool) error {
+		high := attr == cu.MemPoolAttrReservedMemHigh || attr == cu.MemPoolAttrUsedMemHigh
+		switch {
+		case high && value != 0:
+			return refuse(cu.ErrorInvalidValue, what, "a high-water mark can only be set to 0, not %d", value)
+		case attr == cu.MemPoolAttrReservedMemHigh:
+			p.reservedHigh = p.reserved
+		case attr == cu.MemPoolAttrUsedMemHigh:
+			p.usedHigh = p.used
+		case attr == cu.MemPoolAttrReleaseThreshold:
+			p.threshold = value
+		case attr >= cu.MemPoolAttrReuseFollowEventDependencies && attr <= cu.MemPoolAttrReuseAllowInternalDependencies:
+			if value > 1 {
+				return refuse(cu.ErrorInvalidValue, what, "%d is neither 0 nor 1", value)
+			}
+			p.reuseSettings[attr] = value
+		default:
+			return refuse(cu.ErrorInvalidValue, what, "attribute %d cannot be set", attr)
+		}
+		return nil
+	})
 }

@@ -6,14 +6,54 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/profile"
 )
 
-// occupancy is the part of the device's multiprocessors that the launch fills.
+// cost is the time and bandwidth of an operation that runs alone.
+type cost struct {
+	ns  float64
+	use [numResources]float64 // fraction of each of the device's resources
+}
+
+type resource int
+
+const (
+	resMemory resource = iota // the device's own memory
+	resIn                     // the link towards the device
+	resOut                    // the link away from the device
+	numResources
+)
+
+// curveCost is the cost of n bytes that use one resource. The curve's fixed
+// part uses no bandwidth.
+func curveCost(c *profile.Curve, n uint64, use resource) cost {
+	ns := c.Ns(float64(n))
+	k := cost{ns: ns}
+	if ns > 0 {
+		k.use[use] = (ns - c.Ns(0)) / ns
+	}
+	return k
+}
+
+// atLeast makes k last at least ns, with the same total use.
+func (k *cost) atLeast(ns float64) {
+	if ns <= k.ns {
+		return
+	}
+	for i := range k.use {
+		k.use[i] *= k.ns / ns
+	}
+	k.ns = ns
+}
+
+// occupancy returns the fraction of the device's multiprocessors that the
+// launch fills.
 func (l *launch) occupancy(dev *device) float64 {
 	return min(1, float64(l.grid.Count())/float64(l.resident(dev)))
 }
 
-// resident is how many blocks of the launch the device runs at once.
+// resident returns how many blocks of the launch the device runs at once.
 func (l *launch) resident(dev *device) int {
 	threads := int(l.block.Count())
 	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/threads)
@@ -27,30 +67,30 @@ func (l *launch) resident(dev *device) int {
 	return per * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))
 }
 
-// price is the time of a kernel that is done: the floor of any kernel and the
-// longest of what it did side by side. Managed pages that had to come over cost
-// on top.
+// price returns the time of a kernel that is done. It is the floor of any
+// kernel, plus the longest of its concurrent parts, plus the faults on managed
+// pages.
 func (l *launch) price(o *op) cost {
 	dev, prof := o.ctx.dev, o.ctx.drv.prof
 	x := o.kernel
 	if x == nil || len(x.stats.Traffic) < numCounters {
 		return cost{ns: prof.Kernel.Floor.Value}
 	}
-	// A grid of fewer blocks than multiprocessors uses that part of them.
+	// A grid with fewer blocks than multiprocessors uses only some of them.
 	part := min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
 
 	tr := x.stats.Traffic
 	f := x.fault(dev, o.start)
-	local, remote := split(&tr[countManaged], f)
+	local, remote := splitManaged(&tr[countManaged], f)
 	memory := float64(accessBytes(&tr[countDevice])) + local
 	memoryNs := dev.memoryNs(memory) / part
 	instrNs := float64(x.stats.WarpInstructions) / (prof.Kernel.Instructions.Value * part) * 1e9
 	instrNs = max(instrNs, l.longestNs(dev, &x.stats), float64(x.stats.Contended)*prof.Kernel.Atomic.Value)
-	memoryNs += prof.Kernel.Copied.Ns(float64(x.view.copied.Load()))
+	memoryNs += prof.Kernel.Copied.Ns(float64(x.view.copiedIn.Load()))
 
 	in, out := linkTime(dev, &tr[countHost])
 	in += remote / prof.Link.Payload.Value * 1e9
-	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own
+	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own memory
 		memory += float64(sectorBytes(&tr[countHost])) + remote
 		memoryNs += in + out
 		in, out = 0, 0
@@ -58,17 +98,17 @@ func (l *launch) price(o *op) cost {
 	latency, slow := 0.0, in
 	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
 		latency = prof.Link.RoundTrip.Value
-		slow += x.clean(o.ctx.drv)
+		slow += x.dirtyReadNs(o.ctx.drv)
 	}
 	together := 1 - 1/l.rounds(dev, &tr[countHost])
 	shorter := min(slow, out)
-	// Nobody waits for the last writes to arrive.
+	// The kernel does not wait for its last writes to arrive.
 	linkNs := max(slow, out) + together*prof.Link.Duplex.Value*shorter + (1-together)*max(0, shorter-prof.Link.RoundTrip.Value)
 	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
 		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
 	}
 	longest := max(memoryNs, instrNs, linkNs)
-	longest = max(longest, float64(x.stats.Nap)) // it must not take less than it saw on a clock
+	longest = max(longest, float64(x.stats.Nap)) // it must not take less time than it saw on a clock
 	longest += float64(x.stats.Blocks) * prof.Kernel.Block.Value
 	k := cost{ns: prof.Kernel.Floor.Value + latency + longest + f.ns}
 	if k.ns > 0 {
@@ -78,37 +118,39 @@ func (l *launch) price(o *op) cost {
 	return k
 }
 
-// memoryNs is how long the whole device takes for so many bytes of its memory.
+// memoryNs returns the time in which the whole device moves so many bytes of
+// its memory.
 func (dev *device) memoryNs(bytes float64) float64 {
 	k := &dev.drv.prof.Kernel
 	if len(k.Memory.Points) > 0 {
 		return k.Memory.Ns(bytes)
 	}
 	rate := k.Bandwidth.Value
-	// Half of the cache holds what the other half's multiprocessors use as well.
+	// Each half of the cache also holds copies of lines that belong to the
+	// other half.
 	if bytes <= float64(dev.attr(cu.DeviceAttributeL2CacheSize))/2 && k.Cached.Value > 0 {
 		rate = k.Cached.Value
 	}
 	return bytes / rate * 1e9
 }
 
-// accessBytes is what requests to device memory move: it gives no less than two
-// sectors at a time.
+// accessBytes returns the bytes that requests move in device memory, which
+// transfers at least two sectors at a time.
 func accessBytes(t *simt.Traffic) uint64 {
 	return sectorBytes(t) + sectorSize*(t.Reads[0]+t.Writes[0])
 }
 
-// rounds is how often the launch's threads go round reading and writing host
-// memory, 16 bytes at a time. All that are on the device read first: what they
-// write then moves beside the reads of the next round, and with one round beside
-// none.
+// rounds returns how often the launch's threads repeat reading and writing host
+// memory, 16 bytes at a time. All resident threads read first. Their writes
+// then overlap with the reads of the next round, so a single round has no
+// overlap.
 func (l *launch) rounds(dev *device, t *simt.Traffic) float64 {
 	threads := min(l.grid.Count(), uint64(l.resident(dev))) * l.block.Count()
 	return max(1, float64(min(t.ReadBytes, t.WriteBytes))/float64(16*threads))
 }
 
-// longestNs is how long the longest warp takes, for as many waves of blocks as
-// the device runs one after the other.
+// longestNs returns the time of the longest warp, for as many waves of blocks
+// as the device runs one after the other.
 func (l *launch) longestNs(dev *device, s *simt.Stats) float64 {
 	if s.LongestWarp < shortWarp {
 		return 0
@@ -117,12 +159,12 @@ func (l *launch) longestNs(dev *device, s *simt.Stats) float64 {
 	return waves * float64(s.LongestWarp) * dev.drv.prof.Kernel.Latency.Value
 }
 
-// shortWarp is how many instructions are part of any kernel's floor.
+// shortWarp is the number of instructions that any kernel's floor includes.
 const shortWarp = 64
 
-// clean is what reads of page-locked memory take longer by because the host has
-// just written it.
-func (x *execution) clean(d *Driver) float64 {
+// dirtyReadNs returns the extra time of reads of page-locked memory that the
+// host has just written.
+func (x *execution) dirtyReadNs(d *Driver) float64 {
 	ns := 0.0
 	for r, s := range *x.view.own.Load() {
 		if r.managed != nil || r.dirty.bytes == 0 {
@@ -132,14 +174,14 @@ func (x *execution) clean(d *Driver) float64 {
 		for i, read := range s.Pages.Read {
 			pages += bits.OnesCount64(read &^ s.Pages.Written[i])
 		}
-		ns += d.clean(r, uint64(pages)<<s.Pages.Shift)
+		ns += d.dirtyReadNs(r, uint64(pages)<<s.Pages.Shift)
 	}
 	return ns
 }
 
-// split says how many bytes of managed traffic went to the device's own memory
-// and how many over the link, by where the touched pages are.
-func split(t *simt.Traffic, f faults) (local, remote float64) {
+// splitManaged divides the bytes of managed traffic into those to the device's
+// own memory and those over the link, by the places of the touched pages.
+func splitManaged(t *simt.Traffic, f faults) (local, remote float64) {
 	all := float64(f.where.Local + f.where.Remote)
 	total := float64(sectorBytes(t))
 	if all == 0 {
@@ -153,10 +195,10 @@ const sectorSize = 32
 
 func sectorBytes(t *simt.Traffic) uint64 { return sectorSize * (t.ReadSectors + t.WriteSectors) }
 
-// linkTime is how long a kernel's requests to host memory keep the link busy in
-// each direction, in nanoseconds. Reads answer in one, bounded by the requests
-// that can be under way; writes are posted the other way; an atomic is both, a
-// lane at a time.
+// linkTime returns how long a kernel's requests to host memory occupy the link
+// in each direction, in nanoseconds. Answers to reads use one direction, and
+// are bounded by the number of requests in flight. Posted writes use the other.
+// An atomic uses both, one lane at a time.
 func linkTime(dev *device, t *simt.Traffic) (in, out float64) {
 	link := &dev.drv.prof.Link
 	reads, readBytes := 0.0, 0.0
@@ -176,4 +218,101 @@ func linkTime(dev *device, t *simt.Traffic) (in, out float64) {
 		in = max(in, reads*link.RoundTrip.Value/link.Tags.Value)
 	}
 	return in, out / link.Payload.Value * 1e9
+}
+
+// touchWindow groups a kernel's first accesses: those in one window fault
+// concurrently.
+const touchWindow = simt.OrderStep
+
+// faults is the result of a kernel's touches of managed memory.
+type faults struct {
+	where uvm.Locality
+	work  uvm.Work
+	ns    float64
+}
+
+// fault serves the faults of a kernel that began at now.
+func (x *execution) fault(dev *device, now float64) (f faults) {
+	d := dev.drv
+	var touches []uvm.Touch
+	for r, s := range *x.view.own.Load() {
+		if r.managed != nil {
+			touches = r.managed.touches(touches, s.Pages)
+		}
+	}
+	if len(touches) == 0 {
+		return f
+	}
+	price := deviceFaults(&d.prof.Managed)
+	f.work, f.where = d.managed.Device(uvm.Processor(dev.ordinal), touches, touchWindow, now, func(w uvm.Work) float64 {
+		ns := price(w)
+		f.ns += ns
+		return ns
+	})
+	f.ns += f.work.Slept
+	return f
+}
+
+// touches appends the pages that a kernel touched.
+func (m *managedState) touches(to []uvm.Touch, p *simt.Pages) []uvm.Touch {
+	p.Each(func(page uint64, written bool, key uint64) {
+		if off := page << uvm.PageShift; off < m.size {
+			to = append(to, uvm.Touch{Page: m.pages.Page(off), Write: written, Key: key})
+		}
+	})
+	return to
+}
+
+// firstFaults is the size of a kernel's first batch of faults, which wakes the
+// driver. Faults that arrive while it is served form another batch.
+const firstFaults = 8
+
+// deviceFaults prices batches of a device's faults. If the profile has no
+// prices for the parts of a service, all batches together cost what its curve
+// gives for the bytes.
+func deviceFaults(m *profile.Managed) uvm.Price {
+	if m.DeviceService.Known() {
+		first := m.DeviceService.Wake.Value
+		return func(w uvm.Work) float64 {
+			ns := serviceNs(&m.DeviceService, w) + first
+			if first > 0 && w.Faults > firstFaults {
+				ns += m.DeviceService.Batch.Value
+			}
+			first = 0
+			return ns
+		}
+	}
+	return byCurve(&m.DeviceFault)
+}
+
+// hostFaults is deviceFaults for faults of the CPU.
+func hostFaults(m *profile.Managed) uvm.Price {
+	if m.HostService.Known() {
+		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, w) }
+	}
+	return byCurve(&m.HostFault)
+}
+
+// byCurve prices parts of a transfer so that their sum is the curve's value.
+func byCurve(c *profile.Curve) uvm.Price {
+	moved := 0.0
+	return func(w uvm.Work) float64 {
+		n := float64(w.In + w.Out + w.Peer)
+		if n == 0 {
+			return 0
+		}
+		before := 0.0
+		if moved > 0 {
+			before = c.Ns(moved)
+		}
+		moved += n
+		return c.Ns(moved) - before
+	}
+}
+
+// serviceNs returns the cost of w at the given prices.
+func serviceNs(s *profile.Service, w uvm.Work) float64 {
+	const mib = 1 << 20
+	return s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.NewBlocks) +
+		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// printPTX has kernels that print a line for each number below n, of 8 bytes, and
-// that fail an assertion.
+// printPTX has a kernel that prints a line of 8 bytes for each number below n,
+// and one that fails an assertion.
 const printPTX = `.version 8.0
 .target sm_70
 .address_size 64
@@ -68,8 +68,8 @@ again:
 .visible .entry nothing() { ret; }
 `
 
-// printRig is a rig whose kernels print, and a function that gives what was written
-// to the standard output since it was called last.
+// printRig returns a rig, its printing kernels, and a function that returns the
+// standard output since its last call.
 func printRig(t *testing.T, opts Options) (r *rig, f map[string]cu.Function, seen func() string) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -97,10 +97,11 @@ func printRig(t *testing.T, opts Options) (r *rig, f map[string]cu.Function, see
 	}
 }
 
-// TestPrintfMark: what is printed after a mark stays, whatever was dropped meanwhile.
+// Output after a mark stays in the buffer, whatever was dropped in the
+// meantime.
 func TestPrintfMark(t *testing.T) {
 	_, _, seen := printRig(t, Options{})
-	var p printed
+	var p printfBuffer
 	p.setLimit(3)
 	step := func(what, want string, do func()) {
 		t.Helper()
@@ -116,12 +117,12 @@ func TestPrintfMark(t *testing.T) {
 	mark = p.mark()
 	p.add("c")
 	p.add("d")
-	p.add("e") // for which b gives way
+	p.add("e") // replaces b
 	step("what was at the mark is gone", "", func() { p.flushTo(mark) })
 	step("the rest", "cde", p.flush)
 }
 
-// numbers is what kernel lines prints of the numbers from one on to another.
+// numbers returns the lines that kernel lines prints for from to to-1.
 func numbers(from, to int) string {
 	var s strings.Builder
 	for i := from; i < to; i++ {
@@ -130,8 +131,8 @@ func numbers(from, to int) string {
 	return s.String()
 }
 
-// TestPrintfIsFlushed: what a kernel prints is seen after the calls of which the
-// programming guide says so, and not before.
+// Output is written by the calls that the programming guide lists, and not
+// before.
 func TestPrintfIsFlushed(t *testing.T) {
 	for name, call := range map[string]func(r *rig, f map[string]cu.Function){
 		"CtxSynchronize":    func(r *rig, _ map[string]cu.Function) { r.ok(r.CtxSynchronize(r.ctx)) },
@@ -173,7 +174,7 @@ func TestPrintfIsFlushed(t *testing.T) {
 	}
 }
 
-// TestPrintfOverwrites: of more output than the limit the newest is left.
+// Of output longer than the limit, the newest part is kept.
 func TestPrintfOverwrites(t *testing.T) {
 	for _, s := range []Schedule{Eager, Lazy, Random} {
 		r, f, seen := printRig(t, Options{Schedule: s, Seed: 7})
@@ -192,14 +193,14 @@ func TestPrintfOverwrites(t *testing.T) {
 		r.ok(r.run(f["lines"], 1, 1, 0, uint32(10)))
 		r.sync(0)
 		if got := seen(); got != "" {
-			t.Errorf("%v: without room: %q", s, got)
+			t.Errorf("%v: with a limit of 0: %q", s, got)
 		}
 	}
 }
 
-// TestPrintedIsCut: of one line without room the end is kept.
-func TestPrintedIsCut(t *testing.T) {
-	var p printed
+// Of a line longer than the limit, the end is kept.
+func TestPrintfCutsLongLines(t *testing.T) {
+	var p printfBuffer
 	p.setLimit(4)
 	p.add("ab")
 	p.add("cdefgh")
@@ -212,7 +213,7 @@ func TestPrintedIsCut(t *testing.T) {
 	}
 }
 
-// TestAssertionIsPrinted: the message comes with the error of the call that waits.
+// The assertion message is written by the call that returns the error.
 func TestAssertionIsPrinted(t *testing.T) {
 	r, f, seen := printRig(t, Options{})
 	r.ok(r.run(f["refuse"], 1, 1, 0))

@@ -9,44 +9,45 @@ import (
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
-// raceWorkers is how many cores run a kernel: one, which then tells of all of its
+// raceWorkers is the number of cores that run a kernel: one, which reports all
 // accesses in one order.
 const raceWorkers = 1
 
-// raceKernel is what a launch has touched and the detector was not told of yet.
+// raceKernel holds the accesses of a launch that were not reported to the
+// detector yet.
 type raceKernel struct {
 	op    *raceOp
 	count *atomic.Uint64
 	log   []raceAccess
-	plain bool // something was read or written since all was told
+	plain bool // something was read or written since the last report
 
-	signalled map[raceAccess]bool // since then
+	signalled map[raceAccess]bool // signals since then
 }
 
-// raceSegment is the watch on one region.
+// raceSegment watches one region.
 type raceSegment struct {
 	k    *raceKernel
-	p    uintptr // where it is; the region stays while the kernel runs
+	p    uintptr // address of the region, which stays valid while the kernel runs
 	host bool
 }
 
 const (
-	raceLogged = 1024 // accesses told of at once
-	raceRecent = 8    // the last ones, that another is joined to if it is next to one
+	raceLogSize     = 1024 // accesses in one report
+	raceMergeWindow = 8    // an access is merged with one of so many before it, if they are adjacent
 )
 
-// raceWatch begins to watch what the kernel of o does.
+// raceWatch starts to watch the kernel of o.
 func (v *view) raceWatch(o *op) {
-	v.race = &raceKernel{op: o.race, count: &v.count, log: make([]raceAccess, 0, raceLogged), signalled: map[raceAccess]bool{}}
+	v.race = &raceKernel{op: o.race, count: &v.count, log: make([]raceAccess, 0, raceLogSize), signalled: map[raceAccess]bool{}}
 }
 
-// told is a number that grows while the kernel gets on.
-func (v *view) told() uint64 { return v.count.Load() }
+// accessCount returns a number that grows while the kernel makes progress.
+func (v *view) accessCount() uint64 { return v.count.Load() }
 
-// raceEnd tells of what is left.
-func (v *view) raceEnd() { v.race.tell() }
+// raceEnd reports the remaining accesses.
+func (v *view) raceEnd() { v.race.report() }
 
-// watch is the watch on r, nil where the detector would not see it.
+// watch returns the watch of r, or nil if the detector cannot see its memory.
 func (v *view) watch(r *region) simt.Watch {
 	if !r.kind.onHost() && len(r.data) > raceVisible {
 		return nil
@@ -60,35 +61,36 @@ func (v *view) watchOrdinary(s *simt.Segment) {
 	s.Pages.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
 }
 
-// Touch notes an access. What signals others is told of before it happens, with
-// all that was before; what waits for others is told of some time after it, with
-// all that comes behind.
+// Touch records an access. A release is reported before it happens, with all
+// accesses before it. An acquire is reported some time after it, with the
+// accesses that follow.
 func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 	k, p, size := s.k, s.p+uintptr(off), uintptr(n)
 	switch how {
 	case simt.Read:
-		k.join(raceAccess{p: p, n: size, how: kernelRead})
+		k.merge(raceAccess{p: p, n: size, how: kernelRead})
 	case simt.Write:
-		k.join(raceAccess{p: p, n: size, how: kernelWrite})
+		k.merge(raceAccess{p: p, n: size, how: kernelWrite})
 	case simt.Acquire:
-		k.once(raceAccess{p: p, n: size, how: kernelAcquire})
+		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.Release:
 		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, true)
-	case simt.Atomic: // in device memory they mostly count, and nobody waits for them
+	case simt.Atomic: // in device memory most atomics only count, and no host code waits for them
 		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, s.host)
-		k.once(raceAccess{p: p, n: size, how: kernelAcquire})
+		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	}
 }
 
-// join notes a read or a write, as part of one of the last if it is next to it.
-func (k *raceKernel) join(a raceAccess) {
+// merge records a read or a write. It extends one of the last accesses if a is
+// adjacent to it.
+func (k *raceKernel) merge(a raceAccess) {
 	k.plain = true
 	k.count.Add(1)
 	lo, end := a.p, a.p+a.n
-	for i := len(k.log) - 1; i >= max(0, len(k.log)-raceRecent); i-- {
+	for i := len(k.log) - 1; i >= max(0, len(k.log)-raceMergeWindow); i-- {
 		b := &k.log[i]
 		first, past := b.p, b.p+b.n
-		if b.how == kernelAcquire { // a comes after it
+		if b.how == kernelAcquire { // a happens after it
 			break
 		}
 		if b.how == a.how && lo >= first && lo <= past {
@@ -99,18 +101,18 @@ func (k *raceKernel) join(a raceAccess) {
 	k.add(a)
 }
 
-// once notes a unless it is among the last.
-func (k *raceKernel) once(a raceAccess) {
-	if !slices.Contains(k.log[max(0, len(k.log)-raceRecent):], a) {
+// addOnce records a unless it is among the last accesses.
+func (k *raceKernel) addOnce(a raceAccess) {
+	if !slices.Contains(k.log[max(0, len(k.log)-raceMergeWindow):], a) {
 		k.add(a)
 	}
 }
 
-// signal notes a, and tells of it now if somebody may look at it and learn
-// something by it.
+// signal records a. If now is true it is also reported, because other code may
+// read the memory and rely on the accesses before.
 func (k *raceKernel) signal(a raceAccess, now bool) {
 	if !now {
-		k.once(a)
+		k.addOnce(a)
 		return
 	}
 	if k.plain {
@@ -119,21 +121,22 @@ func (k *raceKernel) signal(a raceAccess, now bool) {
 		return
 	}
 	k.add(a)
-	k.tell()
+	k.report()
 	k.signalled[a] = true
 }
 
 func (k *raceKernel) add(a raceAccess) {
 	if len(k.log) == cap(k.log) {
-		k.tell()
+		k.report()
 	}
 	k.log = append(k.log, a)
 }
 
-// tell lets the operation's goroutine tell the detector, and waits for it.
-func (k *raceKernel) tell() {
+// report sends the log to the operation's goroutine, which reports it, and
+// waits.
+func (k *raceKernel) report() {
 	if len(k.log) > 0 {
-		k.op.ask(raceOrder{log: k.log})
+		k.op.request(raceRequest{log: k.log})
 	}
 	k.log, k.plain = k.log[:0], false
 }

@@ -12,90 +12,111 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// raceOp tells the race detector of one operation, on a goroutine of its own that
-// the submitting call starts, so that "created at" in a report is that call.
-//
-// The goroutine's clock is the operation's place in the model, and nothing else:
-// it begins with the clock of the call, acquires the ends of the operations that
-// this one follows, tells of the accesses and releases its own end, which waits
-// and later operations acquire. It takes no lock of the driver. All that it hears
-// from the goroutines that really execute comes through channels while the
-// detector looks away, and what those do with the caller's bytes is hidden from it.
-type raceOp struct {
-	end    uint64 // its address is the place of the end
-	what   string
-	kind   cu.GraphNodeType
-	log    []raceAccess    // known when the operation is queued
-	in     chan raceOrder  // of kernels and host functions; room for the last order
-	answer chan raceAnswer // to each order but the last
-	done   chan struct{}   // closed when the end is released
-	leave  chan struct{}   // closed when a later report need not name it any more
+const raceBuild = true
+
+// raceVisible is the largest allocation of device memory that the race detector
+// sees. The detector needs four bytes for each of its bytes.
+const raceVisible = 64 << 20
+
+// reserveHost reserves memory of the Go heap, because the race detector sees no
+// other.
+func reserveHost(n int) (*backing, error) { return goHeap(n) }
+
+// reserveDevice reserves memory of a device.
+func reserveDevice(n int) (*backing, error) {
+	if n <= raceVisible {
+		return goHeap(n)
+	}
+	return reserve(n)
 }
 
-// opRace is an op's part of it, viewRace that of a kernel that runs, and
-// driverRace that of all.
+// raceOp reports one operation to the race detector. It does so on a goroutine
+// that the submitting call starts, so that a report shows that call as "created
+// at".
+//
+// The clock of this goroutine is the operation's place in the model. It starts
+// with the clock of the call and acquires the ends of the operations that this
+// one follows. Then it reports the accesses and releases its own end, which
+// waits and later operations acquire. It takes no lock of the driver. It
+// communicates with the goroutine that executes the operation through channels,
+// with the detector disabled. What that goroutine does with the caller's bytes
+// is hidden from the detector.
+type raceOp struct {
+	end       uint64 // its address identifies the end of the operation
+	what      string
+	kind      cu.GraphNodeType
+	log       []raceAccess     // known when the operation is queued
+	requests  chan raceRequest // of kernels and host functions; capacity 1, for the last request
+	replies   chan raceReply   // one for each request but the last
+	done      chan struct{}    // closed when the end is released
+	forgotten chan struct{}    // closed when later reports need not name it
+}
+
+// opRace is the race detector's state of an op, viewRace of a running kernel,
+// and driverRace of a driver.
 type (
 	opRace   struct{ race *raceOp }
 	viewRace struct {
 		race  *raceKernel
-		count atomic.Uint64 // of reads and writes but those that wait
+		count atomic.Uint64 // reads and writes, without acquires
 	}
 	driverRace struct{ unfinished int } // ops that are not done
 )
 
-// raceAccess is one thing to tell. It is a number, as kernels may use ordinary
-// memory at addresses that no Go pointer may have.
+// raceAccess is one access to report. Its address is a number, because kernels
+// may use ordinary memory at addresses that no Go pointer may have.
 type raceAccess struct {
 	p, n uintptr
 	how  raceHow
-	keep unsafe.Pointer // to the same, where the memory must stay until it was told of
+	keep unsafe.Pointer // the same address, if the memory must be kept until the report
 }
 
-// raceOrder is what an executing goroutine asks of the telling one.
-type raceOrder struct {
+// raceRequest is a request of the executing goroutine.
+type raceRequest struct {
 	log  []raceAccess
-	fn   func() // a host function, after its goroutine's number was answered
+	fn   func() // a host function, to run when its goroutine's number was sent
 	last bool
 }
 
-type raceAnswer struct {
+type raceReply struct {
 	goroutine uint64
 	err       error
 }
 
-// raceRing keeps the goroutines of the last operations alive: of those that have
-// ended, the detector soon forgets what it would need for a report.
-var raceRing struct {
+// recentRaceOps keeps the goroutines of the last operations alive. The detector
+// soon forgets the stacks of goroutines that have ended, and needs them for
+// reports.
+var recentRaceOps struct {
 	sync.Mutex
 	ops  [512]*raceOp
 	next int
 }
 
-// raceRoomFor is how many operations may be queued: a process with the race
-// detector has 8128 goroutines at most.
-const raceRoomFor = 6000
+// maxRaceOps bounds the number of queued operations. A process with the race
+// detector can have 8128 goroutines.
+const maxRaceOps = 6000
 
-// raceRoom waits until there is room for more operations. mu is held, let go of
-// and taken again.
-func (d *Driver) raceRoom() {
-	for d.unfinished > raceRoomFor {
-		d.pushAll(func(*op) bool { return true })
-		d.anyDone()
+// raceLimitQueue waits until fewer than maxRaceOps operations are queued. The
+// caller holds mu, which is released during the wait.
+func (d *Driver) raceLimitQueue() {
+	for d.unfinished > maxRaceOps {
+		d.releaseMatching(func(*op) bool { return true })
+		d.waitAnyDone()
 	}
 }
 
-// raceSubmit starts to tell of o, which follows deps. The caller is on the
-// goroutine of the submitting call.
+// raceSubmit starts the goroutine that reports o, which follows deps. It is
+// called on the goroutine of the submitting call.
 func (o *op) raceSubmit(deps []*op) {
 	o.ctx.drv.unfinished++
 	w := o.work
-	r := &raceOp{what: w.what, kind: w.kind, done: make(chan struct{}), leave: make(chan struct{})}
+	r := &raceOp{what: w.what, kind: w.kind, done: make(chan struct{}), forgotten: make(chan struct{})}
 	o.race = r
 	if w.launch != nil || w.kind == cu.GraphNodeTypeHost && w.run != nil {
-		r.in, r.answer = make(chan raceOrder, 1), make(chan raceAnswer)
+		r.requests, r.replies = make(chan raceRequest, 1), make(chan raceReply)
 	}
 	if w.touches != nil {
-		w.touches(r.note)
+		w.touches(r.record)
 	}
 	var before []*raceOp
 	for _, dep := range deps {
@@ -103,137 +124,137 @@ func (o *op) raceSubmit(deps []*op) {
 			before = append(before, dep.race)
 		}
 	}
-	if r.in == nil && len(r.log) == 0 {
-		go r.pass(before)
+	if r.requests == nil && len(r.log) == 0 {
+		go r.reportNothing(before)
 		return
 	}
-	go r.tell(before)
-	raceRing.Lock()
-	defer raceRing.Unlock()
-	if old := raceRing.ops[raceRing.next]; old != nil {
-		quietly(func() { close(old.leave) })
+	go r.report(before)
+	recentRaceOps.Lock()
+	defer recentRaceOps.Unlock()
+	if old := recentRaceOps.ops[recentRaceOps.next]; old != nil {
+		hideFromDetector(func() { close(old.forgotten) })
 	}
-	raceRing.ops[raceRing.next] = r
-	raceRing.next = (raceRing.next + 1) % len(raceRing.ops)
+	recentRaceOps.ops[recentRaceOps.next] = r
+	recentRaceOps.next = (recentRaceOps.next + 1) % len(recentRaceOps.ops)
 }
 
-// note adds an access to the log. Writes hide reads of the same bytes.
-func (r *raceOp) note(b []byte, write bool) {
+// record adds an access to the log.
+func (r *raceOp) record(b []byte, write bool) {
 	if len(b) == 0 {
 		return
 	}
 	r.log = append(r.log, raceAccess{uintptr(pointerTo(b)), uintptr(len(b)), howOf(r.kind, write), pointerTo(b)})
 }
 
-// pass is tell for what touches nothing, like an event.
-func (r *raceOp) pass(before []*raceOp) {
+// reportNothing is report for an operation without accesses, such as an event.
+func (r *raceOp) reportNothing(before []*raceOp) {
 	r.follow(before)
 	r.finish()
 }
 
-// tell is the goroutine of an operation.
-func (r *raceOp) tell(before []*raceOp) {
+// report is the goroutine of an operation.
+func (r *raceOp) report(before []*raceOp) {
 	ended := false
 	defer func() { // also when a host function ends the goroutine
 		r.finish()
 		if ended {
-			quietly(func() { <-r.leave })
+			hideFromDetector(func() { <-r.forgotten })
 		}
 	}()
 	r.follow(before)
 	r.replay(r.log)
-	r.log = nil // the memory may go now
-	for r.in != nil {
-		var order raceOrder
-		quietly(func() { order = <-r.in })
-		if order.last {
+	r.log = nil // the memory may be collected now
+	for r.requests != nil {
+		var req raceRequest
+		hideFromDetector(func() { req = <-r.requests })
+		if req.last {
 			break
 		}
-		r.obey(order)
+		r.serve(req)
 	}
 	ended = true
 }
 
-// follow waits for the ends of other operations and takes over their clocks.
+// follow waits for the ends of other operations and acquires their clocks.
 func (r *raceOp) follow(before []*raceOp) {
 	for _, b := range before {
-		quietly(func() { <-b.done })
+		hideFromDetector(func() { <-b.done })
 		runtime.RaceAcquire(unsafe.Pointer(&b.end))
 	}
 }
 
 func (r *raceOp) finish() {
 	runtime.RaceRelease(unsafe.Pointer(&r.end))
-	quietly(func() { close(r.done) })
+	hideFromDetector(func() { close(r.done) })
 }
 
-// obey does what the executing goroutine asks for, and answers.
-func (r *raceOp) obey(order raceOrder) {
-	if order.fn == nil {
-		r.replay(order.log)
-		quietly(func() { r.answer <- raceAnswer{} })
+// serve handles a request and replies.
+func (r *raceOp) serve(req raceRequest) {
+	if req.fn == nil {
+		r.replay(req.log)
+		hideFromDetector(func() { r.replies <- raceReply{} })
 		return
 	}
-	quietly(func() {
-		r.answer <- raceAnswer{goroutine: goid()}
-		<-r.in
+	hideFromDetector(func() {
+		r.replies <- raceReply{goroutine: goid()}
+		<-r.requests
 	})
 	err := errGoexit(r.what)
-	defer func() { quietly(func() { r.answer <- raceAnswer{err: err} }) }()
-	err = protect(order.fn)
+	defer func() { hideFromDetector(func() { r.replies <- raceReply{err: err} }) }()
+	err = protect(req.fn)
 }
 
-// ask is obey's other side, on the executing goroutine.
-func (r *raceOp) ask(order raceOrder) (a raceAnswer) {
-	quietly(func() {
-		r.in <- order
-		a = <-r.answer
+// request sends a request from the executing goroutine and waits for the reply.
+func (r *raceOp) request(req raceRequest) (a raceReply) {
+	hideFromDetector(func() {
+		r.requests <- req
+		a = <-r.replies
 	})
 	return a
 }
 
-// raceDone is the real end of o. mu is held.
+// raceDone marks the end of o in real time. The caller holds mu.
 func (o *op) raceDone() {
 	o.ctx.drv.unfinished--
-	if r := o.race; r.in != nil {
-		quietly(func() { r.in <- raceOrder{last: true} })
+	if r := o.race; r.requests != nil {
+		hideFromDetector(func() { r.requests <- raceRequest{last: true} })
 	}
 }
 
-// raceAcquire lets what the caller does from now on come after o, which is done.
+// raceAcquire orders what the caller does from now on after o, which is done.
 func (o *op) raceAcquire() {
 	if o == nil || !o.done {
 		return
 	}
-	quietly(func() { <-o.race.done })
+	hideFromDetector(func() { <-o.race.done })
 	runtime.RaceAcquire(unsafe.Pointer(&o.race.end))
 }
 
-// raceHostFunc runs a host function where its accesses have the clock of o.
+// raceHostFunc runs a host function on the goroutine with the clock of o.
 func (o *op) raceHostFunc(h *hostFuncs, fn func()) error {
 	r := o.race
-	a := r.ask(raceOrder{fn: fn})
-	h.enter(a.goroutine)
-	defer h.leave(a.goroutine)
-	return r.ask(raceOrder{}).err
+	a := r.request(raceRequest{fn: fn})
+	h.add(a.goroutine)
+	defer h.remove(a.goroutine)
+	return r.request(raceRequest{}).err
 }
 
-// raceFree tells that the host frees r, as a write of it all.
+// raceFree reports the host's free of r as a write of all its bytes.
 func (r *region) raceFree() {
 	hostFrees(uintptr(pointerTo(r.data)), uintptr(len(r.data)))
 }
 
-// quietly does something that orders goroutines without the race detector
-// learning of it.
-func quietly(f func()) {
+// hideFromDetector runs f, which orders goroutines, without the race detector
+// seeing it.
+func hideFromDetector(f func()) {
 	runtime.RaceDisable()
 	f()
 	runtime.RaceEnable()
 }
 
-// named says on standard error which operation the detector has just reported.
-func (r *raceOp) named() {
-	quietly(func() {
-		os.Stderr.WriteString("softgpu: the operation of the data race above that was just told of is: " + r.what + "\n")
+// printName writes the operation of the last report to standard error.
+func (r *raceOp) printName() {
+	hideFromDetector(func() {
+		os.Stderr.WriteString("softgpu: the operation in the data race reported above is: " + r.what + "\n")
 	})
 }

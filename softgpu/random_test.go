@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// caller makes random calls, with handles that are good, stale or nonsense.
+// caller makes random calls, with valid, stale and invalid handles.
 type caller struct {
 	d      *Driver
 	rng    *rand.Rand
@@ -25,7 +25,7 @@ type caller struct {
 	execs  []cu.GraphExec
 	nodes  []cu.GraphNode
 	plain  []byte
-	cap    []cu.Stream // that capture
+	cap    []cu.Stream // those that capture
 	pools  []cu.MemPool
 }
 
@@ -60,15 +60,15 @@ func (c *caller) dim() cu.Dim3 {
 	return cu.Dim3{X: uint32(c.rng.IntN(70)), Y: uint32(1 + c.rng.IntN(2)), Z: 1}
 }
 
-// tail is the young end of a list: what has a chance to be alive.
-func tail[T any](x []T) []T { return x[max(0, len(x)-6):] }
+// newest returns the last elements of a list, which are probably alive.
+func newest[T any](x []T) []T { return x[max(0, len(x)-6):] }
 
-// prime makes sure that there is something good of every kind.
+// prime makes sure that there is something valid of every kind.
 func (c *caller) prime() {
 	d := c.d
-	c.ctxs, c.ptrs, c.hosts, c.strs, c.evs = tail(c.ctxs), tail(c.ptrs), tail(c.hosts), tail(c.strs), tail(c.evs)
-	c.mods, c.funcs, c.graphs, c.execs, c.cap = tail(c.mods), tail(c.funcs), tail(c.graphs), tail(c.execs), tail(c.cap)
-	c.pools, c.nodes = tail(c.pools), tail(c.nodes)
+	c.ctxs, c.ptrs, c.hosts, c.strs, c.evs = newest(c.ctxs), newest(c.ptrs), newest(c.hosts), newest(c.strs), newest(c.evs)
+	c.mods, c.funcs, c.graphs, c.execs, c.cap = newest(c.mods), newest(c.funcs), newest(c.graphs), newest(c.execs), newest(c.cap)
+	c.pools, c.nodes = newest(c.pools), newest(c.nodes)
 	dev := cu.Device(c.rng.IntN(2))
 	ctx, err := d.DevicePrimaryCtxRetain(dev)
 	if err != nil || d.CtxSynchronize(ctx) != nil && c.rng.IntN(2) == 0 {
@@ -99,7 +99,7 @@ func (c *caller) prime() {
 	}
 }
 
-// revive makes a driver that lost its devices as good as new.
+// revive clears the fault of a driver that lost its devices.
 func (d *Driver) revive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -243,7 +243,7 @@ func (c *caller) step() {
 	case 55, 56:
 		x, err := d.MemAllocFromPoolAsync(c.ctx(), c.n(), c.pool(), c.stream())
 		keep(&c.ptrs, x, err)
-	case 57: // a whole graph that allocates, fills, frees or does not, launched and updated
+	case 57: // a whole graph that allocates, fills and maybe frees, launched and updated
 		c.recordedPool()
 	case 58:
 		d.GraphNodeGetType(pick(c, c.nodes, 0))
@@ -272,7 +272,7 @@ func (c *caller) step() {
 	}
 }
 
-// recordedPool captures allocations and frees and launches what comes of it.
+// recordedPool captures allocations and frees, and launches the graph.
 func (c *caller) recordedPool() {
 	d, ctx, s := c.d, c.ctx(), c.stream()
 	if d.StreamBeginCapture(ctx, s, cu.StreamCaptureModeRelaxed) != nil {
@@ -301,8 +301,7 @@ func (c *caller) recordedPool() {
 	}
 }
 
-// TestRandomCalls makes calls that no program would: none may panic or hang, and
-// all that was made is gone in the end.
+// Invalid calls must not panic or hang, and everything is freed in the end.
 func TestRandomCalls(t *testing.T) {
 	for _, s := range []Schedule{Eager, Lazy, Random} {
 		for _, prof := range []string{"h200", "fermi-c2050"} {
@@ -315,7 +314,7 @@ func TestRandomCalls(t *testing.T) {
 	}
 }
 
-func TestRandomCallsAtOnce(t *testing.T) {
+func TestConcurrentRandomCalls(t *testing.T) {
 	for _, s := range []Schedule{Eager, Lazy, Random} {
 		t.Run(s.String(), func(t *testing.T) {
 			randomCalls(t, Options{Devices: 2, Schedule: s}, 4, 600)
@@ -325,7 +324,7 @@ func TestRandomCallsAtOnce(t *testing.T) {
 
 func randomCalls(t *testing.T, opts Options, callers, steps int) {
 	if raceBuild {
-		t.Skip("the calls race for memory, and the race detector says so")
+		t.Skip("the calls have data races, which the race detector reports")
 	}
 	d, err := Open(opts)
 	if err != nil {
@@ -362,15 +361,15 @@ func randomCalls(t *testing.T, opts Options, callers, steps int) {
 		t.Fatal("the calls hang")
 	}
 	if n := len(d.space.load()); n > 0 {
-		t.Errorf("%d spans are left in the address table: %s", n, d.space.load()[0].words())
+		t.Errorf("%d spans are left in the address table: %s", n, d.space.load()[0].String())
 	}
 	for _, dev := range d.devices {
-		if dev.memory.small != 0 || dev.memory.large != 0 {
-			t.Errorf("device %d: %d and %d bytes are charged for nothing", dev.ordinal, dev.memory.small, dev.memory.large)
+		if dev.memory.smallBytes != 0 || dev.memory.largeBytes != 0 {
+			t.Errorf("device %d: %d and %d bytes are charged without an allocation", dev.ordinal, dev.memory.smallBytes, dev.memory.largeBytes)
 		}
 	}
-	if len(d.held) > 0 || len(d.sim.running) > 0 && d.sim.running[0].ctx.open > 0 || len(d.graves) > 0 {
-		t.Errorf("left: %d held, %d running, %d graves", len(d.held), len(d.sim.running), len(d.graves))
+	if len(d.unreleased) > 0 || len(d.sim.running) > 0 && d.sim.running[0].ctx.open > 0 || len(d.deferredUnmaps) > 0 {
+		t.Errorf("left: %d unreleased ops, %d running ops, %d deferred unmaps", len(d.unreleased), len(d.sim.running), len(d.deferredUnmaps))
 	}
 }
 

@@ -3,39 +3,45 @@ package softgpu
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Schedule is a choice of when queued work starts. All are legal: a program that
-// synchronises as it must sees the same bytes under each. Compare with Eager, Lazy
-// and Random only what came from no text: a Random with a seed is another value.
+// Schedule chooses when queued work starts. Every choice is legal: a program
+// that synchronises correctly sees the same bytes under each. Do not compare a
+// value of ParseSchedule with Random, because a Random with a seed is another
+// value.
 type Schedule uint64
 
 const (
-	// Eager starts an operation as soon as what it must follow is done.
+	// Eager starts an operation as soon as the operations that it must follow
+	// are done.
 	Eager Schedule = iota
-	// Lazy holds operations back until something waits for them, or nothing has
+	// Lazy starts operations when a call waits for them, or when nothing has
 	// happened for a quarter of a second. A missing synchronisation shows as
 	// stale data every time.
 	Lazy
-	// Random starts operations one at a time, at moments and in an order that
-	// the seed decides. The same seed gives the same run.
+	// Random starts operations one at a time, at times and in an order that the
+	// seed decides. The same seed gives the same run.
 	Random
 )
 
-// The low bits of a schedule are which, those above a seed of Random.
+// The low bits of a schedule are its kind, those above are a seed of Random.
 const seedShift = 8
 
 func (s Schedule) kind() Schedule { return s & (1<<seedShift - 1) }
-func (s Schedule) seed() uint64   { return uint64(s >> seedShift) }
+
+func (s Schedule) seed() uint64 { return uint64(s >> seedShift) }
+
 func (s Schedule) known() bool {
 	return s.kind() <= Random && (s.seed() == 0 || s.kind() == Random)
 }
 
-// String is what [ParseSchedule] reads: "eager", "lazy", "random" or "random:17".
+// String returns the text that [ParseSchedule] reads: "eager", "lazy", "random"
+// or "random:17".
 func (s Schedule) String() string {
 	switch {
 	case !s.known():
@@ -59,76 +65,103 @@ func ParseSchedule(text string) (Schedule, error) {
 	}
 	digits, ok := strings.CutPrefix(text, "random:")
 	if !ok {
-		return 0, fmt.Errorf("no schedule %q: eager, lazy, random or random:SEED", text)
+		return 0, fmt.Errorf("schedule %q is not known: use eager, lazy, random or random:SEED", text)
 	}
 	seed, err := strconv.ParseUint(digits, 10, 64-seedShift)
 	if err != nil {
-		return 0, fmt.Errorf("schedule %q: the seed is no number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
+		return 0, fmt.Errorf("schedule %q: the seed is not a number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
 	}
 	return Random | Schedule(seed)<<seedShift, nil
 }
 
-// idleAfter is how long held work waits for somebody to want it.
+// submit queues w after deps and starts it if the schedule says so. The caller
+// holds mu.
+func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *op {
+	d.opID++
+	o := &op{id: d.opID, work: w, ctx: c, stream: s, noLatency: w.noLatency}
+	if s != nil {
+		o.priority = s.priority
+	}
+	for _, dep := range deps {
+		o.follow(dep)
+	}
+	c.open++
+	if w.launch != nil {
+		c.kernels++
+		if s != nil {
+			s.kernels++
+		}
+	}
+	d.unretired++
+	o.raceSubmit(deps)
+	d.addOp(o)
+	return o
+}
+
+// idleAfter is how long queued work waits for a call that needs it.
 const idleAfter = 250 * time.Millisecond
 
-// hold takes in a new op: it starts at once, or is held. mu is held.
-func (d *Driver) hold(o *op) {
+// addOp adds a new op. It is released at once, or kept for later. The caller
+// holds mu.
+func (d *Driver) addOp(o *op) {
 	if d.schedule == Eager {
 		d.release(o)
 		return
 	}
-	d.held = append(d.held, o)
-	d.watch()
+	d.unreleased = append(d.unreleased, o)
+	d.startIdleTimer()
 }
 
-// watch starts the clock that ends idleness.
-func (d *Driver) watch() {
+// startIdleTimer starts the timer that releases all work when nothing happens.
+func (d *Driver) startIdleTimer() {
 	d.lastUse = time.Now()
-	if d.idle == nil && len(d.held) > 0 {
-		d.idle = time.AfterFunc(idleAfter, d.wake)
+	if d.idleTimer == nil && len(d.unreleased) > 0 {
+		d.idleTimer = time.AfterFunc(idleAfter, d.idleTimeout)
 	}
 }
 
-// wake releases everything if nothing has happened for long enough.
-func (d *Driver) wake() {
+// idleTimeout releases everything if nothing has happened for idleAfter.
+func (d *Driver) idleTimeout() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.idle = nil
-	if len(d.held) == 0 {
+	d.idleTimer = nil
+	if len(d.unreleased) == 0 {
 		return
 	}
 	if rest := idleAfter - time.Since(d.lastUse); rest > 0 {
-		d.idle = time.AfterFunc(rest, d.wake)
+		d.idleTimer = time.AfterFunc(rest, d.idleTimeout)
 		return
 	}
-	d.pushAll(func(*op) bool { return true })
+	d.releaseMatching(func(*op) bool { return true })
 }
 
-// push releases o and all it must follow. mu is held; Random lets go of it.
-func (d *Driver) push(o *op) {
+// releaseUpTo releases o and all ops that it must follow. The caller holds mu,
+// which Random releases while it waits.
+func (d *Driver) releaseUpTo(o *op) {
 	if o == nil || d.schedule == Eager || o.done && o.released {
 		return
 	}
 	if d.schedule == Random {
-		d.shuffle(o)
+		d.runShuffled(o)
 	}
 	d.releaseAll(closure(o))
 }
 
-// pushAll releases the held ops that want says and all that they must follow.
-func (d *Driver) pushAll(want func(*op) bool) {
-	if len(d.held) == 0 {
+// releaseMatching releases the queued ops for which want is true, and all ops
+// that they must follow.
+func (d *Driver) releaseMatching(want func(*op) bool) {
+	if len(d.unreleased) == 0 {
 		return
 	}
 	var roots []*op
-	for _, o := range d.held {
+	for _, o := range d.unreleased {
 		if want(o) {
 			roots = append(roots, o)
 		}
 	}
 	if d.schedule == Random {
 		for _, o := range roots {
-			d.shuffle(o)
+			d.runShuffled(o)
 		}
 	}
 	d.releaseAll(closure(roots...))
@@ -140,14 +173,14 @@ func (d *Driver) releaseAll(ops []*op) {
 	for _, o := range ops {
 		d.release(o)
 	}
-	d.held = slices.DeleteFunc(d.held, func(o *op) bool { return o.released })
-	if len(d.held) == 0 && d.idle != nil {
-		d.idle.Stop()
-		d.idle = nil
+	d.unreleased = slices.DeleteFunc(d.unreleased, func(o *op) bool { return o.released })
+	if len(d.unreleased) == 0 && d.idleTimer != nil {
+		d.idleTimer.Stop()
+		d.idleTimer = nil
 	}
 }
 
-// closure is the unreleased ops among the given ones and those before them.
+// closure returns the unreleased ops among roots and their dependencies.
 func closure(roots ...*op) []*op {
 	var out []*op
 	seen := map[*op]bool{}
@@ -165,32 +198,33 @@ func closure(roots ...*op) []*op {
 	return out
 }
 
-// stir is Random's chance, once a call, to run some of what is held. mu is held,
-// let go of and taken again.
-func (d *Driver) stir() {
-	if d.schedule == Eager || len(d.held) == 0 {
+// poll restarts the idle timer, and lets the Random schedule run some of the
+// queued ops. Every call in a context polls once. The caller holds mu, which is
+// released during the wait.
+func (d *Driver) poll() {
+	if d.schedule == Eager || len(d.unreleased) == 0 {
 		return
 	}
-	d.watch()
+	d.startIdleTimer()
 	if d.schedule != Random {
 		return
 	}
 	for d.rng.IntN(2) == 0 {
-		if !d.runOne(d.free()) {
+		if !d.runOne(d.startable()) {
 			return
 		}
 	}
 }
 
-// shuffle runs held ops that are free to start, one at a time in random order,
-// until target is done. What target does not need has half a chance.
-func (d *Driver) shuffle(target *op) {
+// runShuffled runs startable ops one at a time, in random order, until target
+// is released. Half of the time it prefers an op that target does not need.
+func (d *Driver) runShuffled(target *op) {
 	needed := map[*op]bool{}
 	for _, o := range closure(target) {
 		needed[o] = true
 	}
 	for !target.released {
-		free := d.free()
+		free := d.startable()
 		other := d.rng.IntN(2) == 0
 		chosen := slices.DeleteFunc(slices.Clone(free), func(o *op) bool { return needed[o] == other })
 		if len(chosen) == 0 {
@@ -202,25 +236,212 @@ func (d *Driver) shuffle(target *op) {
 	}
 }
 
-// free is the held ops whose dependencies are done.
-func (d *Driver) free() []*op {
+// startable returns the unreleased ops whose dependencies are done.
+func (d *Driver) startable() []*op {
 	var out []*op
-	for _, o := range d.held {
-		if !o.released && o.realWait == 0 {
+	for _, o := range d.unreleased {
+		if !o.released && o.pendingDeps == 0 {
 			out = append(out, o)
 		}
 	}
 	return out
 }
 
-// runOne releases one of ops and waits for it, within patience. It is false if
-// there was none.
+// runOne releases one of ops and does a bounded wait for it. It returns false
+// if there is none.
 func (d *Driver) runOne(ops []*op) bool {
 	if len(ops) == 0 {
 		return false
 	}
 	o := ops[d.rng.IntN(len(ops))]
 	d.releaseAll([]*op{o})
-	d.bearWith(o)
+	d.boundedWait(o)
 	return true
+}
+
+// release lets o start as soon as its dependencies are done. The caller holds
+// mu.
+func (d *Driver) release(o *op) {
+	if o.released {
+		return
+	}
+	o.released = true
+	d.sim.admit(d, o)
+	if o.pendingDeps == 0 {
+		d.dispatch(o)
+	}
+}
+
+// dispatch executes o, whose dependencies are done. The caller holds mu.
+func (d *Driver) dispatch(o *op) {
+	if o.work.run == nil || o.ctx.poison != nil {
+		d.complete(o, nil)
+		return
+	}
+	if !o.mayExecute() {
+		return
+	}
+	d.running++
+	go d.execute(o)
+}
+
+// execute runs o and then completes it.
+func (d *Driver) execute(o *op) {
+	err := errGoexit(o.work.what)
+	defer func() { // also when user code ends the goroutine
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.running--
+		o.executed()
+		d.complete(o, o.failure(err))
+		d.runDeferredUnmaps()
+	}()
+	err = o.work.run(o)
+}
+
+// complete marks o done and dispatches the ops that waited for it. The caller
+// holds mu.
+func (d *Driver) complete(o *op, err error) {
+	todo := []*op{o}
+	o.err = err
+	for len(todo) > 0 {
+		o := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		o.done = true
+		o.raceDone()
+		o.ctx.open--
+		o.ctx.recordFault(o)
+		if o.work.done != nil {
+			o.work.done(o)
+		}
+		if o.doneCh != nil {
+			close(o.doneCh)
+		}
+		for _, next := range o.succs {
+			next.pendingDeps--
+			if next.pendingDeps > 0 || !next.released {
+				continue
+			}
+			if next.work.run == nil || next.ctx.poison != nil {
+				todo = append(todo, next)
+			} else {
+				d.dispatch(next)
+			}
+		}
+		o.dropLinks()
+	}
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
+}
+
+// boundedWait waits until o is done, or until o has made no progress for its
+// waitLimit. Then o counts as timed out, and no later call waits to know its
+// cost. If o's context is being destroyed, its kernels are stopped. The caller
+// holds mu, which is released during the wait.
+func (d *Driver) boundedWait(o *op) {
+	if o.done || o.timedOut {
+		return
+	}
+	ch := o.doneChan()
+	began, seen, polls := time.Now(), o.progress(), o.pollCount()
+	step := time.NewTicker(waitStep)
+	defer step.Stop()
+	for !o.done && !o.timedOut {
+		d.mu.Unlock()
+		select {
+		case <-ch:
+		case <-step.C:
+		}
+		d.mu.Lock()
+		if now := o.progress(); now != seen {
+			began, seen, polls = time.Now(), now, o.pollCount()
+		}
+		if time.Since(began) > o.waitLimit(polls) {
+			o.timedOut = true
+			if o.ctx.dead {
+				o.ctx.cancelKernels(errDestroyed)
+			}
+		}
+	}
+}
+
+// waitAnyDone waits until some op is done. The caller holds mu, which is
+// released during the wait.
+func (d *Driver) waitAnyDone() {
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	ch := d.changed
+	d.mu.Unlock()
+	<-ch
+	d.mu.Lock()
+}
+
+// finish waits until o is done and retired, and moves the host's clock to that
+// time. It returns early when the device is lost, because an op that still runs
+// there may never end. The caller holds mu, which is released during the wait.
+func (d *Driver) finish(o *op) {
+	if o == nil {
+		return
+	}
+	d.releaseUpTo(o)
+	for !o.retired || !o.done {
+		d.sim.run(d, forever, o)
+		if o.ctx.fault != nil {
+			return
+		}
+		if !o.retired || !o.done {
+			d.waitAnyDone()
+		}
+	}
+	o.raceAcquire()
+	switch {
+	case o.end <= d.host:
+	case o.noLatency:
+		d.host = o.end
+	default:
+		d.host = o.end + d.prof.Queue.Sync.Value
+	}
+}
+
+// Cost of repeated queries.
+const (
+	promptPolls = 8    // queries at the normal cost
+	pollGrowth  = 1.25 // factor from each later query to the next
+	longestPoll = 10e6 // upper bound, ns
+)
+
+// finished reports whether o has ended by the host's clock.
+//
+// A program that polls usually sleeps between queries, and the virtual clock
+// does not see the sleep. So from the ninth unsuccessful query of an op on,
+// each query takes more time than the one before. The time never passes the end
+// of the op, and does not advance while an op waits for the host.
+func (d *Driver) finished(o *op) bool {
+	if o == nil {
+		return true
+	}
+	d.releaseUpTo(o)
+	if !o.retired {
+		d.sim.run(d, d.host, o)
+	}
+	if o.retired && o.done {
+		return true
+	}
+	o.polls++
+	if o.polls <= promptPolls || d.sim.waitsForHost() {
+		return false
+	}
+	step := min(d.prof.Calls.Query.Value*math.Pow(pollGrowth, float64(o.polls-promptPolls)), longestPoll)
+	d.sim.run(d, d.host+step, o)
+	switch {
+	case o.retired && o.done:
+		d.host = max(d.host, o.end)
+		return true
+	case !d.sim.waitsForHost():
+		d.host += step
+	}
+	return false
 }

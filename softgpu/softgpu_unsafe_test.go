@@ -64,7 +64,7 @@ func (r *rig) ok(err error) {
 	}
 }
 
-// want demands an error that is code.
+// want fails unless err is code.
 func (r *rig) want(code cu.Result, err error) {
 	r.t.Helper()
 	if !errors.Is(err, code) {
@@ -105,7 +105,8 @@ func (r *rig) sync(s cu.Stream) {
 	r.ok(r.StreamSynchronize(r.ctx, s))
 }
 
-// gate starts kernel ping in a stream: nothing behind it runs until open.
+// gate starts kernel ping in a stream. Nothing behind it runs until open is
+// called.
 func (r *rig) gate(ping cu.Function, s cu.Stream) (open func()) {
 	r.t.Helper()
 	hp, _ := r.pinned(256)
@@ -116,7 +117,7 @@ func (r *rig) gate(ping cu.Function, s cu.Stream) (open func()) {
 
 func ptr(b []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// pattern is n bytes that differ from place to place and from seed to seed.
+// pattern returns n bytes that differ by position and by seed.
 func pattern(n int, seed byte) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -165,7 +166,7 @@ func TestPinnedCopiesInAStream(t *testing.T) {
 
 func TestLazyShowsAMissingSynchronisation(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector finds what is missing here")
+		t.Skip("the race detector reports the missing synchronisation")
 	}
 	r := newRig(t, Options{Schedule: Lazy})
 	const n = 4096
@@ -178,7 +179,7 @@ func TestLazyShowsAMissingSynchronisation(t *testing.T) {
 	r.ok(r.MemcpyDtoHAsync(r.ctx, hp, dev, n, s))
 	r.sync(other) // the wrong stream
 	if host[0] != 0 {
-		t.Error("the copy had run although nobody waited for it")
+		t.Error("the copy ran although no call waited for it")
 	}
 	r.sync(s)
 	if host[0] != 9 {
@@ -186,21 +187,21 @@ func TestLazyShowsAMissingSynchronisation(t *testing.T) {
 	}
 }
 
-func TestLazyWakesByItself(t *testing.T) {
+func TestLazyReleasesIdleWork(t *testing.T) {
 	r := newRig(t, Options{Schedule: Lazy})
 	done := make(chan struct{})
 	r.ok(r.LaunchHostFunc(r.ctx, 0, func() { close(done) }))
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
-		t.Fatal("held work was never released")
+		t.Fatal("queued work was never released")
 	}
 }
 
 func TestRandomIsTheSameForASeed(t *testing.T) {
 	order := func(seed uint64) (out []int) {
 		r := newRig(t, Options{Schedule: Random, Seed: seed})
-		var mu sync.Mutex // nothing orders functions in several streams
+		var mu sync.Mutex // functions in several streams are not ordered
 		for i := range 12 {
 			s := r.stream(cu.StreamNonBlocking)
 			r.ok(r.LaunchHostFunc(r.ctx, s, func() {
@@ -239,7 +240,7 @@ func equalInts(a, b []int) bool {
 
 func TestNoGoroutineStays(t *testing.T) {
 	if raceBuild {
-		t.Skip("those of the last operations stay, to be named in reports")
+		t.Skip("the goroutines of the last operations are kept for reports")
 	}
 	before := runtime.NumGoroutine()
 	for _, s := range []Schedule{Eager, Lazy, Random} {

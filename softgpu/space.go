@@ -2,43 +2,205 @@ package softgpu
 
 import (
 	"cmp"
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
 )
 
-// Device memory has addresses that no host pointer has: above the 48 bits of
-// user space, a window for each device, all within the 49 bits of an address on
-// devices.
+// kind is the type of memory of a region.
+type kind uint8
+
+const (
+	kindDevice     kind = iota // MemAlloc
+	kindPool                   // MemAllocAsync
+	kindModule                 // a module's variable
+	kindHost                   // MemHostAlloc
+	kindRegistered             // MemHostRegister
+	kindManaged                // MemAllocManaged and managed variables
+)
+
+func (k kind) String() string {
+	return [...]string{"device allocation", "stream-ordered device allocation", "module variable",
+		"page-locked host allocation", "registered host range", "managed allocation"}[k]
+}
+
+// onHost reports whether the CPU can read the memory.
+func (k kind) onHost() bool { return k >= kindHost }
+
+// Counters of a launch's traffic, by the place of the bytes.
+const (
+	countDevice = iota
+	countHost
+	countManaged
+	countPeer
+	numCounters
+)
+
+// region is a range of addresses with one owner: an allocation, a registration
+// or a variable.
+type region struct {
+	kind   kind
+	base   uint64 // the address it is known by: the host's for host memory
+	device uint64 // the address in kernels, 0 for none
+	size   uint64
+	data   []byte
+	host   cu.HostPtr // nil for device memory
+
+	ctx        *contextState
+	dev        *device
+	id         uint64
+	name       string // of a variable
+	mod        *module
+	alloc      cu.MemHostAllocFlags
+	reg        cu.MemHostRegisterFlags
+	shared     bool // known to every context
+	backing    *backing
+	charge     uint64 // bytes charged to the device's memory
+	slab       *slab
+	pool       *pool
+	graph      *graph      // the graph that allocates it when launched
+	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
+	managed    *managedState
+
+	// state only moves forward. Stream-ordered memory is pending from the call
+	// until the stream reaches the allocation.
+	state       atomic.Int32
+	streamFreed atomic.Bool   // freed in stream order, and not reused
+	copiedIn    atomic.Uint64 // bytes of device memory copied in since a kernel last used them
+	dirty       dirty         // of page-locked memory; guarded by Driver.mu
+
+	local, remote simt.Segment // as its own device and as a peer sees it
+}
+
+const (
+	statePending int32 = iota
+	stateLive
+	stateFreed
+)
+
+// touches reports to the race detector that allocating or freeing r in stream
+// order writes all of it.
+func (r *region) touches(record func(b []byte, write bool)) {
+	if len(r.data) <= raceVisible {
+		record(r.data, true)
+	}
+}
+
+func (r *region) live() bool { return r.state.Load() == stateLive }
+
+func (r *region) end() uint64 { return r.base + r.size }
+
+// segments sets what kernels see.
+func (r *region) segments(readOnly bool) {
+	near, far := countDevice, countPeer
+	switch {
+	case r.kind == kindManaged:
+		near, far = countManaged, countManaged
+	case r.kind.onHost():
+		near, far = countHost, countHost
+	}
+	r.local = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: near}
+	r.remote = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: far}
+}
+
+// free removes r from the address space. The caller holds Driver.mu.
+func (r *region) free() {
+	if r.state.Load() == stateFreed {
+		return
+	}
+	d := r.ctx.drv
+	delete(r.ctx.regions, r)
+	if r.kind == kindPool && (r.streamFree == nil || !r.streamFree.done) {
+		r.pool.uncharge(r)
+	}
+	if !r.kind.onHost() {
+		r.dev.memory.freeRegion(r)
+		return
+	}
+	r.state.Store(stateFreed)
+	d.space.remove(r)
+	if r.managed != nil {
+		r.managed.pages.Free()
+	}
+	if r.backing != nil {
+		d.deferUnmap(r.backing)
+	}
+}
+
+// seenBy reports whether kernels and copies of c know host memory r.
+func (r *region) seenBy(c *contextState) bool {
+	return !r.kind.onHost() || r.shared || r.ctx == c
+}
+
+// allocHost allocates n bytes of host memory for r.
+func (r *region) allocHost(n uint64, what string) error {
+	if n > 1<<47 {
+		return refuse(cu.ErrorOutOfMemory, what, "it is larger than the address space")
+	}
+	align := r.alignment(n)
+	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, reserveHost, what)
+	if err != nil {
+		return err
+	}
+	skip := -addressOf(pointerTo(b.data)) & (align - 1)
+	r.backing, r.data, r.size = b, b.data[skip:skip+n:skip+n], n
+	r.host = pointerTo(r.data)
+	r.base = addressOf(r.host)
+	return nil
+}
+
+// alignment returns the alignment of an allocation of n bytes: the CPU's page.
+// Managed memory is aligned further, so that the device can map it with large
+// pages.
+func (r *region) alignment(n uint64) uint64 {
+	page := max(pageSize, uint64(r.ctx.drv.prof.Host.Page.Value))
+	switch {
+	case r.kind != kindManaged:
+		return page
+	case n < blockSize:
+		return max(page, bigPage)
+	}
+	return blockSize
+}
+
+// Device memory has addresses that no host pointer has. They lie above the 48
+// bits of user space, in a window for each device, and within the 49 bits of an
+// address on devices.
 const (
 	deviceBase   = 1 << 48
 	deviceWindow = 1 << 44
-	aliasOffset  = deviceWindow / 2 // where a window maps host memory when there is no unified addressing
+	aliasOffset  = deviceWindow / 2 // without unified addressing, the window maps host memory from here
 )
 
-// span is a run of addresses of a region. A region has two where the device
-// knows host memory by another address.
+// span is a range of addresses of a region. A region has two spans if the
+// device knows host memory by another address.
 type span struct {
 	base, end uint64
 	region    *region
 	alias     bool // the device's address of host memory
 }
 
-// space is the address table. Readers see a sorted slice that nobody changes;
-// writers hold Driver.mu and put a new one in its place.
+// space is the address table. Its readers load a sorted slice that is never
+// changed. Writers hold Driver.mu and store a new slice.
 type space struct {
 	spans atomic.Pointer[[]span]
-	freed []freedSpan // the last ones, a ring
+	freed []freedSpan // a ring of the last maxFreed
 	next  int
 }
 
-// freedSpan remembers what was at an address.
+// freedSpan is a span that was freed.
 type freedSpan struct {
 	base, end uint64
 	kind      kind
-	site      site // that freed it
+	site      site // the call that freed it
 }
 
-const freedKept = 1024
+const maxFreed = 1024
 
 func (s *space) load() []span {
 	if p := s.spans.Load(); p != nil {
@@ -47,7 +209,7 @@ func (s *space) load() []span {
 	return nil
 }
 
-// find is the span that holds addr.
+// find returns the span that contains addr.
 func (s *space) find(addr uint64) (span, bool) {
 	spans := s.load()
 	lo, hi := 0, len(spans)
@@ -65,7 +227,8 @@ func (s *space) find(addr uint64) (span, bool) {
 	return spans[lo-1], true
 }
 
-// overlaps says whether any span shares an address with [base, end).
+// overlaps returns a span that shares an address with [base, end), if there is
+// one.
 func (s *space) overlaps(base, end uint64) (span, bool) {
 	spans := s.load()
 	i, _ := slices.BinarySearchFunc(spans, base, func(x span, base uint64) int { return cmp.Compare(x.end, base+1) })
@@ -75,7 +238,8 @@ func (s *space) overlaps(base, end uint64) (span, bool) {
 	return span{}, false
 }
 
-// insert puts a span in its place. Appending writes only where no reader looks.
+// insert adds a span. If x is the last one it is appended, which writes behind
+// the end of the slices that readers have.
 func (s *space) insert(x span) {
 	spans := s.load()
 	i, _ := slices.BinarySearchFunc(spans, x.base, func(y span, base uint64) int { return cmp.Compare(y.base, base) })
@@ -89,25 +253,173 @@ func (s *space) insert(x span) {
 	s.spans.Store(&next)
 }
 
-// remove takes out the spans of r and remembers them as freed.
+// remove deletes the spans of r and records them as freed.
 func (s *space) remove(r *region) {
-	by := r.freedBy()
+	by := r.freeSite()
 	next := slices.Clone(s.load())
 	next = slices.DeleteFunc(next, func(x span) bool {
 		if x.region != r {
 			return false
 		}
-		s.forget(freedSpan{x.base, x.end, r.kind, by})
+		s.recordFreed(freedSpan{x.base, x.end, r.kind, by})
 		return true
 	})
 	s.spans.Store(&next)
 }
 
-func (s *space) forget(f freedSpan) {
-	if len(s.freed) < freedKept {
+func (s *space) recordFreed(f freedSpan) {
+	if len(s.freed) < maxFreed {
 		s.freed = append(s.freed, f)
 		return
 	}
 	s.freed[s.next] = f
-	s.next = (s.next + 1) % freedKept
+	s.next = (s.next + 1) % maxFreed
+}
+
+// known reports whether copies of c know x by this address.
+func (x span) known(c *contextState, want side) bool {
+	r := x.region
+	if r.state.Load() == stateFreed {
+		return false
+	}
+	if c.drv.uva {
+		return true
+	}
+	switch {
+	case !r.kind.onHost():
+		return r.ctx == c && want != sideHost
+	case x.alias:
+		return r.seenBy(c) && want != sideHost
+	}
+	return r.seenBy(c) && want != sideDevice
+}
+
+// attributes returns the attributes of address addr of x.
+func (x span) attributes(c *contextState, addr uint64) cu.PointerAttributes {
+	r := x.region
+	off := addr - x.base
+	a := cu.PointerAttributes{
+		Context:    r.ctx.handle,
+		MemoryType: cu.MemoryTypeDevice,
+		Device:     cu.Device(r.dev.ordinal),
+		IsManaged:  r.kind == kindManaged,
+		RangeStart: cu.DevicePtr(x.base),
+		RangeSize:  uintptr(r.size),
+		Mapped:     r.device != 0,
+		BufferID:   r.id,
+	}
+	if r.kind == kindPool { // pool memory belongs to the device, not to a context
+		a.Context = 0
+	}
+	if r.kind.onHost() && r.kind != kindManaged {
+		a.MemoryType = cu.MemoryTypeHost
+	}
+	if r.device != 0 && r.seenBy(c) {
+		a.DevicePointer = cu.DevicePtr(r.device + off)
+	}
+	if r.kind.onHost() {
+		a.HostPointer = hostPointer(r.base + off)
+	}
+	return a
+}
+
+// near describes the memory at or next to addr.
+func (s *space) near(addr uint64) string {
+	if x, ok := s.find(addr); ok {
+		return fmt.Sprintf("%d bytes into %s", addr-x.base, x.String())
+	}
+	if f, ok := s.findFreed(addr); ok {
+		return fmt.Sprintf("%d bytes into %s", addr-f.base, f.String())
+	}
+	best, text := uint64(1<<30), ""
+	look := func(base, end uint64, words string) {
+		switch {
+		case addr >= end && addr-end < best:
+			best = addr - end
+			text = fmt.Sprintf("%s past the end of %s", size(addr-end), words)
+			if addr == end {
+				text = "just past the end of " + words
+			}
+		case addr < base && base-addr < best:
+			best = base - addr
+			text = fmt.Sprintf("%s before %s", size(base-addr), words)
+		}
+	}
+	for _, x := range s.load() {
+		look(x.base, x.end, x.String())
+	}
+	for _, f := range s.freed {
+		look(f.base, f.end, f.String())
+	}
+	if text == "" {
+		return "no allocation is near"
+	}
+	return text
+}
+
+func (x span) String() string {
+	w := describe(x.region.kind, x.base, x.end)
+	if x.region.name != "" {
+		w += " (" + x.region.name + ")"
+	}
+	return w
+}
+
+// String also names the call that freed the span.
+func (f freedSpan) String() string {
+	return describe(f.kind, f.base, f.end) + ", freed" + f.site.text()
+}
+
+func describe(k kind, base, end uint64) string {
+	return fmt.Sprintf("a %d-byte %v at %#x", end-base, k, base)
+}
+
+func (s *space) findFreed(addr uint64) (freedSpan, bool) {
+	for i := len(s.freed) - 1; i >= 0; i-- { // if several match, any of them will do
+		if f := s.freed[i]; addr >= f.base && addr < f.end {
+			return f, true
+		}
+	}
+	return freedSpan{}, false
+}
+
+// site is a call stack as program counters, which take a microsecond to record.
+// Only a report resolves them to names.
+type site []uintptr
+
+const siteDepth = 16
+
+// callSite returns the stack of the call into this package.
+func callSite() site {
+	var pcs [siteDepth]uintptr
+	return append(site(nil), pcs[:runtime.Callers(3, pcs[:])]...)
+}
+
+// freeSite returns the call that frees r now, or that queued the free.
+func (r *region) freeSite() site {
+	if r.streamFree != nil {
+		return r.streamFree.site
+	}
+	return callSite()
+}
+
+const ownCode = "github.com/ferrygpu/ferry"
+
+// text names the first function of the stack that is not Ferry's own, or is a
+// test.
+func (s site) text() string {
+	if len(s) == 0 {
+		return ""
+	}
+	frames := runtime.CallersFrames(s)
+	for {
+		f, more := frames.Next()
+		own := f.Function == ownCode || strings.HasPrefix(f.Function, ownCode+".") || strings.HasPrefix(f.Function, ownCode+"/")
+		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") && (!own || strings.HasSuffix(f.File, "_test.go")) {
+			return fmt.Sprintf(" by %s at %s:%d", f.Function, f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }

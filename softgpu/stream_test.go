@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// journal collects what host functions say, in order.
+// journal records the names of host functions in the order in which they run.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -47,7 +47,7 @@ func TestLegacyStreamOrder(t *testing.T) {
 		open := r.gate(ping, free)
 		r.ok(r.LaunchHostFunc(r.ctx, cu.StreamLegacy, slow(j.add("legacy"))))
 		r.ok(r.LaunchHostFunc(r.ctx, b, j.add("b")))
-		r.sync(b) // although the non-blocking stream has not moved
+		r.sync(b) // the non-blocking stream is still blocked
 		open()
 		r.sync(free)
 		j.before(t, "a", "legacy")
@@ -63,7 +63,7 @@ func TestLegacyStreamWaitsForDestroyedStreams(t *testing.T) {
 		began := time.Now()
 		r.ok(r.StreamDestroy(r.ctx, a))
 		if r.schedule == Eager && time.Since(began) > 4*time.Millisecond {
-			t.Log("destroying took long") // timing of this computer: not a failure
+			t.Log("destroying took long") // depends on this computer: not a failure
 		}
 		r.ok(r.LaunchHostFunc(r.ctx, 0, j.add("legacy")))
 		r.sync(0)
@@ -77,7 +77,7 @@ func TestWaitEventIsASnapshot(t *testing.T) {
 		var j journal
 		a, b := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)
 		e, ping := r.event(), r.function("ping")
-		r.ok(r.StreamWaitEvent(r.ctx, b, e, 0)) // never recorded: nothing
+		r.ok(r.StreamWaitEvent(r.ctx, b, e, 0)) // never recorded, so it does not wait
 		r.ok(r.LaunchHostFunc(r.ctx, a, slow(j.add("first"))))
 		r.ok(r.EventRecord(r.ctx, e, a))
 		open := r.gate(ping, a)
@@ -101,9 +101,9 @@ func TestPerThreadStream(t *testing.T) {
 	wg.Go(func() { open = r.gate(ping, cu.StreamPerThread) })
 	wg.Wait()
 	r.ok(r.LaunchHostFunc(r.ctx, cu.StreamPerThread, func() {}))
-	r.sync(cu.StreamPerThread) // not the other goroutine's
+	r.sync(cu.StreamPerThread) // not the other goroutine's stream
 	open()
-	r.sync(cu.StreamLegacy) // but the legacy stream waits for both
+	r.sync(cu.StreamLegacy) // the legacy stream waits for both
 }
 
 func TestStreamProperties(t *testing.T) {
@@ -186,71 +186,4 @@ func TestQueriesMakeProgress(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDeadHandles(t *testing.T) {
-	r := newRig(t, Options{})
-	c, err := r.CtxCreate(0, 0)
-	r.ok(err)
-	s, err := r.StreamCreate(c, 0)
-	r.ok(err)
-	e, err := r.EventCreate(c, 0)
-	r.ok(err)
-	p, err := r.MemAlloc(c, 100)
-	r.ok(err)
-	r.ok(r.CtxDestroy(c))
-	r.want(cu.ErrorInvalidContext, r.CtxDestroy(c))
-	r.want(cu.ErrorInvalidContext, r.CtxSynchronize(c))
-	r.want(cu.ErrorInvalidContext, r.CtxSynchronize(0))
-	r.want(cu.ErrorInvalidContext, r.CtxDestroy(r.ctx)) // a primary context
-	r.want(cu.ErrorInvalidHandle, r.StreamQuery(r.ctx, s))
-	r.want(cu.ErrorInvalidHandle, r.EventQuery(r.ctx, e))
-	r.want(cu.ErrorInvalidValue, r.MemFree(r.ctx, p))
-	r.want(cu.ErrorInvalidHandle, r.EventQuery(r.ctx, cu.Event(s)))
-	r.want(cu.ErrorInvalidHandle, r.ModuleUnload(r.ctx, 0))
-}
-
-func TestDestroyRunsWhatIsQueued(t *testing.T) {
-	every(t, func(t *testing.T, r *rig) {
-		c, err := r.CtxCreate(0, 0)
-		r.ok(err)
-		var ran atomic.Int32
-		for range 10 {
-			r.ok(r.LaunchHostFunc(c, 0, func() { ran.Add(1) }))
-		}
-		r.ok(r.CtxDestroy(c))
-		if ran.Load() != 10 {
-			t.Errorf("%d of 10 functions ran", ran.Load())
-		}
-	})
-}
-
-func TestContextFlagsAndState(t *testing.T) {
-	r := newRig(t, Options{Profile: named(t, "fermi-c2050")})
-	_, err := r.CtxCreate(3, 0)
-	r.want(cu.ErrorInvalidValue, err)
-	r.want(cu.ErrorPrimaryContextActive, r.DevicePrimaryCtxSetFlags(0, cu.CtxMapHost))
-	r.ok(r.DevicePrimaryCtxReset(0))
-	r.ok(r.DevicePrimaryCtxSetFlags(0, cu.CtxMapHost))
-	flags, active, err := r.DevicePrimaryCtxGetState(0)
-	if flags != cu.CtxMapHost || active != 0 || err != nil {
-		t.Errorf("state %v, %d, %v", flags, active, err)
-	}
-	r.ok(r.DevicePrimaryCtxRelease(0)) // a reset releases nothing
-	r.want(cu.ErrorInvalidContext, r.DevicePrimaryCtxRelease(0))
-	_, err = r.DevicePrimaryCtxRetain(1)
-	r.want(cu.ErrorInvalidDevice, err)
-}
-
-func TestBeforeInit(t *testing.T) {
-	d, err := Open(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.DeviceGetCount(); !errors.Is(err, cu.ErrorNotInitialized) {
-		t.Errorf("got %v", err)
-	}
-	if err := d.Init(1); !errors.Is(err, cu.ErrorInvalidValue) {
-		t.Errorf("got %v", err)
-	}
 }

@@ -1,87 +1,91 @@
 package softgpu
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/mmu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Page tables are made when somebody looks: from the address table, the contexts'
-// rights and the places of managed pages as they are then, so that they cannot
-// disagree with what kernels and copies do. Only the frames behind memory stay
-// the same from one look to the next.
+// Page tables are built for each walk: from the address table, the contexts'
+// rights and the current places of managed pages. So they always agree with
+// what kernels and copies do. Only the physical frames stay the same from one
+// walk to the next.
 
-// frames is which physical memory stands behind what, and what is free.
+// frames maps memory to physical frames, and records the free frames.
 type frames struct {
 	host     mmu.Frames // the host's memory
 	bus      mmu.Frames // addresses that the IOMMU translates
 	video    []mmu.Frames
-	placed   map[any]*placement // by *region or, for small device memory, *chunk
+	placed   map[any]*placement // by *region, by *slab for small device memory, or by stagingKey
 	ordinary map[uint64]uint64  // frames of pages that the driver does not know
 }
 
-// placement is where memory lies physically.
+// placement is the physical place of memory.
 type placement struct {
 	bytes uint64
 
-	page, host, bus uint64              // of host memory: the CPU's pages, their frames, where the IOMMU has them
-	blocks          map[blockKey]uint64 // and those of managed memory on devices
+	page, host, bus uint64              // of host memory: the CPU's page size, the frame, and the address behind the IOMMU
+	blocks          map[blockKey]uint64 // of managed memory: the frames on devices
 
 	onDevice bool
 	dev      int
 	low      uint64 // of device memory: the address of its first page
-	video    uint64 // and its frame
+	video    uint64 // of device memory: the frame of its first page
 }
 
 const (
-	hostFrames = 4 << 30 // below are devices and firmware
+	hostFrames = 4 << 30 // devices and firmware lie below
 	busFrames  = 1 << 39
 	kernelPage = 4096
-	blockSize  = 2 << 20 // of managed memory, and of the pages of device memory
+	blockSize  = 2 << 20 // of managed memory, and page size of device memory
 )
 
-// tables are the page tables of a moment, as one context has them.
+// tables are the page tables at one time, as one context sees them.
 type tables struct {
-	prof  *profile.Profile
-	d     *Driver
-	c     *contextState
-	cpu   *mmu.Table
-	gpu   *mmu.Table
-	bus   *mmu.Table // nil without an IOMMU
-	asked uint64     // the address that is asked about
-	home  uint64     // where the device's window begins, for tables of fewer bits
+	prof       *profile.Profile
+	d          *Driver
+	c          *contextState
+	cpu        *mmu.Table
+	gpu        *mmu.Table
+	bus        *mmu.Table // nil without an IOMMU
+	target     uint64     // the address of the walk
+	windowBase uint64     // where the device's window begins, for tables of fewer bits
 }
 
-// tables builds the tables of a context. The driver maps more for its copy
-// engines than for kernels. mu is held.
-func (c *contextState) tables(agent Agent, asked uint64) *tables {
+// newTables builds the tables of a context. The driver maps more for its copy
+// engines than for kernels. The caller holds mu.
+func newTables(c *contextState, agent Agent, asked uint64) *tables {
 	d := c.drv
-	t := &tables{prof: d.prof, d: d, c: c, asked: asked, cpu: &mmu.Table{Format: cpuFormat(d.prof)}, gpu: &mmu.Table{Format: gpuFormat(c.dev)}}
-	t.home = deviceBase + uint64(c.dev.ordinal)*deviceWindow
+	t := &tables{prof: d.prof, d: d, c: c, target: asked, cpu: &mmu.Table{Format: cpuFormat(d.prof)}, gpu: &mmu.Table{Format: gpuFormat(c.dev)}}
+	t.windowBase = deviceBase + uint64(c.dev.ordinal)*deviceWindow
 	if d.prof.Host.IOMMU.Value != 0 {
 		t.bus = &mmu.Table{Format: mmu.IOMMU}
 	}
-	d.reclaim()
+	t.reclaim()
 	for _, x := range d.space.load() {
 		r := x.region
 		if r.kind.onHost() && !x.alias {
-			t.hostPages(r)
+			t.mapHostPages(r)
 		}
-		if c.refuses(agent, x) == "" && x.base == r.device {
-			t.devicePages(x)
+		if deniedTo(agent, c, x) == "" && x.base == r.device {
+			t.mapDevicePages(x)
 		}
 	}
 	return t
 }
 
-// oneMemory says whether host and device share theirs.
+// oneMemory reports whether host and device share one memory.
 func (t *tables) oneMemory() bool { return t.c.dev.attr(cu.DeviceAttributeIntegrated) != 0 }
 
-// refuses says why agent must not touch x; "" if it may.
-func (c *contextState) refuses(agent Agent, x span) string {
+// deniedTo returns the reason why agent must not access x, or "" if it may.
+func deniedTo(agent Agent, c *contextState, x span) string {
 	if agent != CopyEngine {
 		v := view{drv: c.drv, ctx: c, stream: c.legacy, peers: c.peers, concurrent: c.dev.concurrentManaged()}
-		return v.refuses(x)
+		return v.denied(x)
 	}
 	if !x.region.live() || !x.known(c, sideDevice) && !x.known(c, sideHost) {
 		return "not known to this context"
@@ -89,7 +93,7 @@ func (c *contextState) refuses(agent Agent, x span) string {
 	return ""
 }
 
-// cpuFormat is the table of the profile's CPU, by its pages.
+// cpuFormat returns the page table format of the profile's CPU.
 func cpuFormat(p *profile.Profile) *mmu.Format {
 	switch {
 	case p.Host.Page.Value == 64<<10:
@@ -100,8 +104,9 @@ func cpuFormat(p *profile.Profile) *mmu.Format {
 	return mmu.X86
 }
 
-// gpuFormat is the table of the device's generation. A machine older than Pascal
-// that has unified addressing is shown with Pascal's, whose addresses suffice.
+// gpuFormat returns the page table format of the device's generation. A device
+// older than Pascal with unified addressing gets Pascal's format, because its
+// own has too few address bits.
 func gpuFormat(dev *device) *mmu.Format {
 	major, minor := dev.attr(cu.DeviceAttributeComputeCapabilityMajor), dev.attr(cu.DeviceAttributeComputeCapabilityMinor)
 	switch {
@@ -117,7 +122,7 @@ func gpuFormat(dev *device) *mmu.Format {
 	return mmu.Tesla
 }
 
-// videoPage is the page of device memory.
+// videoPage returns the page size of device memory.
 func (t *tables) videoPage() uint64 {
 	for _, n := range t.gpu.Format.Sizes() {
 		if n <= blockSize {
@@ -127,49 +132,49 @@ func (t *tables) videoPage() uint64 {
 	panic("BUG: no page for device memory")
 }
 
-// deviceAddress is what the device calls addr. Tables of 40 bits know a device's
-// memory from 0, and mapped host memory in the upper half.
+// deviceAddress returns the device's address of addr. Tables of 40 bits have
+// device memory from 0, and mapped host memory in the upper half.
 func (t *tables) deviceAddress(addr uint64) uint64 {
-	if t.gpu.Format.Bits >= 49 || addr < t.home {
+	if t.gpu.Format.Bits >= 49 || addr < t.windowBase {
 		return addr
 	}
-	off := addr - t.home
+	off := addr - t.windowBase
 	if off >= aliasOffset {
 		return off - aliasOffset + 1<<39
 	}
 	return off
 }
 
-// hostPages enters what the CPU sees of r.
-func (t *tables) hostPages(r *region) {
-	p := t.d.place(r)
+// mapHostPages maps r for the CPU.
+func (t *tables) mapHostPages(r *region) {
+	p := t.placement(r)
 	low := r.base &^ (p.page - 1)
 	if r.managed != nil {
-		t.managedHost(r, p)
+		t.mapManagedHost(r, p)
 		return
 	}
 	t.cpu.Fill(mmu.Run{Base: low, Bytes: p.bytes, Frame: p.host, Page: p.page})
 }
 
-// devicePages enters what the device sees of x.
-func (t *tables) devicePages(x span) {
+// mapDevicePages maps x for the device.
+func (t *tables) mapDevicePages(x span) {
 	r := x.region
 	at := t.deviceAddress(x.base)
 	switch {
 	case r.managed != nil:
-		t.managedPages(r)
+		t.mapManagedPages(r)
 	case r.kind.onHost():
-		p := t.d.place(r)
+		p := t.placement(r)
 		low := r.base &^ (p.page - 1)
-		t.system(at-(r.base-low), low, p.bytes, p)
+		t.mapSystem(at-(r.base-low), low, p.bytes, p)
 	default:
-		t.video(r, at)
+		t.mapVideo(r, at)
 	}
 }
 
-// video enters device memory: small allocations share pages.
-func (t *tables) video(r *region, at uint64) {
-	p := t.d.placeVideo(r)
+// mapVideo maps device memory. Small allocations share pages.
+func (t *tables) mapVideo(r *region, at uint64) {
+	p := t.videoPlacement(r)
 	low, page := at-(r.base-p.low), t.videoPage()
 	run := mmu.Run{Base: low, Bytes: p.bytes, Frame: p.video, Page: page, Aperture: mmu.Video}
 	if r.dev != t.c.dev {
@@ -178,8 +183,9 @@ func (t *tables) video(r *region, at uint64) {
 	t.gpu.Fill(run)
 }
 
-// system enters host memory at low, that the CPU has mapped, as the device's at.
-func (t *tables) system(at, low, bytes uint64, p *placement) {
+// mapSystem maps host memory at low, which the CPU has mapped, at the device's
+// address at.
+func (t *tables) mapSystem(at, low, bytes uint64, p *placement) {
 	for _, run := range t.cpu.Runs() {
 		a, b := max(run.Base, low), min(run.Base+run.Bytes, low+bytes)
 		if a >= b {
@@ -196,8 +202,8 @@ func (t *tables) system(at, low, bytes uint64, p *placement) {
 	}
 }
 
-// fit is the largest page of a format that is no larger than the CPU's and to
-// which all bits of aligned allow.
+// fit returns the largest page of a format that is at most as large as the
+// CPU's page, and to which aligned is aligned.
 func fit(f *mmu.Format, most, aligned uint64) uint64 {
 	for _, n := range f.Sizes() {
 		if n <= most && aligned%n == 0 {
@@ -207,9 +213,9 @@ func fit(f *mmu.Format, most, aligned uint64) uint64 {
 	return kernelPage
 }
 
-// staging enters the driver's own staging buffer, of which one page is enough to
-// show.
-func (t *tables) staging(at uint64) {
+// mapStaging maps one page of the driver's staging buffer, which is enough for
+// a walk.
+func (t *tables) mapStaging(at uint64) {
 	key := stagingKey(t.c.dev.ordinal)
 	p := t.d.phys.placed[key]
 	if p == nil {
@@ -226,5 +232,236 @@ func (t *tables) staging(at uint64) {
 	t.gpu.Fill(mmu.Run{Base: base, Bytes: p.bytes, Frame: to, Page: fit(t.gpu.Format, p.page, base|to)})
 }
 
-// stagingKey is the staging buffer of a device.
+// stagingKey identifies the staging buffer of a device.
 type stagingKey int
+
+// managedRun is a run of whole pages of managed memory in the same state, by
+// host address.
+type managedRun struct {
+	low, high uint64
+	uvm.Run
+}
+
+// mappedBy reports whether a processor accesses the pages without a fault.
+func (r *managedRun) mappedBy(p uvm.Processor) bool { return r.Mapped>>(uint32(p)&31)&1 != 0 }
+
+// maxWalked bounds the part of a large allocation that the tables contain. It
+// lies around the address of the walk.
+const maxWalked = 256 << 20
+
+// managedRuns returns the page runs of managed region r. Small allocations
+// share pages in the driver's policy, but have their own pages here. If a page
+// is in two runs, the run with the address of the walk counts.
+func (t *tables) managedRuns(r *region) (runs []managedRun) {
+	off, n := uint64(0), r.size
+	if n > maxWalked {
+		if t.target < r.base || t.target >= r.end() {
+			return nil
+		}
+		middle := (t.target - r.base) &^ (blockSize - 1)
+		off = middle - min(middle, maxWalked/2)
+		n = min(n-off, maxWalked)
+	}
+	for _, run := range r.managed.pages.Residency(off, n) {
+		low, high := r.base+run.Off, r.base+run.Off+run.Bytes
+		if t.target >= low && t.target < high {
+			runs = append(runs, managedRun{low &^ (kernelPage - 1), roundUp(high, kernelPage), run})
+			continue
+		}
+		low = roundUp(low, kernelPage)
+		if high != r.end() {
+			high &^= kernelPage - 1
+		}
+		if high = roundUp(high, kernelPage); low < high {
+			runs = append(runs, managedRun{low, high, run})
+		}
+	}
+	return runs
+}
+
+// targetRun returns the run that contains the address of the walk.
+func (t *tables) targetRun(r *region) managedRun {
+	for _, run := range t.managedRuns(r) {
+		if t.target >= run.low && t.target < run.high {
+			return run
+		}
+	}
+	panic("BUG: no run holds an address of its region")
+}
+
+// mapManagedHost maps managed memory for the CPU.
+func (t *tables) mapManagedHost(r *region, p *placement) {
+	for _, run := range t.managedRuns(r) {
+		if run.mappedBy(uvm.CPU) && run.OnCPU || t.oneMemory() {
+			t.mapHostRange(r, p, run.low, run.high)
+		}
+	}
+}
+
+// mapHostRange maps pages of r for the CPU.
+func (t *tables) mapHostRange(r *region, p *placement, low, high uint64) {
+	first := r.base &^ (p.page - 1)
+	low &^= p.page - 1
+	t.cpu.Fill(mmu.Run{Base: low, Bytes: roundUp(high-low, p.page), Frame: p.host + (low - first), Page: p.page})
+}
+
+// mapManagedPages maps managed memory for the device, at its current places. If
+// host and device have one memory, both map it.
+func (t *tables) mapManagedPages(r *region) {
+	p, own := t.placement(r), uvm.Processor(t.c.dev.ordinal)
+	for _, run := range t.managedRuns(r) {
+		switch {
+		case t.oneMemory():
+			t.mapManagedSystem(r, p, run.low, run.high)
+		case !run.mappedBy(own):
+		case run.At == own:
+			t.mapManagedVideo(p, t.c.dev, run.low, run.high)
+		case run.At >= 0:
+			t.mapManagedVideo(p, t.d.devices[run.At], run.low, run.high)
+		case run.OnCPU:
+			t.mapManagedSystem(r, p, run.low, run.high)
+		}
+	}
+}
+
+// mapManagedSystem maps managed pages that are in host memory for the device.
+// It first maps them for the CPU, because the device's mapping follows the
+// CPU's.
+func (t *tables) mapManagedSystem(r *region, p *placement, low, high uint64) {
+	t.mapHostRange(r, p, low, high)
+	first := r.base &^ (p.page - 1)
+	t.mapSystem(low, low, high-low, &placement{bus: p.bus + (low - first)})
+}
+
+// mapManagedVideo maps managed memory that is on a device, one block of 2 MiB
+// at a time. A block that is all there gets one page, else smaller ones.
+func (t *tables) mapManagedVideo(p *placement, dev *device, base, end uint64) {
+	for base < end {
+		block := base &^ (blockSize - 1)
+		past := min(end, block+blockSize)
+		frame := p.block(t.d, dev, block) + (base - block)
+		run := mmu.Run{Base: base, Bytes: past - base, Frame: frame, Aperture: mmu.Video,
+			Page: fit(t.gpu.Format, blockSize, base|frame|(past-base))}
+		if dev != t.c.dev {
+			run.Aperture, run.Peer = mmu.Peer, dev.ordinal
+		}
+		t.gpu.Fill(run)
+		base = past
+	}
+}
+
+// reclaim frees the frames of memory that was freed. The caller holds mu.
+func (t *tables) reclaim() {
+	d := t.d
+	f := d.phys
+	if f == nil {
+		f = &frames{placed: map[any]*placement{}, ordinary: map[uint64]uint64{}}
+		f.host.Next, f.bus.Next, f.video = hostFrames, busFrames, make([]mmu.Frames, len(d.devices))
+		d.phys = f
+	}
+	alive := map[any]bool{}
+	for _, x := range d.space.load() {
+		alive[x.region] = true
+		if x.region.slab != nil {
+			alive[x.region.slab] = true
+		}
+	}
+	for key, p := range f.placed {
+		if _, driver := key.(stagingKey); !driver && !alive[key] {
+			f.release(p)
+			delete(f.placed, key)
+		}
+	}
+}
+
+func (f *frames) release(p *placement) {
+	if p.onDevice {
+		f.video[p.dev].Give(p.video, p.bytes)
+		return
+	}
+	f.host.Give(p.host, p.bytes)
+	f.bus.Give(p.bus, p.bytes)
+	for key, frame := range p.blocks {
+		f.video[key.dev].Give(frame, blockSize)
+	}
+}
+
+// placement returns the physical place of host memory r. It has the CPU's page
+// size, or huge pages if this computer uses huge pages for it.
+func (t *tables) placement(r *region) *placement {
+	d := t.d
+	if p := d.phys.placed[r]; p != nil {
+		return p
+	}
+	p := &placement{page: uint64(d.prof.Host.Page.Value)}
+	if huge := uint64(d.prof.Host.Huge.Value); p.page == kernelPage && huge == blockSize && r.base%huge == 0 && r.size%huge == 0 && hugePages(r.base, r.end()) {
+		p.page = huge
+	}
+	low := r.base &^ (p.page - 1)
+	p.bytes = roundUp(r.end(), p.page) - low
+	p.host = d.phys.host.Take(p.bytes, p.page)
+	p.bus = d.phys.bus.Take(p.bytes, p.page)
+	d.phys.placed[r] = p
+	return p
+}
+
+// videoPlacement returns the physical place of device memory r. It has whole
+// pages, which small allocations share.
+func (t *tables) videoPlacement(r *region) *placement {
+	d := t.d
+	var key any = r
+	low, bytes := r.base, roundUp(r.charge, slabSize)
+	if r.slab != nil {
+		key, low, bytes = r.slab, r.slab.base, slabSize
+	}
+	p := d.phys.placed[key]
+	if p == nil {
+		p = &placement{bytes: bytes, low: low, onDevice: true, dev: r.dev.ordinal}
+		p.video = d.phys.video[p.dev].Take(bytes, slabSize)
+		d.phys.placed[key] = p
+	}
+	return p
+}
+
+// blockKey identifies a block of managed memory on a device.
+type blockKey struct {
+	dev  int
+	base uint64
+}
+
+// block returns the frame of a block of managed memory on a device. The frame
+// stays reserved until the memory is freed.
+func (p *placement) block(d *Driver, dev *device, base uint64) uint64 {
+	key := blockKey{dev.ordinal, base}
+	frame, ok := p.blocks[key]
+	if !ok {
+		frame = d.phys.video[dev.ordinal].Take(blockSize, blockSize)
+		if p.blocks == nil {
+			p.blocks = map[blockKey]uint64{}
+		}
+		p.blocks[key] = frame
+	}
+	return frame
+}
+
+// mapOrdinaryPage maps the page at addr of memory that the driver does not
+// know.
+func (t *tables) mapOrdinaryPage(addr uint64) {
+	page := uint64(t.prof.Host.Page.Value)
+	base := addr &^ (page - 1)
+	frame, ok := t.d.phys.ordinary[base]
+	if !ok {
+		if len(t.d.phys.ordinary) == maxOrdinary { // the first ones are the least likely to be walked again
+			for _, old := range slices.Sorted(maps.Keys(t.d.phys.ordinary))[:maxOrdinary/2] {
+				t.d.phys.host.Give(t.d.phys.ordinary[old], page)
+				delete(t.d.phys.ordinary, old)
+			}
+		}
+		frame = t.d.phys.host.Take(page, page)
+		t.d.phys.ordinary[base] = frame
+	}
+	t.cpu.Fill(mmu.Run{Base: base, Bytes: page, Frame: frame, Page: page})
+}
+
+// maxOrdinary bounds the number of ordinary pages whose frames are kept.
+const maxOrdinary = 4096

@@ -14,7 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// shipped is a kernel of package kernels.
+// shipped returns a kernel of package kernels.
 func (r *rig) shipped(name string) cu.Function {
 	r.t.Helper()
 	m, err := r.ModuleLoadData(r.ctx, []byte(kernels.PTX))
@@ -32,21 +32,21 @@ func params64(words ...uint64) []byte {
 	return params(b...)
 }
 
-// onlyFast skips tests of numbers where the race detector makes kernels slow.
+// onlyFast skips a test of times that is slow under the race detector.
 func onlyFast(t *testing.T) {
 	if raceBuild {
-		t.Skip("numbers do not depend on the race detector")
+		t.Skip("virtual times do not depend on the race detector")
 	}
 }
 
-// took is the virtual time of f in microseconds.
+// took returns the virtual time of f in microseconds.
 func (r *rig) took(f func()) float64 {
 	began := r.Now()
 	f()
 	return float64(r.Now()-began) / 1e3
 }
 
-// within complains when got is not within part of want.
+// within fails if got differs from want by more than the fraction part.
 func within(t *testing.T, what string, got, want, part float64) {
 	t.Helper()
 	if got < want*(1-part) || got > want*(1+part) {
@@ -56,7 +56,7 @@ func within(t *testing.T, what string, got, want, part float64) {
 	}
 }
 
-// The measured figures are those of shared data on the machine of profile h200.
+// The measured figures come from shared data of the machine of profile h200.
 func TestCopyTimes(t *testing.T) {
 	r := newRig(t, Options{})
 	const most = 256 << 20
@@ -75,7 +75,8 @@ func TestCopyTimes(t *testing.T) {
 		{"pinned 64 KiB", pin, 64 << 10, 9.49, 7.79, 0.2},
 		{"pinned 1 MiB", pin, 1 << 20, 27.4, 26.4, 0.05},
 		{"pinned 256 MiB", pin, 256 << 20, 4846, 4869, 0.02},
-		// Measured with cold caches, which the profile's copies in a loop do not have.
+		// Measured with cold caches. The profile was fitted to copies in a
+		// loop.
 		{"pageable 64 KiB", page, 64 << 10, 25.5, 14.8, 0.4},
 	} {
 		within(t, c.name+" in", r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, c.host, c.n, s)); r.sync(s) }), c.in, c.tolerate)
@@ -97,10 +98,11 @@ func TestBothDirectionsShareTheLink(t *testing.T) {
 		r.sync(s1)
 		r.sync(s2)
 	})
-	within(t, "64 MiB each way at once", us, 1485, 0.08) // the median over leases of docs/results/grid-h200-*.json, which has 1.3 to 1.7 ms
+	within(t, "64 MiB each way at once", us, 1485, 0.08) // the median over leases of docs/results/grid-h200-*.json, which have 1.3 to 1.7 ms
 }
 
-// vectorAdd is the classic experiment at n elements, its inputs just written.
+// vectorAdd times a vector addition of n elements whose inputs were just
+// written.
 func vectorAdd(r *rig, n uintptr) (pinned, zero, kernel float64) {
 	f := r.shipped("vector_add")
 	var dev [3]cu.DevicePtr
@@ -132,15 +134,15 @@ func vectorAdd(r *rig, n uintptr) (pinned, zero, kernel float64) {
 		launch(uint64(uintptr(host[0])), uint64(uintptr(host[1])), uint64(uintptr(host[2])))
 		r.sync(0)
 	})
-	r.ok(r.MemcpyHtoDAsync(r.ctx, dev[0], host[0], 4*n, 0)) // what was just copied in is read more slowly
+	r.ok(r.MemcpyHtoDAsync(r.ctx, dev[0], host[0], 4*n, 0)) // memory that was just copied in is read more slowly
 	r.ok(r.MemcpyHtoDAsync(r.ctx, dev[1], host[1], 4*n, 0))
 	r.sync(0)
 	kernel = r.took(func() { onDevice(); r.sync(0) })
 	return pinned, zero, kernel
 }
 
-// Predictions stay near what "ferry compare" measured on an H200. Kernels alone
-// take 9.6 to 13 us there from one day to the next.
+// Predictions are close to what "ferry compare" measured on an H200. Kernels
+// alone take 9.6 to 13 us there, depending on the day.
 func TestVectorAddTimes(t *testing.T) {
 	t.Setenv(ScheduleVariable, "eager")
 	onlyFast(t)
@@ -168,7 +170,7 @@ func TestVectorAddTimes(t *testing.T) {
 	}
 }
 
-// Memory that the host has just written is read more slowly, once.
+// The first read of memory that the host has just written is slower.
 func TestFreshlyWrittenMemory(t *testing.T) {
 	r := newRig(t, Options{})
 	const n = 512 << 10
@@ -177,18 +179,18 @@ func TestFreshlyWrittenMemory(t *testing.T) {
 	copyIn := func() float64 {
 		return r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, 0)); r.sync(0) })
 	}
-	settled := copyIn()
+	clean := copyIn()
 	r.ok(r.HostAccess(host, n, false))
-	if read := copyIn(); read != settled {
-		t.Errorf("after a read: %.1f us, want %.1f", read, settled)
+	if read := copyIn(); read != clean {
+		t.Errorf("after a read: %.1f us, want %.1f", read, clean)
 	}
 	r.ok(r.HostAccess(host, n, true))
-	want := settled + r.prof.Link.Fresh.Ns(n)/1e3
+	want := clean + r.prof.Link.Fresh.Ns(n)/1e3
 	if fresh := copyIn(); fresh < want-0.01 || fresh > want+0.01 {
 		t.Errorf("after a write: %.2f us, want %.2f", fresh, want)
 	}
-	if again := copyIn(); again != settled {
-		t.Errorf("the second copy: %.1f us, want %.1f", again, settled)
+	if again := copyIn(); again != clean {
+		t.Errorf("the second copy: %.1f us, want %.1f", again, clean)
 	}
 
 	f := r.shipped("copy") // a kernel that reads it over the link
@@ -198,18 +200,18 @@ func TestFreshlyWrittenMemory(t *testing.T) {
 			r.sync(0)
 		})
 	}
-	settled = zeroCopy()
+	clean = zeroCopy()
 	r.ok(r.HostAccess(host, n, true))
-	want = settled + r.prof.Link.Fresh.Ns(n)/1e3
+	want = clean + r.prof.Link.Fresh.Ns(n)/1e3
 	if fresh := zeroCopy(); fresh < want-0.01 || fresh > want+0.01 {
 		t.Errorf("a kernel after a write: %.2f us, want %.2f", fresh, want)
 	}
-	if again := zeroCopy(); again < settled-0.01 || again > settled+0.01 {
-		t.Errorf("the second kernel: %.2f us, want %.2f", again, settled)
+	if again := zeroCopy(); again < clean-0.01 || again > clean+0.01 {
+		t.Errorf("the second kernel: %.2f us, want %.2f", again, clean)
 	}
 }
 
-// Another engine takes over later than the same one goes on.
+// A switch to another engine takes longer than going on with the same one.
 func TestEngineSwitchTime(t *testing.T) {
 	const extra = 50e3
 	var us [2]float64
@@ -231,9 +233,9 @@ func TestEngineSwitchTime(t *testing.T) {
 			r.sync(0)
 		})
 	}
-	// The first switch may hide behind the time that the host takes to queue.
+	// The first switch may overlap with the time that the host needs to queue.
 	if more := us[1] - us[0]; more < extra/1e3 || more > 2*extra/1e3+0.01 {
-		t.Errorf("50 us more a switch made %.1f us of %.1f", us[1], us[0])
+		t.Errorf("with 50 us more for a switch: %.1f us, was %.1f", us[1], us[0])
 	}
 }
 
@@ -289,8 +291,8 @@ func TestTimesAreTheSameOnEveryRun(t *testing.T) {
 	}
 }
 
-// issue queues copy in, kernel, copy out on two streams, depth or breadth first,
-// and is the time in microseconds.
+// issue queues copy in, kernel, copy out on two streams, depth or breadth
+// first, and returns the time in microseconds.
 func issue(t *testing.T, opts Options, depth bool) float64 {
 	r := newRig(t, opts)
 	const n = 4 << 20
@@ -440,7 +442,8 @@ func TestManagedTimes(t *testing.T) {
 	}
 	touch := func() float64 { return r.took(func() { r.HostAccess(p, n, true) }) }
 	touch()
-	// Medians of 50 samples on one machine (docs/results/grid-h200-c1.json and -c2.json); from one machine to the next they differ by 40 %.
+	// Medians of 50 samples on one machine (docs/results/grid-h200-c1.json and
+	// -c2.json). Machines differ by 40 %.
 	within(t, "first touch by a kernel", kernel(), 9240, 0.2)
 	if again := kernel(); again > 100 {
 		t.Errorf("resident: %.1f us", again)
@@ -459,15 +462,16 @@ func TestQueuesDoNotGrowForever(t *testing.T) {
 	t.Setenv(ScheduleVariable, "eager")
 	r := newRig(t, Options{})
 	dev := r.alloc(64)
-	for range 5 * backlog {
+	for range 5 * maxBacklog {
 		r.ok(r.MemsetD8Async(r.ctx, dev, 1, 1, 0))
 	}
 	r.mu.Lock()
 	n := r.unretired
 	r.mu.Unlock()
-	// A fill takes longer than its call, so some wait; but what is past is gone.
-	if most := 5 * backlog * 3 / 4; n > most {
-		t.Errorf("%d of %d operations are kept", n, 5*backlog)
+	// A fill takes longer than its call, so some ops wait. Ops that are past
+	// must be dropped.
+	if most := 5 * maxBacklog * 3 / 4; n > most {
+		t.Errorf("%d of %d operations are kept", n, 5*maxBacklog)
 	}
 	r.ok(r.CtxSynchronize(r.ctx))
 	if r.unretired != 0 || len(r.sim.running) != 0 || len(r.sim.pending) != 0 {

@@ -4,66 +4,54 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
-// forever is the time limit of a wait.
+// forever is the time limit of a wait without a limit.
 var forever = math.Inf(1)
 
-// timeline places operations in virtual time: a discrete-event simulation that
-// goes on only when somebody asks, up to the time asked about. Nothing that
-// arrives later can change what it has found out, because the host's clock,
-// at which work arrives, is never behind.
+// timeline places operations in virtual time. It is a discrete-event simulation
+// that runs only when a call needs the time, up to that time. Work that arrives
+// later cannot change its results, because work arrives at the time of the
+// host's clock, which is never behind.
 //
-// Running operations share bandwidth: each has a time that it takes alone and
-// the part of each resource that it uses then, and together they slow down so
-// that no resource gives more than it has.
+// Running operations share bandwidth. Each has a time that it takes alone, and
+// a fraction of each resource that it uses during that time. Together they slow
+// down so that no resource gives more than it has.
 type timeline struct {
 	now     float64
-	pending opHeap // arrived, all they follow retired; by the time they can start
-	running []*op  // by the time they started
+	pending opHeap // arrived, and all dependencies retired; by the time at which they can start
+	running []*op  // by the time at which they started
 }
-
-// cost is what an operation takes alone.
-type cost struct {
-	ns  float64
-	use [numResources]float64 // part of what the device's resource can give
-}
-
-type resource int
-
-const (
-	resMemory resource = iota // the device's own memory
-	resIn                     // the link towards the device
-	resOut                    // and away from it
-	numResources
-)
 
 // admit lets o arrive now, at the host's time.
 func (t *timeline) admit(d *Driver, o *op) {
 	o.arrived = true
 	o.arrive = max(d.host, t.now)
 	o.ready = max(o.ready, o.arrive)
-	if !o.bare {
+	if !o.noLatency {
 		o.ready = max(o.ready, o.arrive+d.prof.Queue.Start.Value)
 	}
 	if e := o.engine(); e != nil && e.fifo {
 		e.queue = append(e.queue, o)
 	}
-	if o.simWait == 0 {
+	if o.unretiredDeps == 0 {
 		heap.Push(&t.pending, o)
 	}
 }
 
-// run goes on to the time limit, or until target is retired, or until nothing
-// more can be known. mu is held, let go of and taken again.
+// run advances to the time limit, or until target is retired, or until no
+// further event is known. The caller holds mu, which is released during the
+// wait.
 func (t *timeline) run(d *Driver, limit float64, target *op) {
 	for {
 		t.startDue(d)
 		if target != nil && target.retired {
 			return
 		}
-		if o := t.unknown(); o != nil {
-			d.bearWith(o)
+		if o := t.nextUnpriced(); o != nil {
+			d.boundedWait(o)
 			continue
 		}
 		next := t.next()
@@ -80,22 +68,23 @@ func (t *timeline) run(d *Driver, limit float64, target *op) {
 	}
 }
 
-// unknown is a running op whose cost is not known yet but soon will be.
-func (t *timeline) unknown() *op {
+// nextUnpriced returns a running op whose cost is not known yet, but is worth
+// waiting for.
+func (t *timeline) nextUnpriced() *op {
 	for _, o := range t.running {
-		if !o.done && !o.long {
+		if !o.done && !o.timedOut {
 			return o
 		}
 	}
 	return nil
 }
 
-// waitsForHost says whether something runs that has outlasted our patience.
+// waitsForHost reports whether an op runs that has timed out.
 func (t *timeline) waitsForHost() bool {
-	return slices.ContainsFunc(t.running, func(o *op) bool { return o.long && !o.priced })
+	return slices.ContainsFunc(t.running, func(o *op) bool { return o.timedOut && !o.priced })
 }
 
-// startDue starts all that can start now.
+// startDue starts all ops that can start now.
 func (t *timeline) startDue(d *Driver) {
 	for again := true; again; {
 		again = false
@@ -116,7 +105,7 @@ func (t *timeline) startDue(d *Driver) {
 	}
 }
 
-// start begins o now.
+// start starts o now.
 func (t *timeline) start(o *op) {
 	o.started = true
 	o.start = t.now
@@ -124,8 +113,8 @@ func (t *timeline) start(o *op) {
 	t.price()
 }
 
-// price finds the cost of running ops that are really done, and retires those
-// that cost nothing.
+// price finds the cost of running ops that are done, and retires those that
+// cost nothing.
 func (t *timeline) price() {
 	for i := 0; i < len(t.running); i++ {
 		o := t.running[i]
@@ -136,13 +125,13 @@ func (t *timeline) price() {
 		if o.work.price != nil && o.err == nil && o.ctx.poison == nil {
 			o.cost = o.work.price(o)
 		} else if o.work.price != nil && o.kernel != nil {
-			o.cost = o.work.price(o) // what it did before it failed
+			o.cost = o.work.price(o) // the cost up to its failure
 		}
-		o.left = max(0, o.cost.ns-(t.now-o.start))
-		if o.long {
-			o.left = 0 // what it did meanwhile was to wait for the host
+		o.remaining = max(0, o.cost.ns-(t.now-o.start))
+		if o.timedOut {
+			o.remaining = 0 // it has waited for the host in the meantime
 		}
-		if o.left == 0 {
+		if o.remaining == 0 {
 			t.running = slices.Delete(t.running, i, i+1)
 			t.retire(o)
 			i = -1
@@ -150,7 +139,7 @@ func (t *timeline) price() {
 	}
 }
 
-// next is the time of the next thing to happen.
+// next returns the time of the next event.
 func (t *timeline) next() float64 {
 	next := forever
 	if len(t.pending) > 0 {
@@ -158,13 +147,13 @@ func (t *timeline) next() float64 {
 	}
 	for _, o := range t.running {
 		if o.priced {
-			next = min(next, t.now+o.left*t.slowdown(o))
+			next = min(next, t.now+o.remaining*t.slowdown(o))
 		}
 	}
 	return next
 }
 
-// advance moves to a time at or before the next thing to happen.
+// advance moves to a time at or before the next event.
 func (t *timeline) advance(to float64) {
 	var ended []*op
 	slow := make([]float64, len(t.running))
@@ -175,10 +164,10 @@ func (t *timeline) advance(to float64) {
 		if !o.priced {
 			continue
 		}
-		if t.now+o.left*slow[i] <= to {
+		if t.now+o.remaining*slow[i] <= to {
 			ended = append(ended, o)
 		} else {
-			o.left -= (to - t.now) / slow[i]
+			o.remaining -= (to - t.now) / slow[i]
 		}
 	}
 	t.now = to
@@ -188,26 +177,27 @@ func (t *timeline) advance(to float64) {
 	}
 }
 
-// retire ends o now: what follows it may become ready.
+// retire ends o now. The ops that follow it may become ready.
 func (t *timeline) retire(o *op) {
 	o.end = t.now
 	o.retired = true
 	o.ctx.drv.unretired--
 	if e := o.engine(); e != nil {
-		e.leave(o)
+		e.remove(o)
 	}
-	o.ctx.deliver(o)
+	o.ctx.recordRetired(o)
 	for _, next := range o.succs {
-		next.simWait--
-		next.ready = max(next.ready, next.after(o))
-		if next.simWait == 0 && next.arrived {
+		next.unretiredDeps--
+		next.ready = max(next.ready, next.earliestStart(o))
+		if next.unretiredDeps == 0 && next.arrived {
 			heap.Push(&t.pending, next)
 		}
 	}
-	o.forget()
+	o.dropLinks()
 }
 
-// slowdown is how many times longer o takes beside what runs with it.
+// slowdown returns how many times longer o takes because of the ops that run at
+// the same time.
 func (t *timeline) slowdown(o *op) float64 {
 	dev := o.work.dev
 	if len(t.running) == 1 || dev == nil {
@@ -218,12 +208,12 @@ func (t *timeline) slowdown(o *op) float64 {
 		if other.work.dev != dev {
 			continue
 		}
-		crowd := t.crowding(other)
+		factor := t.oversubscription(other)
 		for r, use := range other.cost.use {
-			sum[r] += use / crowd
+			sum[r] += use / factor
 		}
 	}
-	slow := t.crowding(o)
+	slow := t.oversubscription(o)
 	if o.cost.use[resMemory] > 0 {
 		slow *= max(1, sum[resMemory])
 	}
@@ -234,9 +224,9 @@ func (t *timeline) slowdown(o *op) float64 {
 	return slow
 }
 
-// crowding is how many times longer a kernel takes because kernels of higher
-// priority have its multiprocessors.
-func (t *timeline) crowding(o *op) float64 {
+// oversubscription returns how many times longer a kernel takes because kernels
+// of higher priority occupy the multiprocessors.
+func (t *timeline) oversubscription(o *op) float64 {
 	l := o.work.launch
 	if l == nil {
 		return 1
@@ -247,26 +237,169 @@ func (t *timeline) crowding(o *op) float64 {
 			left -= other.units()
 		}
 	}
-	const least = 0.01 // it never stops altogether
+	const least = 0.01 // so that it never stops altogether
 	return max(1, l.units/max(left, least))
 }
 
-// opHeap orders ops by the time they can start, then as they were queued.
+// opHeap orders ops by the time at which they can start, then as they were
+// queued.
 type opHeap []*op
 
 func (h opHeap) Len() int { return len(h) }
+
 func (h opHeap) Less(i, j int) bool {
 	if h[i].ready != h[j].ready {
 		return h[i].ready < h[j].ready
 	}
 	return h[i].id < h[j].id
 }
+
 func (h opHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *opHeap) Push(x any)   { *h = append(*h, x.(*op)) }
+
+func (h *opHeap) Push(x any) { *h = append(*h, x.(*op)) }
+
 func (h *opHeap) Pop() any {
 	last := len(*h) - 1
 	o := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return o
+}
+
+// engineKind is the engine that an operation occupies while it runs.
+type engineKind uint8
+
+const (
+	engineNone    engineKind = iota // none: a mark in a stream
+	engineHost                      // a thread of the driver
+	engineCompute                   // the multiprocessors
+	engineIn                        // a copy engine, towards the device
+	engineOut                       // a copy engine, away from the device
+	enginePeer                      // a copy engine, between devices
+)
+
+// engines are the engines of a device.
+//
+// Without copy engines, copies use the compute engine. A single copy engine
+// serves both directions. With two, each direction has its own. A third serves
+// copies between devices.
+type engines struct {
+	list []*engine
+	by   [enginePeer + 1]*engine
+}
+
+// engine serves a queue of operations. A copy engine runs one at a time, the
+// compute engine as many kernels as fit.
+type engine struct {
+	dev        *device
+	compute    bool
+	maxKernels int // at once
+	// fifo is a single hardware queue: operations start in the order in which
+	// they were issued, and one that has to wait blocks all behind it. Without
+	// it every stream has its own queue, and any op that is ready can start.
+	fifo    bool
+	queue   []*op
+	running []*op
+}
+
+// newEngines makes the engines that the attributes describe.
+func newEngines(dev *device) *engines {
+	// Compute capability 3.5 introduced a hardware queue for each stream.
+	fifo := dev.attr(cu.DeviceAttributeComputeCapabilityMajor)*10+dev.attr(cu.DeviceAttributeComputeCapabilityMinor) < 35
+	many := 1
+	if dev.attr(cu.DeviceAttributeConcurrentKernels) != 0 {
+		many = 128
+		if fifo {
+			many = 16
+		}
+	}
+	s := &engines{}
+	add := func(compute bool) *engine {
+		e := &engine{dev: dev, compute: compute, maxKernels: many, fifo: fifo}
+		s.list = append(s.list, e)
+		return e
+	}
+	s.by[engineCompute] = add(true)
+	switch n := dev.attr(cu.DeviceAttributeAsyncEngineCount); {
+	case n <= 0:
+		s.by[engineIn], s.by[engineOut], s.by[enginePeer] = s.list[0], s.list[0], s.list[0]
+	case n == 1:
+		e := add(false)
+		s.by[engineIn], s.by[engineOut], s.by[enginePeer] = e, e, e
+	default:
+		s.by[engineIn], s.by[engineOut] = add(false), add(false)
+		s.by[enginePeer] = s.by[engineOut]
+		if n > 2 {
+			s.by[enginePeer] = add(false)
+		}
+	}
+	return s
+}
+
+// start starts the ops that can start now, and reports whether there were any.
+func (s *engines) start(t *timeline) bool {
+	any := false
+	for _, e := range s.list {
+		for {
+			o := e.choose(t.now)
+			if o == nil {
+				break
+			}
+			e.queue = slices.DeleteFunc(e.queue, func(x *op) bool { return x == o })
+			e.running = append(e.running, o)
+			t.start(o)
+			any = true
+		}
+	}
+	return any
+}
+
+// choose returns the op to start next, nil if none can.
+func (e *engine) choose(now float64) *op {
+	if e.fifo {
+		if len(e.queue) == 0 {
+			return nil
+		}
+		head := e.queue[0]
+		if head.unretiredDeps > 0 || head.ready > now || !e.fits(head) {
+			return nil
+		}
+		return head
+	}
+	var best *op
+	for _, o := range e.queue {
+		if e.fits(o) && (best == nil || o.before(best)) {
+			best = o
+		}
+	}
+	return best
+}
+
+// fits reports whether o can run beside the running ops. A kernel with a higher
+// priority than all of them always fits, because it takes their
+// multiprocessors.
+func (e *engine) fits(o *op) bool {
+	if len(e.running) == 0 {
+		return true
+	}
+	if !e.compute || len(e.running) >= e.maxKernels || o.work.engine != engineCompute {
+		return false
+	}
+	units, first := o.units(), true
+	for _, r := range e.running {
+		if r.timedOut { // it waits for the host, and counts as idle
+			continue
+		}
+		if r.ctx != o.ctx || r.work.engine != engineCompute {
+			return false
+		}
+		units += r.units()
+		first = first && o.priority < r.priority
+	}
+	return units <= 1 || first
+}
+
+// remove removes a retired op from the engine.
+func (e *engine) remove(o *op) {
+	e.running = slices.DeleteFunc(e.running, func(x *op) bool { return x == o })
 }

@@ -17,18 +17,18 @@ type transfer struct {
 	height, depth      uint64
 	dstPitch, dstLayer uint64
 	srcPitch, srcLayer uint64
-	staged             []byte  // pageable source bytes, read already
-	staging            float64 // the virtual time until when a detached copy reads them
+	staged             []byte  // bytes of a pageable source, if they were read during the call
+	readUntil          float64 // virtual time until which a detached copy reads its source
 }
 
-// flat is a copy of n bytes in one row.
+// flat makes a transfer of n bytes in one row.
 func flat(what string, dst, src place, n uint64) *transfer {
 	return &transfer{what: what, dst: dst, src: src, width: n, height: 1, depth: 1}
 }
 
 func (t *transfer) total() uint64 { return t.width * t.height * t.depth }
 
-// stage reads a pageable source now.
+// stage reads a pageable source during the call.
 func (t *transfer) stage() error {
 	t.staged = make([]byte, t.src.n)
 	return guard(t.what, func() error {
@@ -57,25 +57,25 @@ func (t *transfer) run() error {
 			}
 		}
 		if r := t.dst.region; r != nil && !r.kind.onHost() && (t.src.region == nil || t.src.region.kind.onHost()) {
-			r.copied.Store(t.total())
+			r.copiedIn.Store(t.total())
 		}
 		return nil
 	})
 }
 
-// touches is what the race detector is told of the copy.
-func (t *transfer) touches(note func(b []byte, write bool)) {
+// touches reports the copy's accesses to the race detector.
+func (t *transfer) touches(record func(b []byte, write bool)) {
 	for z := range t.depth {
 		for y := range t.height {
 			if t.staged == nil {
-				note(t.src.all()[z*t.srcLayer+y*t.srcPitch:][:t.width], false)
+				record(t.src.all()[z*t.srcLayer+y*t.srcPitch:][:t.width], false)
 			}
-			note(t.dst.all()[z*t.dstLayer+y*t.dstPitch:][:t.width], true)
+			record(t.dst.all()[z*t.dstLayer+y*t.dstPitch:][:t.width], true)
 		}
 	}
 }
 
-// guard runs f and turns a wild host address into an error.
+// guard runs f and turns a fault at a wild host address into an error.
 func guard(what string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -92,39 +92,41 @@ func guard(what string, f func() error) (err error) {
 	return f()
 }
 
-// plan is how a transfer is queued.
+// plan says how a transfer is queued.
 type plan struct {
-	engine engineKind
-	dev    *device
-	curve  *profile.Curve
-	use    resource
-	bare   bool // the curve is the whole call's: no latencies are added
-	waits  bool // the host waits for the end, in Async calls too
-	queues bool // not even a plain call waits
-	stages bool // the source is read during the call
+	engine    engineKind
+	dev       *device
+	curve     *profile.Curve
+	use       resource
+	noLatency bool // the curve is the whole call's: no latencies are added
+	waits     bool // the host waits for the end, also in Async calls
+	queues    bool // the host does not wait, also in calls without Async
+	stages    bool // the source is read during the call
 
 	extra float64 // ns on top of the curve
 
-	detached bool // what it reads goes on to the device at the same time
+	detached bool // the source is read during the call and copied to the device later
 }
 
-// detachMost is the largest copy from pageable memory that does not wait for
-// what is before it in its stream: the largest that was seen not to.
-const detachMost = 1 << 20
+// maxDetached is the largest copy from pageable memory that does not wait for
+// earlier work of its stream. It is the largest size at which hardware was seen
+// not to wait.
+const maxDetached = 1 << 20
 
-// detaches says whether t can be read now and go to the device later.
-func (t *transfer) detaches() bool {
-	return t.src.class() == classPageable && t.dst.class() == classDevice && t.total() <= detachMost
+// canDetach reports whether t can read its source during the call and copy to
+// the device later.
+func (t *transfer) canDetach() bool {
+	return t.src.class() == classPageable && t.dst.class() == classDevice && t.total() <= maxDetached
 }
 
-// detach is the plan of a copy from pageable memory in a stream that is busy:
-// the source goes to page-locked memory of the driver's now and to the device
-// when the stream gets there.
+// detach returns the plan of a copy from pageable memory in a busy stream. The
+// source is copied to page-locked memory of the driver's during the call, and
+// to the device when the stream reaches the copy.
 func (t *transfer) detach(c *contextState) plan {
 	return plan{engine: engineIn, dev: t.dst.region.dev, curve: &c.drv.prof.Copy.PinnedHtoD, use: resIn, stages: true, detached: true}
 }
 
-// plan decides by where the two ends are.
+// plan chooses a plan by the classes of both sides.
 func (t *transfer) plan(c *contextState) plan {
 	prof := c.drv.prof
 	k := &prof.Copy
@@ -151,43 +153,85 @@ func (t *transfer) plan(c *contextState) plan {
 	case dst == classDevice && t.total() <= uint64(k.StagedBytes.Value):
 		return plan{engine: engineIn, dev: dev, curve: &k.PinnedHtoD, use: resIn, stages: true}
 	case dst == classDevice:
-		return plan{engine: engineIn, dev: dev, curve: &k.PageableHtoD, use: resIn, bare: true, waits: true}
+		return plan{engine: engineIn, dev: dev, curve: &k.PageableHtoD, use: resIn, noLatency: true, waits: true}
 	case src == classDevice && dst == classPinned:
 		return plan{engine: engineOut, dev: dev, curve: &k.PinnedDtoH, use: resOut}
 	case src == classDevice:
-		return plan{engine: engineOut, dev: dev, curve: &k.PageableDtoH, use: resOut, bare: true, waits: true}
+		return plan{engine: engineOut, dev: dev, curve: &k.PageableDtoH, use: resOut, noLatency: true, waits: true}
 	}
-	return plan{engine: engineHost, curve: &k.HtoH, bare: true, waits: true}
+	return plan{engine: engineHost, curve: &k.HtoH, noLatency: true, waits: true}
+}
+
+// queue queues t in s and waits as the plan says.
+func (t *transfer) queue(s *streamState, p plan, async bool) error {
+	d := s.ctx.drv
+	if s.capture != nil {
+		return s.record(t.work(p), t.what)
+	}
+	if err := s.mayRun(t.what); err != nil {
+		return err
+	}
+	switch {
+	case p.stages:
+		if !async { // a call without Async first waits for the stream
+			for _, o := range s.before() {
+				d.finish(o)
+			}
+			if err := s.ctx.alive(t.what); err != nil {
+				return err
+			}
+		}
+		if err := t.stage(); err != nil {
+			return err
+		}
+		took := d.prof.Copy.PageableHtoD.Ns(float64(t.total()))
+		if p.detached {
+			t.readUntil = d.host + took
+			defer func() { d.host = max(d.host, t.readUntil) }()
+			break
+		}
+		d.host += took
+	case !p.noLatency:
+		d.host += d.prof.Calls.MemcpyAsync.Value
+	}
+	o, err := s.enqueue(t.work(p), t.what)
+	if err != nil {
+		return err
+	}
+	if p.waits || !async && !p.queues && !p.stages {
+		return s.await(o)
+	}
+	return nil
 }
 
 // work makes the operation.
 func (t *transfer) work(p plan) *work {
 	extra := p.extra
-	if !p.bare {
+	if !p.noLatency {
 		for _, r := range []*region{t.src.region, t.dst.region} {
 			if r != nil {
-				extra += r.ctx.drv.clean(r, t.total())
+				extra += r.ctx.drv.dirtyReadNs(r, t.total())
 			}
 		}
 	}
 	w := &work{
-		kind:   cu.GraphNodeTypeMemcpy,
-		what:   t.what,
-		engine: p.engine,
-		dev:    p.dev,
-		bare:   p.bare,
-		run:    func(*op) error { return t.run() },
+		kind:      cu.GraphNodeTypeMemcpy,
+		what:      t.what,
+		engine:    p.engine,
+		dev:       p.dev,
+		noLatency: p.noLatency,
+		run:       func(*op) error { return t.run() },
 		price: func(o *op) cost {
 			t.populate()
 			k := curveCost(p.curve, t.total(), p.use)
-			if p.use != resMemory && !p.bare {
-				k.last(p.dev.spaced(o.start))
+			if p.use != resMemory && !p.noLatency {
+				k.atLeast(p.dev.copySpacing(o.start))
 			}
-			k.last(k.ns + extra)
-			k.last(t.staging - o.start) // it cannot end before its source was read
+			k.atLeast(k.ns + extra)
+			k.atLeast(t.readUntil - o.start) // it cannot end before its source was read
 			return k
 		},
-		hold: t.src.host,
+		keepAlive: t.src.host,
 	}
 	if raceBuild {
 		w.touches = t.touches
@@ -195,46 +239,11 @@ func (t *transfer) work(p plan) *work {
 	return w
 }
 
-// spaced is how long a copy that starts now takes at least: the device begins
-// copies one after the other, on whatever engine.
-func (dev *device) spaced(now float64) float64 {
-	queue := &dev.drv.prof.Queue
-	before := dev.copied
-	dev.copied = now
-	const rounding = 0.01 // of sums of times
-	if now-before > queue.Copy.Value+rounding {
-		return 0
-	}
-	return queue.Copy.Value - queue.Gap.Value
-}
-
-// populate notes where managed pages are that a copy touched first.
+// populate records the place of managed pages that the copy touched first.
 func (t *transfer) populate() {
 	for _, p := range []place{t.dst, t.src} {
 		if p.region != nil && p.region.kind == kindManaged {
 			p.region.managed.pages.Populate(p.off, p.n, uvm.Processor(p.region.dev.ordinal))
 		}
 	}
-}
-
-// last makes it last ns at least, without using more.
-func (k *cost) last(ns float64) {
-	if ns <= k.ns {
-		return
-	}
-	for i := range k.use {
-		k.use[i] *= k.ns / ns
-	}
-	k.ns = ns
-}
-
-// curveCost is the cost of n bytes that use one resource, but for the curve's
-// fixed part, whole.
-func curveCost(c *profile.Curve, n uint64, use resource) cost {
-	ns := c.Ns(float64(n))
-	k := cost{ns: ns}
-	if ns > 0 {
-		k.use[use] = (ns - c.Ns(0)) / ns
-	}
-	return k
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/uvm"
 )
 
-// view is the address space as one kernel sees it. It implements [simt.Memory].
+// view is the address space that one kernel sees. It implements [simt.Memory].
 type view struct {
 	drv        *Driver
 	ctx        *contextState
@@ -20,7 +20,7 @@ type view struct {
 	concurrent bool // host and device may use managed memory at once
 	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
-	copied     atomic.Uint64 // bytes of device memory that a copy had just written
+	copiedIn   atomic.Uint64 // bytes of device memory that a copy had just written
 	viewRace
 
 	mu  sync.Mutex
@@ -41,22 +41,22 @@ func newView(o *op) *view {
 	return v
 }
 
-// Find is the segment of addr, nil if the kernel must not touch it.
+// Find returns the segment of addr, or nil if the kernel must not touch it.
 func (v *view) Find(addr uint64) *simt.Segment {
 	x, ok := v.drv.space.find(addr)
 	if !ok {
 		return v.pageable(addr)
 	}
 	r := x.region
-	if v.refuses(x) != "" {
+	if v.denied(x) != "" {
 		return nil
 	}
 	if r.kind.onHost() {
 		return v.segment(r)
 	}
 	near := r.dev == v.ctx.dev
-	if near && r.copied.Load() != 0 {
-		v.copied.Add(r.copied.Swap(0))
+	if near && r.copiedIn.Load() != 0 {
+		v.copiedIn.Add(r.copiedIn.Swap(0))
 	}
 	switch {
 	case raceBuild:
@@ -67,11 +67,11 @@ func (v *view) Find(addr uint64) *simt.Segment {
 	return &r.remote
 }
 
-// refuses says why the kernel must not touch x, "" if it may.
-func (v *view) refuses(x span) string {
+// denied returns the reason why the kernel must not touch x, or "" if it may.
+func (v *view) denied(x span) string {
 	r := x.region
 	switch {
-	case r.state.Load() == statePending && !r.gone():
+	case r.state.Load() == statePending && !r.streamFreed.Load():
 		return "not allocated yet at this point of the stream"
 	case !r.live():
 		return "freed"
@@ -85,7 +85,7 @@ func (v *view) refuses(x span) string {
 	case r.device == 0:
 		return "not mapped for kernels: page-locked without DeviceMap"
 	case r.device != x.base:
-		return "the host's address: kernels know it by another, MemHostGetDevicePointer"
+		return "the host's address: kernels need the address of MemHostGetDevicePointer"
 	case !r.seenBy(v.ctx):
 		return "page-locked in another context and not portable"
 	case r.kind == kindManaged && !v.concurrent:
@@ -100,11 +100,12 @@ func (v *view) refuses(x span) string {
 	return ""
 }
 
-// hostPageShift is that of the pages that kernels mark. It is the CPU's page.
+// hostPageShift gives the size of the pages that kernels mark, which is the
+// CPU's page.
 const hostPageShift = uvm.PageShift
 
-// segment of host memory, the launch's own, with pages to mark. In builds with the
-// race detector device memory has one, too.
+// segment returns the launch's own segment of host memory, with pages to mark.
+// In builds with the race detector device memory has one too.
 func (v *view) segment(r *region) *simt.Segment {
 	if s := (*v.own.Load())[r]; s != nil {
 		return s
@@ -134,11 +135,11 @@ func (v *view) segment(r *region) *simt.Segment {
 	return &s
 }
 
-// seesHost says whether the kernel has found host memory so far.
+// seesHost reports whether the kernel has found host memory so far.
 func (v *view) seesHost() bool { return v.host.Load() }
 
-// touched counts the pages of host memory touched so far: it grows while a
-// kernel gets on, and stays while it spins.
+// touched counts the pages of host memory touched so far. The count grows while
+// a kernel makes progress, and stays the same while it spins.
 func (v *view) touched() uint64 {
 	n := 0
 	for _, s := range *v.own.Load() {
@@ -146,21 +147,59 @@ func (v *view) touched() uint64 {
 			n += bits.OnesCount64(atomic.LoadUint64(&s.Pages.Read[i])) + bits.OnesCount64(atomic.LoadUint64(&s.Pages.Written[i]))
 		}
 	}
-	return uint64(n) + v.told()
+	return uint64(n) + v.accessCount()
 }
 
-// near says what is at or next to an address that a kernel should not have touched.
+// near describes the memory at or next to an address that a kernel must not
+// touch.
 func (v *view) near(addr uint64) string {
 	v.drv.mu.Lock()
 	defer v.drv.mu.Unlock()
 	text := v.drv.space.near(addr)
 	if x, ok := v.drv.space.find(addr); ok {
-		if why := v.refuses(x); why != "" {
+		if why := v.denied(x); why != "" {
 			text += ", " + why
-			if rel := x.region.release; rel != nil && why == "freed" {
-				text += rel.site.words()
+			if rel := x.region.streamFree; rel != nil && why == "freed" {
+				text += rel.site.text()
 			}
 		}
 	}
 	return text
+}
+
+// pageable returns a segment of ordinary memory around addr, or nil if kernels
+// may not use the memory there.
+//
+// It asks the system for the mapping when a kernel first uses an address, which
+// works on Linux only. The segment ends where memory known to the driver
+// begins, because that is found and priced separately. Memory that is unmapped
+// while a kernel uses it faults, as on hardware. No slice or pointer of the
+// memory is made: the segment may cover the whole Go heap, and the collector
+// must not find pointers to unused parts of it.
+func (v *view) pageable(addr uint64) *simt.Segment {
+	if !v.ordinary || addr >= deviceBase || addr < pageSize {
+		return nil
+	}
+	m, ok := mappingAt(addr)
+	if !ok {
+		return nil
+	}
+	for _, x := range v.drv.space.load() {
+		if x.end <= addr {
+			m.base = max(m.base, x.end)
+		} else if x.base > addr {
+			m.end = min(m.end, x.base)
+			break
+		}
+	}
+	v.host.Store(true)
+	s := &simt.Segment{Base: m.base, Size: m.end - m.base, ReadOnly: !m.writable, Counter: countHost}
+	v.watchOrdinary(s)
+	return s
+}
+
+// mapping is a range of the process's own memory.
+type mapping struct {
+	base, end uint64
+	writable  bool
 }

@@ -6,20 +6,21 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/mmu"
+	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Agent is who touches memory.
+// Agent is the unit that accesses memory.
 type Agent uint8
 
-// Agents.
+// The agents.
 const (
 	Kernel     Agent = iota // a thread of a kernel
-	CopyEngine              // a copy of the driver's
+	CopyEngine              // a copy of the driver
 	CPU                     // the host
 )
 
-// String is the agent in words.
+// String returns the agent's name.
 func (a Agent) String() string {
 	if a > CPU {
 		return fmt.Sprintf("agent %d", uint8(a))
@@ -27,38 +28,40 @@ func (a Agent) String() string {
 	return [...]string{"kernel", "copy engine", "CPU"}[a]
 }
 
-// Walk is how one access reaches memory when nothing is cached: every table that
-// is read on the way, and what each step costs on the machine that is played.
-// All physical addresses are the emulator's own; all times are predictions.
+// Walk describes how one access reaches memory when nothing is cached. It lists
+// every table entry that is read, and the cost of each step on the emulated
+// machine. All physical addresses are the emulator's own. All times are
+// predictions.
 type Walk struct {
 	Agent  Agent
-	Device int // whose kernel or copy engine it is
+	Device int // the device of the kernel or copy engine
 	Addr   cu.DevicePtr
 	Write  bool
-	What   string // the memory, in words
-	Path   string // the way, in a word or two: "zero-copy"
+	What   string // description of the memory
+	Path   string // name of the path, such as "zero-copy"
 	Steps  []Step
-	// Fault is why the access goes wrong, in words; "" if it arrives.
+	// Fault is the reason why the access fails, or "" if it succeeds.
 	Fault string
-	// Ns is the sum of the steps. Sure is how sure the least sure of them is.
+	// Ns is the sum of the steps. Sure is the confidence of the least sure
+	// step.
 	Ns   float64
 	Sure profile.Confidence
 }
 
-// Step is one thing that happens on the way.
+// Step is one step of a walk.
 type Step struct {
-	Unit string // who does it: "GPU MMU", "IOMMU", "CPU MMU", "link", "driver", "memory"
-	Text string // what: the entry that is read, in words, or another event
+	Unit string // "GPU MMU", "IOMMU", "CPU MMU", "link", "driver" or "memory"
+	Text string // description of the entry that is read, or of another event
 
 	// Of an entry of a page table:
 	Level string // "PDE0"; "" for other steps
 	Index int
-	Page  uint64 // bytes of the page, where the entry is one
+	Page  uint64 // bytes of the page, if the entry is a page
 	Frame uint64 // the page's physical address
 	Ns    float64
 }
 
-// String is the walk as a table, a line a step.
+// String returns the walk as a table with a line for each step.
 func (w *Walk) String() string {
 	var b strings.Builder
 	verb := "reads"
@@ -95,7 +98,7 @@ func article(c profile.Confidence) string {
 	return string(c)
 }
 
-// nsText is a time in nanoseconds, or larger units from 100 us on.
+// nsText formats a time in nanoseconds, or in microseconds from 100 us on.
 func nsText(ns float64) string {
 	if ns >= 100e3 {
 		return fmt.Sprintf("%.0f us", ns/1e3)
@@ -103,22 +106,7 @@ func nsText(ns float64) string {
 	return fmt.Sprintf("%.0f ns", ns)
 }
 
-// Of is the software GPU behind d, which may wrap it; nil if there is none.
-func Of(d cu.Driver) *Driver {
-	for d != nil {
-		if s, ok := d.(*Driver); ok {
-			return s
-		}
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return nil
-		}
-		d = w.Unwrap()
-	}
-	return nil
-}
-
-// add appends a step that costs what number says, times over.
+// add appends a step that costs number, times over.
 func (w *Walk) add(t *tables, unit, text string, number profile.Number, times float64) {
 	w.addNs(t, Step{Unit: unit, Text: text, Ns: number.Value * times}, number.Source)
 }
@@ -131,21 +119,346 @@ func (w *Walk) addNs(t *tables, s Step, source string) {
 	}
 }
 
-var sureness = map[profile.Confidence]int{"": 0, profile.Measured: 1, profile.Datasheet: 2, profile.Derived: 3, profile.Guess: 4}
+var confidenceRank = map[profile.Confidence]int{"": 0, profile.Measured: 1, profile.Datasheet: 2, profile.Derived: 3, profile.Guess: 4}
 
 func leastSure(a, b profile.Confidence) profile.Confidence {
-	if sureness[b] > sureness[a] {
+	if confidenceRank[b] > confidenceRank[a] {
 		return b
 	}
 	return a
 }
 
-// table appends the steps of a walk through a table, each at the cost of a level,
-// and says where it led.
+// table appends the steps of a walk through a table, each at the cost of a
+// level. It returns the walk, and whether the address is mapped.
 func (w *Walk) table(t *tables, unit string, table *mmu.Table, addr uint64, level profile.Number) (mmu.Walk, bool) {
 	walk := table.Walk(addr)
 	for _, e := range walk.Entries {
 		w.addNs(t, Step{Unit: unit, Text: e.String(), Level: e.Level, Index: e.Index, Page: e.Page, Frame: e.Frame, Ns: level.Value}, level.Source)
 	}
 	return walk, !walk.Faults()
+}
+
+// Walk describes how an access of agent to addr would go now, with the rights
+// of context h. It changes nothing and takes no virtual time. An address that
+// the agent must not access is no error: the walk ends with a Fault. It is safe
+// for concurrent use.
+func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) (*Walk, error) {
+	const what = "walk an address"
+	if agent > CPU {
+		return nil, refuse(cu.ErrorInvalidValue, what, "%v is not known", agent)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, err := d.context(h, what)
+	if err != nil {
+		return nil, err
+	}
+	d.sim.run(d, d.host, nil) // moves managed pages to their places at this time
+	p := &path{tables: newTables(c, agent, uint64(addr)), Walk: &Walk{Agent: agent, Device: c.dev.ordinal, Addr: addr, Write: write}}
+	p.span, p.known = d.space.find(uint64(addr))
+	p.What = "ordinary memory"
+	if p.known {
+		p.What = p.span.String()
+	} else if !p.ordinary() {
+		p.What = "no memory of this program"
+	}
+	switch {
+	case agent == CPU:
+		p.viaCPU()
+	case !p.known && p.ordinary() && c.dev.pageable():
+		p.viaATS()
+	case !p.known && p.ordinary() && agent == CopyEngine:
+		p.viaStaging()
+	default:
+		p.viaDevice()
+	}
+	return p.Walk, nil
+}
+
+// path is a walk in progress.
+type path struct {
+	*Walk
+	*tables
+	span  span // the memory, if known is true
+	known bool
+}
+
+// ordinary reports whether the address is memory of the process that the driver
+// does not know. If the system does not list its mappings, any host address
+// counts.
+func (p *path) ordinary() bool {
+	addr := uint64(p.Addr)
+	if p.known || addr >= 1<<47 || addr < pageSize {
+		return false
+	}
+	_, mapped := mappingAt(addr)
+	return mapped || !knowsMappings
+}
+
+func (p *path) cost() *profile.Translation { return &p.prof.Translation }
+
+// viaDevice is an access of a kernel or copy engine through the device's own
+// table.
+func (p *path) viaDevice() {
+	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(uint64(p.Addr)), p.cost().GPULevel)
+	why := ""
+	if p.known {
+		why = deniedTo(p.Agent, p.c, p.span)
+	}
+	switch {
+	case why != "" || !p.known:
+		p.fail(ok, walk.Last(), why)
+	case ok:
+		p.arrive(walk)
+	case p.known && p.span.region.managed != nil:
+		p.deviceFault()
+	default:
+		p.viaDriver()
+	}
+}
+
+// viaDriver is a copy of page-locked memory that has no address for kernels.
+func (p *path) viaDriver() {
+	r := p.span.region
+	p.setPath(p.systemPath())
+	at := p.placement(r)
+	bus := at.host + uint64(p.Addr) - r.base&^(at.page-1)
+	if p.bus != nil {
+		off := bus - at.host
+		bus = at.bus + off
+		p.bus.Fill(mmu.Run{Base: at.bus, Bytes: at.bytes, Frame: at.host, Page: fit(p.bus.Format, at.page, at.bus|at.host|at.bytes)})
+	}
+	p.add(p.tables, "driver", "uses its own address, because the memory is not mapped for kernels", p.cost().GPULevel, 0)
+	p.overLink(bus)
+}
+
+// fail ends the walk at an address that the agent must not access. The table
+// may still map the address, because pages are larger than allocations.
+func (p *path) fail(mapped bool, e mmu.Entry, why string) {
+	p.Path = "fault"
+	near := p.d.space.near(uint64(p.Addr))
+	if why != "" {
+		near += ", " + why
+	}
+	if mapped {
+		p.Fault = fmt.Sprintf("the page is mapped because of neighbouring allocations, so hardware would not detect the error; the software GPU does: %s", near)
+		return
+	}
+	p.Fault = fmt.Sprintf("nothing at %s[%d]: %s: %s", e.Level, e.Index, near, cu.ErrorIllegalAddress.Name())
+}
+
+// arrive continues from the device's table to memory.
+func (p *path) arrive(walk mmu.Walk) {
+	e := walk.Last()
+	if p.Write && (e.ReadOnly || p.known && p.span.region.local.ReadOnly) {
+		p.Path, p.Fault = "fault", "the memory is read-only: "+cu.ErrorIllegalAddress.Name()
+		return
+	}
+	switch e.Aperture {
+	case mmu.Video:
+		p.setPath("device memory")
+		p.add(p.tables, "memory", fmt.Sprintf("%#x of device %d's memory", walk.Frame, p.Device), p.cost().DeviceMemory, 1)
+	case mmu.Peer:
+		p.setPath(p.peerPath())
+		p.add(p.tables, "link", fmt.Sprintf("to device %d and back", e.Peer), p.cost().Peer, 1)
+		p.add(p.tables, "memory", fmt.Sprintf("%#x of device %d's memory, within that time", walk.Frame, e.Peer), p.cost().Peer, 0)
+	case mmu.System:
+		p.setPath(p.systemPath())
+		p.overLink(walk.Frame)
+	}
+}
+
+// setPath sets the name of the path unless it is set already.
+func (p *path) setPath(name string) {
+	if p.Path == "" {
+		p.Path = name
+	}
+}
+
+func (p *path) peerPath() string {
+	if p.Agent == CopyEngine {
+		return "copy between devices"
+	}
+	return "peer access"
+}
+
+func (p *path) systemPath() string {
+	switch {
+	case p.oneMemory():
+		return "integrated memory"
+	case p.known && p.span.region.managed != nil:
+		return "managed, on the host, mapped over the link"
+	case p.Agent == CopyEngine:
+		return "copy from page-locked memory"
+	}
+	return "zero-copy"
+}
+
+// overLink reaches host memory at a bus address, through the IOMMU if there is
+// one.
+func (p *path) overLink(bus uint64) {
+	trip := p.prof.Link.RoundTrip
+	if !p.oneMemory() {
+		if p.Write {
+			p.add(p.tables, "link", fmt.Sprintf("a posted write to bus address %#x", bus), trip, 0.5)
+		} else {
+			p.add(p.tables, "link", fmt.Sprintf("a read of bus address %#x, and its data", bus), trip, 1)
+		}
+	}
+	to := bus
+	if p.bus != nil {
+		walk, _ := p.table(p.tables, "IOMMU", p.bus, bus, p.cost().IOMMULevel)
+		to = walk.Frame
+	}
+	if p.oneMemory() {
+		p.add(p.tables, "memory", fmt.Sprintf("%#x of the integrated memory", to), p.cost().DeviceMemory, 1)
+		return
+	}
+	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory, within the link's time", to), trip, 0)
+}
+
+// viaStaging is a copy of memory that is not page-locked. A thread of the
+// driver copies it to or from page-locked memory of the driver.
+func (p *path) viaStaging() {
+	p.Path = "copy through the driver's page-locked staging buffer"
+	p.mapOrdinaryPage(uint64(p.Addr))
+	p.table(p.tables, "CPU MMU", p.cpu, uint64(p.Addr), p.cost().CPULevel)
+	copying := p.prof.Copy.HtoH
+	p.addNs(p.tables, Step{Unit: "driver", Text: "a thread copies the 4 KiB page through the staging buffer", Ns: copying.Ns(kernelPage)}, copying.Source)
+	at := p.windowBase + aliasOffset - blockSize
+	p.mapStaging(at)
+	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(at), p.cost().GPULevel)
+	if !ok {
+		panic("BUG: the staging buffer is not mapped")
+	}
+	p.arrive(walk)
+}
+
+// viaCPU is an access of the host.
+func (p *path) viaCPU() {
+	addr := uint64(p.Addr)
+	if p.ordinary() {
+		p.mapOrdinaryPage(addr)
+	}
+	walk, ok := p.table(p.tables, "CPU MMU", p.cpu, addr, p.cost().CPULevel)
+	r := p.span.region
+	managed := p.known && r.managed != nil
+	switch {
+	case ok && managed:
+		p.setPath("managed, on the host")
+	case ok:
+		p.setPath("host memory")
+	case managed:
+		p.cpuFault()
+		walk, ok = p.table(p.tables, "CPU MMU", p.cpu, addr, p.cost().CPULevel)
+	}
+	if !ok {
+		p.Path = "fault"
+		e := walk.Last()
+		p.Fault = fmt.Sprintf("nothing at %s[%d]: %s: the process gets a signal", e.Level, e.Index, p.d.space.near(addr))
+		return
+	}
+	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory", walk.Frame), p.cost().HostMemory, 1)
+}
+
+// bigPage is what one fault migrates if the pages around it give no reason for
+// more.
+const bigPage = 64 << 10
+
+// faultRange returns the big page around the address of the walk, within the
+// region.
+func (p *path) faultRange() (low, high uint64) {
+	r := p.span.region
+	low = uint64(p.Addr) &^ (bigPage - 1)
+	return max(low, r.base), min(low+bigPage, roundUp(r.end(), kernelPage))
+}
+
+// deviceFault is a managed page that the device has not mapped. The access
+// faults, the driver serves the fault, and the access is repeated. If many
+// pages fault together, the policy of package uvm may migrate more of them at
+// once.
+func (p *path) deviceFault() {
+	r, own := p.span.region, uvm.Processor(p.Device)
+	run := p.targetRun(r)
+	low, high := p.faultRange()
+	place := p.placement(r)
+	preferred, _ := r.managed.pages.Common(uint64(p.Addr)-r.base, 1, func(a uvm.Advice) int32 { return int32(a.Preferred) })
+	work := uvm.Work{Batches: 1, Blocks: 1, Faults: 1}
+	text := ""
+	switch {
+	case run.At == own:
+		p.setPath("managed: fault, mapping, retry")
+		text = "serves the fault: maps pages that the device has already"
+		p.mapManagedVideo(place, p.c.dev, low, high)
+	case run.At == uvm.CPU && preferred == int32(uvm.CPU):
+		p.setPath("managed: fault, mapping over the link, retry")
+		text, work.Remote = "serves the fault: maps the page at its preferred location, the host", 1
+		p.mapManagedSystem(r, place, run.low, run.high)
+	case run.At == uvm.Nowhere:
+		p.setPath("managed: fault, first touch, retry")
+		text, work.Zeroed = "serves the fault: zeroed pages on the device", high-low
+		p.mapManagedVideo(place, p.c.dev, low, high)
+	default:
+		p.setPath("managed: fault, migration, retry")
+		text = fmt.Sprintf("serves the fault: moves %s to the device and maps them", mmu.Size(high-low))
+		if work.In, work.InRuns = high-low, 1; run.At >= 0 {
+			work.In, work.InRuns, work.Peer, work.Peers = 0, 0, high-low, 1
+		}
+		p.mapManagedVideo(place, p.c.dev, low, high)
+	}
+	p.addService(text, deviceFaults(&p.prof.Managed)(work), p.prof.Managed.DeviceService, p.prof.Managed.DeviceFault)
+	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, uint64(p.Addr), p.cost().GPULevel)
+	if !ok {
+		panic("BUG: a managed page is not mapped after its fault")
+	}
+	p.arrive(walk)
+}
+
+// addService appends the driver's service of a fault. Its source is the
+// profile's service, or the curve if the profile has no service.
+func (p *path) addService(text string, ns float64, service profile.Service, curve profile.Curve) {
+	source := curve.Source
+	if service.Known() {
+		source = service.Batch.Source
+	}
+	p.addNs(p.tables, Step{Unit: "driver", Text: text, Ns: ns}, source)
+}
+
+// cpuFault is a page fault of the CPU on managed memory.
+func (p *path) cpuFault() {
+	r := p.span.region
+	run := p.targetRun(r)
+	low, high := p.faultRange()
+	work := uvm.Work{Blocks: 1, Faults: 1}
+	text := ""
+	switch {
+	case run.At == uvm.Nowhere:
+		p.Path = "managed: first touch"
+		text, work.Zeroed = "serves the page fault: zeroed pages on the host", high-low
+	case run.OnCPU:
+		p.Path = "managed: page fault, mapping, retry"
+		text = "serves the page fault: maps pages that the host has already"
+	default:
+		p.Path = "managed: page fault, migration, retry"
+		text = fmt.Sprintf("serves the page fault: moves %s back to the host", mmu.Size(high-low))
+		work.Out, work.OutRuns = high-low, 1
+	}
+	p.addService(text, hostFaults(&p.prof.Managed)(work), p.prof.Managed.HostService, p.prof.Managed.HostFault)
+	p.mapHostRange(r, p.placement(r), low, high)
+}
+
+// viaATS is an access to memory that is not in the device's table, which the
+// host translates for the device.
+func (p *path) viaATS() {
+	p.Path = "ordinary memory through the host's page table (ATS)"
+	p.table(p.tables, "GPU MMU", p.gpu, uint64(p.Addr), p.cost().GPULevel)
+	p.add(p.tables, "ATS", "the device asks the host to translate", p.cost().ATS, 1)
+	p.mapOrdinaryPage(uint64(p.Addr))
+	walk, _ := p.table(p.tables, "CPU MMU", p.cpu, uint64(p.Addr), p.cost().CPULevel)
+	if m, ok := mappingAt(uint64(p.Addr)); ok && p.Write && !m.writable {
+		p.Path, p.Fault = "fault", "the memory is read-only: "+cu.ErrorIllegalAddress.Name()
+		return
+	}
+	p.add(p.tables, "link", "the access goes to the host's memory, coherently", p.prof.Link.RoundTrip, 1)
+	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory, within the link's time", walk.Frame), p.prof.Link.RoundTrip, 0)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func (r *rig) walk(addr uint64, agent Agent, write bool) *Walk {
 	return w
 }
 
-// units are the units of a walk, each once, in order.
+// units returns the units of a walk in order, without repetitions.
 func (w *Walk) units() string {
 	var all []string
 	for i, s := range w.Steps {
@@ -29,7 +30,7 @@ func (w *Walk) units() string {
 	return strings.Join(all, ", ")
 }
 
-// last is where a unit's entries ended.
+// last returns the last entry of a unit.
 func (w *Walk) last(unit string) Step {
 	var last Step
 	for _, s := range w.Steps {
@@ -40,13 +41,14 @@ func (w *Walk) last(unit string) Step {
 	return last
 }
 
-// physical is where the access arrives, as the text of its last step has it.
+// physical returns the address at which the access arrives, from the text of
+// its last step.
 func (w *Walk) physical() (at uint64) {
 	fmt.Sscanf(w.Steps[len(w.Steps)-1].Text, "%v", &at)
 	return at
 }
 
-// TestWalkPaths is every way that an access can take.
+// TestWalkPaths walks every path that an access can take.
 func TestWalkPaths(t *testing.T) {
 	r := newRig(t, Options{Devices: 2})
 	second, err := r.DevicePrimaryCtxRetain(1)
@@ -116,7 +118,7 @@ func TestWalkPaths(t *testing.T) {
 }
 
 // TestWalkOnEveryMachine walks zero-copy and device memory on each profile, and
-// what only coherent and integrated machines have.
+// paths that only coherent and integrated machines have.
 func TestWalkOnEveryMachine(t *testing.T) {
 	levels := map[string]string{"h200": "PDE4", "h100-pcie": "PDE4", "gh200": "PDE4", "a100": "PDE3", "rtx-4090": "PDE3", "orin": "PDE3", "jetson-tx2": "PDE3", "fermi-c2050": "PDE", "tesla-c1060": "PDE"}
 	for _, p := range machines(t, func(*profile.Profile) bool { return true }) {
@@ -144,7 +146,7 @@ func TestWalkOnEveryMachine(t *testing.T) {
 		if p.Has(cu.DeviceAttributePageableMemoryAccess) != (w.Fault == "") || w.Fault == "" && w.units() != "GPU MMU, ATS, CPU MMU, link, memory" {
 			t.Errorf("%s: ordinary memory: %v", p.Name, w)
 		}
-		unmapped, err := r.MemHostAlloc(ctx, 4096, 0) // without unified addressing kernels cannot have it
+		unmapped, err := r.MemHostAlloc(ctx, 4096, 0) // without unified addressing kernels cannot use it
 		r.ok(err)
 		w = r.walk(addressOf(unmapped)+5, CopyEngine, false)
 		if c := r.walk(addressOf(unmapped)+5, CPU, false); w.Fault != "" || c.physical() != w.physical() {
@@ -154,18 +156,19 @@ func TestWalkOnEveryMachine(t *testing.T) {
 	}
 }
 
-// TestWalksAtRandom allocates and frees at random. What lives is reached, and no
-// two allocations share a physical byte; what was freed is not.
+// TestWalksAtRandom allocates and frees at random. Walks reach live
+// allocations, and no two allocations share a physical byte. Walks to freed
+// memory fault.
 func TestWalksAtRandom(t *testing.T) {
 	for _, name := range []string{"h200", "gh200", "tesla-c1060"} {
 		p := named(t, name)
 		r := newRig(t, Options{Profile: p})
 		rng := rand.New(rand.NewPCG(5, 6))
-		type piece struct {
+		type allocation struct {
 			addr, size uint64
 			free       func() error
 		}
-		var live []piece
+		var live []allocation
 		for range 60 {
 			if len(live) > 12 || len(live) > 0 && rng.IntN(3) == 0 {
 				i := rng.IntN(len(live))
@@ -176,7 +179,7 @@ func TestWalksAtRandom(t *testing.T) {
 				if w.Fault == "" && !(w.Path != "device memory" && p.Has(cu.DeviceAttributePageableMemoryAccess)) {
 					t.Fatalf("%s: freed memory is reached:\n%v", name, w)
 				}
-				if w.Fault != "" && !strings.Contains(w.Fault, "[") && !strings.Contains(w.Fault, "neighbours") {
+				if w.Fault != "" && !strings.Contains(w.Fault, "[") && !strings.Contains(w.Fault, "neighbouring") {
 					t.Fatalf("%s: the fault does not say where the walk stops: %s", name, w.Fault)
 				}
 				continue
@@ -186,19 +189,19 @@ func TestWalksAtRandom(t *testing.T) {
 			case kind == 0 && r.uva:
 				h, err := r.MemHostAlloc(r.ctx, uintptr(n), 0)
 				r.ok(err)
-				live = append(live, piece{addressOf(h), n, func() error { return r.MemFreeHost(r.ctx, h) }})
+				live = append(live, allocation{addressOf(h), n, func() error { return r.MemFreeHost(r.ctx, h) }})
 			case kind == 1 && p.Has(cu.DeviceAttributeManagedMemory):
 				m, err := r.MemAllocManaged(r.ctx, uintptr(n), cu.MemAttachGlobal)
 				r.ok(err)
 				r.ok(r.MemsetD8(r.ctx, m, 1, uintptr(1+rng.Uint64N(n))))
 				r.sync(0)
-				live = append(live, piece{uint64(m), n, func() error { return r.MemFree(r.ctx, m) }})
+				live = append(live, allocation{uint64(m), n, func() error { return r.MemFree(r.ctx, m) }})
 			default:
 				if kind == 2 {
 					n = 1 + n%4096
 				}
 				dev := r.alloc(uintptr(n))
-				live = append(live, piece{uint64(dev), n, func() error { return r.MemFree(r.ctx, dev) }})
+				live = append(live, allocation{uint64(dev), n, func() error { return r.MemFree(r.ctx, dev) }})
 			}
 			owners := map[string]int{}
 			for i, x := range live {
@@ -220,12 +223,12 @@ func TestWalksAtRandom(t *testing.T) {
 			}
 		}
 		if limit := uint64(512 << 20); r.phys.host.Next > hostFrames+limit || r.phys.video[0].Next > limit {
-			t.Errorf("%s: frames up to %#x and %#x: those of freed memory are not used again", name, r.phys.host.Next, r.phys.video[0].Next)
+			t.Errorf("%s: frames up to %#x and %#x: frames of freed memory are not reused", name, r.phys.host.Next, r.phys.video[0].Next)
 		}
 	}
 }
 
-// TestFramesAreUsedAgain: what was freed gives its frames back at the next walk.
+// The next walk reclaims the frames of freed memory.
 func TestFramesAreUsedAgain(t *testing.T) {
 	r := newRig(t, Options{})
 	for range 20 {
@@ -241,10 +244,10 @@ func TestFramesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestWalkOfSharedPage: two registrations in one page lead to one frame.
+// Two registrations in one page lead to one frame.
 func TestWalkOfSharedPage(t *testing.T) {
 	r := newRig(t, Options{})
-	all := bytes.Repeat([]byte{1}, 4*4096) // on the heap: a stack moves
+	all := bytes.Repeat([]byte{1}, 4*4096) // on the heap, because a stack can move
 	b := all[-addressOf(ptr(all))&4095:][:3*4096]
 	r.ok(r.MemHostRegister(r.ctx, ptr(b), 4096+100, 0))
 	r.ok(r.MemHostRegister(r.ctx, ptr(b[4096+200:]), 5000, 0))
@@ -258,18 +261,18 @@ func TestWalkOfSharedPage(t *testing.T) {
 	r.ok(r.MemHostUnregister(r.ctx, ptr(b[4096+200:])))
 }
 
-// TestWalkOfLargeMemory: tables must not be built an entry at a time.
+// Large allocations must not need one table entry for each page.
 func TestWalkOfLargeMemory(t *testing.T) {
 	r := newRig(t, Options{})
 	c := r.handles[uintptr(r.ctx)].(*contextState)
 	x := c.newRegion(kindDevice)
-	x.base, x.size, x.charge, x.dev = deviceBase+1<<40, 80<<30, 80<<30, c.dev // no bytes behind it
+	x.base, x.size, x.charge, x.dev = deviceBase+1<<40, 80<<30, 80<<30, c.dev // without bytes behind it
 	x.device = x.base
 	x.state.Store(stateLive)
 	r.space.insert(span{base: x.base, end: x.base + x.size, region: x})
 	w := r.walk(x.base+79<<30+1, Kernel, false)
-	if w.Fault != "" || w.last("GPU MMU").Page != 2<<20 || len(c.tables(Kernel, x.base).gpu.Runs()) != 1 {
-		t.Errorf("%d runs\n%v", len(c.tables(Kernel, x.base).gpu.Runs()), w)
+	if w.Fault != "" || w.last("GPU MMU").Page != 2<<20 || len(newTables(c, Kernel, x.base).gpu.Runs()) != 1 {
+		t.Errorf("%d runs\n%v", len(newTables(c, Kernel, x.base).gpu.Runs()), w)
 	}
 	r.space.remove(x)
 }
@@ -289,5 +292,35 @@ func TestWalkRefused(t *testing.T) {
 	}
 	if Of(nil) != nil || Of(r.Driver) != r.Driver {
 		t.Error("Of does not find the software GPU")
+	}
+}
+
+// TestTranslationDocumented checks that the documentation has the walks that
+// the examples print.
+func TestTranslationDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/softgpu/translation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	walks := 0
+	for _, name := range []string{"example_walk_test.go", "example_walk_unsafe_linux_test.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, output, _ := strings.Cut(string(text), "\t// Output:\n")
+		output, _, _ = strings.Cut(output, "}\n")
+		output = strings.ReplaceAll("\n"+output, "\n\t// ", "\n")
+		for _, walk := range strings.Split(output, "\n") {
+			if strings.Contains(walk, "device 0") || strings.HasPrefix(walk, "  ") {
+				walks++
+				if !strings.Contains(string(doc), "\n"+walk+"\n") {
+					t.Errorf("%s prints a line that the documentation lacks: %s", name, walk)
+				}
+			}
+		}
+	}
+	if walks < 40 {
+		t.Errorf("%d lines compared, want those of four walks", walks)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench/grid"
 )
 
 var benchCommand = command{

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math/bits"
 
-	"github.com/ferrygpu/ferry/bench"
+	"github.com/ferrygpu/ferry/internal/bench"
 )
 
 var compareCommand = command{

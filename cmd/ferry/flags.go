@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/hint"
 )
 
 // newFlags is a set of flags that leaves messages to the caller.
@@ -68,8 +69,9 @@ func jsonFlag(f *flag.FlagSet) *bool { return f.Bool("json", false, "") }
 
 // open opens the device that was named.
 func (s *session) open(name string) (*ferry.GPU, error) {
+	hint.Silence(hint.Fallback) // said below, with the output
 	g, err := ferry.Open(name)
-	if err == nil && g.Fallback() != nil {
+	if err == nil && g.Fallback() != nil && !hint.Quiet() {
 		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU was found, so %s stands in (--device cuda says what was tried)", g))
 	}
 	return g, err

@@ -28,10 +28,10 @@ func Open(d cu.Driver, ptx []byte) (*Bench, error) {
 		return nil, err
 	}
 	b := &Bench{g: g}
-	if b.stream, err = g.NewStream(nil); err != nil {
+	if b.stream, err = ferry.NewStream(g, nil); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if b.module, err = g.Load(ptx); err != nil {
+	if b.module, err = ferry.Load(g, ptx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
@@ -80,7 +80,7 @@ func (b *Bench) run(c *Case, inputs [][]byte) (outputs [][]byte, err error) {
 		}
 		args[i] = buffers[i]
 	}
-	if err := b.stream.Launch(kernel, ferry.Shape{Grid: c.Grid, Block: c.Block, SharedBytes: c.Shared}, args...); err != nil {
+	if err := b.stream.Launch(kernel, ferry.LaunchConfig{Grid: c.Grid, Block: c.Block, SharedBytes: c.Shared}, args...); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
@@ -96,7 +96,7 @@ func (b *Bench) upload(data []byte) (*ferry.Device[byte], error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ferry.Copy(b.stream, d, ferry.Plain(slices.Clone(data))); err != nil {
+	if err := ferry.Copy(b.stream, d, ferry.Pageable(slices.Clone(data))); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -109,7 +109,7 @@ func (b *Bench) download(buffers []*ferry.Device[byte]) ([][]byte, error) {
 			continue
 		}
 		outputs[i] = make([]byte, d.Len())
-		if err := ferry.Copy(b.stream, ferry.Plain(outputs[i]), d); err != nil {
+		if err := ferry.Copy(b.stream, ferry.Pageable(outputs[i]), d); err != nil {
 			return nil, err
 		}
 	}

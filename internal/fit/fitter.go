@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench/grid"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )

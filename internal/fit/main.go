@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ferrygpu/ferry/bench"
-	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench"
+	"github.com/ferrygpu/ferry/internal/bench/grid"
 	"github.com/ferrygpu/ferry/profile"
 )
 

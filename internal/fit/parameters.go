@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench/grid"
 	"github.com/ferrygpu/ferry/profile"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/bench"
-	"github.com/ferrygpu/ferry/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench"
+	"github.com/ferrygpu/ferry/internal/bench/grid"
 )
 
 // The steps of "ferry compare" are cases as well: the kind is "step " and that of

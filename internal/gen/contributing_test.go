@@ -22,10 +22,6 @@ var (
 // and environment variable that it names exists.
 func TestContributing(t *testing.T) {
 	root, text := readDocument(t, contributingPath)
-	if _, err := os.Stat(filepath.Join(root, "internal/ptxforms")); err != nil {
-		// The recipe is written for internal/simt with its forms in a package of their own.
-		text, _, _ = strings.Cut(text, "## Recipe: add a PTX instruction")
-	}
 	if paths, commands := checkDocument(t, root, text); paths < 35 || commands < 15 {
 		t.Errorf("found %d paths and %d commands, want at least 35 and 15", paths, commands)
 	}

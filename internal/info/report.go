@@ -76,7 +76,7 @@ func (r *Report) JSON() ([]byte, error) {
 // About asks a device all there is to ask.
 func About(g *ferry.GPU) (*Report, error) {
 	q := &question{g: g}
-	r := &Report{Schema: Schema, Device: Of(g), Ordinal: g.Ordinal(), Peers: []Peer{}}
+	r := &Report{Schema: Schema, Device: Of(g), Ordinal: int(g.Device()), Peers: []Peer{}}
 	q.driver(r)
 	q.attributes(r)
 	if q.err != nil {
@@ -129,7 +129,7 @@ func (q *question) driver(r *Report) {
 	}
 	r.Driver.Version = int(version)
 	r.Driver.CUDA = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
-	if r.PCIBus, err = d.DeviceGetPCIBusId(cu.Device(q.g.Ordinal())); err != nil {
+	if r.PCIBus, err = d.DeviceGetPCIBusId(cu.Device(int(q.g.Device()))); err != nil {
 		q.err = errors.Join(q.err, fmt.Errorf("read the PCI address: %w", err))
 	}
 }
@@ -164,7 +164,7 @@ func peers(g *ferry.GPU) ([]Peer, error) {
 	if err != nil {
 		return all, fmt.Errorf("count the devices: %w", err)
 	}
-	self := cu.Device(g.Ordinal())
+	self := cu.Device(int(g.Device()))
 	for dev := range cu.Device(count) {
 		if dev == self {
 			continue

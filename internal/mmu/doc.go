@@ -1,16 +1,16 @@
-// Package mmu holds page tables that one can look into: those of a CPU, of
-// NVIDIA's devices and of an IOMMU, at the level a teacher would draw them.
+// Package mmu has page tables that can be inspected: those of a CPU, of NVIDIA's
+// devices and of an IOMMU, at the level of a textbook.
 //
-// A [Format] says how an address is cut into the indices of radix levels and at
-// which levels an entry may be a page. A [Table] is filled by [Table.Map] and
-// walked by [Table.Walk], which gives the entry read at each level, down to the
-// page or to the level where nothing is mapped. Entries are in the words of this
-// package; the bits of real ones differ from generation to generation and are not
-// written out.
+// A [Format] says how an address is divided into the indices of radix levels, and
+// at which levels an entry may be a page. A [Table] is filled by [Table.Map] and
+// walked by [Table.Walk], which returns the entry read at each level, down to the
+// page or to the level where nothing is mapped. Entries are described by this
+// package's types; the bits of real entries differ from generation to generation
+// and are not modelled.
 //
-// A table keeps runs of pages, not entries: mapping 80 GiB is one run. The tables
-// that a radix walk reads exist in so far as they are walked.
+// A table stores runs of pages, not entries: mapping 80 GiB is one run. A walk
+// computes the entries that it reads.
 //
-// Frames are whatever the caller maps to. Which machine has which table, who fills
-// it and what a step costs is not known here.
+// A frame is a physical page frame; [Frames] allocates them. The package does not
+// know which machine has which table, nor the cost of a step.
 package mmu

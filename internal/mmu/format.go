@@ -1,29 +1,30 @@
 package mmu
 
-// Format is the shape of a page table.
+// Format describes the levels of a page table.
 type Format struct {
 	Name   string
-	Bits   uint    // of an address; higher ones must be zero
+	Bits   uint    // of an address; higher bits must be zero
 	Levels []Level // from the root
 }
 
-// Level is one step of a walk: the bits of the address that index its table, and
-// the page that an entry there can be.
+// Level is one step of a walk: the address bits that index its table, and the
+// page that an entry there can be.
 type Level struct {
-	Name  string // "PDE3"
+	Name  string // such as "PDE3"
 	Shift uint   // the lowest bit of the index
 	Width uint   // of the index, in bits
-	Page  uint64 // bytes of a page that an entry here maps; 0 where it only points to a table
-	// Twin is the table beside this one for pages of another size: the same entry
-	// above points to both. Its pages are of TwinPage bytes, named TwinName.
+	Page  uint64 // bytes of a page that an entry maps; 0 if an entry only points to a table
+	// The twin is a table beside this one for pages of another size. The entry
+	// above points to both tables. TwinPage is the size of its pages, TwinName
+	// its name.
 	TwinName string
 	TwinPage uint64
 }
 
-// Index is the index of addr in a table of the level.
+// Index returns the index of addr in a table of the level.
 func (l *Level) Index(addr uint64) int { return int(addr >> l.Shift & (1<<l.Width - 1)) }
 
-// Sizes are the page sizes of the format, largest first.
+// Sizes returns the page sizes of the format, largest first.
 func (f *Format) Sizes() []uint64 {
 	var sizes []uint64
 	for i := range f.Levels {
@@ -38,7 +39,7 @@ func (f *Format) Sizes() []uint64 {
 	return sizes
 }
 
-// Has says whether the format has pages of a size.
+// Has reports whether the format has pages of a size.
 func (f *Format) Has(page uint64) bool {
 	for _, s := range f.Sizes() {
 		if s == page {
@@ -48,7 +49,7 @@ func (f *Format) Has(page uint64) bool {
 	return false
 }
 
-// below is the next smaller page, 0 if there is none.
+// below returns the next smaller page size, 0 if there is none.
 func (f *Format) below(page uint64) uint64 {
 	var largest uint64
 	for _, s := range f.Sizes() {
@@ -69,9 +70,9 @@ const (
 var (
 	// X86 is the four-level table of x86-64.
 	X86 = &Format{"x86-64, 4 levels", 48, radix9("PML4", "PDPT", "PD", "PT")}
-	// ARM64 is that of 64-bit ARM with a granule of 4 KiB.
+	// ARM64 is the table of 64-bit ARM with a granule of 4 KiB.
 	ARM64 = &Format{"arm64, 4 KiB granule, 4 levels", 48, radix9("L0", "L1", "L2", "L3")}
-	// ARM64Large is that with a granule of 64 KiB.
+	// ARM64Large is the table of 64-bit ARM with a granule of 64 KiB.
 	ARM64Large = &Format{"arm64, 64 KiB granule, 3 levels", 48, []Level{
 		{Name: "L1", Shift: 42, Width: 6},
 		{Name: "L2", Shift: 29, Width: 13, Page: 512 * mib},
@@ -92,21 +93,21 @@ func radix9(names ...string) []Level {
 
 // The formats of devices.
 var (
-	// Tesla is that of compute capability 1.x.
+	// Tesla is the table of compute capability 1.x.
 	Tesla = &Format{"GPU MMU of compute capability 1, 2 levels", 40, []Level{
 		{Name: "PDE", Shift: 29, Width: 11},
 		{Name: "PTE", Shift: 12, Width: 17, Page: 4 * kib, TwinName: "PTE (big)", TwinPage: 64 * kib},
 	}}
-	// Fermi is that up to Maxwell.
+	// Fermi is the table of Fermi to Maxwell.
 	Fermi = &Format{"GPU MMU of Fermi to Maxwell, 2 levels", 40, []Level{
 		{Name: "PDE", Shift: 27, Width: 13},
 		{Name: "PTE", Shift: 12, Width: 15, Page: 4 * kib, TwinName: "PTE (big)", TwinPage: 128 * kib},
 	}}
-	// Pascal is that of Pascal to Turing.
+	// Pascal is the table of Pascal to Turing.
 	Pascal = &Format{"GPU MMU of Pascal to Turing, 5 levels", 49, pascal(0)}
-	// Ampere is that of Ampere and Ada, which have pages of 512 MiB besides.
+	// Ampere is the table of Ampere and Ada. It adds pages of 512 MiB.
 	Ampere = &Format{"GPU MMU of Ampere and Ada, 5 levels", 49, pascal(512 * mib)}
-	// Hopper has one more level at the root.
+	// Hopper is the table of Hopper, with one more level at the root.
 	Hopper = &Format{"GPU MMU of Hopper, 6 levels", 57, append([]Level{
 		{Name: "PDE4", Shift: 56, Width: 1},
 		{Name: "PDE3", Shift: 47, Width: 9},

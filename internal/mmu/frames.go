@@ -5,31 +5,33 @@ import (
 	"slices"
 )
 
-// Frames hands out physical memory, lowest first. The zero value starts at 0.
+// Frames allocates physical memory, lowest address first. The zero value starts
+// at 0.
 type Frames struct {
-	Next uint64 // where memory begins that was never handed out
-	free []span // given back, by address, none next to another
+	Next uint64 // start of the memory that was never allocated
+	free []span // freed memory, by address; no two spans are adjacent
 }
 
 type span struct{ base, end uint64 }
 
-// Take is the first free frames of n bytes, aligned to align, a power of two.
+// Take allocates n bytes at the lowest free address that is a multiple of
+// align, a power of two.
 func (f *Frames) Take(n, align uint64) uint64 {
 	for i, s := range f.free {
-		if base := up(s.base, align); base+n <= s.end {
+		if base := alignUp(s.base, align); base+n <= s.end {
 			f.free = slices.Delete(f.free, i, i+1)
 			f.Give(s.base, base-s.base)
 			f.Give(base+n, s.end-base-n)
 			return base
 		}
 	}
-	base := up(f.Next, align)
+	base := alignUp(f.Next, align)
 	f.Give(f.Next, base-f.Next)
 	f.Next = base + n
 	return base
 }
 
-// Give takes n bytes at base back.
+// Give frees n bytes at base.
 func (f *Frames) Give(base, n uint64) {
 	if n == 0 {
 		return
@@ -48,4 +50,4 @@ func (f *Frames) Give(base, n uint64) {
 	f.free = slices.Insert(f.free, i, s)
 }
 
-func up(n, align uint64) uint64 { return (n + align - 1) &^ (align - 1) }
+func alignUp(n, align uint64) uint64 { return (n + align - 1) &^ (align - 1) }

@@ -11,8 +11,8 @@ import (
 
 var formats = []*Format{X86, ARM64, ARM64Large, IOMMU, Tesla, Fermi, Pascal, Ampere, Hopper}
 
-// TestFormatsCoverTheirBits looks whether the levels of each format cut all bits
-// of an address down to its smallest page, once each.
+// TestFormatsCoverTheirBits checks that the levels of each format divide all
+// bits of an address down to its smallest page.
 func TestFormatsCoverTheirBits(t *testing.T) {
 	for _, f := range formats {
 		at := f.Bits
@@ -35,7 +35,7 @@ func TestFormatsCoverTheirBits(t *testing.T) {
 	}
 }
 
-// reference is a page table as a map: the smallest pages, one by one.
+// reference is a page table as a map from each of the smallest pages.
 type reference struct {
 	f     *Format
 	small uint64
@@ -69,7 +69,7 @@ func (m *reference) check(t *testing.T, table *Table, addr uint64) {
 		}
 		return
 	}
-	// It stops at the first level whose entry has nothing below it.
+	// The walk stops at the first level whose entry has nothing below it.
 	for i, l := range m.f.Levels {
 		base := addr &^ (1<<l.Shift - 1)
 		below := false
@@ -86,8 +86,8 @@ func (m *reference) check(t *testing.T, table *Table, addr uint64) {
 	t.Fatalf("%s: %#x: the reference has no level where it stops", m.f.Name, addr)
 }
 
-// TestRandomMappings maps and unmaps at random beside the reference and walks
-// mapped and unmapped addresses.
+// TestRandomMappings maps and unmaps at random, and compares walks with the
+// reference.
 func TestRandomMappings(t *testing.T) {
 	for _, f := range formats {
 		t.Run(f.Name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRandomMappings(t *testing.T) {
 	}
 }
 
-// mapRun maps r in both, and wants an error if any of it is mapped.
+// mapRun maps r in both, and expects an error if any of it is mapped.
 func (m *reference) mapRun(t *testing.T, table *Table, r Run) {
 	t.Helper()
 	taken := false
@@ -137,7 +137,7 @@ func (m *reference) mapRun(t *testing.T, table *Table, r Run) {
 	}
 }
 
-// fill fills both. The reference takes the largest page that is free altogether.
+// fill fills both. The reference uses the largest page that is free altogether.
 func (m *reference) fill(table *Table, r Run) {
 	table.Fill(r)
 	free := func(a, n uint64) bool {
@@ -162,7 +162,7 @@ func (m *reference) fill(table *Table, r Run) {
 	}
 }
 
-// unmap unmaps a range in both, unless it cuts a page, which must be refused.
+// unmap unmaps a range in both, and expects an error if it cuts a page.
 func (m *reference) unmap(t *testing.T, table *Table, base, n uint64) {
 	t.Helper()
 	cuts := false
@@ -202,7 +202,7 @@ func TestMapRefused(t *testing.T) {
 	}
 }
 
-// TestLargeMappingIsOneRun: 80 GiB of pages must not cost 40,960 entries.
+// A mapping of 80 GiB must not cost 40,960 entries.
 func TestLargeMappingIsOneRun(t *testing.T) {
 	table := &Table{Format: Hopper}
 	if err := table.Map(Run{Base: 1 << 48, Bytes: 80 * gib, Page: 2 * mib, Aperture: Video}); err != nil {

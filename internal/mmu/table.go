@@ -6,39 +6,40 @@ import (
 	"slices"
 )
 
-// Aperture is whose memory an entry leads to.
+// Aperture is the memory to which an entry leads.
 type Aperture uint8
 
-// Apertures.
+// The apertures.
 const (
-	System Aperture = iota // the host's memory; from a device over the link
-	Video                  // the device's own
-	Peer                   // another device's
+	System Aperture = iota // the host's memory; a device reaches it over the link
+	Video                  // the device's own memory
+	Peer                   // another device's memory
 )
 
-// String is the aperture in a word.
+// String returns the aperture's name.
 func (a Aperture) String() string { return [...]string{"system", "video", "peer"}[a] }
 
-// Run is a run of pages that lie one behind the other in both spaces.
+// Run is a run of pages that are contiguous in both address spaces.
 type Run struct {
 	Base, Bytes uint64 // of the addresses
-	Frame       uint64 // where they lead, of the first
+	Frame       uint64 // where the first page leads
 	Page        uint64 // bytes of each page
 	Aperture    Aperture
-	Peer        int // the device, of aperture Peer
+	Peer        int // the device, for aperture Peer
 	ReadOnly    bool
 }
 
 func (r *Run) end() uint64 { return r.Base + r.Bytes }
 
-// Table is a page table. Methods that change it must not run beside others.
+// Table is a page table. It is not safe for concurrent use with the methods
+// that change it.
 type Table struct {
 	Format *Format
 	runs   []Run // by address
 }
 
-// Map enters a run. It is an error if the format has no such pages, if an address
-// or a frame is not aligned to them or too large, or if something is mapped there.
+// Map maps a run. It fails if the format has no such pages, if an address or a
+// frame is not aligned to them or too large, or if part of the range is mapped.
 func (t *Table) Map(r Run) error {
 	switch {
 	case !t.Format.Has(r.Page):
@@ -56,8 +57,8 @@ func (t *Table) Map(r Run) error {
 	return nil
 }
 
-// Fill maps of r what is not mapped yet, in smaller pages beside what is. Addresses
-// and frames must be aligned to the pages of r.
+// Fill maps the unmapped parts of r, with smaller pages next to mapped ones.
+// Addresses and frames must be aligned to the pages of r.
 func (t *Table) Fill(r Run) {
 	for base := r.Base; base < r.end(); {
 		past := r.end()
@@ -72,9 +73,9 @@ func (t *Table) Fill(r Run) {
 	}
 }
 
-// fillGap maps [base, past) of r, where nothing is mapped.
+// fillGap maps [base, past) of r, which must not be mapped.
 func (t *Table) fillGap(r Run, base, past uint64) {
-	first, last := up(base, r.Page), past&^(r.Page-1)
+	first, last := alignUp(base, r.Page), past&^(r.Page-1)
 	if first < last {
 		part := r
 		part.Base, part.Bytes, part.Frame = first, last-first, r.Frame+(first-r.Base)
@@ -98,13 +99,13 @@ func (t *Table) fillGap(r Run, base, past uint64) {
 	}
 }
 
-// after is the index of the first run that ends after addr.
+// after returns the index of the first run that ends after addr.
 func (t *Table) after(addr uint64) int {
 	i, _ := slices.BinarySearchFunc(t.runs, addr, func(r Run, addr uint64) int { return cmp.Compare(r.end(), addr+1) })
 	return i
 }
 
-// Unmap takes out what is mapped of a range, whose ends must be those of pages.
+// Unmap unmaps a range. It fails if the range cuts a page.
 func (t *Table) Unmap(base, bytes uint64) error {
 	end := base + bytes
 	var kept []Run
@@ -131,11 +132,11 @@ func (t *Table) Unmap(base, bytes uint64) error {
 	return nil
 }
 
-// Runs are all runs, by address. They must not be changed.
+// Runs returns all runs by address. The caller must not change them.
 func (t *Table) Runs() []Run { return t.runs }
 
-// any says whether anything is mapped in [base, end), of pages of a size, or of
-// any if it is 0.
+// any reports whether [base, end) contains a mapped page of the given size, or
+// of any size if page is 0.
 func (t *Table) any(base, end, page uint64) bool {
 	for i := t.after(base); i < len(t.runs) && t.runs[i].Base < end; i++ {
 		if page == 0 || t.runs[i].Page == page {

@@ -2,21 +2,21 @@ package mmu
 
 import "fmt"
 
-// Entry is what one level of a walk reads.
+// Entry is the entry that one level of a walk reads.
 type Entry struct {
-	Level string // "PDE3"
+	Level string // such as "PDE3"
 	Index int    // in its table
 	Kind  Kind
 
 	// Of a page:
 	Page     uint64 // its bytes
-	Frame    uint64 // its first byte, where it leads
+	Frame    uint64 // physical address of its first byte
 	Aperture Aperture
 	Peer     int
 	ReadOnly bool
 }
 
-// Kind is what an entry is.
+// Kind is the kind of an entry.
 type Kind uint8
 
 // Kinds of entries.
@@ -26,8 +26,8 @@ const (
 	Leaf                  // it is a page
 )
 
-// String is the entry in words: "PDE3[0] table", "PTE[17] 4 KiB page of system
-// memory at 0x1000", "PDE1[3] invalid".
+// String returns the entry as text: "PDE3[0] table", "PTE[17] 4 KiB page of
+// system memory at 0x1000", "PDE1[3] invalid".
 func (e Entry) String() string {
 	at := fmt.Sprintf("%s[%d]", e.Level, e.Index)
 	switch e.Kind {
@@ -46,7 +46,7 @@ func (e Entry) String() string {
 	return text
 }
 
-// Size is a number of bytes that is a power of two, or near one, in words.
+// Size formats a number of bytes that is a power of two, or near one.
 func Size(n uint64) string {
 	switch {
 	case n >= gib:
@@ -59,20 +59,21 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Walk is what a table's hardware reads to translate an address.
+// Walk lists the entries that hardware reads to translate an address.
 type Walk struct {
 	Addr    uint64
 	Entries []Entry
 	Frame   uint64 // where the address itself leads; 0 if Faults
 }
 
-// Last is the entry at which the walk ended.
+// Last returns the entry at which the walk ended.
 func (w *Walk) Last() Entry { return w.Entries[len(w.Entries)-1] }
 
-// Faults says whether the walk ended at an entry that is invalid.
+// Faults reports whether the walk ended at an invalid entry.
 func (w *Walk) Faults() bool { return w.Last().Kind == Invalid }
 
-// Walk translates addr. Addresses of more bits than the format's fault at the root.
+// Walk translates addr. An address with more bits than the format fails at the
+// root.
 func (t *Table) Walk(addr uint64) Walk {
 	w := Walk{Addr: addr}
 	levels := t.Format.Levels
@@ -97,8 +98,8 @@ func (t *Table) Walk(addr uint64) Walk {
 	return w
 }
 
-// entry is what is read at level l on the way to addr, which run maps, or nothing
-// if it is nil.
+// entry returns the entry that is read at level l on the way to addr. run maps
+// addr, or is nil if nothing does.
 func (t *Table) entry(l *Level, last bool, addr uint64, run *Run) Entry {
 	e := Entry{Level: l.Name, Index: l.Index(addr)}
 	if run != nil && (run.Page == l.Page || run.Page == l.TwinPage) {
@@ -117,7 +118,7 @@ func (t *Table) entry(l *Level, last bool, addr uint64, run *Run) Entry {
 	}
 	table := addr &^ (span<<l.Width - 1)
 	if past := table + span<<l.Width; l.TwinPage != 0 && !t.any(table, past, l.Page) && t.any(table, past, l.TwinPage) {
-		e.twin(l, addr) // there is no other table to look into
+		e.twin(l, addr) // there is no other table to read
 	}
 	return e
 }

@@ -6,7 +6,13 @@ import (
 	"strings"
 )
 
-// hierarchy is where a version of control groups keeps a group's numbers.
+// Group is the control group that leaves the least memory to a process.
+type Group struct {
+	Path        string
+	Limit, Left uint64 // bytes; caches that the system can reclaim count as left
+}
+
+// hierarchy names the files in which a version of control groups keeps its numbers.
 type hierarchy struct {
 	top, limit, used, cache string
 }
@@ -16,11 +22,11 @@ var (
 	groupsV1 = hierarchy{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
 )
 
-// unlimitedV1 is from where on a limit of version 1, which has no word for none,
-// is none.
+// unlimitedV1 is the limit of version 1 from which on there is none: that version has no
+// word for no limit.
 const unlimitedV1 = 1 << 62
 
-// readGroup finds the group of the process, or one above it, that leaves the least.
+// readGroup finds the group of the process, or the one above it, that leaves the least.
 func readGroup(root fs.FS) Group {
 	least := Group{Limit: Unknown, Left: Unknown}
 	for line := range strings.Lines(readText(root, "proc/self/cgroup")) {
@@ -38,8 +44,8 @@ func readGroup(root fs.FS) Group {
 	return least
 }
 
-// least looks at a group and all above it. In a container the path may be that of
-// the host, with only the top to be seen.
+// least reads a group and all groups above it. In a container the path may be the one on
+// the host, of which only the top is visible.
 func (h hierarchy) least(root fs.FS, group string, least Group) Group {
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
 		if g := h.read(root, at); g.Left < least.Left {
@@ -51,7 +57,7 @@ func (h hierarchy) least(root fs.FS, group string, least Group) Group {
 	}
 }
 
-// read is the numbers of one group.
+// read reads the numbers of one group.
 func (h hierarchy) read(root fs.FS, group string) Group {
 	dir := path.Join(h.top, group)
 	g := Group{Path: group, Limit: readNumber(root, path.Join(dir, h.limit)), Left: Unknown}

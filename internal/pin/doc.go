@@ -1,24 +1,26 @@
-// Package pin page-locks host memory fast, and keeps what is page-locked for the
-// next who needs some.
+// Package pin page-locks host memory fast, and keeps page-locked memory in pools.
 //
-// An [Engine] takes memory from the operating system, has many goroutines touch
-// it, on huge pages where they measure faster and on the NUMA node asked for, and
-// registers it with the driver in pieces of at most 1 GiB, while the rest is still
-// being touched. A driver serves nobody else on the machine while it registers, so
-// pieces let neighbours in; and some kernels refuse pieces of more than 2 GiB. It
-// can be stopped between pieces, and after an error nothing is left. What cannot
-// succeed is refused before it starts: [Engine.Predict].
+// An [Engine] takes memory from the operating system and has many goroutines touch it:
+// on huge pages where they measure faster, and on the NUMA node asked for. It registers
+// the memory with the driver in parts of at most 256 MiB (Settings.MaxRegistration), while
+// the rest is still being touched. A driver serves no other process of the machine while
+// it registers, so several registrations let others in; and some kernels refuse
+// registrations of more than 2 GiB. A request can be stopped between two registrations,
+// and after an error nothing is left. [Engine.Predict] finds requests that cannot succeed
+// before they start.
 //
-// A [Pool] divides such memory into blocks and takes them back. Its sizes waste at
-// most an eighth. Blocks come from caches that goroutines seldom share; what those
-// lack is cut from larger ones, and what is free next to each other is joined.
+// A [Pool] takes such memory in segments, divides it into blocks, and takes blocks back.
+// A block is larger than asked for by less than an eighth, or by less than 256 bytes. Freed
+// blocks go to caches that goroutines seldom share. What the caches lack is cut from free
+// extents, and free extents next to each other are joined.
 //
-// Neither knows what is in flight: package ferry gives a block back when the
-// hardware is done with it.
+// Neither knows what is in flight. Package ferry puts a block back when the device is
+// done with it, or has the pool ask for that.
 //
 // # Locks
 //
-// No lock is held across a call of the driver or of the operating system, but for
-// Engine.trials during a trial, which only those wait for who want another. shard.mu
-// and Pool.mu are leaves.
+// No lock is held across a call of the driver or of the operating system, with two
+// exceptions. Engine.trials is held during a trial; only goroutines that want a trial wait
+// for it. Pool.sourceLock is held while the source gives a segment. shard.mu and Pool.mu
+// are leaves.
 package pin

@@ -3,6 +3,7 @@ package pin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,10 +16,6 @@ type Driver interface {
 	MemHostUnregister(ctx cu.Context, p cu.HostPtr) error
 }
 
-// MaxPiece is the most bytes that are registered at once. Larger pieces are not
-// faster, and keep others on the machine waiting for longer: docs/PERFORMANCE.md.
-const MaxPiece = 256 << 20
-
 // Engine page-locks memory for one context. It is safe for concurrent use.
 type Engine struct {
 	driver  Driver
@@ -26,96 +23,72 @@ type Engine struct {
 	sys     system
 	machine func() *Machine
 	now     func() time.Duration
-	real    bool // memory is touched: the device is not played by software
+	touches bool // memory is touched; false for a device that is emulated
+	set     Settings
 
-	trials sync.Mutex // one at a time
-	mu     sync.Mutex
+	trials sync.Mutex // held during a trial
+	mu     sync.Mutex // guards what follows
 	pages  pages
 	cost   cost
 }
 
-// pages is what is known of the page sizes of the machine.
+// pages is what is known about the page sizes of the machine.
 type pages uint8
 
 const (
-	untried pages = iota
-	hugePages
+	pagesUntried pages = iota
+	hugePages          // these were faster
 	smallPages
 )
 
-// NewEngine makes an engine. It is nil where memory cannot be taken from the
-// system. For a device that software plays, now is its clock and emulated is true:
-// its memory is not touched, and the machine that it runs on sets no limits.
-func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated bool) *Engine {
-	sys := host()
+// NewEngine makes an engine. It is nil where memory cannot be taken from the system. For
+// a device that is emulated, now is its clock: its memory is not touched, and the machine
+// that runs it sets no limits.
+func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated bool, set Settings) *Engine {
+	sys := hostSystem()
 	if emulated && (sys == nil || underRace) {
 		sys = heap{}
 	}
 	if sys == nil {
 		return nil
 	}
-	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, real: !emulated}
+	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, touches: !emulated, set: set}
 	if emulated {
-		e.machine = Blank
+		e.machine = UnknownMachine
 	}
 	return e
 }
 
 // Request is what to page-lock.
 type Request struct {
-	Bytes    uintptr
-	Flags    cu.MemHostRegisterFlags
-	Node     int                       // NUMA node, or AnyNode
-	Strict   bool                      // a node that is not there is an error
-	Progress func(done, total uintptr) // nil, or called after every piece, by the caller's goroutine
+	Bytes  uintptr
+	Flags  cu.MemHostRegisterFlags
+	Node   int  // NUMA node, or AnyNode
+	Strict bool // a node that does not exist is an error
+	// Progress, if not nil, is called after each registration, by the goroutine that
+	// called Lock.
+	Progress func(done, total uintptr)
 }
 
-// Memory is what a request gave: one run of addresses, in pieces for the driver.
-type Memory struct {
-	e      *Engine
-	start  address
-	bytes  uintptr
-	piece  uintptr // bytes of all pieces but the last
-	locked int     // pieces registered, the first ones
-	give   func() error
-	failed error // an unregistering that did not succeed: the memory stays
-}
-
-// Start is where the memory is: at the start of a page, of a huge one if it is as
-// large as that.
-func (m *Memory) Start() cu.HostPtr { return m.start }
-
-// Bytes is its size.
-func (m *Memory) Bytes() uintptr { return m.bytes }
-
-// Cuts is where one registration ends and the next begins, in bytes from the start.
-func (m *Memory) Cuts() []uintptr {
-	var cuts []uintptr
-	for off := m.piece; off < m.bytes; off += m.piece {
-		cuts = append(cuts, off)
-	}
-	return cuts
-}
-
-// Lock takes memory and page-locks it. When ctx ends first it gives up at the next
-// piece, and the error wraps ctx.Err(). After an error nothing is left of it.
+// Lock takes memory and page-locks it. When ctx ends first, it stops before the next
+// registration, and the error wraps ctx.Err(). After an error nothing is left.
 func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	machine := e.machine()
 	if err := machine.refuse(r); err != nil {
 		return nil, err
 	}
-	huge := e.choose(ctx, machine, r)
+	huge := e.choosePages(ctx, machine, r)
 	begin := e.now()
-	m, err := e.lock(ctx, machine, r, huge, MaxPiece)
+	m, err := e.lock(ctx, machine, r, huge)
 	if err == nil {
 		e.learn(r.Bytes, e.now()-begin)
 	}
 	return m, err
 }
 
-// lock is Lock on pages and in pieces that are decided.
-func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge bool, piece uintptr) (*Memory, error) {
-	m, err := e.reserve(machine, r, huge, piece)
+// lock is Lock on pages that are chosen.
+func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge bool) (*Memory, error) {
+	m, err := e.reserve(machine, r, huge)
 	if err != nil {
 		return nil, err
 	}
@@ -125,17 +98,17 @@ func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge boo
 	return m, nil
 }
 
-// reserve takes addresses, with advice on what shall be behind them.
-func (e *Engine) reserve(machine *Machine, r Request, huge bool, piece uintptr) (*Memory, error) {
+// reserve takes addresses, and advises the system on the pages for them.
+func (e *Engine) reserve(machine *Machine, r Request, huge bool) (*Memory, error) {
 	align := uintptr(machine.HugeBytes)
 	if r.Bytes < align {
 		align = pageBytes
 	}
-	all, err := e.sys.take(r.Bytes, align)
+	all, err := e.sys.reserve(r.Bytes, align)
 	if err != nil {
 		return nil, &Error{r.Bytes, r.Node, "the system has no addresses for it (" + err.Error() + ")", "lift the limit of address space (ulimit -v), or take less", cu.ErrorOutOfMemory}
 	}
-	m := &Memory{e: e, start: all.start, bytes: r.Bytes, piece: piece, give: all.give}
+	m := &Memory{e: e, start: all.start, bytes: r.Bytes, part: e.set.MaxRegistration, release: all.release}
 	if machine.Huge {
 		e.sys.advise(m.start, m.bytes, huge)
 	}
@@ -147,46 +120,113 @@ func (e *Engine) reserve(machine *Machine, r Request, huge bool, piece uintptr) 
 	return m, nil
 }
 
-// lock registers piece after piece as it has been touched.
-func (m *Memory) lock(ctx context.Context, machine *Machine, r Request, huge bool) error {
-	ctx, stop := context.WithCancel(ctx)
-	t := m.touch(ctx, machine, r, huge)
-	defer t.wait()
-	defer stop()
-	for off := uintptr(0); off < m.bytes; off += m.piece {
-		n := min(m.piece, m.bytes-off)
-		if err := t.until(ctx, off+n); err != nil {
-			return err
-		}
-		if err := m.e.driver.MemHostRegister(m.e.ctx, at(m.start, off), n, r.Flags); err != nil {
-			return err
-		}
-		m.locked++
-		if r.Progress != nil {
-			r.Progress(off+n, m.bytes)
+// Predict says how long a request will take, and whether it can succeed. The first time
+// it page-locks memory for trial.
+func (e *Engine) Predict(r Request) (Prediction, error) {
+	machine := e.machine()
+	if err := machine.refuse(r); err != nil {
+		return Prediction{Error: err}, nil
+	}
+	_, c := e.known()
+	if c.perByte == 0 {
+		if err := e.measure(context.Background(), machine, r); err != nil {
+			return Prediction{}, fmt.Errorf("trial: %w", err)
 		}
 	}
+	best, c := e.known()
+	return Prediction{Time: c.of(r.Bytes), Huge: machine.Huge && best != smallPages && uint64(r.Bytes) >= machine.HugeBytes}, nil
+}
+
+// known returns what the engine has measured so far.
+func (e *Engine) known() (pages, cost) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pages, e.cost
+}
+
+// learn records how long a request took, if it was large enough to be typical.
+func (e *Engine) learn(bytes uintptr, took time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if perByte := (took.Seconds() - e.cost.fixed) / float64(bytes); bytes >= e.set.LargeTrialBytes && perByte > 0 {
+		e.cost.perByte = perByte
+	}
+}
+
+// choosePages reports whether to take huge pages: if the machine has them, unless a trial
+// found them slower.
+func (e *Engine) choosePages(ctx context.Context, machine *Machine, r Request) bool {
+	best, _ := e.known()
+	if best == pagesUntried && r.Bytes >= e.set.TrialFrom {
+		e.trials.Lock()
+		best, _, _ = e.try(ctx, machine, r) // the request returns an error of its own
+		e.trials.Unlock()
+	}
+	return machine.Huge && best != smallPages
+}
+
+// measure finds how long requests take.
+func (e *Engine) measure(ctx context.Context, machine *Machine, r Request) error {
+	e.trials.Lock()
+	defer e.trials.Unlock()
+	if _, c := e.known(); c.perByte != 0 {
+		return nil
+	}
+	best, small, err := e.try(ctx, machine, r)
+	if err != nil {
+		return err
+	}
+	trial := float64(e.set.TrialBytes)
+	c := cost{perByte: small.Seconds() / trial}
+	if r.Bytes = e.set.LargeTrialBytes; !e.touches {
+		r.Bytes = 2 * e.set.TrialBytes // emulated times are exact
+	}
+	if machine.refuse(r) == nil {
+		large, err := e.timed(ctx, machine, r, best == hugePages)
+		if err != nil {
+			return err
+		}
+		if slope := (large - small).Seconds() / (float64(r.Bytes) - trial); slope > 0 {
+			c = cost{max(0, small.Seconds()-slope*trial), slope}
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cost = c
 	return nil
 }
 
-// Close unregisters the memory and gives it back. Where the driver must not be
-// called, in a host function, the error says so and another Close goes on. Memory
-// that the driver does not let go stays where it is.
-func (m *Memory) Close() error {
-	for m.locked > 0 {
-		err := m.e.driver.MemHostUnregister(m.e.ctx, at(m.start, uintptr(m.locked-1)*m.piece))
-		if errors.Is(err, cu.ErrorNotPermitted) {
-			return err
-		}
-		if err != nil && m.failed == nil {
-			m.failed = err
-		}
-		m.locked--
+// try finds which pages are faster, and how long Settings.TrialBytes take on them.
+// e.trials is held.
+func (e *Engine) try(ctx context.Context, machine *Machine, r Request) (best pages, took time.Duration, err error) {
+	r.Bytes = e.set.TrialBytes
+	kinds := []pages{hugePages, smallPages}
+	if !machine.Huge {
+		kinds = kinds[1:]
 	}
-	if m.failed != nil || m.give == nil {
-		return m.failed
+	for _, kind := range kinds {
+		t, err := e.timed(ctx, machine, r, kind == hugePages)
+		if err != nil {
+			return pagesUntried, 0, err
+		}
+		if best == pagesUntried || t < took {
+			best, took = kind, t
+		}
 	}
-	give := m.give
-	m.give = nil
-	return give()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pages = best
+	return best, took, nil
+}
+
+// timed page-locks memory for trial and returns how long that took.
+func (e *Engine) timed(ctx context.Context, machine *Machine, r Request, huge bool) (time.Duration, error) {
+	r.Progress = nil
+	begin := e.now()
+	m, err := e.lock(ctx, machine, r, huge)
+	took := e.now() - begin
+	if err != nil {
+		return 0, err
+	}
+	return took, m.Close()
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// fakeDriver registers, and fails when told to.
+// fakeDriver records registrations, and fails on request.
 type fakeDriver struct {
-	mu         sync.Mutex
-	registered map[address]uintptr
-	order      []uintptr // bytes of the registrations so far
-	fail       func(n int, p address, bytes uintptr) error
-	failUndo   error
+	mu             sync.Mutex
+	registered     map[address]uintptr
+	sizes          []uintptr // bytes of the registrations so far
+	fail           func(n int, p address, bytes uintptr) error
+	failUnregister error
 }
 
 func newDriver() *fakeDriver { return &fakeDriver{registered: map[address]uintptr{}} }
@@ -27,11 +27,11 @@ func (d *fakeDriver) MemHostRegister(_ cu.Context, p cu.HostPtr, bytes uintptr, 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fail != nil {
-		if err := d.fail(len(d.order), p, bytes); err != nil {
+		if err := d.fail(len(d.sizes), p, bytes); err != nil {
 			return err
 		}
 	}
-	d.order = append(d.order, bytes)
+	d.sizes = append(d.sizes, bytes)
 	d.registered[p] = bytes
 	return nil
 }
@@ -39,8 +39,8 @@ func (d *fakeDriver) MemHostRegister(_ cu.Context, p cu.HostPtr, bytes uintptr, 
 func (d *fakeDriver) MemHostUnregister(_ cu.Context, p cu.HostPtr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.failUndo != nil {
-		return d.failUndo
+	if d.failUnregister != nil {
+		return d.failUnregister
 	}
 	if _, ok := d.registered[p]; !ok {
 		return cu.ErrorHostMemoryNotRegistered
@@ -49,175 +49,180 @@ func (d *fakeDriver) MemHostUnregister(_ cu.Context, p cu.HostPtr) error {
 	return nil
 }
 
-// fakeSystem is the Go heap, with a machine that a test describes.
+// fakeSystem takes memory from the Go heap, on a machine that a test describes.
 type fakeSystem struct {
-	mu      sync.Mutex
-	m       *Machine
-	taken   int // reserves not given back
-	hugeGot bool
-	advised []bool
-	moved   int
-	placed  []int
-	refused error // of prefer
-	full    error // of take
-	slow    time.Duration
+	mu                    sync.Mutex
+	m                     *Machine
+	reserved              int  // reservations that are not released
+	givesHuge             bool // a touch makes a whole huge page resident
+	advised               []bool
+	bound                 int // threads that are bound to processors
+	placed                []int
+	preferErr, reserveErr error
+	slow                  time.Duration // of resident
 }
 
 func (s *fakeSystem) machine() *Machine { return s.m }
 
-func (s *fakeSystem) take(bytes, align uintptr) (*reserve, error) {
-	if s.full != nil {
-		return nil, s.full
+func (s *fakeSystem) reserve(bytes, align uintptr) (*reservation, error) {
+	if s.reserveErr != nil {
+		return nil, s.reserveErr
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken++
+	s.reserved++
 	b := make([]byte, bytes+align)
-	return &reserve{startOf(b, align), func() error { s.mu.Lock(); defer s.mu.Unlock(); s.taken--; b[0] = 0; return nil }}, nil
+	return &reservation{startOf(b, align), func() error { s.mu.Lock(); defer s.mu.Unlock(); s.reserved--; b[0] = 0; return nil }}, nil
 }
 
 func (s *fakeSystem) advise(_ address, _ uintptr, huge bool) { s.advised = append(s.advised, huge) }
 
 func (s *fakeSystem) prefer(_ address, _ uintptr, n Node) error {
 	s.placed = append(s.placed, n.ID)
-	return s.refused
+	return s.preferErr
 }
 
-func (s *fakeSystem) there(address) bool {
+func (s *fakeSystem) resident(address) bool {
 	time.Sleep(s.slow)
-	return s.hugeGot
+	return s.givesHuge
 }
 
-func (s *fakeSystem) moveTo([]int) func() {
+func (s *fakeSystem) runOn([]int) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.moved++
-	return func() { s.mu.Lock(); defer s.mu.Unlock(); s.moved-- }
+	s.bound++
+	return func() { s.mu.Lock(); defer s.mu.Unlock(); s.bound-- }
 }
 
-// newFakes is an engine on a machine with room and huge pages.
+// newFakes makes an engine on a machine with enough memory and huge pages.
 func newFakes() (*Engine, *fakeDriver, *fakeSystem) {
-	d, s := newDriver(), &fakeSystem{m: Blank(), hugeGot: true}
+	d, s := newDriver(), &fakeSystem{m: UnknownMachine(), givesHuge: true}
 	s.m.Huge = true
 	begin := time.Now()
-	return &Engine{driver: d, ctx: 1, sys: s, machine: s.machine, now: func() time.Duration { return time.Since(begin) }, real: true}, d, s
+	return &Engine{driver: d, ctx: 1, sys: s, machine: s.machine, now: func() time.Duration { return time.Since(begin) }, touches: true, set: DefaultSettings()}, d, s
 }
 
-// empty checks that nothing is left.
-func empty(t *testing.T, d *fakeDriver, s *fakeSystem) {
+// wantEmpty checks that nothing is left.
+func wantEmpty(t *testing.T, d *fakeDriver, s *fakeSystem) {
 	t.Helper()
-	if len(d.registered) != 0 || s.taken != 0 || s.moved != 0 {
-		t.Errorf("left: %d registrations, %d reserves, %d moved threads", len(d.registered), s.taken, s.moved)
+	if len(d.registered) != 0 || s.reserved != 0 || s.bound != 0 {
+		t.Errorf("left: %d registrations, %d reservations, %d bound threads", len(d.registered), s.reserved, s.bound)
 	}
 }
 
-const piece = 4 << 20 // in tests
+const part = 4 << 20 // bytes of a registration
 
-func TestLockInPieces(t *testing.T) {
+// TestLockInParts: each part is registered by itself, in order, and Progress is called
+// after each.
+func TestLockInParts(t *testing.T) {
 	e, d, s := newFakes()
-	var told [][2]uintptr
-	r := Request{Bytes: 3*piece + 100, Node: AnyNode, Progress: func(done, total uintptr) { told = append(told, [2]uintptr{done, total}) }}
-	m, err := e.lock(context.Background(), s.m, r, true, piece)
+	e.set.MaxRegistration = part
+	var progress [][2]uintptr
+	r := Request{Bytes: 3*part + 100, Node: AnyNode, Progress: func(done, total uintptr) { progress = append(progress, [2]uintptr{done, total}) }}
+	m, err := e.lock(context.Background(), s.m, r, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []uintptr{piece, piece, piece, 100}; !slices.Equal(d.order, want) {
-		t.Errorf("registered %v, want %v", d.order, want)
+	if want := []uintptr{part, part, part, 100}; !slices.Equal(d.sizes, want) {
+		t.Errorf("registered %v, want %v", d.sizes, want)
 	}
-	if want := []uintptr{piece, 2 * piece, 3 * piece}; !slices.Equal(m.Cuts(), want) {
-		t.Errorf("cuts %v, want %v", m.Cuts(), want)
+	if want := []uintptr{part, 2 * part, 3 * part}; !slices.Equal(m.Boundaries(), want) {
+		t.Errorf("boundaries %v, want %v", m.Boundaries(), want)
 	}
-	if len(told) != 4 || told[1] != [2]uintptr{2 * piece, r.Bytes} || told[3] != [2]uintptr{r.Bytes, r.Bytes} {
-		t.Errorf("progress %v", told)
+	if len(progress) != 4 || progress[1] != [2]uintptr{2 * part, r.Bytes} || progress[3] != [2]uintptr{r.Bytes, r.Bytes} {
+		t.Errorf("progress %v", progress)
 	}
 	if number(m.Start())%uintptr(s.m.HugeBytes) != 0 {
-		t.Errorf("it starts at %v, no multiple of a huge page", m.Start())
+		t.Errorf("it starts at %v, which is no multiple of a huge page", m.Start())
 	}
 	if err := errors.Join(m.Close(), m.Close()); err != nil {
 		t.Error(err)
 	}
-	empty(t, d, s)
+	wantEmpty(t, d, s)
 }
 
-// TestLockFails: whichever piece the driver refuses, nothing is left.
+// TestLockFails: whichever registration the driver refuses, nothing is left.
 func TestLockFails(t *testing.T) {
 	for k := range 4 {
 		e, d, s := newFakes()
+		e.set.MaxRegistration = part
 		d.fail = func(n int, _ address, _ uintptr) error {
 			if n == k {
 				return cu.ErrorOutOfMemory
 			}
 			return nil
 		}
-		_, err := e.lock(context.Background(), s.m, Request{Bytes: 4 * piece, Node: AnyNode}, true, piece)
+		_, err := e.lock(context.Background(), s.m, Request{Bytes: 4 * part, Node: AnyNode}, true)
 		if !errors.Is(err, cu.ErrorOutOfMemory) {
-			t.Errorf("piece %d: got %v", k, err)
+			t.Errorf("registration %d: got %v", k, err)
 		}
-		empty(t, d, s)
+		wantEmpty(t, d, s)
 	}
 }
 
-// TestLockStops: an end of the context between pieces, or while memory is touched,
-// leaves nothing.
+// TestLockStops: if the context ends between registrations, or while memory is touched,
+// nothing is left.
 func TestLockStops(t *testing.T) {
 	for k := range 3 {
 		e, d, s := newFakes()
+		e.set.MaxRegistration = part
 		ctx, stop := context.WithCancel(context.Background())
-		r := Request{Bytes: 4 * piece, Node: AnyNode, Progress: func(done, _ uintptr) {
-			if done == uintptr(k+1)*piece {
+		r := Request{Bytes: 4 * part, Node: AnyNode, Progress: func(done, _ uintptr) {
+			if done == uintptr(k+1)*part {
 				stop()
 			}
 		}}
-		_, err := e.lock(ctx, s.m, r, true, piece)
-		if !errors.Is(err, context.Canceled) || len(d.order) != k+1 {
-			t.Errorf("after %d pieces: got %v, %d registered", k+1, err, len(d.order))
+		_, err := e.lock(ctx, s.m, r, true)
+		if !errors.Is(err, context.Canceled) || len(d.sizes) != k+1 {
+			t.Errorf("after %d registrations: got %v, %d registered", k+1, err, len(d.sizes))
 		}
-		empty(t, d, s)
+		wantEmpty(t, d, s)
 	}
 	e, d, s := newFakes()
 	s.slow = 20 * time.Millisecond
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer stop()
-	if _, err := e.lock(ctx, s.m, Request{Bytes: 100 << 20, Node: AnyNode}, true, MaxPiece); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.lock(ctx, s.m, Request{Bytes: 100 << 20, Node: AnyNode}, true); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	empty(t, d, s)
+	wantEmpty(t, d, s)
 }
 
-// TestCloseInHostFunction: where the driver must not be called, a later Close goes
-// on; what the driver keeps stays mapped.
+// TestCloseInHostFunction: where the driver must not be called, a later Close goes on.
+// Memory that the driver does not unregister stays reserved.
 func TestCloseInHostFunction(t *testing.T) {
 	e, d, s := newFakes()
-	m, err := e.lock(context.Background(), s.m, Request{Bytes: 2 * piece, Node: AnyNode}, true, piece)
+	e.set.MaxRegistration = part
+	m, err := e.lock(context.Background(), s.m, Request{Bytes: 2 * part, Node: AnyNode}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.failUndo = cu.ErrorNotPermitted
+	d.failUnregister = cu.ErrorNotPermitted
 	if err := m.Close(); !errors.Is(err, cu.ErrorNotPermitted) || len(d.registered) != 2 {
 		t.Errorf("got %v, %d registered", err, len(d.registered))
 	}
-	d.failUndo = nil
+	d.failUnregister = nil
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	empty(t, d, s)
-	m, err = e.lock(context.Background(), s.m, Request{Bytes: 2 * piece, Node: AnyNode}, true, piece)
+	wantEmpty(t, d, s)
+	m, err = e.lock(context.Background(), s.m, Request{Bytes: 2 * part, Node: AnyNode}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.failUndo = cu.ErrorIllegalAddress
-	if err := m.Close(); !errors.Is(err, cu.ErrorIllegalAddress) || s.taken != 1 {
-		t.Errorf("got %v, %d reserves kept, want 1", err, s.taken)
+	d.failUnregister = cu.ErrorIllegalAddress
+	if err := m.Close(); !errors.Is(err, cu.ErrorIllegalAddress) || s.reserved != 1 {
+		t.Errorf("got %v, %d reservations, want 1", err, s.reserved)
 	}
 }
 
-// TestTouch: with huge pages one byte of each, else one of every small page: seen
-// in memory that is not zero before.
+// TestTouch: one byte of each huge page is touched, or of each small page if there are no
+// huge ones. The test sees that in memory that was not zero before.
 func TestTouch(t *testing.T) {
-	for _, c := range []struct{ huge, got bool }{{true, true}, {true, false}, {false, false}} {
+	for _, c := range []struct{ huge, gives bool }{{true, true}, {true, false}, {false, false}} {
 		e, _, s := newFakes()
-		s.hugeGot = c.got
-		m, err := e.reserve(s.m, Request{Bytes: 5<<20 + 5000, Node: AnyNode}, c.huge, MaxPiece)
+		s.givesHuge = c.gives
+		m, err := e.reserve(s.m, Request{Bytes: 5<<20 + 5000, Node: AnyNode}, c.huge)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +234,7 @@ func TestTouch(t *testing.T) {
 		for off := 0; off < len(b); off += 4096 {
 			whole := off/(2<<20) < 2 // in a whole huge page
 			want := byte(0)
-			if c.got && whole && off%(2<<20) != 0 {
+			if c.gives && whole && off%(2<<20) != 0 {
 				want = 1
 			}
 			if b[off] != want {
@@ -242,6 +247,7 @@ func TestTouch(t *testing.T) {
 	}
 }
 
+// TestPlacement: memory is placed on the node asked for, if that exists.
 func TestPlacement(t *testing.T) {
 	e, d, s := newFakes()
 	s.m.Nodes = []Node{{0, []int{0}}, {1, []int{1}}}
@@ -249,9 +255,9 @@ func TestPlacement(t *testing.T) {
 		r    Request
 		want []int
 	}{
-		{Request{Bytes: piece, Node: AnyNode}, nil},
-		{Request{Bytes: piece, Node: 1}, []int{1}},
-		{Request{Bytes: piece, Node: 9}, nil}, // of a device, not there
+		{Request{Bytes: part, Node: AnyNode}, nil},
+		{Request{Bytes: part, Node: 1}, []int{1}},
+		{Request{Bytes: part, Node: 9}, nil}, // a node that does not exist
 	} {
 		s.placed = nil
 		m, err := e.Lock(context.Background(), c.r)
@@ -265,56 +271,57 @@ func TestPlacement(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s.refused = errors.New("not allowed")
-	if m, err := e.Lock(context.Background(), Request{Bytes: piece, Node: 1}); err != nil {
-		t.Errorf("a preference that is not met: %v", err)
+	s.preferErr = errors.New("not allowed")
+	if m, err := e.Lock(context.Background(), Request{Bytes: part, Node: 1}); err != nil {
+		t.Errorf("a node that is only preferred: %v", err)
 	} else if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	wantRefused(t, e, Request{Bytes: piece, Node: 1, Strict: true}, cu.ErrorInvalidValue, "not allowed")
-	empty(t, d, s)
+	wantRefused(t, e, Request{Bytes: part, Node: 1, Strict: true}, cu.ErrorInvalidValue, "not allowed")
+	wantEmpty(t, d, s)
 }
 
-// wantRefused checks that a request is refused with a reason and nothing is tried.
+// wantRefused checks that a request is refused with a reason, and that nothing is tried.
 func wantRefused(t *testing.T, e *Engine, r Request, result cu.Result, parts ...string) {
 	t.Helper()
-	before := len(e.driver.(*fakeDriver).order)
+	before := len(e.driver.(*fakeDriver).sizes)
 	_, err := e.Lock(context.Background(), r)
-	told, ok := errors.AsType[*Error](err)
-	if !ok || !errors.Is(err, result) || told.Bytes != r.Bytes || told.Node != r.Node || told.Do == "" {
+	found, ok := errors.AsType[*Error](err)
+	if !ok || !errors.Is(err, result) || found.Bytes != r.Bytes || found.Node != r.Node || found.Do == "" {
 		t.Errorf("%d bytes on node %d: got %v, want %v", r.Bytes, r.Node, err, result)
 		return
 	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("got %q, want %q in it", err, part)
+	for _, text := range parts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("got %q, want %q in it", err, text)
 		}
 	}
-	if n := len(e.driver.(*fakeDriver).order); n != before {
+	if n := len(e.driver.(*fakeDriver).sizes); n != before {
 		t.Errorf("%v, but %d registrations were made", err, n-before)
 	}
 }
 
+// TestRefused: requests that cannot succeed are refused with a reason.
 func TestRefused(t *testing.T) {
 	e, d, s := newFakes()
 	s.m.Available = 8 << 30
 	s.m.Group = Group{"/box", 4 << 30, 1 << 30}
 	s.m.Nodes = []Node{{0, []int{0, 1}}, {2, nil}}
 	wantRefused(t, e, Request{Bytes: 2 << 30, Node: AnyNode}, cu.ErrorOutOfMemory, "/box allows 4.0 GiB", "1.0 GiB are left")
-	wantRefused(t, e, Request{Bytes: piece, Node: 1, Strict: true}, cu.ErrorInvalidValue, "no NUMA node 1", "0, 2")
+	wantRefused(t, e, Request{Bytes: part, Node: 1, Strict: true}, cu.ErrorInvalidValue, "no NUMA node 1", "0, 2")
 	s.m.Group.Left = Unknown
 	wantRefused(t, e, Request{Bytes: 8<<30 + 1, Node: AnyNode}, cu.ErrorOutOfMemory, "8.0 GiB of host memory are available")
-	s.full = errors.New("no addresses")
-	wantRefused(t, e, Request{Bytes: piece, Node: AnyNode}, cu.ErrorOutOfMemory, "no addresses")
-	empty(t, d, s)
+	s.reserveErr = errors.New("no addresses")
+	wantRefused(t, e, Request{Bytes: part, Node: AnyNode}, cu.ErrorOutOfMemory, "no addresses")
+	wantEmpty(t, d, s)
 }
 
-// TestPredict: the first prediction tries both sizes of pages and takes the better.
-// It says what a request would be refused for.
+// TestPredict: the first prediction tries both sizes of pages and chooses the faster. It
+// also says why a request would be refused.
 func TestPredict(t *testing.T) {
 	for _, better := range []bool{true, false} {
 		e, d, s := newFakes()
-		e.real = false // so that the second trial is small
+		e.touches = false // so that the second trial is small
 		clock := time.Duration(0)
 		e.now = func() time.Duration { return clock }
 		d.fail = func(_ int, _ address, bytes uintptr) error { // 2 ms and 1 ms for each MiB, or 4
@@ -326,17 +333,17 @@ func TestPredict(t *testing.T) {
 			return nil
 		}
 		p, err := e.Predict(Request{Bytes: 100 << 20, Node: AnyNode})
-		if want := 102 * time.Millisecond; err != nil || p.Error != nil || p.Huge != better || p.Time.Round(time.Microsecond) != want || len(d.order) != 3 {
-			t.Errorf("huge pages better %v: %+v, %v, %d tries, want %v and 3", better, p, err, len(d.order), want)
+		if want := 102 * time.Millisecond; err != nil || p.Error != nil || p.Huge != better || p.Time.Round(time.Microsecond) != want || len(d.sizes) != 3 {
+			t.Errorf("huge pages faster %v: %+v, %v, %d registrations, want %v and 3", better, p, err, len(d.sizes), want)
 		}
-		m, err := e.Lock(context.Background(), Request{Bytes: piece, Node: AnyNode})
-		if err != nil || s.advised[len(s.advised)-1] != better || len(d.order) != 4 {
-			t.Errorf("then: %v, pages %v, %d tries", err, s.advised, len(d.order))
+		m, err := e.Lock(context.Background(), Request{Bytes: part, Node: AnyNode})
+		if err != nil || s.advised[len(s.advised)-1] != better || len(d.sizes) != 4 {
+			t.Errorf("the next request: %v, pages %v, %d registrations", err, s.advised, len(d.sizes))
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
-		empty(t, d, s)
+		wantEmpty(t, d, s)
 		s.m.Available = 1 << 20
 		if p, err := e.Predict(Request{Bytes: 2 << 20, Node: AnyNode}); err != nil || p.Error == nil {
 			t.Errorf("%+v, %v", p, err)
@@ -344,47 +351,48 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestLearn: what large requests took is what the next prediction says.
+// TestLearn: the next prediction is what a large request took.
 func TestLearn(t *testing.T) {
 	e, _, _ := newFakes()
 	e.cost = cost{0.5, 1}
-	e.learn(moreBytes-1, time.Hour) // too small to tell
-	e.learn(moreBytes, 1500*time.Millisecond)
-	if got := e.cost.of(2 * moreBytes); got.Round(time.Microsecond) != 2500*time.Millisecond {
+	large := e.set.LargeTrialBytes
+	e.learn(large-1, time.Hour) // too small to count
+	e.learn(large, 1500*time.Millisecond)
+	if got := e.cost.of(2 * large); got.Round(time.Microsecond) != 2500*time.Millisecond {
 		t.Errorf("got %v, want 2.5s", got)
 	}
 }
 
-// TestTrialFails: a prediction that cannot be made is an error, and a request on
-// such a machine says its own.
+// TestTrialFails: if the trial fails, Predict returns its error.
 func TestTrialFails(t *testing.T) {
 	e, d, s := newFakes()
 	d.fail = func(int, address, uintptr) error { return cu.ErrorNotSupported }
-	if _, err := e.Predict(Request{Bytes: piece, Node: AnyNode}); !errors.Is(err, cu.ErrorNotSupported) {
+	if _, err := e.Predict(Request{Bytes: part, Node: AnyNode}); !errors.Is(err, cu.ErrorNotSupported) {
 		t.Errorf("got %v", err)
 	}
-	empty(t, d, s)
+	wantEmpty(t, d, s)
 }
 
+// TestSystem: the system that runs the test gives memory, and touching makes it resident.
 func TestSystem(t *testing.T) {
-	s := host()
+	s := hostSystem()
 	if s == nil {
-		t.Skip("memory is the driver's here")
+		t.Skip("only the driver has page-locked memory on this system")
 	}
 	d := newDriver()
-	e := &Engine{driver: d, sys: s, machine: s.machine, now: func() time.Duration { return 0 }, real: true}
+	e := &Engine{driver: d, sys: s, machine: s.machine, now: func() time.Duration { return 0 }, touches: true, set: DefaultSettings()}
 	m, err := e.Lock(context.Background(), Request{Bytes: 6<<20 + 1, Node: AnyNode})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := bytesOf(m)
 	for off := 0; off < len(b); off += 4096 {
-		if !s.there(at(m.start, uintptr(off))) {
-			t.Fatalf("nothing is behind byte %#x", off)
+		if !s.resident(at(m.start, uintptr(off))) {
+			t.Fatalf("the page of byte %#x is not resident", off)
 		}
 	}
 	b[len(b)-1] = 1
-	undo := s.moveTo([]int{0})
+	undo := s.runOn([]int{0})
 	undo()
 	_ = s.prefer(m.start, m.bytes, Node{ID: 0}) // containers may forbid it
 	if err := m.Close(); err != nil || len(d.registered) != 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Error is why memory cannot be page-locked, found before it was tried. It unwraps
-// to the result that the driver would have given.
+// Error says why memory cannot be page-locked. It is found before anything is tried, and
+// unwraps to the result that the driver would have returned.
 type Error struct {
 	Bytes  uintptr
 	Node   int // NUMA node asked for, or [AnyNode]

@@ -1,52 +1,31 @@
 package pin
 
-import (
-	"math/bits"
+import "math/bits"
 
-	"github.com/ferrygpu/ferry/cu"
-)
-
-// Chunk is memory that a pool has from the driver.
-type Chunk interface {
-	Start() cu.HostPtr
-	Bytes() uintptr
-	// Cuts is where one registration ends and the next begins.
-	Cuts() []uintptr
-	// Close gives the memory back. One that wraps cu.ErrorNotPermitted may be tried
-	// again, in other circumstances.
-	Close() error
-}
-
-// chunk is a Chunk in a pool.
-type chunk struct {
-	Chunk
-	site  string
-	first *extent
-}
-
-// extent is a run of bytes of a chunk, free or not. Two that are free never touch.
+// extent is a range of bytes of a segment: a block, or free. Two free ones are never next
+// to each other. Pool.mu guards all fields that change.
 type extent struct {
-	chunk      *chunk
+	segment    *segment
 	off, bytes uintptr
 	free       bool
 	prev, next *extent // by address
 
-	bin            int
-	before, behind *extent // in the bin, if free
+	bin              int
+	binPrev, binNext *extent // in the bin, if free
 }
 
 // bins are the free extents, by the largest class that each can hold.
 type bins struct {
 	heads  [classes]*extent
 	filled [(classes + 63) / 64]uint64 // a bit for each bin with extents
-	bytes  uintptr                     // of all
+	bytes  uintptr                     // of all extents
 }
 
 func (b *bins) add(e *extent) {
-	e.free, e.bin = true, within(e.bytes)
-	e.before, e.behind = nil, b.heads[e.bin]
-	if e.behind != nil {
-		e.behind.before = e
+	e.free, e.bin = true, classWithin(e.bytes)
+	e.binPrev, e.binNext = nil, b.heads[e.bin]
+	if e.binNext != nil {
+		e.binNext.binPrev = e
 	}
 	b.heads[e.bin] = e
 	b.filled[e.bin/64] |= 1 << (e.bin % 64)
@@ -54,23 +33,23 @@ func (b *bins) add(e *extent) {
 }
 
 func (b *bins) remove(e *extent) {
-	if e.before != nil {
-		e.before.behind = e.behind
+	if e.binPrev != nil {
+		e.binPrev.binNext = e.binNext
 	} else {
-		b.heads[e.bin] = e.behind
-		if e.behind == nil {
+		b.heads[e.bin] = e.binNext
+		if e.binNext == nil {
 			b.filled[e.bin/64] &^= 1 << (e.bin % 64)
 		}
 	}
-	if e.behind != nil {
-		e.behind.before = e.before
+	if e.binNext != nil {
+		e.binNext.binPrev = e.binPrev
 	}
-	e.free, e.before, e.behind = false, nil, nil
+	e.free, e.binPrev, e.binNext = false, nil, nil
 	b.bytes -= e.bytes
 }
 
-// take cuts a block of class c from the smallest free extent that is sure to hold
-// it; nil if there is none.
+// take cuts an extent of class c from the smallest free extent that surely holds it. It
+// returns nil if there is none.
 func (b *bins) take(c int) *extent {
 	e := b.find(c)
 	if e == nil {
@@ -79,7 +58,7 @@ func (b *bins) take(c int) *extent {
 	b.remove(e)
 	if rest := e.bytes - sizeOf(c); rest > 0 {
 		e.bytes = sizeOf(c)
-		r := &extent{chunk: e.chunk, off: e.off + e.bytes, bytes: rest, prev: e, next: e.next}
+		r := &extent{segment: e.segment, off: e.off + e.bytes, bytes: rest, prev: e, next: e.next}
 		if r.next != nil {
 			r.next.prev = r
 		}
@@ -89,7 +68,7 @@ func (b *bins) take(c int) *extent {
 	return e
 }
 
-// find is an extent of bin c, or of the next that has one.
+// find returns an extent of bin c, or of the next bin that has one.
 func (b *bins) find(c int) *extent {
 	word := b.filled[c/64] >> (c % 64) << (c % 64)
 	for i := c / 64; ; {
@@ -103,8 +82,8 @@ func (b *bins) find(c int) *extent {
 	}
 }
 
-// give joins an extent with what is free on either side, and keeps it.
-func (b *bins) give(e *extent) {
+// put joins an extent with the free ones on both sides, and adds it.
+func (b *bins) put(e *extent) {
 	if p := e.prev; p != nil && p.free {
 		b.remove(p)
 		p.absorb(e)
@@ -125,5 +104,5 @@ func (e *extent) absorb(n *extent) {
 	}
 }
 
-// whole says that an extent is all of its chunk.
+// whole reports whether an extent is all of its segment.
 func (e *extent) whole() bool { return e.prev == nil && e.next == nil }

@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// files is a file system of texts.
+// files returns a file system of texts.
 func files(texts map[string]string) fstest.MapFS {
 	out := fstest.MapFS{}
 	for name, text := range texts {
@@ -15,6 +15,7 @@ func files(texts map[string]string) fstest.MapFS {
 	return out
 }
 
+// TestReadMachine: what Linux says is read, and what it does not say is unknown.
 func TestReadMachine(t *testing.T) {
 	m := ReadMachine(files(map[string]string{
 		"proc/meminfo": "MemTotal:       100 kB\nMemAvailable:   64 kB\n",
@@ -31,20 +32,21 @@ func TestReadMachine(t *testing.T) {
 		t.Errorf("got %+v, want %+v", m, want)
 	}
 	if m := ReadMachine(files(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"})); m.Huge {
-		t.Error("huge pages where there are none")
+		t.Error("huge pages on a machine that does not allow them")
 	}
-	if m := ReadMachine(files(nil)); !reflect.DeepEqual(m, Blank()) {
-		t.Errorf("of nothing: %+v", m)
+	if m := ReadMachine(files(nil)); !reflect.DeepEqual(m, UnknownMachine()) {
+		t.Errorf("without files: got %+v, want %+v", m, UnknownMachine())
 	}
 }
 
+// TestReadGroup: the group that leaves the least is found, in both versions.
 func TestReadGroup(t *testing.T) {
 	const v2, v1 = "sys/fs/cgroup/", "sys/fs/cgroup/memory/"
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  Group
 	}{
-		"version 2, the group above is the narrower": {map[string]string{
+		"version 2, the group above leaves less": {map[string]string{
 			"proc/self/cgroup":        "0::/a/b\n",
 			v2 + "a/b/memory.max":     "1000\n",
 			v2 + "a/b/memory.current": "100\n",
@@ -55,7 +57,7 @@ func TestReadGroup(t *testing.T) {
 		"version 2, no limit": {map[string]string{
 			"proc/self/cgroup": "0::/a\n", v2 + "a/memory.max": "max\n", v2 + "a/memory.current": "100\n",
 		}, Group{"", Unknown, Unknown}},
-		"in a container only the top is seen": {map[string]string{
+		"in a container, where only the top is visible": {map[string]string{
 			"proc/self/cgroup": "0::/docker/1234\n", v2 + "memory.max": "500\n", v2 + "memory.current": "600\n",
 		}, Group{"/", 500, 0}},
 		"version 1": {map[string]string{
@@ -73,6 +75,7 @@ func TestReadGroup(t *testing.T) {
 	}
 }
 
+// TestNodeOfDevice: the node is found whatever the case of the id.
 func TestNodeOfDevice(t *testing.T) {
 	root := files(map[string]string{"sys/bus/pci/devices/0000:3b:00.0/numa_node": "1\n", "sys/bus/pci/devices/0000:0a:00.0/numa_node": "-1\n"})
 	for id, want := range map[string]int{"0000:3B:00.0": 1, "0000:0A:00.0": AnyNode, "0000:ff:00.0": AnyNode, "": AnyNode} {

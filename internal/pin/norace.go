@@ -2,5 +2,5 @@
 
 package pin
 
-// underRace says whether the race detector watches.
+// underRace is true when the race detector is on.
 const underRace = false

@@ -1,10 +1,14 @@
 package pin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,110 +16,57 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Block is memory of a pool that somebody has, or that lies in a cache.
-type Block struct {
-	Start cu.HostPtr
-	Bytes uintptr
-	// Owner is what the user of the pool keeps with the block for as long as it is
-	// one, cached or not.
-	Owner Owner
-
-	class  int
-	extent *extent
-	next   *Block // in a list
-	home   atomic.Pointer[shard]
-}
-
-// Owner is whoever uses a block.
-type Owner interface {
-	// Passed says whether the hardware is done with the block. It does not wait.
-	Passed() bool
-	// Retire tells that the block is none any more.
-	Retire()
-}
-
-// retire tells the owner, if the block has got one.
-func (b *Block) retire() {
-	if b.Owner != nil {
-		b.Owner.Retire()
-	}
-}
-
-// Cuts is where in the block one registration ends and the next begins.
-func (b *Block) Cuts() []uintptr {
-	var cuts []uintptr
-	for _, c := range b.extent.chunk.Cuts() {
-		if c > b.extent.off && c < b.extent.off+b.Bytes {
-			cuts = append(cuts, c-b.extent.off)
-		}
-	}
-	return cuts
-}
-
-// Source is where a pool has its memory from. Its functions are called without
-// locks, Take one at a time.
+// Source is where a pool takes its memory from. Its functions are called without locks
+// besides Pool.sourceLock, which allows one Take at a time.
 type Source struct {
-	Take func(ctx context.Context, bytes uintptr) (Chunk, error)
-	Site func() string // who is asking
+	Take func(ctx context.Context, bytes uintptr) (Segment, error)
+	Site func() string // the place in the program that asks
 	Now  func() time.Duration
-	Max  uintptr // bytes at most; 0 for no limit
+	Max  uintptr // bytes at most; 0 is no limit
 }
-
-// chunkBytes is what a pool takes at least.
-const chunkBytes = 32 << 20
-
-// cachedClasses have blocks of up to 32 MiB in the caches. Larger ones are joined
-// at once with what is free beside them.
-var cachedClasses = classOf(chunkBytes) + 1
 
 // Pool keeps page-locked memory. It is safe for concurrent use.
+//
+// A goroutine that had a block before uses the shard that the block came from. Others use
+// the shard of their processor. sync.Pool knows that one: it mostly returns what was put
+// on the same processor.
 type Pool struct {
-	source Source
-	turn   chan struct{} // of room 1: whoever asks the source has it
+	source     Source
+	sourceLock chan struct{} // capacity 1; full while a goroutine asks the source
+	set        Settings
+	cached     int // classes below this one are cached
+	own        int // classes below this one are cut for each cache: see Settings.OwnBytes
 
-	// Whoever had a block before goes to the shard where that came from. Others go to
-	// the one of their processor: sync.Pool knows which, as it keeps what a processor
-	// put, mostly.
-	shards []shard
-	mine   sync.Pool
-	fresh  atomic.Uint32 // shards given out
+	shards    []shard
+	mine      sync.Pool
+	nextShard atomic.Uint32
 
-	mu     sync.Mutex
-	bins   bins
-	chunks map[*chunk]struct{}
-	late   queue // put, but in flight
-	closed bool
-	stats  Stats // of what is under mu
-}
-
-// shard is a cache of blocks.
-type shard struct {
-	mu           sync.Mutex
-	free         [classes]*Block
-	closed       bool
-	bytes        uintptr // in free
-	taken, given uint64  // bytes of blocks, all so far
-	hits         uint64
-	_            [64]byte // the next one is on another cache line
+	mu       sync.Mutex // guards what follows
+	bins     bins
+	segments map[*segment]struct{}
+	inFlight blockQueue
+	closed   bool
+	stats    Stats // but for what the shards count
 }
 
 // NewPool makes a pool. It has no memory yet.
-func NewPool(s Source) *Pool {
-	const spare = 4 // so that two seldom have the same
-	p := &Pool{source: s, turn: make(chan struct{}, 1), shards: make([]shard, spare*runtime.GOMAXPROCS(0)), chunks: map[*chunk]struct{}{}}
-	p.mine.New = func() any { return &p.shards[int(p.fresh.Add(1))%len(p.shards)] }
+func NewPool(s Source, set Settings) *Pool {
+	p := &Pool{source: s, sourceLock: make(chan struct{}, 1), set: set,
+		cached: classOf(set.SegmentBytes) + 1, own: classOf(set.OwnBytes) + 1,
+		shards: make([]shard, set.ShardsPerProcessor*runtime.GOMAXPROCS(0)), segments: map[*segment]struct{}{}}
+	p.mine.New = func() any { return &p.shards[int(p.nextShard.Add(1))%len(p.shards)] }
 	return p
 }
 
-// shard is the one of this processor.
+// shard returns the one of this processor.
 func (p *Pool) shard() *shard {
 	s := p.mine.Get().(*shard)
 	p.mine.Put(s)
 	return s
 }
 
-// lock locks a shard: that where a block came from, if nobody is there, or else that
-// of this processor.
+// lock locks a shard: the one that a block came from if it is not locked, and otherwise
+// the one of this processor.
 func (p *Pool) lock(before *Block) *shard {
 	if before != nil {
 		if s := before.home.Load(); s != nil && s.mu.TryLock() {
@@ -127,19 +78,18 @@ func (p *Pool) lock(before *Block) *shard {
 	return s
 }
 
-// Get gives a block of at least n bytes, 1 to 2^46, whose contents are anybody's.
-// Where the pool has none, it asks the source. A block that the caller had before,
-// if there is one, helps to find the next faster; it may be anybody's now.
+// Get returns a block of at least n bytes, 1 to 2^46. Its memory has any contents. If the
+// pool has none, it asks the source. before is a block that the caller has had, or nil: it
+// helps to find the next one faster, though another goroutine may have it now.
 func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error) {
-	if n == 0 || n > largest {
+	if n == 0 || n > maxBlock {
 		return nil, &Error{n, AnyNode, fmt.Sprintf("%d bytes are no size of a block", n), "ask for 1 byte to 64 TiB", cu.ErrorInvalidValue}
 	}
 	c := classOf(n)
 	s := p.lock(before)
-	b := s.free[c]
+	b := s.take(c)
 	if b != nil {
-		s.take(b)
-		s.taken += uint64(b.Bytes)
+		s.got += uint64(b.Bytes)
 		s.hits++
 	}
 	s.mu.Unlock()
@@ -156,118 +106,83 @@ func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error
 	return b, nil
 }
 
-// take takes the first block of its class out of the cache. s.mu is held.
-func (s *shard) take(b *Block) {
-	s.free[b.class], b.next = b.next, nil
-	s.bytes -= b.Bytes
-}
-
-// count notes a block that did not come from the cache.
-func (s *shard) count(b *Block) {
-	s.mu.Lock()
-	s.taken += uint64(b.Bytes)
-	s.mu.Unlock()
-}
-
-// push puts a block into a cache. It is false when the cache takes no more.
-func (p *Pool) push(b *Block) bool {
-	s := p.lock(b)
-	s.given += uint64(b.Bytes)
-	ok := !s.closed && b.class < cachedClasses
-	if ok {
-		b.next, s.free[b.class] = s.free[b.class], b
-		s.bytes += b.Bytes
-	}
-	s.mu.Unlock()
-	return ok
-}
-
-// Put takes a block back that nobody uses any more. The error is that of giving
-// memory back, if the pool is closed.
+// Put takes back a block that is no longer in use. It returns an error if the pool is
+// closed and the source does not take the memory back.
 func (p *Pool) Put(b *Block) error {
-	if p.push(b) {
+	if p.cache(b) {
 		return nil
 	}
-	b.retire()
-	p.mu.Lock()
-	p.bins.give(b.extent)
-	closed := p.closed
-	p.mu.Unlock()
-	if closed {
+	if p.end(b) {
 		return p.release(0)
 	}
 	return nil
 }
 
-// PutLater takes a block back that is good for others once its owner says that it
-// has passed, which the pool asks when it runs short.
-func (p *Pool) PutLater(b *Block) {
+// cache puts a block into a cache. It is false when the block is too large or the cache
+// is closed.
+func (p *Pool) cache(b *Block) bool {
+	s := p.lock(b)
+	s.given += uint64(b.Bytes)
+	ok := !s.closed && b.class < p.cached
+	if ok {
+		s.add(b)
+	}
+	s.mu.Unlock()
+	return ok
+}
+
+// end makes a block a free extent. It reports whether the pool is closed.
+func (p *Pool) end(b *Block) (closed bool) {
+	b.retire()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.late.add(b)
-	p.stats.Late += b.Bytes
+	p.bins.put(b.extent)
+	return p.closed
 }
 
-// queue is blocks in the order in which they came.
-type queue struct {
-	first, last *Block
-	n           int
-}
-
-func (q *queue) add(b *Block) {
-	b.next = nil
-	if q.last == nil {
-		q.first = b
-	} else {
-		q.last.next = b
-	}
-	q.last = b
-	q.n++
-}
-
-// next takes the first block out; nil if there is none.
-func (q *queue) next() *Block {
-	b := q.first
-	if b == nil {
-		return nil
-	}
-	if q.first, b.next = b.next, nil; q.first == nil {
-		q.last = nil
-	}
-	q.n--
-	return b
-}
-
-// nextLate takes the first of those that were put late.
-func (p *Pool) nextLate() *Block {
+// PutInFlight takes back a block that the device may still use. Others get it once its
+// owner is idle. The pool asks the owner when it runs short.
+func (p *Pool) PutInFlight(b *Block) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.late.next()
+	p.inFlight.add(b)
+	p.stats.InFlight += b.Bytes
+}
+
+// takeInFlight removes the block that has been in flight for longest.
+func (p *Pool) takeInFlight() *Block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.inFlight.take()
 	if b != nil {
-		p.stats.Late -= b.Bytes
+		p.stats.InFlight -= b.Bytes
 	}
 	return b
 }
 
-// Poll takes back what has passed by now. It does not wait.
-func (p *Pool) Poll() error {
+// inFlightBlocks returns how many blocks are in flight.
+func (p *Pool) inFlightBlocks() int {
 	p.mu.Lock()
-	n := p.late.n
-	p.mu.Unlock()
-	_, err := p.poll(n)
+	defer p.mu.Unlock()
+	return p.inFlight.n
+}
+
+// Poll takes back the blocks that are in flight no longer. It does not wait.
+func (p *Pool) Poll() error {
+	_, err := p.poll(p.inFlightBlocks())
 	return err
 }
 
-// poll asks up to n of those that were put late, the longest ago first, and says how
-// many it took back.
+// poll asks the owners of up to n blocks in flight, the oldest first, and returns how many
+// blocks it took back.
 func (p *Pool) poll(n int) (took int, failed error) {
 	for ; n > 0; n-- {
-		b := p.nextLate()
+		b := p.takeInFlight()
 		if b == nil {
 			break
 		}
-		if !b.Owner.Passed() {
-			p.PutLater(b)
+		if !b.Owner.Idle() {
+			p.PutInFlight(b)
 			continue
 		}
 		took++
@@ -278,15 +193,12 @@ func (p *Pool) poll(n int) (took int, failed error) {
 	return took, failed
 }
 
-// Drain takes back all that was put late, when wait has waited for it. What wait
-// could not wait for stays.
+// Drain takes back all blocks in flight. It calls wait for the owner of each. A block for
+// which wait fails stays in flight.
 func (p *Pool) Drain(wait func(Owner) error) error {
-	p.mu.Lock()
-	n := p.late.n
-	p.mu.Unlock()
 	var failed error
-	for ; n > 0; n-- {
-		b := p.nextLate()
+	for n := p.inFlightBlocks(); n > 0; n-- {
+		b := p.takeInFlight()
 		if b == nil {
 			break
 		}
@@ -294,7 +206,7 @@ func (p *Pool) Drain(wait func(Owner) error) error {
 		if err == nil {
 			err = p.Put(b)
 		} else {
-			p.PutLater(b)
+			p.PutInFlight(b)
 		}
 		if err != nil && failed == nil {
 			failed = err
@@ -303,23 +215,30 @@ func (p *Pool) Drain(wait func(Owner) error) error {
 	return failed
 }
 
-// fewLate is how many of those put late are asked for a block that may be had
-// elsewhere.
-const fewLate = 4
+// lockSource waits until no other goroutine asks the source, or ctx ends. After nil the
+// caller must unlockSource.
+func (p *Pool) lockSource(ctx context.Context) error {
+	select {
+	case p.sourceLock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
-// miss finds a block that this processor's cache lacks: among what has passed, among
-// free extents, in other caches, and from the source.
+func (p *Pool) unlockSource() { <-p.sourceLock }
+
+// miss finds a block that the cache of this processor lacks: among blocks in flight, free
+// extents and other caches, and from the source.
 func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
 	if b := p.search(c); b != nil {
 		return b, nil
 	}
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := p.lockSource(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { <-p.turn }()
-	if b := p.search(c); b != nil { // somebody else had the turn
+	defer p.unlockSource()
+	if b := p.search(c); b != nil { // another goroutine has asked the source meanwhile
 		return b, nil
 	}
 	if p.gather(sizeOf(c)) {
@@ -330,20 +249,15 @@ func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
 	return p.grow(ctx, c)
 }
 
-// ownClasses have blocks of up to 1 MiB, of which each cache gets its own while there
-// are free extents. Caches that share what all users together have at most would be
-// short of blocks by turns, and everybody would look through everybody's for ever.
-var ownClasses = classOf(chunkBytes/32) + 1
-
-// search looks everywhere but in the source. Errors of polling are those of closed
-// pools, which find nothing.
+// search looks for a block everywhere but in the source. Errors of polling are those of
+// closed pools, where it finds nothing.
 func (p *Pool) search(c int) *Block {
-	if c >= ownClasses {
+	if c >= p.own {
 		if b := p.steal(c); b != nil {
 			return b
 		}
 	}
-	if took, _ := p.poll(fewLate); took == 0 && c < ownClasses {
+	if took, _ := p.poll(p.set.PollBlocks); took == 0 && c < p.own {
 		if b := p.cut(c); b != nil {
 			return b
 		}
@@ -355,7 +269,7 @@ func (p *Pool) search(c int) *Block {
 	return p.find(c)
 }
 
-// find is a block of class c from any cache or free extent.
+// find returns a block of class c from any cache or free extent.
 func (p *Pool) find(c int) *Block {
 	if b := p.steal(c); b != nil {
 		return b
@@ -363,14 +277,10 @@ func (p *Pool) find(c int) *Block {
 	return p.cut(c)
 }
 
-// stolenAtOnce is how many blocks more are moved to one's own cache when another has
-// them: looking through the caches costs as much for one as for several.
-const stolenAtOnce = 16
-
-// steal takes a block out of any cache, and some more for the next time. Thieves
-// begin at different caches, and pass by those where somebody is.
+// steal takes a block out of any cache, and some more for the next call. It begins at a
+// random cache, and skips those that are locked.
 func (p *Pool) steal(c int) *Block {
-	if c >= cachedClasses {
+	if c >= p.cached {
 		return nil
 	}
 	n := len(p.shards)
@@ -380,7 +290,7 @@ func (p *Pool) steal(c int) *Block {
 		if !s.mu.TryLock() {
 			continue
 		}
-		list := s.several(c)
+		list := s.takeSeveral(c, 1+p.set.StealBlocks)
 		if list != nil {
 			s.hits++
 		}
@@ -395,49 +305,26 @@ func (p *Pool) steal(c int) *Block {
 	return nil
 }
 
-// several takes a few blocks of a class out of the cache. s.mu is held.
-func (s *shard) several(c int) (list *Block) {
-	for range 1 + stolenAtOnce {
-		b := s.free[c]
-		if b == nil {
-			break
-		}
-		s.take(b)
-		b.next, list = list, b
-	}
-	return list
-}
-
-// keep puts blocks that another cache had into this processor's.
+// keep puts blocks of another cache into the one of this processor.
 func (p *Pool) keep(list *Block) {
 	if list == nil {
 		return
 	}
 	s := p.lock(nil)
-	closed := s.closed
-	for !closed && list != nil {
+	for !s.closed && list != nil {
 		b := list
-		list, b.next = b.next, s.free[b.class]
-		s.free[b.class] = b
-		s.bytes += b.Bytes
+		list = b.next
+		s.add(b)
 	}
 	s.mu.Unlock()
 	for list != nil { // the pool was closed meanwhile
 		b := list
 		list, b.next = b.next, nil
-		p.dissolve(b)
+		p.end(b)
 	}
 }
 
-// dissolve makes a block a free extent.
-func (p *Pool) dissolve(b *Block) {
-	b.retire()
-	p.mu.Lock()
-	p.bins.give(b.extent)
-	p.mu.Unlock()
-}
-
-// cut makes a block of a free extent; a closed pool makes none.
+// cut makes a block from a free extent. In a closed pool it makes none.
 func (p *Pool) cut(c int) *Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -448,11 +335,11 @@ func (p *Pool) cut(c int) *Block {
 	if e == nil {
 		return nil
 	}
-	return &Block{Start: at(e.chunk.Start(), e.off), Bytes: e.bytes, class: c, extent: e}
+	return &Block{Start: at(e.segment.Start(), e.off), Bytes: e.bytes, class: c, extent: e}
 }
 
-// gather empties the caches into the free extents, if all that is free together
-// could make up so many bytes.
+// gather empties the caches into the free extents, if all free memory together might hold
+// so many bytes. It reports whether it did.
 func (p *Pool) gather(bytes uintptr) bool {
 	cached := uintptr(0)
 	for i := range p.shards {
@@ -465,35 +352,215 @@ func (p *Pool) gather(bytes uintptr) bool {
 	enough := cached > 0 && cached+p.bins.bytes >= bytes
 	p.mu.Unlock()
 	if enough {
-		p.empty(false)
+		p.emptyCaches(false)
 	}
 	return enough
 }
 
-// empty moves what is cached to the free extents. The caches may be closed for good.
-func (p *Pool) empty(closing bool) {
+// emptyCaches moves all cached blocks to the free extents. With closing, the caches accept
+// no blocks any more.
+func (p *Pool) emptyCaches(closing bool) {
 	for i := range p.shards {
-		for b := p.shards[i].drain(closing); b != nil; {
+		for b := p.shards[i].takeAll(closing); b != nil; {
 			next := b.next
 			b.next = nil
-			p.dissolve(b)
+			p.end(b)
 			b = next
 		}
 	}
 }
 
-// drain takes all blocks out of the cache.
-func (s *shard) drain(closing bool) (list *Block) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = s.closed || closing
-	for c := range s.free {
-		for s.free[c] != nil {
-			b := s.free[c]
-			s.free[c] = b.next
-			b.next, list = list, b
+// grow takes memory from the source for a block of class c. If there is not enough, it
+// gives back what is free and tries again with what the block needs. p.sourceLock is held.
+func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
+	need := roundUp(sizeOf(c), pageBytes)
+	err := p.takeSegment(ctx, p.segmentBytes(need))
+	if errors.Is(err, cu.ErrorOutOfMemory) {
+		p.emptyCaches(false)
+		if failed := p.release(0); failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+		err = p.takeSegment(ctx, need)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b := p.find(c); b != nil {
+		return b, nil
+	}
+	return p.grow(ctx, c) // another goroutine took the memory
+}
+
+// segmentBytes returns how much to take for a block that needs so much: a whole segment,
+// if the limit allows it.
+func (p *Pool) segmentBytes(need uintptr) uintptr {
+	segment := p.set.SegmentBytes
+	if need >= segment {
+		return need
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.source.Max > 0 && p.stats.Pinned+segment > p.source.Max && p.stats.Pinned+need <= p.source.Max {
+		return (p.source.Max - p.stats.Pinned) &^ (pageBytes - 1)
+	}
+	return segment
+}
+
+// Warm takes bytes from the source now, for blocks that are needed later.
+func (p *Pool) Warm(ctx context.Context, bytes uintptr) error {
+	if bytes == 0 {
+		return nil
+	}
+	if bytes > maxBlock {
+		return &Error{bytes, AnyNode, "more than memory can be", "ask for less", cu.ErrorOutOfMemory}
+	}
+	if err := p.lockSource(ctx); err != nil {
+		return err
+	}
+	defer p.unlockSource()
+	return p.takeSegment(ctx, roundUp(bytes, pageBytes))
+}
+
+// takeSegment takes a segment from the source. p.sourceLock is held.
+func (p *Pool) takeSegment(ctx context.Context, bytes uintptr) error {
+	if err := p.mayTake(bytes); err != nil {
+		return err
+	}
+	begin := p.source.Now()
+	got, err := p.source.Take(ctx, bytes)
+	took := p.source.Now() - begin
+	site := ""
+	if err == nil {
+		site = p.source.Site()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Calls++
+	p.stats.Driver += took
+	if err != nil {
+		return err
+	}
+	s := &segment{Segment: got, site: site}
+	s.first = &extent{segment: s, bytes: got.Bytes()}
+	p.segments[s] = struct{}{}
+	p.bins.add(s.first)
+	p.stats.Pinned += got.Bytes()
+	p.stats.MostPinned = max(p.stats.MostPinned, p.stats.Pinned)
+	return nil
+}
+
+// mayTake returns why the pool may not take so many bytes more.
+func (p *Pool) mayTake(bytes uintptr) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch left := p.source.Max - min(p.source.Max, p.stats.Pinned); {
+	case p.closed:
+		return errClosed
+	case p.source.Max > 0 && bytes > left:
+		return &Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", sizeText(uint64(p.source.Max)), sizeText(uint64(p.stats.Pinned))),
+			"close buffers, or raise the pool's limit", cu.ErrorOutOfMemory}
+	}
+	return nil
+}
+
+// errClosed is the error of a closed pool.
+var errClosed error = &Error{0, AnyNode, "the pool is closed", "make another", cu.ErrorInvalidValue}
+
+// Release gives back what is free, as Put does in a closed pool. It is for memory that Put
+// could not give back in a host function.
+func (p *Pool) Release() error { return p.release(0) }
+
+// Trim gives segments that are free as a whole back to the source, until no more than keep
+// bytes are pinned.
+func (p *Pool) Trim(keep uintptr) error {
+	err := p.Poll()
+	p.emptyCaches(false)
+	return errors.Join(err, p.release(keep))
+}
+
+// release gives free segments back until keep bytes are pinned, or none is free.
+func (p *Pool) release(keep uintptr) error {
+	var failed error
+	for {
+		s := p.detach(keep)
+		if s == nil {
+			return failed
+		}
+		begin := p.source.Now()
+		err := s.Close()
+		took := p.source.Now() - begin
+		p.mu.Lock()
+		p.stats.Calls++
+		p.stats.Driver += took
+		refused := errors.Is(err, cu.ErrorNotPermitted)
+		if refused { // in a host function: the segment stays
+			p.bins.add(s.first)
+		} else {
+			p.stats.Pinned -= s.Bytes()
+			delete(p.segments, s)
+		}
+		p.mu.Unlock()
+		if err != nil && failed == nil {
+			failed = err
+		}
+		if refused {
+			return failed
 		}
 	}
-	s.bytes = 0
-	return list
 }
+
+// detach removes the free extent of a segment that is free as a whole, so that no block is
+// cut from it.
+func (p *Pool) detach(keep uintptr) *segment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stats.Pinned <= keep {
+		return nil
+	}
+	for s := range p.segments {
+		if s.first.free && s.first.whole() {
+			p.bins.remove(s.first)
+			return s
+		}
+	}
+	return nil
+}
+
+// Close gives all that is free back to the source. It does so with the rest when the blocks
+// are put. Blocks in flight must be idle.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.sourceLock <- struct{}{} // waits for a segment that the source is giving now
+	defer p.unlockSource()
+	err := p.Poll()
+	p.emptyCaches(true)
+	return errors.Join(err, p.release(0))
+}
+
+// Stats returns what the pool has.
+func (p *Pool) Stats() Stats {
+	var got, given, hits uint64
+	for i := range p.shards {
+		s := &p.shards[i]
+		s.mu.Lock()
+		got, given, hits = got+s.got, given+s.given, hits+s.hits
+		s.mu.Unlock()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.stats
+	out.Used, out.Hits = uintptr(got-given)-out.InFlight, hits
+	bySite := map[string]uintptr{}
+	for s := range p.segments {
+		bySite[s.site] += s.Bytes()
+	}
+	for _, place := range slices.Sorted(maps.Keys(bySite)) {
+		out.Sites = append(out.Sites, Site{place, bySite[place]})
+	}
+	slices.SortStableFunc(out.Sites, func(a, b Site) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out
+}
+
+func roundUp(n, to uintptr) uintptr { return (n + to - 1) / to * to }

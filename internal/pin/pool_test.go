@@ -15,74 +15,74 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestSizes: every block is large enough, and not an eighth too large. All sizes are
-// tried up to 1 MiB, and the edges of every class beyond.
+// TestSizes: every block is large enough, and not an eighth too large. The test tries all
+// sizes up to 1 MiB, and the limits of every class beyond.
 func TestSizes(t *testing.T) {
-	one := func(n uintptr) {
+	check := func(n uintptr) {
 		c := classOf(n)
 		size := sizeOf(c)
 		if size < n || size%quantum != 0 || c > 0 && sizeOf(c-1) >= n || size-n >= max(quantum, (n+7)/8) {
-			t.Fatalf("%d bytes: class %d of %d bytes, after one of %d", n, c, size, sizeOf(max(c-1, 0)))
+			t.Fatalf("%d bytes: class %d of %d bytes, after a class of %d", n, c, size, sizeOf(max(c-1, 0)))
 		}
-		if w := within(size); w != c {
+		if w := classWithin(size); w != c {
 			t.Fatalf("%d bytes hold class %d, want %d", size, w, c)
 		}
-		if c+1 < classes && within(sizeOf(c+1)-quantum) != c {
-			t.Fatalf("%d bytes hold class %d, want %d", sizeOf(c+1)-quantum, within(sizeOf(c+1)-quantum), c)
+		if c+1 < classes && classWithin(sizeOf(c+1)-quantum) != c {
+			t.Fatalf("%d bytes hold class %d, want %d", sizeOf(c+1)-quantum, classWithin(sizeOf(c+1)-quantum), c)
 		}
 	}
 	for n := uintptr(1); n <= 1<<20; n++ {
-		one(n)
+		check(n)
 	}
 	for c := range classes {
 		for d := range uintptr(3) {
-			if n := sizeOf(c) + d - 1; n <= largest {
-				one(n)
+			if n := sizeOf(c) + d - 1; n <= maxBlock {
+				check(n)
 			}
 		}
 	}
-	if sizeOf(classes-1) != largest {
-		t.Errorf("the largest class has %d bytes, want %d", sizeOf(classes-1), uintptr(largest))
+	if sizeOf(classes-1) != maxBlock {
+		t.Errorf("the largest class has %d bytes, want %d", sizeOf(classes-1), uintptr(maxBlock))
 	}
 }
 
-// fakeChunk is a run of addresses without memory.
-type fakeChunk struct {
+// fakeSegment is a range of addresses without memory.
+type fakeSegment struct {
 	s     *fakeSource
 	start address
 	bytes uintptr
 }
 
-func (c *fakeChunk) Start() cu.HostPtr { return c.start }
-func (c *fakeChunk) Bytes() uintptr    { return c.bytes }
-func (c *fakeChunk) Cuts() []uintptr {
-	var cuts []uintptr
+func (c *fakeSegment) Start() cu.HostPtr { return c.start }
+func (c *fakeSegment) Bytes() uintptr    { return c.bytes }
+func (c *fakeSegment) Boundaries() []uintptr {
+	var all []uintptr
 	for off := uintptr(8 << 20); off < c.bytes; off += 8 << 20 {
-		cuts = append(cuts, off)
+		all = append(all, off)
 	}
-	return cuts
+	return all
 }
-func (c *fakeChunk) Close() error {
+func (c *fakeSegment) Close() error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if c.s.keep != nil {
-		return c.s.keep
+	if c.s.closeErr != nil {
+		return c.s.closeErr
 	}
 	c.s.pinned -= c.bytes
 	c.s.closed++
 	return nil
 }
 
-// fakeSource gives addresses.
+// fakeSource gives addresses without memory.
 type fakeSource struct {
 	mu            sync.Mutex
 	next          address
 	pinned, max   uintptr
 	taken, closed int
-	keep          error
-	asking        atomic.Int32
+	closeErr      error // of segments
+	takeErr       error
+	asking        atomic.Int32 // goroutines in take
 	clock         atomic.Int64
-	trouble       error
 }
 
 func newSource() *fakeSource { return &fakeSource{next: far()} }
@@ -92,37 +92,37 @@ func (s *fakeSource) source(max uintptr) Source {
 		Now: func() time.Duration { return time.Duration(s.clock.Load()) }}
 }
 
-func (s *fakeSource) take(_ context.Context, bytes uintptr) (Chunk, error) {
+func (s *fakeSource) take(_ context.Context, bytes uintptr) (Segment, error) {
 	if s.asking.Add(1) != 1 {
-		panic("two ask the source at once")
+		panic("two goroutines ask the source at once")
 	}
 	defer s.asking.Add(-1)
 	s.clock.Add(int64(time.Millisecond))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.trouble != nil {
-		return nil, s.trouble
+	if s.takeErr != nil {
+		return nil, s.takeErr
 	}
 	if s.max > 0 && s.pinned+bytes > s.max {
 		return nil, cu.ErrorOutOfMemory
 	}
-	c := &fakeChunk{s, s.next, bytes}
+	c := &fakeSegment{s, s.next, bytes}
 	s.next = at(s.next, bytes+1<<20)
 	s.pinned += bytes
 	s.taken++
 	return c, nil
 }
 
-// owner is who has a block, in flight or not.
+// owner is the owner of a block.
 type owner struct {
-	flying  atomic.Bool
-	retired atomic.Bool
+	inFlight atomic.Bool
+	retired  atomic.Bool
 }
 
-func (o *owner) Passed() bool { return !o.flying.Load() }
-func (o *owner) Retire()      { o.retired.Store(true) }
+func (o *owner) Idle() bool { return !o.inFlight.Load() }
+func (o *owner) Retire()    { o.retired.Store(true) }
 
-// get is Get of a block with an owner.
+// get gets a block and gives it an owner.
 func get(t testing.TB, p *Pool, n uintptr) *Block {
 	t.Helper()
 	b, err := p.Get(context.Background(), n, nil)
@@ -135,8 +135,8 @@ func get(t testing.TB, p *Pool, n uintptr) *Block {
 	return b
 }
 
-// TestPoolModel drives a pool at random, beside a list of what is out: no byte is
-// given twice, none is lost, and in the end all is one again.
+// TestPoolModel uses a pool at random and keeps a list of the blocks that are out. No byte
+// is given twice, none is lost, and in the end all memory can go back to the source.
 func TestPoolModel(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
@@ -149,10 +149,10 @@ func TestPoolModel(t *testing.T) {
 
 func modelRun(t *testing.T, r *rand.Rand) {
 	s := newSource()
-	p := NewPool(s.source(0))
-	var out, late []*Block
+	p := NewPool(s.source(0), DefaultSettings())
+	var out, inFlight []*Block
 	used, flying := uintptr(0), uintptr(0)
-	drop := func(list *[]*Block) *Block {
+	remove := func(list *[]*Block) *Block {
 		i := r.IntN(len(*list))
 		b := (*list)[i]
 		*list = slices.Delete(*list, i, i+1)
@@ -163,30 +163,30 @@ func modelRun(t *testing.T, r *rand.Rand) {
 		case k < 5 || len(out) == 0:
 			n := 1 + uintptr(r.Uint64())>>(64-r.IntN(27)-1)
 			b := get(t, p, n)
-			if b.Owner.(*owner).retired.Load() || !b.Owner.Passed() {
-				t.Fatal("a block comes with an owner that is retired, or in flight")
+			if b.Owner.(*owner).retired.Load() || !b.Owner.Idle() {
+				t.Fatal("got a block with an owner that is retired or in flight")
 			}
 			if b.Bytes != sizeOf(classOf(n)) {
-				t.Fatalf("%d bytes for %d", b.Bytes, n)
+				t.Fatalf("got %d bytes for %d", b.Bytes, n)
 			}
 			out, used = append(out, b), used+b.Bytes
-			apart(t, append(slices.Clone(out), late...), b)
+			wantApart(t, append(slices.Clone(out), inFlight...), b)
 		case k < 8:
-			b := drop(&out)
+			b := remove(&out)
 			used -= b.Bytes
 			if err := p.Put(b); err != nil {
 				t.Fatal(err)
 			}
 		case k < 9:
-			b := drop(&out)
-			b.Owner.(*owner).flying.Store(true)
-			used, flying, late = used-b.Bytes, flying+b.Bytes, append(late, b)
-			p.PutLater(b)
-		case len(late) > 0 && r.IntN(3) == 0: // the stream has passed
-			for _, b := range late {
-				b.Owner.(*owner).flying.Store(false)
+			b := remove(&out)
+			b.Owner.(*owner).inFlight.Store(true)
+			used, flying, inFlight = used-b.Bytes, flying+b.Bytes, append(inFlight, b)
+			p.PutInFlight(b)
+		case len(inFlight) > 0 && r.IntN(3) == 0: // the stream has completed
+			for _, b := range inFlight {
+				b.Owner.(*owner).inFlight.Store(false)
 			}
-			late, flying = nil, 0
+			inFlight, flying = nil, 0
 			if err := p.Poll(); err != nil {
 				t.Fatal(err)
 			}
@@ -195,12 +195,12 @@ func modelRun(t *testing.T, r *rand.Rand) {
 				t.Fatal(err)
 			}
 		}
-		if got := p.Stats(); got.Used != used || got.Late != flying || got.Pinned != s.pinned || got.Pinned < used+flying {
-			t.Fatalf("%+v, want %d used, %d late, %d pinned", got, used, flying, s.pinned)
+		if got := p.Stats(); got.Used != used || got.InFlight != flying || got.Pinned != s.pinned || got.Pinned < used+flying {
+			t.Fatalf("%+v, want %d used, %d in flight, %d pinned", got, used, flying, s.pinned)
 		}
 	}
-	for _, b := range late {
-		b.Owner.(*owner).flying.Store(false)
+	for _, b := range inFlight {
+		b.Owner.(*owner).inFlight.Store(false)
 	}
 	for _, b := range out {
 		if err := p.Put(b); err != nil {
@@ -212,8 +212,8 @@ func modelRun(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// apart checks that a block shares no byte with others.
-func apart(t *testing.T, all []*Block, b *Block) {
+// wantApart checks that a block shares no byte with others.
+func wantApart(t *testing.T, all []*Block, b *Block) {
 	t.Helper()
 	start, end := number(b.Start), number(b.Start)+b.Bytes
 	for _, o := range all {
@@ -223,13 +223,14 @@ func apart(t *testing.T, all []*Block, b *Block) {
 	}
 }
 
-// TestPoolJoins: what was cut small serves a large request when it is free again,
-// without asking the source.
+// TestPoolJoins: small blocks that are free again serve a large request. The source is
+// not asked.
 func TestPoolJoins(t *testing.T) {
 	s := newSource()
-	p := NewPool(s.source(chunkBytes))
+	set := DefaultSettings()
+	p := NewPool(s.source(set.SegmentBytes), set)
 	var all []*Block
-	for range chunkBytes / 4096 {
+	for range set.SegmentBytes / 4096 {
 		all = append(all, get(t, p, 4096))
 	}
 	if _, err := p.Get(context.Background(), 4096, nil); !errors.Is(err, cu.ErrorOutOfMemory) || !strings.Contains(err.Error(), "32.0 MiB are pinned already") {
@@ -241,27 +242,27 @@ func TestPoolJoins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := get(t, p, chunkBytes)
+	b := get(t, p, set.SegmentBytes)
 	if s.taken != 1 || !all[0].Owner.(*owner).retired.Load() {
 		t.Errorf("the source was asked %d times, the small blocks are retired: %v", s.taken, all[0].Owner.(*owner).retired.Load())
 	}
-	if want := []uintptr{8 << 20, 16 << 20, 24 << 20}; !slices.Equal(b.Cuts(), want) {
-		t.Errorf("cuts %v, want %v", b.Cuts(), want)
+	if want := []uintptr{8 << 20, 16 << 20, 24 << 20}; !slices.Equal(b.Boundaries(), want) {
+		t.Errorf("boundaries %v, want %v", b.Boundaries(), want)
 	}
 }
 
-// TestPoolGivesBack: where the source has no more, what is free goes back, and the
-// request is tried again.
+// TestPoolGivesBack: if the source has no more, the pool gives back what is free and tries
+// again.
 func TestPoolGivesBack(t *testing.T) {
 	s := newSource()
 	s.max = 100 << 20
-	p := NewPool(s.source(0))
+	p := NewPool(s.source(0), DefaultSettings())
 	if err := p.Put(get(t, p, 80<<20)); err != nil {
 		t.Fatal(err)
 	}
 	b := get(t, p, 90<<20)
 	if s.closed != 1 || s.pinned != b.Bytes {
-		t.Errorf("%d chunks given back, %d bytes pinned", s.closed, s.pinned)
+		t.Errorf("%d segments given back, %d bytes pinned", s.closed, s.pinned)
 	}
 	if _, err := p.Get(context.Background(), 20<<20, nil); !errors.Is(err, cu.ErrorOutOfMemory) {
 		t.Errorf("got %v", err)
@@ -269,44 +270,46 @@ func TestPoolGivesBack(t *testing.T) {
 	if got := p.Stats(); got.Calls != 6 || got.Driver != 5*time.Millisecond || got.MostPinned < b.Bytes {
 		t.Errorf("%+v, want 6 calls that took 5ms", got)
 	}
-	s.trouble = cu.ErrorIllegalAddress
+	s.takeErr = cu.ErrorIllegalAddress
 	if _, err := p.Get(context.Background(), 1, nil); !errors.Is(err, cu.ErrorIllegalAddress) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestPoolClose: blocks that are out keep their chunk until they are put; a host
-// function may not give chunks back, somebody later does.
+// TestPoolClose: blocks that are out keep their segment until they are put. A host function
+// may not give a segment back; a later call does.
 func TestPoolClose(t *testing.T) {
 	s := newSource()
-	p := NewPool(s.source(0))
+	p := NewPool(s.source(0), DefaultSettings())
 	a, b := get(t, p, 100), get(t, p, 40<<20)
 	if err := p.Close(); err != nil || s.pinned == 0 {
 		t.Errorf("%v, %d bytes pinned", err, s.pinned)
 	}
 	if _, err := p.Get(context.Background(), 100, nil); !errors.Is(err, cu.ErrorInvalidValue) {
-		t.Errorf("of a closed pool: %v", err)
+		t.Errorf("Get of a closed pool: %v", err)
 	}
-	s.keep = cu.ErrorNotPermitted
+	s.closeErr = cu.ErrorNotPermitted
 	if err := p.Put(a); !errors.Is(err, cu.ErrorNotPermitted) {
 		t.Errorf("got %v", err)
 	}
-	s.keep = nil
+	s.closeErr = nil
 	if err := p.Put(b); err != nil || s.pinned != 0 {
 		t.Errorf("%v, %d bytes are left", err, s.pinned)
 	}
 }
 
+// TestPoolMisuse: sizes that are none are refused, and a context that has ended ends the
+// wait for the source.
 func TestPoolMisuse(t *testing.T) {
-	p := NewPool(newSource().source(0))
-	for _, n := range []uintptr{0, largest + 1, ^uintptr(0)} {
+	p := NewPool(newSource().source(0), DefaultSettings())
+	for _, n := range []uintptr{0, maxBlock + 1, ^uintptr(0)} {
 		if _, err := p.Get(context.Background(), n, nil); !errors.Is(err, cu.ErrorInvalidValue) {
 			t.Errorf("%d bytes: got %v", n, err)
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	p.turn <- struct{}{} // somebody asks the source
+	p.sourceLock <- struct{}{} // another goroutine asks the source
 	if _, err := p.Get(ctx, 1, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -315,10 +318,10 @@ func TestPoolMisuse(t *testing.T) {
 	}
 }
 
-// TestPoolTogether: many goroutines at once get blocks that nobody else has.
-func TestPoolTogether(t *testing.T) {
+// TestPoolConcurrent: many goroutines at once get blocks that no other has.
+func TestPoolConcurrent(t *testing.T) {
 	s := newSource()
-	p := NewPool(s.source(0))
+	p := NewPool(s.source(0), DefaultSettings())
 	var out sync.Map // addresses
 	var all sync.WaitGroup
 	for g := range 16 {
@@ -333,7 +336,7 @@ func TestPoolTogether(t *testing.T) {
 						return
 					}
 					if _, twice := out.LoadOrStore(b.Start, b); twice {
-						t.Error("two have one block")
+						t.Error("two goroutines have the same block")
 					}
 					if b.Owner == nil {
 						b.Owner = &owner{}
@@ -344,7 +347,7 @@ func TestPoolTogether(t *testing.T) {
 					mine = mine[:len(mine)-1]
 					out.Delete(b.Start)
 					if r.IntN(8) == 0 {
-						p.PutLater(b)
+						p.PutInFlight(b)
 					} else if err := p.Put(b); err != nil {
 						t.Error(err)
 					}
@@ -369,9 +372,10 @@ func TestPoolTogether(t *testing.T) {
 	}
 }
 
+// TestSites: Stats names the places for which the source gave memory, the largest first.
 func TestSites(t *testing.T) {
 	s := newSource()
-	p := NewPool(s.source(0))
+	p := NewPool(s.source(0), DefaultSettings())
 	if err := p.Warm(context.Background(), 10<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -383,10 +387,11 @@ func TestSites(t *testing.T) {
 	}
 }
 
+// BenchmarkPool gets and puts a block.
 func BenchmarkPool(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
-			p := NewPool(newSource().source(0))
+			p := NewPool(newSource().source(0), DefaultSettings())
 			b.ReportAllocs()
 			b.SetParallelism(n)
 			b.RunParallel(func(pb *testing.PB) {
@@ -407,21 +412,22 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
-// TestPoolOwn: users of different caches get blocks of their own while there is
-// memory, and one another's when there is none.
+// TestPoolOwn: users of different caches get blocks of their own while there is memory,
+// and those of other caches when there is none.
 func TestPoolOwn(t *testing.T) {
-	p := NewPool(newSource().source(chunkBytes))
+	set := DefaultSettings()
+	p := NewPool(newSource().source(set.SegmentBytes), set)
 	const size, each = 1 << 20, 8
-	at := func(shard int) *Block { // a block that was in a cache before
+	from := func(shard int) *Block { // a block that was got from a cache before
 		b := &Block{}
 		b.home.Store(&p.shards[shard])
 		return b
 	}
-	turn := func(shard, n int) {
+	use := func(shard, n int) {
 		t.Helper()
 		var mine []*Block
 		for range n {
-			b, err := p.Get(context.Background(), size, at(shard))
+			b, err := p.Get(context.Background(), size, from(shard))
 			if err != nil {
 				t.Fatalf("cache %d: %v", shard, err)
 			}
@@ -434,15 +440,15 @@ func TestPoolOwn(t *testing.T) {
 		}
 	}
 	for shard := range 3 {
-		turn(shard, each)
+		use(shard, each)
 	}
 	for shard := range 3 {
 		if got := p.shards[shard].bytes; got != each*size {
 			t.Errorf("cache %d has %d bytes, want %d blocks", shard, got, each)
 		}
 	}
-	turn(3, chunkBytes/size) // all there is
-	if s := p.Stats(); s.Calls != 1 || s.Pinned != chunkBytes {
+	use(3, int(set.SegmentBytes)/size) // all blocks of the pool
+	if s := p.Stats(); s.Calls != 1 || s.Pinned != set.SegmentBytes {
 		t.Errorf("%+v, want one call of the driver", s)
 	}
 }

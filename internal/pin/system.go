@@ -1,24 +1,24 @@
 package pin
 
-// system is what an engine needs of the operating system. Tests give another.
+// system is what an engine needs of the operating system. Tests have another one.
 type system interface {
-	// machine is what there is now.
+	// machine returns what the machine has now.
 	machine() *Machine
-	// take reserves bytes of memory at a multiple of align. Nothing is behind them
-	// until they are touched.
-	take(bytes, align uintptr) (*reserve, error)
+	// reserve takes addresses for so many bytes, at a multiple of align. They have no
+	// memory until they are touched.
+	reserve(bytes, align uintptr) (*reservation, error)
 	// advise asks for huge pages or for small ones.
 	advise(p address, bytes uintptr, huge bool)
-	// prefer puts what is not touched yet on a node, as far as it has room.
+	// prefer asks that pages that are not touched yet be on a node, if that has memory.
 	prefer(p address, bytes uintptr, node Node) error
-	// there says whether memory is behind the page at p.
-	there(p address) bool
-	// moveTo lets the calling goroutine run on these processors until undo.
-	moveTo(cpus []int) (undo func())
+	// resident reports whether the page at p has memory.
+	resident(p address) bool
+	// runOn binds the calling goroutine to processors until undo.
+	runOn(cpus []int) (undo func())
 }
 
-// reserve is memory of the system.
-type reserve struct {
-	start address
-	give  func() error // back
+// reservation is addresses of the system.
+type reservation struct {
+	start   address
+	release func() error
 }

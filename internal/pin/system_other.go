@@ -2,5 +2,5 @@
 
 package pin
 
-// host is nil: an engine cannot take memory by itself here.
-func host() system { return nil }
+// hostSystem returns nil: here only the driver can allocate page-locked memory.
+func hostSystem() system { return nil }

@@ -63,7 +63,7 @@ func (r *run) upload(ctx context.Context, b *buffer) error {
 		if err := src.read(host); err != nil {
 			return err
 		}
-		return ferry.Copy(r.stream, device, ferry.Memory[byte](ferry.Plain(host)))
+		return ferry.Copy(r.stream, device, ferry.Memory[byte](ferry.Pageable(host)))
 	})
 }
 
@@ -77,7 +77,7 @@ func (r *run) download(ctx context.Context, b *buffer) (Output, error) {
 		out.add(m.ReadSlice())
 	default:
 		err := r.pieces(ctx, b, func(device ferry.Memory[byte], host []byte) error {
-			if err := ferry.Copy(r.stream, ferry.Memory[byte](ferry.Plain(host)), device); err != nil {
+			if err := ferry.Copy(r.stream, ferry.Memory[byte](ferry.Pageable(host)), device); err != nil {
 				return err
 			}
 			out.add(host)

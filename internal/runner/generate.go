@@ -6,7 +6,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/ferrygpu/ferry/internal/parallel"
+	"github.com/ferrygpu/ferry/internal/workers"
 )
 
 // source gives the bytes of an argument piece by piece, so that a buffer larger
@@ -54,9 +54,9 @@ func (s *source) read(data []byte) error {
 	case fromZeros:
 		clear(data)
 	case fromIota:
-		parallel.For(n, func(i, end int) { fillIota(data, a.Type, first, i, end) })
+		workers.For(n, func(i, end int) { fillIota(data, a.Type, first, i, end) })
 	case fromRandom:
-		parallel.For(n, func(i, end int) { fillRandom(data, a.Type, s.state+gamma*uint64(first), i, end) })
+		workers.For(n, func(i, end int) { fillRandom(data, a.Type, s.state+gamma*uint64(first), i, end) })
 	}
 	return nil
 }

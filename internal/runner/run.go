@@ -99,7 +99,7 @@ func (r *run) phase(name string) {
 // setUp loads the module and brings all arguments to the device.
 func (r *run) setUp(ctx context.Context) error {
 	r.phase("loading the kernel")
-	module, err := r.g.Load([]byte(r.spec.Program.Source))
+	module, err := ferry.Load(r.g, []byte(r.spec.Program.Source))
 	if err != nil {
 		return fmt.Errorf("load %s: %w", r.spec.Program.File, err)
 	}
@@ -107,7 +107,7 @@ func (r *run) setUp(ctx context.Context) error {
 	if r.kernel, err = module.Kernel(r.spec.Kernel); err != nil {
 		return err
 	}
-	if r.stream, err = r.g.NewStream(nil); err != nil {
+	if r.stream, err = ferry.NewStream(r.g, nil); err != nil {
 		return err
 	}
 	r.closers = append(r.closers, r.stream.Close)
@@ -160,12 +160,12 @@ func (a *Arg) scalar() any {
 
 // launch runs the kernel between two events and takes the time.
 func (r *run) launch(ctx context.Context, result *Result) error {
-	before, err := r.g.NewEvent(nil)
+	before, err := ferry.NewEvent(r.g, nil)
 	if err != nil {
 		return err
 	}
 	defer before.Close()
-	after, err := r.g.NewEvent(nil)
+	after, err := ferry.NewEvent(r.g, nil)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (r *run) launch(ctx context.Context, result *Result) error {
 		return err
 	}
 	r.phase("running the kernel")
-	shape := ferry.Shape{Grid: r.spec.Grid, Block: r.spec.Block, SharedBytes: r.spec.Shared}
+	shape := ferry.LaunchConfig{Grid: r.spec.Grid, Block: r.spec.Block, SharedBytes: r.spec.Shared}
 	start := time.Now()
 	if err := r.stream.Launch(r.kernel, shape, r.args...); err != nil {
 		return err

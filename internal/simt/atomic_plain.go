@@ -4,7 +4,7 @@ package simt
 
 import "sync/atomic"
 
-// The atomic instructions on memory that kernels share with others.
+// The atomic instructions on memory that a kernel shares with others.
 
 func load32(p *uint32) uint32               { return atomic.LoadUint32(p) }
 func load64(p *uint64) uint64               { return atomic.LoadUint64(p) }

@@ -2,9 +2,9 @@
 
 package simt
 
-// The atomic instructions on memory that kernels share with others, hidden from
-// the race detector: package sync/atomic tells it of them with the clock of the
-// goroutine that happens to interpret the kernel, not with that of the stream.
+// The atomic instructions on memory that a kernel shares with others, hidden from the
+// race detector. Package sync/atomic would report them with the clock of the
+// goroutine that happens to interpret the kernel, instead of the clock of the stream.
 
 //go:noescape
 func cas32(p *uint32, old, new uint32) bool
@@ -12,7 +12,7 @@ func cas32(p *uint32, old, new uint32) bool
 //go:noescape
 func cas64(p *uint64, old, new uint64) bool
 
-// Aligned words are read whole.
+// load32 reads the word with one instruction, because it is aligned.
 //
 //go:norace
 func load32(p *uint32) uint32 { return *p }

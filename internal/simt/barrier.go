@@ -4,16 +4,17 @@ import (
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
 const barriers = 16
 
-// barrier is one of the block's.
+// barrier is one of the barriers of a block.
 type barrier struct {
 	arrived  int
-	expected int // 0: all threads of the block that have not exited
-	parked   int // lanes that wait
-	count    int // of true predicates
+	expected int // 0 means all threads of the block that have not exited
+	waiting  int // lanes that wait
+	count    int // lanes whose predicate was true
 	all, any bool
 }
 
@@ -24,7 +25,71 @@ type barrierOp struct {
 	hasN   bool
 }
 
-// barrier makes the active lanes arrive.
+// decodeBar decodes all forms of bar and barrier.
+func decodeBar(d *decoder) error {
+	if d.has("warp") {
+		return d.barWarp()
+	}
+	if d.has("cluster") {
+		return missing("barriers of clusters are not supported")
+	}
+	op := &barrierOp{arrive: d.has("arrive")}
+	out := inst{kind: kindBarrier, aux: op}
+	args := d.in.Operands
+	if d.has("red") {
+		op.red = d.hasAny("popc", "and", "or")
+		if err := d.want(3); err != nil {
+			return err
+		}
+		var err error
+		if op.red == "popc" {
+			out.d, err = d.dest(0)
+		} else {
+			out.q, err = d.predicateDest(args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if out.p, out.pNot, err = d.predicate(args[len(args)-1]); err != nil {
+			return err
+		}
+		args = args[1 : len(args)-1]
+	}
+	var err error
+	if len(args) > 0 {
+		if out.a, err = d.value(args[0], ptx.U32); err != nil {
+			return err
+		}
+	}
+	if len(args) > 1 {
+		op.hasN = true
+		if out.b, err = d.value(args[1], ptx.U32); err != nil {
+			return err
+		}
+	}
+	d.emit(out)
+	return nil
+}
+
+func (d *decoder) barWarp() error {
+	members, err := d.source(0, ptx.B32)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{kind: kindSync, c: members, exec: func(*warp, *inst) {}})
+	return nil
+}
+
+func decodeFence(d *decoder) error {
+	if d.has("proxy") || d.hasAny("mbarrier_init") != "" {
+		return missing("fences between proxies are not supported")
+	}
+	d.emit(inst{exec: func(w *warp, _ *inst) { w.k.fullFence() }})
+	return nil
+}
+
+// barrier runs bar or barrier: the active lanes arrive, and wait unless it is an
+// arrive.
 func (w *warp) barrier(in *inst) {
 	op := in.aux.(*barrierOp)
 	lane := bits.TrailingZeros32(w.active)
@@ -41,7 +106,7 @@ func (w *warp) barrier(in *inst) {
 	if op.hasN {
 		bar.expected = int(uint32(w.f.lane(in.b, lane)))
 		if w.active == w.live {
-			n = warpSize // lanes that do not exist count as arrived with their warp
+			n = warpSize // with their warp, lanes that do not exist count as arrived
 		}
 	}
 	bar.arrived += n
@@ -56,9 +121,9 @@ func (w *warp) barrier(in *inst) {
 		if op.red != "" {
 			g.red = in
 		}
-		bar.parked += bits.OnesCount32(w.active)
+		bar.waiting += bits.OnesCount32(w.active)
 		w.b.waiting += bits.OnesCount32(w.active)
-		w.park(g)
+		w.suspend(g)
 		w.active = 0
 	}
 	w.b.checkBarrier(int(id))
@@ -67,65 +132,18 @@ func (w *warp) barrier(in *inst) {
 	}
 }
 
-func (b *block) checkBarriers() {
-	for id := range b.bars {
-		if b.bars[id].arrived > 0 {
-			b.checkBarrier(id)
+// sync runs an instruction for the whole warp once all lanes that it names have
+// arrived.
+func (w *warp) sync(in *inst) {
+	if !w.full && !w.force {
+		members := uint32(w.f.lane(in.c, bits.TrailingZeros32(w.active)))
+		if members&w.f.lanes&^w.active != 0 {
+			w.suspend(group{pc: w.pc - 1, wait: waitSync})
+			w.active = 0
+			w.next()
+			return
 		}
 	}
-}
-
-// expects is how many threads have to arrive.
-func (b *block) expects(bar *barrier) int {
-	if bar.expected == 0 {
-		return b.live
-	}
-	return bar.expected
-}
-
-// checkBarrier opens a barrier that all have arrived at.
-func (b *block) checkBarrier(id int) {
-	bar := &b.bars[id]
-	if bar.arrived < b.expects(bar) || bar.arrived == 0 {
-		return
-	}
-	for _, w := range b.warps {
-		for i := range w.others {
-			g := &w.others[i]
-			if g.wait != waitBarrier || g.barrier != id {
-				continue
-			}
-			g.wait = waitNothing
-			if g.red != nil {
-				b.reduced(bar, g)
-			}
-			g.red = nil
-			if w.state == warpBlocked {
-				w.state = warpReady
-			}
-		}
-	}
-	b.waiting -= bar.parked
-	*bar = barrier{}
-}
-
-// reduced gives lanes that waited at a bar.red its result.
-func (b *block) reduced(bar *barrier, g *group) {
-	op := g.red.aux.(*barrierOp)
-	if op.red == "popc" {
-		r := g.f.expandFor(g.red.d)
-		for m := g.mask; m != 0; m &= m - 1 {
-			r[bits.TrailingZeros32(m)] = uint64(bar.count)
-		}
-		return
-	}
-	set := bar.all
-	if op.red == "or" {
-		set = bar.any
-	}
-	p := &g.f.preds[g.red.q]
-	*p &^= g.mask
-	if set {
-		*p |= g.mask
-	}
+	w.force = false
+	in.exec(w, in)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/workload"
 )
 
-// launchOf puts a workload's buffers into memory of their own.
+// launchOf makes a launch of a workload, whose buffers get memory of their own.
 func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
 	m := load(t, newSpace(), "workload.ptx", workload.PTX)
 	var segs []*Segment
@@ -22,7 +22,7 @@ func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
 	return l, segs
 }
 
-// BenchmarkInterpreter is the interpreter alone, on all cores that GOMAXPROCS gives.
+// BenchmarkInterpreter measures the interpreter alone, on GOMAXPROCS cores.
 func BenchmarkInterpreter(b *testing.B) {
 	for _, w := range workload.Full() {
 		b.Run(fmt.Sprintf("kernel=%s/n=%d", w.Kernel, w.N), func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkKernel(b *testing.B) {
 	}
 }
 
-// benchmark reports threads and instructions of threads per second.
+// benchmark reports threads and thread instructions per second.
 func benchmark(b *testing.B, l *Launch) {
 	var s Stats
 	cpu := cpuTime()
@@ -91,12 +91,12 @@ func benchmark(b *testing.B, l *Launch) {
 	b.ReportMetric(float64(s.Threads)/sec, "threads/s")
 	instructions := float64(s.WarpInstructions) * warpSize
 	b.ReportMetric(instructions/sec, "thread-instr/s")
-	if cpu > 0 { // of the processors, which others may use too
+	if cpu > 0 { // per second of processor time, because others may use the processors too
 		b.ReportMetric(instructions*float64(b.N)/cpu.Seconds(), "thread-instr/cpu-s")
 	}
 }
 
-// BenchmarkLaunch is what a launch of one warp costs.
+// BenchmarkLaunch measures the launch of one warp.
 func BenchmarkLaunch(b *testing.B) {
 	m := loadFile(b, newSpace(), "corpus_nvcc.ptx")
 	l := m.launch(b, "trap_here", 1, 32, 1000)

@@ -2,56 +2,35 @@ package simt
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// blockPasses is how often the warps of a block have a turn, if barriers end them
-// all, before other blocks have theirs.
+// blockPasses is how often the warps of a block have a turn before other blocks have
+// theirs, if each turn ends at a barrier.
 const blockPasses = 1000
 
-// block is a thread block. All of its warps run on one worker.
+// block is a thread block. All its warps run on one worker.
 type block struct {
 	k       *worker
 	at      cu.Dim3
-	number  uint64 // at, counted through the grid
+	number  uint64 // position in the grid, counted along x, then y, then z
 	threads int
 	live    int // threads that have not exited
-	waiting int // lanes at barriers
-	done    int // warps
+	waiting int // lanes that wait at barriers
+	done    int // warps that are done
 	warps   []*warp
 	shared  []byte
-	window  segRef // shared memory in the generic space
+	window  segRef // shared memory in the generic address space
 	bars    [barriers]barrier
-	started int // warps
+	started int // warps that have started
 	turns   int
 }
 
-func (k *worker) newBlock(n uint64) *block {
-	x := k.x
-	var b *block
-	if last := len(k.blocks) - 1; last >= 0 {
-		b = k.blocks[last]
-		k.blocks = k.blocks[:last]
-		clear(b.shared)
-	} else {
-		b = &block{k: k, threads: x.threads, warps: make([]*warp, x.warps)}
-		for i := range b.warps {
-			b.warps[i] = new(warp)
-		}
-		b.shared = make([]byte, alignUp(x.sharedBytes, 16))
-		b.window = refTo(sharedWindow, b.shared[:x.sharedBytes], false)
-	}
-	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
-	b.number = n
-	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
-	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
-	clear(b.bars[:])
-	return b
-}
-
-// run gives every warp a turn, again and again while they only wait for each
-// other, until all are done, one has used its budget, or it has been long enough.
+// run gives every warp a turn, and repeats that while they only wait for each other.
+// It returns when all warps are done, when one has used its budget, or after
+// blockPasses rounds.
 func (b *block) run() error {
 	for range blockPasses {
 		ran, spent := false, false
@@ -89,8 +68,8 @@ func (b *block) run() error {
 	return nil
 }
 
-// stuck is the fault of a block whose threads all wait at barriers that cannot
-// open: on hardware it would hang.
+// stuck returns the fault of a block whose threads all wait at barriers that cannot
+// open. On hardware the block would hang.
 func (b *block) stuck() error {
 	for _, w := range b.warps {
 		for _, g := range w.others {
@@ -104,13 +83,76 @@ func (b *block) stuck() error {
 	panic("BUG: a block neither runs nor waits")
 }
 
-// deadlock says which barriers the threads wait at.
+// deadlock describes the barriers at which the threads wait.
 func (b *block) deadlock() string {
 	text := "deadlock: "
 	for id := range b.bars {
-		if bar := &b.bars[id]; bar.parked > 0 {
-			text += fmt.Sprintf("%d threads of the block wait at barrier %d, where %d of %d have arrived, ", bar.parked, id, bar.arrived, b.expects(bar))
+		if bar := &b.bars[id]; bar.waiting > 0 {
+			text += fmt.Sprintf("%d threads of the block wait at barrier %d, where %d of %d have arrived, ", bar.waiting, id, bar.arrived, b.expects(bar))
 		}
 	}
-	return text + "and no thread is left to come; a GPU would hang"
+	return text + "and no other thread can arrive; a GPU would hang"
+}
+
+func (b *block) checkBarriers() {
+	for id := range b.bars {
+		if b.bars[id].arrived > 0 {
+			b.checkBarrier(id)
+		}
+	}
+}
+
+// expects returns how many threads must arrive.
+func (b *block) expects(bar *barrier) int {
+	if bar.expected == 0 {
+		return b.live
+	}
+	return bar.expected
+}
+
+// checkBarrier opens a barrier at which all have arrived.
+func (b *block) checkBarrier(id int) {
+	bar := &b.bars[id]
+	if bar.arrived < b.expects(bar) || bar.arrived == 0 {
+		return
+	}
+	for _, w := range b.warps {
+		for i := range w.others {
+			g := &w.others[i]
+			if g.wait != waitBarrier || g.barrier != id {
+				continue
+			}
+			g.wait = waitNothing
+			if g.red != nil {
+				b.writeReduction(bar, g)
+			}
+			g.red = nil
+			if w.state == warpBlocked {
+				w.state = warpReady
+			}
+		}
+	}
+	b.waiting -= bar.waiting
+	*bar = barrier{}
+}
+
+// writeReduction writes the result of a bar.red to the lanes that waited there.
+func (b *block) writeReduction(bar *barrier, g *group) {
+	op := g.red.aux.(*barrierOp)
+	if op.red == "popc" {
+		r := g.f.expandFor(g.red.d)
+		for m := g.mask; m != 0; m &= m - 1 {
+			r[bits.TrailingZeros32(m)] = uint64(bar.count)
+		}
+		return
+	}
+	set := bar.all
+	if op.red == "or" {
+		set = bar.any
+	}
+	p := &g.f.preds[g.red.q]
+	*p &^= g.mask
+	if set {
+		*p |= g.mask
+	}
 }

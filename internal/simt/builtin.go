@@ -2,15 +2,12 @@ package simt
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
 )
 
-func trailing(m uint32) int { return bits.TrailingZeros32(m) & (warpSize - 1) }
-
-// builtins are the functions that kernels call and no module defines.
+// builtins are functions that kernels call and that no module defines.
 var builtins map[string]func(w *warp, in *inst)
 
 func init() {
@@ -20,33 +17,33 @@ func init() {
 	}
 }
 
-// arg is one lane's value of the i'th argument of a call.
+// arg returns the value of one lane for argument i of a call.
 func (w *warp) arg(c *callSite, i, lane int) uint64 {
 	if i >= len(c.args) {
 		return 0
 	}
 	p := c.args[i]
-	if p.reg {
-		return w.f.lane(p.slot, lane)
+	if p.isReg {
+		return w.f.lane(p.reg, lane)
 	}
 	return loadBytes(w.lane(lane)[int(w.f.local)+p.local:][:p.size])
 }
 
-// result gives one lane the result of a call.
+// result stores the result of a call for one lane.
 func (w *warp) result(c *callSite, lane int, v uint64) {
 	if len(c.results) == 0 {
 		return
 	}
 	p := c.results[0]
-	if p.reg {
-		w.f.expandFor(p.slot)[lane] = v
+	if p.isReg {
+		w.f.expandFor(p.reg)[lane] = v
 		return
 	}
 	storeBytes(w.lane(lane)[int(w.f.local)+p.local:][:p.size], v)
 }
 
-// peek reads up to len(b) bytes of a lane's generic address space, and says how
-// many are there.
+// peek reads up to len(b) bytes of the generic address space of a lane, and returns
+// how many exist.
 func (w *warp) peek(lane int, addr uint64, b []byte) int {
 	if addr >= localWindow && addr < paramWindow {
 		l := w.lane(lane)
@@ -73,8 +70,8 @@ func (w *warp) peek(lane int, addr uint64, b []byte) int {
 	return 0
 }
 
-// text reads a string that ends with a zero byte.
-func (w *warp) text(lane int, addr uint64) string {
+// cString reads a string that ends with a zero byte.
+func (w *warp) cString(lane int, addr uint64) string {
 	var out []byte
 	var b [64]byte
 	for len(out) < 1<<16 {
@@ -90,12 +87,12 @@ func (w *warp) text(lane int, addr uint64) string {
 	return string(out)
 }
 
-// callPrintf prints for each active lane, in order.
+// callPrintf prints for each active lane, in ascending order.
 func callPrintf(w *warp, in *inst) {
 	c := in.call
 	for m := w.active; m != 0; m &= m - 1 {
 		lane := trailing(m)
-		format := w.text(lane, w.arg(c, 0, lane))
+		format := w.cString(lane, w.arg(c, 0, lane))
 		s, n := w.format(lane, format, w.arg(c, 1, lane))
 		if f := w.k.x.l.Printf; f != nil {
 			w.k.x.mu.Lock()
@@ -106,33 +103,33 @@ func callPrintf(w *warp, in *inst) {
 	}
 }
 
-// callAssert ends the launch as a failed assertion does.
+// callAssert ends the launch like a failed assertion.
 func callAssert(w *warp, in *inst) {
 	c := in.call
 	lane := trailing(w.active)
 	w.trap(in, w.active, cu.ErrorAssert, 0, 0)
-	what := w.text(lane, w.arg(c, 0, lane))
-	file := w.text(lane, w.arg(c, 1, lane))
+	what := w.cString(lane, w.arg(c, 0, lane))
+	file := w.cString(lane, w.arg(c, 1, lane))
 	f := w.fault
 	f.Op = fmt.Sprintf("assertion `%s` failed at %s:%d", what, file, uint32(w.arg(c, 2, lane)))
 	if p := w.k.x.l.Printf; p != nil {
 		w.k.x.mu.Lock()
 		defer w.k.x.mu.Unlock()
 		p(fmt.Sprintf("%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
-			file, uint32(w.arg(c, 2, lane)), w.text(lane, w.arg(c, 3, lane)),
+			file, uint32(w.arg(c, 2, lane)), w.cString(lane, w.arg(c, 3, lane)),
 			f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, what))
 	}
 }
 
-// printBytes is about what one call of vprintf prints at most: formats with wide
-// fields could ask for any amount. dropped stands for the rest.
+// printBytes is roughly the most that one call of vprintf prints. Without a limit, a
+// format with large field widths could ask for any amount. dropped replaces the rest.
 const (
 	printBytes = 1 << 20
 	dropped    = " [the rest, over 1 MiB, was dropped]\n"
 )
 
-// format is C's printf for the arguments at addr, each at its natural alignment.
-// It also says how many arguments there were.
+// format runs C's printf on the arguments at addr, each at its natural alignment. It
+// also returns the number of arguments.
 func (w *warp) format(lane int, format string, addr uint64) (string, int) {
 	var out strings.Builder
 	count, at := 0, addr
@@ -171,7 +168,7 @@ func (w *warp) format(lane int, format string, addr uint64) (string, int) {
 		}
 		conv := format[n]
 		format = format[n+1:]
-		w.convert(&out, lane, spec, conv, size, next)
+		w.printArg(&out, lane, spec, conv, size, next)
 		if out.Len() > printBytes {
 			return out.String() + dropped, count
 		}
@@ -180,8 +177,8 @@ func (w *warp) format(lane int, format string, addr uint64) (string, int) {
 	return out.String(), count
 }
 
-// convert prints one argument.
-func (w *warp) convert(out *strings.Builder, lane int, spec []byte, conv byte, size uint64, next func(uint64) uint64) {
+// printArg prints one argument.
+func (w *warp) printArg(out *strings.Builder, lane int, spec []byte, conv byte, size uint64, next func(uint64) uint64) {
 	with := func(verb byte) string { return string(append(spec, verb)) }
 	switch conv {
 	case '%':
@@ -199,7 +196,7 @@ func (w *warp) convert(out *strings.Builder, lane int, spec []byte, conv byte, s
 	case 'c':
 		fmt.Fprintf(out, with('s'), string([]byte{byte(next(4))}))
 	case 's':
-		fmt.Fprintf(out, with('s'), w.text(lane, next(8)))
+		fmt.Fprintf(out, with('s'), w.cString(lane, next(8)))
 	case 'p':
 		fmt.Fprintf(out, "0x%x", next(8))
 	case 'f', 'F', 'e', 'E', 'g', 'G':

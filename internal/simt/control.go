@@ -1,88 +1,414 @@
 package simt
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
-// control runs the instructions that decide where lanes go. taken are the active
-// lanes that it applies to.
-func (w *warp) control(in *inst, taken uint32) {
-	if taken != w.active && in.kind != kindExit && in.kind != kindRet {
-		// The rest goes on behind it; the lanes that it applies to come first.
-		w.others = append(w.others, group{f: w.f, pc: w.pc, mask: w.active &^ taken, ran: w.turn})
-		w.setActive(taken)
-		w.setLimit()
+func decodeBra(d *decoder) error {
+	s, ok := d.operand(0).(ptx.Sym)
+	if !ok {
+		return missing("the target must be a label")
 	}
-	switch in.kind {
-	case kindExit:
-		w.exit(taken)
-	case kindRet:
-		if w.f.parent == nil {
-			w.exit(taken)
-		} else {
-			w.ret(taken)
-		}
-	case kindIndexed:
-		w.indexed(in)
-	case kindCall:
-		w.enter(in)
-	case kindBarrier:
-		w.barrier(in)
-	case kindSync:
-		w.sync(in)
-	case kindYield:
-		w.sleep(uint32(w.f.lane(in.a, bits.TrailingZeros32(taken))))
-		w.budget = 0
-		w.k.polls++
-	default:
-		w.trap(in, taken, cu.ErrorIllegalInstruction, 0, 0)
+	at, ok := d.f.src.Labels[s.Name]
+	if !ok {
+		return missing("no label %s", s.Name)
 	}
+	d.emit(inst{kind: kindBranch, target: int32(at)})
+	return nil
 }
 
-// indexed is brx.idx: every lane goes where its index says.
-func (w *warp) indexed(in *inst) {
+func decodeBrx(d *decoder) error {
+	if err := d.want(2); err != nil {
+		return err
+	}
+	s, ok := d.in.Operands[1].(ptx.Sym)
+	if !ok {
+		return missing("the targets must be the label of a .branchtargets")
+	}
+	names, ok := d.f.src.Tables[s.Name]
+	if !ok {
+		return missing("no .branchtargets %s", s.Name)
+	}
+	out := inst{kind: kindIndexed}
+	for _, n := range names {
+		at, ok := d.f.src.Labels[n]
+		if !ok {
+			return missing("no label %s", n)
+		}
+		out.table = append(out.table, int32(at))
+	}
+	var err error
+	if out.a, err = d.source(0, ptx.U32); err != nil {
+		return err
+	}
+	d.emit(out)
+	return nil
+}
+
+func decodeRet(d *decoder) error {
+	d.emit(inst{kind: kindRet})
+	return nil
+}
+
+func decodeExit(d *decoder) error {
+	d.emit(inst{kind: kindExit})
+	return nil
+}
+
+// decodeYield decodes nanosleep.
+func decodeYield(d *decoder) error {
+	ns, err := d.source(0, ptx.U32)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{kind: kindYield, a: ns})
+	return nil
+}
+
+// decodeNop decodes hints, which have no effect.
+func decodeNop(d *decoder) error { return d.elide() }
+
+// decodeTrap decodes trap and brkpt. Without a debugger, hardware faults at both.
+func decodeTrap(d *decoder) error {
+	d.emit(inst{exec: func(w *warp, in *inst) {
+		w.trap(in, w.active, cu.ErrorLaunchFailed, 0, 0)
+	}})
+	return nil
+}
+
+// decodeCreatePolicy decodes createpolicy. Nothing reads the cache policy.
+func decodeCreatePolicy(d *decoder) error {
+	dst, err := d.dest(0)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{exec: execPure, d: dst, vec: vecMove, aff: affMove})
+	return nil
+}
+
+const (
+	maxDepth = 4096      // frames per thread
+	maxLocal = 512 << 10 // bytes per thread, as on hardware
+)
+
+// callSite is a call. Arguments and results are passed in local memory, where .param
+// variables are, or from register to register.
+type callSite struct {
+	fn      *function // nil for an indirect call
+	args    []place
+	results []place
+	builtin func(w *warp, in *inst)
+}
+
+// place is where an argument or a result is in a frame: a local variable or a
+// register.
+type place struct {
+	local int
+	reg   int32
+	isReg bool
+	size  int
+}
+
+// call calls a function for the active lanes.
+func (w *warp) call(in *inst) {
+	c := in.call
+	if c.builtin != nil {
+		c.builtin(w, in)
+		return
+	}
+	fn := c.fn
+	if fn == nil {
+		if fn = w.callee(in); fn == nil {
+			return
+		}
+	}
+	up := w.f
+	local := uint64(alignUp(up.stackTop(), 16))
+	if up.depth >= maxDepth || int(local)+fn.localBytes > maxLocal {
+		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+		w.fault.Why = fmt.Sprintf("%d nested calls with %d bytes of local memory, at most %d calls and %d bytes are possible: is there an end to the recursion?",
+			up.depth, local, maxDepth, maxLocal)
+		return
+	}
+	if w.k.stack > w.k.x.stack/w.k.x.workers {
+		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+		w.fault.Why = fmt.Sprintf("the call frames of all threads take over %d MiB: is there an end to the recursion?", w.k.x.stack>>20)
+		return
+	}
+	w.needLocal(int(local) + fn.localBytes)
+	f := w.k.newFrame(fn)
+	f.parent, f.ret, f.call, f.depth, f.local, f.lanes = up, w.pc, in, up.depth+1, local, w.active
+	w.move(up, c.args, f, fn.paramPlaces)
+	w.f, w.pc = f, 0
+	w.setActive(w.active)
+	w.setSpecials()
+	w.budget -= 16
+	w.setLimit()
+}
+
+// callee returns the function that an indirect call calls. Lanes that call another
+// function stay behind as a group and repeat the instruction later. If there is no
+// such function, callee records a fault and returns nil.
+func (w *warp) callee(in *inst) *function {
+	lane := bits.TrailingZeros32(w.active)
+	addr := w.f.lane(in.a, lane)
+	var rest uint32
+	for m := w.active; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros32(m); w.f.lane(in.a, i) != addr {
+			rest |= 1 << i
+		}
+	}
+	if rest != 0 {
+		w.others = append(w.others, group{f: w.f, pc: w.pc - 1, mask: rest, ran: w.turn})
+		w.setActive(w.active &^ rest)
+	}
+	list := w.f.fn.program.list
+	id := (addr - codeWindow) / codeStep
+	if addr < codeWindow || id >= uint64(len(list)) || list[id].src.Entry {
+		w.trap(in, w.active, cu.ErrorInvalidPC, addr, 0)
+		return nil
+	}
+	fn := list[id]
+	if len(fn.paramPlaces) != len(in.call.args) || len(fn.resultPlaces) != len(in.call.results) {
+		w.trap(in, w.active, cu.ErrorInvalidPC, addr, 0)
+		return nil
+	}
+	return fn
+}
+
+// ret returns some of the active lanes to their caller.
+func (w *warp) ret(taken uint32) {
 	f := w.f
-	index := f.expand(in.a)
-	var first int32 = -1
-	for m := w.active; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m)
-		n := uint32(index[i])
-		if n >= uint32(len(in.table)) {
-			w.trap(in, 1<<i, cu.ErrorIllegalInstruction, 0, 0)
-			return
-		}
-		if first < 0 {
-			first = in.table[n]
-		}
+	up := f.parent
+	rest := w.active &^ taken
+	active := w.active
+	w.active = taken
+	w.move(f, f.fn.resultPlaces, up, f.call.call.results)
+	w.active = active
+	f.lanes &^= taken
+	pc := f.ret
+	switch {
+	case f.lanes == 0:
+		w.k.freeFrame(f)
+		w.f, w.pc = up, pc
+		w.setActive(taken)
+		w.reconverge()
+	case rest != 0:
+		w.others = append(w.others, group{f: up, pc: pc, mask: taken, ran: w.turn})
+		w.setActive(rest)
+	default:
+		w.others = append(w.others, group{f: up, pc: pc, mask: taken, ran: w.turn})
+		w.active = 0
+		w.next()
 	}
-	same := uint32(0)
-	for m := w.active; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m)
-		t := in.table[uint32(index[i])]
-		if t == first {
-			same |= 1 << i
-			continue
-		}
-		w.others = append(w.others, group{f: f, pc: int(t), mask: 1 << i, ran: w.turn})
-	}
-	w.setActive(same)
-	w.jump(int(first))
-	w.meet()
 }
 
-// sync runs a warp-wide instruction when all lanes that it names have arrived.
-func (w *warp) sync(in *inst) {
-	if !w.full && !w.force {
-		members := uint32(w.f.lane(in.c, bits.TrailingZeros32(w.active)))
-		if members&w.f.lanes&^w.active != 0 {
-			w.park(group{pc: w.pc - 1, wait: waitSync})
-			w.active = 0
-			w.next()
-			return
+// move copies values of the active lanes from one frame to another.
+func (w *warp) move(from *frame, src []place, to *frame, dst []place) {
+	for i := range min(len(src), len(dst)) {
+		s, d := src[i], dst[i]
+		switch {
+		case s.isReg && d.isReg:
+			a, r := from.expand(s.reg), to.expandFor(d.reg)
+			for m := w.active; m != 0; m &= m - 1 {
+				l := bits.TrailingZeros32(m)
+				r[l] = a[l]
+			}
+		case !s.isReg && !d.isReg:
+			for m := w.active; m != 0; m &= m - 1 {
+				l := w.lane(bits.TrailingZeros32(m))
+				copy(l[int(to.local)+d.local:][:min(s.size, d.size)], l[int(from.local)+s.local:][:s.size])
+			}
+		case s.isReg:
+			a := from.expand(s.reg)
+			for m := w.active; m != 0; m &= m - 1 {
+				i := bits.TrailingZeros32(m)
+				storeBytes(w.lane(i)[int(to.local)+d.local:][:d.size], a[i])
+			}
+		default:
+			r := to.expandFor(d.reg)
+			for m := w.active; m != 0; m &= m - 1 {
+				i := bits.TrailingZeros32(m)
+				r[i] = loadBytes(w.lane(i)[int(from.local)+s.local:][:s.size])
+			}
 		}
 	}
-	w.force = false
-	in.exec(w, in)
+}
+
+// lane returns the local memory of one lane.
+func (w *warp) lane(i int) []byte {
+	return w.local[i*w.localCap : (i+1)*w.localCap]
+}
+
+// loadBytes reads up to 8 bytes in little-endian order.
+func loadBytes(b []byte) uint64 {
+	var v uint64
+	for i := range min(len(b), 8) {
+		v |= uint64(b[i]) << (8 * i)
+	}
+	return v
+}
+
+func storeBytes(b []byte, v uint64) {
+	for i := range min(len(b), 8) {
+		b[i] = byte(v >> (8 * i))
+	}
+}
+
+// decodeCall decodes a call of a function of the module, of a builtin, or by address.
+func decodeCall(d *decoder) error {
+	var results, args []ptx.Operand
+	ops := d.in.Operands
+	if len(ops) > 0 {
+		if l, ok := ops[0].(ptx.List); ok {
+			results, ops = l.Elems, ops[1:]
+		}
+	}
+	if len(ops) == 0 {
+		return missing("the call has no target")
+	}
+	target := ops[0]
+	if len(ops) > 1 {
+		if l, ok := ops[1].(ptx.List); ok {
+			args = l.Elems
+		}
+	}
+	c := &callSite{}
+	out := inst{kind: kindCall, call: c}
+	switch t := target.(type) {
+	case ptx.Sym:
+		if fn := d.f.program.funcs[t.Name]; fn != nil {
+			c.fn = fn
+			d.f.addCallee(fn)
+			if len(fn.src.Params) != len(args) || len(fn.src.Returns) != len(results) {
+				return missing("%s takes %d arguments and returns %d results", t.Name, len(fn.src.Params), len(fn.src.Returns))
+			}
+		} else if b := builtins[t.Name]; b != nil {
+			c.builtin = b
+		} else {
+			return missing("function %s is not in this module", t.Name)
+		}
+	case ptx.Reg:
+		s, err := d.value(t, ptx.U64)
+		if err != nil {
+			return err
+		}
+		out.a = s
+		for _, fn := range d.f.program.list {
+			if !fn.src.Entry {
+				d.f.addCallee(fn)
+			}
+		}
+	default:
+		return missing("a call of this form (%T) is not supported", target)
+	}
+	var err error
+	if c.args, err = d.places(args, false); err != nil {
+		return err
+	}
+	if c.results, err = d.places(results, true); err != nil {
+		return err
+	}
+	d.emit(out)
+	return nil
+}
+
+// places returns where the arguments or results of a call are.
+func (d *decoder) places(ops []ptx.Operand, write bool) ([]place, error) {
+	out := make([]place, len(ops))
+	for i, op := range ops {
+		if s, ok := op.(ptx.Sym); ok {
+			if v := d.f.vars[s.Name]; v != nil && (v.Space == ptx.ParamSpace || v.Space == ptx.LocalSpace) {
+				out[i] = place{local: d.f.local[v.Name], size: v.Size()}
+				continue
+			}
+		}
+		var reg int32
+		var err error
+		if write {
+			reg, err = d.destOf(op)
+		} else {
+			reg, err = d.value(op, ptx.B64)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = place{reg: reg, isReg: true, size: 8}
+	}
+	return out, nil
+}
+
+// decodeAlloca decodes alloca ptr, size{, align}, which returns an address in local
+// memory. The memory lies after the variables of the frame and ends with the frame.
+// All lanes of a frame share one stack pointer, which moves by the largest size that
+// a lane asks for.
+func decodeAlloca(d *decoder) error {
+	dst, err := d.dest(0)
+	if err != nil {
+		return err
+	}
+	size, err := d.source(1, ptx.U64)
+	if err != nil {
+		return err
+	}
+	align := 16
+	if len(d.in.Operands) > 2 {
+		a, ok := d.in.Operands[2].(ptx.Imm)
+		if !ok || a.Value == 0 || a.Value&(a.Value-1) != 0 || a.Value > 1<<16 {
+			return missing("the alignment must be a power of two")
+		}
+		align = max(align, int(a.Value))
+	}
+	narrow := d.typ(0).Size() == 4
+	d.emit(inst{d: dst, a: size, exec: func(w *warp, in *inst) {
+		var n uint64
+		for m := w.active; m != 0; m &= m - 1 {
+			v := w.f.lane(in.a, bits.TrailingZeros32(m))
+			if narrow {
+				v &= 0xffffffff
+			}
+			n = max(n, v)
+		}
+		at := alignUp(w.f.stackTop(), align)
+		if n > maxLocal || at+int(n) > maxLocal {
+			w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+			return
+		}
+		w.f.top = at + int(n)
+		w.needLocal(w.f.top)
+		w.writeUniform(in.d, uint64(at))
+	}})
+	return nil
+}
+
+func decodeStackSave(d *decoder) error {
+	dst, err := d.dest(0)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{d: dst, exec: func(w *warp, in *inst) { w.writeUniform(in.d, uint64(w.f.stackTop())) }})
+	return nil
+}
+
+// decodeStackRestore frees what was allocated since the stacksave.
+func decodeStackRestore(d *decoder) error {
+	src, err := d.source(0, ptx.U64)
+	if err != nil {
+		return err
+	}
+	d.emit(inst{a: src, exec: func(w *warp, in *inst) {
+		if w.active != w.f.lanes {
+			return // other lanes may still use their memory
+		}
+		at := 0
+		for m := w.active; m != 0; m &= m - 1 {
+			at = max(at, int(w.f.lane(in.a, bits.TrailingZeros32(m))&0xffffffff))
+		}
+		w.f.top = min(w.f.top, at)
+	}})
+	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime is how long the process has run on processors.
+// cpuTime returns the processor time that the process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

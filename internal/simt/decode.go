@@ -4,70 +4,67 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ferrygpu/ferry/internal/ptxforms"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// decoder turns one function into dense code.
+// kind is how the main loop handles an instruction.
+type kind uint8
+
+const (
+	kindExec    kind = iota // runs to its end for the active lanes
+	kindBranch              // jumps to target
+	kindIndexed             // brx.idx
+	kindCall
+	kindRet
+	kindExit
+	kindBarrier     // bar, barrier
+	kindSync        // waits for the member lanes, then runs like kindExec
+	kindYield       // lets other warps run
+	kindUnsupported // a launch of the kernel is refused
+)
+
+// inst is a decoded instruction. Its operands are indices of registers in the frame.
+type inst struct {
+	kind     kind
+	guard    int32  // predicate, -1 for none
+	guardNot uint32 // XORed with the guard
+	cost     uint32 // number of PTX instructions that it stands for
+
+	d, a, b, c int32
+	p, q       int32 // predicate operands: destinations of setp, sources of selp
+	pNot       uint32
+	target     int32
+
+	exec func(w *warp, in *inst)
+	vec  vec
+	cmp  compareFunc
+	aff  func(w *warp, in *inst) bool // works on base and stride only; reports whether that was possible
+
+	mem   *access
+	call  *callSite
+	table []int32
+	aux   any // what only one kind of instruction needs
+
+	src *ptx.Instr
+}
+
+// decoder decodes one function.
 type decoder struct {
 	f     *function
 	in    *ptx.Instr
-	types []ptx.Type // those among the modifiers, in order
-	cost  uint32     // instructions left out since the last one kept
-	start []int      // of body index: code index
+	types []ptx.Type // the types among the modifiers, in order
+	cost  uint32     // instructions dropped since the last one that was emitted
+	start []int      // code index of each instruction of the body
 	defs  map[string]int
 }
 
-// decodeError is what an instruction needs and this package lacks.
-type decodeError struct{ what string }
-
-func (e *decodeError) Error() string { return e.what }
-
+// missing returns the error of an instruction that cannot be decoded.
 func missing(format string, args ...any) error {
-	return &decodeError{fmt.Sprintf(format, args...)}
+	return fmt.Errorf(format, args...)
 }
 
-// number gives registers their slots. Slot 0 and predicate 0 are always zero.
-func (f *function) number() {
-	f.constSlot(0)
-	f.preds = 1
-	f.firstReg = f.slots
-	f.declareRegisters()
-	f.endReg = f.slots
-	if !f.src.Entry {
-		f.paramPlaces = f.calleePlaces(f.src.Params)
-		f.resultPlaces = f.calleePlaces(f.src.Returns)
-	}
-}
-
-// decode fills f.code. Instructions that cannot be run are noted in f.bad.
-func (f *function) decode() {
-	d := &decoder{f: f, defs: countDefs(f.src)}
-	d.start = make([]int, len(f.src.Body)+1)
-	for i := range f.src.Body {
-		d.start[i] = len(f.code)
-		d.in = &f.src.Body[i]
-		d.types = d.types[:0]
-		for _, m := range d.in.Mods {
-			if t, ok := ptx.ParseType(m); ok {
-				d.types = append(d.types, t)
-			}
-		}
-		n := len(f.code)
-		if err := d.decodeOne(); err != nil {
-			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
-			f.bad = append(f.bad, &unsupported{pos: d.in.Pos, op: opText(d.in), what: err.Error()})
-		}
-	}
-	d.start[len(f.src.Body)] = len(f.code)
-	end := inst{kind: kindRet, guard: -1, src: &ptx.Instr{Op: "ret"}}
-	if n := len(f.src.Body); n > 0 {
-		end.src = &ptx.Instr{Op: "ret", Pos: f.src.Body[n-1].Pos}
-	}
-	f.code = append(f.code, end)
-	d.link()
-}
-
-// link turns the targets of branches from body into code indices.
+// link turns the targets of branches from body indices into code indices.
 func (d *decoder) link() {
 	for i := range d.f.code {
 		in := &d.f.code[i]
@@ -83,25 +80,20 @@ func (d *decoder) link() {
 }
 
 func (d *decoder) decodeOne() error {
-	in := d.in
-	op, ok := decoders[in.Op]
-	if !ok {
-		return missing("%s", refusal(in))
-	}
-	if err := checkForm(in); err != nil {
+	if err := ptxforms.Check(d.in); err != nil {
 		return err
 	}
-	return op(d)
+	return decoders[d.in.Op](d)
 }
 
-// emit appends an instruction, guarded as the source says.
+// emit appends an instruction with the guard of the current PTX instruction.
 func (d *decoder) emit(out inst) *inst {
 	out.src = d.in
 	out.guard = -1
 	if d.in.Guard != "" {
 		r, ok := d.f.regs[d.in.Guard]
 		if ok && r.pred {
-			out.guard = r.slot
+			out.guard = r.index
 		} else {
 			out.guard = 0
 		}
@@ -115,7 +107,7 @@ func (d *decoder) emit(out inst) *inst {
 	return &d.f.code[len(d.f.code)-1]
 }
 
-// elide drops an instruction that costs nothing here.
+// elide drops an instruction that has no effect here. It still counts as run.
 func (d *decoder) elide() error {
 	d.cost++
 	return nil
@@ -123,7 +115,7 @@ func (d *decoder) elide() error {
 
 func (d *decoder) has(mod string) bool { return slices.Contains(d.in.Mods, mod) }
 
-// hasAny is the first of mods that the instruction has, "" if none.
+// hasAny returns the first of mods that the instruction has, "" if it has none.
 func (d *decoder) hasAny(mods ...string) string {
 	for _, m := range mods {
 		if d.has(m) {
@@ -133,7 +125,7 @@ func (d *decoder) hasAny(mods ...string) string {
 	return ""
 }
 
-// typ is the i'th type among the modifiers.
+// typ returns the i'th type among the modifiers.
 func (d *decoder) typ(i int) ptx.Type {
 	if i >= 0 && i < len(d.types) {
 		return d.types[i]
@@ -155,7 +147,7 @@ func (d *decoder) want(n int) error {
 	return nil
 }
 
-// regName is the key of a register operand in function.regs.
+// regName returns the key of a register operand in function.regs.
 func regName(r ptx.Reg) string {
 	if r.Comp != 0 {
 		return r.Name + "." + string(r.Comp)
@@ -163,7 +155,7 @@ func regName(r ptx.Reg) string {
 	return r.Name
 }
 
-// source is the slot of operand i, read as t.
+// source returns the register of operand i, which is read as type t.
 func (d *decoder) source(i int, t ptx.Type) (int32, error) {
 	if err := d.want(i + 1); err != nil {
 		return 0, err
@@ -171,7 +163,7 @@ func (d *decoder) source(i int, t ptx.Type) (int32, error) {
 	return d.value(d.in.Operands[i], t)
 }
 
-// value is the slot of an operand that is read as t.
+// value returns the register of an operand that is read as type t.
 func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 	switch op := op.(type) {
 	case ptx.Reg:
@@ -190,23 +182,23 @@ func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 			return 0, missing("no register %s", name)
 		}
 		if r.pred {
-			return 0, missing("predicate %s where a value is wanted", name)
+			return 0, missing("predicate %s used as a value", name)
 		}
 		if r.typ == ptx.B128 {
 			return 0, missing("128-bit registers are not supported")
 		}
-		return r.slot, nil
+		return r.index, nil
 	case ptx.Imm:
-		return d.f.constSlot(op.Value), nil
+		return d.f.constReg(op.Value), nil
 	case ptx.Float:
-		return d.f.constSlot(floatBits(op, t)), nil
+		return d.f.constReg(floatBits(op, t)), nil
 	case ptx.Sym:
 		return d.symbol(op.Name, op.Offset)
 	}
 	return 0, missing("an operand of this form (%T) is not supported here", op)
 }
 
-// dest is the slot of operand i, which is written.
+// dest returns the register of operand i, which is written.
 func (d *decoder) dest(i int) (int32, error) {
 	if err := d.want(i + 1); err != nil {
 		return 0, err
@@ -227,23 +219,24 @@ func (d *decoder) destOf(op ptx.Operand) (int32, error) {
 		case !ok:
 			return 0, missing("no register %s to write", regName(op))
 		case r.pred:
-			return 0, missing("predicate %s where a value is written", regName(op))
+			return 0, missing("predicate %s used as the destination of a value", regName(op))
 		case r.typ == ptx.B128:
 			return 0, missing("128-bit registers are not supported")
 		}
-		return r.slot, nil
+		return r.index, nil
 	}
 	return 0, missing("a destination of this form (%T) is not supported here", op)
 }
 
-// temp is a fresh slot.
+// temp returns a new register.
 func (d *decoder) temp() int32 {
-	d.f.slots++
-	return d.f.slots - 1
+	d.f.numRegs++
+	return d.f.numRegs - 1
 }
 
-// predicate is the slot of a predicate that is read, and the mask to xor it with.
-func (d *decoder) predicate(op ptx.Operand) (slot int32, not uint32, err error) {
+// predicate returns the index of a predicate that is read, and the mask to XOR it
+// with.
+func (d *decoder) predicate(op ptx.Operand) (reg int32, not uint32, err error) {
 	switch op := op.(type) {
 	case ptx.Reg:
 		r, ok := d.f.regs[regName(op)]
@@ -253,32 +246,33 @@ func (d *decoder) predicate(op ptx.Operand) (slot int32, not uint32, err error) 
 		if op.Negate {
 			not = allLanes
 		}
-		return r.slot, not, nil
+		return r.index, not, nil
 	case ptx.Imm:
 		if op.Value != 0 {
 			not = allLanes
 		}
 		return 0, not, nil
 	}
-	return 0, 0, missing("an operand of this form (%T) is no predicate", op)
+	return 0, 0, missing("an operand of this form (%T) is not a predicate", op)
 }
 
-// predicateDest is the slot of a predicate that is written.
+// predicateDest returns the index of a predicate that is written.
 func (d *decoder) predicateDest(op ptx.Operand) (int32, error) {
 	switch op := op.(type) {
 	case ptx.Sink:
-		d.f.preds++
-		return d.f.preds - 1, nil
+		d.f.numPreds++
+		return d.f.numPreds - 1, nil
 	case ptx.Reg:
 		if r, ok := d.f.regs[regName(op)]; ok && r.pred {
-			return r.slot, nil
+			return r.index, nil
 		}
 		return 0, missing("%s is not a predicate", op.Name)
 	}
-	return 0, missing("an operand of this form (%T) is no predicate", op)
+	return 0, missing("an operand of this form (%T) is not a predicate", op)
 }
 
-// pure emits an instruction without side effects: operand 0 from the sources.
+// pure emits an instruction without side effects that computes operand 0 from the
+// others.
 func (d *decoder) pure(v vec, aff func(*warp, *inst) bool, types ...ptx.Type) error {
 	out := inst{exec: execPure, vec: v, aff: aff}
 	var err error
@@ -295,8 +289,8 @@ func (d *decoder) pure(v vec, aff func(*warp, *inst) bool, types ...ptx.Type) er
 	return nil
 }
 
-// countDefs counts how often each register is written. It counts what stands
-// first in an instruction, whether it is written or not: too many does no harm.
+// countDefs counts how often each register is written. It counts the first operand of
+// every instruction, written or not: a count that is too high does no harm.
 func countDefs(f *ptx.Func) map[string]int {
 	defs := map[string]int{}
 	var count func(op ptx.Operand)
@@ -328,7 +322,92 @@ func countDefs(f *ptx.Func) map[string]int {
 		}
 	}
 	for _, v := range f.Params {
-		defs[v.Name] += 2 // a register parameter of a function is written by the call
+		defs[v.Name] += 2 // the call writes a register parameter
 	}
 	return defs
+}
+
+func (d *decoder) badType() error { return missing("type %v is not supported here", d.typ(0)) }
+
+// wholeWarp makes an instruction wait for all lanes.
+func (d *decoder) wholeWarp(out *inst) {
+	out.kind = kindSync
+	out.c = d.f.constReg(uint64(allLanes))
+}
+
+// members decodes the member mask of the .sync forms, which is the last operand.
+func (d *decoder) members(out *inst) error {
+	if !d.has("sync") {
+		return nil
+	}
+	if len(d.in.Operands) == 0 {
+		return missing("no member mask")
+	}
+	var err error
+	out.kind = kindSync
+	out.c, err = d.source(len(d.in.Operands)-1, ptx.B32)
+	return err
+}
+
+// registersOf returns the registers of operand i, a vector of n.
+func (d *decoder) registersOf(i, n int, resolve func(ptx.Operand) (int32, error)) ([]int32, error) {
+	regs := []ptx.Operand{d.in.Operands[i]}
+	if v, ok := d.in.Operands[i].(ptx.Vec); ok {
+		regs = v.Elems
+	}
+	if len(regs) != n {
+		return nil, missing("operand %d has %d registers, %d expected", i+1, len(regs), n)
+	}
+	out := make([]int32, n)
+	for j, o := range regs {
+		var err error
+		if out[j], err = resolve(o); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// decoders holds the decoders of all operations, by opcode.
+var decoders map[string]func(*decoder) error
+
+func init() {
+	decoders = map[string]func(*decoder) error{
+		// data movement
+		"ld": decodeLoad, "ldu": decodeLoad, "st": decodeStore,
+		"cvta": decodeCvta, "isspacep": decodeIsSpace,
+		"mov": decodeMove,
+		// integer arithmetic
+		"add": decodeAdd, "sub": decodeSub, "mul": decodeMul, "mad": decodeMad, "fma": decodeFma,
+		"div": decodeDiv, "rem": decodeRem, "abs": decodeAbs, "neg": decodeNeg, "min": decodeMin, "max": decodeMax,
+		"addc": decodeCarry, "subc": decodeCarry, "madc": decodeCarry,
+		"mul24": decodeMul24, "mad24": decodeMad24, "sad": decodeSad, "dp4a": decodeDot, "dp2a": decodeDot,
+		// bits
+		"and": decodeLogic, "or": decodeLogic, "xor": decodeLogic, "not": decodeLogic, "cnot": decodeLogic,
+		"shl": decodeShift, "shr": decodeShift, "shf": decodeFunnel, "lop3": decodeLop3, "prmt": decodePrmt,
+		"bfe": decodeBfe, "bfi": decodeBfi, "bfind": decodeBfind, "brev": decodeBits, "popc": decodeBits, "clz": decodeBits,
+		"fns": decodeFns, "bmsk": decodeBmsk, "szext": decodeSzext,
+		// comparison and selection
+		"setp": decodeSetp, "set": decodeSet, "selp": decodeSelp, "slct": decodeSlct,
+		// floating point and conversions
+		"rcp": decodeUnaryFloat, "sqrt": decodeUnaryFloat, "rsqrt": decodeUnaryFloat, "sin": decodeUnaryFloat,
+		"cos": decodeUnaryFloat, "lg2": decodeUnaryFloat, "ex2": decodeUnaryFloat, "tanh": decodeUnaryFloat,
+		"copysign": decodeCopysign, "testp": decodeTestp, "cvt": decodeCvt,
+		// control flow and barriers
+		"bra": decodeBra, "brx": decodeBrx, "call": decodeCall, "ret": decodeRet, "exit": decodeExit,
+		"bar": decodeBar, "barrier": decodeBar, "nanosleep": decodeYield, "trap": decodeTrap, "brkpt": decodeTrap,
+		"pmevent": decodeNop, "griddepcontrol": decodeNop, "prefetch": decodeNop, "prefetchu": decodeNop,
+		"discard": decodeNop, "applypriority": decodeNop, "createpolicy": decodeCreatePolicy, "setmaxnreg": decodeNop,
+		"membar": decodeFence, "fence": decodeFence,
+		// communication within a warp
+		"vote": decodeVote, "match": decodeMatch, "redux": decodeRedux, "shfl": decodeShfl,
+		"activemask": decodeActiveMask, "elect": decodeElect,
+		// the stack
+		"alloca": decodeAlloca, "stacksave": decodeStackSave, "stackrestore": decodeStackRestore,
+		// matrices
+		"ldmatrix": decodeLoadMatrix, "stmatrix": decodeStoreMatrix, "movmatrix": decodeMoveMatrix, "mma": decodeMMA, "wmma": decodeWmma,
+		"mbarrier": decodeMbarrier,
+		// atomics and copies
+		"atom": decodeAtom, "red": decodeAtom, "cp": decodeCopy,
+	}
 }

@@ -1,24 +1,46 @@
-// Package simt runs a ptx program, a warp at a time.
+// Package simt runs a PTX program, one warp at a time.
 //
-// [Link] decodes a module once: every operand becomes a slot of a frame, every
-// instruction a function over 32 lanes. [Run] then executes a launch with a
-// goroutine a core, each taking whole blocks.
+// [Link] decodes a module once. Every operand becomes the index of a register in a
+// call frame, every instruction a function over the 32 lanes of a warp. [Run] then
+// executes a launch with one goroutine per core. A block stays on one goroutine.
 //
-// Lanes that took different paths stand in groups; of those that can run, the
-// one in the deepest call with the lowest position runs first, so that
-// structured code meets again. A group that loops for long gives the others of
-// its warp a slice, a warp that loops for long gives its block's other warps a
-// turn, and while blocks poll memory (by volatile, relaxed or acquiring loads, by
-// atomics that change nothing, or sleeping) their worker begins further blocks, up
-// to 4096 and, of those that take much memory, 64 (fewer only above 4 GiB). Threads
-// of a grid may wait for each other as long as its blocks are no more than that a
-// worker.
+// Lanes that took different paths form groups. Of the groups that can run, the one in
+// the deepest call with the lowest position runs first, so that structured code
+// reconverges. A group that loops for long gives the other groups of its warp a time
+// slice. A warp that loops for long gives the other warps of its block a turn. Blocks
+// that poll memory make their worker begin further blocks, up to 4096, and up to 64 if
+// they take much memory (fewer only above 4 GiB). Polling is volatile, relaxed or
+// acquiring loads, atomics that change nothing, and sleeping. So threads of a grid may
+// wait for each other as long as the grid has no more blocks than that per worker.
 //
-// A register is stored as lanes, or as one value with a stride where all lanes
-// agree or differ evenly, which saves most of the work of indexing. Loads and
-// stores through such an address are checked once for the whole warp. The loops
-// over lanes that matter have a twin in the CPU's wide registers (operations).
+// A register is stored lane by lane, or as one value with a stride if all lanes agree
+// or differ evenly. The second form saves most of the work of computing indices, and
+// loads and stores through such an address are checked once for the whole warp. The
+// hot loops over lanes exist twice: in Go, and in AVX2.
 //
-// Memory belongs to the caller, who answers [Memory.Find]. What does not live
-// here: allocation, streams, time.
+// Memory belongs to the caller, which implements [Memory]. Allocation, streams and
+// time belong to the caller too.
+//
+// The files:
+//
+//	simt.go, program.go             what callers use: memory, launches, linked programs
+//	function.go, decode.go          a function in decoded form; the decoder's common part
+//	execution.go, worker.go         a launch; its goroutines
+//	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
+//	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2
+//	mem*.go, traffic.go             loads and stores; what a GPU would transfer for them
+//	types.go, race_*.go             helpers for PTX types; whether the race detector is on
+//
+// One file for each chapter of the PTX ISA has its instructions, decoding and
+// execution:
+//
+//	integer.go, bits.go             integer arithmetic, logic and shifts
+//	float.go, convert.go            floating point, conversions (numbers: package softfloat)
+//	compare.go                      comparison and selection
+//	movement.go                     mov, ld, st, cvta, isspacep, addresses
+//	control.go, builtin.go          branches, calls, the stack; vprintf and __assertfail
+//	barrier.go, async.go            bar, barrier, fences; mbarrier, cp.async
+//	atomic*.go, collective.go       atom, red; shfl, vote, match, redux, elect
+//	matrix.go, mma.go               ldmatrix, wmma; mma and the arithmetic of both
+//	special.go                      special registers and the clocks
 package simt

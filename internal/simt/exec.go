@@ -1,7 +1,12 @@
 package simt
 
-// execPure runs an instruction that only computes: once when its sources are
-// uniform, else for every lane, active or not, and keeps what the active ones get.
+import (
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// execPure runs an instruction that only computes. It computes once if the sources
+// are uniform, otherwise for every lane, active or not. Only the active lanes keep
+// their result.
 func execPure(w *warp, in *inst) {
 	f := w.f
 	if !w.full {
@@ -37,14 +42,14 @@ func execMasked(w *warp, in *inst) {
 	w.keep(in.d)
 }
 
-// keep writes the active lanes of the worker's scratch register to slot d.
+// keep writes the worker's scratch register to the active lanes of register d.
 func (w *warp) keep(d int32) {
 	r := w.f.expand(d)
 	w.f.tags[d] = tag{kind: kLanes}
-	wide.keep(r, &w.k.tmp, w.active)
+	simd.keep(r, &w.k.tmp, w.active)
 }
 
-// write gives slot d the scratch register for the active lanes.
+// write is keep with a faster way for a full warp.
 func (w *warp) write(d int32) {
 	if w.full {
 		w.f.regs[d] = w.k.tmp
@@ -54,7 +59,7 @@ func (w *warp) write(d int32) {
 	w.keep(d)
 }
 
-// writeUniform gives the active lanes of slot d one value.
+// writeUniform writes one value to the active lanes of register d.
 func (w *warp) writeUniform(d int32, v uint64) {
 	if w.full && w.scalar {
 		w.f.regs[d][0] = v
@@ -67,20 +72,14 @@ func (w *warp) writeUniform(d int32, v uint64) {
 	w.write(d)
 }
 
-// dest is the register that a full-warp operation writes, every lane stored.
+// dest returns the register that an operation for all lanes writes. Every lane is
+// stored.
 func (w *warp) dest(d int32) *lanes {
 	if w.full {
 		w.f.tags[d] = tag{kind: kLanes}
 		return &w.f.regs[d]
 	}
 	return w.f.expandFor(d)
-}
-
-// expandFor stores every lane of d and forgets what else was known of it.
-func (f *frame) expandFor(d int32) *lanes {
-	r := f.expand(d)
-	f.tags[d] = tag{kind: kLanes}
-	return r
 }
 
 // affine writes base + i*stride to in.d.
@@ -95,7 +94,7 @@ func (w *warp) affine(in *inst, base, stride uint64) bool {
 	return true
 }
 
-// The operations that keep affine registers affine. Arithmetic is modulo 2^64,
+// The functions aff... keep affine registers affine. Their arithmetic is modulo 2^64,
 // which is right for every narrower type too.
 
 func affMove(w *warp, in *inst) bool {
@@ -119,7 +118,7 @@ func affNeg(w *warp, in *inst) bool {
 
 func affMul(w *warp, in *inst) bool { return affMad(w, in) }
 
-// affMad has slot 0, which is zero, as c of a plain multiplication.
+// affMad also runs a plain multiplication: its c is register 0, which is zero.
 func affMad(w *warp, in *inst) bool {
 	f := w.f
 	a, b, c := f.regs[in.a][0], f.regs[in.b][0], f.regs[in.c][0]
@@ -131,6 +130,7 @@ func affMad(w *warp, in *inst) bool {
 }
 
 func affShl32(w *warp, in *inst) bool { return affShl(w, in, 32) }
+
 func affShl64(w *warp, in *inst) bool { return affShl(w, in, 64) }
 
 func affShl(w *warp, in *inst, width uint32) bool {
@@ -142,10 +142,11 @@ func affShl(w *warp, in *inst, width uint32) bool {
 	return w.affine(in, f.regs[in.a][0]<<n, f.tags[in.a].stride<<n)
 }
 
-// wide is an affine register as 32-bit numbers, if none of its lanes wraps.
-func (w *warp) wide(slot int32, signed bool) (base, stride int64, ok bool) {
-	v := w.f.regs[slot][0]
-	stride = int64(int32(w.f.tags[slot].stride))
+// affine32 returns an affine register as 32-bit numbers. ok is false if one of its
+// lanes wraps around.
+func (w *warp) affine32(reg int32, signed bool) (base, stride int64, ok bool) {
+	v := w.f.regs[reg][0]
+	stride = int64(int32(w.f.tags[reg].stride))
 	if signed {
 		base = int64(int32(v))
 		last := base + stride*(warpSize-1)
@@ -157,25 +158,134 @@ func (w *warp) wide(slot int32, signed bool) (base, stride int64, ok bool) {
 }
 
 func affWidenS32(w *warp, in *inst) bool { return affWiden(w, in, true) }
+
 func affWidenU32(w *warp, in *inst) bool { return affWiden(w, in, false) }
 
 func affWiden(w *warp, in *inst, signed bool) bool {
-	base, stride, ok := w.wide(in.a, signed)
+	base, stride, ok := w.affine32(in.a, signed)
 	return ok && w.affine(in, uint64(base), uint64(stride))
 }
 
 func affMadWideS32(w *warp, in *inst) bool { return affMadWide(w, in, true) }
+
 func affMadWideU32(w *warp, in *inst) bool { return affMadWide(w, in, false) }
 
 func affMadWide(w *warp, in *inst, signed bool) bool {
-	a, sa, ok := w.wide(in.a, signed)
+	a, sa, ok := w.affine32(in.a, signed)
 	if !ok {
 		return false
 	}
-	b, sb, ok := w.wide(in.b, signed)
+	b, sb, ok := w.affine32(in.b, signed)
 	if !ok || sa != 0 && sb != 0 {
 		return false
 	}
 	f := w.f
 	return w.affine(in, uint64(a*b)+f.regs[in.c][0], uint64(sa*b+sb*a)+f.tags[in.c].stride)
+}
+
+// combine is what a comparison does with its result.
+type combine struct {
+	op    string // "and", "or", "xor" with predicate c, or ""
+	c     int32
+	cNot  uint32
+	order uint8 // for integers: which of less, equal and greater make the comparison true
+	typ   ptx.Type
+}
+
+const (
+	less = 1 << iota
+	equal
+	greater
+)
+
+// execSetp compares and writes one or two predicates.
+func execSetp(w *warp, in *inst) {
+	m, c := w.compare(in), in.aux.(*combine)
+	not := ^m
+	if c.op != "" {
+		p := w.f.preds[c.c] ^ c.cNot
+		m, not = c.join(m, p), c.join(not, p)
+	}
+	active := w.active
+	p := &w.f.preds[in.p]
+	*p = *p&^active | m&active
+	if in.q >= 0 {
+		q := &w.f.preds[in.q]
+		*q = *q&^active | not&active
+	}
+}
+
+func (c *combine) join(m, p uint32) uint32 {
+	switch c.op {
+	case "and":
+		return m & p
+	case "or":
+		return m | p
+	}
+	return m ^ p
+}
+
+// compare returns the mask of the lanes for which the comparison holds.
+func (w *warp) compare(in *inst) uint32 {
+	f := w.f
+	ta, tb := &f.tags[in.a], &f.tags[in.b]
+	n := span(w.active)
+	if w.full && w.scalar {
+		if ta.kind&tb.kind&kUniform != 0 {
+			return -in.cmp(&f.regs[in.a], &f.regs[in.b], 1)
+		}
+		if c := in.aux.(*combine); c.order != 0 && ta.kind&(kUniform|kAffine) != 0 && tb.kind&(kUniform|kAffine) != 0 {
+			if m, ok := w.compareEnds(in, c); ok {
+				return m
+			}
+		}
+	}
+	return in.cmp(f.expand(in.a), f.expand(in.b), n)
+}
+
+// compareEnds compares affine integers by their first and last lanes.
+func (w *warp) compareEnds(in *inst, c *combine) (uint32, bool) {
+	var first, last int64
+	switch c.typ {
+	case ptx.S32, ptx.U32, ptx.B32:
+		a, sa, ok := w.affine32(in.a, c.typ == ptx.S32)
+		b, sb, ok2 := w.affine32(in.b, c.typ == ptx.S32)
+		if !ok || !ok2 {
+			return 0, false
+		}
+		first = a - b
+		last = first + (sa-sb)*int64(w.n-1)
+	default:
+		return 0, false
+	}
+	switch {
+	case first < 0 && last < 0:
+		return mask(c.order&less != 0), true
+	case first > 0 && last > 0:
+		return mask(c.order&greater != 0), true
+	case first == 0 && last == 0:
+		return mask(c.order&equal != 0), true
+	case c.order == less|equal|greater:
+		return allLanes, true
+	}
+	return 0, false
+}
+
+// writeSelected writes yes to the active lanes in m and no to the other active lanes.
+func (w *warp) writeSelected(d int32, m uint32, yes, no uint64) {
+	if v := m & w.active; v == w.active {
+		w.writeUniform(d, yes)
+		return
+	} else if v == 0 {
+		w.writeUniform(d, no)
+		return
+	}
+	for i := range w.k.tmp {
+		if m>>i&1 != 0 {
+			w.k.tmp[i] = yes
+		} else {
+			w.k.tmp[i] = no
+		}
+	}
+	w.write(d)
 }

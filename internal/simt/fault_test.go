@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// lineOf is the line of a kernel's n'th instruction that starts so.
+// lineOf returns the line of the first instruction of a kernel that starts with op.
 func lineOf(t *testing.T, m *module, kernel, op string) int {
 	t.Helper()
 	for _, f := range m.module.Funcs {
@@ -72,7 +72,8 @@ func TestTrap(t *testing.T) {
 	})
 }
 
-// An H200 without a debugger ends a kernel at brkpt as it does at trap.
+// TestBreakpoint checks brkpt. An H200 without a debugger ends a kernel there as at
+// trap.
 func TestBreakpoint(t *testing.T) {
 	const source = ".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry stop() { brkpt; ret; }\n"
 	eachWay(t, source, func(t *testing.T, m *module) {
@@ -106,8 +107,8 @@ func TestNullPointer(t *testing.T) {
 	})
 }
 
-// TestLaneOrder has the last lanes of a full warp go beyond the end: the first
-// of them is to blame.
+// TestFirstLaneIsToBlame lets the last lanes of a full warp access memory beyond the
+// end. The fault must name the first of them.
 func TestFirstLaneIsToBlame(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
 		a := put(m.mem, make([]float32, 100))
@@ -190,12 +191,12 @@ func TestCancel(t *testing.T) {
 			t.Fatalf("got error %v", err)
 		}
 		if d := time.Since(at); d > 500*time.Millisecond {
-			t.Errorf("stopped %v after it was told to", d)
+			t.Errorf("stopped %v after the cancellation", d)
 		}
 	})
 }
 
-// TestPingPong has the host and a running kernel answer each other.
+// TestPingPong lets the host and a running kernel answer each other.
 func TestPingPong(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
 		const rounds = 200
@@ -221,8 +222,9 @@ func TestPingPong(t *testing.T) {
 	})
 }
 
-// A kernel that waits by the clock waits as long as it asked for, a little longer
-// as each look takes its time, and the same on every run.
+// TestSpinTakesItsTime checks a kernel that waits by the clock. It waits as long as
+// it asked for, and slightly longer because each clock read takes time. It does the
+// same in every run.
 func TestSpinTakesItsTime(t *testing.T) {
 	eachCorpus(t, func(t *testing.T, m *module) {
 		var first Stats

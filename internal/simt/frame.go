@@ -1,6 +1,29 @@
 package simt
 
-// frame is an activation of a function by some lanes of a warp.
+const (
+	warpSize = 32
+	allLanes = ^uint32(0)
+)
+
+// lanes holds one register of a warp. Bits above the width of the register are
+// unspecified. An operation truncates what it reads to its own type.
+type lanes [warpSize]uint64
+
+// The kinds of a tag are bits: what is known about a register.
+const (
+	kLanes   = 1 << iota // every lane is stored
+	kUniform             // lane 0 holds the value of all lanes
+	kAffine              // lane i is lane 0 + i*stride
+)
+
+// tag says how a register is stored. A uniform register has stride 0, so it can be
+// used as an affine register too.
+type tag struct {
+	stride uint64
+	kind   uint8
+}
+
+// frame is the call frame of a function, shared by the lanes that called it together.
 type frame struct {
 	fn     *function
 	regs   []lanes
@@ -12,59 +35,20 @@ type frame struct {
 	depth  int
 	local  uint64 // local address of its variables
 	lanes  uint32 // lanes that entered and have neither returned nor exited
-	top    int    // end of what alloca has given, 0 if nothing
+	top    int    // end of the memory that alloca returned, 0 if it was not called
 }
 
-// newFrame takes a frame of fn from the pool, or makes one with the constants
-// filled in.
-func (k *worker) newFrame(fn *function) *frame {
-	pool := k.frames[fn.id]
-	if n := len(pool); n > 0 {
-		f := pool[n-1]
-		k.frames[fn.id] = pool[:n-1]
-		f.clear()
-		return f
-	}
-	k.stack += fn.frameBytes()
-	f := &frame{
-		fn:    fn,
-		regs:  make([]lanes, fn.slots),
-		tags:  make([]tag, fn.slots),
-		preds: make([]uint32, fn.preds),
-	}
-	for _, c := range fn.consts {
-		v := c.value
-		switch {
-		case c.param != nil:
-			v = c.param(k.x.l.Params)
-		case c.launch != nil:
-			v = c.launch(k.x)
-		}
-		f.setUniform(c.slot, v)
-	}
-	f.clear()
-	return f
-}
-
-// frameBytes is what a frame takes.
-func (f *function) frameBytes() int { return int(f.slots) * (warpSize*8 + 16) }
-
-func (k *worker) freeFrame(f *frame) {
-	f.parent, f.call, f.top = nil, nil, 0
-	k.frames[f.fn.id] = append(k.frames[f.fn.id], f)
-}
-
-// setUniform fills a slot that is never written again.
-func (f *frame) setUniform(slot int32, v uint64) {
-	r := &f.regs[slot]
+// setUniform fills a register that is never written again.
+func (f *frame) setUniform(reg int32, v uint64) {
+	r := &f.regs[reg]
 	for i := range r {
 		r[i] = v
 	}
-	f.tags[slot] = tag{kind: kLanes | kUniform}
+	f.tags[reg] = tag{kind: kLanes | kUniform}
 }
 
-// clear gives every register the value zero, so that programs which read one
-// before they write it do the same in each run.
+// clear sets every register to zero, so that programs which read a register before
+// they write it behave the same in each run.
 func (f *frame) clear() {
 	for s := f.fn.firstReg; s < f.fn.endReg; s++ {
 		f.regs[s][0] = 0
@@ -73,7 +57,7 @@ func (f *frame) clear() {
 	clear(f.preds)
 }
 
-// expand stores every lane of slot s.
+// expand makes sure that every lane of register s is stored.
 func (f *frame) expand(s int32) *lanes {
 	r, t := &f.regs[s], &f.tags[s]
 	if t.kind&kLanes != 0 {
@@ -93,3 +77,23 @@ func (f *frame) expand(s int32) *lanes {
 	t.kind |= kLanes
 	return r
 }
+
+// expandFor stores every lane of register d, which is then written: nothing else is
+// known about it.
+func (f *frame) expandFor(d int32) *lanes {
+	r := f.expand(d)
+	f.tags[d] = tag{kind: kLanes}
+	return r
+}
+
+// lane returns the value of one lane of a register.
+func (f *frame) lane(reg int32, i int) uint64 {
+	r, t := &f.regs[reg], f.tags[reg]
+	if t.kind&kLanes != 0 {
+		return r[i&(warpSize-1)]
+	}
+	return r[0] + uint64(i)*t.stride
+}
+
+// stackTop returns the first byte of local memory that the frame does not use.
+func (f *frame) stackTop() int { return max(f.top, int(f.local)+f.fn.localBytes) }

@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// function is a device function or kernel in dense form.
+// function is a device function or a kernel in decoded form.
 type function struct {
 	id      int
 	name    string
@@ -18,17 +18,17 @@ type function struct {
 	code     []inst
 	consts   []constant
 	specials []special
-	firstReg int32 // the declared registers
+	firstReg int32 // firstReg to endReg-1 are the declared registers
 	endReg   int32
-	slots    int32
-	preds    int32
+	numRegs  int32
+	numPreds int32
 
 	regs    map[string]register
-	fixed   map[int32]bool   // slots that no instruction writes
-	values  map[uint64]int32 // slots of plain constants
-	alias   map[string]int32 // registers that are another name of a constant slot
+	fixed   map[int32]bool   // registers that no instruction writes
+	values  map[uint64]int32 // registers of plain constants, by value
+	alias   map[string]int32 // declared registers that stand for a constant register
 	vars    map[string]*ptx.Var
-	local   map[string]int // local variables and, in functions, parameters: offset in the frame
+	local   map[string]int // frame offset of local variables and, in device functions, of parameters
 	args    map[string]*ptx.Param
 	shared  []*ptx.Var
 	callees []*function
@@ -39,30 +39,30 @@ type function struct {
 	localBytes int
 	words      int
 
-	carry int32 // predicate that is the carry flag, 0 for none
+	carry int32 // the predicate that is the carry flag, 0 if there is none
 
 	paramPlaces, resultPlaces []place // of a device function
 }
 
-// register is a place in the frame.
+// register is the index of a declared register, or predicate, in the frame.
 type register struct {
-	slot int32
-	pred bool
-	typ  ptx.Type
+	index int32
+	pred  bool
+	typ   ptx.Type
 }
 
-// constant is a slot that has one value throughout a launch.
+// constant is a register with one value for a whole launch.
 type constant struct {
-	slot   int32
+	reg    int32
 	value  uint64
 	param  func(params []byte) uint64
 	launch func(x *execution) uint64
 }
 
-// special is a slot that is set when a warp starts.
+// special is a register that is set when a warp starts.
 type special struct {
-	slot int32
-	set  func(w *warp, r *lanes, t *tag)
+	reg int32
+	set func(w *warp, r *lanes, t *tag)
 }
 
 type unsupported struct {
@@ -77,7 +77,7 @@ func (f *function) firstUnsupported() *unsupported {
 	return f.bad[0]
 }
 
-// layout gives variables their places.
+// layout assigns offsets to the variables of the function.
 func (f *function) layout() {
 	f.regs = map[string]register{}
 	f.vars = map[string]*ptx.Var{}
@@ -98,7 +98,7 @@ func (f *function) layout() {
 		for _, list := range [][]*ptx.Var{f.src.Returns, f.src.Params} {
 			for _, v := range list {
 				if v.Space == ptx.RegSpace {
-					continue // a register of old PTX, declared like any other
+					continue // a register parameter of old PTX, declared like any other register
 				}
 				f.place(v)
 			}
@@ -119,7 +119,7 @@ func (f *function) place(v *ptx.Var) {
 	f.localBytes += v.Size()
 }
 
-// declareRegisters numbers the slots of registers from firstReg on.
+// declareRegisters numbers the declared registers from firstReg on.
 func (f *function) declareRegisters() {
 	list := f.src.Vars
 	if !f.src.Entry {
@@ -141,13 +141,13 @@ func (f *function) declareRegisters() {
 
 func (f *function) declareRegister(v *ptx.Var, name string) {
 	if v.Type == ptx.Pred {
-		f.regs[name] = register{slot: f.preds, pred: true, typ: v.Type}
-		f.preds++
+		f.regs[name] = register{index: f.numPreds, pred: true, typ: v.Type}
+		f.numPreds++
 		return
 	}
 	add := func(name string) {
-		f.regs[name] = register{slot: f.slots, typ: v.Type}
-		f.slots++
+		f.regs[name] = register{index: f.numRegs, typ: v.Type}
+		f.numRegs++
 		f.words += (v.Type.Size() + 3) / 4
 	}
 	if v.Vec > 1 {
@@ -159,26 +159,68 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 	add(name)
 }
 
-// constSlot is the slot that holds v in every lane.
-func (f *function) constSlot(v uint64) int32 {
-	slot, ok := f.values[v]
-	if !ok {
-		slot = f.addConst(constant{value: v})
-		f.values[v] = slot
+// number assigns the indices of registers. Register 0 and predicate 0 are always
+// zero.
+func (f *function) number() {
+	f.constReg(0)
+	f.numPreds = 1
+	f.firstReg = f.numRegs
+	f.declareRegisters()
+	f.endReg = f.numRegs
+	if !f.src.Entry {
+		f.paramPlaces = f.calleePlaces(f.src.Params)
+		f.resultPlaces = f.calleePlaces(f.src.Returns)
 	}
-	return slot
+}
+
+// decode fills f.code. Instructions that cannot run are recorded in f.bad.
+func (f *function) decode() {
+	d := &decoder{f: f, defs: countDefs(f.src)}
+	d.start = make([]int, len(f.src.Body)+1)
+	for i := range f.src.Body {
+		d.start[i] = len(f.code)
+		d.in = &f.src.Body[i]
+		d.types = d.types[:0]
+		for _, m := range d.in.Mods {
+			if t, ok := ptx.ParseType(m); ok {
+				d.types = append(d.types, t)
+			}
+		}
+		n := len(f.code)
+		if err := d.decodeOne(); err != nil {
+			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
+			f.bad = append(f.bad, &unsupported{pos: d.in.Pos, op: opText(d.in), what: err.Error()})
+		}
+	}
+	d.start[len(f.src.Body)] = len(f.code)
+	end := inst{kind: kindRet, guard: -1, src: &ptx.Instr{Op: "ret"}}
+	if n := len(f.src.Body); n > 0 {
+		end.src = &ptx.Instr{Op: "ret", Pos: f.src.Body[n-1].Pos}
+	}
+	f.code = append(f.code, end)
+	d.link()
+}
+
+// constReg returns the register that holds v in every lane.
+func (f *function) constReg(v uint64) int32 {
+	reg, ok := f.values[v]
+	if !ok {
+		reg = f.addConst(constant{value: v})
+		f.values[v] = reg
+	}
+	return reg
 }
 
 func (f *function) addConst(c constant) int32 {
-	c.slot = f.slots
-	f.slots++
-	f.fixed[c.slot] = true
+	c.reg = f.numRegs
+	f.numRegs++
+	f.fixed[c.reg] = true
 	f.consts = append(f.consts, c)
-	return c.slot
+	return c.reg
 }
 
-// paramSlot is the slot that holds a kernel parameter, or a part of one.
-func (f *function) paramSlot(off int, t ptx.Type) int32 {
+// paramReg returns a register that holds a kernel parameter, or a part of one.
+func (f *function) paramReg(off int, t ptx.Type) int32 {
 	n := t.Size()
 	return f.addConst(constant{param: func(params []byte) uint64 {
 		var v uint64
@@ -191,7 +233,65 @@ func (f *function) paramSlot(off int, t ptx.Type) int32 {
 	}})
 }
 
-// opText is the opcode with its modifiers.
+// constant reports whether no instruction writes the register.
+func (f *function) constant(reg int32) bool { return f.fixed[reg] }
+
+// find returns the variable of that name, and its space.
+func (f *function) find(name string) (*ptx.Var, ptx.Space) {
+	if a := f.args[name]; a != nil {
+		for _, v := range f.src.Params {
+			if v.Name == name {
+				return v, ptx.ParamSpace
+			}
+		}
+	}
+	if v := f.vars[name]; v != nil {
+		return v, v.Space
+	}
+	if v := f.program.module.Var(name); v != nil {
+		return v, v.Space
+	}
+	return nil, ptx.Generic
+}
+
+func (f *function) useShared(v *ptx.Var) {
+	for _, u := range f.shared {
+		if u == v {
+			return
+		}
+	}
+	f.shared = append(f.shared, v)
+}
+
+// addCallee records that f calls fn or takes its address.
+func (f *function) addCallee(fn *function) {
+	for _, c := range f.callees {
+		if c == fn {
+			return
+		}
+	}
+	f.callees = append(f.callees, fn)
+}
+
+// calleePlaces returns where parameters or results of the function are in its frame.
+func (f *function) calleePlaces(vars []*ptx.Var) []place {
+	out := make([]place, len(vars))
+	for i, v := range vars {
+		if v.Space == ptx.RegSpace {
+			out[i] = place{reg: f.regs[v.Name].index, isReg: true, size: v.Size()}
+		} else {
+			out[i] = place{local: f.local[v.Name], size: v.Size()}
+		}
+	}
+	return out
+}
+
+// frameBytes returns the size of a frame in memory.
+func (f *function) frameBytes() int { return int(f.numRegs) * (warpSize*8 + 16) }
+
+func (f *function) address() uint64 { return codeWindow + uint64(f.id)*codeStep }
+
+// opText returns the opcode with its modifiers.
 func opText(in *ptx.Instr) string {
 	if len(in.Mods) == 0 {
 		return in.Op

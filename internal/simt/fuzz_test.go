@@ -13,8 +13,8 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// FuzzRun parses, links and runs what comes of real PTX when it is damaged: whatever
-// that is, the process lives, and a launch ends when it is told to.
+// FuzzRun parses, links and runs damaged PTX. The process must survive, and a launch
+// must end when its context does.
 func FuzzRun(f *testing.F) {
 	for _, name := range append(slices.Clone(corpora), "../../../ptx/testdata/features.ptx", "../../../ptx/testdata/kernels.ptx") {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -47,8 +47,8 @@ func FuzzRun(f *testing.F) {
 
 // runBriefly launches a kernel whose arguments are addresses of buf, for 5 ms.
 func runBriefly(t *testing.T, k *Kernel, mem *space, buf *Segment) {
-	if k.SharedBytes > 1<<20 || k.LocalBytes > 1<<16 || k.ParamBytes > 1<<16 || k.fn.slots > 1<<14 {
-		return // too much memory to try often
+	if k.SharedBytes > 1<<20 || k.LocalBytes > 1<<16 || k.ParamBytes > 1<<16 || k.fn.numRegs > 1<<14 {
+		return // too much memory for frequent tries
 	}
 	params := make([]byte, k.ParamBytes)
 	for i := 0; i+8 <= len(params); i += 8 {
@@ -59,12 +59,12 @@ func runBriefly(t *testing.T, k *Kernel, mem *space, buf *Segment) {
 	begin := time.Now()
 	_, _ = Run(ctx, &Launch{Kernel: k, Grid: cu.Dim3{X: 2, Y: 1, Z: 1}, Block: cu.Dim3{X: 48, Y: 1, Z: 1}, Params: params, Memory: mem, Counters: 1, SharedBytes: 64, Workers: 1})
 	if d := time.Since(begin); d > 20*time.Second {
-		t.Fatalf("kernel %s ended %v after it was told to", k.Name, d)
+		t.Fatalf("kernel %s ended %v after the start, its context after 5 ms", k.Name, d)
 	}
 }
 
-// entriesOf parts a module into modules of one entry each, if the others are not
-// called by it.
+// entriesOf splits a module into modules of one entry each. They work if no entry
+// calls another.
 func entriesOf(source string) []string {
 	const mark = ".visible .entry"
 	head, rest, ok := strings.Cut(source, mark)
@@ -73,7 +73,7 @@ func entriesOf(source string) []string {
 	}
 	var out []string
 	for part := range strings.SplitSeq(rest, mark) {
-		if len(part) < 3000 { // larger ones keep the fuzzer busy with making them smaller
+		if len(part) < 3000 { // the fuzzer spends its time on minimising larger ones
 			out = append(out, head+mark+part)
 		}
 	}

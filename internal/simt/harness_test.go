@@ -14,7 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// space is an address space for tests: segments with a gap between them.
+// space is an address space for tests: segments with gaps between them.
 type space struct {
 	segs []*Segment
 	next uint64
@@ -33,7 +33,7 @@ func (s *space) Find(addr uint64) *Segment {
 	return nil
 }
 
-// alloc gives data an address. The counter is 0.
+// alloc gives data an address. Its counter is 0.
 func (s *space) alloc(data []byte) *Segment {
 	g := &Segment{Base: s.next, Data: data}
 	s.next += uint64(alignUp(len(data)+4096, 4096))
@@ -41,7 +41,7 @@ func (s *space) alloc(data []byte) *Segment {
 	return g
 }
 
-// bytesOf is a slice of numbers as memory has them.
+// bytesOf returns a slice of numbers as bytes in memory.
 func bytesOf(v any) []byte {
 	b, err := binary.Append(nil, binary.LittleEndian, v)
 	if err != nil {
@@ -111,7 +111,7 @@ func loadFile(t testing.TB, mem *space, name string) *module {
 	return load(t, mem, name, string(b))
 }
 
-// launch makes a launch of a kernel of the module.
+// launch returns a launch of a kernel of the module.
 func (m *module) launch(t testing.TB, kernel string, grid, block int, args ...any) *Launch {
 	t.Helper()
 	k := m.Kernel(kernel)
@@ -153,7 +153,7 @@ func pack(t testing.TB, k *Kernel, args []any) []byte {
 	return out
 }
 
-// mustRun runs a launch that has to succeed.
+// mustRun runs a launch that must succeed.
 func mustRun(t testing.TB, l *Launch) Stats {
 	t.Helper()
 	s, err := Run(context.Background(), l)
@@ -163,7 +163,7 @@ func mustRun(t testing.TB, l *Launch) Stats {
 	return s
 }
 
-// mustFault runs a launch that has to fault.
+// mustFault runs a launch that must fault.
 func mustFault(t testing.TB, l *Launch) *cu.Fault {
 	t.Helper()
 	_, err := Run(context.Background(), l)
@@ -174,28 +174,28 @@ func mustFault(t testing.TB, l *Launch) *cu.Fault {
 	return f
 }
 
-// corpora are what the compilers made of corpus.cu.
+// corpora are the outputs of the compilers for corpus.cu.
 var corpora = []string{"corpus_nvcc.ptx", "corpus_clang.ptx"}
 
-// eachCorpus runs a test on the output of every compiler, with uniform and
-// affine registers and without.
+// eachCorpus runs a test on the output of every compiler, with uniform and affine
+// registers and without them.
 func eachCorpus(t *testing.T, f func(t *testing.T, m *module)) {
 	for _, file := range corpora {
-		for _, plain := range []bool{false, true} {
+		for _, lanewise := range []bool{false, true} {
 			name := file
-			if plain {
-				name += "/plain"
+			if lanewise {
+				name += "/lanewise"
 			}
 			t.Run(name, func(t *testing.T) {
-				plainForTests.Store(plain)
-				defer plainForTests.Store(false)
+				lanewiseForTests.Store(lanewise)
+				defer lanewiseForTests.Store(false)
 				f(t, loadFile(t, newSpace(), file))
 			})
 		}
 	}
 }
 
-// same32 compares floats by their bits, any NaN with any.
+// same32 compares floats by their bits. Every NaN equals every other NaN.
 func same32(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }

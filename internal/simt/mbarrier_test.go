@@ -10,7 +10,7 @@ const mbarrierSource = `.version 8.0
 .target sm_90
 .address_size 64
 
-// Warps of 32 to 127 wait for the first one, round after round, and it for them.
+// Threads 32 to 127 wait for thread 0 in each round, and thread 0 waits for them.
 .visible .entry rounds(.param .u64 out, .param .u32 n) {
 	.shared .align 8 .b64 full;
 	.shared .align 8 .b64 empty;
@@ -81,7 +81,7 @@ done:
 }
 `
 
-// TestMbarrierRounds hands values from warp to warp.
+// TestMbarrierRounds passes values from warp to warp.
 func TestMbarrierRounds(t *testing.T) {
 	eachWay(t, mbarrierSource, func(t *testing.T, m *module) {
 		out := put(m.mem, make([]int32, 128))
@@ -102,8 +102,8 @@ func TestMbarrierRounds(t *testing.T) {
 	})
 }
 
-// TestMbarrierFaults: an object that is not in shared memory, and more arrivals than
-// a phase has.
+// TestMbarrierFaults uses an object that is not in shared memory, and makes more
+// arrivals than a phase has.
 func TestMbarrierFaults(t *testing.T) {
 	eachWay(t, mbarrierSource, func(t *testing.T, m *module) {
 		g := put(m.mem, make([]uint64, 4))

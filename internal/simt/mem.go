@@ -7,8 +7,8 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Shared and local memory, the arguments of the kernel and code have windows in
-// the generic address space, at its top: no host or device address is there.
+// Shared and local memory, the kernel's arguments and the code have windows at the
+// top of the generic address space, where no host or device address is.
 const (
 	windows      = 0xffff_ff00_0000_0000
 	windowBits   = 32
@@ -19,32 +19,32 @@ const (
 	codeStep     = 16
 )
 
-// access is what a load, store or atomic does with memory.
+// access describes what a load, store or atomic does with memory.
 type access struct {
 	typ      ptx.Type
 	size     uint64 // of an element
-	bytes    uint64 // that a lane touches
-	slots    []int32
+	bytes    uint64 // that each lane touches
+	regs     []int32
 	off      uint64
 	space    ptx.Space
 	addr32   bool // the base is a 32-bit register
-	frameRel bool // offsets count from the frame's local memory
+	frameRel bool // offsets count from the local memory of the frame
 	strong   bool // ordered: volatile, relaxed, acquire, release
 	write    bool
 	atomic   bool
-	id       int // of the segment cache
+	id       int // index in the segment cache
 }
 
-// cachedRefs is how many segments a worker remembers, a place for each
-// instruction; those of a larger program share places.
+// cachedRefs is the size of a worker's segment cache. Every memory instruction has a
+// place in it; the instructions of a larger program share places.
 const cachedRefs = 128
 
 const (
-	none      = -1 // the counter of memory that has none
-	noCounter = -2 // no access yet
+	none      = -1 // counter of memory that has none
+	noCounter = -2 // no access so far
 )
 
-// base is the window that the addresses of a space count from.
+// base returns the start of the window of the access's space, 0 without a window.
 func (m *access) base() uint64 {
 	switch m.space {
 	case ptx.SharedSpace:
@@ -57,7 +57,22 @@ func (m *access) base() uint64 {
 	return 0
 }
 
-// offset is what is added to the base register.
+// touch returns the effect of the access for the race detector.
+func (m *access) touch() Touch {
+	switch {
+	case m.atomic:
+		return Atomic
+	case m.strong && m.write:
+		return Release
+	case m.strong:
+		return Acquire
+	case m.write:
+		return Write
+	}
+	return Read
+}
+
+// offset returns what is added to the base register.
 func (w *warp) offset(m *access) uint64 {
 	off := m.off
 	if m.frameRel {
@@ -66,10 +81,10 @@ func (w *warp) offset(m *access) uint64 {
 	return off
 }
 
-// straight finds the memory of lanes 0 to n-1 when their addresses are base +
-// i*stride and all of it is in one place. It says where lane 0's is and how far
-// the lanes are apart.
-func (w *warp) straight(in *inst) (r strip, ok bool) {
+// strided finds the memory of lanes 0 to n-1 if their addresses are base + i*stride,
+// in one segment. The strip says where the memory of lane 0 is, and how far the lanes
+// are apart.
+func (w *warp) strided(in *inst) (r strip, ok bool) {
 	m := in.mem
 	if !w.dense || !w.scalar {
 		return r, false
@@ -80,7 +95,7 @@ func (w *warp) straight(in *inst) (r strip, ok bool) {
 	}
 	addr, stride := w.f.regs[in.a][0], t.stride
 	if m.addr32 {
-		b, s, ok := w.wide(in.a, false)
+		b, s, ok := w.affine32(in.a, false)
 		if !ok {
 			return r, false
 		}
@@ -101,7 +116,7 @@ func (w *warp) straight(in *inst) (r strip, ok bool) {
 		return r, false
 	}
 	if lo >= localWindow && lo < paramWindow {
-		return w.straightLocal(addr, lo, stride, extent)
+		return w.stridedLocal(addr, lo, stride, extent)
 	}
 	ref := w.segment(m, lo)
 	if ref == nil {
@@ -117,8 +132,8 @@ func (w *warp) straight(in *inst) (r strip, ok bool) {
 	return strip{ref.at(addr), int(int64(stride))}, true
 }
 
-// straightLocal is straight for local memory, where lanes are localCap apart.
-func (w *warp) straightLocal(addr, lo, stride, extent uint64) (r strip, ok bool) {
+// stridedLocal is strided for local memory, where the lanes are localCap bytes apart.
+func (w *warp) stridedLocal(addr, lo, stride, extent uint64) (r strip, ok bool) {
 	off := lo - localWindow
 	if off >= uint64(w.localCap) || extent > uint64(w.localCap)-off {
 		return r, false
@@ -126,8 +141,8 @@ func (w *warp) straightLocal(addr, lo, stride, extent uint64) (r strip, ok bool)
 	return strip{placeOf(w.local, int(addr-localWindow)), int(int64(stride)) + w.localCap}, true
 }
 
-// segment finds what holds addr, nil if nothing does. The last one is kept for
-// each instruction.
+// segment returns the segment that holds addr, nil if there is none. The cache keeps
+// the last segment of each instruction.
 func (w *warp) segment(m *access, addr uint64) *segRef {
 	if addr >= windows {
 		r := &w.b.window
@@ -156,15 +171,15 @@ func (w *warp) segment(m *access, addr uint64) *segRef {
 	return r
 }
 
-// scattered finds the memory of each active lane. It reports a fault, and then
-// is false, if a lane's is not there.
+// scattered finds the memory of each active lane. If the memory of a lane does not
+// exist, it records a fault and returns false.
 func (w *warp) scattered(in *inst) bool {
 	m := in.mem
 	k := w.k
 	base := w.f.expand(in.a)
 	off, window := w.offset(m), m.base()
-	if ref := w.together(in); ref != nil {
-		k.point(ref, w.active)
+	if ref := w.inOneSegment(in); ref != nil {
+		k.fillPlaces(ref, w.active)
 		return true
 	}
 	first, mixed := noCounter, false
@@ -225,10 +240,10 @@ func (w *warp) scattered(in *inst) bool {
 	return true
 }
 
-// together finds the memory of the active lanes when all of it is in one segment,
-// and leaves how far into it each lane's is in offs. It is nil when it is not, or
-// something is wrong: then scattered tells.
-func (w *warp) together(in *inst) *segRef {
+// inOneSegment finds the memory of the active lanes if all of it is in one segment.
+// It stores the offset of each lane's memory in offs. It returns nil in all other
+// cases, and for accesses that fault: then scattered does the work.
+func (w *warp) inOneSegment(in *inst) *segRef {
 	m, k := in.mem, w.k
 	base := w.f.expand(in.a)
 	cut := ^uint64(0)
@@ -247,40 +262,18 @@ func (w *warp) together(in *inst) *segRef {
 	if ref == nil || m.write && ref.readOnly || ref.base&(m.bytes-1) != 0 || ref.size < m.bytes {
 		return nil
 	}
-	low, high := k.within(base, cut, w.offset(m)+window-ref.base, ref.size-m.bytes, w.active)
+	low, high := k.offsets(base, cut, w.offset(m)+window-ref.base, ref.size-m.bytes, w.active)
 	if low&(m.bytes-1) != 0 || high>>63 != 0 {
 		return nil
 	}
 	if ref.pages != nil || ref.counter >= 0 {
-		w.countTogether(ref, m)
+		w.countOneSegment(ref, m)
 	}
 	return ref
 }
 
-// within gives offs the active lanes' addresses, cut, as offsets: delta is added.
-// low has a bit set that any offset has, high its highest bit if one is above most.
-func (k *memScratch) within(base *lanes, cut, delta, most uint64, active uint32) (low, high uint64) {
-	if active == allLanes {
-		for i, v := range base {
-			off := v&cut + delta
-			low |= off
-			high |= most - off
-			k.offs[i] = off
-		}
-		return low, high | low
-	}
-	for rest := active; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros32(rest) & (warpSize - 1)
-		off := base[i]&cut + delta
-		low |= off
-		high |= most - off
-		k.offs[i] = off
-	}
-	return low, high | low
-}
-
-// countTogether counts what together found.
-func (w *warp) countTogether(ref *segRef, m *access) {
+// countOneSegment counts an access that inOneSegment found.
+func (w *warp) countOneSegment(ref *segRef, m *access) {
 	k := w.k
 	for rest := w.active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
@@ -297,7 +290,7 @@ func (w *warp) countTogether(ref *segRef, m *access) {
 	}
 }
 
-// countMixed counts an access whose lanes count towards different counters.
+// countMixed counts an access whose lanes belong to different counters.
 func (w *warp) countMixed(m *access) {
 	k := w.k
 	for rest := w.active; rest != 0; {
@@ -315,9 +308,9 @@ func (w *warp) countMixed(m *access) {
 	}
 }
 
-// poll notes that the warp looked at memory that others may change.
+// poll records that the warp polled memory that others may change.
 func (w *warp) poll(m *access) {
-	w.polled, w.watched = true, true
+	w.polled, w.polledSinceClock = true, true
 	if m.space != ptx.SharedSpace {
 		w.polledGlobal = true
 	}
@@ -325,25 +318,25 @@ func (w *warp) poll(m *access) {
 
 func execLoad(w *warp, in *inst) {
 	m := in.mem
-	if r, ok := w.straight(in); ok {
+	if r, ok := w.strided(in); ok {
 		n := w.n
 		kind := uint8(kLanes)
 		if r.stride == 0 {
 			n, kind = 1, kUniform
 		}
-		for i, s := range m.slots {
+		for i, s := range m.regs {
 			r.load(m.typ, &w.f.regs[s], uint64(i)*m.size, n)
 			w.f.tags[s] = tag{kind: kind}
 		}
-	} else if ref := w.together(in); ref != nil {
-		for i, s := range m.slots {
+	} else if ref := w.inOneSegment(in); ref != nil {
+		for i, s := range m.regs {
 			w.k.gatherFrom(ref, m.typ, w.dest(s), uint64(i)*m.size, w.active)
 		}
 	} else {
 		if !w.scattered(in) {
 			return
 		}
-		for i, s := range m.slots {
+		for i, s := range m.regs {
 			w.k.gather(m.typ, w.dest(s), uint64(i)*m.size, w.active)
 		}
 	}
@@ -358,9 +351,9 @@ func execStore(w *warp, in *inst) {
 	if m.strong {
 		w.k.order()
 	}
-	if r, ok := w.straight(in); ok {
-		for i, s := range m.slots {
-			if r.stride == 0 { // the last lane's stays
+	if r, ok := w.strided(in); ok {
+		for i, s := range m.regs {
+			if r.stride == 0 { // the value of the last lane remains
 				r.storeLane(m.typ, w.f.lane(s, w.n-1), uint64(i)*m.size)
 				continue
 			}
@@ -368,8 +361,8 @@ func execStore(w *warp, in *inst) {
 		}
 		return
 	}
-	if ref := w.together(in); ref != nil {
-		for i, s := range m.slots {
+	if ref := w.inOneSegment(in); ref != nil {
+		for i, s := range m.regs {
 			w.k.scatterTo(ref, m.typ, w.f.expand(s), uint64(i)*m.size, w.active)
 		}
 		return
@@ -377,7 +370,124 @@ func execStore(w *warp, in *inst) {
 	if !w.scattered(in) {
 		return
 	}
-	for i, s := range m.slots {
+	for i, s := range m.regs {
 		w.k.scatter(m.typ, w.f.expand(s), uint64(i)*m.size, w.active)
+	}
+}
+
+// sharedAt returns the n bytes of shared memory at the address that lane i holds; n
+// is a power of two. If they do not exist or are not aligned to n, it records a fault
+// and returns nil.
+func (w *warp) sharedAt(in *inst, i int, n uint64) []byte {
+	m := in.mem
+	addr := w.f.lane(in.a, i)
+	if m.addr32 {
+		addr &= 0xffffffff
+	}
+	addr += w.offset(m)
+	at := addr + m.base() - sharedWindow
+	switch {
+	case addr&(n-1) != 0:
+		w.trap(in, 1<<i, cu.ErrorMisalignedAddress, addr, int(n))
+	case at >= uint64(len(w.b.shared)) || at+n > w.b.window.size:
+		w.trap(in, 1<<i, cu.ErrorIllegalAddress, addr, int(n))
+	default:
+		return w.b.shared[at : at+n]
+	}
+	return nil
+}
+
+// copyIn loads what cp.async copies. limit is the register with the number of bytes
+// to read, -1 for all. Lanes get zeros from their limit on, and read nothing if it is
+// zero.
+func (w *warp) copyIn(in *inst, limit int32) {
+	if limit < 0 {
+		execLoad(w, in)
+		return
+	}
+	f := w.f
+	var read uint32
+	for m := w.active; m != 0; m &= m - 1 {
+		i := trailing(m)
+		if uint32(f.lane(limit, i)) != 0 {
+			read |= 1 << i
+		}
+	}
+	for _, s := range in.mem.regs {
+		w.writeUniform(s, 0)
+	}
+	if read == 0 {
+		return
+	}
+	active, full, dense := w.active, w.full, w.dense
+	w.active, w.full, w.dense = read, full && read == active, dense && read == active
+	execLoad(w, in)
+	w.active, w.full, w.dense = active, full, dense
+	for i, s := range in.mem.regs {
+		r := f.expandFor(s)
+		for m := read; m != 0; m &= m - 1 {
+			l := trailing(m)
+			if n := int(uint32(f.lane(limit, l))) - 8*i; n <= 0 {
+				r[l] = 0
+			} else if n < 8 {
+				r[l] &= 1<<(8*n) - 1
+			}
+		}
+	}
+}
+
+// countRun counts an access of lanes 0 to n-1 at addresses addr + i*stride. lo is the
+// lowest address.
+func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64) {
+	if ref.pages != nil {
+		w.touchRun(ref, m, lo, stride, extent)
+	}
+	if ref.counter < 0 {
+		return
+	}
+	lines := w.k.tallies[ref.counter].linesFor(m, w.n)
+	if stride == m.bytes || stride == 0 || stride == -m.bytes {
+		countContiguous(lines, lo, extent)
+		return
+	}
+	step := stride
+	if int64(step) < 0 {
+		step = -step
+	}
+	line, sectors := lo>>lineShift, uint8(0)
+	for i := 0; i < w.n; i++ {
+		if l := lo >> lineShift; l != line {
+			lines[sectors&15]++
+			line, sectors = l, 0
+		}
+		sectors |= sectorOf(lo)
+		lo += step
+	}
+	lines[sectors&15]++
+}
+
+// touchRun sets the page bits of a run of lanes. If the stride may skip pages, it
+// sets the bits for each lane.
+func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
+	if int64(stride) < 0 {
+		stride = -stride
+	}
+	if raceBuild {
+		ref.watchRun(m, lo, stride, extent, w.n)
+	}
+	if stride <= 1<<ref.pages.Shift {
+		w.touch(ref, lo, lo+extent-1, m.write)
+		return
+	}
+	for i := range uint64(w.n) {
+		w.touch(ref, lo+i*stride, lo+i*stride+m.bytes-1, m.write)
+	}
+}
+
+// touch sets the page bits of bytes lo to hi, and records when they were touched.
+func (w *warp) touch(ref *segRef, lo, hi uint64, write bool) {
+	ref.touch(lo, hi, write)
+	if ref.pages.Order != nil {
+		ref.pages.record((lo-ref.base)>>ref.pages.Shift, (hi-ref.base)>>ref.pages.Shift, w.order(write))
 	}
 }

@@ -8,20 +8,21 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Raw memory. Threads of a GPU may race with each other and with the host, and
-// the bytes here are theirs: these functions are hidden from the race detector.
+// Functions on raw memory. Threads of a GPU may race with each other and with the
+// host, so these functions are hidden from the race detector.
 //
-// Where memory is, is a number until the very instruction that uses it. A segment
-// may be ordinary memory of the process with many variables of Go's and holes
-// between them, and a pointer to one of those that is kept for a moment is enough
-// for the garbage collector to end the process. Every number was checked against
-// its segment before; the check of pointers of builds with the race detector,
-// which wants to know what a number comes from, looks away.
+// A place in memory stays a number (uintptr) until the instruction that uses it. A
+// segment may be ordinary memory of the process, with Go variables and holes between
+// them. A pointer into such a hole, kept for a moment, is enough for the garbage
+// collector to end the process. Every number was checked against its segment before.
+// Builds with the race detector also check what a pointer was made from; the
+// directive nocheckptr turns that check off here.
 
-// segRef is a segment, or a window of the address space, ready for use.
+// segRef is a segment, or a window of the address space, in the form that accesses
+// use.
 type segRef struct {
 	base, size uint64
-	p          uintptr // where base is
+	p          uintptr // where base is in memory
 	readOnly   bool
 	counter    int
 	pages      *Pages
@@ -31,7 +32,7 @@ func refTo(base uint64, data []byte, readOnly bool) segRef {
 	return segRef{base: base, size: uint64(len(data)), p: placeOf(data, 0), readOnly: readOnly, counter: none}
 }
 
-// ref is the segment, ready for use.
+// ref returns the segment as a segRef.
 func (s *Segment) ref() segRef {
 	r := refTo(s.Base, s.Data, s.ReadOnly)
 	if s.Data == nil {
@@ -41,15 +42,15 @@ func (s *Segment) ref() segRef {
 	return r
 }
 
-// holds says whether addr is in the segment.
+// holds reports whether addr is in the segment.
 func (s *Segment) holds(addr uint64) bool {
 	return addr-s.Base < max(uint64(len(s.Data)), s.Size)
 }
 
-// at is where addr is, which must be within.
+// at returns the place of addr, which must be in the segment.
 func (r *segRef) at(addr uint64) uintptr { return r.p + uintptr(addr-r.base) }
 
-// peek copies what is at addr, which must be within, and says how much.
+// peek copies bytes at addr, which must be in the segment, and returns their number.
 //
 //go:norace
 //go:nocheckptr
@@ -61,12 +62,12 @@ func (r *segRef) peek(addr uint64, b []byte) int {
 	return n
 }
 
-// placeOf is where b[off] is. Whoever asks keeps b.
+// placeOf returns the place of b[off]. The caller must keep b alive.
 func placeOf(b []byte, off int) uintptr {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b))) + uintptr(off)
 }
 
-// memScratch is where lanes' accesses are gathered.
+// memScratch holds the addresses and places of the lanes of one access.
 type memScratch struct {
 	params   segRef
 	addrs    lanes
@@ -75,9 +76,9 @@ type memScratch struct {
 	counters [warpSize]int32
 }
 
-// strip is the memory of lanes that are stride bytes apart.
+// strip is memory of lanes that are stride bytes apart.
 type strip struct {
-	base   uintptr // lane 0's
+	base   uintptr // place of lane 0
 	stride int
 }
 
@@ -85,7 +86,7 @@ type memoryType interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32
 }
 
-// load reads an element at off of each lane's memory into lanes 0 to n-1.
+// load reads an element at offset off of each lane's memory into lanes 0 to n-1.
 func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 	p := r.base + uintptr(off)
 	switch t {
@@ -103,7 +104,7 @@ func (r strip) load(t ptx.Type, d *lanes, off uint64, n int) {
 		loadStrip[uint64](d, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			wide.loadWords(d, p)
+			simd.loadWords(d, p)
 			return
 		}
 		loadStrip[uint32](d, p, r.stride, n)
@@ -118,7 +119,8 @@ func loadStrip[T memoryType](d *lanes, p uintptr, stride, n int) {
 	}
 }
 
-// loadWords is the case that most accesses are.
+// loadWords is load for the most frequent case: contiguous 32-bit words of a full
+// warp.
 //
 //go:norace
 //go:nocheckptr
@@ -132,7 +134,7 @@ func loadWords(d *lanes, p uintptr) {
 	}
 }
 
-// store writes lanes 0 to n-1 to an element at off of each lane's memory.
+// store writes lanes 0 to n-1 to an element at offset off of each lane's memory.
 func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 	p := r.base + uintptr(off)
 	switch t.Size() {
@@ -144,14 +146,14 @@ func (r strip) store(t ptx.Type, s *lanes, off uint64, n int) {
 		storeStrip[uint64](s, p, r.stride, n)
 	default:
 		if r.stride == 4 && n == warpSize {
-			wide.storeWords(p, s)
+			simd.storeWords(p, s)
 			return
 		}
 		storeStrip[uint32](s, p, r.stride, n)
 	}
 }
 
-// storeLane writes one value.
+// storeLane writes one value to the memory of lane 0.
 //
 //go:norace
 //go:nocheckptr
@@ -189,18 +191,18 @@ func storeWords(p uintptr, s *lanes) {
 	}
 }
 
-// point gives places the memory at the active lanes' offs in r.
-func (k *memScratch) point(r *segRef, active uint32) {
+// fillPlaces fills places from the offs of the active lanes in segment r.
+func (k *memScratch) fillPlaces(r *segRef, active uint32) {
 	for rest := active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest) & (warpSize - 1)
 		k.places[i] = r.p + uintptr(k.offs[i])
 	}
 }
 
-// gatherFrom reads the active lanes' elements at their offs in r.
+// gatherFrom reads the elements of the active lanes at their offs in segment r.
 func (k *memScratch) gatherFrom(r *segRef, t ptx.Type, d *lanes, off uint64, active uint32) {
 	if t.Size() != 4 || t == ptx.S32 || active != allLanes {
-		k.point(r, active)
+		k.fillPlaces(r, active)
 		k.gather(t, d, off, active)
 		return
 	}
@@ -215,10 +217,10 @@ func gatherWords(d *lanes, p uintptr, offs *lanes) {
 	}
 }
 
-// scatterTo writes the active lanes' elements.
+// scatterTo writes the elements of the active lanes at their offs in segment r.
 func (k *memScratch) scatterTo(r *segRef, t ptx.Type, s *lanes, off uint64, active uint32) {
 	if t.Size() != 4 || active != allLanes {
-		k.point(r, active)
+		k.fillPlaces(r, active)
 		k.scatter(t, s, off, active)
 		return
 	}
@@ -233,7 +235,7 @@ func scatterWords(p uintptr, s, offs *lanes) {
 	}
 }
 
-// gather reads the active lanes' elements from where scattered found them.
+// gather reads the elements of the active lanes from places.
 func (k *memScratch) gather(t ptx.Type, d *lanes, off uint64, active uint32) {
 	switch t {
 	case ptx.U8, ptx.B8:
@@ -263,7 +265,7 @@ func gatherLanes[T memoryType](k *memScratch, d *lanes, off uint64, active uint3
 	}
 }
 
-// scatter writes the active lanes' elements.
+// scatter writes the elements of the active lanes to places.
 func (k *memScratch) scatter(t ptx.Type, s *lanes, off uint64, active uint32) {
 	switch t.Size() {
 	case 1:
@@ -287,7 +289,7 @@ func scatterLanes[T memoryType](k *memScratch, s *lanes, off uint64, active uint
 	}
 }
 
-// touch sets the bits of the pages that lo to hi, the last byte, are on.
+// touch sets the bits of the pages of bytes lo to hi, hi included.
 func (r *segRef) touch(lo, hi uint64, write bool) {
 	first, last := (lo-r.base)>>r.pages.Shift, (hi-r.base)>>r.pages.Shift
 	for page := first; page <= last; page++ {
@@ -298,7 +300,7 @@ func (r *segRef) touch(lo, hi uint64, write bool) {
 	}
 }
 
-// setBit sets a bit atomically, without a write when it is set.
+// setBit sets a bit atomically. It does not write if the bit is set already.
 func setBit(set []uint64, i uint64) {
 	if i>>6 >= uint64(len(set)) {
 		return
@@ -306,5 +308,150 @@ func setBit(set []uint64, i uint64) {
 	word := &set[i>>6]
 	if atomic.LoadUint64(word)&(1<<(i&63)) == 0 {
 		atomic.OrUint64(word, 1<<(i&63))
+	}
+}
+
+// watch reports the access of one lane to n bytes at addr to the segment's Watch.
+func (r *segRef) watch(addr, n uint64, m *access) {
+	if r.pages.Watch != nil {
+		r.pages.Watch.Touch(m.touch(), addr-r.base, n)
+	}
+}
+
+// watchRun reports an access of n lanes to the segment's Watch. The lanes are stride
+// bytes apart, from lo up.
+func (r *segRef) watchRun(m *access, lo, stride, extent uint64, n int) {
+	if r.pages.Watch == nil {
+		return
+	}
+	if how := m.touch(); stride <= m.bytes && how <= Write {
+		r.pages.Watch.Touch(how, lo-r.base, extent)
+		return
+	}
+	if stride == 0 {
+		n = 1
+	}
+	for i := range uint64(n) {
+		r.watch(lo+i*stride, m.bytes, m)
+	}
+}
+
+// offsets stores the addresses of the active lanes in offs as offsets: ANDed with
+// cut, plus delta. low is the OR of all offsets. The highest bit of high is set if an
+// offset is above most.
+func (k *memScratch) offsets(base *lanes, cut, delta, most uint64, active uint32) (low, high uint64) {
+	if active == allLanes {
+		for i, v := range base {
+			off := v&cut + delta
+			low |= off
+			high |= most - off
+			k.offs[i] = off
+		}
+		return low, high | low
+	}
+	for rest := active; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest) & (warpSize - 1)
+		off := base[i]&cut + delta
+		low |= off
+		high |= most - off
+		k.offs[i] = off
+	}
+	return low, high | low
+}
+
+// atomicFunc changes the memory at p and returns its old value.
+type atomicFunc func(p uintptr, b, c uint64) uint64
+
+// updateFunc returns the new value of memory that holds old.
+type updateFunc func(old, b, c uint64) uint64
+
+// word32 and word64 return the word that an atomic instruction works on. The pointer
+// must not be kept after the instruction.
+//
+//go:nocheckptr
+func word32(p uintptr) *uint32 { return (*uint32)(unsafe.Add(nil, p)) }
+
+//go:nocheckptr
+func word64(p uintptr) *uint64 { return (*uint64)(unsafe.Add(nil, p)) }
+
+func atomicAdd32(p uintptr, b, _ uint64) uint64 {
+	return uint64(add32(word32(p), uint32(b)) - uint32(b))
+}
+
+func atomicAdd64(p uintptr, b, _ uint64) uint64 {
+	return add64(word64(p), b) - b
+}
+
+func atomicExchange32(p uintptr, b, _ uint64) uint64 {
+	return uint64(swap32(word32(p), uint32(b)))
+}
+
+func atomicExchange64(p uintptr, b, _ uint64) uint64 {
+	return swap64(word64(p), b)
+}
+
+func atomicCAS32(p uintptr, b, c uint64) uint64 {
+	for {
+		old := load32(word32(p))
+		if old != uint32(b) || cas32(word32(p), old, uint32(c)) {
+			return uint64(old)
+		}
+	}
+}
+
+func atomicCAS64(p uintptr, b, c uint64) uint64 {
+	for {
+		old := load64(word64(p))
+		if old != b || cas64(word64(p), old, c) {
+			return old
+		}
+	}
+}
+
+// atomicUpdate returns an atomic update by f of a word of 2, 4 or 8 bytes.
+func atomicUpdate(size int, f updateFunc) atomicFunc {
+	switch size {
+	case 2:
+		return func(p uintptr, b, c uint64) uint64 {
+			off := p & 2
+			word := p - off
+			for {
+				all := load32(word32(word))
+				old := uint64(all >> (8 * off) & 0xffff)
+				v := uint32(f(old, b&0xffff, c&0xffff)) & 0xffff
+				if cas32(word32(word), all, all&^(0xffff<<(8*off))|v<<(8*off)) {
+					return old
+				}
+			}
+		}
+	case 4:
+		return func(p uintptr, b, c uint64) uint64 {
+			for {
+				old := load32(word32(p))
+				v := uint32(f(uint64(old), b, c))
+				if v == old || cas32(word32(p), old, v) {
+					return uint64(old)
+				}
+			}
+		}
+	}
+	return func(p uintptr, b, c uint64) uint64 {
+		for {
+			old := load64(word64(p))
+			v := f(old, b, c)
+			if v == old || cas64(word64(p), old, v) {
+				return old
+			}
+		}
+	}
+}
+
+// atomics runs f on the memory of each active lane, in ascending order. scattered has
+// found the memory.
+func (k *memScratch) atomics(f atomicFunc, d, b, c *lanes, active uint32) {
+	for i := range d {
+		if active&(1<<i) != 0 {
+			d[i] = f(k.places[i], b[i], c[i])
+		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Program is a module, decoded. It is immutable and safe for concurrent use.
+// Program is a decoded module. It is immutable and safe for concurrent use.
 type Program struct {
 	module  *ptx.Module
 	addr    func(string) (uint64, bool)
 	funcs   map[string]*function
-	list    []*function // by id
+	list    []*function // index: function.id
 	kernels map[string]*Kernel
 
-	accesses int // memory instructions so far
+	accesses int // memory instructions decoded so far
 }
 
 // Kernel is an entry of a program.
@@ -26,14 +26,14 @@ type Kernel struct {
 	Params      []ptx.Param
 	ParamBytes  int    // of the packed arguments
 	SharedBytes int    // static shared memory
-	LocalBytes  int    // a thread, without what calls add
+	LocalBytes  int    // per thread, without what calls add
 	ConstBytes  int    // constant variables of the module
-	Registers   int    // a thread, in 32-bit units: those declared, at most 255
-	MaxThreads  int    // a block, from .maxntid or .reqntid; else 1024
+	Registers   int    // declared per thread, in units of 32 bits, at most 255
+	MaxThreads  int    // per block, from .maxntid or .reqntid, otherwise 1024
 	ReqBlock    [3]int // .reqntid; zero when absent
 
-	// Unsupported names the first instruction that the kernel can reach and that
-	// this package does not run. Run refuses the kernel with it.
+	// Unsupported is the error for the first instruction that the kernel can reach
+	// and that this package does not run. Run returns it for a launch of the kernel.
 	Unsupported error
 
 	program   *Program
@@ -42,18 +42,19 @@ type Kernel struct {
 	dynamicAt int // where dynamic shared memory starts
 }
 
-// UnsupportedError is an instruction that the interpreter does not run. It wraps
-// [cu.ErrorNotSupported].
+// UnsupportedError is the error for an instruction that the interpreter does not run.
+// It wraps [cu.ErrorNotSupported].
 type UnsupportedError struct {
 	Kernel    string
-	File      string // of the PTX; may be empty
-	Line, Col int    // in it, from 1
+	File      string // of the PTX, may be empty
+	Line, Col int    // in the file, both from 1
 	Op        string // the opcode with its modifiers
-	What      string // what is missing
-	Source    string // the line
+	What      string // what is not supported
+	Source    string // the source line
 }
 
-// Error is the place, what is missing there, the line, and a caret under the instruction.
+// Error returns the position, what is not supported, the source line, and a caret
+// under the instruction.
 func (e *UnsupportedError) Error() string {
 	at := ptx.Error{
 		File: e.File, Pos: ptx.Pos{Line: e.Line, Col: e.Col}, Line: e.Source,
@@ -64,7 +65,8 @@ func (e *UnsupportedError) Error() string {
 
 func (e *UnsupportedError) Unwrap() error { return cu.ErrorNotSupported }
 
-// unsupported makes the error of a kernel that can reach an instruction.
+// unsupported returns the error of a kernel that can reach an unsupported
+// instruction.
 func (p *Program) unsupported(kernel string, u *unsupported) error {
 	return &UnsupportedError{
 		Kernel: kernel, File: p.module.File, Line: u.pos.Line, Col: u.pos.Col, Op: u.op, What: u.what,
@@ -72,7 +74,7 @@ func (p *Program) unsupported(kernel string, u *unsupported) error {
 	}
 }
 
-// sourceLine is the n'th line of a text, from 1.
+// sourceLine returns line n of a text, counted from 1.
 func sourceLine(text string, n int) string {
 	for line := range strings.Lines(text) {
 		if n--; n == 0 {
@@ -82,11 +84,11 @@ func sourceLine(text string, n int) string {
 	return ""
 }
 
-// Link resolves a module's symbols and decodes its kernels. addr gives the
-// address of each module-scope variable that lives in global or constant space.
+// Link resolves the symbols of a module and decodes its kernels. addr returns the
+// address of a module-scope variable in global or constant space.
 //
-// An instruction that cannot be run is no error here: it is kept in
-// [Kernel.Unsupported] of each kernel that can reach it.
+// Link does not fail for an instruction that cannot run. The error is in
+// [Kernel.Unsupported] of each kernel that can reach the instruction.
 func Link(m *ptx.Module, addr func(name string) (uint64, bool)) (*Program, error) {
 	if m == nil {
 		return nil, errors.New("link: no module")
@@ -123,7 +125,7 @@ func Link(m *ptx.Module, addr func(name string) (uint64, bool)) (*Program, error
 	return p, nil
 }
 
-// Kernel is the entry of that name, nil if there is none.
+// Kernel returns the entry of that name, nil if there is none.
 func (p *Program) Kernel(name string) *Kernel {
 	if p == nil {
 		return nil
@@ -131,7 +133,7 @@ func (p *Program) Kernel(name string) *Kernel {
 	return p.kernels[name]
 }
 
-// Address is what a function pointer to a function of the module holds.
+// Address returns the value of a function pointer to a function of the module.
 func (p *Program) Address(function string) (uint64, bool) {
 	fn := p.funcs[function]
 	if fn == nil {
@@ -140,10 +142,8 @@ func (p *Program) Address(function string) (uint64, bool) {
 	return fn.address(), true
 }
 
-func (f *function) address() uint64 { return codeWindow + uint64(f.id)*codeStep }
-
-// layoutShared places the shared variables that a kernel and its callees name.
-// Those without an extent start where the others end.
+// layoutShared places the shared variables that a kernel and its callees use.
+// Variables without an extent start where the others end.
 func (k *Kernel) layoutShared(fns []*function) {
 	n, align := 0, 16
 	var open []*ptx.Var
@@ -205,8 +205,8 @@ func (p *Program) newKernel(fn *function) *Kernel {
 	return k
 }
 
-// reachable is fn and all that it calls, in the order of the calls. A function
-// that is called by address may be any whose address is taken.
+// reachable returns fn and all functions that it calls, in the order of the calls. An
+// indirect call counts as a call of every function that is not an entry.
 func reachable(fn *function) []*function {
 	var out []*function
 	seen := map[*function]bool{}
@@ -225,7 +225,7 @@ func reachable(fn *function) []*function {
 	return out
 }
 
-// source is a place of the source in words, "" for none.
+// source returns a place in the original source as text, "" if it is not known.
 func (p *Program) source(at ptx.Loc) string {
 	name, ok := p.module.Files[at.File]
 	if !ok || at.Line == 0 {

@@ -14,7 +14,7 @@ const progressSource = `.version 8.0
 .target sm_75
 .address_size 64
 
-// Every thread takes a lock, adds one without an atomic, and gives it back.
+// Every thread takes a lock, adds one without an atomic, and releases the lock.
 .visible .entry locked(.param .u64 lock, .param .u64 sum) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -34,7 +34,7 @@ take:
 	ret;
 }
 
-// All blocks wait until all have come.
+// All blocks wait until all have arrived.
 .visible .entry grid_barrier(.param .u64 count, .param .u64 out) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -56,7 +56,7 @@ together:
 	ret;
 }
 
-// Warp 0 waits, without a barrier, for what the last warp writes.
+// All threads wait, without a barrier, for a write of the last thread.
 .visible .entry across_warps(.param .u64 flag) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -75,7 +75,7 @@ set:
 	ret;
 }
 
-// Every warp works for most of its turn, then all wait for each other.
+// Every warp works for most of its turn, then all wait at a barrier.
 .visible .entry barriers_forever() {
 	.reg .b32 %r<9>;
 	.reg .pred %p<3>;
@@ -96,7 +96,7 @@ work:
 	ret;
 }
 
-// Warps of the two halves use barriers of their own.
+// The two halves of the block use different barriers.
 .visible .entry halves(.param .u64 p) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -121,7 +121,7 @@ work:
 	ret;
 }
 
-// Lanes that diverged meet in the warp's own barrier.
+// Lanes that diverged meet at a barrier of the warp.
 .visible .entry warp_barrier(.param .u64 p) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -150,14 +150,14 @@ done:
 	ret;
 }
 
-// A loop without an end that never gets far: a barrier is in it.
+// An endless loop with a barrier in it.
 .visible .entry round_and_round(.param .u64 p) {
 again:
 	bar.sync 0;
 	bra again;
 }
 
-// A shuffle whose lanes come from two paths.
+// A shuffle whose lanes arrive on two paths.
 .visible .entry late(.param .u64 p) {
 	.reg .b32 %r<9>;
 	.reg .b64 %rd<9>;
@@ -183,10 +183,10 @@ meet:
 `
 
 func eachWay(t *testing.T, source string, f func(t *testing.T, m *module)) {
-	for _, plain := range []bool{false, true} {
-		t.Run(map[bool]string{false: "affine", true: "plain"}[plain], func(t *testing.T) {
-			plainForTests.Store(plain)
-			defer plainForTests.Store(false)
+	for _, lanewise := range []bool{false, true} {
+		t.Run(map[bool]string{false: "affine", true: "lanewise"}[lanewise], func(t *testing.T) {
+			lanewiseForTests.Store(lanewise)
+			defer lanewiseForTests.Store(false)
 			f(t, load(t, newSpace(), "test.ptx", source))
 		})
 	}
@@ -219,7 +219,7 @@ func TestLock(t *testing.T) {
 }
 
 func TestGridBarrier(t *testing.T) {
-	blocks := 500 // many more than workers
+	blocks := 500 // many more blocks than workers
 	if raceBuild {
 		blocks = 60
 	}
@@ -287,7 +287,7 @@ func TestLateLanes(t *testing.T) {
 	})
 }
 
-// TestHangEndsWithContext has a kernel wait for what never comes.
+// TestHangEndsWithContext runs kernels that wait forever.
 func TestHangEndsWithContext(t *testing.T) {
 	eachWay(t, progressSource, func(t *testing.T, m *module) {
 		lock := put(m.mem, []int32{1})
@@ -305,7 +305,7 @@ func TestHangEndsWithContext(t *testing.T) {
 				t.Fatalf("got error %v", err)
 			}
 			if w := stopped.Where; w == nil || w.Kernel != l.Kernel.Name || w.Line == 0 || w.Op == "" {
-				t.Errorf("it was at %+v", w)
+				t.Errorf("the kernel was stopped at %+v", w)
 			}
 			if d := time.Since(start); d > time.Second {
 				t.Errorf("took %v", d)

@@ -2,5 +2,5 @@
 
 package simt
 
-// raceBuild says whether the race detector is built in.
+// raceBuild reports whether the race detector is built in.
 const raceBuild = false

@@ -15,8 +15,8 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// randomProgram is a kernel of random integer instructions, some under a
-// predicate, some behind a branch, that stores all of its registers.
+// randomProgram returns a kernel of random integer instructions. Some have a
+// predicate, some are skipped by a branch. The kernel stores all its registers.
 func randomProgram(r *rand.Rand) string {
 	const n32, n64 = 8, 6
 	var s strings.Builder
@@ -99,10 +99,10 @@ func randomProgram(r *rand.Rand) string {
 	return s.String()
 }
 
-// TestAffineIsPlain runs random programs with uniform and affine registers and
-// without: the results and the traffic must be the same.
-func TestAffineIsPlain(t *testing.T) {
-	defer plainForTests.Store(false)
+// TestAffineIsLanewise runs random programs with uniform and affine registers and
+// without them. The results and the traffic must be the same.
+func TestAffineIsLanewise(t *testing.T) {
+	defer lanewiseForTests.Store(false)
 	n := 800
 	if testing.Short() {
 		n = 100
@@ -114,12 +114,12 @@ func TestAffineIsPlain(t *testing.T) {
 		block := []int{32, 64, 50, 7}[r.IntN(4)]
 		var first []byte
 		var stats Stats
-		for _, plain := range []bool{false, true} {
-			plainForTests.Store(plain)
+		for _, lanewise := range []bool{false, true} {
+			lanewiseForTests.Store(lanewise)
 			m := load(t, newSpace(), "random.ptx", source)
 			out := m.mem.alloc(make([]byte, 2*block*(4*8+8*6)))
 			s := mustRun(t, m.launch(t, "k", 2, block, out, x, y))
-			if !plain {
+			if !lanewise {
 				first, stats = out.Data, s
 				continue
 			}
@@ -133,8 +133,8 @@ func TestAffineIsPlain(t *testing.T) {
 	}
 }
 
-// TestDamagedPrograms links and runs programs that no compiler would write: what
-// comes of them is open, but the process must live.
+// TestDamagedPrograms links and runs programs that no compiler would write. Their
+// result is undefined, but the process must survive.
 func TestDamagedPrograms(t *testing.T) {
 	n := 300
 	if testing.Short() {

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Special registers that are the same for the whole launch.
+// launchSpecials are special registers with one value for the whole launch.
 var launchSpecials = map[string]func(x *execution) uint64{
 	"%ntid.x":            func(x *execution) uint64 { return uint64(x.l.Block.X) },
 	"%ntid.y":            func(x *execution) uint64 { return uint64(x.l.Block.Y) },
@@ -26,8 +26,8 @@ var launchSpecials = map[string]func(x *execution) uint64{
 	"%aggr_smem_size":    func(x *execution) uint64 { return uint64(x.sharedBytes) },
 }
 
-// Those that are the same for a warp, or differ from lane to lane in one way for
-// as long as the warp lives.
+// warpSpecials are special registers with one value for a warp, or one value per
+// lane, as long as the warp lives.
 var warpSpecials = map[string]func(w *warp, r *lanes, t *tag){
 	"%laneid": func(_ *warp, r *lanes, t *tag) { setAffine(r, t, 0, 1) },
 	"%warpid": func(w *warp, r *lanes, t *tag) { setAffine(r, t, uint64(w.index), 0) },
@@ -50,7 +50,7 @@ var warpSpecials = map[string]func(w *warp, r *lanes, t *tag){
 	"%lanemask_ge": func(_ *warp, r *lanes, t *tag) { setMask(r, t, func(i int) uint32 { return ^(1<<i - 1) }) },
 }
 
-// Those that are read anew each time.
+// liveSpecials are special registers that change between reads.
 var liveSpecials = map[string]func(w *warp) uint64{
 	"%clock":          func(w *warp) uint64 { return w.clock() & 0xffffffff },
 	"%clock_hi":       func(w *warp) uint64 { return w.clock() >> 32 },
@@ -60,7 +60,8 @@ var liveSpecials = map[string]func(w *warp) uint64{
 	"%globaltimer_hi": func(w *warp) uint64 { return w.now() >> 32 },
 }
 
-// One block is a cluster of its own.
+// fixedSpecials are special registers with a fixed value. Every block is a cluster of
+// its own.
 var fixedSpecials = map[string]uint64{
 	"%cluster_ctaid.x": 0, "%cluster_ctaid.y": 0, "%cluster_ctaid.z": 0,
 	"%cluster_nctaid.x": 1, "%cluster_nctaid.y": 1, "%cluster_nctaid.z": 1,
@@ -69,32 +70,32 @@ var fixedSpecials = map[string]uint64{
 	"%current_graph_exec": 0,
 }
 
-// special is the slot of a special register.
+// special returns the register that holds a special register.
 func (d *decoder) special(name string) (int32, error) {
 	if v, ok := fixedSpecials[name]; ok || strings.HasPrefix(name, "%envreg") || strings.HasPrefix(name, "%pm") {
-		return d.f.constSlot(v), nil
+		return d.f.constReg(v), nil
 	}
 	if read, ok := liveSpecials[name]; ok {
-		slot := d.temp()
-		d.emit(inst{d: slot, exec: execLiveSpecial, aux: read})
-		return slot, nil
+		reg := d.temp()
+		d.emit(inst{d: reg, exec: execLiveSpecial, aux: read})
+		return reg, nil
 	}
 	key := "special " + name
 	if s, ok := d.f.alias[key]; ok {
 		return s, nil
 	}
-	var slot int32
+	var reg int32
 	if launch, ok := launchSpecials[name]; ok {
-		slot = d.f.addConst(constant{launch: launch})
+		reg = d.f.addConst(constant{launch: launch})
 	} else if set, ok := warpSpecials[name]; ok {
-		slot = d.temp()
-		d.f.fixed[slot] = true
-		d.f.specials = append(d.f.specials, special{slot, set})
+		reg = d.temp()
+		d.f.fixed[reg] = true
+		d.f.specials = append(d.f.specials, special{reg, set})
 	} else {
 		return 0, missing("special register %s is not supported", name)
 	}
-	d.f.alias[key] = slot
-	return slot, nil
+	d.f.alias[key] = reg
+	return reg, nil
 }
 
 func execLiveSpecial(w *warp, in *inst) {
@@ -116,7 +117,7 @@ func setMask(r *lanes, t *tag, f func(i int) uint32) {
 	*t = tag{kind: kLanes}
 }
 
-// setThread sets a component of the thread's index within the block.
+// setThread sets one component of the index of each thread in its block.
 func setThread(w *warp, r *lanes, t *tag, axis int) {
 	dim := w.k.x.l.Block
 	first := uint32(w.index) * warpSize
@@ -139,10 +140,86 @@ func setThread(w *warp, r *lanes, t *tag, axis int) {
 	*t = tag{kind: kLanes}
 }
 
-// threadAt is the index of the n'th thread of a block.
+// threadAt returns the index of thread number n of a block.
 func threadAt(n uint32, dim cu.Dim3) cu.Dim3 {
 	return cu.Dim3{X: n % dim.X, Y: n / dim.X % dim.Y, Z: n / dim.X / dim.Y}
 }
 
-// span is one more than the highest lane of mask.
+// span returns one more than the highest lane of mask.
 func span(mask uint32) int { return bits.Len32(mask) }
+
+// The time of a warp is the number of instructions that it has run, plus its sleep.
+// So kernels that read a clock do the same in every run on every computer.
+//
+// A warp may read a clock exactClockReads times in a row without extra cost. If it
+// goes on, it waits for time to pass, and each further read takes clockGrowth times
+// as long as the last. A warp that also polls memory may wait for another thread
+// instead, so its clock is not sped up.
+const (
+	exactClockReads = 256
+	clockGrowth     = 1.02
+)
+
+// ran returns how many instructions w has run.
+func (w *warp) ran() uint64 { return w.issued + w.k.instructions - w.began }
+
+// elapsed returns the time of w in nanoseconds since its block began.
+func (w *warp) elapsed() uint64 {
+	ns := w.slept + uint64(float64(w.ran())*w.k.x.latency)
+	w.k.stats.Nap = max(w.k.stats.Nap, ns)
+	return ns
+}
+
+// readClock is elapsed for an instruction that reads a clock.
+func (w *warp) readClock() uint64 {
+	if w.polledSinceClock {
+		w.clockReads, w.clockStep, w.polledSinceClock = 0, 0, false
+	}
+	if w.clockReads++; w.clockReads > exactClockReads {
+		w.clockStep = max(w.clockStep, 1) * clockGrowth
+		w.slept += uint64(w.clockStep)
+	}
+	return w.elapsed()
+}
+
+// clock returns %clock64.
+func (w *warp) clock() uint64 { return uint64(float64(w.readClock()) * w.k.x.hz / 1e9) }
+
+// now returns %globaltimer, in nanoseconds.
+func (w *warp) now() uint64 { return w.k.x.l.Began + w.readClock() }
+
+// sleep runs nanosleep.
+func (w *warp) sleep(ns uint32) {
+	w.slept += uint64(ns)
+	w.elapsed()
+}
+
+// OrderStep is the unit of Pages.Order. Accesses with the same order divided by it
+// happen at the same time: they are loads, or stores, of blocks of one wave, within
+// 32 instructions of each thread.
+const OrderStep = 1 << orderBlockBits
+
+const (
+	orderBlockBits = 24
+	orderStepBits  = 24
+	orderStride    = 5 // log2 of instructions
+)
+
+// order returns the time of an access of w for Pages.Order. It orders by wave of
+// blocks, then by the instructions that the warp has run. Stores come after the loads
+// that they probably wait for. The blocks of a wave run in parallel on many
+// multiprocessors, and their accesses arrive in no particular order. So they are
+// mixed, always in the same way.
+func (w *warp) order(write bool) uint64 {
+	n := w.b.number
+	wave, place := uint64(0), n
+	if r := w.k.x.l.Resident; r > 0 {
+		wave, place = n/uint64(r), n%uint64(r)
+	}
+	step := w.ran() >> orderStride << 1
+	if write {
+		step++
+	}
+	step = min(step, 1<<orderStepBits-1)
+	return min(wave, 1<<15)<<(orderStepBits+orderBlockBits) | step<<orderBlockBits | max(1, uint64(uint32(place)*0x9e3779b1>>(32-orderBlockBits)))
+}

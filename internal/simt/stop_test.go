@@ -62,7 +62,7 @@ done:
 }
 `
 
-// loadStop has a format for the kernel to print.
+// loadStop loads a module whose kernel tell prints format.
 func loadStop(t *testing.T, format string) *module {
 	var numbers []string
 	for _, c := range []byte(format + "\x00") {
@@ -71,8 +71,8 @@ func loadStop(t *testing.T, format string) *module {
 	return load(t, newSpace(), "stop.ptx", fmt.Sprintf(stopSource, strings.Join(numbers, ",")))
 }
 
-// A launch that is told to stop ends with the turn of a warp: those behind it in
-// the block do not run.
+// TestStopBetweenWarps checks that a launch which is stopped ends after the turn of a
+// warp. The later warps of the block do not run.
 func TestStopBetweenWarps(t *testing.T) {
 	l := loadStop(t, "turn").launch(t, "tell", 1, 1024)
 	x, err := newExecution(l)
@@ -87,11 +87,11 @@ func TestStopBetweenWarps(t *testing.T) {
 	}
 	x.work(0)
 	if turns != 3 {
-		t.Errorf("%d warps had a turn, 3 until it was told to stop", turns)
+		t.Errorf("%d warps had a turn, want 3", turns)
 	}
 }
 
-// The calls that all threads of a launch are in have a bound together.
+// TestStackBound checks the common limit for the call frames of all threads.
 func TestStackBound(t *testing.T) {
 	l := loadStop(t, "").launch(t, "recursion", 1, 1024)
 	x, err := newExecution(l)
@@ -99,7 +99,7 @@ func TestStackBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if x.stack != 1<<30 {
-		t.Errorf("it is %d bytes", x.stack)
+		t.Errorf("the limit is %d bytes", x.stack)
 	}
 	x.stack = 1 << 20
 	x.work(0)
@@ -109,7 +109,7 @@ func TestStackBound(t *testing.T) {
 	}
 }
 
-// What one call prints is bounded, and says that something is missing.
+// TestPrintfFlood checks that the output of one call is limited, and that it says so.
 func TestPrintfFlood(t *testing.T) {
 	l := loadStop(t, "begin "+strings.Repeat("%999999d", 200)+" end").launch(t, "tell", 1, 1)
 	var got string

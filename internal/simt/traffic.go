@@ -1,6 +1,8 @@
 package simt
 
-import "math/bits"
+import (
+	"math/bits"
+)
 
 // lineScratch is a table of the 128-byte lines that one access touches.
 type lineScratch struct {
@@ -31,8 +33,9 @@ func (t *Traffic) add(o *Traffic) {
 	t.WriteBytes += o.WriteBytes
 }
 
-// runs says how many runs of 1, 2, 3 and 4 sectors a mask of four has.
-var runs = func() (table [16][4]uint8) {
+// sectorRuns has, for each mask of four sectors, how many runs of 1, 2, 3 and 4
+// sectors it contains.
+var sectorRuns = func() (table [16][4]uint8) {
 	for m := range table {
 		for at := 0; at < 4; {
 			n := bits.TrailingZeros8(^uint8(m >> at))
@@ -45,27 +48,29 @@ var runs = func() (table [16][4]uint8) {
 	return table
 }()
 
-// tally counts the lines that accesses touched by their sectors, for one counter.
+// tally counts the lines that accesses touched, by the sectors touched in them. There
+// is one for each counter.
 type tally struct {
-	reads, writes         [16]uint64 // by mask of sectors
+	reads, writes         [16]uint64 // index: mask of sectors
 	readBytes, writeBytes uint64
 	atomics               uint64
 }
 
-// of is what lines are counted in, with the bytes asked for counted already.
-func (t *tally) of(m *access, lanes int) *[16]uint64 {
+// linesFor counts the bytes of an access of n lanes, and returns the table that
+// counts its lines.
+func (t *tally) linesFor(m *access, n int) *[16]uint64 {
 	if m.write {
-		t.writeBytes += m.bytes * uint64(lanes)
+		t.writeBytes += m.bytes * uint64(n)
 		return &t.writes
 	}
-	t.readBytes += m.bytes * uint64(lanes)
+	t.readBytes += m.bytes * uint64(n)
 	return &t.reads
 }
 
-// traffic is the tally in sectors and requests.
+// traffic returns the tally in sectors and requests.
 func (t *tally) traffic() Traffic {
 	out := Traffic{Atomics: t.atomics, ReadBytes: t.readBytes, WriteBytes: t.writeBytes}
-	for m, table := range runs {
+	for m, table := range sectorRuns {
 		n := uint64(bits.OnesCount8(uint8(m)))
 		out.ReadSectors += n * t.reads[m]
 		out.WriteSectors += n * t.writes[m]
@@ -77,48 +82,18 @@ func (t *tally) traffic() Traffic {
 	return out
 }
 
-// countRun counts an access of lanes 0 to n-1 whose addresses are addr +
-// i*stride, lo the lowest of them.
-func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64) {
-	if ref.pages != nil {
-		w.touchRun(ref, m, lo, stride, extent)
-	}
-	if ref.counter < 0 {
-		return
-	}
-	lines := w.k.tallies[ref.counter].of(m, w.n)
-	if stride == m.bytes || stride == 0 || stride == -m.bytes {
-		contiguous(lines, lo, extent)
-		return
-	}
-	step := stride
-	if int64(step) < 0 {
-		step = -step
-	}
-	line, sectors := lo>>lineShift, uint8(0)
-	for i := 0; i < w.n; i++ {
-		if l := lo >> lineShift; l != line {
-			lines[sectors&15]++
-			line, sectors = l, 0
-		}
-		sectors |= sectorOf(lo)
-		lo += step
-	}
-	lines[sectors&15]++
-}
-
-// atomicUnits is how many units do atomic operations side by side.
+// atomicUnits is how many units of a GPU do atomic operations in parallel.
 const atomicUnits = 256
 
-// unitOf is the unit of a's word.
+// unitOf returns the atomic unit for the word at address a.
 func unitOf(a uint64) uint8 { return uint8(a >> 2 * 0x9e3779b97f4a7c15 >> 56) }
 
-// sectorOf is the sector of a's line that an access of up to 32 bytes touches: it
-// is aligned, so it does not leave its sector.
+// sectorOf returns the bit of the sector of address a in its line. An access of up to
+// 32 bytes is aligned, so it stays in one sector.
 func sectorOf(a uint64) uint8 { return 1 << (a >> sectorShift & 3) }
 
-// contiguous counts the lines of extent bytes from lo.
-func contiguous(lines *[16]uint64, lo, extent uint64) {
+// countContiguous counts the lines of extent bytes from lo.
+func countContiguous(lines *[16]uint64, lo, extent uint64) {
 	first, last := lo>>sectorShift, (lo+extent-1)>>sectorShift
 	for first <= last {
 		at := first & 3
@@ -128,32 +103,7 @@ func contiguous(lines *[16]uint64, lo, extent uint64) {
 	}
 }
 
-// touchRun sets the page bits of a run: each lane's when it may jump over pages.
-func (w *warp) touchRun(ref *segRef, m *access, lo, stride, extent uint64) {
-	if int64(stride) < 0 {
-		stride = -stride
-	}
-	if raceBuild {
-		ref.watchRun(m, lo, stride, extent, w.n)
-	}
-	if stride <= 1<<ref.pages.Shift {
-		w.touch(ref, lo, lo+extent-1, m.write)
-		return
-	}
-	for i := range uint64(w.n) {
-		w.touch(ref, lo+i*stride, lo+i*stride+m.bytes-1, m.write)
-	}
-}
-
-// touch sets the page bits of the bytes lo to hi, and when they were touched.
-func (w *warp) touch(ref *segRef, lo, hi uint64, write bool) {
-	ref.touch(lo, hi, write)
-	if ref.pages.Order != nil {
-		ref.pages.note((lo-ref.base)>>ref.pages.Shift, (hi-ref.base)>>ref.pages.Shift, w.order(write))
-	}
-}
-
-// countLanes counts an access by the given lanes at their addresses.
+// countLanes counts an access of the lanes in mask at their addresses.
 func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	t := &k.tallies[counter]
 	n := bits.OnesCount32(mask)
@@ -164,7 +114,7 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 		}
 		return
 	}
-	lines := t.of(m, n)
+	lines := t.linesFor(m, n)
 	k.epoch++
 	if k.epoch == 0 {
 		k.lines = [64]lineEntry{}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A kernel that reads p[i*stride+first] and writes the sum nowhere else.
+// trafficSource has kernels that read p[i*stride+first], write vectors, and write
+// through an index.
 const trafficSource = `.version 8.0
 .target sm_75
 .address_size 64
@@ -50,9 +51,9 @@ const trafficSource = `.version 8.0
 `
 
 func TestTraffic(t *testing.T) {
-	for _, plain := range []bool{false, true} {
-		plainForTests.Store(plain)
-		defer plainForTests.Store(false)
+	for _, lanewise := range []bool{false, true} {
+		lanewiseForTests.Store(lanewise)
+		defer lanewiseForTests.Store(false)
 		m := load(t, newSpace(), "traffic.ptx", trafficSource)
 		buf := put(m.mem, make([]int32, 1<<16))
 		for _, c := range []struct {
@@ -74,12 +75,12 @@ func TestTraffic(t *testing.T) {
 		} {
 			s := mustRun(t, m.launch(t, "read", 1, c.threads, buf, c.stride, c.first))
 			if s.Traffic[0] != c.want {
-				t.Errorf("%s, plain %v: got %+v, want %+v", c.name, plain, s.Traffic[0], c.want)
+				t.Errorf("%s, lanewise %v: got %+v, want %+v", c.name, lanewise, s.Traffic[0], c.want)
 			}
 		}
 		s := mustRun(t, m.launch(t, "write4", 1, 32, buf))
 		if want := (Traffic{WriteSectors: 16, Writes: [4]uint64{3: 4}, WriteBytes: 512}); s.Traffic[0] != want {
-			t.Errorf("vectors, plain %v: got %+v, want %+v", plain, s.Traffic[0], want)
+			t.Errorf("vectors, lanewise %v: got %+v, want %+v", lanewise, s.Traffic[0], want)
 		}
 	}
 }
@@ -99,7 +100,7 @@ func TestScatteredTraffic(t *testing.T) {
 		want := Traffic{WriteSectors: uint64(len(sectors)), WriteBytes: 128}
 		for s := range sectors {
 			if s&3 != 0 && sectors[s-1] {
-				continue // not the first of its run
+				continue // not the first sector of its run
 			}
 			n := 1
 			for s&3 < 3 && sectors[s+1] {
@@ -145,8 +146,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// When pages are touched first does not depend on the number of cores; earlier
-// waves, then earlier instructions, come first.
+// TestPageOrder checks that Pages.Order does not depend on the number of cores, and
+// that earlier waves, then earlier instructions, come first.
 func TestPageOrder(t *testing.T) {
 	m := loadFile(t, newSpace(), "corpus_nvcc.ptx")
 	const n, shift = 1 << 16, 12
@@ -165,7 +166,7 @@ func TestPageOrder(t *testing.T) {
 			t.Errorf("%d workers: got %v, want %v", workers, order, want)
 		}
 	}
-	// Four blocks a page, 64 blocks a wave: 16 pages a wave.
+	// There are four blocks per page and 64 blocks per wave, so 16 pages per wave.
 	for i := range 64 {
 		if want[i]>>(orderStepBits+orderBlockBits) != uint64(i/16) {
 			t.Errorf("page %d: %#x, want it in wave %d", i, want[i], i/16)

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// warpState says what a warp can do next.
+// warpState is what a warp can do next.
 type warpState uint8
 
 const (
@@ -16,28 +16,28 @@ const (
 	warpDone
 )
 
-// What a group of lanes waits for.
+// wait is what a group of lanes waits for.
 type wait uint8
 
 const (
 	waitNothing wait = iota
-	waitSync         // for the other members of its mask
+	waitSync         // the other members of its mask
 	waitBarrier
 )
 
-// group is a set of lanes at one place of one activation.
+// group is a set of lanes at the same position of the same frame.
 type group struct {
 	f       *frame
 	pc      int
 	mask    uint32
 	wait    wait
 	barrier int
-	red     *inst  // the bar.red to be given its result
-	ran     uint64 // when it last ran, for fairness
+	red     *inst  // the bar.red whose result the lanes get, if any
+	ran     uint64 // value of warp.turn when it last ran, for fairness
 }
 
-// warp is 32 threads. The lanes that run now are those of active, at pc of f;
-// the others stand in others, in groups.
+// warp is 32 threads. The active lanes run at pc of frame f. The other lanes are in
+// groups.
 type warp struct {
 	k     *worker
 	b     *block
@@ -47,42 +47,42 @@ type warp struct {
 	f      *frame
 	pc     int
 	active uint32
-	full   bool // active are all lanes of f: no other lane needs f's registers kept
-	dense  bool // active are the lanes 0 to n-1, and full
-	scalar bool // uniform and affine registers are made use of
+	full   bool // the active lanes are all lanes of f, so no other lane needs the values in f
+	dense  bool // full, and the active lanes are 0 to n-1
+	scalar bool // uniform and affine registers are used
 	n      int  // one more than the highest lane of f
-	limit  int  // pc at which the lanes may meet others
-	fair   bool // running out of turn, so that lanes at a lower pc cannot starve others
+	limit  int  // pc at which the lanes may meet a group
+	fair   bool // the lanes run out of order, and are not preempted by lanes at a lower pc
 	force  bool // run a synchronising instruction without waiting
 	others []group
 
 	live         uint32
-	budget       int  // instructions until other warps have their turn
-	slice        int  // and until other lanes of this one have
-	polled       bool // since the last jump back
-	polledGlobal bool // so that another block may be what it waits for
+	budget       int  // instructions until the other warps have their turn
+	slice        int  // instructions until the other groups of this warp have their turn
+	polled       bool // polled memory since the last jump back
+	polledGlobal bool // polled memory that another block may write
 	turn         uint64
 
-	issued, began uint64  // instructions before the turn, and the worker's when it began
-	slept         uint64  // ns of sleep, and of looking at a clock
-	looks         int     // at a clock, in a row
-	hurry         float64 // ns that the last of them took
-	watched       bool    // it has looked at memory since
+	issued, began    uint64  // instructions before this turn; instructions of the worker when it began
+	slept            uint64  // ns of sleep and of reading clocks
+	clockReads       int     // reads of a clock in a row
+	clockStep        float64 // ns that the last clock read took
+	polledSinceClock bool    // memory was polled since the last clock read
 
-	local    []byte // lane by lane, localCap bytes each
+	local    []byte // localCap bytes per lane, lane after lane
 	localCap int
 
 	fault *cu.Fault
 }
 
 const (
-	warpBudget = 1 << 15 // instructions in loops until the next warp's turn
-	laneBudget = 1 << 13
-	pollCost   = 128 // what a loop that polls memory is charged a round
-	noLimit    = math.MaxInt
+	warpBudget  = 1 << 15 // instructions in loops until the next warp's turn
+	groupBudget = 1 << 13
+	pollCost    = 128 // extra charge for each round of a loop that polls memory
+	noLimit     = math.MaxInt
 )
 
-// start makes w the index'th warp of b.
+// start makes w warp number index of b.
 func (w *warp) start(b *block, index int) {
 	k := b.k
 	n := min(b.threads-index*warpSize, warpSize)
@@ -90,15 +90,15 @@ func (w *warp) start(b *block, index int) {
 	w.state = warpReady
 	w.live = allLanes >> (warpSize - n)
 	w.others = w.others[:0]
-	w.scalar = !k.x.plain
-	w.issued, w.slept, w.looks, w.hurry, w.watched = 0, 0, 0, 0, false
+	w.scalar = !k.x.lanewise
+	w.issued, w.slept, w.clockReads, w.clockStep, w.polledSinceClock = 0, 0, 0, 0, false
 	w.fault, w.polled, w.force, w.fair = nil, false, false, false
 	w.f = k.newFrame(k.x.fn)
 	w.f.lanes, w.f.depth, w.f.local = w.live, 0, 0
 	w.pc = 0
 	w.setActive(w.live)
 	w.limit = noLimit
-	w.slice = laneBudget
+	w.slice = groupBudget
 	w.needLocal(w.f.fn.localBytes)
 	clear(w.local)
 	w.setSpecials()
@@ -108,11 +108,11 @@ func (w *warp) setSpecials() {
 	f := w.f
 	for i := range f.fn.specials {
 		s := &f.fn.specials[i]
-		s.set(w, &f.regs[s.slot], &f.tags[s.slot])
+		s.set(w, &f.regs[s.reg], &f.tags[s.reg])
 	}
 }
 
-// needLocal makes room for n bytes of local memory a lane.
+// needLocal grows local memory to at least n bytes per lane.
 func (w *warp) needLocal(n int) {
 	if n <= w.localCap {
 		return
@@ -133,16 +133,16 @@ func (w *warp) setActive(mask uint32) {
 	w.dense = w.full && mask&(mask+1) == 0
 }
 
-// run executes until the warp blocks, ends, faults or has used its budget.
+// run executes until the warp blocks, ends, faults, or has used its budget.
 func (w *warp) run() {
 	w.budget = warpBudget
 	w.polled, w.polledGlobal = false, false
 	if w.active == 0 {
-		w.next() // from a barrier
+		w.next() // the barrier has opened
 	}
 	for w.state == warpReady {
 		if w.pc >= w.limit {
-			w.meet()
+			w.reconverge()
 		}
 		in := &w.f.fn.code[w.pc]
 		w.pc++
@@ -185,8 +185,8 @@ func (w *warp) run() {
 	}
 }
 
-// jump moves the active lanes. Going back costs what the loop is long, and more
-// if it looks like one that waits for somebody.
+// jump moves the active lanes to target. A jump back costs as much as the loop has
+// instructions, and more if the loop seems to wait for another thread.
 func (w *warp) jump(target int) {
 	if target < w.pc {
 		n := w.pc - target
@@ -213,10 +213,10 @@ func (w *warp) jump(target int) {
 	}
 }
 
-// split sends some of the active lanes to target. Those that would only exit
-// there do so at once, so that the rest stays a full warp.
+// split sends some of the active lanes to target. If they would only exit there, they
+// exit at once, so that the rest stays a full warp.
 func (w *warp) split(taken uint32, target int) {
-	if w.ends(target) {
+	if w.endsKernel(target) {
 		w.k.instructions++
 		w.exit(taken)
 		return
@@ -225,16 +225,17 @@ func (w *warp) split(taken uint32, target int) {
 	w.others = append(w.others, group{f: w.f, pc: w.pc, mask: rest, ran: w.turn})
 	w.setActive(taken)
 	w.jump(target)
-	w.meet()
+	w.reconverge()
 }
 
-// ends is true if the instruction at pc ends the kernel for whoever gets there.
-func (w *warp) ends(pc int) bool {
+// endsKernel reports whether the instruction at pc ends the kernel for every lane
+// that reaches it.
+func (w *warp) endsKernel(pc int) bool {
 	in := &w.f.fn.code[pc]
 	return in.guard < 0 && (in.kind == kindExit || in.kind == kindRet && w.f.parent == nil)
 }
 
-// exit ends lanes, which are active ones.
+// exit ends some of the active lanes.
 func (w *warp) exit(mask uint32) {
 	for f := w.f; f != nil; {
 		up := f.parent
@@ -261,13 +262,14 @@ func (w *warp) exit(mask uint32) {
 	}
 }
 
-// trap is a fault of the lowest of the given lanes.
+// trap records a fault of the lowest of the given lanes.
 func (w *warp) trap(in *inst, lanes uint32, result cu.Result, addr uint64, bytes int) {
 	w.fault = w.at(in, lanes)
 	w.fault.Result, w.fault.Addr, w.fault.Bytes = result, cu.DevicePtr(addr), bytes
 }
 
-// at says where the lowest of the given lanes is.
+// at returns a fault without a result that says where the lowest of the given lanes
+// is.
 func (w *warp) at(in *inst, lanes uint32) *cu.Fault {
 	kernel := w.k.x.l.Kernel
 	return &cu.Fault{
@@ -280,7 +282,7 @@ func (w *warp) at(in *inst, lanes uint32) *cu.Fault {
 	}
 }
 
-// position is where a lane is of a warp that is not done.
+// position is at for some lane of a warp that is not done.
 func (w *warp) position() *cu.Fault {
 	if w.active != 0 {
 		return w.at(&w.f.fn.code[w.pc], w.active)
@@ -288,7 +290,239 @@ func (w *warp) position() *cu.Fault {
 	g := &w.others[0]
 	pc := g.pc
 	if g.wait == waitBarrier {
-		pc-- // it stands behind it
+		pc-- // pc is after the barrier
 	}
 	return w.at(&g.f.fn.code[pc], g.mask)
+}
+
+// control runs an instruction that changes the control flow. taken are the active
+// lanes that its guard lets through.
+func (w *warp) control(in *inst, taken uint32) {
+	if taken != w.active && in.kind != kindExit && in.kind != kindRet {
+		// The other lanes continue after the instruction; the taken lanes run first.
+		w.others = append(w.others, group{f: w.f, pc: w.pc, mask: w.active &^ taken, ran: w.turn})
+		w.setActive(taken)
+		w.setLimit()
+	}
+	switch in.kind {
+	case kindExit:
+		w.exit(taken)
+	case kindRet:
+		if w.f.parent == nil {
+			w.exit(taken)
+		} else {
+			w.ret(taken)
+		}
+	case kindIndexed:
+		w.indexed(in)
+	case kindCall:
+		w.call(in)
+	case kindBarrier:
+		w.barrier(in)
+	case kindSync:
+		w.sync(in)
+	case kindYield:
+		w.sleep(uint32(w.f.lane(in.a, bits.TrailingZeros32(taken))))
+		w.budget = 0
+		w.k.polls++
+	default:
+		w.trap(in, taken, cu.ErrorIllegalInstruction, 0, 0)
+	}
+}
+
+// indexed runs brx.idx: every lane jumps to the target of its index.
+func (w *warp) indexed(in *inst) {
+	f := w.f
+	index := f.expand(in.a)
+	var first int32 = -1
+	for m := w.active; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		n := uint32(index[i])
+		if n >= uint32(len(in.table)) {
+			w.trap(in, 1<<i, cu.ErrorIllegalInstruction, 0, 0)
+			return
+		}
+		if first < 0 {
+			first = in.table[n]
+		}
+	}
+	same := uint32(0)
+	for m := w.active; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		t := in.table[uint32(index[i])]
+		if t == first {
+			same |= 1 << i
+			continue
+		}
+		w.others = append(w.others, group{f: f, pc: int(t), mask: 1 << i, ran: w.turn})
+	}
+	w.setActive(same)
+	w.jump(int(first))
+	w.reconverge()
+}
+
+// Of the lanes that can run, the lanes in the deepest call run first, and among these
+// the lanes with the lowest pc. In reducible code all lanes then reconverge where the
+// paths join. Lanes that loop for long give the other groups of their warp a slice
+// out of order, so that one lane can wait for another.
+
+// suspend turns the active lanes into a group that waits as g says.
+func (w *warp) suspend(g group) {
+	g.mask, g.f, g.ran = w.active, w.f, w.turn
+	for i := range w.others {
+		o := &w.others[i]
+		if o.f == g.f && o.pc == g.pc && o.wait == g.wait && o.barrier == g.barrier {
+			o.mask |= g.mask
+			return
+		}
+	}
+	w.others = append(w.others, g)
+}
+
+// next activates the lanes that run next. No lane is active when it is called.
+func (w *warp) next() {
+	w.fair = false
+	w.slice = groupBudget
+	best := -1
+	for i := range w.others {
+		g := &w.others[i]
+		if g.wait == waitSync && w.complete(g) {
+			g.wait = waitNothing
+		}
+		if g.wait == waitNothing && (best < 0 || before(g, &w.others[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		if best = w.forced(); best < 0 {
+			w.state = warpBlocked
+			if len(w.others) == 0 {
+				w.finish()
+			}
+			return
+		}
+		w.force = true
+	}
+	w.resume(best)
+	w.reconverge()
+}
+
+// forced returns a group that waits for members which can never arrive, because they
+// went elsewhere for good. The ISA leaves open what happens then. It returns -1 if
+// lanes wait at a barrier, from which the members may still come.
+func (w *warp) forced() int {
+	best := -1
+	for i := range w.others {
+		g := &w.others[i]
+		if g.wait == waitBarrier {
+			return -1 // a barrier may release the members
+		}
+		if best < 0 || before(g, &w.others[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func before(a, b *group) bool {
+	if a.f.depth != b.f.depth {
+		return a.f.depth > b.f.depth
+	}
+	return a.pc < b.pc
+}
+
+// complete reports whether all members of a group's mask have arrived.
+func (w *warp) complete(g *group) bool {
+	in := &g.f.fn.code[g.pc]
+	members := uint32(g.f.lane(in.c, bits.TrailingZeros32(g.mask)))
+	return members&g.f.lanes&^g.mask == 0
+}
+
+// resume activates group i.
+func (w *warp) resume(i int) {
+	g := w.others[i]
+	last := len(w.others) - 1
+	w.others[i] = w.others[last]
+	w.others[last] = group{}
+	w.others = w.others[:last]
+	w.f, w.pc = g.f, g.pc
+	w.turn++
+	w.setActive(g.mask)
+}
+
+// reconverge merges the active lanes with the groups at the same position, and lets
+// lanes at a lower position of the frame run first.
+func (w *warp) reconverge() {
+	for i := 0; i < len(w.others); {
+		g := &w.others[i]
+		if g.f == w.f && g.pc == w.pc && g.wait == waitNothing {
+			mask := g.mask
+			last := len(w.others) - 1
+			w.others[i] = w.others[last]
+			w.others = w.others[:last]
+			w.setActive(w.active | mask)
+			continue
+		}
+		i++
+	}
+	if !w.fair {
+		best := -1
+		for i := range w.others {
+			g := &w.others[i]
+			if g.wait == waitNothing && g.f == w.f && g.pc < w.pc && (best < 0 || g.pc < w.others[best].pc) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			g := w.others[best]
+			w.others[best] = group{f: w.f, pc: w.pc, mask: w.active, ran: w.turn}
+			w.pc = g.pc
+			w.turn++
+			w.setActive(g.mask)
+		}
+	}
+	w.setLimit()
+}
+
+// setLimit finds the next pc at which the active lanes may meet a group.
+func (w *warp) setLimit() {
+	w.limit = noLimit
+	for i := range w.others {
+		g := &w.others[i]
+		if g.f == w.f && g.wait == waitNothing && g.pc < w.limit && g.pc >= w.pc {
+			w.limit = g.pc
+		}
+	}
+}
+
+// rotate gives a slice to the group that has waited longest, whatever its pc.
+func (w *warp) rotate() {
+	w.slice = groupBudget
+	best := -1
+	for i := range w.others {
+		if g := &w.others[i]; g.wait == waitNothing && (best < 0 || g.ran < w.others[best].ran) {
+			best = i
+		}
+	}
+	if best < 0 {
+		w.setLimit()
+		return
+	}
+	g := w.others[best]
+	w.turn++
+	w.others[best] = group{f: w.f, pc: w.pc, mask: w.active, ran: w.turn}
+	w.f, w.pc = g.f, g.pc
+	w.setActive(g.mask)
+	w.fair = true
+	w.reconverge()
+}
+
+// finish ends a warp whose lanes have all exited.
+func (w *warp) finish() {
+	w.state = warpDone
+	w.b.done++
+	if w.f != nil {
+		w.k.freeFrame(w.f)
+		w.f = nil
+	}
 }

@@ -1,20 +1,24 @@
 package uvm
 
+import (
+	"math/bits"
+)
+
 // block is 2 MiB of managed memory.
 type block struct {
 	number   uint64
 	ranges   []*Range
-	resident []mask // by processor: the pages it holds; several hold a page that is read-mostly
-	mapped   []mask // and that it reaches without a fault
-	writable []mask // and may write
-	begun    bool   // somebody has touched it
+	resident []mask // by processor: the pages it holds; a read-mostly page can have several holders
+	mapped   []mask // by processor: the pages it accesses without a fault
+	writable []mask // by processor: the pages it may write
+	touched  bool   // some page was touched
 	thrash   thrashing
 }
 
-// page is the number in the space of the block's i'th page.
+// page returns the number, in the space, of the block's i'th page.
 func (b *block) page(i int) uint64 { return b.number*blockPages + uint64(i) }
 
-// adviceOn is the advice on the block's i'th page.
+// adviceOn returns the advice on the block's i'th page.
 func (b *block) adviceOn(i int) Advice {
 	for _, r := range b.ranges {
 		if r.advice != nil && r.holds(b.page(i)) {
@@ -24,7 +28,8 @@ func (b *block) adviceOn(i int) Advice {
 	return NoAdvice
 }
 
-// at is who holds a page: near if it does, else the CPU, else the first device.
+// at returns the holder of a page: near if it holds the page, else the CPU,
+// else the first device.
 func (b *block) at(i int, near Processor) Processor {
 	if near != Nowhere && b.resident[near.slot()].has(i) {
 		return near
@@ -37,7 +42,7 @@ func (b *block) at(i int, near Processor) Processor {
 	return Nowhere
 }
 
-// holders is how many hold a page.
+// holders returns the number of holders of a page.
 func (b *block) holders(i int) (n int) {
 	for slot := range b.resident {
 		if b.resident[slot].has(i) {
@@ -47,8 +52,8 @@ func (b *block) holders(i int) (n int) {
 	return n
 }
 
-// held is the pages that somebody holds.
-func (b *block) held() *mask {
+// populated returns the pages that have a holder.
+func (b *block) populated() *mask {
 	var all mask
 	for slot := range b.resident {
 		all.or(&b.resident[slot])
@@ -56,7 +61,8 @@ func (b *block) held() *mask {
 	return &all
 }
 
-// mappedBy is who reaches a page, in the bits of Advice.AccessedBy.
+// mappedBy returns the processors that have a page mapped, as bits like
+// Advice.AccessedBy.
 func (b *block) mappedBy(i int) (bits uint32) {
 	for slot := range b.mapped {
 		if b.mapped[slot].has(i) {
@@ -66,14 +72,14 @@ func (b *block) mappedBy(i int) (bits uint32) {
 	return bits
 }
 
-// faults says whether an access of p faults.
+// faults reports whether an access of p faults.
 func (b *block) faults(p Processor, i int, write bool) bool {
 	slot := p.slot()
 	return !b.mapped[slot].has(i) || write && !b.writable[slot].has(i)
 }
 
-// drop forgets a page.
-func (b *block) drop(i int) {
+// dropPage removes a page from all processors.
+func (b *block) dropPage(i int) {
 	for slot := range b.resident {
 		b.resident[slot].clear(i)
 		b.mapped[slot].clear(i)
@@ -81,85 +87,7 @@ func (b *block) drop(i int) {
 	}
 }
 
-// canMap says whether p reaches memory of at: the CPU only its own.
-func (s *Space) canMap(p, at Processor) bool {
-	switch {
-	case at == Nowhere:
-		return false
-	case p == at:
-		return true
-	case p == CPU:
-		return false
-	}
-	return at == CPU || s.Peers
-}
-
-// bring makes pages of b resident at to: moved there, or copied and then held
-// read-only by all who hold them. It counts what had to be copied.
-func (s *Space) bring(b *block, pages *mask, to Processor, duplicate bool, w *Work) {
-	if to >= 0 {
-		s.makeRoom(b, to, w)
-	}
-	missing := *pages
-	missing.andNot(&b.resident[to.slot()])
-	if !b.begun {
-		b.begun = true
-		w.Begun++
-	}
-	w.count(b, missing, to)
-	b.resident[to.slot()].or(pages)
-	for slot := range b.resident {
-		if duplicate {
-			b.writable[slot].andNot(pages)
-			gone := *pages
-			gone.andNot(&b.resident[slot])
-			b.mapped[slot].andNot(&gone)
-		} else if Processor(slot-1) != to {
-			gone := *pages // who held a page loses it, who only reached it does so if it moved
-			if s.canMap(Processor(slot-1), to) {
-				gone.and(&b.resident[slot])
-				gone.or(&missing)
-			}
-			b.mapped[slot].andNot(&gone)
-			b.writable[slot].andNot(&gone)
-			b.resident[slot].andNot(pages)
-		}
-	}
-	if to >= 0 {
-		s.use(b, to)
-	}
-	s.settle(b)
-}
-
-// count counts how pages get to a place.
-func (w *Work) count(b *block, pages mask, to Processor) {
-	for slot := range b.resident {
-		from := pages
-		from.and(&b.resident[slot])
-		w.copied(&from, Processor(slot-1), to)
-		pages.andNot(&from)
-	}
-	w.Zeroed += uint64(pages.count(0, blockPages)) << PageShift
-}
-
-// copied counts a copy of pages.
-func (w *Work) copied(pages *mask, from, to Processor) {
-	n := uint64(pages.count(0, blockPages)) << PageShift
-	switch {
-	case n == 0:
-	case from == CPU:
-		w.In += n
-		w.InRuns += pages.runs()
-	case to == CPU:
-		w.Out += n
-		w.OutRuns += pages.runs()
-	default:
-		w.Peer += n
-		w.Peers += pages.runs()
-	}
-}
-
-// mapFor gives p access to pages, which it holds or reaches.
+// mapFor maps pages for p.
 func (b *block) mapFor(p Processor, pages *mask, write bool) {
 	b.mapped[p.slot()].or(pages)
 	if write {
@@ -167,34 +95,103 @@ func (b *block) mapFor(p Processor, pages *mask, write bool) {
 	}
 }
 
-// mapAccessors maps a page at a place for those who are to have access.
-func (s *Space) mapAccessors(b *block, i int, at Processor, a Advice) {
-	if a.AccessedBy == 0 || b.holders(i) > 1 {
-		return
+// within returns the pages of m that belong to an allocation.
+func (b *block) within(m mask) (out mask) {
+	for _, r := range b.ranges {
+		first, past := b.span(r)
+		var all mask
+		all.fill(first, past)
+		out.or(&all)
 	}
-	for slot := range b.mapped {
-		if p := Processor(slot - 1); a.accessed(p) && s.canMap(p, at) {
-			b.mapped[slot].set(i)
-			b.writable[slot].set(i)
-		}
+	out.and(&m)
+	return out
+}
+
+// span returns the pages of b in which r has bytes.
+func (b *block) span(r *Range) (first, past int) {
+	start := b.page(0)
+	first = int(max(r.Page(0), start) - start)
+	past = int(min(r.Page(r.size-1)+1, start+blockPages) - start)
+	return first, past
+}
+
+// Sizes of the policy.
+const (
+	PageShift  = 12 // the CPU's page
+	BigShift   = 16 // the size to which a fault is extended
+	BlockShift = 21 // the unit of service
+
+	PageSize  = 1 << PageShift
+	BlockSize = 1 << BlockShift
+
+	blockPages = 1 << (BlockShift - PageShift)
+	bigPages   = 1 << (BigShift - PageShift)
+)
+
+// mask is a set of a block's pages.
+type mask [blockPages / 64]uint64
+
+func (m *mask) has(i int) bool { return m[i>>6]>>(i&63)&1 != 0 }
+
+func (m *mask) set(i int) { m[i>>6] |= 1 << (i & 63) }
+
+func (m *mask) clear(i int) { m[i>>6] &^= 1 << (i & 63) }
+
+// fill sets pages first to past-1.
+func (m *mask) fill(first, past int) {
+	for i := first; i < past; {
+		n := min(64-i&63, past-i)
+		m[i>>6] |= (1<<n - 1) << (i & 63)
+		i += n
 	}
 }
 
-// collapse leaves one holder of a page: the preferred one if it holds it.
-func (s *Space) collapse(b *block, i int, preferred Processor) {
-	if b.holders(i) < 2 {
-		return
+// count returns the number of pages from first to past-1.
+func (m *mask) count(first, past int) (n int) {
+	for i := first; i < past; {
+		w := min(64-i&63, past-i)
+		n += bits.OnesCount64(m[i>>6] >> (i & 63) & (1<<w - 1))
+		i += w
 	}
-	at := b.at(i, preferred)
-	for slot := range b.resident {
-		if Processor(slot-1) != at {
-			b.resident[slot].clear(i)
-			b.mapped[slot].clear(i)
-			b.writable[slot].clear(i)
+	return n
+}
+
+func (m *mask) empty() bool { return *m == mask{} }
+
+func (m *mask) or(o *mask) {
+	for i := range m {
+		m[i] |= o[i]
+	}
+}
+
+func (m *mask) and(o *mask) {
+	for i := range m {
+		m[i] &= o[i]
+	}
+}
+
+func (m *mask) andNot(o *mask) {
+	for i := range m {
+		m[i] &^= o[i]
+	}
+}
+
+// next returns the first page of m from i on, blockPages if there is none.
+func (m *mask) next(i int) int {
+	for ; i < blockPages; i = i&^63 + 64 {
+		if w := m[i>>6] >> (i & 63); w != 0 {
+			return i + bits.TrailingZeros64(w)
 		}
 	}
-	if b.mapped[at.slot()].has(i) {
-		b.writable[at.slot()].set(i)
+	return blockPages
+}
+
+// runs returns the number of runs of neighbouring pages.
+func (m *mask) runs() (n int) {
+	last := uint64(0)
+	for _, w := range m {
+		n += bits.OnesCount64(w &^ (w<<1 | last))
+		last = w >> 63
 	}
-	s.settle(b)
+	return n
 }

@@ -1,18 +1,23 @@
-// Package uvm is the placement policy of managed memory: which pages move, are
-// copied or are mapped over the link when a device or the CPU touches them. It is
-// that of NVIDIA's open kernel driver, release 580, as far as a machine shows it:
-// 4 KiB pages in blocks of 2 MiB, faults served in batches of 256, prefetch by
-// density, throttling and pinning of pages that thrash, advice, eviction.
+// Package uvm is the placement policy of managed memory. It decides which pages
+// move, are copied, or are mapped over the link when a device or the CPU touches
+// them. It follows NVIDIA's open kernel driver, release 580, as far as a machine
+// shows the policy: 4 KiB pages in blocks of 2 MiB, faults served in batches of
+// 256, prefetch by density, throttling and pinning of pages that thrash, advice,
+// and eviction. Names such as lapse, nap and epoch are the driver's.
 //
-// A [Space] is the managed memory of a process with the processors that use it, a
-// [Range] is one allocation. What each call made the driver do is a [Work]; what
-// that costs is the caller's business, who prices each piece so that virtual time
-// goes on between batches (thrashing depends on it). No bytes move here, no time
-// is read, and one sequence of calls has one result.
+// A [Space] is the managed memory of a process with its processors, a [Range] is
+// one allocation. Each call returns the [Work] that it made the driver do. The
+// caller prices each piece of work, so that virtual time advances between
+// batches; thrashing depends on it. No bytes move here, no clock is read, and
+// the same calls have the same result.
 //
-// Not here: access counters (the driver leaves them off where the CPU does not
-// share its page tables with the device), range groups, heterogeneous memory
-// management, and faults of copy engines.
+// Files: space.go has Space, Range and residency; block.go has a block and its
+// sets of pages; serve.go has faults, prefetch and migration; thrash.go has the
+// thrashing policy.
+//
+// Not here: access counters, which the driver leaves off unless the CPU shares
+// its page tables with the device; range groups; heterogeneous memory management;
+// faults of copy engines.
 //
 // A Space is not safe for concurrent use.
 package uvm

@@ -5,35 +5,37 @@ import (
 	"slices"
 )
 
-// Processor is who can touch and hold pages: a device by its ordinal, or [CPU].
+// Processor is a processor that touches and holds pages: a device, by its
+// ordinal, or [CPU].
 type Processor int8
 
-// Processors that are no device.
+// Processors that are not devices.
 const (
 	CPU     Processor = -1
-	Nowhere Processor = -2 // of a page that nobody has touched, and of no preference
+	Nowhere Processor = -2 // the place of untouched pages, and the absence of a preference
 )
 
-// slot is a processor's index into a block's masks.
+// slot returns the processor's index into a block's masks.
 func (p Processor) slot() int { return int(p) + 1 }
 
-// Space is managed memory and those who use it.
+// Space is the managed memory of a process and its processors.
 type Space struct {
 	// Peers says that devices reach each other's memory.
 	Peers bool
-	// Room is how many bytes of a device managed memory may have; nil is no limit.
-	// It is asked whenever a block needs room.
-	Room func(dev Processor) uint64
+	// Capacity returns the bytes of a device that managed memory may use. It is
+	// called whenever a block moves to a device. Nil is no limit.
+	Capacity func(dev Processor) uint64
 
 	devices int
 	blocks  map[uint64]*block
-	used    [][]*block // by device: those with pages there, the longest unused first
-	next    uint64     // the address of the next allocation
+	used    [][]*block // by device: the blocks with pages there, the longest unused first
+	next    uint64     // address of the next allocation
 
-	small, smallUsed uint64 // the block of small allocations, 0 for none, and its bytes that are had
+	small, smallUsed uint64 // the block of small allocations, 0 for none, and its used bytes
 }
 
-// NewSpace is managed memory of so many devices, without an allocation.
+// NewSpace makes the managed memory of a number of devices, without
+// allocations.
 func NewSpace(devices int) *Space {
 	return &Space{
 		devices: devices,
@@ -43,17 +45,17 @@ func NewSpace(devices int) *Space {
 	}
 }
 
-// Advice on a page.
+// Advice is the advice on a page.
 type Advice struct {
 	ReadMostly bool
 	Preferred  Processor
-	AccessedBy uint32 // a bit a device; the CPU's is the last
+	AccessedBy uint32 // a bit for each device; the CPU's is the last
 }
 
-// NoAdvice is what pages begin with.
+// NoAdvice is the initial advice of a page.
 var NoAdvice = Advice{Preferred: Nowhere}
 
-// accessed says whether p is to have a mapping wherever the page is.
+// accessed reports whether p has a mapping wherever the page is.
 func (a *Advice) accessed(p Processor) bool { return a.AccessedBy>>(uint32(p)&31)&1 != 0 }
 
 // Range is one allocation. Its offsets are bytes from its start.
@@ -61,14 +63,14 @@ type Range struct {
 	space  *Space
 	base   uint64 // in the space's own addresses
 	size   uint64
-	advice []Advice // by page, nil while there is none
+	advice []Advice // by page, nil before the first advice
 }
 
-// smallAlign is how allocations below a block's size lie: in a block with others.
+// smallAlign is the alignment of allocations that share a block.
 const smallAlign = 512
 
-// Alloc makes a range. Ranges of 2 MiB and more begin a block; smaller ones share
-// blocks with each other, and then neighbours can share a page.
+// Alloc makes a range. Ranges of 2 MiB and more begin a block. Smaller ones
+// share blocks, and then neighbours can share a page.
 func (s *Space) Alloc(bytes uint64) *Range {
 	r := &Range{space: s, size: bytes}
 	if bytes >= BlockSize {
@@ -93,28 +95,28 @@ func (r *Range) Free() {
 		b.ranges = slices.DeleteFunc(b.ranges, func(o *Range) bool { return o == r })
 		for i := first; i < past; i++ {
 			if !slices.ContainsFunc(b.ranges, func(o *Range) bool { return o.holds(b.page(i)) }) {
-				b.drop(i)
+				b.dropPage(i)
 			}
 		}
-		s.settle(b)
+		s.unlist(b)
 		if len(b.ranges) == 0 {
 			delete(s.blocks, b.number)
-			if b.number<<BlockShift == s.small { // it begins anew
+			if b.number<<BlockShift == s.small { // the block is empty
 				s.smallUsed = 0
 			}
 		}
 	})
 }
 
-// holds says whether r has bytes in a page.
+// holds reports whether r has bytes in a page.
 func (r *Range) holds(page uint64) bool {
 	return page >= r.base>>PageShift && page <= (r.base+r.size-1)>>PageShift
 }
 
-// Page is the number, in the space, of the page that off is in.
+// Page returns the number, in the space, of the page that contains off.
 func (r *Range) Page(off uint64) uint64 { return (r.base + off) >> PageShift }
 
-// eachBlock calls f for the blocks of n bytes at off with the pages of each.
+// eachBlock calls f for the blocks of n bytes at off, with the pages of each.
 func (r *Range) eachBlock(off, n uint64, f func(b *block, first, past int)) {
 	if n == 0 {
 		return
@@ -129,7 +131,7 @@ func (r *Range) eachBlock(off, n uint64, f func(b *block, first, past int)) {
 	}
 }
 
-// block is the block of a page.
+// block returns the block of a page.
 func (s *Space) block(page uint64) *block {
 	n := page / blockPages
 	b := s.blocks[n]
@@ -160,7 +162,7 @@ func (r *Range) Advise(off, n uint64, change func(*Advice)) {
 	}
 }
 
-// adviceOn is the advice on a page of the space.
+// adviceOn returns the advice on a page of the space.
 func (r *Range) adviceOn(page uint64) Advice {
 	if r.advice == nil || !r.holds(page) {
 		return NoAdvice
@@ -168,8 +170,8 @@ func (r *Range) adviceOn(page uint64) Advice {
 	return r.advice[page-r.Page(0)]
 }
 
-// advised does what new advice does at once: pages get mapped for a processor that
-// is to have access, and copies are given up.
+// advised does what new advice requires at once: it maps pages for processors
+// named in accessed-by, and drops copies that are not read-mostly any more.
 func (s *Space) advised(page uint64, was, is Advice) {
 	b, i := s.block(page), int(page%blockPages)
 	if was.ReadMostly && !is.ReadMostly {
@@ -180,15 +182,15 @@ func (s *Space) advised(page uint64, was, is Advice) {
 	}
 }
 
-// Run is neighbouring pages of a range with the same places.
+// Run is a run of neighbouring pages in the same state.
 type Run struct {
 	Off, Bytes uint64    // from the range's start; whole pages but for its ends
-	At         Processor // the device if one has them, else the CPU or Nowhere
-	OnCPU      bool      // the CPU has them, too or alone
-	Mapped     uint32    // who reaches them without a fault: a bit a device, the CPU's is the last
+	At         Processor // the device if a device has them, else the CPU or Nowhere
+	OnCPU      bool      // the CPU has them, possibly with a device
+	Mapped     uint32    // processors that access them without a fault: a bit for each device, the CPU's is the last
 }
 
-// Residency lists where the pages of n bytes at off are.
+// Residency lists the places of the pages of n bytes at off.
 func (r *Range) Residency(off, n uint64) []Run {
 	var out []Run
 	r.eachBlock(off, n, func(b *block, first, past int) {
@@ -213,14 +215,14 @@ func (r *Range) Residency(off, n uint64) []Run {
 
 func (r Run) same(o Run) bool { return r.At == o.At && r.OnCPU == o.OnCPU && r.Mapped == o.Mapped }
 
-// sortedPages sorts by address and drops what is there twice.
+// sortedPages sorts touches by address and removes duplicates.
 func sortedPages(t []Touch) []Touch {
 	slices.SortFunc(t, func(a, b Touch) int { return cmp.Compare(a.Page, b.Page) })
 	return slices.CompactFunc(t, func(a, b Touch) bool { return a.Page == b.Page })
 }
 
-// Common is what the advice on the pages of n bytes at off has in common; ok is
-// false if it differs.
+// Common returns the part of the advice that read selects, for the pages of n
+// bytes at off. ok is false if it is not the same for all of them.
 func (r *Range) Common(off, n uint64, read func(Advice) int32) (v int32, ok bool) {
 	v = read(r.adviceOn(r.Page(off)))
 	if r.advice == nil {
@@ -233,3 +235,200 @@ func (r *Range) Common(off, n uint64, read func(Advice) int32) (v int32, ok bool
 	}
 	return v, true
 }
+
+// canMap reports whether p can access memory of at. The CPU can access only its
+// own.
+func (s *Space) canMap(p, at Processor) bool {
+	switch {
+	case at == Nowhere:
+		return false
+	case p == at:
+		return true
+	case p == CPU:
+		return false
+	}
+	return at == CPU || s.Peers
+}
+
+// makeResident makes pages of b resident at to. They move there, or are copied
+// there and then are read-only for all their holders. It counts the bytes that
+// had to be copied.
+func (s *Space) makeResident(b *block, pages *mask, to Processor, duplicate bool, w *Work) {
+	if to >= 0 {
+		s.evictFor(b, to, w)
+	}
+	missing := *pages
+	missing.andNot(&b.resident[to.slot()])
+	if !b.touched {
+		b.touched = true
+		w.NewBlocks++
+	}
+	w.count(b, missing, to)
+	b.resident[to.slot()].or(pages)
+	for slot := range b.resident {
+		if duplicate {
+			b.writable[slot].andNot(pages)
+			lost := *pages
+			lost.andNot(&b.resident[slot])
+			b.mapped[slot].andNot(&lost)
+		} else if Processor(slot-1) != to {
+			lost := *pages // holders lose the page; processors that only mapped it lose it if it moved
+			if s.canMap(Processor(slot-1), to) {
+				lost.and(&b.resident[slot])
+				lost.or(&missing)
+			}
+			b.mapped[slot].andNot(&lost)
+			b.writable[slot].andNot(&lost)
+			b.resident[slot].andNot(pages)
+		}
+	}
+	if to >= 0 {
+		s.markUsed(b, to)
+	}
+	s.unlist(b)
+}
+
+// mapAccessors maps a page for the processors named in accessed-by.
+func (s *Space) mapAccessors(b *block, i int, at Processor, a Advice) {
+	if a.AccessedBy == 0 || b.holders(i) > 1 {
+		return
+	}
+	for slot := range b.mapped {
+		if p := Processor(slot - 1); a.accessed(p) && s.canMap(p, at) {
+			b.mapped[slot].set(i)
+			b.writable[slot].set(i)
+		}
+	}
+}
+
+// collapse leaves one holder of a page: the preferred one if it holds the page.
+func (s *Space) collapse(b *block, i int, preferred Processor) {
+	if b.holders(i) < 2 {
+		return
+	}
+	at := b.at(i, preferred)
+	for slot := range b.resident {
+		if Processor(slot-1) != at {
+			b.resident[slot].clear(i)
+			b.mapped[slot].clear(i)
+			b.writable[slot].clear(i)
+		}
+	}
+	if b.mapped[at.slot()].has(i) {
+		b.writable[at.slot()].set(i)
+	}
+	s.unlist(b)
+}
+
+// markUsed makes b the last block that dev would evict.
+func (s *Space) markUsed(b *block, dev Processor) {
+	list := s.used[dev]
+	if n := len(list); n > 0 && list[n-1] == b {
+		return
+	}
+	if i := slices.Index(list, b); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	s.used[dev] = append(list, b)
+}
+
+// unlist removes b from the lists of devices that hold none of its pages.
+func (s *Space) unlist(b *block) {
+	for d := range s.devices {
+		s.unlistOn(b, Processor(d))
+	}
+}
+
+func (s *Space) unlistOn(b *block, dev Processor) {
+	if !b.resident[dev.slot()].empty() {
+		return
+	}
+	if i := slices.Index(s.used[dev], b); i >= 0 {
+		s.used[dev] = slices.Delete(s.used[dev], i, i+1)
+	}
+}
+
+// evictFor evicts blocks from dev until b fits. The blocks that got pages
+// longest ago go to the CPU first, and lose all mappings. A single block always
+// fits, because no kernel would make progress otherwise.
+func (s *Space) evictFor(b *block, dev Processor, w *Work) {
+	if s.Capacity == nil || !b.resident[dev.slot()].empty() {
+		return
+	}
+	room := int(s.Capacity(dev) >> BlockShift)
+	for len(s.used[dev]) > 0 && len(s.used[dev])+1 > room {
+		old := s.used[dev][0]
+		pages := old.resident[dev.slot()]
+		s.makeResident(old, &pages, CPU, false, w)
+		for slot := range old.mapped {
+			old.mapped[slot].andNot(&pages)
+			old.writable[slot].andNot(&pages)
+		}
+		w.Evicted++
+	}
+}
+
+// Work is what the driver did for a call.
+type Work struct {
+	Batches   int // of faults of a device, each with a flush and a replay
+	Blocks    int // services of a block, at most one for each batch
+	Faults    int // of pages, each counted once for each batch
+	NewBlocks int // blocks that were touched for the first time
+
+	In, Out, Peer          uint64 // bytes copied from the CPU, to it, and between devices
+	InRuns, OutRuns, Peers int    // runs of neighbouring pages in these copies
+	Zeroed                 uint64 // bytes of pages that were touched for the first time
+
+	Remote  int     // pages that faulted and were mapped at their place, over the link
+	Evicted int     // blocks; their bytes are in Out
+	Slept   float64 // ns that a throttled processor waited
+}
+
+// Add adds o to w.
+func (w *Work) Add(o Work) {
+	w.Batches += o.Batches
+	w.Blocks += o.Blocks
+	w.Faults += o.Faults
+	w.NewBlocks += o.NewBlocks
+	w.In += o.In
+	w.Out += o.Out
+	w.Peer += o.Peer
+	w.InRuns += o.InRuns
+	w.OutRuns += o.OutRuns
+	w.Peers += o.Peers
+	w.Zeroed += o.Zeroed
+	w.Remote += o.Remote
+	w.Evicted += o.Evicted
+	w.Slept += o.Slept
+}
+
+// count counts the copies and zeroed pages that bring pages to a place.
+func (w *Work) count(b *block, pages mask, to Processor) {
+	for slot := range b.resident {
+		from := pages
+		from.and(&b.resident[slot])
+		w.copied(&from, Processor(slot-1), to)
+		pages.andNot(&from)
+	}
+	w.Zeroed += uint64(pages.count(0, blockPages)) << PageShift
+}
+
+// copied counts a copy of pages.
+func (w *Work) copied(pages *mask, from, to Processor) {
+	n := uint64(pages.count(0, blockPages)) << PageShift
+	switch {
+	case n == 0:
+	case from == CPU:
+		w.In += n
+		w.InRuns += pages.runs()
+	case to == CPU:
+		w.Out += n
+		w.OutRuns += pages.runs()
+	default:
+		w.Peer += n
+		w.Peers += pages.runs()
+	}
+}
+
+// Price returns the time of a piece of work in nanoseconds.
+type Price func(Work) float64

@@ -1,42 +1,44 @@
 package uvm
 
-// How pages thrash, in nanoseconds and events.
+// Limits of the thrashing policy, in nanoseconds and events. The names are
+// those of NVIDIA's driver: a throttled processor naps, a lapse separates
+// events that do not belong together.
 const (
-	lapse       = 500e3        // events of a page that are closer belong together
-	thrashAfter = 3            // of them
-	nap         = lapse        // that a throttled processor is kept from the page
-	pinAfter    = 10           // naps
-	pinFor      = 300 * lapse  // that a page stays where it was pinned
-	epoch       = 2000 * lapse // without an event, after which a block is forgiven
-	maxForgiven = 4
+	lapse       = 500e3        // longest time between events of a page that belong together
+	thrashAfter = 3            // events until a page thrashes
+	nap         = lapse        // how long a throttled processor may not access the page
+	pinAfter    = 10           // naps until the page is pinned
+	pinFor      = 300 * lapse  // how long a page stays pinned
+	epoch       = 2000 * lapse // time without an event after which a block's history is reset
+	maxResets   = 4
 )
 
-// thrashing is what is known of a block's comings and goings.
+// thrashing is the thrashing history of a block.
 type thrashing struct {
-	pages    mask // that thrash
-	info     map[int]*pageThrash
-	seen     bool
-	last     float64 // time of the last event of any page
-	lastBy   Processor
-	lastHot  float64 // and of one that thrashes
-	forgiven int
+	pages      mask // those that thrash
+	info       map[int]*pageThrash
+	seen       bool
+	last       float64 // time of the last event of any page
+	lastBy     Processor
+	lastThrash float64 // time of the last event of a page that thrashes
+	resets     int
 }
 
-// pageThrash is that of a page.
+// pageThrash is the thrashing history of a page.
 type pageThrash struct {
-	last      float64
-	events    int
-	by        uint32 // who takes part: a bit a device, the CPU's is the last
-	throttled uint32 // who naps
-	napEnd    float64
-	naps      int
-	exempt    Processor // who does not nap
-	pinned    bool
-	at        Processor // where it is pinned
-	pinEnd    float64
+	last        float64
+	events      int
+	processors  uint32 // those that take part: a bit for each device, the CPU's is the last
+	throttled   uint32 // the processors that nap
+	napEnd      float64
+	naps        int
+	unthrottled Processor // the processor that does not nap
+	pinned      bool
+	pinnedAt    Processor // the place where it is pinned
+	pinEnd      float64
 }
 
-// hint is what thrashing has to say of a fault.
+// hint is what the history recommends for a fault.
 type hint struct {
 	throttle bool
 	pin      bool
@@ -45,13 +47,13 @@ type hint struct {
 
 func bit(p Processor) uint32 { return 1 << (uint32(p) & 31) }
 
-// migrated counts that pages went to p.
-func (t *thrashing) migrated(pages *mask, p Processor, now float64) {
+// recordMigration records that pages migrated to p.
+func (t *thrashing) recordMigration(pages *mask, p Processor, now float64) {
 	if pages.empty() {
 		return
 	}
 	defer func() { t.seen, t.last, t.lastBy = true, now, p }()
-	if t.info == nil { // one processor alone, or seldom, is no reason to look at pages
+	if t.info == nil { // one processor alone, or rare events, need no history of pages
 		if !t.seen || t.lastBy == p || now-t.last > lapse {
 			return
 		}
@@ -60,17 +62,17 @@ func (t *thrashing) migrated(pages *mask, p Processor, now float64) {
 	for i := pages.next(0); i < blockPages; i = pages.next(i + 1) {
 		x := t.info[i]
 		if x == nil {
-			x = &pageThrash{exempt: Nowhere, last: never, napEnd: never}
+			x = &pageThrash{unthrottled: Nowhere, last: never, napEnd: never}
 			t.info[i] = x
 		}
 		before := x.last
-		x.last, x.by = now, x.by|bit(p)
+		x.last, x.processors = now, x.processors|bit(p)
 		switch {
 		case before == never:
 		case now-before <= lapse:
 			if x.events++; x.events >= thrashAfter {
 				t.pages.set(i)
-				t.lastHot = now
+				t.lastThrash = now
 			}
 		case x.events >= thrashAfter && !x.pinned:
 			t.reset(i)
@@ -81,16 +83,15 @@ func (t *thrashing) migrated(pages *mask, p Processor, now float64) {
 // never is a time before all others.
 const never = -1e300
 
-// reset takes a page for one that does not thrash. How often it made others nap is
-// remembered.
+// reset clears the history of a page. The number of its naps is kept.
 func (t *thrashing) reset(i int) {
 	if x := t.info[i]; x != nil {
-		*x = pageThrash{naps: x.naps, exempt: x.exempt, last: never, napEnd: never}
+		*x = pageThrash{naps: x.naps, unthrottled: x.unthrottled, last: never, napEnd: never}
 	}
 	t.pages.clear(i)
 }
 
-// forget forgets that of pages that somebody moved on purpose.
+// forget clears the history of pages that the program moved.
 func (t *thrashing) forget(pages *mask) {
 	if t.info == nil {
 		return
@@ -100,27 +101,27 @@ func (t *thrashing) forget(pages *mask) {
 	}
 }
 
-// hint says whether p has to wait for a page, or where the page stays.
+// hint returns whether p is throttled on a page, or where the page is pinned.
 func (s *Space) hint(b *block, i int, p Processor, a Advice, now float64) hint {
 	t := &b.thrash
 	if t.info == nil {
 		return hint{}
 	}
-	if t.lastHot != 0 && now-t.lastHot > epoch && !t.anyPinned(now) && t.forgiven < maxForgiven {
-		*t = thrashing{forgiven: t.forgiven + 1}
+	if t.lastThrash != 0 && now-t.lastThrash > epoch && !t.anyPinned(now) && t.resets < maxResets {
+		*t = thrashing{resets: t.resets + 1}
 		return hint{}
 	}
 	x := t.info[i]
 	if x == nil || x.events < thrashAfter {
 		return hint{}
 	}
-	if x.pinned && now >= x.pinEnd { // the driver unmaps it and starts anew
+	if x.pinned && now >= x.pinEnd { // the driver unmaps it and clears its history
 		s.unmapRemote(b, i)
 		t.reset(i)
 		return hint{}
 	}
 	if x.throttled&bit(p) != 0 {
-		if now < x.napEnd && x.exempt != p {
+		if now < x.napEnd && x.unthrottled != p {
 			return hint{throttle: true}
 		}
 		x.wake(p)
@@ -128,7 +129,7 @@ func (s *Space) hint(b *block, i int, p Processor, a Advice, now float64) hint {
 	if now-x.last > lapse && !x.pinned {
 		return hint{}
 	}
-	x.by |= bit(p)
+	x.processors |= bit(p)
 	x.nextPeriod(p, now)
 	h := s.choose(b, x, i, p, a)
 	switch {
@@ -150,47 +151,48 @@ func (x *pageThrash) wake(p Processor) {
 	}
 }
 
-// pin keeps the page at a place from now on. A page that is pinned already keeps
-// its time.
+// pin pins the page to a place. A page that is pinned already keeps its end
+// time.
 func (x *pageThrash) pin(at Processor, now float64) {
 	if !x.pinned {
 		x.pinned, x.pinEnd, x.naps = true, now+pinFor, 0
 		x.throttled, x.napEnd = 0, never
 	}
-	x.at = at
+	x.pinnedAt = at
 }
 
-// nextPeriod chooses who is exempt for the next nap: not the same one twice.
+// nextPeriod chooses the processor that does not nap in the next period. The
+// same processor is not chosen twice in a row.
 func (x *pageThrash) nextPeriod(p Processor, now float64) {
 	switch {
 	case now > x.napEnd:
 		x.napEnd = now + nap
-		if x.exempt == p {
-			x.exempt = Nowhere
+		if x.unthrottled == p {
+			x.unthrottled = Nowhere
 		} else {
-			x.exempt = p
+			x.unthrottled = p
 		}
-	case x.exempt == Nowhere:
-		x.exempt = p
+	case x.unthrottled == Nowhere:
+		x.unthrottled = p
 	}
 }
 
-// choose is throttle, pin or nothing for a page that thrashes now.
+// choose returns throttle, pin or nothing for a page that thrashes.
 func (s *Space) choose(b *block, x *pageThrash, i int, p Processor, a Advice) hint {
 	throttle := hint{throttle: true}
 	switch {
-	case s.allCanMap(x.by, a.Preferred):
+	case s.allCanMap(x.processors, a.Preferred):
 		return hint{pin: true, at: a.Preferred}
 	case p == a.Preferred && x.pinned:
-		if x.at == p || x.exempt == p {
+		if x.pinnedAt == p || x.unthrottled == p {
 			return hint{pin: true, at: p}
 		}
 		return throttle
-	case x.pinned && p == x.exempt:
-		return hint{pin: true, at: s.common(x.by, p)}
-	case x.pinned && s.canMap(p, x.at):
-		return hint{pin: true, at: x.at}
-	case x.pinned, p != x.exempt:
+	case x.pinned && p == x.unthrottled:
+		return hint{pin: true, at: s.commonPlace(x.processors, p)}
+	case x.pinned && s.canMap(p, x.pinnedAt):
+		return hint{pin: true, at: x.pinnedAt}
+	case x.pinned, p != x.unthrottled:
 		return throttle
 	case x.naps >= pinAfter:
 		return hint{pin: true, at: p}
@@ -198,7 +200,7 @@ func (s *Space) choose(b *block, x *pageThrash, i int, p Processor, a Advice) hi
 	return hint{}
 }
 
-// allCanMap says whether all of a set reach memory of at.
+// allCanMap reports whether all processors of a set can access memory of at.
 func (s *Space) allCanMap(by uint32, at Processor) bool {
 	if at == Nowhere {
 		return false
@@ -211,30 +213,31 @@ func (s *Space) allCanMap(by uint32, at Processor) bool {
 	return true
 }
 
-// common is a place that all of a set reach: p itself, or else the CPU.
-func (s *Space) common(by uint32, p Processor) Processor {
+// commonPlace returns a place that all processors of a set can access: p
+// itself, or else the CPU.
+func (s *Space) commonPlace(by uint32, p Processor) Processor {
 	if !s.allCanMap(by, p) && s.allCanMap(by, CPU) {
 		return CPU
 	}
 	return p
 }
 
-// mapThrashing maps a pinned page for those who fight over it.
+// mapThrashing maps a pinned page for the processors that thrash on it.
 func (s *Space) mapThrashing(b *block, i int, at Processor) {
 	x := b.thrash.info[i]
 	if x == nil {
 		return
 	}
 	for slot := range b.mapped {
-		if p := Processor(slot - 1); x.by&bit(p) != 0 && s.canMap(p, at) {
+		if p := Processor(slot - 1); x.processors&bit(p) != 0 && s.canMap(p, at) {
 			b.mapped[slot].set(i)
 			b.writable[slot].set(i)
 		}
 	}
 }
 
-// unmapRemote takes a page's mappings from those who do not hold it and were not
-// promised access.
+// unmapRemote unmaps a page for processors that do not hold it and are not
+// named in accessed-by.
 func (s *Space) unmapRemote(b *block, i int) {
 	a := b.adviceOn(i)
 	for slot := range b.mapped {

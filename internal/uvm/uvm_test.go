@@ -8,13 +8,13 @@ import (
 
 const gpu = Processor(0)
 
-// free is a price at which no time goes by.
+// free is a price of zero.
 func free(Work) float64 { return 0 }
 
-// slow is one at which nothing thrashes.
+// slow is a price at which nothing thrashes.
 func slow(Work) float64 { return 2 * lapse }
 
-// pages are touches of a range's pages in that order.
+// pages returns touches of a range's pages in the given order.
 func pages(r *Range, write bool, at ...uint64) (out []Touch) {
 	for i, p := range at {
 		out = append(out, Touch{Page: r.Page(0) + p, Write: write, Key: uint64(i)})
@@ -22,7 +22,7 @@ func pages(r *Range, write bool, at ...uint64) (out []Touch) {
 	return out
 }
 
-// upTo is 0 to n-1.
+// upTo returns 0 to n-1.
 func upTo(n uint64) (out []uint64) {
 	for i := range n {
 		out = append(out, i)
@@ -30,21 +30,21 @@ func upTo(n uint64) (out []uint64) {
 	return out
 }
 
-// onCPU is a range that the CPU has written.
+// onCPU returns a range that the CPU has written.
 func onCPU(s *Space, bytes uint64) *Range {
 	r := s.Alloc(bytes)
 	r.CPU(0, bytes, true, 0, free)
 	return r
 }
 
-// onGPU is one that was moved to the device.
+// onGPU returns a range that was moved to the device.
 func onGPU(s *Space, bytes uint64) *Range {
 	r := s.Alloc(bytes)
 	r.Migrate(0, bytes, gpu)
 	return r
 }
 
-// one is the single place of a range.
+// one returns the only run of a range.
 func one(t *testing.T, r *Range) Run {
 	t.Helper()
 	runs := r.Residency(0, r.size)
@@ -54,14 +54,15 @@ func one(t *testing.T, r *Range) Run {
 	return runs[0]
 }
 
-// One page after the other, a block faults six times: what comes doubles from
-// 64 KiB on, for half of a subtree and one page more are over the threshold.
+// Touched one page after the other, a block faults six times. Each fault
+// migrates twice as much as the one before, from 64 KiB on, because half of a
+// subtree and one page are above the threshold.
 func TestSequentialWalkFaultsSixTimes(t *testing.T) {
 	s := NewSpace(1)
 	r := onGPU(s, 2*BlockSize)
 	w := r.CPU(0, BlockSize, false, 0, slow)
 	if w.Faults != 6 || w.Blocks != 6 || w.Out != BlockSize || w.OutRuns != 6 {
-		t.Errorf("the CPU: got %+v, want 6 faults that bring the block", w)
+		t.Errorf("the CPU: got %+v, want 6 faults that migrate the block", w)
 	}
 	r = onCPU(s, BlockSize)
 	w, at := s.Device(gpu, pages(r, false, upTo(blockPages)...), 1, 0, slow)
@@ -73,8 +74,8 @@ func TestSequentialWalkFaultsSixTimes(t *testing.T) {
 	}
 }
 
-// All at once, 256 faults are fetched at a time: half of the block's pages bring
-// the half and, with the growth, no more; the rest are in the second batch.
+// 256 concurrent faults form a batch. Faults on half of a block's pages migrate
+// that half, and prefetch adds nothing. The other half is in the second batch.
 func TestBatches(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, 2*BlockSize)
@@ -82,7 +83,8 @@ func TestBatches(t *testing.T) {
 	if w.Batches != 4 || w.Faults != 4*256 || w.In != 2*BlockSize || w.Blocks != 4 {
 		t.Errorf("got %+v, want 4 batches of 256 faults", w)
 	}
-	// Every 16th page: a big page each, so the first batch brings it all.
+	// A fault on every 16th page faults in every big page, so the first batch
+	// migrates the block.
 	r = onCPU(s, BlockSize)
 	var sparse []uint64
 	for p := uint64(3); p < blockPages; p += bigPages {
@@ -90,23 +92,23 @@ func TestBatches(t *testing.T) {
 	}
 	w, _ = s.Device(gpu, pages(r, false, sparse...), 1<<40, 0, slow)
 	if w.Batches != 1 || w.Faults != 32 || w.In != BlockSize || w.InRuns != 1 {
-		t.Errorf("sparse: got %+v, want one batch of 32 faults that brings the block as one run", w)
+		t.Errorf("sparse: got %+v, want one batch of 32 faults that migrates the block as one run", w)
 	}
 }
 
-// One fault alone brings its 64 KiB; the growth takes a subtree from just over
-// half to the whole.
+// One fault alone migrates 64 KiB. Prefetch extends a subtree that is just over
+// half resident to the whole.
 func TestPrefetchThreshold(t *testing.T) {
 	s := NewSpace(1)
 	for _, c := range []struct {
 		there []uint64 // big pages that are on the device already
-		want  uint64   // pages that a fault in big page 0 brings
+		want  uint64   // pages that a fault in big page 0 migrates
 	}{
 		{nil, 16},
 		{[]uint64{1}, 16},
 		{[]uint64{2}, 16},            // 32 of 64 pages: not over 51 %
-		{[]uint64{2, 3}, 32},         // with it 48 of 64
-		{[]uint64{4, 5, 6, 7}, 64},   // 80 of 128: all but what is there
+		{[]uint64{2, 3}, 32},         // then 48 of 64
+		{[]uint64{4, 5, 6, 7}, 64},   // 80 of 128: all but the resident ones
 		{[]uint64{8, 9, 10, 11}, 16}, // 80 of 256
 	} {
 		r := onCPU(s, BlockSize)
@@ -120,15 +122,16 @@ func TestPrefetchThreshold(t *testing.T) {
 	}
 }
 
-// The first touch populates: no bytes move, and the CPU's later touch moves them.
+// The first touch populates without copying bytes. A later touch of the CPU
+// copies them.
 func TestFirstTouch(t *testing.T) {
 	s := NewSpace(1)
 	r := s.Alloc(BlockSize)
 	w, _ := s.Device(gpu, pages(r, true, 0), 1, 0, slow)
-	if w.Zeroed != 1<<BigShift || w.In != 0 || w.Begun != 1 {
+	if w.Zeroed != 1<<BigShift || w.In != 0 || w.NewBlocks != 1 {
 		t.Errorf("got %+v, want 64 KiB zeroed", w)
 	}
-	if w := r.CPU(0, 1, false, 0, free); w.Out != 1<<BigShift || w.Faults != 1 || w.Begun != 0 {
+	if w := r.CPU(0, 1, false, 0, free); w.Out != 1<<BigShift || w.Faults != 1 || w.NewBlocks != 0 {
 		t.Errorf("got %+v, want 64 KiB out", w)
 	}
 	r = s.Alloc(BlockSize)
@@ -143,7 +146,7 @@ func TestFirstTouch(t *testing.T) {
 	}
 }
 
-// Small allocations lie in one block and come together.
+// Small allocations share a block and migrate together.
 func TestSmallAllocationsShareABlock(t *testing.T) {
 	s := NewSpace(1)
 	a, b := onCPU(s, 1000), onCPU(s, 100<<10)
@@ -170,7 +173,7 @@ func TestSmallAllocationsShareABlock(t *testing.T) {
 	}
 }
 
-// Accessed-by keeps pages where they are and maps them, after moves as well.
+// Accessed-by maps pages at their place, also after they move.
 func TestAccessedBy(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, BlockSize)
@@ -183,7 +186,7 @@ func TestAccessedBy(t *testing.T) {
 		t.Errorf("got %+v", w)
 	}
 	if w, _ := s.Device(gpu, pages(r, true, 0, 511), 1, 0, slow); w.Faults != 0 {
-		t.Errorf("after the way back: got %+v, want it mapped still", w)
+		t.Errorf("after the move to the CPU: got %+v, want it mapped still", w)
 	}
 	r.Advise(0, BlockSize, func(a *Advice) { a.AccessedBy = 0 })
 	if w, _ := s.Device(gpu, pages(r, true, 0), 1, 0, slow); w.Faults != 0 {
@@ -191,7 +194,8 @@ func TestAccessedBy(t *testing.T) {
 	}
 }
 
-// A preferred location that can be reached is where faults take a page.
+// Faults move a page to its preferred location if the processor can access it
+// there.
 func TestPreferredLocation(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, BlockSize)
@@ -238,8 +242,9 @@ func TestReadMostly(t *testing.T) {
 	}
 }
 
-// Two that fight over a page are kept apart after three events, and after ten naps
-// the page stays with the CPU and the device reaches it over the link, for 150 ms.
+// When two processors touch a page alternately, throttling begins after three
+// events. After ten naps the page is pinned to the CPU for 150 ms, and the
+// device accesses it over the link.
 func TestThrashing(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, BlockSize)
@@ -273,8 +278,8 @@ func TestThrashing(t *testing.T) {
 	}
 }
 
-// Slow ping-pong is no thrashing.
-func TestSlowPingPongIsNoThrashing(t *testing.T) {
+// Slow alternation does not thrash.
+func TestSlowAlternationDoesNotThrash(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, BlockSize)
 	now := 0.0
@@ -284,21 +289,21 @@ func TestSlowPingPongIsNoThrashing(t *testing.T) {
 		c := r.CPU(0, 8, true, now, free)
 		now += lapse + 1
 		if w.In != 1<<BigShift || c.Out != 1<<BigShift || w.Slept+c.Slept != 0 {
-			t.Fatalf("got %+v, %+v, want 64 KiB to and fro", w, c)
+			t.Fatalf("got %+v, %+v, want 64 KiB in both directions", w, c)
 		}
 	}
 }
 
-// A full device gives up the blocks that got pages longest ago, whole.
+// A full device evicts whole blocks, those first that got pages longest ago.
 func TestEviction(t *testing.T) {
 	s := NewSpace(1)
-	s.Room = func(Processor) uint64 { return 3 * BlockSize }
+	s.Capacity = func(Processor) uint64 { return 3 * BlockSize }
 	r := onCPU(s, 5*BlockSize)
 	touch := func(block uint64) Work {
 		w, _ := s.Device(gpu, pages(r, false, block*blockPages), 1, 0, slow)
 		return w
 	}
-	held := func() (out []uint64) {
+	resident := func() (out []uint64) {
 		for b := range uint64(5) {
 			if r.Residency(b*BlockSize, 1)[0].At == gpu {
 				out = append(out, b)
@@ -311,22 +316,22 @@ func TestEviction(t *testing.T) {
 			t.Errorf("block %d: got %+v", b, w)
 		}
 	}
-	r.Migrate(0, BlockSize, gpu) // block 0 gets more
-	if w := touch(3); w.Evicted != 1 || w.Out != 1<<BigShift || !slices.Equal(held(), []uint64{0, 2, 3}) {
-		t.Errorf("got %+v and %v, want block 1 gone", w, held())
+	r.Migrate(0, BlockSize, gpu) // block 0 gets more pages
+	if w := touch(3); w.Evicted != 1 || w.Out != 1<<BigShift || !slices.Equal(resident(), []uint64{0, 2, 3}) {
+		t.Errorf("got %+v and %v, want block 1 gone", w, resident())
 	}
-	if w := touch(4); w.Evicted != 1 || !slices.Equal(held(), []uint64{0, 3, 4}) {
-		t.Errorf("got %+v and %v, want block 2 gone", w, held())
+	if w := touch(4); w.Evicted != 1 || !slices.Equal(resident(), []uint64{0, 3, 4}) {
+		t.Errorf("got %+v and %v, want block 2 gone", w, resident())
 	}
-	if w := touch(1); w.Evicted != 1 || w.Out != BlockSize || !slices.Equal(held(), []uint64{1, 3, 4}) {
-		t.Errorf("got %+v and %v, want block 0 gone, whole", w, held())
+	if w := touch(1); w.Evicted != 1 || w.Out != BlockSize || !slices.Equal(resident(), []uint64{1, 3, 4}) {
+		t.Errorf("got %+v and %v, want all of block 0 gone", w, resident())
 	}
 	if w := r.CPU(0, 8, true, 0, free); w.Out != 0 || w.Faults != 1 {
 		t.Errorf("the CPU: got %+v, want a fault that maps what was evicted", w)
 	}
 }
 
-// A migration moves what it names and no more.
+// A migration moves exactly the given bytes.
 func TestMigrate(t *testing.T) {
 	s := NewSpace(1)
 	r := onCPU(s, 2*BlockSize)
@@ -344,7 +349,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// Devices without a way to each other move pages; with one they map.
+// Devices that cannot access each other move pages, others map them.
 func TestPeers(t *testing.T) {
 	for _, peers := range []bool{false, true} {
 		s := NewSpace(2)
@@ -358,8 +363,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// Who reached a page where it was does not reach it where it goes.
-func TestMovesTakeMappings(t *testing.T) {
+// A processor that had a page mapped loses the mapping when the page moves.
+func TestMovesRemoveMappings(t *testing.T) {
 	s := NewSpace(2)
 	s.Peers = true
 	r := onCPU(s, BlockSize)
@@ -372,8 +377,8 @@ func TestMovesTakeMappings(t *testing.T) {
 	}
 }
 
-// What must hold of every page after any calls in any order, and the same calls
-// give the same.
+// The invariants of every page hold after random calls, and the same calls give
+// the same result.
 func TestInvariants(t *testing.T) {
 	for seed := range uint64(40) {
 		first := randomCalls(t, seed)
@@ -387,7 +392,7 @@ func randomCalls(t *testing.T, seed uint64) (total Work) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := NewSpace(2)
 	s.Peers = seed%2 == 0
-	s.Room = func(Processor) uint64 { return 4 * BlockSize }
+	s.Capacity = func(Processor) uint64 { return 4 * BlockSize }
 	var ranges []*Range
 	for range 4 {
 		ranges = append(ranges, s.Alloc(1+rng.Uint64N(3*BlockSize)), s.Alloc(1+rng.Uint64N(200<<10)))
@@ -425,7 +430,7 @@ func randomCalls(t *testing.T, seed uint64) (total Work) {
 	return total
 }
 
-// verify checks what must hold of a block.
+// verify checks the invariants of a block.
 func (b *block) verify(t *testing.T, s *Space) {
 	t.Helper()
 	for slot := range b.resident {

@@ -1,5 +1,5 @@
-// Package racetest holds pairs of small programs for the software GPU: one with a
-// missing synchronisation, and the same one right. Its tests run them under the
-// race detector, which must report each wrong one, naming the operation and the
-// line that queued it, and no right one. There is nothing here to import.
+// Package racetest has pairs of small programs for the software GPU: one lacks
+// a synchronisation, the other is correct. Its tests run them under the race
+// detector. The detector must report each wrong program, with the operation and
+// the line that queued it, and no correct program. The package exports nothing.
 package racetest

@@ -17,7 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// childVariable tells the test binary to run the programs and do nothing else.
+// childVariable makes the test binary run the programs and nothing else.
 const childVariable = "FERRY_RACETEST_CHILD"
 
 // TestMain runs the programs in the process that TestReports starts.
@@ -28,25 +28,25 @@ func TestMain(m *testing.M) {
 	for _, p := range pairs() {
 		racy := func(r *rig) {
 			p.racy(r)
-			time.Sleep(5 * time.Millisecond) // the GPU is at work before the end waits for it, which would hide a race
+			time.Sleep(5 * time.Millisecond) // lets the GPU execute before the wait at the end, which would hide a race
 		}
-		if play(p.name+" racy", racy) != nil { // nobody waited for the rest
+		if runProgram(p.name+" racy", racy) != nil { // work may still run
 			time.Sleep(100 * time.Millisecond)
 		}
-		ok(play(p.name+" right", p.right))
+		ok(runProgram(p.name+" right", p.right))
 	}
 }
 
-// play runs one program. What the detector says of it comes between two marks.
-func play(name string, program func(*rig)) error {
+// runProgram runs one program. A line with its name separates the detector's reports.
+func runProgram(name string, program func(*rig)) error {
 	fmt.Fprintf(os.Stderr, "\n>> %s\n", name)
 	r := newRig(softgpu.Eager)
 	program(r)
 	return r.end()
 }
 
-// reports runs all programs and is what the detector said of each. It is told
-// not to leave out what looks like an earlier report.
+// reports runs all programs and returns the detector's reports by program. The
+// detector must not suppress reports that look like earlier ones.
 func reports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -64,14 +64,14 @@ func reports(t *testing.T) map[string]string {
 	return all
 }
 
-// TestReports: each wrong program is reported, with the operation and the line
-// that queued it, and no right one is.
+// TestReports checks that each wrong program is reported, with the operation
+// and the line that queued it, and no correct one.
 func TestReports(t *testing.T) {
 	all := reports(t)
 	for _, p := range pairs() {
 		t.Run(p.name, func(t *testing.T) {
 			if text, ran := all[p.name+" right"]; !ran || strings.Contains(text, "DATA RACE") {
-				t.Errorf("the right program is reported, or did not run:\n%s", text)
+				t.Errorf("the correct program is reported, or did not run:\n%s", text)
 			}
 			text := all[p.name+" racy"]
 			if !strings.Contains(text, "WARNING: DATA RACE") {
@@ -89,7 +89,8 @@ func TestReports(t *testing.T) {
 
 var frame = regexp.MustCompile(`racetest/(\w+_test\.go):(\d+)`)
 
-// queuedHere says whether a report has a line of a program with "// queued".
+// queuedHere reports whether a report shows a line of a program with "//
+// queued".
 func queuedHere(t *testing.T, report string) bool {
 	return slices.ContainsFunc(frame.FindAllStringSubmatch(report, -1), func(m []string) bool {
 		text, err := os.ReadFile(m[1])

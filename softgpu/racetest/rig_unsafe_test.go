@@ -81,7 +81,7 @@ again:
 }
 
 // data[0] = 7, then p[0] = 1 for all to see
-.visible .entry tell(.param .u64 p, .param .u64 data)
+.visible .entry publish(.param .u64 p, .param .u64 data)
 {
 	.reg .u64 %a, %b;
 	.reg .u32 %x;
@@ -96,19 +96,19 @@ again:
 }
 `
 
-// rig is what a program works with: a driver of its own with two devices.
+// rig has what a program needs: its own driver with two devices.
 type rig struct {
 	*softgpu.Driver
 	ctx, ctx1   cu.Context // of devices 0 and 1
-	a, b        cu.Stream  // that do not wait for the legacy stream
-	c, d        cu.Stream  // that do
+	a, b        cu.Stream  // non-blocking
+	c, d        cu.Stream  // blocking
 	e, f        cu.Event
 	host, other []byte // page-locked
 	dev, there  cu.DevicePtr
 	elsewhere   cu.DevicePtr // on device 1
 	functions   cu.Module
 	flags       []uint32 // page-locked
-	heldBy      []uint32 // what opens hold
+	heldBy      []uint32 // read by kernel hold
 	opened      bool
 	failedWith  error
 }
@@ -132,8 +132,8 @@ func newRig(schedule softgpu.Schedule) *rig {
 	return r
 }
 
-// end waits for everything and gives it back. A wrong program may have lost the
-// device by then.
+// end waits for everything and frees it. A wrong program may have lost the
+// device.
 func (r *rig) end() error {
 	r.open()
 	err := errors.Join(r.CtxSynchronize(r.ctx), r.CtxSynchronize(r.ctx1))
@@ -160,7 +160,7 @@ func (r *rig) managed() (cu.DevicePtr, []byte) {
 	return p, bytesAt(p, size)
 }
 
-// bytesAt is n bytes of managed memory.
+// bytesAt returns n bytes of managed memory.
 func bytesAt(p cu.DevicePtr, n int) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n) }
 
 func at(b []byte) cu.HostPtr        { return unsafe.Pointer(unsafe.SliceData(b)) }
@@ -170,11 +170,11 @@ func flagAt(w []uint32) cu.DevicePtr {
 	return cu.DevicePtr(uintptr(unsafe.Pointer(unsafe.SliceData(w))))
 }
 
-// run launches a kernel of 1024 threads, each with a word of a buffer.
+// run launches a kernel of 1024 threads, one for each word of a buffer.
 func (r *rig) run(name string, s cu.Stream, args ...any) {
 	f := got(r.ModuleGetFunction(r.ctx, r.functions, name))
 	grid := uint32(size / 4 / 128)
-	if name == "hold" || name == "tell" {
+	if name == "hold" || name == "publish" {
 		grid = 0
 	}
 	shape, block := cu.Dim3{X: max(grid, 1), Y: 1, Z: 1}, cu.Dim3{X: 128, Y: 1, Z: 1}
@@ -196,7 +196,7 @@ func pack(args []any) (b []byte) {
 	return b
 }
 
-// put lets a kernel write a whole buffer.
+// put launches a kernel that writes a whole buffer.
 func (r *rig) put(s cu.Stream, p cu.DevicePtr) { r.run("put", s, p, 1) }
 
 func (r *rig) up(s cu.Stream, to cu.DevicePtr, from []byte) {
@@ -217,5 +217,5 @@ func (r *rig) await(s cu.Stream, e cu.Event)  { ok(r.StreamWaitEvent(r.ctx, s, e
 func (r *rig) wait(e cu.Event)                { ok(r.EventSynchronize(r.ctx, e)) }
 func (r *rig) call(s cu.Stream, f func())     { ok(r.LaunchHostFunc(r.ctx, s, f)) }
 
-// sink keeps what programs read.
+// sink keeps the reads of programs.
 var sink byte

@@ -4,15 +4,17 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-func pairs() []pair { return append(driverPairs[:len(driverPairs):len(driverPairs)], typedPairs...) }
+// pairs returns all pairs, in the order of the table.
+func pairs() []pair { return slices.Concat(streamPairs, memoryPairs, typedPairs) }
 
-// TestRight runs the right programs under each schedule: none fails.
+// TestRight runs the correct programs under each schedule.
 func TestRight(t *testing.T) {
 	for _, text := range []string{"eager", "lazy", "random:1", "random:2"} {
 		s, err := softgpu.ParseSchedule(text)
@@ -33,7 +35,7 @@ const (
 	end   = "<!-- end of the table -->"
 )
 
-// TestDocumentation: the table of the documentation is this package's.
+// TestDocumentation checks that the documentation has this package's table.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -59,6 +61,6 @@ func TestDocumentation(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is behind: go test ./softgpu/racetest -update", page)
+		t.Errorf("%s is out of date: go test ./softgpu/racetest -update", page)
 	}
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// typed is a GPU of the typed API on the rig's driver.
+// typed is a GPU of the typed API that uses the rig's driver.
 type typed struct {
 	g           *ferry.GPU
 	s, t        *ferry.Stream
 	host        *ferry.Host[byte]
 	dev, there  *ferry.Device[byte]
 	put, copies *ferry.Kernel
-	raw         []byte // of host, kept from before
+	raw         []byte // a slice of host, made before any operation
 }
 
 var background = context.Background()
 
 func (r *rig) typed() *typed {
 	g := got(ferry.OpenDriver(r.Driver, 0))
-	m := got(g.Load([]byte(code)))
+	m := got(ferry.Load(g, []byte(code)))
 	x := &typed{
-		g: g, s: got(g.NewStream(&ferry.StreamOptions{NonBlocking: true})), t: got(g.NewStream(&ferry.StreamOptions{NonBlocking: true})),
+		g: g, s: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})), t: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})),
 		host: got(ferry.AllocHost[byte](g, size, nil)),
 		dev:  got(ferry.Alloc[byte](g, size)), there: got(ferry.Alloc[byte](g, size)),
 		put: got(m.Kernel("put")), copies: got(m.Kernel("copy")),
@@ -34,11 +34,11 @@ func (r *rig) typed() *typed {
 
 var shape = ferry.Grid(size/4, 128)
 
-// typedPairs are programs of the typed API. Its buffers know what is in flight on
-// them, so these go wrong by what the buffers do not know: slices kept from
-// before, addresses, and the order of streams.
+// typedPairs are programs of the typed API. Its buffers track what is in
+// flight. These programs use what the buffers do not track: old slices,
+// addresses, and the order of streams.
 var typedPairs = []pair{
-	{"typed/slice-kept", "A slice is good until the next operation on its buffer is queued: ask for it again.", "copyWrites",
+	{"typed/slice-kept", "A slice is valid until the next operation on its buffer is queued: call Slice again.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
 			ok(ferry.Copy(x.s, x.host, x.dev)) // queued
@@ -48,7 +48,7 @@ var typedPairs = []pair{
 			ok(ferry.Copy(x.s, x.host, x.dev))
 			sink = x.host.Slice()[0]
 		}},
-	{"typed/source-kept", "The same of what a copy reads.", "copyReads",
+	{"typed/source-kept", "The same holds for a buffer that a copy reads.", "copyReads",
 		func(r *rig) {
 			x := r.typed()
 			ok(ferry.Copy(x.s, x.dev, x.host)) // queued
@@ -59,7 +59,7 @@ var typedPairs = []pair{
 			sink = x.host.ReadSlice()[0]
 			x.host.Slice()[0] = 1
 		}},
-	{"typed/launch", "And of what a kernel was given.", "kernelWrites",
+	{"typed/launch", "The same holds for a buffer that is a kernel's argument.", "kernelWrites",
 		func(r *rig) {
 			x := r.typed()
 			ok(x.s.Launch(x.put, shape, x.host, int32(1))) // queued
@@ -70,7 +70,7 @@ var typedPairs = []pair{
 			ok(x.host.Wait(background))
 			sink = x.raw[0]
 		}},
-	{"typed/fill", "And of a fill.", "fillWrites",
+	{"typed/fill", "The same holds for a buffer that is filled.", "fillWrites",
 		func(r *rig) {
 			x := r.typed()
 			ok(ferry.Fill(x.s, x.host, 7)) // queued
@@ -81,14 +81,14 @@ var typedPairs = []pair{
 			ok(x.s.Wait(background))
 			sink = x.raw[0]
 		}},
-	{"typed/two-streams", "Buffers order the host, not streams with each other: use an event.", "copyReads",
+	{"typed/two-streams", "Buffers do not order streams with each other: use an event.", "copyReads",
 		func(r *rig) {
 			x := r.typed()
 			ok(x.s.Launch(x.put, shape, x.dev, int32(1))) // queued
 			ok(ferry.Copy(x.t, x.host, x.dev))            // queued
 		}, func(r *rig) {
 			x := r.typed()
-			e := got(x.g.NewEvent(nil))
+			e := got(ferry.NewEvent(x.g, nil))
 			ok(x.s.Launch(x.put, shape, x.dev, int32(1)))
 			ok(x.s.Record(e))
 			ok(x.t.WaitEvent(e))
@@ -97,31 +97,31 @@ var typedPairs = []pair{
 	{"typed/default-stream", "A non-blocking stream does not follow the default stream.", "fillWrites",
 		func(r *rig) {
 			x := r.typed()
-			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7)) // queued
-			ok(ferry.Fill(x.s, x.dev, 8))                 // queued
+			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7)) // queued
+			ok(ferry.Fill(x.s, x.dev, 8))                      // queued
 		}, func(r *rig) {
 			x := r.typed()
-			s := got(x.g.NewStream(nil))
-			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7))
+			s := got(ferry.NewStream(x.g, nil))
+			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7))
 			ok(ferry.Fill(s, x.dev, 8))
 		}},
 	{"typed/event-too-early", "An event stands for what was queued before it.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
-			e := got(x.g.NewEvent(nil))
+			e := got(ferry.NewEvent(x.g, nil))
 			ok(x.s.Record(e))
 			ok(ferry.Copy(x.s, x.host, x.dev)) // queued
 			ok(e.Wait(background))
 			sink = x.raw[0]
 		}, func(r *rig) {
 			x := r.typed()
-			e := got(x.g.NewEvent(nil))
+			e := got(ferry.NewEvent(x.g, nil))
 			ok(ferry.Copy(x.s, x.host, x.dev))
 			ok(x.s.Record(e))
 			ok(e.Wait(background))
 			sink = x.raw[0]
 		}},
-	{"typed/done-is-false", "Done says something only when it says true.", "copyWrites",
+	{"typed/done-is-false", "Done orders the host only if it returns true.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
 			r.holdTyped(x)
@@ -136,7 +136,7 @@ var typedPairs = []pair{
 			}
 			sink = x.raw[0]
 		}},
-	{"typed/address", "What a kernel reaches through an address is not known to be in flight.", "kernelWrites",
+	{"typed/address", "Memory that a kernel uses through an address is not tracked.", "kernelWrites",
 		func(r *rig) {
 			x := r.typed()
 			ok(x.s.Launch(x.put, shape, x.host.Pointer(), int32(1))) // queued
@@ -147,7 +147,7 @@ var typedPairs = []pair{
 			ok(x.s.Wait(background))
 			sink = x.host.Slice()[0]
 		}},
-	{"typed/registered", "The caller of Register still has the slice.", "copyWrites",
+	{"typed/registered", "The caller's slice does not wait after Register.", "copyWrites",
 		func(r *rig) {
 			x, mine := r.typed(), make([]byte, size)
 			h := got(ferry.Register(x.g, mine, nil))
@@ -161,7 +161,7 @@ var typedPairs = []pair{
 			ok(h.Close()) // waits
 			sink = mine[0]
 		}},
-	{"typed/managed", "A slice of managed memory is kept no longer than another.", "kernelWrites",
+	{"typed/managed", "A slice of managed memory is valid until the next operation is queued.", "kernelWrites",
 		func(r *rig) {
 			x := r.typed()
 			m := got(ferry.AllocManaged[byte](x.g, size, nil))
@@ -174,7 +174,7 @@ var typedPairs = []pair{
 			ok(x.s.Launch(x.put, shape, m, int32(1)))
 			sink = m.Slice()[0]
 		}},
-	{"typed/host-function", "A host function uses slices that were taken before; so does the host beside it.", "racetest",
+	{"typed/host-function", "A host function uses an old slice, and so races with the host.", "racetest",
 		func(r *rig) {
 			x := r.typed()
 			ok(x.s.HostFunc(func() { x.raw[0] = 1 })) // queued
@@ -185,7 +185,7 @@ var typedPairs = []pair{
 			ok(x.s.Wait(background))
 			sink = x.host.Slice()[0]
 		}},
-	{"typed/notify", "A notification comes when the stream has got there.", "copyWrites",
+	{"typed/notify", "A notification arrives when its stream reaches it.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
 			<-got(x.s.Notify())
@@ -197,7 +197,7 @@ var typedPairs = []pair{
 			<-got(x.s.Notify())
 			sink = x.raw[0]
 		}},
-	{"typed/graph", "A graph's launch is in flight on what the graph uses.", "copyWrites",
+	{"typed/graph", "A graph launch is in flight on the buffers that the graph uses.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
 			g := x.graph()
@@ -209,7 +209,7 @@ var typedPairs = []pair{
 			ok(g.Launch(x.s))
 			sink = x.host.Slice()[0]
 		}},
-	{"typed/close-of-a-stream", "Close of a stream does not wait, Close of a buffer does.", "copyWrites",
+	{"typed/close-of-a-stream", "Close of a stream does not wait, but Close of a buffer does.", "copyWrites",
 		func(r *rig) {
 			x, mine := r.typed(), make([]byte, size)
 			h := got(ferry.Register(x.g, mine, nil))
@@ -225,7 +225,7 @@ var typedPairs = []pair{
 			ok(h.Close())
 			sink = mine[0]
 		}},
-	{"typed/ranges", "Ranges that share no element may be used at once.", "copyWrites",
+	{"typed/ranges", "Ranges that share no element may be used at the same time.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
 			ok(ferry.Copy(x.s, x.dev.Range(0, size/2+1), x.host.Range(0, size/2+1)))   // queued
@@ -243,6 +243,6 @@ func (x *typed) graph() *ferry.Graph {
 
 // holdTyped is hold for stream s of x.
 func (r *rig) holdTyped(x *typed) {
-	hold := got(got(x.g.Load([]byte(code))).Kernel("hold"))
+	hold := got(got(ferry.Load(x.g, []byte(code))).Kernel("hold"))
 	ok(x.s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
 }

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// checkExact compares a result with exact arithmetic, for forms that have one: it
-// is false for the others. NaN is compared as NaN; its bits are the GPU's to tell.
+// checkExact compares a result with exact arithmetic. It returns false for forms
+// without exact arithmetic. Every NaN counts as equal here; its bits are compared
+// with those of the GPU.
 func checkExact(t *testing.T, k *kernel, out []byte) bool {
 	t.Helper()
 	f := k.form
@@ -18,7 +19,7 @@ func checkExact(t *testing.T, k *kernel, out []byte) bool {
 		return false
 	}
 	n := max(k.out[0].bits/8, 4*bit(k.out[0].bits == 1))
-	for i := range lanes {
+	for i := range threads {
 		var v [3]uint64
 		for j, o := range k.in {
 			v[j] = input(o.class, j, 0, i)
@@ -29,14 +30,14 @@ func checkExact(t *testing.T, k *kernel, out []byte) bool {
 			continue
 		}
 		if w &= ^uint64(0) >> (64 - 8*n); got != w {
-			t.Errorf("%s of %#x, %#x, %#x: got %#x, exactly it is %#x", f.text, v[0], v[1], v[2], got, w)
+			t.Errorf("%s of %#x, %#x, %#x: got %#x, want exactly %#x", f.text, v[0], v[1], v[2], got, w)
 			return true
 		}
 	}
 	return true
 }
 
-// exactFor is what exact arithmetic says of a form, nil if nothing.
+// exactFor returns exact arithmetic for a form, nil if there is none.
 func exactFor(f form) func(a, b, c uint64) (uint64, bool) {
 	switch {
 	case isApproximate(f):
@@ -57,7 +58,7 @@ func allNaN(v uint64, t string) bool {
 	return ok && (l.decode(v, false).nan || strings.HasSuffix(t, "x2"))
 }
 
-// perHalf makes an operation one of both halves of a packed type.
+// perHalf turns an operation into one on both halves of a packed type.
 func perHalf(t string, one func(a, b, c uint64) (uint64, bool)) func(a, b, c uint64) (uint64, bool) {
 	if !strings.HasSuffix(t, "x2") {
 		return one
@@ -69,11 +70,11 @@ func perHalf(t string, one func(a, b, c uint64) (uint64, bool)) func(a, b, c uin
 	}
 }
 
-// mode is the rounding of a form.
+// mode returns the rounding of a form.
 func (f form) mode() string { return f.any("rz", "rm", "rp", "rna") }
 
-// floatOperation is what a form does with floats of its type, nil if that is not
-// arithmetic of floats.
+// floatOperation returns what a form does with floats of its type, nil if it is not
+// floating-point arithmetic.
 func floatOperation(f form) func(a, b, c uint64) (uint64, bool) {
 	l, ok := layouts[strings.TrimSuffix(f.typ(0), "x2")]
 	ops := []string{"add", "sub", "mul", "mad", "fma", "div", "rcp", "sqrt", "min", "max"}
@@ -119,7 +120,8 @@ func (n number) negated() number {
 	return n
 }
 
-// pick is min and max: a number before NaN unless .NaN says otherwise, -0 below +0.
+// pick computes min or max. A number wins over NaN unless .NaN says otherwise, and -0
+// is below +0.
 func pick(f form, x, y number) number {
 	switch {
 	case x.nan && y.nan || f.has("NaN") && (x.nan || y.nan):
@@ -143,7 +145,7 @@ func pick(f form, x, y number) number {
 func (l layout) finish(f form, r number, ftz bool) uint64 {
 	switch {
 	case r.nan:
-		return 0 // of .sat; of .relu the caller compares NaN
+		return 0 // for .sat; for .relu the caller has compared NaN
 	case f.has("sat") && (r.neg || r.zero()):
 		return 0
 	case f.has("relu") && r.neg:
@@ -159,7 +161,7 @@ func (l layout) finish(f form, r number, ftz bool) uint64 {
 	return v
 }
 
-// comparison is setp: whether it holds, joined with the sign of c.
+// comparison computes setp: whether it holds, combined with the sign of c.
 func comparison(f form) func(a, b, c uint64) (uint64, bool) {
 	op := f.mods[0]
 	t := f.last()
@@ -168,7 +170,7 @@ func comparison(f form) func(a, b, c uint64) (uint64, bool) {
 		if l, ok := layouts[t]; ok {
 			order, ordered = compare(l.decode(a, f.has("ftz")), l.decode(b, f.has("ftz")))
 		} else {
-			order = wide(a, t).Cmp(wide(b, t))
+			order = bigInt(a, t).Cmp(bigInt(b, t))
 		}
 		r := holds(op, order, ordered)
 		p := int32(c) < 0
@@ -209,8 +211,8 @@ func holds(op string, order int, ordered bool) bool {
 	return order >= 0
 }
 
-// wide is an integer of a type.
-func wide(v uint64, t string) *big.Int {
+// bigInt returns the integer v of type t.
+func bigInt(v uint64, t string) *big.Int {
 	n := typeBits[t]
 	v &= ^uint64(0) >> (64 - n)
 	x := new(big.Int).SetUint64(v)
@@ -220,12 +222,13 @@ func wide(v uint64, t string) *big.Int {
 	return x
 }
 
-// cut is the low 64 bits of a number in two's complement.
+// cut returns the low 64 bits of a number in two's complement.
 func cut(x *big.Int) uint64 {
 	return new(big.Int).And(x, new(big.Int).SetUint64(^uint64(0))).Uint64()
 }
 
-// integerOperation is what a form does with integers, nil if it does not.
+// integerOperation returns what a form does with integers, nil if it is not integer
+// arithmetic.
 func integerOperation(f form) func(a, b, c uint64) (uint64, bool) {
 	t := f.typ(0)
 	if typeBits[t] < 16 || layouts[t].mant > 0 || strings.HasSuffix(t, "x2") || f.has("cc") || strings.HasSuffix(f.op, "c") && f.op != "popc" {
@@ -238,7 +241,7 @@ func integerOperation(f form) func(a, b, c uint64) (uint64, bool) {
 			if f.has("wide") {
 				tc = t[:1] + map[uint]string{16: "32", 32: "64"}[n]
 			}
-			r := op(wide(a, t), wide(b, t), wide(c, tc))
+			r := op(bigInt(a, t), bigInt(b, t), bigInt(c, tc))
 			if f.has("sat") {
 				lo, hi := big.NewInt(-1<<31), big.NewInt(1<<31-1)
 				if r.Cmp(lo) < 0 {
@@ -315,17 +318,17 @@ func integerOperation(f form) func(a, b, c uint64) (uint64, bool) {
 		return func(a, _, _ uint64) (uint64, bool) { return bits.Reverse64(a) >> (64 - n), false }
 	case "shl":
 		return func(a, b, _ uint64) (uint64, bool) {
-			return cut(z().Lsh(wide(a, t), uint(min(b&0xffffffff, 200)))), false
+			return cut(z().Lsh(bigInt(a, t), uint(min(b&0xffffffff, 200)))), false
 		}
 	case "shr":
 		return func(a, b, _ uint64) (uint64, bool) {
-			return cut(z().Rsh(wide(a, t), uint(min(b&0xffffffff, 200)))), false
+			return cut(z().Rsh(bigInt(a, t), uint(min(b&0xffffffff, 200)))), false
 		}
 	}
 	return nil
 }
 
-// conversion is cvt to a float.
+// conversion computes cvt to a float.
 func conversion(f form) func(a, b, c uint64) (uint64, bool) {
 	dst, src := layouts[f.types[0]], f.types[1]
 	from, isFloat := layouts[src]
@@ -336,7 +339,7 @@ func conversion(f form) func(a, b, c uint64) (uint64, bool) {
 		if isFloat {
 			x = from.decode(a, ftz && src == "f32")
 		} else {
-			x = exact(big0().SetInt(wide(a, src)), false)
+			x = exact(big0().SetInt(bigInt(a, src)), false)
 		}
 		if whole != "" && x.x != nil {
 			x = roundedWhole(x, strings.TrimSuffix(whole, "i"))
@@ -352,7 +355,7 @@ func conversion(f form) func(a, b, c uint64) (uint64, bool) {
 	}
 }
 
-// roundedWhole is a number rounded to an integral value, its sign kept.
+// roundedWhole rounds a number to an integral value and keeps its sign.
 func roundedWhole(x number, mode string) number {
 	if x.x.MantExp(nil) > 60 {
 		return x

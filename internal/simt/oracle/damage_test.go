@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/ptxforms"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
 // TestDamagedForms runs kernels of all families after an operand or a modifier was
-// taken away, doubled or exchanged: what comes of it is open, but the process lives.
+// removed, doubled or replaced. The result is undefined, but the process must
+// survive.
 func TestDamagedForms(t *testing.T) {
-	forms := simt.Forms()
+	forms := ptxforms.Forms()
 	n := 6000
 	if testing.Short() {
 		n = 600
@@ -37,7 +39,7 @@ func TestDamagedForms(t *testing.T) {
 			continue
 		}
 		ran++
-		mem := memory{{Base: inAt, Data: tableBytes, ReadOnly: true}, {Base: outAt, Data: make([]byte, lanes*outBytes)}, {Base: cellAt, Data: make([]byte, lanes*cellBytes+1<<18)}}
+		mem := memory{{Base: inAt, Data: tableBytes, ReadOnly: true}, {Base: outAt, Data: make([]byte, threads*outBytes)}, {Base: cellAt, Data: make([]byte, threads*cellBytes+1<<18)}}
 		params := make([]byte, p.Kernel("k").ParamBytes)
 		for i, base := range []uint64{inAt, outAt, cellAt} {
 			for b := range 8 {

@@ -1,8 +1,9 @@
-// Package oracle checks every instruction that simt runs against something that
-// is not simt: exact arithmetic, and what an H200 did with the same inputs.
+// Package oracle checks every instruction that simt runs against two sources that are
+// independent of simt: exact arithmetic, and the results of an H200 for the same
+// inputs.
 //
-// There is nothing here but tests. Each form of [simt.Forms] gets a kernel that
-// does that one instruction for 512 threads, on special values and random ones.
-// Results recorded on hardware are in testdata; FERRY_REQUIRE_GPU=1 with -update
+// The package has tests only. Each form of [ptxforms.Forms] gets a kernel that runs
+// that one instruction in 512 threads, on special values and on random ones. The
+// results recorded on hardware are in testdata. FERRY_REQUIRE_GPU=1 with -update
 // records them again.
 package oracle

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/ptxforms"
 )
 
 const page = "../../../docs/softgpu/instructions.md"
 
 // TestDocs compares the tables of the page on instructions with the code. With
-// -update it writes them.
+// -update it writes the tables.
 func TestDocs(t *testing.T) {
 	b, err := os.ReadFile(page)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestDocs(t *testing.T) {
 			t.Fatalf("%s: no table %s", page, name)
 		}
 		if got != want && !*update {
-			t.Errorf("%s: table %s is not what the code says; go test ./internal/simt/oracle -run TestDocs -update writes it", page, name)
+			t.Errorf("%s: table %s differs from the code; go test ./internal/simt/oracle -run TestDocs -update writes it", page, name)
 		}
 		text = before + start + want + end + after
 	}
@@ -39,12 +39,12 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// familyTable counts forms and what they are compared with.
+// familyTable counts the forms of each family, and what they are compared with.
 func familyTable(t *testing.T) string {
 	hashes := readGoldens(t, "hashes.txt")
 	var s strings.Builder
 	s.WriteString("| family | operations | forms | as an H200 | exact arithmetic | approximate |\n|---|---|---|---|---|---|\n")
-	for _, family := range simt.Families() {
+	for _, family := range ptxforms.Families() {
 		var ops []string
 		recorded, exactly, approximately := 0, 0, 0
 		for _, text := range family.Forms {
@@ -83,7 +83,7 @@ func toleranceTable() string {
 func refusalTable() string {
 	var s strings.Builder
 	s.WriteString("| operations | reason |\n|---|---|\n")
-	for _, r := range simt.Refused {
+	for _, r := range ptxforms.Refused {
 		fmt.Fprintf(&s, "| %s | %s |\n", strings.Join(r.Ops, " "), r.Reason)
 	}
 	return s.String()

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/ptxforms"
 )
 
-// refusedByCompiler is in hashes.txt for forms that ptxas does not compile for the GPU.
+// refusedByCompiler marks forms in hashes.txt that ptxas does not compile for the
+// GPU.
 const refusedByCompiler = "-"
 
-// readGoldens reads lines of a form and what is recorded of it.
+// readGoldens reads the recorded results, by form.
 func readGoldens(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", file))
@@ -33,7 +34,8 @@ func readGoldens(t *testing.T, file string) map[string]string {
 	return out
 }
 
-// isApproximate is true of forms whose results hardware interpolates from tables.
+// isApproximate reports whether the hardware interpolates the results of a form from
+// tables.
 func isApproximate(f form) bool {
 	switch f.op {
 	case "sin", "cos", "lg2", "ex2", "tanh":
@@ -44,14 +46,14 @@ func isApproximate(f form) bool {
 	return false
 }
 
-// TestForms runs every form that the software GPU accepts. Its result must be that
-// of the GPU, bit for bit; for approximations, within what the ISA allows; and where
-// the compiler refuses a form, that of the form which it replaced, or what exact
-// arithmetic says.
+// TestForms runs every form that the software GPU accepts. The result must equal that
+// of the GPU bit for bit, or, for approximations, within the bounds of the ISA. If
+// the compiler refuses a form, the result must equal that of the form which replaced
+// it, or of exact arithmetic.
 func TestForms(t *testing.T) {
 	hashes := readGoldens(t, "hashes.txt")
 	approximations := readGoldens(t, "approximations.txt")
-	forms := simt.Forms()
+	forms := ptxforms.Forms()
 	count := map[string]int{}
 	for i, text := range forms {
 		if testing.Short() && i%11 != 0 {
@@ -59,7 +61,7 @@ func TestForms(t *testing.T) {
 		}
 		k, ok := kernelOf(text)
 		if !ok {
-			t.Errorf("%s: no test: nothing may run that is not tested", text)
+			t.Errorf("%s: no kernel tests this form", text)
 			continue
 		}
 		out, err := runSoft(k)
@@ -75,11 +77,11 @@ func TestForms(t *testing.T) {
 		case recorded && want != refusedByCompiler:
 			count["recorded"]++
 			if hash(out) != want {
-				t.Errorf("%s: not what the GPU does", text)
+				t.Errorf("%s: the result differs from the GPU", text)
 			}
 		default:
 			count["not compiled"]++
-			checkTwin(t, k, out)
+			checkEquivalent(t, k, out)
 		}
 		if checkExact(t, k, out) {
 			count["exact"]++
@@ -88,8 +90,9 @@ func TestForms(t *testing.T) {
 	t.Logf("%d forms: %v", len(forms), count)
 }
 
-// twin is the form that does the same as one which compilers do not write any more.
-func twin(f form) string {
+// equivalent returns the form that does the same as a form that compilers no longer
+// write.
+func equivalent(f form) string {
 	mods := slices.Clone(f.mods)
 	switch {
 	case f.op == "cvt" && f.has("sat"):
@@ -114,34 +117,35 @@ func twin(f form) string {
 	return f.op + "." + strings.Join(mods, ".")
 }
 
-func checkTwin(t *testing.T, k *kernel, out []byte) {
+func checkEquivalent(t *testing.T, k *kernel, out []byte) {
 	t.Helper()
-	if expect := plainResult(k); expect != nil {
+	if expect := trivialResult(k); expect != nil {
 		if !bytes.Equal(out, expect) {
 			n, i := differences(out, expect)
 			t.Errorf("%s: %d threads wrong; thread %d: %s", k.form.text, n, i, k.describe(i, expect, out))
 		}
 		return
 	}
-	name := twin(k.form)
+	name := equivalent(k.form)
 	other, ok := kernelOf(name)
 	if !ok {
-		t.Errorf("%s: not recorded, and there is no form that does the same", k.form.text)
+		t.Errorf("%s: not recorded, and no form is equivalent", k.form.text)
 		return
 	}
 	want, err := runSoft(other)
 	if err != nil || !bytes.Equal(out, want) {
-		t.Errorf("%s: not what %s gives (%v)", k.form.text, name, err)
+		t.Errorf("%s: the result differs from %s (%v)", k.form.text, name, err)
 	}
 }
 
-// plainResult is what forms do that need no arithmetic to tell: moves of 256 bits,
-// addresses that stay as they are, and nothing at all. It is nil for others.
-func plainResult(k *kernel) []byte {
+// trivialResult returns the result of forms that need no arithmetic: moves of 256 bits,
+// addresses that do not change, and instructions without effect. It returns nil for
+// other forms.
+func trivialResult(k *kernel) []byte {
 	f := k.form
-	out := poisoned(lanes * outBytes)
+	out := poisoned(threads * outBytes)
 	each := func(set func(i int, b []byte)) []byte {
-		for i := range lanes {
+		for i := range threads {
 			set(i, out[i*outBytes:(i+1)*outBytes])
 		}
 		return out
@@ -164,7 +168,7 @@ func plainResult(k *kernel) []byte {
 	return nil
 }
 
-// checkApproximate compares with what the GPU gives, to the tolerance of tolerances.
+// checkApproximate compares a result with that of the GPU, within the tolerances.
 func checkApproximate(t *testing.T, k *kernel, out []byte, recorded string) {
 	t.Helper()
 	hard, err := hex.DecodeString(recorded)
@@ -172,7 +176,7 @@ func checkApproximate(t *testing.T, k *kernel, out []byte, recorded string) {
 		t.Fatal(err)
 	}
 	l, n := layouts[strings.TrimSuffix(k.form.last(), "x2")], typeBits[k.form.last()]/8
-	for i := range lanes {
+	for i := range threads {
 		got, want := out[i*outBytes:i*outBytes+n], hard[i*n:(i+1)*n]
 		for h := 0; h < n; h += (l.mant + l.exp + 1) / 8 {
 			if !near(k, l, word64(got[h:], (l.mant+l.exp+1)/8), word64(want[h:], (l.mant+l.exp+1)/8)) {

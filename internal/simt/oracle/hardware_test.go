@@ -21,7 +21,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/gputest"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/internal/ptxforms"
 )
 
 var (
@@ -48,7 +48,7 @@ func newGPU(t *testing.T) *gpu {
 	for _, b := range []struct {
 		p *cu.DevicePtr
 		n int
-	}{{&g.in, len(tableBytes)}, {&g.out, lanes * outBytes}, {&g.scratch, lanes*cellBytes + 1<<18}} {
+	}{{&g.in, len(tableBytes)}, {&g.out, threads * outBytes}, {&g.scratch, threads*cellBytes + 1<<18}} {
 		if *b.p, err = d.MemAlloc(g.ctx, uintptr(b.n)); err != nil {
 			t.Fatal(err)
 		}
@@ -59,15 +59,15 @@ func newGPU(t *testing.T) *gpu {
 	return g
 }
 
-// batch is kernels that are compiled together, by the ptxas that is found on the path.
+// batch is a set of kernels that are compiled together by the ptxas in the path.
 type batch struct {
 	kernels []*kernel
 	cubin   []byte
 	err     error
-	log     string // of ptxas
+	log     string // output of ptxas
 }
 
-// source is the PTX of a batch, and the line that each kernel begins at.
+// source returns the PTX of a batch, and the first line of each kernel.
 func (b *batch) source() (text string, lines []int) {
 	var s strings.Builder
 	s.WriteString(head + b.kernels[0].decl)
@@ -78,7 +78,7 @@ func (b *batch) source() (text string, lines []int) {
 	return s.String(), lines
 }
 
-// compile runs ptxas, in a process of its own: some of what is tried here crashes it.
+// compile runs ptxas. It is a process of its own because some kernels crash it.
 func (b *batch) compile(dir string, n int) {
 	text, _ := b.source()
 	file := filepath.Join(dir, fmt.Sprint(n))
@@ -95,8 +95,8 @@ func (b *batch) compile(dir string, n int) {
 
 var errorLine = regexp.MustCompile(`line (\d+); +(?:error|fatal) *: (.*)`)
 
-// parts are batches without the kernels that ptxas complains of, and those alone;
-// halves if it does not say which.
+// parts splits a batch: the kernels that ptxas complains about, each alone, and the
+// others. If ptxas does not say which kernel is wrong, parts returns two halves.
 func (b *batch) parts() []*batch {
 	_, lines := b.source()
 	why := map[int]string{}
@@ -125,7 +125,7 @@ func (b *batch) parts() []*batch {
 	return out
 }
 
-// compileAll compiles batches side by side, and again without what fails.
+// compileAll compiles batches in parallel, and again without the kernels that fail.
 func compileAll(t *testing.T, list []*batch) []*batch {
 	dir := t.TempDir()
 	var done []*batch
@@ -144,7 +144,7 @@ func compileAll(t *testing.T, list []*batch) []*batch {
 		}
 		close(work)
 		wg.Wait()
-		var again []*batch
+		var retry []*batch
 		for _, b := range list {
 			if b.err == nil || len(b.kernels) == 1 {
 				done = append(done, b)
@@ -154,22 +154,22 @@ func compileAll(t *testing.T, list []*batch) []*batch {
 				if p.err != nil {
 					done = append(done, p)
 				} else {
-					again = append(again, p)
+					retry = append(retry, p)
 				}
 			}
 		}
-		list = again
+		list = retry
 	}
 	return done
 }
 
-// batches parts the kernels of all forms, those that may stop the GPU last.
+// batches groups the kernels of all forms. Those that may stop the GPU come last.
 func batches(t *testing.T) []*batch {
 	var list []*batch
 	open := map[string]*batch{}
 	risky := []string{"mbarrier", "cp", "discard", "applypriority", "trap", "brkpt", "stmatrix", "ldmatrix", "alloca", "stacksave", "stackrestore", "bar", "barrier", "setmaxnreg"}
 	for _, last := range []bool{false, true} {
-		for _, f := range simt.Forms() {
+		for _, f := range ptxforms.Forms() {
 			k, ok := kernelOf(f)
 			if !ok {
 				t.Fatalf("%s: no kernel", f)
@@ -189,25 +189,26 @@ func batches(t *testing.T) []*batch {
 	return list
 }
 
-// run gives what a kernel of a module does.
+// run returns the output of a kernel on the GPU.
 func (g *gpu) run(m cu.Module, name string) ([]byte, error) {
 	f, err := g.d.ModuleGetFunction(g.ctx, m, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.d.MemsetD8(g.ctx, g.out, poison, lanes*outBytes); err != nil {
+	if err := g.d.MemsetD8(g.ctx, g.out, poison, threads*outBytes); err != nil {
 		return nil, err
 	}
 	params, _ := binary.Append(nil, binary.LittleEndian, []uint64{uint64(g.in), uint64(g.out), uint64(g.scratch)})
 	params = append(append(params, make([]byte, 8)...), argument()...)
-	if err := g.d.LaunchKernel(g.ctx, f, cu.Dim3{X: lanes / block, Y: 1, Z: 1}, cu.Dim3{X: block, Y: 1, Z: 1}, 0, 0, params); err != nil {
+	if err := g.d.LaunchKernel(g.ctx, f, cu.Dim3{X: threads / block, Y: 1, Z: 1}, cu.Dim3{X: block, Y: 1, Z: 1}, 0, 0, params); err != nil {
 		return nil, err
 	}
-	out := make([]byte, lanes*outBytes)
+	out := make([]byte, threads*outBytes)
 	return out, g.d.MemcpyDtoH(g.ctx, cu.HostPtr(&out[0]), g.out, uintptr(len(out)))
 }
 
-// each gives what kernels do on the GPU, nil for those that ptxas does not compile.
+// each calls do with the output of each kernel on the GPU, nil if ptxas does not
+// compile it.
 func (g *gpu) each(list []*batch, do func(k *kernel, out []byte)) {
 	for _, b := range compileAll(g.t, list) {
 		if b.err != nil {
@@ -232,14 +233,14 @@ func (g *gpu) each(list []*batch, do func(k *kernel, out []byte)) {
 	}
 }
 
-// hash is what the goldens keep of a result.
+// hash returns what the recorded results keep of an output.
 func hash(out []byte) string {
 	h := fnv.New64a()
 	h.Write(out)
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// TestHardware does every form on a GPU and on the software GPU, and compares.
+// TestHardware runs every form on a GPU and on the software GPU, and compares.
 func TestHardware(t *testing.T) {
 	g := newGPU(t)
 	var text, values, log bytes.Buffer
@@ -255,7 +256,7 @@ func TestHardware(t *testing.T) {
 		if isApproximate(k.form) {
 			n := typeBits[k.form.last()] / 8
 			fmt.Fprintf(&values, "%s ", k.form.text)
-			for i := range lanes {
+			for i := range threads {
 				fmt.Fprintf(&values, "%x", out[i*outBytes:i*outBytes+n])
 			}
 			values.WriteString("\n")
@@ -293,7 +294,7 @@ func sortLines(s string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// write makes a file of goldens.
+// write writes a file of recorded results.
 func (g *gpu) write(file, text string) {
 	dev, _ := g.d.DeviceGet(0)
 	name, _ := g.d.DeviceGetName(dev)
@@ -305,7 +306,8 @@ func (g *gpu) write(file, text string) {
 	}
 }
 
-// ptxasVersion is that of the compiler: the word that starts with a V.
+// ptxasVersion returns the version of the compiler: the word of its output that
+// starts with V.
 func ptxasVersion() string {
 	b, err := exec.Command("ptxas", "--version").Output()
 	if err != nil {
@@ -320,7 +322,7 @@ func ptxasVersion() string {
 	return version
 }
 
-// driverVersion is what the kernel's module says it is.
+// driverVersion returns the version that the kernel module reports.
 func driverVersion() string {
 	b, err := os.ReadFile("/sys/module/nvidia/version")
 	if err != nil {
@@ -329,10 +331,10 @@ func driverVersion() string {
 	return strings.TrimSpace(string(b))
 }
 
-// differences counts the threads whose results are not the same.
+// differences counts the threads whose results differ.
 func differences(a, b []byte) (n, first int) {
 	first = -1
-	for i := range lanes {
+	for i := range threads {
 		if !bytes.Equal(a[i*outBytes:(i+1)*outBytes], b[i*outBytes:(i+1)*outBytes]) {
 			if n++; first < 0 {
 				first = i
@@ -342,7 +344,7 @@ func differences(a, b []byte) (n, first int) {
 	return n, first
 }
 
-// describe shows a thread's operands and results.
+// describe returns the operands and results of a thread as text.
 func (k *kernel) describe(i int, hard, soft []byte) string {
 	s := ""
 	for n, o := range k.in {

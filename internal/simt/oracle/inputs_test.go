@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// lanes is how many threads a kernel has, each with operands of its own.
-const lanes = 512
+// threads is the number of threads of a kernel. Each has operands of its own.
+const threads = 512
 
-// pieces is how many registers an operand may have.
-const pieces = 8
+// maxRegs is the most registers that an operand has.
+const maxRegs = 8
 
-// A class says what the values of an operand are like. Its name ends with the
-// bits that a value has.
+// classes lists the classes of operand values. The name of a class ends with the
+// number of bits of a value.
 var classes = []string{
 	"b16", "b32", "b64", "shift32", "shift64", "field32", "pos32", "f32", "f64", "f16x16", "f16x32", "bf16x16", "bf16x32", "fp8x16", "fp8x32", "angle32",
 	"mmaf16x32", "mmabf16x32", "mmatf32x32", "mmafp8x32", "mmaf32x32", "mmaf64", "even32", "even64",
@@ -41,7 +41,8 @@ var specials = map[string][]uint64{
 	"fp8":  {0, 0x80, 0x7f, 0xff, 0x7e, 0x7c, 0x7b, 0xfc, 1, 0x81, 7, 8, 0x38, 0x3c, 0xbc, 0x7d},
 }
 
-// input is lane i's value for piece j of operand k, of a class.
+// input returns the value of thread i for register j of operand k, of the given
+// class.
 func input(class string, k, j, i int) uint64 {
 	r := rand.New(rand.NewPCG(uint64(len(class))<<32|uint64(class[0])<<24|uint64(k)<<16|uint64(j), uint64(i)+uint64(class[len(class)-3])<<40))
 	v := value(class, k, i, r)
@@ -51,7 +52,8 @@ func input(class string, k, j, i int) uint64 {
 	return v
 }
 
-// special gives the first 256 lanes every pair of special values, of operands 0 and 1.
+// special returns, for the first 256 threads, every pair of special values of
+// operands 0 and 1.
 func special(list []uint64, k, i int, r *rand.Rand) (uint64, bool) {
 	switch {
 	case i >= 256:
@@ -80,7 +82,7 @@ func value(class string, k, i int, r *rand.Rand) uint64 {
 		return half(strings.TrimSuffix(class, "x16"), k, i, r)
 	case "f16x32", "bf16x32":
 		name := strings.TrimSuffix(class, "x32")
-		return half(name, k, i, r)<<16 | half(name, k, (i+37)%lanes, r)
+		return half(name, k, i, r)<<16 | half(name, k, (i+37)%threads, r)
 	case "fp8x16", "fp8x32":
 		v, _ := special(specials["fp8"], k, i, r)
 		return r.Uint64()<<8 | v
@@ -107,19 +109,19 @@ func float(class string, k, i int, r *rand.Rand) uint64 {
 	if v, ok := special(specials[class], k, i, r); ok {
 		return v
 	}
-	wide := class == "f64"
+	is64 := class == "f64"
 	switch r.IntN(4) {
 	case 0:
-		return r.Uint64() >> (32 * uint(bit(!wide)))
+		return r.Uint64() >> (32 * uint(bit(!is64)))
 	case 1: // a number with few bits, so that sums are exact or half-way
 		x := float64(r.IntN(64)-32) / 8
-		if wide {
+		if is64 {
 			return math.Float64bits(x * math.Ldexp(1, -r.IntN(60)))
 		}
 		return uint64(math.Float32bits(float32(x * math.Ldexp(1, -r.IntN(30)))))
 	}
 	x := r.NormFloat64() * math.Ldexp(1, r.IntN(70)-35)
-	if wide {
+	if is64 {
 		return math.Float64bits(x)
 	}
 	return uint64(math.Float32bits(float32(x)))
@@ -138,8 +140,9 @@ func half(name string, k, i int, r *rand.Rand) uint64 {
 	return r.Uint64()&0x807f | uint64(125+r.IntN(5))<<7
 }
 
-// matrix is an element, or a register of them. The first warps have numbers of
-// like size, then come wider ranges, denormals, and in the last four NaN and infinity.
+// matrix returns an element, or a register of elements. The first warps have numbers
+// of similar size. Then come wider ranges and denormals, and in the last four warps
+// NaN and infinity.
 func matrix(class string, i int, r *rand.Rand) uint64 {
 	warp := i / 32
 	spread := []int{1, 2, 4, 8}[warp%4]
@@ -195,13 +198,13 @@ func bit(b bool) int {
 	return 0
 }
 
-// table is all inputs, by class, operand, piece and lane, 8 bytes each.
+// table returns all inputs by class, operand, register and thread, 8 bytes each.
 func table() []uint64 {
-	out := make([]uint64, 0, len(classes)*3*pieces*lanes)
+	out := make([]uint64, 0, len(classes)*3*maxRegs*threads)
 	for _, c := range classes {
 		for k := range 3 {
-			for j := range pieces {
-				for i := range lanes {
+			for j := range maxRegs {
+				for i := range threads {
 					out = append(out, input(c, k, j, i))
 				}
 			}
@@ -210,11 +213,11 @@ func table() []uint64 {
 	return out
 }
 
-// at is the offset in table of an operand's piece.
+// at returns the offset in table of a register of an operand.
 func at(class string, k, j int) int {
 	for n, c := range classes {
 		if c == class {
-			return ((n*3+k)*pieces + j) * lanes * 8
+			return ((n*3+k)*maxRegs + j) * threads * 8
 		}
 	}
 	panic("BUG: class " + class)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// outBytes is what each thread may write, cellBytes the memory of its own that
-// instructions may work on.
+// outBytes is how much each thread may write. cellBytes is the memory of each thread
+// that instructions may work on.
 const (
 	outBytes  = 64
 	cellBytes = 64
@@ -60,29 +60,29 @@ func (f form) typ(i int) string {
 
 func (f form) last() string { return f.typ(len(f.types) - 1) }
 
-// operand is a source: a class of values, and how many registers of them.
+// operand is a source: a class of values, and the number of registers.
 type operand struct {
 	class string
 	n     int
 }
 
-// word is a register that is stored in the end.
+// word is a register that is stored at the end.
 type word struct {
 	reg  string
 	bits int
 }
 
-// kernel does one form in each thread.
+// kernel runs one form in each thread.
 type kernel struct {
 	form  form
 	in    []operand
 	code  string // with $a, $b, $c for the sources
 	out   []word
 	decl  string // at module scope
-	local bool   // has a local cell
+	local bool   // has a cell in local memory
 }
 
-// classOf is the class of values of a type.
+// classOf returns the class of values for a type.
 func classOf(t string) string {
 	switch t {
 	case "f16", "bf16":
@@ -117,7 +117,7 @@ func one(classes ...string) []operand {
 	return out
 }
 
-// source is the kernel as PTX, an entry of that name.
+// source returns the kernel as PTX, as an entry of that name.
 func (k *kernel) source(name string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, ".visible .entry %s(.param .u64 in, .param .u64 out, .param .u64 scratch, .param .align 16 .b8 arg[32]) {\n", name)
@@ -167,5 +167,5 @@ func (k *kernel) source(name string) string {
 
 const head = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 
-// constants are what kernels find in constant memory.
+// constants is the declaration of constant memory for the kernels.
 const constants = ".const .align 16 .b8 cdata[64] = {1,130,3,252,5,254,7,8,129,10,11,140,13,14,15,144,17,18,147,20,21,22,151,24,25,26,155,28,29,30,159,32,255,254,253,252,251,250,249,248,247,246,245,244,243,242,241,240,5,4,3,2,1};\n"

@@ -1,17 +1,19 @@
 package oracle
 
-import "math/big"
+import (
+	"math/big"
+)
 
-// number is what the bits of a floating point format stand for, exactly.
+// number is the exact value of the bits of a floating-point format.
 type number struct {
 	nan, inf, neg bool
-	x             *big.Float // the magnitude with its sign, when finite and not zero
+	x             *big.Float // the value with its sign if it is finite and not zero
 }
 
-// layout is a floating point format as IEEE 754, or the OCP for 8 bits, has it.
+// layout is a floating-point format as IEEE 754 defines it, or OCP for 8 bits.
 type layout struct {
 	exp, mant int
-	nan       uint64 // what operations give
+	nan       uint64 // what operations return
 	noInf     bool
 }
 
@@ -52,7 +54,7 @@ func (l layout) decode(v uint64, ftz bool) number {
 	return n
 }
 
-// encode rounds to the format, once.
+// encode rounds n to the format once.
 func (l layout) encode(n number, mode string) uint64 {
 	sign := uint64(bit(n.neg)) << (l.mant + l.exp)
 	inf := (uint64(1)<<l.exp - 1) << l.mant
@@ -68,7 +70,7 @@ func (l layout) encode(n number, mode string) uint64 {
 	case n.x == nil:
 		return sign
 	}
-	e := n.x.MantExp(nil) - 1 // of the leading bit
+	e := n.x.MantExp(nil) - 1 // exponent of the leading bit
 	e = max(e, 1-l.bias())
 	scaled := big0().SetMantExp(n.x, l.mant-e)
 	whole := roundWhole(scaled.Abs(scaled), mode, n.neg)
@@ -82,9 +84,9 @@ func (l layout) encode(n number, mode string) uint64 {
 	return sign | v
 }
 
-// roundWhole rounds a magnitude to an integer; neg is the sign that it has.
+// roundWhole rounds a magnitude to an integer; neg is its sign.
 func roundWhole(x *big.Float, mode string, neg bool) uint64 {
-	whole, _ := x.Uint64() // cut
+	whole, _ := x.Uint64() // truncated
 	rest := big0().Sub(x, big0().SetUint64(whole))
 	half := rest.Cmp(big.NewFloat(0.5))
 	switch mode {
@@ -101,7 +103,7 @@ func roundWhole(x *big.Float, mode string, neg bool) uint64 {
 	return whole
 }
 
-// exact is a finite result; zero is the sign of an exact zero.
+// exact returns a finite result; zero is the sign of an exact zero.
 func exact(x *big.Float, zero bool) number {
 	if x.Sign() == 0 {
 		return number{neg: zero}
@@ -153,7 +155,8 @@ func div(a, b number) number {
 	case b.inf || a.zero():
 		return number{neg: neg}
 	}
-	// No quotient of such numbers lies on a boundary of rounding without ending there.
+	// 300 bits are enough: a quotient of such numbers that lies on a rounding
+	// boundary is exact.
 	return exact(new(big.Float).SetPrec(300).Quo(a.x, b.x), neg)
 }
 
@@ -167,16 +170,16 @@ func sqrt(a number) number {
 	return exact(new(big.Float).SetPrec(300).Sqrt(a.x), false)
 }
 
-// tiny is true of a number that is below the least normal one when rounded to the
-// format's precision, the exponent as low as need be.
+// tiny reports whether a number, rounded to the precision of the format with an
+// unbounded exponent, is below the smallest normal number.
 func (l layout) tiny(n number, mode string) bool {
 	e := n.x.MantExp(nil) - 1
 	scaled := big0().SetMantExp(n.x, l.mant-e)
-	up := roundWhole(scaled.Abs(scaled), mode, n.neg)>>(l.mant+1) > 0 // to the next power of two
+	up := roundWhole(scaled.Abs(scaled), mode, n.neg)>>(l.mant+1) > 0 // rounded up to the next power of two
 	return e+bit(up) < 1-l.bias()
 }
 
-// compare is -1, 0 or 1; ordered is false if one is no number.
+// compare returns -1, 0 or 1; ordered is false if one of the two is NaN.
 func compare(a, b number) (c int, ordered bool) {
 	if a.nan || b.nan {
 		return 0, false

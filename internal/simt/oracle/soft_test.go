@@ -28,7 +28,7 @@ const (
 	constAt = 4 << 40
 )
 
-// argument is what kernels find in their last parameter.
+// argument returns what kernels find in their last parameter.
 func argument() []byte {
 	out := make([]byte, 32)
 	for i := range out {
@@ -37,7 +37,8 @@ func argument() []byte {
 	return out
 }
 
-// poison is what outputs hold before: a form that writes too little is seen.
+// poison fills the outputs beforehand, so that a form that writes too little is
+// noticed.
 const poison = 0xa5
 
 func poisoned(n int) []byte {
@@ -67,15 +68,15 @@ func runSoft(k *kernel) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := poisoned(lanes * outBytes)
+	out := poisoned(threads * outBytes)
 	mem := memory{
 		{Base: inAt, Data: tableBytes, ReadOnly: true}, {Base: outAt, Data: out},
-		{Base: cellAt, Data: make([]byte, lanes*cellBytes+1<<18)}, {Base: constAt, Data: constant, ReadOnly: true},
+		{Base: cellAt, Data: make([]byte, threads*cellBytes+1<<18)}, {Base: constAt, Data: constant, ReadOnly: true},
 	}
 	params, _ := binary.Append(nil, binary.LittleEndian, []uint64{inAt, outAt, cellAt})
 	params = append(append(params, make([]byte, 8)...), argument()...)
 	_, err = simt.Run(context.Background(), &simt.Launch{
-		Kernel: p.Kernel("k"), Grid: cu.Dim3{X: lanes / block, Y: 1, Z: 1}, Block: cu.Dim3{X: block, Y: 1, Z: 1}, Params: params, Memory: mem, Workers: 1, Counters: 1,
+		Kernel: p.Kernel("k"), Grid: cu.Dim3{X: threads / block, Y: 1, Z: 1}, Block: cu.Dim3{X: block, Y: 1, Z: 1}, Params: params, Memory: mem, Workers: 1, Counters: 1,
 	})
 	return out, err
 }

@@ -1,0 +1,86 @@
+package ferry
+
+import (
+	"context"
+
+	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// Package pipeline copies between memory of any element type. It calls the functions
+// that follow through package bridge.
+func init() {
+	bridge.Describe = describe
+	bridge.WaitInFlight = waitInFlight
+	bridge.Label = labelFor
+	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.profile }
+	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
+}
+
+// untypedMemory is a Memory of any element type. All types of Memory implement it.
+type untypedMemory interface {
+	// untyped is the span, and the size of an element in bytes.
+	untyped() (*span, int)
+}
+
+// describe is bridge.Describe.
+func describe(gpu, memory any, written bool) (bridge.Memory, error) {
+	m, ok := memory.(untypedMemory)
+	if !ok {
+		return bridge.Memory{}, bridge.ErrNotMemory
+	}
+	r, size := m.untyped()
+	if err := r.check(); err != nil {
+		return bridge.Memory{}, err
+	}
+	g := gpu.(*GPU)
+	if run, err := runAt(g, r, 0); err != nil {
+		return bridge.Memory{}, err
+	} else if run.bytes == r.bytes {
+		r = &run
+	}
+	if written && r.a != nil && r.a.readOnly {
+		return bridge.Memory{}, refusal.Invalid("%v is registered read-only", r)
+	}
+	d := bridge.Memory{Len: r.n, ElementSize: size, Start: r.address(), Space: bridge.HostSpace, Pageable: r.a == nil}
+	if r.kind().onHost() {
+		d.Bytes = bytesAt(r.host, r.bytes)
+	}
+	if d.Pageable {
+		return d, nil
+	}
+	view := *r
+	view.n, view.part = int(r.bytes), true
+	d.View = &Device[byte]{view}
+	if r.host == nil {
+		d.Space = r.a.g.device
+	}
+	d.OnDevice = r.kind() == deviceMemory && r.a.g.device == g.device
+	d.Mapped = r.kind().onHost() && r.dev != 0 && (!r.crossesBoundary() || g.caps.hostPointers())
+	return d, r.reachableFrom(g)
+}
+
+// waitInFlight is bridge.WaitInFlight.
+func waitInFlight(ctx context.Context, view any, written bool) error {
+	r, a := &view.(*Device[byte]).span, inflight.Read
+	if written {
+		a = inflight.Write
+	}
+	if err := r.enter(); err != nil {
+		return err
+	}
+	defer r.leave()
+	return r.waitInFlight(ctx, a)
+}
+
+// labelFor is bridge.Label.
+func labelFor(gpu any, what string) (string, error) {
+	g := gpu.(*GPU)
+	if err := g.enter(what); err != nil {
+		return "", err
+	}
+	defer g.leave()
+	return g.label, nil
+}

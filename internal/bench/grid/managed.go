@@ -1,0 +1,87 @@
+package grid
+
+import "github.com/ferrygpu/ferry/cu"
+
+// managedKinds are managed memory that moves: all of the range is where the other
+// is before each sample.
+var managedKinds = []kind{
+	{"managed: kernel first touches", "bytes", 4 * kib, 64 * mib, managedFirstKernel},
+	{"managed: CPU first touches", "bytes", 4 * kib, 64 * mib, managedFirstCPU},
+	{"managed: kernel touches what the CPU wrote", "bytes", 4 * kib, 64 * mib, managedKernel},
+	{"managed: kernel touches what is there", "bytes", 4 * kib, 64 * mib, managedResident},
+	{"managed: CPU touches what a kernel wrote", "bytes", 4 * kib, 64 * mib, managedCPU},
+	{"managed: prefetch to the device", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, true) }},
+	{"managed: prefetch to the host", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, false) }},
+}
+
+// increments is a kernel that reads and writes n bytes.
+func (r *rig) increments(p cu.DevicePtr, n int) error {
+	return r.launched("increment", n/16, pack(p, uint64(n/4)))
+}
+
+// untouched is managed memory that is taken before each sample and freed after it.
+func (r *rig) untouched(n int, step func(p cu.DevicePtr) error) trial {
+	var p cu.DevicePtr
+	return trial{
+		prepare: func() (err error) {
+			p, err = r.d.MemAllocManaged(r.ctx, uintptr(n), cu.MemAttachGlobal)
+			return err
+		},
+		step:  func() error { return step(p) },
+		after: func() error { return r.d.MemFree(r.ctx, p) },
+	}
+}
+
+func managedFirstKernel(r *rig, n int) (trial, error) {
+	return r.untouched(n, func(p cu.DevicePtr) error { return r.increments(p, n) }), nil
+}
+
+func managedFirstCPU(r *rig, n int) (trial, error) {
+	return r.untouched(n, func(p cu.DevicePtr) error { return r.writePages(hostView(p, n)) }), nil
+}
+
+// writePages writes a byte of every page.
+func (r *rig) writePages(b []byte) error {
+	if err := r.tell(b, true); err != nil {
+		return err
+	}
+	for i := 0; i < len(b); i += page {
+		b[i]++
+	}
+	return nil
+}
+
+func managedKernel(r *rig, n int) (trial, error) {
+	p, err := r.managed(n)
+	return trial{
+		prepare: func() error { return r.write(hostView(p, n)) },
+		step:    func() error { return r.increments(p, n) },
+	}, err
+}
+
+func managedResident(r *rig, n int) (trial, error) {
+	p, err := r.managed(n)
+	return trial{step: func() error { return r.increments(p, n) }}, err
+}
+
+func managedCPU(r *rig, n int) (trial, error) {
+	p, err := r.managed(n)
+	return trial{
+		prepare: func() error { return r.increments(p, n) },
+		step:    func() error { return r.read(hostView(p, n)) },
+	}, err
+}
+
+func managedPrefetch(r *rig, n int, in bool) (trial, error) {
+	p, err := r.managed(n)
+	to, before := cu.CPUDevice, func() error { return r.increments(p, n) }
+	if in {
+		to, before = cu.Device(int(r.g.Device())), func() error { return r.write(hostView(p, n)) }
+	}
+	return trial{prepare: before, step: func() error {
+		if err := r.d.MemPrefetchAsync(r.ctx, p, uintptr(n), to, r.stream); err != nil {
+			return err
+		}
+		return r.sync()
+	}}, err
+}

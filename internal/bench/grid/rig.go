@@ -1,0 +1,206 @@
+package grid
+
+import (
+	_ "embed"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/workers"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+//go:embed load.ptx
+var loadPTX string
+
+// rig is the device and what a case has taken of it.
+type rig struct {
+	g          *ferry.GPU
+	d          cu.Driver
+	ctx        cu.Context
+	stream     cu.Stream
+	second     cu.Stream
+	event      cu.Event
+	functions  map[string]cu.Function
+	processors int
+	emulated   cu.Emulated // nil on hardware
+	closers    []func() error
+	touched    byte // keeps reads of memory from being optimised away
+	round      byte // differs from sample to sample
+}
+
+func newRig(g *ferry.GPU) (*rig, error) {
+	r := &rig{g: g, d: g.Driver(), ctx: g.Context(), functions: map[string]cu.Function{}}
+	r.emulated = cu.AsEmulated(r.d)
+	var err error
+	if r.processors, err = g.Attribute(cu.DeviceAttributeMultiprocessorCount); err != nil {
+		return nil, err
+	}
+	for _, s := range []*cu.Stream{&r.stream, &r.second} {
+		if *s, err = r.d.StreamCreate(r.ctx, cu.StreamNonBlocking); err != nil {
+			return nil, err
+		}
+	}
+	if r.event, err = r.d.EventCreate(r.ctx, cu.EventDefault); err != nil {
+		return nil, err
+	}
+	for text, names := range map[string][]string{
+		kernels.PTX: {"copy", "fill", "increment", "vector_add"},
+		loadPTX:     {"read_words", "arithmetic", "add_words"},
+	} {
+		m, err := r.d.ModuleLoadData(r.ctx, []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if r.functions[name], err = r.d.ModuleGetFunction(r.ctx, m, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// release gives back what a case has taken, the last first.
+func (r *rig) release() (err error) {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		if failed := r.closers[i](); err == nil {
+			err = failed
+		}
+	}
+	r.closers = nil
+	return err
+}
+
+func (r *rig) later(f func() error) { r.closers = append(r.closers, f) }
+
+func (r *rig) sync() error { return r.d.StreamSynchronize(r.ctx, r.stream) }
+
+// device is n bytes of device memory, written once.
+func (r *rig) device(n int) (cu.DevicePtr, error) {
+	p, err := r.d.MemAlloc(r.ctx, uintptr(n))
+	if err != nil {
+		return 0, err
+	}
+	r.later(func() error { return r.d.MemFree(r.ctx, p) })
+	if err := r.d.MemsetD8(r.ctx, p, 1, uintptr(n)); err != nil {
+		return p, err
+	}
+	return p, r.d.StreamSynchronize(r.ctx, cu.StreamLegacy) // which nothing in the rig's own stream waits for
+}
+
+// devices are two of those.
+func (r *rig) devices(n int) (a, b cu.DevicePtr, err error) {
+	if a, err = r.device(n); err != nil {
+		return 0, 0, err
+	}
+	b, err = r.device(n)
+	return a, b, err
+}
+
+// pinned is n bytes of page-locked memory, written.
+func (r *rig) pinned(n int, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
+	p, err := r.d.MemHostAlloc(r.ctx, uintptr(n), flags)
+	if err != nil {
+		return nil, err
+	}
+	r.later(func() error { return r.d.MemFreeHost(r.ctx, p) })
+	return p, r.write(bytesOf(p, n))
+}
+
+// registered is n bytes of ordinary memory, written and then page-locked.
+func (r *rig) registered(n int) (cu.HostPtr, error) {
+	p := pointer(r.pageable(n))
+	if err := r.d.MemHostRegister(r.ctx, p, uintptr(n), 0); err != nil {
+		return nil, err
+	}
+	r.later(func() error { return r.d.MemHostUnregister(r.ctx, p) })
+	return p, nil
+}
+
+// page is that of the host.
+const page = 4 * kib
+
+// pageable is n bytes of ordinary memory, from the start of a page, written.
+func (r *rig) pageable(n int) []byte {
+	b := make([]byte, n+page)
+	skip := page - int(addressOf(b)%page)
+	b = b[skip : skip+n : skip+n]
+	fill(b, 1)
+	return b
+}
+
+// managed is n bytes of managed memory that nobody has touched.
+func (r *rig) managed(n int) (cu.DevicePtr, error) {
+	p, err := r.d.MemAllocManaged(r.ctx, uintptr(n), cu.MemAttachGlobal)
+	if err != nil {
+		return 0, err
+	}
+	r.later(func() error { return r.d.MemFree(r.ctx, p) })
+	return p, nil
+}
+
+// write writes host memory anew, as a program that is about to copy it does.
+func (r *rig) write(b []byte) error {
+	r.round++
+	if err := r.tell(b, true); err != nil {
+		return err
+	}
+	fill(b, r.round)
+	return nil
+}
+
+// tell lets a software GPU know that the host touches b.
+func (r *rig) tell(b []byte, write bool) error {
+	if r.emulated == nil {
+		return nil
+	}
+	return r.emulated.HostAccess(pointer(b), uintptr(len(b)), write)
+}
+
+// read reads a byte of every page of b.
+func (r *rig) read(b []byte) error {
+	if err := r.tell(b, false); err != nil {
+		return err
+	}
+	for i := 0; i < len(b); i += page {
+		r.touched += b[i]
+	}
+	return nil
+}
+
+// fill writes b by one core where it fits caches, by all beyond.
+func fill(b []byte, v byte) {
+	const cached = 16 * mib
+	some := func(first, end int) {
+		part := b[first:end]
+		for i := range part {
+			part[i] = v
+		}
+	}
+	if len(b) <= cached {
+		some(0, len(b))
+		return
+	}
+	workers.For(len(b), some)
+}
+
+// threads is how many a block has, blocksPerSM how many blocks fill a multiprocessor.
+const (
+	threads     = 256
+	blocksPerSM = 8
+)
+
+// launch queues a kernel with as many threads as there are items, at most as many
+// as fill the device.
+func (r *rig) launch(name string, items int, params []byte) error {
+	blocks := max(1, min((items+threads-1)/threads, blocksPerSM*r.processors))
+	return r.d.LaunchKernel(r.ctx, r.functions[name], cu.Dim3{X: uint32(blocks), Y: 1, Z: 1}, cu.Dim3{X: threads, Y: 1, Z: 1}, 0, r.stream, params)
+}
+
+// launched is launch and the wait for its end.
+func (r *rig) launched(name string, items int, params []byte) error {
+	if err := r.launch(name, items, params); err != nil {
+		return err
+	}
+	return r.sync()
+}

@@ -1,0 +1,158 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// What Ferry set out to reach, target 3, on an H200.
+const (
+	pinTarget     = 3
+	pinGoal       = 28e9 // bytes a second
+	cachedGoal    = 100  // ns
+	cachedBytes   = 4096
+	cachedSamples = 400_000
+)
+
+// SpeedPin measures page-locking of so many bytes, giving them back, and buffers of
+// a pool, beside peers, all in turns. Peers are those of internal/bench/peer/pin.cu and
+// pin.py; the one named "cached" is measured for buffers that a cache has.
+func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {
+	p, err := ferry.PredictPin(g, bytes, nil)
+	if err = errors.Join(err, p.Err); err != nil {
+		return nil, err
+	}
+	var undo closers
+	defer func() { err = errors.Join(err, undo.close()) }()
+	started, err := startAll(peers, &undo)
+	if err != nil {
+		return nil, err
+	}
+	c := contest{
+		rows:     []figure{{pinTarget, fmt.Sprintf("page-lock %d bytes", bytes), bytes, 0}, {pinTarget, fmt.Sprintf("give back %d bytes", bytes), bytes, 0}},
+		entrants: []entrant{{"", func() ([]float64, error) { return ownOnce(g, bytes) }}},
+	}
+	var cached *running
+	for _, r := range started {
+		if r.Name == "cached" {
+			cached = r
+			continue
+		}
+		c.entrants = append(c.entrants, r.entrant(r.Name, strconv.Itoa(bytes)))
+	}
+	if results, err = c.run(rounds); err != nil {
+		return nil, err
+	}
+	for i := range results {
+		if results[i].What == c.rows[0].what {
+			results[i].Goal = pinGoal
+			results[i] = results[i].judge()
+		}
+	}
+	results = append(results, SpeedResult{Target: pinTarget, What: fmt.Sprintf("prediction of page-locking %d bytes, beside the median", bytes), Unit: "ns",
+		Ferry: float64(p.Time), PeerName: "measured", Peer: float64(bytes) / results[0].Ferry * 1e9, Samples: 1}.judge())
+	more, err := speedCached(g, cached, rounds)
+	return append(results, more...), err
+}
+
+// ownOnce is a sample of Ferry.
+func ownOnce(g *ferry.GPU, bytes int) ([]float64, error) {
+	begin := g.Now()
+	h, err := ferry.AllocHost[byte](g, bytes, nil)
+	if err != nil {
+		return nil, err
+	}
+	locked := g.Now()
+	err = h.Close()
+	return []float64{float64(locked - begin), float64(g.Now() - locked)}, err
+}
+
+// speedCached measures a buffer that a pool has, with its Close, by as many
+// goroutines as stated.
+func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult, err error) {
+	pool, err := ferry.NewPinnedPool(g, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if err := pool.Warm(context.Background(), 8<<20); err != nil {
+		return nil, err
+	}
+	for _, n := range []int{1, 8, 64} {
+		var allocs []float64
+		c := contest{rows: []figure{{pinTarget, fmt.Sprintf("buffer of a pool and its Close, %d goroutines", n), 0, 0}}}
+		c.entrants = []entrant{{"", func() ([]float64, error) {
+			alloc, closing, err := cachedTimes(pool, n)
+			allocs = append(allocs, alloc)
+			return []float64{alloc + closing}, err
+		}}}
+		if peer != nil {
+			c.entrants = append(c.entrants, entrant{"PyTorch, one thread", func() ([]float64, error) {
+				both, err := peer.ask(strconv.Itoa(cachedBytes))
+				return both[:min(1, len(both))], err // the second is 0
+			}})
+		}
+		some, err := c.run(rounds)
+		if err != nil {
+			return nil, err
+		}
+		alone := figure{pinTarget, fmt.Sprintf("buffer of a pool, %d goroutines", n), 0, 0}.result(allocs[1:], "", nil, 0)
+		alone.Goal = cachedGoal
+		results = append(append(results, some...), alone.judge())
+	}
+	return results, nil
+}
+
+// cachedBatch is how many buffers a goroutine has at once.
+const cachedBatch = 32
+
+// cachedTimes is the processor time of an Alloc and of a Close, in ns, on a pool that
+// n goroutines use at once: all of the time that passes counts, for each processor
+// that they can keep busy.
+func cachedTimes(pool *ferry.PinnedPool, n int) (alloc, closing float64, err error) {
+	var all sync.WaitGroup
+	times := make([][2]time.Duration, n)
+	failed := make([]error, n)
+	batches := cachedSamples / cachedBatch / n
+	begin := time.Now()
+	for i := range n {
+		all.Go(func() { times[i], failed[i] = cachedBatches(pool, batches) })
+	}
+	all.Wait()
+	both := float64(time.Since(begin)) * float64(min(n, runtime.GOMAXPROCS(0))) / float64(n*batches*cachedBatch)
+	var first, second time.Duration
+	for _, t := range times {
+		first, second = first+t[0], second+t[1]
+	}
+	alloc = both * float64(first) / float64(first+second)
+	return alloc, both - alloc, errors.Join(failed...)
+}
+
+// cachedBatches allocates and closes batches of buffers, and times both.
+func cachedBatches(pool *ferry.PinnedPool, batches int) (took [2]time.Duration, err error) {
+	var hosts [cachedBatch]ferry.Host[byte]
+	for range batches {
+		begin := time.Now()
+		for i := range hosts {
+			if err := hosts[i].Alloc(pool, cachedBytes); err != nil {
+				return took, err
+			}
+		}
+		middle := time.Now()
+		for i := range hosts {
+			if err := hosts[i].Close(); err != nil {
+				return took, err
+			}
+		}
+		took[0] += middle.Sub(begin)
+		took[1] += time.Since(middle)
+	}
+	return took, nil
+}

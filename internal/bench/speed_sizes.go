@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/ferrygpu/ferry"
+)
+
+const (
+	// sizesGoal is a ratio within the noise of 1: a plain slice is not slower than
+	// cuMemcpy of the same memory at any size.
+	sizesGoal = 0.95
+	// sizesWhat names a size and a direction.
+	sizesWhat = "by powers of two: plain slice of %d bytes %s"
+	// beyondCaches is where the peer in C has nothing to tell but what takes long.
+	beyondCaches = 16 << 20
+)
+
+// SpeedSizes measures copies of ordinary memory at every power of two of bytes up to
+// most beside cuMemcpy, called by this process for the same memory and by the peer
+// internal/bench/peer/stage.cu. Of what is small there are several times as many samples: they
+// are cheap and vary.
+func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, error) {
+	return runWays(g, most, 0, samples, peers, func(ways []way) (all []contest) {
+		ways = slices.DeleteFunc(ways, func(w way) bool { return w.name != "" && w.name != driverHere && w.name != driverInC })
+		for i := range ways {
+			if ways[i].name == driverInC {
+				ways[i].most = min(ways[i].most, beyondCaches)
+			}
+		}
+		for n := 1; n <= most; n *= 2 {
+			for _, in := range []bool{true, false} {
+				row := figure{stageTarget, fmt.Sprintf(sizesWhat, n, direction(in)), 0, sizesGoal}
+				all = append(all, StageCase{Bytes: n, In: in}.among(ways, contest{rows: []figure{row}, repeats: sizesRepeats(g, n)}))
+			}
+		}
+		return all
+	})
+}
+
+// sizesRepeats is how many times as many samples there are of n bytes. A virtual
+// clock has no noise.
+func sizesRepeats(g *ferry.GPU, n int) int {
+	switch {
+	case g.Emulated() || n > beyondCaches:
+		return 1
+	case n > 64<<10:
+		return 3
+	}
+	return 11
+}
+
+// ofSizes says whether a result is one of [SpeedSizes], and which.
+func (r SpeedResult) ofSizes() (c StageCase, ok bool) {
+	way := ""
+	n, _ := fmt.Sscanf(r.What, sizesWhat, &c.Bytes, &way)
+	c.In = way == direction(true)
+	return c, n == 2
+}
+
+// writeSizes writes a table of such results, a line a size.
+func writeSizes(w io.Writer, results []SpeedResult) {
+	type cell struct {
+		StageCase
+		peer string
+	}
+	cells, sizes, met := map[cell]SpeedResult{}, []int{}, 0
+	for _, r := range results {
+		c, _ := r.ofSizes()
+		cells[cell{c, r.PeerName}] = r
+		sizes = append(sizes, c.Bytes)
+		if r.Met {
+			met++
+		}
+	}
+	fmt.Fprintf(w, "Plain slices beside cuMemcpy of the same memory in this process (here) and beside C, target %d. The goal is\n", stageTarget)
+	fmt.Fprintf(w, "a ratio of %.2f: not slower, within noise. It is met by %d of %d; the others have a !.\n\n", sizesGoal, met, len(results))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "size\tin\there\tratio\tC\tratio\tout\there\tratio\tC\tratio")
+	for _, n := range slices.Compact(sizes) {
+		line := sizeText(n)
+		for _, in := range []bool{true, false} {
+			here, c := cells[cell{StageCase{Bytes: n, In: in}, driverHere}], cells[cell{StageCase{Bytes: n, In: in}, driverInC}]
+			line += "\t" + here.value(here.Ferry)
+			for _, x := range []SpeedResult{here, c} {
+				line += "\t" + x.value(x.Peer) + "\t" + x.marked()
+			}
+		}
+		fmt.Fprintln(table, line)
+	}
+	_ = table.Flush() // to what the caller has
+}
+
+// marked is the ratio, with a mark where it should be larger.
+func (r SpeedResult) marked() string {
+	if r.Ratio > 0 && !r.Met {
+		return ratioText(r.Ratio) + " !"
+	}
+	return ratioText(r.Ratio)
+}

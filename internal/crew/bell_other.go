@@ -1,5 +1,0 @@
-//go:build !linux
-
-package crew
-
-type bell = slowBell

@@ -1,0 +1,10 @@
+package hostmap
+
+import (
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// addressAt is n bytes after p.
+func addressAt(p cu.HostPtr, n uintptr) cu.HostPtr { return unsafe.Add(p, n) }

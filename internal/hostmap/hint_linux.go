@@ -1,0 +1,71 @@
+package hostmap
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// mapping is a run of the process's addresses, as Linux tells it.
+type mapping struct {
+	start, end uint64
+	perms      string // "rw-p"
+	path       string // of a file, or "[heap]", or ""
+}
+
+// Hint says why the memory of a range may not be page-locked; "" if it
+// looks fine.
+func Hint(start, end uint64, readOnly bool) string {
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	at := start
+	for line := range strings.Lines(string(text)) {
+		m, ok := parseMapping(line)
+		if !ok || m.end <= at {
+			continue
+		}
+		if m.start > at {
+			break
+		}
+		if hint := m.hint(readOnly); hint != "" {
+			return hint
+		}
+		if at = m.end; at >= end {
+			return ""
+		}
+	}
+	return fmt.Sprintf("there is no memory at %#x", at)
+}
+
+// parseMapping reads a line such as
+//
+//	7f0000000000-7f0000021000 rw-s 00000000 08:01 1234   /srv/data
+func parseMapping(line string) (m mapping, ok bool) {
+	f := strings.Fields(line)
+	if len(f) < 5 {
+		return m, false
+	}
+	from, to, _ := strings.Cut(f[0], "-")
+	var err1, err2 error
+	m.start, err1 = strconv.ParseUint(from, 16, 64)
+	m.end, err2 = strconv.ParseUint(to, 16, 64)
+	m.perms, m.path = f[1], strings.Join(f[5:], " ")
+	return m, err1 == nil && err2 == nil && len(m.perms) == 4
+}
+
+// hint says what is wrong with a mapping.
+func (m mapping) hint(readOnly bool) string {
+	writable, shared := m.perms[1] == 'w', m.perms[3] == 's'
+	switch {
+	case m.perms[0] != 'r':
+		return "the memory may not be read"
+	case !writable && !readOnly:
+		return "the memory may only be read: register it with ReadOnly"
+	case shared && writable && strings.HasPrefix(m.path, "/") && !strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/memfd:"):
+		return fmt.Sprintf("it is %s, mapped to share writes, which kernels refuse to page-lock for files on disk: map it MAP_PRIVATE, or for reading and register with ReadOnly, or keep the file in /dev/shm", m.path)
+	}
+	return ""
+}

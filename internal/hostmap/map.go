@@ -1,0 +1,300 @@
+package hostmap
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Owner is the host memory of one buffer.
+type Owner struct {
+	Host  cu.HostPtr
+	Start uint64 // the address Host
+	End   uint64
+	Of    Buffer
+	Kind  string // for messages: "page-locked"
+	// Shared is set when other owners may have some of the same bytes.
+	Shared atomic.Bool
+}
+
+// Buffer is what an Owner belongs to.
+type Buffer interface {
+	fmt.Stringer
+	Closed() bool
+}
+
+// Entry is a run of addresses that the driver knows.
+type Entry struct {
+	Start, End uint64
+	Host       cu.HostPtr
+	Kind       string
+	// Of registered memory: how, and by which GPU.
+	Registered bool
+	Flags      cu.MemHostRegisterFlags
+	By         any
+
+	// Map.mu guards what follows.
+	owners []part
+	change chan struct{}  // closed when a change in progress is settled; nil if there is none
+	pinner runtime.Pinner // keeps Go memory: even if the program loses the buffer, the driver has it
+}
+
+// part is the addresses of an owner, which may begin before an entry and end after
+// it. The owner may have been lost without Close: then its value is nil.
+type part struct {
+	start, end uint64
+	owner      weak.Pointer[Owner]
+}
+
+func partOf(o *Owner) part { return part{o.Start, o.End, weak.Make(o)} }
+
+// Map is the entries of one driver. The zero Map is empty. It is safe for concurrent
+// use.
+type Map struct {
+	mu      sync.RWMutex
+	entries []*Entry // by rising address
+}
+
+// after is the index of the first entry that ends after an address. mu is held.
+func (m *Map) after(p uint64) int {
+	i, _ := slices.BinarySearchFunc(m.entries, p, func(e *Entry, p uint64) int {
+		if e.End > p {
+			return 1
+		}
+		return -1
+	})
+	return i
+}
+
+// within is the entries that share bytes with a range. mu is held.
+func (m *Map) within(start, end uint64) []*Entry {
+	i := m.after(start)
+	j := i
+	for j < len(m.entries) && m.entries[j].Start < end {
+		j++
+	}
+	return m.entries[i:j]
+}
+
+func (m *Map) insert(e *Entry) { m.entries = slices.Insert(m.entries, m.after(e.Start), e) }
+
+func (m *Map) delete(e *Entry) {
+	if i := m.after(e.Start); i < len(m.entries) && m.entries[i] == e {
+		m.entries = slices.Delete(m.entries, i, i+1)
+	}
+}
+
+// Add adds memory that the driver made.
+func (m *Map) Add(o *Owner) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.insert(&Entry{Start: o.Start, End: o.End, Host: o.Host, Kind: o.Kind, owners: []part{partOf(o)}})
+}
+
+// Remove removes what Add added. It must be called before the driver can give the
+// addresses to other memory.
+func (m *Map) Remove(o *Owner) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.within(o.Start, o.End) {
+		if !e.Registered && e.Start == o.Start {
+			m.delete(e)
+			return
+		}
+	}
+}
+
+// Claim is a request to make an owner's memory registered memory.
+type Claim struct {
+	Owner *Owner
+	Flags cu.MemHostRegisterFlags
+	By    any
+	// Unit, if not 0, is where entries must end: at its multiples.
+	Unit uint64
+	// Admit returns why the owner cannot use an entry that is there. It is called
+	// with the Map locked and must not call it, except Entry.String.
+	Admit func(*Entry) error
+	// MayWait returns why the caller must not wait for others, nil if it may.
+	MayWait func() error
+}
+
+// Claim makes an owner one of all entries in its range, of fresh ones where there are
+// none. It returns all, and the fresh ones, which the caller must register and
+// settle.
+func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
+	start, end := c.Owner.Start, c.Owner.End
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for busy := m.changing(start, end); busy != nil; busy = m.changing(start, end) {
+		m.mu.Unlock()
+		err := c.MayWait()
+		if err == nil {
+			<-busy
+		}
+		m.mu.Lock()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, e := range m.within(start, end) {
+		if err := c.Admit(e); err != nil {
+			return nil, nil, err
+		}
+	}
+	at := start
+	for _, e := range slices.Clone(m.within(start, end)) {
+		fresh = m.fill(&c, at, e.Start, fresh)
+		e.join(c.Owner)
+		at = e.End
+	}
+	fresh = m.fill(&c, at, end, fresh)
+	return slices.Clone(m.within(start, end)), fresh, nil
+}
+
+// changing is the change in progress in a range, nil if there is none. mu is held.
+func (m *Map) changing(start, end uint64) chan struct{} {
+	for _, e := range m.within(start, end) {
+		if e.change != nil {
+			return e.change
+		}
+	}
+	return nil
+}
+
+// fill adds entries from address at to end. mu is held.
+func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
+	for at < end {
+		next := end
+		if c.Unit > 0 {
+			next = min(next, (at/c.Unit+1)*c.Unit)
+		}
+		e := &Entry{Start: at, End: next, Host: addressAt(c.Owner.Host, uintptr(at-c.Owner.Start)), Kind: c.Owner.Kind,
+			Registered: true, Flags: c.Flags, By: c.By, owners: []part{partOf(c.Owner)}, change: make(chan struct{})}
+		e.pinner.Pin(e.Host)
+		m.insert(e)
+		fresh = append(fresh, e)
+		at = next
+	}
+	return fresh
+}
+
+// join adds an owner. It and those that are there learn that bytes are shared. The
+// Map is locked.
+func (e *Entry) join(o *Owner) {
+	for _, p := range e.owners {
+		if other := p.owner.Value(); other != nil {
+			other.Shared.Store(true)
+		}
+	}
+	o.Shared.Store(true)
+	e.owners = append(e.owners, partOf(o))
+}
+
+// Settle ends a change: the driver has registered an entry, or (gone) it has
+// unregistered it or could not register it.
+func (m *Map) Settle(e *Entry, gone bool) {
+	m.mu.Lock()
+	close(e.change)
+	e.change = nil
+	if gone {
+		m.delete(e)
+	}
+	m.mu.Unlock()
+	if gone {
+		e.pinner.Unpin()
+	}
+}
+
+// Release ends an owner's use of an entry. If it is the last owner, it remains one, and
+// last is true: the caller must unregister the entry and settle it.
+func (m *Map) Release(e *Entry, o *Owner) (last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(e.owners) == 1 {
+		e.change = make(chan struct{})
+		return true
+	}
+	me := weak.Make(o)
+	e.owners = slices.DeleteFunc(e.owners, func(p part) bool { return p.owner == me })
+	return false
+}
+
+// Sharing is the other owners of bytes in a range.
+func (m *Map) Sharing(o *Owner, start, end uint64) []*Owner {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var all []*Owner
+	for _, e := range m.within(start, end) {
+		for _, p := range e.owners {
+			if p.start < end && start < p.end {
+				if other := p.owner.Value(); other != nil && other != o && !slices.Contains(all, other) {
+					all = append(all, other)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Run is the beginning of a range that is memory of one kind.
+type Run struct {
+	End   uint64
+	Known bool   // the driver knows it; else it is ordinary memory
+	Owner *Owner // an open buffer that has it; nil if there is none
+	Lost  bool   // its buffer was lost without Close
+}
+
+// First is the longest run of one kind that begins where a range does.
+func (m *Map) First(start, end uint64) Run {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	found := m.within(start, end)
+	if len(found) == 0 {
+		return Run{End: end}
+	}
+	e := found[0]
+	if e.Start > start {
+		return Run{End: e.Start}
+	}
+	owner, until, lost := e.ownerAt(start)
+	return Run{min(end, until), true, owner, lost}
+}
+
+// ownerAt is an open owner of a byte, the one whose memory goes on longest, and its
+// end. Without one, until is where there may be one; lost reports that one was lost
+// without Close. The Map is locked.
+func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
+	until = e.End
+	for _, p := range e.owners {
+		o := p.owner.Value()
+		switch {
+		case p.end <= at:
+		case p.start > at:
+			if best == nil {
+				until = min(until, p.start)
+			}
+		case o == nil:
+			lost = true
+		case o.Of.Closed():
+		case best == nil || p.end > until:
+			best, until = o, p.end
+		}
+	}
+	return best, until, lost
+}
+
+// String describes an entry by its first owner. The Map is locked: see Claim.Admit.
+func (e *Entry) String() string {
+	for _, p := range e.owners {
+		if o := p.owner.Value(); o != nil {
+			return o.Of.String()
+		}
+	}
+	return fmt.Sprintf("a %s buffer (%s) that was lost without Close", e.Kind, refusal.Size(uintptr(e.End-e.Start)))
+}

@@ -1,0 +1,21 @@
+// Package inflight knows which operations of which streams still use a resource,
+// so that memory is neither freed nor touched while the hardware uses it.
+//
+// A [Stream] numbers its operations and knows up to which number they are done. A
+// [Tracker] belongs to a resource, such as a buffer or a module. For each stream it
+// keeps the numbers of the last operation that reads the resource and of the last
+// that writes it. An [Op] is one operation while it is being submitted: it counts
+// as a user of the stream and of everything acquired for it, and [Op.End] releases
+// all of that on every way out. An [Event] knows what a recorded event stands for.
+// A [Recorder] collects what a captured graph will use.
+//
+// Nothing is recorded on the device for an operation. A stream is synchronised only
+// when somebody waits and the stream is not known to have passed that number.
+//
+// The package knows no driver. A Stream's [Owner] waits for its work.
+//
+// All types are safe for concurrent use, except Op, which belongs to one goroutine.
+// Shared words are accessed by atomic operations or under Tracker.mu,
+// birth.mu and Recorder.mu, which are leaf locks: no other lock is taken while one is held, and
+// none is held while an Owner is called.
+package inflight

@@ -1,0 +1,141 @@
+package inflight
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// Event knows what a recorded event stands for: all operations of one stream up to a
+// number. It is not known where Records were made at the same time.
+//
+// A Record stores what it knows if it began while no other was in progress, and
+// before it ends. Readers hold readFlag, which no Record gets past and which they get
+// only while no Record is in progress. So known is never accessed by two goroutines
+// at once, and an atomic instruction of word lies between any two accesses.
+type Event struct {
+	word  atomic.Uint64 // see eventUsers
+	known known
+}
+
+// known is what the event stands for.
+type known struct {
+	record uint64  // number of the Record that stored this
+	stream *Stream // recorded in
+	before uint64  // operations of the stream that come before the Record
+}
+
+// The fields of Event.word, from the lowest bit: calls that use the driver's event,
+// Records in progress among them; how many of these are; whether a reader looks at
+// known; whether the event is closed; and the number of the Record begun last, which
+// starts again after 2^42.
+const (
+	eventUsers     = 1<<12 - 1
+	oneRecorder    = 1 << 12
+	eventRecorders = 1<<20 - 1 - eventUsers
+	readFlag       = 1 << 20
+	eventClosed    = 1 << 21
+	recordShift    = 22
+	oneRecord      = 1 << recordShift
+)
+
+// Enter counts a call that uses the event. It fails when the event is closed.
+func (e *Event) Enter() bool {
+	for {
+		v := e.word.Load()
+		switch {
+		case v&eventClosed != 0:
+			return false
+		case v&eventUsers == eventUsers: // no room for another user
+			runtime.Gosched()
+		case e.word.CompareAndSwap(v, v+1):
+			return true
+		}
+	}
+}
+
+// Leave ends a use. It reports whether that was the last use of a closed event.
+func (e *Event) Leave() (last bool) { return lastUse(e.word.Add(^uint64(0))) }
+
+// lastUse reports whether a word is closed and has no users.
+func lastUse(v uint64) bool { return v&(eventClosed|eventUsers) == eventClosed }
+
+// Close lets no call enter from now on. It reports whether the event was open and no
+// call uses it.
+func (e *Event) Close() (unused bool) {
+	return e.word.Or(eventClosed)&(eventClosed|eventUsers) == 0
+}
+
+// Record is a Record in progress.
+type Record struct {
+	number uint64 // of the Record
+	before uint64 // operations of the stream that come before it
+	alone  bool
+}
+
+// BeginRecord starts to record the event in a stream, which the caller uses. It fails
+// when the event is closed. EndRecord must follow.
+func (e *Event) BeginRecord(s *Stream) (r Record, ok bool) {
+	for {
+		v := e.word.Load()
+		switch {
+		case v&eventClosed != 0:
+			return Record{}, false
+		case v&eventUsers == eventUsers || v&eventRecorders == eventRecorders || v&readFlag != 0:
+			runtime.Gosched()
+		case e.word.CompareAndSwap(v, v+oneRecord+oneRecorder+1):
+			return Record{(v + oneRecord) >> recordShift, s.Issued(), v&eventRecorders == 0}, true
+		}
+	}
+}
+
+// EndRecord ends a Record in a stream, which is nil if the driver did not make it. It
+// reports whether that was the last use of a closed event.
+func (e *Event) EndRecord(r Record, s *Stream) (last bool) {
+	if r.alone {
+		e.known = known{r.number, s, r.before}
+	}
+	return lastUse(e.word.Add(^uint64(oneRecorder))) // a recorder and a user
+}
+
+// Recorded reports whether a Record was ever begun.
+func (e *Event) Recorded() bool { return e.word.Load()>>recordShift != 0 }
+
+// Meaning is what an event stands for.
+type Meaning struct {
+	record uint64
+	stream *Stream // nil if it is not known
+	before uint64
+}
+
+// StandsFor is what the event stands for now.
+func (e *Event) StandsFor() Meaning {
+	for {
+		v := e.word.Load()
+		switch {
+		case v&eventRecorders != 0 || v>>recordShift == 0:
+			return Meaning{}
+		case v&readFlag != 0: // another reader
+			runtime.Gosched()
+			continue
+		case !e.word.CompareAndSwap(v, v|readFlag):
+			continue
+		}
+		k := e.known
+		e.word.And(^uint64(readFlag))
+		if k.record != v>>recordShift {
+			return Meaning{}
+		}
+		return Meaning(k)
+	}
+}
+
+// Stream is the stream that the event was recorded in, nil if it is not known.
+func (m Meaning) Stream() *Stream { return m.stream }
+
+// Passed notes what is done if the event, which stood for m when the driver was asked,
+// has passed and was not recorded again since.
+func (e *Event) Passed(m Meaning) {
+	if m.stream != nil && e.word.Load()>>recordShift == m.record {
+		m.stream.Complete(m.before)
+	}
+}

@@ -1,0 +1,54 @@
+package inflight
+
+import (
+	"errors"
+	"sync"
+)
+
+// Recorder collects the resources that a captured graph will use, and owns them for
+// the graph. Streams that record share one.
+type Recorder struct {
+	mu   sync.Mutex
+	uses map[*Tracker]Access
+}
+
+// GraphUse is a resource that a graph uses and owns.
+type GraphUse struct {
+	Tracker *Tracker
+	Access  Access
+}
+
+// add notes a use and owns the resource.
+func (r *Recorder) add(t *Tracker, a Access) {
+	r.mu.Lock()
+	old, known := r.uses[t]
+	if r.uses == nil {
+		r.uses = map[*Tracker]Access{}
+	}
+	r.uses[t] = max(old, a)
+	r.mu.Unlock()
+	if !known {
+		t.Own()
+	}
+}
+
+// Uses is what was collected, for the caller to disown.
+func (r *Recorder) Uses() []GraphUse {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uses := make([]GraphUse, 0, len(r.uses))
+	for t, a := range r.uses {
+		uses = append(uses, GraphUse{t, a})
+	}
+	r.uses = nil
+	return uses
+}
+
+// DisownAll ends the ownership of all that a graph used.
+func DisownAll(uses []GraphUse) error {
+	var all []error
+	for _, u := range uses {
+		all = append(all, u.Tracker.Disown())
+	}
+	return errors.Join(all...)
+}

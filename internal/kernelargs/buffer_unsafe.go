@@ -1,0 +1,122 @@
+package kernelargs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Buffer is an argument buffer. M is the type that buffers of memory consist of: a
+// pointer to a struct whose only field is an M is a memory argument. The zero Buffer
+// is ready, and one that is packed again allocates nothing. It belongs to one
+// goroutine.
+type Buffer[M any] struct {
+	Bytes  []byte      // the parameters; addresses of memory are zero
+	Memory []Memory[M] // the memory arguments
+}
+
+// Memory is a memory argument and where in Buffer.Bytes its address goes.
+type Memory[M any] struct {
+	M  M
+	At int
+}
+
+// Pack packs arguments. An error says which parameter and why.
+func (b *Buffer[M]) Pack(s *Signature, args []any) error {
+	b.Reset()
+	if !s.known {
+		return b.packUnknown(args)
+	}
+	if len(args) != len(s.params) {
+		return refusal.Invalid("%d arguments given, the kernel has %d parameters%v", len(args), len(s.params), s)
+	}
+	b.grow(s.size)
+	for i := range args {
+		var err error
+		t := s.seen[i].Load()
+		if t == nil || t.word != typeWord(&args[i]) {
+			t, err = s.look(i, &args[i], reflect.TypeFor[M]())
+		}
+		if err == nil {
+			err = b.put(t, &args[i])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Describe(s.params[i].Offset), err)
+		}
+	}
+	return nil
+}
+
+// packUnknown packs arguments for a kernel whose parameters are not known.
+func (b *Buffer[M]) packUnknown(args []any) error {
+	for i := range args {
+		t := typeOf(args[i], reflect.TypeFor[M]())
+		if t.err != nil {
+			return fmt.Errorf("argument %d: %w", i, t.err)
+		}
+		at := (len(b.Bytes) + t.align - 1) / t.align * t.align
+		b.Bytes = append(b.Bytes, make([]byte, at+t.size-len(b.Bytes))...)
+		if err := b.put(t.at(at), &args[i]); err != nil {
+			return fmt.Errorf("argument %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// put writes an argument whose type fits. What the interface holds is read past
+// reflection, so that the argument does not escape. A memory argument is copied for
+// the same reason.
+func (b *Buffer[M]) put(t *seenType, arg *any) error {
+	p, to := dataOf(arg), b.Bytes[t.at:]
+	switch {
+	case t.class != classMemory:
+		putValue(to, p, t.size)
+	case p == nil:
+		return refusal.Invalid("got a nil %s", t.name)
+	default:
+		b.Memory = append(b.Memory, Memory[M]{*(*M)(p), t.at}) // the only field of the buffer
+	}
+	return nil
+}
+
+// Reset empties the buffer and keeps its room.
+func (b *Buffer[M]) Reset() {
+	clear(b.Memory) // so that nothing is kept alive
+	b.Bytes, b.Memory = b.Bytes[:0], b.Memory[:0]
+}
+
+// grow makes Bytes n zero bytes.
+func (b *Buffer[M]) grow(n int) {
+	if cap(b.Bytes) < n {
+		b.Bytes = make([]byte, n)
+	}
+	b.Bytes = b.Bytes[:n]
+	clear(b.Bytes)
+}
+
+// putValue writes a value of size bytes.
+func putValue(to []byte, p unsafe.Pointer, size int) {
+	switch size {
+	case 8:
+		binary.NativeEndian.PutUint64(to, *(*uint64)(p))
+	case 4:
+		binary.NativeEndian.PutUint32(to, *(*uint32)(p))
+	default:
+		copy(to, unsafe.Slice((*byte)(p), size))
+	}
+}
+
+// PutAddress writes a device address.
+func PutAddress(to []byte, p cu.DevicePtr) { binary.NativeEndian.PutUint64(to, uint64(p)) }
+
+// dataOf is the second word of an interface: the pointer that it holds, or the
+// address of the value that it holds. Types that the runtime stores as a pointer in
+// another guise, a struct of one pointer for example, are no arguments.
+func dataOf(arg *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(arg))[1] }
+
+// typeWord is the first word of an interface, which stands for the type.
+func typeWord(arg *any) uintptr { return (*[2]uintptr)(unsafe.Pointer(arg))[0] }

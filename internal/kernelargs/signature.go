@@ -1,0 +1,93 @@
+package kernelargs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// Signature is the parameters of a kernel. It is safe for concurrent use.
+type Signature struct {
+	params []ptx.Param
+	size   int  // of all parameters, packed
+	known  bool // else params is empty, and arguments are packed as C would
+	seen   []atomic.Pointer[seenType]
+}
+
+// seenType is the type of argument that a parameter took last, known by the type word
+// of its interface, and where the parameter stands.
+type seenType struct {
+	word     uintptr
+	at, size int
+	class    class
+	name     string
+}
+
+// NewSignature is the signature of a kernel with these parameters, size bytes in all.
+func NewSignature(params []ptx.Param, size int) *Signature {
+	return &Signature{params: params, size: size, known: true, seen: make([]atomic.Pointer[seenType], len(params))}
+}
+
+// UnknownSignature is that of a kernel whose parameters nobody tells: arguments are
+// packed one after the other, each aligned as in C.
+func UnknownSignature() *Signature { return &Signature{} }
+
+// Params is the parameters; empty when they are not known. It must not be changed.
+func (s *Signature) Params() []ptx.Param { return s.params }
+
+// look checks the type of an argument for parameter i, and remembers it.
+func (s *Signature) look(i int, arg *any, memory reflect.Type) (*seenType, error) {
+	t := typeOf(*arg, memory)
+	if err := t.fits(&s.params[i]); err != nil {
+		return nil, err
+	}
+	m := t.at(s.params[i].Offset)
+	m.word = typeWord(arg)
+	s.seen[i].Store(m)
+	return m, nil
+}
+
+// at is a seenType for a parameter that begins at an offset.
+func (t *argType) at(offset int) *seenType {
+	return &seenType{at: offset, size: t.size, class: t.class, name: t.name}
+}
+
+// Describe names the parameter that begins at an offset, for a message.
+func (s *Signature) Describe(at int) string {
+	for i := range s.params {
+		if s.params[i].Offset == at {
+			return fmt.Sprintf("parameter %d (%s)", i, paramText(&s.params[i]))
+		}
+	}
+	return fmt.Sprintf("the argument at byte %d", at)
+}
+
+// String lists the parameters for a message, as ": .u64 n, 8 bytes, ...".
+func (s *Signature) String() string {
+	var b strings.Builder
+	for i := range s.params {
+		if i == 0 {
+			b.WriteString(": ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(paramText(&s.params[i]))
+	}
+	return b.String()
+}
+
+// paramText describes a parameter for a message: ".u64 n, 8 bytes".
+func paramText(p *ptx.Param) string {
+	text := refusal.Size(uintptr(p.Size))
+	if p.Type == ptx.NoType {
+		return text
+	}
+	return fmt.Sprintf("%s %s, %s", typeText(p.Type), p.Name, text)
+}
+
+// typeText is the type as PTX writes it.
+func typeText(t ptx.Type) string { return "." + strings.TrimPrefix(t.String(), ".") }

@@ -1,0 +1,146 @@
+package kernelargs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// argType is what must be known of an argument's type.
+type argType struct {
+	name  string
+	size  int // bytes of the parameter
+	align int
+	class class
+	err   error // why the type cannot be an argument
+}
+
+// class tells kinds of arguments apart that must not stand for each other.
+type class uint8
+
+const (
+	classBytes   class = iota // struct, array or complex number
+	classInteger              // integer, bool or address
+	classFloat
+	classMemory // a pointer to a buffer
+)
+
+var noArgument = &argType{name: "nil", err: refusal.Invalid("nil is no argument: pass a buffer, or cu.DevicePtr(0) for a null pointer")}
+
+// types has an *argType by reflect.Type.
+var types sync.Map
+
+// typeOf looks at an argument's type, once for each type. memory is the type that
+// buffers consist of.
+func typeOf(arg any, memory reflect.Type) *argType {
+	t := reflect.TypeOf(arg)
+	if t == nil {
+		return noArgument
+	}
+	if a, ok := types.Load(t); ok {
+		return a.(*argType)
+	}
+	a, _ := types.LoadOrStore(t, newArgType(t, memory))
+	return a.(*argType)
+}
+
+func newArgType(t, memory reflect.Type) *argType {
+	a := &argType{name: t.String(), size: int(t.Size()), align: max(t.Align(), 1)}
+	switch k := t.Kind(); {
+	case isMemory(t, memory):
+		a.class, a.size, a.align = classMemory, 8, 8
+		return a
+	case k == reflect.Struct || k == reflect.Array:
+		a.class = classBytes
+	case k == reflect.Float32 || k == reflect.Float64:
+		a.class = classFloat
+	case k >= reflect.Bool && k <= reflect.Uintptr:
+		a.class = classInteger
+	case k == reflect.Complex64 || k == reflect.Complex128:
+		a.class = classBytes
+	case k == reflect.Slice:
+		a.err = refusal.Invalid("a %v cannot be used by kernels: Register it, or Copy it to a buffer", t)
+	default:
+		a.err = refusal.Invalid("a %v cannot be an argument: pass a buffer, a number, or a struct or array of numbers", t)
+	}
+	if a.err == nil && PointerIn(t) != "" {
+		a.err = refusal.Invalid("a %v cannot be an argument: it holds Go pointers", t)
+	}
+	return a
+}
+
+// isMemory reports whether t is a pointer to a struct that consists of one memory.
+func isMemory(t, memory reflect.Type) bool {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().PkgPath() != memory.PkgPath() {
+		return false
+	}
+	e := t.Elem()
+	return e.NumField() == 1 && e.Field(0).Type == memory
+}
+
+// PointerIn finds something in a type that the garbage collector must see: the path
+// to it and its type. It is empty if there is nothing.
+func PointerIn(t reflect.Type) string { return pointerIn(t, "") }
+
+func pointerIn(t reflect.Type, path string) string {
+	switch t.Kind() {
+	case reflect.Array:
+		if t.Len() == 0 {
+			return ""
+		}
+		return pointerIn(t.Elem(), path+"[0]")
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if found := pointerIn(t.Field(i).Type, path+"."+t.Field(i).Name); found != "" {
+				return found
+			}
+		}
+		return ""
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
+		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return ""
+	}
+	if path == "" {
+		return "it is one"
+	}
+	return path + " is " + t.String()
+}
+
+// fits returns why an argument of this type cannot be a parameter.
+func (t *argType) fits(p *ptx.Param) error {
+	switch {
+	case t.err != nil:
+		return t.err
+	case t.size != p.Size:
+		return refusal.Invalid("got %s, %s%s", t.name, refusal.Size(uintptr(t.size)), wanted(p))
+	case t.class == classFloat && integerParam(p.Type), t.class != classFloat && t.class != classBytes && floatParam(p.Type):
+		return refusal.Invalid("got %s%s", t.name, wanted(p))
+	}
+	return nil
+}
+
+func integerParam(t ptx.Type) bool { return t >= ptx.U8 && t <= ptx.S64 }
+
+func floatParam(t ptx.Type) bool { return t == ptx.F32 || t == ptx.F64 }
+
+// goTypes is what to pass for a parameter.
+var goTypes = map[ptx.Type]string{
+	ptx.U8: "uint8", ptx.U16: "uint16", ptx.U32: "uint32", ptx.U64: "uint64 or a buffer",
+	ptx.S8: "int8", ptx.S16: "int16", ptx.S32: "int32", ptx.S64: "int64",
+	ptx.F16: "uint16", ptx.F32: "float32", ptx.F64: "float64",
+	ptx.B16: "uint16", ptx.B32: "uint32 or float32", ptx.B64: "uint64, float64 or a buffer",
+}
+
+// wanted is the end of a message: what to pass instead.
+func wanted(p *ptx.Param) string {
+	name := goTypes[p.Type]
+	if name == "" || p.Size != p.Type.Size() {
+		return fmt.Sprintf(", want %s", refusal.Size(uintptr(p.Size)))
+	}
+	return ", want " + strings.TrimSpace(name)
+}

@@ -1,0 +1,54 @@
+package pin
+
+// Settings are numbers that depend on the machine. All must be positive.
+type Settings struct {
+	// MaxRegistration is the most bytes that are registered at once, a multiple of a huge
+	// page. Larger registrations are not faster, and keep other processes of the machine
+	// waiting for longer.
+	MaxRegistration uintptr
+	// MaxTouchers bounds how many goroutines touch memory. Twelve do it about as fast as
+	// the host of an H200 can, and many more would only hinder others. SpareProcessors is
+	// how many processors they leave to the goroutine that registers and to others.
+	MaxTouchers, SpareProcessors int
+	// TrialBytes is how much a trial page-locks on pages of each size, and
+	// LargeTrialBytes how much it page-locks next, on the pages that were faster. A request
+	// of LargeTrialBytes also tells how long the next one will take.
+	TrialBytes, LargeTrialBytes uintptr
+	// TrialFrom is the size of a request from which on an engine finds out the faster
+	// pages unasked. That costs a few per cent of the request, once.
+	TrialFrom uintptr
+
+	// SegmentBytes is the least that a pool takes from its source. Blocks of up to that
+	// size are cached. Larger ones are joined at once with what is free next to them.
+	SegmentBytes uintptr
+	// OwnBytes is the size of blocks up to which each cache gets blocks of its own, while
+	// there are free extents. Caches that share as many blocks as all users together have
+	// at most would be short of blocks in turns, and would search each other for ever.
+	OwnBytes uintptr
+	// ShardsPerProcessor is how many caches a pool has for each processor, so that two
+	// goroutines seldom have the same one.
+	ShardsPerProcessor int
+	// PollBlocks is how many blocks that were put in flight are asked, for a block that may
+	// be available elsewhere.
+	PollBlocks int
+	// StealBlocks is how many more blocks move to a cache when it takes one from another
+	// cache. To look through the caches costs as much for one block as for several.
+	StealBlocks int
+}
+
+// DefaultSettings are those of a machine with an H200 and 16 processors.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxRegistration:    256 << 20,
+		MaxTouchers:        16,
+		SpareProcessors:    1,
+		TrialBytes:         16 << 20,
+		LargeTrialBytes:    256 << 20,
+		TrialFrom:          4 << 30,
+		SegmentBytes:       32 << 20,
+		OwnBytes:           1 << 20,
+		ShardsPerProcessor: 4,
+		PollBlocks:         4,
+		StealBlocks:        16,
+	}
+}

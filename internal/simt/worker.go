@@ -1,0 +1,197 @@
+package simt
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// worker runs blocks on one goroutine.
+type worker struct {
+	x      *execution
+	id     int
+	frames [][]*frame         // free frames, by function
+	refs   [cachedRefs]segRef // segment cache, by memory instruction
+	blocks []*block           // free blocks
+	tmp    lanes
+	mma    *mmaValues // made on first use
+	lineScratch
+	memScratch
+
+	next, end uint64 // blocks taken and not yet begun
+
+	stack        int // bytes of frames and local memory
+	instructions uint64
+	polls        uint64 // loops that polled memory which others may change, and sleeps
+	stats        Stats
+	tallies      []tally             // by counter
+	units        [atomicUnits]uint64 // atomic operations of lanes, by atomic unit
+	fence        atomic.Uint32
+}
+
+// loop runs blocks until none is left. While its blocks only wait for others, it
+// begins new blocks. So a block may wait for any other block of the grid, up to the
+// number of blocks that a worker keeps.
+func (k *worker) loop() {
+	var resident []*block
+	defer func() { k.x.stopped(resident) }()
+	for !k.x.stop.Load() {
+		if len(resident) == 0 {
+			b := k.begin()
+			if b == nil {
+				return
+			}
+			resident = append(resident, b)
+		}
+		polls, overdue := k.polls, false
+		for i := 0; i < len(resident) && !k.x.stop.Load(); {
+			b := resident[i]
+			if err := b.run(); err != nil {
+				k.x.fail(err)
+				return
+			}
+			if b.done == len(b.warps) {
+				k.retire(b)
+				resident = append(resident[:i], resident[i+1:]...)
+				continue
+			}
+			b.turns++
+			overdue = overdue || b.turns%turnsUntilNext == 0
+			i++
+		}
+		if len(resident) == 0 {
+			continue
+		}
+		if p := k.x.l.Pulse; p != nil && k.polls != polls {
+			p.Polls.Add(1)
+		}
+		if k.polls != polls || overdue {
+			for range min(len(resident), k.x.resident-len(resident)) { // this doubles the number each round
+				b := k.begin()
+				if b == nil {
+					break
+				}
+				resident = append(resident, b)
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// begin returns the next block, nil if there is none.
+func (k *worker) begin() *block {
+	if k.next == k.end {
+		x := k.x
+		share := max(1, min(64, x.blocks/uint64(8*x.workers)))
+		at := x.next.Add(share) - share
+		if at >= x.blocks {
+			x.next.Store(x.blocks) // so that further calls cannot overflow it
+			return nil
+		}
+		k.next, k.end = at, min(at+share, x.blocks)
+		if p := x.l.Pulse; p != nil {
+			p.Begun.Add(k.end - k.next)
+		}
+	}
+	n := k.next
+	k.next++
+	return k.newBlock(n)
+}
+
+func (k *worker) newBlock(n uint64) *block {
+	x := k.x
+	var b *block
+	if last := len(k.blocks) - 1; last >= 0 {
+		b = k.blocks[last]
+		k.blocks = k.blocks[:last]
+		clear(b.shared)
+	} else {
+		b = &block{k: k, threads: x.threads, warps: make([]*warp, x.warps)}
+		for i := range b.warps {
+			b.warps[i] = new(warp)
+		}
+		b.shared = make([]byte, alignUp(x.sharedBytes, 16))
+		b.window = refTo(sharedWindow, b.shared[:x.sharedBytes], false)
+	}
+	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
+	b.number = n
+	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
+	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
+	clear(b.bars[:])
+	return b
+}
+
+func (k *worker) retire(b *block) {
+	k.stats.Blocks++
+	k.stats.Threads += uint64(b.threads)
+	k.blocks = append(k.blocks, b)
+}
+
+// newFrame returns a frame of fn from the pool, or a new one with the constants
+// filled in.
+func (k *worker) newFrame(fn *function) *frame {
+	pool := k.frames[fn.id]
+	if n := len(pool); n > 0 {
+		f := pool[n-1]
+		k.frames[fn.id] = pool[:n-1]
+		f.clear()
+		return f
+	}
+	k.stack += fn.frameBytes()
+	f := &frame{
+		fn:    fn,
+		regs:  make([]lanes, fn.numRegs),
+		tags:  make([]tag, fn.numRegs),
+		preds: make([]uint32, fn.numPreds),
+	}
+	for _, c := range fn.consts {
+		v := c.value
+		switch {
+		case c.param != nil:
+			v = c.param(k.x.l.Params)
+		case c.launch != nil:
+			v = c.launch(k.x)
+		}
+		f.setUniform(c.reg, v)
+	}
+	f.clear()
+	return f
+}
+
+func (k *worker) freeFrame(f *frame) {
+	f.parent, f.call, f.top = nil, nil, 0
+	k.frames[f.fn.id] = append(k.frames[f.fn.id], f)
+}
+
+// order makes everything before it visible before everything after it. On amd64 the
+// loads and stores of the host already have the order that acquire and release
+// demand.
+func (k *worker) order() {
+	if runtime.GOARCH != "amd64" {
+		k.fence.Add(1)
+	}
+}
+
+// fullFence orders earlier stores before later loads too.
+func (k *worker) fullFence() { k.fence.Add(1) }
+
+func (s *Stats) add(o *Stats, tallies []tally) {
+	s.Blocks += o.Blocks
+	s.Threads += o.Threads
+	s.WarpInstructions += o.WarpInstructions
+	s.LongestWarp = max(s.LongestWarp, o.LongestWarp)
+	s.Nap = max(s.Nap, o.Nap)
+	for i := range s.Traffic {
+		t := tallies[i].traffic()
+		s.Traffic[i].add(&t)
+	}
+}
+
+// matrices returns the worker's matrices. They are made on first use.
+func (k *worker) matrices() *mmaValues {
+	if k.mma == nil {
+		k.mma = new(mmaValues)
+	}
+	return k.mma
+}

@@ -1,0 +1,69 @@
+package staging
+
+import "sync/atomic"
+
+// chunk is the part of a transfer that one copy of the device moves.
+//
+// off, n, first and blocks do not change after plan. state and left are for all. The
+// coordinator owns slot, queued and finished. Two others may read: a worker reads slot
+// while the chunk is open, and the goroutine that ends the transfer reads slot and
+// queued. The state and transfer.unaccounted order these accesses.
+type chunk struct {
+	off, n int64
+	first  int64 // number of its first block, counted over all chunks
+	blocks int64
+
+	state  atomic.Uint32 // chunkClosed, then chunkOpen or chunkFailed
+	opened chan struct{} // closed when state changes; nil if no worker waits for that
+	left   atomic.Int64  // blocks that are not accounted for
+	slot   *slot
+
+	queued   bool // the device has a copy of it
+	finished bool // all blocks are copied or dropped, and the coordinator has handled that
+	released bool // the transfer has released its slot; transfer.mu guards it
+}
+
+// States of a chunk.
+const (
+	chunkClosed uint32 = iota // blocks cannot be copied yet
+	chunkOpen
+	chunkFailed
+)
+
+// become opens a chunk or lets it fail. It does nothing to a chunk that is not closed.
+func (c *chunk) become(state uint32) {
+	if c.state.CompareAndSwap(chunkClosed, state) && c.opened != nil {
+		close(c.opened)
+	}
+}
+
+// plan divides n bytes into chunks of at most set.Chunk bytes.
+//
+// To the device the first chunk is an eighth of all or half a slot, and each of the next
+// ones is at most as long as all before it. A device that begins sooner, with less, reads
+// what is still in the caches of the cores, slowly, and hinders the workers that fill the
+// ring. From the device the last chunks are short, so that little is left to copy when it
+// ends. shared says that workers copy too, which may wait for a chunk to open.
+func plan(n int64, toDevice bool, set *Settings, shared bool) []chunk {
+	block, most := int64(set.Block), int64(set.Chunk)
+	chunks := make([]chunk, 0, min(n/most+16, n/block+1))
+	first := int64(0)
+	for off := int64(0); off < n; {
+		size := max(off, min(n/8, most/2))
+		if !toDevice {
+			size = (n - off) / 3
+		}
+		size = (size + block - 1) / block * block
+		size = min(max(size, block), most, n-off)
+		chunks = append(chunks, chunk{off: off, n: size, first: first, blocks: (size + block - 1) / block})
+		off += size
+		first += (size + block - 1) / block
+	}
+	for i := range chunks {
+		chunks[i].left.Store(chunks[i].blocks)
+		if shared {
+			chunks[i].opened = make(chan struct{})
+		}
+	}
+	return chunks
+}

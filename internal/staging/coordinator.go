@@ -1,0 +1,352 @@
+package staging
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// coordinator does everything for a transfer besides copying, until all blocks are
+// accounted for: it takes slots, calls the driver, and releases slots. It runs in the
+// goroutine that called In or Out, which alone uses its fields.
+//
+// One goroutine calls the driver for all because a driver serves one call at a time. It
+// makes others wait for hundreds of microseconds, and is slow on a processor that has not
+// called it for a while. The coordinator also copies blocks: of short transfers all the
+// time, and of others until the first worker has started. That may take milliseconds
+// where processors are asleep.
+type coordinator struct {
+	*transfer
+	first   int       // the first chunk that is not finished
+	next    int       // the first chunk that has no slot yet
+	arrived int       // the first chunk that has not arrived from the device yet
+	starved time.Time // since when other transfers have all slots; zero if they do not
+
+	hasBlock bool // it has claimed a block for itself:
+	chunk    int
+	block    int64
+}
+
+// hangTime is how long a reader or writer may take after the context has ended before it
+// counts as hanging.
+const hangTime = 10 * time.Millisecond
+
+// coordinate runs until the transfer is finished. It returns false if it gave up, because
+// a reader or writer hangs.
+func (c *coordinator) coordinate() bool {
+	var idleSince, ended time.Time // since when nothing has happened; when the context ended
+	if c.shared && len(c.chunks) > 1 {
+		c.warmDriver()
+	}
+	for i := 1; c.first < len(c.chunks); i++ {
+		if c.step() || c.shouldCopy() && c.copyNext() {
+			idleSince, i = time.Time{}, 0
+			continue
+		}
+		now := time.Now()
+		if idleSince.IsZero() {
+			idleSince = now
+		}
+		if err := c.ctx.Err(); err != nil {
+			if ended.IsZero() {
+				ended = now
+			}
+			c.stop(err)
+			if c.mayHang() && now.Sub(ended) > hangTime {
+				return false
+			}
+		}
+		switch idle := now.Sub(idleSince); {
+		case c.r.clock != nil && c.waitEmulated():
+		case idle > c.r.set.SpinTime:
+			c.sleep(idle)
+		default:
+			c.spin(i)
+		}
+	}
+	return true
+}
+
+// shouldCopy reports whether the coordinator copies a block now. Readers and writers may
+// take long, and are left to the workers.
+func (c *coordinator) shouldCopy() bool {
+	return c.coordinatorCopies || c.hasBlock || c.mayYield && !c.workerStarted.Load()
+}
+
+// copyNext copies the block that the coordinator has claimed, if its chunk is open. It
+// claims one if it has none. It reports whether it did either.
+func (c *coordinator) copyNext() bool {
+	if !c.hasBlock {
+		c.chunk, c.block = c.claim(c.chunk)
+		c.hasBlock = true
+		return c.chunk < len(c.chunks)
+	}
+	if c.chunk == len(c.chunks) || c.chunks[c.chunk].state.Load() == chunkClosed {
+		return false
+	}
+	c.copyBlock(&c.chunks[c.chunk], c.block)
+	c.hasBlock = false
+	return true
+}
+
+// warmDriver calls the driver while the workers wake. The first call after a rest takes
+// 50 microseconds, and the first chunk would wait for that. Without a free slot openNext
+// calls the driver anyway.
+func (c *coordinator) warmDriver() {
+	if c.next == 0 {
+		return
+	}
+	if err := c.r.driver.EventRecord(c.r.ctx, c.chunks[0].slot.event, c.job.Stream); err != nil {
+		c.fail(0, err)
+	}
+}
+
+// stop fails the chunks of which no goroutine can have copied a block.
+func (c *coordinator) stop(err error) {
+	closed := c.next
+	if c.dst != nil {
+		closed = c.arrived
+	}
+	if closed < len(c.chunks) {
+		c.fail(c.chunks[closed].off, err)
+	}
+}
+
+// step does what can be done without waiting, once. It reports whether there was
+// anything.
+func (c *coordinator) step() bool {
+	if c.dst != nil {
+		busy := c.finish()
+		busy = c.fetchNext() || busy
+		return c.openArrived() || busy
+	}
+	wanted := c.claimed(c.next) // checked before finish calls the driver
+	busy := c.finish()
+	return wanted && c.openNext() || busy
+}
+
+// finish handles the chunks whose blocks are all copied or dropped. It reports whether
+// there were any.
+func (c *coordinator) finish() (busy bool) {
+	for i := c.first; i < len(c.chunks); i++ {
+		x := &c.chunks[i]
+		if x.left.Load() > 0 {
+			if i >= c.next {
+				break
+			}
+			continue
+		}
+		if x.finished {
+			continue
+		}
+		x.finished, busy = true, true
+		good := min(x.n, c.failedAt.Load()-x.off)
+		switch {
+		case x.state.Load() != chunkOpen: // releaseSlots handles it
+		case c.dst != nil || good <= 0:
+			c.put(x)
+		default:
+			if err := c.send(x, good); err != nil {
+				c.fail(x.off, err)
+			}
+		}
+	}
+	for c.first < len(c.chunks) && c.chunks[c.first].finished {
+		c.first++
+	}
+	return busy
+}
+
+// openFree opens the first chunks of memory for the device, as many as there are free
+// slots for. That needs no call of the driver, and happens before workers start.
+func (c *coordinator) openFree() {
+	for c.src != nil && c.mayYield && c.next < len(c.chunks) {
+		s, _, _, err := c.r.pick(c.transfer, false)
+		if s == nil || err != nil {
+			return // openNext gets the error again
+		}
+		x := &c.chunks[c.next]
+		x.slot = s
+		x.become(chunkOpen)
+		c.next++
+	}
+}
+
+// openNext gives the next chunk to the device a slot, if there is one. It reports whether
+// the chunk is open now or has failed.
+func (c *coordinator) openNext() bool {
+	x := &c.chunks[c.next]
+	if !c.findSlot(x) {
+		return false
+	}
+	x.become(c.openState(x))
+	c.next++
+	return true
+}
+
+// openState returns what a closed chunk becomes.
+func (c *coordinator) openState(x *chunk) uint32 {
+	if x.off < c.failedAt.Load() {
+		return chunkOpen
+	}
+	return chunkFailed
+}
+
+// fetchNext queues the copy of the next chunk from the device, if there is a slot. It
+// reports whether it did, or whether the chunk has failed.
+func (c *coordinator) fetchNext() bool {
+	if c.next == len(c.chunks) {
+		return false
+	}
+	x := &c.chunks[c.next]
+	if !c.findSlot(x) {
+		return false
+	}
+	c.next++
+	if x.slot == nil {
+		return true
+	}
+	queued, err := c.enqueue(x, x.n)
+	if err != nil {
+		c.fail(x.off, err)
+	}
+	if !queued {
+		c.put(x)
+	}
+	x.queued = queued
+	return true
+}
+
+// openArrived opens the chunks that have arrived from the device and are wanted. It
+// reports whether there were any.
+func (c *coordinator) openArrived() (busy bool) {
+	for ; c.arrived < c.next && c.claimed(c.arrived); c.arrived++ {
+		x := &c.chunks[c.arrived]
+		if x.queued && x.off < c.failedAt.Load() {
+			if c.r.clock != nil {
+				return busy // waitEmulated waits for it
+			}
+			err := c.r.driver.EventQuery(c.r.ctx, x.slot.event)
+			if errors.Is(err, cu.ErrorNotReady) {
+				return busy
+			}
+			if err != nil {
+				c.fail(x.off, err)
+			}
+		}
+		x.become(c.openState(x))
+		busy = true
+	}
+	return busy
+}
+
+// findSlot finds a slot for a chunk before failedAt. It returns false when the transfer
+// must wait for one.
+func (c *coordinator) findSlot(x *chunk) bool {
+	if x.off < c.failedAt.Load() {
+		x.slot = c.slotFor(x)
+		return x.slot != nil || x.off >= c.failedAt.Load()
+	}
+	return true
+}
+
+// slotFor takes a slot for a chunk. Without one the transfer waits or has failed at the
+// chunk: by an error, or because other transfers have all slots and the caller can copy
+// in another way.
+func (c *coordinator) slotFor(x *chunk) *slot {
+	s, starved, err := c.r.takeSlot(c.transfer)
+	switch {
+	case s != nil || err == nil && !starved:
+		c.starved = time.Time{}
+	case err == nil && c.starved.IsZero():
+		c.starved = time.Now()
+	case err == nil && c.mayYield && time.Since(c.starved) > c.r.set.SlotWait:
+		err = ErrBusy
+	}
+	if err != nil {
+		c.fail(x.off, err)
+	}
+	return s
+}
+
+// send queues the copy of the first n bytes of a chunk to the device, and leaves it the
+// slot.
+func (c *coordinator) send(x *chunk, n int64) error {
+	queued, err := c.enqueue(x, n)
+	x.queued = queued && err == nil
+	if queued {
+		c.submit(x)
+	} else {
+		c.put(x)
+	}
+	return err
+}
+
+// enqueue queues the copy of n bytes of a chunk on the stream. queued says that the
+// device may use the slot.
+func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
+	d, device := c.r.driver, c.job.Device+cu.DevicePtr(x.off)
+	if c.src != nil {
+		err = d.MemcpyHtoDAsync(c.r.ctx, device, x.slot.host, uintptr(n), c.job.Stream)
+	} else {
+		err = d.MemcpyDtoHAsync(c.r.ctx, x.slot.host, device, uintptr(n), c.job.Stream)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = d.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); err != nil {
+		// The event says nothing of the copy: wait for the copy now.
+		return false, errors.Join(err, d.StreamSynchronize(c.r.ctx, c.job.Stream))
+	}
+	return true, nil
+}
+
+// sleep waits without a processor: for the device, or for a goroutine that copies.
+func (c *coordinator) sleep(idle time.Duration) {
+	if c.dst != nil && c.arrived < c.next && c.ctx.Done() == nil && c.claimed(c.arrived) {
+		x := &c.chunks[c.arrived]
+		if err := c.r.driver.EventSynchronize(c.r.ctx, x.slot.event); err != nil {
+			c.fail(x.off, err)
+		}
+		return
+	}
+	c.sleeping.Store(true)
+	defer c.sleeping.Store(false)
+	if c.chunks[c.first].left.Load() == 0 {
+		return // it was accounted for before sleeping was true, so nothing would wake us
+	}
+	timer := time.NewTimer(min(idle/16, time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-c.wake:
+	case <-timer.C:
+	}
+}
+
+// waitEmulated waits on an emulated device, if a goroutine that copies waits for it. It
+// reports whether it did anything. Emulated times depend on the order of calls, so step
+// handles first what has been copied by then.
+func (c *coordinator) waitEmulated() bool {
+	at := c.next
+	if c.dst != nil {
+		at = c.arrived
+	}
+	if !c.claimed(at) || c.step() {
+		return c.claimed(at)
+	}
+	x, err := &c.chunks[at], error(nil)
+	if c.dst != nil && at < c.next {
+		err = c.r.awaitEvent(c.ctx, x.slot.event)
+	} else {
+		err = c.r.awaitOldest(c.transfer)
+	}
+	switch {
+	case err != nil:
+		c.fail(x.off, err)
+	case c.dst != nil && at < c.next:
+		x.become(chunkOpen)
+		c.arrived++
+	}
+	return true
+}

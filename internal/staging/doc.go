@@ -1,0 +1,27 @@
+// Package staging copies ordinary memory, files and readers to a device and back at
+// nearly the speed of the link. Several goroutines copy between them and a ring of
+// page-locked slots, and the copy engine of the device works on the slots.
+//
+// A [Ring] belongs to one context. It allocates slots when transfers first need them, and
+// keeps them. A transfer is divided into chunks. They are shorter where the device would
+// wait for the first chunk or the CPU for the last one. Each chunk gets a slot, and is
+// divided into blocks, which the workers of the ring take in order. The goroutine that
+// calls In or Out is the coordinator: it alone takes slots, submits full ones to the
+// device and calls the driver, so that no goroutine waits for a lock of the driver. It
+// also copies small transfers, and those of a reader that must be read in order.
+//
+// A slot is free again when its event has completed, or when its stream is known to have
+// completed, never because a call returned. Chunks are large, because each costs the copy
+// engine some microseconds. Blocks are small, so that all workers copy the same chunk. A
+// transfer to the device has few slots, and its end is moved out of the caches of the
+// single cores, which a device reads slowly: see docs/PERFORMANCE.md.
+//
+// Transfers at the same time share slots and workers equally. Other transfers can hold all
+// slots, in streams that do not advance. A transfer then returns [ErrBusy] and how many
+// bytes it has copied, so that the caller can copy the rest in another way.
+//
+// # Locks
+//
+// Ring.mu and transfer.mu are leaves. Neither is held across a call of the driver or of
+// a reader or writer.
+package staging

@@ -1,0 +1,95 @@
+package staging
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+)
+
+// Memory is ordinary memory as the source or the destination of a transfer. Memory that
+// cannot be read or written, such as pages of a mapped file that was cut off, is an error
+// that names the address. It does not end the process.
+type Memory []byte
+
+// ReadAt copies from the memory at an offset.
+func (m Memory) ReadAt(p []byte, off int64) (n int, err error) { return m.read(p, off, plain) }
+
+// read is ReadAt with a function that copies.
+func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
+	if off < 0 || off > int64(len(m)) {
+		return 0, io.EOF
+	}
+	n = min(len(p), len(m)-int(off))
+	if err := guarded(p[:n], m[off:int(off)+n], "read", how); err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt copies to the memory at an offset.
+func (m Memory) WriteAt(p []byte, off int64) (n int, err error) { return m.write(p, off, plain) }
+
+// WriteNonTemporal is WriteAt that stores past the caches, if the memory has at least so
+// many bytes: see [Settings.NonTemporalFrom].
+func (m Memory) WriteNonTemporal(p []byte, off int64, from int) (n int, err error) {
+	if len(m) < from {
+		return m.write(p, off, plain)
+	}
+	return m.write(p, off, copyNonTemporal)
+}
+
+// write is WriteAt with a function that copies.
+func (m Memory) write(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
+	if off < 0 || off > int64(len(m)) || len(p) > len(m)-int(off) {
+		return 0, io.ErrShortWrite
+	}
+	if err := guarded(m[off:int(off)+len(p)], p, "write", how); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// copyToRing returns how to copy bytes at an offset of a transfer of n bytes to the ring.
+//
+// A device reads what is in the caches of many cores at half the speed of the link or
+// less. Workers that go on copying push it out to the cache that the cores share, before
+// the device reads it. At the end of the transfer nothing pushes it out. So the end is
+// stored past the caches, or moved out of them, which costs the workers more and leaves
+// it nearer.
+func (s *Settings) copyToRing(off, n int64) func(dst, src []byte) {
+	switch {
+	case off < n-int64(s.LastBytes):
+		return plain
+	case n >= int64(s.DemoteFrom) && canDemote:
+		return copyDemote
+	}
+	return copyNonTemporal
+}
+
+// plain is copy.
+func plain(dst, src []byte) { copy(dst, src) }
+
+// copyDemote copies, and moves what it has written out of the caches of this core.
+func copyDemote(dst, src []byte) {
+	copy(dst, src)
+	demote(dst)
+}
+
+// guarded copies and turns a fault into an error.
+func guarded(dst, src []byte, what string, how func(dst, src []byte)) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			err = fmt.Errorf("cannot %s address %#x: a mapped file may have been cut off, or the memory unmapped", what, v.Addr())
+		default:
+			panic(v)
+		}
+	}()
+	how(dst, src)
+	return nil
+}

@@ -1,0 +1,438 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/workers"
+)
+
+// ErrBusy means that a transfer got no slot in time: other transfers hold them, in
+// streams that do not advance, or there is no memory for a slot.
+var ErrBusy = errors.New("no slot of the staging ring is available")
+
+// Ring is page-locked memory through which transfers go. It is safe for concurrent use.
+type Ring struct {
+	driver cu.Driver
+	ctx    cu.Context
+	clock  HostClock // of an emulated device, else nil
+	set    Settings
+	lock   LockFunc
+
+	workers   workers.Pool
+	submitted atomic.Uint64 // slots submitted to the device so far
+
+	mu         sync.Mutex
+	slots      []*slot // those in flight are in the order in which they were submitted
+	slotLimit  int     // the most slots: fewer than set.Slots once memory has run out
+	allocating int     // slots that are being allocated
+	transfers  int     // that run
+	target     [2]int  // workers that a transfer by itself should have, by direction: adapted
+	busyShare  float64 // of the time in which workers copied, in the last transfer of adapt
+	closed     bool
+}
+
+// LockFunc page-locks memory for a slot.
+type LockFunc func(bytes int) (p cu.HostPtr, unlock func() error, err error)
+
+// HostClock is the virtual clock of an emulated device. It must know how long the copies
+// of goroutines would take on the machine that is emulated.
+type HostClock interface {
+	// HostCopy records that so many threads have copied bytes from ordinary to
+	// page-locked memory, or back.
+	HostCopy(bytes uintptr, threads int, back bool)
+}
+
+// New makes a ring without slots. The driver is that of the context. lock may be nil: the
+// driver then page-locks memory (cuMemHostAlloc).
+//
+// If the driver is emulated and a [HostClock], one goroutine copies for each transfer, so
+// that times do not depend on how goroutines are scheduled. The clock is given the number
+// of goroutines that there would be.
+func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
+	r := &Ring{driver: driver, ctx: ctx, set: set, lock: lock, slotLimit: set.Slots, target: [2]int{set.Workers, set.Workers}}
+	if lock == nil {
+		r.lock = r.hostAlloc
+	}
+	if e := cu.AsEmulated(driver); e != nil {
+		r.clock, _ = e.(HostClock)
+	}
+	return r
+}
+
+// In copies job.Bytes of src to the device, in the order of the stream. It returns when
+// src has been read and the copies are queued. n is how many bytes that are: all, or with
+// an error those before it.
+//
+// When ctx ends, what was read before is queued, and the error wraps ctx.Err(). A Read
+// that hangs then is left behind, and its data are dropped.
+func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
+	_, mayYield := src.(Memory)
+	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: mayYield})
+}
+
+// Out copies job.Bytes from the device to dst, in the order of the stream. It returns
+// when dst has them. The rest is as for In.
+func (r *Ring) Out(ctx context.Context, job Job, dst io.WriterAt) (n int64, err error) {
+	_, mayYield := dst.(Memory)
+	return r.run(&transfer{r: r, ctx: ctx, job: job, dst: dst, mayYield: mayYield})
+}
+
+// run runs a transfer with the calling goroutine as the coordinator.
+func (r *Ring) run(t *transfer) (n int64, err error) {
+	if err := r.enter(); err != nil {
+		t.callDone()
+		return 0, err
+	}
+	workers := t.prepare()
+	begin := time.Now()
+	r.freeCompleted(t)
+	c := coordinator{transfer: t}
+	if t.shared {
+		c.openFree()
+		r.workers.Start(workers, t.work)
+	}
+	if !c.coordinate() {
+		return t.abandon()
+	}
+	for t.unaccounted.Load() > 1 {
+		runtime.Gosched() // until the worker that copied last has accounted for its block
+	}
+	t.account()
+	if t.err != nil {
+		return t.failedAt.Load(), t.err
+	}
+	if len(t.chunks) >= r.set.AdaptChunks && !t.job.Ordered && !t.allocated {
+		r.adapt(t.way(), workers, time.Duration(t.copyTime.Load()), time.Since(begin))
+	}
+	return t.job.Bytes, nil
+}
+
+// enter counts a transfer. It fails when the ring is closed.
+func (r *Ring) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errClosed
+	}
+	r.transfers++
+	return nil
+}
+
+var errClosed = errors.New("the staging ring is closed")
+
+// leave ends what enter began.
+func (r *Ring) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.transfers--
+}
+
+// direction says where a transfer goes. To fill the ring takes more workers than to empty
+// it, because stores past the caches are faster.
+type direction uint8
+
+const (
+	toDevice direction = iota
+	fromDevice
+)
+
+// share returns how many workers a transfer may have now, besides the coordinator.
+// oversubscribed is true if all transfers together have more goroutines than there are
+// processors.
+func (r *Ring) share(way direction) (n int, oversubscribed bool) {
+	if r.clock != nil {
+		return 1, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	transfers := max(1, r.transfers)
+	n = max(1, r.maxWorkers(way)/transfers)
+	return n, (n+1)*transfers > runtime.GOMAXPROCS(0)
+}
+
+// maxWorkers returns how many workers a transfer by itself has. The coordinator gets a
+// processor of its own unless there are very few. r.mu is held.
+func (r *Ring) maxWorkers(way direction) int {
+	n := runtime.GOMAXPROCS(0)
+	if n > 3 {
+		n--
+	}
+	return min(r.target[way], n)
+}
+
+// adapt changes the number of workers for the next transfers, after one that ran by
+// itself. Its workers together have copied for busy, and the transfer took elapsed.
+func (r *Ring) adapt(way direction, workers int, busy, elapsed time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.transfers > 1 || workers != r.maxWorkers(way) {
+		return
+	}
+	r.busyShare = float64(busy) / float64(elapsed) / float64(workers)
+	switch {
+	case r.busyShare < r.set.IdleShare:
+		r.target[way] = max(1, r.target[way]-1)
+	case r.busyShare > r.set.BusyShare:
+		r.target[way] = min(r.set.Workers, r.target[way]+1)
+	}
+}
+
+// Close frees the slots. Nothing may be in flight on the device, and the context must
+// still exist. A slot that a reader or writer still uses, because its transfer was
+// abandoned, is freed when that returns.
+func (r *Ring) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	var idle []*slot
+	for _, s := range r.slots {
+		if s.state != slotTaken {
+			idle = append(idle, s)
+		}
+	}
+	r.slots = nil
+	r.mu.Unlock()
+	r.workers.Close()
+	var all []error
+	for _, s := range idle {
+		all = append(all, r.destroy(s))
+	}
+	return errors.Join(all...)
+}
+
+// Submitted returns how many slots were submitted to the device so far: see
+// [Job.Completed].
+func (r *Ring) Submitted() uint64 { return r.submitted.Load() }
+
+// takeSlot takes a slot for t: a free one, one that the device is done with, or a new
+// one. Without a slot t must wait, and starved says that other transfers have all slots.
+func (r *Ring) takeSlot(t *transfer) (s *slot, starved bool, err error) {
+	for {
+		s, _, _, err := r.pick(t, false)
+		if s != nil || err != nil {
+			return s, false, err
+		}
+		freed, err := r.pollSlots()
+		if err != nil {
+			return nil, false, err
+		}
+		if freed {
+			continue
+		}
+		s, allocate, starved, err := r.pick(t, true)
+		if !allocate {
+			return s, starved, err
+		}
+		if s, err := r.addSlot(t); s != nil || err != nil {
+			return s, false, err
+		}
+	}
+}
+
+// pick takes a free slot for t. Without one, allocate says that t may make a new slot. If
+// t may not, it must wait. starved then says that t has no slot itself, and that none of
+// its stream will become free.
+func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, false, false, errClosed
+	}
+	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
+	most := r.slotLimit / max(1, r.transfers)
+	if t.src != nil {
+		most = min(most, r.set.SlotsToDevice)
+	}
+	if t.held >= max(1, most) {
+		return nil, false, starved, nil
+	}
+	for _, s := range slices.Backward(r.slots) { // the last one used may be in the caches
+		if s.state == slotFree {
+			s.state, s.owner = slotTaken, t
+			t.held++
+			return s, false, false, nil
+		}
+	}
+	if mayAllocate && len(r.slots)+r.allocating < r.slotLimit {
+		r.allocating++
+		t.held++
+		t.allocated = true
+		return nil, true, false, nil
+	}
+	return nil, false, starved, nil
+}
+
+// addSlot makes a slot for t. It returns neither a slot nor an error when memory has run
+// out and there are other slots to wait for.
+func (r *Ring) addSlot(t *transfer) (*slot, error) {
+	s, err := r.newSlot()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allocating--
+	if err == nil {
+		s.state, s.owner = slotTaken, t
+		r.slots = append(r.slots, s)
+		return s, nil
+	}
+	t.held--
+	others := len(r.slots) + r.allocating
+	switch {
+	case !errors.Is(err, cu.ErrorOutOfMemory):
+		return nil, err
+	case others > 0:
+		r.slotLimit = others // do not try again
+		return nil, nil
+	case t.mayYield:
+		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	default:
+		return nil, err
+	}
+}
+
+// newSlot allocates a slot.
+func (r *Ring) newSlot() (*slot, error) {
+	host, unlock, err := r.lock(r.set.Chunk)
+	if err != nil {
+		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", r.set.Chunk, err)
+	}
+	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), unlock: unlock, event: event}, nil
+}
+
+// hostAlloc is the LockFunc of the driver.
+func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err error) {
+	p, err = r.driver.MemHostAlloc(r.ctx, uintptr(bytes), cu.MemHostAllocPortable)
+	return p, func() error { return r.driver.MemFreeHost(r.ctx, p) }, err
+}
+
+// destroy frees the memory and the event of a slot.
+func (r *Ring) destroy(s *slot) error {
+	return errors.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
+}
+
+// pollSlots frees the slots that the device is done with, and reports whether there was
+// one. In each stream it stops at the first slot that is not done: later ones cannot be.
+func (r *Ring) pollSlots() (freed bool, err error) {
+	type entry struct {
+		s        *slot
+		sequence uint64
+		stream   cu.Stream
+	}
+	var space [16]entry
+	all := space[:0]
+	r.mu.Lock()
+	for _, s := range r.slots {
+		if s.state == slotInFlight {
+			all = append(all, entry{s, s.sequence, s.stream})
+		}
+	}
+	r.mu.Unlock()
+	for len(all) > 0 {
+		x := all[0]
+		switch err := r.driver.EventQuery(r.ctx, x.s.event); {
+		case err == nil:
+			r.mu.Lock()
+			if x.s.sequence == x.sequence && x.s.state == slotInFlight {
+				r.free(x.s)
+			}
+			r.mu.Unlock()
+			all, freed = all[1:], true
+		case !errors.Is(err, cu.ErrorNotReady):
+			return false, err
+		default:
+			all = slices.DeleteFunc(all, func(y entry) bool { return y.stream == x.stream })
+		}
+	}
+	return freed, nil
+}
+
+// freeCompleted frees the slots that the device is done with according to job.Completed
+// of a transfer.
+func (r *Ring) freeCompleted(t *transfer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.slots {
+		if s.state == slotInFlight && s.streamID == t.job.StreamID && s.sequence <= t.job.Completed {
+			r.free(s)
+		}
+	}
+}
+
+// free makes a slot free. r.mu is held.
+func (r *Ring) free(s *slot) {
+	s.owner.held--
+	s.state, s.owner = slotFree, nil
+}
+
+// put frees a taken slot of which the device has no copy in flight.
+func (r *Ring) put(s *slot) {
+	r.mu.Lock()
+	closed := r.closed
+	r.free(s)
+	r.mu.Unlock()
+	if closed {
+		_ = r.destroy(s) // an abandoned reader has returned: nobody takes the error
+	}
+}
+
+// submit leaves a taken slot to the device, until the event of the slot completes.
+func (r *Ring) submit(s *slot) {
+	r.mu.Lock()
+	closed := r.closed
+	s.state, s.stream, s.streamID = slotInFlight, s.owner.job.Stream, s.owner.job.StreamID
+	s.sequence = r.submitted.Add(1)
+	if i := slices.Index(r.slots, s); i >= 0 {
+		r.slots = append(slices.Delete(r.slots, i, i+1), s)
+	}
+	r.mu.Unlock()
+	if closed {
+		_ = r.destroy(s) // as in put; the device is done with it
+	}
+}
+
+// awaitOldest waits, on an emulated device, until t can have a slot again: for the oldest
+// copy in its own stream. Without one, other transfers have all slots.
+func (r *Ring) awaitOldest(t *transfer) error {
+	r.mu.Lock()
+	i := slices.IndexFunc(r.slots, t.canAwait)
+	if i < 0 && !t.mayYield {
+		i = slices.IndexFunc(r.slots, func(s *slot) bool { return s.state == slotInFlight })
+	}
+	if i < 0 {
+		r.mu.Unlock()
+		if t.mayYield {
+			return ErrBusy
+		}
+		time.Sleep(time.Millisecond) // readers and writers have all slots
+		return nil
+	}
+	e := r.slots[i].event
+	r.mu.Unlock()
+	return r.awaitEvent(t.ctx, e)
+}
+
+// awaitEvent waits until an event has completed or ctx ends.
+func (r *Ring) awaitEvent(ctx context.Context, e cu.Event) error {
+	if ctx.Done() == nil {
+		return r.driver.EventSynchronize(r.ctx, e)
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.driver.EventSynchronize(r.ctx, e) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,75 @@
+package staging
+
+import "time"
+
+// Settings are numbers that depend on the machine. All must be positive. Sizes are in
+// bytes.
+type Settings struct {
+	Chunk   int // the most that one copy of the device moves: the size of a slot
+	Slots   int // the most slots of a ring
+	Block   int // what one goroutine copies at a time; Chunk is a multiple of it
+	Workers int // the most goroutines that copy for one transfer
+	// SlotsToDevice is the most slots of one transfer to the device. One is filled, one
+	// is full, one is read, and one covers delays. More slots are not in the caches when
+	// a transfer begins.
+	SlotsToDevice int
+	// MinBlocks is how many blocks a transfer has for each of its workers at least: to
+	// begin takes a worker as long as to copy one.
+	MinBlocks int
+	// CoordinatorBlocks is how many blocks a transfer has at most whose coordinator copies
+	// from begin to end. A part is done before the workers wake, and what the caller has
+	// just written is in the caches of its processor.
+	CoordinatorBlocks int
+
+	// SlotWait is how long a transfer waits for a slot while other transfers have them
+	// all, in streams that do not advance.
+	SlotWait time.Duration
+	// SpinTime is how long a wait polls, which occupies a processor, before it sleeps.
+	SpinTime time.Duration
+	// SpinsPerYield is how many spins of some 20 ns there are until a goroutine that polls
+	// lets others have the processor. If that is often, all queue for the lock of the Go
+	// scheduler. It is a power of two, because a division would take as long as a spin.
+	SpinsPerYield int
+
+	// NonTemporalFrom is the size from which on ordinary memory is written past the
+	// caches. Larger memory is in no cache afterwards, and such stores need not read it
+	// first: six workers do what took twelve.
+	NonTemporalFrom int
+	// LastBytes is how much at the end of a transfer to the device is stored past the
+	// caches, or moved out of them: what all workers together can have in the caches of
+	// their own cores.
+	LastBytes int
+	// DemoteFrom is the size of a transfer from which on its last bytes are moved out of
+	// the caches (CLDEMOTE) instead of stored past them. In smaller ones the workers are
+	// not ahead of the device.
+	DemoteFrom int
+
+	// A transfer of at least AdaptChunks chunks changes how many workers the next one has.
+	// Workers that copied for less than IdleShare of the time become fewer. If they copied
+	// for more than BusyShare, the device waited for them, and they become more. Shorter
+	// transfers say little, because of the time that workers take to begin.
+	AdaptChunks          int
+	IdleShare, BusyShare float64
+}
+
+// DefaultSettings are those of a machine with an H200 and 16 processors.
+func DefaultSettings() Settings {
+	return Settings{
+		Chunk:             8 << 20,
+		Slots:             8,
+		Block:             128 << 10,
+		Workers:           12,
+		SlotsToDevice:     4,
+		MinBlocks:         2,
+		CoordinatorBlocks: 8,
+		SlotWait:          2 * time.Millisecond,
+		SpinTime:          500 * time.Microsecond,
+		SpinsPerYield:     4096, // some 80 us
+		NonTemporalFrom:   128 << 20,
+		LastBytes:         24 << 20,
+		DemoteFrom:        64 << 20,
+		AdaptChunks:       32,
+		IdleShare:         0.5,
+		BusyShare:         0.9,
+	}
+}

@@ -1,0 +1,317 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Job is what a transfer does on the device.
+type Job struct {
+	Stream cu.Stream
+	Device cu.DevicePtr
+	Bytes  int64
+	// StreamID identifies the stream. Its handle does not, because a driver reuses handles.
+	StreamID int
+	// Completed is a value of [Ring.Submitted]. The device is known to be done with all
+	// slots that were submitted in this stream until then, and the ring does not ask the
+	// driver about them. 0 means that nothing is known.
+	Completed uint64
+	// Ordered has one goroutine read or write, from the beginning to the end.
+	Ordered bool
+	// Done, if not nil, is called when the transfer uses the ring no longer. Where a
+	// reader or writer hangs and the context ends, that is after In or Out has returned.
+	Done func()
+}
+
+// transfer is one call of In or Out. Its coordinator and its workers share it.
+//
+// The fields up to chunks do not change once workers have started. The type chunk says
+// which goroutine owns its fields. Ring.mu guards held; the coordinator alone writes allocated. t.mu
+// guards err, which the coordinator also reads when all workers are accounted for.
+type transfer struct {
+	r        *Ring
+	ctx      context.Context
+	job      Job
+	src      io.ReaderAt // one of src and dst is not nil
+	dst      io.WriterAt
+	mayYield bool // the caller can copy the rest in another way
+
+	shared            bool          // workers copy
+	coordinatorCopies bool          // the coordinator copies, too, from begin to end
+	oversubscribed    bool          // there are more goroutines than processors
+	wake              chan struct{} // capacity 1; wakes the coordinator; nil if not shared
+	chunks            []chunk
+
+	// nextBlock is the first block that no goroutine has claimed, counted over all chunks.
+	// It is a counter and not a workers.Queue because the coordinator claims blocks too, of
+	// its own transfer only, and opens the chunks of which blocks are claimed.
+	nextBlock     atomic.Int64
+	failedAt      atomic.Int64 // no block from this offset on is copied
+	unaccounted   atomic.Int64 // chunks with blocks that are not accounted for, and the coordinator
+	copyTime      atomic.Int64 // ns that all workers have copied
+	sleeping      atomic.Bool  // the coordinator sleeps
+	workerStarted atomic.Bool
+
+	held      int  // slots that the transfer has
+	allocated bool // it waited for a new slot
+
+	mu  sync.Mutex
+	err error // the one at failedAt
+}
+
+// prepare sets what the settings and the other transfers of the ring decide. It returns
+// the number of workers.
+func (t *transfer) prepare() (workers int) {
+	set := &t.r.set
+	t.failedAt.Store(math.MaxInt64)
+	most, oversubscribed := t.r.share(t.way())
+	workers = t.workerCount(most)
+	t.shared, t.oversubscribed = workers > 1 || t.mayHang(), oversubscribed
+	t.coordinatorCopies = !t.shared || t.mayYield && t.job.Bytes <= int64(set.CoordinatorBlocks*set.Block)
+	t.chunks = plan(t.job.Bytes, t.src != nil, set, t.shared)
+	t.unaccounted.Store(int64(len(t.chunks) + 1))
+	if t.shared {
+		t.wake = make(chan struct{}, 1)
+	}
+	return workers
+}
+
+func (t *transfer) way() direction {
+	if t.src != nil {
+		return toDevice
+	}
+	return fromDevice
+}
+
+// workerCount returns how many workers, of most, the transfer is worth.
+func (t *transfer) workerCount(most int) int {
+	if t.job.Ordered {
+		return 1
+	}
+	return int(max(1, min(int64(most), t.job.Bytes/int64(t.r.set.MinBlocks*t.r.set.Block))))
+}
+
+// mayHang reports whether a read or write may take for ever and the context may end the
+// transfer then.
+func (t *transfer) mayHang() bool { return !t.mayYield && t.ctx.Done() != nil }
+
+// canAwait reports whether a slot becomes free before the work of t in its stream is done.
+// Ring.mu is held.
+func (t *transfer) canAwait(s *slot) bool {
+	return s.state == slotInFlight && (s.owner == t || s.stream == t.job.Stream)
+}
+
+// work copies blocks until there are none. It is what each worker does.
+func (t *transfer) work() {
+	t.workerStarted.Store(true)
+	for c, block := t.claim(0); c < len(t.chunks); c, block = t.claim(c) {
+		t.copyBlock(&t.chunks[c], block)
+	}
+}
+
+// claim claims the next block. It returns its chunk, which is from or a later one, and
+// the number of the block in that chunk.
+func (t *transfer) claim(from int) (c int, block int64) {
+	n := t.nextBlock.Add(1) - 1
+	for c = from; c < len(t.chunks) && n >= t.chunks[c].first+t.chunks[c].blocks; {
+		c++
+	}
+	if c < len(t.chunks) {
+		block = n - t.chunks[c].first
+	}
+	return c, block
+}
+
+// claimed reports whether a block of chunk i has been claimed.
+func (t *transfer) claimed(i int) bool {
+	return i < len(t.chunks) && t.chunks[i].first < t.nextBlock.Load()
+}
+
+// copyBlock copies one block, or drops it if it is behind failedAt. What is before
+// failedAt is always copied. Every block is accounted for, so that no chunk keeps a slot
+// for which another one waits.
+func (t *transfer) copyBlock(c *chunk, block int64) {
+	at := block * int64(t.r.set.Block)
+	if err := t.ctx.Err(); err != nil {
+		t.fail(c.off+at, err)
+	}
+	if c.off+at < t.failedAt.Load() && t.awaitOpen(c) {
+		t.copyPart(c, at, min(int64(t.r.set.Block), c.n-at))
+	}
+	if c.left.Add(-1) == 0 {
+		t.account()
+		if t.oversubscribed {
+			runtime.Gosched() // lets the coordinator run
+		}
+	}
+}
+
+// awaitOpen waits until a chunk is open or has failed, and reports whether it is open. It
+// polls at first: to wake a goroutine takes as long as a quarter of a chunk.
+func (t *transfer) awaitOpen(c *chunk) bool {
+	var begin time.Time
+	for i := 0; ; i++ {
+		if s := c.state.Load(); s != chunkClosed {
+			return s == chunkOpen
+		}
+		switch {
+		case i == 0:
+			begin = time.Now()
+		case i&(t.r.set.SpinsPerYield-1) == 0 && time.Since(begin) > t.r.set.SpinTime:
+			<-c.opened
+		default:
+			t.spin(i)
+		}
+	}
+}
+
+// spin waits some 20 nanoseconds. Some of the spins let other goroutines have the
+// processor: one in 16 where there are too few processors, and few elsewhere.
+func (t *transfer) spin(i int) {
+	if last := t.r.set.SpinsPerYield - 1; i&last == last || t.oversubscribed && i%16 == 15 {
+		runtime.Gosched()
+	}
+	for range 50 {
+		spins.Load()
+	}
+}
+
+var spins atomic.Uint32
+
+// copyPart copies n bytes at an offset of a chunk.
+func (t *transfer) copyPart(c *chunk, at, n int64) {
+	begin := time.Now()
+	done, err := t.copy(c.slot.mem[at:at+n], c.off+at)
+	t.copyTime.Add(int64(time.Since(begin)))
+	if err != nil {
+		t.fail(c.off+at+int64(done), err)
+	}
+}
+
+// copy copies between a part of a slot and the source or destination at an offset.
+func (t *transfer) copy(p []byte, off int64) (n int, err error) {
+	if t.src != nil {
+		n, err = t.read(p, off)
+	} else if m, ok := t.dst.(Memory); ok {
+		n, err = m.WriteNonTemporal(p, off, t.r.set.NonTemporalFrom)
+	} else {
+		n, err = t.dst.WriteAt(p, off)
+	}
+	if t.r.clock != nil {
+		t.r.clock.HostCopy(uintptr(n), t.workerCount(t.r.set.Workers), t.dst != nil)
+	}
+	return max(0, min(n, len(p))), err
+}
+
+// read reads a part of the source.
+func (t *transfer) read(p []byte, off int64) (n int, err error) {
+	if m, ok := t.src.(Memory); ok {
+		n, err = m.read(p, off, t.r.set.copyToRing(off, t.job.Bytes))
+	} else {
+		n, err = t.src.ReadAt(p, off)
+	}
+	switch {
+	case n == len(p):
+		err = nil // at the end of a file ReadAt may return io.EOF with all bytes
+	case err == nil || errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// fail stops the transfer at an offset. The lowest offset counts.
+func (t *transfer) fail(off int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if off < t.failedAt.Load() {
+		t.failedAt.Store(off)
+		t.err = fmt.Errorf("byte %d: %w", off, err)
+	}
+}
+
+// account records that the coordinator, or all blocks of a chunk, are done. The last call
+// ends the transfer.
+func (t *transfer) account() {
+	if t.unaccounted.Add(-1) == 0 {
+		t.releaseSlots()
+		t.r.leave()
+		t.callDone()
+	} else if t.sleeping.Load() {
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (t *transfer) callDone() {
+	if t.job.Done != nil {
+		t.job.Done()
+	}
+}
+
+// abandon gives the transfer up while a reader or writer hangs. What is not queued yet is
+// never queued. It returns how many bytes are copied.
+func (t *transfer) abandon() (int64, error) {
+	n := int64(0)
+	for i := range t.chunks {
+		c := &t.chunks[i]
+		if t.src != nil && !c.queued || t.dst != nil && c.left.Load() > 0 {
+			break
+		}
+		n += c.n
+	}
+	n = min(n, t.failedAt.Load())
+	err := fmt.Errorf("byte %d: %w", n, t.ctx.Err())
+	t.fail(0, err)
+	for i := range t.chunks {
+		t.chunks[i].become(chunkFailed)
+	}
+	t.account()
+	return n, err
+}
+
+// put frees the slot of a chunk.
+func (t *transfer) put(c *chunk) {
+	if t.release(c) {
+		t.r.put(c.slot)
+	}
+}
+
+// submit leaves the slot of a chunk to the device.
+func (t *transfer) submit(c *chunk) {
+	if t.release(c) {
+		t.r.submit(c.slot)
+	}
+}
+
+// release takes the slot of a chunk from the transfer. It reports whether the caller must
+// free or submit the slot: it is false without a slot, and for all calls but the first.
+func (t *transfer) release(c *chunk) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	released := c.released
+	c.released = true
+	return !released && c.slot != nil
+}
+
+// releaseSlots releases the slots that failed chunks still have. Where the device has a
+// copy that is not known to have completed, the slot stays in flight.
+func (t *transfer) releaseSlots() {
+	for i := range t.chunks {
+		if c := &t.chunks[i]; c.queued && c.state.Load() != chunkOpen {
+			t.submit(c)
+		} else {
+			t.put(c)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+// Package workers has goroutines copy together.
+//
+// A [Pool] keeps goroutines and wakes all of them at once. A [Queue] has workers copy
+// tasks, block by block, the oldest task first. [For] divides a loop among the
+// processors. [Settings] hold what depends on the machine.
+//
+// The package knows nothing of devices. Packages staging and ferry say what a block is,
+// and call the driver.
+//
+// # Locks
+//
+// Pool.mu is a leaf. No lock is held while a worker works.
+package workers

@@ -1,0 +1,31 @@
+package workers
+
+import (
+	"math"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// notifier notifies goroutines by a futex: one system call wakes them all.
+type notifier struct{ n atomic.Uint32 }
+
+// Operations of futex(2), within one process.
+const (
+	futexWait = 0 | 128
+	futexWake = 1 | 128
+)
+
+// count returns the number of notifications so far.
+func (f *notifier) count() uint32 { return f.n.Load() }
+
+// notifyAll counts a notification and wakes all goroutines that wait.
+func (f *notifier) notifyAll() {
+	f.n.Add(1)
+	syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(&f.n)), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
+// wait returns when the count differs from seen. It may return earlier.
+func (f *notifier) wait(seen uint32) {
+	syscall.Syscall6(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(&f.n)), futexWait, uintptr(seen), 0, 0, 0)
+}

@@ -1,0 +1,155 @@
+package workers
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// together starts work on n workers that ends only when all n are in it.
+func together(p *Pool, n int) {
+	var begun, ended sync.WaitGroup
+	begun.Add(n)
+	ended.Add(n)
+	p.Start(n, func() {
+		begun.Done()
+		begun.Wait()
+		ended.Done()
+	})
+	ended.Wait()
+}
+
+// TestPoolTogether: as many workers as were asked for work at the same time, call after
+// call.
+func TestPoolTogether(t *testing.T) {
+	var p Pool
+	defer p.Close()
+	for _, n := range []int{1, 5, 12, 3, 12, 40, 1} {
+		for range 20 {
+			together(&p, n)
+		}
+	}
+}
+
+// TestPoolConcurrentStarts: each of many concurrent calls gets all of its workers, while
+// surplus workers leave.
+func TestPoolConcurrentStarts(t *testing.T) {
+	for _, most := range []int{1, 4} {
+		var p Pool
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 200 {
+					together(&p, 1+(g+i)%most)
+				}
+			})
+		}
+		all.Wait()
+		p.Close()
+		if n := p.unclaimed.Load(); n != 0 {
+			t.Errorf("%d places in jobs are unclaimed, want 0", n)
+		}
+		eventually(t, "workers of a closed pool", &p.workers, 0)
+	}
+}
+
+// TestPoolLeave: a worker that a Start has counted on does not leave.
+func TestPoolLeave(t *testing.T) {
+	var p Pool
+	p.workers.Store(2)
+	p.unclaimed.Store(2) // two jobs for one worker each
+	p.keep.Store(1)
+	if !p.surplus(2) || p.leave(2) || p.workers.Load() != 2 {
+		t.Errorf("a worker left that has work: %d workers, want 2", p.workers.Load())
+	}
+	p.unclaimed.Store(0)
+	if !p.leave(2) || p.surplus(1) || p.workers.Load() != 1 {
+		t.Errorf("%d workers, want 1 after a surplus worker has left", p.workers.Load())
+	}
+}
+
+// TestPoolBusyWorkers: work does not wait for workers that hang in other work.
+func TestPoolBusyWorkers(t *testing.T) {
+	var p Pool
+	defer p.Close()
+	hang := make(chan struct{})
+	var begun sync.WaitGroup
+	begun.Add(3)
+	p.Start(3, func() { begun.Done(); <-hang })
+	begun.Wait()
+	together(&p, 3)
+	together(&p, 3)
+	close(hang)
+}
+
+// TestPoolKeepsFew: after many calls at once a pool keeps no more workers than one call
+// needs, and a closed pool keeps none.
+func TestPoolKeepsFew(t *testing.T) {
+	var p Pool
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() { together(&p, 4) })
+	}
+	all.Wait()
+	eventually(t, "workers", &p.workers, 4)
+	together(&p, 4)
+	p.Close()
+	eventually(t, "workers of a closed pool", &p.workers, 0)
+}
+
+// eventually waits until n is at most most.
+func eventually(t *testing.T, what string, n *atomic.Int64, most int64) {
+	t.Helper()
+	for begin := time.Now(); n.Load() > most; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("%d %s, want at most %d", n.Load(), what, most)
+		}
+	}
+}
+
+// TestNotifiers: a notification wakes all goroutines that wait, and a wait for one that
+// has already come returns. The portable notifier is tested on every system.
+func TestNotifiers(t *testing.T) {
+	for name, n := range map[string]interface {
+		count() uint32
+		notifyAll()
+		wait(seen uint32)
+	}{"system": new(notifier), "portable": new(condNotifier)} {
+		var woken atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			seen := n.count()
+			all.Go(func() {
+				for n.count() == seen {
+					n.wait(seen)
+				}
+				woken.Add(1)
+			})
+		}
+		time.Sleep(time.Millisecond)
+		n.notifyAll()
+		all.Wait()
+		seen := n.count()
+		n.notifyAll()
+		n.wait(seen)
+		if woken.Load() != 8 {
+			t.Errorf("%s: %d goroutines woke, want 8", name, woken.Load())
+		}
+	}
+}
+
+// BenchmarkPool is the time until n workers have begun and ended.
+func BenchmarkPool(b *testing.B) {
+	for _, n := range []int{1, 2, 12} {
+		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) {
+			var p Pool
+			defer p.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				together(&p, n)
+			}
+		})
+	}
+}

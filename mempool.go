@@ -1,0 +1,270 @@
+package ferry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// MemPool is GPU memory that [AllocAsync] takes from and gives back to without asking
+// the driver for more each time. It is safe for concurrent use.
+type MemPool struct {
+	g        *GPU
+	handle   cu.MemPool
+	own      bool // made by NewMemPool
+	lifetime inflight.Lifetime
+}
+
+// MemPoolOptions say how a pool is made.
+type MemPoolOptions struct {
+	// Keep is how many bytes of unused memory the pool keeps when a program waits for
+	// the GPU; what is more goes back to the driver
+	// (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). With 0 it keeps none.
+	Keep int
+	// Max is the most bytes that the pool holds; 0 is what the GPU has. Drivers before
+	// CUDA 12.3 do not know it.
+	Max int
+}
+
+// MemPoolStats is the memory of a pool, in bytes.
+type MemPoolStats struct {
+	Used, MostUsed         int // by buffers
+	Reserved, MostReserved int // taken from the GPU
+}
+
+// DefaultMemPool is the pool that the device starts with (cuDeviceGetDefaultMemPool),
+// from which [AllocAsync] takes if not told otherwise, as long as the program sets no
+// other through the driver. All of the process shares it; its Close does nothing. A
+// device without pools is cu.ErrorNotSupported.
+func DefaultMemPool(g *GPU) (*MemPool, error) {
+	const what = "find the memory pool"
+	if err := g.enter(what); err != nil {
+		return nil, err
+	}
+	defer g.leave()
+	if err := hasPools(g); err != nil {
+		return nil, err
+	}
+	handle, err := g.driver.DeviceGetDefaultMemPool(g.device)
+	if err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", what, g.label, err)
+	}
+	return &MemPool{g: g, handle: handle}, nil
+}
+
+// NewMemPool makes a pool of the device's memory (cuMemPoolCreate). A device without
+// pools is cu.ErrorNotSupported. o may be nil.
+func NewMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
+	if err := g.enter("make a memory pool"); err != nil {
+		return nil, err
+	}
+	p, err := newMemPool(g, o)
+	if err != nil {
+		g.leave()
+		return nil, err
+	}
+	return p, nil
+}
+
+func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
+	if err := hasPools(g); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &MemPoolOptions{}
+	}
+	if o.Keep < 0 || o.Max < 0 {
+		return nil, refusal.Invalid("make a memory pool on %s: keep %d, at most %d bytes: they cannot be negative", g.label, o.Keep, o.Max)
+	}
+	handle, err := g.driver.MemPoolCreate(&cu.MemPoolProps{
+		AllocType:    cu.MemAllocationTypePinned,
+		LocationType: cu.MemLocationTypeDevice,
+		LocationID:   int32(g.device),
+		MaxSize:      uintptr(o.Max),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a memory pool on %s: %w", g.label, err)
+	}
+	p := &MemPool{g: g, handle: handle, own: true}
+	if o.Keep > 0 {
+		if err := p.SetKeep(o.Keep); err != nil {
+			return nil, errors.Join(err, g.driver.MemPoolDestroy(handle))
+		}
+	}
+	return p, nil
+}
+
+// hasPools refuses where the device has none.
+func hasPools(g *GPU) error {
+	if g.caps.pools {
+		return nil
+	}
+	return g.lacking("use memory pools", cu.DeviceAttributeMemoryPoolsSupported, "AllocAsync without a pool takes memory as Alloc does")
+}
+
+// enter counts a use of the pool. leave ends it.
+func (p *MemPool) enter(what string) error {
+	if p == nil || p.g == nil {
+		return refusal.Invalid("%s: no memory pool given (nil)", what)
+	}
+	if !p.lifetime.Enter() {
+		return fmt.Errorf("%s: a memory pool of %s: %w", what, p.g.label, ErrClosed)
+	}
+	if !p.own { // the device's own pool does not keep the GPU open
+		if err := p.g.enter(what); err != nil {
+			p.lifetime.Leave()
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *MemPool) leave() {
+	if !p.own {
+		p.g.leave()
+	}
+	if p.lifetime.Leave() {
+		_ = p.g.deferred.do(p.destroy)
+	}
+}
+
+// SetKeep sets how many bytes of unused memory the pool keeps when a program waits for
+// the GPU: see [MemPoolOptions]. math.MaxInt is all.
+func (p *MemPool) SetKeep(bytes int) error {
+	const what = "set what a memory pool keeps"
+	if err := p.enter(what); err != nil {
+		return err
+	}
+	defer p.leave()
+	if bytes < 0 {
+		return refusal.Invalid("%s on %s: %d bytes: it cannot be negative", what, p.g.label, bytes)
+	}
+	if err := p.g.driver.MemPoolSetAttribute(p.handle, cu.MemPoolAttrReleaseThreshold, uint64(bytes)); err != nil {
+		return fmt.Errorf("%s on %s to %s: %w", what, p.g.label, refusal.Size(uintptr(bytes)), err)
+	}
+	return nil
+}
+
+// Trim gives unused memory back to the driver, down to keep bytes (cuMemPoolTrimTo).
+// Memory counts as unused when the work before its Close is known to be done: wait for
+// the stream first.
+func (p *MemPool) Trim(keep int) error {
+	if err := p.enter("trim a memory pool"); err != nil {
+		return err
+	}
+	defer p.leave()
+	if keep < 0 {
+		return refusal.Invalid("trim a memory pool of %s: %d bytes: it cannot be negative", p.g.label, keep)
+	}
+	if err := p.g.driver.MemPoolTrimTo(p.handle, uintptr(keep)); err != nil {
+		return fmt.Errorf("trim a memory pool of %s to %s: %w", p.g.label, refusal.Size(uintptr(keep)), err)
+	}
+	return nil
+}
+
+// Stats is how much memory the pool has.
+func (p *MemPool) Stats() (MemPoolStats, error) {
+	if err := p.enter("read a memory pool"); err != nil {
+		return MemPoolStats{}, err
+	}
+	defer p.leave()
+	var failed error
+	read := func(a cu.MemPoolAttribute) int {
+		v, err := p.g.driver.MemPoolGetAttribute(p.handle, a)
+		failed = errors.Join(failed, err)
+		return int(min(v, math.MaxInt))
+	}
+	stats := MemPoolStats{
+		Used: read(cu.MemPoolAttrUsedMemCurrent), MostUsed: read(cu.MemPoolAttrUsedMemHigh),
+		Reserved: read(cu.MemPoolAttrReservedMemCurrent), MostReserved: read(cu.MemPoolAttrReservedMemHigh),
+	}
+	if failed != nil {
+		return MemPoolStats{}, fmt.Errorf("read a memory pool of %s: %w", p.g.label, failed)
+	}
+	return stats, nil
+}
+
+// Close gives the pool up (cuMemPoolDestroy). Buffers of it stay good; its memory goes
+// with the last of them. Close of the device's own, a closed or a nil pool is nil.
+func (p *MemPool) Close() error {
+	if p == nil || !p.own {
+		return nil
+	}
+	if _, unused := p.lifetime.Close(); unused {
+		return p.g.deferred.do(p.destroy)
+	}
+	return nil
+}
+
+// destroy is the driver's part of Close.
+func (p *MemPool) destroy() error {
+	err := p.g.driver.MemPoolDestroy(p.handle)
+	if inHostFunction(err) {
+		return err
+	}
+	p.g.leave()
+	if err != nil {
+		return fmt.Errorf("close a memory pool of %s: %w", p.g.label, err)
+	}
+	return nil
+}
+
+// AllocAsync takes memory for n elements in the order of the stream, from a pool
+// (cuMemAllocFromPoolAsync) or, with nil, the device's (cuMemAllocAsync). It does not
+// wait, and neither does the buffer's Close: that frees in the order of a stream, after
+// all uses that the buffer knows of (cuMemFreeAsync). Any stream may use the buffer;
+// those that do wait for the allocation by themselves.
+//
+// On a device that has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0)
+// AllocAsync without a pool is [Alloc]: the same buffer, but both ends of its life may
+// wait for the GPU. [DefaultMemPool] tells. In a capture it is refused: allocate
+// before, the graph keeps the buffer. Errors are as for Alloc.
+func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
+	var op inflight.Op
+	st, err := s.begin(&op, "allocate in stream order", false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.End()
+	if st.capture != nil {
+		return nil, fmt.Errorf("allocate on %v: %w", st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: allocate before, the graph keeps the buffer"))
+	}
+	if p == nil && !st.g.caps.pools {
+		return Alloc[T](st.g, n)
+	}
+	if p != nil {
+		if err := p.enter("allocate"); err != nil {
+			return nil, err
+		}
+		defer p.leave()
+		if !p.g.sameContext(st.g) {
+			return nil, refusal.Invalid("allocate on %v from a memory pool of %s: they must belong to one GPU", st, p.g.label)
+		}
+	}
+	a, err := newAllocation[T](st.g, deviceMemory, n)
+	if err != nil {
+		return nil, err
+	}
+	if a.bytes > 0 {
+		if a.dev, err = allocOn(st, a.bytes, p); err != nil {
+			return nil, a.fail("allocate", err, a.room(err))
+		}
+		a.SetBirth(&st.Stream, st.Next())
+		op.Acquire(&a.Tracker, inflight.Write, 0)
+		op.Queued()
+	}
+	a.start()
+	return &Device[T]{a.whole()}, nil
+}
+
+// allocOn is the driver's part of AllocAsync.
+func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
+	if p == nil {
+		return st.g.driver.MemAllocAsync(st.g.ctx, bytes, st.handle)
+	}
+	return st.g.driver.MemAllocFromPoolAsync(st.g.ctx, bytes, p.handle, st.handle)
+}

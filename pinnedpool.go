@@ -1,0 +1,507 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/pin"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// PinnedPool keeps page-locked memory of one GPU for buffers that come and go.
+// [Host.Alloc] takes from it without a call of the driver, in some 50 ns, and Close of
+// the buffer gives back: at once, or, if it is in flight, when the streams that used it
+// have passed, without waiting. A buffer is larger than asked for by less than an
+// eighth, or by less than 256 bytes, and starts at a multiple of 256. It is safe for
+// concurrent use.
+type PinnedPool struct {
+	g      *GPU
+	host   HostOptions // of its memory
+	pool   *pin.Pool
+	closed atomic.Bool
+	leak   runtime.Cleanup
+
+	mu     sync.Mutex
+	events []cu.Event // of the GPU, not in use
+}
+
+// PinnedPoolOptions say how a pool of page-locked memory is made.
+type PinnedPoolOptions struct {
+	// Max is the most bytes that the pool page-locks; 0 is no limit.
+	Max int
+	// Mapped, NotPortable and NUMANode are those of [HostOptions], for all of it.
+	Mapped, NotPortable bool
+	NUMANode            *int
+}
+
+// PinnedPoolStats is what a pool of page-locked memory has, in bytes, and has done.
+type PinnedPoolStats struct {
+	Used               int           // by open buffers, with what they are larger than asked for
+	InFlight           int           // of closed buffers that the pool has not seen to be done
+	Pinned, MostPinned int           // taken from the driver
+	Hits               int           // buffers that were there at once
+	DriverCalls        int           // to get and to give back memory
+	DriverTime         time.Duration // in them
+	// PinnedBy is the bytes of Pinned by the place in the program, a function and a
+	// line, whose request the pool could not serve without the driver.
+	PinnedBy map[string]int
+}
+
+// NewPinnedPool makes a pool. It has no memory until it is asked for some: see
+// [PinnedPool.Warm]. o may be nil.
+func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
+	const what = "make a pool of page-locked memory"
+	if err := g.enter(what); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &PinnedPoolOptions{}
+	}
+	var err error
+	switch {
+	case o.Max < 0:
+		err = refusal.Invalid("%s on %s: at most %d bytes: it cannot be negative", what, g.label, o.Max)
+	case o.Mapped && !g.caps.mapping:
+		err = g.lacking("map page-locked memory", cu.DeviceAttributeCanMapHostMemory, "make the pool without Mapped and copy")
+	}
+	if err != nil {
+		g.leave()
+		return nil, err
+	}
+	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}}
+	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max)}, g.tuning.pin)
+	p.leak = watchLeak(p, p.String)
+	return p, nil
+}
+
+// String names the pool's GPU.
+func (p *PinnedPool) String() string {
+	if p == nil || p.g == nil {
+		return "no pool"
+	}
+	return "a pool of page-locked memory of " + p.g.label
+}
+
+// Alloc makes h a buffer of n elements from a pool. It is [AllocHost] with
+// HostOptions.Pool for a Host that the program has, so that nothing is allocated:
+//
+//	var h ferry.Host[float32]
+//	err := h.Alloc(pool, n)
+//
+// h must be new or closed, and nobody else may be using it. The memory holds what its
+// last user left there. Ranges of an earlier buffer in h stay closed. Errors are as for
+// AllocHost; a pool at its limit is cu.ErrorOutOfMemory.
+func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
+	return h.alloc(context.Background(), nil, p, n)
+}
+
+// alloc is Alloc from a pool of g, which may be nil, until ctx ends.
+func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error {
+	switch {
+	case h == nil || p == nil || p.g == nil:
+		return refusal.Invalid("allocate page-locked memory from %v: no buffer or no pool given (nil)", p)
+	case g != nil && g != p.g:
+		return refusal.Invalid("allocate page-locked memory on %s from %v: it is another GPU's", g.label, p)
+	case h.span.a != nil && h.span.a.OpenIn(h.span.generation):
+		return refusal.Invalid("allocate from %v: %v is open: close it first", p, h)
+	}
+	bytes, err := h.bytes(n)
+	if err != nil {
+		return fmt.Errorf("allocate from %v: %w", p, err)
+	}
+	if bytes == 0 {
+		a, err := newAllocation[T](p.g, hostMemory, n)
+		if err == nil {
+			a.start()
+			h.span = a.whole()
+		}
+		return err
+	}
+	b, err := p.pool.Get(ctx, bytes, p.blockOf(&h.span))
+	if err == nil {
+		err = p.open(&h.span, b, n, bytes)
+	}
+	if err != nil {
+		return p.explain(fmt.Sprintf("allocate %s from %v", refusal.Size(bytes), p), err)
+	}
+	return nil
+}
+
+// bytes is the size of n elements. A handle that had a buffer before has a good
+// element type, which need not be looked at again.
+func (h *Host[T]) bytes(n int) (uintptr, error) {
+	if size := sizeOf[T](); h.span.a != nil && size > 0 && n >= 0 && uintptr(n) <= math.MaxInt/size {
+		return uintptr(n) * size, nil
+	}
+	e, err := elementOf[T]()
+	if err != nil {
+		return 0, err
+	}
+	return e.bytes(n)
+}
+
+// pooledBuffer is a block of a pool as an allocation, which is opened and closed many
+// times, each time in another generation.
+type pooledBuffer struct {
+	allocation
+	pool  *PinnedPool
+	block *pin.Block
+	marks []mark
+
+	// drainBack and giveBack as values, so that a Close allocates nothing.
+	drainTask, giveBackTask func() error
+}
+
+// mark stands for the operations of a stream that were in flight on a buffer when it
+// was closed.
+type mark struct {
+	st    *streamState
+	last  uint64   // the last of them
+	seen  uint64   // what the stream has passed when the event has
+	event cu.Event // 0 where none could be recorded: then the stream is asked
+}
+
+// blockOf is the block of the pool that a handle had last, nil if it had none. It may
+// be another handle's now.
+func (p *PinnedPool) blockOf(r *span) *pin.Block {
+	if r.a != nil {
+		if b, ok := r.a.pooled.(*pooledBuffer); ok && b.pool == p {
+			return b.block
+		}
+	}
+	return nil
+}
+
+// open makes a span of a block.
+func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
+	buffer, known := b.Owner.(*pooledBuffer)
+	if !known {
+		var err error
+		if buffer, err = p.attach(b); err != nil {
+			return errors.Join(err, p.pool.Put(b))
+		}
+	}
+	generation := buffer.Reopen()
+	if leakReport.Load() != nil {
+		buffer.leak = watchLeak(buffer, buffer.String)
+	}
+	*r = buffer.whole()
+	r.generation, r.n, r.bytes = generation, n, bytes
+	return nil
+}
+
+// attach gives a block what Ferry must know of memory.
+func (p *PinnedPool) attach(b *pin.Block) (*pooledBuffer, error) {
+	g := p.g
+	buffer := &pooledBuffer{pool: p, block: b}
+	a := &buffer.allocation
+	a.g, a.kind, a.number, a.name = g, hostMemory, g.bufferCount.Add(1), "byte"
+	a.count, a.bytes, a.host, a.boundaries = int(b.Bytes), b.Bytes, b.Start, b.Boundaries()
+	a.oneGPU, a.pooled = p.host.NotPortable, buffer
+	a.close, buffer.drainTask, buffer.giveBackTask = buffer.closeNow, buffer.drainBack, buffer.giveBack
+	a.Init()
+	a.Close() // until it is opened
+	var err error
+	if a.dev, err = mappedAddress(g, a.host, p.host.Mapped); err != nil {
+		return nil, err
+	}
+	b.Owner = buffer
+	a.list()
+	return buffer, nil
+}
+
+// closeNow is Close of a buffer, by a handle that knew it in a generation.
+func (b *pooledBuffer) closeNow(generation uint32) error {
+	if !b.CloseIn(generation) {
+		return nil
+	}
+	b.leak.Stop()
+	return b.g.deferred.do(b.drainTask)
+}
+
+// drainBack waits for the calls that use the closed buffer, and gives the block back
+// when no graph owns it.
+func (b *pooledBuffer) drainBack() error {
+	if !b.Drained() {
+		if err := b.g.mayWait(); err != nil {
+			return err
+		}
+		b.Drain()
+	}
+	return b.AfterOwners(b.giveBackTask)
+}
+
+// giveBack gives the block to the pool, to be used at once or when it is not in flight
+// any more. With the pool closed nobody asks later: it waits.
+func (b *pooledBuffer) giveBack() error {
+	p := b.pool
+	for s, last := range b.Pending(inflight.Write) {
+		b.marks = append(b.marks, mark{st: stateOfStream(s), last: last})
+	}
+	if len(b.marks) == 0 {
+		return p.put(b.block)
+	}
+	for i := range b.marks {
+		b.marks[i].event = p.record(&b.marks[i])
+	}
+	p.pool.PutInFlight(b.block)
+	if p.closed.Load() {
+		return p.g.deferred.do(p.drain)
+	}
+	return nil
+}
+
+// put gives a block back. What a host function may not give back goes later.
+func (p *PinnedPool) put(b *pin.Block) error {
+	err := p.pool.Put(b)
+	if inHostFunction(err) {
+		return p.g.deferred.do(p.pool.Release)
+	}
+	return err
+}
+
+// Idle reports whether the hardware is done with a closed buffer.
+func (b *pooledBuffer) Idle() bool {
+	for len(b.marks) > 0 {
+		m := &b.marks[len(b.marks)-1]
+		if !m.st.Completed(m.last) && !b.pool.passed(m) {
+			return false
+		}
+		b.unmark()
+	}
+	return true
+}
+
+// unmark ends the last mark.
+func (b *pooledBuffer) unmark() {
+	m := &b.marks[len(b.marks)-1]
+	if m.event != 0 {
+		b.pool.keepEvent(m.event)
+	}
+	*m = mark{}
+	b.marks = b.marks[:len(b.marks)-1]
+}
+
+// Retire removes the buffer from what Ferry knows by address: its block ends.
+func (b *pooledBuffer) Retire() { b.unlist() }
+
+// record records an event for a mark, if the stream belongs to the pool's GPU and is
+// open.
+func (p *PinnedPool) record(m *mark) cu.Event {
+	st := m.st
+	if !st.g.sameContext(p.g) || st.g.released.Load() || !st.Enter() {
+		return 0
+	}
+	defer st.Leave()
+	e, err := p.takeEvent()
+	if err != nil {
+		return 0
+	}
+	m.seen = st.Issued()
+	if err := st.g.driver.EventRecord(st.g.ctx, e, st.handle); err != nil {
+		p.keepEvent(e)
+		return 0
+	}
+	return e
+}
+
+// passed asks the driver, without waiting. On a device that is lost nothing runs.
+func (p *PinnedPool) passed(m *mark) bool {
+	if m.event == 0 {
+		return m.st.query()
+	}
+	err := p.g.driver.EventQuery(p.g.ctx, m.event)
+	if err == nil {
+		m.st.Complete(m.seen)
+	}
+	return err == nil || sticky(err)
+}
+
+// takeEvent is an event that is not in use.
+func (p *PinnedPool) takeEvent() (cu.Event, error) {
+	p.mu.Lock()
+	if n := len(p.events); n > 0 {
+		e := p.events[n-1]
+		p.events = p.events[:n-1]
+		p.mu.Unlock()
+		return e, nil
+	}
+	p.mu.Unlock()
+	return p.g.driver.EventCreate(p.g.ctx, cu.EventDisableTiming)
+}
+
+func (p *PinnedPool) keepEvent(e cu.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+}
+
+// destroyEvents destroys the events that are not in use. Those that a host function
+// must not touch go with the context.
+func (p *PinnedPool) destroyEvents() error {
+	p.mu.Lock()
+	all := p.events
+	p.events = nil
+	p.mu.Unlock()
+	var failed error
+	for _, e := range all {
+		failed = errors.Join(failed, p.g.driver.EventDestroy(p.g.ctx, e))
+	}
+	return failed
+}
+
+// drain waits for buffers that were closed in flight.
+func (p *PinnedPool) drain() error {
+	return p.pool.Drain(func(o pin.Owner) error {
+		b := o.(*pooledBuffer)
+		if err := b.Wait(context.Background(), inflight.Write); err != nil && !sticky(err) {
+			return err
+		}
+		for len(b.marks) > 0 {
+			b.unmark()
+		}
+		return nil
+	})
+}
+
+// pageLock has memory page-locked for the pool, and enters the GPU for it.
+func (p *PinnedPool) pageLock(ctx context.Context, bytes uintptr) (pin.Segment, error) {
+	if err := p.g.enter("page-lock memory"); err != nil {
+		return nil, err
+	}
+	m, err := pageLock(ctx, p.g, bytes, &p.host)
+	if err != nil {
+		p.g.leave()
+		return nil, err
+	}
+	return &pinnedSegment{p.g, m, bytes}, nil
+}
+
+// pinnedSegment is memory of a pool, as it was page-locked.
+type pinnedSegment struct {
+	g *GPU
+	pinned
+	bytes uintptr
+}
+
+func (c *pinnedSegment) Start() cu.HostPtr     { return c.host }
+func (c *pinnedSegment) Bytes() uintptr        { return c.bytes }
+func (c *pinnedSegment) Boundaries() []uintptr { return c.boundaries() }
+
+func (c *pinnedSegment) Close() error {
+	err := c.free(c.g)
+	if !inHostFunction(err) {
+		c.g.leave()
+	}
+	return err
+}
+
+// callSite is the place in the program that asked.
+func callSite() string {
+	stack := make([]uintptr, 32)
+	for f := range foreignFrames(stack[:runtime.Callers(2, stack)]) {
+		return fmt.Sprintf("%s:%d", f.Function, f.Line)
+	}
+	return ""
+}
+
+// explain wraps an error of the pool.
+func (p *PinnedPool) explain(what string, err error) error {
+	if p.closed.Load() {
+		return fmt.Errorf("%s: %w", what, ErrClosed)
+	}
+	if found, ok := errors.AsType[*pin.Error](err); ok {
+		err = newPinError(found)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Warm page-locks so many bytes now that buffers can have without the driver later.
+// When ctx ends first, the error wraps ctx.Err(). A nil ctx never ends.
+func (p *PinnedPool) Warm(ctx context.Context, bytes int) error {
+	if err := p.check("warm a pool", bytes); err != nil {
+		return err
+	}
+	if err := p.pool.Warm(await.Context(ctx), uintptr(bytes)); err != nil {
+		return p.explain(fmt.Sprintf("warm %v with %s", p, refusal.Size(uintptr(bytes))), err)
+	}
+	return nil
+}
+
+// Trim gives memory that no buffer has back to the driver, down to keep bytes that are
+// page-locked. What is in flight, and what shares a piece of memory with an open
+// buffer, stays.
+func (p *PinnedPool) Trim(keep int) error {
+	if err := p.check("trim a pool", keep); err != nil {
+		return err
+	}
+	if err := p.pool.Trim(uintptr(keep)); err != nil {
+		return p.explain(fmt.Sprintf("trim %v to %s", p, refusal.Size(uintptr(keep))), err)
+	}
+	return nil
+}
+
+func (p *PinnedPool) check(what string, bytes int) error {
+	switch {
+	case p == nil || p.g == nil:
+		return refusal.Invalid("%s: no pool given (nil)", what)
+	case bytes < 0:
+		return refusal.Invalid("%s to %d bytes: it cannot be negative", what, bytes)
+	case p.closed.Load():
+		return fmt.Errorf("%s: %v: %w", what, p, ErrClosed)
+	}
+	return nil
+}
+
+// Stats is what the pool has.
+func (p *PinnedPool) Stats() PinnedPoolStats {
+	if p == nil || p.g == nil {
+		return PinnedPoolStats{}
+	}
+	s := p.pool.Stats()
+	out := PinnedPoolStats{Used: int(s.Used), InFlight: int(s.InFlight), Pinned: int(s.Pinned), MostPinned: int(s.MostPinned),
+		Hits: int(s.Hits), DriverCalls: s.Calls, DriverTime: s.Driver, PinnedBy: map[string]int{}}
+	for _, site := range s.Sites {
+		out.PinnedBy[site.Place] = int(site.Bytes)
+	}
+	return out
+}
+
+// Close gives the pool up. It waits for what is in flight on closed buffers and gives
+// their memory to the driver; that of open ones goes with them. Close of a closed or
+// nil pool is nil.
+func (p *PinnedPool) Close() error {
+	if p == nil || p.g == nil || p.closed.Swap(true) {
+		return nil
+	}
+	p.leak.Stop()
+	return p.g.deferred.do(p.dispose)
+}
+
+// dispose is the driver's part of Close.
+func (p *PinnedPool) dispose() error {
+	err := p.drain()
+	if !inHostFunction(err) {
+		err = errors.Join(err, p.pool.Close())
+	}
+	if !inHostFunction(err) {
+		err = errors.Join(err, p.destroyEvents())
+	}
+	if inHostFunction(err) {
+		return cu.ErrorNotPermitted
+	}
+	p.g.leave()
+	if err != nil {
+		return fmt.Errorf("close %v: %w", p, err)
+	}
+	return nil
+}

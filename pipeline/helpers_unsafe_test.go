@@ -1,0 +1,8 @@
+package pipeline_test
+
+import "unsafe"
+
+// flat is the memory of a slice.
+func flat[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}

@@ -1,0 +1,275 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+
+	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// job is what a pipeline has to do in one Run.
+type job struct {
+	*Pipeline
+	tuning  tuning
+	in, out []endpoint
+	total   int  // elements; endless until the readers end
+	byFile  bool // total is the number of elements of a file
+
+	staged bool // goroutines fill or empty chunks
+	files  bool // some endpoints are readers or writers
+	copied bool // copy engines copy chunks
+
+	size  int  // of the largest elements, in bytes
+	chunk int  // elements of the largest chunk
+	grows bool // the first chunks are smaller
+	depth int  // chunks in flight
+}
+
+// endless is a number of elements that only readers know.
+const endless = math.MaxInt
+
+// newJob checks a pipeline and finds out what is to be done.
+func newJob(p *Pipeline) (*job, error) {
+	j := &job{Pipeline: p, tuning: tuningFor(bridge.Profile(p.GPU))}
+	switch {
+	case p.Step == nil:
+		return nil, refusal.Invalid("no Step given (nil)")
+	case len(p.In)+len(p.Out) == 0:
+		return nil, refusal.Invalid("it has no ends: give In or Out")
+	case p.Len < 0 || p.ChunkLen < 0 || p.Depth < 0:
+		return nil, refusal.Invalid("Len %d, ChunkLen %d, Depth %d: they cannot be negative", p.Len, p.ChunkLen, p.Depth)
+	case p.Pool != nil && !bridge.OwnsPool(p.GPU, p.Pool):
+		return nil, refusal.Invalid("its chunks would be from %v: it is another GPU's", p.Pool)
+	}
+	var err error
+	if j.in, err = j.endpoints("input", p.In); err != nil {
+		return nil, err
+	}
+	if j.out, err = j.endpoints("output", p.Out); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(j.pair(), j.count()); err != nil {
+		return nil, err
+	}
+	return j, j.divide()
+}
+
+// endpoints looks at all inputs, or all outputs.
+func (j *job) endpoints(what string, ends []End) ([]endpoint, error) {
+	all := make([]endpoint, len(ends))
+	for i, e := range ends {
+		if e == nil {
+			return nil, refusal.Invalid("%s %d is nil", what, i)
+		}
+		var err error
+		if all[i], err = newEndpoint(j.GPU, e, what == "output"); err != nil {
+			return nil, fmt.Errorf("%s %d: %w", what, i, err)
+		}
+	}
+	return all, nil
+}
+
+// all yields the inputs and the outputs.
+func (j *job) all(yield func(p *endpoint) bool) {
+	for _, ends := range [][]endpoint{j.in, j.out} {
+		for i := range ends {
+			if !yield(&ends[i]) {
+				return
+			}
+		}
+	}
+}
+
+// pair checks that inputs and outputs can be used together.
+func (j *job) pair() error {
+	for i := range j.out {
+		for k := range j.in {
+			if j.out[i].clashes(&j.in[k]) {
+				return refusal.Invalid("output %d overlaps input %d, element by element it is not the same", i, k)
+			}
+		}
+		for k := range i {
+			if j.out[i].clashes(&j.out[k]) || j.out[i].sameAs(&j.out[k]) {
+				return refusal.Invalid("output %d overlaps output %d", i, k)
+			}
+		}
+		if j.shares(i) && j.in[i].size != j.out[i].size {
+			return refusal.Invalid("in place: elements of input %d have %d bytes, those of output %d have %d", i, j.in[i].size, i, j.out[i].size)
+		}
+	}
+	return nil
+}
+
+// shares reports whether input i and output i are in one memory for Step.
+func (j *job) shares(i int) bool { return j.InPlace && i < len(j.in) && i < len(j.out) }
+
+// count finds the number of elements. Memory must have as many, or more if Len says how
+// many are used. Files must have no fewer; without memory, all files must have as many.
+func (j *job) count() error {
+	j.total = endless
+	if j.Len > 0 {
+		j.total = j.Len
+	}
+	for _, memory := range []bool{true, false} {
+		for p := range j.all {
+			if p.isMemory != memory {
+				continue
+			}
+			if err := j.agree(p); err != nil {
+				return err
+			}
+		}
+	}
+	if j.total == endless && len(j.in) == 0 {
+		return refusal.Invalid("nothing says how many elements there are: set Len")
+	}
+	return nil
+}
+
+// agree checks the number of elements of an endpoint against the total so far.
+func (j *job) agree(p *endpoint) error {
+	switch {
+	case p.n == unknown:
+	case j.total == endless:
+		j.total, j.byFile = p.n, !p.isMemory
+		if p.torn > 0 {
+			return fmt.Errorf("the file ends %d bytes after its last whole element of %d: %w", p.torn, p.size, io.ErrUnexpectedEOF)
+		}
+	case !p.isMemory && (p.n < j.total || p.n > j.total && j.byFile):
+		return fmt.Errorf("a file has %d elements, another end has %d: %w", p.n, j.total, io.ErrUnexpectedEOF)
+	case p.isMemory && (p.n < j.total || p.n > j.total && j.Len == 0):
+		return refusal.Invalid("%v has %d elements, not %d: ends must have as many, or Len says how many are used", p.end, p.n, j.total)
+	}
+	return nil
+}
+
+// direct reports whether kernels use an endpoint's own memory.
+func (j *job) direct(ends []endpoint, i int) bool {
+	p := &ends[i]
+	switch {
+	case p.staged():
+		return false
+	case p.memory.OnDevice:
+		return true
+	case !j.Once || !p.memory.Mapped:
+		return false
+	}
+	return !j.shares(i) || j.in[i].sameAs(&j.out[i])
+}
+
+// waitForEnds waits for the operations that others have in flight on the ends.
+func (j *job) waitForEnds(ctx context.Context) error {
+	for i := range j.in {
+		if err := j.in[i].waitInFlight(ctx, false); err != nil {
+			return fmt.Errorf("input %d: %w", i, err)
+		}
+	}
+	for i := range j.out {
+		if err := j.out[i].waitInFlight(ctx, true); err != nil {
+			return fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// seekTo makes all files stand after n elements.
+func (j *job) seekTo(n int) error {
+	var all []error
+	for p := range j.all {
+		all = append(all, p.seekTo(n))
+	}
+	return errors.Join(all...)
+}
+
+// divide finds the length of chunks and how many are in flight.
+func (j *job) divide() error {
+	sum := 0
+	for _, ends := range [][]endpoint{j.in, j.out} {
+		for i := range ends {
+			p := &ends[i]
+			j.staged = j.staged || p.staged()
+			j.copied = j.copied || !j.direct(ends, i)
+			j.files = j.files || !p.isMemory
+			j.size, sum = max(j.size, p.size), sum+p.size
+		}
+	}
+	if j.depth = j.Depth; j.depth == 0 {
+		j.depth = j.bestDepth()
+	}
+	if j.chunk = j.ChunkLen; j.chunk > 0 {
+		return nil
+	}
+	free, _, err := j.GPU.MemInfo()
+	if err != nil {
+		return err
+	}
+	j.chunk = j.elements(min(j.maxChunk(), free/memoryShare/j.depth/sum*j.size))
+	j.grows = j.copied
+	return nil
+}
+
+// bestDepth is how many chunks are in flight if Ferry chooses.
+func (j *job) bestDepth() int {
+	t := &j.tuning.chunks
+	most := t.MaxPageableDepth
+	switch {
+	case !j.staged:
+		return t.MinDepth
+	case j.files:
+		most = t.MaxFileDepth
+	}
+	return max(t.MinDepth, min(t.DepthByProcessor*runtime.GOMAXPROCS(0), most))
+}
+
+// maxChunk is the bytes of the largest chunk, at the end whose elements are the largest.
+//
+// The first chunk is copied in, and the last one out, while nothing else is copied, which
+// costs the time of one chunk. Each chunk costs the engines a pause. The sum is least
+// where both costs are equal: at the root of all bytes times the bytes of a pause.
+func (j *job) maxChunk() int {
+	t := &j.tuning.chunks
+	most := t.MaxChunk
+	switch {
+	case j.staged:
+		most = t.MaxStaged
+	case !j.copied:
+		return t.MaxDirect
+	}
+	if j.total == endless {
+		return most
+	}
+	return min(max(j.root(j.total, t.PauseBytes), t.MinChunk), most)
+}
+
+// length is the elements of the chunk that begins with element first. It is 0 or negative
+// after the last chunk.
+//
+// The copies out can begin when the first chunk is in, so that is a small one. While both
+// go on, copies out are slower than copies in. So the copies in get ahead, and chunks can
+// grow without making the copies out wait.
+func (j *job) length(first int) int {
+	n := j.chunk
+	if j.grows {
+		n = min(n, j.elements(max(n*j.size/j.tuning.chunks.FirstPart, j.root(first, j.tuning.chunks.GrowBytes))))
+	}
+	return min(n, j.total-first)
+}
+
+// root is the root of the bytes of n elements times other bytes.
+func (j *job) root(n, bytes int) int {
+	return int(math.Sqrt(float64(n) * float64(j.size) * float64(bytes)))
+}
+
+// elements is how many elements a chunk of at most so many bytes has, at least one.
+func (j *job) elements(bytes int) int {
+	n := bytes / j.size
+	if n > evenLen {
+		n -= n % evenLen
+	}
+	return max(n, 1)
+}

@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/bridge"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Pipeline moves data of any size through a kernel, also more than the GPU's memory has
+// room for. It works in chunks, so that both directions of the link and the kernel are
+// busy at once. Fill in the fields and call [Pipeline.Run]:
+//
+//	p := pipeline.Pipeline{
+//		GPU: gpu,
+//		In:  []pipeline.End{pipeline.From[float32](file)},
+//		Out: []pipeline.End{ferry.Pageable(result)},
+//		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
+//			return s.Launch(k, ferry.Grid(c.Len, 256), c.In[0], c.Out[0], uint64(c.Len))
+//		},
+//	}
+//	n, err := p.Run(ctx)
+//
+// Element i of every input is in one chunk with element i of every output. Buffers of
+// [ferry.AllocHost] and registered memory are copied from and to directly. The data of
+// pageable slices, readers and writers goes through page-locked memory, which several
+// goroutines fill and empty. A [ferry.Device] is used where it is.
+//
+// The fields must not be changed while Run runs. A Pipeline keeps its memory for the next
+// Run. Close frees it.
+type Pipeline struct {
+	GPU *ferry.GPU
+	In  []End
+	Out []End
+	// Step queues on the stream what is to be done with a chunk, such as a launch, and
+	// returns. It is called for one chunk after the other, in their order, by the
+	// goroutine that called Run. A panic of Step reaches that goroutine when nothing is
+	// in flight any more. c and its buffers are good until Step returns.
+	Step func(s *ferry.Stream, c *Chunk) error
+	// InPlace says that output i is what Step leaves in the memory of input i, whose
+	// elements must have the same size. The data of the input does not change.
+	InPlace bool
+	// Once says that Step's kernels read every byte of the inputs once and write every
+	// byte of the outputs once, neighbouring threads at neighbouring addresses. Kernels
+	// are then given mapped page-locked memory where it is (zero-copy) and nothing is
+	// copied. That saves memory of the GPU, not time: see docs/PERFORMANCE.md.
+	Once bool
+	// Len is the number of elements; 0 is as many as the ends have.
+	Len int
+	// ChunkLen is the number of elements of each chunk but the last. 0 lets Ferry
+	// choose by the size of the data and the memory that is free; the first chunks may
+	// be smaller then.
+	ChunkLen int
+	// Depth is how many chunks are in flight at once: being copied in, computed, or
+	// copied out. Memory is needed for so many. 0 lets Ferry choose.
+	Depth int
+	// Pool is where page-locked memory of chunks comes from; nil is the driver.
+	Pool *ferry.PinnedPool
+
+	kept atomic.Pointer[run] // for the next Run
+}
+
+// Run runs the pipeline and returns when all is done. n is the number of elements that
+// are complete in all outputs. After an error, too, the elements before n are complete.
+//
+// The first chunk that fails stops the pipeline. The error says which chunk, its elements
+// and bytes, and what happened. It wraps what Step, a reader or a writer returned,
+// ctx.Err() when ctx ended first, or the error that [ferry.Stream.Wait] would return for
+// the work. Chunks before it are finished. When Run returns, nothing of the pipeline is
+// in flight. A nil ctx never ends.
+//
+// A Read or Write that does not return when ctx ends is left behind, with the memory of
+// its chunk, until it returns. When a Read or Write panics, Run panics with the same
+// value as soon as nothing is in flight.
+//
+// A reader that ends before the other ends, or within an element, is
+// io.ErrUnexpectedEOF. Run waits for operations in flight on its ends; others must not be
+// queued on them before it returns. It is safe to call Run from several goroutines.
+func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
+	if p == nil {
+		return 0, refusal.Invalid("pipeline: none given (nil)")
+	}
+	label, err := bridge.Label(p.GPU, "run a pipeline")
+	if err != nil {
+		return 0, err
+	}
+	ctx = await.Context(ctx)
+	j, err := newJob(p)
+	if err == nil {
+		err = j.waitForEnds(ctx)
+	}
+	if err == nil && j.total != 0 {
+		n, err = p.do(ctx, j)
+	}
+	if e, ok := errors.AsType[*userPanic](err); ok {
+		panic(e.value)
+	}
+	if err != nil {
+		return n, fmt.Errorf("pipeline on %s: %w", label, err)
+	}
+	return n, nil
+}
+
+// do does a job with the run that is kept, or with a new one.
+func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
+	r := p.kept.Swap(nil)
+	if r != nil && !r.fits(j) {
+		if err := r.close(); err != nil {
+			return 0, err
+		}
+		r = nil
+	}
+	if r == nil {
+		var err error
+		if r, err = newRun(ctx, j); err != nil {
+			return 0, err
+		}
+	}
+	returned := false
+	defer func() {
+		if !returned { // Step panicked, or ended the goroutine
+			_ = r.close()
+		}
+	}()
+	n, err := r.do(ctx, j)
+	returned = true
+	err = errors.Join(err, j.seekTo(n))
+	if err != nil || !p.kept.CompareAndSwap(nil, r) {
+		if closing := r.close(); err == nil {
+			err = closing
+		}
+	}
+	return n, err
+}
+
+// Close frees the memory that the pipeline keeps for another Run. A closed pipeline can
+// be run again. Close of a nil pipeline, or of one that never ran, is nil.
+func (p *Pipeline) Close() error {
+	if p == nil {
+		return nil
+	}
+	if r := p.kept.Swap(nil); r != nil {
+		return r.close()
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/workers"
+)
+
+// run is what a pipeline works with: streams, and memory for the chunks in flight. It
+// serves one Run after another.
+type run struct {
+	gpu      *ferry.GPU
+	emulated bool
+	shape    shape
+	streams  []*ferry.Stream // for copies in, for copies out, then those for Step
+	chunks   []*inflightChunk
+
+	// For one Run:
+	job       *job
+	progress  *progress
+	copies    *workers.Queue     // nil if the CPU moves nothing
+	assigning sequencer          // of giving elements to chunks, and of readers
+	next      int                // the first element that no chunk has; belongs to the turn of assigning
+	awaiting  sequencer          // of waiting for an emulated GPU
+	finishing sequencer          // of finished chunks, and of writers
+	halt      context.CancelFunc // ends reads that are not needed any more
+}
+
+// shape is what a run is made for. It can do jobs of the same shape.
+type shape struct {
+	gpu          *ferry.GPU
+	pool         *ferry.PinnedPool
+	depth, chunk int
+	in, out      string // for each endpoint, its element size and how it is served
+}
+
+// fits reports whether a run can do a job.
+func (r *run) fits(j *job) bool { return r.shape == shapeOf(j) }
+
+func shapeOf(j *job) shape {
+	text := func(ends []endpoint) (s string) {
+		for i := range ends {
+			s += fmt.Sprint(ends[i].size, j.direct(ends, i), ends[i].staged(), " ")
+		}
+		return s
+	}
+	return shape{j.GPU, j.Pool, j.depth, j.chunk, text(j.in), text(j.out) + fmt.Sprint(j.InPlace)}
+}
+
+// newRun makes the streams and takes the memory for a job.
+func newRun(ctx context.Context, j *job) (*run, error) {
+	r := &run{gpu: j.GPU, emulated: j.GPU.Emulated(), shape: shapeOf(j)}
+	err := r.makeStreams(2 + min(j.tuning.chunks.ComputeStreams, j.depth))
+	for i := 0; i < j.depth && err == nil; i++ {
+		var c *inflightChunk
+		c, err = newInflightChunk(ctx, r, i, j)
+		r.chunks = append(r.chunks, c)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make %d chunks of %d elements: %w", j.depth, j.chunk, err), r.close())
+	}
+	return r, nil
+}
+
+func (r *run) makeStreams(n int) error {
+	for range n {
+		s, err := ferry.NewStream(r.gpu, &ferry.StreamOptions{NonBlocking: true})
+		if err != nil {
+			return err
+		}
+		r.streams = append(r.streams, s)
+	}
+	return nil
+}
+
+// stepStream is one of the streams for kernels.
+func (r *run) stepStream(i int) *ferry.Stream { return r.streams[2+i%(len(r.streams)-2)] }
+
+// close frees everything, but not the memory that a reader or writer still uses.
+func (r *run) close() error {
+	var all []error
+	for _, c := range r.chunks {
+		all = append(all, c.close())
+	}
+	for _, s := range r.streams {
+		all = append(all, s.Close())
+	}
+	for _, err := range all {
+		if err != nil && !sticky(err) { // a lost context has lost everything
+			return err
+		}
+	}
+	return nil
+}
+
+// do does a job. It returns how many elements are done.
+func (r *run) do(ctx context.Context, j *job) (int, error) {
+	within, halt := context.WithCancel(ctx)
+	defer halt()
+	r.job, r.progress, r.halt, r.next = j, &progress{job: j}, halt, 0
+	if j.staged {
+		r.doStaged(ctx, within)
+	} else {
+		r.doAlone(ctx)
+	}
+	r.job = nil
+	return r.progress.result(r.streamErrors())
+}
+
+// streamErrors is the errors of streams that no event of a chunk returned, such as that
+// of a host function that panicked.
+func (r *run) streamErrors() error {
+	var all []error
+	for _, s := range r.streams {
+		all = append(all, s.Wait(context.Background()))
+	}
+	return errors.Join(all...)
+}
+
+// doAlone does a job for which the CPU moves nothing. The calling goroutine queues all
+// chunks. They stay in one stream for kernels, unless the kernels of a chunk run that is
+// copied in when the chunk before it is done: to change the stream takes time.
+func (r *run) doAlone(ctx context.Context) {
+	depth := len(r.chunks)
+	k, first := 0, 0 // the chunk to queue, and the first that may be in flight
+	stream := 0
+	defer func() {
+		for i := first; i < k; i++ {
+			r.chunks[i%depth].complete(ctx)
+		}
+	}()
+	for ; ; k++ {
+		c := r.chunks[k%depth]
+		if k >= depth {
+			first = k - depth + 1
+			if !c.complete(ctx) {
+				return
+			}
+		}
+		if k < depth || r.chunks[first%depth].computes() {
+			stream++
+		}
+		c.step = r.stepStream(stream)
+		if !c.assign(k) || !c.submit(ctx) {
+			return
+		}
+	}
+}
+
+// doStaged does a job for which goroutines, one for each chunk in flight, fill and empty
+// page-locked memory. The calling goroutine queues all chunks, because it has to call
+// Step: a panic must reach the caller of Run.
+func (r *run) doStaged(ctx, within context.Context) {
+	n := len(r.chunks)
+	r.assigning, r.awaiting, r.finishing = newSequencer(n), newSequencer(n), newSequencer(n)
+	r.copies = newCopyQueue(n, !r.emulated && !r.job.files, &r.job.tuning)
+	var all sync.WaitGroup
+	for _, c := range r.chunks {
+		c.full, c.gone = make(chan bool, 1), make(chan bool, 1)
+		all.Go(func() { c.serve(ctx, within) })
+	}
+	w := watcher{run: r}
+	defer func() {
+		r.halt()
+		w.watch(nil)
+		for _, c := range r.chunks {
+			close(c.gone)
+		}
+		all.Wait()
+		r.copies.Close()
+		r.copies = nil
+	}()
+	for {
+		c := r.chunks[w.end%n]
+		if !w.watch(c.full) || r.progress.over(&c.chunk) || !c.submit(ctx) {
+			return
+		}
+		w.end++
+	}
+}
+
+// fail records that a chunk failed, and ends reads that are not needed any more.
+func (r *run) fail(c *Chunk, what string, err error) {
+	r.halt()
+	r.progress.fail(c, what, err)
+}

@@ -1,0 +1,380 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/bits"
+	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// Rect is a rectangle of elements in memory, or a box with Depth layers: Height rows of
+// Width elements each. It begins with the first element of Memory; take a Range for
+// another place: v.Range(y*pitch+x, v.Len()).
+type Rect[T any] struct {
+	Memory               Memory[T]
+	Width, Height, Depth int // elements, rows, layers; Height and Depth may be left 0 for 1
+	Pitch                int // elements from the start of a row to that of the next; 0 for Width
+	Rows                 int // rows from the start of a layer to that of the next; 0 for Height
+}
+
+// CopyRect copies a rectangle to another of the same shape in the order of the stream
+// (cuMemcpy2DAsync, cuMemcpy3DAsync), between all kinds of memory, as [Copy] does. A
+// rectangle must lie in its memory; the two must not share elements. Between GPUs,
+// where registrations border on each other, and on a [Batch], rows are copied one by
+// one. Where pageable memory takes part, CopyRect waits until the copy is done, and a
+// Batch refuses it. Errors are as for Copy. It is safe for concurrent use.
+func CopyRect[T any](q Queue, dst, src Rect[T]) error {
+	to, err := newRect(dst)
+	if err != nil {
+		return fmt.Errorf("copy to a rectangle: %w", err)
+	}
+	from, err := newRect(src)
+	if err != nil {
+		return fmt.Errorf("copy from a rectangle: %w", err)
+	}
+	if to.width != from.width || to.height != from.height || to.depth != from.depth {
+		return refusal.Invalid("copy %v to %v: they must have one shape", &from, &to)
+	}
+	if b, ok := q.(*Batch); ok {
+		return copyRectLater(b, &to, &from)
+	}
+	return copyRect(streamOf(q), &to, &from)
+}
+
+// rect is a Rect in bytes.
+type rect struct {
+	r                    span
+	width, height, depth uintptr // bytes, rows, layers
+	pitch, layer         uintptr // bytes from row to row, and from layer to layer
+	size                 uintptr // of an element
+}
+
+// newRect checks a rectangle against its memory.
+func newRect[T any](b Rect[T]) (rect, error) {
+	r := spanOf(b.Memory)
+	if err := r.check(); err != nil {
+		return rect{}, err
+	}
+	e, err := elementOf[T]()
+	if err != nil {
+		return rect{}, err
+	}
+	if b.Height == 0 {
+		b.Height = 1
+	}
+	if b.Depth == 0 {
+		b.Depth = 1
+	}
+	if b.Pitch == 0 {
+		b.Pitch = b.Width
+	}
+	if b.Rows == 0 {
+		b.Rows = b.Height
+	}
+	switch {
+	case b.Width < 0 || b.Height < 0 || b.Depth < 0 || b.Pitch < 0 || b.Rows < 0:
+		return rect{}, refusal.Invalid("%s: the numbers cannot be negative", b.text())
+	case b.Pitch < b.Width && (b.Height > 1 || b.Depth > 1):
+		return rect{}, refusal.Invalid("%s: rows overlap, the pitch must be at least the width", b.text())
+	case b.Rows < b.Height && b.Depth > 1:
+		return rect{}, refusal.Invalid("%s: layers overlap, there must be at least the height of rows to a layer", b.text())
+	}
+	if need, ok := b.need(); !ok || need > uint64(r.n) {
+		return rect{}, refusal.Invalid("%s needs %d elements, %v has %d", b.text(), need, r, r.n)
+	}
+	if b.Width == 0 { // nothing
+		b.Height, b.Depth = 1, 1
+	}
+	return rect{*r, uintptr(b.Width) * e.size, uintptr(b.Height), uintptr(b.Depth), uintptr(b.Pitch) * e.size, uintptr(b.Rows) * uintptr(b.Pitch) * e.size, e.size}, nil
+}
+
+// need is the elements from the first to the last of a rectangle. It is false if they
+// cannot be counted.
+func (b *Rect[T]) need() (uint64, bool) {
+	if b.Width == 0 {
+		return 0, true
+	}
+	h1, rows := bits.Mul64(uint64(b.Depth-1), uint64(b.Rows))
+	rows, c1 := bits.Add64(rows, uint64(b.Height-1), 0)
+	h2, n := bits.Mul64(rows, uint64(b.Pitch))
+	n, c2 := bits.Add64(n, uint64(b.Width), 0)
+	if h1|h2|c1|c2 != 0 || n > math.MaxInt {
+		return math.MaxUint64, false
+	}
+	return n, true
+}
+
+// text describes a rectangle for a message.
+func (b *Rect[T]) text() string {
+	text := fmt.Sprintf("a rectangle of %d x %d", b.Width, b.Height)
+	if b.Depth != 1 {
+		text += fmt.Sprintf(" x %d", b.Depth)
+	}
+	text += fmt.Sprintf(" elements with a pitch of %d", b.Pitch)
+	if b.Depth != 1 {
+		text += fmt.Sprintf(" and %d rows to a layer", b.Rows)
+	}
+	return text
+}
+
+// String describes a rectangle in bytes.
+func (b *rect) String() string {
+	return fmt.Sprintf("a rectangle of %d x %d x %d elements in %v", b.width/max(b.size, 1), b.height, b.depth, &b.r)
+}
+
+// bytes is how many bytes a rectangle has.
+func (b *rect) bytes() uintptr { return b.width * b.height * b.depth }
+
+// extent is the span from a rectangle's first byte to its last, which counts as many
+// elements as the rectangle has bytes.
+func (b *rect) extent() span {
+	if b.bytes() == 0 {
+		return b.r.cut(0, 0)
+	}
+	out := b.r.cut(0, (b.depth-1)*b.layer+(b.height-1)*b.pitch+b.width)
+	out.n = int(b.bytes())
+	return out
+}
+
+// packed reports that a rectangle has no gaps.
+func (b *rect) packed() bool {
+	return (b.height == 1 || b.pitch == b.width) && (b.depth == 1 || b.layer == b.width*b.height)
+}
+
+// rows is the rows of two rectangles of one shape, in pairs.
+func rows(dst, src *rect) iter.Seq2[*span, *span] {
+	return func(yield func(*span, *span) bool) {
+		for z := range dst.depth {
+			for y := range dst.height {
+				to, from := dst.r.cut(z*dst.layer+y*dst.pitch, dst.width), src.r.cut(z*src.layer+y*src.pitch, src.width)
+				to.n, from.n = int(to.bytes), int(from.bytes)
+				if !yield(&to, &from) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// copyRect is CopyRect on a stream.
+func copyRect(s *Stream, dst, src *rect) error {
+	ctx := context.Background()
+	to, from := dst.extent(), src.extent()
+	if dst.packed() && src.packed() {
+		return copySpans(ctx, s, &to, &from)
+	}
+	if s == nil || s.state == nil {
+		return refusal.Invalid("copy: no stream given (nil)")
+	}
+	to, wholeTo, err := findBuffer(s.state.g, to)
+	if err != nil {
+		return fmt.Errorf("copy to %w", err)
+	}
+	from, wholeFrom, err := findBuffer(s.state.g, from)
+	if err != nil {
+		return fmt.Errorf("copy from %w", err)
+	}
+	if wholeTo && wholeFrom {
+		dst.r, src.r = to, from
+		return copyWhole(s, dst, src)
+	}
+	for to, from := range rows(dst, src) {
+		if err := copySpans(ctx, s, to, from); err != nil {
+			return fmt.Errorf("a row of %v: %w", dst, err)
+		}
+	}
+	return nil
+}
+
+// findBuffer is a span in the buffer where it lies, if it is a pageable slice. whole is
+// false if only a part lies there.
+func findBuffer(g *GPU, r span) (in span, whole bool, err error) {
+	if !r.isPageable() {
+		return r, true, nil
+	}
+	run, err := runAt(g, &r, 0)
+	if err != nil || run.bytes < r.bytes {
+		return r, false, err
+	}
+	run.n = r.n
+	return run, true, nil
+}
+
+// copyWhole copies between rectangles each of which lies in one memory.
+func copyWhole(s *Stream, dst, src *rect) error {
+	var op inflight.Op
+	st, err := s.begin(&op, "copy", takesLong(&dst.r, &src.r))
+	if err != nil {
+		return err
+	}
+	defer op.End()
+	if err := acquireBoth(&op, st, &dst.r, &src.r); err != nil {
+		return err
+	}
+	queued, err := moveRect(st, dst, src)
+	if queued {
+		op.Queued()
+		noteLarge(st, &dst.r, &src.r)
+	}
+	pageable := dst.r.a == nil || src.r.a == nil // the driver may go on reading them
+	if err == nil && queued && (pageable || dst.r.untracked || src.r.untracked) {
+		err = st.Wait(context.Background())
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes()), dst, src, st, err)
+	}
+	return nil
+}
+
+// moveRect checks and copies. queued reports whether it queued anything.
+func moveRect(st *streamState, dst, src *rect) (queued bool, err error) {
+	to, from := &dst.r, &src.r
+	if err := checkRects(st, dst, src); err != nil || dst.bytes() == 0 {
+		return false, err
+	}
+	if pathOf(st, to, from) == copyByCPU {
+		if err := waitBoth(context.Background(), st, to, from); err != nil {
+			return false, err
+		}
+		for to, from := range rows(dst, src) {
+			copy(bytesAt(to.host, to.bytes), bytesAt(from.host, from.bytes))
+		}
+		return false, nil
+	}
+	if to.crossesBoundary() || from.crossesBoundary() || !to.kind().onHost() && !from.kind().onHost() && to.a.g.device != from.a.g.device {
+		for to, from := range rows(dst, src) {
+			one, err := queueCopy(st, to, from)
+			queued = queued || one
+			if err != nil {
+				return queued, err
+			}
+		}
+		return queued, nil
+	}
+	err = memcpyRect(st, dst, src)
+	return err == nil, err
+}
+
+// checkRects is the checks of a copy, for rectangles.
+func checkRects(st *streamState, dst, src *rect) error {
+	if err := checkCopy(st, &dst.r, &src.r); err != nil {
+		return err
+	}
+	if dst.overlaps(src) {
+		return refusal.Invalid("the source and the destination overlap within %v: copy through another buffer", dst.r.a)
+	}
+	return nil
+}
+
+// overlaps reports whether two rectangles of one shape share bytes.
+func (b *rect) overlaps(c *rect) bool {
+	x, y := b.extent(), c.extent()
+	if !alike(&x, &y) || !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
+		return false
+	}
+	// The addresses of both rows' lists rise: go through them together.
+	for i, j := uintptr(0), uintptr(0); i < b.height*b.depth && j < c.height*c.depth; {
+		p, q := b.rowAddress(i), c.rowAddress(j)
+		switch {
+		case p+uint64(b.width) <= q:
+			i++
+		case q+uint64(c.width) <= p:
+			j++
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// rowAddress is the address of row number i, counted over all layers.
+func (b *rect) rowAddress(i uintptr) uint64 {
+	return b.r.address() + uint64(i/b.height*b.layer+i%b.height*b.pitch)
+}
+
+// memcpyRect is cuMemcpy2DAsync or cuMemcpy3DAsync.
+func memcpyRect(st *streamState, dst, src *rect) error {
+	for _, b := range []*rect{dst, src} {
+		if most := st.g.caps.pitch; most > 0 && b.pitch > uintptr(most) {
+			return refusal.Invalid("a pitch of %s is more than the device has (%v is %d): copy in parts", refusal.Size(b.pitch), cu.DeviceAttributeMaxPitch, most)
+		}
+	}
+	d, ctx := st.g.driver, st.g.ctx
+	to, from := dst.end(), src.end()
+	defer runtime.KeepAlive(dst)
+	defer runtime.KeepAlive(src)
+	if dst.depth == 1 {
+		return d.Memcpy2DAsync(ctx, &cu.Memcpy2D{
+			DstMemoryType: to.kind, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch,
+			SrcMemoryType: from.kind, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch,
+			WidthInBytes: dst.width, Height: dst.height,
+		}, st.handle)
+	}
+	return d.Memcpy3DAsync(ctx, &cu.Memcpy3D{
+		DstMemoryType: to.kind, DstHost: to.host, DstDevice: to.dev, DstPitch: to.pitch, DstHeight: to.rows,
+		SrcMemoryType: from.kind, SrcHost: from.host, SrcDevice: from.dev, SrcPitch: from.pitch, SrcHeight: from.rows,
+		WidthInBytes: dst.width, Height: dst.height, Depth: dst.depth,
+	}, st.handle)
+}
+
+// rectEnd is one side of a copy in the driver's words.
+type rectEnd struct {
+	kind        cu.MemoryType
+	host        cu.HostPtr
+	dev         cu.DevicePtr
+	pitch, rows uintptr
+}
+
+func (b *rect) end() rectEnd {
+	e := rectEnd{kind: cu.MemoryTypeDevice, dev: b.r.dev, pitch: b.pitch, rows: b.height}
+	if b.r.kind().onHost() {
+		e.kind, e.dev, e.host = cu.MemoryTypeHost, 0, b.r.host
+	}
+	if b.pitch > 0 && b.depth > 1 {
+		e.rows = b.layer / b.pitch
+	}
+	return e
+}
+
+// copyRectLater is CopyRect on a batch.
+func copyRectLater(b *Batch, dst, src *rect) error {
+	err := errors.Join(dst.r.check(), src.r.check())
+	if err == nil {
+		err = refusePageable(&dst.r, &src.r)
+	}
+	if err != nil {
+		return fmt.Errorf("copy a rectangle in a batch: %w", err)
+	}
+	to, from := *dst, *src
+	_, err = b.add("copy a rectangle", func(b *Batch, st *streamState, _ *batchOp) error { return prepareRect(b, st, to, from) })
+	return err
+}
+
+func prepareRect(b *Batch, st *streamState, dst, src rect) error {
+	dst.r, src.r = dst.extent(), src.extent()
+	if err := b.acquireSpan(st, &dst.r, inflight.Write); err != nil {
+		return err
+	}
+	if err := b.acquireSpan(st, &src.r, inflight.Read); err != nil {
+		return err
+	}
+	if err := checkRects(st, &dst, &src); err != nil || dst.bytes() == 0 {
+		return err
+	}
+	if pathOf(st, &dst.r, &src.r) == copyByCPU {
+		return errCopiedByCPU
+	}
+	for to, from := range rows(&dst, &src) {
+		for to, from := range registrations(to, from) {
+			b.calls.Append(copyCall(st, to, from))
+		}
+	}
+	return nil
+}

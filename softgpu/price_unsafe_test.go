@@ -1,0 +1,175 @@
+package softgpu
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// changed returns the time of f in us on an H200, and on an H200 with a changed
+// profile.
+func changed(t *testing.T, change func(*profile.Profile), f func(r *rig) float64) (as, other float64) {
+	t.Helper()
+	var us [2]float64
+	for i := range us {
+		p := named(t, "h200")
+		if i == 1 {
+			change(p)
+		}
+		us[i] = f(newRig(t, Options{Profile: p}))
+	}
+	return us[0], us[1]
+}
+
+// nearly fails if got differs from want by more than rounding.
+func nearly(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 0.02 {
+		t.Errorf("%s: %.2f us, want %.2f", what, got, want)
+	}
+}
+
+// Later writes of the host push earlier writes out of its caches.
+func TestWritesThatFollow(t *testing.T) {
+	r := newRig(t, Options{})
+	const n, more = 256 << 10, 1 << 20
+	dev := r.alloc(n)
+	host, _ := r.pinned(n)
+	other, _ := r.pinned(more)
+	copyIn := func() float64 {
+		return r.took(func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, 0)); r.sync(0) })
+	}
+	clean, fresh := copyIn(), &r.prof.Link.Fresh
+	r.ok(r.HostAccess(host, n, true))
+	r.ok(r.HostAccess(other, more, true))
+	want := clean + (fresh.Ns(more+n)-fresh.Ns(more))/1e3
+	nearly(t, "written before other memory", copyIn(), want)
+	if want >= clean+fresh.Ns(n)/1e3 {
+		t.Errorf("the profile has no caches: %+v", fresh)
+	}
+}
+
+// A copy to memory that the host has just written waits for its caches too.
+func TestCopyToFreshlyWrittenMemory(t *testing.T) {
+	r := newRig(t, Options{})
+	const n = 256 << 10
+	dev := r.alloc(n)
+	host, _ := r.pinned(n)
+	copyOut := func() float64 {
+		return r.took(func() { r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, n, 0)); r.sync(0) })
+	}
+	clean := copyOut()
+	r.ok(r.HostAccess(host, n, true))
+	nearly(t, "just written", copyOut(), clean+r.prof.Link.Fresh.Ns(n)/1e3)
+	nearly(t, "the second copy", copyOut(), clean)
+}
+
+// Small copies start no closer together than the device allows, in one stream
+// or in two.
+func TestCopiesAreSpaced(t *testing.T) {
+	const n, space = 4096, 50
+	for _, two := range []bool{false, true} {
+		as, spaced := changed(t, func(p *profile.Profile) { p.Queue.Copy.Value = space * 1e3 }, func(r *rig) float64 {
+			in, out := r.alloc(n), r.alloc(n)
+			from, _ := r.pinned(n)
+			to, _ := r.pinned(n)
+			s := [2]cu.Stream{r.stream(cu.StreamNonBlocking)}
+			if s[1] = s[0]; two {
+				s[1] = r.stream(cu.StreamNonBlocking)
+			}
+			return r.took(func() {
+				r.ok(r.MemcpyHtoDAsync(r.ctx, in, from, n, s[0]))
+				r.ok(r.MemcpyDtoHAsync(r.ctx, to, out, n, s[1]))
+				r.sync(s[0])
+				r.sync(s[1])
+			})
+		})
+		if as > 20 || spaced < space || spaced > space+20 {
+			t.Errorf("two streams %v: %.1f us, and %.1f where a copy begins every %d us", two, as, spaced, space)
+		}
+	}
+}
+
+// A pageable copy out of a busy stream takes longer than out of an idle one.
+func TestPageableCopyBehindWork(t *testing.T) {
+	const n, extra = 256 << 10, 500
+	for _, busy := range []bool{false, true} {
+		as, other := changed(t, func(p *profile.Profile) {
+			p.Copy.PageableBusy = profile.Line(p.Copy.PageableBusy.Ns(n)+extra*1e3, 1e15, "guess")
+		}, func(r *rig) float64 {
+			dev := r.alloc(n)
+			page := make([]byte, n)
+			return r.took(func() {
+				if busy {
+					r.ok(r.MemsetD8Async(r.ctx, dev, 1, n, 0))
+				}
+				r.ok(r.MemcpyDtoH(r.ctx, ptr(page), dev, n))
+			})
+		})
+		want := as
+		if busy {
+			want += extra
+		}
+		nearly(t, "a pageable copy", other, want)
+	}
+}
+
+// With one round of threads, reads over the link and writes do not overlap.
+// With several rounds, writes overlap with the reads of the next round.
+func TestReadsAndWritesOverlapInRounds(t *testing.T) {
+	onlyFast(t)
+	const n = 4 << 20
+	took := func(blocks uint32) float64 {
+		p := named(t, "h200")
+		p.Link.Duplex.Value = 0
+		r := newRig(t, Options{Profile: p})
+		in, _ := r.pinned(n)
+		out, _ := r.pinned(n)
+		return r.took(func() {
+			r.ok(r.LaunchKernel(r.ctx, r.shipped("copy"), cu.Dim3{X: blocks, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0,
+				params64(uint64(uintptr(out)), uint64(uintptr(in)), n)))
+			r.sync(0)
+		})
+	}
+	once, often := took(n/16/256), took(n/16/256/16)
+	if once < 1.6*often || once > 2*often {
+		t.Errorf("in one round %.1f us, in sixteen %.1f", once, often)
+	}
+}
+
+// Device memory transfers two sectors at a time.
+func TestNarrowAccess(t *testing.T) {
+	scattered := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{8}}
+	dense := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{3: 2}}
+	if got, want := accessBytes(scattered), uint64(512); got != want {
+		t.Errorf("8 words apart: %d bytes, want %d", got, want)
+	}
+	if got, want := accessBytes(dense), uint64(256); got != want {
+		t.Errorf("8 sectors together: %d bytes, want %d", got, want)
+	}
+}
+
+// The first faults wake the driver. More than firstFaults need one more batch.
+func TestFirstFaults(t *testing.T) {
+	onlyFast(t)
+	const wake, batch = 1000, 3000
+	for pages, want := range map[uint64]float64{firstFaults: wake + batch, firstFaults + 1: wake + 2*batch} {
+		as, other := changed(t, func(p *profile.Profile) {
+			p.Managed.DeviceService.Wake.Value += wake * 1e3
+			p.Managed.DeviceService.Batch.Value += batch * 1e3
+		}, func(r *rig) float64 {
+			m, err := r.MemAllocManaged(r.ctx, uintptr(pages)*4096, cu.MemAttachGlobal)
+			r.ok(err)
+			r.ok(r.HostAccess(*(*unsafe.Pointer)(unsafe.Pointer(&m)), uintptr(pages)*4096, true))
+			return r.took(func() {
+				r.ok(r.LaunchKernel(r.ctx, r.shipped("increment"), cu.Dim3{X: 64, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, 0, params64(uint64(m), pages*1024)))
+				r.sync(0)
+			})
+		})
+		nearly(t, "more", other-as, want)
+	}
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package softgpu
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+)
+
+const knowsMappings = false
+
+// mappingAt finds nothing, because only Linux lists its mappings.
+func mappingAt(uint64) (mapping, bool) { return mapping{}, false }
+
+// hugePages is known on Linux only.
+func hugePages(base, end uint64) bool { return false }
+
+// probe finds invalid memory on Linux only.
+func probe(cu.HostPtr, uintptr, bool) error { return nil }
