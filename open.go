@@ -19,29 +19,137 @@ import (
 // DeviceVariable is the environment variable that Open("") reads.
 const DeviceVariable = "FERRY_DEVICE"
 
-// choice is what a device's name means.
+// choice is the meaning of a device's name.
 type choice struct {
-	auto    bool   // a GPU, else the software one
+	auto    bool   // a GPU, else the software GPU
 	soft    bool   // the software GPU, else CUDA
 	profile string // of the software GPU, "" for the default
 	count   int    // of the software GPU's devices
 	ordinal int    // of the CUDA device, -1 when the name has none
 }
 
+// DeviceInfo describes a device that [Open] can open.
+type DeviceInfo struct {
+	Open     string // the name for [Open]: "cuda:0", "soft:h200"
+	Name     string // the product: "NVIDIA H200"
+	Emulated bool   // the software GPU
+
+	Memory       uint64 // bytes (cuDeviceTotalMem)
+	Major, Minor int    // compute capability: 9.0 is 9, 0
+	UUID         string // as nvidia-smi writes it, "GPU-" and 36 characters; "" if the driver has none
+	PCIAddress   string // "0000:1b:00.0"
+}
+
+// Devices lists the devices that [Open] can open, without opening one: first the NVIDIA
+// GPUs, then a software GPU for each machine that Ferry ships. No context is made, and
+// no memory of a device is taken.
+//
+// A machine without NVIDIA's driver or without a GPU is no error; Open("cuda") says what
+// was tried. The error is that of a driver that exists and fails. The list then still
+// has the devices that can be opened.
+func Devices() ([]DeviceInfo, error) {
+	all, failed := hardware()
+	for _, name := range profile.Names() {
+		p, err := profile.Named(name)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		d, err := softgpu.Open(softgpu.Options{Profile: p})
+		if err == nil {
+			all, err = appendInfo(all, d, "soft:"+name, 0)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("describe soft:%s: %w", name, err))
+		}
+	}
+	return all, failed
+}
+
+// hardware lists the NVIDIA GPUs.
+func hardware() (all []DeviceInfo, failed error) {
+	d, count, err := cudaDevices()
+	var missing *libcuda.OpenError
+	switch {
+	case errors.Is(err, cu.ErrorNoDevice), errors.As(err, &missing) && os.Getenv(libcuda.LibraryVariable) == "":
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("list the NVIDIA GPUs: %w", err)
+	}
+	for i := range count {
+		label := "cuda:" + strconv.Itoa(i)
+		if all, err = appendInfo(all, d, label, i); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("describe %s: %w", label, err))
+		}
+	}
+	return all, failed
+}
+
+// appendInfo appends the description of a driver's device.
+func appendInfo(all []DeviceInfo, d cu.Driver, label string, ordinal int) ([]DeviceInfo, error) {
+	info, err := infoOf(d, ordinal)
+	if err != nil {
+		return all, err
+	}
+	info.Open = label
+	return append(all, info), nil
+}
+
+// infoOf asks a driver for the facts about a device.
+func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
+	if err := d.Init(0); err != nil {
+		return info, err
+	}
+	device, err := d.DeviceGet(int32(ordinal))
+	if err != nil {
+		return info, err
+	}
+	info.Emulated = cu.AsEmulated(d) != nil
+	if info.Name, err = d.DeviceGetName(device); err != nil {
+		return info, err
+	}
+	memory, err := d.DeviceTotalMem(device)
+	if err != nil {
+		return info, err
+	}
+	info.Memory = uint64(memory)
+	major, err := d.DeviceGetAttribute(cu.DeviceAttributeComputeCapabilityMajor, device)
+	if err != nil {
+		return info, err
+	}
+	minor, err := d.DeviceGetAttribute(cu.DeviceAttributeComputeCapabilityMinor, device)
+	if err != nil {
+		return info, err
+	}
+	info.Major, info.Minor = int(major), int(minor)
+	if info.PCIAddress, err = d.DeviceGetPCIBusId(device); err != nil {
+		return info, err
+	}
+	u, err := d.DeviceGetUuid(device)
+	if errors.Is(err, cu.ErrorNotSupported) {
+		return info, nil
+	}
+	info.UUID = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+	return info, err
+}
+
 // Open opens a device by name:
 //
-//	""            what FERRY_DEVICE names, else a GPU, else the software GPU
-//	cuda, cuda:1  an NVIDIA GPU, the first or that of an ordinal
-//	soft          the software GPU, playing an H200
-//	soft:NAME     playing a machine that Ferry ships (package profile lists them)
-//	soft:FILE     playing the machine of a profile, a file that ends in .json
-//	soft:h200*2   the first of two
+//	""            the device that FERRY_DEVICE names, else a GPU, else the software GPU
+//	cuda          the first NVIDIA GPU
+//	cuda:1        the NVIDIA GPU with ordinal 1
+//	soft          the software GPU, which emulates an H200
+//	soft:NAME     the software GPU, which emulates a machine of package profile
+//	soft:FILE     the same with the profile in a file, whose name ends in .json
+//	soft:h200*2   the first GPU of a software machine that has two
 //
-// A strict name never falls back: on a machine without a GPU, "cuda" is an error that
-// says what was tried. When "" falls back to the software GPU, Open says so on standard
-// error, once a process, and [GPU.Fallback] tells why; FERRY_QUIET=1 silences hints.
-// Every Open of a software GPU makes a new machine; devices that shall see each
-// other come from one [OpenAll].
+// [Devices] lists the names that this machine can open. Only "" falls back: on a machine
+// without a GPU, "cuda" is an error that says what was tried. When "" falls back to the
+// software GPU, Open writes one line to standard error, once a process, and
+// [GPU.Fallback] returns the reason. FERRY_QUIET=1 silences such lines.
+//
+// Each Open of a software GPU makes a new machine. For devices that can use each other's
+// memory, call [OpenAll].
 func Open(name string) (*GPU, error) {
 	all, err := open(name, false)
 	if err != nil {
@@ -196,23 +304,29 @@ func openLibrary() (*libcuda.Driver, error) {
 	return cudaDriver.Load(), nil
 }
 
-// openCUDA opens NVIDIA GPUs.
-func openCUDA(c choice, all bool) ([]*GPU, error) {
+// cudaDevices returns the started driver library and the number of its devices.
+func cudaDevices() (*libcuda.Driver, int, error) {
 	d, err := openLibrary()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	count, err := d.DeviceGetCount()
+	if err == nil && count == 0 {
+		err = fmt.Errorf("the driver has no device: %w", cu.ErrorNoDevice)
+	}
+	return d, int(count), err
+}
+
+// openCUDA opens NVIDIA GPUs.
+func openCUDA(c choice, all bool) ([]*GPU, error) {
+	d, count, err := cudaDevices()
 	if err != nil {
 		return nil, err
-	}
-	if count == 0 {
-		return nil, fmt.Errorf("the driver has no device: %w", cu.ErrorNoDevice)
 	}
 	if c.ordinal >= 0 {
 		return openSome(d, c.ordinal, c.ordinal+1, true)
 	}
-	return openSome(d, 0, int(count), all)
+	return openSome(d, 0, count, all)
 }
 
 // openSome opens the devices from first up to end, or the first of them.
