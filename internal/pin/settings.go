@@ -36,11 +36,12 @@ type Settings struct {
 	StealBlocks int
 }
 
-// DefaultSettings are those of a machine with an H200 and 16 processors.
+// DefaultSettings are for a machine that no profile describes. They touch memory with
+// fewer goroutines than is best on an H200 with 16 processors.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxRegistration:    256 << 20,
-		MaxTouchers:        16,
+		MaxTouchers:        8,
 		SpareProcessors:    1,
 		TrialBytes:         16 << 20,
 		LargeTrialBytes:    256 << 20,

@@ -52,22 +52,26 @@ type Settings struct {
 	IdleShare, BusyShare float64
 }
 
-// DefaultSettings are those of a machine with an H200 and 16 processors.
+// DefaultSettings are for a machine that no profile describes. The sizes of its caches
+// decide which copies go past them. The other numbers are smaller than what was best on
+// an H200 with 16 processors, so that they suit slower machines.
 func DefaultSettings() Settings {
+	const threads = 8
+	c := hostCaches()
 	return Settings{
-		Chunk:             8 << 20,
+		Chunk:             4 << 20,
 		Slots:             8,
 		Block:             128 << 10,
-		Workers:           12,
+		Workers:           threads,
 		SlotsToDevice:     4,
 		MinBlocks:         2,
 		CoordinatorBlocks: 8,
 		SlotWait:          2 * time.Millisecond,
 		SpinTime:          500 * time.Microsecond,
 		SpinsPerYield:     4096, // some 80 us
-		NonTemporalFrom:   128 << 20,
-		LastBytes:         24 << 20,
-		DemoteFrom:        64 << 20,
+		NonTemporalFrom:   c.last,
+		LastBytes:         threads * c.core,
+		DemoteFrom:        2 * threads * c.core,
 		AdaptChunks:       32,
 		IdleShare:         0.5,
 		BusyShare:         0.9,

@@ -18,7 +18,7 @@ type Settings struct {
 	SpinChecks int
 }
 
-// DefaultSettings are those of a machine with an H200 and 16 processors.
+// DefaultSettings are for a machine that no profile describes.
 func DefaultSettings() Settings {
 	return Settings{
 		BlockBytes:      256 << 10,
