@@ -24,7 +24,6 @@ func asInstruction(text string) *ptx.Instr {
 // refusedInTheWild are opcodes of real files that do not run, and the reason.
 var refusedInTheWild = map[string]string{
 	"tex": "texture", "txq": "texture", "suld": "surface", "sust": "surface", "sured": "surface", "suq": "surface",
-	"vshr": "video",
 }
 
 // oddInTheWild are opcodes that are not valid PTX, or that no compiler accepts. Each

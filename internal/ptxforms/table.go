@@ -78,6 +78,9 @@ fns b32
 bmsk clamp|wrap b32
 szext clamp|wrap u32|s32
 
+# video
+vshr u32|s32 u32|s32 u32 sat? clamp|wrap add|min|max?
+
 # single and double precision
 add @round? ftz? sat? f32
 sub @round? ftz? sat? f32
@@ -354,7 +357,7 @@ var Refused = []Refusal{
 	{[]string{"mapa", "getctarank", "multimem", "clusterlaunchcontrol"}, "clusters and multicast are not supported"},
 	{[]string{"tensormap", "cp"}, "bulk and tensor copies are not supported"},
 	{[]string{
-		"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2",
+		"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2",
 		"vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4",
 	}, "video instructions are not supported"},
 }

@@ -173,6 +173,9 @@ func (d *decoder) value(op ptx.Operand, t ptx.Type) (int32, error) {
 		if op.Sel != "" {
 			return 0, missing("parts of registers such as .%s are not supported", op.Sel)
 		}
+		if op.Minus {
+			return 0, missing("negated registers are not supported")
+		}
 		name := regName(op)
 		if s, ok := d.f.alias[name]; ok {
 			return s, nil
@@ -387,6 +390,7 @@ func init() {
 		"shl": decodeShift, "shr": decodeShift, "shf": decodeFunnel, "lop3": decodeLop3, "prmt": decodePrmt,
 		"bfe": decodeBfe, "bfi": decodeBfi, "bfind": decodeBfind, "brev": decodeBits, "popc": decodeBits, "clz": decodeBits,
 		"fns": decodeFns, "bmsk": decodeBmsk, "szext": decodeSzext,
+		"vshr": decodeVideoShift,
 		// comparison and selection
 		"setp": decodeSetp, "set": decodeSet, "selp": decodeSelp, "slct": decodeSlct,
 		// floating point and conversions

@@ -45,6 +45,8 @@ func exactFor(f form) func(a, b, c uint64) (uint64, bool) {
 		return perHalf(f.typ(0), floatOperation(f))
 	case integerOperation(f) != nil:
 		return integerOperation(f)
+	case f.op == "vshr":
+		return videoShift(f)
 	case f.op == "setp" && !strings.HasSuffix(f.last(), "x2"):
 		return comparison(f)
 	case f.op == "cvt" && len(f.types) == 2 && layouts[f.types[0]].mant > 0 && typeBits[f.types[1]] > 0 && f.types[0] != "tf32" && !strings.HasSuffix(f.types[1], "x2"):
@@ -326,6 +328,34 @@ func integerOperation(f form) func(a, b, c uint64) (uint64, bool) {
 		}
 	}
 	return nil
+}
+
+// videoShift computes vshr of whole registers.
+func videoShift(f form) func(a, b, c uint64) (uint64, bool) {
+	return func(a, b, c uint64) (uint64, bool) {
+		b &= 0xffffffff
+		if f.has("wrap") {
+			b %= 32
+		}
+		r := new(big.Int).Rsh(bigInt(a, f.typ(1)), uint(min(b, 32)))
+		low, high := new(big.Int), big.NewInt(1<<32-1)
+		if f.typ(0) == "s32" {
+			low, high = big.NewInt(-1<<31), big.NewInt(1<<31-1)
+		}
+		if f.has("sat") && r.Cmp(low) < 0 {
+			r = low
+		} else if f.has("sat") && r.Cmp(high) > 0 {
+			r = high
+		}
+		other := bigInt(c, f.typ(0))
+		switch op := f.any("add", "min", "max"); {
+		case op == "add":
+			r = r.Add(r, other)
+		case op == "min" && other.Cmp(r) < 0, op == "max" && other.Cmp(r) > 0:
+			r = other
+		}
+		return cut(r), false
+	}
 }
 
 // conversion computes cvt to a float.

@@ -10,7 +10,7 @@ import (
 func kernelOf(text string) (k *kernel, ok bool) {
 	f := parseForm(text)
 	k = &kernel{form: f}
-	for _, family := range []func(*kernel) bool{carryKernel, computeKernel, compareKernel, convertKernel, moveKernel, memoryKernel, atomKernel, warpKernel, controlKernel, barrierKernel, mbarrierKernel, matrixKernel, wmmaKernel} {
+	for _, family := range []func(*kernel) bool{carryKernel, computeKernel, videoKernel, compareKernel, convertKernel, moveKernel, memoryKernel, atomKernel, warpKernel, controlKernel, barrierKernel, mbarrierKernel, matrixKernel, wmmaKernel} {
 		if family(k) {
 			return k, true
 		}
@@ -96,6 +96,29 @@ func predicateKernel(k *kernel, n int) bool {
 	k.in = one("b32", "b32")
 	k.code = "setp.lt.s32 %p1, $a, 0;\nsetp.lt.s32 %p2, $b, 0;\n" + k.form.text + " %p3, " + []string{"", "%p1", "%p1, %p2"}[n] + ";"
 	k.out = []word{{"%p3", 1}}
+	return true
+}
+
+// videoKernel tests vshr: on whole registers, on parts, and on parts into a part.
+func videoKernel(k *kernel) bool {
+	f := k.form
+	if f.op != "vshr" {
+		return false
+	}
+	// The types come first in PTX, and last in the text of a form.
+	text := f.op + "." + strings.Join(f.types, ".")
+	for _, m := range f.mods {
+		if typeBits[m] == 0 {
+			text += "." + m
+		}
+	}
+	k.in = one("b32", "shift32", "b32")
+	k.out = []word{{"%d", 32}, {"%e", 32}, {"%r1", 32}}
+	if f.any("add", "min", "max") != "" {
+		k.code = text + " %d, $a, $b, $c;\n" + text + " %e, $a.h1, $b.b0, $c;\n" + text + " %r1, $a.b3, $b.h0, $c;"
+		return true
+	}
+	k.code = text + " %d, $a, $b;\n" + text + " %e.h1, $a.h0, $b.b0, $c;\n" + text + " %r1.b2, $a, $b.h0, $c;"
 	return true
 }
 
