@@ -79,7 +79,11 @@ bmsk clamp|wrap b32
 szext clamp|wrap u32|s32
 
 # video
-vshr u32|s32 u32|s32 u32 sat? clamp|wrap add|min|max?
+vshr u32|s32 u32|s32 u32 sat? clamp|wrap add?
+vshr s32 u32|s32 u32 sat? clamp|wrap min|max
+vshr u32 u32 u32 clamp|wrap min|max
+vshr u32 u32|s32 u32 sat clamp min|max
+vshr u32 s32 u32 sat wrap min|max
 
 # single and double precision
 add @round? ftz? sat? f32

@@ -36,18 +36,21 @@ func decodeVideoShift(d *decoder) error {
 	return nil
 }
 
-// shiftRight computes the destination register of one lane.
+// shiftRight computes the destination register of one lane, as an H200 does with the code
+// of ptxas 13.0. That differs from the manual in two ways. A result is saturated to 32
+// bits even if it replaces a part of c. A result that replaces .h1 is not moved there:
+// its own upper half replaces the upper half of c.
 func (s *videoShift) shiftRight(a, b, c uint64) uint64 {
 	count := s.b.read(b)
 	if s.wrap {
 		count &= 31
 	}
 	v := s.a.read(a) >> min(count, 32)
+	whole := part{bits: 32, signed: s.d.signed}
 	if s.sat {
-		low, high := s.d.limits()
+		low, high := whole.limits()
 		v = min(max(v, low), high)
 	}
-	whole := part{bits: 32, signed: s.d.signed}
 	switch s.combine {
 	case "add":
 		return uint64(v + whole.read(c))
@@ -59,8 +62,11 @@ func (s *videoShift) shiftRight(a, b, c uint64) uint64 {
 	if s.d.bits == 32 {
 		return uint64(v)
 	}
+	if s.d.bits == 8 || s.d.at == 0 {
+		v <<= s.d.at
+	}
 	mask := uint64(1<<s.d.bits-1) << s.d.at
-	return c&^mask | uint64(v)<<s.d.at&mask
+	return c&^mask | uint64(v)&mask
 }
 
 // part is a byte or a half of a 32-bit register, or the whole register.

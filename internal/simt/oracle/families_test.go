@@ -112,13 +112,16 @@ func videoKernel(k *kernel) bool {
 			text += "." + m
 		}
 	}
-	k.in = one("b32", "shift32", "b32")
-	k.out = []word{{"%d", 32}, {"%e", 32}, {"%r1", 32}}
+	uses := []string{"%d, $a, $b", "%e, $a.h1, $b.b0", "%r1, $a.b3, $b.h0", "%r2.h1, $a, $b, $c", "%r3.h0, $a.h1, $b, $c", "%r4.b2, $a, $b.h0, $c", "%r5.b3, $a.b1, $b.b0, $c"}
 	if f.any("add", "min", "max") != "" {
-		k.code = text + " %d, $a, $b, $c;\n" + text + " %e, $a.h1, $b.b0, $c;\n" + text + " %r1, $a.b3, $b.h0, $c;"
-		return true
+		uses = []string{"%d, $a, $b, $c", "%e, $a.h1, $b.b0, $c", "%r1, $a.b3, $b.h0, $c", "%r2, $a.b0, $b.b1, $c"}
 	}
-	k.code = text + " %d, $a, $b;\n" + text + " %e.h1, $a.h0, $b.b0, $c;\n" + text + " %r1.b2, $a, $b.h0, $c;"
+	k.in = one("b32", "shift32", "b32")
+	for _, use := range uses {
+		k.code += text + " " + use + ";\n"
+		k.out = append(k.out, word{use[:strings.IndexAny(use, ".,")], 32})
+	}
+	k.code = strings.TrimSuffix(k.code, "\n")
 	return true
 }
 
