@@ -59,22 +59,28 @@ func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated bool
 	return e
 }
 
-// Request is what to page-lock.
-type Request struct {
-	Bytes  uintptr
-	Flags  cu.MemHostRegisterFlags
-	Node   int  // NUMA node, or AnyNode
-	Strict bool // a node that does not exist is an error
-	// Progress, if not nil, is called after each registration, by the goroutine that
-	// called Lock.
-	Progress func(done, total uintptr)
+// Prediction is what page-locking will take.
+type Prediction struct {
+	Time  time.Duration
+	Huge  bool   // on huge pages
+	Error *Error // why it cannot succeed; nil if no reason is known
+}
+
+// cost is how long a request takes: a fixed time, and a time for each byte. The zero cost
+// is not known.
+type cost struct {
+	fixed, perByte float64 // seconds
+}
+
+func (c cost) of(bytes uintptr) time.Duration {
+	return time.Duration((c.fixed + c.perByte*float64(bytes)) * float64(time.Second))
 }
 
 // Lock takes memory and page-locks it. When ctx ends first, it stops before the next
 // registration, and the error wraps ctx.Err(). After an error nothing is left.
 func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	machine := e.machine()
-	if err := machine.refuse(r); err != nil {
+	if err := r.refuse(machine); err != nil {
 		return nil, err
 	}
 	huge := e.choosePages(ctx, machine, r)
@@ -124,7 +130,7 @@ func (e *Engine) reserve(machine *Machine, r Request, huge bool) (*Memory, error
 // it page-locks memory for trial.
 func (e *Engine) Predict(r Request) (Prediction, error) {
 	machine := e.machine()
-	if err := machine.refuse(r); err != nil {
+	if err := r.refuse(machine); err != nil {
 		return Prediction{Error: err}, nil
 	}
 	_, c := e.known()
@@ -181,7 +187,7 @@ func (e *Engine) measure(ctx context.Context, machine *Machine, r Request) error
 	if r.Bytes = e.set.LargeTrialBytes; !e.touches {
 		r.Bytes = 2 * e.set.TrialBytes // emulated times are exact
 	}
-	if machine.refuse(r) == nil {
+	if r.refuse(machine) == nil {
 		large, err := e.timed(ctx, machine, r, best == hugePages)
 		if err != nil {
 			return err

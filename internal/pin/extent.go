@@ -1,6 +1,68 @@
 package pin
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Blocks have one of some 290 sizes, the classes: multiples of 256 bytes up to 2 KiB, then
+// eight sizes to each doubling. So a block is larger than asked for by less than an eighth,
+// or by less than 256 bytes.
+const (
+	quantum    = 256
+	linear     = 8 // classes that are multiples of the quantum
+	linearBits = 11
+	classes    = linear + (46-linearBits)*8
+	maxBlock   = 1 << 46 // bytes
+)
+
+// classOf returns the smallest class of blocks with at least n bytes, 1 to maxBlock.
+func classOf(n uintptr) int {
+	if n <= linear*quantum {
+		return int((n+quantum-1)/quantum) - 1
+	}
+	e := bits.Len64(uint64(n-1)) - 1
+	return linear + (e-linearBits)*8 + int((n-1)>>(e-3)) - 8
+}
+
+// sizeOf returns the bytes of a block of class c.
+func sizeOf(c int) uintptr {
+	if c < linear {
+		return uintptr(c+1) * quantum
+	}
+	e := (c-linear)/8 + linearBits
+	return uintptr((c-linear)%8+9) << (e - 3)
+}
+
+// classWithin returns the largest class of blocks that fit into n bytes, a multiple of the
+// quantum.
+func classWithin(n uintptr) int {
+	c := classOf(n)
+	if sizeOf(c) > n {
+		c--
+	}
+	return c
+}
+
+// Segment is memory that a pool has from its source.
+type Segment interface {
+	Start() cu.HostPtr
+	Bytes() uintptr
+	// Boundaries returns where one registration ends and the next begins, in bytes from
+	// the start.
+	Boundaries() []uintptr
+	// Close gives the memory back to the source. After an error that wraps
+	// cu.ErrorNotPermitted it may be called again, outside of a host function.
+	Close() error
+}
+
+// segment is a Segment in a pool.
+type segment struct {
+	Segment
+	site  string  // Source.Site when it was taken
+	first *extent // the one with the lowest addresses
+}
 
 // extent is a range of bytes of a segment: a block, or free. Two free ones are never next
 // to each other. Pool.mu guards all fields that change.

@@ -1,0 +1,38 @@
+package pin
+
+import (
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Request is what to page-lock.
+type Request struct {
+	Bytes  uintptr
+	Flags  cu.MemHostRegisterFlags
+	Node   int  // NUMA node, or AnyNode
+	Strict bool // a node that does not exist is an error
+	// Progress, if not nil, is called after each registration, by the goroutine that
+	// called Lock.
+	Progress func(done, total uintptr)
+}
+
+// refuse returns why the request cannot succeed on a machine, and nil if no reason is
+// known.
+func (r *Request) refuse(m *Machine) *Error {
+	_, exists := m.Node(r.Node)
+	bytes := uint64(r.Bytes)
+	no := func(result cu.Result, do, why string, args ...any) *Error {
+		return &Error{r.Bytes, r.Node, fmt.Sprintf(why, args...), do, result}
+	}
+	switch {
+	case r.Strict && !exists:
+		return no(cu.ErrorInvalidValue, "ask for one that is there, or none", "there is no NUMA node %d (%s)", r.Node, m.nodeList())
+	case bytes > m.Group.Left:
+		return no(cu.ErrorOutOfMemory, "raise that limit, or take less: the system would end the process",
+			"the control group %s allows %s, of which %s are left", m.Group.Path, sizeText(m.Group.Limit), sizeText(m.Group.Left))
+	case bytes > m.Available:
+		return no(cu.ErrorOutOfMemory, "free some, or take less: page-locked memory cannot be swapped out", "%s of host memory are available", sizeText(m.Available))
+	}
+	return nil
+}
