@@ -102,10 +102,16 @@ func checkFlags(flags cu.CtxFlags, what string) error {
 }
 
 // recordFault records that an op of c has failed in real time, which loses the
-// device.
+// devices. Kernels that wait for kernels of other contexts then complete without
+// a run, because the kernels that they wait for may never end.
 func (c *contextState) recordFault(o *op) {
-	if f, ok := o.err.(*cu.Fault); ok && c.poison == nil {
-		c.poison = f
+	f, ok := o.err.(*cu.Fault)
+	if !ok || c.poison != nil {
+		return
+	}
+	c.poison = f
+	for _, dev := range c.drv.devices {
+		dev.timeSlices.wakeWaiting()
 	}
 }
 

@@ -358,7 +358,7 @@ func (d *Driver) boundedWait(o *op) {
 		if now := o.progress(); now != seen {
 			began, seen, polls = time.Now(), now, o.pollCount()
 		}
-		if time.Since(began) > o.waitLimit(polls) {
+		if !o.done && time.Since(began) > o.waitLimit(polls) {
 			o.timedOut = true
 			if o.ctx.dead {
 				o.ctx.cancelKernels(errDestroyed)
@@ -392,7 +392,11 @@ func (d *Driver) finish(o *op) {
 		if o.ctx.fault != nil {
 			return
 		}
-		if !o.retired || !o.done {
+		switch {
+		case o.retired && o.done:
+		case d.running == 0:
+			panic("BUG: wait for " + o.work.what + ", but nothing executes that could end the wait")
+		default:
 			d.waitAnyDone()
 		}
 	}

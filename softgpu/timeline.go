@@ -84,7 +84,8 @@ func (t *timeline) waitsForHost() bool {
 	return slices.ContainsFunc(t.running, func(o *op) bool { return o.timedOut && !o.priced })
 }
 
-// startDue starts all ops that can start now.
+// startDue starts all ops that can start now. It ends when no op has started or
+// retired, because each of these can let others start.
 func (t *timeline) startDue(d *Driver) {
 	for again := true; again; {
 		again = false
@@ -101,7 +102,7 @@ func (t *timeline) startDue(d *Driver) {
 		for _, dev := range d.devices {
 			again = dev.engines.start(t) || again
 		}
-		t.price()
+		again = t.price() || again
 	}
 }
 
@@ -113,9 +114,10 @@ func (t *timeline) start(o *op) {
 	t.price()
 }
 
-// price finds the cost of running ops that are done, and retires those that
-// cost nothing.
-func (t *timeline) price() {
+// price finds the cost of running ops that are done, and retires those without
+// remaining cost. It reports whether there were any.
+func (t *timeline) price() bool {
+	any := false
 	for i := 0; i < len(t.running); i++ {
 		o := t.running[i]
 		if !o.done || o.priced {
@@ -135,8 +137,10 @@ func (t *timeline) price() {
 			t.running = slices.Delete(t.running, i, i+1)
 			t.retire(o)
 			i = -1
+			any = true
 		}
 	}
+	return any
 }
 
 // next returns the time of the next event.
