@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Curve is a time against a number of bytes.
+// Curve is a time as a function of a number of bytes.
 type Curve struct {
-	Points []Point `json:"points"` // by rising bytes
+	Points []Point `json:"points"` // by increasing bytes
 	Source string  `json:"source"` // a key of Profile.Sources
 }
 
-// Point is one place of a curve.
+// Point is one point of a curve.
 type Point struct {
 	Bytes float64 `json:"bytes"`
 	Ns    float64 `json:"ns"`
 }
 
-// Line is the curve of a fixed time and a rate in bytes a second.
+// Line returns the curve with a fixed time and a rate in bytes per second.
 func Line(ns, bytesPerSecond float64, source string) Curve {
 	const far = 1e9
 	return Curve{Points: []Point{{0, ns}, {far, ns + far/bytesPerSecond*1e9}}, Source: source}
 }
 
-// Ns is the time of bytes in nanoseconds: straight between points, before the
-// first as at the first, past the last on with the last slope. A curve without
-// points costs nothing.
+// Ns returns the time of bytes in nanoseconds. It is linear between points. Before the
+// first point it is the time of that point; after the last one the last slope
+// continues. A curve without points is zero.
 func (c Curve) Ns(bytes float64) float64 {
 	p := c.Points
 	switch {
@@ -40,5 +40,5 @@ func (c Curve) Ns(bytes float64) float64 {
 	return a.Ns + (bytes-a.Bytes)*(b.Ns-a.Ns)/(b.Bytes-a.Bytes)
 }
 
-// Time is Ns as a duration.
+// Time returns Ns as a duration.
 func (c Curve) Time(bytes int) time.Duration { return time.Duration(c.Ns(float64(bytes)) + 0.5) }

@@ -13,10 +13,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// FieldError is what is wrong with one field of a profile.
+// FieldError describes an error in one field of a profile.
 type FieldError struct {
-	Path         string // "link.tags.value"; "" for the document itself
-	Line, Column int    // in the text, from 1
+	Path         string // such as "link.tags.value"; "" for the document itself
+	Line, Column int    // position in the text, from 1
 	Problem      string // what was found and what is wanted, with the unit
 }
 
@@ -28,24 +28,24 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s (line %d, column %d): %s", path, e.Line, e.Column, e.Problem)
 }
 
-// mostErrors are told at once.
-const mostErrors = 10
+// maxErrors is the most errors that are reported at once.
+const maxErrors = 10
 
-// decoder fills a profile from a document and notes what is wrong with it.
+// decoder fills a profile from a document and collects the errors in it.
 type decoder struct {
 	text []byte
 	errs []error
 	uses []use
 }
 
-// use is a place that names a source.
+// use is a field that names a source.
 type use struct {
 	source, path string
 	at           *node
 }
 
 func (d *decoder) fail(n *node, path, problem string, args ...any) {
-	if len(d.errs) == mostErrors {
+	if len(d.errs) == maxErrors {
 		return
 	}
 	line, column := position(d.text, n.offset)
@@ -61,7 +61,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// fill reads n into v, which path names.
+// fill reads n into v, the field at path.
 func (d *decoder) fill(v reflect.Value, n *node, path string) {
 	switch x := v.Addr().Interface().(type) {
 	case *Number:
@@ -83,7 +83,7 @@ func (d *decoder) fill(v reflect.Value, n *node, path string) {
 	case reflect.String:
 		s, ok := n.token.(string)
 		if !ok {
-			d.fail(n, path, "found %s, want a text", n.words())
+			d.fail(n, path, "found %s, want a text", n.describe())
 		}
 		v.SetString(s)
 	case reflect.Float64:
@@ -93,10 +93,11 @@ func (d *decoder) fill(v reflect.Value, n *node, path string) {
 	}
 }
 
-// object fills a struct: all of its fields must be there, and no others.
+// object fills a struct. Every field of the struct must be present unless it is
+// optional, and no other field may be.
 func (d *decoder) object(v reflect.Value, n *node, path string) {
 	if n.members == nil {
-		d.fail(n, path, "found %s, want %s", n.words(), wanted(v.Type(), path))
+		d.fail(n, path, "found %s, want %s", n.describe(), wanted(v.Type(), path))
 		return
 	}
 	var known []string
@@ -120,16 +121,16 @@ func (d *decoder) object(v reflect.Value, n *node, path string) {
 }
 
 func knownText(path string, known []string) string {
-	where := "a profile"
+	object := "a profile"
 	if path != "" {
-		where = path
+		object = path
 	}
-	return where + " has " + strings.Join(known, ", ")
+	return object + " has " + strings.Join(known, ", ")
 }
 
 func (d *decoder) table(v reflect.Value, n *node, path string) {
 	if n.members == nil {
-		d.fail(n, path, "found %s, want an object", n.words())
+		d.fail(n, path, "found %s, want an object", n.describe())
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -142,7 +143,7 @@ func (d *decoder) table(v reflect.Value, n *node, path string) {
 
 func (d *decoder) list(v reflect.Value, n *node, path string) {
 	if n.token != json.Delim('[') {
-		d.fail(n, path, "found %s, want a list", n.words())
+		d.fail(n, path, "found %s, want a list", n.describe())
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
@@ -154,7 +155,7 @@ func (d *decoder) list(v reflect.Value, n *node, path string) {
 func (d *decoder) float(n *node, path string) float64 {
 	text, ok := n.token.(json.Number)
 	if !ok {
-		d.fail(n, path, "found %s, want a number%s", n.words(), inUnit(path))
+		d.fail(n, path, "found %s, want a number%s", n.describe(), inUnit(path))
 		return 0
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
@@ -165,7 +166,8 @@ func (d *decoder) float(n *node, path string) float64 {
 	return f
 }
 
-// largest is beyond anything that a machine has, and all integers below it count.
+// largest is more than any figure of a machine. A float64 represents all integers up
+// to it.
 const largest = 1 << 53
 
 // number checks the value and the source of x.
@@ -198,7 +200,7 @@ func (d *decoder) attribute(x *Number, n *node, name string) {
 	case x.Value != math.Trunc(x.Value) || math.Abs(x.Value) > math.MaxInt32:
 		d.fail(n, path, "found %v, want an integer of 32 bits", x.Value)
 	case name == "WARP_SIZE" && x.Value != 32:
-		d.fail(n, path, "found %v, want 32: all machines have that, and the software GPU counts on it", x.Value)
+		d.fail(n, path, "found %v, want 32: all machines have 32, and the software GPU relies on it", x.Value)
 	}
 }
 
@@ -214,7 +216,7 @@ func attributeName(a cu.DeviceAttribute) string {
 	return strings.TrimPrefix(a.String(), "CU_DEVICE_ATTRIBUTE_")
 }
 
-// curve checks that the points of c rise, and its source.
+// curve checks that the points of c rise, and records its source.
 func (d *decoder) curve(c *Curve, n *node, path string) {
 	points := n.members["points"]
 	for i, p := range c.Points {
@@ -236,7 +238,7 @@ func (d *decoder) source(name string, n *node, path string) {
 	}
 }
 
-// checkSources looks at the sources, and whether all that are used are there.
+// checkSources checks the sources, and that each source that a field names exists.
 func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	for name, s := range sources {
 		path, at := join("sources", name), n.members["sources"].members[name]
@@ -254,7 +256,7 @@ func (d *decoder) checkSources(sources map[string]Source, n *node) {
 	}
 }
 
-// unitOf is what the name of a field says: "ns" for launch_ns.
+// unitOf returns the unit in the name of a field: "ns" for launch_ns.
 func unitOf(path string) string {
 	path = strings.TrimSuffix(path, ".value")
 	for _, u := range []struct{ suffix, unit string }{
@@ -267,7 +269,7 @@ func unitOf(path string) string {
 	return ""
 }
 
-// inUnit is the unit behind words about a number.
+// inUnit returns " of " and the unit of a field, or "" if it has none.
 func inUnit(path string) string {
 	if u := unitOf(path); u != "" {
 		return " of " + u
@@ -275,7 +277,7 @@ func inUnit(path string) string {
 	return ""
 }
 
-// wanted says what a field of a type looks like.
+// wanted describes the JSON of a field by its type.
 func wanted(t reflect.Type, path string) string {
 	switch {
 	case t == reflect.TypeFor[Number]():

@@ -1,11 +1,12 @@
-// Package profile says what a machine costs: what its device can do, how long
-// its link, engines and calls take. One JSON document a machine.
+// Package profile describes machines: what a device can do, and how long its link,
+// engines and driver calls take. A [Profile] is one JSON document for one machine.
 //
-// The software GPU plays a profile; others decide by it. Nothing else in Ferry
-// holds a constant about a machine, and every number here carries its source:
-// measured where and when, a datasheet, or a guess.
+// The software GPU emulates the machine of a profile. Ferry reads its own settings for
+// a machine from the part [Tuning]. Each figure about a machine's speed stands in a
+// profile, with its source: a measurement, a datasheet or a guess. On hardware without a
+// matching profile Ferry uses conservative defaults, or measures when it needs a figure.
 //
-// Costs are of two shapes. A [Number] is one value. A [Curve] is a time against
-// a number of bytes, given by points, straight between them and on past the
-// last. docs/RATIONALE.md says how they were measured.
+// A [Number] is one value. A [Curve] is a time as a function of a number of bytes. It is
+// given by points, and is linear between them and beyond the last.
+// docs/softgpu/profiles.md lists all fields.
 package profile

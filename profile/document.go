@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// node is a value of a JSON text that knows where it stands, so that what is
-// wrong with it can be pointed at.
+// node is a value of a JSON text with its position, which error messages need.
 type node struct {
-	offset  int64
+	offset  int64            // of the first byte
 	token   json.Token       // a json.Delim for objects and lists
 	members map[string]*node // of an object
-	keys    []string         // in their order
+	keys    []string         // of an object, in their order
 	items   []*node          // of a list
 }
 
-// maxDepth is more than a profile has.
+// maxDepth limits how deep values are nested. A profile has fewer levels.
 const maxDepth = 12
 
 // parse reads a whole JSON text.
@@ -53,7 +52,7 @@ type reader struct {
 	decoder *json.Decoder
 }
 
-// next is a token and where it begins.
+// next reads a token. It returns the token and the offset of its first byte.
 func (p *reader) next() (json.Token, int64, error) {
 	at := p.decoder.InputOffset()
 	for at < int64(len(p.text)) && strings.IndexByte(" \t\r\n,:", p.text[at]) >= 0 {
@@ -70,7 +69,7 @@ func (p *reader) value(depth int) (*node, error) {
 	}
 	n := &node{offset: at, token: t}
 	if depth > maxDepth {
-		return nil, fmt.Errorf("values %d deep: a profile has no such", depth)
+		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}
 	switch t {
 	case json.Delim('{'):
@@ -90,7 +89,7 @@ func (p *reader) object(n *node, depth int) error {
 		}
 		name, _ := key.(string)
 		if n.members[name] != nil {
-			return fmt.Errorf("%q is there twice", name)
+			return fmt.Errorf("field %q occurs twice", name)
 		}
 		member, err := p.value(depth + 1)
 		if err != nil {
@@ -115,14 +114,14 @@ func (p *reader) list(n *node, depth int) error {
 	return err
 }
 
-// position is the line and column, from 1, of a place in text.
+// position converts an offset in text to a line and a column, both from 1.
 func position(text []byte, offset int64) (line, column int) {
 	before := text[:min(max(offset, 0), int64(len(text)))]
 	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
 }
 
-// words says what was found.
-func (n *node) words() string {
+// describe names the value for error messages.
+func (n *node) describe() string {
 	switch t := n.token.(type) {
 	case nil:
 		return "null"

@@ -11,7 +11,7 @@ import (
 //go:embed *.json
 var shipped embed.FS
 
-// Names are the profiles that Ferry ships, in alphabetical order.
+// Names returns the names of the profiles that Ferry ships, in alphabetical order.
 func Names() []string {
 	entries, _ := shipped.ReadDir(".")
 	var names []string
@@ -21,11 +21,11 @@ func Names() []string {
 	return names
 }
 
-// Named is a shipped profile.
+// Named returns a shipped profile.
 func Named(name string) (*Profile, error) {
 	text, err := shipped.ReadFile(name + ".json")
 	if err != nil {
-		return nil, fmt.Errorf("no profile %q: there are %s; or give the path of a .json file", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no profile %q: the profiles are %s; or give the path of a .json file", name, strings.Join(Names(), ", "))
 	}
 	return Parse(text)
 }
@@ -43,10 +43,10 @@ func Load(path string) (*Profile, error) {
 	return p, nil
 }
 
-// Parse reads a profile and checks it: the schema, that every field is there and
-// none that is not known, that every number is possible and has a source that is
-// explained, that curves rise. What it finds wrong are [FieldError]s, joined;
-// no text makes it panic.
+// Parse reads a profile and checks it. The schema must match. Every required field must
+// be present, and no unknown one. Every number must be possible, and its source must
+// exist. Curves must rise. Its errors are [FieldError]s, joined. It does not panic,
+// whatever the text is.
 func Parse(text []byte) (*Profile, error) {
 	n, err := parse(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func Parse(text []byte) (*Profile, error) {
 	}
 	d := &decoder{text: text}
 	if schema := n.members["schema"]; schema != nil && schema.token != Schema {
-		d.fail(schema, "schema", "found %s, this Ferry reads %q", schema.words(), Schema)
+		d.fail(schema, "schema", "found %s, want %q, which this version of Ferry reads", schema.describe(), Schema)
 		return nil, fmt.Errorf("profile: %w", d.err())
 	}
 	p := new(Profile)
@@ -62,7 +62,7 @@ func Parse(text []byte) (*Profile, error) {
 	d.checkSources(p.Sources, n)
 	for name, text := range map[string]string{"name": p.Name, "title": p.Title} {
 		if m := n.members[name]; m != nil && text == "" {
-			d.fail(m, name, "found nothing, want the machine's")
+			d.fail(m, name, "is empty, want the machine's %s", name)
 		}
 	}
 	if err := d.err(); err != nil {

@@ -11,17 +11,17 @@ const Schema = "ferry.profile/2"
 
 // Profile is one machine. It is read-only once loaded and safe for concurrent use.
 type Profile struct {
-	Schema  string            `json:"schema"`
-	Name    string            `json:"name"`    // "h200"
-	Title   string            `json:"title"`   // the device's product name, "NVIDIA H200"
-	About   string            `json:"about"`   // a sentence or two on the machine
-	Sources map[string]Source `json:"sources"` // what the source words below stand for
+	Schema  string            `json:"schema"`  // "ferry.profile/2"
+	Name    string            `json:"name"`    // such as "h200"
+	Title   string            `json:"title"`   // the device's product name, such as "NVIDIA H200"
+	About   string            `json:"about"`   // one or two sentences about the machine
+	Sources map[string]Source `json:"sources"` // the sources of the numbers, by the names that the fields below use
 
-	Driver     Number            `json:"driver_version"` // as cuDriverGetVersion, 13000 for 13.0
-	Memory     Number            `json:"memory_bytes"`
-	Reserved   Number            `json:"reserved_bytes"` // of Memory, never free
-	Attributes map[string]Number `json:"attributes"`     // CU_DEVICE_ATTRIBUTE_* without the prefix
-	Priority   Priority          `json:"stream_priority"`
+	Driver     Number            `json:"driver_version"`  // the result of cuDriverGetVersion: 13000 for 13.0
+	Memory     Number            `json:"memory_bytes"`    // device memory
+	Reserved   Number            `json:"reserved_bytes"`  // the part of the device memory that is never free
+	Attributes map[string]Number `json:"attributes"`      // by name: CU_DEVICE_ATTRIBUTE_* without the prefix
+	Priority   Priority          `json:"stream_priority"` // the range of stream priorities
 
 	Link    Link    `json:"link"`
 	Calls   Calls   `json:"calls"`
@@ -37,227 +37,222 @@ type Profile struct {
 	Translation Translation `json:"translation"`
 }
 
-// Source is where numbers come from and how sure they are.
+// Source describes where numbers come from and how certain they are.
 type Source struct {
 	Confidence Confidence `json:"confidence"`
-	Text       string     `json:"text"` // who measured or published them, and where
+	Text       string     `json:"text"` // by whom and where they were measured or published
 }
 
-// Confidence is how sure a number is.
+// Confidence is how certain a number is.
 type Confidence string
 
-// Confidences, surest first.
+// Confidences, the most certain first.
 const (
-	Measured  Confidence = "measured"  // on this machine, or on one of its kind by somebody who published it
-	Datasheet Confidence = "datasheet" // the maker says so
+	Measured  Confidence = "measured"  // on this machine, or published for a machine of its kind
+	Datasheet Confidence = "datasheet" // published by the maker
 	Derived   Confidence = "derived"   // calculated from or fitted to such numbers
-	Guess     Confidence = "guess"     // plausible, no more
+	Guess     Confidence = "guess"     // only plausible
 )
 
 var confidences = []Confidence{Measured, Datasheet, Derived, Guess}
 
-// Number is a value and where it comes from.
+// Number is a value and its source.
 type Number struct {
 	Value  float64 `json:"value"`
 	Source string  `json:"source"` // a key of Profile.Sources
 }
 
-// Int is the value as an integer.
+// Int returns the value as an integer.
 func (n Number) Int() int { return int(n.Value) }
 
 // Priority is the range of stream priorities.
 type Priority struct {
-	Least    Number `json:"least"`
-	Greatest Number `json:"greatest"`
+	Least    Number `json:"least"`    // the priority that runs last
+	Greatest Number `json:"greatest"` // the priority that runs first, the lower number
 }
 
-// Link is the bus between host and device, as a kernel's own reads and writes
-// of host memory use it. Copies have curves of their own.
+// Link is the bus between host and device. Its figures are for a kernel's own reads and
+// writes of host memory. Copies have curves of their own.
 type Link struct {
-	Generation Number `json:"pcie_generation"`
-	Lanes      Number `json:"pcie_lanes"`
-	// Payload is what the link moves one way, bytes a second, were there no
-	// headers: a request of S bytes moves at Payload*S/(S+Header).
+	Generation Number `json:"pcie_generation"` // 0 if the link is not PCI Express
+	Lanes      Number `json:"pcie_lanes"`      // 0 if the link is not PCI Express
+	// The bytes that the link moves one way in a second, if there were no headers. A
+	// request of S bytes moves at payload * S/(S+header).
 	Payload Number `json:"payload_bytes_per_s"`
-	Header  Number `json:"header_bytes"`
-	// Tags reads can be under way at once, each for RoundTrip: small requests
-	// move at most Tags*S/RoundTrip.
+	Header  Number `json:"header_bytes"` // of one request
+	// How many reads can be in flight at once, each for the round trip. Requests of S
+	// bytes move at most at tags * S/(round trip).
 	Tags      Number `json:"tags"`
-	RoundTrip Number `json:"round_trip_ns"`
-	// Duplex is the part of the shorter direction's time that traffic both ways
-	// costs the longer: 0 is full duplex, 1 is none.
+	RoundTrip Number `json:"round_trip_ns"` // of one read
+	// What traffic in both directions costs: the longer direction takes this part of the
+	// shorter direction's time in addition. 0 is full duplex, 1 is half duplex.
 	Duplex Number `json:"duplex_cost"`
-	// PeerAccess is 1 where a device reaches the memory of another directly.
+	// 1 if a device reaches the memory of another one directly, else 0.
 	PeerAccess Number `json:"peer_access"`
-	// Fresh is what a copy or a kernel's reads take longer by, for the bytes of an
-	// allocation that the CPU has just written: they lie modified in its caches.
-	// They lie there until it writes something else: what was written n bytes ago
-	// costs what the curve rises by from n on. A copy to them costs the same.
+	// The additional time of a device's access to page-locked memory that the CPU has
+	// just written, because the bytes are still modified in the CPU's caches. The access
+	// is a copy in either direction or a kernel's read. If the CPU has written n more
+	// bytes since, k bytes cost the increase of the curve from n to n+k.
 	Fresh Curve `json:"fresh"`
 }
 
-// Calls is the host's time in driver calls that queue work, in nanoseconds.
+// Calls is the host's time in driver calls that submit work, in nanoseconds.
 type Calls struct {
-	MemcpyAsync Number `json:"memcpy_async_ns"`
-	Launch      Number `json:"launch_ns"`
-	GraphLaunch Number `json:"graph_launch_ns,omitempty"` // missing, it is Launch
-	Record      Number `json:"event_record_ns"`
-	Query       Number `json:"query_ns"`
-	Other       Number `json:"other_ns"` // any other call
+	MemcpyAsync Number `json:"memcpy_async_ns"`           // an asynchronous copy
+	Launch      Number `json:"launch_ns"`                 // a kernel launch
+	GraphLaunch Number `json:"graph_launch_ns,omitempty"` // a graph launch; launch_ns if left out
+	Record      Number `json:"event_record_ns"`           // recording an event
+	Query       Number `json:"query_ns"`                  // querying an event or a stream
+	Other       Number `json:"other_ns"`                  // any other call
 }
 
-// Queue is what it takes work to move along, in nanoseconds.
+// Queue is the time from one operation of a stream to the next, in nanoseconds.
 type Queue struct {
 	Start  Number `json:"start_ns"`  // from the end of the call to the start of the work, on an idle stream
 	Gap    Number `json:"gap_ns"`    // from the end of one operation to the start of the next in its stream
-	Switch Number `json:"switch_ns"` // the same, when another engine takes over: a kernel after a copy, a copy after a kernel
-	Sync   Number `json:"sync_ns"`   // from the end of the last operation until the waiting host goes on
-	// Copy is from the start of one copy over the link to that of the next, at
-	// least, in any stream.
+	Switch Number `json:"switch_ns"` // like gap_ns, if the next operation uses another engine: a kernel after a copy, or a copy after a kernel
+	Sync   Number `json:"sync_ns"`   // from the end of the last operation until the waiting host continues
+	// The least time from the start of one copy over the link to the start of the next,
+	// in any stream.
 	Copy Number `json:"copy_ns,omitempty"`
-	// Node is Gap between the nodes of a graph. Missing, it is Gap.
+	// From the end of one node of a graph to the start of the next; gap_ns if left out.
 	Node Number `json:"graph_node_ns,omitempty"`
 }
 
-// Copy is the time an engine is busy with a copy, by bytes.
+// Copy is the time that a copy occupies an engine, by bytes.
 type Copy struct {
-	PinnedHtoD        Curve `json:"pinned_htod"`
-	PinnedDtoH        Curve `json:"pinned_dtoh"`
-	WriteCombinedHtoD Curve `json:"write_combined_htod"`
-	PageableHtoD      Curve `json:"pageable_htod"` // until the call returns
-	PageableDtoH      Curve `json:"pageable_dtoh"`
-	// PageableBusy is what a pageable copy to the host takes longer in a stream that
-	// has work before it, once that is done.
+	PinnedHtoD        Curve `json:"pinned_htod"`         // page-locked memory to the device
+	PinnedDtoH        Curve `json:"pinned_dtoh"`         // device to page-locked memory
+	WriteCombinedHtoD Curve `json:"write_combined_htod"` // write-combined memory to the device
+	PageableHtoD      Curve `json:"pageable_htod"`       // pageable memory to the device, until the call returns
+	PageableDtoH      Curve `json:"pageable_dtoh"`       // device to pageable memory
+	// The additional time of a pageable copy to the host after other work in its stream,
+	// from the end of that work.
 	PageableBusy Curve `json:"pageable_dtoh_busy,omitempty"`
-	DtoD         Curve `json:"dtod"`
-	Peer         Curve `json:"peer"`
-	HtoH         Curve `json:"htoh"`
-	Memset       Curve `json:"memset"`
-	// StagedBytes is the largest pageable copy to the device that returns before
-	// the data has arrived.
+	DtoD         Curve `json:"dtod"`   // within the device
+	Peer         Curve `json:"peer"`   // from one device to another
+	HtoH         Curve `json:"htoh"`   // within the host
+	Memset       Curve `json:"memset"` // a fill of device memory
+	// The largest pageable copy to the device that returns before the data has arrived.
 	StagedBytes Number `json:"staged_bytes"`
 }
 
-// Kernel is the time of a kernel.
+// Kernel is what the time of a kernel consists of.
 type Kernel struct {
-	Floor        Number `json:"floor_ns"`                    // of an empty one, on the device
-	Bandwidth    Number `json:"memory_bytes_per_s"`          // of device memory, reads and writes together
-	Cached       Number `json:"cache_bytes_per_s,omitempty"` // of what fits the last-level cache
-	Instructions Number `json:"warp_instructions_per_s"`     // of the whole device
+	Floor        Number `json:"floor_ns"`                    // the device's time for an empty kernel
+	Bandwidth    Number `json:"memory_bytes_per_s"`          // device memory, reads and writes together
+	Cached       Number `json:"cache_bytes_per_s,omitempty"` // data that fits into the last-level cache
+	Instructions Number `json:"warp_instructions_per_s"`     // the whole device
 
-	// Latency is what an instruction takes a warp that has the multiprocessor to
-	// itself, on average. Missing, a warp is never what a kernel waits for.
+	// The average time of an instruction of a warp that is alone on its multiprocessor.
+	// If left out, the longest warp of a kernel does not limit its time.
 	Latency Number `json:"instruction_latency_ns,omitempty"`
-	// Block is what each block of a grid takes to be started.
+	// The time to start one block of a grid.
 	Block Number `json:"block_ns,omitempty"`
-	// Atomic is what each thread's atomic operation on one word takes its unit.
+	// The time that an atomic operation of one thread occupies the unit of its word.
 	Atomic Number `json:"atomic_ns,omitempty"`
-	// Copied is what reads take longer by, for the bytes of device memory that a
-	// copy from the host has just written.
+	// The additional time of a kernel's reads of device memory that a copy from the host
+	// has just written, by bytes.
 	Copied Curve `json:"after_copy,omitempty"`
-	// Memory is what bytes of device memory take, cached or not. Missing, they move
-	// at Bandwidth, and at Cached where half of the last-level cache holds them.
+	// The time of traffic with device memory, cached or not. If left out, it is
+	// calculated from cache_bytes_per_s where the bytes fit half of the last-level cache,
+	// else from memory_bytes_per_s.
 	Memory Curve `json:"device_memory,omitempty"`
 }
 
-// Managed is what moving managed pages costs.
+// Managed is the cost of moving managed pages.
 type Managed struct {
-	// Where the services below are known these two curves are not needed.
-	DeviceFault  Curve  `json:"device_fault,omitempty"` // a kernel touches bytes that are on the host
-	HostFault    Curve  `json:"host_fault,omitempty"`   // the CPU touches bytes that are on the device
+	DeviceFault  Curve  `json:"device_fault,omitempty"` // a kernel touches bytes that are on the host; not used if device_service is present
+	HostFault    Curve  `json:"host_fault,omitempty"`   // the CPU touches bytes that are on the device; not used if host_service is present
 	PrefetchHtoD Curve  `json:"prefetch_htod"`          // cuMemPrefetchAsync to the device
-	PrefetchDtoH Curve  `json:"prefetch_dtoh"`          // to the host
+	PrefetchDtoH Curve  `json:"prefetch_dtoh"`          // cuMemPrefetchAsync to the host
 	PrefetchCall Number `json:"prefetch_call_ns"`       // the host's time in the call
 
-	// PrefetchBusy is what a prefetch takes longer in a stream that has work before it.
+	// The additional time of a prefetch in a stream that has work before it.
 	PrefetchBusy Curve `json:"prefetch_busy,omitempty"`
 
-	// What serving faults costs by piece. Where these are missing the first two
-	// curves stand for all of it.
+	// The costs of serving faults, by part of the work.
 	DeviceService Service `json:"device_service,omitempty"`
 	HostService   Service `json:"host_service,omitempty"`
 }
 
-// Service is what pieces of the managed memory driver's work cost when it serves
-// faults, in nanoseconds.
+// Service is the costs of the managed memory driver's work when it serves faults, in
+// nanoseconds.
 type Service struct {
-	Wake    Number `json:"wake_ns,omitempty"` // of the first batch of a kernel's, before it
-	Batch   Number `json:"batch_ns"`          // of each batch of a device's faults
-	Block   Number `json:"block_ns"`          // of each service of a block of 2 MiB
-	Fault   Number `json:"fault_ns"`          // of each page that faulted
-	Begin   Number `json:"begin_ns"`          // of each block that nobody had touched
-	Run     Number `json:"run_ns"`            // of each copy of neighbouring pages
-	MiB     Number `json:"mib_ns"`            // of each MiB copied
-	ZeroMiB Number `json:"zero_mib_ns"`       // of each MiB that nobody had touched
+	Wake    Number `json:"wake_ns,omitempty"` // before the first batch of faults of a kernel
+	Batch   Number `json:"batch_ns"`          // each batch of a device's faults
+	Block   Number `json:"block_ns"`          // each time that a block of 2 MiB is served
+	Fault   Number `json:"fault_ns"`          // each page that faulted
+	Begin   Number `json:"begin_ns"`          // each block that was never touched before
+	Run     Number `json:"run_ns"`            // each copy of adjacent pages
+	MiB     Number `json:"mib_ns"`            // each MiB that is copied
+	ZeroMiB Number `json:"zero_mib_ns"`       // each MiB of pages that are touched for the first time
 }
 
-// Known says whether the profile has the pieces.
+// Known reports whether the profile has these costs.
 func (s *Service) Known() bool { return s.Batch.Source != "" }
 
-// Own is what owning memory costs, the host's time by bytes.
+// Own is the cost of owning memory: the host's time in calls, by bytes.
 type Own struct {
-	HostAlloc      Curve  `json:"host_alloc"`
-	HostFree       Curve  `json:"host_free"`
-	Register       Curve  `json:"register"`
-	Unregister     Curve  `json:"unregister"`
-	DeviceAllocate Number `json:"device_alloc_ns"`
-	DeviceFree     Number `json:"device_free_ns"`
-	PoolAllocate   Number `json:"pool_alloc_ns"`
+	HostAlloc      Curve  `json:"host_alloc"`      // allocating page-locked memory
+	HostFree       Curve  `json:"host_free"`       // freeing page-locked memory
+	Register       Curve  `json:"register"`        // page-locking existing memory
+	Unregister     Curve  `json:"unregister"`      // unregistering existing memory
+	DeviceAllocate Number `json:"device_alloc_ns"` // allocating device memory
+	DeviceFree     Number `json:"device_free_ns"`  // freeing device memory
+	PoolAllocate   Number `json:"pool_alloc_ns"`   // allocating from a memory pool
 
-	// What it takes longer when memory must come from the system, or goes back to
-	// it: device memory comes 2 MiB at a time, a pool's as its threshold says.
-	DeviceGrow   Curve `json:"device_grow,omitempty"`
-	DeviceShrink Curve `json:"device_shrink,omitempty"`
-	PoolGrow     Curve `json:"pool_grow,omitempty"`
+	DeviceGrow   Curve `json:"device_grow,omitempty"`   // additional time of an allocation for which the driver gets memory from the system, 2 MiB at a time
+	DeviceShrink Curve `json:"device_shrink,omitempty"` // additional time of a free after which the driver returns memory to the system
+	PoolGrow     Curve `json:"pool_grow,omitempty"`     // additional time of an allocation for which a pool grows; the pool's threshold determines when it shrinks
 }
 
-// Staging is how ordinary memory goes through page-locked memory best, and what
-// copying between the two costs the host. Sizes are in bytes.
+// Staging is the best way to move pageable memory through page-locked memory, and the
+// host's cost of copying between the two. Sizes are in bytes.
 type Staging struct {
-	Chunk   Number `json:"chunk_bytes"` // of one copy of the device
-	Slots   Number `json:"slots"`       // chunks under way
-	Block   Number `json:"block_bytes"` // of one copy of a thread
-	Threads Number `json:"threads"`
-	// Up to these sizes the driver's own copies of ordinary memory are as fast.
-	DirectHtoD Number `json:"direct_htod_bytes"`
-	DirectDtoH Number `json:"direct_dtoh_bytes"`
-	// One thread copies ordinary to page-locked memory at Fill bytes a second, all
-	// together at FillMost; Drain is the way back.
-	Fill      Number `json:"fill_bytes_per_s"`
-	FillMost  Number `json:"fill_most_bytes_per_s"`
-	Drain     Number `json:"drain_bytes_per_s"`
-	DrainMost Number `json:"drain_most_bytes_per_s"`
+	Chunk   Number `json:"chunk_bytes"` // size of one copy by the device
+	Slots   Number `json:"slots"`       // the most chunks in flight
+	Block   Number `json:"block_bytes"` // size of one copy by a goroutine
+	Threads Number `json:"threads"`     // the most goroutines that copy for one transfer
+
+	DirectHtoD Number `json:"direct_htod_bytes"` // up to this size the driver's own pageable copy to the device is as fast
+	DirectDtoH Number `json:"direct_dtoh_bytes"` // up to this size the driver's own pageable copy to the host is as fast
+
+	Fill      Number `json:"fill_bytes_per_s"`       // one thread copies from pageable to page-locked memory
+	FillMost  Number `json:"fill_most_bytes_per_s"`  // all threads together, from pageable to page-locked memory
+	Drain     Number `json:"drain_bytes_per_s"`      // one thread copies from page-locked to pageable memory
+	DrainMost Number `json:"drain_most_bytes_per_s"` // all threads together, from page-locked to pageable memory
 }
 
-// Host is the machine around the device, as far as the device's memory shows it.
+// Host is the part of the machine around the device that matters to memory.
 type Host struct {
-	Page  Number `json:"page_bytes"`      // of the CPU's ordinary pages
-	Huge  Number `json:"huge_page_bytes"` // of its huge ones
-	IOMMU Number `json:"iommu"`           // 1: what the device asks of host memory is translated once more
-	// UncachedRead is what the CPU's reads of page-locked memory take longer by than
-	// those of ordinary memory; without points where it is cached alike.
+	Page  Number `json:"page_bytes"`      // size of the CPU's ordinary pages
+	Huge  Number `json:"huge_page_bytes"` // size of its huge pages
+	IOMMU Number `json:"iommu"`           // 1 if an IOMMU translates the device's accesses to host memory, else 0
+	// The additional time of the CPU's reads of page-locked memory, compared with
+	// pageable memory. It has no points if both are cached alike.
 	UncachedRead Curve `json:"uncached_read"`
-	// WriteCombinedRead is the same for write-combined memory.
+	// The additional time of the CPU's reads of write-combined memory.
 	WriteCombinedRead Curve `json:"write_combined_read"`
 }
 
-// Translation is what it takes to translate one address and to reach one place in
-// memory when nothing is cached.
+// Translation is the time to translate one address and to reach memory when nothing is
+// cached.
 type Translation struct {
-	CPULevel     Number `json:"cpu_level_ns"`   // the CPU's walk, a level
-	GPULevel     Number `json:"gpu_level_ns"`   // the device's walk, a level
-	IOMMULevel   Number `json:"iommu_level_ns"` // the IOMMU's walk, a level
-	ATS          Number `json:"ats_ns"`         // the device asks the host to translate
-	DeviceMemory Number `json:"device_memory_ns"`
-	HostMemory   Number `json:"host_memory_ns"` // by the CPU
-	Peer         Number `json:"peer_ns"`        // another device's memory, over the link between
+	CPULevel     Number `json:"cpu_level_ns"`     // one level of the CPU's page walk
+	GPULevel     Number `json:"gpu_level_ns"`     // one level of the device's page walk
+	IOMMULevel   Number `json:"iommu_level_ns"`   // one level of the IOMMU's page walk
+	ATS          Number `json:"ats_ns"`           // a translation by the host on the device's request
+	DeviceMemory Number `json:"device_memory_ns"` // an access of the device to its own memory
+	HostMemory   Number `json:"host_memory_ns"`   // an access of the CPU to host memory
+	Peer         Number `json:"peer_ns"`          // an access to another device's memory, over the link between them
 }
 
-// Confidence is how sure what has this source is, such as Number.Source.
+// Confidence returns the confidence of a source, such as Number.Source.
 func (p *Profile) Confidence(source string) Confidence { return p.Sources[source].Confidence }
 
-// Count is how many numbers and curves that predictions come from have each
-// confidence.
+// Count returns how many numbers and curves have each confidence. It counts those that
+// predictions use, so not those of Tuning.
 func (p *Profile) Count() map[Confidence]int {
 	count := map[Confidence]int{}
 	p.tally(reflect.ValueOf(*p), count)
@@ -270,7 +265,7 @@ func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
 		p.tallyOne(x.Source, count)
 	case Curve:
 		p.tallyOne(x.Source, count)
-	case Tuning: // Ferry decides by it; nothing is predicted from it
+	case Tuning: // no prediction uses it
 	case map[string]Number:
 		for _, n := range x {
 			count[p.Confidence(n.Source)]++
@@ -282,20 +277,20 @@ func (p *Profile) tally(v reflect.Value, count map[Confidence]int) {
 	}
 }
 
-// tallyOne counts what has a source; what is missing has none.
+// tallyOne counts one source. A field that was left out has none.
 func (p *Profile) tallyOne(source string, count map[Confidence]int) {
 	if source != "" {
 		count[p.Confidence(source)]++
 	}
 }
 
-// Attribute is the device's answer to a; false if the profile has none.
+// Attribute returns the value of a device attribute, or false if the profile has none.
 func (p *Profile) Attribute(a cu.DeviceAttribute) (int32, bool) {
 	n, ok := p.Attributes[attributeName(a)]
 	return int32(n.Value), ok
 }
 
-// Has says whether attribute a is there and not zero.
+// Has reports whether attribute a is present and not zero.
 func (p *Profile) Has(a cu.DeviceAttribute) bool {
 	v, ok := p.Attribute(a)
 	return ok && v != 0

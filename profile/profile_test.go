@@ -35,7 +35,7 @@ func TestShippedProfilesLoadAndAnswer(t *testing.T) {
 	}
 }
 
-// edited is the H200's profile with one value changed, or taken out if it is nil.
+// edited returns the H200's profile with one value changed, or removed if it is nil.
 func edited(t *testing.T, path string, value any) []byte {
 	t.Helper()
 	good, err := shipped.ReadFile("h200.json")
@@ -69,12 +69,12 @@ func TestProfileRefused(t *testing.T) {
 		where string // the field that the error names
 		words string
 	}{
-		{"schema", "x", "schema", `found the text "x", this Ferry reads "ferry.profile/2"`},
+		{"schema", "x", "schema", `found the text "x", want "ferry.profile/2"`},
 		{"schema", 2, "schema", "found 2"},
 		{"speed", 1, "speed", "no such field: a profile has schema, name"},
 		{"link.speed", 1, "link.speed", "no such field: link has pcie_generation"},
 		{"name", nil, "name", "missing, want a text"},
-		{"title", "", "title", "found nothing"},
+		{"title", "", "title", "is empty, want the machine's title"},
 		{"link", nil, "link", "missing, want an object"},
 		{"link.payload_bytes_per_s", nil, "link.payload_bytes_per_s", `missing, want {"value": a number of bytes/s, "source"`},
 		{"link.payload_bytes_per_s.value", nil, "link.payload_bytes_per_s.value", "missing, want a number of bytes/s"},
@@ -108,19 +108,19 @@ func TestProfileRefused(t *testing.T) {
 		}
 	}
 	if _, err := Named("h201"); err == nil || !strings.Contains(err.Error(), "a100, fermi-c2050, gh200") {
-		t.Errorf("got %v, want the names that there are", err)
+		t.Errorf("got %v, want a list of the shipped profiles", err)
 	}
 }
 
-func TestBrokenTextTellsWhere(t *testing.T) {
+func TestBrokenTextHasPosition(t *testing.T) {
 	good, _ := shipped.ReadFile("h200.json")
 	for want, text := range map[string]string{
 		"line 5, column 11: unexpected EOF":              string(good[:91]),
 		"line 2, column 12: invalid character":           "{\n \"schema\": nonsense}",
 		"line 1, column 5: more text after the document": "{} {}",
-		"\"a\" is there twice":                           `{"a": 1, "a": 2}`,
+		"field \"a\" occurs twice":                       `{"a": 1, "a": 2}`,
 		"unexpected EOF":                                 "",
-		"deep":                                           strings.Repeat("[", 1000),
+		"nested more than 12 deep":                       strings.Repeat("[", 1000),
 		"the document (line 1, column 1): found a list":  "[]",
 		"found null, want an object":                     "null",
 	} {
@@ -130,7 +130,7 @@ func TestBrokenTextTellsWhere(t *testing.T) {
 	}
 }
 
-// TestPositionIsTheField looks whether the line of an error is that of the field.
+// TestPositionIsTheField checks that the position in an error is that of the field.
 func TestPositionIsTheField(t *testing.T) {
 	text := edited(t, "link.round_trip_ns.value", -1)
 	_, err := Parse(text)
@@ -167,7 +167,7 @@ func TestCount(t *testing.T) {
 			all += n
 		}
 		if all < 60+len(p.Attributes) {
-			t.Errorf("%s: %d numbers counted, want those of attributes and costs", name, all)
+			t.Errorf("%s: %d numbers counted, want at least 60 and the attributes", name, all)
 		}
 		if name == "h200" && c[Measured] < c[Guess] {
 			t.Errorf("h200: %v: most should be measured", c)
@@ -175,8 +175,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// FuzzParse wants a value or an error, never both or neither, and that the value
-// is usable.
+// FuzzParse checks that Parse returns either a value or an error, and that the value is
+// usable.
 func FuzzParse(f *testing.F) {
 	for _, name := range Names() {
 		text, _ := shipped.ReadFile(name + ".json")

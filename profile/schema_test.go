@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the schema in the documentation anew")
+var update = flag.Bool("update", false, "rewrite the schema in the documentation")
 
 const (
 	schemaFile  = "../docs/softgpu/profiles.md"
@@ -30,7 +30,7 @@ func TestSchemaDocumented(t *testing.T) {
 	before, rest, ok1 := strings.Cut(string(text), schemaBegin)
 	got, after, ok2 := strings.Cut(rest, schemaEnd)
 	if !ok1 || !ok2 {
-		t.Fatalf("%s has no schema between its marks", schemaFile)
+		t.Fatalf("%s lacks the comments that mark the schema", schemaFile)
 	}
 	want := schemaTable(t)
 	if *update {
@@ -40,7 +40,7 @@ func TestSchemaDocumented(t *testing.T) {
 		return
 	}
 	if got != want {
-		t.Errorf("the schema is not that of the package: go test ./profile -update\ngot\n%s\nwant\n%s", got, want)
+		t.Errorf("the schema differs from the package; rewrite it with go test ./profile -update\ngot\n%s\nwant\n%s", got, want)
 	}
 	for _, name := range Names() {
 		if !strings.Contains(before, "`"+name+"`") {
@@ -49,7 +49,7 @@ func TestSchemaDocumented(t *testing.T) {
 	}
 }
 
-// schemaTable is a row a field.
+// schemaTable returns the table of fields in Markdown, with one row per field.
 func schemaTable(t *testing.T) string {
 	files := token.NewFileSet()
 	comments := map[string]string{} // by Type.Field

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Tuning is what Ferry decides by on a machine: what was measured to be best there. A
-// number that is missing is replaced by a default that suits most machines.
+// Tuning is Ferry's own settings for a machine: the values that were measured to be best
+// there. A number that is left out is replaced by a default that suits most machines.
 type Tuning struct {
-	// Devices are the product names of other devices that were measured with these
-	// numbers and found to suit them.
+	// Product names of other devices that were measured with these numbers and found to
+	// suit them.
 	Devices  []string       `json:"devices,omitempty"`
 	Wait     WaitTuning     `json:"wait,omitempty"`
 	Copy     CopyTuning     `json:"copy,omitempty"`
@@ -20,102 +20,96 @@ type Tuning struct {
 	Pipeline PipelineTuning `json:"pipeline,omitempty"`
 }
 
-// WaitTuning is how waits are made.
+// WaitTuning is the settings of waits.
 type WaitTuning struct {
-	// Spin is how long a wait with a context polls the driver before it takes a goroutine.
+	// How long a wait with a context polls the driver before it uses a goroutine.
 	Spin Number `json:"spin_ns,omitempty"`
 }
 
-// CopyTuning is which way copies take.
+// CopyTuning decides which copies a kernel makes, and the shape of its launches.
 type CopyTuning struct {
-	// A copy of at most SmallBytes that would wait behind one of at least LargeBytes in
-	// another stream is made by a kernel.
-	SmallBytes Number `json:"small_bytes,omitempty"`
-	LargeBytes Number `json:"large_bytes,omitempty"`
-	// CopyAll takes the kernel for at least KernelCopies copies of at most
-	// KernelCopyBytes on average.
-	KernelCopies    Number `json:"kernel_copies,omitempty"`
-	KernelCopyBytes Number `json:"kernel_copy_bytes,omitempty"`
-	// A launch of the kernel has blocks of KernelThreads threads, one for each
-	// KernelBlockBytes of a range, and at most KernelBlocks for a range.
-	KernelThreads    Number `json:"kernel_threads,omitempty"`
-	KernelBlockBytes Number `json:"kernel_block_bytes,omitempty"`
-	KernelBlocks     Number `json:"kernel_blocks,omitempty"`
+	SmallBytes Number `json:"small_bytes,omitempty"` // a kernel makes a copy of at most this size if it would wait behind a large copy of another stream
+	LargeBytes Number `json:"large_bytes,omitempty"` // a copy of at least this size is a large copy
+
+	KernelCopies    Number `json:"kernel_copies,omitempty"`     // the least number of copies for which CopyAll uses a kernel
+	KernelCopyBytes Number `json:"kernel_copy_bytes,omitempty"` // the largest average size of copies for which CopyAll uses a kernel
+
+	KernelThreads    Number `json:"kernel_threads,omitempty"`     // threads per block of the copy kernel
+	KernelBlockBytes Number `json:"kernel_block_bytes,omitempty"` // the copy kernel has one block for each part of a range of this size
+	KernelBlocks     Number `json:"kernel_blocks,omitempty"`      // the most blocks of the copy kernel for one range
 }
 
-// LaunchTuning is the launches that fill a device.
+// LaunchTuning is the shape of launches that fill a device.
 type LaunchTuning struct {
-	Threads Number `json:"threads,omitempty"` // of a block
-	Blocks  Number `json:"blocks,omitempty"`  // for each multiprocessor
+	Threads Number `json:"threads,omitempty"` // threads of one block
+	Blocks  Number `json:"blocks,omitempty"`  // blocks for each multiprocessor
 }
 
-// PinTuning is how page-locked memory is made and kept.
+// PinTuning is the settings for making and keeping page-locked memory.
 type PinTuning struct {
-	// From is the size from which on Ferry page-locks by itself, below it the driver.
-	From               Number `json:"from_bytes,omitempty"`
+	From               Number `json:"from_bytes,omitempty"`             // Ferry page-locks requests of at least this size itself; the driver page-locks smaller ones
 	MaxRegistration    Number `json:"max_registration_bytes,omitempty"` // the most bytes that are registered at once
 	MaxTouchers        Number `json:"max_touchers,omitempty"`           // the most goroutines that touch memory
-	SpareProcessors    Number `json:"spare_processors,omitempty"`       // processors that they leave to others
-	TrialBytes         Number `json:"trial_bytes,omitempty"`            // what a trial page-locks on pages of each size
-	LargeTrialBytes    Number `json:"large_trial_bytes,omitempty"`      // what it page-locks next on the faster pages
-	TrialFrom          Number `json:"trial_from_bytes,omitempty"`       // the size of a request that makes a trial unasked
-	SegmentBytes       Number `json:"segment_bytes,omitempty"`          // the least that a pool takes at once
-	OwnBytes           Number `json:"own_bytes,omitempty"`              // blocks up to this size are not shared by a pool's caches
-	ShardsPerProcessor Number `json:"shards_per_processor,omitempty"`   // caches of a pool
-	PollBlocks         Number `json:"poll_blocks,omitempty"`            // blocks in flight that a request looks at
-	StealBlocks        Number `json:"steal_blocks,omitempty"`           // blocks that move from one cache to another at once
+	SpareProcessors    Number `json:"spare_processors,omitempty"`       // processors that goroutines which touch memory leave to others
+	TrialBytes         Number `json:"trial_bytes,omitempty"`            // how much a trial page-locks on pages of each size
+	LargeTrialBytes    Number `json:"large_trial_bytes,omitempty"`      // how much a trial page-locks next on the faster pages
+	TrialFrom          Number `json:"trial_from_bytes,omitempty"`       // the least size of a request that starts a trial by itself
+	SegmentBytes       Number `json:"segment_bytes,omitempty"`          // the least that a pool takes from its source at once
+	OwnBytes           Number `json:"own_bytes,omitempty"`              // the caches of a pool do not share blocks of at most this size
+	ShardsPerProcessor Number `json:"shards_per_processor,omitempty"`   // caches of a pool for each processor
+	PollBlocks         Number `json:"poll_blocks,omitempty"`            // how many blocks in flight a request polls
+	StealBlocks        Number `json:"steal_blocks,omitempty"`           // how many blocks move from one cache to another at once
 }
 
-// StagingTuning is how transfers through the staging ring work, besides [Staging].
+// StagingTuning is further settings of transfers through the staging ring, besides
+// [Staging].
 type StagingTuning struct {
-	SlotsToDevice     Number `json:"slots_to_device,omitempty"`    // the most slots of one transfer to the device
-	MinBlocks         Number `json:"min_blocks,omitempty"`         // blocks for each worker, at least
-	CoordinatorBlocks Number `json:"coordinator_blocks,omitempty"` // a transfer of at most so many blocks is copied by its caller, too
-	SlotWait          Number `json:"slot_wait_ns,omitempty"`       // how long a transfer waits for a slot before it falls back to the driver
-	SpinTime          Number `json:"spin_ns,omitempty"`            // how long a wait polls before it sleeps
-	SpinsPerYield     Number `json:"spins_per_yield,omitempty"`    // a power of two
-	// Memory of at least this size is written past the caches.
-	NonTemporalFrom Number `json:"non_temporal_from_bytes,omitempty"`
-	// The last so many bytes of a transfer to the device are moved out of the caches of
-	// single cores, by CLDEMOTE in transfers of at least DemoteFrom bytes.
+	SlotsToDevice     Number `json:"slots_to_device,omitempty"`         // the most slots of one transfer to the device
+	MinBlocks         Number `json:"min_blocks,omitempty"`              // the least blocks of a transfer for each worker
+	CoordinatorBlocks Number `json:"coordinator_blocks,omitempty"`      // the most blocks of a transfer that its coordinator helps to copy
+	SlotWait          Number `json:"slot_wait_ns,omitempty"`            // how long a transfer waits for a slot before it falls back to the driver
+	SpinTime          Number `json:"spin_ns,omitempty"`                 // how long a wait polls before it sleeps
+	SpinsPerYield     Number `json:"spins_per_yield,omitempty"`         // polls before others may have the processor, a power of two
+	NonTemporalFrom   Number `json:"non_temporal_from_bytes,omitempty"` // memory of at least this size is written past the caches
+	// How many bytes at the end of a transfer to the device are stored past the caches,
+	// or moved out of the caches of single cores.
 	LastBytes  Number `json:"last_bytes,omitempty"`
-	DemoteFrom Number `json:"demote_from_bytes,omitempty"`
-	// A transfer of at least AdaptChunks chunks whose workers copied for less than
-	// IdleShare or for more than BusyShare of the time changes how many there are.
-	AdaptChunks Number `json:"adapt_chunks,omitempty"`
-	IdleShare   Number `json:"idle_share,omitempty"`
-	BusyShare   Number `json:"busy_share,omitempty"`
+	DemoteFrom Number `json:"demote_from_bytes,omitempty"` // in transfers of at least this size CLDEMOTE moves the last bytes
+
+	AdaptChunks Number `json:"adapt_chunks,omitempty"` // a transfer of at least so many chunks adapts the number of workers
+	IdleShare   Number `json:"idle_share,omitempty"`   // the next transfer has fewer workers if these copied for less than this share of the time
+	BusyShare   Number `json:"busy_share,omitempty"`   // the next transfer has more workers if these copied for more than this share of the time
 }
 
-// WorkersTuning is the goroutines that copy for pipelines.
+// WorkersTuning is the settings of the goroutines that copy for pipelines.
 type WorkersTuning struct {
-	BlockBytes      Number `json:"block_bytes,omitempty"`      // of one copy of one goroutine
-	MinWorkers      Number `json:"min_workers,omitempty"`      // goroutines, at least
+	BlockBytes      Number `json:"block_bytes,omitempty"`      // size of one copy by one goroutine
+	MinWorkers      Number `json:"min_workers,omitempty"`      // the least number of goroutines
 	SpareProcessors Number `json:"spare_processors,omitempty"` // processors without a worker
 	SpinTime        Number `json:"spin_ns,omitempty"`          // how long a worker polls before it sleeps
 	SpinChecks      Number `json:"spin_checks,omitempty"`      // polls before others may have the processor
 }
 
-// PipelineTuning is the chunks of package pipeline.
+// PipelineTuning is the settings of package pipeline.
 type PipelineTuning struct {
-	PauseBytes       Number `json:"pause_bytes,omitempty"`        // what a copy engine could move in its pause between two copies
-	GrowBytes        Number `json:"grow_bytes,omitempty"`         // a chunk has at most the root of this times the bytes before it
-	FirstPart        Number `json:"first_part,omitempty"`         // the first chunk has this part of the largest: 10 is a tenth
-	MinChunk         Number `json:"min_chunk_bytes,omitempty"`    // of the largest chunk, at least
-	MaxChunk         Number `json:"max_chunk_bytes,omitempty"`    // at most, where engines copy all
-	MaxStaged        Number `json:"max_staged_bytes,omitempty"`   // at most, where goroutines fill and empty chunks
-	MaxDirect        Number `json:"max_direct_bytes,omitempty"`   // at most, where kernels use memory in place
-	MinDepth         Number `json:"min_depth,omitempty"`          // chunks in flight
-	DepthByProcessor Number `json:"depth_by_processor,omitempty"` // for each processor, where goroutines copy
-	MaxFileDepth     Number `json:"max_file_depth,omitempty"`     // at most, with readers and writers
-	MaxPageableDepth Number `json:"max_pageable_depth,omitempty"` // at most, with pageable memory only
-	ComputeStreams   Number `json:"compute_streams,omitempty"`    // chunks whose kernels may run at once
+	PauseBytes       Number `json:"pause_bytes,omitempty"`        // how much a copy engine could move during its pause between two copies
+	GrowBytes        Number `json:"grow_bytes,omitempty"`         // how fast chunks grow: a chunk has at most sqrt(grow_bytes * bytes before it) bytes
+	FirstPart        Number `json:"first_part,omitempty"`         // a chunk has at least 1/first_part of the bytes of the largest chunk
+	MinChunk         Number `json:"min_chunk_bytes,omitempty"`    // the least size of the largest chunk
+	MaxChunk         Number `json:"max_chunk_bytes,omitempty"`    // the most of the largest chunk, if copy engines move all data
+	MaxStaged        Number `json:"max_staged_bytes,omitempty"`   // the most of the largest chunk, if goroutines fill and empty chunks
+	MaxDirect        Number `json:"max_direct_bytes,omitempty"`   // the most of the largest chunk, if kernels use memory in place
+	MinDepth         Number `json:"min_depth,omitempty"`          // the least number of chunks in flight
+	DepthByProcessor Number `json:"depth_by_processor,omitempty"` // chunks in flight for each processor, if goroutines copy
+	MaxFileDepth     Number `json:"max_file_depth,omitempty"`     // the most chunks in flight with readers and writers
+	MaxPageableDepth Number `json:"max_pageable_depth,omitempty"` // the most chunks in flight with pageable memory only
+	ComputeStreams   Number `json:"compute_streams,omitempty"`    // how many chunks' kernels can run at once
 	PollTime         Number `json:"poll_ns,omitempty"`            // how long finished chunks are polled for without pauses
 	PollsPerYield    Number `json:"polls_per_yield,omitempty"`    // polls before others may have the processor
 }
 
-// ForDevice is the tuning that was measured on devices of a product name, nil if there
-// is none.
+// ForDevice returns the profile with the tuning for devices of a product name, or nil if
+// there is none.
 func ForDevice(title string) *Profile {
 	for _, name := range Names() {
 		p, err := Named(name)
@@ -132,8 +126,9 @@ func ForDevice(title string) *Profile {
 // Known reports whether the profile has a tuning.
 func (t *Tuning) Known() bool { return t.Wait.Spin.Source != "" }
 
-// Apply replaces defaults by the numbers of a part of a Tuning, or of [Staging], that
-// are there. settings points to a struct; a number goes to the field of its name.
+// Apply copies the numbers that are present in part to the fields with the same names in
+// settings. The other fields keep their values. part is a part of [Tuning], or [Staging];
+// settings points to a struct.
 func Apply(part, settings any) {
 	from, to := reflect.ValueOf(part), reflect.ValueOf(settings).Elem()
 	for i := range from.NumField() {

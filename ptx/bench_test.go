@@ -8,7 +8,8 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// BenchmarkParse reads what compilers wrote: one file, and as many of its kernels as make a megabyte.
+// BenchmarkParse parses PTX of a compiler: one file, and copies of one of its kernels with
+// a total of one megabyte.
 func BenchmarkParse(b *testing.B) {
 	text, err := os.ReadFile("testdata/corpus_nvcc.ptx")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Sources in errors.txt are whole files, or follow one of these.
 const (

@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if len(text) < 12<<10 { // the fuzzer spends its time on minimising larger ones
+		if len(text) < 12<<10 { // with larger files the fuzzer would spend its time on minimising
 			f.Add(string(text))
 		}
 	}
@@ -98,7 +98,7 @@ func checkVar(t *testing.T, v *ptx.Var) {
 	}
 }
 
-// checkOperands checks that every name is found where the AST says that it is.
+// checkOperands checks that every name in operands is declared.
 func checkOperands(t *testing.T, m *ptx.Module, f *ptx.Func, in *ptx.Instr, list []ptx.Operand) {
 	t.Helper()
 	for _, o := range list {

@@ -11,22 +11,22 @@ import (
 
 var benchCommand = command{
 	name:    "bench",
-	summary: "measure what single operations cost: copies, kernels, allocations",
+	summary: "measure the time of single operations: copies, kernels, allocations",
 	usage:   "bench [--device D] [--only TEXT] [--against FILES] [--json]",
 	run:     benchmark,
 	help: `Measures single operations by kind and size, from their submission until the
 host knows that they are done: copies of every kind of memory in both
 directions, fills, kernels on device memory and over the link, launches, events,
-allocation, page-locking, and managed memory that moves. The median of up to 28
-samples counts, which are taken in four passes. On a software GPU the times are
+allocation, page-locking, and managed memory that moves. A time is the median of
+up to 28 samples, taken in four passes. On a software GPU the times are
 predictions from a profile.
 
 flags:
-  --only TEXT  only kinds whose name contains TEXT, as "pinned" or "managed"
+  --only TEXT  only kinds whose name contains TEXT, like "pinned" or "managed"
   --against FILE,...
-               say instead how far the times are from those in FILE, which
-               "bench --json" wrote, on the half of the cases that profiles are
-               not fitted to; of several files, from their medians; JSON schema
+               compare the times with those in FILE, which "bench --json" wrote,
+               or with the medians of several files. Only the half of the cases
+               that profiles are not fitted to is measured. JSON schema
                ferry.accuracy/1
   --json       one JSON document, schema ferry.grid/1; times in nanoseconds
   --device D   which device
@@ -46,7 +46,7 @@ func benchmark(ctx context.Context, s *session) error {
 		return err
 	}
 	if !someKind(*only) {
-		return badUsage("--only %q: no kind has that in its name; there are %s", *only, strings.Join(grid.Kinds(), "; "))
+		return badUsage("--only %q: no kind has that in its name; the kinds are %s", *only, strings.Join(grid.Kinds(), "; "))
 	}
 	var other *grid.Result
 	if *against != "" {
@@ -77,7 +77,7 @@ func benchmark(ctx context.Context, s *session) error {
 	return firstError(s.writeDocument(data, *asJSON), err, g.Close())
 }
 
-// document is data in two forms.
+// document is a result that can be written as text or as JSON.
 type document interface {
 	Text() string
 	JSON() ([]byte, error)
@@ -94,7 +94,8 @@ func (s *session) writeDocument(d document, asJSON bool) error {
 	return s.write(text)
 }
 
-// readGrids reads what "ferry bench --json" wrote, into one or several files.
+// readGrids reads one or several files that "ferry bench --json" wrote, separated by
+// commas. It returns the medians of several files.
 func readGrids(paths string) (*grid.Result, error) {
 	var all []*grid.Result
 	for path := range strings.SplitSeq(paths, ",") {

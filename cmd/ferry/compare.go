@@ -13,20 +13,20 @@ var compareCommand = command{
 	usage:   "compare [--device D] [--min 10] [--max 22] [--json]",
 	run:     compare,
 	help: `Adds vectors of 2^min to 2^max floats, c = a + b, with every kind of memory.
-A time is that of the whole step, from its submission until the CPU can see c:
+A time covers the whole step, from its submission until the CPU can see c:
 
-  pageable        ordinary memory: a and b copied in, kernel, c copied out
+  pageable        pageable memory: a and b copied in, kernel, c copied out
   pinned          the same with page-locked memory, queued on one stream
-  write-combined  as pinned, a and b in write-combined memory
+  write-combined  like pinned, with a and b in write-combined memory
   zero-copy       the kernel reads and writes page-locked memory over the link;
-                  "in" reads a and b so, and c is copied out
+                  with "in" it only reads over the link, and c is copied out
   managed         managed memory that moves on demand: the CPU wrote a and b,
                   and reads a word of every page of c
-  prefetched      managed memory moved ahead of the kernel, and c back after it
+  prefetched      managed memory moved before the kernel, and c moved back after
   kernel alone    the vectors are on the device already; never marked as best
 
-Inputs are new for every sample, the results are all verified, the kinds take
-turns in random order, and the median counts. The CPU has just written the
+Inputs are new for every sample, and all results are verified. The kinds are
+measured in random order, and a time is a median. The CPU has just written the
 inputs, so small ones are still in its caches. Kinds that the device lacks are
 "-", in JSON null. On a software GPU the times are predictions from a profile.
 
@@ -82,7 +82,7 @@ func compare(ctx context.Context, s *session) error {
 	return firstError(s.write(text), err, g.Close())
 }
 
-// firstError is the first that is one.
+// firstError returns the first error that is not nil.
 func firstError(all ...error) error {
 	for _, err := range all {
 		if err != nil {

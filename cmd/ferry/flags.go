@@ -12,7 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/hint"
 )
 
-// newFlags is a set of flags that leaves messages to the caller.
+// newFlags returns a set of flags that prints nothing. The caller prints the errors.
 func newFlags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -20,8 +20,8 @@ func newFlags(name string) *flag.FlagSet {
 	return f
 }
 
-// parse reads flags wherever they stand and is the words that are left, in
-// order. "--" ends the flags.
+// parse reads flags before, between and after other words. It returns those words in
+// their order. "--" ends the flags.
 func parse(f *flag.FlagSet, args []string) (words []string, err error) {
 	var last []string
 	if i := slices.Index(args, "--"); i >= 0 {
@@ -41,8 +41,8 @@ func parse(f *flag.FlagSet, args []string) (words []string, err error) {
 	return append(words, last...), nil
 }
 
-// flagMessage is the flag package's message with flags written as users write
-// them, with two dashes.
+// flagMessage returns an error message of package flag with two dashes before flags,
+// as in the help.
 func flagMessage(err error) string {
 	text := err.Error()
 	for _, before := range []string{"not defined: ", "for flag ", "an argument: "} {
@@ -51,7 +51,7 @@ func flagMessage(err error) string {
 	return text
 }
 
-// noWords refuses words that are no flags.
+// noWords returns an error if there are words besides the flags.
 func noWords(words []string) error {
 	if len(words) > 0 {
 		return badUsage("%q is not expected here", words[0])
@@ -59,25 +59,26 @@ func noWords(words []string) error {
 	return nil
 }
 
-// deviceFlag is the --device flag that all commands have.
+// deviceFlag adds the --device flag that all commands have.
 func deviceFlag(f *flag.FlagSet) *string {
 	return f.String("device", "", "")
 }
 
-// jsonFlag is the --json flag that all commands have.
+// jsonFlag adds the --json flag that all commands have.
 func jsonFlag(f *flag.FlagSet) *bool { return f.Bool("json", false, "") }
 
-// open opens the device that was named.
+// open opens a device by its name. If the software GPU replaces a missing GPU, it adds
+// a warning.
 func (s *session) open(name string) (*ferry.GPU, error) {
-	hint.Silence(hint.Fallback) // said below, with the output
+	hint.Silence(hint.Fallback) // the warning below has the same content
 	g, err := ferry.Open(name)
 	if err == nil && g.Fallback() != nil && !hint.Quiet() {
-		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU was found, so %s stands in (--device cuda says what was tried)", g))
+		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU was found, so %s is used (--device cuda reports what was tried)", g))
 	}
 	return g, err
 }
 
-// write puts data on stdout, after the warnings that go with it on stderr.
+// write writes the warnings to stderr, then the data to stdout.
 func (s *session) write(data []byte) error {
 	for _, w := range s.warnings {
 		fmt.Fprintf(s.stderr, "ferry: %s\n", w)

@@ -6,18 +6,19 @@ import (
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// deviceHelp is how devices are named, for every page of help.
+// deviceHelp explains the names of devices. Every page of help ends with it.
 const deviceHelp = `devices:
-  (none)      what FERRY_DEVICE names, else an NVIDIA GPU, else the software GPU
+  (none)      that of FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
   cuda        the first NVIDIA GPU; cuda:1 is the second
   soft        the software GPU, which runs anywhere and predicts an H200
-  soft:NAME   the same as another machine: FILE.json, or one of h200, h100-pcie,
-              a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050, tesla-c1060
+  soft:NAME   the software GPU as another machine: FILE.json, or one of h200,
+              h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,
+              tesla-c1060
 `
 
 var infoCommand = command{
 	name:    "info",
-	summary: "say what a device is and can do",
+	summary: "show what a device is and can do",
 	usage:   "info [--device D] [--json]",
 	run:     showInfo,
 	help: `Shows a device: driver, memory, copy engines, what host memory it can use, the

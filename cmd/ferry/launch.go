@@ -11,13 +11,13 @@ import (
 
 var runCommand = command{
 	name:    "run",
-	summary: "launch a kernel of a PTX file",
+	summary: "launch a kernel from a PTX file",
 	usage: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
 		"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
 		"                 [--bits] [--limit TIME] [--device D] [--json] ARG...",
 	run: launch,
-	help: `Launches a kernel with the given arguments, in the order of its parameters, and
-shows its output buffers, the time it took and how many threads a second ran.
+	help: `Launches a kernel with the given arguments, in the order of its parameters.
+Shows its output buffers, the time it took and how many threads ran per second.
 
 A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
 
@@ -25,7 +25,7 @@ A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
   in:f32=1,2,3                            values
   in:u8=@FILE                             raw bytes of a file, little-endian
   in:f32=iota[1024]                       0, 1, 2, ...
-  in:f32=random[1024]                     made from --seed, see below
+  in:f32=random[1024]                     random numbers from --seed, see below
   out:f32=[16]                            zeros, shown after the launch
   inout:f32=@FILE                         data, shown after the launch
 
@@ -36,25 +36,26 @@ around in integers and rounds in floats.
 
 flags:
   --kernel K      the kernel's name in the file
-  --grid, --block how many blocks, and threads in a block: X, X,Y or X,Y,Z
+  --grid, --block number of blocks, and of threads per block: X, X,Y or X,Y,Z
   --shared BYTES  dynamic shared memory of a block (0)
-  --memory M      where buffers live: device (copied in and out), mapped
+  --memory M      memory of the buffers: device (copied in and out), mapped
                   (page-locked, used over the link) or managed (device)
-  --seed N        of random data (0)
+  --seed N        seed of random data (0)
   --bits          show values as bit patterns, 0x3f800000; strings in JSON
-  --json          one JSON document, schema ferry.run/1: up to 65536 values an
+  --json          one JSON document, schema ferry.run/1: up to 65536 values per
                   output, and the SHA-256 of all its bytes
-  --limit TIME    end the kernel when it has run for so long, as 10s; only on
-                  the software GPU (FERRY_KERNEL_LIMIT, else none)
+  --limit TIME    end the kernel after this time, such as 10s; only on the
+                  software GPU (FERRY_KERNEL_LIMIT, else no limit)
   --device D      which device
 
-random: number i of SplitMix64 with the state that SplitMix64 with state N gives
-as number p for parameter p, all counted from 0. Integers take as many of its
-top bits as they have; floats are k/2^P in [0,1) with the top P bits as k: 11
-for f16, 8 for bf16, 24 for f32, 53 for f64.
+random: element i of the buffer for parameter p, both counted from 0, comes from
+number i of SplitMix64. Its state is number p of SplitMix64 with state N, the
+seed. An integer of B bits is the top B bits of the number. A float is k/2^P in
+[0,1), where k is the top P bits; P is 11 for f16, 8 for bf16, 24 for f32 and 53
+for f64.
 
-Wall time is that of this host from the launch until it is known to be done.
-Device time is the device's own, predicted where the device is software.
+Wall time is measured on this host, from the launch until the host knows that it
+is done. Device time is measured by the device; a software GPU predicts it.
 
 ` + deviceHelp,
 }
@@ -82,7 +83,7 @@ func launch(ctx context.Context, s *session) error {
 	r, err := runner.Run(ctx, g, spec)
 	p.done()
 	if ctx.Err() != nil {
-		return ctx.Err() // closing would wait for the kernel
+		return ctx.Err() // without Close, which would wait for the kernel
 	}
 	if err != nil {
 		return firstError(err, g.Close())
@@ -97,14 +98,14 @@ func launch(ctx context.Context, s *session) error {
 	return firstError(s.write(text), g.Close())
 }
 
-// launchOptions is what the command line says besides the launch itself.
+// launchOptions are the options that are not part of the launch itself.
 type launchOptions struct {
 	file, device string
 	json, bits   bool
 	limit        time.Duration // of the kernel
 }
 
-// parseLaunch reads the command line. All its errors are of usage.
+// parseLaunch reads the command line. All its errors are usage errors.
 func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
 	f := newFlags("run")
 	device, asJSON := deviceFlag(f), jsonFlag(f)

@@ -24,7 +24,7 @@ func shipped(t *testing.T) string {
 	return path
 }
 
-// wallTimes are what differs from run to run.
+// wallTimes matches the times that differ from run to run.
 var wallTimes = regexp.MustCompile(`("wall_ns":|"launch_threads_per_s":|wall time |threads      16 )( *[0-9.e+]+( [munkMG]?s)?( [kMG] threads/s)? *)`)
 
 func withoutWall(text string) string { return wallTimes.ReplaceAllString(text, "${1}WALL ") }
@@ -47,7 +47,8 @@ func TestRunVectorAdd(t *testing.T) {
 	}
 }
 
-// Bad input that only the file or the device can tell: status 1, nothing on stdout.
+// TestRunErrors gives input that only the file or the device can refuse. The status is
+// 1, and stdout is empty.
 func TestRunErrors(t *testing.T) {
 	ptx := shipped(t)
 	bad := filepath.Join(t.TempDir(), "bad.ptx")
@@ -88,7 +89,8 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// A float given for an integer works, and is doubted on stderr.
+// TestRunWarns passes a float as an integer. The launch succeeds, with a warning on
+// stderr.
 func TestRunWarns(t *testing.T) {
 	status, out, errs := ferryRun("run", shipped(t), "--device", "soft", "--kernel", "fill", "--grid", "1", "--block", "32",
 		"out:f32=[4]", "f32=1.5", "u64=4", "--json")

@@ -1,14 +1,13 @@
-// Command ferry says what a device can do, measures what each kind of host
-// memory costs on it, and runs any kernel of a PTX file:
+// Command ferry shows what a device can do, measures the cost of each kind of host
+// memory on it, and launches any kernel of a PTX file:
 //
 //	ferry info
 //	ferry compare
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
 //
-// "ferry help COMMAND" describes each. Standard output is data, text or with
-// --json one JSON document; progress and warnings go to standard error. The
-// exit status is 0 when all went well, 1 after an error, 2 when the command
-// line was wrong.
+// "ferry help COMMAND" describes each command. Standard output has only results: text,
+// or one JSON document with --json. Progress and warnings go to standard error. The
+// exit status is 0 after success, 1 after an error, 2 if the command line was wrong.
 package main
 
 import (

@@ -18,23 +18,23 @@ const (
 	exitUsage = 2
 )
 
-// command is one of ferry's.
+// command is a command such as "ferry info".
 type command struct {
 	name    string
 	summary string
-	help    string // after the line of usage
+	help    string // without the usage line
 	usage   string
 	run     func(context.Context, *session) error
 }
 
-// session is one run of a command: its words and where it writes.
+// session is one run of a command: its arguments and its outputs.
 type session struct {
 	args           []string
 	stdout, stderr io.Writer
-	warnings       []string // told when there is a result
+	warnings       []string // written before the result
 }
 
-// usageError is a command line that makes no sense.
+// usageError reports a wrong command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
@@ -45,7 +45,7 @@ func commands() []command {
 	return []command{infoCommand, compareCommand, benchCommand, runCommand}
 }
 
-// run is the whole program. Its result is the exit status.
+// run is the whole program. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		return printed(stderr, fprint(stdout, overview()))
@@ -62,11 +62,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return finish(&c, c.run(ctx, &session{args: rest, stdout: stdout, stderr: stderr}), stdout, stderr)
 		}
 	}
-	fmt.Fprintf(stderr, "ferry: there is no command %q%s\nferry help lists the commands.\n", name, suggestion(name))
+	fmt.Fprintf(stderr, "ferry: there is no command %q%s\nRun ferry help for the list of commands.\n", name, suggestion(name))
 	return exitUsage
 }
 
-// finish reports how a command ended.
+// finish prints how a command ended and returns the exit status.
 func finish(c *command, err error, stdout, stderr io.Writer) int {
 	usage, wrong := errors.AsType[*usageError](err)
 	switch {
@@ -75,7 +75,7 @@ func finish(c *command, err error, stdout, stderr io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		return printed(stderr, fprint(stdout, c.page()))
 	case wrong:
-		fmt.Fprintf(stderr, "ferry %s: %s\nusage: ferry %s\nferry help %s says more.\n", c.name, usage.text, c.usage, c.name)
+		fmt.Fprintf(stderr, "ferry %s: %s\nusage: ferry %s\nRun ferry help %s for details.\n", c.name, usage.text, c.usage, c.name)
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(stderr, "ferry %s: interrupted\n", c.name)
@@ -94,14 +94,14 @@ func help(args []string, stdout, stderr io.Writer) int {
 			return printed(stderr, fprint(stdout, c.page()))
 		}
 	}
-	fmt.Fprintf(stderr, "ferry help: there is no command %q%s\nferry help lists the commands.\n", args[0], suggestion(args[0]))
+	fmt.Fprintf(stderr, "ferry help: there is no command %q%s\nRun ferry help for the list of commands.\n", args[0], suggestion(args[0]))
 	return exitUsage
 }
 
-// overview is the help of the whole.
+// overview returns the output of "ferry help".
 func overview() string {
 	var b strings.Builder
-	b.WriteString("Ferry moves data between Go and a GPU, and measures what that costs.\n\nusage: ferry COMMAND [flags]\n\n")
+	b.WriteString("Ferry moves data between Go and a GPU, and measures the cost.\n\nusage: ferry COMMAND [flags]\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-8s %s\n", c.name, c.summary)
 	}
@@ -111,12 +111,12 @@ func overview() string {
 	return b.String()
 }
 
-// page is the help of a command.
+// page returns the help of a command.
 func (c *command) page() string {
 	return fmt.Sprintf("usage: ferry %s\n\n%s", c.usage, c.help)
 }
 
-// suggestion names a command that was perhaps meant.
+// suggestion proposes a command with a name that begins alike.
 func suggestion(name string) string {
 	for _, c := range commands() {
 		if name != "" && (strings.HasPrefix(c.name, name) || strings.HasPrefix(name, c.name)) {
@@ -126,7 +126,7 @@ func suggestion(name string) string {
 	return ""
 }
 
-// version is the module's version, which has the commit in it, and what built it.
+// version returns the module's version, which contains the commit, and the toolchain.
 func version() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -140,7 +140,8 @@ func fprint(w io.Writer, text string) error {
 	return err
 }
 
-// printed is the exit status of something that only printed.
+// printed returns the exit status of a command that only printed. It reports err, the
+// error of printing.
 func printed(stderr io.Writer, err error) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "ferry: %v\n", err)

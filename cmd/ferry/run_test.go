@@ -14,7 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // ferryRun runs the command as a shell would.
 func ferryRun(args ...string) (status int, stdout, stderr string) {
@@ -26,7 +26,7 @@ func ferryRun(args ...string) (status int, stdout, stderr string) {
 // want runs the command and fails unless it succeeds silently.
 func want(t *testing.T, args ...string) string {
 	t.Helper()
-	t.Setenv(softgpu.ScheduleVariable, "eager") // of which the times are
+	t.Setenv(softgpu.ScheduleVariable, "eager") // the golden files have its times
 	status, out, errs := ferryRun(args...)
 	if status != exitOK || errs != "" {
 		t.Fatalf("ferry %s: status %d, stderr:\n%s", strings.Join(args, " "), status, errs)
@@ -34,7 +34,7 @@ func want(t *testing.T, args ...string) string {
 	return out
 }
 
-// golden compares with a file of testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -49,7 +49,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("%v; go test -update makes it", err)
+		t.Fatalf("%v; create it with go test -update", err)
 	}
 	if got != string(text) {
 		t.Errorf("%s: got\n%s\nwant\n%s", name, got, text)
@@ -60,7 +60,7 @@ func TestHelp(t *testing.T) {
 	overview := want(t)
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		if got := want(t, args...); got != overview {
-			t.Errorf("%v prints something else than ferry alone:\n%s", args, got)
+			t.Errorf("%v does not print what ferry prints without arguments:\n%s", args, got)
 		}
 	}
 	for _, name := range profile.Names() {
@@ -75,7 +75,7 @@ func TestHelp(t *testing.T) {
 		page := want(t, "help", c.name)
 		for _, args := range [][]string{{c.name, "--help"}, {c.name, "-h"}, {c.name, "word", "--help"}} {
 			if got := want(t, args...); got != page {
-				t.Errorf("ferry %v prints something else than help %s", args, c.name)
+				t.Errorf("ferry %v does not print what ferry help %s prints", args, c.name)
 			}
 		}
 		for _, line := range strings.Split(page+overview, "\n") {
@@ -129,7 +129,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%q: got %q, want it to say %q", c.args, errs, c.want)
 		}
 		if !strings.Contains(errs, "ferry help") {
-			t.Errorf("%q: no hint at the help in %q", c.args, errs)
+			t.Errorf("%q: %q does not mention the help", c.args, errs)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestUnknownDevices(t *testing.T) {
 		}
 	}
 	if status, _, errs := ferryRun("info", "--device", "soft:nothing"); status != exitError || !strings.Contains(errs, "h200") {
-		t.Errorf("an unknown profile does not list those that are there: %q", errs)
+		t.Errorf("the error for an unknown profile does not list the known profiles: %q", errs)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The document is what the schema says, whoever reads it.
+// TestCompareSchema reads the JSON document as a user's program would.
 func TestCompareSchema(t *testing.T) {
 	var doc struct {
 		Schema string
@@ -213,7 +213,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A reader that has gone away is an error, not a success.
+// TestBrokenOutput writes to a closed pipe. The status must be that of an error.
 func TestBrokenOutput(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"version"}, {"info", "--device", "soft"}, {"info", "--json", "--device", "soft"}} {
 		var errs bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// isTerminal says whether w is one.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -17,37 +17,38 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0
 }
 
-// colour says whether w may get colours: a terminal that knows them, and a user
-// who has not set NO_COLOR.
+// colour reports whether output to w may be coloured: w is a terminal with colours,
+// and NO_COLOR is not set.
 func colour(w io.Writer) bool {
 	term := os.Getenv("TERM")
 	return os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb" && isTerminal(w)
 }
 
-// progress tells on stderr what takes long: nothing in the first second; then, on
-// a terminal, one line that is rewritten, elsewhere a line every few seconds.
+// progress reports the progress of a long measurement on stderr. It shows nothing in
+// the first second. Then it rewrites one line on a terminal; elsewhere it writes a line
+// every few seconds.
 type progress struct {
 	w        io.Writer
 	terminal bool
 	began    time.Time
-	last     time.Time // when something was shown
-	shown    bool      // on the terminal now
+	last     time.Time // time of the last report
+	shown    bool      // the terminal shows a line now
 	now      func() time.Time
 }
 
 const (
-	patience = time.Second
-	rarely   = 5 * time.Second
+	firstReport    = time.Second     // no report before this time
+	reportInterval = 5 * time.Second // between lines, where w is not a terminal
 )
 
 func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: isTerminal(w), began: time.Now(), now: time.Now}
 }
 
-// say shows where things are.
+// say reports the current step.
 func (p *progress) say(format string, args ...any) {
 	now := p.now()
-	if now.Sub(p.began) < patience || !p.terminal && now.Sub(p.last) < rarely {
+	if now.Sub(p.began) < firstReport || !p.terminal && now.Sub(p.last) < reportInterval {
 		return
 	}
 	p.last = now

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Nothing is said in the first second, and then only now and then.
+// TestProgress expects no report in the first second, then one line every five seconds,
+// or a rewritten line on a terminal.
 func TestProgress(t *testing.T) {
 	clock := time.Unix(1000, 0)
 	for _, c := range []struct {
@@ -33,6 +34,6 @@ func TestProgress(t *testing.T) {
 
 func TestColour(t *testing.T) {
 	if colour(&bytes.Buffer{}) || isTerminal(&bytes.Buffer{}) {
-		t.Error("a buffer is no terminal")
+		t.Error("a buffer was taken for a terminal")
 	}
 }

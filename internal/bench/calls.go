@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
-// CallCost is what a call, or a step of several, costs the goroutine that makes
-// it, in nanoseconds.
+// CallCost is the time that a call, or a step of several calls, takes the goroutine that
+// makes it, in nanoseconds.
 type CallCost struct {
 	What string  `json:"what"`
 	NS   float64 `json:"ns"`
@@ -25,11 +26,11 @@ type CallCost struct {
 const (
 	callRounds = 31
 	callBytes  = 4096
-	// nothing is what every call from Go costs beside one from C.
+	// nothing measures the additional cost of every call from Go, compared with C.
 	nothing = "a C function that does nothing"
 )
 
-// callPTX is kernels that do nothing, so that the queue never fills.
+// callPTX has kernels that do nothing, so that the driver's queue never fills.
 const callPTX = `.version 6.3
 .target sm_52
 .address_size 64
@@ -37,10 +38,10 @@ const callPTX = `.version 6.3
 .visible .entry three(.param .u64 a, .param .u64 b, .param .u32 n) { ret; }
 `
 
-// Calls measures calls that programs make by the million: those of the driver,
-// and what the typed API makes of them. A figure is the median over rounds of the
-// mean cost in a round, and a round has all of them in random order. Before its turn
-// the stream is drained, so that no call waits for room in its queue.
+// Calls measures calls that programs make millions of times: calls of the driver, and the
+// same by the typed API. A figure is the median over rounds of the mean cost in a round.
+// A round has all calls in random order. The stream is drained before each of them, so
+// that no call waits for space in the stream's queue.
 func Calls(g *ferry.GPU) (costs []CallCost, err error) {
 	c, err := openCallers(g, "")
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -64,17 +65,18 @@ func Calls(g *ferry.GPU) (costs []CallCost, err error) {
 	return costs, nil
 }
 
-// callers have all calls, of the driver and of the typed API, and the same from C.
+// callers has all calls: of the driver, of the typed API, and the same from C.
 type callers struct {
 	g     *ferry.GPU
 	all   []*caller
-	calls []call // from Go
-	c     library
-	inC   []uintptr // what functions in C are given
+	calls []call    // from Go
+	c     library   // nil without a peer
+	inC   []uintptr // the arguments of the functions in C
 }
 
-// openCallers makes what calls need. peer is a library made of internal/bench/peer/calls.c,
-// or "". Close what is returned with an error, too.
+// openCallers creates the objects for the calls. peer is the path of a library compiled
+// from internal/bench/peer/calls.c, or "". The caller must close the result, also if there
+// is an error.
 func openCallers(g *ferry.GPU, peer string) (*callers, error) {
 	c := &callers{g: g}
 	for _, open := range []func(*ferry.GPU) (*caller, error){openDriverCaller, openTypedCaller} {
@@ -109,9 +111,8 @@ func (c *callers) close() (err error) {
 	return nil
 }
 
-// round is what each call takes, the mean of some, and what the same takes from C,
-// right before or after it. What a call takes depends on what the GPU has just
-// done: the order is another in every round.
+// round measures each call, as the mean of several, and the same from C right before or
+// after it. The time of a call depends on the GPU's previous work, so the order is random.
 func (c *callers) round() (means, inC []float64, err error) {
 	means, inC = make([]float64, len(c.calls)), make([]float64, len(c.calls))
 	for _, i := range rand.Perm(len(c.calls)) {
@@ -134,7 +135,7 @@ func (c *callers) round() (means, inC []float64, err error) {
 	return means, inC, nil
 }
 
-// roundInC is a round of what a call does, from C.
+// roundInC is [call.round] for the function in C that does the same.
 func (c *callers) roundInC(x *call) (mean float64, err error) {
 	if err := x.drain(); err != nil {
 		return 0, err
@@ -149,25 +150,25 @@ func (c *callers) roundInC(x *call) (mean float64, err error) {
 // library calls a function of a C library by its name.
 type library func(name string, args ...uintptr) (uintptr, error)
 
-// caller has what calls of one kind need.
+// caller has the calls of one kind and the objects that they use.
 type caller struct {
 	calls []call
 	drain func() error
-	undo  []func() error
-	inC   []uintptr // the arguments of functions of internal/bench/peer/calls.c, but for how often
+	undo  closers
+	inC   []uintptr // arguments of the functions of internal/bench/peer/calls.c, without the number of repetitions
 }
 
-// call is one of them; a round makes it so many times.
+// call is one call to measure.
 type call struct {
 	what  string
 	inC   string // the function of internal/bench/peer/calls.c that does the same
-	count int
+	count int    // how often a round makes it
 	make  func() error
 	drain func() error
 }
 
-// round times the calls of a round. The first, which find the GPU asleep, are not
-// timed.
+// round returns the mean time of the calls of a round. It makes three calls before, which
+// are not timed, because the GPU may be idle.
 func (x *call) round() (mean float64, err error) {
 	if err := errors.Join(x.drain(), repeat(3, x.make)); err != nil {
 		return 0, err
@@ -189,44 +190,30 @@ func repeat(n int, f func() error) error {
 	return nil
 }
 
-// later undoes what was made, the last first. It is for what has just been made
-// and may have failed.
-func (c *caller) later(err error, f func() error) error {
-	if err == nil {
-		c.undo = append(c.undo, f)
-	}
-	return err
-}
+func (c *caller) close() error { return c.undo.close() }
 
-func (c *caller) close() (err error) {
-	for _, f := range slices.Backward(c.undo) {
-		err = errors.Join(err, f())
-	}
-	return err
-}
-
-// openDriverCaller is for calls of the driver. What it has made is to be closed
-// also when there is an error.
+// openDriverCaller returns the calls of the driver. The result must be closed also if
+// there is an error.
 func openDriverCaller(g *ferry.GPU) (*caller, error) {
 	c, d, ctx := new(caller), g.Driver(), g.Context()
 	stream, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
-	if c.later(err, func() error { return d.StreamDestroy(ctx, stream) }) != nil {
+	if c.undo.add(err, func() error { return d.StreamDestroy(ctx, stream) }) != nil {
 		return c, err
 	}
 	event, err := d.EventCreate(ctx, cu.EventDisableTiming)
-	if c.later(err, func() error { return d.EventDestroy(ctx, event) }) != nil {
+	if c.undo.add(err, func() error { return d.EventDestroy(ctx, event) }) != nil {
 		return c, err
 	}
 	dev, err := d.MemAlloc(ctx, callBytes)
-	if c.later(err, func() error { return d.MemFree(ctx, dev) }) != nil {
+	if c.undo.add(err, func() error { return d.MemFree(ctx, dev) }) != nil {
 		return c, err
 	}
 	host, err := d.MemHostAlloc(ctx, callBytes, cu.MemHostAllocPortable)
-	if c.later(err, func() error { return d.MemFreeHost(ctx, host) }) != nil {
+	if c.undo.add(err, func() error { return d.MemFreeHost(ctx, host) }) != nil {
 		return c, err
 	}
 	module, err := d.ModuleLoadData(ctx, []byte(callPTX))
-	if c.later(err, func() error { return d.ModuleUnload(ctx, module) }) != nil {
+	if c.undo.add(err, func() error { return d.ModuleUnload(ctx, module) }) != nil {
 		return c, err
 	}
 	empty, err := d.ModuleGetFunction(ctx, module, "empty")
@@ -275,22 +262,24 @@ func openDriverCaller(g *ferry.GPU) (*caller, error) {
 	return c, nil
 }
 
-// least is calls of the driver with the least that a library must do for what they use
-// not to go away: what package ferry adds to it is what it could still save.
+// least begins the names of driver calls with the least bookkeeping that a library needs
+// to keep the objects of a call alive. The difference to package ferry's calls is the most
+// that package ferry could still save.
 const least = "least: "
 
-// guard is a line of the cache with what is known of something.
+// guard is the state of one object, in a cache line of its own.
 type guard struct {
-	state atomic.Uint64
-	noted [2]uint64
-	_     [5]uint64
+	state    atomic.Uint64
+	recorded [2]uint64
+	_        [5]uint64
 }
 
-// guarded makes a call with a bit of its stream taken, after a look at whether so many
-// things are open and a count of each event, and notes its number in all.
-func guarded(things, events int, call func() error) func() error {
+// guarded returns a function that makes a call with the least bookkeeping. It locks the
+// stream by a bit, checks that so many objects are open, counts a use of each event, and
+// records the call's number in all of them.
+func guarded(objects, events int, call func() error) func() error {
 	stream := new(guard)
-	used, recorded := make([]*guard, things), make([]*guard, events)
+	used, recorded := make([]*guard, objects), make([]*guard, events)
 	for _, list := range [][]*guard{used, recorded} {
 		for i := range list {
 			list[i] = new(guard)
@@ -303,7 +292,7 @@ func guarded(things, events int, call func() error) func() error {
 		}
 		for _, x := range used {
 			if x.state.Load() != 0 {
-				return errors.New("BUG: something is closed")
+				return errors.New("BUG: an object is closed")
 			}
 		}
 		for _, x := range recorded {
@@ -313,18 +302,18 @@ func guarded(things, events int, call func() error) func() error {
 			return err
 		}
 		for _, x := range recorded {
-			x.noted[0] = v
+			x.recorded[0] = v
 			x.state.Add(^uint64(0))
 		}
 		for _, x := range used {
-			x.noted[0] = v
+			x.recorded[0] = v
 		}
-		stream.state.Add(1) // the next number, and the bit is free
+		stream.state.Add(1) // increments the number and clears the bit
 		return nil
 	}
 }
 
-// ready takes "not yet" for an answer.
+// ready returns err, but nil for ErrorNotReady.
 func ready(err error) error {
 	if errors.Is(err, cu.ErrorNotReady) {
 		return nil
@@ -332,40 +321,40 @@ func ready(err error) error {
 	return err
 }
 
-// openTypedCaller is for the same through package ferry.
+// openTypedCaller returns the same calls through package ferry.
 func openTypedCaller(g *ferry.GPU) (*caller, error) {
 	c := new(caller)
 	s, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})
-	if c.later(err, s.Close) != nil {
+	if c.undo.add(err, s.Close) != nil {
 		return c, err
 	}
 	e, err := ferry.NewEvent(g, &ferry.EventOptions{NoTiming: true})
-	if c.later(err, e.Close) != nil {
+	if c.undo.add(err, e.Close) != nil {
 		return c, err
 	}
 	dev, err := ferry.Alloc[byte](g, callBytes)
-	if c.later(err, dev.Close) != nil {
+	if c.undo.add(err, dev.Close) != nil {
 		return c, err
 	}
 	host, err := ferry.AllocHost[byte](g, callBytes, nil)
-	if c.later(err, host.Close) != nil {
+	if c.undo.add(err, host.Close) != nil {
 		return c, err
 	}
 	module, err := ferry.Load(g, []byte(callPTX))
-	if c.later(err, module.Close) != nil {
+	if c.undo.add(err, module.Close) != nil {
 		return c, err
 	}
 	three, err := module.Kernel("three")
 	if err != nil {
 		return c, err
 	}
-	shape := ferry.LaunchConfig{Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: 32}}
-	// By way of a ferry.Queue, Launch would have its list of arguments allocated.
+	config := ferry.LaunchConfig{Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: 32}}
+	// step does not use the interface ferry.Queue, because then the arguments of Launch would be allocated.
 	step := func() error {
 		if err := ferry.Copy(s, dev, host); err != nil {
 			return err
 		}
-		if err := s.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+		if err := s.Launch(three, config, dev, dev, uint32(callBytes/4)); err != nil {
 			return err
 		}
 		if err := ferry.Copy(s, host, dev); err != nil {
@@ -377,7 +366,7 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		if err := ferry.Copy(b, dev, host); err != nil {
 			return err
 		}
-		if err := b.Launch(three, shape, dev, dev, uint32(callBytes/4)); err != nil {
+		if err := b.Launch(three, config, dev, dev, uint32(callBytes/4)); err != nil {
 			return err
 		}
 		if err := ferry.Copy(b, host, dev); err != nil {
@@ -394,7 +383,7 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		{what: "ferry: event record", inC: "event_record", count: 200, make: func() error { return s.Record(e) }},
 		{what: "ferry: copy to device, 4 KiB", inC: "copy_to_device", count: 200, make: func() error { return ferry.Copy(s, dev, host) }},
 		{what: "ferry: copy to host, 4 KiB", inC: "copy_to_host", count: 200, make: func() error { return ferry.Copy(s, host, dev) }},
-		{what: "ferry: launch, 3 parameters", inC: "launch_three", count: 200, make: func() error { return s.Launch(three, shape, dev, dev, uint32(callBytes/4)) }},
+		{what: "ferry: launch, 3 parameters", inC: "launch_three", count: 200, make: func() error { return s.Launch(three, config, dev, dev, uint32(callBytes/4)) }},
 		{what: "ferry: step: copy in, launch, copy out, event", inC: "step", count: 50, make: step},
 		{what: "ferry: step, submitted again", inC: "step", count: 50, make: func() error { return s.Submit(&same) }},
 		{what: "ferry: step, listed and submitted", inC: "step", count: 50, make: func() error {
@@ -412,4 +401,54 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 		}},
 	}
 	return c, nil
+}
+
+// callGoal is the ratio to reach for calls: Ferry may take 1.10 times as long as C.
+const callGoal = 1 / 1.10
+
+// callRepeats is how many rounds of calls there are for each round of other contests,
+// because calls are short and their times vary.
+const callRepeats = 11
+
+// SpeedCalls measures calls, target 6, and compares them with the same calls from C, unless
+// peer is "". peer is the path of a library compiled from internal/bench/peer/calls.c. Its
+// calls are made in this process, each right before or after Ferry's, because two
+// processes on one machine differ by more than the differences to measure.
+func SpeedCalls(g *ferry.GPU, peer string, rounds int) (results []SpeedResult, err error) {
+	calls, err := openCallers(g, peer)
+	defer func() { err = errors.Join(err, calls.close()) }()
+	if err != nil {
+		return nil, err
+	}
+	var here, there []float64 // the times of the last round that were not yet returned
+	sample := func(mine *[]float64) func() ([]float64, error) {
+		return func() (figures []float64, err error) {
+			if *mine == nil {
+				here, there, err = calls.round()
+			}
+			figures, *mine = *mine, nil
+			return figures, err
+		}
+	}
+	c := contest{entrants: []entrant{{"", sample(&here)}}, repeats: callRepeats}
+	for _, x := range calls.calls {
+		c.rows = append(c.rows, callRow(x.what))
+	}
+	if peer != "" {
+		c.entrants = append(c.entrants, entrant{"C", sample(&there)})
+	}
+	return c.run(rounds)
+}
+
+// callRow returns the figure of a call with its goal. The calls that do nothing, or the
+// least bookkeeping, have no goal. They show the least possible time of a call from Go, and
+// of a safe call from Go.
+func callRow(what string) figure {
+	if what == nothing || strings.HasPrefix(what, least) {
+		return figure{6, what, 0, 0}
+	}
+	if strings.Contains(what, "submitted") {
+		return figure{6, what, 0, togetherGoal}
+	}
+	return figure{6, what, 0, callGoal}
 }

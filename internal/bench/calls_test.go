@@ -8,8 +8,8 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// TestCalls makes every call. With FERRY_CALLS_JSON it keeps the figures there, a
-// line each, which mean something on hardware.
+// TestCalls makes every call. With FERRY_CALLS_JSON it writes the figures to that file, one
+// per line. They are meaningful on hardware only.
 func TestCalls(t *testing.T) {
 	g, err := ferry.Open("")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestCalls(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range costs {
 		if c.NS <= 0 || seen[c.What] {
-			t.Errorf("%+v: not a cost, or there twice", c)
+			t.Errorf("%+v: not positive, or measured twice", c)
 		}
 		seen[c.What] = true
 	}

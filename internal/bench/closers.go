@@ -1,21 +1,26 @@
 package bench
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
-// closers undo what was made, the last first.
+// closers are functions that close objects.
 type closers []func() error
 
-// later notes how to undo what has just been made and may have failed.
-func (c *closers) later(err error, f func() error) error {
+// add adds a function that closes the object just created, unless err is set. It returns
+// err.
+func (c *closers) add(err error, f func() error) error {
 	if err == nil {
 		*c = append(*c, f)
 	}
 	return err
 }
 
+// close closes the objects in reverse order.
 func (c closers) close() (err error) {
-	for i := range c {
-		err = errors.Join(err, c[len(c)-1-i]())
+	for _, f := range slices.Backward(c) {
+		err = errors.Join(err, f())
 	}
 	return err
 }

@@ -9,29 +9,30 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/info"
+	"github.com/ferrygpu/ferry/kernels"
 )
 
-// The bounds of the exponents that [Compare] takes.
+// The bounds of the exponents that [Compare] accepts.
 const (
 	MinExponent = 0
 	MaxExponent = 30
 )
 
-// Hardware is busy with vectors of 2^warmExponent floats for warmTime before the
-// first sample.
+// Hardware is warmed up for warmTime before the first sample, with vectors of
+// 2^warmExponent floats.
 const (
 	warmExponent = 20
 	warmTime     = 300 * time.Millisecond
 )
 
-// Options says what [Compare] measures. The zero value is 2^10 to 2^22 floats.
+// Options are the options of [Compare]. The zero value means 2^10 to 2^22 floats.
 type Options struct {
-	// Min and Max are the exponents of the sizes; both zero means 10 and 22.
+	// Min and Max are the exponents of the sizes. If both are zero, they are 10 and 22.
 	Min, Max int
-	// Seed makes the order of the kinds and the inputs.
+	// Seed determines the order of the kinds and the inputs.
 	Seed uint64
-	// Budget is the time for all samples; it is overrun where three samples of
-	// every kind take longer. Zero means 20 seconds.
+	// Budget is the time for all samples. Compare takes at least three samples of every
+	// kind, even if that takes longer. Zero means 20 seconds.
 	Budget time.Duration
 	// Progress, if not nil, is called before each size: done of total sizes are
 	// complete, elements are next.
@@ -55,16 +56,16 @@ func (o *Options) complete() (Options, error) {
 	return full, nil
 }
 
-// Compare measures the vector addition of 2^Min to 2^Max floats with the
-// vectors in every kind of memory that g has. Results that are wrong make an
-// error, and the comparison as far as it got is returned with it. It is safe
-// for concurrent use, but measures what else runs on the device, too.
+// Compare measures the vector addition of 2^Min to 2^Max floats with the vectors in every
+// kind of memory that g has. If a result is wrong, it returns an error together with the
+// comparison so far. Compare is safe for concurrent use, but other work on the device
+// changes the times.
 func Compare(ctx context.Context, g *ferry.GPU, o *Options) (*Comparison, error) {
 	opts, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBench(g)
+	b, err := newComparer(g)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
@@ -98,19 +99,19 @@ func Compare(ctx context.Context, g *ferry.GPU, o *Options) (*Comparison, error)
 	return c, wrong
 }
 
-// errWrong is what results that are not the sums of the inputs wrap.
+// errWrong is in the error for results that are not the sums of the inputs.
 var errWrong = errors.New("wrong result")
 
-// plan is how many samples to take.
+// plan decides how many samples to take.
 type plan struct {
 	warm        int           // rounds before the first sample
 	least, most int           // samples of each kind
-	budget      time.Duration // after which least is enough
+	budget      time.Duration // after this time, least samples are enough
 }
 
-// planFor knows that a virtual clock has no noise: after a first round, which
-// brings what only the first use costs, one sample says it all. A second is
-// taken where it is cheap, so that a clock that does vary would show.
+// planFor returns the plan for n elements. A virtual clock has no noise. After a first
+// round, which includes the costs of first use, one sample is enough. A second one is
+// taken for small sizes, so that a clock that does vary is noticed.
 func planFor(emulated bool, n int, budget time.Duration) plan {
 	switch {
 	case emulated && n > 1<<16:
@@ -121,7 +122,7 @@ func planFor(emulated bool, n int, budget time.Duration) plan {
 	return plan{warm: 3, least: 3, most: 30, budget: budget}
 }
 
-// enough says whether a kind needs no more samples: there are most, or ten that
+// enough reports whether a kind needs no more samples: it has the most, or ten that
 // agree, or the time is over.
 func (p plan) enough(samples []time.Duration, elapsed time.Duration) bool {
 	n := len(samples)
@@ -133,5 +134,130 @@ func (p plan) enough(samples []time.Duration, elapsed time.Duration) bool {
 	case elapsed > p.budget:
 		return true
 	}
-	return n >= 10 && summarize(append([]time.Duration(nil), samples...)).steady()
+	return n >= 10 && summarize(append([]time.Duration(nil), samples...)).stable()
+}
+
+// floatsPerThread is how many floats a thread adds at a time.
+const floatsPerThread = 4
+
+// comparer has the device and the objects that all sizes share.
+type comparer struct {
+	g      *ferry.GPU
+	stream *ferry.Stream
+	module *ferry.Module
+	add    *ferry.Kernel
+	order  *rand.Rand
+	seed   uint32 // of the last inputs
+
+	touched float32 // keeps the compiler from removing reads of memory
+}
+
+func newComparer(g *ferry.GPU) (*comparer, error) {
+	b := &comparer{g: g}
+	var err error
+	if b.stream, err = ferry.NewStream(g, nil); err != nil {
+		return nil, err
+	}
+	if b.module, err = ferry.Load(g, []byte(kernels.PTX)); err != nil {
+		b.close()
+		return nil, err
+	}
+	if b.add, err = b.module.Kernel("vector_add"); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *comparer) close() {
+	b.module.Close()
+	b.stream.Close()
+}
+
+// size measures all kinds with vectors of n floats, in rounds of random order.
+func (b *comparer) size(ctx context.Context, n int, budget time.Duration) (*Row, error) {
+	lab, err := b.newLab(n)
+	if err != nil {
+		return nil, err
+	}
+	defer lab.close()
+	p := planFor(b.g.Emulated(), n, budget)
+	samples := make([][]time.Duration, kindCount)
+	began := time.Now()
+	for round := 0; ; round++ {
+		warming := round < p.warm && (round == 0 || time.Since(began) < budget/5)
+		measured := false
+		for _, i := range b.order.Perm(len(lab.experiments)) {
+			x := &lab.experiments[i]
+			if !warming && p.enough(samples[x.kind], time.Since(began)) {
+				continue
+			}
+			took, err := b.sample(ctx, x)
+			if err != nil {
+				return row(n, samples, false), fmt.Errorf("%s, 2^%d floats: %w", x.kind, (&Row{Elements: n}).exponent(), err)
+			}
+			measured = true
+			if !warming {
+				samples[x.kind] = append(samples[x.kind], took)
+			}
+		}
+		if !measured && !warming {
+			return row(n, samples, true), nil
+		}
+	}
+}
+
+// warmUp keeps the device and this processor busy until their clock rates are constant.
+func (b *comparer) warmUp(ctx context.Context, n int, atLeast time.Duration) error {
+	lab, err := b.newLab(n)
+	if err != nil {
+		return err
+	}
+	defer lab.close()
+	for began := time.Now(); time.Since(began) < atLeast; {
+		for i := range lab.experiments {
+			if _, err := b.sample(ctx, &lab.experiments[i]); err != nil {
+				return fmt.Errorf("%s, %d floats: %w", lab.experiments[i].kind, n, err)
+			}
+		}
+	}
+	return nil
+}
+
+func row(n int, samples [][]time.Duration, verified bool) *Row {
+	r := &Row{Elements: n, Verified: verified}
+	for k, s := range samples {
+		if len(s) > 0 {
+			p := summarize(s)
+			r.Points[k] = &p
+		}
+	}
+	return r
+}
+
+// sample runs one step of x on new inputs and verifies the result.
+func (b *comparer) sample(ctx context.Context, x *experiment) (time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	b.seed++
+	if err := x.prepare(ctx, b.seed); err != nil {
+		return 0, fmt.Errorf("prepare: %w", err)
+	}
+	// A wait that can be cancelled uses another goroutine. The time to wake it would be
+	// measured, so cancellation is only checked between samples.
+	uncancelled := context.WithoutCancel(ctx)
+	start := b.g.Now()
+	if err := x.step(uncancelled); err != nil {
+		return 0, err
+	}
+	took := b.g.Now() - start
+	c, err := x.result(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the result: %w", err)
+	}
+	if err := verify(c, b.seed); err != nil {
+		return 0, fmt.Errorf("%w: %w", errWrong, err)
+	}
+	return took, nil
 }

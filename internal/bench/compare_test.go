@@ -38,8 +38,8 @@ func compare(t *testing.T, device string, o *Options) *Comparison {
 	return c
 }
 
-// Every kind that the machine has gets a time at every size, also at sizes that
-// are no multiple of what a block adds, and those that it lacks get none.
+// TestCompare checks that every kind that the machine has gets a time at every size, also
+// at sizes that are not a multiple of a block's. Kinds that it lacks get none.
 func TestCompare(t *testing.T) {
 	for device, lacks := range map[string][]Kind{
 		"soft:h200":        nil,
@@ -66,7 +66,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What must hold of any machine with a link slower than its memory.
+// TestCompareIsPlausible checks what holds for any machine with a link that is slower than
+// its memory.
 func TestCompareIsPlausible(t *testing.T) {
 	c := compare(t, "soft:h200", &Options{Min: 12, Max: 18})
 	for i := range c.Rows {
@@ -81,8 +82,8 @@ func TestCompareIsPlausible(t *testing.T) {
 	}
 }
 
-// One seed is one result. Another order of the kinds moves a virtual clock that
-// counts whole nanoseconds by at most one.
+// TestCompareIsDeterministic checks that a seed determines the result. With another order
+// of the kinds, times differ by at most one nanosecond, because the virtual clock rounds.
 func TestCompareIsDeterministic(t *testing.T) {
 	measure := func(seed uint64) *Comparison {
 		return compare(t, "soft:h200", &Options{Min: 10, Max: 12, Seed: seed})
@@ -127,7 +128,7 @@ func TestCompareEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// spoiled is an experiment whose step does its work, and then something wrong.
+// spoiled returns an experiment whose step calls wrong after its work.
 func spoiled(t *testing.T, l *lab, k Kind, wrong func(l *lab) error) *experiment {
 	t.Helper()
 	for i := range l.experiments {
@@ -146,10 +147,10 @@ func spoiled(t *testing.T, l *lab, k Kind, wrong func(l *lab) error) *experiment
 	return nil
 }
 
-// A result that is wrong in one element is caught; so is a step that leaves the
-// poison or the result of the sample before.
+// TestWrongResultsAreCaught checks that one wrong element is found, and also a step that
+// does nothing.
 func TestWrongResultsAreCaught(t *testing.T) {
-	b, err := newBench(open(t, "soft"))
+	b, err := newComparer(open(t, "soft"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestWrongResultsAreCaught(t *testing.T) {
 	}
 }
 
-// oneShort is a driver whose kernels leave the last element out.
+// oneShort is a driver whose kernels omit the last element.
 type oneShort struct{ cu.Driver }
 
 func (d oneShort) Unwrap() cu.Driver { return d.Driver }
@@ -187,8 +188,8 @@ func (d oneShort) LaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim
 	return d.Driver.LaunchKernel(ctx, f, grid, block, shared, s, binary.LittleEndian.AppendUint64(bytes.Clone(params[:24]), n-1))
 }
 
-// A device that gets one element wrong is found out at every size, by name, and
-// the document says so.
+// TestWrongResultsAreReported checks that a wrong element is reported for every size, in the
+// error and in the document.
 func TestWrongResultsAreReported(t *testing.T) {
 	soft, err := softgpu.Open(softgpu.Options{})
 	if err != nil {
@@ -217,9 +218,9 @@ func TestWrongResultsAreReported(t *testing.T) {
 	}
 }
 
-// Warming up measures nothing, but ends with its time and with its context.
+// TestWarmUp checks that warming up ends with its time and with its context.
 func TestWarmUp(t *testing.T) {
-	b, err := newBench(open(t, "soft"))
+	b, err := newComparer(open(t, "soft"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,6 +264,6 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	if e := planFor(true, 1<<22, 0); !e.enough(same[:1], 0) || e.enough(nil, time.Hour) {
-		t.Error("on a virtual clock one sample is enough, and none is not")
+		t.Error("on a virtual clock, one sample must be enough and none must not")
 	}
 }

@@ -6,34 +6,35 @@ import (
 	"math/rand/v2"
 )
 
-// figure is what Ferry and its peers are compared by.
+// figure is a quantity that is compared: a time or a bandwidth.
 type figure struct {
-	target int
-	what   string
-	bytes  int     // moved in the time of a sample; 0 if the time itself is the figure
-	goal   float64 // the ratio to reach, 0 for none
+	target int     // number of Ferry's target, 0 for none
+	what   string  // description
+	bytes  int     // bytes moved in a sample's time; 0 if the time itself is the figure
+	goal   float64 // ratio to reach, 0 for none
 }
 
-// entrant is Ferry, without a name, or a peer.
+// entrant is a program in a contest: Ferry, without a name, or a peer.
 type entrant struct {
 	name string
-	// sample makes its data fresh, takes so many nanoseconds for each row, and
-	// checks the outcome.
+	// sample writes new data, runs the operation and checks the result. It returns the
+	// nanoseconds for each row.
 	sample func() ([]float64, error)
 }
 
-// contest has entrants take samples of the same rows in turns. Ferry's are the
-// first: one that has all rows, or several, each with as many of them. A peer is
-// beside each of those.
+// contest measures the same figures for Ferry and for peers, in turns. Ferry's entrants
+// are the first. There is one for all rows, or several that divide the rows equally. Each
+// peer is compared with each of them.
 type contest struct {
 	rows     []figure
 	entrants []entrant
-	repeats  int // rounds for each that is asked for; 0 is 1
-	// goal is the ratio to reach beside a peer; nil for that of the row.
+	repeats  int // rounds for each requested round; 0 is 1
+	// goal returns the ratio to reach in comparison with a peer. If it is nil, the row's
+	// goal is used.
 	goal func(r figure, peer string) float64
 }
 
-// runAll runs contests one after the other, up to the first that fails.
+// runAll runs contests one after the other until one fails.
 func runAll(contests []contest, rounds int) (results []SpeedResult, err error) {
 	for _, c := range contests {
 		some, err := c.run(rounds)
@@ -45,7 +46,7 @@ func runAll(contests []contest, rounds int) (results []SpeedResult, err error) {
 	return results, nil
 }
 
-// own is how many entrants are Ferry's, and how many rows each has.
+// own returns the number of Ferry's entrants, and the number of rows of each.
 func (c contest) own() (count, each int) {
 	for _, e := range c.entrants {
 		if e.name == "" {
@@ -55,11 +56,11 @@ func (c contest) own() (count, each int) {
 	return count, len(c.rows) / count
 }
 
-// run takes samples in rounds of random order, after one round for warming up.
-// There is a result for each row and peer, or for each row if there is no peer.
+// run takes samples in rounds, after one round for warming up. Each round has a random
+// order. There is a result for each row and peer, or for each row if there is no peer.
 func (c contest) run(rounds int) (results []SpeedResult, err error) {
 	_, each := c.own()
-	samples := make([][][]float64, len(c.entrants)) // of an entrant and a row
+	samples := make([][][]float64, len(c.entrants)) // by entrant, by row
 	for i := range samples {
 		samples[i] = make([][]float64, each)
 	}
@@ -79,7 +80,7 @@ func (c contest) run(rounds int) (results []SpeedResult, err error) {
 	return c.results(samples), nil
 }
 
-// results are the rows, each beside each peer.
+// results returns a result for each row and each peer.
 func (c contest) results(samples [][][]float64) (results []SpeedResult) {
 	own, each := c.own()
 	for k, r := range c.rows {
@@ -94,7 +95,7 @@ func (c contest) results(samples [][][]float64) (results []SpeedResult) {
 	return results
 }
 
-// goalOf is the ratio to reach.
+// goalOf returns the ratio to reach in comparison with a peer.
 func (c contest) goalOf(r figure, peer string) float64 {
 	if c.goal == nil {
 		return r.goal
@@ -102,7 +103,7 @@ func (c contest) goalOf(r figure, peer string) float64 {
 	return c.goal(r, peer)
 }
 
-// sample has entrant i take one, and sees that it is whole.
+// sample takes a sample of entrant i and checks that it has a positive time for each row.
 func (c contest) sample(i int) ([]float64, error) {
 	e := c.entrants[i]
 	own, each := c.own()
@@ -112,7 +113,7 @@ func (c contest) sample(i int) ([]float64, error) {
 	}
 	for _, ns := range figures {
 		if err == nil && ns <= 0 {
-			err = errors.New("no time has passed")
+			err = errors.New("the measured time is not positive")
 		}
 	}
 	switch {
@@ -124,7 +125,7 @@ func (c contest) sample(i int) ([]float64, error) {
 	return nil, fmt.Errorf("%s: %w", c.rows[i*each].what, err)
 }
 
-// of is what a time says: itself, or a bandwidth.
+// of converts a time to the figure: the time itself, or a bandwidth.
 func (r figure) of(ns float64) float64 {
 	if r.bytes == 0 {
 		return ns
@@ -132,24 +133,25 @@ func (r figure) of(ns float64) float64 {
 	return float64(r.bytes) / ns * 1e9
 }
 
-// result is Ferry's median beside a peer's, or alone, of samples in nanoseconds.
+// result returns Ferry's median, and a peer's if it has a name. Samples are in nanoseconds.
 func (r figure) result(own []float64, peer string, theirs []float64, goal float64) SpeedResult {
 	x := SpeedResult{Target: r.target, What: r.what, Unit: "ns", PeerName: peer, GoalRatio: goal, Samples: len(own)}
 	if r.bytes > 0 {
 		x.Unit = "bytes_per_s"
 	}
-	x.Ferry, x.MAD = r.typical(own)
+	x.Ferry, x.MAD = r.summarize(own)
 	if peer != "" {
-		x.Peer, x.PeerMAD = r.typical(theirs)
+		x.Peer, x.PeerMAD = r.summarize(theirs)
 	}
 	return x.judge()
 }
 
-// typical is the median of what samples say, and how far they spread.
-func (r figure) typical(samples []float64) (median, mad float64) {
+// summarize returns the median of the figure over samples, and the median absolute
+// deviation.
+func (r figure) summarize(samples []float64) (median, mad float64) {
 	var values []float64
 	for _, ns := range samples {
 		values = append(values, r.of(ns))
 	}
-	return middle(values), spread(values)
+	return medianOf(values), deviation(values)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// TestContest: entrants take turns, the first round does not count, and medians
-// stand beside each other.
+// TestContest checks that entrants take turns, that the first round does not count, and
+// that the results are medians.
 func TestContest(t *testing.T) {
 	var turns []string
 	take := func(name string, of ...float64) entrant {
@@ -39,14 +39,14 @@ func TestContest(t *testing.T) {
 	}
 	for i := 0; i < len(turns); i += 2 {
 		if turns[i] == turns[i+1] {
-			t.Errorf("one took two turns: %q", turns)
+			t.Errorf("an entrant took two samples in a round: %q", turns)
 		}
 	}
 }
 
-// TestContestOfWays: each of several ways of Ferry is beside each peer, and the goal
-// may depend on the peer.
-func TestContestOfWays(t *testing.T) {
+// TestContestOfMethods checks that each of several entrants of Ferry is compared with each
+// peer, and that the goal may depend on the peer.
+func TestContestOfMethods(t *testing.T) {
 	take := func(name string, ns float64) entrant {
 		return entrant{name, func() ([]float64, error) { return []float64{ns}, nil }}
 	}
@@ -75,15 +75,16 @@ func TestContestOfWays(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	if some, err := runAll([]contest{c, {rows: c.rows, entrants: c.entrants[:1]}, c}, 1); err == nil || !slices.Equal(some, want) {
-		t.Errorf("the second fails: %+v, %v", some, err)
+		t.Errorf("the second contest fails: %+v, %v", some, err)
 	}
 	c.entrants = c.entrants[:2]
 	if got, err := c.run(1); err != nil || len(got) != 2 || got[0].Ferry != 10 || got[1].Ferry != 5e9 || got[0].PeerName != "" || got[0].GoalRatio != 0 {
-		t.Errorf("alone: %+v, %v", got, err)
+		t.Errorf("without peers: %+v, %v", got, err)
 	}
 }
 
-// TestContestRefuses: what is no sample ends the contest with an error that says who.
+// TestContestRefuses checks that an invalid sample ends the contest with an error that names
+// the entrant.
 func TestContestRefuses(t *testing.T) {
 	for _, bad := range []func() ([]float64, error){
 		func() ([]float64, error) { return nil, errors.New("no link") },
@@ -101,8 +102,8 @@ func TestContestRefuses(t *testing.T) {
 	}
 }
 
-// TestRigSees: a byte that did not arrive, or a sum, is an error.
-func TestRigSees(t *testing.T) {
+// TestRigChecks checks that a rig finds wrong bytes and wrong sums, and poisons destinations.
+func TestRigChecks(t *testing.T) {
 	g := open(t, "soft")
 	const n = 1 << 16
 	r, err := newRig(g, n)
@@ -133,18 +134,18 @@ func TestRigSees(t *testing.T) {
 	for _, m := range []ferry.Memory[byte]{r.b, r.d} {
 		got := make([]byte, n)
 		if err := ferry.Copy(r.s, ferry.Pageable(got), m); err != nil || !bytes.Equal(got, poison) {
-			t.Errorf("a destination is not poisoned, or %v", err)
+			t.Errorf("a destination is not poisoned; error %v", err)
 		}
 	}
 	if err := r.check(n); !errors.Is(err, errDiffer) {
-		t.Errorf("nothing was copied: %v", err)
+		t.Errorf("no copy was made: %v", err)
 	}
 	if err := r.checkDevice(r.d, n); !errors.Is(err, errDiffer) {
-		t.Errorf("nothing was copied to the device: %v", err)
+		t.Errorf("no copy to the device was made: %v", err)
 	}
 	before := slices.Clone(r.a.Slice())
 	if err := r.fresh(n); err != nil || slices.Equal(before[:pageBytes], r.a.Slice()[:pageBytes]) {
-		t.Errorf("the source is not fresh, or %v", err)
+		t.Errorf("the source has not changed; error %v", err)
 	}
 	x := &prefetching{r: r}
 	if x.m, err = ferry.AllocManaged[float32](g, 1000, nil); err != nil {

@@ -1,18 +1,19 @@
-// Package bench measures what each kind of host memory costs on a device.
+// Package bench measures the cost of each kind of host memory on a device, and compares
+// Ferry with other programs.
 //
-// [Compare] is the vector addition experiment: one step, from the moment that
-// the program submits it until the CPU can see the result, with the vectors in
-// each kind of memory in turn. All kinds are measured by one method: fresh
-// inputs for every sample, a destination that is poisoned before it, every
-// element verified after it, the kinds in random order, the median of the
-// samples. The CPU has just written the inputs, by one goroutine up to 2^22
-// floats and by all cores beyond, so what fits its caches is there when the step
-// begins.
+// [Compare] measures a vector addition with the vectors in each kind of memory. A time is
+// that of one step, from its submission until the CPU can see the result. All kinds are
+// measured in the same way: every sample has new inputs, its destination is poisoned
+// before, and every element is verified after. The kinds run in random order, and the
+// median of the samples counts. The CPU writes the inputs right before a step, with one
+// goroutine up to 2^22 floats and with all cores beyond. So inputs that fit its caches are
+// in them when the step begins.
 //
-// [Suite] is Ferry beside its peers, the programs in internal/bench/peer: contests in which
-// all take samples of the same in turns. The command internal/bench/speed runs it.
+// [Suite] compares Ferry with its peers, the programs in internal/bench/peer. A contest
+// takes samples of the same operation by Ferry and by peers, in turns. The command
+// internal/bench/speed runs the suite.
 //
-// On an emulated device the times are those of its virtual clock: predictions
-// from a profile, the same on every run. Nothing here holds a number about a
-// machine.
+// On an emulated device the times are those of its virtual clock: predictions from a
+// profile, the same in every run. This package has no figures of a machine, except for the
+// goals of Ferry's targets.
 package bench

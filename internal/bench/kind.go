@@ -1,15 +1,13 @@
 package bench
 
-// Kind is a kind of memory that the vectors live in, with the way that the step
-// uses it.
+// Kind is the kind of memory of the vectors, and how the step uses it.
 type Kind int
 
-// The kinds, in the order of the table. Each comment is what the timed step
-// contains.
+// The kinds, in the order of the table. Each comment describes the timed step.
 const (
-	Pageable          Kind = iota // ordinary slices: copy a and b in, kernel, copy c out, each call waiting
-	Pinned                        // page-locked: both copies in, kernel, copy out, queued on a stream, one wait
-	WriteCombined                 // as Pinned with a and b in write-combined memory; c is pinned
+	Pageable          Kind = iota // slices: copy a and b in, kernel, copy c out; each call waits
+	Pinned                        // page-locked memory: both copies in, kernel, copy out, submitted to a stream, then one wait
+	WriteCombined                 // like Pinned with a and b in write-combined memory; c is pinned
 	ZeroCopy                      // the kernel reads and writes page-locked memory over the link
 	ZeroCopyIn                    // the kernel reads a and b over the link; c is copied out
 	Managed                       // kernel on managed memory that the CPU wrote, then the CPU reads a word of each page of c
@@ -21,7 +19,7 @@ const (
 var kindTable = [kindCount]struct {
 	key    string    // in JSON, before "_ns"
 	words  string    // in a sentence
-	column [2]string // over the table's column
+	column [2]string // heading of the table's column
 }{
 	Pageable:          {"pageable", "pageable", [2]string{"", "pageable"}},
 	Pinned:            {"pinned", "pinned", [2]string{"", "pinned"}},
@@ -33,7 +31,7 @@ var kindTable = [kindCount]struct {
 	KernelAlone:       {"kernel", "kernel alone", [2]string{"kernel", "alone"}},
 }
 
-// Kinds are all kinds, in the order of the table.
+// Kinds returns all kinds, in the order of the table.
 func Kinds() []Kind {
 	all := make([]Kind, kindCount)
 	for k := range kindCount {
@@ -42,8 +40,8 @@ func Kinds() []Kind {
 	return all
 }
 
-// String is the kind in words, as in "zero-copy in".
+// String returns the kind in words, such as "zero-copy in".
 func (k Kind) String() string { return kindTable[k].words }
 
-// Key is the kind's name in JSON, as in "zero_copy_in".
+// Key returns the kind's name in JSON, such as "zero_copy_in".
 func (k Kind) Key() string { return kindTable[k].key }

@@ -8,7 +8,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// openLibrary opens a library of C functions, for good. It is a variable for tests.
+// openLibrary opens a library of C functions, which is never closed. It is a variable so
+// that tests can replace it.
 var openLibrary = func(path string) (library, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {

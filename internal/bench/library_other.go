@@ -6,5 +6,5 @@ import "errors"
 
 // openLibrary opens a library of C functions.
 var openLibrary = func(string) (library, error) {
-	return nil, errors.New("libraries are not called here: the driver is not, either")
+	return nil, errors.New("C libraries cannot be called on this platform")
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPeer: a peer is asked in turns, and one that fails, or refuses, is an error.
+// TestPeer checks the protocol with peers, and the errors of peers that fail or refuse.
 func TestPeer(t *testing.T) {
 	r, err := shell("echo", "echo short long; while read n; do echo $n 7; done").start()
 	if err != nil {
@@ -33,12 +33,12 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.methods(); err == nil {
-		t.Error("a dead peer has methods")
+		t.Error("a peer that has exited returned methods")
 	}
 	if _, err := r.ask("1"); err == nil {
-		t.Error("a dead peer gives a sample")
+		t.Error("a peer that has exited returned a sample")
 	}
 	if r.stop() == nil {
-		t.Error("it ended well")
+		t.Error("stop did not return the exit status")
 	}
 }

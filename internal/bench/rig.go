@@ -13,18 +13,18 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// rig is what Ferry's samples need, and the peer of internal/bench/peer/link.cu, which has the
-// same: a source and a destination on the host, two of the device, and streams.
+// rig has the objects for Ferry's samples, and the peer of internal/bench/peer/link.cu,
+// which has the same objects.
 type rig struct {
 	g    *ferry.GPU
 	s, t *ferry.Stream
-	a, b *ferry.Host[byte]
-	d, e *ferry.Device[byte]
+	a, b *ferry.Host[byte]   // source and destination on the host
+	d, e *ferry.Device[byte] // destination and source on the device
 
 	copy, add, increment *ferry.Kernel
 
-	peer *running // nil without
-	turn uint32
+	peer *running // nil if it is missing
+	turn uint32   // counts samples, so that each has new data
 	undo closers
 }
 
@@ -33,8 +33,8 @@ const (
 	pageBytes = 4096
 )
 
-// newRig takes so many bytes four times. It is to be closed also when there is an
-// error.
+// newRig allocates four buffers of size bytes. The caller must close the rig also if there
+// is an error.
 func newRig(g *ferry.GPU, size int) (*rig, error) {
 	r := &rig{g: g}
 	return r, errors.Join(r.openStreams(), r.openMemory(size), r.openKernels())
@@ -42,7 +42,7 @@ func newRig(g *ferry.GPU, size int) (*rig, error) {
 
 func (r *rig) openStreams() (err error) {
 	for _, s := range []**ferry.Stream{&r.s, &r.t} {
-		if *s, err = ferry.NewStream(r.g, &ferry.StreamOptions{NonBlocking: true}); r.undo.later(err, (*s).Close) != nil {
+		if *s, err = ferry.NewStream(r.g, &ferry.StreamOptions{NonBlocking: true}); r.undo.add(err, (*s).Close) != nil {
 			return err
 		}
 	}
@@ -51,22 +51,22 @@ func (r *rig) openStreams() (err error) {
 
 func (r *rig) openMemory(size int) (err error) {
 	for _, h := range []**ferry.Host[byte]{&r.a, &r.b} {
-		if *h, err = ferry.AllocHost[byte](r.g, size, &ferry.HostOptions{Mapped: true}); r.undo.later(err, (*h).Close) != nil {
+		if *h, err = ferry.AllocHost[byte](r.g, size, &ferry.HostOptions{Mapped: true}); r.undo.add(err, (*h).Close) != nil {
 			return err
 		}
 	}
 	for _, d := range []**ferry.Device[byte]{&r.d, &r.e} {
-		if *d, err = ferry.Alloc[byte](r.g, size); r.undo.later(err, (*d).Close) != nil {
+		if *d, err = ferry.Alloc[byte](r.g, size); r.undo.add(err, (*d).Close) != nil {
 			return err
 		}
 	}
-	source(r.a.Slice())
+	writeSource(r.a.Slice())
 	return nil
 }
 
 func (r *rig) openKernels() error {
 	m, err := ferry.Load(r.g, []byte(kernels.PTX))
-	if r.undo.later(err, m.Close) != nil {
+	if r.undo.add(err, m.Close) != nil {
 		return err
 	}
 	for name, k := range map[string]**ferry.Kernel{"copy": &r.copy, "vector_add": &r.add, "increment": &r.increment} {
@@ -77,47 +77,48 @@ func (r *rig) openKernels() error {
 	return nil
 }
 
-// against is Ferry beside what the peer does for a line, if there is a peer.
+// against returns a contest of Ferry with the peer, if there is one. line is the request
+// to the peer.
 func (r *rig) against(own func() ([]float64, error), line string, rows ...figure) contest {
 	return r.againstAll(own, []method{{"C", line}}, rows...)
 }
 
-// method is a way of the peer to do what Ferry does.
+// method is one method of the peer, with its request.
 type method struct{ name, line string }
 
-// againstAll is Ferry beside several ways of the peer.
-func (r *rig) againstAll(own func() ([]float64, error), ways []method, rows ...figure) contest {
+// againstAll returns a contest of Ferry with several methods of the peer.
+func (r *rig) againstAll(own func() ([]float64, error), methods []method, rows ...figure) contest {
 	c := contest{rows: rows, entrants: []entrant{{"", own}}}
 	if r.peer == nil {
 		return c
 	}
-	for _, m := range ways {
+	for _, m := range methods {
 		c.entrants = append(c.entrants, r.peer.entrant(m.name, m.line))
 	}
 	return c
 }
 
-// word is a small whole number as a float, so that sums are exact.
+// word returns the bits of a float with a small integer, so that sums are exact.
 func word(i int, turn uint32) uint32 {
 	return math.Float32bits(float32((uint32(i)*2654435761 + turn*0x85ebca6b) >> 9))
 }
 
-// source writes all words of a source.
-func source(p []byte) {
+// writeSource writes all words of a source.
+func writeSource(p []byte) {
 	for i := range len(p) / 4 {
 		binary.LittleEndian.PutUint32(p[4*i:], word(i, 0))
 	}
 }
 
-// stamp writes a fresh word into each page. To write all of the source would leave
-// it in the caches of the CPU, from where the link reads at another rate.
+// stamp writes a new word into each page. It does not write the whole source, which would
+// then be in the CPU's caches: the link reads from there at another rate.
 func stamp(p []byte, turn uint32) {
 	for i := 0; i+4 <= len(p); i += pageBytes {
 		binary.LittleEndian.PutUint32(p[i:], word(i/4, turn))
 	}
 }
 
-// fresh makes n new bytes in a, copies them to e and poisons b and d.
+// fresh stamps n bytes of a, copies them to e and poisons b and d.
 func (r *rig) fresh(n int) error {
 	r.turn++
 	a := r.a.Range(0, n)
@@ -134,7 +135,7 @@ func (r *rig) wait() error {
 	return errors.Join(r.s.Wait(context.Background()), r.t.Wait(context.Background()))
 }
 
-// timed is the nanoseconds that f takes.
+// timed returns the nanoseconds that f takes.
 func (r *rig) timed(f func() error) (ns float64, err error) {
 	begin := r.g.Now()
 	err = f()
@@ -144,7 +145,7 @@ func (r *rig) timed(f func() error) (ns float64, err error) {
 // check compares n bytes of b with a.
 func (r *rig) check(n int) error { return same(r.b, r.a, n) }
 
-// checkDevice compares n bytes of device memory with a, by way of b.
+// checkDevice copies n bytes of device memory to b and compares them with a.
 func (r *rig) checkDevice(d *ferry.Device[byte], n int) error {
 	b := r.b.Range(0, n)
 	if err := errors.Join(ferry.Fill(r.s, b, poisoned), ferry.Copy(r.s, b, d.Range(0, n)), r.wait()); err != nil {
@@ -153,7 +154,7 @@ func (r *rig) checkDevice(d *ferry.Device[byte], n int) error {
 	return r.check(n)
 }
 
-// errDiffer is data that did not arrive.
+// errDiffer is in the error for data that was not copied correctly.
 var errDiffer = errors.New("wrong data")
 
 func same(got, want *ferry.Host[byte], n int) error {
@@ -169,8 +170,8 @@ func same(got, want *ferry.Host[byte], n int) error {
 	})
 }
 
-// firstWrong has parts of n elements looked at, and says where the first is wrong.
-// wrong is the first that is in a part, or its end.
+// firstWrong checks n elements in parts and returns an error with the first wrong element.
+// wrong returns the first wrong element of a part, or its end.
 func firstWrong(n int, wrong func(first, end int) int) error {
 	var mu sync.Mutex
 	least := n
@@ -187,5 +188,5 @@ func firstWrong(n int, wrong func(first, end int) int) error {
 	return fmt.Errorf("%w: element %d of %d", errDiffer, least, n)
 }
 
-// floatAt is the float at byte i.
+// floatAt returns the float at byte i.
 func floatAt(p []byte, i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(p[i:])) }

@@ -9,15 +9,17 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// togetherGoal is that of operations submitted together.
+// togetherGoal is the ratio to reach for operations that are submitted together.
 const togetherGoal = 1 / 1.03
 
+// The sizes of a large copy, and of a small copy that is submitted while it runs.
 const (
-	overtaken  = 256 << 20
-	overtaking = 50 << 10
+	largeCopyBytes = 256 << 20
+	smallCopyBytes = 50 << 10
 )
 
-// copiesContests are many copies at once, and small ones beside large ones.
+// copiesContests returns contests of many copies at once, and of a small copy during a
+// large one.
 func copiesContests(r *rig, size int) []contest {
 	var all []contest
 	for _, x := range []batchOfCopies{
@@ -32,16 +34,16 @@ func copiesContests(r *rig, size int) []contest {
 		x.in = false
 		all = append(all, x.contest())
 	}
-	large := min(overtaken, size/2)
+	large := min(largeCopyBytes, size/2)
 	for _, in := range []bool{true, false} {
-		all = append(all, r.against(func() ([]float64, error) { return r.sampleOvertake(in, large, overtaking) },
-			fmt.Sprint("overtake ", direction(in), " ", large, " ", overtaking),
-			figure{0, fmt.Sprintf("copy %s, %s, while %s go the same way in another stream", direction(in), sizeText(overtaking), sizeText(large)), 0, 1}))
+		all = append(all, r.against(func() ([]float64, error) { return r.sampleSmallDuringLarge(in, large, smallCopyBytes) },
+			fmt.Sprint("small_during_large ", direction(in), " ", large, " ", smallCopyBytes),
+			figure{0, fmt.Sprintf("copy %s, %s, while %s go the same way in another stream", direction(in), sizeText(smallCopyBytes), sizeText(large)), 0, 1}))
 	}
 	return all
 }
 
-// direction is "in", to the device, or "out".
+// direction returns "in" for copies to the device, else "out".
 func direction(in bool) string {
 	if in {
 		return "in"
@@ -49,7 +51,7 @@ func direction(in bool) string {
 	return "out"
 }
 
-// batchOfCopies is copies of pieces with as much room between them.
+// batchOfCopies is many copies of equal size. The gaps between them have the same size.
 type batchOfCopies struct {
 	r           *rig
 	in          bool
@@ -95,9 +97,9 @@ func (x batchOfCopies) sample(pairs []ferry.Pair[byte]) ([]float64, error) {
 	return []float64{took}, err
 }
 
-// sampleOvertake times a small copy from its submission to its end while a large
-// one is under way in another stream.
-func (r *rig) sampleOvertake(in bool, large, small int) ([]float64, error) {
+// sampleSmallDuringLarge times a small copy from its submission to its end, while a large
+// copy is in flight in another stream.
+func (r *rig) sampleSmallDuringLarge(in bool, large, small int) ([]float64, error) {
 	all := large + small
 	if err := r.fresh(all); err != nil {
 		return nil, err
@@ -106,8 +108,8 @@ func (r *rig) sampleOvertake(in bool, large, small int) ([]float64, error) {
 	if in {
 		dst, src = r.d, r.a
 	}
-	to, from := cut(dst, large, all), cut(src, large, all)
-	if err := ferry.Copy(r.s, cut(dst, 0, large), cut(src, 0, large)); err != nil {
+	to, from := rangeOf(dst, large, all), rangeOf(src, large, all)
+	if err := ferry.Copy(r.s, rangeOf(dst, 0, large), rangeOf(src, 0, large)); err != nil {
 		return nil, err
 	}
 	took, err := r.timed(func() error { return errors.Join(ferry.Copy(r.t, to, from), r.t.Wait(context.Background())) })
@@ -120,8 +122,8 @@ func (r *rig) sampleOvertake(in bool, large, small int) ([]float64, error) {
 	return []float64{took}, r.check(all)
 }
 
-// cut is bytes i to j-1 of a buffer of a rig.
-func cut(m ferry.Memory[byte], i, j int) ferry.Memory[byte] {
+// rangeOf returns bytes i to j-1 of a buffer of a rig.
+func rangeOf(m ferry.Memory[byte], i, j int) ferry.Memory[byte] {
 	if h, ok := m.(*ferry.Host[byte]); ok {
 		return h.Range(i, j)
 	}
@@ -129,18 +131,18 @@ func cut(m ferry.Memory[byte], i, j int) ferry.Memory[byte] {
 }
 
 const (
-	submitters    = 64
-	copiesOfOne   = 200
-	submitterGoal = 1 / 1.10
+	submitters         = 64
+	copiesPerSubmitter = 200
+	submitterGoal      = 1 / 1.10
 )
 
-// submittersContest is many goroutines that submit small copies, each to a stream
-// of its own.
+// submittersContest returns a contest of many goroutines that submit small copies, each to
+// its own stream.
 func submittersContest(r *rig, count, copies int) (contest, error) {
 	x := submitting{r: r, copies: copies}
 	for range count {
 		s, err := ferry.NewStream(r.g, &ferry.StreamOptions{NonBlocking: true})
-		if r.undo.later(err, s.Close) != nil {
+		if r.undo.add(err, s.Close) != nil {
 			return contest{}, err
 		}
 		x.streams = append(x.streams, s)

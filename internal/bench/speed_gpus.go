@@ -8,8 +8,8 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// twoGPUs is a rig with a second GPU: a stream, device memory, a source and a
-// destination there.
+// twoGPUs is a rig with a second GPU and its stream, device memory, source and
+// destination.
 type twoGPUs struct {
 	*rig
 	s2     *ferry.Stream
@@ -17,26 +17,27 @@ type twoGPUs struct {
 	a2, b2 *ferry.Host[byte]
 }
 
-// newTwoGPUs opens what the second GPU needs; the rig closes it.
+// newTwoGPUs creates the objects of the second GPU. The rig closes them.
 func newTwoGPUs(r *rig, second *ferry.GPU, size int) (*twoGPUs, error) {
 	x := &twoGPUs{rig: r}
 	var err error
-	if x.s2, err = ferry.NewStream(second, &ferry.StreamOptions{NonBlocking: true}); r.undo.later(err, x.s2.Close) != nil {
+	if x.s2, err = ferry.NewStream(second, &ferry.StreamOptions{NonBlocking: true}); r.undo.add(err, x.s2.Close) != nil {
 		return nil, err
 	}
-	if x.d2, err = ferry.Alloc[byte](second, size); r.undo.later(err, x.d2.Close) != nil {
+	if x.d2, err = ferry.Alloc[byte](second, size); r.undo.add(err, x.d2.Close) != nil {
 		return nil, err
 	}
 	for _, h := range []**ferry.Host[byte]{&x.a2, &x.b2} {
-		if *h, err = ferry.AllocHost[byte](second, size, nil); r.undo.later(err, (*h).Close) != nil {
+		if *h, err = ferry.AllocHost[byte](second, size, nil); r.undo.add(err, (*h).Close) != nil {
 			return nil, err
 		}
 	}
-	source(x.a2.Slice())
+	writeSource(x.a2.Slice())
 	return x, errors.Join(r.g.EnablePeer(second), second.EnablePeer(r.g))
 }
 
-// contests are two GPUs at once, from one goroutine, and copies between them.
+// contests returns contests of copies to and from two GPUs at once, by one goroutine, and
+// of copies between them.
 func (x *twoGPUs) contests(n int) []contest {
 	two := func(what string) figure {
 		return figure{1, fmt.Sprintf("%s, %s each", what, sizeText(n)), 2 * n, linkGoal}
@@ -50,7 +51,7 @@ func (x *twoGPUs) contests(n int) []contest {
 	}
 }
 
-// freshSecond makes a2 new and poisons b2 and d2.
+// freshSecond stamps a2 and poisons b2 and d2.
 func (x *twoGPUs) freshSecond(n int) error {
 	if err := x.fresh(n); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (x *twoGPUs) waitAll() error {
 	return errors.Join(x.s.Wait(context.Background()), x.s2.Wait(context.Background()))
 }
 
-// checkSecond compares n bytes of the second GPU with a source.
+// checkSecond compares n bytes of the second GPU's memory with a source.
 func (x *twoGPUs) checkSecond(want *ferry.Host[byte], n int) error {
 	if err := errors.Join(x.poisonSecond(n), ferry.Copy(x.s2, x.b2.Range(0, n), x.d2.Range(0, n)), x.waitAll()); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (x *twoGPUs) checkSecond(want *ferry.Host[byte], n int) error {
 	return same(x.b2, want, n)
 }
 
-// sampleIn copies to both, to the second from the memory given.
+// sampleIn copies to both GPUs, and to the second one from the given memory.
 func (x *twoGPUs) sampleIn(from *ferry.Host[byte], n int) ([]float64, error) {
 	if err := x.freshSecond(n); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (x *twoGPUs) sampleIn(from *ferry.Host[byte], n int) ([]float64, error) {
 	return []float64{took}, errors.Join(err, x.checkDevice(x.d, n), x.checkSecond(from, n))
 }
 
-// sampleOut copies from both.
+// sampleOut copies from both GPUs.
 func (x *twoGPUs) sampleOut(n int) ([]float64, error) {
 	if err := x.freshSecond(n); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (x *twoGPUs) sampleOut(n int) ([]float64, error) {
 	return []float64{took}, errors.Join(err, x.check(n), same(x.b2, x.a2, n))
 }
 
-// samplePeer copies from the first to the second.
+// samplePeer copies from the first GPU to the second.
 func (x *twoGPUs) samplePeer(n int) ([]float64, error) {
 	if err := x.freshSecond(n); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ const (
 	prefetchGoal = 0.98
 )
 
-// linkContests are page-locked memory by the copy engines, target 1.
+// linkContests returns contests of page-locked memory with the copy engines, target 1.
 func linkContests(r *rig, n int) []contest {
 	return []contest{
 		r.against(func() ([]float64, error) { return r.sampleCopy(n) }, fmt.Sprint("copy ", n),
@@ -25,7 +25,7 @@ func linkContests(r *rig, n int) []contest {
 	}
 }
 
-// sampleCopy copies in and out.
+// sampleCopy copies in, then out.
 func (r *rig) sampleCopy(n int) ([]float64, error) {
 	a, b, d := r.a.Range(0, n), r.b.Range(0, n), r.d.Range(0, n)
 	if err := r.fresh(n); err != nil {
@@ -49,7 +49,8 @@ func (r *rig) sampleBoth(n int) ([]float64, error) {
 	return []float64{took}, errors.Join(err, r.check(n), r.checkDevice(r.d, n))
 }
 
-// kernelContests are kernels that reach host memory over the link, target 5.
+// kernelContests returns contests of kernels that access host memory over the link,
+// target 5.
 func kernelContests(r *rig, n int) []contest {
 	half := n / 2
 	return []contest{
@@ -64,11 +65,11 @@ func kernelContests(r *rig, n int) []contest {
 	}
 }
 
-// sampleLaunch times a kernel that has n bytes to move, 16 a thread.
+// sampleLaunch times a kernel that moves n bytes, 16 per thread.
 func (r *rig) sampleLaunch(k *ferry.Kernel, n int, args ...any) ([]float64, error) {
-	shape := r.g.Grid(n / 16)
+	config := r.g.Grid(n / 16)
 	took, err := r.timed(func() error {
-		return errors.Join(r.s.Launch(k, shape, args...), r.s.Wait(context.Background()))
+		return errors.Join(r.s.Launch(k, config, args...), r.s.Wait(context.Background()))
 	})
 	return []float64{took}, err
 }
@@ -89,8 +90,8 @@ func (r *rig) sampleKernelWrite(n int) ([]float64, error) {
 	return figures, errors.Join(err, r.check(n))
 }
 
-// sampleSum adds two vectors of half bytes, the halves of what is fresh in a, into
-// half bytes of b or d.
+// sampleSum adds two vectors, which are the halves of 2*half bytes of a, into half bytes of
+// b or d.
 func (r *rig) sampleSum(to ferry.Memory[byte], half int) ([]float64, error) {
 	if err := r.fresh(2 * half); err != nil {
 		return nil, err

@@ -9,17 +9,17 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// prefetching is managed memory that goes to the device and back.
+// prefetching is managed memory that moves to the device and back.
 type prefetching struct {
 	r      *rig
 	m      *ferry.Managed[float32]
-	passed int // rounds, each of which adds one to every element
+	passed int // number of samples; each adds one to every element
 }
 
-// prefetchContest is target 7.
+// prefetchContest returns the contest of target 7.
 func prefetchContest(r *rig, n int) (contest, error) {
 	m, err := ferry.AllocManaged[float32](r.g, n/4, nil)
-	if r.undo.later(err, m.Close) != nil {
+	if r.undo.add(err, m.Close) != nil {
 		return contest{}, err
 	}
 	x := &prefetching{r: r, m: m}
@@ -32,7 +32,7 @@ func prefetchContest(r *rig, n int) (contest, error) {
 		figure{7, fmt.Sprintf("managed memory prefetched to the host, %s", sizeText(n)), n, prefetchGoal}), nil
 }
 
-// sample moves the memory, changes it there, and moves it back.
+// sample moves the memory to the device, changes it there, and moves it back.
 func (x *prefetching) sample() ([]float64, error) {
 	in, err := x.move(true)
 	if err != nil {

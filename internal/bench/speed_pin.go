@@ -12,18 +12,18 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// What Ferry set out to reach, target 3, on an H200.
+// Ferry's target 3 and its goals, on an H200.
 const (
 	pinTarget     = 3
-	pinGoal       = 28e9 // bytes a second
+	pinGoal       = 28e9 // bytes per second
 	cachedGoal    = 100  // ns
 	cachedBytes   = 4096
 	cachedSamples = 400_000
 )
 
-// SpeedPin measures page-locking of so many bytes, giving them back, and buffers of
-// a pool, beside peers, all in turns. Peers are those of internal/bench/peer/pin.cu and
-// pin.py; the one named "cached" is measured for buffers that a cache has.
+// SpeedPin measures page-locking and freeing of so many bytes, and buffers of a pool, and
+// compares them with peers. The peers are internal/bench/peer/pin.cu and pin.py. The peer
+// named "cached" is compared with the pool.
 func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {
 	p, err := ferry.PredictPin(g, bytes, nil)
 	if err = errors.Join(err, p.Err); err != nil {
@@ -62,7 +62,7 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 	return append(results, more...), err
 }
 
-// ownOnce is a sample of Ferry.
+// ownOnce takes a sample of Ferry.
 func ownOnce(g *ferry.GPU, bytes int) ([]float64, error) {
 	begin := g.Now()
 	h, err := ferry.AllocHost[byte](g, bytes, nil)
@@ -74,8 +74,8 @@ func ownOnce(g *ferry.GPU, bytes int) ([]float64, error) {
 	return []float64{float64(locked - begin), float64(g.Now() - locked)}, err
 }
 
-// speedCached measures a buffer that a pool has, with its Close, by as many
-// goroutines as stated.
+// speedCached measures the allocation and the Close of a buffer that a pool has cached,
+// with different numbers of goroutines.
 func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult, err error) {
 	pool, err := ferry.NewPinnedPool(g, nil)
 	if err != nil {
@@ -96,7 +96,7 @@ func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult
 		if peer != nil {
 			c.entrants = append(c.entrants, entrant{"PyTorch, one thread", func() ([]float64, error) {
 				both, err := peer.ask(strconv.Itoa(cachedBytes))
-				return both[:min(1, len(both))], err // the second is 0
+				return both[:min(1, len(both))], err // the second number is 0
 			}})
 		}
 		some, err := c.run(rounds)
@@ -113,9 +113,9 @@ func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult
 // cachedBatch is how many buffers a goroutine has at once.
 const cachedBatch = 32
 
-// cachedTimes is the processor time of an Alloc and of a Close, in ns, on a pool that
-// n goroutines use at once: all of the time that passes counts, for each processor
-// that they can keep busy.
+// cachedTimes returns the processor time of an Alloc and of a Close, in ns, of a pool that n
+// goroutines use concurrently. It is the elapsed time, multiplied by the number of
+// processors that they can keep busy.
 func cachedTimes(pool *ferry.PinnedPool, n int) (alloc, closing float64, err error) {
 	var all sync.WaitGroup
 	times := make([][2]time.Duration, n)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSpeedPin: page-locking has a goal of its own, and peers that are one each.
+// TestSpeedPin checks that only page-locking has a goal, and how results are compared with
+// peers.
 func TestSpeedPin(t *testing.T) {
 	peers := []Peer{shell("C", "while read n; do echo 100 200; done"), shell("cached", "while read n; do echo 1100 0; done")}
 	results, err := SpeedPin(open(t, "soft"), 16<<20, 2, peers)

@@ -12,35 +12,36 @@ import (
 	"github.com/ferrygpu/ferry/pipeline"
 )
 
-// workPTX has the kernel of pipelines, work.cu is its source.
+// workPTX has the kernel of the pipelines. Its source is work.cu.
 //
 //go:embed work.ptx
 var workPTX string
 
-// What Ferry set out to reach, target 4: of both directions at once where the kernel is
-// light, of the kernel's own time where it is heavy.
+// Ferry's target 4 and its goal: a ratio to the bandwidth of both directions at once if the
+// kernel is short, and to the kernel's own time if it is long.
 const (
 	pipeTarget = 4
 	pipeGoal   = 0.97
 )
 
-// PipeCase is a size and a kernel's work of [SpeedPipe].
+// PipeCase is a case of [SpeedPipe]: a size and the number of the kernel's rounds.
 type PipeCase struct {
 	Bytes, Rounds int
 	// Of is the peer's method whose figure is the limit: "both", or "kernel".
 	Of string
 }
 
-// Ferry's methods: what the ends are.
+// pipeMethods are Ferry's methods, named after the endpoints.
 var pipeMethods = []string{"page-locked", "page-locked, in place", "zero-copy", "plain slices"}
 
-// SpeedPipe measures pipelines, in + kernel + out, beside a peer, internal/bench/peer/pipe.cu,
-// if it is there. The result of each sample is verified.
+// SpeedPipe measures pipelines of copy in, kernel and copy out, and compares them with the
+// peer internal/bench/peer/pipe.cu, if it is available. The result of each sample is
+// verified.
 func SpeedPipe(g *ferry.GPU, cases []PipeCase, samples int, peers []Peer) (results []SpeedResult, err error) {
 	var undo closers
 	defer func() { err = errors.Join(err, undo.close()) }()
 	r, err := newPipeRun(g, cases)
-	undo.later(nil, r.close)
+	undo.add(nil, r.close)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +60,10 @@ func SpeedPipe(g *ferry.GPU, cases []PipeCase, samples int, peers []Peer) (resul
 	return runAll(all, samples)
 }
 
-// line is what the peer is asked.
+// line returns the request to the peer.
 func (c PipeCase) line(method string) string { return fmt.Sprint(method, " ", c.Rounds, " ", c.Bytes) }
 
-// contest is Ferry's methods, of which those on page-locked memory have a goal.
+// contest returns a contest with Ferry's methods. Those on page-locked memory have a goal.
 func (r *pipeRun) contest(c PipeCase) contest {
 	x := contest{goal: func(row figure, peer string) float64 {
 		if peer != c.Of {
@@ -81,16 +82,16 @@ func (r *pipeRun) contest(c PipeCase) contest {
 	return x
 }
 
-// pipeRun is Ferry's side.
+// pipeRun has the objects for Ferry's samples.
 type pipeRun struct {
 	g                 *ferry.GPU
 	code              *ferry.Module
 	work              *ferry.Kernel
 	in, out           *ferry.Host[float32]
-	plainIn, plainOut []float32
-	pipes             map[string]*pipeline.Pipeline
+	sliceIn, sliceOut []float32
+	pipes             map[string]*pipeline.Pipeline // by method
 	rounds            uint32
-	turn              int
+	turn              int // counts samples, so that each has new data
 }
 
 func newPipeRun(g *ferry.GPU, cases []PipeCase) (*pipeRun, error) {
@@ -98,7 +99,7 @@ func newPipeRun(g *ferry.GPU, cases []PipeCase) (*pipeRun, error) {
 	for _, c := range cases {
 		most = max(most, c.Bytes/4)
 	}
-	r := &pipeRun{g: g, pipes: map[string]*pipeline.Pipeline{}, plainIn: make([]float32, most), plainOut: make([]float32, most)}
+	r := &pipeRun{g: g, pipes: map[string]*pipeline.Pipeline{}, sliceIn: make([]float32, most), sliceOut: make([]float32, most)}
 	var err error
 	if r.code, err = ferry.Load(g, []byte(workPTX)); err != nil {
 		return r, err
@@ -117,7 +118,7 @@ func newPipeRun(g *ferry.GPU, cases []PipeCase) (*pipeRun, error) {
 	return r, err
 }
 
-// step is the kernel on a chunk.
+// step launches the kernel on a chunk.
 func (r *pipeRun) step(s *ferry.Stream, c *pipeline.Chunk) error {
 	return s.Launch(r.work, ferry.Grid(c.Len/4, 256), c.Out[0], c.In[0], uint64(c.Len), r.rounds)
 }
@@ -130,13 +131,14 @@ func (r *pipeRun) close() error {
 	return errors.Join(append(all, r.in.Close(), r.out.Close(), r.code.Close())...)
 }
 
-// sample is one of Ferry, on fresh data to poisoned memory, every element compared.
+// sample takes a sample of Ferry with new data and a poisoned destination, and compares
+// every element.
 func (r *pipeRun) sample(method string, c PipeCase) ([]float64, error) {
 	n, p := c.Bytes/4, r.pipes[method]
 	in, out := r.in.Slice()[:n], r.out.Slice()[:n]
 	p.In, p.Out = []pipeline.End{r.in.Range(0, n)}, []pipeline.End{r.out.Range(0, n)}
 	if method == "plain slices" {
-		in, out = r.plainIn[:n], r.plainOut[:n]
+		in, out = r.sliceIn[:n], r.sliceOut[:n]
 		p.In, p.Out = []pipeline.End{ferry.Pageable(in)}, []pipeline.End{ferry.Pageable(out)}
 	}
 	r.turn++

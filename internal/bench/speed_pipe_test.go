@@ -10,8 +10,8 @@ import (
 	"github.com/ferrygpu/ferry/pipeline"
 )
 
-// TestSpeedPipe: each of Ferry's methods is beside the peer's chunks and beside its
-// limit, which is the goal of those on page-locked memory.
+// TestSpeedPipe checks that each of Ferry's methods is compared with the peer's chunks and
+// with its limit. Methods on page-locked memory have a goal in comparison with the limit.
 func TestSpeedPipe(t *testing.T) {
 	g, cases := open(t, "soft"), []PipeCase{{1 << 20, 1, "both"}, {1 << 18, 4, "kernel"}}
 	alone, err := SpeedPipe(g, cases, 1, nil)
@@ -36,11 +36,11 @@ func TestSpeedPipe(t *testing.T) {
 	}
 	want := slices.Concat(slices.Repeat([]string{"chunks", "both"}, 4), slices.Repeat([]string{"chunks", "kernel"}, 4))
 	if len(alone) != 8 || !slices.Equal(got, want) {
-		t.Errorf("%d alone; beside %q", len(alone), got)
+		t.Errorf("%d results without a peer; with one: %q", len(alone), got)
 	}
 }
 
-// TestPipeVerifies: a pipeline whose kernel does too little is seen.
+// TestPipeVerifies checks that a pipeline whose kernel omits elements is found.
 func TestPipeVerifies(t *testing.T) {
 	c := PipeCase{Bytes: 1 << 16, Rounds: 2}
 	r, err := newPipeRun(open(t, "soft"), []PipeCase{c})
@@ -56,6 +56,6 @@ func TestPipeVerifies(t *testing.T) {
 		return s.Launch(r.work, ferry.Grid(k.Len/4, 256), k.Out[0], k.In[0], uint64(k.Len-4), r.rounds)
 	}
 	if _, err := r.sample("page-locked", c); !errors.Is(err, errDiffer) {
-		t.Errorf("four elements are missing, and the error is %v", err)
+		t.Errorf("four elements are missing; error %v", err)
 	}
 }

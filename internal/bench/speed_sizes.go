@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// sizesGoal is a ratio within the noise of 1: a plain slice is not slower than
+	// sizesGoal is a ratio of 1 within noise: a copy of a slice is not slower than
 	// cuMemcpy of the same memory at any size.
 	sizesGoal = 0.95
-	// sizesWhat names a size and a direction.
+	// sizesWhat describes a size and a direction.
 	sizesWhat = "by powers of two: plain slice of %d bytes %s"
-	// beyondCaches is where the peer in C has nothing to tell but what takes long.
+	// beyondCaches is the largest size that the peer in C measures. Larger copies take
+	// long and show nothing new.
 	beyondCaches = 16 << 20
 )
 
-// SpeedSizes measures copies of ordinary memory at every power of two of bytes up to
-// most beside cuMemcpy, called by this process for the same memory and by the peer
-// internal/bench/peer/stage.cu. Of what is small there are several times as many samples: they
-// are cheap and vary.
+// SpeedSizes measures copies of slices for every power of two of bytes up to most. It
+// compares them with cuMemcpy, called by this process for the same memory and by the peer
+// internal/bench/peer/stage.cu. Small sizes have more samples, because they are short and
+// their times vary.
 func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, error) {
 	return runWays(g, most, 0, samples, peers, func(ways []way) (all []contest) {
 		ways = slices.DeleteFunc(ways, func(w way) bool { return w.name != "" && w.name != driverHere && w.name != driverInC })
@@ -41,8 +42,8 @@ func SpeedSizes(g *ferry.GPU, most, samples int, peers []Peer) ([]SpeedResult, e
 	})
 }
 
-// sizesRepeats is how many times as many samples there are of n bytes. A virtual
-// clock has no noise.
+// sizesRepeats returns how many rounds of n bytes there are for each requested round. A
+// virtual clock has no noise.
 func sizesRepeats(g *ferry.GPU, n int) int {
 	switch {
 	case g.Emulated() || n > beyondCaches:
@@ -53,7 +54,7 @@ func sizesRepeats(g *ferry.GPU, n int) int {
 	return 11
 }
 
-// ofSizes says whether a result is one of [SpeedSizes], and which.
+// ofSizes returns the case of a result of [SpeedSizes], and false for other results.
 func (r SpeedResult) ofSizes() (c StageCase, ok bool) {
 	way := ""
 	n, _ := fmt.Sscanf(r.What, sizesWhat, &c.Bytes, &way)
@@ -61,7 +62,7 @@ func (r SpeedResult) ofSizes() (c StageCase, ok bool) {
 	return c, n == 2
 }
 
-// writeSizes writes a table of such results, a line a size.
+// writeSizes writes a table of results of SpeedSizes with a line per size.
 func writeSizes(w io.Writer, results []SpeedResult) {
 	type cell struct {
 		StageCase
@@ -76,8 +77,8 @@ func writeSizes(w io.Writer, results []SpeedResult) {
 			met++
 		}
 	}
-	fmt.Fprintf(w, "Plain slices beside cuMemcpy of the same memory in this process (here) and beside C, target %d. The goal is\n", stageTarget)
-	fmt.Fprintf(w, "a ratio of %.2f: not slower, within noise. It is met by %d of %d; the others have a !.\n\n", sizesGoal, met, len(results))
+	fmt.Fprintf(w, "Copies of slices compared with cuMemcpy of the same memory in this process (here) and with C, target %d. The\n", stageTarget)
+	fmt.Fprintf(w, "goal is a ratio of %.2f: not slower, within noise. %d of %d meet it; the others have a !.\n\n", sizesGoal, met, len(results))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "size\tin\there\tratio\tC\tratio\tout\there\tratio\tC\tratio")
 	for _, n := range slices.Compact(sizes) {
@@ -91,10 +92,10 @@ func writeSizes(w io.Writer, results []SpeedResult) {
 		}
 		fmt.Fprintln(table, line)
 	}
-	_ = table.Flush() // to what the caller has
+	_ = table.Flush() // w is a strings.Builder
 }
 
-// marked is the ratio, with a mark where it should be larger.
+// marked returns the ratio, with a mark if the goal is not met.
 func (r SpeedResult) marked() string {
 	if r.Ratio > 0 && !r.Met {
 		return ratioText(r.Ratio) + " !"

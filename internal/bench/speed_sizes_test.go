@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSpeedSizes: every power of two is there, both ways, beside cuMemcpy of this
-// process and, as far as the caches go, of C.
+// TestSpeedSizes checks that every power of two is measured in both directions, and compared
+// with cuMemcpy in this process and, up to beyondCaches, in C.
 func TestSpeedSizes(t *testing.T) {
 	const most = 2 * beyondCaches
 	peer := shell("C", "echo cuMemcpy threads pinned; while read line; do echo 1000; done")
@@ -29,7 +29,7 @@ func TestSpeedSizes(t *testing.T) {
 	for n := 1; n <= most; n *= 2 {
 		for _, in := range []bool{true, false} {
 			if c := (StageCase{Bytes: n, In: in}); !got[key{c, driverHere}] || got[key{c, driverInC}] != (n <= beyondCaches) {
-				t.Errorf("%+v beside neither, or C beyond %d", c, beyondCaches)
+				t.Errorf("%+v is not compared with this process, or wrongly with C", c)
 			}
 		}
 	}

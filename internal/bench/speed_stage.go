@@ -12,32 +12,33 @@ import (
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
-// What Ferry set out to reach, target 2, on an H200, from large bytes on.
+// Ferry's target 2 and its goals, on an H200, for at least large bytes.
 const (
 	stageTarget    = 2
 	large          = 256 << 20
 	goalOfLocked   = 0.95
 	goalOfDriverIn = 5
 	goalOfDriver   = 3
-	goalOfRing     = 0.98 // of a ring in C, as two runs of one differ by that
+	goalOfRing     = 0.98 // two runs of one ring in C differ by as much
 )
 
-// StageCase is one size and direction of [SpeedStage], to the device or from it.
+// StageCase is a case of [SpeedStage]: a size and a direction.
 type StageCase struct {
 	Bytes int
-	In    bool
-	Huge  bool // on huge pages, which peers do not have
+	In    bool // to the device
+	Huge  bool // on huge pages, which peers do not use
 }
 
-// way copies cases of up to most bytes, in one direction if it says which.
+// way is one method to copy memory: Ferry's, the driver's or a peer's.
 type way struct {
-	name, only string
-	most       int
-	peer       bool // in another process
-	sample     func(StageCase) ([]float64, error)
+	name   string
+	only   string // the only direction, "" for both
+	most   int    // the largest size in bytes
+	peer   bool   // another process copies
+	sample func(StageCase) ([]float64, error)
 }
 
-// can says whether the way is for a case.
+// can reports whether the way can copy a case.
 func (w way) can(c StageCase) bool {
 	return c.Bytes <= w.most && (w.only == "" || w.only == direction(c.In)) && !(c.Huge && w.peer)
 }
@@ -47,13 +48,14 @@ const (
 	driverHere = "cuMemcpy-here"
 	// driverInC is the driver's own copy, called by the peer in C.
 	driverInC = "cuMemcpy"
-	locked    = "page-locked"
-	// ringInC is the best ring that was found in C.
+	// locked is Ferry's copy of page-locked memory.
+	locked = "page-locked"
+	// ringInC is the best staging ring that was found in C.
 	ringInC = "ring"
 )
 
-// SpeedStage measures copies of ordinary memory beside those of page-locked memory
-// and of peers, in turns: internal/bench/peer/stage.cu and stage.py.
+// SpeedStage measures copies of slices, and compares them with copies of page-locked memory
+// and with the peers internal/bench/peer/stage.cu and stage.py.
 func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]SpeedResult, error) {
 	most, huge := 0, 0
 	for _, c := range cases {
@@ -62,7 +64,7 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]S
 		}
 	}
 	return runWays(g, most, huge, samples, peers, func(ways []way) (all []contest) {
-		spare(ways)
+		limitPeers(ways)
 		for _, c := range cases {
 			all = append(all, c.contest(ways))
 		}
@@ -70,8 +72,8 @@ func SpeedStage(g *ferry.GPU, cases []StageCase, samples int, peers []Peer) ([]S
 	})
 }
 
-// spare lets peers out of what takes them long, but for the one that is as fast as Ferry.
-func spare(ways []way) {
+// limitPeers limits the size of slow peers, which are all except the ring in C.
+func limitPeers(ways []way) {
 	for i, w := range ways {
 		if w.peer && w.name != ringInC {
 			ways[i].most = min(w.most, large)
@@ -79,8 +81,8 @@ func spare(ways []way) {
 	}
 }
 
-// runWays has memory for so many bytes, on huge pages too, and peers, for contests of ways
-// to copy.
+// runWays runs contests of ways to copy. It allocates most bytes of memory, and huge bytes
+// on huge pages, and starts the peers.
 func runWays(g *ferry.GPU, most, huge, samples int, peers []Peer, contests func([]way) []contest) (results []SpeedResult, err error) {
 	var undo closers
 	defer func() { err = errors.Join(err, undo.close()) }()
@@ -91,7 +93,7 @@ func runWays(g *ferry.GPU, most, huge, samples int, peers []Peer, contests func(
 	return runAll(contests(ways), samples)
 }
 
-// contest is of the ways that can. What is beside cuMemcpy in this process has no goal.
+// contest returns the contest of a case.
 func (c StageCase) contest(ways []way) contest {
 	return c.among(ways, contest{
 		rows: []figure{{stageTarget, fmt.Sprintf("plain slice %s, %d bytes, %s pages", direction(c.In), c.Bytes, c.pages()), c.Bytes, 0}},
@@ -99,7 +101,7 @@ func (c StageCase) contest(ways []way) contest {
 	})
 }
 
-// pages is the size of the memory's pages.
+// pages returns the name of the size of the memory's pages.
 func (c StageCase) pages() string {
 	if c.Huge {
 		return "2m"
@@ -107,7 +109,7 @@ func (c StageCase) pages() string {
 	return "4k"
 }
 
-// among is a contest with the ways that can.
+// among adds the ways that can copy the case to a contest.
 func (c StageCase) among(ways []way, x contest) contest {
 	for _, w := range ways {
 		if w.can(c) {
@@ -117,7 +119,8 @@ func (c StageCase) among(ways []way, x contest) contest {
 	return x
 }
 
-// goal is the ratio to reach, 0 for none.
+// goal returns the ratio to reach in comparison with a peer, 0 for none. The driver's copy
+// in this process has none.
 func (c StageCase) goal(peer string) float64 {
 	switch {
 	case peer == locked && c.Bytes >= large:
@@ -134,7 +137,7 @@ func (c StageCase) goal(peer string) float64 {
 	return goalOfDriver
 }
 
-// openWays takes memory for so many bytes and starts peers. Ferry's own way is the
+// openWays allocates memory, starts peers and returns all ways. Ferry's own way is the
 // first.
 func openWays(g *ferry.GPU, most, huge int, peers []Peer, undo *closers) (ways []way, err error) {
 	own, err := newStageRun(g, most, huge, undo)
@@ -152,8 +155,8 @@ func openWays(g *ferry.GPU, most, huge int, peers []Peer, undo *closers) (ways [
 	return ways, err
 }
 
-// ways are those of a peer, which says its methods as NAME, NAME:in or NAME:out, and
-// <=BYTES behind that.
+// ways returns the ways of a peer. The peer lists its methods as NAME, NAME:in or NAME:out,
+// followed by <=BYTES if there is a limit.
 func (r *running) ways(most int) (ways []way, err error) {
 	methods, err := r.methods()
 	for _, m := range methods {
@@ -170,36 +173,36 @@ func (r *running) ways(most int) (ways []way, err error) {
 	return ways, err
 }
 
-// stageRun is Ferry's own copies.
+// stageRun has the objects for the copies of this process.
 type stageRun struct {
-	g      *ferry.GPU
-	s      *ferry.Stream
-	device *ferry.Device[byte]
-	locked *ferry.Host[byte]
-	plain  []byte
-	huge   []byte // nil if no case wants it
-	turn   uint64
+	g        *ferry.GPU
+	s        *ferry.Stream
+	device   *ferry.Device[byte]
+	locked   *ferry.Host[byte]
+	pageable []byte
+	huge     []byte // pageable memory on huge pages; nil if no case needs it
+	turn     uint64 // counts samples, so that each has new data
 }
 
-// newStageRun takes the memory.
+// newStageRun allocates the memory.
 func newStageRun(g *ferry.GPU, most, huge int, undo *closers) (r *stageRun, err error) {
 	r = &stageRun{g: g}
-	if r.plain, err = ordinary(most, false, undo); err != nil {
+	if r.pageable, err = allocPageable(most, false, undo); err != nil {
 		return nil, err
 	}
 	if huge > 0 {
-		if r.huge, err = ordinary(huge, true, undo); err != nil {
+		if r.huge, err = allocPageable(huge, true, undo); err != nil {
 			return nil, err
 		}
 	}
-	if r.s, err = ferry.NewStream(g, nil); undo.later(err, r.s.Close) != nil {
+	if r.s, err = ferry.NewStream(g, nil); undo.add(err, r.s.Close) != nil {
 		return nil, err
 	}
-	if r.device, err = ferry.Alloc[byte](g, most); undo.later(err, r.device.Close) != nil {
+	if r.device, err = ferry.Alloc[byte](g, most); undo.add(err, r.device.Close) != nil {
 		return nil, err
 	}
 	r.locked, err = ferry.AllocHost[byte](g, most, nil)
-	return r, undo.later(err, r.locked.Close)
+	return r, undo.add(err, r.locked.Close)
 }
 
 // copy copies and waits.
@@ -207,11 +210,11 @@ func (r *stageRun) copy(dst, src ferry.Memory[byte]) error {
 	return errors.Join(ferry.Copy(r.s, dst, src), r.s.Wait(context.Background()))
 }
 
-// sample copies fresh bytes to poisoned ones, and checks them. Small data is written
-// by one goroutine, large data by all, so that it is in the caches of as many cores.
+// sample copies new bytes to poisoned memory and checks them. Small data is written by one
+// goroutine, large data by all, so that it is in the caches of all cores.
 func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 	r.turn++
-	host := r.plain[:c.Bytes]
+	host := r.pageable[:c.Bytes]
 	if c.Huge {
 		host = r.huge[:c.Bytes]
 	}
@@ -220,7 +223,7 @@ func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 		h := r.locked.Range(0, c.Bytes)
 		memory, host = h, h.Slice()
 	}
-	scatter(host, r.turn)
+	writePattern(host, r.turn)
 	dst, src := device, memory
 	err := ferry.Fill(r.s, device, poisoned)
 	if !c.In {
@@ -236,7 +239,7 @@ func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 	case method != driverHere && (c.In || method == locked):
 		err = r.copy(dst, src)
 	case method != driverHere:
-		err = ferry.Copy(r.s, dst, src) // which returns, as cuMemcpy does, when all is there
+		err = ferry.Copy(r.s, dst, src) // returns when all bytes have arrived, like cuMemcpy
 	case c.In:
 		err = errors.Join(copyIn(r.g, r.device, host), r.g.Driver().StreamSynchronize(r.g.Context(), 0))
 	default:
@@ -248,43 +251,43 @@ func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 		err = errors.Join(err, r.copy(memory, device))
 	}
 	if err == nil {
-		err = scattered(host, r.turn)
+		err = checkPattern(host, r.turn)
 	}
 	return []float64{float64(took)}, err
 }
 
-// scatterAt is eight bytes at an offset that no other turn has there.
-func scatterAt(turn uint64, i int) uint64 { return (uint64(i) ^ turn<<40) * 0x9e3779b97f4a7c15 }
+// pattern returns the eight bytes at word i. They are different in every turn.
+func pattern(turn uint64, i int) uint64 { return (uint64(i) ^ turn<<40) * 0x9e3779b97f4a7c15 }
 
-// scatter writes bytes that no other turn has.
-func scatter(p []byte, turn uint64) {
+// writePattern writes the bytes of a turn.
+func writePattern(p []byte, turn uint64) {
 	workers.For(len(p)/8, func(first, end int) {
 		for i := first; i < end; i++ {
-			binary.LittleEndian.PutUint64(p[8*i:], scatterAt(turn, i))
+			binary.LittleEndian.PutUint64(p[8*i:], pattern(turn, i))
 		}
 	})
 	for i := len(p) &^ 7; i < len(p); i++ {
-		p[i] = byte(scatterAt(turn, i) >> 56)
+		p[i] = byte(pattern(turn, i) >> 56)
 	}
 }
 
-// scattered sees that they are as scatter wrote them.
-func scattered(p []byte, turn uint64) error {
+// checkPattern checks the bytes of a turn.
+func checkPattern(p []byte, turn uint64) error {
 	words := len(p) / 8
 	for i := 8 * words; i < len(p); i++ {
-		if p[i] != byte(scatterAt(turn, i)>>56) {
+		if p[i] != byte(pattern(turn, i)>>56) {
 			return fmt.Errorf("%w: byte %d of %d", errDiffer, i, len(p))
 		}
 	}
 	return firstWrong(words, func(i, end int) int {
-		for i < end && binary.LittleEndian.Uint64(p[8*i:]) == scatterAt(turn, i) {
+		for i < end && binary.LittleEndian.Uint64(p[8*i:]) == pattern(turn, i) {
 			i++
 		}
 		return i
 	})
 }
 
-// wipe clears by all cores.
+// wipe clears memory with all cores.
 func wipe(p []byte) {
 	workers.For(len(p), func(first, end int) { clear(p[first:end]) })
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSpeedStage: ordinary memory is copied both ways, beside peers as far as they
-// say that they copy.
+// TestSpeedStage checks that slices are copied in both directions, and compared with peers
+// within the limits that the peers state.
 func TestSpeedStage(t *testing.T) {
 	cases := []StageCase{{Bytes: 2, In: true}, {Bytes: 2}, {Bytes: 1 << 20, In: true}, {Bytes: 1 << 20}, {Bytes: 1 << 20, In: true, Huge: true}}
 	peer := shell("sh", `echo "short<=2 back:out cuMemcpy"; while read method way bytes; do echo $bytes; done`)
@@ -30,14 +30,14 @@ func TestSpeedStage(t *testing.T) {
 	}
 	_, err = SpeedStage(open(t, "soft"), cases, 1, []Peer{shell("sh", "echo cuMemcpy; while read line; do echo -1 the bytes differ; done")})
 	if err == nil || !strings.Contains(err.Error(), "the bytes differ") {
-		t.Errorf("a peer's bytes differ: %v", err)
+		t.Errorf("got %v, want the error of the peer", err)
 	}
 }
 
-// TestSpare: of the peers only the ring in C copies more than what is large.
-func TestSpare(t *testing.T) {
+// TestLimitPeers checks that of the peers only the ring in C copies more than large bytes.
+func TestLimitPeers(t *testing.T) {
 	ways := []way{{name: locked, most: 4 * large}, {name: driverInC, most: 4 * large, peer: true}, {name: ringInC, most: 4 * large, peer: true}, {name: "short", most: 2, peer: true}}
-	spare(ways)
+	limitPeers(ways)
 	for i, want := range []int{4 * large, large, 4 * large, 2} {
 		if ways[i].most != want {
 			t.Errorf("%s copies up to %d bytes, want %d", ways[i].name, ways[i].most, want)
@@ -45,7 +45,7 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestHugePages: a case of huge pages is copied from memory of its own.
+// TestHugePages checks that a case on huge pages uses its own memory.
 func TestHugePages(t *testing.T) {
 	var undo closers
 	defer func() {
@@ -60,12 +60,12 @@ func TestHugePages(t *testing.T) {
 	if _, err := r.sample("", StageCase{Bytes: 4096, In: true, Huge: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := scattered(r.huge, r.turn); err != nil || r.plain[8] != 0 {
-		t.Errorf("ordinary pages begin %x, huge ones: %v", r.plain[:16], err)
+	if err := checkPattern(r.huge, r.turn); err != nil || r.pageable[8] != 0 {
+		t.Errorf("memory on small pages begins with %x; memory on huge pages: %v", r.pageable[:16], err)
 	}
 }
 
-// TestStageGoals: those from large bytes on are of their own.
+// TestStageGoals checks the goals below and from large bytes on.
 func TestStageGoals(t *testing.T) {
 	for _, c := range []struct {
 		StageCase
@@ -82,18 +82,18 @@ func TestStageGoals(t *testing.T) {
 	}
 }
 
-// TestScatter: what was not copied is seen.
-func TestScatter(t *testing.T) {
+// TestPattern checks that checkPattern finds a wrong byte and the bytes of another turn.
+func TestPattern(t *testing.T) {
 	for _, n := range []int{1, 7, 8, 9, 1000, 300_001} {
 		p := make([]byte, n)
-		scatter(p, 1)
-		if err := scattered(p, 1); err != nil {
+		writePattern(p, 1)
+		if err := checkPattern(p, 1); err != nil {
 			t.Errorf("%d bytes are not what was written: %v", n, err)
 		}
 		p[n-1] ^= 1
 		for turn := range uint64(2) {
-			if err := scattered(p, turn+1); !errors.Is(err, errDiffer) {
-				t.Errorf("of %d bytes the last differs, or all, and nobody sees it: %v", n, err)
+			if err := checkPattern(p, turn+1); !errors.Is(err, errDiffer) {
+				t.Errorf("%d bytes, turn %d: wrong bytes are not found: %v", n, turn+1, err)
 			}
 		}
 	}

@@ -32,12 +32,12 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestSteady(t *testing.T) {
+func TestStable(t *testing.T) {
 	for _, c := range []struct {
 		median, mad time.Duration
 		want        bool
 	}{{1000, 0, true}, {1000, 9, true}, {1000, 10, false}, {10, 1, false}} {
-		if got := (Point{Median: c.median, MAD: c.mad}).steady(); got != c.want {
+		if got := (Point{Median: c.median, MAD: c.mad}).stable(); got != c.want {
 			t.Errorf("median %d, MAD %d: got %v", c.median, c.mad, got)
 		}
 	}

@@ -12,26 +12,26 @@ import (
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
-// SuiteOptions say what [Suite] measures.
+// SuiteOptions are the options of [Suite].
 type SuiteOptions struct {
-	Only   []string // names of parts, or numbers of targets; all if empty
+	Only   []string // names of parts, or numbers of targets; all parts if empty
 	Rounds int      // samples of each entrant; 0 is 9
-	Peers  *Peers   // nil measures Ferry alone
-	// Progress is called before each part with what has been measured so far; may be nil.
+	Peers  *Peers   // if nil, only Ferry is measured
+	// Progress, if not nil, is called before each part with the results so far.
 	Progress func(part string, soFar *SpeedReport)
 }
 
 const suiteRounds = 9
 
-// part is one of a suite.
+// part is one part of the suite.
 type part struct {
 	name   string
-	target int      // 0 for none
-	peers  []string // by their sources
+	target int      // number of Ferry's target, 0 for none
+	peers  []string // names of their sources
 	run    func(*suite) ([]SpeedResult, error)
 }
 
-// parts are in the order that they are measured in.
+// parts are the parts of the suite, in the order of measurement.
 var parts = []part{
 	{"link", 1, []string{"link.cu"}, (*suite).link},
 	{"kernels", 5, []string{"link.cu"}, (*suite).kernels},
@@ -46,7 +46,7 @@ var parts = []part{
 	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
 }
 
-// Parts are the names of the parts of [Suite].
+// Parts returns the names of the parts of [Suite].
 func Parts() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -54,7 +54,7 @@ func Parts() (names []string) {
 	return names
 }
 
-// chosen are the parts of names and numbers of targets, all of none.
+// chosen returns the parts with the given names or targets, or all parts if only is empty.
 func chosen(only []string) (some []part, err error) {
 	if len(only) == 0 {
 		return parts, nil
@@ -76,8 +76,8 @@ func (p part) is(word string) bool {
 	return word == p.name || p.target > 0 && word == strconv.Itoa(p.target)
 }
 
-// PeersOf are the sources of the peers that parts have, by names as in
-// [SuiteOptions].Only.
+// PeersOf returns the names of the sources of the peers for the parts in only, which is as
+// in [SuiteOptions].
 func PeersOf(only []string) (names []string, err error) {
 	some, err := chosen(only)
 	for _, p := range some {
@@ -87,20 +87,20 @@ func PeersOf(only []string) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// suite is a run.
+// suite is one run of the suite.
 type suite struct {
 	gpus   []*ferry.GPU
-	g      *ferry.GPU // the first
+	g      *ferry.GPU // the first of gpus
 	rounds int
 	peers  *Peers
-	size   int  // bytes of the buffers
-	lab    *rig // nil until it is needed
+	size   int  // bytes of a buffer
+	shared *rig // nil until it is needed
 }
 
-// Suite measures Ferry beside its peers, all on the first of gpus but what is for
-// two. Samples are taken in turns, on fresh data, and verified; the figures are
-// medians. Of a part that fails what came before is in the report, and
-// the error tells of it.
+// Suite measures Ferry and its peers. All parts run on the first of gpus, except for the
+// part with two GPUs. Samples are taken in turns, with new data, and are verified. The
+// figures are medians. If a part fails, the report has its results before the failure, and
+// the other parts are still measured.
 func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) {
 	if o == nil {
 		o = &SuiteOptions{}
@@ -114,7 +114,7 @@ func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) 
 		s.rounds = suiteRounds
 	}
 	if s.g.Emulated() {
-		s.size = 2 << 20 // a virtual clock has no noise that more bytes would drown
+		s.size = 2 << 20 // a virtual clock has no noise, so small buffers are enough
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	report = &SpeedReport{Schema: SpeedSchema, Machine: machine(gpus)}
@@ -131,21 +131,21 @@ func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) 
 	return report, err
 }
 
-// close frees the rig and ends its peer.
+// close closes the rig and stops its peer.
 func (s *suite) close() (err error) {
-	if s.lab == nil {
+	if s.shared == nil {
 		return nil
 	}
-	if s.lab.peer != nil {
-		err = s.lab.peer.stop()
+	if s.shared.peer != nil {
+		err = s.shared.peer.stop()
 	}
-	return errors.Join(err, s.lab.undo.close())
+	return errors.Join(err, s.shared.undo.close())
 }
 
-// rig is the suite's, opened when it is first needed.
+// rig returns the rig of the suite. It is created when it is first needed.
 func (s *suite) rig() (*rig, error) {
-	if s.lab != nil {
-		return s.lab, nil
+	if s.shared != nil {
+		return s.shared, nil
 	}
 	r, err := newRig(s.g, s.size)
 	for _, p := range s.peers.peer("C", "link.cu", strconv.Itoa(s.size)) {
@@ -156,11 +156,11 @@ func (s *suite) rig() (*rig, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.undo.close())
 	}
-	s.lab = r
+	s.shared = r
 	return r, nil
 }
 
-// run runs contests of the rig.
+// run runs contests that use the rig.
 func (s *suite) run(make func(r *rig) ([]contest, error)) ([]SpeedResult, error) {
 	r, err := s.rig()
 	if err != nil {
@@ -194,12 +194,12 @@ func (s *suite) copies() ([]SpeedResult, error) {
 
 func (s *suite) submitters() ([]SpeedResult, error) {
 	return s.run(func(r *rig) ([]contest, error) {
-		c, err := submittersContest(r, submitters, copiesOfOne)
+		c, err := submittersContest(r, submitters, copiesPerSubmitter)
 		return []contest{c}, err
 	})
 }
 
-// twoGPUs is nothing on a machine that has one.
+// twoGPUs measures nothing if there is only one GPU.
 func (s *suite) twoGPUs() ([]SpeedResult, error) {
 	if len(s.gpus) < 2 {
 		return nil, nil
@@ -221,7 +221,7 @@ func (s *suite) calls() ([]SpeedResult, error) {
 	return SpeedCalls(s.g, c[0], rounds)
 }
 
-// stage is of ordinary slices, up to what is large, and on huge pages.
+// stage measures slices of several sizes, and memory on huge pages.
 func (s *suite) stage() ([]SpeedResult, error) {
 	var cases []StageCase
 	for n := 64 << 10; n <= s.size/4; n *= 16 {
@@ -234,12 +234,13 @@ func (s *suite) stage() ([]SpeedResult, error) {
 	return SpeedStage(s.g, cases, s.rounds, peers)
 }
 
-// sizes is of ordinary slices, all powers of two.
+// sizes measures slices of all powers of two.
 func (s *suite) sizes() ([]SpeedResult, error) {
 	return SpeedSizes(s.g, s.size, s.rounds, s.peers.peer("C", "stage.cu"))
 }
 
-// pipe is of a light kernel and of one that takes longer than its copies.
+// pipe measures pipelines with a short kernel, and with one that takes longer than its
+// copies.
 func (s *suite) pipe() ([]SpeedResult, error) {
 	cases := []PipeCase{{s.size, 1, "both"}, {s.size / 16, 1, "both"}, {s.size, 8192, "kernel"}}
 	if s.g.Emulated() {
@@ -252,7 +253,7 @@ func (s *suite) pipe() ([]SpeedResult, error) {
 	return SpeedPipe(s.g, cases, s.rounds, s.peers.peer("C", "pipe.cu", ptx))
 }
 
-// pin is of 4 GiB on hardware.
+// pin measures page-locking, of 4 GiB on hardware.
 func (s *suite) pin() ([]SpeedResult, error) {
 	size := 4 * s.size
 	return SpeedPin(s.g, size, s.rounds, slices.Concat(
@@ -263,7 +264,7 @@ func (s *suite) pin() ([]SpeedResult, error) {
 		s.peers.peer("cached", "pin.py", "cached")))
 }
 
-// machine says where speeds were measured.
+// machine describes the machine of the measurement.
 func machine(gpus []*ferry.GPU) map[string]string {
 	m := map[string]string{
 		"device": gpus[0].Name(),

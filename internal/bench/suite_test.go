@@ -11,8 +11,8 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// TestSuite runs all of it on two software GPUs, alone and beside programs that
-// answer as the peers do.
+// TestSuite runs the suite on two software GPUs, without peers and with programs that
+// answer like the peers.
 func TestSuite(t *testing.T) {
 	gpus, err := ferry.OpenAll("soft:h200*2")
 	if err != nil {
@@ -24,9 +24,9 @@ func TestSuite(t *testing.T) {
 	if !testing.Short() {
 		checkSuite(t, gpus, nil)
 	}
-	inC := answerInC(t)
-	asked := filepath.Join(t.TempDir(), "asked")
-	peers, err := NewPeers(answering(t, asked), []string{"link.cu", "calls.c", "pin.cu"})
+	called := fakeLibrary(t)
+	requests := filepath.Join(t.TempDir(), "requests")
+	peers, err := NewPeers(fakePeers(t, requests), []string{"link.cu", "calls.c", "pin.cu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +35,15 @@ func TestSuite(t *testing.T) {
 		t.Skip(missing)
 	}
 	checkSuite(t, gpus, peers)
-	checkAsked(t, asked)
+	checkRequests(t, requests)
 	if !testing.Short() {
-		checkCalled(t, inC)
+		checkCalled(t, called)
 	}
 }
 
-// answerInC is a library in place of that of internal/bench/peer/calls.c. It notes which
-// functions were called.
-func answerInC(t *testing.T) (called map[string]bool) {
+// fakeLibrary replaces the library of internal/bench/peer/calls.c. It records the functions
+// that are called with the right number of arguments.
+func fakeLibrary(t *testing.T) (called map[string]bool) {
 	called = map[string]bool{}
 	real := openLibrary
 	t.Cleanup(func() { openLibrary = real })
@@ -56,8 +56,7 @@ func answerInC(t *testing.T) (called map[string]bool) {
 	return called
 }
 
-// checkCalled sees that calls.c has every function that was called, of as many
-// parameters, and no other.
+// checkCalled checks that the functions in calls.c are those that were called.
 func checkCalled(t *testing.T, called map[string]bool) {
 	t.Helper()
 	source, err := os.ReadFile("peer/calls.c")
@@ -75,14 +74,14 @@ func checkCalled(t *testing.T, called map[string]bool) {
 	}
 }
 
-// suiteOnly are all parts; without those that take long where time is short, which
-// have tests of their own.
+// suiteOnly returns the parts to test: all, or in short mode those that are fast. The
+// others have their own tests.
 func suiteOnly() []string {
 	return slices.DeleteFunc(Parts(), func(name string) bool { return testing.Short() && (name == "calls" || name == "pin") })
 }
 
-// checkSuite is the names of all that is measured.
-func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string]bool) {
+// checkSuite runs the suite and checks the results.
+func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) {
 	t.Helper()
 	reached := map[string]bool{}
 	report, err := Suite(gpus, &SuiteOptions{Only: suiteOnly(), Rounds: 1, Peers: peers, Progress: func(part string, _ *SpeedReport) { reached[part] = true }})
@@ -92,27 +91,26 @@ func checkSuite(t *testing.T, gpus []*ferry.GPU, peers *Peers) (names map[string
 	if len(reached) != len(suiteOnly()) || report.Schema != SpeedSchema || report.Machine["emulated"] != "h200" {
 		t.Errorf("parts %v, schema %q, machine %v", reached, report.Schema, report.Machine)
 	}
-	names = map[string]bool{}
+	names := map[string]bool{}
 	for _, r := range report.Results {
-		key := r.What + " beside " + r.PeerName
+		key := r.What + " and " + r.PeerName
 		if names[key] || r.Ferry <= 0 || r.Samples != 1 && r.Samples != callRepeats || r.Unit != "ns" && r.Unit != "bytes_per_s" {
-			t.Errorf("%+v: no result, or there twice", r)
+			t.Errorf("%+v: not a valid result, or measured twice", r)
 		}
-		missing := r.GoalRatio > 0 && r.PeerName != driverHere // which is no program
-		if (r.Peer > 0) != (r.PeerName != "") || peers == nil && missing && (r.Met || r.PeerName != "") || peers != nil && missing && r.Ratio == 0 {
-			t.Errorf("%+v: its peer", r)
+		needsPeer := r.GoalRatio > 0 && r.PeerName != driverHere // driverHere is not a program
+		if (r.Peer > 0) != (r.PeerName != "") || peers == nil && needsPeer && (r.Met || r.PeerName != "") || peers != nil && needsPeer && r.Ratio == 0 {
+			t.Errorf("%+v: the figures of the peer are wrong", r)
 		}
 		names[key] = true
 	}
-	return names
 }
 
-// answering is a folder of programs that answer as the peers do, with made-up
-// figures, and note what link_c was asked.
-func answering(t *testing.T, asked string) string {
+// fakePeers writes programs that answer like the peers, with invented figures. It returns
+// their folder. link_c writes its requests to a file.
+func fakePeers(t *testing.T, requests string) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"link_c":  "while read l; do echo $l >>" + asked + "; case $l in copy*|prefetch*) echo 100.0 200.0;; *) echo '100.0 ';; esac; done",
+		"link_c":  "while read l; do echo $l >>" + requests + "; case $l in copy*|prefetch*) echo 100.0 200.0;; *) echo '100.0 ';; esac; done",
 		"pin_c":   "while read n; do echo 100 200; done",
 		"calls_c": "", // a library
 	} {
@@ -123,11 +121,11 @@ func answering(t *testing.T, asked string) string {
 	return dir
 }
 
-// checkAsked sees that internal/bench/peer/link.cu knows all that it was asked, with as many
-// arguments, and nothing else.
-func checkAsked(t *testing.T, asked string) {
+// checkRequests checks that the requests in internal/bench/peer/link.cu are those that were
+// made, with the same numbers of arguments.
+func checkRequests(t *testing.T, requests string) {
 	t.Helper()
-	text, err := os.ReadFile(asked)
+	text, err := os.ReadFile(requests)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,16 +141,16 @@ func checkAsked(t *testing.T, asked string) {
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if n, ok := arguments[words[0]]; !ok || n != len(words)-1 {
-			t.Errorf("link.cu was asked %q; it takes %d arguments there, %v", line, n, ok)
+			t.Errorf("request %q: link.cu knows it: %v, with %d arguments", line, ok, n)
 		}
 		seen[words[0]] = true
 	}
 	if len(seen) != len(arguments) {
-		t.Errorf("of %v only %v was asked", arguments, seen)
+		t.Errorf("link.cu knows the requests %v, only %v were made", arguments, seen)
 	}
 }
 
-// TestSuiteChoice: parts by name and target, and what is neither.
+// TestSuiteChoice chooses parts by name and by target, and refuses other words.
 func TestSuiteChoice(t *testing.T) {
 	for _, c := range []struct{ only, want string }{
 		{"link", "link"}, {"1", "link gpus"}, {"6,prefetch", "prefetch submitters calls"}, {"0", ""}, {"links", ""}, {"link,99", ""},
@@ -173,11 +171,11 @@ func TestSuiteChoice(t *testing.T) {
 		t.Errorf("%v %v", peers, err)
 	}
 	if _, err := Suite(nil, &SuiteOptions{Only: []string{"no"}}); err == nil {
-		t.Error("a part that is none is measured")
+		t.Error("an unknown part was accepted")
 	}
 }
 
-// TestPeersMissing: what is not there is told of, each with its reason.
+// TestPeersMissing checks that missing peers are reported with the reason.
 func TestPeersMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -195,7 +193,7 @@ func TestPeersMissing(t *testing.T) {
 	if p.command("pin.cu") != nil || len(p.peer("x", "link.cu")) > 0 {
 		t.Error("a missing peer has a command")
 	}
-	if err := p.Close(); err != nil || exists(p.made) {
+	if err := p.Close(); err != nil || exists(p.built) {
 		t.Errorf("closed: %v", err)
 	}
 }

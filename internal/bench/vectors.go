@@ -8,18 +8,18 @@ import (
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
-// inputs are the elements i of a and b for one sample: integers below 2^23, so
-// that their sum is a float32 without rounding.
+// inputs returns elements i of a and b for one sample. They are integers below 2^23, so
+// that their sum is an exact float32.
 func inputs(seed uint32, i int) (a, b float32) {
 	x := (uint32(i) + seed*0x85ebca6b) * 2654435761
 	y := (x ^ seed) * 2246822519
 	return float32(x >> 9), float32(y >> 9)
 }
 
-// split runs do over the range of n elements: by one goroutine where the vectors
-// fit into caches, by all cores beyond. The lines that all cores have written lie
-// modified in the caches of all of them, and the device reads those up to 2.6
-// times slower (docs/RATIONALE.md): that would measure this program's threads.
+// split runs do over the range of n elements. It uses one goroutine if the vectors fit into
+// caches, else all cores. If all cores wrote small vectors, the modified lines would be in
+// the caches of all cores. The device reads such lines up to 2.6 times slower
+// (docs/RATIONALE.md), so the times would depend on this program's threads.
 func split(n int, do func(first, end int)) {
 	if n <= 1<<22 {
 		do(0, n)
@@ -38,7 +38,7 @@ func writeInputs(a, b []float32, seed uint32) {
 	})
 }
 
-// poisonBits are no sum of inputs, and no copy of them: a NaN.
+// poisonBits is a NaN, which is neither a sum of inputs nor an input.
 const poisonBits = 0xffffffff
 
 func poisonValue() float32 { return math.Float32frombits(poisonBits) }

@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -15,7 +16,7 @@ func sums(n int, seed uint32) []float32 {
 	return c
 }
 
-// Sums are exact, so that == is the right test.
+// TestInputsAreExact checks that sums are exact, so that == can compare them.
 func TestInputsAreExact(t *testing.T) {
 	for i := range 1 << 16 {
 		a, b := inputs(77, i)
@@ -25,7 +26,8 @@ func TestInputsAreExact(t *testing.T) {
 	}
 }
 
-// A sample cannot pass with the inputs or the result of the one before.
+// TestInputsChange checks that the inputs of consecutive samples have different sums, so
+// that an old result is found.
 func TestInputsChange(t *testing.T) {
 	const n = 1 << 12
 	before := sums(n, 1)
@@ -57,7 +59,7 @@ func TestVerifyCatchesOneWrongResult(t *testing.T) {
 		} {
 			c := sums(n, 3)
 			if c[at] == 0 {
-				t.Fatalf("element %d is no good for this test", at)
+				t.Fatalf("element %d is 0, which this test cannot spoil", at)
 			}
 			c[at] = spoil(c[at])
 			err := verify(c, 3)
@@ -77,6 +79,22 @@ func TestPoisonIsEverywhere(t *testing.T) {
 	for i, v := range c {
 		if math.Float32bits(v) != poisonBits {
 			t.Fatalf("element %d is %g", i, v)
+		}
+	}
+}
+
+// TestSplit checks that one goroutine writes vectors that fit into caches.
+func TestSplit(t *testing.T) {
+	for _, n := range []int{1, 1 << 20, 1 << 22, 1<<22 + 1} {
+		var mu sync.Mutex
+		calls, covered := 0, 0
+		split(n, func(first, end int) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls, covered = calls+1, covered+end-first
+		})
+		if covered != n || n <= 1<<22 && calls != 1 {
+			t.Errorf("%d elements: %d calls cover %d", n, calls, covered)
 		}
 	}
 }

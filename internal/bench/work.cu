@@ -1,11 +1,11 @@
-// The kernel of bench.SpeedPipe and of its peer. work.ptx is made from this file:
+// The kernel of bench.SpeedPipe and of its peer. work.ptx is compiled from this file:
 // clang -x cuda --cuda-gpu-arch=sm_52 --cuda-device-only -nocudainc -nocudalib -O2 -S work.cu
 
 #define GLOBAL extern "C" __attribute__((global)) void
 typedef unsigned long long u64;
 
-// out[i] = in[i] + 1 + ... + 1, so often as there are rounds, one after the other, for
-// i < n. in and out may be the same.
+// Computes out[i] = in[i] + 1 + ... + 1 for i < n, with one dependent addition per round.
+// in and out may be the same.
 GLOBAL work(float *out, const float *in, u64 n, unsigned rounds)
 {
     u64 step = (u64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x();

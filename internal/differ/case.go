@@ -9,38 +9,38 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Case is one kernel and how it is launched.
+// Case is one kernel and its launch.
 type Case struct {
-	Family      string // testdata/FAMILY.cu has it
+	Family      string // the source is testdata/FAMILY.cu
 	Kernel      string
-	Grid, Block cu.Dim3 // Y and Z may be 0 for 1
+	Grid, Block cu.Dim3 // Y and Z may be 0, which means 1
 	Shared      int     // bytes of dynamic shared memory
 	Args        []Arg
 	Bound       Bound
-	Bounds      map[string]Bound // by target, where it is another one
+	Bounds      map[string]Bound // for targets with another bound
 	Not         []string         // targets whose PTX lacks the kernel
 }
 
-// Arg is an argument: a buffer, or where Value is set, a number or struct.
+// Arg is an argument: a buffer, or a number or struct if Value is set.
 type Arg struct {
 	Type  Type
 	N     int  // elements
-	Fill  Fill // what the buffer holds before the launch
-	Input bool // not compared
+	Fill  Fill // fills the buffer before the launch
+	Input bool // the kernel must not change it
 	Value any
 }
 
-// Bound says how far floats may differ: ULP units in the last place, or Abs. The
-// zero Bound is bit for bit.
+// Bound is the tolerance for floats: ULP units in the last place, or an absolute
+// difference of Abs. The zero Bound demands equal bits.
 type Bound struct {
 	ULP, Abs float64
 	Why      string
 }
 
-// Exact says whether b allows nothing.
+// Exact reports whether b demands equal bits.
 func (b Bound) Exact() bool { return b.ULP == 0 && b.Abs == 0 }
 
-// String is the bound in words.
+// String describes the bound.
 func (b Bound) String() string {
 	switch {
 	case b.Exact():
@@ -53,10 +53,10 @@ func (b Bound) String() string {
 	return fmt.Sprintf("%v ulp or %v", b.ULP, b.Abs)
 }
 
-// On says whether a target's PTX has the kernel.
+// On reports whether a target's PTX has the kernel.
 func (c *Case) On(target string) bool { return !slices.Contains(c.Not, target) }
 
-// BoundOn is the bound for a target's PTX.
+// BoundOn returns the bound for a target's PTX.
 func (c *Case) BoundOn(target string) Bound {
 	if b, ok := c.Bounds[target]; ok {
 		return b
@@ -64,8 +64,8 @@ func (c *Case) BoundOn(target string) Bound {
 	return c.Bound
 }
 
-// Inputs is what the buffers of c hold before a launch, made from seed: nil for
-// arguments that are values.
+// Inputs returns the contents of the buffers of c before a launch, generated from seed.
+// They are nil for arguments that are values.
 func (c *Case) Inputs(seed uint64) [][]byte {
 	all := make([][]byte, len(c.Args))
 	for i, a := range c.Args {
@@ -84,8 +84,8 @@ func in(t Type, n int, f Fill) Arg    { return Arg{Type: t, N: n, Fill: f, Input
 func inout(t Type, n int, f Fill) Arg { return Arg{Type: t, N: n, Fill: f} }
 func value(v any) Arg                 { return Arg{Value: v} }
 
-// out is a buffer that holds what no kernel writes: every byte is compared, those
-// that must not be touched too.
+// out is a buffer filled with a pattern that no kernel writes. Every byte is compared,
+// including those that the kernel must not write.
 func out(t Type, n int) Arg { return Arg{Type: t, N: n, Fill: poison} }
 
 func x(n uint32) cu.Dim3         { return cu.Dim3{X: n, Y: 1, Z: 1} }

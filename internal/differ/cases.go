@@ -2,7 +2,7 @@ package differ
 
 import "slices"
 
-// Cases is the table, family by family.
+// Cases is the table of cases, by family.
 var Cases = slices.Concat(
 	reduceCases, scanCases, transposeCases, histogramCases, sortCases, stencilCases, matrixCases,
 	hashCases, randomCases, textCases, linkCases, warpCases, divergeCases, lockCases,
@@ -10,7 +10,7 @@ var Cases = slices.Concat(
 	tensorCases,
 )
 
-// Families is the families of the table, in its order.
+// Families returns the families of the table, in its order.
 func Families() []string {
 	var all []string
 	for i := range Cases {
@@ -21,8 +21,8 @@ func Families() []string {
 	return all
 }
 
-// Of is the cases of a family.
-func Of(family string) []*Case {
+// CasesOf returns the cases of a family.
+func CasesOf(family string) []*Case {
 	var all []*Case
 	for i := range Cases {
 		if Cases[i].Family == family {

@@ -1,25 +1,25 @@
 package differ
 
-// Reasons why floats may differ.
+// The reasons why floats may differ.
 const (
 	approximate = "the library uses ex2, lg2, rcp or rsqrt, which hardware approximates"
 	fastMath    = "-use_fast_math: divisions, roots and functions are approximate, denormals zero"
 	tensorSums  = "tensor cores add with an order and a precision of their own"
 )
 
-// fast is the bound of a kernel under -use_fast_math alone.
+// fast is a bound that a kernel has only under -use_fast_math.
 func fast(ulp, abs float64) map[string]Bound {
 	return map[string]Bound{"fast": {ULP: ulp, Abs: abs, Why: fastMath}}
 }
 
-// slow is a case that is left out under -use_fast_math: of large angles
-// sin.approx has no bound.
-func slow(c Case) Case {
+// notFast excludes a case under -use_fast_math, because sin.approx of large angles has no
+// bound.
+func notFast(c Case) Case {
 	c.Not = []string{"fast"}
 	return c
 }
 
-// function is a case of math.cu: n results of pairs of numbers.
+// function is a case of math.cu, with n results for each pair of numbers.
 func function(kernel string, t Type, n int, a, b Fill, bound Bound, bounds map[string]Bound) Case {
 	const threads = 128
 	return Case{Family: "math", Kernel: kernel, Grid: x(2), Block: x(threads / 2), Bound: bound, Bounds: bounds,
@@ -39,7 +39,7 @@ var mathCases = []Case{
 	function("math_round_f32", F32, 8, anyFloats, anyFloats, Bound{}, nil),
 	function("math_exact_f32", F32, 8, anyFloats, anyFloats, Bound{}, fast(4, 2e-38)),
 	function("math_mod_f32", F32, 3, floats(-1e5, 1e5), floats(-99, 99), Bound{}, nil),
-	slow(function("math_trig_f32", F32, 4, floats(-1e6, 1e6), floats(-9, 9), Bound{ULP: 2, Why: approximate}, nil)),
+	notFast(function("math_trig_f32", F32, 4, floats(-1e6, 1e6), floats(-9, 9), Bound{ULP: 2, Why: approximate}, nil)),
 	function("math_inverse_f32", F32, 4, floats(-99, 99), floats(-1, 1), Bound{ULP: 2, Why: approximate}, fast(8, 0)),
 	function("math_exp_f32", F32, 6, floats(-1, 1), floats(-30, 30), Bound{ULP: 4, Why: approximate}, fast(256, 0)),
 	function("math_log_f32", F32, 5, anyFloats, floats(-30, 30), Bound{ULP: 2, Why: approximate}, fast(8, 1e-6)),

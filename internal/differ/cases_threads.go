@@ -2,7 +2,7 @@ package differ
 
 import "math"
 
-// config is the struct of struct_by_value.
+// config is the parameter of kernel struct_by_value.
 type config struct {
 	Scale  float32
 	Flags  [5]uint8

@@ -6,15 +6,14 @@ import (
 	"math"
 )
 
-// Difference is what a comparison found.
+// Difference is the result of a comparison.
 type Difference struct {
-	Compared int     // elements
-	ULP      float64 // the largest among those allowed, 0 where all are equal
+	Compared int     // number of elements
+	ULP      float64 // the largest difference that was allowed, 0 if all are equal
 }
 
-// Compare compares what came out with what should have, buffer by buffer, inputs
-// included: a kernel must not change them. The error names the first element
-// that is wrong.
+// Compare compares buffers after a launch with the expected ones. It includes inputs,
+// because a kernel must not change them. The error names the first wrong element.
 func Compare(c *Case, target string, got, want [][]byte) (Difference, error) {
 	var d Difference
 	for i, a := range c.Args {
@@ -38,7 +37,7 @@ func Compare(c *Case, target string, got, want [][]byte) (Difference, error) {
 	return d, nil
 }
 
-// unequal tells of the first element that differs.
+// unequal returns an error with the number of different elements and the first of them.
 func unequal(c *Case, arg int, got, want []byte) error {
 	t := c.Args[arg].Type
 	wrong, first := 0, -1
@@ -57,8 +56,8 @@ func unequal(c *Case, arg int, got, want []byte) error {
 	return fmt.Errorf("%s, argument %d: %d of %d elements differ, the first, %d, is %s", c.Kernel, arg, wrong, len(want)/t.Size(), first/t.Size(), text)
 }
 
-// within is the largest distance of floats, or an error where one is too far.
-// Any NaN is as good as another.
+// within returns the largest difference of floats in units in the last place. It fails if
+// one is outside of the bound. All NaN are equal.
 func within(t Type, b Bound, got, want []byte) (float64, error) {
 	var most float64
 	for i := 0; i < len(want); i += t.Size() {

@@ -1,18 +1,17 @@
-// Package differ proves the software GPU against hardware, by difference: the
-// same kernels with the same inputs on two drivers, every byte that comes out
+// Package differ has differential tests of the software GPU against hardware. The same
+// kernels run with the same inputs on two drivers, and every byte of the outputs is
 // compared.
 //
-// [Cases] is the table: a kernel of testdata, how it is launched, with which
-// arguments, made from a seed, and, where results may differ, a [Bound] with its
-// reason. A [Bench] runs a case on any cu.Driver through package ferry. [Record]
-// is what came out on hardware, kept in docs/results/differential-h200.json: so
-// go test compares with a GPU that is not there. With FERRY_REQUIRE_GPU=1 both
-// drivers run, with inputs that nobody has seen before.
+// [Cases] is the table. A case has a kernel of testdata, its launch and its arguments,
+// which are generated from a seed. If results may differ, it has a [Bound] with a reason.
+// A [Bench] runs a case on any cu.Driver through package ferry. A [Record] has the
+// outputs of hardware. It is stored in docs/results/differential-h200.json, so that
+// go test compares with hardware on any machine. With FERRY_REQUIRE_GPU=1 both drivers
+// run, also with inputs from a new seed.
 //
-// The kernels' sources are testdata/*.cu, and testdata/build.sh makes of them
-// what several compilers say: testdata/ptx/FAMILY.TARGET.ptx.
+// The kernels' sources are testdata/*.cu. testdata/build.sh compiles them with several
+// compilers to testdata/ptx/FAMILY.TARGET.ptx.
 //
-// It stands in internal because it is a proof and no feature; it is apart from
-// cutest, which asks what a driver's calls do, where this asks what kernels
-// compute. Random programs are package internal/differ/random.
+// Package cutest tests what the calls of a driver do; this package tests what kernels
+// compute. Package internal/differ/random has random programs.
 package differ

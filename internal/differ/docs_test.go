@@ -11,8 +11,8 @@ import (
 
 const docsFile = "../../docs/softgpu/differential.md"
 
-// TestDocs: the tables of the documentation are those of the cases and of the
-// record. With -update they are written.
+// TestDocs compares the tables in the documentation with the cases and the record. With
+// -update it rewrites them.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the table has all targets")
@@ -31,7 +31,7 @@ func TestDocs(t *testing.T) {
 		before, rest, ok := strings.Cut(text, begin)
 		_, after, ok2 := strings.Cut(rest, end)
 		if !ok || !ok2 {
-			t.Fatalf("%s has no place for the table of %s", docsFile, name)
+			t.Fatalf("%s lacks the comments that mark the table of %s", docsFile, name)
 		}
 		text = before + begin + table + end + after
 	}
@@ -46,14 +46,14 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// kernelTable is a row for each family.
+// kernelTable returns a table with a row for each family.
 func kernelTable(t *testing.T) string {
 	var s strings.Builder
 	kernels := 0
 	s.WriteString("| family | kernels | targets |\n|---|---|---|\n")
 	for _, family := range Families() {
 		var names []string
-		for _, c := range Of(family) {
+		for _, c := range CasesOf(family) {
 			name := c.Kernel
 			if _, ok := references[name]; ok {
 				name += "*"
@@ -67,7 +67,7 @@ func kernelTable(t *testing.T) string {
 	return s.String()
 }
 
-// boundTable is a row for each kernel that is not compared bit for bit.
+// boundTable returns a table with a row for each kernel with a bound.
 func boundTable(record *Record) string {
 	var s strings.Builder
 	s.WriteString("| kernel | targets | allowed | largest seen | why |\n|---|---|---|---|---|\n")
@@ -84,7 +84,7 @@ func boundTable(record *Record) string {
 		for _, b := range slices.SortedFunc(maps.Keys(rows), func(x, y Bound) int { return strings.Compare(x.Why, y.Why) }) {
 			seen := fmt.Sprintf("%v ulp", most[b])
 			if b.ULP == 0 {
-				seen = "" // nothing is counted that Abs allows
+				seen = "" // differences that Abs allows are not recorded
 			}
 			fmt.Fprintf(&s, "| %s | %s | %s | %s | %s |\n", c.Kernel, strings.Join(rows[b], ", "), b, seen, b.Why)
 		}

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Type is what a buffer's elements are.
+// Type is the type of a buffer's elements.
 type Type uint8
 
-// The types of elements. Bounds are for floats; all others are equal or wrong.
+// The types of elements. Only floats have bounds. All others must be equal.
 const (
 	U8 Type = iota
 	U16
@@ -19,10 +19,10 @@ const (
 	F64
 )
 
-// Size is the bytes of an element.
+// Size returns the size of an element in bytes.
 func (t Type) Size() int { return [...]int{1, 2, 4, 8, 2, 4, 8}[t] }
 
-// float is the value of a float of type t at the start of b.
+// float returns the value of the float of type t at the start of b.
 func (t Type) float(b []byte) float64 {
 	switch t {
 	case F16:
@@ -33,8 +33,8 @@ func (t Type) float(b []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// order numbers the floats of type t so that neighbours differ by one, and both
-// zeros are 0.
+// order numbers the floats of type t, so that the numbers of neighbours differ by one.
+// Both zeros have number 0.
 func (t Type) order(b []byte) int64 {
 	switch t {
 	case F16:
@@ -45,7 +45,7 @@ func (t Type) order(b []byte) int64 {
 	return signed(int64(binary.LittleEndian.Uint64(b)), math.MinInt64)
 }
 
-// signed turns sign and magnitude into a number; sign is the weight of the sign.
+// signed converts sign and magnitude to a number. sign is the value of the sign bit.
 func signed(bits, sign int64) int64 {
 	if bits >= 0 {
 		return bits
@@ -56,7 +56,7 @@ func signed(bits, sign int64) int64 {
 	return -(bits + sign)
 }
 
-// halfFloat is the value of a binary16.
+// halfFloat returns the value of a binary16.
 func halfFloat(h uint16) float64 {
 	sign, exp, frac := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// Fill makes the contents of a buffer.
+// Fill generates the contents of a buffer.
 type Fill func(r *rand.Rand, b []byte)
 
 func poison(_ *rand.Rand, b []byte) {
@@ -17,14 +17,14 @@ func poison(_ *rand.Rand, b []byte) {
 
 func zeros(*rand.Rand, []byte) {}
 
-// anyBytes is uniform.
+// anyBytes fills with uniform random bytes.
 func anyBytes(r *rand.Rand, b []byte) {
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
 }
 
-// bytesOf is uniform among the letters.
+// bytesOf fills with bytes that are uniform among the letters.
 func bytesOf(letters string) Fill {
 	return func(r *rand.Rand, b []byte) {
 		for i := range b {
@@ -33,7 +33,7 @@ func bytesOf(letters string) Fill {
 	}
 }
 
-// words is 32-bit words, each as f says.
+// words fills with 32-bit words. f returns word i.
 func words(f func(r *rand.Rand, i int) uint32) Fill {
 	return func(r *rand.Rand, b []byte) {
 		for i := range len(b) / 4 {
@@ -42,7 +42,7 @@ func words(f func(r *rand.Rand, i int) uint32) Fill {
 	}
 }
 
-// longs is 64-bit words, each as f says.
+// longs fills with 64-bit words. f returns word i.
 func longs(f func(r *rand.Rand, i int) uint64) Fill {
 	return func(r *rand.Rand, b []byte) {
 		for i := range len(b) / 8 {
@@ -51,7 +51,7 @@ func longs(f func(r *rand.Rand, i int) uint64) Fill {
 	}
 }
 
-// anyWords has words of every magnitude, and the edges.
+// anyWords fills with words of every magnitude, and edge cases.
 var anyWords = words(func(r *rand.Rand, _ int) uint32 {
 	if r.IntN(8) == 0 {
 		return []uint32{0, 1, math.MaxUint32, math.MaxInt32, 1 << 31, 0x55555555, 31, 32}[r.IntN(8)]
@@ -59,7 +59,7 @@ var anyWords = words(func(r *rand.Rand, _ int) uint32 {
 	return r.Uint32() >> r.IntN(32)
 })
 
-// anyLongs is that of 64 bits.
+// anyLongs is anyWords for 64 bits.
 var anyLongs = longs(func(r *rand.Rand, _ int) uint64 {
 	if r.IntN(8) == 0 {
 		return []uint64{0, 1, math.MaxUint64, math.MaxInt64, 1 << 63, 1 << 32, 63, 10}[r.IntN(8)]
@@ -67,24 +67,24 @@ var anyLongs = longs(func(r *rand.Rand, _ int) uint64 {
 	return r.Uint64() >> r.IntN(64)
 })
 
-// randomWords and randomLongs are uniform.
+// randomWords and randomLongs fill with uniform random words.
 var (
 	randomWords = words(func(r *rand.Rand, _ int) uint32 { return r.Uint32() })
 	randomLongs = longs(func(r *rand.Rand, _ int) uint64 { return r.Uint64() })
 )
 
-// wordsBelow are uniform below n.
+// wordsBelow fills with words that are uniform below n.
 func wordsBelow(n int) Fill {
 	return words(func(r *rand.Rand, _ int) uint32 { return uint32(r.IntN(n)) })
 }
 
-// same is a buffer of one word again and again.
+// same fills with copies of one word.
 func same(v uint32) Fill { return words(func(*rand.Rand, int) uint32 { return v }) }
 
-// sameLong is one of 64 bits.
+// sameLong is same for 64 bits.
 func sameLong(v uint64) Fill { return longs(func(*rand.Rand, int) uint64 { return v }) }
 
-// shuffles has the numbers below n in any order, for each n words.
+// shuffles fills each n words with the numbers below n in random order.
 func shuffles(n int) Fill {
 	return func(r *rand.Rand, b []byte) {
 		for ; len(b) > 0; b = b[4*n:] {
@@ -95,7 +95,7 @@ func shuffles(n int) Fill {
 	}
 }
 
-// sorted is words in rising order, as signed numbers.
+// sorted fills with words that rise as signed numbers.
 var sorted = func(r *rand.Rand, b []byte) {
 	v := int64(math.MinInt32)
 	step := (1 << 32) / int64(len(b)/4+1)
@@ -105,21 +105,21 @@ var sorted = func(r *rand.Rand, b []byte) {
 	}
 }
 
-// floats are uniform from lo to hi.
+// floats fills with floats that are uniform from lo to hi.
 func floats(lo, hi float32) Fill {
 	return words(func(r *rand.Rand, _ int) uint32 {
 		return math.Float32bits(lo + float32((hi-lo)*r.Float32()))
 	})
 }
 
-// doubles are uniform from lo to hi.
+// doubles fills with doubles that are uniform from lo to hi.
 func doubles(lo, hi float64) Fill {
 	return longs(func(r *rand.Rand, _ int) uint64 {
 		return math.Float64bits(lo + float64((hi-lo)*r.Float64()))
 	})
 }
 
-// anyFloats has floats of every exponent, and the edges, denormals and NaN.
+// anyFloats fills with floats of every exponent, and edge cases with denormals and NaN.
 var anyFloats = words(func(r *rand.Rand, _ int) uint32 {
 	if r.IntN(6) == 0 {
 		return []uint32{
@@ -130,7 +130,7 @@ var anyFloats = words(func(r *rand.Rand, _ int) uint32 {
 	return r.Uint32()
 })
 
-// anyDoubles is that of doubles.
+// anyDoubles is anyFloats for doubles.
 var anyDoubles = longs(func(r *rand.Rand, _ int) uint64 {
 	if r.IntN(6) == 0 {
 		return []uint64{
@@ -144,7 +144,7 @@ var anyDoubles = longs(func(r *rand.Rand, _ int) uint64 {
 	return math.Float64bits(r.NormFloat64())
 })
 
-// halves are whole numbers from -n to n as binary16, or as bfloat16 where bf.
+// halves fills with integers from -n to n as binary16, or as bfloat16 if bf is set.
 func halves(n int, bf bool) Fill {
 	return func(r *rand.Rand, b []byte) {
 		for i := range len(b) / 2 {
@@ -158,7 +158,7 @@ func halves(n int, bf bool) Fill {
 	}
 }
 
-// smallHalf is a whole number below 2048 as binary16.
+// smallHalf returns an integer below 2048 as binary16.
 func smallHalf(f float32) uint16 {
 	b := math.Float32bits(f)
 	if f == 0 {
@@ -167,14 +167,15 @@ func smallHalf(f float32) uint16 {
 	return uint16(b>>16&0x8000 | (b>>23&255-112)<<10 | b>>13&1023)
 }
 
-// unitHalves are binary16 from -1 to 1 of every kind of small exponent.
+// unitHalves fills with binary16 from -1 to 1 with exponents from 2^-7 to 2^-1.
 func unitHalves(r *rand.Rand, b []byte) {
 	for i := range len(b) / 2 {
 		binary.LittleEndian.PutUint16(b[2*i:], uint16(r.UintN(2)<<15|(8+r.UintN(7))<<10|r.UintN(1024)))
 	}
 }
 
-// numerals are numbers of a sign and digits in records of 16 bytes.
+// numerals fills records of 16 bytes with a sign or a digit, up to 14 digits, and other
+// characters.
 func numerals(r *rand.Rand, b []byte) {
 	bytesOf("0123456789 -x")(r, b)
 	for i := 0; i < len(b); i += 16 {
@@ -186,7 +187,7 @@ func numerals(r *rand.Rand, b []byte) {
 	}
 }
 
-// utf8 is text that is mostly well-formed, in records of 16 bytes.
+// utf8 fills records of 16 bytes with text that is mostly well-formed.
 func utf8(r *rand.Rand, b []byte) {
 	for i := 0; i < len(b); {
 		s := string([]rune("aé€😀ü中ß\U0010ffff\u07ff\u0800")[r.IntN(10)])

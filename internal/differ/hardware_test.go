@@ -18,11 +18,11 @@ const (
 )
 
 var (
-	update = flag.Bool("update", false, "write what hardware did to the record")
-	record = flag.String("record", recordFile, "where -update writes")
+	update = flag.Bool("update", false, "write the results of hardware to the record, and the tables to the documentation")
+	record = flag.String("record", recordFile, "the file that TestHardware -update writes")
 )
 
-// seedVariable chooses the fresh inputs of TestHardware; else the clock does.
+// seedVariable sets the seed of the fresh inputs of TestHardware. The default is the time.
 const seedVariable = "FERRY_DIFFER_SEED"
 
 func freshSeed(t testing.TB) uint64 {
@@ -44,10 +44,10 @@ func TestHardware(t *testing.T) {
 	seed := freshSeed(t)
 	all := &Record{Schema: Schema, Seed: 1, Fresh: []uint64{seed, seed + 1, seed + 2}}
 	var err error
-	if all.Machine, err = On(gpu, command); err != nil {
+	if all.Machine, err = MachineOf(gpu, command); err != nil {
 		t.Fatal(err)
 	}
-	g, err := ferry.OpenDriver(gpu, 0) // else the context would be made anew for each module
+	g, err := ferry.OpenDriver(gpu, 0) // keeps the context, which else would be created for each module
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestHardware(t *testing.T) {
 		eachModule(t, func(t *testing.T, family, target string) {
 			ptx := source(t, family, target)
 			hard, soft := bench(t, gpu, ptx), bench(t, software(t), ptx)
-			for _, c := range Of(family) {
+			for _, c := range CasesOf(family) {
 				if !c.On(target) {
 					continue
 				}
@@ -87,8 +87,8 @@ func TestHardware(t *testing.T) {
 	}
 }
 
-// both runs a kernel on both benches for each seed. The first seed's outputs are
-// those kept.
+// both runs a kernel on both benches for each seed. The result has the outputs of the
+// first seed.
 func both(t *testing.T, hard, soft *Bench, c *Case, target string, seeds []uint64) Result {
 	r := Result{Family: c.Family, Kernel: c.Kernel, Target: target, Equal: true}
 	for i, seed := range seeds {

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
-// Machine says where a record is from.
+// Machine is the origin of a record.
 type Machine struct {
 	Device  string `json:"device"`
 	Driver  string `json:"driver"` // the release of its kernel module, such as 580.159.04
@@ -17,11 +17,11 @@ type Machine struct {
 	Go      string `json:"go"`
 	Commit  string `json:"commit"`
 	Date    string `json:"date"`
-	Command string `json:"command"` // makes the record again
+	Command string `json:"command"` // the command that writes the record
 }
 
-// On is the machine of a driver's first device.
-func On(d cu.Driver, command string) (Machine, error) {
+// MachineOf returns the machine with a driver's first device.
+func MachineOf(d cu.Driver, command string) (Machine, error) {
 	m := Machine{
 		Go: runtime.Version(), Commit: origin.Commit(), Date: time.Now().UTC().Format(time.DateOnly),
 		Command: command, Driver: origin.Release(),

@@ -12,37 +12,37 @@ import (
 // Schema is the version of [Record] as JSON.
 const Schema = "ferry.differential/1"
 
-// Record is what the table's kernels did on hardware.
+// Record has the results of the table's kernels on hardware.
 type Record struct {
 	Schema string `json:"schema"`
 	Machine
-	Seed    uint64   `json:"seed"`  // of the inputs of the outputs recorded
-	Fresh   []uint64 `json:"fresh"` // further seeds, for which both drivers were compared in that run
+	Seed    uint64   `json:"seed"`  // the seed of the recorded outputs
+	Fresh   []uint64 `json:"fresh"` // more seeds, with which both drivers were compared in that run
 	Results []Result `json:"results"`
 }
 
-// Result is one kernel as one compiler made it.
+// Result is the result of one kernel in the PTX of one target.
 type Result struct {
 	Family   string   `json:"family"`
 	Kernel   string   `json:"kernel"`
 	Target   string   `json:"target"`
 	PTX      string   `json:"ptx"`             // the start of the SHA-256 of the module
 	Compared int      `json:"compared"`        // elements, over all seeds
-	Equal    bool     `json:"equal"`           // bit for bit, or within the bound
-	ULP      float64  `json:"ulp,omitempty"`   // the largest difference found
-	Wrong    string   `json:"wrong,omitempty"` // what differed
+	Equal    bool     `json:"equal"`           // the bits are equal, or the values within the bound
+	ULP      float64  `json:"ulp,omitempty"`   // the largest difference
+	Wrong    string   `json:"wrong,omitempty"` // the last difference outside of the bound
 	Outputs  []Output `json:"outputs"`
 }
 
-// Output is a buffer after the launch: its values where the kernel has a bound,
-// else their hash alone.
+// Output is a buffer after the launch. It has the values if the kernel has a bound, else
+// only their hash.
 type Output struct {
 	Arg    int    `json:"arg"`
 	SHA256 string `json:"sha256,omitempty"`
 	Values []byte `json:"values,omitempty"` // little-endian
 }
 
-// Outputs makes a record of buffers.
+// Outputs returns a record of buffers.
 func Outputs(c *Case, target string, buffers [][]byte) []Output {
 	var all []Output
 	for i, a := range c.Args {
@@ -60,17 +60,17 @@ func Outputs(c *Case, target string, buffers [][]byte) []Output {
 	return all
 }
 
-// Sum is the start of the SHA-256 of b, in hex.
+// Sum returns the first 12 bytes of the SHA-256 of b, in hexadecimal.
 func Sum(b []byte) string {
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:12])
 }
 
-// Check compares buffers with what was recorded.
+// Check compares buffers with the recorded ones.
 func (r *Result) Check(c *Case, got [][]byte) error {
 	for _, o := range r.Outputs {
 		if o.Arg >= len(got) {
-			return fmt.Errorf("%s: argument %d was recorded, there are %d: the record is of another table", c.Kernel, o.Arg, len(got))
+			return fmt.Errorf("%s: the record has argument %d, but the case has %d arguments", c.Kernel, o.Arg, len(got))
 		}
 		b := got[o.Arg]
 		switch {
@@ -87,7 +87,7 @@ func (r *Result) Check(c *Case, got [][]byte) error {
 	return nil
 }
 
-// ReadJSON reads what [WriteJSON] wrote.
+// ReadJSON reads a record that [WriteJSON] wrote.
 func ReadJSON(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

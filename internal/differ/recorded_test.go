@@ -2,8 +2,8 @@ package differ
 
 import "testing"
 
-// TestRecorded runs every kernel on the software GPU and compares with what
-// hardware did.
+// TestRecorded runs every kernel on the software GPU and compares with the recorded
+// outputs of hardware.
 func TestRecorded(t *testing.T) {
 	var record Record
 	if err := ReadJSON(recordFile, &record); err != nil {
@@ -12,7 +12,7 @@ func TestRecorded(t *testing.T) {
 	eachModule(t, func(t *testing.T, family, target string) {
 		ptx := source(t, family, target)
 		b := bench(t, software(t), ptx)
-		for _, c := range Of(family) {
+		for _, c := range CasesOf(family) {
 			if !c.On(target) {
 				continue
 			}
@@ -23,7 +23,7 @@ func TestRecorded(t *testing.T) {
 			}
 			r := record.find(c.Kernel, target)
 			if r == nil || r.PTX != Sum(ptx) {
-				t.Errorf("%s: not recorded on hardware since the PTX changed: %s", c.Kernel, command)
+				t.Errorf("%s: the PTX has changed since hardware was recorded; record it with: %s", c.Kernel, command)
 			} else if err := r.Check(c, got); err != nil {
 				t.Error(err)
 			}

@@ -17,7 +17,7 @@ import (
 	unicode "unicode/utf8"
 )
 
-// of is a buffer's numbers, put writes them back.
+// of returns a buffer's numbers. put writes them back.
 func of[T any](b []byte) []T {
 	var one T
 	out := make([]T, len(b)/binary.Size(one))
@@ -33,16 +33,16 @@ func put[T any](b []byte, v []T) {
 	}
 }
 
-// each makes the numbers of one buffer from those of another, in place.
+// each calls f with the numbers of two buffers, and writes the second buffer back.
 func each[A, B any](b [][]byte, from, to int, f func(a []A, out []B)) {
 	out := of[B](b[to])
 	f(of[A](b[from]), out)
 	put(b[to], out)
 }
 
-// references are kernels in plain Go, written from what they are for: each is
-// given the buffers as they are before the launch, and leaves them as they must
-// be after it.
+// references are implementations of kernels in plain Go, written from the purpose of each
+// kernel and not from its source. Each gets the buffers before a launch, and changes them
+// to the expected contents after it.
 var references = map[string]func(b [][]byte){
 	"reduce_tree": func(b [][]byte) {
 		each(b, 0, 1, func(in, out []int32) {
@@ -96,7 +96,7 @@ var references = map[string]func(b [][]byte){
 	"histogram_match":  func(b [][]byte) { histogram(b, func(v byte) int { return int(v & 15) }) },
 	"sort_bitonic": func(b [][]byte) {
 		each(b, 0, 0, func(_, out []int32) {
-			// even blocks of 256 rise, as do odd ones: the last step looks at the thread alone
+			// All blocks of 256 rise, because the direction of the last step depends on the thread alone.
 			slices.Sort(out[:256])
 			slices.Sort(out[256:])
 		})
@@ -323,7 +323,7 @@ var references = map[string]func(b [][]byte){
 		for i := range root {
 			root[i] = uint32(i)
 		}
-		for range root { // as often as the longest path
+		for range root { // enough for the longest path
 			for i := 0; i < len(edge); i += 2 {
 				least := min(root[edge[i]], root[edge[i+1]])
 				root[edge[i]], root[edge[i+1]] = least, least
@@ -351,7 +351,7 @@ var references = map[string]func(b [][]byte){
 	},
 }
 
-// fragments adds up a product of matrices whose elements lie where at says.
+// fragments computes a product of matrices. at returns the indices of the elements.
 func fragments(m, n, k int, at func(row, column, k int) (a, b, c int), add func(a, b, c int)) {
 	for row := range m {
 		for column := range n {
@@ -362,8 +362,8 @@ func fragments(m, n, k int, at func(row, column, k int) (a, b, c int), add func(
 	}
 }
 
-// fragmentA is where element (row, k) of a 16-row matrix lies among registers that
-// are stored one after the other for 32 lanes, with per elements each.
+// fragmentA returns the index of element (row, k) of a 16-row matrix in memory that has
+// the registers one after the other, each for 32 lanes with per elements.
 func fragmentA(row, k, per int) int {
 	lane, register := row%8*4+k/per%4, row/8+k/(4*per)*2
 	return (register*32+lane)*per + k%per
@@ -374,7 +374,7 @@ func fragmentB(k, column, per int) int {
 	return (register*32+lane)*per + k%per
 }
 
-// fragmentC is where a result lies: four of each lane together.
+// fragmentC returns the index of a result. Each lane has four adjacent ones.
 func fragmentC(row, column int) int {
 	return (row%8*4+column/2)*4 + row/8*2 + column%2
 }
@@ -418,7 +418,7 @@ func messages[T any](b [][]byte, n int, sum func(m []byte) T) {
 	})
 }
 
-// wrongUTF8 is what text_utf8 says of a record that is not well-formed.
+// wrongUTF8 returns the result of text_utf8 for a record that is not well-formed.
 func wrongUTF8(p []byte) int32 {
 	i := 0
 	for {
@@ -444,14 +444,14 @@ func wrongUTF8(p []byte) int32 {
 	return int32(-1000 - i)
 }
 
-// number is what bytes are, the lowest first.
+// number returns the number with the given little-endian bytes.
 func number(b []byte) *big.Int {
 	c := slices.Clone(b)
 	slices.Reverse(c)
 	return new(big.Int).SetBytes(c)
 }
 
-// TestReferences compares kernels with plain Go on the software GPU.
+// TestReferences compares kernels on the software GPU with plain Go.
 func TestReferences(t *testing.T) {
 	for name, reference := range references {
 		t.Run(name, func(t *testing.T) {

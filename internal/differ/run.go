@@ -18,10 +18,10 @@ type Bench struct {
 	module *ferry.Module
 }
 
-// longest is the time after which a kernel counts as hanging.
-const longest = time.Minute
+// maxTime is the time after which a kernel is taken to hang.
+const maxTime = time.Minute
 
-// Open loads PTX into the first device of a driver. Close gives all back.
+// Open loads PTX into the first device of a driver. The caller must call Close.
 func Open(d cu.Driver, ptx []byte) (*Bench, error) {
 	g, err := ferry.OpenDriver(d, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(d cu.Driver, ptx []byte) (*Bench, error) {
 	return b, nil
 }
 
-// Close gives the module and the device back.
+// Close closes the module and the device.
 func (b *Bench) Close() error {
 	var all []error
 	if b.module != nil {
@@ -49,8 +49,8 @@ func (b *Bench) Close() error {
 	return errors.Join(append(all, b.g.Close())...)
 }
 
-// Run launches a case with these inputs, one for each argument, nil for values,
-// and is what its buffers hold afterwards, in the same places.
+// Run launches a case with inputs, one for each argument, nil for values. It returns the
+// contents of the buffers afterwards, by argument.
 func (b *Bench) Run(c *Case, inputs [][]byte) ([][]byte, error) {
 	outputs, err := b.run(c, inputs)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Bench) run(c *Case, inputs [][]byte) (outputs [][]byte, err error) {
 	if err := b.stream.Launch(kernel, ferry.LaunchConfig{Grid: c.Grid, Block: c.Block, SharedBytes: c.Shared}, args...); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithTimeout(context.Background(), maxTime)
 	defer cancel()
 	if err := b.stream.Wait(ctx); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// targets is the targets that a family has PTX of.
+// targets returns the targets for which a family has PTX.
 func targets(t testing.TB, family string) []string {
 	files, err := filepath.Glob(filepath.Join("testdata", "ptx", family+".*.ptx"))
 	if err != nil || len(files) == 0 {
@@ -45,7 +45,7 @@ func software(t testing.TB) cu.Driver {
 	return d
 }
 
-// bench opens one and closes it with the test.
+// bench opens a Bench and closes it when the test ends.
 func bench(t testing.TB, d cu.Driver, ptx []byte) *Bench {
 	t.Helper()
 	b, err := Open(d, ptx)
@@ -72,7 +72,7 @@ func eachModule(t *testing.T, f func(t *testing.T, family, target string)) {
 	}
 }
 
-// TestAssert: an assertion that fails ends the kernel, with its text.
+// TestAssert checks that a failed assertion ends the kernel with CUDA_ERROR_ASSERT.
 func TestAssert(t *testing.T) {
 	for _, target := range targets(t, "print") {
 		d := software(t)
@@ -89,7 +89,7 @@ func TestAssert(t *testing.T) {
 			t.Errorf("%s: got %v, want CUDA_ERROR_ASSERT", target, err)
 		}
 		if err := b.Close(); err == nil {
-			t.Errorf("%s: the device closes as if nothing had happened", target)
+			t.Errorf("%s: Close returned no error after a failed assertion", target)
 		}
 	}
 }

@@ -1,18 +1,19 @@
-// Command fit fits the times of a profile to what "ferry bench" and "ferry compare"
-// measured:
+// Command fit fits the times of a profile to the measurements of "ferry bench" and
+// "ferry compare":
 //
 //	go run ./internal/fit                                              # profile/h200.json
-//	go run ./internal/fit -profile mine.json mine-[12].json other.json # another, two leases
+//	go run ./internal/fit -profile mine.json mine-[12].json other.json # another profile, two leases
 //
-// An argument is a lease, one machine for one while: a pattern of file names. The
-// program looks at the half of the cases that are for fitting ([grid.Case.Test] is
-// false), takes the median of a case over the files of a lease and then over the
-// leases, and never sees the rest.
+// Each argument is a pattern of file names. Its files are the runs of one lease, the time
+// for which one machine was rented. The program reads only the half of the cases that is
+// for fitting ([grid.Case.Test] is false). It takes the median of each case over the
+// files of a lease, then the median over the leases.
 //
-// It begins at the starts written in this package, and with empty curves, whatever
-// the profile has. A curve is moved at the sizes that were measured by what its kinds
-// are off there, and made to rise. Single numbers are moved in groups to where the
-// software GPU's predictions of the kinds that depend on them are off least (the mean
-// of |ln(predicted / measured)|). Both take turns, and the profile is written back
-// with the source "fit" on all that was fitted. Same files, same result.
+// The fit starts from the values in this package and from empty curves, and does not use
+// the values in the profile. Each round first moves the curves, then the numbers. At each
+// measured size, a curve is moved by the error of the kinds that depend on it, and then
+// made to rise. Numbers are moved in groups to minimize the software GPU's error for the
+// kinds that depend on them: the mean of |ln(predicted / measured)|. The profile is
+// written back, with the source "fit" for all fitted values. The same files give the
+// same result.
 package main

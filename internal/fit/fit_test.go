@@ -21,8 +21,9 @@ func named(t *testing.T, name string) *profile.Profile {
 	return p
 }
 
-// A fit finds what made the measurements, from its own start, and the same twice.
-func TestFitFindsWhatMadeTheTimes(t *testing.T) {
+// TestFitRecoversProfile fits numbers to times that were predicted with a known profile.
+// The fitted profile must predict the same times, and a second fit must be equal.
+func TestFitRecoversProfile(t *testing.T) {
 	for only, kinds := range map[string][]string{
 		"calls.event_record":       {"event records"},
 		"copy.write_combined_htod": {"copy write-combined in"},
@@ -55,14 +56,15 @@ func TestFitFindsWhatMadeTheTimes(t *testing.T) {
 				t.Errorf("%v: fitted %.0f ns to %.0f", c, got, ns)
 			}
 			if found[0][c] != found[1][c] {
-				t.Errorf("%v: another fit says %.0f ns, not %.0f", c, found[1][c], found[0][c])
+				t.Errorf("%v: the second fit predicts %.0f ns, the first %.0f", c, found[1][c], found[0][c])
 			}
 		}
 	}
 }
 
-// All that the profile says was fitted is fitted by this program.
-func TestAllThatIsFitted(t *testing.T) {
+// TestFittedFields checks that this program fits each value of the profile with the
+// source "fit".
+func TestFittedFields(t *testing.T) {
 	text, err := os.ReadFile("../../profile/h200.json")
 	if err != nil {
 		t.Fatal(err)
@@ -73,17 +75,17 @@ func TestAllThatIsFitted(t *testing.T) {
 	}
 	f := &fitter{p: named(t, "h200")}
 	fitted := f.results()
-	var look func(path string, v any)
-	look = func(path string, v any) {
+	var check func(path string, v any)
+	check = func(path string, v any) {
 		o, _ := v.(map[string]any)
 		if _, known := fitted[path]; o["source"] == fitSource && !known {
-			t.Errorf("%s has the source %q, and is not fitted", path, fitSource)
+			t.Errorf("%s has the source %q, but is not fitted", path, fitSource)
 		}
 		for key, inner := range o {
-			look(strings.TrimPrefix(path+"."+key, "."), inner)
+			check(strings.TrimPrefix(path+"."+key, "."), inner)
 		}
 	}
-	look("", doc)
+	check("", doc)
 }
 
 func TestRising(t *testing.T) {
@@ -94,8 +96,8 @@ func TestRising(t *testing.T) {
 	}
 }
 
-// A lease counts once, however many files it has, and a late one for what the
-// others lack.
+// TestMediansOverLeases checks that a lease counts once, however many files it has. The
+// late lease counts only for cases that the others lack.
 func TestMediansOverLeases(t *testing.T) {
 	fit := func(cs []grid.Case) (out []grid.Case) {
 		return slices.DeleteFunc(cs, grid.Case.Test)

@@ -15,14 +15,14 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// fitter moves the numbers of p.
+// fitter fits the numbers of p.
 type fitter struct {
 	p        *profile.Profile
 	measured map[grid.Case]float64 // ns
-	only     string                // the beginning of the paths to fit
+	only     string                // only paths with this prefix are fitted
 }
 
-// reset takes p back to where every fit begins.
+// reset sets p to the start of every fit.
 func (f *fitter) reset() {
 	for i := range groups {
 		for _, n := range groups[i].numbers {
@@ -40,7 +40,8 @@ func (f *fitter) reset() {
 
 func (f *fitter) wants(path string) bool { return strings.HasPrefix(path, f.only) }
 
-// predict is what the software GPU says of the measured cases that want wants.
+// predict returns the software GPU's predictions of the measured cases that want
+// accepts.
 func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[grid.Case]float64, error) {
 	d, err := softgpu.Open(softgpu.Options{Profile: f.p})
 	if err != nil {
@@ -65,7 +66,7 @@ func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[gr
 	return out, f.predictSteps(ctx, g, want, out)
 }
 
-// round goes through all curves and numbers once.
+// round moves all curves and numbers once.
 func (f *fitter) round(ctx context.Context) error {
 	for i := range curves {
 		if f.wants(curves[i].path) {
@@ -84,22 +85,22 @@ func (f *fitter) round(ctx context.Context) error {
 	return nil
 }
 
-// search moves the numbers of a group together. A prediction is near to linear in
-// each of them, or in its inverse if it is a rate: so each is moved a little to see
-// what that does to every case, then all are moved on those straight lines to where
-// predictions are off least, and the software GPU is asked whether that is so. If it
-// is worse they go half the way.
+// search moves the numbers of a group together. A prediction is nearly linear in each of
+// them, or in its inverse if it is a rate. So each number is changed a little to find the
+// slope of every case. Then all numbers move to where the error of the straight lines is
+// smallest, and the software GPU predicts the times there. If its error is larger than
+// before, the step is halved.
 func (f *fitter) search(ctx context.Context, g *group) error {
-	began, before, was := time.Now(), "", -1.0
+	began, before, first := time.Now(), "", -1.0
 	for range 3 {
 		l, err := f.linearize(ctx, g)
 		if err != nil {
 			return err
 		}
-		if was < 0 {
-			before, was = g.words(f.p), l.off(l.at)
+		if first < 0 {
+			before, first = g.format(f.p), l.misfit(l.at)
 		}
-		best, from := l.off(l.at), l.at
+		best, from := l.misfit(l.at), l.at
 		to, better := l.minimum(), false
 		for range 4 {
 			g.set(f.p, to)
@@ -107,7 +108,7 @@ func (f *fitter) search(ctx context.Context, g *group) error {
 			if err != nil {
 				return err
 			}
-			if better = l.with(got).off(l.at) < best-1e-4; better {
+			if better = l.with(got).misfit(l.at) < best-1e-4; better {
 				break
 			}
 			for i := range to {
@@ -124,12 +125,12 @@ func (f *fitter) search(ctx context.Context, g *group) error {
 		return err
 	}
 	l := &lines{g: g, measured: f.measured, at: g.get(f.p)}
-	fmt.Fprintf(os.Stderr, "%.0f s: off %.4f -> %.4f  %s -> %s\n", time.Since(began).Seconds(), was, l.with(got).off(l.at), before, g.words(f.p))
+	fmt.Fprintf(os.Stderr, "%.0f s: error %.4f -> %.4f  %s -> %s\n", time.Since(began).Seconds(), first, l.with(got).misfit(l.at), before, g.format(f.p))
 	return nil
 }
 
-// get is the numbers as they are searched: a rate's inverse, times its start squared
-// so that it begins where the rate does.
+// get returns the numbers in the form in which they are searched. A rate is replaced by
+// its inverse times the square of its start, which is equal to the rate at the start.
 func (g *group) get(p *profile.Profile) []float64 {
 	out := make([]float64, len(g.numbers))
 	for i, n := range g.numbers {
@@ -151,7 +152,7 @@ func (g *group) set(p *profile.Profile, at []float64) {
 	}
 }
 
-func (g *group) words(p *profile.Profile) string {
+func (g *group) format(p *profile.Profile) string {
 	var b strings.Builder
 	for _, n := range g.numbers {
 		fmt.Fprintf(&b, " %s %.4g", n.path[strings.LastIndex(n.path, ".")+1:], n.in(p).Value)
@@ -159,13 +160,13 @@ func (g *group) words(p *profile.Profile) string {
 	return b.String()
 }
 
-// lines are the predictions of a group's cases as straight lines.
+// lines are linear approximations of the predictions of a group's cases.
 type lines struct {
 	g        *group
 	measured map[grid.Case]float64
-	at       []float64 // where the slopes are
+	at       []float64 // the numbers for which ns and slopes hold
 	cases    []grid.Case
-	ns       []float64
+	ns       []float64   // by case
 	slopes   [][]float64 // by number, by case
 }
 
@@ -182,7 +183,7 @@ func (f *fitter) linearize(ctx context.Context, g *group) (*lines, error) {
 		moved := slices.Clone(at)
 		moved[i] += step
 		g.set(f.p, moved)
-		step = g.get(f.p)[i] - at[i] // it was rounded
+		step = g.get(f.p)[i] - at[i] // set has rounded the number
 		there, err := f.predict(ctx, g.wants)
 		g.set(f.p, at)
 		if err != nil {
@@ -197,7 +198,7 @@ func (f *fitter) linearize(ctx context.Context, g *group) (*lines, error) {
 	return l, nil
 }
 
-// with is l at other predictions.
+// with returns a copy of l with other predictions.
 func (l *lines) with(got map[grid.Case]float64) *lines {
 	out := *l
 	out.cases, out.ns = nil, nil
@@ -211,9 +212,9 @@ func (l *lines) with(got map[grid.Case]float64) *lines {
 	return &out
 }
 
-// off is how far predictions would be off at other numbers: the mean of
-// |ln(predicted / measured)| of each kind, and the mean of those of the kinds.
-func (l *lines) off(at []float64) float64 {
+// misfit returns the error of the predictions with other numbers: the mean over the
+// kinds of the mean of |ln(predicted / measured)| over a kind's cases.
+func (l *lines) misfit(at []float64) float64 {
 	sum, count := map[string]float64{}, map[string]float64{}
 	for k, c := range l.cases {
 		ns := l.ns[k]
@@ -224,7 +225,7 @@ func (l *lines) off(at []float64) float64 {
 		count[c.Kind]++
 	}
 	total, kinds := 0.0, 0.0
-	for _, k := range l.g.kinds { // in their order: sums of floats depend on it
+	for _, k := range l.g.kinds { // in a fixed order, because sums of floats depend on it
 		if count[k] > 0 {
 			total += sum[k] / count[k]
 			kinds++
@@ -233,11 +234,11 @@ func (l *lines) off(at []float64) float64 {
 	return total / max(1, kinds)
 }
 
-// minimum moves one number after the other, and two against each other, ever less,
-// to where off is least.
+// minimum returns the numbers with the smallest misfit. It tries changes of one number
+// and of two numbers at once, by ever smaller steps.
 func (l *lines) minimum() []float64 {
 	at := slices.Clone(l.at)
-	best := l.off(at)
+	best := l.misfit(at)
 	try := func(width float64, which ...int) {
 		for signs := range 1 << len(which) {
 			to := slices.Clone(at)
@@ -253,8 +254,8 @@ func (l *lines) minimum() []float64 {
 				}
 				to[i] = max(least, at[i]+by)
 			}
-			if off := l.off(to); off < best-1e-7 {
-				at, best = to, off
+			if e := l.misfit(to); e < best-1e-7 {
+				at, best = to, e
 			}
 		}
 	}
@@ -271,8 +272,8 @@ func (l *lines) minimum() []float64 {
 	return at
 }
 
-// follow moves a curve at the sizes measured by what its kinds are off there, then
-// makes it rise.
+// follow moves a curve at each measured size by the error of its kinds there, then makes
+// it rise.
 func (f *fitter) follow(ctx context.Context, c *curve) error {
 	at := c.in(f.p)
 	var raw []profile.Point
@@ -293,7 +294,7 @@ func (f *fitter) follow(ctx context.Context, c *curve) error {
 		return int(math.Copysign(1, a.Ns-b.Ns))
 	})
 	*at = profile.Curve{Points: rising(raw, c.zero), Source: fitSource}
-	if at == &f.p.Kernel.Memory { // what kernels that run together share
+	if at == &f.p.Kernel.Memory { // concurrent kernels share the bandwidth of its last point
 		last := at.Points[len(at.Points)-1]
 		f.p.Kernel.Bandwidth = profile.Number{Value: significant(last.Bytes / last.Ns * 1e9), Source: fitSource}
 	}
@@ -301,8 +302,9 @@ func (f *fitter) follow(ctx context.Context, c *curve) error {
 	return nil
 }
 
-// rising joins points at one size to their mean, and neighbours that fall to theirs,
-// which is the rising curve that is nearest. zero begins it at nothing.
+// rising returns the rising curve that is nearest to the points. It replaces points at
+// one size by their mean, and also neighbours that fall. If zero is set, the curve begins
+// with 0 ns for 0 bytes.
 func rising(raw []profile.Point, zero bool) []profile.Point {
 	type pool struct{ first, last, sum, count float64 }
 	var pools []pool
@@ -330,7 +332,7 @@ func rising(raw []profile.Point, zero bool) []profile.Point {
 	return out
 }
 
-// significant rounds to four digits: no measurement has more.
+// significant rounds to four digits, because no measurement has more.
 func significant(v float64) float64 {
 	if v == 0 {
 		return 0

@@ -15,10 +15,10 @@ import (
 )
 
 func main() {
-	path := flag.String("profile", "profile/h200.json", "the profile to fit, which is written back")
-	rounds := flag.Int("rounds", 3, "how often all numbers and curves are gone through")
-	only := flag.String("only", "", "fit only what begins with this, as \"managed.\"")
-	late := flag.String("late", "", "a lease that tells only of cases that no other has")
+	path := flag.String("profile", "profile/h200.json", "the profile to fit; it is overwritten")
+	rounds := flag.Int("rounds", 3, "how often all numbers and curves are fitted")
+	only := flag.String("only", "", "fit only fields whose path begins with this, such as \"managed.\"")
+	late := flag.String("late", "", "a lease that is used only for cases that the others lack")
 	flag.Parse()
 	leases := flag.Args()
 	if len(leases) == 0 {
@@ -30,8 +30,9 @@ func main() {
 	}
 }
 
-// What profile/h200.json is fitted to, from the root of the repository. The lease of
-// the last was kept for testing; it tells of what the grid did not measure before.
+// ours are the leases to which profile/h200.json is fitted, as paths from the root of the
+// repository. Lease e was kept for testing. It is oursLate, because it has cases that the
+// grid did not measure before.
 var ours = []string{
 	"docs/results/grid-h200-a[123].json", "docs/results/grid-h200-b[123].json",
 	"docs/results/grid-h200-c[12].json", "docs/results/grid-h200-d[123].json",
@@ -77,8 +78,8 @@ func (f *fitter) fit(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// read is the median of each case for fitting over the leases, where a lease's is
-// the median over its files, which are named by a pattern.
+// read returns the median over the leases of each case for fitting. The value of a lease
+// is the median over its files. A lease is given by a pattern of file names.
 func read(leases []string, late string) (map[grid.Case]float64, error) {
 	all := map[grid.Case][]float64{}
 	for _, pattern := range leases {
@@ -114,7 +115,7 @@ func readLease(pattern string) (map[grid.Case]float64, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no such measurements", pattern)
+		return nil, fmt.Errorf("%s: no such files", pattern)
 	}
 	all := map[grid.Case][]float64{}
 	for _, name := range files {
@@ -133,7 +134,7 @@ func readLease(pattern string) (map[grid.Case]float64, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if r.Predicted {
-			return nil, fmt.Errorf("%s is a prediction", name)
+			return nil, fmt.Errorf("%s has predictions, not measurements", name)
 		}
 		for _, x := range r.Points {
 			if !x.Test() {

@@ -8,49 +8,49 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// fitSource is the source of what was fitted.
+// fitSource is the source of fitted values.
 const fitSource = "fit"
 
 // number is a number to fit.
 type number struct {
 	path  string // in the document
 	in    func(*profile.Profile) *profile.Number
-	start float64 // where every fit begins
-	rate  bool    // a time is linear in its inverse
+	start float64 // its value when every fit begins
+	rate  bool    // times are linear in its inverse
 }
 
-// group is numbers that are fitted together, and to what.
+// group is numbers that are fitted together, to cases of some kinds and sizes.
 type group struct {
 	kinds    []string
-	min, max int // sizes that tell of them
+	min, max int // sizes of the cases
 	numbers  []number
 }
 
-// stepMost is the largest step that a group looks at: all kinds of steps are
-// predicted at once, which takes long.
-const stepMost = 1 << 17
+// maxStep is the size of the largest step to which a group is fitted. Steps of all kinds
+// are predicted at once, which takes long.
+const maxStep = 1 << 17
 
 func (g *group) wants(c grid.Case) bool {
-	if strings.HasPrefix(c.Kind, step) && c.Size > stepMost {
+	if strings.HasPrefix(c.Kind, step) && c.Size > maxStep {
 		return false
 	}
 	return g.min <= c.Size && c.Size <= g.max && slices.Contains(g.kinds, c.Kind)
 }
 
-// curve is a curve that is some kinds' own.
+// curve is a curve to fit.
 type curve struct {
-	path  string
+	path  string // in the document
 	in    func(*profile.Profile) *profile.Curve
-	zero  bool // no bytes cost nothing
+	zero  bool // it is 0 ns for 0 bytes
 	kinds []part
-	max   int // the largest size that tells of it; 0 is any
+	max   int // the largest size of the cases; 0 is any
 }
 
-// part is a kind that a curve is part of: how many bytes each unit of the kind's
-// size is for the curve, and how often the kind takes the curve's time; 0 is 1.
+// part is a kind whose times contain a curve.
 type part struct {
-	name         string
-	bytes, times int
+	name  string
+	bytes int // bytes for each unit of the kind's size; 0 is 1
+	times int // how often the kind's time contains the curve's; 0 is 1
 }
 
 // Sizes.
@@ -59,8 +59,8 @@ const (
 	mib = 1 << 20
 )
 
-// groups are the numbers, the first ones first. Starts are round figures near what
-// such machines have: the gap is a microsecond, the link PCIe's.
+// groups are the numbers to fit, in the order of the fit. The starts are round figures
+// near those of such machines: the gap is a microsecond, the link's rate is that of PCIe.
 var groups = []group{
 	{[]string{"event records"}, 1, 256, []number{
 		{"calls.event_record_ns", func(p *profile.Profile) *profile.Number { return &p.Calls.Record }, 1000, false},
@@ -118,7 +118,7 @@ var groups = []group{
 	}},
 }
 
-// curves are those that are some kinds' own.
+// curves are the curves to fit. Each belongs to some kinds alone.
 var curves = []curve{
 	{"copy.pinned_htod", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedHtoD }, false, []part{{"copy pinned in", 1, 1}, {"copy registered in", 1, 1}}, 0},
 	{"copy.pinned_dtoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.PinnedDtoH }, false, []part{{"copy pinned out", 1, 1}, {"copy registered out", 1, 1}}, 0},
@@ -129,7 +129,7 @@ var curves = []curve{
 	{"copy.dtod", func(p *profile.Profile) *profile.Curve { return &p.Copy.DtoD }, false, []part{{"copy on device", 1, 1}}, 0},
 	{"copy.htoh", func(p *profile.Profile) *profile.Curve { return &p.Copy.HtoH }, false, []part{{"copy host to host", 1, 1}}, 0},
 	{"copy.memset", func(p *profile.Profile) *profile.Curve { return &p.Copy.Memset }, false, []part{{"fill", 1, 1}}, 0},
-	{"link.fresh", func(p *profile.Profile) *profile.Curve { return &p.Link.Fresh }, true, []part{{"copy pinned in, just written", 1, 1}, {"copy pinned out to what was just written", 1, 1}}, 16 * mib}, // beyond, all cores write
+	{"link.fresh", func(p *profile.Profile) *profile.Curve { return &p.Link.Fresh }, true, []part{{"copy pinned in, just written", 1, 1}, {"copy pinned out to what was just written", 1, 1}}, 16 * mib}, // larger memory is written by all cores
 	{"kernel.device_memory", func(p *profile.Profile) *profile.Curve { return &p.Kernel.Memory }, true, []part{
 		{"kernel copies on device", 2, 1}, {"kernel fills", 1, 1}, {"kernel adds vectors", 3, 1}, {"kernel reads words", 1, 1}}, 0},
 	{"kernel.after_copy", func(p *profile.Profile) *profile.Curve { return &p.Kernel.Copied }, false, []part{{"kernel copies what was just copied in", 1, 1}}, 0},
@@ -145,7 +145,7 @@ var curves = []curve{
 	{"own.pool_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.PoolGrow }, false, []part{{"pool memory: allocate and free", 1, 1}}, 0},
 }
 
-// results is what was fitted, by path.
+// results returns the fitted values by path.
 func (f *fitter) results() map[string]any {
 	out := map[string]any{}
 	for i := range groups {
@@ -161,7 +161,7 @@ func (f *fitter) results() map[string]any {
 	if f.wants("kernel.device_memory") {
 		out["kernel.memory_bytes_per_s"] = f.p.Kernel.Bandwidth
 	}
-	for _, part := range []string{"batch_ns", "fault_ns"} { // the CPU has no batches, and a fault a service
+	for _, part := range []string{"batch_ns", "fault_ns"} { // 0: the CPU's faults come one at a time, so block_ns contains both
 		out["managed.host_service."+part] = profile.Number{Source: fitSource}
 	}
 	return out

@@ -14,7 +14,7 @@ type object struct {
 	values map[string]any
 }
 
-// rewrite puts values into a document by their paths, and leaves the rest as it is.
+// rewrite sets values in a document by their paths. It leaves the rest unchanged.
 func rewrite(text []byte, values map[string]any) ([]byte, error) {
 	doc, err := parse(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func (o *object) put(path []string, value any) error {
 	}
 	inner, ok := o.values[path[0]].(*object)
 	if !ok {
-		return fmt.Errorf("%s is no object", path[0])
+		return fmt.Errorf("%s is not an object", path[0])
 	}
 	return inner.put(path[1:], value)
 }
@@ -96,7 +96,7 @@ func parse(text []byte) (*object, error) {
 	return o, nil
 }
 
-// write has a line for each number and each point.
+// write writes the object with one line for each number and each point.
 func (o *object) write(b *bytes.Buffer, depth int) {
 	if o.leaf() {
 		o.writeLine(b)
@@ -120,7 +120,8 @@ func (o *object) write(b *bytes.Buffer, depth int) {
 	b.WriteString(indent[1:] + "}")
 }
 
-// leaf says whether all values are plain: such an object is one line.
+// leaf reports whether no value is an object or a list. Such an object is written in one
+// line.
 func (o *object) leaf() bool {
 	for _, v := range o.values {
 		if s, ok := v.(string); !ok || strings.HasPrefix(s, "[") {
@@ -141,7 +142,7 @@ func (o *object) writeLine(b *bytes.Buffer) {
 	b.WriteByte('}')
 }
 
-// points is a list with a line for each of its objects.
+// points formats a list with one line for each of its objects.
 func points(v, indent string) string {
 	if !strings.HasPrefix(v, "[{") {
 		return v

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math/bits"
 	"strings"
 
@@ -12,8 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/bench/grid"
 )
 
-// The steps of "ferry compare" are cases as well: the kind is "step " and that of
-// the memory, the size the number of floats.
+// step is the prefix of the kinds of "ferry compare". A step of that command is a case
+// whose kind is "step " and the kind of memory, and whose size is the number of floats.
 const step = "step "
 
 // readSteps adds the times of a document of "ferry compare --json" to all.
@@ -26,7 +26,7 @@ func readSteps(text []byte, all map[grid.Case][]float64) error {
 		return err
 	}
 	if doc.Predicted {
-		return fmt.Errorf("it is a prediction")
+		return errors.New("it has predictions, not measurements")
 	}
 	for _, row := range doc.Rows {
 		var n int
@@ -46,7 +46,7 @@ func readSteps(text []byte, all map[grid.Case][]float64) error {
 	return nil
 }
 
-// predictSteps adds the predictions of the steps that want wants to out.
+// predictSteps adds the predictions of the steps that want accepts to out.
 func (f *fitter) predictSteps(ctx context.Context, g *ferry.GPU, want func(grid.Case) bool, out map[grid.Case]float64) error {
 	least, most := 64, 0
 	for c := range f.measured {

@@ -7,15 +7,15 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// Device is the "device" of every JSON document.
+// Device is the object "device" in every JSON document.
 type Device struct {
 	Name     string  `json:"name"`     // the product
 	Opened   string  `json:"opened"`   // what was opened, "cuda:0"
 	Emulated bool    `json:"emulated"` // whether times are predictions
-	Profile  *string `json:"profile"`  // the machine that is played; null on hardware
+	Profile  *string `json:"profile"`  // the emulated machine; null on hardware
 }
 
-// Of describes g.
+// Of returns the description of g.
 func Of(g *ferry.GPU) Device {
 	opened, _, _ := strings.Cut(g.String(), " (")
 	d := Device{Name: g.Name(), Opened: opened, Emulated: g.Emulated()}
@@ -26,8 +26,8 @@ func Of(g *ferry.GPU) Device {
 	return d
 }
 
-// Line is the first line of every text: which device, whether it is emulated,
-// and if so that times are predicted, and from what.
+// Line returns the first line of every text: the device, whether it is emulated, and
+// if it is, the profile that predicts its times.
 func (d Device) Line() string {
 	if d.Emulated {
 		return fmt.Sprintf("device: %s, emulated: times are predicted (profile %s: %s)", d.Opened, *d.Profile, d.Name)

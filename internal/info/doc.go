@@ -1,4 +1,4 @@
-// Package info says what a device is: who answers, what it can do, how it hangs
-// on the host. It stands behind "ferry info" and gives every document and every
-// table its first lines.
+// Package info describes a device: its driver, its abilities and its link to the host.
+// "ferry info" prints the whole description. Every JSON document and every table of
+// the commands begins with a part of it.
 package info

@@ -14,12 +14,13 @@ import (
 
 // Link is the PCI Express link to the host as it runs now.
 type Link struct {
-	Generation *int   `json:"pcie_generation"` // null where nobody knows
-	Lanes      *int   `json:"pcie_lanes"`
-	Source     string `json:"source"` // who says so
+	Generation *int   `json:"pcie_generation"` // null if unknown
+	Lanes      *int   `json:"pcie_lanes"`      // null if unknown
+	Source     string `json:"source"`          // "system", "profile NAME" or "unknown"
 }
 
-// linkOf asks the profile of an emulated device, and the system for a real one.
+// linkOf returns the link of g: from its profile if it is emulated, else from the
+// operating system.
 func linkOf(g *ferry.GPU, busID string) Link {
 	if g.Emulated() {
 		return emulatedLink(g)
@@ -27,7 +28,7 @@ func linkOf(g *ferry.GPU, busID string) Link {
 	return systemLink(os.DirFS("/sys/bus/pci/devices"), busID)
 }
 
-// machine is what a driver of software can tell besides its name.
+// machine is implemented by the driver of a software GPU.
 type machine interface{ Machine() *profile.Profile }
 
 func emulatedLink(g *ferry.GPU) Link {
@@ -38,8 +39,9 @@ func emulatedLink(g *ferry.GPU) Link {
 	return Link{known(p.Link.Generation.Int()), known(p.Link.Lanes.Int()), "profile " + p.Name}
 }
 
-// profileOf is the profile that g plays: the driver's own, or the shipped one of
-// that name if it is the same machine.
+// profileOf returns the profile of the emulated device g: the driver's own, or else the
+// shipped profile with that name if its product is the same. It returns nil if there is
+// neither.
 func profileOf(g *ferry.GPU) *profile.Profile {
 	for d := g.Driver(); d != nil; {
 		if m, ok := d.(machine); ok {
@@ -65,10 +67,10 @@ func known(n int) *int {
 	return &n
 }
 
-// transferRates are the gigatransfers a second of each generation.
+// transferRates maps gigatransfers per second to the generation of PCI Express.
 var transferRates = map[string]int{"2.5": 1, "5.0": 2, "5": 2, "8.0": 3, "8": 3, "16.0": 4, "16": 4, "32.0": 5, "32": 5, "64.0": 6, "64": 6}
 
-// systemLink reads what Linux says of the device at busID.
+// systemLink reads the link of the device at busID from the sysfs of Linux.
 func systemLink(devices fs.FS, busID string) Link {
 	dir := strings.ToLower(busID)
 	if domain, rest, ok := strings.Cut(dir, ":"); ok && len(domain) > 4 {

@@ -17,7 +17,7 @@ func TestSystemLink(t *testing.T) {
 	}
 	for busID, want := range map[string]string{
 		"0000:0A:00.0":     "PCIe 5.0 x16, as it runs now",
-		"00000000:0A:00.0": "PCIe 5.0 x16, as it runs now", // as NVIDIA's other tools write it
+		"00000000:0A:00.0": "PCIe 5.0 x16, as it runs now", // the form of NVIDIA's other tools
 		"0000:0B:00.0":     "unknown",
 		"0000:0C:00.0":     "unknown",
 		"0000:0D:00.0":     "unknown",

@@ -10,10 +10,11 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Schema is the version of the document that [Report.JSON] makes.
+// Schema is the version of the document that [Report.JSON] returns.
 const Schema = "ferry.info/1"
 
-// Report is what a device is and can do. It is its own JSON document.
+// Report describes what a device is and can do. Its fields are those of the JSON
+// document.
 type Report struct {
 	Schema  string `json:"schema"`
 	Device  Device `json:"device"`
@@ -56,7 +57,7 @@ type Report struct {
 	} `json:"stream_priorities"`
 	Link  Link   `json:"link"`
 	Peers []Peer `json:"peers"` // the other devices of the driver
-	// Sure is how many figures of an emulated device's profile have each confidence.
+	// Sure counts the figures of an emulated device's profile by their confidence.
 	Sure map[profile.Confidence]int `json:"profile_figures,omitempty"`
 }
 
@@ -67,15 +68,15 @@ type Peer struct {
 	Access  bool   `json:"access"` // whether memory there can be used from here
 }
 
-// JSON is the report as one document.
+// JSON returns the report as one document.
 func (r *Report) JSON() ([]byte, error) {
 	text, err := json.Marshal(r)
 	return append(text, '\n'), err
 }
 
-// About asks a device all there is to ask.
+// About queries a device and returns its report.
 func About(g *ferry.GPU) (*Report, error) {
-	q := &question{g: g}
+	q := &query{g: g}
 	r := &Report{Schema: Schema, Device: Of(g), Ordinal: int(g.Device()), Peers: []Peer{}}
 	q.driver(r)
 	q.attributes(r)
@@ -101,23 +102,23 @@ func About(g *ferry.GPU) (*Report, error) {
 	return r, err
 }
 
-// question asks until something fails.
-type question struct {
+// query reads properties of a device and joins the errors.
+type query struct {
 	g   *ferry.GPU
 	err error
 }
 
-func (q *question) number(a cu.DeviceAttribute) int {
+func (q *query) number(a cu.DeviceAttribute) int {
 	v, err := q.g.Attribute(a)
-	if err != nil && !errors.Is(err, cu.ErrorInvalidValue) { // the driver is older than the attribute
+	if err != nil && !errors.Is(err, cu.ErrorInvalidValue) { // invalid: the driver is older than the attribute
 		q.err = errors.Join(q.err, err)
 	}
 	return v
 }
 
-func (q *question) yes(a cu.DeviceAttribute) bool { return q.number(a) != 0 }
+func (q *query) yes(a cu.DeviceAttribute) bool { return q.number(a) != 0 }
 
-func (q *question) driver(r *Report) {
+func (q *query) driver(r *Report) {
 	d := q.g.Driver()
 	version, err := d.DriverGetVersion()
 	if err != nil {
@@ -134,7 +135,7 @@ func (q *question) driver(r *Report) {
 	}
 }
 
-func (q *question) attributes(r *Report) {
+func (q *query) attributes(r *Report) {
 	r.Compute.Capability = fmt.Sprintf("%d.%d",
 		q.number(cu.DeviceAttributeComputeCapabilityMajor), q.number(cu.DeviceAttributeComputeCapabilityMinor))
 	r.Compute.Multiprocessors = q.number(cu.DeviceAttributeMultiprocessorCount)
@@ -156,7 +157,7 @@ func (q *question) attributes(r *Report) {
 	h.Integrated = q.yes(cu.DeviceAttributeIntegrated)
 }
 
-// peers asks about the other devices of the driver.
+// peers describes the other devices of the driver.
 func peers(g *ferry.GPU) ([]Peer, error) {
 	all := []Peer{}
 	d := g.Driver()

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Text is the report for people, a line a subject.
+// Text returns the report as text, with one line per subject.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
@@ -44,7 +44,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// linkText is the link's; a device that is part of the host's chip has none.
+// linkText describes the link. A device on the host's chip has none.
 func (r *Report) linkText() string {
 	if r.Host.Integrated {
 		return "none: host and device share one memory"
@@ -65,7 +65,7 @@ func (l Link) text() string {
 	return fmt.Sprintf("PCIe %d.0 x%d, from %s", *l.Generation, *l.Lanes, l.Source)
 }
 
-// sureText says how many of the profile's figures have which confidence.
+// sureText lists how many figures of the profile have each confidence.
 func (r *Report) sureText() string {
 	var parts []string
 	for _, c := range []profile.Confidence{profile.Measured, profile.Datasheet, profile.Derived, profile.Guess} {
@@ -125,7 +125,7 @@ func peerText(access bool) string {
 	return "no access to its memory"
 }
 
-// sizeText is a number of bytes in the unit that suits it.
+// sizeText formats a number of bytes in the largest unit that is not greater.
 func sizeText(n int) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	v, unit := float64(n), 0

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Direction is what an argument is for.
+// Direction is the use of an argument.
 type Direction uint8
 
 const (
 	Scalar Direction = iota // a value, passed as it is
 	In                      // a buffer that the kernel reads
 	Out                     // a buffer of zeros that is shown afterwards
-	InOut                   // both
+	InOut                   // a buffer with data that is also shown afterwards
 )
 
-// String is the word in front of the colon; empty for a scalar.
+// String returns the word before the colon. It is empty for a scalar.
 func (d Direction) String() string { return [...]string{"", "in", "out", "inout"}[d] }
 
-// origin is where the bytes of an argument come from.
+// origin is the origin of an argument's bytes.
 type origin uint8
 
 const (
@@ -32,19 +32,19 @@ const (
 	fromRandom
 )
 
-// Arg is one argument of a kernel, as it was written. Make it with [ParseArg].
+// Arg is one argument of a kernel. [ParseArg] creates it.
 type Arg struct {
 	Text      string // as written
 	Direction Direction
 	Type      Type
 
 	from   origin
-	count  int    // elements; 0 for a file that has not been looked at
+	count  int    // elements; 0 for a file, whose size is not known yet
 	values []byte // fromValues: the elements
 	path   string // fromFile
 }
 
-// ParseArg reads an argument. It touches no file.
+// ParseArg parses an argument. It opens no file.
 func ParseArg(text string) (Arg, error) {
 	a, err := parseArg(text)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Arg) parseData(data string) error {
 	word, rest, ok := strings.Cut(data, "[")
 	if !ok {
 		if data == "iota" || data == "random" {
-			return fmt.Errorf("how many? write %s[N]", data)
+			return fmt.Errorf("has no number of elements: write %s[N]", data)
 		}
 		if a.Direction == Out {
 			return a.checkOut()
@@ -141,7 +141,7 @@ func (a *Arg) parseData(data string) error {
 	case "random":
 		a.from = fromRandom
 	default:
-		return fmt.Errorf("%q cannot make data (iota[N], random[N], [N] for zeros, @FILE, or values)", word)
+		return fmt.Errorf("%q is not a kind of data (iota[N], random[N], [N] for zeros, @FILE, or values)", word)
 	}
 	if err := a.parseCount(rest); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (a *Arg) parseData(data string) error {
 	return a.checkOut()
 }
 
-// checkOut keeps data out of buffers that start as zeros.
+// checkOut refuses data for an out buffer, which starts as zeros.
 func (a *Arg) checkOut() error {
 	if a.Direction == Out && a.from != fromZeros {
 		return errors.New("an out buffer starts as zeros: write [N] for its length, or inout: to give it data")
@@ -165,7 +165,7 @@ func (a *Arg) parseCount(rest string) error {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > uint64(math.MaxInt/a.Type.Size()):
-		return fmt.Errorf("%s elements of %s are more than memory has addresses", digits, a.Type)
+		return fmt.Errorf("%s elements of %s are more than this process can address", digits, a.Type)
 	case err != nil:
 		return fmt.Errorf("%q is not a number of elements", digits)
 	case n == 0:
@@ -173,7 +173,7 @@ func (a *Arg) parseCount(rest string) error {
 	}
 	a.count = int(n)
 	if a.from == fromIota && a.Type == F16 && a.count > 65505 {
-		return fmt.Errorf("f16 ends at 65504, so iota has at most 65505 elements, not %d", a.count)
+		return fmt.Errorf("the largest f16 is 65504, so iota has at most 65505 elements, not %d", a.count)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// load makes the bytes of an argument, as Run does.
+// load generates the bytes of an argument, as Run does.
 func load(t *testing.T, a Arg, seed uint64, parameter int) []byte {
 	t.Helper()
 	n, err := a.bytes()
@@ -22,7 +22,7 @@ func load(t *testing.T, a Arg, seed uint64, parameter int) []byte {
 	for i := range data {
 		data[i] = 0xa5
 	}
-	// In two pieces, as a large buffer is.
+	// Read two chunks, as for a large buffer.
 	src, err := a.open(seed, parameter)
 	if err != nil {
 		t.Fatal(err)
@@ -137,11 +137,11 @@ func TestParseArgRefuses(t *testing.T) {
 		{"in:f32=iota[-1]", `not a number of elements`},
 		{"in:f32=iota[0]", `at least 1 element`},
 		{"in:f32=iota[4]x", `does not end with "]"`},
-		{"in:f32=noise[4]", `"noise" cannot make data`},
+		{"in:f32=noise[4]", `"noise" is not a kind of data`},
 		{"in:f16=iota[65506]", `at most 65505 elements`},
 		{"out:f32=[0]", `at least 1 element`},
-		{"out:f32=[9223372036854775807]", `more than memory has addresses`},
-		{"out:f32=[99999999999999999999]", `more than memory has addresses`},
+		{"out:f32=[9223372036854775807]", `more than this process can address`},
+		{"out:f32=[99999999999999999999]", `more than this process can address`},
 		{"out:f32=16", `write [N] for its length`},
 		{"out:f32=@x", `or inout: to give it data`},
 		{"out:f32=iota[4]", `starts as zeros`},
@@ -220,8 +220,8 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-// What the grammar accepts it can make, and the text of its values is read back
-// as the same bits.
+// FuzzParseArg checks that the data of every accepted argument can be generated, and
+// that the text of its values is parsed to the same bits.
 func FuzzParseArg(f *testing.F) {
 	for _, seed := range []string{
 		"u32=7", "s64=-1", "f32=0.5", "b16=0x3c00", "in:f32=1,2,3", "in:u8=@file", "in:f32=iota[1024]",

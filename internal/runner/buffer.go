@@ -7,18 +7,18 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// buffer is an argument's memory on its way through a run.
+// buffer is the memory of an argument during a run.
 type buffer struct {
 	parameter int
 	arg       *Arg
 	size      int // bytes
 
 	memory ferry.Memory[byte]
-	host   []byte // what the CPU fills and reads; the memory itself where it can
+	host   []byte // the memory as the CPU sees it; nil for device memory
 	close  func() error
 }
 
-// allocate makes the memory of a buffer, of the kind that was asked for.
+// allocate allocates a buffer in the kind of memory that the launch asks for.
 func (r *run) allocate(b *buffer) error {
 	switch r.spec.Memory {
 	case MappedMemory:
@@ -43,10 +43,10 @@ func (r *run) allocate(b *buffer) error {
 	return nil
 }
 
-// piece is the bytes that travel at a time between the device and ordinary memory.
-const piece = 32 << 20
+// chunkSize is how many bytes are copied at a time between device and pageable memory.
+const chunkSize = 32 << 20
 
-// upload makes the data of a buffer and brings it where the kernel finds it.
+// upload generates the data of a buffer and moves it to the buffer's memory.
 func (r *run) upload(ctx context.Context, b *buffer) error {
 	if b.host == nil && b.arg.from == fromZeros {
 		return ferry.Fill(r.stream, b.memory, 0)
@@ -59,7 +59,7 @@ func (r *run) upload(ctx context.Context, b *buffer) error {
 	if b.host != nil {
 		return src.read(b.host)
 	}
-	return r.pieces(ctx, b, func(device ferry.Memory[byte], host []byte) error {
+	return r.eachChunk(ctx, b, func(device ferry.Memory[byte], host []byte) error {
 		if err := src.read(host); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (r *run) upload(ctx context.Context, b *buffer) error {
 	})
 }
 
-// download takes what is to be shown from the buffer after the launch.
+// download reads the output of a buffer after the launch.
 func (r *run) download(ctx context.Context, b *buffer) (Output, error) {
 	out := newCollector(b.parameter, b.arg, b.size)
 	switch m := b.memory.(type) {
@@ -76,7 +76,7 @@ func (r *run) download(ctx context.Context, b *buffer) (Output, error) {
 	case *ferry.Managed[byte]:
 		out.add(m.ReadSlice())
 	default:
-		err := r.pieces(ctx, b, func(device ferry.Memory[byte], host []byte) error {
+		err := r.eachChunk(ctx, b, func(device ferry.Memory[byte], host []byte) error {
 			if err := ferry.Copy(r.stream, ferry.Memory[byte](ferry.Pageable(host)), device); err != nil {
 				return err
 			}
@@ -90,19 +90,20 @@ func (r *run) download(ctx context.Context, b *buffer) (Output, error) {
 	return out.output()
 }
 
-// pieces calls move for each piece of a device buffer, with ordinary memory of
-// the same length. Copies with ordinary memory are done when they return.
-func (r *run) pieces(ctx context.Context, b *buffer, move func(device ferry.Memory[byte], host []byte) error) error {
+// eachChunk calls move for each chunk of a device buffer, with pageable memory of the
+// same length. Copies with pageable memory are done when they return, so all chunks share
+// that memory.
+func (r *run) eachChunk(ctx context.Context, b *buffer, move func(device ferry.Memory[byte], host []byte) error) error {
 	device, ok := b.memory.(*ferry.Device[byte])
 	if !ok {
 		return fmt.Errorf("BUG: %s is not in device memory", b.describe())
 	}
-	host := make([]byte, min(b.size, piece))
-	for at := 0; at < b.size; at += piece {
+	host := make([]byte, min(b.size, chunkSize))
+	for at := 0; at < b.size; at += chunkSize {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		end := min(at+piece, b.size)
+		end := min(at+chunkSize, b.size)
 		if err := move(device.Range(at, end), host[:end-at]); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (r *run) pieces(ctx context.Context, b *buffer, move func(device ferry.Memo
 	return nil
 }
 
-// describe names a buffer in an error.
+// describe names a buffer for error messages.
 func (b *buffer) describe() string {
 	return fmt.Sprintf("parameter %d, %s", b.parameter, shorten(b.arg.Text, 60))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// explain adds to a kernel's fault what the run knows: the line of the file, and
-// where the buffers were.
+// explain adds the line of the PTX file and the addresses of the buffers to a kernel's
+// fault.
 func (r *run) explain(err error) error {
 	fault, ok := errors.AsType[*cu.Fault](err)
 	if !ok {

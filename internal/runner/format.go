@@ -14,7 +14,7 @@ func appendJSON(dst []byte, t Type, bits uint64) []byte {
 	return appendNumber(dst, t, bits)
 }
 
-// appendText writes a value for people; a bit pattern in hexadecimal.
+// appendText writes a value for the text output. Bit patterns are hexadecimal.
 func appendText(dst []byte, t Type, bits uint64) []byte {
 	if t.class() == pattern {
 		return appendBits(dst, t, bits)
@@ -34,9 +34,9 @@ func appendBits(dst []byte, t Type, bits uint64) []byte {
 	return dst
 }
 
-// appendNumber writes a finite value with enough digits to come back exactly.
-// The 16-bit formats get those of the f32 of the same value, so that whoever
-// reads them as f32 has the value too.
+// appendNumber writes a finite value with enough digits to parse it to the same bits.
+// The 16-bit formats get the digits of the f32 with the same value, so that the text is
+// exact when it is parsed as f32, too.
 func appendNumber(dst []byte, t Type, bits uint64) []byte {
 	switch t {
 	case F16:
@@ -55,8 +55,8 @@ func appendNumber(dst []byte, t Type, bits uint64) []byte {
 	return strconv.AppendUint(dst, bits, 10)
 }
 
-// appendShort writes the fewest digits that come back exactly, with an exponent
-// only where it is needed.
+// appendShort writes the fewest digits that parse to the same value, with an exponent
+// only for very small and very large values.
 func appendShort(dst []byte, v float64, width int) []byte {
 	format := byte('f')
 	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) {
@@ -65,7 +65,7 @@ func appendShort(dst []byte, v float64, width int) []byte {
 	return strconv.AppendFloat(dst, v, format, -1, width)
 }
 
-// nonFinite is the word for a NaN or an infinity, and empty for the rest.
+// nonFinite returns the word for a NaN or an infinity, or "" for finite values.
 func nonFinite(t Type, bits uint64) string {
 	var v float64
 	switch t {

@@ -9,17 +9,17 @@ import (
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
-// source gives the bytes of an argument piece by piece, so that a buffer larger
-// than the host's memory is no problem of the host.
+// source generates the bytes of an argument chunk by chunk, so that a buffer can be
+// larger than the host's memory.
 type source struct {
 	arg   *Arg
-	next  int      // element
+	next  int      // the next element
 	state uint64   // fromRandom
 	file  *os.File // fromFile
 }
 
-// open begins at the first element. parameter is the argument's number: two
-// random buffers of one run differ.
+// open returns a source that begins at the first element. parameter is the argument's
+// number. It makes two random buffers of one run different.
 func (a *Arg) open(seed uint64, parameter int) (*source, error) {
 	s := &source{arg: a, state: mix(seed + gamma*uint64(parameter+1))}
 	if a.from != fromFile {
@@ -34,11 +34,11 @@ func (a *Arg) open(seed uint64, parameter int) (*source, error) {
 
 func (s *source) close() {
 	if s.file != nil {
-		_ = s.file.Close() // only read
+		_ = s.file.Close() // the file was only read
 	}
 }
 
-// read fills data, whole elements, with what comes next.
+// read fills data, which holds whole elements, with the next bytes.
 func (s *source) read(data []byte) error {
 	a, first := s.arg, s.next
 	n := len(data) / a.Type.Size()
@@ -61,7 +61,7 @@ func (s *source) read(data []byte) error {
 	return nil
 }
 
-// bytes is how long the buffer is; for a file it asks the file system.
+// bytes returns the length of the buffer. For a file it asks the file system.
 func (a *Arg) bytes() (int, error) {
 	if a.from != fromFile {
 		return a.count * a.Type.Size(), nil
@@ -111,10 +111,10 @@ func fillIota(data []byte, t Type, base, first, end int) {
 	}
 }
 
-// gamma and mix are those of SplitMix64: number i from 0 of the generator with
-// state s is mix(s + gamma*(i+1)). A buffer's state is mix(seed + gamma*(p+1))
-// for parameter p. As no number depends on the one before, chunks can be made
-// at once.
+// gamma and mix define SplitMix64. Number i, from 0, of the generator with state s is
+// mix(s + gamma*(i+1)). The state of the buffer for parameter p is
+// mix(seed + gamma*(p+1)). No number depends on the number before, so goroutines can
+// generate parts of a buffer concurrently.
 const gamma = 0x9e3779b97f4a7c15
 
 func mix(z uint64) uint64 {
@@ -123,10 +123,9 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// fillRandom writes numbers made from the top bits of the generator's: integers
-// and bit patterns of the whole range, floats k/2^p below 1 with p the bits of
-// the type's precision, so that each is exact: 11 for f16, 8 for bf16, 24 for
-// f32, 53 for f64.
+// fillRandom writes numbers from the top bits of the generator's numbers. Integers and
+// bit patterns cover the whole range. Floats are k/2^p below 1, where p is the precision
+// of the type, so that each is exact: 11 for f16, 8 for bf16, 24 for f32, 53 for f64.
 func fillRandom(data []byte, t Type, state uint64, first, end int) {
 	z := state + gamma*uint64(first)
 	switch t {

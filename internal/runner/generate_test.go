@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The numbers are a promise: the first three of SplitMix64 from state 0 are
-// published with the generator.
+// TestMixIsSplitMix64 compares with the first three numbers from state 0, which were
+// published with the generator. Users rely on the numbers.
 func TestMixIsSplitMix64(t *testing.T) {
 	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
 		if got := mix(gamma * uint64(i+1)); got != want {
@@ -23,7 +23,7 @@ func random(t *testing.T, typ Type, n int, seed uint64, parameter int) []byte {
 }
 
 func TestRandom(t *testing.T) {
-	const n = 1 << 17 // more than one chunk
+	const n = 1 << 17 // more than one goroutine generates
 	for typ := range typeCount {
 		data := random(t, typ, n, 42, 1)
 		if !bytes.Equal(data, random(t, typ, n, 42, 1)) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// layout is a 16-bit floating format: a sign, exp bits of exponent and mant
-// bits of fraction.
+// layout is a 16-bit floating-point format: a sign, exp bits of exponent and mant bits of
+// fraction.
 type layout struct{ exp, mant uint }
 
 var (
@@ -17,7 +17,7 @@ var (
 
 func (l layout) infinity() uint16 { return (1<<l.exp - 1) << l.mant }
 
-// narrow rounds v to the format, to nearest, ties to even. What is too large
+// narrow rounds v to the format, to nearest, ties to even. A value that is too large
 // becomes an infinity.
 func (l layout) narrow(v float64) uint16 {
 	bits := math.Float64bits(v)
@@ -32,7 +32,7 @@ func (l layout) narrow(v float64) uint16 {
 	}
 	fraction := bits&(1<<52-1) | 1<<52
 	drop := 52 - l.mant
-	if e < 1 { // subnormal, or nothing
+	if e < 1 { // subnormal or zero
 		drop += uint(1 - e)
 		e = 1
 		if drop > 63 {
@@ -44,12 +44,12 @@ func (l layout) narrow(v float64) uint16 {
 	if rest > half || rest == half && q&1 == 1 {
 		q++
 	}
-	// The leading one of q, where there is one, adds itself to the exponent, and so
-	// does a carry out of the fraction, up to the infinity.
+	// The leading one of q, if it has one, adds 1 to the exponent. So does a carry out of
+	// the fraction, which can produce infinity.
 	return sign | uint16(uint64(e-1)<<l.mant+q)
 }
 
-// widen is the exact value of h.
+// widen returns the exact value of h.
 func (l layout) widen(h uint16) float64 {
 	sign := 1.0
 	if h>>15 != 0 {
@@ -69,9 +69,9 @@ func (l layout) widen(h uint16) float64 {
 	return sign * math.Ldexp(1+math.Ldexp(fraction, -int(l.mant)), e-bias)
 }
 
-// parse reads a number and rounds it once. Going through a float64 would round
-// twice where that lands in the middle between two values of the format: there
-// the digits themselves decide.
+// parse reads a number and rounds it once. Rounding to float64 first is wrong if the
+// result is the middle between two values of the format. Then parse compares the digits
+// with the middle.
 func (l layout) parse(s string) (uint16, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l layout) parse(s string) (uint16, error) {
 	return h, nil
 }
 
-// nearer chooses by the side of v that the digits of s are on.
+// nearer returns below if the number s is less than v, above if it is greater, else at.
 func nearer(s string, v float64, below, at, above uint16) uint16 {
 	exact, ok := new(big.Rat).SetString(s)
 	if !ok {

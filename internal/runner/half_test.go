@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every 16-bit pattern widens, prints and comes back.
+// TestHalfRoundTrip widens, prints and parses every 16-bit pattern.
 func TestHalfRoundTrip(t *testing.T) {
 	for _, l := range []layout{halfLayout, brainLayout} {
 		for i := range 1 << 16 {
@@ -31,7 +31,7 @@ func TestHalfRoundTrip(t *testing.T) {
 	}
 }
 
-// bf16 is the top of an f32.
+// TestBrainIsTopOfFloat32 checks that a bf16 is the upper half of an f32.
 func TestBrainIsTopOfFloat32(t *testing.T) {
 	for i := range 1 << 16 {
 		want := float64(math.Float32frombits(uint32(i) << 16))
@@ -42,7 +42,8 @@ func TestBrainIsTopOfFloat32(t *testing.T) {
 	}
 }
 
-// Between two neighbours everything rounds to the nearer, the middle to even.
+// TestHalfRounding checks that values between two neighbours round to the nearer one, and
+// the middle to the even one.
 func TestHalfRounding(t *testing.T) {
 	for _, l := range []layout{halfLayout, brainLayout} {
 		for h := uint16(0); h+1 < l.infinity(); h++ {
@@ -65,7 +66,8 @@ func TestHalfRounding(t *testing.T) {
 	}
 }
 
-// Digits that a float64 cannot hold still decide.
+// TestHalfParsesOnce parses numbers whose rounding depends on digits that a float64
+// cannot represent.
 func TestHalfParsesOnce(t *testing.T) {
 	for text, want := range map[string]uint16{
 		"1.00048828125":                     0x3c00, // the middle between 1 and the next: to even

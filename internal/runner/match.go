@@ -8,12 +8,11 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// addressSize is the bytes of a device address, which is what a kernel gets for
-// a buffer.
+// addressSize is the size of a device address, which a kernel gets for a buffer.
 const addressSize = 8
 
-// match checks that the arguments fit the kernel's parameters, by number and by
-// size. The error has a line for each parameter.
+// match checks that the arguments fit the kernel's parameters in number and size. The
+// error has a line for each parameter.
 func match(f *ptx.Func, args []Arg) error {
 	params, _ := f.ParamLayout()
 	var lines []string
@@ -55,20 +54,20 @@ func paramText(p ptx.Param) string {
 	return fmt.Sprintf("%s: .%s", p.Name, p.Type)
 }
 
-// mismatch says why an argument cannot be a parameter; empty if it can.
+// mismatch explains why an argument does not fit a parameter. It returns "" if it fits.
 func mismatch(p ptx.Param, a *Arg) string {
 	switch {
 	case a.Direction != Scalar && p.Size != addressSize:
 		return fmt.Sprintf("a buffer is passed by its address, %d bytes, but the parameter has %d", addressSize, p.Size)
 	case a.Direction == Scalar && p.Size > addressSize:
-		return fmt.Sprintf("a structure of %d bytes cannot be given here", p.Size)
+		return fmt.Sprintf("a structure of %d bytes cannot be passed by ferry run", p.Size)
 	case a.Direction == Scalar && p.Size != a.Type.Size():
 		return fmt.Sprintf("%s has %s, but the parameter has %d: write %s", a.Type, count(a.Type.Size(), "byte"), p.Size, advise(p, a))
 	}
 	return ""
 }
 
-// advise is the argument with a type of the parameter's size.
+// advise returns the argument with a type of the parameter's size.
 func advise(p ptx.Param, a *Arg) string {
 	_, value, _ := strings.Cut(a.Text, "=")
 	letter := map[class]string{unsigned: "u", signed: "s", pattern: "b", float: "f"}[a.Type.class()]
@@ -78,9 +77,9 @@ func advise(p ptx.Param, a *Arg) string {
 	return fmt.Sprintf("%s%d=%s", letter, 8*p.Size, value)
 }
 
-// doubts are arguments whose size fits, but whose type reads the bits otherwise
-// than the kernel says it will.
-func doubts(f *ptx.Func, args []Arg) []string {
+// typeWarnings returns a warning for each argument with the right size but another type:
+// a float for an integer, or an integer for a float.
+func typeWarnings(f *ptx.Func, args []Arg) []string {
 	var warnings []string
 	params, _ := f.ParamLayout()
 	for i, p := range params {
@@ -111,7 +110,7 @@ func countWere(n int, what string) string {
 	return fmt.Sprintf("%d %ss were", n, what)
 }
 
-// shorten cuts a text that would fill the screen.
+// shorten cuts s to at most n bytes.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"nothing", nil, nil},
 		{"nothing", []string{"u32=1"}, []string{"kernel nothing has 0 parameters, but 1 argument was given", "(no parameter)", "u32=1"}},
-		{"missing", nil, []string{`kernel "missing" is not in`, "the kernels there are: mixed, nothing"}},
+		{"missing", nil, []string{`kernel "missing" is not in`, "which has the kernels mixed, nothing"}},
 		{"mixed", []string{"out:u8=[1]", "u32=1"}, []string{
 			"kernel mixed has 5 parameters, but 2 arguments were given", "0  buffer: .u64", "2  scale: .f32", "(no argument)", "16 bytes of .b8"}},
 		{"mixed", []string{"out:u8=[1]", "u64=5", "f64=1", "in:u8=1", "b64=1"}, []string{
@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 			"u64 has 8 bytes, but the parameter has 4: write u32=5",
 			"f64 has 8 bytes, but the parameter has 4: write f32=1",
 			"a buffer is passed by its address, 8 bytes, but the parameter has 1",
-			"a structure of 16 bytes cannot be given here",
+			"a structure of 16 bytes cannot be passed",
 		}},
 	} {
 		err := (&Spec{Program: p, Kernel: c.kernel, Args: parseArgs(t, c.args...)}).Check()
@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestDoubts(t *testing.T) {
+func TestTypeWarnings(t *testing.T) {
 	p := program(t, parameters)
 	f, err := p.kernel("mixed")
 	if err != nil {
@@ -98,13 +98,13 @@ func TestDoubts(t *testing.T) {
 		"u64=0 b32=1 u32=1 s8=1 b8=1":       1,
 		"out:f32=[1] u32=1 f32=1 u8=1 u8=1": 0,
 	} {
-		if got := doubts(f, parseArgs(t, strings.Fields(words)...)); len(got) != want {
+		if got := typeWarnings(f, parseArgs(t, strings.Fields(words)...)); len(got) != want {
 			t.Errorf("%s: got %q, want %d", words, got, want)
 		}
 	}
 }
 
-func TestLoadShowsTheMistake(t *testing.T) {
+func TestLoadShowsError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.ptx")
 	if err := os.WriteFile(path, []byte(strings.Replace(parameters, "\tret;", "\tret ret;", 1)), 0o600); err != nil {
 		t.Fatal(err)

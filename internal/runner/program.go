@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Program is a PTX file that has been read and found good.
+// Program is a PTX file that was parsed without errors.
 type Program struct {
 	File   string
 	Source string
@@ -16,7 +16,7 @@ type Program struct {
 	module *ptx.Module
 }
 
-// Load reads a PTX file. A mistake in it is an error that shows where.
+// Load parses a PTX file. The error shows the line with the mistake.
 func Load(file string) (*Program, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -29,7 +29,7 @@ func Load(file string) (*Program, error) {
 	return &Program{File: file, Source: string(text), module: m}, nil
 }
 
-// Kernels are the names of the file's kernels, in order.
+// Kernels returns the names of the file's kernels, in order.
 func (p *Program) Kernels() []string {
 	var names []string
 	for _, f := range p.module.Entries() {
@@ -49,10 +49,10 @@ func (p *Program) kernel(name string) (*ptx.Func, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("kernel %q is not in %s, which has no kernels", name, p.File)
 	}
-	return nil, fmt.Errorf("kernel %q is not in %s; the kernels there are: %s", name, p.File, strings.Join(names, ", "))
+	return nil, fmt.Errorf("kernel %q is not in %s, which has the kernels %s", name, p.File, strings.Join(names, ", "))
 }
 
-// line is a line of the source, numbered from 1; empty if there is none.
+// line returns a line of the source, numbered from 1, or "" if there is none.
 func (p *Program) line(n int) string {
 	lines := strings.SplitN(p.Source, "\n", n+1)
 	if n < 1 || n > len(lines) {

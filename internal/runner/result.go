@@ -12,13 +12,13 @@ import (
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// Schema is the version of the document that [Result.JSON] makes.
+// Schema is the version of the document that [Result.JSON] returns.
 const Schema = "ferry.run/1"
 
-// maxValues is how many elements of an output are kept to be shown.
+// maxValues is how many elements of an output are kept for the result.
 const maxValues = 65536
 
-// Result is what a launch did.
+// Result is the result of a launch.
 type Result struct {
 	Device      info.Device
 	Kernel      string
@@ -30,8 +30,8 @@ type Result struct {
 	Warnings    []string
 
 	Wall       time.Duration // from the launch until the host knows that it is done, on this host's clock
-	DeviceTime time.Duration // between events around the kernel; of the virtual clock where Device.Emulated
-	Threads    uint64        // launched
+	DeviceTime time.Duration // between events around the kernel; on the virtual clock if Device.Emulated
+	Threads    uint64        // number of threads launched
 }
 
 // Output is an out or inout buffer after the launch.
@@ -45,12 +45,12 @@ type Output struct {
 	head []byte // the first elements, at most maxValues
 }
 
-// collector makes an output of the bytes of a buffer, piece by piece.
+// collector collects an output from the chunks of a buffer.
 type collector struct {
 	out  Output
-	keep int // bytes of head
-	size int
-	got  int
+	keep int // bytes to keep in out.head
+	size int // bytes of the buffer
+	got  int // bytes added
 	sum  hash.Hash
 }
 
@@ -62,7 +62,7 @@ func newCollector(arg int, a *Arg, size int) *collector {
 	}
 }
 
-// add takes the next bytes.
+// add adds the next bytes.
 func (c *collector) add(data []byte) {
 	c.got += len(data)
 	c.sum.Write(data)
@@ -71,7 +71,7 @@ func (c *collector) add(data []byte) {
 	}
 }
 
-// output is the result, once all bytes are there.
+// output returns the output. It fails unless all bytes were added.
 func (c *collector) output() (Output, error) {
 	if c.got != c.size {
 		return Output{}, fmt.Errorf("got %d of %d bytes", c.got, c.size)
@@ -80,10 +80,10 @@ func (c *collector) output() (Output, error) {
 	return c.out, nil
 }
 
-// shown is how many elements there are to show.
+// shown returns how many elements were kept.
 func (o *Output) shown() int { return len(o.head) / o.Type.Size() }
 
-// ThreadsPerSecond is the threads by the wall time of the launch.
+// ThreadsPerSecond returns the number of threads divided by the wall time.
 func (r *Result) ThreadsPerSecond() float64 {
 	return float64(r.Threads) / max(r.Wall, 1).Seconds()
 }
@@ -114,8 +114,8 @@ type outputJSON struct {
 	SHA256    string          `json:"sha256"`
 }
 
-// JSON is the result as one document; with bits, values are the patterns of
-// their bits, as in "0x3f800000".
+// JSON returns the result as one document. With bits, values are shown as bit patterns,
+// such as "0x3f800000".
 func (r *Result) JSON(bits bool) ([]byte, error) {
 	doc := resultJSON{
 		Schema: Schema, Device: r.Device, Kernel: r.Kernel,

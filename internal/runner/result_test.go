@@ -58,7 +58,8 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-// The values end after 65536; the hash is of everything.
+// TestResultIsCut checks that a result has at most 65536 values of an output, and the
+// hash of all.
 func TestResultIsCut(t *testing.T) {
 	for n, cut := range map[int]bool{65536: false, 65537: true} {
 		r := result(t, fmt.Sprintf("in:u32=iota[%d]", n))

@@ -17,25 +17,25 @@ type Spec struct {
 	Grid, Block cu.Dim3
 	Shared      int // bytes of dynamic shared memory
 	Memory      Memory
-	Seed        uint64 // of random data
+	Seed        uint64 // for random data
 	Args        []Arg  // in the order of the kernel's parameters
 	// Progress, if not nil, is called at the start of each phase.
 	Progress func(phase string)
 }
 
-// run is one run under way.
+// run is the state of one run.
 type run struct {
 	g       *ferry.GPU
 	spec    *Spec
 	stream  *ferry.Stream
 	kernel  *ferry.Kernel
 	buffers []*buffer
-	args    []any // of Launch
+	args    []any // for Launch
 	closers []func() error
 }
 
-// Check finds what is wrong with a launch before there is a device: a kernel
-// that is not there, arguments that do not fit it, files that are missing.
+// Check finds errors that do not depend on a device: a missing kernel, arguments that do
+// not fit it, missing files.
 func (s *Spec) Check() error {
 	f, err := s.Program.kernel(s.Kernel)
 	if err != nil {
@@ -52,9 +52,9 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Run launches a kernel on g and is what came out. When ctx ends it returns at
-// once, and leaves a kernel that is running and the memory that it uses to the
-// end of the process: to free memory is to wait for the kernel.
+// Run launches a kernel on g and returns the result. When ctx ends, Run returns at once.
+// A kernel that still runs, and its memory, are then left until the process ends, because
+// freeing the memory would wait for the kernel.
 func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 	f, _ := s.Program.kernel(s.Kernel)
 	result := &Result{
 		Device: info.Of(g), Kernel: s.Kernel, Grid: s.Grid, Block: s.Block, Shared: s.Shared,
-		Memory: s.Memory, Seed: s.Seed, Threads: s.Grid.Count() * s.Block.Count(), Warnings: doubts(f, s.Args),
+		Memory: s.Memory, Seed: s.Seed, Threads: s.Grid.Count() * s.Block.Count(), Warnings: typeWarnings(f, s.Args),
 	}
 	if err := r.launch(ctx, result); err != nil {
 		return nil, r.explain(err)
@@ -96,7 +96,7 @@ func (r *run) phase(name string) {
 	}
 }
 
-// setUp loads the module and brings all arguments to the device.
+// setUp loads the module and prepares all arguments.
 func (r *run) setUp(ctx context.Context) error {
 	r.phase("loading the kernel")
 	module, err := ferry.Load(r.g, []byte(r.spec.Program.Source))
@@ -144,8 +144,8 @@ func (r *run) addBuffer(ctx context.Context, parameter int, a *Arg) (*buffer, er
 	return b, r.upload(ctx, b)
 }
 
-// scalar is the value as Launch takes bits that are no Go number: an array of
-// bytes. Whether the type is the kernel's own is [doubts]' business.
+// scalar returns the value as an array of bytes. Launch accepts an array for a parameter
+// of any type with that size. [typeWarnings] reports other types.
 func (a *Arg) scalar() any {
 	switch a.Type.Size() {
 	case 1:
@@ -158,7 +158,7 @@ func (a *Arg) scalar() any {
 	return [8]byte(a.values)
 }
 
-// launch runs the kernel between two events and takes the time.
+// launch runs the kernel between two events and measures its time.
 func (r *run) launch(ctx context.Context, result *Result) error {
 	before, err := ferry.NewEvent(r.g, nil)
 	if err != nil {
@@ -174,9 +174,9 @@ func (r *run) launch(ctx context.Context, result *Result) error {
 		return err
 	}
 	r.phase("running the kernel")
-	shape := ferry.LaunchConfig{Grid: r.spec.Grid, Block: r.spec.Block, SharedBytes: r.spec.Shared}
+	config := ferry.LaunchConfig{Grid: r.spec.Grid, Block: r.spec.Block, SharedBytes: r.spec.Shared}
 	start := time.Now()
-	if err := r.stream.Launch(r.kernel, shape, r.args...); err != nil {
+	if err := r.stream.Launch(r.kernel, config, r.args...); err != nil {
 		return err
 	}
 	if err := r.stream.Record(after); err != nil {
@@ -190,8 +190,8 @@ func (r *run) launch(ctx context.Context, result *Result) error {
 	return err
 }
 
-// close gives everything back, the last first. Its errors are those that a wait
-// has told already.
+// close closes everything in reverse order. It ignores errors, because a wait has
+// already returned them.
 func (r *run) close() {
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		_ = r.closers[i]()

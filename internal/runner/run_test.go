@@ -67,7 +67,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An inout buffer from a file comes back changed; an in buffer is not shown.
+// TestRunInOut checks that an inout buffer from a file is an output with the kernel's
+// changes, and that an in buffer is no output.
 func TestRunInOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.5))
@@ -91,9 +92,9 @@ func TestRunInOut(t *testing.T) {
 	}
 }
 
-// A buffer of several pieces arrives and comes back whole.
+// TestRunLargeBuffers copies a buffer of several chunks to the device and back.
 func TestRunLargeBuffers(t *testing.T) {
-	words := []string{"out:u8=[33554439]", "in:u8=random[33554439]", "u64=33554439"} // a piece and 7 bytes
+	words := []string{"out:u8=[33554439]", "in:u8=random[33554439]", "u64=33554439"} // a chunk and 7 bytes
 	s := spec(t, kernels.PTX, "copy", words...)
 	s.Grid.X = 128
 	r, err := Run(t.Context(), open(t), s)
@@ -105,7 +106,7 @@ func TestRunLargeBuffers(t *testing.T) {
 	}
 }
 
-// scalars writes each of its scalars to memory: what is passed is what arrives.
+// scalars is a kernel that writes each of its scalars to memory.
 const scalars = `.version 7.0
 .target sm_75
 .address_size 64
@@ -165,8 +166,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// A fault says all that is known: the code, who, where in the file, and which
-// buffers there are.
+// TestRunExplainsFaults checks that the error of a fault has its code, the thread, the
+// line of the file and the buffers.
 func TestRunExplainsFaults(t *testing.T) {
 	_, err := Run(t.Context(), open(t), spec(t, kernels.PTX, "increment", "inout:f32=iota[16]", "u64=100000"))
 	fault, ok := errors.AsType[*cu.Fault](err)
@@ -190,7 +191,8 @@ again:
 }
 `
 
-// A wait for a kernel that never ends is left when the context ends.
+// TestRunEndsWithItsContext checks that Run returns when its context ends, although the
+// kernel never ends.
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

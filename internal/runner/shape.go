@@ -8,8 +8,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// ParseShape reads the extent of a grid or a block: X, X,Y or X,Y,Z, each at
-// least 1; what is left out is 1.
+// ParseShape parses the extent of a grid or a block: X, X,Y or X,Y,Z. Each number is at
+// least 1. A number that is left out is 1.
 func ParseShape(text string) (cu.Dim3, error) {
 	words := strings.Split(text, ",")
 	if len(words) > 3 {
@@ -26,7 +26,7 @@ func ParseShape(text string) (cu.Dim3, error) {
 	return cu.Dim3{X: extent[0], Y: extent[1], Z: extent[2]}, nil
 }
 
-// shapeText is a shape as it is written on the command line.
+// shapeText returns a shape in the form of the command line.
 func shapeText(d cu.Dim3) string {
 	switch {
 	case d.Z > 1:
@@ -37,21 +37,21 @@ func shapeText(d cu.Dim3) string {
 	return strconv.FormatUint(uint64(d.X), 10)
 }
 
-// Memory is where the buffers of a run live.
+// Memory is the kind of memory of a run's buffers.
 type Memory uint8
 
 const (
 	DeviceMemory  Memory = iota // on the device; inputs and outputs are copied
-	MappedMemory                // page-locked on the host; the kernel reaches over the link
-	ManagedMemory               // moves to where it is used
+	MappedMemory                // page-locked on the host; the kernel accesses it over the link
+	ManagedMemory               // managed memory, which moves on demand
 )
 
 var memoryNames = [...]string{"device", "mapped", "managed"}
 
-// String is the word of the --memory flag.
+// String returns the word for the --memory flag.
 func (m Memory) String() string { return memoryNames[m] }
 
-// ParseMemory reads the word of the --memory flag.
+// ParseMemory parses the word of the --memory flag.
 func ParseMemory(word string) (Memory, error) {
 	for i, name := range memoryNames {
 		if word == name {

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// maxTextValues is how many values of an output a person is shown.
+// maxTextValues is how many values of an output the text shows.
 const maxTextValues = 64
 
-// textWidth is the columns that values are laid out in.
+// textWidth is the width of lines with values, in columns.
 const textWidth = 80
 
-// Text is the result for people; with bits, values are shown as the patterns of
-// their bits.
+// Text returns the result as text. With bits, values are shown as bit patterns.
 func (r *Result) Text(bits bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
@@ -54,7 +53,8 @@ func (o *Output) write(b *strings.Builder, bits bool) {
 	fmt.Fprintf(b, "  sha256 %s\n", hex.EncodeToString(o.SHA256[:]))
 }
 
-// writeColumns lays values out in columns, each line led by its first index.
+// writeColumns writes values in columns. Each line begins with the index of its first
+// value.
 func writeColumns(b *strings.Builder, words []string, width int) {
 	lead := len(fmt.Sprintf("  [%d]", max(len(words)-1, 0)))
 	columns := 1
@@ -72,7 +72,7 @@ func writeColumns(b *strings.Builder, words []string, width int) {
 	}
 }
 
-// durationText is a time in the unit that suits it.
+// durationText formats a time in the largest unit that is not greater.
 func durationText(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -85,7 +85,7 @@ func durationText(d time.Duration) string {
 	return fmt.Sprintf("%d ns", d)
 }
 
-// rateText is a number of threads a second.
+// rateText formats a number of threads per second.
 func rateText(v float64) string {
 	switch {
 	case v >= 1e9:

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Type is the type of an argument's elements, in the words of PTX.
+// Type is the type of an argument's elements, with the names of PTX.
 type Type uint8
 
-// The types of arguments. B types are bit patterns: read and shown as unsigned
-// numbers, in text as hexadecimal ones.
+// The types of arguments. B types are bit patterns. They are parsed as unsigned numbers,
+// shown as unsigned numbers in JSON, and in hexadecimal in text.
 const (
 	U8 Type = iota
 	U16
@@ -30,7 +30,7 @@ const (
 	typeCount
 )
 
-// class is how the bits of a type are read.
+// class is the interpretation of a type's bits.
 type class uint8
 
 const (
@@ -63,7 +63,7 @@ var typeTable = [typeCount]struct {
 	F64:  {"f64", 8, float},
 }
 
-// String is the name, as in "bf16".
+// String returns the name, such as "bf16".
 func (t Type) String() string {
 	if t < typeCount {
 		return typeTable[t].name
@@ -71,12 +71,12 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
-// Size is the bytes of one element.
+// Size returns the size of one element in bytes.
 func (t Type) Size() int { return typeTable[t].bytes }
 
 func (t Type) class() class { return typeTable[t].class }
 
-// parseType finds a type by its name.
+// parseType returns the type with a name.
 func parseType(name string) (Type, error) {
 	for t := range typeCount {
 		if typeTable[t].name == name {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// parseValue reads one value of type t and is its bits.
+// parseValue parses one value of type t and returns its bits.
 func parseValue(t Type, s string) (uint64, error) {
 	bits, err := parseBits(t, s)
 	switch {
@@ -60,8 +60,8 @@ func parseBits(t Type, s string) (uint64, error) {
 	return v, err
 }
 
-// baseOf finds the base by the prefix. A leading zero alone means nothing:
-// numbers padded with zeros stay decimal.
+// baseOf returns the base that the prefix of s means, and the digits without the prefix.
+// Numbers padded with zeros are decimal.
 func baseOf(s string) (base int, digits string) {
 	rest := strings.TrimLeft(s, "+-")
 	sign := s[:len(s)-len(rest)]
@@ -98,7 +98,7 @@ func rangeOf(t Type) string {
 		return fmt.Sprintf("%d to %d", -high-1, high)
 	case float:
 		largest := map[Type]string{F16: "65504", BF16: "3.3895314e+38", F32: "3.4028235e+38", F64: "1.7976931348623157e+308"}
-		return "finite values reach " + largest[t] + "; inf and nan are written so"
+		return "finite values reach " + largest[t] + "; inf and nan are accepted"
 	}
 	return fmt.Sprintf("0 to %d", mask(t))
 }
@@ -117,7 +117,7 @@ func putElement(data []byte, t Type, i int, bits uint64) {
 	}
 }
 
-// element is the bits of element i.
+// element returns the bits of element i.
 func element(data []byte, t Type, i int) uint64 {
 	switch t.Size() {
 	case 1:

@@ -1,14 +1,14 @@
-// Kernels to measure the speed of, each of one kind of work. workload.ptx is what
-// clang 19 made of it, with the command of ../simt/testdata/prelude.h.
+// Kernels that each do one kind of work, to measure their speed. clang 19 compiled them to
+// workload.ptx, with the command in ../simt/testdata/prelude.h.
 
 typedef unsigned int u32;
 #define G extern "C" __global__ void
 #define TID (blockIdx.x * blockDim.x + threadIdx.x)
 
-// An element a thread.
+// One element per thread.
 G vector_add(const float *a, const float *b, float *c, int n) { int i = TID; if (i < n) c[i] = a[i] + b[i]; }
 
-// Integer arithmetic: two instructions a round that depend on each other, and the loop.
+// Integer arithmetic: two dependent instructions in each round of the loop.
 G arithmetic(u32 *out, int rounds)
 {
     u32 i = TID, x = i;
@@ -44,7 +44,7 @@ G arithmetic_f64(double *out, int rounds)
     out[i] = x + y;
 }
 
-// Through shared memory, in blocks of 32 by 8 threads and tiles of 32 by 32.
+// Transposes through shared memory, with blocks of 32 by 8 threads and tiles of 32 by 32.
 G transpose(const float *in, float *out, int n)
 {
     __shared__ float tile[32][33];
@@ -56,7 +56,7 @@ G transpose(const float *in, float *out, int n)
     for (int j = 0; j < 32; j += 8) out[(y + j) * n + x] = tile[threadIdx.x][threadIdx.y + j];
 }
 
-// A sum of each block of 256, by halves with a barrier between.
+// Sums each block of 256 numbers. Each step adds the upper half to the lower half.
 G reduce_barrier(const float *in, float *out)
 {
     __shared__ float part[256];
@@ -89,7 +89,7 @@ G reduce_shuffle(const int *in, int *out)
     }
 }
 
-// Every thread loops for as long as its point needs.
+// Every thread loops until its point diverges.
 G mandelbrot(u32 *out, int width, int limit)
 {
     u32 i = TID;
@@ -107,7 +107,7 @@ G mandelbrot(u32 *out, int width, int limit)
     out[i] = k;
 }
 
-// n by n matrices in tiles of 16 by 16.
+// Multiplies n by n matrices in tiles of 16 by 16.
 G matrix_product(const float *a, const float *b, float *c, int n)
 {
     __shared__ float ta[16][16], tb[16][16];
@@ -124,7 +124,7 @@ G matrix_product(const float *a, const float *b, float *c, int n)
     c[y * n + x] = sum;
 }
 
-// Counts the low bytes, in shared memory and then together.
+// Counts the low bytes in shared memory, then adds the counts of all blocks.
 G histogram(const u32 *in, u32 *out, int n)
 {
     __shared__ u32 bins[256];

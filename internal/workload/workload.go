@@ -1,6 +1,6 @@
-// Package workload holds kernels that stand for kinds of work, with the inputs
-// to run them on: what the benchmarks and differential tests of the software GPU
-// share. It knows nothing of who runs them.
+// Package workload has kernels that represent kinds of work, with their inputs. The
+// benchmarks and the differential tests of the software GPU share them. How they are run
+// is up to the importing package.
 package workload
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// PTX is the module that has the kernels, workload.cu its source.
+// PTX is the module with the kernels. Its source is workload.cu.
 //
 //go:embed workload.ptx
 var PTX string
@@ -21,14 +21,14 @@ type Workload struct {
 	Kernel      string
 	N           int // the size: threads, elements, or a matrix's rows
 	Grid, Block cu.Dim3
-	Buffers     [][]byte // the first ones hold input; kernels write the last
-	Scalars     []uint32 // that follow the buffers' addresses
+	Buffers     [][]byte // inputs, and the output as the last one
+	Scalars     []uint32 // the parameters after the buffers' addresses
 }
 
-// Threads is how many threads a launch has.
+// Threads returns the number of threads of a launch.
 func (w *Workload) Threads() uint64 { return w.Grid.Count() * w.Block.Count() }
 
-// Params packs the arguments, given where the buffers are.
+// Params packs the arguments. addrs are the addresses of the buffers.
 func (w *Workload) Params(addrs []uint64) []byte {
 	var p []byte
 	for _, a := range addrs {
@@ -40,11 +40,11 @@ func (w *Workload) Params(addrs []uint64) []byte {
 	return p
 }
 
-const threads = 256 // of most blocks
+const threads = 256 // threads of a block, for most kernels
 
 func dim(x, y int) cu.Dim3 { return cu.Dim3{X: uint32(x), Y: uint32(y), Z: 1} }
 
-// Full is the workloads in the sizes that are measured.
+// Full returns the workloads with the sizes that benchmarks measure.
 func Full() []*Workload {
 	return []*Workload{
 		VectorAdd(1 << 24), Arithmetic("arithmetic", 4, 1<<18, 256), Arithmetic("arithmetic_f32", 4, 1<<18, 256),
@@ -53,7 +53,7 @@ func Full() []*Workload {
 	}
 }
 
-// Small is the same for tests.
+// Small returns the workloads with small sizes for tests.
 func Small() []*Workload {
 	return []*Workload{
 		VectorAdd(1000), Arithmetic("arithmetic", 4, 512, 9), Arithmetic("arithmetic_f32", 4, 512, 9),
@@ -62,7 +62,7 @@ func Small() []*Workload {
 	}
 }
 
-// VectorAdd has an element a thread.
+// VectorAdd adds vectors of n elements, one element per thread.
 func VectorAdd(n int) *Workload {
 	return &Workload{
 		Kernel: "vector_add", N: n, Grid: dim((n+threads-1)/threads, 1), Block: dim(threads, 1),
@@ -70,7 +70,8 @@ func VectorAdd(n int) *Workload {
 	}
 }
 
-// Arithmetic is one of the loops of rounds, in n threads with a result of size bytes each.
+// Arithmetic runs one of the arithmetic loops with n threads. Each thread has a result of
+// size bytes.
 func Arithmetic(kernel string, size, n, rounds int) *Workload {
 	return &Workload{
 		Kernel: kernel, N: n, Grid: dim(n/threads, 1), Block: dim(threads, 1),
@@ -78,7 +79,7 @@ func Arithmetic(kernel string, size, n, rounds int) *Workload {
 	}
 }
 
-// Transpose is of an n by n matrix; n is a multiple of 32.
+// Transpose transposes an n by n matrix. n is a multiple of 32.
 func Transpose(n int) *Workload {
 	return &Workload{
 		Kernel: "transpose", N: n, Grid: dim(n/32, n/32), Block: dim(32, 8),
@@ -86,7 +87,7 @@ func Transpose(n int) *Workload {
 	}
 }
 
-// Reduce is a sum of n numbers, a multiple of 256, by blocks.
+// Reduce sums n numbers by blocks. n is a multiple of 256.
 func Reduce(kernel string, n int) *Workload {
 	return &Workload{
 		Kernel: kernel, N: n, Grid: dim(n/threads, 1), Block: dim(threads, 1),
@@ -94,7 +95,7 @@ func Reduce(kernel string, n int) *Workload {
 	}
 }
 
-// Mandelbrot is width by width points of at most limit rounds.
+// Mandelbrot computes width by width points with at most limit iterations each.
 func Mandelbrot(width, limit int) *Workload {
 	n := width * width
 	return &Workload{
@@ -103,7 +104,7 @@ func Mandelbrot(width, limit int) *Workload {
 	}
 }
 
-// MatrixProduct is of n by n matrices; n is a multiple of 16.
+// MatrixProduct multiplies n by n matrices. n is a multiple of 16.
 func MatrixProduct(n int) *Workload {
 	return &Workload{
 		Kernel: "matrix_product", N: n, Grid: dim(n/16, n/16), Block: dim(16, 16),
@@ -111,7 +112,7 @@ func MatrixProduct(n int) *Workload {
 	}
 }
 
-// Histogram counts n numbers in 64 blocks.
+// Histogram counts n numbers with 64 blocks.
 func Histogram(n int) *Workload {
 	return &Workload{
 		Kernel: "histogram", N: n, Grid: dim(64, 1), Block: dim(threads, 1),
@@ -119,7 +120,7 @@ func Histogram(n int) *Workload {
 	}
 }
 
-// floats are n numbers from -1 to 1, the same in every run.
+// floats returns n numbers from -1 to 1, the same in every run.
 func floats(n int, seed uint32) []byte {
 	b := make([]byte, 4*n)
 	for i := range n {

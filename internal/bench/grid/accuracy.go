@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// AccuracySchema is the version of the document that [Accuracy.JSON] makes.
+// AccuracySchema is the version of the document that [Accuracy.JSON] returns.
 const AccuracySchema = "ferry.accuracy/1"
 
-// Accuracy is how far one result is from another.
+// Accuracy is the difference between predictions and measurements.
 type Accuracy struct {
 	Schema    string  `json:"schema"`
-	Predicted string  `json:"predicted"` // the device of the one
-	Measured  string  `json:"measured"`  // and of the other
+	Predicted string  `json:"predicted"` // device of the predictions
+	Measured  string  `json:"measured"`  // device of the measurements
 	Half      string  `json:"half"`      // "test": only cases that no profile was fitted to
 	All       Error   `json:"all"`
 	Kinds     []Error `json:"kinds"`
-	// Pairs are two kinds at one size whose times clearly differ in the measurement:
-	// the 5th to 95th percentiles do not overlap, in no two of the results that were
-	// merged. Of those Inversions are predicted the other way round.
+	// Pairs counts the pairs of kinds at one size whose measured times clearly differ: the
+	// ranges from the 5th to the 95th percentile do not overlap. Inversions are the pairs
+	// that are predicted in the opposite order.
 	Pairs      int      `json:"pairs"`
 	Inversions []string `json:"inversions"`
 }
 
-// Error is by which part predictions differ from measurements, either way.
+// Error is the relative error of predictions, as an absolute value.
 type Error struct {
 	Kind   string  `json:"kind"`
 	Cases  int     `json:"cases"`
@@ -35,8 +35,8 @@ type Error struct {
 	P90    float64 `json:"p90"`
 }
 
-// Merge is several results of one kind of machine as one: the median of each case's
-// medians, and percentiles that reach from the least to the greatest.
+// Merge merges results of one kind of machine. A case has the median of its medians, the
+// smallest 5th and the largest 95th percentile.
 func Merge(results ...*Result) *Result {
 	out := *results[0]
 	all := map[Case][]Point{}
@@ -63,8 +63,7 @@ func Merge(results ...*Result) *Result {
 	return &out
 }
 
-// Compare says how far predicted is from measured, over the cases for tests that
-// both have.
+// Compare compares predictions with measurements, for the cases for tests that both have.
 func Compare(predicted, measured *Result) *Accuracy {
 	a := &Accuracy{Schema: AccuracySchema, Predicted: predicted.Device.Opened, Measured: measured.Device.Opened, Half: "test", Inversions: []string{}}
 	got := map[Case]float64{}
@@ -101,7 +100,7 @@ func errorOf(kind string, off []float64) Error {
 	return Error{kind, len(off), at(50), at(90)}
 }
 
-// rank compares the kinds that move bytes at each size.
+// rank counts pairs and inversions of the kinds that move bytes, at each size.
 func (a *Accuracy) rank(got map[Case]float64, measured *Result) {
 	bySize := map[int][]Point{}
 	for _, p := range measured.Points {
@@ -129,18 +128,18 @@ func (a *Accuracy) rank(got map[Case]float64, measured *Result) {
 	slices.SortFunc(a.Inversions, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 }
 
-// Text is the accuracy as a table for people.
+// Text returns the accuracy as a table.
 func (a *Accuracy) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s against %s, by which part times differ, on the cases for tests\n\n%-45s %5s %8s %8s\n", a.Predicted, a.Measured, "kind", "cases", "median", "90 %")
+	fmt.Fprintf(&b, "%s compared with %s: relative errors of the times, on the cases for tests\n\n%-45s %5s %8s %8s\n", a.Predicted, a.Measured, "kind", "cases", "median", "90 %")
 	for _, e := range append(a.Kinds, a.All) {
 		fmt.Fprintf(&b, "%-45s %5d %6.1f %% %6.1f %%\n", e.Kind, e.Cases, 100*e.Median, 100*e.P90)
 	}
-	fmt.Fprintf(&b, "\n%d of %d pairs of kinds that clearly differ at a size are the other way round\n", len(a.Inversions), a.Pairs)
+	fmt.Fprintf(&b, "\n%d of %d pairs of kinds that clearly differ at a size are in the opposite order\n", len(a.Inversions), a.Pairs)
 	return b.String()
 }
 
-// JSON is the accuracy as one document.
+// JSON returns the accuracy as one document.
 func (a *Accuracy) JSON() ([]byte, error) {
 	text, err := json.MarshalIndent(a, "", " ")
 	return append(text, '\n'), err

@@ -25,9 +25,9 @@ func result(t *testing.T, name string) *Result {
 	return r
 }
 
-// The committed predictions hold what docs/softgpu/accuracy.md says of them, on
-// cases that the profile was not fitted to: against a lease that it was not fitted to
-// either, and against the median over all.
+// TestPredictionsAreNearMeasurements checks the errors of the committed predictions that
+// docs/softgpu/accuracy.md states, on cases to which the profile was not fitted. It compares
+// them with leases to which the profile was not fitted, and with the median over all leases.
 func TestPredictionsAreNearMeasurements(t *testing.T) {
 	predicted := result(t, "grid-soft-h200.json")
 	leases := map[string]*Result{}
@@ -53,18 +53,19 @@ func TestPredictionsAreNearMeasurements(t *testing.T) {
 			t.Errorf("%s: got %+v, want a median of %.0f %% and a 90th percentile of %.0f %% at most", c.what, a.All, 100*c.median, 100*c.p90)
 		}
 		if a.Pairs < 500 || 1000*len(a.Inversions) > a.Pairs*c.inversions {
-			t.Errorf("%s: %d of %d pairs are the other way round", c.what, len(a.Inversions), a.Pairs)
+			t.Errorf("%s: %d of %d pairs are in the opposite order", c.what, len(a.Inversions), a.Pairs)
 		}
-		t.Logf("%s: %+v, %d of %d pairs the other way round: %v", c.what, a.All, len(a.Inversions), a.Pairs, a.Inversions)
+		t.Logf("%s: %+v, %d of %d pairs in the opposite order: %v", c.what, a.All, len(a.Inversions), a.Pairs, a.Inversions)
 	}
 }
 
-// The committed predictions are those of this code and this profile.
-func TestPredictionsAreOfToday(t *testing.T) {
+// TestPredictionsAreCurrent checks that the committed predictions are those of this code and
+// this profile.
+func TestPredictionsAreCurrent(t *testing.T) {
 	t.Setenv(softgpu.ScheduleVariable, "eager")
-	fixed := map[Case]float64{}
+	committed := map[Case]float64{}
 	for _, p := range result(t, "grid-soft-h200.json").Points {
-		fixed[p.Case] = p.Median
+		committed[p.Case] = p.Median
 	}
 	r, err := Measure(t.Context(), open(t, "soft:h200"), &Options{Only: func(c Case) bool {
 		return c.Size == 4*kib || c.Size == 16
@@ -73,7 +74,7 @@ func TestPredictionsAreOfToday(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range r.Points {
-		if want := fixed[p.Case]; math.Abs(p.Median-want) > 0.02*want+2 {
+		if want := committed[p.Case]; math.Abs(p.Median-want) > 0.02*want+2 {
 			t.Errorf("%v: got %.0f ns, docs/results has %.0f", p.Case, p.Median, want)
 		}
 	}
@@ -95,15 +96,16 @@ func TestCompareAccuracy(t *testing.T) {
 	a := Compare(off, measured)
 	n := len(points)
 	if a.All.Cases != n || a.All.Median != 0.2 || a.All.P90 != 0.2 || a.Pairs != n*(n-1)/2 || len(a.Inversions) != 0 {
-		t.Errorf("all off by a fifth: got %+v", a)
+		t.Errorf("an error of a fifth everywhere: got %+v", a)
 	}
 	off.Points[0].Median = points[1].Median*1.2 + 1
 	if a := Compare(off, measured); len(a.Inversions) != 1 || !strings.Contains(a.Inversions[0], points[0].Kind) {
-		t.Errorf("one pair the other way round: got %v", a.Inversions)
+		t.Errorf("one pair in the opposite order: got %v", a.Inversions)
 	}
 }
 
-// A merged case has the median of the medians, and all of the ranges.
+// TestMerge checks that a merged case has the median of the medians and the union of the
+// ranges.
 func TestMerge(t *testing.T) {
 	c := Cases()[3]
 	one := func(median float64) *Result {
@@ -117,6 +119,6 @@ func TestMerge(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := Merge(one(20), one(10)).Points[0].Median; got != 15 {
-		t.Errorf("of two: got %v, want 15", got)
+		t.Errorf("median of two: got %v, want 15", got)
 	}
 }

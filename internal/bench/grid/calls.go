@@ -2,7 +2,7 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
-// callKinds are calls that queue little, so many in a row.
+// callKinds are calls with little work. The size is the number of calls.
 var callKinds = []kind{
 	{"launches, then a wait", "launches", 1, 256, launches},
 	{"event records", "records", 1, 256, records},
@@ -23,7 +23,7 @@ func launches(r *rig, n int) (trial, error) {
 	}}, err
 }
 
-// records are not waited for in the step.
+// records measures event records without waiting for them.
 func records(r *rig, n int) (trial, error) {
 	return trial{
 		step: func() error {
@@ -47,7 +47,7 @@ func recordAndWait(r *rig, _ int) (trial, error) {
 	}}, nil
 }
 
-// graphLaunch replays launches that were captured.
+// graphLaunch replays captured launches.
 func graphLaunch(r *rig, n int) (trial, error) {
 	out, err := r.device(16)
 	if err != nil {
@@ -66,12 +66,12 @@ func graphLaunch(r *rig, n int) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	r.later(func() error { return r.d.GraphDestroy(graph) })
+	r.onRelease(func() error { return r.d.GraphDestroy(graph) })
 	x, err := r.d.GraphInstantiate(r.ctx, graph, 0)
 	if err != nil {
 		return trial{}, err
 	}
-	r.later(func() error { return r.d.GraphExecDestroy(x) })
+	r.onRelease(func() error { return r.d.GraphExecDestroy(x) })
 	return trial{step: func() error {
 		if err := r.d.GraphLaunch(r.ctx, x, r.stream); err != nil {
 			return err

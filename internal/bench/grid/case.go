@@ -9,14 +9,14 @@ import (
 // Case is one operation at one size.
 type Case struct {
 	Kind string `json:"kind"` // one of [Kinds]
-	Size int    `json:"size"` // in bytes, or in what the kind counts
+	Size int    `json:"size"` // in bytes, or in the unit of the kind
 }
 
-// String is the case's name, "copy pinned in/4096".
+// String returns the case's name, such as "copy pinned in/4096".
 func (c Case) String() string { return fmt.Sprintf("%s/%d", c.Kind, c.Size) }
 
-// Test says which half of the cases c is in: true is the half that profiles are
-// tested on and never fitted to. It depends on the name alone.
+// Test reports whether the case is for tests. Profiles are fitted to the other half of the
+// cases only. The result depends on the name alone.
 func (c Case) Test() bool {
 	h := fnv.New32a()
 	h.Write([]byte(c.String()))
@@ -24,15 +24,15 @@ func (c Case) Test() bool {
 	return (x^x>>15)*0x9e3779b1>>31 == 1
 }
 
-// kind is what there is to measure of one kind.
+// kind is one kind of operation.
 type kind struct {
 	name     string
-	unit     string // of its size
-	min, max int    // sizes, from one power of two to another
+	unit     string // of the size
+	min, max int    // sizes are the powers of two from min to max
 	make     func(r *rig, size int) (trial, error)
 }
 
-// trial is one case, ready to run.
+// trial is a case that is ready to run.
 type trial struct {
 	prepare func() error // before each sample, not timed; nil for nothing
 	step    func() error // timed
@@ -46,10 +46,10 @@ func (k *kind) sizes() (out []int) {
 	return out
 }
 
-// kinds are all, in the order of the table.
+// kinds are all kinds, in the order of the table.
 var kinds = slices.Concat(copyKinds, kernelKinds, callKinds, ownKinds, managedKinds)
 
-// Kinds are the names of all kinds, in the order of the table.
+// Kinds returns the names of all kinds, in the order of the table.
 func Kinds() (out []string) {
 	for _, k := range kinds {
 		out = append(out, k.name)
@@ -57,7 +57,7 @@ func Kinds() (out []string) {
 	return out
 }
 
-// Cases are all cases.
+// Cases returns all cases.
 func Cases() (out []Case) {
 	for _, k := range kinds {
 		for _, n := range k.sizes() {

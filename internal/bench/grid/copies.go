@@ -2,7 +2,7 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
-// copyKinds are copies and fills: one call and the wait for it.
+// copyKinds are copies and fills. A step is one call and the wait for its end.
 var copyKinds = []kind{
 	{"copy pinned in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, false) }},
 	{"copy pinned in, just written", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, true) }},
@@ -22,7 +22,7 @@ var copyKinds = []kind{
 	{"fill", "bytes", 4 * kib, 256 * mib, fillDevice},
 }
 
-// copyOf is the trial of a copy between p and device memory.
+// copyOf returns the trial of a copy between p and device memory.
 func (r *rig) copyOf(p cu.HostPtr, n int, in bool) (trial, error) {
 	dev, err := r.device(n)
 	if err != nil {
@@ -61,8 +61,8 @@ func (r *rig) copyRegistered(n int, in bool) (trial, error) {
 	return r.copyOf(p, n, in)
 }
 
-// copyPageableIn waits before each sample until the sample before is on the device:
-// the call returns earlier.
+// copyPageableIn waits before each sample until the previous sample is on the device,
+// because the call returns earlier.
 func copyPageableIn(r *rig, n int) (trial, error) {
 	b := r.pageable(n)
 	dev, err := r.device(n)
@@ -133,7 +133,7 @@ func copyOnDevice(r *rig, n int) (trial, error) {
 	}}, err
 }
 
-// copyHostToHost copies between page-locked buffers by the driver.
+// copyHostToHost copies between page-locked buffers with the driver.
 func copyHostToHost(r *rig, n int) (trial, error) {
 	a, err := r.pinned(n, 0)
 	if err != nil {

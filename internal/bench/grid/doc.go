@@ -1,13 +1,13 @@
-// Package grid measures what single operations cost on a device: copies by kind
-// of memory, direction and size, fills, kernels on device memory and over the
-// link, launches, events, allocations, page-locking, and managed memory that
-// moves. On the software GPU the same program gives the predicted times.
+// Package grid measures the time of single operations on a device: copies by kind of memory,
+// direction and size, fills, kernels on device memory and over the link, launches, events,
+// allocations, page-locking, and managed memory that moves. On the software GPU it returns
+// predicted times.
 //
-// A [Case] is one operation at one size. Its time runs from its submission until
-// the host knows that it is done, through the driver API itself: what Ferry's
-// typed layer does on top is measured elsewhere. Sources are written anew for
-// every sample where the kind says so.
+// A [Case] is one operation at one size. Its time begins with the submission and ends when
+// the host knows that it is done. Operations use the driver API directly; package bench
+// measures Ferry's typed layer. If the kind says "just written", the source is written
+// before every sample.
 //
-// [Compare] puts predictions beside measurements: the error by kind, and where
-// two kinds change places.
+// [Compare] compares predictions with measurements: the error of each kind, and the pairs of
+// kinds that are predicted in the wrong order.
 package grid

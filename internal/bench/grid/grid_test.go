@@ -26,7 +26,8 @@ func open(t *testing.T, name string) *ferry.GPU {
 
 func small(c Case) bool { return c.Size <= 16*kib }
 
-// Every kind that a machine has runs on it and takes time, and the same time again.
+// TestMeasure checks that every kind that a machine has is measured, and that a second run
+// has the same times.
 func TestMeasure(t *testing.T) {
 	for device, managed := range map[string]bool{"soft:h200": true, "soft:fermi-c2050": false} {
 		measure := func() *Result {
@@ -51,17 +52,17 @@ func TestMeasure(t *testing.T) {
 			}
 		}
 		if again := measure(); !reflect.DeepEqual(again.Points, r.Points) {
-			t.Errorf("%s: another run gives other times", device)
+			t.Errorf("%s: a second run has other times", device)
 		}
 		text, err := r.JSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if back, err := Parse(text); err != nil || !reflect.DeepEqual(back, r) {
-			t.Errorf("%s: JSON and back: got %+v, %v", device, back, err)
+			t.Errorf("%s: parsed JSON: got %+v, %v", device, back, err)
 		}
 		if _, err := Parse([]byte(`{"schema":"ferry.grid/0"}`)); err == nil {
-			t.Error("another schema was read")
+			t.Error("another schema was accepted")
 		}
 	}
 }
@@ -78,7 +79,8 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Nearly half of the cases, of each kind with many sizes some, are for tests.
+// TestHalves checks that nearly half of the cases are for tests, and at least two of each
+// kind with many sizes.
 func TestHalves(t *testing.T) {
 	test, byKind := 0, map[string][2]int{}
 	for _, c := range Cases() {

@@ -2,7 +2,7 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
-// kernelKinds are a launch and the wait for it.
+// kernelKinds are kernels. A step is a launch and the wait for its end.
 var kernelKinds = []kind{
 	{"kernel copies on device", "bytes", 4 * kib, 64 * mib, kernelCopies},
 	{"kernel copies what was just copied in", "bytes", 4 * kib, 32 * mib, kernelAfterCopy},
@@ -10,9 +10,9 @@ var kernelKinds = []kind{
 	{"kernel adds vectors", "bytes each", 4 * kib, 32 * mib, kernelAdds},
 	{"kernel reads words", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 1, false) }},
 	{"kernel reads words, stride 32", "bytes read", 4 * kib, 4 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 32, false) }},
-	{"kernel reads pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, true, false) }},
-	{"kernel writes pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, false, true) }},
-	{"kernel reads and writes pinned", "bytes each", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelReaches(r, n, true, true) }},
+	{"kernel reads pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelOverLink(r, n, true, false) }},
+	{"kernel writes pinned", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelOverLink(r, n, false, true) }},
+	{"kernel reads and writes pinned", "bytes each", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelOverLink(r, n, true, true) }},
 	{"kernel reads pinned words", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 1, true) }},
 	{"kernel reads pinned words, stride 2", "bytes read", 4 * kib, 32 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 2, true) }},
 	{"kernel reads pinned words, stride 8", "bytes read", 4 * kib, 8 * mib, func(r *rig, n int) (trial, error) { return kernelWords(r, n, 8, true) }},
@@ -26,10 +26,10 @@ var kernelKinds = []kind{
 
 func kernelCopies(r *rig, n int) (trial, error) {
 	a, b, err := r.devices(n)
-	return trial{step: func() error { return r.launched("copy", n/16, pack(a, b, uint64(n))) }}, err
+	return trial{step: func() error { return r.launchAndWait("copy", n/16, pack(a, b, uint64(n))) }}, err
 }
 
-// kernelAfterCopy is kernelCopies of what has just come from the host.
+// kernelAfterCopy is kernelCopies of data that was just copied from the host.
 func kernelAfterCopy(r *rig, n int) (trial, error) {
 	from, to, err := r.devices(n)
 	if err != nil {
@@ -44,12 +44,12 @@ func kernelAfterCopy(r *rig, n int) (trial, error) {
 			return err
 		}
 		return r.sync()
-	}, step: func() error { return r.launched("copy", n/16, pack(to, from, uint64(n))) }}, err
+	}, step: func() error { return r.launchAndWait("copy", n/16, pack(to, from, uint64(n))) }}, err
 }
 
 func kernelFills(r *rig, n int) (trial, error) {
 	a, err := r.device(n)
-	return trial{step: func() error { return r.launched("fill", n/16, pack(a, uint32(3), uint64(n/4))) }}, err
+	return trial{step: func() error { return r.launchAndWait("fill", n/16, pack(a, uint32(3), uint64(n/4))) }}, err
 }
 
 func kernelAdds(r *rig, n int) (trial, error) {
@@ -60,10 +60,10 @@ func kernelAdds(r *rig, n int) (trial, error) {
 			return trial{}, err
 		}
 	}
-	return trial{step: func() error { return r.launched("vector_add", n/16, pack(v[0], v[1], v[2], uint64(n/4))) }}, nil
+	return trial{step: func() error { return r.launchAndWait("vector_add", n/16, pack(v[0], v[1], v[2], uint64(n/4))) }}, nil
 }
 
-// kernelWords reads n bytes, words that are stride apart.
+// kernelWords reads n bytes, in words that are stride words apart.
 func kernelWords(r *rig, n, stride int, pinned bool) (trial, error) {
 	from, err := r.memory(n*stride, pinned)
 	if err != nil {
@@ -71,11 +71,11 @@ func kernelWords(r *rig, n, stride int, pinned bool) (trial, error) {
 	}
 	out, err := r.device(16)
 	return trial{step: func() error {
-		return r.launched("read_words", n/4, pack(out, from, uint64(n/4), uint64(stride)))
+		return r.launchAndWait("read_words", n/4, pack(out, from, uint64(n/4), uint64(stride)))
 	}}, err
 }
 
-// memory is page-locked, mapped memory, or the device's.
+// memory returns mapped page-locked memory, or device memory.
 func (r *rig) memory(n int, pinned bool) (cu.DevicePtr, error) {
 	if !pinned {
 		return r.device(n)
@@ -87,31 +87,32 @@ func (r *rig) memory(n int, pinned bool) (cu.DevicePtr, error) {
 	return r.d.MemHostGetDevicePointer(r.ctx, p, 0)
 }
 
-// kernelReaches copies n bytes by a kernel with one end or both over the link.
-func kernelReaches(r *rig, n int, source, destination bool) (trial, error) {
+// kernelOverLink copies n bytes with a kernel. The source, the destination or both are in
+// host memory.
+func kernelOverLink(r *rig, n int, source, destination bool) (trial, error) {
 	from, err := r.memory(n, source)
 	if err != nil {
 		return trial{}, err
 	}
 	to, err := r.memory(n, destination)
-	return trial{step: func() error { return r.launched("copy", n/16, pack(to, from, uint64(n))) }}, err
+	return trial{step: func() error { return r.launchAndWait("copy", n/16, pack(to, from, uint64(n))) }}, err
 }
 
 func kernelComputes(r *rig, rounds int) (trial, error) {
 	out, err := r.device(16)
 	return trial{step: func() error {
-		return r.launched("arithmetic", 1<<30, pack(out, float32(0.5), uint32(rounds)))
+		return r.launchAndWait("arithmetic", 1<<30, pack(out, float32(0.5), uint32(rounds)))
 	}}, err
 }
 
 func kernelComputesAlone(r *rig, rounds int) (trial, error) {
 	out, err := r.device(16)
 	return trial{step: func() error {
-		return r.launched("arithmetic", 1, pack(out, float32(0.5), uint32(rounds)))
+		return r.launchAndWait("arithmetic", 1, pack(out, float32(0.5), uint32(rounds)))
 	}}, err
 }
 
-// kernelOfBlocks has blocks of one warp that do next to nothing.
+// kernelOfBlocks launches blocks of one warp with almost no work.
 func kernelOfBlocks(r *rig, blocks int) (trial, error) {
 	out, err := r.device(16)
 	return trial{step: func() error {
@@ -123,7 +124,7 @@ func kernelOfBlocks(r *rig, blocks int) (trial, error) {
 	}}, err
 }
 
-// kernelAtomics adds to so many words in turn, a thread an addition.
+// kernelAtomics adds to so many words in turn, with one addition per thread.
 func kernelAtomics(r *rig, threadCount, words int) (trial, error) {
 	out, err := r.device(4 * words)
 	return trial{step: func() error {

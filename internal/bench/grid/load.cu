@@ -1,12 +1,12 @@
-// The kernels of "ferry bench" that package kernels does not ship. load.ptx is
-// made from this file: clang -x cuda --cuda-gpu-arch=sm_52 --cuda-device-only
+// The kernels of "ferry bench" that package kernels does not have. load.ptx is
+// compiled from this file: clang -x cuda --cuda-gpu-arch=sm_52 --cuda-device-only
 // -nocudainc -nocudalib -O2 -S load.cu, then kernels/lower.sh.
 
 #define GLOBAL extern "C" __attribute__((global)) void
 typedef unsigned long long u64;
 
-// Reads n words that are stride words apart, a word a thread at a time. Their
-// sum goes to out if it is a number that it is not.
+// Reads n words that are stride words apart, each thread one word at a time. It writes the
+// sum to out if it is one certain number, which it never is, so that the reads are kept.
 GLOBAL read_words(float *out, const float *in, u64 n, u64 stride)
 {
     u64 step = (u64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x();
@@ -17,7 +17,7 @@ GLOBAL read_words(float *out, const float *in, u64 n, u64 stride)
         *out = sum;
 }
 
-// Does rounds of four multiply-adds that do not depend on each other.
+// Computes rounds of four independent multiply-adds.
 GLOBAL arithmetic(float *out, float x, unsigned rounds)
 {
     float a = x, b = x + 1, c = x + 2, d = x + 3;
@@ -31,7 +31,7 @@ GLOBAL arithmetic(float *out, float x, unsigned rounds)
         *out = a;
 }
 
-// Adds one to a word of out as often as there are threads, each adding to one of
+// Each thread adds one to a word of out. Consecutive threads use consecutive words, modulo
 // the given number of words.
 GLOBAL add_words(unsigned *out, unsigned words)
 {

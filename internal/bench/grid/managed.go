@@ -2,8 +2,8 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
-// managedKinds are managed memory that moves: all of the range is where the other
-// is before each sample.
+// managedKinds are operations on managed memory that move it. Before each sample the whole
+// range is on the other side.
 var managedKinds = []kind{
 	{"managed: kernel first touches", "bytes", 4 * kib, 64 * mib, managedFirstKernel},
 	{"managed: CPU first touches", "bytes", 4 * kib, 64 * mib, managedFirstCPU},
@@ -14,12 +14,13 @@ var managedKinds = []kind{
 	{"managed: prefetch to the host", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, false) }},
 }
 
-// increments is a kernel that reads and writes n bytes.
-func (r *rig) increments(p cu.DevicePtr, n int) error {
-	return r.launched("increment", n/16, pack(p, uint64(n/4)))
+// increment launches a kernel that reads and writes n bytes, and waits for it.
+func (r *rig) increment(p cu.DevicePtr, n int) error {
+	return r.launchAndWait("increment", n/16, pack(p, uint64(n/4)))
 }
 
-// untouched is managed memory that is taken before each sample and freed after it.
+// untouched returns a trial with managed memory that is allocated before each sample and
+// freed after it.
 func (r *rig) untouched(n int, step func(p cu.DevicePtr) error) trial {
 	var p cu.DevicePtr
 	return trial{
@@ -33,7 +34,7 @@ func (r *rig) untouched(n int, step func(p cu.DevicePtr) error) trial {
 }
 
 func managedFirstKernel(r *rig, n int) (trial, error) {
-	return r.untouched(n, func(p cu.DevicePtr) error { return r.increments(p, n) }), nil
+	return r.untouched(n, func(p cu.DevicePtr) error { return r.increment(p, n) }), nil
 }
 
 func managedFirstCPU(r *rig, n int) (trial, error) {
@@ -42,7 +43,7 @@ func managedFirstCPU(r *rig, n int) (trial, error) {
 
 // writePages writes a byte of every page.
 func (r *rig) writePages(b []byte) error {
-	if err := r.tell(b, true); err != nil {
+	if err := r.reportAccess(b, true); err != nil {
 		return err
 	}
 	for i := 0; i < len(b); i += page {
@@ -55,26 +56,26 @@ func managedKernel(r *rig, n int) (trial, error) {
 	p, err := r.managed(n)
 	return trial{
 		prepare: func() error { return r.write(hostView(p, n)) },
-		step:    func() error { return r.increments(p, n) },
+		step:    func() error { return r.increment(p, n) },
 	}, err
 }
 
 func managedResident(r *rig, n int) (trial, error) {
 	p, err := r.managed(n)
-	return trial{step: func() error { return r.increments(p, n) }}, err
+	return trial{step: func() error { return r.increment(p, n) }}, err
 }
 
 func managedCPU(r *rig, n int) (trial, error) {
 	p, err := r.managed(n)
 	return trial{
-		prepare: func() error { return r.increments(p, n) },
+		prepare: func() error { return r.increment(p, n) },
 		step:    func() error { return r.read(hostView(p, n)) },
 	}, err
 }
 
 func managedPrefetch(r *rig, n int, in bool) (trial, error) {
 	p, err := r.managed(n)
-	to, before := cu.CPUDevice, func() error { return r.increments(p, n) }
+	to, before := cu.CPUDevice, func() error { return r.increment(p, n) }
 	if in {
 		to, before = cu.Device(int(r.g.Device())), func() error { return r.write(hostView(p, n)) }
 	}

@@ -2,7 +2,6 @@ package grid
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,40 +12,19 @@ import (
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// Schema is the version of the document that [Result.JSON] makes.
-const Schema = "ferry.grid/1"
-
-// Result is the times of the cases on a device.
-type Result struct {
-	Schema    string      `json:"schema"`
-	Device    info.Device `json:"device"`
-	Predicted bool        `json:"predicted"` // the times are those of a virtual clock
-	Points    []Point     `json:"points"`    // in the order of [Cases]; what the device lacks is left out
-}
-
-// Point is the times of one case in nanoseconds.
-type Point struct {
-	Case
-	Median  float64 `json:"median_ns"`
-	P5      float64 `json:"p5_ns"`
-	P95     float64 `json:"p95_ns"`
-	Samples int     `json:"samples"`
-}
-
-// Options says what [Measure] measures. The zero value is all cases.
+// Options are the options of [Measure]. The zero value means all cases.
 type Options struct {
-	// Only, if not nil, chooses among the cases.
+	// Only, if not nil, selects cases.
 	Only func(Case) bool
-	// Budget is the time for each case, overrun where three samples take longer.
-	// Zero means 80 ms.
+	// Budget is the time for each case. Measure takes at least three samples on hardware,
+	// even if that takes longer. Zero means 80 ms.
 	Budget time.Duration
 	// Progress, if not nil, is called before each turn of a case.
 	Progress func(done, total int, next Case)
 }
 
-// Measure takes the times of the cases on g. It is safe for concurrent use, but
-// measures what else runs on the device, too. With an error it returns what it
-// has.
+// Measure measures the cases on g. It is safe for concurrent use, but other work on the
+// device changes the times. With an error it returns the results so far.
 func Measure(ctx context.Context, g *ferry.GPU, o *Options) (*Result, error) {
 	if o == nil {
 		o = &Options{}
@@ -74,20 +52,20 @@ func Measure(ctx context.Context, g *ferry.GPU, o *Options) (*Result, error) {
 	return out, nil
 }
 
-// Hardware is gone through several times, with some of the samples each: a host
-// has slow and fast seconds, and a case that is measured in one of them shows that
-// second. What is dear to set up has all of its samples in one pass.
+// On hardware the cases are measured in several passes, with a part of the samples in each.
+// The speed of a host varies from second to second, so the samples of a case must be taken
+// at different times. Cases with a slow setup have all of their samples in one pass.
 const (
-	passes = 4
-	dear   = 32 * mib
+	passes    = 4
+	slowSetup = 32 * mib // cases of at least this size have a slow setup
 )
 
-// passes takes the samples of all cases; with an error, as far as it got.
+// passes takes the samples of all cases. With an error it returns the samples so far.
 func (r *rig) passes(ctx context.Context, cases []Case, o *Options) (map[Case][]float64, error) {
 	var turns []turn
 	for pass := range passes {
 		for _, c := range cases {
-			switch once := r.emulated != nil || c.Size >= dear; {
+			switch once := r.emulated != nil || c.Size >= slowSetup; {
 			case !once:
 				turns = append(turns, turn{c, passes})
 			case pass == 0:
@@ -109,13 +87,13 @@ func (r *rig) passes(ctx context.Context, cases []Case, o *Options) (map[Case][]
 	return samples, nil
 }
 
-// turn is a case that has its samples in so many turns.
+// turn is one of the turns of a case.
 type turn struct {
 	Case
-	of int
+	of int // number of turns of the case
 }
 
-// has says whether the device can do a case.
+// has reports whether the device can run a case.
 func (r *rig) has(c Case) bool {
 	k := kindOf(c)
 	switch {
@@ -146,8 +124,8 @@ func kindOf(c Case) kind {
 	return kind{}
 }
 
-// warmTime is how long hardware is kept busy before the first sample, until its
-// clocks are steady.
+// warmTime is how long hardware is kept busy before the first sample, until its clock rates
+// are constant.
 const warmTime = 300 * time.Millisecond
 
 func (r *rig) warmUp() error {
@@ -183,9 +161,8 @@ func point(c Case, samples []float64) Point {
 	return Point{Case: c, Median: at(50), P5: at(5), P95: at(95), Samples: len(samples)}
 }
 
-// sample takes the times of a trial in one of so many turns. A virtual clock has no
-// noise: after a first round, which brings what only the first use costs, one
-// sample says it all.
+// sample takes the samples of a trial in one of so many turns. A virtual clock has no noise.
+// After a first round, which includes the costs of first use, one sample is enough.
 func (r *rig) sample(ctx context.Context, t trial, turns int, budget time.Duration) ([]float64, error) {
 	if budget == 0 {
 		budget = 80 * time.Millisecond
@@ -212,7 +189,7 @@ func (r *rig) sample(ctx context.Context, t trial, turns int, budget time.Durati
 	return samples, nil
 }
 
-// once is one sample.
+// once takes one sample.
 func (r *rig) once(t trial) (time.Duration, error) {
 	if t.prepare != nil {
 		if err := t.prepare(); err != nil {
@@ -228,38 +205,4 @@ func (r *rig) once(t trial) (time.Duration, error) {
 		return took, t.after()
 	}
 	return took, nil
-}
-
-// JSON is the result as one document, a point a line.
-func (r *Result) JSON() ([]byte, error) {
-	head := *r
-	head.Points = []Point{}
-	text, err := json.Marshal(head)
-	if err != nil {
-		return nil, err
-	}
-	text = text[:len(text)-2] // before "]}"
-	for i, p := range r.Points {
-		line, err := json.Marshal(p)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(append(text, "\n "...), line...)
-	}
-	return append(text, "\n]}\n"...), nil
-}
-
-// Parse reads what JSON wrote.
-func Parse(text []byte) (*Result, error) {
-	r := new(Result)
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("read grid: %w", err)
-	}
-	if r.Schema != Schema {
-		return nil, fmt.Errorf("read grid: schema %q: this Ferry reads %q", r.Schema, Schema)
-	}
-	return r, nil
 }

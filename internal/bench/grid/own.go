@@ -2,7 +2,7 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
-// ownKinds are what it costs to take memory and to give it back.
+// ownKinds are allocations, registrations and their opposites.
 var ownKinds = []kind{
 	{"host memory: allocate", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, true) }},
 	{"host memory: free", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, false) }},
@@ -13,30 +13,31 @@ var ownKinds = []kind{
 	{"pool memory: allocate and free", "bytes", 4 * kib, 16 * mib, poolMemory},
 }
 
-// taken is a trial that takes and gives back and times one of both.
-func taken(takeIt bool, take, give func() error) trial {
-	if takeIt {
-		return trial{step: take, after: give}
+// timeOne returns a trial that allocates and frees. It times alloc if timeAlloc is set, else
+// free.
+func timeOne(timeAlloc bool, alloc, free func() error) trial {
+	if timeAlloc {
+		return trial{step: alloc, after: free}
 	}
-	return trial{prepare: take, step: give}
+	return trial{prepare: alloc, step: free}
 }
 
-func hostMemory(r *rig, n int, takeIt bool) (trial, error) {
+func hostMemory(r *rig, n int, timeAlloc bool) (trial, error) {
 	var p cu.HostPtr
-	take := func() (err error) { p, err = r.d.MemHostAlloc(r.ctx, uintptr(n), 0); return err }
-	return taken(takeIt, take, func() error { return r.d.MemFreeHost(r.ctx, p) }), nil
+	alloc := func() (err error) { p, err = r.d.MemHostAlloc(r.ctx, uintptr(n), 0); return err }
+	return timeOne(timeAlloc, alloc, func() error { return r.d.MemFreeHost(r.ctx, p) }), nil
 }
 
-func registration(r *rig, n int, takeIt bool) (trial, error) {
+func registration(r *rig, n int, timeRegister bool) (trial, error) {
 	p := pointer(r.pageable(n))
-	take := func() error { return r.d.MemHostRegister(r.ctx, p, uintptr(n), 0) }
-	return taken(takeIt, take, func() error { return r.d.MemHostUnregister(r.ctx, p) }), nil
+	register := func() error { return r.d.MemHostRegister(r.ctx, p, uintptr(n), 0) }
+	return timeOne(timeRegister, register, func() error { return r.d.MemHostUnregister(r.ctx, p) }), nil
 }
 
-func deviceMemory(r *rig, n int, takeIt bool) (trial, error) {
+func deviceMemory(r *rig, n int, timeAlloc bool) (trial, error) {
 	var p cu.DevicePtr
-	take := func() (err error) { p, err = r.d.MemAlloc(r.ctx, uintptr(n)); return err }
-	return taken(takeIt, take, func() error { return r.d.MemFree(r.ctx, p) }), nil
+	alloc := func() (err error) { p, err = r.d.MemAlloc(r.ctx, uintptr(n)); return err }
+	return timeOne(timeAlloc, alloc, func() error { return r.d.MemFree(r.ctx, p) }), nil
 }
 
 func poolMemory(r *rig, n int) (trial, error) {

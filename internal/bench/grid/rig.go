@@ -12,7 +12,7 @@ import (
 //go:embed load.ptx
 var loadPTX string
 
-// rig is the device and what a case has taken of it.
+// rig has the device and the memory of the current case.
 type rig struct {
 	g          *ferry.GPU
 	d          cu.Driver
@@ -24,8 +24,8 @@ type rig struct {
 	processors int
 	emulated   cu.Emulated // nil on hardware
 	closers    []func() error
-	touched    byte // keeps reads of memory from being optimised away
-	round      byte // differs from sample to sample
+	touched    byte // keeps the compiler from removing reads of memory
+	round      byte // counts samples, so that each has new data
 }
 
 func newRig(g *ferry.GPU) (*rig, error) {
@@ -60,7 +60,7 @@ func newRig(g *ferry.GPU) (*rig, error) {
 	return r, nil
 }
 
-// release gives back what a case has taken, the last first.
+// release frees the memory of a case in reverse order.
 func (r *rig) release() (err error) {
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		if failed := r.closers[i](); err == nil {
@@ -71,24 +71,25 @@ func (r *rig) release() (err error) {
 	return err
 }
 
-func (r *rig) later(f func() error) { r.closers = append(r.closers, f) }
+// onRelease adds a function that release calls.
+func (r *rig) onRelease(f func() error) { r.closers = append(r.closers, f) }
 
 func (r *rig) sync() error { return r.d.StreamSynchronize(r.ctx, r.stream) }
 
-// device is n bytes of device memory, written once.
+// device allocates n bytes of device memory and writes them.
 func (r *rig) device(n int) (cu.DevicePtr, error) {
 	p, err := r.d.MemAlloc(r.ctx, uintptr(n))
 	if err != nil {
 		return 0, err
 	}
-	r.later(func() error { return r.d.MemFree(r.ctx, p) })
+	r.onRelease(func() error { return r.d.MemFree(r.ctx, p) })
 	if err := r.d.MemsetD8(r.ctx, p, 1, uintptr(n)); err != nil {
 		return p, err
 	}
-	return p, r.d.StreamSynchronize(r.ctx, cu.StreamLegacy) // which nothing in the rig's own stream waits for
+	return p, r.d.StreamSynchronize(r.ctx, cu.StreamLegacy) // the rig's streams do not wait for the default stream
 }
 
-// devices are two of those.
+// devices allocates two buffers of n bytes of device memory.
 func (r *rig) devices(n int) (a, b cu.DevicePtr, err error) {
 	if a, err = r.device(n); err != nil {
 		return 0, 0, err
@@ -97,30 +98,30 @@ func (r *rig) devices(n int) (a, b cu.DevicePtr, err error) {
 	return a, b, err
 }
 
-// pinned is n bytes of page-locked memory, written.
+// pinned allocates n bytes of page-locked memory and writes them.
 func (r *rig) pinned(n int, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	p, err := r.d.MemHostAlloc(r.ctx, uintptr(n), flags)
 	if err != nil {
 		return nil, err
 	}
-	r.later(func() error { return r.d.MemFreeHost(r.ctx, p) })
+	r.onRelease(func() error { return r.d.MemFreeHost(r.ctx, p) })
 	return p, r.write(bytesOf(p, n))
 }
 
-// registered is n bytes of ordinary memory, written and then page-locked.
+// registered allocates n bytes of pageable memory, writes them and registers them.
 func (r *rig) registered(n int) (cu.HostPtr, error) {
 	p := pointer(r.pageable(n))
 	if err := r.d.MemHostRegister(r.ctx, p, uintptr(n), 0); err != nil {
 		return nil, err
 	}
-	r.later(func() error { return r.d.MemHostUnregister(r.ctx, p) })
+	r.onRelease(func() error { return r.d.MemHostUnregister(r.ctx, p) })
 	return p, nil
 }
 
-// page is that of the host.
+// page is the page size of the host.
 const page = 4 * kib
 
-// pageable is n bytes of ordinary memory, from the start of a page, written.
+// pageable allocates n bytes of pageable memory from the start of a page, and writes them.
 func (r *rig) pageable(n int) []byte {
 	b := make([]byte, n+page)
 	skip := page - int(addressOf(b)%page)
@@ -129,28 +130,28 @@ func (r *rig) pageable(n int) []byte {
 	return b
 }
 
-// managed is n bytes of managed memory that nobody has touched.
+// managed allocates n bytes of managed memory and does not touch them.
 func (r *rig) managed(n int) (cu.DevicePtr, error) {
 	p, err := r.d.MemAllocManaged(r.ctx, uintptr(n), cu.MemAttachGlobal)
 	if err != nil {
 		return 0, err
 	}
-	r.later(func() error { return r.d.MemFree(r.ctx, p) })
+	r.onRelease(func() error { return r.d.MemFree(r.ctx, p) })
 	return p, nil
 }
 
-// write writes host memory anew, as a program that is about to copy it does.
+// write writes new data to host memory, like a program before a copy.
 func (r *rig) write(b []byte) error {
 	r.round++
-	if err := r.tell(b, true); err != nil {
+	if err := r.reportAccess(b, true); err != nil {
 		return err
 	}
 	fill(b, r.round)
 	return nil
 }
 
-// tell lets a software GPU know that the host touches b.
-func (r *rig) tell(b []byte, write bool) error {
+// reportAccess reports the host's access of b to a software GPU.
+func (r *rig) reportAccess(b []byte, write bool) error {
 	if r.emulated == nil {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (r *rig) tell(b []byte, write bool) error {
 
 // read reads a byte of every page of b.
 func (r *rig) read(b []byte) error {
-	if err := r.tell(b, false); err != nil {
+	if err := r.reportAccess(b, false); err != nil {
 		return err
 	}
 	for i := 0; i < len(b); i += page {
@@ -168,7 +169,7 @@ func (r *rig) read(b []byte) error {
 	return nil
 }
 
-// fill writes b by one core where it fits caches, by all beyond.
+// fill writes b with one core if it fits into caches, else with all cores.
 func fill(b []byte, v byte) {
 	const cached = 16 * mib
 	some := func(first, end int) {
@@ -184,21 +185,20 @@ func fill(b []byte, v byte) {
 	workers.For(len(b), some)
 }
 
-// threads is how many a block has, blocksPerSM how many blocks fill a multiprocessor.
 const (
-	threads     = 256
-	blocksPerSM = 8
+	threads     = 256 // threads per block
+	blocksPerSM = 8   // blocks that fill a multiprocessor
 )
 
-// launch queues a kernel with as many threads as there are items, at most as many
-// as fill the device.
+// launch submits a kernel with one thread per item, but at most as many threads as fill the
+// device.
 func (r *rig) launch(name string, items int, params []byte) error {
 	blocks := max(1, min((items+threads-1)/threads, blocksPerSM*r.processors))
 	return r.d.LaunchKernel(r.ctx, r.functions[name], cu.Dim3{X: uint32(blocks), Y: 1, Z: 1}, cu.Dim3{X: threads, Y: 1, Z: 1}, 0, r.stream, params)
 }
 
-// launched is launch and the wait for its end.
-func (r *rig) launched(name string, items int, params []byte) error {
+// launchAndWait launches a kernel and waits for its end.
+func (r *rig) launchAndWait(name string, items int, params []byte) error {
 	if err := r.launch(name, items, params); err != nil {
 		return err
 	}

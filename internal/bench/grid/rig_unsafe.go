@@ -7,21 +7,21 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// bytesOf is n bytes of host memory.
+// bytesOf returns n bytes of host memory as a slice.
 func bytesOf(p cu.HostPtr, n int) []byte { return unsafe.Slice((*byte)(p), n) }
 
-// pointer is where a slice begins.
+// pointer returns the pointer to a slice's memory.
 func pointer(b []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// addressOf is the address of a slice's memory.
+// addressOf returns the address of a slice's memory.
 func addressOf(b []byte) uint64 { return uint64(uintptr(pointer(b))) }
 
-// hostView is managed memory as the host has it: its address is the device's.
+// hostView returns managed memory as a slice. It has the same address on host and device.
 func hostView(p cu.DevicePtr, n int) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n)
 }
 
-// pack is the parameters of a launch.
+// pack packs the parameters of a launch.
 func pack(words ...any) []byte {
 	var out []byte
 	for _, w := range words {
@@ -41,7 +41,7 @@ func pack(words ...any) []byte {
 	return out
 }
 
-// appendWord aligns to size and appends a word of it.
+// appendWord aligns b to size and appends a word of size bytes.
 func appendWord(b []byte, v uint64, size int) []byte {
 	for len(b)%size != 0 {
 		b = append(b, 0)

@@ -1,10 +1,10 @@
-/* The peer of bench.Calls: what the same driver calls cost from C. A library, loaded into the process that measures,
- * so that both are in the same conditions: processes differ by more than what there is to see.
+/* The peer of bench.SpeedCalls: the same driver calls from C. It is a library that the measuring process loads, so that
+ * both run under the same conditions. Two processes differ by more than the differences to measure.
  *
  *   cc -O2 -shared -fPIC calls.c -lcuda -o calls.so
  *
- * A function makes its call so many times, after some that find the GPU asleep, and returns the nanoseconds that they
- * took together, or a CUresult as a negative number.
+ * A function makes its call n times and returns the total time in nanoseconds, or a CUresult as a negative number.
+ * It makes three calls before that are not timed, because the GPU may be idle.
  */
 #include <cuda.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); r
     }
 
 static int nothing(void) { return 0; }
-static int (*volatile function)(void) = nothing; /* the compiler does not know which */
+static int (*volatile function)(void) = nothing; /* volatile, so that the compiler does not inline the call */
 
 TIMED(do_nothing, function())
 TIMED(device_of_context, cuCtxGetDevice(&of))

@@ -1,5 +1,5 @@
-// The peer of "ferry compare": the same steps in C++ on the driver API, for the
-// ratio Go : C in one run. Prints the same JSON keys.
+// The peer of "ferry compare": the same steps in C++ with CUDA's runtime API, to compare Go
+// with C++ in one run. It prints the same JSON keys.
 //
 //   nvcc -O2 -arch=native compare.cu -lcuda -o compare_c && ./compare_c 10 22
 

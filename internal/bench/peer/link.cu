@@ -1,13 +1,13 @@
-// The peer of copies, kernels on host memory, prefetches and several GPUs in package bench:
-// the same operations from C++, by the driver's own calls.
+// The peer of package bench for copies, kernels on host memory, prefetches and several GPUs: the same
+// operations in C++, with the driver's own calls.
 //
 //   nvcc -O3 -std=c++17 -arch=native -Xcompiler -pthread -o link_c link.cu -lcuda     (CUDA 13)
 //   ./link_c 1073741824
 //
-// The argument is how many bytes its buffers have. For each line on standard input, a name with
-// its arguments, it takes one sample and prints the nanoseconds of its figures. Before a sample the
-// source has a fresh word in each page and the destination is poisoned; after it every byte is
-// compared. A difference ends the program.
+// The argument is the size of its buffers in bytes. Each line on standard input has a name and arguments.
+// For each line it takes one sample and prints the nanoseconds of its figures. Before a sample it writes a
+// new word into each page of the source and poisons the destination. After the sample it compares every
+// byte. A difference ends the program.
 #include <cuda.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -28,12 +28,12 @@
 using bytes = size_t;
 using figures = std::vector<double>;
 
-static bytes room;
+static bytes size_of_buffers;
 static CUdevice dev;
 static CUcontext ctx;
 static CUstream s, t;
-static char *a, *b;         // of the host: sources and destinations
-static CUdeviceptr d, e;    // of the device
+static char *a, *b;         // source and destination on the host
+static CUdeviceptr d, e;    // destination and source on the device
 static uint32_t turn;
 
 static CUdeviceptr address(const void *p) { return (CUdeviceptr)p; }    // one address space
@@ -48,7 +48,7 @@ static double timed(const std::function<void()> &f)
     return now() - begin;
 }
 
-// Words are small whole numbers as floats, so that sums are exact.
+// Words are floats with small integers, so that sums are exact.
 static float word(uint32_t i) { return (float)((i * 2654435761u + turn * 0x85ebca6bu) >> 9); }
 
 static void stamp(char *p, bytes n)
@@ -59,8 +59,8 @@ static void stamp(char *p, bytes n)
 
 static void poison(CUdeviceptr p, bytes n) { OK(cuMemsetD8Async(p, 0xee, n, s)); }
 
-// in_parts has threads on all processors look at n elements, as Ferry's own samples do: who has looked
-// last has it in its caches.
+// in_parts checks n elements with threads on all processors, like Ferry's samples. The data is then in the
+// caches of all processors.
 static void in_parts(bytes n, const std::function<bool(bytes, bytes)> &right)
 {
     std::vector<std::thread> all;
@@ -91,7 +91,7 @@ static char *source(bytes n)
     return p;
 }
 
-// fresh makes a new, copies it to e, and poisons b and d.
+// fresh stamps a, copies it to e, and poisons b and d.
 static void fresh(bytes n)
 {
     stamp(a, n);
@@ -100,7 +100,7 @@ static void fresh(bytes n)
     wait();
 }
 
-// check compares what is in b, or in device memory, with a.
+// check compares b, or device memory, with a.
 static void check(bytes n) { same(b, a, n); }
 static void check(CUdeviceptr p, bytes n)
 {
@@ -150,7 +150,7 @@ template <int U> __global__ void sum(const float4 *x, const float4 *y, float4 *z
     }
 }
 
-// shape is how a kernel is launched: blocks a multiprocessor, threads a block, vectors that a thread has at once.
+// shape is the shape of a launch: blocks per multiprocessor, threads per block, vectors that a thread loads at once.
 struct shape { int blocks, threads, unroll; };
 static int processors;
 
@@ -166,7 +166,7 @@ static void sum_by(shape x, CUdeviceptr p, CUdeviceptr q, CUdeviceptr r, bytes n
     f<<<x.blocks * processors, x.threads, 0, s>>>((const float4 *)p, (const float4 *)q, (float4 *)r, n / 16);
 }
 
-// best is the fastest shape for a kernel, looked for once for each name.
+// best returns the fastest shape for a kernel. It searches once for each name.
 static shape best(const std::string &name, const std::function<void(shape)> &launch)
 {
     static std::map<std::string, shape> found;
@@ -179,7 +179,7 @@ static shape best(const std::string &name, const std::function<void(shape)> &lau
             if (took < least) { least = took; found[name] = x; }
         }
     shape x = found[name];
-    fprintf(stderr, "peer: %s: %d blocks a multiprocessor, %d threads, %d at once\n", name.c_str(), x.blocks, x.threads, x.unroll);
+    fprintf(stderr, "peer: %s: %d blocks per multiprocessor, %d threads, %d vectors at once\n", name.c_str(), x.blocks, x.threads, x.unroll);
     return x;
 }
 
@@ -204,7 +204,7 @@ static figures kernel_write(bytes n)
     return f;
 }
 
-// kernel_sum adds the halves of a into b, all on the host.
+// kernel_sum adds the halves of a into b, both in host memory.
 static figures kernel_sum(bytes n)
 {
     figures f = kernel("sum", [&](shape x) { sum_by(x, address(a), address(a) + n / 2, address(b), n / 2); }, n);
@@ -243,7 +243,7 @@ static figures prefetch(bytes n)
     return {in, out};
 }
 
-// many copies pieces with as much room between them, by a loop of calls or by one.
+// many makes many copies of equal size, with gaps of the same size, by a loop of calls or by one call.
 static figures many(bool in, bool batch, int count, bytes each)
 {
     std::vector<CUdeviceptr> to(count), from(count);
@@ -271,8 +271,9 @@ static figures many(bool in, bool batch, int count, bytes each)
     return {took};
 }
 
-// overtake is a small copy from its submission to its end, while a large one is under way in another stream.
-static figures overtake(bool in, bytes large, bytes small)
+// small_during_large times a small copy from its submission to its end, while a large copy is in flight in
+// another stream.
+static figures small_during_large(bool in, bytes large, bytes small)
 {
     bytes all = large + small;
     fresh(all);
@@ -286,7 +287,7 @@ static figures overtake(bool in, bytes large, bytes small)
     return {took};
 }
 
-// threads is the time for each copy of 4 KiB when so many threads submit copies, each to a stream of its own.
+// threads returns the time for each copy of 4 KiB when count threads submit copies, each to its own stream.
 static figures threads(int count, int copies)
 {
     static std::vector<CUstream> streams;
@@ -318,8 +319,8 @@ static void open_second()
     if (second.ctx) return;
     CUdevice other;
     OK(cuDeviceGet(&other, 1)); OK(cuDevicePrimaryCtxRetain(&second.ctx, other));
-    second.a = source(room); second.b = host(room);
-    on_second([] { OK(cuStreamCreate(&second.s, CU_STREAM_NON_BLOCKING)); OK(cuMemAlloc(&second.d, room)); OK(cuCtxEnablePeerAccess(ctx, 0)); });
+    second.a = source(size_of_buffers); second.b = host(size_of_buffers);
+    on_second([] { OK(cuStreamCreate(&second.s, CU_STREAM_NON_BLOCKING)); OK(cuMemAlloc(&second.d, size_of_buffers)); OK(cuCtxEnablePeerAccess(ctx, 0)); });
     OK(cuCtxEnablePeerAccess(second.ctx, 0));
 }
 
@@ -333,7 +334,7 @@ static void check_second(CUdeviceptr p, const char *want, bytes n)
     same(second.b, want, n);
 }
 
-// two_in copies to both GPUs at once, from buffers of their own or from one.
+// two_in copies to both GPUs at once, from one buffer for each or from one for both.
 static figures two_in(bytes n, bool one)
 {
     open_second();
@@ -391,7 +392,7 @@ static figures sample(const std::string &what)
     if (what == "sum") return kernel_sum(next<bytes>());
     if (what == "prefetch") return prefetch(next<bytes>());
     if (what == "many") { bool in = said("in"), batch = said("batch"); int n = next<int>(); return many(in, batch, n, next<bytes>()); }
-    if (what == "overtake") { bool in = said("in"); bytes n = next<bytes>(); return overtake(in, n, next<bytes>()); }
+    if (what == "small_during_large") { bool in = said("in"); bytes n = next<bytes>(); return small_during_large(in, n, next<bytes>()); }
     if (what == "threads") { int n = next<int>(); return threads(n, next<int>()); }
     if (what == "two_in") { bytes n = next<bytes>(); return two_in(n, said("one")); }
     if (what == "two_out") return two_out(next<bytes>());
@@ -402,12 +403,12 @@ static figures sample(const std::string &what)
 
 int main(int argc, char **argv)
 {
-    room = argc > 1 ? strtoull(argv[1], 0, 10) : 512 << 20;
+    size_of_buffers = argc > 1 ? strtoull(argv[1], 0, 10) : 512 << 20;
     OK(cuInit(0)); OK(cuDeviceGet(&dev, 0)); OK(cuDevicePrimaryCtxRetain(&ctx, dev)); OK(cuCtxSetCurrent(ctx));
     OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev));
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)); OK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
-    OK(cuMemAlloc(&d, room)); OK(cuMemAlloc(&e, room));
-    a = source(room); b = host(room);
+    OK(cuMemAlloc(&d, size_of_buffers)); OK(cuMemAlloc(&e, size_of_buffers));
+    a = source(size_of_buffers); b = host(size_of_buffers);
     std::string what;
     while (std::cin >> what) {
         for (double ns : sample(what)) printf("%.1f ", ns);

@@ -2,8 +2,8 @@
 
     (for i in 1 2 3; do ...benchmarks...; done) | python3 internal/bench/peer/medians.py key=value ... > out.json
 
-The lines are those of go test -bench; lines of one name belong together. Lines
-that begin with "# " and the arguments are noted.
+The input has lines of go test -bench. Lines with the same name are runs of one
+benchmark. The arguments and lines that begin with "# " go into "about".
 """
 import json
 import re
@@ -12,7 +12,7 @@ import sys
 
 
 def medians(lines):
-    """What the lines say of where they are from, and a row for each benchmark."""
+    """Returns the description of the machine, and a row for each benchmark."""
     about, values = {}, {}
     for line in lines:
         if line.startswith("# "):

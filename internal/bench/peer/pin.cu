@@ -1,11 +1,11 @@
-// The peer of page-locking in package bench: what the same memory costs from C++.
+// The peer of package bench for page-locking, in C++.
 //
 //   nvcc -O2 -o pin_c pin.cu -lcuda
 //   ./pin_c alloc|register
 //
-// For each line on standard input, a number of bytes, it page-locks so much, gives it
-// back, and prints how many nanoseconds each took. "alloc" is cuMemHostAlloc;
-// "register" has 16 threads touch huge pages and then registers all at once.
+// Each line on standard input is a number of bytes. It page-locks so much memory, frees it,
+// and prints the nanoseconds of both. "alloc" uses cuMemHostAlloc. "register" touches huge
+// pages with 16 threads, then registers all at once.
 #include <cuda.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-"""The peer of page-locking in package bench: what PyTorch takes.
+"""The peer of package bench for page-locking, with PyTorch.
 
-    python3 pin.py          its default
+    python3 pin.py          the default of PyTorch
     python3 pin.py register pinned_use_cuda_host_register, 8 threads
-    python3 pin.py cached   a tensor that its cache has, made and dropped
+    python3 pin.py cached   allocate and free a tensor that the cache has
 
-For each line on standard input, a number of bytes, it prints the nanoseconds that
-page-locking and giving back took; cached: those of both together, and 0.
+Each line on standard input is a number of bytes. It prints the nanoseconds of
+page-locking and of freeing; with cached, those of both together and 0.
 """
 import os
 import sys
@@ -15,7 +15,7 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 if MODE == "register":
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
 
-import torch  # noqa: E402  (reads the variable)
+import torch  # noqa: E402  (torch reads the variable when it is imported)
 
 torch.cuda.init()
 torch.zeros(1, device="cuda")

@@ -1,13 +1,12 @@
-// The peer of bench.SpeedPipe: in, kernel, out from C++, in chunks of 16 MiB over three
-// streams, as is the custom.
+// The peer of bench.SpeedPipe: copy in, kernel, copy out in C++, with chunks of 16 MiB and
+// three streams, which is the usual method.
 //
 //   nvcc -O2 -Xcompiler -fopenmp -o pipe_c pipe.cu -lcuda
 //   ./pipe_c work.ptx
 //
-// For each line "method rounds bytes" it takes a sample on
-// page-locked memory and prints the nanoseconds, or -1 and a reason. "both" moves
-// all bytes in and as many out at once, in two copies and without a kernel; "kernel" is the
-// kernel alone.
+// For each line "method rounds bytes" it takes a sample with page-locked memory and prints
+// the nanoseconds, or -1 and a reason. "both" copies all bytes in and as many out at once,
+// without a kernel. "kernel" runs only the kernel.
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
-// Forms of a pipeline, in + light kernel + out of 1 GiB each way, beside what both
-// directions move at once without a kernel. All forms in turns; the CPU writes all data
-// before each sample and compares every element after it.
+// Measures forms of a pipeline: copy in, short kernel, copy out, of 1 GiB each way. The limit is
+// the time of copies in both directions at once without a kernel. The forms run in turns. The
+// CPU writes all data before each sample and compares every element after it.
 //
 //   g++ -std=c++20 -O2 -o pipe_forms pipe_forms.cc -ldl -pthread
 //   ./pipe_forms ../work.ptx ../../kernels/kernels.ptx
 //
-// It prints medians, the limit over each, the least and the most; then, by events, when the
-// copies in were done, the first copy out, and all; then what the CPU copies beside the engines.
+// It prints for each form the median, the ratio to the limit, the smallest and the largest
+// time; then the times of events: the end of the copies in, of the first copy out, and of all;
+// then how much the CPU copies while the engines copy.
 #include <dlfcn.h>
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -23,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-// The driver's API, by name: no CUDA is needed to build this.
+// The driver API is loaded by name, so that this builds without CUDA.
 typedef int CUresult, CUdevice;
 typedef void *CUcontext, *CUstream, *CUevent, *CUmodule, *CUfunction, *CUgraph, *CUgraphExec;
 typedef unsigned long long CUdeviceptr;
@@ -94,14 +95,14 @@ static void copyByKernel(CUdeviceptr o, CUdeviceptr i, size_t bytes, CUstream q,
 
 static void batch(std::vector<CUdeviceptr> d, std::vector<CUdeviceptr> s, std::vector<size_t> n, CUstream q)
 {
-    Attributes a{}; a.order = 1; // in the order of the stream
+    Attributes a{}; a.order = 1; // stream order
     size_t first = 0, failed = 0;
     OK(cuMemcpyBatchAsync(d.data(), s.data(), n.data(), n.size(), &a, &first, 1, &failed, q));
 }
 
-// How long chunks are.
+// The lengths of chunks.
 typedef std::vector<size_t> Lengths;
-static Lengths cut(const std::function<double(double)> &f) // of MiB before it, in MiB
+static Lengths cut(const std::function<double(double)> &f) // f(MiB before the chunk) is its length in MiB
 {
     Lengths all;
     for (size_t at = 0; at < N; at += all.back()) {
@@ -124,12 +125,12 @@ struct Form {
     Lengths chunks;
     Way in = engine, out = engine;
     Sync sync = events;
-    size_t depth = 0;      // chunks at once; 0 is all
-    bool gpuWaits = false; // for a slot, not the CPU
-    bool marks = false;    // a slot's end is marked, though nobody waits
-    int streams = 3;       // for kernels
-    bool urgent = false;   // copies out
-    unsigned grid = 0, threads = 256; // of kernels on host memory
+    size_t depth = 0;      // chunks in flight; 0 is all
+    bool gpuWaits = false; // the GPU waits for a slot, not the CPU
+    bool marks = false;    // record an event after each copy out, although nothing waits for it
+    int streams = 3;       // streams for kernels
+    bool urgent = false;   // copies out have a higher priority
+    unsigned grid = 0, threads = 256; // launch of kernels on host memory
     unsigned copyGrid = 132;
     bool trace = false;
 };
@@ -153,7 +154,7 @@ static void pipeline(const Form &f)
         if (f.depth || f.marks || f.sync == allReady) OK(cuEventRecord(left[outs++], q));
         if (f.trace && k == 0) OK(cuEventRecord(marks[2], q));
     };
-    auto ready = [&](bool wait) { // queues what can go out
+    auto ready = [&](bool wait) { // submits the copies out of computed chunks
         do {
             size_t k = next;
             if (f.sync == allReady) {
@@ -191,7 +192,7 @@ static void pipeline(const Form &f)
     if (f.trace) OK(cuEventRecord(marks[3], f.urgent ? urgent : out[0]));
 }
 
-// Copies alone, in chunks of so many bytes each way, 0 for none.
+// Copies without a kernel, in chunks of so many bytes each way, 0 for none.
 struct Free { size_t in, out; bool record, wait, two, batch; };
 static void copies(const Free &f)
 {
@@ -215,7 +216,7 @@ static std::vector<Row> rows;
 static void add(const std::string &name, std::function<void()> run) { rows.push_back({name, run, false, {}, {}}); }
 static void add(const std::string &name, const Form &f) { rows.push_back({name, [f] { pipeline(f); }, f.sync != none, f, {}}); }
 
-// The forms of the first part of the results, and of the second.
+// The forms of the first and the second part of the results.
 static void forms()
 {
     auto plain = [](const std::string &name, Free f) { add(name, [f] { copies(f); }); };
@@ -281,7 +282,7 @@ __attribute__((target("avx2"))) static void past(char *d, const char *s, size_t 
     _mm_sfence();
 }
 
-// What threads copy from memory to a ring that the engine empties, and from one that it fills.
+// Measures how fast threads copy from memory to a ring that the engine empties, and from a ring that it fills.
 static void cpu(const char *ps, char *pd, int fill, int empty, bool engines, size_t ring, bool ordinary)
 {
     std::atomic<bool> stop{false};
@@ -342,7 +343,7 @@ int main(int argc, char **argv)
     std::mt19937 random(1);
     std::vector<size_t> order;
     for (size_t i = 0; i < rows.size(); i++) order.push_back(i);
-    for (int round = 0; round <= 5; round++) { // the first is for warming up
+    for (int round = 0; round <= 5; round++) { // the first round is for warming up
         std::shuffle(order.begin(), order.end(), random);
         for (size_t i : order) {
             fresh();

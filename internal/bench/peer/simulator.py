@@ -2,9 +2,9 @@
 
     NUMBA_ENABLE_CUDASIM=1 python3 internal/bench/peer/simulator.py
 
-It prints the lines of Go's benchmarks, so that medians.py reads both. Sizes are
-smaller than there, as the simulator runs thousands of threads a second, not
-millions: threads/s is what to compare.
+It prints lines in the format of Go's benchmarks, so that medians.py reads both. The
+simulator runs thousands of threads per second, not millions, so the sizes are smaller
+than in internal/workload. Compare threads/s.
 """
 import os
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")

@@ -1,11 +1,12 @@
-"""How fast the software GPU is, beside Numba's CUDA simulator, as one JSON document.
+"""The speed of the software GPU and of Numba's CUDA simulator, as one JSON document.
 
     python3 internal/bench/peer/softspeed.py [ROUNDS] > docs/results/softgpu-speed.json
 
-From the root of the repository. The commands take turns, ROUNDS times (3), first on 2
-processors and then on all; a last run is of the interpreter on 2, 4, 8, ... A
-simulator that is missing (pip install numba) is told of on standard error, and the
-rest is measured; a command that fails ends it. 16 processors take some ten minutes.
+Run it in the root of the repository. The commands run in turns, ROUNDS times (3), first
+on 2 processors, then on all. The last run measures the interpreter on 2, 4, 8, ...
+processors. If the simulator is missing (pip install numba), it reports that on standard
+error and measures the rest. It stops if a command fails. With 16 processors it takes
+about ten minutes.
 """
 import json
 import os
@@ -15,7 +16,7 @@ import time
 
 from medians import medians
 
-BESIDE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def interpreter(cores, *more):
@@ -27,7 +28,7 @@ def driver(cores):
 
 
 def lines(command):
-    """What a benchmark prints. Without assembly it has another name."""
+    """Runs a benchmark and returns its output. Without assembly the benchmark is renamed."""
     print("running:", *command, file=sys.stderr)
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     if "noasm" in command:
@@ -37,8 +38,8 @@ def lines(command):
 
 def run(what, commands, rounds, about):
     got = [line for _ in range(rounds) for c in commands for line in lines(c)]
-    said, results = medians(got)
-    about.update(said)
+    machine, results = medians(got)
+    about.update(machine)
     return {"what": what, "commands": [" ".join(c) for c in commands], "results": results}
 
 
@@ -46,13 +47,13 @@ def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     cores = len(os.sched_getaffinity(0))
     os.environ["CGO_ENABLED"] = "0"
-    simulator = [[sys.executable, os.path.relpath(os.path.join(BESIDE, "simulator.py"))]]
+    simulator = [[sys.executable, os.path.relpath(os.path.join(FOLDER, "simulator.py"))]]
     if subprocess.run([sys.executable, "-c", "import numba"], stderr=subprocess.DEVNULL).returncode:
         print("missing: numba, whose simulator is the peer", file=sys.stderr)
         simulator = []
-    tell = lambda *command: subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    about = {"go": tell("go", "env", "GOVERSION"), "date": time.strftime("%Y-%m-%d", time.gmtime()),
-             "commit": tell("git", "describe", "--always", "--dirty=+"), "processors": cores,
+    output = lambda *command: subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    about = {"go": output("go", "env", "GOVERSION"), "date": time.strftime("%Y-%m-%d", time.gmtime()),
+             "commit": output("git", "describe", "--always", "--dirty=+"), "processors": cores,
              "units": "medians; names are those of the benchmarks; Simulator runs smaller sizes of the same kernels on one core, compare threads/s"}
     runs = [run("2 processors, in turns", simulator + [interpreter(2), interpreter(2, "-tags", "noasm"), driver(2)], rounds, about)]
     if cores > 2:

@@ -1,14 +1,14 @@
-// The peer of bench.SpeedStage and bench.SpeedSizes: ordinary memory to the device and
-// back in C++, by cuMemcpy, through a ring of one's own with threads, and from
-// page-locked memory. It answers requests, one a line, so that contenders can take turns:
+// The peer of bench.SpeedStage and bench.SpeedSizes, in C++. It copies pageable memory to the
+// device and back with cuMemcpy, through a staging ring of its own with threads, and from
+// page-locked memory. It answers requests, one per line, so that entrants can take turns:
 //
 //   request   METHOD DIRECTION BYTES    cuMemcpy in 1048576
 //   answer    nanoseconds, or -1 with a reason
 //
-// The first line it writes names the methods, as NAME, or NAME:in and NAME:out for one
-// direction, each with <=BYTES if there is a limit. Bytes are checked
-// after each request. Memory is on ordinary pages, and is written before it, as Ferry's
-// is: by as many threads, each a part, so that it is in the caches of as many cores.
+// The first line that it writes lists the methods as NAME, or as NAME:in and NAME:out for one
+// direction, followed by <=BYTES if there is a limit. It checks the bytes after each request.
+// Memory is on small pages. Like in Ferry's samples, several threads write parts of it before
+// a request, so that it is in the caches of as many cores.
 //
 //   nvcc -O3 -std=c++20 -arch=native -Xcompiler -pthread stage.cu -lcuda -o stage_c
 
@@ -34,7 +34,7 @@
     } while (0)
 
 static const size_t most = (size_t)1 << 30, chunk = (size_t)4 << 20;
-static const int threads = 12, slots = 2; // of those that stage, and of each of them: what was best of a search
+static const int threads = 12, slots = 2; // threads that stage, and slots of each: the best values of a search
 static const int most_threads = 16;
 
 static double now_ns()
@@ -52,7 +52,7 @@ static char *memory()
     return p;
 }
 
-// Workers, each with slots and a stream of its own: the usual way to stage.
+// Workers, each with its own slots and stream: the usual way to stage.
 struct Worker {
     CUstream stream;
     CUevent done[slots];
@@ -77,7 +77,7 @@ static void call(std::function<void(int)> f)
     task = f;
     busy = most_threads;
     round_++;
-    round_.notify_all(); // one call of the system for all
+    round_.notify_all(); // one system call wakes all
 }
 
 static void together(std::function<void(int)> f)
@@ -86,7 +86,7 @@ static void together(std::function<void(int)> f)
     while (busy) std::this_thread::yield();
 }
 
-// part calls f for ranges of n words: one for each half MiB, but no more than threads.
+// parts calls f for ranges of n words concurrently: one range for each half MiB, at most one per thread.
 static void parts(size_t n, std::function<void(size_t, size_t)> f)
 {
     int parts = (int)std::min<size_t>(most_threads, n / 65536 + 1);
@@ -158,11 +158,11 @@ static void staged(bool in, CUdeviceptr dev, char *host, size_t n)
     });
 }
 
-// A ring as Ferry's, to see what is to be had from it: threads fill a few slots together,
-// those of the end past the caches, and one, who waits for nothing else, gives full ones to
-// the engine. Numbers are what was best of a search. Threads that spin have been woken
-// before the clock starts.
-struct Piece {
+// A ring like Ferry's, to find the best speed of such a ring. Threads fill a few slots
+// together. They write the last bytes past the caches. The main thread only submits full slots
+// to the copy engine. The constants are the best values of a search. With spin, the threads
+// are awake before the clock starts.
+struct Chunk {
     size_t off, n, first; // first is the number of its first block
     std::atomic<bool> open;
     std::atomic<long> left; // blocks
@@ -171,7 +171,7 @@ static const size_t ring_slot = (size_t)8 << 20, ring_block = (size_t)128 << 10,
 static const int ring_slots = 4;
 static char *ring;
 static CUevent ring_done[ring_slots];
-static Piece pieces[most / ring_slot + 16];
+static Chunk chunks[most / ring_slot + 16];
 
 static void past(char *to, const char *from, size_t n)
 {
@@ -186,7 +186,7 @@ static int cut(size_t n)
     int count = 0;
     size_t blocks = 0;
     for (size_t off = 0; off < n; count++) {
-        Piece &p = pieces[count];
+        Chunk &p = chunks[count];
         size_t size = std::max(off, std::min(n / 8, ring_slot / 2));
         size = std::max((size + ring_block - 1) / ring_block, (size_t)1) * ring_block;
         p.off = off, p.n = std::min(std::min(size, ring_slot), n - off), p.first = blocks, p.open = false;
@@ -210,9 +210,9 @@ static double ring_in(CUdeviceptr dev, const char *host, size_t n, CUstream stre
         while (!go) _mm_pause();
         for (int i = 0;;) {
             size_t block = next++;
-            while (i < count && block >= pieces[i].first + (pieces[i].n + ring_block - 1) / ring_block) i++;
+            while (i < count && block >= chunks[i].first + (chunks[i].n + ring_block - 1) / ring_block) i++;
             if (i == count) return;
-            Piece &p = pieces[i];
+            Chunk &p = chunks[i];
             while (!p.open) _mm_pause();
             size_t at = (block - p.first) * ring_block, k = std::min(ring_block, p.n - at);
             char *to = ring + i % ring_slots * ring_slot + at;
@@ -226,11 +226,11 @@ static double ring_in(CUdeviceptr dev, const char *host, size_t n, CUstream stre
         begin = now_ns();
         go = true;
     }
-    OK(cuEventRecord(ring_done[0], stream)); // the first call takes its time
+    OK(cuEventRecord(ring_done[0], stream)); // the first call is slow
     while (sent < count) {
-        if (opened < count && opened < freed + ring_slots) pieces[opened++].open = true;
-        if (sent < opened && pieces[sent].left == 0) {
-            Piece &p = pieces[sent];
+        if (opened < count && opened < freed + ring_slots) chunks[opened++].open = true;
+        if (sent < opened && chunks[sent].left == 0) {
+            Chunk &p = chunks[sent];
             int slot = sent++ % ring_slots;
             OK(cuMemcpyHtoDAsync(dev + p.off, ring + slot * ring_slot, p.n, stream));
             OK(cuEventRecord(ring_done[slot], stream));
@@ -297,7 +297,7 @@ int main()
         double took = ringed ? ringed : now_ns() - begin;
         if (in) {
             clear(host, n);
-            host = locked; // the quicker way back; no other request has its bytes
+            host = locked; // page-locked memory is faster; it does not have the bytes of this request yet
             OK(cuMemcpyDtoH(host, dev, n));
         }
         if (!same(host, n, seed)) printf("-1 the bytes differ\n");

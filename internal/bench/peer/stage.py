@@ -1,6 +1,6 @@
-"""The peers of bench.SpeedStage in Python: PyTorch's copy_ and CuPy's set and get, by
-the protocol of stage.cu, up to 256 MiB. Memory is written before a request, and
-compared after it, by all of PyTorch's threads.
+"""The peers of bench.SpeedStage in Python: PyTorch's copy_ and CuPy's set and get, up to
+256 MiB. The protocol is that of stage.cu. All threads of PyTorch write the memory before
+a request and compare it after the request.
 
     python3 stage.py
 """

@@ -1,14 +1,14 @@
-// Command speed measures Ferry beside its peers on one machine, all in turns, and
-// prints a table:
+// Command speed compares the speed of Ferry and its peers on one machine and prints a
+// table. It takes samples of all of them in turns:
 //
 //	go run ./internal/bench/speed [--device D] [--only PARTS] [--peers DIR] [--rounds N] [--json FILE]
 //
-// Peers are built by nvcc from the sources in DIR, internal/bench/peer if not told
-// otherwise, or are there as link_c, pin_c, ... A peer that cannot be had is told
-// of, and the rest is measured. Standard output is the table; progress and warnings
-// go to standard error. The exit status is 0 when all was measured, 1 after an
-// error, 2 when the command line was wrong, 3 when peers or the GPU are missing. A
-// goal that is not met is a result, no error.
+// nvcc builds the peers from the sources in DIR, which is internal/bench/peer by default,
+// unless DIR has them as programs link_c, pin_c and so on. If a peer is missing, the
+// command reports it and measures the rest. Standard output has the table; progress and
+// warnings go to standard error. The exit status is 0 if everything was measured, 1 after
+// an error, 2 if the command line was wrong, 3 if peers or the GPU are missing. A goal that
+// is not met is a result, not an error.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/bench"
+	"github.com/ferrygpu/ferry/internal/hint"
 )
 
 // The exit statuses.
@@ -33,14 +34,14 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// settings are what the command line says.
+// settings are the settings of the command line.
 type settings struct {
 	device, peers, json string
 	only                []string
 	rounds              int
 }
 
-// run is the whole program. Its result is the exit status.
+// run is the whole program. It returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {
@@ -65,11 +66,11 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	o := new(settings)
 	f := flag.NewFlagSet("speed", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.device, "device", "", "which `device`; a GPU if there is one")
-	f.StringVar(&o.peers, "peers", "internal/bench/peer", "`folder` of the peers' sources, or of peers that are built")
-	f.StringVar(&o.json, "json", "", "`file` for the results as JSON, schema "+bench.SpeedSchema)
-	only := f.String("only", "", "`parts` or numbers of targets, with commas between them: "+strings.Join(bench.Parts(), ","))
-	f.IntVar(&o.rounds, "rounds", 9, "samples of each `number`")
+	f.StringVar(&o.device, "device", "", "the `device`; by default a GPU if there is one")
+	f.StringVar(&o.peers, "peers", "internal/bench/peer", "the `folder` with the sources of the peers, or with built peers")
+	f.StringVar(&o.json, "json", "", "a `file` for the results as JSON, schema "+bench.SpeedSchema)
+	only := f.String("only", "", "`parts` or numbers of targets, separated by commas: "+strings.Join(bench.Parts(), ","))
+	f.IntVar(&o.rounds, "rounds", 9, "the `number` of samples of each figure")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -83,13 +84,15 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("%q is not expected here", f.Arg(0))
 	case o.rounds < 1:
-		return nil, fmt.Errorf("--rounds %d: there must be one at least", o.rounds)
+		return nil, fmt.Errorf("--rounds %d: must be at least 1", o.rounds)
 	}
 	return o, nil
 }
 
-// measure measures and writes. degraded says that something is missing.
+// measure runs the suite and writes the results. degraded reports that peers or the GPU are
+// missing.
 func measure(o *settings, stdout, stderr io.Writer) (degraded bool, err error) {
+	hint.Silence(hint.Fallback) // findPeers reports the missing GPU
 	gpus, err := ferry.OpenAll(o.device)
 	if err != nil {
 		return false, err
@@ -105,15 +108,15 @@ func measure(o *settings, stdout, stderr io.Writer) (degraded bool, err error) {
 	if peers != nil {
 		defer func() { err = errors.Join(err, peers.Close()) }()
 	}
-	var kept error
+	var saved error
 	report, err := bench.Suite(gpus, &bench.SuiteOptions{Only: o.only, Rounds: o.rounds, Peers: peers,
 		Progress: func(part string, soFar *bench.SpeedReport) {
-			if o.json != "" && kept == nil {
-				kept = soFar.Write(o.json) // a run that is cut off leaves what it has
+			if o.json != "" && saved == nil {
+				saved = soFar.Write(o.json) // saves the results so far, in case the run is interrupted
 			}
 			fmt.Fprintln(stderr, "measuring:", part)
 		}})
-	if err = errors.Join(err, kept); report == nil {
+	if err = errors.Join(err, saved); report == nil {
 		return false, err
 	}
 	_, failed := io.WriteString(stdout, report.Text())
@@ -123,14 +126,14 @@ func measure(o *settings, stdout, stderr io.Writer) (degraded bool, err error) {
 	return degraded, err
 }
 
-// findPeers makes ready the peers of a GPU; a virtual clock is not compared with
-// programs that run.
+// findPeers prepares the peers and reports those that are missing. A software GPU has no
+// peers, because its virtual clock cannot be compared with real programs.
 func findPeers(g *ferry.GPU, o *settings, stderr io.Writer) (peers *bench.Peers, degraded bool, err error) {
 	if why := g.Fallback(); why != nil {
-		fmt.Fprintln(stderr, "missing: a GPU:", why)
+		fmt.Fprintln(stderr, "missing: GPU:", why)
 	}
 	if g.Emulated() {
-		fmt.Fprintln(stderr, "missing: peers, which are measured beside a GPU only: these are predictions")
+		fmt.Fprintln(stderr, "missing: peers, which need a GPU: the times of a software GPU are predictions")
 		return nil, true, nil
 	}
 	names, err := bench.PeersOf(o.only)

@@ -12,8 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/bench"
 )
 
-// TestRun measures on the software GPU: there is a table, a document, and word of
-// what is missing.
+// TestRun measures on the software GPU. It checks the table, the document and the report of
+// missing peers.
 func TestRun(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.json")
 	var stdout, stderr bytes.Buffer
@@ -33,16 +33,15 @@ func TestRun(t *testing.T) {
 	}
 	for _, want := range []string{"device: soft", "missing: peers", "measuring: link\nmeasuring: prefetch\n"} {
 		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("no %q in\n%s", want, &stderr)
+			t.Errorf("stderr lacks %q:\n%s", want, &stderr)
 		}
 	}
 }
 
-// TestCutOff: what was measured before a part that fails, or never ends, is kept
-// all along.
-func TestCutOff(t *testing.T) {
+// TestInterrupted checks that the results so far are saved before each part.
+func TestInterrupted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.json")
-	kept := func() (n int) {
+	saved := func() (n int) {
 		var report bench.SpeedReport
 		if text, err := os.ReadFile(out); err != nil || json.Unmarshal(text, &report) != nil {
 			t.Errorf("%v: %s", err, text)
@@ -50,8 +49,8 @@ func TestCutOff(t *testing.T) {
 		return len(report.Results)
 	}
 	watch := writer(func(line string) {
-		if strings.Contains(line, "measuring: prefetch") && kept() != 0 || strings.Contains(line, "measuring: copies") && kept() == 0 {
-			t.Errorf("%d results are kept at %q", kept(), line)
+		if strings.Contains(line, "measuring: prefetch") && saved() != 0 || strings.Contains(line, "measuring: copies") && saved() == 0 {
+			t.Errorf("%d results are saved at %q", saved(), line)
 		}
 	})
 	if code := run([]string{"--device", "soft", "--rounds", "1", "--only", "7,copies", "--json", out}, io.Discard, watch); code != exitDegraded {
@@ -59,7 +58,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// writer is a function of what is written.
+// writer calls a function with the text that is written.
 type writer func(string)
 
 func (w writer) Write(b []byte) (int, error) {
@@ -67,7 +66,7 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestUsage: a command line that makes no sense is status 2, and measures nothing.
+// TestUsage checks that a wrong command line has status 2 and measures nothing.
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {
 		args string
@@ -80,7 +79,7 @@ func TestUsage(t *testing.T) {
 		{"--rounds x", exitUsage, "invalid value"},
 		{"--colour", exitUsage, "not defined"},
 		{"link", exitUsage, `"link" is not expected`},
-		{"--help", exitOK, "samples of each"},
+		{"--help", exitOK, "of samples of each"},
 		{"--device nonsense", exitError, "nonsense"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -24,68 +24,67 @@ import (
 	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
-// perModule is how many programs are compiled together, maxShrunk how many wrong
-// ones a process makes small.
 const (
-	perModule = 16
-	maxShrunk = 64
+	perModule = 16 // programs that are compiled together
+	maxShrunk = 64 // the most wrong programs that a process shrinks
 )
 
-// task is what one process compares: a driver compiles for one thread at a time.
+// task is the programs that one process compares. There are several processes, because a
+// driver compiles for one thread at a time.
 type task struct {
-	Spans []span        `json:"spans"`
-	Skip  int           `json:"skip"`  // so many programs of them
-	For   time.Duration `json:"for"`   // no module is begun after
-	Plain bool          `json:"plain"` // only without optimisation: the driver's compiler crashes
+	Ranges []seedRange   `json:"ranges"`
+	Skip   int           `json:"skip"`  // how many of the programs to skip
+	For    time.Duration `json:"for"`   // no module is started after this time
+	Plain  bool          `json:"plain"` // compile without optimisation, because the driver's compiler crashes
 
 	Rehearse *rehearsal `json:"rehearse,omitempty"`
 }
 
-// rehearsal has the software GPU as hardware, with faults of programs, by seed.
+// rehearsal replaces hardware by the software GPU with planted errors, by seed.
 type rehearsal struct {
-	Dies  []uint64 `json:"dies"`  // the process
-	Wrong []uint64 `json:"wrong"` // the output
+	Crash []uint64 `json:"crash"` // the process exits
+	Wrong []uint64 `json:"wrong"` // the output is wrong
 }
 
-// span is programs of seeds that follow each other.
-type span struct {
+// seedRange is programs with consecutive seeds.
+type seedRange struct {
 	From  uint64 `json:"from"`
 	Count int    `json:"count"`
 }
 
 func (k task) programs() []*Program {
 	var all []*Program
-	for _, s := range k.Spans {
+	for _, s := range k.Ranges {
 		all = append(all, programs(s.From, s.Count)...)
 	}
 	return all
 }
 
-// found is what came of programs.
-type found struct {
-	Outputs map[uint64]string `json:"outputs"` // by seed, of hardware
-	Wrong   []uint64          `json:"wrong"`   // seeds
-	Looked  []finding         `json:"looked"`  // at wrong ones, no more than maxShrunk a process
+// results is the results of programs.
+type results struct {
+	Outputs  map[uint64]string `json:"outputs"`  // by seed, of hardware
+	Wrong    []uint64          `json:"wrong"`    // seeds of programs with a difference
+	Findings []finding         `json:"findings"` // details of at most maxShrunk wrong programs of a process
 }
 
-// finding is a program that went wrong.
+// finding describes a wrong program.
 type finding struct {
 	Seed  uint64 `json:"seed"`
-	Kind  string `json:"kind"`  // the small program without its operands: those that go wrong alike have one
-	Text  string `json:"text"`  // the small program, and threads that differ
-	Plain bool   `json:"plain"` // compiled without optimisation it does what the software GPU does
+	Kind  string `json:"kind"`  // the shrunk program without its operands; programs with the same error have the same kind
+	Text  string `json:"text"`  // the shrunk program, and threads that differ
+	Plain bool   `json:"plain"` // without optimisation hardware agrees with the software GPU
 }
 
-// taskVariable has the task of a process that TestHardware has started. Its output
-// has lines that begin with it, for each module one with the number of its first
-// program when it is begun, and one with what was found too when it is done.
+// taskVariable has the task of a process that TestHardware starts. The output of the
+// process has two lines for each module that begin with this name and the number of the
+// module's first program: one when the module is started, and one with the results.
 const taskVariable = "FERRY_RANDOM_TASK"
 
-// TestTask does one task.
+// TestTask runs one task.
 func TestTask(t *testing.T) {
 	text := os.Getenv(taskVariable)
 	if text == "" {
-		t.Skip("nobody has asked")
+		t.Skip(taskVariable + " is not set")
 	}
 	var k task
 	if err := json.Unmarshal([]byte(text), &k); err != nil {
@@ -95,7 +94,7 @@ func TestTask(t *testing.T) {
 	if c.hard = c.soft; k.Rehearse == nil {
 		c.hard = gputest.Driver(t)
 	}
-	g, err := ferry.OpenDriver(c.hard, 0) // else the context would be made anew for each module
+	g, err := ferry.OpenDriver(c.hard, 0) // keeps the context, which else would be created for each module
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +102,9 @@ func TestTask(t *testing.T) {
 	c.compare(k.programs(), k.Skip)
 }
 
-// start runs tasks, each in a process, and is what all of them found.
-func start(t *testing.T, all []task) found {
-	sum := found{Outputs: map[uint64]string{}}
+// start runs each task in a process and returns the results of all.
+func start(t *testing.T, all []task) results {
+	sum := results{Outputs: map[uint64]string{}}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	for _, k := range all {
@@ -115,7 +114,7 @@ func start(t *testing.T, all []task) found {
 			defer mu.Unlock()
 			sum.add(f)
 			if err != nil {
-				t.Errorf("programs %v: %v", k.Spans, err)
+				t.Errorf("programs %v: %v", k.Ranges, err)
 			}
 		})
 	}
@@ -123,11 +122,12 @@ func start(t *testing.T, all []task) found {
 	return sum
 }
 
-// TestStart: a program that the process dies of costs no other one's result.
+// TestStart checks that all other programs have results when one program crashes its
+// process.
 func TestStart(t *testing.T) {
-	k := task{For: time.Minute, Rehearse: &rehearsal{Dies: []uint64{20}, Wrong: []uint64{7, 33, 105}}}
+	k := task{For: time.Minute, Rehearse: &rehearsal{Crash: []uint64{20}, Wrong: []uint64{7, 33, 105}}}
 	first, second := k, k
-	first.Spans, second.Spans = []span{{1, 40}, {101, 10}}, []span{{201, 3}}
+	first.Ranges, second.Ranges = []seedRange{{1, 40}, {101, 10}}, []seedRange{{201, 3}}
 	all := start(t, []task{first, second})
 	slices.Sort(all.Wrong)
 	if want := []uint64{7, 20, 33, 105}; !slices.Equal(all.Wrong, want) {
@@ -139,19 +139,19 @@ func TestStart(t *testing.T) {
 			t.Errorf("program %d was run: %v, want %v", seed, ok, run)
 		}
 	}
-	dead := 0
-	for _, f := range all.Looked {
-		dead += len(strings.Split(f.Kind, "the driver dies")) - 1
+	crashes := 0
+	for _, f := range all.Findings {
+		crashes += strings.Count(f.Kind, "the driver crashes")
 	}
-	if len(all.Looked) != 4 || dead != 1 {
-		t.Errorf("looked at %v, %d dead", all.Looked, dead)
+	if len(all.Findings) != 4 || crashes != 1 {
+		t.Errorf("findings %v with %d crashes, want 4 with 1", all.Findings, crashes)
 	}
 }
 
-// start does a task. Where a process dies of a module its programs are run one by
-// one, and another process goes on after it.
-func (k task) start() (found, error) {
-	sum := found{Outputs: map[uint64]string{}}
+// start runs a task. If a process crashes, the programs of its unfinished modules run one
+// by one, and another process continues after them.
+func (k task) start() (results, error) {
+	sum := results{Outputs: map[uint64]string{}}
 	all, end := k.programs(), time.Now().Add(k.For)
 	for {
 		k.For = time.Until(end)
@@ -173,25 +173,25 @@ func (k task) start() (found, error) {
 	}
 }
 
-// alone runs a program in a process of its own; one that dies of it is a finding.
-func (k task) alone(p *Program, sum *found) error {
-	k.Spans, k.Skip, k.For = []span{{p.Seed, 1}}, 0, time.Minute
+// alone runs a program in a process of its own. A crash is a finding.
+func (k task) alone(p *Program, sum *results) error {
+	k.Ranges, k.Skip, k.For = []seedRange{{p.Seed, 1}}, 0, time.Minute
 	begun, output, err := k.process(sum)
 	if err == nil || len(begun) == 0 {
 		return err
 	}
-	f := finding{Seed: p.Seed, Kind: "the driver dies", Text: fmt.Sprintf("seed %d: %v\n%.2000s\n%s", p.Seed, err, output, p.Text("k"))}
-	var plain found
+	f := finding{Seed: p.Seed, Kind: "the driver crashes", Text: fmt.Sprintf("seed %d: %v\n%.2000s\n%s", p.Seed, err, output, p.Text("k"))}
+	var plain results
 	k.Plain = true
 	_, _, err = k.process(&plain)
 	f.Plain = err == nil && len(plain.Wrong) == 0
-	sum.add(found{Wrong: []uint64{p.Seed}, Looked: []finding{f}})
+	sum.add(results{Wrong: []uint64{p.Seed}, Findings: []finding{f}})
 	return nil
 }
 
-// process does a task in a process, adds what it finds to sum and gives the modules
-// that were begun and not done when it ended.
-func (k task) process(sum *found) (begun []int, output string, err error) {
+// process runs a task in a process and adds the results to sum. It returns the modules
+// that were started but not finished, and the rest of the output.
+func (k task) process(sum *results) (begun []int, output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*max(k.For, 0)+time.Minute)
 	defer cancel()
 	text, err := json.Marshal(k)
@@ -199,14 +199,14 @@ func (k task) process(sum *found) (begun []int, output string, err error) {
 		return nil, "", err
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestTask$", "-test.v")
-	cmd.Env = append(os.Environ(), taskVariable+"="+string(text), "CUDA_CACHE_DISABLE=1") // nothing is compiled twice
+	cmd.Env = append(os.Environ(), taskVariable+"="+string(text), "CUDA_CACHE_DISABLE=1") // no module is compiled twice
 	out, err := cmd.CombinedOutput()
-	begun, output, wrong := answers(string(out), sum)
+	begun, output, wrong := parseOutput(string(out), sum)
 	return begun, output, cmp.Or(wrong, err)
 }
 
-// answers reads what a process has printed.
-func answers(out string, sum *found) (begun []int, rest string, err error) {
+// parseOutput reads the output of a process.
+func parseOutput(out string, sum *results) (begun []int, rest string, err error) {
 	for line := range strings.Lines(out) {
 		answer, ok := strings.CutPrefix(line, taskVariable)
 		if !ok {
@@ -222,7 +222,7 @@ func answers(out string, sum *found) (begun []int, rest string, err error) {
 			begun = append(begun, at)
 			continue
 		}
-		var f found
+		var f results
 		if err := json.Unmarshal([]byte("{"+text), &f); err != nil {
 			return nil, out, err
 		}
@@ -232,13 +232,13 @@ func answers(out string, sum *found) (begun []int, rest string, err error) {
 	return begun, rest, nil
 }
 
-func (f *found) add(g found) {
+func (f *results) add(g results) {
 	if f.Outputs == nil {
 		f.Outputs = map[uint64]string{}
 	}
 	maps.Copy(f.Outputs, g.Outputs)
 	f.Wrong = append(f.Wrong, g.Wrong...)
-	f.Looked = append(f.Looked, g.Looked...)
+	f.Findings = append(f.Findings, g.Findings...)
 }
 
 // campaign compares two drivers.
@@ -251,14 +251,14 @@ type campaign struct {
 	printing   sync.Mutex
 }
 
-// compare runs programs on both drivers, a few modules at once.
+// compare runs programs on both drivers, two modules at a time.
 func (c *campaign) compare(all []*Program, skip int) {
 	work := make(chan int)
 	var wait sync.WaitGroup
 	for range min(2, runtime.GOMAXPROCS(0)) {
 		wait.Go(func() {
 			for at := range work {
-				f := found{Outputs: map[uint64]string{}}
+				f := results{Outputs: map[uint64]string{}}
 				c.module(all[at:min(at+perModule, len(all))], &f)
 				text, err := json.Marshal(f)
 				if err != nil {
@@ -276,27 +276,28 @@ func (c *campaign) compare(all []*Program, skip int) {
 	wait.Wait()
 }
 
-// print writes a line that [answers] reads.
+// print writes a line for [parseOutput].
 func (c *campaign) print(at int, text string) {
 	c.printing.Lock()
 	defer c.printing.Unlock()
 	fmt.Printf("\n%s %d %s\n", taskVariable, at, text)
 }
 
-// module runs a module's programs; where it does not compile, each by itself.
-func (c *campaign) module(some []*Program, f *found) {
+// module runs a module's programs. If the module does not compile, each program runs in
+// its own module.
+func (c *campaign) module(some []*Program, f *results) {
 	want, err := c.hardware(some)
-	who := "hardware"
+	refuser := "hardware"
 	var got [][]byte
 	if err == nil {
-		who = "the software GPU"
+		refuser = "the software GPU"
 		got, err = run(c.soft, some)
 	}
 	if err != nil {
 		if len(some) == 1 {
 			text := err.Error()
 			f.Wrong = append(f.Wrong, some[0].Seed)
-			f.Looked = append(f.Looked, finding{Seed: some[0].Seed, Kind: who + " refuses", Text: fmt.Sprintf("seed %d: %.600s\n%s", some[0].Seed, text, some[0].Text("k"))})
+			f.Findings = append(f.Findings, finding{Seed: some[0].Seed, Kind: refuser + " refuses", Text: fmt.Sprintf("seed %d: %.600s\n%s", some[0].Seed, text, some[0].Text("k"))})
 			return
 		}
 		for _, p := range some {
@@ -313,7 +314,7 @@ func (c *campaign) module(some []*Program, f *found) {
 	}
 }
 
-// hardware runs a module's programs there.
+// hardware runs a module's programs on hardware.
 func (c *campaign) hardware(some []*Program) ([][]byte, error) {
 	if c.plain {
 		out, err := runPlain(c.hard, some[0])
@@ -323,7 +324,7 @@ func (c *campaign) hardware(some []*Program) ([][]byte, error) {
 	for i, p := range some {
 		switch r := c.rehearsal; {
 		case r == nil || err != nil:
-		case slices.Contains(r.Dies, p.Seed):
+		case slices.Contains(r.Crash, p.Seed):
 			os.Exit(3)
 		case slices.Contains(r.Wrong, p.Seed):
 			out[i][0]++
@@ -332,11 +333,11 @@ func (c *campaign) hardware(some []*Program) ([][]byte, error) {
 	return out, err
 }
 
-// registerNumber is what programs that fail alike differ in.
-var registerNumber = regexp.MustCompile(`%[a-z]+\d|-?\b\d\w*`)
+// operand matches registers and constants, in which programs with the same error differ.
+var operand = regexp.MustCompile(`%[a-z]+\d|-?\b\d\w*`)
 
-// disagree makes a program small and looks at it.
-func (c *campaign) disagree(p *Program, to *found) {
+// disagree shrinks a wrong program and adds a finding.
+func (c *campaign) disagree(p *Program, to *results) {
 	if c.plain || c.shrunk.Add(1) > maxShrunk {
 		return
 	}
@@ -349,21 +350,21 @@ func (c *campaign) disagree(p *Program, to *found) {
 		return err == nil && string(got[0]) != string(want[0])
 	})
 	text := body(small)
-	f := finding{Seed: p.Seed, Kind: registerNumber.ReplaceAllString(text, "_")}
+	f := finding{Seed: p.Seed, Kind: operand.ReplaceAllString(text, "_")}
 	example, plain := c.example(small)
 	f.Text, f.Plain = fmt.Sprintf("seed %d:\n%s%s", p.Seed, text, example), plain
-	to.Looked = append(to.Looked, f)
+	to.Findings = append(to.Findings, f)
 }
 
-// body is a program's statements alone.
+// body returns a program's statements without the prologue and the epilogue.
 func body(p *Program) string {
 	var s strings.Builder
 	(&writer{s: &s}).nodes(p.body, 0)
 	return s.String()
 }
 
-// example is a few threads that differ: what they had, and what became of it. It is
-// plain if hardware does what the software GPU does once nothing is optimised.
+// example describes up to three threads that differ, with their inputs and both results.
+// plain reports whether hardware agrees with the software GPU without optimisation.
 func (c *campaign) example(p *Program) (text string, plain bool) {
 	want, err := run(c.hard, []*Program{p})
 	if err != nil {
@@ -379,7 +380,7 @@ func (c *campaign) example(p *Program) (text string, plain bool) {
 		of := func(b []byte) []byte { return b[i*Record : (i+1)*Record] }
 		if d := Different(of(got[0]), of(want[0])); d != "" {
 			n++
-			fmt.Fprintf(&s, "thread %d had %s\n\tsoftware|hardware: %s\n", i, Registers(of(in)), d)
+			fmt.Fprintf(&s, "thread %d, inputs %s\n\tsoftware|hardware: %s\n", i, Registers(of(in)), d)
 		}
 	}
 	unoptimised, err := runPlain(c.hard, p)
@@ -389,8 +390,7 @@ func (c *campaign) example(p *Program) (text string, plain bool) {
 	return s.String(), err == nil && string(unoptimised) == string(got[0])
 }
 
-// runPlain is what a program does on hardware as ptxas compiles it without any
-// optimisation.
+// runPlain compiles a program with ptxas without optimisation and runs it on hardware.
 func runPlain(d cu.Driver, p *Program) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "random")
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package random makes random PTX programs for differential tests: arithmetic of
-// every integer and float type, bits, conversions, comparisons, shuffles and
-// votes, under predicates, in branches and in bounded loops.
+// Package random generates random PTX programs for differential tests. They have
+// arithmetic of every integer and float type, bit operations, conversions, comparisons,
+// shuffles and votes, under predicates, in branches and in bounded loops.
 //
-// A [Program] is made from a seed and nothing else. Each thread loads all
-// registers from its part of one buffer and stores all of them to its part of
-// another. Every instruction has one result that the PTX ISA, or hardware where
-// that is silent, fixes: functions that approximate are not among them, divisors
-// are never zero, and what a warp does together is where all threads come by.
+// A seed determines a [Program]. Each thread loads all registers from its part of one
+// buffer and stores all of them to its part of another one. The PTX ISA defines one
+// result for every instruction, or hardware does where the ISA is silent. So there are no
+// approximate functions, divisors are never zero, and warp-wide instructions are in code
+// that all threads of a warp execute.
 //
-// [Shrink] takes away from a program what a disagreement does not need.
+// [Shrink] removes the statements from a program that a disagreement does not need.
 package random

@@ -22,24 +22,24 @@ const (
 )
 
 var (
-	update = flag.Bool("update", false, "write what hardware did to the corpus")
-	record = flag.String("record", corpusFile, "where -update writes")
-	count  = flag.Int("programs", 8192, "how many fresh programs TestHardware compares, at most")
-	limit  = flag.Duration("for", 40*time.Second, "how long TestHardware begins with further ones")
+	update = flag.Bool("update", false, "write the results of hardware to the corpus")
+	record = flag.String("record", corpusFile, "the file that -update writes")
+	count  = flag.Int("programs", 8192, "the most fresh programs that TestHardware compares")
+	limit  = flag.Duration("for", 40*time.Second, "TestHardware starts no more programs after this time")
 )
 
-// TestHardware compares random programs on this machine's GPU and on the software
-// GPU: those of the corpus, and fresh ones.
+// TestHardware compares random programs on this machine's GPU and on the software GPU:
+// the programs of the corpus, and fresh ones.
 func TestHardware(t *testing.T) {
 	corpus := Corpus{Schema: Schema, Threads: threads}
 	var err error
-	if corpus.Machine, err = differ.On(gputest.Driver(t), command); err != nil {
+	if corpus.Machine, err = differ.MachineOf(gputest.Driver(t), command); err != nil {
 		t.Fatal(err)
 	}
 	seed, processes := freshSeed(t), max(1, runtime.NumCPU()-2)
 	tasks := make([]task, processes)
 	for i := range tasks {
-		tasks[i] = task{Spans: []span{part(1, corpusSize, i, processes), part(seed, *count, i, processes)}, For: *limit}
+		tasks[i] = task{Ranges: []seedRange{part(1, corpusSize, i, processes), part(seed, *count, i, processes)}, For: *limit}
 	}
 	begun := time.Now()
 	all := start(t, tasks)
@@ -53,7 +53,7 @@ func TestHardware(t *testing.T) {
 	corpus.Fresh = Fresh{Seed: seed, Programs: len(all.Outputs) - corpusSize, Wrong: fresh, Seconds: time.Since(begun).Round(time.Millisecond).Seconds()}
 	t.Logf("%d programs of the corpus, %d wrong, and %d fresh ones, %d wrong, in %.1f s",
 		corpusSize, len(all.Wrong)-fresh, corpus.Fresh.Programs, fresh, corpus.Fresh.Seconds)
-	corpus.Fresh.Kinds = kinds(all.Looked)
+	corpus.Fresh.Kinds = kinds(all.Findings)
 	report(t, all, corpus.Fresh.Kinds)
 	if *update {
 		if err := differ.WriteJSON(*record, corpus); err != nil {
@@ -62,7 +62,7 @@ func TestHardware(t *testing.T) {
 	}
 }
 
-// kinds sorts findings.
+// kinds groups findings by kind.
 func kinds(all []finding) []Kind {
 	by := map[string]*Kind{}
 	for _, f := range all {
@@ -83,28 +83,28 @@ func kinds(all []finding) []Kind {
 	return sorted
 }
 
-// report logs all findings, whole. One that hardware keeps to without optimisation
-// is ptxas's; others are errors.
-func report(t *testing.T, all found, kinds []Kind) {
+// report logs all findings. If hardware agrees with the software GPU without optimisation,
+// the difference is an error of ptxas. Other findings fail the test.
+func report(t *testing.T, all results, kinds []Kind) {
 	for _, k := range kinds {
-		t.Logf("%d times, of which %d as the software GPU without optimisation: %s\n%s", len(k.Seeds), k.Plain, k.Why, k.Program)
+		t.Logf("%d times, %d of them only with optimisation: %s\n%s", len(k.Seeds), k.Plain, k.Why, k.Program)
 	}
-	for _, f := range all.Looked {
+	for _, f := range all.Findings {
 		say := t.Errorf
 		if f.Plain {
 			say = t.Logf
 		}
 		say("%s", f.Text)
 	}
-	if n := len(all.Wrong) - len(all.Looked); n > 0 {
-		t.Errorf("%d programs more went wrong and were not looked at", n)
+	if n := len(all.Wrong) - len(all.Findings); n > 0 {
+		t.Errorf("%d more programs were wrong and are not reported", n)
 	}
 }
 
-// part is the i'th of so many parts of n programs.
-func part(from uint64, n, i, parts int) span {
+// part returns part i of n programs, divided into parts.
+func part(from uint64, n, i, parts int) seedRange {
 	first, end := n*i/parts, n*(i+1)/parts
-	return span{From: from + uint64(first), Count: end - first}
+	return seedRange{From: from + uint64(first), Count: end - first}
 }
 
 func freshSeed(t *testing.T) uint64 {
@@ -119,8 +119,7 @@ func freshSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestMiscompiled: the programs that are left out of the comparison are those
-// that hardware still runs otherwise.
+// TestMiscompiled checks that ptxas still miscompiles the programs of [Miscompiled].
 func TestMiscompiled(t *testing.T) {
 	hard, soft := cu.Driver(gputest.Driver(t)), software(t)
 	for _, p := range Miscompiled() {
@@ -133,7 +132,7 @@ func TestMiscompiled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got[0]) == string(want[0]) {
-			t.Errorf("hardware and software agree on\n%s: it need not be left out", body(p))
+			t.Errorf("hardware and software agree on\n%s: remove it from Miscompiled", body(p))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Program is a random program. Its statements can be taken away one by one.
+// Program is a random program. Its statements can be removed one by one.
 type Program struct {
 	Seed uint64
 	body []node
@@ -15,26 +15,26 @@ type Program struct {
 // node is an instruction, a branch or a loop.
 type node struct {
 	text        string // of an instruction
-	guard       string // "@%p1 " before it; for a branch the predicate
-	inner, rest []node // of a branch or loop; of its other side
-	turns       int    // of a loop
+	guard       string // of an instruction, such as "@%p1 "; for a branch only the predicate
+	inner, rest []node // the body of a loop or branch; the else part of a branch
+	iterations  int    // of a loop
 }
 
-// generator makes nodes.
+// generator generates nodes.
 type generator struct {
 	r     *rand.Rand
 	depth int
-	left  int // instructions
+	left  int // instructions to generate
 }
 
-// New is the program of a seed.
+// New returns the program of a seed.
 func New(seed uint64) *Program {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 11))}
 	g.left = 8 + g.r.IntN(32)
 	return &Program{Seed: seed, body: g.block(true)}
 }
 
-// block is a few nodes. uniform says that all threads of a warp come by.
+// block returns a few nodes. uniform means that all threads of a warp execute them.
 func (g *generator) block(uniform bool) []node {
 	var all []node
 	for n := 2 + g.r.IntN(5); g.left > 0 && (n > 0 || g.depth == 0); n-- {
@@ -58,7 +58,7 @@ func (g *generator) node(uniform bool) node {
 		case 1:
 			g.depth++
 			defer func() { g.depth-- }()
-			return node{turns: 2 + g.r.IntN(3), inner: g.block(uniform)}
+			return node{iterations: 2 + g.r.IntN(3), inner: g.block(uniform)}
 		}
 	}
 	if uniform && g.r.IntN(10) == 0 {
@@ -71,15 +71,16 @@ func (g *generator) node(uniform bool) node {
 	return n
 }
 
-// unguarded is true of what ptxas compiles wrongly under a predicate: see [Miscompiled].
+// unguarded reports whether ptxas miscompiles an instruction under a predicate. See
+// [Miscompiled].
 func unguarded(text string) bool {
 	return strings.HasPrefix(text, "testp.") || strings.HasPrefix(text, "set.") && strings.Contains(text, ".f32.s32")
 }
 
-// Miscompiled is programs that the ISA gives one meaning and ptxas (of driver
-// 580.159) another: testp and set.f32.s32 write in threads whose predicate is
-// false; the negative of -32768 is shifted and widened as 32768; a shift of 16
-// bits by 2^31 is none, as is one by a cnot. Random programs do without.
+// Miscompiled returns programs that ptxas of driver 580.159 compiles against the ISA.
+// testp and set.f32.s32 write in threads whose predicate is false. The negative of -32768
+// is shifted and widened as 32768. A shift of 16 bits by 2^31 or by a cnot does not shift.
+// Random programs avoid these instructions.
 func Miscompiled() []*Program {
 	return []*Program{
 		{Seed: 37, body: []node{{guard: "@%p1 ", text: "testp.number.f32 %p3, %f3;"}}},
@@ -96,7 +97,7 @@ func (g *generator) predicate() string {
 	return []string{"", "!"}[g.r.IntN(2)] + fmt.Sprintf("%%p%d", g.r.IntN(4))
 }
 
-// Text is the program as an entry of a module.
+// Text returns the program as an entry of a module.
 func (p *Program) Text(name string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, ".visible .entry %s(.param .u64 in, .param .u64 out) {\n%s", name, prologue)
@@ -106,7 +107,7 @@ func (p *Program) Text(name string) string {
 	return s.String()
 }
 
-// writer writes nodes, with labels and loop counters of their own.
+// writer writes nodes, with unique labels and loop counters.
 type writer struct {
 	s     *strings.Builder
 	label int
@@ -117,7 +118,7 @@ func (w *writer) nodes(all []node, depth int) {
 		switch {
 		case n.text != "":
 			fmt.Fprintf(w.s, "\t%s%s\n", n.guard, n.text)
-		case n.turns > 0:
+		case n.iterations > 0:
 			w.loop(n, depth)
 		default:
 			w.branch(n, depth)
@@ -130,7 +131,7 @@ func (w *writer) loop(n node, depth int) {
 	l := w.label
 	fmt.Fprintf(w.s, "\tmov.u32 %%c%d, 0;\nL%d:\n", depth, l)
 	w.nodes(n.inner, depth+1)
-	fmt.Fprintf(w.s, "\tadd.u32 %%c%d, %%c%d, 1;\n\tsetp.lt.u32 %%q, %%c%d, %d;\n\t@%%q bra L%d;\n", depth, depth, depth, n.turns, l)
+	fmt.Fprintf(w.s, "\tadd.u32 %%c%d, %%c%d, 1;\n\tsetp.lt.u32 %%q, %%c%d, %d;\n\t@%%q bra L%d;\n", depth, depth, depth, n.iterations, l)
 }
 
 func (w *writer) branch(n node, depth int) {
@@ -147,7 +148,7 @@ func (w *writer) branch(n node, depth int) {
 	fmt.Fprintf(w.s, "L%d:\n", end)
 }
 
-// Module is programs as PTX, with entries k0, k1 and so on.
+// Module returns PTX with programs as entries k0, k1 and so on.
 func Module(programs []*Program) string {
 	var s strings.Builder
 	s.WriteString(".version 8.3\n.target sm_90\n.address_size 64\n")

@@ -12,7 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// threads is how many run a program: two warps.
+// threads is how many threads run a program: two warps.
 const threads = 64
 
 func software(t testing.TB) cu.Driver {
@@ -24,7 +24,7 @@ func software(t testing.TB) cu.Driver {
 	return d
 }
 
-// entry is the launch of program i of a module.
+// entry returns the launch of program i of a module.
 func entry(i int) *differ.Case {
 	return &differ.Case{
 		Kernel: fmt.Sprint("k", i), Grid: cu.Dim3{X: 1}, Block: cu.Dim3{X: threads},
@@ -32,7 +32,7 @@ func entry(i int) *differ.Case {
 	}
 }
 
-// programs are n of them from a seed on.
+// programs returns the programs of n seeds, beginning with from.
 func programs(from uint64, n int) []*Program {
 	all := make([]*Program, n)
 	for i := range all {
@@ -41,12 +41,12 @@ func programs(from uint64, n int) []*Program {
 	return all
 }
 
-// run is what programs do with the inputs of their seeds on a driver.
+// run runs programs with the inputs of their seeds on a driver and returns their outputs.
 func run(d cu.Driver, all []*Program) ([][]byte, error) {
 	return runImage(d, []byte(Module(all)), all)
 }
 
-// runImage is run of what [Module] gives, or of that compiled.
+// runImage is run with the result of [Module], or with that compiled.
 func runImage(d cu.Driver, image []byte, all []*Program) ([][]byte, error) {
 	b, err := differ.Open(d, image)
 	if err != nil {
@@ -64,7 +64,7 @@ func runImage(d cu.Driver, image []byte, all []*Program) ([][]byte, error) {
 	return out, nil
 }
 
-// TestShrink takes a program down to the one instruction that it is about.
+// TestShrink shrinks programs to one instruction.
 func TestShrink(t *testing.T) {
 	has := func(p *Program) bool { return strings.Contains(p.Text("k"), "prmt.b32") }
 	found := 0
@@ -87,16 +87,16 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestSame: a seed is a program.
+// TestSame checks that a seed determines a program.
 func TestSame(t *testing.T) {
 	first, again, other := New(5).Text("k"), New(5).Text("k"), New(6).Text("k")
 	if first != again || first == other {
-		t.Error("a seed does not make one program")
+		t.Error("a seed does not determine the program")
 	}
 }
 
-// TestTemplates runs programs of one instruction, a few of each template: the
-// software GPU takes them all.
+// TestTemplates runs programs with one instruction, six of each template, on the software
+// GPU.
 func TestTemplates(t *testing.T) {
 	g := &generator{r: rand.New(rand.NewPCG(1, 1))}
 	var all []*Program

@@ -5,33 +5,33 @@ import "github.com/ferrygpu/ferry/internal/differ"
 // Schema is the version of [Corpus] as JSON.
 const Schema = "ferry.random/1"
 
-// Corpus is what programs did on hardware.
+// Corpus has the results of programs on hardware.
 type Corpus struct {
 	Schema string `json:"schema"`
 	differ.Machine
-	Threads  int      `json:"threads"` // of a program
+	Threads  int      `json:"threads"` // that run each program
 	Fresh    Fresh    `json:"fresh"`
 	Programs []Result `json:"programs"`
 }
 
-// Fresh is what else was compared in the run that made the corpus.
+// Fresh describes the other programs in the run that recorded the corpus.
 type Fresh struct {
 	Seed     uint64  `json:"seed"` // of the first program
 	Programs int     `json:"programs"`
-	Wrong    int     `json:"wrong"`
-	Seconds  float64 `json:"seconds"` // of all, the corpus too
-	Kinds    []Kind  `json:"kinds"`   // of wrong ones, of the corpus too
+	Wrong    int     `json:"wrong"`   // programs with a difference
+	Seconds  float64 `json:"seconds"` // for all programs, with the corpus
+	Kinds    []Kind  `json:"kinds"`   // of all wrong programs, with the corpus
 }
 
-// Kind is programs that go wrong alike.
+// Kind is programs with the same error.
 type Kind struct {
-	Program string   `json:"program"`       // made small, without operands
-	Why     string   `json:"why,omitempty"` // if it is known
+	Program string   `json:"program"`       // shrunk, without operands
+	Why     string   `json:"why,omitempty"` // the explanation, if it is known
 	Seeds   []uint64 `json:"seeds"`
-	Plain   int      `json:"plain"` // how many hardware runs as the software GPU does, compiled without optimisation
+	Plain   int      `json:"plain"` // for how many hardware agrees with the software GPU without optimisation
 }
 
-// Result is one program: hashes of its text and of what it did.
+// Result is one program: hashes of its text and of its output.
 type Result struct {
 	Seed   uint64 `json:"seed"`
 	Text   string `json:"text"`

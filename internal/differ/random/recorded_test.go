@@ -8,15 +8,15 @@ import (
 	"github.com/ferrygpu/ferry/internal/differ"
 )
 
-// optimised is programs of the corpus that hardware runs otherwise than the ISA
-// says, since ptxas makes one conversion of two: see docs/softgpu/differential.md.
+// optimised is the programs of the corpus that ptxas compiles against the ISA, with the
+// reasons. See docs/softgpu/differential.md.
 var optimised = map[uint64]string{
-	338: "cvt.rmi.ftz.u32.f32 and cvt.sat.s16.u32 become one conversion, which does not stop at zero",
+	338: "cvt.rmi.ftz.u32.f32 and cvt.sat.s16.u32 are merged into one conversion, which does not saturate at zero",
 	351: "abs.s32 of -2^31 is taken for 2^31 by cvt.sat.u64.s32",
 }
 
-// TestRecorded runs the corpus on the software GPU and compares with what
-// hardware did.
+// TestRecorded runs the corpus on the software GPU and compares with the recorded results
+// of hardware.
 func TestRecorded(t *testing.T) {
 	var corpus Corpus
 	if err := differ.ReadJSON(corpusFile, &corpus); err != nil {
@@ -44,14 +44,14 @@ func checkRecorded(t *testing.T, some []Result) {
 	}
 	for i, r := range some {
 		if text := differ.Sum([]byte(all[i].Text("k"))); text != r.Text {
-			t.Fatalf("seed %d makes another program than the one recorded: %s", r.Seed, command)
+			t.Fatalf("the program of seed %d has changed since it was recorded; record it with: %s", r.Seed, command)
 		}
 		got, why := differ.Sum(out[i]), optimised[r.Seed]
 		switch {
 		case why == "" && got != r.Output:
 			t.Errorf("seed %d: hash %s, hardware had %s:\n%s", r.Seed, got, r.Output, all[i].Text("k"))
 		case why != "" && got == r.Output:
-			t.Errorf("seed %d: hardware agrees; it is not so that %s", r.Seed, why)
+			t.Errorf("seed %d: hardware agrees, although %s", r.Seed, why)
 		}
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// bank is the registers of a kind and their place in a thread's record.
+// bank is the registers of one kind.
 type bank struct {
 	prefix string
 	count  int
 	typ    string
-	size   int
-	at     int
+	size   int // bytes of a register
+	at     int // offset in a thread's record
 }
 
-// banks by the letter of a template.
+// banks has the banks by their letters in templates.
 var banks = map[byte]bank{
 	'd': {"%d", 6, "b64", 8, 0},
 	'g': {"%g", 4, "b64", 8, 48},
@@ -26,19 +26,19 @@ var banks = map[byte]bank{
 	'h': {"%h", 4, "b16", 2, 152},
 }
 
-// order is the banks as records have them.
+// order is the order of the banks in records.
 const order = "dgrfxh"
 
-// Where a record has the four predicates, and how long it is.
 const (
-	predicatesAt = 160
-	Record       = 168 // bytes a thread
+	predicatesAt = 160 // offset of the four predicates in a record
+	Record       = 168 // bytes of a record; each thread has one
 )
 
-var prologue, epilogue = frame()
+var prologue, epilogue = loadAndStore()
 
-// frame is what stands around every program's statements.
-func frame() (before, after string) {
+// loadAndStore returns the code before and after the statements of every program. It
+// loads all registers, and stores them.
+func loadAndStore() (before, after string) {
 	var b, a strings.Builder
 	b.WriteString("\t.reg .b64 %d<6>, %u0, %in, %out, %at;\n\t.reg .f64 %g<4>, %w0;\n\t.reg .b32 %r<8>, %x<4>, %t<2>, %c<3>, %bits, %i<4>;\n")
 	b.WriteString("\t.reg .f32 %f<6>, %v0;\n\t.reg .b16 %h<4>, %s0;\n\t.reg .pred %p<4>, %q;\n")
@@ -62,7 +62,7 @@ func frame() (before, after string) {
 	return b.String(), a.String()
 }
 
-// memory is the type of loads and stores of a register of the bank.
+// memory returns the type for loads and stores of the bank's registers.
 func (k bank) memory() string {
 	switch k.prefix {
 	case "%f":
@@ -73,8 +73,8 @@ func (k bank) memory() string {
 	return k.typ
 }
 
-// fill turns a template into an instruction. The least and the largest are of two
-// registers: of one, ptxas makes a move, which does not do to NaN what they do.
+// fill makes an instruction from a template. min and max get two different registers: if
+// both are the same, ptxas uses a move, which treats NaN in another way.
 func (g *generator) fill(t string) string {
 	var s strings.Builder
 	var last string
@@ -102,7 +102,7 @@ func (g *generator) fill(t string) string {
 	return s.String()
 }
 
-// operand is what stands for $LETTER.
+// operand returns a random operand for $LETTER.
 func (g *generator) operand(letter byte) string {
 	switch letter {
 	case 'p', 'P':
@@ -123,7 +123,7 @@ func (g *generator) operand(letter byte) string {
 	return fmt.Sprintf("%s%d", k.prefix, g.r.IntN(k.count))
 }
 
-// Inputs is records of n threads: numbers of every magnitude and their edges.
+// Inputs returns records for n threads with numbers of every magnitude and edge cases.
 func Inputs(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 12))
 	all := make([]byte, n*Record)
@@ -142,7 +142,7 @@ func Inputs(seed uint64, n int) []byte {
 	return all
 }
 
-// Values that instructions have gone wrong at.
+// Edge cases, for which instructions were wrong.
 var (
 	edges32 = []uint64{0, 1, 2, 31, 32, 0xffffffff, 0x7fffffff, 0x80000000, 0x80000001, 0x55555555, 0xffff, 0xff}
 	edges64 = []uint64{0, 1, 63, 64, 1<<64 - 1, 1<<63 - 1, 1 << 63, 1 << 32, 1<<32 - 1, 0x5555555555555555}
@@ -157,7 +157,7 @@ var (
 	edgesH = []uint64{0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xfe11, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0x7f80, 0x7fc0, 0xff81, 0x3f80}
 )
 
-// value is one for a register of a bank.
+// value returns a random value for a register of a bank.
 func value(r *rand.Rand, letter byte) uint64 {
 	edge := r.IntN(4) == 0
 	pick := func(from []uint64) uint64 { return from[r.IntN(len(from))] }
@@ -171,7 +171,7 @@ func value(r *rand.Rand, letter byte) uint64 {
 		switch {
 		case edge:
 			return pick(edgesG)
-		case r.IntN(2) == 0: // near one, so that sums and products meet
+		case r.IntN(2) == 0: // near one, so that the operands of a sum have similar magnitudes
 			return uint64(0x3f0+r.IntN(32))<<52 | r.Uint64()>>12 | uint64(r.IntN(2))<<63
 		}
 		return r.Uint64()
@@ -197,7 +197,7 @@ func value(r *rand.Rand, letter byte) uint64 {
 	return uint64(r.Uint32() >> r.IntN(32))
 }
 
-// Registers tells of the registers that a record has, in words.
+// Registers formats the registers in a record.
 func Registers(record []byte) string {
 	var s strings.Builder
 	for _, letter := range []byte(order) {
@@ -212,7 +212,7 @@ func Registers(record []byte) string {
 	return s.String()
 }
 
-// Different names the registers in which two records differ, with both values.
+// Different formats the registers in which two records differ, with both values.
 func Different(a, b []byte) string {
 	x, y := strings.Fields(Registers(a)), strings.Fields(Registers(b))
 	var s []string

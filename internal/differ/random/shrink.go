@@ -2,8 +2,8 @@ package random
 
 import "slices"
 
-// Shrink is the smallest program found that still does what wrong says, by taking
-// nodes away and bringing those of branches and loops out. wrong is true of p.
+// Shrink returns a smaller program for which wrong is still true. It removes nodes, and
+// replaces branches and loops by their contents. wrong must be true for p.
 func Shrink(p *Program, wrong func(*Program) bool) *Program {
 	for {
 		smaller, ok := step(p, wrong)
@@ -14,9 +14,9 @@ func Shrink(p *Program, wrong func(*Program) bool) *Program {
 	}
 }
 
-// step is the first smaller program that is wrong still.
+// step returns the first smaller program that is still wrong.
 func step(p *Program, wrong func(*Program) bool) (*Program, bool) {
-	for n := len(p.body) / 2; n > 0; n /= 2 { // many at once, as most do not matter
+	for n := len(p.body) / 2; n > 0; n /= 2 { // many nodes at once, because most do not matter
 		for i := 0; i+n <= len(p.body); i += n {
 			q := &Program{Seed: p.Seed, body: slices.Delete(slices.Clone(p.body), i, i+n)}
 			if wrong(q) {
@@ -32,8 +32,8 @@ func step(p *Program, wrong func(*Program) bool) (*Program, bool) {
 	return p, false
 }
 
-// smaller is nodes with one of them taken away, without its guard, or replaced by
-// what is within.
+// smaller returns variants of nodes. In each, one node is removed, has no guard, or is
+// replaced by the nodes in it.
 func smaller(all []node) [][]node {
 	var out [][]node
 	with := func(i int, by ...node) {

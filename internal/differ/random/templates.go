@@ -1,10 +1,10 @@
 package random
 
-// A template is an instruction, or a few that stay together. <a|b|c> is one of
-// several texts. $R, $D, $F, $G, $H, $X and $P are registers that are written, of
-// 32 bits, 64 bits, f32, f64, 16 bits, f16x2 and predicates; small letters are
-// registers that are read. $i and $j are a register of 32 or 64 bits or a
-// constant, $n a constant below 32, $b one below 256, $q a rounding .rn .rz .rm .rp.
+// templates are instructions, or a few that belong together. <a|b|c> is one of several
+// texts. $R, $D, $F, $G, $H, $X and $P are registers that are written: of 32 bits, 64 bits,
+// f32, f64, 16 bits, f16x2 and predicates. With lower-case letters they are read. $i is a
+// register of 32 bits or a constant, $j a register of 64 bits or a constant, $n a constant
+// below 32, $b a constant below 256, $q a rounding: .rn, .rz, .rm or .rp.
 var templates = []string{
 	// 32 bits
 	"add<.sat|>.s32 $R, $r, $i;", "sub<.sat|>.s32 $R, $r, $i;", "add.u32 $R, $r, $i;",
@@ -67,11 +67,12 @@ var templates = []string{
 	"<min|max><|.ftz><|.NaN><|.xorsign.abs>.f16x2 $X, $x, $x;", "mov.b32 $X, {$h, $h};", "mov.b32 {$H, %s0}, $x;", "mov.b32 $R, $x;",
 	"<add|sub|mul>.rn.bf16 $H, $h, $h;", "fma.rn<|.relu>.bf16 $H, $h, $h, $h;", "<min|max><|.NaN><|.xorsign.abs>.bf16 $H, $h, $h;", "<abs|neg>.bf16 %s0, $h;" + quiet("bf16", "$H", "%s0", "0x7fff"),
 	"fma.rn<|.relu>.bf16x2 $X, $x, $x, $x;", "<min|max><|.NaN>.bf16x2 $X, $x, $x;", "<add|sub|mul>.rn.bf16x2 $X, $x, $x;",
-	// where a thread is
+	// special registers
 	"mov.u32 $R, <%laneid|%tid.x|%ntid.x|%lanemask_lt|%lanemask_ge>;",
 }
 
-// together are what a warp does as one: only where all its threads come by.
+// together are warp-wide instructions. They are used only where all threads of a warp
+// execute them.
 var together = []string{
 	"shfl.sync.<up|down|bfly|idx>.b32 $R|$P, $r, $n, <0|31|0x1807|0x100f|0x1f00|0x181f|0x1c03>, 0xffffffff;",
 	"shfl.sync.idx.b32 $R, $r, $i, 31, 0xffffffff;", "vote.sync.<any|all|uni>.pred $P, <|!>$p, 0xffffffff;", "vote.sync.ballot.b32 $R, $p, 0xffffffff;",
@@ -79,9 +80,9 @@ var together = []string{
 	"redux.sync.<add|min|max>.<s|u>32 $R, $r, 0xffffffff;", "redux.sync.<and|or|xor>.b32 $R, $r, 0xffffffff;",
 }
 
-// quiet is what follows an operation whose NaN ptxas does not keep to: it turns
-// abs and neg into an addition, which has a NaN of its own, or into a change of
-// one bit; and of two NaN of 64 bits the first or the second may win.
+// quiet returns code that replaces a NaN in from by a fixed one. It follows operations
+// whose NaN depends on ptxas: ptxas replaces abs and neg by an addition, which produces
+// its own NaN, or by a change of one bit; and of two f64 NaN either may be the result.
 func quiet(typ, to, from, nan string) string {
 	bits := map[string]string{"f32": "f32", "f64": "f64", "f16": "b16", "bf16": "b16"}[typ]
 	return "\n\tsetp.nan." + typ + " %q, " + from + ", " + from + ";\n\tselp." + bits + " " + to + ", " + nan + ", " + from + ", %q;"

@@ -25,7 +25,7 @@ KERNEL atomic_integers(const u32 *in, u32 *out, u64 *wide) {
     atomicXor(wide + 7, w);
 }
 
-// Whole numbers in floats: additions are exact in any order.
+// Integers in floats: additions are exact in any order.
 KERNEL atomic_floats(const u8 *in, float *f, double *d) {
     u32 v = in[thread()];
     atomicAdd(f + (v & 3), (float)v - 100);
@@ -33,7 +33,7 @@ KERNEL atomic_floats(const u8 *in, float *f, double *d) {
     asm volatile("red.global.add.f32 [%0], %1;" :: "l"(f + 4), "f"((float)v) : "memory");
 }
 
-// In shared memory, with what they return: the sum of the tickets is known.
+// Atomics in shared memory, and their results: the sum of the tickets is known.
 KERNEL atomic_shared(const u32 *in, u32 *out) {
     __shared__ u32 s[4];
     __shared__ u64 w[2];
@@ -54,7 +54,7 @@ KERNEL atomic_shared(const u32 *in, u32 *out) {
 KERNEL atomic_scopes(const u32 *in, u32 *out, u64 *wide) {
     u32 v = in[thread()], r;
     u64 q;
-    // what was there before is nobody's business: it depends on the order
+    // the old value is not used, because it depends on the order
     asm volatile("atom.global.cta.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(out + 16 + blockIdx.x), "r"(v) : "memory");
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(out), "r"(v) : "memory");
     asm volatile("atom.acquire.gpu.global.max.s32 %0, [%1], %2;" : "=r"(r) : "l"(out + 1), "r"(v) : "memory");
@@ -67,7 +67,7 @@ KERNEL atomic_scopes(const u32 *in, u32 *out, u64 *wide) {
     (void)r, (void)q;
 }
 
-// Additions of bytes and halves by compare and swap of the word around them.
+// Additions of bytes and halves by compare and swap of the words that contain them.
 KERNEL atomic_bytes(const u8 *in, u32 *out) {
     u32 v = in[thread()], at = v & 31, shift = (at & 3) * 8, old = *(volatile u32 *)(out + at / 4), seen;
     do {
@@ -88,7 +88,7 @@ KERNEL atomic_cas16(const u8 *in, u16 *out) {
     } while (old != seen);
 }
 
-// The largest of a sum of doubles, by compare and swap of its bits.
+// The maximum of doubles, by compare and swap of the bits.
 KERNEL atomic_max_double(const double *in, u64 *out) {
     double v = in[thread()];
     u64 bits = __builtin_bit_cast(u64, v), old = *(volatile u64 *)out;

@@ -1,4 +1,4 @@
-// Integers of many words: carry chains, written in PTX and left to the compiler.
+// Integers of many words: carry chains in PTX, and carry chains by the compiler.
 #include "differ.h"
 
 KERNEL big_add(const u32 *a, const u32 *b, u32 *out) {
@@ -66,7 +66,7 @@ KERNEL big_power(const u64 *a, const u64 *b, const u64 *modulus, u64 *out) {
             if (which) base = r; else result = r;
         }
     }
-    u128 t = result; // out of Montgomery's form
+    u128 t = result; // converted from Montgomery's form
     u64 q = (u64)t * (0 - inverse);
     u128 s = (u128)q * m;
     u64 r = (u64)(s >> 64) + ((u64)t != 0);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# build.sh nvcc|clang [FAMILY...] makes PTX of the families for each target, in ptx/.
-# debug is without optimisation and with line numbers, fast is -use_fast_math,
-# nofma is -fmad=false, clang0 is clang without optimisation.
+# build.sh nvcc|clang [FAMILY...] compiles the families to PTX for each target, in ptx/.
+# debug has no optimisation and has line numbers, fast is -use_fast_math, nofma is
+# -fmad=false, clang0 is clang without optimisation.
 set -eu
 cd "$(dirname "$0")"
 mkdir -p ptx
@@ -9,11 +9,12 @@ with=$1; shift
 [ $# -gt 0 ] || set -- $(ls *.cu | sed 's/\.cu$//')
 : "${NVCC:=nvcc}" "${CLANG:=clang-19}" "${JOBS:=4}"
 
-# one FAMILY TARGET prints the command that compiles it, if it is to be.
+# one FAMILY TARGET prints the command that compiles the family for the target. It prints
+# nothing if the family is not compiled for it.
 one() {
 	case $1.$2 in
 	half.clang* | math.clang*) ;; # need CUDA's headers or its library
-	half.sm_75 | math.sm_75 | tensor.sm_75 | copy.sm_75) ;; # are of sm_80, or large
+	half.sm_75 | math.sm_75 | tensor.sm_75 | copy.sm_75) ;; # need sm_80, or are large
 	math.debug | half.debug) ;; # large: the library's functions are calls
 	*.clang) echo "$clang -O2 $1.cu -o ptx/$1.clang.ptx" ;;
 	*.clang0) echo "$clang -O0 $1.cu -o ptx/$1.clang0.ptx" ;;
@@ -34,7 +35,7 @@ for family in "$@"; do
 	for target in $targets; do one "$family" "$target"; done
 done | xargs -P "$JOBS" -I{} sh -c '{}'
 
-# What nvcc says for an older target is mostly the same text: that is not kept.
+# The PTX for an older target is mostly the same as for sm_90. Such files are removed.
 for f in ptx/*.sm_75.ptx ptx/*.sm_80.ptx; do
 	[ -f "$f" ] || continue
 	newest=${f%.sm_*}.sm_90.ptx

@@ -1,4 +1,4 @@
-// Copies to shared memory that go on behind the thread's back: cp.async.
+// Asynchronous copies to shared memory: cp.async.
 #include "differ.h"
 
 #if __CUDA_ARCH__ >= 800
@@ -14,7 +14,7 @@ KERNEL copy_async(const u32 *in, u32 *out) {
     for (u32 i = t; i < 512; i += 128) out[blockIdx.x * 512 + i] = s[511 - i] * 3;
 }
 
-// Two stages in turn; the last piece is filled up with zeros.
+// Two stages in turn. The last part is padded with zeros.
 KERNEL copy_stages(const u32 *in, u32 *out, u32 n) {
     __shared__ __attribute__((aligned(16))) u32 s[2][64];
     u32 t = threadIdx.x, tiles = (n + 63) / 64, sum = 0;

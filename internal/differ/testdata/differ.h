@@ -1,5 +1,5 @@
-// What the kernels of this directory share. nvcc brings CUDA's own names; for a
-// clang without a CUDA installation they are spelled out here.
+// Declarations that the kernels in this directory share. nvcc has CUDA's own names. For
+// clang without a CUDA installation they are defined here.
 #pragma once
 #define KERNEL extern "C" __global__ void
 typedef unsigned char u8;

@@ -1,4 +1,4 @@
-// Threads of a warp that go different ways.
+// Threads of a warp that diverge.
 #include "differ.h"
 
 KERNEL diverge_collatz(const u32 *in, u32 *out) {
@@ -21,7 +21,7 @@ KERNEL diverge_mandelbrot(u16 *out, u32 w, u32 h, u32 limit) {
     out[y * w + x] = i;
 }
 
-// A ray through a grid of cells until it meets a full one.
+// A ray through a grid of cells until it reaches a full one.
 KERNEL diverge_march(const u8 *cells, const float *direction, float *out, u32 n) {
     u32 i = thread();
     float dx = direction[2 * i], dy = direction[2 * i + 1], x = n / 2 + 0.5f, y = x;
@@ -65,7 +65,7 @@ out:
     out[thread()] = a * 31 + b;
 }
 
-// Threads leave at different times, the last ones count.
+// Threads exit at different times. The remaining ones count.
 KERNEL diverge_exit(const u32 *in, u32 *out) {
     u32 v = in[thread()];
     out[thread()] = 1;
@@ -84,7 +84,7 @@ KERNEL diverge_primes(u32 *out, u32 first) {
     out[thread()] = d * d > n ? n : d;
 }
 
-// Nested loops whose bounds are data; barriers after them.
+// Nested loops with bounds from data, and barriers after them.
 KERNEL diverge_barriers(const u8 *in, u32 *out) {
     __shared__ u32 s[64];
     u32 t = threadIdx.x, x = in[thread()];

@@ -1,4 +1,4 @@
-// Hashes, one message a thread.
+// Hashes, one message per thread.
 #include "differ.h"
 
 KERNEL hash_fnv(const u8 *in, u32 *out, u32 length) {
@@ -104,7 +104,7 @@ KERNEL hash_sip(const u64 *in, u64 *out, u32 words, u64 k0, u64 k1) {
     out[thread()] = v0 ^ v1 ^ v2 ^ v3;
 }
 
-// The table is made by the block, in shared memory.
+// The block computes the table in shared memory.
 KERNEL hash_crc32(const u8 *in, u32 *out, u32 length) {
     __shared__ u32 table[256];
     u32 c = threadIdx.x;

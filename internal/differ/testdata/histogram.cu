@@ -35,7 +35,7 @@ KERNEL histogram_warps(const uchar4 *in, u32 *out, u32 n) {
     }
 }
 
-// Lanes with the same bin elect one that adds for all.
+// Lanes with the same bin elect a lane that adds for all of them.
 KERNEL histogram_match(const u8 *in, u32 *out) {
     u32 bin = in[thread()] & 15, same = __match_any_sync(FULL, bin);
     if (__ffs(same) - 1 == (int)lane()) atomicAdd(out + bin, (u32)__popc(same));

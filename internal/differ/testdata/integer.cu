@@ -1,4 +1,4 @@
-// Division, bit tricks, saturation and the odder integer instructions.
+// Division, bit operations, saturation and rare integer instructions.
 #include "differ.h"
 
 KERNEL int_div64(const i64 *a, const i64 *b, i64 *out) {
@@ -36,7 +36,7 @@ KERNEL int_bits(const u64 *in, u64 *out) {
     o[5] = (u64)__funnelshift_l(w, v, v & 31) << 32 | __funnelshift_r(w, v, w & 31);
     x ^= x >> 32; x = (x & 0x5555555555555555ull) << 1 | (x >> 1 & 0x5555555555555555ull);
     o[6] = x;
-    u32 g = w ^ w >> 1; // Gray, and back
+    u32 g = w ^ w >> 1; // to Gray code and back
     g ^= g >> 16; g ^= g >> 8; g ^= g >> 4; g ^= g >> 2; g ^= g >> 1;
     o[7] = (u64)g << 32 | (w & -w);
 }

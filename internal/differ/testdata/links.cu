@@ -3,7 +3,7 @@
 
 struct node { node *next; u32 value; u32 pad; };
 
-// Makes lists inside the buffer, then follows the pointers.
+// Builds lists inside the buffer, then follows the pointers.
 KERNEL list_walk(node *pool, const u32 *order, u32 *out, u32 n) {
     u32 base = blockIdx.x * n;
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
@@ -20,7 +20,7 @@ KERNEL list_walk(node *pool, const u32 *order, u32 *out, u32 n) {
     for (u32 i = 0; i < n; i++) pool[base + i].next = 0; // addresses differ from machine to machine
 }
 
-// A stack without locks; what is popped in the end is the same set.
+// A lock-free stack. The set of popped elements does not depend on the order.
 KERNEL list_push(u32 *next, u32 *head, const u32 *values, u64 *out) {
     u32 i = thread() + 1, old = *(volatile u32 *)head;
     for (;;) {
@@ -56,7 +56,7 @@ static __device__ __noinline__ i64 in_order(const tree *t, i32 i, i64 h) {
     return in_order(t, t[i].right, h);
 }
 
-// Each thread grows a search tree of its own, and walks it by recursion.
+// Each thread builds its own search tree, and walks it by recursion.
 KERNEL tree_walk(const i32 *keys, tree *pool, i64 *out, u32 n) {
     tree *t = pool + thread() * n;
     const i32 *k = keys + thread() * n;
@@ -147,7 +147,7 @@ static __device__ __noinline__ u32 ackermann(u32 m, u32 n) {
 
 KERNEL recursion(u32 *out) { out[thread()] = ackermann(thread() % 3, thread() % 5); }
 
-// Union-find by atomics; in the end every root is the least of its set.
+// Union-find by atomics. In the end every root is the smallest element of its set.
 KERNEL union_find(u32 *parent, const uint2 *edges, u32 n, u32 m) {
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) parent[i] = i;
     __syncthreads();

@@ -1,8 +1,8 @@
-// Locks, flags and barriers that threads spin on. A lane never waits for a lane
-// of its own warp, so that targets before sm_70 would do as well.
+// Locks, flags and barriers with threads that spin. A lane never waits for a lane
+// of its own warp, so targets before sm_70 would also work.
 #include "differ.h"
 
-// One thread a block takes tickets; what is guarded is no atomic.
+// One thread per block takes tickets. The guarded data is not atomic.
 KERNEL lock_ticket(u32 *lock, u32 *guarded, u32 turns) {
     if (threadIdx.x) return;
     for (u32 i = 0; i < turns; i++) {
@@ -44,7 +44,7 @@ KERNEL lock_backoff(u32 *lock, u32 *count) {
     atomicExch(lock, 0u);
 }
 
-// One warp makes what another uses, through a ring with flags.
+// One warp produces data and another one consumes it, through a ring with flags.
 KERNEL lock_ring(const u32 *in, u32 *out, u32 n) {
     __shared__ volatile u32 ring[4], full[4];
     if (threadIdx.x < 4) full[threadIdx.x] = 0;
@@ -68,7 +68,7 @@ KERNEL lock_ring(const u32 *in, u32 *out, u32 n) {
     }
 }
 
-// A barrier of the whole grid, a few times.
+// A barrier of the whole grid, used a few times.
 KERNEL lock_grid(u32 *arrived, u32 *a, u32 *b, u32 rounds) {
     u32 n = gridDim.x * blockDim.x, i = thread();
     for (u32 r = 0; r < rounds; r++) {
@@ -85,7 +85,7 @@ KERNEL lock_grid(u32 *arrived, u32 *a, u32 *b, u32 rounds) {
     }
 }
 
-// Acquire and release, from block to block like a relay.
+// Acquire and release, from one block to the next.
 KERNEL lock_relay(u32 *flag, u32 *data) {
     if (threadIdx.x) return;
     u32 v;

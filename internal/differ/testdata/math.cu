@@ -1,4 +1,4 @@
-// The library's functions, as nvcc inlines them.
+// The library's functions, which nvcc inlines.
 #include "differ.h"
 
 #define EACH(name, T, N, ...) \
@@ -29,6 +29,6 @@ EACH(math_pow_f32, float, 4, powf(fabsf(x), y), cbrtf(x), hypotf(x, y), rsqrtf(f
 EACH(math_erf_f32, float, 3, erff(y), erfcf(y), tgammaf(y))
 EACH(math_intrinsics, float, 6, __expf(y), __logf(fabsf(x)), __sinf(y), __cosf(y), __fdividef(x, y), __powf(fabsf(y), 1.5f))
 
-// The directions of rounding, and what becomes of them in integers.
+// The rounding modes, and conversions to integers with them.
 EACH(math_directed, float, 8, __fadd_rz(x, y), __fadd_ru(x, y), __fmul_rd(x, y), __fmul_rz(x, y), __fmaf_rd(x, y, x), __frcp_ru(y), (float)__float2int_ru(x), (float)__double2float_rd((double)x * y))
 EACH(math_directed_f64, double, 8, __dadd_rz(x, y), __dadd_ru(x, y), __dmul_rd(x, y), __dmul_rz(x, y), __fma_rd(x, y, x), __drcp_ru(y), (double)__double2ll_rd(x), (double)__double2float_ru(x))

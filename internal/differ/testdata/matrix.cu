@@ -44,7 +44,7 @@ KERNEL matrix_dp4a(const i32 *a, const i32 *b, i32 *c, u32 n, u32 words) {
     c[i] = sum;
 }
 
-// 4 x 4 results a thread in registers.
+// 4 x 4 results per thread in registers.
 KERNEL matrix_registers(const float *a, const float *b, float *c, u32 n) {
     float sum[4][4] = {};
     u32 x = (blockIdx.x * blockDim.x + threadIdx.x) * 4, y = (blockIdx.y * blockDim.y + threadIdx.y) * 4;
@@ -61,7 +61,7 @@ KERNEL matrix_registers(const float *a, const float *b, float *c, u32 n) {
     for (int i = 0; i < 4; i++) *(float4 *)(c + (y + i) * n + x) = make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
 }
 
-// Gaussian elimination with pivots, a block a system.
+// Gaussian elimination with pivots, one block per system.
 KERNEL matrix_solve(const double *in, double *out) {
     __shared__ double m[8][9];
     __shared__ int pivot;

@@ -1,4 +1,4 @@
-// Kinds of memory and ways to get at it.
+// Kinds of memory and ways to access it.
 #include "differ.h"
 
 __constant__ u32 squares[16] = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 169, 196, 225};
@@ -18,10 +18,10 @@ KERNEL memory_globals(u64 *out) {
     for (const char *p = names[t % 3]; *p; p++) h = h * 131 + *p;
     out[t] = h + record.a + record.b + (i64)(record.c * 4) + record.d[t % 3] + counters[t % 4];
     __syncthreads();
-    if (t < 8) counters[t] += counters[(t + 1) % 8] * 0; // written, and the same again
+    if (t < 8) counters[t] += counters[(t + 1) % 8] * 0; // written, but unchanged
 }
 
-// Shared memory of the size that the launch gives, of two types.
+// Dynamic shared memory, used with two types.
 extern __shared__ __attribute__((aligned(16))) u8 dynamic[];
 
 KERNEL memory_dynamic(const u32 *in, u32 *out, u32 n) {
@@ -32,7 +32,7 @@ KERNEL memory_dynamic(const u32 *in, u32 *out, u32 n) {
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) out[blockIdx.x * n + i] = words[n - 1 - i] ^ halves[i] * 65537u;
 }
 
-// Arrays of a thread, indexed by data.
+// Arrays in local memory, indexed by data.
 KERNEL memory_local(const u8 *in, u32 *out) {
     u32 a[16];
     u8 b[33];
@@ -51,7 +51,7 @@ KERNEL memory_local(const u8 *in, u32 *out) {
     out[thread()] = h;
 }
 
-#ifndef __clang__ // which writes an alignment of 0, and ptxas refuses that
+#ifndef __clang__ // clang writes an alignment of 0, which ptxas refuses
 KERNEL memory_alloca(const u32 *in, u32 *out) {
     u32 n = in[thread()] % 20 + 1, h = 0;
     u32 *p = (u32 *)__builtin_alloca(n * 4);
@@ -61,7 +61,7 @@ KERNEL memory_alloca(const u32 *in, u32 *out) {
 }
 #endif
 
-// Words from any address, a byte at a time, and by two words and a permutation.
+// Words at any address: by single bytes, and from two words by a permutation.
 KERNEL memory_unaligned(const u8 *in, const u32 *offset, u64 *out) {
     u32 at = offset[thread()] % 200;
     const u8 *p = in + at;
@@ -82,7 +82,7 @@ KERNEL memory_vectors(const uint4 *in, uint4 *out, const short4 *s, float2 *f, c
     f[i] = make_float2((float)(e.x + h.z), (float)(e.y * h.w));
 }
 
-// Every stride through shared memory: banks conflict, results do not.
+// Every stride through shared memory. Bank conflicts do not change the results.
 KERNEL memory_banks(const u32 *in, u32 *out) {
     __shared__ u32 s[1024];
     for (u32 i = threadIdx.x; i < 1024; i += blockDim.x) s[i] = in[i];
@@ -105,7 +105,7 @@ KERNEL memory_grid(u32 *out) {
     out[i] = threadIdx.x | threadIdx.y << 4 | threadIdx.z << 8 | blockIdx.x << 12 | blockIdx.y << 16 | blockIdx.z << 20 | gridDim.z << 24 | blockDim.y << 28;
 }
 
-// The clock goes on, and stays out of the results.
+// The clock advances. The results do not depend on it.
 KERNEL memory_clock(const u32 *in, u32 *out) {
     i64 start = clock64();
     u32 v = in[thread()];
@@ -114,7 +114,7 @@ KERNEL memory_clock(const u32 *in, u32 *out) {
     out[thread()] = v + (end < start);
 }
 
-// The caches that a load may ask for.
+// The cache operators of loads.
 KERNEL memory_caches(const u32 *in, u32 *out) {
     u32 i = thread(), a, b, c, d, e;
     asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(a) : "l"(in + i));
@@ -126,7 +126,7 @@ KERNEL memory_caches(const u32 *in, u32 *out) {
     asm volatile("st.global.wt.u32 [%0], %1;" :: "l"(out + i), "r"(a + 3 * b + 5 * c + 7 * d + 11 * e));
 }
 
-// Copies and fills that the compiler makes of structs.
+// Copies and fills of structs, which the compiler generates.
 struct big { u64 words[9]; u8 tail[5]; };
 KERNEL memory_structs(const big *in, big *out) {
     u32 i = thread();

@@ -1,4 +1,4 @@
-// What a kernel says: printf, whose result is the number of arguments, and assert.
+// Output of a kernel: printf, whose result is the number of arguments, and assert.
 #include "differ.h"
 #ifdef __clang__
 extern "C" __device__ int vprintf(const char *, const void *);

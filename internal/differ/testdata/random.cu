@@ -32,8 +32,8 @@ KERNEL random_lcg(const u64 *seed, double *out, u32 n) {
     out[thread()] = sum;
 }
 
-// MT19937 by one block: the state is advanced in three parts that do not depend
-// on themselves.
+// MT19937 by one block. The state is advanced in three parts. No part depends
+// on itself.
 KERNEL random_twister(u32 *out, u32 seed) {
     __shared__ u32 s[624];
     u32 t = threadIdx.x;
@@ -73,7 +73,7 @@ KERNEL random_splitmix(const u64 *seed, u64 *out, u32 n) {
     }
 }
 
-// Pi by throwing darts, counted by ballots.
+// Pi by the Monte Carlo method, counted by ballots.
 KERNEL random_darts(u32 *hits, u32 n, u32 seed) {
     u32 s = (seed ^ thread() * 2654435761u) | 1, sum = 0;
     for (u32 i = 0; i < n; i++) {

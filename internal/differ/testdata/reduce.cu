@@ -13,7 +13,7 @@ KERNEL reduce_tree(const i32 *in, i32 *out, u32 n) {
     if (t == 0) out[blockIdx.x] = s[0];
 }
 
-// The same tree in floats: the order of additions is fixed, so are the bits.
+// The same tree in floats. The order of additions is fixed, and so are the bits.
 KERNEL reduce_tree_f32(const float *in, float *out, u32 n) {
     __shared__ float s[128];
     u32 t = threadIdx.x;
@@ -50,13 +50,13 @@ KERNEL reduce_atomic(const u64 *in, u64 *out, u32 n) {
     atomicXor(out + 3, sum);
 }
 
-// Additions of floats in whatever order the threads come.
+// Additions of floats in any order.
 KERNEL reduce_atomic_f32(const float *in, float *out, u32 n) {
     u32 i = thread();
     if (i < n) atomicAdd(out + i % 4, in[i]);
 }
 
-// The last block to arrive adds up what the others left.
+// The last block to arrive adds the results of all blocks.
 KERNEL reduce_last_block(const i32 *in, i64 *partial, u32 *arrived, i64 *out, u32 n) {
     __shared__ i64 s[128];
     __shared__ bool last;

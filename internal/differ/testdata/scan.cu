@@ -58,8 +58,8 @@ KERNEL scan_warp(const u32 *in, u32 *out) {
     out[i] = v + (w ? sums[w - 1] : 0);
 }
 
-// One pass over all blocks: each takes a ticket, publishes its sum, and looks
-// back until it meets a prefix. state is (sum << 2 | 1) or (prefix << 2 | 2).
+// One pass over all blocks. Each takes a ticket, publishes its sum, and looks
+// back until it finds a prefix. state is (sum << 2 | 1) or (prefix << 2 | 2).
 KERNEL scan_lookback(const u32 *in, u32 *out, u64 *state, u32 *ticket) {
     __shared__ u32 tile, sums[8], before;
     if (threadIdx.x == 0) tile = atomicAdd(ticket, 1u);
@@ -88,7 +88,7 @@ KERNEL scan_lookback(const u32 *in, u32 *out, u64 *state, u32 *ticket) {
     out[i] = before + sums[w] + v;
 }
 
-// A scan of a maximum that starts anew where the flag is set.
+// A scan of the maximum that restarts where the flag is set.
 KERNEL scan_segmented(const i32 *in, const u8 *head, i32 *out) {
     u32 i = thread();
     i32 v = in[i];

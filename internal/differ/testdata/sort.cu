@@ -55,7 +55,7 @@ KERNEL sort_radix(u32 *keys, u32 *values) {
     values[at] = value;
 }
 
-// Each thread finds by binary search where its element goes.
+// Each thread finds the place of its element by binary search.
 KERNEL sort_merge(const i32 *a, const i32 *b, i32 *out, u32 na, u32 nb) {
     u32 i = thread();
     if (i >= na + nb) return;
@@ -70,7 +70,7 @@ KERNEL sort_merge(const i32 *a, const i32 *b, i32 *out, u32 na, u32 nb) {
     out[(first ? i : i - na) + lo] = x;
 }
 
-// Insertion sort of eight in local memory.
+// Insertion sort of eight elements in local memory.
 KERNEL sort_local(const float *in, float *out, u8 *order) {
     float v[8];
     u8 p[8];

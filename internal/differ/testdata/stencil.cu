@@ -1,4 +1,4 @@
-// Stencils. Every operation on floats is one that IEEE 754 fixes.
+// Stencils. IEEE 754 defines the result of every operation on floats.
 #include "differ.h"
 
 KERNEL stencil_1d(const float *in, float *out, u32 n) {
@@ -46,7 +46,7 @@ KERNEL stencil_life(const u8 *in, u8 *out, u32 w, u32 h) {
     out[y * w + x] = sum == 3 || (sum == 2 && (in[y * w + x] & 1));
 }
 
-// Sobel of bytes, saturated.
+// The Sobel operator on bytes, saturated.
 KERNEL stencil_sobel(const u8 *in, u8 *out, u32 w, u32 h) {
     u32 x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < 1 || y < 1 || x + 1 >= w || y + 1 >= h) return;

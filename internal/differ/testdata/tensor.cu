@@ -1,8 +1,8 @@
-// Products of matrices by the tensor cores, a warp each: mma.sync.
+// Products of matrices by tensor cores, each by one warp: mma.sync.
 #include "differ.h"
 
 #if __CUDA_ARCH__ >= 800
-// 16 x 8 x 32 of bytes: exact.
+// 16 x 8 x 32 bytes: the result is exact.
 KERNEL tensor_s8(const u32 *a, const u32 *b, i32 *c) {
     u32 l = lane();
     i32 d[4];
@@ -13,7 +13,7 @@ KERNEL tensor_s8(const u32 *a, const u32 *b, i32 *c) {
     for (int i = 0; i < 4; i++) c[l * 4 + i] = d[i];
 }
 
-// Small whole numbers in halves: sums are exact in any order.
+// Small integers in halves: sums are exact in any order.
 KERNEL tensor_f16(const u32 *a, const u32 *b, float *c) {
     u32 l = lane();
     float d[4];
@@ -24,7 +24,7 @@ KERNEL tensor_f16(const u32 *a, const u32 *b, float *c) {
     for (int i = 0; i < 4; i++) c[l * 4 + i] = d[i];
 }
 
-// Any halves: hardware adds in an order, and with bits, of its own.
+// Any halves: hardware adds in an unknown order and precision.
 KERNEL tensor_f16_any(const u32 *a, const u32 *b, float *c) {
     u32 l = lane();
     float d[4] = {};
@@ -52,7 +52,7 @@ KERNEL tensor_f64(const double *a, const double *b, double *c) {
     c[blockIdx.x * 64 + 2 * l + 1] = d1;
 }
 
-// A tile of shared memory into the fragments of a product.
+// Loads a tile of shared memory into the fragments of a product.
 KERNEL tensor_ldmatrix(const u32 *in, u32 *out) {
     __shared__ __attribute__((aligned(16))) u32 s[128];
     u32 l = lane(), r0, r1, r2, r3, at;

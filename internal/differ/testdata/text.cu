@@ -1,7 +1,7 @@
-// Work on text.
+// Kernels on text.
 #include "differ.h"
 
-// Counts where the needle is, and notes the first place.
+// Counts the occurrences of the needle, and finds the first one.
 KERNEL text_search(const u8 *text, u32 n, const u8 *needle, u32 m, u32 *count, u32 *first) {
     u32 i = thread();
     if (i + m > n) return;
@@ -13,7 +13,7 @@ KERNEL text_search(const u8 *text, u32 n, const u8 *needle, u32 m, u32 *count, u
 
 DEVICE bool letter(u8 c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-// Words of each line of 64 bytes, by ballots of where they begin.
+// Counts the words of each line of 64 bytes and finds the longest, by ballots.
 KERNEL text_words(const u8 *text, u32 *count, u32 *longest) {
     u32 line = thread() / 32, words = 0, best = 0, run = 0;
     bool before = false;
@@ -47,7 +47,7 @@ KERNEL text_hex(const u8 *in, u16 *out) {
     out[thread()] = (hi + (hi < 10 ? '0' : 'a' - 10)) | (lo + (lo < 10 ? '0' : 'a' - 10)) << 8;
 }
 
-// Whether each record of n bytes is well-formed UTF-8, and its code points.
+// Checks that each record of n bytes is well-formed UTF-8, and counts its code points.
 KERNEL text_utf8(const u8 *in, i32 *out, u32 n) {
     const u8 *p = in + thread() * n;
     i32 points = 0;
@@ -64,7 +64,7 @@ done:
     out[thread()] = points;
 }
 
-// Decimal numbers of a sign and digits to the first other byte.
+// Parses decimal numbers: a sign and digits up to the first other byte.
 KERNEL text_atoi(const u8 *in, i64 *out) {
     const u8 *p = in + thread() * 16, *end = p + 16;
     bool minus = *p == '-';
@@ -73,7 +73,7 @@ KERNEL text_atoi(const u8 *in, i64 *out) {
     out[thread()] = minus ? -v : v;
 }
 
-// And back, with the remainders of divisions by ten.
+// Formats decimal numbers by the remainders of divisions by ten.
 KERNEL text_itoa(const i64 *in, u8 *out) {
     char s[24];
     i64 x = in[thread()];
@@ -84,7 +84,7 @@ KERNEL text_itoa(const i64 *in, u8 *out) {
     for (int i = 0; i < 24; i++) out[thread() * 24 + i] = i < n ? s[n - 1 - i] : ' ';
 }
 
-// The distance of Levenshtein of two words of 12 letters.
+// The Levenshtein distance of two words of 12 letters.
 KERNEL text_distance(const u8 *a, const u8 *b, u32 *out) {
     u8 row[13];
     const u8 *x = a + thread() * 12, *y = b + thread() * 12;

@@ -32,7 +32,7 @@ KERNEL transpose_bytes(const u8 *in, u8 *out, u32 w, u32 h) {
     }
 }
 
-// 32 words of 32 bits become their transposed bits, in a warp.
+// A warp transposes the bits of 32 words of 32 bits.
 KERNEL transpose_bits(const u32 *in, u32 *out) {
     u32 x = in[thread()], m = 0xffff;
     for (int k = 16; k > 0; k >>= 1, m ^= m << k) {

@@ -1,7 +1,7 @@
-// What the lanes of a warp do together.
+// Warp-wide operations.
 #include "differ.h"
 
-// Keeps what is positive, in order, by ballots; blocks write where they are.
+// Keeps the positive values of each warp, in order, by ballots.
 KERNEL warp_compact(const i32 *in, i32 *out, u32 *kept) {
     u32 i = thread();
     bool keep = in[i] > 0;
@@ -10,7 +10,7 @@ KERNEL warp_compact(const i32 *in, i32 *out, u32 *kept) {
     if (lane() == 0) kept[i / 32] = __popc(b);
 }
 
-// Sums of values by key, one addition for each key of a warp.
+// Sums of values by key, with one addition for each key of a warp.
 KERNEL warp_aggregate(const u32 *key, const u32 *value, u32 *sum) {
     u32 i = thread(), k = key[i] & 31, v = value[i], same = __match_any_sync(FULL, k), all = 0;
     for (int l = 0; l < 32; l++) {
@@ -52,7 +52,7 @@ KERNEL warp_votes(const u32 *in, u32 *out) {
     out[i] = r ^ u;
 }
 
-// A bitonic sort of a warp by shuffles alone.
+// A bitonic sort of a warp by shuffles only.
 KERNEL warp_sort(i32 *data) {
     i32 v = data[thread()];
     for (u32 k = 2; k <= 32; k <<= 1)
@@ -78,7 +78,7 @@ KERNEL warp_redux(const u32 *in, u32 *out) {
 }
 #endif
 
-// Groups of eight lanes under a mask of their own, on two sides of a branch.
+// Groups of eight lanes with their own masks, on both sides of a branch.
 KERNEL warp_halves(const u32 *in, u32 *out) {
     u32 v = in[thread()], m = 0xffu << (lane() & 24), r;
     if (lane() & 8) r = __ballot_sync(m, v & 4) ^ __shfl_sync(m, v, lane() ^ 3);

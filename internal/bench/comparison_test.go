@@ -9,8 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// table makes a comparison from medians in nanoseconds, sizes from 2^10 on, in
-// the order of the kinds; 0 for a kind that is not there.
+// table returns a comparison with the given medians in nanoseconds. Sizes begin at 2^10.
+// Medians are in the order of the kinds; 0 is a missing kind.
 func table(rows ...[kindCount]int64) *Comparison {
 	profile := "mine"
 	c := &Comparison{Device: info.Device{Name: "Some GPU", Opened: "soft:mine", Emulated: true, Profile: &profile}}
@@ -60,10 +60,10 @@ func TestText(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "managed prefetched beats") {
-		t.Errorf("the text compares kinds that are not there:\n%s", text)
+		t.Errorf("the text compares missing kinds:\n%s", text)
 	}
 	if strings.Contains(text, "\x1b") || !strings.Contains(c.Text(true), colourOn+"*252 us"+colourOff) {
-		t.Error("the colour is not where it was asked for")
+		t.Error("the best kind is not coloured, or is coloured without being asked")
 	}
 	c.Rows[1].Verified = false
 	if !strings.Contains(c.Text(false), "12.2 us  WRONG RESULTS\n") {
@@ -71,7 +71,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestOvertakes(t *testing.T) {
+func TestBeats(t *testing.T) {
 	for _, c := range []struct {
 		pinned []int64 // pageable is always 100
 		want   string
@@ -89,7 +89,7 @@ func TestOvertakes(t *testing.T) {
 		for _, ns := range c.pinned {
 			rows = append(rows, [kindCount]int64{Pageable: 100, Pinned: ns})
 		}
-		if got := table(rows...).overtakes(Pinned, Pageable); got != c.want {
+		if got := table(rows...).beats(Pinned, Pageable); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.pinned, got, c.want)
 		}
 	}
@@ -105,8 +105,7 @@ func TestFootnote(t *testing.T) {
 	}
 }
 
-// The document has the keys of its schema, in their order, and null for what is
-// not there.
+// TestJSON checks the keys of the document and their order, and null for a missing kind.
 func TestJSON(t *testing.T) {
 	c := table([kindCount]int64{1, 2, 3, 4, 5, 0, 7, 8})
 	text, err := c.JSON()
