@@ -16,6 +16,9 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
+// togetherGoal is the ratio to reach for operations that are submitted together.
+const togetherGoal = 1 / 1.03
+
 // CallCost is the time that a call, or a step of several calls, takes the goroutine that
 // makes it, in nanoseconds.
 type CallCost struct {

@@ -9,9 +9,6 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// togetherGoal is the ratio to reach for operations that are submitted together.
-const togetherGoal = 1 / 1.03
-
 // The sizes of a large copy, and of a small copy that is submitted while it runs.
 const (
 	largeCopyBytes = 256 << 20

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/ferrygpu/ferry"
@@ -60,6 +61,32 @@ func (r SpeedResult) ofSizes() (c StageCase, ok bool) {
 	n, _ := fmt.Sscanf(r.What, sizesWhat, &c.Bytes, &way)
 	c.In = way == direction(true)
 	return c, n == 2
+}
+
+// Text returns the report as a table with a line per result. The results of [SpeedSizes]
+// have their own table.
+func (r *SpeedReport) Text() string {
+	var b strings.Builder
+	var sizes []SpeedResult
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "target\twhat\tFerry\tpeer\t\tratio\tgoal\t")
+	for _, x := range r.Results {
+		if _, ok := x.ofSizes(); ok {
+			sizes = append(sizes, x)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.targetText(), x.What, x.value(x.Ferry), x.value(x.Peer), x.PeerName, ratioText(x.Ratio), x.goalText(), x.verdict())
+	}
+	if len(sizes) < len(r.Results) || len(sizes) == 0 {
+		_ = w.Flush() // b is a strings.Builder
+	}
+	if len(sizes) > 0 {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		writeSizes(&b, sizes)
+	}
+	return b.String()
 }
 
 // writeSizes writes a table of results of SpeedSizes with a line per size.

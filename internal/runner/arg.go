@@ -177,3 +177,17 @@ func (a *Arg) parseCount(rest string) error {
 	}
 	return nil
 }
+
+// scalar returns the value as an array of bytes. Launch accepts an array for a parameter
+// of any type with that size. [typeWarnings] reports other types.
+func (a *Arg) scalar() any {
+	switch a.Type.Size() {
+	case 1:
+		return [1]byte(a.values)
+	case 2:
+		return [2]byte(a.values)
+	case 4:
+		return [4]byte(a.values)
+	}
+	return [8]byte(a.values)
+}

@@ -144,20 +144,6 @@ func (r *run) addBuffer(ctx context.Context, parameter int, a *Arg) (*buffer, er
 	return b, r.upload(ctx, b)
 }
 
-// scalar returns the value as an array of bytes. Launch accepts an array for a parameter
-// of any type with that size. [typeWarnings] reports other types.
-func (a *Arg) scalar() any {
-	switch a.Type.Size() {
-	case 1:
-		return [1]byte(a.values)
-	case 2:
-		return [2]byte(a.values)
-	case 4:
-		return [4]byte(a.values)
-	}
-	return [8]byte(a.values)
-}
-
 // launch runs the kernel between two events and measures its time.
 func (r *run) launch(ctx context.Context, result *Result) error {
 	before, err := ferry.NewEvent(r.g, nil)
