@@ -9,8 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// Package pipeline copies between memory of any element type. It calls the functions
-// that follow through package bridge.
+// init gives these functions to package bridge. Package pipeline calls them there, to
+// copy between memory of any element type.
 func init() {
 	bridge.Describe = describe
 	bridge.WaitInFlight = waitInFlight
@@ -21,11 +21,11 @@ func init() {
 
 // untypedMemory is a Memory of any element type. All types of Memory implement it.
 type untypedMemory interface {
-	// untyped is the span, and the size of an element in bytes.
+	// untyped returns the span, and the size of an element in bytes.
 	untyped() (*span, int)
 }
 
-// describe is bridge.Describe.
+// describe implements bridge.Describe.
 func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	m, ok := memory.(untypedMemory)
 	if !ok {
@@ -62,7 +62,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	return d, r.reachableFrom(g)
 }
 
-// waitInFlight is bridge.WaitInFlight.
+// waitInFlight implements bridge.WaitInFlight.
 func waitInFlight(ctx context.Context, view any, written bool) error {
 	r, a := &view.(*Device[byte]).span, inflight.Read
 	if written {
@@ -75,7 +75,7 @@ func waitInFlight(ctx context.Context, view any, written bool) error {
 	return r.waitInFlight(ctx, a)
 }
 
-// labelFor is bridge.Label.
+// labelFor implements bridge.Label.
 func labelFor(gpu any, what string) (string, error) {
 	g := gpu.(*GPU)
 	if err := g.enter(what); err != nil {

@@ -15,26 +15,26 @@ import (
 )
 
 // Memory is a run of elements of type T that [Copy], [Fill] and [Stream.Launch] take: a
-// [Device], [Host] or [Managed] buffer, a range of one, or a [PageableSlice] of
+// [Device], [Host] or [Managed] buffer, a range of a buffer, or a [PageableSlice] of
 // ordinary Go memory. No other types implement it.
 type Memory[T any] interface {
-	// Len is the number of elements.
+	// Len returns the number of elements.
 	Len() int
-	// Size is the size in bytes.
+	// Size returns the size in bytes.
 	Size() int
 
-	where(*T) *span
+	asSpan(*T) *span
 }
 
-// spanOf is the memory behind an interface, nil for a nil one.
+// spanOf returns the span of a Memory. It returns nil for nil.
 func spanOf[T any](m Memory[T]) *span {
 	if m == nil {
 		return nil
 	}
-	return m.where(nil)
+	return m.asSpan(nil)
 }
 
-// kind is where memory lives and who made it.
+// kind is where memory is and which call made it.
 type kind uint8
 
 const (
@@ -49,44 +49,45 @@ func (k kind) String() string {
 	return [...]string{"pageable", "device", "page-locked", "registered", "managed"}[k]
 }
 
-// onHost reports that copies use the host's address of the memory.
+// onHost reports whether copies use the host address of the memory.
 func (k kind) onHost() bool {
 	return k == pageableMemory || k == hostMemory || k == registeredMemory
 }
 
-// allocation is memory that the driver made or registered. Buffers and their ranges
-// refer to it. It knows what is in flight on any of them.
+// allocation is memory that the driver made or registered. Buffers and their ranges refer
+// to it, and it tracks the operations in flight on all of them.
 type allocation struct {
-	// What every operation reads comes first, in one line of the cache.
+	// Every operation reads the fields up to the start of the Tracker. They share one
+	// cache line.
 	g        *GPU
 	kind     kind
-	oneGPU   bool // page-locked for one device's context only
-	readOnly bool // registered for the device to read
+	oneGPU   bool // page-locked for the context of one device only
+	readOnly bool // the device may only read it
 	inflight.Tracker
 
-	number     int64  // to tell buffers apart
-	name       string // of the elements; of a variable its own
+	number     int64  // identifies the buffer in messages
+	name       string // of the element type, or of a variable
 	count      int
 	bytes      uintptr
 	host       cu.HostPtr
 	dev        cu.DevicePtr
-	boundaries []uintptr // where one registration borders on the next, in bytes from host
+	boundaries []uintptr // between registrations, in bytes from host
 	leak       runtime.Cleanup
 
-	free  func(*allocation) error // the driver's part of Close
-	close func(generation uint32) error
-	owner hostmap.Owner // of the host addresses
+	free  func(*allocation) error       // frees the memory
+	close func(generation uint32) error // implements Close
+	owner hostmap.Owner                 // of the host addresses
 
-	module   *inflight.Tracker          // of a variable: its module's, whose kernels use it without being given it
-	pooled   any                        // the *pooledBuffer that this is part of; nil if it is none
+	module   *inflight.Tracker          // module of a variable: its kernels use the variable without an argument
+	pooled   any                        // the *pooledBuffer that contains this; nil if there is none
 	entries  []*hostmap.Entry           // of registered memory
-	attached atomic.Pointer[attachment] // of managed memory; nil for cu.MemAttachGlobal
+	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 
-	_ [7]uint64 // whole lines of the cache: the allocator then begins it at one
+	_ [7]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
-// newAllocation describes count elements of T, not yet allocated. It enters the GPU:
-// leave it if the allocation fails.
+// newAllocation describes count elements of T that are not allocated yet. It enters the
+// GPU. The caller must leave the GPU if the allocation fails.
 func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	verb := "allocate"
 	if k == registeredMemory {
@@ -110,13 +111,14 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	return a, nil
 }
 
-// start finishes the making of an allocation.
+// start completes an allocation whose memory exists.
 func (a *allocation) start() {
 	a.list()
 	a.leak = watchLeak(a, a.String)
 }
 
-// list adds the host addresses that the driver made to what Ferry knows by address.
+// list adds the host addresses of memory that the driver made to the host map. Registered
+// memory is in the host map already.
 func (a *allocation) list() {
 	if a.host == nil || a.bytes == 0 || a.kind == registeredMemory {
 		return
@@ -125,14 +127,15 @@ func (a *allocation) list() {
 	a.g.shared.hosts.Add(&a.owner)
 }
 
-// own makes the allocation the owner of its host addresses.
+// own fills in the owner of the allocation's host addresses.
 func (a *allocation) own() {
 	a.owner.Host, a.owner.Of, a.owner.Kind = a.host, a, a.kind.String()
 	a.owner.Start = uint64(deviceAddress(a.host))
 	a.owner.End = a.owner.Start + uint64(a.bytes)
 }
 
-// unlist undoes list, before the addresses can be other memory's.
+// unlist removes from the host map what list added. It must be called before the driver
+// can give the addresses to other memory.
 func (a *allocation) unlist() {
 	if a.owner.Of != nil && a.kind != registeredMemory {
 		a.g.shared.hosts.Remove(&a.owner)
@@ -149,10 +152,10 @@ func (a *allocation) String() string {
 	return fmt.Sprintf("%v buffer %d (%d %s, %s) on %s", a.kind, a.number, a.count, a.name, refusal.Size(a.bytes), a.g.label)
 }
 
-// errClosed is the error for a use after Close.
+// errClosed returns the error of a use after Close.
 func (a *allocation) errClosed() error { return fmt.Errorf("%v: %w", a, ErrClosed) }
 
-// fail leaves the GPU and says what could not be allocated and why.
+// fail leaves the GPU, and returns an error that says what could not be allocated and why.
 func (a *allocation) fail(what string, err error, hint string) error {
 	a.g.leave()
 	if hint != "" {
@@ -161,8 +164,8 @@ func (a *allocation) fail(what string, err error, hint string) error {
 	return fmt.Errorf("%s %s of %v memory on %s: %w%s", what, refusal.Size(a.bytes), a.kind, a.g.label, err, hint)
 }
 
-// room is the hint for a request that was too large: how much memory the device has.
-func (a *allocation) room(err error) string {
+// memoryHint says how much memory the device has, if a request was too large.
+func (a *allocation) memoryHint(err error) string {
 	if !errors.Is(err, cu.ErrorOutOfMemory) {
 		return ""
 	}
@@ -174,11 +177,11 @@ func (a *allocation) room(err error) string {
 	if a.bytes > total {
 		return text + ": the request is larger than the device"
 	}
-	return text + ": close buffers, or work in parts"
+	return text + ": close buffers, or process the data in parts"
 }
 
-// closeNow waits for the hardware and frees. Within a host function, where neither is
-// allowed, that is deferred; what a graph will use is left to the graph.
+// closeNow waits for the hardware and frees the memory. In a host function, where neither
+// is allowed, it defers that. If graphs own the memory, the last of them frees it.
 func (a *allocation) closeNow(generation uint32) error {
 	if !a.CloseIn(generation) {
 		return nil
@@ -187,8 +190,8 @@ func (a *allocation) closeNow(generation uint32) error {
 	return a.g.deferred.do(a.drain)
 }
 
-// drain waits for the calls that use the closed allocation, and goes on with dispose
-// when no graph owns it.
+// drain waits for the calls that use the closed allocation. It continues with dispose
+// once no graph owns the allocation.
 func (a *allocation) drain() error {
 	if !a.Drained() {
 		if err := a.g.mayWait(); err != nil {
@@ -199,7 +202,7 @@ func (a *allocation) drain() error {
 	return a.AfterOwners(func() error { return a.g.deferred.do(a.dispose) })
 }
 
-// dispose waits for what is in flight, frees, and leaves the GPU.
+// dispose waits for the operations in flight, frees the memory and leaves the GPU.
 func (a *allocation) dispose() error {
 	a.unlist()
 	if a.BornOn() != nil {
@@ -209,7 +212,7 @@ func (a *allocation) dispose() error {
 	}
 	err := a.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) || err != nil && !sticky(err) {
-		return fmt.Errorf("close %v: it may be in use and is not freed: %w", a, err)
+		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed: %w", a, err)
 	}
 	if a.bytes > 0 {
 		if freeErr := a.free(a); freeErr != nil {
@@ -234,9 +237,8 @@ func freeMemory(a *allocation) error {
 	return a.g.driver.MemFree(a.g.ctx, a.dev)
 }
 
-// freeInOrder frees memory in the order of a stream that uses it, after the other
-// streams that do: only that stream waits. It is false, and nothing is freed, where
-// there is no such stream.
+// freeInOrder frees memory in the order of a stream that uses it. Only that stream waits
+// for the other streams that use the memory. freed is false if there is no such stream.
 func (a *allocation) freeInOrder() (freed bool, err error) {
 	if a.bytes == 0 {
 		return false, nil
@@ -270,8 +272,8 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 	return true, nil
 }
 
-// waitForAllocation lets a stream wait, once, for memory that was allocated in the
-// order of another stream.
+// waitForAllocation makes a stream wait, once, for memory that was allocated in the order
+// of another stream.
 func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	first := t.MustFollow(&st.Stream)
 	if first == nil {
@@ -283,16 +285,16 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 		err = home.Wait(context.Background())
 	}
 	if err != nil {
-		return fmt.Errorf("wait for its allocation on %v: %w", home, err)
+		return fmt.Errorf("wait for the allocation on %v: %w", home, err)
 	}
 	t.Follows(&st.Stream)
 	return nil
 }
 
-// addressOn is the address of mapped host memory in kernels of a GPU.
+// addressOn returns the address of mapped host memory in kernels of a GPU.
 func (a *allocation) addressOn(g *GPU) (cu.DevicePtr, error) {
 	host, off := a.host, uint64(0)
-	if len(a.entries) > 0 { // the first may begin before the buffer
+	if len(a.entries) > 0 { // the first registration may begin before the buffer
 		host = a.entries[0].Host
 		off = a.owner.Start - a.entries[0].Start
 	}
@@ -300,22 +302,23 @@ func (a *allocation) addressOn(g *GPU) (cu.DevicePtr, error) {
 	return p + cu.DevicePtr(off), err
 }
 
-// span is a buffer or a range of one, or pageable memory.
+// span is a part of memory with its allocation: a whole buffer, a range of a buffer, or
+// pageable memory.
 type span struct {
 	a          *allocation // nil for pageable memory
 	generation uint32      // of the allocation
-	part       bool        // made by Range
-	untracked  bool        // pageable by its owner, but page-locked: the hardware may use it after a call has returned
-	dstOf      direction   // the copies to this memory that are one call of the driver
-	srcOf      direction   // the same of copies from it
+	part       bool        // not the whole buffer
+	untracked  bool        // page-locked without an open buffer: copies are asynchronous, and no tracker knows them
+	dstOf      direction   // copies to this memory that take one call of the driver
+	srcOf      direction   // copies from this memory that take one call of the driver
 	host       cu.HostPtr  // nil for device memory
 	dev        cu.DevicePtr
-	n          int
+	n          int // elements
 	bytes      uintptr
-	bad        error // why a range does not exist
+	bad        error // why the range is not valid
 }
 
-// direction is that of a copy between page-locked and device memory.
+// direction is the direction of a copy between page-locked and device memory.
 type direction uint8
 
 const (
@@ -323,7 +326,7 @@ const (
 	deviceToHost
 )
 
-// whole is the span of all of an allocation.
+// whole returns the span of the whole allocation.
 func (a *allocation) whole() span {
 	r := span{a: a, host: a.host, dev: a.dev, n: a.count, bytes: a.bytes}
 	switch {
@@ -371,7 +374,7 @@ func (r *span) String() string {
 	return r.a.String()
 }
 
-// kind is where the memory lives.
+// kind returns where the memory is.
 func (r *span) kind() kind {
 	if r.a == nil {
 		return pageableMemory
@@ -379,10 +382,12 @@ func (r *span) kind() kind {
 	return r.a.kind
 }
 
-// isPageable reports that a span is a pageable slice, which may yet lie in a buffer.
+// isPageable reports whether a span was made by Pageable. Its memory may still belong to
+// a buffer: see runAt.
 func (r *span) isPageable() bool { return r != nil && r.a == nil && r.bad == nil && r.bytes > 0 }
 
-// sub is elements i to j. A bad range is a span whose every use is an error.
+// sub returns elements i to j-1. If the range is not valid, every use of the result is an
+// error.
 func (r *span) sub(i, j int) span {
 	switch {
 	case r == nil:
@@ -401,8 +406,8 @@ func (r *span) sub(i, j int) span {
 	return out
 }
 
-// cut is n bytes of a span from byte off on. It counts bytes as elements, unless it is
-// all of the span.
+// cut returns n bytes of a span, from byte off. The elements of the result are bytes,
+// unless it is the whole span.
 func (r *span) cut(off, n uintptr) span {
 	out := *r
 	out.part = out.part || n != r.bytes
@@ -417,7 +422,7 @@ func (r *span) cut(off, n uintptr) span {
 	return out
 }
 
-// check refuses what is no memory.
+// check returns an error for a nil span and for a range that is not valid.
 func (r *span) check() error {
 	if r == nil {
 		return refusal.Invalid("no buffer given (nil)")
@@ -425,7 +430,7 @@ func (r *span) check() error {
 	return r.bad
 }
 
-// acquire counts an operation as a user of the memory. Pageable memory has no users.
+// acquire counts an operation as a user of the memory. Pageable memory counts no users.
 func (r *span) acquire(op *inflight.Op, st *streamState, a inflight.Access) error {
 	if err := r.check(); err != nil || r.a == nil {
 		return err
@@ -442,7 +447,8 @@ func (r *span) acquire(op *inflight.Op, st *streamState, a inflight.Access) erro
 	return nil
 }
 
-// enter counts a use outside of streams. leave ends it.
+// enter counts a use outside of streams. It fails when the buffer is closed. leave ends
+// the use.
 func (r *span) enter() error {
 	if err := r.check(); err != nil {
 		return err
@@ -473,7 +479,7 @@ func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
 		err = r.a.module.Wait(ctx, inflight.Write)
 	}
 	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.concurrentManaged {
-		err = r.a.waitTurn(ctx)
+		err = r.a.waitExclusive(ctx)
 	}
 	if e := r.a.g.emulated; err == nil && e != nil && r.host != nil && r.bytes > 0 {
 		err = e.HostAccess(r.host, r.bytes, a == inflight.Write)
@@ -484,8 +490,8 @@ func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
 	return nil
 }
 
-// waitInFlight waits for operations in flight that conflict with an access, also
-// those on the same bytes by way of other registered buffers.
+// waitInFlight waits for the operations in flight that conflict with an access. These
+// include operations on other registered buffers that share the bytes.
 func (r *span) waitInFlight(ctx context.Context, a inflight.Access) error {
 	if err := r.a.Wait(ctx, a); err != nil || !r.a.owner.Shared.Load() {
 		return err
@@ -499,7 +505,7 @@ func (r *span) waitInFlight(ctx context.Context, a inflight.Access) error {
 	return nil
 }
 
-// close closes the allocation. For a range or a variable it does nothing.
+// close closes the allocation. It does nothing for a range, and for a variable.
 func (r *span) close() error {
 	if r == nil || r.a == nil || r.part || r.a.module != nil {
 		return nil
@@ -507,7 +513,7 @@ func (r *span) close() error {
 	return r.a.close(r.generation)
 }
 
-// address is where the span is, to compare it with others of the same kind.
+// address returns the address of a span. It can be compared with others of the same kind.
 func (r *span) address() uint64 {
 	if r.host != nil {
 		return uint64(deviceAddress(r.host))
@@ -515,7 +521,7 @@ func (r *span) address() uint64 {
 	return uint64(r.dev)
 }
 
-// reachableFrom refuses memory that operations of a GPU cannot use.
+// reachableFrom returns an error for memory that operations of a GPU cannot use.
 func (r *span) reachableFrom(g *GPU) error {
 	if r.a == nil || r.a.g == g || r.bytes == 0 {
 		return nil
@@ -527,33 +533,34 @@ func (r *span) reachableFrom(g *GPU) error {
 	case home.device == g.device && home.ctx == g.ctx:
 		return nil
 	case r.a.oneGPU:
-		return refusal.Invalid("%v is page-locked for %s alone, not for %s: allocate it without NotPortable", r.String(), home.label, g.label)
+		return refusal.Invalid("%v is page-locked for %s only, not for %s: allocate it without NotPortable", r.String(), home.label, g.label)
 	}
 	return nil
 }
 
-// addressOn is the span's address in kernels of a GPU that can use it. Mapped host
-// memory may have another one on each.
+// addressOn returns the address of a span in kernels of a GPU that can use it. Mapped host
+// memory may have a different address on each GPU.
 func (r *span) addressOn(g *GPU) (cu.DevicePtr, error) {
 	if r.a == nil || r.a.g.sameContext(g) || r.bytes == 0 || !r.kind().onHost() || r.dev == deviceAddress(r.host) {
 		return r.dev, nil
 	}
 	p, err := r.a.addressOn(g)
 	if err != nil {
-		return 0, fmt.Errorf("the address of %v on %s: %w", r.String(), g.label, err)
+		return 0, fmt.Errorf("get the address of %v on %s: %w", r.String(), g.label, err)
 	}
 	return p + (r.dev - r.a.dev), nil
 }
 
-// unmapped refuses host memory that kernels cannot address.
+// unmapped returns the error for host memory that kernels cannot address.
 func (r *span) unmapped() error {
 	return refusal.Invalid("%v has no address on the device: make it with Mapped", r.String())
 }
 
-// crossesBoundary reports that a span may consist of several registrations.
+// crossesBoundary reports whether the buffer consists of several registrations, so that a
+// span of it may do so.
 func (r *span) crossesBoundary() bool { return r.a != nil && len(r.a.boundaries) > 0 }
 
-// toBoundary is how many bytes of a span, from byte off on, are one registration's.
+// toBoundary returns how many bytes of a span, from byte off, belong to one registration.
 func (r *span) toBoundary(off uintptr) uintptr {
 	n := r.bytes - off
 	if !r.crossesBoundary() {
@@ -568,7 +575,7 @@ func (r *span) toBoundary(off uintptr) uintptr {
 	return n
 }
 
-// hostSlice is the elements of a span when the host may access them.
+// hostSlice waits until the host may access the elements of a span, and returns them.
 func hostSlice[T any](ctx context.Context, r *span, a inflight.Access) ([]T, error) {
 	if err := r.waitHost(ctx, a); err != nil {
 		return nil, err
@@ -576,7 +583,7 @@ func hostSlice[T any](ctx context.Context, r *span, a inflight.Access) ([]T, err
 	return sliceAt[T](r.host, r.n), nil
 }
 
-// mustSlice is hostSlice without an end. It panics with the error.
+// mustSlice is hostSlice without a context. It panics with the error.
 func mustSlice[T any](r *span, a inflight.Access) []T {
 	s, err := hostSlice[T](context.Background(), r, a)
 	if err != nil {

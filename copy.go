@@ -13,31 +13,34 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Copy copies all elements of src to dst in the order of the stream. The lengths must
-// be the same; copy ranges for parts. Between buffers it returns when the copy is
-// queued: both buffers know that it is in flight, their Slice and Close wait for it. To
-// copy nothing is a success.
+// Copy copies all elements of src to dst in the order of the stream. Both must have the
+// same length: use ranges to copy parts. A copy of zero elements does nothing and returns
+// nil. Between buffers, Copy returns when the copy is queued. The copy is then in flight
+// on both buffers, whose Slice, Wait and Close wait for it.
 //
-// What moves the data, and what is not asynchronous:
+// The kinds of memory decide what makes the copy and for what Copy waits:
 //
-//	from, to          Device                  Host                    Managed             Pageable
-//	Device            cuMemcpyDtoDAsync*      cuMemcpyDtoHAsync       cuMemcpyAsync       waits: ring***
-//	Host              cuMemcpyHtoDAsync       waits: cuMemcpyAsync**  cuMemcpyHtoDAsync   waits: CPU
-//	Managed           cuMemcpyAsync           cuMemcpyDtoHAsync       cuMemcpyAsync       waits: cuMemcpyDtoHAsync
-//	Pageable          until read: ring***     waits: CPU              until read: ring*** waits: CPU
+//	from      to Device             to Host                   to Managed           to Pageable
+//	Device    cuMemcpyDtoDAsync(1)  cuMemcpyDtoHAsync         cuMemcpyAsync        ring(3), waits
+//	Host      cuMemcpyHtoDAsync     cuMemcpyAsync(2), waits   cuMemcpyHtoDAsync    CPU, waits
+//	Managed   cuMemcpyAsync         cuMemcpyDtoHAsync         cuMemcpyAsync        ring(3), waits
+//	Pageable  ring(3), reads        CPU, waits                ring(3), reads       CPU, waits
 //
-// (*) cuMemcpyPeerAsync between two GPUs. (**) Without unified addressing the CPU
-// copies, when the stream has reached the copy. (***) See [Pageable]; small ones by
-// cuMemcpyHtoDAsync and cuMemcpyDtoHAsync. Where pageable memory takes part, Copy
-// returns when it has been read or written; from host memory to host memory it returns
-// when all is done. That may wait for earlier work of the stream, and on hardware for
-// other streams, too. [Synchronous] tells beforehand, and [CopyContext] can end such a
-// wait.
+// "waits" means that Copy returns when the copy is done. "reads" means that Copy returns
+// when it has read the source. Both can include a wait for earlier work of the stream
+// and, on hardware, for other streams. [Synchronous] reports beforehand whether Copy
+// would wait, and [CopyContext] takes a context that can end the wait.
 //
-// An error says what, how much, from where to where: it wraps [ErrClosed] for a closed
-// buffer or stream, cu.ErrorInvalidValue for lengths that differ or memory that the GPU
-// cannot reach, or what the driver said. Copy is safe for concurrent use and, between
-// buffers, allocates nothing. On a [Batch] it is added for later, between buffers only.
+// (1) Between two GPUs it is cuMemcpyPeerAsync. (2) Without unified addressing the CPU
+// copies, when the stream has reached the copy. (3) This is a ring of page-locked memory:
+// see [Pageable]. For small copies it is cuMemcpyHtoDAsync or cuMemcpyDtoHAsync.
+//
+// An error says what was copied, how much, from where and to where. It wraps [ErrClosed]
+// for a closed buffer or stream. It wraps cu.ErrorInvalidValue for different lengths, and
+// for memory that the GPU cannot reach. Otherwise it wraps the error of the driver.
+//
+// Copy is safe for concurrent use. Between buffers it allocates nothing. On a [Batch], Copy
+// adds the copy to the batch, which takes copies between buffers only.
 func Copy[T any](q Queue, dst, src Memory[T]) error {
 	if b, ok := q.(*Batch); ok {
 		return b.copy(spanOf(dst), spanOf(src))
@@ -45,10 +48,11 @@ func Copy[T any](q Queue, dst, src Memory[T]) error {
 	return copySpans(context.Background(), streamOf(q), spanOf(dst), spanOf(src))
 }
 
-// CopyContext is [Copy] that ctx can end where it waits, for pageable and host memory.
-// The error then wraps ctx.Err(): of a pageable source what was read by then is
-// copied, of a pageable destination what was written stays. A copy between buffers is
-// queued unless ctx has ended before. A nil ctx never ends.
+// CopyContext is [Copy] with a context that can end its waits for pageable and host
+// memory. When ctx ends first, the error wraps ctx.Err(). The part of a pageable source
+// that was read is still copied. The part of a pageable destination that was written
+// keeps its new values. A copy between buffers is queued, unless ctx has ended before the
+// call. A nil ctx never ends.
 func CopyContext[T any](ctx context.Context, s *Stream, dst, src Memory[T]) error {
 	ctx = await.Context(ctx)
 	if err := ctx.Err(); err != nil {
@@ -57,8 +61,9 @@ func CopyContext[T any](ctx context.Context, s *Stream, dst, src Memory[T]) erro
 	return copySpans(ctx, s, spanOf(dst), spanOf(src))
 }
 
-// Upload copies a slice to a new buffer on the GPU and returns when it is there. The
-// caller closes the buffer.
+// Upload allocates a buffer on the GPU, copies a slice to it, and returns when the copy is
+// done. The caller must close the buffer. Errors are those of [Alloc] and [Copy]. Upload
+// is safe for concurrent use.
 func Upload[T any](g *GPU, s []T) (*Device[T], error) {
 	d, err := Alloc[T](g, len(s))
 	if err != nil {
@@ -68,13 +73,15 @@ func Upload[T any](g *GPU, s []T) (*Device[T], error) {
 		err = d.Wait(context.Background())
 	}
 	if err != nil {
-		_ = d.Close() // the copy's error says what is wrong
+		_ = d.Close() // the error of the copy is the cause
 		return nil, err
 	}
 	return d, nil
 }
 
-// Download is a copy of a buffer's elements, once what writes them is done.
+// Download waits until the operations in flight that write the memory are done, and
+// returns a copy of its elements in a new slice. Errors are those of [Copy] and
+// [Host.Wait]. Download is safe for concurrent use.
 func Download[T any](m Memory[T]) ([]T, error) {
 	r := spanOf(m)
 	if err := r.enter(); err != nil {
@@ -95,7 +102,7 @@ func Download[T any](m Memory[T]) ([]T, error) {
 	return s, copyNow(r.a.g, Memory[T](Pageable(s)), m)
 }
 
-// copyNow copies on a stream of its own, which waits for no other.
+// copyNow copies on a new stream, which does not wait for other streams.
 func copyNow[T any](g *GPU, dst, src Memory[T]) error {
 	s, err := NewStream(g, &StreamOptions{NonBlocking: true})
 	if err != nil {
@@ -105,13 +112,13 @@ func copyNow[T any](g *GPU, dst, src Memory[T]) error {
 	return Copy(s, dst, src)
 }
 
-// Synchronous reports whether [Copy] of src to dst on the stream would wait: it does
-// where pageable memory takes part, which is read or written before Copy returns, and
-// from host memory to host memory, page-locked or not, which drivers do at once.
-// Otherwise Copy only queues, as all other operations do. Synchronous itself queues
-// nothing and waits for nothing. For what cannot be copied it is false.
+// Synchronous reports whether [Copy] of src to dst on the stream would wait. Copy waits
+// for pageable memory, which it reads or writes before it returns. It also waits for
+// copies from host memory to host memory, page-locked or not, because drivers make them
+// during the call. All other copies are only queued. Synchronous itself queues nothing and
+// does not wait. It returns false for a copy that Copy would refuse.
 //
-// docs/ASYNC.md has the table of all calls.
+// docs/ASYNC.md has a table of all calls.
 func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 	to, from := spanOf(dst), spanOf(src)
 	if s == nil || s.state == nil || to.check() != nil || from.check() != nil || to.n != from.n {
@@ -134,15 +141,16 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 	return false
 }
 
-// streamOf is the stream that a queue is, nil if it is none.
+// streamOf returns the stream of a Queue. It returns nil for other types.
 func streamOf(q Queue) *Stream {
 	s, _ := q.(*Stream)
 	return s
 }
 
-// copySpans is Copy on a stream. A pageable slice of memory that the driver knows, as
-// Host.Slice gives it, is treated as that memory: the hardware would use it after Copy
-// has returned. Where it reaches across the edges of buffers it is copied in parts.
+// copySpans copies on a stream. A pageable slice may lie in memory that the driver knows,
+// as a slice of Host.Slice does. It is then treated as a range of that buffer, because
+// the hardware uses it after Copy has returned. A slice that crosses the edge of a buffer
+// is copied in parts.
 func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	if done, err := copyDirect(s, dst, src); done {
 		return err
@@ -162,7 +170,7 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 		n := min(to.bytes, from.bytes)
 		to, from = to.cut(0, n), from.cut(0, n)
 		if n < dst.bytes {
-			to.n, from.n = int(n), int(n) // bytes: an edge may be within an element
+			to.n, from.n = int(n), int(n) // in bytes, because an edge may be within an element
 		}
 		if err := copyOne(ctx, s, &to, &from); err != nil {
 			return err
@@ -173,7 +181,8 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	}
 }
 
-// runAt is the longest part of a span from byte off on that is memory of one kind.
+// runAt returns the longest part of a span, from byte off, that is memory of one kind. If
+// a pageable span lies in an open buffer there, the part is a range of that buffer.
 func runAt(g *GPU, r *span, off uintptr) (span, error) {
 	rest := r.cut(off, r.bytes-off)
 	if !r.isPageable() {
@@ -187,13 +196,13 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 		return spanIn(run.Owner.Of.(*allocation), rest), nil
 	case run.Lost:
 		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
-	case run.Known: // a buffer is being closed, or more is page-locked than its owners have
+	case run.Known: // its buffer is being closed, or the registration is longer than its buffers
 		rest.untracked = true
 	}
 	return rest, nil
 }
 
-// spanIn is the part of an allocation where a pageable span is.
+// spanIn returns a pageable span as a range of the allocation in which it lies.
 func spanIn(a *allocation, r span) span {
 	r.a, r.generation, r.part = a, a.Generation(), true
 	if a.dev != 0 {
@@ -202,10 +211,10 @@ func spanIn(a *allocation, r span) span {
 	return r
 }
 
-// copyDirect is a copy between a page-locked buffer and one on the device, up to a size
-// that no other copy waits behind: nearly all copies are. It checks and tracks the same
-// as copyOne does, with fewer instructions: on an H200 that is 40 ns of 1260. It is
-// false, and nothing is done, where there is more to check.
+// copyDirect copies between a page-locked buffer and a buffer on the device, if the copy
+// is not a large one. Nearly all copies are like that. copyDirect makes the same checks as
+// copyOne and records the same uses, with fewer instructions: on an H200 it saves 40 ns of
+// 1260. If done is false, it has done nothing, and copyOne must make the copy.
 func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	st := s.target()
 	if st == nil || dst == nil || src == nil || dst.dstOf&src.srcOf == 0 || dst.n != src.n || dst.bytes == 0 {
@@ -238,12 +247,12 @@ func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	return true, nil
 }
 
-// copyError says which copy failed.
+// copyError returns an error that describes the copy that failed.
 func copyError(st *streamState, dst, src *span, err error) error {
 	return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes), dst, src, st, err)
 }
 
-// copyOne is Copy of memory that is of one kind on each side.
+// copyOne copies between two spans that are each memory of one kind.
 func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "copy", takesLong(dst, src))
@@ -273,7 +282,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	}
 	if queued {
 		op.Queued()
-		noteLarge(st, dst, src)
+		recordLarge(st, dst, src)
 	}
 	if err == nil && (dst.untracked || src.untracked) {
 		err = st.Wait(ctx)
@@ -284,12 +293,13 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	return nil
 }
 
-// takesLong reports whether a copy waits for the CPU, or for the stream.
+// takesLong reports whether a copy waits for the CPU or for the stream, so that it must be
+// a long operation.
 func takesLong(dst, src *span) bool {
 	return dst != nil && src != nil && (dst.a == nil || src.a == nil || dst.a.kind.onHost() && src.a.kind.onHost())
 }
 
-// acquireBoth counts a copy as a user of both sides.
+// acquireBoth counts a copy as a user of its destination and its source.
 func acquireBoth(op *inflight.Op, st *streamState, dst, src *span) error {
 	if err := dst.acquire(op, st, inflight.Write); err != nil {
 		return fmt.Errorf("copy to %w", err)
@@ -300,18 +310,18 @@ func acquireBoth(op *inflight.Op, st *streamState, dst, src *span) error {
 	return nil
 }
 
-// copyPath is how a copy is carried out.
+// copyPath is a way to make a copy.
 type copyPath uint8
 
 const (
-	copyByDriver copyPath = iota // one call of the driver for each registration
-	copyNothing                  // no bytes, or bytes onto themselves
+	copyByDriver copyPath = iota // one driver call for each registration
+	copyNothing                  // no bytes, or the same bytes on both sides
 	copyByCPU                    // Go copies, when both sides are ready
 	copyStaged                   // through the staging ring
 )
 
-// planCopy checks a copy between spans that are acquired, and chooses its path. Copy,
-// CopyAll, CopyRect and batches share it.
+// planCopy checks a copy between acquired spans, and chooses its path. Copy, CopyAll and
+// batches share it.
 func planCopy(st *streamState, dst, src *span) (copyPath, error) {
 	if err := checkCopy(st, dst, src); err != nil {
 		return 0, err
@@ -325,8 +335,7 @@ func planCopy(st *streamState, dst, src *span) (copyPath, error) {
 	return pathOf(st, dst, src), nil
 }
 
-// planQueued is planCopy for copies that are queued together, which the CPU cannot
-// make.
+// planQueued is planCopy for copies that are queued together. The CPU cannot make those.
 func planQueued(st *streamState, dst, src *span) (copyPath, error) {
 	path, err := planCopy(st, dst, src)
 	if err == nil && path == copyByCPU {
@@ -335,19 +344,20 @@ func planQueued(st *streamState, dst, src *span) (copyPath, error) {
 	return path, err
 }
 
-// errCopiedByCPU refuses to queue what the CPU must copy.
-var errCopiedByCPU = refusal.Invalid("on this device the CPU copies between them: use Copy, or copy by way of a Device buffer")
+// errCopiedByCPU is the error of queueing a copy that the CPU must make.
+var errCopiedByCPU = refusal.Invalid("on this device the CPU copies between them: use Copy, or copy through a Device buffer")
 
 // refusePageable refuses pageable memory for copies that are queued together.
 func refusePageable(dst, src *span) error {
 	if dst.isPageable() || src.isPageable() {
-		return refusal.Invalid("pageable memory is copied by the CPU, at once: use Copy on a Stream for it, or a buffer of AllocHost or Register")
+		return refusal.Invalid("copies of pageable memory cannot be queued together: use Copy on a Stream, or a buffer of AllocHost or Register")
 	}
 	return nil
 }
 
-// pathOf is the path of a copy by the kinds of memory. Between host memory the CPU
-// copies where the driver does not know both sides, or cannot address them as one.
+// pathOf returns the path of a copy by the kinds of memory. From host memory to host
+// memory the CPU copies if the driver does not know both sides, or if there is no unified
+// addressing.
 func pathOf(st *streamState, dst, src *span) copyPath {
 	to, from := dst.kind(), src.kind()
 	pageable := to == pageableMemory || from == pageableMemory
@@ -360,7 +370,8 @@ func pathOf(st *streamState, dst, src *span) copyPath {
 	return copyByDriver
 }
 
-// checkCopy refuses what the driver would refuse, or would get wrong.
+// checkCopy returns an error for a copy that the driver would refuse or would not make
+// correctly.
 func checkCopy(st *streamState, dst, src *span) error {
 	switch {
 	case dst.n != src.n:
@@ -369,9 +380,9 @@ func checkCopy(st *streamState, dst, src *span) error {
 		return refusal.Invalid("%v is registered read-only", dst)
 	case st.capture == nil || dst.bytes == 0:
 	case dst.a == nil || src.a == nil:
-		return refusal.Invalid("a graph would copy from %v to %v whenever it is launched, and cannot keep the pageable one: capture with a buffer of AllocHost or Register", src, dst)
+		return refusal.Invalid("a graph would copy from %v to %v at every launch, but cannot keep pageable memory: capture with a buffer of AllocHost or Register", src, dst)
 	case pathOf(st, dst, src) == copyByCPU:
-		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot have done: capture copies by way of a Device buffer", src, dst)
+		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", src, dst)
 	}
 	if dst.a != nil && dst.a.g != st.g {
 		if err := dst.reachableFrom(st.g); err != nil {
@@ -384,13 +395,13 @@ func checkCopy(st *streamState, dst, src *span) error {
 	return nil
 }
 
-// alike reports that addresses of two spans can be compared: those of one allocation,
-// and of registered memory, of which several buffers may have a part.
+// alike reports whether the addresses of two spans can be compared. They can in one
+// allocation, and between registered buffers, which may share memory.
 func alike(x, y *span) bool {
 	return x.a != nil && (x.a == y.a || x.kind() == registeredMemory && y.kind() == registeredMemory)
 }
 
-// overlap reports whether two different ranges share bytes.
+// overlap reports whether two spans that begin at different addresses share bytes.
 func overlap(x, y *span) bool {
 	if !alike(x, y) {
 		return false
@@ -399,7 +410,7 @@ func overlap(x, y *span) bool {
 	return a != b && a < b+uint64(y.bytes) && b < a+uint64(x.bytes)
 }
 
-// waitBoth waits until the stream has reached a copy by the CPU, and the CPU may access
+// waitBoth waits until the stream has reached a copy by the CPU, and the host may access
 // both sides.
 func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	if err := st.Wait(ctx); err != nil {
@@ -431,8 +442,8 @@ func queueCopy(st *streamState, dst, src *span) (queued bool, err error) {
 	return queued, nil
 }
 
-// memcpyAsync is one copy by the call of the driver that fits. Between page-locked
-// memory and the device it makes the call itself, because a cu.Call takes 20 ns more.
+// memcpyAsync makes one copy with the driver call for its kinds of memory. Between host
+// and device memory it calls the driver directly, because a cu.Call takes 20 ns more.
 func memcpyAsync(st *streamState, dst, src *span) (err error) {
 	switch to, from := dst.kind(), src.kind(); {
 	case from.onHost() && !to.onHost():
@@ -448,8 +459,8 @@ func memcpyAsync(st *streamState, dst, src *span) (err error) {
 	return err
 }
 
-// registrations is the two sides of a copy, cut so that no part crosses from one
-// registration to the next.
+// registrations divides the two sides of a copy into parts that do not cross a boundary
+// between registrations.
 func registrations(dst, src *span) iter.Seq2[*span, *span] {
 	return func(yield func(*span, *span) bool) {
 		if !dst.crossesBoundary() && !src.crossesBoundary() {
@@ -467,7 +478,7 @@ func registrations(dst, src *span) iter.Seq2[*span, *span] {
 	}
 }
 
-// copyCall is one copy by the call of the driver that fits.
+// copyCall returns the driver call of one copy, for its kinds of memory.
 func copyCall(st *streamState, dst, src *span) cu.Call {
 	c := cu.Call{Dst: dst.dev, Src: src.dev, Bytes: dst.bytes, Stream: st.handle}
 	to, from := dst.kind(), src.kind()
@@ -488,7 +499,7 @@ func copyCall(st *streamState, dst, src *span) cu.Call {
 	return c
 }
 
-// copy is Copy on a batch.
+// copy adds a copy to the batch.
 func (b *Batch) copy(dst, src *span) error {
 	err := dst.check()
 	if err == nil {

@@ -10,24 +10,25 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Pair is one of the copies of [CopyAll].
+// Pair is one copy of [CopyAll].
 type Pair[T any] struct{ Dst, Src Memory[T] }
 
-// CopyAll makes many copies in the order of the stream, in the way that is fastest for
-// their number and size. They have no order among themselves: what one writes, no other
-// may read or write. Lengths, errors and buffers in flight are as for [Copy]; pageable
-// memory is refused. If a pair is refused nothing is queued.
+// CopyAll makes many copies in the order of the stream, by the method that is fastest for
+// their number and size. The copies have no order among each other: what one copy writes,
+// no other copy may read or write. Lengths, errors and in-flight tracking are as for
+// [Copy]. Pageable memory is refused. If one pair is refused, nothing is queued.
 //
-//	many copies of up to 256 KiB on average    a kernel, which needs Mapped host buffers
-//	few, or larger ones                        cuMemcpyBatchAsync, from CUDA 12.8 on
-//	otherwise, and on a [Batch]                Copy for each, submitted together
+//	many copies of up to 256 KiB on average    a kernel, if it has addresses for all memory
+//	few or larger copies                       cuMemcpyBatchAsync (CUDA 12.8 or newer)
+//	otherwise                                  one driver call per copy, submitted together
 //
-// On an H200 1024 copies of 4 KiB from page-locked memory take 0.27 ms by the kernel,
-// 1.1 ms by cuMemcpyBatchAsync and 2.4 ms one by one (docs/PERFORMANCE.md). CopyAll is
-// safe for concurrent use and allocates nothing.
+// cuMemcpyBatchAsync is not used on a [Batch], on the default stream and in a capture. On
+// an H200, 1024 copies of 4 KiB from page-locked memory take 0.27 ms by the kernel, 1.1 ms
+// by cuMemcpyBatchAsync and 2.4 ms by single calls (docs/PERFORMANCE.md). CopyAll is safe
+// for concurrent use and allocates nothing.
 func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	if b, ok := q.(*Batch); ok {
-		return copyAllLater(b, pairs)
+		return addCopyAll(b, pairs)
 	}
 	c := copyAlls.Get().(*copyAll)
 	defer c.done()
@@ -45,7 +46,8 @@ func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	return c.submit(st, len(pairs))
 }
 
-// copyAll is the room that a CopyAll needs. It is reused.
+// copyAll is the memory that one CopyAll needs. It is reused, so that a call allocates
+// nothing.
 type copyAll struct {
 	op       inflight.Op
 	list     copyList
@@ -57,7 +59,7 @@ type copyAll struct {
 
 var copyAlls = sync.Pool{New: func() any { return new(copyAll) }}
 
-// done ends the operation and gives the room back.
+// done ends the operation and returns c to the pool.
 func (c *copyAll) done() {
 	c.op.End()
 	c.list.begin(nil)
@@ -66,7 +68,7 @@ func (c *copyAll) done() {
 	copyAlls.Put(c)
 }
 
-// submit queues the copies in the way that is best for them.
+// submit queues the copies by the fastest method.
 func (c *copyAll) submit(st *streamState, pairs int) error {
 	n := len(c.list.calls)
 	if n == 0 {
@@ -90,7 +92,7 @@ func (c *copyAll) submit(st *streamState, pairs int) error {
 	return nil
 }
 
-// memcpyBatch is cuMemcpyBatchAsync.
+// memcpyBatch queues the copies with cuMemcpyBatchAsync.
 func (c *copyAll) memcpyBatch(st *streamState) error {
 	for i := range c.list.calls {
 		x := &c.list.calls[i]
@@ -106,12 +108,12 @@ func (c *copyAll) memcpyBatch(st *streamState) error {
 	return st.g.driver.MemcpyBatchAsync(st.g.ctx, c.dst, c.src, c.sizes, st.handle)
 }
 
-// copyList is many copies, checked.
+// copyList is a list of copies that are checked and acquired.
 type copyList struct {
 	st     *streamState
-	calls  []cu.Call   // one each
-	ranges []copyRange // the same by device addresses,
-	direct bool        // if kernels can use all of them
+	calls  []cu.Call   // one per copy
+	ranges []copyRange // the copies by device address, complete if direct is set
+	direct bool        // kernels can address all of the memory
 	bytes  uintptr
 }
 
@@ -122,7 +124,7 @@ func (l *copyList) begin(st *streamState) {
 	l.direct = st != nil && st.g.caps.unified
 }
 
-// add checks a pair, has it acquired, and adds its copies.
+// add checks a pair, acquires it with the function acquire, and adds its copies.
 func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) error) error {
 	if err := errors.Join(dst.check(), src.check()); err != nil {
 		return err
@@ -148,7 +150,8 @@ func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) erro
 	return nil
 }
 
-// addRange adds the addresses that kernels have for a copy, as long as all have some.
+// addRange adds a copy by device address. It clears direct if kernels cannot address the
+// memory.
 func (l *copyList) addRange(dst, src *span) {
 	if !l.direct {
 		return
@@ -160,14 +163,14 @@ func (l *copyList) addRange(dst, src *span) {
 	}
 }
 
-// byKernel reports whether the kernel makes the copies fastest.
+// byKernel reports whether the kernel is the fastest method.
 func (l *copyList) byKernel() bool {
 	t, n := &l.st.g.tuning.copy, len(l.calls)
 	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
 }
 
-// appendTo appends the calls that make the copies: launches of the kernel or one copy
-// each. params is room for the launches: see appendKernelCopies.
+// appendTo appends the calls that make the copies: launches of the kernel, or one call per
+// copy. params is memory for the parameters of launches: see appendKernelCopies.
 func (l *copyList) appendTo(b *cu.Batch, params []byte) []byte {
 	if l.byKernel() {
 		return appendKernelCopies(b, l.st, l.ranges, params)
@@ -176,8 +179,8 @@ func (l *copyList) appendTo(b *cu.Batch, params []byte) []byte {
 	return params
 }
 
-// copyAllLater is CopyAll on a batch.
-func copyAllLater[T any](b *Batch, pairs []Pair[T]) error {
+// addCopyAll adds a CopyAll to a batch.
+func addCopyAll[T any](b *Batch, pairs []Pair[T]) error {
 	op, err := b.add("copy all", prepareCopyAll)
 	if err != nil {
 		return err

@@ -14,15 +14,16 @@ import (
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
-// CopyFrom fills dst with what r reads, in the order of the stream. It returns when the
-// bytes have been read, and those for the device are queued; n is how many. Reading and
-// copying overlap, through page-locked memory. A regular file, as an *os.File, is read
-// by several goroutines at once, and stands after what was read.
+// CopyFrom fills dst with bytes that it reads from r, in the order of the stream. It
+// returns when it has read the bytes and queued their copies to the device. n is the
+// number of bytes. Reads and copies to the device overlap, through page-locked memory.
+// There, several goroutines read r at the same time if it is an *os.File of a regular
+// file. The offset of the file is afterwards at the end of what was read.
 //
-// If r ends early the error wraps io.ErrUnexpectedEOF; what it gave is copied. When ctx
-// ends first the error wraps ctx.Err(); a Read that hangs then is left behind. A nil
-// ctx never ends. In a capture it is refused. CopyFrom is safe for concurrent use if r
-// is.
+// If r ends early, the error wraps io.ErrUnexpectedEOF, and the bytes before its end are
+// copied. When ctx ends first, the error wraps ctx.Err(), and a Read that hangs continues
+// in the background. A nil ctx never ends. In a capture the error wraps
+// cu.ErrorStreamCaptureUnsupported. CopyFrom is safe for concurrent use if r is.
 func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, refusal.Invalid("copy from a reader: no reader given (nil)")
@@ -30,8 +31,8 @@ func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader)
 	return copyIO(await.Context(ctx), s, "copy from a reader", spanOf(dst), inflight.Write, source{r})
 }
 
-// CopyTo writes the bytes of src to w when the stream has reached it. It returns when
-// they are written; n is how many. Errors are as for [CopyFrom].
+// CopyTo writes the bytes of src to w, in the order of the stream. It returns when they
+// are written. n is the number of bytes. Errors are as for [CopyFrom].
 func CopyTo[T any](ctx context.Context, s *Stream, w io.Writer, src Memory[T]) (n int64, err error) {
 	if w == nil {
 		return 0, refusal.Invalid("copy to a writer: no writer given (nil)")
@@ -39,22 +40,22 @@ func CopyTo[T any](ctx context.Context, s *Stream, w io.Writer, src Memory[T]) (
 	return copyIO(await.Context(ctx), s, "copy to a writer", spanOf(src), inflight.Read, sink{w})
 }
 
-// mover is a reader or a writer that memory is copied from or to.
+// mover copies from a reader to memory, or from memory to a writer.
 type mover interface {
-	// host moves part of host memory.
+	// host copies to or from part of host memory.
 	host(m []byte) (int, error)
-	// device moves device memory through the ring.
+	// device copies to or from device memory, through the ring.
 	device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error)
 }
 
-// copyIO is CopyFrom and CopyTo.
+// copyIO implements CopyFrom and CopyTo.
 func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Access, m mover) (n int64, err error) {
 	var op inflight.Op
 	st, err := s.begin(&op, what, true)
 	if err != nil {
 		return 0, err
 	}
-	defer op.End() // also when a reader or writer panics or ends the goroutine
+	defer op.End() // deferred because a reader or writer may panic or end the goroutine
 	if err := r.acquire(&op, st, a); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
@@ -72,11 +73,11 @@ func copyIO(ctx context.Context, s *Stream, what string, r *span, a inflight.Acc
 	return n, err
 }
 
-// checkIO refuses what readers and writers cannot be copied from or to.
+// checkIO returns an error for memory and streams that copyIO cannot use.
 func checkIO(st *streamState, r *span, a inflight.Access) error {
 	switch {
 	case st.capture != nil:
-		return refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph has no readers and writers: copy by way of a buffer")
+		return refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot call readers and writers: copy through a buffer")
 	case a == inflight.Write && r.a != nil && r.a.readOnly:
 		return refusal.Invalid("it is registered read-only")
 	}
@@ -85,17 +86,17 @@ func checkIO(st *streamState, r *span, a inflight.Access) error {
 
 // copyDeviceIO copies device memory through the ring.
 func copyDeviceIO(ctx context.Context, st *streamState, r *span, m mover) (n int64, err error) {
-	if err := st.g.enter("copy"); err != nil { // a Read that hangs keeps memory of the ring
+	if err := st.g.enter("copy"); err != nil { // the GPU stays open while a Read that hangs uses the ring
 		return 0, err
 	}
 	job := staging.Job{Stream: st.handle, StreamID: st.number, Device: r.dev, Bytes: int64(r.bytes), Done: st.g.leave}
 	return m.device(ctx, stagingRing(st.g), job)
 }
 
-// hostPart is how much host memory is read or written before the context is looked at.
+// hostPart is how many bytes of host memory are copied between two checks of the context.
 const hostPart = 1 << 20
 
-// copyHostIO copies host memory, when the stream has reached it.
+// copyHostIO copies host memory, when the stream has reached the copy.
 func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access, m mover) (n int64, err error) {
 	if err := st.Wait(ctx); err != nil {
 		return 0, err
@@ -119,7 +120,7 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	return n, err
 }
 
-// source reads.
+// source is the mover of CopyFrom.
 type source struct{ io.Reader }
 
 func (s source) host(m []byte) (int, error) {
@@ -140,7 +141,7 @@ func (s source) device(ctx context.Context, r *staging.Ring, job staging.Job) (i
 	return r.In(ctx, job, staging.Reader(s))
 }
 
-// regularFile is a regular file and where it stands.
+// regularFile returns r as a file, and its offset, if r is a regular file.
 func regularFile(r io.Reader) (f *os.File, at int64, ok bool) {
 	if f, ok = r.(*os.File); !ok {
 		return nil, 0, false
@@ -153,7 +154,7 @@ func regularFile(r io.Reader) (f *os.File, at int64, ok bool) {
 	return f, at, err == nil
 }
 
-// sink writes.
+// sink is the mover of CopyTo.
 type sink struct{ io.Writer }
 
 func (s sink) host(m []byte) (int, error) {

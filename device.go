@@ -12,13 +12,13 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Device is a buffer in the GPU's memory. It is safe for concurrent use.
+// Device is a buffer in the memory of a GPU. It is safe for concurrent use.
 type Device[T any] struct{ span span }
 
-// Alloc takes memory for n elements on the GPU (cuMemAlloc), aligned to 256 bytes and
-// not cleared. Zero elements are a valid, empty buffer. T is any type without Go
-// pointers. An error wraps cu.ErrorOutOfMemory, with what is free, or
-// cu.ErrorInvalidValue.
+// Alloc allocates memory for n elements on the GPU (cuMemAlloc). The memory is aligned to
+// 256 bytes and not cleared. With n = 0 the buffer is valid and empty. T can be any type
+// without Go pointers. An error wraps cu.ErrorOutOfMemory, and then says how much memory
+// is free, or cu.ErrorInvalidValue.
 func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 	a, err := newAllocation[T](g, deviceMemory, n)
 	if err != nil {
@@ -26,17 +26,18 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 	}
 	if a.bytes > 0 {
 		if a.dev, err = g.driver.MemAlloc(g.ctx, a.bytes); err != nil {
-			return nil, a.fail("allocate", err, a.room(err))
+			return nil, a.fail("allocate", err, a.memoryHint(err))
 		}
 	}
 	a.start()
 	return &Device[T]{a.whole()}, nil
 }
 
-// AllocPitched takes memory on the GPU for height rows of width elements, each row
-// where accesses are fastest (cuMemAllocPitch). pitch is the elements from the start
-// of a row to that of the next, at least width; the buffer has height*pitch elements.
-// Layers are so many more rows. Errors are as for [Alloc].
+// AllocPitched allocates memory on the GPU for height rows of width elements. Each row
+// begins at an address where accesses are fastest (cuMemAllocPitch). pitch is the number
+// of elements from the start of a row to the start of the next, at least width. The
+// buffer has height*pitch elements. For several layers, pass the number of rows of all
+// layers. Errors are as for [Alloc].
 func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, err error) {
 	e, err := elementOf[T]()
 	if err != nil {
@@ -62,12 +63,12 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	}
 	var bytes uintptr
 	if a.dev, bytes, err = g.driver.MemAllocPitch(g.ctx, row, uintptr(height), accessSize(e.size)); err != nil {
-		return nil, 0, a.fail("allocate", err, a.room(err))
+		return nil, 0, a.fail("allocate", err, a.memoryHint(err))
 	}
 	if bytes%e.size != 0 {
-		err := refusal.Invalid("the driver's pitch of %d bytes is no whole number of elements of %s, %d bytes each: use Alloc", bytes, e.name, e.size)
+		err := refusal.Invalid("the driver chose a pitch of %d bytes, which is not a multiple of the size of %s, %d bytes: use Alloc", bytes, e.name, e.size)
 		if free := g.driver.MemFree(g.ctx, a.dev); free != nil {
-			err = fmt.Errorf("%w; and undoing it: %w", err, free)
+			err = fmt.Errorf("%w; freeing the memory failed: %w", err, free)
 		}
 		return nil, 0, a.fail("allocate", err, "")
 	}
@@ -77,11 +78,11 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	return &Device[T]{a.whole()}, pitch, nil
 }
 
-// pitchUnit is a multiple of what drivers align rows to.
+// pitchUnit is a multiple of the alignment that drivers give to rows.
 const pitchUnit = 512
 
-// row is the bytes to ask for a row of width elements, so that the pitch is a whole
-// number of elements.
+// row returns how many bytes to request for a row of width elements, so that the pitch
+// is a whole number of elements.
 func (e *element) row(width int) (uintptr, error) {
 	row, err := e.bytes(width)
 	if err != nil {
@@ -90,15 +91,15 @@ func (e *element) row(width int) (uintptr, error) {
 	if e.size&(e.size-1) == 0 {
 		return row, nil
 	}
-	unit := pitchUnit / min(pitchUnit, e.size&-e.size) * e.size // a multiple of both
+	unit := pitchUnit / min(pitchUnit, e.size&-e.size) * e.size // a multiple of pitchUnit and e.size
 	if row > math.MaxInt-unit {
 		return 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: rows of %d elements of %s are more bytes than an address can count", width, e.name)
 	}
 	return (row + unit - 1) / unit * unit, nil
 }
 
-// accessSize is what a kernel loads at once of elements of a size, as cuMemAllocPitch
-// wants to know.
+// accessSize returns how many bytes a kernel loads at once from elements of a size: the
+// ElementSizeBytes of cuMemAllocPitch.
 func accessSize(size uintptr) uint32 {
 	switch {
 	case size%16 == 0:
@@ -109,36 +110,39 @@ func accessSize(size uintptr) uint32 {
 	return 4
 }
 
-// Len is the number of elements.
-func (d *Device[T]) Len() int { return d.where(nil).len() }
+// Len returns the number of elements.
+func (d *Device[T]) Len() int { return d.asSpan(nil).len() }
 
-// Size is the size in bytes.
-func (d *Device[T]) Size() int { return d.where(nil).size() }
+// Size returns the size in bytes.
+func (d *Device[T]) Size() int { return d.asSpan(nil).size() }
 
-// String describes the buffer: "device buffer 3 (1000 float32, 3.9 KiB) on soft:h200".
-func (d *Device[T]) String() string { return d.where(nil).String() }
+// String returns a description of the buffer: "device buffer 3 (1000 float32, 3.9 KiB) on
+// soft:h200".
+func (d *Device[T]) String() string { return d.asSpan(nil).String() }
 
-// Pointer is the address in kernels; 0 for an empty buffer.
-func (d *Device[T]) Pointer() cu.DevicePtr { return d.where(nil).pointer() }
+// Pointer returns the address of the buffer in kernels. It is 0 for an empty buffer.
+func (d *Device[T]) Pointer() cu.DevicePtr { return d.asSpan(nil).pointer() }
 
-// Range is elements i to j-1, of the same memory: what is in flight on a range is in
-// flight on the buffer. It needs no Close and is good until the buffer's. A range that
-// does not exist is one whose every use is an error.
-func (d *Device[T]) Range(i, j int) *Device[T] { return &Device[T]{d.where(nil).sub(i, j)} }
+// Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
+// range is in flight on the whole buffer. A range needs no Close, and is valid until the
+// buffer is closed. If i or j is out of bounds, every use of the range is an error.
+func (d *Device[T]) Range(i, j int) *Device[T] { return &Device[T]{d.asSpan(nil).sub(i, j)} }
 
-// Wait waits until nothing is in flight on the buffer. See [Host.Wait].
+// Wait waits until no operation is in flight on the buffer, as [Host.Wait] does.
 func (d *Device[T]) Wait(ctx context.Context) error {
-	return d.where(nil).waitHost(await.Context(ctx), inflight.Write)
+	return d.asSpan(nil).waitHost(await.Context(ctx), inflight.Write)
 }
 
-// Close waits for what is in flight on the buffer and frees it (cuMemFree). Within a
-// host function it is freed soon afterwards. Close of a range does nothing; of a
-// closed or nil buffer, too.
-func (d *Device[T]) Close() error { return d.where(nil).close() }
+// Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
+// driver may then wait for all other work of the device. A buffer of [AllocAsync] is freed
+// in stream order instead, without a wait. If Close is called in a host function, a later
+// call of this package frees the buffer. Close of a range, or of a closed or nil buffer,
+// does nothing and returns nil.
+func (d *Device[T]) Close() error { return d.asSpan(nil).close() }
 
-func (d *Device[T]) untyped() (*span, int) { return d.where(nil), int(sizeOf[T]()) }
+func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(sizeOf[T]()) }
 
-func (d *Device[T]) where(*T) *span {
+func (d *Device[T]) asSpan(*T) *span {
 	if d == nil {
 		return nil
 	}

@@ -1,89 +1,129 @@
-// Package ferry moves data between Go and a GPU, and keeps memory safe while the
-// hardware is using it. The GPU is NVIDIA's, through its driver, without cgo; or
-// it is software, so that every program runs anywhere.
+// Package ferry moves data between Go and a GPU, and keeps memory safe while the hardware
+// uses it. The GPU is NVIDIA hardware, used through its driver without cgo, or a GPU in
+// software, so that every program runs on any machine.
 //
-//	dev, err := ferry.Open("")                          // a GPU, or the software one
-//	host, err := ferry.AllocHost[float32](dev, n, nil)  // page-locked
-//	vec, err := ferry.Alloc[float32](dev, n)
-//	s, err := dev.NewStream(nil)
-//	err = ferry.Copy(s, vec, host)                      // asynchronous; both know that they are in flight
-//	err = s.Launch(inc, ferry.Grid(n, 256), vec, uint64(n))
+//	gpu, err := ferry.Open("")                          // an NVIDIA GPU, or the software GPU
+//	host, err := ferry.AllocHost[float32](gpu, n, nil)  // page-locked host memory
+//	vec, err := ferry.Alloc[float32](gpu, n)            // device memory
+//	code, err := ferry.LoadFile(gpu, "kernels.ptx")
+//	increment, err := code.Kernel("increment")
+//	s, err := ferry.NewStream(gpu, nil)
+//	err = ferry.Copy(s, vec, host)                      // asynchronous, in flight on both buffers
+//	err = s.Launch(increment, ferry.Grid(n, 256), vec, uint64(n))
 //	err = ferry.Copy(s, host, vec)
-//	fmt.Println(host.Slice()[0])                        // Slice waits
+//	fmt.Println(host.Slice()[0])                        // Slice waits for the copy
 //
-// # What you know, and what it is here
+// # CUDA functions and their counterparts
 //
 //	cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain     Open, OpenAll, OpenDriver
+//	cuDeviceGetCount, cuDeviceGetName,                Devices: DeviceInfo
+//	cuDeviceTotalMem, cuDeviceGetUuid
+//	cuDeviceGetAttribute, cuMemGetInfo                GPU.Attribute, GPU.MemInfo
+//	cuCtxGetStreamPriorityRange                       GPU.Priorities
 //	cuMemAlloc, cudaMalloc                            Alloc: Device
-//	cuMemHostAlloc, cudaHostAlloc, cudaMallocHost     AllocHost: Host
+//	cuMemAllocPitch, cudaMalloc3D                     AllocPitched: Device
+//	cuMemHostAlloc, cudaHostAlloc, cudaMallocHost     AllocHost, AllocHostContext: Host
 //	cuMemHostRegister, cudaHostRegister               Register: Host
-//	cuMemHostGetDevicePointer                         HostOptions.Mapped, Host.Pointer
+//	cuMemHostGetDevicePointer, cuMemHostGetFlags      HostOptions.Mapped, Host.Pointer, Host.Flags
 //	cuMemAllocManaged, cudaMallocManaged              AllocManaged: Managed
 //	cuMemPrefetchAsync, cuMemAdvise                   Managed.Prefetch, Managed.Advise, Managed.Advice
 //	cuStreamAttachMemAsync                            Managed.Attach
 //	cuModuleGetGlobal, cudaMemcpyToSymbol             Global, ManagedGlobal
-//	malloc                                            Plain: Slice
-//	cuMemcpy...Async, cudaMemcpyAsync                 Copy
+//	malloc                                            Pageable: PageableSlice
+//	p + i                                             Range
+//	cuMemcpy...Async, cudaMemcpyAsync                 Copy, CopyContext
+//	cuMemAlloc and cuMemcpyHtoD, cuMemcpyDtoH         Upload, Download
 //	cuMemcpyBatchAsync                                CopyAll
 //	fread and cuMemcpy, cuMemcpy and fwrite           CopyFrom, CopyTo
-//	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyBox, Box
-//	cuMemAllocPitch, cudaMalloc3D                     AllocPitched
+//	cuMemcpy2DAsync, cuMemcpy3DAsync                  CopyRect, Rect
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
-//	p + i                                             Range
-//	cuStreamCreate, cuStreamSynchronize               GPU.NewStream, Stream.Wait
+//	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait
+//	cuStreamQuery, cuStreamDestroy                    Stream.Done, Stream.Close
+//	the legacy default stream                         DefaultStream
+//	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
-//	cuModuleLoadData, cuModuleGetFunction             GPU.Load, Module.Kernel
-//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, Grid
-//	several of these in one call                      Batch, Stream.Submit
-//	chunks over several streams, double buffering     Pipeline, From, To
+//	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
+//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Grid
+//	several operations in one driver call             Batch, Stream.Submit
+//	chunks over several streams, double buffering     package pipeline
 //	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
 //	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
-//	cuMemPoolCreate, cuMemPoolSetAttribute            GPU.Pool, GPU.NewPool: Pool
-//	a cache of page-locked memory                     GPU.NewHostPool: HostPool, Host.Alloc
-//	how long page-locking will take                   GPU.PredictPin
-//	cuCtxEnablePeerAccess                             GPU.EnablePeer
+//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        DefaultMemPool, NewMemPool: MemPool
+//	cuMemPoolSetAttribute, cuMemPoolTrimTo            MemPool.SetKeep, MemPool.Trim
+//	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
+//	the duration of page-locking                      PredictPin
+//	cuDeviceCanAccessPeer, cuCtxEnablePeerAccess      GPU.CanAccessPeer, GPU.EnablePeer
+//	cuCtxSynchronize                                  GPU.Wait
 //	free, cuMemFree, cuMemFreeHost                    Close
 //
-// # The rule of flight
+// # In-flight tracking
 //
-// A buffer knows the operations in flight on it, per stream, reads and writes
-// apart. Slice waits for those that conflict with what the host may do, Close for
-// all of them; ranges share the knowledge of their buffer. To know costs a few
-// nanoseconds an operation: nothing is recorded on the device, a stream is
-// synchronised only when somebody waits for it. Waiting for a stream or an event
-// makes later questions free.
+// An operation is in flight from the call that queues it until it is known to be done.
+// Each buffer tracks the operations in flight on it: for each stream, the last operation
+// that reads the buffer and the last that writes it. Ranges share the tracker of their
+// buffer. Slice waits for reads and writes in flight, ReadSlice waits for writes, and
+// Close waits for both. Tracking takes a few nanoseconds per operation. It records nothing
+// on the device, and a stream is synchronized only when a goroutine waits. After a wait
+// for a stream or an event, later waits for the same operations return at once.
 //
-// A graph owns the buffers that were captured: they outlive their Close until the
-// graph's. While a stream captures, nothing that is queued there is in flight;
-// each launch of the graph puts all that it uses in flight on its stream.
+// A graph owns the buffers that it captured. If a program closes such a buffer, its memory
+// is freed when the graph is closed. Captured operations are not in flight. Each launch of
+// the graph is in flight on its stream, for all buffers that the graph uses.
 //
-// What the rule cannot see: memory used through addresses ([Device.Pointer], an
-// address inside other memory), work queued past this package ([GPU.Driver]), and
-// a slice that is still in somebody's hands while the next operation is queued.
+// Ferry cannot track these uses of memory:
+//   - by kernels, through an address instead of a buffer: [Device.Pointer], or an address
+//     stored in other memory;
+//   - by operations that the program queues on the driver itself: [GPU.Driver];
+//   - by Go, through a slice that the program keeps while it queues the next operation.
 //
-// # What returns at once
+// # Asynchronous calls
 //
-// Operations of streams return when they are queued, but for copies of plain
-// slices and from host to host memory: [Synchronous] tells of any copy, docs/ASYNC.md
-// of all calls. With CUDA_LAUNCH_BLOCKING=1 in the environment, on hardware and
-// on the software GPU, launches return when the kernel is done, to find the one
-// that fails. Ferry adds no switch of its own: the driver's is read before the
-// first call and holds for all of the process.
+// Calls that queue an operation on a stream return at once. The exceptions are copies of
+// pageable memory, and copies from host memory to host memory: [Synchronous] reports
+// whether a copy would wait. docs/ASYNC.md has a table of all calls. Wait methods take a
+// context, and so do [CopyContext], [CopyFrom], [CopyTo], [AllocHostContext] and
+// [Host.SliceContext].
+//
+// With CUDA_LAUNCH_BLOCKING=1 in the environment, a launch returns when its kernel is done,
+// on hardware and on the software GPU. So a program can find the launch that fails. Ferry
+// has no option of its own for this, because the driver reads the variable before the
+// first call, for the whole process.
+//
+// # Goroutines and threads
+//
+// CUDA keeps the current context in the thread. A goroutine can move to another thread at
+// any time, so Ferry passes the context with every call to the driver. Any goroutine can
+// use any GPU. For the same reason Ferry does not offer CUDA's per-thread default stream.
+// A program can use it through package cu, as cu.StreamPerThread, in a goroutine that is
+// locked to its thread (runtime.LockOSThread).
 //
 // # Errors
 //
-// An error says which operation, how many bytes, which kind of memory, where, and
-// why. It wraps what the driver said: errors.Is(err, cu.ErrorOutOfMemory). What
-// Ferry refuses by itself wraps the result that the driver would have given. Bad
-// input never panics.
+// An error says which operation failed, how many bytes and which kind of memory it was
+// about, on which GPU or stream, and why. It wraps the result of the driver, so that
+// errors.Is(err, cu.ErrorOutOfMemory) works. If Ferry refuses a call itself, the error
+// wraps the result that the driver would have returned.
+//
+// Calls return errors and do not panic, with one exception. Slice and ReadSlice return no
+// error. They panic with an error value if the buffer is closed or a range out of bounds,
+// if an operation on it has failed, or in a host function. [Host.SliceContext],
+// [Host.ReadSliceContext] and the methods of [Managed] with these names return the error
+// instead.
 //
 // # Locks
 //
-// No lock is held across a call of the driver, but for the turn of a [Graph],
-// which drivers do not let several goroutines use at once. queue.mu, flight.mu,
-// Event.mu, line.mu, capture.mu, order.mu, waiter.mu, GPU.mu, Module.mu, HostPool.mu, registries.mu
-// and registry.mu are leaves: none is taken while another is held.
+// Nearly all mutexes are leaves: no other lock is taken while one of them is held. No leaf
+// is held across a driver call or a call of the program's functions. In this package the
+// leaves are GPU.mu, deferredTasks.mu, driverStates.mu, driverState.mu, Module.mu,
+// PinnedPool.mu and capture.mu. In internal packages they are Group.mu of await, Map.mu of
+// hostmap, and Tracker.mu, birth.mu and Recorder.mu of inflight.
+//
+// Graph.execLock is held across driver calls about one executable graph, because drivers do
+// not allow such calls at the same time. Any leaf can be taken while it is held. Two locks
+// of internal/pin are held while memory is page-locked: see that package. A Close that
+// waits for a driver call of another goroutine holds Stream.drains of inflight. The other
+// internal packages document their locks themselves.
 package ferry

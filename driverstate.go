@@ -9,24 +9,26 @@ import (
 	"github.com/ferrygpu/ferry/internal/hostmap"
 )
 
-// driverState is what the GPUs of one driver have in common: which they are, the host
-// memory that the driver knows, and which may use whose memory.
+// driverState is what the GPUs of one driver share: the list of these GPUs, the host
+// memory that the driver knows, and the peer access that is enabled.
 type driverState struct {
-	driver cu.Driver // without its wrappers
-	users  int       // GPUs; driverStates.mu guards it
+	driver cu.Driver // the innermost driver, without wrappers
+	users  int       // GPUs that use the state, guarded by driverStates.mu
 	hosts  hostmap.Map
 
 	mu      sync.RWMutex
-	gpus    []weak.Pointer[GPU]
-	allowed map[[2]cu.Context]bool // the first may use memory of the second
+	gpus    []weak.Pointer[GPU]    // weak, so that a GPU that was never closed can be reported as a leak
+	allowed map[[2]cu.Context]bool // kernels of the first context may use memory of the second
 }
 
+// driverStates has the states of all drivers with an open GPU.
 var driverStates struct {
 	mu  sync.Mutex
 	all []*driverState
 }
 
-// stateOf is the state of a driver. quit or drop ends the use.
+// stateOf returns the state of a driver, and counts a user of it. quit or drop ends the
+// use.
 func stateOf(d cu.Driver) *driverState {
 	d = innermost(d)
 	driverStates.mu.Lock()
@@ -42,7 +44,7 @@ func stateOf(d cu.Driver) *driverState {
 	return t
 }
 
-// innermost is the driver that wrappers wrap.
+// innermost returns the driver inside all wrappers, which have a method Unwrap.
 func innermost(d cu.Driver) cu.Driver {
 	for {
 		w, ok := d.(interface{ Unwrap() cu.Driver })
@@ -57,26 +59,28 @@ func innermost(d cu.Driver) cu.Driver {
 	}
 }
 
-// sameDriver compares drivers. Values of some types cannot be compared: they differ.
+// sameDriver reports whether two driver values are equal. Values of types that Go cannot
+// compare count as different.
 func sameDriver(a, b cu.Driver) (same bool) {
 	defer func() { _ = recover() }()
 	return a == b
 }
 
-// join adds a GPU.
+// join adds a GPU to the list.
 func (t *driverState) join(g *GPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gpus = append(t.gpus, weak.Make(g))
 }
 
-// quit removes a GPU. The state of the last one is forgotten.
+// quit removes a GPU from the list and ends its use of the state. The peer access of a
+// context ends with the last GPU of the context.
 func (t *driverState) quit(g *GPU) {
 	me := weak.Make(g)
 	t.mu.Lock()
 	t.gpus = slices.DeleteFunc(t.gpus, func(p weak.Pointer[GPU]) bool { return p == me })
 	if !slices.ContainsFunc(t.gpus, func(p weak.Pointer[GPU]) bool { o := p.Value(); return o != nil && o.ctx == g.ctx }) {
-		for pair := range t.allowed { // the context may be gone
+		for pair := range t.allowed {
 			if pair[0] == g.ctx || pair[1] == g.ctx {
 				delete(t.allowed, pair)
 			}
@@ -86,7 +90,7 @@ func (t *driverState) quit(g *GPU) {
 	t.drop()
 }
 
-// drop ends a use of the state.
+// drop ends a use of the state. The last user removes it from driverStates.
 func (t *driverState) drop() {
 	driverStates.mu.Lock()
 	defer driverStates.mu.Unlock()
@@ -95,7 +99,7 @@ func (t *driverState) drop() {
 	}
 }
 
-// allow notes that kernels of g may use memory of other.
+// allow records that kernels of g may use memory of other.
 func (t *driverState) allow(g, other *GPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,8 +113,8 @@ func (t *driverState) mayUse(g, other *GPU) bool {
 	return t.allowed[[2]cu.Context{g.ctx, other.ctx}]
 }
 
-// busyExclusive is the streams with unfinished work on devices of the driver where
-// host and device must take turns at managed memory.
+// busyExclusive returns the streams that have unfinished work, on devices without
+// concurrent managed access. The host must not touch managed memory while they run.
 func (t *driverState) busyExclusive() []*streamState {
 	t.mu.RLock()
 	var gpus []*GPU

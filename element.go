@@ -10,17 +10,17 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// element is what Ferry needs to know of an element type.
+// element describes an element type.
 type element struct {
 	name string
 	size uintptr
 	err  error // why the type cannot be in a buffer
 }
 
-// elements has an *element by reflect.Type.
+// elements caches the *element of each reflect.Type.
 var elements sync.Map
 
-// elementOf is the element of T. The error says why T cannot be in a buffer.
+// elementOf returns the description of T. The error says why T cannot be in a buffer.
 func elementOf[T any]() (*element, error) {
 	t := reflect.TypeFor[T]()
 	if e, ok := elements.Load(t); ok {
@@ -28,13 +28,13 @@ func elementOf[T any]() (*element, error) {
 	}
 	e := &element{name: t.String(), size: t.Size()}
 	if path := kernelargs.PointerIn(t); path != "" {
-		e.err = refusal.Invalid("elements of type %v hold Go pointers (%s), which mean nothing to a GPU and would hide from the garbage collector: use numbers, or arrays and structs of numbers", t, path)
+		e.err = refusal.Invalid("elements of type %v hold Go pointers (%s), which a GPU cannot follow and the garbage collector would not see: use numbers, or arrays and structs of numbers", t, path)
 	}
 	elements.Store(t, e)
 	return e, e.err
 }
 
-// bytes is the size of n elements.
+// bytes returns the size of n elements.
 func (e *element) bytes(n int) (uintptr, error) {
 	if n < 0 {
 		return 0, refusal.Invalid("%d elements of %s: the number cannot be negative", n, e.name)

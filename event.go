@@ -13,8 +13,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Event is a mark in a stream that others wait for, and between two of which time is
-// measured. It is safe for concurrent use.
+// Event is a marker in a stream. Streams and goroutines can wait for it, and two events
+// measure the time between them. It is safe for concurrent use.
 type Event struct {
 	g        *GPU
 	handle   cu.Event
@@ -24,21 +24,21 @@ type Event struct {
 	waits    await.Group
 	leak     runtime.Cleanup
 
-	_ [4]uint64 // whole lines of the cache: the allocator then begins it at one
+	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
-// EventOptions say how an event is made.
+// EventOptions are the options of [NewEvent].
 type EventOptions struct {
-	// NoTiming makes an event that is for waiting only and cheaper
+	// NoTiming makes a cheaper event, which cannot measure time
 	// (CU_EVENT_DISABLE_TIMING).
 	NoTiming bool
-	// Blocking lets the thread sleep in Wait instead of spinning
+	// Blocking makes Wait put its thread to sleep instead of spinning
 	// (CU_EVENT_BLOCKING_SYNC).
 	Blocking bool
 }
 
-// NewEvent makes an event (cuEventCreate). Until it is recorded it counts as done. o
-// may be nil.
+// NewEvent makes an event (cuEventCreate). Until its first Record the event counts as
+// done. o may be nil.
 func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 	if err := g.enter("make an event"); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 	return e, nil
 }
 
-// String names the event's GPU.
+// String returns a description of the event: "an event of cuda:0".
 func (e *Event) String() string {
 	if e == nil || e.g == nil {
 		return "no event"
@@ -71,7 +71,8 @@ func (e *Event) String() string {
 	return "an event of " + e.g.label
 }
 
-// enter counts a call that uses the event. leave ends the use.
+// enter counts a call that uses the event. It fails when the event is nil or closed. leave
+// ends the use.
 func (e *Event) enter(what string) error {
 	if e == nil || e.g == nil {
 		return refusal.Invalid("%s: no event given (nil)", what)
@@ -91,7 +92,7 @@ func (e *Event) left(last bool) {
 	}
 }
 
-// record records the event in a stream that the caller uses.
+// record records the event in a stream, which the caller has entered.
 func (e *Event) record(st *streamState) error {
 	r, err := e.beginRecord(st)
 	if err != nil {
@@ -105,7 +106,7 @@ func (e *Event) record(st *streamState) error {
 	return nil
 }
 
-// beginRecord starts a Record. endRecord must follow.
+// beginRecord starts a Record. The caller must end it with endRecord.
 func (e *Event) beginRecord(st *streamState) (inflight.Record, error) {
 	if e == nil || e.g == nil {
 		return inflight.Record{}, e.enter("record")
@@ -120,10 +121,11 @@ func (e *Event) beginRecord(st *streamState) (inflight.Record, error) {
 	return r, nil
 }
 
-// endRecord ends a Record in a stream, which is nil if the driver did not make it.
+// endRecord ends a Record. s is nil if the driver did not make it.
 func (e *Event) endRecord(r inflight.Record, s *inflight.Stream) { e.left(e.state.EndRecord(r, s)) }
 
-// holdBack is WaitEvent of a stream, with the state that operations go to.
+// holdBack makes the stream s wait for the event. st is the state that operations of s go
+// to.
 func (e *Event) holdBack(s *Stream, st *streamState) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
@@ -147,13 +149,13 @@ func (e *Event) holdBack(s *Stream, st *streamState) error {
 	return nil
 }
 
-// captured is the capture that the event was recorded in last, nil if it was recorded
-// in a stream that runs.
+// captured returns the capture in which the event was recorded last. It is nil if the
+// stream did not capture then.
 func (e *Event) captured() *capture {
 	return capturedIn(e.state.StandsFor())
 }
 
-// capturedIn is the capture whose stream an event stands for, nil if it is none.
+// capturedIn returns the capture of the stream that an event stands for, or nil.
 func capturedIn(m inflight.Meaning) *capture {
 	if s := m.Stream(); s != nil {
 		return stateOfStream(s).capture
@@ -161,8 +163,8 @@ func capturedIn(m inflight.Meaning) *capture {
 	return nil
 }
 
-// meaning is what the event stands for. It refuses an event that a capture has
-// recorded.
+// meaning returns what the event stands for. It fails if the event was recorded last in a
+// capture.
 func (e *Event) meaning() (inflight.Meaning, error) {
 	m := e.state.StandsFor()
 	switch c := capturedIn(m); {
@@ -171,11 +173,12 @@ func (e *Event) meaning() (inflight.Meaning, error) {
 	case c.isOver():
 		return m, errCaptured
 	}
-	return m, refusal.New(cu.ErrorCapturedEvent, "the event was recorded in a capture, where nothing runs")
+	return m, refusal.New(cu.ErrorCapturedEvent, "the event was recorded in a capture, where nothing runs: record it in a stream that does not capture")
 }
 
-// Wait waits until what the event stands for is done (cuEventSynchronize). When ctx
-// ends first, the error wraps ctx.Err() and the work goes on. A nil ctx never ends.
+// Wait waits until the work that the event stands for is done (cuEventSynchronize). When
+// ctx ends first, the error wraps ctx.Err() and the work continues. A nil ctx never ends.
+// For an event that was recorded in a capture, the error wraps cu.ErrorCapturedEvent.
 func (e *Event) Wait(ctx context.Context) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
@@ -186,7 +189,8 @@ func (e *Event) Wait(ctx context.Context) error {
 	if err == nil {
 		var done bool
 		if done, err = e.poll(ctx); !done {
-			// Errors of the work are sticky: one that is lost comes again.
+			// A dropped error is not lost: errors of the work are sticky, and the next
+			// call returns them again.
 			err = e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
 		}
 	}
@@ -196,9 +200,9 @@ func (e *Event) Wait(ctx context.Context) error {
 	return nil
 }
 
-// synchronize waits in the driver and notes what is done.
+// synchronize waits in the driver and records which operations are done.
 func (e *Event) synchronize() error {
-	if err := e.enter("wait for"); err != nil { // the caller may have given up
+	if err := e.enter("wait for"); err != nil { // Wait may have returned early, and the event may be closed
 		return err
 	}
 	defer e.leave()
@@ -210,8 +214,8 @@ func (e *Event) synchronize() error {
 	return err
 }
 
-// poll asks the driver for a short while whether the event is done, where a wait with
-// a context would need a goroutine, which takes longer.
+// poll asks the driver for a short time whether the event is done. It is for a ctx that
+// can end: that wait needs a goroutine, which takes longer.
 func (e *Event) poll(ctx context.Context) (done bool, err error) {
 	if ctx.Done() == nil || e.blocking || e.g.emulated != nil {
 		return false, nil
@@ -219,7 +223,8 @@ func (e *Event) poll(ctx context.Context) (done bool, err error) {
 	return await.Poll(ctx, e.g.tuning.wait.Spin, e.query)
 }
 
-// query asks the driver whether the event is done, and notes it if so.
+// query asks the driver whether the event is done. If so, it records which operations are
+// done.
 func (e *Event) query() error {
 	m, err := e.meaning()
 	if err == nil {
@@ -231,8 +236,8 @@ func (e *Event) query() error {
 	return err
 }
 
-// Done reports whether what the event stands for is done, without waiting
-// (cuEventQuery).
+// Done reports whether the work that the event stands for is done (cuEventQuery). It does
+// not wait. Errors are as for Wait.
 func (e *Event) Done() (bool, error) {
 	if err := e.enter("query"); err != nil {
 		return false, err
@@ -247,9 +252,9 @@ func (e *Event) Done() (bool, error) {
 	return true, nil
 }
 
-// Since is the time on the device from an earlier event to this one
-// (cuEventElapsedTime), good to about half a microsecond. Both must have been
-// recorded, with timing. Work that is not done yet is cu.ErrorNotReady.
+// Since returns the time on the device from an earlier event to e (cuEventElapsedTime).
+// The resolution is about half a microsecond. Both events must have been recorded, and
+// made without NoTiming. If their work is not done, the error wraps cu.ErrorNotReady.
 func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	if err := e.enter("measure"); err != nil {
 		return 0, err
@@ -281,8 +286,8 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
 }
 
-// Close gives the event up. Streams that wait for it go on to do so
-// (cuEventDestroy). Close of a closed or nil event is nil.
+// Close closes the event (cuEventDestroy). Streams that wait for it continue to wait.
+// Close of a closed or nil event does nothing and returns nil.
 func (e *Event) Close() error {
 	if e == nil || e.g == nil {
 		return nil
@@ -294,7 +299,7 @@ func (e *Event) Close() error {
 	return nil
 }
 
-// destroy is the driver's part of Close.
+// destroy destroys the driver's event and leaves the GPU.
 func (e *Event) destroy() error {
 	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
 	if inHostFunction(err) {
@@ -307,15 +312,15 @@ func (e *Event) destroy() error {
 	return nil
 }
 
-// completionEvent stands for the end of all work of a destroyed stream. The driver's
-// event is destroyed when it is seen to have passed, or with the context.
+// completionEvent stands for the end of all work of a destroyed stream. The driver's event
+// is destroyed when a call finds that it has completed, or with the context.
 type completionEvent struct {
 	event    cu.Event
-	lifetime inflight.Lifetime // its users are calls about event; closed when it has passed
+	lifetime inflight.Lifetime // its users are calls about event; closed when event has completed
 }
 
-// newCompletionEvent records the end of a stream's work. Where that cannot be done it
-// waits for the work instead and returns nil.
+// newCompletionEvent records an event after all work of a stream. If that fails, it waits
+// for the work instead and returns nil.
 func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	d, ctx := st.g.driver, st.g.ctx
 	event, err := d.EventCreate(ctx, cu.EventDisableTiming)
@@ -337,7 +342,7 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	return nil, nil
 }
 
-// wait returns when the work is done. The work of a nil completionEvent is.
+// wait waits until the work is done. For a nil completionEvent it is done already.
 func (c *completionEvent) wait(g *GPU) error {
 	return c.ask(g, func() error { return g.driver.EventSynchronize(g.ctx, c.event) })
 }
@@ -348,10 +353,10 @@ func (c *completionEvent) query(g *GPU) bool {
 	return err == nil || sticky(err)
 }
 
-// ask calls the driver about the event. After a success the event is destroyed.
+// ask makes a driver call about the event. After a success it destroys the event.
 func (c *completionEvent) ask(g *GPU, call func() error) error {
 	if c == nil || g.released.Load() || !c.lifetime.Enter() {
-		return nil // seen to have passed before
+		return nil // the work is known to be done
 	}
 	err := call()
 	if err == nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Fill sets all elements of dst to value in the order of the stream (cuMemsetD8Async,
-// cuMemsetD16Async, cuMemsetD32Async). It returns when that is queued. Elements of 1, 2
-// and 4 bytes can have any value; longer ones must consist of one such value over and
-// over, as zero does. A page-locked buffer must have an address in kernels
-// ([Host.Pointer]). Pageable memory is refused: Go fills it. Errors are as for [Copy].
-// Fill is safe for concurrent use.
+// Fill sets all elements of dst to value, in the order of the stream (cuMemsetD8Async,
+// cuMemsetD16Async, cuMemsetD32Async). It returns when the operation is queued. Elements
+// of 1, 2 and 4 bytes can have any value. The bytes of a larger value must repeat a
+// pattern of 1, 2 or 4 bytes, as those of zero do. A page-locked buffer must have an
+// address in kernels: see [Host.Pointer]. Pageable memory is refused: fill it in Go.
+// Errors are as for [Copy]. Fill is safe for concurrent use.
 func Fill[T any](q Queue, dst Memory[T], value T) error {
 	r, bytes := spanOf(dst), bytesOf(&value)
 	if b, ok := q.(*Batch); ok {
-		return fillLater(b, r, bytes)
+		return addFill(b, r, bytes)
 	}
 	return streamOf(q).operate("fill", r, inflight.Write, func(st *streamState) (queued bool, err error) {
 		return fillNow(st, r, bytes)
@@ -41,21 +41,21 @@ func fillNow(st *streamState, dst *span, value []byte) (queued bool, err error) 
 	return queued, nil
 }
 
-// fill is a fill that is checked.
+// fill is a fill that has been checked.
 type fill struct {
 	st    *streamState
 	dst   *span
 	value []byte
-	unit  int // bytes that the driver sets at once
+	unit  int // bytes that the driver sets at a time
 	at    cu.DevicePtr
 }
 
-// newFill refuses what cannot be filled.
+// newFill checks a fill.
 func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	unit, ok := fillUnit(value)
 	switch {
 	case dst.a == nil:
-		return fill{}, refusal.Invalid("%v is Go's own: fill it with a loop or clear", dst)
+		return fill{}, refusal.Invalid("%v is ordinary Go memory: fill it with a loop or clear", dst)
 	case dst.a.readOnly:
 		return fill{}, refusal.Invalid("%v is registered read-only", dst)
 	case dst.bytes == 0:
@@ -63,24 +63,25 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	case dst.dev == 0:
 		return fill{}, dst.unmapped()
 	case !ok:
-		return fill{}, refusal.Invalid("a value of %d bytes (%#x) is no repetition of 1, 2 or 4 bytes: launch a kernel, or copy", len(value), value)
+		return fill{}, refusal.Invalid("the value of %d bytes (%#x) does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy", len(value), value)
 	}
 	if err := dst.reachableFrom(st.g); err != nil {
 		return fill{}, err
 	}
 	p, err := dst.addressOn(st.g)
 	if err == nil && uint64(p)%uint64(unit) != 0 {
-		err = refusal.Invalid("the address %#x is no multiple of %d bytes, which the driver fills at once", uint64(p), unit)
+		err = refusal.Invalid("the address %#x is not a multiple of %d bytes, the unit of this fill: launch a kernel, or copy", uint64(p), unit)
 	}
 	return fill{st, dst, value, unit, p}, err
 }
 
-// calls is the calls of the driver, cut where registrations border on each other.
+// calls returns the driver calls of the fill, which do not cross a boundary between
+// registrations.
 func (f *fill) calls() iter.Seq[cu.Call] {
 	return func(yield func(cu.Call) bool) {
 		for off := uintptr(0); off < f.dst.bytes; {
 			n, u, in := f.dst.toBoundary(off), uintptr(f.unit), off%uintptr(f.unit)
-			if in != 0 || n < u { // an edge within a unit
+			if in != 0 || n < u { // the boundary is within a unit
 				n, u = 1, 1
 			}
 			if !yield(memset(f.st.handle, f.at+cu.DevicePtr(off), f.value[in:], int(u), n/u)) {
@@ -91,7 +92,7 @@ func (f *fill) calls() iter.Seq[cu.Call] {
 	}
 }
 
-// memset is the call that fills n units with the first bytes of a value.
+// memset returns the call that fills n units with the first bytes of a value.
 func memset(stream cu.Stream, p cu.DevicePtr, value []byte, unit int, n uintptr) cu.Call {
 	c := cu.Call{Op: cu.OpMemsetD8Async, Dst: p, Value: uint32(value[0]), Bytes: n, Stream: stream}
 	switch unit {
@@ -103,8 +104,8 @@ func memset(stream cu.Stream, p cu.DevicePtr, value []byte, unit int, n uintptr)
 	return c
 }
 
-// fillUnit is the shortest of 1, 2 and 4 bytes that the bytes of a value repeat. It is
-// false if they repeat none of them.
+// fillUnit returns the length of the shortest pattern, of 1, 2 or 4 bytes, that a value
+// repeats. It returns false if there is none.
 func fillUnit(value []byte) (int, bool) {
 	for _, unit := range []int{1, 2, 4} {
 		if len(value)%unit == 0 && repeats(value, unit) {
@@ -114,7 +115,7 @@ func fillUnit(value []byte) (int, bool) {
 	return 0, false
 }
 
-// repeats reports whether value is its first unit bytes over and over.
+// repeats reports whether value repeats its first unit bytes.
 func repeats(value []byte, unit int) bool {
 	for i := unit; i < len(value); i++ {
 		if value[i] != value[i-unit] {
@@ -124,8 +125,8 @@ func repeats(value []byte, unit int) bool {
 	return true
 }
 
-// fillLater is Fill on a batch.
-func fillLater(b *Batch, dst *span, value []byte) error {
+// addFill adds a Fill to a batch.
+func addFill(b *Batch, dst *span, value []byte) error {
 	if err := dst.check(); err != nil {
 		return fmt.Errorf("fill in a batch: %w", err)
 	}

@@ -17,58 +17,59 @@ import (
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
-// GPU is a device with its primary context: NVIDIA hardware, or the software GPU. It
-// is safe for concurrent use.
+// GPU is an open device with its primary context: NVIDIA hardware or the software GPU.
+// It is safe for concurrent use.
 //
-// What is made on a GPU is made by functions that take it first: [NewStream],
-// [Alloc], [Load] and so on.
+// Functions such as [NewStream], [Alloc] and [Load] make the objects of a GPU. They take
+// the GPU as their first argument.
 type GPU struct {
-	// What every copy reads comes first, in one line of the cache.
+	// Every copy reads the first four fields, so they share one cache line.
 	driver    cu.Driver
 	ctx       cu.Context
-	largest   [2]largeCopy // by direction: see behindLarge
-	largeCopy uintptr      // bytes: tuning.copy.LargeBytes
+	largest   [2]largeCopy // the latest large copy, by direction: see behindLarge
+	largeCopy uintptr      // tuning.copy.LargeBytes: from this size on a copy is large
 
 	emulated cu.Emulated // nil on hardware
 	device   cu.Device
 	created  bool // ctx was created, because the driver is too old for primary contexts
 
-	name     string // product
-	label    string // what was opened
-	fallback error
+	name     string // product name
+	label    string // short name: "cuda:0"
+	fallback error  // why Open("") took the software GPU
 	caps     capabilities
 	tuning   tuning
 	opened   time.Time
 
-	lifetime inflight.Lifetime // its users are all that lives in the context
-	released atomic.Bool       // the context is gone
+	lifetime inflight.Lifetime // its users are calls, and open objects of the GPU
+	released atomic.Bool       // the context is released
 	leak     runtime.Cleanup
-	shared   *driverState // with the other GPUs of the driver
+	shared   *driverState // shared with the other GPUs of the driver
 	legacy   *Stream
 	waits    await.Group
 	pending  pendingError
 	deferred deferredTasks
 
-	pinEngine  *pin.Engine // page-locks memory, nil where the driver must
+	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
-	ring       lazyRing // for pageable memory
+	ring       lazyRing
 
-	streamCount atomic.Int64 // numbers given
+	streamCount atomic.Int64 // made so far: the newest stream has this number
 	bufferCount atomic.Int64
 	graphCount  atomic.Int64
-	capturing   atomic.Int64 // captures in progress
+	capturing   atomic.Int64 // streams that are part of a capture
 
 	mu      sync.Mutex
-	streams map[*streamState]struct{} // those whose driver's stream exists
+	streams map[*streamState]struct{} // not destroyed
 }
 
-// lazyRing is a GPU's staging ring, made when pageable memory is first copied.
+// lazyRing is the staging ring of a GPU. The first large copy of pageable memory
+// creates it.
 type lazyRing struct {
 	once sync.Once
 	ring *staging.Ring
 }
 
-// newGPU retains the primary context of a device.
+// newGPU opens a device and retains its primary context.
 func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	device, err := d.DeviceGet(int32(ordinal))
 	if err != nil {
@@ -90,7 +91,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	}
 	g.shared.join(g)
 	g.copyKernel.load(d, g.ctx)
-	if g.caps.register && g.caps.hostPointers() { // else registered memory is not as good as the driver's
+	if g.caps.register && g.caps.hostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
 		g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, g.emulated != nil, g.tuning.pin)
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
@@ -99,9 +100,10 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	return g, nil
 }
 
-// retain takes the primary context, with mapping enabled where a context must ask for
-// it: under unified addressing it is always on, and hardware refuses the flag. Drivers
-// before CUDA 7 have no primary context, so one is created.
+// retain retains the primary context. Without unified addressing it first enables the
+// mapping of host memory. With unified addressing mapping is always on, and hardware
+// refuses the flag. Drivers before CUDA 7 have no primary context: retain creates a
+// context.
 func (g *GPU) retain() error {
 	d := g.driver
 	var err error
@@ -125,12 +127,12 @@ func (g *GPU) retain() error {
 	return nil
 }
 
-// Name is the device's product name, "NVIDIA H200". Software that emulates it has the
-// same name: see [GPU.Emulated].
+// Name returns the product name of the device, such as "NVIDIA H200" (cuDeviceGetName).
+// A software GPU has the name of the device that it emulates: see [GPU.Emulated].
 func (g *GPU) Name() string { return g.name }
 
-// String is what was opened, "cuda:0 (NVIDIA H200)" or "soft:h200 (software, predicts
-// NVIDIA H200)".
+// String returns the short name and the product name of the GPU: "cuda:0 (NVIDIA H200)"
+// or "soft:h200 (software, predicts NVIDIA H200)".
 func (g *GPU) String() string {
 	if g.emulated != nil {
 		return g.label + " (software, predicts " + g.name + ")"
@@ -141,8 +143,8 @@ func (g *GPU) String() string {
 // Emulated reports whether the GPU is software.
 func (g *GPU) Emulated() bool { return g.emulated != nil }
 
-// Profile names the machine that a software GPU emulates, "h200". It is empty on
-// hardware.
+// Profile returns the name of the machine profile that a software GPU emulates, such as
+// "h200". It returns "" on hardware.
 func (g *GPU) Profile() string {
 	if g.emulated == nil {
 		return ""
@@ -150,24 +152,24 @@ func (g *GPU) Profile() string {
 	return g.emulated.Profile()
 }
 
-// Fallback is why Open("") took the software GPU: what was tried and found. It is nil
-// for a GPU that was asked for by name, and on hardware.
+// Fallback returns why Open("") opened the software GPU: the error of opening hardware.
+// It returns nil on hardware, and if FERRY_DEVICE or the name chose the software GPU.
 func (g *GPU) Fallback() error { return g.fallback }
 
-// Driver is the driver behind the GPU, for calls that this package lacks. Work queued
-// past this package is unknown to the buffers that it uses.
+// Driver returns the driver of the GPU, for calls that this package lacks. Buffers do
+// not track the operations that a program queues through it.
 func (g *GPU) Driver() cu.Driver { return g.driver }
 
-// Context is the device's primary context, to be used with [GPU.Driver]. It is valid
-// until Close.
+// Context returns the primary context of the device, for calls of [GPU.Driver]
+// (cuDevicePrimaryCtxRetain). It is valid until Close.
 func (g *GPU) Context() cu.Context { return g.ctx }
 
-// Device is the device in the driver's words, which is its ordinal: where
-// [Managed.Prefetch] and [Managed.Advise] move memory to.
+// Device returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
+// [Managed.Prefetch] and [Managed.Advise] take it as a location.
 func (g *GPU) Device() cu.Device { return g.device }
 
-// Attribute is one number about the device (cuDeviceGetAttribute). An attribute that
-// the driver is too old for is cu.ErrorInvalidValue.
+// Attribute returns the value of a device attribute (cuDeviceGetAttribute). If the driver
+// is too old to know the attribute, the error wraps cu.ErrorInvalidValue.
 func (g *GPU) Attribute(a cu.DeviceAttribute) (int, error) {
 	v, err := g.driver.DeviceGetAttribute(a, g.device)
 	if err != nil {
@@ -176,7 +178,7 @@ func (g *GPU) Attribute(a cu.DeviceAttribute) (int, error) {
 	return int(v), nil
 }
 
-// MemInfo is the device's free and total memory in bytes (cuMemGetInfo).
+// MemInfo returns the free and the total memory of the device in bytes (cuMemGetInfo).
 func (g *GPU) MemInfo() (free, total int, err error) {
 	if err := g.enter("read memory sizes"); err != nil {
 		return 0, 0, err
@@ -189,9 +191,10 @@ func (g *GPU) MemInfo() (free, total int, err error) {
 	return int(f), int(t), nil
 }
 
-// Priorities is the range of [StreamOptions].Priority (cuCtxGetStreamPriorityRange):
-// the number of the least priority and of the greatest, which is the lower number.
-// Both are 0 where the device has no priorities.
+// Priorities returns the range of [StreamOptions].Priority
+// (cuCtxGetStreamPriorityRange): the numbers of the least and of the greatest priority.
+// The greatest priority has the lowest number. Both are 0 if the device has no
+// priorities.
 func (g *GPU) Priorities() (least, greatest int, err error) {
 	if err := g.enter("read stream priorities"); err != nil {
 		return 0, 0, err
@@ -204,9 +207,9 @@ func (g *GPU) Priorities() (least, greatest int, err error) {
 	return int(l), int(h), nil
 }
 
-// Now is a clock that only goes forward: on hardware the time since Open; on the
-// software GPU its virtual time, which advances with what calls and waits would cost
-// on the machine that it emulates. Measure with the difference of two.
+// Now returns the time of a monotonic clock. On hardware that is the time since Open. On
+// the software GPU it is virtual time, which advances by the time that calls and waits
+// would take on the emulated machine. Only differences between two times have a meaning.
 func (g *GPU) Now() time.Duration {
 	if g.emulated != nil {
 		return g.emulated.Now()
@@ -214,21 +217,20 @@ func (g *GPU) Now() time.Duration {
 	return time.Since(g.opened)
 }
 
-// Grid is a launch configuration for a kernel that is right for any number of blocks,
-// each of whose threads steps over the elements of the others, as the kernels of
-// package kernels do. It has as many blocks as n threads need, or as many as keep the
-// GPU busy, whichever is less. A kernel that reads or writes host memory then has the
-// rate of the link. For kernels that move 16 bytes a thread, n is the bytes divided by
-// 16.
+// Grid returns a launch configuration for n elements and a grid-stride kernel: a kernel
+// that is correct for any number of blocks, such as those of package kernels. It has as
+// many blocks as n threads need, but not more than keep the GPU busy. With it, a kernel
+// that reads or writes host memory reaches the rate of the link. For kernels that move 16
+// bytes per thread, n is the number of bytes divided by 16.
 func (g *GPU) Grid(n int) LaunchConfig {
 	c := Grid(n, g.tuning.launch.Threads)
 	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.processors*g.tuning.launch.Blocks)))
 	return c
 }
 
-// CanAccessPeer reports whether kernels of g can be allowed to use the memory of
-// another GPU (cuDeviceCanAccessPeer). A GPU can use its own. GPUs of different
-// drivers cannot use each other's.
+// CanAccessPeer reports whether kernels of g can be allowed to use the device memory of
+// another GPU (cuDeviceCanAccessPeer). It is true for two GPUs of one device. It is false
+// for GPUs that were opened with different drivers.
 func (g *GPU) CanAccessPeer(other *GPU) (bool, error) {
 	const what = "ask for peer access"
 	if err := g.enter(what); err != nil {
@@ -253,10 +255,11 @@ func (g *GPU) CanAccessPeer(other *GPU) (bool, error) {
 }
 
 // EnablePeer allows kernels of g to use the device memory of another GPU
-// (cuCtxEnablePeerAccess), and [Copy] between the two to go directly. It holds for all
-// that is open on the two devices, until their last GPU is closed. The other direction
-// needs a call of its own. To enable twice, or a GPU with itself, is a success. Where
-// [GPU.CanAccessPeer] is false, the error wraps cu.ErrorPeerAccessUnsupported.
+// (cuCtxEnablePeerAccess). [Copy] between the two devices then transfers directly. The
+// permission holds for every GPU that is open on these devices, until the last GPU of one
+// of them is closed. The opposite direction needs a call of its own. A repeated call
+// succeeds, and so does a call for the device of g itself. Where [GPU.CanAccessPeer] is
+// false, the error wraps cu.ErrorPeerAccessUnsupported.
 func (g *GPU) EnablePeer(other *GPU) error {
 	const what = "enable peer access"
 	if err := g.enter(what); err != nil {
@@ -271,9 +274,9 @@ func (g *GPU) EnablePeer(other *GPU) error {
 	case err != nil:
 		return err
 	case !can && !sameDriver(g.driver, other.driver):
-		return refusal.New(cu.ErrorPeerAccessUnsupported, "%s of %s to %s: they belong to different drivers", what, g.label, other.label)
+		return refusal.New(cu.ErrorPeerAccessUnsupported, "%s of %s to %s: they were opened with different drivers: copy through a pageable slice", what, g.label, other.label)
 	case !can:
-		return refusal.New(cu.ErrorPeerAccessUnsupported, "%s of %s to %s: the machine cannot (cuDeviceCanAccessPeer is 0): copy between them", what, g.label, other.label)
+		return refusal.New(cu.ErrorPeerAccessUnsupported, "%s of %s to %s: the devices do not support it (cuDeviceCanAccessPeer is 0): copy between them", what, g.label, other.label)
 	case g.device == other.device:
 		return nil
 	}
@@ -284,9 +287,11 @@ func (g *GPU) EnablePeer(other *GPU) error {
 	return nil
 }
 
-// Wait waits until all work of the device's primary context is done, whoever queued
-// it (cuCtxSynchronize). When ctx ends first, the error wraps ctx.Err() and the work
-// goes on. A nil ctx never ends. Errors are as for [Stream.Wait].
+// Wait waits until all work in the primary context of the device is done, including work
+// that was not queued by this package (cuCtxSynchronize). When ctx ends first, the error
+// wraps ctx.Err() and the work continues. A nil ctx never ends. While a stream captures,
+// the error wraps cu.ErrorStreamCaptureUnsupported. Other errors are as for
+// [Stream.Wait].
 func (g *GPU) Wait(ctx context.Context) error {
 	if err := g.enter("wait"); err != nil {
 		return err
@@ -302,13 +307,13 @@ func (g *GPU) Wait(ctx context.Context) error {
 	return g.takePending()
 }
 
-// synchronize waits for the context and notes what is done.
+// synchronize waits for the context and records which operations are done.
 func (g *GPU) synchronize() error {
 	type issued struct {
 		st *streamState
 		n  uint64
 	}
-	if err := g.enter("wait"); err != nil { // the caller may have given up
+	if err := g.enter("wait"); err != nil { // Wait may have returned early, and the GPU may be closed
 		return err
 	}
 	defer g.leave()
@@ -325,7 +330,9 @@ func (g *GPU) synchronize() error {
 	return nil
 }
 
-// await waits for a driver call on behalf of a caller with a context.
+// await calls sync, which waits in the driver, until ctx ends. If ctx can end, sync runs
+// on another goroutine, where the driver cannot know that the caller is in a host
+// function. So await checks that first.
 func (g *GPU) await(ctx context.Context, waits *await.Group, sync func() error, lost func(error)) error {
 	if ctx.Done() != nil && ctx.Err() == nil {
 		if err := g.mayWait(); err != nil {
@@ -335,8 +342,8 @@ func (g *GPU) await(ctx context.Context, waits *await.Group, sync func() error, 
 	return waits.Wait(ctx, sync, lost)
 }
 
-// mayWait is an error within a host function, where a wait could be for this very
-// function. The call asks nothing of the device and takes no time of its clock.
+// mayWait returns an error within a host function, where a wait could be for that same
+// function. cuDriverGetVersion does not use the device and takes no virtual time.
 func (g *GPU) mayWait() error {
 	if _, err := g.driver.DriverGetVersion(); inHostFunction(err) {
 		return err
@@ -344,8 +351,8 @@ func (g *GPU) mayWait() error {
 	return nil
 }
 
-// takePending is the errors that nobody has been told of yet: those of the device and
-// of its streams.
+// takePending returns the errors of asynchronous work that no call has returned yet,
+// those of the device and of its streams.
 func (g *GPU) takePending() error {
 	var all []error
 	if err := g.pending.take(); err != nil {
@@ -359,7 +366,7 @@ func (g *GPU) takePending() error {
 	return errors.Join(all...)
 }
 
-// openStreams is the streams that are not destroyed.
+// openStreams returns the streams that are not destroyed.
 func (g *GPU) openStreams() []*streamState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -370,7 +377,7 @@ func (g *GPU) openStreams() []*streamState {
 	return all
 }
 
-// addStream adds a stream to the list, or (gone) removes it.
+// addStream adds a stream to the list or, if gone is set, removes it.
 func (g *GPU) addStream(st *streamState, gone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -381,7 +388,8 @@ func (g *GPU) addStream(st *streamState, gone bool) {
 	}
 }
 
-// enter counts a user of the context. leave ends the use.
+// enter counts a user of the context. It fails when the GPU is nil or closed. leave ends
+// the use.
 func (g *GPU) enter(what string) error {
 	if g == nil || g.driver == nil {
 		return refusal.Invalid("%s: no GPU given (nil)", what)
@@ -398,20 +406,20 @@ func (g *GPU) leave() {
 	}
 }
 
-// lacking is the refusal of what the device cannot do, as its attribute tells.
+// lacking returns the error for a feature that the device lacks because attribute is 0.
 func (g *GPU) lacking(what string, attribute cu.DeviceAttribute, remedy string) error {
 	return refusal.New(cu.ErrorNotSupported, "%s on %s: the device cannot (%s is 0): %s", what, g.label, attribute, remedy)
 }
 
-// sameContext reports whether two GPUs have one context.
+// sameContext reports whether two GPUs share a context.
 func (g *GPU) sameContext(o *GPU) bool {
 	return g == o || sameDriver(g.driver, o.driver) && g.ctx == o.ctx
 }
 
-// Close gives the GPU up: nothing new can be made on it. Buffers, streams, events and
-// modules that are open stay good. When the last of them is closed, the work that
-// still runs is waited for and the primary context is released
-// (cuDevicePrimaryCtxRelease). Close of a closed or nil GPU is nil.
+// Close closes the GPU: no new objects can be made on it. Open buffers, streams, events,
+// graphs and modules stay valid. When the last of them is closed, its Close waits for the
+// remaining work and releases the primary context (cuDevicePrimaryCtxRelease). Close of a
+// closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
 	if g == nil || g.driver == nil {
 		return nil
@@ -424,7 +432,7 @@ func (g *GPU) Close() error {
 	return nil
 }
 
-// release gives the context back. Nothing of this package lives in it any more.
+// release waits for the context and releases it. All objects of the GPU are closed.
 func (g *GPU) release() error {
 	err := g.driver.CtxSynchronize(g.ctx)
 	if inHostFunction(err) {
@@ -447,27 +455,28 @@ func (g *GPU) release() error {
 	return nil
 }
 
-// close gives the ring's memory back. From then on there is none.
+// close frees the memory of the ring. If there is no ring, none can be made any more.
 func (l *lazyRing) close() error {
 	l.once.Do(func() {})
 	if l.ring == nil {
 		return nil
 	}
-	if err := l.ring.Close(); !sticky(err) { // a lost context has lost all
+	if err := l.ring.Close(); !sticky(err) { // a lost context has freed all its memory
 		return err
 	}
 	return nil
 }
 
-// deferredTasks is what host functions could not do, because the driver must not be
-// called there.
+// deferredTasks is the work that was requested within host functions, where the driver
+// must not be called. Later calls of this package run it.
 type deferredTasks struct {
-	count atomic.Int64 // len(tasks), to look without a lock
+	count atomic.Int64 // len(tasks), to be read without mu
 	mu    sync.Mutex
 	tasks []func() error
 }
 
-// do runs a task now or, if this is a host function, keeps it until run.
+// do runs a task. In a host function the driver refuses that: then do keeps the task for
+// run, and returns nil.
 func (d *deferredTasks) do(task func() error) error {
 	err := task()
 	if !inHostFunction(err) {
@@ -480,7 +489,8 @@ func (d *deferredTasks) do(task func() error) error {
 	return nil
 }
 
-// run runs the tasks kept. Their errors are those of a Close that has returned.
+// run runs the deferred tasks. It drops their errors, because the Close that they belong
+// to has returned.
 func (d *deferredTasks) run() {
 	if d.count.Load() == 0 {
 		return
@@ -495,7 +505,7 @@ func (d *deferredTasks) run() {
 	}
 }
 
-// capabilities is what the device can do, as its attributes tell.
+// capabilities is what the attributes of a device say about it.
 type capabilities struct {
 	unified, mapping, register, registerReadOnly, registeredAddress bool
 	managed, concurrentManaged, pools                               bool
@@ -504,14 +514,14 @@ type capabilities struct {
 	processors        int
 	threads           int
 	block, grid       [3]int
-	shared, sharedMax int // bytes a block: by default, and when asked for
-	pitch             int // bytes from row to row of a copy; 0 if not known
+	shared, sharedMax int // bytes of shared memory per block: the default, and the most on request
+	pitch             int // the largest pitch of a copy in bytes; 0 if not known
 }
 
-// hostPointers reports that kernels use registered memory at the host's addresses.
+// hostPointers reports whether kernels use registered memory at its host addresses.
 func (c *capabilities) hostPointers() bool { return c.unified && c.registeredAddress }
 
-// probe reads the attributes that decide what is allowed.
+// probe reads the capabilities of a device.
 func probe(d cu.Driver, device cu.Device) (c capabilities, failed error) {
 	read := func(a cu.DeviceAttribute, unknown int) int {
 		v, err := d.DeviceGetAttribute(a, device)

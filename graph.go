@@ -11,25 +11,25 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Graph is work that was captured once and is launched as one, any number of times.
-// [Stream.Capture] makes it. It owns the buffers and modules that the work uses: they
-// may be closed before, and are freed with the last graph that owns them. It is safe
-// for concurrent use.
+// Graph is captured work, which can be launched any number of times. [Stream.Capture]
+// makes it. It owns the buffers and modules that the work uses: a program may close them
+// before the graph, and the last graph that owns them frees them. It is safe for
+// concurrent use.
 type Graph struct {
 	g        *GPU
-	name     string // for error messages of streams
+	name     string // as the last launch in error messages of streams: "one of graph 3"
 	exec     cu.GraphExec
 	lifetime inflight.Lifetime
 	leak     runtime.Cleanup
 
-	// turn has capacity 1 and is full while a call about exec is in the driver, whose
-	// executable graphs are not safe for concurrent use. Nobody waits for it within a
-	// host function.
-	turn chan struct{}
-	uses []inflight.GraphUse // guarded by turn
+	// execLock has capacity 1. It is full while a goroutine calls the driver about exec,
+	// because executable graphs are not safe for concurrent use. Host functions do not
+	// wait for it.
+	execLock chan struct{}
+	uses     []inflight.GraphUse // guarded by execLock
 }
 
-// newGraph captures what f queues and makes it an executable graph.
+// newGraph captures what f queues and makes an executable graph of it.
 func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 	graph, uses, err := record(s, f)
 	if err != nil {
@@ -46,7 +46,7 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 	return x, nil
 }
 
-// instantiate makes a graph executable.
+// instantiate makes an executable graph.
 func instantiate(g *GPU, graph cu.Graph) (*Graph, error) {
 	if err := g.enter("make a graph"); err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ func instantiate(g *GPU, graph cu.Graph) (*Graph, error) {
 		g.leave()
 		return nil, err
 	}
-	return &Graph{g: g, name: fmt.Sprintf("one of graph %d", g.graphCount.Add(1)), exec: exec, turn: make(chan struct{}, 1)}, nil
+	return &Graph{g: g, name: fmt.Sprintf("one of graph %d", g.graphCount.Add(1)), exec: exec, execLock: make(chan struct{}, 1)}, nil
 }
 
-// String names the graph and its GPU.
+// String returns a description of the graph: "graph 3 on cuda:0".
 func (x *Graph) String() string {
 	if x == nil || x.g == nil {
 		return "no graph"
@@ -67,7 +67,8 @@ func (x *Graph) String() string {
 	return x.name[len("one of "):] + " on " + x.g.label
 }
 
-// enter begins a call about the executable graph. leave ends it.
+// enter begins a call about the executable graph, after other such calls have ended. It
+// fails when the graph is nil or closed. leave ends the call.
 func (x *Graph) enter(what string) error {
 	if x == nil || x.g == nil {
 		return refusal.Invalid("%s: no graph given (nil)", what)
@@ -76,7 +77,7 @@ func (x *Graph) enter(what string) error {
 		return fmt.Errorf("%s: %v: %w", what, x, ErrClosed)
 	}
 	select {
-	case x.turn <- struct{}{}:
+	case x.execLock <- struct{}{}:
 		return nil
 	default:
 	}
@@ -84,12 +85,12 @@ func (x *Graph) enter(what string) error {
 		x.left()
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	x.turn <- struct{}{}
+	x.execLock <- struct{}{}
 	return nil
 }
 
 func (x *Graph) leave() {
-	<-x.turn
+	<-x.execLock
 	x.left()
 }
 
@@ -100,13 +101,12 @@ func (x *Graph) left() {
 	}
 }
 
-// Launch runs the graph in the order of the stream and returns when it is queued
-// (cuGraphLaunch). All buffers that were captured are in flight on this stream until it
-// is done, read and written as they were captured. Launches of one graph follow each
-// other. The stream must belong to the GPU of the capture. In a capture Launch is
-// refused, as by hardware: call there what was captured.
-//
-// Launch allocates nothing.
+// Launch runs the graph in the order of the stream, and returns when it is queued
+// (cuGraphLaunch). Until it is done, all captured buffers are in flight on the stream,
+// with the accesses that were captured. Launches of one graph run one after the other.
+// The stream must belong to the GPU of the capture. In a capture the error wraps
+// cu.ErrorStreamCaptureUnsupported, as on hardware: make the captured calls there
+// instead. Launch allocates nothing.
 func (x *Graph) Launch(s *Stream) error {
 	const what = "launch a graph"
 	l, st, err := s.beginLaunch(what)
@@ -124,7 +124,7 @@ func (x *Graph) Launch(s *Stream) error {
 	return nil
 }
 
-// launch is the driver's part of Launch.
+// launch acquires what the graph uses, and queues the graph.
 func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 	if !x.g.sameContext(st.g) {
 		return refusal.Invalid("they must belong to one GPU")
@@ -146,11 +146,12 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 	return nil
 }
 
-// Update captures anew, as [Stream.Capture] does, and gives the graph the new work's
-// parameters: other arguments, configurations, buffers, values, host functions
-// (cuGraphExecUpdate). It costs less than a new graph. The kinds of operations and
-// their order must be as before, or the error wraps cu.ErrorGraphExecUpdateFailure and
-// the graph stays as it was. Launches that are queued already run as they were.
+// Update captures what f queues, as [Stream.Capture] does, and gives the parameters of
+// the new work to the graph (cuGraphExecUpdate): arguments, launch configurations,
+// buffers, values and host functions. It costs less than a new graph. The kinds of
+// operations and their order must be the same as before. Otherwise the error wraps
+// cu.ErrorGraphExecUpdateFailure, and the graph does not change. Launches that are already
+// queued run with the old parameters.
 func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if x == nil || x.g == nil {
 		return refusal.Invalid("update a graph: no graph given (nil)")
@@ -166,7 +167,7 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 		x.leave()
 	}
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
-		err = fmt.Errorf("%w: the new work has another form: Capture makes a new graph", err)
+		err = fmt.Errorf("%w: the operations or their order differ: Capture makes a new graph", err)
 	}
 	if err = errors.Join(err, s.state.g.driver.GraphDestroy(graph), inflight.DisownAll(uses)); err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
@@ -174,9 +175,9 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	return nil
 }
 
-// Close gives the graph up (cuGraphExecDestroy). Launches that are queued go on to
-// their end. Buffers and modules that were closed before and that no other graph owns
-// are waited for and freed. Close of a closed or nil graph is nil.
+// Close closes the graph (cuGraphExecDestroy). Launches that are queued still run. Close
+// waits for the closed buffers and modules that no other graph owns, and frees them.
+// Close of a closed or nil graph does nothing and returns nil.
 func (x *Graph) Close() error {
 	if x == nil || x.g == nil {
 		return nil
@@ -188,7 +189,8 @@ func (x *Graph) Close() error {
 	return nil
 }
 
-// dispose is what is left of Close when nobody uses the graph.
+// dispose destroys the executable graph and releases what it owns. No call uses the graph
+// any more.
 func (x *Graph) dispose() error {
 	err := x.g.driver.GraphExecDestroy(x.exec)
 	if inHostFunction(err) {
@@ -202,29 +204,29 @@ func (x *Graph) dispose() error {
 	return err
 }
 
-// capture is the recording of a graph: of what is queued on the stream where it began,
-// and on those that joined it by waiting for an event recorded in it.
+// capture records a graph: what is queued on the stream where the capture began, and on
+// the streams that joined it by waiting for an event recorded in it.
 //
-// What is recorded goes to streams of the driver that are made for the capture, one for
-// each of ours. So nobody can be waiting for them, and what is in flight on a stream
-// can be waited for while it captures.
+// The driver records on streams that are made for the capture, one for each Stream that
+// is part of it. So no other goroutine waits for those, and the work that is in flight on
+// a Stream can be waited for while it captures.
 type capture struct {
-	recorder inflight.Recorder // what the graph will use
+	recorder inflight.Recorder // resources that the graph will use
 
 	mu      sync.Mutex
 	over    bool
-	streams []*Stream      // the first is where it began
-	states  []*streamState // theirs, made for the capture
+	streams []*Stream      // the capture began on the first
+	states  []*streamState // made for the capture, one for each of streams
 }
 
-// Refusals of what would spoil a capture.
+// Errors of calls that would invalidate a capture.
 var (
-	errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would spoil that: wait for streams or buffers, or after the capture")
+	errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would invalidate the capture: wait for single streams or buffers, or after the capture")
 	errAlready   = refusal.New(cu.ErrorIllegalState, "it captures already")
 	errCaptured  = refusal.New(cu.ErrorCapturedEvent, "the event was recorded last in a capture that is over: record it again")
 )
 
-// record captures what f queues. The graph and the uses belong to the caller.
+// record captures what f queues. The caller owns the graph and the uses.
 func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.GraphUse, err error) {
 	const what = "capture"
 	if f == nil {
@@ -236,7 +238,7 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 		return 0, nil, err
 	}
 	defer op.End()
-	if err := st.g.enter(what); err != nil { // f may close all else
+	if err := st.g.enter(what); err != nil { // f may close every other object of the GPU
 		return 0, nil, err
 	}
 	defer st.g.leave()
@@ -248,7 +250,7 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s on %v: %w", what, st, err)
 	}
-	failed := errors.New("the function did not return") // it panics, or ends the goroutine
+	failed := errors.New("the function did not return") // stays if f panics or ends its goroutine
 	defer func() {
 		var endErr error
 		graph, endErr = c.end()
@@ -259,7 +261,7 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 			err = errors.Join(err, st.g.driver.GraphDestroy(graph))
 		}
 		if err != nil {
-			_ = inflight.DisownAll(uses) // a buffer that was closed meanwhile has nobody to report to
+			_ = inflight.DisownAll(uses) // may free a buffer closed during the capture, whose Close has returned
 			err = fmt.Errorf("%s on %v: %w%s", what, st, err, captureHint(err))
 		}
 	}()
@@ -267,13 +269,13 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 	return 0, nil, nil
 }
 
-// captureHint is what to do about a capture that did not end well.
+// captureHint says what to do about a capture that failed.
 func captureHint(err error) string {
 	switch {
 	case errors.Is(err, cu.ErrorStreamCaptureUnjoined):
 		return ": record an event on each stream that joined, and let this stream wait for it"
 	case errors.Is(err, cu.ErrorStreamCaptureInvalidated):
-		return ": a call within it, or at the same time elsewhere, is not allowed in captures"
+		return ": a call during the capture, in the function or elsewhere, is not allowed in captures"
 	}
 	return ""
 }
@@ -290,8 +292,8 @@ func (c *capture) join(s *Stream, e *Event) error {
 	return c.add(s, func(st *streamState) error { return st.follow(e.handle) })
 }
 
-// add redirects what is queued on s to a stream of the capture, which a call of the
-// driver makes a part of it.
+// add redirects what is queued on s to a new stream of the driver, which call makes part
+// of the capture.
 func (c *capture) add(s *Stream, call func(*streamState) error) error {
 	g := s.state.g
 	handle, err := createStream(g, &StreamOptions{NonBlocking: true, Priority: s.state.priority})
@@ -310,7 +312,7 @@ func (c *capture) add(s *Stream, call func(*streamState) error) error {
 	return nil
 }
 
-// redirect lets what is queued on s go to st.
+// redirect makes operations of s go to st.
 func (c *capture) redirect(s *Stream, st *streamState) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,7 +326,7 @@ func (c *capture) redirect(s *Stream, st *streamState) error {
 	return nil
 }
 
-// end ends the capture in all its streams, well or not.
+// end ends the capture on all its streams, also after an error.
 func (c *capture) end() (cu.Graph, error) {
 	c.mu.Lock()
 	c.over = true
@@ -350,14 +352,14 @@ func (c *capture) isOver() bool {
 	return c.over
 }
 
-// mayJoin returns why a stream cannot wait for an event recorded in the capture
-// without spoiling captures. A nil capture stands for streams that run.
+// mayJoin returns an error if a stream cannot wait for an event recorded in c without
+// invalidating a capture. c is nil for an event that was not recorded in a capture.
 func (c *capture) mayJoin(st *streamState) error {
 	switch {
 	case c == st.capture:
 		return nil
 	case c == nil:
-		return refusal.New(cu.ErrorStreamCaptureIsolation, "the stream captures, and the event was not recorded in the capture: wait for it before")
+		return refusal.New(cu.ErrorStreamCaptureIsolation, "the stream captures, and the event was not recorded in the capture: wait for it before the capture")
 	case c.isOver():
 		return errCaptured
 	case st.capture != nil:

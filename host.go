@@ -14,53 +14,56 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Host is a page-locked buffer in the host's memory, allocated by [AllocHost] or
-// registered by [Register]. Copies to and from it run at the speed of the link while
-// the program goes on. Its methods are safe for concurrent use; its elements are
-// memory like any other.
+// Host is a page-locked buffer in host memory, allocated by [AllocHost] or [Host.Alloc],
+// or registered by [Register]. Copies between it and a device are asynchronous and run at
+// the speed of the link. Its methods are safe for concurrent use. Concurrent accesses to
+// its elements need synchronization, as for any Go memory.
 type Host[T any] struct{ span span }
 
-// HostOptions say how a page-locked buffer is made.
+// HostOptions are the options of [AllocHost].
 type HostOptions struct {
-	// Mapped gives the buffer an address in kernels, which then read and write host
+	// Mapped gives the buffer an address in kernels, which can then read and write host
 	// memory over the link (zero-copy; CU_MEMHOSTALLOC_DEVICEMAP).
 	Mapped bool
-	// WriteCombined bypasses the CPU's caches. To write in order is fast, to read is
-	// tens of times slower: for buffers that Go only fills. On most machines copies
-	// are not faster for it (CU_MEMHOSTALLOC_WRITECOMBINED).
+	// WriteCombined makes memory that bypasses the caches of the CPU
+	// (CU_MEMHOSTALLOC_WRITECOMBINED). It is for buffers that Go only fills: sequential
+	// writes are fast, but reads are tens of times slower. On most machines it does not
+	// make copies faster.
 	WriteCombined bool
-	// NotPortable page-locks for this GPU only. Other GPUs of the driver cannot use
-	// the buffer (without it: CU_MEMHOSTALLOC_PORTABLE).
+	// NotPortable page-locks the memory for this GPU only: other GPUs of the driver
+	// cannot use it. The default is CU_MEMHOSTALLOC_PORTABLE.
 	NotPortable bool
-	// NUMANode is where to put the memory, as far as the node has room; nil is the
-	// node of the GPU. A node that does not exist is cu.ErrorInvalidValue.
+	// NUMANode is the preferred NUMA node for the memory. If it has no free memory, the
+	// system uses other nodes. nil means the node of the GPU. For a node that does not
+	// exist, the error wraps cu.ErrorInvalidValue.
 	NUMANode *int
-	// Progress, if not nil, is called after every registration of a large buffer with
-	// the bytes that are page-locked now and those there will be, by the goroutine
-	// that allocates.
+	// Progress, if not nil, is called after each registration of a large buffer. done is
+	// how many bytes are page-locked so far, total is the size of the buffer. The
+	// goroutine that allocates calls it.
 	Progress func(done, total int)
-	// Pool takes the memory from a pool; then the pool's options hold, and the others
-	// here do not. It must belong to the same GPU.
+	// Pool is the pool that provides the memory. With a pool, the options of the pool
+	// apply instead of the others here. The pool must belong to the same GPU.
 	Pool *PinnedPool
 }
 
-// AllocHost takes page-locked memory for n elements. Ferry makes large buffers itself:
-// many goroutines touch the memory, on huge pages where those are faster and near the
-// GPU, and it is registered in pieces of at most 256 MiB (cuMemHostRegister), which
-// nothing else shows. Small and write-combined ones come from the driver
-// (cuMemHostAlloc). Either is slow beside a copy: keep buffers and use them again, or
-// take them from a [PinnedPool]. [PredictPin] tells how slow.
+// AllocHost allocates page-locked memory for n elements. Ferry makes large buffers itself.
+// Many goroutines touch the memory, on the NUMA node of the GPU, and on huge pages if
+// those are faster. It is registered in parts of at most 256 MiB (cuMemHostRegister), but
+// behaves like one registration. Small and write-combined buffers come from the driver
+// (cuMemHostAlloc). Both ways take long compared to a copy: keep buffers and reuse them,
+// or take them from a [PinnedPool]. [PredictPin] predicts the time.
 //
-// Zero elements are a valid, empty buffer. T is any type without Go pointers. An error
-// wraps cu.ErrorNotSupported if the device cannot map and that was asked for,
-// cu.ErrorOutOfMemory, or cu.ErrorInvalidValue; a *[PinError] was found before anything
-// was tried. After an error nothing is left of the buffer. o may be nil.
+// With n = 0 the buffer is valid and empty. T can be any type without Go pointers. An
+// error wraps cu.ErrorOutOfMemory, cu.ErrorInvalidValue, or, if Mapped is set and the
+// device cannot map memory, cu.ErrorNotSupported. A *[PinError] has a cause that was found
+// before memory was allocated. After an error no memory remains allocated. o may be nil.
 func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	return AllocHostContext[T](context.Background(), g, n, o)
 }
 
-// AllocHostContext is [AllocHost], given up when ctx ends: a large buffer at the next
-// registration, within some 50 ms on hardware. The error then wraps ctx.Err().
+// AllocHostContext is [AllocHost] with a context. When ctx ends, a large allocation stops
+// after the current registration, within some 50 ms on hardware, and the error wraps
+// ctx.Err(). A nil ctx never ends.
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	ctx = await.Context(ctx)
 	if o != nil && o.Pool != nil {
@@ -83,7 +86,7 @@ func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions)
 	return &Host[T]{a.whole()}, nil
 }
 
-// allocHost takes page-locked memory, from the pin engine or the driver.
+// allocHost allocates page-locked memory with the pin engine or the driver.
 func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 	g := a.g
 	if o.Mapped && !g.caps.mapping {
@@ -108,7 +111,7 @@ func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 	return nil
 }
 
-// flags is the options in the driver's words.
+// flags returns the options as flags of cuMemHostAlloc.
 func (o *HostOptions) flags() cu.MemHostAllocFlags {
 	flags := cu.MemHostAllocPortable
 	if o.NotPortable {
@@ -123,7 +126,8 @@ func (o *HostOptions) flags() cu.MemHostAllocFlags {
 	return flags
 }
 
-// mappedAddress is the address in kernels of page-locked memory; 0 if it has none.
+// mappedAddress returns the address of page-locked memory in kernels. It is 0 if there is
+// none, because there is no unified addressing and the memory is not mapped.
 func mappedAddress(g *GPU, p cu.HostPtr, asked bool) (cu.DevicePtr, error) {
 	switch {
 	case g.caps.unified:
@@ -134,12 +138,13 @@ func mappedAddress(g *GPU, p cu.HostPtr, asked bool) (cu.DevicePtr, error) {
 	return 0, nil
 }
 
-// lockHint says what may be in the way of page-locking on this machine.
+// lockHint says how much host memory is available, if page-locking failed for lack of
+// memory and err does not say that already.
 func lockHint(a *allocation, err error) string {
 	if a.g.emulated != nil || !errors.Is(err, cu.ErrorOutOfMemory) {
 		return ""
 	}
-	if _, told := errors.AsType[*PinError](err); told {
+	if _, explained := errors.AsType[*PinError](err); explained {
 		return ""
 	}
 	m := pin.ReadMachine(os.DirFS("/"))
@@ -149,25 +154,27 @@ func lockHint(a *allocation, err error) string {
 	return ""
 }
 
-// Len is the number of elements.
-func (h *Host[T]) Len() int { return h.where(nil).len() }
+// Len returns the number of elements.
+func (h *Host[T]) Len() int { return h.asSpan(nil).len() }
 
-// Size is the size in bytes.
-func (h *Host[T]) Size() int { return h.where(nil).size() }
+// Size returns the size in bytes.
+func (h *Host[T]) Size() int { return h.asSpan(nil).size() }
 
-// String describes the buffer: "page-locked buffer 3 (1000 float32, 3.9 KiB) on
-// cuda:0".
-func (h *Host[T]) String() string { return h.where(nil).String() }
+// String returns a description of the buffer: "page-locked buffer 3 (1000 float32, 3.9
+// KiB) on cuda:0".
+func (h *Host[T]) String() string { return h.asSpan(nil).String() }
 
-// Pointer is the address in kernels. It is 0 if there is none: the buffer was made
-// without Mapped and the device has no unified addressing.
-func (h *Host[T]) Pointer() cu.DevicePtr { return h.where(nil).pointer() }
+// Pointer returns the address of the buffer in kernels (cuMemHostGetDevicePointer). It is
+// 0 if there is none, because the buffer was made without Mapped and the device has no
+// unified addressing.
+func (h *Host[T]) Pointer() cu.DevicePtr { return h.asSpan(nil).pointer() }
 
-// Flags is how the driver says that the buffer is page-locked (cuMemHostGetFlags).
-// Hardware never shows cu.MemHostAllocPortable for memory it allocated, and with
-// unified addressing always shows cu.MemHostAllocDeviceMap: all of it is mapped.
+// Flags returns the flags that the driver reports for the buffer (cuMemHostGetFlags).
+// Hardware never reports cu.MemHostAllocPortable for memory that it allocated. With
+// unified addressing it always reports cu.MemHostAllocDeviceMap, because it maps all
+// page-locked memory.
 func (h *Host[T]) Flags() (cu.MemHostAllocFlags, error) {
-	r := h.where(nil)
+	r := h.asSpan(nil)
 	if err := r.enter(); err != nil {
 		return 0, fmt.Errorf("read flags: %w", err)
 	}
@@ -182,92 +189,105 @@ func (h *Host[T]) Flags() (cu.MemHostAllocFlags, error) {
 	return flags, nil
 }
 
-// Range is elements i to j-1, of the same memory: what is in flight on a range is in
-// flight on the buffer. It needs no Close and is good until the buffer's. A range that
-// does not exist is one whose every use is an error.
-func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{h.where(nil).sub(i, j)} }
+// Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
+// range is in flight on the whole buffer. A range needs no Close, and is valid until the
+// buffer is closed. If i or j is out of bounds, every use of the range is an error.
+func (h *Host[T]) Range(i, j int) *Host[T] { return &Host[T]{h.asSpan(nil).sub(i, j)} }
 
-// Slice is the memory itself, to read and write, once nothing is in flight on it: it
-// waits for all operations queued so far that use the buffer, and perhaps for later
-// ones on the same streams. The slice is good until Close. After another operation was
-// queued on the buffer, call Slice again, or wait in another way, before touching it.
+// Slice waits until no operation is in flight on the buffer, and returns its memory, to
+// read and write. It waits for all operations on the buffer that were queued before, and
+// perhaps for later operations of the same streams. The slice is valid until Close. When
+// another operation has been queued on the buffer, call Slice again, or wait in another
+// way, before you touch the memory.
 //
-// Slice panics, with an error value, when the buffer is closed (errors.Is(err,
-// [ErrClosed]) holds), when its last operation failed (the error wraps the driver's
-// result), or within a host function, where it cannot wait. The text says which
-// buffer, where and why. [Host.SliceContext] returns the error instead.
-func (h *Host[T]) Slice() []T { return mustSlice[T](h.where(nil), inflight.Write) }
+// Slice panics with an error value in these cases:
+//
+//   - The buffer is closed: the error wraps [ErrClosed].
+//   - An operation on the buffer failed: the error wraps the driver's result.
+//   - The buffer is a range out of bounds: the error wraps cu.ErrorInvalidValue.
+//   - Slice would have to wait in a host function: the error wraps
+//     cu.ErrorNotPermitted.
+//
+// The text says which buffer, where and why. [Host.SliceContext] returns the error
+// instead.
+func (h *Host[T]) Slice() []T { return mustSlice[T](h.asSpan(nil), inflight.Write) }
 
-// ReadSlice is [Host.Slice] for reading only: it does not wait for operations that
-// only read the buffer. It panics as Slice does.
-func (h *Host[T]) ReadSlice() []T { return mustSlice[T](h.where(nil), inflight.Read) }
+// ReadSlice is [Host.Slice] for reading only. It does not wait for operations that only
+// read the buffer. It panics as Slice does.
+func (h *Host[T]) ReadSlice() []T { return mustSlice[T](h.asSpan(nil), inflight.Read) }
 
-// SliceContext is [Host.Slice] for servers: when ctx ends first the error wraps
-// ctx.Err() and the work goes on, and what Slice panics with is returned. A nil ctx
+// SliceContext is [Host.Slice] with a context, and returns the error with which Slice
+// panics. When ctx ends first, the error wraps ctx.Err() and the work continues. A nil ctx
 // never ends.
 func (h *Host[T]) SliceContext(ctx context.Context) ([]T, error) {
-	return hostSlice[T](await.Context(ctx), h.where(nil), inflight.Write)
+	return hostSlice[T](await.Context(ctx), h.asSpan(nil), inflight.Write)
 }
 
-// ReadSliceContext is [Host.SliceContext] for reading only: it does not wait for
+// ReadSliceContext is [Host.SliceContext] for reading only. It does not wait for
 // operations that only read the buffer.
 func (h *Host[T]) ReadSliceContext(ctx context.Context) ([]T, error) {
-	return hostSlice[T](await.Context(ctx), h.where(nil), inflight.Read)
+	return hostSlice[T](await.Context(ctx), h.asSpan(nil), inflight.Read)
 }
 
-// Wait waits until nothing is in flight on the buffer, so that Slice need not. When
-// ctx ends first, the error wraps ctx.Err() and the work goes on. A nil ctx never
-// ends. An error of the work itself is returned here and, once more, by
+// Wait waits until no operation is in flight on the buffer, so that a following Slice
+// returns at once. When ctx ends first, the error wraps ctx.Err() and the work continues.
+// A nil ctx never ends. An error of the work itself is returned here, and once more by
 // [Stream.Wait].
 func (h *Host[T]) Wait(ctx context.Context) error {
-	return h.where(nil).waitHost(await.Context(ctx), inflight.Write)
+	return h.asSpan(nil).waitHost(await.Context(ctx), inflight.Write)
 }
 
-// Close waits for what is in flight on the buffer and frees it (cuMemFreeHost, or
-// cuMemHostUnregister of what Ferry page-locked), or ends its registration. Slices of
-// an allocated buffer must not be used afterwards. Within a host function it is freed
-// soon afterwards. Close of a range does nothing; of a closed or nil buffer, too.
-func (h *Host[T]) Close() error { return h.where(nil).close() }
+// Close waits for the operations in flight on the buffer, and frees it (cuMemFreeHost, or
+// cuMemHostUnregister for memory that Ferry page-locked). The driver may then wait for all
+// other work of the device. Close of a registered buffer ends its registration. A buffer
+// of a [PinnedPool] returns to the pool instead, without a wait. Slices
+// of a buffer that was allocated must not be used afterwards. If Close is called in a host
+// function, a later call of this package frees the buffer. Close of a range, or of a
+// closed or nil buffer, does nothing and returns nil.
+func (h *Host[T]) Close() error { return h.asSpan(nil).close() }
 
-func (h *Host[T]) untyped() (*span, int) { return h.where(nil), int(sizeOf[T]()) }
+func (h *Host[T]) untyped() (*span, int) { return h.asSpan(nil), int(sizeOf[T]()) }
 
-func (h *Host[T]) where(*T) *span {
+func (h *Host[T]) asSpan(*T) *span {
 	if h == nil {
 		return nil
 	}
 	return &h.span
 }
 
-// PinError is why memory cannot be page-locked, found before it was tried: the control
-// group's limit, too little free memory, a NUMA node that does not exist.
+// PinError says why memory cannot be page-locked: the limit of the control group, too
+// little free memory, or a NUMA node that does not exist. Ferry finds such a cause before
+// it allocates memory.
 type PinError struct {
-	Bytes int    // asked for
-	Node  int    // NUMA node, -1 for any
-	Why   string // what is in the way
+	Bytes int    // size of the request
+	Node  int    // NUMA node of the request, -1 for any
+	Why   string // the cause
 	Do    string // what to do about it
 	Err   error  // cu.ErrorOutOfMemory or cu.ErrorInvalidValue
 }
 
+// Error returns the text of Err, the cause, and what to do about it.
 func (e *PinError) Error() string { return e.Err.Error() + ": " + e.Why + ": " + e.Do }
 
+// Unwrap returns Err.
 func (e *PinError) Unwrap() error { return e.Err }
 
 func newPinError(e *pin.Error) *PinError {
 	return &PinError{Bytes: int(e.Bytes), Node: e.Node, Why: e.Why, Do: e.Do, Err: e.Result}
 }
 
-// PinPrediction is what page-locking will take.
+// PinPrediction is the result of [PredictPin].
 type PinPrediction struct {
-	Time      time.Duration // about; 0 where it cannot succeed
-	Node      int           // the NUMA node where the memory will be, -1 where that is not known
-	HugePages bool          // memory on huge pages
-	Err       error         // a *PinError if it cannot succeed, nil if nothing speaks against it
+	Time      time.Duration // approximate duration; 0 if the allocation cannot succeed
+	Node      int           // NUMA node of the memory, -1 if it is not known
+	HugePages bool          // the memory will be on huge pages
+	Err       error         // a *PinError if the allocation cannot succeed, otherwise nil
 }
 
-// PredictPin predicts what [AllocHost] of so many bytes will take, and whether it can
-// succeed, from what the machine has free and allows now and from how long the last
-// large allocation took. The first time it page-locks up to 256 MiB for trial, which
-// takes some 30 ms; the error is that of the trial. o may be nil.
+// PredictPin predicts how long [AllocHost] of a number of bytes will take, and whether it
+// can succeed. It uses the free memory and the limits of the machine at this moment, and
+// the duration of the last large allocation. The first call page-locks up to 256 MiB as a
+// trial, which takes some 30 ms. The error is that of the trial. o may be nil.
 func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
 	what := fmt.Sprintf("predict page-locking of %d bytes", bytes)
 	if err := g.enter(what); err != nil {
@@ -298,7 +318,8 @@ func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
 	return p, nil
 }
 
-// timeHostAlloc tries how long the driver takes for memory of its own.
+// timeHostAlloc measures how long the driver takes for a sample of page-locked memory, and
+// scales the time to the number of bytes.
 func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error) {
 	sample := min(bytes, 64<<20)
 	begin := g.Now()
@@ -310,13 +331,13 @@ func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error)
 	return time.Duration(float64(took) * (float64(bytes) / float64(sample))), g.driver.MemFreeHost(g.ctx, p)
 }
 
-// usesPinEngine reports whether Ferry makes such a buffer itself. Write-combined
-// memory only the driver has.
+// usesPinEngine reports whether the pin engine makes such a buffer. Only the driver can
+// make write-combined memory.
 func usesPinEngine(g *GPU, bytes uintptr, o *HostOptions) bool {
 	return g.pinEngine != nil && !o.WriteCombined && (bytes >= g.tuning.pinFrom || o.NUMANode != nil && bytes > 0)
 }
 
-// pinRequest is the options in the pin engine's words.
+// pinRequest returns the options as a request to the pin engine.
 func pinRequest(g *GPU, bytes uintptr, o *HostOptions) pin.Request {
 	r := pin.Request{Bytes: bytes, Flags: cu.MemHostRegisterPortable, Node: numaNode(g)}
 	if o.NotPortable {
@@ -334,7 +355,7 @@ func pinRequest(g *GPU, bytes uintptr, o *HostOptions) pin.Request {
 	return r
 }
 
-// numaNode is the NUMA node that the GPU is attached to.
+// numaNode returns the NUMA node of the GPU, or pin.AnyNode if it is not known.
 func numaNode(g *GPU) int {
 	if g.emulated != nil {
 		return pin.AnyNode
@@ -346,13 +367,14 @@ func numaNode(g *GPU) int {
 	return pin.NodeOfDevice(os.DirFS("/"), id)
 }
 
-// pinned is page-locked memory: made by the pin engine, or else by the driver.
+// pinned is page-locked memory.
 type pinned struct {
-	made *pin.Memory
+	made *pin.Memory // nil if the driver made it
 	host cu.HostPtr
 }
 
-// pageLock makes page-locked memory in the way that fits.
+// pageLock makes page-locked memory with the pin engine or, if that cannot make it, with
+// the driver.
 func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinned, error) {
 	if err := ctx.Err(); err != nil {
 		return pinned{}, err
@@ -370,13 +392,13 @@ func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinne
 		}
 	}
 	if o.NUMANode != nil {
-		return pinned{}, refusal.New(cu.ErrorNotSupported, "the driver's own page-locked memory cannot be placed: allocate without NUMANode and WriteCombined")
+		return pinned{}, refusal.New(cu.ErrorNotSupported, "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined")
 	}
 	p, err := g.driver.MemHostAlloc(g.ctx, bytes, o.flags())
 	return pinned{nil, p}, err
 }
 
-// boundaries is where one registration borders on the next, in bytes from the start.
+// boundaries returns the boundaries between registrations, in bytes from the start.
 func (m pinned) boundaries() []uintptr {
 	if m.made == nil {
 		return nil
@@ -384,7 +406,7 @@ func (m pinned) boundaries() []uintptr {
 	return m.made.Boundaries()
 }
 
-// free gives the memory back.
+// free frees the memory.
 func (m pinned) free(g *GPU) error {
 	if m.made != nil {
 		return m.made.Close()
@@ -392,9 +414,9 @@ func (m pinned) free(g *GPU) error {
 	return g.driver.MemFreeHost(g.ctx, m.host)
 }
 
-// cannotRegister reports that the device does not register memory, although its
-// attributes say that it does.
+// cannotRegister reports whether an error means that the device cannot register memory,
+// although its attributes say that it can.
 func cannotRegister(err error) bool {
-	_, told := errors.AsType[*PinError](err)
-	return !told && (errors.Is(err, cu.ErrorNotSupported) || errors.Is(err, cu.ErrorInvalidValue))
+	_, explained := errors.AsType[*PinError](err)
+	return !explained && (errors.Is(err, cu.ErrorNotSupported) || errors.Is(err, cu.ErrorInvalidValue))
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Kernel is a function of a module that streams launch. [Module.Kernel] finds it. It
-// is good until its module's Close, and safe for concurrent use.
+// Kernel is a function of a module that can be launched. [Module.Kernel] finds it. It is
+// valid until the module is closed, and safe for concurrent use.
 type Kernel struct {
 	m       *Module
 	f       cu.Function
 	name    string
-	threads int // most in a block; 0 if not known
-	shared  int // static shared memory, bytes a block
+	threads int // most threads per block; 0 if not known
+	shared  int // static shared memory in bytes per block
 	limits  launchLimits
 	args    *kernelargs.Signature
 
-	moreShared atomic.Bool // the driver was asked for dynamic shared memory beyond the default
+	moreShared atomic.Bool // the driver allows more dynamic shared memory than the default
 }
 
-// newKernel looks at a kernel of a module that is in use.
+// newKernel reads the properties of a kernel. The caller has entered the module.
 func newKernel(m *Module, f cu.Function, name string) (*Kernel, error) {
 	k := &Kernel{m: m, f: f, name: name}
 	var err error
@@ -46,7 +46,8 @@ func newKernel(m *Module, f cu.Function, name string) (*Kernel, error) {
 	return k, nil
 }
 
-// attribute reads a property of the kernel; 0 from drivers that do not know it.
+// attribute reads a property of the kernel. It is 0 if the driver does not know the
+// property.
 func (k *Kernel) attribute(a cu.FunctionAttribute) (int, error) {
 	v, err := k.m.g.driver.FuncGetAttribute(k.m.g.ctx, a, k.f)
 	if errors.Is(err, cu.ErrorNotSupported) {
@@ -55,7 +56,7 @@ func (k *Kernel) attribute(a cu.FunctionAttribute) (int, error) {
 	return int(v), err
 }
 
-// signature learns the parameters from the PTX, else from the driver.
+// signature reads the parameters from the PTX, if there is any, otherwise from the driver.
 func (k *Kernel) signature() (*kernelargs.Signature, error) {
 	if k.m.parsed != nil {
 		if f := k.m.parsed.Func(k.name); f != nil {
@@ -67,7 +68,7 @@ func (k *Kernel) signature() (*kernelargs.Signature, error) {
 	for i := 0; ; i++ {
 		offset, bytes, err := k.m.g.driver.FuncGetParamInfo(k.m.g.ctx, k.f, uintptr(i))
 		switch {
-		case errors.Is(err, cu.ErrorInvalidValue): // past the last
+		case errors.Is(err, cu.ErrorInvalidValue): // there are no more parameters
 			return kernelargs.NewSignature(params, size), nil
 		case errors.Is(err, cu.ErrorNotSupported):
 			return kernelargs.UnknownSignature(), nil
@@ -79,26 +80,27 @@ func (k *Kernel) signature() (*kernelargs.Signature, error) {
 	}
 }
 
-// Name is the kernel's name.
+// Name returns the name of the kernel.
 func (k *Kernel) Name() string { return k.name }
 
-// Params is the kernel's parameters: names and types where the module is PTX, else
-// sizes and offsets, and nothing when the driver is too old to tell. The slice belongs
-// to the caller.
+// Params returns the parameters of the kernel: names and types if the module is PTX,
+// otherwise sizes and offsets (cuFuncGetParamInfo). It returns nil if the driver is too
+// old to report them. The caller owns the slice.
 func (k *Kernel) Params() []ptx.Param { return slices.Clone(k.args.Params()) }
 
-// LaunchConfig is how many threads a launch has: Grid blocks of Block threads each. Y
-// and Z may be left 0 for 1.
+// LaunchConfig is the configuration of a launch: Grid blocks of Block threads each. Y and
+// Z may be 0, which means 1.
 type LaunchConfig struct {
 	Grid, Block cu.Dim3
-	SharedBytes int // dynamic shared memory, bytes a block
+	SharedBytes int // dynamic shared memory in bytes per block
 }
 
-// Grid is the configuration of one dimension that covers n elements with blocks of
-// block threads: n/block blocks, rounded up, and at least one.
+// Grid returns a one-dimensional configuration that covers n elements with blocks of block
+// threads. It has n/block blocks, rounded up, and at least one. [Stream.Launch] refuses it
+// if n is negative or block is not positive.
 func Grid(n, block int) LaunchConfig {
 	if n < 0 || block <= 0 || int64(block) > math.MaxUint32 {
-		return LaunchConfig{} // which Launch refuses
+		return LaunchConfig{}
 	}
 	blocks := max(1, n/block)
 	if n > block && n%block != 0 {
@@ -110,7 +112,7 @@ func Grid(n, block int) LaunchConfig {
 	}
 }
 
-// String is the configuration as "grid 4x1x1, block 256x1x1".
+// String returns the configuration as text: "grid 4x1x1, block 256x1x1".
 func (c LaunchConfig) String() string {
 	g, b := full(c.Grid), full(c.Block)
 	text := fmt.Sprintf("grid %dx%dx%d, block %dx%dx%d", g.X, g.Y, g.Z, b.X, b.Y, b.Z)
@@ -120,15 +122,15 @@ func (c LaunchConfig) String() string {
 	return text
 }
 
-// full has 1 for what was left 0 in Y and Z.
+// full replaces a Y or Z of 0 by 1.
 func full(d cu.Dim3) cu.Dim3 { return cu.Dim3{X: d.X, Y: max(d.Y, 1), Z: max(d.Z, 1)} }
 
-// launchLimits is the most that a launch of a kernel can have without asking the
-// driver for anything. What is not known is no limit.
+// launchLimits are the limits of a configuration that needs no further check. A limit that
+// is not known is the largest number.
 type launchLimits struct {
 	grid, block [3]uint32
-	threads     uint64 // of a block
-	shared      int
+	threads     uint64 // per block
+	shared      int    // dynamic shared memory that needs no askShared
 }
 
 func (k *Kernel) findLimits() launchLimits {
@@ -147,7 +149,7 @@ func (k *Kernel) findLimits() launchLimits {
 	return l
 }
 
-// allow reports whether a configuration is within the limits. Otherwise check and
+// allow reports whether a configuration is within the limits. If not, checkConfig and
 // askShared decide.
 func (l *launchLimits) allow(c *LaunchConfig) bool {
 	grid, block := full(c.Grid), full(c.Block)
@@ -156,11 +158,11 @@ func (l *launchLimits) allow(c *LaunchConfig) bool {
 		block.Count() <= l.threads && c.SharedBytes >= 0 && c.SharedBytes <= l.shared
 }
 
-// check refuses a kernel of another GPU and a configuration that the device or the
-// kernel cannot have.
+// check returns an error for a kernel of another GPU, and for a configuration that the
+// device or the kernel does not support.
 func (k *Kernel) check(st *streamState, c *LaunchConfig) error {
 	if g := k.m.g; !g.sameContext(st.g) {
-		return refusal.New(cu.ErrorInvalidHandle, "the kernel was loaded on %s: load the module on %s, too", g.label, st.g.label)
+		return refusal.New(cu.ErrorInvalidHandle, "the kernel was loaded on %s: load its module on %s", g.label, st.g.label)
 	}
 	if k.limits.allow(c) {
 		return nil
@@ -189,16 +191,16 @@ func (k *Kernel) checkConfig(c *LaunchConfig) error {
 	case caps.threads > 0 && threads > uint64(caps.threads):
 		return refusal.Invalid("a block of %d threads: the device takes %d at most", threads, caps.threads)
 	case k.threads > 0 && threads > uint64(k.threads):
-		return refusal.Invalid("a block of %d threads: this kernel takes %d at most, for the registers it uses", threads, k.threads)
+		return refusal.Invalid("a block of %d threads: this kernel takes %d at most, because of the registers it uses", threads, k.threads)
 	case c.SharedBytes < 0:
 		return refusal.Invalid("%d bytes of shared memory: the number cannot be negative", c.SharedBytes)
 	case caps.sharedMax > 0 && c.SharedBytes > caps.sharedMax-k.shared:
-		return refusal.Invalid("%d bytes of shared memory and %d of the kernel's own: the device has %d a block", c.SharedBytes, k.shared, caps.sharedMax)
+		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", c.SharedBytes, k.shared, caps.sharedMax)
 	}
 	return nil
 }
 
-// checkExtent checks each dimension against its limit; 0 is one that is not known.
+// checkExtent checks each dimension against its limit. A limit of 0 is not known.
 func checkExtent(what string, d cu.Dim3, limit [3]int, of string) error {
 	for i, n := range [3]uint32{d.X, d.Y, d.Z} {
 		if limit[i] > 0 && uint64(n) > uint64(limit[i]) {
@@ -208,8 +210,8 @@ func checkExtent(what string, d cu.Dim3, limit [3]int, of string) error {
 	return nil
 }
 
-// askShared asks the driver for all the shared memory that the kernel can have, the
-// first time that a launch needs more than the default.
+// askShared makes the driver allow as much dynamic shared memory as the kernel can have
+// (cuFuncSetAttribute). It does so once, when a launch needs more than the default.
 func (k *Kernel) askShared(bytes int) error {
 	if bytes <= k.m.g.caps.shared-k.shared || k.moreShared.Load() {
 		return nil
@@ -222,20 +224,20 @@ func (k *Kernel) askShared(bytes int) error {
 	return nil
 }
 
-// launch is the room that a launch of a kernel or of a graph needs. It is reused: each
-// stream has one for its short operation, and launches has others.
+// launch is the memory that one launch of a kernel or graph needs. It is reused: each
+// stream has one for its short operation, and the pool launches has others.
 type launch struct {
 	op     inflight.Op
 	args   kernelargs.Buffer[span]
-	pooled bool
+	pooled bool // belongs to launches
 }
 
 var launches = sync.Pool{New: func() any { return &launch{pooled: true} }}
 
-// beginLaunch starts a launch. l.done ends it.
+// beginLaunch starts the operation of a launch. l.done ends it.
 func (s *Stream) beginLaunch(what string) (l *launch, st *streamState, err error) {
-	if st := s.target(); st != nil && st.room.op.BeginShort(&st.Stream) {
-		return &st.room, st, nil
+	if st := s.target(); st != nil && st.shortLaunch.op.BeginShort(&st.Stream) {
+		return &st.shortLaunch, st, nil
 	}
 	l = launches.Get().(*launch)
 	if st, err = s.begin(&l.op, what, false); err != nil {
@@ -244,17 +246,17 @@ func (s *Stream) beginLaunch(what string) (l *launch, st *streamState, err error
 	return l, st, err
 }
 
-// done ends the operation and gives the room back.
+// done ends the operation and releases l for reuse.
 func (l *launch) done() {
 	l.args.Reset()
 	pooled := l.pooled
-	l.op.End() // after which another goroutine may have the room
+	l.op.End() // if it was short, another goroutine may use l from here on
 	if pooled {
 		launches.Put(l)
 	}
 }
 
-// run is Stream.Launch, once the operation has begun.
+// run implements Stream.Launch, once the operation has begun.
 func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) error {
 	if k == nil || k.m == nil {
 		return refusal.Invalid("launch on %v: no kernel given (nil)", st)
@@ -281,7 +283,7 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 }
 
 // acquireMemory counts a launch as a user of its memory arguments, and writes their
-// addresses.
+// addresses into the parameters.
 func acquireMemory(op *inflight.Op, st *streamState, k *Kernel, bytes []byte, memory []kernelargs.Memory[span]) error {
 	for i := range memory {
 		m := &memory[i]
@@ -294,8 +296,8 @@ func acquireMemory(op *inflight.Op, st *streamState, k *Kernel, bytes []byte, me
 	return nil
 }
 
-// acquireForKernel counts a launch as a user of the memory, and is the address that
-// the kernel gets.
+// acquireForKernel counts a launch as a user of memory, and returns the address for the
+// kernel.
 func acquireForKernel(op *inflight.Op, st *streamState, r *span) (cu.DevicePtr, error) {
 	a, g := r.a, st.g
 	switch {
@@ -305,7 +307,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span) (cu.DevicePtr, 
 		return 0, refusal.Invalid("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
 	case !op.Acquire(&a.Tracker, inflight.Write, r.generation):
 		return 0, a.errClosed()
-	case a.g == g && r.dev != 0 && a.kind != managedMemory && a.BornOn() == nil: // nearly always
+	case a.g == g && r.dev != 0 && a.kind != managedMemory && a.BornOn() == nil: // the usual case
 		return r.dev, nil
 	case r.bytes > 0 && r.dev == 0:
 		return 0, r.unmapped()
@@ -326,7 +328,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span) (cu.DevicePtr, 
 	case a.kind.onHost():
 		return r.addressOn(g)
 	case !g.shared.mayUse(g, a.g):
-		return 0, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: EnablePeer of %s to it first, or Copy", r.String(), g.label)
+		return 0, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: call EnablePeer of %s first, or Copy", r.String(), g.label)
 	}
 	return r.dev, nil
 }

@@ -10,20 +10,21 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// A copy engine serves one transfer at a time, in the order of arrival, whatever the
-// priority of the stream: on an H200 a copy of 50 KiB waits 4.9 ms behind one of 256
-// MiB in another stream. A kernel that copies shares the link instead, and is done in
-// 0.03 ms. So a small copy that would wait behind a large one is made by a kernel. The
-// same kernel makes many small copies in one launch: see CopyAll.
+// A copy engine makes one transfer at a time, in the order of arrival, whatever the
+// priority of the stream. On an H200 a copy of 50 KiB waits 4.9 ms behind a copy of 256 MiB
+// in another stream. A kernel that copies shares the link with the copy engine instead,
+// and is done in 0.03 ms. So a kernel makes a small copy that would wait behind a large
+// one. The same kernel makes many small copies in one launch: see CopyAll.
 
 // copyKernel is the shipped kernel that copies many ranges at once. It is loaded when a
-// GPU is opened: to load code can wait for all that runs in the context, for ever if
-// that waits for the caller.
+// GPU is opened, because loading code can wait for all work of the context. Later it would
+// wait forever, if that work waits for the calling goroutine.
 type copyKernel struct {
 	module cu.Module
-	f      cu.Function // 0 where the device does not take the kernel
+	f      cu.Function // 0 if the device cannot run the kernel
 }
 
+// load loads the kernel. Without it, copies only take longer, so errors are dropped.
 func (x *copyKernel) load(d cu.Driver, ctx cu.Context) {
 	m, err := d.ModuleLoadData(ctx, []byte(kernels.PTX))
 	if err != nil {
@@ -42,21 +43,23 @@ func (x *copyKernel) unload(d cu.Driver, ctx cu.Context) error {
 	return d.ModuleUnload(ctx, x.module)
 }
 
-// largeCopy is the large copy that was queued last in one direction. Its two words may
-// belong to different copies for a moment, which does no harm: the stream is asked
-// before anything is concluded.
+// largeCopy is the large copy that was queued last in one direction. For a moment its two
+// fields may belong to different copies. That does no harm, because isBusy asks the stream
+// before a copy takes the kernel copy path.
 type largeCopy struct {
 	st     atomic.Pointer[streamState]
 	number atomic.Uint64 // of the operation in st
 }
 
-// unfinished reports whether there is a copy of another stream, not known to be done.
+// unfinished reports whether the large copy belongs to another stream and is not known to
+// be done.
 func (m *largeCopy) unfinished(st *streamState) bool {
 	large := m.st.Load()
 	return large != nil && large != st && !large.Completed(m.number.Load())
 }
 
-// largestOf is the mark of a copy's direction, nil where none is kept.
+// largestOf returns the largeCopy of a copy's direction, or nil for copies that do not
+// cross the link.
 func largestOf(g *GPU, dst, src *span) *largeCopy {
 	to, from := dst.kind(), src.kind()
 	switch {
@@ -68,8 +71,8 @@ func largestOf(g *GPU, dst, src *span) *largeCopy {
 	return nil
 }
 
-// noteLarge remembers a large copy that has been queued.
-func noteLarge(st *streamState, dst, src *span) {
+// recordLarge records a large copy that has been queued.
+func recordLarge(st *streamState, dst, src *span) {
 	if dst.bytes < st.g.largeCopy || st.capture != nil {
 		return
 	}
@@ -79,8 +82,8 @@ func noteLarge(st *streamState, dst, src *span) {
 	}
 }
 
-// behindLarge reports whether a copy would wait behind a large one of another stream,
-// as far as that is known, and could be made by the kernel.
+// behindLarge reports whether a copy is small and would wait behind a large copy of
+// another stream, as far as that is known.
 func behindLarge(st *streamState, dst, src *span) bool {
 	if dst.bytes > st.g.tuning.copy.SmallBytes || st.capture != nil || st.g.copyKernel.f == 0 {
 		return false
@@ -92,8 +95,8 @@ func behindLarge(st *streamState, dst, src *span) bool {
 	return m.unfinished(st) && isBusy(m.st.Load())
 }
 
-// isBusy asks the driver whether a stream is at work, and notes what is done if not.
-// Other answers the driver gives once: they are kept for Stream.Wait.
+// isBusy asks the driver whether a stream has unfinished work. If not, it records that the
+// work is done. The driver returns an error only once, so it is kept for Stream.Wait.
 func isBusy(st *streamState) bool {
 	if !st.Enter() {
 		return false
@@ -111,16 +114,16 @@ func isBusy(st *streamState) bool {
 	return busy
 }
 
-// copyRange is a range to copy by device addresses.
+// copyRange is a copy by device address.
 type copyRange struct {
 	dst, src cu.DevicePtr
 	bytes    uintptr
 }
 
-// kernelParams has room for the parameters of a launch of one range.
+// kernelParams has the parameters of launches that copy one range.
 var kernelParams = sync.Pool{New: func() any { return new([kernels.GatherParams]byte) }}
 
-// copyByKernel makes a small copy by the kernel. It is false if the kernel cannot
+// copyByKernel makes a small copy with the kernel. queued is false if the kernel cannot
 // address the memory.
 func copyByKernel(st *streamState, dst, src *span) (queued bool, err error) {
 	to, ok := addressForKernel(st, dst)
@@ -136,8 +139,9 @@ func copyByKernel(st *streamState, dst, src *span) (queued bool, err error) {
 	return err == nil, err
 }
 
-// addressForKernel is the address that kernels of the stream's GPU have for memory that
-// they read and write as fast as the copy engines do.
+// addressForKernel returns the address of memory in kernels of the stream's GPU. It
+// returns false if kernels cannot address the memory, or access it more slowly than the
+// copy engines do.
 func addressForKernel(st *streamState, r *span) (cu.DevicePtr, bool) {
 	if r.dev == 0 || r.a.g.device != st.g.device || r.kind() == managedMemory {
 		return 0, false
@@ -146,8 +150,8 @@ func addressForKernel(st *streamState, r *span) (cu.DevicePtr, bool) {
 	return p, err == nil
 }
 
-// appendKernelCopies appends launches that copy ranges. params is room, which must stay
-// until the batch is submitted; it is returned as it is afterwards.
+// appendKernelCopies appends launches that copy ranges. It appends their parameters to
+// params, and returns that. The parameters must not change until the batch is submitted.
 func appendKernelCopies(b *cu.Batch, st *streamState, ranges []copyRange, params []byte) []byte {
 	for len(ranges) > 0 {
 		n := min(len(ranges), kernels.GatherRanges)
@@ -161,8 +165,8 @@ func appendKernelCopies(b *cu.Batch, st *streamState, ranges []copyRange, params
 	return params
 }
 
-// packRanges lays the parameters of a launch out as struct Ranges of kernels.cu has
-// them, and chooses the launch's grid.
+// packRanges writes the parameters of a launch in the layout of struct Ranges in
+// kernels.cu, and chooses the grid.
 func packRanges(t *copyTuning, to []byte, ranges []copyRange) (grid, block cu.Dim3) {
 	const n = kernels.GatherRanges
 	most := uintptr(0)

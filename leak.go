@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// LeaksVariable is the environment variable that, set to 1, reports leaks on
-// standard error.
+// LeaksVariable is the environment variable that makes Ferry report leaks on standard
+// error when it is 1: see [OnLeak].
 const LeaksVariable = "FERRY_LEAKS"
 
 var leakReport atomic.Pointer[func(string)]
@@ -21,14 +21,15 @@ func init() {
 	}
 }
 
-// OnLeak sets who is told when something made from now on, a buffer, stream,
-// event, module or GPU, is collected as garbage without having been closed. The
-// text says what it was and where it was made. nil, the default, tells nobody,
-// and costs nothing. A leak is only reported: what leaked is never freed, as a
-// slice of it may be in use.
+// OnLeak sets the function that reports leaks. A leak is a buffer, stream, event, module,
+// graph, [PinnedPool] or GPU that the garbage collector finds unused although it was not
+// closed. Only objects made after the call are watched. text names the object and the
+// call stack that made it. With nil, the default, leaks are not reported, and watching
+// costs nothing. A leaked object is reported but never freed, because a slice of its
+// memory may still be in use.
 //
-// report is called on a goroutine of the runtime and must not block. OnLeak is
-// safe for concurrent use.
+// report runs on a goroutine of the runtime, and must not block. OnLeak is safe for
+// concurrent use.
 func OnLeak(report func(text string)) {
 	if report == nil {
 		leakReport.Store(nil)
@@ -37,24 +38,25 @@ func OnLeak(report func(text string)) {
 	leakReport.Store(&report)
 }
 
-// leak is what there is to tell of something that was not closed.
+// leak is what the report about an object says, if it is never closed.
 type leak struct {
 	what  string
 	stack []uintptr
 }
 
-// watchLeak reports p if it becomes garbage before the cleanup is stopped.
+// watchLeak reports p if the garbage collector finds it unused before the cleanup is
+// stopped.
 func watchLeak[T any](p *T, what func() string) runtime.Cleanup {
 	if leakReport.Load() == nil {
 		return runtime.Cleanup{}
 	}
 	stack := make([]uintptr, 16)
 	stack = stack[:runtime.Callers(2, stack)]
-	return runtime.AddCleanup(p, tellLeak, leak{what(), stack})
+	return runtime.AddCleanup(p, reportLeak, leak{what(), stack})
 }
 
-// tellLeak reports, unless reporting was turned off meanwhile.
-func tellLeak(l leak) {
+// reportLeak reports a leak, unless reports were disabled in the meantime.
+func reportLeak(l leak) {
 	report := leakReport.Load()
 	if report == nil {
 		return
@@ -67,7 +69,8 @@ func tellLeak(l leak) {
 	(*report)(b.String())
 }
 
-// foreignFrames is the part of a stack that is neither Ferry's nor the runtime's.
+// foreignFrames returns the frames of a stack that belong neither to Ferry nor to the
+// runtime.
 func foreignFrames(stack []uintptr) iter.Seq[runtime.Frame] {
 	return func(yield func(runtime.Frame) bool) {
 		frames := runtime.CallersFrames(stack)
@@ -86,8 +89,7 @@ func foreignFrames(stack []uintptr) iter.Seq[runtime.Frame] {
 	}
 }
 
-// What the names of Ferry's functions begin with, in the packages from which
-// memory comes.
+// Prefixes of the names of Ferry's functions, in the packages that allocate for a program.
 const (
 	ownPrefix         = "github.com/ferrygpu/ferry."
 	ownPipelinePrefix = "github.com/ferrygpu/ferry/pipeline."

@@ -10,22 +10,22 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Managed is a buffer with one address on host and GPU, whose pages move to where they
-// are touched. Its methods are safe for concurrent use; its elements are memory like
-// any other.
+// Managed is a buffer that has one address on the host and on the GPU. Its pages migrate
+// to where they are accessed. Its methods are safe for concurrent use. Concurrent accesses
+// to its elements need synchronization, as for any Go memory.
 type Managed[T any] struct{ span span }
 
-// ManagedOptions say how managed memory is made.
+// ManagedOptions are the options of [AllocManaged].
 type ManagedOptions struct {
-	// Attach says who may touch the memory at first; zero is cu.MemAttachGlobal, any
-	// stream on any device. See [Managed.Attach].
+	// Attach is the initial attachment: cu.MemAttachHost, or cu.MemAttachGlobal for any
+	// stream on any device. Zero means cu.MemAttachGlobal. See [Managed.Attach].
 	Attach cu.MemAttachFlags
 }
 
-// AllocManaged takes managed memory for n elements (cuMemAllocManaged), cleared to
-// zero at its first touch. Zero elements are a valid, empty buffer. T is any type
-// without Go pointers. A device without managed memory is cu.ErrorNotSupported, too
-// little memory cu.ErrorOutOfMemory. o may be nil.
+// AllocManaged allocates managed memory for n elements (cuMemAllocManaged). A page is
+// cleared to zero when it is first touched. With n = 0 the buffer is valid and empty. T
+// can be any type without Go pointers. An error wraps cu.ErrorNotSupported if the device
+// has no managed memory, cu.ErrorOutOfMemory, or cu.ErrorInvalidValue. o may be nil.
 func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) {
 	a, err := newAllocation[T](g, managedMemory, n)
 	if err != nil {
@@ -44,7 +44,7 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	}
 	if a.bytes > 0 {
 		if a.dev, err = g.driver.MemAllocManaged(g.ctx, a.bytes, attach); err != nil {
-			return nil, a.fail("allocate", err, a.room(err))
+			return nil, a.fail("allocate", err, a.memoryHint(err))
 		}
 		a.host = hostAddress(a.dev)
 		a.attached.Store(&attachment{flags: attach})
@@ -53,76 +53,83 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	return &Managed[T]{a.whole()}, nil
 }
 
-// Len is the number of elements.
-func (m *Managed[T]) Len() int { return m.where(nil).len() }
+// Len returns the number of elements.
+func (m *Managed[T]) Len() int { return m.asSpan(nil).len() }
 
-// Size is the size in bytes.
-func (m *Managed[T]) Size() int { return m.where(nil).size() }
+// Size returns the size in bytes.
+func (m *Managed[T]) Size() int { return m.asSpan(nil).size() }
 
-// String describes the buffer: "managed buffer 3 (1000 float32, 3.9 KiB) on cuda:0".
-func (m *Managed[T]) String() string { return m.where(nil).String() }
+// String returns a description of the buffer: "managed buffer 3 (1000 float32, 3.9 KiB) on
+// cuda:0".
+func (m *Managed[T]) String() string { return m.asSpan(nil).String() }
 
-// Pointer is the address in kernels, which is the host's; 0 for an empty buffer.
-func (m *Managed[T]) Pointer() cu.DevicePtr { return m.where(nil).pointer() }
+// Pointer returns the address of the buffer, which is the same in kernels and on the host.
+// It is 0 for an empty buffer.
+func (m *Managed[T]) Pointer() cu.DevicePtr { return m.asSpan(nil).pointer() }
 
-// Range is elements i to j-1, of the same memory: what is in flight on a range is in
-// flight on the buffer. It needs no Close and is good until the buffer's. A range that
-// does not exist is one whose every use is an error.
-func (m *Managed[T]) Range(i, j int) *Managed[T] { return &Managed[T]{m.where(nil).sub(i, j)} }
+// Range returns elements i to j-1 as a buffer that shares the memory. An operation on a
+// range is in flight on the whole buffer. A range needs no Close, and is valid until the
+// buffer is closed. If i or j is out of bounds, every use of the range is an error.
+func (m *Managed[T]) Range(i, j int) *Managed[T] { return &Managed[T]{m.asSpan(nil).sub(i, j)} }
 
-// Slice is the memory itself, to read and write, once nothing is in flight on it. It
-// waits and panics as [Host.Slice] does. Where the device lacks concurrent managed
-// access (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0), it waits for all
-// streams of all such devices, and the slice must not be touched while any kernel runs
-// there; [Managed.Attach] narrows that. To touch the memory moves pages to the host,
-// which takes time: see [Managed.Prefetch].
-func (m *Managed[T]) Slice() []T { return mustSlice[T](m.where(nil), inflight.Write) }
+// Slice waits until no operation is in flight on the buffer, and returns its memory, to
+// read and write. It waits and panics as [Host.Slice] does. If the device has no
+// concurrent managed access (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0), Slice
+// waits for all streams of all such devices. The program must then not touch the slice
+// while a kernel runs on one of them; [Managed.Attach] narrows that. Touching
+// the memory migrates pages to the host, which takes time: see [Managed.Prefetch].
+func (m *Managed[T]) Slice() []T { return mustSlice[T](m.asSpan(nil), inflight.Write) }
 
-// ReadSlice is [Managed.Slice] for reading only: it does not wait for operations that
-// only read the buffer.
-func (m *Managed[T]) ReadSlice() []T { return mustSlice[T](m.where(nil), inflight.Read) }
+// ReadSlice is [Managed.Slice] for reading only. It does not wait for operations that only
+// read the buffer. It panics as Slice does.
+func (m *Managed[T]) ReadSlice() []T { return mustSlice[T](m.asSpan(nil), inflight.Read) }
 
-// SliceContext is [Managed.Slice] with an end and an error, as [Host.SliceContext].
+// SliceContext is [Managed.Slice] with a context, and returns errors as
+// [Host.SliceContext] does.
 func (m *Managed[T]) SliceContext(ctx context.Context) ([]T, error) {
-	return hostSlice[T](await.Context(ctx), m.where(nil), inflight.Write)
+	return hostSlice[T](await.Context(ctx), m.asSpan(nil), inflight.Write)
 }
 
-// ReadSliceContext is [Managed.ReadSlice] with an end and an error.
+// ReadSliceContext is [Managed.ReadSlice] with a context, and returns errors as
+// [Host.SliceContext] does.
 func (m *Managed[T]) ReadSliceContext(ctx context.Context) ([]T, error) {
-	return hostSlice[T](await.Context(ctx), m.where(nil), inflight.Read)
+	return hostSlice[T](await.Context(ctx), m.asSpan(nil), inflight.Read)
 }
 
-// Wait waits until nothing is in flight on the buffer, as [Host.Wait] does.
+// Wait waits until no operation is in flight on the buffer, as [Host.Wait] does.
 func (m *Managed[T]) Wait(ctx context.Context) error {
-	return m.where(nil).waitHost(await.Context(ctx), inflight.Write)
+	return m.asSpan(nil).waitHost(await.Context(ctx), inflight.Write)
 }
 
-// Close waits for what is in flight on the buffer and frees it (cuMemFree). Slices of
-// it must not be used afterwards. Within a host function it is freed soon afterwards.
-// Close of a range does nothing; of a closed or nil buffer, too.
-func (m *Managed[T]) Close() error { return m.where(nil).close() }
+// Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
+// driver may then wait for all other work of the device. Slices of the buffer must not be
+// used afterwards. If Close is called in a host function, a later call of this package
+// frees the buffer. Close of a range, or of a closed or nil buffer, does nothing and
+// returns nil.
+func (m *Managed[T]) Close() error { return m.asSpan(nil).close() }
 
-func (m *Managed[T]) untyped() (*span, int) { return m.where(nil), int(sizeOf[T]()) }
+func (m *Managed[T]) untyped() (*span, int) { return m.asSpan(nil), int(sizeOf[T]()) }
 
-func (m *Managed[T]) where(*T) *span {
+func (m *Managed[T]) asSpan(*T) *span {
 	if m == nil {
 		return nil
 	}
 	return &m.span
 }
 
-// Prefetch moves the buffer's pages to a place in the order of the stream
-// (cuMemPrefetchAsync): to a GPU, as [GPU.Device] names it, or to the host, which is
-// cu.CPUDevice. It needs concurrent managed access; a device without it is
-// cu.ErrorNotSupported. The host's next Slice waits until the pages are there.
+// Prefetch migrates the pages of the buffer, in the order of the stream
+// (cuMemPrefetchAsync). The destination is a device, as returned by [GPU.Device], or
+// cu.CPUDevice for the host. A following Slice waits until the migration is done. If the
+// device has no concurrent managed access, the error wraps cu.ErrorNotSupported. In a
+// capture it wraps cu.ErrorStreamCaptureUnsupported.
 func (m *Managed[T]) Prefetch(s *Stream, to cu.Device) error {
-	r := m.where(nil)
+	r := m.asSpan(nil)
 	return s.operate("prefetch", r, inflight.Write, func(st *streamState) (bool, error) {
 		if st.capture != nil {
 			return false, refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot prefetch: prefetch before its launch")
 		}
 		if !st.g.caps.concurrentManaged {
-			return false, st.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "let pages move when they are touched")
+			return false, st.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "leave it out, pages migrate when they are touched")
 		}
 		if err := r.reachableFrom(st.g); err != nil || r.bytes == 0 {
 			return false, err
@@ -132,12 +139,12 @@ func (m *Managed[T]) Prefetch(s *Stream, to cu.Device) error {
 	})
 }
 
-// Advise tells the driver how the buffer will be used (cuMemAdvise). dev is a device as
-// [GPU.Device] names it, or cu.CPUDevice for the host; advice that takes none ignores
-// it. Advice about a device without concurrent managed access is
-// cu.ErrorInvalidDevice. [Managed.Advice] reads it back.
+// Advise gives the driver advice on how the buffer will be used (cuMemAdvise). dev is a
+// device, as returned by [GPU.Device], or cu.CPUDevice for the host. Advice that is not
+// about a device ignores it. For a device without concurrent managed access, the error
+// wraps cu.ErrorInvalidDevice. [Managed.Advice] reads the advice back.
 func (m *Managed[T]) Advise(advice cu.MemAdvice, dev cu.Device) error {
-	r := m.where(nil)
+	r := m.asSpan(nil)
 	if err := r.enter(); err != nil {
 		return fmt.Errorf("advise: %w", err)
 	}
@@ -156,7 +163,7 @@ func (m *Managed[T]) Advise(advice cu.MemAdvice, dev cu.Device) error {
 	return nil
 }
 
-// mayAdvise refuses advice about a device that cannot follow it.
+// mayAdvise returns an error for advice about a device that cannot follow it.
 func mayAdvise(g *GPU, advice cu.MemAdvice, dev cu.Device) error {
 	switch advice {
 	case cu.MemAdviseSetPreferredLocation, cu.MemAdviseSetAccessedBy, cu.MemAdviseUnsetAccessedBy:
@@ -171,26 +178,26 @@ func mayAdvise(g *GPU, advice cu.MemAdvice, dev cu.Device) error {
 	case err != nil:
 		return fmt.Errorf("device %d: %w", dev, err)
 	case v == 0:
-		return refusal.New(cu.ErrorInvalidDevice, "device %d cannot follow it (%v is 0): leave it out", dev, cu.DeviceAttributeConcurrentManagedAccess)
+		return refusal.New(cu.ErrorInvalidDevice, "device %d cannot follow the advice (%v is 0): leave it out", dev, cu.DeviceAttributeConcurrentManagedAccess)
 	}
 	return nil
 }
 
-// Advice is what the driver was told about managed memory. A place is a device, as
-// [GPU.Device] names it, cu.CPUDevice for the host, or cu.InvalidDevice for none, or
-// when parts of the memory differ.
+// Advice is the advice that the driver has about managed memory. A location is a device,
+// as returned by [GPU.Device], or cu.CPUDevice for the host. It is cu.InvalidDevice if
+// there is none, and if parts of the memory have different ones.
 type Advice struct {
 	ReadMostly        bool
 	PreferredLocation cu.Device
 	AccessedBy        []cu.Device // in no order
-	LastPrefetch      cu.Device   // where Prefetch was last queued to
+	LastPrefetch      cu.Device   // the destination of the last Prefetch
 }
 
-// Advice reads back what [Managed.Advise] and [Managed.Prefetch] told the driver
-// (cuMemRangeGetAttribute). For an empty buffer it is no advice.
+// Advice returns the advice that [Managed.Advise] and [Managed.Prefetch] gave to the
+// driver (cuMemRangeGetAttribute). For an empty buffer it returns no advice.
 func (m *Managed[T]) Advice() (Advice, error) {
 	none := Advice{PreferredLocation: cu.InvalidDevice, LastPrefetch: cu.InvalidDevice}
-	r := m.where(nil)
+	r := m.asSpan(nil)
 	if err := r.enter(); err != nil {
 		return none, fmt.Errorf("read advice: %w", err)
 	}
@@ -205,7 +212,7 @@ func (m *Managed[T]) Advice() (Advice, error) {
 	return a, nil
 }
 
-// readAdvice asks the driver.
+// readAdvice reads the advice from the driver.
 func readAdvice(r *span) (a Advice, err error) {
 	g := r.a.g
 	ask := func(what cu.MemRangeAttribute, places int) []int32 {
@@ -227,27 +234,32 @@ func readAdvice(r *span) (a Advice, err error) {
 	return a, err
 }
 
-// attachment says who may touch managed memory where host and devices must take turns.
+// attachment says what may access managed memory on devices without concurrent managed
+// access.
 type attachment struct {
 	flags cu.MemAttachFlags
-	st    *streamState // of cu.MemAttachSingle
+	st    *streamState // the stream of cu.MemAttachSingle
 }
 
-// Attach says who may touch the buffer from this point of the stream on
-// (cuStreamAttachMemAsync): with cu.MemAttachGlobal anybody, with cu.MemAttachHost the
-// host alone, with cu.MemAttachSingle the host and this stream alone, which must not
-// be the default stream. It matters where the device lacks concurrent managed access:
-// Slice then waits for every stream of such devices, for none, or for this one; and
-// kernels that may not use the buffer are refused it. Only a whole buffer can be
-// attached.
+// Attach changes what may access the buffer from this point of the stream on
+// (cuStreamAttachMemAsync). It matters if the device has no concurrent managed access.
+//
+//	flags                 access                       Slice waits for
+//	cu.MemAttachGlobal    host, all streams            all streams of such devices
+//	cu.MemAttachHost      host                         no stream
+//	cu.MemAttachSingle    host, kernels of stream s    stream s
+//
+// A launch of a kernel that may not access the buffer is refused. cu.MemAttachSingle needs
+// a stream that is not the default stream. Only a whole buffer can be attached. In a
+// capture the error wraps cu.ErrorStreamCaptureUnsupported.
 func (m *Managed[T]) Attach(s *Stream, flags cu.MemAttachFlags) error {
-	r := m.where(nil)
+	r := m.asSpan(nil)
 	return s.operate("attach", r, inflight.Write, func(st *streamState) (bool, error) {
 		switch {
 		case st.capture != nil:
 			return false, refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot attach memory: attach before")
 		case r.a == nil:
-			return false, refusal.Invalid("there is no buffer")
+			return false, refusal.Invalid("no buffer given")
 		case r.bytes != r.a.bytes:
 			return false, refusal.Invalid("only the whole buffer can be attached")
 		case flags != cu.MemAttachGlobal && flags != cu.MemAttachHost && flags != cu.MemAttachSingle:
@@ -266,9 +278,9 @@ func (m *Managed[T]) Attach(s *Stream, flags cu.MemAttachFlags) error {
 	})
 }
 
-// waitTurn waits until the host may touch managed memory where host and devices must
-// take turns. What is in flight on it has been waited for.
-func (a *allocation) waitTurn(ctx context.Context) error {
+// waitExclusive waits for the streams that may access managed memory, on devices without
+// concurrent managed access. The operations in flight on the memory are done already.
+func (a *allocation) waitExclusive(ctx context.Context) error {
 	at := a.attached.Load()
 	switch {
 	case at == nil || at.flags == cu.MemAttachGlobal:
@@ -283,7 +295,7 @@ func (a *allocation) waitTurn(ctx context.Context) error {
 	return nil
 }
 
-// usableBy refuses managed memory that kernels of a stream may not use, on a device
+// usableBy returns an error if kernels of a stream may not use managed memory, on a device
 // without concurrent managed access.
 func (a *allocation) usableBy(st *streamState) error {
 	at := a.attached.Load()
@@ -291,7 +303,7 @@ func (a *allocation) usableBy(st *streamState) error {
 	case at == nil || at.flags == cu.MemAttachGlobal || at.st == st && at.flags == cu.MemAttachSingle:
 		return nil
 	case at.flags == cu.MemAttachHost:
-		return refusal.Invalid("%v is attached to the host, and the device has no concurrent access (%v is 0): Attach it to the stream, or cu.MemAttachGlobal", a, cu.DeviceAttributeConcurrentManagedAccess)
+		return refusal.Invalid("%v is attached to the host, and the device has no concurrent access (%v is 0): Attach it to the stream, or with cu.MemAttachGlobal", a, cu.DeviceAttributeConcurrentManagedAccess)
 	}
-	return refusal.Invalid("%v is attached to %v, and the device has no concurrent access (%v is 0): launch there, or Attach it to this stream", a, at.st, cu.DeviceAttributeConcurrentManagedAccess)
+	return refusal.Invalid("%v is attached to %v, and the device has no concurrent access (%v is 0): launch on that stream, or Attach it to this one", a, at.st, cu.DeviceAttributeConcurrentManagedAccess)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// addressAt is n bytes after p; nil stays nil.
+// addressAt returns the address n bytes after p. It returns nil for nil.
 func addressAt(p cu.HostPtr, n uintptr) cu.HostPtr {
 	if p == nil {
 		return nil
@@ -14,17 +14,19 @@ func addressAt(p cu.HostPtr, n uintptr) cu.HostPtr {
 	return unsafe.Add(p, n)
 }
 
-// hostAddress is a device address that is a host address, too, as that of
-// managed memory is.
+// hostAddress converts the device address of managed memory, which is also its host
+// address. It reads the pointer from memory, because go vet rejects a conversion of an
+// integer. The conversion is safe: the memory is not Go's.
 func hostAddress(p cu.DevicePtr) cu.HostPtr {
 	n := uintptr(p)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&n))
 }
 
-// deviceAddress is a host address that is a device address, too.
+// deviceAddress converts a host address that is also a device address. It also turns
+// host addresses into numbers that can be compared.
 func deviceAddress(p cu.HostPtr) cu.DevicePtr { return cu.DevicePtr(uintptr(p)) }
 
-// sliceAt is the n elements at p; it is not nil even for none.
+// sliceAt returns the n elements at p. The slice is never nil.
 func sliceAt[T any](p cu.HostPtr, n int) []T {
 	if n == 0 || p == nil {
 		return []T{}
@@ -32,14 +34,14 @@ func sliceAt[T any](p cu.HostPtr, n int) []T {
 	return unsafe.Slice((*T)(p), n)
 }
 
-// addressOf is where the elements of a slice are.
+// addressOf returns the address of the first element of a slice.
 func addressOf[T any](s []T) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(s)) }
 
-// sizeOf is the bytes of an element.
+// sizeOf returns the size of an element in bytes.
 func sizeOf[T any]() uintptr { return unsafe.Sizeof(*new(T)) }
 
-// bytesAt is the n bytes at p.
+// bytesAt returns the n bytes at p.
 func bytesAt(p cu.HostPtr, n uintptr) []byte { return unsafe.Slice((*byte)(p), n) }
 
-// bytesOf is the bytes of a value.
+// bytesOf returns the bytes of a value. They share its memory.
 func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }

@@ -10,8 +10,9 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// MemPool is GPU memory that [AllocAsync] takes from and gives back to without asking
-// the driver for more each time. It is safe for concurrent use.
+// MemPool is a pool of GPU memory in the driver. [AllocAsync] takes memory from it, and
+// Close of a buffer gives it back, without a new allocation on the device each time. It is
+// safe for concurrent use.
 type MemPool struct {
 	g        *GPU
 	handle   cu.MemPool
@@ -19,27 +20,27 @@ type MemPool struct {
 	lifetime inflight.Lifetime
 }
 
-// MemPoolOptions say how a pool is made.
+// MemPoolOptions are the options of [NewMemPool].
 type MemPoolOptions struct {
-	// Keep is how many bytes of unused memory the pool keeps when a program waits for
-	// the GPU; what is more goes back to the driver
-	// (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). With 0 it keeps none.
+	// Keep is how many bytes of unused memory the pool keeps when a program waits for the
+	// GPU. The rest goes back to the device (CU_MEMPOOL_ATTR_RELEASE_THRESHOLD). The
+	// default is 0: the pool keeps none.
 	Keep int
-	// Max is the most bytes that the pool holds; 0 is what the GPU has. Drivers before
-	// CUDA 12.3 do not know it.
+	// Max is the largest size of the pool in bytes. 0 means the memory of the GPU.
+	// Drivers before CUDA 12.3 do not support it.
 	Max int
 }
 
 // MemPoolStats is the memory of a pool, in bytes.
 type MemPoolStats struct {
-	Used, MostUsed         int // by buffers
-	Reserved, MostReserved int // taken from the GPU
+	Used, MostUsed         int // used by buffers: now, and the most so far
+	Reserved, MostReserved int // taken from the GPU: now, and the most so far
 }
 
-// DefaultMemPool is the pool that the device starts with (cuDeviceGetDefaultMemPool),
-// from which [AllocAsync] takes if not told otherwise, as long as the program sets no
-// other through the driver. All of the process shares it; its Close does nothing. A
-// device without pools is cu.ErrorNotSupported.
+// DefaultMemPool returns the default pool of the device (cuDeviceGetDefaultMemPool).
+// [AllocAsync] without a pool uses it, unless the program sets another one with
+// [GPU.Driver]. The whole process shares the pool, and its Close does nothing. If the
+// device has no pools, the error wraps cu.ErrorNotSupported.
 func DefaultMemPool(g *GPU) (*MemPool, error) {
 	const what = "find the memory pool"
 	if err := g.enter(what); err != nil {
@@ -56,8 +57,8 @@ func DefaultMemPool(g *GPU) (*MemPool, error) {
 	return &MemPool{g: g, handle: handle}, nil
 }
 
-// NewMemPool makes a pool of the device's memory (cuMemPoolCreate). A device without
-// pools is cu.ErrorNotSupported. o may be nil.
+// NewMemPool makes a pool of device memory (cuMemPoolCreate). If the device has no pools,
+// the error wraps cu.ErrorNotSupported. o may be nil.
 func NewMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	if err := g.enter("make a memory pool"); err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	return p, nil
 }
 
-// hasPools refuses where the device has none.
+// hasPools returns an error if the device has no pools.
 func hasPools(g *GPU) error {
 	if g.caps.pools {
 		return nil
@@ -106,7 +107,8 @@ func hasPools(g *GPU) error {
 	return g.lacking("use memory pools", cu.DeviceAttributeMemoryPoolsSupported, "AllocAsync without a pool takes memory as Alloc does")
 }
 
-// enter counts a use of the pool. leave ends it.
+// enter counts a use of the pool. It fails when the pool is nil or closed. leave ends the
+// use.
 func (p *MemPool) enter(what string) error {
 	if p == nil || p.g == nil {
 		return refusal.Invalid("%s: no memory pool given (nil)", what)
@@ -114,7 +116,7 @@ func (p *MemPool) enter(what string) error {
 	if !p.lifetime.Enter() {
 		return fmt.Errorf("%s: a memory pool of %s: %w", what, p.g.label, ErrClosed)
 	}
-	if !p.own { // the device's own pool does not keep the GPU open
+	if !p.own { // unlike a pool of NewMemPool, the default pool does not keep the GPU open
 		if err := p.g.enter(what); err != nil {
 			p.lifetime.Leave()
 			return err
@@ -132,8 +134,8 @@ func (p *MemPool) leave() {
 	}
 }
 
-// SetKeep sets how many bytes of unused memory the pool keeps when a program waits for
-// the GPU: see [MemPoolOptions]. math.MaxInt is all.
+// SetKeep sets how many bytes of unused memory the pool keeps when a program waits for the
+// GPU (cuMemPoolSetAttribute): see [MemPoolOptions]. With math.MaxInt it keeps all memory.
 func (p *MemPool) SetKeep(bytes int) error {
 	const what = "set what a memory pool keeps"
 	if err := p.enter(what); err != nil {
@@ -149,9 +151,9 @@ func (p *MemPool) SetKeep(bytes int) error {
 	return nil
 }
 
-// Trim gives unused memory back to the driver, down to keep bytes (cuMemPoolTrimTo).
-// Memory counts as unused when the work before its Close is known to be done: wait for
-// the stream first.
+// Trim gives unused memory back to the device, until the pool has no more than keep bytes
+// (cuMemPoolTrimTo). The memory of a closed buffer is unused when the work before its
+// Close is known to be done: wait for the stream first.
 func (p *MemPool) Trim(keep int) error {
 	if err := p.enter("trim a memory pool"); err != nil {
 		return err
@@ -166,7 +168,7 @@ func (p *MemPool) Trim(keep int) error {
 	return nil
 }
 
-// Stats is how much memory the pool has.
+// Stats returns how much memory the pool has (cuMemPoolGetAttribute).
 func (p *MemPool) Stats() (MemPoolStats, error) {
 	if err := p.enter("read a memory pool"); err != nil {
 		return MemPoolStats{}, err
@@ -188,8 +190,9 @@ func (p *MemPool) Stats() (MemPoolStats, error) {
 	return stats, nil
 }
 
-// Close gives the pool up (cuMemPoolDestroy). Buffers of it stay good; its memory goes
-// with the last of them. Close of the device's own, a closed or a nil pool is nil.
+// Close closes the pool (cuMemPoolDestroy). Its buffers stay valid, and its memory is
+// freed when the last of them is closed. Close of the default pool, or of a closed or nil
+// pool, does nothing and returns nil.
 func (p *MemPool) Close() error {
 	if p == nil || !p.own {
 		return nil
@@ -200,7 +203,7 @@ func (p *MemPool) Close() error {
 	return nil
 }
 
-// destroy is the driver's part of Close.
+// destroy destroys the driver's pool and leaves the GPU.
 func (p *MemPool) destroy() error {
 	err := p.g.driver.MemPoolDestroy(p.handle)
 	if inHostFunction(err) {
@@ -213,16 +216,18 @@ func (p *MemPool) destroy() error {
 	return nil
 }
 
-// AllocAsync takes memory for n elements in the order of the stream, from a pool
-// (cuMemAllocFromPoolAsync) or, with nil, the device's (cuMemAllocAsync). It does not
-// wait, and neither does the buffer's Close: that frees in the order of a stream, after
-// all uses that the buffer knows of (cuMemFreeAsync). Any stream may use the buffer;
-// those that do wait for the allocation by themselves.
+// AllocAsync allocates memory for n elements in the order of the stream. It takes the
+// memory from pool p (cuMemAllocFromPoolAsync) or, if p is nil, from the default pool
+// (cuMemAllocAsync). Neither AllocAsync nor Close of the buffer waits: Close frees the
+// memory in the order of a stream, after all operations in flight on the buffer
+// (cuMemFreeAsync). Any stream may use the buffer, and waits for the allocation if
+// necessary.
 //
-// On a device that has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0)
-// AllocAsync without a pool is [Alloc]: the same buffer, but both ends of its life may
-// wait for the GPU. [DefaultMemPool] tells. In a capture it is refused: allocate
-// before, the graph keeps the buffer. Errors are as for Alloc.
+// If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
+// without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may
+// wait for the GPU. [DefaultMemPool] then returns an error. In a capture AllocAsync is
+// refused (cu.ErrorStreamCaptureUnsupported): allocate before the capture, and the graph
+// keeps the buffer. Other errors are as for Alloc.
 func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	var op inflight.Op
 	st, err := s.begin(&op, "allocate in stream order", false)
@@ -251,7 +256,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	}
 	if a.bytes > 0 {
 		if a.dev, err = allocOn(st, a.bytes, p); err != nil {
-			return nil, a.fail("allocate", err, a.room(err))
+			return nil, a.fail("allocate", err, a.memoryHint(err))
 		}
 		a.SetBirth(&st.Stream, st.Next())
 		op.Acquire(&a.Tracker, inflight.Write, 0)
@@ -261,7 +266,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	return &Device[T]{a.whole()}, nil
 }
 
-// allocOn is the driver's part of AllocAsync.
+// allocOn queues an allocation.
 func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
 	if p == nil {
 		return st.g.driver.MemAllocAsync(st.g.ctx, bytes, st.handle)

@@ -18,23 +18,23 @@ import (
 
 // Module is compiled code on a GPU. It is safe for concurrent use.
 type Module struct {
-	tracker inflight.Tracker // of its code
+	tracker inflight.Tracker // of launches
 	g       *GPU
 	handle  cu.Module
 	leak    runtime.Cleanup
-	parsed  *ptx.Module // nil when the image is no PTX that Ferry reads
+	parsed  *ptx.Module // nil if the image is not PTX that Ferry can parse
 
 	mu        sync.Mutex
-	variables map[string]*allocation // those asked for
-	closing   bool                   // the last of them disposes of the module
+	variables map[string]*allocation // by name, for Global and ManagedGlobal
+	closing   bool                   // the last variable in use disposes of the module
 }
 
-// Load compiles PTX text for the GPU, or loads a cubin or fatbin on hardware
-// (cuModuleLoadDataEx). PTX that does not compile is a *cu.JITError with the
-// compiler's messages; %+v prints them whole. Package kernels has PTX to begin with.
+// Load compiles PTX for the GPU or, on hardware, loads a cubin or fatbin
+// (cuModuleLoadDataEx). If PTX does not compile, the error is a *cu.JITError with the
+// messages of the compiler; %+v prints all of them. Package kernels has PTX to start with.
 func Load(g *GPU, image []byte) (*Module, error) { return load(g, "PTX", image) }
 
-// LoadFile is [Load] of a file.
+// LoadFile is [Load] for an image in a file.
 func LoadFile(g *GPU, path string) (*Module, error) {
 	if g == nil {
 		return nil, refusal.Invalid("load %s: no GPU given (nil)", path)
@@ -46,7 +46,7 @@ func LoadFile(g *GPU, path string) (*Module, error) {
 	return load(g, path, image)
 }
 
-// load is Load; name is for messages.
+// load implements Load and LoadFile. name is for messages.
 func load(g *GPU, name string, image []byte) (*Module, error) {
 	if err := g.enter("load a module"); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func load(g *GPU, name string, image []byte) (*Module, error) {
 	handle, err := g.driver.ModuleLoadData(g.ctx, image)
 	if err != nil {
 		g.leave()
-		if syntax != nil { // it has the file's name, and the line
+		if syntax != nil { // unlike the driver's error it has the name of the file, and the line
 			err = errors.Join(syntax, err)
 		}
 		return nil, fmt.Errorf("load %s (%s) on %s: %w", name, refusal.Size(uintptr(len(image))), g.label, err)
@@ -66,7 +66,7 @@ func load(g *GPU, name string, image []byte) (*Module, error) {
 	return m, nil
 }
 
-// parsePTX reads an image that is PTX. Both results are nil for one that is not.
+// parsePTX parses an image that is PTX. For other images both results are nil.
 func parsePTX(name string, image []byte) (*ptx.Module, error) {
 	text := strings.TrimRight(string(image), "\x00")
 	if strings.ContainsRune(text, 0) || !strings.Contains(text, ".version") {
@@ -75,7 +75,7 @@ func parsePTX(name string, image []byte) (*ptx.Module, error) {
 	return ptx.Parse(name, text)
 }
 
-// String names the module's kernels and its GPU.
+// String returns a description of the module: "a module (vector_add, copy) on cuda:0".
 func (m *Module) String() string {
 	if m == nil || m.g == nil {
 		return "no module"
@@ -83,8 +83,8 @@ func (m *Module) String() string {
 	return fmt.Sprintf("a module (%s) on %s", m.names(), m.g.label)
 }
 
-// Kernels is the names of the module's kernels in the order of the source. They are
-// known for PTX only.
+// Kernels returns the names of the module's kernels, in the order of the source. It returns
+// nil for a cubin or fatbin.
 func (m *Module) Kernels() []string {
 	if m == nil || m.parsed == nil {
 		return nil
@@ -96,7 +96,7 @@ func (m *Module) Kernels() []string {
 	return names
 }
 
-// names is Kernels as text.
+// names returns the names of the kernels as text.
 func (m *Module) names() string {
 	names := m.Kernels()
 	switch {
@@ -108,7 +108,8 @@ func (m *Module) names() string {
 	return strings.Join(names, ", ")
 }
 
-// enter counts a use of the module. m.tracker.Leave ends it.
+// enter counts a use of the module. It fails when the module is nil or closed.
+// m.tracker.Leave ends the use.
 func (m *Module) enter(what, name string) error {
 	if m == nil || m.g == nil {
 		return refusal.Invalid("%s %q: no module given (nil)", what, name)
@@ -119,8 +120,8 @@ func (m *Module) enter(what, name string) error {
 	return nil
 }
 
-// Kernel finds a kernel by name (cuModuleGetFunction). The error for one that does not
-// exist wraps cu.ErrorNotFound and lists those that do.
+// Kernel finds a kernel by name (cuModuleGetFunction). If there is no such kernel, the
+// error wraps cu.ErrorNotFound and lists the kernels that exist.
 func (m *Module) Kernel(name string) (*Kernel, error) {
 	if err := m.enter("find kernel", name); err != nil {
 		return nil, err
@@ -132,14 +133,15 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	}
 	k, err := newKernel(m, f, name)
 	if err != nil {
-		return nil, fmt.Errorf("look at kernel %q: %w", name, err)
+		return nil, fmt.Errorf("read the attributes of kernel %q: %w", name, err)
 	}
 	return k, nil
 }
 
-// Close waits for kernels of the module in flight and gives it up (cuModuleUnload):
-// its kernels cannot be launched any more, except by graphs that have captured them;
-// with the last of those it is unloaded. Close of a closed or nil module is nil.
+// Close waits for the kernels of the module that are in flight, and unloads the module
+// (cuModuleUnload). Its kernels cannot be launched any more, except by graphs that have
+// captured them: the last of these graphs unloads the module. Close of a closed or nil
+// module does nothing and returns nil.
 func (m *Module) Close() error {
 	if m == nil || m.g == nil {
 		return nil
@@ -151,8 +153,8 @@ func (m *Module) Close() error {
 	return m.g.deferred.do(m.drain)
 }
 
-// drain waits for the calls that use the closed module, and goes on with dispose when
-// no graph owns it.
+// drain waits for the calls that use the closed module. It continues with dispose once no
+// graph owns the module.
 func (m *Module) drain() error {
 	if !m.tracker.Drained() {
 		if err := m.g.mayWait(); err != nil {
@@ -163,14 +165,15 @@ func (m *Module) drain() error {
 	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return m.g.deferred.do(m.dispose) }))
 }
 
-// dispose waits, unloads and leaves the GPU.
+// dispose waits for the kernels in flight, unloads the module and leaves the GPU. If a
+// variable is in use, its last user disposes of the module later.
 func (m *Module) dispose() error {
 	if m.inUse() {
 		return nil
 	}
 	err := m.tracker.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) || err != nil && !sticky(err) {
-		return fmt.Errorf("close %v: it may be in use and is not unloaded: %w", m, err)
+		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded: %w", m, err)
 	}
 	err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
 	if inHostFunction(err) {
@@ -183,7 +186,7 @@ func (m *Module) dispose() error {
 	return nil
 }
 
-// closeVariables closes the variables that were asked for. Each reports to forget.
+// closeVariables closes the variables. Each calls forget when it is disposed of.
 func (m *Module) closeVariables() error {
 	m.mu.Lock()
 	var all []*allocation
@@ -200,7 +203,7 @@ func (m *Module) closeVariables() error {
 	return first
 }
 
-// keep keeps the allocation of a variable, or returns the one kept before.
+// keep stores the allocation of a variable. If there is one already, it returns that.
 func (m *Module) keep(a *allocation) *allocation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,15 +218,15 @@ func (m *Module) keep(a *allocation) *allocation {
 	return a
 }
 
-// kept is the allocation of a variable that was asked for before, or nil.
+// kept returns the stored allocation of a variable, or nil.
 func (m *Module) kept(name string) *allocation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.variables[name]
 }
 
-// forget removes a variable that is not used any more from a closed module, and
-// disposes of the module if that had to wait for it.
+// forget removes an unused variable from a closed module. It disposes of the module if
+// that had to wait for the variable.
 func (m *Module) forget(a *allocation) error {
 	m.mu.Lock()
 	delete(m.variables, a.name)
@@ -235,7 +238,7 @@ func (m *Module) forget(a *allocation) error {
 	return nil
 }
 
-// inUse reports that variables of the module are in use: the last of them will dispose
+// inUse reports whether variables of the module are in use. The last of them then disposes
 // of the module.
 func (m *Module) inUse() bool {
 	m.mu.Lock()
@@ -244,11 +247,11 @@ func (m *Module) inUse() bool {
 	return m.closing
 }
 
-// Global is a variable of a module as a buffer (cuModuleGetGlobal): one that PTX
-// declares .global or .const, CUDA C++ __device__ or __constant__. Its size must be a
-// whole number of elements of T. It is good until the module's Close, and needs none of
-// its own. Kernels of the module that are in flight count as using it. The error for
-// one that does not exist wraps cu.ErrorNotFound and lists those that do.
+// Global returns a variable of a module as a buffer (cuModuleGetGlobal). PTX declares such
+// a variable .global or .const, CUDA C++ __device__ or __constant__. Its size must be a
+// multiple of the size of T. The buffer is valid until the module is closed, and needs no
+// Close. Kernels of the module that are in flight count as using it. If there is no such
+// variable, the error wraps cu.ErrorNotFound and lists the variables that exist.
 func Global[T any](m *Module, name string) (*Device[T], error) {
 	r, err := globalOf[T](m, name, false)
 	if err != nil {
@@ -257,9 +260,9 @@ func Global[T any](m *Module, name string) (*Device[T], error) {
 	return &Device[T]{*r}, nil
 }
 
-// ManagedGlobal is [Global] of a variable in managed memory: one that PTX declares
-// .attribute(.managed), CUDA C++ __managed__. The host can use it, too, as it can use
-// memory of [AllocManaged]. Another variable is cu.ErrorInvalidValue.
+// ManagedGlobal is [Global] for a variable in managed memory. PTX declares such a variable
+// .attribute(.managed), CUDA C++ __managed__. The host can use it like memory of
+// [AllocManaged]. For other variables the error wraps cu.ErrorInvalidValue.
 func ManagedGlobal[T any](m *Module, name string) (*Managed[T], error) {
 	r, err := globalOf[T](m, name, true)
 	if err != nil {
@@ -268,7 +271,7 @@ func ManagedGlobal[T any](m *Module, name string) (*Managed[T], error) {
 	return &Managed[T]{*r}, nil
 }
 
-// globalOf is a variable as elements of T.
+// globalOf returns the span of a variable, in elements of T.
 func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
 	const what = "find variable"
 	e, err := elementOf[T]()
@@ -293,7 +296,7 @@ func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
 	return &r, nil
 }
 
-// variable is the allocation that stands for a variable of a module that is in use.
+// variable returns the allocation of a variable. The caller has entered the module.
 func variable(m *Module, name string) (*allocation, error) {
 	if a := m.kept(name); a != nil {
 		return a, nil
@@ -305,7 +308,7 @@ func variable(m *Module, name string) (*allocation, error) {
 	}
 	about, err := d.PointerGetAttributes(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("look at it: %w", err)
+		return nil, fmt.Errorf("read its attributes: %w", err)
 	}
 	a := &allocation{g: m.g, kind: deviceMemory, name: name, count: int(bytes), bytes: bytes, dev: p, module: &m.tracker, free: m.forget}
 	if about.IsManaged {

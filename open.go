@@ -16,37 +16,37 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// DeviceVariable is the environment variable that Open("") reads.
+// DeviceVariable is the environment variable in which Open("") looks for a device name.
 const DeviceVariable = "FERRY_DEVICE"
 
-// choice is the meaning of a device's name.
+// choice is a parsed device name.
 type choice struct {
-	auto    bool   // a GPU, else the software GPU
-	soft    bool   // the software GPU, else CUDA
-	profile string // of the software GPU, "" for the default
-	count   int    // of the software GPU's devices
-	ordinal int    // of the CUDA device, -1 when the name has none
+	auto    bool   // a GPU if there is one, otherwise the software GPU
+	soft    bool   // the software GPU, not CUDA
+	profile string // of the software GPU; "" is the default
+	count   int    // number of devices of the software GPU
+	ordinal int    // of the CUDA device; -1 if the name has none
 }
 
 // DeviceInfo describes a device that [Open] can open.
 type DeviceInfo struct {
-	Open     string // the name for [Open]: "cuda:0", "soft:h200"
-	Name     string // the product: "NVIDIA H200"
-	Emulated bool   // the software GPU
+	Open     string // name for [Open]: "cuda:0", "soft:h200"
+	Name     string // product name: "NVIDIA H200" (cuDeviceGetName)
+	Emulated bool   // true for a software GPU
 
 	Memory       uint64 // bytes (cuDeviceTotalMem)
-	Major, Minor int    // compute capability: 9.0 is 9, 0
-	UUID         string // as nvidia-smi writes it, "GPU-" and 36 characters; "" if the driver has none
-	PCIAddress   string // "0000:1b:00.0"
+	Major, Minor int    // compute capability: 9 and 0 for 9.0
+	UUID         string // as nvidia-smi prints it, "GPU-" and 36 characters (cuDeviceGetUuid); "" if the driver has none
+	PCIAddress   string // "0000:1b:00.0" (cuDeviceGetPCIBusId)
 }
 
-// Devices lists the devices that [Open] can open, without opening one: first the NVIDIA
-// GPUs, then a software GPU for each machine that Ferry ships. No context is made, and
-// no memory of a device is taken.
+// Devices lists the devices that [Open] can open: first the NVIDIA GPUs, then one software
+// GPU for each machine profile that Ferry ships. It opens none of them: it creates no
+// context and allocates no device memory.
 //
-// A machine without NVIDIA's driver or without a GPU is no error; Open("cuda") says what
-// was tried. The error is that of a driver that exists and fails. The list then still
-// has the devices that can be opened.
+// A machine without NVIDIA's driver or without a GPU is not an error: Open("cuda") says
+// what was tried. The error is that of an installed driver that fails. The list then
+// still has the devices that can be opened.
 func Devices() ([]DeviceInfo, error) {
 	all, failed := hardware()
 	for _, name := range profile.Names() {
@@ -66,7 +66,8 @@ func Devices() ([]DeviceInfo, error) {
 	return all, failed
 }
 
-// hardware lists the NVIDIA GPUs.
+// hardware lists the NVIDIA GPUs. A missing driver library is an error only if the
+// environment names the library.
 func hardware() (all []DeviceInfo, failed error) {
 	d, count, err := cudaDevices()
 	var missing *libcuda.OpenError
@@ -85,7 +86,7 @@ func hardware() (all []DeviceInfo, failed error) {
 	return all, failed
 }
 
-// appendInfo appends the description of a driver's device.
+// appendInfo appends the description of a device. label is its name for Open.
 func appendInfo(all []DeviceInfo, d cu.Driver, label string, ordinal int) ([]DeviceInfo, error) {
 	info, err := infoOf(d, ordinal)
 	if err != nil {
@@ -95,7 +96,7 @@ func appendInfo(all []DeviceInfo, d cu.Driver, label string, ordinal int) ([]Dev
 	return append(all, info), nil
 }
 
-// infoOf asks a driver for the facts about a device.
+// infoOf reads the description of a device from its driver.
 func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
 	if err := d.Init(0); err != nil {
 		return info, err
@@ -135,21 +136,22 @@ func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
 
 // Open opens a device by name:
 //
-//	""            the device that FERRY_DEVICE names, else a GPU, else the software GPU
+//	""            the device in FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
 //	cuda          the first NVIDIA GPU
 //	cuda:1        the NVIDIA GPU with ordinal 1
-//	soft          the software GPU, which emulates an H200
-//	soft:NAME     the software GPU, which emulates a machine of package profile
-//	soft:FILE     the same with the profile in a file, whose name ends in .json
-//	soft:h200*2   the first GPU of a software machine that has two
+//	soft          the software GPU, emulating an H200
+//	soft:NAME     the software GPU, emulating a machine of package profile
+//	soft:FILE     the software GPU with the profile in FILE, whose name ends in .json
+//	soft:h200*2   the first GPU of a software machine with two
 //
-// [Devices] lists the names that this machine can open. Only "" falls back: on a machine
-// without a GPU, "cuda" is an error that says what was tried. When "" falls back to the
-// software GPU, Open writes one line to standard error, once a process, and
-// [GPU.Fallback] returns the reason. FERRY_QUIET=1 silences such lines.
+// [Devices] lists the names that this machine can open. Only "" falls back to the software
+// GPU: on a machine without a GPU, "cuda" is an error that says what was tried. When Open
+// falls back, it writes one line to standard error, once per process, and
+// [GPU.Fallback] returns the reason. FERRY_QUIET=1 suppresses the line. The error for a
+// name that Open does not know wraps cu.ErrorInvalidValue.
 //
-// Each Open of a software GPU makes a new machine. For devices that can use each other's
-// memory, call [OpenAll].
+// Each Open of a software GPU makes a new machine. Use [OpenAll] for devices that access
+// each other's memory.
 func Open(name string) (*GPU, error) {
 	all, err := open(name, false)
 	if err != nil {
@@ -158,12 +160,13 @@ func Open(name string) (*GPU, error) {
 	return all[0], nil
 }
 
-// OpenAll opens every device that a name means: two for "soft:h200*2", every GPU
-// for "cuda". Names are those of [Open].
+// OpenAll opens every device that a name of [Open] stands for: two for "soft:h200*2",
+// every NVIDIA GPU for "cuda". After an error none is open.
 func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 
-// OpenDriver opens a device of any driver, such as one that wraps another.
-// Devices that shall see each other must come from one driver value.
+// OpenDriver opens the device with an ordinal of any driver, such as a driver that wraps
+// another one. Devices that copy to each other or share memory must be opened with the
+// same driver value.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
@@ -189,7 +192,7 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	return g, nil
 }
 
-// open opens the first or all of the devices that a name means.
+// open opens the first device that a name stands for or, if all is set, every one.
 func open(name string, all bool) ([]*GPU, error) {
 	asked := name
 	if name == "" {
@@ -208,7 +211,7 @@ func open(name string, all bool) ([]*GPU, error) {
 		return gpus, nil
 	}
 	if !c.auto {
-		return nil, fmt.Errorf("open %q: %w; \"soft\" opens the software GPU, which needs none", name, err)
+		return nil, fmt.Errorf("open %q: %w; \"soft\" opens the software GPU, which needs no hardware", name, err)
 	}
 	gpus, softErr := openSoft(choice{soft: true, count: 1}, "soft", all)
 	if softErr != nil {
@@ -217,11 +220,11 @@ func open(name string, all bool) ([]*GPU, error) {
 	for _, g := range gpus {
 		g.fallback = err
 	}
-	hint.Say(hint.Fallback, "no NVIDIA GPU was found, so %v stands in: times are predictions (FERRY_DEVICE=cuda says what was tried; FERRY_DEVICE=soft or %s=1 silences this)", gpus[0], hint.QuietVariable)
+	hint.Say(hint.Fallback, "no NVIDIA GPU was found, using %v: times are predictions (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or %s=1 suppresses this line)", gpus[0], hint.QuietVariable)
 	return gpus, nil
 }
 
-// parseName reads a device's name.
+// parseName parses a device name.
 func parseName(name string) (choice, error) {
 	kind, rest, more := strings.Cut(name, ":")
 	switch {
@@ -251,7 +254,7 @@ func parseName(name string) (choice, error) {
 		c.count = int(n)
 	}
 	if c.profile = base; base == "" && more {
-		return choice{}, refusal.Invalid("no profile after \"soft:\": there are %s; or give the path of a .json file", strings.Join(profile.Names(), ", "))
+		return choice{}, refusal.Invalid("no profile after \"soft:\": use one of %s, or the path of a .json file", strings.Join(profile.Names(), ", "))
 	}
 	return c, nil
 }
@@ -276,7 +279,7 @@ func openSoft(c choice, name string, all bool) ([]*GPU, error) {
 	return openSome(d, 0, c.count, all)
 }
 
-// softLabel is how a device of a software machine is called.
+// softLabel returns the short name of a device of a software machine.
 func softLabel(profile string, count, ordinal int) string {
 	if count == 1 {
 		return "soft:" + profile
@@ -284,11 +287,11 @@ func softLabel(profile string, count, ordinal int) string {
 	return fmt.Sprintf("soft:%s*%d device %d", profile, count, ordinal)
 }
 
-// cudaDriver is the driver library once it has started: all its devices share
-// one driver value. A failure is not kept, so that a later Open looks again.
+// cudaDriver is the driver library after a successful cuInit. All its devices share one
+// driver value. A failure is not stored, so that a later Open tries again.
 var cudaDriver atomic.Pointer[libcuda.Driver]
 
-// openLibrary opens and starts the driver library.
+// openLibrary loads the driver library and initializes it (cuInit).
 func openLibrary() (*libcuda.Driver, error) {
 	if d := cudaDriver.Load(); d != nil {
 		return d, nil
@@ -304,7 +307,8 @@ func openLibrary() (*libcuda.Driver, error) {
 	return cudaDriver.Load(), nil
 }
 
-// cudaDevices returns the started driver library and the number of its devices.
+// cudaDevices returns the initialized driver library and the number of its devices. It
+// fails if there are none.
 func cudaDevices() (*libcuda.Driver, int, error) {
 	d, err := openLibrary()
 	if err != nil {
@@ -317,7 +321,8 @@ func cudaDevices() (*libcuda.Driver, int, error) {
 	return d, int(count), err
 }
 
-// openCUDA opens NVIDIA GPUs.
+// openCUDA opens the NVIDIA GPU with the ordinal of c or, without an ordinal, the first
+// GPU or all of them.
 func openCUDA(c choice, all bool) ([]*GPU, error) {
 	d, count, err := cudaDevices()
 	if err != nil {
@@ -329,7 +334,7 @@ func openCUDA(c choice, all bool) ([]*GPU, error) {
 	return openSome(d, 0, count, all)
 }
 
-// openSome opens the devices from first up to end, or the first of them.
+// openSome opens devices first to end-1 or, unless all is set, only the first of them.
 func openSome(d cu.Driver, first, end int, all bool) ([]*GPU, error) {
 	if !all {
 		end = first + 1

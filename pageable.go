@@ -8,61 +8,63 @@ import (
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
-// PageableSlice is ordinary Go memory as [Memory], made by [Pageable].
+// PageableSlice is a slice of ordinary Go memory as a [Memory]. [Pageable] makes it.
 type PageableSlice[T any] struct{ span span }
 
-// Pageable lets [Copy] use an ordinary slice, or a file mapped into memory. Large
-// copies go through a ring of page-locked memory of Ferry's, filled and emptied by
-// several goroutines, at nearly the speed of the link; small ones through the driver's.
-// They are not asynchronous: Copy returns when a source has been read or a destination
-// written. Pages of a mapped file that was cut off are an error that says at which
-// byte, if the copy is large enough for the ring. Register the slice, or copy from a
-// buffer of [AllocHost], for copies that return at once.
+// Pageable returns an ordinary slice as a [Memory] for [Copy]. The slice can also be a
+// file that is mapped into memory. Large copies go through a staging ring of page-locked
+// memory, which several goroutines fill and empty, at nearly the speed of the link. The
+// driver makes small copies. These copies are not asynchronous: Copy returns when it has
+// read the source or written the destination. For copies that return at once, [Register]
+// the slice, or use a buffer of [AllocHost].
 //
-// A slice of a buffer's memory, as Host.Slice gives it, or of memory that is
-// registered, is treated as that range of the buffer: it is in flight like one.
+// If a mapped file has been truncated, a copy of the missing pages through the staging ring
+// returns an error that names the byte.
 //
-// T must be a type without Go pointers, or Copy says so. Kernels cannot use pageable
-// memory.
+// A slice of the memory of a buffer, such as a result of [Host.Slice], is treated as a
+// range of that buffer. A copy of it is in flight on the buffer.
+//
+// T must be a type without Go pointers, otherwise Copy returns an error. Kernels cannot
+// use pageable memory.
 func Pageable[T any](s []T) *PageableSlice[T] {
 	e, err := elementOf[T]()
 	return &PageableSlice[T]{span{host: addressOf(s), n: len(s), bytes: e.size * uintptr(len(s)), bad: err}}
 }
 
-// Len is the number of elements.
-func (p *PageableSlice[T]) Len() int { return p.where(nil).len() }
+// Len returns the number of elements.
+func (p *PageableSlice[T]) Len() int { return p.asSpan(nil).len() }
 
-// Size is the size in bytes.
-func (p *PageableSlice[T]) Size() int { return p.where(nil).size() }
+// Size returns the size in bytes.
+func (p *PageableSlice[T]) Size() int { return p.asSpan(nil).size() }
 
-// String describes the memory: "a pageable slice (1000 elements, 3.9 KiB)".
-func (p *PageableSlice[T]) String() string { return p.where(nil).String() }
+// String returns a description of the memory: "a pageable slice (1000 elements, 3.9 KiB)".
+func (p *PageableSlice[T]) String() string { return p.asSpan(nil).String() }
 
-// Range is elements i to j-1. A range that does not exist is one whose every use is an
-// error.
+// Range returns elements i to j-1. If i or j is out of bounds, every use of the range is
+// an error.
 func (p *PageableSlice[T]) Range(i, j int) *PageableSlice[T] {
-	return &PageableSlice[T]{p.where(nil).sub(i, j)}
+	return &PageableSlice[T]{p.asSpan(nil).sub(i, j)}
 }
 
-// Slice is the memory itself. It is nil for a range that does not exist.
+// Slice returns the memory. It returns nil for a range out of bounds.
 func (p *PageableSlice[T]) Slice() []T {
-	r := p.where(nil)
+	r := p.asSpan(nil)
 	if r == nil || r.bad != nil {
 		return nil
 	}
 	return sliceAt[T](r.host, r.n)
 }
 
-func (p *PageableSlice[T]) untyped() (*span, int) { return p.where(nil), int(sizeOf[T]()) }
+func (p *PageableSlice[T]) untyped() (*span, int) { return p.asSpan(nil), int(sizeOf[T]()) }
 
-func (p *PageableSlice[T]) where(*T) *span {
+func (p *PageableSlice[T]) asSpan(*T) *span {
 	if p == nil {
 		return nil
 	}
 	return &p.span
 }
 
-// stagingRing is the GPU's ring for pageable memory.
+// stagingRing returns the staging ring of a GPU. The first call makes it.
 func stagingRing(g *GPU) *staging.Ring {
 	g.ring.once.Do(func() {
 		g.ring.ring = staging.New(g.driver, g.ctx, g.tuning.ring, func(bytes int) (cu.HostPtr, func() error, error) {
@@ -88,12 +90,13 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) error {
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
 		return err
 	}
-	// The ring's slots wait in streams that stand still: the driver has its own.
+	// All slots of the ring are in streams that do not advance. The driver has memory of
+	// its own for the rest.
 	to, from := dst.cut(uintptr(n), dst.bytes-uintptr(n)), src.cut(uintptr(n), src.bytes-uintptr(n))
 	return memcpyAsync(st, &to, &from)
 }
 
-// copyThroughRing returns how many bytes were copied.
+// copyThroughRing copies through the staging ring, and returns how many bytes it copied.
 func copyThroughRing(ctx context.Context, st *streamState, dst, src *span, in bool) (int64, error) {
 	ring := stagingRing(st.g)
 	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: int64(dst.bytes)}

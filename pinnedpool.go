@@ -17,47 +17,49 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// PinnedPool keeps page-locked memory of one GPU for buffers that come and go.
-// [Host.Alloc] takes from it without a call of the driver, in some 50 ns, and Close of
-// the buffer gives back: at once, or, if it is in flight, when the streams that used it
-// have passed, without waiting. A buffer is larger than asked for by less than an
-// eighth, or by less than 256 bytes, and starts at a multiple of 256. It is safe for
-// concurrent use.
+// PinnedPool keeps page-locked memory of one GPU for buffers that are used for a short
+// time. [Host.Alloc] takes a buffer from it without a driver call, in some 50 ns. Close of
+// the buffer returns it to the pool without waiting. If the buffer is in flight then, the
+// pool reuses it when the streams that used it have passed that point. The memory of a
+// buffer is larger than requested by less than an eighth, or by less than 256 bytes. It
+// begins at a multiple of 256 bytes. A PinnedPool is safe for concurrent use.
 type PinnedPool struct {
 	g      *GPU
-	host   HostOptions // of its memory
+	host   HostOptions // for its memory
 	pool   *pin.Pool
 	closed atomic.Bool
 	leak   runtime.Cleanup
 
 	mu     sync.Mutex
-	events []cu.Event // of the GPU, not in use
+	events []cu.Event // not in use
 }
 
-// PinnedPoolOptions say how a pool of page-locked memory is made.
+// PinnedPoolOptions are the options of [NewPinnedPool].
 type PinnedPoolOptions struct {
-	// Max is the most bytes that the pool page-locks; 0 is no limit.
+	// Max is the most bytes that the pool page-locks. 0 means no limit.
 	Max int
-	// Mapped, NotPortable and NUMANode are those of [HostOptions], for all of it.
+	// Mapped, NotPortable and NUMANode apply to all memory of the pool: see
+	// [HostOptions].
 	Mapped, NotPortable bool
 	NUMANode            *int
 }
 
-// PinnedPoolStats is what a pool of page-locked memory has, in bytes, and has done.
+// PinnedPoolStats are statistics of a pool. Amounts of memory are in bytes.
 type PinnedPoolStats struct {
-	Used               int           // by open buffers, with what they are larger than asked for
-	InFlight           int           // of closed buffers that the pool has not seen to be done
-	Pinned, MostPinned int           // taken from the driver
-	Hits               int           // buffers that were there at once
-	DriverCalls        int           // to get and to give back memory
-	DriverTime         time.Duration // in them
-	// PinnedBy is the bytes of Pinned by the place in the program, a function and a
-	// line, whose request the pool could not serve without the driver.
+	Used               int           // memory of open buffers, which may be larger than requested
+	InFlight           int           // in closed buffers that are not known to be done
+	Pinned, MostPinned int           // page-locked: now, and the most so far
+	Hits               int           // allocations that needed no driver call
+	DriverCalls        int           // calls that page-locked or freed memory
+	DriverTime         time.Duration // spent in these calls
+	// PinnedBy divides Pinned among the places in the program, as a function and a line,
+	// whose requests made the pool page-lock memory.
 	PinnedBy map[string]int
 }
 
-// NewPinnedPool makes a pool. It has no memory until it is asked for some: see
-// [PinnedPool.Warm]. o may be nil.
+// NewPinnedPool makes a pool of page-locked memory. The pool page-locks no memory before
+// the first request, or [PinnedPool.Warm]. If Mapped is set and the device cannot map
+// memory, the error wraps cu.ErrorNotSupported. o may be nil.
 func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 	const what = "make a pool of page-locked memory"
 	if err := g.enter(what); err != nil {
@@ -83,7 +85,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 	return p, nil
 }
 
-// String names the pool's GPU.
+// String returns a description of the pool: "a pool of page-locked memory of cuda:0".
 func (p *PinnedPool) String() string {
 	if p == nil || p.g == nil {
 		return "no pool"
@@ -92,25 +94,26 @@ func (p *PinnedPool) String() string {
 }
 
 // Alloc makes h a buffer of n elements from a pool. It is [AllocHost] with
-// HostOptions.Pool for a Host that the program has, so that nothing is allocated:
+// [HostOptions].Pool for a Host that exists, so that it allocates no Go memory:
 //
 //	var h ferry.Host[float32]
 //	err := h.Alloc(pool, n)
 //
-// h must be new or closed, and nobody else may be using it. The memory holds what its
-// last user left there. Ranges of an earlier buffer in h stay closed. Errors are as for
-// AllocHost; a pool at its limit is cu.ErrorOutOfMemory.
+// h must be new or closed, and no other goroutine may use it during the call. The memory
+// is not cleared. Ranges of an earlier buffer in h stay closed. Errors are as for
+// AllocHost. If the pool has reached its limit, the error wraps cu.ErrorOutOfMemory.
 func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
 	return h.alloc(context.Background(), nil, p, n)
 }
 
-// alloc is Alloc from a pool of g, which may be nil, until ctx ends.
+// alloc implements Host.Alloc and AllocHostContext. The pool must belong to g, unless g is
+// nil.
 func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error {
 	switch {
 	case h == nil || p == nil || p.g == nil:
 		return refusal.Invalid("allocate page-locked memory from %v: no buffer or no pool given (nil)", p)
 	case g != nil && g != p.g:
-		return refusal.Invalid("allocate page-locked memory on %s from %v: it is another GPU's", g.label, p)
+		return refusal.Invalid("allocate page-locked memory on %s from %v: the pool belongs to another GPU", g.label, p)
 	case h.span.a != nil && h.span.a.OpenIn(h.span.generation):
 		return refusal.Invalid("allocate from %v: %v is open: close it first", p, h)
 	}
@@ -136,8 +139,8 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error
 	return nil
 }
 
-// bytes is the size of n elements. A handle that had a buffer before has a good
-// element type, which need not be looked at again.
+// bytes returns the size of n elements. If h had a buffer before, its element type is
+// valid and needs no check.
 func (h *Host[T]) bytes(n int) (uintptr, error) {
 	if size := sizeOf[T](); h.span.a != nil && size > 0 && n >= 0 && uintptr(n) <= math.MaxInt/size {
 		return uintptr(n) * size, nil
@@ -149,29 +152,29 @@ func (h *Host[T]) bytes(n int) (uintptr, error) {
 	return e.bytes(n)
 }
 
-// pooledBuffer is a block of a pool as an allocation, which is opened and closed many
-// times, each time in another generation.
+// pooledBuffer is the allocation of a block of a pool. It is opened and closed many times,
+// each time in a new generation.
 type pooledBuffer struct {
 	allocation
 	pool  *PinnedPool
 	block *pin.Block
 	marks []mark
 
-	// drainBack and giveBack as values, so that a Close allocates nothing.
+	// The method values drainBack and giveBack, so that Close allocates nothing.
 	drainTask, giveBackTask func() error
 }
 
-// mark stands for the operations of a stream that were in flight on a buffer when it
-// was closed.
+// mark represents the operations of one stream that were in flight on a buffer when it was
+// closed.
 type mark struct {
 	st    *streamState
-	last  uint64   // the last of them
-	seen  uint64   // what the stream has passed when the event has
-	event cu.Event // 0 where none could be recorded: then the stream is asked
+	last  uint64   // number of the last of these operations
+	seen  uint64   // operations of the stream that are done when the event has completed
+	event cu.Event // 0 if none could be recorded: then the stream is queried
 }
 
-// blockOf is the block of the pool that a handle had last, nil if it had none. It may
-// be another handle's now.
+// blockOf returns the block of the pool that a handle had last, or nil. Another handle may
+// have the block now.
 func (p *PinnedPool) blockOf(r *span) *pin.Block {
 	if r.a != nil {
 		if b, ok := r.a.pooled.(*pooledBuffer); ok && b.pool == p {
@@ -181,7 +184,7 @@ func (p *PinnedPool) blockOf(r *span) *pin.Block {
 	return nil
 }
 
-// open makes a span of a block.
+// open opens the buffer of a block and stores its span in r.
 func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 	buffer, known := b.Owner.(*pooledBuffer)
 	if !known {
@@ -199,7 +202,7 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 	return nil
 }
 
-// attach gives a block what Ferry must know of memory.
+// attach makes the allocation of a new block.
 func (p *PinnedPool) attach(b *pin.Block) (*pooledBuffer, error) {
 	g := p.g
 	buffer := &pooledBuffer{pool: p, block: b}
@@ -209,7 +212,7 @@ func (p *PinnedPool) attach(b *pin.Block) (*pooledBuffer, error) {
 	a.oneGPU, a.pooled = p.host.NotPortable, buffer
 	a.close, buffer.drainTask, buffer.giveBackTask = buffer.closeNow, buffer.drainBack, buffer.giveBack
 	a.Init()
-	a.Close() // until it is opened
+	a.Close() // until open opens it
 	var err error
 	if a.dev, err = mappedAddress(g, a.host, p.host.Mapped); err != nil {
 		return nil, err
@@ -219,7 +222,7 @@ func (p *PinnedPool) attach(b *pin.Block) (*pooledBuffer, error) {
 	return buffer, nil
 }
 
-// closeNow is Close of a buffer, by a handle that knew it in a generation.
+// closeNow closes a buffer. It does nothing if the generation of the handle is over.
 func (b *pooledBuffer) closeNow(generation uint32) error {
 	if !b.CloseIn(generation) {
 		return nil
@@ -228,8 +231,8 @@ func (b *pooledBuffer) closeNow(generation uint32) error {
 	return b.g.deferred.do(b.drainTask)
 }
 
-// drainBack waits for the calls that use the closed buffer, and gives the block back
-// when no graph owns it.
+// drainBack waits for the calls that use the closed buffer. It gives the block back once
+// no graph owns the buffer.
 func (b *pooledBuffer) drainBack() error {
 	if !b.Drained() {
 		if err := b.g.mayWait(); err != nil {
@@ -240,8 +243,8 @@ func (b *pooledBuffer) drainBack() error {
 	return b.AfterOwners(b.giveBackTask)
 }
 
-// giveBack gives the block to the pool, to be used at once or when it is not in flight
-// any more. With the pool closed nobody asks later: it waits.
+// giveBack gives the block to the pool. The pool can reuse it at once, or when it is no
+// longer in flight. A closed pool does not check that later, so giveBack then waits.
 func (b *pooledBuffer) giveBack() error {
 	p := b.pool
 	for s, last := range b.Pending(inflight.Write) {
@@ -260,7 +263,7 @@ func (b *pooledBuffer) giveBack() error {
 	return nil
 }
 
-// put gives a block back. What a host function may not give back goes later.
+// put gives a block back. In a host function it defers the driver calls for that.
 func (p *PinnedPool) put(b *pin.Block) error {
 	err := p.pool.Put(b)
 	if inHostFunction(err) {
@@ -269,7 +272,7 @@ func (p *PinnedPool) put(b *pin.Block) error {
 	return err
 }
 
-// Idle reports whether the hardware is done with a closed buffer.
+// Idle reports whether the hardware is done with a closed buffer. It implements pin.Owner.
 func (b *pooledBuffer) Idle() bool {
 	for len(b.marks) > 0 {
 		m := &b.marks[len(b.marks)-1]
@@ -281,7 +284,7 @@ func (b *pooledBuffer) Idle() bool {
 	return true
 }
 
-// unmark ends the last mark.
+// unmark removes the last mark.
 func (b *pooledBuffer) unmark() {
 	m := &b.marks[len(b.marks)-1]
 	if m.event != 0 {
@@ -291,11 +294,12 @@ func (b *pooledBuffer) unmark() {
 	b.marks = b.marks[:len(b.marks)-1]
 }
 
-// Retire removes the buffer from what Ferry knows by address: its block ends.
+// Retire removes the buffer from the host map, because the pool ends its block. It
+// implements pin.Owner.
 func (b *pooledBuffer) Retire() { b.unlist() }
 
-// record records an event for a mark, if the stream belongs to the pool's GPU and is
-// open.
+// record records an event for a mark. It returns 0 if the stream is closed or belongs to
+// another GPU.
 func (p *PinnedPool) record(m *mark) cu.Event {
 	st := m.st
 	if !st.g.sameContext(p.g) || st.g.released.Load() || !st.Enter() {
@@ -314,7 +318,8 @@ func (p *PinnedPool) record(m *mark) cu.Event {
 	return e
 }
 
-// passed asks the driver, without waiting. On a device that is lost nothing runs.
+// passed asks the driver whether the operations of a mark are done. It does not wait. If
+// the context is lost, no operation runs any more.
 func (p *PinnedPool) passed(m *mark) bool {
 	if m.event == 0 {
 		return m.st.query()
@@ -326,7 +331,7 @@ func (p *PinnedPool) passed(m *mark) bool {
 	return err == nil || sticky(err)
 }
 
-// takeEvent is an event that is not in use.
+// takeEvent returns an event that is not in use.
 func (p *PinnedPool) takeEvent() (cu.Event, error) {
 	p.mu.Lock()
 	if n := len(p.events); n > 0 {
@@ -345,8 +350,8 @@ func (p *PinnedPool) keepEvent(e cu.Event) {
 	p.events = append(p.events, e)
 }
 
-// destroyEvents destroys the events that are not in use. Those that a host function
-// must not touch go with the context.
+// destroyEvents destroys the events that are not in use. In a host function, where that is
+// not allowed, they remain until the context is released.
 func (p *PinnedPool) destroyEvents() error {
 	p.mu.Lock()
 	all := p.events
@@ -359,7 +364,7 @@ func (p *PinnedPool) destroyEvents() error {
 	return failed
 }
 
-// drain waits for buffers that were closed in flight.
+// drain waits for the buffers that were in flight when they were closed.
 func (p *PinnedPool) drain() error {
 	return p.pool.Drain(func(o pin.Owner) error {
 		b := o.(*pooledBuffer)
@@ -373,7 +378,7 @@ func (p *PinnedPool) drain() error {
 	})
 }
 
-// pageLock has memory page-locked for the pool, and enters the GPU for it.
+// pageLock page-locks memory for the pool. Each segment is a user of the GPU.
 func (p *PinnedPool) pageLock(ctx context.Context, bytes uintptr) (pin.Segment, error) {
 	if err := p.g.enter("page-lock memory"); err != nil {
 		return nil, err
@@ -386,7 +391,7 @@ func (p *PinnedPool) pageLock(ctx context.Context, bytes uintptr) (pin.Segment, 
 	return &pinnedSegment{p.g, m, bytes}, nil
 }
 
-// pinnedSegment is memory of a pool, as it was page-locked.
+// pinnedSegment is memory that was page-locked for a pool. It implements pin.Segment.
 type pinnedSegment struct {
 	g *GPU
 	pinned
@@ -405,7 +410,7 @@ func (c *pinnedSegment) Close() error {
 	return err
 }
 
-// callSite is the place in the program that asked.
+// callSite returns the place in the program that called this package.
 func callSite() string {
 	stack := make([]uintptr, 32)
 	for f := range foreignFrames(stack[:runtime.Callers(2, stack)]) {
@@ -414,7 +419,7 @@ func callSite() string {
 	return ""
 }
 
-// explain wraps an error of the pool.
+// explain returns an error of the pool with what was tried.
 func (p *PinnedPool) explain(what string, err error) error {
 	if p.closed.Load() {
 		return fmt.Errorf("%s: %w", what, ErrClosed)
@@ -425,8 +430,8 @@ func (p *PinnedPool) explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Warm page-locks so many bytes now that buffers can have without the driver later.
-// When ctx ends first, the error wraps ctx.Err(). A nil ctx never ends.
+// Warm page-locks a number of bytes now, so that later buffers need no driver call. When
+// ctx ends first, the error wraps ctx.Err(). A nil ctx never ends.
 func (p *PinnedPool) Warm(ctx context.Context, bytes int) error {
 	if err := p.check("warm a pool", bytes); err != nil {
 		return err
@@ -437,9 +442,9 @@ func (p *PinnedPool) Warm(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Trim gives memory that no buffer has back to the driver, down to keep bytes that are
-// page-locked. What is in flight, and what shares a piece of memory with an open
-// buffer, stays.
+// Trim frees memory that no buffer uses, until no more than keep bytes are page-locked.
+// Memory that is in flight, and memory that was page-locked together with an open buffer,
+// stays.
 func (p *PinnedPool) Trim(keep int) error {
 	if err := p.check("trim a pool", keep); err != nil {
 		return err
@@ -450,6 +455,7 @@ func (p *PinnedPool) Trim(keep int) error {
 	return nil
 }
 
+// check returns an error for a nil or closed pool, and for a negative number of bytes.
 func (p *PinnedPool) check(what string, bytes int) error {
 	switch {
 	case p == nil || p.g == nil:
@@ -462,7 +468,7 @@ func (p *PinnedPool) check(what string, bytes int) error {
 	return nil
 }
 
-// Stats is what the pool has.
+// Stats returns the statistics of the pool. For a nil pool they are zero.
 func (p *PinnedPool) Stats() PinnedPoolStats {
 	if p == nil || p.g == nil {
 		return PinnedPoolStats{}
@@ -476,9 +482,9 @@ func (p *PinnedPool) Stats() PinnedPoolStats {
 	return out
 }
 
-// Close gives the pool up. It waits for what is in flight on closed buffers and gives
-// their memory to the driver; that of open ones goes with them. Close of a closed or
-// nil pool is nil.
+// Close closes the pool. It waits for the operations in flight on closed buffers, and
+// frees the memory that no open buffer uses. Open buffers stay valid, and their memory is
+// freed when they are closed. Close of a closed or nil pool does nothing and returns nil.
 func (p *PinnedPool) Close() error {
 	if p == nil || p.g == nil || p.closed.Swap(true) {
 		return nil
@@ -487,7 +493,7 @@ func (p *PinnedPool) Close() error {
 	return p.g.deferred.do(p.dispose)
 }
 
-// dispose is the driver's part of Close.
+// dispose waits for closed buffers, frees the memory and leaves the GPU.
 func (p *PinnedPool) dispose() error {
 	err := p.drain()
 	if !inHostFunction(err) {

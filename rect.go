@@ -14,22 +14,22 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Rect is a rectangle of elements in memory, or a box with Depth layers: Height rows of
-// Width elements each. It begins with the first element of Memory; take a Range for
-// another place: v.Range(y*pitch+x, v.Len()).
+// Rect is a rectangle or a box of elements in memory: Depth layers, each of Height rows of
+// Width elements. It begins at the first element of Memory. For another position, use a
+// range: v.Range(y*pitch+x, v.Len()).
 type Rect[T any] struct {
 	Memory               Memory[T]
-	Width, Height, Depth int // elements, rows, layers; Height and Depth may be left 0 for 1
-	Pitch                int // elements from the start of a row to that of the next; 0 for Width
-	Rows                 int // rows from the start of a layer to that of the next; 0 for Height
+	Width, Height, Depth int // elements, rows, layers; a Height or Depth of 0 means 1
+	Pitch                int // elements from the start of a row to the start of the next; 0 means Width
+	Rows                 int // rows from the start of a layer to the start of the next; 0 means Height
 }
 
-// CopyRect copies a rectangle to another of the same shape in the order of the stream
-// (cuMemcpy2DAsync, cuMemcpy3DAsync), between all kinds of memory, as [Copy] does. A
-// rectangle must lie in its memory; the two must not share elements. Between GPUs,
-// where registrations border on each other, and on a [Batch], rows are copied one by
-// one. Where pageable memory takes part, CopyRect waits until the copy is done, and a
-// Batch refuses it. Errors are as for Copy. It is safe for concurrent use.
+// CopyRect copies a rectangle to another one of the same width, height and depth, in the
+// order of the stream (cuMemcpy2DAsync, cuMemcpy3DAsync). Like [Copy] it takes all kinds
+// of memory. A rectangle must be within its memory, and the two must not share elements.
+// Rows are copied one by one between GPUs, on a [Batch], and in a buffer that consists of
+// several registrations. With pageable memory CopyRect waits until the copy is done, and a
+// Batch refuses it. Errors are as for Copy. CopyRect is safe for concurrent use.
 func CopyRect[T any](q Queue, dst, src Rect[T]) error {
 	to, err := newRect(dst)
 	if err != nil {
@@ -43,7 +43,7 @@ func CopyRect[T any](q Queue, dst, src Rect[T]) error {
 		return refusal.Invalid("copy %v to %v: they must have one shape", &from, &to)
 	}
 	if b, ok := q.(*Batch); ok {
-		return copyRectLater(b, &to, &from)
+		return addCopyRect(b, &to, &from)
 	}
 	return copyRect(streamOf(q), &to, &from)
 }
@@ -52,7 +52,7 @@ func CopyRect[T any](q Queue, dst, src Rect[T]) error {
 type rect struct {
 	r                    span
 	width, height, depth uintptr // bytes, rows, layers
-	pitch, layer         uintptr // bytes from row to row, and from layer to layer
+	pitch, layer         uintptr // bytes from the start of a row, or layer, to the next
 	size                 uintptr // of an element
 }
 
@@ -84,19 +84,19 @@ func newRect[T any](b Rect[T]) (rect, error) {
 	case b.Pitch < b.Width && (b.Height > 1 || b.Depth > 1):
 		return rect{}, refusal.Invalid("%s: rows overlap, the pitch must be at least the width", b.text())
 	case b.Rows < b.Height && b.Depth > 1:
-		return rect{}, refusal.Invalid("%s: layers overlap, there must be at least the height of rows to a layer", b.text())
+		return rect{}, refusal.Invalid("%s: layers overlap, the rows of a layer must be at least the height", b.text())
 	}
 	if need, ok := b.need(); !ok || need > uint64(r.n) {
 		return rect{}, refusal.Invalid("%s needs %d elements, %v has %d", b.text(), need, r, r.n)
 	}
-	if b.Width == 0 { // nothing
+	if b.Width == 0 { // an empty rectangle
 		b.Height, b.Depth = 1, 1
 	}
 	return rect{*r, uintptr(b.Width) * e.size, uintptr(b.Height), uintptr(b.Depth), uintptr(b.Pitch) * e.size, uintptr(b.Rows) * uintptr(b.Pitch) * e.size, e.size}, nil
 }
 
-// need is the elements from the first to the last of a rectangle. It is false if they
-// cannot be counted.
+// need returns the number of elements from the first to the last of a rectangle. It
+// returns false if that is too large to count.
 func (b *Rect[T]) need() (uint64, bool) {
 	if b.Width == 0 {
 		return 0, true
@@ -111,7 +111,7 @@ func (b *Rect[T]) need() (uint64, bool) {
 	return n, true
 }
 
-// text describes a rectangle for a message.
+// text returns a description of a rectangle.
 func (b *Rect[T]) text() string {
 	text := fmt.Sprintf("a rectangle of %d x %d", b.Width, b.Height)
 	if b.Depth != 1 {
@@ -124,16 +124,16 @@ func (b *Rect[T]) text() string {
 	return text
 }
 
-// String describes a rectangle in bytes.
+// String returns a description of a rectangle with its memory.
 func (b *rect) String() string {
 	return fmt.Sprintf("a rectangle of %d x %d x %d elements in %v", b.width/max(b.size, 1), b.height, b.depth, &b.r)
 }
 
-// bytes is how many bytes a rectangle has.
+// bytes returns how many bytes a rectangle has.
 func (b *rect) bytes() uintptr { return b.width * b.height * b.depth }
 
-// extent is the span from a rectangle's first byte to its last, which counts as many
-// elements as the rectangle has bytes.
+// extent returns the span from the first byte of a rectangle to its last. Its number of
+// elements is the number of bytes of the rectangle.
 func (b *rect) extent() span {
 	if b.bytes() == 0 {
 		return b.r.cut(0, 0)
@@ -143,12 +143,12 @@ func (b *rect) extent() span {
 	return out
 }
 
-// packed reports that a rectangle has no gaps.
+// packed reports whether a rectangle has no gaps.
 func (b *rect) packed() bool {
 	return (b.height == 1 || b.pitch == b.width) && (b.depth == 1 || b.layer == b.width*b.height)
 }
 
-// rows is the rows of two rectangles of one shape, in pairs.
+// rows yields the rows of two rectangles of the same size, in pairs.
 func rows(dst, src *rect) iter.Seq2[*span, *span] {
 	return func(yield func(*span, *span) bool) {
 		for z := range dst.depth {
@@ -163,7 +163,7 @@ func rows(dst, src *rect) iter.Seq2[*span, *span] {
 	}
 }
 
-// copyRect is CopyRect on a stream.
+// copyRect implements CopyRect on a stream.
 func copyRect(s *Stream, dst, src *rect) error {
 	ctx := context.Background()
 	to, from := dst.extent(), src.extent()
@@ -193,8 +193,8 @@ func copyRect(s *Stream, dst, src *rect) error {
 	return nil
 }
 
-// findBuffer is a span in the buffer where it lies, if it is a pageable slice. whole is
-// false if only a part lies there.
+// findBuffer returns a pageable span as a range of the buffer in which it lies. whole is
+// false if only a part of the span lies there. It returns other spans unchanged.
 func findBuffer(g *GPU, r span) (in span, whole bool, err error) {
 	if !r.isPageable() {
 		return r, true, nil
@@ -207,7 +207,7 @@ func findBuffer(g *GPU, r span) (in span, whole bool, err error) {
 	return run, true, nil
 }
 
-// copyWhole copies between rectangles each of which lies in one memory.
+// copyWhole copies between two rectangles that are each memory of one kind.
 func copyWhole(s *Stream, dst, src *rect) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "copy", takesLong(&dst.r, &src.r))
@@ -221,9 +221,9 @@ func copyWhole(s *Stream, dst, src *rect) error {
 	queued, err := moveRect(st, dst, src)
 	if queued {
 		op.Queued()
-		noteLarge(st, &dst.r, &src.r)
+		recordLarge(st, &dst.r, &src.r)
 	}
-	pageable := dst.r.a == nil || src.r.a == nil // the driver may go on reading them
+	pageable := dst.r.a == nil || src.r.a == nil // the driver may access it after its call has returned
 	if err == nil && queued && (pageable || dst.r.untracked || src.r.untracked) {
 		err = st.Wait(context.Background())
 	}
@@ -233,7 +233,7 @@ func copyWhole(s *Stream, dst, src *rect) error {
 	return nil
 }
 
-// moveRect checks and copies. queued reports whether it queued anything.
+// moveRect checks a copy and makes it. queued reports whether it queued anything.
 func moveRect(st *streamState, dst, src *rect) (queued bool, err error) {
 	to, from := &dst.r, &src.r
 	if err := checkRects(st, dst, src); err != nil || dst.bytes() == 0 {
@@ -262,7 +262,7 @@ func moveRect(st *streamState, dst, src *rect) (queued bool, err error) {
 	return err == nil, err
 }
 
-// checkRects is the checks of a copy, for rectangles.
+// checkRects checks a copy between rectangles.
 func checkRects(st *streamState, dst, src *rect) error {
 	if err := checkCopy(st, &dst.r, &src.r); err != nil {
 		return err
@@ -273,13 +273,13 @@ func checkRects(st *streamState, dst, src *rect) error {
 	return nil
 }
 
-// overlaps reports whether two rectangles of one shape share bytes.
+// overlaps reports whether two rectangles of the same size share bytes.
 func (b *rect) overlaps(c *rect) bool {
 	x, y := b.extent(), c.extent()
 	if !alike(&x, &y) || !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
 		return false
 	}
-	// The addresses of both rows' lists rise: go through them together.
+	// The rows of each rectangle have rising addresses, so one pass over both suffices.
 	for i, j := uintptr(0), uintptr(0); i < b.height*b.depth && j < c.height*c.depth; {
 		p, q := b.rowAddress(i), c.rowAddress(j)
 		switch {
@@ -294,16 +294,16 @@ func (b *rect) overlaps(c *rect) bool {
 	return false
 }
 
-// rowAddress is the address of row number i, counted over all layers.
+// rowAddress returns the address of row i, counted over all layers.
 func (b *rect) rowAddress(i uintptr) uint64 {
 	return b.r.address() + uint64(i/b.height*b.layer+i%b.height*b.pitch)
 }
 
-// memcpyRect is cuMemcpy2DAsync or cuMemcpy3DAsync.
+// memcpyRect queues cuMemcpy2DAsync or cuMemcpy3DAsync.
 func memcpyRect(st *streamState, dst, src *rect) error {
 	for _, b := range []*rect{dst, src} {
 		if most := st.g.caps.pitch; most > 0 && b.pitch > uintptr(most) {
-			return refusal.Invalid("a pitch of %s is more than the device has (%v is %d): copy in parts", refusal.Size(b.pitch), cu.DeviceAttributeMaxPitch, most)
+			return refusal.Invalid("a pitch of %s is more than the device supports (%v is %d): copy row by row", refusal.Size(b.pitch), cu.DeviceAttributeMaxPitch, most)
 		}
 	}
 	d, ctx := st.g.driver, st.g.ctx
@@ -324,7 +324,7 @@ func memcpyRect(st *streamState, dst, src *rect) error {
 	}, st.handle)
 }
 
-// rectEnd is one side of a copy in the driver's words.
+// rectEnd is one side of a copy in the terms of cuMemcpy2D and cuMemcpy3D.
 type rectEnd struct {
 	kind        cu.MemoryType
 	host        cu.HostPtr
@@ -343,8 +343,8 @@ func (b *rect) end() rectEnd {
 	return e
 }
 
-// copyRectLater is CopyRect on a batch.
-func copyRectLater(b *Batch, dst, src *rect) error {
+// addCopyRect adds a CopyRect to a batch.
+func addCopyRect(b *Batch, dst, src *rect) error {
 	err := errors.Join(dst.r.check(), src.r.check())
 	if err == nil {
 		err = refusePageable(&dst.r, &src.r)

@@ -10,38 +10,42 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// RegisterOptions say how existing memory is page-locked.
+// RegisterOptions are the options of [Register].
 type RegisterOptions struct {
 	// Mapped gives the memory an address in kernels (CU_MEMHOSTREGISTER_DEVICEMAP).
 	Mapped bool
-	// ReadOnly is for memory that the GPU will only read, such as a file mapped for
+	// ReadOnly is for memory that the GPU only reads, such as a file that is mapped for
 	// reading (CU_MEMHOSTREGISTER_READ_ONLY).
 	ReadOnly bool
-	// NotPortable page-locks for this GPU only (without it:
-	// CU_MEMHOSTREGISTER_PORTABLE).
+	// NotPortable page-locks the memory for this GPU only. The default is
+	// CU_MEMHOSTREGISTER_PORTABLE.
 	NotPortable bool
 }
 
-// Register page-locks a slice where it is (cuMemHostRegister): Go memory, or memory
-// from elsewhere such as a mapped file, from any byte to any other. Until Close the
-// elements are kept in memory, whether or not anything else refers to them. One
-// registration serves all GPUs of the driver. An empty slice is a valid, empty buffer.
-// o may be nil.
+// Register page-locks the memory of a slice and returns it as a buffer
+// (cuMemHostRegister). The slice can be Go memory or other memory, such as a mapped file.
+// It need not be aligned to pages. Until Close, the garbage collector does not free Go
+// memory of the slice, even if the program no longer refers to it. One registration serves
+// all GPUs of the driver. An empty slice makes a valid, empty buffer. o may be nil.
 //
-// Registrations may overlap: each is a buffer of its own. What is page-locked already
-// is not page-locked again, and stays so until the last buffer in it is closed. Slice
-// and Wait of each wait for what the others have in flight on the same bytes.
+// Registrations may overlap, and each is a buffer of its own. Memory that is page-locked
+// already is not page-locked again. It stays page-locked until the last of its buffers is
+// closed. Slice and Wait of a buffer also wait for operations on the other buffers, if
+// these operations are in flight on the same bytes.
 //
-// What cannot be registered: cu.ErrorNotSupported names the attribute of the device,
-// and what to do instead. cu.ErrorHostMemoryAlreadyRegistered is memory registered past
-// this package, or in a way that does not go with this one, such as ReadOnly. Other
-// errors are most often cu.ErrorInvalidValue: memory of [AllocHost] needs no
-// registration, memory that may only be read needs ReadOnly, and a file on a disk must
-// not be mapped to share writes (MAP_SHARED with PROT_WRITE): map it MAP_PRIVATE, or
-// keep it in /dev/shm.
+// An error wraps one of these results:
 //
-// The caller still has s itself, and must not touch what is in flight: [Host.Slice]
-// waits.
+//   - cu.ErrorNotSupported: the device cannot register such memory. The text names the
+//     attribute of the device and what to do instead.
+//   - cu.ErrorHostMemoryAlreadyRegistered: the memory was registered outside this package,
+//     or with options that do not allow this use, such as ReadOnly.
+//   - cu.ErrorInvalidValue: most other causes. Memory of [AllocHost] needs no
+//     registration. Memory that may only be read needs ReadOnly. A file on a disk must not
+//     be mapped with both MAP_SHARED and PROT_WRITE: map it with MAP_PRIVATE, or keep it
+//     in /dev/shm.
+//
+// The caller can still access s directly, and must not touch bytes that are in flight.
+// [Host.Slice] waits for that.
 func Register[T any](g *GPU, s []T, o *RegisterOptions) (*Host[T], error) {
 	a, err := newAllocation[T](g, registeredMemory, len(s))
 	if err != nil {
@@ -57,7 +61,7 @@ func Register[T any](g *GPU, s []T, o *RegisterOptions) (*Host[T], error) {
 	return &Host[T]{a.whole()}, nil
 }
 
-// register page-locks what is at a.host.
+// register page-locks the memory at a.host.
 func register(a *allocation, o *RegisterOptions) error {
 	g := a.g
 	if err := canRegister(g, o); err != nil {
@@ -91,11 +95,11 @@ func register(a *allocation, o *RegisterOptions) error {
 	return nil
 }
 
-// registerEntries page-locks what is not page-locked yet of a's memory, and makes a an
-// owner of all of it.
+// registerEntries page-locks the part of a's memory that is not page-locked yet, and makes
+// a an owner of the whole memory.
 func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 	g, hosts := a.g, &a.g.shared.hosts
-	unit := uint64(0) // kernels see the memory as one
+	unit := uint64(0) // one registration: kernels need one range of addresses
 	if g.caps.hostPointers() {
 		unit = uint64(g.tuning.pin.MaxRegistration)
 	}
@@ -114,7 +118,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 			}
 			a.entries = slices.DeleteFunc(a.entries, func(e *hostmap.Entry) bool { return slices.Contains(fresh[i:], e) })
 			if undo := unregister(a); undo != nil {
-				err = fmt.Errorf("%w; and undoing it: %w", err, undo)
+				err = fmt.Errorf("%w; unregistering the rest failed: %w", err, undo)
 			}
 			return err
 		}
@@ -126,8 +130,8 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 	return nil
 }
 
-// unregister ends a's use of its entries. The driver unregisters those without another
-// owner. After an error within a host function it goes on where it stopped.
+// unregister ends a's use of its entries. The driver unregisters entries that have no other
+// owner. If a host function stops it, the next call continues at the same entry.
 func unregister(a *allocation) error {
 	hosts := &a.g.shared.hosts
 	var failed error
@@ -150,8 +154,8 @@ func unregister(a *allocation) error {
 	return failed
 }
 
-// admit returns why a buffer of g with these flags cannot use memory that the driver
-// knows.
+// admit returns an error if a buffer of g with these flags cannot use memory that the
+// driver knows already.
 func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 	already := func(format string, args ...any) error {
 		return refusal.New(cu.ErrorHostMemoryAlreadyRegistered, "it shares bytes with %v%s", e, fmt.Sprintf(format, args...))
@@ -161,8 +165,8 @@ func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 	case !e.Registered:
 		return refusal.Invalid("it shares bytes with %v, which needs no registration: use its Range", e)
 	case e.Flags&cu.MemHostRegisterReadOnly != 0 && flags&cu.MemHostRegisterReadOnly == 0:
-		return already(", registered with ReadOnly: close that first, or register with ReadOnly, too")
-	case g.caps.unified: // all is mapped, for every device
+		return already(", registered with ReadOnly: close that first, or register this with ReadOnly")
+	case g.caps.unified: // all page-locked memory is mapped for every device
 		return nil
 	case missing&cu.MemHostRegisterDeviceMap != 0:
 		return already(", registered without Mapped: close that first (%v is 0)", cu.DeviceAttributeUnifiedAddressing)
@@ -172,7 +176,8 @@ func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 	return nil
 }
 
-// registeredAddress is the address in kernels of registered memory, 0 if it has none.
+// registeredAddress returns the address of registered memory in kernels, or 0 if it has
+// none.
 func registeredAddress(a *allocation, asked bool) (cu.DevicePtr, error) {
 	switch {
 	case a.g.caps.hostPointers():
@@ -185,7 +190,7 @@ func registeredAddress(a *allocation, asked bool) (cu.DevicePtr, error) {
 	return a.addressOn(a.g)
 }
 
-// canRegister checks the capabilities.
+// canRegister returns an error for options that the device does not support.
 func canRegister(g *GPU, o *RegisterOptions) error {
 	switch {
 	case !g.caps.register:
@@ -198,13 +203,13 @@ func canRegister(g *GPU, o *RegisterOptions) error {
 	return nil
 }
 
-// registerHint says what to do about a failure.
+// registerHint says why a registration may have failed, and what to do.
 func registerHint(a *allocation, err error) string {
 	if refusal.Is(err) || inHostFunction(err) || sticky(err) {
 		return ""
 	}
 	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) {
-		return "it was registered past this package"
+		return "it was registered past this package: unregister it there"
 	}
 	if hint := lockHint(a, err); hint != "" {
 		return hint

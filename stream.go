@@ -13,40 +13,42 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Queue is what operations are put on: a [Stream], now, or a [Batch], to be handed to
-// a stream together. No other types implement it.
+// Queue takes operations: a [Stream] queues them at once, a [Batch] collects them for a
+// stream. No other types implement it.
 type Queue interface {
 	// Launch runs a kernel: see [Stream.Launch].
 	Launch(k *Kernel, c LaunchConfig, args ...any) error
-	// Record makes an event stand for the work before it: see [Stream.Record].
+	// Record makes an event stand for the work queued so far: see [Stream.Record].
 	Record(e *Event) error
-	// WaitEvent holds later work back: see [Stream.WaitEvent].
+	// WaitEvent makes later work wait for an event: see [Stream.WaitEvent].
 	WaitEvent(e *Event) error
 
 	queue()
 }
 
-// Stream is a queue of work for the GPU: operations of one stream run in order, those
-// of different streams may run at once. It is safe for concurrent use. Goroutines that
-// queue on one stream must agree on the order themselves.
+// Stream is a queue of work for the GPU. Operations of one stream run in order, and
+// operations of different streams may run at the same time. It is safe for concurrent
+// use. Goroutines that queue on one stream need synchronization if the order of their
+// operations matters.
 type Stream struct {
 	state     *streamState
-	recording atomic.Pointer[streamState] // gets what is queued while the stream captures
+	recording atomic.Pointer[streamState] // state for operations while the stream captures
 	leak      runtime.Cleanup
 }
 
-// StreamOptions say how a stream is made.
+// StreamOptions are the options of [NewStream].
 type StreamOptions struct {
 	// NonBlocking makes the stream independent of the default stream
-	// (CU_STREAM_NON_BLOCKING). Otherwise work of the default stream waits for
-	// earlier work of this one, and the other way round.
+	// (CU_STREAM_NON_BLOCKING). Otherwise work of the default stream waits for earlier
+	// work of this stream, and work of this stream for earlier work of the default stream.
 	NonBlocking bool
-	// Priority: lower numbers run first. 0 is the default and the least; the
-	// driver clamps what is out of the range of [GPU.Priorities].
+	// Priority is the priority of the stream. Lower numbers mean a higher priority. 0 is
+	// the default and the lowest priority. The driver clamps numbers outside the range of
+	// [GPU.Priorities].
 	Priority int
 }
 
-// NewStream makes a stream (cuStreamCreateWithPriority). o may be nil.
+// NewStream makes a stream (cuStreamCreate, or cuStreamCreateWithPriority). o may be nil.
 func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	if err := g.enter("make a stream"); err != nil {
 		return nil, err
@@ -67,8 +69,8 @@ func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	return s, nil
 }
 
-// createStream is the driver's part of NewStream. Drivers before CUDA 5.5 know no
-// priorities.
+// createStream makes a stream of the driver. Drivers before CUDA 5.5 have no priorities,
+// so priority 0 uses the older call.
 func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	flags := cu.StreamDefault
 	if o.NonBlocking {
@@ -80,12 +82,13 @@ func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(o.Priority))
 }
 
-// DefaultStream is the stream that is always there: CUDA's legacy default stream. Its
-// work and that of all streams that are not NonBlocking keep the order in which they
-// were queued. To close it does nothing.
+// DefaultStream returns the stream that exists in every context, CUDA's legacy default
+// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
+// their work waits for earlier work of the default stream. Close of it does nothing.
 //
-// CUDA's per-thread default stream has no place here, because a goroutine has no
-// thread of its own: make a stream for each goroutine. Package cu has its handle.
+// This package does not offer CUDA's per-thread default stream, because a goroutine can
+// move to another thread at any time. Make a stream for each goroutine instead. Code that
+// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
 func DefaultStream(g *GPU) *Stream {
 	if g == nil {
 		return nil
@@ -95,7 +98,7 @@ func DefaultStream(g *GPU) *Stream {
 
 func (s *Stream) queue() {}
 
-// String names the stream and its GPU.
+// String returns a description of the stream: "stream 3 of cuda:0".
 func (s *Stream) String() string {
 	if s == nil || s.state == nil {
 		return "no stream"
@@ -103,8 +106,8 @@ func (s *Stream) String() string {
 	return s.state.String()
 }
 
-// begin starts an operation of the stream, or of what it captures with. op.End ends
-// it. An operation that waits for more than a call of the driver is long.
+// begin starts an operation of the stream or, while it captures, of the stream that
+// records. op.End ends it. An operation is long if it waits for more than a driver call.
 func (s *Stream) begin(op *inflight.Op, what string, long bool) (*streamState, error) {
 	if s == nil || s.state == nil {
 		return nil, refusal.Invalid("%s: no stream given (nil)", what)
@@ -117,11 +120,11 @@ func (s *Stream) begin(op *inflight.Op, what string, long bool) (*streamState, e
 		case st == s.state:
 			return nil, fmt.Errorf("%s: %v: %w", what, st, ErrClosed)
 		}
-		runtime.Gosched() // the capture has just ended
+		runtime.Gosched() // st has recorded a capture that has just ended
 	}
 }
 
-// target is the state that operations go to, nil for no stream.
+// target returns the state that operations go to, or nil for a nil stream.
 func (s *Stream) target() *streamState {
 	if s == nil || s.state == nil {
 		return nil
@@ -132,7 +135,8 @@ func (s *Stream) target() *streamState {
 	return s.state
 }
 
-// operate runs an operation on one buffer. f reports whether it queued anything.
+// operate carries out an operation on one buffer. f queues it, and reports whether it
+// queued anything.
 func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*streamState) (queued bool, err error)) error {
 	var op inflight.Op
 	st, err := s.begin(&op, what, false)
@@ -153,8 +157,8 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 	return nil
 }
 
-// Launch runs a kernel in the order of the stream and returns when it is queued
-// (cuLaunchKernel). There is one argument for each parameter:
+// Launch runs a kernel in the order of the stream, and returns when it is queued
+// (cuLaunchKernel). args has one argument for each parameter:
 //
 //	parameter          argument
 //	pointer            a *Device, *Managed or mapped *Host of any type, or a cu.DevicePtr
@@ -162,14 +166,15 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 //	bool               a Go bool
 //	struct, array      a Go struct or array of the same size, without Go pointers
 //
-// Number and sizes are checked, floats are told from integers, and the configuration
-// is compared with the limits of the device and the kernel, before the driver is
-// called; such errors wrap cu.ErrorInvalidValue and say which parameter. Buffers given
-// are in flight, read and written, until the kernel is done. What a kernel reaches in
-// other ways, through a cu.DevicePtr or an address in memory, is not known to be.
+// Before it calls the driver, Launch checks the number and the sizes of the arguments, and
+// that floats are not mixed up with integers. It compares the configuration with the
+// limits of the device and of the kernel. Such an error wraps cu.ErrorInvalidValue, and
+// names the parameter or the limit. Until the kernel is done, its buffer arguments are in
+// flight, as read and written. Memory that the kernel reaches in other ways, through a
+// cu.DevicePtr or an address in memory, is not tracked.
 //
-// What goes wrong while the kernel runs is reported by [Stream.Wait]. Launch is safe
-// for concurrent use and allocates nothing.
+// [Stream.Wait] returns the errors of the running kernel. Launch is safe for concurrent
+// use and allocates nothing.
 func (s *Stream) Launch(k *Kernel, c LaunchConfig, args ...any) error {
 	l, st, err := s.beginLaunch("launch")
 	if err != nil {
@@ -179,8 +184,8 @@ func (s *Stream) Launch(k *Kernel, c LaunchConfig, args ...any) error {
 	return l.run(st, k, &c, args)
 }
 
-// Record makes the event stand for all work that is in the stream now (cuEventRecord).
-// The stream and the event must belong to one GPU.
+// Record makes the event stand for all work that is queued on the stream so far
+// (cuEventRecord). The stream and the event must belong to one GPU.
 func (s *Stream) Record(e *Event) error {
 	if st := s.target(); st != nil && st.BeginShort() {
 		defer st.EndShort(false)
@@ -195,12 +200,12 @@ func (s *Stream) Record(e *Event) error {
 	return e.record(st)
 }
 
-// WaitEvent holds later work of the stream back until what the event stands for is
-// done (cuStreamWaitEvent). To record the event again later changes nothing for this
-// stream. The event may belong to another GPU of the driver.
+// WaitEvent makes later work of the stream wait until the work that the event stands for
+// is done (cuStreamWaitEvent). It returns at once. A later Record of the event does not
+// change what the stream waits for. The event may belong to another GPU of the driver.
 //
-// To wait for an event that was recorded in a capture makes the stream part of the
-// capture: see [Stream.Capture].
+// If the event was recorded in a capture, the stream becomes part of the capture: see
+// [Stream.Capture].
 func (s *Stream) WaitEvent(e *Event) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "wait for an event", false)
@@ -215,11 +220,10 @@ func (s *Stream) WaitEvent(e *Event) error {
 	return nil
 }
 
-// HostFunc runs fn on a thread of the driver when the stream reaches it; later work of
-// the stream waits for its end (cuLaunchHostFunc). Within fn the driver must not be
-// called: calls are refused with cu.ErrorNotPermitted, and Close takes effect
-// afterwards. That goes for Slice, too, which panics there: take slices before. A
-// panic in fn is reported by Wait as a *cu.HostPanic.
+// HostFunc runs fn on a thread of the driver when the stream reaches it (cuLaunchHostFunc).
+// Later work of the stream waits until fn returns. fn must not call the driver: such calls
+// fail with cu.ErrorNotPermitted, and Close takes effect later. Slice panics in fn, so call
+// it before. [Stream.Wait] returns a panic of fn as a *cu.HostPanic.
 func (s *Stream) HostFunc(fn func()) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "queue a host function", false)
@@ -239,37 +243,39 @@ func (s *Stream) HostFunc(fn func()) error {
 	return nil
 }
 
-// Notify is a channel that is closed when the stream has reached this point. The
-// stream goes on at once: code after the receive runs on the receiver's goroutine, may
-// take its time, and may call the driver, Close and Slice, which a function of
-// [Stream.HostFunc] must not. It says when, not whether all is well: errors of the
-// work are reported by [Stream.Wait]. When the context is lost the stream never gets
-// here and the channel stays open: receive in a select with the end of a context, and
-// ask Done. In a capture it is refused, because a graph runs more than once.
+// Notify returns a channel that is closed when the stream reaches this point
+// (cuLaunchHostFunc). The stream does not wait for the receiver. So code after the receive
+// may take long, and may call the driver, Close and Slice, unlike a function of
+// [Stream.HostFunc].
+//
+// The channel does not report errors of the work: [Stream.Wait] returns them. If the
+// context is lost, the stream never reaches this point and the channel stays open. So
+// receive in a select with a context, and then call [Stream.Done]. In a capture the error
+// wraps cu.ErrorStreamCaptureUnsupported, because a graph runs more than once.
 func (s *Stream) Notify() (<-chan struct{}, error) {
 	var op inflight.Op
-	st, err := s.begin(&op, "ask for a notice", false)
+	st, err := s.begin(&op, "queue a notification", false)
 	if err != nil {
 		return nil, err
 	}
 	defer op.End()
 	c := make(chan struct{})
 	if st.capture != nil {
-		err = refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and a channel is closed once only: use HostFunc")
+		err = refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and a graph cannot close a channel at every launch: use HostFunc")
 	} else {
 		err = st.g.driver.LaunchHostFunc(st.g.ctx, st.handle, func() { close(c) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask for a notice on %v: %w", st, err)
+		return nil, fmt.Errorf("queue a notification on %v: %w", st, err)
 	}
 	op.Queued()
 	return c, nil
 }
 
-// Submit queues all operations of a batch, in their order, as if one by one. If one
-// cannot be queued nothing is, and the error says which; if the driver refuses one,
-// those before it are queued. Submit allocates nothing, and is cheapest for a batch
-// that was submitted to this stream before.
+// Submit queues all operations of a batch in their order, as if they were queued one by
+// one. If a check fails, it queues nothing, and the error names the operation. If the
+// driver refuses an operation, those before it are queued. Submit allocates nothing. It is
+// fastest for a batch whose last submission was on this stream.
 func (s *Stream) Submit(b *Batch) error {
 	if b == nil {
 		return refusal.Invalid("submit on %v: no batch given (nil)", s)
@@ -277,32 +283,34 @@ func (s *Stream) Submit(b *Batch) error {
 	return b.submit(s)
 }
 
-// Capture records what f queues on the stream, instead of running it, and makes it a
-// graph (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate): [Copy],
-// [Fill], [Stream.Launch] and [Stream.HostFunc]. f's stream is s. Other streams take
-// part from where they wait for an event that was recorded in the capture; before its
-// end, s must wait for an event recorded on each of them. Host functions are called on
-// every launch and kept for good.
+// Capture records the operations that f queues on the stream, instead of running them, and
+// makes a graph of them (cuStreamBeginCapture, cuStreamEndCapture, cuGraphInstantiate).
+// The argument of f is s. Copies, fills, launches, host functions and events can be
+// captured. Another stream becomes part of the capture when it waits for an event that was
+// recorded in the capture. Before the end of f, s must wait for an event recorded on each
+// such stream. Host functions are called at every launch, and are never freed.
 //
-// What is captured is not in flight, because it has not run. While a stream captures
-// it cannot be waited for, nor can the whole GPU (the error is
-// cu.ErrorStreamCaptureUnsupported); Slice and Close of a buffer wait for what was
-// queued before. What cannot be captured is refused and spoils nothing: pageable
-// memory, which a graph cannot keep, prefetching, allocation, graphs. What other
-// goroutines queue on s meanwhile is captured, too.
+// Captured operations are not in flight, because they have not run. While a stream
+// captures, waits for the stream and for the whole GPU fail with
+// cu.ErrorStreamCaptureUnsupported. Slice and Close of a buffer wait for the operations
+// that were queued before the capture. Operations that cannot be captured are refused, and
+// the capture continues: copies of pageable memory, which a graph cannot keep, prefetches,
+// allocations and launches of graphs. Operations that other goroutines queue on s during
+// the capture are captured as well.
 //
-// The capture ends with f, also if f panics, and f's error is Capture's. A graph
-// always uses the memory that was captured: to change that, see [Graph.Update].
+// The capture ends when f returns or panics. If f returns an error, Capture returns it. A
+// graph always uses the memory that was captured: to change that, see [Graph.Update].
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) { return newGraph(s, f) }
 
 // Wait waits until all work queued so far is done (cuStreamSynchronize). When ctx ends
-// first, the error wraps ctx.Err() and the work goes on. A nil ctx never ends.
+// first, the error wraps ctx.Err() and the work continues. A nil ctx never ends. Wait also
+// waits for the work of a closed stream.
 //
-// Other errors are those of the work itself. A kernel that went wrong is a *cu.Fault
-// or a sticky cu.Result, such as cu.ErrorIllegalAddress: the context is lost, and
-// every later call says so. A panic in a host function is a *cu.HostPanic, reported
-// once. An error that a buffer's wait has met is reported here, too. Wait also waits
-// for a stream that was closed.
+// Other errors are those of the work itself. The error of a failed kernel is a *cu.Fault
+// or a sticky cu.Result, such as cu.ErrorIllegalAddress: the context is lost, and every
+// later call returns the error. A panic in a host function is a *cu.HostPanic, and is
+// returned once. Wait also returns an error of this stream that Slice, Wait or Close of a
+// buffer has met before.
 func (s *Stream) Wait(ctx context.Context) error {
 	if s == nil || s.state == nil {
 		return refusal.Invalid("wait: no stream given (nil)")
@@ -326,8 +334,8 @@ func (s *Stream) Wait(ctx context.Context) error {
 	return st.explain(err)
 }
 
-// Done reports whether all work is done, without waiting (cuStreamQuery). Errors are
-// as for [Stream.Wait].
+// Done reports whether all work queued so far is done (cuStreamQuery). It does not wait.
+// Errors are as for [Stream.Wait].
 func (s *Stream) Done() (bool, error) {
 	var op inflight.Op
 	st, err := s.begin(&op, "query", false)
@@ -352,9 +360,9 @@ func (s *Stream) Done() (bool, error) {
 	return true, nil
 }
 
-// Close gives the stream up and returns at once. Its work goes on to its end
-// (cuStreamDestroy), and buffers in flight on it still wait for it. Close of a closed
-// or nil stream, or of the default stream, is nil.
+// Close closes the stream and returns at once (cuStreamDestroy). Its queued work still
+// runs, and buffers in flight on the stream still wait for it. Close of a closed or nil
+// stream, or of the default stream, does nothing and returns nil.
 func (s *Stream) Close() error {
 	if s == nil || s.state == nil || s.state.number == 0 {
 		return nil
@@ -366,26 +374,27 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// streamState is what is behind a [Stream]. Buffers in flight refer to it, so it lives
-// on, without a driver's stream, when the Stream is closed. A stream that captures has
-// a second one for what it records.
+// streamState is the state of a [Stream]. Buffers in flight refer to it, so it outlives the
+// Stream and the driver's stream. A stream that captures has a second state, for the
+// operations that are recorded.
 type streamState struct {
-	// What every operation reads comes first, in one line of the cache.
+	// Every operation reads the fields up to the start of inflight.Stream. They share one
+	// cache line.
 	g               *GPU
 	handle          cu.Stream
-	capture         *capture // that it records for, nil for one that runs
-	inflight.Stream          // the operations; its users are calls that use handle
+	capture         *capture // for which it records; nil if the operations run
+	inflight.Stream          // counts the operations; its users are calls that use handle
 
-	number   int // 0 for the default stream
+	number   int // identifies the stream in messages; 0 for the default stream
 	priority int
 
-	room       launch                 // of the short operation
-	lastLaunch atomic.Pointer[string] // the name of a kernel, for error messages
-	waits      await.Group
-	pending    pendingError
+	shortLaunch launch                 // used by the short operation of inflight.Stream
+	lastLaunch  atomic.Pointer[string] // the name of a kernel, for error messages
+	waits       await.Group
+	pending     pendingError
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
-	postponed  atomic.Bool   // a host function tried to destroy it
+	postponed  atomic.Bool   // destroy was called in a host function, and is deferred
 	completion *completionEvent
 }
 
@@ -399,7 +408,7 @@ func newStreamState(g *GPU, handle cu.Stream, number int, c *capture) *streamSta
 	return st
 }
 
-// stateOfStream is the state that an in-flight stream belongs to.
+// stateOfStream returns the state that contains an in-flight stream.
 func stateOfStream(s *inflight.Stream) *streamState { return s.Owner().(*streamState) }
 
 func (st *streamState) String() string {
@@ -409,16 +418,17 @@ func (st *streamState) String() string {
 	return fmt.Sprintf("stream %d of %s", st.number, st.g.label)
 }
 
-// Unused destroys a closed stream that nobody uses any more. The default stream and
-// those that record are destroyed elsewhere.
+// Unused destroys a closed stream that no call uses any more. It implements
+// inflight.Owner. The default stream and streams that record are destroyed elsewhere.
 func (st *streamState) Unused() {
 	if st.number != 0 && st.capture == nil {
 		st.pending.add(st.g.deferred.do(st.destroy))
 	}
 }
 
-// Wait waits for all work so far on behalf of a buffer. An error of the work is kept
-// for [Stream.Wait]; it is returned only if the work may not be done.
+// Wait waits for all work queued so far, on behalf of a buffer. It implements
+// inflight.Owner. An error of the work is kept for [Stream.Wait]. Wait itself returns the
+// error only if the work may not be done.
 func (st *streamState) Wait(ctx context.Context) error {
 	n := st.Issued()
 	err := st.synchronizeContext(ctx)
@@ -434,7 +444,7 @@ func (st *streamState) Wait(ctx context.Context) error {
 	return err
 }
 
-// synchronizeContext waits for all work so far, until ctx ends.
+// synchronizeContext waits for all work queued so far, until ctx ends.
 func (st *streamState) synchronizeContext(ctx context.Context) error {
 	if done, err := st.poll(ctx); done {
 		return err
@@ -442,8 +452,8 @@ func (st *streamState) synchronizeContext(ctx context.Context) error {
 	return st.g.await(ctx, &st.waits, st.synchronize, st.pending.add)
 }
 
-// poll asks the driver for a short while whether the work is done, where a wait with a
-// context would need a goroutine, which takes longer.
+// poll asks the driver for a short time whether the work is done. It is for a ctx that can
+// end: that wait needs a goroutine, which takes longer.
 func (st *streamState) poll(ctx context.Context) (done bool, err error) {
 	if ctx.Done() == nil || st.g.emulated != nil || st.g.released.Load() || !st.Enter() {
 		return false, nil
@@ -457,7 +467,7 @@ func (st *streamState) poll(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// synchronize waits in the driver for all work so far.
+// synchronize waits in the driver for all work queued so far.
 func (st *streamState) synchronize() error {
 	n := st.Issued()
 	err := st.driverWait()
@@ -467,8 +477,8 @@ func (st *streamState) synchronize() error {
 	return err
 }
 
-// doneDespite reports whether the work is done although a wait for it returned an
-// error, as that of a host function that panicked.
+// doneDespite reports whether the work is done although a wait for it returned an error,
+// such as the panic of a host function.
 func (st *streamState) doneDespite(err error) bool {
 	if sticky(err) || inHostFunction(err) || !st.Enter() {
 		return false
@@ -481,10 +491,11 @@ func (st *streamState) doneDespite(err error) bool {
 	return err == nil
 }
 
-// driverWait is cuStreamSynchronize, or cuEventSynchronize once the stream is closed.
+// driverWait waits in the driver: for the stream or, once the stream is closed, for its
+// completion event.
 func (st *streamState) driverWait() error {
 	if st.g.released.Load() {
-		return nil // release has waited for everything
+		return nil // release has waited for all work
 	}
 	if st.Enter() {
 		defer st.Leave()
@@ -498,8 +509,8 @@ func (st *streamState) driverWait() error {
 	return st.completion.wait(st.g)
 }
 
-// query asks the driver whether all work is done and notes it. It never waits. On a
-// device that is lost nothing runs any more.
+// query asks the driver whether all work is done, and records the answer. It does not wait.
+// If the context is lost, no operation runs any more.
 func (st *streamState) query() (done bool) {
 	if st.g.released.Load() {
 		return true
@@ -521,13 +532,13 @@ func (st *streamState) query() (done bool) {
 	}
 }
 
-// follow holds later work back until an event of the driver's (cuStreamWaitEvent).
+// follow makes later work wait for an event of the driver (cuStreamWaitEvent).
 func (st *streamState) follow(e cu.Event) error {
 	return st.g.driver.StreamWaitEvent(st.g.ctx, st.handle, e, cu.EventWaitDefault)
 }
 
-// followStream holds later work back until all work that is in another stream now. It
-// is false when that stream is closed.
+// followStream makes later work wait for all work that is queued on another stream now. ok
+// is false if that stream is closed.
 func (st *streamState) followStream(other *streamState) (ok bool, err error) {
 	if !sameDriver(other.g.driver, st.g.driver) || !other.Enter() {
 		return false, nil
@@ -545,15 +556,15 @@ func (st *streamState) followStream(other *streamState) (ok bool, err error) {
 	return err == nil, err
 }
 
-// launched notes the name of the kernel that was launched last.
+// launched records the name of the kernel that was launched last.
 func (st *streamState) launched(name *string) {
 	if st.lastLaunch.Load() != name && st.capture == nil {
 		st.lastLaunch.Store(name)
 	}
 }
 
-// explain wraps an error of asynchronous work: which stream reports it, and what was
-// launched there.
+// explain returns an error of asynchronous work with the stream that reports it and, if
+// the context is lost, the kernel that was launched last.
 func (st *streamState) explain(err error) error {
 	if err == nil {
 		return nil
@@ -567,13 +578,13 @@ func (st *streamState) explain(err error) error {
 	return fmt.Errorf("wait for %v: %w", st, err)
 }
 
-// refuseWhileCapturing refuses to wait for a stream that captures.
+// refuseWhileCapturing returns the error of a wait for a stream that captures.
 func (st *streamState) refuseWhileCapturing(what string) error {
 	return fmt.Errorf("%s %v: %w", what, st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: what is queued runs when the graph is launched"))
 }
 
-// destroy gives the driver's stream up. Its work goes on; a completion event stays
-// behind.
+// destroy destroys the driver's stream. Its work continues, and a completion event marks
+// the end of the work.
 func (st *streamState) destroy() error {
 	var err error
 	if !st.Idle() && st.completion == nil {

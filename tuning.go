@@ -9,22 +9,22 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// tuning is the numbers about a machine that Ferry decides by. They come from the
-// profile of a machine that was measured, and else are defaults that suit most machines.
+// tuning is the settings for one machine. They come from its profile, which holds
+// measurements. Without a profile they are defaults that suit most machines.
 type tuning struct {
 	profile *profile.Profile // nil if there is none
 	wait    waitTuning
 	copy    copyTuning
 	launch  launchTuning
-	pinFrom uintptr // from this size on Ferry page-locks by itself
+	pinFrom uintptr // Ferry page-locks buffers of at least this size itself
 	pin     pin.Settings
 	ring    staging.Settings
 
-	// Pageable copies up to these sizes are left to the driver.
+	// The driver makes pageable copies of at most these sizes, without the ring.
 	directIn, directOut uintptr
 }
 
-// The settings of package ferry itself. package profile says what the fields are.
+// Settings of package ferry itself. Package profile documents the fields.
 type (
 	waitTuning struct{ Spin time.Duration }
 	copyTuning struct {
@@ -36,19 +36,19 @@ type (
 	stagingTuning struct{ DirectHtoD, DirectDtoH uintptr }
 )
 
-// tuningFor is the tuning of a machine: the one that a software GPU emulates, or
-// hardware with a device of this name.
+// tuningFor returns the tuning for the machine that a software GPU emulates or, if
+// emulated is nil, for hardware with a device of this name.
 func tuningFor(emulated cu.Emulated, name string) tuning {
 	t := tuning{
 		wait: waitTuning{20 * time.Microsecond},
 		copy: copyTuning{SmallBytes: 64 << 10, LargeBytes: 4 << 20, KernelCopyBytes: 64 << 10, KernelBlockBytes: 16 << 10,
 			KernelCopies: 8, KernelThreads: 256, KernelBlocks: 8},
-		launch: launchTuning{128, 16}, // 2048 threads, what a multiprocessor has room for
+		launch: launchTuning{128, 16}, // 2048 threads, the most that a multiprocessor runs
 		pin:    pin.DefaultSettings(),
 		ring:   staging.DefaultSettings(),
 	}
-	from := pinTuning{64 << 10}                 // each is a mapping, of which a process can have some 65,000
-	direct := stagingTuning{64 << 10, 64 << 10} // what drivers copy without waiting for the device
+	from := pinTuning{64 << 10}                 // not less: each buffer is a mapping, and a process can have some 65,000
+	direct := stagingTuning{64 << 10, 64 << 10} // drivers copy up to this size without waiting for the device
 	if t.profile = profileFor(emulated, name); t.profile != nil {
 		k := &t.profile.Tuning
 		profile.Apply(k.Wait, &t.wait)
@@ -67,12 +67,12 @@ func tuningFor(emulated cu.Emulated, name string) tuning {
 	return t
 }
 
-// profileFor is the profile of a machine, nil if there is none.
+// profileFor returns the profile of a machine, or nil if there is none.
 func profileFor(emulated cu.Emulated, name string) *profile.Profile {
 	if e, ok := emulated.(interface{ Machine() *profile.Profile }); ok {
 		return e.Machine()
 	}
-	if emulated != nil { // software that tells no profile
+	if emulated != nil { // an emulated device without a profile
 		return nil
 	}
 	return profile.ForDevice(name)

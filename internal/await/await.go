@@ -1,10 +1,10 @@
-// Package await lets callers with a context wait for a driver call that has none.
+// Package await lets a caller with a context wait for a driver call that takes no context.
 //
-// A [Group] belongs to one thing that is waited for: a stream, an event, a GPU. At
-// most one of its goroutines is in the driver, however many callers come and give
-// up. [Poll] asks for a short while first, which is quicker for short work.
+// A [Group] belongs to an object that is waited for: a stream, an event or a GPU. At most
+// one goroutine of a Group is in the driver, however many callers wait and give up.
+// [Poll] queries for a short time first, which is faster for short work.
 //
-// Group.mu is a leaf lock, not held across a call of the driver.
+// Group.mu is a leaf lock, and is not held across a driver call.
 package await
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Poll calls query until it returns anything but cu.ErrorNotReady, spin has passed,
-// or ctx ends. done reports whether query answered; err is its answer.
+// Poll calls query until the result is not cu.ErrorNotReady, spin has passed, or ctx ends.
+// done reports whether there is such a result, and err is the result.
 func Poll(ctx context.Context, spin time.Duration, query func() error) (done bool, err error) {
 	for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < spin; {
 		if err := query(); !errors.Is(err, cu.ErrorNotReady) {
@@ -27,28 +27,29 @@ func Poll(ctx context.Context, spin time.Duration, query func() error) (done boo
 	return false, nil
 }
 
-// Group waits on behalf of many callers. The zero Group is ready.
+// Group waits on behalf of many callers. The zero Group is ready to use.
 type Group struct {
 	mu      sync.Mutex
-	started uint64 // rounds so far
-	round   *round // the one in progress, nil if there is none
+	started uint64 // rounds that have started
+	round   *round // the round in progress, nil if there is none
 }
 
-// round is one call of the driver.
+// round is one driver call, on a goroutine of its own.
 type round struct {
 	number    uint64
-	done      chan struct{}
-	listeners int
+	done      chan struct{} // closed when the round has ended
+	listeners int           // callers that wait for the round
 	ended     bool
 	err       error
 }
 
-// Wait calls sync, in a call that begins after this call of Wait, and returns its
-// error or ctx's. If ctx ended while sync runs and no caller is left to get its error,
-// lost gets it. Without anything to end ctx, Wait is sync.
+// Wait waits for a call of sync that begins after Wait, and returns its error or that of
+// ctx. Callers share calls of sync. If ctx ends while sync runs, and no caller is left to
+// return the error of sync, lost gets the error. If ctx can never end, Wait calls sync on
+// the calling goroutine.
 //
-// Within a host function, where the driver refuses, the goroutine of a round would
-// not be refused: the caller must look before.
+// In a host function the driver refuses a wait. It would not refuse the goroutine of a
+// round, so the caller must check that before.
 func (g *Group) Wait(ctx context.Context, sync func() error, lost func(error)) error {
 	if ctx.Done() == nil {
 		return sync()
@@ -74,7 +75,7 @@ func (g *Group) Wait(ctx context.Context, sync func() error, lost func(error)) e
 	}
 }
 
-// join listens to the round in progress, and starts one if there is none.
+// join waits for the round in progress as a listener, and starts a round if there is none.
 func (g *Group) join(sync func() error, lost func(error)) *round {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +88,8 @@ func (g *Group) join(sync func() error, lost func(error)) *round {
 	return g.round
 }
 
-// quit stops listening. If the round has ended, its error belongs to the caller.
+// quit removes a listener from a round. If the round has ended, the caller must return its
+// error.
 func (g *Group) quit(r *round) (err error, ended bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +111,7 @@ func (g *Group) run(r *round, sync func() error, lost func(error)) {
 	}
 }
 
-// Context is ctx, or context.Background() where a caller gave nil.
+// Context returns ctx, or context.Background() for nil.
 func Context(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()

@@ -1,17 +1,17 @@
-// Package bridge gives package pipeline what package ferry knows and does not export.
+// Package bridge gives package pipeline access to what package ferry does not export.
 //
 // Package ferry sets the variables when it is initialised. Package pipeline imports
 // ferry, so they are set before its code runs. Values of ferry's types are passed as
 // any, because this package cannot import ferry.
 //
-// Why the entries are no public calls:
+// The functions are not part of the public API for these reasons:
 //   - [Describe]: a program knows the types of its buffers. Only code that takes any
-//     buffer of any element type has to ask what it was given. Host.Slice is no way to
+//     buffer of any element type has to ask what it was given. Host.Slice cannot provide
 //     the bytes of chunks: a software GPU counts all of them as just written by the CPU,
 //     and the first copy of a chunk would take longer.
-//   - [WaitInFlight]: Host.Wait and its like also make the memory ready for the CPU,
-//     which moves the pages of managed memory. That takes time that a pipeline, whose
-//     kernels and copy engines use the memory, need not spend.
-//   - [Profile], [Label] and [OwnsPool]: decisions, error texts and checks of arguments
-//     inside Ferry need them, and nothing else does.
+//   - [WaitInFlight]: Wait of a buffer also makes the memory ready for the CPU, which
+//     migrates the pages of managed memory. A pipeline does not need that, because kernels
+//     and copy engines use the memory.
+//   - [Profile], [Label] and [OwnsPool]: only decisions, error texts and checks of
+//     arguments inside Ferry need them.
 package bridge

@@ -1,5 +1,5 @@
-// Package hint says on standard error what a program did not ask for but should know.
-// Each hint is said once a process, and none with FERRY_QUIET=1 in the environment.
+// Package hint prints hints for the user of a program to standard error. Each kind of hint
+// is printed once per process. FERRY_QUIET=1 in the environment suppresses all of them.
 package hint
 
 import (
@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// QuietVariable is the environment variable that, set to 1, silences all hints.
+// QuietVariable is the environment variable that suppresses all hints when it is 1.
 const QuietVariable = "FERRY_QUIET"
 
-// Kind is a hint's subject.
+// Kind is the subject of a hint.
 type Kind string
 
-// Fallback is that Open("") took the software GPU.
+// Fallback is the hint that Open("") has opened the software GPU.
 const Fallback Kind = "fallback"
 
 // out is standard error, except in tests.
 var out io.Writer = os.Stderr
 
-var said sync.Map // of bool by Kind
+var said sync.Map // true by Kind, for kinds that are not to be printed any more
 
-// Say says a hint, unless one of its kind was said, or silenced, before.
+// Say prints a hint, unless a hint of its kind was printed or silenced before.
 func Say(kind Kind, format string, args ...any) {
 	if _, before := said.LoadOrStore(kind, true); before || Quiet() {
 		return
@@ -31,9 +31,9 @@ func Say(kind Kind, format string, args ...any) {
 	fmt.Fprintf(out, "ferry: "+format+"\n", args...)
 }
 
-// Quiet reports whether the environment silences all hints.
+// Quiet reports whether the environment suppresses all hints.
 func Quiet() bool { return os.Getenv(QuietVariable) == "1" }
 
-// Silence lets a kind of hint be said no more. Commands that say the same in their own
-// words call it.
+// Silence suppresses a kind of hint. Commands that print the same information themselves
+// call it.
 func Silence(kind Kind) { said.Store(kind, true) }

@@ -6,5 +6,5 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// addressAt is n bytes after p.
+// addressAt returns the address n bytes after p.
 func addressAt(p cu.HostPtr, n uintptr) cu.HostPtr { return unsafe.Add(p, n) }

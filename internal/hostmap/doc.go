@@ -1,16 +1,17 @@
-// Package hostmap knows which host addresses a driver knows, and which buffers have
-// them: memory that the driver made (page-locked or managed), and memory that was
+// Package hostmap records which host addresses a driver knows, and which buffers they
+// belong to: memory that the driver made (page-locked or managed), and memory that was
 // registered.
 //
-// A [Map] consists of [Entry] values that do not overlap. Memory made by the driver
-// is one entry with one [Owner]. A registered buffer may have several entries, and an
-// entry several owners: what was page-locked already when a buffer was registered is
-// not page-locked again, and stays so until the last owner releases it. Hardware
-// refuses registrations that overlap, and copies that cross from one to the next.
+// A [Map] consists of [Entry] values that do not overlap. Memory made by the driver is one
+// entry with one [Owner]. A registered buffer may have several entries, and an entry may
+// have several owners. Memory that is page-locked already when a buffer is registered is
+// not page-locked again. It stays page-locked until the last owner releases it. Hardware
+// refuses registrations that overlap, and copies that cross from one registration to the
+// next.
 //
-// The package calls no driver. [Map.Claim] says what must be registered and
-// [Map.Release] what must be unregistered; [Map.Settle] reports that it is done.
-// While that lasts, other claims of the same addresses wait.
+// The package does not call the driver. [Map.Claim] returns what the caller must register,
+// and [Map.Release] reports what it must unregister. The caller then calls [Map.Settle].
+// Until then, other claims of the same addresses wait.
 //
 // Map.mu is a leaf lock.
 package hostmap

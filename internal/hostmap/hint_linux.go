@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mapping is a run of the process's addresses, as Linux tells it.
+// mapping is a range of addresses of the process, from /proc/self/maps.
 type mapping struct {
 	start, end uint64
 	perms      string // "rw-p"
 	path       string // of a file, or "[heap]", or ""
 }
 
-// Hint says why the memory of a range may not be page-locked; "" if it
-// looks fine.
+// Hint says why the memory of a range may not be page-locked. It returns "" if it finds no
+// reason.
 func Hint(start, end uint64, readOnly bool) string {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -56,16 +56,16 @@ func parseMapping(line string) (m mapping, ok bool) {
 	return m, err1 == nil && err2 == nil && len(m.perms) == 4
 }
 
-// hint says what is wrong with a mapping.
+// hint says why a mapping may not be page-locked, or returns "".
 func (m mapping) hint(readOnly bool) string {
 	writable, shared := m.perms[1] == 'w', m.perms[3] == 's'
 	switch {
 	case m.perms[0] != 'r':
-		return "the memory may not be read"
+		return "the memory is not readable"
 	case !writable && !readOnly:
-		return "the memory may only be read: register it with ReadOnly"
+		return "the memory is read-only: register it with ReadOnly"
 	case shared && writable && strings.HasPrefix(m.path, "/") && !strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/memfd:"):
-		return fmt.Sprintf("it is %s, mapped to share writes, which kernels refuse to page-lock for files on disk: map it MAP_PRIVATE, or for reading and register with ReadOnly, or keep the file in /dev/shm", m.path)
+		return fmt.Sprintf("it is %s, mapped writable and shared, which Linux refuses to page-lock for files on disk: map it with MAP_PRIVATE, or map it for reading and register it with ReadOnly, or keep the file in /dev/shm", m.path)
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 // Owner is the host memory of one buffer.
 type Owner struct {
 	Host  cu.HostPtr
-	Start uint64 // the address Host
+	Start uint64 // the address Host as a number
 	End   uint64
 	Of    Buffer
 	Kind  string // for messages: "page-locked"
@@ -23,30 +23,29 @@ type Owner struct {
 	Shared atomic.Bool
 }
 
-// Buffer is what an Owner belongs to.
+// Buffer is the buffer of an Owner.
 type Buffer interface {
 	fmt.Stringer
 	Closed() bool
 }
 
-// Entry is a run of addresses that the driver knows.
+// Entry is a range of addresses that the driver knows.
 type Entry struct {
 	Start, End uint64
 	Host       cu.HostPtr
 	Kind       string
-	// Of registered memory: how, and by which GPU.
 	Registered bool
-	Flags      cu.MemHostRegisterFlags
-	By         any
+	Flags      cu.MemHostRegisterFlags // of registered memory
+	By         any                     // the GPU that registered the memory
 
-	// Map.mu guards what follows.
+	// Map.mu guards the fields below.
 	owners []part
 	change chan struct{}  // closed when a change in progress is settled; nil if there is none
-	pinner runtime.Pinner // keeps Go memory: even if the program loses the buffer, the driver has it
+	pinner runtime.Pinner // keeps Go memory while the driver has it, even if the program has lost the buffer
 }
 
-// part is the addresses of an owner, which may begin before an entry and end after
-// it. The owner may have been lost without Close: then its value is nil.
+// part is the range of addresses of an owner, which may begin before an entry and end after
+// it. If the owner was lost without Close, its pointer is nil.
 type part struct {
 	start, end uint64
 	owner      weak.Pointer[Owner]
@@ -54,14 +53,13 @@ type part struct {
 
 func partOf(o *Owner) part { return part{o.Start, o.End, weak.Make(o)} }
 
-// Map is the entries of one driver. The zero Map is empty. It is safe for concurrent
-// use.
+// Map has the entries of one driver. The zero Map is empty. It is safe for concurrent use.
 type Map struct {
 	mu      sync.RWMutex
 	entries []*Entry // by rising address
 }
 
-// after is the index of the first entry that ends after an address. mu is held.
+// after returns the index of the first entry that ends after an address. mu is held.
 func (m *Map) after(p uint64) int {
 	i, _ := slices.BinarySearchFunc(m.entries, p, func(e *Entry, p uint64) int {
 		if e.End > p {
@@ -72,7 +70,7 @@ func (m *Map) after(p uint64) int {
 	return i
 }
 
-// within is the entries that share bytes with a range. mu is held.
+// within returns the entries that share bytes with a range. mu is held.
 func (m *Map) within(start, end uint64) []*Entry {
 	i := m.after(start)
 	j := i
@@ -90,7 +88,7 @@ func (m *Map) delete(e *Entry) {
 	}
 }
 
-// Add adds memory that the driver made.
+// Add adds memory that the driver has made.
 func (m *Map) Add(o *Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,23 +108,23 @@ func (m *Map) Remove(o *Owner) {
 	}
 }
 
-// Claim is a request to make an owner's memory registered memory.
+// Claim is a request to register the memory of an owner.
 type Claim struct {
 	Owner *Owner
 	Flags cu.MemHostRegisterFlags
 	By    any
-	// Unit, if not 0, is where entries must end: at its multiples.
+	// Unit, if not 0, limits new entries: none extends across a multiple of it.
 	Unit uint64
-	// Admit returns why the owner cannot use an entry that is there. It is called
-	// with the Map locked and must not call it, except Entry.String.
+	// Admit returns an error if the owner cannot use an existing entry. The Map is locked
+	// during the call: Admit must not call it, but may call Entry.String.
 	Admit func(*Entry) error
-	// MayWait returns why the caller must not wait for others, nil if it may.
+	// MayWait returns an error if the caller must not wait for other claims.
 	MayWait func() error
 }
 
-// Claim makes an owner one of all entries in its range, of fresh ones where there are
-// none. It returns all, and the fresh ones, which the caller must register and
-// settle.
+// Claim makes an owner one of the owners of all entries in its range. It adds fresh entries
+// for addresses that have none. It returns all entries, and the fresh entries, which the
+// caller must register and settle.
 func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
 	start, end := c.Owner.Start, c.Owner.End
 	m.mu.Lock()
@@ -157,7 +155,7 @@ func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
 	return slices.Clone(m.within(start, end)), fresh, nil
 }
 
-// changing is the change in progress in a range, nil if there is none. mu is held.
+// changing returns the change in progress in a range, or nil. mu is held.
 func (m *Map) changing(start, end uint64) chan struct{} {
 	for _, e := range m.within(start, end) {
 		if e.change != nil {
@@ -167,7 +165,7 @@ func (m *Map) changing(start, end uint64) chan struct{} {
 	return nil
 }
 
-// fill adds entries from address at to end. mu is held.
+// fill adds entries for the addresses from at to end. mu is held.
 func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
 	for at < end {
 		next := end
@@ -184,8 +182,7 @@ func (m *Map) fill(c *Claim, at, end uint64, fresh []*Entry) []*Entry {
 	return fresh
 }
 
-// join adds an owner. It and those that are there learn that bytes are shared. The
-// Map is locked.
+// join adds an owner, and sets Shared of all owners of the entry. The Map is locked.
 func (e *Entry) join(o *Owner) {
 	for _, p := range e.owners {
 		if other := p.owner.Value(); other != nil {
@@ -196,8 +193,9 @@ func (e *Entry) join(o *Owner) {
 	e.owners = append(e.owners, partOf(o))
 }
 
-// Settle ends a change: the driver has registered an entry, or (gone) it has
-// unregistered it or could not register it.
+// Settle ends a change of an entry. If gone is not set, the driver has registered the entry
+// or kept it. If gone is set, the driver has unregistered the entry or could not register
+// it.
 func (m *Map) Settle(e *Entry, gone bool) {
 	m.mu.Lock()
 	close(e.change)
@@ -211,8 +209,8 @@ func (m *Map) Settle(e *Entry, gone bool) {
 	}
 }
 
-// Release ends an owner's use of an entry. If it is the last owner, it remains one, and
-// last is true: the caller must unregister the entry and settle it.
+// Release ends an owner's use of an entry. If last is true, it is the only owner and
+// remains so: the caller must unregister the entry and settle it.
 func (m *Map) Release(e *Entry, o *Owner) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,7 +223,7 @@ func (m *Map) Release(e *Entry, o *Owner) (last bool) {
 	return false
 }
 
-// Sharing is the other owners of bytes in a range.
+// Sharing returns the other owners of bytes in a range.
 func (m *Map) Sharing(o *Owner, start, end uint64) []*Owner {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -242,15 +240,15 @@ func (m *Map) Sharing(o *Owner, start, end uint64) []*Owner {
 	return all
 }
 
-// Run is the beginning of a range that is memory of one kind.
+// Run is the first part of a range that is memory of one kind.
 type Run struct {
 	End   uint64
-	Known bool   // the driver knows it; else it is ordinary memory
-	Owner *Owner // an open buffer that has it; nil if there is none
-	Lost  bool   // its buffer was lost without Close
+	Known bool   // the driver knows the memory; otherwise it is ordinary memory
+	Owner *Owner // an open buffer that has the memory; nil if there is none
+	Lost  bool   // the buffer was lost without Close
 }
 
-// First is the longest run of one kind that begins where a range does.
+// First returns the longest run of memory of one kind at the beginning of a range.
 func (m *Map) First(start, end uint64) Run {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -266,9 +264,9 @@ func (m *Map) First(start, end uint64) Run {
 	return Run{min(end, until), true, owner, lost}
 }
 
-// ownerAt is an open owner of a byte, the one whose memory goes on longest, and its
-// end. Without one, until is where there may be one; lost reports that one was lost
-// without Close. The Map is locked.
+// ownerAt returns the open owner of a byte whose memory extends furthest, and the end of
+// that memory. Without an open owner, until is the next address that may have one. lost
+// reports whether an owner of the byte was lost without Close. The Map is locked.
 func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
 	until = e.End
 	for _, p := range e.owners {
@@ -289,7 +287,8 @@ func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
 	return best, until, lost
 }
 
-// String describes an entry by its first owner. The Map is locked: see Claim.Admit.
+// String returns a description of the entry's first owner. The Map is locked: see
+// Claim.Admit.
 func (e *Entry) String() string {
 	for _, p := range e.owners {
 		if o := p.owner.Value(); o != nil {

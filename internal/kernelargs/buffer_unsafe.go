@@ -10,22 +10,21 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Buffer is an argument buffer. M is the type that buffers of memory consist of: a
-// pointer to a struct whose only field is an M is a memory argument. The zero Buffer
-// is ready, and one that is packed again allocates nothing. It belongs to one
-// goroutine.
+// Buffer is an argument buffer: the bytes of a kernel's parameters. An argument is memory
+// if it is a pointer to a struct whose only field is an M. The zero Buffer is ready to use.
+// A Buffer that is used again allocates nothing. It is not safe for concurrent use.
 type Buffer[M any] struct {
 	Bytes  []byte      // the parameters; addresses of memory are zero
 	Memory []Memory[M] // the memory arguments
 }
 
-// Memory is a memory argument and where in Buffer.Bytes its address goes.
+// Memory is a memory argument, and the offset of its address in Buffer.Bytes.
 type Memory[M any] struct {
 	M  M
 	At int
 }
 
-// Pack packs arguments. An error says which parameter and why.
+// Pack packs arguments for a kernel. An error names the parameter and the reason.
 func (b *Buffer[M]) Pack(s *Signature, args []any) error {
 	b.Reset()
 	if !s.known {
@@ -67,8 +66,8 @@ func (b *Buffer[M]) packUnknown(args []any) error {
 	return nil
 }
 
-// put writes an argument whose type fits. What the interface holds is read past
-// reflection, so that the argument does not escape. A memory argument is copied for
+// put writes an argument whose type fits. It reads the value of the interface without
+// package reflect, so that the argument does not escape. It copies a memory argument for
 // the same reason.
 func (b *Buffer[M]) put(t *seenType, arg *any) error {
 	p, to := dataOf(arg), b.Bytes[t.at:]
@@ -78,18 +77,18 @@ func (b *Buffer[M]) put(t *seenType, arg *any) error {
 	case p == nil:
 		return refusal.Invalid("got a nil %s", t.name)
 	default:
-		b.Memory = append(b.Memory, Memory[M]{*(*M)(p), t.at}) // the only field of the buffer
+		b.Memory = append(b.Memory, Memory[M]{*(*M)(p), t.at}) // M is the only field of the buffer
 	}
 	return nil
 }
 
-// Reset empties the buffer and keeps its room.
+// Reset empties the buffer and keeps its capacity.
 func (b *Buffer[M]) Reset() {
-	clear(b.Memory) // so that nothing is kept alive
+	clear(b.Memory) // so that the garbage collector can free what M refers to
 	b.Bytes, b.Memory = b.Bytes[:0], b.Memory[:0]
 }
 
-// grow makes Bytes n zero bytes.
+// grow sets Bytes to n zero bytes.
 func (b *Buffer[M]) grow(n int) {
 	if cap(b.Bytes) < n {
 		b.Bytes = make([]byte, n)
@@ -113,10 +112,10 @@ func putValue(to []byte, p unsafe.Pointer, size int) {
 // PutAddress writes a device address.
 func PutAddress(to []byte, p cu.DevicePtr) { binary.NativeEndian.PutUint64(to, uint64(p)) }
 
-// dataOf is the second word of an interface: the pointer that it holds, or the
-// address of the value that it holds. Types that the runtime stores as a pointer in
-// another guise, a struct of one pointer for example, are no arguments.
+// dataOf returns the second word of an interface: the pointer that it holds, or the
+// address of the value that it holds. Other types that the runtime stores as a pointer,
+// such as a struct of one pointer, are not valid arguments.
 func dataOf(arg *any) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(arg))[1] }
 
-// typeWord is the first word of an interface, which stands for the type.
+// typeWord returns the first word of an interface, which identifies the type.
 func typeWord(arg *any) uintptr { return (*[2]uintptr)(unsafe.Pointer(arg))[0] }

@@ -1,11 +1,11 @@
-// Package kernelargs turns Go values into the parameter bytes of a kernel.
+// Package kernelargs converts Go values to the parameter bytes of a kernel.
 //
-// A [Signature] is what is known of a kernel's parameters. A [Buffer] packs
-// arguments into bytes: it checks their number, sizes and types against the
-// signature, writes values in place, and lists the memory arguments, whose addresses
-// the caller writes with [PutAddress] once it has acquired the memory.
+// A [Signature] describes the parameters of a kernel, as far as they are known. A [Buffer]
+// packs arguments into bytes. It checks their number, sizes and types against the
+// signature, and writes their values in place. It also lists the memory arguments. The
+// caller writes their addresses with [PutAddress], when it has acquired the memory.
 //
-// Packing allocates nothing: values are read through the interface words, so
-// arguments do not escape. A signature remembers which types its parameters took, so
-// that a type is looked at once.
+// Packing allocates nothing: values are read through the words of the interface, so
+// arguments do not escape. For each parameter a signature caches the type that it got last,
+// so that a launch with the same types needs no check.
 package kernelargs

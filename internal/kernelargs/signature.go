@@ -10,16 +10,16 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// Signature is the parameters of a kernel. It is safe for concurrent use.
+// Signature describes the parameters of a kernel. It is safe for concurrent use.
 type Signature struct {
 	params []ptx.Param
 	size   int  // of all parameters, packed
-	known  bool // else params is empty, and arguments are packed as C would
+	known  bool // otherwise params is empty, and arguments are packed as in C
 	seen   []atomic.Pointer[seenType]
 }
 
-// seenType is the type of argument that a parameter took last, known by the type word
-// of its interface, and where the parameter stands.
+// seenType is the type of the argument that a parameter got last, and the place of the
+// parameter in the bytes. word is the type word of an interface, which identifies the type.
 type seenType struct {
 	word     uintptr
 	at, size int
@@ -27,19 +27,21 @@ type seenType struct {
 	name     string
 }
 
-// NewSignature is the signature of a kernel with these parameters, size bytes in all.
+// NewSignature returns the signature of a kernel with these parameters, of size bytes in
+// all.
 func NewSignature(params []ptx.Param, size int) *Signature {
 	return &Signature{params: params, size: size, known: true, seen: make([]atomic.Pointer[seenType], len(params))}
 }
 
-// UnknownSignature is that of a kernel whose parameters nobody tells: arguments are
-// packed one after the other, each aligned as in C.
+// UnknownSignature returns the signature of a kernel whose parameters are not known. Its
+// arguments are packed one after the other, each aligned as in C.
 func UnknownSignature() *Signature { return &Signature{} }
 
-// Params is the parameters; empty when they are not known. It must not be changed.
+// Params returns the parameters. It is empty if they are not known. The caller must not
+// change it.
 func (s *Signature) Params() []ptx.Param { return s.params }
 
-// look checks the type of an argument for parameter i, and remembers it.
+// look checks the type of an argument for parameter i, and caches it.
 func (s *Signature) look(i int, arg *any, memory reflect.Type) (*seenType, error) {
 	t := typeOf(*arg, memory)
 	if err := t.fits(&s.params[i]); err != nil {
@@ -51,12 +53,12 @@ func (s *Signature) look(i int, arg *any, memory reflect.Type) (*seenType, error
 	return m, nil
 }
 
-// at is a seenType for a parameter that begins at an offset.
+// at returns the seenType for a parameter at an offset.
 func (t *argType) at(offset int) *seenType {
 	return &seenType{at: offset, size: t.size, class: t.class, name: t.name}
 }
 
-// Describe names the parameter that begins at an offset, for a message.
+// Describe returns a description of the parameter at an offset, for a message.
 func (s *Signature) Describe(at int) string {
 	for i := range s.params {
 		if s.params[i].Offset == at {
@@ -66,7 +68,7 @@ func (s *Signature) Describe(at int) string {
 	return fmt.Sprintf("the argument at byte %d", at)
 }
 
-// String lists the parameters for a message, as ": .u64 n, 8 bytes, ...".
+// String lists the parameters for a message: ": .u64 n, 8 bytes, ...".
 func (s *Signature) String() string {
 	var b strings.Builder
 	for i := range s.params {
@@ -80,7 +82,7 @@ func (s *Signature) String() string {
 	return b.String()
 }
 
-// paramText describes a parameter for a message: ".u64 n, 8 bytes".
+// paramText returns a description of a parameter for a message: ".u64 n, 8 bytes".
 func paramText(p *ptx.Param) string {
 	text := refusal.Size(uintptr(p.Size))
 	if p.Type == ptx.NoType {
@@ -89,5 +91,5 @@ func paramText(p *ptx.Param) string {
 	return fmt.Sprintf("%s %s, %s", typeText(p.Type), p.Name, text)
 }
 
-// typeText is the type as PTX writes it.
+// typeText returns the type as it is written in PTX.
 func typeText(t ptx.Type) string { return "." + strings.TrimPrefix(t.String(), ".") }

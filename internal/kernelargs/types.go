@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
-// argType is what must be known of an argument's type.
+// argType describes the type of an argument.
 type argType struct {
 	name  string
 	size  int // bytes of the parameter
@@ -19,7 +19,7 @@ type argType struct {
 	err   error // why the type cannot be an argument
 }
 
-// class tells kinds of arguments apart that must not stand for each other.
+// class is a class of types that must not be passed for parameters of other classes.
 type class uint8
 
 const (
@@ -29,13 +29,13 @@ const (
 	classMemory // a pointer to a buffer
 )
 
-var noArgument = &argType{name: "nil", err: refusal.Invalid("nil is no argument: pass a buffer, or cu.DevicePtr(0) for a null pointer")}
+var noArgument = &argType{name: "nil", err: refusal.Invalid("nil cannot be an argument: pass a buffer, or cu.DevicePtr(0) for a null pointer")}
 
-// types has an *argType by reflect.Type.
+// types caches the *argType of each reflect.Type.
 var types sync.Map
 
-// typeOf looks at an argument's type, once for each type. memory is the type that
-// buffers consist of.
+// typeOf returns the description of an argument's type. memory is the type of the only
+// field of a buffer.
 func typeOf(arg any, memory reflect.Type) *argType {
 	t := reflect.TypeOf(arg)
 	if t == nil {
@@ -73,7 +73,7 @@ func newArgType(t, memory reflect.Type) *argType {
 	return a
 }
 
-// isMemory reports whether t is a pointer to a struct that consists of one memory.
+// isMemory reports whether t is a pointer to a struct whose only field has the type memory.
 func isMemory(t, memory reflect.Type) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().PkgPath() != memory.PkgPath() {
 		return false
@@ -82,8 +82,8 @@ func isMemory(t, memory reflect.Type) bool {
 	return e.NumField() == 1 && e.Field(0).Type == memory
 }
 
-// PointerIn finds something in a type that the garbage collector must see: the path
-// to it and its type. It is empty if there is nothing.
+// PointerIn finds a Go pointer in a type, or a type that contains one, such as a string. It
+// returns the path to it and its type, or "" if there is none.
 func PointerIn(t reflect.Type) string { return pointerIn(t, "") }
 
 func pointerIn(t reflect.Type, path string) string {
@@ -106,12 +106,12 @@ func pointerIn(t reflect.Type, path string) string {
 		return ""
 	}
 	if path == "" {
-		return "it is one"
+		return "the type itself"
 	}
 	return path + " is " + t.String()
 }
 
-// fits returns why an argument of this type cannot be a parameter.
+// fits returns an error if an argument of this type cannot be passed for a parameter.
 func (t *argType) fits(p *ptx.Param) error {
 	switch {
 	case t.err != nil:
@@ -128,7 +128,7 @@ func integerParam(t ptx.Type) bool { return t >= ptx.U8 && t <= ptx.S64 }
 
 func floatParam(t ptx.Type) bool { return t == ptx.F32 || t == ptx.F64 }
 
-// goTypes is what to pass for a parameter.
+// goTypes says what to pass for a parameter.
 var goTypes = map[ptx.Type]string{
 	ptx.U8: "uint8", ptx.U16: "uint16", ptx.U32: "uint32", ptx.U64: "uint64 or a buffer",
 	ptx.S8: "int8", ptx.S16: "int16", ptx.S32: "int32", ptx.S64: "int64",
@@ -136,7 +136,7 @@ var goTypes = map[ptx.Type]string{
 	ptx.B16: "uint16", ptx.B32: "uint32 or float32", ptx.B64: "uint64, float64 or a buffer",
 }
 
-// wanted is the end of a message: what to pass instead.
+// wanted returns the end of a message, which says what to pass instead.
 func wanted(p *ptx.Param) string {
 	name := goTypes[p.Type]
 	if name == "" || p.Size != p.Type.Size() {

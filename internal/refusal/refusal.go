@@ -1,5 +1,5 @@
-// Package refusal has the errors for what Ferry refuses before a driver sees it, and
-// writes sizes for error texts.
+// Package refusal makes the errors of requests that Ferry refuses without a driver call. It
+// also formats sizes for error texts.
 package refusal
 
 import (
@@ -9,7 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Error is a refusal. It unwraps to the result that the driver would have given.
+// Error is the error of a refused request. It unwraps to the result that the driver would
+// have returned.
 type Error struct {
 	Result cu.Result
 	Text   string
@@ -19,23 +20,23 @@ func (e *Error) Error() string { return e.Text }
 
 func (e *Error) Unwrap() error { return e.Result }
 
-// Invalid refuses a bad argument: cu.ErrorInvalidValue.
+// Invalid returns the error for an invalid argument, which wraps cu.ErrorInvalidValue.
 func Invalid(format string, args ...any) error {
 	return &Error{cu.ErrorInvalidValue, fmt.Sprintf(format, args...)}
 }
 
-// New refuses with any result.
+// New returns an error that wraps a result.
 func New(result cu.Result, format string, args ...any) error {
 	return &Error{result, fmt.Sprintf(format, args...)}
 }
 
-// Is reports whether an error is or wraps a refusal: then the driver was not asked.
+// Is reports whether an error is or wraps an Error, so that no driver call has caused it.
 func Is(err error) bool {
 	_, ok := errors.AsType[*Error](err)
 	return ok
 }
 
-// Size writes a number of bytes: "1.5 MiB", "17 bytes".
+// Size formats a number of bytes: "1.5 MiB", "17 bytes".
 func Size(n uintptr) string {
 	switch {
 	case n >= 1<<40:
