@@ -1,8 +1,9 @@
 // Command ferry shows what a device can do, measures the cost of each kind of host
-// memory on it, and launches any kernel of a PTX file:
+// memory and of single operations on it, and launches any kernel of a PTX file:
 //
 //	ferry info
 //	ferry compare
+//	ferry bench
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
 //
 // "ferry help COMMAND" describes each command. Standard output has only results: text,

@@ -14,7 +14,7 @@
 // completed, never because a call returned. Chunks are large, because each costs the copy
 // engine some microseconds. Blocks are small, so that all workers copy the same chunk. A
 // transfer to the device has few slots, and its end is moved out of the caches of the
-// single cores, which a device reads slowly: see docs/PERFORMANCE.md.
+// single cores, which a device reads slowly: see docs/notes/staging.md.
 //
 // Transfers at the same time share slots and workers equally. Other transfers can hold all
 // slots, in streams that do not advance. A transfer then returns [ErrBusy] and how many

@@ -13,8 +13,8 @@ import (
 // Queue is safe for concurrent use.
 //
 // Workers wait in a channel, and the Go scheduler wakes one for each block. To wake all of
-// them at once, as a [Pool] does, was not faster here: see docs/PERFORMANCE.md, "A fourth
-// look".
+// them at once, as a [Pool] does, was not faster here: see docs/notes/staging.md,
+// "A fourth look".
 type Queue struct {
 	set    Settings
 	spin   bool
