@@ -12,9 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// steps is what a batch works on: host to a device buffer, incremented there, and
-// back to another host buffer.
-type steps struct {
+// batchFixture has what the batches of these tests use.
+type batchFixture struct {
 	stream   *ferry.Stream
 	in, out  *ferry.Host[float32]
 	vec      *ferry.Device[float32]
@@ -22,16 +21,16 @@ type steps struct {
 	add, one *ferry.Kernel
 }
 
-const stepFloats = 10_000
+const batchFloats = 10_000
 
-func newSteps(t testing.TB, g *ferry.GPU) *steps {
+func newBatchFixture(t testing.TB, g *ferry.GPU) *batchFixture {
 	t.Helper()
 	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
-	x := &steps{
+	x := &batchFixture{
 		stream: must(ferry.NewStream(g, nil))(t),
-		in:     must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
-		out:    must(ferry.AllocHost[float32](g, stepFloats, nil))(t),
-		vec:    must(ferry.Alloc[float32](g, stepFloats))(t),
+		in:     must(ferry.AllocHost[float32](g, batchFloats, nil))(t),
+		out:    must(ferry.AllocHost[float32](g, batchFloats, nil))(t),
+		vec:    must(ferry.Alloc[float32](g, batchFloats))(t),
 		done:   must(ferry.NewEvent(g, nil))(t),
 		add:    must(m.Kernel("vector_add"))(t),
 		one:    must(m.Kernel("increment"))(t),
@@ -40,24 +39,24 @@ func newSteps(t testing.TB, g *ferry.GPU) *steps {
 	return x
 }
 
-// on puts a step on a queue.
-func (x *steps) on(q ferry.Queue) error {
+// queueOn copies in to the device, increments and doubles it there, copies it to out, and
+// records done.
+func (x *batchFixture) queueOn(q ferry.Queue) error {
 	return errors.Join(
 		ferry.Copy(q, x.vec, x.in),
-		q.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)),
+		q.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)),
 		ferry.Fill(q, x.vec.Range(0, 3), 7.5),
-		q.Launch(x.add, ferry.Grid(stepFloats, 256), x.vec, x.vec, x.vec, uint64(stepFloats)),
+		q.Launch(x.add, ferry.Grid(batchFloats, 256), x.vec, x.vec, x.vec, uint64(batchFloats)),
 		ferry.Copy(q, x.out, x.vec),
 		q.Record(x.done),
 	)
 }
 
-// TestBatch submits a batch many times, with fresh data, and reads what comes out
-// without a word of waiting.
+// TestBatch submits a batch several times with other data. Slice waits for each.
 func TestBatch(t *testing.T) {
-	x := newSteps(t, openTest(t))
+	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
-	check(t, x.on(&b))
+	check(t, x.queueOn(&b))
 	for round := range 4 {
 		in := x.in.Slice()
 		for i := range in {
@@ -76,27 +75,26 @@ func TestBatch(t *testing.T) {
 		check(t, x.done.Wait(context.Background()))
 	}
 	if b.Len() != 6 {
-		t.Errorf("%d operations", b.Len())
+		t.Errorf("the batch has %d operations, want 6", b.Len())
 	}
 	b.Reset()
 	clear(x.out.Slice())
 	check(t, x.stream.Submit(&b))
 	if b.Len() != 0 || x.out.Slice()[5] != 0 {
-		t.Error("an empty batch did something")
+		t.Error("a batch did something after Reset")
 	}
 }
 
-// TestBatchHolds: nothing is in flight before a batch is submitted, all is
-// afterwards.
-func TestBatchHolds(t *testing.T) {
-	x := newSteps(t, openTest(t))
+// TestBatchInFlight: the buffers of a batch are in flight from Submit on, not before.
+func TestBatchInFlight(t *testing.T) {
+	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
-	check(t, x.on(&b))
+	check(t, x.queueOn(&b))
 	open := gate(t, x.stream)
-	_ = x.out.Slice() // does not wait
+	_ = x.out.Slice() // must return although the gate is shut
 	check(t, x.stream.Submit(&b))
 	if done, err := x.done.Done(); done || err != nil {
-		t.Errorf("event is done: %v, %v", done, err)
+		t.Errorf("Done of the event is %v, %v", done, err)
 	}
 	waits(t, "Slice", open, func() { _ = x.out.Slice() })
 
@@ -105,21 +103,22 @@ func TestBatchHolds(t *testing.T) {
 	waits(t, "Slice of the source", open, func() { _ = x.in.Slice() })
 }
 
-// TestBatchRefuses: what cannot be queued is told, and nothing is queued.
-func TestBatchRefuses(t *testing.T) {
+// TestBatchRefused: an operation that cannot be queued is an error, and then none of the
+// batch is queued.
+func TestBatchRefused(t *testing.T) {
 	g := openTest(t)
-	x := newSteps(t, g)
+	x := newBatchFixture(t, g)
 	closed := must(ferry.Alloc[float32](g, 8))(t)
 	closeAll(t, closed)
-	plain := ferry.Pageable(make([]float32, stepFloats))
+	pageable := ferry.Pageable(make([]float32, batchFloats))
 	for _, c := range []struct {
 		name string
 		add  func(b *ferry.Batch) error
 		want string
 	}{
-		{"pageable source", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec, plain) }, "pageable memory"},
-		{"pageable destination", func(b *ferry.Batch) error { return ferry.Copy(b, plain, x.vec) }, "pageable memory"},
-		{"fill of plain memory", func(b *ferry.Batch) error { return ferry.Fill(b, plain, 1) }, "fill it with a loop"},
+		{"pageable source", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec, pageable) }, "pageable memory"},
+		{"pageable destination", func(b *ferry.Batch) error { return ferry.Copy(b, pageable, x.vec) }, "pageable memory"},
+		{"fill of pageable memory", func(b *ferry.Batch) error { return ferry.Fill(b, pageable, 1) }, "fill it with a loop"},
 		{"lengths", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.in) }, "operation 2 of 2, copy"},
 		{"no buffer", func(b *ferry.Batch) error { return ferry.Copy(b, nil, x.in) }, "no buffer given"},
 		{"overlap", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.vec.Range(1, 6)) }, "overlap"},
@@ -129,7 +128,7 @@ func TestBatchRefuses(t *testing.T) {
 		}, "operation 2 of 2, launch increment"},
 		{"number of arguments", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec) }, "1 arguments given"},
 		{"type of an argument", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec, 1.5) }, "parameter 1"},
-		{"shape", func(b *ferry.Batch) error {
+		{"configuration", func(b *ferry.Batch) error {
 			return b.Launch(x.one, ferry.LaunchConfig{Block: cu.Dim3{X: 1 << 20}}, x.vec, uint64(8))
 		}, "launch increment"},
 		{"no kernel", func(b *ferry.Batch) error { return b.Launch(nil, ferry.Grid(8, 8)) }, "no kernel given"},
@@ -143,43 +142,42 @@ func TestBatchRefuses(t *testing.T) {
 		err := c.add(&b)
 		if err == nil {
 			err = x.stream.Submit(&b)
-			if got := x.out.Slice()[stepFloats-1]; got != 0 {
+			if got := x.out.Slice()[batchFloats-1]; got != 0 {
 				t.Errorf("%s: an operation before the bad one was queued", c.name)
 			}
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
 		check(t, x.stream.Wait(context.Background()))
 	}
-	closeAll(t, must(ferry.Alloc[float32](g, 8))(t)) // nothing is stuck
+	closeAll(t, must(ferry.Alloc[float32](g, 8))(t)) // the GPU still works
 	if err := x.stream.Submit(nil); err == nil {
-		t.Error("no batch: no error")
+		t.Error("Submit(nil) returns no error")
 	}
 	if err := (*ferry.Stream)(nil).Submit(&ferry.Batch{}); err == nil {
-		t.Error("no stream: no error")
+		t.Error("Submit on a nil stream returns no error")
 	}
 	if err := ferry.Copy((*ferry.Batch)(nil), x.vec, x.in); err == nil {
-		t.Error("copy in no batch: no error")
+		t.Error("Copy on a nil batch returns no error")
 	}
 }
 
-// stopping is a driver that refuses a call of each batch.
-type stopping struct {
+// refusingDriver makes the first at calls of each batch and refuses the next.
+type refusingDriver struct {
 	*fakeDriver
 	at int
 }
 
-func (d *stopping) Submit(_ cu.Context, b *cu.Batch) (int, error) {
+func (d *refusingDriver) Submit(_ cu.Context, b *cu.Batch) (int, error) {
 	return d.at, cu.ErrorInvalidValue
 }
 
-// TestBatchError: the operation that the driver refuses is named, those before it
-// are in flight.
+// TestBatchError: the error says which operation the driver has refused.
 func TestBatchError(t *testing.T) {
-	d := &stopping{newFake(), 3}
-	g := openFake(t, d)
-	x := &steps{
+	d := &refusingDriver{newFake(), 3}
+	g := openDriver(t, d)
+	x := &batchFixture{
 		stream: must(ferry.NewStream(g, nil))(t),
 		in:     must(ferry.AllocHost[float32](g, 8, nil))(t),
 		vec:    must(ferry.Alloc[float32](g, 8))(t),
@@ -187,7 +185,7 @@ func TestBatchError(t *testing.T) {
 	}
 	defer closeAll(t, x.stream, x.in, x.vec, x.done)
 	var b ferry.Batch
-	check(t, ferry.Copy(&b, x.vec.Range(0, 0), x.in.Range(0, 0))) // makes no call
+	check(t, ferry.Copy(&b, x.vec.Range(0, 0), x.in.Range(0, 0))) // needs no call of the driver
 	check(t, ferry.Copy(&b, x.vec, x.in))
 	check(t, ferry.Copy(&b, x.in, x.vec))
 	check(t, b.Record(x.done))
@@ -195,36 +193,37 @@ func TestBatchError(t *testing.T) {
 	check(t, b.Record(x.done))
 	err := x.stream.Submit(&b)
 	if !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "operation 5 of 6, copy 4 bytes to") {
-		t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE of operation 5", err)
+		t.Errorf("got %v, want CUDA_ERROR_INVALID_VALUE of operation 5", err)
 	}
 }
 
-// TestBatchAcrossRegistrations copies in parts what the driver would refuse whole.
+// TestBatchAcrossRegistrations copies memory of two registrations, which takes two calls of
+// the driver.
 func TestBatchAcrossRegistrations(t *testing.T) {
 	g := openRegister(t)
-	x := newSteps(t, g)
+	x := newBatchFixture(t, g)
 	memory := make([]byte, 1<<20)
 	half := must(ferry.Register(g, memory[:len(memory)/2], nil))(t)
 	whole := must(ferry.Register(g, memory, nil))(t)
 	device := must(ferry.Alloc[byte](g, len(memory)))(t)
 	back := must(ferry.AllocHost[byte](g, len(memory), nil))(t)
 	defer closeAll(t, whole, half, device, back)
-	random(whole.Slice())
+	fillRandom(whole.Slice())
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, device, whole))
 	check(t, ferry.Copy(&b, back, device))
 	check(t, x.stream.Submit(&b))
 	if !bytes.Equal(back.Slice(), whole.Slice()) {
-		t.Error("the bytes that come back differ")
+		t.Error("the bytes copied back differ")
 	}
 }
 
-// TestBatchCaptured records a batch in a graph.
+// TestBatchCaptured captures a batch in a graph.
 func TestBatchCaptured(t *testing.T) {
-	x := newSteps(t, openTest(t))
+	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, x.vec, x.in))
-	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
 	graph := must(x.stream.Capture(func(s *ferry.Stream) error { return s.Submit(&b) }))(t)
 	defer closeAll(t, graph)
@@ -232,15 +231,15 @@ func TestBatchCaptured(t *testing.T) {
 		x.in.Slice()[9] = float32(round)
 		check(t, graph.Launch(x.stream))
 		if got := x.out.Slice()[9]; got != float32(round+1) {
-			t.Errorf("round %d: %v", round, got)
+			t.Errorf("round %d: got %v, want %v", round, got, round+1)
 		}
 	}
 }
 
-// TestBatchWaits lets a batch wait for another stream.
-func TestBatchWaits(t *testing.T) {
+// TestBatchWaitEvent: a batch waits for what the event stands for when it is submitted.
+func TestBatchWaitEvent(t *testing.T) {
 	g := openTest(t)
-	x := newSteps(t, g)
+	x := newBatchFixture(t, g)
 	other := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 	defer closeAll(t, other)
 	var b ferry.Batch
@@ -264,44 +263,44 @@ func TestBatchWaits(t *testing.T) {
 	check(t, err)
 }
 
-// TestBatchAgain: a batch that was submitted before is looked at again: for what was
-// closed, for what was added, and for the stream.
-func TestBatchAgain(t *testing.T) {
+// TestBatchReplay: a batch that is submitted again notices another stream, operations that
+// were added, and things that were closed.
+func TestBatchReplay(t *testing.T) {
 	g := openTest(t)
-	x := newSteps(t, g)
+	x := newBatchFixture(t, g)
 	other := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, other)
 	var b ferry.Batch
 	put := func(v float32) {
-		in, _ := x.in.SliceContext(context.Background()) // nil once it is closed
+		in, _ := x.in.SliceContext(context.Background()) // nil after Close
 		for i := range in {
 			in[i] = v
 		}
 	}
 	wantOut := func(want float32) {
 		t.Helper()
-		if out := x.out.Slice(); out[3] != want || out[stepFloats-1] != want {
-			t.Errorf("%v and %v come out, want %v", out[3], out[stepFloats-1], want)
+		if out := x.out.Slice(); out[3] != want || out[batchFloats-1] != want {
+			t.Errorf("got %v and %v, want %v", out[3], out[batchFloats-1], want)
 		}
 	}
-	// Of a batch without a call nothing is left after Reset.
+	// A batch that needed no call of the driver leaves nothing behind after Reset.
 	check(t, ferry.Copy(&b, x.vec.Range(0, 0), x.in.Range(0, 0)))
 	check(t, x.stream.Submit(&b))
 	b.Reset()
-	check(t, x.on(&b))
+	check(t, x.queueOn(&b))
 	for i, s := range []*ferry.Stream{x.stream, x.stream, other, x.stream, other, other} {
 		put(float32(i))
 		check(t, s.Submit(&b))
 		wantOut(2 * (float32(i) + 1))
 		check(t, errors.Join(x.stream.Wait(context.Background()), other.Wait(context.Background())))
 	}
-	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
 	put(5)
 	check(t, other.Submit(&b))
 	wantOut(13)
 
-	again := func(what string, c interface{ Close() error }) {
+	closeBetween := func(what string, c interface{ Close() error }) {
 		t.Helper()
 		put(1)
 		check(t, x.stream.Submit(&b))
@@ -312,39 +311,40 @@ func TestBatchAgain(t *testing.T) {
 		wantError(t, x.stream.Submit(&b), ferry.ErrClosed, what)
 		wantOut(5)
 	}
-	again("operation 6 of 8, record an event", x.done)
+	closeBetween("operation 6 of 8, record an event", x.done)
 	check(t, x.done.Close())
 	b.Reset()
 	x.done = must(ferry.NewEvent(g, nil))(t)
-	check(t, x.on(&b))
-	check(t, b.Launch(x.one, ferry.Grid(stepFloats, 256), x.vec, uint64(stepFloats)))
+	check(t, x.queueOn(&b))
+	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
-	again("operation 1 of 8, copy 39.1 KiB", x.in)
+	closeBetween("operation 1 of 8, copy 39.1 KiB", x.in)
 }
 
-// TestBatchHoldsAgain: what is submitted again is in flight as at first.
-func TestBatchHoldsAgain(t *testing.T) {
-	x := newSteps(t, openTest(t))
+// TestBatchReplayInFlight: the buffers and the event of a batch are in flight each time that
+// it is submitted.
+func TestBatchReplayInFlight(t *testing.T) {
+	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
-	check(t, x.on(&b))
+	check(t, x.queueOn(&b))
 	for range 3 {
 		open := gate(t, x.stream)
 		check(t, x.stream.Submit(&b))
 		if done := must(x.done.Done())(t); done {
-			t.Error("the event is done before what it stands for")
+			t.Error("the event is done before its work")
 		}
-		waits(t, "Slice of what comes out", open, func() { x.out.Slice() })
+		waits(t, "Slice of the output", open, func() { x.out.Slice() })
 		check(t, x.done.Wait(context.Background()))
 		open = gate(t, x.stream)
 		check(t, x.stream.Submit(&b))
-		waits(t, "Slice of what goes in", open, func() { x.in.Slice() })
+		waits(t, "Slice of the input", open, func() { x.in.Slice() })
 	}
 }
 
-// TestBatchReadsAndWrites: a buffer that a batch reads and then writes is in flight
-// as one that is written, again too.
+// TestBatchReadsAndWrites: a buffer that a batch first reads and then writes is in flight as
+// written, each time.
 func TestBatchReadsAndWrites(t *testing.T) {
-	x := newSteps(t, openTest(t))
+	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, x.vec, x.in))
 	check(t, ferry.Copy(&b, x.in, x.vec))
@@ -355,34 +355,34 @@ func TestBatchReadsAndWrites(t *testing.T) {
 	}
 }
 
-// TestBatchOfPool: a batch takes buffers of a pool, and none that was closed, though
-// another has its memory.
-func TestBatchOfPool(t *testing.T) {
+// TestBatchPooledBuffers: a batch uses buffers of a pool. A closed one is refused although
+// its memory is that of an open one.
+func TestBatchPooledBuffers(t *testing.T) {
 	g := openTest(t)
-	x := newSteps(t, g)
+	x := newBatchFixture(t, g)
 	p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Mapped: true}))(t)
 	var h, o ferry.Host[float32]
-	check(t, h.Alloc(p, stepFloats))
-	stale := h.Range(0, stepFloats)
+	check(t, h.Alloc(p, batchFloats))
+	stale := h.Range(0, batchFloats)
 	check(t, h.Close())
-	check(t, h.Alloc(p, stepFloats))
-	check(t, o.Alloc(p, stepFloats))
+	check(t, h.Alloc(p, batchFloats))
+	check(t, o.Alloc(p, batchFloats))
 	defer closeAll(t, p, &h, &o)
 	for i := range h.Slice() {
 		h.Slice()[i] = float32(i)
 	}
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, x.vec, &h))
-	check(t, b.Launch(x.add, ferry.Grid(stepFloats, 256), x.vec, &h, &o, uint64(stepFloats)))
+	check(t, b.Launch(x.add, ferry.Grid(batchFloats, 256), x.vec, &h, &o, uint64(batchFloats)))
 	check(t, x.stream.Submit(&b))
 	check(t, x.stream.Submit(&b))
 	if got := o.Slice()[9]; got != 18 {
-		t.Errorf("%v comes out, want 18", got)
+		t.Errorf("got %v, want 18", got)
 	}
 	check(t, x.stream.Wait(context.Background()))
-	wantError(t, x.stream.Launch(x.add, ferry.Grid(stepFloats, 256), &h, stale, &o, uint64(stepFloats)), ferry.ErrClosed, "parameter 1", "of a pool")
+	wantError(t, x.stream.Launch(x.add, ferry.Grid(batchFloats, 256), &h, stale, &o, uint64(batchFloats)), ferry.ErrClosed, "parameter 1", "of a pool")
 	wantError(t, ferry.CopyAll(x.stream, []ferry.Pair[float32]{{Dst: x.vec.Range(0, 9), Src: h.Range(0, 9)}, {Dst: x.vec.Range(9, 18), Src: stale.Range(0, 9)}}), ferry.ErrClosed, "copy 2 of 2", "of a pool")
 	check(t, h.Close())
-	check(t, h.Alloc(p, stepFloats))
+	check(t, h.Alloc(p, batchFloats))
 	wantError(t, x.stream.Submit(&b), ferry.ErrClosed, "operation 1 of 2", "of a pool")
 }

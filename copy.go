@@ -99,7 +99,10 @@ func Download[T any](m Memory[T]) ([]T, error) {
 		return nil, err
 	}
 	s := make([]T, r.n)
-	return s, copyNow(r.a.g, Memory[T](Pageable(s)), m)
+	if err := copyNow(r.a.g, Memory[T](Pageable(s)), m); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // copyNow copies on a new stream, which does not wait for other streams.
@@ -278,7 +281,12 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	case copyStaged:
 		queued, err = true, copyPageable(ctx, st, dst, src)
 	default:
-		queued, err = queueCopy(st, dst, src)
+		if takesLong(dst, src) {
+			err = waitToCopy(ctx, st)
+		}
+		if err == nil {
+			queued, err = queueCopy(st, dst, src)
+		}
 	}
 	if queued {
 		op.Queued()
@@ -297,6 +305,15 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 // a long operation.
 func takesLong(dst, src *span) bool {
 	return dst != nil && src != nil && (dst.a == nil || src.a == nil || dst.a.kind.onHost() && src.a.kind.onHost())
+}
+
+// waitToCopy waits for the stream before a copy for which the driver would wait, if ctx can
+// end the wait: nothing ends the driver's.
+func waitToCopy(ctx context.Context, st *streamState) error {
+	if ctx.Done() == nil || st.capture != nil {
+		return nil
+	}
+	return st.Wait(ctx)
 }
 
 // acquireBoth counts a copy as a user of its destination and its source.

@@ -6,47 +6,15 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/kernels"
 )
 
-// cost is something to copy and launch, on any GPU.
-type cost struct {
-	stream *ferry.Stream
-	host   *ferry.Host[byte]
-	device *ferry.Device[byte]
-	add    *ferry.Kernel
-	floats *ferry.Device[float32]
-	event  *ferry.Event
-}
-
-func newCost(t testing.TB, g *ferry.GPU, bytes int) *cost {
-	t.Helper()
-	c := &cost{
-		stream: must(ferry.NewStream(g, nil))(t),
-		host:   must(ferry.AllocHost[byte](g, bytes, nil))(t),
-		device: must(ferry.Alloc[byte](g, bytes))(t),
-		floats: must(ferry.Alloc[float32](g, 1024))(t),
-		event:  must(ferry.NewEvent(g, &ferry.EventOptions{NoTiming: true}))(t),
-	}
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
-	c.add = must(m.Kernel("vector_add"))(t)
-	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, c.event, m) })
-	return c
-}
-
-func (c *cost) copy() error { return ferry.Copy(c.stream, c.device, c.host) }
-
-func (c *cost) launch(n uint64) error {
-	return c.stream.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n)
-}
-
-// TestAllocations: a copy between buffers, a launch, of a graph too, an event and a
+// TestAllocations: a copy between buffers, a launch of a kernel or a graph, Record and a
 // batch allocate nothing.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	c := newCost(t, openFake(t, newFake()), 4096)
+	c := newCallFixture(t, openDriver(t, newFake()), 4096)
 	n := uint64(1000)
 	graph := must(c.stream.Capture(func(*ferry.Stream) error { return errors.Join(c.copy(), c.launch(n)) }))(t)
 	t.Cleanup(func() { closeAll(t, graph) })
@@ -57,7 +25,7 @@ func TestAllocations(t *testing.T) {
 			fresh.Reset()
 			return errors.Join(c.list(&fresh), c.stream.Submit(&fresh))
 		},
-		"Submit again": func() error { return c.stream.Submit(&again) },
+		"replay":       func() error { return c.stream.Submit(&again) },
 		"Record":       func() error { return c.stream.Record(c.event) },
 		"Copy":         c.copy,
 		"Launch":       func() error { n ^= 1 << 9; return c.launch(n) },
@@ -73,8 +41,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// every runs f and, every 256 times, waits.
-func every(b *testing.B, c *cost, f func() error) {
+// every runs f, and waits after every 256 times.
+func every(b *testing.B, c *callFixture, f func() error) {
 	for n := 1; b.Loop(); n++ {
 		if err := f(); err != nil {
 			b.Fatal(err)
@@ -84,5 +52,57 @@ func every(b *testing.B, c *cost, f func() error) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// BenchmarkTyped measures calls of the typed API. With driver=none, which does nothing, all
+// of the time is Ferry's own.
+func BenchmarkTyped(b *testing.B) {
+	b.Run("driver=none", func(b *testing.B) { benchmarkTyped(b, openDriver(b, newFake())) })
+	b.Run("driver=real", func(b *testing.B) { benchmarkTyped(b, openTest(b)) })
+}
+
+func benchmarkTyped(b *testing.B, g *ferry.GPU) {
+	c := newCallFixture(b, g, 4096)
+	var again, fresh ferry.Batch
+	check(b, c.list(&again))
+	for _, x := range []struct {
+		op string
+		f  func() error
+	}{
+		{"Copy", c.copy},
+		{"Launch", func() error { return c.launch(1024) }},
+		{"Record", func() error { return c.stream.Record(c.event) }},
+		{"Step", c.step},
+		{"Submit", func() error { return c.stream.Submit(&again) }},
+		{"ListAndSubmit", func() error {
+			fresh.Reset()
+			if err := c.list(&fresh); err != nil {
+				return err
+			}
+			return c.stream.Submit(&fresh)
+		}},
+	} {
+		b.Run("op="+x.op, func(b *testing.B) {
+			b.ReportAllocs()
+			every(b, c, x.f)
+		})
+	}
+}
+
+// BenchmarkWait measures a short copy and the wait for it, with a context that can end and
+// with one that cannot.
+func BenchmarkWait(b *testing.B) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"none": context.Background(), "cancel": ctx} {
+		b.Run("driver=real/size=4KiB/context="+name, func(b *testing.B) {
+			c := newCallFixture(b, openTest(b), 4096)
+			for b.Loop() {
+				if err := errors.Join(c.copy(), c.stream.Wait(ctx)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,54 +12,52 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// A file mapped into memory is copied straight from there. Where the device cannot
-// page-lock what may only be read, the driver stages the copy.
+// A file that is mapped into memory is copied from there. Where the device cannot register
+// memory that may only be read, the copy goes through the staging ring.
 func ExampleRegister_mappedFile() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	weights, err := mapFile("the weights of a small model")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer syscall.Munmap(weights)
+	device, _ := ferry.Alloc[byte](gpu, len(weights))
+	defer device.Close()
+
+	var source ferry.Memory[byte] = ferry.Pageable(weights)
+	pinned, err := ferry.Register(gpu, weights, &ferry.RegisterOptions{ReadOnly: true})
+	switch {
+	case err == nil:
+		defer pinned.Close()
+		source = pinned
+	case !errors.Is(err, cu.ErrorNotSupported):
+		log.Fatal(err)
+	}
+	if err := ferry.Copy(ferry.DefaultStream(gpu), device, source); err != nil {
+		log.Fatal(err)
+	}
+	got, err := ferry.Download(device)
+	fmt.Printf("%s %v\n", got, err)
+	// Output:
+	// the weights of a small model <nil>
+}
+
+// mapFile maps a file with this text for reading.
+func mapFile(text string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "ferry")
 	if err != nil {
-		fmt.Println(err)
-		return
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) // the mapping remains
 	path := filepath.Join(dir, "weights")
-	if err := os.WriteFile(path, []byte("the weights of a small model"), 0o600); err != nil {
-		fmt.Println(err)
-		return
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		fmt.Println(err)
-		return
+		return nil, err
 	}
 	defer file.Close()
-	weights, err := syscall.Mmap(int(file.Fd()), 0, 28, syscall.PROT_READ, syscall.MAP_PRIVATE)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer syscall.Munmap(weights)
-
-	there, _ := ferry.Alloc[byte](dev, len(weights))
-	defer there.Close()
-	var from ferry.Memory[byte]
-	locked, err := ferry.Register(dev, weights, &ferry.RegisterOptions{ReadOnly: true})
-	switch {
-	case err == nil:
-		defer locked.Close()
-		from = locked
-	case errors.Is(err, cu.ErrorNotSupported):
-		from = ferry.Pageable(weights)
-	default:
-		fmt.Println(err)
-		return
-	}
-	s := ferry.DefaultStream(dev)
-	got := make([]byte, len(weights))
-	fmt.Println(ferry.Copy(s, there, from), ferry.Copy(s, ferry.Pageable(got), there))
-	fmt.Printf("%s\n", got)
-	// Output:
-	// <nil> <nil>
-	// the weights of a small model
+	return syscall.Mmap(int(file.Fd()), 0, len(text), syscall.PROT_READ, syscall.MAP_PRIVATE)
 }

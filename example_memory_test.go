@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"math"
 
 	"github.com/ferrygpu/ferry"
@@ -11,268 +12,291 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// Page-locked memory is copied at the speed of the link, while the program goes
-// on.
+// Page-locked memory is copied at the speed of the link, while the program goes on.
 func Example_pinnedCopy() {
-	dev, _ := ferry.Open("") // FERRY_DEVICE, else a GPU, else the software one
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("") // FERRY_DEVICE, else a GPU, else the software one
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
 	const n = 1 << 20
-	there, _ := ferry.Alloc[uint32](dev, n)
-	defer there.Close()
-	out, _ := ferry.AllocHost[uint32](dev, n, &ferry.HostOptions{WriteCombined: true}) // Go only writes it
+	device, _ := ferry.Alloc[uint32](gpu, n)
+	defer device.Close()
+	out, _ := ferry.AllocHost[uint32](gpu, n, &ferry.HostOptions{WriteCombined: true}) // Go only writes it
 	defer out.Close()
-	in, _ := ferry.AllocHost[uint32](dev, n, nil)
+	in, _ := ferry.AllocHost[uint32](gpu, n, nil)
 	defer in.Close()
 
-	for i, values := 0, out.Slice(); i < n; i++ {
+	values := out.Slice()
+	for i := range values {
 		values[i] = uint32(i)
 	}
-	fmt.Println(ferry.Copy(s, there, out), ferry.Copy(s, in, there))
+	if err := errors.Join(ferry.Copy(s, device, out), ferry.Copy(s, in, device)); err != nil {
+		log.Fatal(err)
+	}
 	sum := uint64(0)
-	for _, v := range in.Slice() { // waits
+	for _, v := range in.Slice() { // Slice waits for the copies
 		sum += uint64(v)
 	}
 	fmt.Println(sum == n*(n-1)/2)
 	// Output:
-	// <nil> <nil>
 	// true
 }
 
-// The classic zero-copy program: is mapping possible; allocate mapped; ask for the
-// address in kernels. The context is made so that it can map.
+// A zero-copy program as in CUDA: check whether the device can map memory, allocate mapped
+// memory, and give its addresses to a kernel.
 func Example_zeroCopy() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	if can, _ := dev.Attribute(cu.DeviceAttributeCanMapHostMemory); can == 0 {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	if can, _ := gpu.Attribute(cu.DeviceAttributeCanMapHostMemory); can == 0 {
 		fmt.Println("this device needs copies")
 		return
 	}
-	s, _ := ferry.NewStream(dev, nil)
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	add, _ := code.Kernel("vector_add")
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	add, _ := module.Kernel("vector_add")
 
 	const n = 1000
 	mapped := &ferry.HostOptions{Mapped: true}
-	a, _ := ferry.AllocHost[float32](dev, n, mapped)
+	a, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer a.Close()
-	b, _ := ferry.AllocHost[float32](dev, n, mapped)
+	b, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer b.Close()
-	c, _ := ferry.AllocHost[float32](dev, n, mapped)
+	c, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer c.Close()
 	for i := range n {
 		a.Slice()[i], b.Slice()[i] = float32(i), 2*float32(i)
 	}
-	// The buffers would do as they are; here are their addresses, which Launch
-	// cannot follow: so wait for the stream.
-	pa, pb, pc := a.Pointer(), b.Pointer(), c.Pointer()
-	fmt.Println(pa != 0, s.Launch(add, ferry.Grid(n, 256), pa, pb, pc, uint64(n)), s.Wait(context.Background()))
+	// Launch takes the buffers themselves, too. With addresses it does not know which
+	// buffers are in flight, so the program has to wait for the stream.
+	if err := s.Launch(add, ferry.Grid(n, 256), a.Pointer(), b.Pointer(), c.Pointer(), uint64(n)); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Wait(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(c.Slice()[n-1])
 	// Output:
-	// true <nil> <nil>
 	// 2997
 }
 
-// How memory is page-locked can be asked. Portability is Ferry's default, and no
-// flag that hardware tells.
+// Flags returns how the driver page-locked the memory. Hardware does not return that
+// memory is portable, which is Ferry's default.
 func ExampleHost_Flags() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
 	for _, o := range []ferry.HostOptions{{Mapped: true}, {Mapped: true, WriteCombined: true}} {
-		h, err := ferry.AllocHost[byte](dev, 4096, &o)
+		h, err := ferry.AllocHost[byte](gpu, 4096, &o)
 		if err != nil {
-			fmt.Println(err)
-			return
+			log.Fatal(err)
 		}
 		flags, err := h.Flags()
-		fmt.Println("mapped", flags&cu.MemHostAllocDeviceMap != 0, "write-combined", flags&cu.MemHostAllocWriteCombined != 0, err)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("mapped", flags&cu.MemHostAllocDeviceMap != 0, "write-combined", flags&cu.MemHostAllocWriteCombined != 0)
 		h.Close()
 	}
 	// Output:
-	// mapped true write-combined false <nil>
-	// mapped true write-combined true <nil>
+	// mapped true write-combined false
+	// mapped true write-combined true
 }
 
-// Registrations may overlap; each is good until its own Close.
+// Registrations may overlap. Each is usable until its own Close.
 func ExampleRegister_overlapping() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[byte](dev, 26)
-	defer there.Close()
+	device, _ := ferry.Alloc[byte](gpu, 26)
+	defer device.Close()
 
 	letters := []byte("abcdefghijklmnopqrstuvwxyz")
-	part, _ := ferry.Register(dev, letters[5:15], nil)
-	whole, err := ferry.Register(dev, letters, nil) // locks what is not locked yet
-	fmt.Println(err, ferry.Copy(s, there, whole))
-	fmt.Println(whole.Close(), ferry.Copy(s, part, there.Range(0, 10)))
+	part, _ := ferry.Register(gpu, letters[5:15], nil)
+	defer part.Close()
+	whole, err := ferry.Register(gpu, letters, nil) // page-locks what part has not
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := errors.Join(ferry.Copy(s, device, whole), whole.Close()); err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Copy(s, part, device.Range(0, 10)); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Printf("%s\n", part.Slice())
-	fmt.Printf("%v %s\n", part.Close(), letters)
+	fmt.Printf("%s\n", letters)
 	// Output:
-	// <nil> <nil>
-	// <nil> <nil>
 	// abcdefghij
-	// <nil> abcdeabcdefghijpqrstuvwxyz
+	// abcdeabcdefghijpqrstuvwxyz
 }
 
-// Under unified addressing every address tells where it is, and kernels take host
-// addresses as they are.
+// Under unified addressing the driver knows for every address where it is, and kernels take
+// host addresses as they are.
 func Example_unifiedAddressing() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	if unified, _ := dev.Attribute(cu.DeviceAttributeUnifiedAddressing); unified == 0 {
-		fmt.Println("host and device have addresses apart")
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	if unified, _ := gpu.Attribute(cu.DeviceAttributeUnifiedAddressing); unified == 0 {
+		fmt.Println("the host and the device have separate addresses")
 		return
 	}
-	s, _ := ferry.NewStream(dev, nil)
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	increment, _ := code.Kernel("increment")
-	here, _ := ferry.AllocHost[float32](dev, 100, nil)
-	defer here.Close()
-	there, _ := ferry.Alloc[float32](dev, 100)
-	defer there.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
+	host, _ := ferry.AllocHost[float32](gpu, 100, nil)
+	defer host.Close()
+	device, _ := ferry.Alloc[float32](gpu, 100)
+	defer device.Close()
 
-	for _, p := range []cu.DevicePtr{here.Range(10, 100).Pointer(), there.Range(10, 100).Pointer()} {
-		about, err := dev.Driver().PointerGetAttributes(dev.Context(), p)
-		fmt.Println("host", about.MemoryType == cu.MemoryTypeHost, "bytes", about.RangeSize, "offset", p-about.RangeStart, err)
+	for _, p := range []cu.DevicePtr{host.Range(10, 100).Pointer(), device.Range(10, 100).Pointer()} {
+		about, err := gpu.Driver().PointerGetAttributes(gpu.Context(), p)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("host", about.MemoryType == cu.MemoryTypeHost, "bytes", about.RangeSize, "offset", p-about.RangeStart)
 	}
-	fmt.Println(&here.Slice()[0] == (*float32)(fromDevice(here.Pointer())))
-	copy(here.Slice(), []float32{1, 2, 3})
-	fmt.Println(s.Launch(increment, ferry.Grid(3, 32), here, uint64(3)))
-	fmt.Println(ferry.Copy(s, there, here), ferry.Copy(s, here.Range(50, 100), there.Range(0, 50))) // the types tell the direction
-	fmt.Println(here.Slice()[50:53])
+	fmt.Println("same address:", &host.Slice()[0] == (*float32)(hostPointer(host.Pointer())))
+
+	copy(host.Slice(), []float32{1, 2, 3})
+	if err := errors.Join(
+		s.Launch(increment, ferry.Grid(3, 32), host, uint64(3)),
+		ferry.Copy(s, device, host), // the types say in which direction
+		ferry.Copy(s, host.Range(50, 100), device.Range(0, 50)),
+	); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(host.Slice()[50:53])
 	// Output:
-	// host true bytes 400 offset 40 <nil>
-	// host false bytes 400 offset 40 <nil>
-	// true
-	// <nil>
-	// <nil> <nil>
+	// host true bytes 400 offset 40
+	// host false bytes 400 offset 40
+	// same address: true
 	// [2 3 4]
 }
 
-// Managed memory is used by the host and by kernels under one address, here
-// beside ordinary memory in one launch.
+// The host and kernels use managed memory by one address, here together with device memory.
 func Example_managed() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	add, _ := code.Kernel("vector_add")
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	add, _ := module.Kernel("vector_add")
 	const n = 1000
-	v, err := ferry.AllocManaged[float32](dev, n, nil)
+	v, err := ferry.AllocManaged[float32](gpu, n, nil)
 	if errors.Is(err, cu.ErrorNotSupported) {
 		fmt.Println("this device has no managed memory")
 		return
 	}
 	defer v.Close()
-	ordinary, _ := ferry.Alloc[float32](dev, n)
-	defer ordinary.Close()
+	device, _ := ferry.Alloc[float32](gpu, n)
+	defer device.Close()
 
-	for i, values := 0, v.Slice(); i < n; i++ {
+	values := v.Slice()
+	for i := range values {
 		values[i] = float32(i)
 	}
-	err = errors.Join(
-		v.Advise(cu.MemAdviseSetPreferredLocation, dev.Device()),
-		v.Prefetch(s, dev.Device()), // or let its pages move when they are touched
-		ferry.Fill(s, ordinary, 0.5),
-		s.Launch(add, ferry.Grid(n, 256), v, ordinary, v, uint64(n)),
-	)
-	advice, _ := v.Advice()
-	fmt.Println(err, advice.PreferredLocation)
-	fmt.Println(v.Slice()[n-1]) // waits, and the page comes back
+	if err := errors.Join(
+		v.Advise(cu.MemAdviseSetPreferredLocation, gpu.Device()),
+		v.Prefetch(s, gpu.Device()), // optional: pages also move when they are touched
+		ferry.Fill(s, device, 0.5),
+		s.Launch(add, ferry.Grid(n, 256), v, device, v, uint64(n)),
+	); err != nil {
+		log.Fatal(err)
+	}
+	advice, err := v.Advice()
+	fmt.Println(advice.PreferredLocation == gpu.Device(), err)
+	fmt.Println(v.Slice()[n-1]) // Slice waits, and the page moves back
 	// Output:
-	// <nil> 0
+	// true <nil>
 	// 999.5
 }
 
-// Variables of a module are buffers, too.
+// Variables of a module are buffers.
 func ExampleGlobal() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	code, err := ferry.Load(dev, []byte(`.version 6.3
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	module, err := ferry.Load(gpu, []byte(`.version 6.3
 .target sm_52
 .address_size 64
 .visible .global .align 4 .f32 weights[3] = {0f3F800000, 0f40000000, 0f40400000};
 `))
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	defer code.Close()
-	s := ferry.DefaultStream(dev)
+	defer module.Close()
 
-	weights, err := ferry.Global[float32](code, "weights")
-	fmt.Println(weights.Len(), err)
-	got := make([]float32, 3)
-	fmt.Println(ferry.Fill(s, weights.Range(1, 2), 0.25), ferry.Copy(s, ferry.Pageable(got), weights), got)
-	_, err = ferry.Global[float64](code, "weights")
+	weights, err := ferry.Global[float32](module, "weights")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Fill(ferry.DefaultStream(gpu), weights.Range(1, 2), 0.25); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ferry.Download(weights))
+	_, err = ferry.Global[float64](module, "weights")
 	fmt.Println(err)
 	// Output:
-	// 3 <nil>
-	// <nil> <nil> [1 0.25 3]
+	// [1 0.25 3] <nil>
 	// find variable "weights": it has 12 bytes, which is no number of elements of float64, 8 bytes each
 }
 
-// Page-locked memory is filled by the GPU through its address in kernels, with any
-// pattern of 8, 16 or 32 bits: a float's among them.
-func Example_fillPageLocked() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+// The GPU fills any memory that has an address in kernels, also page-locked memory. Elements
+// of 1, 2 and 4 bytes can have any value.
+func ExampleFill() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	h, err := ferry.AllocHost[float32](dev, 6, &ferry.HostOptions{Mapped: true})
+	h, err := ferry.AllocHost[float32](gpu, 6, &ferry.HostOptions{Mapped: true})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer h.Close()
 	clear(h.Slice())
 
-	fmt.Println(ferry.Fill(s, h.Range(1, 5), -math.E))
+	if err := ferry.Fill(s, h.Range(1, 5), -math.E); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(h.Slice())
 	// Output:
-	// <nil>
 	// [0 -2.7182817 -2.7182817 -2.7182817 -2.7182817 0]
 }
 
-// A rectangle of a picture goes to rows that the GPU reads fastest, and back to
-// another place.
+// A rectangle of a picture is copied to rows that the GPU accesses fastest, and from there to
+// another place of the picture.
 func ExampleCopyRect() {
-	dev, _ := ferry.Open("")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, pitch, _ := ferry.AllocPitched[byte](dev, 3, 2)
-	defer there.Close()
+	device, pitch, _ := ferry.AllocPitched[byte](gpu, 3, 2)
+	defer device.Close()
 
 	const width = 8
 	picture := []byte("........" + ".abc...." + ".def...." + "........")
-	from := func(x, y int) ferry.Rect[byte] { // 3 by 2, at a place of the picture
+	at := func(x, y int) ferry.Rect[byte] { // 3 by 2 bytes of the picture
 		return ferry.Rect[byte]{Memory: ferry.Pageable(picture[y*width+x:]), Width: 3, Height: 2, Pitch: width}
 	}
-	tile := ferry.Rect[byte]{Memory: there, Width: 3, Height: 2, Pitch: pitch}
-	fmt.Println(ferry.CopyRect(s, tile, from(1, 1)), ferry.CopyRect(s, from(5, 2), tile))
+	tile := ferry.Rect[byte]{Memory: device, Width: 3, Height: 2, Pitch: pitch}
+	if err := errors.Join(ferry.CopyRect(s, tile, at(1, 1)), ferry.CopyRect(s, at(5, 2), tile)); err != nil {
+		log.Fatal(err)
+	}
 	for y := range 4 {
 		fmt.Printf("%s\n", picture[y*width:(y+1)*width])
 	}
 	// Output:
-	// <nil> <nil>
 	// ........
 	// .abc....
 	// .def.abc
 	// .....def
 }
 
-// One page-locked buffer serves two devices, which copy to each other. With one
-// device, both are that.
+// Two devices share a page-locked buffer and copy to each other. On a machine with one
+// device, it is opened twice.
 func Example_twoDevices() {
 	all, err := ferry.OpenAll("")
 	if err == nil && len(all) == 1 {
@@ -280,38 +304,86 @@ func Example_twoDevices() {
 		all, err = append(all, second), openErr
 	}
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
+	}
+	for _, gpu := range all {
+		defer gpu.Close()
 	}
 	one, two := all[0], all[1]
-	for _, dev := range all {
-		defer dev.Close()
-	}
-	host, _ := ferry.AllocHost[uint16](one, 1000, nil) // portable
+	host, _ := ferry.AllocHost[uint16](one, 1000, nil) // all GPUs can use it
 	defer host.Close()
-	here, _ := ferry.Alloc[uint16](one, 1000)
-	defer here.Close()
-	there, _ := ferry.Alloc[uint16](two, 1000)
-	defer there.Close()
+	onOne, _ := ferry.Alloc[uint16](one, 1000)
+	defer onOne.Close()
+	onTwo, _ := ferry.Alloc[uint16](two, 1000)
+	defer onTwo.Close()
 	s, _ := ferry.NewStream(one, nil)
 	defer s.Close()
 	t, _ := ferry.NewStream(two, nil)
 	defer t.Close()
 
-	for i, values := 0, host.Slice(); i < 1000; i++ {
+	values := host.Slice()
+	for i := range values {
 		values[i] = uint16(3 * i)
 	}
-	fmt.Println(ferry.Copy(s, here, host), s.Wait(context.Background()))
-	fmt.Println(ferry.Copy(t, there, here)) // between devices, in a stream of the other
-	clear(host.ReadSlice())
-	fmt.Println(ferry.Copy(t, host, there))
+	if err := errors.Join(ferry.Copy(s, onOne, host), s.Wait(context.Background())); err != nil {
+		log.Fatal(err)
+	}
+	clear(values)
+	if err := errors.Join(ferry.Copy(t, onTwo, onOne), ferry.Copy(t, host, onTwo)); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(host.Slice()[999])
-	can, _ := one.CanAccessPeer(two)
-	fmt.Println(!can || one.EnablePeer(two) == nil) // then kernels of one can use there, too
+	if can, _ := one.CanAccessPeer(two); can { // then kernels of one can use onTwo, too
+		if err := one.EnablePeer(two); err != nil {
+			log.Fatal(err)
+		}
+	}
 	// Output:
-	// <nil> <nil>
-	// <nil>
-	// <nil>
 	// 2997
-	// true
+}
+
+// Buffers from a pool come and go without calls of the driver, also while they are in
+// flight.
+func ExampleNewPinnedPool() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	device, _ := ferry.Alloc[int32](gpu, 3)
+	defer device.Close()
+	pool, err := ferry.NewPinnedPool(gpu, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	var host ferry.Host[int32]
+	for i := range 3 {
+		if err := host.Alloc(pool, 1); err != nil {
+			log.Fatal(err)
+		}
+		host.Slice()[0] = int32(10 * i)
+		if err := errors.Join(ferry.Copy(s, device.Range(i, i+1), &host), host.Close()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(ferry.Download(device))
+	fmt.Println(pool.Stats().DriverCalls, "call of the driver")
+	// Output:
+	// [0 10 20] <nil>
+	// 1 call of the driver
+}
+
+// A NUMA node that does not exist is found before anything is tried.
+func ExamplePinError() {
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	_, err := ferry.AllocHost[byte](gpu, 8<<30, &ferry.HostOptions{NUMANode: new(7)})
+	if pinErr, ok := errors.AsType[*ferry.PinError](err); ok {
+		fmt.Println(err)
+		fmt.Println("to do:", pinErr.Do)
+	}
+	// Output:
+	// allocate 8.0 GiB of page-locked memory on soft:h200: CUDA_ERROR_INVALID_VALUE: an argument is out of range, null, or does not fit the others: there is no NUMA node 7 (the system names none): ask for one that is there, or none
+	// to do: ask for one that is there, or none
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// orderLab is what the examples of order work with: a GPU that does queued work at
-// once, or as late as it may.
+// orderLab is what the examples of order use: a GPU with one of the schedules, which starts
+// queued work at once or as late as it may.
 type orderLab struct {
 	*ferry.GPU
 	schedule  softgpu.Schedule
-	a, b      *ferry.Stream // that do not wait for the default stream
+	a, b      *ferry.Stream // not ordered with the default stream
 	host      *ferry.Host[byte]
-	raw       []byte // of host, kept from before
+	raw       []byte // the slice of host, from before anything was queued
 	dev, ones *ferry.Device[byte]
 }
 
-// compare prints what a program sees under the schedules eager and lazy.
+// compare prints the result of a program under the schedules eager and lazy.
 func compare(name string, program func(l *orderLab) any) {
 	fmt.Printf("%s:", name)
 	for _, s := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy} {
@@ -57,16 +57,16 @@ func openOrderLab(s softgpu.Schedule) *orderLab {
 	return l
 }
 
-// meanwhile is time that goes by while the host is busy elsewhere: an eager GPU
-// has nothing left to do then, a lazy one has not begun. Synchronising the eager
-// one keeps the examples from depending on how fast this computer is.
+// meanwhile stands for time in which the program does something else. An eager GPU has
+// finished then, and a lazy one has not begun. The wait for the eager one makes the examples
+// independent of the speed of this machine.
 func (l *orderLab) meanwhile() {
 	if l.schedule == softgpu.Eager {
 		l.Wait(context.Background())
 	}
 }
 
-// The host reads what it has not waited for, through a slice from before.
+// The host reads through an old slice, without a wait for the copy.
 func Example_orderMissingWait() {
 	compare("wrong", func(l *orderLab) any {
 		ferry.Copy(l.a, l.host, l.ones)
@@ -82,7 +82,7 @@ func Example_orderMissingWait() {
 	// right: eager 1 lazy 1
 }
 
-// The staging buffer is filled again while its first copy may not have read it.
+// The host fills a staging buffer again before its first copy may have read it.
 func Example_orderReusedStagingBuffer() {
 	last := func(l *orderLab) any {
 		ferry.Copy(l.b, l.host, l.dev)
@@ -106,7 +106,7 @@ func Example_orderReusedStagingBuffer() {
 	// right: eager 7 lazy 7
 }
 
-// An event stands for what was in its stream when it was recorded, last.
+// An event stands for the work that was in its stream when it was last recorded.
 func Example_orderWrongEvent() {
 	e := func(l *orderLab) *ferry.Event {
 		e, err := ferry.NewEvent(l.GPU, nil)
@@ -127,7 +127,7 @@ func Example_orderWrongEvent() {
 		e := e(l)
 		ferry.Copy(l.a, l.host, l.ones)
 		l.a.Record(e)
-		l.b.Record(e) // now it stands for this
+		l.b.Record(e) // now it stands for the work of b
 		l.meanwhile()
 		e.Wait(context.Background())
 		return l.raw[0]
@@ -145,7 +145,7 @@ func Example_orderWrongEvent() {
 	// right: eager 1 lazy 1
 }
 
-// The stream that waits is not the one that copies.
+// Another stream waits for the event than the one that copies.
 func Example_orderWrongStream() {
 	program := func(waits func(l *orderLab) *ferry.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
@@ -165,7 +165,7 @@ func Example_orderWrongStream() {
 	// right: eager 1 lazy 1
 }
 
-// A non-blocking stream does not follow the default stream.
+// A non-blocking stream does not wait for the default stream.
 func Example_orderNonBlocking() {
 	program := func(stream func(l *orderLab) *ferry.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
@@ -185,9 +185,9 @@ func Example_orderNonBlocking() {
 	// right: eager 1 lazy 1
 }
 
-// Memory is freed in the order of a stream that does not use it. Close of a buffer
-// knows who does: this takes the driver itself. Printed is whether the fill has come
-// upon memory that was freed.
+// Memory is freed in the order of a stream that does not use it. Close of a buffer orders the
+// free after all uses, so the example calls the driver itself. It prints whether the fill found
+// its memory freed.
 func Example_orderEarlyFree() {
 	program := func(frees func(l *orderLab, uses, other cu.Stream) cu.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {

@@ -11,58 +11,36 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// lab is what the examples of streams work with, on any device: Open("") takes
-// FERRY_DEVICE, a GPU, or the software one.
-type lab struct {
-	dev       *ferry.GPU
-	code      *ferry.Module
-	increment *ferry.Kernel
-}
-
-func openLab() *lab {
-	dev, err := ferry.Open("")
-	if err != nil {
-		log.Fatal(err)
-	}
-	code, err := ferry.Load(dev, []byte(kernels.PTX))
-	if err != nil {
-		log.Fatal(err)
-	}
-	increment, err := code.Kernel("increment")
-	if err != nil {
-		log.Fatal(err)
-	}
-	return &lab{dev, code, increment}
-}
-
-func (l *lab) Close() error { return errors.Join(l.code.Close(), l.dev.Close()) }
-
-// Work in chunks over two streams: while one chunk is computed, the next is on its
-// way in and the last on its way out.
+// Work in chunks over two streams: while one chunk is computed, the next is copied in and
+// the one before is copied out. Package pipeline does this with any source and destination.
 func Example_overlap() {
-	l := openLab()
-	defer l.Close()
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
 	const n, chunk = 1 << 20, 1 << 18
-	in, _ := ferry.AllocHost[float32](l.dev, n, nil)
+	in, _ := ferry.AllocHost[float32](gpu, n, nil)
 	defer in.Close()
-	out, _ := ferry.AllocHost[float32](l.dev, n, nil)
+	out, _ := ferry.AllocHost[float32](gpu, n, nil)
 	defer out.Close()
-	there, _ := ferry.Alloc[float32](l.dev, n)
-	defer there.Close()
+	device, _ := ferry.Alloc[float32](gpu, n)
+	defer device.Close()
 	var streams [2]*ferry.Stream
 	for i := range streams {
-		streams[i], _ = ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true})
+		streams[i], _ = ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true})
 		defer streams[i].Close()
 	}
-	for i := range in.Slice() {
-		in.Slice()[i] = float32(i)
+	values := in.Slice()
+	for i := range values {
+		values[i] = float32(i)
 	}
 
 	for at := 0; at < n; at += chunk {
-		s, part := streams[at/chunk%2], there.Range(at, at+chunk)
+		s, part := streams[at/chunk%2], device.Range(at, at+chunk)
 		if err := errors.Join(
 			ferry.Copy(s, part, in.Range(at, at+chunk)),
-			s.Launch(l.increment, ferry.Grid(chunk, 256), part, uint64(chunk)),
+			s.Launch(increment, ferry.Grid(chunk, 256), part, uint64(chunk)),
 			ferry.Copy(s, out.Range(at, at+chunk), part),
 		); err != nil {
 			log.Fatal(err)
@@ -79,214 +57,259 @@ func Example_overlap() {
 	// 4 chunks, 0 wrong elements
 }
 
-// Host functions of one stream run in its order; an event orders those of two.
+// Host functions of one stream run in its order. An event orders those of two streams.
 func ExampleStream_HostFunc_twoStreams() {
-	l := openLab()
-	defer l.Close()
-	a, _ := ferry.NewStream(l.dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	a, _ := ferry.NewStream(gpu, nil)
 	defer a.Close()
-	b, _ := ferry.NewStream(l.dev, nil)
+	b, _ := ferry.NewStream(gpu, nil)
 	defer b.Close()
-	cooked, _ := ferry.NewEvent(l.dev, &ferry.EventOptions{NoTiming: true})
+	cooked, _ := ferry.NewEvent(gpu, &ferry.EventOptions{NoTiming: true})
 	defer cooked.Close()
 
-	var story []string
-	say := func(s *ferry.Stream, what string) {
-		if err := s.HostFunc(func() { story = append(story, what) }); err != nil {
-			log.Fatal(err)
-		}
+	var steps []string
+	step := func(s *ferry.Stream, name string) error {
+		return s.HostFunc(func() { steps = append(steps, name) })
 	}
-	say(a, "chop")
-	say(a, "cook")
-	fmt.Println(a.Record(cooked), b.WaitEvent(cooked))
-	say(b, "serve")
-	say(b, "eat")
-	fmt.Println(b.Wait(context.Background()), story)
+	if err := errors.Join(
+		step(a, "chop"), step(a, "cook"), a.Record(cooked),
+		b.WaitEvent(cooked), step(b, "serve"), step(b, "eat"),
+		b.Wait(context.Background()),
+	); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(steps)
 	// Output:
-	// <nil> <nil>
-	// <nil> [chop cook serve eat]
+	// [chop cook serve eat]
 }
 
-// A receive is where ordinary code goes on when the stream has come to a point. It
-// may use the driver, which a host function must not.
+// After the receive, code runs when the stream has reached this point. It may call the
+// driver, which a host function must not.
 func ExampleStream_Notify() {
-	l := openLab()
-	defer l.Close()
-	s, _ := ferry.NewStream(l.dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[int32](l.dev, 3)
-	host, _ := ferry.AllocHost[int32](l.dev, 3, nil)
+	device, _ := ferry.Alloc[int32](gpu, 3)
+	host, _ := ferry.AllocHost[int32](gpu, 3, nil)
 	defer host.Close()
+	ctx := context.Background() // real programs have one that ends
 
-	fmt.Println(ferry.Fill(s, there, 11), ferry.Copy(s, host, there))
+	if err := errors.Join(ferry.Fill(s, device, 11), ferry.Copy(s, host, device)); err != nil {
+		log.Fatal(err)
+	}
 	done, err := s.Notify()
-	fmt.Println(err)
+	if err != nil {
+		log.Fatal(err)
+	}
 	select {
 	case <-done:
-		fmt.Println(there.Close(), host.Slice())
-	case <-context.Background().Done(): // a real program has one that ends
+		fmt.Println(host.Slice(), device.Close())
+	case <-ctx.Done():
+		log.Fatal(ctx.Err())
 	}
 	// Output:
-	// <nil> <nil>
-	// <nil>
-	// <nil> [11 11 11]
+	// [11 11 11] <nil>
 }
 
-// Of two streams that have work, the one of the lower number goes first.
+// Of two streams that have work, the one with the lower number goes first.
 func ExampleStreamOptions() {
-	l := openLab()
-	defer l.Close()
-	least, greatest, err := l.dev.Driver().CtxGetStreamPriorityRange(l.dev.Context())
-	fmt.Println(greatest <= least, err)
-	background, _ := ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true, Priority: int(least)})
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	least, greatest, err := gpu.Priorities()
+	if err != nil {
+		log.Fatal(err)
+	}
+	background, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: least})
 	defer background.Close()
-	urgent, _ := ferry.NewStream(l.dev, &ferry.StreamOptions{NonBlocking: true, Priority: int(greatest)})
+	urgent, _ := ferry.NewStream(gpu, &ferry.StreamOptions{NonBlocking: true, Priority: greatest})
 	defer urgent.Close()
-	big, _ := ferry.AllocManaged[float32](l.dev, 1<<16, nil)
-	defer big.Close()
-	small, _ := ferry.AllocManaged[float32](l.dev, 16, nil)
+	large, _ := ferry.AllocHost[float32](gpu, 1<<20, &ferry.HostOptions{Mapped: true})
+	defer large.Close()
+	small, _ := ferry.AllocHost[float32](gpu, 16, &ferry.HostOptions{Mapped: true})
 	defer small.Close()
 
-	fmt.Println(background.Launch(l.increment, ferry.Grid(big.Len(), 256), big, uint64(big.Len())))
-	fmt.Println(urgent.Launch(l.increment, ferry.Grid(small.Len(), 256), small, uint64(small.Len())))
-	fmt.Println(small.Slice()[15], big.Slice()[1<<16-1])
+	if err := errors.Join(ferry.Fill(background, large, 1), ferry.Fill(urgent, small, 2)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(greatest <= least, small.Slice()[15], large.Slice()[1<<20-1])
 	// Output:
-	// true <nil>
-	// <nil>
-	// <nil>
-	// 1 1
+	// true 2 1
 }
 
-// A step of a pipeline is captured once and launched three times. The graph uses
-// the same buffers each time, and Slice knows when it does.
-func ExampleStream_Capture() {
-	l := openLab()
-	defer l.Close()
-	s, _ := ferry.NewStream(l.dev, nil)
+// A batch is queued by one call into the driver, any number of times.
+func ExampleBatch() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	in, _ := ferry.AllocHost[float32](l.dev, 4, nil)
-	defer in.Close()
-	out, _ := ferry.AllocHost[float32](l.dev, 4, nil)
-	defer out.Close()
-	there, _ := ferry.Alloc[float32](l.dev, 4)
+	host, _ := ferry.AllocHost[float32](gpu, 3, nil)
+	defer host.Close()
+	device, _ := ferry.Alloc[float32](gpu, 3)
+	defer device.Close()
 
-	step, err := s.Capture(func(s *ferry.Stream) error {
+	var step ferry.Batch
+	if err := errors.Join(
+		ferry.Copy(&step, device, host),
+		step.Launch(increment, ferry.Grid(3, 32), device, uint64(3)),
+		ferry.Copy(&step, host, device),
+	); err != nil {
+		log.Fatal(err)
+	}
+	copy(host.Slice(), []float32{10, 20, 30})
+	for range 2 {
+		if err := s.Submit(&step); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(host.Slice())
+	}
+	// Output:
+	// [11 21 31]
+	// [12 22 32]
+}
+
+// Work is captured once and launched three times. The graph uses the same buffers each
+// time, and Slice waits for it.
+func ExampleStream_Capture() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	in, _ := ferry.AllocHost[float32](gpu, 4, nil)
+	defer in.Close()
+	out, _ := ferry.AllocHost[float32](gpu, 4, nil)
+	defer out.Close()
+	device, _ := ferry.Alloc[float32](gpu, 4)
+
+	graph, err := s.Capture(func(s *ferry.Stream) error {
 		return errors.Join(
-			ferry.Copy(s, there, in),
-			s.Launch(l.increment, ferry.Grid(4, 32), there, uint64(4)),
-			ferry.Copy(s, out, there))
+			ferry.Copy(s, device, in),
+			s.Launch(increment, ferry.Grid(4, 32), device, uint64(4)),
+			ferry.Copy(s, out, device))
 	})
-	fmt.Println(err)
-	defer step.Close()
-	there.Close() // the graph keeps it
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer graph.Close()
+	device.Close() // the graph keeps it
 
 	for n := range 3 {
 		for i := range in.Slice() {
 			in.Slice()[i] = float32(10*n + i)
 		}
-		if err := step.Launch(s); err != nil {
+		if err := graph.Launch(s); err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(out.Slice())
 	}
 	// Output:
-	// <nil>
 	// [1 2 3 4]
 	// [11 12 13 14]
 	// [21 22 23 24]
 }
 
-// Graphs cannot keep ordinary Go memory.
-func ExampleStream_Capture_plain() {
-	l := openLab()
-	defer l.Close()
-	s, _ := ferry.NewStream(l.dev, nil)
+// A graph cannot keep ordinary Go memory.
+func ExampleStream_Capture_pageable() {
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[float32](l.dev, 2)
-	defer there.Close()
+	device, _ := ferry.Alloc[float32](gpu, 2)
+	defer device.Close()
 
 	_, err := s.Capture(func(s *ferry.Stream) error {
-		return ferry.Copy(s, there, ferry.Pageable([]float32{1, 2}))
+		return ferry.Copy(s, device, ferry.Pageable([]float32{1, 2}))
 	})
 	fmt.Println(errors.Is(err, cu.ErrorInvalidValue))
-	fmt.Println(ferry.Fill(s, there, 0), s.Wait(context.Background())) // the stream is as before
+	fmt.Println(ferry.Fill(s, device, 0)) // the stream works as before
 	// Output:
 	// true
-	// <nil> <nil>
+	// <nil>
 }
 
-// Events measure the device's time, once it has passed.
+// Since is an error before the work between two events is done.
 func ExampleEvent_Since_notReady() {
-	l := openLab()
-	defer l.Close()
-	s, _ := ferry.NewStream(l.dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	start, _ := ferry.NewEvent(l.dev, nil)
+	start, _ := ferry.NewEvent(gpu, nil)
 	defer start.Close()
-	end, _ := ferry.NewEvent(l.dev, nil)
+	end, _ := ferry.NewEvent(gpu, nil)
 	defer end.Close()
-	there, _ := ferry.Alloc[byte](l.dev, 1<<24)
-	defer there.Close()
+	device, _ := ferry.Alloc[byte](gpu, 1<<24)
+	defer device.Close()
 
-	open := make(chan struct{})
-	if err := errors.Join(s.Record(start), s.HostFunc(func() { <-open }), ferry.Fill(s, there, 1), s.Record(end)); err != nil {
+	finish := make(chan struct{})
+	if err := errors.Join(s.Record(start), s.HostFunc(func() { <-finish }), ferry.Fill(s, device, 1), s.Record(end)); err != nil {
 		log.Fatal(err)
 	}
 	_, err := end.Since(start)
 	fmt.Println("before:", errors.Is(err, cu.ErrorNotReady))
-	close(open)
-	fmt.Println(end.Wait(context.Background()))
+	close(finish)
+	if err := end.Wait(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 	took, err := end.Since(start)
 	fmt.Println("after:", took > 0, err)
 	// Output:
 	// before: true
-	// <nil>
 	// after: true <nil>
 }
 
-// Memory for one step of the work comes and goes in the order of the stream;
-// neither end of its life waits.
+// Memory for one step of the work is allocated and freed in the order of the stream. Neither
+// waits.
 func ExampleAllocAsync() {
-	l := openLab()
-	defer l.Close()
-	s, _ := ferry.NewStream(l.dev, nil)
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	sum, _ := ferry.AllocHost[float32](l.dev, 3, nil)
-	defer sum.Close()
+	results, _ := ferry.AllocHost[float32](gpu, 3, nil)
+	defer results.Close()
 
-	for step := range 3 {
+	for i := range 3 {
 		scratch, err := ferry.AllocAsync[float32](s, 1, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
 		if err := errors.Join(
-			ferry.Fill(s, scratch, float32(step)),
-			s.Launch(l.increment, ferry.Grid(1, 32), scratch, uint64(1)),
-			ferry.Copy(s, sum.Range(step, step+1), scratch),
-			scratch.Close(), // freed when the copy is done
+			ferry.Fill(s, scratch, float32(i)),
+			s.Launch(increment, ferry.Grid(1, 32), scratch, uint64(1)),
+			ferry.Copy(s, results.Range(i, i+1), scratch),
+			scratch.Close(), // frees the memory when the copy is done
 		); err != nil {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(sum.Slice())
+	fmt.Println(results.Slice())
 	// Output:
 	// [1 2 3]
 }
 
-// Which copies the program would wait for.
+// Synchronous says whether Copy would wait.
 func ExampleSynchronous() {
-	l := openLab()
-	defer l.Close()
-	s := ferry.DefaultStream(l.dev)
-	there, _ := ferry.Alloc[byte](l.dev, 100)
-	defer there.Close()
-	locked, _ := ferry.AllocHost[byte](l.dev, 100, nil)
-	defer locked.Close()
-	plain := ferry.Pageable(make([]byte, 100))
+	gpu, _ := ferry.Open("")
+	defer gpu.Close()
+	s := ferry.DefaultStream(gpu)
+	device, _ := ferry.Alloc[byte](gpu, 100)
+	defer device.Close()
+	pinned, _ := ferry.AllocHost[byte](gpu, 100, nil)
+	defer pinned.Close()
+	pageable := ferry.Pageable(make([]byte, 100))
 
-	fmt.Println("from page-locked memory:", ferry.Synchronous(s, there, locked))
-	fmt.Println("from a plain slice:", ferry.Synchronous(s, there, plain))
+	fmt.Println("from page-locked memory:", ferry.Synchronous(s, device, pinned))
+	fmt.Println("from pageable memory:", ferry.Synchronous(s, device, pageable))
 	// Output:
 	// from page-locked memory: false
-	// from a plain slice: true
+	// from pageable memory: true
 }

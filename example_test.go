@@ -12,178 +12,212 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// A program from Go to the GPU and back. Errors are left out of the other
-// examples where they would hide the point; real code has them.
+// This program copies a slice to the GPU, runs a kernel on it, and copies the result back.
+// The other examples ignore errors of calls that make things; real programs check them.
 func Example() {
-	if err := addOne(); err != nil {
+	result, err := increment([]float32{1, 2, 3})
+	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println(result)
 	// Output:
 	// on soft:h200 (software, predicts NVIDIA H200)
-	// 1000 elements, the last is 1000
+	// [2 3 4]
 }
 
-func addOne() error {
-	const n = 1000
-	dev, err := ferry.Open("soft") // "" would take a GPU if there is one
+func increment(values []float32) ([]float32, error) {
+	gpu, err := ferry.Open("soft") // "" opens a real GPU if there is one
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer dev.Close()
-	fmt.Println("on", dev)
-	code, err := ferry.Load(dev, []byte(kernels.PTX))
+	defer gpu.Close()
+	fmt.Println("on", gpu)
+	module, err := ferry.Load(gpu, []byte(kernels.PTX))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer code.Close()
-	increment, err := code.Kernel("increment")
+	defer module.Close()
+	kernel, err := module.Kernel("increment")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	host, err := ferry.AllocHost[float32](dev, n, nil)
+	vec, err := ferry.Upload(gpu, values)
 	if err != nil {
-		return err
-	}
-	defer host.Close()
-	vec, err := ferry.Alloc[float32](dev, n)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	defer vec.Close()
-	s, err := ferry.NewStream(dev, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 
-	for i := range host.Slice() {
-		host.Slice()[i] = float32(i)
+	n := len(values)
+	if err := ferry.DefaultStream(gpu).Launch(kernel, ferry.Grid(n, 256), vec, uint64(n)); err != nil {
+		return nil, err
 	}
-	if err := ferry.Copy(s, vec, host); err != nil {
-		return err
-	}
-	if err := s.Launch(increment, ferry.Grid(n, 256), vec, uint64(n)); err != nil {
-		return err
-	}
-	if err := ferry.Copy(s, host, vec); err != nil {
-		return err
-	}
-	if err := s.Wait(context.Background()); err != nil {
-		return err
-	}
-	fmt.Printf("%d elements, the last is %v\n", host.Len(), host.Slice()[n-1])
-	return nil
+	return ferry.Download(vec) // waits for the kernel
 }
 
-// Copies between page-locked memory and the GPU return at once; Slice waits.
+// Upload and Download copy all of a slice, and return when that is done.
+func ExampleUpload() {
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+
+	device, err := ferry.Upload(gpu, []int16{2, 7, 1, 8})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	back, err := ferry.Download(device.Range(1, 3))
+	fmt.Println(device.Len(), back, err)
+	// Output:
+	// 4 [7 1] <nil>
+}
+
+// Copies between page-locked memory and the GPU return at once. Slice waits for them.
 func ExampleCopy() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[byte](dev, 8)
-	defer there.Close()
-	host, _ := ferry.AllocHost[byte](dev, 8, nil)
+	device, _ := ferry.Alloc[byte](gpu, 8)
+	defer device.Close()
+	host, _ := ferry.AllocHost[byte](gpu, 8, nil)
 	defer host.Close()
 
 	copy(host.Slice(), "crossing")
-	fmt.Println(ferry.Copy(s, there, host))
-	fmt.Println(ferry.Copy(s, host.Range(0, 4), there.Range(4, 8)))
+	if err := ferry.Copy(s, device, host); err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Copy(s, host.Range(0, 4), device.Range(4, 8)); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Printf("%s\n", host.Slice())
 	// Output:
-	// <nil>
-	// <nil>
 	// singsing
 }
 
-// Ordinary slices can be copied, too; the driver stages them, and Copy waits.
+// Ordinary slices can be copied, too. Copy then waits until they are read or written.
 func ExamplePageable() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	there, _ := ferry.Alloc[int](dev, 3)
-	defer there.Close()
-	s := ferry.DefaultStream(dev)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	device, _ := ferry.Alloc[int](gpu, 3)
+	defer device.Close()
+	s := ferry.DefaultStream(gpu)
 
+	if err := ferry.Copy(s, device, ferry.Pageable([]int{3, 1, 4})); err != nil {
+		log.Fatal(err)
+	}
 	back := make([]int, 3)
-	fmt.Println(ferry.Copy(s, there, ferry.Pageable([]int{3, 1, 4})))
-	fmt.Println(ferry.Copy(s, ferry.Pageable(back), there), back)
+	if err := ferry.Copy(s, ferry.Pageable(back), device); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(back)
 	// Output:
-	// <nil>
-	// <nil> [3 1 4]
+	// [3 1 4]
 }
 
-// Zero-copy: the kernel reads and writes the host's memory itself.
+// The kernel reads and writes mapped host memory, so that nothing is copied.
 func ExampleHost_Pointer() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	add, _ := code.Kernel("vector_add")
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	add, _ := module.Kernel("vector_add")
 
 	const n = 5
 	mapped := &ferry.HostOptions{Mapped: true}
-	a, _ := ferry.AllocHost[float32](dev, n, mapped)
+	a, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer a.Close()
-	b, _ := ferry.AllocHost[float32](dev, n, mapped)
+	b, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer b.Close()
-	sum, _ := ferry.AllocHost[float32](dev, n, mapped)
+	sum, _ := ferry.AllocHost[float32](gpu, n, mapped)
 	defer sum.Close()
 	copy(a.Slice(), []float32{1, 2, 3, 4, 5})
 	copy(b.Slice(), []float32{10, 20, 30, 40, 50})
 
-	fmt.Println(a.Pointer() != 0, s.Launch(add, ferry.Grid(n, 32), a, b, sum, uint64(n)))
-	fmt.Println(sum.Slice())
+	if err := s.Launch(add, ferry.Grid(n, 32), a, b, sum, uint64(n)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(a.Pointer() != 0, sum.Slice())
 	// Output:
-	// true <nil>
-	// [11 22 33 44 55]
+	// true [11 22 33 44 55]
 }
 
-// A slice that exists already is page-locked where it is.
+// SliceContext returns when its context ends, although the GPU is still working.
+func ExampleHost_SliceContext() {
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
+	defer s.Close()
+	host, _ := ferry.AllocHost[byte](gpu, 1, &ferry.HostOptions{Mapped: true})
+	defer host.Close()
+	finish := make(chan struct{})
+	if err := errors.Join(s.HostFunc(func() { <-finish }), ferry.Fill(s, host, 7)); err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := host.SliceContext(ctx)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	close(finish)
+	fmt.Println(host.SliceContext(context.Background()))
+	// Output:
+	// true
+	// [7] <nil>
+}
+
+// An existing slice is page-locked where it is.
 func ExampleRegister() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[uint16](dev, 4)
-	defer there.Close()
+	device, _ := ferry.Upload(gpu, []uint16{2, 3, 5, 7})
+	defer device.Close()
 
-	mine := []uint16{2, 3, 5, 7}
-	locked, err := ferry.Register(dev, mine, nil)
-	fmt.Println(err)
-	fmt.Println(ferry.Copy(s, there, locked), ferry.Fill(s, there.Range(1, 3), 0), ferry.Copy(s, locked, there))
-	fmt.Println(locked.Close(), mine) // Close waits; the slice is ordinary memory again
+	values := make([]uint16, 4)
+	host, err := ferry.Register(gpu, values, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ferry.Copy(s, host, device); err != nil {
+		log.Fatal(err)
+	}
+	err = host.Close() // waits; then the slice is ordinary memory again
+	fmt.Println(values, err)
 	// Output:
-	// <nil>
-	// <nil> <nil> <nil>
-	// <nil> [2 0 0 7]
+	// [2 3 5 7] <nil>
 }
 
-// Managed memory has one address for both sides.
+// Managed memory has one address for the host and the GPU.
 func ExampleAllocManaged() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	increment, _ := code.Kernel("increment")
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	increment, _ := module.Kernel("increment")
 
-	v, _ := ferry.AllocManaged[float32](dev, 4, nil)
+	v, err := ferry.AllocManaged[float32](gpu, 4, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer v.Close()
 	copy(v.Slice(), []float32{0, 10, 20, 30})
-	fmt.Println(v.Prefetch(s, dev.Device()))
-	fmt.Println(s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)))
+	if err := v.Prefetch(s, gpu.Device()); err != nil { // optional: pages also move when they are touched
+		log.Fatal(err)
+	}
+	if err := s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(v.Slice())
 	// Output:
-	// <nil>
-	// <nil>
 	// [1 11 21 31]
 }
 
-// Events tell the device's time between two points of a stream. On the software
-// GPU it is the time predicted for the machine that it plays, the same every run.
+// Events measure the time between two points of a stream. On the software GPU it is the
+// time predicted for the machine that it emulates, and the same in each run.
 func ExampleEvent_Since() {
 	first, second := copyTime(1<<28), copyTime(1<<28)
 	fmt.Println(first.Round(time.Millisecond), first == second)
@@ -192,20 +226,20 @@ func ExampleEvent_Since() {
 }
 
 func copyTime(bytes int) time.Duration {
-	dev, _ := ferry.Open("soft:h200")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft:h200")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	host, _ := ferry.AllocHost[byte](dev, bytes, nil)
+	host, _ := ferry.AllocHost[byte](gpu, bytes, nil)
 	defer host.Close()
-	there, _ := ferry.Alloc[byte](dev, bytes)
-	defer there.Close()
-	start, _ := ferry.NewEvent(dev, nil)
+	device, _ := ferry.Alloc[byte](gpu, bytes)
+	defer device.Close()
+	start, _ := ferry.NewEvent(gpu, nil)
 	defer start.Close()
-	end, _ := ferry.NewEvent(dev, nil)
+	end, _ := ferry.NewEvent(gpu, nil)
 	defer end.Close()
 
-	if err := errors.Join(s.Record(start), ferry.Copy(s, there, host), s.Record(end), s.Wait(context.Background())); err != nil {
+	if err := errors.Join(s.Record(start), ferry.Copy(s, device, host), s.Record(end), s.Wait(context.Background())); err != nil {
 		log.Fatal(err)
 	}
 	took, err := end.Since(start)
@@ -215,69 +249,71 @@ func copyTime(bytes int) time.Duration {
 	return took
 }
 
-// One stream waits for another by an event.
+// One stream waits for an event that was recorded in another.
 func ExampleStream_WaitEvent() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	in, _ := ferry.NewStream(dev, nil)
-	defer in.Close()
-	out, _ := ferry.NewStream(dev, nil)
-	defer out.Close()
-	filled, _ := ferry.NewEvent(dev, &ferry.EventOptions{NoTiming: true})
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	producer, _ := ferry.NewStream(gpu, nil)
+	defer producer.Close()
+	consumer, _ := ferry.NewStream(gpu, nil)
+	defer consumer.Close()
+	filled, _ := ferry.NewEvent(gpu, &ferry.EventOptions{NoTiming: true})
 	defer filled.Close()
-	there, _ := ferry.Alloc[int32](dev, 2)
-	defer there.Close()
-	host, _ := ferry.AllocHost[int32](dev, 2, nil)
+	device, _ := ferry.Alloc[int32](gpu, 2)
+	defer device.Close()
+	host, _ := ferry.AllocHost[int32](gpu, 2, nil)
 	defer host.Close()
 
-	fmt.Println(ferry.Fill(in, there, 7), in.Record(filled))
-	fmt.Println(out.WaitEvent(filled), ferry.Copy(out, host, there))
+	if err := errors.Join(
+		ferry.Fill(producer, device, 7), producer.Record(filled),
+		consumer.WaitEvent(filled), ferry.Copy(consumer, host, device),
+	); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(host.Slice())
 	// Output:
-	// <nil> <nil>
-	// <nil> <nil>
 	// [7 7]
 }
 
-// Go code takes its turn in a stream. It gets its slices before.
+// A Go function runs in the order of the stream. It must not call the driver, so it gets
+// its slice before. Wait reports its panic.
 func ExampleStream_HostFunc() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	s, _ := ferry.NewStream(dev, nil)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	there, _ := ferry.Alloc[uint32](dev, 3)
-	defer there.Close()
-	host, _ := ferry.AllocHost[uint32](dev, 3, nil)
+	host, _ := ferry.AllocHost[uint32](gpu, 3, &ferry.HostOptions{Mapped: true})
 	defer host.Close()
 	values := host.Slice()
 
-	fmt.Println(ferry.Fill(s, there, 5), ferry.Copy(s, host, there))
-	fmt.Println(s.HostFunc(func() { values[1] *= 100 }))
-	fmt.Println(s.HostFunc(func() { panic("no more") }))
+	if err := errors.Join(
+		ferry.Fill(s, host, 5),
+		s.HostFunc(func() { values[1] *= 100 }),
+		s.HostFunc(func() { panic("no more") }),
+	); err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(s.Wait(context.Background()))
 	fmt.Println(values)
 	// Output:
-	// <nil> <nil>
-	// <nil>
-	// <nil>
 	// wait for stream 1 of soft:h200: host function panicked: no more
 	// [5 500 5]
 }
 
-// Arguments are checked before the driver sees them.
+// Arguments and the configuration are checked before the driver is called.
 func ExampleStream_Launch() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	code, _ := ferry.Load(dev, []byte(kernels.PTX))
-	defer code.Close()
-	fill, _ := code.Kernel("fill")
-	v, _ := ferry.Alloc[uint32](dev, 10)
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	defer module.Close()
+	fill, _ := module.Kernel("fill")
+	v, _ := ferry.Alloc[uint32](gpu, 10)
 	defer v.Close()
 
-	s := ferry.DefaultStream(dev)
+	s := ferry.DefaultStream(gpu)
 	fmt.Println(s.Launch(fill, ferry.Grid(10, 32), v, uint32(7), 10.0))
 	fmt.Println(s.Launch(fill, ferry.Grid(10, 4096), v, uint32(7), uint64(10)))
-	_, err := code.Kernel("empty")
+	_, err := module.Kernel("empty")
 	fmt.Println(errors.Is(err, cu.ErrorNotFound))
 	// Output:
 	// launch fill (grid 1x1x1, block 32x1x1) on the default stream of soft:h200: parameter 2 (.u64 fill_param_2, 8 bytes): got float64, want uint64 or a buffer
@@ -285,14 +321,14 @@ func ExampleStream_Launch() {
 	// true
 }
 
-// Memory is not used after it is closed.
+// A use after Close is an error that says which buffer was closed.
 func ExampleErrClosed() {
-	dev, _ := ferry.Open("soft")
-	defer dev.Close()
-	v, _ := ferry.Alloc[float64](dev, 512)
-	fmt.Println(v.Close(), v.Close())
+	gpu, _ := ferry.Open("soft")
+	defer gpu.Close()
+	v, _ := ferry.Alloc[float64](gpu, 512)
+	fmt.Println(v.Close(), v.Close()) // to close twice is no error
 
-	err := ferry.Fill(ferry.DefaultStream(dev), v, 0)
+	err := ferry.Fill(ferry.DefaultStream(gpu), v, 0)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, ferry.ErrClosed))
 	// Output:
@@ -301,14 +337,18 @@ func ExampleErrClosed() {
 	// true
 }
 
-// What a machine cannot do is said with the reason.
+// The software GPU can emulate other machines. An error for what a machine cannot do says
+// why, and what to do instead.
 func ExampleOpen() {
-	dev, err := ferry.Open("soft:fermi-c2050")
-	fmt.Println(dev, err)
-	defer dev.Close()
-	_, err = ferry.AllocManaged[byte](dev, 100, nil)
+	gpu, err := ferry.Open("soft:fermi-c2050")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gpu.Close()
+	fmt.Println(gpu)
+	_, err = ferry.AllocManaged[byte](gpu, 100, nil)
 	fmt.Println(err)
 	// Output:
-	// soft:fermi-c2050 (software, predicts Tesla C2050) <nil>
+	// soft:fermi-c2050 (software, predicts Tesla C2050)
 	// allocate managed memory on soft:fermi-c2050: the device cannot (CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0): use Alloc and AllocHost, and copy
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// step is what the tests of graphs capture: page-locked memory to the GPU, a
-// kernel that adds one, and back.
-type step struct {
+// graphFixture has what the tests of graphs capture: a copy to the GPU, a kernel that adds
+// one, and a copy back.
+type graphFixture struct {
 	g       *ferry.GPU
 	s       *ferry.Stream
 	in, out *ferry.Host[float32]
@@ -24,44 +24,44 @@ type step struct {
 	k       *ferry.Kernel
 }
 
-const stepSize = 1000
+const graphFloats = 1000
 
-func newStep(t *testing.T, g *ferry.GPU) *step {
+func newGraphFixture(t *testing.T, g *ferry.GPU) *graphFixture {
 	t.Helper()
-	x := &step{
+	x := &graphFixture{
 		g:   g,
 		s:   must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t),
-		in:  must(ferry.AllocHost[float32](g, stepSize, nil))(t),
-		out: must(ferry.AllocHost[float32](g, stepSize, nil))(t),
-		vec: must(ferry.Alloc[float32](g, stepSize))(t),
+		in:  must(ferry.AllocHost[float32](g, graphFloats, nil))(t),
+		out: must(ferry.AllocHost[float32](g, graphFloats, nil))(t),
+		vec: must(ferry.Alloc[float32](g, graphFloats))(t),
 	}
 	x.code, x.k = load(t, g, "increment")
 	t.Cleanup(func() { closeAll(t, x.in, x.out, x.vec, x.code, x.s) })
 	return x
 }
 
-func (x *step) queue(s *ferry.Stream) error {
+func (x *graphFixture) queue(s *ferry.Stream) error {
 	if err := ferry.Copy(s, x.vec, x.in); err != nil {
 		return err
 	}
-	if err := s.Launch(x.k, ferry.Grid(stepSize, 256), x.vec, uint64(stepSize)); err != nil {
+	if err := s.Launch(x.k, ferry.Grid(graphFloats, 256), x.vec, uint64(graphFloats)); err != nil {
 		return err
 	}
 	return ferry.Copy(s, x.out, x.vec)
 }
 
-// set gives the input values that no other call gives.
-func (x *step) set(base float32) {
+// setInput sets the input. Each call must have another base.
+func (x *graphFixture) setInput(base float32) {
 	for i := range x.in.Slice() {
 		x.in.Slice()[i] = base + float32(i)
 	}
 }
 
-// wantValues compares with what set gave, more added.
+// wantValues compares an output with base, base+1, ...
 func wantValues(t *testing.T, got []float32, base float32) {
 	t.Helper()
-	if len(got) != stepSize {
-		t.Fatalf("%d elements, want %d", len(got), stepSize)
+	if len(got) != graphFloats {
+		t.Fatalf("%d elements, want %d", len(got), graphFloats)
 	}
 	for i, v := range got {
 		if v != base+float32(i) {
@@ -70,23 +70,22 @@ func wantValues(t *testing.T, got []float32, base float32) {
 	}
 }
 
-// TestGraph launches a captured step several times with new input; Slice waits for
-// each.
+// TestGraph launches a graph several times with new input. Slice waits for each launch.
 func TestGraph(t *testing.T) {
-	x := newStep(t, openTest(t))
-	x.set(1)
+	x := newGraphFixture(t, openTest(t))
+	x.setInput(1)
 	check(t, ferry.Fill(x.s, x.out, -1))
 	check(t, x.s.Wait(context.Background()))
 	graph := must(x.s.Capture(x.queue))(t)
 	defer closeAll(t, graph)
 	if x.out.Slice()[0] != -1 {
-		t.Error("what was captured has run")
+		t.Error("the captured work has run")
 	}
 	for _, base := range []float32{10, 2000, 300} {
-		x.set(base)
+		x.setInput(base)
 		open := gate(t, x.s)
 		check(t, graph.Launch(x.s))
-		if x.in.ReadSlice() == nil { // must return although the gate is shut: the graph only reads it
+		if x.in.ReadSlice() == nil { // must return although the gate is shut, because the graph only reads it
 			t.Error("ReadSlice is nil")
 		}
 		waits(t, "Slice of what a graph writes", open, func() { wantValues(t, x.out.Slice(), base+1) })
@@ -96,11 +95,11 @@ func TestGraph(t *testing.T) {
 	waits(t, "Slice of what a graph reads", open, func() { x.in.Slice() })
 }
 
-// TestGraphOwns: a graph keeps what was closed after the capture, and the last
-// graph frees it.
+// TestGraphOwns: a graph keeps things that were closed after the capture. Close of the last
+// graph frees them.
 func TestGraphOwns(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	big := must(ferry.Alloc[byte](g, 256<<20))(t)
 	before, _, err := g.MemInfo()
 	check(t, err)
@@ -112,12 +111,12 @@ func TestGraphOwns(t *testing.T) {
 	first, second := capture(), capture()
 	closeAll(t, big, x.vec, x.code)
 	for _, graph := range []*ferry.Graph{first, second} {
-		x.set(77)
+		x.setInput(77)
 		check(t, graph.Launch(x.s))
 		wantValues(t, x.out.Slice(), 78)
 		wantError(t, x.queue(x.s), ferry.ErrClosed)
 		if now, _, err := g.MemInfo(); err != nil || now > before+128<<20 {
-			t.Errorf("%d bytes are free, %d were with the buffer: it was freed under the graph (%v)", now, before, err)
+			t.Errorf("%d bytes are free, %d were with the buffer: it was freed before the graph (%v)", now, before, err)
 		}
 		closeAll(t, graph, graph)
 		wantError(t, graph.Launch(x.s), ferry.ErrClosed, "graph")
@@ -127,22 +126,22 @@ func TestGraphOwns(t *testing.T) {
 	}
 }
 
-// TestGraphCloseInFlight: closing a graph that runs loses nothing.
+// TestGraphCloseInFlight: a launch that is queued runs to its end after Close of the graph.
 func TestGraphCloseInFlight(t *testing.T) {
-	x := newStep(t, openTest(t))
-	x.set(5)
+	x := newGraphFixture(t, openTest(t))
+	x.setInput(5)
 	graph := must(x.s.Capture(x.queue))(t)
 	open := gate(t, x.s)
 	check(t, graph.Launch(x.s))
 	check(t, x.vec.Close())
-	waits(t, "Close of a graph that has the last of a buffer", open, func() { check(t, graph.Close()) })
+	waits(t, "Close of the last graph that owns a buffer", open, func() { check(t, graph.Close()) })
 	wantValues(t, x.out.Slice(), 6)
 }
 
-// TestGraphForks captures work of two streams, host functions among it.
-func TestGraphForks(t *testing.T) {
+// TestGraphSeveralStreams captures work of two streams, with host functions.
+func TestGraphSeveralStreams(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	side := must(ferry.NewStream(g, nil))(t)
 	fork, join := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
 	other := must(ferry.AllocHost[byte](g, 64, nil))(t)
@@ -157,19 +156,19 @@ func TestGraphForks(t *testing.T) {
 	}))(t)
 	defer closeAll(t, other, there, fork, join, side, graph)
 	for n := range 3 {
-		x.set(float32(100 * n))
+		x.setInput(float32(100 * n))
 		clear(other.Slice())
 		check(t, graph.Launch(x.s))
 		check(t, x.s.Wait(context.Background()))
 		wantValues(t, x.out.Slice(), float32(100*n+1))
 		if got := other.Slice(); !bytes.Equal(got, bytes.Repeat([]byte{9}, 64)) {
-			t.Errorf("the other stream's part gave %v", got)
+			t.Errorf("the part of the other stream wrote %v, want nines", got)
 		}
 		if calls != n+1 {
 			t.Errorf("the host function was called %d times, want %d", calls, n+1)
 		}
 	}
-	// The streams are free again, and events of the capture must be recorded anew.
+	// The streams run again. Events of the capture must be recorded again.
 	check(t, ferry.Fill(side, there, 3))
 	check(t, side.Wait(context.Background()))
 	wantError(t, side.WaitEvent(fork), cu.ErrorCapturedEvent, "record it again")
@@ -178,15 +177,15 @@ func TestGraphForks(t *testing.T) {
 	check(t, join.Wait(context.Background()))
 }
 
-// TestCaptureRefusals: what cannot be captured is refused without spoiling the
-// capture.
-func TestCaptureRefusals(t *testing.T) {
+// TestCaptureRefused: operations that cannot be captured are refused, and the capture goes
+// on.
+func TestCaptureRefused(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	inside, outside := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
 	blocking := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, inside, outside, blocking)
-	ctx, cancel := context.WithTimeout(context.Background(), late)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	_, err := x.s.Capture(nil)
 	wantError(t, err, cu.ErrorInvalidValue, "no function")
@@ -196,7 +195,7 @@ func TestCaptureRefusals(t *testing.T) {
 	check(t, x.s.Record(outside))
 
 	inner := must(x.s.Capture(x.queue))(t)
-	managed, _ := ferry.AllocManaged[byte](g, 64, nil) // where there is any
+	managed, _ := ferry.AllocManaged[byte](g, 64, nil) // nil where the device has none
 	defer closeAll(t, inner, managed)
 	graph := must(x.s.Capture(func(s *ferry.Stream) error {
 		check(t, s.Record(inside))
@@ -208,9 +207,9 @@ func TestCaptureRefusals(t *testing.T) {
 				}
 			}
 		}
-		plain := ferry.Pageable(make([]float32, stepSize))
-		wantError(t, ferry.Copy(s, x.vec, plain), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
-		wantError(t, ferry.Copy(s, plain, x.vec), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
+		pageable := ferry.Pageable(make([]float32, graphFloats))
+		wantError(t, ferry.Copy(s, x.vec, pageable), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
+		wantError(t, ferry.Copy(s, pageable, x.vec), cu.ErrorInvalidValue, "pageable slice", "AllocHost")
 		_, err := s.Capture(x.queue)
 		wantError(t, err, cu.ErrorIllegalState, "captures already")
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported, "runs when the graph is launched")
@@ -233,27 +232,27 @@ func TestCaptureRefusals(t *testing.T) {
 		}
 		return x.queue(s)
 	}))(t)
-	x.set(3)
+	x.setInput(3)
 	check(t, graph.Launch(x.s))
 	wantValues(t, x.out.Slice(), 4)
 	closeAll(t, graph)
 
 	graph = must(ferry.DefaultStream(g).Capture(func(s *ferry.Stream) error {
-		check(t, ferry.Fill(blocking, x.out, 1)) // which the default stream waits for
+		check(t, ferry.Fill(blocking, x.out, 1)) // the default stream waits for it
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported)
 		return x.queue(s)
 	}))(t)
-	x.set(8)
+	x.setInput(8)
 	check(t, graph.Launch(ferry.DefaultStream(g)))
 	wantValues(t, x.out.Slice(), 9)
 	closeAll(t, graph)
 }
 
-// TestCaptureWaitsForEarlierWork: work queued before a capture can be waited for
-// within, by Slice and by Close, on the stream and on one that joins.
+// TestCaptureWaitsForEarlierWork: within a capture, Slice and Close wait for work that was
+// queued before it, on the stream and on one that joins.
 func TestCaptureWaitsForEarlierWork(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	side := must(ferry.NewStream(g, nil))(t)
 	fork, join := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
 	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
@@ -275,21 +274,21 @@ func TestCaptureWaitsForEarlierWork(t *testing.T) {
 		check(t, there.Close())
 		return x.queue(s)
 	}))(t)
-	x.set(1)
+	x.setInput(1)
 	check(t, graph.Launch(side))
 	wantValues(t, x.out.Slice(), 2)
 	closeAll(t, graph, a, fork, join, side)
 }
 
-// TestCaptureEnds: a capture ends with its function, whatever that does, and what
-// was used is not kept.
+// TestCaptureEnds: a capture ends with its function, also after an error, a panic or
+// runtime.Goexit. Then nothing is retained.
 func TestCaptureEnds(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	side := must(ferry.NewStream(g, nil))(t)
 	e := must(ferry.NewEvent(g, nil))(t)
 	defer closeAll(t, side, e)
-	cause := errors.New("changed my mind")
+	cause := errors.New("planted")
 	_, err := x.s.Capture(func(s *ferry.Stream) error { return errors.Join(x.queue(s), cause) })
 	wantError(t, err, cause, "capture on stream 1")
 
@@ -320,18 +319,19 @@ func TestCaptureEnds(t *testing.T) {
 	}()
 	<-done
 
-	x.set(40)
+	x.setInput(40)
 	check(t, x.queue(x.s))
 	wantValues(t, x.out.Slice(), 41)
 	check(t, ferry.Fill(side, x.vec, 1))
 	check(t, g.Wait(context.Background()))
 }
 
-// TestCaptureClosedStream: closing the stream within its capture is no way to hang.
+// TestCaptureClosedStream: closing the stream within its capture is an error of the capture.
+// Nothing hangs.
 func TestCaptureClosedStream(t *testing.T) {
-	x := newStep(t, openTest(t))
+	x := newGraphFixture(t, openTest(t))
 	s := must(ferry.NewStream(x.g, nil))(t)
-	x.set(40)
+	x.setInput(40)
 	check(t, ferry.Copy(s, x.vec, x.in))
 	_, err := s.Capture(func(s *ferry.Stream) error {
 		check(t, s.HostFunc(func() {}))
@@ -346,32 +346,32 @@ func TestCaptureClosedStream(t *testing.T) {
 	wantError(t, err, ferry.ErrClosed, "stream 2")
 }
 
-// TestGraphUpdate gives a graph other buffers and arguments of the same shape.
+// TestGraphUpdate gives a graph other buffers and arguments.
 func TestGraphUpdate(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	graph := must(x.s.Capture(x.queue))(t)
-	out := must(ferry.AllocHost[float32](g, stepSize, nil))(t)
+	out := must(ferry.AllocHost[float32](g, graphFloats, nil))(t)
 	half := func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, x.vec, x.in),
-			s.Launch(x.k, ferry.Grid(stepSize/2, 128), x.vec, uint64(stepSize/2)),
+			s.Launch(x.k, ferry.Grid(graphFloats/2, 128), x.vec, uint64(graphFloats/2)),
 			ferry.Copy(s, out, x.vec))
 	}
-	x.set(50)
+	x.setInput(50)
 	check(t, graph.Launch(x.s))
 	wantValues(t, x.out.Slice(), 51)
 	check(t, graph.Update(x.s, half))
-	check(t, x.out.Close()) // only the first launch had it
+	check(t, x.out.Close()) // only the first launch uses it
 	open := gate(t, x.s)
 	check(t, graph.Launch(x.s))
 	wantError(t, graph.Update(x.s, func(s *ferry.Stream) error { return ferry.Fill(s, x.vec, 0) }), cu.ErrorGraphExecUpdateFailure, "Capture makes a new graph")
-	cause := errors.New("never mind")
+	cause := errors.New("planted")
 	wantError(t, graph.Update(x.s, func(*ferry.Stream) error { return cause }), cause, "update graph 1")
 	waits(t, "Slice of the new buffer", open, func() {
 		for i, v := range out.Slice() {
 			want := float32(50 + i)
-			if i < stepSize/2 {
+			if i < graphFloats/2 {
 				want++
 			}
 			if v != want {
@@ -409,12 +409,12 @@ func TestGraphOwnsGlobals(t *testing.T) {
 	closeAll(t, graph, host, s)
 }
 
-// TestCaptureByCPU: without unified addressing the CPU copies between buffers of
-// the host, and a graph cannot have that done.
-func TestCaptureByCPU(t *testing.T) {
+// TestCaptureCopyByCPU: without unified addressing the CPU copies between host buffers, which
+// cannot be captured.
+func TestCaptureCopyByCPU(t *testing.T) {
 	d := newFake()
 	d.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
-	g := openFake(t, d)
+	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
 	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
 	_, err := s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, a, b) })
@@ -422,10 +422,10 @@ func TestCaptureByCPU(t *testing.T) {
 	closeAll(t, a, b, s)
 }
 
-// TestGraphHostPanic: a panic in a graph's host function is told by a wait.
+// TestGraphHostPanic: Wait returns the panic of a graph's host function.
 func TestGraphHostPanic(t *testing.T) {
-	x := newStep(t, openTest(t))
-	cause := errors.New("in a graph")
+	x := newGraphFixture(t, openTest(t))
+	cause := errors.New("planted")
 	graph := must(x.s.Capture(func(s *ferry.Stream) error { return s.HostFunc(func() { panic(cause) }) }))(t)
 	defer closeAll(t, graph)
 	for range 2 {
@@ -435,10 +435,10 @@ func TestGraphHostPanic(t *testing.T) {
 	}
 }
 
-// TestGraphConcurrent launches, updates and captures from several goroutines.
+// TestGraphConcurrent launches, updates and captures on several goroutines.
 func TestGraphConcurrent(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	graph := must(x.s.Capture(x.queue))(t)
 	var all sync.WaitGroup
 	for range 4 {
@@ -453,7 +453,7 @@ func TestGraphConcurrent(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), late)
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			for range 10 {
 				own, err := s.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, mine, 1) })
@@ -470,11 +470,11 @@ func TestGraphConcurrent(t *testing.T) {
 	closeAll(t, graph)
 }
 
-// TestCaptureAmongOthers: captures that begin and end while others queue and wait
-// on the stream lose nothing: each operation runs or is captured.
+// TestCaptureAmongOthers: while captures begin and end, another goroutine queues on the
+// stream. Each of its operations runs at once or is captured.
 func TestCaptureAmongOthers(t *testing.T) {
 	g := openTest(t)
-	x := newStep(t, g)
+	x := newGraphFixture(t, g)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var ran, called int
@@ -505,20 +505,20 @@ func TestCaptureAmongOthers(t *testing.T) {
 	close(stop)
 	all.Wait()
 	for i, graph := range graphs {
-		x.set(float32(i))
+		x.setInput(float32(i))
 		check(t, graph.Launch(x.s))
 		wantValues(t, x.out.Slice(), float32(i+1))
 		check(t, graph.Close())
 	}
 	check(t, x.s.Wait(context.Background()))
 	if ran == 0 || called != ran {
-		t.Errorf("%d host functions were called, want %d: each once, when queued or with its graph", called, ran)
+		t.Errorf("%d host functions were called, want %d: each once, at once or by its graph", called, ran)
 	}
 }
 
-// TestCaptureNothing: an empty graph is one.
+// TestCaptureNothing: a graph without operations can be launched.
 func TestCaptureNothing(t *testing.T) {
-	x := newStep(t, openTest(t))
+	x := newGraphFixture(t, openTest(t))
 	graph := must(x.s.Capture(func(*ferry.Stream) error { return nil }))(t)
 	check(t, graph.Launch(x.s))
 	check(t, x.s.Wait(context.Background()))

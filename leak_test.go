@@ -12,10 +12,10 @@ import (
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// TestLeakReport: what is lost without Close is reported with the place that made
-// it, and not freed; what is closed is not.
+// TestLeakReport: things that become garbage without Close are reported, with the place that
+// made them. Closed things are not.
 func TestLeakReport(t *testing.T) {
-	g := openFake(t, newFake())
+	g := openDriver(t, newFake())
 	var mu sync.Mutex
 	var reports []string
 	ferry.OnLeak(func(text string) {
@@ -27,9 +27,9 @@ func TestLeakReport(t *testing.T) {
 	for range 3 {
 		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewEvent(g, nil))(t))
 	}
-	loseThings(t, g)
+	leakThings(t, g)
 	want := []string{"device buffer", "page-locked buffer", "stream", "event", "module"}
-	for end := time.Now().Add(late); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
 		mu.Lock()
 		got := slices.Clone(reports)
@@ -41,7 +41,7 @@ func TestLeakReport(t *testing.T) {
 			t.Fatalf("%d reports, want %d: %q", len(got), len(want), got)
 		}
 	}
-	time.Sleep(soon)
+	time.Sleep(shortWait)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(reports) != len(want) {
@@ -50,18 +50,18 @@ func TestLeakReport(t *testing.T) {
 	all := strings.Join(reports, "\n")
 	for _, w := range want {
 		if !strings.Contains(all, w) {
-			t.Errorf("no %s in %s", w, all)
+			t.Errorf("no report of a %s in %s", w, all)
 		}
 	}
 	for _, r := range reports {
-		if !strings.HasPrefix(r, "leaked: ") || !strings.Contains(r, "loseThings") || !strings.Contains(r, "leak_test.go:") {
-			t.Errorf("the place is missing: %s", r)
+		if !strings.HasPrefix(r, "leaked: ") || !strings.Contains(r, "leakThings") || !strings.Contains(r, "leak_test.go:") {
+			t.Errorf("the report does not say what made it: %s", r)
 		}
 	}
 }
 
 //go:noinline
-func loseThings(t *testing.T, g *ferry.GPU) {
+func leakThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.Alloc[int32](g, 1000))(t)
 	must(ferry.AllocHost[int32](g, 1000, nil))(t)
 	must(ferry.NewStream(g, nil))(t)
@@ -69,9 +69,9 @@ func loseThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.Load(g, []byte(kernels.PTX)))(t)
 }
 
-// TestLostRegistration: registered Go memory stays where it is when the buffer is
-// lost, as the driver goes on using it.
-func TestLostRegistration(t *testing.T) {
+// TestLeakedRegistration: registered Go memory is not collected when the buffer becomes
+// garbage, because the driver still uses it.
+func TestLeakedRegistration(t *testing.T) {
 	g := openSoft(t, "h200", 0)
 	collected := make(chan struct{})
 	func() {

@@ -1,7 +1,6 @@
 package ferry_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
+// TestOpenNames: each form of a name opens what the comment of Open says.
 func TestOpenNames(t *testing.T) {
 	fermi := filepath.Join(t.TempDir(), "mine.json")
 	text := must(os.ReadFile("profile/fermi-c2050.json"))(t)
@@ -34,7 +34,7 @@ func TestOpenNames(t *testing.T) {
 			continue
 		}
 		if len(all) != len(c.ordinals) {
-			t.Errorf("OpenAll(%q) gives %d, want %d", c.name, len(all), len(c.ordinals))
+			t.Errorf("OpenAll(%q) returns %d GPUs, want %d", c.name, len(all), len(c.ordinals))
 		}
 		for i, g := range all {
 			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
@@ -50,7 +50,8 @@ func TestOpenNames(t *testing.T) {
 	}
 }
 
-func TestOpenBadNames(t *testing.T) {
+// TestOpenNamesRefused: the error for a bad name says what is wrong with it.
+func TestOpenNamesRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		parts []string
@@ -70,18 +71,19 @@ func TestOpenBadNames(t *testing.T) {
 	} {
 		g, err := ferry.Open(c.name)
 		if err == nil {
-			t.Errorf("Open(%q) opens %v", c.name, g)
+			t.Errorf("Open(%q) returns %v, want an error", c.name, g)
 			closeAll(t, g)
 			continue
 		}
 		wantError(t, err, err, c.parts...)
 		if _, err := ferry.OpenAll(c.name); err == nil {
-			t.Errorf("OpenAll(%q) gives no error", c.name)
+			t.Errorf("OpenAll(%q) returns no error", c.name)
 		}
 	}
 }
 
-// TestOpenWithoutGPU: strict names do not fall back, and "" says why it did.
+// TestOpenWithoutGPU: without a driver library, "cuda" is an error, and "" opens the software
+// GPU, whose Fallback says why.
 func TestOpenWithoutGPU(t *testing.T) {
 	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
 	t.Setenv(ferry.DeviceVariable, "")
@@ -99,15 +101,16 @@ func TestOpenWithoutGPU(t *testing.T) {
 		t.Fatalf(`Open("") is %v`, g)
 	}
 	if _, ok := errors.AsType[*libcuda.OpenError](g.Fallback()); !ok {
-		t.Errorf("Fallback is %v, want why there is no driver library", g.Fallback())
+		t.Errorf("Fallback is %v, want a *libcuda.OpenError", g.Fallback())
 	}
 }
 
+// TestOpenVariable: Open("") opens what FERRY_DEVICE names.
 func TestOpenVariable(t *testing.T) {
 	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
 	g := must(ferry.Open(""))(t)
 	if got := g.Profile(); got != "fermi-c2050" {
-		t.Errorf("Open(\"\") with %s set plays %q", ferry.DeviceVariable, got)
+		t.Errorf("Open(\"\") with %s set emulates %q", ferry.DeviceVariable, got)
 	}
 	closeAll(t, g)
 	t.Setenv(ferry.DeviceVariable, "sofa")
@@ -115,6 +118,7 @@ func TestOpenVariable(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
 }
 
+// TestOpenDriver opens a device by its ordinal. A nil driver and bad ordinals are refused.
 func TestOpenDriver(t *testing.T) {
 	_, err := ferry.OpenDriver(nil, 0)
 	wantError(t, err, cu.ErrorInvalidValue, "nil")
@@ -128,57 +132,4 @@ func TestOpenDriver(t *testing.T) {
 		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
 	}
 	closeAll(t, g)
-}
-
-func TestGPUFacts(t *testing.T) {
-	g := openTest(t)
-	free, total, err := g.MemInfo()
-	check(t, err)
-	if free <= 0 || free > total {
-		t.Errorf("%d of %d bytes free", free, total)
-	}
-	if n := must(g.Attribute(cu.DeviceAttributeWarpSize))(t); n != 32 {
-		t.Errorf("warp size %d", n)
-	}
-	_, err = g.Attribute(99999)
-	wantError(t, err, cu.ErrorInvalidValue, "CU_DEVICE_ATTRIBUTE_99999")
-	before := g.Now()
-	check(t, g.Wait(context.Background()))
-	if after := g.Now(); after < before {
-		t.Errorf("Now went from %v to %v", before, after)
-	}
-}
-
-// TestGPUClose: what is open keeps the context, and nothing new is made.
-func TestGPUClose(t *testing.T) {
-	g := must(ferry.Open("soft"))(t)
-	host := must(ferry.AllocHost[byte](g, 100, nil))(t)
-	device := must(ferry.Alloc[byte](g, 100))(t)
-	s := must(ferry.NewStream(g, nil))(t)
-	closeAll(t, g, g)
-	random(host.Slice())
-	want := append([]byte(nil), host.Slice()...)
-	check(t, ferry.Copy(s, device, host))
-	check(t, ferry.Copy(s, host, device))
-	if got := host.Slice(); string(got) != string(want) {
-		t.Error("buffers of a closed GPU lost their data")
-	}
-	_, err := ferry.Alloc[byte](g, 1)
-	wantError(t, err, ferry.ErrClosed, "soft:h200")
-	_, err = ferry.NewStream(g, nil)
-	wantError(t, err, ferry.ErrClosed)
-	_, err = ferry.NewEvent(g, nil)
-	wantError(t, err, ferry.ErrClosed)
-	_, _, err = g.MemInfo()
-	wantError(t, err, ferry.ErrClosed)
-	closeAll(t, s, device, host)
-	_, active, err := g.Driver().DevicePrimaryCtxGetState(0)
-	check(t, err)
-	if active != 0 {
-		t.Error("the primary context is still there after the last Close")
-	}
-	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
-	wantError(t, ferry.DefaultStream(g).Record(nil), ferry.ErrClosed)
-	check(t, s.Wait(context.Background()))
-	check(t, (*ferry.GPU)(nil).Close())
 }

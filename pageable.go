@@ -84,6 +84,11 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) error {
 		direct = st.g.tuning.directIn
 	}
 	if dst.bytes <= direct || dst.untracked || src.untracked {
+		if !in {
+			if err := waitToCopy(ctx, st); err != nil {
+				return err
+			}
+		}
 		return memcpyAsync(st, dst, src)
 	}
 	n, err := copyThroughRing(ctx, st, dst, src, in)
@@ -92,6 +97,9 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) error {
 	}
 	// All slots of the ring are in streams that do not advance. The driver has memory of
 	// its own for the rest.
+	if err := waitToCopy(ctx, st); err != nil {
+		return err
+	}
 	to, from := dst.cut(uintptr(n), dst.bytes-uintptr(n)), src.cut(uintptr(n), src.bytes-uintptr(n))
 	return memcpyAsync(st, &to, &from)
 }

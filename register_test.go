@@ -14,7 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// openRegister opens a GPU that can register memory.
+// openRegister opens a GPU that can register memory, or skips the test.
 func openRegister(t *testing.T) *ferry.GPU {
 	t.Helper()
 	g := openTest(t)
@@ -24,17 +24,24 @@ func openRegister(t *testing.T) *ferry.GPU {
 	return g
 }
 
-// passes checks that what a buffer holds arrives on the GPU and comes back, also
-// through the middle of the buffer.
-func passes(t *testing.T, s *ferry.Stream, what string, h *ferry.Host[byte], device *ferry.Device[byte]) {
+// openCounted opens a GPU and counts its registrations.
+func openCounted(t *testing.T) (*ferry.GPU, *registerDriver) {
+	t.Helper()
+	d := countRegistrations(openRegister(t).Driver())
+	return openDriver(t, d), d
+}
+
+// wantRoundTrip checks that the bytes of a buffer arrive on the GPU, and that a part of them
+// comes back. what begins the message.
+func wantRoundTrip(t *testing.T, s *ferry.Stream, what string, h *ferry.Host[byte], device *ferry.Device[byte]) {
 	t.Helper()
 	n := h.Len()
-	random(h.Slice())
+	fillRandom(h.Slice())
 	want, got := bytes.Clone(h.Slice()), make([]byte, n)
 	check(t, ferry.Copy(s, device.Range(0, n), h))
 	check(t, ferry.Copy(s, ferry.Pageable(got), device.Range(0, n)))
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: the bytes that arrive differ", what)
+		t.Errorf("%s: the bytes on the GPU differ", what)
 	}
 	i, j := n/5, n-n/7
 	clear(h.Slice())
@@ -42,73 +49,14 @@ func passes(t *testing.T, s *ferry.Stream, what string, h *ferry.Host[byte], dev
 	clear(want[:i])
 	clear(want[j:])
 	if !bytes.Equal(h.Slice(), want) {
-		t.Errorf("%s: the bytes that come back differ", what)
+		t.Errorf("%s: the bytes copied back differ", what)
 	}
 }
 
-// registers counts what the driver is asked, and refuses as hardware does.
-type registers struct {
-	cu.Driver
-	mu      sync.Mutex
-	now     int // registrations
-	most    int
-	refused int // registrations to let fail, from the end
-	after   int // registrations to let succeed before
-	slots   map[cu.HostPtr]bool
-}
-
-// slotSize is more than any test registers: that is the ring for plain memory.
-const slotSize = 1 << 20
-
-func (d *registers) Unwrap() cu.Driver { return d.Driver }
-
-func (d *registers) MemHostRegister(ctx cu.Context, p cu.HostPtr, n uintptr, f cu.MemHostRegisterFlags) error {
-	d.mu.Lock()
-	if n >= slotSize {
-		d.slots[p] = true
-		d.mu.Unlock()
-		return d.Driver.MemHostRegister(ctx, p, n, f)
-	}
-	if d.after--; d.after < 0 && d.refused > 0 {
-		d.refused--
-		d.mu.Unlock()
-		return cu.ErrorOutOfMemory
-	}
-	d.mu.Unlock()
-	err := d.Driver.MemHostRegister(ctx, p, n, f)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil {
-		d.now++
-		d.most = max(d.most, d.now)
-	}
-	return err
-}
-
-func (d *registers) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
-	err := d.Driver.MemHostUnregister(ctx, p)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil && !d.slots[p] {
-		d.now--
-	}
-	return err
-}
-
-// openRegisters opens a GPU and counts its registrations.
-func openRegisters(t *testing.T) (*ferry.GPU, *registers) {
-	t.Helper()
-	d := &registers{Driver: openRegister(t).Driver(), slots: map[cu.HostPtr]bool{}}
-	g := must(ferry.OpenDriver(d, 0))(t)
-	t.Cleanup(func() { closeAll(t, g) })
-	return g, d
-}
-
-// TestRegisterOverlap registers ranges of one slice that overlap in every way:
-// each is good until its own Close, whatever is closed first, and nothing stays
-// registered.
+// TestRegisterOverlap registers ranges of one slice that overlap in every way. Each works
+// until its own Close, in whatever order they are closed, and no registration is left.
 func TestRegisterOverlap(t *testing.T) {
-	g, d := openRegisters(t)
+	g, d := openCounted(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 100_000)
 	device := must(ferry.Alloc[byte](g, len(memory)))(t)
@@ -119,30 +67,28 @@ func TestRegisterOverlap(t *testing.T) {
 		for _, i := range order {
 			h := must(ferry.Register(g, memory[ranges[i][0]:ranges[i][1]], nil))(t)
 			all = append(all, h)
-			passes(t, s, fmt.Sprintf("round %d, %v", round, ranges[i]), h, device)
+			wantRoundTrip(t, s, fmt.Sprintf("round %d, %v", round, ranges[i]), h, device)
 		}
 		for len(all) > 0 {
 			i := rand.IntN(len(all))
 			check(t, all[i].Close())
 			all = append(all[:i], all[i+1:]...)
 			for _, h := range all {
-				passes(t, s, "after a Close", h, device)
+				wantRoundTrip(t, s, "after a Close", h, device)
 			}
 		}
-		if d.now != 0 {
-			t.Fatalf("%d registrations stay", d.now)
-		}
+		wantRegistrations(t, d, 0)
 	}
 	if d.most < 2 {
-		t.Error("there never were two registrations: the test shows nothing")
+		t.Error("there were never two registrations at once: the test is void")
 	}
 	closeAll(t, device, s)
 }
 
-// TestRegisterFlight: buffers of the same bytes know of each other what is in
-// flight; Close of one leaves the others alone.
-func TestRegisterFlight(t *testing.T) {
-	g, d := openRegisters(t)
+// TestRegisterInFlight: Slice of a buffer waits for what other buffers have in flight on
+// the same bytes. Close of one does not affect the others.
+func TestRegisterInFlight(t *testing.T) {
+	g, d := openCounted(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 3*4096+5)
 	low, high := must(ferry.Register(g, memory[:9000], nil))(t), must(ferry.Register(g, memory[4000:], nil))(t)
@@ -151,41 +97,38 @@ func TestRegisterFlight(t *testing.T) {
 	check(t, ferry.Fill(s, device, 0x5a))
 	open := gate(t, s)
 	check(t, ferry.Copy(s, low, device.Range(0, 9000)))
-	if far.Slice() == nil || high.Range(5000, 5001).Slice() == nil { // not of low: must return although the gate is shut
+	if far.Slice() == nil || high.Range(5000, 5001).Slice() == nil { // not in low: they must return although the gate is shut
 		t.Error("Slice is nil")
 	}
 	waits(t, "Slice of the other buffer", open, func() {
 		if got := high.Slice()[0]; got != 0x5a {
-			t.Errorf("Slice shows old bytes: %#x", got)
+			t.Errorf("Slice returns an old byte: %#x", got)
 		}
 	})
 	open = gate(t, s)
 	check(t, ferry.Copy(s, high, device.Range(0, high.Len())))
 	waits(t, "Close of a buffer in flight", open, func() { check(t, high.Close()) })
-	passes(t, s, "after the other's Close", low, device)
+	wantRoundTrip(t, s, "after the other's Close", low, device)
 	wantError(t, ferry.Copy(s, low.Range(100, 200), low.Range(150, 250)), cu.ErrorInvalidValue, "overlap")
 	again := must(ferry.Register(g, memory[100:300], nil))(t)
 	wantError(t, ferry.Copy(s, low.Range(150, 250), again.Range(0, 100)), cu.ErrorInvalidValue, "overlap")
-	check(t, ferry.Copy(s, low.Range(100, 200), again.Range(0, 100))) // to itself: nothing to do
+	check(t, ferry.Copy(s, low.Range(100, 200), again.Range(0, 100))) // onto itself: nothing to do
 	check(t, again.Range(0, 100).Wait(context.Background()))
 	closeAll(t, low, far, again, device, s)
-	if d.now != 0 {
-		t.Errorf("%d registrations stay", d.now)
-	}
+	wantRegistrations(t, d, 0)
 }
 
-// TestRegisterFill fills across borders between registrations that fall into the
-// middle of values.
+// TestRegisterFill fills across boundaries of registrations that lie within an element.
 func TestRegisterFill(t *testing.T) {
 	g := openRegister(t)
 	if n, err := g.Attribute(cu.DeviceAttributeCanUseHostPointerForRegisteredMem); err != nil || n == 0 {
-		t.Skip("registrations have addresses apart")
+		t.Skip("each registration has an address of its own")
 	}
 	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
 	for _, step := range []int{1, 16} {
 		values := make([]float32, 10_000)
-		memory := bytesOf(values)
+		memory := asByteArrays(values)
 		var parts []*ferry.Host[[1]byte]
 		for _, at := range [][2]int{{0, 4}, {101, 103}, {300, 625}, {1251, 1252}, {1800, 1803}} {
 			parts = append(parts, must(ferry.Register(g, memory[step*at[0]:step*at[1]], nil))(t))
@@ -201,7 +144,7 @@ func TestRegisterFill(t *testing.T) {
 				t.Fatalf("element %d is %v, want %v", i, got, want)
 			}
 		}
-		if step == 16 { // kernels load 16 bytes at once, which the software GPU has within one registration
+		if step == 16 { // kernels load 16 bytes at once; the software GPU wants them in one registration
 			check(t, s.Launch(k, ferry.Grid(10_000, 256), whole, uint64(10_000)))
 			check(t, s.Wait(context.Background()))
 			if got := whole.Slice()[5_000]; got != 4.25 {
@@ -216,24 +159,28 @@ func TestRegisterFill(t *testing.T) {
 	closeAll(t, code, s)
 }
 
-// TestRegisterRefused: what cannot be registered says why, and leaves everything
-// as it was.
+// TestRegisterRefused: the error says why memory cannot be registered, and all registrations
+// are as before.
 func TestRegisterRefused(t *testing.T) {
-	g, d := openRegisters(t)
+	g, d := openCounted(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 50_000)
 	device := must(ferry.Alloc[byte](g, len(memory)))(t)
 	a, b := must(ferry.Register(g, memory[1000:2000], nil))(t), must(ferry.Register(g, memory[30_000:31_000], nil))(t)
-	d.after, d.refused = 1, 1 // of three gaps the second fails
+	d.refuse = func(now int) error { // the second of the three registrations that are missing
+		if now == 3 {
+			return cu.ErrorOutOfMemory
+		}
+		return nil
+	}
 	_, err := ferry.Register(g, memory, nil)
 	wantError(t, err, cu.ErrorOutOfMemory, "register 48.8 KiB of registered memory")
-	if d.now != 2 {
-		t.Errorf("%d registrations after a failure, want 2", d.now)
-	}
-	passes(t, s, "after a failure", a, device)
+	d.refuse = nil
+	wantRegistrations(t, d, 2)
+	wantRoundTrip(t, s, "after a failure", a, device)
 	all := must(ferry.Register(g, memory, nil))(t)
 	closeAll(t, a, b)
-	passes(t, s, "the whole", all, device)
+	wantRoundTrip(t, s, "the whole", all, device)
 	closeAll(t, all)
 
 	locked := must(ferry.AllocHost[byte](g, 8192, nil))(t)
@@ -255,17 +202,15 @@ func TestRegisterRefused(t *testing.T) {
 		closeAll(t, r, both)
 	}
 	closeAll(t, device, s)
-	if d.now != 0 {
-		t.Errorf("%d registrations stay", d.now)
-	}
+	wantRegistrations(t, d, 0)
 }
 
-// TestRegisterOld: without unified addressing each registration has an address of
-// its own, and belongs to a context unless portable.
-func TestRegisterOld(t *testing.T) {
+// TestRegisterSeparateAddresses: without unified addressing each registration has an address
+// of its own in kernels.
+func TestRegisterSeparateAddresses(t *testing.T) {
 	f := newFake()
 	f.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
-	g := openFake(t, &oldRegister{f})
+	g := openDriver(t, &separateAddressDriver{f})
 	memory := make([]byte, 10_000)
 	mapped := &ferry.RegisterOptions{Mapped: true}
 	a := must(ferry.Register(g, memory[1000:2000], nil))(t)
@@ -286,39 +231,39 @@ func TestRegisterOld(t *testing.T) {
 	closeAll(t, a, b, c)
 }
 
-// oldRegister has addresses for registrations that are not the host's.
-type oldRegister struct{ *fakeDriver }
+// separateAddressDriver gives registrations addresses in kernels that are not the host's.
+type separateAddressDriver struct{ *fakeDriver }
 
-func (oldRegister) MemHostRegister(cu.Context, cu.HostPtr, uintptr, cu.MemHostRegisterFlags) error {
+func (separateAddressDriver) MemHostRegister(cu.Context, cu.HostPtr, uintptr, cu.MemHostRegisterFlags) error {
 	return nil
 }
-func (oldRegister) MemHostUnregister(cu.Context, cu.HostPtr) error { return nil }
-func (oldRegister) MemHostGetDevicePointer(_ cu.Context, p cu.HostPtr, _ uint32) (cu.DevicePtr, error) {
-	return fakeAddress(p) + 1<<56, nil
+
+func (separateAddressDriver) MemHostUnregister(cu.Context, cu.HostPtr) error { return nil }
+
+func (separateAddressDriver) MemHostGetDevicePointer(_ cu.Context, p cu.HostPtr, _ uint32) (cu.DevicePtr, error) {
+	return deviceAddress(p) + 1<<56, nil
 }
 
-// TestRegisterConcurrently registers, uses and closes ranges of one slice on many
+// TestRegisterConcurrent registers, uses and closes ranges of one slice on several
 // goroutines. The ranges overlap; the bytes used do not.
-func TestRegisterConcurrently(t *testing.T) {
+func TestRegisterConcurrent(t *testing.T) {
 	t.Run("device=test", func(t *testing.T) {
-		g, d := openRegisters(t)
-		registerConcurrently(t, g)
-		if d.now != 0 {
-			t.Errorf("%d registrations stay", d.now)
-		}
+		g, d := openCounted(t)
+		testRegisterConcurrent(t, g)
+		wantRegistrations(t, d, 0)
 	})
 	t.Run("device=soft:h200/schedule=random", func(t *testing.T) {
-		registerConcurrently(t, openSoft(t, "h200", softgpu.Random))
+		testRegisterConcurrent(t, openSoft(t, "h200", softgpu.Random))
 	})
 }
 
-func registerConcurrently(t *testing.T, g *ferry.GPU) {
+func testRegisterConcurrent(t *testing.T, g *ferry.GPU) {
 	const workers, part = 6, 3001
 	memory := make([]byte, workers*part)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			if err := registerOften(g, memory, w*part, (w+1)*part); err != nil {
+			if err := registerRepeatedly(g, memory, w*part, (w+1)*part); err != nil {
 				t.Error(err)
 			}
 		})
@@ -326,9 +271,9 @@ func registerConcurrently(t *testing.T, g *ferry.GPU) {
 	wg.Wait()
 }
 
-// registerOften uses memory[i:j] through registrations that begin before and end
+// registerRepeatedly uses memory[i:j] through registrations that begin before it and end
 // after it.
-func registerOften(g *ferry.GPU, memory []byte, i, j int) error {
+func registerRepeatedly(g *ferry.GPU, memory []byte, i, j int) error {
 	s, err := ferry.NewStream(g, nil)
 	if err != nil {
 		return err
@@ -344,36 +289,35 @@ func registerOften(g *ferry.GPU, memory []byte, i, j int) error {
 		fill := byte(round + i)
 		err = errors.Join(ferry.Fill(s, device, fill), ferry.Copy(s, mine, device), mine.Wait(context.Background()))
 		if err == nil && !bytes.Equal(memory[i:j], bytes.Repeat([]byte{fill}, j-i)) {
-			err = fmt.Errorf("round %d of %d: the bytes differ", round, i)
+			err = fmt.Errorf("round %d, memory from byte %d: the bytes differ", round, i)
 		}
 		err = errors.Join(err, h.Close())
 	}
 	return errors.Join(err, device.Close(), s.Close())
 }
 
-// TestRegisterSeveral: GPUs of one driver share registrations, whichever is
-// closed first.
-func TestRegisterSeveral(t *testing.T) {
-	d := &registers{Driver: softDriver(t, "h200", 2, softgpu.Lazy), slots: map[cu.HostPtr]bool{}}
+// TestRegisterSeveralGPUs: GPUs of one driver share registrations, in whatever order they
+// are closed.
+func TestRegisterSeveralGPUs(t *testing.T) {
+	d := countRegistrations(softDriver(t, "h200", 2, softgpu.Lazy))
 	one, two := must(ferry.OpenDriver(d, 0))(t), must(ferry.OpenDriver(d, 1))(t)
 	memory := make([]byte, 20_000)
 	a, b := must(ferry.Register(one, memory[:12_000], nil))(t), must(ferry.Register(two, memory[8000:], nil))(t)
 	closeAll(t, a, one)
 	device, s := must(ferry.Alloc[byte](two, 20_000))(t), must(ferry.NewStream(two, nil))(t)
-	passes(t, s, "after the GPU that registered was closed", b, device)
-	if d.most != 2 || d.now != 2 {
-		t.Errorf("%d registrations, %d at most", d.now, d.most)
+	wantRoundTrip(t, s, "after the GPU that registered was closed", b, device)
+	wantRegistrations(t, d, 2)
+	if d.most != 2 {
+		t.Errorf("there were %d registrations at most, want 2", d.most)
 	}
 	closeAll(t, b, device, s, two)
-	if d.now != 0 {
-		t.Errorf("%d registrations stay", d.now)
-	}
+	wantRegistrations(t, d, 0)
 }
 
-// TestRegisterInHostFunc: a host function cannot register what is not registered
-// yet; what it closes is unregistered afterwards.
+// TestRegisterInHostFunc: a host function cannot register memory that is not registered
+// yet. What it closes is unregistered afterwards.
 func TestRegisterInHostFunc(t *testing.T) {
-	g, d := openRegisters(t)
+	g, d := openCounted(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 10_000)
 	a := must(ferry.Register(g, memory[:5000], nil))(t)
@@ -389,9 +333,36 @@ func TestRegisterInHostFunc(t *testing.T) {
 	check(t, errors.Join(withinErr, closeErr))
 	wantError(t, freshErr, cu.ErrorNotPermitted, "register")
 	device := must(ferry.Alloc[byte](g, 10_000))(t)
-	passes(t, s, "registered in a host function", within, device)
+	wantRoundTrip(t, s, "registered in a host function", within, device)
 	closeAll(t, within, device, s)
-	if d.now != 0 {
-		t.Errorf("%d registrations stay", d.now)
+	wantRegistrations(t, d, 0)
+}
+
+// TestRegisterLarge: a large slice is registered in several parts, too.
+func TestRegisterLarge(t *testing.T) {
+	g, d := openPinEngine(t)
+	memory := make([]byte, registrationLimit+1<<20)
+	h := must(ferry.Register(g, memory, nil))(t)
+	if got := d.count(); got < 2 {
+		t.Errorf("there are %d registrations, want 2", got)
 	}
+	start := int(uint64(h.Pointer()) % registrationLimit)
+	copyAcrossBoundary(t, g, h, registrationLimit-start)
+	closeAll(t, h)
+	wantRegistrations(t, d, 0)
+}
+
+// TestRegisterReadOnly: operations that write memory registered with ReadOnly are refused.
+func TestRegisterReadOnly(t *testing.T) {
+	g := openTest(t)
+	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err != nil || n == 0 {
+		t.Skip("the device cannot register read-only memory")
+	}
+	s := must(ferry.NewStream(g, nil))(t)
+	r := must(ferry.Register(g, make([]byte, 4096), &ferry.RegisterOptions{ReadOnly: true}))(t)
+	d := must(ferry.Alloc[byte](g, 4096))(t)
+	check(t, ferry.Copy(s, d, r))
+	wantError(t, ferry.Copy(s, r, d), cu.ErrorInvalidValue, "registered read-only")
+	wantError(t, ferry.Fill(s, r, 1), cu.ErrorInvalidValue, "registered read-only")
+	closeAll(t, r, d, s)
 }

@@ -62,7 +62,7 @@ func (f *failing) move(b []byte) (int, error) {
 // TestFailures: when a reader, a writer or Step fails at a chunk, the error says where.
 // The chunks before it are complete, and later pipelines run.
 func TestFailures(t *testing.T) {
-	const n, chunk, at = 4000, 100, 17 // of the chunk that fails
+	const n, chunk, at = 4000, 100, 17 // at is the number of the chunk that fails
 	onSchedules(t, func(t *testing.T, p *fixture) {
 		for name, change := range map[string]func(x *pipeline.Pipeline){
 			"read":  func(x *pipeline.Pipeline) { x.In[0] = pipeline.From[float32](&failing{4*chunk*at + 6}) },
@@ -161,7 +161,7 @@ func cancelled(t *testing.T, p *fixture) {
 			t.Error("the memory of the call that hangs is free")
 		}
 		close(s.free)
-		for end := time.Now().Add(late); pool.Stats().Used > 0 || runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); pool.Stats().Used > 0 || runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d bytes of the pool are in use, %d goroutines, %d before", pool.Stats().Used, runtime.NumGoroutine(), before)
 			}
@@ -225,7 +225,7 @@ func TestDriverFails(t *testing.T) {
 		if got := d.memory.Load(); got != 0 {
 			t.Errorf("call %d fails: %d allocations are left", nth, got)
 		}
-		for end := time.Now().Add(late); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("call %d fails: %d goroutines are left, %d before", nth, runtime.NumGoroutine(), before)
 			}
@@ -350,8 +350,8 @@ func TestRefused(t *testing.T) {
 	wantError(t, last((*pipeline.Pipeline)(nil).Run(context.Background())), cu.ErrorInvalidValue, "pipeline")
 	closeAll(t, (*pipeline.Pipeline)(nil))
 	p.run(&pipeline.Pipeline{Step: p.increment, In: []pipeline.End{ferry.Pageable([]float32{})}}, 0)
-	var forever context.Context // nil
-	n, err := (&pipeline.Pipeline{GPU: p.GPU, Step: func(*ferry.Stream, *pipeline.Chunk) error { return nil }, In: []pipeline.End{only}}).Run(forever)
+	var noContext context.Context // nil
+	n, err := (&pipeline.Pipeline{GPU: p.GPU, Step: func(*ferry.Stream, *pipeline.Chunk) error { return nil }, In: []pipeline.End{only}}).Run(noContext)
 	if n != 100 || err != nil {
 		t.Errorf("with a nil context: %d elements, %v", n, err)
 	}
@@ -360,7 +360,7 @@ func TestRefused(t *testing.T) {
 	wantError(t, last((&pipeline.Pipeline{GPU: closing, Step: p.increment, In: []pipeline.End{slice()}}).Run(context.Background())), ferry.ErrClosed, "run a pipeline")
 }
 
-// bytes100 has the methods of an End, and is none.
+// bytes100 has the methods of an End, but Run must refuse it.
 type bytes100 struct{}
 
 func (*bytes100) Len() int  { return 100 }

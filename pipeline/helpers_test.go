@@ -13,8 +13,8 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// late is longer than anything that a test waits for takes.
-const late = 30 * time.Second
+// timeout is longer than anything that a test waits for takes.
+const timeout = 30 * time.Second
 
 // openTest opens the device to test: FERRY_DEVICE, else the software GPU. With
 // FERRY_REQUIRE_GPU=1 it is a real GPU or a failure.
@@ -62,7 +62,7 @@ func softDriver(t testing.TB, name string, schedule softgpu.Schedule) cu.Driver 
 	return must(softgpu.Open(softgpu.Options{Profile: p, Devices: 1, Schedule: schedule}))(t)
 }
 
-// must is v, or the end of the test.
+// must returns v, or ends the test for an error.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -79,10 +79,10 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// last is the error of two results.
+// last returns the error of two results.
 func last[T any](_ T, err error) error { return err }
 
-// closeAll closes things, first to last.
+// closeAll closes things in this order.
 func closeAll(t testing.TB, things ...interface{ Close() error }) {
 	t.Helper()
 	for _, c := range things {
@@ -92,7 +92,7 @@ func closeAll(t testing.TB, things ...interface{ Close() error }) {
 	}
 }
 
-// wantError checks what an error is, and that its text has all parts.
+// wantError checks that err wraps is, and that its text has all parts.
 func wantError(t testing.TB, err, is error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -100,7 +100,7 @@ func wantError(t testing.TB, err, is error, parts ...string) {
 		return
 	}
 	if !errors.Is(err, is) {
-		t.Errorf("got %q, which is no %v", err, is)
+		t.Errorf("got %q, which does not wrap %v", err, is)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {

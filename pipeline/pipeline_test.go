@@ -57,7 +57,7 @@ func (p *fixture) run(x *pipeline.Pipeline, n int) {
 	closeAll(p.t, x)
 }
 
-// iota32 is n different floats, other ones for each seed.
+// iota32 returns n floats. Neighbours differ, and so do the floats of different seeds.
 func iota32(n, seed int) []float32 {
 	s := make([]float32, n)
 	for i := range s {
@@ -78,7 +78,7 @@ func wantIncremented(t testing.TB, got, in []float32) {
 
 var schedules = []string{"eager", "lazy", "random:3", "random:4"}
 
-// onSchedules runs a test on software GPUs of all schedules, and with openHard.
+// onSchedules runs a test on software GPUs of all schedules, and with openAsHardware.
 func onSchedules(t *testing.T, f func(t *testing.T, p *fixture)) {
 	for i, name := range schedules {
 		if testing.Short() && i%2 == 0 {
@@ -90,12 +90,12 @@ func onSchedules(t *testing.T, f func(t *testing.T, p *fixture)) {
 			f(t, newFixture(t, openSoft(t, "h200", s)))
 		})
 	}
-	t.Run("hardware", func(t *testing.T) { f(t, newFixture(t, openHard(t))) })
+	t.Run("hardware", func(t *testing.T) { f(t, newFixture(t, openAsHardware(t))) })
 }
 
-// openHard opens hardware if that is required. Otherwise it opens a software GPU that
+// openAsHardware opens hardware if that is required. Otherwise it opens a software GPU that
 // hides that it is emulated: pipelines then treat it as hardware.
-func openHard(t testing.TB) *ferry.GPU {
+func openAsHardware(t testing.TB) *ferry.GPU {
 	t.Helper()
 	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
 		return openTest(t)
@@ -134,7 +134,7 @@ func (d *oneAtATime) EventSynchronize(c cu.Context, e cu.Event) error {
 	return d.call(func() error { return d.Driver.EventSynchronize(c, e) })
 }
 
-// TestOneCaller: one goroutine calls the driver, however many copy.
+// TestOneCaller: only one goroutine calls the driver, although several copy.
 func TestOneCaller(t *testing.T) {
 	d := &oneAtATime{Driver: softDriver(t, "h200", softgpu.Lazy)}
 	p := newFixture(t, must(ferry.OpenDriver(d, 0))(t))
@@ -158,7 +158,7 @@ func TestEnds(t *testing.T) {
 	dir := t.TempDir()
 	file := func(t *testing.T, p *fixture, in []float32) *os.File {
 		name := filepath.Join(dir, strings.NewReplacer("/", "_", ":", "_").Replace(t.Name())+fmt.Sprint(time.Now().UnixNano()))
-		check(t, os.WriteFile(name, flat(in), 0o600))
+		check(t, os.WriteFile(name, asBytes(in), 0o600))
 		f := must(os.OpenFile(name, os.O_RDWR, 0))(t)
 		t.Cleanup(func() { closeAll(t, f) })
 		return f
@@ -200,16 +200,16 @@ func TestEnds(t *testing.T) {
 			f := file(t, p, in)
 			return made{pipeline.From[float32](f), pipeline.To[float32](f), func() []float32 {
 				out := make([]float32, n)
-				_, err := f.ReadAt(flat(out), 0)
+				_, err := f.ReadAt(asBytes(out), 0)
 				check(t, err)
 				return out
 			}}
 		},
 		"stream": func(_ *testing.T, _ *fixture, in []float32) made {
 			b := bytes.NewBuffer(nil)
-			return made{pipeline.From[float32](onlyReader{bytes.NewReader(flat(in))}), pipeline.To[float32](b), func() []float32 {
+			return made{pipeline.From[float32](onlyReader{bytes.NewReader(asBytes(in))}), pipeline.To[float32](b), func() []float32 {
 				out := make([]float32, n)
-				copy(flat(out), b.Bytes())
+				copy(asBytes(out), b.Bytes())
 				return out
 			}}
 		},

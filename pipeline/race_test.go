@@ -2,6 +2,6 @@
 
 package pipeline_test
 
-// raceEnabled: the race detector empties pools at random, so allocations are not
-// counted.
+// raceEnabled is true with the race detector. It empties a sync.Pool at random, so
+// allocations are not counted.
 const raceEnabled = true

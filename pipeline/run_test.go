@@ -25,7 +25,7 @@ func TestSeveralEnds(t *testing.T) {
 		var seen []int
 		x := &pipeline.Pipeline{
 			GPU: p.GPU, Pool: pool, ChunkLen: 512, Depth: 3,
-			In:  []pipeline.End{ferry.Pageable(a), pipeline.From[float32](bytes.NewReader(flat(b)))},
+			In:  []pipeline.End{ferry.Pageable(a), pipeline.From[float32](bytes.NewReader(asBytes(b)))},
 			Out: []pipeline.End{ferry.Pageable(sum), ferry.Pageable(firsts)},
 			Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
 				seen = append(seen, c.Index, c.First)
@@ -39,13 +39,13 @@ func TestSeveralEnds(t *testing.T) {
 			clear(sum)
 			clear(firsts)
 			a[n/2]++ // what is left in the chunks must not matter
-			x.In[1] = pipeline.From[float32](bytes.NewReader(flat(b)))
+			x.In[1] = pipeline.From[float32](bytes.NewReader(asBytes(b)))
 			if got := must(x.Run(context.Background()))(t); got != n {
 				t.Fatalf("%d elements, want %d", got, n)
 			}
 			for i := range sum {
-				if c := i / 512 * 512; sum[i] != a[i]+b[i] || firsts[i] != flat(a)[4*c+i-c] {
-					t.Fatalf("element %d is %v and %d, want %v and %d", i, sum[i], firsts[i], a[i]+b[i], flat(a)[4*c+i-c])
+				if c := i / 512 * 512; sum[i] != a[i]+b[i] || firsts[i] != asBytes(a)[4*c+i-c] {
+					t.Fatalf("element %d is %v and %d, want %v and %d", i, sum[i], firsts[i], a[i]+b[i], asBytes(a)[4*c+i-c])
 				}
 			}
 			for k := range len(seen) / 2 {
@@ -121,7 +121,7 @@ func TestReaders(t *testing.T) {
 				x.Out[0] = pipeline.To[float32](&written)
 			}
 			for _, n := range c.bytes {
-				var r io.Reader = bytes.NewReader(flat(data)[:n])
+				var r io.Reader = bytes.NewReader(asBytes(data)[:n])
 				if ordered {
 					r = onlyReader{r}
 				}
@@ -130,7 +130,7 @@ func TestReaders(t *testing.T) {
 			n, err := x.Run(context.Background())
 			if c.out == 0 {
 				out = make([]float32, written.Len()/4)
-				copy(flat(out), written.Bytes())
+				copy(asBytes(out), written.Bytes())
 				if len(out) != n {
 					t.Errorf("%s: %d elements written, Run returned %d", c.name, len(out), n)
 				}
@@ -148,7 +148,7 @@ func TestReaders(t *testing.T) {
 func TestFilePosition(t *testing.T) {
 	p := newFixture(t, openSoft(t, "h200", softgpu.Eager))
 	data := iota32(1000, 5)
-	r := bytes.NewReader(flat(data))
+	r := bytes.NewReader(asBytes(data))
 	check(t, last(r.Seek(40, io.SeekStart)))
 	file := &seekable{}
 	file.at = 7
@@ -160,7 +160,7 @@ func TestFilePosition(t *testing.T) {
 		t.Errorf("the writer stands at byte %d", file.at)
 	}
 	out := make([]float32, 500)
-	copy(flat(out), file.b[7:])
+	copy(asBytes(out), file.b[7:])
 	wantIncremented(t, out, data[10:510])
 }
 
@@ -189,7 +189,7 @@ func TestOverlap(t *testing.T) {
 	}
 	there := timed(func() error { return ferry.Copy(s, dev, in) })
 	back := timed(func() error { return ferry.Copy(s, out, dev) })
-	free := timed(func() error { // both, of no chunks and without a kernel
+	free := timed(func() error { // both copies, each as a whole and without a kernel
 		return errors.Join(ferry.Copy(s, dev, in), ferry.Copy(other, out, dev2), other.Wait(context.Background()))
 	})
 	both := timed(func() error { return last(x.Run(context.Background())) })

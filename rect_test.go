@@ -13,27 +13,27 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// layout is where a box lies in memory, in elements.
+// layout is where a rectangle lies in memory, in elements.
 type layout struct{ start, pitch, rows int }
 
-// size is how many elements a box of a shape needs from element 0 on.
+// size returns how many elements of memory a rectangle needs, and some more.
 func (l layout) size(w, h, d int) int {
 	return l.start + (d-1)*l.pitch*l.rows + (h-1)*l.pitch + w + 5
 }
 
-func (l layout) box(m bytesMemory, w, h, d int) ferry.Rect[byte] {
+func (l layout) rect(m bytesMemory, w, h, d int) ferry.Rect[byte] {
 	return ferry.Rect[byte]{Memory: m.part(l.start, m.Len()), Width: w, Height: h, Depth: d, Pitch: l.pitch, Rows: l.rows}
 }
 
-// TestCopyBox copies rectangles and boxes between all kinds of memory and compares
-// every byte, those around the box, too.
-func TestCopyBox(t *testing.T) {
-	t.Run("device=test", func(t *testing.T) { testCopyBox(t, openTest(t)) })
-	t.Run("device=soft:h200/schedule=lazy", func(t *testing.T) { testCopyBox(t, openSoft(t, "h200", softgpu.Lazy)) })
-	t.Run("device=soft:fermi-c2050", func(t *testing.T) { testCopyBox(t, openSoft(t, "fermi-c2050", softgpu.Eager)) })
+// TestCopyRect copies rectangles, also with layers, between all kinds of memory. It compares
+// every byte, also those around the rectangle.
+func TestCopyRect(t *testing.T) {
+	t.Run("device=test", func(t *testing.T) { testCopyRect(t, openTest(t)) })
+	t.Run("device=soft:h200/schedule=lazy", func(t *testing.T) { testCopyRect(t, openSoft(t, "h200", softgpu.Lazy)) })
+	t.Run("device=soft:fermi-c2050", func(t *testing.T) { testCopyRect(t, openSoft(t, "fermi-c2050", softgpu.Eager)) })
 }
 
-func testCopyBox(t *testing.T, g *ferry.GPU) {
+func testCopyRect(t *testing.T, g *ferry.GPU) {
 	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
 	for _, from := range kindsOf(g) {
@@ -45,7 +45,7 @@ func testCopyBox(t *testing.T, g *ferry.GPU) {
 				if rand.IntN(4) == 0 {
 					a.pitch, a.rows, b.pitch, b.rows = w, h, w, h
 				}
-				if err := copyBoxOnce(t, g, s, from, to, a, b, w, h, d); err != nil {
+				if err := copyRectOnce(t, g, s, from, to, a, b, w, h, d); err != nil {
 					t.Errorf("%d x %d x %d bytes from %s %+v to %s %+v: %v", w, h, d, from.name, a, to.name, b, err)
 				}
 			}
@@ -53,7 +53,7 @@ func testCopyBox(t *testing.T, g *ferry.GPU) {
 	}
 }
 
-func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind, a, b layout, w, h, d int) error {
+func copyRectOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind, a, b layout, w, h, d int) error {
 	src, err := from.make(g, a.size(w, h, d))
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind
 	}
 	defer dst.close()
 	data, want := make([]byte, src.Len()), make([]byte, dst.Len())
-	random(data)
-	random(want)
+	fillRandom(data)
+	fillRandom(want)
 	src.set(t, s, data)
 	dst.set(t, s, want)
 	for z := range d {
@@ -75,7 +75,7 @@ func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind
 			copy(want[j:j+w], data[i:i+w])
 		}
 	}
-	if err := ferry.CopyRect(s, b.box(dst, w, h, d), a.box(src, w, h, d)); err != nil {
+	if err := ferry.CopyRect(s, b.rect(dst, w, h, d), a.rect(src, w, h, d)); err != nil {
 		return err
 	}
 	if got := dst.get(t, s); !bytes.Equal(got, want) {
@@ -87,17 +87,17 @@ func copyBoxOnce(t *testing.T, g *ferry.GPU, s *ferry.Stream, from, to bytesKind
 	return nil
 }
 
-// TestCopyBoxFlight: a box is in flight like its buffer, also in memory of several
-// registrations, and a plain slice is not when CopyBox has returned.
-func TestCopyBoxFlight(t *testing.T) {
+// TestCopyRectInFlight: Slice waits for a rectangle, also in memory of several registrations.
+// A rectangle of pageable memory is copied when CopyRect returns.
+func TestCopyRectInFlight(t *testing.T) {
 	g := openRegister(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	memory := make([]byte, 64*100)
 	low, high := must(ferry.Register(g, memory[:3001], nil))(t), must(ferry.Register(g, memory[2000:5000], nil))(t)
 	device := must(ferry.Alloc[byte](g, 100*100))(t)
 	whole := must(ferry.Register(g, memory, nil))(t)
-	for name, host := range map[string]ferry.Memory[byte]{"registered": whole, "plain across registrations": ferry.Pageable(memory[1:])} {
-		random(whole.Slice())
+	for name, host := range map[string]ferry.Memory[byte]{"registered": whole, "pageable across registrations": ferry.Pageable(memory[1:])} {
+		fillRandom(whole.Slice())
 		want := bytes.Clone(memory[len(memory)-host.Len():])
 		here := ferry.Rect[byte]{Memory: host, Width: 50, Height: 63, Pitch: 100}
 		there := ferry.Rect[byte]{Memory: device.Range(7, device.Len()), Width: 50, Height: 63, Pitch: 128}
@@ -111,80 +111,22 @@ func TestCopyBoxFlight(t *testing.T) {
 		got := memory[len(memory)-host.Len():]
 		for i := range got {
 			if w := want[i]; i/100 < 63 && i%100 < 50 && got[i] != w || i%100 >= 50 && got[i] != 0 {
-				t.Fatalf("%s: byte %d is %d, was %d", name, i, got[i], w)
+				t.Fatalf("%s: byte %d is %d, want %d", name, i, got[i], w)
 			}
 		}
 	}
 	closeAll(t, low, high, whole, device, s)
 }
 
-// TestAllocPitched allocates rows and goes through them.
-func TestAllocPitched(t *testing.T) {
-	g := openTest(t)
-	s := must(ferry.NewStream(g, nil))(t)
-	pitched(t, g, s, func(i int) uint8 { return uint8(i) })
-	pitched(t, g, s, func(i int) float32 { return float32(i) / 4 })
-	pitched(t, g, s, func(i int) [3]uint32 { return [3]uint32{uint32(i), ^uint32(i), 7} })
-	pitched(t, g, s, func(i int) [1000]uint64 { return [1000]uint64{0: uint64(i), 999: ^uint64(i)} })
-	for _, empty := range [][2]int{{0, 5}, {5, 0}} {
-		d, pitch, err := ferry.AllocPitched[int](g, empty[0], empty[1])
-		check(t, err)
-		if d.Len() != 0 || pitch != empty[0] {
-			t.Errorf("%v: %d elements, pitch %d", empty, d.Len(), pitch)
-		}
-		closeAll(t, d)
-	}
-	for _, bad := range [][2]int{{-1, 1}, {1, -1}} {
-		_, _, err := ferry.AllocPitched[int](g, bad[0], bad[1])
-		wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
-	}
-	for _, huge := range [][2]int{{math.MaxInt, 1}, {1, math.MaxInt}, {math.MaxInt / 8, math.MaxInt / 8}, {1 << 20, 1 << 30}} {
-		_, _, err := ferry.AllocPitched[[3]int](g, huge[0], huge[1])
-		wantError(t, err, cu.ErrorOutOfMemory, "allocate")
-	}
-	_, _, err := ferry.AllocPitched[string](g, 1, 1)
-	wantError(t, err, cu.ErrorInvalidValue, "Go pointers")
-	_, _, err = ferry.AllocPitched[int](nil, 1, 1)
-	wantError(t, err, cu.ErrorInvalidValue, "no GPU given")
-	closeAll(t, s)
-}
-
-func pitched[T comparable](t *testing.T, g *ferry.GPU, s *ferry.Stream, value func(int) T) {
-	t.Helper()
-	const w, h = 13, 9
-	d, pitch, err := ferry.AllocPitched[T](g, w, h)
-	check(t, err)
-	if pitch < w || d.Len() != pitch*h || d.Size()/d.Len()*d.Len() != d.Size() {
-		t.Errorf("pitch %d, %d elements, %d bytes", pitch, d.Len(), d.Size())
-	}
-	values := make([]T, w*h)
-	for i := range values {
-		values[i] = value(i)
-	}
-	there := ferry.Rect[T]{Memory: d, Width: w, Height: h, Pitch: pitch}
-	check(t, ferry.CopyRect(s, there, ferry.Rect[T]{Memory: ferry.Pageable(values), Width: w, Height: h}))
-	// turned by a layer: the same elements as 3 layers of 3 rows
-	back := make([]T, w*h)
-	there.Height, there.Depth, there.Rows = 3, 3, 3
-	check(t, ferry.CopyRect(s, ferry.Rect[T]{Memory: ferry.Pageable(back), Width: w, Height: 3, Depth: 3}, there))
-	for i := range values {
-		if back[i] != values[i] {
-			t.Errorf("%T: element %d differs", values[0], i)
-			break
-		}
-	}
-	closeAll(t, d)
-}
-
-// TestCopyBoxBad: boxes that are none, or do not lie in their memory.
-func TestCopyBoxBad(t *testing.T) {
+// TestCopyRectRefused: rectangles with impossible sizes, or that do not lie in their memory.
+func TestCopyRectRefused(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	d, h := must(ferry.Alloc[uint32](g, 1000))(t), must(ferry.AllocHost[uint32](g, 1000, nil))(t)
 	good := ferry.Rect[uint32]{Memory: h, Width: 10, Height: 10, Depth: 2, Pitch: 40, Rows: 12}
 	check(t, ferry.CopyRect(s, ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Depth: 2}, good))
 	for _, c := range []struct {
-		box   ferry.Rect[uint32]
+		rect  ferry.Rect[uint32]
 		parts []string
 	}{
 		{ferry.Rect[uint32]{}, []string{"no buffer given"}},
@@ -197,12 +139,12 @@ func TestCopyBoxBad(t *testing.T) {
 		{ferry.Rect[uint32]{Memory: d, Width: 2, Height: math.MaxInt, Depth: math.MaxInt}, []string{"needs"}},
 		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 20}, []string{"one shape", "10 x 20 x 1", "10 x 10 x 2"}},
 	} {
-		wantError(t, ferry.CopyRect(s, c.box, good), cu.ErrorInvalidValue, append(c.parts, "copy")...)
-		wantError(t, ferry.CopyRect(s, good, c.box), cu.ErrorInvalidValue, append(c.parts, "copy")...)
+		wantError(t, ferry.CopyRect(s, c.rect, good), cu.ErrorInvalidValue, append(c.parts, "copy")...)
+		wantError(t, ferry.CopyRect(s, good, c.rect), cu.ErrorInvalidValue, append(c.parts, "copy")...)
 	}
 	wantError(t, ferry.CopyRect(nil, good, good), cu.ErrorInvalidValue, "no stream given")
 
-	// two halves of rows do not overlap although their extents do
+	// the left and the right half do not overlap, although their extents do
 	left := ferry.Rect[uint32]{Memory: d, Width: 10, Height: 10, Pitch: 20}
 	right := ferry.Rect[uint32]{Memory: d.Range(10, 1000), Width: 10, Height: 10, Pitch: 20}
 	check(t, ferry.CopyRect(s, left, right))
@@ -220,11 +162,11 @@ func TestCopyBoxBad(t *testing.T) {
 	closeAll(t, h, s)
 }
 
-// TestCopyBoxPitch: a pitch that the device cannot have names its attribute.
-func TestCopyBoxPitch(t *testing.T) {
+// TestCopyRectPitch: the error for a pitch that the device cannot have names the attribute.
+func TestCopyRectPitch(t *testing.T) {
 	d := newFake()
 	d.attributes[cu.DeviceAttributeMaxPitch] = 64
-	g := openFake(t, d)
+	g := openDriver(t, d)
 	v, h := must(ferry.Alloc[byte](g, 1000))(t), must(ferry.AllocHost[byte](g, 1000, nil))(t)
 	err := ferry.CopyRect(ferry.DefaultStream(g), ferry.Rect[byte]{Memory: v, Width: 10, Height: 3}, ferry.Rect[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})
 	wantError(t, err, cu.ErrorInvalidValue, "copy 30 bytes", "a pitch of 65 bytes", "CU_DEVICE_ATTRIBUTE_MAX_PITCH is 64")

@@ -10,8 +10,8 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// needPool is a pool of its own, or the end of the test where there are none.
-func needPool(t *testing.T, g *ferry.GPU, o *ferry.MemPoolOptions) *ferry.MemPool {
+// newMemPool makes a pool. It skips the test where the device has none.
+func newMemPool(t *testing.T, g *ferry.GPU, o *ferry.MemPoolOptions) *ferry.MemPool {
 	t.Helper()
 	if n := must(g.Attribute(cu.DeviceAttributeMemoryPoolsSupported))(t); n == 0 {
 		t.Skip("the device has no memory pools")
@@ -19,26 +19,26 @@ func needPool(t *testing.T, g *ferry.GPU, o *ferry.MemPoolOptions) *ferry.MemPoo
 	return must(ferry.NewMemPool(g, o))(t)
 }
 
-// usedOf is the bytes of buffers in a pool.
-func usedOf(t *testing.T, p *ferry.MemPool) int {
+// usedBytes returns how many bytes of a pool buffers use.
+func usedBytes(t *testing.T, p *ferry.MemPool) int {
 	t.Helper()
 	return must(p.Stats())(t).Used
 }
 
-// TestAllocAsync allocates, uses and frees in stream order: nothing waits.
+// TestAllocAsync allocates, uses and frees in the order of the stream. Nothing waits.
 func TestAllocAsync(t *testing.T) {
 	g := openTest(t)
-	p := needPool(t, g, nil)
+	p := newMemPool(t, g, nil)
 	s := must(ferry.NewStream(g, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
 	open := gate(t, s)
 	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
-	if got := usedOf(t, p); got < 4096 {
+	if got := usedBytes(t, p); got < 4096 {
 		t.Errorf("the pool has %d bytes in use, want 4096 at least", got)
 	}
 	check(t, ferry.Fill(s, vec, byte(42)))
 	check(t, ferry.Copy(s, host, vec))
-	closeAll(t, vec, vec) // with the gate shut
+	closeAll(t, vec, vec) // must return although the gate is shut
 	wantError(t, ferry.Fill(s, vec, byte(1)), ferry.ErrClosed, "device buffer")
 	waits(t, "Slice", open, func() {
 		if got := host.Slice(); got[0] != 42 || got[4095] != 42 {
@@ -46,8 +46,8 @@ func TestAllocAsync(t *testing.T) {
 		}
 	})
 	check(t, s.Wait(context.Background()))
-	if got := usedOf(t, p); got != 0 {
-		t.Errorf("the pool has %d bytes in use after all is closed", got)
+	if got := usedBytes(t, p); got != 0 {
+		t.Errorf("the pool has %d bytes in use after all buffers were closed", got)
 	}
 	if got := must(p.Stats())(t).MostUsed; got < 4096 {
 		t.Errorf("the pool had %d bytes in use at most, want 4096 at least", got)
@@ -57,15 +57,15 @@ func TestAllocAsync(t *testing.T) {
 	wantError(t, err, ferry.ErrClosed, "stream 1")
 }
 
-// TestAllocAsyncStreams: other streams wait for the allocation, and the free for
-// them, without the host.
+// TestAllocAsyncStreams: other streams wait for the allocation, and the free waits for them.
+// The host waits for neither.
 func TestAllocAsyncStreams(t *testing.T) {
 	for name, open := range map[string]func() *ferry.GPU{
 		"any":  func() *ferry.GPU { return openTest(t) },
 		"lazy": func() *ferry.GPU { return openSoft(t, "h200", softgpu.Lazy) },
 	} {
 		g := open()
-		p := needPool(t, g, nil)
+		p := newMemPool(t, g, nil)
 		options := &ferry.StreamOptions{NonBlocking: true}
 		home, a, b := must(ferry.NewStream(g, options))(t), must(ferry.NewStream(g, options))(t), must(ferry.NewStream(g, options))(t)
 		host := must(ferry.AllocHost[byte](g, 8192, nil))(t)
@@ -73,7 +73,7 @@ func TestAllocAsyncStreams(t *testing.T) {
 		for n := range byte(5) {
 			openHome := gate(t, home)
 			vec := must(ferry.AllocAsync[byte](home, 4096, p))(t)
-			check(t, ferry.Fill(a, vec, n)) // waits for home by itself
+			check(t, ferry.Fill(a, vec, n)) // the stream waits for home
 			check(t, ferry.Fill(a, vec, n+1))
 			check(t, a.Record(e))
 			check(t, b.WaitEvent(e))
@@ -91,17 +91,18 @@ func TestAllocAsyncStreams(t *testing.T) {
 			}
 			check(t, g.Wait(context.Background()))
 		}
-		if got := usedOf(t, p); got != 0 {
-			t.Errorf("%s: the pool has %d bytes in use after all is closed", name, got)
+		if got := usedBytes(t, p); got != 0 {
+			t.Errorf("%s: the pool has %d bytes in use after all buffers were closed", name, got)
 		}
 		closeAll(t, p, host, home, a, b, e)
 	}
 }
 
-// TestAllocAsyncClosedStream: a buffer outlives its stream.
+// TestAllocAsyncClosedStream: a buffer can be used after Close of the stream that it was
+// allocated on.
 func TestAllocAsyncClosedStream(t *testing.T) {
 	g := openTest(t)
-	p := needPool(t, g, nil)
+	p := newMemPool(t, g, nil)
 	s, other := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	host := must(ferry.AllocHost[byte](g, 4096, nil))(t)
 	vec := must(ferry.AllocAsync[byte](s, 4096, p))(t)
@@ -115,39 +116,40 @@ func TestAllocAsyncClosedStream(t *testing.T) {
 	unused := must(ferry.AllocAsync[byte](other, 4096, p))(t)
 	closeAll(t, other, unused)
 	check(t, g.Wait(context.Background()))
-	if got := usedOf(t, p); got != 0 {
-		t.Errorf("the pool has %d bytes in use after all is closed", got)
+	if got := usedBytes(t, p); got != 0 {
+		t.Errorf("the pool has %d bytes in use after all buffers were closed", got)
 	}
 	closeAll(t, p, host)
 }
 
-// TestAllocAsyncInGraph: a graph keeps memory of a pool, and waits for it.
+// TestAllocAsyncInGraph: a graph keeps memory of a pool until it is closed, and its launches
+// wait for the allocation.
 func TestAllocAsyncInGraph(t *testing.T) {
-	x := newStep(t, openTest(t))
-	p := needPool(t, x.g, nil)
-	x.vec = must(ferry.AllocAsync[float32](x.s, stepSize, p))(t)
+	x := newGraphFixture(t, openTest(t))
+	p := newMemPool(t, x.g, nil)
+	x.vec = must(ferry.AllocAsync[float32](x.s, graphFloats, p))(t)
 	graph := must(x.s.Capture(x.queue))(t)
 	check(t, x.vec.Close())
 	for n := range 3 {
-		x.set(float32(n))
+		x.setInput(float32(n))
 		check(t, graph.Launch(ferry.DefaultStream(x.g)))
 		wantValues(t, x.out.Slice(), float32(n+1))
 	}
-	if got := usedOf(t, p); got == 0 {
+	if got := usedBytes(t, p); got == 0 {
 		t.Error("the pool has the memory back before the graph is closed")
 	}
 	closeAll(t, graph)
 	check(t, x.g.Wait(context.Background()))
-	if got := usedOf(t, p); got != 0 {
+	if got := usedBytes(t, p); got != 0 {
 		t.Errorf("the pool has %d bytes in use after the graph is closed", got)
 	}
 	closeAll(t, p)
 }
 
-// TestPoolKeeps: what a pool keeps, and what trimming gives back.
-func TestPoolKeeps(t *testing.T) {
+// TestMemPoolKeep: a pool keeps as many bytes as it is told, and Trim gives the rest back.
+func TestMemPoolKeep(t *testing.T) {
 	g := openTest(t)
-	p := needPool(t, g, &ferry.MemPoolOptions{Keep: math.MaxInt})
+	p := newMemPool(t, g, &ferry.MemPoolOptions{Keep: math.MaxInt})
 	s := must(ferry.NewStream(g, nil))(t)
 	use := func() {
 		t.Helper()
@@ -174,10 +176,11 @@ func TestPoolKeeps(t *testing.T) {
 	wantError(t, err, ferry.ErrClosed, "memory pool")
 }
 
-// TestPoolRefusals: bad input, and devices that have no pools.
-func TestPoolRefusals(t *testing.T) {
+// TestMemPoolRefused: bad input is refused. Empty buffers are valid, and Close of the
+// device's own pool does nothing.
+func TestMemPoolRefused(t *testing.T) {
 	g := openTest(t)
-	p := needPool(t, g, nil)
+	p := newMemPool(t, g, nil)
 	s := must(ferry.NewStream(g, nil))(t)
 	for _, o := range []ferry.MemPoolOptions{{Keep: -1}, {Max: -1}} {
 		_, err := ferry.NewMemPool(g, &o)
@@ -205,8 +208,9 @@ func TestPoolRefusals(t *testing.T) {
 	closeAll(t, empty, s, p)
 }
 
-// TestPoolsLacking: without pools AllocAsync is Alloc, and the rest says why not.
-func TestPoolsLacking(t *testing.T) {
+// TestMemPoolsUnsupported: on a device without pools AllocAsync works as Alloc. To make a pool
+// is an error that names the attribute.
+func TestMemPoolsUnsupported(t *testing.T) {
 	g := openSoft(t, "fermi-c2050", softgpu.Eager)
 	_, err := ferry.DefaultMemPool(g)
 	wantError(t, err, cu.ErrorNotSupported, "MEMORY_POOLS_SUPPORTED", "as Alloc does")

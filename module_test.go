@@ -3,14 +3,73 @@ package ferry_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// variablesPTX adds a constant, times what it is called with, to all variables and
-// to a buffer.
+// TestModule: a module lists its kernels. The error for a kernel that does not exist lists
+// them, too, and the error for bad PTX has the file and the line.
+func TestModule(t *testing.T) {
+	g := openTest(t)
+	m, k := load(t, g, "fill")
+	if got := m.Kernels(); !slices.Contains(got, "vector_add") || !slices.Contains(got, "copy") {
+		t.Errorf("the kernels are %q", got)
+	}
+	if k.Name() != "fill" || len(k.Params()) != 3 {
+		t.Errorf("%s has %d parameters", k.Name(), len(k.Params()))
+	}
+	_, err := m.Kernel("vector_sub")
+	wantError(t, err, cu.ErrorNotFound, `"vector_sub"`, "vector_add", "increment", "copy", "fill")
+	closeAll(t, m, m)
+	_, err = m.Kernel("fill")
+	wantError(t, err, ferry.ErrClosed, "fill")
+	s := must(ferry.NewStream(g, nil))(t)
+	defer closeAll(t, s)
+	wantError(t, s.Launch(k, ferry.Grid(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
+	wantError(t, s.Launch(nil, ferry.Grid(1, 1)), cu.ErrorInvalidValue, "nil")
+
+	bad := filepath.Join(t.TempDir(), "bad.ptx")
+	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
+	_, err = ferry.LoadFile(g, bad)
+	if err == nil {
+		t.Fatal("PTX with a syntax error was loaded")
+	}
+	wantError(t, err, err, bad+":", "frobnicate", "^")
+	_, err = ferry.LoadFile(g, bad+".none")
+	wantError(t, err, os.ErrNotExist, "bad.ptx.none")
+	for _, image := range [][]byte{nil, {}, []byte("hello"), {0, 1, 2}} {
+		if _, err := ferry.Load(g, image); err == nil {
+			t.Errorf("the image %q was loaded", image)
+		}
+	}
+}
+
+// TestModuleCloseWaits: Close waits for kernels of the module.
+func TestModuleCloseWaits(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	m, k := load(t, g, "increment")
+	v := must(ferry.Alloc[float32](g, 10))(t)
+	check(t, ferry.Fill(s, v, 1))
+	open := gate(t, s)
+	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
+	waits(t, "Module.Close", open, func() { closeAll(t, m) })
+	got := make([]float32, 10)
+	check(t, ferry.Copy(s, ferry.Pageable(got), v))
+	if got[9] != 2 {
+		t.Errorf("got %v, want 2", got[9])
+	}
+	closeAll(t, v, s)
+}
+
+// variablesPTX has a kernel that adds a constant, multiplied by an argument, to a variable
+// and to a buffer.
 const variablesPTX = `.version 6.3
 .target sm_52
 .address_size 64
@@ -35,7 +94,7 @@ const variablesPTX = `.version 6.3
 }
 `
 
-// managedPTX adds one to a managed variable and to a buffer.
+// managedPTX has a kernel that increments a managed variable and adds it to a buffer.
 const managedPTX = `.version 6.3
 .target sm_52
 .address_size 64
@@ -55,8 +114,8 @@ const managedPTX = `.version 6.3
 }
 `
 
-// TestGlobal reads and writes variables of a module around a kernel that uses
-// them, too.
+// TestGlobal reads and writes variables of a module, before and after a kernel that uses
+// them.
 func TestGlobal(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -64,11 +123,11 @@ func TestGlobal(t *testing.T) {
 	k := must(m.Kernel("advance"))(t)
 	counter, step := must(ferry.Global[uint32](m, "counter"))(t), must(ferry.Global[uint32](m, "step"))(t)
 	if counter.Len() != 4 || step.Len() != 1 || counter.Pointer() == 0 {
-		t.Errorf("%d and %d elements", counter.Len(), step.Len())
+		t.Errorf("counter has %d elements at %#x and step %d, want 4 and 1", counter.Len(), counter.Pointer(), step.Len())
 	}
 	pairs := must(ferry.Global[[2]uint32](m, "counter"))(t)
 	if pairs.Len() != 2 || pairs.Pointer() != counter.Pointer() {
-		t.Errorf("as pairs: %d elements at %#x", pairs.Len(), pairs.Pointer())
+		t.Errorf("counter as pairs has %d elements at %#x, want 2 at %#x", pairs.Len(), pairs.Pointer(), counter.Pointer())
 	}
 	out := must(ferry.Alloc[uint32](g, 1))(t)
 	check(t, ferry.Fill(s, out, 100))
@@ -100,7 +159,7 @@ func TestGlobal(t *testing.T) {
 	_, err = ferry.Global[uint32](nil, "counter")
 	wantError(t, err, cu.ErrorInvalidValue, "no module")
 
-	check(t, counter.Close()) // nothing: it is the module's
+	check(t, counter.Close()) // does nothing, because the module owns the variable
 	open := gate(t, s)
 	check(t, ferry.Copy(s, out, counter.Range(0, 1)))
 	waits(t, "Module.Close", open, func() { closeAll(t, m) })
@@ -114,8 +173,8 @@ func TestGlobal(t *testing.T) {
 	closeAll(t, out, s)
 }
 
-// TestManagedGlobal: a managed variable is memory of the host, too, and waits for
-// kernels that use it unasked.
+// TestManagedGlobal: the host can use a managed variable. Slice waits for kernels of the
+// module, although they were not given the variable.
 func TestManagedGlobal(t *testing.T) {
 	g := openTest(t)
 	if n, err := g.Attribute(cu.DeviceAttributeManagedMemory); err != nil || n == 0 {
@@ -129,7 +188,7 @@ func TestManagedGlobal(t *testing.T) {
 		t.Errorf("shared is %v, want [7 8]", got)
 	}
 	shared.Slice()[1] = 50
-	out := must(ferry.Alloc[uint32](g, 1))(t) // ordinary memory beside managed
+	out := must(ferry.Alloc[uint32](g, 1))(t) // device memory in the same launch
 	check(t, ferry.Fill(s, out, 0))
 	check(t, s.Wait(context.Background()))
 	open := gate(t, s)
@@ -147,11 +206,11 @@ func TestManagedGlobal(t *testing.T) {
 	}
 	closeAll(t, m)
 	wantError(t, sliceError(shared.Slice), ferry.ErrClosed, "variable shared")
-	closeAll(t, out, s, k2(t, g))
+	closeAll(t, out, s, loadAgain(t, g))
 }
 
-// k2 loads and uses the module again: nothing of the first is left.
-func k2(t *testing.T, g *ferry.GPU) *ferry.Module {
+// loadAgain loads the module again. Its variables have their first values.
+func loadAgain(t *testing.T, g *ferry.GPU) *ferry.Module {
 	m := must(ferry.Load(g, []byte(managedPTX)))(t)
 	if got := must(ferry.ManagedGlobal[uint32](m, "shared"))(t).Slice(); got[0] != 7 || got[1] != 8 {
 		t.Errorf("shared is %v, want [7 8]", got)
@@ -159,8 +218,8 @@ func k2(t *testing.T, g *ferry.GPU) *ferry.Module {
 	return m
 }
 
-// TestGlobalInHostFunc: a module closed in a host function is unloaded afterwards,
-// with its variables.
+// TestGlobalInHostFunc: a module that a host function closes is unloaded afterwards, with its
+// variables.
 func TestGlobalInHostFunc(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -175,62 +234,8 @@ func TestGlobalInHostFunc(t *testing.T) {
 	closeAll(t, s)
 }
 
-// TestAdvice reads back what was advised.
-func TestAdvice(t *testing.T) {
-	g := openTest(t)
-	m, err := ferry.AllocManaged[byte](g, 4<<20, nil)
-	if errors.Is(err, cu.ErrorNotSupported) {
-		t.Skip(err)
-	}
-	check(t, err)
-	if n, err := g.Attribute(cu.DeviceAttributeConcurrentManagedAccess); err != nil || n == 0 {
-		t.Skip("the device has no concurrent managed access")
-	}
-	s := must(ferry.NewStream(g, nil))(t)
-	me := g.Device()
-	got := must(m.Advice())(t)
-	if got.ReadMostly || got.PreferredLocation != cu.InvalidDevice || got.LastPrefetch != cu.InvalidDevice || got.AccessedBy != nil {
-		t.Errorf("before any advice: %+v", got)
-	}
-	check(t, m.Advise(cu.MemAdviseSetReadMostly, 0))
-	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, cu.CPUDevice))
-	check(t, m.Advise(cu.MemAdviseSetAccessedBy, me))
-	check(t, m.Prefetch(s, g.Device()))
-	check(t, m.Wait(context.Background()))
-	got = must(m.Range(100, 2<<20).Advice())(t)
-	if !got.ReadMostly || got.PreferredLocation != cu.CPUDevice || got.LastPrefetch != me || len(got.AccessedBy) != 1 || got.AccessedBy[0] != me {
-		t.Errorf("after advice: %+v", got)
-	}
-	check(t, m.Range(0, 2<<20).Advise(cu.MemAdviseUnsetReadMostly, 0))
-	check(t, m.Advise(cu.MemAdviseUnsetAccessedBy, me))
-	check(t, m.Advise(cu.MemAdviseUnsetPreferredLocation, 0))
-	got = must(m.Advice())(t)
-	if got.ReadMostly || got.PreferredLocation != cu.InvalidDevice || got.AccessedBy != nil {
-		t.Errorf("after taking it back: %+v", got)
-	}
-	wantError(t, m.Advise(cu.MemAdviseSetAccessedBy, 99), cu.ErrorInvalidDevice, "advise on managed buffer", "device 99")
-	closeAll(t, m)
-	_, err = m.Advice()
-	wantError(t, err, ferry.ErrClosed, "read advice")
-	_, err = (&ferry.Managed[int]{}).Advice()
-	check(t, err)
-	wantError(t, (&ferry.Managed[int]{}).Attach(s, cu.MemAttachHost), cu.ErrorInvalidValue, "attach")
-	closeAll(t, s)
-}
-
-// TestAdviseRefused: advice that a device cannot follow names the attribute.
-func TestAdviseRefused(t *testing.T) {
-	d := &turnsDriver{fakeDriver: newFake()}
-	d.attributes[cu.DeviceAttributeManagedMemory] = 1
-	m := must(ferry.AllocManaged[byte](openFake(t, d), 64, nil))(t)
-	wantError(t, m.Advise(cu.MemAdviseSetPreferredLocation, 0), cu.ErrorInvalidDevice, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
-	closeAll(t, m)
-	_, err := ferry.AllocManaged[byte](openFake(t, d), 64, &ferry.ManagedOptions{Attach: cu.MemAttachSingle})
-	wantError(t, err, cu.ErrorInvalidValue, "Attach is 0x4", "Managed.Attach")
-}
-
-// TestGlobalInGraph: a graph keeps a module whose variable it copies; overlapping
-// registrations and boxes are captured like any memory.
+// TestGlobalInGraph: a graph keeps a module whose variable it copies. Overlapping
+// registrations and rectangles are captured like other memory.
 func TestGlobalInGraph(t *testing.T) {
 	g := openRegister(t)
 	s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
@@ -238,27 +243,27 @@ func TestGlobalInGraph(t *testing.T) {
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
 	memory := make([]uint32, 4)
 	low, all := must(ferry.Register(g, memory[1:2], nil))(t), must(ferry.Register(g, memory, nil))(t)
-	boxes := must(ferry.AllocHost[uint32](g, 4, nil))(t)
+	rects := must(ferry.AllocHost[uint32](g, 4, nil))(t)
 	graph := must(s.Capture(func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, all, counter),
-			ferry.CopyRect(s, ferry.Rect[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: counter, Width: 1, Height: 2, Pitch: 3}),
+			ferry.CopyRect(s, ferry.Rect[uint32]{Memory: rects, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: counter, Width: 1, Height: 2, Pitch: 3}),
 		)
 	}))(t)
-	clear(boxes.Slice())
-	boxes.Slice()[1] = 77
+	clear(rects.Slice())
+	rects.Slice()[1] = 77
 	closeAll(t, m)
 	wantError(t, ferry.Copy(s, all, counter), ferry.ErrClosed, "variable counter")
 	check(t, graph.Launch(s))
 	if low.Slice()[0] != 20 || [4]uint32(all.Slice()) != [4]uint32{10, 20, 30, 40} {
 		t.Errorf("got %v", memory)
 	}
-	if got := boxes.Slice(); [4]uint32(got) != [4]uint32{10, 77, 40, 0} {
+	if got := rects.Slice(); [4]uint32(got) != [4]uint32{10, 77, 40, 0} {
 		t.Errorf("got %v, want [10 77 40 0]", got)
 	}
 	_, err := s.Capture(func(s *ferry.Stream) error {
-		return ferry.CopyRect(s, ferry.Rect[uint32]{Memory: boxes, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: ferry.Pageable(make([]uint32, 4)), Width: 1, Height: 2})
+		return ferry.CopyRect(s, ferry.Rect[uint32]{Memory: rects, Width: 1, Height: 2, Pitch: 2}, ferry.Rect[uint32]{Memory: ferry.Pageable(make([]uint32, 4)), Width: 1, Height: 2})
 	})
 	wantError(t, err, cu.ErrorInvalidValue, "pageable")
-	closeAll(t, low, all, graph, boxes, s)
+	closeAll(t, low, all, graph, rects, s)
 }

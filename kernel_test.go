@@ -1,29 +1,19 @@
 package ferry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// load loads the shipped kernels and finds one.
-func load(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
-	t.Helper()
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
-	return m, must(m.Kernel(name))(t)
-}
-
-// TestLaunchMemory adds vectors in all kinds of memory that kernels can use.
+// TestLaunchMemory adds vectors in device, page-locked and registered memory.
 func TestLaunchMemory(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -58,7 +48,7 @@ func TestLaunchMemory(t *testing.T) {
 	}
 }
 
-// paramsPTX stores its parameters, of all sizes, one after the other.
+// paramsPTX has a kernel that stores its parameters of several types in memory.
 const paramsPTX = `.version 6.3
 .target sm_52
 .address_size 64
@@ -88,7 +78,7 @@ type (
 	}
 )
 
-// paramsOut is what the kernel params stores.
+// paramsOut is what the kernel of paramsPTX stores.
 type paramsOut struct {
 	A uint8
 	B int16
@@ -98,6 +88,8 @@ type paramsOut struct {
 	F uint32
 }
 
+// TestLaunchArguments: arguments of all types arrive in the kernel. Those that do not fit
+// their parameter are refused with the reason.
 func TestLaunchArguments(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
@@ -116,7 +108,7 @@ func TestLaunchArguments(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	check(t, s.Launch(k, one, uint64(out.Pointer()), true, uint16(9), float32(-1), math.Inf(1), [3]uint32{1, 2, 3}, int32(-1)))
-	check(t, s.Wait(context.Background())) // an address given as a number is not known to be in flight
+	check(t, s.Wait(context.Background())) // Slice does not know of a buffer that was given as a number
 	want = paramsOut{1, 9, -1, math.Inf(1), triple{1, math.Float32frombits(2), [2]int16{3, 0}}, math.MaxUint32}
 	if got := out.Slice()[0]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -156,7 +148,9 @@ func TestLaunchArguments(t *testing.T) {
 	check(t, s.Wait(context.Background()))
 }
 
-func TestLaunchShape(t *testing.T) {
+// TestLaunchConfig: configurations beyond the limits of the device are refused with the
+// reason.
+func TestLaunchConfig(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	code, k := load(t, g, "increment")
@@ -164,8 +158,8 @@ func TestLaunchShape(t *testing.T) {
 	defer closeAll(t, s, code, v)
 	dim := func(x, y, z uint32) cu.Dim3 { return cu.Dim3{X: x, Y: y, Z: z} }
 	for _, c := range []struct {
-		shape ferry.LaunchConfig
-		parts []string
+		config ferry.LaunchConfig
+		parts  []string
 	}{
 		{ferry.Grid(-1, 256), []string{"at least one block"}},
 		{ferry.Grid(10, 0), []string{"at least one block"}},
@@ -179,10 +173,10 @@ func TestLaunchShape(t *testing.T) {
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: 1 << 30}, []string{"1073741824 bytes of shared memory"}},
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: -1}, []string{"-1 bytes of shared memory"}},
 	} {
-		wantError(t, s.Launch(k, c.shape, v, uint64(10)), cu.ErrorInvalidValue, append(c.parts, "launch increment")...)
+		wantError(t, s.Launch(k, c.config, v, uint64(10)), cu.ErrorInvalidValue, append(c.parts, "launch increment")...)
 	}
-	for _, shape := range []ferry.LaunchConfig{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
-		check(t, s.Launch(k, shape, v, uint64(10)))
+	for _, config := range []ferry.LaunchConfig{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
+		check(t, s.Launch(k, config, v, uint64(10)))
 	}
 	check(t, s.Wait(context.Background()))
 	for n, want := range map[int]uint32{0: 1, 1: 1, 256: 1, 257: 2, 512: 2, 513: 3} {
@@ -192,75 +186,98 @@ func TestLaunchShape(t *testing.T) {
 	}
 }
 
-// TestGridFillsTheDevice: as many blocks as there is work for, up to as many as an
-// H200 has room for.
-func TestGridFillsTheDevice(t *testing.T) {
-	g := openSoft(t, "h200", softgpu.Eager)
-	for n, want := range map[int]uint32{0: 1, 1: 1, 128: 1, 129: 2, 1 << 18: 2048, 1 << 20: 2112, 1 << 40: 2112} {
-		if got := g.Grid(n); got.Grid.X != want || got.Block.X != 128 {
-			t.Errorf("%d threads: got %+v, want %d blocks", n, got, want)
-		}
-	}
-	if got := g.Grid(-1); got.Grid.X != 0 {
-		t.Errorf("-1 threads: %+v, which a launch takes", got)
-	}
+// cubinDriver loads code that is not PTX. It may know the parameters of kernels, and keeps
+// the arguments of the last launch.
+type cubinDriver struct {
+	*fakeDriver
+	sizes  []uintptr // of the parameters, 8 bytes apart; nil if the driver is too old to know
+	params []byte
+	broken error // what every wait returns
 }
 
-func TestModules(t *testing.T) {
-	g := openTest(t)
-	m, k := load(t, g, "fill")
-	if got := m.Kernels(); !slices.Contains(got, "vector_add") || !slices.Contains(got, "copy") {
-		t.Errorf("kernels are %q", got)
+func (d *cubinDriver) FuncGetParamInfo(_ cu.Context, _ cu.Function, i uintptr) (offset, size uintptr, err error) {
+	switch {
+	case d.sizes == nil:
+		return 0, 0, &cu.NotSupportedError{Call: "cuFuncGetParamInfo", Needs: "CUDA 12.4 or newer", Found: "an old driver"}
+	case i >= uintptr(len(d.sizes)):
+		return 0, 0, cu.ErrorInvalidValue
 	}
-	if k.Name() != "fill" || len(k.Params()) != 3 {
-		t.Errorf("%s has %d parameters", k.Name(), len(k.Params()))
-	}
-	_, err := m.Kernel("vector_sub")
-	wantError(t, err, cu.ErrorNotFound, `"vector_sub"`, "vector_add", "increment", "copy", "fill")
-	closeAll(t, m, m)
-	_, err = m.Kernel("fill")
-	wantError(t, err, ferry.ErrClosed, "fill")
-	s := must(ferry.NewStream(g, nil))(t)
-	defer closeAll(t, s)
-	wantError(t, s.Launch(k, ferry.Grid(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
-	wantError(t, s.Launch(nil, ferry.Grid(1, 1)), cu.ErrorInvalidValue, "nil")
-
-	bad := filepath.Join(t.TempDir(), "bad.ptx")
-	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
-	_, err = ferry.LoadFile(g, bad)
-	if err == nil {
-		t.Fatal("PTX with a syntax error loads")
-	}
-	wantError(t, err, err, bad+":", "frobnicate", "^")
-	_, err = ferry.LoadFile(g, bad+".none")
-	wantError(t, err, os.ErrNotExist, "bad.ptx.none")
-	for _, image := range [][]byte{nil, {}, []byte("hello"), {0, 1, 2}} {
-		if _, err := ferry.Load(g, image); err == nil {
-			t.Errorf("image %q loads", image)
-		}
-	}
+	return 8 * i, d.sizes[i], nil
 }
 
-// TestModuleCloseWaits: code is not unloaded under a running kernel.
-func TestModuleCloseWaits(t *testing.T) {
-	g := openTest(t)
+func (d *cubinDriver) LaunchKernel(_ cu.Context, _ cu.Function, _, _ cu.Dim3, _ uint32, _ cu.Stream, params []byte) error {
+	d.params = bytes.Clone(params)
+	return nil
+}
+
+func (d *cubinDriver) StreamSynchronize(cu.Context, cu.Stream) error { return d.broken }
+
+func (d *cubinDriver) CtxSynchronize(cu.Context) error { return d.broken }
+
+// TestLaunchWithoutPTX: arguments are checked against what the driver knows of the parameters.
+// The error of a wait names the kernel that was launched last.
+func TestLaunchWithoutPTX(t *testing.T) {
+	d := &cubinDriver{fakeDriver: newFake()}
+	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
-	m, k := load(t, g, "increment")
+	m := must(ferry.Load(g, []byte{0x7f, 'E', 'L', 'F', 0}))(t)
+	unknown := must(m.Kernel("k"))(t)
+	if m.Kernels() != nil || unknown.Params() != nil {
+		t.Errorf("kernels %q, parameters %v", m.Kernels(), unknown.Params())
+	}
+	check(t, s.Launch(unknown, ferry.Grid(1, 1), uint8(1), uint32(2), uint16(3), uint64(4)))
+	want := []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}
+	if !bytes.Equal(d.params, want) {
+		t.Errorf("packed as %v, want %v", d.params, want)
+	}
+	wantError(t, s.Launch(unknown, ferry.Grid(1, 1), uint8(1), "two"), cu.ErrorInvalidValue, "argument 1", "string")
+
+	d.sizes = []uintptr{4, 8}
+	known := must(m.Kernel("k"))(t)
+	check(t, s.Launch(known, ferry.Grid(1, 1), float32(0), uint64(5)))
+	if want := []byte{0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0}; !bytes.Equal(d.params, want) {
+		t.Errorf("packed as %v, want %v", d.params, want)
+	}
+	wantError(t, s.Launch(known, ferry.Grid(1, 1), uint64(0), uint64(5)), cu.ErrorInvalidValue, "parameter 0 (4 bytes)", "got uint64, 8 bytes", "want 4 bytes")
+	wantError(t, s.Launch(known, ferry.Grid(1, 1), uint32(0)), cu.ErrorInvalidValue, "1 arguments", "2 parameters: 4 bytes, 8 bytes")
+
+	d.broken = cu.ErrorIllegalAddress // like hardware, it does not name the kernel
+	wantError(t, s.Wait(context.Background()), cu.ErrorIllegalAddress, "wait for stream 1", "the last kernel launched there was k")
+	quiet := must(ferry.NewStream(g, nil))(t)
+	wantError(t, quiet.Wait(context.Background()), cu.ErrorIllegalAddress, "stream 2", "no kernel was launched there")
+	wantError(t, g.Wait(context.Background()), cu.ErrorIllegalAddress, "wait for all work")
+	d.broken = nil
+	check(t, quiet.Wait(context.Background()))
+	closeAll(t, quiet, m, s)
+}
+
+// TestLaunchSharedMemory launches with more shared memory than the default limit.
+func TestLaunchSharedMemory(t *testing.T) {
+	g := openTest(t)
+	most, err := g.Attribute(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin)
+	if err != nil {
+		t.Skip(err)
+	}
+	s := must(ferry.NewStream(g, nil))(t)
+	code, k := load(t, g, "increment")
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	check(t, ferry.Fill(s, v, 1))
-	open := gate(t, s)
-	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
-	waits(t, "Module.Close", open, func() { closeAll(t, m) })
+	config := ferry.Grid(10, 32)
+	for _, config.SharedBytes = range []int{0, 1, 40 << 10, 100 << 10, most} {
+		check(t, s.Launch(k, config, v, uint64(10)))
+	}
+	config.SharedBytes = most + 1
+	wantError(t, s.Launch(k, config, v, uint64(10)), cu.ErrorInvalidValue, "bytes of shared memory")
 	got := make([]float32, 10)
 	check(t, ferry.Copy(s, ferry.Pageable(got), v))
-	if got[9] != 2 {
-		t.Errorf("got %v, want 2", got[9])
+	if got[9] != 6 {
+		t.Errorf("got %v, want 6", got[9])
 	}
-	closeAll(t, v, s)
+	closeAll(t, code, v, s)
 }
 
-// TestFault: what goes wrong in a kernel says who reports it and what it was, and
-// everything can still be closed.
+// TestFault: the error of a kernel says which stream reports it and which kernel it was.
+// Everything can still be closed.
 func TestFault(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	s := must(ferry.NewStream(g, nil))(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// TestRegisterFile copies from a file that is mapped for reading.
+// TestRegisterFile registers and copies a file that is mapped for reading.
 func TestRegisterFile(t *testing.T) {
 	g := openTest(t)
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err != nil || n == 0 {
@@ -18,7 +18,7 @@ func TestRegisterFile(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "data")
 	want := make([]byte, 1<<16)
-	random(want)
+	fillRandom(want)
 	check(t, os.WriteFile(path, want, 0o600))
 	file := must(os.Open(path))(t)
 	defer closeAll(t, file)
