@@ -25,16 +25,19 @@ type known struct {
 }
 
 // The fields of Event.word, from the lowest bit: calls that use the driver's event,
-// Records in progress among them; how many of these are; whether a reader looks at
-// known; whether the event is closed; and the number of the Record begun last, which
-// starts again after 2^42.
+// Records in progress among them; how many of these are Records; whether a reader looks
+// at known; whether the event is closed; and the number of the Record begun last, 0
+// before the first. After 2^30-1 comes 1.
+//
+// There is room for many users, because a batch uses an event once for each of its
+// operations, and a user that finds no room waits for others to leave.
 const (
-	eventUsers     = 1<<12 - 1
-	oneRecorder    = 1 << 12
-	eventRecorders = 1<<20 - 1 - eventUsers
-	readFlag       = 1 << 20
-	eventClosed    = 1 << 21
-	recordShift    = 22
+	eventUsers     = 1<<20 - 1
+	oneRecorder    = 1 << 20
+	eventRecorders = 1<<32 - 1 - eventUsers
+	readFlag       = 1 << 32
+	eventClosed    = 1 << 33
+	recordShift    = 34
 	oneRecord      = 1 << recordShift
 )
 
@@ -77,13 +80,17 @@ type Record struct {
 func (e *Event) BeginRecord(s *Stream) (r Record, ok bool) {
 	for {
 		v := e.word.Load()
+		next := v + oneRecord + oneRecorder + 1
+		if next>>recordShift == 0 {
+			next += oneRecord
+		}
 		switch {
 		case v&eventClosed != 0:
 			return Record{}, false
 		case v&eventUsers == eventUsers || v&eventRecorders == eventRecorders || v&readFlag != 0:
 			runtime.Gosched()
-		case e.word.CompareAndSwap(v, v+oneRecord+oneRecorder+1):
-			return Record{(v + oneRecord) >> recordShift, s.Issued(), v&eventRecorders == 0}, true
+		case e.word.CompareAndSwap(v, next):
+			return Record{next >> recordShift, s.Issued(), v&eventRecorders == 0}, true
 		}
 	}
 }
@@ -91,7 +98,7 @@ func (e *Event) BeginRecord(s *Stream) (r Record, ok bool) {
 // EndRecord ends a Record in a stream, which is nil if the driver did not make it. It
 // reports whether that was the last use of a closed event.
 func (e *Event) EndRecord(r Record, s *Stream) (last bool) {
-	if r.alone {
+	if r.alone && s != nil { // else known has the number of an earlier Record
 		e.known = known{r.number, s, r.before}
 	}
 	return lastUse(e.word.Add(^uint64(oneRecorder))) // a recorder and a user

@@ -40,9 +40,12 @@ type Tracker struct {
 
 // Use is the operations of one stream on one resource.
 type Use struct {
-	stream atomic.Pointer[Stream]
-	last   [2]atomic.Uint64 // by Access: the number of the last operation
+	stream atomic.Pointer[Stream] // nil before the first; see streamOf
+	last   [2]atomic.Uint64       // by Access: the number of the last operation
 }
+
+// reassigning is in Use.stream while Use.reassign decides whether the stream is done.
+var reassigning = new(Stream)
 
 // Init makes the tracker ready, open in generation 0.
 func (t *Tracker) Init() {
@@ -93,22 +96,35 @@ func (t *Tracker) find(s *Stream) *Use {
 	return nil
 }
 
-// reassign gives a use to s, if its stream is done with it and is not in use: then no
-// operation can have found it. Tracker.mu is held.
+// reassign gives a use to s, if its stream is done with it and no operation of that
+// stream can have found it. Tracker.mu is held.
 func (u *Use) reassign(s *Stream) bool {
-	old := u.stream.Load()
-	if old != nil && !old.Completed(u.latest(Write)) {
-		return false
-	}
-	u.stream.Store(nil)           // before the look: an operation enters its stream, then finds the use
-	if old != nil && old.used() { // by an operation that may have found it
-		u.stream.Store(old)
-		return false
+	if old := u.stream.Load(); old != nil {
+		// An operation enters its stream, finds the use, notes its number and leaves.
+		// This goes the other way: it hides the use, looks for operations in the stream,
+		// and reads the numbers last, because an operation may just have left.
+		u.stream.Store(reassigning)
+		if old.used() || !old.Completed(u.latest(Write)) {
+			u.stream.Store(old)
+			return false
+		}
 	}
 	u.last[Read].Store(0)
 	u.last[Write].Store(0)
 	u.stream.Store(s)
 	return true
+}
+
+// streamOf is the stream of a use, nil if it has none yet. It waits for reassign:
+// otherwise a close or a wait would overlook the stream, which may keep the use.
+func (t *Tracker) streamOf(u *Use) *Stream {
+	s := u.stream.Load()
+	if s == reassigning {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		s = u.stream.Load()
+	}
+	return s
 }
 
 // Note notes that operation number n uses the resource. The caller has entered the
@@ -129,8 +145,8 @@ func (u *Use) latest(a Access) uint64 {
 func (t *Tracker) Pending(a Access) iter.Seq2[*Stream, uint64] {
 	return func(yield func(*Stream, uint64) bool) {
 		for _, u := range *t.uses.Load() {
-			s := u.stream.Load()
-			if s == nil { // never used, or reassigned because all was done
+			s := t.streamOf(u)
+			if s == nil {
 				continue
 			}
 			if last := u.latest(a); !s.Completed(last) && !yield(s, last) {
@@ -166,7 +182,7 @@ func (t *Tracker) Leave() {
 // not waited for.
 func (t *Tracker) Drain() {
 	for _, u := range *t.uses.Load() {
-		if s := u.stream.Load(); s != nil {
+		if s := t.streamOf(u); s != nil {
 			s.drainShort()
 		}
 	}
@@ -178,7 +194,7 @@ func (t *Tracker) Drain() {
 // Drained reports whether Drain would return at once.
 func (t *Tracker) Drained() bool {
 	for _, u := range *t.uses.Load() {
-		if s := u.stream.Load(); s != nil && s.word.Load()&shortFlag != 0 {
+		if s := t.streamOf(u); s != nil && s.word.Load()&shortFlag != 0 {
 			return false
 		}
 	}
