@@ -23,8 +23,8 @@ type Op struct {
 	entered []*Tracker // resources that count a long operation as a user
 }
 
-// fewRetained is enough for a copy.
-const fewRetained = 2
+// fewRetained is enough for a copy, and for a kernel with three buffers.
+const fewRetained = 4
 
 // Begin starts an operation that ends when a call of the driver returns. It fails when
 // the stream is closed.
@@ -116,8 +116,12 @@ func (o *Op) End() {
 	}
 	short, queued := o.short, o.queued
 	entered := o.entered
-	clear(o.more)
-	*o = Op{more: o.more[:0], entered: o.entered[:0]}
+	if len(o.more) > 0 {
+		clear(o.more)
+		o.more = o.more[:0]
+	}
+	o.stream, o.queued, o.n, o.entered = nil, false, 0, entered[:0]
+	o.few = [fewRetained]*atomic.Uint64{} // it may hold the last reference to a lost buffer
 	if short {
 		s.EndShort(queued) // after which another goroutine may have the Op
 	} else {
