@@ -150,10 +150,10 @@ func streamOf(q Queue) *Stream {
 	return s
 }
 
-// copySpans copies on a stream. A pageable slice may lie in memory that the driver knows,
-// as a slice of Host.Slice does. It is then treated as a range of that buffer, because
-// the hardware uses it after Copy has returned. A slice that crosses the edge of a buffer
-// is copied in parts.
+// copySpans copies on a stream. A pageable slice can be a part of a buffer, for example a
+// result of Host.Slice. copySpans then copies a range of that buffer, because the hardware
+// uses the memory after Copy has returned. A slice that crosses the end of a buffer is
+// copied in parts.
 func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	if done, err := copyDirect(s, dst, src); done {
 		return err
@@ -184,8 +184,9 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	}
 }
 
-// runAt returns the longest part of a span, from byte off, that is memory of one kind. If
-// a pageable span lies in an open buffer there, the part is a range of that buffer.
+// runAt returns the longest part of a span that begins at byte off and is memory of one
+// kind. If that part of a pageable span is in an open buffer, the result is a range of the
+// buffer.
 func runAt(g *GPU, r *span, off uintptr) (span, error) {
 	rest := r.cut(off, r.bytes-off)
 	if !r.isPageable() {
@@ -199,7 +200,7 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 		return spanIn(run.Owner.Of.(*allocation), rest), nil
 	case run.Lost:
 		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
-	case run.Known: // its buffer is being closed, or the registration is longer than its buffers
+	case run.Known: // a buffer that is being closed, or the rest of a registration that no buffer uses
 		rest.untracked = true
 	}
 	return rest, nil
@@ -214,10 +215,10 @@ func spanIn(a *allocation, r span) span {
 	return r
 }
 
-// copyDirect copies between a page-locked buffer and a buffer on the device, if the copy
-// is not a large one. Nearly all copies are like that. copyDirect makes the same checks as
-// copyOne and records the same uses, with fewer instructions: on an H200 it saves 40 ns of
-// 1260. If done is false, it has done nothing, and copyOne must make the copy.
+// copyDirect copies between a page-locked buffer and a buffer on the device, if the copy is
+// small. Most copies are. copyDirect makes the same checks as copyOne and records the same
+// uses, with fewer instructions. On an H200 it saves 40 ns of 1260. If done is false,
+// nothing was queued, and copyOne must make the copy.
 func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	st := s.target()
 	if st == nil || dst == nil || src == nil || dst.dstOf&src.srcOf == 0 || dst.n != src.n || dst.bytes == 0 {
@@ -307,8 +308,8 @@ func takesLong(dst, src *span) bool {
 	return dst != nil && src != nil && (dst.a == nil || src.a == nil || dst.a.kind.onHost() && src.a.kind.onHost())
 }
 
-// waitToCopy waits for the stream before a copy for which the driver would wait, if ctx can
-// end the wait: nothing ends the driver's.
+// waitToCopy waits for the stream before a copy that waits in the driver. It does so only
+// if ctx can end the wait, because a wait in the driver cannot be ended.
 func waitToCopy(ctx context.Context, st *streamState) error {
 	if ctx.Done() == nil || st.capture != nil {
 		return nil
@@ -352,7 +353,8 @@ func planCopy(st *streamState, dst, src *span) (copyPath, error) {
 	return pathOf(st, dst, src), nil
 }
 
-// planQueued is planCopy for copies that are queued together. The CPU cannot make those.
+// planQueued is planCopy for copies that are queued together. It returns an error if the
+// CPU must make the copy.
 func planQueued(st *streamState, dst, src *span) (copyPath, error) {
 	path, err := planCopy(st, dst, src)
 	if err == nil && path == copyByCPU {
@@ -361,8 +363,8 @@ func planQueued(st *streamState, dst, src *span) (copyPath, error) {
 	return path, err
 }
 
-// errCopiedByCPU is the error of queueing a copy that the CPU must make.
-var errCopiedByCPU = refusal.Invalid("on this device the CPU copies between them: use Copy, or copy through a Device buffer")
+// errCopiedByCPU is the error for a copy that cannot be queued, because the CPU makes it.
+var errCopiedByCPU = refusal.Invalid("without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer")
 
 // refusePageable refuses pageable memory for copies that are queued together.
 func refusePageable(dst, src *span) error {
@@ -372,9 +374,8 @@ func refusePageable(dst, src *span) error {
 	return nil
 }
 
-// pathOf returns the path of a copy by the kinds of memory. From host memory to host
-// memory the CPU copies if the driver does not know both sides, or if there is no unified
-// addressing.
+// pathOf returns the path of a copy between two kinds of memory. The CPU copies from host
+// memory to host memory if one side is pageable, or if there is no unified addressing.
 func pathOf(st *streamState, dst, src *span) copyPath {
 	to, from := dst.kind(), src.kind()
 	pageable := to == pageableMemory || from == pageableMemory

@@ -23,9 +23,8 @@ func (a DeviceAttribute) String() string {
 	return "CU_DEVICE_ATTRIBUTE_" + strconv.Itoa(int(a))
 }
 
-// DeviceAttributes lists every attribute that Ferry knows, in the order of their
-// numbers: those of CUDA 13.0, each once, without CUDA's second names for a number.
-// The caller owns the slice.
+// DeviceAttributes returns the attributes of CUDA 13.0 in the order of their numbers. A
+// number that has two names in CUDA is listed once. The caller owns the slice.
 func DeviceAttributes() []DeviceAttribute {
 	all := make([]DeviceAttribute, 0, len(deviceAttributeNames))
 	for number, name := range deviceAttributeNames {
@@ -36,7 +35,7 @@ func DeviceAttributes() []DeviceAttribute {
 	return all
 }
 
-// Every attribute of CUDA 13.0, by number.
+// The attributes of CUDA 13.0, in the order of their numbers.
 const (
 	// CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: most threads in a block.
 	DeviceAttributeMaxThreadsPerBlock DeviceAttribute = 1
@@ -66,7 +65,7 @@ const (
 	DeviceAttributeClockRate DeviceAttribute = 13
 	// CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: alignment of a texture's base address, in bytes.
 	DeviceAttributeTextureAlignment DeviceAttribute = 14
-	// CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: whether copies can run beside kernels; deprecated, use the number of copy engines.
+	// CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: whether copies can run while kernels run; deprecated: use the number of copy engines.
 	DeviceAttributeGPUOverlap DeviceAttribute = 15
 	// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: number of multiprocessors.
 	DeviceAttributeMultiprocessorCount DeviceAttribute = 16
@@ -210,7 +209,7 @@ const (
 	DeviceAttributeMultiGPUBoardGroupID DeviceAttribute = 85
 	// CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED: whether the link to the host carries every atomic operation of the device.
 	DeviceAttributeHostNativeAtomicSupported DeviceAttribute = 86
-	// CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: how many times faster single precision is than double, in operations a second.
+	// CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: ratio of single-precision to double-precision operations per second.
 	DeviceAttributeSingleToDoublePrecisionPerfRatio DeviceAttribute = 87
 	// CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS: whether kernels can use ordinary host memory that is not page-locked.
 	DeviceAttributePageableMemoryAccess DeviceAttribute = 88
@@ -240,7 +239,7 @@ const (
 	DeviceAttributePageableMemoryAccessUsesHostPageTables DeviceAttribute = 100
 	// CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST: whether the CPU can use managed memory that lies on the device without moving it.
 	DeviceAttributeDirectManagedMemAccessFromHost DeviceAttribute = 101
-	// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether addresses can be reserved and memory mapped there separately (MemCreate, MemMap).
+	// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether addresses can be reserved first and mapped to memory later (cuMemCreate, cuMemMap).
 	DeviceAttributeVirtualMemoryManagementSupported DeviceAttribute = 102
 	// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: whether created memory can be shared by a file descriptor.
 	DeviceAttributeHandleTypePOSIXFileDescriptorSupported DeviceAttribute = 103
@@ -318,7 +317,7 @@ const (
 	DeviceAttributeGPUPCIDeviceID DeviceAttribute = 139
 	// CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID: PCI subsystem ID in the upper 16 bits, subsystem vendor ID in the lower.
 	DeviceAttributeGPUPCISubsystemID DeviceAttribute = 140
-	// CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether memory can be created on a NUMA node of the host (MemCreate).
+	// CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether memory can be created on a NUMA node of the host (cuMemCreate).
 	DeviceAttributeHostNUMAVirtualMemoryManagementSupported DeviceAttribute = 141
 	// CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: whether pools can be on a NUMA node of the host (MemPoolCreate).
 	DeviceAttributeHostNUMAMemoryPoolsSupported DeviceAttribute = 142
@@ -326,7 +325,7 @@ const (
 	DeviceAttributeHostNUMAMultinodeIPCSupported DeviceAttribute = 143
 	// CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: whether pools can be on the host (MemPoolCreate).
 	DeviceAttributeHostMemoryPoolsSupported DeviceAttribute = 144
-	// CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether memory can be created on the host (MemCreate).
+	// CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: whether memory can be created on the host (cuMemCreate).
 	DeviceAttributeHostVirtualMemoryManagementSupported DeviceAttribute = 145
 	// CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED: whether page-locked host memory can be shared as a Linux dma_buf.
 	DeviceAttributeHostAllocDMABufSupported DeviceAttribute = 146

@@ -12,6 +12,7 @@ const copy2DDoc = "Driver API: cuMemcpy2D, CUDA_MEMCPY2D"
 // pitch dp.
 type rect struct{ w, h, sx, sy, sp, dx, dy, dp int }
 
+// expect returns what dst must contain after the copy.
 func (r rect) expect(dst, src []byte) []byte {
 	out := append([]byte(nil), dst...)
 	for y := range r.h {
@@ -37,12 +38,14 @@ var rects = []rect{
 	{1000, 33, 1, 1, 1024, 24, 5, 1024},
 }
 
+// rectRoom is the size in bytes of each end, enough for all of rects.
 const rectRoom = 1 << 16
 
-// end sets one end of a 2D copy and returns functions to fill and read it.
+// end is memory that can be the source or the destination of a 2D copy, with functions to
+// fill it and to read it.
 type end struct {
 	name  string
-	set   func(p *cu.Memcpy2D, src bool)
+	set   func(p *cu.Memcpy2D, src bool) // makes it the source or the destination of p
 	write func(b []byte)
 	read  func() []byte
 }
@@ -134,7 +137,7 @@ var copy2DChecks = []check{
 			}), "out")
 			c.same("all rows", out, in)
 		}},
-	{"copy2d/nothing", "a rectangle without width or height succeeds and does nothing",
+	{"copy2d/nothing", "a copy of a rectangle of width or height 0 succeeds and does nothing",
 		copy2DDoc, 0, func(c *T) {
 			p, b := c.device(4096), c.pageable(4096)
 			before := c.down(p, 4096)
@@ -146,7 +149,7 @@ var copy2DChecks = []check{
 			}
 			c.same("memory", c.down(p, 4096), before)
 		}},
-	{"copy2d/misuse", "a pitch below the width or above the device's, and a missing end, are refused",
+	{"copy2d/misuse", "a copy is refused if a pitch is below the width or above the device's limit, or if the source or destination is missing",
 		copy2DDoc, 0, func(c *T) {
 			p, b := c.device(1<<16), c.pageable(1<<16)
 			try := func(what string, change func(d *cu.Memcpy2D)) {

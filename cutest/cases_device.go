@@ -50,7 +50,7 @@ var primaryChecks = []check{
 			c.ok(err, "flags of the context")
 			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %#x, want blocking sync (4)", flags)
 		}},
-	{"context/primary-flags-invalid", "unknown flags are refused, and the flag for mapping where mapping is always on",
+	{"context/primary-flags-invalid", "unknown flags are refused; the flag for mapping is refused if mapping is always on",
 		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, 0x8000_0000), "unknown flag", cu.ErrorInvalidValue)
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedSpin|cu.CtxSchedYield), "spin and yield", cu.ErrorInvalidValue)
@@ -58,7 +58,7 @@ var primaryChecks = []check{
 				c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxMapHost), "mapping, which is always on", cu.ErrorInvalidValue)
 			}
 		}},
-	{"context/primary-reset", "a reset destroys the primary context whatever references it has; the next retain creates a new one with the old handle",
+	{"context/primary-reset", "a reset destroys the primary context even if it is retained; the next retain creates a new context with the same handle",
 		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *T) {
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
@@ -82,7 +82,7 @@ var primaryChecks = []check{
 func (c *T) primaryActive(want int32) {
 	_, active, err := c.d.DevicePrimaryCtxGetState(c.dev)
 	c.ok(err, "state of the primary context")
-	c.check(active == want, "the primary context is active %d, want %d", active, want)
+	c.check(active == want, "the active state of the primary context is %d, want %d", active, want)
 }
 
 var deviceChecks = []check{
@@ -135,7 +135,7 @@ var deviceChecks = []check{
 				c.want(err, fmt.Sprintf("attribute %d", a), cu.ErrorInvalidValue)
 			}
 		}},
-	{"device/attributes-answer", "every attribute has a value, or is newer than the driver; attributes of CUDA 4 always have one, except those of textures",
+	{"device/attributes-answer", "every attribute has a value, unless it is newer than the driver; the attributes of CUDA 4 have one, except some of textures",
 		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *T) {
 			unknown := 0
 			for _, a := range cu.DeviceAttributes() {

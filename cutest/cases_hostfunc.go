@@ -42,8 +42,8 @@ var hostFuncChecks = []check{
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			storeWord(m.b, 0, 0)
 			release, entered := make(chan struct{}), make(chan struct{})
-			free := sync.OnceFunc(func() { close(release) })
-			defer free()
+			unblock := sync.OnceFunc(func() { close(release) })
+			defer unblock()
 			c.hostFunc(s, func() { close(entered); <-release })
 			c.launch(s, "store", 1, m.dev, uint32(1), uint32(1))
 			c.until("the host function", func() bool {
@@ -58,11 +58,11 @@ var hostFuncChecks = []check{
 			time.Sleep(blockedTime)
 			c.busy(s)
 			c.check(loadWord(m.b, 0) == 0, "the kernel after the function ran before its end")
-			free()
+			unblock()
 			c.sync(s)
 			c.check(loadWord(m.b, 0) == 1, "got %d, want 1", loadWord(m.b, 0))
 		}},
-	{"hostfunc/synchronize-waits", "a stream is synchronized when its host functions have returned",
+	{"hostfunc/synchronize-waits", "a wait for a stream or a context ends after its host functions have returned",
 		hostFuncDoc, 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
 			var done atomic.Bool
@@ -109,7 +109,7 @@ var hostFuncChecks = []check{
 			time.Sleep(blockedTime)
 			c.check(!ran.Load(), "the function ran while a blocking stream was busy")
 			c.mustWait(g, "the blocking stream", func() error { return c.d.StreamSynchronize(c.ctx, s) })
-			c.check(ran.Load(), "the blocking stream went on without the function")
+			c.check(ran.Load(), "the blocking stream did not wait for the function")
 		}},
 	{"hostfunc/no-driver-calls", "a driver call inside a host function is not permitted, and does not deadlock",
 		hostFuncDoc, 0, func(c *T) {
@@ -159,7 +159,7 @@ var hostFuncChecks = []check{
 		"Driver API: cuLaunchHostFunc", 0, func(c *T) {
 			c.want(c.d.LaunchHostFunc(c.ctx, 0, nil), "nil", cu.ErrorInvalidValue)
 		}},
-	{"hostfunc/two-streams", "host functions run one at a time, also those of two streams",
+	{"hostfunc/two-streams", "host functions run one at a time, even on two streams",
 		hostFuncDoc, 0, func(c *T) {
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			second := make(chan struct{})

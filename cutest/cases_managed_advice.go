@@ -4,7 +4,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// rangeAttribute reads an attribute of a range with one value.
+// rangeAttribute reads a range attribute that is one number.
 func (c *T) rangeAttribute(a cu.MemRangeAttribute, p cu.DevicePtr, n int) int32 {
 	v := []int32{-99}
 	c.ok(c.d.MemRangeGetAttribute(c.ctx, v, a, p, uintptr(n)), "range attribute")
@@ -26,7 +26,7 @@ const (
 )
 
 var managedAdviceChecks = []check{
-	{"managed/prefetch", "prefetching moves pages and does not change their contents; the last destination reads back",
+	{"managed/prefetch", "a prefetch moves pages without changing their contents, and the last destination can be read",
 		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 4<<20 + 40
 			p, b := c.managed(n, attachGlobal)
@@ -44,7 +44,7 @@ var managedAdviceChecks = []check{
 			c.touch(b)
 			c.same("contents", b, plus(want, 2))
 		}},
-	{"managed/prefetch-part", "a part can be prefetched; a range with different locations has none",
+	{"managed/prefetch-part", "a part of an allocation can be prefetched; a range whose parts were prefetched to different places has no last location",
 		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
 			const n = 8 << 20
 			p, b := c.managed(n, attachGlobal)
@@ -142,7 +142,7 @@ var managedAdviceChecks = []check{
 			c.advise(p, n, cu.MemAdviseUnsetAccessedBy, c.dev)
 			c.check(get() == [3]int32{-1, none, none}, "with the host: %v", get())
 		}},
-	{"managed/advise-misuse", "advice needs managed memory, a known kind and a device that exists",
+	{"managed/advise-misuse", "advice needs managed memory, a known kind of advice and an existing device",
 		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			d := c.device(1 << 20)

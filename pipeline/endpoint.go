@@ -16,59 +16,60 @@ import (
 // [ferry.Host], [ferry.Managed] or [ferry.PageableSlice] of any element type, or the
 // result of [From] or [To]. Run refuses other types.
 type End interface {
-	// Len is the number of elements. It is 0 for readers and writers, whose number
-	// only Run finds out.
+	// Len is the number of elements. It is 0 for readers and writers, because only Run
+	// can count their elements.
 	Len() int
 	// Size is the size in bytes. It is 0 for readers and writers.
 	Size() int
 }
 
-// streamEnd is the End that From or To makes of a reader or a writer.
+// streamEnd is the result of From or To: an End with a reader or a writer.
 type streamEnd struct {
 	read    io.Reader
 	write   io.Writer
 	element reflect.Type
-	slice   any // an empty PageableSlice: to check whether elements can be on a GPU
+	slice   any // an empty PageableSlice of the element type, for the check of that type
 }
 
 func (s *streamEnd) Len() int  { return 0 }
 func (s *streamEnd) Size() int { return 0 }
 
-// From is an end of a [Pipeline] that reads elements of type T, in the byte order of this
-// machine. Without memory at any end and without Len, the pipeline goes on until its
-// readers end, which they must do together. With memory or Len, a reader may have more
-// elements than are used.
+// From returns an end of a [Pipeline] that reads elements of type T, in the byte order of
+// this machine. If no end is memory and Len is 0, the pipeline runs until the readers end.
+// All readers must then end after the same element. Otherwise a reader may have more
+// elements than the pipeline uses.
 //
-// A reader that is also an io.ReaderAt and an io.Seeker, such as a file, is read by
-// several goroutines at once, from where it stands. When [Pipeline.Run] has returned, it
-// stands after the elements that were used.
+// Several goroutines read a reader that is also an io.ReaderAt and an io.Seeker, such as a
+// file, at the same time. They begin at its current offset. When [Pipeline.Run] returns,
+// the offset is after the last element that was used.
 func From[T any](r io.Reader) End {
 	return &streamEnd{read: r, element: reflect.TypeFor[T](), slice: ferry.Pageable[T](nil)}
 }
 
-// To is an end of a [Pipeline] that writes elements of type T, in the byte order of this
-// machine.
+// To returns an end of a [Pipeline] that writes elements of type T, in the byte order of
+// this machine.
 //
-// A writer that is also an io.WriterAt and an io.Seeker, such as a file, is written by
-// several goroutines at once, from where it stands. When [Pipeline.Run] has returned, it
-// stands after the elements that Run reports as done.
+// Several goroutines write to a writer that is also an io.WriterAt and an io.Seeker, such
+// as a file, at the same time. They begin at its current offset. When [Pipeline.Run]
+// returns, the offset is after the last element that Run reports as done.
 func To[T any](w io.Writer) End {
 	return &streamEnd{write: w, element: reflect.TypeFor[T](), slice: ferry.Pageable[T](nil)}
 }
 
-// endpoint is an End with what one Run must know of it.
+// endpoint is an End as one Run uses it: the size and number of its elements, and its
+// memory, reader or writer.
 type endpoint struct {
 	end  End
 	size int // of an element, in bytes
 	n    int // elements, or unknown
 	torn int // bytes after the last whole element
 
-	// Memory: see also view.
+	// For memory:
 	isMemory bool
 	memory   bridge.Memory
 
-	// A reader or a writer. If data can be read or written at any offset, as in a file:
-	// readAt or writeAt, seek, and the offset of element 0.
+	// For a reader or a writer. readAt, writeAt, seek and base are set only if data can be
+	// read or written at any offset, as in a file. base is the offset of element 0.
 	read    io.Reader
 	write   io.Writer
 	readAt  io.ReaderAt
@@ -77,10 +78,11 @@ type endpoint struct {
 	base    int64
 }
 
-// unknown is a number of elements.
+// unknown is endpoint.n for a reader or writer whose number of elements is not known.
 const unknown = -1
 
-// newEndpoint looks at an End. It refuses an End that cannot serve as an input or output.
+// newEndpoint makes the endpoint of an End. It returns an error if the End cannot be an
+// input or output of a pipeline on g.
 func newEndpoint(g *ferry.GPU, e End, output bool) (endpoint, error) {
 	if s, ok := e.(*streamEnd); ok {
 		return s.endpoint(g, output)
@@ -88,16 +90,16 @@ func newEndpoint(g *ferry.GPU, e End, output bool) (endpoint, error) {
 	m, err := bridge.Describe(g, e, output)
 	switch {
 	case errors.Is(err, bridge.ErrNotMemory):
-		return endpoint{}, refusal.Invalid("a %T cannot be an end: give a Device, Host, Managed or PageableSlice, or what From or To made", e)
+		return endpoint{}, refusal.Invalid("a %T cannot be an end: use a Device, Host, Managed or PageableSlice, or the result of From or To", e)
 	case err != nil:
 		return endpoint{}, err
 	case m.ElementSize == 0:
-		return endpoint{}, refusal.Invalid("%v has elements without bytes", e)
+		return endpoint{}, refusal.Invalid("%v has elements of size 0", e)
 	}
 	return endpoint{end: e, size: m.ElementSize, n: m.Len, isMemory: true, memory: m}, nil
 }
 
-// endpoint finds out where the reader or writer stands now.
+// endpoint makes the endpoint, and reads the current offset of a file.
 func (s *streamEnd) endpoint(g *ferry.GPU, output bool) (endpoint, error) {
 	if s.read == nil && s.write == nil {
 		return endpoint{}, refusal.Invalid("no reader or writer given (nil)")
@@ -107,7 +109,7 @@ func (s *streamEnd) endpoint(g *ferry.GPU, output bool) (endpoint, error) {
 	case err != nil:
 		return endpoint{}, err
 	case m.ElementSize == 0:
-		return endpoint{}, refusal.Invalid("elements of %v have no bytes", s.element)
+		return endpoint{}, refusal.Invalid("elements of type %v have size 0", s.element)
 	case (s.write != nil) != output:
 		return endpoint{}, refusal.Invalid("From is for inputs, To is for outputs")
 	}
@@ -121,7 +123,8 @@ func (s *streamEnd) endpoint(g *ferry.GPU, output bool) (endpoint, error) {
 	return p, err
 }
 
-// openRead uses a reader as a file, if it can seek and the offset of its end is known.
+// openRead sets the fields for reading at any offset, if the reader can seek and reports a
+// size. Otherwise the reader is read in order.
 func (p *endpoint) openRead(at io.ReaderAt) error {
 	seek, ok := p.read.(io.Seeker)
 	if !ok {
@@ -132,10 +135,10 @@ func (p *endpoint) openRead(at io.ReaderAt) error {
 		return nil
 	}
 	last, err := seek.Seek(0, io.SeekEnd)
-	if _, back := seek.Seek(base, io.SeekStart); back != nil {
-		return fmt.Errorf("seek back to byte %d: %w", base, back)
+	if _, err := seek.Seek(base, io.SeekStart); err != nil {
+		return fmt.Errorf("seek back to byte %d: %w", base, err)
 	}
-	if err != nil || last <= base { // devices report that they are empty
+	if err != nil || last <= base { // a device file reports size 0, and is read in order
 		return nil
 	}
 	p.readAt, p.seek, p.base = at, seek, base
@@ -143,7 +146,8 @@ func (p *endpoint) openRead(at io.ReaderAt) error {
 	return nil
 }
 
-// openWrite uses a writer as a file, unless that is open for appending.
+// openWrite sets the fields for writing at any offset, if the writer can seek and accepts an
+// empty WriteAt. A file that is open for appending does not.
 func (p *endpoint) openWrite(at io.WriterAt) {
 	seek, ok := p.write.(io.Seeker)
 	if !ok {
@@ -165,10 +169,10 @@ func (p *endpoint) staged() bool { return !p.isMemory || p.memory.Pageable }
 // order of the chunks.
 func (p *endpoint) ordered() bool { return !p.isMemory && p.readAt == nil && p.writeAt == nil }
 
-// view is the bytes of an endpoint that is not staged.
+// view returns the memory of an endpoint that is not staged, as bytes.
 func (p *endpoint) view() *ferry.Device[byte] { return p.memory.View.(*ferry.Device[byte]) }
 
-// extent is the addresses of an endpoint in memory; both are 0 for others.
+// extent returns the addresses of an endpoint in memory. For other endpoints it returns 0, 0.
 func (p *endpoint) extent() (from, to uint64) {
 	if !p.isMemory || p.n == 0 {
 		return 0, 0
@@ -183,7 +187,8 @@ func (p *endpoint) sameAs(o *endpoint) bool {
 	return a != 0 && a == b && p.size == o.size && p.memory.Space == o.memory.Space
 }
 
-// clashes reports whether two endpoints share bytes, but not element by element.
+// clashes reports whether two endpoints overlap and do not have the same elements: see
+// sameAs.
 func (p *endpoint) clashes(o *endpoint) bool {
 	a, aEnd := p.extent()
 	b, bEnd := o.extent()
@@ -198,7 +203,7 @@ func (p *endpoint) waitInFlight(ctx context.Context, output bool) error {
 	return bridge.WaitInFlight(ctx, p.memory.View, output)
 }
 
-// seekTo makes a file stand after n elements.
+// seekTo sets the offset of a file to the end of element n-1.
 func (p *endpoint) seekTo(n int) error {
 	if p.seek == nil {
 		return nil
@@ -207,11 +212,11 @@ func (p *endpoint) seekTo(n int) error {
 	return err
 }
 
-// offset is where an element begins in a file.
+// offset returns where an element begins in a file, in bytes.
 func (p *endpoint) offset(element int) int64 { return p.base + int64(element)*int64(p.size) }
 
-// fetch reads the elements from number first on into b. n is how many whole elements
-// there were: fewer than asked for only when an ordered reader has ended.
+// fetch reads elements into b, beginning with element first. n is the number of whole
+// elements that it read. n is smaller than b only if an ordered reader has ended.
 func (p *endpoint) fetch(b []byte, first int) (n int, err error) {
 	if p.readAt != nil {
 		n, err := p.readAt.ReadAt(b, p.offset(first))
@@ -225,7 +230,7 @@ func (p *endpoint) fetch(b []byte, first int) (n int, err error) {
 	}
 	n, err = io.ReadFull(p.read, b)
 	switch {
-	case err == io.EOF || err == io.ErrUnexpectedEOF: //nolint:errorlint // ReadFull's own
+	case err == io.EOF || err == io.ErrUnexpectedEOF: //nolint:errorlint // ReadFull does not wrap these
 		if torn := n % p.size; torn != 0 {
 			return 0, fmt.Errorf("%d bytes after the last whole element: %w", torn, io.ErrUnexpectedEOF)
 		}
@@ -256,12 +261,12 @@ type userPanic struct{ value any }
 
 func (e *userPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// errGoexit is the error of a reader or a writer that neither returned nor panicked.
-var errGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
+// errGoexit is the error of a Read or Write that called runtime.Goexit.
+var errGoexit = errors.New("the reader or writer ended its goroutine (runtime.Goexit)")
 
-// callUser calls a reader or a writer on a goroutine of its own and waits until it
-// returns or ctx ends. When ctx ends first, the call is left behind, and left receives
-// its end.
+// callUser calls a reader or a writer on a new goroutine, and waits until the call returns
+// or ctx ends. If ctx ends first, the call continues without a caller. left then receives
+// the error with which it ends. Otherwise left is nil.
 func callUser(ctx context.Context, f func() error) (left <-chan error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -276,7 +281,8 @@ func callUser(ctx context.Context, f func() error) (left <-chan error, err error
 	}
 }
 
-// catch calls f and sends its error, or an error for the other ways to end.
+// catch calls f and sends its error. For a panic it sends a userPanic, for runtime.Goexit
+// errGoexit.
 func catch(f func() error, done chan<- error) {
 	err := errGoexit
 	defer func() {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Tuning is Ferry's own settings for a machine: the values that were measured to be best
-// there. A number that is left out is replaced by a default that suits most machines.
+// Tuning has Ferry's own settings for a machine: the values that were the fastest there in
+// measurements. A default that suits most machines replaces a number that is left out.
 type Tuning struct {
-	// Product names of other devices that were measured with these numbers and found to
-	// suit them.
+	// Devices lists the product names of other devices for which these numbers were
+	// measured to be good.
 	Devices  []string       `json:"devices,omitempty"`
 	Wait     WaitTuning     `json:"wait,omitempty"`
 	Copy     CopyTuning     `json:"copy,omitempty"`
@@ -22,11 +22,12 @@ type Tuning struct {
 
 // WaitTuning is the settings of waits.
 type WaitTuning struct {
-	// How long a wait with a context polls the driver before it uses a goroutine.
+	// Spin is how long a wait with a context polls the driver, before it waits in a
+	// goroutine of its own.
 	Spin Number `json:"spin_ns,omitempty"`
 }
 
-// CopyTuning decides which copies a kernel makes, and the shape of its launches.
+// CopyTuning decides which copies a kernel makes, and the grids of its launches.
 type CopyTuning struct {
 	SmallBytes Number `json:"small_bytes,omitempty"` // a kernel makes a copy of at most this size if it would wait behind a large copy of another stream
 	LargeBytes Number `json:"large_bytes,omitempty"` // a copy of at least this size is a large copy
@@ -39,23 +40,23 @@ type CopyTuning struct {
 	KernelBlocks     Number `json:"kernel_blocks,omitempty"`      // the most blocks of the copy kernel for one range
 }
 
-// LaunchTuning is the shape of launches that fill a device.
+// LaunchTuning has the launch configuration that fills a device.
 type LaunchTuning struct {
 	Threads Number `json:"threads,omitempty"` // threads of one block
 	Blocks  Number `json:"blocks,omitempty"`  // blocks for each multiprocessor
 }
 
-// PinTuning is the settings for making and keeping page-locked memory.
+// PinTuning has the settings for page-locking memory and for pools of such memory.
 type PinTuning struct {
 	From               Number `json:"from_bytes,omitempty"`             // Ferry page-locks requests of at least this size itself; the driver page-locks smaller ones
 	MaxRegistration    Number `json:"max_registration_bytes,omitempty"` // the most bytes that are registered at once
 	MaxTouchers        Number `json:"max_touchers,omitempty"`           // the most goroutines that touch memory
-	SpareProcessors    Number `json:"spare_processors,omitempty"`       // processors that goroutines which touch memory leave to others
+	SpareProcessors    Number `json:"spare_processors,omitempty"`       // processors that the touching goroutines leave free for other goroutines
 	TrialBytes         Number `json:"trial_bytes,omitempty"`            // how much a trial page-locks on pages of each size
 	LargeTrialBytes    Number `json:"large_trial_bytes,omitempty"`      // how much a trial page-locks next on the faster pages
-	TrialFrom          Number `json:"trial_from_bytes,omitempty"`       // the least size of a request that starts a trial by itself
-	SegmentBytes       Number `json:"segment_bytes,omitempty"`          // the least that a pool takes from its source at once
-	OwnBytes           Number `json:"own_bytes,omitempty"`              // the caches of a pool do not share blocks of at most this size
+	TrialFrom          Number `json:"trial_from_bytes,omitempty"`       // requests of at least this size start a trial, if there was none yet
+	SegmentBytes       Number `json:"segment_bytes,omitempty"`          // the least bytes that a pool takes from its source at once, unless its limit leaves fewer
+	OwnBytes           Number `json:"own_bytes,omitempty"`              // each cache of a pool keeps its own blocks up to this size, while there are free extents
 	ShardsPerProcessor Number `json:"shards_per_processor,omitempty"`   // caches of a pool for each processor
 	PollBlocks         Number `json:"poll_blocks,omitempty"`            // how many blocks in flight a request polls
 	StealBlocks        Number `json:"steal_blocks,omitempty"`           // how many blocks move from one cache to another at once
@@ -69,43 +70,43 @@ type StagingTuning struct {
 	CoordinatorBlocks Number `json:"coordinator_blocks,omitempty"`      // the most blocks of a transfer that its coordinator helps to copy
 	SlotWait          Number `json:"slot_wait_ns,omitempty"`            // how long a transfer waits for a slot before it falls back to the driver
 	SpinTime          Number `json:"spin_ns,omitempty"`                 // how long a wait polls before it sleeps
-	SpinsPerYield     Number `json:"spins_per_yield,omitempty"`         // polls before others may have the processor, a power of two
+	SpinsPerYield     Number `json:"spins_per_yield,omitempty"`         // polls between two calls of runtime.Gosched, a power of two
 	NonTemporalFrom   Number `json:"non_temporal_from_bytes,omitempty"` // memory of at least this size is written past the caches
-	// How many bytes at the end of a transfer to the device are stored past the caches,
-	// or moved out of the caches of single cores.
+	// LastBytes is how many bytes at the end of a transfer to the device are stored past
+	// the caches, or moved from the caches of the cores to the shared cache.
 	LastBytes  Number `json:"last_bytes,omitempty"`
 	DemoteFrom Number `json:"demote_from_bytes,omitempty"` // in transfers of at least this size CLDEMOTE moves the last bytes
 
 	AdaptChunks Number `json:"adapt_chunks,omitempty"` // a transfer of at least so many chunks adapts the number of workers
-	IdleShare   Number `json:"idle_share,omitempty"`   // the next transfer has fewer workers if these copied for less than this share of the time
-	BusyShare   Number `json:"busy_share,omitempty"`   // the next transfer has more workers if these copied for more than this share of the time
+	IdleShare   Number `json:"idle_share,omitempty"`   // if the workers copied for less than this share of the time, the next transfer has fewer
+	BusyShare   Number `json:"busy_share,omitempty"`   // if the workers copied for more than this share of the time, the next transfer has more
 }
 
-// WorkersTuning is the settings of the goroutines that copy for pipelines.
+// WorkersTuning has the settings of the workers that copy for pipelines.
 type WorkersTuning struct {
 	BlockBytes      Number `json:"block_bytes,omitempty"`      // size of one copy by one goroutine
 	MinWorkers      Number `json:"min_workers,omitempty"`      // the least number of goroutines
 	SpareProcessors Number `json:"spare_processors,omitempty"` // processors without a worker
 	SpinTime        Number `json:"spin_ns,omitempty"`          // how long a worker polls before it sleeps
-	SpinChecks      Number `json:"spin_checks,omitempty"`      // polls before others may have the processor
+	SpinChecks      Number `json:"spin_checks,omitempty"`      // polls between two calls of runtime.Gosched
 }
 
 // PipelineTuning is the settings of package pipeline.
 type PipelineTuning struct {
-	PauseBytes       Number `json:"pause_bytes,omitempty"`        // how much a copy engine could move during its pause between two copies
+	PauseBytes       Number `json:"pause_bytes,omitempty"`        // bytes that a copy engine could move during its pause between two copies
 	GrowBytes        Number `json:"grow_bytes,omitempty"`         // how fast chunks grow: a chunk has at most sqrt(grow_bytes * bytes before it) bytes
 	FirstPart        Number `json:"first_part,omitempty"`         // a chunk has at least 1/first_part of the bytes of the largest chunk
 	MinChunk         Number `json:"min_chunk_bytes,omitempty"`    // the least size of the largest chunk
-	MaxChunk         Number `json:"max_chunk_bytes,omitempty"`    // the most of the largest chunk, if copy engines move all data
-	MaxStaged        Number `json:"max_staged_bytes,omitempty"`   // the most of the largest chunk, if goroutines fill and empty chunks
-	MaxDirect        Number `json:"max_direct_bytes,omitempty"`   // the most of the largest chunk, if kernels use memory in place
+	MaxChunk         Number `json:"max_chunk_bytes,omitempty"`    // the most bytes of the largest chunk, if copy engines move all data
+	MaxStaged        Number `json:"max_staged_bytes,omitempty"`   // the most bytes of the largest chunk, if goroutines fill and empty chunks
+	MaxDirect        Number `json:"max_direct_bytes,omitempty"`   // the most bytes of the largest chunk, if kernels use memory in place
 	MinDepth         Number `json:"min_depth,omitempty"`          // the least number of chunks in flight
 	DepthByProcessor Number `json:"depth_by_processor,omitempty"` // chunks in flight for each processor, if goroutines copy
 	MaxFileDepth     Number `json:"max_file_depth,omitempty"`     // the most chunks in flight with readers and writers
 	MaxPageableDepth Number `json:"max_pageable_depth,omitempty"` // the most chunks in flight with pageable memory only
-	ComputeStreams   Number `json:"compute_streams,omitempty"`    // how many chunks' kernels can run at once
-	PollTime         Number `json:"poll_ns,omitempty"`            // how long finished chunks are polled for without pauses
-	PollsPerYield    Number `json:"polls_per_yield,omitempty"`    // polls before others may have the processor
+	ComputeStreams   Number `json:"compute_streams,omitempty"`    // how many chunks can run kernels at once
+	PollTime         Number `json:"poll_ns,omitempty"`            // how long a pipeline polls for finished chunks without pauses
+	PollsPerYield    Number `json:"polls_per_yield,omitempty"`    // polls between two calls of runtime.Gosched
 }
 
 // ForDevice returns the profile with the tuning for devices of a product name, or nil if
@@ -127,8 +128,8 @@ func ForDevice(title string) *Profile {
 func (t *Tuning) Known() bool { return t.Wait.Spin.Source != "" }
 
 // Apply copies the numbers that are present in part to the fields with the same names in
-// settings. The other fields keep their values. part is a part of [Tuning], or [Staging];
-// settings points to a struct.
+// settings. The other fields keep their values. A number without such a field is ignored.
+// part is a field of [Tuning], or a [Staging]. settings points to a struct.
 func Apply(part, settings any) {
 	from, to := reflect.ValueOf(part), reflect.ValueOf(settings).Elem()
 	for i := range from.NumField() {

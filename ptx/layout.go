@@ -9,9 +9,9 @@ type Param struct {
 	Name   string
 }
 
-// ParamLayout returns the parameters as a launch packs them: in order, each at the
-// next multiple of its alignment. The total is the size of the buffer, without
-// padding after the last parameter.
+// ParamLayout returns the parameters as a launch packs them: in order, each at the next
+// multiple of its alignment. total is the size of the buffer in bytes. It has no padding
+// after the last parameter.
 func (f *Func) ParamLayout() (params []Param, total int) {
 	params = make([]Param, 0, len(f.Params))
 	for _, v := range f.Params {
@@ -23,13 +23,13 @@ func (f *Func) ParamLayout() (params []Param, total int) {
 	return params, total
 }
 
-// Lookup returns a parameter, result or variable of the function by a name as in an
-// operand. For a register of a range (%r5 of %r<7>) index is its number, otherwise 0.
-// v is nil if there is no such name.
+// Lookup finds a parameter, result or variable of the function by its name in an operand.
+// If the name is a register of a range (%r5 of %r<7>), index is its number (5). Otherwise
+// index is 0. If there is no such name, v is nil.
 func (f *Func) Lookup(name string) (v *Var, index int) { return f.names.find(name) }
 
 // Size returns the size in bytes: of the whole array, or of one register of a range.
-// It is 0 for an open extent.
+// It is 0 for an array that is declared without an extent.
 func (v *Var) Size() int {
 	n := v.elementSize()
 	for _, d := range v.Dims {

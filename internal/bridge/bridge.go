@@ -12,8 +12,8 @@ import (
 type Memory struct {
 	Len         int // elements
 	ElementSize int // bytes
-	// Start is the address of the first byte. It can be compared with other addresses
-	// of the same Space, which is a device or HostSpace.
+	// Start is the address of the first byte. Only addresses in the same Space can be
+	// compared. Space is a device, or HostSpace.
 	Start uint64
 	Space cu.Device
 	// Bytes is the memory, if it is pageable or page-locked, otherwise nil. Page-locked
@@ -21,8 +21,8 @@ type Memory struct {
 	Bytes []byte
 	// Pageable reports whether only the CPU can copy the memory.
 	Pageable bool
-	// View is a *ferry.Device[byte] of all bytes, whatever the kind of memory. Its ranges
-	// can be copied and passed to kernels. It is nil for pageable memory.
+	// View is the memory as a *ferry.Device[byte], for every kind of memory but pageable,
+	// where it is nil. Its ranges can be copied, and passed to kernels.
 	View any
 	// OnDevice reports whether the memory is on the GPU's device.
 	OnDevice bool
@@ -31,8 +31,7 @@ type Memory struct {
 	Mapped bool
 }
 
-// HostSpace is the Space of host addresses. The addresses of managed memory belong to it
-// too.
+// HostSpace is the Space of host addresses, including the addresses of managed memory.
 const HostSpace cu.Device = -1
 
 // ErrNotMemory is the error of Describe for values that are not memory of package ferry.
