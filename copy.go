@@ -228,8 +228,8 @@ func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	if dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
 		return false, nil
 	}
-	way := dst.dstOf & src.srcOf
-	if m := &g.largest[way-1]; m.unfinished(st) || !st.BeginShort() {
+	dir := dst.dstOf & src.srcOf
+	if m := &g.largest[dir-1]; m.unfinished(st) || !st.BeginShort() {
 		return false, nil
 	}
 	defer func() { st.EndShort(done && err == nil) }()
@@ -237,7 +237,7 @@ func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 	if !dst.a.OpenIn(dst.generation) || !src.a.OpenIn(src.generation) {
 		return false, nil
 	}
-	if way == hostToDevice {
+	if dir == hostToDevice {
 		err = g.driver.MemcpyHtoDAsync(g.ctx, dst.dev, src.host, dst.bytes, st.handle)
 	} else {
 		err = g.driver.MemcpyDtoHAsync(g.ctx, dst.host, src.dev, dst.bytes, st.handle)
@@ -246,8 +246,8 @@ func copyDirect(s *Stream, dst, src *span) (done bool, err error) {
 		return true, copyError(st, dst, src, err)
 	}
 	n := st.Next()
-	to.Note(inflight.Write, n)
-	from.Note(inflight.Read, n)
+	to.Record(inflight.Write, n)
+	from.Record(inflight.Read, n)
 	return true, nil
 }
 
@@ -347,7 +347,7 @@ func planCopy(st *streamState, dst, src *span) (copyPath, error) {
 	if overlap(dst, src) {
 		return 0, refusal.Invalid("the source and the destination overlap within %v: copy through another buffer", dst.a)
 	}
-	if dst.bytes == 0 || alike(dst, src) && dst.address() == src.address() {
+	if dst.bytes == 0 || addressesComparable(dst, src) && dst.address() == src.address() {
 		return copyNothing, nil
 	}
 	return pathOf(st, dst, src), nil
@@ -413,15 +413,15 @@ func checkCopy(st *streamState, dst, src *span) error {
 	return nil
 }
 
-// alike reports whether the addresses of two spans can be compared. They can in one
+// addressesComparable reports whether the addresses of two spans can be compared. They can in one
 // allocation, and between registered buffers, which may share memory.
-func alike(x, y *span) bool {
+func addressesComparable(x, y *span) bool {
 	return x.a != nil && (x.a == y.a || x.kind() == registeredMemory && y.kind() == registeredMemory)
 }
 
 // overlap reports whether two spans that begin at different addresses share bytes.
 func overlap(x, y *span) bool {
-	if !alike(x, y) {
+	if !addressesComparable(x, y) {
 		return false
 	}
 	a, b := x.address(), y.address()

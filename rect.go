@@ -276,7 +276,7 @@ func checkRects(st *streamState, dst, src *rect) error {
 // overlaps reports whether two rectangles of the same size share bytes.
 func (b *rect) overlaps(c *rect) bool {
 	x, y := b.extent(), c.extent()
-	if !alike(&x, &y) || !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
+	if !addressesComparable(&x, &y) || !(x.address() < y.address()+uint64(y.bytes) && y.address() < x.address()+uint64(x.bytes)) {
 		return false
 	}
 	// The rows of each rectangle have rising addresses, so one pass over both suffices.

@@ -114,7 +114,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 		if err = g.driver.MemHostRegister(g.ctx, e.Host, uintptr(e.End-e.Start), flags); err != nil {
 			g.leave()
 			for _, e := range fresh[i:] {
-				hosts.Settle(e, true)
+				hosts.Finish(e, true)
 			}
 			a.entries = slices.DeleteFunc(a.entries, func(e *hostmap.Entry) bool { return slices.Contains(fresh[i:], e) })
 			if undo := unregister(a); undo != nil {
@@ -122,7 +122,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 			}
 			return err
 		}
-		hosts.Settle(e, false)
+		hosts.Finish(e, false)
 	}
 	for _, e := range a.entries[1:] {
 		a.boundaries = append(a.boundaries, uintptr(e.Start-a.owner.Start))
@@ -140,7 +140,7 @@ func unregister(a *allocation) error {
 		if hosts.Release(e, &a.owner) {
 			by := e.By.(*GPU)
 			err := by.driver.MemHostUnregister(by.ctx, e.Host)
-			hosts.Settle(e, !inHostFunction(err))
+			hosts.Finish(e, !inHostFunction(err))
 			if inHostFunction(err) {
 				return err
 			}

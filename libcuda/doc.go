@@ -31,7 +31,7 @@
 // # Platforms
 //
 // The package works on Linux on amd64 and arm64 with glibc. Elsewhere it builds, and
-// [Open] returns an error that names the platform. It is the only package of Ferry
-// for importers that imports purego, which makes a binary dynamically linked even
-// with CGO_ENABLED=0.
+// [Open] returns an error that names the platform. Of the
+// packages that programs import, only libcuda imports purego. purego makes a binary
+// dynamically linked even with CGO_ENABLED=0.
 package libcuda

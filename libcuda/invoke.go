@@ -111,8 +111,8 @@ func (d *Driver) launch(ctx cu.Context, stream cu.Stream, c *call, params, bytes
 	return result(r)
 }
 
-// invoke makes a call whose arguments are in c. The driver evicts our code from the
-// caches, so the usual case is checked here, without calls of functions.
+// invoke makes a call whose arguments are in c. It checks the usual case itself, in code that
+// the compiler inlines, because the driver evicts our code from the CPU caches.
 func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 	c.step[0], c.set, c.ctx = d.procs[id].Load(), d.procs[procCtxSetCurrent].Load(), uintptr(ctx)
 	if d.mayRefuse(ctx) || c.step[0] == 0 || c.set == 0 {
@@ -151,8 +151,8 @@ func (d *Driver) byHandle(id procID, ctx cu.Context, handle uintptr) uintptr {
 	return fn
 }
 
-// wantsContext reports whether a driver may have answered r because it needs the
-// context current nevertheless. Such a call has done nothing.
+// wantsContext reports whether r can mean that the driver needs a current context for the
+// call. A call with such a result has done nothing.
 func wantsContext(r cu.Result) bool {
 	switch r {
 	case cu.ErrorInvalidContext, cu.ErrorContextIsDestroyed, cu.ErrorInvalidHandle, cu.ErrorInvalidValue:

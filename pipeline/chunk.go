@@ -35,8 +35,8 @@ type inflightChunk struct {
 	abandoned     <-chan error // receives the end of a read or write that was left behind
 
 	// For the goroutine of a staged run:
-	full chan bool // whether the chunk can be queued; closed when there will be no more
-	gone chan bool // whether the chunk is copied out; closed when there will be no more
+	full      chan bool // whether the chunk can be queued; closed when there will be no more
+	copiedOut chan bool // whether the chunk is copied out; closed when there will be no more
 }
 
 // newInflightChunk takes memory and events for a chunk. After an error, close what it
@@ -119,7 +119,7 @@ func (c *inflightChunk) serve(ctx, within context.Context) {
 		}
 		r.assigning.pass(i, more)
 		c.full <- ok && c.fill(ctx)
-		ok = <-c.gone
+		ok = <-c.copiedOut
 		if r.emulated {
 			r.awaiting.wait(i)
 			ok = ok && c.await()
@@ -149,8 +149,8 @@ func (c *inflightChunk) fail(what string, err error) bool {
 	return false
 }
 
-// call calls a reader or a writer, until ctx ends. f must not use the chunk's fields, as
-// the call may be left behind.
+// call calls a reader or a writer, and returns early when ctx ends. f must not use the
+// chunk's fields, because it may still run after call has returned.
 func (c *inflightChunk) call(ctx context.Context, f func() error) error {
 	left, err := callUser(ctx, f)
 	if left != nil {

@@ -323,11 +323,11 @@ func TestRefused(t *testing.T) {
 		"no buffer given":        {Step: p.increment, In: []pipeline.End{(*ferry.Host[float32])(nil)}},
 		"no reader":              {Step: p.increment, In: []pipeline.End{pipeline.From[float32](nil)}},
 		"hold Go pointers":       {Step: p.increment, In: []pipeline.End{pipeline.From[*int](&bytes.Buffer{})}},
-		"have no bytes":          {Step: p.increment, In: []pipeline.End{pipeline.From[struct{}](&bytes.Buffer{})}},
-		"elements without bytes": {Step: p.increment, In: []pipeline.End{ferry.Pageable(make([]struct{}, 4))}},
+		"have size 0":            {Step: p.increment, In: []pipeline.End{pipeline.From[struct{}](&bytes.Buffer{})}},
+		"elements of size 0":     {Step: p.increment, In: []pipeline.End{ferry.Pageable(make([]struct{}, 4))}},
 		"From is for inputs":     {Step: p.increment, Out: []pipeline.End{pipeline.From[byte](&bytes.Buffer{})}},
 		"set Len":                {Step: p.increment, Out: []pipeline.End{pipeline.To[byte](&bytes.Buffer{})}},
-		"not 100: ends must":     {Step: p.increment, In: []pipeline.End{slice(), ferry.Pageable(s[:50])}, Out: []pipeline.End{slice()}},
+		"needs 100: use ends":    {Step: p.increment, In: []pipeline.End{slice(), ferry.Pageable(s[:50])}, Out: []pipeline.End{slice()}},
 		"cannot be negative":     {Step: p.increment, In: []pipeline.End{slice()}, Depth: -1},
 		"overlaps input 0":       {Step: p.increment, In: []pipeline.End{h.Range(0, 60)}, Out: []pipeline.End{h.Range(30, 90)}},
 		"overlaps output 0":      {Step: p.increment, Out: []pipeline.End{h, h}},
@@ -335,7 +335,7 @@ func TestRefused(t *testing.T) {
 		"it has elements 0 to":   {Step: p.increment, In: []pipeline.End{h.Range(30, 101)}},
 		"cannot be an end":       {Step: p.increment, In: []pipeline.End{&bytes100{}}},
 		"registered read-only":   {Step: p.increment, Out: []pipeline.End{only}},
-		"another GPU's":          {Step: p.increment, In: []pipeline.End{slice()}, Pool: pool},
+		"belongs to another GPU": {Step: p.increment, In: []pipeline.End{slice()}, Pool: pool},
 		"to another driver":      {Step: p.increment, In: []pipeline.End{foreign}},
 	} {
 		x.GPU = p.GPU

@@ -44,7 +44,7 @@ func newJob(p *Pipeline) (*job, error) {
 	case p.Len < 0 || p.ChunkLen < 0 || p.Depth < 0:
 		return nil, refusal.Invalid("Len %d, ChunkLen %d, Depth %d: they cannot be negative", p.Len, p.ChunkLen, p.Depth)
 	case p.Pool != nil && !bridge.OwnsPool(p.GPU, p.Pool):
-		return nil, refusal.Invalid("its chunks would be from %v: it is another GPU's", p.Pool)
+		return nil, refusal.Invalid("Pool is %v, which belongs to another GPU", p.Pool)
 	}
 	var err error
 	if j.in, err = j.endpoints("input", p.In); err != nil {
@@ -90,7 +90,7 @@ func (j *job) pair() error {
 	for i := range j.out {
 		for k := range j.in {
 			if j.out[i].clashes(&j.in[k]) {
-				return refusal.Invalid("output %d overlaps input %d, element by element it is not the same", i, k)
+				return refusal.Invalid("output %d overlaps input %d, but is not the same memory", i, k)
 			}
 		}
 		for k := range i {
@@ -108,8 +108,9 @@ func (j *job) pair() error {
 // shares reports whether input i and output i are in one memory for Step.
 func (j *job) shares(i int) bool { return j.InPlace && i < len(j.in) && i < len(j.out) }
 
-// count finds the number of elements. Memory must have as many, or more if Len says how
-// many are used. Files must have no fewer; without memory, all files must have as many.
+// count finds the number of elements, and checks the ends against it. Memory must have
+// exactly that number, or more if Len is set. A file must have at least that number. If no
+// end is memory and Len is 0, all files must have the same number.
 func (j *job) count() error {
 	j.total = endless
 	if j.Len > 0 {
@@ -143,7 +144,7 @@ func (j *job) agree(p *endpoint) error {
 	case !p.isMemory && (p.n < j.total || p.n > j.total && j.byFile):
 		return fmt.Errorf("a file has %d elements, another end has %d: %w", p.n, j.total, io.ErrUnexpectedEOF)
 	case p.isMemory && (p.n < j.total || p.n > j.total && j.Len == 0):
-		return refusal.Invalid("%v has %d elements, not %d: ends must have as many, or Len says how many are used", p.end, p.n, j.total)
+		return refusal.Invalid("%v has %d elements, but the pipeline needs %d: use ends of one length, or set Len", p.end, p.n, j.total)
 	}
 	return nil
 }
@@ -226,11 +227,11 @@ func (j *job) bestDepth() int {
 	return max(t.MinDepth, min(t.DepthByProcessor*runtime.GOMAXPROCS(0), most))
 }
 
-// maxChunk is the bytes of the largest chunk, at the end whose elements are the largest.
+// maxChunk returns the bytes of the largest chunk, for the end with the largest elements.
 //
-// The first chunk is copied in, and the last one out, while nothing else is copied, which
-// costs the time of one chunk. Each chunk costs the engines a pause. The sum is least
-// where both costs are equal: at the root of all bytes times the bytes of a pause.
+// While the first chunk is copied in, and while the last one is copied out, no other copy
+// runs. That costs the time of one chunk. Each chunk also costs the engines a pause. The
+// sum of both costs is least if they are equal: sqrt(total bytes * PauseBytes).
 func (j *job) maxChunk() int {
 	t := &j.tuning.chunks
 	most := t.MaxChunk
@@ -249,9 +250,9 @@ func (j *job) maxChunk() int {
 // length is the elements of the chunk that begins with element first. It is 0 or negative
 // after the last chunk.
 //
-// The copies out can begin when the first chunk is in, so that is a small one. While both
-// go on, copies out are slower than copies in. So the copies in get ahead, and chunks can
-// grow without making the copies out wait.
+// The first chunk is small, because copies out can begin only after it is copied in. While
+// both directions are busy, copies out are slower than copies in. So later chunks can be
+// larger without making the copies out wait.
 func (j *job) length(first int) int {
 	n := j.chunk
 	if j.grows {

@@ -74,13 +74,13 @@ type Pipeline struct {
 // the work. Chunks before it are finished. When Run returns, nothing of the pipeline is
 // in flight. A nil ctx never ends.
 //
-// A Read or Write that does not return when ctx ends is left behind, with the memory of
-// its chunk, until it returns. When a Read or Write panics, Run panics with the same
-// value as soon as nothing is in flight.
+// If a Read or Write does not return when ctx ends, Run returns without it. The memory of
+// its chunk is freed when it returns. If a Read or Write panics, Run panics with the same
+// value, when nothing of the pipeline is in flight any more.
 //
-// A reader that ends before the other ends, or within an element, is
-// io.ErrUnexpectedEOF. Run waits for operations in flight on its ends; others must not be
-// queued on them before it returns. It is safe to call Run from several goroutines.
+// If a reader ends before the other ends do, or within an element, the error wraps
+// io.ErrUnexpectedEOF. Run waits for operations in flight on its ends. The program must not
+// queue other operations on them before Run returns. Run is safe for concurrent use.
 func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 	if p == nil {
 		return 0, refusal.Invalid("pipeline: none given (nil)")

@@ -10,12 +10,12 @@ import (
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
-// run is what a pipeline works with: streams, and memory for the chunks in flight. It
-// serves one Run after another.
+// run has the resources of a pipeline: streams, and memory for the chunks in flight. Several
+// calls of Run can use it, one after the other.
 type run struct {
 	gpu      *ferry.GPU
 	emulated bool
-	shape    shape
+	key      runKey
 	streams  []*ferry.Stream // for copies in, for copies out, then those for Step
 	chunks   []*inflightChunk
 
@@ -24,14 +24,14 @@ type run struct {
 	progress  *progress
 	copies    *workers.Queue     // nil if the CPU moves nothing
 	assigning sequencer          // of giving elements to chunks, and of readers
-	next      int                // the first element that no chunk has; belongs to the turn of assigning
+	next      int                // the first element that no chunk has; only the goroutine with the turn of assigning uses it
 	awaiting  sequencer          // of waiting for an emulated GPU
 	finishing sequencer          // of finished chunks, and of writers
 	halt      context.CancelFunc // ends reads that are not needed any more
 }
 
-// shape is what a run is made for. It can do jobs of the same shape.
-type shape struct {
+// runKey describes the jobs that a run can do. Two jobs with equal shapes can use one run.
+type runKey struct {
 	gpu          *ferry.GPU
 	pool         *ferry.PinnedPool
 	depth, chunk int
@@ -39,21 +39,21 @@ type shape struct {
 }
 
 // fits reports whether a run can do a job.
-func (r *run) fits(j *job) bool { return r.shape == shapeOf(j) }
+func (r *run) fits(j *job) bool { return r.key == keyOf(j) }
 
-func shapeOf(j *job) shape {
+func keyOf(j *job) runKey {
 	text := func(ends []endpoint) (s string) {
 		for i := range ends {
 			s += fmt.Sprint(ends[i].size, j.direct(ends, i), ends[i].staged(), " ")
 		}
 		return s
 	}
-	return shape{j.GPU, j.Pool, j.depth, j.chunk, text(j.in), text(j.out) + fmt.Sprint(j.InPlace)}
+	return runKey{j.GPU, j.Pool, j.depth, j.chunk, text(j.in), text(j.out) + fmt.Sprint(j.InPlace)}
 }
 
 // newRun makes the streams and takes the memory for a job.
 func newRun(ctx context.Context, j *job) (*run, error) {
-	r := &run{gpu: j.GPU, emulated: j.GPU.Emulated(), shape: shapeOf(j)}
+	r := &run{gpu: j.GPU, emulated: j.GPU.Emulated(), key: keyOf(j)}
 	err := r.makeStreams(2 + min(j.tuning.chunks.ComputeStreams, j.depth))
 	for i := 0; i < j.depth && err == nil; i++ {
 		var c *inflightChunk
@@ -80,7 +80,8 @@ func (r *run) makeStreams(n int) error {
 // stepStream is one of the streams for kernels.
 func (r *run) stepStream(i int) *ferry.Stream { return r.streams[2+i%(len(r.streams)-2)] }
 
-// close frees everything, but not the memory that a reader or writer still uses.
+// close closes the streams and the chunks. Memory that an abandoned read or write still uses
+// is freed later: see inflightChunk.close.
 func (r *run) close() error {
 	var all []error
 	for _, c := range r.chunks {
@@ -121,9 +122,10 @@ func (r *run) streamErrors() error {
 	return errors.Join(all...)
 }
 
-// doAlone does a job for which the CPU moves nothing. The calling goroutine queues all
-// chunks. They stay in one stream for kernels, unless the kernels of a chunk run that is
-// copied in when the chunk before it is done: to change the stream takes time.
+// doAlone does a job for which the CPU moves no data. The calling goroutine queues all
+// chunks. Each of the first depth chunks gets the next stream for kernels. A later chunk
+// keeps the stream of the chunk before it, because a change takes time, unless kernels of
+// the oldest chunk in flight still run.
 func (r *run) doAlone(ctx context.Context) {
 	depth := len(r.chunks)
 	k, first := 0, 0 // the chunk to queue, and the first that may be in flight
@@ -151,16 +153,16 @@ func (r *run) doAlone(ctx context.Context) {
 	}
 }
 
-// doStaged does a job for which goroutines, one for each chunk in flight, fill and empty
-// page-locked memory. The calling goroutine queues all chunks, because it has to call
-// Step: a panic must reach the caller of Run.
+// doStaged does a job with staged endpoints. Each chunk in flight has a goroutine, which
+// fills and empties page-locked memory. The calling goroutine queues all chunks. It calls
+// Step itself, so that a panic of Step reaches the caller of Run.
 func (r *run) doStaged(ctx, within context.Context) {
 	n := len(r.chunks)
 	r.assigning, r.awaiting, r.finishing = newSequencer(n), newSequencer(n), newSequencer(n)
 	r.copies = newCopyQueue(n, !r.emulated && !r.job.files, &r.job.tuning)
 	var all sync.WaitGroup
 	for _, c := range r.chunks {
-		c.full, c.gone = make(chan bool, 1), make(chan bool, 1)
+		c.full, c.copiedOut = make(chan bool, 1), make(chan bool, 1)
 		all.Go(func() { c.serve(ctx, within) })
 	}
 	w := watcher{run: r}
@@ -168,7 +170,7 @@ func (r *run) doStaged(ctx, within context.Context) {
 		r.halt()
 		w.watch(nil)
 		for _, c := range r.chunks {
-			close(c.gone)
+			close(c.copiedOut)
 		}
 		all.Wait()
 		r.copies.Close()

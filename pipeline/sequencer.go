@@ -1,8 +1,8 @@
 package pipeline
 
-// sequencer lets the goroutines of the chunks in flight do something in the order of the
-// chunks. One of them has the turn and passes it to the next, with the word whether to
-// go on.
+// sequencer makes the goroutines of the chunks in flight do a step in the order of the
+// chunks. One goroutine has the turn. It passes the turn to the next goroutine, with a
+// bool that is false after the last chunk or an error.
 type sequencer []chan bool
 
 // newSequencer makes a sequencer for n goroutines. Goroutine 0 has the first turn.

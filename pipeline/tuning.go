@@ -63,7 +63,7 @@ const (
 	// memoryShare is the part of the GPU's free memory that chunks take at most: half of
 	// it, as kernels need memory, too.
 	memoryShare = 2
-	// queuedBlocks is how many blocks the queue of copies has room for, for each chunk in
+	// queuedBlocks is the capacity of the queue of copies, in blocks for each chunk in
 	// flight.
 	queuedBlocks = 64
 	// After PollTime a pause is 1/pausePart of the time since the last chunk was done, and

@@ -6,9 +6,9 @@ import (
 )
 
 // watcher notifies the goroutines of chunks in flight, in order, when their chunks are
-// copied out. It runs on the goroutine that queues chunks, between them: a driver serves
-// one call at a time, and a thread that waits for another one's call sleeps for longer
-// than a chunk takes.
+// copied out. It runs between two chunks on the goroutine that queues chunks. If several
+// threads called the driver, they would wait for each other, because a driver serves one
+// call at a time. Such a wait sleeps for longer than a chunk takes.
 type watcher struct {
 	run        *run
 	first, end int // the chunks that are queued and not notified: first to end-1
@@ -44,9 +44,9 @@ func (w *watcher) watch(full <-chan bool) bool {
 	return full != nil && <-full
 }
 
-// notify asks for the oldest chunk and, if it is copied out, notifies its goroutine. On an
-// emulated GPU it does not ask: time advances there when somebody waits, so the goroutine
-// of the chunk waits.
+// notify notifies the goroutine of the oldest chunk, if that chunk is copied out. On an
+// emulated GPU it notifies at once, and the goroutine waits for the chunk, because emulated
+// time advances only while a goroutine waits.
 func (w *watcher) notify() bool {
 	c, ok := w.run.chunks[w.first%len(w.run.chunks)], true
 	if !w.run.emulated {
@@ -57,7 +57,7 @@ func (w *watcher) notify() bool {
 		ok = err == nil || c.await()
 	}
 	w.first++
-	c.gone <- ok
+	c.copiedOut <- ok
 	runtime.Gosched() // lets the chunk's goroutine run here, as the other processors are busy
 	return true
 }

@@ -10,7 +10,7 @@
 // next.
 //
 // The package does not call the driver. [Map.Claim] returns what the caller must register,
-// and [Map.Release] reports what it must unregister. The caller then calls [Map.Settle].
+// and [Map.Release] reports what it must unregister. The caller then calls [Map.Finish].
 // Until then, other claims of the same addresses wait.
 //
 // Map.mu is a leaf lock.

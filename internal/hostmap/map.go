@@ -40,7 +40,7 @@ type Entry struct {
 
 	// Map.mu guards the fields below.
 	owners []part
-	change chan struct{}  // closed when a change in progress is settled; nil if there is none
+	change chan struct{}  // closed when a change in progress is finished; nil if there is none
 	pinner runtime.Pinner // keeps Go memory while the driver has it, even if the program has lost the buffer
 }
 
@@ -124,7 +124,7 @@ type Claim struct {
 
 // Claim makes an owner one of the owners of all entries in its range. It adds fresh entries
 // for addresses that have none. It returns all entries, and the fresh entries, which the
-// caller must register and settle.
+// caller must register and finish.
 func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
 	start, end := c.Owner.Start, c.Owner.End
 	m.mu.Lock()
@@ -193,10 +193,9 @@ func (e *Entry) join(o *Owner) {
 	e.owners = append(e.owners, partOf(o))
 }
 
-// Settle ends a change of an entry. If gone is not set, the driver has registered the entry
-// or kept it. If gone is set, the driver has unregistered the entry or could not register
-// it.
-func (m *Map) Settle(e *Entry, gone bool) {
+// Finish ends a change of an entry. If gone is false, the driver has registered the entry,
+// or kept it. If gone is true, the driver has unregistered it, or could not register it.
+func (m *Map) Finish(e *Entry, gone bool) {
 	m.mu.Lock()
 	close(e.change)
 	e.change = nil
@@ -210,7 +209,7 @@ func (m *Map) Settle(e *Entry, gone bool) {
 }
 
 // Release ends an owner's use of an entry. If last is true, it is the only owner and
-// remains so: the caller must unregister the entry and settle it.
+// remains so: the caller must unregister the entry and finish it.
 func (m *Map) Release(e *Entry, o *Owner) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,8 +29,8 @@ func (t *Tracker) BornOn() *Stream {
 	return t.birth.stream
 }
 
-// MustFollow is the stream for which s must wait before it uses the resource; nil if
-// it need not. A stream that records for a graph need not: the launch will.
+// MustFollow returns the stream for which s must wait before it uses the resource, or nil.
+// It returns nil for a stream that records for a graph, because the launch waits instead.
 func (t *Tracker) MustFollow(s *Stream) *Stream {
 	b := t.birth
 	if b == nil || b.stream == s || b.stream.Completed(b.number) || s.recorder != nil {
@@ -44,7 +44,7 @@ func (t *Tracker) MustFollow(s *Stream) *Stream {
 	return b.stream
 }
 
-// Follows notes that s waits for the stream that MustFollow returned.
+// Follows records that s waits for the stream that MustFollow returned.
 func (t *Tracker) Follows(s *Stream) {
 	t.birth.mu.Lock()
 	defer t.birth.mu.Unlock()

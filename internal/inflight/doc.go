@@ -9,13 +9,14 @@
 // all of that on every way out. An [Event] knows what a recorded event stands for.
 // A [Recorder] collects what a captured graph will use.
 //
-// Nothing is recorded on the device for an operation. A stream is synchronised only
-// when somebody waits and the stream is not known to have passed that number.
+// An operation records no event on the device. A stream is synchronised only when a
+// goroutine waits for an operation that is not known to be done.
 //
 // The package knows no driver. A Stream's [Owner] waits for its work.
 //
-// All types are safe for concurrent use, except Op, which belongs to one goroutine.
-// Shared words are accessed by atomic operations or under Tracker.mu,
-// birth.mu and Recorder.mu, which are leaf locks: no other lock is taken while one is held, and
-// none is held while an Owner is called.
+// All types are safe for concurrent use, except Op, which belongs to one goroutine. Shared
+// words are accessed by atomic operations, or under a lock. Tracker.mu, birth.mu and
+// Recorder.mu are leaf locks: no other lock is taken while one is held. Stream.drains is
+// held while a goroutine waits for the short operation of the stream to end. No lock is
+// held while an Owner is called.
 package inflight

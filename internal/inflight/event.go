@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Event knows what a recorded event stands for: all operations of one stream up to a
-// number. It is not known where Records were made at the same time.
+// Event stores what a recorded event stands for: all operations of one stream up to a
+// number. If several Records were in progress at the same time, that is not known.
 //
-// A Record stores what it knows if it began while no other was in progress, and
-// before it ends. Readers hold readFlag, which no Record gets past and which they get
-// only while no Record is in progress. So known is never accessed by two goroutines
-// at once, and an atomic instruction of word lies between any two accesses.
+// Before a Record ends it writes known, if no other Record was in progress when it began.
+// A reader sets readFlag before it reads known. It can set the flag only while no Record
+// is in progress, and no Record begins while the flag is set. So two goroutines never
+// access known at the same time, and an atomic operation on word orders any two accesses.
 type Event struct {
 	word  atomic.Uint64 // see eventUsers
 	known known
@@ -24,13 +24,15 @@ type known struct {
 	before uint64  // operations of the stream that come before the Record
 }
 
-// The fields of Event.word, from the lowest bit: calls that use the driver's event,
-// Records in progress among them; how many of these are Records; whether a reader looks
-// at known; whether the event is closed; and the number of the Record begun last, 0
-// before the first. After 2^30-1 comes 1.
+// The fields of Event.word, from the lowest bit:
+//   - the number of calls that use the driver's event, including Records in progress,
+//   - the number of Records in progress,
+//   - whether a reader reads known,
+//   - whether the event is closed,
+//   - the number of the Record that began last, 0 before the first. 1 follows 2^30-1.
 //
-// There is room for many users, because a batch uses an event once for each of its
-// operations, and a user that finds no room waits for others to leave.
+// The count of users has 20 bits, because a batch uses an event once for each of its
+// operations. A user waits while the count is at its limit.
 const (
 	eventUsers     = 1<<20 - 1
 	oneRecorder    = 1 << 20
@@ -139,8 +141,8 @@ func (e *Event) StandsFor() Meaning {
 // Stream is the stream that the event was recorded in, nil if it is not known.
 func (m Meaning) Stream() *Stream { return m.stream }
 
-// Passed notes what is done if the event, which stood for m when the driver was asked,
-// has passed and was not recorded again since.
+// Passed records that the operations before the event are done. The event stood for m when
+// the caller queried the driver. Passed does nothing if it was recorded again since.
 func (e *Event) Passed(m Meaning) {
 	if m.stream != nil && e.word.Load()>>recordShift == m.record {
 		m.stream.Complete(m.before)

@@ -2,12 +2,12 @@ package inflight
 
 import "sync/atomic"
 
-// Lifetime counts the users of something that can be closed, so that it does not go
-// away while a call uses it. The last user of a closed thing cleans up.
+// Lifetime counts the users of a resource that can be closed, so that the resource is not
+// freed while a call uses it. The last user of a closed resource frees it.
 //
-// Something can be made anew after its close, for another owner: a buffer of a pool
-// is. It then has another generation, and callers that knew it in an earlier
-// generation cannot enter. Generations start again after 2^30.
+// A closed resource, such as a buffer of a pool, can be opened again for another owner. It
+// then has the next generation, and callers with an earlier generation cannot enter.
+// Generations start at 0 again after 2^30.
 //
 // Unlike the words of a stream or an event it holds up to 2^31 users: every
 // buffer and stream of a GPU is a user of the GPU.
@@ -50,8 +50,9 @@ func unusedState(v int64) bool { return v&(lifetimeClosed|lifetimeUsers) == life
 // unused reports whether the thing is closed and has no users.
 func (l *Lifetime) unused() bool { return unusedState(l.state.Load()) }
 
-// Close lets no user enter from now on. first is true for the first Close. unused is
-// true if, besides, there were no users: otherwise one of them will be the last.
+// Close closes the resource: no user can enter any more. first is true for the first Close.
+// unused is true if it is the first Close and there are no users. Otherwise Leave reports
+// the last user.
 func (l *Lifetime) Close() (first, unused bool) {
 	v := l.state.Or(lifetimeClosed)
 	first = v&lifetimeClosed == 0

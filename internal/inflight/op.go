@@ -2,29 +2,28 @@ package inflight
 
 import "sync/atomic"
 
-// Op is one operation while it is being submitted to a stream. Begin or BeginLong
-// starts it, Acquire counts it as a user of a resource, and End releases everything.
-// Defer End right after Begin: then an error, a panic or runtime.Goexit releases as
-// a return does.
+// Op is one operation while it is being submitted to a stream. Begin or BeginLong starts
+// it. Acquire counts it as a user of a resource. End releases everything. Defer End right
+// after Begin, so that an error, a panic and runtime.Goexit also release everything.
 //
-// The zero Op is ready, and ready again after End. An Op in a local variable stays on
-// the stack, as long as it retains few resources; one that is reused allocates nothing.
+// The zero Op is ready to use, and so is an Op after End. An Op in a local variable stays
+// on the stack if it retains at most inlineRetained resources. A reused Op allocates nothing.
 type Op struct {
 	stream *Stream
 	short  bool // the stream's short operation: see Stream
 	queued bool
 
-	// Where the numbers of operations on what was acquired stand: the first n, and the
-	// others.
-	n    int
-	few  [fewRetained]*atomic.Uint64
-	more []*atomic.Uint64
+	// The retained resources. For each, the address where End stores the number of the
+	// operation. inline has the first n of them, more has the rest.
+	n      int
+	inline [inlineRetained]*atomic.Uint64
+	more   []*atomic.Uint64
 
 	entered []*Tracker // resources that count a long operation as a user
 }
 
-// fewRetained is enough for a copy, and for a kernel with three buffers.
-const fewRetained = 4
+// inlineRetained is enough for a copy, and for a kernel with three buffers.
+const inlineRetained = 4
 
 // Begin starts an operation that ends when a call of the driver returns. It fails when
 // the stream is closed.
@@ -32,8 +31,9 @@ func (o *Op) Begin(s *Stream) bool {
 	return o.BeginShort(s) || o.BeginLong(s)
 }
 
-// BeginShort is Begin that fails when the operation cannot be the stream's short one. An
-// Op that only short operations of one stream use is used by one goroutine at a time.
+// BeginShort starts the short operation of a stream. It fails when the stream has one, is
+// drained or is closed. Only one goroutine at a time uses an Op that serves only short
+// operations of one stream.
 func (o *Op) BeginShort(s *Stream) bool {
 	if !s.BeginShort() {
 		return false
@@ -51,8 +51,8 @@ func (o *Op) BeginLong(s *Stream) bool {
 	return true
 }
 
-// Acquire counts the operation as a user of a resource in a generation. It fails when
-// that is closed.
+// Acquire counts the operation as a user of a generation of a resource. It fails when that
+// generation is closed.
 func (o *Op) Acquire(t *Tracker, a Access, generation uint32) bool {
 	s, u := o.stream, t.UseOf(o.stream)
 	// The operation has entered its stream and has a use before it looks whether the
@@ -73,8 +73,8 @@ func (o *Op) Acquire(t *Tracker, a Access, generation uint32) bool {
 	return true
 }
 
-// AcquireOwned is Acquire for a launch of a graph that owns the resource, which may be
-// closed.
+// AcquireOwned counts a graph launch as a user of a resource that the graph owns. The
+// resource may be closed.
 func (o *Op) AcquireOwned(t *Tracker, a Access) {
 	u := t.UseOf(o.stream)
 	if !o.short {
@@ -86,28 +86,29 @@ func (o *Op) AcquireOwned(t *Tracker, a Access) {
 
 // retain keeps an acquired resource until End.
 func (o *Op) retain(last *atomic.Uint64) {
-	if o.n < fewRetained {
-		o.few[o.n] = last
+	if o.n < inlineRetained {
+		o.inline[o.n] = last
 		o.n++
 	} else {
 		o.more = append(o.more, last)
 	}
 }
 
-// Queued notes that the driver has the operation.
+// Queued records that the driver has accepted the operation.
 func (o *Op) Queued() { o.queued = true }
 
-// End ends the operation. If it was queued it gets a number, which the resources
-// remember. A second End does nothing.
+// End ends the operation. If it was queued it gets a number, and End stores the number in
+// the retained resources. A second End does nothing.
 func (o *Op) End() {
 	s := o.stream
 	if s == nil {
 		return
 	}
 	if o.queued && s.recorder == nil {
-		// Before the operation leaves the stream: a close looks at numbers after that.
+		// The numbers must be stored before the operation leaves the stream, because a close
+		// reads them after the last operation has left.
 		number := s.Next()
-		for _, last := range o.few[:o.n] {
+		for _, last := range o.inline[:o.n] {
 			raise(last, number)
 		}
 		for _, last := range o.more {
@@ -121,7 +122,7 @@ func (o *Op) End() {
 		o.more = o.more[:0]
 	}
 	o.stream, o.queued, o.n, o.entered = nil, false, 0, entered[:0]
-	o.few = [fewRetained]*atomic.Uint64{} // it may hold the last reference to a lost buffer
+	o.inline = [inlineRetained]*atomic.Uint64{} // it may hold the last reference to a lost buffer
 	if short {
 		s.EndShort(queued) // after which another goroutine may have the Op
 	} else {

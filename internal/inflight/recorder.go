@@ -18,7 +18,7 @@ type GraphUse struct {
 	Access  Access
 }
 
-// add notes a use and owns the resource.
+// add records a use. The first use of a resource owns it.
 func (r *Recorder) add(t *Tracker, a Access) {
 	r.mu.Lock()
 	old, known := r.uses[t]
@@ -32,7 +32,8 @@ func (r *Recorder) add(t *Tracker, a Access) {
 	}
 }
 
-// Uses is what was collected, for the caller to disown.
+// Uses returns the resources that were collected, and empties the Recorder. The caller must
+// disown them.
 func (r *Recorder) Uses() []GraphUse {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,19 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// Stream is what trackers must know of a stream: how many operations it was given
-// and how many of them are done. An operation gets its number when the driver has
-// it. So a synchronisation that starts when number n has been given covers all
-// operations up to n.
+// Stream counts the operations of a stream: how many were queued, and how many are known
+// to be done. An operation gets its number after the driver has accepted it. So a
+// synchronisation that starts after number n was assigned covers all operations up to n.
 //
 // A Stream outlives the driver's stream, because trackers refer to it.
 //
-// Most operations are one call of the driver. One at a time per stream is short: it
-// holds a flag of the stream, which stands for all the resources that it uses, so
-// that it need not count itself in each of them. A close waits for the flags of the
-// streams that use the resource. All other operations are long: they count
-// themselves in the stream and in each resource, and a close waits for those of its
-// own resource only.
+// Most operations are one call of the driver. At most one operation of a stream is short.
+// It holds a flag of the stream, and is not counted in the resources that it uses. So the
+// close of a resource waits until the streams that use the resource have no flag set. All
+// other operations are long: they count themselves in the stream and in each resource. The
+// close of a resource waits only for the long operations that use the resource.
 type Stream struct {
 	word     atomic.Uint64 // see usersMask
 	done     atomic.Uint64
@@ -30,10 +28,13 @@ type Stream struct {
 	ended  chan struct{} // for that goroutine, with capacity 1
 }
 
-// The fields of Stream.word, from the lowest bit: calls that use the driver's stream,
-// the short operation aside; whether there is a short operation; whether a drain waits
-// for it, so that no other begins; whether the stream is closed; and how many
-// operations were issued: 47 bits last four years at a million operations a second.
+// The fields of Stream.word, from the lowest bit:
+//   - the number of calls that use the driver's stream, without the short operation,
+//   - whether there is a short operation,
+//   - whether a drain waits for it, so that no other short operation may begin,
+//   - whether the stream is closed,
+//   - how many operations were issued. 47 bits last four years at a million operations a
+//     second.
 const (
 	usersMask   = 1<<14 - 1
 	shortFlag   = 1 << 14
@@ -51,9 +52,9 @@ type Owner interface {
 	Unused()
 }
 
-// Init makes a Stream ready. recorder is nil for a stream that runs its operations,
-// and not nil for one that records them for a graph: those get no numbers, because
-// they do not run.
+// Init makes a Stream ready. recorder is nil for a stream that runs its operations. For a
+// stream that records operations for a graph it is not nil. Recorded operations get no
+// numbers, because they do not run.
 func (s *Stream) Init(owner Owner, recorder *Recorder) {
 	s.owner, s.recorder, s.ended = owner, recorder, make(chan struct{}, 1)
 }
@@ -96,14 +97,14 @@ func (s *Stream) EndShort(queued bool) {
 	s.left(s.word.Add(change))
 }
 
-// left looks at the word after a use or the short operation has ended.
+// left handles the end of a use or of the short operation. v is the word after it.
 func (s *Stream) left(v uint64) {
 	if v&(drainFlag|closedFlag) != 0 {
 		s.leftWatched(v)
 	}
 }
 
-// leftWatched is left where a drain or a close may wait for the end.
+// leftWatched wakes a drain, and reports the last use of a closed stream to the owner.
 func (s *Stream) leftWatched(v uint64) {
 	if v&drainFlag != 0 {
 		select {
@@ -129,8 +130,8 @@ func (s *Stream) drainShort() {
 	s.word.And(^uint64(drainFlag))
 }
 
-// Close lets no call enter from now on. It reports whether the stream was open and
-// no call uses it: then the caller does what Unused would do.
+// Close closes the stream: no call can enter any more. It returns true if the stream was
+// open and no call uses it. The caller must then do the work of Owner.Unused.
 func (s *Stream) Close() (unused bool) {
 	return s.word.Or(closedFlag)&(closedFlag|usersMask|shortFlag) == 0
 }
@@ -151,12 +152,12 @@ func (s *Stream) Drain() {
 // Issued is the number of operations queued so far.
 func (s *Stream) Issued() uint64 { return s.word.Load() >> numberShift }
 
-// Next is a number for an operation that the driver has and that has no number yet.
-// The operation may get a higher one. Still, a synchronisation that starts when
-// number Next has been given starts after the driver got the operation.
+// Next returns a number for an operation that the driver has accepted and that has no
+// number yet. The operation may get a higher number. A synchronisation that starts after
+// number Next was assigned still covers the operation.
 func (s *Stream) Next() uint64 { return s.Issued() + 1 }
 
-// Complete notes that all operations up to number n are done.
+// Complete records that all operations up to number n are done.
 func (s *Stream) Complete(n uint64) { raise(&s.done, n) }
 
 // Completed reports whether all operations up to number n are known to be done.
@@ -165,8 +166,8 @@ func (s *Stream) Completed(n uint64) bool { return s.done.Load() >= n }
 // Idle reports whether all operations are known to be done.
 func (s *Stream) Idle() bool { return s.done.Load() >= s.Issued() }
 
-// Alone reports to the only user of a stream, which has queued nothing yet, that all
-// operations issued are known to be done. To one of several users it is false.
+// Alone reports whether the caller is the only user of the stream and all operations issued
+// are known to be done. The caller must have entered the stream and queued nothing yet.
 func (s *Stream) Alone() bool {
 	v := s.word.Load()
 	return v&(usersMask|shortFlag) == 1 && s.done.Load() >= v>>numberShift

@@ -53,8 +53,8 @@ func (t *Tracker) Init() {
 	t.uses.Store(&[]*Use{&t.first})
 }
 
-// UseOf is the use of a stream. The caller has entered the stream: then the use stays
-// the stream's until it leaves.
+// UseOf returns the use of a stream, and makes one if there is none. The caller must have
+// entered the stream. The use belongs to the stream until the caller leaves it.
 func (t *Tracker) UseOf(s *Stream) *Use {
 	if t.first.stream.Load() == s {
 		return &t.first
@@ -62,8 +62,8 @@ func (t *Tracker) UseOf(s *Stream) *Use {
 	return t.otherUseOf(s)
 }
 
-// otherUseOf is UseOf where the first Use is another stream's. If need be it takes that
-// of a stream that is done, or makes a new one.
+// otherUseOf implements UseOf if Tracker.first belongs to another stream. If the stream has
+// no use, it reassigns the use of a stream that is done, or makes a new one.
 func (t *Tracker) otherUseOf(s *Stream) *Use {
 	if u := t.find(s); u != nil {
 		return u
@@ -96,13 +96,14 @@ func (t *Tracker) find(s *Stream) *Use {
 	return nil
 }
 
-// reassign gives a use to s, if its stream is done with it and no operation of that
-// stream can have found it. Tracker.mu is held.
+// reassign gives a use to stream s. It fails if operations of the old stream are in flight,
+// or if a call that is still in that stream may have found the use. Tracker.mu is held.
 func (u *Use) reassign(s *Stream) bool {
 	if old := u.stream.Load(); old != nil {
-		// An operation enters its stream, finds the use, notes its number and leaves.
-		// This goes the other way: it hides the use, looks for operations in the stream,
-		// and reads the numbers last, because an operation may just have left.
+		// An operation enters its stream, finds the use, records its number and leaves.
+		// This code uses the opposite order. It hides the use, then checks that no
+		// operation is in the stream. It reads the numbers last, because an operation may
+		// have left just before the check.
 		u.stream.Store(reassigning)
 		if old.used() || !old.Completed(u.latest(Write)) {
 			u.stream.Store(old)
@@ -115,8 +116,9 @@ func (u *Use) reassign(s *Stream) bool {
 	return true
 }
 
-// streamOf is the stream of a use, nil if it has none yet. It waits for reassign:
-// otherwise a close or a wait would overlook the stream, which may keep the use.
+// streamOf returns the stream of a use, or nil if the use has none yet. While reassign
+// decides, streamOf waits for it. Otherwise a close or a wait could miss the old stream,
+// which may keep the use.
 func (t *Tracker) streamOf(u *Use) *Stream {
 	s := u.stream.Load()
 	if s == reassigning {
@@ -127,9 +129,9 @@ func (t *Tracker) streamOf(u *Use) *Stream {
 	return s
 }
 
-// Note notes that operation number n uses the resource. The caller has entered the
+// Record records that operation number n uses the resource. The caller has entered the
 // stream.
-func (u *Use) Note(a Access, n uint64) { raise(&u.last[a], n) }
+func (u *Use) Record(a Access, n uint64) { raise(&u.last[a], n) }
 
 // latest is the number of the last operation that conflicts with an access.
 func (u *Use) latest(a Access) uint64 {
@@ -140,8 +142,8 @@ func (u *Use) latest(a Access) uint64 {
 	return last
 }
 
-// Pending is the streams with operations that conflict with an access and are not
-// known to be done, each with the number of the last such operation.
+// Pending yields the streams with operations that conflict with an access and are not
+// known to be done. With each stream it yields the number of the last such operation.
 func (t *Tracker) Pending(a Access) iter.Seq2[*Stream, uint64] {
 	return func(yield func(*Stream, uint64) bool) {
 		for _, u := range *t.uses.Load() {
@@ -178,8 +180,8 @@ func (t *Tracker) Leave() {
 	}
 }
 
-// Drain waits until no call uses the closed resource. Work that the hardware has is
-// not waited for.
+// Drain waits until no call uses the closed resource. It does not wait for operations in
+// flight.
 func (t *Tracker) Drain() {
 	for _, u := range *t.uses.Load() {
 		if s := t.streamOf(u); s != nil {
@@ -209,7 +211,7 @@ func (t *Tracker) Own() {
 	t.owners.Add(1)
 }
 
-// Disown ends Own. If there is no other owner, it runs what AfterOwners left to it.
+// Disown ends an Own. The last Disown runs the task of AfterOwners.
 func (t *Tracker) Disown() error {
 	t.mu.Lock()
 	var task func() error

@@ -526,8 +526,8 @@ func (p *Pool) detach(keep uintptr) *segment {
 	return nil
 }
 
-// Close gives all that is free back to the source. It does so with the rest when the blocks
-// are put. Blocks in flight must be idle.
+// Close gives free segments back to the source. Put gives back the others, when their blocks
+// are put. The owners of blocks in flight must be idle.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

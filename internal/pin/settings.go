@@ -14,22 +14,21 @@ type Settings struct {
 	// LargeTrialBytes how much it page-locks next, on the pages that were faster. A request
 	// of LargeTrialBytes also tells how long the next one will take.
 	TrialBytes, LargeTrialBytes uintptr
-	// TrialFrom is the size of a request from which on an engine finds out the faster
-	// pages unasked. That costs a few per cent of the request, once.
+	// TrialFrom is the least size of a request before which the engine runs a trial to find
+	// the faster pages, if it has run none. The trial takes a few per cent of the request.
 	TrialFrom uintptr
 
 	// SegmentBytes is the least that a pool takes from its source. Blocks of up to that
 	// size are cached. Larger ones are joined at once with what is free next to them.
 	SegmentBytes uintptr
-	// OwnBytes is the size of blocks up to which each cache gets blocks of its own, while
-	// there are free extents. Caches that share as many blocks as all users together have
-	// at most would be short of blocks in turns, and would search each other for ever.
+	// OwnBytes is the largest size of blocks for which a cache makes a new block from a free
+	// extent before it takes one from another cache. If the caches shared all blocks of
+	// these sizes, one of them would always lack blocks and search the others.
 	OwnBytes uintptr
 	// ShardsPerProcessor is how many caches a pool has for each processor, so that two
 	// goroutines seldom have the same one.
 	ShardsPerProcessor int
-	// PollBlocks is how many blocks that were put in flight are asked, for a block that may
-	// be available elsewhere.
+	// PollBlocks is how many blocks in flight a request polls before it searches further.
 	PollBlocks int
 	// StealBlocks is how many more blocks move to a cache when it takes one from another
 	// cache. To look through the caches costs as much for one block as for several.

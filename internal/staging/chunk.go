@@ -4,10 +4,10 @@ import "sync/atomic"
 
 // chunk is the part of a transfer that one copy of the device moves.
 //
-// off, n, first and blocks do not change after plan. state and left are for all. The
-// coordinator owns slot, queued and finished. Two others may read: a worker reads slot
-// while the chunk is open, and the goroutine that ends the transfer reads slot and
-// queued. The state and transfer.unaccounted order these accesses.
+// off, n, first and blocks do not change after plan. All goroutines use state and left. The
+// coordinator owns slot, queued and finished. Other goroutines only read: a worker reads
+// slot while the chunk is open, and the goroutine that ends the transfer reads slot and
+// queued. The atomic fields state and transfer.unaccounted order these accesses.
 type chunk struct {
 	off, n int64
 	first  int64 // number of its first block, counted over all chunks
@@ -39,11 +39,12 @@ func (c *chunk) become(state uint32) {
 
 // plan divides n bytes into chunks of at most set.Chunk bytes.
 //
-// To the device the first chunk is an eighth of all or half a slot, and each of the next
-// ones is at most as long as all before it. A device that begins sooner, with less, reads
-// what is still in the caches of the cores, slowly, and hinders the workers that fill the
-// ring. From the device the last chunks are short, so that little is left to copy when it
-// ends. shared says that workers copy too, which may wait for a chunk to open.
+// To the device, the first chunk is an eighth of the transfer, and at most half a slot.
+// Each later chunk is at most as long as all chunks before it. With a smaller first chunk
+// the device would begin sooner. But it would read data that is still in the caches of the
+// cores, which is slow and hinders the workers. From the device, the last chunks are short,
+// so that little is left to copy when the device is done. shared is true if workers copy,
+// which may wait for a chunk to open.
 func plan(n int64, toDevice bool, set *Settings, shared bool) []chunk {
 	block, most := int64(set.Block), int64(set.Chunk)
 	chunks := make([]chunk, 0, min(n/most+16, n/block+1))

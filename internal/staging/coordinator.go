@@ -11,11 +11,11 @@ import (
 // accounted for: it takes slots, calls the driver, and releases slots. It runs in the
 // goroutine that called In or Out, which alone uses its fields.
 //
-// One goroutine calls the driver for all because a driver serves one call at a time. It
-// makes others wait for hundreds of microseconds, and is slow on a processor that has not
-// called it for a while. The coordinator also copies blocks: of short transfers all the
-// time, and of others until the first worker has started. That may take milliseconds
-// where processors are asleep.
+// Only the coordinator calls the driver, because a driver serves one call at a time. Other
+// callers wait for hundreds of microseconds, and a call is slow on a processor that has not
+// called the driver for a while. The coordinator also copies blocks. In a short transfer it
+// copies from begin to end. In other transfers it copies until the first worker starts,
+// which can take milliseconds if processors sleep.
 type coordinator struct {
 	*transfer
 	first   int       // the first chunk that is not finished
@@ -90,9 +90,9 @@ func (c *coordinator) copyNext() bool {
 	return true
 }
 
-// warmDriver calls the driver while the workers wake. The first call after a rest takes
-// 50 microseconds, and the first chunk would wait for that. Without a free slot openNext
-// calls the driver anyway.
+// warmDriver calls the driver while the workers wake up. The first call after a pause takes
+// 50 microseconds, and would delay the first chunk. If no slot is free, openNext calls the
+// driver soon, so warmDriver does nothing.
 func (c *coordinator) warmDriver() {
 	if c.next == 0 {
 		return
@@ -102,7 +102,8 @@ func (c *coordinator) warmDriver() {
 	}
 }
 
-// stop fails the chunks of which no goroutine can have copied a block.
+// stop lets all chunks fail that are not open yet. No goroutine can have copied a block of
+// them.
 func (c *coordinator) stop(err error) {
 	closed := c.next
 	if c.dst != nil {
@@ -113,8 +114,8 @@ func (c *coordinator) stop(err error) {
 	}
 }
 
-// step does what can be done without waiting, once. It reports whether there was
-// anything.
+// step does one round of work that needs no wait: it finishes chunks and opens chunks. It
+// reports whether it did anything.
 func (c *coordinator) step() bool {
 	if c.dst != nil {
 		busy := c.finish()
@@ -251,9 +252,9 @@ func (c *coordinator) findSlot(x *chunk) bool {
 	return true
 }
 
-// slotFor takes a slot for a chunk. Without one the transfer waits or has failed at the
-// chunk: by an error, or because other transfers have all slots and the caller can copy
-// in another way.
+// slotFor takes a slot for a chunk. It returns nil if the transfer must wait or has failed
+// at the chunk. The transfer fails after an error. It also fails if other transfers have had
+// all slots for SlotWait and the caller can copy in another way.
 func (c *coordinator) slotFor(x *chunk) *slot {
 	s, starved, err := c.r.takeSlot(c.transfer)
 	switch {
@@ -270,8 +271,8 @@ func (c *coordinator) slotFor(x *chunk) *slot {
 	return s
 }
 
-// send queues the copy of the first n bytes of a chunk to the device, and leaves it the
-// slot.
+// send queues the copy of the first n bytes of a chunk to the device. The device then uses
+// the slot until the copy is done.
 func (c *coordinator) send(x *chunk, n int64) error {
 	queued, err := c.enqueue(x, n)
 	x.queued = queued && err == nil
@@ -314,7 +315,7 @@ func (c *coordinator) sleep(idle time.Duration) {
 	c.sleeping.Store(true)
 	defer c.sleeping.Store(false)
 	if c.chunks[c.first].left.Load() == 0 {
-		return // it was accounted for before sleeping was true, so nothing would wake us
+		return // the last block was copied before sleeping was set, so no worker would wake the coordinator
 	}
 	timer := time.NewTimer(min(idle/16, time.Millisecond))
 	defer timer.Stop()
@@ -324,9 +325,9 @@ func (c *coordinator) sleep(idle time.Duration) {
 	}
 }
 
-// waitEmulated waits on an emulated device, if a goroutine that copies waits for it. It
-// reports whether it did anything. Emulated times depend on the order of calls, so step
-// handles first what has been copied by then.
+// waitEmulated waits for an emulated device, if a worker waits for a chunk to open. It
+// reports whether it did anything. It calls step first, because emulated times depend on the
+// order of calls.
 func (c *coordinator) waitEmulated() bool {
 	at := c.next
 	if c.dst != nil {

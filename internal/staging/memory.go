@@ -12,7 +12,7 @@ import (
 type Memory []byte
 
 // ReadAt copies from the memory at an offset.
-func (m Memory) ReadAt(p []byte, off int64) (n int, err error) { return m.read(p, off, plain) }
+func (m Memory) ReadAt(p []byte, off int64) (n int, err error) { return m.read(p, off, copyCached) }
 
 // read is ReadAt with a function that copies.
 func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
@@ -30,13 +30,13 @@ func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err
 }
 
 // WriteAt copies to the memory at an offset.
-func (m Memory) WriteAt(p []byte, off int64) (n int, err error) { return m.write(p, off, plain) }
+func (m Memory) WriteAt(p []byte, off int64) (n int, err error) { return m.write(p, off, copyCached) }
 
 // WriteNonTemporal is WriteAt that stores past the caches, if the memory has at least so
 // many bytes: see [Settings.NonTemporalFrom].
 func (m Memory) WriteNonTemporal(p []byte, off int64, from int) (n int, err error) {
 	if len(m) < from {
-		return m.write(p, off, plain)
+		return m.write(p, off, copyCached)
 	}
 	return m.write(p, off, copyNonTemporal)
 }
@@ -54,23 +54,23 @@ func (m Memory) write(p []byte, off int64, how func(dst, src []byte)) (n int, er
 
 // copyToRing returns how to copy bytes at an offset of a transfer of n bytes to the ring.
 //
-// A device reads what is in the caches of many cores at half the speed of the link or
-// less. Workers that go on copying push it out to the cache that the cores share, before
-// the device reads it. At the end of the transfer nothing pushes it out. So the end is
-// stored past the caches, or moved out of them, which costs the workers more and leaves
-// it nearer.
+// A device reads data in the caches of many cores at half the speed of the link or less.
+// Usually later copies of the workers push the data into the shared cache before the device
+// reads it. At the end of a transfer there are no later copies. So the last bytes are stored
+// past the caches, or moved to the shared cache. Moving costs the workers more time, and
+// leaves the data in a cache.
 func (s *Settings) copyToRing(off, n int64) func(dst, src []byte) {
 	switch {
 	case off < n-int64(s.LastBytes):
-		return plain
+		return copyCached
 	case n >= int64(s.DemoteFrom) && canDemote:
 		return copyDemote
 	}
 	return copyNonTemporal
 }
 
-// plain is copy.
-func plain(dst, src []byte) { copy(dst, src) }
+// copyCached copies with ordinary stores.
+func copyCached(dst, src []byte) { copy(dst, src) }
 
 // copyDemote copies, and moves what it has written out of the caches of this core.
 func copyDemote(dst, src []byte) {

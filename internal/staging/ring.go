@@ -68,12 +68,12 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
 	return r
 }
 
-// In copies job.Bytes of src to the device, in the order of the stream. It returns when
-// src has been read and the copies are queued. n is how many bytes that are: all, or with
-// an error those before it.
+// In copies job.Bytes of src to the device, in the order of the stream. It returns when it
+// has read src and queued the copies. n is the number of bytes that are queued: all of them,
+// or those before an error.
 //
-// When ctx ends, what was read before is queued, and the error wraps ctx.Err(). A Read
-// that hangs then is left behind, and its data are dropped.
+// When ctx ends, In still queues the bytes that it has read, and the error wraps ctx.Err().
+// If a Read hangs then, In returns without it, and drops its data.
 func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
 	_, mayYield := src.(Memory)
 	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: mayYield})
@@ -111,7 +111,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		return t.failedAt.Load(), t.err
 	}
 	if len(t.chunks) >= r.set.AdaptChunks && !t.job.Ordered && !t.allocated {
-		r.adapt(t.way(), workers, time.Duration(t.copyTime.Load()), time.Since(begin))
+		r.adapt(t.direction(), workers, time.Duration(t.copyTime.Load()), time.Since(begin))
 	}
 	return t.job.Bytes, nil
 }
@@ -136,8 +136,8 @@ func (r *Ring) leave() {
 	r.transfers--
 }
 
-// direction says where a transfer goes. To fill the ring takes more workers than to empty
-// it, because stores past the caches are faster.
+// direction is the direction of a transfer. Filling the ring needs more workers than
+// emptying it, because workers that empty it can store past the caches, which is faster.
 type direction uint8
 
 const (
@@ -148,41 +148,41 @@ const (
 // share returns how many workers a transfer may have now, besides the coordinator.
 // oversubscribed is true if all transfers together have more goroutines than there are
 // processors.
-func (r *Ring) share(way direction) (n int, oversubscribed bool) {
+func (r *Ring) share(dir direction) (n int, oversubscribed bool) {
 	if r.clock != nil {
 		return 1, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	transfers := max(1, r.transfers)
-	n = max(1, r.maxWorkers(way)/transfers)
+	n = max(1, r.maxWorkers(dir)/transfers)
 	return n, (n+1)*transfers > runtime.GOMAXPROCS(0)
 }
 
 // maxWorkers returns how many workers a transfer by itself has. The coordinator gets a
 // processor of its own unless there are very few. r.mu is held.
-func (r *Ring) maxWorkers(way direction) int {
+func (r *Ring) maxWorkers(dir direction) int {
 	n := runtime.GOMAXPROCS(0)
 	if n > 3 {
 		n--
 	}
-	return min(r.target[way], n)
+	return min(r.target[dir], n)
 }
 
 // adapt changes the number of workers for the next transfers, after one that ran by
 // itself. Its workers together have copied for busy, and the transfer took elapsed.
-func (r *Ring) adapt(way direction, workers int, busy, elapsed time.Duration) {
+func (r *Ring) adapt(dir direction, workers int, busy, elapsed time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.transfers > 1 || workers != r.maxWorkers(way) {
+	if r.transfers > 1 || workers != r.maxWorkers(dir) {
 		return
 	}
 	r.busyShare = float64(busy) / float64(elapsed) / float64(workers)
 	switch {
 	case r.busyShare < r.set.IdleShare:
-		r.target[way] = max(1, r.target[way]-1)
+		r.target[dir] = max(1, r.target[dir]-1)
 	case r.busyShare > r.set.BusyShare:
-		r.target[way] = min(r.set.Workers, r.target[way]+1)
+		r.target[dir] = min(r.set.Workers, r.target[dir]+1)
 	}
 }
 
@@ -237,9 +237,9 @@ func (r *Ring) takeSlot(t *transfer) (s *slot, starved bool, err error) {
 	}
 }
 
-// pick takes a free slot for t. Without one, allocate says that t may make a new slot. If
-// t may not, it must wait. starved then says that t has no slot itself, and that none of
-// its stream will become free.
+// pick takes a free slot for t. If there is none, allocate reports whether t may make a new
+// slot. If t must wait, starved reports whether only other transfers can free a slot: t has
+// none, and no slot in flight belongs to its stream.
 func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -401,8 +401,8 @@ func (r *Ring) submit(s *slot) {
 	}
 }
 
-// awaitOldest waits, on an emulated device, until t can have a slot again: for the oldest
-// copy in its own stream. Without one, other transfers have all slots.
+// awaitOldest waits on an emulated device until a slot for t becomes free. It waits for the
+// oldest copy of t or of its stream. If there is none, other transfers have all slots.
 func (r *Ring) awaitOldest(t *transfer) error {
 	r.mu.Lock()
 	i := slices.IndexFunc(r.slots, t.canAwait)

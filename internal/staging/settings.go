@@ -13,12 +13,12 @@ type Settings struct {
 	// is full, one is read, and one covers delays. More slots are not in the caches when
 	// a transfer begins.
 	SlotsToDevice int
-	// MinBlocks is how many blocks a transfer has for each of its workers at least: to
-	// begin takes a worker as long as to copy one.
+	// MinBlocks is the least number of blocks of a transfer for each of its workers. A
+	// worker takes as long to start as to copy one block.
 	MinBlocks int
-	// CoordinatorBlocks is how many blocks a transfer has at most whose coordinator copies
-	// from begin to end. A part is done before the workers wake, and what the caller has
-	// just written is in the caches of its processor.
+	// CoordinatorBlocks is the largest number of blocks of a transfer whose coordinator
+	// copies from begin to end. It copies a part before the workers wake up, and data that
+	// the caller has just written is in the caches of its processor.
 	CoordinatorBlocks int
 
 	// SlotWait is how long a transfer waits for a slot while other transfers have them
@@ -26,18 +26,18 @@ type Settings struct {
 	SlotWait time.Duration
 	// SpinTime is how long a wait polls, which occupies a processor, before it sleeps.
 	SpinTime time.Duration
-	// SpinsPerYield is how many spins of some 20 ns there are until a goroutine that polls
-	// lets others have the processor. If that is often, all queue for the lock of the Go
-	// scheduler. It is a power of two, because a division would take as long as a spin.
+	// SpinsPerYield is how many spins of some 20 ns a polling goroutine makes between two
+	// calls of runtime.Gosched. With a small number all goroutines wait for the lock of the
+	// Go scheduler. It is a power of two, because a division takes as long as a spin.
 	SpinsPerYield int
 
 	// NonTemporalFrom is the size from which on ordinary memory is written past the
 	// caches. Larger memory is in no cache afterwards, and such stores need not read it
 	// first: six workers do what took twelve.
 	NonTemporalFrom int
-	// LastBytes is how much at the end of a transfer to the device is stored past the
-	// caches, or moved out of them: what all workers together can have in the caches of
-	// their own cores.
+	// LastBytes is the number of bytes at the end of a transfer to the device that are
+	// stored past the caches, or moved out of them. It is the size of the core-private
+	// caches of all workers together.
 	LastBytes int
 	// DemoteFrom is the size of a transfer from which on its last bytes are moved out of
 	// the caches (CLDEMOTE) instead of stored past them. In smaller ones the workers are

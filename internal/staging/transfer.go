@@ -27,16 +27,17 @@ type Job struct {
 	Completed uint64
 	// Ordered has one goroutine read or write, from the beginning to the end.
 	Ordered bool
-	// Done, if not nil, is called when the transfer uses the ring no longer. Where a
-	// reader or writer hangs and the context ends, that is after In or Out has returned.
+	// Done, if not nil, is called when the transfer does not use the ring any more. If the
+	// context ends while a reader or writer hangs, Done is called after In or Out returns.
 	Done func()
 }
 
 // transfer is one call of In or Out. Its coordinator and its workers share it.
 //
-// The fields up to chunks do not change once workers have started. The type chunk says
-// which goroutine owns its fields. Ring.mu guards held; the coordinator alone writes allocated. t.mu
-// guards err, which the coordinator also reads when all workers are accounted for.
+// The fields up to chunks do not change after workers have started. The comment of chunk
+// says which goroutine owns its fields. Ring.mu guards held. Only the coordinator writes
+// allocated. mu guards err. The coordinator also reads err without it, when all chunks are
+// accounted for.
 type transfer struct {
 	r        *Ring
 	ctx      context.Context
@@ -52,8 +53,8 @@ type transfer struct {
 	chunks            []chunk
 
 	// nextBlock is the first block that no goroutine has claimed, counted over all chunks.
-	// It is a counter and not a workers.Queue because the coordinator claims blocks too, of
-	// its own transfer only, and opens the chunks of which blocks are claimed.
+	// It is a counter and not a workers.Queue, because the coordinator also claims blocks,
+	// of its own transfer only. The coordinator opens a chunk after a block of it is claimed.
 	nextBlock     atomic.Int64
 	failedAt      atomic.Int64 // no block from this offset on is copied
 	unaccounted   atomic.Int64 // chunks with blocks that are not accounted for, and the coordinator
@@ -73,7 +74,7 @@ type transfer struct {
 func (t *transfer) prepare() (workers int) {
 	set := &t.r.set
 	t.failedAt.Store(math.MaxInt64)
-	most, oversubscribed := t.r.share(t.way())
+	most, oversubscribed := t.r.share(t.direction())
 	workers = t.workerCount(most)
 	t.shared, t.oversubscribed = workers > 1 || t.mayHang(), oversubscribed
 	t.coordinatorCopies = !t.shared || t.mayYield && t.job.Bytes <= int64(set.CoordinatorBlocks*set.Block)
@@ -85,7 +86,7 @@ func (t *transfer) prepare() (workers int) {
 	return workers
 }
 
-func (t *transfer) way() direction {
+func (t *transfer) direction() direction {
 	if t.src != nil {
 		return toDevice
 	}
@@ -136,9 +137,9 @@ func (t *transfer) claimed(i int) bool {
 	return i < len(t.chunks) && t.chunks[i].first < t.nextBlock.Load()
 }
 
-// copyBlock copies one block, or drops it if it is behind failedAt. What is before
-// failedAt is always copied. Every block is accounted for, so that no chunk keeps a slot
-// for which another one waits.
+// copyBlock copies one block, or drops it if it begins at or after failedAt. Blocks before
+// failedAt are always copied. copyBlock counts dropped blocks like copied ones. Otherwise a
+// chunk would keep its slot, while another chunk waits for one.
 func (t *transfer) copyBlock(c *chunk, block int64) {
 	at := block * int64(t.r.set.Block)
 	if err := t.ctx.Err(); err != nil {
@@ -156,7 +157,7 @@ func (t *transfer) copyBlock(c *chunk, block int64) {
 }
 
 // awaitOpen waits until a chunk is open or has failed, and reports whether it is open. It
-// polls at first: to wake a goroutine takes as long as a quarter of a chunk.
+// polls before it sleeps, because waking a goroutine takes a quarter of the time of a chunk.
 func (t *transfer) awaitOpen(c *chunk) bool {
 	var begin time.Time
 	for i := 0; ; i++ {
@@ -259,8 +260,8 @@ func (t *transfer) callDone() {
 	}
 }
 
-// abandon gives the transfer up while a reader or writer hangs. What is not queued yet is
-// never queued. It returns how many bytes are copied.
+// abandon ends the transfer for the caller while a reader or writer hangs. Chunks that are
+// not queued yet are never queued. It returns how many bytes are copied.
 func (t *transfer) abandon() (int64, error) {
 	n := int64(0)
 	for i := range t.chunks {

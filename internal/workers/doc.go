@@ -4,8 +4,8 @@
 // tasks, block by block, the oldest task first. [For] divides a loop among the
 // processors. [Settings] hold what depends on the machine.
 //
-// The package knows nothing of devices. Packages staging and ferry say what a block is,
-// and call the driver.
+// The package knows nothing of devices. Packages staging and pipeline decide what a block
+// is, and call the driver.
 //
 // # Locks
 //

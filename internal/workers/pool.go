@@ -72,7 +72,7 @@ func (p *Pool) serve() {
 		n := p.workers.Load()
 		if !p.surplus(n) {
 			p.notify.wait(seen)
-		} else if p.leave(n) {
+		} else if p.retire(n) {
 			return
 		}
 	}
@@ -102,9 +102,9 @@ func (p *Pool) surplus(n int64) bool {
 	return p.closed.Load() || n-p.busy.Load() > p.keep.Load()
 }
 
-// leave takes one of n workers off the count. It reports whether the worker must end:
+// retire takes one of n workers off the count. It reports whether the worker must end:
 // not if the count has changed, or if a Start has counted on this worker meanwhile.
-func (p *Pool) leave(n int64) bool {
+func (p *Pool) retire(n int64) bool {
 	if !p.workers.CompareAndSwap(n, n-1) {
 		return false
 	}

@@ -61,11 +61,11 @@ func TestPoolLeave(t *testing.T) {
 	p.workers.Store(2)
 	p.unclaimed.Store(2) // two jobs for one worker each
 	p.keep.Store(1)
-	if !p.surplus(2) || p.leave(2) || p.workers.Load() != 2 {
+	if !p.surplus(2) || p.retire(2) || p.workers.Load() != 2 {
 		t.Errorf("a worker left that has work: %d workers, want 2", p.workers.Load())
 	}
 	p.unclaimed.Store(0)
-	if !p.leave(2) || p.surplus(1) || p.workers.Load() != 1 {
+	if !p.retire(2) || p.surplus(1) || p.workers.Load() != 1 {
 		t.Errorf("%d workers, want 1 after a surplus worker has left", p.workers.Load())
 	}
 }

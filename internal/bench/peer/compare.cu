@@ -3,7 +3,7 @@
 //
 //   nvcc -O2 -arch=native compare.cu -lcuda -o compare_c && ./compare_c 10 22
 
-#include "../../kernels/kernels.cu"
+#include "../../../kernels/kernels.cu"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
