@@ -202,8 +202,15 @@ func prepareWait(b *Batch, st *streamState, op *batchOp) error {
 	return nil
 }
 
-// useEvent adds an event to the submission, and starts to use it.
+// useEvent adds an event to the submission, and starts to use it. A submission uses an
+// event at most twice: first to wait for it, then to record it. Operations after a Record
+// need no other use: they record the event again, or wait for their own stream.
 func (b *Batch) useEvent(st *streamState, x batchEvent) error {
+	for i := range b.events {
+		if y := &b.events[i]; y.e == x.e && (y.records || !x.records) {
+			return nil
+		}
+	}
 	b.events = append(b.events, x)
 	return b.beginEvent(st)
 }

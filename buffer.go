@@ -104,7 +104,6 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	if err := g.enter(fmt.Sprintf("%s %s of %v memory", verb, refusal.Size(bytes), k)); err != nil {
 		return nil, err
 	}
-	g.deferred.run()
 	a := &allocation{g: g, kind: k, count: count, name: e.name, bytes: bytes, number: g.bufferCount.Add(1), free: freeMemory}
 	a.Init()
 	a.close = a.closeNow
@@ -187,7 +186,7 @@ func (a *allocation) closeNow(generation uint32) error {
 		return nil
 	}
 	a.leak.Stop()
-	return a.g.deferred.do(a.drain)
+	return afterHostFunction(a.drain)
 }
 
 // drain waits for the calls that use the closed allocation. It continues with dispose
@@ -199,7 +198,7 @@ func (a *allocation) drain() error {
 		}
 		a.Drain()
 	}
-	return a.AfterOwners(func() error { return a.g.deferred.do(a.dispose) })
+	return a.AfterOwners(func() error { return afterHostFunction(a.dispose) })
 }
 
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
@@ -281,7 +280,7 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	}
 	home := stateOfStream(first)
 	ok, err := st.followStream(home)
-	if err == nil && !ok { // home is closed
+	if err == nil && !ok { // home belongs to another driver
 		err = home.Wait(context.Background())
 	}
 	if err != nil {

@@ -105,9 +105,11 @@ func Download[T any](m Memory[T]) ([]T, error) {
 	return s, nil
 }
 
-// copyNow copies on a new stream, which does not wait for other streams.
+// copyNow copies on a new stream, which does not wait for other streams. One of the sides
+// is an open buffer of the GPU, which may be closed itself.
 func copyNow[T any](g *GPU, dst, src Memory[T]) error {
-	s, err := NewStream(g, &StreamOptions{NonBlocking: true})
+	g.lifetime.AddUser()
+	s, err := newStream(g, &StreamOptions{NonBlocking: true})
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func copyNow[T any](g *GPU, dst, src Memory[T]) error {
 // for pageable memory, which it reads or writes before it returns. It also waits for
 // copies from host memory to host memory, page-locked or not, because drivers make them
 // during the call. All other copies are only queued. Synchronous itself queues nothing and
-// does not wait. It returns false for a copy that Copy would refuse.
+// does not wait. It returns false if the sizes differ or a range is not valid.
 //
 // docs/ASYNC.md has a table of all calls.
 func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
@@ -294,7 +296,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		recordLarge(st, dst, src)
 	}
 	if err == nil && (dst.untracked || src.untracked) {
-		err = st.Wait(ctx)
+		err = st.Wait(context.Background()) // the copy is in flight, and no tracker knows it
 	}
 	if err != nil {
 		return copyError(st, dst, src, err)

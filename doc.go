@@ -117,7 +117,7 @@
 //
 // Nearly all mutexes are leaves: no other lock is taken while one of them is held. No leaf
 // is held across a driver call or a call of the program's functions. In this package the
-// leaves are GPU.mu, deferredTasks.mu, driverStates.mu, driverState.mu, Module.mu,
+// leaves are GPU.mu, driverStates.mu, driverState.mu, Module.mu,
 // PinnedPool.mu and capture.mu. In internal packages they are Group.mu of await, Map.mu of
 // hostmap, and Tracker.mu, birth.mu and Recorder.mu of inflight.
 //

@@ -88,7 +88,7 @@ func (e *Event) leave() { e.left(e.state.Leave()) }
 // left destroys a closed event after its last use.
 func (e *Event) left(last bool) {
 	if last {
-		_ = e.g.deferred.do(e.destroy)
+		_ = afterHostFunction(e.destroy)
 	}
 }
 
@@ -294,7 +294,7 @@ func (e *Event) Close() error {
 	}
 	e.leak.Stop()
 	if e.state.Close() {
-		return e.g.deferred.do(e.destroy)
+		return afterHostFunction(e.destroy)
 	}
 	return nil
 }
@@ -351,6 +351,18 @@ func (c *completionEvent) wait(g *GPU) error {
 func (c *completionEvent) query(g *GPU) bool {
 	err := c.ask(g, func() error { return g.driver.EventQuery(g.ctx, c.event) })
 	return err == nil || sticky(err)
+}
+
+// follow makes later work of a stream wait for the event.
+func (c *completionEvent) follow(g *GPU, st *streamState) error {
+	if c == nil || g.released.Load() || !c.lifetime.Enter() {
+		return nil // the work is known to be done
+	}
+	err := st.follow(c.event)
+	if c.lifetime.Leave() {
+		err = errors.Join(err, g.driver.EventDestroy(g.ctx, c.event))
+	}
+	return err
 }
 
 // ask makes a driver call about the event. After a success it destroys the event.

@@ -47,7 +47,6 @@ type GPU struct {
 	legacy   *Stream
 	waits    await.Group
 	pending  pendingError
-	deferred deferredTasks
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
@@ -303,7 +302,6 @@ func (g *GPU) Wait(ctx context.Context) error {
 	if err := g.await(await.Context(ctx), &g.waits, g.synchronize, g.pending.add); err != nil {
 		return fmt.Errorf("wait for all work of %s: %w", g.label, err)
 	}
-	g.deferred.run()
 	return g.takePending()
 }
 
@@ -402,7 +400,7 @@ func (g *GPU) enter(what string) error {
 
 func (g *GPU) leave() {
 	if g.lifetime.Leave() {
-		_ = g.deferred.do(g.release)
+		_ = afterHostFunction(g.release)
 	}
 }
 
@@ -425,22 +423,32 @@ func (g *GPU) Close() error {
 		return nil
 	}
 	g.leak.Stop()
-	g.deferred.run()
 	if _, unused := g.lifetime.Close(); unused {
-		return g.deferred.do(g.release)
+		return afterHostFunction(g.release)
 	}
 	return nil
 }
 
-// release waits for the context and releases it. All objects of the GPU are closed.
+// release waits for the context and releases it. All objects of the GPU are closed. If the
+// default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
+	if err := g.driver.CtxSynchronize(g.ctx); inHostFunction(err) {
+		return err
+	}
+	g.released.Store(true)
+	if st := g.legacy.state; !st.Close() {
+		return nil
+	}
+	return g.releaseContext()
+}
+
+// releaseContext waits for the context and releases it. Nothing uses the GPU any more.
+func (g *GPU) releaseContext() error {
 	err := g.driver.CtxSynchronize(g.ctx)
 	if inHostFunction(err) {
 		return err
 	}
-	g.released.Store(true)
-	g.legacy.state.Close()
-	g.legacy.state.Drain()
+	close(g.legacy.state.destroyed)
 	err = errors.Join(err, g.ring.close())
 	g.shared.quit(g)
 	err = errors.Join(err, g.copyKernel.unload(g.driver, g.ctx))
@@ -467,42 +475,16 @@ func (l *lazyRing) close() error {
 	return nil
 }
 
-// deferredTasks is the work that was requested within host functions, where the driver
-// must not be called. Later calls of this package run it.
-type deferredTasks struct {
-	count atomic.Int64 // len(tasks), to be read without mu
-	mu    sync.Mutex
-	tasks []func() error
-}
-
-// do runs a task. In a host function the driver refuses that: then do keeps the task for
-// run, and returns nil.
-func (d *deferredTasks) do(task func() error) error {
+// afterHostFunction runs a task that calls the driver. In a host function the driver
+// refuses that. Then a new goroutine runs the task, and afterHostFunction returns nil. The
+// errors of the goroutine are dropped, because the Close that they belong to has returned.
+func afterHostFunction(task func() error) error {
 	err := task()
 	if !inHostFunction(err) {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tasks = append(d.tasks, task)
-	d.count.Store(int64(len(d.tasks)))
+	go func() { _ = task() }()
 	return nil
-}
-
-// run runs the deferred tasks. It drops their errors, because the Close that they belong
-// to has returned.
-func (d *deferredTasks) run() {
-	if d.count.Load() == 0 {
-		return
-	}
-	d.mu.Lock()
-	tasks := d.tasks
-	d.tasks = nil
-	d.count.Store(0)
-	d.mu.Unlock()
-	for _, task := range tasks {
-		_ = d.do(task)
-	}
 }
 
 // capabilities is what the attributes of a device say about it.

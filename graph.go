@@ -97,7 +97,7 @@ func (x *Graph) leave() {
 // left disposes of a closed graph after its last use.
 func (x *Graph) left() {
 	if x.lifetime.Leave() {
-		_ = x.g.deferred.do(x.dispose)
+		_ = afterHostFunction(x.dispose)
 	}
 }
 
@@ -109,15 +109,15 @@ func (x *Graph) left() {
 // instead. Launch allocates nothing.
 func (x *Graph) Launch(s *Stream) error {
 	const what = "launch a graph"
+	if err := x.enter(what); err != nil {
+		return err
+	}
+	defer x.leave() // after l.done: a closed graph gives up its memory here, which is then in flight
 	l, st, err := s.beginLaunch(what)
 	if err != nil {
 		return err
 	}
 	defer l.done()
-	if err := x.enter(what); err != nil {
-		return err
-	}
-	defer x.leave()
 	if err := x.launch(&l.op, st); err != nil {
 		return fmt.Errorf("launch %v on %v: %w", x, st, err)
 	}
@@ -184,7 +184,7 @@ func (x *Graph) Close() error {
 	}
 	x.leak.Stop()
 	if _, unused := x.lifetime.Close(); unused {
-		return x.g.deferred.do(x.dispose)
+		return afterHostFunction(x.dispose)
 	}
 	return nil
 }

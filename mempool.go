@@ -130,7 +130,7 @@ func (p *MemPool) leave() {
 		p.g.leave()
 	}
 	if p.lifetime.Leave() {
-		_ = p.g.deferred.do(p.destroy)
+		_ = afterHostFunction(p.destroy)
 	}
 }
 
@@ -198,7 +198,7 @@ func (p *MemPool) Close() error {
 		return nil
 	}
 	if _, unused := p.lifetime.Close(); unused {
-		return p.g.deferred.do(p.destroy)
+		return afterHostFunction(p.destroy)
 	}
 	return nil
 }
@@ -229,8 +229,15 @@ func (p *MemPool) destroy() error {
 // refused (cu.ErrorStreamCaptureUnsupported): allocate before the capture, and the graph
 // keeps the buffer. Other errors are as for Alloc.
 func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
+	const what = "allocate in stream order"
+	if p != nil {
+		if err := p.enter(what); err != nil {
+			return nil, err
+		}
+		defer p.leave()
+	}
 	var op inflight.Op
-	st, err := s.begin(&op, "allocate in stream order", false)
+	st, err := s.begin(&op, what, false)
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +248,8 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	if p == nil && !st.g.caps.pools {
 		return Alloc[T](st.g, n)
 	}
-	if p != nil {
-		if err := p.enter("allocate"); err != nil {
-			return nil, err
-		}
-		defer p.leave()
-		if !p.g.sameContext(st.g) {
-			return nil, refusal.Invalid("allocate on %v from a memory pool of %s: they must belong to one GPU", st, p.g.label)
-		}
+	if p != nil && !p.g.sameContext(st.g) {
+		return nil, refusal.Invalid("allocate on %v from a memory pool of %s: they must belong to one GPU", st, p.g.label)
 	}
 	a, err := newAllocation[T](st.g, deviceMemory, n)
 	if err != nil {

@@ -150,7 +150,7 @@ func (m *Module) Close() error {
 		return nil
 	}
 	m.leak.Stop()
-	return m.g.deferred.do(m.drain)
+	return afterHostFunction(m.drain)
 }
 
 // drain waits for the calls that use the closed module. It continues with dispose once no
@@ -162,7 +162,7 @@ func (m *Module) drain() error {
 		}
 		m.tracker.Drain()
 	}
-	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return m.g.deferred.do(m.dispose) }))
+	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return afterHostFunction(m.dispose) }))
 }
 
 // dispose waits for the kernels in flight, unloads the module and leaves the GPU. If a
@@ -233,7 +233,7 @@ func (m *Module) forget(a *allocation) error {
 	last := m.closing && len(m.variables) == 0
 	m.mu.Unlock()
 	if last {
-		return m.g.deferred.do(m.dispose)
+		return afterHostFunction(m.dispose)
 	}
 	return nil
 }

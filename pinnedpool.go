@@ -228,7 +228,7 @@ func (b *pooledBuffer) closeNow(generation uint32) error {
 		return nil
 	}
 	b.leak.Stop()
-	return b.g.deferred.do(b.drainTask)
+	return afterHostFunction(b.drainTask)
 }
 
 // drainBack waits for the calls that use the closed buffer. It gives the block back once
@@ -258,7 +258,7 @@ func (b *pooledBuffer) giveBack() error {
 	}
 	p.pool.PutInFlight(b.block)
 	if p.closed.Load() {
-		return p.g.deferred.do(p.drain)
+		return afterHostFunction(p.drain)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (b *pooledBuffer) giveBack() error {
 func (p *PinnedPool) put(b *pin.Block) error {
 	err := p.pool.Put(b)
 	if inHostFunction(err) {
-		return p.g.deferred.do(p.pool.Release)
+		return afterHostFunction(p.pool.Release)
 	}
 	return err
 }
@@ -490,7 +490,7 @@ func (p *PinnedPool) Close() error {
 		return nil
 	}
 	p.leak.Stop()
-	return p.g.deferred.do(p.dispose)
+	return afterHostFunction(p.dispose)
 }
 
 // dispose waits for closed buffers, frees the memory and leaves the GPU.

@@ -53,10 +53,14 @@ func NewStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	if err := g.enter("make a stream"); err != nil {
 		return nil, err
 	}
-	g.deferred.run()
 	if o == nil {
 		o = &StreamOptions{}
 	}
+	return newStream(g, o)
+}
+
+// newStream makes a stream on a GPU that the caller has entered.
+func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	handle, err := createStream(g, o)
 	if err != nil {
 		g.leave()
@@ -322,7 +326,6 @@ func (s *Stream) Wait(ctx context.Context) error {
 	err := st.synchronizeContext(ctx)
 	switch {
 	case err == nil:
-		st.g.deferred.run()
 		err = st.pending.take()
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
@@ -369,7 +372,7 @@ func (s *Stream) Close() error {
 	}
 	s.leak.Stop()
 	if s.state.Close() {
-		return s.state.g.deferred.do(s.state.destroy)
+		return afterHostFunction(s.state.destroy)
 	}
 	return nil
 }
@@ -394,7 +397,6 @@ type streamState struct {
 	pending     pendingError
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
-	postponed  atomic.Bool   // destroy was called in a host function, and is deferred
 	completion *completionEvent
 }
 
@@ -419,10 +421,15 @@ func (st *streamState) String() string {
 }
 
 // Unused destroys a closed stream that no call uses any more. It implements
-// inflight.Owner. The default stream and streams that record are destroyed elsewhere.
+// inflight.Owner. The GPU's release closes the default stream, and continues here. Streams
+// that record are destroyed elsewhere.
 func (st *streamState) Unused() {
-	if st.number != 0 && st.capture == nil {
-		st.pending.add(st.g.deferred.do(st.destroy))
+	switch {
+	case st.capture != nil:
+	case st.number == 0:
+		_ = afterHostFunction(st.g.releaseContext)
+	default:
+		st.pending.add(afterHostFunction(st.destroy))
 	}
 }
 
@@ -455,7 +462,7 @@ func (st *streamState) synchronizeContext(ctx context.Context) error {
 // poll asks the driver for a short time whether the work is done. It is for a ctx that can
 // end: that wait needs a goroutine, which takes longer.
 func (st *streamState) poll(ctx context.Context) (done bool, err error) {
-	if ctx.Done() == nil || st.g.emulated != nil || st.g.released.Load() || !st.Enter() {
+	if ctx.Done() == nil || st.g.emulated != nil || st.g.released.Load() || !st.EnterUsed() {
 		return false, nil
 	}
 	defer st.Leave()
@@ -480,7 +487,7 @@ func (st *streamState) synchronize() error {
 // doneDespite reports whether the work is done although a wait for it returned an error,
 // such as the panic of a host function.
 func (st *streamState) doneDespite(err error) bool {
-	if sticky(err) || inHostFunction(err) || !st.Enter() {
+	if sticky(err) || inHostFunction(err) || !st.EnterUsed() {
 		return false
 	}
 	defer st.Leave()
@@ -491,22 +498,36 @@ func (st *streamState) doneDespite(err error) bool {
 	return err == nil
 }
 
-// driverWait waits in the driver: for the stream or, once the stream is closed, for its
-// completion event.
+// driverWait waits in the driver: for the stream or, once the stream is destroyed, for its
+// completion event. The caller may be a user of the stream.
 func (st *streamState) driverWait() error {
 	if st.g.released.Load() {
 		return nil // release has waited for all work
 	}
-	if st.Enter() {
+	if st.EnterUsed() {
 		defer st.Leave()
 		return st.g.driver.StreamSynchronize(st.g.ctx, st.handle)
 	}
-	st.g.deferred.run()
-	if st.postponed.Load() {
-		return cu.ErrorNotPermitted
+	if err := st.awaitDestroyed(); err != nil {
+		return err
+	}
+	return st.completion.wait(st.g)
+}
+
+// awaitDestroyed waits until the driver's stream, which nothing uses any more, is
+// destroyed. In a host function it returns an error: another goroutine may destroy the
+// stream, and its calls may wait for the host function.
+func (st *streamState) awaitDestroyed() error {
+	select {
+	case <-st.destroyed:
+		return nil
+	default:
+	}
+	if err := st.g.mayWait(); err != nil {
+		return err
 	}
 	<-st.destroyed
-	return st.completion.wait(st.g)
+	return nil
 }
 
 // query asks the driver whether all work is done, and records the answer. It does not wait.
@@ -515,7 +536,7 @@ func (st *streamState) query() (done bool) {
 	if st.g.released.Load() {
 		return true
 	}
-	if st.Enter() {
+	if st.EnterUsed() {
 		defer st.Leave()
 		n := st.Issued()
 		err := st.g.driver.StreamQuery(st.g.ctx, st.handle)
@@ -538,10 +559,17 @@ func (st *streamState) follow(e cu.Event) error {
 }
 
 // followStream makes later work wait for all work that is queued on another stream now. ok
-// is false if that stream is closed.
+// is false if that stream belongs to another driver. The other stream may be closed.
 func (st *streamState) followStream(other *streamState) (ok bool, err error) {
-	if !sameDriver(other.g.driver, st.g.driver) || !other.Enter() {
+	if !sameDriver(other.g.driver, st.g.driver) {
 		return false, nil
+	}
+	if !other.EnterUsed() {
+		if err := other.awaitDestroyed(); err != nil {
+			return false, err
+		}
+		err := other.completion.follow(other.g, st)
+		return err == nil, err
 	}
 	defer other.Leave()
 	d := other.g.driver
@@ -593,7 +621,6 @@ func (st *streamState) destroy() error {
 	if err == nil {
 		err = st.g.driver.StreamDestroy(st.g.ctx, st.handle)
 	}
-	st.postponed.Store(inHostFunction(err))
 	if inHostFunction(err) {
 		return err
 	}

@@ -78,6 +78,22 @@ func (s *Stream) Enter() bool {
 	}
 }
 
+// EnterUsed counts a call like Enter. It also counts a call on a closed stream that still
+// has users. The caller can be one of them, so it must not wait for the others to leave.
+func (s *Stream) EnterUsed() bool {
+	for {
+		v := s.word.Load()
+		switch {
+		case v&closedFlag != 0 && v&(usersMask|shortFlag) == 0:
+			return false
+		case v&usersMask == usersMask: // no room for another user
+			runtime.Gosched()
+		case s.word.CompareAndSwap(v, v+1):
+			return true
+		}
+	}
+}
+
 // Leave ends a use.
 func (s *Stream) Leave() { s.left(s.word.Add(^uint64(0))) }
 
