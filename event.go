@@ -98,11 +98,12 @@ func (e *Event) record(st *streamState) error {
 	if err != nil {
 		return err
 	}
-	if err = st.g.driver.EventRecord(st.g.ctx, e.handle, st.handle); err != nil {
-		e.endRecord(r, nil)
+	recorded := (*inflight.Stream)(nil)
+	defer func() { e.endRecord(r, recorded) }()
+	if err := st.g.driver.EventRecord(st.g.ctx, e.handle, st.handle); err != nil {
 		return fmt.Errorf("record an event on %v: %w", st, err)
 	}
-	e.endRecord(r, &st.Stream)
+	recorded = &st.Stream
 	return nil
 }
 

@@ -97,9 +97,18 @@ func (g *Group) quit(r *round) (err error, ended bool) {
 	return r.err, r.ended
 }
 
-// run is the goroutine of a round.
+// run is the goroutine of a round. The round also ends if sync ends the goroutine.
 func (g *Group) run(r *round, sync func() error, lost func(error)) {
-	err := sync()
+	err := errNoReturn
+	defer func() { g.end(r, err, lost) }()
+	err = sync()
+}
+
+// errNoReturn is the error of a round whose call did not return.
+var errNoReturn = errors.New("the driver call did not return")
+
+// end ends a round with the result of its call.
+func (g *Group) end(r *round, err error, lost func(error)) {
 	g.mu.Lock()
 	r.err, r.ended = err, true
 	g.round = nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -58,7 +59,7 @@ func (b *Buffer[M]) packUnknown(args []any) error {
 			return fmt.Errorf("argument %d: %w", i, t.err)
 		}
 		at := (len(b.Bytes) + t.align - 1) / t.align * t.align
-		b.Bytes = append(b.Bytes, make([]byte, at+t.size-len(b.Bytes))...)
+		b.grow(at + t.size)
 		if err := b.put(t.at(at), &args[i]); err != nil {
 			return fmt.Errorf("argument %d: %w", i, err)
 		}
@@ -100,13 +101,11 @@ func (b *Buffer[M]) Reset() {
 	b.Bytes, b.Memory = b.Bytes[:0], b.Memory[:0]
 }
 
-// grow sets Bytes to n zero bytes.
+// grow extends Bytes to n bytes. The new bytes are zero.
 func (b *Buffer[M]) grow(n int) {
-	if cap(b.Bytes) < n {
-		b.Bytes = make([]byte, n)
-	}
-	b.Bytes = b.Bytes[:n]
-	clear(b.Bytes)
+	old := len(b.Bytes)
+	b.Bytes = slices.Grow(b.Bytes, n-old)[:n]
+	clear(b.Bytes[old:])
 }
 
 // putValue writes a value of size bytes.

@@ -1,0 +1,52 @@
+package refusal
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// TestRefusals checks the texts of refusals and the results that they wrap.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		result cu.Result
+		text   string
+	}{
+		{Invalid("%d arguments, want %d", 1, 2), cu.ErrorInvalidValue, "1 arguments, want 2"},
+		{New(cu.ErrorNotPermitted, "in a host function"), cu.ErrorNotPermitted, "in a host function"},
+	} {
+		if c.err.Error() != c.text {
+			t.Errorf("got %q, want %q", c.err, c.text)
+		}
+		for _, err := range []error{c.err, fmt.Errorf("copy: %w", c.err), errors.Join(cu.ErrorOutOfMemory, c.err)} {
+			if !Is(err) || !errors.Is(err, c.result) || errors.Is(err, cu.ErrorUnknown) {
+				t.Errorf("%q: a refusal %v, wraps %v: %v; want both", err, Is(err), c.result, errors.Is(err, c.result))
+			}
+		}
+	}
+	for _, err := range []error{nil, errors.New("other"), cu.ErrorInvalidValue, fmt.Errorf("copy: %w", cu.ErrorInvalidValue)} {
+		if Is(err) {
+			t.Errorf("%v is not a refusal", err)
+		}
+	}
+}
+
+// TestSize checks the unit and the rounding at both sides of each boundary.
+func TestSize(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0 bytes", 1: "1 byte", 2: "2 bytes", 1<<10 - 1: "1023 bytes",
+		1 << 10: "1.0 KiB", 1<<10 + 1<<9: "1.5 KiB", 1<<20 - 1<<10: "1023.0 KiB",
+		1 << 20: "1.0 MiB", 1<<30 - 1<<20: "1023.0 MiB", 1 << 30: "1.0 GiB", 8 << 30: "8.0 GiB",
+		1<<40 - 1<<30: "1023.0 GiB", 1 << 40: "1.0 TiB", 5 << 39: "2.5 TiB",
+	} {
+		if uint64(uintptr(n)) != n {
+			continue // larger than the address space
+		}
+		if got := Size(uintptr(n)); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package ferry
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// softStream is a software GPU and a stream on it, closed when the test ends.
+func softStream(t *testing.T) (*GPU, *Stream) {
+	t.Helper()
+	g := try(Open("soft"))(t)
+	s := try(NewStream(g, nil))(t)
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), g.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, s
+}
+
+// try is v, or the end of the test.
+func try[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// closeLater closes something when the test ends.
+func closeLater[T interface{ Close() error }](t *testing.T, v T) T {
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+// checkUnused checks that nothing uses a stream: neither a short operation nor others.
+func checkUnused(t *testing.T, what string, st *streamState) {
+	t.Helper()
+	st.Complete(st.Issued())
+	if !st.Enter() {
+		t.Errorf("%s: the stream is closed", what)
+		return
+	}
+	if !st.Alone() {
+		t.Errorf("%s: something uses the stream", what)
+	}
+	st.Leave()
+	if !st.BeginShort() {
+		t.Errorf("%s: the stream is being drained", what)
+		return
+	}
+	st.EndShort(false)
+}
+
+// pendingOn is the number of the last operation of a stream that is pending on a
+// resource, 0 if there is none.
+func pendingOn(x *inflight.Tracker, s *Stream) uint64 {
+	for st, n := range x.Pending(inflight.Write) {
+		if st == &s.state.Stream {
+			return n
+		}
+	}
+	return 0
+}
+
+// TestBatchEventsAgain: a replay of a batch uses its events as the first submission did,
+// and releases them at its end, also if one of them is closed.
+func TestBatchEventsAgain(t *testing.T) {
+	g, s := softStream(t)
+	d := &destroyer{Driver: g.driver}
+	g.driver = d
+	first, twice, waited := try(NewEvent(g, nil))(t), try(NewEvent(g, nil))(t), try(NewEvent(g, nil))(t)
+	x := closeLater(t, try(Alloc[byte](g, 64))(t))
+	var b Batch
+	if err := errors.Join(b.Record(first), Fill(&b, x, 1), b.WaitEvent(waited), b.Record(twice), b.Record(twice)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if err := s.Submit(&b); err != nil || b.replay.st != s.state {
+			t.Fatalf("%v; can be replayed: %v", err, b.replay.st != nil)
+		}
+		n := s.state.Issued()
+		m := first.state.StandsFor()
+		if first.state.Passed(m); m.Stream() != &s.state.Stream || !s.state.Completed(n-1) || s.state.Completed(n) {
+			t.Errorf("submission %d: the first event does not stand for the %d operations before it", i, n-1)
+		}
+		if twice.state.StandsFor().Stream() != nil {
+			t.Errorf("submission %d: known what an event stands for that was recorded twice", i)
+		}
+	}
+	for i, e := range []*Event{twice, waited, first} {
+		if err := e.Close(); err != nil || d.events != i+1 {
+			t.Errorf("%v; %d events destroyed, want %d: event %d is in use", err, d.events, i+1, i)
+		}
+		before := s.state.Issued()
+		if err := s.Submit(&b); !errors.Is(err, ErrClosed) {
+			t.Errorf("with a closed event: %v", err)
+		}
+		if s.state.Issued() != before {
+			t.Errorf("%d operations, want %d", s.state.Issued(), before)
+		}
+		checkUnused(t, "a closed event", s.state)
+	}
+}
+
+// destroyer counts events that are destroyed.
+type destroyer struct {
+	cu.Driver
+	events int
+}
+
+func (d *destroyer) EventDestroy(ctx cu.Context, e cu.Event) error {
+	d.events++
+	return d.Driver.EventDestroy(ctx, e)
+}
+
+// TestBatchManyEvents: a batch may use an event many times.
+func TestBatchManyEvents(t *testing.T) {
+	g, s := softStream(t)
+	e := closeLater(t, try(NewEvent(g, nil))(t))
+	var b Batch
+	for range 4095 {
+		if err := errors.Join(b.Record(e), b.WaitEvent(e), b.WaitEvent(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := s.Submit(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Record(e), e.Wait(context.Background())); err != nil || e.state.StandsFor().Stream() != &s.state.Stream {
+		t.Errorf("%v; a Record is in progress", err)
+	}
+}
+
+// TestStreamAfterCapture: what is queued goes to the stream itself, but in captures.
+func TestStreamAfterCapture(t *testing.T) {
+	g, s := softStream(t)
+	for range 2 {
+		if s.target() != s.state {
+			t.Error("before a capture, operations do not go to the stream")
+		}
+		graph, err := s.Capture(func(s *Stream) error {
+			if st := s.target(); st == s.state || st.capture == nil {
+				t.Error("in a capture, operations go to the stream")
+			}
+			return nil
+		})
+		if err := errors.Join(err, graph.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	legacy := DefaultStream(g)
+	if legacy.target() != legacy.state {
+		t.Error("operations do not go to the default stream")
+	}
+	if err := errors.Join(s.Close(), g.Close()); err != nil || !legacy.state.Closed() {
+		t.Errorf("the default stream of a GPU that is closed is open; %v", err)
+	}
+}
+
+// partDriver makes the first calls of a batch and fails.
+type partDriver struct {
+	cu.Driver
+	done int // less than 0: it makes all
+}
+
+func (d *partDriver) Submit(ctx cu.Context, b *cu.Batch) (int, error) {
+	if d.done < 0 {
+		return d.Driver.Submit(ctx, b)
+	}
+	return d.done, cu.ErrorOutOfMemory
+}
+
+// TestBatchFailsAgain: when the driver refuses a part of a batch that is replayed, what
+// was queued is in flight, and nothing is known of its events.
+func TestBatchFailsAgain(t *testing.T) {
+	g, s := softStream(t)
+	d := &partDriver{g.driver, -1}
+	g.driver = d
+	e := closeLater(t, try(NewEvent(g, nil))(t))
+	x := closeLater(t, try(Alloc[float32](g, 64))(t))
+	m := closeLater(t, try(Load(g, []byte(kernels.PTX)))(t))
+	k := try(m.Kernel("increment"))(t)
+	var b Batch
+	if err := errors.Join(Fill(&b, x, 1), b.Launch(k, Grid(64, 64), x, uint64(64)), b.Record(e)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		done   int // calls that the driver makes, -1 for all
+		kernel string
+	}{{-1, k.name}, {-1, k.name}, {0, ""}, {1, ""}, {2, k.name}, {-1, k.name}} {
+		before := s.state.Issued()
+		last := ""
+		s.state.lastLaunch.Store(&last)
+		d.done = c.done
+		if err := s.Submit(&b); c.done < 0 && err != nil || c.done >= 0 && !errors.Is(err, cu.ErrorOutOfMemory) {
+			t.Errorf("%d done: %v", c.done, err)
+		}
+		want := before
+		if c.done != 0 {
+			want++
+		}
+		if got := s.state.Issued(); got != want || pendingOn(&x.span.a.Tracker, s) != want {
+			t.Errorf("%d done: %d operations, and the buffer knows of %d, want %d", c.done, got, pendingOn(&x.span.a.Tracker, s), want)
+		}
+		if got := *s.state.lastLaunch.Load(); got != c.kernel {
+			t.Errorf("%d done: %q was launched last, want %q", c.done, got, c.kernel)
+		}
+		if known := e.state.StandsFor().Stream() != nil; known != (c.done < 0) {
+			t.Errorf("%d done: known what the event stands for: %v", c.done, known)
+		}
+	}
+	// Another stream takes the use of one that is done.
+	other := closeLater(t, try(NewStream(g, nil))(t))
+	y := closeLater(t, try(AllocHost[float32](g, 64, nil))(t))
+	err := errors.Join(s.Wait(context.Background()), Copy[float32](other, x, y), other.Wait(context.Background()), s.Submit(&b))
+	if got := pendingOn(&x.span.a.Tracker, s); err != nil || got != s.state.Issued() {
+		t.Errorf("%v; the buffer knows of %d operations, want %d", err, got, s.state.Issued())
+	}
+}
+
+// TestSpanSize: a span, which every call reads, is as large as a line of the cache, so
+// that the allocator does not split it over two.
+func TestSpanSize(t *testing.T) {
+	if n := reflect.TypeFor[span]().Size(); strconv.IntSize == 64 && n != 64 {
+		t.Errorf("a span has %d bytes, want 64", n)
+	}
+}
