@@ -83,8 +83,9 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) error {
 	if in {
 		direct = st.g.tuning.directIn
 	}
-	if dst.bytes <= direct || dst.untracked || src.untracked {
-		if !in {
+	untracked := dst.untracked || src.untracked
+	if dst.bytes <= direct || untracked {
+		if !in || untracked { // else the driver copies the source before it returns
 			if err := waitToCopy(ctx, st); err != nil {
 				return err
 			}

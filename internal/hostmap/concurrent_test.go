@@ -97,7 +97,7 @@ func registerOnce(random *rand.Rand, m *Map, d *registrar) error {
 		} else if err := d.register(e); err != nil {
 			return err
 		}
-		m.Settle(e, i >= refused)
+		m.Finish(e, i >= refused)
 	}
 	if refused == len(fresh) {
 		if !d.covers(o) {
@@ -115,7 +115,7 @@ func registerOnce(random *rand.Rand, m *Map, d *registrar) error {
 			if err := d.unregister(e); err != nil {
 				return err
 			}
-			m.Settle(e, true)
+			m.Finish(e, true)
 		}
 	}
 	return nil

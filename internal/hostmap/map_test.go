@@ -55,7 +55,7 @@ func mustClaim(t *testing.T, m *Map, c Claim, wantAll, wantFresh string) (all []
 		if e.Host != cu.HostPtr(&arena[e.Start]) {
 			t.Errorf("entry %d-%d has another host address", e.Start, e.End)
 		}
-		m.Settle(e, false)
+		m.Finish(e, false)
 	}
 	return all
 }
@@ -67,7 +67,7 @@ func release(t *testing.T, m *Map, o *Owner, entries []*Entry, want string) {
 	for _, e := range entries {
 		if m.Release(e, o) {
 			last = append(last, e)
-			m.Settle(e, true)
+			m.Finish(e, true)
 		}
 	}
 	if ranges(last) != want {
@@ -162,14 +162,14 @@ func TestClaimWaits(t *testing.T) {
 		}()
 		<-waits // for a
 		mustClaim(t, m, claim(ownerOf(500, 600)), "500-600", "500-600")
-		m.Settle(fresh[0], gone)
+		m.Finish(fresh[0], gone)
 		<-waits // for b
 		select {
 		case text := <-got:
 			t.Errorf("the claim did not wait: %s", text)
 		default:
 		}
-		m.Settle(ofB[0], true)
+		m.Finish(ofB[0], true)
 		want := "100-200 200-350, 200-350, <nil>"
 		if gone {
 			want = "150-350, 150-350, <nil>"
@@ -191,7 +191,7 @@ func TestMayNotWait(t *testing.T) {
 	if _, _, err := m.Claim(c); err != refused || b.Shared.Load() || ranges(m.entries) != "100-200" {
 		t.Errorf("got %v, want %v; entries %s", err, refused, ranges(m.entries))
 	}
-	m.Settle(fresh[0], false)
+	m.Finish(fresh[0], false)
 	mustClaim(t, m, c, "100-200 200-250", "200-250")
 }
 
@@ -204,7 +204,7 @@ func TestReleaseAgain(t *testing.T) {
 	if !m.Release(e, a) {
 		t.Fatal("not the last owner")
 	}
-	m.Settle(e, false)
+	m.Finish(e, false)
 	if run := m.First(100, 200); run.Owner != a {
 		t.Errorf("the owner is %v", run.Owner)
 	}
@@ -295,7 +295,7 @@ func TestPinned(t *testing.T) {
 		if err != nil || fresh[0].pinner == (runtime.Pinner{}) {
 			t.Fatalf("not pinned; %v", err)
 		}
-		m.Settle(fresh[0], false)
+		m.Finish(fresh[0], false)
 		release(t, m, o, fresh, "100-200")
 	}()
 	for i := 0; ; i++ {

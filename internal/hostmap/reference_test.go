@@ -137,7 +137,7 @@ func randomMap(random *rand.Rand) error {
 			}
 			gone := random.IntN(8) == 0 // the driver refuses
 			for _, e := range fresh {
-				m.Settle(e, gone)
+				m.Finish(e, gone)
 			}
 			if gone {
 				all = slices.DeleteFunc(all, func(e *Entry) bool { return slices.Contains(fresh, e) })
@@ -189,7 +189,7 @@ func (r *reference) release(m *Map, o *Owner, entries []*Entry) error {
 		others := slices.ContainsFunc(r.owners, func(x *Owner) bool { return x != o && slices.Contains(r.has[x], e) })
 		last := m.Release(e, o)
 		if last {
-			m.Settle(e, true)
+			m.Finish(e, true)
 		}
 		if last == others {
 			return fmt.Errorf("entry %d-%d: last %v, others %v", e.Start, e.End, last, others)

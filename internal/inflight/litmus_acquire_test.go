@@ -66,7 +66,7 @@ func (c *closing) useDirect() {
 	u := c.x.UseOf(s)
 	if c.acquired = c.x.OpenIn(0); c.acquired {
 		c.look()
-		u.Note(Write, s.Next())
+		u.Record(Write, s.Next())
 	}
 	s.EndShort(c.acquired)
 }

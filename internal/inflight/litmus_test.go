@@ -231,7 +231,7 @@ func TestLitmusNote(t *testing.T) {
 			}
 		}
 		for n := range uint64(3) {
-			threads = append(threads, func() { u.Note(Write, n+1) })
+			threads = append(threads, func() { u.Record(Write, n+1) })
 		}
 		return threads, check
 	})

@@ -130,8 +130,8 @@ func (m *model) copyShort(r *rand.Rand, s *modelStream) *work {
 	uses := map[*resource]Access{src: Read, dst: Write}
 	w := m.give(s, uses)
 	n := s.Next()
-	to.Note(Write, n)
-	from.Note(Read, n)
+	to.Record(Write, n)
+	from.Record(Read, n)
 	yield(r)
 	m.leave(uses)
 	return w

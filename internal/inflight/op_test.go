@@ -55,7 +55,7 @@ func TestOp(t *testing.T) {
 			if v := s.word.Load(); v != n*oneNumber {
 				t.Errorf("long %v: word of the stream %#x, want %d operations", long, v, n)
 			}
-			if op.n != 0 || len(op.more) != 0 || len(op.entered) != 0 || op.few != [fewRetained]*atomic.Uint64{} || op.stream != nil {
+			if op.n != 0 || len(op.more) != 0 || len(op.entered) != 0 || op.inline != [inlineRetained]*atomic.Uint64{} || op.stream != nil {
 				t.Errorf("long %v: End keeps %+v", long, op)
 			}
 			if slices.ContainsFunc(op.more[:cap(op.more)], func(last *atomic.Uint64) bool { return last != nil }) ||

@@ -20,7 +20,7 @@ func TestUseLatest(t *testing.T) {
 		number    uint64
 		read, any uint64
 	}{{Read, 3, 4, 4}, {Write, 2, 4, 4}, {Read, 9, 4, 9}, {Write, 7, 7, 9}, {Write, 10, 10, 10}} {
-		u.Note(c.note, c.number)
+		u.Record(c.note, c.number)
 		if read, any := u.latest(Read), u.latest(Write); read != c.read || any != c.any {
 			t.Errorf("note %v %d: latest %d and %d, want %d and %d", c.note, c.number, read, any, c.read, c.any)
 		}
@@ -268,7 +268,7 @@ func TestUsesOfMany(t *testing.T) {
 					return
 				}
 				u, n := x.UseOf(&s.Stream), s.Next()
-				u.Note(Write, n)
+				u.Record(Write, n)
 				if got := u.stream.Load(); got != &s.Stream && got != reassigning || u.latest(Write) != n {
 					wrong.Add(1)
 				}

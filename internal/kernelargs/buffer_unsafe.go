@@ -104,7 +104,10 @@ func (b *Buffer[M]) Reset() {
 // grow extends Bytes to n bytes. The new bytes are zero.
 func (b *Buffer[M]) grow(n int) {
 	old := len(b.Bytes)
-	b.Bytes = slices.Grow(b.Bytes, n-old)[:n]
+	if n > cap(b.Bytes) {
+		b.Bytes = slices.Grow(b.Bytes, n-old)
+	}
+	b.Bytes = b.Bytes[:n]
 	clear(b.Bytes[old:])
 }
 
