@@ -220,7 +220,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	for _, g := range gpus {
 		g.fallback = err
 	}
-	hint.Say(hint.Fallback, "no NVIDIA GPU was found, using %v: times are predictions (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or %s=1 suppresses this line)", gpus[0], hint.QuietVariable)
+	hint.Say(hint.Fallback, "no NVIDIA GPU could be opened, using %v: times are predictions (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or %s=1 suppresses this line)", gpus[0], hint.QuietVariable)
 	return gpus, nil
 }
 

@@ -73,7 +73,7 @@ func (s *session) open(name string) (*ferry.GPU, error) {
 	hint.Silence(hint.Fallback) // the warning below has the same content
 	g, err := ferry.Open(name)
 	if err == nil && g.Fallback() != nil && !hint.Quiet() {
-		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU was found, so %s is used (--device cuda reports what was tried)", g))
+		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU could be opened, so %s is used (--device cuda reports what was tried)", g))
 	}
 	return g, err
 }
