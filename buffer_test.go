@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -169,7 +171,7 @@ func TestClosedBuffer(t *testing.T) {
 	for _, slice := range []func() []float32{host.Slice, host.ReadSlice} {
 		wantError(t, sliceError(slice), ferry.ErrClosed, "host access", "page-locked buffer", "100 float32")
 	}
-	_, err := host.SliceContext(nil)
+	_, err := host.SliceContext(context.Background())
 	wantError(t, err, ferry.ErrClosed, "page-locked buffer")
 	_, err = host.ReadSliceContext(context.Background())
 	wantError(t, err, ferry.ErrClosed, "page-locked buffer")
@@ -243,4 +245,166 @@ func TestEmpty(t *testing.T) {
 	check(t, ferry.Fill(s, nothing, struct{}{}))
 	closeAll(t, nothing)
 	check(t, s.Wait(context.Background()))
+}
+
+// sliceMemory is a buffer of bytes that the host can access.
+type sliceMemory interface {
+	ferry.Memory[byte]
+	fmt.Stringer
+	Slice() []byte
+	ReadSlice() []byte
+	SliceContext(ctx context.Context) ([]byte, error)
+	ReadSliceContext(ctx context.Context) ([]byte, error)
+	Close() error
+}
+
+// onSlices runs a test on each kind of buffer that the host can access. open opens the GPU of
+// each.
+func onSlices(t *testing.T, open func(t *testing.T) *ferry.GPU, test func(t *testing.T, g *ferry.GPU, m sliceMemory)) {
+	t.Helper()
+	kinds := append(slices.Clone(bytesKinds), bytesKind{"pooled", 0, func(g *ferry.GPU, n int) (bytesMemory, error) {
+		pool, err := ferry.NewPinnedPool(g, nil)
+		if err != nil {
+			return bytesMemory{}, err
+		}
+		h, err := ferry.AllocHost[byte](g, n, &ferry.HostOptions{Pool: pool})
+		return bytesMemory{Memory: h}, errors.Join(err, pool.Close())
+	}})
+	tested := 0
+	for _, k := range kinds {
+		if k.name == "device" || k.name == "pageable" {
+			continue
+		}
+		t.Run("memory="+k.name, func(t *testing.T) {
+			g := open(t)
+			made, err := k.make(g, 1000)
+			if errors.Is(err, cu.ErrorNotSupported) {
+				t.Skip(err)
+			}
+			check(t, err)
+			test(t, g, made.Memory.(sliceMemory))
+			tested++
+		})
+	}
+	if tested == 0 {
+		t.Error("no kind of memory was tested")
+	}
+}
+
+// TestSliceContext: SliceContext and ReadSliceContext return the memory itself, when the copies
+// to it are done. ReadSliceContext does not wait for copies from it. The end of the context
+// ends the wait, and the copy goes on.
+func TestSliceContext(t *testing.T) {
+	onSlices(t, func(t *testing.T) *ferry.GPU { return openTest(t) }, testSliceContext)
+}
+
+func testSliceContext(t *testing.T, g *ferry.GPU, m sliceMemory) {
+	s := must(ferry.NewStream(g, nil))(t)
+	device := must(ferry.Alloc[byte](g, m.Len()))(t)
+	defer closeAll(t, m, device, s)
+	want := make([]byte, m.Len())
+	background := context.Background()
+	for name, slice := range map[string]func(context.Context) ([]byte, error){"SliceContext": m.SliceContext, "ReadSliceContext": m.ReadSliceContext} {
+		fillRandom(want)
+		check(t, ferry.Copy(s, device, ferry.Pageable(want)))
+		check(t, s.Wait(background))
+		open := gate(t, s)
+		check(t, ferry.Copy(s, ferry.Memory[byte](m), device))
+
+		ctx, cancel := context.WithCancel(background)
+		waits(t, name, cancel, func() {
+			got, err := slice(ctx)
+			wantError(t, err, context.Canceled, "host access to "+m.String())
+			if got != nil {
+				t.Errorf("%s returns %d bytes with the error", name, len(got))
+			}
+		})
+		open()
+		ctx, cancel = context.WithCancel(background)
+		defer cancel()
+		got := must(slice(ctx))(t)
+		wantBytes(t, got, want)
+		got[7]++ // it is the memory itself
+		check(t, ferry.Copy(s, device, ferry.Memory[byte](m)))
+		if back := must(ferry.Download(device))(t); back[7] != want[7]+1 {
+			t.Errorf("%s: byte 7 is %d on the device after the slice was written, want %d", name, back[7], want[7]+1)
+		}
+	}
+	check(t, s.Wait(background))
+	open := gate(t, s)
+	check(t, ferry.Copy(s, device, ferry.Memory[byte](m))) // reads m
+	must(m.ReadSliceContext(background))(t)                // must return although the gate is shut
+	waits(t, "SliceContext of a buffer that is read", open, func() { must(m.SliceContext(background))(t) })
+}
+
+// TestSlicePanics: Slice and ReadSlice panic with the error that SliceContext and
+// ReadSliceContext return. It says which buffer of which GPU, and wraps ErrClosed after Close.
+func TestSlicePanics(t *testing.T) {
+	onSlices(t, func(t *testing.T) *ferry.GPU { return openTest(t) }, func(t *testing.T, g *ferry.GPU, m sliceMemory) {
+		name := m.String()
+		closeAll(t, m)
+		wantSliceErrors(t, m, ferry.ErrClosed, "host access", name, " on "+gpuName(g))
+	})
+	for _, m := range []sliceMemory{(*ferry.Host[byte])(nil), (*ferry.Managed[byte])(nil)} {
+		wantSliceErrors(t, m, cu.ErrorInvalidValue, "host access", "no buffer given (nil)")
+	}
+}
+
+// TestSliceAfterFault: after an operation on the buffer failed, the error of Slice and
+// SliceContext wraps that of the driver. It says which buffer, and which kernel on which stream.
+func TestSliceAfterFault(t *testing.T) {
+	open := func(t *testing.T) *ferry.GPU { return must(ferry.Open("soft"))(t) }
+	onSlices(t, open, func(t *testing.T, g *ferry.GPU, m sliceMemory) {
+		s := must(ferry.NewStream(g, nil))(t)
+		code, k := load(t, g, "increment")
+		v := must(ferry.Alloc[float32](g, 10))(t)
+		device := must(ferry.Alloc[byte](g, m.Len()))(t)
+		resume := gate(t, s)
+		check(t, s.Launch(k, ferry.Grid(1<<20, 256), v, uint64(1<<20)))
+		check(t, ferry.Copy(s, ferry.Memory[byte](m), device))
+		resume()
+		wantSliceErrors(t, m, cu.ErrorIllegalAddress, "host access to "+m.String(), "stream 1 of soft:h200", "increment")
+		_ = errors.Join(m.Close(), v.Close(), device.Close(), code.Close(), s.Close(), g.Close()) // the context is lost
+	})
+}
+
+// wantSliceErrors checks the errors with which Slice and ReadSlice panic, and those of the forms
+// with a context.
+func wantSliceErrors(t *testing.T, m sliceMemory, is error, parts ...string) {
+	t.Helper()
+	for _, slice := range []func() []byte{m.Slice, m.ReadSlice} {
+		wantError(t, sliceError(slice), is, parts...)
+	}
+	for _, slice := range []func(context.Context) ([]byte, error){m.SliceContext, m.ReadSliceContext} {
+		got, err := slice(context.Background())
+		wantError(t, err, is, parts...)
+		if got != nil {
+			t.Errorf("%d bytes come with the error", len(got))
+		}
+	}
+}
+
+// lostDriver is a driver whose waits for streams fail while lost is set.
+type lostDriver struct {
+	*fakeDriver
+	lost bool
+}
+
+func (d *lostDriver) StreamSynchronize(cu.Context, cu.Stream) error {
+	if d.lost {
+		return cu.ErrorIllegalAddress
+	}
+	return nil
+}
+
+// TestSliceOfLostContext: where the driver does not say which kernel failed, as on hardware, the
+// error has the stream and the kernel that was launched there last.
+func TestSliceOfLostContext(t *testing.T) {
+	d := &lostDriver{newFake(), true}
+	x := newCallFixture(t, openDriver(t, d), 64)
+	check(t, x.step())
+	where := "wait for stream 1 of cuda:0: "
+	wantSliceErrors(t, x.host, cu.ErrorIllegalAddress, "host access to "+x.host.String()+": "+where, "the last kernel launched there was vector_add")
+	d.lost = false
+	wantError(t, x.stream.Wait(context.Background()), cu.ErrorIllegalAddress, where)
 }

@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -164,4 +165,162 @@ func TestCopyAllCaptured(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCopyAllBatch: a batch makes the copies of CopyAll at each Submit, of few and of many
+// ranges and beside other operations. Other bytes do not change.
+func TestCopyAllBatch(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	const n = 256 << 10
+	in, out := must(ferry.AllocHost[byte](g, n, nil))(t), must(ferry.AllocHost[byte](g, n, nil))(t)
+	device := must(ferry.Alloc[byte](g, n))(t)
+	defer closeAll(t, in, out, device, s)
+	for _, c := range []struct{ count, size, step int }{{1, 100, 128}, {3, 4096, 5000}, {200, 257, 1001}} {
+		var up, down []ferry.Pair[byte]
+		for i, j := range rand.Perm(c.count) {
+			up = append(up, ferry.Pair[byte]{Dst: device.Range(c.step*j, c.step*j+c.size), Src: in.Range(c.step*i, c.step*i+c.size)})
+			down = append(down, ferry.Pair[byte]{Dst: out.Range(c.step*i+1, c.step*i+1+c.size), Src: device.Range(c.step*j, c.step*j+c.size)})
+		}
+		var b ferry.Batch
+		check(t, ferry.Fill(&b, device, 0xa5))
+		check(t, ferry.CopyAll(&b, up))
+		check(t, ferry.CopyAll(&b, down))
+		if b.Len() != 3 {
+			t.Errorf("the batch has %d operations, want 3", b.Len())
+		}
+		clear(up) // the batch has them
+		for round := range 3 {
+			fillRandom(in.Slice())
+			fillRandom(out.Slice())
+			want := bytes.Clone(out.Slice())
+			for i := range c.count {
+				copy(want[c.step*i+1:], in.Slice()[c.step*i:c.step*i+c.size])
+			}
+			open := gate(t, s)
+			check(t, s.Submit(&b))
+			waits(t, "ReadSlice", open, func() { out.ReadSlice() })
+			if !bytes.Equal(out.Slice(), want) {
+				t.Errorf("%+v, submission %d: the bytes differ", c, round)
+			}
+		}
+		b.Reset()
+		clear(out.Slice())
+		check(t, s.Submit(&b))
+		wantBytes(t, out.Slice(), make([]byte, n))
+	}
+}
+
+// TestCopyAllBatchRefused: a bad pair is refused when it is added, or by Submit. Neither queues
+// anything, and the operations that were added before work.
+func TestCopyAllBatchRefused(t *testing.T) {
+	x := newBatchFixture(t, openTest(t))
+	closed := must(ferry.Alloc[float32](must(ferry.Open("soft"))(t), 8))(t)
+	closeAll(t, closed)
+	good := ferry.Pair[float32]{Dst: x.out.Range(0, 5), Src: x.vec.Range(0, 5)}
+	var none *ferry.Device[float32]
+	for _, c := range []struct {
+		bad   ferry.Pair[float32]
+		is    error
+		parts []string
+		early bool // CopyAll refuses it
+	}{
+		{ferry.Pair[float32]{Dst: x.vec, Src: ferry.Pageable(make([]float32, batchFloats))}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "pageable memory"}, true},
+		{ferry.Pair[float32]{Dst: none, Src: x.vec}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "no buffer given"}, true},
+		{ferry.Pair[float32]{Dst: x.vec.Range(5, 3), Src: x.in}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "range [5:3]"}, true},
+		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.in}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "has 5 elements"}, false},
+		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.vec.Range(2, 7)}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "overlap"}, false},
+		{ferry.Pair[float32]{Dst: closed, Src: x.in.Range(0, 8)}, ferry.ErrClosed, []string{"operation 2 of 2", "copy 2 of 2"}, false},
+	} {
+		clear(x.out.Slice())
+		check(t, ferry.Fill(x.stream, x.vec, 3))
+		var b ferry.Batch
+		check(t, ferry.Copy(&b, x.out.Range(10, 15), x.vec.Range(10, 15)))
+		err := ferry.CopyAll(&b, []ferry.Pair[float32]{good, c.bad})
+		if (err != nil) != c.early {
+			t.Errorf("%v: CopyAll returns %v", c.parts, err)
+		}
+		if err == nil {
+			err = x.stream.Submit(&b)
+		}
+		wantError(t, err, c.is, c.parts...)
+		if out := x.out.Slice(); out[0] != 0 || out[10] != 0 {
+			t.Errorf("%v: another pair or operation was queued", c.parts)
+		}
+		if c.early {
+			if b.Len() != 1 {
+				t.Errorf("%v: the batch has %d operations, want 1", c.parts, b.Len())
+			}
+			check(t, ferry.CopyAll(&b, []ferry.Pair[float32]{good})) // where the refused pairs were
+			check(t, x.stream.Submit(&b))
+			if out := x.out.Slice(); out[0] != 3 || out[4] != 3 || out[5] != 0 || out[10] != 3 {
+				t.Errorf("%v: the good operations copied %v", c.parts, out[:16])
+			}
+		}
+		check(t, x.stream.Wait(context.Background()))
+	}
+}
+
+// TestCopyAllBatchClosed: a batch that was submitted before notices that a buffer was closed.
+func TestCopyAllBatchClosed(t *testing.T) {
+	g := openTest(t)
+	x := newBatchFixture(t, g)
+	extra := must(ferry.AllocHost[float32](g, 8, nil))(t)
+	var b ferry.Batch
+	check(t, ferry.Copy(&b, x.out.Range(0, 4), x.vec.Range(0, 4)))
+	check(t, ferry.CopyAll(&b, []ferry.Pair[float32]{{Dst: x.vec.Range(0, 8), Src: x.in.Range(0, 8)}, {Dst: x.vec.Range(8, 16), Src: extra}}))
+	for range 2 {
+		check(t, x.stream.Submit(&b))
+	}
+	closeAll(t, extra) // waits for the copies
+	clear(x.out.Slice())
+	check(t, ferry.Fill(x.stream, x.vec, 5))
+	for range 2 {
+		wantError(t, x.stream.Submit(&b), ferry.ErrClosed, "operation 2 of 2", "copy 2 of 2", "page-locked buffer")
+	}
+	if x.out.Slice()[0] != 0 {
+		t.Error("the operation before was queued")
+	}
+}
+
+// TestCopyAllTwoGPUs: pairs of two GPUs of a driver are copied, on a stream and in a batch.
+func TestCopyAllTwoGPUs(t *testing.T) {
+	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
+		s := must(ferry.NewStream(a, nil))(t)
+		const n = 10_000
+		near, far := must(ferry.Alloc[byte](a, n))(t), must(ferry.Alloc[byte](b, n))(t)
+		host := must(ferry.AllocHost[byte](b, n, nil))(t)
+		defer closeAll(t, near, far, host, s)
+		for _, count := range []int{1, 20} { // by the driver, and as many as a kernel would copy
+			var there, back, out []ferry.Pair[byte]
+			for i := range count {
+				from, to := n/count*i, n/count*i+n/count-3
+				there = append(there, ferry.Pair[byte]{Dst: near.Range(from, to), Src: host.Range(from, to)})
+				back = append(back, ferry.Pair[byte]{Dst: far.Range(from, to), Src: near.Range(from, to)})
+				out = append(out, ferry.Pair[byte]{Dst: host.Range(from+1, to+1), Src: far.Range(from, to)})
+			}
+			var batch ferry.Batch
+			for _, pairs := range [][]ferry.Pair[byte]{there, back, out} {
+				check(t, ferry.CopyAll(&batch, pairs))
+			}
+			for name, queue := range map[string]func() error{
+				"stream": func() error {
+					return errors.Join(ferry.CopyAll(s, there), ferry.CopyAll(s, back), ferry.CopyAll(s, out))
+				},
+				"batch":       func() error { return s.Submit(&batch) },
+				"batch again": func() error { return s.Submit(&batch) },
+			} {
+				fillRandom(host.Slice())
+				want := bytes.Clone(host.Slice())
+				for i := range count {
+					from, to := n/count*i, n/count*i+n/count-3
+					copy(want[from+1:], host.Slice()[from:to])
+				}
+				check(t, queue())
+				if !bytes.Equal(host.Slice(), want) {
+					t.Errorf("%d pairs on a %s: the bytes differ", count, name)
+				}
+			}
+		}
+	})
 }

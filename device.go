@@ -46,6 +46,9 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	if width < 0 || height < 0 {
 		return nil, 0, refusal.Invalid("allocate device memory: %d rows of %d elements: the numbers cannot be negative", height, width)
 	}
+	if over, n := bits.Mul64(uint64(width), uint64(height)); over != 0 || n > math.MaxInt {
+		return nil, 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: %d rows of %d elements are more than an address can count", height, width)
+	}
 	if width == 0 || height == 0 || e.size == 0 {
 		d, err := Alloc[T](g, width*height)
 		return d, width, err

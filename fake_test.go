@@ -59,6 +59,9 @@ func (d *fakeDriver) MemHostAlloc(_ cu.Context, bytes uintptr, _ cu.MemHostAlloc
 	return cu.HostPtr(&b[0]), nil
 }
 func (d *fakeDriver) MemFreeHost(cu.Context, cu.HostPtr) error                   { return nil }
+func (d *fakeDriver) DeviceGetDefaultMemPool(cu.Device) (cu.MemPool, error)      { return 15, nil }
+func (d *fakeDriver) MemPoolCreate(*cu.MemPoolProps) (cu.MemPool, error)         { return 17, nil }
+func (d *fakeDriver) MemPoolDestroy(cu.MemPool) error                            { return nil }
 func (d *fakeDriver) StreamCreate(cu.Context, cu.StreamFlags) (cu.Stream, error) { return 7, nil }
 func (d *fakeDriver) StreamDestroy(cu.Context, cu.Stream) error                  { return nil }
 func (d *fakeDriver) StreamSynchronize(cu.Context, cu.Stream) error              { return nil }

@@ -21,7 +21,9 @@ import (
 // It is safe for concurrent use.
 //
 // Functions such as [NewStream], [Alloc] and [Load] make the objects of a GPU. They take
-// the GPU as their first argument.
+// the GPU as their first argument. For a nil GPU they return an error that wraps
+// cu.ErrorInvalidValue, and methods without an error return zero values. A nil object of
+// any other type is treated alike.
 type GPU struct {
 	// Every copy reads the first four fields, so they share one cache line.
 	driver    cu.Driver
@@ -128,24 +130,32 @@ func (g *GPU) retain() error {
 
 // Name returns the product name of the device, such as "NVIDIA H200" (cuDeviceGetName).
 // A software GPU has the name of the device that it emulates: see [GPU.Emulated].
-func (g *GPU) Name() string { return g.name }
+func (g *GPU) Name() string {
+	if g == nil {
+		return ""
+	}
+	return g.name
+}
 
 // String returns the short name and the product name of the GPU: "cuda:0 (NVIDIA H200)"
 // or "soft:h200 (software, predicts NVIDIA H200)".
 func (g *GPU) String() string {
-	if g.emulated != nil {
+	switch {
+	case g.none():
+		return "no GPU"
+	case g.emulated != nil:
 		return g.label + " (software, predicts " + g.name + ")"
 	}
 	return g.label + " (" + g.name + ")"
 }
 
 // Emulated reports whether the GPU is software.
-func (g *GPU) Emulated() bool { return g.emulated != nil }
+func (g *GPU) Emulated() bool { return g != nil && g.emulated != nil }
 
 // Profile returns the name of the machine profile that a software GPU emulates, such as
 // "h200". It returns "" on hardware.
 func (g *GPU) Profile() string {
-	if g.emulated == nil {
+	if !g.Emulated() {
 		return ""
 	}
 	return g.emulated.Profile()
@@ -153,23 +163,46 @@ func (g *GPU) Profile() string {
 
 // Fallback returns why Open("") opened the software GPU: the error of opening hardware.
 // It returns nil on hardware, and if FERRY_DEVICE or the name chose the software GPU.
-func (g *GPU) Fallback() error { return g.fallback }
+func (g *GPU) Fallback() error {
+	if g == nil {
+		return nil
+	}
+	return g.fallback
+}
 
 // Driver returns the driver of the GPU, for calls that this package lacks. Buffers do
 // not track the operations that a program queues through it.
-func (g *GPU) Driver() cu.Driver { return g.driver }
+func (g *GPU) Driver() cu.Driver {
+	if g == nil {
+		return nil
+	}
+	return g.driver
+}
 
 // Context returns the primary context of the device, for calls of [GPU.Driver]
 // (cuDevicePrimaryCtxRetain). It is valid until Close.
-func (g *GPU) Context() cu.Context { return g.ctx }
+func (g *GPU) Context() cu.Context {
+	if g == nil {
+		return 0
+	}
+	return g.ctx
+}
 
 // Device returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
 // [Managed.Prefetch] and [Managed.Advise] take it as a location.
-func (g *GPU) Device() cu.Device { return g.device }
+func (g *GPU) Device() cu.Device {
+	if g == nil {
+		return 0
+	}
+	return g.device
+}
 
 // Attribute returns the value of a device attribute (cuDeviceGetAttribute). If the driver
 // is too old to know the attribute, the error wraps cu.ErrorInvalidValue.
 func (g *GPU) Attribute(a cu.DeviceAttribute) (int, error) {
+	if g.none() {
+		return 0, errNoGPU("read an attribute")
+	}
 	v, err := g.driver.DeviceGetAttribute(a, g.device)
 	if err != nil {
 		return 0, fmt.Errorf("read %v of %s: %w", a, g.label, err)
@@ -210,7 +243,10 @@ func (g *GPU) Priorities() (least, greatest int, err error) {
 // the software GPU it is virtual time, which advances by the time that calls and waits
 // would take on the emulated machine. Only differences between two times have a meaning.
 func (g *GPU) Now() time.Duration {
-	if g.emulated != nil {
+	switch {
+	case g.none():
+		return 0
+	case g.emulated != nil:
 		return g.emulated.Now()
 	}
 	return time.Since(g.opened)
@@ -222,6 +258,9 @@ func (g *GPU) Now() time.Duration {
 // that reads or writes host memory reaches the rate of the link. For kernels that move 16
 // bytes per thread, n is the number of bytes divided by 16.
 func (g *GPU) Grid(n int) LaunchConfig {
+	if g.none() {
+		return LaunchConfig{}
+	}
 	c := Grid(n, g.tuning.launch.Threads)
 	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.processors*g.tuning.launch.Blocks)))
 	return c
@@ -386,11 +425,16 @@ func (g *GPU) addStream(st *streamState, gone bool) {
 	}
 }
 
+// none reports whether there is no GPU: g is nil, or not from Open.
+func (g *GPU) none() bool { return g == nil || g.driver == nil }
+
+func errNoGPU(what string) error { return refusal.Invalid("%s: no GPU given (nil)", what) }
+
 // enter counts a user of the context. It fails when the GPU is nil or closed. leave ends
 // the use.
 func (g *GPU) enter(what string) error {
-	if g == nil || g.driver == nil {
-		return refusal.Invalid("%s: no GPU given (nil)", what)
+	if g.none() {
+		return errNoGPU(what)
 	}
 	if !g.lifetime.Enter() {
 		return fmt.Errorf("%s: %s: %w", what, g.label, ErrClosed)
@@ -419,7 +463,7 @@ func (g *GPU) sameContext(o *GPU) bool {
 // remaining work and releases the primary context (cuDevicePrimaryCtxRelease). Close of a
 // closed or nil GPU does nothing and returns nil.
 func (g *GPU) Close() error {
-	if g == nil || g.driver == nil {
+	if g.none() {
 		return nil
 	}
 	g.leak.Stop()

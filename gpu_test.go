@@ -3,6 +3,8 @@ package ferry_test
 import (
 	"bytes"
 	"context"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -29,6 +31,65 @@ func TestGPUProperties(t *testing.T) {
 	if after := g.Now(); after < before {
 		t.Errorf("Now went from %v to %v", before, after)
 	}
+}
+
+// priorityDriver records the priorities of streams. It can fail to report their range.
+type priorityDriver struct {
+	cu.Driver
+	fails bool
+	given []int32
+}
+
+func (d *priorityDriver) Unwrap() cu.Driver { return d.Driver }
+
+func (d *priorityDriver) CtxGetStreamPriorityRange(ctx cu.Context) (least, greatest int32, err error) {
+	if d.fails {
+		return 3, 4, cu.ErrorNotMapped
+	}
+	return d.Driver.CtxGetStreamPriorityRange(ctx)
+}
+
+func (d *priorityDriver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (cu.Stream, error) {
+	d.given = append(d.given, priority)
+	return d.Driver.StreamCreateWithPriority(ctx, flags, priority)
+}
+
+// TestPriorities: Priorities returns the range of the device. Streams can have every priority of
+// it. The driver is given numbers outside of it as they are, or the nearest that it can have.
+func TestPriorities(t *testing.T) {
+	for name, want := range map[string]int{"h200": -5, "fermi-c2050": 0} {
+		g := openSoft(t, name, softgpu.Eager)
+		if least, greatest, err := g.Priorities(); least != 0 || greatest != want || err != nil {
+			t.Errorf("%s: the priorities are %d to %d, %v; want 0 to %d", name, least, greatest, err, want)
+		}
+	}
+	d := &priorityDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g := must(ferry.OpenDriver(d, 0))(t)
+	least, greatest, err := g.Priorities()
+	check(t, err)
+	var want []int32
+	for p := least; p >= greatest; p-- {
+		closeAll(t, must(ferry.NewStream(g, &ferry.StreamOptions{Priority: p}))(t))
+		if p != 0 {
+			want = append(want, int32(p))
+		}
+	}
+	for _, p := range []int{100, -100, math.MaxInt, math.MinInt, 1 << 32} {
+		closeAll(t, must(ferry.NewStream(g, &ferry.StreamOptions{Priority: p}))(t))
+	}
+	want = append(want, 100, -100, math.MaxInt32, math.MinInt32, math.MaxInt32)
+	if !slices.Equal(d.given, want) {
+		t.Errorf("the driver made streams of priorities %d, want %d", d.given, want)
+	}
+	d.fails = true
+	least, greatest, err = g.Priorities()
+	wantError(t, err, cu.ErrorNotMapped, "read stream priorities of soft:h200")
+	if least != 0 || greatest != 0 {
+		t.Errorf("the priorities %d and %d come with the error", least, greatest)
+	}
+	closeAll(t, g)
+	_, _, err = g.Priorities()
+	wantError(t, err, ferry.ErrClosed, "soft:h200")
 }
 
 // TestGPUClose: things that are open work on after Close of the GPU, and nothing new can be

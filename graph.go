@@ -150,11 +150,14 @@ func (x *Graph) launch(op *inflight.Op, st *streamState) error {
 // the new work to the graph (cuGraphExecUpdate): arguments, launch configurations,
 // buffers, values and host functions. It costs less than a new graph. The kinds of
 // operations and their order must be the same as before. Otherwise the error wraps
-// cu.ErrorGraphExecUpdateFailure, and the graph does not change. Launches that are already
-// queued run with the old parameters.
+// cu.ErrorGraphExecUpdateFailure, and the graph does not change. The stream must belong to
+// the GPU of the graph. Launches that are already queued run with the old parameters.
 func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if x == nil || x.g == nil {
 		return refusal.Invalid("update a graph: no graph given (nil)")
+	}
+	if s != nil && s.state != nil && !x.g.sameContext(s.state.g) {
+		return refusal.Invalid("update %v from a capture on %v: they must belong to one GPU", x, s)
 	}
 	graph, uses, err := record(s, f)
 	if err != nil {

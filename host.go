@@ -67,6 +67,9 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	ctx = await.Context(ctx)
 	if o != nil && o.Pool != nil {
+		if g.none() {
+			return nil, errNoGPU("allocate page-locked memory")
+		}
 		h := new(Host[T])
 		if err := h.alloc(ctx, g, o.Pool, n); err != nil {
 			return nil, err
@@ -267,10 +270,20 @@ type PinError struct {
 }
 
 // Error returns the text of Err, the cause, and what to do about it.
-func (e *PinError) Error() string { return e.Err.Error() + ": " + e.Why + ": " + e.Do }
+func (e *PinError) Error() string {
+	if e == nil || e.Err == nil {
+		return "no error"
+	}
+	return e.Err.Error() + ": " + e.Why + ": " + e.Do
+}
 
 // Unwrap returns Err.
-func (e *PinError) Unwrap() error { return e.Err }
+func (e *PinError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 func newPinError(e *pin.Error) *PinError {
 	return &PinError{Bytes: int(e.Bytes), Node: e.Node, Why: e.Why, Do: e.Do, Err: e.Result}

@@ -81,12 +81,22 @@ func (k *Kernel) signature() (*kernelargs.Signature, error) {
 }
 
 // Name returns the name of the kernel.
-func (k *Kernel) Name() string { return k.name }
+func (k *Kernel) Name() string {
+	if k == nil {
+		return ""
+	}
+	return k.name
+}
 
 // Params returns the parameters of the kernel: names and types if the module is PTX,
 // otherwise sizes and offsets (cuFuncGetParamInfo). It returns nil if the driver is too
 // old to report them. The caller owns the slice.
-func (k *Kernel) Params() []ptx.Param { return slices.Clone(k.args.Params()) }
+func (k *Kernel) Params() []ptx.Param {
+	if k == nil || k.m == nil {
+		return nil
+	}
+	return slices.Clone(k.args.Params())
+}
 
 // LaunchConfig is the configuration of a launch: Grid blocks of Block threads each. Y and
 // Z may be 0, which means 1.

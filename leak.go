@@ -22,8 +22,8 @@ func init() {
 }
 
 // OnLeak sets the function that reports leaks. A leak is a buffer, stream, event, module,
-// graph, [PinnedPool] or GPU that the garbage collector finds unused although it was not
-// closed. Only objects made after the call are watched. text names the object and the
+// graph, [PinnedPool], [MemPool] or GPU that the garbage collector finds unused although it
+// was not closed. Only objects made after the call are watched. text names the object and the
 // call stack that made it. With nil, the default, leaks are not reported, and watching
 // costs nothing. A leaked object is reported but never freed, because a slice of its
 // memory may still be in use.

@@ -9,13 +9,16 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
 // TestLeakReport: things that become garbage without Close are reported, with the place that
 // made them. Closed things are not.
 func TestLeakReport(t *testing.T) {
-	g := openDriver(t, newFake())
+	d := newFake()
+	d.attributes[cu.DeviceAttributeMemoryPoolsSupported] = 1
+	g := openDriver(t, d)
 	var mu sync.Mutex
 	var reports []string
 	ferry.OnLeak(func(text string) {
@@ -25,10 +28,13 @@ func TestLeakReport(t *testing.T) {
 	})
 	defer ferry.OnLeak(nil)
 	for range 3 {
-		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewEvent(g, nil))(t))
+		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewEvent(g, nil))(t),
+			must(ferry.NewPinnedPool(g, nil))(t), must(ferry.NewMemPool(g, nil))(t), must(ferry.OpenDriver(newFake(), 0))(t))
+		must(ferry.DefaultMemPool(g))(t) // needs no Close
 	}
 	leakThings(t, g)
-	want := []string{"device buffer", "page-locked buffer", "stream", "event", "module"}
+	want := []string{"device buffer", "page-locked buffer", "leaked: stream", "event", "module", "leaked: graph 1 on cuda:0",
+		"a pool of page-locked memory of cuda:0", "a memory pool of cuda:0", "cuda:0 (fake)"}
 	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
 		mu.Lock()
@@ -67,6 +73,10 @@ func leakThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.NewStream(g, nil))(t)
 	must(ferry.NewEvent(g, nil))(t)
 	must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	must(ferry.DefaultStream(g).Capture(func(*ferry.Stream) error { return nil }))(t)
+	must(ferry.NewPinnedPool(g, nil))(t)
+	must(ferry.NewMemPool(g, nil))(t)
+	must(ferry.OpenDriver(newFake(), 0))(t)
 }
 
 // TestLeakedRegistration: registered Go memory is not collected when the buffer becomes

@@ -55,6 +55,56 @@ func TestManaged(t *testing.T) {
 	closeAll(t, s)
 }
 
+// TestPrefetch: memory can be moved to each GPU and to the host, by a stream of each GPU. Its
+// bytes stay, Advice says where it is, and Slice waits for the move.
+func TestPrefetch(t *testing.T) {
+	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
+		m := must(ferry.AllocManaged[byte](a, 1<<20, nil))(t)
+		empty := must(ferry.AllocManaged[byte](a, 0, nil))(t)
+		streams := []*ferry.Stream{must(ferry.NewStream(a, nil))(t), must(ferry.NewStream(b, nil))(t)}
+		want := make([]byte, m.Len())
+		fillRandom(want)
+		copy(m.Slice(), want)
+		for _, place := range []cu.Device{a.Device(), b.Device(), cu.CPUDevice, b.Device(), a.Device()} {
+			for _, s := range streams {
+				open := gate(t, s)
+				check(t, m.Prefetch(s, place))
+				waits(t, "Slice", open, func() { wantBytes(t, m.Slice(), want) })
+				if got := must(m.Advice())(t); got.LastPrefetch != place {
+					t.Errorf("the last prefetch by %v was to %v, want %v", s, got.LastPrefetch, place)
+				}
+				check(t, empty.Prefetch(s, place))
+			}
+		}
+		check(t, m.Prefetch(streams[0], cu.CPUDevice))
+		check(t, m.Range(1<<19, 1<<20).Prefetch(streams[0], b.Device()))
+		check(t, streams[0].Wait(context.Background()))
+		for from, place := range map[int]cu.Device{0: cu.CPUDevice, 1 << 19: b.Device()} {
+			if got := must(m.Range(from, from+1<<19).Advice())(t); got.LastPrefetch != place {
+				t.Errorf("the last prefetch of the bytes from %d was to %v, want %v", from, got.LastPrefetch, place)
+			}
+		}
+		for _, place := range []cu.Device{99, cu.InvalidDevice} {
+			wantError(t, m.Prefetch(streams[0], place), cu.ErrorInvalidDevice, "prefetch managed buffer", "on stream 1")
+		}
+		_, err := streams[0].Capture(func(s *ferry.Stream) error {
+			wantError(t, m.Prefetch(s, a.Device()), cu.ErrorStreamCaptureUnsupported, "prefetch managed buffer")
+			return nil
+		})
+		check(t, err)
+		wantBytes(t, m.Slice(), want)
+		closeAll(t, m, empty, streams[0], streams[1])
+	})
+}
+
+// TestPrefetchUnsupported: the error on a device that cannot prefetch names the attribute.
+func TestPrefetchUnsupported(t *testing.T) {
+	g := openDriver(t, newExclusiveDriver())
+	m := must(ferry.AllocManaged[byte](g, 64, nil))(t)
+	wantError(t, m.Prefetch(ferry.DefaultStream(g), g.Device()), cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0", "leave it out")
+	closeAll(t, m)
+}
+
 // TestManagedExclusive: without concurrent managed access Slice waits for every stream of the
 // device.
 func TestManagedExclusive(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inflight"
@@ -18,6 +19,7 @@ type MemPool struct {
 	handle   cu.MemPool
 	own      bool // made by NewMemPool
 	lifetime inflight.Lifetime
+	leak     runtime.Cleanup
 }
 
 // MemPoolOptions are the options of [NewMemPool].
@@ -96,7 +98,16 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 			return nil, errors.Join(err, g.driver.MemPoolDestroy(handle))
 		}
 	}
+	p.leak = watchLeak(p, p.String)
 	return p, nil
+}
+
+// String returns a description of the pool: "a memory pool of cuda:0".
+func (p *MemPool) String() string {
+	if p == nil || p.g == nil {
+		return "no memory pool"
+	}
+	return "a memory pool of " + p.g.label
 }
 
 // hasPools returns an error if the device has no pools.
@@ -114,7 +125,7 @@ func (p *MemPool) enter(what string) error {
 		return refusal.Invalid("%s: no memory pool given (nil)", what)
 	}
 	if !p.lifetime.Enter() {
-		return fmt.Errorf("%s: a memory pool of %s: %w", what, p.g.label, ErrClosed)
+		return fmt.Errorf("%s: %v: %w", what, p, ErrClosed)
 	}
 	if !p.own { // unlike a pool of NewMemPool, the default pool does not keep the GPU open
 		if err := p.g.enter(what); err != nil {
@@ -160,10 +171,10 @@ func (p *MemPool) Trim(keep int) error {
 	}
 	defer p.leave()
 	if keep < 0 {
-		return refusal.Invalid("trim a memory pool of %s: %d bytes: it cannot be negative", p.g.label, keep)
+		return refusal.Invalid("trim %v: %d bytes: it cannot be negative", p, keep)
 	}
 	if err := p.g.driver.MemPoolTrimTo(p.handle, uintptr(keep)); err != nil {
-		return fmt.Errorf("trim a memory pool of %s to %s: %w", p.g.label, refusal.Size(uintptr(keep)), err)
+		return fmt.Errorf("trim %v to %s: %w", p, refusal.Size(uintptr(keep)), err)
 	}
 	return nil
 }
@@ -185,7 +196,7 @@ func (p *MemPool) Stats() (MemPoolStats, error) {
 		Reserved: read(cu.MemPoolAttrReservedMemCurrent), MostReserved: read(cu.MemPoolAttrReservedMemHigh),
 	}
 	if failed != nil {
-		return MemPoolStats{}, fmt.Errorf("read a memory pool of %s: %w", p.g.label, failed)
+		return MemPoolStats{}, fmt.Errorf("read %v: %w", p, failed)
 	}
 	return stats, nil
 }
@@ -197,6 +208,7 @@ func (p *MemPool) Close() error {
 	if p == nil || !p.own {
 		return nil
 	}
+	p.leak.Stop()
 	if _, unused := p.lifetime.Close(); unused {
 		return afterHostFunction(p.destroy)
 	}
@@ -211,7 +223,7 @@ func (p *MemPool) destroy() error {
 	}
 	p.g.leave()
 	if err != nil {
-		return fmt.Errorf("close a memory pool of %s: %w", p.g.label, err)
+		return fmt.Errorf("close %v: %w", p, err)
 	}
 	return nil
 }
@@ -249,7 +261,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 		return Alloc[T](st.g, n)
 	}
 	if p != nil && !p.g.sameContext(st.g) {
-		return nil, refusal.Invalid("allocate on %v from a memory pool of %s: they must belong to one GPU", st, p.g.label)
+		return nil, refusal.Invalid("allocate on %v from %v: they must belong to one GPU", st, p)
 	}
 	a, err := newAllocation[T](st.g, deviceMemory, n)
 	if err != nil {

@@ -3,7 +3,9 @@ package ferry_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -102,6 +104,39 @@ func TestOpenWithoutGPU(t *testing.T) {
 	}
 	if _, ok := errors.AsType[*libcuda.OpenError](g.Fallback()); !ok {
 		t.Errorf("Fallback is %v, want a *libcuda.OpenError", g.Fallback())
+	}
+}
+
+// TestFallbackHint: when Open("") falls back to the software GPU, the process says so on standard
+// error once. It does not with FERRY_QUIET=1, and when the software GPU was asked for.
+func TestFallbackHint(t *testing.T) {
+	if os.Getenv("FERRY_HINT_CHILD") != "" {
+		for range 2 {
+			closeAll(t, must(ferry.Open(""))(t))
+		}
+		all := must(ferry.OpenAll(""))(t)
+		closeAll(t, all[0])
+		os.Exit(len(all))
+	}
+	const hint = "ferry: no NVIDIA GPU could be opened, using soft:h200 (software, predicts NVIDIA H200): times are predictions" +
+		" (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or FERRY_QUIET=1 suppresses this line)\n"
+	for _, c := range []struct{ device, quiet, want string }{
+		{"", "", hint},
+		{"", "0", hint},
+		{"", "1", ""},
+		{"soft", "", ""},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
+		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
+			ferry.DeviceVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%+v: %v, want exit status 1", c, err)
+		}
+		if got := stderr.String(); got != c.want {
+			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.DeviceVariable, c.device, c.quiet, got, c.want)
+		}
 	}
 }
 

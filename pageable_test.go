@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -45,28 +46,52 @@ func testStagedCopies(t *testing.T, g *ferry.GPU) {
 	closeAll(t, device, s)
 }
 
-// TestStagedBesideBlockedStream: a copy on a blocked stream has all slots of the staging ring.
+// TestStagedBesideBlockedStream: copies on a blocked stream have slots of the staging ring. One
+// copy to the device has half of them, many copies have all, and one from the device has all.
 // Copies on other streams work nevertheless.
 func TestStagedBesideBlockedStream(t *testing.T) {
 	g := openTest(t)
 	blocked, s := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
-	const n = 5 << 20
+	const n = 72 << 20 // more than the slots have room for
 	device, other := must(ferry.Alloc[byte](g, n))(t), must(ferry.Alloc[byte](g, n))(t)
-	want, got := make([]byte, n), make([]byte, n)
+	want, all, got := make([]byte, n), make([]byte, n), make([]byte, n)
 	fillRandom(want)
-	open := gate(t, blocked)
-	done := make(chan error, 1)
-	go func() { done <- ferry.Copy(blocked, device, ferry.Pageable(want)) }()
-	time.Sleep(20 * time.Millisecond) // by then it has all slots, and waits
-	check(t, ferry.Copy(s, other, ferry.Pageable(want)))
-	check(t, ferry.Copy(s, ferry.Pageable(got), other))
-	if !bytes.Equal(got, want) {
-		t.Error("the bytes of the other stream differ")
+	for _, occupy := range []func() error{
+		func() error { return ferry.Copy(blocked, device, ferry.Pageable(want)) },
+		func() error {
+			for off := 0; off < n; off += 1 << 20 { // each has a slot until its stream advances
+				if err := ferry.Copy(blocked, device.Range(off, off+1<<20), ferry.Pageable(want[off:off+1<<20])); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func() error { return ferry.Copy(blocked, ferry.Pageable(all), device) },
+	} {
+		check(t, ferry.Copy(s, ferry.Pageable(got), device)) // allocates all slots
+		check(t, g.Wait(context.Background()))               // frees them
+		clear(got)
+		open := gate(t, blocked)
+		done := make(chan error, 1)
+		go func() { done <- occupy() }()
+		time.Sleep(20 * time.Millisecond) // by then it has its slots, and waits
+		copied := make(chan error, 1)
+		go func() {
+			copied <- errors.Join(ferry.Copy(s, other, ferry.Pageable(want)), ferry.Copy(s, ferry.Pageable(got), other))
+		}()
+		select {
+		case err := <-copied:
+			check(t, err)
+		case <-time.After(timeout):
+			t.Fatal("a copy waits for the blocked stream")
+		}
+		if !bytes.Equal(got, want) {
+			t.Error("the bytes of the other stream differ")
+		}
+		open()
+		check(t, <-done)
 	}
-	open()
-	check(t, <-done)
-	check(t, ferry.Copy(blocked, ferry.Pageable(got), device))
-	if !bytes.Equal(got, want) {
+	if !bytes.Equal(all, want) {
 		t.Error("the bytes of the blocked stream differ")
 	}
 	closeAll(t, device, other, blocked, s)

@@ -122,6 +122,9 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error
 		return fmt.Errorf("allocate from %v: %w", p, err)
 	}
 	if bytes == 0 {
+		if err := p.check("allocate", n); err != nil {
+			return err
+		}
 		a, err := newAllocation[T](p.g, hostMemory, n)
 		if err == nil {
 			a.start()

@@ -172,3 +172,154 @@ func TestCopyRectPitch(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "copy 30 bytes", "a pitch of 65 bytes", "CU_DEVICE_ATTRIBUTE_MAX_PITCH is 64")
 	closeAll(t, v, h)
 }
+
+// TestCopyRectBatch: a batch copies a rectangle at each Submit, between all kinds of memory that
+// it takes. Bytes around the rectangle do not change.
+func TestCopyRectBatch(t *testing.T) {
+	t.Run("device=test", func(t *testing.T) { testCopyRectBatch(t, openTest(t)) })
+	t.Run("device=soft:h200/schedule=lazy", func(t *testing.T) { testCopyRectBatch(t, openSoft(t, "h200", softgpu.Lazy)) })
+}
+
+func testCopyRectBatch(t *testing.T, g *ferry.GPU) {
+	s := must(ferry.NewStream(g, nil))(t)
+	defer closeAll(t, s)
+	const w, h, d = 19, 5, 2
+	for _, from := range kindsOf(g) {
+		for _, to := range kindsOf(g) {
+			if from.name == "pageable" || to.name == "pageable" {
+				continue
+			}
+			name := from.name + " to " + to.name
+			a, b := layout{rand.IntN(9), w + rand.IntN(60), h + rand.IntN(3)}, layout{rand.IntN(9), w + rand.IntN(60), h + rand.IntN(3)}
+			src, dst := must(from.make(g, a.size(w, h, d)))(t), must(to.make(g, b.size(w, h, d)))(t)
+			var batch ferry.Batch
+			check(t, ferry.CopyRect(&batch, b.rect(dst, w, h, d), a.rect(src, w, h, d)))
+			for round := range 2 {
+				data, want := make([]byte, src.Len()), make([]byte, dst.Len())
+				fillRandom(data)
+				fillRandom(want)
+				src.set(t, s, data)
+				dst.set(t, s, want)
+				for z := range d {
+					for y := range h {
+						i, j := a.start+(z*a.rows+y)*a.pitch, b.start+(z*b.rows+y)*b.pitch
+						copy(want[j:j+w], data[i:i+w])
+					}
+				}
+				check(t, s.Submit(&batch))
+				if got := dst.get(t, s); !bytes.Equal(got, want) {
+					t.Errorf("%s, submission %d: the bytes differ", name, round)
+				}
+			}
+			check(t, dst.close())
+			wantError(t, s.Submit(&batch), ferry.ErrClosed, "operation 1 of 1, copy a rectangle")
+			check(t, src.close())
+		}
+	}
+}
+
+// TestCopyRectBatchRefused: rectangles that a batch cannot copy are refused when they are added,
+// or by Submit. Nothing is queued then.
+func TestCopyRectBatchRefused(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	d, h := must(ferry.Alloc[uint32](g, 1000))(t), must(ferry.AllocHost[uint32](g, 1000, nil))(t)
+	defer closeAll(t, d, h, s)
+	good := ferry.Rect[uint32]{Memory: h, Width: 10, Height: 10, Pitch: 40}
+	for _, c := range []struct {
+		rect  ferry.Rect[uint32]
+		parts []string
+		early bool // CopyRect refuses it
+	}{
+		{ferry.Rect[uint32]{}, []string{"no buffer given"}, true},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: -1}, []string{"cannot be negative"}, true},
+		{ferry.Rect[uint32]{Memory: d, Width: 10, Height: 11}, []string{"one shape"}, true},
+		{ferry.Rect[uint32]{Memory: d.Range(950, 1000), Width: 10, Height: 10}, []string{"needs 100", "has 50"}, true},
+		{ferry.Rect[uint32]{Memory: ferry.Pageable(make([]uint32, 100)), Width: 10, Height: 10}, []string{"copy a rectangle in a batch", "pageable memory"}, true},
+		{ferry.Rect[uint32]{Memory: h.Range(5, 1000), Width: 10, Height: 10, Pitch: 40}, []string{"operation 2 of 2", "overlap"}, false},
+	} {
+		check(t, ferry.Fill(s, d, 1))
+		clear(h.Slice())
+		var b ferry.Batch
+		check(t, ferry.Copy(&b, h.Range(999, 1000), d.Range(0, 1)))
+		err := ferry.CopyRect(&b, c.rect, good)
+		if (err != nil) != c.early {
+			t.Errorf("%v: CopyRect returns %v", c.parts, err)
+		}
+		if err == nil {
+			err = s.Submit(&b)
+		} else if b.Len() != 1 {
+			t.Errorf("%v: the batch has %d operations, want 1", c.parts, b.Len())
+		}
+		wantError(t, err, cu.ErrorInvalidValue, c.parts...)
+		if got := h.Slice()[999]; got != 0 {
+			t.Errorf("%v: the operation before was queued", c.parts)
+		}
+	}
+}
+
+// TestCopyRectTwoGPUs: rectangles of two GPUs of a driver are copied, on a stream and in a batch.
+func TestCopyRectTwoGPUs(t *testing.T) {
+	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
+		s := must(ferry.NewStream(a, nil))(t)
+		const w, h = 13, 7
+		near, far := must(ferry.Alloc[byte](a, 40*h))(t), must(ferry.Alloc[byte](b, 20*h))(t)
+		defer closeAll(t, near, far, s)
+		here := ferry.Rect[byte]{Memory: near.Range(3, near.Len()), Width: w, Height: h, Pitch: 40}
+		there := ferry.Rect[byte]{Memory: far.Range(5, far.Len()), Width: w, Height: h, Pitch: 20}
+		var batch ferry.Batch
+		check(t, ferry.CopyRect(&batch, there, here))
+		for name, queue := range map[string]func() error{
+			"stream": func() error { return ferry.CopyRect(s, there, here) },
+			"batch":  func() error { return s.Submit(&batch) },
+		} {
+			data := make([]byte, near.Len())
+			fillRandom(data)
+			check(t, ferry.Copy(s, near, ferry.Pageable(data)))
+			check(t, ferry.Fill(s, far, 9))
+			check(t, queue())
+			want := bytes.Repeat([]byte{9}, far.Len())
+			for y := range h {
+				copy(want[5+20*y:], data[3+40*y:3+40*y+w])
+			}
+			if got := must(ferry.Download(far))(t); !bytes.Equal(got, want) {
+				t.Errorf("on a %s: the bytes differ", name)
+			}
+		}
+	})
+}
+
+// TestCopyRectCaptured captures CopyRect in a graph, on the stream and as part of a batch. A
+// rectangle of pageable memory is refused, and the capture continues.
+func TestCopyRectCaptured(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	const w, h = 13, 7
+	in, out := must(ferry.AllocHost[byte](g, 40*h, nil))(t), must(ferry.AllocHost[byte](g, 40*h, nil))(t)
+	device := must(ferry.Alloc[byte](g, 20*h))(t)
+	rect := func(m ferry.Memory[byte], pitch int) ferry.Rect[byte] {
+		return ferry.Rect[byte]{Memory: m, Width: w, Height: h, Pitch: pitch}
+	}
+	var batch ferry.Batch
+	check(t, ferry.CopyRect(&batch, rect(out, 40), rect(device, 20)))
+	graph := must(s.Capture(func(s *ferry.Stream) error {
+		wantError(t, ferry.CopyRect(s, rect(device, 20), rect(ferry.Pageable(make([]byte, 40*h)), 40)), cu.ErrorInvalidValue, "pageable")
+		if err := ferry.CopyRect(s, rect(device, 20), rect(in, 40)); err != nil {
+			return err
+		}
+		return s.Submit(&batch)
+	}))(t)
+	defer closeAll(t, in, out, device, graph, s)
+	for round := range 2 {
+		fillRandom(in.Slice())
+		fillRandom(out.Slice())
+		want := bytes.Clone(out.Slice())
+		for y := range h {
+			copy(want[40*y:40*y+w], in.Slice()[40*y:])
+		}
+		check(t, graph.Launch(s))
+		if !bytes.Equal(out.Slice(), want) {
+			t.Errorf("launch %d: the bytes differ", round)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 
@@ -83,7 +84,8 @@ func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	if o.Priority == 0 {
 		return g.driver.StreamCreate(g.ctx, flags)
 	}
-	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(o.Priority))
+	priority := max(math.MinInt32, min(o.Priority, math.MaxInt32))
+	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
 }
 
 // DefaultStream returns the stream that exists in every context, CUDA's legacy default
@@ -435,7 +437,8 @@ func (st *streamState) Unused() {
 
 // Wait waits for all work queued so far, on behalf of a buffer. It implements
 // inflight.Owner. An error of the work is kept for [Stream.Wait]. Wait itself returns the
-// error only if the work may not be done.
+// error only if the work may not be done. The error names the stream and, if the context is
+// lost, the kernel that was launched last.
 func (st *streamState) Wait(ctx context.Context) error {
 	n := st.Issued()
 	err := st.synchronizeContext(ctx)
@@ -448,7 +451,7 @@ func (st *streamState) Wait(ctx context.Context) error {
 	if st.Completed(n) {
 		return nil
 	}
-	return err
+	return st.explain(err)
 }
 
 // synchronizeContext waits for all work queued so far, until ctx ends.

@@ -233,11 +233,17 @@ func (d *leakDriver) StreamDestroy(ctx cu.Context, s cu.Stream) error {
 }
 
 func (d *leakDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
-	return errors.Join(d.fail(), d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s))
+	if err := d.fail(); err != nil {
+		return err
+	}
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
 }
 
 func (d *leakDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, n uintptr, s cu.Stream) error {
-	return errors.Join(d.fail(), d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s))
+	if err := d.fail(); err != nil {
+		return err
+	}
+	return d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s)
 }
 
 // TestUploadFails: when any call of the driver fails, Upload and Download return the error.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -43,6 +44,8 @@ func newJob(p *Pipeline) (*job, error) {
 		return nil, refusal.Invalid("it has no ends: give In or Out")
 	case p.Len < 0 || p.ChunkLen < 0 || p.Depth < 0:
 		return nil, refusal.Invalid("Len %d, ChunkLen %d, Depth %d: they cannot be negative", p.Len, p.ChunkLen, p.Depth)
+	case p.Len == endless:
+		return nil, refusal.Invalid("Len %d: that is more than can be counted", p.Len)
 	case p.Pool != nil && !bridge.OwnsPool(p.GPU, p.Pool):
 		return nil, refusal.Invalid("Pool is %v, which belongs to another GPU", p.Pool)
 	}
@@ -202,7 +205,10 @@ func (j *job) divide() error {
 	if j.depth = j.Depth; j.depth == 0 {
 		j.depth = j.bestDepth()
 	}
-	if j.chunk = j.ChunkLen; j.chunk > 0 {
+	switch j.chunk = j.ChunkLen; {
+	case j.chunk > math.MaxInt/j.size:
+		return refusal.New(cu.ErrorOutOfMemory, "ChunkLen %d: elements of %d bytes are then more bytes than an address can count", j.chunk, j.size)
+	case j.chunk > 0:
 		return nil
 	}
 	free, _, err := j.GPU.MemInfo()

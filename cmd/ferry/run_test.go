@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -130,6 +131,34 @@ func TestUsage(t *testing.T) {
 		}
 		if !strings.Contains(errs, "ferry help") {
 			t.Errorf("%q: %q does not mention the help", c.args, errs)
+		}
+	}
+}
+
+// TestFallbackWarning: a command that falls back to the software GPU says so on standard error
+// once: the line of package ferry does not come on top. It does not with FERRY_QUIET=1.
+func TestFallbackWarning(t *testing.T) {
+	if os.Getenv("FERRY_WARNING_CHILD") != "" {
+		os.Args = []string{"ferry", "info"}
+		main()
+	}
+	for quiet, want := range map[string]string{
+		"":  "ferry: no NVIDIA GPU could be opened, so soft:h200 (software, predicts NVIDIA H200) is used (--device cuda reports what was tried)\n",
+		"1": "",
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackWarning$")
+		cmd.Env = append(os.Environ(), "FERRY_WARNING_CHILD=1", "FERRY_LIBCUDA=/nonexistent/libcuda.so.1", "FERRY_DEVICE=", "FERRY_QUIET="+quiet)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("FERRY_QUIET=%q: %v", quiet, err)
+		}
+		if got := stderr.String(); got != want {
+			t.Errorf("FERRY_QUIET=%q: standard error is %q, want %q", quiet, got, want)
+		}
+		if !strings.Contains(string(out), "H200") {
+			t.Errorf("FERRY_QUIET=%q: standard output is %q", quiet, out)
 		}
 	}
 }

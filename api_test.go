@@ -1,0 +1,191 @@
+package ferry_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// declaration is an exported function, or an exported method of an exported type.
+type declaration struct {
+	context bool // a parameter is a context.Context
+	comment string
+}
+
+// declared returns what the source of the package declares, by name: "Copy", "Stream.Wait".
+func declared(t *testing.T) map[string]declaration {
+	t.Helper()
+	all := map[string]declaration{}
+	files := must(filepath.Glob("*.go"))(t)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file := must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments))(t)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() {
+				continue
+			}
+			name := f.Name.Name
+			if f.Recv != nil {
+				of := typeName(f.Recv.List[0].Type)
+				if !ast.IsExported(of) {
+					continue
+				}
+				name = of + "." + name
+			}
+			all[name] = declaration{takesContext(f), f.Doc.Text()}
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("found only %d declarations", len(all))
+	}
+	return all
+}
+
+// typeName returns the name of a receiver's type, without star and type parameters.
+func typeName(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return typeName(x.X)
+	case *ast.IndexExpr:
+		return typeName(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+func takesContext(f *ast.FuncDecl) bool {
+	return slices.ContainsFunc(f.Type.Params.List, func(p *ast.Field) bool {
+		s, ok := p.Type.(*ast.SelectorExpr)
+		return ok && s.Sel.Name == "Context" && s.X.(*ast.Ident).Name == "context"
+	})
+}
+
+// wantAll checks that a table has an entry for each name, and no others.
+func wantAll[V any](t *testing.T, what string, table map[string]V, names []string) {
+	t.Helper()
+	for _, name := range names {
+		if _, ok := table[name]; !ok {
+			t.Errorf("%s: there is no entry for %s", what, name)
+		}
+	}
+	for name := range table {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s: %s does not exist", what, name)
+		}
+	}
+}
+
+// receivers are a nil pointer of each exported type with methods.
+var receivers = []any{
+	(*ferry.Batch)(nil), (*ferry.Device[float32])(nil), (*ferry.Event)(nil), (*ferry.GPU)(nil), (*ferry.Graph)(nil),
+	(*ferry.Host[float32])(nil), (*ferry.Kernel)(nil), (*ferry.Managed[float32])(nil), (*ferry.MemPool)(nil),
+	(*ferry.Module)(nil), (*ferry.PageableSlice[float32])(nil), (*ferry.PinError)(nil), (*ferry.PinnedPool)(nil),
+	(*ferry.Stream)(nil),
+	new(ferry.LaunchConfig), // has no methods of a pointer
+}
+
+// typeOf returns the name of a receiver's type: "Device" for *ferry.Device[float32].
+func typeOf(receiver any) string {
+	name, _, _ := strings.Cut(reflect.TypeOf(receiver).Elem().Name(), "[")
+	return name
+}
+
+// TestMethodSets: the methods of each type are those that its documentation lists. An embedded
+// type adds none.
+func TestMethodSets(t *testing.T) {
+	api := declared(t)
+	found := map[string]bool{}
+	for _, r := range receivers {
+		for m := range reflect.TypeOf(r).Methods() {
+			found[typeOf(r)+"."+m.Name] = true
+		}
+	}
+	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.DeviceInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
+		ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
+		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
+		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
+			t.Errorf("%T has %d methods, want none", v, n)
+		}
+	}
+	var methods []string
+	for name, d := range api {
+		if strings.Contains(name, ".") {
+			methods = append(methods, name)
+		}
+		base := name[strings.LastIndex(name, ".")+1:]
+		if !strings.HasPrefix(d.comment, base+" ") {
+			t.Errorf("the comment of %s begins with %.20q, want %q", name, d.comment, base)
+		}
+	}
+	wantAll(t, "method sets", found, methods)
+}
+
+// TestStrings: what String returns for new and for closed objects, and that fmt prints the same.
+func TestStrings(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(ferry.NewStream(g, nil))(t)
+	graph := must(s.Capture(func(*ferry.Stream) error { return nil }))(t)
+	module := must(ferry.Load(g, []byte(paramsPTX)))(t)
+	pinned := must(ferry.NewPinnedPool(g, nil))(t)
+	device, host := must(ferry.Alloc[float32](g, 1000))(t), must(ferry.AllocHost[int64](g, 3, nil))(t)
+	var pooled ferry.Host[byte]
+	check(t, pooled.Alloc(pinned, 300))
+	registered := must(ferry.Register(g, make([]byte, 100), nil))(t)
+	managed := must(ferry.AllocManaged[[2]uint16](g, 0, nil))(t)
+	event, pool := must(ferry.NewEvent(g, nil))(t), must(ferry.NewMemPool(g, nil))(t)
+	all := map[string]struct {
+		things []fmt.Stringer
+		want   []string
+	}{
+		"GPU":    {[]fmt.Stringer{g}, []string{"soft:h200 (software, predicts NVIDIA H200)"}},
+		"Stream": {[]fmt.Stringer{s, ferry.DefaultStream(g)}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
+		"Event":  {[]fmt.Stringer{event}, []string{"an event of soft:h200"}},
+		"Graph":  {[]fmt.Stringer{graph}, []string{"graph 1 on soft:h200"}},
+		"Module": {[]fmt.Stringer{module}, []string{"a module (" + strings.Join(module.Kernels(), ", ") + ") on soft:h200"}},
+		"Device": {[]fmt.Stringer{device, device.Range(0, 10), device.Range(3, 2), new(ferry.Device[int])}, []string{
+			"device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "40 bytes of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200",
+			"0 bytes of device buffer 1 (1000 float32, 3.9 KiB) on soft:h200", "a pageable slice (0 elements, 0 bytes)"}},
+		"Host": {[]fmt.Stringer{host, &pooled, registered}, []string{"page-locked buffer 2 (3 int64, 24 bytes) on soft:h200",
+			"page-locked buffer 3 of a pool (up to 512 bytes) on soft:h200", "registered buffer 4 (100 uint8, 100 bytes) on soft:h200"}},
+		"Managed":       {[]fmt.Stringer{managed}, []string{"managed buffer 5 (0 [2]uint16, 0 bytes) on soft:h200"}},
+		"PageableSlice": {[]fmt.Stringer{ferry.Pageable(make([]float32, 1000))}, []string{"a pageable slice (1000 elements, 3.9 KiB)"}},
+		"PinnedPool":    {[]fmt.Stringer{pinned}, []string{"a pool of page-locked memory of soft:h200"}},
+		"MemPool":       {[]fmt.Stringer{pool}, []string{"a memory pool of soft:h200"}},
+		"LaunchConfig": {[]fmt.Stringer{ferry.Grid(1000, 256), ferry.LaunchConfig{}, ferry.LaunchConfig{Grid: cu.Dim3{X: 2, Z: 3}, Block: cu.Dim3{X: 1}, SharedBytes: 9}},
+			[]string{"grid 4x1x1, block 256x1x1", "grid 0x1x1, block 0x1x1", "grid 2x1x3, block 1x1x1, 9 bytes of shared memory"}},
+	}
+	wantTexts := func(when string) {
+		t.Helper()
+		for name, c := range all {
+			for i, x := range c.things {
+				if got := x.String(); got != c.want[i] || fmt.Sprint(x) != got {
+					t.Errorf("%s: %s is %q, and %q for fmt; want %q", when, name, got, fmt.Sprint(x), c.want[i])
+				}
+			}
+		}
+	}
+	wantTexts("open")
+	closeAll(t, graph, module, &pooled, pinned, device, host, registered, managed, event, pool, s)
+	wantTexts("closed")
+	var names []string
+	for name := range declared(t) {
+		if of, ok := strings.CutSuffix(name, ".String"); ok {
+			names = append(names, of)
+		}
+	}
+	wantAll(t, "String", all, names)
+}
