@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -178,6 +179,9 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 			to.n, from.n = int(n), int(n) // in bytes, because an edge may be within an element
 		}
 		if err := copyOne(ctx, s, &to, &from); err != nil {
+			if errors.Is(err, ErrClosed) && (dst.isClosedPart(&to) || src.isClosedPart(&from)) {
+				continue // with what the memory is now
+			}
 			return err
 		}
 		if off += n; off >= dst.bytes {
@@ -206,6 +210,12 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 		rest.untracked = true
 	}
 	return rest, nil
+}
+
+// isClosedPart reports whether part, which runAt found for the pageable span r, is in a
+// buffer that was closed since.
+func (r *span) isClosedPart(part *span) bool {
+	return r.isPageable() && part.a != nil && !part.a.OpenIn(part.generation)
 }
 
 // spanIn returns a pageable span as a range of the allocation in which it lies.
@@ -273,6 +283,11 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	if err != nil {
 		return fmt.Errorf("copy on %v: %w", st, err)
 	}
+	var hold pageableHold
+	if err := hold.begin(st, dst, src); err != nil {
+		return copyError(st, dst, src, err)
+	}
+	defer hold.end()
 	queued := false
 	switch path {
 	case copyNothing:
@@ -295,8 +310,8 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		op.Queued()
 		recordLarge(st, dst, src)
 	}
-	if err == nil && (dst.untracked || src.untracked) {
-		err = st.Wait(context.Background()) // the copy is in flight, and no tracker knows it
+	if err == nil && hold.mayBeInFlight() {
+		err = st.Wait(context.Background())
 	}
 	if err != nil {
 		return copyError(st, dst, src, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
@@ -73,6 +74,44 @@ func stagingRing(g *GPU) *staging.Ring {
 		})
 	})
 	return g.ring.ring
+}
+
+// pageableHold keeps the pageable side of a copy from being unregistered during the copy.
+// Another goroutine may register the memory meanwhile, or close a registration of it.
+type pageableHold struct {
+	hosts     *hostmap.Map // nil if no side is pageable
+	from, to  uint64       // addresses
+	untracked bool
+	id        hostmap.HoldID
+}
+
+// begin starts the hold. The caller must end it.
+func (h *pageableHold) begin(st *streamState, dst, src *span) (err error) {
+	r := dst
+	if r.a != nil {
+		r = src
+	}
+	if r.a != nil || r.bytes == 0 {
+		return nil
+	}
+	hosts, from := &st.g.shared.hosts, uint64(deviceAddress(r.host))
+	*h = pageableHold{from: from, to: from + uint64(r.bytes), untracked: r.untracked}
+	if h.id, err = hosts.Hold(h.from, h.to, st.g.mayWait); err == nil {
+		h.hosts = hosts
+	}
+	return err
+}
+
+func (h *pageableHold) end() {
+	if h.hosts != nil {
+		h.hosts.EndHold(h.id)
+	}
+}
+
+// mayBeInFlight reports whether the driver may have queued the copy, because it knows the
+// memory. No tracker knows that copy, so the caller must wait for it.
+func (h *pageableHold) mayBeInFlight() bool {
+	return h.hosts != nil && (h.untracked || h.hosts.Known(h.from, h.to))
 }
 
 // copyPageable copies between pageable memory and the device: small copies by the

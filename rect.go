@@ -218,6 +218,11 @@ func copyWhole(s *Stream, dst, src *rect) error {
 	if err := acquireBoth(&op, st, &dst.r, &src.r); err != nil {
 		return err
 	}
+	var hold pageableHold
+	if err := hold.begin(st, &dst.r, &src.r); err != nil {
+		return copyError(st, &dst.r, &src.r, err)
+	}
+	defer hold.end()
 	queued, err := moveRect(st, dst, src)
 	if queued {
 		op.Queued()

@@ -84,6 +84,7 @@ func register(a *allocation, o *RegisterOptions) error {
 		return nil
 	}
 	a.own()
+	a.owner.Starting.Store(true)
 	if err := registerEntries(a, flags); err != nil {
 		return a.fail("register", err, registerHint(a, err))
 	}
@@ -91,6 +92,7 @@ func register(a *allocation, o *RegisterOptions) error {
 	if a.dev, err = registeredAddress(a, o.Mapped); err != nil {
 		return a.fail("map", errors.Join(err, unregister(a)), "")
 	}
+	a.owner.Starting.Store(false) // from here on copies of a Pageable slice find the buffer
 	a.start()
 	return nil
 }
@@ -137,7 +139,11 @@ func unregister(a *allocation) error {
 	var failed error
 	for len(a.entries) > 0 {
 		e := a.entries[0]
-		if hosts.Release(e, &a.owner) {
+		last, err := hosts.Release(e, &a.owner, a.g.mayWait)
+		if err != nil {
+			return err
+		}
+		if last {
 			by := e.By.(*GPU)
 			err := by.driver.MemHostUnregister(by.ctx, e.Host)
 			hosts.Finish(e, !inHostFunction(err))

@@ -366,3 +366,50 @@ func TestRegisterReadOnly(t *testing.T) {
 	wantError(t, ferry.Fill(s, r, 1), cu.ErrorInvalidValue, "registered read-only")
 	closeAll(t, r, d, s)
 }
+
+// TestRegisterBesideCopy: a slice can be registered, and the registration closed, while
+// another goroutine copies it as a Pageable slice.
+func TestRegisterBesideCopy(t *testing.T) {
+	g := openRegister(t)
+	for _, n := range []int{4 << 10, 1 << 20} { // by the driver, through the staging ring
+		s := must(ferry.NewStream(g, nil))(t)
+		memory, want := make([]byte, n), make([]byte, n)
+		fillRandom(want)
+		copy(memory, want)
+		device, back := must(ferry.Alloc[byte](g, n))(t), make([]byte, n)
+		rounds := 400
+		if testing.Short() {
+			rounds /= 4
+		}
+		stop, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			var err error
+			for copied := 0; err == nil; copied++ {
+				select {
+				case <-stop:
+					if copied > 0 {
+						ended <- nil
+						return
+					}
+				default:
+				}
+				err = errors.Join(ferry.Copy(s, device, ferry.Pageable(memory)), ferry.Copy(s, ferry.Pageable(back), device),
+					ferry.CopyRect(s, ferry.Rect[byte]{Memory: device, Width: 64, Height: 8, Pitch: 128}, ferry.Rect[byte]{Memory: ferry.Pageable(memory), Width: 64, Height: 8, Pitch: 128}))
+				if err == nil && !bytes.Equal(back, want) {
+					err = errors.New("the bytes differ")
+				}
+			}
+			ended <- err
+		}()
+		for range rounds {
+			h := must(ferry.Register(g, memory, nil))(t)
+			if !bytes.Equal(h.Slice(), want) {
+				t.Error("the bytes of the registered buffer differ")
+			}
+			check(t, h.Close())
+		}
+		close(stop)
+		check(t, <-ended)
+		closeAll(t, device, s)
+	}
+}

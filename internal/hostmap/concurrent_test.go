@@ -110,7 +110,7 @@ func registerOnce(random *rand.Rand, m *Map, d *registrar) error {
 	}
 	o.Of.(*buffer).closed.Store(true)
 	for _, e := range entries {
-		if m.Release(e, o) {
+		if releaseEntry(m, e, o) {
 			runtime.Gosched()
 			if err := d.unregister(e); err != nil {
 				return err

@@ -11,7 +11,8 @@
 //
 // The package does not call the driver. [Map.Claim] returns what the caller must register,
 // and [Map.Release] reports what it must unregister. The caller then calls [Map.Finish].
-// Until then, other claims of the same addresses wait.
+// Until then, other claims of the same addresses wait. A copy that uses addresses for which
+// [Map.First] finds no buffer holds them ([Map.Hold]): they are not unregistered meanwhile.
 //
 // Map.mu is a leaf lock.
 package hostmap

@@ -21,6 +21,8 @@ type Owner struct {
 	Kind  string // for messages: "page-locked"
 	// Shared is set when other owners may have some of the same bytes.
 	Shared atomic.Bool
+	// Starting is set while the buffer is being made. First does not find it then.
+	Starting atomic.Bool
 }
 
 // Buffer is the buffer of an Owner.
@@ -39,9 +41,10 @@ type Entry struct {
 	By         any                     // the GPU that registered the memory
 
 	// Map.mu guards the fields below.
-	owners []part
-	change chan struct{}  // closed when a change in progress is finished; nil if there is none
-	pinner runtime.Pinner // keeps Go memory while the driver has it, even if the program has lost the buffer
+	owners    []part
+	change    chan struct{}  // closed when a change in progress is finished; nil if there is none
+	releasing bool           // the change unregisters the entry
+	pinner    runtime.Pinner // keeps Go memory while the driver has it, even if the program has lost the buffer
 }
 
 // part is the range of addresses of an owner, which may begin before an entry and end after
@@ -57,6 +60,9 @@ func partOf(o *Owner) part { return part{o.Start, o.End, weak.Make(o)} }
 type Map struct {
 	mu      sync.RWMutex
 	entries []*Entry // by rising address
+
+	holds    []hold
+	lastHold HoldID
 }
 
 // after returns the index of the first entry that ends after an address. mu is held.
@@ -130,13 +136,7 @@ func (m *Map) Claim(c Claim) (all, fresh []*Entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for busy := m.changing(start, end); busy != nil; busy = m.changing(start, end) {
-		m.mu.Unlock()
-		err := c.MayWait()
-		if err == nil {
-			<-busy
-		}
-		m.mu.Lock()
-		if err != nil {
+		if err := m.waitUnlocked(busy, c.MayWait); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -198,7 +198,7 @@ func (e *Entry) join(o *Owner) {
 func (m *Map) Finish(e *Entry, gone bool) {
 	m.mu.Lock()
 	close(e.change)
-	e.change = nil
+	e.change, e.releasing = nil, false
 	if gone {
 		m.delete(e)
 	}
@@ -209,17 +209,26 @@ func (m *Map) Finish(e *Entry, gone bool) {
 }
 
 // Release ends an owner's use of an entry. If last is true, it is the only owner and
-// remains so: the caller must unregister the entry and finish it.
-func (m *Map) Release(e *Entry, o *Owner) (last bool) {
+// remains so: the caller must unregister the entry and finish it. Release then waits for
+// the holds of the entry's addresses, unless mayWait returns an error.
+func (m *Map) Release(e *Entry, o *Owner, mayWait func() error) (last bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(e.owners) == 1 {
-		e.change = make(chan struct{})
-		return true
+		e.change, e.releasing = make(chan struct{}), true
+		for hold := m.holdOf(e); hold != nil && err == nil; hold = m.holdOf(e) {
+			err = m.waitUnlocked(hold, mayWait)
+		}
+		if err != nil {
+			close(e.change)
+			e.change, e.releasing = nil, false
+			return false, err
+		}
+		return true, nil
 	}
 	me := weak.Make(o)
 	e.owners = slices.DeleteFunc(e.owners, func(p part) bool { return p.owner == me })
-	return false
+	return false, nil
 }
 
 // Sharing returns the other owners of bytes in a range.
@@ -278,7 +287,7 @@ func (e *Entry) ownerAt(at uint64) (best *Owner, until uint64, lost bool) {
 			}
 		case o == nil:
 			lost = true
-		case o.Of.Closed():
+		case o.Starting.Load() || o.Of.Closed():
 		case best == nil || p.end > until:
 			best, until = o, p.end
 		}

@@ -65,7 +65,7 @@ func release(t *testing.T, m *Map, o *Owner, entries []*Entry, want string) {
 	t.Helper()
 	var last []*Entry
 	for _, e := range entries {
-		if m.Release(e, o) {
+		if releaseEntry(m, e, o) {
 			last = append(last, e)
 			m.Finish(e, true)
 		}
@@ -73,6 +73,15 @@ func release(t *testing.T, m *Map, o *Owner, entries []*Entry, want string) {
 	if ranges(last) != want {
 		t.Errorf("release of %v: must unregister %q, want %q", o.Of, ranges(last), want)
 	}
+}
+
+// releaseEntry releases an entry that no copy holds.
+func releaseEntry(m *Map, e *Entry, o *Owner) (last bool) {
+	last, err := m.Release(e, o, func() error { return errors.New("must not wait") })
+	if err != nil {
+		panic(err)
+	}
+	return last
 }
 
 // TestClaims: claims that overlap get fresh entries for addresses without owners, and
@@ -149,7 +158,7 @@ func TestClaimWaits(t *testing.T) {
 		a, b, c := ownerOf(100, 200), ownerOf(300, 400), ownerOf(150, 350)
 		_, fresh, _ := m.Claim(claim(a))
 		ofB := mustClaim(t, m, claim(b), "300-400", "300-400")
-		if m.Release(ofB[0], b) != true {
+		if !releaseEntry(m, ofB[0], b) {
 			t.Fatal("not the last owner")
 		}
 		waits := make(chan struct{})
@@ -201,7 +210,7 @@ func TestReleaseAgain(t *testing.T) {
 	m := new(Map)
 	a := ownerOf(100, 200)
 	e := mustClaim(t, m, claim(a), "100-200", "100-200")[0]
-	if !m.Release(e, a) {
+	if !releaseEntry(m, e, a) {
 		t.Fatal("not the last owner")
 	}
 	m.Finish(e, false)

@@ -187,7 +187,7 @@ func randomMap(random *rand.Rand) error {
 func (r *reference) release(m *Map, o *Owner, entries []*Entry) error {
 	for _, e := range entries {
 		others := slices.ContainsFunc(r.owners, func(x *Owner) bool { return x != o && slices.Contains(r.has[x], e) })
-		last := m.Release(e, o)
+		last := releaseEntry(m, e, o)
 		if last {
 			m.Finish(e, true)
 		}
