@@ -173,17 +173,22 @@ func copyRect(s *Stream, dst, src *rect) error {
 	if s == nil || s.state == nil {
 		return refusal.Invalid("copy: no stream given (nil)")
 	}
-	to, wholeTo, err := findBuffer(s.state.g, to)
+	partTo, wholeTo, err := findBuffer(s.state.g, to)
 	if err != nil {
 		return fmt.Errorf("copy to %w", err)
 	}
-	from, wholeFrom, err := findBuffer(s.state.g, from)
+	partFrom, wholeFrom, err := findBuffer(s.state.g, from)
 	if err != nil {
 		return fmt.Errorf("copy from %w", err)
 	}
 	if wholeTo && wholeFrom {
-		dst.r, src.r = to, from
-		return copyWhole(s, dst, src)
+		whole, wholeSrc := *dst, *src
+		whole.r, wholeSrc.r = partTo, partFrom
+		err := copyWhole(s, &whole, &wholeSrc)
+		if errors.Is(err, ErrClosed) && (to.isClosedPart(&partTo) || from.isClosedPart(&partFrom)) {
+			return copyRect(s, dst, src) // with what the memory is now
+		}
+		return err
 	}
 	for to, from := range rows(dst, src) {
 		if err := copySpans(ctx, s, to, from); err != nil {

@@ -1,0 +1,157 @@
+package hostmap
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func mayWait() error { return nil }
+
+// TestHold: the last Release waits for holds of the entry's addresses, and only for those. A
+// hold waits while the entry is unregistered.
+func TestHold(t *testing.T) {
+	m := new(Map)
+	a := ownerOf(100, 200)
+	e := mustClaim(t, m, claim(a), "100-200", "100-200")[0]
+	var holds []HoldID
+	for _, r := range [][2]uint64{{50, 100}, {190, 300}, {120, 130}, {200, 201}} {
+		id, err := m.Hold(r[0], r[1], func() error { return errors.New("must not wait") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds = append(holds, id)
+	}
+	waits, released := make(chan struct{}), make(chan error)
+	go func() {
+		last, err := m.Release(e, a, func() error { waits <- struct{}{}; return nil })
+		if !last {
+			err = errors.Join(err, errors.New("not the last owner"))
+		}
+		released <- err
+	}()
+	<-waits // for one of the two holds
+	held := make(chan HoldID)
+	holdWaits := make(chan struct{})
+	go func() {
+		id, err := m.Hold(150, 160, func() error { holdWaits <- struct{}{}; return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		held <- id
+	}()
+	<-holdWaits // for the release
+	m.EndHold(holds[1])
+	<-waits
+	m.EndHold(holds[2])
+	if err := <-released; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-held:
+		t.Error("the hold did not wait until the entry was unregistered")
+	default:
+	}
+	if !m.Known(150, 160) {
+		t.Error("not known before Finish")
+	}
+	m.Finish(e, true)
+	m.EndHold(<-held)
+	if m.Known(100, 200) {
+		t.Error("known after Finish")
+	}
+	m.EndHold(holds[0])
+	m.EndHold(holds[3])
+	if len(m.holds) != 0 {
+		t.Errorf("%d holds are left", len(m.holds))
+	}
+}
+
+// TestHoldRefused: a Release and a Hold that may not wait fail and change nothing.
+func TestHoldRefused(t *testing.T) {
+	m := new(Map)
+	a := ownerOf(100, 200)
+	e := mustClaim(t, m, claim(a), "100-200", "100-200")[0]
+	refused := errors.New("in a host function")
+	no := func() error { return refused }
+	id, err := m.Hold(100, 101, no)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := m.Release(e, a, no); last || err != refused || e.change != nil || e.releasing {
+		t.Errorf("Release: last %v, %v; want %v", last, err, refused)
+	}
+	m.EndHold(id)
+	if last, err := m.Release(e, a, no); !last || err != nil {
+		t.Errorf("Release: last %v, %v", last, err)
+	}
+	if id, err := m.Hold(150, 300, no); id != 0 || err != refused || len(m.holds) != 0 {
+		t.Errorf("Hold: %v, %d holds; want %v", err, len(m.holds), refused)
+	}
+	m.Finish(e, false) // the driver refused
+	if id, err = m.Hold(150, 300, no); err != nil {
+		t.Error(err)
+	}
+	m.EndHold(id)
+}
+
+// TestStarting: First does not find a buffer that is being made.
+func TestStarting(t *testing.T) {
+	m := new(Map)
+	a := ownerOf(100, 200)
+	a.Starting.Store(true)
+	mustClaim(t, m, claim(a), "100-200", "100-200")
+	if got, want := m.First(150, 250), (Run{End: 200, Known: true}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	a.Starting.Store(false)
+	if got := m.First(150, 250); got.Owner != a {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestHoldMany: while a byte is held it does not become unregistered.
+func TestHoldMany(t *testing.T) {
+	m := new(Map)
+	var registered atomic.Bool
+	var w sync.WaitGroup
+	rounds := 2000
+	if testing.Short() {
+		rounds /= 4
+	}
+	for seed := range 3 {
+		w.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			for range rounds {
+				at := 100 + random.Uint64N(100)
+				id, err := m.Hold(at, at+1+random.Uint64N(10), mayWait)
+				if err != nil {
+					t.Error(err)
+				}
+				before := registered.Load()
+				if before && !registered.Load() {
+					t.Error("unregistered during a hold")
+				}
+				m.EndHold(id)
+			}
+		})
+	}
+	for range rounds {
+		a := ownerOf(90, 250)
+		c := claim(a)
+		all, _, err := m.Claim(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registered.Store(true)
+		m.Finish(all[0], false)
+		if last, err := m.Release(all[0], a, mayWait); !last || err != nil {
+			t.Fatal(last, err)
+		}
+		registered.Store(false)
+		m.Finish(all[0], true)
+	}
+	w.Wait()
+}
