@@ -3,11 +3,12 @@ package cu
 import "fmt"
 
 // Batches makes several calls at once. It is the only part of [Driver] that CUDA does
-// not have: in C a call has no overhead, but every call from Go to C has.
+// not have. In C a call has no overhead, but every call from Go to C has.
 type Batches interface {
-	// Submit makes the calls of b in order. It stops at the first call that fails; done
-	// is the number of calls before it, which succeeded. libcuda calls C once for all of
-	// them. b must not change during Submit, and can be submitted again.
+	// Submit makes the calls of b in order. It stops at the first call that fails. done
+	// is the number of calls before it, which succeeded. Package libcuda calls C once
+	// for all of them. The batch must not change during Submit, and can be submitted
+	// again.
 	Submit(ctx Context, b *Batch) (done int, err error)
 }
 

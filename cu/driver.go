@@ -360,7 +360,7 @@ type Streams interface {
 	//cu:call cuStreamGetCtx 9020 (stream, *of)
 	StreamGetCtx(ctx Context, stream Stream) (of Context, err error)
 	// StreamGetId returns a number that no other stream of the process has or had. The
-	// default streams have one too.
+	// default streams also have one.
 	//cu:call cuStreamGetId 12000 (stream, *id)
 	StreamGetId(ctx Context, stream Stream) (id uint64, err error)
 	// LaunchHostFunc runs fn on a thread of the driver at this point of the stream.

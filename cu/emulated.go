@@ -13,8 +13,8 @@ type Emulated interface {
 	// HostAccess announces that the host is about to read or write bytes at p. Hardware
 	// would notice the access itself: managed pages move, which takes time. Where
 	// CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0, HostAccess returns
-	// [ErrorIllegalState] while a kernel that may use the memory is queued or running,
-	// and the host must not access the memory. Hardware ends the process then.
+	// [ErrorIllegalState] while a kernel that may use the memory is queued or running.
+	// The host must not access the memory then. Hardware ends the process then.
 	HostAccess(p HostPtr, bytes uintptr, write bool) error
 }
 

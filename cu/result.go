@@ -13,9 +13,8 @@ import (
 //
 //	if errors.Is(err, cu.ErrorOutOfMemory) { ... }
 //
-// The number is CUDA's, so a code that this version of Ferry does not know can be
-// returned, compared and printed too. A Result is a plain value, safe for concurrent
-// use.
+// The number is CUDA's, so a code that this version of Ferry does not know can also be
+// returned, compared and printed. A Result is a plain value, safe for concurrent use.
 //
 // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html
 type Result uint32

@@ -102,20 +102,23 @@ var launchChecks = []check{
 // idsOf returns what the kernel ids must write.
 func idsOf(grid, block cu.Dim3) []byte {
 	var out []byte
-	for bz := range grid.Z {
-		for by := range grid.Y {
-			for bx := range grid.X {
-				for tz := range block.Z {
-					for ty := range block.Y {
-						for tx := range block.X {
-							out = append(out, words(bx|by<<4|bz<<8|tx<<12|ty<<18|tz<<24)...)
-						}
-					}
-				}
+	eachIndex(grid, func(b cu.Dim3) {
+		eachIndex(block, func(t cu.Dim3) {
+			out = append(out, words(b.X|b.Y<<4|b.Z<<8|t.X<<12|t.Y<<18|t.Z<<24)...)
+		})
+	})
+	return out
+}
+
+// eachIndex calls f with each index below d. X varies fastest.
+func eachIndex(d cu.Dim3, f func(cu.Dim3)) {
+	for z := range d.Z {
+		for y := range d.Y {
+			for x := range d.X {
+				f(cu.Dim3{X: x, Y: y, Z: z})
 			}
 		}
 	}
-	return out
 }
 
 var launchMisuseChecks = []check{

@@ -50,7 +50,7 @@ func TestCasesAreWellFormed(t *testing.T) {
 }
 
 // TestEveryCallHasACase looks for a call of each method of cu.Driver in the cases.
-// TestLibcuda runs them on hardware, so every method has a test there too.
+// TestLibcuda runs them on hardware, so every method also has a test there.
 func TestEveryCallHasACase(t *testing.T) {
 	files, err := filepath.Glob("cases_*.go")
 	if err != nil {

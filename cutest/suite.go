@@ -45,7 +45,8 @@ type result struct {
 // contexts. Nobody else in the process may hold them when it starts.
 //
 // On hardware a case that loses the device, or that needs an environment of its own,
-// runs in a process of its own: the test binary, started again to run t for that case.
+// runs in a process of its own. That process is the test binary, started again to run t
+// for that case.
 func Run(t *testing.T, open func(t testing.TB) cu.Driver) {
 	t.Helper()
 	if id, ok := childOf(); ok {

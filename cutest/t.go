@@ -228,7 +228,7 @@ func (c *T) attr(a cu.DeviceAttribute) int32 {
 }
 
 // unusedAddress returns an address without memory. On a device with access to pageable
-// memory the case skips: there the driver takes any address for host memory, and finds
+// memory the case skips. There the driver takes any address for host memory, and finds
 // the error too late.
 func (c *T) unusedAddress() cu.DevicePtr {
 	if c.attr(cu.DeviceAttributePageableMemoryAccess) != 0 {

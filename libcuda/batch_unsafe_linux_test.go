@@ -32,8 +32,8 @@ func every(host cu.HostPtr, params []byte) (b *cu.Batch, args []int) {
 	return b, []int{4, 4, 4, 4, 6, 4, 4, 4, 10, 11, 2, 3}
 }
 
-// TestSubmit compares what arrives in C from a batch with what arrives from its
-// calls made one by one, and the parameters of a launch by their bytes.
+// TestSubmit compares what arrives in C from a batch with what arrives from its calls
+// made one by one. It compares the parameters of a launch by their bytes.
 func TestSubmit(t *testing.T) {
 	f, d := newFake(t)
 	params := []byte("all the parameters of a kernel")
@@ -186,7 +186,7 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// hotStep has calls for which isalpha returns 0.
+// hotStep appends calls for which isalpha returns 0.
 func hotStep(b *cu.Batch) {
 	b.MemcpyHtoDAsync(2, cu.HostPtr(&hotBytes[0]), 64, 5)
 	b.LaunchKernel(2, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, 3, hotBytes[:24])

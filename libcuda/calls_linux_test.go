@@ -106,9 +106,9 @@ func TestEveryHandCallHasATest(t *testing.T) {
 	}
 }
 
-// TestEveryCall makes each generated call with arguments that differ, and checks what
-// arrives in C: the function, its version, the context and every argument in its
-// place. Then it checks the results.
+// TestEveryCall makes each generated call with arguments that differ. It checks what
+// arrives in C: the function, its version, the context and every argument in its place.
+// Then it checks the results.
 func TestEveryCall(t *testing.T) { testEveryCall(t, minByHandle-1) }
 
 // TestEveryCallByHandle does the same with a driver that takes the context from the

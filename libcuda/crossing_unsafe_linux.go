@@ -12,9 +12,9 @@ import (
 // result of the last function that it called.
 var callCode, shortCode, crossingCode, nothingCode uintptr
 
-// cgocall calls a C function. purego's SyscallN uses it too, after it has copied 32
-// arguments twice. onStack is the same function for an argument that may be on the
-// stack. The stack moves only when C calls Go, and not before C has been called.
+// cgocall calls a C function. purego's SyscallN also uses it, after it has copied 32
+// arguments twice. The variant onStack is the same function for an argument that may be
+// on the stack. The stack moves only when C calls Go, and not before C has been called.
 //
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32

@@ -1,5 +1,5 @@
-// Package libcuda is [cu.Driver] on NVIDIA's driver library, libcuda.so.1, with
-// no C compiler and no CUDA toolkit. [Open] finds the library while the program
+// Package libcuda implements [cu.Driver] with NVIDIA's driver library, libcuda.so.1. It
+// needs no C compiler and no CUDA toolkit. [Open] finds the library while the program
 // runs, so that one binary starts on machines with and without a GPU.
 //
 // Functions are looked up when first called, with cuGetProcAddress and the CUDA
@@ -8,11 +8,11 @@
 //
 // # Contexts
 //
-// A call with a context makes the context current on the thread it happens to run
-// on, and then calls the function, without leaving C in between. The context stays
-// current on that thread. Nothing here relies on that, and no other goroutine sees
-// it, because every call sets its own context. Other code in the process that uses
-// the CUDA library on threads of Go must also set the context that it wants.
+// A call with a context makes the context current on the thread it happens to run on.
+// It then calls the function, without leaving C in between. The context stays current
+// on that thread. Nothing here relies on that, and no other goroutine sees it, because
+// every call sets its own context. Other code in the process that uses the CUDA library
+// on threads of Go must also set the context that it wants.
 //
 // An operation on a stream or an event, such as a copy or a launch, runs in the
 // context of that stream or event, whichever context is current. Drivers for CUDA
@@ -31,7 +31,7 @@
 // # Platforms
 //
 // The package works on Linux on amd64 and arm64 with glibc. Elsewhere it builds, and
-// [Open] returns an error that names the platform. Of the
-// packages that programs import, only libcuda imports purego. purego makes a binary
-// dynamically linked even with CGO_ENABLED=0.
+// [Open] returns an error that names the platform. No other
+// package that programs import uses purego. It makes a binary dynamically linked even
+// with CGO_ENABLED=0.
 package libcuda

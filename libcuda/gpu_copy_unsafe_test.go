@@ -68,7 +68,7 @@ func TestGPUCopies(t *testing.T) {
 	g.must(g.MemcpyHtoD(g.ctx, a, inPtr, 0))
 }
 
-// TestGPUMemsets fills the inside of a buffer and checks its edges too.
+// TestGPUMemsets fills the inside of a buffer and also checks its edges.
 func TestGPUMemsets(t *testing.T) {
 	g := newGPU(t)
 	const n, off, count = 4096, 64, 500

@@ -114,8 +114,8 @@ func TestGPUEventTime(t *testing.T) {
 	g.must(g.EventDestroy(g.ctx, quiet))
 }
 
-// TestGPUHostFuncs has many host functions between copies; each sees the data of the
-// one before.
+// TestGPUHostFuncs queues many host functions between copies. Each sees the data of the
+// copy before it.
 func TestGPUHostFuncs(t *testing.T) {
 	g := newGPU(t)
 	const n, rounds = 256, 200

@@ -5,9 +5,9 @@ import "github.com/ferrygpu/ferry/cu"
 // These functions make the calls of C functions.
 //
 // A pointer becomes a number in the argument list of call3, bound1, bound3, bound6,
-// bound11, named or launch, and nowhere else. The directive go:uintptrescapes makes
-// the compiler move what the pointer points to onto the heap, where nothing moves,
-// and keep it there until the function returns.
+// bound11, named or launch, and nowhere else. The directive go:uintptrescapes makes the
+// compiler move what the pointer points to onto the heap, where nothing moves. It stays
+// there until the function returns.
 //
 // The functions have a fixed number of arguments because a variadic list would be
 // allocated in every call. Callers take the smallest that is large enough; C does
@@ -129,8 +129,9 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 }
 
 // mayRefuse reports whether a call with ctx may have to be refused before it reaches
-// the driver: ctx is zero, a context has been destroyed, or a host function runs. It
-// is inlined and comes first in a condition; elsewhere the compiler adds instructions.
+// the driver. The reasons are that ctx is zero, that a context has been destroyed, or
+// that a host function runs. It is inlined and comes first in a condition; elsewhere
+// the compiler adds instructions.
 func (d *Driver) mayRefuse(ctx cu.Context) bool {
 	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
 	return ctx == 0 || inside != 0 || dead != nil

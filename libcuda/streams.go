@@ -33,10 +33,10 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 
 // LaunchHostFunc calls cuLaunchHostFunc; see [cu.Streams].
 //
-// A panic in fn is recovered and reported by a later call: see [cu.HostPanic]. fn must
-// not end its goroutine (runtime.Goexit, t.FailNow): that ends the program. fn must not
-// call the driver: such a call is CUDA_ERROR_NOT_PERMITTED. A call by a goroutine that
-// fn starts and waits for is not noticed and can hang.
+// A panic in fn is recovered and reported by a later call: see [cu.HostPanic]. The
+// function must not end its goroutine (runtime.Goexit, t.FailNow): that ends the
+// program. It must not call the driver: such a call is CUDA_ERROR_NOT_PERMITTED. A call
+// by a goroutine that fn starts and waits for is not noticed and can hang.
 //
 // While the stream captures, fn becomes part of a graph, which can run it many times.
 // It is then kept until the process ends.

@@ -84,15 +84,15 @@ type Link struct {
 	// bytes move at most at tags * S/(round trip).
 	Tags      Number `json:"tags"`
 	RoundTrip Number `json:"round_trip_ns"` // of one read
-	// What traffic in both directions costs: the longer direction takes this part of the
-	// shorter direction's time in addition. 0 is full duplex, 1 is half duplex.
+	// The cost of traffic in both directions: the longer direction takes this part of
+	// the shorter direction's time in addition. 0 is full duplex, 1 is half duplex.
 	Duplex Number `json:"duplex_cost"`
 	// 1 if a device reaches the memory of another one directly, else 0.
 	PeerAccess Number `json:"peer_access"`
 	// The additional time of a device's access to page-locked memory that the CPU has
-	// just written, because the bytes are still modified in the CPU's caches. The access
-	// is a copy in either direction or a kernel's read. If the CPU has written n more
-	// bytes since, k bytes cost the increase of the curve from n to n+k.
+	// just written. The cause is that the bytes are still modified in the CPU's caches.
+	// The access is a copy in either direction or a kernel's read. If the CPU has
+	// written n more bytes since, k bytes cost the increase of the curve from n to n+k.
 	Fresh Curve `json:"fresh"`
 }
 

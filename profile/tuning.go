@@ -72,8 +72,9 @@ type StagingTuning struct {
 	SpinTime          Number `json:"spin_ns,omitempty"`                 // how long a wait polls before it sleeps
 	SpinsPerYield     Number `json:"spins_per_yield,omitempty"`         // polls between two calls of runtime.Gosched, a power of two
 	NonTemporalFrom   Number `json:"non_temporal_from_bytes,omitempty"` // memory of at least this size is written past the caches
-	// LastBytes is how many bytes at the end of a transfer to the device are stored past
-	// the caches, or moved from the caches of the cores to the shared cache.
+	// LastBytes is how many bytes at the end of a transfer to the device bypass the
+	// caches. They are stored past them, or moved from the caches of the cores to the
+	// shared cache.
 	LastBytes  Number `json:"last_bytes,omitempty"`
 	DemoteFrom Number `json:"demote_from_bytes,omitempty"` // in transfers of at least this size CLDEMOTE moves the last bytes
 

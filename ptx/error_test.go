@@ -80,7 +80,7 @@ func checkErrorType(t *testing.T, name string, err error) {
 	}
 }
 
-// TestCaret has an error after different white space and comments. The caret must be
+// TestCaret puts an error after different white space and comments. The caret must be
 // under it.
 func TestCaret(t *testing.T) {
 	for _, before := range []string{"", " ", "\t", "\t\t ", "/* é */", "/*\t世界 */ ", strings.Repeat(" ", 500), "/*" + strings.Repeat("\x86", 500) + "*/"} {

@@ -22,7 +22,7 @@ func hint(name string, candidates []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", best)
 }
 
-// dotHint is hint for directives. The arguments do not have the dots.
+// dotHint returns the hint for a directive. The arguments do not have the dots.
 func dotHint(name string, candidates []string) string {
 	dotted := make([]string, len(candidates))
 	for i, c := range candidates {

@@ -60,7 +60,7 @@ func (n *names) conflict(name string, count int) *Var {
 		return s.v
 	}
 	// The first member is checked below. The others can only collide with a name that
-	// has a longer prefix, which is in stems too, or with a range that has the first.
+	// has a longer prefix, which is also in stems, or with a range that has the first.
 	v, _ := n.find(name + "0")
 	if v == nil {
 		v = n.shorter(name)

@@ -167,7 +167,8 @@ func (s *streamState) captureRecord(e *eventState, flags cu.EventRecordFlags, wh
 	return nil
 }
 
-// captureWait is StreamWaitEvent for a stream or an event that is in a capture.
+// captureWait implements StreamWaitEvent for a stream or an event that is in a
+// capture.
 func (s *streamState) captureWait(e *eventState, flags cu.EventWaitFlags, what string) error {
 	if err := s.valid(what); err != nil {
 		return err

@@ -336,7 +336,8 @@ func (c *contextState) stream(h cu.Stream, what string) (*streamState, error) {
 	return s, nil
 }
 
-// ownStream is stream, but the stream must belong to c.
+// ownStream returns the stream with the given handle. It refuses a stream of
+// another context.
 func (c *contextState) ownStream(h cu.Stream, what string) (*streamState, error) {
 	s, err := c.stream(h, what)
 	if err == nil && s.ctx != c {

@@ -198,7 +198,7 @@ func (d *Driver) Memcpy(h cu.Context, dst, src cu.DevicePtr, bytes uintptr) erro
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToDevice(what, dst, src, bytes, sideAny))
 }
 
-// MemcpyAsync is Memcpy in stream order.
+// MemcpyAsync copies as Memcpy does, in stream order.
 func (d *Driver) MemcpyAsync(h cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between addresses")
 	if err := d.needsUVA(what); err != nil {
@@ -213,7 +213,7 @@ func (d *Driver) MemcpyHtoD(h cu.Context, dst cu.DevicePtr, src cu.HostPtr, byte
 	return d.copyCall(h, cu.StreamLegacy, false, what, hostToDevice(what, dst, src, bytes))
 }
 
-// MemcpyHtoDAsync is MemcpyHtoD in stream order.
+// MemcpyHtoDAsync copies as MemcpyHtoD does, in stream order.
 func (d *Driver) MemcpyHtoDAsync(h cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "host to device")
 	return d.copyCall(h, stream, true, what, hostToDevice(what, dst, src, bytes))
@@ -225,7 +225,7 @@ func (d *Driver) MemcpyDtoH(h cu.Context, dst cu.HostPtr, src cu.DevicePtr, byte
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToHost(what, dst, src, bytes))
 }
 
-// MemcpyDtoHAsync is MemcpyDtoH in stream order.
+// MemcpyDtoHAsync copies as MemcpyDtoH does, in stream order.
 func (d *Driver) MemcpyDtoHAsync(h cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "device to host")
 	return d.copyCall(h, stream, true, what, deviceToHost(what, dst, src, bytes))
@@ -237,7 +237,7 @@ func (d *Driver) MemcpyDtoD(h cu.Context, dst, src cu.DevicePtr, bytes uintptr) 
 	return d.copyCall(h, cu.StreamLegacy, false, what, deviceToDevice(what, dst, src, bytes, sideDevice))
 }
 
-// MemcpyDtoDAsync is MemcpyDtoD in stream order.
+// MemcpyDtoDAsync copies as MemcpyDtoD does, in stream order.
 func (d *Driver) MemcpyDtoDAsync(h cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "device to device")
 	return d.copyCall(h, stream, true, what, deviceToDevice(what, dst, src, bytes, sideDevice))
@@ -314,7 +314,7 @@ func peerTransfer(what string, to *contextState, dst cu.DevicePtr, from *context
 	return flat(what, a, b, uint64(n)), nil
 }
 
-// MemcpyPeerAsync is MemcpyPeer, but ordered only in the stream.
+// MemcpyPeerAsync copies as MemcpyPeer does, but is ordered only in the stream.
 func (d *Driver) MemcpyPeerAsync(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between devices")
 	to, from, err := d.peerEnds(h, dstCtx, srcCtx, what)
@@ -340,7 +340,7 @@ func (d *Driver) Memcpy2D(h cu.Context, p *cu.Memcpy2D) error {
 	return d.copy2D(h, p, cu.StreamLegacy, false)
 }
 
-// Memcpy2DAsync is Memcpy2D in stream order.
+// Memcpy2DAsync copies a rectangle in stream order.
 func (d *Driver) Memcpy2DAsync(h cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
 	return d.copy2D(h, p, stream, true)
 }
@@ -363,7 +363,7 @@ func (d *Driver) Memcpy3D(h cu.Context, p *cu.Memcpy3D) error {
 	return d.copy3D(h, p, cu.StreamLegacy, false)
 }
 
-// Memcpy3DAsync is Memcpy3D in stream order.
+// Memcpy3DAsync copies rows of several layers in stream order.
 func (d *Driver) Memcpy3DAsync(h cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
 	return d.copy3D(h, p, stream, true)
 }

@@ -23,7 +23,7 @@ type device struct {
 
 	defaultPool, pool *pool
 	pools             []*pool
-	streamFreed       []*region // freed in stream order, kept until the host synchronises
+	streamFreed       []*region // freed in stream order, kept until the host synchronizes
 
 	timeSlices timeSlices
 

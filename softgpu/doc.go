@@ -21,9 +21,10 @@
 // # Locks
 //
 // Driver.mu guards all state except the bytes of memory and the address table,
-// whose readers need no lock. view.mu belongs to one launch and is locked after
-// Driver.mu. Driver.mu is never held while user code, a kernel or a copy runs.
-// Calls that wait release it, and check their state again afterwards.
+// whose readers need no lock. The lock view.mu belongs to one launch and is
+// locked after Driver.mu. Driver.mu is never held while user code, a kernel or
+// a copy runs. Calls that wait release it, and check their state again
+// afterwards.
 //
 // # Files
 //
@@ -52,6 +53,7 @@
 //   - walk.go: Walk, the path of one access; tables.go: the page tables it reads
 //
 // The platform: system_*.go asks the system about memory, hostmemory_*.go how much
-// there is, backing_*.go reserves it, host_unsafe.go converts pointers. race_*.go
-// reports accesses to the race detector; race_off.go is for builds without it.
+// there is. The files backing_*.go reserve it, host_unsafe.go converts pointers.
+// The files race_*.go report accesses to the race detector. In builds without it
+// race_off.go replaces them.
 package softgpu

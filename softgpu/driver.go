@@ -188,8 +188,8 @@ func (d *Driver) begin(what string) error {
 // timeline up to the host's time, so that ops that are past are dropped.
 const maxBacklog = 4096
 
-// beginInLost is beginIn for queries that a context answers even when its
-// device is lost.
+// beginInLost starts a query that a context answers even when its device is
+// lost. On success the driver is locked.
 func (d *Driver) beginInLost(h cu.Context, what string) (*contextState, error) {
 	if err := d.begin(what); err != nil {
 		return nil, err
@@ -274,8 +274,8 @@ func (d *Driver) newHandle(x any) uintptr {
 	return h
 }
 
-// lookupGraph is lookup for graphs and their parts, for which CUDA returns
-// ErrorInvalidValue.
+// lookupGraph returns the graph, or the part of a graph, with handle h. For
+// these CUDA reports a bad handle as ErrorInvalidValue.
 func lookupGraph[T any](d *Driver, h uintptr, what, kind string) (T, error) {
 	x, err := lookup[T](d, h, what, kind)
 	if bad, ok := errors.AsType[*refusal](err); ok {

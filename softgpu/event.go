@@ -45,7 +45,7 @@ func (d *Driver) EventRecord(h cu.Context, event cu.Event, stream cu.Stream) err
 	return d.EventRecordWithFlags(h, event, stream, cu.EventRecordDefault)
 }
 
-// EventRecordWithFlags is EventRecord with flags.
+// EventRecordWithFlags records the work that is now in the stream.
 func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
 	const what = "record an event"
 	c, err := d.beginIn(h, what)

@@ -21,9 +21,9 @@ func mapAt(addr, bytes uintptr) cu.HostPtr {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&got))
 }
 
-// Three walks to the same bytes: of a kernel that reads them over the link, of
-// a copy when they are not page-locked, and of a kernel on a machine whose
-// device uses the host's page table.
+// Three walks lead to the same bytes. In the first a kernel reads them over the
+// link, in the second a copy reads them when they are not page-locked. In the
+// third a kernel runs on a machine whose device uses the host's page table.
 func ExampleDriver_Walk() {
 	show := func(machine string, lock bool, agent softgpu.Agent) {
 		d, ctx := open(machine)

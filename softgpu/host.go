@@ -71,9 +71,9 @@ func (c *contextState) mapHost(r *region, mapped, same, readOnly bool) {
 	r.segments(readOnly)
 	r.state.Store(stateLive)
 	c.regions[r] = struct{}{}
-	d.space.insert(span{base: r.base, end: r.end(), region: r})
+	d.space.insert(addressRange{base: r.base, end: r.end(), region: r})
 	if r.device != 0 && r.device != r.base {
-		d.space.insert(span{base: r.device, end: r.device + r.size, region: r, alias: true})
+		d.space.insert(addressRange{base: r.device, end: r.device + r.size, region: r, alias: true})
 	}
 }
 
@@ -327,7 +327,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 
 // checkHostAccess fails if CONCURRENT_MANAGED_ACCESS is 0 and a kernel may be
 // using the managed memory.
-func (d *Driver) checkHostAccess(x span) error {
+func (d *Driver) checkHostAccess(x addressRange) error {
 	what := "host access to " + x.String()
 	refused := func(n int, whose string) error {
 		return refuse(cu.ErrorIllegalState, what, "%d kernels of %s are queued or running, and this machine has %v = 0: synchronize first, or attach the memory to the host or to another stream with StreamAttachMemAsync",
@@ -372,7 +372,7 @@ type dirty struct {
 // dirtyReadNs returns the extra time of the device's read of n bytes of r
 // because the host's caches hold modified bytes. The extra time is charged
 // once. Later writes of the host push the bytes to slower, larger caches, or to
-// memory: the curve gives the cost of all bytes down to a depth.
+// memory. The curve gives the cost of all bytes down to a depth.
 func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
 	w := r.dirty
 	r.dirty = dirty{}

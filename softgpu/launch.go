@@ -321,10 +321,10 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 // printfBuffer holds the output of a context's kernels that was not written
 // yet. As on hardware it is a circular buffer of CU_LIMIT_PRINTF_FIFO_SIZE
 // bytes, in which new output replaces the oldest. It is written to the standard
-// output when the context is synchronised, at the start of the next launch, and
-// in other calls; see the callers of flush. Hardware counts the arguments and a
-// header for each call, this buffer counts the text. It is safe for concurrent
-// use.
+// output when the context is synchronized, and at the start of the next launch.
+// Other calls also write it; see the callers of flush. Hardware counts the
+// arguments and a header for each call, this buffer counts the text. It is safe
+// for concurrent use.
 type printfBuffer struct {
 	bytes   atomic.Int64 // total length of lines
 	writing sync.Mutex   // locked before mu

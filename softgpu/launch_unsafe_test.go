@@ -383,7 +383,7 @@ func TestKernelsOfAContextOverlap(t *testing.T) {
 
 func TestKernelsOfContextsDoNotOverlap(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector reports the missing synchronisation")
+		t.Skip("the race detector reports the missing synchronization")
 	}
 	r := newRig(t, Options{})
 	hp, _ := r.pinned(256)

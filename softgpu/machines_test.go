@@ -107,8 +107,8 @@ func TestPeerAccessAsTheMachineHas(t *testing.T) {
 }
 
 // With ASYNC_ENGINE_COUNT 0 copies and kernels do not overlap. With 1 a copy
-// overlaps with a kernel. With 2 and more, copies in both directions overlap
-// too.
+// overlaps with a kernel. With 2 and more, copies in both directions also
+// overlap.
 func TestEngineCounts(t *testing.T) {
 	onlyFast(t)
 	for count := range 4 {

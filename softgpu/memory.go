@@ -132,7 +132,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 	}
 	r.size, r.charge, r.dev, r.device = n, full, m.dev, r.base
 	r.segments(false)
-	d.space.insert(span{base: r.base, end: r.base + n, region: r})
+	d.space.insert(addressRange{base: r.base, end: r.base + n, region: r})
 	return nil
 }
 
@@ -181,7 +181,8 @@ func (m *deviceMemory) nextAddress(n uint64) uint64 {
 	}
 }
 
-// nextAlias is nextAddress for the device's addresses of host memory.
+// nextAlias returns the next n addresses at which the device can reach host
+// memory.
 func (m *deviceMemory) nextAlias(n uint64) uint64 {
 	base := m.alias
 	m.alias += roundUp(n, slabSize) + slabSize
@@ -504,17 +505,17 @@ func (d *Driver) MemsetD32(h cu.Context, dst cu.DevicePtr, value uint32, n uintp
 	return d.memset(h, dst, pattern32(value), n, cu.StreamLegacy, false)
 }
 
-// MemsetD8Async is MemsetD8 in stream order.
+// MemsetD8Async fills n bytes in stream order.
 func (d *Driver) MemsetD8Async(h cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
 	return d.memset(h, dst, []byte{value}, n, stream, true)
 }
 
-// MemsetD16Async is MemsetD16 in stream order.
+// MemsetD16Async fills n 16-bit words in stream order.
 func (d *Driver) MemsetD16Async(h cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
 	return d.memset(h, dst, pattern16(value), n, stream, true)
 }
 
-// MemsetD32Async is MemsetD32 in stream order.
+// MemsetD32Async fills n 32-bit words in stream order.
 func (d *Driver) MemsetD32Async(h cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
 	return d.memset(h, dst, pattern32(value), n, stream, true)
 }

@@ -346,7 +346,7 @@ func TestPools(t *testing.T) {
 		r.want(cu.ErrorInvalidValue, r.MemFreeAsync(r.ctx, a, s))
 		r.sync(s)
 		if u, v := read(cu.MemPoolAttrUsedMemCurrent), read(cu.MemPoolAttrReservedMemCurrent); u != 0 || v != 0 {
-			t.Errorf("used %d, reserved %d after a synchronisation", u, v)
+			t.Errorf("used %d, reserved %d after a synchronization", u, v)
 		}
 		r.ok(r.MemPoolSetAttribute(p, cu.MemPoolAttrReleaseThreshold, ^uint64(0)))
 		b, err := r.MemAllocAsync(r.ctx, 100, s)
@@ -419,7 +419,7 @@ func TestPools(t *testing.T) {
 
 func TestStreamOrderedMemoryUsedTooEarly(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector reports the missing synchronisation")
+		t.Skip("the race detector reports the missing synchronization")
 	}
 	r := newRig(t, Options{Schedule: Lazy})
 	a, b := r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)
@@ -456,6 +456,6 @@ func TestEmptyContextFreesAll(t *testing.T) {
 		t.Errorf("free %d, was %d", got, free)
 	}
 	if n := len(r.space.load()); n != 0 {
-		t.Errorf("%d spans are left", n)
+		t.Errorf("%d ranges are left", n)
 	}
 }

@@ -201,11 +201,11 @@ const (
 )
 
 // waitLimit returns the bound of a wait for o. It is short for ops that may be
-// waiting for the host: a host function, a kernel that reads host memory and
-// has polled since its last progress, or a kernel that another one blocks. A
-// kernel that is only slow on this computer, or slow to begin, gets the long
-// bound, because its cost would be lost otherwise. In a context that is being
-// destroyed the bound is the time until its kernels are stopped.
+// waiting for the host. These are host functions, kernels that another op
+// blocks, and kernels that read host memory and have polled since their last
+// progress. A kernel that is only slow on this computer, or slow to begin, gets
+// the long bound, because its cost would be lost otherwise. In a context that
+// is being destroyed the bound is the time until its kernels are stopped.
 func (o *op) waitLimit(polls uint64) time.Duration {
 	switch k := o.kernel; {
 	case o.ctx.dead:
@@ -224,9 +224,9 @@ func (o *op) blocked() bool {
 	return o.work.launch != nil && (!o.released || o.pendingDeps > 0 || slices.Contains(o.work.dev.timeSlices.waiting, o))
 }
 
-// progress returns a number that changes while a kernel makes progress: with
-// each page of host memory that it touches first, and with each block that
-// begins.
+// progress returns a number that changes while a kernel makes progress. It
+// changes with each page of host memory that the kernel touches first, and with
+// each block that begins.
 func (o *op) progress() uint64 {
 	if o.kernel == nil {
 		return 0
@@ -258,8 +258,8 @@ func (o *op) doneChan() <-chan struct{} {
 // at the same time. Kernels of one context run together if the device can run
 // several. Kernels of another context start when they are over. On a device
 // with compute preemption a running kernel loses this right after
-// hostWaitLimit, so that a kernel which spins until another context has done
-// something does not block that context.
+// hostWaitLimit. Otherwise a kernel that spins until another context acts would
+// block that context.
 type timeSlices struct {
 	dev     *device
 	running []*op
@@ -307,7 +307,7 @@ func (o *op) executed() {
 	}
 }
 
-// admit is mayExecute for a kernel.
+// admit reports whether kernel o may execute now. Otherwise it queues o.
 func (t *timeSlices) admit(o *op) bool {
 	alone := t.dev.attr(cu.DeviceAttributeConcurrentKernels) == 0
 	if slices.ContainsFunc(t.running, func(r *op) bool { return (alone || r.ctx != o.ctx) && !r.sliceExpired }) {
@@ -321,7 +321,8 @@ func (t *timeSlices) admit(o *op) bool {
 	return true
 }
 
-// end is executed for a kernel.
+// end removes kernel o. If every other running kernel has used up its time
+// slice, it wakes those that wait.
 func (t *timeSlices) end(o *op) {
 	t.running = slices.DeleteFunc(t.running, func(r *op) bool { return r == o })
 	if !slices.ContainsFunc(t.running, func(r *op) bool { return !r.sliceExpired }) {

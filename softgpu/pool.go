@@ -8,7 +8,7 @@ import (
 
 // pool is device memory that streams allocate from. The address of an
 // allocation is known at once, and valid from its place in the stream on. Freed
-// memory stays with the pool until the host synchronises. After that the pool
+// memory stays with the pool until the host synchronizes. After that the pool
 // keeps as much as its threshold says.
 type pool struct {
 	dev       *device
@@ -38,7 +38,7 @@ func (dev *device) poolReserved() uint64 {
 }
 
 // trimPools frees what pools hold above their thresholds, after the host has
-// synchronised.
+// synchronized.
 func (dev *device) trimPools() {
 	dev.streamFreed = slices.DeleteFunc(dev.streamFreed, func(r *region) bool {
 		if r.streamFree != nil && !r.streamFree.op.retired {
@@ -214,7 +214,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 }
 
 // streamFree is a free of a region in stream order. Pool memory keeps its
-// region until the host synchronises, so that the same stream can reuse it.
+// region until the host synchronizes, so that the same stream can reuse it.
 type streamFree struct {
 	stream *streamState
 	op     *op

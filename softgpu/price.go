@@ -25,8 +25,8 @@ const (
 	numResources
 )
 
-// curveCost is the cost of n bytes that use one resource. The curve's fixed
-// part uses no bandwidth.
+// curveCost returns the cost of n bytes that use one resource. The curve's
+// fixed part uses no bandwidth.
 func curveCost(c *profile.Curve, n uint64, use resource) cost {
 	ns := c.Ns(float64(n))
 	k := cost{ns: ns}
@@ -179,8 +179,8 @@ func (x *execution) dirtyReadNs(d *Driver) float64 {
 	return ns
 }
 
-// splitManaged divides the bytes of managed traffic into those to the device's
-// own memory and those over the link, by the places of the touched pages.
+// splitManaged divides the bytes of managed traffic by the places of the
+// touched pages. Some go to the device's own memory, the others over the link.
 func splitManaged(t *simt.Traffic, f faults) (local, remote float64) {
 	all := float64(f.where.Local + f.where.Remote)
 	total := float64(sectorBytes(t))
@@ -285,7 +285,7 @@ func deviceFaults(m *profile.Managed) uvm.Price {
 	return byCurve(&m.DeviceFault)
 }
 
-// hostFaults is deviceFaults for faults of the CPU.
+// hostFaults prices batches of the CPU's faults.
 func hostFaults(m *profile.Managed) uvm.Price {
 	if m.HostService.Known() {
 		return func(w uvm.Work) float64 { return serviceNs(&m.HostService, w) }

@@ -53,7 +53,7 @@ func TestWritesThatFollow(t *testing.T) {
 	}
 }
 
-// A copy to memory that the host has just written waits for its caches too.
+// A copy to memory that the host has just written also waits for its caches.
 func TestCopyToFreshlyWrittenMemory(t *testing.T) {
 	r := newRig(t, Options{})
 	const n = 256 << 10

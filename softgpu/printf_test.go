@@ -131,8 +131,8 @@ func numbers(from, to int) string {
 	return s.String()
 }
 
-// Output is written by the calls that the programming guide lists, and not
-// before.
+// The calls that the programming guide lists write the output. It is not
+// written before.
 func TestPrintfIsFlushed(t *testing.T) {
 	for name, call := range map[string]func(r *rig, f map[string]cu.Function){
 		"CtxSynchronize":    func(r *rig, _ map[string]cu.Function) { r.ok(r.CtxSynchronize(r.ctx)) },
@@ -174,7 +174,7 @@ func TestPrintfIsFlushed(t *testing.T) {
 	}
 }
 
-// Of output longer than the limit, the newest part is kept.
+// If the output is longer than the limit, its newest part is kept.
 func TestPrintfOverwrites(t *testing.T) {
 	for _, s := range []Schedule{Eager, Lazy, Random} {
 		r, f, seen := printRig(t, Options{Schedule: s, Seed: 7})
@@ -198,7 +198,7 @@ func TestPrintfOverwrites(t *testing.T) {
 	}
 }
 
-// Of a line longer than the limit, the end is kept.
+// If a line is longer than the limit, its end is kept.
 func TestPrintfCutsLongLines(t *testing.T) {
 	var p printfBuffer
 	p.setLimit(4)

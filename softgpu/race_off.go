@@ -34,7 +34,7 @@ func (*viewRace) watch(*region) simt.Watch    { return nil }
 
 func (o *op) raceHostFunc(h *hostFuncs, fn func()) error { return h.call(fn) }
 
-// moveBytes is copy.
+// moveBytes calls copy.
 func moveBytes(dst, src []byte) int { return copy(dst, src) }
 
 // reserveHost reserves memory with host addresses, reserveDevice memory of a

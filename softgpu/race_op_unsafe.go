@@ -148,13 +148,14 @@ func (r *raceOp) record(b []byte, write bool) {
 	r.log = append(r.log, raceAccess{uintptr(pointerTo(b)), uintptr(len(b)), howOf(r.kind, write), pointerTo(b)})
 }
 
-// reportNothing is report for an operation without accesses, such as an event.
+// reportNothing runs as the goroutine of an operation without accesses, such as
+// an event.
 func (r *raceOp) reportNothing(before []*raceOp) {
 	r.follow(before)
 	r.finish()
 }
 
-// report is the goroutine of an operation.
+// report runs as the goroutine of an operation and reports its accesses.
 func (r *raceOp) report(before []*raceOp) {
 	ended := false
 	defer func() { // also when a host function ends the goroutine

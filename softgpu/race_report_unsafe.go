@@ -80,7 +80,7 @@ func replay(log []raceAccess) {
 
 // raceGrain is the size of one report to the detector. The detector drops an
 // access if it has already reported a race on its first eight bytes, whatever
-// its length, and stops at the first race that it finds.
+// its length. It stops at the first race that it finds.
 const raceGrain = 128
 
 //go:noinline

@@ -361,7 +361,7 @@ func randomCalls(t *testing.T, opts Options, callers, steps int) {
 		t.Fatal("the calls hang")
 	}
 	if n := len(d.space.load()); n > 0 {
-		t.Errorf("%d spans are left in the address table: %s", n, d.space.load()[0].String())
+		t.Errorf("%d ranges are left in the address table: %s", n, d.space.load()[0].String())
 	}
 	for _, dev := range d.devices {
 		if dev.memory.smallBytes != 0 || dev.memory.largeBytes != 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Schedule chooses when queued work starts. Every choice is legal: a program
-// that synchronises correctly sees the same bytes under each. Do not compare a
+// that synchronizes correctly sees the same bytes under each. Do not compare a
 // value of ParseSchedule with Random, because a Random with a seed is another
 // value.
 type Schedule uint64
@@ -21,7 +21,7 @@ const (
 	// are done.
 	Eager Schedule = iota
 	// Lazy starts operations when a call waits for them, or when nothing has
-	// happened for a quarter of a second. A missing synchronisation shows as
+	// happened for a quarter of a second. A missing synchronization shows as
 	// stale data every time.
 	Lazy
 	// Random starts operations one at a time, at times and in an order that the

@@ -67,7 +67,8 @@ func TestScheduleFromTheEnvironment(t *testing.T) {
 
 // program is a random program of copies and fills of buffers on streams. Each
 // step is ordered after the steps with which it conflicts, by its stream or by
-// an event. before is a model of the order, derived from the rules alone.
+// an event. The field before is a model of the order, derived from the rules
+// alone.
 type program struct {
 	steps  []step
 	before [][]bool // before[i][j]: step i must come before step j
@@ -195,7 +196,7 @@ func schedules(seeds int) []Options {
 	return all
 }
 
-// A program that synchronises correctly leaves the same bytes under every
+// A program that synchronizes correctly leaves the same bytes under every
 // schedule, and the model allows every order.
 func TestSchedulesAreLegal(t *testing.T) {
 	orders := map[string]bool{}
@@ -225,7 +226,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 // some schedule, also in legal orders.
 func TestSchedulesFind(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector reports the missing synchronisation")
+		t.Skip("the race detector reports the missing synchronization")
 	}
 	found := 0
 	for seed := range uint64(6) {

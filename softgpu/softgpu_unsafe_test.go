@@ -164,9 +164,9 @@ func TestPinnedCopiesInAStream(t *testing.T) {
 	})
 }
 
-func TestLazyShowsAMissingSynchronisation(t *testing.T) {
+func TestLazyShowsAMissingSynchronization(t *testing.T) {
 	if raceBuild {
-		t.Skip("the race detector reports the missing synchronisation")
+		t.Skip("the race detector reports the missing synchronization")
 	}
 	r := newRig(t, Options{Schedule: Lazy})
 	const n = 4096

@@ -177,9 +177,9 @@ const (
 	aliasOffset  = deviceWindow / 2 // without unified addressing, the window maps host memory from here
 )
 
-// span is a range of addresses of a region. A region has two spans if the
+// addressRange is a range of addresses of a region. A region has two ranges if the
 // device knows host memory by another address.
-type span struct {
+type addressRange struct {
 	base, end uint64
 	region    *region
 	alias     bool // the device's address of host memory
@@ -188,13 +188,13 @@ type span struct {
 // space is the address table. Its readers load a sorted slice that is never
 // changed. Writers hold Driver.mu and store a new slice.
 type space struct {
-	spans atomic.Pointer[[]span]
-	freed []freedSpan // a ring of the last maxFreed
-	next  int
+	ranges atomic.Pointer[[]addressRange]
+	freed  []freedRange // a ring of the last maxFreed
+	next   int
 }
 
-// freedSpan is a span that was freed.
-type freedSpan struct {
+// freedRange is a range that was freed.
+type freedRange struct {
 	base, end uint64
 	kind      kind
 	site      site // the call that freed it
@@ -202,72 +202,72 @@ type freedSpan struct {
 
 const maxFreed = 1024
 
-func (s *space) load() []span {
-	if p := s.spans.Load(); p != nil {
+func (s *space) load() []addressRange {
+	if p := s.ranges.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// find returns the span that contains addr.
-func (s *space) find(addr uint64) (span, bool) {
-	spans := s.load()
-	lo, hi := 0, len(spans)
+// find returns the range that contains addr.
+func (s *space) find(addr uint64) (addressRange, bool) {
+	ranges := s.load()
+	lo, hi := 0, len(ranges)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if spans[mid].base <= addr {
+		if ranges[mid].base <= addr {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	if lo == 0 || addr >= spans[lo-1].end {
-		return span{}, false
+	if lo == 0 || addr >= ranges[lo-1].end {
+		return addressRange{}, false
 	}
-	return spans[lo-1], true
+	return ranges[lo-1], true
 }
 
-// overlaps returns a span that shares an address with [base, end), if there is
+// overlaps returns a range that shares an address with [base, end), if there is
 // one.
-func (s *space) overlaps(base, end uint64) (span, bool) {
-	spans := s.load()
-	i, _ := slices.BinarySearchFunc(spans, base, func(x span, base uint64) int { return cmp.Compare(x.end, base+1) })
-	if i < len(spans) && spans[i].base < end {
-		return spans[i], true
+func (s *space) overlaps(base, end uint64) (addressRange, bool) {
+	ranges := s.load()
+	i, _ := slices.BinarySearchFunc(ranges, base, func(x addressRange, base uint64) int { return cmp.Compare(x.end, base+1) })
+	if i < len(ranges) && ranges[i].base < end {
+		return ranges[i], true
 	}
-	return span{}, false
+	return addressRange{}, false
 }
 
-// insert adds a span. If x is the last one it is appended, which writes behind
+// insert adds a range. If x is the last one it is appended, which writes behind
 // the end of the slices that readers have.
-func (s *space) insert(x span) {
-	spans := s.load()
-	i, _ := slices.BinarySearchFunc(spans, x.base, func(y span, base uint64) int { return cmp.Compare(y.base, base) })
-	var next []span
-	if i == len(spans) {
-		next = append(spans, x)
+func (s *space) insert(x addressRange) {
+	ranges := s.load()
+	i, _ := slices.BinarySearchFunc(ranges, x.base, func(y addressRange, base uint64) int { return cmp.Compare(y.base, base) })
+	var next []addressRange
+	if i == len(ranges) {
+		next = append(ranges, x)
 	} else {
-		next = make([]span, 0, len(spans)+1)
-		next = append(append(append(next, spans[:i]...), x), spans[i:]...)
+		next = make([]addressRange, 0, len(ranges)+1)
+		next = append(append(append(next, ranges[:i]...), x), ranges[i:]...)
 	}
-	s.spans.Store(&next)
+	s.ranges.Store(&next)
 }
 
-// remove deletes the spans of r and records them as freed.
+// remove deletes the ranges of r and records them as freed.
 func (s *space) remove(r *region) {
 	by := r.freeSite()
 	next := slices.Clone(s.load())
-	next = slices.DeleteFunc(next, func(x span) bool {
+	next = slices.DeleteFunc(next, func(x addressRange) bool {
 		if x.region != r {
 			return false
 		}
-		s.recordFreed(freedSpan{x.base, x.end, r.kind, by})
+		s.recordFreed(freedRange{x.base, x.end, r.kind, by})
 		return true
 	})
-	s.spans.Store(&next)
+	s.ranges.Store(&next)
 }
 
-func (s *space) recordFreed(f freedSpan) {
+func (s *space) recordFreed(f freedRange) {
 	if len(s.freed) < maxFreed {
 		s.freed = append(s.freed, f)
 		return
@@ -277,7 +277,7 @@ func (s *space) recordFreed(f freedSpan) {
 }
 
 // known reports whether copies of c know x by this address.
-func (x span) known(c *contextState, want side) bool {
+func (x addressRange) known(c *contextState, want side) bool {
 	r := x.region
 	if r.state.Load() == stateFreed {
 		return false
@@ -295,7 +295,7 @@ func (x span) known(c *contextState, want side) bool {
 }
 
 // attributes returns the attributes of address addr of x.
-func (x span) attributes(c *contextState, addr uint64) cu.PointerAttributes {
+func (x addressRange) attributes(c *contextState, addr uint64) cu.PointerAttributes {
 	r := x.region
 	off := addr - x.base
 	a := cu.PointerAttributes{
@@ -357,7 +357,7 @@ func (s *space) near(addr uint64) string {
 	return text
 }
 
-func (x span) String() string {
+func (x addressRange) String() string {
 	w := describe(x.region.kind, x.base, x.end)
 	if x.region.name != "" {
 		w += " (" + x.region.name + ")"
@@ -365,8 +365,8 @@ func (x span) String() string {
 	return w
 }
 
-// String also names the call that freed the span.
-func (f freedSpan) String() string {
+// String also names the call that freed the range.
+func (f freedRange) String() string {
 	return describe(f.kind, f.base, f.end) + ", freed" + f.site.text()
 }
 
@@ -374,13 +374,13 @@ func describe(k kind, base, end uint64) string {
 	return fmt.Sprintf("a %d-byte %v at %#x", end-base, k, base)
 }
 
-func (s *space) findFreed(addr uint64) (freedSpan, bool) {
+func (s *space) findFreed(addr uint64) (freedRange, bool) {
 	for i := len(s.freed) - 1; i >= 0; i-- { // if several match, any of them will do
 		if f := s.freed[i]; addr >= f.base && addr < f.end {
 			return f, true
 		}
 	}
-	return freedSpan{}, false
+	return freedRange{}, false
 }
 
 // site is a call stack as program counters, which take a microsecond to record.

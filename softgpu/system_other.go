@@ -11,7 +11,7 @@ const knowsMappings = false
 // mappingAt finds nothing, because only Linux lists its mappings.
 func mappingAt(uint64) (mapping, bool) { return mapping{}, false }
 
-// hugePages is known on Linux only.
+// hugePages returns false, because only Linux reports huge pages.
 func hugePages(base, end uint64) bool { return false }
 
 // probe finds invalid memory on Linux only.

@@ -82,7 +82,7 @@ func newTables(c *contextState, agent Agent, asked uint64) *tables {
 func (t *tables) oneMemory() bool { return t.c.dev.attr(cu.DeviceAttributeIntegrated) != 0 }
 
 // deniedTo returns the reason why agent must not access x, or "" if it may.
-func deniedTo(agent Agent, c *contextState, x span) string {
+func deniedTo(agent Agent, c *contextState, x addressRange) string {
 	if agent != CopyEngine {
 		v := view{drv: c.drv, ctx: c, stream: c.legacy, peers: c.peers, concurrent: c.dev.concurrentManaged()}
 		return v.denied(x)
@@ -157,7 +157,7 @@ func (t *tables) mapHostPages(r *region) {
 }
 
 // mapDevicePages maps x for the device.
-func (t *tables) mapDevicePages(x span) {
+func (t *tables) mapDevicePages(x addressRange) {
 	r := x.region
 	at := t.deviceAddress(x.base)
 	switch {

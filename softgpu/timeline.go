@@ -298,9 +298,10 @@ type engine struct {
 	dev        *device
 	compute    bool
 	maxKernels int // at once
-	// fifo is a single hardware queue: operations start in the order in which
-	// they were issued, and one that has to wait blocks all behind it. Without
-	// it every stream has its own queue, and any op that is ready can start.
+	// fifo is a single hardware queue. Operations start in the order in which
+	// they were issued. An operation that has to wait blocks all behind it.
+	// Without it every stream has its own queue, and any op that is ready can
+	// start.
 	fifo    bool
 	queue   []*op
 	running []*op

@@ -68,7 +68,7 @@ func (v *view) Find(addr uint64) *simt.Segment {
 }
 
 // denied returns the reason why the kernel must not touch x, or "" if it may.
-func (v *view) denied(x span) string {
+func (v *view) denied(x addressRange) string {
 	r := x.region
 	switch {
 	case r.state.Load() == statePending && !r.streamFreed.Load():
@@ -105,7 +105,7 @@ func (v *view) denied(x span) string {
 const hostPageShift = uvm.PageShift
 
 // segment returns the launch's own segment of host memory, with pages to mark.
-// In builds with the race detector device memory has one too.
+// In builds with the race detector device memory also has one.
 func (v *view) segment(r *region) *simt.Segment {
 	if s := (*v.own.Load())[r]; s != nil {
 		return s
@@ -174,7 +174,7 @@ func (v *view) near(addr uint64) string {
 // works on Linux only. The segment ends where memory known to the driver
 // begins, because that is found and priced separately. Memory that is unmapped
 // while a kernel uses it faults, as on hardware. No slice or pointer of the
-// memory is made: the segment may cover the whole Go heap, and the collector
+// memory is made. The segment may cover the whole Go heap, and the collector
 // must not find pointers to unused parts of it.
 func (v *view) pageable(addr uint64) *simt.Segment {
 	if !v.ordinary || addr >= deviceBase || addr < pageSize {

@@ -114,7 +114,7 @@ func TestHostFunctionsRunOneAtATime(t *testing.T) {
 func TestTimeSlicesWithComputePreemption(t *testing.T) {
 	t.Setenv(ScheduleVariable, "eager")
 	if raceBuild {
-		t.Skip("the race detector reports the missing synchronisation")
+		t.Skip("the race detector reports the missing synchronization")
 	}
 	for _, preempts := range []float64{0, 1} {
 		r := newRig(t, Options{Profile: with(named(t, "h200"), "COMPUTE_PREEMPTION_SUPPORTED", preempts)})

@@ -155,10 +155,10 @@ func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) 
 	}
 	d.sim.run(d, d.host, nil) // moves managed pages to their places at this time
 	p := &path{tables: newTables(c, agent, uint64(addr)), Walk: &Walk{Agent: agent, Device: c.dev.ordinal, Addr: addr, Write: write}}
-	p.span, p.known = d.space.find(uint64(addr))
+	p.memory, p.known = d.space.find(uint64(addr))
 	p.What = "ordinary memory"
 	if p.known {
-		p.What = p.span.String()
+		p.What = p.memory.String()
 	} else if !p.ordinary() {
 		p.What = "no memory of this program"
 	}
@@ -179,8 +179,8 @@ func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) 
 type path struct {
 	*Walk
 	*tables
-	span  span // the memory, if known is true
-	known bool
+	memory addressRange // the memory, if known is true
+	known  bool
 }
 
 // ordinary reports whether the address is memory of the process that the driver
@@ -197,29 +197,29 @@ func (p *path) ordinary() bool {
 
 func (p *path) cost() *profile.Translation { return &p.prof.Translation }
 
-// viaDevice is an access of a kernel or copy engine through the device's own
+// viaDevice walks an access of a kernel or copy engine through the device's own
 // table.
 func (p *path) viaDevice() {
 	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(uint64(p.Addr)), p.cost().GPULevel)
 	why := ""
 	if p.known {
-		why = deniedTo(p.Agent, p.c, p.span)
+		why = deniedTo(p.Agent, p.c, p.memory)
 	}
 	switch {
 	case why != "" || !p.known:
 		p.fail(ok, walk.Last(), why)
 	case ok:
 		p.arrive(walk)
-	case p.known && p.span.region.managed != nil:
+	case p.known && p.memory.region.managed != nil:
 		p.deviceFault()
 	default:
 		p.viaDriver()
 	}
 }
 
-// viaDriver is a copy of page-locked memory that has no address for kernels.
+// viaDriver walks a copy of page-locked memory that has no address for kernels.
 func (p *path) viaDriver() {
-	r := p.span.region
+	r := p.memory.region
 	p.setPath(p.systemPath())
 	at := p.placement(r)
 	bus := at.host + uint64(p.Addr) - r.base&^(at.page-1)
@@ -250,7 +250,7 @@ func (p *path) fail(mapped bool, e mmu.Entry, why string) {
 // arrive continues from the device's table to memory.
 func (p *path) arrive(walk mmu.Walk) {
 	e := walk.Last()
-	if p.Write && (e.ReadOnly || p.known && p.span.region.local.ReadOnly) {
+	if p.Write && (e.ReadOnly || p.known && p.memory.region.local.ReadOnly) {
 		p.Path, p.Fault = "fault", "the memory is read-only: "+cu.ErrorIllegalAddress.Name()
 		return
 	}
@@ -286,7 +286,7 @@ func (p *path) systemPath() string {
 	switch {
 	case p.oneMemory():
 		return "integrated memory"
-	case p.known && p.span.region.managed != nil:
+	case p.known && p.memory.region.managed != nil:
 		return "managed, on the host, mapped over the link"
 	case p.Agent == CopyEngine:
 		return "copy from page-locked memory"
@@ -317,7 +317,7 @@ func (p *path) overLink(bus uint64) {
 	p.add(p.tables, "memory", fmt.Sprintf("%#x of host memory, within the link's time", to), trip, 0)
 }
 
-// viaStaging is a copy of memory that is not page-locked. A thread of the
+// viaStaging walks a copy of memory that is not page-locked. A thread of the
 // driver copies it to or from page-locked memory of the driver.
 func (p *path) viaStaging() {
 	p.Path = "copy through the driver's page-locked staging buffer"
@@ -334,14 +334,14 @@ func (p *path) viaStaging() {
 	p.arrive(walk)
 }
 
-// viaCPU is an access of the host.
+// viaCPU walks an access of the host.
 func (p *path) viaCPU() {
 	addr := uint64(p.Addr)
 	if p.ordinary() {
 		p.mapOrdinaryPage(addr)
 	}
 	walk, ok := p.table(p.tables, "CPU MMU", p.cpu, addr, p.cost().CPULevel)
-	r := p.span.region
+	r := p.memory.region
 	managed := p.known && r.managed != nil
 	switch {
 	case ok && managed:
@@ -368,17 +368,17 @@ const bigPage = 64 << 10
 // faultRange returns the big page around the address of the walk, within the
 // region.
 func (p *path) faultRange() (low, high uint64) {
-	r := p.span.region
+	r := p.memory.region
 	low = uint64(p.Addr) &^ (bigPage - 1)
 	return max(low, r.base), min(low+bigPage, roundUp(r.end(), kernelPage))
 }
 
-// deviceFault is a managed page that the device has not mapped. The access
-// faults, the driver serves the fault, and the access is repeated. If many
-// pages fault together, the policy of package uvm may migrate more of them at
-// once.
+// deviceFault walks an access to a managed page that the device has not mapped.
+// The access faults, the driver serves the fault, and the access is repeated.
+// If many pages fault together, the policy of package uvm may migrate more of
+// them at once.
 func (p *path) deviceFault() {
-	r, own := p.span.region, uvm.Processor(p.Device)
+	r, own := p.memory.region, uvm.Processor(p.Device)
 	run := p.targetRun(r)
 	low, high := p.faultRange()
 	place := p.placement(r)
@@ -424,9 +424,9 @@ func (p *path) addService(text string, ns float64, service profile.Service, curv
 	p.addNs(p.tables, Step{Unit: "driver", Text: text, Ns: ns}, source)
 }
 
-// cpuFault is a page fault of the CPU on managed memory.
+// cpuFault serves a page fault of the CPU on managed memory.
 func (p *path) cpuFault() {
-	r := p.span.region
+	r := p.memory.region
 	run := p.targetRun(r)
 	low, high := p.faultRange()
 	work := uvm.Work{Blocks: 1, Faults: 1}
@@ -447,8 +447,8 @@ func (p *path) cpuFault() {
 	p.mapHostRange(r, p.placement(r), low, high)
 }
 
-// viaATS is an access to memory that is not in the device's table, which the
-// host translates for the device.
+// viaATS walks an access to memory that is not in the device's table. The host
+// translates it for the device.
 func (p *path) viaATS() {
 	p.Path = "ordinary memory through the host's page table (ATS)"
 	p.table(p.tables, "GPU MMU", p.gpu, uint64(p.Addr), p.cost().GPULevel)

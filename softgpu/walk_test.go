@@ -269,7 +269,7 @@ func TestWalkOfLargeMemory(t *testing.T) {
 	x.base, x.size, x.charge, x.dev = deviceBase+1<<40, 80<<30, 80<<30, c.dev // without bytes behind it
 	x.device = x.base
 	x.state.Store(stateLive)
-	r.space.insert(span{base: x.base, end: x.base + x.size, region: x})
+	r.space.insert(addressRange{base: x.base, end: x.base + x.size, region: x})
 	w := r.walk(x.base+79<<30+1, Kernel, false)
 	if w.Fault != "" || w.last("GPU MMU").Page != 2<<20 || len(newTables(c, Kernel, x.base).gpu.Runs()) != 1 {
 		t.Errorf("%d runs\n%v", len(newTables(c, Kernel, x.base).gpu.Runs()), w)

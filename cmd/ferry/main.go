@@ -1,5 +1,5 @@
-// Command ferry shows what a device can do, measures the cost of each kind of host
-// memory and of single operations on it, and launches any kernel of a PTX file:
+// Command ferry shows what a device can do. It measures the cost of each kind of host
+// memory and of single operations on it. It launches any kernel of a PTX file:
 //
 //	ferry info
 //	ferry compare

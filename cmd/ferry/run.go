@@ -45,7 +45,7 @@ func commands() []command {
 	return []command{infoCommand, compareCommand, benchCommand, runCommand}
 }
 
-// run is the whole program. It returns the exit status.
+// run runs the whole program and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		return printed(stderr, fprint(stdout, overview()))

@@ -138,7 +138,7 @@ func (c *callers) round() (means, inC []float64, err error) {
 	return means, inC, nil
 }
 
-// roundInC is [call.round] for the function in C that does the same.
+// roundInC returns the mean time of the function in C that makes the same calls as x.
 func (c *callers) roundInC(x *call) (mean float64, err error) {
 	if err := x.drain(); err != nil {
 		return 0, err
@@ -278,8 +278,8 @@ type guard struct {
 }
 
 // guarded returns a function that makes a call with the least bookkeeping. It locks the
-// stream by a bit, checks that so many objects are open, counts a use of each event, and
-// records the call's number in all of them.
+// stream by a bit, and checks that so many objects are open. It counts a use of each
+// event, and records the call's number in all of them.
 func guarded(objects, events int, call func() error) func() error {
 	stream := new(guard)
 	used, recorded := make([]*guard, objects), make([]*guard, events)
@@ -413,10 +413,11 @@ const callGoal = 1 / 1.10
 // because calls are short and their times vary.
 const callRepeats = 11
 
-// SpeedCalls measures calls, target 6, and compares them with the same calls from C, unless
-// peer is "". peer is the path of a library compiled from internal/bench/peer/calls.c. Its
-// calls are made in this process, each right before or after Ferry's, because two
-// processes on one machine differ by more than the differences to measure.
+// SpeedCalls measures calls, target 6, and compares them with the same calls from C,
+// unless peer is "". peer is the path of a library compiled from
+// internal/bench/peer/calls.c. Its calls are made in this process, each right before or
+// after Ferry's. Two processes on one machine differ by more than the differences to
+// measure.
 func SpeedCalls(g *ferry.GPU, peer string, rounds int) (results []SpeedResult, err error) {
 	calls, err := openCallers(g, peer)
 	defer func() { err = errors.Join(err, calls.close()) }()

@@ -127,9 +127,10 @@ type Peers struct {
 }
 
 // NewPeers prepares peers by the names of their sources, such as "link.cu" and "pin.py".
-// dir has the sources, or programs that were built from them, such as link_c from link.cu.
-// NewPeers builds the others with nvcc, concurrently, in a temporary folder. The caller
-// must close the result. [Peers.Missing] lists the peers that are not available.
+// The folder dir has the sources, or programs that were built from them, such as link_c
+// from link.cu. NewPeers builds the others with nvcc, concurrently, in a temporary
+// folder. The caller must close the result. [Peers.Missing] lists the peers that are not
+// available.
 func NewPeers(dir string, names []string) (*Peers, error) {
 	built, err := os.MkdirTemp("", "ferry-peers-")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 //go:embed work.ptx
 var workPTX string
 
-// Ferry's target 4 and its goal: a ratio to the bandwidth of both directions at once if the
-// kernel is short, and to the kernel's own time if it is long.
+// Ferry's target 4 and its goal. If the kernel is short, it is a ratio to the bandwidth
+// of both directions at once. If it is long, it is a ratio to the kernel's own time.
 const (
 	pipeTarget = 4
 	pipeGoal   = 0.97

@@ -84,8 +84,8 @@ func in(t Type, n int, f Fill) Arg    { return Arg{Type: t, N: n, Fill: f, Input
 func inout(t Type, n int, f Fill) Arg { return Arg{Type: t, N: n, Fill: f} }
 func value(v any) Arg                 { return Arg{Value: v} }
 
-// out is a buffer filled with a pattern that no kernel writes. Every byte is compared,
-// including those that the kernel must not write.
+// out returns a buffer filled with a pattern that no kernel writes. Every byte is
+// compared, including those that the kernel must not write.
 func out(t Type, n int) Arg { return Arg{Type: t, N: n, Fill: poison} }
 
 func x(n uint32) cu.Dim3         { return cu.Dim3{X: n, Y: 1, Z: 1} }

@@ -7,7 +7,7 @@ const (
 	tensorSums  = "tensor cores add with an order and a precision of their own"
 )
 
-// fast is a bound that a kernel has only under -use_fast_math.
+// fast returns a bound that a kernel has only under -use_fast_math.
 func fast(ulp, abs float64) map[string]Bound {
 	return map[string]Bound{"fast": {ULP: ulp, Abs: abs, Why: fastMath}}
 }
@@ -19,7 +19,7 @@ func notFast(c Case) Case {
 	return c
 }
 
-// function is a case of math.cu, with n results for each pair of numbers.
+// function returns a case of math.cu with n results for each pair of numbers.
 func function(kernel string, t Type, n int, a, b Fill, bound Bound, bounds map[string]Bound) Case {
 	const threads = 128
 	return Case{Family: "math", Kernel: kernel, Grid: x(2), Block: x(threads / 2), Bound: bound, Bounds: bounds,

@@ -59,7 +59,7 @@ var anyWords = words(func(r *rand.Rand, _ int) uint32 {
 	return r.Uint32() >> r.IntN(32)
 })
 
-// anyLongs is anyWords for 64 bits.
+// anyLongs fills like anyWords, with 64-bit numbers.
 var anyLongs = longs(func(r *rand.Rand, _ int) uint64 {
 	if r.IntN(8) == 0 {
 		return []uint64{0, 1, math.MaxUint64, math.MaxInt64, 1 << 63, 1 << 32, 63, 10}[r.IntN(8)]
@@ -81,7 +81,7 @@ func wordsBelow(n int) Fill {
 // same fills with copies of one word.
 func same(v uint32) Fill { return words(func(*rand.Rand, int) uint32 { return v }) }
 
-// sameLong is same for 64 bits.
+// sameLong fills with copies of one 64-bit number.
 func sameLong(v uint64) Fill { return longs(func(*rand.Rand, int) uint64 { return v }) }
 
 // shuffles fills each n words with the numbers below n in random order.
@@ -130,7 +130,7 @@ var anyFloats = words(func(r *rand.Rand, _ int) uint32 {
 	return r.Uint32()
 })
 
-// anyDoubles is anyFloats for doubles.
+// anyDoubles fills like anyFloats, with doubles.
 var anyDoubles = longs(func(r *rand.Rand, _ int) uint64 {
 	if r.IntN(6) == 0 {
 		return []uint64{

@@ -362,7 +362,7 @@ func fragments(m, n, k int, at func(row, column, k int) (a, b, c int), add func(
 	}
 }
 
-// fragmentA returns the index of element (row, k) of a 16-row matrix in memory that has
+// fragmentA returns the index of element (row, k) of a 16-row matrix. The memory has
 // the registers one after the other, each for 32 lanes with per elements.
 func fragmentA(row, k, per int) int {
 	lane, register := row%8*4+k/per%4, row/8+k/(4*per)*2

@@ -28,7 +28,7 @@ func contributingFile(root string) ([]output, error) {
 	return []output{{contributingPath, bytes.Join([][]byte{before, partTable(), after}, nil)}}, nil
 }
 
-// partTable has a row for each part, between the marks of the table.
+// partTable returns the table of parts, one in each row, with the marks around it.
 func partTable() []byte {
 	var b bytes.Buffer
 	b.WriteString(tableBegin + "| generated part | made from | written by |\n|---|---|---|\n")

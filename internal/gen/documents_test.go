@@ -21,9 +21,9 @@ var (
 	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestDocuments checks all Markdown files: the length of prose lines, that relative links
-// lead to files and headings that exist, and that paths, commands and variables in
-// backquotes exist.
+// TestDocuments checks all Markdown files. It checks the length of prose lines, and that
+// relative links lead to files and headings that exist. Paths, commands and variables in
+// backquotes must exist.
 func TestDocuments(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -60,8 +60,8 @@ func checkLines(t *testing.T, text string) {
 	}
 }
 
-// longLines is the numbers of prose lines that are too long. Code and the targets of
-// links do not count.
+// longLines returns the numbers of prose lines that are too long. Code and the targets
+// of links do not count.
 func longLines(text string) (numbers []int) {
 	for i, line := range prose(text) {
 		line = codeSpan.ReplaceAllString(linkTarget.ReplaceAllString(line, "]"), "")
@@ -72,7 +72,7 @@ func longLines(text string) (numbers []int) {
 	return numbers
 }
 
-// prose is the lines of a document, with empty ones for tables and blocks of code.
+// prose returns the lines of a document, with empty ones for tables and blocks of code.
 func prose(text string) []string {
 	lines := strings.Split(text, "\n")
 	fenced := false
@@ -109,7 +109,7 @@ func checkLinks(t *testing.T, root, path, text string) {
 	}
 }
 
-// readFileOrFolder is the text of a file. A folder has none.
+// readFileOrFolder returns the text of a file. For a folder it returns "".
 func readFileOrFolder(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return "", err
@@ -118,7 +118,7 @@ func readFileOrFolder(path string) (string, error) {
 	return string(data), err
 }
 
-// slugs is the anchors of a document's headings, as GitHub makes them.
+// slugs returns the anchors of a document's headings, as GitHub makes them.
 func slugs(text string) (all []string) {
 	for _, line := range prose(text) {
 		if m := heading.FindStringSubmatch(line); m != nil {
@@ -145,7 +145,7 @@ func checkQuoted(t *testing.T, root, text string, names string) {
 	}
 }
 
-// quotedInGo is the Go code of the module.
+// quotedInGo returns the Go code of the module.
 func quotedInGo(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

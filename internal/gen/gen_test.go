@@ -73,7 +73,7 @@ func TestCheckFindsADifference(t *testing.T) {
 	}
 }
 
-// TestGolden has every kind of argument once.
+// TestGolden generates calls with every kind of argument.
 func TestGolden(t *testing.T) {
 	src, err := os.ReadFile("testdata/driver.go.txt")
 	if err != nil {

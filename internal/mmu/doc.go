@@ -1,12 +1,11 @@
 // Package mmu has page tables that can be inspected: those of a CPU, of NVIDIA's
 // devices and of an IOMMU, at the level of a textbook.
 //
-// A [Format] says how an address is divided into the indices of radix levels, and
-// at which levels an entry may be a page. A [Table] is filled by [Table.Map] and
-// walked by [Table.Walk], which returns the entry read at each level, down to the
-// page or to the level where nothing is mapped. Entries are described by this
-// package's types; the bits of real entries differ from generation to generation
-// and are not modelled.
+// A [Format] says how an address is divided into the indices of radix levels. It also
+// says at which levels an entry may be a page. [Table.Map] fills a table, and
+// [Table.Walk] walks it. Walk returns the entry read at each level, down to the page or to the level
+// where nothing is mapped. Entries are described by this package's types; the bits of
+// real entries differ from generation to generation and are not modelled.
 //
 // A table stores runs of pages, not entries: mapping 80 GiB is one run. A walk
 // computes the entries that it reads.

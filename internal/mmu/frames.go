@@ -8,11 +8,11 @@ import (
 // Frames allocates physical memory, lowest address first. The zero value starts
 // at 0.
 type Frames struct {
-	Next uint64 // start of the memory that was never allocated
-	free []span // freed memory, by address; no two spans are adjacent
+	Next uint64      // start of the memory that was never allocated
+	free []freeRange // freed memory, by address; no two ranges are adjacent
 }
 
-type span struct{ base, end uint64 }
+type freeRange struct{ base, end uint64 }
 
 // Take allocates n bytes at the lowest free address that is a multiple of
 // align, a power of two.
@@ -36,8 +36,8 @@ func (f *Frames) Give(base, n uint64) {
 	if n == 0 {
 		return
 	}
-	s := span{base, base + n}
-	i, _ := slices.BinarySearchFunc(f.free, s, func(a, b span) int { return cmp.Compare(a.base, b.base) })
+	s := freeRange{base, base + n}
+	i, _ := slices.BinarySearchFunc(f.free, s, func(a, b freeRange) int { return cmp.Compare(a.base, b.base) })
 	if i < len(f.free) && f.free[i].base == s.end {
 		s.end = f.free[i].end
 		f.free = slices.Delete(f.free, i, i+1)

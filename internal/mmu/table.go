@@ -38,8 +38,8 @@ type Table struct {
 	runs   []Run // by address
 }
 
-// Map maps a run. It fails if the format has no such pages, if an address or a
-// frame is not aligned to them or too large, or if part of the range is mapped.
+// Map maps a run. It fails if the format has no such pages, or if part of the range is
+// mapped. It also fails if an address or a frame is not aligned to them or too large.
 func (t *Table) Map(r Run) error {
 	switch {
 	case !t.Format.Has(r.Page):

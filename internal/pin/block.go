@@ -53,7 +53,7 @@ func (b *Block) Boundaries() []uintptr {
 	return all
 }
 
-// blockQueue is blocks in the order in which they were added.
+// blockQueue holds blocks in the order in which they were added.
 type blockQueue struct {
 	first, last *Block
 	n           int

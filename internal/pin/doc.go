@@ -1,13 +1,13 @@
 // Package pin page-locks host memory fast, and keeps page-locked memory in pools.
 //
-// An [Engine] takes memory from the operating system and has many goroutines touch it:
-// on huge pages where they measure faster, and on the NUMA node asked for. It registers
-// the memory with the driver in parts of at most 256 MiB (Settings.MaxRegistration), while
-// the rest is still being touched. A driver serves no other process of the machine while
-// it registers, so several registrations let others in; and some kernels refuse
-// registrations of more than 2 GiB. A request can be stopped between two registrations,
-// and after an error nothing is left. [Engine.Predict] finds requests that cannot succeed
-// before they start.
+// An [Engine] takes memory from the operating system, and many goroutines touch it. It
+// uses huge pages where they measure faster, and the NUMA node asked for. It registers
+// the memory with the driver in parts of at most 256 MiB (Settings.MaxRegistration),
+// while the rest is still being touched. A driver serves no other process of the machine
+// while it registers, so several registrations let others in. Some kernels of the system
+// refuse registrations of more than 2 GiB. A request can be stopped between two
+// registrations, and after an error nothing is left. [Engine.Predict] finds requests that
+// cannot succeed before they start.
 //
 // A [Pool] takes such memory in segments, divides it into blocks, and takes blocks back.
 // A block is larger than asked for by less than an eighth, or by less than 256 bytes. Freed

@@ -92,7 +92,7 @@ func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	return m, err
 }
 
-// lock is Lock on pages that are chosen.
+// lock takes and page-locks memory. huge selects its pages.
 func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge bool) (*Memory, error) {
 	m, err := e.reserve(machine, r, huge)
 	if err != nil {

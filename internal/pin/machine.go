@@ -40,7 +40,7 @@ func UnknownMachine() *Machine {
 }
 
 // ReadMachine reads /proc and /sys of Linux, in a file system that starts at its root.
-// What it does not find stays unknown.
+// Values that it does not find stay unknown.
 func ReadMachine(root fs.FS) *Machine {
 	m := UnknownMachine()
 	m.Available = fieldKiB(readText(root, "proc/meminfo"), "MemAvailable:")

@@ -79,8 +79,8 @@ func (p *Pool) lock(before *Block) *shard {
 }
 
 // Get returns a block of at least n bytes, 1 to 2^46. Its memory has any contents. If the
-// pool has none, it asks the source. before is a block that the caller has had, or nil: it
-// helps to find the next one faster, though another goroutine may have it now.
+// pool has none, it asks the source. The block before is one that the caller has had, or
+// nil. It helps to find the next one faster, though another goroutine may have it now.
 func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error) {
 	if n == 0 || n > maxBlock {
 		return nil, &Error{n, AnyNode, fmt.Sprintf("%d bytes are no size of a block", n), "ask for 1 byte to 64 TiB", cu.ErrorInvalidValue}

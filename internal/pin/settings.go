@@ -35,8 +35,8 @@ type Settings struct {
 	StealBlocks int
 }
 
-// DefaultSettings are for a machine that no profile describes. They touch memory with
-// fewer goroutines than is best on an H200 with 16 processors.
+// DefaultSettings returns the settings for a machine that no profile describes. They
+// touch memory with fewer goroutines than is best on an H200 with 16 processors.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxRegistration:    256 << 20,

@@ -19,7 +19,7 @@ type system interface {
 	runOn(cpus []int) (undo func())
 }
 
-// reservation is addresses of the system.
+// reservation is a range of addresses from the system.
 type reservation struct {
 	start   address
 	release func() error

@@ -36,7 +36,7 @@ func appendBits(dst []byte, t Type, bits uint64) []byte {
 
 // appendNumber writes a finite value with enough digits to parse it to the same bits.
 // The 16-bit formats get the digits of the f32 with the same value, so that the text is
-// exact when it is parsed as f32, too.
+// also exact when it is parsed as f32.
 func appendNumber(dst []byte, t Type, bits uint64) []byte {
 	switch t {
 	case F16:

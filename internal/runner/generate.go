@@ -125,7 +125,8 @@ func mix(z uint64) uint64 {
 
 // fillRandom writes numbers from the top bits of the generator's numbers. Integers and
 // bit patterns cover the whole range. Floats are k/2^p below 1, where p is the precision
-// of the type, so that each is exact: 11 for f16, 8 for bf16, 24 for f32, 53 for f64.
+// of the type, so that each is exact. The precision is 11 for f16, 8 for bf16, 24 for
+// f32, 53 for f64.
 func fillRandom(data []byte, t Type, state uint64, first, end int) {
 	z := state + gamma*uint64(first)
 	switch t {

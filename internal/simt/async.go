@@ -13,8 +13,8 @@ import (
 // announced with expect_tx. A block runs on one worker, so nothing here needs to be
 // atomic.
 //
-// The object has these fields, from its lowest bit: 20 bits of arrivals that the
-// phase still waits for, 20 bits of arrivals per phase, 23 bits of bytes in two's
+// From its lowest bit, the object has 20 bits of arrivals that the phase still waits
+// for, and 20 bits of arrivals per phase. Then come 23 bits of bytes in two's
 // complement, and the phase. The state that arrive returns is the object before the
 // arrival.
 

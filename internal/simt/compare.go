@@ -30,9 +30,9 @@ var orders = map[string]uint8{
 	"lo": less, "ls": less | equal, "hi": greater, "hs": greater | equal,
 }
 
-// floatOrders has the comparisons of floats. order has the bits of less, equal and
-// greater for which the comparison holds; unordered is set if it holds when an
-// operand is NaN.
+// floatOrders has the comparisons of floats. The field order has the bits of less,
+// equal and greater for which the comparison holds. The field unordered is set if it
+// holds when an operand is NaN.
 var floatOrders = map[string]struct {
 	order     uint8
 	unordered bool

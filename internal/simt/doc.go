@@ -1,25 +1,25 @@
 // Package simt runs a PTX program, one warp at a time.
 //
-// [Link] decodes a module once. Every operand becomes the index of a register in a
-// call frame, every instruction a function over the 32 lanes of a warp. [Run] then
+// [Link] decodes a module once. Every operand becomes the index of a register in a call
+// frame. Every instruction becomes a function over the 32 lanes of a warp. [Run] then
 // executes a launch with one goroutine per core. A block stays on one goroutine.
 //
-// Lanes that took different paths form groups. Of the groups that can run, the one in
-// the deepest call with the lowest position runs first, so that structured code
-// reconverges. A group that loops for long gives the other groups of its warp a time
-// slice. A warp that loops for long gives the other warps of its block a turn. Blocks
-// that poll memory make their worker begin further blocks, up to 4096, and up to 64 if
-// they take much memory (fewer only above 4 GiB). Polling is volatile, relaxed or
-// acquiring loads, atomics that change nothing, and sleeping. So threads of a grid may
-// wait for each other as long as the grid has no more blocks than that per worker.
+// Lanes that took different paths form groups. The group in the deepest call runs
+// first. In the same call the group with the lowest position does, so that structured
+// code reconverges. A group that loops for long gives the other groups of its warp a
+// time slice. A warp that loops for long gives the other warps of its block a turn.
+// Blocks that poll memory make their worker begin further blocks, up to 4096. If they
+// take much memory it begins up to 64 (fewer only above 4 GiB). Polling is volatile,
+// relaxed or acquiring loads, atomics that change nothing, and sleeping. So threads of
+// a grid may wait for each other as long as the grid has no more blocks than that per
+// worker.
 //
 // A register is stored lane by lane, or as one value with a stride if all lanes agree
 // or differ evenly. The second form saves most of the work of computing indices, and
 // loads and stores through such an address are checked once for the whole warp. The
 // hot loops over lanes exist twice: in Go, and in AVX2.
 //
-// Memory belongs to the caller, which implements [Memory]. Allocation, streams and
-// time belong to the caller too.
+// The caller implements memory as a [Memory]. It also has allocation, streams and time.
 //
 // The files:
 //

@@ -49,7 +49,7 @@ func (w *warp) keep(d int32) {
 	simd.keep(r, &w.k.tmp, w.active)
 }
 
-// write is keep with a faster way for a full warp.
+// write does the same as keep, but a full warp takes a faster path.
 func (w *warp) write(d int32) {
 	if w.full {
 		w.f.regs[d] = w.k.tmp
@@ -95,7 +95,7 @@ func (w *warp) affine(in *inst, base, stride uint64) bool {
 }
 
 // The functions aff... keep affine registers affine. Their arithmetic is modulo 2^64,
-// which is right for every narrower type too.
+// which is also right for every narrower type.
 
 func affMove(w *warp, in *inst) bool {
 	return w.affine(in, w.f.regs[in.a][0], w.f.tags[in.a].stride)

@@ -16,8 +16,8 @@ const (
 	kAffine              // lane i is lane 0 + i*stride
 )
 
-// tag says how a register is stored. A uniform register has stride 0, so it can be
-// used as an affine register too.
+// tag says how a register is stored. A uniform register has stride 0, so it can also
+// be used as an affine register.
 type tag struct {
 	stride uint64
 	kind   uint8

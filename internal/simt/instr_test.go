@@ -377,8 +377,8 @@ func flushed(v float32) float32 {
 	return v
 }
 
-// flushedProduct is mul.ftz. A product that is below the smallest normal number at full
-// precision becomes zero, also where f32 would round it up to that number.
+// flushedProduct computes mul.ftz. A product that is below the smallest normal number
+// at full precision becomes zero, also where f32 would round it up to that number.
 func flushedProduct(x, y float32) float32 {
 	x, y = flushed(x), flushed(y)
 	p := float64(x) * float64(y) // exact

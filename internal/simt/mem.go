@@ -132,7 +132,8 @@ func (w *warp) strided(in *inst) (r strip, ok bool) {
 	return strip{ref.at(addr), int(int64(stride))}, true
 }
 
-// stridedLocal is strided for local memory, where the lanes are localCap bytes apart.
+// stridedLocal does the work of strided for local memory, where lanes are localCap
+// bytes apart.
 func (w *warp) stridedLocal(addr, lo, stride, extent uint64) (r strip, ok bool) {
 	off := lo - localWindow
 	if off >= uint64(w.localCap) || extent > uint64(w.localCap)-off {

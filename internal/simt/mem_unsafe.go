@@ -76,7 +76,7 @@ type memScratch struct {
 	counters [warpSize]int32
 }
 
-// strip is memory of lanes that are stride bytes apart.
+// strip describes memory of lanes that are stride bytes apart.
 type strip struct {
 	base   uintptr // place of lane 0
 	stride int
@@ -119,8 +119,8 @@ func loadStrip[T memoryType](d *lanes, p uintptr, stride, n int) {
 	}
 }
 
-// loadWords is load for the most frequent case: contiguous 32-bit words of a full
-// warp.
+// loadWords loads contiguous 32-bit words for a full warp. This is the most frequent
+// case of load.
 //
 //go:norace
 //go:nocheckptr

@@ -411,7 +411,7 @@ func (op *mmaOp) tensorSum(a, b *[256]uint64, first, step, end int, acc float64)
 	return t.Result(op.d.float)
 }
 
-// elementValue returns a matrix element. Of tf32 the upper 19 bits count.
+// elementValue returns a matrix element. For tf32 only the upper 19 bits count.
 func elementValue(v uint64, t elementType) float64 {
 	if t.name == "tf32" {
 		v &^= 0x1fff

@@ -170,7 +170,8 @@ func (w *warp) elapsed() uint64 {
 	return ns
 }
 
-// readClock is elapsed for an instruction that reads a clock.
+// readClock returns the time for an instruction that reads a clock. It may advance the
+// time.
 func (w *warp) readClock() uint64 {
 	if w.polledSinceClock {
 		w.clockReads, w.clockStep, w.polledSinceClock = 0, 0, false
@@ -195,8 +196,8 @@ func (w *warp) sleep(ns uint32) {
 }
 
 // OrderStep is the unit of Pages.Order. Accesses with the same order divided by it
-// happen at the same time: they are loads, or stores, of blocks of one wave, within
-// 32 instructions of each thread.
+// happen at the same time. They are loads, or stores, of blocks of one wave, within 32
+// instructions of each thread.
 const OrderStep = 1 << orderBlockBits
 
 const (

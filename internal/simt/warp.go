@@ -53,7 +53,7 @@ type warp struct {
 	n      int  // one more than the highest lane of f
 	limit  int  // pc at which the lanes may meet a group
 	fair   bool // the lanes run out of order, and are not preempted by lanes at a lower pc
-	force  bool // run a synchronising instruction without waiting
+	force  bool // run a synchronizing instruction without waiting
 	others []group
 
 	live         uint32
@@ -282,7 +282,8 @@ func (w *warp) at(in *inst, lanes uint32) *cu.Fault {
 	}
 }
 
-// position is at for some lane of a warp that is not done.
+// position returns a fault that says where a lane of the warp is. The warp must not be
+// done.
 func (w *warp) position() *cu.Fault {
 	if w.active != 0 {
 		return w.at(&w.f.fn.code[w.pc], w.active)
@@ -361,9 +362,9 @@ func (w *warp) indexed(in *inst) {
 	w.reconverge()
 }
 
-// Of the lanes that can run, the lanes in the deepest call run first, and among these
-// the lanes with the lowest pc. In reducible code all lanes then reconverge where the
-// paths join. Lanes that loop for long give the other groups of their warp a slice
+// Among the lanes that can run, the lanes in the deepest call run first. Among these,
+// the lanes with the lowest pc do. In reducible code all lanes then reconverge where
+// the paths join. Lanes that loop for long give the other groups of their warp a slice
 // out of order, so that one lane can wait for another.
 
 // suspend turns the active lanes into a group that waits as g says.

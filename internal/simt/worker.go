@@ -173,7 +173,7 @@ func (k *worker) order() {
 	}
 }
 
-// fullFence orders earlier stores before later loads too.
+// fullFence also orders earlier stores before later loads.
 func (k *worker) fullFence() { k.fence.Add(1) }
 
 func (s *Stats) add(o *Stats, tallies []tally) {

@@ -5,9 +5,9 @@ import (
 	"math/big"
 )
 
-// odd rounds s+e to odd. s is the sum rounded to nearest, e the rest. Of the two
-// float64 around the exact sum it returns the one whose last bit is set. Such a
-// number can be rounded again, to fewer bits, as if it were exact.
+// odd rounds s+e to odd. s is the sum rounded to nearest, e the rest. Two float64 lie
+// around the exact sum. odd returns the one whose last bit is set. Such a number can be
+// rounded again, to fewer bits, as if it were exact.
 func odd(s, e float64) float64 {
 	u := math.Float64bits(s)
 	if u&1 != 0 || !(e > 0 || e < 0) {
@@ -43,9 +43,9 @@ func FMA32(x, y, z float32) float32 {
 }
 
 // Arith computes add, sub, mul, fma, div or sqrt, as op says, for a format narrower
-// than f64. The operands are exact, the result is rounded to odd, so that
-// [Format.Encode] can round it to the format. down says that Encode will round down:
-// then an exact zero difference is negative.
+// than f64. The operands are exact. The result is rounded to odd, so that
+// [Format.Encode] can round it to the format. down says that Encode will round down. An
+// exact zero difference is then negative.
 func Arith(op string, x, y, z float64, down bool) float64 {
 	var r float64
 	switch op {
@@ -175,6 +175,12 @@ func directed(op string, x, y, z float64, mode Rounding) float64 {
 	if r.Sign() == 0 {
 		return zero
 	}
+	return roundExact(r, below, mode)
+}
+
+// roundExact rounds a number towards zero, up or down. below is the sign of what r has
+// lost already.
+func roundExact(r *big.Float, below int, mode Rounding) float64 {
 	f, acc := r.Float64() // to nearest
 	side := int(-acc)     // sign of exact - f
 	if side == 0 {

@@ -68,7 +68,7 @@ func (f *Format) FromInt(v uint64, signed bool, mode Rounding, sat bool) uint64 
 	return f.Encode(x, mode)
 }
 
-// FromInt64 is [Format.FromInt] for f64.
+// FromInt64 converts an integer to f64, as [Format.FromInt] does to narrower formats.
 func FromInt64(v uint64, signed bool, mode Rounding, sat bool) float64 {
 	m, neg := magnitude(v, signed)
 	cut := max(bits.Len64(m)-53, 0)
@@ -105,8 +105,8 @@ func (f *Format) WidenNaN(a uint64) uint64 {
 	return sign<<63 | 0x7ff<<52 | 1<<51 | frac<<(52-f.mant)
 }
 
-// TF32Away converts the bits of an f32 to tf32 as cvt.rna does: the GPU adds and cuts
-// integers. finite clamps to the largest number; without it NaN is cut only.
+// TF32Away converts the bits of an f32 to tf32 as cvt.rna does. The GPU adds and cuts
+// them as integers. finite clamps to the largest number. Without it NaN is only cut.
 func TF32Away(a uint64, finite bool) uint64 {
 	if a&0x7fffffff > 0x7f800000 && !finite {
 		return a & 0xffffe000

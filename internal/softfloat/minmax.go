@@ -12,7 +12,8 @@ func (f *Format) MinMax(larger bool, a, b uint64, m Mode) uint64 {
 	return f.Finish(r, Mode{FTZ: m.FTZ, ReLU: m.ReLU})
 }
 
-// MinMax64 is [Format.MinMax] for f64.
+// MinMax64 returns the minimum or maximum of two f64, as [Format.MinMax] does for
+// narrower formats.
 func MinMax64(larger bool, x, y float64, m Mode) float64 {
 	r := pick(larger, x, y, m)
 	if r != r {
@@ -44,7 +45,7 @@ func Pick(larger bool, a, b float64, nan bool) float64 {
 	return math.Min(a, b)
 }
 
-// Max32 is max.f32 without modifiers: a number wins over NaN, +0 over -0.
+// Max32 computes max.f32 without modifiers: a number wins over NaN, +0 over -0.
 func Max32(a, b uint32) uint64 {
 	x, y := math.Float32frombits(a), math.Float32frombits(b)
 	switch {
@@ -62,7 +63,7 @@ func Max32(a, b uint32) uint64 {
 	return NaN32
 }
 
-// Min32 is min.f32 without modifiers: a number wins over NaN, -0 over +0.
+// Min32 computes min.f32 without modifiers: a number wins over NaN, -0 over +0.
 func Min32(a, b uint32) uint64 {
 	x, y := math.Float32frombits(a), math.Float32frombits(b)
 	switch {

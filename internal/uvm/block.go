@@ -31,12 +31,12 @@ func (b *block) adviceOn(i int) Advice {
 // at returns the holder of a page: near if it holds the page, else the CPU,
 // else the first device.
 func (b *block) at(i int, near Processor) Processor {
-	if near != Nowhere && b.resident[near.slot()].has(i) {
+	if near != Nowhere && b.resident[near.index()].has(i) {
 		return near
 	}
-	for slot := range b.resident {
-		if b.resident[slot].has(i) {
-			return Processor(slot - 1)
+	for index := range b.resident {
+		if b.resident[index].has(i) {
+			return Processor(index - 1)
 		}
 	}
 	return Nowhere
@@ -44,8 +44,8 @@ func (b *block) at(i int, near Processor) Processor {
 
 // holders returns the number of holders of a page.
 func (b *block) holders(i int) (n int) {
-	for slot := range b.resident {
-		if b.resident[slot].has(i) {
+	for index := range b.resident {
+		if b.resident[index].has(i) {
 			n++
 		}
 	}
@@ -55,8 +55,8 @@ func (b *block) holders(i int) (n int) {
 // populated returns the pages that have a holder.
 func (b *block) populated() *mask {
 	var all mask
-	for slot := range b.resident {
-		all.or(&b.resident[slot])
+	for index := range b.resident {
+		all.or(&b.resident[index])
 	}
 	return &all
 }
@@ -64,9 +64,9 @@ func (b *block) populated() *mask {
 // mappedBy returns the processors that have a page mapped, as bits like
 // Advice.AccessedBy.
 func (b *block) mappedBy(i int) (bits uint32) {
-	for slot := range b.mapped {
-		if b.mapped[slot].has(i) {
-			bits |= 1 << (uint32(slot-1) & 31)
+	for index := range b.mapped {
+		if b.mapped[index].has(i) {
+			bits |= 1 << (uint32(index-1) & 31)
 		}
 	}
 	return bits
@@ -74,24 +74,24 @@ func (b *block) mappedBy(i int) (bits uint32) {
 
 // faults reports whether an access of p faults.
 func (b *block) faults(p Processor, i int, write bool) bool {
-	slot := p.slot()
-	return !b.mapped[slot].has(i) || write && !b.writable[slot].has(i)
+	index := p.index()
+	return !b.mapped[index].has(i) || write && !b.writable[index].has(i)
 }
 
 // dropPage removes a page from all processors.
 func (b *block) dropPage(i int) {
-	for slot := range b.resident {
-		b.resident[slot].clear(i)
-		b.mapped[slot].clear(i)
-		b.writable[slot].clear(i)
+	for index := range b.resident {
+		b.resident[index].clear(i)
+		b.mapped[index].clear(i)
+		b.writable[index].clear(i)
 	}
 }
 
 // mapFor maps pages for p.
 func (b *block) mapFor(p Processor, pages *mask, write bool) {
-	b.mapped[p.slot()].or(pages)
+	b.mapped[p.index()].or(pages)
 	if write {
-		b.writable[p.slot()].or(pages)
+		b.writable[p.index()].or(pages)
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package uvm is the placement policy of managed memory. It decides which pages
-// move, are copied, or are mapped over the link when a device or the CPU touches
-// them. It follows NVIDIA's open kernel driver, release 580, as far as a machine
-// shows the policy: 4 KiB pages in blocks of 2 MiB, faults served in batches of
-// 256, prefetch by density, throttling and pinning of pages that thrash, advice,
-// and eviction. Names such as lapse, nap and epoch are the driver's.
+// Package uvm is the placement policy of managed memory. It decides which pages move,
+// are copied, or are mapped over the link when a device or the CPU touches them. It
+// follows NVIDIA's open kernel driver, release 580, as far as a machine shows the
+// policy. Pages have 4 KiB, in blocks of 2 MiB, and faults are served in batches of
+// 256. The policy has prefetch by density, throttling and pinning of pages that thrash,
+// advice, and eviction. Names such as lapse, nap and epoch are the driver's.
 //
 // A [Space] is the managed memory of a process with its processors, a [Range] is
 // one allocation. Each call returns the [Work] that it made the driver do. The

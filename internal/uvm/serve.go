@@ -109,7 +109,7 @@ func (s *Space) unpin(touches []Touch, now float64) {
 // locality returns where a kernel accessed its pages.
 func (s *Space) locality(dev Processor, touches []Touch) (w Locality) {
 	for _, t := range touches {
-		if s.block(t.Page).resident[dev.slot()].has(int(t.Page % blockPages)) {
+		if s.block(t.Page).resident[dev.index()].has(int(t.Page % blockPages)) {
 			w.Local += PageSize
 		} else {
 			w.Remote += PageSize
@@ -196,7 +196,7 @@ func (r *Range) Populate(off, n uint64, at Processor) (w Work) {
 func (r *Range) MostlyCPU(off, n uint64) bool {
 	cpu, all := 0, 0
 	r.eachBlock(off, n, func(b *block, first, past int) {
-		cpu += b.resident[CPU.slot()].count(first, past)
+		cpu += b.resident[CPU.index()].count(first, past)
 		all += past - first
 	})
 	return 2*cpu > all
@@ -233,7 +233,7 @@ func (s *Space) serve(b *block, p Processor, faults []fault, now float64, w *Wor
 		if h.pin {
 			pinned.set(f.page)
 		}
-		bound[to.slot()].set(f.page)
+		bound[to.index()].set(f.page)
 	}
 	to, only := singleDestination(bound)
 	if only {
@@ -243,11 +243,11 @@ func (s *Space) serve(b *block, p Processor, faults []fault, now float64, w *Wor
 				copies.set(i)
 			}
 		}
-		bound[to.slot()].or(&ahead)
+		bound[to.index()].or(&ahead)
 	}
-	for slot := range bound {
-		if !bound[slot].empty() {
-			s.placePages(b, &bound[slot], &copies, &pinned, p, Processor(slot-1), now, w)
+	for index := range bound {
+		if !bound[index].empty() {
+			s.placePages(b, &bound[index], &copies, &pinned, p, Processor(index-1), now, w)
 		}
 	}
 	return throttled
@@ -257,14 +257,14 @@ func (s *Space) serve(b *block, p Processor, faults []fault, now float64, w *Wor
 // none.
 func singleDestination(bound []mask) (to Processor, only bool) {
 	to = Nowhere
-	for slot := range bound {
-		if bound[slot].empty() {
+	for index := range bound {
+		if bound[index].empty() {
 			continue
 		}
 		if to != Nowhere {
 			return to, false
 		}
-		to = Processor(slot - 1)
+		to = Processor(index - 1)
 	}
 	return to, to != Nowhere
 }
@@ -276,7 +276,7 @@ func (s *Space) placePages(b *block, pages, copies, pinned *mask, p, to Processo
 	moved.andNot(copies)
 	copied.and(copies)
 	arrived := moved // only pages that come from another processor can thrash
-	arrived.andNot(&b.resident[to.slot()])
+	arrived.andNot(&b.resident[to.index()])
 	arrived.and(b.populated())
 	if !copied.empty() {
 		s.makeResident(b, &copied, to, true, w)
@@ -336,7 +336,7 @@ func (s *Space) prefetch(b *block, faulted *mask, to Processor, a Advice) (ahead
 		return b.within(ahead)
 	}
 	thrashing := b.thrash.pages
-	tree := b.resident[to.slot()]
+	tree := b.resident[to.index()]
 	tree.or(faulted)
 	for first := 0; first < blockPages; first += bigPages {
 		if faulted.count(first, first+bigPages) > 0 && thrashing.count(first, first+bigPages) == 0 {
@@ -354,7 +354,7 @@ func (s *Space) prefetch(b *block, faulted *mask, to Processor, a Advice) (ahead
 		}
 	}
 	ahead.andNot(faulted)
-	ahead.andNot(&b.resident[to.slot()])
+	ahead.andNot(&b.resident[to.index()])
 	ahead.andNot(&thrashing)
 	return b.within(ahead)
 }

@@ -15,8 +15,8 @@ const (
 	Nowhere Processor = -2 // the place of untouched pages, and the absence of a preference
 )
 
-// slot returns the processor's index into a block's masks.
-func (p Processor) slot() int { return int(p) + 1 }
+// index returns the processor's index into a block's masks.
+func (p Processor) index() int { return int(p) + 1 }
 
 // Space is the managed memory of a process and its processors.
 type Space struct {
@@ -221,8 +221,8 @@ func sortedPages(t []Touch) []Touch {
 	return slices.CompactFunc(t, func(a, b Touch) bool { return a.Page == b.Page })
 }
 
-// Common returns the part of the advice that read selects, for the pages of n
-// bytes at off. ok is false if it is not the same for all of them.
+// Common returns the part of the advice that read selects, for the pages of n bytes at
+// off. It returns false if the part is not the same for all of them.
 func (r *Range) Common(off, n uint64, read func(Advice) int32) (v int32, ok bool) {
 	v = read(r.adviceOn(r.Page(off)))
 	if r.advice == nil {
@@ -258,28 +258,28 @@ func (s *Space) makeResident(b *block, pages *mask, to Processor, duplicate bool
 		s.evictFor(b, to, w)
 	}
 	missing := *pages
-	missing.andNot(&b.resident[to.slot()])
+	missing.andNot(&b.resident[to.index()])
 	if !b.touched {
 		b.touched = true
 		w.NewBlocks++
 	}
 	w.count(b, missing, to)
-	b.resident[to.slot()].or(pages)
-	for slot := range b.resident {
+	b.resident[to.index()].or(pages)
+	for index := range b.resident {
 		if duplicate {
-			b.writable[slot].andNot(pages)
+			b.writable[index].andNot(pages)
 			lost := *pages
-			lost.andNot(&b.resident[slot])
-			b.mapped[slot].andNot(&lost)
-		} else if Processor(slot-1) != to {
+			lost.andNot(&b.resident[index])
+			b.mapped[index].andNot(&lost)
+		} else if Processor(index-1) != to {
 			lost := *pages // holders lose the page; processors that only mapped it lose it if it moved
-			if s.canMap(Processor(slot-1), to) {
-				lost.and(&b.resident[slot])
+			if s.canMap(Processor(index-1), to) {
+				lost.and(&b.resident[index])
 				lost.or(&missing)
 			}
-			b.mapped[slot].andNot(&lost)
-			b.writable[slot].andNot(&lost)
-			b.resident[slot].andNot(pages)
+			b.mapped[index].andNot(&lost)
+			b.writable[index].andNot(&lost)
+			b.resident[index].andNot(pages)
 		}
 	}
 	if to >= 0 {
@@ -293,10 +293,10 @@ func (s *Space) mapAccessors(b *block, i int, at Processor, a Advice) {
 	if a.AccessedBy == 0 || b.holders(i) > 1 {
 		return
 	}
-	for slot := range b.mapped {
-		if p := Processor(slot - 1); a.accessed(p) && s.canMap(p, at) {
-			b.mapped[slot].set(i)
-			b.writable[slot].set(i)
+	for index := range b.mapped {
+		if p := Processor(index - 1); a.accessed(p) && s.canMap(p, at) {
+			b.mapped[index].set(i)
+			b.writable[index].set(i)
 		}
 	}
 }
@@ -307,15 +307,15 @@ func (s *Space) collapse(b *block, i int, preferred Processor) {
 		return
 	}
 	at := b.at(i, preferred)
-	for slot := range b.resident {
-		if Processor(slot-1) != at {
-			b.resident[slot].clear(i)
-			b.mapped[slot].clear(i)
-			b.writable[slot].clear(i)
+	for index := range b.resident {
+		if Processor(index-1) != at {
+			b.resident[index].clear(i)
+			b.mapped[index].clear(i)
+			b.writable[index].clear(i)
 		}
 	}
-	if b.mapped[at.slot()].has(i) {
-		b.writable[at.slot()].set(i)
+	if b.mapped[at.index()].has(i) {
+		b.writable[at.index()].set(i)
 	}
 	s.unlist(b)
 }
@@ -340,7 +340,7 @@ func (s *Space) unlist(b *block) {
 }
 
 func (s *Space) unlistOn(b *block, dev Processor) {
-	if !b.resident[dev.slot()].empty() {
+	if !b.resident[dev.index()].empty() {
 		return
 	}
 	if i := slices.Index(s.used[dev], b); i >= 0 {
@@ -352,17 +352,17 @@ func (s *Space) unlistOn(b *block, dev Processor) {
 // longest ago go to the CPU first, and lose all mappings. A single block always
 // fits, because no kernel would make progress otherwise.
 func (s *Space) evictFor(b *block, dev Processor, w *Work) {
-	if s.Capacity == nil || !b.resident[dev.slot()].empty() {
+	if s.Capacity == nil || !b.resident[dev.index()].empty() {
 		return
 	}
 	room := int(s.Capacity(dev) >> BlockShift)
 	for len(s.used[dev]) > 0 && len(s.used[dev])+1 > room {
 		old := s.used[dev][0]
-		pages := old.resident[dev.slot()]
+		pages := old.resident[dev.index()]
 		s.makeResident(old, &pages, CPU, false, w)
-		for slot := range old.mapped {
-			old.mapped[slot].andNot(&pages)
-			old.writable[slot].andNot(&pages)
+		for index := range old.mapped {
+			old.mapped[index].andNot(&pages)
+			old.writable[index].andNot(&pages)
 		}
 		w.Evicted++
 	}
@@ -404,10 +404,10 @@ func (w *Work) Add(o Work) {
 
 // count counts the copies and zeroed pages that bring pages to a place.
 func (w *Work) count(b *block, pages mask, to Processor) {
-	for slot := range b.resident {
+	for index := range b.resident {
 		from := pages
-		from.and(&b.resident[slot])
-		w.copied(&from, Processor(slot-1), to)
+		from.and(&b.resident[index])
+		w.copied(&from, Processor(index-1), to)
 		pages.andNot(&from)
 	}
 	w.Zeroed += uint64(pages.count(0, blockPages)) << PageShift

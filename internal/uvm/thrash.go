@@ -228,10 +228,10 @@ func (s *Space) mapThrashing(b *block, i int, at Processor) {
 	if x == nil {
 		return
 	}
-	for slot := range b.mapped {
-		if p := Processor(slot - 1); x.processors&bit(p) != 0 && s.canMap(p, at) {
-			b.mapped[slot].set(i)
-			b.writable[slot].set(i)
+	for index := range b.mapped {
+		if p := Processor(index - 1); x.processors&bit(p) != 0 && s.canMap(p, at) {
+			b.mapped[index].set(i)
+			b.writable[index].set(i)
 		}
 	}
 }
@@ -240,10 +240,10 @@ func (s *Space) mapThrashing(b *block, i int, at Processor) {
 // named in accessed-by.
 func (s *Space) unmapRemote(b *block, i int) {
 	a := b.adviceOn(i)
-	for slot := range b.mapped {
-		if p := Processor(slot - 1); !b.resident[slot].has(i) && !a.accessed(p) {
-			b.mapped[slot].clear(i)
-			b.writable[slot].clear(i)
+	for index := range b.mapped {
+		if p := Processor(index - 1); !b.resident[index].has(i) && !a.accessed(p) {
+			b.mapped[index].clear(i)
+			b.writable[index].clear(i)
 		}
 	}
 }

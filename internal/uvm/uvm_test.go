@@ -8,10 +8,10 @@ import (
 
 const gpu = Processor(0)
 
-// free is a price of zero.
+// free prices all work at zero.
 func free(Work) float64 { return 0 }
 
-// slow is a price at which nothing thrashes.
+// slow prices all work so high that nothing thrashes.
 func slow(Work) float64 { return 2 * lapse }
 
 // pages returns touches of a range's pages in the given order.
@@ -433,9 +433,9 @@ func randomCalls(t *testing.T, seed uint64) (total Work) {
 // verify checks the invariants of a block.
 func (b *block) verify(t *testing.T, s *Space) {
 	t.Helper()
-	for slot := range b.resident {
-		p := Processor(slot - 1)
-		if p >= 0 && slices.Contains(s.used[p], b) == b.resident[slot].empty() {
+	for index := range b.resident {
+		p := Processor(index - 1)
+		if p >= 0 && slices.Contains(s.used[p], b) == b.resident[index].empty() {
 			t.Fatalf("block %d: device %d lists it wrongly", b.number, p)
 		}
 		if p >= 0 && len(s.used[p]) > 4 {
@@ -444,12 +444,12 @@ func (b *block) verify(t *testing.T, s *Space) {
 	}
 	for i := range blockPages {
 		holders := b.holders(i)
-		for slot := range b.mapped {
-			p := Processor(slot - 1)
-			if b.writable[slot].has(i) && (!b.mapped[slot].has(i) || holders > 1) {
+		for index := range b.mapped {
+			p := Processor(index - 1)
+			if b.writable[index].has(i) && (!b.mapped[index].has(i) || holders > 1) {
 				t.Fatalf("page %d: %d may write, with %d holders", i, p, holders)
 			}
-			if b.mapped[slot].has(i) && !s.canMap(p, b.at(i, p)) {
+			if b.mapped[index].has(i) && !s.canMap(p, b.at(i, p)) {
 				t.Fatalf("page %d: %d reaches it at %d", i, p, b.at(i, p))
 			}
 		}

@@ -11,9 +11,9 @@ import (
 // safe for concurrent use.
 //
 // Each worker waits on a thread of its own. The Go scheduler wakes processors one after
-// the other, which takes some 40 microseconds each: the last of twelve goroutines begins
-// half a millisecond after the first. On Linux one system call wakes all workers of a
-// Pool within some 70 microseconds.
+// the other, which takes some 40 microseconds each. So the last of twelve goroutines
+// begins half a millisecond after the first. On Linux one system call wakes all workers
+// of a Pool within some 70 microseconds.
 type Pool struct {
 	workers   atomic.Int64 // goroutines that exist
 	busy      atomic.Int64 // workers that work on a job
@@ -26,13 +26,13 @@ type Pool struct {
 	jobs atomic.Pointer[[]*job] // the slice is never changed, only replaced
 }
 
-// job is work for several workers.
+// job is a function that several workers call.
 type job struct {
 	work    func()
 	missing atomic.Int64 // workers that the job still wants; negative when more have asked
 }
 
-// Start has n workers call work, once each, and does not wait for them. Workers that
+// Start makes n workers call work, once each, and does not wait for them. Workers that
 // are busy do not count: Start starts other goroutines instead.
 func (p *Pool) Start(n int, work func()) {
 	j := &job{work: work}
@@ -60,7 +60,7 @@ func (p *Pool) Close() {
 	p.notify.notifyAll()
 }
 
-// serve is the loop of a worker.
+// serve runs jobs in a worker until the worker retires.
 func (p *Pool) serve() {
 	for {
 		seen := p.notify.count()

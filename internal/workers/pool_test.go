@@ -140,7 +140,7 @@ func TestNotifiers(t *testing.T) {
 	}
 }
 
-// BenchmarkPool is the time until n workers have begun and ended.
+// BenchmarkPool measures the time until n workers have begun and ended.
 func BenchmarkPool(b *testing.B) {
 	for _, n := range []int{1, 2, 12} {
 		b.Run(fmt.Sprintf("workers=%d", n), func(b *testing.B) {

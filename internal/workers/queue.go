@@ -89,7 +89,7 @@ func (t *Task) Wait() error {
 	return nil
 }
 
-// work is the loop of a worker.
+// work copies blocks in a worker until the queue is closed.
 func (q *Queue) work() {
 	defer q.end.Done()
 	for {

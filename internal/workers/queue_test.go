@@ -21,8 +21,8 @@ func onQueues(t *testing.T, capacity int, test func(t *testing.T, q *Queue)) {
 	}
 }
 
-// TestQueueCopiesAll: every block of a task is copied once, also of tasks that are added
-// again, have no blocks, or have more than the queue has room for.
+// TestQueueCopiesAll checks that every block of a task is copied once. Some tasks are
+// added again, have no blocks, or have more than the queue has room for.
 func TestQueueCopiesAll(t *testing.T) {
 	onQueues(t, 4, func(t *testing.T, q *Queue) {
 		var task Task
@@ -174,7 +174,7 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// BenchmarkQueueStart is the time to start a queue and to close it.
+// BenchmarkQueueStart measures the time to start a queue and to close it.
 func BenchmarkQueueStart(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

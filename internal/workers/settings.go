@@ -18,7 +18,7 @@ type Settings struct {
 	SpinChecks int
 }
 
-// DefaultSettings are for a machine that no profile describes.
+// DefaultSettings returns the settings for a machine that no profile describes.
 func DefaultSettings() Settings {
 	return Settings{
 		BlockBytes:      256 << 10,

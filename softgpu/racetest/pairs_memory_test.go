@@ -142,7 +142,7 @@ var memoryPairs = []pair{
 			ok(r.GraphLaunch(r.ctx, x, r.a))
 			ok(r.GraphLaunch(r.ctx, y, r.a))
 		}},
-	{"the-other-device", "Synchronising one device does not wait for another.", "copyWrites",
+	{"the-other-device", "Synchronizing one device does not wait for another.", "copyWrites",
 		func(r *rig) {
 			r.down(r.a, r.host, r.dev) // queued
 			ok(r.CtxSynchronize(r.ctx1))
@@ -284,7 +284,7 @@ var memoryPairs = []pair{
 			}()
 			<-done
 		}},
-	{"another-goroutine", "A wait orders another goroutine only after the two synchronise.", "copyWrites",
+	{"another-goroutine", "A wait orders another goroutine only after the two synchronize.", "copyWrites",
 		func(r *rig) {
 			done := make(chan int)
 			r.down(r.a, r.host, r.dev) // queued

@@ -79,7 +79,7 @@ var streamPairs = []pair{
 				r.record(r.e, r.a)
 			}
 		}},
-	{"wrong-stream", "Synchronising a stream waits for that stream only.", "copyWrites",
+	{"wrong-stream", "Synchronizing a stream waits for that stream only.", "copyWrites",
 		func(r *rig) {
 			r.down(r.a, r.host, r.dev) // queued
 			r.sync(r.b)
@@ -332,7 +332,7 @@ var streamPairs = []pair{
 			r.sync(r.a)
 			r.host[3] = 2
 		}},
-	{"host-function-writes", "The host sees the writes of a host function after a synchronisation.", "racetest",
+	{"host-function-writes", "The host sees the writes of a host function after a synchronization.", "racetest",
 		func(r *rig) {
 			x := new(int)
 			r.call(r.a, func() { *x = 1 }) // queued

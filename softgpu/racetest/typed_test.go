@@ -241,7 +241,7 @@ func (x *typed) graph() *ferry.Graph {
 	return got(x.s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, x.host, x.dev) }))
 }
 
-// holdTyped is hold for stream s of x.
+// holdTyped keeps stream s of x busy, as hold does for other streams.
 func (r *rig) holdTyped(x *typed) {
 	hold := got(got(ferry.Load(x.g, []byte(code))).Kernel("hold"))
 	ok(x.s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))

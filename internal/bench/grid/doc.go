@@ -1,7 +1,7 @@
-// Package grid measures the time of single operations on a device: copies by kind of memory,
-// direction and size, fills, kernels on device memory and over the link, launches, events,
-// allocations, page-locking, and managed memory that moves. On the software GPU it returns
-// predicted times.
+// Package grid measures the time of single operations on a device. It measures copies by
+// kind of memory, direction and size, fills, and kernels on device memory and over the
+// link. It also measures launches, events, allocations, page-locking, and managed memory
+// that moves. On the software GPU it returns predicted times.
 //
 // A [Case] is one operation at one size. Its time begins with the submission and ends when
 // the host knows that it is done. Operations use the driver API directly; package bench

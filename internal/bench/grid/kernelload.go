@@ -29,7 +29,8 @@ func kernelCopies(r *rig, n int) (trial, error) {
 	return trial{step: func() error { return r.launchAndWait("copy", n/16, pack(a, b, uint64(n))) }}, err
 }
 
-// kernelAfterCopy is kernelCopies of data that was just copied from the host.
+// kernelAfterCopy measures the kernel of kernelCopies on data that was just copied from
+// the host.
 func kernelAfterCopy(r *rig, n int) (trial, error) {
 	from, to, err := r.devices(n)
 	if err != nil {

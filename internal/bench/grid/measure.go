@@ -87,7 +87,7 @@ func (r *rig) passes(ctx context.Context, cases []Case, o *Options) (map[Case][]
 	return samples, nil
 }
 
-// turn is one of the turns of a case.
+// turn is one of the turns in which a case is measured.
 type turn struct {
 	Case
 	of int // number of turns of the case

@@ -41,7 +41,7 @@ type settings struct {
 	rounds              int
 }
 
-// run is the whole program. It returns the exit status.
+// run runs the whole program and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

@@ -46,7 +46,7 @@ type rehearsal struct {
 	Wrong []uint64 `json:"wrong"` // the output is wrong
 }
 
-// seedRange is programs with consecutive seeds.
+// seedRange selects programs with consecutive seeds.
 type seedRange struct {
 	From  uint64 `json:"from"`
 	Count int    `json:"count"`
@@ -76,8 +76,8 @@ type finding struct {
 }
 
 // taskVariable has the task of a process that TestHardware starts. The output of the
-// process has two lines for each module that begin with this name and the number of the
-// module's first program: one when the module is started, and one with the results.
+// process has two lines for each module: one when the module is started, and one with
+// the results. They begin with this name and the number of the module's first program.
 const taskVariable = "FERRY_RANDOM_TASK"
 
 // TestTask runs one task.

@@ -46,7 +46,7 @@ func run(d cu.Driver, all []*Program) ([][]byte, error) {
 	return runImage(d, []byte(Module(all)), all)
 }
 
-// runImage is run with the result of [Module], or with that compiled.
+// runImage runs programs like run. image is the result of [Module], or that compiled.
 func runImage(d cu.Driver, image []byte, all []*Program) ([][]byte, error) {
 	b, err := differ.Open(d, image)
 	if err != nil {

@@ -23,7 +23,7 @@ type Fresh struct {
 	Kinds    []Kind  `json:"kinds"`   // of all wrong programs, with the corpus
 }
 
-// Kind is programs with the same error.
+// Kind groups programs with the same error.
 type Kind struct {
 	Program string   `json:"program"`       // shrunk, without operands
 	Why     string   `json:"why,omitempty"` // the explanation, if it is known

@@ -73,8 +73,9 @@ func (k bank) memory() string {
 	return k.typ
 }
 
-// fill makes an instruction from a template. min and max get two different registers: if
-// both are the same, ptxas uses a move, which treats NaN in another way.
+// fill makes an instruction from a template. For min and max it chooses two different
+// registers. If both were the same, ptxas would use a move, which treats NaN in another
+// way.
 func (g *generator) fill(t string) string {
 	var s strings.Builder
 	var last string

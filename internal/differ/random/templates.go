@@ -1,10 +1,11 @@
 package random
 
-// templates are instructions, or a few that belong together. <a|b|c> is one of several
-// texts. $R, $D, $F, $G, $H, $X and $P are registers that are written: of 32 bits, 64 bits,
-// f32, f64, 16 bits, f16x2 and predicates. With lower-case letters they are read. $i is a
-// register of 32 bits or a constant, $j a register of 64 bits or a constant, $n a constant
-// below 32, $b a constant below 256, $q a rounding: .rn, .rz, .rm or .rp.
+// templates are instructions, or a few that belong together. The pattern <a|b|c> stands
+// for one of several texts. Registers that are written have upper-case letters: $R 32
+// bits, $D 64 bits, $F f32, $G f64, $H 16 bits, $X f16x2, $P a predicate. Registers that
+// are read have lower-case letters. $i is a register of 32 bits or a constant, $j one of
+// 64 bits or a constant. $n is a constant below 32, $b a constant below 256. $q is a
+// rounding: .rn, .rz, .rm or .rp.
 var templates = []string{
 	// 32 bits
 	"add<.sat|>.s32 $R, $r, $i;", "sub<.sat|>.s32 $R, $r, $i;", "add.u32 $R, $r, $i;",
@@ -81,8 +82,9 @@ var together = []string{
 }
 
 // quiet returns code that replaces a NaN in from by a fixed one. It follows operations
-// whose NaN depends on ptxas: ptxas replaces abs and neg by an addition, which produces
-// its own NaN, or by a change of one bit; and of two f64 NaN either may be the result.
+// whose NaN depends on ptxas. ptxas replaces abs and neg by an addition, which produces
+// its own NaN, or by a change of one bit. If both operands are f64 NaN, either may be
+// the result.
 func quiet(typ, to, from, nan string) string {
 	bits := map[string]string{"f32": "f32", "f64": "f64", "f16": "b16", "bf16": "b16"}[typ]
 	return "\n\tsetp.nan." + typ + " %q, " + from + ", " + from + ";\n\tselp." + bits + " " + to + ", " + nan + ", " + from + ", %q;"

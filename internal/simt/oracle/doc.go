@@ -1,6 +1,5 @@
-// Package oracle checks every instruction that simt runs against two sources that are
-// independent of simt: exact arithmetic, and the results of an H200 for the same
-// inputs.
+// Package oracle checks every instruction that simt runs against two independent
+// sources: exact arithmetic, and the results of an H200 for the same inputs.
 //
 // The package has tests only. Each form of [ptxforms.Forms] gets a kernel that runs
 // that one instruction in 512 threads, on special values and on random ones. The

@@ -50,7 +50,7 @@ func (f form) any(mods ...string) string {
 	return ""
 }
 
-// typ is the i'th type of the form, "" if it has fewer.
+// typ returns the i'th type of the form, "" if it has fewer.
 func (f form) typ(i int) string {
 	if i >= 0 && i < len(f.types) {
 		return f.types[i]

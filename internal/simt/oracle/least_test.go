@@ -14,9 +14,9 @@ import (
 // leastFile has the GPU's results around the smallest normal number.
 const leastFile = "least.txt"
 
-// least returns operand k of thread i. Of the three operands the product, the
-// quotient or the sum of a product lies around the smallest normal number. The
-// distance is a fraction of the last place.
+// least returns operand k of thread i. The operands are chosen so that their product,
+// quotient or sum of a product lies around the smallest normal number. The distance is
+// a fraction of the last place.
 func least(class string, k, i int) uint64 {
 	name, packed := strings.CutSuffix(class, "x32")
 	name = strings.TrimSuffix(name, "x16")
