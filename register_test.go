@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -412,4 +413,53 @@ func TestRegisterBesideCopy(t *testing.T) {
 		check(t, <-ended)
 		closeAll(t, device, s)
 	}
+}
+
+// registeringDriver registers memory just before it copies from it.
+type registeringDriver struct {
+	cu.Driver
+	register func()
+}
+
+func (d *registeringDriver) Unwrap() cu.Driver { return d.Driver }
+
+func (d *registeringDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	if d.register != nil {
+		d.register()
+	}
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+
+// TestRegisterDuringCopy: the driver queues a copy of page-locked memory, also if the memory
+// was pageable when Copy began. Copy waits for it, and Close of the registration does.
+func TestRegisterDuringCopy(t *testing.T) {
+	d := &registeringDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g := openDriver(t, d)
+	s := must(ferry.NewStream(g, nil))(t)
+	memory := make([]byte, 4096)
+	device := must(ferry.Alloc[byte](g, len(memory)))(t)
+	var h *ferry.Host[byte]
+	registered := make(chan struct{})
+	d.register = func() {
+		h = must(ferry.Register(g, memory, nil))(t)
+		close(registered)
+	}
+	open := gate(t, s)
+	copied, closed := make(chan error, 1), make(chan error, 1)
+	go func() { copied <- ferry.Copy(s, device, ferry.Pageable(memory)) }()
+	<-registered
+	go func() { closed <- h.Close() }()
+	select {
+	case err := <-copied:
+		open()
+		t.Fatalf("Copy did not wait: %v", err)
+	case err := <-closed:
+		open()
+		t.Fatalf("Close did not wait for the copy: %v", err)
+	case <-time.After(shortWait):
+	}
+	open()
+	check(t, <-copied)
+	check(t, <-closed)
+	closeAll(t, device, s)
 }
