@@ -363,5 +363,5 @@ var Refused = []Refusal{
 	{[]string{
 		"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2",
 		"vset2", "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4",
-	}, "video instructions are not supported"},
+	}, "video instructions other than vshr are not supported"},
 }

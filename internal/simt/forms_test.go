@@ -53,3 +53,18 @@ func TestRefusalShowsThePlace(t *testing.T) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
+
+// TestVideoRefused: forms of vshr that no assembler takes are refused, not run in part.
+func TestVideoRefused(t *testing.T) {
+	for instruction, want := range map[string]string{
+		"vshr.u32.u32.u32.clamp.add %r1.h0, %r2, %r3, %r4;": "a part of the destination and .add are not supported together",
+		"vshr.u32.u32.u32.clamp.add %r1, %r2, -%r3, %r4;":   "",
+	} {
+		source := ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() {\n\t.reg .b32 %r<5>;\n\t" + instruction + "\n\tret;\n}\n"
+		m := load(t, newSpace(), "k.ptx", source)
+		err := m.Kernel("k").Unsupported
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", instruction, err, want)
+		}
+	}
+}

@@ -25,6 +25,9 @@ func decodeVideoShift(d *decoder) error {
 	if out.d, err = d.destOf(dst); err != nil {
 		return err
 	}
+	if selector != "" && s.combine != "" {
+		return missing("a part of the destination and .%s are not supported together", s.combine)
+	}
 	s.d = partFor(selector, d.typ(0))
 	if selector != "" || s.combine != "" {
 		if out.c, err = d.source(3, d.typ(0)); err != nil {
