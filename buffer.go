@@ -259,7 +259,7 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 		if other == st {
 			continue
 		}
-		if ok, err := st.followStream(other); !ok {
+		if ok, err := followStream(st, other); !ok {
 			return false, err
 		}
 	}
@@ -279,7 +279,7 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 		return nil
 	}
 	home := stateOfStream(first)
-	ok, err := st.followStream(home)
+	ok, err := followStream(st, home)
 	if err == nil && !ok { // home belongs to another driver
 		err = home.Wait(context.Background())
 	}

@@ -142,7 +142,7 @@ func (e *Event) holdBack(s *Stream, st *streamState) error {
 	case c != st.capture:
 		err = c.join(s, e)
 	default:
-		err = st.follow(e.handle)
+		err = follow(st, e.handle)
 	}
 	if err != nil {
 		return fmt.Errorf("let %v wait for an event: %w", st, err)
@@ -313,6 +313,38 @@ func (e *Event) destroy() error {
 	return nil
 }
 
+// follow makes later work of a stream wait for an event of the driver (cuStreamWaitEvent).
+func follow(st *streamState, e cu.Event) error {
+	return st.g.driver.StreamWaitEvent(st.g.ctx, st.handle, e, cu.EventWaitDefault)
+}
+
+// followStream makes later work of a stream wait for all work that is queued on another
+// stream now. ok is false if that stream belongs to another driver. The other stream may be
+// closed.
+func followStream(st, other *streamState) (ok bool, err error) {
+	if !sameDriver(other.g.driver, st.g.driver) {
+		return false, nil
+	}
+	if !other.EnterUsed() {
+		if err := other.awaitDestroyed(); err != nil {
+			return false, err
+		}
+		err := other.completion.follow(other.g, st)
+		return err == nil, err
+	}
+	defer other.Leave()
+	d := other.g.driver
+	event, err := d.EventCreate(other.g.ctx, cu.EventDisableTiming)
+	if err != nil {
+		return false, err
+	}
+	if err = d.EventRecord(other.g.ctx, event, other.handle); err == nil {
+		err = follow(st, event)
+	}
+	err = errors.Join(err, d.EventDestroy(other.g.ctx, event))
+	return err == nil, err
+}
+
 // completionEvent stands for the end of all work of a destroyed stream. The driver's event
 // is destroyed when a call finds that it has completed, or with the context.
 type completionEvent struct {
@@ -359,7 +391,7 @@ func (c *completionEvent) follow(g *GPU, st *streamState) error {
 	if c == nil || g.released.Load() || !c.lifetime.Enter() {
 		return nil // the work is known to be done
 	}
-	err := st.follow(c.event)
+	err := follow(st, c.event)
 	if c.lifetime.Leave() {
 		err = errors.Join(err, g.driver.EventDestroy(g.ctx, c.event))
 	}

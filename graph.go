@@ -292,7 +292,7 @@ func (c *capture) begin(s *Stream) error {
 
 // join makes a stream part of the capture by waiting for an event of it.
 func (c *capture) join(s *Stream, e *Event) error {
-	return c.add(s, func(st *streamState) error { return st.follow(e.handle) })
+	return c.add(s, func(st *streamState) error { return follow(st, e.handle) })
 }
 
 // add redirects what is queued on s to a new stream of the driver, which call makes part
@@ -369,4 +369,9 @@ func (c *capture) mayJoin(st *streamState) error {
 		return refusal.New(cu.ErrorStreamCaptureMerge, "the stream captures, and the event was recorded in another capture")
 	}
 	return nil
+}
+
+// refuseWhileCapturing returns the error of a wait for a stream that captures.
+func refuseWhileCapturing(st *streamState, what string) error {
+	return fmt.Errorf("%s %v: %w", what, st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: what is queued runs when the graph is launched"))
 }

@@ -228,8 +228,8 @@ func (s *Stream) WaitEvent(e *Event) error {
 
 // HostFunc runs fn on a thread of the driver when the stream reaches it (cuLaunchHostFunc).
 // Later work of the stream waits until fn returns. fn must not call the driver: such calls
-// fail with cu.ErrorNotPermitted, and Close takes effect later. Slice panics in fn, so call
-// it before. [Stream.Wait] returns a panic of fn as a *cu.HostPanic.
+// fail with cu.ErrorNotPermitted. Close returns at once, and another goroutine does its work.
+// Slice panics in fn, so call it before. [Stream.Wait] returns a panic of fn as a *cu.HostPanic.
 func (s *Stream) HostFunc(fn func()) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "queue a host function", false)
@@ -323,7 +323,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	}
 	ctx, st := await.Context(ctx), s.state
 	if s.target() != st {
-		return st.refuseWhileCapturing("wait for")
+		return refuseWhileCapturing(st, "wait for")
 	}
 	err := st.synchronizeContext(ctx)
 	switch {
@@ -349,7 +349,7 @@ func (s *Stream) Done() (bool, error) {
 	}
 	defer op.End()
 	if st.capture != nil {
-		return false, st.refuseWhileCapturing("query")
+		return false, refuseWhileCapturing(st, "query")
 	}
 	n := st.Issued()
 	switch err := st.g.driver.StreamQuery(st.g.ctx, st.handle); {
@@ -521,11 +521,6 @@ func (st *streamState) driverWait() error {
 // destroyed. In a host function it returns an error: another goroutine may destroy the
 // stream, and its calls may wait for the host function.
 func (st *streamState) awaitDestroyed() error {
-	select {
-	case <-st.destroyed:
-		return nil
-	default:
-	}
 	if err := st.g.mayWait(); err != nil {
 		return err
 	}
@@ -556,37 +551,6 @@ func (st *streamState) query() (done bool) {
 	}
 }
 
-// follow makes later work wait for an event of the driver (cuStreamWaitEvent).
-func (st *streamState) follow(e cu.Event) error {
-	return st.g.driver.StreamWaitEvent(st.g.ctx, st.handle, e, cu.EventWaitDefault)
-}
-
-// followStream makes later work wait for all work that is queued on another stream now. ok
-// is false if that stream belongs to another driver. The other stream may be closed.
-func (st *streamState) followStream(other *streamState) (ok bool, err error) {
-	if !sameDriver(other.g.driver, st.g.driver) {
-		return false, nil
-	}
-	if !other.EnterUsed() {
-		if err := other.awaitDestroyed(); err != nil {
-			return false, err
-		}
-		err := other.completion.follow(other.g, st)
-		return err == nil, err
-	}
-	defer other.Leave()
-	d := other.g.driver
-	event, err := d.EventCreate(other.g.ctx, cu.EventDisableTiming)
-	if err != nil {
-		return false, err
-	}
-	if err = d.EventRecord(other.g.ctx, event, other.handle); err == nil {
-		err = st.follow(event)
-	}
-	err = errors.Join(err, d.EventDestroy(other.g.ctx, event))
-	return err == nil, err
-}
-
 // launched records the name of the kernel that was launched last.
 func (st *streamState) launched(name *string) {
 	if st.lastLaunch.Load() != name && st.capture == nil {
@@ -607,11 +571,6 @@ func (st *streamState) explain(err error) error {
 		return fmt.Errorf("wait for %v: %w (no kernel was launched there)", st, err)
 	}
 	return fmt.Errorf("wait for %v: %w", st, err)
-}
-
-// refuseWhileCapturing returns the error of a wait for a stream that captures.
-func (st *streamState) refuseWhileCapturing(what string) error {
-	return fmt.Errorf("%s %v: %w", what, st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: what is queued runs when the graph is launched"))
 }
 
 // destroy destroys the driver's stream. Its work continues, and a completion event marks

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,21 @@ func Named(name string) (*Profile, error) {
 		return nil, fmt.Errorf("no profile %q: the profiles are %s; or give the path of a .json file", name, strings.Join(Names(), ", "))
 	}
 	return Parse(text)
+}
+
+// ForDevice returns the profile with the tuning for devices of a product name, or nil if
+// there is none.
+func ForDevice(title string) *Profile {
+	for _, name := range Names() {
+		p, err := Named(name)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		if p.Title == title && p.Tuning.Known() || slices.Contains(p.Tuning.Devices, title) {
+			return p
+		}
+	}
+	return nil
 }
 
 // Load reads a profile from a file.

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"reflect"
-	"slices"
 )
 
 // Tuning has Ferry's own settings for a machine: the values that were the fastest there in
@@ -108,21 +107,6 @@ type PipelineTuning struct {
 	ComputeStreams   Number `json:"compute_streams,omitempty"`    // how many chunks can run kernels at once
 	PollTime         Number `json:"poll_ns,omitempty"`            // how long a pipeline polls for finished chunks without pauses
 	PollsPerYield    Number `json:"polls_per_yield,omitempty"`    // polls between two calls of runtime.Gosched
-}
-
-// ForDevice returns the profile with the tuning for devices of a product name, or nil if
-// there is none.
-func ForDevice(title string) *Profile {
-	for _, name := range Names() {
-		p, err := Named(name)
-		if err != nil {
-			panic("BUG: " + err.Error())
-		}
-		if p.Title == title && p.Tuning.Known() || slices.Contains(p.Tuning.Devices, title) {
-			return p
-		}
-	}
-	return nil
 }
 
 // Known reports whether the profile has a tuning.

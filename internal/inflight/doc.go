@@ -9,7 +9,7 @@
 // all of that on every way out. An [Event] knows what a recorded event stands for.
 // A [Recorder] collects what a captured graph will use.
 //
-// An operation records no event on the device. A stream is synchronised only when a
+// An operation records no event on the device. A stream is synchronized only when a
 // goroutine waits for an operation that is not known to be done.
 //
 // The package knows no driver. A Stream's [Owner] waits for its work.

@@ -181,8 +181,8 @@ func TestLitmusShort(t *testing.T) {
 	})
 }
 
-// TestLitmusNumbers: what counts as done after a synchronisation was given to the driver
-// before the synchronisation.
+// TestLitmusNumbers: what counts as done after a synchronization was given to the driver
+// before the synchronization.
 func TestLitmusNumbers(t *testing.T) {
 	litmus(t, func() (threads []func(), check func()) {
 		s := newTestStream(nil)

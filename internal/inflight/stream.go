@@ -9,7 +9,7 @@ import (
 
 // Stream counts the operations of a stream: how many were queued, and how many are known
 // to be done. An operation gets its number after the driver has accepted it. So a
-// synchronisation that starts after number n was assigned covers all operations up to n.
+// synchronization that starts after number n was assigned covers all operations up to n.
 //
 // A Stream outlives the driver's stream, because trackers refer to it.
 //
@@ -169,7 +169,7 @@ func (s *Stream) Drain() {
 func (s *Stream) Issued() uint64 { return s.word.Load() >> numberShift }
 
 // Next returns a number for an operation that the driver has accepted and that has no
-// number yet. The operation may get a higher number. A synchronisation that starts after
+// number yet. The operation may get a higher number. A synchronization that starts after
 // number Next was assigned still covers the operation.
 func (s *Stream) Next() uint64 { return s.Issued() + 1 }
 
