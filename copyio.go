@@ -21,9 +21,15 @@ import (
 // file. The offset of the file is afterwards at the end of what was read.
 //
 // If r ends early, the error wraps io.ErrUnexpectedEOF, and the bytes before its end are
-// copied. When ctx ends first, the error wraps ctx.Err(), and a Read that hangs continues
-// in the background. A nil ctx never ends. In a capture the error wraps
-// cu.ErrorStreamCaptureUnsupported. CopyFrom is safe for concurrent use if r is.
+// copied. When ctx ends first, the error wraps ctx.Err(). A Read that hangs is abandoned: it
+// continues in the background, and what it returns is dropped. A nil ctx never ends. In a
+// capture the error wraps cu.ErrorStreamCaptureUnsupported.
+//
+// If a Read panics, CopyFrom panics with the same value, without the stack of the Read,
+// after it has released everything that it uses. If ctx can end, another goroutine reads
+// for device memory. A Read that ends that goroutine (runtime.Goexit, t.FailNow) is an
+// error. Elsewhere it ends the calling goroutine. CopyFrom is safe for concurrent use if r
+// is.
 func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, refusal.Invalid("copy from a reader: no reader given (nil)")
@@ -32,7 +38,7 @@ func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader)
 }
 
 // CopyTo writes the bytes of src to w, in the order of the stream. It returns when they
-// are written. n is the number of bytes. Errors are as for [CopyFrom].
+// are written. n is the number of bytes. Errors and panics are as for [CopyFrom].
 func CopyTo[T any](ctx context.Context, s *Stream, w io.Writer, src Memory[T]) (n int64, err error) {
 	if w == nil {
 		return 0, refusal.Invalid("copy to a writer: no writer given (nil)")

@@ -3,15 +3,20 @@ package ferry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // TestCopyFrom fills every kind of memory from a reader, and writes it to a writer.
@@ -139,4 +144,97 @@ func TestCopyFromRefused(t *testing.T) {
 	closeAll(t, device, host, s)
 	_, err = ferry.CopyFrom(ctx, s, device, zeroes)
 	wantError(t, err, ferry.ErrClosed)
+}
+
+// endingIO is a reader and writer whose Read and Write call a function.
+type endingIO func() error
+
+func (f endingIO) Read([]byte) (int, error)  { return 0, f() }
+func (f endingIO) Write([]byte) (int, error) { return 0, f() }
+
+// releases counts how often the context of a device is released.
+type releases struct {
+	cu.Driver
+	n atomic.Int64
+}
+
+func (d *releases) Unwrap() cu.Driver { return d.Driver }
+
+func (d *releases) DevicePrimaryCtxRelease(dev cu.Device) error {
+	d.n.Add(1)
+	return d.Driver.DevicePrimaryCtxRelease(dev)
+}
+
+// TestReaderEnds: readers and writers fail, panic or end their goroutine, more often than
+// the staging ring has slots. The panic reaches the caller. The next copy works, and the GPU
+// can be closed.
+func TestReaderEnds(t *testing.T) {
+	const n, rounds = 300_000, 40
+	planted := errors.New("planted")
+	for name, end := range map[string]func() error{
+		"error":  func() error { return planted },
+		"panic":  func() error { panic(planted) },
+		"Goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		d := &releases{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+		g := must(ferry.OpenDriver(d, 0))(t)
+		s := must(ferry.NewStream(g, nil))(t)
+		device := must(ferry.Alloc[byte](g, n))(t)
+		host := must(ferry.AllocHost[byte](g, n, nil))(t)
+		canEnd, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for _, ctx := range []context.Context{nil, canEnd} {
+			for _, m := range []ferry.Memory[byte]{device, host} {
+				for what, do := range map[string]func() (int64, error){
+					"CopyFrom": func() (int64, error) { return ferry.CopyFrom(ctx, s, m, endingIO(end)) },
+					"CopyTo":   func() (int64, error) { return ferry.CopyTo(ctx, s, endingIO(end), m) },
+				} {
+					what = fmt.Sprintf("%s: %s of %T, context can end %t", name, what, m, ctx != nil)
+					onWorker := ctx != nil && m == ferry.Memory[byte](device)
+					for range rounds {
+						returned, value, err := endOf(t, what, do)
+						if returned != (name == "error" || name == "Goexit" && onWorker) || (value == any(planted)) != (name == "panic") {
+							t.Fatalf("%s: returned %t, panic of %v", what, returned, value)
+						}
+						if returned && (err == nil || !errors.Is(err, planted) && !strings.Contains(err.Error(), "runtime.Goexit")) {
+							t.Fatalf("%s: %v", what, err)
+						}
+					}
+				}
+			}
+		}
+		want := make([]byte, n)
+		fillRandom(want)
+		for _, m := range []ferry.Memory[byte]{device, host} {
+			var got bytes.Buffer
+			_, _, err := endOf(t, name, func() (int64, error) { return ferry.CopyFrom(context.Background(), s, m, bytes.NewReader(want)) })
+			check(t, err)
+			_, _, err = endOf(t, name, func() (int64, error) { return ferry.CopyTo(context.Background(), s, &got, m) })
+			check(t, err)
+			wantBytes(t, got.Bytes(), want)
+		}
+		closeAll(t, device, host, s, g)
+		if n := d.n.Load(); n != 1 {
+			t.Errorf("%s: the context of the closed GPU was released %d times, want once", name, n)
+		}
+	}
+}
+
+// endOf calls do on a new goroutine. It returns whether do returned, the value of a panic, and
+// the error.
+func endOf(t *testing.T, what string, do func() (int64, error)) (returned bool, value any, err error) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { value = recover() }()
+		_, err = do()
+		returned = true
+	}()
+	select {
+	case <-ended:
+	case <-time.After(timeout):
+		t.Fatalf("%s: hangs", what)
+	}
+	return returned, value, err
 }

@@ -65,12 +65,19 @@ func (b *endpointBuffer) share(in, out *endpoint, output *endpointBuffer) {
 	b.apart = output.apart || in.staged() || !in.sameAs(out)
 }
 
-// hostBytes is the page-locked memory of n elements.
+// hostBytes returns the page-locked memory of n elements.
 func (b *endpointBuffer) hostBytes(p *endpoint, n int) []byte { return b.bytes[:n*p.size] }
 
 // startCopy has workers copy a chunk between page-locked and pageable memory.
 func (b *endpointBuffer) startCopy(r *run, p *endpoint, c *Chunk, in bool) {
 	t := &b.task
 	t.memory, t.chunk, t.off, t.in = staging.Memory(p.memory.Bytes), b.hostBytes(p, c.Len), c.First*p.size, in
-	t.start(r.copies, &r.job.tuning)
+	t.tuning = r.job.tuning
+	t.start(r.copies)
+}
+
+// forget clears what refers to the ends of a job, so that a run that is kept does not hold
+// the memory of the caller.
+func (b *endpointBuffer) forget() {
+	b.view, b.end, b.task.memory = ferry.Device[byte]{}, ferry.Device[byte]{}, nil
 }

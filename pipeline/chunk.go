@@ -32,7 +32,7 @@ type inflightChunk struct {
 	done          *ferry.Event // the chunk is copied out
 	ins, outs     []endpointBuffer
 	chunk         Chunk
-	abandoned     <-chan error // receives the end of a read or write that was left behind
+	abandoned     <-chan error // receives the error of an abandoned read or write when it ends
 
 	// For the goroutine of a staged run:
 	full      chan bool // whether the chunk can be queued; closed when there will be no more
@@ -106,7 +106,7 @@ func (c *inflightChunk) buffers(yield func(b *endpointBuffer) bool) {
 	}
 }
 
-// serve is the goroutine of a staged run. It brings each chunk from the inputs to the
+// serve runs on the goroutine of a chunk of a staged run. It brings each chunk from the inputs to the
 // outputs, with the goroutine that queues chunks. within ends when a chunk has failed.
 func (c *inflightChunk) serve(ctx, within context.Context) {
 	r, i := c.run, c.number
@@ -134,8 +134,8 @@ func (c *inflightChunk) serve(ctx, within context.Context) {
 	}
 }
 
-// assign makes this chunk number k, which has the next elements. It is false after the
-// last chunk.
+// assign makes this chunk number k, which has the next elements. It returns false after
+// the last chunk.
 func (c *inflightChunk) assign(k int) bool {
 	r := c.run
 	c.chunk.Index, c.chunk.First, c.chunk.Len = k, r.next, r.job.length(r.next)
@@ -149,12 +149,12 @@ func (c *inflightChunk) fail(what string, err error) bool {
 	return false
 }
 
-// call calls a reader or a writer, and returns early when ctx ends. f must not use the
+// call calls a reader or a writer, and abandons the call when ctx ends. f must not use the
 // chunk's fields, because it may still run after call has returned.
 func (c *inflightChunk) call(ctx context.Context, f func() error) error {
-	left, err := callUser(ctx, f)
-	if left != nil {
-		c.abandoned = left
+	abandoned, err := callUser(ctx, f)
+	if abandoned != nil {
+		c.abandoned = abandoned
 	}
 	return err
 }

@@ -25,15 +25,15 @@ type copyTask struct {
 	chunk  []byte
 	off    int
 	in     bool // from memory to the chunk
-	tuning *tuning
+	tuning tuning
 }
 
 // start queues the copy.
-func (t *copyTask) start(q *workers.Queue, set *tuning) {
+func (t *copyTask) start(q *workers.Queue) {
 	if t.Copy == nil {
-		t.Copy, t.tuning = t.copyBlock, set
+		t.Copy = t.copyBlock
 	}
-	block := set.workers.BlockBytes
+	block := t.tuning.workers.BlockBytes
 	q.Add(&t.Task, (len(t.chunk)+block-1)/block)
 }
 

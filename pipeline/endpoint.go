@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/staging"
 )
 
 // End is where the data of a [Pipeline] comes from or goes to: a [ferry.Device],
@@ -255,41 +256,20 @@ func (p *endpoint) store(b []byte, first int) error {
 	return err
 }
 
-// userPanic is the value of a panic in a reader or a writer, on its way to the goroutine
-// that called Run.
-type userPanic struct{ value any }
-
-func (e *userPanic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// errGoexit is the error of a Read or Write that called runtime.Goexit.
-var errGoexit = errors.New("the reader or writer ended its goroutine (runtime.Goexit)")
-
 // callUser calls a reader or a writer on a new goroutine, and waits until the call returns
-// or ctx ends. If ctx ends first, the call continues without a caller. left then receives
-// the error with which it ends. Otherwise left is nil.
-func callUser(ctx context.Context, f func() error) (left <-chan error, err error) {
+// or ctx ends. It returns a [staging.Panic] for a panic, and staging.ErrGoexit for
+// runtime.Goexit. If ctx ends first, the call is abandoned: it continues without a caller.
+// abandoned then receives the error with which it ends. Otherwise abandoned is nil.
+func callUser(ctx context.Context, f func() error) (abandoned <-chan error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	done := make(chan error, 1)
-	go catch(f, done)
+	go staging.Catch(f, func(err error) { done <- err })
 	select {
 	case err := <-done:
 		return nil, err
 	case <-ctx.Done():
 		return done, ctx.Err()
 	}
-}
-
-// catch calls f and sends its error. For a panic it sends a userPanic, for runtime.Goexit
-// errGoexit.
-func catch(f func() error, done chan<- error) {
-	err := errGoexit
-	defer func() {
-		if v := recover(); v != nil {
-			err = &userPanic{v}
-		}
-		done <- err
-	}()
-	err = f()
 }

@@ -62,7 +62,7 @@ func newJob(p *Pipeline) (*job, error) {
 	return j, j.divide()
 }
 
-// endpoints looks at all inputs, or all outputs.
+// endpoints makes the endpoints of all inputs, or of all outputs.
 func (j *job) endpoints(what string, ends []End) ([]endpoint, error) {
 	all := make([]endpoint, len(ends))
 	for i, e := range ends {
@@ -220,7 +220,7 @@ func (j *job) divide() error {
 	return nil
 }
 
-// bestDepth is how many chunks are in flight if Ferry chooses.
+// bestDepth returns how many chunks are in flight if Ferry chooses.
 func (j *job) bestDepth() int {
 	t := &j.tuning.chunks
 	most := t.MaxPageableDepth
@@ -253,8 +253,8 @@ func (j *job) maxChunk() int {
 	return min(max(j.root(j.total, t.PauseBytes), t.MinChunk), most)
 }
 
-// length is the elements of the chunk that begins with element first. It is 0 or negative
-// after the last chunk.
+// length returns how many elements the chunk has that begins with element first. The result
+// is 0 or negative after the last chunk.
 //
 // The first chunk is small, because copies out can begin only after it is copied in. While
 // both directions are busy, copies out are slower than copies in. So later chunks can be
@@ -267,12 +267,12 @@ func (j *job) length(first int) int {
 	return min(n, j.total-first)
 }
 
-// root is the root of the bytes of n elements times other bytes.
+// root returns the square root of the bytes of n elements times other bytes.
 func (j *job) root(n, bytes int) int {
 	return int(math.Sqrt(float64(n) * float64(j.size) * float64(bytes)))
 }
 
-// elements is how many elements a chunk of at most so many bytes has, at least one.
+// elements returns how many elements a chunk of at most so many bytes has, at least one.
 func (j *job) elements(bytes int) int {
 	n := bytes / j.size
 	if n > evenLen {

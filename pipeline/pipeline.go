@@ -10,6 +10,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/staging"
 )
 
 // Pipeline moves data of any size through a kernel, also more than the GPU's memory has
@@ -74,9 +75,10 @@ type Pipeline struct {
 // the work. Chunks before it are finished. When Run returns, nothing of the pipeline is
 // in flight. A nil ctx never ends.
 //
-// If a Read or Write does not return when ctx ends, Run returns without it. The memory of
-// its chunk is freed when it returns. If a Read or Write panics, Run panics with the same
-// value, when nothing of the pipeline is in flight any more.
+// If a Read or Write does not return when ctx ends, Run abandons it and returns. The memory
+// of its chunk is freed when the Read or Write returns. If a Read or Write panics, Run panics
+// with the same value, when nothing of the pipeline is in flight any more. One that ends its
+// goroutine (runtime.Goexit) is an error.
 //
 // If a reader ends before the other ends do, or within an element, the error wraps
 // io.ErrUnexpectedEOF. Run waits for operations in flight on its ends. The program must not
@@ -97,8 +99,8 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 	if err == nil && j.total != 0 {
 		n, err = p.do(ctx, j)
 	}
-	if e, ok := errors.AsType[*userPanic](err); ok {
-		panic(e.value)
+	if e, ok := errors.AsType[*staging.Panic](err); ok {
+		panic(e.Value)
 	}
 	if err != nil {
 		return n, fmt.Errorf("pipeline on %s: %w", label, err)
@@ -123,13 +125,13 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // Step panicked, or ended the goroutine
+		if !returned { // Step or a Seek panicked, or ended the goroutine
 			_ = r.close()
 		}
 	}()
 	n, err := r.do(ctx, j)
-	returned = true
 	err = errors.Join(err, j.seekTo(n))
+	returned = true
 	if err != nil || !p.kept.CompareAndSwap(nil, r) {
 		if closing := r.close(); err == nil {
 			err = closing

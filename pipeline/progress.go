@@ -39,7 +39,7 @@ func (p *progress) over(c *Chunk) bool {
 	return p.isOver(c)
 }
 
-// isOver is over for callers that hold mu.
+// isOver implements over. The caller holds mu.
 func (p *progress) isOver(c *Chunk) bool { return p.err != nil && p.failed <= c.Index }
 
 // fail records the error of a chunk. The error of the first chunk is kept.
@@ -51,8 +51,8 @@ func (p *progress) fail(c *Chunk, what string, err error) {
 	}
 }
 
-// result is how many elements are done, and the error. rest is an error that belongs to
-// no chunk. It counts if no chunk failed, and then it is not known what is done.
+// result returns how many elements are done, and the error. rest is an error that belongs
+// to no chunk. It counts if no chunk failed, and then it is not known what is done.
 func (p *progress) result(rest error) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *progress) explain(c *Chunk, what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", where, what, err)
 }
 
-// offset is the byte of the first end at which a chunk begins.
+// offset returns the byte of the first end at which a chunk begins, as text.
 func (p *progress) offset(c *Chunk) string {
 	ends, name := p.job.in, "input"
 	if len(ends) == 0 {

@@ -77,11 +77,11 @@ func (r *run) makeStreams(n int) error {
 	return nil
 }
 
-// stepStream is one of the streams for kernels.
+// stepStream returns one of the streams for kernels.
 func (r *run) stepStream(i int) *ferry.Stream { return r.streams[2+i%(len(r.streams)-2)] }
 
 // close closes the streams and the chunks. Memory that an abandoned read or write still uses
-// is freed later: see inflightChunk.close.
+// is freed when that returns: see inflightChunk.close.
 func (r *run) close() error {
 	var all []error
 	for _, c := range r.chunks {
@@ -108,12 +108,23 @@ func (r *run) do(ctx context.Context, j *job) (int, error) {
 	} else {
 		r.doAlone(ctx)
 	}
-	r.job = nil
-	return r.progress.result(r.streamErrors())
+	n, err := r.progress.result(r.streamErrors())
+	r.forget()
+	return n, err
 }
 
-// streamErrors is the errors of streams that no event of a chunk returned, such as that
-// of a host function that panicked.
+// forget clears what refers to the job and its ends.
+func (r *run) forget() {
+	r.job, r.progress, r.halt = nil, nil, nil
+	for _, c := range r.chunks {
+		for b := range c.buffers {
+			b.forget()
+		}
+	}
+}
+
+// streamErrors returns the errors of streams that no event of a chunk returned, such as
+// that of a host function that panicked.
 func (r *run) streamErrors() error {
 	var all []error
 	for _, s := range r.streams {

@@ -38,7 +38,7 @@ type chunkTuning struct {
 	PollsPerYield int           // polls before other goroutines may have the processor
 }
 
-// tuningFor is the tuning of the machine that a profile describes; nil is any machine.
+// tuningFor returns the tuning of the machine that a profile describes; nil is any machine.
 func tuningFor(p *profile.Profile) tuning {
 	ring := staging.DefaultSettings()
 	t := tuning{workers: workers.DefaultSettings(), chunks: chunkTuning{

@@ -2,6 +2,7 @@ package staging
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -31,6 +32,23 @@ type coordinator struct {
 // hangTime is how long a reader or writer may take after the context has ended before it
 // counts as hanging.
 const hangTime = 10 * time.Millisecond
+
+// complete runs the transfer to its end. It returns how many bytes are copied, and the error.
+// After a reader or writer has ended the goroutine, complete is called again: it then drops
+// the blocks that are left.
+func (c *coordinator) complete() (n int64, err error) {
+	if !c.coordinate() {
+		return c.abandon()
+	}
+	for c.unaccounted.Load() > 1 {
+		runtime.Gosched() // until the worker that copied last has accounted for its block
+	}
+	c.account()
+	if c.err != nil {
+		return c.failedAt.Load(), c.err
+	}
+	return c.job.Bytes, nil
+}
 
 // coordinate runs until the transfer is finished. It returns false if it gave up, because
 // a reader or writer hangs.
@@ -85,8 +103,8 @@ func (c *coordinator) copyNext() bool {
 	if c.chunk == len(c.chunks) || c.chunks[c.chunk].state.Load() == chunkClosed {
 		return false
 	}
+	c.hasBlock = false // set first, because a reader or writer may end the goroutine
 	c.copyBlock(&c.chunks[c.chunk], c.block)
-	c.hasBlock = false
 	return true
 }
 

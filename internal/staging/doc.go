@@ -20,6 +20,9 @@
 // slots, in streams that do not advance. A transfer then returns [ErrBusy] and how many
 // bytes it has copied, so that the caller can copy the rest in another way.
 //
+// A Read or Write may fail, panic or end its goroutine. In all cases the transfer accounts
+// for every block, releases its slots and calls Job.Done: see [Catch].
+//
 // # Locks
 //
 // Ring.mu and transfer.mu are leaves. Neither is held across a call of the driver or of

@@ -14,7 +14,7 @@ type Memory []byte
 // ReadAt copies from the memory at an offset.
 func (m Memory) ReadAt(p []byte, off int64) (n int, err error) { return m.read(p, off, copyCached) }
 
-// read is ReadAt with a function that copies.
+// read implements ReadAt with a function that copies.
 func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
 	if off < 0 || off > int64(len(m)) {
 		return 0, io.EOF
@@ -32,8 +32,8 @@ func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err
 // WriteAt copies to the memory at an offset.
 func (m Memory) WriteAt(p []byte, off int64) (n int, err error) { return m.write(p, off, copyCached) }
 
-// WriteNonTemporal is WriteAt that stores past the caches, if the memory has at least so
-// many bytes: see [Settings.NonTemporalFrom].
+// WriteNonTemporal copies to the memory at an offset. It stores past the caches if the memory
+// has at least from bytes: see [Settings.NonTemporalFrom].
 func (m Memory) WriteNonTemporal(p []byte, off int64, from int) (n int, err error) {
 	if len(m) < from {
 		return m.write(p, off, copyCached)
@@ -41,7 +41,7 @@ func (m Memory) WriteNonTemporal(p []byte, off int64, from int) (n int, err erro
 	return m.write(p, off, copyNonTemporal)
 }
 
-// write is WriteAt with a function that copies.
+// write implements WriteAt with a function that copies.
 func (m Memory) write(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
 	if off < 0 || off > int64(len(m)) || len(p) > len(m)-int(off) {
 		return 0, io.ErrShortWrite

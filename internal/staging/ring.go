@@ -73,7 +73,13 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
 // or those before an error.
 //
 // When ctx ends, In still queues the bytes that it has read, and the error wraps ctx.Err().
-// If a Read hangs then, In returns without it, and drops its data.
+// If a Read hangs then, In abandons it: In returns, and drops the data when the Read returns.
+//
+// If src panics, In panics with the same value when the transfer has ended. The panic
+// outranks errors. If src calls runtime.Goexit on a worker, the error wraps [ErrGoexit]. On
+// the goroutine that called In, Goexit ends that goroutine when the transfer has ended. That
+// goroutine reads src if ctx cannot end and the transfer has one worker, as an Ordered one
+// has. What an abandoned Read does is ignored.
 func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
 	_, mayYield := src.(Memory)
 	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: mayYield})
@@ -100,20 +106,24 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 		c.openFree()
 		r.workers.Start(workers, t.work)
 	}
-	if !c.coordinate() {
-		return t.abandon()
+	ended := false
+	defer func() {
+		if !ended { // the reader or writer called runtime.Goexit
+			_, _ = c.complete()
+		}
+	}()
+	n, err = c.complete()
+	ended = true
+	if p := t.panicked.Load(); p != nil {
+		panic(p.Value)
 	}
-	for t.unaccounted.Load() > 1 {
-		runtime.Gosched() // until the worker that copied last has accounted for its block
-	}
-	t.account()
-	if t.err != nil {
-		return t.failedAt.Load(), t.err
+	if err != nil {
+		return n, err
 	}
 	if len(t.chunks) >= r.set.AdaptChunks && !t.job.Ordered && !t.allocated {
 		r.adapt(t.direction(), workers, time.Duration(t.copyTime.Load()), time.Since(begin))
 	}
-	return t.job.Bytes, nil
+	return n, nil
 }
 
 // enter counts a transfer. It fails when the ring is closed.
@@ -129,7 +139,7 @@ func (r *Ring) enter() error {
 
 var errClosed = errors.New("the staging ring is closed")
 
-// leave ends what enter began.
+// leave stops counting a transfer.
 func (r *Ring) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,7 +320,7 @@ func (r *Ring) newSlot() (*slot, error) {
 	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), unlock: unlock, event: event}, nil
 }
 
-// hostAlloc is the LockFunc of the driver.
+// hostAlloc page-locks memory by the driver. It is the LockFunc of a ring without another one.
 func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err error) {
 	p, err = r.driver.MemHostAlloc(r.ctx, uintptr(bytes), cu.MemHostAllocPortable)
 	return p, func() error { return r.driver.MemFreeHost(r.ctx, p) }, err

@@ -8,10 +8,10 @@ type sequence struct {
 	w io.Writer
 }
 
-// Reader makes r the source of a transfer that is Ordered.
+// Reader returns r as the source of a transfer that is Ordered.
 func Reader(r io.Reader) io.ReaderAt { return sequence{r: r} }
 
-// Writer makes w the destination of a transfer that is Ordered.
+// Writer returns w as the destination of a transfer that is Ordered.
 func Writer(w io.Writer) io.WriterAt { return sequence{w: w} }
 
 func (s sequence) ReadAt(p []byte, _ int64) (int, error) { return io.ReadFull(s.r, p) }

@@ -52,7 +52,7 @@ type Settings struct {
 	IdleShare, BusyShare float64
 }
 
-// DefaultSettings are for a machine that no profile describes. The sizes of its caches
+// DefaultSettings returns settings for a machine that no profile describes. The sizes of its caches
 // decide which copies go past them. The other numbers are smaller than what was best on
 // an H200 with 16 processors, so that they suit slower machines.
 func DefaultSettings() Settings {

@@ -61,6 +61,7 @@ type transfer struct {
 	copyTime      atomic.Int64 // ns that all workers have copied
 	sleeping      atomic.Bool  // the coordinator sleeps
 	workerStarted atomic.Bool
+	panicked      atomic.Pointer[Panic] // the first panic of src or dst; it outranks err
 
 	held      int  // slots that the transfer has
 	allocated bool // it waited for a new slot
@@ -111,12 +112,20 @@ func (t *transfer) canAwait(s *slot) bool {
 	return s.state == slotInFlight && (s.owner == t || s.stream == t.job.Stream)
 }
 
-// work copies blocks until there are none. It is what each worker does.
+// work copies blocks until there are none. Each worker calls it. If a reader or writer ends
+// the goroutine of a worker, another goroutine drops the blocks that are left.
 func (t *transfer) work() {
 	t.workerStarted.Store(true)
+	ended := false
+	defer func() {
+		if !ended {
+			go t.work()
+		}
+	}()
 	for c, block := t.claim(0); c < len(t.chunks); c, block = t.claim(c) {
 		t.copyBlock(&t.chunks[c], block)
 	}
+	ended = true
 }
 
 // claim claims the next block. It returns its chunk, which is from or a later one, and
@@ -139,8 +148,10 @@ func (t *transfer) claimed(i int) bool {
 
 // copyBlock copies one block, or drops it if it begins at or after failedAt. Blocks before
 // failedAt are always copied. copyBlock counts dropped blocks like copied ones. Otherwise a
-// chunk would keep its slot, while another chunk waits for one.
+// chunk would keep its slot, while another chunk waits for one. It also counts a block whose
+// reader or writer ended the goroutine.
 func (t *transfer) copyBlock(c *chunk, block int64) {
+	defer t.countBlock(c)
 	at := block * int64(t.r.set.Block)
 	if err := t.ctx.Err(); err != nil {
 		t.fail(c.off+at, err)
@@ -148,6 +159,10 @@ func (t *transfer) copyBlock(c *chunk, block int64) {
 	if c.off+at < t.failedAt.Load() && t.awaitOpen(c) {
 		t.copyPart(c, at, min(int64(t.r.set.Block), c.n-at))
 	}
+}
+
+// countBlock records that a block of a chunk is copied or dropped.
+func (t *transfer) countBlock(c *chunk) {
 	if c.left.Add(-1) == 0 {
 		t.account()
 		if t.oversubscribed {
@@ -190,12 +205,19 @@ var spins atomic.Uint32
 
 // copyPart copies n bytes at an offset of a chunk.
 func (t *transfer) copyPart(c *chunk, at, n int64) {
-	begin := time.Now()
-	done, err := t.copy(c.slot.mem[at:at+n], c.off+at)
-	t.copyTime.Add(int64(time.Since(begin)))
-	if err != nil {
-		t.fail(c.off+at+int64(done), err)
-	}
+	begin, done := time.Now(), 0
+	Catch(func() (err error) {
+		done, err = t.copy(c.slot.mem[at:at+n], c.off+at)
+		return err
+	}, func(err error) {
+		t.copyTime.Add(int64(time.Since(begin)))
+		if p, ok := err.(*Panic); ok {
+			t.panicked.CompareAndSwap(nil, p)
+		}
+		if err != nil {
+			t.fail(c.off+at+int64(done), err)
+		}
+	})
 }
 
 // copy copies between a part of a slot and the source or destination at an offset.

@@ -1,0 +1,29 @@
+package staging
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Panic is the value of a panic in a reader or a writer of the program, on its way to the
+// goroutine that must panic with that value.
+type Panic struct{ Value any }
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// ErrGoexit is the error of a Read or Write that called runtime.Goexit.
+var ErrGoexit = errors.New("the reader or writer ended its goroutine (runtime.Goexit)")
+
+// Catch calls f, which may call a reader or a writer. It then calls ended once, however f
+// has ended: with the error of f, with a [*Panic], or with ErrGoexit. Catch returns unless f
+// called runtime.Goexit. In that case, the deferred functions of the callers run next.
+func Catch(f func() error, ended func(error)) {
+	err := ErrGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			err = &Panic{v}
+		}
+		ended(err)
+	}()
+	err = f()
+}
