@@ -221,6 +221,16 @@ func waits(t *testing.T, what string, open func(), f func()) {
 	}
 }
 
+// eventually polls until ok is true. It ends the test if that takes longer than timeout.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(timeout); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not %s after %v", what, timeout)
+		}
+	}
+}
+
 // load loads the kernels of package kernels and finds one.
 func load(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
 	t.Helper()

@@ -221,7 +221,8 @@ func loadAgain(t *testing.T, g *ferry.GPU) *ferry.Module {
 // TestGlobalInHostFunc: a module that a host function closes is unloaded afterwards, with its
 // variables.
 func TestGlobalInHostFunc(t *testing.T) {
-	g := openTest(t)
+	d := newHookDriver(openTest(t).Driver())
+	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
 	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
@@ -231,6 +232,7 @@ func TestGlobalInHostFunc(t *testing.T) {
 	check(t, s.Wait(context.Background()))
 	check(t, closeErr)
 	wantError(t, ferry.Fill(s, counter, 1), ferry.ErrClosed)
+	eventually(t, "unloaded", func() bool { return d.count("ModuleUnload") == 1 })
 	closeAll(t, s)
 }
 

@@ -127,29 +127,69 @@ func TestClosedStream(t *testing.T) {
 	}
 }
 
+// TestEnterUsed: a closed stream that still has users gets more of them. The last one to
+// leave is the last user of the stream.
+func TestEnterUsed(t *testing.T) {
+	for what, begin := range map[string]func(*testStream) (end func()){
+		"a user":            func(s *testStream) func() { s.Enter(); return s.Leave },
+		"a short operation": func(s *testStream) func() { s.BeginShort(); return func() { s.EndShort(true) } },
+	} {
+		s := newTestStream(nil)
+		if !s.EnterUsed() {
+			t.Errorf("%s: EnterUsed failed on an open stream without users", what)
+		}
+		s.Leave()
+		end := begin(s)
+		s.Close()
+		if !s.EnterUsed() || s.Enter() {
+			t.Errorf("%s: EnterUsed failed, or Enter did not fail, on a closed stream with users", what)
+		}
+		end()
+		if !s.EnterUsed() { // its own user is there
+			t.Errorf("%s: EnterUsed failed beside another EnterUsed", what)
+		}
+		s.Leave()
+		if n := s.unused.Load(); n != 0 {
+			t.Errorf("%s: Unused was called %d times while there was a user", what, n)
+		}
+		s.Leave()
+		if n := s.unused.Load(); n != 1 {
+			t.Errorf("%s: Unused was called %d times, want 1", what, n)
+		}
+		if s.EnterUsed() {
+			t.Errorf("%s: EnterUsed on a closed stream without users", what)
+		}
+		if n := s.users(); n != 0 {
+			t.Errorf("%s: %d users at the end", what, n)
+		}
+	}
+}
+
 // TestStreamFull: a stream takes as many users as its word can count. One more waits.
 func TestStreamFull(t *testing.T) {
-	s := newTestStream(nil)
-	s.word.Store(5*oneNumber | usersMask)
-	entered := make(chan bool)
-	go func() { entered <- s.Enter() }()
-	for range 100 {
-		runtime.Gosched()
-	}
-	select {
-	case <-entered:
-		t.Error("one more user than the word can count")
-	default:
-	}
-	if v := s.word.Load(); v != 5*oneNumber|usersMask {
-		t.Errorf("word %#x", v)
-	}
-	s.Leave()
-	if !<-entered {
-		t.Error("the stream is not closed")
-	}
-	if v := s.word.Load(); v != 5*oneNumber|usersMask {
-		t.Errorf("word %#x", v)
+	for what, enter := range map[string]func(*Stream) bool{"Enter": (*Stream).Enter, "EnterUsed": (*Stream).EnterUsed} {
+		s := newTestStream(nil)
+		s.word.Store(5*oneNumber | usersMask)
+		entered := make(chan bool)
+		go func() { entered <- enter(&s.Stream) }()
+		for range 100 {
+			runtime.Gosched()
+		}
+		select {
+		case <-entered:
+			t.Errorf("%s: one more user than the word can count", what)
+		default:
+		}
+		if v := s.word.Load(); v != 5*oneNumber|usersMask {
+			t.Errorf("%s: word %#x", what, v)
+		}
+		s.Leave()
+		if !<-entered {
+			t.Errorf("%s: failed although the stream is open", what)
+		}
+		if v := s.word.Load(); v != 5*oneNumber|usersMask {
+			t.Errorf("%s: word %#x", what, v)
+		}
 	}
 }
 
