@@ -56,15 +56,6 @@ const (
 
 var confidences = []Confidence{Measured, Datasheet, Derived, Guess}
 
-// Number is a value and its source.
-type Number struct {
-	Value  float64 `json:"value"`
-	Source string  `json:"source"` // a key of Profile.Sources
-}
-
-// Int returns the value as an integer.
-func (n Number) Int() int { return int(n.Value) }
-
 // Priority is the range of stream priorities.
 type Priority struct {
 	Least    Number `json:"least"`    // the priority that runs last

@@ -15,7 +15,7 @@ const (
 )
 
 // contributingFile puts the table of generated parts into CONTRIBUTING.md.
-func contributingFile(root string) ([]output, error) {
+func contributingFile(root string, parts []part) ([]output, error) {
 	text, err := os.ReadFile(filepath.Join(root, contributingPath))
 	if err != nil {
 		return nil, err
@@ -25,14 +25,14 @@ func contributingFile(root string) ([]output, error) {
 	if !ok1 || !ok2 {
 		return nil, fmt.Errorf("%s has no place for the table of generated parts", contributingPath)
 	}
-	return []output{{contributingPath, bytes.Join([][]byte{before, partTable(), after}, nil)}}, nil
+	return []output{{contributingPath, bytes.Join([][]byte{before, partTable(parts), after}, nil)}}, nil
 }
 
 // partTable returns the table of parts, one in each row, with the marks around it.
-func partTable() []byte {
+func partTable(parts []part) []byte {
 	var b bytes.Buffer
 	b.WriteString(tableBegin + "| generated part | made from | written by |\n|---|---|---|\n")
-	for _, p := range parts() {
+	for _, p := range parts {
 		by := "`internal/gen`"
 		if p.make == nil {
 			by = fmt.Sprintf("`%s` in `%s`", p.test, strings.TrimPrefix(p.pkg, "./"))

@@ -128,10 +128,8 @@ func writeArguments(b *bytes.Buffer, m *method, zero string) []string {
 // boundArgs are the numbers of arguments for which libcuda has a function boundN.
 var boundArgs = []int{1, 3, 6, 11}
 
-const (
-	freeArgs      = 3 // arguments of call3, which needs no context
-	maxHandleArgs = 4 // arguments of named, besides the handle
-)
+// freeArgs is the number of arguments of call3, which needs no context.
+const freeArgs = 3
 
 // callText returns the call expression.
 func callText(m *method, args []string) string {

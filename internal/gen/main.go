@@ -20,6 +20,22 @@ func main() {
 	}
 }
 
+// parts lists every generated part. libcuda comes first because the tests that
+// write the other parts need it to compile.
+func parts() []part {
+	return []part{
+		{files: []string{procsPath, callsPath}, from: "the lines `//cu:` in `cu/driver.go`", make: libcudaFiles},
+		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
+		{files: []string{"docs/COVERAGE.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
+		{files: []string{"docs/softgpu/profiles.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},
+		{files: []string{"docs/softgpu/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
+		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
+		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
+	}
+}
+
+func partsInContributing(root string) ([]output, error) { return contributingFile(root, parts()) }
+
 // moduleRoot returns the nearest folder upwards that has a go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()

@@ -236,6 +236,9 @@ func (m *method) checkArgs() error {
 	return nil
 }
 
+// maxHandleArgs is the number of arguments of named, besides the handle.
+const maxHandleArgs = 4
+
 // checkHandle demands that context= names a stream or an event of a bound call that
 // is short enough for libcuda's call by handle.
 func (m *method) checkHandle() error {
