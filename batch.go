@@ -110,7 +110,7 @@ func (b *Batch) add(what string, prepare func(*Batch, *streamState, *batchOp) er
 
 // forget discards the calls of the last submission.
 func (b *Batch) forget() {
-	if b.calls.Len() == 0 && b.replay.st == nil {
+	if b.calls.Len() == 0 && b.replay.st == nil && len(b.events) == 0 {
 		return
 	}
 	b.calls.Reset()

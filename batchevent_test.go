@@ -63,3 +63,24 @@ func TestBatchRecordThenWaitCaptured(t *testing.T) {
 	}
 	closeAll(t, x, host, device, e, s)
 }
+
+// TestBatchClosedEventAgain: a batch whose submission has failed at a closed event fails there
+// again.
+func TestBatchClosedEventAgain(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	for what, add := range map[string]func(*ferry.Batch, *ferry.Event) error{
+		"wait": (*ferry.Batch).WaitEvent, "record": (*ferry.Batch).Record,
+	} {
+		e := must(ferry.NewEvent(g, nil))(t)
+		var b ferry.Batch
+		check(t, add(&b, e))
+		check(t, e.Close())
+		_, err := s.Capture(func(s *ferry.Stream) error { return s.Submit(&b) })
+		wantError(t, err, ferry.ErrClosed, "operation 1 of 1", what)
+		for range 2 {
+			wantError(t, s.Submit(&b), ferry.ErrClosed, "operation 1 of 1", what)
+		}
+	}
+	closeAll(t, s)
+}

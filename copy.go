@@ -179,7 +179,7 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 			to.n, from.n = int(n), int(n) // in bytes, because an edge may be within an element
 		}
 		if err := copyOne(ctx, s, &to, &from); err != nil {
-			if errors.Is(err, ErrClosed) && (dst.isClosedPart(&to) || src.isClosedPart(&from)) {
+			if g := s.state.g; dst.isStale(g, &to, err) || src.isStale(g, &from, err) {
 				continue // with what the memory is now
 			}
 			return err
@@ -212,10 +212,16 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 	return rest, nil
 }
 
-// isClosedPart reports whether part, which runAt found for the pageable span r, is in a
-// buffer that was closed since.
-func (r *span) isClosedPart(part *span) bool {
-	return r.isPageable() && part.a != nil && !part.a.OpenIn(part.generation)
+// isStale reports whether a copy failed because the memory has changed since runAt found
+// part of the pageable span r: its buffer was closed, or a part of it was registered.
+func (r *span) isStale(g *GPU, part *span, err error) bool {
+	switch {
+	case !r.isPageable() || part.untracked:
+		return false
+	case part.a != nil:
+		return errors.Is(err, ErrClosed) && !part.a.OpenIn(part.generation)
+	}
+	return errors.Is(err, cu.ErrorInvalidValue) && g.shared.hosts.Known(part.address(), part.address()+uint64(part.bytes))
 }
 
 // spanIn returns a pageable span as a range of the allocation in which it lies.
@@ -284,11 +290,13 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		return fmt.Errorf("copy on %v: %w", st, err)
 	}
 	var hold pageableHold
-	if err := hold.begin(st, dst, src); err != nil {
-		return copyError(st, dst, src, err)
+	if path == copyByDriver || path == copyStaged {
+		if err := hold.begin(st, dst, src); err != nil {
+			return copyError(st, dst, src, err)
+		}
 	}
 	defer hold.end()
-	queued := false
+	queued, direct := false, path == copyByDriver // the driver accesses the memory of both sides
 	switch path {
 	case copyNothing:
 		return nil
@@ -297,7 +305,8 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 			copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
 		}
 	case copyStaged:
-		queued, err = true, copyPageable(ctx, st, dst, src)
+		queued = true
+		direct, err = copyPageable(ctx, st, dst, src)
 	default:
 		if takesLong(dst, src) {
 			err = waitToCopy(ctx, st)
@@ -310,7 +319,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		op.Queued()
 		recordLarge(st, dst, src)
 	}
-	if err == nil && hold.mayBeInFlight() {
+	if err == nil && direct && hold.mayBeInFlight() {
 		err = st.Wait(context.Background())
 	}
 	if err != nil {

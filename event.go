@@ -377,38 +377,66 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 
 // wait waits until the work is done. For a nil completionEvent it is done already.
 func (c *completionEvent) wait(g *GPU) error {
-	return c.ask(g, func() error { return g.driver.EventSynchronize(g.ctx, c.event) })
+	entered, done := c.enter(g)
+	switch {
+	case done:
+		return nil
+	case !entered:
+		return g.legacy.state.awaitDestroyed()
+	}
+	err := g.driver.EventSynchronize(g.ctx, c.event)
+	return errors.Join(err, c.leave(g, err == nil))
 }
 
 // query reports whether the work is done, without waiting.
 func (c *completionEvent) query(g *GPU) bool {
-	err := c.ask(g, func() error { return g.driver.EventQuery(g.ctx, c.event) })
+	entered, done := c.enter(g)
+	if !entered {
+		return done
+	}
+	err := g.driver.EventQuery(g.ctx, c.event)
+	err = errors.Join(err, c.leave(g, err == nil))
 	return err == nil || sticky(err)
 }
 
 // follow makes later work of a stream wait for the event.
 func (c *completionEvent) follow(g *GPU, st *streamState) error {
-	if c == nil || g.released.Load() || !c.lifetime.Enter() {
-		return nil // the work is known to be done
+	entered, done := c.enter(g)
+	switch {
+	case done:
+		return nil
+	case !entered:
+		return g.legacy.state.awaitDestroyed()
 	}
 	err := follow(st, c.event)
-	if c.lifetime.Leave() {
-		err = errors.Join(err, g.driver.EventDestroy(g.ctx, c.event))
-	}
-	return err
+	return errors.Join(err, c.leave(g, false))
 }
 
-// ask makes a driver call about the event. After a success it destroys the event.
-func (c *completionEvent) ask(g *GPU, call func() error) error {
-	if c == nil || g.released.Load() || !c.lifetime.Enter() {
-		return nil // the work is known to be done
+// enter counts a call that uses the event, and keeps the context from being released
+// meanwhile. done reports that the work is known to be done. If both results are false, the
+// context is being released, which waits for all work.
+func (c *completionEvent) enter(g *GPU) (entered, done bool) {
+	switch {
+	case c == nil || g.released.Load():
+		return false, true
+	case !g.legacy.state.EnterUsed(): // the last user of the default stream releases the context
+		return false, false
+	case !c.lifetime.Enter():
+		g.legacy.state.Leave()
+		return false, true
 	}
-	err := call()
-	if err == nil {
+	return true, false
+}
+
+// leave ends a use. If the work is done, nobody needs the event any more, and the last user
+// destroys it.
+func (c *completionEvent) leave(g *GPU, done bool) (err error) {
+	defer g.legacy.state.Leave()
+	if done {
 		c.lifetime.Close()
 	}
 	if c.lifetime.Leave() {
-		err = errors.Join(err, g.driver.EventDestroy(g.ctx, c.event))
+		err = g.driver.EventDestroy(g.ctx, c.event)
 	}
 	return err
 }

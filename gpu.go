@@ -476,22 +476,29 @@ func (g *GPU) Close() error {
 // release waits for the context and releases it. All objects of the GPU are closed. If the
 // default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
-	if err := g.driver.CtxSynchronize(g.ctx); inHostFunction(err) {
+	err := g.driver.CtxSynchronize(g.ctx)
+	switch {
+	case inHostFunction(err):
 		return err
+	case g.legacy.state.Close():
+		return g.releaseContext(err)
+	case err != nil:
+		return fmt.Errorf("close %s: %w", g.label, err)
 	}
-	g.released.Store(true)
-	if st := g.legacy.state; !st.Close() {
-		return nil
-	}
-	return g.releaseContext()
+	return nil
 }
 
-// releaseContext waits for the context and releases it. Nothing uses the GPU any more.
-func (g *GPU) releaseContext() error {
+// releaseContext waits for the context and releases it. Nothing uses the GPU any more. first
+// is the error of an earlier wait for the context, which this wait may return again.
+func (g *GPU) releaseContext(first error) error {
 	err := g.driver.CtxSynchronize(g.ctx)
 	if inHostFunction(err) {
 		return err
 	}
+	if first != nil && (err == nil || err.Error() == first.Error()) {
+		err = first
+	}
+	g.released.Store(true)
 	close(g.legacy.state.destroyed)
 	err = errors.Join(err, g.ring.close())
 	g.shared.quit(g)

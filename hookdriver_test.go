@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -227,4 +228,9 @@ func (d *hookDriver) ModuleUnload(ctx cu.Context, m cu.Module) error {
 		return err
 	}
 	return d.Driver.ModuleUnload(ctx, m)
+}
+
+// EventSynchronize runs a function of the test at its end.
+func (d *hookDriver) EventSynchronize(ctx cu.Context, e cu.Event) error {
+	return errors.Join(d.Driver.EventSynchronize(ctx, e), d.begin("EventSynchronize"))
 }

@@ -115,33 +115,34 @@ func (h *pageableHold) mayBeInFlight() bool {
 }
 
 // copyPageable copies between pageable memory and the device: small copies by the
-// driver, others through the ring.
-func copyPageable(ctx context.Context, st *streamState, dst, src *span) error {
+// driver, others through the ring. direct reports whether the driver got the pageable
+// memory.
+func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct bool, err error) {
 	in := src.kind() == pageableMemory
-	direct := st.g.tuning.directOut
+	small := st.g.tuning.directOut
 	if in {
-		direct = st.g.tuning.directIn
+		small = st.g.tuning.directIn
 	}
 	untracked := dst.untracked || src.untracked
-	if dst.bytes <= direct || untracked {
+	if dst.bytes <= small || untracked {
 		if !in || untracked { // else the driver copies the source before it returns
 			if err := waitToCopy(ctx, st); err != nil {
-				return err
+				return false, err
 			}
 		}
-		return memcpyAsync(st, dst, src)
+		return true, memcpyAsync(st, dst, src)
 	}
 	n, err := copyThroughRing(ctx, st, dst, src, in)
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
-		return err
+		return false, err
 	}
 	// All slots of the ring are in streams that do not advance. The driver has memory of
 	// its own for the rest.
 	if err := waitToCopy(ctx, st); err != nil {
-		return err
+		return false, err
 	}
 	to, from := dst.cut(uintptr(n), dst.bytes-uintptr(n)), src.cut(uintptr(n), src.bytes-uintptr(n))
-	return memcpyAsync(st, &to, &from)
+	return true, memcpyAsync(st, &to, &from)
 }
 
 // copyThroughRing copies through the staging ring, and returns how many bytes it copied.

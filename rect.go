@@ -185,7 +185,7 @@ func copyRect(s *Stream, dst, src *rect) error {
 		whole, wholeSrc := *dst, *src
 		whole.r, wholeSrc.r = partTo, partFrom
 		err := copyWhole(s, &whole, &wholeSrc)
-		if errors.Is(err, ErrClosed) && (to.isClosedPart(&partTo) || from.isClosedPart(&partFrom)) {
+		if g := s.state.g; to.isStale(g, &partTo, err) || from.isStale(g, &partFrom, err) {
 			return copyRect(s, dst, src) // with what the memory is now
 		}
 		return err
@@ -224,8 +224,10 @@ func copyWhole(s *Stream, dst, src *rect) error {
 		return err
 	}
 	var hold pageableHold
-	if err := hold.begin(st, &dst.r, &src.r); err != nil {
-		return copyError(st, &dst.r, &src.r, err)
+	if pathOf(st, &dst.r, &src.r) != copyByCPU {
+		if err := hold.begin(st, &dst.r, &src.r); err != nil {
+			return copyError(st, &dst.r, &src.r, err)
+		}
 	}
 	defer hold.end()
 	queued, err := moveRect(st, dst, src)

@@ -463,3 +463,25 @@ func TestRegisterDuringCopy(t *testing.T) {
 	check(t, <-closed)
 	closeAll(t, device, s)
 }
+
+// TestRegisterPartDuringCopy: Copy looks again when a part of its slice was registered
+// meanwhile, because the driver does not copy across the start of a registration.
+func TestRegisterPartDuringCopy(t *testing.T) {
+	d := &registeringDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g := openDriver(t, d)
+	s := must(ferry.NewStream(g, nil))(t)
+	memory := make([]byte, 16<<10)
+	fillRandom(memory)
+	device, back := must(ferry.Alloc[byte](g, len(memory)))(t), make([]byte, len(memory))
+	var h *ferry.Host[byte]
+	d.register = func() {
+		d.register = nil
+		h = must(ferry.Register(g, memory[4096:8192], nil))(t)
+	}
+	check(t, ferry.Copy(s, device, ferry.Pageable(memory)))
+	check(t, ferry.Copy(s, ferry.Pageable(back), device))
+	if !bytes.Equal(back, memory) {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, h, device, s)
+}

@@ -429,7 +429,7 @@ func (st *streamState) Unused() {
 	switch {
 	case st.capture != nil:
 	case st.number == 0:
-		_ = afterHostFunction(st.g.releaseContext)
+		_ = afterHostFunction(func() error { return st.g.releaseContext(nil) })
 	default:
 		st.pending.add(afterHostFunction(st.destroy))
 	}

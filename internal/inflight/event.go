@@ -31,8 +31,7 @@ type known struct {
 //   - whether the event is closed,
 //   - the number of the Record that began last, 0 before the first. 1 follows 2^30-1.
 //
-// The count of users has 20 bits, because a batch uses an event once for each of its
-// operations. A user waits while the count is at its limit.
+// A user waits while a count is at its limit.
 const (
 	eventUsers     = 1<<20 - 1
 	oneRecorder    = 1 << 20
