@@ -365,7 +365,8 @@ func (b *Batch) addUse(t *inflight.Tracker, a inflight.Access, generation uint32
 }
 
 // acquireReplay acquires what the last submission used, to replay its calls. It returns
-// false if the calls must be prepared again. What it has acquired until then does no harm.
+// false if the calls must be prepared again. Resources that it has acquired by then stay
+// acquired until the submission ends.
 func (b *Batch) acquireReplay(st *streamState) bool {
 	if b.replay.st != st {
 		return false

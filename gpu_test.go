@@ -150,11 +150,11 @@ func TestUnsupported(t *testing.T) {
 	wantError(t, err, cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED is 0", "AllocHost")
 
 	d := newFake()
-	clear(d.attributes)
+	clear(d.Attributes)
 	fake := openDriver(t, d)
 	_, err = ferry.AllocHost[byte](fake, 1, &ferry.HostOptions{Mapped: true})
 	wantError(t, err, cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0", "without Mapped")
-	d.attributes[cu.DeviceAttributeHostRegisterSupported] = 1
+	d.Attributes[cu.DeviceAttributeHostRegisterSupported] = 1
 	fake = openDriver(t, d)
 	_, err = ferry.Register(fake, make([]byte, 1), &ferry.RegisterOptions{Mapped: true})
 	wantError(t, err, cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0")

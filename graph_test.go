@@ -413,7 +413,7 @@ func TestGraphOwnsGlobals(t *testing.T) {
 // cannot be captured.
 func TestCaptureCopyByCPU(t *testing.T) {
 	d := newFake()
-	d.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
+	d.Attributes[cu.DeviceAttributeUnifiedAddressing] = 0
 	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
 	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)

@@ -3,7 +3,6 @@ package ferry_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -95,6 +95,12 @@ func gpuName(g *ferry.GPU) string {
 	return "cuda:0"
 }
 
+// closeAll and wantError are what tests of several packages need.
+var (
+	closeAll  = gputest.CloseAll
+	wantError = gputest.WantError
+)
+
 // must returns v, or ends the test for an error.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
@@ -111,33 +117,6 @@ func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// closeAll closes things in this order.
-func closeAll(t testing.TB, things ...interface{ Close() error }) {
-	t.Helper()
-	for _, c := range things {
-		if err := c.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	}
-}
-
-// wantError checks that err wraps is, and that its text has all parts.
-func wantError(t testing.TB, err, is error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want %v", is)
-		return
-	}
-	if !errors.Is(err, is) {
-		t.Errorf("got %q, which does not wrap %v", err, is)
-	}
-	for _, p := range parts {
-		if !strings.Contains(err.Error(), p) {
-			t.Errorf("got %q, want %q in it", err, p)
-		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // made them. Closed things are not.
 func TestLeakReport(t *testing.T) {
 	d := newFake()
-	d.attributes[cu.DeviceAttributeMemoryPoolsSupported] = 1
+	d.Attributes[cu.DeviceAttributeMemoryPoolsSupported] = 1
 	g := openDriver(t, d)
 	var mu sync.Mutex
 	var reports []string

@@ -110,7 +110,7 @@ func TestPrefetchUnsupported(t *testing.T) {
 func TestManagedExclusive(t *testing.T) {
 	for _, concurrent := range []int32{0, 1} {
 		d := newExclusiveDriver()
-		d.attributes[cu.DeviceAttributeConcurrentManagedAccess] = concurrent
+		d.Attributes[cu.DeviceAttributeConcurrentManagedAccess] = concurrent
 		g := openDriver(t, d)
 		m := must(ferry.AllocManaged[byte](g, 64, nil))(t)
 		c := newCallFixture(t, g, 64)

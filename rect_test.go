@@ -165,7 +165,7 @@ func TestCopyRectRefused(t *testing.T) {
 // TestCopyRectPitch: the error for a pitch that the device cannot have names the attribute.
 func TestCopyRectPitch(t *testing.T) {
 	d := newFake()
-	d.attributes[cu.DeviceAttributeMaxPitch] = 64
+	d.Attributes[cu.DeviceAttributeMaxPitch] = 64
 	g := openDriver(t, d)
 	v, h := must(ferry.Alloc[byte](g, 1000))(t), must(ferry.AllocHost[byte](g, 1000, nil))(t)
 	err := ferry.CopyRect(ferry.DefaultStream(g), ferry.Rect[byte]{Memory: v, Width: 10, Height: 3}, ferry.Rect[byte]{Memory: h, Width: 10, Height: 3, Pitch: 65})

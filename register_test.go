@@ -210,7 +210,7 @@ func TestRegisterRefused(t *testing.T) {
 // of its own in kernels.
 func TestRegisterSeparateAddresses(t *testing.T) {
 	f := newFake()
-	f.attributes[cu.DeviceAttributeUnifiedAddressing] = 0
+	f.Attributes[cu.DeviceAttributeUnifiedAddressing] = 0
 	g := openDriver(t, &separateAddressDriver{f})
 	memory := make([]byte, 10_000)
 	mapped := &ferry.RegisterOptions{Mapped: true}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -376,7 +377,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	g := openDriver(t, newFake())
+	g := openDriver(t, gputest.NewFake())
 	h := must(ferry.AllocHost[float32](g, 1<<16, nil))(t)
 	defer closeAll(t, h)
 	step := func(s *ferry.Stream, c *pipeline.Chunk) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -86,7 +87,7 @@ func watch[T any](used map[string]func() bool, what string, v *T) {
 // TestEndsLeak: an open pipeline does not hold buffers, either. The garbage collector finds
 // those that the program has not closed, and they are reported as leaks.
 func TestEndsLeak(t *testing.T) {
-	g := openDriver(t, newFake())
+	g := openDriver(t, gputest.NewFake())
 	reports := make(chan string, 100)
 	ferry.OnLeak(func(text string) { reports <- text })
 	defer ferry.OnLeak(nil)
