@@ -232,7 +232,7 @@ func TestBadArguments(t *testing.T) {
 	huge := []int{-1, math.MinInt}
 	refused := map[string][]refusedCall{
 		"Open":    {{call: func() error { return last(ferry.Open("sofa")) }, part: "sofa"}, {call: func() error { return last(ferry.Open("soft:h200*0")) }, part: "number of devices"}},
-		"OpenAll": {{call: func() error { return last(ferry.OpenAll("\x00")) }, part: "no such device"}, {call: func() error { return last(ferry.OpenAll("cuda:-1")) }, part: "no device number"}},
+		"OpenAll": {{call: func() error { return last(ferry.OpenAll("\x00")) }, part: "no such device"}, {call: func() error { return last(ferry.OpenAll("cuda:-1")) }, part: "not a device number"}},
 		"OpenDriver": {
 			{call: func() error { return last(ferry.OpenDriver(nil, 0)) }, part: "no driver given"},
 			{call: func() error { return last(ferry.OpenDriver(x.g.Driver(), math.MaxInt)) }, is: cu.ErrorInvalidDevice},
@@ -333,7 +333,7 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.AllocHost[byte](nil, 1, &ferry.HostOptions{Pool: x.pinned})) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.AllocHost[byte](x.g, 1, &ferry.HostOptions{Pool: x.empty})) }, is: ferry.ErrClosed},
 			{call: func() error { return last(ferry.AllocHost[byte](x.g, 0, &ferry.HostOptions{Pool: x.empty})) }, is: ferry.ErrClosed},
-			{call: func() error { return last(ferry.AllocHost[byte](x.g, math.MaxInt, &ferry.HostOptions{Pool: x.pinned})) }, part: "no size of a block"},
+			{call: func() error { return last(ferry.AllocHost[byte](x.g, math.MaxInt, &ferry.HostOptions{Pool: x.pinned})) }, part: "a block cannot have"},
 		},
 		"AllocHostContext": {{call: func() error { return last(ferry.AllocHostContext[byte](ctx, nil, 1, nil)) }, part: "no GPU given"}},
 		"Register": {

@@ -10,6 +10,19 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
+// Queue takes operations: a [Stream] queues them at once, a [Batch] collects them for a
+// stream. No other types implement it.
+type Queue interface {
+	// Launch runs a kernel: see [Stream.Launch].
+	Launch(k *Kernel, c LaunchConfig, args ...any) error
+	// Record makes an event stand for the work queued so far: see [Stream.Record].
+	Record(e *Event) error
+	// WaitEvent makes later work wait for an event: see [Stream.WaitEvent].
+	WaitEvent(e *Event) error
+
+	queue()
+}
+
 // Batch is a list of operations for a stream. [Copy], [CopyAll], [CopyRect], [Fill],
 // [Batch.Launch], [Batch.Record] and [Batch.WaitEvent] add operations. [Stream.Submit]
 // passes all of them to the driver with one call into C, instead of one call for each

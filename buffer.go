@@ -192,11 +192,8 @@ func (a *allocation) closeNow(generation uint32) error {
 // drain waits for the calls that use the closed allocation. It continues with dispose
 // once no graph owns the allocation.
 func (a *allocation) drain() error {
-	if !a.Drained() {
-		if err := a.g.mayWait(); err != nil {
-			return err
-		}
-		a.Drain()
+	if err := a.TryDrain(a.g.mayWait); err != nil {
+		return err
 	}
 	return a.AfterOwners(func() error { return afterHostFunction(a.dispose) })
 }

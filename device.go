@@ -138,9 +138,9 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
 // driver may then wait for all other work of the device. A buffer of [AllocAsync] is freed
-// in stream order instead, without a wait. If Close is called in a host function, a later
-// call of this package frees the buffer. Close of a range, or of a closed or nil buffer,
-// does nothing and returns nil.
+// in stream order instead, without a wait. If Close is called in a host function, another
+// goroutine waits and frees the buffer. Close of a range, or of a closed or nil buffer, does
+// nothing and returns nil.
 func (d *Device[T]) Close() error { return d.asSpan(nil).close() }
 
 func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(sizeOf[T]()) }

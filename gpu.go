@@ -514,7 +514,7 @@ func (g *GPU) releaseContext(first error) error {
 	return nil
 }
 
-// close frees the memory of the ring. If there is no ring, none can be made any more.
+// close frees the memory of the ring. After close, no ring can be made.
 func (l *lazyRing) close() error {
 	l.once.Do(func() {})
 	if l.ring == nil {
@@ -538,7 +538,7 @@ func afterHostFunction(task func() error) error {
 	return nil
 }
 
-// capabilities is what the attributes of a device say about it.
+// capabilities describes what a device can do. probe reads it from the attributes.
 type capabilities struct {
 	unified, mapping, register, registerReadOnly, registeredAddress bool
 	managed, concurrentManaged, pools                               bool

@@ -241,3 +241,27 @@ func TestSpanSize(t *testing.T) {
 		t.Errorf("a span has %d bytes, want 64", n)
 	}
 }
+
+// TestQueryKeepsErrors: an error of the work that the driver returns once reaches Wait, also
+// if a query for a buffer met it. The refusal of a query in a host function is no such error.
+func TestQueryKeepsErrors(t *testing.T) {
+	g, s := softStream(t)
+	other := closeLater(t, try(NewStream(g, nil))(t))
+	asked := make(chan struct{})
+	if err := errors.Join(other.HostFunc(func() { isBusy(s.state); close(asked) }), other.Wait(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if err := s.Wait(context.Background()); err != nil {
+		t.Errorf("an idle stream: %v", err)
+	}
+	if err := s.HostFunc(func() { panic("planted") }); err != nil {
+		t.Fatal(err)
+	}
+	for !s.state.Idle() {
+		s.state.query()
+	}
+	if p, ok := errors.AsType[*cu.HostPanic](s.Wait(context.Background())); !ok || p.Value != "planted" {
+		t.Error("Wait does not return the panic that a query met")
+	}
+}

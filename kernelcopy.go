@@ -95,23 +95,13 @@ func behindLarge(st *streamState, dst, src *span) bool {
 	return m.unfinished(st) && isBusy(m.st.Load())
 }
 
-// isBusy asks the driver whether a stream has unfinished work. If not, it records that the
-// work is done. The driver returns an error only once, so it is kept for Stream.Wait.
+// isBusy asks the driver whether a stream has unfinished work.
 func isBusy(st *streamState) bool {
 	if !st.Enter() {
 		return false
 	}
 	defer st.Leave()
-	n := st.Issued()
-	err := st.g.driver.StreamQuery(st.g.ctx, st.handle)
-	busy := errors.Is(err, cu.ErrorNotReady)
-	switch {
-	case err == nil:
-		st.Complete(n)
-	case !busy:
-		st.pending.add(err)
-	}
-	return busy
+	return errors.Is(st.askKeeping(), cu.ErrorNotReady)
 }
 
 // copyRange is a copy by device address.

@@ -156,11 +156,8 @@ func (m *Module) Close() error {
 // drain waits for the calls that use the closed module. It continues with dispose once no
 // graph owns the module.
 func (m *Module) drain() error {
-	if !m.tracker.Drained() {
-		if err := m.g.mayWait(); err != nil {
-			return err
-		}
-		m.tracker.Drain()
+	if err := m.tracker.TryDrain(m.g.mayWait); err != nil {
+		return err
 	}
 	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return afterHostFunction(m.dispose) }))
 }

@@ -235,7 +235,7 @@ func parseName(name string) (choice, error) {
 	case kind == "cuda":
 		n, err := strconv.ParseUint(rest, 10, 16)
 		if err != nil {
-			return choice{}, refusal.Invalid("%q is no device number: use cuda:0, cuda:1, ...", rest)
+			return choice{}, refusal.Invalid("%q is not a device number: use cuda:0, cuda:1, ...", rest)
 		}
 		return choice{ordinal: int(n)}, nil
 	}
@@ -249,7 +249,7 @@ func parseName(name string) (choice, error) {
 	if many {
 		n, err := strconv.ParseUint(times, 10, 16)
 		if err != nil || n == 0 {
-			return choice{}, refusal.Invalid("%q is no number of devices: use soft:h200*2", times)
+			return choice{}, refusal.Invalid("%q is not a number of devices: use soft:h200*2", times)
 		}
 		c.count = int(n)
 	}

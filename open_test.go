@@ -61,15 +61,15 @@ func TestOpenNamesRefused(t *testing.T) {
 		{"soft:", []string{"no profile", "fermi-c2050", "h200"}},
 		{"soft:gtx9000", []string{`open "soft:gtx9000"`, `no profile "gtx9000"`, "fermi-c2050, gh200, h100-pcie, h200"}},
 		{"soft:nowhere.json", []string{"nowhere.json", "no such file"}},
-		{"soft:h200*0", []string{`"0" is no number of devices`}},
-		{"soft:h200*", []string{"no number of devices"}},
-		{"soft:h200*-1", []string{"no number of devices"}},
+		{"soft:h200*0", []string{`"0" is not a number of devices`}},
+		{"soft:h200*", []string{"not a number of devices"}},
+		{"soft:h200*-1", []string{"not a number of devices"}},
 		{"soft:h200*1000", []string{"1000 devices"}},
 		{"softly", []string{"no such device", "cuda:1", "soft:h200"}},
 		{"Cuda", []string{"no such device"}},
-		{"cuda:", []string{"no device number"}},
-		{"cuda:x", []string{`"x" is no device number`}},
-		{"cuda:-1", []string{"no device number"}},
+		{"cuda:", []string{"not a device number"}},
+		{"cuda:x", []string{`"x" is not a device number`}},
+		{"cuda:-1", []string{"not a device number"}},
 	} {
 		g, err := ferry.Open(c.name)
 		if err == nil {

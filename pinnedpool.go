@@ -237,11 +237,8 @@ func (b *pooledBuffer) closeNow(generation uint32) error {
 // drainBack waits for the calls that use the closed buffer. It gives the block back once
 // no graph owns the buffer.
 func (b *pooledBuffer) drainBack() error {
-	if !b.Drained() {
-		if err := b.g.mayWait(); err != nil {
-			return err
-		}
-		b.Drain()
+	if err := b.TryDrain(b.g.mayWait); err != nil {
+		return err
 	}
 	return b.AfterOwners(b.giveBackTask)
 }

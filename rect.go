@@ -236,7 +236,7 @@ func copyWhole(s *Stream, dst, src *rect) error {
 		recordLarge(st, &dst.r, &src.r)
 	}
 	pageable := dst.r.a == nil || src.r.a == nil // the driver may access it after its call has returned
-	if err == nil && queued && (pageable || dst.r.untracked || src.r.untracked) {
+	if err == nil && queued && pageable {
 		err = st.Wait(context.Background())
 	}
 	if err != nil {

@@ -14,19 +14,6 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// Queue takes operations: a [Stream] queues them at once, a [Batch] collects them for a
-// stream. No other types implement it.
-type Queue interface {
-	// Launch runs a kernel: see [Stream.Launch].
-	Launch(k *Kernel, c LaunchConfig, args ...any) error
-	// Record makes an event stand for the work queued so far: see [Stream.Record].
-	Record(e *Event) error
-	// WaitEvent makes later work wait for an event: see [Stream.WaitEvent].
-	WaitEvent(e *Event) error
-
-	queue()
-}
-
 // Stream is a queue of work for the GPU. Operations of one stream run in order, and
 // operations of different streams may run at the same time. It is safe for concurrent
 // use. Goroutines that queue on one stream need synchronization if the order of their
@@ -126,7 +113,7 @@ func (s *Stream) begin(op *inflight.Op, what string, long bool) (*streamState, e
 		case st == s.state:
 			return nil, fmt.Errorf("%s: %v: %w", what, st, ErrClosed)
 		}
-		runtime.Gosched() // st has recorded a capture that has just ended
+		runtime.Gosched() // the capture of st has just ended
 	}
 }
 
@@ -351,14 +338,12 @@ func (s *Stream) Done() (bool, error) {
 	if st.capture != nil {
 		return false, refuseWhileCapturing(st, "query")
 	}
-	n := st.Issued()
-	switch err := st.g.driver.StreamQuery(st.g.ctx, st.handle); {
+	switch err := st.ask(); {
 	case errors.Is(err, cu.ErrorNotReady):
 		return false, nil
 	case err != nil:
 		return false, st.explain(err)
 	}
-	st.Complete(n)
 	if err := st.pending.take(); err != nil {
 		return false, st.explain(err)
 	}
@@ -469,10 +454,9 @@ func (st *streamState) poll(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	defer st.Leave()
-	n := st.Issued()
-	done, err = await.Poll(ctx, st.g.tuning.wait.Spin, func() error { return st.g.driver.StreamQuery(st.g.ctx, st.handle) })
-	if done && (err == nil || st.doneDespite(err)) {
-		st.Complete(n)
+	done, err = await.Poll(ctx, st.g.tuning.wait.Spin, st.ask)
+	if done {
+		st.askAfter(err)
 	}
 	return done, err
 }
@@ -481,24 +465,42 @@ func (st *streamState) poll(ctx context.Context) (done bool, err error) {
 func (st *streamState) synchronize() error {
 	n := st.Issued()
 	err := st.driverWait()
-	if err == nil || st.doneDespite(err) {
+	if err == nil {
+		st.Complete(n)
+	}
+	st.askAfter(err)
+	return err
+}
+
+// askAfter asks again after a wait that returned an error, such as the panic of a host
+// function: the work may be done.
+func (st *streamState) askAfter(err error) {
+	if err == nil || sticky(err) || inHostFunction(err) || !st.EnterUsed() {
+		return
+	}
+	defer st.Leave()
+	_ = st.askKeeping()
+}
+
+// ask asks the driver whether all work is done, and records that. The error is
+// cu.ErrorNotReady if it is not. The caller has entered the stream.
+func (st *streamState) ask() error {
+	n := st.Issued()
+	err := st.g.driver.StreamQuery(st.g.ctx, st.handle)
+	if err == nil {
 		st.Complete(n)
 	}
 	return err
 }
 
-// doneDespite reports whether the work is done although a wait for it returned an error,
-// such as the panic of a host function.
-func (st *streamState) doneDespite(err error) bool {
-	if sticky(err) || inHostFunction(err) || !st.EnterUsed() {
-		return false
-	}
-	defer st.Leave()
-	err = st.g.driver.StreamQuery(st.g.ctx, st.handle)
-	if err != nil && !errors.Is(err, cu.ErrorNotReady) {
+// askKeeping is ask for a caller that does not return the error. The driver may return an
+// error of the work only once, so askKeeping keeps it for Stream.Wait.
+func (st *streamState) askKeeping() error {
+	err := st.ask()
+	if err != nil && !errors.Is(err, cu.ErrorNotReady) && !inHostFunction(err) {
 		st.pending.add(err)
 	}
-	return err == nil
+	return err
 }
 
 // driverWait waits in the driver: for the stream or, once the stream is destroyed, for its
@@ -536,11 +538,7 @@ func (st *streamState) query() (done bool) {
 	}
 	if st.EnterUsed() {
 		defer st.Leave()
-		n := st.Issued()
-		err := st.g.driver.StreamQuery(st.g.ctx, st.handle)
-		if err == nil {
-			st.Complete(n)
-		}
+		err := st.askKeeping()
 		return err == nil || sticky(err)
 	}
 	select {

@@ -30,7 +30,7 @@ type run struct {
 	halt      context.CancelFunc // ends reads that are not needed any more
 }
 
-// runKey describes the jobs that a run can do. Two jobs with equal shapes can use one run.
+// runKey describes the jobs that a run can do. Two jobs with equal keys can use one run.
 type runKey struct {
 	gpu          *ferry.GPU
 	pool         *ferry.PinnedPool

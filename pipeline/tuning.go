@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/profile"
 )
 
-// tuning is the numbers about a machine that a pipeline decides by. Package profile has
+// tuning has the numbers about a machine that a pipeline uses for its decisions. Package profile has
 // those of machines that were measured; the defaults suit most others.
 type tuning struct {
 	chunks  chunkTuning

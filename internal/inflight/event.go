@@ -14,14 +14,7 @@ import (
 // access known at the same time, and an atomic operation on word orders any two accesses.
 type Event struct {
 	word  atomic.Uint64 // see eventUsers
-	known known
-}
-
-// known is what the event stands for.
-type known struct {
-	record uint64  // number of the Record that stored this
-	stream *Stream // recorded in
-	before uint64  // operations of the stream that come before the Record
+	known Meaning
 }
 
 // The fields of Event.word, from the lowest bit:
@@ -100,7 +93,7 @@ func (e *Event) BeginRecord(s *Stream) (r Record, ok bool) {
 // reports whether that was the last use of a closed event.
 func (e *Event) EndRecord(r Record, s *Stream) (last bool) {
 	if r.alone && s != nil { // else known has the number of an earlier Record
-		e.known = known{r.number, s, r.before}
+		e.known = Meaning{r.number, s, r.before}
 	}
 	return lastUse(e.word.Add(^uint64(oneRecorder))) // a recorder and a user
 }
@@ -110,12 +103,12 @@ func (e *Event) Recorded() bool { return e.word.Load()>>recordShift != 0 }
 
 // Meaning is what an event stands for.
 type Meaning struct {
-	record uint64
-	stream *Stream // nil if it is not known
-	before uint64
+	record uint64  // number of the Record that stored this
+	stream *Stream // in which the event was recorded; nil if it is not known
+	before uint64  // operations of the stream that come before the Record
 }
 
-// StandsFor is what the event stands for now.
+// StandsFor returns the operations that the event stands for now.
 func (e *Event) StandsFor() Meaning {
 	for {
 		v := e.word.Load()
@@ -133,7 +126,7 @@ func (e *Event) StandsFor() Meaning {
 		if k.record != v>>recordShift {
 			return Meaning{}
 		}
-		return Meaning(k)
+		return k
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	generationMask  = (lifetimeClosed - 1) &^ lifetimeUsers
 )
 
-// Enter counts a user. It fails when the thing is closed.
+// Enter counts a user. It fails when the resource is closed.
 func (l *Lifetime) Enter() bool { return l.EnterIn(l.Generation()) }
 
 // EnterIn counts a user of a generation. It fails when that generation is closed.
@@ -41,13 +41,13 @@ func (l *Lifetime) EnterIn(generation uint32) bool {
 // AddUser counts another user on behalf of one that is there, closed or not.
 func (l *Lifetime) AddUser() { l.state.Add(1) }
 
-// Leave ends a use. It reports true to the last user of a closed thing, once.
+// Leave ends a use. It reports true to the last user of a closed resource, once.
 func (l *Lifetime) Leave() (last bool) { return unusedState(l.state.Add(-1)) }
 
 // unusedState reports whether a state is closed and has no users.
 func unusedState(v int64) bool { return v&(lifetimeClosed|lifetimeUsers) == lifetimeClosed }
 
-// unused reports whether the thing is closed and has no users.
+// unused reports whether the resource is closed and has no users.
 func (l *Lifetime) unused() bool { return unusedState(l.state.Load()) }
 
 // Close closes the resource: no user can enter any more. first is true for the first Close.
@@ -72,7 +72,7 @@ func (l *Lifetime) CloseIn(generation uint32) bool {
 	}
 }
 
-// Reopen starts the next generation of a closed thing that has no users.
+// Reopen starts the next generation of a closed resource that has no users.
 func (l *Lifetime) Reopen() (generation uint32) {
 	next := (l.state.Load() + 1<<generationShift) & generationMask
 	l.state.Store(next)
@@ -84,10 +84,10 @@ func (l *Lifetime) Generation() uint32 {
 	return uint32((l.state.Load() & generationMask) >> generationShift)
 }
 
-// Closed reports whether the thing is closed.
+// Closed reports whether the resource is closed.
 func (l *Lifetime) Closed() bool { return l.state.Load()&lifetimeClosed != 0 }
 
-// OpenIn reports whether the thing is open and has this generation.
+// OpenIn reports whether the resource is open and has this generation.
 func (l *Lifetime) OpenIn(generation uint32) bool {
 	return l.state.Load()&^lifetimeUsers == int64(generation)<<generationShift
 }

@@ -193,6 +193,19 @@ func (t *Tracker) Drain() {
 	}
 }
 
+// TryDrain is Drain for a caller that may not be allowed to wait. Unless the resource is
+// drained already, it returns the error of mayWait.
+func (t *Tracker) TryDrain(mayWait func() error) error {
+	if t.Drained() {
+		return nil
+	}
+	if err := mayWait(); err != nil {
+		return err
+	}
+	t.Drain()
+	return nil
+}
+
 // Drained reports whether Drain would return at once.
 func (t *Tracker) Drained() bool {
 	for _, u := range *t.uses.Load() {

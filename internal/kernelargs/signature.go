@@ -88,8 +88,5 @@ func paramText(p *ptx.Param) string {
 	if p.Type == ptx.NoType {
 		return text
 	}
-	return fmt.Sprintf("%s %s, %s", typeText(p.Type), p.Name, text)
+	return fmt.Sprintf(".%v %s, %s", p.Type, p.Name, text)
 }
-
-// typeText returns the type as it is written in PTX.
-func typeText(t ptx.Type) string { return "." + strings.TrimPrefix(t.String(), ".") }

@@ -3,7 +3,6 @@ package kernelargs
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -142,5 +141,5 @@ func wanted(p *ptx.Param) string {
 	if name == "" || p.Size != p.Type.Size() {
 		return fmt.Sprintf(", want %s", refusal.Size(uintptr(p.Size)))
 	}
-	return ", want " + strings.TrimSpace(name)
+	return ", want " + name
 }

@@ -32,7 +32,7 @@ type Engine struct {
 	cost   cost
 }
 
-// pages is what is known about the page sizes of the machine.
+// pages says which page size was faster in a trial.
 type pages uint8
 
 const (
@@ -165,7 +165,9 @@ func (e *Engine) choosePages(ctx context.Context, machine *Machine, r Request) b
 	best, _ := e.known()
 	if best == pagesUntried && r.Bytes >= e.set.TrialFrom {
 		e.trials.Lock()
-		best, _, _ = e.try(ctx, machine, r) // the request returns an error of its own
+		if best, _ = e.known(); best == pagesUntried { // no other request has tried meanwhile
+			best, _, _ = e.try(ctx, machine, r) // the request returns an error of its own
+		}
 		e.trials.Unlock()
 	}
 	return machine.Huge && best != smallPages

@@ -110,7 +110,7 @@ func (b *bins) remove(e *extent) {
 	b.bytes -= e.bytes
 }
 
-// take cuts an extent of class c from the smallest free extent that surely holds it. It
+// take cuts an extent of class c from the first bin whose extents are all large enough. It
 // returns nil if there is none.
 func (b *bins) take(c int) *extent {
 	e := b.find(c)

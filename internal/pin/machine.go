@@ -12,7 +12,7 @@ import (
 // AnyNode stands for no particular NUMA node.
 const AnyNode = -1
 
-// Unknown is a number of bytes that a machine does not say, or no limit.
+// Unknown stands for a number of bytes that the machine does not report, or for no limit.
 const Unknown = math.MaxUint64
 
 // Machine is what the operating system says about page-locking. It is read anew for each
@@ -173,8 +173,8 @@ var (
 	groupsV1 = hierarchy{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
 )
 
-// unlimitedV1 is the limit of version 1 from which on there is none: that version has no
-// word for no limit.
+// unlimitedV1 is the least number that means no limit in version 1, which has no word for
+// that.
 const unlimitedV1 = 1 << 62
 
 // readGroup finds the group of the process, or the one above it, that leaves the least.

@@ -7,7 +7,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Memory is what a request gave: one range of addresses, in one or more registrations of
+// Memory is the page-locked memory of a request: one range of addresses, in one or more registrations of
 // the driver. It is not safe for concurrent use.
 type Memory struct {
 	e          *Engine

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Source is where a pool takes its memory from. Its functions are called without locks
@@ -58,7 +59,7 @@ func NewPool(s Source, set Settings) *Pool {
 	return p
 }
 
-// shard returns the one of this processor.
+// shard returns the shard of this processor.
 func (p *Pool) shard() *shard {
 	s := p.mine.Get().(*shard)
 	p.mine.Put(s)
@@ -83,7 +84,7 @@ func (p *Pool) lock(before *Block) *shard {
 // nil. It helps to find the next one faster, though another goroutine may have it now.
 func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error) {
 	if n == 0 || n > maxBlock {
-		return nil, &Error{n, AnyNode, fmt.Sprintf("%d bytes are no size of a block", n), "ask for 1 byte to 64 TiB", cu.ErrorInvalidValue}
+		return nil, &Error{n, AnyNode, fmt.Sprintf("a block cannot have %d bytes", n), "ask for 1 byte to 64 TiB", cu.ErrorInvalidValue}
 	}
 	c := classOf(n)
 	s := p.lock(before)
@@ -449,7 +450,7 @@ func (p *Pool) takeSegment(ctx context.Context, bytes uintptr) error {
 	return nil
 }
 
-// mayTake returns why the pool may not take so many bytes more.
+// mayTake returns an error if the pool may not take this many more bytes.
 func (p *Pool) mayTake(bytes uintptr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -457,7 +458,7 @@ func (p *Pool) mayTake(bytes uintptr) error {
 	case p.closed:
 		return errClosed
 	case p.source.Max > 0 && bytes > left:
-		return &Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", sizeText(uint64(p.source.Max)), sizeText(uint64(p.stats.Pinned))),
+		return &Error{bytes, AnyNode, fmt.Sprintf("the pool may have %s, and %s are pinned already", refusal.Size(p.source.Max), refusal.Size(p.stats.Pinned)),
 			"close buffers, or raise the pool's limit", cu.ErrorOutOfMemory}
 	}
 	return nil

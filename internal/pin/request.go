@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Request is what to page-lock.
@@ -17,8 +18,8 @@ type Request struct {
 	Progress func(done, total uintptr)
 }
 
-// refuse returns why the request cannot succeed on a machine, and nil if no reason is
-// known.
+// refuse returns an error if the request cannot succeed on a machine, or nil if no reason
+// is known.
 func (r *Request) refuse(m *Machine) *Error {
 	_, exists := m.Node(r.Node)
 	bytes := uint64(r.Bytes)
@@ -30,9 +31,9 @@ func (r *Request) refuse(m *Machine) *Error {
 		return no(cu.ErrorInvalidValue, "ask for one that is there, or none", "there is no NUMA node %d (%s)", r.Node, m.nodeList())
 	case bytes > m.Group.Left:
 		return no(cu.ErrorOutOfMemory, "raise that limit, or take less: the system would end the process",
-			"the control group %s allows %s, of which %s are left", m.Group.Path, sizeText(m.Group.Limit), sizeText(m.Group.Left))
+			"the control group %s allows %s, of which %s are left", m.Group.Path, refusal.Size(uintptr(m.Group.Limit)), refusal.Size(uintptr(m.Group.Left)))
 	case bytes > m.Available:
-		return no(cu.ErrorOutOfMemory, "free some, or take less: page-locked memory cannot be swapped out", "%s of host memory are available", sizeText(m.Available))
+		return no(cu.ErrorOutOfMemory, "free some, or take less: page-locked memory cannot be swapped out", "%s of host memory are available", refusal.Size(uintptr(m.Available)))
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func directed(op string, x, y, z float64, mode Rounding) float64 {
 	const exact = 5000 // bits: more than any sum or product of two f64 and a third
 	a, b, c := new(big.Float).SetPrec(exact).SetFloat64(x), new(big.Float).SetFloat64(y), new(big.Float).SetFloat64(z)
 	r := new(big.Float).SetPrec(exact)
-	zero := 0.0 // what operands that cancel leave
+	zero := 0.0 // the result if the operands cancel
 	if mode == Down {
 		zero = math.Copysign(0, -1)
 	}

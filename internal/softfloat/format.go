@@ -146,7 +146,7 @@ func roundsUp(mode Rounding, neg, odd bool, lost uint64, drop int) bool {
 	return false
 }
 
-// overflow returns what a magnitude beyond the largest number is rounded to.
+// overflow returns the rounded value of a magnitude beyond the largest number.
 func (f *Format) overflow(mode Rounding, neg bool) uint64 {
 	if mode == TowardZero || mode == Down && !neg || mode == Up && neg {
 		return f.max

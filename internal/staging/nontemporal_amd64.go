@@ -27,7 +27,7 @@ func nonTemporal(dst, src []byte)
 //go:noescape
 func demote(p []byte)
 
-// canDemote is true where demote does something.
+// canDemote reports whether the processor has CLDEMOTE.
 var canDemote = features()&cldemote != 0
 
 // cldemote is the bit of CLDEMOTE in features.

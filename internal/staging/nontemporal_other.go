@@ -3,7 +3,8 @@
 package staging
 
 // On other processors no store past the caches is known to be faster, and none moves
-// memory out of them. These are also what the build tag noasm leaves.
+// memory out of them. The build tag noasm
+// selects them as well.
 
 const minNonTemporal = 128
 

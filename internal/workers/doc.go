@@ -1,4 +1,4 @@
-// Package workers has goroutines copy together.
+// Package workers provides goroutines that copy together.
 //
 // A [Pool] keeps goroutines and wakes all of them at once. A [Queue] has workers copy
 // tasks, block by block, the oldest task first. [For] divides a loop among the

@@ -96,14 +96,14 @@ func (p *Pool) take() *job {
 	return nil
 }
 
-// surplus reports whether n workers are more than the pool needs: a job for each busy
-// one, and as many idle ones as it keeps.
+// surplus reports whether n workers are more than the pool needs. It needs the busy
+// workers, and as many idle ones as it keeps.
 func (p *Pool) surplus(n int64) bool {
 	return p.closed.Load() || n-p.busy.Load() > p.keep.Load()
 }
 
-// retire takes one of n workers off the count. It reports whether the worker must end:
-// not if the count has changed, or if a Start has counted on this worker meanwhile.
+// retire takes one of n workers off the count. It reports whether the worker must end. It
+// returns false if the count has changed, or if a Start has counted on this worker.
 func (p *Pool) retire(n int64) bool {
 	if !p.workers.CompareAndSwap(n, n-1) {
 		return false

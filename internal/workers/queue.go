@@ -12,7 +12,7 @@ import (
 // is done as soon as possible. Blocks of tasks that are added at the same time may mix. A
 // Queue is safe for concurrent use.
 //
-// Workers wait in a channel, and the Go scheduler wakes one for each block. To wake all of
+// Workers wait for a channel, and the Go scheduler wakes one for each block. To wake all of
 // them at once, as a [Pool] does, was not faster here: see docs/notes/staging.md,
 // "A fourth look".
 type Queue struct {
@@ -45,7 +45,7 @@ type Task struct {
 
 // NewQueue starts the workers of a queue. Add does not block while the queue has no more
 // than capacity blocks. With spin, workers poll for blocks for Settings.SpinTime before
-// they sleep: that suits queues beside which no goroutine needs the processors.
+// they sleep: use it if no other goroutine needs the processors.
 func NewQueue(capacity int, spin bool, set Settings) *Queue {
 	q := &Queue{set: set, spin: spin, blocks: make(chan block, capacity)}
 	n := max(set.MinWorkers, runtime.GOMAXPROCS(0)-set.SpareProcessors)
@@ -103,8 +103,8 @@ func (q *Queue) work() {
 	}
 }
 
-// next waits for a block. It is false when the queue is closed and empty. The polling
-// goes past the Go scheduler, because that has one lock for all processors.
+// next waits for a block. ok is false if the queue is closed and empty. next polls without
+// the Go scheduler, because the scheduler has one lock for all processors.
 func (q *Queue) next() (b block, ok bool) {
 	for begin := time.Now(); q.spin && time.Since(begin) < q.set.SpinTime; runtime.Gosched() {
 		for range q.set.SpinChecks {
