@@ -190,7 +190,7 @@ func (e *Event) Wait(ctx context.Context) error {
 	if err == nil {
 		var done bool
 		if done, err = e.poll(ctx); !done {
-			// A dropped error is not lost: errors of the work are sticky, and the next
+			// The dropped error comes back: errors of the work are sticky, and the next
 			// call returns them again.
 			err = e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
 		}

@@ -489,7 +489,7 @@ func (g *GPU) release() error {
 }
 
 // releaseContext waits for the context and releases it. Nothing uses the GPU any more. first
-// is the error of an earlier wait for the context, which this wait may return again.
+// is the error of an earlier wait. This wait may return the same error again.
 func (g *GPU) releaseContext(first error) error {
 	err := g.driver.CtxSynchronize(g.ctx)
 	if inHostFunction(err) {

@@ -286,7 +286,7 @@ func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
 	case managed && a.kind != managedMemory:
 		return nil, refusal.Invalid("%s %q: %v is not managed: use Global", what, name, a)
 	case e.size == 0 || a.bytes%e.size != 0:
-		return nil, refusal.Invalid("%s %q: it has %s, which is no number of elements of %s, %s each", what, name, refusal.Size(a.bytes), e.name, refusal.Size(e.size))
+		return nil, refusal.Invalid("%s %q: it has %s, which is not a multiple of the size of %s, %s each", what, name, refusal.Size(a.bytes), e.name, refusal.Size(e.size))
 	}
 	r := a.whole()
 	r.n = int(a.bytes / e.size)

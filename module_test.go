@@ -151,7 +151,7 @@ func TestGlobal(t *testing.T) {
 	_, err = ferry.Global[uint32](m, "odd")
 	wantError(t, err, cu.ErrorInvalidValue, "7 bytes", "uint32, 4 bytes each")
 	_, err = ferry.Global[struct{}](m, "odd")
-	wantError(t, err, cu.ErrorInvalidValue, "no number of elements")
+	wantError(t, err, cu.ErrorInvalidValue, "not a multiple")
 	_, err = ferry.Global[*int](m, "odd")
 	wantError(t, err, cu.ErrorInvalidValue, "Go pointers")
 	_, err = ferry.ManagedGlobal[uint32](m, "counter")

@@ -191,7 +191,7 @@ func registeredAddress(a *allocation, asked bool) (cu.DevicePtr, error) {
 	case !asked:
 		return 0, nil
 	case len(a.entries) > 1:
-		return 0, refusal.New(cu.ErrorHostMemoryAlreadyRegistered, "parts of it were registered before, and on this device each has an address of its own (%v is 0): close those buffers first, or register without Mapped", cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
+		return 0, refusal.New(cu.ErrorHostMemoryAlreadyRegistered, "other buffers registered parts of it, and on this device each part has its own address (%v is 0): close those buffers first, or register without Mapped", cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	}
 	return a.addressOn(a.g)
 }
@@ -215,7 +215,7 @@ func registerHint(a *allocation, err error) string {
 		return ""
 	}
 	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) {
-		return "it was registered past this package: unregister it there"
+		return "other code registered it without this package: unregister it there"
 	}
 	if hint := lockHint(a, err); hint != "" {
 		return hint

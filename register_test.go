@@ -191,7 +191,7 @@ func TestRegisterRefused(t *testing.T) {
 
 	check(t, d.Driver.MemHostRegister(g.Context(), cu.HostPtr(&memory[5000]), 100, 0))
 	_, err = ferry.Register(g, memory, nil)
-	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "past this package")
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "without this package")
 	check(t, d.Driver.MemHostUnregister(g.Context(), cu.HostPtr(&memory[5000])))
 
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err == nil && n != 0 {
@@ -224,7 +224,7 @@ func TestRegisterSeparateAddresses(t *testing.T) {
 		t.Errorf("addresses %#x and %#x", a.Pointer(), b.Pointer())
 	}
 	_, err = ferry.Register(g, memory, mapped)
-	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "an address of its own", "CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0", "without Mapped")
+	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "its own address", "CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0", "without Mapped")
 	c := must(ferry.Register(g, memory, nil))(t)
 	if c.Pointer() != 0 {
 		t.Errorf("the address is %#x, want none", c.Pointer())

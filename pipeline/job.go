@@ -13,7 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// job is what a pipeline has to do in one Run.
+// job describes one Run of a pipeline.
 type job struct {
 	*Pipeline
 	tuning  tuning

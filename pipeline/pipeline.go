@@ -58,7 +58,7 @@ type Pipeline struct {
 	// be smaller then.
 	ChunkLen int
 	// Depth is how many chunks are in flight at once: being copied in, computed, or
-	// copied out. Memory is needed for so many. 0 lets Ferry choose.
+	// copied out. Each of them needs memory. 0 lets Ferry choose.
 	Depth int
 	// Pool is where page-locked memory of chunks comes from; nil is the driver.
 	Pool *ferry.PinnedPool
