@@ -135,7 +135,7 @@ func TestPinnedPoolInFlight(t *testing.T) {
 		open()
 		check(t, s.Wait(context.Background()))
 		again := false
-		for i := 0; i < 64 && !again; i++ { // more than a cache has
+		for i := 0; i < 4096 && !again; i++ { // more than all caches of the pool have
 			o := must(ferry.AllocHost[byte](g, 3000, &ferry.HostOptions{Pool: p}))(t)
 			again = o.Pointer() == where
 			others = append(others, o)
