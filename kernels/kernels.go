@@ -1,6 +1,6 @@
 package kernels
 
-import _ "embed"
+import "embed"
 
 // PTX is the module with all kernels of this package.
 //
@@ -19,3 +19,9 @@ const (
 	GatherRanges = 200
 	GatherParams = GatherRanges*(8+8+4) + 4
 )
+
+// Headers has the headers for compiling kernels without a CUDA toolkit: ferry.h and what
+// it includes.
+//
+//go:embed ferry.h
+var Headers embed.FS
