@@ -17,15 +17,20 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// childVariable makes the test binary run the programs and nothing else.
+// childVariable makes the test binary run programs and nothing else: "all", or the names
+// of some, separated by commas.
 const childVariable = "FERRY_RACETEST_CHILD"
 
 // TestMain runs the programs in the process that TestReports starts.
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) == "" {
+	names := os.Getenv(childVariable)
+	if names == "" {
 		os.Exit(m.Run())
 	}
 	for _, p := range pairs() {
+		if names != "all" && !slices.Contains(strings.Split(names, ","), p.name) {
+			continue
+		}
 		racy := func(r *rig) {
 			p.racy(r)
 			time.Sleep(5 * time.Millisecond) // lets the GPU execute before the wait at the end, which would hide a race
@@ -45,12 +50,41 @@ func runProgram(name string, program func(*rig)) error {
 	return r.end()
 }
 
-// reports runs all programs and returns the detector's reports by program. The
-// detector must not suppress reports that look like earlier ones.
+// raceReport is the first line of a report of the detector.
+const raceReport = "WARNING: DATA RACE"
+
+// reports runs all programs and returns the detector's reports by program. The detector
+// remembers only four accesses to each word of 8 bytes, and drops one at random for a
+// fifth. So it can miss a race: wrong programs without a report run up to twice more.
 func reports(t *testing.T) map[string]string {
 	t.Helper()
+	all := reportsOf(t, "all")
+	for range 2 {
+		var missed []string
+		for _, p := range pairs() {
+			if !strings.Contains(all[p.name+" racy"], raceReport) {
+				missed = append(missed, p.name)
+			}
+		}
+		if len(missed) == 0 {
+			break
+		}
+		t.Logf("the detector missed %s: once more", strings.Join(missed, ", "))
+		for name, text := range reportsOf(t, strings.Join(missed, ",")) {
+			if strings.HasSuffix(name, " racy") {
+				all[name] = text
+			}
+		}
+	}
+	return all
+}
+
+// reportsOf is reports for some programs, without a repetition. The detector must not
+// suppress reports that look like earlier ones.
+func reportsOf(t *testing.T, names string) map[string]string {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"=1",
+	cmd.Env = append(os.Environ(), childVariable+"="+names,
 		"GORACE=halt_on_error=0 exitcode=0 atexit_sleep_ms=0 suppress_equal_stacks=0 suppress_equal_addresses=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -70,11 +104,11 @@ func TestReports(t *testing.T) {
 	all := reports(t)
 	for _, p := range pairs() {
 		t.Run(p.name, func(t *testing.T) {
-			if text, ran := all[p.name+" right"]; !ran || strings.Contains(text, "DATA RACE") {
+			if text, ran := all[p.name+" right"]; !ran || strings.Contains(text, raceReport) {
 				t.Errorf("the correct program is reported, or did not run:\n%s", text)
 			}
 			text := all[p.name+" racy"]
-			if !strings.Contains(text, "WARNING: DATA RACE") {
+			if !strings.Contains(text, raceReport) {
 				t.Fatalf("the racy program is not reported:\n%s", text)
 			}
 			if !strings.Contains(text, p.op) {
