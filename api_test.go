@@ -115,7 +115,7 @@ func TestMethodSets(t *testing.T) {
 		}
 	}
 	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.DeviceInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
-		ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
+		ferry.BoundParam{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
 			t.Errorf("%T has %d methods, want none", v, n)

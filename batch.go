@@ -168,7 +168,7 @@ func prepareLaunch(b *Batch, st *streamState, op *batchOp) error {
 		return err
 	}
 	for i := range memory {
-		b.acquired(st, &memory[i].M, inflight.Write)
+		b.acquired(st, &memory[i].M, k.access(memory[i].At))
 	}
 	b.calls.LaunchKernel(k.f, full(op.config.Grid), full(op.config.Block), uint32(op.config.SharedBytes), st.handle, params)
 	return nil

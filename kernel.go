@@ -25,6 +25,8 @@ type Kernel struct {
 	shared  int // static shared memory in bytes per block
 	limits  launchLimits
 	args    *kernelargs.Signature
+	reads   []bool // by offset/8: parameters whose memory the kernel only reads
+	bound   bool   // made by Module.Bind: the kernel writes to the other memory
 
 	moreShared atomic.Bool // the driver allows more dynamic shared memory than the default
 }
@@ -96,6 +98,77 @@ func (k *Kernel) Params() []ptx.Param {
 		return nil
 	}
 	return slices.Clone(k.args.Params())
+}
+
+// Launch adds a launch of the kernel to a stream or a batch: see [Stream.Launch] and
+// [Batch.Launch]. Unlike Launch of the interface [Queue], it allocates nothing.
+func (k *Kernel) Launch(q Queue, c LaunchConfig, args ...any) error {
+	switch q := q.(type) {
+	case *Stream:
+		return q.Launch(k, c, args...)
+	case *Batch:
+		return q.Launch(k, c, args...)
+	}
+	return refusal.Invalid("launch %s: no stream or batch given (nil)", k.Name())
+}
+
+// BoundParam is what the source of a kernel says about a parameter, for [Module.Bind].
+type BoundParam struct {
+	Name string // "x"
+	Type string // in C: "const float *"
+	Size int    // bytes
+	// Reads is set for a pointer to const. Launches count the memory as read and not as
+	// written, so ReadSlice does not wait for them.
+	Reads bool
+}
+
+// Bind is [Module.Kernel] for the code that "ferry bind" generates. It compares the
+// parameters with those of the module. An error names the first one whose size differs.
+//
+// A launch of the kernel counts memory for a parameter with Reads as only read. For other
+// parameters it refuses memory that was registered with ReadOnly. The const of C is a
+// promise of the kernel's author. If the kernel breaks it by a cast, then ReadSlice may
+// return while the kernel still writes.
+func (m *Module) Bind(name string, params ...BoundParam) (*Kernel, error) {
+	k, err := m.Kernel(name)
+	if err != nil {
+		return nil, err
+	}
+	k.bound = true
+	if !k.args.Known() {
+		return k, nil
+	}
+	have := k.args.Params()
+	if len(have) != len(params) {
+		return nil, refusal.Invalid("bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", name, len(params), len(have), k.args)
+	}
+	for i, p := range params {
+		if p.Size != have[i].Size {
+			return nil, refusal.Invalid("bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again",
+				name, i+1, p.Name, p.Type, refusal.Size(uintptr(p.Size)), refusal.Size(uintptr(have[i].Size)))
+		}
+		if p.Reads {
+			k.setReads(have[i].Offset)
+		}
+	}
+	return k, nil
+}
+
+// setReads marks the parameter at an offset as one whose memory the kernel only reads.
+func (k *Kernel) setReads(offset int) {
+	for len(k.reads) <= offset/8 {
+		k.reads = append(k.reads, false)
+	}
+	k.reads[offset/8] = true
+}
+
+// access returns what a launch does with the memory whose address is the parameter at an
+// offset.
+func (k *Kernel) access(offset int) inflight.Access {
+	if i := offset / 8; i < len(k.reads) && k.reads[i] {
+		return inflight.Read
+	}
+	return inflight.Write
 }
 
 // LaunchConfig is the configuration of a launch: Grid blocks of Block threads each. Y and
@@ -297,7 +370,7 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 func acquireMemory(op *inflight.Op, st *streamState, k *Kernel, bytes []byte, memory []kernelargs.Memory[span]) error {
 	for i := range memory {
 		m := &memory[i]
-		p, err := acquireForKernel(op, st, &m.M)
+		p, err := acquireForKernel(op, st, &m.M, k, k.access(m.At))
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.args.Describe(m.At), err)
 		}
@@ -308,14 +381,16 @@ func acquireMemory(op *inflight.Op, st *streamState, k *Kernel, bytes []byte, me
 
 // acquireForKernel counts a launch as a user of memory, and returns the address for the
 // kernel.
-func acquireForKernel(op *inflight.Op, st *streamState, r *span) (cu.DevicePtr, error) {
+func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, access inflight.Access) (cu.DevicePtr, error) {
 	a, g := r.a, st.g
 	switch {
 	case r.bad != nil:
 		return 0, r.bad
 	case a == nil:
 		return 0, refusal.Invalid("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
-	case !op.Acquire(&a.Tracker, inflight.Write, r.generation):
+	case k.bound && a.readOnly && access == inflight.Write:
+		return 0, refusal.Invalid("%v was registered with ReadOnly, and the kernel's pointer is not to const: register it without ReadOnly", r.String())
+	case !op.Acquire(&a.Tracker, access, r.generation):
 		return 0, a.errClosed()
 	case a.g == g && r.dev != 0 && a.kind != managedMemory && a.BornOn() == nil: // the usual case
 		return r.dev, nil

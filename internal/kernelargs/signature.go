@@ -37,6 +37,9 @@ func NewSignature(params []ptx.Param, size int) *Signature {
 // arguments are packed one after the other, each aligned as in C.
 func UnknownSignature() *Signature { return &Signature{} }
 
+// Known reports whether the parameters are known.
+func (s *Signature) Known() bool { return s.known }
+
 // Params returns the parameters. It is empty if they are not known. The caller must not
 // change it.
 func (s *Signature) Params() []ptx.Param { return s.params }
