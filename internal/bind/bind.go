@@ -180,9 +180,7 @@ func (f *files) include(names []string, from string, seen map[string]bool) {
 func (s *source) add(o *source) {
 	s.kernels = append(s.kernels, o.kernels...)
 	for name, r := range o.records {
-		if s.records[name] == nil {
-			s.records[name] = r
-		}
+		s.records[name] = append(s.records[name], r...)
 	}
 }
 

@@ -1,6 +1,9 @@
 package bind
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // kind is a kind of C++ types.
 type kind uint8
@@ -106,6 +109,9 @@ func (t *ctype) declare(name string) string {
 	if t.constant {
 		text = "const " + text
 	}
+	if t.kind == unknown && strings.Contains(text, "(*)") {
+		return strings.Replace(text, "(*)", "(*"+name+")", 1)
+	}
 	if name == "" {
 		return text
 	}
@@ -113,6 +119,17 @@ func (t *ctype) declare(name string) string {
 		return text + name
 	}
 	return text + " " + name
+}
+
+// makeConst returns the type with const. For an array it is that of the elements.
+func (t *ctype) makeConst() *ctype {
+	c := *t
+	if t.kind == array {
+		c.elem = t.elem.makeConst()
+	} else {
+		c.constant = true
+	}
+	return &c
 }
 
 // isConst reports whether values of the type cannot be changed.

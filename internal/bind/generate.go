@@ -190,9 +190,9 @@ func (w *writer) structure(s *goStruct) {
 		w.printf("%s %s", f.name, f.typ)
 		switch {
 		case f.note != "":
-			w.printf(" // %s; %s", oneLine(f.c), oneLine(f.note))
+			w.printf(" // %s; %s", oneLine(f.ctype.declare(f.c)), oneLine(f.note))
 		case f.c != "":
-			w.printf(" // %s", oneLine(f.c))
+			w.printf(" // %s", oneLine(f.ctype.declare(f.c)))
 		}
 		w.printf("\n")
 	}

@@ -3,6 +3,7 @@ package bind
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // gotype is a Go type with the size and alignment that Go gives to it.
@@ -24,7 +25,8 @@ type goStruct struct {
 // goField is a field of a goStruct. Its name is "_" for bytes that C does not use.
 type goField struct {
 	name, typ string
-	c         string // in C: "float w[3]"
+	c         string // the name in C, empty for bytes that C does not use
+	ctype     *ctype
 	offset    int
 	note      string
 }
@@ -67,6 +69,9 @@ func (g *goTypes) of(t *ctype) gotype {
 		return gotype{text: fmt.Sprintf("[%d]%s", t.n, e.text), size: t.n * e.size, align: e.align}
 	case named:
 		return g.ofNamed(t.name)
+	}
+	if strings.Contains(t.name, "(*)") { // a pointer to a function
+		return gotype{text: "cu.DevicePtr", size: 8, align: 8}
 	}
 	return unknownType("%s has no type in Go", t)
 }
@@ -117,12 +122,12 @@ func (g *goTypes) newStruct(name string, l *layout) gotype {
 			t, note = bytesType(f.size), "its size differs in Go"
 		case f.offset%t.align != 0:
 			t, note = bytesType(f.size), "it is not aligned"
-		case f.typ.kind == pointer || f.typ.kind == reference:
+		case t.text == "cu.DevicePtr":
 			note = "a launch does not track this memory"
 		}
 		s.pad(at, f.offset)
 		s.align, at = max(s.align, t.align), f.offset+f.size
-		s.fields = append(s.fields, goField{unique(taken, goName(f.name)), t.text, f.typ.declare(f.name), f.offset, note})
+		s.fields = append(s.fields, goField{unique(taken, goName(f.name)), t.text, f.name, f.typ, f.offset, note})
 	}
 	if l.size%s.align != 0 {
 		return unknownType("%s is packed", name)

@@ -16,18 +16,19 @@ type macro struct {
 // macros stay as they are written, because the compiler resolves types.
 type expander struct {
 	macros map[string]*macro
+	active map[string]bool // macros whose text is being replaced, which stay as they are
 	out    []token
 	room   int // tokens that may still be added
 }
 
 // expandKernels returns tokens with the macros replaced that contain __global__.
 func expandKernels(tokens []token) []token {
-	e := &expander{macros: map[string]*macro{}, room: 4*len(tokens) + 10_000}
+	e := &expander{macros: map[string]*macro{}, active: map[string]bool{}, room: 4*len(tokens) + 10_000}
 	for i := 0; i < len(tokens); i++ {
 		if tokens[i].kind == directive {
 			e.define(tokens[i].text)
 		}
-		i += e.expand(tokens, i, 0)
+		i += e.expand(tokens, i)
 	}
 	return e.out
 }
@@ -67,10 +68,10 @@ func (e *expander) makesKernels(m *macro) bool {
 
 // expand adds the token at i, or the text of the macro that it names. It returns how many
 // tokens it has used besides that at i.
-func (e *expander) expand(tokens []token, i, depth int) (used int) {
+func (e *expander) expand(tokens []token, i int) (used int) {
 	t := tokens[i]
 	m := e.macros[t.text]
-	if t.kind != word || m == nil || depth > 16 {
+	if t.kind != word || m == nil || e.active[t.text] {
 		e.add(t)
 		return 0
 	}
@@ -87,9 +88,11 @@ func (e *expander) expand(tokens []token, i, depth int) (used int) {
 	if e.room -= len(body); e.room < 0 {
 		return used
 	}
+	e.active[t.text] = true
 	for j := 0; j < len(body); j++ {
-		j += e.expand(body, j, depth+1)
+		j += e.expand(body, j)
 	}
+	delete(e.active, t.text)
 	return used
 }
 
@@ -148,11 +151,14 @@ func matching(tokens []token, i int) int {
 	return len(tokens)
 }
 
+// maxAngle is how many tokens the brackets of a template can have.
+const maxAngle = 1000
+
 // matchingAngle returns the index of the > that closes the < at i. It returns i if that is
 // no bracket: it does not close before a token that ends a declaration.
 func matchingAngle(tokens []token, i int) int {
 	depth := 0
-	for j := i; j < len(tokens); j++ {
+	for j := i; j < min(len(tokens), i+maxAngle); j++ {
 		if tokens[j].kind != punct {
 			continue
 		}

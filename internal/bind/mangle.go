@@ -90,15 +90,8 @@ func expand(ast demangle.AST) []demangle.AST {
 		}
 		return out
 	case *demangle.PackExpansion:
-		if t.Pack != nil {
-			if base, ok := t.Base.(*demangle.TemplateParam); ok {
-				return expand(base)
-			}
-			out := make([]demangle.AST, len(t.Pack.Args))
-			for i := range out {
-				out[i] = &demangle.Name{Name: "?"} // a pattern over a pack
-			}
-			return out
+		if base, ok := t.Base.(*demangle.TemplateParam); ok {
+			return expand(base)
 		}
 	}
 	return []demangle.AST{ast}
@@ -121,6 +114,9 @@ func readType(ast demangle.AST) *ctype {
 	ast = resolve(ast)
 	switch t := ast.(type) {
 	case *demangle.BuiltinType:
+		if t.Name == "std::bfloat16_t" {
+			return scalar("__bf16")
+		}
 		if s := scalar(t.Name); s != nil {
 			return s
 		}
@@ -139,9 +135,11 @@ func readType(ast demangle.AST) *ctype {
 	case *demangle.VendorQualifier:
 		return readType(t.Type) // such as __restrict
 	case *demangle.TypeWithQualifiers:
-		inner := *readType(t.Base)
-		inner.constant = inner.constant || strings.Contains(" "+write(t.Qualifiers)+" ", " const ")
-		return &inner
+		inner := readType(t.Base)
+		if strings.Contains(" "+write(t.Qualifiers)+" ", " const ") {
+			inner = inner.makeConst()
+		}
+		return inner
 	case *demangle.ArrayType:
 		if n, err := strconv.Atoi(write(t.Dimension)); err == nil && n >= 0 && n < 1<<31 {
 			elem := readType(t.Element)

@@ -146,7 +146,11 @@ func layoutAnswer(tags []tag, rec *srcRecord) *layout {
 		if len(t.numbers) != 2 {
 			return nil
 		}
-		l.fields = append(l.fields, layoutField{rec.fields[i].name, readType(t.typ), t.numbers[1], t.numbers[0]})
+		f := layoutField{rec.fields[i].name, readType(t.typ), t.numbers[1], t.numbers[0]}
+		if f.typ.kind == reference { // sizeof is that of what it refers to
+			f.size = f.typ.size
+		}
+		l.fields = append(l.fields, f)
 	}
 	return l
 }
@@ -189,52 +193,64 @@ func addNamed(names []string, known map[string]*layout, t *ctype) []string {
 	return append(names, t.name)
 }
 
-// layoutRound asks for some layouts. A type whose fields the compiler does not tell is
-// asked again without fields.
+// layoutRound asks for some layouts.
 func (p *prober) layoutRound(ctx context.Context, src *source, names []string) (map[string]*layout, error) {
 	var questions []string
+	var records []*srcRecord
 	for _, name := range names {
-		rec := src.record(name)
-		questions = append(questions, layoutQuestion(name, rec.fields))
+		rec := src.candidates(name)[0]
+		questions, records = append(questions, layoutQuestion(name, rec.fields)), append(records, rec)
 	}
 	answers, err := p.ask(ctx, questions)
 	if err != nil {
 		return nil, err
 	}
-	all, again := map[string]*layout{}, []string(nil)
+	all := map[string]*layout{}
 	for i, name := range names {
-		rec := src.record(name)
-		if l := layoutAnswer(answers[i], rec); l != nil {
-			l.check(rec)
-			all[name] = l
-		} else {
-			again = append(again, name)
-		}
-	}
-	for _, name := range again {
-		answer, err := p.ask(ctx, []string{layoutQuestion(name, nil)})
-		if err != nil {
-			return nil, err
-		}
-		l := layoutAnswer(answer[0], nil)
+		l := layoutAnswer(answers[i], records[i])
 		if l == nil {
-			l = &layout{}
+			if l, err = p.layoutAgain(ctx, name, src.candidates(name)[1:]); err != nil {
+				return nil, err
+			}
+		} else {
+			l.check(records[i])
 		}
-		l.why = "the compiler does not give access to its fields"
 		all[name] = l
 	}
 	return all, nil
 }
 
-// record returns what the text says about a structure. The result is never nil.
-func (s *source) record(name string) *srcRecord {
+// layoutAgain asks for the layout of a type whose first structure in the text is not the one
+// that the compiler sees. It tries the others, and at last no fields.
+func (p *prober) layoutAgain(ctx context.Context, name string, others []*srcRecord) (*layout, error) {
+	for _, rec := range append(others, &srcRecord{}) {
+		answer, err := p.ask(ctx, []string{layoutQuestion(name, rec.fields)})
+		if err != nil {
+			return nil, err
+		}
+		if l := layoutAnswer(answer[0], rec); l != nil {
+			l.check(rec)
+			return l, nil
+		}
+	}
+	return &layout{why: "the compiler does not tell its size"}, nil
+}
+
+// candidates returns what the text says about a structure. There is at least one result.
+func (s *source) candidates(name string) []*srcRecord {
 	if i := strings.IndexByte(name, '<'); i >= 0 && s.records[name] == nil {
 		name = name[:i]
 	}
-	if r := s.records[name]; r != nil && r.plain {
-		return r
+	var out []*srcRecord
+	for _, r := range s.records[name] {
+		if r.plain {
+			out = append(out, r)
+		}
 	}
-	return &srcRecord{}
+	if len(out) == 0 {
+		return []*srcRecord{{}}
+	}
+	return out
 }
 
 // check removes the fields if they do not explain the size: then the text has others that

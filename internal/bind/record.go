@@ -21,7 +21,8 @@ func (s *scanner) record() {
 			i = matching(s.tokens, i+1)
 		case t.is("["):
 			i = matching(s.tokens, i)
-		case t.kind == word && !bases && t.text != "final":
+		case t.is("final"):
+		case t.kind == word && !bases:
 			name = t.text
 		case t.is("<"):
 			i = matchingAngle(s.tokens, i)
@@ -63,7 +64,7 @@ func (s *scanner) addRecord(class string, path []string, body []token, bases boo
 		m.member()
 	}
 	if name := strings.Join(path, "::"); path[len(path)-1] != "" {
-		s.records[name] = r
+		s.records[name] = append(s.records[name], r)
 	}
 }
 
@@ -144,7 +145,7 @@ func (m *memberScanner) declaration(d []token) {
 	if slices.ContainsFunc(d, func(t token) bool { return t.is("virtual") }) {
 		m.r.plain = false
 	}
-	if d[0].is("struct") || d[0].is("class") || d[0].is("union") {
+	if d[0].is("struct") || d[0].is("class") || d[0].is("union") || d[0].is("enum") {
 		if d = m.nested(d); d == nil {
 			return
 		}
@@ -161,7 +162,7 @@ func (m *memberScanner) declaration(d []token) {
 	}
 }
 
-// nested reads a structure that is defined in a structure. It returns the declaration of
+// nested reads a structure or enumeration that is defined in a structure. It returns the declaration of
 // fields with it, or nil if there is none.
 func (m *memberScanner) nested(d []token) []token {
 	open := slices.IndexFunc(d, func(t token) bool { return t.is("{") })
@@ -174,7 +175,9 @@ func (m *memberScanner) nested(d []token) []token {
 			name = t.text
 		}
 	}
-	m.s.addRecord(d[0].text, append(slices.Clone(m.path), name), d[min(open+1, end):end], false)
+	if !d[0].is("enum") {
+		m.s.addRecord(d[0].text, append(slices.Clone(m.path), name), d[min(open+1, end):end], false)
+	}
 	rest := d[min(end+1, len(d)):]
 	if len(rest) == 0 {
 		m.r.plain = m.r.plain && name != "" // an anonymous member has fields of this structure
@@ -191,6 +194,8 @@ func isFunction(d []token) bool {
 			return false
 		case t.is("operator"):
 			return true
+		case t.is("<"):
+			i = matchingAngle(d, i)
 		case t.is("(") && i > 0 && slices.Contains(attributes, d[i-1].text):
 			i = matching(d, i)
 		case t.is("("):

@@ -8,8 +8,8 @@ import (
 // source is what the text of a source file, and of the files that it includes, tells.
 type source struct {
 	kernels  []*srcKernel
-	records  map[string]*srcRecord // by qualified name
-	includes []string              // #include "NAME"
+	records  map[string][]*srcRecord // by qualified name; several if #if chooses one
+	includes []string                // #include "NAME"
 }
 
 // srcKernel is a kernel in the text.
@@ -55,7 +55,7 @@ type scanner struct {
 // scan reads a source text.
 func scan(src string) *source {
 	tokens, comments := tokenize(src)
-	s := &scanner{source: source{records: map[string]*srcRecord{}}, tokens: expandKernels(tokens), comments: comments}
+	s := &scanner{source: source{records: map[string][]*srcRecord{}}, tokens: expandKernels(tokens), comments: comments}
 	for s.at < len(s.tokens) {
 		s.step()
 	}
@@ -241,6 +241,8 @@ func nameOf(tokens []token) int {
 			i = matching(tokens, i)
 		case t.is("<"):
 			i = matchingAngle(tokens, i)
+		case t.is("decltype"):
+			types++
 		case t.kind == word && slices.Contains(attributes, t.text):
 		case t.kind == word && slices.Contains(typeWords, t.text):
 			last = -1
@@ -281,7 +283,7 @@ func spell(tokens []token) string {
 func spaced(a, b token) bool {
 	tight := func(t token, of string) bool { return t.kind == punct && strings.Contains(of, " "+t.text+" ") }
 	switch {
-	case tight(b, " , ) ] [ ; :: > < "), tight(a, " ( [ :: < ~ ! "):
+	case tight(b, " , ) ] [ ; :: > < "), tight(a, " ( [ :: < ~ ! "), a.is(")") && b.is("("):
 		return false
 	case tight(a, " * & ") && (b.kind == word || tight(b, " * & ")):
 		return false

@@ -44,12 +44,12 @@ func (k *kernel) signature() signature {
 	return s
 }
 
-// signature returns the name in C and the fields, with the offsets in their types.
+// signature returns the name in C and the fields, with their types and offsets.
 func (t *goStruct) signature() signature {
 	s := signature{name: t.c}
 	for _, f := range t.fields {
 		if f.c != "" {
-			s.parts = append(s.parts, part{f.c, "at byte " + strconv.Itoa(f.offset)})
+			s.parts = append(s.parts, part{f.c, fmt.Sprintf("%s at byte %d", f.ctype, f.offset)})
 		}
 	}
 	s.parts = append(s.parts, part{"the size", strconv.Itoa(t.size) + " bytes"})
