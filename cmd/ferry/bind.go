@@ -11,13 +11,13 @@ import (
 var bindCommand = command{
 	name:    "bind",
 	summary: "write Go code that launches the kernels of a source",
-	usage: "bind FILE.cu|FILE.ptx [-o FILE.go] [--package NAME] [--type NAME] [--check]\n" +
-		"                 [--arch sm_80] [--compiler C] [--include DIR] [--define M[=V]]\n" +
-		"                 [--fast-math] [--line-info] [--ptx FILE.ptx]",
+	usage: "bind FILE.cu|FILE.ptx [-o FILE.go] [--package NAME] [--type NAME]\n" +
+		"                 [--check] [--ptx FILE.ptx] [--arch sm_80] [--compiler C]\n" +
+		"                 [--include DIR] [--define M[=V]] [--fast-math] [--line-info]",
 	run: bindKernels,
-	help: `Compiles FILE.cu to FILE.ptx, and writes FILE_cu.go beside it. The Go file embeds
-the PTX. It has a type for the module and a method for each kernel, with the
-names and types of the source:
+	help: `Compiles FILE.cu to FILE.ptx, and writes FILE_cu.go beside it. The Go file
+embeds the PTX. It has a type for the module and a method for each kernel, with
+the names and types of the source:
 
   __global__ void saxpy(int n, float a, const float *x, float *y);
 
@@ -37,8 +37,13 @@ Types in Go:
   half, bfloat16        uint16, the bits
   float4, ...           [4]float32, ...
   enum                  its integer type
-  struct                a Go struct with the same layout, which the compiler tells
-  void *, others        cu.DevicePtr, or [N]byte; the comment of the method says so
+  struct                a Go struct with the layout that the compiler tells
+  void *, others        cu.DevicePtr, or [N]byte; the method's comment says so
+
+A *ferry.Stream and a *ferry.Batch are queues. const is a promise of the kernel,
+which Ferry believes: ReadSlice does not wait for launches that only read. For a
+null pointer pass an empty buffer. To launch with other memory, such as an
+address of another library, use Module().Kernel and Stream.Launch.
 
 An instance of a template needs an explicit instantiation in the source:
 template __global__ void scale<float>(float *, int). The names of arguments and
@@ -50,8 +55,8 @@ With FILE.ptx there is no source. Then only mangled names tell the types. With
 adds names and the types that C++ itself has. Neither needs a compiler.
 
 flags:
-  -o FILE.go       the Go file (FILE_cu.go, or FILE_ptx.go for FILE.ptx); the PTX
-                   is written to the same folder
+  -o FILE.go       the Go file (FILE_cu.go, or FILE_ptx.go for FILE.ptx); the
+                   PTX is written to the same folder
   --package NAME   the package ($GOPACKAGE, else that of the folder)
   --type NAME      the type of the module (Kernels for kernels.cu)
   --arch, --compiler, --include, --define, --fast-math, --line-info

@@ -1,10 +1,12 @@
 // Command ferry shows what a device can do. It measures the cost of each kind of host
-// memory and of single operations on it. It launches any kernel of a PTX file:
+// memory and of single operations on it. It launches any kernel of a PTX file,
+// and writes Go code that launches the kernels of a source:
 //
 //	ferry info
 //	ferry compare
 //	ferry bench
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
+//	ferry bind FILE.cu
 //
 // "ferry help COMMAND" describes each command. Standard output has only results: text,
 // or one JSON document with --json. Progress and warnings go to standard error. The

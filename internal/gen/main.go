@@ -31,6 +31,7 @@ func parts() []part {
 		{files: []string{"docs/softgpu/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
 		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
 		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
+		{files: []string{"internal/bind/bindtest/kernels_cu.go", "internal/bind/bindtest/kernels.ptx"}, from: "`kernels.cu` beside them, by `ferry bind`", pkg: "./internal/bind", test: "TestCommitted"},
 	}
 }
 
