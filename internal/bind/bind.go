@@ -131,7 +131,10 @@ func (f *files) relative(path string) (string, error) {
 	if err != nil || strings.HasPrefix(rel, "..") {
 		return "", fmt.Errorf("bind %s: %s must be in the folder of %s or below it, because go:embed reaches no other files", f.Source, path, f.out)
 	}
-	return filepath.ToSlash(rel), nil
+	if rel = filepath.ToSlash(rel); strings.ContainsAny(rel, "*?[]\"'`<>|:;,\n") {
+		return "", fmt.Errorf("bind %s: go:embed does not take a file with the name %q: choose another name", f.Source, rel)
+	}
+	return rel, nil
 }
 
 // readSource reads the source and the files that it includes by #include "NAME".

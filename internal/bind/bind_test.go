@@ -97,6 +97,18 @@ func TestPTX(t *testing.T) {
 	}
 }
 
+// TestSpace: a file name with a space is quoted for go:embed.
+func TestSpace(t *testing.T) {
+	ptx, err := os.ReadFile("testdata/mangled.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := generate(t, &Options{Source: filepath.Join(writeFiles(t, "my code.ptx", string(ptx)), "my code.ptx"), Package: "k"})
+	if !strings.Contains(string(out.Go), "//go:embed \"my code.ptx\"\nvar myCodePTX []byte\n") {
+		t.Errorf("%.400s", out.Go)
+	}
+}
+
 // TestSourceWithPTX: the text of a source adds names, and the types of C++ itself, to PTX
 // that another compiler made. A type that contradicts the PTX is not used.
 func TestSourceWithPTX(t *testing.T) {
@@ -151,6 +163,7 @@ struct Fields { int same, Same; int _pad; float type; };
 struct Callback { void (*f)(int); int &r; };
 struct Empty {};
 typedef struct { int unnamed_tag; } Tagged;
+namespace { __global__ void hidden(const _Float16 *h) {} template <class T> __global__ void hidden2(T t) {} template __global__ void hidden2<char>(char); }
 namespace a { __global__ void k(int) {} }
 namespace b { __global__ void k(int, const real *const) {} }
 __global__ void over(int n) {}
@@ -173,7 +186,7 @@ extern "C" __global__ void module(int a[4]) {}
 	o := &Options{Source: filepath.Join(dir, "k.cu"), Package: "k", Type: "Code", compile: withTypes(head)}
 	out := generate(t, o)
 	for _, want := range []string{
-		"AK(p0 int32)", "BK(p0 int32, p1 ferry.Memory[float32])", "Over(n int32)",
+		"Hidden(h ferry.Memory[uint16])", "Hidden2Char(t int8)", "AK(p0 int32)", "BK(p0 int32, p1 ferry.Memory[float32])", "Over(n int32)",
 		"Over2(q ferry.Queue, config ferry.LaunchConfig, p ferry.Memory[float32], i, s uint64, c int32, f uint16)",
 		"Nodes(n ferry.Memory[Node], byValue Node)",
 		"Odd(p Packed, w Wide, u, v [4]byte, g Tagged, t VecPoint2, ts ferry.Memory[VecPoint2])",
@@ -268,6 +281,7 @@ func TestErrors(t *testing.T) {
 		{Options{Source: in("none.ptx"), PTX: in("none.ptx")}, "the source is PTX already"},
 		{Options{Source: in("none.ptx"), Out: filepath.Join(dir, "sub", "x.go")}, "go:embed reaches no other files"},
 		{Options{Source: "testdata/mangled.ptx", Type: "lower"}, `the type "lower" is not an exported Go name`},
+		{Options{Source: in("a[b].ptx")}, `go:embed does not take a file with the name "a[b].ptx"`},
 		{Options{Source: "testdata/mangled.ptx", Type: "A B"}, `is not an exported Go name`},
 	} {
 		_, err := Generate(context.Background(), &c.o)

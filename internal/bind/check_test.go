@@ -36,12 +36,22 @@ extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {}
 __global__ void move(P p, P *to) {}
 `
 
+// checkedOutput is the output for checkedSource, which is compiled once.
+var checkedOutput *Output
+
 // checked returns the options of files that are up to date.
 func checked(t *testing.T) (dir string, o *Options) {
 	t.Helper()
 	dir = writeFiles(t, "k.cu", checkedSource, "p.h", "struct P { int n; double d; };\n")
 	o = &Options{Source: filepath.Join(dir, "k.cu"), Package: "k"}
-	generateAndWrite(t, o)
+	if checkedOutput == nil {
+		checkedOutput = generate(t, o)
+	}
+	out := *checkedOutput
+	out.GoFile, out.PTXFile = filepath.Join(dir, "k_cu.go"), filepath.Join(dir, "k.ptx")
+	if err := out.Write(); err != nil {
+		t.Fatal(err)
+	}
 	return dir, o
 }
 

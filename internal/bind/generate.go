@@ -45,7 +45,11 @@ func (w *writer) head() {
 	if m.usesCU() {
 		w.printf("\"github.com/ferrygpu/ferry/cu\"\n")
 	}
-	w.printf(")\n\n//go:embed %s\nvar %s []byte\n\n", m.ptxFile, w.ptxVar)
+	name := m.ptxFile
+	if strings.ContainsAny(name, " \t") {
+		name = strconv.Quote(name)
+	}
+	w.printf(")\n\n//go:embed %s\nvar %s []byte\n\n", name, w.ptxVar)
 }
 
 // command returns the command that makes the file, for its first line.
@@ -54,7 +58,7 @@ func (m *module) command() string {
 	if m.options != "" {
 		text += " " + m.options
 	}
-	return strings.ReplaceAll(text, "\n", " ")
+	return oneLine(text)
 }
 
 // usesCU reports whether the file needs package cu.

@@ -32,6 +32,7 @@ func readSymbol(name string) symbol {
 	}
 	s := symbol{typed: true, params: readParams(f)}
 	s.path, s.args = readPath(typed.Name)
+	s.path = strings.ReplaceAll(s.path, "(anonymous namespace)::", "") // which a source cannot write
 	return s
 }
 

@@ -30,7 +30,7 @@ func TestSymbols(t *testing.T) {
 		"_Z1kIJidfEEvDpT_":                      "k<int, double, float>(int, double, float)",
 		"_Z1kIJidfEEvDpPT_":                     "k<int, double, float>(int*, double*, float*)",
 		"_ZL1ki":                                "k(int)",
-		"_ZN12_GLOBAL__N_11kEi":                 "(anonymous namespace)::k(int)",
+		"_ZN12_GLOBAL__N_11kEi":                 "k(int)",
 		"_Z1kN6ParamsUt_E":                      "k(Params::'unnamed')",
 		"_Z1k1EPS_":                             "k(E, E *)",
 		"_Z1ki.cold":                            "k(int)",
