@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDependencies: only libcuda needs purego, and only on systems where purego can load a
-// library.
+// TestDependencies: only libcuda and internal/dl need purego, and only on systems where purego
+// can load a library.
 func TestDependencies(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
@@ -19,9 +19,9 @@ func TestDependencies(t *testing.T) {
 		goos, goarch string
 		packages     []string
 	}{
-		{"js", "wasm", append([]string{"."}, pure...)},
-		{"darwin", "arm64", append([]string{"."}, pure...)},
-		{"windows", "amd64", append([]string{"."}, pure...)},
+		{"js", "wasm", append([]string{".", "./compile", "./internal/dl"}, pure...)},
+		{"darwin", "arm64", append([]string{".", "./compile", "./internal/dl"}, pure...)},
+		{"windows", "amd64", append([]string{".", "./compile", "./internal/dl"}, pure...)},
 		{"linux", "amd64", pure},
 		{"linux", "arm64", pure},
 	} {

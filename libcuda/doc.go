@@ -31,7 +31,7 @@
 // # Platforms
 //
 // The package works on Linux on amd64 and arm64 with glibc. Elsewhere it builds, and
-// [Open] returns an error that names the platform. No other
-// package that programs import uses purego. It makes a binary dynamically linked even
-// with CGO_ENABLED=0.
+// [Open] returns an error that names the platform. Besides internal/dl, which opens the
+// libraries of the CUDA toolkit, no other package imports purego. It makes a binary
+// dynamically linked even with CGO_ENABLED=0.
 package libcuda

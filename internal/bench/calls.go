@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
@@ -152,6 +154,26 @@ func (c *callers) roundInC(x *call) (mean float64, err error) {
 
 // library calls a function of a C library by its name.
 type library func(name string, args ...uintptr) (uintptr, error)
+
+// openLibrary opens a library of C functions, which is never closed. It is a variable so
+// that tests can replace it.
+var openLibrary = func(path string) (library, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := dl.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open peer %s: %w", path, err)
+	}
+	return func(name string, args ...uintptr) (uintptr, error) {
+		fn, err := l.Symbol(name)
+		if err != nil {
+			return 0, fmt.Errorf("peer: %w", err)
+		}
+		return dl.Call(fn, args...), nil
+	}, nil
+}
 
 // caller has the calls of one kind and the objects that they use.
 type caller struct {
