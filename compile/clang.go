@@ -4,42 +4,154 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 
 	"github.com/ferrygpu/ferry/kernels"
 )
 
-// compileClang compiles with clang.
-func compileClang(ctx context.Context, name string, source []byte, o *Options) (*Result, error) {
-	path, err := exec.LookPath("clang-19")
-	if err != nil {
-		return nil, &NotFoundError{}
+// maxLog is how many bytes of a compiler's messages are kept.
+const maxLog = 4 << 20
+
+// limited keeps the first maxLog bytes that are written to it.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if room := maxLog - l.Len(); room > 0 {
+		l.Buffer.Write(p[:min(room, len(p))])
 	}
+	return len(p), nil
+}
+
+// clangRun is one compilation by clang, with its temporary directory.
+type clangRun struct {
+	c       *clang
+	u       *unit
+	dir     string // has the next two
+	headers string // kernels.Headers
+	source  string // the source with a #line directive
+}
+
+// compile compiles with clang. It asks for the lowest PTX version of the architecture, so
+// that old drivers accept the result, and for a newer one if the source needs it.
+func (c *clang) compile(ctx context.Context, u *unit) (*Result, error) {
+	r, err := c.newRun(u)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.dir)
+	version, _ := lowestPTX(u.arch)
+	for {
+		out, log, err := r.run(ctx, version)
+		if err == nil {
+			return r.result(out, log), nil
+		}
+		newer := neededPTX(log, version, c.newestPTX())
+		if _, failed := errors.AsType[*exec.ExitError](err); !failed || ctx.Err() != nil {
+			return nil, fmt.Errorf("run %s: %w", c.path, err)
+		}
+		if newer <= version {
+			return nil, r.failure(log)
+		}
+		version = newer
+	}
+}
+
+// newRun writes the files of a compilation.
+func (c *clang) newRun(u *unit) (*clangRun, error) {
 	dir, err := os.MkdirTemp("", "ferry-compile-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	if err := os.CopyFS(dir, kernels.Headers); err != nil {
+	r := &clangRun{c: c, u: u, dir: dir, headers: filepath.Join(dir, "headers"), source: filepath.Join(dir, "source", "source.cu")}
+	text := append([]byte(lineDirective(u.name, 1)), u.source...)
+	if err := errors.Join(
+		os.CopyFS(r.headers, kernels.Headers),
+		os.Mkdir(filepath.Dir(r.source), 0o700),
+		os.WriteFile(r.source, text, 0o600),
+	); err != nil {
+		os.RemoveAll(dir)
 		return nil, err
 	}
-	arch := o.Arch
-	if arch == "" {
-		arch = "sm_80"
+	return r, nil
+}
+
+// args returns the command line for a PTX version.
+func (r *clangRun) args(version int) []string {
+	o := r.u.o
+	args := []string{
+		"-x", "cuda", "--cuda-gpu-arch=" + r.u.arch.String(), "--cuda-device-only", "-nocudainc", "-nocudalib",
+		"-nostdlibinc", "-nostdinc++", "-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
+		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
+		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
+		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
+		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}
-	args := []string{"-x", "cuda", "--cuda-gpu-arch=" + arch, "--cuda-device-only", "-nocudainc", "-nocudalib", "-fdeclspec",
-		"-Xclang", "-target-feature", "-Xclang", "+ptx80", "-O2", "-S", "-o", "-",
-		"-I", dir, "-I", filepath.Dir(name), "-include", "ferry.h", "-"}
-	cmd := exec.CommandContext(ctx, path, args...)
-	var out, log bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(source), &out, &log
-	if err := cmd.Run(); err != nil {
-		if _, ok := errors.AsType[*exec.ExitError](err); ok {
-			return nil, &Error{Compiler: path, Log: log.String()}
+	if !includeFerry.Match(r.u.source) {
+		args = append(args, "-include", filepath.Join(r.headers, ferryHeader))
+	}
+	for _, dir := range o.Include {
+		args = append(args, "-I", dir)
+	}
+	for _, define := range o.Define {
+		args = append(args, "-D"+define)
+	}
+	if o.LineInfo {
+		args = append(args, "-gline-tables-only")
+	}
+	if o.FastMath {
+		args = append(args, "-ffast-math", "-fcuda-flush-denormals-to-zero", "-fcuda-approx-transcendentals")
+	}
+	return append(args, "--", r.source)
+}
+
+// run runs clang once.
+func (r *clangRun) run(ctx context.Context, version int) (ptx []byte, log string, err error) {
+	var out bytes.Buffer
+	var messages limited
+	cmd := command(ctx, r.c.path, r.args(version)...)
+	cmd.Stdout, cmd.Stderr = &out, &messages
+	err = cmd.Run()
+	return out.Bytes(), r.shown(messages.String()), err
+}
+
+// result makes the result of a run without errors.
+func (r *clangRun) result(ptx []byte, log string) *Result {
+	_, warnings, _ := split(parseClang(log, r.u))
+	return &Result{PTX: ptx, Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
+}
+
+// failure makes the error of a run.
+func (r *clangRun) failure(log string) error {
+	all, _, more := split(parseClang(log, r.u))
+	return &Error{File: r.u.name, Compiler: r.c.name(), Diagnostics: all, More: more, Log: log}
+}
+
+// The messages of clang about a PTX version that is too low: for a builtin, which names
+// the versions that have it, and for an instruction.
+var (
+	needsFeature = regexp.MustCompile(`needs target feature .*`)
+	ptxFeature   = regexp.MustCompile(`\bptx(\d+)`)
+	noSelection  = regexp.MustCompile(`Cannot select|error in backend|LLVM ERROR`)
+)
+
+// neededPTX returns the PTX version to try after a failure, or 0. It is the lowest that a
+// message asks for, or the newest if no message has a number.
+func neededPTX(log string, version, newest int) int {
+	lowest := 0
+	for _, message := range needsFeature.FindAllString(log, -1) {
+		for _, m := range ptxFeature.FindAllStringSubmatch(message, -1) {
+			if v := atoi(m[1]); v > version && v <= newest && (lowest == 0 || v < lowest) {
+				lowest = v
+			}
 		}
-		return nil, err
 	}
-	return &Result{PTX: out.Bytes(), Log: log.String(), Compiler: path, Arch: arch}, nil
+	if lowest == 0 && noSelection.MatchString(log) {
+		return newest
+	}
+	return lowest
 }

@@ -1,18 +1,31 @@
 package compile
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
+
+// DefaultArch is the architecture of PTX if [Options] name none: that of the A100, which
+// newer GPUs run as well.
+const DefaultArch = "sm_80"
+
+// maxSource is how many bytes a source has at most.
+const maxSource = 64 << 20
 
 // Options are the options of a compilation. The zero value, or nil, is the default.
 type Options struct {
 	// Arch is the GPU architecture that the PTX is for: "sm_80", which is the default.
-	// GPUs of this architecture and newer ones run it.
+	// GPUs of this architecture and newer ones run it. The forms "80", "8.0" and
+	// "compute_80" mean the same.
 	Arch string
 	// Compiler is "nvrtc", "clang", or the absolute path of a libnvrtc or clang. Empty
-	// means NVRTC if there is one, else clang.
+	// means NVRTC if there is one, else clang. The environment variables FERRY_NVRTC and
+	// FERRY_CLANG name the file for "nvrtc" and "clang".
 	Compiler string
 	// Include has directories for #include. The directory of a source file is always searched.
 	Include []string
@@ -28,27 +41,128 @@ type Options struct {
 // Result is the output of a compilation.
 type Result struct {
 	PTX      []byte
-	Warnings []Diagnostic // in the order of the compiler
-	Log      string       // what the compiler printed, unchanged
+	Warnings []Diagnostic // in the order of the compiler, with their notes
+	Log      string       // what the compiler printed, unchanged; at most 4 MiB
 	Compiler string       // name and version: "clang 19.1.7", "NVRTC 13.0"
 	Arch     string       // "sm_80"
 }
 
-// Source compiles source. name is its file name for messages, and includes are relative to
-// its directory. Errors in the source are an [*Error]; if there is no compiler, the error
-// is a [*NotFoundError].
+// Source compiles source as C++17. name is its file name for messages, and includes are
+// relative to its directory. ferry.h is included first, unless the source includes it.
+// Kernels keep their names: a kernel that is not extern "C" has a mangled name.
+//
+// Errors in the source are an [*Error]. If there is no compiler, the error is a
+// [*NotFoundError]. If it does not know the architecture, the error is an [*ArchError].
+// When ctx ends, Source returns its error; clang is stopped then, NVRTC ends by itself
+// later. A nil ctx never ends. Source is safe for concurrent use.
 func Source(ctx context.Context, name string, source []byte, o *Options) (*Result, error) {
-	if o == nil {
-		o = &Options{}
+	if ctx == nil {
+		ctx = context.Background()
 	}
-	return compileClang(ctx, name, source, o)
+	u, err := newUnit(name, source, o)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", name, err)
+	}
+	r, err := u.compile(ctx)
+	if err == nil {
+		return r, nil
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return nil, e
+	}
+	return nil, fmt.Errorf("compile %s: %w", u.name, err)
 }
 
 // File is [Source] for a file.
 func File(ctx context.Context, path string, o *Options) (*Result, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("compile %s: not a regular file", path)
+	}
+	if info.Size() > maxSource {
+		return nil, fmt.Errorf("compile %s: %w", path, tooLarge(info.Size()))
+	}
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	return Source(ctx, filepath.ToSlash(path), source, o)
 }
+
+func tooLarge(size int64) error {
+	return fmt.Errorf("the source has %d bytes, more than %d MiB", size, maxSource>>20)
+}
+
+// unit is one source with checked options.
+type unit struct {
+	name   string
+	source []byte
+	arch   arch
+	o      *Options
+}
+
+// newUnit checks the options.
+func newUnit(name string, source []byte, o *Options) (*unit, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	if name == "" {
+		name = "source.cu"
+	}
+	a, err := parseArch(o.Arch)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(source) > maxSource:
+		return nil, tooLarge(int64(len(source)))
+	case bytes.IndexByte(source, 0) >= 0:
+		return nil, errors.New("the source has a zero byte, so it is not text")
+	case strings.ContainsAny(name, "\x00\n\r"):
+		return nil, errors.New("the name has a control character")
+	}
+	for _, dir := range o.Include {
+		if dir == "" || strings.ContainsRune(dir, 0) {
+			return nil, fmt.Errorf("include directory %q: not a path", dir)
+		}
+	}
+	for _, define := range o.Define {
+		if macro, _, _ := strings.Cut(define, "="); !isName(macro) || strings.ContainsAny(define, "\x00\n\r") {
+			return nil, fmt.Errorf("macro %q: want NAME or NAME=VALUE", define)
+		}
+	}
+	return &unit{name: name, source: source, arch: a, o: o}, nil
+}
+
+// isName reports whether s is an identifier of C, perhaps with the parameters of a macro.
+func isName(s string) bool {
+	s, _, _ = strings.Cut(s, "(")
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// compile chooses a compiler and compiles.
+func (u *unit) compile(ctx context.Context) (*Result, error) {
+	c, err := find(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkArch(u.arch, c); err != nil {
+		return nil, err
+	}
+	return c.compile(ctx, u)
+}
+
+// directory returns the directory of the source.
+func (u *unit) directory() string { return filepath.Dir(filepath.FromSlash(u.name)) }

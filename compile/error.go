@@ -1,27 +1,83 @@
 package compile
 
-// Diagnostic is one message of a compiler about a place in the source.
-type Diagnostic struct {
-	File         string
-	Line, Column int    // from 1; 0 if not known
-	Severity     string // "error", "warning" or "note"
-	Message      string
-	Source       string // the text of the line; empty if not known
-}
+import (
+	"fmt"
+	"strings"
+)
 
 // Error is the reason why a source does not compile.
 type Error struct {
+	File        string
 	Compiler    string
-	Diagnostics []Diagnostic // at most 20, the errors with their notes
+	Diagnostics []Diagnostic // at most 20 errors, each followed by its notes
 	More        int          // errors that are not in Diagnostics
-	Log         string       // what the compiler printed, unchanged
+	Log         string       // what the compiler printed, unchanged; at most 4 MiB
 }
 
-func (e *Error) Error() string { return e.Log }
+// Error returns all diagnostics with their lines.
+func (e *Error) Error() string {
+	var b strings.Builder
+	count := e.More
+	for _, d := range e.Diagnostics {
+		if d.Severity == severityError {
+			count++
+		}
+	}
+	if count == 0 {
+		return fmt.Sprintf("compile %s: %s failed without naming a place: %s", e.File, e.Compiler, tail(e.Log))
+	}
+	fmt.Fprintf(&b, "compile %s: %s, by %s", e.File, countText(count, "error"), e.Compiler)
+	for _, d := range e.Diagnostics {
+		b.WriteString("\n" + d.String())
+		if name := missingHeader(d.Message); name != "" {
+			b.WriteString("\n" + missingHint(name))
+		}
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", e.More)
+	}
+	return b.String()
+}
+
+// maxTail is how many bytes of a log an error shows.
+const maxTail = 2000
+
+// tail returns the end of a log.
+func tail(log string) string {
+	log = strings.TrimSpace(log)
+	if log == "" {
+		return "it printed nothing"
+	}
+	if len(log) > maxTail {
+		log = "... " + strings.ToValidUTF8(log[len(log)-maxTail:], "")
+	}
+	return log
+}
+
+// countText returns a number with its noun.
+func countText(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
 
 // NotFoundError says that no compiler was found.
 type NotFoundError struct {
 	Tried []string // places and commands, each with the reason
 }
 
-func (e *NotFoundError) Error() string { return "no compiler" }
+// Error names what was tried, and how to install a compiler.
+func (e *NotFoundError) Error() string {
+	return "no compiler for CUDA C++ was found; tried\n  " + strings.Join(e.Tried, "\n  ") + "\n" + installText
+}
+
+// installText says how to get a compiler. clang of 14 or newer is enough everywhere.
+const installText = `One of the two is enough. To install clang, or NVRTC:
+  Debian, Ubuntu   apt install clang          or  apt install libnvrtc12 (non-free, multiverse)
+  Fedora, RHEL     dnf install clang          or  dnf install cuda-nvrtc-13-0 (NVIDIA's repository)
+  Arch             pacman -S clang            or  pacman -S cuda
+  macOS            brew install llvm
+  Windows          winget install LLVM.LLVM
+  Python's pip                                    pip install nvidia-cuda-nvrtc (Linux)
+FERRY_CLANG and FERRY_NVRTC name a clang or a libnvrtc in another place.`

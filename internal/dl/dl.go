@@ -37,6 +37,9 @@ type Attempt struct {
 	Reason string
 }
 
+// NotThere is the reason of a directory that has none of the names.
+const NotThere = "not there"
+
 func (a Attempt) String() string { return a.Path + ": " + a.Reason }
 
 // NotFoundError says that no place has a library that opens.
@@ -98,7 +101,7 @@ func (e *NotFoundError) openIn(dir string) *Library {
 		e.failed(path, err)
 	}
 	if !exists {
-		e.Tried = append(e.Tried, Attempt{dir, "not there"})
+		e.Tried = append(e.Tried, Attempt{dir, NotThere})
 	}
 	return nil
 }

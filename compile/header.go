@@ -1,0 +1,101 @@
+package compile
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+const (
+	ferryHeader = "ferry.h" // is included where the source does not
+	compatDir   = "compat"  // has stand-ins for headers of CUDA and C
+)
+
+// includeFerry matches a line that includes Ferry's header.
+var includeFerry = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]ferry\.h[>"]`)
+
+// header is one of Ferry's headers with the name that includes it.
+type header struct{ name, text string }
+
+// headers lists Ferry's headers.
+func headers() (all []header, err error) {
+	err = fs.WalkDir(kernels.Headers, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(kernels.Headers, path)
+		all = append(all, header{strings.TrimPrefix(path, compatDir+"/"), string(text)})
+		return err
+	})
+	return all, err
+}
+
+// isHeader reports whether Ferry has a header of that name.
+func isHeader(name string) bool { return headerText(name) != "" }
+
+// shownHeader returns how messages show one of Ferry's headers. path is its path in
+// kernels.Headers.
+func shownHeader(path string) string { return "<" + strings.TrimPrefix(path, compatDir+"/") + ">" }
+
+// lineDirective returns the directive that gives the next line its file and number.
+func lineDirective(name string, line int) string {
+	name = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
+	return "#line " + strconv.Itoa(line) + ` "` + name + "\"\n"
+}
+
+// The messages of clang and NVRTC about a header that is not there.
+var missingForms = []*regexp.Regexp{
+	regexp.MustCompile(`^'([^']+)' file not found`),
+	regexp.MustCompile(`^(?:cannot|could not) open source file "([^"]+)"`),
+}
+
+// missingHeader returns the name of the header that a message says is missing, or "".
+func missingHeader(message string) string {
+	for _, form := range missingForms {
+		if m := form.FindStringSubmatch(message); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// toolkitHeaders match headers of the CUDA toolkit.
+var toolkitHeaders = regexp.MustCompile(`^(cuda|cu[a-z]+\.h|cub/|thrust/|nv|cooperative_groups|curand|mma\.h|sm_\d|crt/|` +
+	`device_|driver_|vector_|math_|helper_|texture_|surface_|channel_descriptor|builtin_types|common_functions)`)
+
+// cHeaders match headers of the C and C++ libraries.
+var cHeaders = regexp.MustCompile(`^(c?(assert|ctype|errno|float|limits|math|setjmp|signal|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|time)(\.h)?` +
+	`|algorithm|array|atomic|bit|chrono|cinttypes|complex|cstring|functional|initializer_list|iostream|iomanip|iterator|limits|list|map|memory|new|numeric` +
+	`|optional|random|ratio|set|sstream|fstream|span|string|string_view|thread|tuple|type_traits|unordered_map|utility|variant|vector)$`)
+
+// missingHint says whose a missing header is, and what Ferry has instead.
+func missingHint(name string) string {
+	whose := name + " is not in the directory of the source nor in one of the include directories (-I)"
+	switch {
+	case cHeaders.MatchString(name):
+		whose = name + " belongs to the C or C++ library of the host, which kernels cannot use"
+	case toolkitHeaders.MatchString(name):
+		whose = name + " belongs to the CUDA toolkit, which is not used"
+	}
+	return whose + ". " + offer(name)
+}
+
+// offer says which headers Ferry has.
+func offer(string) string {
+	all, err := headers()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, h := range all {
+		if !strings.Contains(h.name, "/") {
+			names = append(names, h.name)
+		}
+	}
+	slices.Sort(names)
+	return "Ferry has these headers: " + strings.Join(names, ", ")
+}

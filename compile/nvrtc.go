@@ -1,0 +1,346 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/internal/dl"
+)
+
+// nvrtcNames are the file names of NVRTC. The first three are those of CUDA 13, 12, and
+// 11.2 to 11.8.
+var nvrtcNames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}
+
+// The results of NVRTC that need an own error.
+const (
+	nvrtcErrorCompilation = 6
+	nvrtcErrorBuiltins    = 7 // libnvrtc-builtins does not open
+)
+
+// The largest sizes that NVRTC is believed.
+const (
+	maxNVRTCLog   = 256 << 20
+	maxPTX        = 1 << 30
+	maxNVRTCArchs = 1000
+)
+
+// nvrtc is an open NVRTC. It is safe for concurrent use, as the library is.
+type nvrtc struct {
+	lib          library
+	path         string
+	major, minor int
+	supported    []arch
+	include      string // the directory of CUDA's own headers, or ""
+}
+
+func (n *nvrtc) name() string  { return fmt.Sprintf("NVRTC %d.%d", n.major, n.minor) }
+func (n *nvrtc) archs() []arch { return n.supported }
+
+// findNVRTC opens NVRTC once it is found, and keeps it.
+var findNVRTC = func() (compiler, error) {
+	if path := os.Getenv(NVRTCVariable); path != "" {
+		if !filepath.IsAbs(path) {
+			return nil, fmt.Errorf("%s=%q: want an absolute path", NVRTCVariable, path)
+		}
+		n, err := openNVRTC(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", NVRTCVariable, err)
+		}
+		return n, nil
+	}
+	l, err := dl.Find(nvrtcNames, toolkitDirs("cuda_nvrtc"))
+	if err != nil {
+		return nil, &NotFoundError{Tried: triedText("NVRTC", err)}
+	}
+	n, err := useNVRTC(l)
+	if err != nil {
+		return nil, &NotFoundError{Tried: []string{"NVRTC: " + err.Error()}}
+	}
+	return n, nil
+}
+
+// triedText says where a library was searched. Directories without it share a line.
+func triedText(what string, err error) (lines []string) {
+	e, ok := errors.AsType[*dl.NotFoundError](err)
+	if !ok {
+		return []string{what + ": " + err.Error()}
+	}
+	var empty []string
+	for _, a := range e.Tried {
+		if a.Reason == dl.NotThere {
+			empty = append(empty, a.Path)
+		} else {
+			lines = append(lines, what+": "+a.String())
+		}
+	}
+	if len(empty) > 0 {
+		lines = append([]string{fmt.Sprintf("%s: no %s in %s", what, strings.Join(e.Names, ", "), strings.Join(empty, ", "))}, lines...)
+	}
+	return lines
+}
+
+// openNVRTC opens the NVRTC with an absolute path.
+func openNVRTC(path string) (compiler, error) {
+	l, err := dl.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return useNVRTC(l)
+}
+
+// opened has every NVRTC by its path: a library stays open, and what it supports does not
+// change.
+var opened sync.Map
+
+// useNVRTC checks a library that was opened.
+func useNVRTC(l *dl.Library) (compiler, error) {
+	if n, ok := opened.Load(l.Path()); ok {
+		return n.(*nvrtc), nil
+	}
+	n, err := newNVRTC(l.Path(), calls(l))
+	if err != nil {
+		return nil, err
+	}
+	opened.Store(l.Path(), n)
+	return n, nil
+}
+
+// calls returns a library's functions by their names.
+func calls(l *dl.Library) library {
+	return func(name string, args ...uintptr) (uintptr, error) {
+		fn, err := l.Symbol(name)
+		if err != nil {
+			return 0, err
+		}
+		return dl.Call(fn, args...), nil
+	}
+}
+
+// newNVRTC asks a library for its version and architectures.
+func newNVRTC(path string, lib library) (*nvrtc, error) {
+	n := &nvrtc{lib: lib, path: path, include: cudaInclude(path)}
+	var f frame
+	defer f.release()
+	version := make([]int32, 2)
+	if err := n.call("nvrtcVersion", f.ints(version[:1]), f.ints(version[1:])); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	n.major, n.minor = int(version[0]), int(version[1])
+	if n.major < 11 || n.major == 11 && n.minor < 2 {
+		return nil, fmt.Errorf("%s: %s is too old, want 11.2 or newer", path, n.name())
+	}
+	if err := n.askArchs(&f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// askArchs asks for the architectures.
+func (n *nvrtc) askArchs(f *frame) error {
+	count := make([]int32, 1)
+	if err := n.call("nvrtcGetNumSupportedArchs", f.ints(count)); err != nil {
+		return err
+	}
+	if count[0] < 1 || count[0] > maxNVRTCArchs {
+		return fmt.Errorf("nvrtcGetNumSupportedArchs: %d architectures", count[0])
+	}
+	all := make([]int32, count[0])
+	if err := n.call("nvrtcGetSupportedArchs", f.ints(all)); err != nil {
+		return err
+	}
+	for _, number := range all {
+		n.supported = append(n.supported, arch{number: int(number)})
+	}
+	return nil
+}
+
+// nvrtcError is a result of NVRTC that is not success.
+type nvrtcError struct {
+	function string
+	code     int32
+	text     string
+}
+
+func (e *nvrtcError) Error() string {
+	text := fmt.Sprintf("%s: %s (%d)", e.function, e.text, e.code)
+	if e.code == nvrtcErrorBuiltins {
+		text += ": NVRTC could not open libnvrtc-builtins, which belongs into the directory of libnvrtc"
+	}
+	return text
+}
+
+// call calls a function that returns an nvrtcResult.
+func (n *nvrtc) call(function string, args ...uintptr) error {
+	r, err := n.lib(function, args...)
+	if err != nil {
+		return err
+	}
+	code := int32(r)
+	if code == 0 {
+		return nil
+	}
+	e := &nvrtcError{function: function, code: code, text: "unknown error"}
+	if text, err := n.lib("nvrtcGetErrorString", uintptr(code)); err == nil && text != 0 {
+		e.text = goString(text)
+	}
+	return e
+}
+
+// compile compiles with NVRTC. If ctx ends first, it returns at once, and NVRTC finishes
+// in its goroutine.
+func (n *nvrtc) compile(ctx context.Context, u *unit) (*Result, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	type outcome struct {
+		result *Result
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := n.compileNow(u)
+		done <- outcome{r, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// compileNow compiles and waits for the end.
+func (n *nvrtc) compileNow(u *unit) (r *Result, err error) {
+	var f frame
+	defer f.release()
+	program, err := n.program(&f, u)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if failed := n.call("nvrtcDestroyProgram", f.word(&program)); err == nil && failed != nil {
+			r, err = nil, failed
+		}
+	}()
+	options := n.options(u)
+	failed := n.call("nvrtcCompileProgram", program, uintptr(len(options)), f.texts(options))
+	log, err := n.bytes(&f, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", maxNVRTCLog)
+	if failed != nil {
+		return nil, n.failure(u, failed, log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ptx, err := n.bytes(&f, program, "nvrtcGetPTXSize", "nvrtcGetPTX", maxPTX)
+	if err != nil {
+		return nil, err
+	}
+	text := logText(log)
+	_, warnings, _ := split(parseNVRTC(text, u))
+	return &Result{PTX: ptx, Warnings: warnings, Log: text, Compiler: n.name(), Arch: u.arch.String()}, nil
+}
+
+// failure makes the error of nvrtcCompileProgram. Only errors of the source have
+// diagnostics.
+func (n *nvrtc) failure(u *unit, err error, log []byte) error {
+	text := logText(log)
+	e, ok := errors.AsType[*nvrtcError](err)
+	if !ok {
+		return err
+	}
+	if e.code != nvrtcErrorCompilation {
+		if text != "" {
+			return fmt.Errorf("%s: %w: %s", n.name(), err, tail(text))
+		}
+		return fmt.Errorf("%s: %w", n.name(), err)
+	}
+	all, _, more := split(parseNVRTC(text, u))
+	return &Error{File: u.name, Compiler: n.name(), Diagnostics: all, More: more, Log: text}
+}
+
+// logText returns the part of a log that is kept.
+func logText(log []byte) string {
+	return strings.ToValidUTF8(string(log[:min(len(log), maxLog)]), "?")
+}
+
+// program creates NVRTC's object for a source and Ferry's headers.
+func (n *nvrtc) program(f *frame, u *unit) (program uintptr, err error) {
+	all, err := headers()
+	if err != nil {
+		return 0, err
+	}
+	var names, texts []string
+	for _, h := range all {
+		if !n.has(h.name) {
+			names, texts = append(names, h.name), append(texts, h.text)
+		}
+	}
+	err = n.call("nvrtcCreateProgram", f.word(&program), f.text(nvrtcSource(u)), f.text(u.name),
+		uintptr(len(names)), f.texts(texts), f.texts(names))
+	return program, err
+}
+
+// has reports whether CUDA's own headers have one of that name. That goes first.
+func (n *nvrtc) has(name string) bool {
+	if n.include == "" || name == ferryHeader {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(n.include, filepath.FromSlash(name)))
+	return err == nil
+}
+
+// nvrtcSource returns the source that includes Ferry's header.
+func nvrtcSource(u *unit) string {
+	if includeFerry.Match(u.source) {
+		return string(u.source)
+	}
+	return "#include \"" + ferryHeader + "\"\n" + lineDirective(u.name, 1) + string(u.source)
+}
+
+// options returns the options of nvrtcCompileProgram.
+func (n *nvrtc) options(u *unit) []string {
+	o := u.o
+	options := []string{"--gpu-architecture=compute_" + strings.TrimPrefix(u.arch.String(), "sm_"), "--std=c++17",
+		"--include-path=" + u.directory()}
+	for _, dir := range o.Include {
+		options = append(options, "--include-path="+dir)
+	}
+	if n.include != "" {
+		options = append(options, "--include-path="+n.include)
+	}
+	for _, define := range o.Define {
+		options = append(options, "--define-macro="+define)
+	}
+	if o.LineInfo {
+		options = append(options, "--generate-line-info")
+	}
+	if o.FastMath {
+		options = append(options, "--use_fast_math")
+	}
+	return options
+}
+
+// bytes gets bytes whose size NVRTC tells first, without the zero at their end.
+func (n *nvrtc) bytes(f *frame, program uintptr, sizeOf, get string, most uintptr) ([]byte, error) {
+	var size uintptr
+	if err := n.call(sizeOf, program, f.word(&size)); err != nil || size == 0 {
+		return nil, err
+	}
+	if size > most {
+		return nil, fmt.Errorf("%s: %d bytes, more than %d", sizeOf, size, most)
+	}
+	all := make([]byte, size)
+	if err := n.call(get, program, f.bytes(all)); err != nil {
+		return nil, err
+	}
+	if end := slices.Index(all, 0); end >= 0 {
+		all = all[:end]
+	}
+	return all, nil
+}

@@ -1,0 +1,119 @@
+package compile
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// toolkitDirs lists where libraries of the CUDA toolkit are installed, the first choice
+// first. wheel is the directory of the library's Python package, such as "cuda_nvrtc".
+func toolkitDirs(wheel string) (dirs []string) {
+	for _, root := range toolkits() {
+		dirs = append(dirs, filepath.Join(root, "lib64"))
+		dirs = append(dirs, glob(filepath.Join(root, "targets", "*", "lib"))...)
+	}
+	dirs = append(dirs, systemDirs()...)
+	for _, site := range sitePackages() {
+		for _, cuda := range []string{"cu13", wheel} {
+			dirs = append(dirs, glob(filepath.Join(site, "nvidia", cuda, "lib"))...)
+		}
+	}
+	return dirs
+}
+
+// toolkits lists the roots of CUDA toolkits: those of the environment, then those in the
+// usual place, the newest first.
+func toolkits() (roots []string) {
+	for _, variable := range []string{"CUDA_PATH", "CUDA_HOME"} {
+		if root := os.Getenv(variable); filepath.IsAbs(root) {
+			roots = append(roots, root)
+		}
+	}
+	return append(roots, newestFirst(glob("/usr/local/cuda*"))...)
+}
+
+// systemDirs lists where distributions install libraries.
+func systemDirs() []string {
+	triple := "x86_64-linux-gnu"
+	if runtime.GOARCH == "arm64" {
+		triple = "aarch64-linux-gnu"
+	}
+	return []string{"/usr/lib/" + triple, "/usr/lib64", "/opt/cuda/lib64"}
+}
+
+// sitePackages lists the directories of Python's packages.
+func sitePackages() (dirs []string) {
+	var roots []string
+	for _, variable := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if root := os.Getenv(variable); filepath.IsAbs(root) {
+			roots = append(roots, filepath.Join(root, "lib"))
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		roots = append(roots, filepath.Join(home, ".local", "lib"))
+	}
+	for _, root := range append(roots, "/usr/local/lib", "/usr/lib") {
+		for _, python := range newestFirst(glob(filepath.Join(root, "python3*"))) {
+			dirs = append(dirs, filepath.Join(python, "site-packages"), filepath.Join(python, "dist-packages"))
+		}
+	}
+	return dirs
+}
+
+// glob returns the files that match a pattern, or none if the pattern is malformed.
+func glob(pattern string) []string {
+	all, _ := filepath.Glob(pattern)
+	return all
+}
+
+// numbers finds the numbers of a version.
+var numbers = regexp.MustCompile(`\d+`)
+
+// newestFirst sorts paths by the version in the last part of their name, the newest
+// first. A name without a version goes first: /usr/local/cuda leads to the toolkit that
+// the machine's owner chose.
+func newestFirst(paths []string) []string {
+	slices.SortStableFunc(paths, func(a, b string) int {
+		va, vb := versionOf(filepath.Base(a)), versionOf(filepath.Base(b))
+		if len(va) == 0 || len(vb) == 0 {
+			return cmp.Compare(len(va), len(vb))
+		}
+		return slices.Compare(vb, va)
+	})
+	return paths
+}
+
+func versionOf(name string) (version []int) {
+	for _, digits := range numbers.FindAllString(name, -1) {
+		n, _ := strconv.Atoi(digits)
+		version = append(version, n)
+	}
+	return version
+}
+
+// cudaHeader is a header that tells a directory with CUDA's headers.
+const cudaHeader = "cuda_fp16.h"
+
+// cudaInclude returns the directory with CUDA's own headers beside a library, or "".
+func cudaInclude(library string) string {
+	if !filepath.IsAbs(library) {
+		return ""
+	}
+	dir := filepath.Dir(library)
+	for _, place := range []string{"../include", "../../cuda_runtime/include", "../../../include"} {
+		include := filepath.Join(dir, place)
+		if strings.HasPrefix(include, "/usr/include") {
+			continue // has the C library's headers too, which are not for a GPU
+		}
+		if info, err := os.Stat(filepath.Join(include, cudaHeader)); err == nil && info.Mode().IsRegular() {
+			return include
+		}
+	}
+	return ""
+}
