@@ -10,7 +10,7 @@ import (
 )
 
 // ErrPlatform says that C libraries cannot be called on this platform.
-var ErrPlatform = errors.New("C libraries can be called on linux/amd64 and linux/arm64 only")
+var ErrPlatform = errors.New("cannot call C libraries on this platform, only on linux/amd64 and linux/arm64")
 
 // Library is an open library, which is never closed. Its methods are safe for concurrent
 // use.
