@@ -132,7 +132,7 @@ var hereForm = regexp.MustCompile(`(?m)^(\s*\.file\s+\d+\s+")\./`)
 // failure makes the error of a run.
 func (r *clangRun) failure(log string) error {
 	all, _, more := split(parseClang(log, r.u))
-	return &Error{File: r.u.name, Compiler: r.c.name(), Diagnostics: all, More: more, Log: log}
+	return &Error{File: r.u.name, Compiler: r.c.name(), Arch: r.u.arch.String(), Diagnostics: all, More: more, Log: log}
 }
 
 // The messages of clang about a PTX version that is too low: for a builtin, which names

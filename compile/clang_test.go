@@ -17,7 +17,7 @@ import (
 // TestClang compiles the sources of testdata with every clang of this machine, and with
 // other architectures.
 func TestClang(t *testing.T) {
-	paths, _, err := clangs()
+	paths, _, err := clangs("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,9 @@ func TestChoice(t *testing.T) {
 	t.Setenv(ClangVariable, "clang-19")
 	if r, err := Source(t.Context(), "k.cu", nil, nil); err != nil || r.Compiler != "clang 19.1.7" {
 		t.Errorf("%s: %v, error %v", ClangVariable, r, err)
+	}
+	if r, err := Source(t.Context(), "k.cu", nil, &Options{Compiler: "clang-22"}); err != nil || r.Compiler != "clang 22.1.0" {
+		t.Errorf("by name: %v, error %v", r, err)
 	}
 	t.Setenv(ClangVariable, filepath.Join(dir, "clang-22"))
 	if r, err := Source(t.Context(), "k.cu", nil, nil); err != nil || r.Compiler != "clang 22.1.0" {

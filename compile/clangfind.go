@@ -44,10 +44,11 @@ func (c *clang) newestPTX() int {
 }
 
 // findClang returns the first clang that compiles for the architecture. Candidates are
-// that of FERRY_CLANG alone, or "clang" and then the others, the newest first. If none
-// compiles for the architecture it returns the first that works.
-func findClang(ctx context.Context, a arch) (compiler, error) {
-	paths, failed, err := clangs()
+// those with the given name or absolute path. Without a name they are "clang" and then the
+// others, the newest first. If none compiles for the architecture it returns the first
+// that works.
+func findClang(ctx context.Context, a arch, name string) (compiler, error) {
+	paths, failed, err := clangs(name)
 	if err != nil {
 		return nil, err
 	}
@@ -71,17 +72,16 @@ func findClang(ctx context.Context, a arch) (compiler, error) {
 	return nil, failed
 }
 
-// clangs lists the paths of all clangs, the first choice first. The second result says
-// that there is none, if all of them fail.
-func clangs() (paths []string, failed *NotFoundError, err error) {
+// clangs lists the paths of all clangs with a name, or of all, the first choice first. The
+// second result says that there is none, if all of them fail.
+func clangs(name string) (paths []string, failed *NotFoundError, err error) {
 	failed = &NotFoundError{}
 	dirs := searchDirs()
-	name := os.Getenv(ClangVariable)
 	switch {
 	case filepath.IsAbs(name):
 		return []string{name}, failed, nil
 	case name != filepath.Base(name) && name != "":
-		return nil, nil, fmt.Errorf("%s=%q: want an absolute path, or a name on PATH", ClangVariable, name)
+		return nil, nil, fmt.Errorf("clang %q (%s): want an absolute path, or a name on PATH", name, ClangVariable)
 	case name != "":
 		paths = programs(dirs, regexp.QuoteMeta(name))
 	default:

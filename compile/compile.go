@@ -23,8 +23,8 @@ type Options struct {
 	// GPUs of this architecture and newer ones run it. The forms "80", "8.0" and
 	// "compute_80" mean the same.
 	Arch string
-	// Compiler is "nvrtc", "clang", or the absolute path of a libnvrtc or clang. Empty
-	// means NVRTC if there is one, else clang. The environment variables FERRY_NVRTC and
+	// Compiler is "nvrtc", "clang", "clang-NN", or the absolute path of a libnvrtc or clang.
+	// Empty means NVRTC if there is one, else clang. The environment variables FERRY_NVRTC and
 	// FERRY_CLANG name the file for "nvrtc" and "clang".
 	Compiler string
 	// Include has directories for #include. The directory of a source file is always searched.

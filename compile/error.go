@@ -8,7 +8,8 @@ import (
 // Error is the reason why a source does not compile.
 type Error struct {
 	File        string
-	Compiler    string
+	Compiler    string       // name and version
+	Arch        string       // "sm_80"
 	Diagnostics []Diagnostic // at most 20 errors, each followed by its notes
 	More        int          // errors that are not in Diagnostics
 	Log         string       // what the compiler printed, unchanged; at most 4 MiB

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,11 +32,17 @@ func find(ctx context.Context, u *unit) (compiler, error) {
 	case "nvrtc":
 		return findNVRTC()
 	case "clang":
-		return findClang(ctx, u.arch)
+		return findClang(ctx, u.arch, os.Getenv(ClangVariable))
 	default:
+		if clangName.MatchString(name) {
+			return findClang(ctx, u.arch, name)
+		}
 		return findPath(ctx, name)
 	}
 }
+
+// clangName matches the names of clang with a version, which are looked up on PATH.
+var clangName = regexp.MustCompile(`^clang-\d+$`)
 
 // findAny returns NVRTC, else clang. Its error names what was tried for both.
 func findAny(ctx context.Context, a arch) (compiler, error) {
@@ -47,7 +54,7 @@ func findAny(ctx context.Context, a arch) (compiler, error) {
 	if !ok {
 		return nil, err
 	}
-	if c, err = findClang(ctx, a); err == nil {
+	if c, err = findClang(ctx, a, os.Getenv(ClangVariable)); err == nil {
 		return c, nil
 	}
 	if second, ok := errors.AsType[*NotFoundError](err); ok {

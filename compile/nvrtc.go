@@ -261,7 +261,7 @@ func (n *nvrtc) failure(u *unit, err error, log []byte) error {
 		return fmt.Errorf("%s: %w", n.name(), err)
 	}
 	all, _, more := split(parseNVRTC(text, u))
-	return &Error{File: u.name, Compiler: n.name(), Diagnostics: all, More: more, Log: text}
+	return &Error{File: u.name, Compiler: n.name(), Arch: u.arch.String(), Diagnostics: all, More: more, Log: text}
 }
 
 // logText returns the part of a log that is kept.

@@ -1,11 +1,12 @@
 // Command ferry shows what a device can do. It measures the cost of each kind of host
-// memory and of single operations on it. It launches any kernel of a PTX file,
-// and writes Go code that launches the kernels of a source:
+// memory and of single operations on it. It launches any kernel of a PTX file. It compiles
+// CUDA C++ to PTX, and writes Go code that launches the kernels of a source:
 //
 //	ferry info
 //	ferry compare
 //	ferry bench
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
+//	ferry compile FILE.cu
 //	ferry bind FILE.cu
 //
 // "ferry help COMMAND" describes each command. Standard output has only results: text,

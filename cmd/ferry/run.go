@@ -42,7 +42,7 @@ func (e *usageError) Error() string { return e.text }
 func badUsage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 func commands() []command {
-	return []command{infoCommand, compareCommand, benchCommand, runCommand, bindCommand}
+	return []command{infoCommand, compareCommand, benchCommand, runCommand, compileCommand, bindCommand}
 }
 
 // run runs the whole program and returns the exit status.

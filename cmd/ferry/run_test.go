@@ -121,6 +121,12 @@ func TestUsage(t *testing.T) {
 		{with("f32"), `argument "f32": has no "="`},
 		{with("f31=1"), `"f31" is not a type`},
 		{with("in:f32=1,x"), `value 2 of 2 "x"`},
+		{[]string{"compile"}, `no CUDA file`},
+		{[]string{"compile", "a.cu", "b.cu"}, `"b.cu" is not expected here`},
+		{[]string{"compile", "a.cu", "-o", "-", "--json"}, `both write standard output`},
+		{[]string{"compile", "a.cu", "-o", "./a.cu"}, `is the source`},
+		{[]string{"compile", "run_test.go", "--arch", "ampere"}, `want a name such as sm_80`},
+		{[]string{"compile", "a.cu", "--fast"}, `not defined: --fast`},
 	} {
 		status, out, errs := ferryRun(c.args...)
 		if status != exitUsage || out != "" {
