@@ -85,14 +85,14 @@ func (r *clangRun) args(version int) []string {
 	o := r.u.o
 	args := []string{
 		"-x", "cuda", "--cuda-gpu-arch=" + r.u.arch.String(), "--cuda-device-only", "-nocudainc", "-nocudalib",
-		"-nostdlibinc", "-nostdinc++", "-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
+		"-nostdinc", "-nostdinc++", "-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
 		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",
 		"-fuse-cuid=none", "-fdebug-compilation-dir=.", "-ffile-prefix-map=" + r.headers + "=ferry",
 		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}
 	if !includeFerry.Match(r.u.source) {
-		args = append(args, "-include", filepath.Join(r.headers, ferryHeader))
+		args = append(args, "-include", filepath.Join(r.headers, filepath.FromSlash(insertedHeader())))
 	}
 	for _, dir := range o.Include {
 		args = append(args, "-I", dir)

@@ -134,8 +134,8 @@ func (t *texts) read(file, path string) string {
 
 // headerText returns the text of one of Ferry's headers by the name that includes it, or "".
 func headerText(name string) string {
-	for _, path := range []string{name, compatDir + "/" + name} {
-		if text, err := fs.ReadFile(kernels.Headers, path); err == nil {
+	for _, file := range []string{name, compatDir + "/" + name} {
+		if text, err := fs.ReadFile(kernels.Headers, file); err == nil {
 			return string(text)
 		}
 	}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,9 +12,19 @@ import (
 )
 
 const (
-	ferryHeader = "ferry.h" // is included where the source does not
-	compatDir   = "compat"  // has stand-ins for headers of CUDA and C
+	ferryHeader = "ferry.h"      // has everything
+	coreHeader  = "ferry/core.h" // has what nvcc gives every source
+	compatDir   = "compat"       // has stand-ins for headers of CUDA and C
 )
+
+// insertedHeader returns the header that is included where the source does not include
+// ferry.h.
+func insertedHeader() string {
+	if isHeader(coreHeader) {
+		return coreHeader
+	}
+	return ferryHeader
+}
 
 // includeFerry matches a line that includes Ferry's header.
 var includeFerry = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]ferry\.h[>"]`)
@@ -21,25 +32,45 @@ var includeFerry = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]ferry\
 // header is one of Ferry's headers with the name that includes it.
 type header struct{ name, text string }
 
-// headers lists Ferry's headers.
+// headers lists Ferry's headers. They include each other by these names too, because
+// NVRTC has no directories for headers in memory.
 func headers() (all []header, err error) {
-	err = fs.WalkDir(kernels.Headers, ".", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(kernels.Headers, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(kernels.Headers, path)
-		all = append(all, header{strings.TrimPrefix(path, compatDir+"/"), string(text)})
+		text, err := fs.ReadFile(kernels.Headers, file)
+		all = append(all, header{headerName(file), absoluteIncludes(file, string(text))})
 		return err
 	})
 	return all, err
 }
 
+// headerName returns the name that includes a file of kernels.Headers.
+func headerName(file string) string { return strings.TrimPrefix(path.Clean(file), compatDir+"/") }
+
+// quotedInclude matches the name in a line that includes a header by "...".
+var quotedInclude = regexp.MustCompile(`(?m)^([ \t]*#[ \t]*include[ \t]*")([^"\n]+)"`)
+
+// absoluteIncludes returns the text of one of Ferry's headers with the names of headers
+// instead of paths that are relative to the file.
+func absoluteIncludes(file, text string) string {
+	return quotedInclude.ReplaceAllStringFunc(text, func(line string) string {
+		m := quotedInclude.FindStringSubmatch(line)
+		target := path.Join(path.Dir(file), m[2])
+		if _, err := fs.Stat(kernels.Headers, target); err != nil {
+			return line
+		}
+		return m[1] + headerName(target) + `"`
+	})
+}
+
 // isHeader reports whether Ferry has a header of that name.
 func isHeader(name string) bool { return headerText(name) != "" }
 
-// shownHeader returns how messages show one of Ferry's headers. path is its path in
+// shownHeader returns how messages show one of Ferry's headers. file is its path in
 // kernels.Headers.
-func shownHeader(path string) string { return "<" + strings.TrimPrefix(path, compatDir+"/") + ">" }
+func shownHeader(file string) string { return "<" + headerName(file) + ">" }
 
 // lineDirective returns the directive that gives the next line its file and number.
 func lineDirective(name string, line int) string {

@@ -288,7 +288,7 @@ func (n *nvrtc) program(f *frame, u *unit) (program uintptr, err error) {
 
 // has reports whether CUDA's own headers have one of that name. That goes first.
 func (n *nvrtc) has(name string) bool {
-	if n.include == "" || name == ferryHeader {
+	if n.include == "" || name == ferryHeader || name == coreHeader {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(n.include, filepath.FromSlash(name)))
@@ -300,7 +300,7 @@ func nvrtcSource(u *unit) string {
 	if includeFerry.Match(u.source) {
 		return string(u.source)
 	}
-	return "#include \"" + ferryHeader + "\"\n" + lineDirective(u.name, 1) + string(u.source)
+	return "#include \"" + insertedHeader() + "\"\n" + lineDirective(u.name, 1) + string(u.source)
 }
 
 // options returns the options of nvrtcCompileProgram.

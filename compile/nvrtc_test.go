@@ -58,11 +58,11 @@ func TestFakeNVRTC(t *testing.T) {
 	if !slices.Equal(l.options, options) {
 		t.Errorf("options %q, want %q", l.options, options)
 	}
-	if l.name != "dir/k.cu" || l.source != "#include \"ferry.h\"\n#line 1 \"dir/k.cu\"\n"+source {
+	if l.name != "dir/k.cu" || l.source != "#include \""+insertedHeader()+"\"\n#line 1 \"dir/k.cu\"\n"+source {
 		t.Errorf("program %q: %q", l.name, l.source)
 	}
 	text, err := kernels.Headers.ReadFile(ferryHeader)
-	if err != nil || l.headers[ferryHeader] != string(text) {
+	if err != nil || l.headers[ferryHeader] != absoluteIncludes(ferryHeader, string(text)) {
 		t.Errorf("ferry.h was handed over as %q; %v", l.headers[ferryHeader], err)
 	}
 }
@@ -274,6 +274,29 @@ nvrtc: error: too much
 	_, warnings, _ := split(parseNVRTC(l.log, &unit{}))
 	if len(warnings) != 1 || warnings[0].File != "<ferry.h>" || warnings[0].Source == "" {
 		t.Errorf("warnings %+v", warnings)
+	}
+}
+
+// TestHeaders demands that Ferry's headers include each other, and nothing else that
+// exists, by the names under which NVRTC gets them.
+func TestHeaders(t *testing.T) {
+	all, err := headers()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d headers, error %v", len(all), err)
+	}
+	known := map[string]bool{}
+	for _, h := range all {
+		if known[h.name] {
+			t.Errorf("two headers have the name %s", h.name)
+		}
+		known[h.name] = true
+	}
+	for _, h := range all {
+		for _, m := range quotedInclude.FindAllStringSubmatch(h.text, -1) {
+			if !known[m[2]] {
+				t.Errorf("%s includes %s, which is not there", h.name, m[2])
+			}
+		}
 	}
 }
 
