@@ -85,14 +85,14 @@ func nearest(a arch, known []arch) arch {
 	return lowest
 }
 
-// basePTX is the lowest PTX version that is asked for, times ten. It has the instructions
-// that the header needs, and drivers since CUDA 10.0 accept it.
-const basePTX = 63
+// basePTX is the lowest PTX version that is asked for, times ten. Drivers since CUDA 11.3
+// accept it, the oldest that Ferry works with. Inline assembly can use its instructions.
+const basePTX = 73
 
 // archPTX has the lowest PTX version for each architecture that needs a newer one than
 // basePTX, times ten (PTX ISA, release notes).
 var archPTX = map[int]int{
-	80: 70, 86: 71, 87: 74, 88: 90, 89: 78, 90: 78,
+	87: 74, 88: 90, 89: 78, 90: 78,
 	100: 86, 101: 86, 103: 88, 110: 90, 120: 87, 121: 88,
 }
 
@@ -101,7 +101,7 @@ var archPTX = map[int]int{
 func lowestPTX(a arch) (version int, known bool) {
 	version, listed := archPTX[a.number]
 	switch {
-	case !listed && a.number < 80:
+	case !listed && a.number <= 86:
 		return basePTX, true
 	case !listed:
 		return 0, false

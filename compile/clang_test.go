@@ -260,7 +260,7 @@ func TestCrash(t *testing.T) {
 func TestNewerPTX(t *testing.T) {
 	dir := t.TempDir()
 	fakeClang(t, filepath.Join(dir, "clang"), "clang version 19.1.7", `\tsm_80\n`, `case "$*" in
-*+ptx70*) echo "k.cu:1:1: error: 'f' needs target feature (sm_80|sm_90),(ptx74|ptx75|ptx85)" >&2; exit 1;;
+*+ptx73*) echo "k.cu:1:1: error: 'f' needs target feature (sm_80|sm_90),(ptx74|ptx75|ptx85)" >&2; exit 1;;
 *+ptx74*) echo "fatal error: error in backend: Cannot select: intrinsic" >&2; exit 1;;
 *) for a; do case "$a" in +ptx*) echo $a;; esac; done;;
 esac`)

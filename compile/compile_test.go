@@ -259,6 +259,26 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// TestMissingHeader demands whose a header is.
+func TestMissingHeader(t *testing.T) {
+	for message, want := range map[string]string{
+		"'cub/block/block_reduce.cuh' file not found":   "cub/block/block_reduce.cuh belongs to the CUDA toolkit",
+		`cannot open source file "cuda_runtime.h"`:      "cuda_runtime.h belongs to the CUDA toolkit",
+		`could not open source file "curand_kernel.h" `: "curand_kernel.h belongs to the CUDA toolkit",
+		"'vector' file not found":                       "vector belongs to the C or C++ library",
+		"'cstdarg' file not found":                      "cstdarg belongs to the C or C++ library",
+		"'custom.h' file not found":                     "custom.h is not in the directory of the source",
+		"'cuda_utils.h' file not found":                 "cuda_utils.h is not in the directory of the source",
+	} {
+		if got := missingHint(missingHeader(message)); !strings.HasPrefix(got, want) || !strings.Contains(got, ferryHeader) {
+			t.Errorf("%s: %q", message, got)
+		}
+	}
+	if name := missingHeader("expected ';'"); name != "" {
+		t.Errorf("a header %q", name)
+	}
+}
+
 // TestArch demands the forms of names, and the nearest architecture.
 func TestArch(t *testing.T) {
 	for name, want := range map[string]string{
@@ -275,7 +295,7 @@ func TestArch(t *testing.T) {
 			t.Errorf("nearest to %d: %v, want %s", number, got, want)
 		}
 	}
-	for name, want := range map[string]int{"50": 63, "75": 63, "80": 70, "86": 71, "90": 78, "90a": 80, "120": 87, "120f": 88} {
+	for name, want := range map[string]int{"50": 73, "75": 73, "80": 73, "86": 73, "87": 74, "90": 78, "90a": 80, "120": 87, "120f": 88} {
 		a, err := parseArch(name)
 		if v, known := lowestPTX(a); err != nil || v != want || !known {
 			t.Errorf("PTX for %s: %d, want %d", name, v, want)

@@ -95,8 +95,11 @@ func missingHeader(message string) string {
 }
 
 // toolkitHeaders match headers of the CUDA toolkit.
-var toolkitHeaders = regexp.MustCompile(`^(cuda|cu[a-z]+\.h|cub/|thrust/|nv|cooperative_groups|curand|mma\.h|sm_\d|crt/|` +
-	`device_|driver_|vector_|math_|helper_|texture_|surface_|channel_descriptor|builtin_types|common_functions)`)
+var toolkitHeaders = regexp.MustCompile(`^(cub/|thrust/|cuda/|nv/|crt/|cooperative_groups|cutlass/|cute/` +
+	`|cu(blas|blasLt|blas_v2|dnn|fft|rand|rand_kernel|sparse|solverDn|solverSp|Complex)\.h$` +
+	`|(cuda|cuda_runtime|cuda_runtime_api|cuda_device_runtime_api|cuda_(fp16|fp8|fp6|fp4|bf16|pipeline|pipeline_primitives|awbarrier|texture_types|profiler_api))\.h$` +
+	`|(mma|sm_\d\w*|device_launch_parameters|device_functions|device_types|driver_types|vector_types|vector_functions|math_functions|math_constants)\.h$` +
+	`|(texture_types|surface_types|surface_functions|channel_descriptor|builtin_types|common_functions|helper_cuda|helper_math|helper_functions)\.h$)`)
 
 // cHeaders match headers of the C and C++ libraries.
 var cHeaders = regexp.MustCompile(`^(c?(assert|ctype|errno|float|limits|math|setjmp|signal|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|time)(\.h)?` +
@@ -110,7 +113,7 @@ func missingHint(name string) string {
 	case cHeaders.MatchString(name):
 		whose = name + " belongs to the C or C++ library of the host, which kernels cannot use"
 	case toolkitHeaders.MatchString(name):
-		whose = name + " belongs to the CUDA toolkit, which is not used"
+		whose = name + " belongs to the CUDA toolkit, which Ferry's headers replace in part"
 	}
 	return whose + ". " + offer(name)
 }
