@@ -122,12 +122,8 @@ func (r *clangRun) run(ctx context.Context, version int) (ptx []byte, log string
 // result makes the result of a run without errors.
 func (r *clangRun) result(ptx []byte, log string) *Result {
 	_, warnings, _ := split(parseClang(log, r.u))
-	ptx = hereForm.ReplaceAll(ptx, []byte("$1"))
-	return &Result{PTX: ptx, Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
+	return &Result{PTX: relativeFiles(ptx), Warnings: warnings, Log: log, Compiler: r.c.name(), Arch: r.u.arch.String()}
 }
-
-// hereForm matches the directory that clang puts before relative names of source files.
-var hereForm = regexp.MustCompile(`(?m)^(\s*\.file\s+\d+\s+")\./`)
 
 // failure makes the error of a run.
 func (r *clangRun) failure(log string) error {

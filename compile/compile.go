@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -166,3 +168,21 @@ func (u *unit) compile(ctx context.Context) (*Result, error) {
 
 // directory returns the directory of the source.
 func (u *unit) directory() string { return filepath.Dir(filepath.FromSlash(u.name)) }
+
+// fileForm matches the name of a source file in line info.
+var fileForm = regexp.MustCompile(`(?m)^(\s*\.file\s+\d+\s+")([^"]*)`)
+
+// relativeFiles returns PTX in which line info has names relative to the working
+// directory, as they were given. NVRTC makes them absolute, and clang begins them with ./.
+func relativeFiles(ptx []byte) []byte {
+	here, err := os.Getwd()
+	if err != nil {
+		return ptx
+	}
+	here = filepath.ToSlash(here) + "/"
+	return fileForm.ReplaceAllFunc(ptx, func(line []byte) []byte {
+		m := fileForm.FindSubmatch(line)
+		name := bytes.TrimPrefix(bytes.TrimPrefix(m[2], []byte(here)), []byte("./"))
+		return slices.Concat(m[1], name)
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/dl"
@@ -85,6 +86,9 @@ func Link(ctx context.Context, arch string, inputs []LinkInput, o *LinkOptions) 
 	}
 	done := make(chan outcome, 1)
 	go func() {
+		// nvJitLink 12.4 crashes if a job moves between threads, after an error in another.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		linked, err := job.run(lib)
 		done <- outcome{linked, err}
 	}()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -134,10 +135,24 @@ func TestNVJitLink(t *testing.T) {
 	if kindOf(linked.Cubin) != InputCubin {
 		t.Errorf("the result does not begin like a cubin: %.20q", linked.Cubin)
 	}
-	if _, err := Link(t.Context(), "sm_90", inputs[:1], nil); err == nil || !strings.Contains(err.Error(), "answer") {
+	if _, err := Link(t.Context(), "sm_90", inputs[:1], nil); err == nil || !strings.Contains(err.Error(), "nvJitLinkComplete") {
 		t.Errorf("without the function: %v", err)
+	} else {
+		t.Log(err)
 	}
-	if _, err := Link(t.Context(), "sm_90", []LinkInput{{Name: "bad.ptx", Data: []byte(head + "junk")}}, nil); err == nil {
-		t.Error("junk was linked")
+	if _, err := Link(t.Context(), "sm_90", []LinkInput{{Name: "bad.ptx", Data: []byte(head + "junk")}}, nil); err == nil || !strings.Contains(err.Error(), "junk") {
+		t.Errorf("junk: %v", err)
 	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 4 {
+				in := inputs[:1+(i+j)%2]
+				if linked, err := Link(t.Context(), "sm_90", in, nil); (err == nil) != (len(in) == 2) {
+					t.Errorf("%d modules: %v, error %v", len(in), linked, err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -107,8 +108,18 @@ func useNVRTC(l *dl.Library) (compiler, error) {
 	if err != nil {
 		return nil, err
 	}
+	openBuiltins(n)
 	opened.Store(l.Path(), n)
 	return n, nil
+}
+
+// openBuiltins opens the library of builtin functions beside NVRTC, if it is there. NVRTC
+// opens it by its name only, and some packages have no search path for that.
+func openBuiltins(n *nvrtc) {
+	name := fmt.Sprintf("libnvrtc-builtins.so.%d.%d", n.major, n.minor)
+	if path := filepath.Join(filepath.Dir(n.path), name); filepath.IsAbs(path) {
+		dl.Open(path)
+	}
 }
 
 // calls returns a library's functions by their names.
@@ -204,6 +215,8 @@ func (n *nvrtc) compile(ctx context.Context, u *unit) (*Result, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
+		runtime.LockOSThread() // nvJitLink needs it, so it is the safe way here too
+		defer runtime.UnlockOSThread()
 		r, err := n.compileNow(u)
 		done <- outcome{r, err}
 	}()
@@ -243,7 +256,7 @@ func (n *nvrtc) compileNow(u *unit) (r *Result, err error) {
 	}
 	text := logText(log)
 	_, warnings, _ := split(parseNVRTC(text, u))
-	return &Result{PTX: ptx, Warnings: warnings, Log: text, Compiler: n.name(), Arch: u.arch.String()}, nil
+	return &Result{PTX: relativeFiles(ptx), Warnings: warnings, Log: text, Compiler: n.name(), Arch: u.arch.String()}, nil
 }
 
 // failure makes the error of nvrtcCompileProgram. Only errors of the source have

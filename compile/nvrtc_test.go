@@ -356,4 +356,12 @@ func TestNVRTC(t *testing.T) {
 	}
 	t.Logf("%s at %s, headers of CUDA in %q", c.name(), c.(*nvrtc).path, c.(*nvrtc).include)
 	checkCompiler(t, "nvrtc", DefaultArch)
+	for _, file := range []string{"testdata/wrong.cu", "testdata/warning.cu", "testdata/missing.cu"} {
+		r, err := File(t.Context(), file, &Options{Compiler: "nvrtc"})
+		if e, ok := errors.AsType[*Error](err); ok {
+			t.Logf("%s\n%s\n%v", file, e.Log, e)
+		} else if err == nil {
+			t.Logf("%s\n%s\n%v", file, r.Log, r.Warnings)
+		}
+	}
 }

@@ -60,7 +60,27 @@ func parseBlock(block []string, lines *texts) Diagnostic {
 		}
 		d.Message += " " + strings.TrimSpace(block[i])
 	}
+	if d.Column == 0 {
+		d.Column = columnOf(d.Message, d.Source)
+	}
 	return d
+}
+
+// identifierForm matches a message that begins with the name that it is about.
+var identifierForm = regexp.MustCompile(`^identifier "(\w+)"`)
+
+// columnOf returns the column of the name that a message is about, or 0 if it does not
+// stand once in the line. NVRTC 11 prints no columns.
+func columnOf(message, line string) int {
+	m := identifierForm.FindStringSubmatch(message)
+	if m == nil {
+		return 0
+	}
+	found := regexp.MustCompile(`\b`+m[1]+`\b`).FindAllStringIndex(line, 2)
+	if len(found) != 1 {
+		return 0
+	}
+	return found[0][0] + 1
 }
 
 // place finds the column: shown is the line as NVRTC prints it, with the caret at an
