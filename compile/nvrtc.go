@@ -20,6 +20,7 @@ var nvrtcNames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"
 
 // The results of NVRTC that need an own error.
 const (
+	nvrtcErrorOption      = 5
 	nvrtcErrorCompilation = 6
 	nvrtcErrorBuiltins    = 7 // libnvrtc-builtins does not open
 )
@@ -166,7 +167,10 @@ func (n *nvrtc) askArchs(f *frame) error {
 		return err
 	}
 	for _, number := range all {
-		n.supported = append(n.supported, arch{number: int(number)})
+		n.supported = append(n.supported, arch{int(number), ""})
+		if number >= 90 { // NVRTC lists no suffixes; it refuses those that it does not know
+			n.supported = append(n.supported, arch{int(number), "a"}, arch{int(number), "f"})
+		}
 	}
 	return nil
 }
@@ -266,6 +270,9 @@ func (n *nvrtc) failure(u *unit, err error, log []byte) error {
 	e, ok := errors.AsType[*nvrtcError](err)
 	if !ok {
 		return err
+	}
+	if e.code == nvrtcErrorOption && u.arch.suffix != "" && strings.Contains(text, "architecture") {
+		return &ArchError{Arch: u.arch.String(), Compiler: n.name(), Nearest: nearest(u.arch, n.supported).String()}
 	}
 	if e.code != nvrtcErrorCompilation {
 		if text != "" {

@@ -122,6 +122,21 @@ func TestFakeNVRTCErrors(t *testing.T) {
 	}
 }
 
+// TestFakeNVRTCSuffix demands the nearest architecture if NVRTC refuses a suffix.
+func TestFakeNVRTCSuffix(t *testing.T) {
+	l := newFake()
+	useFake(t, l)
+	if _, err := Source(t.Context(), "k.cu", nil, &Options{Arch: "90a"}); err != nil || l.options[0] != "--gpu-architecture=compute_90a" {
+		t.Errorf("options %q, error %v", l.options, err)
+	}
+	l.fail = map[string]int32{"nvrtcCompileProgram": nvrtcErrorOption}
+	l.log = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
+	_, err := Source(t.Context(), "k.cu", nil, &Options{Arch: "90f"})
+	if e, ok := errors.AsType[*ArchError](err); !ok || e.Arch != "sm_90f" || e.Nearest != "sm_90" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestFakeNVRTCDestroy demands an error if a program cannot be destroyed.
 func TestFakeNVRTCDestroy(t *testing.T) {
 	l := newFake()
