@@ -246,11 +246,12 @@ func TestCancelClang(t *testing.T) {
 // naming a place.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()
-	fakeClang(t, filepath.Join(dir, "clang"), "clang version 19.1.7", `\tsm_80\n`, "echo PLEASE submit a report >&2; exit 139")
-	onlyPath(t, dir)
+	fakeClang(t, filepath.Join(dir, "clang"), "clang version 19.1.7", `\tsm_80\n`, "for file; do :; done; echo PLEASE submit a report on $file and $(dirname $file)/x >&2; exit 139")
+	onlyPath(t, dir+string(filepath.ListSeparator)+"/usr/bin")
 	_, err := Source(t.Context(), "k.cu", nil, nil)
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !strings.Contains(e.Error(), "PLEASE submit a report") || !strings.Contains(e.Error(), "compile k.cu") {
+	if !ok || !strings.Contains(e.Error(), "PLEASE submit a report on k.cu and ") || !strings.Contains(e.Error(), "compile k.cu") ||
+		strings.Contains(e.Log, os.TempDir()) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -193,6 +193,12 @@ func TestWriteAtomic(t *testing.T) {
 	if err != nil || failed != nil || string(text) != "new" || info.Mode()&os.ModeSymlink == 0 || fileMode(file) != 0o640 {
 		t.Errorf("the file has %q and mode %v, the link %v", text, fileMode(file), info)
 	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("files %v, error %v", files, err)
+	}
+	if err := writeAtomic(filepath.Join(dir, "none", "x"), nil); err == nil {
+		t.Error("wrote into a folder that is not there")
+	}
 	if err := writeAtomic(os.DevNull, []byte("new")); err != nil {
 		t.Error(err)
 	}

@@ -39,15 +39,19 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 	const name = "libferrytest.so"
 	dir := t.TempDir()
 	copyLibrary(t, filepath.Join(dir, name))
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyLibrary(t, filepath.Join(dir, "sub", name))
 	t.Chdir(dir)
-	for _, path := range []string{"", ":", ".", "/nowhere:", ":/nowhere", "/nowhere::/nowhere", ".:/nowhere", "/nowhere;"} {
+	for _, path := range []string{"", ":", ".", "/nowhere:", ":/nowhere", "/nowhere::/nowhere", ".:/nowhere", "/nowhere;", "sub", "sub:"} {
 		t.Setenv("LD_LIBRARY_PATH", path)
-		l, err := Find([]string{name}, []string{"", ".", "./"})
+		l, err := Find([]string{name}, []string{"", ".", "./", "sub", "sub/"})
 		if _, missing := errors.AsType[*NotFoundError](err); !missing {
 			t.Errorf("LD_LIBRARY_PATH=%q: found %v, error %v", path, l, err)
 		}
 	}
-	for _, path := range []string{name, "./" + name, ""} {
+	for _, path := range []string{name, "./" + name, "sub/" + name, ""} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not absolute") {
 			t.Errorf("Open(%q): error %v", path, err)
 		}
