@@ -32,6 +32,9 @@ func TestClang(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Logf("%s, newest PTX %d, %v", c.name(), c.newestPTX(), c.cpus)
 			checkCompiler(t, path, DefaultArch)
+			if testing.Short() {
+				return
+			}
 			for _, a := range c.cpus {
 				checkKernel(t, Options{Compiler: path, Arch: a.String()})
 			}
