@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -126,6 +127,9 @@ func newExecution(l *Launch) (*execution, error) {
 	x.workers = int(min(uint64(x.workers), x.blocks, uint64(max(stackBytes/perBlock, 1))))
 	least := min(minResident, max(4*stackBytes/x.workers/perBlock, 1))
 	x.resident = min(max(residentBytes/x.workers/perBlock, least), maxResident)
+	if l.Cooperative {
+		x.resident = math.MaxInt
+	}
 	x.stats.Traffic = make([]Traffic, l.Counters)
 	return x, nil
 }

@@ -37,7 +37,6 @@ type function struct {
 	params     []ptx.Param
 	paramBytes int
 	localBytes int
-	words      int
 
 	carry int32 // the predicate that is the carry flag, 0 if there is none
 
@@ -148,7 +147,6 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 	add := func(name string) {
 		f.regs[name] = register{index: f.numRegs, typ: v.Type}
 		f.numRegs++
-		f.words += (v.Type.Size() + 3) / 4
 	}
 	if v.Vec > 1 {
 		for i := range v.Vec {

@@ -28,7 +28,8 @@ type Kernel struct {
 	SharedBytes int    // static shared memory
 	LocalBytes  int    // per thread, without what calls add
 	ConstBytes  int    // constant variables of the module
-	Registers   int    // declared per thread, in units of 32 bits, at most 255
+	Registers   int    // estimate of what a thread needs at once, in units of 32 bits, at most 255
+	Barriers    int    // barriers of a block that the kernel can use
 	MaxThreads  int    // per block, from .maxntid or .reqntid, otherwise 1024
 	ReqBlock    [3]int // .reqntid; zero when absent
 
@@ -176,7 +177,7 @@ func (k *Kernel) layoutShared(fns []*function) {
 func (p *Program) newKernel(fn *function) *Kernel {
 	k := &Kernel{
 		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
-		LocalBytes: fn.localBytes, Registers: min(fn.words, 255),
+		LocalBytes: fn.localBytes,
 		MaxThreads: 1024, ReqBlock: fn.src.ReqNTID, program: p, fn: fn,
 		shared: map[*ptx.Var]uint64{},
 	}
@@ -193,6 +194,10 @@ func (p *Program) newKernel(fn *function) *Kernel {
 	}
 	fns := reachable(fn)
 	k.layoutShared(fns)
+	for _, f := range fns {
+		k.Registers = min(max(k.Registers, f.pressure()), 255)
+		k.Barriers = max(k.Barriers, f.barriersOf())
+	}
 	var bad *unsupported
 	for _, f := range fns {
 		if bad = f.firstUnsupported(); bad != nil {

@@ -73,6 +73,11 @@ type Launch struct {
 	// the order in which pages are touched. Multiprocessors is the number of
 	// multiprocessors that %smid counts; zero means one.
 	Resident, Multiprocessors int
+	// Cooperative keeps all blocks of the grid resident, so that each may wait for every
+	// other one. Workspace is the address that the kernel gets in %envreg1 (the upper
+	// half) and %envreg2, for barriers of the grid; 0 if there is none.
+	Cooperative bool
+	Workspace   uint64
 	// Printf receives what kernels print with vprintf. If it is nil, the text is
 	// dropped.
 	Printf func(string)

@@ -24,6 +24,8 @@ var launchSpecials = map[string]func(x *execution) uint64{
 	"%dynamic_smem_size": func(x *execution) uint64 { return uint64(x.l.SharedBytes) },
 	"%total_smem_size":   func(x *execution) uint64 { return uint64(x.sharedBytes) },
 	"%aggr_smem_size":    func(x *execution) uint64 { return uint64(x.sharedBytes) },
+	"%envreg1":           func(x *execution) uint64 { return x.l.Workspace >> 32 },
+	"%envreg2":           func(x *execution) uint64 { return x.l.Workspace & 0xffffffff },
 }
 
 // warpSpecials are special registers with one value for a warp, or one value per
@@ -72,8 +74,8 @@ var fixedSpecials = map[string]uint64{
 
 // special returns the register that holds a special register.
 func (d *decoder) special(name string) (int32, error) {
-	if v, ok := fixedSpecials[name]; ok || strings.HasPrefix(name, "%envreg") || strings.HasPrefix(name, "%pm") {
-		return d.f.constReg(v), nil
+	if fixed(name) {
+		return d.f.constReg(fixedSpecials[name]), nil
 	}
 	if read, ok := liveSpecials[name]; ok {
 		reg := d.temp()
@@ -96,6 +98,16 @@ func (d *decoder) special(name string) (int32, error) {
 	}
 	d.f.alias[key] = reg
 	return reg, nil
+}
+
+// fixed reports whether a special register has a fixed value. That is 0 for registers
+// that only drivers and profilers set.
+func fixed(name string) bool {
+	if _, ok := fixedSpecials[name]; ok {
+		return true
+	}
+	_, set := launchSpecials[name]
+	return !set && (strings.HasPrefix(name, "%envreg") || strings.HasPrefix(name, "%pm"))
 }
 
 func execLiveSpecial(w *warp, in *inst) {
