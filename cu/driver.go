@@ -36,6 +36,7 @@ type Driver interface {
 	Streams
 	Events
 	Modules
+	Occupancy
 	Graphs
 	Batches
 }
@@ -435,6 +436,34 @@ type Modules interface {
 	// before the call returns.
 	//cu:hand cuLaunchKernel 4000 context=stream
 	LaunchKernel(ctx Context, f Function, grid, block Dim3, sharedMemBytes uint32, stream Stream, params []byte) error
+	// LaunchKernelEx is LaunchKernel with attributes of the launch, such as cooperation
+	// of all blocks. config and params are copied before the call returns.
+	//cu:hand cuLaunchKernelEx 11060
+	LaunchKernelEx(ctx Context, config *LaunchConfig, f Function, params []byte) error
+	// FuncSetCacheConfig sets how a kernel prefers to divide on-chip memory between the
+	// L1 cache and shared memory. The driver may choose otherwise.
+	//cu:call cuFuncSetCacheConfig 3000 (f, config)
+	FuncSetCacheConfig(ctx Context, f Function, config FuncCache) error
+}
+
+// Occupancy covers how many blocks of a kernel a multiprocessor runs at once.
+type Occupancy interface {
+	// OccupancyMaxActiveBlocksPerMultiprocessor returns how many blocks of blockSize
+	// threads and dynamicSharedBytes of dynamic shared memory one multiprocessor runs at
+	// once. It is 0 if not even one block fits.
+	//cu:call cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags 7000 (*blocks, f, blockSize, dynamicSharedBytes, flags)
+	OccupancyMaxActiveBlocksPerMultiprocessor(ctx Context, f Function, blockSize int32, dynamicSharedBytes uintptr, flags OccupancyFlags) (blocks int32, err error)
+	// OccupancyMaxPotentialBlockSize returns the block size with which the most threads
+	// run at once, and how many such blocks fill the device. Every block has
+	// dynamicSharedBytes of dynamic shared memory. blockSizeLimit bounds the block size;
+	// 0 stands for no bound. The C function also takes a callback, which is NULL here.
+	//cu:hand cuOccupancyMaxPotentialBlockSizeWithFlags 7000
+	OccupancyMaxPotentialBlockSize(ctx Context, f Function, dynamicSharedBytes uintptr, blockSizeLimit int32, flags OccupancyFlags) (minGridSize, blockSize int32, err error)
+	// OccupancyAvailableDynamicSMemPerBlock returns how many bytes of dynamic shared
+	// memory each block can have if numBlocks blocks of blockSize threads are to run on
+	// one multiprocessor at once.
+	//cu:call cuOccupancyAvailableDynamicSMemPerBlock 10020 (*bytes, f, numBlocks, blockSize)
+	OccupancyAvailableDynamicSMemPerBlock(ctx Context, f Function, numBlocks, blockSize int32) (bytes uintptr, err error)
 }
 
 // Graphs covers graphs: recorded work that is launched as a whole.

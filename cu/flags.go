@@ -158,6 +158,32 @@ const (
 	FuncAttributeBinaryVersion         FunctionAttribute = 6 // CU_FUNC_ATTRIBUTE_BINARY_VERSION: 90 for sm_90
 	FuncAttributeCacheModeCA           FunctionAttribute = 7 // CU_FUNC_ATTRIBUTE_CACHE_MODE_CA
 	FuncAttributeMaxDynamicSharedBytes FunctionAttribute = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: settable
+
+	FuncAttributePreferredSharedMemoryCarveout     FunctionAttribute = 9  // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: percent, -1 for the default; settable
+	FuncAttributeClusterSizeMustBeSet              FunctionAttribute = 10 // CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: 1 if the kernel needs a cluster size
+	FuncAttributeRequiredClusterWidth              FunctionAttribute = 11 // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: blocks, 0 for any; settable
+	FuncAttributeRequiredClusterHeight             FunctionAttribute = 12 // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: blocks, 0 for any; settable
+	FuncAttributeRequiredClusterDepth              FunctionAttribute = 13 // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: blocks, 0 for any; settable
+	FuncAttributeNonPortableClusterSizeAllowed     FunctionAttribute = 14 // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: 0 or 1; settable
+	FuncAttributeClusterSchedulingPolicyPreference FunctionAttribute = 15 // CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE; settable
+)
+
+// FuncCache is a preference between the L1 cache and shared memory (CUfunc_cache).
+type FuncCache uint32
+
+const (
+	FuncCachePreferNone   FuncCache = 0 // CU_FUNC_CACHE_PREFER_NONE: the default
+	FuncCachePreferShared FuncCache = 1 // CU_FUNC_CACHE_PREFER_SHARED: more shared memory
+	FuncCachePreferL1     FuncCache = 2 // CU_FUNC_CACHE_PREFER_L1: more L1 cache
+	FuncCachePreferEqual  FuncCache = 3 // CU_FUNC_CACHE_PREFER_EQUAL: as much of both
+)
+
+// OccupancyFlags are flags of the functions of [Occupancy] (CUoccupancy_flags).
+type OccupancyFlags uint32
+
+const (
+	OccupancyDefault                OccupancyFlags = 0 // CU_OCCUPANCY_DEFAULT
+	OccupancyDisableCachingOverride OccupancyFlags = 1 // CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE
 )
 
 // Limit is a limit of a context that can be set (CUlimit).

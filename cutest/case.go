@@ -49,7 +49,7 @@ func allChecks() []check {
 		hostFuncChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
 		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
-		moduleChecks, functionChecks, launchChecks, launchMisuseChecks,
+		moduleChecks, functionChecks, launchChecks, launchMisuseChecks, occupancyChecks, launchExChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,
 		faultChecks, faultLostChecks,
 	)

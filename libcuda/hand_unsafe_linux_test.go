@@ -28,6 +28,9 @@ func TestCStructLayout(t *testing.T) {
 	if got, want := offsets(reflect.TypeFor[kernelNodeParams]()), []uintptr{72, 0, 8, 20, 32, 40, 48, 56, 64}; !slices.Equal(got, want) {
 		t.Errorf("kernelNodeParams: size and offsets %d, want %d", got, want)
 	}
+	if got, want := offsets(reflect.TypeFor[launchConfig]()), []uintptr{56, 0, 12, 24, 32, 40, 48}; !slices.Equal(got, want) {
+		t.Errorf("launchConfig: size and offsets %d, want %d", got, want)
+	}
 	if got, want := offsets(reflect.TypeFor[updateInfo]()), []uintptr{24, 0, 8, 16}; !slices.Equal(got, want) {
 		t.Errorf("updateInfo: size and offsets %d, want %d", got, want)
 	}

@@ -496,6 +496,23 @@ func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) 
 	return offset, size, err
 }
 
+// FuncSetCacheConfig calls cuFuncSetCacheConfig; see [cu.Modules].
+func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.FuncCache) error {
+	return d.bound3(procFuncSetCacheConfig, ctx, uintptr(f), uintptr(config), 0)
+}
+
+// OccupancyMaxActiveBlocksPerMultiprocessor calls cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags; see [cu.Occupancy].
+func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.Function, blockSize int32, dynamicSharedBytes uintptr, flags cu.OccupancyFlags) (blocks int32, err error) {
+	err = d.bound6(procOccupancyMaxActiveBlocksPerMultiprocessor, ctx, uintptr(unsafe.Pointer(&blocks)), uintptr(f), uintptr(blockSize), dynamicSharedBytes, uintptr(flags), 0)
+	return blocks, err
+}
+
+// OccupancyAvailableDynamicSMemPerBlock calls cuOccupancyAvailableDynamicSMemPerBlock; see [cu.Occupancy].
+func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Function, numBlocks int32, blockSize int32) (bytes uintptr, err error) {
+	err = d.bound6(procOccupancyAvailableDynamicSMemPerBlock, ctx, uintptr(unsafe.Pointer(&bytes)), uintptr(f), uintptr(numBlocks), uintptr(blockSize), 0, 0)
+	return bytes, err
+}
+
 // GraphDestroy calls cuGraphDestroy; see [cu.Graphs].
 func (d *Driver) GraphDestroy(graph cu.Graph) error {
 	return d.call3(procGraphDestroy, uintptr(graph), 0, 0)

@@ -226,6 +226,11 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 	if err != nil {
 		return err
 	}
+	if before := x.works[n.index].launch; before.cooperative { // attributes of the node stay
+		if err := w.launch.cooperate(); err != nil {
+			return err
+		}
+	}
 	x.works[n.index] = w
 	return nil
 }

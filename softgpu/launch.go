@@ -23,6 +23,7 @@ type launch struct {
 	grid, block cu.Dim3
 	shared      uint32
 	params      []byte
+	cooperative bool
 	units       float64 // fraction of the multiprocessors that it fills
 }
 
@@ -36,6 +37,11 @@ type execution struct {
 
 // LaunchKernel queues kernel fh in the stream.
 func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
+	return d.launchKernel(h, fh, &cu.LaunchConfig{Grid: grid, Block: block, SharedMemBytes: sharedMemBytes, Stream: stream}, params)
+}
+
+// launchKernel queues a kernel with the attributes of the launch.
+func (d *Driver) launchKernel(h cu.Context, fh cu.Function, config *cu.LaunchConfig, params []byte) error {
 	const what = "launch a kernel"
 	c, err := d.beginIn(h, what)
 	if err != nil {
@@ -52,12 +58,15 @@ func (d *Driver) LaunchKernel(h cu.Context, fh cu.Function, grid, block cu.Dim3,
 	if f.mod.ctx != c {
 		return refuse(cu.ErrorInvalidHandle, "launch "+f.name, "the kernel was loaded in another context, of device %d", f.mod.ctx.dev.ordinal)
 	}
-	s, err := c.ownStream(stream, "launch "+f.name)
+	s, err := c.ownStream(config.Stream, "launch "+f.name)
 	if err != nil {
 		return err
 	}
-	w, err := f.work(grid, block, sharedMemBytes, params)
+	w, err := f.work(config.Grid, config.Block, config.SharedMemBytes, params)
 	if err != nil {
+		return err
+	}
+	if err := w.launch.apply(config.Attrs); err != nil {
 		return err
 	}
 	o, err := s.enqueue(w, w.what)
@@ -152,6 +161,9 @@ func (l *launch) run(o *op) error {
 		clock = max(clock, o.stream.clock)
 	}
 	d.mu.Unlock()
+	if l.cooperative {
+		v.workspace = newWorkspace()
+	}
 	began := time.Now()
 	ctx, release := d.withKernelLimit(o.ctx.kernelCtx)
 	defer release()
@@ -169,6 +181,8 @@ func (l *launch) run(o *op) error {
 		Began:           uint64(clock),
 		Resident:        l.resident(o.ctx.dev),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
+		Cooperative:     l.cooperative,
+		Workspace:       v.workspaceAddress(),
 		Printf:          o.ctx.printf.add,
 		Pulse:           &x.pulse,
 	})

@@ -294,7 +294,7 @@ func (d *Driver) ModuleGetFunction(h cu.Context, mod cu.Module, name string) (cu
 		}
 		return 0, refuse(cu.ErrorNotFound, what, "the module has %s", list(nearest(name, names), "no kernels"))
 	}
-	f := &function{mod: m, kernel: k, name: name}
+	f := &function{mod: m, kernel: k, name: name, carveout: -1}
 	f.maxDynamic = max(0, m.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock)-k.SharedBytes)
 	f.handle = cu.Function(d.newHandle(f))
 	m.funcs[name] = f
@@ -401,6 +401,8 @@ type function struct {
 	kernel     *simt.Kernel
 	name       string
 	maxDynamic int // bytes of dynamic shared memory that a launch may use
+	carveout   int // preferred shared memory in percent, -1 for the default
+	cache      cu.FuncCache
 }
 
 // functionCall runs a call about a function.
@@ -414,81 +416,6 @@ func (d *Driver) functionCall(h cu.Context, fh cu.Function, what string, f func(
 		return err
 	}
 	return f(fn)
-}
-
-// FuncGetAttribute returns an attribute of a kernel.
-func (d *Driver) FuncGetAttribute(h cu.Context, attrib cu.FunctionAttribute, fh cu.Function) (value int32, err error) {
-	const what = "read a property of a kernel"
-	err = d.functionCall(h, fh, what, func(f *function) error {
-		v, ok := f.attribute(attrib)
-		if !ok {
-			return refuse(cu.ErrorInvalidValue, what, "attribute %d is not known", attrib)
-		}
-		value = int32(v)
-		return nil
-	})
-	return value, err
-}
-
-func (f *function) attribute(a cu.FunctionAttribute) (int, bool) {
-	dev, k := f.mod.ctx.dev, f.kernel
-	switch a {
-	case cu.FuncAttributeMaxThreadsPerBlock:
-		if k.ReqBlock != [3]int{} { // hardware reports .maxntid only
-			return dev.attr(cu.DeviceAttributeMaxThreadsPerBlock), true
-		}
-		return f.maxThreads(), true
-	case cu.FuncAttributeSharedSizeBytes:
-		return k.SharedBytes, true
-	case cu.FuncAttributeConstSizeBytes:
-		return k.ConstBytes, true
-	case cu.FuncAttributeLocalSizeBytes:
-		return k.LocalBytes, true
-	case cu.FuncAttributeNumRegs:
-		return min(k.Registers, 255), true
-	case cu.FuncAttributePTXVersion:
-		return f.target(), true
-	case cu.FuncAttributeBinaryVersion:
-		return dev.attr(cu.DeviceAttributeComputeCapabilityMajor)*10 + dev.attr(cu.DeviceAttributeComputeCapabilityMinor), true
-	case cu.FuncAttributeCacheModeCA:
-		return 0, true
-	case cu.FuncAttributeMaxDynamicSharedBytes:
-		return f.maxDynamic, true
-	}
-	return 0, false
-}
-
-// maxThreads returns the smaller of the device's and the kernel's bounds.
-func (f *function) maxThreads() int {
-	return min(f.kernel.MaxThreads, f.mod.ctx.dev.attr(cu.DeviceAttributeMaxThreadsPerBlock))
-}
-
-// target returns the number in the module's .target sm_NN.
-func (f *function) target() int {
-	for _, t := range f.mod.source.Target {
-		digits := strings.TrimRight(strings.TrimPrefix(t, "sm_"), "af")
-		if n, err := strconv.Atoi(digits); err == nil {
-			return n
-		}
-	}
-	return 0
-}
-
-// FuncSetAttribute sets the bound of dynamic shared memory.
-func (d *Driver) FuncSetAttribute(h cu.Context, fh cu.Function, attrib cu.FunctionAttribute, value int32) error {
-	const what = "set a property of a kernel"
-	return d.functionCall(h, fh, what, func(f *function) error {
-		most := f.mod.ctx.dev.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin)
-		switch {
-		case attrib != cu.FuncAttributeMaxDynamicSharedBytes:
-			return refuse(cu.ErrorInvalidValue, what, "attribute %d cannot be set", attrib)
-		case value < 0 || int(value)+f.kernel.SharedBytes > most:
-			return refuse(cu.ErrorInvalidValue, what, "%d bytes and %d static bytes: a block has at most MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, %d",
-				value, f.kernel.SharedBytes, most)
-		}
-		f.maxDynamic = int(value)
-		return nil
-	})
 }
 
 // FuncGetParamInfo returns offset and size of a parameter.

@@ -21,6 +21,7 @@ type view struct {
 	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
 	copiedIn   atomic.Uint64 // bytes of device memory that a copy had just written
+	workspace  *simt.Segment // of a cooperative launch, else nil
 	viewRace
 
 	mu  sync.Mutex
@@ -45,6 +46,9 @@ func newView(o *op) *view {
 func (v *view) Find(addr uint64) *simt.Segment {
 	x, ok := v.drv.space.find(addr)
 	if !ok {
+		if v.workspace != nil && addr-workspaceBase < uint64(len(v.workspace.Data)) {
+			return v.workspace
+		}
 		return v.pageable(addr)
 	}
 	r := x.region

@@ -1,0 +1,85 @@
+//go:build (amd64 || arm64) && !android && !faketime
+
+package libcuda
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+func TestLaunchKernelEx(t *testing.T) {
+	f, d := newFake(t)
+	var params []byte
+	var attrs []cu.LaunchAttribute
+	f.on("cuLaunchKernelEx", func(a []uintptr) cu.Result {
+		c := at[launchConfig](a[0])
+		if c.grid != (cu.Dim3{X: 1, Y: 2, Z: 3}) || c.block != (cu.Dim3{X: 4, Y: 5, Z: 6}) || c.sharedMemBytes != 7 || c.stream != 8 || a[1] != 0xf || a[2] != 0 {
+			t.Errorf("arguments %#x, %+v", a[:3], c)
+		}
+		if (c.attrs == nil) != (c.numAttrs == 0) {
+			t.Errorf("%d attributes at %p", c.numAttrs, c.attrs)
+		}
+		attrs = slices.Clone(unsafe.Slice(c.attrs, c.numAttrs))
+		params = launched(t, a[3])
+		return cu.Success
+	})
+	for _, want := range [][]cu.LaunchAttribute{
+		nil, {}, {cu.CooperativeLaunch()}, {cu.ClusterLaunch(cu.Dim3{X: 2, Y: 1, Z: 4}), cu.ProgrammaticLaunch(), cu.LaunchPriority(-5)},
+	} {
+		config := &cu.LaunchConfig{Grid: cu.Dim3{X: 1, Y: 2, Z: 3}, Block: cu.Dim3{X: 4, Y: 5, Z: 6}, SharedMemBytes: 7, Stream: 8, Attrs: want}
+		for _, p := range [][]byte{nil, {1, 2, 3}, bytes.Repeat([]byte{9}, 4000)} {
+			if err := d.LaunchKernelEx(1, config, 0xf, p); err != nil || !bytes.Equal(params, p) || !slices.Equal(attrs, want) {
+				t.Errorf("parameters %v, attributes %v, %v, want %v and %v", params, attrs, err, p, want)
+			}
+		}
+	}
+	if err := d.LaunchKernelEx(1, nil, 0xf, nil); err != cu.ErrorInvalidValue {
+		t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
+	}
+	f.on("cuLaunchKernelEx", func([]uintptr) cu.Result { return cu.ErrorCooperativeLaunchTooLarge })
+	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, nil); err != cu.ErrorCooperativeLaunchTooLarge {
+		t.Errorf("error %v, want the driver's", err)
+	}
+}
+
+// TestLaunchAttributes checks the bytes of the attributes, which are those of C.
+func TestLaunchAttributes(t *testing.T) {
+	for _, c := range []struct {
+		attr cu.LaunchAttribute
+		want []uint32 // the first words
+	}{
+		{cu.CooperativeLaunch(), []uint32{2, 0, 1, 0}},
+		{cu.ClusterLaunch(cu.Dim3{X: 2, Y: 3, Z: 4}), []uint32{4, 0, 2, 3, 4, 0}},
+		{cu.ProgrammaticLaunch(), []uint32{6, 0, 1, 0}},
+		{cu.LaunchPriority(-2), []uint32{8, 0, 0xfffffffe, 0}},
+	} {
+		if got := unsafe.Slice((*uint32)(unsafe.Pointer(&c.attr)), len(c.want)); !slices.Equal(got, c.want) {
+			t.Errorf("attribute %d is %x, want %x", c.attr.ID, got, c.want)
+		}
+	}
+}
+
+func TestMaxPotentialBlockSize(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuOccupancyMaxPotentialBlockSizeWithFlags", func(a []uintptr) cu.Result {
+		if want := []uintptr{0xf, 0, 1 << 33, 96, 1}; !slices.Equal(a[2:7], want) {
+			t.Errorf("arguments %#x, want %#x", a[2:7], want)
+		}
+		store(a[0], int32(264))
+		store(a[1], int32(96))
+		return cu.Success
+	})
+	grid, block, err := d.OccupancyMaxPotentialBlockSize(1, 0xf, 1<<33, 96, cu.OccupancyDisableCachingOverride)
+	if grid != 264 || block != 96 || err != nil {
+		t.Errorf("%d blocks of %d threads, %v, want 264 of 96", grid, block, err)
+	}
+	f.on("cuOccupancyMaxPotentialBlockSizeWithFlags", func([]uintptr) cu.Result { return cu.ErrorInvalidValue })
+	if _, _, err := d.OccupancyMaxPotentialBlockSize(1, 0xf, 0, 0, 0); !errors.Is(err, cu.ErrorInvalidValue) {
+		t.Errorf("error %v, want the driver's", err)
+	}
+}
