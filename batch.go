@@ -133,11 +133,14 @@ func (b *Batch) forget() {
 	b.replay = replay{uses: b.replay.uses[:0]}
 }
 
-// Launch adds a kernel launch: see [Stream.Launch]. It copies the values of the arguments.
+// Launch adds an ordinary kernel launch: see [Stream.Launch]. It copies the values of the arguments.
 // Buffers among them are used from Submit on.
 func (b *Batch) Launch(k *Kernel, c LaunchConfig, args ...any) error {
 	if k == nil || k.m == nil {
 		return refusal.Invalid("launch in a batch: no kernel given (nil)")
+	}
+	if c.special() {
+		return refusal.New(cu.ErrorNotSupported, "launch %s (%v) in a batch: a batch takes ordinary launches only: use Stream.Launch, also in a captured graph", k.name, c)
 	}
 	l := launches.Get().(*launch)
 	defer l.done()

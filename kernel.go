@@ -172,10 +172,28 @@ func (k *Kernel) access(offset int) inflight.Access {
 }
 
 // LaunchConfig is the configuration of a launch: Grid blocks of Block threads each. Y and
-// Z may be 0, which means 1.
+// Z may be 0, which means 1. The fields after SharedBytes ask for a special launch
+// (cuLaunchKernelEx), which a [Batch] does not take.
 type LaunchConfig struct {
 	Grid, Block cu.Dim3
-	SharedBytes int // dynamic shared memory in bytes per block
+	SharedBytes int // dynamic shared memory in bytes per block; any size that the device has
+
+	// Cooperative makes all blocks run at once, so that they can wait for each other, as
+	// with this_grid().sync() of cooperative groups. More blocks than fit at once, see
+	// [Kernel.Occupancy], are cu.ErrorCooperativeLaunchTooLarge.
+	Cooperative bool
+	// Programmatic lets the kernel begin before the kernel before it in the stream has
+	// ended, if that kernel allows it (programmatic dependent launch). The software GPU
+	// begins it when that kernel has ended.
+	Programmatic bool
+	// Cluster groups the blocks in clusters of this size, if X is not 0. It must divide
+	// the grid. The software GPU has no clusters.
+	Cluster cu.Dim3
+}
+
+// special reports whether a launch needs attributes.
+func (c *LaunchConfig) special() bool {
+	return c.Cooperative || c.Programmatic || c.Cluster != cu.Dim3{}
 }
 
 // Grid returns a one-dimensional configuration that covers n elements with blocks of block
@@ -201,6 +219,15 @@ func (c LaunchConfig) String() string {
 	text := fmt.Sprintf("grid %dx%dx%d, block %dx%dx%d", g.X, g.Y, g.Z, b.X, b.Y, b.Z)
 	if c.SharedBytes != 0 {
 		text += fmt.Sprintf(", %d bytes of shared memory", c.SharedBytes)
+	}
+	if c.Cooperative {
+		text += ", cooperative"
+	}
+	if c.Programmatic {
+		text += ", programmatic"
+	}
+	if d := full(c.Cluster); c.Cluster != (cu.Dim3{}) {
+		text += fmt.Sprintf(", clusters of %dx%dx%d", d.X, d.Y, d.Z)
 	}
 	return text
 }
@@ -354,7 +381,11 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	if err == nil {
 		err = acquireMemory(&l.op, st, k, l.args.Bytes, l.args.Memory)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case c.special():
+		err = k.launchSpecial(st, c, l.args.Bytes)
+	default:
 		err = st.g.driver.LaunchKernel(st.g.ctx, k.f, full(c.Grid), full(c.Block), uint32(c.SharedBytes), st.handle, l.args.Bytes)
 	}
 	if err != nil {
@@ -363,6 +394,64 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 	l.op.Queued()
 	st.launched(&k.name)
 	return nil
+}
+
+// launchSpecial launches with attributes (cuLaunchKernelEx).
+func (k *Kernel) launchSpecial(st *streamState, c *LaunchConfig, params []byte) error {
+	config := cu.LaunchConfig{Grid: full(c.Grid), Block: full(c.Block), SharedMemBytes: uint32(c.SharedBytes), Stream: st.handle}
+	if c.Cooperative {
+		if err := k.needs(cu.DeviceAttributeCooperativeLaunch, "cooperative launches"); err != nil {
+			return err
+		}
+		config.Attrs = append(config.Attrs, cu.CooperativeLaunch())
+	}
+	if c.Programmatic {
+		config.Attrs = append(config.Attrs, cu.ProgrammaticLaunch())
+	}
+	if c.Cluster != (cu.Dim3{}) {
+		if err := k.checkCluster(c); err != nil {
+			return err
+		}
+		config.Attrs = append(config.Attrs, cu.ClusterLaunch(full(c.Cluster)))
+	}
+	err := st.g.driver.LaunchKernelEx(st.g.ctx, &config, k.f, params)
+	if errors.Is(err, cu.ErrorCooperativeLaunchTooLarge) && st.g.emulated == nil { // the software GPU says it itself
+		err = fmt.Errorf("%w%s", err, k.howManyFit(c))
+	}
+	return err
+}
+
+// needs returns an error if the device lacks a capability. A driver that does not know
+// the attribute is older than the capability.
+func (k *Kernel) needs(a cu.DeviceAttribute, what string) error {
+	g := k.m.g
+	v, err := g.driver.DeviceGetAttribute(a, g.device)
+	if err == nil && v == 0 || errors.Is(err, cu.ErrorInvalidValue) {
+		return refusal.New(cu.ErrorNotSupported, "%s has no %s (%v is 0)", g.label, what, a)
+	}
+	return err
+}
+
+// checkCluster checks the clusters of a launch.
+func (k *Kernel) checkCluster(c *LaunchConfig) error {
+	d, grid := full(c.Cluster), full(c.Grid)
+	switch {
+	case d.X == 0:
+		return refusal.Invalid("clusters of %dx%dx%d blocks: X is 0", d.X, d.Y, d.Z)
+	case grid.X%d.X != 0 || grid.Y%d.Y != 0 || grid.Z%d.Z != 0:
+		return refusal.Invalid("clusters of %dx%dx%d blocks do not divide a grid of %dx%dx%d: make the grid a multiple", d.X, d.Y, d.Z, grid.X, grid.Y, grid.Z)
+	}
+	return k.needs(cu.DeviceAttributeClusterLaunch, "clusters")
+}
+
+// howManyFit says how many blocks of a cooperative launch run at once.
+func (k *Kernel) howManyFit(c *LaunchConfig) string {
+	block := full(c.Block)
+	o, err := k.occupancy(int(block.Count()), c.SharedBytes)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": at most %d such blocks run at once, %d on each of %d multiprocessors", o.Blocks*k.m.g.caps.processors, o.Blocks, k.m.g.caps.processors)
 }
 
 // acquireMemory counts a launch as a user of its memory arguments, and writes their
