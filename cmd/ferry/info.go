@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
@@ -19,14 +20,20 @@ const deviceHelp = `devices:
 var infoCommand = command{
 	name:    "info",
 	summary: "show what a device is and can do",
-	usage:   "info [--device D] [--json]",
+	usage:   "info [--kernel FILE.ptx] [--device D] [--json]",
 	run:     showInfo,
 	help: `Shows a device: driver, memory, copy engines, what host memory it can use, the
 priorities of its streams, its link to the host and its peers.
 
+With --kernel it shows the kernels of a file instead: parameters, registers,
+memory, the suggested block size and the occupancy. On the software GPU some of
+these are estimates, which are marked.
+
 flags:
-  --json      one JSON document, schema ferry.info/1
-  --device D  which device
+  --kernel FILE.ptx  a module for the device
+  --json             one JSON document, schema ferry.info/1, or ferry.kernel/1
+                     with --kernel
+  --device D         which device
 
 ` + deviceHelp,
 }
@@ -34,6 +41,7 @@ flags:
 func showInfo(_ context.Context, s *session) error {
 	f := newFlags("info")
 	device, asJSON := deviceFlag(f), jsonFlag(f)
+	kernel := f.String("kernel", "", "")
 	words, err := parse(f, s.args)
 	if err != nil {
 		return err
@@ -45,7 +53,7 @@ func showInfo(_ context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	report, err := info.About(g)
+	report, err := describe(g, *kernel)
 	if err != nil {
 		return firstError(err, g.Close())
 	}
@@ -56,4 +64,18 @@ func showInfo(_ context.Context, s *session) error {
 		}
 	}
 	return firstError(s.write(text), g.Close())
+}
+
+// report is what the command prints.
+type report interface {
+	Text() string
+	JSON() ([]byte, error)
+}
+
+// describe describes a device or, if path is not empty, the kernels of a file on it.
+func describe(g *ferry.GPU, path string) (report, error) {
+	if path != "" {
+		return info.AboutKernels(g, path)
+	}
+	return info.About(g)
 }

@@ -2,7 +2,7 @@
 // memory and of single operations on it. It launches any kernel of a PTX file. It compiles
 // CUDA C++ to PTX, and writes Go code that launches the kernels of a source:
 //
-//	ferry info
+//	ferry info [--kernel FILE.ptx]
 //	ferry compare
 //	ferry bench
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...

@@ -195,6 +195,26 @@ func TestInfo(t *testing.T) {
 	}
 }
 
+func TestInfoKernel(t *testing.T) {
+	for _, device := range []string{"h200", "fermi-c2050"} {
+		text := want(t, "info", "--kernel", "testdata/facts.ptx", "--device", "soft:"+device)
+		golden(t, "kernel-"+device+".txt", text)
+		if !strings.Contains(text, "~") {
+			t.Errorf("%s: no number is marked as an estimate:\n%s", device, text)
+		}
+		text = want(t, "info", "--json", "--device", "soft:"+device, "--kernel=testdata/facts.ptx")
+		if !json.Valid([]byte(text)) || strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: not one line of JSON: %s", device, text)
+		}
+		golden(t, "kernel-"+device+".json", text)
+	}
+	for file, part := range map[string]string{"testdata/none.ptx": "none.ptx", "testdata/info-h200.txt": "not PTX"} {
+		if status, out, errs := ferryRun("info", "--device", "soft", "--kernel", file); status != exitError || out != "" || !strings.Contains(errs, part) {
+			t.Errorf("%s: status %d, %q, %q, want %q", file, status, out, errs, part)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	for _, device := range []string{"h200", "fermi-c2050"} {
 		golden(t, "compare-"+device+".txt", want(t, "compare", "--device", "soft:"+device, "--min", "10", "--max", "14"))
