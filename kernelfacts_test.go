@@ -195,7 +195,7 @@ func TestLargeSharedMemory(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(x.Launch(s), s.Wait(nil), x.Close())
+			return errors.Join(x.Launch(s), s.Wait(t.Context()), x.Close())
 		},
 	} {
 		m, k := factKernel(t, g, "dynamic")
@@ -210,7 +210,7 @@ func TestLargeSharedMemory(t *testing.T) {
 		}
 		got := make([]uint32, 1)
 		check(t, ferry.Copy(s, ferry.Pageable(got), out))
-		check(t, s.Wait(nil))
+		check(t, s.Wait(t.Context()))
 		if got[0] != last {
 			t.Errorf("%s: the kernel stored %d in the last word, want %d", name, got[0], last)
 		}
@@ -238,7 +238,7 @@ func TestCooperative(t *testing.T) {
 		t.Helper()
 		got := make([]uint32, n)
 		check(t, ferry.Copy(s, ferry.Pageable(got), out))
-		check(t, s.Wait(nil))
+		check(t, s.Wait(t.Context()))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %d, want %d", what, got, want)
 		}
@@ -290,7 +290,7 @@ func TestSpecialLaunchRefused(t *testing.T) {
 		}
 	}
 	check(t, launch(ferry.LaunchConfig{Cluster: cu.Dim3{X: 1}}))
-	check(t, s.Wait(nil))
+	check(t, s.Wait(t.Context()))
 
 	old := openSoft(t, "fermi-c2050", softgpu.Eager)
 	oldStream := must(ferry.NewStream(old, nil))(t)

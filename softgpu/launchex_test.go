@@ -37,20 +37,25 @@ var functionPTX = `
 arrived:
 	mov.u32 %r5, %envreg1;
 	mov.u32 %r6, %envreg2;
-	mov.b64 %d6, {%r6, %r5};
+	cvt.u64.u32 %d7, %r5;
+	cvt.u64.u32 %d8, %r6;
+	bfi.b64 %d6, %d7, %d8, 32, 32;
+	setp.ne.s64 %p2, %d6, 0;
+	@%p2 bra valid;
+	trap;
+valid:
 	barrier.sync 0;
 	@%p1 bra done;
+	add.s64 %d9, %d6, 4;
 	setp.eq.u32 %p2, %r1, 0;
 	sub.s32 %r7, -2147483647, %r2;
 	selp.b32 %r8, %r7, 1, %p2;
-	fence.acq_rel.gpu;
-	atom.add.u32 %r9, [%d6+4], %r8;
+	atom.add.release.gpu.u32 %r9, [%d9], %r8;
 wait:
-	ld.volatile.u32 %r10, [%d6+4];
+	ld.acquire.gpu.u32 %r10, [%d9];
 	xor.b32 %r11, %r10, %r9;
 	setp.gt.s32 %p3, %r11, -1;
 	@%p3 bra wait;
-	fence.acq_rel.gpu;
 done:
 	barrier.sync 0;
 	@%p1 bra end;
@@ -142,6 +147,17 @@ func TestCooperativeLaunch(t *testing.T) {
 	})
 }
 
+// TestGridSyncNeedsCooperation launches a grid barrier in an ordinary way. Without a
+// workspace the code of cooperative groups traps.
+func TestGridSyncNeedsCooperation(t *testing.T) {
+	r := newRig(t, Options{})
+	slots := r.alloc(64)
+	r.ok(r.launchEx(r.facts("gather"), 2, 0, params(slots, slots)))
+	if err := r.CtxSynchronize(r.ctx); err == nil || !strings.Contains(err.Error(), "gather") {
+		t.Errorf("error %v, want a fault of the kernel", err)
+	}
+}
+
 func TestLaunchAttributes(t *testing.T) {
 	r := newRig(t, Options{})
 	f, store := r.facts("gather"), r.function("store")
@@ -171,7 +187,7 @@ func TestLaunchAttributes(t *testing.T) {
 
 func TestNoCooperativeLaunch(t *testing.T) {
 	r := newRig(t, Options{Profile: named(t, "fermi-c2050")})
-	err := r.launchEx(r.function("store"), 1, 0, params(r.alloc(4), uint32(1)), cu.CooperativeLaunch())
+	err := r.launchEx(r.facts("shared"), 1, 0, nil, cu.CooperativeLaunch())
 	r.want(cu.ErrorNotSupported, err)
 	if !strings.Contains(err.Error(), "COOPERATIVE_LAUNCH") {
 		t.Errorf("%q does not name the attribute", err)
