@@ -142,6 +142,16 @@ type Func struct {
 
 	hasParams bool  // the source has a parameter list, which may be empty
 	names     names // unique names of Returns, Params and Vars
+	module    *Module
+}
+
+// Text returns the name of the file and the PTX text that have the function, for messages.
+// The module of a function that [Link] returns has no text of its own.
+func (f *Func) Text() (file, source string) {
+	if f.module == nil {
+		return "", ""
+	}
+	return f.module.File, f.module.Source
 }
 
 // Instr is an instruction as written, with its names resolved.

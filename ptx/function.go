@@ -7,7 +7,7 @@ import "slices"
 func (p *parser) function(link Linkage) {
 	lost := p.lostName
 	p.lostName = true // until the header is parsed
-	f := &Func{Entry: p.tok.text == "entry", Linkage: link, Labels: make(map[string]int)}
+	f := &Func{Entry: p.tok.text == "entry", Linkage: link, module: p.m, Labels: make(map[string]int)}
 	p.at = Loc{}
 	p.f, p.scope, p.levels, p.renamed, p.missing, p.lostDeclaration, p.jumps = f, &scope{}, 0, 0, nil, false, nil
 	p.next()
