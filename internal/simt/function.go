@@ -24,8 +24,10 @@ type function struct {
 	numPreds int32
 
 	regs    map[string]register
-	fixed   map[int32]bool   // registers that no instruction writes
-	values  map[uint64]int32 // registers of plain constants, by value
+	fixed   map[int32]bool    // registers that no instruction writes
+	values  map[uint64]int32  // registers of plain constants, by value
+	symbols map[ptx.Sym]int32 // registers of addresses of variables
+	uses    []variableUse
 	alias   map[string]int32 // declared registers that stand for a constant register
 	vars    map[string]*ptx.Var
 	local   map[string]int // frame offset of local variables and, in device functions, of parameters
@@ -65,6 +67,7 @@ type special struct {
 }
 
 type unsupported struct {
+	in       *function
 	pos      ptx.Pos
 	op, what string
 }
@@ -76,6 +79,12 @@ func (f *function) firstUnsupported() *unsupported {
 	return f.bad[0]
 }
 
+// variableUse is the first use of a variable of global or constant space in a function.
+type variableUse struct {
+	variable int // index in Program.variables
+	first    unsupported
+}
+
 // layout assigns offsets to the variables of the function.
 func (f *function) layout() {
 	f.regs = map[string]register{}
@@ -85,6 +94,7 @@ func (f *function) layout() {
 	f.alias = map[string]int32{}
 	f.fixed = map[int32]bool{}
 	f.values = map[uint64]int32{}
+	f.symbols = map[ptx.Sym]int32{}
 	for _, v := range f.src.Vars {
 		f.vars[v.Name] = v
 	}
@@ -187,7 +197,7 @@ func (f *function) decode() {
 		n := len(f.code)
 		if err := d.decodeOne(); err != nil {
 			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
-			f.bad = append(f.bad, &unsupported{pos: d.in.Pos, op: opText(d.in), what: err.Error()})
+			f.bad = append(f.bad, &unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: err.Error()})
 		}
 	}
 	d.start[len(f.src.Body)] = len(f.code)

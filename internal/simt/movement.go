@@ -1,6 +1,7 @@
 package simt
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/ptx"
@@ -349,11 +350,26 @@ func (d *decoder) symbol(name string, off int64) (int32, error) {
 		d.emit(inst{d: reg, exec: execLocalAddress, aux: uint64(f.local[v.Name]) + uint64(off)})
 		return reg, nil
 	}
-	addr, ok := f.program.addr(name)
-	if !ok {
-		return 0, missing("variable %s has no address", name)
+	return d.variableAddress(name, off), nil
+}
+
+// variableAddress returns a register with the address of a variable of global or constant
+// space. It is a constant of the launch, because each load of a module has its own
+// variables.
+func (d *decoder) variableAddress(name string, off int64) int32 {
+	f := d.f
+	at := ptx.Sym{Name: name, Offset: off}
+	if reg, ok := f.symbols[at]; ok {
+		return reg
 	}
-	return f.constReg(addr + uint64(off)), nil
+	i := f.program.variable(name)
+	if !slices.ContainsFunc(f.uses, func(u variableUse) bool { return u.variable == i }) {
+		f.uses = append(f.uses, variableUse{i, unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: "variable " + name + " has no address"}})
+	}
+	f.symbols[at] = f.addConst(constant{launch: func(x *execution) uint64 {
+		return x.l.Kernel.addresses[i] + uint64(off)
+	}})
+	return f.symbols[at]
 }
 
 func execLocalAddress(w *warp, in *inst) { w.writeUniform(in.d, w.f.local+in.aux.(uint64)) }

@@ -12,12 +12,13 @@ import (
 // Program is a decoded module. It is immutable and safe for concurrent use.
 type Program struct {
 	module  *ptx.Module
-	addr    func(string) (uint64, bool)
 	funcs   map[string]*function
 	list    []*function // index: function.id
 	kernels map[string]*Kernel
 
-	accesses int // memory instructions decoded so far
+	variables []string       // whose addresses the code uses
+	indices   map[string]int // of variables, by name
+	accesses  int            // memory instructions decoded so far
 }
 
 // Kernel is an entry of a program.
@@ -39,6 +40,8 @@ type Kernel struct {
 
 	program   *Program
 	fn        *function
+	reach     []*function // fn and all that it calls
+	addresses []uint64    // of Program.variables; Bind sets them
 	shared    map[*ptx.Var]uint64
 	dynamicAt int // where dynamic shared memory starts
 }
@@ -69,9 +72,10 @@ func (e *UnsupportedError) Unwrap() error { return cu.ErrorNotSupported }
 // unsupported returns the error of a kernel that can reach an unsupported
 // instruction.
 func (p *Program) unsupported(kernel string, u *unsupported) error {
+	file, text := u.in.src.Text()
 	return &UnsupportedError{
-		Kernel: kernel, File: p.module.File, Line: u.pos.Line, Col: u.pos.Col, Op: u.op, What: u.what,
-		Source: sourceLine(p.module.Source, u.pos.Line),
+		Kernel: kernel, File: file, Line: u.pos.Line, Col: u.pos.Col, Op: u.op, What: u.what,
+		Source: sourceLine(text, u.pos.Line),
 	}
 }
 
@@ -85,20 +89,82 @@ func sourceLine(text string, n int) string {
 	return ""
 }
 
-// Link resolves the symbols of a module and decodes its kernels. addr returns the
-// address of a module-scope variable in global or constant space.
-//
-// Link does not fail for an instruction that cannot run. The error is in
-// [Kernel.Unsupported] of each kernel that can reach the instruction.
+// Link decodes a module and binds it: it is [Decode] and [Program.Bind] in one. It fails
+// for a nil module only.
 func Link(m *ptx.Module, addr func(name string) (uint64, bool)) (*Program, error) {
+	p, err := Decode(m)
+	if err != nil {
+		return nil, err
+	}
+	return p.Bind(addr), nil
+}
+
+// Bind returns the program with the addresses of its module-scope variables in global and
+// constant space, which addr returns. The programs share their code. A kernel that can
+// reach a variable without an address cannot run; its error is in [Kernel.Unsupported].
+func (p *Program) Bind(addr func(name string) (uint64, bool)) *Program {
+	bound := *p
+	addresses := make([]uint64, len(p.variables))
+	lost := map[int]bool{}
+	for i, name := range p.variables {
+		ok := addr != nil
+		if ok {
+			addresses[i], ok = addr(name)
+		}
+		if !ok {
+			lost[i] = true
+		}
+	}
+	bound.kernels = make(map[string]*Kernel, len(p.kernels))
+	for name, k := range p.kernels {
+		c := *k
+		c.program, c.addresses = &bound, addresses
+		if u := c.lostVariable(lost); u != nil && c.Unsupported == nil {
+			c.Unsupported = p.unsupported(name, u)
+		}
+		bound.kernels[name] = &c
+	}
+	return &bound
+}
+
+// lostVariable returns the first use of a variable in lost that the kernel can reach.
+func (k *Kernel) lostVariable(lost map[int]bool) *unsupported {
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, f := range k.reach {
+		for i := range f.uses {
+			if lost[f.uses[i].variable] {
+				return &f.uses[i].first
+			}
+		}
+	}
+	return nil
+}
+
+// variable returns the index of a variable whose address the code uses.
+func (p *Program) variable(name string) int {
+	i, ok := p.indices[name]
+	if !ok {
+		i = len(p.variables)
+		p.indices[name] = i
+		p.variables = append(p.variables, name)
+	}
+	return i
+}
+
+// Decode resolves the names of a module and decodes its functions. The result has no
+// addresses of variables: [Program.Bind] adds them. The module must not change later.
+//
+// Decode does not fail for an instruction that cannot run. The error is in
+// [Kernel.Unsupported] of each kernel that can reach the instruction. It fails for a nil
+// module only.
+func Decode(m *ptx.Module) (*Program, error) {
 	if m == nil {
 		return nil, errors.New("link: no module")
 	}
-	if addr == nil {
-		addr = func(string) (uint64, bool) { return 0, false }
-	}
 	p := &Program{
-		module: m, addr: addr,
+		module: m, indices: map[string]int{},
 		funcs: map[string]*function{}, kernels: map[string]*Kernel{},
 	}
 	for _, f := range m.Funcs {
@@ -192,14 +258,14 @@ func (p *Program) newKernel(fn *function) *Kernel {
 			break
 		}
 	}
-	fns := reachable(fn)
-	k.layoutShared(fns)
-	for _, f := range fns {
+	k.reach = reachable(fn)
+	k.layoutShared(k.reach)
+	for _, f := range k.reach {
 		k.Registers = min(max(k.Registers, f.pressure()), 255)
 		k.Barriers = max(k.Barriers, f.barriersOf())
 	}
 	var bad *unsupported
-	for _, f := range fns {
+	for _, f := range k.reach {
 		if bad = f.firstUnsupported(); bad != nil {
 			break
 		}
