@@ -37,6 +37,7 @@ type Driver interface {
 	Events
 	Modules
 	Occupancy
+	Linking
 	Graphs
 	Batches
 }
@@ -409,9 +410,13 @@ type Events interface {
 type Modules interface {
 	// ModuleLoadData compiles PTX text, or loads a cubin or fatbin, and returns the
 	// module. For PTX that does not compile the error is a [*JITError] with the
-	// compiler's log.
+	// compiler's log. It is ModuleLoadDataEx with the default options.
 	//cu:hand cuModuleLoadDataEx 2010
 	ModuleLoadData(ctx Context, image []byte) (module Module, err error)
+	// ModuleLoadDataEx is ModuleLoadData with options, which may be nil. log has the
+	// information and warnings of the compiler, "" if there are none.
+	//cu:hand cuModuleLoadDataEx 2010
+	ModuleLoadDataEx(ctx Context, image []byte, options *JITOptions) (module Module, log string, err error)
 	// ModuleUnload unloads the module with its kernels and variables.
 	//cu:call cuModuleUnload 2000 (module)
 	ModuleUnload(ctx Context, module Module) error
@@ -464,6 +469,28 @@ type Occupancy interface {
 	// one multiprocessor at once.
 	//cu:call cuOccupancyAvailableDynamicSMemPerBlock 10020 (*bytes, f, numBlocks, blockSize)
 	OccupancyAvailableDynamicSMemPerBlock(ctx Context, f Function, numBlocks, blockSize int32) (bytes uintptr, err error)
+}
+
+// Linking covers the linker, which makes one image of several. A link is not safe for
+// concurrent use by several calls.
+type Linking interface {
+	// LinkCreate begins a link for the device of the context. options apply to all its
+	// inputs and may be nil. LinkDestroy ends the link.
+	//cu:hand cuLinkCreate_v2 6050
+	LinkCreate(ctx Context, options *JITOptions) (link LinkState, err error)
+	// LinkAddData adds an input to the link, and compiles it if it is PTX. The linker
+	// keeps no reference to data. name is for messages. For an input that does not
+	// compile the error is a [*JITError] with the log.
+	//cu:hand cuLinkAddData_v2 6050
+	LinkAddData(ctx Context, link LinkState, kind JITInputType, data []byte, name string) error
+	// LinkComplete links the inputs. It returns a copy of the image for
+	// ModuleLoadData, and the information and warnings of the compiler and linker. If
+	// names are missing or defined twice, the error is a [*JITError] with the log.
+	//cu:hand cuLinkComplete 5050
+	LinkComplete(ctx Context, link LinkState) (image []byte, log string, err error)
+	// LinkDestroy ends the link and frees what belongs to it.
+	//cu:hand cuLinkDestroy 5050
+	LinkDestroy(ctx Context, link LinkState) error
 }
 
 // Graphs covers graphs: recorded work that is launched as a whole.

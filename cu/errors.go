@@ -19,10 +19,19 @@ func (e *NotSupportedError) Error() string {
 
 func (e *NotSupportedError) Unwrap() error { return ErrorNotSupported }
 
-// JITError reports PTX that did not compile. It wraps the driver's [Result].
+// JITError reports PTX that did not compile, or images that could not be linked. It
+// wraps the driver's [Result].
 type JITError struct {
 	Result Result
-	Log    string // the compiler's messages, as it wrote them
+	Log    string // the messages of the compiler or linker, as it wrote them
+	Op     string // the operation that failed; "" for "compile PTX"
+}
+
+func (e *JITError) op() string {
+	if e.Op == "" {
+		return "compile PTX"
+	}
+	return e.Op
 }
 
 func (e *JITError) Error() string {
@@ -30,13 +39,13 @@ func (e *JITError) Error() string {
 	if more && strings.TrimSpace(rest) != "" {
 		first += " [...]"
 	}
-	return fmt.Sprintf("compile PTX: %s: %s", e.Result.Name(), first)
+	return fmt.Sprintf("%s: %s: %s", e.op(), e.Result.Name(), first)
 }
 
 // Format prints the whole log for %+v.
 func (e *JITError) Format(s fmt.State, verb rune) {
 	if verb == 'v' && s.Flag('+') {
-		fmt.Fprintf(s, "compile PTX: %s:\n%s", e.Result.Name(), e.Log)
+		fmt.Fprintf(s, "%s: %s:\n%s", e.op(), e.Result.Name(), e.Log)
 		return
 	}
 	fmt.Fprint(s, e.Error())

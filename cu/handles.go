@@ -22,6 +22,7 @@ type (
 	Graph     uintptr // CUgraph
 	GraphExec uintptr // CUgraphExec
 	GraphNode uintptr // CUgraphNode
+	LinkState uintptr // CUlinkState
 )
 
 // Handles of the two default streams (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD). The

@@ -49,7 +49,8 @@ func allChecks() []check {
 		hostFuncChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
 		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
-		moduleChecks, functionChecks, launchChecks, launchMisuseChecks, occupancyChecks, launchExChecks,
+		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
+		occupancyChecks, launchExChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,
 		faultChecks, faultLostChecks,
 	)

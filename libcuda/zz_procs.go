@@ -99,6 +99,7 @@ const (
 	procEventElapsedTime
 	procEventDestroy
 	procModuleLoadData
+	procModuleLoadDataEx
 	procModuleUnload
 	procModuleGetFunction
 	procModuleGetGlobal
@@ -111,6 +112,10 @@ const (
 	procOccupancyMaxActiveBlocksPerMultiprocessor
 	procOccupancyMaxPotentialBlockSize
 	procOccupancyAvailableDynamicSMemPerBlock
+	procLinkCreate
+	procLinkAddData
+	procLinkComplete
+	procLinkDestroy
 	procGraphDestroy
 	procGraphInstantiate
 	procGraphExecDestroy
@@ -223,6 +228,7 @@ var procs = [procCount]proc{
 	procEventElapsedTime:          {"cuEventElapsedTime", "cuEventElapsedTime", 2000},
 	procEventDestroy:              {"cuEventDestroy", "cuEventDestroy_v2", 4000},
 	procModuleLoadData:            {"cuModuleLoadDataEx", "cuModuleLoadDataEx", 2010},
+	procModuleLoadDataEx:          {"cuModuleLoadDataEx", "cuModuleLoadDataEx", 2010},
 	procModuleUnload:              {"cuModuleUnload", "cuModuleUnload", 2000},
 	procModuleGetFunction:         {"cuModuleGetFunction", "cuModuleGetFunction", 2000},
 	procModuleGetGlobal:           {"cuModuleGetGlobal", "cuModuleGetGlobal_v2", 3020},
@@ -235,16 +241,20 @@ var procs = [procCount]proc{
 	procOccupancyMaxActiveBlocksPerMultiprocessor: {"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000},
 	procOccupancyMaxPotentialBlockSize:            {"cuOccupancyMaxPotentialBlockSizeWithFlags", "cuOccupancyMaxPotentialBlockSizeWithFlags", 7000},
 	procOccupancyAvailableDynamicSMemPerBlock:     {"cuOccupancyAvailableDynamicSMemPerBlock", "cuOccupancyAvailableDynamicSMemPerBlock", 10020},
-	procGraphDestroy:                              {"cuGraphDestroy", "cuGraphDestroy", 10000},
-	procGraphInstantiate:                          {"cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 11040},
-	procGraphExecDestroy:                          {"cuGraphExecDestroy", "cuGraphExecDestroy", 10000},
-	procGraphLaunch:                               {"cuGraphLaunch", "cuGraphLaunch", 10000},
-	procGraphGetNodes:                             {"cuGraphGetNodes", "cuGraphGetNodes", 10000},
-	procGraphNodeGetType:                          {"cuGraphNodeGetType", "cuGraphNodeGetType", 10000},
-	procGraphExecUpdate:                           {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
-	procGraphExecKernelNodeSetParams:              {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
-	procCtxSetCurrent:                             {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
-	procCtxPopCurrent:                             {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
+	procLinkCreate:                   {"cuLinkCreate", "cuLinkCreate_v2", 6050},
+	procLinkAddData:                  {"cuLinkAddData", "cuLinkAddData_v2", 6050},
+	procLinkComplete:                 {"cuLinkComplete", "cuLinkComplete", 5050},
+	procLinkDestroy:                  {"cuLinkDestroy", "cuLinkDestroy", 5050},
+	procGraphDestroy:                 {"cuGraphDestroy", "cuGraphDestroy", 10000},
+	procGraphInstantiate:             {"cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 11040},
+	procGraphExecDestroy:             {"cuGraphExecDestroy", "cuGraphExecDestroy", 10000},
+	procGraphLaunch:                  {"cuGraphLaunch", "cuGraphLaunch", 10000},
+	procGraphGetNodes:                {"cuGraphGetNodes", "cuGraphGetNodes", 10000},
+	procGraphNodeGetType:             {"cuGraphNodeGetType", "cuGraphNodeGetType", 10000},
+	procGraphExecUpdate:              {"cuGraphExecUpdate", "cuGraphExecUpdate_v2", 12000},
+	procGraphExecKernelNodeSetParams: {"cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 12000},
+	procCtxSetCurrent:                {"cuCtxSetCurrent", "cuCtxSetCurrent", 4000},
+	procCtxPopCurrent:                {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
 }
 
 // procByHandle has the functions that use the context of a stream or event among

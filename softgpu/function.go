@@ -70,8 +70,10 @@ func (f *function) maxThreads() int {
 }
 
 // target returns the number in the module's .target sm_NN.
-func (f *function) target() int {
-	for _, t := range f.mod.source.Target {
+func (f *function) target() int { return f.mod.target() }
+
+func (m *module) target() int {
+	for _, t := range m.source.Target {
 		digits := strings.TrimRight(strings.TrimPrefix(t, "sm_"), "af")
 		if n, err := strconv.Atoi(digits); err == nil {
 			return n

@@ -213,7 +213,7 @@ func TestBadImages(t *testing.T) {
 		strings.Repeat("\x00", 99): cu.ErrorInvalidImage,
 		".version 9.1\n.target sm_75\n.visible .entry k() { ret; }": cu.ErrorUnsupportedPTXVersion,
 		".version 9.0\n.target sm_75\n.visible .entry k() {":        cu.ErrorInvalidPTX,
-		"\x50\xed\x55\xba....": cu.ErrorNoBinaryForGPU,
+		"\x50\xed\x55\xba....": cu.ErrorInvalidImage,
 		".version 8.0\n.target sm_75\n.address_size 64\n.extern .global .u32 nowhere;\n.visible .entry k() { .reg .u32 %r; ld.global.u32 %r, [nowhere]; ret; }": cu.ErrorInvalidPTX,
 	} {
 		_, err := r.ModuleLoadData(r.ctx, []byte(image))

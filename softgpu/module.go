@@ -1,7 +1,6 @@
 package softgpu
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -25,65 +24,8 @@ type module struct {
 	funcs   map[string]*function
 }
 
-// ModuleLoadData compiles PTX. As on hardware, it waits for the context's work.
-func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
-	const what = "load a module"
-	if _, err := d.beginIn(h, what); err != nil {
-		return 0, err
-	}
-	d.mu.Unlock()
-	source, err := parseImage(image, newestPTX(int(d.prof.Driver.Value)), what)
-	if err != nil {
-		return 0, err
-	}
-	c, err := d.beginIn(h, what)
-	if err != nil {
-		return 0, err
-	}
-	defer c.printf.flush()
-	defer d.mu.Unlock()
-	if err := c.quiesce(what); err != nil {
-		return 0, err
-	}
-	m := &module{ctx: c, source: source, vars: map[string]*region{}, funcs: map[string]*function{}}
-	c.modules[m] = struct{}{}
-	if err := m.link(what); err != nil {
-		m.drop()
-		return 0, err
-	}
-	m.handle = cu.Module(d.newHandle(m))
-	return m.handle, nil
-}
-
-// parseImage reads PTX text of at most version newest. It names other kinds of
-// image in its error.
-func parseImage(image []byte, newest ptx.Version, what string) (*ptx.Module, error) {
-	switch {
-	case len(image) == 0:
-		return nil, refuse(cu.ErrorInvalidImage, what, "the image is empty")
-	case bytes.HasPrefix(image, []byte("\x7fELF")):
-		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is machine code (a cubin); the software GPU runs PTX")
-	case len(image) >= 4 && binary.LittleEndian.Uint32(image) == 0xba55ed50:
-		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is a fatbin; the software GPU runs PTX, which nvcc writes with -ptx")
-	}
-	text := string(image)
-	v, ok := versionOf(text)
-	switch {
-	case !ok:
-		return nil, &cu.JITError{Result: cu.ErrorInvalidImage, Log: fmt.Sprintf("%s without a .version directive: the image is not PTX", size(uint64(len(image))))}
-	case v.Major > newest.Major || v.Major == newest.Major && v.Minor > newest.Minor:
-		return nil, &cu.JITError{Result: cu.ErrorUnsupportedPTXVersion, Log: fmt.Sprintf("PTX %d.%d is newer than the emulated driver, which compiles up to %d.%d",
-			v.Major, v.Minor, newest.Major, newest.Minor)}
-	}
-	source, err := ptx.Parse("", text)
-	if err != nil {
-		return nil, &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
-	}
-	return source, nil
-}
-
-// link places the variables, decodes the kernels and writes the initial values.
-func (m *module) link(what string) error {
+// link places the variables, binds the code to them and writes the initial values.
+func (m *module) link(program *simt.Program, what string) error {
 	for _, v := range m.source.Vars {
 		if err := m.placeVar(v, what); err != nil {
 			return err
@@ -92,17 +34,13 @@ func (m *module) link(what string) error {
 	if err := checkCalls(m.source); err != nil {
 		return err
 	}
-	program, err := simt.Link(m.source, func(name string) (uint64, bool) {
+	m.program = program.Bind(func(name string) (uint64, bool) {
 		r := m.vars[name]
 		if r == nil {
 			return 0, false
 		}
 		return r.device, true
 	})
-	if err != nil {
-		return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: err.Error()}
-	}
-	m.program = program
 	if err := m.checkSizes(); err != nil {
 		return err
 	}
@@ -134,31 +72,6 @@ func (m *module) checkSizes() error {
 	return nil
 }
 
-// builtin are functions that the driver provides.
-var builtin = []string{"vprintf", "__assertfail", "malloc", "free"}
-
-// checkCalls refuses calls of functions that are defined nowhere.
-func checkCalls(m *ptx.Module) error {
-	for _, f := range m.Funcs {
-		for _, in := range f.Body {
-			if in.Op != "call" {
-				continue
-			}
-			for _, o := range in.Operands {
-				s, ok := o.(ptx.Sym)
-				if !ok {
-					continue
-				}
-				if g := m.Func(s.Name); g != nil && g.Declared && !slices.Contains(builtin, s.Name) {
-					return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf(
-						"%v: function %s is called but not defined, and no other module can be linked to this one", in.Pos, s.Name)}
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // placeVar allocates a variable of global or constant space.
 func (m *module) placeVar(v *ptx.Var, what string) error {
 	if v.Space != ptx.GlobalSpace && v.Space != ptx.ConstSpace || m.vars[v.Name] != nil {
@@ -166,7 +79,7 @@ func (m *module) placeVar(v *ptx.Var, what string) error {
 	}
 	if v.Linkage == ptx.Extern {
 		if d := m.source.Var(v.Name); d == nil || d.Linkage == ptx.Extern {
-			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: variable %s is extern, and no other module can be linked to this one", v.Pos, v.Name)}
+			return &cu.JITError{Result: cu.ErrorInvalidPTX, Log: fmt.Sprintf("%v: variable %s is extern: link the module that defines it", v.Pos, v.Name)}
 		}
 		return nil
 	}
@@ -326,13 +239,13 @@ func (d *Driver) ModuleGetGlobal(h cu.Context, mod cu.Module, name string) (cu.D
 var versionDirective = regexp.MustCompile(`\.version\s+(\d{1,4})\.(\d{1,4})\b`)
 
 // versionOf returns the PTX version that the text declares.
-func versionOf(text string) (ptx.Version, bool) {
-	m := versionDirective.FindStringSubmatch(text)
+func versionOf(text []byte) (ptx.Version, bool) {
+	m := versionDirective.FindSubmatch(text)
 	if m == nil {
 		return ptx.Version{}, false
 	}
-	major, _ := strconv.Atoi(m[1])
-	minor, _ := strconv.Atoi(m[2])
+	major, _ := strconv.Atoi(string(m[1]))
+	minor, _ := strconv.Atoi(string(m[2]))
 	return ptx.Version{Major: major, Minor: minor}, true
 }
 

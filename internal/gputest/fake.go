@@ -74,7 +74,10 @@ func (d *Fake) EventQuery(cu.Context, cu.Event) error                   { return
 func (d *Fake) EventSynchronize(cu.Context, cu.Event) error             { return nil }
 func (d *Fake) EventDestroy(cu.Context, cu.Event) error                 { return nil }
 func (d *Fake) ModuleLoadData(cu.Context, []byte) (cu.Module, error)    { return 3, nil }
-func (d *Fake) ModuleUnload(cu.Context, cu.Module) error                { return nil }
+func (d *Fake) ModuleLoadDataEx(cu.Context, []byte, *cu.JITOptions) (cu.Module, string, error) {
+	return 3, "", nil
+}
+func (d *Fake) ModuleUnload(cu.Context, cu.Module) error { return nil }
 func (d *Fake) ModuleGetFunction(cu.Context, cu.Module, string) (cu.Function, error) {
 	return 5, nil
 }

@@ -21,7 +21,7 @@ var background = context.Background()
 
 func (r *rig) typed() *typed {
 	g := got(ferry.OpenDriver(r.Driver, 0))
-	m := got(ferry.Load(g, []byte(code)))
+	m := got(ferry.Load(g, []byte(code), nil))
 	x := &typed{
 		g: g, s: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})), t: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})),
 		host: got(ferry.AllocHost[byte](g, size, nil)),
@@ -243,6 +243,6 @@ func (x *typed) graph() *ferry.Graph {
 
 // holdTyped keeps stream s of x busy, as hold does for other streams.
 func (r *rig) holdTyped(x *typed) {
-	hold := got(got(ferry.Load(x.g, []byte(code))).Kernel("hold"))
+	hold := got(got(ferry.Load(x.g, []byte(code), nil)).Kernel("hold"))
 	ok(x.s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
 }
