@@ -139,7 +139,7 @@ func TestStrings(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	s := must(ferry.NewStream(g, nil))(t)
 	graph := must(s.Capture(func(*ferry.Stream) error { return nil }))(t)
-	module := must(ferry.Load(g, []byte(paramsPTX)))(t)
+	module := must(ferry.Load(g, []byte(paramsPTX), nil))(t)
 	pinned := must(ferry.NewPinnedPool(g, nil))(t)
 	device, host := must(ferry.Alloc[float32](g, 1000))(t), must(ferry.AllocHost[int64](g, 3, nil))(t)
 	var pooled ferry.Host[byte]

@@ -376,12 +376,23 @@ func TestBadArguments(t *testing.T) {
 		},
 		"DefaultMemPool": {{call: func() error { return last(ferry.DefaultMemPool(nil)) }, part: "no GPU given"}},
 		"Load": {
-			{call: func() error { return last(ferry.Load(nil, nil)) }, part: "no GPU given"},
-			{call: func() error { return last(ferry.Load(x.g, nil)) }, is: cu.ErrorInvalidImage},
+			{call: func() error { return last(ferry.Load(nil, nil, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.Load(x.g, nil, nil)) }, is: cu.ErrorInvalidImage},
+			{call: func() error { return last(ferry.Load(x.g, nil, &ferry.LoadOptions{Optimize: new(5)})) }, part: "Optimize is 5"},
+			{call: func() error { return last(ferry.Load(x.g, nil, &ferry.LoadOptions{Optimize: new(-1)})) }, part: "must be 0 to 4"},
+			{call: func() error { return last(ferry.Load(x.g, nil, &ferry.LoadOptions{MaxRegisters: math.MinInt})) }, part: "MaxRegisters"},
+			{call: func() error { return last(ferry.Load(x.g, nil, &ferry.LoadOptions{InfoLogBytes: -1})) }, part: "log of -1 bytes"},
+			{call: func() error { return last(ferry.Load(x.g, nil, &ferry.LoadOptions{ErrorLogBytes: 1 << 30})) }, part: "log of"},
+		},
+		"Link": {
+			{call: func() error { return last(ferry.Link(nil, []ferry.LinkInput{{}}, nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.Link(x.g, nil, nil)) }, part: "no inputs given"},
+			{call: func() error { return last(ferry.Link(x.g, []ferry.LinkInput{{Name: "empty"}}, nil)) }, is: cu.ErrorInvalidImage, part: "empty"},
+			{call: func() error { return last(ferry.Link(x.g, nil, &ferry.LoadOptions{MaxRegisters: -1})) }, part: "MaxRegisters"},
 		},
 		"LoadFile": {
-			{call: func() error { return last(ferry.LoadFile(nil, "")) }, part: "no GPU given"},
-			{call: func() error { return last(ferry.LoadFile(new(ferry.GPU), "badinput_test.go")) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.LoadFile(nil, "", nil)) }, part: "no GPU given"},
+			{call: func() error { return last(ferry.LoadFile(new(ferry.GPU), "badinput_test.go", nil)) }, part: "no GPU given"},
 		},
 	}
 	for _, n := range huge {

@@ -25,7 +25,7 @@ const batchFloats = 10_000
 
 func newBatchFixture(t testing.TB, g *ferry.GPU) *batchFixture {
 	t.Helper()
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	x := &batchFixture{
 		stream: must(ferry.NewStream(g, nil))(t),
 		in:     must(ferry.AllocHost[float32](g, batchFloats, nil))(t),

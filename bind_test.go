@@ -25,7 +25,7 @@ var addParams = []ferry.BoundParam{
 func TestBindAccess(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
-	code := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, s, code)
 	add := must(code.Bind("vector_add", addParams...))(t)
 	const n = 1000
@@ -74,7 +74,7 @@ func TestBindAccess(t *testing.T) {
 func TestBindReadOnly(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
-	code := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, s, code)
 	add := must(code.Bind("vector_add", addParams...))(t)
 	const n = 1000
@@ -102,7 +102,7 @@ func TestBindReadOnly(t *testing.T) {
 // TestBindRefuses: parameters that differ from those of the module are named.
 func TestBindRefuses(t *testing.T) {
 	g := openTest(t)
-	code := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	code := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	defer closeAll(t, code)
 	wrong := slices.Clone(addParams)
 	wrong[3] = ferry.BoundParam{Name: "n", Type: "int", Size: 4}

@@ -237,7 +237,7 @@ func TestCloseDuringCall(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			d := newBlockingDriver()
 			g := openDriver(t, d)
-			p := &parts{c: newCallFixture(t, g, 4096), m: must(ferry.Load(g, []byte(kernels.PTX)))(t), again: new(ferry.Batch)}
+			p := &parts{c: newCallFixture(t, g, 4096), m: must(ferry.Load(g, []byte(kernels.PTX), nil))(t), again: new(ferry.Batch)}
 			p.c.add = must(p.m.Kernel("vector_add"))(t)
 			check(t, p.c.list(p.again))
 			other, also := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)

@@ -5,7 +5,7 @@
 //	gpu, err := ferry.Open("")                          // an NVIDIA GPU, or the software GPU
 //	host, err := ferry.AllocHost[float32](gpu, n, nil)  // page-locked host memory
 //	vec, err := ferry.Alloc[float32](gpu, n)            // device memory
-//	code, err := ferry.LoadFile(gpu, "kernels.ptx")
+//	code, err := ferry.LoadFile(gpu, "kernels.ptx", nil)
 //	increment, err := code.Kernel("increment")
 //	s, err := ferry.NewStream(gpu, nil)
 //	err = ferry.Copy(s, vec, host)                      // asynchronous, in flight on both buffers

@@ -53,7 +53,7 @@ func Example_zeroCopy() {
 	}
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	add, _ := module.Kernel("vector_add")
 
@@ -143,7 +143,7 @@ func Example_unifiedAddressing() {
 	}
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 	host, _ := ferry.AllocHost[float32](gpu, 100, nil)
@@ -182,7 +182,7 @@ func Example_managed() {
 	defer gpu.Close()
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	add, _ := module.Kernel("vector_add")
 	const n = 1000
@@ -223,7 +223,8 @@ func ExampleGlobal() {
 .target sm_52
 .address_size 64
 .visible .global .align 4 .f32 weights[3] = {0f3F800000, 0f40000000, 0f40400000};
-`))
+`), nil)
+
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 func Example_overlap() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 	const n, chunk = 1 << 20, 1 << 18
@@ -142,7 +142,7 @@ func ExampleStreamOptions() {
 func ExampleBatch() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 	s, _ := ferry.NewStream(gpu, nil)
@@ -177,7 +177,7 @@ func ExampleBatch() {
 func ExampleStream_Capture() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 	s, _ := ferry.NewStream(gpu, nil)
@@ -269,7 +269,7 @@ func ExampleEvent_Since_notReady() {
 func ExampleAllocAsync() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 	s, _ := ferry.NewStream(gpu, nil)

@@ -32,7 +32,7 @@ func increment(values []float32) ([]float32, error) {
 	}
 	defer gpu.Close()
 	fmt.Println("on", gpu)
-	module, err := ferry.Load(gpu, []byte(kernels.PTX))
+	module, err := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func ExampleHost_Pointer() {
 	defer gpu.Close()
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	add, _ := module.Kernel("vector_add")
 
@@ -195,7 +195,7 @@ func ExampleAllocManaged() {
 	defer gpu.Close()
 	s, _ := ferry.NewStream(gpu, nil)
 	defer s.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	increment, _ := module.Kernel("increment")
 
@@ -304,7 +304,7 @@ func ExampleStream_HostFunc() {
 func ExampleStream_Launch() {
 	gpu, _ := ferry.Open("soft")
 	defer gpu.Close()
-	module, _ := ferry.Load(gpu, []byte(kernels.PTX))
+	module, _ := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	defer module.Close()
 	fill, _ := module.Kernel("fill")
 	v, _ := ferry.Alloc[uint32](gpu, 10)

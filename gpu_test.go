@@ -219,7 +219,7 @@ func TestPeerRefused(t *testing.T) {
 func TestWrongDevice(t *testing.T) {
 	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
 		s, far := must(ferry.NewStream(a, nil))(t), must(ferry.NewStream(b, nil))(t)
-		code := must(ferry.Load(a, []byte(kernels.PTX)))(t)
+		code := must(ferry.Load(a, []byte(kernels.PTX), nil))(t)
 		k := must(code.Kernel("increment"))(t)
 		v := must(ferry.Alloc[float32](a, 100))(t)
 		host := must(ferry.AllocHost[float32](a, 100, nil))(t)

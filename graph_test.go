@@ -390,7 +390,7 @@ func TestGraphUpdate(t *testing.T) {
 func TestGraphOwnsGlobals(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b32 counter[4];\n.visible .entry nothing() { ret; }\n")))(t)
+	m := must(ferry.Load(g, []byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b32 counter[4];\n.visible .entry nothing() { ret; }\n"), nil))(t)
 	v := must(ferry.Global[uint32](m, "counter"))(t)
 	host := must(ferry.AllocHost[uint32](g, 4, nil))(t)
 	var n uint32 = 5

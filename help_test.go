@@ -213,7 +213,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // load loads the kernels of package kernels and finds one.
 func load(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
 	t.Helper()
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	return m, must(m.Kernel(name))(t)
 }
 
@@ -323,7 +323,7 @@ func newCallFixture(t testing.TB, g *ferry.GPU, bytes int) *callFixture {
 		floats: must(ferry.Alloc[float32](g, 1024))(t),
 		event:  must(ferry.NewEvent(g, &ferry.EventOptions{NoTiming: true}))(t),
 	}
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	c.add = must(m.Kernel("vector_add"))(t)
 	t.Cleanup(func() { closeAll(t, c.stream, c.host, c.device, c.floats, c.event, m) })
 	return c

@@ -194,7 +194,7 @@ func TestBatchFailsAgain(t *testing.T) {
 	g.driver = d
 	e := closeLater(t, try(NewEvent(g, nil))(t))
 	x := closeLater(t, try(Alloc[float32](g, 64))(t))
-	m := closeLater(t, try(Load(g, []byte(kernels.PTX)))(t))
+	m := closeLater(t, try(Load(g, []byte(kernels.PTX), nil))(t))
 	k := try(m.Kernel("increment"))(t)
 	var b Batch
 	if err := errors.Join(Fill(&b, x, 1), b.Launch(k, Grid(64, 64), x, uint64(64)), b.Record(e)); err != nil {

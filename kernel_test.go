@@ -93,7 +93,7 @@ type paramsOut struct {
 func TestLaunchArguments(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte(paramsPTX)))(t)
+	m := must(ferry.Load(g, []byte(paramsPTX), nil))(t)
 	k := must(m.Kernel("params"))(t)
 	out := must(ferry.AllocHost[paramsOut](g, 1, &ferry.HostOptions{Mapped: true}))(t)
 	defer closeAll(t, s, m, out)
@@ -220,7 +220,7 @@ func TestLaunchWithoutPTX(t *testing.T) {
 	d := &cubinDriver{fakeDriver: newFake()}
 	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte{0x7f, 'E', 'L', 'F', 0}))(t)
+	m := must(ferry.Load(g, []byte{0x7f, 'E', 'L', 'F', 0}, nil))(t)
 	unknown := must(m.Kernel("k"))(t)
 	if m.Kernels() != nil || unknown.Params() != nil {
 		t.Errorf("kernels %q, parameters %v", m.Kernels(), unknown.Params())

@@ -86,7 +86,7 @@ arrived:
 // factKernel loads factsPTX and finds a kernel.
 func factKernel(t testing.TB, g *ferry.GPU, name string) (*ferry.Module, *ferry.Kernel) {
 	t.Helper()
-	m := must(ferry.Load(g, []byte(factsPTX)))(t)
+	m := must(ferry.Load(g, []byte(factsPTX), nil))(t)
 	return m, must(m.Kernel(name))(t)
 }
 

@@ -72,7 +72,7 @@ func leakThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.AllocHost[int32](g, 1000, nil))(t)
 	must(ferry.NewStream(g, nil))(t)
 	must(ferry.NewEvent(g, nil))(t)
-	must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	must(ferry.DefaultStream(g).Capture(func(*ferry.Stream) error { return nil }))(t)
 	must(ferry.NewPinnedPool(g, nil))(t)
 	must(ferry.NewMemPool(g, nil))(t)

@@ -1,9 +1,11 @@
 package ferry
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -11,7 +13,9 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/fatbin"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -22,20 +26,66 @@ type Module struct {
 	g       *GPU
 	handle  cu.Module
 	leak    runtime.Cleanup
-	parsed  *ptx.Module // nil if the image is not PTX that Ferry can parse
+	parsed  *ptx.Module // shared, not changed; nil if the image is not PTX that Ferry can parse
+	log     string      // of the compiler
 
 	mu        sync.Mutex
 	variables map[string]*allocation // by name, for Global and ManagedGlobal
 	closing   bool                   // the last variable in use disposes of the module
 }
 
-// Load compiles PTX for the GPU or, on hardware, loads a cubin or fatbin
-// (cuModuleLoadDataEx). If PTX does not compile, the error is a *cu.JITError with the
-// messages of the compiler; %+v prints all of them. Package kernels has PTX to start with.
-func Load(g *GPU, image []byte) (*Module, error) { return load(g, "PTX", image) }
+// LoadOptions are options of the compiler for [Load], [LoadFile] and [Link]. The software
+// GPU has no compiler: it checks the options, and uses those of registers and logs.
+type LoadOptions struct {
+	Optimize     *int // level of optimization, from 0 to 4, as in new(0); nil for the default, 4
+	MaxRegisters int  // most registers of a thread; 0 leaves it to the compiler
+	LineInfo     bool // keep the lines of the source, for profilers
+	Debug        bool // keep what debuggers need; slow code
+	Verbose      bool // log what each kernel needs; see [Module.Log]
+
+	// Bytes of the log of the compiler and of its error log, 0 for 16 KiB. A longer log
+	// is cut.
+	InfoLogBytes, ErrorLogBytes int
+}
+
+// maxLogBytes is the largest log that a caller can ask for.
+const maxLogBytes = 64 << 20
+
+// driverOptions returns the options as the driver takes them. It checks them first.
+func (o *LoadOptions) driverOptions(what string) (*cu.JITOptions, error) {
+	if o == nil {
+		return nil, nil
+	}
+	j := &cu.JITOptions{LineInfo: o.LineInfo, DebugInfo: o.Debug, Verbose: o.Verbose,
+		MaxRegisters: uint32(o.MaxRegisters), InfoLogBytes: uint32(o.InfoLogBytes), ErrorLogBytes: uint32(o.ErrorLogBytes)}
+	if o.Optimize != nil {
+		if *o.Optimize < 0 || *o.Optimize > cu.MaxOptimizationLevel {
+			return nil, refusal.Invalid("%s: Optimize is %d: must be 0 to %d", what, *o.Optimize, cu.MaxOptimizationLevel)
+		}
+		j.OptimizationLevel = new(uint32(*o.Optimize))
+	}
+	if o.MaxRegisters < 0 || int64(o.MaxRegisters) > math.MaxInt32 {
+		return nil, refusal.Invalid("%s: MaxRegisters is %d: must be 0 or more", what, o.MaxRegisters)
+	}
+	for _, n := range []int{o.InfoLogBytes, o.ErrorLogBytes} {
+		if n < 0 || n > maxLogBytes {
+			return nil, refusal.Invalid("%s: a log of %d bytes: must be 0 to %d", what, n, maxLogBytes)
+		}
+	}
+	return j, nil
+}
+
+// Load compiles PTX for the GPU (cuModuleLoadDataEx), or loads a cubin or fatbin. The
+// software GPU runs the PTX of a fatbin, and refuses a cubin. o may be nil. If PTX does not
+// compile, the error is a *cu.JITError with the messages of the compiler; %+v prints all of
+// them. Package kernels has PTX to start with.
+//
+// Each call returns a module with variables of its own. PTX that the process has loaded
+// before is not parsed again.
+func Load(g *GPU, image []byte, o *LoadOptions) (*Module, error) { return load(g, "PTX", image, o) }
 
 // LoadFile is [Load] for an image in a file.
-func LoadFile(g *GPU, path string) (*Module, error) {
+func LoadFile(g *GPU, path string, o *LoadOptions) (*Module, error) {
 	if g == nil {
 		return nil, refusal.Invalid("load %s: no GPU given (nil)", path)
 	}
@@ -43,16 +93,21 @@ func LoadFile(g *GPU, path string) (*Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load a module: %w", err)
 	}
-	return load(g, path, image)
+	return load(g, path, image, o)
 }
 
 // load implements Load and LoadFile. name is for messages.
-func load(g *GPU, name string, image []byte) (*Module, error) {
-	if err := g.enter("load a module"); err != nil {
+func load(g *GPU, name string, image []byte, o *LoadOptions) (*Module, error) {
+	const what = "load a module"
+	options, err := o.driverOptions(what)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.enter(what); err != nil {
 		return nil, err
 	}
 	parsed, syntax := parsePTX(name, image)
-	handle, err := g.driver.ModuleLoadData(g.ctx, image)
+	handle, log, err := g.driver.ModuleLoadDataEx(g.ctx, image, options)
 	if err != nil {
 		g.leave()
 		if syntax != nil { // unlike the driver's error it has the name of the file, and the line
@@ -60,19 +115,153 @@ func load(g *GPU, name string, image []byte) (*Module, error) {
 		}
 		return nil, fmt.Errorf("load %s (%s) on %s: %w", name, refusal.Size(uintptr(len(image))), g.label, err)
 	}
-	m := &Module{g: g, handle: handle, parsed: parsed}
+	return newModule(g, handle, parsed, log), nil
+}
+
+// newModule returns a loaded module. The caller has entered the GPU.
+func newModule(g *GPU, handle cu.Module, parsed *ptx.Module, log string) *Module {
+	m := &Module{g: g, handle: handle, parsed: parsed, log: log}
 	m.tracker.Init()
 	m.leak = watchLeak(m, m.String)
+	return m
+}
+
+// LinkInput is one of the images of [Link]: PTX, a cubin or fatbin with relocatable code
+// (nvcc -dc), or on hardware a host object or library with such code.
+type LinkInput struct {
+	Name  string // for messages
+	Image []byte
+}
+
+// Link makes one module of several (cuLinkCreate). A function or variable that one input
+// declares extern is the one that another input defines. The software GPU links PTX, and
+// the PTX of fatbins. o may be nil. If a name is missing or defined twice, the error is a
+// *cu.JITError with the messages of the linker.
+func Link(g *GPU, inputs []LinkInput, o *LoadOptions) (*Module, error) {
+	const what = "link modules"
+	options, err := o.driverOptions(what)
+	if err != nil {
+		return nil, err
+	}
+	if len(inputs) == 0 {
+		return nil, refusal.Invalid("%s: no inputs given", what)
+	}
+	if err := g.enter(what); err != nil {
+		return nil, err
+	}
+	m, err := link(g, inputs, options)
+	if err != nil {
+		g.leave()
+		return nil, fmt.Errorf("%s (%s) on %s: %w", what, inputNames(inputs), g.label, err)
+	}
 	return m, nil
+}
+
+// link implements Link. The caller has entered the GPU.
+func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err error) {
+	d := g.driver
+	state, err := d.LinkCreate(g.ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := d.LinkDestroy(g.ctx, state); e != nil && err == nil {
+			err = errors.Join(fmt.Errorf("end the link: %w", e), m.Close())
+		}
+	}()
+	for i := range inputs {
+		in := &inputs[i]
+		if err := d.LinkAddData(g.ctx, state, inputKind(in.Image), in.Image, in.Name); err != nil {
+			if _, syntax := parsePTX(in.Name, in.Image); syntax != nil {
+				err = errors.Join(syntax, err)
+			}
+			return nil, fmt.Errorf("input %s (%s): %w", in.Name, refusal.Size(uintptr(len(in.Image))), err)
+		}
+	}
+	image, linked, err := d.LinkComplete(g.ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	handle, log, err := d.ModuleLoadDataEx(g.ctx, image, options)
+	if err != nil {
+		return nil, err
+	}
+	return newModule(g, handle, parseInputs(inputs), linked+log), nil
+}
+
+func inputNames(inputs []LinkInput) string {
+	names := make([]string, len(inputs))
+	for i := range inputs {
+		names[i] = inputs[i].Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// inputKind returns what the linker must be told about an image.
+func inputKind(image []byte) cu.JITInputType {
+	switch {
+	case fatbin.Is(image):
+		return cu.JITInputFatbinary
+	case fatbin.IsArchive(image):
+		return cu.JITInputLibrary
+	case fatbin.IsHostELF(image):
+		return cu.JITInputObject
+	case fatbin.IsELF(image):
+		return cu.JITInputCubin
+	}
+	return cu.JITInputPTX
+}
+
+// parseInputs returns the module that the inputs make if all of them are PTX, otherwise
+// nil: then the driver tells what the kernels take.
+func parseInputs(inputs []LinkInput) *ptx.Module {
+	modules := make([]ptx.Input, len(inputs))
+	for i := range inputs {
+		m, _ := parsePTX(inputs[i].Name, inputs[i].Image)
+		if m == nil {
+			return nil
+		}
+		modules[i] = ptx.Input{Name: inputs[i].Name, Module: m}
+	}
+	m, err := ptx.Link(modules, "vprintf", "__assertfail", "malloc", "free")
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // parsePTX parses an image that is PTX. For other images both results are nil.
 func parsePTX(name string, image []byte) (*ptx.Module, error) {
-	text := strings.TrimRight(string(image), "\x00")
-	if strings.ContainsRune(text, 0) || !strings.Contains(text, ".version") {
+	text := bytes.TrimRight(image, "\x00")
+	if bytes.IndexByte(text, 0) >= 0 || !bytes.Contains(text, []byte(".version")) {
 		return nil, nil
 	}
-	return ptx.Parse(name, text)
+	m, err := modcache.Parse(text)
+	if err != nil {
+		return ptx.Parse(name, string(text)) // again, for errors with the name
+	}
+	return m, nil
+}
+
+// Log returns what the compiler and the linker had to say about the module: warnings and,
+// with [LoadOptions].Verbose, what each kernel needs. Hardware logs nothing where the
+// driver's cache has the code.
+func (m *Module) Log() string {
+	if m == nil {
+		return ""
+	}
+	return m.log
+}
+
+// Warnings returns the lines of the log that are warnings.
+func (m *Module) Warnings() []string {
+	var list []string
+	for line := range strings.Lines(m.Log()) {
+		if line = strings.TrimSpace(line); strings.Contains(strings.ToLower(line), "warning") {
+			list = append(list, line)
+		}
+	}
+	return list
 }
 
 // String returns a description of the module: "a module (vector_add, copy) on cuda:0".

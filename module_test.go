@@ -36,15 +36,15 @@ func TestModule(t *testing.T) {
 
 	bad := filepath.Join(t.TempDir(), "bad.ptx")
 	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
-	_, err = ferry.LoadFile(g, bad)
+	_, err = ferry.LoadFile(g, bad, nil)
 	if err == nil {
 		t.Fatal("PTX with a syntax error was loaded")
 	}
 	wantError(t, err, err, bad+":", "frobnicate", "^")
-	_, err = ferry.LoadFile(g, bad+".none")
+	_, err = ferry.LoadFile(g, bad+".none", nil)
 	wantError(t, err, os.ErrNotExist, "bad.ptx.none")
 	for _, image := range [][]byte{nil, {}, []byte("hello"), {0, 1, 2}} {
-		if _, err := ferry.Load(g, image); err == nil {
+		if _, err := ferry.Load(g, image, nil); err == nil {
 			t.Errorf("the image %q was loaded", image)
 		}
 	}
@@ -119,7 +119,7 @@ const managedPTX = `.version 6.3
 func TestGlobal(t *testing.T) {
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX), nil))(t)
 	k := must(m.Kernel("advance"))(t)
 	counter, step := must(ferry.Global[uint32](m, "counter"))(t), must(ferry.Global[uint32](m, "step"))(t)
 	if counter.Len() != 4 || step.Len() != 1 || counter.Pointer() == 0 {
@@ -181,7 +181,7 @@ func TestManagedGlobal(t *testing.T) {
 		t.Skip("the device has no managed memory")
 	}
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte(managedPTX)))(t)
+	m := must(ferry.Load(g, []byte(managedPTX), nil))(t)
 	k := must(m.Kernel("both"))(t)
 	shared := must(ferry.ManagedGlobal[uint32](m, "shared"))(t)
 	if got := shared.Slice(); len(got) != 2 || got[0] != 7 || got[1] != 8 {
@@ -211,7 +211,7 @@ func TestManagedGlobal(t *testing.T) {
 
 // loadAgain loads the module again. Its variables have their first values.
 func loadAgain(t *testing.T, g *ferry.GPU) *ferry.Module {
-	m := must(ferry.Load(g, []byte(managedPTX)))(t)
+	m := must(ferry.Load(g, []byte(managedPTX), nil))(t)
 	if got := must(ferry.ManagedGlobal[uint32](m, "shared"))(t).Slice(); got[0] != 7 || got[1] != 8 {
 		t.Errorf("shared is %v, want [7 8]", got)
 	}
@@ -224,7 +224,7 @@ func TestGlobalInHostFunc(t *testing.T) {
 	d := newHookDriver(openTest(t).Driver())
 	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)
-	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX), nil))(t)
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
 	var closeErr error
 	check(t, ferry.Fill(s, counter, 1))
@@ -241,7 +241,7 @@ func TestGlobalInHostFunc(t *testing.T) {
 func TestGlobalInGraph(t *testing.T) {
 	g := openRegister(t)
 	s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
-	m := must(ferry.Load(g, []byte(variablesPTX)))(t)
+	m := must(ferry.Load(g, []byte(variablesPTX), nil))(t)
 	counter := must(ferry.Global[uint32](m, "counter"))(t)
 	memory := make([]uint32, 4)
 	low, all := must(ferry.Register(g, memory[1:2], nil))(t), must(ferry.Register(g, memory, nil))(t)

@@ -23,7 +23,7 @@ func TestQueueLeft(t *testing.T) {
 	device := closeLater(t, try(Alloc[byte](g, 64))(t))
 	gone := try(Alloc[byte](g, 64))(t)
 	e := closeLater(t, try(NewEvent(g, nil))(t))
-	m := closeLater(t, try(Load(g, []byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n")))(t))
+	m := closeLater(t, try(Load(g, []byte(".version 6.3\n.target sm_52\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }\n"), nil))(t))
 	k := try(m.Kernel("k"))(t)
 	graph := closeLater(t, try(s.Capture(func(s *Stream) error { return Copy[byte](s, device, host) }))(t))
 	var b, bad, was Batch // was could be submitted once
@@ -207,7 +207,7 @@ func TestLeftInDriver(t *testing.T) {
 	g.driver = d
 	host, device, other := try(AllocHost[byte](g, 64, nil))(t), try(Alloc[byte](g, 64))(t), try(Alloc[byte](g, 64))(t)
 	e, inBatch := try(NewEvent(g, nil))(t), try(NewEvent(g, nil))(t)
-	m := try(Load(g, []byte(kernels.PTX)))(t)
+	m := try(Load(g, []byte(kernels.PTX), nil))(t)
 	k := try(m.Kernel("increment"))(t)
 	graph := try(s.Capture(func(s *Stream) error { return Copy[byte](s, device, host) }))(t)
 	var b Batch

@@ -51,7 +51,7 @@ func TestRuns(t *testing.T) {
 // saxpy returns y + 3*x for the first 1000 elements.
 func saxpy(t *testing.T, g *ferry.GPU, r *compile.Result, x, y []float32) ([]float32, error) {
 	t.Helper()
-	m, err := ferry.Load(g, r.PTX)
+	m, err := ferry.Load(g, r.PTX, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", r.Compiler, err)
 	}

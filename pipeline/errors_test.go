@@ -180,7 +180,7 @@ func cancelled(t *testing.T, p *fixture) {
 func TestFault(t *testing.T) {
 	for _, staged := range []bool{true, false} {
 		g := must(ferry.OpenDriver(softDriver(t, "h200", softgpu.Eager), 0))(t)
-		inc := must(must(ferry.Load(g, []byte(kernels.PTX)))(t).Kernel("increment"))(t)
+		inc := must(must(ferry.Load(g, []byte(kernels.PTX), nil))(t).Kernel("increment"))(t)
 		in := must(ferry.AllocHost[float32](g, 2000, nil))(t)
 		x := &pipeline.Pipeline{GPU: g, In: []pipeline.End{in}, ChunkLen: 100, Depth: 4, Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
 			if c.Index == 9 {

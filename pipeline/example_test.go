@@ -19,7 +19,7 @@ func ExamplePipeline() {
 		log.Fatal(err)
 	}
 	defer gpu.Close()
-	code, err := ferry.Load(gpu, []byte(kernels.PTX))
+	code, err := ferry.Load(gpu, []byte(kernels.PTX), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, g *ferry.GPU) *fixture {
 	t.Helper()
-	m := must(ferry.Load(g, []byte(kernels.PTX)))(t)
+	m := must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
 	t.Cleanup(func() { closeAll(t, m) })
 	return &fixture{g, t, must(m.Kernel("increment"))(t), must(m.Kernel("copy"))(t), must(m.Kernel("vector_add"))(t)}
 }

@@ -365,7 +365,7 @@ func openTypedCaller(g *ferry.GPU) (*caller, error) {
 	if c.undo.add(err, host.Close) != nil {
 		return c, err
 	}
-	module, err := ferry.Load(g, []byte(callPTX))
+	module, err := ferry.Load(g, []byte(callPTX), nil)
 	if c.undo.add(err, module.Close) != nil {
 		return c, err
 	}

@@ -158,7 +158,7 @@ func newComparer(g *ferry.GPU) (*comparer, error) {
 	if b.stream, err = ferry.NewStream(g, nil); err != nil {
 		return nil, err
 	}
-	if b.module, err = ferry.Load(g, []byte(kernels.PTX)); err != nil {
+	if b.module, err = ferry.Load(g, []byte(kernels.PTX), nil); err != nil {
 		b.close()
 		return nil, err
 	}

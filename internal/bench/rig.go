@@ -65,7 +65,7 @@ func (r *rig) openMemory(size int) (err error) {
 }
 
 func (r *rig) openKernels() error {
-	m, err := ferry.Load(r.g, []byte(kernels.PTX))
+	m, err := ferry.Load(r.g, []byte(kernels.PTX), nil)
 	if r.undo.add(err, m.Close) != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func newPipeRun(g *ferry.GPU, cases []PipeCase) (*pipeRun, error) {
 	}
 	r := &pipeRun{g: g, pipes: map[string]*pipeline.Pipeline{}, sliceIn: make([]float32, most), sliceOut: make([]float32, most)}
 	var err error
-	if r.code, err = ferry.Load(g, []byte(workPTX)); err != nil {
+	if r.code, err = ferry.Load(g, []byte(workPTX), nil); err != nil {
 		return r, err
 	}
 	if r.work, err = r.code.Kernel("work"); err != nil {

@@ -31,7 +31,7 @@ func Open(d cu.Driver, ptx []byte) (*Bench, error) {
 	if b.stream, err = ferry.NewStream(g, nil); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if b.module, err = ferry.Load(g, ptx); err != nil {
+	if b.module, err = ferry.Load(g, ptx, nil); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil

@@ -61,7 +61,7 @@ type Occupancy struct {
 
 // AboutKernels loads a file of PTX on a device and describes its kernels.
 func AboutKernels(g *ferry.GPU, path string) (r *KernelReport, err error) {
-	m, err := ferry.LoadFile(g, path)
+	m, err := ferry.LoadFile(g, path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func (r *run) phase(name string) {
 // setUp loads the module and prepares all arguments.
 func (r *run) setUp(ctx context.Context) error {
 	r.phase("loading the kernel")
-	module, err := ferry.Load(r.g, []byte(r.spec.Program.Source))
+	module, err := ferry.Load(r.g, []byte(r.spec.Program.Source), nil)
 	if err != nil {
 		return fmt.Errorf("load %s: %w", r.spec.Program.File, err)
 	}

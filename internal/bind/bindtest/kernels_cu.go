@@ -29,7 +29,7 @@ type Kernels struct {
 
 // LoadKernels loads the kernels on a GPU: see [ferry.Load]. Close unloads them.
 func LoadKernels(g *ferry.GPU) (*Kernels, error) {
-	m, err := ferry.Load(g, kernelsPTX)
+	m, err := ferry.Load(g, kernelsPTX, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func TestChangedPTX(t *testing.T) {
 	if bytes.Equal(changed, kernelsPTX) {
 		t.Fatal("nothing was changed")
 	}
-	m := must(ferry.Load(g, changed))(t)
+	m := must(ferry.Load(g, changed, nil))(t)
 	defer m.Close()
 	if _, err := BindKernels(m); err == nil || !strings.Contains(err.Error(), `bind kernel "saxpy": argument 2 (a) is float, 4 bytes, in the Go code and 8 bytes in the module`) {
 		t.Errorf("got %v", err)
