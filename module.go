@@ -237,10 +237,24 @@ func parsePTX(name string, image []byte) (*ptx.Module, error) {
 		return nil, nil
 	}
 	m, err := modcache.Parse(text)
-	if err != nil {
-		return ptx.Parse(name, string(text)) // again, for errors with the name
+	return m, named(name, err)
+}
+
+// named returns a copy of an error of the parser with the name of the file.
+func named(name string, err error) error {
+	switch err := err.(type) {
+	case *ptx.Error:
+		e := *err
+		e.File = name
+		return &e
+	case ptx.ErrorList:
+		list := make(ptx.ErrorList, len(err))
+		for i, e := range err {
+			list[i] = named(name, e).(*ptx.Error)
+		}
+		return list
 	}
-	return m, nil
+	return err
 }
 
 // Log returns what the compiler and the linker had to say about the module: warnings and,

@@ -30,18 +30,15 @@ func New[V any](limit int) *Cache[V] {
 }
 
 // Get returns the value for key. If there is none, it makes one. Of several goroutines with
-// one key, one makes the value and the others wait. Errors are not kept, nor is the value of
-// a key above the limit. The cache copies key.
+// one key, one makes the value and the others wait. Errors are kept like values, so make
+// must depend on nothing but the key. What belongs to a key above the limit is not kept. The
+// cache copies key.
 func (c *Cache[V]) Get(key []byte, make func(key string) (V, error)) (V, error) {
 	if len(key) > c.limit {
 		return make(string(key))
 	}
 	e := c.entry(key)
-	e.once.Do(func() {
-		if e.value, e.err = make(e.key); e.err != nil {
-			c.forget(e)
-		}
-	})
+	e.once.Do(func() { e.value, e.err = make(e.key) })
 	return e.value, e.err
 }
 
@@ -62,15 +59,6 @@ func (c *Cache[V]) entry(key []byte) *entry[V] {
 	return e
 }
 
-// forget removes an entry if it is still there.
-func (c *Cache[V]) forget(e *entry[V]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at := c.entries[e.key]; at != nil && at.Value.(*entry[V]) == e {
-		c.remove(at)
-	}
-}
-
 // remove removes an entry. The caller holds mu.
 func (c *Cache[V]) remove(at *list.Element) {
 	e := c.order.Remove(at).(*entry[V])
@@ -84,8 +72,8 @@ const maxText = 8 << 20
 
 var parsed = New[*ptx.Module](maxText)
 
-// Parse returns the parsed module of a PTX text. The module has no name of a file, and must
-// not be changed.
+// Parse returns the parsed module of a PTX text. Module and errors have no name of a file,
+// and must not be changed.
 func Parse(text []byte) (*ptx.Module, error) {
 	return parsed.Get(text, func(text string) (*ptx.Module, error) { return ptx.Parse("", text) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
 const callSource = `.version 8.0
@@ -289,5 +290,25 @@ func TestUnknownCallee(t *testing.T) {
 	u, ok := errors.AsType[*UnsupportedError](err)
 	if !ok || u.Line != 11 || !strings.Contains(err.Error(), "malloc") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestTooManyRegisters: a short text can declare more registers than there is memory. The
+// kernel that has them cannot run; others can.
+func TestTooManyRegisters(t *testing.T) {
+	const header = ".version 8.0\n.target sm_80\n.address_size 64\n"
+	m, err := ptx.Parse("", header+".visible .entry k() {\n\t.reg .b32 %r<2000000000>;\n\tmov.u32 %r1, %r2;\n\tret;\n}\n"+
+		".func f() { .reg .b64 %d<1000000>; ret; }\n.visible .entry calls() { call f; ret; }\n.visible .entry good() { ret; }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Link(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]bool{"k": true, "calls": true, "good": false} {
+		if err := p.Kernel(name).Unsupported; (err != nil) != bad || bad && !strings.Contains(err.Error(), "registers") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package simt
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,16 +129,18 @@ func (f *function) place(v *ptx.Var) {
 	f.localBytes += v.Size()
 }
 
-// declareRegisters numbers the declared registers from firstReg on.
-func (f *function) declareRegisters() {
+// registers returns the declarations of registers, of parameters too.
+func (f *function) registers() []*ptx.Var {
 	list := f.src.Vars
 	if !f.src.Entry {
 		list = slices.Concat(f.src.Returns, f.src.Params, list)
 	}
-	for _, v := range list {
-		if v.Space != ptx.RegSpace {
-			continue
-		}
+	return slices.DeleteFunc(slices.Clone(list), func(v *ptx.Var) bool { return v.Space != ptx.RegSpace })
+}
+
+// declareRegisters numbers the declared registers from firstReg on.
+func (f *function) declareRegisters() {
+	for _, v := range f.registers() {
 		if v.Count == 0 {
 			f.declareRegister(v, v.Name)
 			continue
@@ -167,13 +170,32 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 	add(name)
 }
 
+// maxRegisters is how many registers a function can declare. A warp would need 128 MiB for
+// them. Compilers declare some thousand.
+const maxRegisters = 1 << 19
+
+// tooManyRegisters records an error if the function declares more than maxRegisters.
+func (f *function) tooManyRegisters() bool {
+	n := 0
+	for _, v := range f.registers() {
+		n += max(v.Count, 1)
+		if n > maxRegisters {
+			f.bad = append(f.bad, &unsupported{in: f, pos: v.Pos, op: ".reg", what: fmt.Sprintf("more than %d registers in %s", maxRegisters, f.name)})
+			return true
+		}
+	}
+	return false
+}
+
 // number assigns the indices of registers. Register 0 and predicate 0 are always
 // zero.
 func (f *function) number() {
 	f.constReg(0)
 	f.numPreds = 1
 	f.firstReg = f.numRegs
-	f.declareRegisters()
+	if !f.tooManyRegisters() {
+		f.declareRegisters()
+	}
 	f.endReg = f.numRegs
 	if !f.src.Entry {
 		f.paramPlaces = f.calleePlaces(f.src.Params)
@@ -183,6 +205,9 @@ func (f *function) number() {
 
 // decode fills f.code. Instructions that cannot run are recorded in f.bad.
 func (f *function) decode() {
+	if len(f.bad) > 0 { // it has no registers
+		return
+	}
 	d := &decoder{f: f, defs: countDefs(f.src)}
 	d.start = make([]int, len(f.src.Body)+1)
 	for i := range f.src.Body {
