@@ -44,6 +44,7 @@
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
 //	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
+//	cuModuleLoadDataEx, cuLinkCreate, cuLinkAddData   LoadOptions, Link, Module.Log
 //	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Grid
 //	several operations in one driver call             Batch, Stream.Submit
 //	chunks over several streams, double buffering     package pipeline

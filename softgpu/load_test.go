@@ -1,0 +1,88 @@
+package softgpu
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// codeOf returns the code of a loaded module.
+func (r *rig) codeOf(m cu.Module) *module {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x, err := lookup[*module](r.Driver, uintptr(m), "find", "module")
+	r.ok(err)
+	return x
+}
+
+// TestLoadsShareCode: modules of the same bytes share the parsed text, also in another
+// driver. Their variables are apart.
+func TestLoadsShareCode(t *testing.T) {
+	r, other := newRig(t, Options{}), newRig(t, Options{})
+	text := fmt.Appendf([]byte(testPTX), "// %d\n", rand.Uint64())
+	load := func(r *rig, text []byte) *module {
+		m, err := r.ModuleLoadData(r.ctx, text)
+		r.ok(err)
+		return r.codeOf(m)
+	}
+	a, b, c := load(r, text), load(r, bytes.Clone(text)), load(other, text)
+	if a.source != b.source || a.source != c.source {
+		t.Error("the text was parsed again")
+	}
+	for name, v := range a.vars {
+		if w := b.vars[name]; v == w || v.device == w.device {
+			t.Errorf("both modules have variable %s at %#x", name, v.device)
+		}
+	}
+	if len(a.vars) == 0 {
+		t.Error("the module has no variables: the test compares nothing")
+	}
+	if d := load(r, append(text, '\n')); d.source == a.source {
+		t.Error("other bytes share the parsed text")
+	}
+}
+
+// TestLinkedImages: the image of a link can be loaded again later, and damaged ones are
+// refused.
+func TestLinkedImages(t *testing.T) {
+	r := newRig(t, Options{})
+	link, err := r.LinkCreate(r.ctx, &cu.JITOptions{MaxRegisters: 30})
+	r.ok(err)
+	r.ok(r.LinkAddData(r.ctx, link, cu.JITInputPTX, []byte(testPTX), "test"))
+	r.want(cu.ErrorInvalidValue, r.LinkAddData(r.ctx, link, 99, []byte(testPTX), "kind"))
+	r.want(cu.ErrorNoBinaryForGPU, r.LinkAddData(r.ctx, link, cu.JITInputCubin, []byte(testPTX), "cubin"))
+	r.want(cu.ErrorInvalidImage, r.LinkAddData(r.ctx, link, cu.JITInputFatbinary, []byte(testPTX), "fatbin"))
+	image, _, err := r.LinkComplete(r.ctx, link)
+	r.ok(err)
+	r.ok(r.LinkDestroy(r.ctx, link))
+	m, err := r.ModuleLoadData(r.ctx, image)
+	r.ok(err)
+	f, err := r.ModuleGetFunction(r.ctx, m, "store")
+	r.ok(err)
+	if n, err := r.FuncGetAttribute(r.ctx, cu.FuncAttributeNumRegs, f); err != nil || n > 30 {
+		t.Errorf("%d registers, %v, want at most 30", n, err)
+	}
+	header := len(linkedMagic)
+	for i := range header + 8 {
+		for _, b := range []byte{0, 1, 0x7f, 0xff} {
+			bad := bytes.Clone(image)
+			bad[i] ^= b
+			m, err := r.ModuleLoadData(r.ctx, bad)
+			if err == nil {
+				r.ok(r.ModuleUnload(r.ctx, m))
+			}
+			if i < header && (err == nil) != (b == 0) {
+				t.Errorf("byte %d changed by %#x: %v", i, b, err)
+			}
+		}
+	}
+	for n := range header + 50 {
+		if _, err := r.ModuleLoadData(r.ctx, image[:n]); err == nil {
+			t.Errorf("an image cut at %d bytes was loaded", n)
+		}
+	}
+}
