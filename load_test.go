@@ -235,6 +235,29 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
+// TestVariableAddress: code uses addresses of variables with and without an offset.
+func TestVariableAddress(t *testing.T) {
+	g := openTest(t)
+	m := must(ferry.Load(g, []byte(loadHeader+`
+.visible .global .align 8 .b8 v[64];
+.visible .entry main(.param .u64 out) {
+	.reg .b32 %r<2>;
+	.reg .b64 %d<5>;
+	ld.param.u64 %d1, [out];
+	mov.u64 %d2, v;
+	mov.u64 %d3, v+24;
+	sub.u64 %d4, %d3, %d2;
+	cvt.u32.u64 %r1, %d4;
+	st.global.u32 [%d1], %r1;
+	ret;
+}
+`), nil))(t)
+	defer closeAll(t, m)
+	if got := runMain(t, g, m); got != 24 {
+		t.Errorf("v+24 is %d bytes behind v, want 24", got)
+	}
+}
+
 // fatbinOf returns a fatbin with entries of one kind (1 is PTX, 2 a cubin) for each text.
 func fatbinOf(kind uint16, arch uint32, texts ...string) []byte {
 	le := binary.LittleEndian
