@@ -19,13 +19,13 @@ const maxWindow = 16 << 20
 func zstandard(src []byte, size int) ([]byte, error) {
 	r, err := zstd.NewReader(bytes.NewReader(src), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
-		return nil, fmt.Errorf("Zstandard data: %w", err)
+		return nil, fmt.Errorf("decompress Zstandard: %w", err)
 	}
 	defer r.Close()
 	dst, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("Zstandard data: %w", err)
+		return nil, fmt.Errorf("decompress Zstandard: %w", err)
 	case len(dst) != size:
 		return nil, wrongSize(len(dst), size)
 	}
@@ -39,7 +39,7 @@ func wrongSize(got, want int) error {
 	return fmt.Errorf("there are %d bytes of decompressed data, and the file says %d", got, want)
 }
 
-var errLZ4 = errors.New("LZ4 data is damaged")
+var errLZ4 = errors.New("decompress LZ4: the data is damaged")
 
 // lz4 decompresses a block of LZ4 to size bytes. A block is a list of sequences: a token,
 // whose halves are the number of literals and the length of a match less 4, the literals,
