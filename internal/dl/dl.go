@@ -84,7 +84,7 @@ func Find(names, dirs []string) (*Library, error) {
 
 // openIn opens a library in a directory, or returns nil and records the reason.
 func (e *NotFoundError) openIn(dir string) *Library {
-	if !filepath.IsAbs(dir) {
+	if !filepath.IsAbs(dir) || filepath.Base(dir) == "stubs" { // the toolkit's libraries without code, for linkers
 		return nil
 	}
 	exists := false

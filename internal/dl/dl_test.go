@@ -66,7 +66,11 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 func TestFindOrder(t *testing.T) {
 	needLibrary(t)
 	t.Setenv("LD_LIBRARY_PATH", "")
-	one, two := t.TempDir(), t.TempDir()
+	one, two, stubs := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "stubs")
+	if err := os.Mkdir(stubs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyLibrary(t, filepath.Join(stubs, "libferrya.so"))
 	copyLibrary(t, filepath.Join(one, "libferryb.so"))
 	copyLibrary(t, filepath.Join(two, "libferrya.so"))
 	names := []string{"libferrya.so", "libferryb.so"}
@@ -74,7 +78,7 @@ func TestFindOrder(t *testing.T) {
 		dirs []string
 		want string
 	}{
-		{[]string{one, two}, filepath.Join(one, "libferryb.so")},
+		{[]string{stubs, one, two}, filepath.Join(one, "libferryb.so")},
 		{[]string{two, one}, filepath.Join(two, "libferrya.so")},
 	} {
 		if l, err := Find(names, c.dirs); err != nil || l.Path() != c.want {
