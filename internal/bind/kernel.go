@@ -40,7 +40,7 @@ func readKernels(ctx context.Context, m *ptx.Module, src *source, p *prober) ([]
 	texts := make([][]*srcKernel, len(entries))
 	for i, f := range entries {
 		symbols[i] = readSymbol(f.Name)
-		texts[i] = src.find(symbols[i].path, symbols[i].typed)
+		texts[i] = src.find(symbols[i].path, symbols[i].mangled)
 	}
 	if p != nil {
 		if err := askSignatures(ctx, p, symbols, texts); err != nil {
@@ -76,7 +76,7 @@ func askSignatures(ctx context.Context, p *prober, symbols []symbol, texts [][]*
 			continue
 		}
 		name := "::" + s.path + s.args
-		if !s.typed && len(texts[i]) > 0 {
+		if !s.mangled && len(texts[i]) > 0 {
 			name = "::" + texts[i][0].name()
 		}
 		questions, of = append(questions, signatureQuestion(name)), append(of, i)

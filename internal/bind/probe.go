@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/compile"
-	"github.com/ianlancetaylor/demangle"
 )
 
 // probeName begins the names of probe kernels. A number follows.
@@ -96,15 +95,11 @@ func signatureAnswer(tags []tag) (params []*ctype, ok bool) {
 	if len(tags) != 1 {
 		return nil, false
 	}
-	p, ok := tags[0].typ.(*demangle.PointerType)
-	if !ok {
+	p := tags[0].typ
+	if p.kind != nodePointer || p.elem.kind != nodeFunction {
 		return nil, false
 	}
-	f, ok := p.Base.(*demangle.FunctionType)
-	if !ok {
-		return nil, false
-	}
-	return readParams(f), true
+	return readParams(p.elem), true
 }
 
 // layoutQuestion asks for size, alignment and fields of a named type.
