@@ -41,34 +41,7 @@ DEVICE int __ffs(int x) { return __builtin_ffs(x); }
 DEVICE int __mulhi(int x, int y) { return __nvvm_mulhi_i(x, y); }
 DEVICE unsigned __umulhi(unsigned x, unsigned y) { return __nvvm_mulhi_ui(x, y); }
 DEVICE long long __mul64hi(long long x, long long y) { return __nvvm_mulhi_ll(x, y); }
-DEVICE float fmaf(float x, float y, float z) { return __nvvm_fma_rn_f(x, y, z); }
-DEVICE double fma(double x, double y, double z) { return __nvvm_fma_rn_d(x, y, z); }
-DEVICE float sqrtf(float x) { return __nvvm_sqrt_rn_f(x); }
-DEVICE double sqrt(double x) { return __nvvm_sqrt_rn_d(x); }
-DEVICE float fminf(float x, float y) { return __nvvm_fmin_f(x, y); }
-DEVICE float fmaxf(float x, float y) { return __nvvm_fmax_f(x, y); }
-DEVICE double fmin(double x, double y) { return __nvvm_fmin_d(x, y); }
-DEVICE double fmax(double x, double y) { return __nvvm_fmax_d(x, y); }
-DEVICE float fabsf(float x) { return __builtin_fabsf(x); }
-DEVICE float rintf(float x) { return __builtin_rintf(x); }
-DEVICE float floorf(float x) { return __builtin_floorf(x); }
-DEVICE float ceilf(float x) { return __builtin_ceilf(x); }
-DEVICE float truncf(float x) { return __builtin_truncf(x); }
-DEVICE double floor(double x) { return __builtin_floor(x); }
-DEVICE float __fdividef(float x, float y) { return __nvvm_div_approx_f(x, y); }
-DEVICE float __fadd_rz(float x, float y) { return __nvvm_add_rz_f(x, y); }
-DEVICE float __fmul_ru(float x, float y) { return __nvvm_mul_rp_f(x, y); }
-DEVICE float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
-DEVICE bool isnan(float x) { return __builtin_isnan(x); }
-DEVICE float __saturatef(float x) { return __nvvm_saturate_f(x); }
-DEVICE float __sinf(float x) { return __nvvm_sin_approx_f(x); }
-DEVICE float __cosf(float x) { return __nvvm_cos_approx_f(x); }
-DEVICE float __expf(float x) { return __nvvm_ex2_approx_f(x * 1.4426950408889634f); }
-DEVICE float __log2f(float x) { return __nvvm_lg2_approx_f(x); }
-DEVICE float rsqrtf(float x) { return __nvvm_rsqrt_approx_f(x); }
-DEVICE float __frcp_rn(float x) { return __nvvm_rcp_rn_f(x); }
-DEVICE float exp2f(float x) { return __nvvm_ex2_approx_f(x); }
-DEVICE float __fsqrt_rn(float x) { return __nvvm_sqrt_rn_f(x); }
+#include "ferry/math.h"
 // __syncthreads is a builtin of clang.
 DEVICE int __syncthreads_count(int p) { return __nvvm_bar0_popc(p); }
 DEVICE void __threadfence_system() { __nvvm_membar_sys(); }

@@ -23,5 +23,5 @@ const (
 // Headers has the headers for compiling kernels without a CUDA toolkit: ferry.h and what
 // it includes.
 //
-//go:embed ferry.h
+//go:embed ferry.h ferry/*.h ferry/math/*.h
 var Headers embed.FS
