@@ -19,9 +19,3 @@ const (
 	GatherRanges = 200
 	GatherParams = GatherRanges*(8+8+4) + 4
 )
-
-// Headers has the headers for compiling kernels without a CUDA toolkit: ferry.h and what
-// it includes.
-//
-//go:embed ferry.h ferry/*.h ferry/math/*.h
-var Headers embed.FS

@@ -1,0 +1,135 @@
+// Cooperative groups: blocks, tiles of a warp, coalesced threads, and the grid of a
+// cooperative launch.
+#pragma once
+#include "../ferry/core.h"
+#ifdef FERRY_CLANG
+namespace cooperative_groups {
+
+// ferry_rank returns the rank of a thread in a block.
+FERRY_D unsigned ferry_rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+
+// A thread_block is the threads of a block.
+class thread_block {
+  public:
+    FERRY_M void sync() const { __syncthreads(); }
+    FERRY_M static unsigned thread_rank() { return ferry_rank(); }
+    FERRY_M static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+    FERRY_M static unsigned size() { return num_threads(); }
+    FERRY_M static dim3 group_index() { return blockIdx; }
+    FERRY_M static dim3 thread_index() { return threadIdx; }
+    FERRY_M static dim3 group_dim() { return blockDim; }
+    FERRY_M static dim3 dim_threads() { return blockDim; }
+};
+FERRY_D thread_block this_thread_block() { return thread_block(); }
+
+// A grid_group is the threads of a grid. sync needs a cooperative launch.
+class grid_group {
+  public:
+    FERRY_M static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+    FERRY_M static unsigned long long block_rank() { return ((unsigned long long)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+    FERRY_M static unsigned long long num_threads() { return num_blocks() * thread_block::num_threads(); }
+    FERRY_M static unsigned long long size() { return num_threads(); }
+    FERRY_M static unsigned long long thread_rank() { return block_rank() * thread_block::num_threads() + ferry_rank(); }
+    FERRY_M static dim3 group_dim() { return gridDim; }
+    FERRY_M static dim3 dim_blocks() { return gridDim; }
+    FERRY_M static dim3 block_index() { return blockIdx; }
+    FERRY_M bool is_valid() const { return barrier() != nullptr; }
+    FERRY_M void sync() const {
+        unsigned *b = barrier();
+        if (!b) __trap(); // not a cooperative launch
+        __syncthreads();
+        if (ferry_rank() == 0) {
+            // The highest bit of the word flips when the last block has arrived.
+            unsigned n = block_rank() == 0 ? 0x80000000u - ((unsigned)num_blocks() - 1) : 1;
+            __threadfence();
+            unsigned before = atomicAdd(b, n);
+            while (((before ^ *(volatile unsigned *)b) & 0x80000000u) == 0) {}
+            __threadfence();
+        }
+        __syncthreads();
+    }
+
+  private:
+    // barrier returns a word of the driver's workspace for cooperative launches, whose
+    // address is in two registers. Without such a launch it is nil.
+    FERRY_M static unsigned *barrier() {
+        unsigned lo, hi;
+        asm volatile("mov.u32 %0, %%envreg1;" : "=r"(lo));
+        asm volatile("mov.u32 %0, %%envreg2;" : "=r"(hi));
+        unsigned long long at = (unsigned long long)hi << 32 | lo;
+        return at ? (unsigned *)(at + 4) : nullptr;
+    }
+};
+FERRY_D grid_group this_grid() { return grid_group(); }
+
+// FERRY_LANE_GROUP defines what groups of lanes of a warp have in common.
+#define FERRY_LANE_GROUP                                                                   \
+    FERRY_M void sync() const { __syncwarp(mask()); }                                      \
+    FERRY_M int any(int p) const { return __any_sync(mask(), p); }                         \
+    FERRY_M int all(int p) const { return __all_sync(mask(), p); }                         \
+    FERRY_M unsigned size() const { return num_threads(); }
+
+// A thread_block_tile is n lanes of a warp with ranks next to each other.
+template <unsigned n, class P = thread_block> class thread_block_tile {
+    static_assert(n == 1 || n == 2 || n == 4 || n == 8 || n == 16 || n == 32, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+
+  public:
+    FERRY_LANE_GROUP
+    FERRY_M static constexpr unsigned num_threads() { return n; }
+    FERRY_M static unsigned thread_rank() { return ferry_rank() % n; }
+    FERRY_M static unsigned meta_group_rank() { return ferry_rank() / n; }
+    FERRY_M static unsigned meta_group_size() { return (thread_block::num_threads() + n - 1) / n; }
+    template <class T> FERRY_M T shfl(T v, int k) const { return __shfl_sync(mask(), v, k, n); }
+    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return __shfl_up_sync(mask(), v, k, n); }
+    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return __shfl_down_sync(mask(), v, k, n); }
+    template <class T> FERRY_M T shfl_xor(T v, unsigned k) const { return __shfl_xor_sync(mask(), v, k, n); }
+    FERRY_M unsigned ballot(int p) const { return (__ballot_sync(mask(), p) & mask()) >> first(); }
+#if __CUDA_ARCH__ >= 700
+    template <class T> FERRY_M unsigned match_any(T v) const { return (__match_any_sync(mask(), v) & mask()) >> first(); }
+    template <class T> FERRY_M unsigned match_all(T v, int &same) const { return (__match_all_sync(mask(), v, &same) & mask()) >> first(); }
+#endif
+    FERRY_M static unsigned mask() { return (unsigned)((1ull << n) - 1) << first(); }
+
+  private:
+    FERRY_M static unsigned first() { return __lane_id() / n * n; }
+};
+template <unsigned n> FERRY_D thread_block_tile<n, thread_block> tiled_partition(const thread_block &) { return {}; }
+template <unsigned n, unsigned m, class P> FERRY_D thread_block_tile<n, thread_block_tile<m, P>> tiled_partition(const thread_block_tile<m, P> &) {
+    static_assert(n <= m, "a tile is not larger than what it is part of");
+    return {};
+}
+
+// A coalesced_group is the lanes of a warp that run together when it is made.
+class coalesced_group {
+  public:
+    FERRY_LANE_GROUP
+    FERRY_M explicit coalesced_group(unsigned mask) : lanes(mask) {}
+    FERRY_M unsigned num_threads() const { return __popc(lanes); }
+    FERRY_M unsigned thread_rank() const { return __popc(lanes & __lanemask_lt()); }
+    FERRY_M static unsigned meta_group_rank() { return 0; }
+    FERRY_M static unsigned meta_group_size() { return 1; }
+    template <class T> FERRY_M T shfl(T v, int k) const { return __shfl_sync(lanes, v, lane((unsigned)k % num_threads())); }
+    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return __shfl_sync(lanes, v, thread_rank() >= k ? lane(thread_rank() - k) : __lane_id()); }
+    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return __shfl_sync(lanes, v, thread_rank() + k < num_threads() ? lane(thread_rank() + k) : __lane_id()); }
+    FERRY_M unsigned ballot(int p) const { return pack(__ballot_sync(lanes, p) & lanes); }
+#if __CUDA_ARCH__ >= 700
+    template <class T> FERRY_M unsigned match_any(T v) const { return pack(__match_any_sync(lanes, v) & lanes); }
+#endif
+    FERRY_M unsigned mask() const { return lanes; }
+
+  private:
+    // lane returns the lane of rank k, and pack moves the bits of the group together.
+    FERRY_M unsigned lane(unsigned k) const { return __fns(lanes, 0, (int)k + 1); }
+    FERRY_M unsigned pack(unsigned bits) const {
+        unsigned r = 0, i = 0;
+        for (unsigned m = lanes; m; m &= m - 1, i++) r |= (bits >> (__ffs((int)m) - 1) & 1) << i;
+        return r;
+    }
+    unsigned lanes;
+};
+FERRY_D coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
+#undef FERRY_LANE_GROUP
+
+template <class G> FERRY_D void sync(const G &g) { g.sync(); }
+}
+#endif

@@ -1,0 +1,3 @@
+// crt/device_functions.h of CUDA: what it declares for kernels.
+#pragma once
+#include "../../ferry/core.h"

@@ -1,0 +1,3 @@
+// crt/host_defines.h of CUDA: what it declares for kernels.
+#pragma once
+#include "../../ferry/core.h"

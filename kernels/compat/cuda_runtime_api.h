@@ -1,0 +1,3 @@
+// cuda_runtime_api.h of CUDA.
+#pragma once
+#include "host_runtime.h"

@@ -1,0 +1,3 @@
+// device_launch_parameters.h of CUDA: what it declares for kernels.
+#pragma once
+#include "../ferry/core.h"

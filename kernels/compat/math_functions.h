@@ -1,0 +1,3 @@
+// math_functions.h of CUDA: what it declares for kernels.
+#pragma once
+#include "../ferry/core.h"

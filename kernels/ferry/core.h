@@ -1,0 +1,12 @@
+// What nvcc gives every source without an include: all parts but assert, half and bfloat16.
+#pragma once
+#include "define.h"
+#include "vector.h"
+#include "builtins.h"
+#include "integer.h"
+#include "convert.h"
+#include "math.h"
+#include "warp.h"
+#include "atomic.h"
+#include "memory.h"
+#include "print.h"

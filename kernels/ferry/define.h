@@ -1,0 +1,85 @@
+// Macros that other parts use, and CUDA's keywords.
+#pragma once
+
+// Clang compiles for a GPU here. nvcc and NVRTC have CUDA's names; for them the parts
+// define nothing that they have.
+#if defined(__clang__) && defined(__CUDA__) && !defined(__NVCC__) && !defined(__CUDACC_RTC__)
+#define FERRY_CLANG 1
+#endif
+
+#ifdef FERRY_CLANG
+#if __clang_major__ < 14
+#error "ferry.h needs clang 14 or newer"
+#endif
+#ifndef __CUDA_ARCH__
+#error "ferry.h is for device code: compile with --cuda-device-only"
+#endif
+
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((managed))
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#if __clang_major__ < 15 // a keyword since clang 15
+#define __noinline__ __attribute__((noinline))
+#endif
+#define __align__(n) __attribute__((aligned(n)))
+#define __inline_hint__
+#define __device_builtin__
+#define __cudart_builtin__
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define CUDARTAPI
+#define CUDAAPI
+#define CUDART_CB
+#define CUDA_CB
+
+// __launch_bounds__ drops the third number, blocks in a cluster, for a clang that does not
+// know it. It is a hint.
+#if __clang_major__ >= 18
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#else
+#define __launch_bounds__(...) FERRY_BOUNDS(__VA_ARGS__, 0, 0, 0)
+#define FERRY_BOUNDS(threads, blocks, ...) __attribute__((launch_bounds(threads, blocks)))
+#endif
+
+// A parameter with __grid_constant__ is read where it lies. Without the attribute a kernel
+// that takes its address works on a copy, which holds the same values.
+#if __has_attribute(grid_constant)
+#define __grid_constant__ __attribute__((grid_constant))
+#else
+#define __grid_constant__
+#endif
+#if __has_attribute(cluster_dims)
+#define __cluster_dims__(...) __attribute__((cluster_dims(__VA_ARGS__)))
+#else
+#define __cluster_dims__(...) __attribute__((aligned(this_clang_does_not_support_cluster_dims)))
+#endif
+
+// nvcc defines these. Sources choose between variants by them.
+#define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 0
+#define CUDART_VERSION 12000
+#define CUDA_VERSION 12000
+#ifdef __SIZE_TYPE__
+typedef __SIZE_TYPE__ size_t;
+#endif
+#ifndef NULL
+#define NULL __null
+#endif
+#endif
+
+// FERRY_D starts a function for the device, FERRY_HD one that host code may name too, FERRY_M
+// a method. Nothing is compiled for the host.
+#ifdef FERRY_CLANG
+#define FERRY_M __attribute__((device, always_inline))
+#define FERRY_D static __inline__ __attribute__((device, always_inline))
+#define FERRY_HD static __inline__ __attribute__((host, device, always_inline))
+#else
+#define FERRY_M __device__ __forceinline__
+#define FERRY_D static __device__ __forceinline__
+#define FERRY_HD static __host__ __device__ __forceinline__
+#endif

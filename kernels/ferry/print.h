@@ -1,0 +1,13 @@
+// printf and malloc in kernels, and what assert calls. The driver writes the text of printf
+// when the program waits for the kernel. The software GPU has no malloc in kernels.
+#pragma once
+#include "define.h"
+#ifdef FERRY_CLANG
+extern "C" {
+__host__ __device__ int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
+__device__ int vprintf(const char *, const void *);
+__host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what, const char *file, unsigned line, const char *function, size_t size);
+__host__ __device__ void *malloc(size_t);
+__host__ __device__ void free(void *);
+}
+#endif
