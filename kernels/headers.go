@@ -27,7 +27,7 @@ var MissingHeaders = []Missing{
 	{"cufft.h", "a library for host code: launch it from a C program, or write the kernel"},
 	{"cusparse.h", "a library for host code: launch it from a C program, or write the kernel"},
 	{"cusolverDn.h", "a library for host code: launch it from a C program, or write the kernel"},
-	{"nccl.h", "a library for host code: package ferry copies between GPUs (GPU.CopyPeer)"},
+	{"nccl.h", "a library for host code: package ferry copies between GPUs"},
 	{"curand.h", "a library for host code: fill the memory from Go"},
 	{"curand_kernel.h", "random numbers in kernels come from a library: write the generator, such as Philox or xorshift"},
 	{"cub/", "templates of CUDA's toolkit: use __reduce_add_sync, cooperative_groups/reduce.h, or NVRTC with the toolkit's headers"},

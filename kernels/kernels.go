@@ -1,6 +1,6 @@
 package kernels
 
-import "embed"
+import _ "embed"
 
 // PTX is the module with all kernels of this package.
 //
