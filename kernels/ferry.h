@@ -5,7 +5,8 @@
 // ferry/core.h is what nvcc gives every source. Package compile inserts it where a source
 // does not include this header. Each part says what it holds; docs/notes/header.md has the
 // table. Host code and <<<>>> are parsed and dropped: Go launches kernels.
-#pragma once
+#ifndef FERRY_H
+#define FERRY_H
 #include "ferry/core.h"
 #ifdef FERRY_CLANG
 #include "ferry/assert.h"
@@ -17,5 +18,6 @@
 #endif
 #if __has_include(<cuda_bf16.h>)
 #include <cuda_bf16.h>
+#endif
 #endif
 #endif

@@ -1,6 +1,7 @@
 // Cooperative groups: blocks, tiles of a warp, coalesced threads, and the grid of a
 // cooperative launch.
-#pragma once
+#ifndef FERRY_COMPAT_COOPERATIVE_GROUPS_H
+#define FERRY_COMPAT_COOPERATIVE_GROUPS_H
 #include "../ferry/core.h"
 #ifdef FERRY_CLANG
 namespace cooperative_groups {
@@ -132,4 +133,5 @@ FERRY_D coalesced_group coalesced_threads() { return coalesced_group(__activemas
 
 template <class G> FERRY_D void sync(const G &g) { g.sync(); }
 }
+#endif
 #endif

@@ -1,3 +1,5 @@
 // cuda_bf16.h: the types of bfloat16.
-#pragma once
+#ifndef FERRY_COMPAT_CUDA_BF16_H
+#define FERRY_COMPAT_CUDA_BF16_H
 #include "../ferry/bfloat16.h"
+#endif

@@ -1,4 +1,6 @@
 // cuda_fp16.h: the types of half precision. NVRTC gets CUDA's own file if it follows in the
 // search path.
-#pragma once
+#ifndef FERRY_COMPAT_CUDA_FP16_H
+#define FERRY_COMPAT_CUDA_FP16_H
 #include "../ferry/half.h"
+#endif

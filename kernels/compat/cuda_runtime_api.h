@@ -1,3 +1,5 @@
 // cuda_runtime_api.h of CUDA.
-#pragma once
+#ifndef FERRY_COMPAT_CUDA_RUNTIME_API_H
+#define FERRY_COMPAT_CUDA_RUNTIME_API_H
 #include "host_runtime.h"
+#endif

@@ -1,3 +1,5 @@
 // device_launch_parameters.h of CUDA: what it declares for kernels.
-#pragma once
+#ifndef FERRY_COMPAT_DEVICE_LAUNCH_PARAMETERS_H
+#define FERRY_COMPAT_DEVICE_LAUNCH_PARAMETERS_H
 #include "../ferry/core.h"
+#endif

@@ -1,3 +1,5 @@
 // driver_types.h of CUDA: what it declares for kernels.
-#pragma once
+#ifndef FERRY_COMPAT_DRIVER_TYPES_H
+#define FERRY_COMPAT_DRIVER_TYPES_H
 #include "../ferry/core.h"
+#endif

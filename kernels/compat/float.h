@@ -1,5 +1,6 @@
 // The ranges and precisions of floats.
-#pragma once
+#ifndef FERRY_COMPAT_FLOAT_H
+#define FERRY_COMPAT_FLOAT_H
 #define FLT_RADIX 2
 #define FLT_DIG 6
 #define FLT_MANT_DIG 24
@@ -15,3 +16,4 @@
 #define DBL_EPSILON 2.2204460492503130808e-16
 #define DBL_MIN 2.22507385850720138309e-308
 #define DBL_MAX 1.79769313486231570815e+308
+#endif

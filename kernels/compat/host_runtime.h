@@ -1,6 +1,7 @@
 // The runtime's types and functions that host code in the same file names, and the call that
 // <<<>>> needs. Host code is checked and dropped: nothing here has a body.
-#pragma once
+#ifndef FERRY_COMPAT_HOST_RUNTIME_H
+#define FERRY_COMPAT_HOST_RUNTIME_H
 #include "../ferry/core.h"
 #ifdef FERRY_CLANG
 typedef enum cudaError {
@@ -73,4 +74,5 @@ template <class T> cudaError_t cudaFuncSetAttribute(T *, cudaFuncAttribute, int)
 template <class T> cudaError_t cudaFuncSetCacheConfig(T *, cudaFuncCache);
 template <class T> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, T, int, size_t);
 template <class T> cudaError_t cudaOccupancyMaxPotentialBlockSize(int *, int *, T, size_t shared = 0, int limit = 0);
+#endif
 #endif

@@ -1,5 +1,6 @@
 // The ranges of integers.
-#pragma once
+#ifndef FERRY_COMPAT_LIMITS_H
+#define FERRY_COMPAT_LIMITS_H
 #define CHAR_BIT 8
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
@@ -24,3 +25,4 @@
 #define LLONG_MIN (-9223372036854775807ll - 1)
 #define LLONG_MAX 9223372036854775807ll
 #define ULLONG_MAX 18446744073709551615ull
+#endif

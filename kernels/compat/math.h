@@ -1,5 +1,6 @@
 // The functions of math.h, and its constants.
-#pragma once
+#ifndef FERRY_COMPAT_MATH_H
+#define FERRY_COMPAT_MATH_H
 #include "../ferry/core.h"
 #ifdef FERRY_CLANG
 #ifndef INFINITY
@@ -23,4 +24,5 @@
 #define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
+#endif
 #endif

@@ -1,5 +1,6 @@
 // math_constants.h of CUDA: numbers in single (_F) and double precision.
-#pragma once
+#ifndef FERRY_COMPAT_MATH_CONSTANTS_H
+#define FERRY_COMPAT_MATH_CONSTANTS_H
 #include "../ferry/core.h"
 #define CUDART_INF_F __int_as_float(0x7f800000)
 #define CUDART_NAN_F __int_as_float(0x7fffffff)
@@ -54,3 +55,4 @@
 #define CUDART_LN2 0.6931471805599453
 #define CUDART_LNT 2.302585092994046
 #define CUDART_LNPI 1.1447298858494002
+#endif

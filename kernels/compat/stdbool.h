@@ -1,2 +1,4 @@
 // bool, true and false are words of C++.
-#pragma once
+#ifndef FERRY_COMPAT_STDBOOL_H
+#define FERRY_COMPAT_STDBOOL_H
+#endif

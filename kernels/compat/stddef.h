@@ -1,5 +1,6 @@
 // size_t, ptrdiff_t, NULL, offsetof.
-#pragma once
+#ifndef FERRY_COMPAT_STDDEF_H
+#define FERRY_COMPAT_STDDEF_H
 #include "../ferry/core.h"
 #ifdef __PTRDIFF_TYPE__
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
@@ -8,4 +9,5 @@ typedef long ptrdiff_t;
 #endif
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
 #endif

@@ -1,5 +1,6 @@
 // Integers of a given width, as the host's compiler for Linux or Windows has them.
-#pragma once
+#ifndef FERRY_COMPAT_STDINT_H
+#define FERRY_COMPAT_STDINT_H
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
@@ -44,3 +45,4 @@ typedef uint64_t uint_least64_t, uint_fast64_t;
 #define UINT64_C(v) v##ull
 #define INT32_C(v) v
 #define UINT32_C(v) v##u
+#endif

@@ -1,6 +1,7 @@
 // printf for kernels. The other functions are for host code in the same file, which is
 // checked and dropped.
-#pragma once
+#ifndef FERRY_COMPAT_STDIO_H
+#define FERRY_COMPAT_STDIO_H
 #include "../ferry/core.h"
 #ifdef FERRY_CLANG
 typedef struct ferry_file FILE;
@@ -32,4 +33,5 @@ void perror(const char *);
 #define SEEK_SET 0
 #define SEEK_CUR 1
 #define SEEK_END 2
+#endif
 #endif

@@ -1,6 +1,7 @@
 // malloc and free for kernels. The other functions are for host code in the same file, which
 // is checked and dropped.
-#pragma once
+#ifndef FERRY_COMPAT_STDLIB_H
+#define FERRY_COMPAT_STDLIB_H
 #include "stddef.h"
 #ifdef FERRY_CLANG
 extern "C" {
@@ -26,4 +27,5 @@ void qsort(void *, size_t, size_t, int (*)(const void *, const void *));
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 #define RAND_MAX 2147483647
+#endif
 #endif

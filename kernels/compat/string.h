@@ -1,6 +1,7 @@
 // memcpy and memset for kernels. The other functions are for host code in the same file,
 // which is checked and dropped.
-#pragma once
+#ifndef FERRY_COMPAT_STRING_H
+#define FERRY_COMPAT_STRING_H
 #include "stddef.h"
 #ifdef FERRY_CLANG
 extern "C" {
@@ -17,4 +18,5 @@ char *strstr(const char *, const char *);
 char *strtok(char *, const char *);
 char *strerror(int);
 }
+#endif
 #endif

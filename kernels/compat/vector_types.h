@@ -1,3 +1,5 @@
 // vector_types.h of CUDA: what it declares for kernels.
-#pragma once
+#ifndef FERRY_COMPAT_VECTOR_TYPES_H
+#define FERRY_COMPAT_VECTOR_TYPES_H
 #include "../ferry/core.h"
+#endif

@@ -1,6 +1,7 @@
 // Atomic functions. The plain ones are relaxed and atomic for the threads of the GPU, those
 // with _block for the threads of a block, those with _system for CPUs and other GPUs too.
-#pragma once
+#ifndef FERRY_ATOMIC_H
+#define FERRY_ATOMIC_H
 #include "define.h"
 #ifdef FERRY_CLANG
 
@@ -109,5 +110,6 @@ FERRY_ATOM_CAS(atomicCAS_system, unsigned short, "h", "sys.cas.b16")
 #if __CUDA_ARCH__ >= 900
 FERRY_D float2 atomicAdd(float2 *p, float2 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y)}; }
 FERRY_D float4 atomicAdd(float4 *p, float4 v) { return {atomicAdd(&p->x, v.x), atomicAdd(&p->y, v.y), atomicAdd(&p->z, v.z), atomicAdd(&p->w, v.w)}; }
+#endif
 #endif
 #endif

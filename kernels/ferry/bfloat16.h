@@ -1,7 +1,8 @@
 // The types __nv_bfloat16 and __nv_bfloat162 and their functions. sm_80 has instructions
 // for fused products, sm_90 for sums and products; below sm_80 arithmetic is done in float
 // and rounded once. As half.h, the file compiles with NVRTC.
-#pragma once
+#ifndef FERRY_BFLOAT16_H
+#define FERRY_BFLOAT16_H
 #include "core.h"
 #if defined(FERRY_CLANG) || defined(__CUDACC_RTC__)
 
@@ -152,5 +153,6 @@ FERRY_D __nv_bfloat162 atomicAdd(__nv_bfloat162 *p, __nv_bfloat162 v) {
         if (seen == old) return ferry_bfloat162(old);
     }
 }
+#endif
 #endif
 #endif

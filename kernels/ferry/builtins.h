@@ -1,5 +1,6 @@
 // What a thread knows of its place, barriers, fences, clocks and stops.
-#pragma once
+#ifndef FERRY_BUILTINS_H
+#define FERRY_BUILTINS_H
 #include "vector.h"
 #ifdef FERRY_CLANG
 
@@ -42,5 +43,6 @@ FERRY_D void __brkpt() { asm volatile("brkpt;"); }
 FERRY_D void __prof_trigger(int) {}
 #if __CUDA_ARCH__ >= 700
 FERRY_D void __nanosleep(unsigned ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns)); }
+#endif
 #endif
 #endif

@@ -1,6 +1,7 @@
 // Bit casts, and conversions between integers and floats with a rounding mode: _rn to the
 // nearest even, _rz towards zero, _ru up, _rd down.
-#pragma once
+#ifndef FERRY_CONVERT_H
+#define FERRY_CONVERT_H
 #include "define.h"
 #ifdef FERRY_CLANG
 
@@ -38,4 +39,5 @@ FERRY_CONVERT(__double2float, double, float, __nvvm_d2f)
 #undef FERRY_CONVERT
 FERRY_HD double __int2double_rn(int x) { return x; }
 FERRY_HD double __uint2double_rn(unsigned x) { return x; }
+#endif
 #endif

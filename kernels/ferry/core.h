@@ -1,5 +1,6 @@
 // What nvcc gives every source without an include: all parts but assert, half and bfloat16.
-#pragma once
+#ifndef FERRY_CORE_H
+#define FERRY_CORE_H
 #include "define.h"
 #include "vector.h"
 #include "builtins.h"
@@ -10,3 +11,4 @@
 #include "atomic.h"
 #include "memory.h"
 #include "print.h"
+#endif

@@ -1,5 +1,6 @@
 // Macros that other parts use, and CUDA's keywords.
-#pragma once
+#ifndef FERRY_DEFINE_H
+#define FERRY_DEFINE_H
 
 // Clang compiles for a GPU here. nvcc and NVRTC have CUDA's names; for them the parts
 // define nothing that they have.
@@ -82,4 +83,5 @@ typedef __SIZE_TYPE__ size_t;
 #define FERRY_M __device__ __forceinline__
 #define FERRY_D static __device__ __forceinline__
 #define FERRY_HD static __host__ __device__ __forceinline__
+#endif
 #endif

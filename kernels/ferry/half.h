@@ -2,7 +2,8 @@
 // the arithmetic; below that it is done in float and rounded once.
 //
 // The file also compiles with NVRTC where CUDA's cuda_fp16.h is missing.
-#pragma once
+#ifndef FERRY_HALF_H
+#define FERRY_HALF_H
 #include "core.h"
 #if defined(FERRY_CLANG) || defined(__CUDACC_RTC__)
 
@@ -129,5 +130,6 @@ FERRY_D __half2 atomicAdd(__half2 *p, __half2 v) { unsigned r; asm volatile("ato
 #endif
 #if __CUDA_ARCH__ >= 700
 FERRY_D __half atomicAdd(__half *p, __half v) { __half r; asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(r.__x) : "l"(p), "h"(v.__x) : "memory"); return r; }
+#endif
 #endif
 #endif

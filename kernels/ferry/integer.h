@@ -1,6 +1,7 @@
 // Integer intrinsics: bits, wide products, shifts, dot products, and arithmetic on the
 // halves and bytes of a word.
-#pragma once
+#ifndef FERRY_INTEGER_H
+#define FERRY_INTEGER_H
 #include "vector.h"
 #ifdef FERRY_CLANG
 
@@ -49,6 +50,15 @@ FERRY_D int __dp4a(char4 a, char4 b, int c) { return __dp4a(__builtin_bit_cast(i
 FERRY_D unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) { return __dp4a(__builtin_bit_cast(unsigned, a), __builtin_bit_cast(unsigned, b), c); }
 #endif
 
+// ferry_element returns the element of type E at bit i of a word. Clang 14 to 16 compile a
+// signed shift of a masked word as an unsigned one, so that the signed case is an instruction.
+template <class E> FERRY_D int ferry_element(unsigned v, int i) {
+    if constexpr ((E)-1 > (E)0) return (E)(v >> i);
+    int r;
+    asm("bfe.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(v), "r"(i), "r"((int)(8 * sizeof(E))));
+    return r;
+}
+
 // FERRY_LANES defines an operation on the two halves and on the four bytes of a word. x
 // and y are the elements as int, signed or unsigned; the result is cut to the element.
 #define FERRY_LANES(NAME, SIGN, EXPR)                                                      \
@@ -59,7 +69,7 @@ FERRY_D unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) { return __dp4a(__builti
     const unsigned ones = (1u << bits) - 1;                                                \
     unsigned r = 0;                                                                        \
     _Pragma("unroll") for (int i = 0; i < 32; i += bits) {                                 \
-        int x = (E)(a >> i), y = (E)(b >> i);                                              \
+        int x = ferry_element<E>(a, i), y = ferry_element<E>(b, i);                        \
         r |= ((unsigned)(EXPR) & ones) << i;                                               \
     }                                                                                      \
     return r;
@@ -115,7 +125,7 @@ FERRY_LANES1(__vnegss, FERRY_CLAMP(-x, -(int)(ones / 2) - 1, (int)(ones / 2)))
     FERRY_D unsigned NAME(unsigned a, unsigned b) {                                        \
         unsigned r = 0;                                                                    \
         _Pragma("unroll") for (int i = 0; i < 32; i += 32 / N) {                           \
-            int x = (E)(a >> i), y = (E)(b >> i);                                          \
+            int x = ferry_element<E>(a, i), y = ferry_element<E>(b, i);                    \
             r += x > y ? x - y : y - x;                                                    \
         }                                                                                  \
         return r;                                                                          \
@@ -129,4 +139,5 @@ FERRY_SAD(__vsads4, 4, signed char)
 #undef FERRY_LANES1
 #undef FERRY_LANE_LOOP
 #undef FERRY_CLAMP
+#endif
 #endif

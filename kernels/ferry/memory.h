@@ -1,5 +1,6 @@
 // Loads and stores with cache hints, address spaces, memcpy and memset.
-#pragma once
+#ifndef FERRY_MEMORY_H
+#define FERRY_MEMORY_H
 #include "vector.h"
 #ifdef FERRY_CLANG
 
@@ -66,4 +67,5 @@ extern "C" {
 FERRY_HD void *memcpy(void *to, const void *from, size_t n) { return __builtin_memcpy(to, from, n); }
 FERRY_HD void *memset(void *to, int value, size_t n) { return __builtin_memset(to, value, n); }
 }
+#endif
 #endif

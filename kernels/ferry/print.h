@@ -1,6 +1,7 @@
 // printf and malloc in kernels, and what assert calls. The driver writes the text of printf
 // when the program waits for the kernel. The software GPU has no malloc in kernels.
-#pragma once
+#ifndef FERRY_PRINT_H
+#define FERRY_PRINT_H
 #include "define.h"
 #ifdef FERRY_CLANG
 extern "C" {
@@ -10,4 +11,5 @@ __host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what
 __host__ __device__ void *malloc(size_t);
 __host__ __device__ void free(void *);
 }
+#endif
 #endif

@@ -1,5 +1,6 @@
 // Vector types: char1 to double4, dim3, and make_*. Sizes and alignments are CUDA's.
-#pragma once
+#ifndef FERRY_VECTOR_H
+#define FERRY_VECTOR_H
 #include "define.h"
 #ifdef FERRY_CLANG
 
@@ -34,4 +35,5 @@ struct dim3 {
     __host__ __device__ constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     __host__ __device__ constexpr operator uint3() const { return {x, y, z}; }
 };
+#endif
 #endif

@@ -1,6 +1,7 @@
 // Threads of a warp: votes, matches, shuffles, reductions. All take the mask of the lanes
 // that take part.
-#pragma once
+#ifndef FERRY_WARP_H
+#define FERRY_WARP_H
 #include "define.h"
 #ifdef FERRY_CLANG
 
@@ -85,5 +86,6 @@ FERRY_D unsigned __reduce_max_sync(unsigned mask, unsigned v) { return __nvvm_re
 FERRY_D unsigned __reduce_and_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_and(v, mask); }
 FERRY_D unsigned __reduce_or_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_or(v, mask); }
 FERRY_D unsigned __reduce_xor_sync(unsigned mask, unsigned v) { return __nvvm_redux_sync_xor(v, mask); }
+#endif
 #endif
 #endif

@@ -1,6 +1,7 @@
 // reduce of cooperative groups, for tiles and coalesced groups, with plus, less, greater and
 // the operations on bits.
-#pragma once
+#ifndef FERRY_COMPAT_COOPERATIVE_GROUPS_REDUCE_H
+#define FERRY_COMPAT_COOPERATIVE_GROUPS_REDUCE_H
 #include "../cooperative_groups.h"
 #ifdef FERRY_CLANG
 namespace cooperative_groups {
@@ -25,4 +26,5 @@ template <class T, class F> FERRY_D T reduce(const coalesced_group &g, T v, F op
     return r;
 }
 }
+#endif
 #endif

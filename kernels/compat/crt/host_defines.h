@@ -1,3 +1,5 @@
 // crt/host_defines.h of CUDA: what it declares for kernels.
-#pragma once
+#ifndef FERRY_COMPAT_CRT_HOST_DEFINES_H
+#define FERRY_COMPAT_CRT_HOST_DEFINES_H
 #include "../../ferry/core.h"
+#endif

@@ -1,0 +1,224 @@
+package kernels_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/kernels"
+)
+
+// compilers returns every clang of this machine, and skips the test if there is none.
+func compilers(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for v := 14; v <= 25; v++ {
+		if path, err := exec.LookPath(fmt.Sprintf("clang-%d", v)); err == nil {
+			all = append(all, path)
+		}
+	}
+	if len(all) == 0 {
+		t.Skip("no clang-14 to clang-25 in the search path; the header is compiled with clang")
+	}
+	return all
+}
+
+// build is one way to compile a source.
+type build struct {
+	compiler, arch string
+	level          string // "-O2", or "-O0"
+}
+
+func (b build) String() string { return filepath.Base(b.compiler) + b.level + "/" + b.arch }
+
+// builds returns the ways to compile: each compiler, with both levels, for the
+// architectures that it knows.
+func builds(t *testing.T, archs ...string) []build {
+	var all []build
+	for _, compiler := range compilers(t) {
+		for _, arch := range archs {
+			if strings.HasSuffix(compiler, "-14") && arch == "sm_90" {
+				continue // clang 14 ends at sm_86
+			}
+			all = append(all, build{compiler, arch, "-O2"}, build{compiler, arch, "-O0"})
+		}
+	}
+	return all
+}
+
+// compile returns the PTX of a source.
+func (b build) compile(t *testing.T, source string) string {
+	t.Helper()
+	if b.level == "-O2" {
+		r, err := compile.Source(t.Context(), "test.cu", []byte(source), &compile.Options{Compiler: b.compiler, Arch: b.arch})
+		if err != nil {
+			t.Fatalf("%v: %v", b, err)
+		}
+		return string(r.PTX)
+	}
+	return b.unoptimised(t, source)
+}
+
+// unoptimised compiles with -O0, for which package compile has no option.
+func (b build) unoptimised(t *testing.T, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, kernels.Headers); err != nil {
+		t.Fatal(err)
+	}
+	ptx := "+ptx75"
+	if b.arch == "sm_90" {
+		ptx = "+ptx80"
+	}
+	cmd := exec.CommandContext(t.Context(), b.compiler, "-x", "cuda", "--cuda-gpu-arch="+b.arch, "--cuda-device-only", "-nostdinc",
+		"-nocudainc", "-nocudalib", "-std=c++17", "-Wall", "-Werror", "-Xclang", "-target-feature", "-Xclang", ptx,
+		"-O0", "-S", "-o", "-", "-I", dir, "-I", filepath.Join(dir, "compat"), "-include", filepath.Join(dir, "ferry", "core.h"), "-")
+	var out, log bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(source), &out, &log
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %v\n%s", b, err, log.String())
+	}
+	return out.String()
+}
+
+// launch runs a kernel of PTX on the software GPU. args uploads the arguments, and after, if
+// not nil, downloads the results.
+func launch(t *testing.T, ptx, name string, c ferry.LaunchConfig, args func(g *ferry.GPU) []any, after func()) error {
+	t.Helper()
+	g, err := ferry.Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	m, err := ferry.Load(g, []byte(ptx))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, ptx)
+	}
+	k, err := m.Kernel(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ferry.DefaultStream(g)
+	if err := errors.Join(s.Launch(k, c, args(g)...), s.Wait(t.Context())); err != nil {
+		return err
+	}
+	if after != nil {
+		after()
+	}
+	return nil
+}
+
+// words runs the kernel test(const u64 *in, u64 *out) and returns out, of n words.
+func words(t *testing.T, ptx string, c ferry.LaunchConfig, in []uint64, n int) []uint64 {
+	t.Helper()
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = 0xdeadbeefdeadbeef
+	}
+	var to *ferry.Device[uint64]
+	err := launch(t, ptx, "test", c, func(g *ferry.GPU) []any {
+		from, err := ferry.Upload(g, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to, err = ferry.Upload(g, out); err != nil {
+			t.Fatal(err)
+		}
+		return []any{from, to}
+	}, func() {
+		var err error
+		if out, err = ferry.Download(to); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// row is an expression in C++ of the words a, b and c, and what it must be.
+type row struct {
+	expr string
+	want func(a, b, c uint64) uint64
+}
+
+// preamble is what kernels of rows begin with: R returns the bits of a value.
+const preamble = `
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+typedef unsigned long long u64;
+typedef unsigned u32;
+template <class T> __device__ u64 R(T v) {
+    if constexpr (sizeof(T) == 1) return __builtin_bit_cast(unsigned char, v);
+    else if constexpr (sizeof(T) == 2) return __builtin_bit_cast(unsigned short, v);
+    else if constexpr (sizeof(T) == 4) return __builtin_bit_cast(unsigned, v);
+    else return __builtin_bit_cast(u64, v);
+}
+__device__ float F(u64 v) { return __uint_as_float((u32)v); }
+__device__ double D(u64 v) { return __longlong_as_double((long long)v); }
+__device__ half H(u64 v) { return __ushort_as_half((unsigned short)v); }
+__device__ __nv_bfloat16 B(u64 v) { return __ushort_as_bfloat16((unsigned short)v); }
+__device__ half2 H2(u64 v) { return __halves2half2(H(v), H(v >> 16)); }
+__device__ __nv_bfloat162 B2(u64 v) { return __halves2bfloat162(B(v), B(v >> 16)); }
+`
+
+// source returns a kernel that computes all rows for three words of each thread.
+func source(rows []row, n int) string {
+	var s strings.Builder
+	s.WriteString(preamble)
+	s.WriteString("extern \"C\" __global__ void test(const u64 *in, u64 *out) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n")
+	fmt.Fprintf(&s, "    if (i >= %d) return;\n    u64 a = in[3 * i], b = in[3 * i + 1], c = in[3 * i + 2];\n    (void)c;\n", n)
+	for k, r := range rows {
+		fmt.Fprintf(&s, "    out[%d * %d + i] = R(%s);\n", k, n, r.expr)
+	}
+	s.WriteString("}\n")
+	return s.String()
+}
+
+// check compiles the rows in every way and compares them with Go for all inputs.
+func check(t *testing.T, in [][3]uint64, rows []row, archs ...string) {
+	t.Helper()
+	var flat []uint64
+	for _, v := range in {
+		flat = append(flat, v[:]...)
+	}
+	n := len(in)
+	for _, b := range builds(t, archs...) {
+		t.Run(b.String(), func(t *testing.T) {
+			out := words(t, b.compile(t, source(rows, n)), ferry.Grid(n, 128), flat, n*len(rows))
+			for k, r := range rows {
+				compareRow(t, r, in, out[k*n:][:n])
+			}
+		})
+	}
+}
+
+// compareRow reports the first wrong result of a row.
+func compareRow(t *testing.T, r row, in [][3]uint64, got []uint64) {
+	t.Helper()
+	for i, v := range in {
+		if want := r.want(v[0], v[1], v[2]); got[i] != want {
+			t.Errorf("%s with a=%#x b=%#x c=%#x: got %#x, want %#x", r.expr, v[0], v[1], v[2], got[i], want)
+			return
+		}
+	}
+}
+
+// triples returns all combinations of edge values, shortened to a size that runs quickly.
+func triples(edges []uint64) [][3]uint64 {
+	var all [][3]uint64
+	for i, a := range edges {
+		for j, b := range edges {
+			all = append(all, [3]uint64{a, b, edges[(i*7+j*3)%len(edges)]})
+		}
+	}
+	return all
+}
