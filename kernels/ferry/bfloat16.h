@@ -61,20 +61,6 @@ FERRY_D __nv_bfloat16 __float2bfloat16_rn(float v) {
 }
 FERRY_D __nv_bfloat16 __float2bfloat16(float v) { return __float2bfloat16_rn(v); }
 
-// The conversions through float first round to odd: towards zero, with the last bit set if
-// anything was cut off. The second rounding is then right in every mode.
-FERRY_D float ferry_odd(double v) {
-    float f = __double2float_rz(v);
-    return (double)f == v || v != v ? f : __uint_as_float(__float_as_uint(f) | 1);
-}
-FERRY_D float ferry_odd(long long v) {
-    float f = __ll2float_rz(v);
-    return __float2ll_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
-}
-FERRY_D float ferry_odd(unsigned long long v) {
-    float f = __ull2float_rz(v);
-    return __float2ull_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
-}
 FERRY_D __nv_bfloat16 __double2bfloat16(double v) { return __float2bfloat16_rn(ferry_odd(v)); }
 #define FERRY_TO_BFLOAT16(NAME, FROM, WIDE)                                                \
     FERRY_D __nv_bfloat16 NAME##_rn(FROM v) { return __float2bfloat16_rn(ferry_odd((WIDE)v)); } \

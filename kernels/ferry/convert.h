@@ -15,29 +15,51 @@ FERRY_HD int __double2hiint(double x) { return (int)(__builtin_bit_cast(unsigned
 FERRY_HD int __double2loint(double x) { return (int)__builtin_bit_cast(unsigned long long, x); }
 FERRY_HD double __hiloint2double(int hi, int lo) { return __builtin_bit_cast(double, (unsigned long long)(unsigned)hi << 32 | (unsigned)lo); }
 
-// FERRY_CONVERT defines a conversion in its four rounding modes.
-#define FERRY_CONVERT(NAME, FROM, TO, BUILTIN)                                             \
-    FERRY_D TO NAME##_rn(FROM x) { return BUILTIN##_rn(x); }                               \
-    FERRY_D TO NAME##_rz(FROM x) { return BUILTIN##_rz(x); }                               \
-    FERRY_D TO NAME##_ru(FROM x) { return BUILTIN##_rp(x); }                               \
-    FERRY_D TO NAME##_rd(FROM x) { return BUILTIN##_rm(x); }
-FERRY_CONVERT(__float2int, float, int, __nvvm_f2i)
-FERRY_CONVERT(__float2uint, float, unsigned, __nvvm_f2ui)
-FERRY_CONVERT(__float2ll, float, long long, __nvvm_f2ll)
-FERRY_CONVERT(__float2ull, float, unsigned long long, __nvvm_f2ull)
-FERRY_CONVERT(__double2int, double, int, __nvvm_d2i)
-FERRY_CONVERT(__double2uint, double, unsigned, __nvvm_d2ui)
-FERRY_CONVERT(__double2ll, double, long long, __nvvm_d2ll)
-FERRY_CONVERT(__double2ull, double, unsigned long long, __nvvm_d2ull)
-FERRY_CONVERT(__int2float, int, float, __nvvm_i2f)
-FERRY_CONVERT(__uint2float, unsigned, float, __nvvm_ui2f)
-FERRY_CONVERT(__ll2float, long long, float, __nvvm_ll2f)
-FERRY_CONVERT(__ull2float, unsigned long long, float, __nvvm_ull2f)
-FERRY_CONVERT(__ll2double, long long, double, __nvvm_ll2d)
-FERRY_CONVERT(__ull2double, unsigned long long, double, __nvvm_ull2d)
-FERRY_CONVERT(__double2float, double, float, __nvvm_d2f)
+// FERRY_CONVERT defines a conversion in its four rounding modes. I is "i" for a result that
+// is an integer. The instructions are written out: clang takes its builtins for conversions
+// in C, which round integers to nearest and leave floats out of range undefined.
+#define FERRY_CONVERT(NAME, FROM, A, TO, R, I, TYPES)                                      \
+    FERRY_CONVERT1(NAME##_rn, FROM, A, TO, R, "rn" I TYPES)                                \
+    FERRY_CONVERT1(NAME##_rz, FROM, A, TO, R, "rz" I TYPES)                                \
+    FERRY_CONVERT1(NAME##_ru, FROM, A, TO, R, "rp" I TYPES)                                \
+    FERRY_CONVERT1(NAME##_rd, FROM, A, TO, R, "rm" I TYPES)
+#define FERRY_CONVERT1(NAME, FROM, A, TO, R, OP)                                           \
+    FERRY_D TO NAME(FROM x) { TO r; asm("cvt." OP " %0, %1;" : "=" R(r) : A(x)); return r; }
+FERRY_CONVERT(__float2int, float, "f", int, "r", "i", ".s32.f32")
+FERRY_CONVERT(__float2uint, float, "f", unsigned, "r", "i", ".u32.f32")
+FERRY_CONVERT(__float2ll, float, "f", long long, "l", "i", ".s64.f32")
+FERRY_CONVERT(__float2ull, float, "f", unsigned long long, "l", "i", ".u64.f32")
+FERRY_CONVERT(__double2int, double, "d", int, "r", "i", ".s32.f64")
+FERRY_CONVERT(__double2uint, double, "d", unsigned, "r", "i", ".u32.f64")
+FERRY_CONVERT(__double2ll, double, "d", long long, "l", "i", ".s64.f64")
+FERRY_CONVERT(__double2ull, double, "d", unsigned long long, "l", "i", ".u64.f64")
+FERRY_CONVERT(__int2float, int, "r", float, "f", "", ".f32.s32")
+FERRY_CONVERT(__uint2float, unsigned, "r", float, "f", "", ".f32.u32")
+FERRY_CONVERT(__ll2float, long long, "l", float, "f", "", ".f32.s64")
+FERRY_CONVERT(__ull2float, unsigned long long, "l", float, "f", "", ".f32.u64")
+FERRY_CONVERT(__ll2double, long long, "l", double, "d", "", ".f64.s64")
+FERRY_CONVERT(__ull2double, unsigned long long, "l", double, "d", "", ".f64.u64")
+FERRY_CONVERT(__double2float, double, "d", float, "f", "", ".f32.f64")
 #undef FERRY_CONVERT
+#undef FERRY_CONVERT1
 FERRY_HD double __int2double_rn(int x) { return x; }
 FERRY_HD double __uint2double_rn(unsigned x) { return x; }
+#endif
+
+#if defined(FERRY_CLANG) || defined(__CUDACC_RTC__)
+// ferry_odd rounds to odd: towards zero, with the last bit set if anything was cut off. A
+// second rounding, to half or bfloat16, is then right in every mode.
+FERRY_D float ferry_odd(double v) {
+    float f = __double2float_rz(v);
+    return (double)f == v || v != v ? f : __uint_as_float(__float_as_uint(f) | 1);
+}
+FERRY_D float ferry_odd(long long v) {
+    float f = __ll2float_rz(v);
+    return __float2ll_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
+}
+FERRY_D float ferry_odd(unsigned long long v) {
+    float f = __ull2float_rz(v);
+    return __float2ull_rz(f) == v ? f : __uint_as_float(__float_as_uint(f) | 1);
+}
 #endif
 #endif

@@ -96,7 +96,7 @@ FERRY_D __half __hmul_sat(__half a, __half b) { return __float2half(ferry_half_c
 FERRY_D __half2 __hadd2(__half2 a, __half2 b) { return {__hadd(a.x, b.x), __hadd(a.y, b.y)}; }
 FERRY_D __half2 __hsub2(__half2 a, __half2 b) { return {__hsub(a.x, b.x), __hsub(a.y, b.y)}; }
 FERRY_D __half2 __hmul2(__half2 a, __half2 b) { return {__hmul(a.x, b.x), __hmul(a.y, b.y)}; }
-FERRY_D __half __hfma(__half a, __half b, __half c) { return __double2half((double)__half2float(a) * (double)__half2float(b) + (double)__half2float(c)); }
+FERRY_D __half __hfma(__half a, __half b, __half c) { return __float2half(ferry_odd((double)__half2float(a) * (double)__half2float(b) + (double)__half2float(c))); }
 FERRY_D __half __hfma_sat(__half a, __half b, __half c) { return __float2half(ferry_half_clamp(__half2float(a) * __half2float(b) + __half2float(c))); }
 FERRY_D __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
 #endif
