@@ -123,10 +123,18 @@ func launch(t *testing.T, ptx, name string, c ferry.LaunchConfig, args func(g *f
 // words runs the kernel test(const u64 *in, u64 *out) and returns out, of n words.
 func words(t *testing.T, ptx string, c ferry.LaunchConfig, in []uint64, n int) []uint64 {
 	t.Helper()
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = 0xdeadbeefdeadbeef
-	}
+	return run(t, ptx, c, in, slices.Repeat([]uint64{0xdeadbeefdeadbeef}, n))
+}
+
+// zeroed is words with an out of zeros.
+func zeroed(t *testing.T, ptx string, c ferry.LaunchConfig, in []uint64, n int) []uint64 {
+	t.Helper()
+	return run(t, ptx, c, in, make([]uint64, n))
+}
+
+// run runs the kernel test(const u64 *in, u64 *out) and returns out.
+func run(t *testing.T, ptx string, c ferry.LaunchConfig, in, out []uint64) []uint64 {
+	t.Helper()
 	var to *ferry.Device[uint64]
 	err := launch(t, ptx, "test", c, func(g *ferry.GPU) []any {
 		from, err := ferry.Upload(g, in)
