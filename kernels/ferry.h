@@ -5,8 +5,8 @@
 // ferry/core.h is what nvcc gives every source. Package compile inserts it where a source
 // does not include this header. Each part says what it holds; docs/notes/header.md has the
 // table. Host code and <<<>>> are parsed and dropped: Go launches kernels.
-#ifndef FERRY_H
-#define FERRY_H
+#ifndef FERRY_FERRY_H
+#define FERRY_FERRY_H
 #include "ferry/core.h"
 #ifdef FERRY_CLANG
 #include "ferry/assert.h"
