@@ -2,7 +2,7 @@
 // NVRTC have them already: for these the header includes only CUDA's own headers of half
 // and bfloat16 where they are, so that one source compiles with all of them.
 //
-// ferry/core.h is what nvcc gives every source. Package compile inserts it where a source
+// compat/cuda_runtime.h is what nvcc gives every source. Package compile inserts it where a source
 // does not include this header. Each part says what it holds; docs/notes/header.md has the
 // table. Host code and <<<>>> are parsed and dropped: Go launches kernels.
 #ifndef FERRY_FERRY_H

@@ -70,6 +70,15 @@ FERRY_D grid_group this_grid() { return grid_group(); }
     FERRY_M int all(int p) const { return __all_sync(mask(), p); }                         \
     FERRY_M unsigned size() const { return num_threads(); }
 
+// ferry_words applies a shuffle of words to a value of any type.
+template <class T, class F> FERRY_D T ferry_words(T v, F shuffle) {
+    unsigned w[(sizeof(T) + 3) / 4] = {};
+    __builtin_memcpy(w, &v, sizeof(T));
+    _Pragma("unroll") for (unsigned i = 0; i < sizeof(w) / 4; i++) w[i] = shuffle(w[i]);
+    __builtin_memcpy(&v, w, sizeof(T));
+    return v;
+}
+
 // A thread_block_tile is n lanes of a warp with ranks next to each other.
 template <unsigned n, class P = thread_block> class thread_block_tile {
     static_assert(n == 1 || n == 2 || n == 4 || n == 8 || n == 16 || n == 32, "a tile has 1, 2, 4, 8, 16 or 32 threads");
@@ -80,10 +89,10 @@ template <unsigned n, class P = thread_block> class thread_block_tile {
     FERRY_M static unsigned thread_rank() { return ferry_rank() % n; }
     FERRY_M static unsigned meta_group_rank() { return ferry_rank() / n; }
     FERRY_M static unsigned meta_group_size() { return (thread_block::num_threads() + n - 1) / n; }
-    template <class T> FERRY_M T shfl(T v, int k) const { return __shfl_sync(mask(), v, k, n); }
-    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return __shfl_up_sync(mask(), v, k, n); }
-    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return __shfl_down_sync(mask(), v, k, n); }
-    template <class T> FERRY_M T shfl_xor(T v, unsigned k) const { return __shfl_xor_sync(mask(), v, k, n); }
+    template <class T> FERRY_M T shfl(T v, int k) const { return ferry_words(v, [=](unsigned w) { return __shfl_sync(mask(), w, k, n); }); }
+    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return ferry_words(v, [=](unsigned w) { return __shfl_up_sync(mask(), w, k, n); }); }
+    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return ferry_words(v, [=](unsigned w) { return __shfl_down_sync(mask(), w, k, n); }); }
+    template <class T> FERRY_M T shfl_xor(T v, unsigned k) const { return ferry_words(v, [=](unsigned w) { return __shfl_xor_sync(mask(), w, k, n); }); }
     FERRY_M unsigned ballot(int p) const { return (__ballot_sync(mask(), p) & mask()) >> first(); }
 #if __CUDA_ARCH__ >= 700
     template <class T> FERRY_M unsigned match_any(T v) const { return (__match_any_sync(mask(), v) & mask()) >> first(); }
@@ -109,9 +118,9 @@ class coalesced_group {
     FERRY_M unsigned thread_rank() const { return __popc(lanes & __lanemask_lt()); }
     FERRY_M static unsigned meta_group_rank() { return 0; }
     FERRY_M static unsigned meta_group_size() { return 1; }
-    template <class T> FERRY_M T shfl(T v, int k) const { return __shfl_sync(lanes, v, lane((unsigned)k % num_threads())); }
-    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return __shfl_sync(lanes, v, thread_rank() >= k ? lane(thread_rank() - k) : __lane_id()); }
-    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return __shfl_sync(lanes, v, thread_rank() + k < num_threads() ? lane(thread_rank() + k) : __lane_id()); }
+    template <class T> FERRY_M T shfl(T v, int k) const { return from(v, lane((unsigned)k % num_threads())); }
+    template <class T> FERRY_M T shfl_up(T v, unsigned k) const { return from(v, thread_rank() >= k ? lane(thread_rank() - k) : __lane_id()); }
+    template <class T> FERRY_M T shfl_down(T v, unsigned k) const { return from(v, thread_rank() + k < num_threads() ? lane(thread_rank() + k) : __lane_id()); }
     FERRY_M unsigned ballot(int p) const { return pack(__ballot_sync(lanes, p) & lanes); }
 #if __CUDA_ARCH__ >= 700
     template <class T> FERRY_M unsigned match_any(T v) const { return pack(__match_any_sync(lanes, v) & lanes); }
@@ -119,6 +128,11 @@ class coalesced_group {
     FERRY_M unsigned mask() const { return lanes; }
 
   private:
+    // from returns the value of a lane.
+    template <class T> FERRY_M T from(T v, unsigned lane) const {
+        unsigned m = lanes;
+        return ferry_words(v, [=](unsigned w) { return __shfl_sync(m, w, (int)lane); });
+    }
     // lane returns the lane of rank k, and pack moves the bits of the group together.
     FERRY_M unsigned lane(unsigned k) const { return __fns(lanes, 0, (int)k + 1); }
     FERRY_M unsigned pack(unsigned bits) const {

@@ -2,7 +2,9 @@
 // <<<>>> needs. Host code is checked and dropped: nothing here has a body.
 #ifndef FERRY_COMPAT_HOST_RUNTIME_H
 #define FERRY_COMPAT_HOST_RUNTIME_H
-#include "../ferry/core.h"
+#include "stdlib.h"
+#include "string.h"
+#include "time.h"
 #ifdef FERRY_CLANG
 typedef enum cudaError {
     cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,

@@ -6,9 +6,12 @@
 #include "builtins.h"
 #include "integer.h"
 #include "convert.h"
+#ifdef FERRY_CLANG
 #include "math.h"
+#endif
 #include "warp.h"
 #include "atomic.h"
 #include "memory.h"
 #include "print.h"
+#include "names.h"
 #endif

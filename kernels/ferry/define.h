@@ -21,7 +21,9 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((managed))
+// Clang has no managed variables for CUDA: such a variable is one of the device, which the
+// host reads by a copy.
+#define __managed__ __attribute__((device))
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #if __clang_major__ < 15 // a keyword since clang 15
 #define __noinline__ __attribute__((noinline))
