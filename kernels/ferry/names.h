@@ -16,7 +16,7 @@ typedef unsigned long ulong;
 #define HUGE_VALF __builtin_huge_valf()
 #endif
 #endif
-#ifndef M_PI
+#if (defined(FERRY_CLANG) || defined(__CUDACC_RTC__)) && !defined(M_PI)
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074
 #define M_LOG10E 0.43429448190325182765
