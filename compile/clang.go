@@ -92,7 +92,7 @@ func (r *clangRun) args(version int) []string {
 		"-iquote", r.u.directory(), "-I", r.headers, "-I", filepath.Join(r.headers, compatDir),
 	}
 	if !includeFerry.Match(r.u.source) {
-		args = append(args, "-include", filepath.Join(r.headers, filepath.FromSlash(insertedHeader())))
+		args = append(args, "-include", filepath.Join(r.headers, filepath.FromSlash(hostHeader)))
 	}
 	for _, dir := range o.Include {
 		args = append(args, "-I", dir)

@@ -13,18 +13,11 @@ import (
 
 const (
 	ferryHeader = "ferry.h"      // has everything
-	coreHeader  = "ferry/core.h" // has what nvcc gives every source
-	compatDir   = "compat"       // has stand-ins for headers of CUDA and C
+	coreHeader  = "ferry/core.h" // has the names of kernels that nvcc gives every source
+	// hostHeader has coreHeader and the declarations that host code in the same file needs.
+	hostHeader = compatDir + "/cuda_runtime.h"
+	compatDir  = "compat" // has stand-ins for headers of CUDA and C
 )
-
-// insertedHeader returns the header that is included where the source does not include
-// ferry.h.
-func insertedHeader() string {
-	if isHeader(coreHeader) {
-		return coreHeader
-	}
-	return ferryHeader
-}
 
 // includeFerry matches a line that includes Ferry's header.
 var includeFerry = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*[<"]ferry\.h[>"]`)
@@ -115,21 +108,27 @@ func missingHint(name string) string {
 	case toolkitHeaders.MatchString(name):
 		whose = name + " belongs to the CUDA toolkit, which Ferry's headers replace in part"
 	}
-	return whose + ". " + offer(name)
+	return whose + offer(name)
 }
 
-// offer says which headers Ferry has.
-func offer(string) string {
-	all, err := headers()
-	if err != nil {
-		return ""
+// offer says what to use instead of a header, or which headers Ferry has.
+func offer(name string) string {
+	for _, m := range kernels.MissingHeaders {
+		if m.Header == name || strings.HasSuffix(m.Header, "/") && strings.HasPrefix(name, m.Header) {
+			return ": " + m.Instead
+		}
 	}
-	var names []string
+	return ". Ferry has these headers: " + strings.Join(headerNames(), ", ")
+}
+
+// headerNames lists the names of Ferry's headers outside of folders.
+func headerNames() (names []string) {
+	all, _ := headers()
 	for _, h := range all {
 		if !strings.Contains(h.name, "/") {
 			names = append(names, h.name)
 		}
 	}
 	slices.Sort(names)
-	return "Ferry has these headers: " + strings.Join(names, ", ")
+	return names
 }

@@ -320,7 +320,7 @@ func nvrtcSource(u *unit) string {
 	if includeFerry.Match(u.source) {
 		return string(u.source)
 	}
-	return "#include \"" + insertedHeader() + "\"\n" + lineDirective(u.name, 1) + string(u.source)
+	return "#include \"" + coreHeader + "\"\n" + lineDirective(u.name, 1) + string(u.source)
 }
 
 // options returns the options of nvrtcCompileProgram.

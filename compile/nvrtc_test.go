@@ -58,7 +58,7 @@ func TestFakeNVRTC(t *testing.T) {
 	if !slices.Equal(l.options, options) {
 		t.Errorf("options %q, want %q", l.options, options)
 	}
-	if l.name != "dir/k.cu" || l.source != "#include \""+insertedHeader()+"\"\n#line 1 \"dir/k.cu\"\n"+source {
+	if l.name != "dir/k.cu" || l.source != "#include \""+coreHeader+"\"\n#line 1 \"dir/k.cu\"\n"+source {
 		t.Errorf("program %q: %q", l.name, l.source)
 	}
 	text, err := kernels.Headers.ReadFile(ferryHeader)

@@ -101,7 +101,7 @@ func launch(t *testing.T, ptx, name string, c ferry.LaunchConfig, args func(g *f
 		t.Fatal(err)
 	}
 	defer g.Close()
-	m, err := ferry.Load(g, []byte(ptx))
+	m, err := ferry.Load(g, []byte(ptx), nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, ptx)
 	}

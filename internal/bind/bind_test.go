@@ -181,9 +181,7 @@ extern "C" __global__ void map(uchar4 u, const double2 *d, dim3 g) {}
 extern "C" __global__ void close() {}
 extern "C" __global__ void module(int a[4]) {}
 `)
-	// The vector types and dim3 are those of the header, if it has them.
-	head := "#ifdef __clang__\nstruct __attribute__((aligned(4))) uchar4 { unsigned char x, y, z, w; };\nstruct __attribute__((aligned(16))) double2 { double x, y; };\n#endif\n"
-	o := &Options{Source: filepath.Join(dir, "k.cu"), Package: "k", Type: "Code", compile: withTypes(head)}
+	o := &Options{Source: filepath.Join(dir, "k.cu"), Package: "k", Type: "Code"}
 	out := generate(t, o)
 	for _, want := range []string{
 		"Hidden(h ferry.Memory[uint16])", "Hidden2Char(t int8)", "AK(p0 int32)", "BK(p0 int32, p1 ferry.Memory[float32])", "Over(n int32)",
@@ -218,13 +216,6 @@ extern "C" __global__ void module(int a[4]) {}
 	}
 	if again := generate(t, o); string(again.Go) != string(out.Go) {
 		t.Error("the same source gives other code")
-	}
-}
-
-// withTypes is a compiler that puts a text before each source.
-func withTypes(head string) compiler {
-	return func(ctx context.Context, name string, source []byte, o *compile.Options) (*compile.Result, error) {
-		return compile.Source(ctx, name, append([]byte(head), source...), o)
 	}
 }
 

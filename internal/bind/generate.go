@@ -94,7 +94,7 @@ func (w *writer) moduleType() {
 func (w *writer) load() {
 	w.printf(`// Load%[1]s loads the kernels on a GPU: see [ferry.Load]. Close unloads them.
 func Load%[1]s(g *ferry.GPU) (*%[1]s, error) {
-	m, err := ferry.Load(g, %[2]s)
+	m, err := ferry.Load(g, %[2]s, nil)
 	if err != nil {
 		return nil, err
 	}

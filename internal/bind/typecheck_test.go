@@ -15,9 +15,9 @@ var stubs = map[string]string{
 	"embed":                        "package embed",
 	"errors":                       "package errors; func Join(...error) error { return nil }",
 	"github.com/ferrygpu/ferry/cu": "package cu; type DevicePtr uint64",
-	"github.com/ferrygpu/ferry": `package ferry; type (GPU struct{}; Module struct{}; Kernel struct{}; LaunchConfig struct{}; Queue interface{ queue() }; Memory[T any] interface { Len() int }
+	"github.com/ferrygpu/ferry": `package ferry; type (GPU struct{}; LoadOptions struct{}; Module struct{}; Kernel struct{}; LaunchConfig struct{}; Queue interface{ queue() }; Memory[T any] interface { Len() int }
 		BoundParam struct { Name, Type string; Size int; Reads bool } )
-		func Load(*GPU, []byte) (*Module, error) { return nil, nil }
+		func Load(*GPU, []byte, *LoadOptions) (*Module, error) { return nil, nil }
 		func (*Module) Close() error { return nil }
 		func (*Module) Bind(string, ...BoundParam) (*Kernel, error) { return nil, nil }
 		func (*Kernel) Launch(Queue, LaunchConfig, ...any) error { return nil }`,
