@@ -30,7 +30,8 @@ type Record struct {
 	Arguments int       `json:"arguments"`
 	Method    string    `json:"method"` // the type of the arithmetic inside
 	Note      string    `json:"note,omitempty"`
-	Bits      string    `json:"bits"` // hash of the results for the arguments of the normal test
+	Hidden    bool      `json:"hidden,omitempty"` // not in the table
+	Bits      string    `json:"bits"`             // hash of the results for the arguments of the normal test
 }
 
 // points returns the number of random arguments.
@@ -55,7 +56,10 @@ func TestAccuracy(t *testing.T) {
 	for i := range functions {
 		for _, k := range kinds {
 			f := &functions[i]
-			r := Record{Function: f.name + k.suffix, Type: k.name, Method: f.method[k.size/64], Note: f.note, At: []float64{}}
+			if f.approximate || f.floatOnly && k.size == 64 {
+				continue
+			}
+			r := Record{Function: f.name + k.suffix, Type: k.name, Method: f.method[k.size/64], Note: f.note, Hidden: f.hidden, At: []float64{}}
 			judge(t, soft, f, k, &r)
 			all = append(all, r)
 			if want, ok := old[r.Function]; !*update && (!ok || r.ULP > want.ULP || r.Bits != want.Bits) {
@@ -112,6 +116,9 @@ func (f *function) judge(k *kind, a []float64, got float64) (ulp, want float64) 
 		want = f.typed(k, a)
 	} else {
 		want = k.nearest(f.special(a))
+	}
+	if f.unchecked != nil && f.unchecked(want) {
+		return 0, want
 	}
 	if math.IsNaN(want) && math.IsNaN(got) || want == got && math.Signbit(want) == math.Signbit(got) {
 		return 0, want

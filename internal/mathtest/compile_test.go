@@ -1,9 +1,13 @@
 package mathtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
@@ -26,16 +30,17 @@ func TestCompile(t *testing.T) {
 		writePTX(t, r.PTX)
 		return
 	}
-	same(t, newSoft(t, committedPTX(t)), newSoft(t, r.PTX), func(*function, *kind) bool { return true }, "go test -run 'TestCompile|TestAccuracy|TestDocs' -update")
+	same(t, newSoft(t, committedPTX(t)), newSoft(t, r.PTX), false, "go test -run 'TestCompile|TestAccuracy|TestDocs' -update")
 }
 
-// same compares all results of two devices.
-func same(t *testing.T, want, got *device, both func(*function, *kind) bool, cure string) {
+// same compares all results of two devices. With -ffast-math (quick) those are left out
+// that may differ.
+func same(t *testing.T, want, got *device, quick bool, cure string) {
 	t.Helper()
 	for i := range functions {
 		for _, k := range kinds {
 			f := &functions[i]
-			if !both(f, k) {
+			if f.approximate || f.floatOnly && k.size == 64 || quick && slices.Contains(fast, f.name+k.suffix) {
 				continue
 			}
 			args := arguments(f, k, 100)
@@ -47,15 +52,82 @@ func same(t *testing.T, want, got *device, both func(*function, *kind) bool, cur
 			if err != nil {
 				t.Fatal(err)
 			}
-			if slices.Equal(w, g) {
-				continue
-			}
 			for j := range w {
-				if w[j] != g[j] {
-					t.Errorf("%s(%v, %v, %v) = %#x, want %#x; %s", kernelName(f, k), args[0][j], args[1][j], args[2][j], g[j], w[j], cure)
+				a := []float64{args[0][j], args[1][j], args[2][j], k.from(w[j])}
+				if w[j] != g[j] && !(quick && !finite(a)) {
+					t.Errorf("%s%v = %#x, want %#x; %s", kernelName(f, k), a[:3], g[j], w[j], cure)
 					break
 				}
 			}
 		}
 	}
 }
+
+// variants are compilers and options whose results must be the same.
+var variants = []struct {
+	compiler string
+	options  []string
+}{
+	{"clang-14", []string{"-O2"}},
+	{"clang-14", []string{"-O0"}},
+	{"clang-14", []string{"-O2", "-ffast-math"}},
+	{"clang-19", []string{"-O0"}},
+	{"clang-19", []string{"-O3", "-ffast-math"}},
+}
+
+// fast has the functions that -ffast-math replaces. With it infinities and NaN may differ too.
+var fast = []string{"sqrtf", "rsqrtf", "expf", "exp10f", "logf", "log2f", "log10f", "powf", "sinf", "cosf", "tanf", "sincos_sf", "sincos_cf"}
+
+// TestVariants compiles the test kernels with each compiler of this machine, and compares
+// their results with those of the committed PTX.
+func TestVariants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles with several options")
+	}
+	committed := newSoft(t, committedPTX(t))
+	for _, v := range variants {
+		t.Run(v.compiler+strings.Join(v.options, ""), func(t *testing.T) {
+			path, err := exec.LookPath(v.compiler)
+			if err != nil {
+				t.Skip(err)
+			}
+			ptx := clang(t, path, v.options)
+			quick := slices.Contains(v.options, "-ffast-math")
+			if !quick {
+				checkRounding(t, ptx)
+			}
+			same(t, committed, newSoft(t, ptx), quick, v.compiler)
+		})
+	}
+}
+
+// clang compiles the test kernels.
+func clang(t *testing.T, path string, options []string) []byte {
+	t.Helper()
+	args := append([]string{"-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "-fdeclspec",
+		"-Xclang", "-target-feature", "-Xclang", "+ptx71", "-S", "-o", "-", "-I", "../../kernels", "-include", "ferry.h"}, options...)
+	cmd := exec.Command(path, append(args, "-")...)
+	var log bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(kernelSource()), &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, log.Bytes())
+	}
+	return out
+}
+
+var inexact = regexp.MustCompile(`(?m)^.*\b((add|sub|mul|fma|div|sqrt|rcp|mad)\.f(32|64)|approx|\.ftz).*$`)
+
+// checkRounding finds instructions that compilers may contract, or that approximate.
+func checkRounding(t *testing.T, ptx []byte) {
+	t.Helper()
+	if approximate := bytes.Index(ptx, []byte(".entry test_approx")); approximate > 0 { // these come last
+		ptx = ptx[:approximate]
+	}
+	if line := inexact.Find(ptx); line != nil {
+		t.Errorf("%s: this may be contracted, or approximates", line)
+	}
+}
+
+// TestRounding looks for such instructions in the committed PTX.
+func TestRounding(t *testing.T) { checkRounding(t, committedPTX(t)) }

@@ -20,16 +20,26 @@ var withSuffix = regexp.MustCompile(`(\w+)S\(`)
 
 func kernelName(f *function, t *kind) string { return "test_" + f.name + t.suffix }
 
+// expression returns the C expression of a function. %c is the letter of the type, %F the
+// suffix.
+func expression(f *function, t *kind) string {
+	text := strings.ReplaceAll(strings.ReplaceAll(f.expr, "%c", t.name[:1]), "%F", t.suffix)
+	return withSuffix.ReplaceAllString(text, "${1}"+t.suffix+"(")
+}
+
 // kernelSource returns the source of the test kernels: one for each function and type.
 func kernelSource() []byte {
 	var s strings.Builder
 	for i := range functions {
 		for _, t := range kinds {
 			f := &functions[i]
+			if f.floatOnly && t.size == 64 {
+				continue
+			}
 			fmt.Fprintf(&s, "extern \"C\" __global__ void %s(const %s *a, const %s *b, const %s *c, %s *out, unsigned n)\n{\n",
 				kernelName(f, t), t.name, t.name, t.name, t.name)
 			fmt.Fprintf(&s, "    typedef %s T;\n    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i >= n) return;\n", t.name)
-			fmt.Fprintf(&s, "    T x = a[i], y = b[i], z = c[i];\n    (void)y, (void)z;\n    out[i] = %s;\n}\n", withSuffix.ReplaceAllString(f.expr, "${1}"+t.suffix+"("))
+			fmt.Fprintf(&s, "    T x = a[i], y = b[i], z = c[i];\n    (void)y, (void)z;\n    out[i] = %s;\n}\n", expression(f, t))
 		}
 	}
 	return []byte(s.String())

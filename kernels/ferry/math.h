@@ -1,8 +1,8 @@
 // The functions of math.h, and those that CUDA adds, for device code without libdevice.
-// docs/notes/math.md has their largest errors. Denormal numbers are kept, also where the
-// compiler is told to flush them. Their bits are the same on every GPU and on the software
-// GPU, except those of approximate intrinsics such as __sinf. With -ffast-math the
-// functions for which CUDA documents it become these intrinsics.
+// docs/notes/math.md has their largest errors. Their bits are the same on every GPU and on
+// the software GPU, except those of approximate intrinsics such as __sinf. With -ffast-math
+// the functions for which CUDA documents it become these intrinsics. Denormal numbers are
+// kept, unless the compiler is told to flush them.
 //
 // math/base.h has the arithmetic, math/coefficients.h the polynomials. The functions
 // __fm_NAME of the other parts are templates over float and double.

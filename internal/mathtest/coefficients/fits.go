@@ -63,12 +63,12 @@ var fits = []fit{
 		return value, b.Quo(b.Num(1), value)
 	}, 0, 57, "exp(x^2) erfc(x) (1+2x) = P((x-4)/(x+4)), x >= 0.45"},
 	{"lgamma", -0.5, 0.5, func(t *big.Float) (value, weight *big.Float) {
-		if t.MantExp(nil) < -40 {
-			t = b.Num(0x1p-40)
+		if t.MantExp(nil) < -30 {
+			t = b.Num(0x1p-30)
 		}
-		value = b.Quo(b.Lgamma(b.Add(b.Num(2), t)), t)
-		return value, b.Quo(b.Num(1), value)
-	}, 0, 58, "log(gamma(2+t)) = t P(t), |t| <= 1/2"},
+		ratio := b.Quo(b.Lgamma(b.Add(b.Num(2), t)), t)
+		return b.Quo(b.Sub(ratio, slopeAt2()), t), b.Quo(t, ratio)
+	}, 0, 60, "log(gamma(2+t)) = (1-gamma) t + t^2 P(t), |t| <= 1/2, with Euler's gamma"},
 	{"gamma", -0.5, 0.5, func(t *big.Float) (value, weight *big.Float) {
 		value = b.Gamma(b.Add(b.Num(2), t))
 		return value, b.Quo(b.Num(1), value)
@@ -91,6 +91,15 @@ var fits = []fit{
 	}, 0, 21, "erfinv(x) = x P(x^2), |x| <= 3/4, a first approximation"},
 	{"erfcinv1", 1.15, 4, erfcinvTail, 0, 25, "erfcinv(c) = P(w), w = sqrt(-log(c)), 1.15 <= w <= 4, a first approximation"},
 	{"erfcinv2", 4, 27.4, erfcinvTail, 0, 28, "erfcinv(c) = P(w), w = sqrt(-log(c)), 4 <= w <= 27.4, a first approximation"},
+}
+
+// slopeAt2 returns the derivative of log(gamma) at 2: 1 - Euler's constant.
+func slopeAt2() *big.Float {
+	euler, _, err := big.ParseFloat("0.5772156649015328606065120900824024310421593359399235988057672348848677", 10, 224, big.ToNearestEven)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b.Sub(b.Num(1), euler)
 }
 
 func twoOverSqrtPi() *big.Float { return b.Quo(b.Num(2), b.Sqrt(b.Shift(b.Pi(), 0))) }

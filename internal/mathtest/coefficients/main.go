@@ -132,6 +132,7 @@ var constants = []constant{
 	{"root2", b.Sqrt(b.Num(2)), 2, [2]uint{}},
 	{"halfln2pi", b.Shift(b.Log(b.Shift(b.Pi(), 1)), -1), 2, [2]uint{}},
 	{"lnpi", b.Log(b.Shift(b.Pi(), 0)), 2, [2]uint{}},
+	{"slope", slopeAt2(), 2, [2]uint{}},
 	{"twothirds", b.Quo(b.Num(2), b.Num(3)), 2, [2]uint{}},
 }
 

@@ -38,6 +38,8 @@ template <> struct __fm_k<float> {
     static constexpr float halfln2pi_b = 0x1.0c97d6p-26f;
     static constexpr float lnpi_a = 0x1.250d04p+00f;
     static constexpr float lnpi_b = 0x1.1cf438p-25f;
+    static constexpr float slope_a = 0x1.b0ee6p-02f;
+    static constexpr float slope_b = 0x1.c824f4p-28f;
     static constexpr float twothirds_a = 0x1.555556p-01f;
     static constexpr float twothirds_b = -0x1.555556p-26f;
 
@@ -222,6 +224,8 @@ template <> struct __fm_k<double> {
     static constexpr double halfln2pi_b = -0x1.65b5a1b7ff5dfp-55;
     static constexpr double lnpi_a = 0x1.250d048e7a1bdp+00;
     static constexpr double lnpi_b = 0x1.7abf2ad8d5088p-57;
+    static constexpr double slope_a = 0x1.b0ee6072093cep-02;
+    static constexpr double slope_b = 0x1.6cb90701fbfabp-58;
     static constexpr double twothirds_a = 0x1.5555555555555p-01;
     static constexpr double twothirds_b = 0x1.5555555555555p-55;
 
@@ -446,29 +450,29 @@ template <> struct __fm_k<double> {
         return r;
     }
 
-    // log(gamma(2+t)) = t P(t), |t| <= 1/2.
-    // Error 2^-59.4.
+    // log(gamma(2+t)) = (1-gamma) t + t^2 P(t), |t| <= 1/2, with Euler's gamma.
+    // Error 2^-62.4.
     __FM_FN double lgamma(double z)
     {
-        double r = -0x1.33b97444c64a4p-23;
-        r = __fm_fma(r, z, 0x1.2b07c72f4e11dp-22);
-        r = __fm_fma(r, z, -0x1.c303d31d51b6dp-22);
-        r = __fm_fma(r, z, 0x1.ee17344109895p-21);
-        r = __fm_fma(r, z, -0x1.131d1c15abf9p-19);
-        r = __fm_fma(r, z, 0x1.263eabd2617cp-18);
-        r = __fm_fma(r, z, -0x1.3ca93cc4396f2p-17);
-        r = __fm_fma(r, z, 0x1.5806f4dffa833p-16);
-        r = __fm_fma(r, z, -0x1.78defdcf16147p-15);
-        r = __fm_fma(r, z, 0x1.a127dc2a042f4p-14);
-        r = __fm_fma(r, z, -0x1.d3fd49428424p-13);
-        r = __fm_fma(r, z, 0x1.0b36af367b53p-11);
-        r = __fm_fma(r, z, -0x1.38ac5c309ed2cp-10);
-        r = __fm_fma(r, z, 0x1.7add6eae559adp-09);
-        r = __fm_fma(r, z, -0x1.e404fc218885ap-08);
-        r = __fm_fma(r, z, 0x1.51322ac7d8009p-06);
-        r = __fm_fma(r, z, -0x1.13e001a557616p-04);
-        r = __fm_fma(r, z, 0x1.4a34cc4a60fa7p-02);
-        r = __fm_fma(r, z, 0x1.b0ee6072093cep-02);
+        double r = 0x1.28b4f4aa77d7p-24;
+        r = __fm_fma(r, z, -0x1.1f571ba18b9a8p-23);
+        r = __fm_fma(r, z, 0x1.a69cce4e0f5d2p-23);
+        r = __fm_fma(r, z, -0x1.ce7f0f46d34dep-22);
+        r = __fm_fma(r, z, 0x1.01f5aa3edd17p-20);
+        r = __fm_fma(r, z, -0x1.12709a1b8e899p-19);
+        r = __fm_fma(r, z, 0x1.2580b2d8adf57p-18);
+        r = __fm_fma(r, z, -0x1.3cb429897de47p-17);
+        r = __fm_fma(r, z, 0x1.580ea02dd52c6p-16);
+        r = __fm_fma(r, z, -0x1.78de968203a3cp-15);
+        r = __fm_fma(r, z, 0x1.a127ac51392bbp-14);
+        r = __fm_fma(r, z, -0x1.d3fd4b80f52d4p-13);
+        r = __fm_fma(r, z, 0x1.0b36af8e040fp-11);
+        r = __fm_fma(r, z, -0x1.38ac5c2d1bb8p-10);
+        r = __fm_fma(r, z, 0x1.7add6eada8853p-09);
+        r = __fm_fma(r, z, -0x1.e404fc218e0ep-08);
+        r = __fm_fma(r, z, 0x1.51322ac7d84ep-06);
+        r = __fm_fma(r, z, -0x1.13e001a557609p-04);
+        r = __fm_fma(r, z, 0x1.4a34cc4a60fa6p-02);
         return r;
     }
 

@@ -35,15 +35,17 @@ __FM_FN double __fm_erfc_far(__fm_dd<double> x)
 }
 
 // __fm_erfc_of returns erfc(x) for x that is no NaN.
-__FM_BIG double __fm_erfc_of(__fm_dd<double> x)
+// It takes two numbers: clang 14 passes a struct in a way that the software GPU refuses.
+__FM_BIG double __fm_erfc_of(double h, double l)
 {
+    __fm_dd<double> x = {h, l};
     if (x.h >= 0.5) return __fm_erfc_far(x);
     if (x.h <= -1) return __fm_sub(2.0, __fm_erfc_far({__fm_neg(x.h), __fm_neg(x.l)}));
     __fm_dd<double> y = __fm_erf_near(x), s = __fm_two(1.0, __fm_neg(y.h));
     return __fm_add(s.h, __fm_sub(s.l, y.l));
 }
 
-__FM_FN double __fm_erfc(double x) { return __fm_isnan(x) ? __fm_add(x, x) : __fm_erfc_of({x, 0}); }
+__FM_FN double __fm_erfc(double x) { return __fm_isnan(x) ? __fm_add(x, x) : __fm_erfc_of(x, 0); }
 
 __FM_FN double __fm_erf(double x)
 {
@@ -72,7 +74,7 @@ __FM_BIG double __fm_erfcx(double x)
         double big = __fm_scale(__fm_add(1.0, __fm_add(e.h, e.l)), e.k + 1);
         return __fm_sub(big, __fm_erfcx_far(__fm_neg(x)));
     }
-    return __fm_mul(__fm_exp_all(e), __fm_erfc_of({x, 0}));
+    return __fm_mul(__fm_exp_all(e), __fm_erfc_of(x, 0));
 }
 
 // __fm_halley improves y, where step = (f(y) - wanted) / f'(y) and f'' = -2 y f'.
@@ -128,7 +130,8 @@ __FM_BIG double __fm_normcdf(double x)
     if (__fm_isnan(x)) return __fm_add(x, x);
     if (!__fm_below(x, 40.0)) return __fm_isneg(x) ? 0 : 1;
     __fm_dd<double> r = {__fm_k<double>::roothalf_a, __fm_k<double>::roothalf_b};
-    return __fm_mul(0.5, __fm_erfc_of(__fm_by(r, __fm_neg(x))));
+    r = __fm_by(r, __fm_neg(x));
+    return __fm_mul(0.5, __fm_erfc_of(r.h, r.l));
 }
 
 __FM_BIG double __fm_normcdfinv(double x)
@@ -200,18 +203,16 @@ __FM_BIG double __fm_tgamma(double x)
 // __fm_lgamma_pos returns log(gamma(x)) for finite x > 0.
 __FM_BIG double __fm_lgamma_pos(double x)
 {
-    if (x >= 0x1p1015) return __fm_inf<double>();
+    if (x >= 0x1p1000) return __fm_mul(x, __fm_sub(__fm_log(x), 1.0)); // may be infinite
     if (x >= 8) return __fm_join(__fm_lgamma_far(x));
     if (x < 0x1p-60) return __fm_neg(__fm_log(x));
     __fm_shifted s = __fm_shift(x);
-    double y = __fm_mul(s.t, __fm_k<double>::lgamma(s.t));
-    if (s.up) {
-        if (s.factor.h == 1) return y;
-        __fm_dd<double> l = __fm_log_of(s.factor);
-        return __fm_add(l.h, __fm_add(l.l, y));
-    }
-    __fm_dd<double> l = x < 0.5 ? __fm_log_of(s.factor) : __fm_log1p_of<double>({s.t, 0});
-    return __fm_sub(__fm_sub(y, l.l), l.h);
+    __fm_dd<double> slope = {__fm_k<double>::slope_a, __fm_k<double>::slope_b}, y = __fm_by(slope, s.t);
+    y.l = __fm_fma(__fm_mul(s.t, s.t), __fm_k<double>::lgamma(s.t), y.l);
+    if (s.up && s.factor.h == 1) return __fm_join(y);
+    __fm_dd<double> l = s.up || x < 0.5 ? __fm_log_of(s.factor) : __fm_log1p_of<double>({s.t, 0});
+    if (!s.up) l = {__fm_neg(l.h), __fm_neg(l.l)};
+    return __fm_join(__fm_plus(l, y));
 }
 
 __FM_BIG double __fm_lgamma(double x)
