@@ -8,7 +8,9 @@ import (
 	"math"
 	"math/big"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 
 	b "github.com/ferrygpu/ferry/internal/mathtest/bigmath"
@@ -81,11 +83,11 @@ func judge(t *testing.T, d *device, f *function, k *kind, r *Record) {
 	}
 	few := len(arguments(f, k, fewPoints)[0])
 	r.Bits = sum(out[:min(few, len(out))])
+	all := f.judgeAll(k, args, out)
 	wrong := 0
 	for i, word := range out {
 		a := []float64{args[0][i], args[1][i], args[2][i]}[:f.args]
-		got := k.from(word)
-		e, want := f.judge(k, a, got)
+		got, e, want := k.from(word), all[i].ulp, all[i].want
 		if e > 1000 && !(math.Abs(got-want) < math.Ldexp(1, 6-k.digits) && f.only != nil) {
 			if wrong++; wrong <= 5 {
 				t.Errorf("%s%v = %v, want %v", kernelName(f, k), a, got, want)
@@ -102,6 +104,25 @@ func judge(t *testing.T, d *device, f *function, k *kind, r *Record) {
 	if wrong > 0 {
 		t.Errorf("%s: %d of %d are wrong", kernelName(f, k), wrong, len(out))
 	}
+}
+
+type verdict struct{ ulp, want float64 }
+
+// judgeAll judges all results, on all cores.
+func (f *function) judgeAll(k *kind, args [][]float64, out []uint64) []verdict {
+	all := make([]verdict, len(out))
+	var wg sync.WaitGroup
+	cores := runtime.GOMAXPROCS(0)
+	for c := range cores {
+		wg.Go(func() {
+			for i := c; i < len(out); i += cores {
+				a := []float64{args[0][i], args[1][i], args[2][i]}[:f.args]
+				all[i].ulp, all[i].want = f.judge(k, a, k.from(out[i]))
+			}
+		})
+	}
+	wg.Wait()
+	return all
 }
 
 // judge returns the error of a result in ulp, and the right result.

@@ -1,7 +1,9 @@
 package mathtest
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"testing"
@@ -51,7 +53,13 @@ func TestHardware(t *testing.T) {
 	for i := range functions {
 		for _, k := range kinds {
 			if !functions[i].floatOnly || k.size == 32 {
-				r.compare(t, hard, soft, &functions[i], k)
+				wrong, err := r.compare(hard, soft, &functions[i], k, hardwarePoints)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, text := range wrong {
+					t.Error(text)
+				}
 			}
 		}
 	}
@@ -68,23 +76,23 @@ func TestHardware(t *testing.T) {
 	}
 }
 
-// compare runs a function on both devices.
-func (r *hardwareRecord) compare(t *testing.T, hard, soft *device, f *function, k *kind) {
+// compare runs a function on both devices, and returns the first differences.
+func (r *hardwareRecord) compare(hard, soft *device, f *function, k *kind, points int) (wrong []string, err error) {
 	name := f.name + k.suffix
-	args := arguments(f, k, hardwarePoints)
+	args := arguments(f, k, points)
 	got, err := hard.run(f, k, args)
 	if err != nil {
-		t.Fatalf("hardware: %v", err)
+		return nil, fmt.Errorf("%s on the GPU: %w", name, err)
 	}
 	want, err := soft.run(f, k, args)
 	if err != nil {
-		t.Fatalf("software: %v", err)
+		return nil, fmt.Errorf("%s on the software GPU: %w", name, err)
 	}
 	if f.approximate {
 		for i := range got {
 			r.Approximate[name] = max(r.Approximate[name], apart(k, got[i], want[i]))
 		}
-		return
+		return nil, nil
 	}
 	r.Functions++
 	r.Values += len(got)
@@ -94,7 +102,36 @@ func (r *hardwareRecord) compare(t *testing.T, hard, soft *device, f *function, 
 			continue
 		}
 		if r.Different[name]++; r.Different[name] <= 3 {
-			t.Errorf("%s(%v, %v, %v) = %#x on the GPU, %#x on the software GPU", name, args[0][i], args[1][i], args[2][i], got[i], want[i])
+			wrong = append(wrong, fmt.Sprintf("%s(%v, %v, %v) = %#x on the GPU, %#x on the software GPU", name, args[0][i], args[1][i], args[2][i], got[i], want[i]))
+		}
+	}
+	return wrong, nil
+}
+
+// TestCompareFindsABit compares two software GPUs. One has a PTX in which the last bit of
+// a coefficient of expf is another.
+func TestCompareFindsABit(t *testing.T) {
+	ptx := committedPTX(t)
+	entry := bytes.Index(ptx, []byte(".entry test_expf("))
+	constant := bytes.Index(ptx[entry:], []byte("0f3F000000")) // 1/2
+	if entry < 0 || constant < 0 {
+		t.Fatal("the PTX of expf has no coefficient 1/2")
+	}
+	changed := bytes.Clone(ptx)
+	changed[entry+constant+len("0f3F000000")-1] = '1'
+	right, wrong := newSoft(t, ptx), newSoft(t, changed)
+	for i := range functions {
+		f := &functions[i]
+		if f.name != "exp" && f.name != "exp2" {
+			continue
+		}
+		r := hardwareRecord{Different: map[string]int{}, Bits: map[string]string{}}
+		text, err := r.compare(wrong, right, f, kinds[0], fewPoints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := r.Different[f.name+"f"] > 0 && len(text) > 0; found != (f.name == "exp") {
+			t.Errorf("%sf: %d differences %q", f.name, r.Different[f.name+"f"], text)
 		}
 	}
 }

@@ -200,3 +200,23 @@ __FM_FN long long llrint(float x) { return llrintf(x); }
 __FM_FN long long llround(float x) { return llroundf(x); }
 __FM_FN long lrint(float x) { return lrintf(x); }
 __FM_FN long lround(float x) { return lroundf(x); }
+
+// The same of integers. Like those above, they compute in double.
+#define __FM_OF_INTEGER(R, NAME, MORE, ARGS) \
+    template <class T, class = typename __fm_int<T>::type> __FM_FN R NAME MORE { return NAME ARGS; }
+__FM_OF_INTEGER(double, frexp, (T x, int *n), ((double)x, n))
+__FM_OF_INTEGER(double, ldexp, (T x, int n), ((double)x, n))
+__FM_OF_INTEGER(double, scalbn, (T x, int n), ((double)x, n))
+__FM_OF_INTEGER(double, scalbln, (T x, long n), ((double)x, n))
+__FM_OF_INTEGER(int, ilogb, (T x), ((double)x))
+__FM_OF_INTEGER(long, lround, (T x), ((double)x))
+__FM_OF_INTEGER(long, lrint, (T x), ((double)x))
+__FM_OF_INTEGER(long long, llround, (T x), ((double)x))
+__FM_OF_INTEGER(long long, llrint, (T x), ((double)x))
+__FM_OF_INTEGER(bool, isnan, (T x), ((double)x))
+__FM_OF_INTEGER(bool, isinf, (T x), ((double)x))
+__FM_OF_INTEGER(bool, isfinite, (T x), ((double)x))
+__FM_OF_INTEGER(bool, signbit, (T x), ((double)x))
+__FM_OF_INTEGER(bool, isnormal, (T x), ((double)x))
+template <class A, class B, class C, class = typename __fm_arithmetic<C>::type>
+__FM_FN typename __fm_mixed<A, B>::type fma(A x, B y, C z) { return fma((double)x, (double)y, (double)z); }

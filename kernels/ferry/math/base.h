@@ -71,6 +71,9 @@ template <class T> __FM_FN T __fm_abs(T x) { return __fm_from<T>(__fm_abits(x));
 template <class T> __FM_FN T __fm_neg(T x) { return __fm_from<T>(__fm_bits(x) ^ __fm_t<T>::sign); }
 template <class T> __FM_FN bool __fm_isneg(T x) { return (__fm_bits(x) & __fm_t<T>::sign) != 0; }
 template <class T> __FM_FN bool __fm_isnan(T x) { return __fm_abits(x) > __fm_t<T>::inf; }
+// __fm_nan_of returns the NaN among two arguments. A sum of both would depend on their order,
+// which ptxas may change.
+template <class T> __FM_FN T __fm_nan_of(T x, T y) { return __fm_isnan(x) ? __fm_add(x, x) : __fm_add(y, y); }
 template <class T> __FM_FN bool __fm_isinf(T x) { return __fm_abits(x) == __fm_t<T>::inf; }
 template <class T> __FM_FN bool __fm_isfinite(T x) { return __fm_abits(x) < __fm_t<T>::inf; }
 template <class T> __FM_FN bool __fm_iszero(T x) { return __fm_abits(x) == 0; }

@@ -204,7 +204,7 @@ template <class T> __FM_FN T __fm_atan(T x)
 
 template <class T> __FM_FN T __fm_atan2(T y, T x)
 {
-    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_add(x, y);
+    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_nan_of(x, y);
     T ay = __fm_abs(y), ax = __fm_abs(x);
     bool steep = ay > ax;
     __fm_dd<T> a = {0, 0};

@@ -63,7 +63,7 @@ template <class T> __FM_FN T __fm_modf(T x, T *whole)
 
 template <class T> __FM_FN T __fm_nextafter(T x, T y)
 {
-    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_add(x, y);
+    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_nan_of(x, y);
     if (x == y) return y;
     if (__fm_iszero(x)) return __fm_signed(__fm_from<T>(1), y);
     bool up = (x < y) == !__fm_isneg(x);
@@ -108,7 +108,7 @@ template <class T> __FM_BIG T __fm_divide(T x, T y, unsigned *quotient)
 template <class T> __FM_FN bool __fm_divides(T x, T y) { return __fm_isfinite(x) && !__fm_isnan(y) && !__fm_iszero(y); }
 
 // __fm_fmod_edge returns the NaN where there is no remainder.
-template <class T> __FM_FN T __fm_fmod_edge(T x, T y) { return __fm_isnan(x) || __fm_isnan(y) ? __fm_add(x, y) : __fm_nan<T>(); }
+template <class T> __FM_FN T __fm_fmod_edge(T x, T y) { return __fm_isnan(x) || __fm_isnan(y) ? __fm_nan_of(x, y) : __fm_nan<T>(); }
 
 template <class T> __FM_FN T __fm_fmod(T x, T y)
 {
@@ -142,7 +142,7 @@ template <class T> __FM_FN T __fm_remainder(T x, T y)
 
 template <class T> __FM_FN T __fm_fdim(T x, T y)
 {
-    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_add(x, y);
+    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_nan_of(x, y);
     return x > y ? __fm_sub(x, y) : (T)0;
 }
 

@@ -316,7 +316,7 @@ template <class T> __FM_FN int __fm_parity(T y)
 template <class T> __FM_FN T __fm_pow_edge(T x, T y)
 {
     if (__fm_iszero(y) || x == 1) return 1;
-    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_add(x, y);
+    if (__fm_isnan(x) || __fm_isnan(y)) return __fm_nan_of(x, y);
     T a = __fm_abs(x);
     if (__fm_isinf(y)) {
         if (a == 1) return 1;

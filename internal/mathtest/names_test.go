@@ -1,0 +1,49 @@
+package mathtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"github.com/ferrygpu/ferry/compile"
+)
+
+// TestNames compiles a source with the names and overloads of the header.
+func TestNames(t *testing.T) {
+	source, err := os.ReadFile("testdata/names.cu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = compile.Source(context.Background(), "names.cu", source, nil)
+	if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
+		t.Skip(err)
+	}
+	if e, ok := errors.AsType[*compile.Error](err); ok {
+		t.Fatal(e.Log)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFastMath: with -ffast-math the functions that CUDA documents are approximate.
+func TestFastMath(t *testing.T) {
+	path, err := exec.LookPath("clang-19")
+	if err != nil {
+		t.Skip(err)
+	}
+	ptx := clang(t, path, []string{"-O2", "-ffast-math"})
+	for name, want := range map[string]string{
+		"sinf": `sin\.approx`, "cosf": `cos\.approx`, "tanf": `div\.approx`, "expf": `ex2\.approx`, "exp10f": `ex2\.approx`,
+		"logf": `lg2\.approx`, "log2f": `lg2\.approx`, "log10f": `lg2\.approx`, "powf": `ex2\.approx`, "sqrtf": `sqrt\.approx`,
+		"rsqrtf": `rsqrt\.approx`, "sincos_cf": `cos\.approx`, "sin": `fma\.rn\.f64`, "atanf": `div\.rn`,
+	} {
+		body := regexp.MustCompile(`(?s)\.entry test_` + name + `\(.*?\n}`).Find(ptx)
+		if !regexp.MustCompile(want).Match(body) {
+			t.Errorf("%s with -ffast-math has no %s:\n%s", name, want, body)
+		}
+	}
+}
