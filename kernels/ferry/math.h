@@ -8,6 +8,10 @@
 // __fm_NAME of the other parts are templates over float and double.
 #pragma once
 
+#if defined(__FAST_MATH__) || defined(__CLANG_GPU_APPROX_TRANSCENDENTALS__) || defined(__CLANG_CUDA_APPROX_TRANSCENDENTALS__)
+#define __FM_FAST
+#endif
+
 #include "math/base.h"
 #include "math/exp.h"
 #include "math/circular.h"
@@ -45,7 +49,7 @@ template <class A, class B, class = typename __fm_arithmetic<A>::type, class = t
     __FM_FN double NAME(double x) { return DOUBLE; } \
     template <class T> __FM_FN typename __fm_int<T>::type NAME(T x) { return NAME((double)x); }
 #define __FM_1(NAME) __FM_NAMES1(NAME, __fm_##NAME(x), __fm_##NAME(x))
-#ifdef __FAST_MATH__
+#ifdef __FM_FAST
 #define __FM_1FAST(NAME, FAST) __FM_NAMES1(NAME, FAST(x), __fm_##NAME(x))
 #else
 #define __FM_1FAST(NAME, FAST) __FM_1(NAME)
@@ -105,7 +109,7 @@ __FM_NAMES1(nearbyint, __fm_rint(x), __fm_rint(x))
 __FM_NAMES1(fabs, __builtin_fabsf(x), __builtin_fabs(x))
 
 __FM_2(atan2)
-#ifdef __FAST_MATH__
+#ifdef __FM_FAST
 __FM_NAMES2(pow, __powf(x, y), __fm_pow(x, y))
 #else
 __FM_2(pow)
@@ -139,7 +143,7 @@ __FM_FN double max(double x, float y) { return fmax(x, (double)y); }
 #define __FM_SINCOS(T, S) \
     __FM_FN void sincospi##S(T x, T *s, T *c) { *s = __fm_sinpi(x); *c = __fm_cospi(x); }
 __FM_EACH(__FM_SINCOS)
-#ifdef __FAST_MATH__
+#ifdef __FM_FAST
 __FM_FN void sincosf(float x, float *s, float *c) { __sincosf(x, s, c); }
 #else
 __FM_FN void sincosf(float x, float *s, float *c) { __fm_sincos(x, s, c); }
@@ -188,6 +192,14 @@ __FM_FN int ilogb(float x) { return ilogbf(x); }
     __FM_FN bool signbit(T x) { return __fm_isneg(x); } \
     __FM_FN bool isnormal(T x) { return __fm_isfinite(x) && __fm_abits(x) >> (__fm_t<T>::p - 1) != 0; }
 __FM_EACH(__FM_CLASSES)
+
+// Comparisons that are false for NaN.
+template <class A, class B> __FM_FN bool isunordered(A x, B y) { return isnan(x) || isnan(y); }
+template <class A, class B> __FM_FN bool isgreater(A x, B y) { return !isunordered(x, y) && x > y; }
+template <class A, class B> __FM_FN bool isgreaterequal(A x, B y) { return !isunordered(x, y) && x >= y; }
+template <class A, class B> __FM_FN bool isless(A x, B y) { return !isunordered(x, y) && x < y; }
+template <class A, class B> __FM_FN bool islessequal(A x, B y) { return !isunordered(x, y) && x <= y; }
+template <class A, class B> __FM_FN bool islessgreater(A x, B y) { return !isunordered(x, y) && x != y; }
 
 #define __FM_TO_INTEGER(S, T, C, SUFFIX) \
     __FM_FN long long llrint##S(T x) { long long r; __asm__("cvt.rni.s64." SUFFIX " %0, %1;" : "=l"(r) : C(x)); return r; } \

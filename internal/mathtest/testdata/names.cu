@@ -15,6 +15,7 @@ extern "C" __global__ void names(float f, double d, int i, unsigned u, long l, l
     TYPE(float, floor(f)); TYPE(double, ceil(i)); TYPE(float, round(f)); TYPE(long, lround(f)); TYPE(long long, llroundf(f)); TYPE(long, lrintf(f)); TYPE(long long, llrint(d));
     TYPE(float, fma(f, f, f)); TYPE(double, fma(d, d, d)); TYPE(float, fmaf(f, f, f)); TYPE(float, ldexp(f, 2)); TYPE(float, scalbnf(f, 2)); TYPE(double, scalbln(d, 2)); TYPE(int, ilogb(f));
     TYPE(float, nanf("")); TYPE(double, nan("1")); TYPE(float, copysign(f, f)); TYPE(double, nextafter(d, d)); TYPE(float, fdimf(f, f)); TYPE(float, fdividef(f, f));
+    TYPE(bool, isgreater(f, d)); TYPE(bool, isless(d, d)); TYPE(bool, isunordered(f, f)); TYPE(bool, islessgreater(i, f)); TYPE(float, __fmaf_ieee_rz(f, f, f));
     TYPE(double, fma(f, d, i)); TYPE(double, ldexp(i, 2)); TYPE(double, frexp(i, ip)); TYPE(bool, isnan(i));
     sincosf(f, fp, fp + 1); sincos(d, dp, dp + 1); sincospif(f, fp, fp + 1); sincospi(d, dp, dp + 1); __sincosf(f, fp, fp + 1);
     fp[2] = modff(f, fp) + frexpf(f, ip) + remquof(f, f, ip) + modf(f, fp) + frexp(f, ip) + remquo(f, f, ip) + remainder(f, f) + logb(f) + norm3df(f, f, f) + norm4df(f, f, f, f) + rnorm3df(f, f, f) + normf(2, fp) + rnormf(2, fp) + rhypotf(f, f);

@@ -197,26 +197,34 @@ template <class T> __FM_FN T __fm_rcbrt(T x)
     return __fm_signed(__fm_mul(y, __fm_pow2<T>(-j)), x);
 }
 
-// __fm_length is a sum of squares of numbers that were multiplied by 2^-k.
-struct __fm_length { __fm_dd<double> sum; int k; };
+// __fm_length is a sum of squares of numbers that were multiplied by scale, a power of two.
+struct __fm_length { __fm_dd<double> sum; double scale; };
 
-// __fm_square adds the square of x, multiplied by 2^-k, to a sum.
-__FM_FN void __fm_square(__fm_length *s, double x)
+// __fm_length_for begins a sum of which the largest number is most.
+__FM_FN __fm_length __fm_length_for(double most)
 {
-    __fm_dd<double> p;
-    double a = __fm_ldexp(x, -s->k);
-    p = __fm_prod(a, a);
-    s->sum = __fm_plus(s->sum, p);
+    int k = (int)(__fm_bits(most) >> 52) - 1023;
+    return {{0, 0}, __fm_pow2<double>(k > 1000 ? -1000 : k < -1000 ? 1000 : -k)};
 }
 
-// __fm_length_root returns the root, or its inverse, times 2^k.
+// __fm_square adds a square. Zeros that the compiler knows cost nothing.
+__FM_FN void __fm_square(__fm_length *s, double x)
+{
+    if (x == 0) return;
+    double a = __fm_mul(x, s->scale);
+    s->sum = __fm_plus(s->sum, __fm_prod(a, a));
+}
+
+// __fm_length_root returns the root, or its inverse, without the scale.
 __FM_FN double __fm_length_root(__fm_length s, bool inverse)
 {
     if (s.sum.h == 0) return inverse ? __fm_inf<double>() : 0;
     __fm_dd<double> r = __fm_root(s.sum);
-    if (!inverse) return __fm_ldexp(__fm_add(r.h, r.l), s.k);
-    __fm_dd<double> q = __fm_ratio<double>({1, 0}, r);
-    return __fm_ldexp(__fm_add(q.h, q.l), -s.k);
+    if (inverse) {
+        r = __fm_ratio<double>({1, 0}, r);
+        return __fm_mul(__fm_add(r.h, r.l), s.scale);
+    }
+    return __fm_mul(__fm_add(r.h, r.l), __fm_div(1.0, s.scale));
 }
 
 // __fm_norm returns the length of n numbers, or its inverse.
@@ -231,18 +239,27 @@ template <class T> __FM_BIG T __fm_norm(int n, const T *v, bool inverse)
         most = a > most ? a : most;
     }
     if (nan) return __fm_nan<T>();
-    __fm_length s = {{0, 0}, most == 0 ? 0 : __fm_ilogb(most)};
+    __fm_length s = __fm_length_for(most);
     for (int i = 0; i < n; i++) __fm_square(&s, (double)v[i]);
     return (T)__fm_length_root(s, inverse);
 }
 
-// __fm_hypot is __fm_norm of few numbers. Squares of floats need no scale in double.
+__FM_FN double __fm_larger(double a, double b) { return a > b ? a : b; }
+
+// __fm_hypot is __fm_norm of four numbers.
 __FM_FN double __fm_hypot(double a, double b, double c, double d, bool inverse)
 {
-    double v[4] = {a, b, c, d};
-    return __fm_norm(4, v, inverse);
+    if (__fm_isinf(a) || __fm_isinf(b) || __fm_isinf(c) || __fm_isinf(d)) return inverse ? 0 : __fm_inf<double>();
+    if (__fm_isnan(a) || __fm_isnan(b) || __fm_isnan(c) || __fm_isnan(d)) return __fm_nan<double>();
+    __fm_length s = __fm_length_for(__fm_larger(__fm_larger(__fm_abs(a), __fm_abs(b)), __fm_larger(__fm_abs(c), __fm_abs(d))));
+    __fm_square(&s, a);
+    __fm_square(&s, b);
+    __fm_square(&s, c);
+    __fm_square(&s, d);
+    return __fm_length_root(s, inverse);
 }
 
+// Squares of floats need no scale in double.
 __FM_FN float __fm_hypot(float a, float b, float c, float d, bool inverse)
 {
     if (__fm_isinf(a) || __fm_isinf(b) || __fm_isinf(c) || __fm_isinf(d)) return inverse ? 0 : __fm_inf<float>();
