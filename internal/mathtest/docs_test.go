@@ -51,8 +51,22 @@ func table(record map[string]Record) string {
 			fmt.Fprintf(&s, "| `%s` | %.2f | %.2f | %s | %s |\n", name, math.Ceil(single.ULP*100)/100, math.Ceil(double.ULP*100)/100, strings.Replace(single.Method, direct, "float", 1), f.note)
 		}
 	}
-	fmt.Fprintf(&s, "\nExact, or rounded once: %s.\n", strings.Join(exact, " "))
+	s.WriteString("\n" + wrap("Exact, or rounded once:", exact) + ".\n")
 	return s.String()
+}
+
+// wrap adds words to a line, in lines of at most 120 characters.
+func wrap(text string, words []string) string {
+	width := len(text)
+	for _, w := range words {
+		if width += 1 + len(w); width > 118 {
+			text += "\n" + w
+			width = len(w)
+			continue
+		}
+		text += " " + w
+	}
+	return text
 }
 
 // label is the name of a function in the table.
