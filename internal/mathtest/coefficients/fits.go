@@ -36,11 +36,17 @@ var fits = []fit{
 		e, square := b.Expm1(r), b.Mul(r, r)
 		return b.Quo(b.Sub(e, r), square), b.Quo(square, e)
 	}, 27, 58, "exp(r) = 1 + r + r^2 P(r), |r| <= 0.35"},
+	{"log1", -0.2935, 0.4145, func(f *big.Float) (value, weight *big.Float) {
+		l, square := b.Log1p(f), b.Mul(f, f)
+		rest := b.Add(b.Sub(l, f), b.Shift(square, -1))
+		cube := b.Mul(square, f)
+		return b.Quo(rest, cube), b.Quo(cube, l)
+	}, 27, 0, "log(1+f) = f - f^2/2 + f^3 P(f), sqrt(1/2) <= 1+f <= sqrt(2)"},
 	{"log", tiny, 0.0296, func(z *big.Float) (value, weight *big.Float) {
 		q := b.Sqrt(z)
 		ratio := b.Quo(b.Shift(b.Atanh(q), 1), q)
 		return b.Quo(b.Sub(ratio, b.Num(2)), z), b.Quo(z, ratio)
-	}, 27, 58, "log((1+q)/(1-q)) = 2q + q^3 P(q^2), |q| <= 0.172"},
+	}, 0, 58, "log((1+q)/(1-q)) = 2q + q^3 P(q^2), |q| <= 0.172"},
 	{"log5", tiny, 0.0296, func(z *big.Float) (value, weight *big.Float) {
 		q := b.Sqrt(z)
 		ratio := b.Quo(b.Shift(b.Atanh(q), 1), q)

@@ -193,12 +193,20 @@ template <class T> __FM_FN __fm_dd<T> __fm_quotient(T a, T b)
     return {q, __fm_div(__fm_fma(__fm_neg(q), b, a), b)};
 }
 
+// __fm_inverse returns 1/b for b > 1.
+template <class T> __FM_FN __fm_dd<T> __fm_inverse(T b)
+{
+    if (__fm_isinf(b)) return {0, 0};
+    T q = __fm_div((T)1, b);
+    return {q, __fm_mul(__fm_fma(__fm_neg(q), b, (T)1), q)};
+}
+
 template <class T> __FM_FN T __fm_atan(T x)
 {
     if (__fm_isnan(x)) return __fm_add(x, x);
     if (__fm_small(x)) return x;
     T a = __fm_abs(x);
-    T y = a > 1 ? __fm_from_angle(1, __fm_atan_near(__fm_quotient((T)1, a))) : __fm_join(__fm_atan_near<T>({a, 0}));
+    T y = a > 1 ? __fm_from_angle(1, __fm_atan_near(__fm_inverse(a))) : __fm_join(__fm_atan_near<T>({a, 0}));
     return __fm_signed(y, x);
 }
 

@@ -139,13 +139,18 @@ template <> struct __fm_k<float> {
         return r;
     }
 
-    // log((1+q)/(1-q)) = 2q + q^3 P(q^2), |q| <= 0.172.
-    // Error 2^-30.2.
-    __FM_FN float log(float z)
+    // log(1+f) = f - f^2/2 + f^3 P(f), sqrt(1/2) <= 1+f <= sqrt(2).
+    // Error 2^-27.3.
+    __FM_FN float log1(float z)
     {
-        float r = 0x1.31f46ap-02f;
-        r = __fm_fma(r, z, 0x1.995e24p-02f);
-        r = __fm_fma(r, z, 0x1.55557ap-01f);
+        float r = -0x1.39613ap-04f;
+        r = __fm_fma(r, z, 0x1.05a506p-03f);
+        r = __fm_fma(r, z, -0x1.0d88e2p-03f);
+        r = __fm_fma(r, z, 0x1.22d09ap-03f);
+        r = __fm_fma(r, z, -0x1.5470f4p-03f);
+        r = __fm_fma(r, z, 0x1.99a062p-03f);
+        r = __fm_fma(r, z, -0x1.00022cp-02f);
+        r = __fm_fma(r, z, 0x1.555554p-02f);
         return r;
     }
 

@@ -115,12 +115,22 @@ template <class T> __FM_FN __fm_dd<T> __fm_log_q(__fm_dd<T> f)
     return {q, __fm_mul(rest, r)};
 }
 
-// __fm_log_near returns log(1+f), -0.3 < f < 0.42. The sum has about 7 bits more than T.
-template <class T> __FM_FN __fm_dd<T> __fm_log_near(__fm_dd<T> f)
+// __fm_log_near returns log(1+f), -0.3 < f < 0.42. The sum has about 7 bits more than
+// double.
+__FM_FN __fm_dd<double> __fm_log_near(__fm_dd<double> f)
 {
-    __fm_dd<T> q = __fm_log_q(f);
-    T z = __fm_mul(q.h, q.h);
-    return {__fm_add(q.h, q.h), __fm_fma(__fm_mul(q.h, z), __fm_k<T>::log(z), __fm_add(q.l, q.l))};
+    __fm_dd<double> q = __fm_log_q(f);
+    double z = __fm_mul(q.h, q.h);
+    return {__fm_add(q.h, q.h), __fm_fma(__fm_mul(q.h, z), __fm_k<double>::log(z), __fm_add(q.l, q.l))};
+}
+
+// The form for float has no division. It has about 4 bits more than float.
+__FM_FN __fm_dd<float> __fm_log_near(__fm_dd<float> f)
+{
+    __fm_dd<float> z = __fm_prod(f.h, f.h), s = __fm_fast2(f.h, __fm_mul(-0.5f, z.h));
+    float slope = __fm_sub(__fm_add(1.0f, z.h), f.h); // near 1/(1+f)
+    float l = __fm_fma(f.l, slope, __fm_fma(-0.5f, z.l, s.l));
+    return {s.h, __fm_fma(__fm_mul(f.h, z.h), __fm_k<float>::log1(f.h), l)};
 }
 
 // __fm_log_fine is like __fm_log_near with about 12 bits more than double.
@@ -158,7 +168,7 @@ template <class T> __FM_FN __fm_dd<T> __fm_log_of(__fm_dd<T> x)
     int k;
     T m = __fm_split(x.h, k);
     T l = x.l == 0 ? (T)0 : __fm_mul(x.l, __fm_div(m, x.h));
-    return __fm_log_sum((T)k, __fm_log_near<T>({__fm_sub(m, (T)1), l}));
+    return __fm_log_sum((T)k, __fm_log_near(__fm_dd<T>{__fm_sub(m, (T)1), l}));
 }
 
 template <class T> __FM_FN T __fm_log(T x)
@@ -166,7 +176,7 @@ template <class T> __FM_FN T __fm_log(T x)
     if (!__fm_isusual(x)) return __fm_log_edge(x);
     int k;
     T m = __fm_split(x, k);
-    __fm_dd<T> s = __fm_log_sum((T)k, __fm_log_near<T>({__fm_sub(m, (T)1), 0}));
+    __fm_dd<T> s = __fm_log_sum((T)k, __fm_log_near(__fm_dd<T>{__fm_sub(m, (T)1), 0}));
     return __fm_add(s.h, s.l);
 }
 
@@ -176,7 +186,7 @@ template <class T> __FM_FN T __fm_log_base(T x, T ah, T al, __fm_dd<T> c)
     if (!__fm_isusual(x)) return __fm_log_edge(x);
     int k;
     T m = __fm_split(x, k);
-    __fm_dd<T> r = __fm_by(c, __fm_log_near<T>({__fm_sub(m, (T)1), 0}));
+    __fm_dd<T> r = __fm_by(c, __fm_log_near(__fm_dd<T>{__fm_sub(m, (T)1), 0}));
     __fm_dd<T> s = __fm_fast2(__fm_mul((T)k, ah), r.h);
     return __fm_add(s.h, __fm_add(s.l, __fm_fma((T)k, al, r.l)));
 }
@@ -198,7 +208,7 @@ template <class T> __FM_FN __fm_dd<T> __fm_log1p_of(__fm_dd<T> x)
     __fm_split(__fm_add((T)1, x.h), k);
     T s = __fm_pow2<T>(-k);
     __fm_dd<T> f = __fm_two(__fm_mul(x.h, s), __fm_sub(s, (T)1));
-    return __fm_log_sum((T)k, __fm_log_near<T>({f.h, __fm_fma(x.l, s, f.l)}));
+    return __fm_log_sum((T)k, __fm_log_near(__fm_dd<T>{f.h, __fm_fma(x.l, s, f.l)}));
 }
 
 template <class T> __FM_FN T __fm_log1p(T x)
