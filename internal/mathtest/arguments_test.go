@@ -89,10 +89,16 @@ func (t *kind) edges() []float64 {
 
 // random returns an argument of one of several distributions.
 func (t *kind) random(r *rand.Rand, low, high float64) float64 {
-	switch r.IntN(4) {
-	case 0: // any bits
+	switch r.IntN(8) {
+	case 0: // near a multiple of pi/2
+		x := math.Pi / 2 * float64(r.Int64N(2<<r.IntN(50)))
+		if low < 0 && r.IntN(2) == 0 {
+			x = -x
+		}
+		return t.nearest(x)
+	case 1, 2: // any bits
 		return t.from(r.Uint64() >> (64 - t.size))
-	case 1: // any exponent near 1
+	case 3, 4: // any exponent near 1
 		x := math.Ldexp(1+r.Float64(), r.IntN(40)-30)
 		if r.IntN(2) == 0 && low < 0 {
 			x = -x

@@ -9,7 +9,7 @@
 //	go test ./internal/mathtest -run 'TestCompile|TestAccuracy|TestDocs' -update
 //
 // FERRY_MATH_POINTS is the number of random arguments of each function; the recorded errors
-// are from FERRY_MATH_POINTS=20000. On a machine with a GPU, without Go or clang:
+// are from FERRY_MATH_POINTS=200000. On a machine with a GPU, without Go or clang:
 //
 //	CGO_ENABLED=0 go test -c ./internal/mathtest
 //	cd internal/mathtest && FERRY_REQUIRE_GPU=1 FERRY_COMMIT=... ./mathtest.test -test.run TestHardware -update
