@@ -85,7 +85,7 @@ type device struct {
 
 func newDevice(t testing.TB, gpu *ferry.GPU, ptx []byte) *device {
 	t.Helper()
-	m, err := ferry.Load(gpu, ptx)
+	m, err := ferry.Load(gpu, ptx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
