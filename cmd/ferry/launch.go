@@ -22,17 +22,21 @@ Shows its output buffers, the time it took and how many threads ran per second.
 A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
 
   u32=7  s64=-1  f32=0.5  b16=0x3c00      scalars
+  struct=f32:0.5,u32:7,8                  a structure by value, see below
   in:f32=1,2,3                            values
   in:u8=@FILE                             raw bytes of a file, little-endian
   in:f32=iota[1024]                       0, 1, 2, ...
   in:f32=random[1024]                     random numbers from --seed, see below
+  in:f32=random[1024]:-1..1               the same, from -1 to 1
+  in:f32=random[480*640]                  a product as the number of elements
   out:f32=[16]                            zeros, shown after the launch
   inout:f32=@FILE                         data, shown after the launch
 
 Types are u8 u16 u32 u64, s8 to s64, b8 to b64 (bit patterns), f16, bf16, f32
 and f64. Integers may be 0x.., 0o.. or 0b..; floats may be inf, -inf or nan.
 Decimal numbers are rounded once, to the nearest, ties to even. iota wraps
-around in integers and rounds in floats.
+around in integers and rounds in floats. A field of a structure without a type
+has the type of the field before it. Fields are aligned to their size, as in C.
 
 flags:
   --kernel K      the kernel's name in the file
@@ -52,7 +56,9 @@ random: element i of the buffer for parameter p, both counted from 0, comes from
 number i of SplitMix64. Its state is number p of SplitMix64 with state N, the
 seed. An integer of B bits is the top B bits of the number. A float is k/2^P in
 [0,1), where k is the top P bits; P is 11 for f16, 8 for bf16, 24 for f32 and 53
-for f64.
+for f64. With limits, an integer is LOW plus the top 64 bits of the product of
+the number and HIGH-LOW+1. A float is LOW + (HIGH-LOW)*k/2^P, rounded to its
+type.
 
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.

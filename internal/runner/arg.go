@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -38,10 +40,12 @@ type Arg struct {
 	Direction Direction
 	Type      Type
 
-	from   origin
-	count  int    // elements; 0 for a file, whose size is not known yet
-	values []byte // fromValues: the elements
-	path   string // fromFile
+	from      origin
+	count     int    // elements; 0 for a file, whose size is not known yet
+	values    []byte // fromValues: the elements
+	path      string // fromFile
+	limits    *limits
+	structure bool // a scalar whose values are the bytes of a structure
 }
 
 // ParseArg parses an argument. It opens no file.
@@ -59,6 +63,9 @@ func parseArg(text string) (Arg, error) {
 		return Arg{}, errors.New("has no \"=\"; write TYPE=VALUE, or in:TYPE=DATA, out:TYPE=[N], inout:TYPE=DATA")
 	}
 	a := Arg{Text: text}
+	if head == "struct" {
+		return a, a.parseStruct(data)
+	}
 	name := head
 	if word, rest, ok := strings.Cut(head, ":"); ok {
 		direction, err := parseDirection(word)
@@ -102,14 +109,14 @@ func (a *Arg) parseValues(data string) error {
 	a.values = make([]byte, a.count*size)
 	i := 0
 	for word := range strings.SplitSeq(data, ",") {
-		bits, err := parseValue(a.Type, strings.TrimSpace(word))
+		element, err := parseValue(a.Type, strings.TrimSpace(word))
 		if err != nil && a.count > 1 {
 			return fmt.Errorf("value %d of %d %w", i+1, a.count, err)
 		}
 		if err != nil {
 			return err
 		}
-		putElement(a.values, a.Type, i, bits)
+		PutElement(a.values, a.Type, i, element)
 		i++
 	}
 	return nil
@@ -158,11 +165,12 @@ func (a *Arg) checkOut() error {
 }
 
 func (a *Arg) parseCount(rest string) error {
-	digits, ok := strings.CutSuffix(rest, "]")
-	if !ok {
+	digits, tail, ok := strings.Cut(rest, "]")
+	span, ranged := strings.CutPrefix(tail, ":")
+	if !ok || tail != "" && !ranged {
 		return fmt.Errorf("%q does not end with \"]\"", "["+rest)
 	}
-	n, err := strconv.ParseUint(digits, 10, 63)
+	n, err := parseProduct(digits)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > uint64(math.MaxInt/a.Type.Size()):
 		return fmt.Errorf("%s elements of %s are more than this process can address", digits, a.Type)
@@ -172,15 +180,41 @@ func (a *Arg) parseCount(rest string) error {
 		return errors.New("a buffer has at least 1 element, not 0")
 	}
 	a.count = int(n)
+	if ranged {
+		return a.parseLimits(span)
+	}
 	if a.from == fromIota && a.Type == F16 && a.count > 65505 {
 		return fmt.Errorf("the largest f16 is 65504, so iota has at most 65505 elements, not %d", a.count)
 	}
 	return nil
 }
 
-// scalar returns the value as an array of bytes. Launch accepts an array for a parameter
-// of any type with that size. [typeWarnings] reports other types.
-func (a *Arg) scalar() any {
+// parseProduct parses a number of elements: N, or a product such as 480*640.
+func parseProduct(text string) (uint64, error) {
+	product := uint64(1)
+	for word := range strings.SplitSeq(text, "*") {
+		n, err := strconv.ParseUint(word, 10, 63)
+		if err != nil {
+			return 0, err
+		}
+		high, low := bits.Mul64(product, n)
+		if high != 0 || low > math.MaxInt64 {
+			return 0, strconv.ErrRange
+		}
+		product = low
+	}
+	return product, nil
+}
+
+// Value returns the value of a scalar for Launch. Values of 1, 2, 4 and 8 bytes, and
+// structures, are arrays of bytes: Launch accepts an array for a parameter of any type
+// with that size. [typeWarnings] reports other types.
+func (a *Arg) Value() any {
+	if a.structure {
+		v := reflect.New(reflect.ArrayOf(len(a.values), reflect.TypeFor[byte]())).Elem()
+		reflect.Copy(v, reflect.ValueOf(a.values))
+		return v.Interface()
+	}
 	switch a.Type.Size() {
 	case 1:
 		return [1]byte(a.values)

@@ -14,7 +14,7 @@ import (
 // load generates the bytes of an argument, as Run does.
 func load(t *testing.T, a Arg, seed uint64, parameter int) []byte {
 	t.Helper()
-	n, err := a.bytes()
+	n, err := a.Size()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +72,13 @@ func TestParseArg(t *testing.T) {
 		{"in:f64=iota[2]", In, F64, []uint64{0, 0x3ff0000000000000}},
 		{"out:f32=[2]", Out, F32, []uint64{0, 0}},
 		{"inout:u16=[3]", InOut, U16, []uint64{0, 0, 0}},
+		{"in:u8=iota[2*1*2]", In, U8, []uint64{0, 1, 2, 3}},
+		{"in:s8=random[3]:-7..-7", In, S8, []uint64{0xf9, 0xf9, 0xf9}},
+		{"in:bf16=random[2]:0.5..0.5", In, BF16, []uint64{0x3f00, 0x3f00}},
+		{"struct=u8:1", Scalar, B8, []uint64{1}},
+		{"struct=u8:1,2,u16:3,u8:4", Scalar, B8, []uint64{1, 2, 3, 0, 4, 0}},
+		{"struct=u8:1, f32:-2, u8:3", Scalar, B8, []uint64{1, 0, 0, 0, 0, 0, 0, 0xc0, 3, 0, 0, 0}},
+		{"struct=f16:1,u64:2,s8:-1", Scalar, B8, []uint64{0, 0x3c, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0}},
 		{"inout:s32=-1,1", InOut, S32, []uint64{0xffffffff, 1}},
 	} {
 		a, err := ParseArg(c.text)
@@ -88,7 +95,7 @@ func TestParseArg(t *testing.T) {
 			continue
 		}
 		for i, want := range c.want {
-			if got := element(data, c.typ, i); got != want {
+			if got := Element(data, c.typ, i); got != want {
 				t.Errorf("%s: element %d: got %#x, want %#x", c.text, i, got, want)
 			}
 		}
@@ -137,6 +144,27 @@ func TestParseArgRefuses(t *testing.T) {
 		{"in:f32=iota[-1]", `not a number of elements`},
 		{"in:f32=iota[0]", `at least 1 element`},
 		{"in:f32=iota[4]x", `does not end with "]"`},
+		{"in:f32=iota[4*]", `not a number of elements`},
+		{"in:f32=iota[4**4]", `not a number of elements`},
+		{"in:f32=iota[4*0]", `at least 1 element`},
+		{"in:u8=iota[4294967296*4294967296]", `more than this process can address`},
+		{"in:f32=iota[4]:0..1", `only random[N] has limits`},
+		{"out:f32=[4]:0..1", `only random[N] has limits`},
+		{"in:f32=random[4]:", `write random[N]:LOW..HIGH`},
+		{"in:f32=random[4]:1", `write random[N]:LOW..HIGH`},
+		{"in:f32=random[4]:..1", `limit is empty`},
+		{"in:u8=random[4]:0..256", `limit "256" is out of range for u8`},
+		{"in:f32=random[4]:0..inf", `limit "inf" is not finite`},
+		{"in:f64=random[4]:-1e308..1e308", `too far apart`},
+		{"in:f32=random[4]:1..-1", `in the wrong order`},
+		{"in:s32=random[4]:1..-1", `in the wrong order`},
+		{"in:u32=random[4]:2..1", `in the wrong order`},
+		{"struct=", `write struct=TYPE:VALUE`},
+		{"struct=1", `field 1 has no type`},
+		{"struct=x32:1", `field 1 "x32" is not a type`},
+		{"struct=u32:1,", `field 2 is empty`},
+		{"struct=u8:1,256", `field 2 "256" is out of range for u8`},
+		{"in:struct=u32:1", `"struct" is not a type`},
 		{"in:f32=noise[4]", `"noise" is not a kind of data`},
 		{"in:f16=iota[65506]", `at most 65505 elements`},
 		{"out:f32=[0]", `at least 1 element`},
@@ -184,7 +212,7 @@ func TestFileArg(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.bytes(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := a.Size(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", path, err, want)
 		}
 	}
@@ -226,6 +254,8 @@ func FuzzParseArg(f *testing.F) {
 	for _, seed := range []string{
 		"u32=7", "s64=-1", "f32=0.5", "b16=0x3c00", "in:f32=1,2,3", "in:u8=@file", "in:f32=iota[1024]",
 		"in:f32=random[1024]", "out:f32=[16]", "inout:f32=@file", "bf16=nan", "f16=65519.999999999999999999", "in:f16=1e-8,-inf",
+		"in:f32=random[16*4]:-1..1", "in:s8=random[64]:-128..127", "in:u64=random[9]:0..18446744073709551615",
+		"in:f16=random[9]:-65504..65504", "struct=f32:1,u8:2,3,f64:-0", "struct=b16:0xffff,s64:-1",
 	} {
 		f.Add(seed)
 	}
@@ -240,7 +270,7 @@ func FuzzParseArg(f *testing.F) {
 		if a.from == fromFile {
 			return
 		}
-		n, err := a.bytes()
+		n, err := a.Size()
 		if err != nil || n <= 0 || n%a.Type.Size() != 0 {
 			t.Fatalf("%d bytes, %v", n, err)
 		}
@@ -248,12 +278,86 @@ func FuzzParseArg(f *testing.F) {
 			return
 		}
 		data := load(t, a, 1, 0)
+		checkLimits(t, &a, data)
 		for i := range n / a.Type.Size() {
-			bits := element(data, a.Type, i)
+			bits := Element(data, a.Type, i)
 			back, err := parseValue(a.Type, string(appendText(nil, a.Type, bits)))
 			if err != nil || back != bits && nonFinite(a.Type, bits) != "NaN" {
 				t.Fatalf("%s element %d: %#x came back as %#x, %v", text, i, bits, back, err)
 			}
 		}
 	})
+}
+
+// checkLimits checks that random numbers are within their limits.
+func checkLimits(t *testing.T, a *Arg, data []byte) {
+	t.Helper()
+	if a.limits == nil {
+		return
+	}
+	order := func(bits uint64) float64 { // is monotonic, and exact for up to 53 bits
+		switch a.Type.class() {
+		case signed:
+			return float64(signExtend(a.Type, bits))
+		case float:
+			return a.Type.Float(bits)
+		}
+		return float64(bits)
+	}
+	low, high := order(a.limits.low), order(a.limits.high)
+	for i := range len(data) / a.Type.Size() {
+		if v := order(Element(data, a.Type, i)); !(v >= low && v <= high) {
+			t.Fatalf("%s: element %d is %g", a.Text, i, v)
+		}
+	}
+}
+
+// TestLimits checks that numbers with limits are spread over the whole range, and that
+// both limits of a small range of integers occur.
+func TestLimits(t *testing.T) {
+	const n = 1 << 16
+	for typ := range typeCount {
+		text := "in:" + typ.String() + "=random[65536]:3..66"
+		a, err := ParseArg(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := load(t, a, 9, 2)
+		checkLimits(t, &a, data)
+		seen, sum := map[uint64]bool{}, 0.0
+		for i := range n {
+			bits := Element(data, typ, i)
+			seen[bits] = true
+			if typ.IsFloat() {
+				sum += typ.Float(bits)
+			} else {
+				sum += float64(bits)
+			}
+		}
+		if !typ.IsFloat() && len(seen) != 64 {
+			t.Errorf("%s: %d different numbers, want 64", text, len(seen))
+		}
+		if mean := sum / n; math.Abs(mean-34.5) > 0.5 {
+			t.Errorf("%s: the mean is %g", text, mean)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	for text, want := range map[string]string{
+		"u32=N":              "u32=7",
+		"in:f32=random[N*N]": "in:f32=random[7*7]",
+		"struct=u32:N,N":     "struct=u32:7,7",
+		"f32=NaN":            "f32=NaN",
+		"f32=nan":            "f32=nan",
+		"in:u8=@N":           "in:u8=@N",
+		"f32=N1":             "f32=N1",
+		"out:f32=[16]":       "out:f32=[16]",
+		"":                   "",
+	} {
+		got, found := Expand(text, 7)
+		if got != want || found != (got != text) {
+			t.Errorf("%q: got %q, %v, want %q", text, got, found, want)
+		}
+	}
 }

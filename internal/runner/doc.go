@@ -5,9 +5,7 @@
 // the launch ([Run]) and two forms of the result ([Result.Text], [Result.JSON]). Flags and
 // exit codes belong to the command.
 //
-// An argument is a scalar, TYPE=VALUE, or a buffer, in:TYPE=DATA, out:TYPE=[N] or
-// inout:TYPE=DATA. DATA is a list of values, @FILE for raw little-endian bytes,
-// iota[N], random[N] or [N] for N zeros. The types are u8..u64, s8..s64, b8..b64, f16,
-// bf16, f32 and f64. ParseArg reports errors in an argument alone. Run reports
-// arguments that do not fit the kernel or the device.
+// Package kerneltest uses the same arguments, but launches kernels itself. The grammar is
+// documented there and in "ferry help run". ParseArg reports errors in an argument alone.
+// Match and Run report arguments that do not fit the kernel or the device.
 package runner

@@ -67,17 +67,7 @@ func appendShort(dst []byte, v float64, width int) []byte {
 
 // nonFinite returns the word for a NaN or an infinity, or "" for finite values.
 func nonFinite(t Type, bits uint64) string {
-	var v float64
-	switch t {
-	case F16:
-		v = halfLayout.widen(uint16(bits))
-	case BF16:
-		v = brainLayout.widen(uint16(bits))
-	case F32:
-		v = float64(math.Float32frombits(uint32(bits)))
-	case F64:
-		v = math.Float64frombits(bits)
-	}
+	v := t.Float(bits)
 	switch {
 	case math.IsNaN(v):
 		return "NaN"
@@ -88,3 +78,9 @@ func nonFinite(t Type, bits uint64) string {
 	}
 	return ""
 }
+
+// Text returns a value as "ferry run" shows it.
+func (t Type) Text(bits uint64) string { return string(appendText(nil, t, bits)) }
+
+// BitText returns the bit pattern of a value with all its digits, as in 0x3c00.
+func (t Type) BitText(bits uint64) string { return string(appendBits(nil, t, bits)) }

@@ -32,6 +32,21 @@ func (a *Arg) open(seed uint64, parameter int) (*source, error) {
 	return s, nil
 }
 
+// Generate returns the bytes of an argument. parameter is the argument's number, from 0.
+func (a *Arg) Generate(seed uint64, parameter int) ([]byte, error) {
+	n, err := a.Size()
+	if err != nil {
+		return nil, err
+	}
+	src, err := a.open(seed, parameter)
+	if err != nil {
+		return nil, err
+	}
+	defer src.close()
+	data := make([]byte, n)
+	return data, src.read(data)
+}
+
 func (s *source) close() {
 	if s.file != nil {
 		_ = s.file.Close() // the file was only read
@@ -56,13 +71,17 @@ func (s *source) read(data []byte) error {
 	case fromIota:
 		workers.For(n, func(i, end int) { fillIota(data, a.Type, first, i, end) })
 	case fromRandom:
+		if a.limits != nil {
+			workers.For(n, func(i, end int) { a.limits.fill(data, a.Type, s.state+gamma*uint64(first), i, end) })
+			break
+		}
 		workers.For(n, func(i, end int) { fillRandom(data, a.Type, s.state+gamma*uint64(first), i, end) })
 	}
 	return nil
 }
 
-// bytes returns the length of the buffer. For a file it asks the file system.
-func (a *Arg) bytes() (int, error) {
+// Size returns the length of the buffer, or of the scalar, in bytes. For a file it asks the file system.
+func (a *Arg) Size() (int, error) {
 	if a.from != fromFile {
 		return a.count * a.Type.Size(), nil
 	}
@@ -90,23 +109,23 @@ func fillIota(data []byte, t Type, base, first, end int) {
 	switch t {
 	case F16:
 		for i := first; i < end; i++ {
-			putElement(data, F16, i, uint64(halfLayout.narrow(float64(base+i))))
+			PutElement(data, F16, i, uint64(halfLayout.narrow(float64(base+i))))
 		}
 	case BF16:
 		for i := first; i < end; i++ {
-			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(base+i))))
+			PutElement(data, BF16, i, uint64(brainLayout.narrow(float64(base+i))))
 		}
 	case F32:
 		for i := first; i < end; i++ {
-			putElement(data, F32, i, uint64(math.Float32bits(float32(base+i))))
+			PutElement(data, F32, i, uint64(math.Float32bits(float32(base+i))))
 		}
 	case F64:
 		for i := first; i < end; i++ {
-			putElement(data, F64, i, math.Float64bits(float64(base+i)))
+			PutElement(data, F64, i, math.Float64bits(float64(base+i)))
 		}
 	default:
 		for i := first; i < end; i++ {
-			putElement(data, t, i, uint64(base+i))
+			PutElement(data, t, i, uint64(base+i))
 		}
 	}
 }
@@ -133,28 +152,28 @@ func fillRandom(data []byte, t Type, state uint64, first, end int) {
 	case F16:
 		for i := first; i < end; i++ {
 			z += gamma
-			putElement(data, F16, i, uint64(halfLayout.narrow(float64(mix(z)>>53)/(1<<11))))
+			PutElement(data, F16, i, uint64(halfLayout.narrow(float64(mix(z)>>53)/(1<<11))))
 		}
 	case BF16:
 		for i := first; i < end; i++ {
 			z += gamma
-			putElement(data, BF16, i, uint64(brainLayout.narrow(float64(mix(z)>>56)/(1<<8))))
+			PutElement(data, BF16, i, uint64(brainLayout.narrow(float64(mix(z)>>56)/(1<<8))))
 		}
 	case F32:
 		for i := first; i < end; i++ {
 			z += gamma
-			putElement(data, F32, i, uint64(math.Float32bits(float32(mix(z)>>40)/(1<<24))))
+			PutElement(data, F32, i, uint64(math.Float32bits(float32(mix(z)>>40)/(1<<24))))
 		}
 	case F64:
 		for i := first; i < end; i++ {
 			z += gamma
-			putElement(data, F64, i, math.Float64bits(float64(mix(z)>>11)/(1<<53)))
+			PutElement(data, F64, i, math.Float64bits(float64(mix(z)>>11)/(1<<53)))
 		}
 	default:
 		unused := 64 - 8*t.Size()
 		for i := first; i < end; i++ {
 			z += gamma
-			putElement(data, t, i, mix(z)>>unused)
+			PutElement(data, t, i, mix(z)>>unused)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestRandom(t *testing.T) {
 		}
 		var sum float64
 		for i := range n {
-			bits := element(data, typ, i)
+			bits := Element(data, typ, i)
 			v := float64(bits) / (float64(mask(typ)) + 1)
 			switch typ {
 			case F16:
@@ -75,7 +75,7 @@ func TestIota(t *testing.T) {
 			case F64:
 				want = math.Float64bits(float64(i))
 			}
-			if got := element(data, typ, i); got != want {
+			if got := Element(data, typ, i); got != want {
 				t.Fatalf("%v: element %d is %#x, want %#x", typ, i, got, want)
 			}
 		}

@@ -11,10 +11,9 @@ import (
 // addressSize is the size of a device address, which a kernel gets for a buffer.
 const addressSize = 8
 
-// match checks that the arguments fit the kernel's parameters in number and size. The
+// Match checks that the arguments fit the parameters of a kernel in number and size. The
 // error has a line for each parameter.
-func match(f *ptx.Func, args []Arg) error {
-	params, _ := f.ParamLayout()
+func Match(kernel string, params []ptx.Param, args []Arg) error {
 	var lines []string
 	fits := len(params) == len(args)
 	for i := range max(len(params), len(args)) {
@@ -40,14 +39,17 @@ func match(f *ptx.Func, args []Arg) error {
 	if fits {
 		return nil
 	}
-	head := fmt.Sprintf("the arguments do not fit kernel %s:", f.Name)
+	head := fmt.Sprintf("the arguments do not fit kernel %s:", kernel)
 	if len(params) != len(args) {
-		head = fmt.Sprintf("kernel %s has %s, but %s given:", f.Name, count(len(params), "parameter"), countWere(len(args), "argument"))
+		head = fmt.Sprintf("kernel %s has %s, but %s given:", kernel, count(len(params), "parameter"), countWere(len(args), "argument"))
 	}
 	return errors.New(head + "\n" + strings.Join(lines, "\n"))
 }
 
 func paramText(p ptx.Param) string {
+	if p.Type == ptx.NoType { // a parameter of a cubin has no name
+		return count(p.Size, "byte")
+	}
 	if p.Size != p.Type.Size() {
 		return fmt.Sprintf("%s: %d bytes of .%s", p.Name, p.Size, p.Type)
 	}
@@ -59,8 +61,12 @@ func mismatch(p ptx.Param, a *Arg) string {
 	switch {
 	case a.Direction != Scalar && p.Size != addressSize:
 		return fmt.Sprintf("a buffer is passed by its address, %d bytes, but the parameter has %d", addressSize, p.Size)
+	case a.structure && p.Size != len(a.values):
+		return fmt.Sprintf("the structure has %s, but the parameter has %d", count(len(a.values), "byte"), p.Size)
+	case a.structure:
+		return ""
 	case a.Direction == Scalar && p.Size > addressSize:
-		return fmt.Sprintf("a structure of %d bytes cannot be passed by ferry run", p.Size)
+		return fmt.Sprintf("the parameter is a structure of %d bytes: write struct=TYPE:VALUE,...", p.Size)
 	case a.Direction == Scalar && p.Size != a.Type.Size():
 		return fmt.Sprintf("%s has %s, but the parameter has %d: write %s", a.Type, count(a.Type.Size(), "byte"), p.Size, advise(p, a))
 	}

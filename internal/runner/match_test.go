@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 			"u64 has 8 bytes, but the parameter has 4: write u32=5",
 			"f64 has 8 bytes, but the parameter has 4: write f32=1",
 			"a buffer is passed by its address, 8 bytes, but the parameter has 1",
-			"a structure of 16 bytes cannot be passed",
+			"the parameter is a structure of 16 bytes: write struct=TYPE:VALUE",
 		}},
 	} {
 		err := (&Spec{Program: p, Kernel: c.kernel, Args: parseArgs(t, c.args...)}).Check()

@@ -137,7 +137,7 @@ func (o *Output) json(bits bool) outputJSON {
 		if i > 0 {
 			values = append(values, ',')
 		}
-		v := element(o.head, o.Type, i)
+		v := Element(o.head, o.Type, i)
 		if bits {
 			values = append(appendBits(append(values, '"'), o.Type, v), '"')
 		} else {

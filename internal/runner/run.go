@@ -41,11 +41,12 @@ func (s *Spec) Check() error {
 	if err != nil {
 		return err
 	}
-	if err := match(f, s.Args); err != nil {
+	params, _ := f.ParamLayout()
+	if err := Match(f.Name, params, s.Args); err != nil {
 		return err
 	}
 	for i := range s.Args {
-		if _, err := s.Args[i].bytes(); err != nil {
+		if _, err := s.Args[i].Size(); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (r *run) setUp(ctx context.Context) error {
 	for i := range r.spec.Args {
 		a := &r.spec.Args[i]
 		if a.Direction == Scalar {
-			r.args = append(r.args, a.scalar())
+			r.args = append(r.args, a.Value())
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -131,7 +132,7 @@ func (r *run) setUp(ctx context.Context) error {
 }
 
 func (r *run) addBuffer(ctx context.Context, parameter int, a *Arg) (*buffer, error) {
-	size, err := a.bytes()
+	size, err := a.Size()
 	if err != nil {
 		return nil, err
 	}

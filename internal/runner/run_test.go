@@ -145,6 +145,40 @@ func TestRunScalars(t *testing.T) {
 	}
 }
 
+// structure is a kernel that writes the words of its structure to memory.
+const structure = `.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry structure(.param .u64 out, .param .align 4 .b8 s[12])
+{
+	.reg .b64 %rd<2>;
+	.reg .b32 %r<3>;
+	ld.param.u64 %rd0, [out];
+	cvta.to.global.u64 %rd1, %rd0;
+	ld.param.u32 %r0, [s];
+	ld.param.u32 %r1, [s+4];
+	ld.param.u32 %r2, [s+8];
+	st.global.u32 [%rd1], %r0;
+	st.global.u32 [%rd1+4], %r1;
+	st.global.u32 [%rd1+8], %r2;
+	ret;
+}
+`
+
+func TestRunStructure(t *testing.T) {
+	r, err := Run(t.Context(), open(t), spec(t, structure, "structure", "out:b8=[12]", "struct=f32:0.5,u8:7,9,s32:-2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []byte{0, 0, 0, 0x3f, 7, 9, 0, 0, 0xfe, 0xff, 0xff, 0xff}
+	if !bytes.Equal(r.Outputs[0].head, want) {
+		t.Errorf("got %x, want %x", r.Outputs[0].head, want)
+	}
+	if len(r.Warnings) != 0 {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -26,8 +26,8 @@ func ParseShape(text string) (cu.Dim3, error) {
 	return cu.Dim3{X: extent[0], Y: extent[1], Z: extent[2]}, nil
 }
 
-// shapeText returns a shape in the form of the command line.
-func shapeText(d cu.Dim3) string {
+// ShapeText returns a shape in the form of the command line.
+func ShapeText(d cu.Dim3) string {
 	switch {
 	case d.Z > 1:
 		return fmt.Sprintf("%d,%d,%d", d.X, d.Y, d.Z)

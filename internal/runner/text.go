@@ -17,7 +17,7 @@ const textWidth = 80
 func (r *Result) Text(bits bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", r.Device.Line())
-	fmt.Fprintf(&b, "kernel %s, grid %s, block %s, buffers in %s memory\n", r.Kernel, shapeText(r.Grid), shapeText(r.Block), r.Memory)
+	fmt.Fprintf(&b, "kernel %s, grid %s, block %s, buffers in %s memory\n", r.Kernel, ShapeText(r.Grid), ShapeText(r.Block), r.Memory)
 	for i := range r.Outputs {
 		b.WriteByte('\n')
 		r.Outputs[i].write(&b, bits)
@@ -38,7 +38,7 @@ func (o *Output) write(b *strings.Builder, bits bool) {
 	words := make([]string, shown)
 	width := 0
 	for i := range words {
-		v := element(o.head, o.Type, i)
+		v := Element(o.head, o.Type, i)
 		if bits {
 			words[i] = string(appendBits(nil, o.Type, v))
 		} else {

@@ -76,6 +76,17 @@ func (t Type) Size() int { return typeTable[t].bytes }
 
 func (t Type) class() class { return typeTable[t].class }
 
+// IsFloat reports whether the type is a floating-point type.
+func (t Type) IsFloat() bool { return t.class() == float }
+
+// IsInteger reports whether the type is an integer, and not a bit pattern.
+func (t Type) IsInteger() bool { return t.class() == unsigned || t.class() == signed }
+
+// precision returns the number of bits of a float's significand.
+func (t Type) precision() uint {
+	return map[Type]uint{F16: 11, BF16: 8, F32: 24, F64: 53}[t]
+}
+
 // parseType returns the type with a name.
 func parseType(name string) (Type, error) {
 	for t := range typeCount {

@@ -103,8 +103,8 @@ func rangeOf(t Type) string {
 	return fmt.Sprintf("0 to %d", mask(t))
 }
 
-// putElement stores the bits of element i.
-func putElement(data []byte, t Type, i int, bits uint64) {
+// PutElement stores the bits of element i.
+func PutElement(data []byte, t Type, i int, bits uint64) {
 	switch t.Size() {
 	case 1:
 		data[i] = byte(bits)
@@ -117,8 +117,8 @@ func putElement(data []byte, t Type, i int, bits uint64) {
 	}
 }
 
-// element returns the bits of element i.
-func element(data []byte, t Type, i int) uint64 {
+// Element returns the bits of element i.
+func Element(data []byte, t Type, i int) uint64 {
 	switch t.Size() {
 	case 1:
 		return uint64(data[i])
@@ -128,4 +128,35 @@ func element(data []byte, t Type, i int) uint64 {
 		return uint64(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return binary.LittleEndian.Uint64(data[8*i:])
+}
+
+// Float returns the value of the bits of a float, exactly. It returns 0 for other types.
+func (t Type) Float(bits uint64) float64 {
+	switch t {
+	case F16:
+		return halfLayout.widen(uint16(bits))
+	case BF16:
+		return brainLayout.widen(uint16(bits))
+	case F32:
+		return float64(math.Float32frombits(uint32(bits)))
+	case F64:
+		return math.Float64frombits(bits)
+	}
+	return 0
+}
+
+// FromFloat returns the bits of v as a float of this type, rounded to nearest, ties to
+// even. It returns 0 for other types.
+func (t Type) FromFloat(v float64) uint64 {
+	switch t {
+	case F16:
+		return uint64(halfLayout.narrow(v))
+	case BF16:
+		return uint64(brainLayout.narrow(v))
+	case F32:
+		return uint64(math.Float32bits(float32(v)))
+	case F64:
+		return math.Float64bits(v)
+	}
+	return 0
 }
