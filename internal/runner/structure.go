@@ -11,7 +11,7 @@ import (
 // its largest field, as in C.
 func (a *Arg) parseStruct(data string) error {
 	if data == "" {
-		return errors.New("has no value after \"=\"; write struct=TYPE:VALUE,...")
+		return errors.New("has no value after \"=\"; write struct=TYPE:VALUE,TYPE:VALUE")
 	}
 	a.Type, a.structure = B8, true
 	var t Type
