@@ -21,6 +21,9 @@ type Case struct {
 	File string
 	// Kernel is the name of the kernel in the module.
 	Kernel string
+	// Other is another build of the module, such as by another compiler. Each launch is
+	// made with it too, and its results must have the same bits.
+	Other []byte
 	// Launch makes the launch itself, instead of PTX or File. It serves typed launches.
 	Launch func(l *Launch) error
 
@@ -53,6 +56,7 @@ func DefaultSizes() []int { return []int{1, 31, 32, 33, 255, 256, 257, 1000, 409
 type launchSpec struct {
 	n      int
 	config ferry.LaunchConfig
+	other  bool // with Case.Other
 }
 
 // check refuses a case that is not complete.
@@ -66,6 +70,8 @@ func (c *Case) check() error {
 	switch {
 	case modules != 1:
 		return errors.New("a case needs one of PTX, File and Launch")
+	case c.Other != nil && c.Launch != nil:
+		return errors.New("a case has Other or Launch, not both")
 	case c.Kernel == "" && c.Launch == nil:
 		return errors.New("a case needs the name of a kernel")
 	case c.Blocks != nil && c.Configs != nil:
@@ -108,7 +114,10 @@ func (c *Case) launches() ([]launchSpec, error) {
 			return nil, fmt.Errorf("the case has no configuration for N=%d", n)
 		}
 		for _, config := range configs {
-			all = append(all, launchSpec{n, config})
+			all = append(all, launchSpec{n: n, config: config})
+			if c.Other != nil {
+				all = append(all, launchSpec{n: n, config: config, other: true})
+			}
 		}
 	}
 	return all, nil

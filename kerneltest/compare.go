@@ -37,6 +37,9 @@ func (t *trial) compare(want [][]byte) error {
 	if t.c.Want == nil && want == nil {
 		t.expected[t.n] = got
 	}
+	if !t.other {
+		t.results = got
+	}
 	return errors.Join(wrong...)
 }
 
@@ -49,8 +52,11 @@ func (t *trial) compareArg(a *runner.Arg, got, before []byte, want [][]byte, i i
 	if want == nil {
 		return nil
 	}
-	d := newDifferences(a, t.c.Tolerance, got, want[i])
-	return d.report("%d of %s differ"+t.c.Tolerance.text(a.Type), "want")
+	tolerance, expected := t.c.Tolerance, "want"
+	if t.other {
+		tolerance, expected = Tolerance{Bits: true}, "the module has"
+	}
+	return newDifferences(a, tolerance, got, want[i]).report("%d of %s differ"+tolerance.text(a.Type), expected)
 }
 
 // text returns the part of a message that names the tolerance.

@@ -23,6 +23,7 @@
 //	struct=f32:0.5,u32:7,8                a structure by value, aligned as in C; the last field is u32 too
 //	in:f32=random[1024]                   a buffer that the kernel reads: random numbers in [0,1)
 //	in:f32=random[1024]:-1..1             random numbers between two limits
+//	in:f32=whole[1024]:-8..8              random integers, for sums that are exact in any order
 //	in:u32=iota[1024]                     0, 1, 2, ...
 //	in:f32=1,2,3                          values
 //	in:u8=@FILE                           the bytes of a file
@@ -44,7 +45,8 @@
 // an element which the kernel forgets is found. Buffers for in must not change. Nothing
 // outside of the buffers may be written: the software GPU reports the access, and on
 // hardware there are guard bands around each buffer. Each size runs with each
-// configuration, so a result that depends on the block size is found.
+// configuration, so a result that depends on the block size is found. The results of
+// another build of the module, [Case.Other], must have the same bits.
 //
 // A failure names the kernel, device, configuration, seed and argument, shows the first
 // differences with their indices, and has a "ferry run" command that makes the same
@@ -55,6 +57,6 @@
 // The subtest "soft" uses the software GPU, the subtest "cuda" the first NVIDIA GPU. The
 // latter is skipped if there is none, or fails with FERRY_REQUIRE_GPU=1. FERRY_DEVICE
 // changes the device of its subtest: with cuda:1 there are "soft" and "cuda", with
-// soft:gh200 there is only "soft", unless a GPU is required. FERRY_SCHEDULE and FERRY_KERNEL_LIMIT work as always;
-// the latter ends a kernel that would never end.
+// soft:gh200 there is only "soft", unless a GPU is required. FERRY_SCHEDULE and
+// FERRY_KERNEL_LIMIT work as always; the latter ends a kernel that would never end.
 package kerneltest

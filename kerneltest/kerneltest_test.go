@@ -106,6 +106,7 @@ func TestFailures(t *testing.T) {
 		"ptx": {
 			PTX: []byte(kernels.PTX), Kernel: "increment", Args: []string{"inout:u32=0,4294967295", "u64=2"}, Want: func(*Args) {},
 		},
+		"other":     func() *Case { c := scale("scale", 40); c.Other = otherBuild(t); return c }(),
 		"kernel":    scale("scales", 1),
 		"arguments": {File: "testdata/kernels.ptx", Kernel: "scale", Args: []string{"u64=N", "f32=1"}, Sizes: []int{1}},
 		"wanttype":  {File: "testdata/kernels.ptx", Kernel: "copy16", Args: []string{"u32=N", "in:u16=iota[N]", "out:u16=[N]"}, Sizes: []int{1}, Want: func(a *Args) { _ = Slice[float32](a, 2) }},
@@ -122,6 +123,27 @@ func TestFailures(t *testing.T) {
 			golden(t, name+".txt", regexp.MustCompile(`0x[0-9a-f]{9,}`).ReplaceAllString(err.Error(), "0xADDRESS")+"\n")
 		})
 	}
+}
+
+// otherBuild returns the module with a kernel scale that is wrong: that of scale_shifted.
+func otherBuild(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("testdata/kernels.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(strings.NewReplacer(".entry scale(", ".entry scale_right(", ".entry scale_shifted(", ".entry scale(").Replace(string(text)))
+}
+
+// TestOther compares a module with itself.
+func TestOther(t *testing.T) {
+	c := scale("scale")
+	module, err := os.ReadFile(c.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Other = module
+	Run(t, c)
 }
 
 type plan struct {
@@ -236,6 +258,8 @@ func TestRefuses(t *testing.T) {
 		{change(func(c *Case) { c.Blocks = []int{0} }), "at least one block"},
 		{change(func(c *Case) { c.Blocks = []int{} }), "no configuration for N=4"},
 		{change(func(c *Case) { c.Blocks = []int{1}; c.Configs = func(int) []ferry.LaunchConfig { return nil } }), "not both"},
+		{change(func(c *Case) { c.Other = []byte("garbage") }), "load"},
+		{hook(func(l *Launch) {}), "did not use it"},
 		{change(func(c *Case) { c.Tolerance.Abs = -1 }), "not a positive number"},
 		{change(func(c *Case) { c.Want = func(a *Args) { Slice[float32](a, 4) } }), "there are 4, numbered from 0"},
 		{change(func(c *Case) { c.Want = func(a *Args) { Slice[uint32](a, 0) } }), "it is a scalar, use Value"},

@@ -13,7 +13,11 @@ import (
 // describe adds the kernel, device, configuration and seed to the error of a launch, and
 // the command that makes the launch again.
 func (s *session) describe(l launchSpec, err error) error {
-	head := fmt.Sprintf("%s on %v, %v, N=%d, seed %d:", s.c.name(), s.g, l.config, l.n, s.c.Seed)
+	build := ""
+	if l.other {
+		build = " of Case.Other"
+	}
+	head := fmt.Sprintf("%s%s on %v, %v, N=%d, seed %d:", s.c.name(), build, s.g, l.config, l.n, s.c.Seed)
 	text := strings.ReplaceAll(err.Error(), "\n", "\n  ")
 	return &failure{text: head + "\n  " + text + "\n" + s.command(l), err: err}
 }
@@ -33,7 +37,10 @@ func (s *session) command(l launchSpec) string {
 		return "  (launched by Case.Launch, so there is no ferry run command)"
 	}
 	file, note := s.c.File, ""
-	if file == "" {
+	switch {
+	case l.other:
+		file, note = "FILE.ptx", " (FILE.ptx is Case.Other)"
+	case file == "":
 		file, note = "FILE.ptx", " (FILE.ptx is Case.PTX)"
 	}
 	words := []string{"go run github.com/ferrygpu/ferry/cmd/ferry run", quote(file), "--kernel", quote(s.c.Kernel),
@@ -70,7 +77,11 @@ func (t *trial) explain(err error) error {
 		return err
 	}
 	var b strings.Builder
-	if image, _ := t.c.image(); fault.Line > 0 && image != nil {
+	image, _ := t.c.image()
+	if t.other {
+		image = t.c.Other
+	}
+	if fault.Line > 0 && image != nil {
 		lines := strings.SplitN(string(image), "\n", fault.Line+1)
 		if fault.Line <= len(lines) {
 			fmt.Fprintf(&b, "\nPTX line %d: %s", fault.Line, strings.TrimSpace(lines[fault.Line-1]))

@@ -101,6 +101,12 @@ type session struct {
 	lost   bool   // the context of g is lost, because of a fault
 	guards bool   // put guard bands around buffers
 
+	builds  []build  // the module and, if there is one, Case.Other
+	results [][]byte // of the last launch with the first build; nil if it failed
+}
+
+// build is a module on the device of a session.
+type build struct {
 	module *ferry.Module
 	kernel *ferry.Kernel
 }
@@ -150,25 +156,48 @@ func (s *session) prepare() error {
 		}
 		s.g, s.lost = g, false
 	}
-	if s.module != nil || s.c.Launch != nil {
+	if s.builds != nil || s.c.Launch != nil {
 		return nil
 	}
 	image, err := s.c.image()
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.load(image)
 	}
-	if s.module, err = ferry.Load(s.g, image); err != nil {
-		return err
+	if err == nil && s.c.Other != nil {
+		err = s.load(s.c.Other)
 	}
-	s.kernel, err = s.module.Kernel(s.c.Kernel)
 	return err
 }
 
-// close closes the module and, if the session owns it, the GPU. Their errors are those of
+// load loads a build of the module.
+func (s *session) load(image []byte) error {
+	m, err := ferry.Load(s.g, image)
+	if err != nil {
+		return err
+	}
+	k, err := m.Kernel(s.c.Kernel)
+	s.builds = append(s.builds, build{m, k})
+	return err
+}
+
+// kernel returns the kernel for a launch. It is nil if Case.Launch launches.
+func (s *session) kernel(l launchSpec) *ferry.Kernel {
+	switch {
+	case s.builds == nil:
+		return nil
+	case l.other:
+		return s.builds[1].kernel
+	}
+	return s.builds[0].kernel
+}
+
+// close closes the modules and, if the session owns it, the GPU. Their errors are those of
 // launches, which were reported.
 func (s *session) close() {
-	_ = s.module.Close()
-	s.module, s.kernel = nil, nil
+	for _, b := range s.builds {
+		_ = b.module.Close()
+	}
+	s.builds = nil
 	if s.reopen != "" && s.g != nil {
 		_ = s.g.Close()
 		s.g = nil

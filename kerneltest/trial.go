@@ -32,13 +32,16 @@ type trial struct {
 
 // try makes one launch and compares its results.
 func (s *session) try(ctx context.Context, l launchSpec) (err error) {
+	if l.other && s.results == nil {
+		return errors.New("not compared with Case.Other, because the launch with the module failed")
+	}
 	t := &trial{session: s, launchSpec: l}
 	if t.args, err = s.c.parse(l.n); err != nil {
 		return err
 	}
 	t.buffers = make([]*buffer, len(t.args))
-	if s.kernel != nil && s.kernel.Params() != nil {
-		if err := runner.Match(s.c.Kernel, s.kernel.Params(), t.args); err != nil {
+	if params := s.kernel(l).Params(); params != nil {
+		if err := runner.Match(s.c.Kernel, params, t.args); err != nil {
 			return err
 		}
 	}
@@ -78,8 +81,13 @@ func (t *trial) generate() error {
 	return nil
 }
 
-// want calls the reference. It returns nil if there is none and no launch was made.
+// want returns the expected results: those of the reference or, for Case.Other, those of
+// the module. It returns nil if there is no reference and no launch was made.
 func (t *trial) want() (want [][]byte, err error) {
+	if t.other {
+		return t.results, nil
+	}
+	t.results = nil
 	if t.c.Want == nil {
 		return t.expected[t.n], nil
 	}
@@ -121,7 +129,7 @@ func (t *trial) queue() (err error) {
 			return fmt.Errorf("argument %d, %s: %w", i, t.args[i].Text, err)
 		}
 	}
-	return t.stream.Launch(t.kernel, t.config, values...)
+	return t.stream.Launch(t.kernel(t.launchSpec), t.config, values...)
 }
 
 // close closes the buffers and the stream. When ctx has ended, the kernel may still run:

@@ -28,6 +28,7 @@ A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
   in:f32=iota[1024]                       0, 1, 2, ...
   in:f32=random[1024]                     random numbers from --seed, see below
   in:f32=random[1024]:-1..1               the same, from -1 to 1
+  in:f32=whole[1024]:-8..8                random integers, exact in any type
   in:f32=random[480*640]                  a product as the number of elements
   out:f32=[16]                            zeros, shown after the launch
   inout:f32=@FILE                         data, shown after the launch
@@ -57,8 +58,8 @@ number i of SplitMix64. Its state is number p of SplitMix64 with state N, the
 seed. An integer of B bits is the top B bits of the number. A float is k/2^P in
 [0,1), where k is the top P bits; P is 11 for f16, 8 for bf16, 24 for f32 and 53
 for f64. With limits, an integer is LOW plus the top 64 bits of the product of
-the number and HIGH-LOW+1. A float is LOW + (HIGH-LOW)*k/2^P, rounded to its
-type.
+the number and HIGH-LOW+1, and so is a whole number. Another float is
+LOW + (HIGH-LOW)*k/2^P, rounded to its type.
 
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.

@@ -32,6 +32,7 @@ const (
 	fromZeros
 	fromIota
 	fromRandom
+	fromWhole
 )
 
 // Arg is one argument of a kernel. [ParseArg] creates it.
@@ -132,7 +133,7 @@ func (a *Arg) parseData(data string) error {
 	}
 	word, rest, ok := strings.Cut(data, "[")
 	if !ok {
-		if data == "iota" || data == "random" {
+		if data == "iota" || data == "random" || data == "whole" {
 			return fmt.Errorf("has no number of elements: write %s[N]", data)
 		}
 		if a.Direction == Out {
@@ -147,8 +148,10 @@ func (a *Arg) parseData(data string) error {
 		a.from = fromIota
 	case "random":
 		a.from = fromRandom
+	case "whole":
+		a.from = fromWhole
 	default:
-		return fmt.Errorf("%q is not a kind of data (iota[N], random[N], [N] for zeros, @FILE, or values)", word)
+		return fmt.Errorf("%q is not a kind of data (iota[N], random[N], whole[N]:LOW..HIGH, [N] for zeros, @FILE, or values)", word)
 	}
 	if err := a.parseCount(rest); err != nil {
 		return err
@@ -180,7 +183,7 @@ func (a *Arg) parseCount(rest string) error {
 		return errors.New("a buffer has at least 1 element, not 0")
 	}
 	a.count = int(n)
-	if ranged {
+	if ranged || a.from == fromWhole {
 		return a.parseLimits(span)
 	}
 	if a.from == fromIota && a.Type == F16 && a.count > 65505 {

@@ -148,8 +148,8 @@ func TestParseArgRefuses(t *testing.T) {
 		{"in:f32=iota[4**4]", `not a number of elements`},
 		{"in:f32=iota[4*0]", `at least 1 element`},
 		{"in:u8=iota[4294967296*4294967296]", `more than this process can address`},
-		{"in:f32=iota[4]:0..1", `only random[N] has limits`},
-		{"out:f32=[4]:0..1", `only random[N] has limits`},
+		{"in:f32=iota[4]:0..1", `only random[N] and whole[N] have limits`},
+		{"out:f32=[4]:0..1", `only random[N] and whole[N] have limits`},
 		{"in:f32=random[4]:", `write random[N]:LOW..HIGH`},
 		{"in:f32=random[4]:1", `write random[N]:LOW..HIGH`},
 		{"in:f32=random[4]:..1", `limit is empty`},
@@ -159,6 +159,10 @@ func TestParseArgRefuses(t *testing.T) {
 		{"in:f32=random[4]:1..-1", `in the wrong order`},
 		{"in:s32=random[4]:1..-1", `in the wrong order`},
 		{"in:u32=random[4]:2..1", `in the wrong order`},
+		{"in:f32=whole", `write whole[N]`},
+		{"in:f32=whole[4]", `write random[N]:LOW..HIGH or whole[N]:LOW..HIGH`},
+		{"in:f32=whole[4]:0..1.5", `want integers from -16777216 to 16777216`},
+		{"in:f16=whole[4]:-4096..0", `want integers from -2048 to 2048`},
 		{"struct=", `write struct=TYPE:VALUE`},
 		{"struct=1", `field 1 has no type`},
 		{"struct=x32:1", `field 1 "x32" is not a type`},
@@ -255,7 +259,8 @@ func FuzzParseArg(f *testing.F) {
 		"u32=7", "s64=-1", "f32=0.5", "b16=0x3c00", "in:f32=1,2,3", "in:u8=@file", "in:f32=iota[1024]",
 		"in:f32=random[1024]", "out:f32=[16]", "inout:f32=@file", "bf16=nan", "f16=65519.999999999999999999", "in:f16=1e-8,-inf",
 		"in:f32=random[16*4]:-1..1", "in:s8=random[64]:-128..127", "in:u64=random[9]:0..18446744073709551615",
-		"in:f16=random[9]:-65504..65504", "struct=f32:1,u8:2,3,f64:-0", "struct=b16:0xffff,s64:-1",
+		"in:f16=random[9]:-65504..65504", "struct=f32:1,u8:2,3,f64:-0",
+		"in:f32=whole[9]:-16777216..16777216", "in:bf16=whole[99]:-3..4", "in:u8=whole[9]:0..255", "in:f64=whole[9]:0..9007199254740992", "struct=b16:0xffff,s64:-1",
 	} {
 		f.Add(seed)
 	}
@@ -339,6 +344,34 @@ func TestLimits(t *testing.T) {
 		}
 		if mean := sum / n; math.Abs(mean-34.5) > 0.5 {
 			t.Errorf("%s: the mean is %g", text, mean)
+		}
+	}
+}
+
+// TestWhole checks that whole numbers of all types are integers, and that all occur.
+func TestWhole(t *testing.T) {
+	for typ := range typeCount {
+		a, err := ParseArg("in:" + typ.String() + "=whole[2000]:0..7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, seen := load(t, a, 3, 1), map[uint64]bool{}
+		for i := range 2000 {
+			v := Element(data, typ, i)
+			if typ.IsFloat() {
+				f := typ.Float(v)
+				if f != math.Trunc(f) {
+					t.Fatalf("%v: element %d is %g", typ, i, f)
+				}
+				v = uint64(f)
+			}
+			if v > 7 {
+				t.Fatalf("%v: element %d is %d", typ, i, v)
+			}
+			seen[v] = true
+		}
+		if len(seen) != 8 {
+			t.Errorf("%v: %d different numbers, want 8", typ, len(seen))
 		}
 	}
 }

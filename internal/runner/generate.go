@@ -70,9 +70,11 @@ func (s *source) read(data []byte) error {
 		clear(data)
 	case fromIota:
 		workers.For(n, func(i, end int) { fillIota(data, a.Type, first, i, end) })
-	case fromRandom:
+	case fromRandom, fromWhole:
 		if a.limits != nil {
-			workers.For(n, func(i, end int) { a.limits.fill(data, a.Type, s.state+gamma*uint64(first), i, end) })
+			workers.For(n, func(i, end int) {
+				a.limits.fill(data, a.Type, a.from == fromWhole, s.state+gamma*uint64(first), i, end)
+			})
 			break
 		}
 		workers.For(n, func(i, end int) { fillRandom(data, a.Type, s.state+gamma*uint64(first), i, end) })
