@@ -107,7 +107,7 @@ func filter(gpu *ferry.GPU, picture *image.Gray, weights [25]float32) (*image.Gr
 	}
 	result := image.NewGray(b)
 	result.Stride = picture.Stride
-	result.Pix, err = ferry.Download[uint8](out) // waits for the kernel
+	result.Pix, err = ferry.Download(out) // waits for the kernel
 	return result, err
 }
 

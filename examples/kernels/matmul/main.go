@@ -90,5 +90,5 @@ func matmul(gpu *ferry.GPU, m, n, k int, a, b []float32) ([]float32, error) {
 	if err := stream.Launch(kernel, config(m, n), int32(m), int32(n), int32(k), da, db, dc); err != nil {
 		return nil, err
 	}
-	return ferry.Download[float32](dc) // waits for the kernel
+	return ferry.Download(dc) // waits for the kernel
 }

@@ -64,5 +64,5 @@ func saxpy(gpu *ferry.GPU, a float32, x, y []float32) ([]float32, error) {
 	if err := stream.Launch(kernel, ferry.Grid(n, 256), int32(n), a, dx, dy); err != nil {
 		return nil, err
 	}
-	return ferry.Download[float32](dy) // waits for the kernel
+	return ferry.Download(dy) // waits for the kernel
 }
