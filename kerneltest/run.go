@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/runner"
 )
 
 // Run tests a kernel in the subtests "soft" and "cuda". The package comment says which
@@ -175,8 +176,14 @@ func (s *session) load(image []byte) error {
 	if err != nil {
 		return err
 	}
-	k, err := m.Kernel(s.c.Kernel)
-	s.builds = append(s.builds, build{m, k})
+	s.builds = append(s.builds, build{module: m})
+	name := s.c.Kernel
+	if names := m.Kernels(); names != nil { // otherwise it is not PTX
+		if name, err = runner.FindKernel(names, name); err != nil {
+			return fmt.Errorf("kernel %q is not in the module, %w", s.c.Kernel, err)
+		}
+	}
+	s.builds[len(s.builds)-1].kernel, err = m.Kernel(name)
 	return err
 }
 

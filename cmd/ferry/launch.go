@@ -40,7 +40,8 @@ around in integers and rounds in floats. A field of a structure without a type
 has the type of the field before it. Fields are aligned to their size, as in C.
 
 flags:
-  --kernel K      the kernel's name in the file
+  --kernel K      the kernel's name in the source or, if several have it, in the
+                  file
   --grid, --block number of blocks, and of threads per block: X, X,Y or X,Y,Z
   --shared BYTES  dynamic shared memory of a block (0)
   --memory M      memory of the buffers: device (copied in and out), mapped

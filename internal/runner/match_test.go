@@ -128,3 +128,17 @@ func TestProgramLine(t *testing.T) {
 		}
 	}
 }
+
+func TestFindKernel(t *testing.T) {
+	names := []string{"plain", "_Z5scaleifPKfPf", "_Z4sortIfEvPT_", "_Z4sortIdEvPT_", "_Z6scalesv"}
+	for name, want := range map[string]string{"plain": "plain", "scale": "_Z5scaleifPKfPf", "scales": "_Z6scalesv", "_Z4sortIfEvPT_": "_Z4sortIfEvPT_"} {
+		if got, err := FindKernel(names, name); got != want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	for name, want := range map[string]string{"sort": "several of that name: _Z4sortIfEvPT_, _Z4sortIdEvPT_", "scal": "has the kernels plain, ", "": "has the kernels plain, "} {
+		if got, err := FindKernel(names, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v, want an error that says %q", name, got, err, want)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/ptx"
@@ -38,18 +40,38 @@ func (p *Program) Kernels() []string {
 	return names
 }
 
-// kernel finds a kernel by its name.
+// kernel finds a kernel by its name: see [FindKernel].
 func (p *Program) kernel(name string) (*ptx.Func, error) {
-	for _, f := range p.module.Entries() {
-		if f.Name == name {
-			return f, nil
+	names := p.Kernels()
+	found, err := FindKernel(names, name)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %q is not in %s, %w", name, p.File, err)
+	}
+	return p.module.Entries()[slices.Index(names, found)], nil
+}
+
+// FindKernel returns the one of names that is name or, if there is none, the only one
+// that C++ mangled from name: "scale" finds "_Z5scaleifPKfPf". The error says what there
+// is.
+func FindKernel(names []string, name string) (string, error) {
+	if slices.Contains(names, name) {
+		return name, nil
+	}
+	var mangled []string
+	for _, n := range names {
+		if strings.HasPrefix(n, fmt.Sprintf("_Z%d%s", len(name), name)) {
+			mangled = append(mangled, n)
 		}
 	}
-	names := p.Kernels()
-	if len(names) == 0 {
-		return nil, fmt.Errorf("kernel %q is not in %s, which has no kernels", name, p.File)
+	switch {
+	case len(mangled) == 1:
+		return mangled[0], nil
+	case len(mangled) > 1:
+		return "", fmt.Errorf("which has several of that name: %s", strings.Join(mangled, ", "))
+	case len(names) == 0:
+		return "", errors.New("which has no kernels")
 	}
-	return nil, fmt.Errorf("kernel %q is not in %s, which has the kernels %s", name, p.File, strings.Join(names, ", "))
+	return "", fmt.Errorf("which has the kernels %s", strings.Join(names, ", "))
 }
 
 // line returns a line of the source, numbered from 1, or "" if there is none.

@@ -105,7 +105,11 @@ func (r *run) setUp(ctx context.Context) error {
 		return fmt.Errorf("load %s: %w", r.spec.Program.File, err)
 	}
 	r.closers = append(r.closers, module.Close)
-	if r.kernel, err = module.Kernel(r.spec.Kernel); err != nil {
+	f, err := r.spec.Program.kernel(r.spec.Kernel)
+	if err != nil {
+		return err
+	}
+	if r.kernel, err = module.Kernel(f.Name); err != nil {
 		return err
 	}
 	if r.stream, err = ferry.NewStream(r.g, nil); err != nil {
