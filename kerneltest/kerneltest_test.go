@@ -330,10 +330,13 @@ func TestLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = Check(t.Context(), g, scale(kernel, 1, 33))
-		s := &session{state: newState(scale(kernel, 1, 33)), g: g, reopen: "soft"}
+		_ = g.Close()
+		if g, err = ferry.Open("soft"); err != nil {
+			t.Fatal(err)
+		}
+		s := &session{state: newState(scale(kernel, 1, 33)), g: g, reopen: "soft"} // as in Run
 		_ = s.runAll(t.Context())
 		s.close()
-		_ = g.Close()
 	}
 	for range 3 {
 		runtime.GC()
