@@ -209,7 +209,7 @@ func TestLaunch(t *testing.T) {
 	c := &Case{
 		Args: []string{"u32=N", "in:f32=random[N]", "out:b32=[N*2]"},
 		Launch: func(l *Launch) error {
-			m, err := ferry.Load(l.GPU, module)
+			m, err := ferry.Load(l.GPU, module, nil)
 			if err != nil {
 				return err
 			}

@@ -172,7 +172,7 @@ func (s *session) prepare() error {
 
 // load loads a build of the module.
 func (s *session) load(image []byte) error {
-	m, err := ferry.Load(s.g, image)
+	m, err := ferry.Load(s.g, image, nil)
 	if err != nil {
 		return err
 	}

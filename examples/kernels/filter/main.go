@@ -76,7 +76,7 @@ func run(in, out string) error {
 
 // filter returns the picture after the filter.
 func filter(gpu *ferry.GPU, picture *image.Gray, weights [25]float32) (*image.Gray, error) {
-	code, err := ferry.Load(gpu, module)
+	code, err := ferry.Load(gpu, module, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func config(m, n int) ferry.LaunchConfig {
 
 // matmul returns a*b, where a has m rows and k columns, and b k rows and n columns.
 func matmul(gpu *ferry.GPU, m, n, k int, a, b []float32) ([]float32, error) {
-	code, err := ferry.Load(gpu, module)
+	code, err := ferry.Load(gpu, module, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func main() {
 
 // saxpy returns a*x + y.
 func saxpy(gpu *ferry.GPU, a float32, x, y []float32) ([]float32, error) {
-	code, err := ferry.Load(gpu, module)
+	code, err := ferry.Load(gpu, module, nil)
 	if err != nil {
 		return nil, err
 	}
