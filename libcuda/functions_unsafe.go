@@ -1,6 +1,7 @@
 package libcuda
 
 import (
+	"errors"
 	"runtime"
 	"structs"
 	"unsafe"
@@ -18,7 +19,10 @@ type launchConfig struct {
 	numAttrs       uint32
 }
 
-// LaunchKernelEx calls cuLaunchKernelEx; see [cu.Modules].
+// LaunchKernelEx calls cuLaunchKernelEx; see [cu.Modules]. It passes an array of pointers
+// into params, because a stream that captures refuses a packed buffer for a cooperative
+// launch. A driver older than CUDA 12.4 does not tell where the parameters are, and gets
+// the buffer.
 func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) error {
 	if config == nil {
 		return cu.ErrorInvalidValue
@@ -31,13 +35,38 @@ func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Fu
 		c.attrs = nil
 	}
 	var extra *launchParams
-	if len(params) > 0 {
-		extra = new(launchParams)
-		extra.set(params)
+	pointers, err := d.paramPointers(ctx, f, params)
+	switch {
+	case errors.Is(err, cu.ErrorNotSupported):
+		if len(params) > 0 {
+			extra = new(launchParams)
+			extra.set(params)
+		}
+	case err != nil:
+		return err
 	}
-	err := d.bound6(procLaunchKernelEx, ctx, uintptr(unsafe.Pointer(c)), uintptr(f), 0, uintptr(unsafe.Pointer(extra)), 0, 0)
+	err = d.bound6(procLaunchKernelEx, ctx, uintptr(unsafe.Pointer(c)), uintptr(f),
+		uintptr(unsafe.Pointer(unsafe.SliceData(pointers))), uintptr(unsafe.Pointer(extra)), 0, 0)
 	runtime.KeepAlive(config)
+	runtime.KeepAlive(pointers)
 	return err
+}
+
+// paramPointers returns the address of each parameter of f in params (kernelParams). It is
+// nil for a kernel without parameters.
+func (d *Driver) paramPointers(ctx cu.Context, f cu.Function, params []byte) (pointers []unsafe.Pointer, err error) {
+	for i := uintptr(0); ; i++ {
+		offset, size, err := d.FuncGetParamInfo(ctx, f, i)
+		switch {
+		case err == cu.ErrorInvalidValue: // there are no more
+			return pointers, nil
+		case err != nil:
+			return nil, err
+		case offset >= uintptr(len(params)), size > uintptr(len(params))-offset:
+			return nil, cu.ErrorInvalidValue
+		}
+		pointers = append(pointers, unsafe.Pointer(&params[offset]))
+	}
 }
 
 // OccupancyMaxPotentialBlockSize calls cuOccupancyMaxPotentialBlockSizeWithFlags without

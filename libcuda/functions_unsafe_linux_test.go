@@ -16,6 +16,7 @@ func TestLaunchKernelEx(t *testing.T) {
 	f, d := newFake(t)
 	var params []byte
 	var attrs []cu.LaunchAttribute
+	f.on("cuFuncGetParamInfo", func([]uintptr) cu.Result { return cu.ErrorNotSupported }) // an old driver
 	f.on("cuLaunchKernelEx", func(a []uintptr) cu.Result {
 		c := at[launchConfig](a[0])
 		if c.grid != (cu.Dim3{X: 1, Y: 2, Z: 3}) || c.block != (cu.Dim3{X: 4, Y: 5, Z: 6}) || c.sharedMemBytes != 7 || c.stream != 8 || a[1] != 0xf || a[2] != 0 {
@@ -44,6 +45,36 @@ func TestLaunchKernelEx(t *testing.T) {
 	f.on("cuLaunchKernelEx", func([]uintptr) cu.Result { return cu.ErrorCooperativeLaunchTooLarge })
 	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, nil); err != cu.ErrorCooperativeLaunchTooLarge {
 		t.Errorf("error %v, want the driver's", err)
+	}
+}
+
+// TestLaunchKernelExPointers demands that a driver that tells where the parameters are gets
+// a pointer to each.
+func TestLaunchKernelExPointers(t *testing.T) {
+	f, d := newFake(t)
+	places := [][2]uintptr{{0, 8}, {8, 2}, {12, 4}}
+	f.on("cuFuncGetParamInfo", func(a []uintptr) cu.Result {
+		if a[0] != 0xf || a[1] >= uintptr(len(places)) {
+			return cu.ErrorInvalidValue
+		}
+		*at[uintptr](a[2]), *at[uintptr](a[3]) = places[a[1]][0], places[a[1]][1]
+		return cu.Success
+	})
+	calls := 0
+	f.on("cuLaunchKernelEx", func(a []uintptr) cu.Result {
+		calls++
+		pointers := unsafe.Slice(at[*byte](a[2]), len(places))
+		if a[3] != 0 || *pointers[0] != 10 || *pointers[1] != 18 || *pointers[2] != 22 {
+			t.Errorf("pointers to %d, %d, %d, extra %#x", *pointers[0], *pointers[1], *pointers[2], a[3])
+		}
+		return cu.Success
+	})
+	params := []byte{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25}
+	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, params); err != nil || calls != 1 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, params[:15]); err != cu.ErrorInvalidValue || calls != 1 {
+		t.Errorf("too few bytes: %d calls, error %v, want CUDA_ERROR_INVALID_VALUE", calls, err)
 	}
 }
 

@@ -16,8 +16,14 @@ const probeName = "ferry_bind_"
 
 // probeHead has the templates of the probe. ferry_tag carries a type and numbers.
 // ferry_bind_under gives the integer of an enumeration. ferry_bind_size is 0 for a type that
-// is only declared.
+// is only declared. NVRTC has no __builtin_offsetof, and only its __INTADDR__ makes a number
+// of an address.
 const probeHead = `
+#ifdef __CUDACC_RTC__
+#define FERRY_OFFSET(field, ...) __INTADDR__(&((__VA_ARGS__ *)0)->field)
+#else
+#define FERRY_OFFSET(field, ...) __builtin_offsetof(__VA_ARGS__, field)
+#endif
 template <class T, unsigned long long... N> struct ferry_tag {};
 template <class T, bool = __is_enum(T)> struct ferry_bind_under { typedef T type; };
 template <class T> struct ferry_bind_under<T, true> { typedef __underlying_type(T) type; };
@@ -107,7 +113,7 @@ func layoutQuestion(name string, fields []srcField) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ferry_tag<ferry_bind_under<%[1]s>::type, ferry_bind_size<%[1]s>::size, ferry_bind_size<%[1]s>::align, __is_enum(%[1]s)>", name)
 	for _, f := range fields {
-		fmt.Fprintf(&b, ", ferry_tag<decltype(%[1]s::%[2]s), sizeof(%[1]s::%[2]s), __builtin_offsetof(%[1]s, %[2]s)>", name, f.name)
+		fmt.Fprintf(&b, ", ferry_tag<decltype(%[1]s::%[2]s), sizeof(%[1]s::%[2]s), FERRY_OFFSET(%[2]s, %[1]s)>", name, f.name)
 	}
 	return b.String()
 }
