@@ -11,6 +11,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -93,18 +94,18 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 	if k == registeredMemory {
 		verb = "register"
 	}
-	e, err := elementOf[T]()
+	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
 	}
-	bytes, err := e.bytes(count)
+	bytes, err := e.Bytes(count)
 	if err != nil {
 		return nil, fmt.Errorf("%s %v memory: %w", verb, k, err)
 	}
 	if err := g.enter(fmt.Sprintf("%s %s of %v memory", verb, refusal.Size(bytes), k)); err != nil {
 		return nil, err
 	}
-	a := &allocation{g: g, kind: k, count: count, name: e.name, bytes: bytes, number: g.bufferCount.Add(1), free: freeMemory}
+	a := &allocation{g: g, kind: k, count: count, name: e.Name, bytes: bytes, number: g.bufferCount.Add(1), free: freeMemory}
 	a.Init()
 	a.close = a.closeNow
 	return a, nil

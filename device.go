@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -39,7 +40,7 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 // buffer has height*pitch elements. For several layers, pass the number of rows of all
 // layers. Errors are as for [Alloc].
 func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, err error) {
-	e, err := elementOf[T]()
+	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return nil, 0, fmt.Errorf("allocate device memory: %w", err)
 	}
@@ -49,33 +50,33 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 	if over, n := bits.Mul64(uint64(width), uint64(height)); over != 0 || n > math.MaxInt {
 		return nil, 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: %d rows of %d elements are more than an address can count", height, width)
 	}
-	if width == 0 || height == 0 || e.size == 0 {
+	if width == 0 || height == 0 || e.Size == 0 {
 		d, err := Alloc[T](g, width*height)
 		return d, width, err
 	}
-	row, err := e.row(width)
+	row, err := rowBytes(e, width)
 	if err != nil {
 		return nil, 0, err
 	}
 	if over, _ := bits.Mul64(uint64(row), uint64(height)); over != 0 || uint64(row)*uint64(height) > math.MaxInt {
 		return nil, 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: %d rows of %s are more bytes than an address can count", height, refusal.Size(row))
 	}
-	a, err := newAllocation[T](g, deviceMemory, int(row/e.size)*height)
+	a, err := newAllocation[T](g, deviceMemory, int(row/e.Size)*height)
 	if err != nil {
 		return nil, 0, err
 	}
 	var bytes uintptr
-	if a.dev, bytes, err = g.driver.MemAllocPitch(g.ctx, row, uintptr(height), accessSize(e.size)); err != nil {
+	if a.dev, bytes, err = g.driver.MemAllocPitch(g.ctx, row, uintptr(height), accessSize(e.Size)); err != nil {
 		return nil, 0, a.fail("allocate", err, a.memoryHint(err))
 	}
-	if bytes%e.size != 0 {
-		err := refusal.Invalid("the driver chose a pitch of %d bytes, which is not a multiple of the size of %s, %d bytes: use Alloc", bytes, e.name, e.size)
+	if bytes%e.Size != 0 {
+		err := refusal.Invalid("the driver chose a pitch of %d bytes, which is not a multiple of the size of %s, %d bytes: use Alloc", bytes, e.Name, e.Size)
 		if free := g.driver.MemFree(g.ctx, a.dev); free != nil {
 			err = fmt.Errorf("%w; freeing the memory failed: %w", err, free)
 		}
 		return nil, 0, a.fail("allocate", err, "")
 	}
-	pitch = int(bytes / e.size)
+	pitch = int(bytes / e.Size)
 	a.count, a.bytes = pitch*height, bytes*uintptr(height)
 	a.start()
 	return &Device[T]{a.whole()}, pitch, nil
@@ -84,19 +85,19 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 // pitchUnit is a multiple of the alignment that drivers give to rows.
 const pitchUnit = 512
 
-// row returns how many bytes to request for a row of width elements, so that the pitch
+// rowBytes returns how many bytes to request for a row of width elements, so that the pitch
 // is a whole number of elements.
-func (e *element) row(width int) (uintptr, error) {
-	row, err := e.bytes(width)
+func rowBytes(e *kernelargs.Element, width int) (uintptr, error) {
+	row, err := e.Bytes(width)
 	if err != nil {
 		return 0, fmt.Errorf("allocate device memory: %w", err)
 	}
-	if e.size&(e.size-1) == 0 {
+	if e.Size&(e.Size-1) == 0 {
 		return row, nil
 	}
-	unit := pitchUnit / min(pitchUnit, e.size&-e.size) * e.size // a multiple of pitchUnit and e.size
+	unit := pitchUnit / min(pitchUnit, e.Size&-e.Size) * e.Size // a multiple of pitchUnit and e.Size
 	if row > math.MaxInt-unit {
-		return 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: rows of %d elements of %s are more bytes than an address can count", width, e.name)
+		return 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: rows of %d elements of %s are more bytes than an address can count", width, e.Name)
 	}
 	return (row + unit - 1) / unit * unit, nil
 }

@@ -446,12 +446,12 @@ func (k *Kernel) checkCluster(c *LaunchConfig) error {
 
 // howManyFit says how many blocks of a cooperative launch run at once.
 func (k *Kernel) howManyFit(c *LaunchConfig) string {
-	block := full(c.Block)
-	o, err := k.occupancy(int(block.Count()), c.SharedBytes)
+	g, block := k.m.g, full(c.Block)
+	n, err := g.driver.OccupancyMaxActiveBlocksPerMultiprocessor(g.ctx, k.f, int32(block.Count()), uintptr(c.SharedBytes), cu.OccupancyDefault)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(": at most %d such blocks run at once, %d on each of %d multiprocessors", o.Blocks*k.m.g.caps.processors, o.Blocks, k.m.g.caps.processors)
+	return fmt.Sprintf(": at most %d such blocks run at once, %d on each of %d multiprocessors", int(n)*g.caps.processors, n, g.caps.processors)
 }
 
 // acquireMemory counts a launch as a user of its memory arguments, and writes their

@@ -15,6 +15,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/ptx"
@@ -474,7 +475,7 @@ func ManagedGlobal[T any](m *Module, name string) (*Managed[T], error) {
 // globalOf returns the span of a variable, in elements of T.
 func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
 	const what = "find variable"
-	e, err := elementOf[T]()
+	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", what, name, err)
 	}
@@ -488,11 +489,11 @@ func globalOf[T any](m *Module, name string, managed bool) (*span, error) {
 		return nil, fmt.Errorf("%s %q: %w", what, name, err)
 	case managed && a.kind != managedMemory:
 		return nil, refusal.Invalid("%s %q: %v is not managed: use Global", what, name, a)
-	case e.size == 0 || a.bytes%e.size != 0:
-		return nil, refusal.Invalid("%s %q: it has %s, which is not a multiple of the size of %s, %s each", what, name, refusal.Size(a.bytes), e.name, refusal.Size(e.size))
+	case e.Size == 0 || a.bytes%e.Size != 0:
+		return nil, refusal.Invalid("%s %q: it has %s, which is not a multiple of the size of %s, %s each", what, name, refusal.Size(a.bytes), e.Name, refusal.Size(e.Size))
 	}
 	r := a.whole()
-	r.n = int(a.bytes / e.size)
+	r.n = int(a.bytes / e.Size)
 	return &r, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
@@ -28,8 +29,8 @@ type PageableSlice[T any] struct{ span span }
 // T must be a type without Go pointers, otherwise Copy returns an error. Kernels cannot
 // use pageable memory.
 func Pageable[T any](s []T) *PageableSlice[T] {
-	e, err := elementOf[T]()
-	return &PageableSlice[T]{span{host: addressOf(s), n: len(s), bytes: e.size * uintptr(len(s)), bad: err}}
+	e, err := kernelargs.ElementOf[T]()
+	return &PageableSlice[T]{span{host: addressOf(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}
 }
 
 // Len returns the number of elements.

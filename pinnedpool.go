@@ -13,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -148,11 +149,11 @@ func (h *Host[T]) bytes(n int) (uintptr, error) {
 	if size := sizeOf[T](); h.span.a != nil && size > 0 && n >= 0 && uintptr(n) <= math.MaxInt/size {
 		return uintptr(n) * size, nil
 	}
-	e, err := elementOf[T]()
+	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return 0, err
 	}
-	return e.bytes(n)
+	return e.Bytes(n)
 }
 
 // pooledBuffer is the allocation of a block of a pool. It is opened and closed many times,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -62,7 +63,7 @@ func newRect[T any](b Rect[T]) (rect, error) {
 	if err := r.check(); err != nil {
 		return rect{}, err
 	}
-	e, err := elementOf[T]()
+	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
 		return rect{}, err
 	}
@@ -92,7 +93,7 @@ func newRect[T any](b Rect[T]) (rect, error) {
 	if b.Width == 0 { // an empty rectangle
 		b.Height, b.Depth = 1, 1
 	}
-	return rect{*r, uintptr(b.Width) * e.size, uintptr(b.Height), uintptr(b.Depth), uintptr(b.Pitch) * e.size, uintptr(b.Rows) * uintptr(b.Pitch) * e.size, e.size}, nil
+	return rect{*r, uintptr(b.Width) * e.Size, uintptr(b.Height), uintptr(b.Depth), uintptr(b.Pitch) * e.Size, uintptr(b.Rows) * uintptr(b.Pitch) * e.Size, e.Size}, nil
 }
 
 // need returns the number of elements from the first to the last of a rectangle. It
