@@ -33,6 +33,7 @@ type Output struct {
 	Go              []byte
 	PTX             []byte   // nil if PTXFile exists already
 	Notes           []string // kernels with arguments whose types are not known
+	Warnings        []compile.Diagnostic
 }
 
 // Write writes the files.
@@ -54,6 +55,7 @@ type module struct {
 	kernels  []*kernel
 	structs  []*goStruct
 	ptx      []byte
+	warnings []compile.Diagnostic
 }
 
 // Generate finds the kernels of a source and returns the Go code for them. It writes no
@@ -71,7 +73,7 @@ func Generate(ctx context.Context, o *Options) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Output{GoFile: f.out, PTXFile: f.ptx, Go: code}
+	out := &Output{GoFile: f.out, PTXFile: f.ptx, Go: code, Warnings: m.warnings}
 	if f.compiled {
 		out.PTX = m.ptx
 	}
@@ -99,6 +101,9 @@ type hashed struct{ name, sum string }
 
 // files reads the sources and decides how the outputs are called.
 func (o *Options) files() (*files, error) {
+	if err := checkFile(o.Source); err != nil {
+		return nil, err
+	}
 	f := &files{Options: o, out: o.Out, isPTX: strings.HasSuffix(o.Source, ".ptx"), src: &source{}}
 	if f.out == "" {
 		suffix := map[bool]string{true: "_ptx.go", false: "_cu.go"}[f.isPTX]
@@ -123,6 +128,20 @@ func (o *Options) files() (*files, error) {
 		return f, nil
 	}
 	return f, f.readSource()
+}
+
+// checkFile refuses what cannot be a source, such as a folder or a device.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("bind: %w", err)
+	case info.IsDir():
+		return fmt.Errorf("bind %s: is a directory: name the file with the kernels", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("bind %s: not a regular file", path)
+	}
+	return nil
 }
 
 // relative returns the name of the PTX for go:embed.
@@ -221,7 +240,7 @@ func (f *files) module(ctx context.Context) (*module, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.ptx = r.PTX
+		m.ptx, m.warnings = r.PTX, r.Warnings
 	} else if m.ptx, err = os.ReadFile(f.ptx); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
@@ -279,7 +298,7 @@ func (f *files) finish(ctx context.Context, m *module, p *prober) (err error) {
 
 // packageName returns the package: that of the options, of go generate, or of the folder.
 func (f *files) packageName() (string, error) {
-	for _, name := range []string{f.Package, os.Getenv("GOPACKAGE"), packageOf(filepath.Dir(f.out), f.out)} {
+	for _, name := range []string{f.Package, f.generatePackage(), packageOf(filepath.Dir(f.out), f.out)} {
 		if name != "" {
 			return name, nil
 		}
@@ -300,6 +319,19 @@ func (f *files) packageName() (string, error) {
 	return name, nil
 }
 
+// generatePackage returns the package for which go generate runs, or "" if the output is in
+// another folder. A test outside of the package has its name with _test.
+func (f *files) generatePackage() string {
+	here, err := os.Stat(".")
+	if err != nil {
+		return ""
+	}
+	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !os.SameFile(here, dir) {
+		return ""
+	}
+	return strings.TrimSuffix(os.Getenv("GOPACKAGE"), "_test")
+}
+
 // stamp returns what the generated file records of its origin.
 func (f *files) stamp(m *module) stamp {
 	s := stamp{version: formatVersion, options: f.optionText(), sources: slices.Clone(f.sources), ptx: hashed{m.ptxFile, hash(m.ptx)}}
@@ -315,25 +347,25 @@ func (f *files) stamp(m *module) stamp {
 // optionText returns the options that change the PTX.
 func (f *files) optionText() string {
 	var words []string
-	add := func(flag, value string) { words = append(words, "--"+flag, value) }
+	add := func(flag, value string) { words = append(words, flag, value) }
 	c := &f.Compile
 	if f.compiled && c.Arch != "" {
-		add("arch", c.Arch)
+		add("--arch", c.Arch)
 	}
 	for _, d := range c.Define {
-		add("define", d)
+		add("-D", d)
 	}
 	for _, d := range c.Include {
-		add("include", f.nameFromOut(d))
+		add("-I", f.nameFromOut(d))
 	}
 	if c.FastMath {
 		words = append(words, "--fast-math")
 	}
 	if c.LineInfo {
-		words = append(words, "--line-info")
+		words = append(words, "--lineinfo")
 	}
 	if !f.compiled && !f.isPTX {
-		add("ptx", f.nameFromOut(f.ptx))
+		add("--ptx", f.nameFromOut(f.ptx))
 	}
 	return strings.Join(words, " ")
 }

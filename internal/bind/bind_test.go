@@ -179,6 +179,9 @@ template <class T> __global__ void dependent(typename Traits<T>::type *p, T t) {
 template __global__ void dependent<int>(double *, int);
 extern "C" __global__ void map(uchar4 u, const double2 *d, dim3 g) {}
 extern "C" __global__ void close() {}
+__global__ void range() {}
+__global__ void range_kernel() {}
+__global__ void loaded() {}
 extern "C" __global__ void module(int a[4]) {}
 `)
 	o := &Options{Source: filepath.Join(dir, "k.cu"), Package: "k", Type: "Code"}
@@ -194,7 +197,7 @@ extern "C" __global__ void module(int a[4]) {}
 		"Inner(q ferry.Queue, config ferry.LaunchConfig, c Callback, e [1]byte, b ferry.Memory[uint8])",
 		"DependentInt(p ferry.Memory[float64], t int32)",
 		"Map(u [4]uint8, d ferry.Memory[[2]float64], g [3]uint32)",
-		"CloseKernel()", "ModuleKernel(a ferry.Memory[int32])",
+		"CloseKernel()", "Range()", "RangeKernel()", "Loaded()", "ModuleKernel(a ferry.Memory[int32])",
 		"Next *cu.DevicePtr", "F *cu.DevicePtr", "R *cu.DevicePtr", `I \[4\]byte // int i; it is not aligned`, "At *Point", "_ *\\[7\\]byte",
 		"type Wide struct {\n\tI int32 // int i\n\t_ \\[28\\]byte\n}",
 		"type VecPoint2 struct {\n\tV \\[2\\]Point",
@@ -251,7 +254,7 @@ func TestCommitted(t *testing.T) {
 func TestErrors(t *testing.T) {
 	dir := writeFiles(t, "none.cu", "int x;", "template.cu", "template <class T> __global__ void f(T *x) {}", "wrong.cu", "__global__ void f( {}\n",
 		"clash.cu", `extern "C" __global__ void a_b() {} extern "C" __global__ void aB() {}`,
-		"none.ptx", ".version 7.0\n.target sm_80\n.address_size 64\n", "garbage.ptx", "\x7fELF\x00\x01", "empty.ptx", "")
+		"none.ptx", ".version 7.0\n.target sm_80\n.address_size 64\n", "garbage.ptx", "\x7fELF\x00\x01", "empty.ptx", "", "a[b].ptx", "")
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for _, c := range []struct {
 		o    Options
@@ -259,7 +262,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{Options{Source: in("absent.cu")}, "absent.cu"},
 		{Options{Source: in("absent.ptx")}, "absent.ptx"},
-		{Options{Source: dir}, "directory"},
+		{Options{Source: dir}, "is a directory: name the file with the kernels"},
+		{Options{Source: os.DevNull}, "not a regular file"},
 		{Options{Source: in("none.cu")}, "it has no kernels: a kernel is a function with __global__"},
 		{Options{Source: in("template.cu")}, "1 __global__ functions in the text are not compiled, such as f (templates need"},
 		{Options{Source: in("wrong.cu")}, "error: "},
@@ -313,8 +317,16 @@ func TestPackage(t *testing.T) {
 		t.Errorf("from a file: %s", got)
 	}
 	t.Setenv("GOPACKAGE", "env")
+	if got := name(""); got != "real" {
+		t.Errorf("go generate runs in another folder: %s", got)
+	}
+	t.Chdir(dir)
 	if a, b := name(""), name("given"); a != "env" || b != "given" {
 		t.Errorf("got %s and %s", a, b)
+	}
+	t.Setenv("GOPACKAGE", "env_test")
+	if got := name(""); got != "env" {
+		t.Errorf("from a test outside of the package: %s", got)
 	}
 }
 

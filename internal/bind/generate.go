@@ -129,16 +129,19 @@ func Bind%[1]s(m *ferry.Module) (*%[1]s, error) {
 	w.printf(`	return k, nil
 }
 
+// loaded returns k, or kernels that cannot be launched if k is nil.
+func (k *%[1]s) loaded() *%[1]s {
+	if k == nil {
+		return &%[1]s{}
+	}
+	return k
+}
+
 // Module returns the module of the kernels: see [ferry.Global] for its variables.
-func (k *%[1]s) Module() *ferry.Module { return k.module }
+func (k *%[1]s) Module() *ferry.Module { return k.loaded().module }
 
 // Close waits for the kernels in flight and unloads them: see [ferry.Module.Close].
-func (k *%[1]s) Close() error {
-	if k == nil {
-		return nil
-	}
-	return k.module.Close()
-}
+func (k *%[1]s) Close() error { return k.loaded().module.Close() }
 `, w.m.typ)
 }
 
@@ -158,7 +161,7 @@ func (w *writer) method(k *kernel) {
 			w.printf(" %s", p.typ)
 		}
 	}
-	w.printf(") error {\nreturn %s.%s.Launch(%s, %s", self, k.field, queue, config)
+	w.printf(") error {\nreturn %s.loaded().%s.Launch(%s, %s", self, k.field, queue, config)
 	for _, p := range k.params {
 		w.printf(", %s", p.local)
 	}

@@ -252,7 +252,7 @@ func nameKernels(kernels []*kernel) error {
 	for _, k := range kernels {
 		count[short(k)]++
 	}
-	owner := map[string]*kernel{}
+	owner, fields := map[string]*kernel{}, map[string]bool{}
 	for _, k := range kernels {
 		if k.name = short(k); count[k.name] > 1 {
 			k.name = goName(k.c)
@@ -268,6 +268,7 @@ func nameKernels(kernels []*kernel) error {
 		if isReservedField(k.field) {
 			k.field += "Kernel"
 		}
+		k.field = unique(fields, k.field)
 		k.nameParams()
 	}
 	return nil

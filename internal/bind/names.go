@@ -48,7 +48,9 @@ func localName(c string) string {
 }
 
 // isReservedField reports whether a name cannot be a field of the generated type.
-func isReservedField(name string) bool { return gotoken.IsKeyword(name) || name == "module" }
+func isReservedField(name string) bool {
+	return gotoken.IsKeyword(name) || name == "module" || name == "loaded"
+}
 
 // unique returns a name that is not taken, and takes it.
 func unique(taken map[string]bool, name string, others ...string) string {

@@ -220,3 +220,20 @@ func use(k *Kernels, q ferry.Queue, c ferry.LaunchConfig, f32 *ferry.Device[floa
 		}
 	}
 }
+
+// TestNotLoaded: kernels that were not loaded give an error, and Close does nothing.
+func TestNotLoaded(t *testing.T) {
+	_, s, _ := open(t)
+	for _, k := range []*Kernels{nil, {}} {
+		if err := k.Nothing(s, ferry.Grid(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
+			t.Errorf("launch: %v", err)
+		}
+		var b ferry.Batch
+		if err := k.Nothing(&b, ferry.Grid(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
+			t.Errorf("launch in a batch: %v", err)
+		}
+		if m, err := k.Module(), k.Close(); m != nil || err != nil {
+			t.Errorf("module %v, error %v", m, err)
+		}
+	}
+}
