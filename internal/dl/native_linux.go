@@ -29,7 +29,7 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 	defer runtime.UnlockOSThread()
 	fn, err := purego.Dlsym(l.handle, name)
 	if err != nil {
-		return 0, fmt.Errorf("library %s has no function %s: %w", l.path, name, err)
+		return 0, fmt.Errorf("library %s has no function %s", l.path, name)
 	}
 	return fn, nil
 }
