@@ -50,8 +50,9 @@ type Result struct {
 }
 
 // Source compiles source as C++17. name is its file name for messages, and includes are
-// relative to its directory. ferry.h is included first, unless the source includes it.
-// Kernels keep their names: a kernel that is not extern "C" has a mangled name.
+// relative to its directory. The names that nvcc gives every source are declared first,
+// unless the source includes ferry.h. Kernels keep their names: a kernel that is not
+// extern "C" has a mangled name.
 //
 // Errors in the source are an [*Error]. If there is no compiler, the error is a
 // [*NotFoundError]. If it does not know the architecture, the error is an [*ArchError].

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/ferrygpu/ferry/internal/bind"
 )
@@ -13,7 +12,7 @@ var bindCommand = command{
 	summary: "write Go code that launches the kernels of a source",
 	usage: "bind FILE.cu|FILE.ptx [-o FILE.go] [--package NAME] [--type NAME]\n" +
 		"                 [--check] [--ptx FILE.ptx] [--arch sm_80] [--compiler C]\n" +
-		"                 [--include DIR] [--define M[=V]] [--fast-math] [--line-info]",
+		"                 [-I DIR] [-D NAME=VALUE] [--lineinfo] [--fast-math]",
 	run: bindKernels,
 	help: `Compiles FILE.cu to FILE.ptx, and writes FILE_cu.go beside it. The Go file
 embeds the PTX. It has a type for the module and a method for each kernel, with
@@ -59,8 +58,8 @@ flags:
                    PTX is written to the same folder
   --package NAME   the package ($GOPACKAGE, else that of the folder)
   --type NAME      the type of the module (Kernels for kernels.cu)
-  --arch, --compiler, --include, --define, --fast-math, --line-info
-                   as for ferry compile; --include and --define can be repeated
+  --arch, --compiler, -I, -D, --lineinfo, --fast-math
+                   as for ferry compile
   --ptx FILE.ptx   bind this PTX, do not compile
   --check          write nothing; exit with 1 if the files are stale
 
@@ -79,11 +78,14 @@ func bindKernels(ctx context.Context, s *session) error {
 		return err
 	}
 	if check {
-		return bind.Check(ctx, o)
+		return archUsage(bind.Check(ctx, o))
 	}
 	out, err := bind.Generate(ctx, o)
 	if err != nil {
-		return err
+		return archUsage(err)
+	}
+	for _, w := range out.Warnings {
+		fmt.Fprintf(s.stderr, "ferry: %s\n", w)
 	}
 	for _, note := range out.Notes {
 		fmt.Fprintf(s.stderr, "ferry bind: %s\n", note)
@@ -91,33 +93,17 @@ func bindKernels(ctx context.Context, s *session) error {
 	return out.Write()
 }
 
-// list is a flag that can be repeated.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, ",") }
-
-func (l *list) Set(s string) error {
-	*l = append(*l, s)
-	return nil
-}
-
 // parseBind reads the command line. All its errors are usage errors.
 func parseBind(args []string) (o *bind.Options, check bool, err error) {
 	f := newFlags("bind")
 	o = &bind.Options{}
-	c := &o.Compile
+	compilerFlags(f, &o.Compile)
 	f.StringVar(&o.Out, "o", "", "")
 	f.StringVar(&o.Package, "package", "", "")
 	f.StringVar(&o.Type, "type", "", "")
 	f.StringVar(&o.PTX, "ptx", "", "")
-	f.StringVar(&c.Arch, "arch", "", "")
-	f.StringVar(&c.Compiler, "compiler", "", "")
-	f.Var((*list)(&c.Include), "include", "")
-	f.Var((*list)(&c.Define), "define", "")
-	f.BoolVar(&c.FastMath, "fast-math", false, "")
-	f.BoolVar(&c.LineInfo, "line-info", false, "")
 	f.BoolVar(&check, "check", false, "")
-	words, err := parse(f, args)
+	words, err := parse(f, separated(args))
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -127,5 +113,5 @@ func parseBind(args []string) (o *bind.Options, check bool, err error) {
 		return nil, false, badUsage("%q is not expected here: bind takes one source", words[1])
 	}
 	o.Source = words[0]
-	return o, check, nil
+	return o, check, absoluteCompiler(&o.Compile)
 }

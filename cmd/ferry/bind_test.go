@@ -43,6 +43,12 @@ func TestBind(t *testing.T) {
 
 // TestBindUsage: a wrong command line, and files that are not there.
 func TestBindUsage(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "k.cu")
+	write(t, source, saxpySource)
+	absolute, err := filepath.Abs("none")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -52,8 +58,11 @@ func TestBindUsage(t *testing.T) {
 		{[]string{"bind", "a.cu", "b.cu"}, exitUsage, `"b.cu" is not expected here: bind takes one source`},
 		{[]string{"bind", "a.cu", "--fast"}, exitUsage, "not defined: --fast"},
 		{[]string{"bind", "absent.cu"}, exitError, "absent.cu"},
-		{[]string{"bind", "absent.cu", "-o", "x.c"}, exitError, "must be a .go file"},
-		{[]string{"bind", "absent.ptx", "--check"}, exitError, "does not exist"},
+		{[]string{"bind", "absent.ptx", "--check"}, exitError, "absent.ptx"},
+		{[]string{"bind", source, "--check"}, exitError, "does not exist"},
+		{[]string{"bind", source, "-o", "x.c"}, exitError, "must be a .go file"},
+		{[]string{"bind", source, "--arch", "fast"}, exitUsage, `--arch: architecture "fast": want a name such as sm_80`},
+		{[]string{"bind", source, "--compiler", "./none"}, exitError, absolute},
 	} {
 		if status, _, errs := ferryRun(c.args...); status != c.status || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: status %d, %s; want %d, %s", c.args, status, errs, c.status, c.want)
@@ -63,7 +72,7 @@ func TestBindUsage(t *testing.T) {
 
 // TestBindOptions reads all flags.
 func TestBindOptions(t *testing.T) {
-	o, check, err := parseBind(strings.Fields("k.cu -o o.go --package p --type T --arch sm_90 --compiler clang --include a --include b --define X=1 --define Y --fast-math --line-info --ptx k.ptx --check"))
+	o, check, err := parseBind(strings.Fields("k.cu -o o.go --package p --type T --arch sm_90 --compiler clang -I a -Ib -D X=1 -DY --fast-math --lineinfo --ptx k.ptx --check"))
 	if err != nil || !check {
 		t.Fatal(check, err)
 	}
@@ -71,5 +80,15 @@ func TestBindOptions(t *testing.T) {
 	if o.Source != "k.cu" || o.Out != "o.go" || o.Package != "p" || o.Type != "T" || o.PTX != "k.ptx" || c.Arch != "sm_90" || c.Compiler != "clang" ||
 		strings.Join(c.Include, " ") != "a b" || strings.Join(c.Define, " ") != "X=1 Y" || !c.FastMath || !c.LineInfo {
 		t.Errorf("got %+v", o)
+	}
+}
+
+// TestBindWarnings shows the warnings of the compiler once.
+func TestBindWarnings(t *testing.T) {
+	dir := fakeCompiler(t, `echo "clang: warning: it is late" >&2; `+ptxAction(t))
+	t.Setenv("GOPACKAGE", "")
+	status, _, errs := ferryRun("bind", filepath.Join(dir, "saxpy.cu"), "--compiler", "clang", "--package", "p")
+	if status != exitOK || errs != "ferry: warning: it is late\n" {
+		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }

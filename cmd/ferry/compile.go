@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,8 +25,10 @@ and the software GPU. Shows the kernels with their parameters as PTX types: a
 pointer is u64, a structure is b8[BYTES].
 
 It needs NVRTC, NVIDIA's compiler library, or a clang of version 14 or newer. No
-CUDA toolkit is needed: ferry.h, Ferry's header, is included first, unless the
-file includes it. Errors show the line and a caret below the place.
+CUDA toolkit is needed: Ferry's headers declare first what nvcc gives every
+source, such as threadIdx, float4 and sqrtf. Others need a line, as with nvcc:
+#include <cuda_fp16.h>, or #include "ferry.h" for all. Errors show the line and
+a caret below the place.
 
 flags:
   --arch A        the GPU architecture: sm_80, 80, 8.0 or compute_80 (sm_80)
@@ -43,7 +47,9 @@ environment:
   FERRY_CLANG     the absolute path of a clang, or its name on PATH
 
 Relative and empty elements of PATH and LD_LIBRARY_PATH are not searched. The
-exit status is 1 if the file has errors. Then the old output stays.
+exit status is 1 if the file has errors. Then the old output stays. With --json
+the document has these errors. Another failure, such as no compiler, has no
+document.
 `,
 }
 
@@ -60,14 +66,11 @@ func compileFile(ctx context.Context, s *session) error {
 		return err
 	}
 	r, err := compile.File(ctx, o.file, &o.options)
-	if e, ok := errors.AsType[*compile.ArchError](err); ok && e.Compiler == "" {
-		return badUsage("--arch: %v", e)
-	}
 	if e, ok := errors.AsType[*compile.Error](err); ok && o.json {
 		return firstError(s.failedJSON(o, e), err)
 	}
 	if err != nil {
-		return err
+		return archUsage(err)
 	}
 	report := newCompileReport(o, r)
 	for _, w := range r.Warnings {
@@ -98,13 +101,8 @@ func (s *session) failedJSON(o *compileOptions, e *compile.Error) error {
 func parseCompile(args []string) (*compileOptions, error) {
 	f := newFlags("compile")
 	o := &compileOptions{}
-	f.StringVar(&o.options.Arch, "arch", compile.DefaultArch, "")
+	compilerFlags(f, &o.options)
 	f.StringVar(&o.out, "o", "", "")
-	f.StringVar(&o.options.Compiler, "compiler", "", "")
-	f.Func("I", "", func(dir string) error { o.options.Include = append(o.options.Include, dir); return nil })
-	f.Func("D", "", func(macro string) error { o.options.Define = append(o.options.Define, macro); return nil })
-	f.BoolVar(&o.options.LineInfo, "lineinfo", false, "")
-	f.BoolVar(&o.options.FastMath, "fast-math", false, "")
 	f.BoolVar(&o.json, "json", false, "")
 	words, err := parse(f, separated(args))
 	switch {
@@ -124,12 +122,34 @@ func parseCompile(args []string) (*compileOptions, error) {
 	if sameFile(o.file, o.out) {
 		return nil, badUsage("-o %s: is the source", o.out)
 	}
-	if path := o.options.Compiler; path != filepath.Base(path) && path != "" {
-		if o.options.Compiler, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
+	return o, absoluteCompiler(&o.options)
+}
+
+// compilerFlags adds the flags that "ferry compile" and "ferry bind" share.
+func compilerFlags(f *flag.FlagSet, o *compile.Options) {
+	f.StringVar(&o.Arch, "arch", "", "")
+	f.StringVar(&o.Compiler, "compiler", "", "")
+	f.Func("I", "", func(dir string) error { o.Include = append(o.Include, dir); return nil })
+	f.Func("D", "", func(macro string) error { o.Define = append(o.Define, macro); return nil })
+	f.BoolVar(&o.LineInfo, "lineinfo", false, "")
+	f.BoolVar(&o.FastMath, "fast-math", false, "")
+}
+
+// absoluteCompiler makes the path of a compiler absolute. A name stays a name.
+func absoluteCompiler(o *compile.Options) (err error) {
+	if path := o.Compiler; path != filepath.Base(path) && path != "" {
+		o.Compiler, err = filepath.Abs(path)
 	}
-	return o, nil
+	return err
+}
+
+// archUsage returns a usage error for what is no name of an architecture, and other errors
+// as they are.
+func archUsage(err error) error {
+	if e, ok := errors.AsType[*compile.ArchError](err); ok && e.Compiler == "" {
+		return badUsage("--arch: %v", e)
+	}
+	return err
 }
 
 // separated splits flags such as -Idir and -DNAME=1, as compilers take them, in two.
@@ -172,6 +192,15 @@ func writeAtomic(path string, data []byte) error {
 		}
 		return os.WriteFile(path, data, 0o666)
 	}
+	err := replaceFile(path, data)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write %s: %w", path, e.Err) // without the name of the temporary file
+	}
+	return err
+}
+
+// replaceFile writes a file beside a path, then renames it.
+func replaceFile(path string, data []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

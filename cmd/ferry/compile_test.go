@@ -196,8 +196,9 @@ func TestWriteAtomic(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
 		t.Errorf("files %v, error %v", files, err)
 	}
-	if err := writeAtomic(filepath.Join(dir, "none", "x"), nil); err == nil {
-		t.Error("wrote into a folder that is not there")
+	absent := filepath.Join(dir, "none", "x")
+	if err := writeAtomic(absent, nil); err == nil || err.Error() != "write "+absent+": no such file or directory" {
+		t.Errorf("in a folder that is not there: %v", err)
 	}
 	if err := writeAtomic(os.DevNull, []byte("new")); err != nil {
 		t.Error(err)
