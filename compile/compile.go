@@ -140,7 +140,19 @@ func newUnit(name string, source []byte, o *Options) (*unit, error) {
 			return nil, fmt.Errorf("macro %q: want NAME or NAME=VALUE", define)
 		}
 	}
+	source = bytes.TrimPrefix(source, byteOrderMark)
 	return &unit{name: name, source: source, arch: a, o: o}, nil
+}
+
+// byteOrderMark begins the files of some editors. Compilers accept it at the beginning of
+// a file only, and this source gets lines before it.
+var byteOrderMark = []byte("\ufeff")
+
+// clone copies what belongs to the caller of Source, for a compiler that reads it later.
+func (u *unit) clone() *unit {
+	o := *u.o
+	o.Include, o.Define = slices.Clone(o.Include), slices.Clone(o.Define)
+	return &unit{name: u.name, source: bytes.Clone(u.source), arch: u.arch, o: &o}
 }
 
 // isName reports whether s is an identifier of C, perhaps with the parameters of a macro.

@@ -210,6 +210,20 @@ func TestBothCompilers(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark compiles a source that begins with one. It has no column.
+func TestByteOrderMark(t *testing.T) {
+	r, err := Source(t.Context(), "k.cu", []byte("\ufeff__global__ void k() {}\r\n"), nil)
+	skipWithout(t, err)
+	if !strings.Contains(string(r.PTX), "_Z1kv") {
+		t.Errorf("no kernel in %s", r.PTX)
+	}
+	_, err = Source(t.Context(), "k.cu", []byte("\ufeffint x = y;\n"), nil)
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Diagnostics) != 1 || e.Diagnostics[0].Column != 9 || e.Diagnostics[0].Source != "int x = y;" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // skipWithout skips a test if there is no compiler, and fails for any other error.
 func skipWithout(t *testing.T, err error) {
 	t.Helper()

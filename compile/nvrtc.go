@@ -218,6 +218,7 @@ func (n *nvrtc) compile(ctx context.Context, u *unit) (*Result, error) {
 		err    error
 	}
 	done := make(chan outcome, 1)
+	u = u.clone()
 	go func() {
 		runtime.LockOSThread() // nvJitLink needs it, so it is the safe way here too
 		defer runtime.UnlockOSThread()

@@ -185,11 +185,13 @@ func TestUnusableNVRTC(t *testing.T) {
 func TestFakeNVRTCContext(t *testing.T) {
 	l := newFake()
 	l.hold = make(chan struct{})
+	l.log = "k.cu(1): warning: late\n"
 	n, err := l.open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := newUnit("k.cu", []byte("x"), nil)
+	source := []byte("x")
+	u, err := newUnit("k.cu", source, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,10 +208,13 @@ func TestFakeNVRTCContext(t *testing.T) {
 	if _, err := n.compile(ctx, u); !errors.Is(err, context.Canceled) || l.created != 1 {
 		t.Errorf("after the end: %v, %d programs", err, l.created)
 	}
+	var caller sync.WaitGroup
+	caller.Go(func() { source[0] = 'y' }) // it is the caller's again: a later use is a data race
 	close(l.hold)
 	for l.left() > 0 {
 		time.Sleep(time.Millisecond)
 	}
+	caller.Wait()
 }
 
 func (l *fakeNVRTC) running() int { l.mu.Lock(); defer l.mu.Unlock(); return l.compiling }

@@ -54,7 +54,7 @@ type scanner struct {
 
 // scan reads a source text.
 func scan(src string) *source {
-	tokens, comments := tokenize(src)
+	tokens, comments := tokenize(strings.TrimPrefix(src, "\ufeff")) // without a byte order mark
 	s := &scanner{source: source{records: map[string][]*srcRecord{}}, tokens: expandKernels(tokens), comments: comments}
 	for s.at < len(s.tokens) {
 		s.step()

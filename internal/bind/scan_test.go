@@ -33,6 +33,7 @@ func TestScanKernels(t *testing.T) {
 		{"", ""},
 		{"int x; void f(int) {}", ""},
 		{`__global__ void k() {}`, `k()`},
+		{"\ufeff__global__ void k() {}", `k()`},
 		{`__global__ void k(void) {}`, `k()`},
 		{`extern "C" __global__ void k(int n, float *x) {}`, `k(n: int, x: float *)`},
 		{"extern \"C\" {\n__global__ void k(int n);\n}", `k(n: int)`},
