@@ -275,6 +275,21 @@ esac`)
 	}
 }
 
+// TestNeededPTX demands the lowest version that a message asks for, then the newest.
+func TestNeededPTX(t *testing.T) {
+	for log, want := range map[string]int{
+		"'f' needs target feature (sm_80),(ptx83|ptx78|ptx85)": 78,
+		"'f' needs target feature ptx60|ptx73":                 0,
+		"'f' needs target feature ptx99":                       0,
+		"fatal error: error in backend: Cannot select: x":      85,
+		"error: use of undeclared identifier 'ptx78'":          0,
+	} {
+		if got := neededPTX(log, 73, 85); got != want {
+			t.Errorf("%s: %d, want %d", log, got, want)
+		}
+	}
+}
+
 // TestTemporary demands that no temporary file stays.
 func TestTemporary(t *testing.T) {
 	if _, err := exec.LookPath("clang-19"); err != nil {

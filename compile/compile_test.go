@@ -186,6 +186,32 @@ func checkMany(t *testing.T, o Options) {
 	}
 }
 
+// TestSplit demands that the notes of an error that is not kept are not kept either.
+func TestSplit(t *testing.T) {
+	var all []Diagnostic
+	for i := range maxErrors + 2 {
+		all = append(all, Diagnostic{Line: i, Severity: severityError}, Diagnostic{Line: i, Severity: severityNote})
+	}
+	all = append(all, Diagnostic{Severity: severityWarning}, Diagnostic{Severity: severityNote})
+	errs, warnings, more := split(all)
+	if len(errs) != 2*maxErrors || errs[len(errs)-1].Line != maxErrors-1 || len(warnings) != 2 || more != 2 {
+		t.Errorf("%d errors and notes, %d warnings and notes, %d more", len(errs), len(warnings), more)
+	}
+}
+
+// TestRelativeFiles demands names of line info that do not depend on the machine.
+func TestRelativeFiles(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"./k.cu": "k.cu", filepath.ToSlash(here) + "/a/k.cu": "a/k.cu", "/other/k.cu": "/other/k.cu", "ferry/core.h": "ferry/core.h"} {
+		if got := string(relativeFiles([]byte("\t.file\t1 \"" + name + "\", 1, 2\n"))); got != "\t.file\t1 \""+want+"\", 1, 2\n" {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
 // TestBothCompilers demands the same kernels with the same parameters from both.
 func TestBothCompilers(t *testing.T) {
 	clang, err := File(t.Context(), "testdata/saxpy.cu", &Options{Compiler: "clang"})

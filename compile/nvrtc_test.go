@@ -77,6 +77,20 @@ func TestFakeNVRTCOwnInclude(t *testing.T) {
 	}
 }
 
+// TestNVRTCOwnHeaders demands that CUDA's headers go before Ferry's of the same name, but
+// never before ferry.h.
+func TestNVRTCOwnHeaders(t *testing.T) {
+	n := &nvrtc{include: t.TempDir()}
+	for _, name := range []string{"cuda_fp16.h", ferryHeader} {
+		if err := os.WriteFile(filepath.Join(n.include, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !n.has("cuda_fp16.h") || n.has(ferryHeader) || n.has("cuda_bf16.h") || (&nvrtc{}).has("cuda_fp16.h") {
+		t.Error("the wrong headers are left to CUDA")
+	}
+}
+
 // TestFakeNVRTCErrors demands an error for each way in which the library can fail.
 func TestFakeNVRTCErrors(t *testing.T) {
 	for _, c := range []struct {

@@ -177,6 +177,33 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
+// TestCompileUsage demands a usage error for each wrong command line.
+func TestCompileUsage(t *testing.T) {
+	dir := fakeCompiler(t, ptxAction(t))
+	link := filepath.Join(dir, "link.cu")
+	if err := os.Symlink(filepath.Join(dir, "saxpy.cu"), link); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-o", "-", "--json"}, "both write standard output"},
+		{[]string{"-o", filepath.Join(dir, ".", "saxpy.cu")}, "is the source"},
+		{[]string{"-o", link}, "is the source"},
+		{[]string{"other.cu"}, `"other.cu" is not expected here`},
+		{[]string{"--arch", "fast"}, `--arch: architecture "fast"`},
+		{[]string{"--line-info"}, "not defined: --line-info"},
+	} {
+		if status, out, errs := compileIn(t, dir, c.args...); status != exitUsage || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: status %d, stdout %q, stderr %q; want %q", c.args, status, out, errs, c.want)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "saxpy.cu")); err != nil || string(text) != saxpySource {
+		t.Errorf("the source is %q, error %v", text, err)
+	}
+}
+
 // TestWriteAtomic demands that a link and the permissions stay.
 func TestWriteAtomic(t *testing.T) {
 	dir := t.TempDir()
@@ -199,6 +226,12 @@ func TestWriteAtomic(t *testing.T) {
 	absent := filepath.Join(dir, "none", "x")
 	if err := writeAtomic(absent, nil); err == nil || err.Error() != "write "+absent+": no such file or directory" {
 		t.Errorf("in a folder that is not there: %v", err)
+	}
+	if err := replaceFile(dir, nil); err == nil {
+		t.Error("replaced a folder")
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
+		t.Errorf("%v stays", left)
 	}
 	if err := writeAtomic(os.DevNull, []byte("new")); err != nil {
 		t.Error(err)

@@ -159,6 +159,18 @@ func TestCheckPTX(t *testing.T) {
 	}
 }
 
+// TestOptionText: folders are recorded as seen from the Go file.
+func TestOptionText(t *testing.T) {
+	f := &files{Options: &Options{PTX: "out/sub/k.ptx", Compile: compile.Options{Arch: "sm_90", Include: []string{"out/inc", "lib"}, Define: []string{"N=3"}, FastMath: true, LineInfo: true}}, out: "out/k_cu.go", ptx: "out/sub/k.ptx"}
+	if got, want := f.optionText(), "-D N=3 -I inc -I ../lib --fast-math --lineinfo --ptx sub/k.ptx"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	f.compiled = true
+	if got, want := f.optionText(), "--arch sm_90 -D N=3 -I inc -I ../lib --fast-math --lineinfo"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestStamp: what is written can be read again.
 func TestStamp(t *testing.T) {
 	s := &stamp{version: 3, options: `-D A="b c"`, sources: []hashed{{"a b.cu", "12"}}, ptx: hashed{"k.ptx", "34"},

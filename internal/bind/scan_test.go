@@ -55,6 +55,7 @@ func TestScanKernels(t *testing.T) {
 		{`__global__ void k(const __grid_constant__ P p, int n) {}`, `k(p: const __grid_constant__ P, n: int)`},
 		{"namespace a { namespace b::c { __global__ void k(int n) {} } __global__ void l() {} } __global__ void m() {}", "a::b::c::k(n: int)\na::l()\nm()"},
 		{"namespace { __global__ void k() {} }", "k()"},
+		{"#ifdef A\nnamespace a {\n#else\nnamespace b {\n#endif\n__global__ void k() {}\n}\n__global__ void l() {}", "b::k()\nl()"},
 		{"namespace fs = std::filesystem; using namespace a; inline namespace v1 { __global__ void k() {} }", "v1::k()"},
 		{`__global__ void ns::k(int n) {}`, `ns::k(n: int)`},
 		{"template <class T, int N = (3 > 2)> __global__ void k(T *x) {}\ntemplate __global__ void k<float, 3>(float *);\ntemplate <> __global__ void k<int>(int *x) {}",

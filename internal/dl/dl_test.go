@@ -111,6 +111,21 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
+// TestSearchPath demands what is absolute in a list, and whether all is.
+func TestSearchPath(t *testing.T) {
+	for list, want := range map[string]struct {
+		dirs []string
+		safe bool
+	}{
+		"": {nil, true}, "/a": {[]string{"/a"}, true}, "/a:/b;/c": {[]string{"/a", "/b", "/c"}, true},
+		"/a;": {[]string{"/a"}, false}, ":/a": {[]string{"/a"}, false}, "b": {nil, false}, "/a;b": {[]string{"/a"}, false},
+	} {
+		if dirs, safe := searchPath(list); !slices.Equal(dirs, want.dirs) || safe != want.safe {
+			t.Errorf("%q: %q, %t; want %q, %t", list, dirs, safe, want.dirs, want.safe)
+		}
+	}
+}
+
 // needLibrary skips a test where no library can be opened.
 func needLibrary(t *testing.T) {
 	t.Helper()
