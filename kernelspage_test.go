@@ -1,7 +1,6 @@
 package ferry_test
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 // TestKernelsPage follows docs/kernels.md in an empty folder, with the clone of Ferry that
@@ -22,12 +21,7 @@ func TestKernelsPage(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
 	}
-	if _, err := compile.Source(t.Context(), "empty.cu", nil, nil); err != nil {
-		if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
-			t.Skip(missing)
-		}
-		t.Fatal(err)
-	}
+	compiletest.Compile(t, "empty.cu", "", nil)
 	text, err := os.ReadFile("docs/kernels.md")
 	if err != nil {
 		t.Fatal(err)

@@ -1,26 +1,19 @@
 package compile_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 // compiled compiles a file for the software GPU, and skips without a compiler.
 func compiled(t *testing.T, file string, o *compile.Options) *compile.Result {
 	t.Helper()
-	r, err := compile.File(t.Context(), file, o)
-	if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return compiletest.File(t, file, o)
 }
 
 // TestRuns compiles a kernel and runs it.

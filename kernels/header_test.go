@@ -13,24 +13,9 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 	"github.com/ferrygpu/ferry/kernels"
 )
-
-// compilers returns the oldest and the newest clang of this machine, and skips the test if
-// there is none.
-func compilers(t *testing.T) []string {
-	t.Helper()
-	var all []string
-	for v := 14; v <= 25; v++ {
-		if path, err := exec.LookPath(fmt.Sprintf("clang-%d", v)); err == nil {
-			all = append(all, path)
-		}
-	}
-	if len(all) == 0 {
-		t.Skip("no clang-14 to clang-25 in the search path; the header is compiled with clang")
-	}
-	return slices.Compact([]string{all[0], all[len(all)-1]})
-}
 
 // build is one way to compile a source.
 type build struct {
@@ -43,11 +28,9 @@ func (b build) String() string { return filepath.Base(b.compiler) + b.level + "/
 // builds returns the ways to compile: the newest compiler for each architecture, the oldest
 // for the last one that it knows, and the newest for the last without optimisation too.
 func builds(t *testing.T, archs ...string) []build {
-	c := compilers(t)
-	oldest, newest, last := c[0], c[len(c)-1], archs[len(archs)-1]
-	if last == "sm_90" && strings.HasSuffix(oldest, "-14") {
-		last = archs[len(archs)-2] // clang 14 ends at sm_86
-	}
+	clangs := compiletest.Clangs(t)
+	oldest, newest := clangs[0], clangs[len(clangs)-1]
+	last, archs := newestArch(t, oldest, archs), archs[:slices.Index(archs, newestArch(t, newest, archs))+1]
 	all := []build{{oldest, last, "-O2"}, {newest, archs[len(archs)-1], "-O0"}}
 	for _, arch := range archs {
 		if newest != oldest || arch != last {
@@ -55,6 +38,18 @@ func builds(t *testing.T, archs ...string) []build {
 		}
 	}
 	return all
+}
+
+// newestArch returns the last architecture that a compiler knows. Clang 14 ends at sm_86.
+func newestArch(t *testing.T, compiler string, archs []string) string {
+	t.Helper()
+	last := archs[len(archs)-1]
+	_, err := compile.Source(t.Context(), "none.cu", nil, &compile.Options{Compiler: compiler, Arch: last})
+	if _, unknown := errors.AsType[*compile.ArchError](err); unknown {
+		return archs[len(archs)-2]
+	}
+	compiletest.Check(t, err)
+	return last
 }
 
 // compile returns the PTX of a source.

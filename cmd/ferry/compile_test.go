@@ -3,12 +3,12 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 const saxpySource = `__global__ void saxpy(int n, float a, const float *x, float *y)
@@ -240,12 +240,10 @@ func TestWriteAtomic(t *testing.T) {
 
 // TestCompileAndRun compiles with the clang of this machine and runs the result.
 func TestCompileAndRun(t *testing.T) {
-	if _, err := exec.LookPath("clang-19"); err != nil {
-		t.Skip("no clang-19 here")
-	}
+	clang := compiletest.Clang(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "saxpy.cu"), saxpySource)
-	status, out, errs := compileIn(t, dir, "--compiler", "clang-19")
+	status, out, errs := compileIn(t, dir, "--compiler", clang)
 	if status != exitOK || errs != "" || !strings.Contains(out, "  _Z5saxpyifPKfPf(u32, f32, u64, u64)\n") {
 		t.Fatalf("status %d, stdout %q, stderr %q", status, out, errs)
 	}

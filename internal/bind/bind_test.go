@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -52,12 +53,7 @@ func writeFiles(t *testing.T, files ...string) string {
 func generate(t *testing.T, o *Options) *Output {
 	t.Helper()
 	out, err := Generate(context.Background(), o)
-	if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiletest.Check(t, err)
 	if formatted, err := format.Source(out.Go); err != nil || string(formatted) != string(out.Go) {
 		t.Errorf("the code is not as gofmt writes it: %v\n%s", err, out.Go)
 	}
@@ -280,7 +276,7 @@ func TestErrors(t *testing.T) {
 		{Options{Source: "testdata/mangled.ptx", Type: "A B"}, `is not an exported Go name`},
 	} {
 		_, err := Generate(context.Background(), &c.o)
-		if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
+		if compiletest.Missing(err) {
 			continue
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -2,30 +2,20 @@ package mathtest
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 // TestCompile compiles the test kernels with the present header, and compares their results
 // with those of the committed PTX. With -update it writes the PTX.
 func TestCompile(t *testing.T) {
-	r, err := compile.Source(context.Background(), "math.cu", kernelSource(), nil)
-	if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
-		t.Skip(err)
-	}
-	if err != nil {
-		if e, ok := errors.AsType[*compile.Error](err); ok {
-			t.Fatal(e.Log)
-		}
-		t.Fatal(err)
-	}
+	r := compiletest.Compile(t, "math.cu", string(kernelSource()), nil)
 	if *update {
 		writePTX(t, r.PTX)
 		return
@@ -63,41 +53,31 @@ func same(t *testing.T, want, got *device, quick bool, cure string) {
 	}
 }
 
-// variants are compilers and options whose results must be the same.
-var variants = []struct {
-	compiler string
-	options  []string
-}{
-	{"clang-14", []string{"-O2"}},
-	{"clang-14", []string{"-O0"}},
-	{"clang-14", []string{"-O2", "-ffast-math"}},
-	{"clang-19", []string{"-O0"}},
-	{"clang-19", []string{"-O3", "-ffast-math"}},
-}
+// variants are options whose results must be the same.
+var variants = [][]string{{"-O2"}, {"-O0"}, {"-O3", "-ffast-math"}}
 
 // fast has the functions that -ffast-math replaces. With it infinities and NaN may differ too.
 var fast = []string{"sqrtf", "rsqrtf", "expf", "exp10f", "logf", "log2f", "log10f", "powf", "sinf", "cosf", "tanf", "sincos_sf", "sincos_cf"}
 
-// TestVariants compiles the test kernels with each compiler of this machine, and compares
-// their results with those of the committed PTX.
+// TestVariants compiles the test kernels with other options, and compares their results with
+// those of the committed PTX. With FERRY_ALL_CLANGS=1 every clang of this machine does it.
 func TestVariants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles with several options")
 	}
 	committed := newSoft(t, committedPTX(t))
-	for _, v := range variants {
-		t.Run(v.compiler+strings.Join(v.options, ""), func(t *testing.T) {
-			path, err := exec.LookPath(v.compiler)
-			if err != nil {
-				t.Skip(err)
-			}
-			ptx := clang(t, path, v.options)
-			quick := slices.Contains(v.options, "-ffast-math")
-			if !quick {
-				checkRounding(t, ptx)
-			}
-			same(t, committed, newSoft(t, ptx), quick, v.compiler)
-		})
+	for _, path := range compiletest.Clangs(t) {
+		for _, options := range variants {
+			name := filepath.Base(path) + strings.Join(options, "")
+			t.Run(name, func(t *testing.T) {
+				ptx := clang(t, path, options)
+				quick := slices.Contains(options, "-ffast-math")
+				if !quick {
+					checkRounding(t, ptx)
+				}
+				same(t, committed, newSoft(t, ptx), quick, name)
+			})
+		}
 	}
 }
 

@@ -1,14 +1,11 @@
 package mathtest
 
 import (
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"regexp"
 	"testing"
 
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 // TestNames compiles a source with the names and overloads of the header.
@@ -17,25 +14,12 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = compile.Source(context.Background(), "names.cu", source, nil)
-	if _, missing := errors.AsType[*compile.NotFoundError](err); missing {
-		t.Skip(err)
-	}
-	if e, ok := errors.AsType[*compile.Error](err); ok {
-		t.Fatal(e.Log)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiletest.Compile(t, "names.cu", string(source), nil)
 }
 
 // TestFastMath: with -ffast-math the functions that CUDA documents are approximate.
 func TestFastMath(t *testing.T) {
-	path, err := exec.LookPath("clang-19")
-	if err != nil {
-		t.Skip(err)
-	}
-	ptx := clang(t, path, []string{"-O2", "-ffast-math"})
+	ptx := clang(t, compiletest.Clang(t), []string{"-O2", "-ffast-math"})
 	for name, want := range map[string]string{
 		"sinf": `sin\.approx`, "cosf": `cos\.approx`, "tanf": `div\.approx`, "expf": `ex2\.approx`, "exp10f": `ex2\.approx`,
 		"logf": `lg2\.approx`, "log2f": `lg2\.approx`, "log10f": `lg2\.approx`, "powf": `ex2\.approx`, "sqrtf": `sqrt\.approx`,

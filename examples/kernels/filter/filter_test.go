@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image"
 	"math"
@@ -11,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 	"github.com/ferrygpu/ferry/kerneltest"
 )
 
@@ -87,13 +86,7 @@ func TestKernelRounds(t *testing.T) {
 
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.
 func TestCompiled(t *testing.T) {
-	r, err := compile.File(t.Context(), "filter.cu", nil)
-	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := compiletest.File(t, "filter.cu", nil)
 	eachSize(t, func(t *testing.T, size [2]int) {
 		c := kernelCase(size, sharpen)
 		c.Tolerance, c.Other = kerneltest.Tolerance{Abs: 1}, r.PTX

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 	"github.com/ferrygpu/ferry/kerneltest"
 )
 
@@ -69,13 +68,7 @@ func TestKernelRounds(t *testing.T) {
 
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.
 func TestCompiled(t *testing.T) {
-	r, err := compile.File(t.Context(), "matmul.cu", nil)
-	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := compiletest.File(t, "matmul.cu", nil)
 	eachShape(t, func(t *testing.T, shape [3]int) {
 		c := kernelCase(shape, "random")
 		c.Tolerance, c.Other = kerneltest.Tolerance{Abs: 1e-3}, r.PTX

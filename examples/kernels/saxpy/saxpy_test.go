@@ -1,12 +1,11 @@
 package main
 
 import (
-	"errors"
 	"math"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 	"github.com/ferrygpu/ferry/kerneltest"
 )
 
@@ -43,13 +42,7 @@ func TestKernelRounds(t *testing.T) {
 
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.
 func TestCompiled(t *testing.T) {
-	r, err := compile.File(t.Context(), "saxpy.cu", nil)
-	if missing, ok := errors.AsType[*compile.NotFoundError](err); ok {
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := compiletest.File(t, "saxpy.cu", nil)
 	c := kernelCase("random[N]:-1..1")
 	c.Tolerance, c.Other = kerneltest.Tolerance{ULP: 1}, r.PTX
 	kerneltest.Run(t, c)
