@@ -156,7 +156,7 @@ func (c *constant) text(size int) string {
 func piTable() string {
 	var s bytes.Buffer
 	s.WriteString("\n// Bits of 2/pi after the point; 64 zeros come first.\n")
-	s.WriteString("static __device__ __constant__ const unsigned long long __fm_twoopi[21] = {\n    0,\n")
+	s.WriteString("static constexpr unsigned long long __fm_twoopi[21] = {\n    0,\n")
 	x := new(big.Float).SetPrec(1400).Quo(big.NewFloat(2), b.Pi())
 	for range 20 {
 		x.SetMantExp(x, 64)

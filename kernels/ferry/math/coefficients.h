@@ -597,7 +597,7 @@ template <> struct __fm_k<double> {
 };
 
 // Bits of 2/pi after the point; 64 zeros come first.
-static __device__ __constant__ const unsigned long long __fm_twoopi[21] = {
+static constexpr unsigned long long __fm_twoopi[21] = {
     0,
     0xa2f9836e4e441529,
     0xfc2757d1f534ddc0,
