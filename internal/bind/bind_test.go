@@ -218,12 +218,21 @@ extern "C" __global__ void module(int a[4]) {}
 	}
 }
 
-// TestCommitted: the committed files of bindtest are those of their source. The compiler of
-// this machine may write other PTX, so the lines with its hash are not compared, and -update
-// writes the files only if something else differs.
+// TestCommitted: the committed files of bindtest and of the examples are those of their
+// sources. The compiler of this machine may write other PTX, so the lines with its hash are
+// not compared, and -update writes the files only if something else differs.
 func TestCommitted(t *testing.T) {
 	t.Setenv("GOPACKAGE", "")
-	o := &Options{Source: "bindtest/kernels.cu"}
+	sources, err := filepath.Glob("../../examples/kernels/*/*.cu")
+	if err != nil || len(sources) < 3 {
+		t.Fatalf("examples %q, error %v", sources, err)
+	}
+	for _, source := range append(sources, "bindtest/kernels.cu") {
+		t.Run(filepath.Base(source), func(t *testing.T) { checkCommitted(t, &Options{Source: source}) })
+	}
+}
+
+func checkCommitted(t *testing.T, o *Options) {
 	stale := Check(context.Background(), o)
 	if stale != nil && !*update {
 		t.Fatal(stale)

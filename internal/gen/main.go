@@ -32,6 +32,9 @@ func parts() []part {
 		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
 		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
 		{files: []string{"internal/bind/bindtest/kernels_cu.go", "internal/bind/bindtest/kernels.ptx"}, from: "`kernels.cu` beside them, by `ferry bind`", pkg: "./internal/bind", test: "TestCommitted"},
+		{files: []string{"examples/kernels/filter/filter_cu.go", "examples/kernels/filter/filter.ptx",
+			"examples/kernels/matmul/matmul_cu.go", "examples/kernels/matmul/matmul.ptx",
+			"examples/kernels/saxpy/saxpy_cu.go", "examples/kernels/saxpy/saxpy.ptx"}, from: "the `.cu` file beside them, by `ferry bind`", pkg: "./internal/bind", test: "TestCommitted"},
 		{files: []string{"docs/notes/math.md"}, from: "the functions of `internal/mathtest` and `docs/results/math-ulp.json`", pkg: "./internal/mathtest", test: "TestDocs"},
 	}
 }

@@ -26,11 +26,12 @@ func TestEveryTableIsAPart(t *testing.T) {
 }
 
 // TestOneDirective demands that go generate runs this command only, which writes
-// every part in the right order.
+// every part in the right order. The examples show a directive of their own, as the
+// programs of users have one.
 func TestOneDirective(t *testing.T) {
 	var got []string
 	eachFile(t, ".go", func(path, text string) {
-		if strings.Contains(text, "\n//go:generate ") {
+		if strings.Contains(text, "\n//go:generate ") && !strings.HasPrefix(path, "examples/") {
 			got = append(got, path)
 		}
 	})

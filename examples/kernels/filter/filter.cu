@@ -1,7 +1,7 @@
 // A filter of 5x5 weights for images of 8 bits a pixel.
 
-// Plan describes an image and the filter. It is passed by value, and main.go has it as a
-// Go struct.
+// Plan describes an image and the filter. It is passed by value, and filter_cu.go has it as
+// a Go struct.
 struct Plan {
     int width, height;
     int stride;        // bytes from a row to the next

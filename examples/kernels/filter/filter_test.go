@@ -46,7 +46,7 @@ func kernelCase(size [2]int, weights [25]float32) *kerneltest.Case {
 
 // reference filters in float64.
 func reference(a *kerneltest.Args) {
-	p := kerneltest.Value[plan](a, 0)
+	p := kerneltest.Value[Plan](a, 0)
 	in, out := kerneltest.Slice[uint8](a, 1), kerneltest.Slice[uint8](a, 2)
 	width, height, stride := int(p.Width), int(p.Height), int(p.Stride)
 	for y := range height {
@@ -82,6 +82,25 @@ func TestKernelRounds(t *testing.T) {
 		c.Tolerance = kerneltest.Tolerance{Abs: 1}
 		kerneltest.Run(t, c)
 	})
+}
+
+// TestMethod launches by the method that ferry bind wrote.
+func TestMethod(t *testing.T) {
+	eachSize(t, func(t *testing.T, size [2]int) {
+		c := kernelCase(size, gauss)
+		c.File, c.Launch = "", launch
+		kerneltest.Run(t, c)
+	})
+}
+
+func launch(l *kerneltest.Launch) error {
+	kernels, err := LoadFilter(l.GPU)
+	if err != nil {
+		return err
+	}
+	defer kernels.Close()
+	return kernels.Filter(l.Stream, l.Config, kerneltest.Value[Plan](l.Args, 0),
+		kerneltest.Device[uint8](l.Args, 1), kerneltest.Device[uint8](l.Args, 2))
 }
 
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.

@@ -1,12 +1,17 @@
 // The command filter blurs a picture on a GPU, or on the software GPU if there is none. It
-// reads and writes PNG files. Without an input file it draws a picture itself. Its kernel
-// takes a structure by value.
+// reads and writes PNG files. Without an input file it draws a picture itself. Its kernel, in
+// filter.cu, takes a structure by value. The command ferry bind made filter.ptx and
+// filter_cu.go from it, with the Go structure Plan.
 //
 //	go run ./examples/kernels/filter [-in FILE.png] [-out FILE.png]
+//
+// After a change of filter.cu, write them again. That needs clang or NVRTC; the program needs
+// neither:
+//
+//	go generate ./examples/kernels/filter
 package main
 
 import (
-	_ "embed"
 	"flag"
 	"fmt"
 	"image"
@@ -20,16 +25,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// module is made from filter.cu.
-//
-//go:embed filter.ptx
-var module []byte
-
-// plan is Plan of filter.cu. Fields of 4 bytes have the same layout in C and Go.
-type plan struct {
-	Width, Height, Stride int32
-	Weights               [25]float32
-}
+//go:generate go run github.com/ferrygpu/ferry/cmd/ferry bind filter.cu
 
 // gauss are the weights of a Gaussian blur, which have the sum 1.
 var gauss = [25]float32{
@@ -76,15 +72,11 @@ func run(in, out string) error {
 
 // filter returns the picture after the filter.
 func filter(gpu *ferry.GPU, picture *image.Gray, weights [25]float32) (*image.Gray, error) {
-	code, err := ferry.Load(gpu, module, nil)
+	kernels, err := LoadFilter(gpu)
 	if err != nil {
 		return nil, err
 	}
-	defer code.Close()
-	kernel, err := code.Kernel("filter")
-	if err != nil {
-		return nil, err
-	}
+	defer kernels.Close()
 	stream, err := ferry.NewStream(gpu, nil)
 	if err != nil {
 		return nil, err
@@ -101,8 +93,8 @@ func filter(gpu *ferry.GPU, picture *image.Gray, weights [25]float32) (*image.Gr
 	}
 	defer out.Close()
 	b := picture.Bounds()
-	p := plan{Width: int32(b.Dx()), Height: int32(b.Dy()), Stride: int32(picture.Stride), Weights: weights}
-	if err := stream.Launch(kernel, config(b.Dx(), b.Dy()), p, in, out); err != nil {
+	p := Plan{Width: int32(b.Dx()), Height: int32(b.Dy()), Stride: int32(picture.Stride), Weights: weights}
+	if err := kernels.Filter(stream, config(b.Dx(), b.Dy()), p, in, out); err != nil {
 		return nil, err
 	}
 	result := image.NewGray(b)

@@ -1,11 +1,16 @@
 // The command matmul multiplies two matrices on a GPU, or on the software GPU if there is
-// none. Its kernel uses shared memory, so the launch must have blocks of 16x16 threads.
+// none. Its kernel, in matmul.cu, uses shared memory, so the launch must have blocks of 16x16
+// threads. The command ferry bind made matmul.ptx and matmul_cu.go from the kernel.
 //
 //	go run ./examples/kernels/matmul
+//
+// After a change of matmul.cu, write them again. That needs clang or NVRTC; the program needs
+// neither:
+//
+//	go generate ./examples/kernels/matmul
 package main
 
 import (
-	_ "embed"
 	"fmt"
 	"log"
 
@@ -13,10 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// module is made from matmul.cu.
-//
-//go:embed matmul.ptx
-var module []byte
+//go:generate go run github.com/ferrygpu/ferry/cmd/ferry bind matmul.cu
 
 // tile is the number of rows and of columns of a block: TILE in matmul.cu.
 const tile = 16
@@ -58,15 +60,11 @@ func config(m, n int) ferry.LaunchConfig {
 
 // matmul returns a*b, where a has m rows and k columns, and b k rows and n columns.
 func matmul(gpu *ferry.GPU, m, n, k int, a, b []float32) ([]float32, error) {
-	code, err := ferry.Load(gpu, module, nil)
+	kernels, err := LoadMatmul(gpu)
 	if err != nil {
 		return nil, err
 	}
-	defer code.Close()
-	kernel, err := code.Kernel("matmul")
-	if err != nil {
-		return nil, err
-	}
+	defer kernels.Close()
 	stream, err := ferry.NewStream(gpu, nil)
 	if err != nil {
 		return nil, err
@@ -87,7 +85,7 @@ func matmul(gpu *ferry.GPU, m, n, k int, a, b []float32) ([]float32, error) {
 		return nil, err
 	}
 	defer dc.Close()
-	if err := stream.Launch(kernel, config(m, n), int32(m), int32(n), int32(k), da, db, dc); err != nil {
+	if err := kernels.Matmul(stream, config(m, n), int32(m), int32(n), int32(k), da, db, dc); err != nil {
 		return nil, err
 	}
 	return ferry.Download(dc) // waits for the kernel

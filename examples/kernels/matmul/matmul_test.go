@@ -66,6 +66,26 @@ func TestKernelRounds(t *testing.T) {
 	})
 }
 
+// TestMethod launches by the method that ferry bind wrote.
+func TestMethod(t *testing.T) {
+	eachShape(t, func(t *testing.T, shape [3]int) {
+		c := kernelCase(shape, "whole")
+		c.File, c.Launch = "", launch
+		kerneltest.Run(t, c)
+	})
+}
+
+func launch(l *kerneltest.Launch) error {
+	kernels, err := LoadMatmul(l.GPU)
+	if err != nil {
+		return err
+	}
+	defer kernels.Close()
+	shape := func(i int) int32 { return kerneltest.Value[int32](l.Args, i) }
+	matrix := func(i int) *ferry.Device[float32] { return kerneltest.Device[float32](l.Args, i) }
+	return kernels.Matmul(l.Stream, l.Config, shape(0), shape(1), shape(2), matrix(3), matrix(4), matrix(5))
+}
+
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.
 func TestCompiled(t *testing.T) {
 	r := compiletest.File(t, "matmul.cu", nil)

@@ -1,21 +1,23 @@
 // The command saxpy computes y = a*x + y on a GPU, or on the software GPU if there is
-// none. It is the smallest program with an own kernel.
+// none. It is the smallest program with an own kernel: saxpy.cu has the kernel, and saxpy_test.go
+// tests it. The command ferry bind made saxpy.ptx and saxpy_cu.go from the kernel.
 //
 //	go run ./examples/kernels/saxpy
+//
+// After a change of saxpy.cu, write them again. That needs clang or NVRTC; the program needs
+// neither:
+//
+//	go generate ./examples/kernels/saxpy
 package main
 
 import (
-	_ "embed"
 	"fmt"
 	"log"
 
 	"github.com/ferrygpu/ferry"
 )
 
-// module is made from saxpy.cu.
-//
-//go:embed saxpy.ptx
-var module []byte
+//go:generate go run github.com/ferrygpu/ferry/cmd/ferry bind saxpy.cu
 
 func main() {
 	gpu, err := ferry.Open("")
@@ -36,15 +38,11 @@ func main() {
 
 // saxpy returns a*x + y.
 func saxpy(gpu *ferry.GPU, a float32, x, y []float32) ([]float32, error) {
-	code, err := ferry.Load(gpu, module, nil)
+	kernels, err := LoadSaxpy(gpu)
 	if err != nil {
 		return nil, err
 	}
-	defer code.Close()
-	kernel, err := code.Kernel("saxpy")
-	if err != nil {
-		return nil, err
-	}
+	defer kernels.Close()
 	stream, err := ferry.NewStream(gpu, nil)
 	if err != nil {
 		return nil, err
@@ -61,7 +59,7 @@ func saxpy(gpu *ferry.GPU, a float32, x, y []float32) ([]float32, error) {
 	}
 	defer dy.Close()
 	n := len(y)
-	if err := stream.Launch(kernel, ferry.Grid(n, 256), int32(n), a, dx, dy); err != nil {
+	if err := kernels.Saxpy(stream, ferry.Grid(n, 256), int32(n), a, dx, dy); err != nil {
 		return nil, err
 	}
 	return ferry.Download(dy) // waits for the kernel

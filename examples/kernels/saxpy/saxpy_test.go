@@ -40,6 +40,23 @@ func TestKernelRounds(t *testing.T) {
 	kerneltest.Run(t, c)
 }
 
+// TestMethod launches by the method that ferry bind wrote.
+func TestMethod(t *testing.T) {
+	c := kernelCase("whole[N]:-1000..1000")
+	c.File, c.Launch = "", launch
+	kerneltest.Run(t, c)
+}
+
+func launch(l *kerneltest.Launch) error {
+	kernels, err := LoadSaxpy(l.GPU)
+	if err != nil {
+		return err
+	}
+	defer kernels.Close()
+	return kernels.Saxpy(l.Stream, l.Config, kerneltest.Value[int32](l.Args, 0), kerneltest.Value[float32](l.Args, 1),
+		kerneltest.Device[float32](l.Args, 2), kerneltest.Device[float32](l.Args, 3))
+}
+
 // TestCompiled compiles the source and compares with the committed PTX, bit by bit.
 func TestCompiled(t *testing.T) {
 	r := compiletest.File(t, "saxpy.cu", nil)
