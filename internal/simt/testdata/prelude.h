@@ -2,6 +2,9 @@
 //   clang-19 -x cuda --cuda-gpu-arch=sm_80 --cuda-device-only -nocudainc -nocudalib -fdeclspec \
 //     -Xclang -target-feature -Xclang +ptx80 \
 //     -S -O2 -include prelude.h corpus.cu -o corpus_clang.ptx
+// New kernels use kernels/ferry.h, which has more of CUDA. This file stays for the PTX that
+// exists: docs/results has what hardware computed with exactly that of internal/differ, and
+// times of internal/workload.
 #pragma once
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
