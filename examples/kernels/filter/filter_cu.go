@@ -48,16 +48,19 @@ func BindFilter(m *ferry.Module) (*Filter, error) {
 	return k, nil
 }
 
+// loaded returns k, or kernels that cannot be launched if k is nil.
+func (k *Filter) loaded() *Filter {
+	if k == nil {
+		return &Filter{}
+	}
+	return k
+}
+
 // Module returns the module of the kernels: see [ferry.Global] for its variables.
-func (k *Filter) Module() *ferry.Module { return k.module }
+func (k *Filter) Module() *ferry.Module { return k.loaded().module }
 
 // Close waits for the kernels in flight and unloads them: see [ferry.Module.Close].
-func (k *Filter) Close() error {
-	if k == nil {
-		return nil
-	}
-	return k.module.Close()
-}
+func (k *Filter) Close() error { return k.loaded().module.Close() }
 
 // Filter launches the kernel filter on a stream or in a batch: see [ferry.Stream.Launch].
 //
@@ -66,7 +69,7 @@ func (k *Filter) Close() error {
 //
 //	void filter(Plan p, const unsigned char *in, unsigned char *out)
 func (k *Filter) Filter(q ferry.Queue, c ferry.LaunchConfig, p Plan, in, out ferry.Memory[uint8]) error {
-	return k.filter.Launch(q, c, p, in, out)
+	return k.loaded().filter.Launch(q, c, p, in, out)
 }
 
 // Plan has the layout of Plan in C: 112 bytes.
@@ -79,10 +82,10 @@ type Plan struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "1"
+//ferry:version "2"
 //ferry:options ""
 //ferry:source "filter.cu" "9e11b0452d7d2ba5096c7211e31c5fa45d2eb246dcd1409246fc6045f32e4a15"
 //ferry:ptx "filter.ptx" "5cc2fb263c18b2b41eda383b60c8fcf070bc55361aec9880401db307dfae79d3"
 //ferry:kernel "filter" "p" "Plan" "in" "const unsigned char *" "out" "unsigned char *"
 //ferry:struct "Plan" "width" "int at byte 0" "height" "int at byte 4" "stride" "int at byte 8" "weights" "float [25] at byte 12" "the size" "112 bytes"
-//ferry:sum "df040fe4d69dc4f93f62bbc06055395fb72281d7f678cfe33b702d31fe674b8b"
+//ferry:sum "59c4ff28d58f02c0a41715f7e0436cc9376955c6cfdef623d7e9da3ab6e56d3e"

@@ -51,29 +51,32 @@ func BindMatmul(m *ferry.Module) (*Matmul, error) {
 	return k, nil
 }
 
+// loaded returns k, or kernels that cannot be launched if k is nil.
+func (k *Matmul) loaded() *Matmul {
+	if k == nil {
+		return &Matmul{}
+	}
+	return k
+}
+
 // Module returns the module of the kernels: see [ferry.Global] for its variables.
-func (k *Matmul) Module() *ferry.Module { return k.module }
+func (k *Matmul) Module() *ferry.Module { return k.loaded().module }
 
 // Close waits for the kernels in flight and unloads them: see [ferry.Module.Close].
-func (k *Matmul) Close() error {
-	if k == nil {
-		return nil
-	}
-	return k.module.Close()
-}
+func (k *Matmul) Close() error { return k.loaded().module.Close() }
 
 // Matmul launches the kernel matmul on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void matmul(int m, int n, int k, const float *a, const float *b, float *c)
 func (kernels *Matmul) Matmul(q ferry.Queue, config ferry.LaunchConfig, m, n, k int32, a, b, c ferry.Memory[float32]) error {
-	return kernels.matmul.Launch(q, config, m, n, k, a, b, c)
+	return kernels.loaded().matmul.Launch(q, config, m, n, k, a, b, c)
 }
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "1"
+//ferry:version "2"
 //ferry:options ""
 //ferry:source "matmul.cu" "ed3c7ac7f2653f3224d59b17fd0989fb8bb4c3e4a706ac34d0053e7dcc22e470"
 //ferry:ptx "matmul.ptx" "d6c582801cab1935bfa1403c093f5747c2b69706c269b57e1760b714dba6164e"
 //ferry:kernel "matmul" "m" "int" "n" "int" "k" "int" "a" "const float *" "b" "const float *" "c" "float *"
-//ferry:sum "2d9b8d09b2590e9ae50d91b5ff441ce17f0208f6585fb128a9c49a0f2984ab7b"
+//ferry:sum "58d584123ad75384ed318101e8707c4d692a1b0cc4d17dead7be0678dcd5c0e3"

@@ -49,16 +49,19 @@ func BindSaxpy(m *ferry.Module) (*Saxpy, error) {
 	return k, nil
 }
 
+// loaded returns k, or kernels that cannot be launched if k is nil.
+func (k *Saxpy) loaded() *Saxpy {
+	if k == nil {
+		return &Saxpy{}
+	}
+	return k
+}
+
 // Module returns the module of the kernels: see [ferry.Global] for its variables.
-func (k *Saxpy) Module() *ferry.Module { return k.module }
+func (k *Saxpy) Module() *ferry.Module { return k.loaded().module }
 
 // Close waits for the kernels in flight and unloads them: see [ferry.Module.Close].
-func (k *Saxpy) Close() error {
-	if k == nil {
-		return nil
-	}
-	return k.module.Close()
-}
+func (k *Saxpy) Close() error { return k.loaded().module.Close() }
 
 // Saxpy launches the kernel saxpy on a stream or in a batch: see [ferry.Stream.Launch].
 //
@@ -68,14 +71,14 @@ func (k *Saxpy) Close() error {
 //
 //	void saxpy(int n, float a, const float *x, float *y)
 func (k *Saxpy) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32, x, y ferry.Memory[float32]) error {
-	return k.saxpy.Launch(q, c, n, a, x, y)
+	return k.loaded().saxpy.Launch(q, c, n, a, x, y)
 }
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "1"
+//ferry:version "2"
 //ferry:options ""
 //ferry:source "saxpy.cu" "cbb12c66ed6b24f77cc52d5e97f5b7960cdafa5845241233bcc571e948e94a19"
 //ferry:ptx "saxpy.ptx" "f5f147090eb2780e2cc9c3783440253b9e03619bc0cfef26c7b99cbcc4f7640f"
 //ferry:kernel "saxpy" "n" "int" "a" "float" "x" "const float *" "y" "float *"
-//ferry:sum "e5924ec44060731d996eb6d2d27fc848e26190103c98f3bc8e3e3d7e7ef0dd36"
+//ferry:sum "721a54684879d72172d244bc8e96e87271f5d60d6266ebd06776e1dec16072a0"

@@ -115,16 +115,19 @@ func BindKernels(m *ferry.Module) (*Kernels, error) {
 	return k, nil
 }
 
+// loaded returns k, or kernels that cannot be launched if k is nil.
+func (k *Kernels) loaded() *Kernels {
+	if k == nil {
+		return &Kernels{}
+	}
+	return k
+}
+
 // Module returns the module of the kernels: see [ferry.Global] for its variables.
-func (k *Kernels) Module() *ferry.Module { return k.module }
+func (k *Kernels) Module() *ferry.Module { return k.loaded().module }
 
 // Close waits for the kernels in flight and unloads them: see [ferry.Module.Close].
-func (k *Kernels) Close() error {
-	if k == nil {
-		return nil
-	}
-	return k.module.Close()
-}
+func (k *Kernels) Close() error { return k.loaded().module.Close() }
 
 // Saxpy launches the kernel saxpy on a stream or in a batch: see [ferry.Stream.Launch].
 //
@@ -133,7 +136,7 @@ func (k *Kernels) Close() error {
 //
 //	void saxpy(int n, float a, const float *__restrict__ x, float *__restrict__ y)
 func (k *Kernels) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32, x, y ferry.Memory[float32]) error {
-	return k.saxpy.Launch(q, c, n, a, x, y)
+	return k.loaded().saxpy.Launch(q, c, n, a, x, y)
 }
 
 // Scalars launches the kernel scalars on a stream or in a batch: see [ferry.Stream.Launch].
@@ -142,7 +145,7 @@ func (k *Kernels) Saxpy(q ferry.Queue, c ferry.LaunchConfig, n int32, a float32,
 //
 //	void scalars(bool flag, char small, unsigned char byte, short half_word, unsigned short word, int number, unsigned bits, long long wide, count_t count, double value, Mode mode, Scalars *out)
 func (k *Kernels) Scalars(q ferry.Queue, c ferry.LaunchConfig, flag bool, small int8, byte uint8, halfWord int16, word uint16, number int32, bits uint32, wide int64, count uint64, value float64, mode uint8, out ferry.Memory[Scalars]) error {
-	return k.scalars.Launch(q, c, flag, small, byte, halfWord, word, number, bits, wide, count, value, mode, out)
+	return k.loaded().scalars.Launch(q, c, flag, small, byte, halfWord, word, number, bits, wide, count, value, mode, out)
 }
 
 // Filter launches the kernel image::filter on a stream or in a batch: see [ferry.Stream.Launch].
@@ -151,21 +154,21 @@ func (k *Kernels) Scalars(q ferry.Queue, c ferry.LaunchConfig, flag bool, small 
 //
 //	void filter(Filter f, const float4 *from, float4 *to, float (*sums)[3])
 func (k *Kernels) Filter(q ferry.Queue, c ferry.LaunchConfig, f Filter, from, to ferry.Memory[[4]float32], sums ferry.Memory[[3]float32]) error {
-	return k.filter.Launch(q, c, f, from, to, sums)
+	return k.loaded().filter.Launch(q, c, f, from, to, sums)
 }
 
 // ScaleFloat1 launches the kernel scale<float, 1> on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void scale(T *x, T by, unsigned n)
 func (k *Kernels) ScaleFloat1(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float32], by float32, n uint32) error {
-	return k.scaleFloat1.Launch(q, c, x, by, n)
+	return k.loaded().scaleFloat1.Launch(q, c, x, by, n)
 }
 
 // ScaleDouble2 launches the kernel scale<double, 2> on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void scale(T *x, T by, unsigned n)
 func (k *Kernels) ScaleDouble2(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float64], by float64, n uint32) error {
-	return k.scaleDouble2.Launch(q, c, x, by, n)
+	return k.loaded().scaleDouble2.Launch(q, c, x, by, n)
 }
 
 // Blur3 launches the kernel blur3 on a stream or in a batch: see [ferry.Stream.Launch].
@@ -174,7 +177,7 @@ func (k *Kernels) ScaleDouble2(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memo
 //
 //	void blur3(const float *in, float *out, int n)
 func (k *Kernels) Blur3(q ferry.Queue, c ferry.LaunchConfig, in, out ferry.Memory[float32], n int32) error {
-	return k.blur3.Launch(q, c, in, out, n)
+	return k.loaded().blur3.Launch(q, c, in, out, n)
 }
 
 // Untyped launches the kernel untyped on a stream or in a batch: see [ferry.Stream.Launch].
@@ -185,14 +188,14 @@ func (k *Kernels) Blur3(q ferry.Queue, c ferry.LaunchConfig, in, out ferry.Memor
 // Argument hidden: Hidden is only declared: a launch does not track the memory.
 // Argument bits: Bits: its fields are not in the text, or are not plain data.
 func (k *Kernels) Untyped(queue ferry.Queue, config ferry.LaunchConfig, address, hidden cu.DevicePtr, bits [4]byte, type_ int32, q float32, c ferry.Memory[uint32]) error {
-	return k.untyped.Launch(queue, config, address, hidden, bits, type_, q, c)
+	return k.loaded().untyped.Launch(queue, config, address, hidden, bits, type_, q, c)
 }
 
 // Nothing launches the kernel nothing on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void nothing()
 func (k *Kernels) Nothing(q ferry.Queue, c ferry.LaunchConfig) error {
-	return k.nothing.Launch(q, c)
+	return k.loaded().nothing.Launch(q, c)
 }
 
 // Scalars has the layout of Scalars in C: 48 bytes.
@@ -240,7 +243,7 @@ type Filter struct {
 
 // These lines are for "ferry bind --check".
 //
-//ferry:version "1"
+//ferry:version "2"
 //ferry:options ""
 //ferry:source "kernels.cu" "081f0276d73b3fd02d74dbbefd21c76df94be61770a7c819665c999b9e80d3a8"
 //ferry:source "shapes.h" "a5ade0db67775176bc4fbe21c9dc90c362eed878c89c2259a90e9ce7c5ae24e3"
@@ -257,4 +260,4 @@ type Filter struct {
 //ferry:struct "image::Size" "width" "unsigned int at byte 0" "height" "unsigned int at byte 4" "the size" "8 bytes"
 //ferry:struct "image::Offset" "x" "float at byte 0" "y" "float at byte 4" "z" "float at byte 8" "the size" "12 bytes"
 //ferry:struct "image::Filter" "size" "image::Size at byte 0" "enabled" "bool at byte 8" "weights" "float [3] at byte 16" "offset" "image::Offset at byte 28" "gain" "double at byte 40" "histogram" "unsigned int * at byte 48" "tag" "unsigned char at byte 56" "the size" "64 bytes"
-//ferry:sum "2cc54e5c896072b0a6d87bad8e7e5b51b73315b379baddf3c36a3d66f0b71dde"
+//ferry:sum "748d5503f1feebe3e83a13a13637042e2ebb066f92fffedc7eecfce124139c4d"
