@@ -162,4 +162,7 @@ func TestLinkErrors(t *testing.T) {
 	if _, _, err := d.LinkComplete(1, link); err != cu.ErrorUnknown {
 		t.Errorf("complete: %v", err)
 	}
+	if err := d.LinkDestroy(1, link); err != nil {
+		t.Errorf("destroy: %v", err)
+	}
 }
