@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
 )
 
@@ -68,7 +69,7 @@ extern "C" __global__ void test(const u64 *in, u64 *out) {
     o[3] = __syncthreads_or(t.x == 9) * 2 + __syncthreads_or(t.x == 3) ;
     __threadfence_block(); __threadfence(); __threadfence_system(); __syncwarp();
     long long before = clock64(); int c32 = clock(); o[4] = clock64() >= before; (void)c32;
-    o[5] = globaltimer() != 0;
+    o[5] = __globaltimer() != 0;
     u64 local = in[1];
     shared[t.x] = t.x + 5;
     __syncthreads();
@@ -204,7 +205,11 @@ __global__ void wait(const __grid_constant__ int n, uint64_t *__restrict__ out) 
     *out = (uint64_t)dynamic[n];
 }
 #define CHECK(call) do { cudaError_t e = call; if (e != cudaSuccess) { fprintf(stderr, "%s\n", cudaGetErrorString(e)); exit(EXIT_FAILURE); } } while (0)
+__device__ unsigned long long globaltimer() { return 0; }
 int main(int argc, char **argv) {
+    half h = __float2half(1.5f) + half(2);
+    __nv_bfloat162 pair = __floats2bfloat162_rn((float)h, __half2float(h)) * __float2bfloat162_rn(2);
+    if (pair.x > pair.y) return 1;
     int n = argc > 1 ? atoi(argv[1]) : 1000;
     float *x, *y = (float *)malloc(n * sizeof(float));
     for (int i = 0; i < n; i++) y[i] = sqrtf((float)(rand() % 100));
@@ -221,6 +226,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 `
+	// Without an include, nvcc has the limits of integers.
+	const plain = "__global__ void most(int *x) { *x = INT_MAX; }"
 	const own = `
 #include "ferry.h"
 extern "C" __global__ void sum(const half *a, const __nv_bfloat16 *b, float *c) { assert(a != nullptr); c[threadIdx.x] = __half2float(a[threadIdx.x]) + __bfloat162float(b[threadIdx.x]); }
@@ -233,7 +240,53 @@ extern "C" __global__ void sum(const half *a, const __nv_bfloat16 *b, float *c) 
 					t.Errorf("the PTX has no kernel %s", kernel)
 				}
 			}
+			b.compile(t, plain)
 			b.compile(t, own)
 		})
+	}
+}
+
+// userLines has a fault in a function of the header for each value of in.
+const userLines = `#include <cuda_fp16.h>
+extern "C" __global__ void test(const unsigned long long *in, unsigned long long *out)
+{
+    if (threadIdx.x != 0) return;
+    // The pointers are one past the ends of the buffers.
+    switch (in[0]) {
+    case 0:
+        atomicAdd(out + 1, 1ull);
+        break;
+    case 1: out[0] = __ldg(in + 1); break;
+    case 2: __stcs(out + 1, 1); break;
+    case 3: out[0] = (unsigned long long)normf(1, (const float *)(in + 1)); break;
+    case 4: out[0] = atomicCAS_system(out + 1, 1ull, 2ull); break;
+    case 5: atomicAdd((__half2 *)(out + 1), __float2half2_rn(1)); break;
+    }
+}
+`
+
+// TestUserLine checks that a fault in a function of the header names the line that calls it.
+func TestUserLine(t *testing.T) {
+	for _, compiler := range compilers(t) {
+		r, err := compile.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range []int{8, 10, 11, 12, 13, 14} {
+			err := launch(t, string(r.PTX), "test", ferry.Grid(1, 32), func(g *ferry.GPU) []any {
+				in, err := ferry.Upload(g, []uint64{uint64(i)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := ferry.Alloc[uint64](g, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return []any{in, out}
+			}, nil)
+			if want := fmt.Sprintf("test.cu:%d;", line); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, case %d: got %v, want an error with %q", compiler, i, err, want)
+			}
+		}
 	}
 }

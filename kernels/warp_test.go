@@ -179,6 +179,16 @@ func groupRows() []warpRow {
 		}},
 		{"cg::reduce(h, l, cg::greater<int>())", func(_ []uint64, l int) uint64 { return uint64(l/8*8 + 7) }},
 		{"cg::reduce(h, l, cg::less<int>())", func(_ []uint64, l int) uint64 { return uint64(l / 8 * 8) }},
+		{"any(b) + 10000 * any(w) + 100000000ull * any(h)", func(_ []uint64, l int) uint64 {
+			return uint64(l+3200) + 10000*uint64(l+3200) + 100000000*uint64(l%8+800)
+		}},
+		{"any(cg::tiled_partition(b, 4)) + 10000 * any(cg::tiled_partition(h, 2))", func(_ []uint64, l int) uint64 {
+			return uint64(l%4+400) + 10000*uint64(l%2+200)
+		}},
+		{"pairs(l)", func(_ []uint64, l int) uint64 {
+			m, r := mine(l), rank(l)
+			return uint64(r%2 + 100*min(2, len(m)-r/2*2))
+		}},
 		{"group(v, l)", func(v []uint64, l int) uint64 {
 			m, r := mine(l), rank(l)
 			down, up := l, l
@@ -199,6 +209,13 @@ const groupCode = `
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 namespace cg = cooperative_groups;
+__device__ u64 any(cg::thread_group g) { g.sync(); return g.thread_rank() + 100 * g.size(); }
+__device__ u64 pairs(int l) {
+    u64 r = 0;
+    for (int part = 0; part < 2; part++)
+        if ((l % 3 == 0) == (part == 0)) r = any(cg::tiled_partition(cg::coalesced_threads(), 2));
+    return r;
+}
 __device__ u64 group(u64 v, int l) {
     u64 r = 0;
     for (int part = 0; part < 2; part++)

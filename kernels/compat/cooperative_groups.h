@@ -145,6 +145,30 @@ class coalesced_group {
 FERRY_D coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 #undef FERRY_LANE_GROUP
 
+// A thread_group is any of these groups but the grid, for functions that take each of them.
+class thread_group {
+  public:
+    FERRY_M thread_group(const thread_block &) : block(true), lanes(0) {}
+    template <unsigned n, class P> FERRY_M thread_group(const thread_block_tile<n, P> &g) : block(false), lanes(g.mask()) {}
+    FERRY_M thread_group(const coalesced_group &g) : block(false), lanes(g.mask()) {}
+    FERRY_M void sync() const { if (block) __syncthreads(); else __syncwarp(lanes); }
+    FERRY_M unsigned num_threads() const { return block ? thread_block::num_threads() : __popc(lanes); }
+    FERRY_M unsigned size() const { return num_threads(); }
+    FERRY_M unsigned thread_rank() const { return block ? ferry_rank() : __popc(lanes & __lanemask_lt()); }
+    // tile returns the n threads of the group whose ranks divided by n are equal to the caller's.
+    FERRY_M thread_group tile(unsigned n) const {
+        unsigned of = block ? ~0u : lanes, mine = __popc(of & __lanemask_lt()) / n, r = 0, rank = 0;
+        for (unsigned m = of; m; m &= m - 1, rank++)
+            if (rank / n == mine) r |= m & (0 - m);
+        return thread_group(coalesced_group(r));
+    }
+
+  private:
+    bool block;
+    unsigned lanes;
+};
+FERRY_D thread_group tiled_partition(const thread_group &g, unsigned n) { return g.tile(n); }
+
 template <class G> FERRY_D void sync(const G &g) { g.sync(); }
 }
 #endif

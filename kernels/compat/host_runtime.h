@@ -2,6 +2,7 @@
 // <<<>>> needs. Host code is checked and dropped: nothing here has a body.
 #ifndef FERRY_COMPAT_HOST_RUNTIME_H
 #define FERRY_COMPAT_HOST_RUNTIME_H
+#include "limits.h"
 #include "stdlib.h"
 #include "string.h"
 #include "time.h"

@@ -10,11 +10,11 @@
         __declspec(property(get = get_x)) unsigned x;                                      \
         __declspec(property(get = get_y)) unsigned y;                                      \
         __declspec(property(get = get_z)) unsigned z;                                      \
-        __device__ __attribute__((always_inline)) unsigned get_x() const { return __nvvm_read_ptx_sreg_##REGISTER##_x(); } \
-        __device__ __attribute__((always_inline)) unsigned get_y() const { return __nvvm_read_ptx_sreg_##REGISTER##_y(); } \
-        __device__ __attribute__((always_inline)) unsigned get_z() const { return __nvvm_read_ptx_sreg_##REGISTER##_z(); } \
-        __device__ __attribute__((always_inline)) operator uint3() const { return {get_x(), get_y(), get_z()}; } \
-        __device__ __attribute__((always_inline)) operator dim3() const { return {get_x(), get_y(), get_z()}; } \
+        FERRY_M unsigned get_x() const { return __nvvm_read_ptx_sreg_##REGISTER##_x(); } \
+        FERRY_M unsigned get_y() const { return __nvvm_read_ptx_sreg_##REGISTER##_y(); } \
+        FERRY_M unsigned get_z() const { return __nvvm_read_ptx_sreg_##REGISTER##_z(); } \
+        FERRY_M operator uint3() const { return {get_x(), get_y(), get_z()}; } \
+        FERRY_M operator dim3() const { return {get_x(), get_y(), get_z()}; } \
     };                                                                                     \
     extern const __device__ __attribute__((weak)) ferry_##REGISTER NAME;
 FERRY_PLACE(threadIdx, tid)
@@ -36,8 +36,7 @@ FERRY_D void __threadfence_system() { __nvvm_membar_sys(); }
 
 FERRY_D int clock() { return (int)__nvvm_read_ptx_sreg_clock(); }
 FERRY_D long long clock64() { return __nvvm_read_ptx_sreg_clock64(); }
-FERRY_D unsigned long long globaltimer() { unsigned long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
-FERRY_D unsigned long long __globaltimer() { return globaltimer(); }
+FERRY_D unsigned long long __globaltimer() { unsigned long long t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); return t; }
 FERRY_D void __trap() { __builtin_trap(); }
 FERRY_D void __brkpt() { asm volatile("brkpt;"); }
 FERRY_D void __prof_trigger(int) {}

@@ -76,14 +76,18 @@ typedef __SIZE_TYPE__ size_t;
 #endif
 
 // FERRY_D starts a function for the device, FERRY_HD one that host code may name too, FERRY_M
-// a method. Nothing is compiled for the host.
+// and FERRY_HM a method. Nothing is compiled for the host. nodebug gives their instructions the
+// source line of the caller, so that a fault names that line.
 #ifdef FERRY_CLANG
-#define FERRY_M __attribute__((device, always_inline))
-#define FERRY_D static __inline__ __attribute__((device, always_inline))
-#define FERRY_HD static __inline__ __attribute__((host, device, always_inline))
+#define FERRY_INLINE always_inline, nodebug
+#define FERRY_M __attribute__((device, FERRY_INLINE))
+#define FERRY_HM __attribute__((host, device, FERRY_INLINE))
+#define FERRY_D static __inline__ FERRY_M
+#define FERRY_HD static __inline__ FERRY_HM
 #else
 #define FERRY_M __device__ __forceinline__
-#define FERRY_D static __device__ __forceinline__
-#define FERRY_HD static __host__ __device__ __forceinline__
+#define FERRY_HM FERRY_M
+#define FERRY_D static FERRY_M
+#define FERRY_HD FERRY_D
 #endif
 #endif

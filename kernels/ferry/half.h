@@ -11,27 +11,27 @@ struct __half_raw { unsigned short x; };
 struct __half {
     unsigned short __x;
     __half() = default;
-    __host__ __device__ constexpr __half(__half_raw r) : __x(r.x) {}
-    __device__ inline __half(float v);
-    __device__ inline __half(double v);
-    __device__ inline __half(int v);
-    __device__ inline __half(unsigned v);
-    __device__ inline __half(long v);
-    __device__ inline __half(unsigned long v);
-    __device__ inline __half(long long v);
-    __device__ inline __half(unsigned long long v);
-    __device__ inline __half(short v);
-    __device__ inline __half(unsigned short v);
-    __device__ inline operator float() const;
-    __host__ __device__ operator __half_raw() const { return {__x}; }
+    FERRY_HM constexpr __half(__half_raw r) : __x(r.x) {}
+    FERRY_HM __half(float v);
+    FERRY_HM __half(double v);
+    FERRY_HM __half(int v);
+    FERRY_HM __half(unsigned v);
+    FERRY_HM __half(long v);
+    FERRY_HM __half(unsigned long v);
+    FERRY_HM __half(long long v);
+    FERRY_HM __half(unsigned long long v);
+    FERRY_HM __half(short v);
+    FERRY_HM __half(unsigned short v);
+    FERRY_HM operator float() const;
+    FERRY_HM operator __half_raw() const { return {__x}; }
 };
 struct __half2_raw { unsigned short x, y; };
 struct __attribute__((aligned(4))) __half2 {
     __half x, y;
     __half2() = default;
-    __host__ __device__ constexpr __half2(const __half &x, const __half &y) : x(x), y(y) {}
-    __host__ __device__ constexpr __half2(__half2_raw r) : x(__half_raw{r.x}), y(__half_raw{r.y}) {}
-    __host__ __device__ operator __half2_raw() const { return {x.__x, y.__x}; }
+    FERRY_HM constexpr __half2(const __half &x, const __half &y) : x(x), y(y) {}
+    FERRY_HM constexpr __half2(__half2_raw r) : x(__half_raw{r.x}), y(__half_raw{r.y}) {}
+    FERRY_HM operator __half2_raw() const { return {x.__x, y.__x}; }
 };
 typedef __half half;
 typedef __half2 half2;
@@ -40,7 +40,7 @@ typedef __half2 __nv_half2;
 typedef __half_raw __nv_half_raw;
 typedef __half2_raw __nv_half2_raw;
 
-FERRY_D float __half2float(__half h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h.__x)); return r; }
+FERRY_HD float __half2float(__half h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(h.__x)); return r; }
 
 // FERRY_TO_HALF defines conversions to half in the four rounding modes.
 #define FERRY_TO_HALF(NAME, FROM, C, TYPE)                                                 \
@@ -49,7 +49,7 @@ FERRY_D float __half2float(__half h) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"
     FERRY_TO_HALF1(NAME##_ru, FROM, C, "rp.f16." TYPE)                                     \
     FERRY_TO_HALF1(NAME##_rd, FROM, C, "rm.f16." TYPE)
 #define FERRY_TO_HALF1(NAME, FROM, C, OP)                                                  \
-    FERRY_D __half NAME(FROM v) { __half r; asm("cvt." OP " %0, %1;" : "=h"(r.__x) : C(v)); return r; }
+    FERRY_HD __half NAME(FROM v) { __half r; asm("cvt." OP " %0, %1;" : "=h"(r.__x) : C(v)); return r; }
 FERRY_TO_HALF(__float2half, float, "f", "f32")
 FERRY_TO_HALF1(__float2half, float, "f", "rn.f16.f32")
 FERRY_TO_HALF1(__double2half, double, "d", "rn.f16.f64")
@@ -62,15 +62,15 @@ FERRY_TO_HALF(__ushort2half, unsigned short, "h", "u16")
 #undef FERRY_TO_HALF
 #undef FERRY_TO_HALF1
 
-FERRY_D unsigned ferry_bits(__half2 v) { return v.x.__x | (unsigned)v.y.__x << 16; }
-FERRY_D __half2 ferry_half2(unsigned r) { return __half2(__half2_raw{(unsigned short)r, (unsigned short)(r >> 16)}); }
+FERRY_HD unsigned ferry_bits(__half2 v) { return v.x.__x | (unsigned)v.y.__x << 16; }
+FERRY_HD __half2 ferry_half2(unsigned r) { return __half2(__half2_raw{(unsigned short)r, (unsigned short)(r >> 16)}); }
 
 // The arithmetic of one half and of a pair. half_ops.h builds the rest on it.
 #if __CUDA_ARCH__ >= 530
 #define FERRY_HALF1(NAME, OP)                                                              \
-    FERRY_D __half NAME(__half a, __half b) { __half r; asm(OP ".f16 %0, %1, %2;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x)); return r; }
+    FERRY_HD __half NAME(__half a, __half b) { __half r; asm(OP ".f16 %0, %1, %2;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x)); return r; }
 #define FERRY_HALF2(NAME, OP)                                                              \
-    FERRY_D __half2 NAME(__half2 a, __half2 b) { unsigned r; asm(OP ".f16x2 %0, %1, %2;" : "=r"(r) : "r"(ferry_bits(a)), "r"(ferry_bits(b))); return ferry_half2(r); }
+    FERRY_HD __half2 NAME(__half2 a, __half2 b) { unsigned r; asm(OP ".f16x2 %0, %1, %2;" : "=r"(r) : "r"(ferry_bits(a)), "r"(ferry_bits(b))); return ferry_half2(r); }
 FERRY_HALF1(__hadd, "add.rn")
 FERRY_HALF1(__hsub, "sub.rn")
 FERRY_HALF1(__hmul, "mul.rn")
@@ -80,30 +80,30 @@ FERRY_HALF1(__hmul_sat, "mul.rn.sat")
 FERRY_HALF2(__hadd2, "add.rn")
 FERRY_HALF2(__hsub2, "sub.rn")
 FERRY_HALF2(__hmul2, "mul.rn")
-FERRY_D __half __hfma(__half a, __half b, __half c) { __half r; asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x), "h"(c.__x)); return r; }
-FERRY_D __half __hfma_sat(__half a, __half b, __half c) { __half r; asm("fma.rn.sat.f16 %0, %1, %2, %3;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x), "h"(c.__x)); return r; }
-FERRY_D __half2 __hfma2(__half2 a, __half2 b, __half2 c) { unsigned r; asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(ferry_bits(a)), "r"(ferry_bits(b)), "r"(ferry_bits(c))); return ferry_half2(r); }
+FERRY_HD __half __hfma(__half a, __half b, __half c) { __half r; asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x), "h"(c.__x)); return r; }
+FERRY_HD __half __hfma_sat(__half a, __half b, __half c) { __half r; asm("fma.rn.sat.f16 %0, %1, %2, %3;" : "=h"(r.__x) : "h"(a.__x), "h"(b.__x), "h"(c.__x)); return r; }
+FERRY_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) { unsigned r; asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(ferry_bits(a)), "r"(ferry_bits(b)), "r"(ferry_bits(c))); return ferry_half2(r); }
 #undef FERRY_HALF1
 #undef FERRY_HALF2
 #else
-FERRY_D float ferry_half_clamp(float v) { return v > 0 ? (v < 1 ? v : 1) : 0; }
-FERRY_D __half __hadd(__half a, __half b) { return __float2half(__half2float(a) + __half2float(b)); }
-FERRY_D __half __hsub(__half a, __half b) { return __float2half(__half2float(a) - __half2float(b)); }
-FERRY_D __half __hmul(__half a, __half b) { return __float2half(__half2float(a) * __half2float(b)); }
-FERRY_D __half __hadd_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) + __half2float(b))); }
-FERRY_D __half __hsub_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) - __half2float(b))); }
-FERRY_D __half __hmul_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) * __half2float(b))); }
-FERRY_D __half2 __hadd2(__half2 a, __half2 b) { return {__hadd(a.x, b.x), __hadd(a.y, b.y)}; }
-FERRY_D __half2 __hsub2(__half2 a, __half2 b) { return {__hsub(a.x, b.x), __hsub(a.y, b.y)}; }
-FERRY_D __half2 __hmul2(__half2 a, __half2 b) { return {__hmul(a.x, b.x), __hmul(a.y, b.y)}; }
-FERRY_D __half __hfma(__half a, __half b, __half c) { return __float2half(ferry_odd((double)__half2float(a) * (double)__half2float(b) + (double)__half2float(c))); }
-FERRY_D __half __hfma_sat(__half a, __half b, __half c) { return __float2half(ferry_half_clamp(__half2float(a) * __half2float(b) + __half2float(c))); }
-FERRY_D __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
+FERRY_HD float ferry_half_clamp(float v) { return v > 0 ? (v < 1 ? v : 1) : 0; }
+FERRY_HD __half __hadd(__half a, __half b) { return __float2half(__half2float(a) + __half2float(b)); }
+FERRY_HD __half __hsub(__half a, __half b) { return __float2half(__half2float(a) - __half2float(b)); }
+FERRY_HD __half __hmul(__half a, __half b) { return __float2half(__half2float(a) * __half2float(b)); }
+FERRY_HD __half __hadd_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) + __half2float(b))); }
+FERRY_HD __half __hsub_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) - __half2float(b))); }
+FERRY_HD __half __hmul_sat(__half a, __half b) { return __float2half(ferry_half_clamp(__half2float(a) * __half2float(b))); }
+FERRY_HD __half2 __hadd2(__half2 a, __half2 b) { return {__hadd(a.x, b.x), __hadd(a.y, b.y)}; }
+FERRY_HD __half2 __hsub2(__half2 a, __half2 b) { return {__hsub(a.x, b.x), __hsub(a.y, b.y)}; }
+FERRY_HD __half2 __hmul2(__half2 a, __half2 b) { return {__hmul(a.x, b.x), __hmul(a.y, b.y)}; }
+FERRY_HD __half __hfma(__half a, __half b, __half c) { return __float2half(ferry_odd((double)__half2float(a) * (double)__half2float(b) + (double)__half2float(c))); }
+FERRY_HD __half __hfma_sat(__half a, __half b, __half c) { return __float2half(ferry_half_clamp(__half2float(__hfma(a, b, c)))); }
+FERRY_HD __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }
 #endif
-FERRY_D __half2 __hadd2_sat(__half2 a, __half2 b) { return {__hadd_sat(a.x, b.x), __hadd_sat(a.y, b.y)}; }
-FERRY_D __half2 __hsub2_sat(__half2 a, __half2 b) { return {__hsub_sat(a.x, b.x), __hsub_sat(a.y, b.y)}; }
-FERRY_D __half2 __hmul2_sat(__half2 a, __half2 b) { return {__hmul_sat(a.x, b.x), __hmul_sat(a.y, b.y)}; }
-FERRY_D __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) { return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)}; }
+FERRY_HD __half2 __hadd2_sat(__half2 a, __half2 b) { return {__hadd_sat(a.x, b.x), __hadd_sat(a.y, b.y)}; }
+FERRY_HD __half2 __hsub2_sat(__half2 a, __half2 b) { return {__hsub_sat(a.x, b.x), __hsub_sat(a.y, b.y)}; }
+FERRY_HD __half2 __hmul2_sat(__half2 a, __half2 b) { return {__hmul_sat(a.x, b.x), __hmul_sat(a.y, b.y)}; }
+FERRY_HD __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) { return {__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)}; }
 
 #define FERRY_T __half
 #define FERRY_T2 __half2

@@ -20,9 +20,11 @@
             ulonglong2 v; asm VOLATILE("ld." OP ".v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) __VA_ARGS__); return __builtin_bit_cast(T, v); \
         }                                                                                  \
     }
-// FERRY_STORE defines the stores in the same way.
+// FERRY_STORE defines the stores in the same way. The pointer alone gives the type, so that an
+// int can be stored as a float.
+template <class T> struct ferry_value { typedef T type; };
 #define FERRY_STORE(NAME, OP)                                                              \
-    template <class T> FERRY_D void NAME(T *p, T v) {                                      \
+    template <class T> FERRY_D void NAME(T *p, typename ferry_value<T>::type v) {                                      \
         static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16, "a store of 1, 2, 4, 8 or 16 bytes"); \
         if constexpr (sizeof(T) == 1)                                                      \
             asm volatile("st." OP ".u8 [%0], %1;" ::"l"(p), "r"((unsigned)__builtin_bit_cast(unsigned char, v)) : "memory"); \

@@ -31,9 +31,9 @@ FERRY_VECTOR(double, double, 8, 16, 16)
 
 struct dim3 {
     unsigned x, y, z;
-    __host__ __device__ constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-    __host__ __device__ constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
-    __host__ __device__ constexpr operator uint3() const { return {x, y, z}; }
+    FERRY_HM constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    FERRY_HM constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    FERRY_HM constexpr operator uint3() const { return {x, y, z}; }
 };
 #endif
 #endif
