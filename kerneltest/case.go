@@ -19,8 +19,8 @@ type Case struct {
 	// File is the path of the module, instead of PTX. It makes the command that
 	// reproduces a failure complete.
 	File string
-	// Kernel is the name of the kernel in the source, or in the module if several
-	// kernels have that name.
+	// Kernel is the name of the kernel in the source, without template arguments, or in
+	// the module if several kernels have that name.
 	Kernel string
 	// Other is another build of the module, such as by another compiler. Each launch is
 	// made with it too, and its results must have the same bits.

@@ -36,6 +36,9 @@ func (s *session) command(l launchSpec) string {
 	if s.c.Launch != nil {
 		return "  (launched by Case.Launch, so there is no ferry run command)"
 	}
+	if l.config.Cooperative || l.config.Programmatic || l.config.Cluster.X != 0 {
+		return "  (ferry run has no flags for this kind of launch)"
+	}
 	file, note := s.c.File, ""
 	switch {
 	case l.other:
