@@ -81,8 +81,17 @@ func TestFailures(t *testing.T) {
 		"input":   scale("scale_input", 4, 8),
 		"outside": scale("scale_unbounded", 32, 31),
 		"block":   func() *Case { c := scale("scale_block", 100, 1000); c.Blocks = []int{64, 128}; return c }(),
-		"same":    func() *Case { c := scale("scale_block", 100); c.Blocks, c.Want = []int{64, 128}, nil; return c }(),
-		"many":    scale("scale_short"),
+		"cooperative": func() *Case {
+			c := scale("scale_short", 40)
+			c.Configs = func(n int) []ferry.LaunchConfig {
+				config := ferry.Grid(n, 32)
+				config.Cooperative = true
+				return []ferry.LaunchConfig{config}
+			}
+			return c
+		}(),
+		"same": func() *Case { c := scale("scale_block", 100); c.Blocks, c.Want = []int{64, 128}, nil; return c }(),
+		"many": scale("scale_short"),
 		"integer": {
 			File: "testdata/kernels.ptx", Kernel: "planned", Args: []string{"struct=u8:7,f32:3,s32:10,-20", "in:s32=random[8]:-99..99", "out:s32=[8]"},
 			Blocks: []int{8}, Tolerance: Tolerance{Abs: 3, ULP: 100},
