@@ -157,6 +157,9 @@ func decodeCvta(d *decoder) error {
 		return err
 	}
 	space := d.space()
+	if space == ptx.ParamSpace && d.stackParam(d.operand(1)) {
+		space = ptx.LocalSpace
+	}
 	window := (&access{space: space}).base()
 	if d.has("to") {
 		window = -window
@@ -299,6 +302,9 @@ func (d *decoder) address(op ptx.Operand, space ptx.Space) (m *access, reg int32
 		}
 		r := d.f.regs[mem.Base]
 		m.addr32 = r.typ.Size() == 4
+		if space == ptx.ParamSpace && d.onStack() {
+			m.space = ptx.LocalSpace
+		}
 		return m, reg, nil
 	}
 	v, kind := d.f.find(mem.Base)
@@ -322,6 +328,35 @@ func (d *decoder) address(op ptx.Operand, space ptx.Space) (m *access, reg int32
 		m.space = ptx.SharedSpace
 	}
 	return m, reg, nil
+}
+
+// onStack reports whether a register that the current instruction uses as an address of
+// .param space holds an address of local memory. There lie the parameters and results of
+// device functions and of calls. Without ::entry and ::func, the address belongs to the
+// parameters of the function that has the instruction; a store never belongs to a kernel's.
+func (d *decoder) onStack() bool {
+	switch {
+	case d.has("param::entry"):
+		return false
+	case d.has("param::func"), d.in.Op == "st":
+		return true
+	}
+	return !d.f.src.Entry
+}
+
+// stackParam reports whether op names a parameter or result that lies in local memory.
+func (d *decoder) stackParam(op ptx.Operand) bool {
+	name := ""
+	switch op := op.(type) {
+	case ptx.Sym:
+		name = op.Name
+	case ptx.Mem:
+		if !op.IsReg {
+			name = op.Base
+		}
+	}
+	_, ok := d.f.local[name]
+	return ok && d.f.args[name] == nil
 }
 
 // symbol returns a register with the address of a variable or function in its own
