@@ -298,7 +298,7 @@ func TestLoadFatbin(t *testing.T) {
 	}{
 		"cubin":           {[]byte(cubin), "machine code for sm_90 (a cubin)"},
 		"fatbin of cubin": {fatbinOf(2, 90, cubin), "machine code (cubin) for sm_90, and no PTX: compile with -gencode arch=compute_80,code=compute_80"},
-		"program":         {[]byte(strings.Replace(cubin, "\xbe\x00", "\x3e\x00", 1)), "for a host"},
+		"program":         {[]byte(strings.Replace(cubin, "\xbe\x00", "\x3e\x00", 1)), "for a host (ELF), and device code in its sections is not looked for: compile with nvcc -fatbin or -ptx"},
 	} {
 		_, err := ferry.Load(g, c.image, nil)
 		wantError(t, err, cu.ErrorNoBinaryForGPU, c.want)

@@ -162,6 +162,8 @@ func ptxOf(image []byte, arch int, what string) ([]byte, error) {
 	switch {
 	case len(image) == 0:
 		return nil, refuse(cu.ErrorInvalidImage, what, "the image is empty")
+	case fatbin.IsHostELF(image):
+		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is %s, and device code in its sections is not looked for: compile with nvcc -fatbin or -ptx", fatbin.DescribeELF(image))
 	case fatbin.IsELF(image):
 		return nil, refuse(cu.ErrorNoBinaryForGPU, what, "the image is %s; the software GPU runs PTX, which nvcc writes with -ptx", fatbin.DescribeELF(image))
 	case !fatbin.Is(image):

@@ -1,0 +1,13 @@
+__device__ int counter = 5;
+
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+	if (i < n) y[i] = a * x[i] + y[i];
+}
+
+extern "C" __global__ void fill(int n, int v, int *y)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+	if (i < n) y[i] = v + counter;
+}
