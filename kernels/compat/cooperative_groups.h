@@ -55,8 +55,8 @@ class grid_group {
     // address is in two registers. Without such a launch it is nil.
     FERRY_M static unsigned *barrier() {
         unsigned lo, hi;
-        asm volatile("mov.u32 %0, %%envreg1;" : "=r"(lo));
-        asm volatile("mov.u32 %0, %%envreg2;" : "=r"(hi));
+        asm volatile("mov.u32 %0, %%envreg1;" : "=r"(hi));
+        asm volatile("mov.u32 %0, %%envreg2;" : "=r"(lo));
         unsigned long long at = (unsigned long long)hi << 32 | lo;
         return at ? (unsigned *)(at + 4) : nullptr;
     }
