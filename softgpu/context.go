@@ -37,6 +37,7 @@ type contextState struct {
 	peers                    map[*contextState]bool
 	limits                   map[cu.Limit]uintptr
 	printf                   printfBuffer
+	heap                     *kernelHeap // of malloc in kernels, nil until a kernel needs it
 
 	graphPanics, destroyedPanics []error // of host functions in graphs and in destroyed streams, not reported yet
 
@@ -245,6 +246,9 @@ func (c *contextState) destroy() {
 	}
 	for r := range c.regions {
 		r.free()
+	}
+	if c.heap != nil {
+		d.deferUnmap(c.heap.backing)
 	}
 	for _, other := range d.contexts() {
 		delete(other.peers, c)
@@ -485,9 +489,10 @@ func (d *Driver) CtxGetLimit(h cu.Context, limit cu.Limit) (uintptr, error) {
 	return v, nil
 }
 
-// CtxSetLimit sets a limit. The printf limit bounds what kernels print. Other
-// limits are only stored: kernels get the stack that they need. As on hardware,
-// setting the stack size waits for the context's work.
+// CtxSetLimit sets a limit. The printf limit bounds what kernels print, the limit
+// of the heap what they allocate. The limit of the stack is only stored: kernels
+// get the stack that they need. As on hardware, setting it waits for the context's
+// work, and the heap cannot change after a launch of a kernel that uses it.
 func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error {
 	const what = "set a limit"
 	c, err := d.beginIn(h, what)
@@ -500,6 +505,9 @@ func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error 
 	}
 	if limit == cu.LimitStackSize && value > 512<<10 {
 		return refuse(cu.ErrorInvalidValue, what, "a stack of %s is more than 512 KiB a thread", size(uint64(value)))
+	}
+	if limit == cu.LimitMallocHeapSize && c.heap != nil {
+		return refuse(cu.ErrorInvalidValue, what, "a kernel that calls malloc or free was launched: set the size of the heap before")
 	}
 	if limit == cu.LimitStackSize {
 		if err := c.quiesce(what); err != nil {

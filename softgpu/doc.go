@@ -41,6 +41,7 @@
 //   - pool.go: allocations in stream order, and memory pools
 //   - stream.go, capture.go, event.go, graph.go: one chapter each
 //   - launch.go: kernel launches, host functions, printf, Interrupt
+//   - heap.go: malloc and free in kernels
 //
 // The machine:
 //

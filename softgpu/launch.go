@@ -102,6 +102,9 @@ func (f *function) work(grid, block cu.Dim3, shared uint32, params []byte) (*wor
 		return nil, refuse(code, what, "%d bytes of parameters, the kernel has %d in %d parameters",
 			len(params), f.kernel.ParamBytes, len(f.kernel.Params))
 	}
+	if err := f.needHeap(what); err != nil {
+		return nil, err
+	}
 	l := &launch{fn: f, grid: grid, block: block, shared: shared, params: bytes.Clone(params)}
 	l.units = l.occupancy(dev)
 	return &work{
@@ -184,6 +187,7 @@ func (l *launch) run(o *op) error {
 		Cooperative:     l.cooperative,
 		Workspace:       v.workspaceAddress(),
 		Printf:          o.ctx.printf.add,
+		Heap:            v.heap,
 		Pulse:           &x.pulse,
 	})
 	x.stats, x.real = stats, time.Since(began)

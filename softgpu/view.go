@@ -22,6 +22,7 @@ type view struct {
 	host       atomic.Bool
 	copiedIn   atomic.Uint64 // bytes of device memory that a copy had just written
 	workspace  *simt.Segment // of a cooperative launch, else nil
+	heap       *kernelHeap   // of malloc in kernels, nil if no kernel of the context calls it
 	viewRace
 
 	mu  sync.Mutex
@@ -34,7 +35,7 @@ func newView(o *op) *view {
 	defer d.mu.Unlock()
 	v := &view{
 		ordinary: o.ctx.dev.pageable(),
-		drv:      d, ctx: o.ctx, stream: o.stream,
+		drv:      d, ctx: o.ctx, stream: o.stream, heap: o.ctx.heap,
 		peers:      maps.Clone(o.ctx.peers),
 		concurrent: o.ctx.dev.attr(cu.DeviceAttributeConcurrentManagedAccess) != 0,
 	}
@@ -48,6 +49,9 @@ func (v *view) Find(addr uint64) *simt.Segment {
 	if !ok {
 		if v.workspace != nil && addr-workspaceBase < uint64(len(v.workspace.Data)) {
 			return v.workspace
+		}
+		if v.heap.holds(addr) {
+			return &v.heap.segment
 		}
 		return v.pageable(addr)
 	}

@@ -14,6 +14,8 @@ func init() {
 	builtins = map[string]func(w *warp, in *inst){
 		"vprintf":      callPrintf,
 		"__assertfail": callAssert,
+		"malloc":       callMalloc,
+		"free":         callFree,
 	}
 }
 
@@ -118,6 +120,39 @@ func callAssert(w *warp, in *inst) {
 		p(fmt.Sprintf("%s:%d: %s: block: [%d,%d,%d], thread: [%d,%d,%d] Assertion `%s` failed.\n",
 			file, uint32(w.arg(c, 2, lane)), w.cString(lane, w.arg(c, 3, lane)),
 			f.Block.X, f.Block.Y, f.Block.Z, f.Thread.X, f.Thread.Y, f.Thread.Z, what))
+	}
+}
+
+// Heap is the memory of malloc in kernels. Its methods are safe for concurrent use.
+type Heap interface {
+	// Malloc returns the address of size bytes, 0 if there are none.
+	Malloc(size uint64) uint64
+	// Free frees what Malloc returned. It reports whether addr is such an address.
+	Free(addr uint64) bool
+}
+
+// callMalloc allocates for each active lane, in ascending order.
+func callMalloc(w *warp, in *inst) {
+	for m := w.active; m != 0; m &= m - 1 {
+		lane, addr := trailing(m), uint64(0)
+		if h := w.k.x.l.Heap; h != nil {
+			addr = h.Malloc(w.arg(in.call, 0, lane))
+		}
+		w.result(in.call, lane, addr)
+	}
+}
+
+// callFree frees for each active lane. An address of 0 has no effect.
+func callFree(w *warp, in *inst) {
+	for m := w.active; m != 0; m &= m - 1 {
+		lane := trailing(m)
+		addr := w.arg(in.call, 0, lane)
+		if h := w.k.x.l.Heap; addr == 0 || h != nil && h.Free(addr) {
+			continue
+		}
+		w.trap(in, 1<<lane, cu.ErrorLaunchFailed, 0, 0)
+		w.fault.Why = fmt.Sprintf("free got %#x, which malloc did not return, or which was freed before", addr)
+		return
 	}
 }
 

@@ -282,13 +282,13 @@ func TestStackOverflow(t *testing.T) {
 // TestUnknownCallee calls a function that does not exist. Link succeeds, and the
 // launch reports the call.
 func TestUnknownCallee(t *testing.T) {
-	const source = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func (.param .b64 r) malloc(.param .b64 n);\n" +
+	const source = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func (.param .b64 r) calloc(.param .b64 n);\n" +
 		".visible .entry k() {\n\t.reg .b64 %rd<2>;\n\t{\n\t.param .b64 n;\n\t.param .b64 r;\n\tst.param.b64 [n], 8;\n" +
-		"\tcall (r), malloc, (n);\n\tld.param.b64 %rd1, [r];\n\t}\n\tret;\n}\n"
-	m := load(t, newSpace(), "malloc.ptx", source)
+		"\tcall (r), calloc, (n);\n\tld.param.b64 %rd1, [r];\n\t}\n\tret;\n}\n"
+	m := load(t, newSpace(), "calloc.ptx", source)
 	_, err := Run(context.Background(), m.launch(t, "k", 1, 1))
 	u, ok := errors.AsType[*UnsupportedError](err)
-	if !ok || u.Line != 11 || !strings.Contains(err.Error(), "malloc") {
+	if !ok || u.Line != 11 || !strings.Contains(err.Error(), "calloc") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -289,6 +289,7 @@ func decodeCall(d *decoder) error {
 			}
 		} else if b := builtins[t.Name]; b != nil {
 			c.builtin = b
+			d.f.heap = d.f.heap || t.Name == "malloc" || t.Name == "free"
 		} else {
 			return missing("function %s is not in this module", t.Name)
 		}

@@ -41,6 +41,8 @@ type function struct {
 	paramBytes int
 	localBytes int
 
+	heap bool // it calls malloc or free
+
 	carry int32 // the predicate that is the carry flag, 0 if there is none
 
 	paramPlaces, resultPlaces []place // of a device function

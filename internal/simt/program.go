@@ -33,6 +33,7 @@ type Kernel struct {
 	Barriers    int    // barriers of a block that the kernel can use
 	MaxThreads  int    // per block, from .maxntid or .reqntid, otherwise 1024
 	ReqBlock    [3]int // .reqntid; zero when absent
+	Heap        bool   // the kernel can call malloc or free
 
 	// Unsupported is the error for the first instruction that the kernel can reach
 	// and that this package does not run. Run returns it for a launch of the kernel.
@@ -263,6 +264,7 @@ func (p *Program) newKernel(fn *function) *Kernel {
 	for _, f := range k.reach {
 		k.Registers = min(max(k.Registers, f.pressure()), 255)
 		k.Barriers = max(k.Barriers, f.barriersOf())
+		k.Heap = k.Heap || f.heap
 	}
 	var bad *unsupported
 	for _, f := range k.reach {

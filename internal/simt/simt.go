@@ -81,6 +81,8 @@ type Launch struct {
 	// Printf receives what kernels print with vprintf. If it is nil, the text is
 	// dropped.
 	Printf func(string)
+	// Heap serves malloc and free. If it is nil, malloc returns 0.
+	Heap Heap
 	// Pulse, if not nil, shows the progress of the launch while it runs.
 	Pulse *Pulse
 }

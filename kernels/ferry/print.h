@@ -1,5 +1,5 @@
-// printf and malloc in kernels, and what assert calls. The driver writes the text of printf
-// when the program waits for the kernel. The software GPU has no malloc in kernels.
+// printf, malloc and new in kernels, and what assert calls. The driver writes the text of
+// printf when the program waits for the kernel.
 #ifndef FERRY_PRINT_H
 #define FERRY_PRINT_H
 #include "define.h"
@@ -11,5 +11,15 @@ __host__ __device__ __attribute__((noreturn)) void __assertfail(const char *what
 __host__ __device__ void *malloc(size_t);
 __host__ __device__ void free(void *);
 }
+
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Winline-new-delete"
+__device__ inline void *operator new(size_t n) { return malloc(n); }
+__device__ inline void *operator new[](size_t n) { return malloc(n); }
+__device__ inline void operator delete(void *p) noexcept { free(p); }
+__device__ inline void operator delete[](void *p) noexcept { free(p); }
+__device__ inline void operator delete(void *p, size_t) noexcept { free(p); }
+__device__ inline void operator delete[](void *p, size_t) noexcept { free(p); }
+#pragma clang diagnostic pop
 #endif
 #endif
