@@ -21,9 +21,9 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-// Clang has no managed variables for CUDA: such a variable is one of the device, which the
-// host reads by a copy.
-#define __managed__ __attribute__((device))
+// Clang has no managed variables for CUDA. A variable of the device in its place would be
+// memory that the host cannot use.
+#define __managed__ _Pragma("GCC error \"clang has no __managed__ variables for CUDA: use __device__ and copies, pass the address of managed memory, or compile with NVRTC\"") __attribute__((device))
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #if __clang_major__ < 15 // a keyword since clang 15
 #define __noinline__ __attribute__((noinline))
