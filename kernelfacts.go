@@ -139,7 +139,9 @@ func (k *Kernel) SuggestBlock(sharedBytes int) (block, grid int, err error) {
 
 // AvailableShared returns how many bytes of dynamic shared memory each block can have, if
 // the given number of blocks, of block threads each, is to run on one multiprocessor at
-// once (cuOccupancyAvailableDynamicSMemPerBlock). So many blocks must fit.
+// once. So many blocks must fit. It is the number of
+// cuOccupancyAvailableDynamicSMemPerBlock, which forgets the shared memory that the driver
+// reserves for each block, less that memory where it counts.
 func (k *Kernel) AvailableShared(blocks, block int) (int, error) {
 	const what = "compute the shared memory of kernel"
 	if err := k.enter(what); err != nil {
@@ -154,10 +156,25 @@ func (k *Kernel) AvailableShared(blocks, block int) (int, error) {
 	if err == nil {
 		bytes, err = g.driver.OccupancyAvailableDynamicSMemPerBlock(g.ctx, k.f, int32(blocks), int32(block))
 	}
+	if err == nil {
+		bytes, err = k.withoutReserved(bytes, blocks, block)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%s %q for %d blocks of %d threads: %w", what, k.name, blocks, block, err)
 	}
 	return int(bytes), nil
+}
+
+// withoutReserved lowers a size of dynamic shared memory by what the driver reserves, if
+// fewer than the given number of blocks run at once with it.
+func (k *Kernel) withoutReserved(bytes uintptr, blocks, block int) (uintptr, error) {
+	g := k.m.g
+	n, err := g.driver.OccupancyMaxActiveBlocksPerMultiprocessor(g.ctx, k.f, int32(block), bytes, cu.OccupancyDefault)
+	if err != nil || int(n) >= blocks {
+		return bytes, err
+	}
+	reserved, err := g.driver.DeviceGetAttribute(cu.DeviceAttributeReservedSharedMemoryPerBlock, g.device)
+	return bytes - min(bytes, uintptr(reserved)), err
 }
 
 // SetCache sets whether the kernel prefers L1 cache or shared memory, where they share

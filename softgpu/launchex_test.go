@@ -177,7 +177,7 @@ func TestLaunchAttributes(t *testing.T) {
 	if !strings.Contains(err.Error(), "clusters") {
 		t.Errorf("%q does not name clusters", err)
 	}
-	r.want(cu.ErrorInvalidValue, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 4, Y: 1, Z: 1})))
+	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 4, Y: 1, Z: 1})))
 	r.want(cu.ErrorInvalidValue, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2})))
 	r.want(cu.ErrorNotSupported, r.launchEx(store, 6, 0, p, cu.LaunchAttribute{ID: cu.LaunchAttributeProgrammaticEvent}))
 	r.want(cu.ErrorInvalidValue, r.LaunchKernelEx(r.ctx, nil, store, p))
@@ -231,8 +231,9 @@ func TestOccupancy(t *testing.T) {
 	}
 	f = r.facts("shared")
 	bytes, err := r.OccupancyAvailableDynamicSMemPerBlock(r.ctx, f, 8, 64)
-	if r.ok(err); bytes == 0 || active("shared", 64, bytes) != 8 || active("shared", 64, bytes+128) >= 8 {
-		t.Errorf("%d bytes for 8 blocks, with which %d run", bytes, active("shared", 64, bytes))
+	const reserved = 1 << 10 // the driver forgets it
+	if r.ok(err); bytes <= reserved || active("shared", 64, bytes-reserved) != 8 || active("shared", 64, bytes-reserved+128) >= 8 {
+		t.Errorf("%d bytes for 8 blocks, with which, less 1 KiB, %d run", bytes, active("shared", 64, bytes-reserved))
 	}
 	r.ok(r.FuncSetAttribute(r.ctx, f, cu.FuncAttributePreferredSharedMemoryCarveout, 25))
 	if n, err := r.OccupancyMaxActiveBlocksPerMultiprocessor(r.ctx, f, 32, 0, 0); n != 3 || err != nil {
@@ -241,7 +242,12 @@ func TestOccupancy(t *testing.T) {
 	if v, err := r.FuncGetAttribute(r.ctx, cu.FuncAttributePreferredSharedMemoryCarveout, f); v != 25 || err != nil {
 		t.Errorf("carveout %d, %v", v, err)
 	}
+	_, plain, err := r.OccupancyMaxPotentialBlockSize(r.ctx, f, 0, 100, 0)
+	r.ok(err)
 	r.ok(r.FuncSetAttribute(r.ctx, f, cu.FuncAttributePreferredSharedMemoryCarveout, -1))
+	if _, block, err := r.OccupancyMaxPotentialBlockSize(r.ctx, f, 0, 100, 0); block != plain || err != nil {
+		t.Errorf("a carveout of 25 percent changes the suggested block from %d to %d threads, %v", block, plain, err)
+	}
 	r.ok(r.FuncSetCacheConfig(r.ctx, f, cu.FuncCachePreferL1))
 	if n, err := r.OccupancyMaxActiveBlocksPerMultiprocessor(r.ctx, f, 32, 0, 0); n != 1 || err != nil {
 		t.Errorf("with a preference for L1 %d blocks, %v, want 1", n, err)

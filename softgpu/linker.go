@@ -46,9 +46,6 @@ func (d *Driver) LinkCreate(h cu.Context, o *cu.JITOptions) (cu.LinkState, error
 	if o != nil {
 		l.options = *o
 	}
-	if err := checkOptions(&l.options, what); err != nil {
-		return 0, err
-	}
 	return cu.LinkState(d.newHandle(l)), nil
 }
 
@@ -114,9 +111,6 @@ func (d *Driver) LinkComplete(h cu.Context, state cu.LinkState) (image []byte, l
 	if err != nil {
 		return nil, "", err
 	}
-	if len(l.inputs) == 0 {
-		return nil, "", refuse(cu.ErrorInvalidImage, what, "the link has no inputs")
-	}
 	if _, err := linkModules(l.inputs, "link"); err != nil {
 		return nil, "", cutError(err, &l.options)
 	}
@@ -150,7 +144,7 @@ func linkModules(list []linkInput, op string) (*ptx.Module, error) {
 	}
 	m, err := ptx.Link(inputs, builtin...)
 	if err != nil {
-		return nil, &linkFailure{cu.JITError{Result: cu.ErrorInvalidSource, Log: err.Error(), Op: op}, err}
+		return nil, &linkFailure{cu.JITError{Result: cu.ErrorUnknown, Log: err.Error(), Op: op}, err}
 	}
 	return m, nil
 }
@@ -199,7 +193,7 @@ func (d *Driver) decodeLinked(image []byte, what string) (*loading, error) {
 	for i := uint64(0); i < n && !r.bad; i++ {
 		inputs = append(inputs, linkInput{string(r.bytes()), r.bytes()})
 	}
-	if r.bad || len(r.rest) > 0 || len(inputs) == 0 || registers > 1<<16 {
+	if r.bad || len(r.rest) > 0 || registers > 1<<16 {
 		return nil, refuse(cu.ErrorInvalidImage, what, "the image of the linker is damaged")
 	}
 	for _, in := range inputs {

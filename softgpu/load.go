@@ -46,9 +46,6 @@ func (d *Driver) ModuleLoadDataEx(h cu.Context, image []byte, o *cu.JITOptions) 
 	if o == nil {
 		o = new(cu.JITOptions)
 	}
-	if err := checkOptions(o, what); err != nil {
-		return 0, "", err
-	}
 	l, err := d.decodeImage(image, arch, what)
 	if err != nil {
 		return 0, "", cutError(err, o)
@@ -90,14 +87,6 @@ func (l *loading) limitRegisters(n uint32) {
 	if l.maxRegisters == 0 || n != 0 && n < l.maxRegisters {
 		l.maxRegisters = n
 	}
-}
-
-// checkOptions refuses options outside of the ranges of the manual.
-func checkOptions(o *cu.JITOptions, what string) error {
-	if o.OptimizationLevel != nil && *o.OptimizationLevel > cu.MaxOptimizationLevel {
-		return refuse(cu.ErrorInvalidValue, what, "optimization level %d, must be 0 to %d", *o.OptimizationLevel, cu.MaxOptimizationLevel)
-	}
-	return nil
 }
 
 // cutLog cuts a log to the size of its buffer, which needs a final zero byte.

@@ -66,6 +66,14 @@ func TestLinkedImages(t *testing.T) {
 	if n, err := r.FuncGetAttribute(r.ctx, cu.FuncAttributeNumRegs, f); err != nil || n > 30 {
 		t.Errorf("%d registers, %v, want at most 30", n, err)
 	}
+	empty, err := r.LinkCreate(r.ctx, &cu.JITOptions{OptimizationLevel: new(uint32(5))}) // as on hardware
+	r.ok(err)
+	none, _, err := r.LinkComplete(r.ctx, empty)
+	r.ok(err)
+	r.ok(r.LinkDestroy(r.ctx, empty))
+	if m, err = r.ModuleLoadData(r.ctx, none); err != nil {
+		t.Errorf("the image of a link without inputs: %v", err)
+	}
 	header := len(linkedMagic)
 	for i := range header + 8 {
 		for _, b := range []byte{0, 1, 0x7f, 0xff} {

@@ -38,7 +38,7 @@ func (f *function) needs() *occupancy.Kernel {
 	return &occupancy.Kernel{
 		Threads: f.maxThreads(), Registers: f.registers(),
 		StaticShared: f.kernel.SharedBytes, DynamicShared: f.maxDynamic,
-		Barriers: f.kernel.Barriers, Carveout: carveout,
+		Barriers: f.kernel.Barriers, Carveout: carveout, CarveoutSet: f.carveout >= 0,
 	}
 }
 

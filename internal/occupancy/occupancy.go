@@ -31,8 +31,10 @@ type Kernel struct {
 	Barriers      int // barriers that a block uses; 0 and 1 limit nothing
 
 	// Carveout is the preferred share of shared memory in percent of what the
-	// multiprocessor has. A negative number is no preference.
-	Carveout int
+	// multiprocessor has. A negative number is no preference. CarveoutSet says that the
+	// number is the kernel's attribute, and not what a cache preference stands for.
+	Carveout    int
+	CarveoutSet bool `json:",omitempty"`
 }
 
 // ActiveBlocks returns how many blocks of the given number of threads one multiprocessor
@@ -162,8 +164,14 @@ func (d *Device) byBarriers(k *Kernel) int {
 
 // Suggest returns the block size with which the most threads run at once, the largest
 // of several. grid is the number of such blocks that fill the device. Blocks have at most
-// limit threads, if limit is positive. Both results are 0 if no block fits.
+// limit threads, if limit is positive. Both results are 0 if no block fits. As in the
+// driver, a carveout that is the kernel's attribute counts only if it is 0.
 func (d *Device) Suggest(k *Kernel, dynamic, limit int) (grid, block int) {
+	if k.CarveoutSet && k.Carveout > 0 {
+		plain := *k
+		plain.Carveout = -1
+		k = &plain
+	}
 	most := min(d.ThreadsPerBlock, k.Threads)
 	if limit > 0 {
 		most = min(most, limit)
@@ -178,23 +186,24 @@ func (d *Device) Suggest(k *Kernel, dynamic, limit int) (grid, block int) {
 	return grid, block
 }
 
-// AvailableShared returns how much dynamic shared memory each block can have, if the
-// given number of blocks is to run on one multiprocessor at once. ok is false if they do
-// not fit even without dynamic shared memory.
+// AvailableShared returns what the driver says about how much dynamic shared memory each
+// block can have, if the given number of blocks is to run on one multiprocessor at once.
+// The driver forgets SharedReserved: of several blocks with so much memory, fewer may fit.
+// ok is false if they do not fit even without dynamic shared memory.
 func (d *Device) AvailableShared(k *Kernel, blocks, threads int) (bytes int, ok bool) {
 	if blocks <= 0 || d.ActiveBlocks(k, threads, 0) < blocks {
 		return 0, false
 	}
-	limit := d.SharedPerBlock + d.SharedReserved
+	limit := d.SharedPerBlock
 	if d.Major >= 7 {
-		limit = max(d.SharedPerBlock, d.SharedPerBlockOptin) + d.SharedReserved
+		limit = max(limit, d.SharedPerBlockOptin)
 	}
 	have := limit
 	if blocks > 1 {
 		have = d.preferred(k)
 	}
 	bytes = have / blocks / d.sharedUnit() * d.sharedUnit()
-	bytes = min(bytes, limit) - k.StaticShared - d.SharedReserved
+	bytes = min(bytes, limit) - k.StaticShared
 	return max(0, min(bytes, k.DynamicShared)), true
 }
 

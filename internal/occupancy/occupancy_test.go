@@ -74,6 +74,9 @@ func TestSuggest(t *testing.T) {
 		{Kernel{Threads: 100, Registers: 16, Carveout: -1}, 0, 0, 32 * 132, 64},
 		{Kernel{Threads: 1024, Registers: 16, Carveout: -1}, 0, 50, 32 * 132, 50},
 		{Kernel{Threads: 1024, Registers: 16, DynamicShared: 48 << 10, Carveout: -1}, 100 << 10, 0, 0, 0},
+		{Kernel{Threads: 1024, Registers: 22, StaticShared: 4096, Carveout: 50}, 0, 32, 26 * 132, 32},
+		{Kernel{Threads: 1024, Registers: 22, StaticShared: 4096, Carveout: 50, CarveoutSet: true}, 0, 32, 32 * 132, 32},
+		{Kernel{Threads: 1024, Registers: 22, StaticShared: 4096, CarveoutSet: true}, 0, 32, 132, 32},
 	} {
 		if grid, block := h200.Suggest(&c.kernel, c.dynamic, c.limit); grid != c.grid || block != c.block {
 			t.Errorf("%+v: %d blocks of %d threads, want %d of %d", c.kernel, grid, block, c.grid, c.block)
@@ -81,8 +84,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestAvailableShared checks that with the result so many blocks fit, and that with more
-// they do not.
+// TestAvailableShared checks that with the result, less what the driver reserves, so many
+// blocks fit, and that with more they do not.
 func TestAvailableShared(t *testing.T) {
 	for _, k := range []Kernel{
 		{Threads: 1024, Registers: 16, DynamicShared: 227 << 10, Carveout: -1},
@@ -90,6 +93,9 @@ func TestAvailableShared(t *testing.T) {
 	} {
 		for blocks := 1; blocks <= 32; blocks++ {
 			bytes, ok := h200.AvailableShared(&k, blocks, 64)
+			if blocks > 1 {
+				bytes -= h200.SharedReserved
+			}
 			if !ok || h200.ActiveBlocks(&k, 64, bytes) < blocks {
 				t.Errorf("%d bytes for %d blocks, %t: %d fit", bytes, blocks, ok, h200.ActiveBlocks(&k, 64, bytes))
 			}
