@@ -223,6 +223,13 @@ func (d *hookDriver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
 	return d.Driver.MemHostUnregister(ctx, p)
 }
 
+func (d *hookDriver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
+	if err := d.begin("LinkDestroy"); err != nil {
+		return err
+	}
+	return d.Driver.LinkDestroy(ctx, link)
+}
+
 func (d *hookDriver) ModuleUnload(ctx cu.Context, m cu.Module) error {
 	if err := d.begin("ModuleUnload"); err != nil {
 		return err

@@ -105,6 +105,25 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestLinkEndFails: if the link cannot be ended, the module is unloaded, and the GPU stays
+// open until the last buffer is closed.
+func TestLinkEndFails(t *testing.T) {
+	d, g := softHooks(t)
+	x := must(ferry.Alloc[int32](g, 4))(t)
+	fail := errors.New("failed")
+	d.during("LinkDestroy", func() error { return fail })
+	m, err := ferry.Link(g, linkInputs(loadMain, loadTwice), nil)
+	if m != nil || !errors.Is(err, fail) || d.count("ModuleUnload") != 1 {
+		t.Errorf("%v, %v, %d modules unloaded, want an error and 1", m, err, d.count("ModuleUnload"))
+	}
+	check(t, g.Close())
+	if n := d.count("DevicePrimaryCtxRelease"); n != 0 {
+		t.Error("the GPU was released before its buffer")
+	}
+	check(t, x.Close())
+	d.wantReleased(t, "after the last buffer")
+}
+
 // TestLinkErrors: errors name the symbol and the inputs, and leave nothing behind.
 func TestLinkErrors(t *testing.T) {
 	g := openTest(t)

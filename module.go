@@ -167,7 +167,8 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 	}
 	defer func() {
 		if e := d.LinkDestroy(g.ctx, state); e != nil && err == nil {
-			err = errors.Join(fmt.Errorf("end the link: %w", e), m.Close())
+			m.leak.Stop()
+			err = errors.Join(fmt.Errorf("end the link: %w", e), d.ModuleUnload(g.ctx, m.handle))
 		}
 	}()
 	for i := range inputs {
