@@ -105,6 +105,18 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestLinkAlias: a kernel calls a function of another module by its alias.
+func TestLinkAlias(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	alias := strings.Replace(loadTwice, "twice", "double", 1) + ".alias twice, double;\n"
+	alias = strings.Replace(alias, ".visible .func", ".visible .func (.param .b32 result) twice(.param .b32 x);\n.visible .func", 1)
+	m := must(ferry.Link(g, linkInputs(loadMain, alias), nil))(t)
+	defer closeAll(t, m)
+	if got := runMain(t, g, m); got != 42 {
+		t.Errorf("got %d, want 42", got)
+	}
+}
+
 // TestLinkEndFails: if the link cannot be ended, the module is unloaded, and the GPU stays
 // open until the last buffer is closed.
 func TestLinkEndFails(t *testing.T) {

@@ -65,6 +65,9 @@ func Link(inputs []Input, provided ...string) (*Module, error) {
 	for i := range inputs {
 		l.add(&inputs[i], i == 0)
 	}
+	for _, a := range l.aliases {
+		l.addAlias(a[0], a[1])
+	}
 	for i := range inputs {
 		l.check(&inputs[i])
 	}
@@ -79,6 +82,7 @@ type linker struct {
 	provided []string
 	globals  map[string]*global // what the modules share, by name
 	taken    map[string]bool    // names in use in the result
+	aliases  [][2]string        // names in the result, and the functions that they stand for
 	out      *Module
 	errs     LinkErrors
 }
@@ -105,16 +109,27 @@ func (l *linker) reportUndefined(symbol string, in *Input) {
 
 // collect finds the definitions of a module that other modules can use.
 func (l *linker) collect(in *Input) {
-	for _, f := range in.Module.Funcs {
-		if !f.Declared && (f.Linkage != Local || f.Entry) {
+	m := in.Module
+	for _, f := range m.Funcs {
+		switch _, alias := m.Aliases[f.Name]; {
+		case f.Linkage == Local && !f.Entry:
+		case !f.Declared:
 			l.define(f.Name, &global{in, f.Linkage, f, nil})
+		case alias && !l.definedBy(in, f.Name): // it can be declared twice
+			l.define(f.Name, &global{in, f.Linkage, m.funcs[f.Name], nil})
 		}
 	}
-	for _, v := range in.Module.Vars {
+	for _, v := range m.Vars {
 		if v.Linkage != Local && v.Linkage != Extern {
 			l.define(v.Name, &global{in, v.Linkage, nil, v})
 		}
 	}
+}
+
+// definedBy reports whether a module has the definition of a name that modules share.
+func (l *linker) definedBy(in *Input, name string) bool {
+	g := l.globals[name]
+	return g != nil && g.input == in
 }
 
 // define records a definition, or decides between two of one name.
@@ -156,8 +171,10 @@ func (l *linker) add(in *Input, first bool) {
 	for _, f := range m.Funcs {
 		l.addFunc(in, f, r)
 	}
-	for name, target := range m.Aliases {
-		l.addAlias(r.name(name), r.name(target))
+	for _, name := range slices.Sorted(maps.Keys(m.Aliases)) {
+		if fresh := r.name(name); l.globals[fresh] == nil || l.definedBy(in, fresh) {
+			l.aliases = append(l.aliases, [2]string{fresh, r.name(m.Aliases[name])})
+		}
 	}
 }
 
@@ -213,7 +230,10 @@ func (l *linker) addVar(in *Input, v *Var, r *renamer) {
 		}
 		return
 	}
-	if v.Linkage == Extern && (v.Space != SharedSpace || l.out.vars[name] != nil) {
+	if old := l.out.vars[name]; v.Linkage == Extern && (v.Space != SharedSpace || old != nil) {
+		if old != nil && old.Space == v.Space {
+			old.Align = max(old.Align, v.Align)
+		}
 		return // check reports it if it is used
 	}
 	c := *v
@@ -249,6 +269,7 @@ func (l *linker) addFunc(in *Input, f *Func, r *renamer) {
 	l.out.funcs[name] = c
 }
 
+// addAlias adds a second name of a function, when all functions are there.
 func (l *linker) addAlias(name, target string) {
 	if f := l.out.funcs[target]; f != nil {
 		put(&l.out.Aliases, name, target)

@@ -150,3 +150,38 @@ func TestLinkWeak(t *testing.T) {
 		t.Errorf("c has %d bytes, w is %s", v.Size(), body(m, "w"))
 	}
 }
+
+// TestLinkAliases: an alias is a definition, for other modules too. Order does not matter.
+func TestLinkAliases(t *testing.T) {
+	const (
+		alias  = ".visible .func f();\n.visible .func g() { trap; }\n.alias f, g;"
+		caller = ".extern .func f();\n.visible .entry k() { call f; ret; }"
+		local  = ".func f();\n.func g() { ret; }\n.alias f, g;\n.visible .entry l() { call f; ret; }"
+	)
+	for _, texts := range [][]string{{alias, caller, local}, {local, caller, alias}} {
+		m, err := ptx.Link(linkInputs(t, texts...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body(m, "f") != "trap; " || m.Aliases["f"] != "g" || len(m.Aliases) != 2 {
+			t.Errorf("f is %q, aliases %v", body(m, "f"), m.Aliases)
+		}
+		if text := body(m, "l"); body(m, strings.TrimSuffix(strings.TrimPrefix(text, "call "), "; ret; ")) != "ret; " {
+			t.Errorf("l is %q, which does not call its own f", text)
+		}
+	}
+	_, err := ptx.Link(linkInputs(t, alias, ".visible .func f() { ret; }"))
+	if err == nil || err.Error() != "multiple definition of f in b, first defined in a" {
+		t.Errorf("an alias and a function of one name: %v", err)
+	}
+}
+
+// TestLinkDynamicShared: dynamic shared memory has the largest of its alignments.
+func TestLinkDynamicShared(t *testing.T) {
+	const use = "[];\n.visible .entry "
+	const rest = "() { .reg .b32 %r; ld.shared.u32 %r, [w]; ret; }"
+	m, err := ptx.Link(linkInputs(t, ".extern .shared .align 4 .b8 w"+use+"k"+rest, ".extern .shared .align 16 .b8 w"+use+"l"+rest))
+	if err != nil || m.Var("w").Align != 16 || len(m.Vars) != 1 {
+		t.Errorf("%v, %v, want one variable with alignment 16", m.Vars, err)
+	}
+}

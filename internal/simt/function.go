@@ -43,6 +43,8 @@ type function struct {
 
 	heap bool // it calls malloc or free
 
+	pressure, barriers int // what findPressure and findBarriers found
+
 	carry int32 // the predicate that is the carry flag, 0 if there is none
 
 	paramPlaces, resultPlaces []place // of a device function

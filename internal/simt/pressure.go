@@ -10,14 +10,14 @@ import (
 // instruction that names it to the last one, as indices into the body.
 type lifetime struct{ first, last int }
 
-// loopWork bounds the loops times registers that pressure looks at.
+// loopWork bounds the loops times registers that findPressure looks at.
 const loopWork = 1 << 24
 
-// pressure estimates how many 32-bit registers a thread of the function needs at once.
+// findPressure estimates how many 32-bit registers a thread of the function needs at once.
 // It counts the declared registers whose lifetimes overlap. A register that has a value
 // before a loop and is named in the loop keeps its value until the loop ends. Predicates
 // count nothing. A compiler moves instructions, so its number differs.
-func (f *function) pressure() int {
+func (f *function) findPressure() int {
 	lives := f.lifetimes()
 	f.extend(lives)
 	change := make([]int, len(f.src.Body)+1)
@@ -122,9 +122,9 @@ func registersOf(o ptx.Operand, fn func(name string)) {
 	}
 }
 
-// barriersOf returns how many barriers of a block the function can use: one more than
+// findBarriers returns how many barriers of a block the function can use: one more than
 // the highest number, or all if a number is in a register.
-func (f *function) barriersOf() int {
+func (f *function) findBarriers() int {
 	n := 0
 	for i := range f.src.Body {
 		in := &f.src.Body[i]

@@ -19,6 +19,8 @@ type Program struct {
 	variables []string       // whose addresses the code uses
 	indices   map[string]int // of variables, by name
 	accesses  int            // memory instructions decoded so far
+
+	constBytes int // of all constant variables
 }
 
 // Kernel is an entry of a program.
@@ -41,8 +43,7 @@ type Kernel struct {
 
 	program   *Program
 	fn        *function
-	reach     []*function // fn and all that it calls
-	addresses []uint64    // of Program.variables; Bind sets them
+	addresses []uint64 // of Program.variables; Bind sets them
 	shared    map[*ptx.Var]uint64
 	dynamicAt int // where dynamic shared memory starts
 }
@@ -133,7 +134,7 @@ func (k *Kernel) lostVariable(lost map[int]bool) *unsupported {
 	if len(lost) == 0 {
 		return nil
 	}
-	for _, f := range k.reach {
+	for _, f := range reachable(k.fn) {
 		for i := range f.uses {
 			if lost[f.uses[i].variable] {
 				return &f.uses[i].first
@@ -176,6 +177,16 @@ func Decode(m *ptx.Module) (*Program, error) {
 		p.funcs[f.Name] = fn
 		p.list = append(p.list, fn)
 	}
+	for alias := range m.Aliases {
+		if f := m.Func(alias); f != nil && p.funcs[alias] == nil {
+			p.funcs[alias] = p.funcs[f.Name]
+		}
+	}
+	for _, v := range m.Vars {
+		if v.Space == ptx.ConstSpace {
+			p.constBytes += v.Size()
+		}
+	}
 	for _, fn := range p.list {
 		fn.layout()
 	}
@@ -184,6 +195,7 @@ func Decode(m *ptx.Module) (*Program, error) {
 	}
 	for _, fn := range p.list {
 		fn.decode()
+		fn.pressure, fn.barriers = fn.findPressure(), fn.findBarriers()
 	}
 	for _, fn := range p.list {
 		if fn.src.Entry {
@@ -244,14 +256,9 @@ func (k *Kernel) layoutShared(fns []*function) {
 func (p *Program) newKernel(fn *function) *Kernel {
 	k := &Kernel{
 		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
-		LocalBytes: fn.localBytes,
+		LocalBytes: fn.localBytes, ConstBytes: p.constBytes,
 		MaxThreads: 1024, ReqBlock: fn.src.ReqNTID, program: p, fn: fn,
 		shared: map[*ptx.Var]uint64{},
-	}
-	for _, v := range p.module.Vars {
-		if v.Space == ptx.ConstSpace {
-			k.ConstBytes += v.Size()
-		}
 	}
 	for _, dim := range [][3]int{fn.src.ReqNTID, fn.src.MaxNTID} {
 		if dim[0] > 0 {
@@ -259,17 +266,15 @@ func (p *Program) newKernel(fn *function) *Kernel {
 			break
 		}
 	}
-	k.reach = reachable(fn)
-	k.layoutShared(k.reach)
-	for _, f := range k.reach {
-		k.Registers = min(max(k.Registers, f.pressure()), 255)
-		k.Barriers = max(k.Barriers, f.barriersOf())
-		k.Heap = k.Heap || f.heap
-	}
+	fns := reachable(fn)
+	k.layoutShared(fns)
 	var bad *unsupported
-	for _, f := range k.reach {
-		if bad = f.firstUnsupported(); bad != nil {
-			break
+	for _, f := range fns {
+		k.Registers = min(max(k.Registers, f.pressure), 255)
+		k.Barriers = max(k.Barriers, f.barriers)
+		k.Heap = k.Heap || f.heap
+		if bad == nil {
+			bad = f.firstUnsupported()
 		}
 	}
 	if bad != nil {
