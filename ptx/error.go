@@ -11,6 +11,9 @@ import (
 // maxErrors is the number of errors after which Parse gives up.
 const maxErrors = 10
 
+// maxMessage is how many bytes of a message are kept. Longer ones have a very long name.
+const maxMessage = 1000
+
 // Error is one problem of a PTX text, with its place.
 type Error struct {
 	File string // as passed to Parse; may be empty

@@ -112,3 +112,15 @@ func TestErrorWithoutFile(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// TestLongNames: a message shows the start of a very long name only.
+func TestLongNames(t *testing.T) {
+	const head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+	long := strings.Repeat("é", 2) + strings.Repeat("x", 1<<20)
+	for _, text := range []string{long, strings.Repeat("x", 1<<20), ".global .b32 a = " + long, ".visible .entry k() { " + long + "; }", "." + long} {
+		_, err := ptx.Parse("", head+text)
+		if err == nil || len(err.Error()) > 20000 {
+			t.Errorf("%.20s...: want an error of at most 20000 bytes", text)
+		}
+	}
+}

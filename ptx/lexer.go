@@ -62,6 +62,8 @@ const (
 	namePart
 	digit
 	hexDigit
+	punctuation
+	secondOfDouble // the second character of << and the like
 )
 
 var classes = func() (c [256]uint8) {
@@ -74,6 +76,12 @@ var classes = func() (c [256]uint8) {
 	}
 	for _, b := range "abcdefABCDEF" {
 		c[b] |= hexDigit
+	}
+	for _, b := range "{}()[]<>,;:@!~+-*/%&|^?=" {
+		c[b] |= punctuation
+	}
+	for _, b := range "<>=&|" {
+		c[b] |= secondOfDouble
 	}
 	c['_'] |= nameStart | namePart
 	c['$'] |= nameStart | namePart
@@ -178,14 +186,14 @@ var doubles = map[string]kind{
 
 func (l *lexer) scanPunctuation(t *token) {
 	rest := l.src[l.off:]
-	if len(rest) > 1 && strings.IndexByte("<>=&|", rest[1]) >= 0 {
+	if l.is(l.off+1, secondOfDouble) {
 		if k, ok := doubles[rest[:2]]; ok {
 			t.kind, t.text = k, rest[:2]
 			l.off += 2
 			return
 		}
 	}
-	if strings.IndexByte("{}()[]<>,;:@!~+-*/%&|^?=", rest[0]) >= 0 {
+	if l.is(l.off, punctuation) {
 		t.kind, t.text = kind(rest[0]), rest[:1]
 		l.off++
 		return

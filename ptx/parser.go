@@ -132,8 +132,12 @@ func (p *parser) reportAt(pos Pos, format string, args ...any) {
 	if p.bad || len(p.errs) >= maxErrors {
 		return
 	}
+	msg := fmt.Sprintf(format, args...)
+	if len(msg) > maxMessage {
+		msg = strings.ToValidUTF8(msg[:maxMessage], "") + "..."
+	}
 	p.errs = append(p.errs, &Error{
-		File: p.m.File, Pos: pos, Msg: fmt.Sprintf(format, args...), Line: p.sourceLine(pos),
+		File: p.m.File, Pos: pos, Msg: msg, Line: strings.Clone(p.sourceLine(pos)), // not the whole text
 	})
 	if len(p.errs) == maxErrors {
 		p.lex.off = len(p.lex.src) // maxErrors is reached: the next token is the end of the file

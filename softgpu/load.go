@@ -123,8 +123,8 @@ func (d *Driver) decodeImage(image []byte, arch int, what string) (*loading, err
 	if err := d.checkVersion(text); err != nil {
 		return nil, err
 	}
-	c, err := codes.Get(text, func(string) (code, error) {
-		source, err := modcache.Parse(text)
+	c, err := codes.Get(text, func(text string) (code, error) { // not of the caller's bytes, which can change
+		source, err := modcache.Parse([]byte(text))
 		if err != nil {
 			return code{}, err
 		}

@@ -2,6 +2,7 @@ package modcache
 
 import (
 	"container/list"
+	"crypto/sha256"
 	"sync"
 
 	"github.com/ferrygpu/ferry/ptx"
@@ -15,13 +16,20 @@ type Cache[V any] struct {
 	entries map[string]*list.Element
 	order   list.List // of *entry[V]; those used last come first
 	bytes   int       // of all keys
+
+	failures [4]failure // of the last keys above the limit that failed
+	failed   int        // how many there were
 }
 
 type entry[V any] struct {
-	key   string
-	once  sync.Once
-	value V
-	err   error
+	key string
+	get func() (V, error)
+}
+
+// failure is the error for a key above the limit.
+type failure struct {
+	sum [sha256.Size]byte // of the key
+	err error
 }
 
 // New returns a cache whose keys have at most limit bytes together.
@@ -31,19 +39,45 @@ func New[V any](limit int) *Cache[V] {
 
 // Get returns the value for key. If there is none, it makes one. Of several goroutines with
 // one key, one makes the value and the others wait. Errors are kept like values, so make
-// must depend on nothing but the key. What belongs to a key above the limit is not kept. The
+// must depend on nothing but the key. Of a key above the limit only the error is kept. The
 // cache copies key.
 func (c *Cache[V]) Get(key []byte, make func(key string) (V, error)) (V, error) {
 	if len(key) > c.limit {
-		return make(string(key))
+		return c.getLarge(key, make)
 	}
-	e := c.entry(key)
-	e.once.Do(func() { e.value, e.err = make(e.key) })
-	return e.value, e.err
+	return c.entry(key, make).get()
 }
 
-// entry returns the entry for key, and adds it if there is none.
-func (c *Cache[V]) entry(key []byte) *entry[V] {
+// getLarge is Get for a key above the limit.
+func (c *Cache[V]) getLarge(key []byte, make func(key string) (V, error)) (v V, err error) {
+	sum := sha256.Sum256(key)
+	if err := c.failure(sum); err != nil {
+		return v, err
+	}
+	if v, err = make(string(key)); err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.failures[c.failed%len(c.failures)] = failure{sum, err}
+		c.failed++
+	}
+	return v, err
+}
+
+// failure returns the error that is kept for a key above the limit.
+func (c *Cache[V]) failure(sum [sha256.Size]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.failures {
+		if f := &c.failures[i]; f.sum == sum {
+			return f.err
+		}
+	}
+	return nil
+}
+
+// entry returns the entry for key, and adds it if there is none. A panic of make repeats
+// for all that ask for the key.
+func (c *Cache[V]) entry(key []byte, make func(key string) (V, error)) *entry[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := c.entries[string(key)]; at != nil {
@@ -51,6 +85,7 @@ func (c *Cache[V]) entry(key []byte) *entry[V] {
 		return at.Value.(*entry[V])
 	}
 	e := &entry[V]{key: string(key)}
+	e.get = sync.OnceValues(func() (V, error) { return make(e.key) })
 	c.entries[e.key] = c.order.PushFront(e)
 	c.bytes += len(e.key)
 	for c.bytes > c.limit {

@@ -76,6 +76,45 @@ func TestErrorsAreKept(t *testing.T) {
 	}
 }
 
+// TestLargeErrors: of keys above the limit the last errors are kept.
+func TestLargeErrors(t *testing.T) {
+	c := New[string](2)
+	calls := 0
+	get := func(key string) {
+		if _, err := c.Get([]byte(key), func(key string) (string, error) { calls++; return "", errors.New(key) }); err == nil || err.Error() != key {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	for _, key := range []string{"abcd", "efgh", "abcd", "efgh"} {
+		get(key)
+	}
+	if calls != 2 || c.bytes != 0 {
+		t.Errorf("%d calls, %d bytes, want 2 and 0", calls, c.bytes)
+	}
+	for i := range 10 {
+		get(fmt.Sprint("key", i))
+	}
+	if get("abcd"); calls != 13 {
+		t.Errorf("%d calls, want 13: too many errors are kept", calls)
+	}
+}
+
+// TestPanic: what panics once does not return an empty value later.
+func TestPanic(t *testing.T) {
+	c := New[string](100)
+	for range 2 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			v, err := c.Get([]byte("a"), func(string) (string, error) { panic("BUG") })
+			t.Errorf("%q, %v", v, err)
+		}()
+	}
+}
+
 // TestConcurrent: goroutines with few keys and a cache too small for them get right values.
 func TestConcurrent(t *testing.T) {
 	c := New[string](12)
