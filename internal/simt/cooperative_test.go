@@ -3,8 +3,11 @@ package simt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // gridSync has a barrier of the whole grid in the form that compilers make of
@@ -121,6 +124,33 @@ func TestNotCooperative(t *testing.T) {
 	defer cancel()
 	if _, err := Run(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got error %v, want that the grid waits forever", err)
+	}
+}
+
+// TestCooperativeMemory: the blocks of a cooperative launch have a bound of memory, and what
+// they take is not counted as call frames.
+func TestCooperativeMemory(t *testing.T) {
+	const registers = 2000
+	m := load(t, newSpace(), "", fmt.Sprintf(`.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry wide() {
+	.reg .b32 %%r<%d>;
+	ret;
+}`, registers))
+	l := m.launch(t, "wide", 132*2, 1024)
+	l.Cooperative, l.Workers = true, 2
+	if x, err := newExecution(l); err != nil || x.stack < stackBytes+2*132*2*32*registers*warpSize*8 {
+		t.Errorf("%v, want room for the frames of all blocks", err)
+	}
+	l = m.launch(t, "wide", 132*32, 1024)
+	l.Cooperative = true
+	if _, err := newExecution(l); !errors.Is(err, cu.ErrorLaunchOutOfResources) {
+		t.Errorf("got %v, want that the blocks take too much memory", err)
+	}
+	l.Cooperative = false
+	if _, err := newExecution(l); err != nil {
+		t.Errorf("an ordinary launch of as many blocks: %v", err)
 	}
 }
 

@@ -49,6 +49,9 @@ const (
 	// stackBytes bounds the memory of minResident blocks, and of the call frames of
 	// all threads.
 	stackBytes = 1 << 30
+	// cooperativeBytes bounds the memory of the blocks of a cooperative launch, which are
+	// all there at once.
+	cooperativeBytes = 8 << 30
 	// turnsUntilNext is how many turns a block has before its worker begins another
 	// block, even if it does not seem to wait for one.
 	turnsUntilNext = 256
@@ -128,7 +131,12 @@ func newExecution(l *Launch) (*execution, error) {
 	least := min(minResident, max(4*stackBytes/x.workers/perBlock, 1))
 	x.resident = min(max(residentBytes/x.workers/perBlock, least), maxResident)
 	if l.Cooperative {
+		if x.blocks > uint64(cooperativeBytes/perBlock) {
+			return nil, fmt.Errorf("launch %s: %d blocks at once take %d bytes of host memory each, over %d MiB in all: %w",
+				k.Name, x.blocks, perBlock, cooperativeBytes>>20, cu.ErrorLaunchOutOfResources)
+		}
 		x.resident = math.MaxInt
+		x.stack += x.workers * int(x.blocks) * perBlock // one worker may have all blocks
 	}
 	x.stats.Traffic = make([]Traffic, l.Counters)
 	return x, nil
