@@ -105,6 +105,43 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestLoadsRunAtOnce: loads of one image run at once, each with its own variables.
+func TestLoadsRunAtOnce(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 3 {
+				m, err := ferry.Link(g, linkInputs(loadMain, loadTwice), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				k, err := m.Kernel("main")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s, _ := ferry.NewStream(g, nil)
+				out, _ := ferry.Alloc[uint32](g, 1)
+				for i := range uint32(5) {
+					if err := s.Launch(k, ferry.Grid(1, 1), out); err != nil {
+						t.Error(err)
+					}
+					if err := s.Wait(context.Background()); err != nil {
+						t.Error(err)
+					}
+					if got, err := ferry.Download(out); err != nil || got[0] != 2*(21+i) {
+						t.Errorf("launch %d: %v, %v, want %d", i, got, err, 2*(21+i))
+					}
+				}
+				closeAll(t, out, s, m)
+			}
+		})
+	}
+	group.Wait()
+}
+
 // TestLinkAlias: a kernel calls a function of another module by its alias.
 func TestLinkAlias(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
