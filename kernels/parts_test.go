@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/compiletest"
 )
 
 // vectorTypes are the vector types: name, element, and alignments of 1, 2 and 4 elements.
@@ -267,7 +268,7 @@ extern "C" __global__ void test(const unsigned long long *in, unsigned long long
 
 // TestUserLine checks that a fault in a function of the header names the line that calls it.
 func TestUserLine(t *testing.T) {
-	for _, compiler := range compilers(t) {
+	for _, compiler := range compiletest.Clangs(t) {
 		r, err := compile.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
 		if err != nil {
 			t.Fatal(err)
