@@ -154,6 +154,18 @@ func TestLinkAlias(t *testing.T) {
 	}
 }
 
+// TestLinkEnds: a link that fails is ended too.
+func TestLinkEnds(t *testing.T) {
+	d, g := softHooks(t)
+	for i, inputs := range [][]ferry.LinkInput{linkInputs(loadMain), linkInputs("no PTX"), linkInputs(loadMain, loadTwice)} {
+		m, err := ferry.Link(g, inputs, nil)
+		if (err == nil) != (i == 2) || d.count("LinkDestroy") != i+1 {
+			t.Errorf("inputs %d: %v, %d links ended, want %d", i, err, d.count("LinkDestroy"), i+1)
+		}
+		closeAll(t, m)
+	}
+}
+
 // TestLinkEndFails: if the link cannot be ended, the module is unloaded, and the GPU stays
 // open until the last buffer is closed.
 func TestLinkEndFails(t *testing.T) {
