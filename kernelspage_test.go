@@ -110,8 +110,8 @@ func (p *page) goCommand(succeeds bool, args ...string) string {
 	return string(out)
 }
 
-// compilerName is what depends on the compiler: its name, lines of PTX, and registers.
-var compilerName = regexp.MustCompile(`, by clang .*|, by NVRTC .*|PTX line \d+|kernels.ptx:\d+: |%r\w+`)
+// compilerName is what depends on the compiler: its name, lines of PTX, types and registers.
+var compilerName = regexp.MustCompile(`, by clang .*|, by NVRTC .*|PTX line \d+|kernels.ptx:\d+: |\.[bf]32|%\w+`)
 
 // wantText checks that the output has each line of a block of the page.
 func (p *page) wantText(got, block string) {
