@@ -324,6 +324,11 @@ func nvrtcSource(u *unit) string {
 	return "#include \"" + coreHeader + "\"\n" + lineDirective(u.name, 1) + string(u.source)
 }
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // options returns the options of nvrtcCompileProgram.
 func (n *nvrtc) options(u *unit) []string {
 	o := u.o
@@ -334,6 +339,10 @@ func (n *nvrtc) options(u *unit) []string {
 	}
 	if n.include != "" {
 		options = append(options, "--include-path="+n.include)
+		// Since CUDA 13 CUDA's own headers include those of libcu++, which are in this folder.
+		if cccl := filepath.Join(n.include, "cccl"); isDir(cccl) {
+			options = append(options, "--include-path="+cccl)
+		}
 	}
 	for _, define := range o.Define {
 		options = append(options, "--define-macro="+define)

@@ -59,19 +59,32 @@ type kernelNodeParams struct {
 	f              cu.Function
 	grid, block    cu.Dim3
 	sharedMemBytes uint32
-	kernelParams   uintptr
+	kernelParams   *unsafe.Pointer
 	extra          *launchParams
 	kernel         uintptr
 	ctx            cu.Context
 }
 
-// GraphExecKernelNodeSetParams calls cuGraphExecKernelNodeSetParams; see
-// [cu.Graphs].
+// GraphExecKernelNodeSetParams calls cuGraphExecKernelNodeSetParams; see [cu.Graphs]. The
+// driver refuses a packed buffer for a node of a cooperative launch, so a refused call is
+// made again with pointers to the parameters.
 func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
 	n := &kernelNodeParams{f: f, grid: grid, block: block, sharedMemBytes: sharedMemBytes}
 	if len(params) > 0 {
 		n.extra = new(launchParams)
 		n.extra.set(params)
 	}
-	return d.bound3(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
+	set := func() error {
+		return d.bound3(procGraphExecKernelNodeSetParams, ctx, uintptr(exec), uintptr(node), uintptr(unsafe.Pointer(n)))
+	}
+	err := set()
+	if err != cu.ErrorInvalidValue || n.extra == nil {
+		return err
+	}
+	pointers, unknown := d.paramPointers(ctx, f, params)
+	if unknown != nil || len(pointers) == 0 {
+		return err
+	}
+	n.extra, n.kernelParams = nil, &pointers[0]
+	return set()
 }

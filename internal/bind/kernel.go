@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,10 +49,30 @@ func readKernels(ctx context.Context, m *ptx.Module, src *source, p *prober) ([]
 		}
 	}
 	var out []*kernel
-	for i, f := range entries {
-		out = append(out, newKernel(f, &symbols[i], texts[i]))
+	for _, i := range sourceOrder(entries, texts, src) {
+		out = append(out, newKernel(entries[i], &symbols[i], texts[i]))
 	}
 	return out, nil
+}
+
+// sourceOrder returns the indices of entries in the order of the text, because compilers
+// order them differently. Instances of a template are ordered by their names. Kernels that
+// are not in the text come last, in the order of the PTX.
+func sourceOrder(entries []*ptx.Func, texts [][]*srcKernel, src *source) []int {
+	order, place := make([]int, len(entries)), make([]int, len(entries))
+	for i := range order {
+		order[i], place[i] = i, len(src.kernels)
+		if len(texts[i]) > 0 {
+			place[i] = slices.Index(src.kernels, texts[i][0])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if place[a] == place[b] && place[a] < len(src.kernels) {
+			return cmp.Compare(entries[a].Name, entries[b].Name)
+		}
+		return cmp.Compare(place[a], place[b])
+	})
+	return order
 }
 
 // find returns the kernels with a name in the text. The namespace of a name that is not

@@ -20,8 +20,8 @@ type Kernels struct {
 	saxpy        *ferry.Kernel
 	scalars      *ferry.Kernel
 	filter       *ferry.Kernel
-	scaleFloat1  *ferry.Kernel
 	scaleDouble2 *ferry.Kernel
+	scaleFloat1  *ferry.Kernel
 	blur3        *ferry.Kernel
 	untyped      *ferry.Kernel
 	nothing      *ferry.Kernel
@@ -78,16 +78,16 @@ func BindKernels(m *ferry.Module) (*Kernels, error) {
 	); err != nil {
 		return nil, err
 	}
-	if k.scaleFloat1, err = m.Bind("_Z5scaleIfLi1EEvPT_S0_j",
-		ferry.BoundParam{Name: "x", Type: "float *", Size: 8},
-		ferry.BoundParam{Name: "by", Type: "float", Size: 4},
+	if k.scaleDouble2, err = m.Bind("_Z5scaleIdLi2EEvPT_S0_j",
+		ferry.BoundParam{Name: "x", Type: "double *", Size: 8},
+		ferry.BoundParam{Name: "by", Type: "double", Size: 8},
 		ferry.BoundParam{Name: "n", Type: "unsigned int", Size: 4},
 	); err != nil {
 		return nil, err
 	}
-	if k.scaleDouble2, err = m.Bind("_Z5scaleIdLi2EEvPT_S0_j",
-		ferry.BoundParam{Name: "x", Type: "double *", Size: 8},
-		ferry.BoundParam{Name: "by", Type: "double", Size: 8},
+	if k.scaleFloat1, err = m.Bind("_Z5scaleIfLi1EEvPT_S0_j",
+		ferry.BoundParam{Name: "x", Type: "float *", Size: 8},
+		ferry.BoundParam{Name: "by", Type: "float", Size: 4},
 		ferry.BoundParam{Name: "n", Type: "unsigned int", Size: 4},
 	); err != nil {
 		return nil, err
@@ -157,18 +157,18 @@ func (k *Kernels) Filter(q ferry.Queue, c ferry.LaunchConfig, f Filter, from, to
 	return k.loaded().filter.Launch(q, c, f, from, to, sums)
 }
 
-// ScaleFloat1 launches the kernel scale<float, 1> on a stream or in a batch: see [ferry.Stream.Launch].
-//
-//	void scale(T *x, T by, unsigned n)
-func (k *Kernels) ScaleFloat1(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float32], by float32, n uint32) error {
-	return k.loaded().scaleFloat1.Launch(q, c, x, by, n)
-}
-
 // ScaleDouble2 launches the kernel scale<double, 2> on a stream or in a batch: see [ferry.Stream.Launch].
 //
 //	void scale(T *x, T by, unsigned n)
 func (k *Kernels) ScaleDouble2(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float64], by float64, n uint32) error {
 	return k.loaded().scaleDouble2.Launch(q, c, x, by, n)
+}
+
+// ScaleFloat1 launches the kernel scale<float, 1> on a stream or in a batch: see [ferry.Stream.Launch].
+//
+//	void scale(T *x, T by, unsigned n)
+func (k *Kernels) ScaleFloat1(q ferry.Queue, c ferry.LaunchConfig, x ferry.Memory[float32], by float32, n uint32) error {
+	return k.loaded().scaleFloat1.Launch(q, c, x, by, n)
 }
 
 // Blur3 launches the kernel blur3 on a stream or in a batch: see [ferry.Stream.Launch].
@@ -251,8 +251,8 @@ type Filter struct {
 //ferry:kernel "saxpy" "n" "int" "a" "float" "x" "const float *" "y" "float *"
 //ferry:kernel "scalars" "flag" "bool" "small" "char" "byte" "unsigned char" "half_word" "short" "word" "unsigned short" "number" "int" "bits" "unsigned int" "wide" "long long" "count" "unsigned long" "value" "double" "mode" "Mode" "out" "Scalars *"
 //ferry:kernel "image::filter" "f" "image::Filter" "from" "const float4 *" "to" "float4 *" "sums" "float (*)[3]"
-//ferry:kernel "scale<float, 1>" "x" "float *" "by" "float" "n" "unsigned int"
 //ferry:kernel "scale<double, 2>" "x" "double *" "by" "double" "n" "unsigned int"
+//ferry:kernel "scale<float, 1>" "x" "float *" "by" "float" "n" "unsigned int"
 //ferry:kernel "blur3" "in" "const float *" "out" "float *" "n" "int"
 //ferry:kernel "untyped" "address" "void *" "hidden" "Hidden *" "bits" "Bits" "type" "int" "q" "float" "c" "unsigned int *"
 //ferry:kernel "nothing"
@@ -260,4 +260,4 @@ type Filter struct {
 //ferry:struct "image::Size" "width" "unsigned int at byte 0" "height" "unsigned int at byte 4" "the size" "8 bytes"
 //ferry:struct "image::Offset" "x" "float at byte 0" "y" "float at byte 4" "z" "float at byte 8" "the size" "12 bytes"
 //ferry:struct "image::Filter" "size" "image::Size at byte 0" "enabled" "bool at byte 8" "weights" "float [3] at byte 16" "offset" "image::Offset at byte 28" "gain" "double at byte 40" "histogram" "unsigned int * at byte 48" "tag" "unsigned char at byte 56" "the size" "64 bytes"
-//ferry:sum "748d5503f1feebe3e83a13a13637042e2ebb066f92fffedc7eecfce124139c4d"
+//ferry:sum "fc49ff70ee56892b51169ccaea8334e43c5a770a5ff0b695376c2d81c1ed9aa3"
