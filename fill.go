@@ -15,6 +15,7 @@ import (
 // of 1, 2 and 4 bytes can have any value. The bytes of a larger value must repeat a
 // pattern of 1, 2 or 4 bytes, as those of zero do. A page-locked buffer must have an
 // address in kernels: see [Host.Pointer]. Pageable memory is refused: fill it in Go.
+// Memory of another GPU needs peer access ([GPU.EnablePeer]).
 // Errors are as for [Copy]. Fill is safe for concurrent use.
 func Fill[T any](q Queue, dst Memory[T], value T) error {
 	r, bytes := spanOf(dst), bytesOf(&value)
@@ -67,6 +68,9 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	}
 	if err := dst.reachableFrom(st.g); err != nil {
 		return fill{}, err
+	}
+	if a, g := dst.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && !g.shared.mayUse(g, a.g) {
+		return fill{}, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", dst, g.label)
 	}
 	p, err := dst.addressOn(st.g)
 	if err == nil && uint64(p)%uint64(unit) != 0 {

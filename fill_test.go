@@ -2,6 +2,7 @@ package ferry_test
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -63,4 +64,32 @@ func fillWidth[T comparable](t *testing.T, g *ferry.GPU, s *ferry.Stream, value 
 			t.Errorf("%T: element %d is %v, want %v", value, i, got, value)
 		}
 	}
+}
+
+// TestFillTwoGPUs: a stream fills memory of another GPU only with peer access, as hardware does.
+func TestFillTwoGPUs(t *testing.T) {
+	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
+		s := must(ferry.NewStream(a, nil))(t)
+		far := must(ferry.Upload(b, []byte{1, 2, 3, 4}))(t)
+		defer closeAll(t, far, s)
+		err := ferry.Fill(s, far, 9)
+		if errors.Is(err, cu.ErrorPeerAccessUnsupported) {
+			t.Skip(err)
+		}
+		wantError(t, err, cu.ErrorPeerAccessNotEnabled, "another GPU", "EnablePeer")
+		var batch ferry.Batch
+		check(t, ferry.Fill(&batch, far, 9))
+		wantError(t, s.Submit(&batch), cu.ErrorPeerAccessNotEnabled, "another GPU")
+		if got := must(ferry.Download(far))(t); got[0] != 1 {
+			t.Errorf("a refused fill wrote %v", got)
+		}
+		if err := a.EnablePeer(b); err != nil {
+			t.Skip(err)
+		}
+		check(t, ferry.Fill(s, far, 9))
+		check(t, s.Wait(t.Context()))
+		if got := must(ferry.Download(far))(t); got[3] != 9 {
+			t.Errorf("filled with peer access: %v", got)
+		}
+	})
 }

@@ -276,7 +276,7 @@ func TestCopyRectTwoGPUs(t *testing.T) {
 			data := make([]byte, near.Len())
 			fillRandom(data)
 			check(t, ferry.Copy(s, near, ferry.Pageable(data)))
-			check(t, ferry.Fill(s, far, 9))
+			check(t, ferry.Copy(s, far, ferry.Pageable(bytes.Repeat([]byte{9}, far.Len()))))
 			check(t, queue())
 			want := bytes.Repeat([]byte{9}, far.Len())
 			for y := range h {

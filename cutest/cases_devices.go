@@ -1,6 +1,8 @@
 package cutest
 
 import (
+	"bytes"
+
 	"github.com/ferrygpu/ferry/cu"
 )
 
@@ -187,6 +189,21 @@ var multiDeviceChecks = []check{
 			c.ok(c.d.MemcpyPeer(c.ctx, q, ctx, p, c.ctx, 4*n), "peer copy with access")
 			c.syncAll()
 			c.same("copied", c.downIn(ctx, q, 4*n), want)
+		}},
+	{"devices/peer-fill", "a stream fills memory of another device only with access enabled",
+		"Driver API: Memory Management, cuMemsetD8Async; Peer Context Memory Access", needTwoDevices | needPeer, func(c *T) {
+			_, ctx := c.second()
+			const n = 5000
+			q, s := c.deviceIn(ctx, n), c.stream(cu.StreamNonBlocking)
+			before := c.downIn(ctx, q, n)
+			c.want(c.d.MemsetD8Async(c.ctx, q, 0x5a, n, s), "fill in the order of a stream", cu.ErrorInvalidValue)
+			c.want(c.d.MemsetD8(c.ctx, q, 0x5a, n), "fill", cu.ErrorInvalidValue)
+			c.sync(s)
+			c.same("after refused fills", c.downIn(ctx, q, n), before)
+			c.peerAccess(c.ctx, ctx)
+			c.ok(c.d.MemsetD8Async(c.ctx, q, 0x5a, n, s), "fill with access")
+			c.sync(s)
+			c.same("filled", c.downIn(ctx, q, n), bytes.Repeat([]byte{0x5a}, n))
 		}},
 	{"devices/peer-access-twice", "access is enabled once and disabled once, without flags",
 		peerDoc + "; CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", needTwoDevices | needPeer, func(c *T) {

@@ -445,6 +445,9 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 	if err != nil {
 		return err
 	}
+	if r := to.region; !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
+		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(dst))
+	}
 	if !async {
 		if err := c.unsafeInCapture(what); err != nil {
 			return err

@@ -1,2 +1,2 @@
-#include <cub/cub.cuh>
+#include <helper_cuda.h>
 __global__ void sum(float *x) {}
