@@ -71,7 +71,7 @@ func TestLinkedImages(t *testing.T) {
 	none, _, err := r.LinkComplete(r.ctx, empty)
 	r.ok(err)
 	r.ok(r.LinkDestroy(r.ctx, empty))
-	if m, err = r.ModuleLoadData(r.ctx, none); err != nil {
+	if _, err := r.ModuleLoadData(r.ctx, none); err != nil {
 		t.Errorf("the image of a link without inputs: %v", err)
 	}
 	header := len(linkedMagic)

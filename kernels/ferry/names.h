@@ -3,7 +3,7 @@
 #ifndef FERRY_NAMES_H
 #define FERRY_NAMES_H
 #include "define.h"
-#ifdef FERRY_CLANG
+#if defined(FERRY_CLANG) || defined(__CUDACC_RTC__)
 typedef unsigned short ushort;
 typedef unsigned uint;
 typedef unsigned long ulong;
@@ -15,6 +15,10 @@ typedef unsigned long ulong;
 #define HUGE_VAL __builtin_huge_val()
 #define HUGE_VALF __builtin_huge_valf()
 #endif
+#endif
+#if defined(__CUDACC_RTC__) && !defined(INFINITY)
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
 #endif
 #if (defined(FERRY_CLANG) || defined(__CUDACC_RTC__)) && !defined(M_PI)
 #define M_E 2.7182818284590452354
