@@ -3,6 +3,7 @@ package libcuda
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"structs"
 	"unsafe"
 
@@ -19,10 +20,7 @@ type launchConfig struct {
 	numAttrs       uint32
 }
 
-// LaunchKernelEx calls cuLaunchKernelEx; see [cu.Modules]. It passes an array of pointers
-// into params, because a stream that captures refuses a packed buffer for a cooperative
-// launch. A driver older than CUDA 12.4 does not tell where the parameters are, and gets
-// the buffer.
+// LaunchKernelEx calls cuLaunchKernelEx; see [cu.Modules].
 func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) error {
 	if config == nil {
 		return cu.ErrorInvalidValue
@@ -34,15 +32,8 @@ func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Fu
 	if len(config.Attrs) == 0 {
 		c.attrs = nil
 	}
-	var extra *launchParams
-	pointers, err := d.paramPointers(ctx, f, params)
-	switch {
-	case errors.Is(err, cu.ErrorNotSupported):
-		if len(params) > 0 {
-			extra = new(launchParams)
-			extra.set(params)
-		}
-	case err != nil:
+	pointers, extra, err := d.exParams(ctx, config, f, params)
+	if err != nil {
 		return err
 	}
 	err = d.bound6(procLaunchKernelEx, ctx, uintptr(unsafe.Pointer(c)), uintptr(f),
@@ -50,6 +41,23 @@ func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Fu
 	runtime.KeepAlive(config)
 	runtime.KeepAlive(pointers)
 	return err
+}
+
+// exParams returns the parameters of a launch as C takes them. A stream that captures
+// refuses a packed buffer for a cooperative launch, so such a launch passes pointers. A
+// driver older than CUDA 12.4 does not tell where the parameters are, and gets the buffer.
+func (d *Driver) exParams(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) (pointers []unsafe.Pointer, extra *launchParams, err error) {
+	if slices.ContainsFunc(config.Attrs, func(a cu.LaunchAttribute) bool { return a.ID == cu.LaunchAttributeCooperative }) {
+		pointers, err = d.paramPointers(ctx, f, params)
+		if !errors.Is(err, cu.ErrorNotSupported) {
+			return pointers, nil, err
+		}
+	}
+	if len(params) > 0 {
+		extra = new(launchParams)
+		extra.set(params)
+	}
+	return nil, extra, nil
 }
 
 // paramPointers returns the address of each parameter of f in params (kernelParams). It is

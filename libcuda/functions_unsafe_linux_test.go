@@ -16,7 +16,7 @@ func TestLaunchKernelEx(t *testing.T) {
 	f, d := newFake(t)
 	var params []byte
 	var attrs []cu.LaunchAttribute
-	f.on("cuFuncGetParamInfo", func([]uintptr) cu.Result { return cu.ErrorNotSupported }) // an old driver
+	f.on("cuFuncGetParamInfo", func([]uintptr) cu.Result { return cu.ErrorNotSupported }) // an old driver; only cooperative launches ask
 	f.on("cuLaunchKernelEx", func(a []uintptr) cu.Result {
 		c := at[launchConfig](a[0])
 		if c.grid != (cu.Dim3{X: 1, Y: 2, Z: 3}) || c.block != (cu.Dim3{X: 4, Y: 5, Z: 6}) || c.sharedMemBytes != 7 || c.stream != 8 || a[1] != 0xf || a[2] != 0 {
@@ -48,8 +48,8 @@ func TestLaunchKernelEx(t *testing.T) {
 	}
 }
 
-// TestLaunchKernelExPointers demands that a driver that tells where the parameters are gets
-// a pointer to each.
+// TestLaunchKernelExPointers demands that a cooperative launch passes a pointer to each
+// parameter, if the driver tells where they are.
 func TestLaunchKernelExPointers(t *testing.T) {
 	f, d := newFake(t)
 	places := [][2]uintptr{{0, 8}, {8, 2}, {12, 4}}
@@ -70,11 +70,42 @@ func TestLaunchKernelExPointers(t *testing.T) {
 		return cu.Success
 	})
 	params := []byte{10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25}
-	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, params); err != nil || calls != 1 {
+	together := &cu.LaunchConfig{Attrs: []cu.LaunchAttribute{cu.ProgrammaticLaunch(), cu.CooperativeLaunch()}}
+	if err := d.LaunchKernelEx(1, together, 0xf, params); err != nil || calls != 1 {
 		t.Errorf("%d calls, error %v", calls, err)
 	}
-	if err := d.LaunchKernelEx(1, new(cu.LaunchConfig), 0xf, params[:15]); err != cu.ErrorInvalidValue || calls != 1 {
+	if err := d.LaunchKernelEx(1, together, 0xf, params[:15]); err != cu.ErrorInvalidValue || calls != 1 {
 		t.Errorf("too few bytes: %d calls, error %v, want CUDA_ERROR_INVALID_VALUE", calls, err)
+	}
+}
+
+// TestNodePointers demands that a node that takes no packed buffer gets pointers.
+func TestNodePointers(t *testing.T) {
+	f, d := newFake(t)
+	f.on("cuFuncGetParamInfo", func(a []uintptr) cu.Result {
+		if a[1] > 1 {
+			return cu.ErrorInvalidValue
+		}
+		*at[uintptr](a[2]), *at[uintptr](a[3]) = 4*a[1], 4
+		return cu.Success
+	})
+	calls := 0
+	f.on("cuGraphExecKernelNodeSetParams", func(a []uintptr) cu.Result {
+		n := at[kernelNodeParams](a[2])
+		if calls++; n.extra != nil {
+			return cu.ErrorInvalidValue
+		}
+		if p := unsafe.Slice((**byte)(unsafe.Pointer(n.kernelParams)), 2); *p[0] != 1 || *p[1] != 5 {
+			t.Errorf("pointers to %d and %d", *p[0], *p[1])
+		}
+		return cu.Success
+	})
+	grid := cu.Dim3{X: 1, Y: 1, Z: 1}
+	if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, grid, 0, []byte{1, 2, 3, 4, 5, 6, 7, 8}); err != nil || calls != 2 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, grid, 0, []byte{1, 2, 3, 4}); err != cu.ErrorInvalidValue || calls != 3 {
+		t.Errorf("too few bytes: %d calls, error %v", calls, err)
 	}
 }
 

@@ -413,36 +413,6 @@ func TestLaunchKernel(t *testing.T) {
 	}
 }
 
-// TestNodePointers demands that a node that takes no packed buffer gets pointers.
-func TestNodePointers(t *testing.T) {
-	f, d := newFake(t)
-	f.on("cuFuncGetParamInfo", func(a []uintptr) cu.Result {
-		if a[1] > 1 {
-			return cu.ErrorInvalidValue
-		}
-		*at[uintptr](a[2]), *at[uintptr](a[3]) = 4*a[1], 4
-		return cu.Success
-	})
-	calls := 0
-	f.on("cuGraphExecKernelNodeSetParams", func(a []uintptr) cu.Result {
-		n := at[kernelNodeParams](a[2])
-		if calls++; n.extra != nil {
-			return cu.ErrorInvalidValue
-		}
-		if p := unsafe.Slice((**byte)(unsafe.Pointer(n.kernelParams)), 2); *p[0] != 1 || *p[1] != 5 {
-			t.Errorf("pointers to %d and %d", *p[0], *p[1])
-		}
-		return cu.Success
-	})
-	grid := cu.Dim3{X: 1, Y: 1, Z: 1}
-	if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, grid, 0, []byte{1, 2, 3, 4, 5, 6, 7, 8}); err != nil || calls != 2 {
-		t.Errorf("%d calls, error %v", calls, err)
-	}
-	if err := d.GraphExecKernelNodeSetParams(1, 0xe, 0xd, 0xf, grid, grid, 0, []byte{1, 2, 3, 4}); err != cu.ErrorInvalidValue || calls != 3 {
-		t.Errorf("too few bytes: %d calls, error %v", calls, err)
-	}
-}
-
 func TestGraphCalls(t *testing.T) {
 	f, d := newFake(t)
 	nodes := []cu.GraphNode{5, 6, 7}

@@ -96,6 +96,7 @@ func TestLink(t *testing.T) {
 		}
 		if text(a[4]) == "bad" {
 			seen.log(cu.JITErrorLogBuffer, "ptxas fatal")
+			seen.log(cu.JITInfoLogBuffer, "ptxas info") // written last: the error has the text of the other buffer
 			return cu.ErrorInvalidPTX
 		}
 		return cu.Success

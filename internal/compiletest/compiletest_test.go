@@ -11,28 +11,8 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/gputest"
 )
-
-// recorder is a testing.TB that records how a test ended.
-type recorder struct {
-	testing.TB
-	ended string
-}
-
-func (r *recorder) Helper()           {}
-func (r *recorder) Fatal(args ...any) { r.end("fatal: " + fmt.Sprint(args...)) }
-func (r *recorder) Skip(args ...any)  { r.end("skip: " + fmt.Sprint(args...)) }
-func (r *recorder) end(how string)    { r.ended = how; panic(r) }
-func (r *recorder) run(f func(testing.TB)) (how string) {
-	defer func() {
-		if v := recover(); v != nil && v != any(r) {
-			panic(v)
-		}
-		how = r.ended
-	}()
-	f(r)
-	return ""
-}
 
 // TestCheck: only a missing compiler skips, and only if no compiler is required.
 func TestCheck(t *testing.T) {
@@ -48,7 +28,7 @@ func TestCheck(t *testing.T) {
 		{"", &compile.Error{Log: "the whole log"}, "the whole log"},
 	} {
 		t.Setenv(RequireVariable, c.required)
-		got := (&recorder{TB: t}).run(func(tb testing.TB) { Check(tb, c.err) })
+		got := (&gputest.Recorder{TB: t}).Run(func(tb testing.TB) { Check(tb, c.err) })
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || c.err == none && !strings.Contains(got, "because") {
 			t.Errorf("%s=%q, error %v: %q, want %q", RequireVariable, c.required, c.err, got, c.want)
 		}
@@ -76,7 +56,7 @@ func TestClangs(t *testing.T) {
 		t.Setenv(compile.ClangVariable, named)
 		t.Setenv(RequireVariable, "")
 		var got []string
-		(&recorder{TB: t}).run(func(tb testing.TB) {
+		(&gputest.Recorder{TB: t}).Run(func(tb testing.TB) {
 			for _, path := range Clangs(tb) {
 				got = append(got, filepath.Base(path))
 			}
