@@ -85,6 +85,7 @@ func (r *clangRun) args(version int) []string {
 	o := r.u.o
 	args := []string{
 		"-x", "cuda", "--cuda-gpu-arch=" + r.u.arch.String(), "--cuda-device-only", "-nocudainc", "-nocudalib",
+		"--cuda-path=" + r.dir, // has no toolkit: beside an installed one clang raises the PTX version
 		"-nostdinc", "-nostdinc++", "-std=c++17", "-fdeclspec", "-O3", "-S", "-o", "-",
 		"-Xclang", "-target-feature", "-Xclang", "+ptx" + strconv.Itoa(version),
 		"-fno-color-diagnostics", "-fno-caret-diagnostics", "-ferror-limit=500", "-Wno-unused-command-line-argument",

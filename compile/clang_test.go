@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -323,5 +324,26 @@ func TestManagedVariable(t *testing.T) {
 	}
 	if d := e.Diagnostics[0]; d.File != "m.cu" || d.Line != 1 || d.Column != 12 || !strings.HasPrefix(d.Message, "clang has no __managed__ variables for CUDA: use __device__ and copies") {
 		t.Errorf("got %+v", d)
+	}
+}
+
+// TestBesideToolkit compiles where clang finds a CUDA toolkit by its ptxas. That changes
+// neither the PTX nor the log.
+func TestBesideToolkit(t *testing.T) {
+	want, err := File(t.Context(), "testdata/saxpy.cu", &Options{Compiler: "clang"})
+	skipWithout(t, err)
+	toolkit := t.TempDir()
+	for name, text := range map[string]string{
+		"bin/ptxas": "#!/bin/sh\n", "include/cuda.h": "#define CUDA_VERSION 13000\n", "nvvm/libdevice/libdevice.10.bc": "", "lib64/empty": "",
+	} {
+		file := filepath.Join(toolkit, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(toolkit, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	got, err := File(t.Context(), "testdata/saxpy.cu", &Options{Compiler: "clang"})
+	if err != nil || !bytes.Equal(got.PTX, want.PTX) || got.Log != "" {
+		t.Errorf("error %v, log %q, PTX that begins\n%.200s", err, got.Log, got.PTX)
 	}
 }
