@@ -116,6 +116,7 @@ var peerFlags = map[string][]string{
 	"link.cu":  {"-O3", "-std=c++17", "-arch=native", "-Xcompiler", "-pthread"},
 	"pin.cu":   {"-O2", "-Xcompiler", "-pthread"},
 	"pipe.cu":  {"-O2", "-Xcompiler", "-fopenmp"},
+	"serve.cu": {"-O3", "-std=c++17", "-Xcompiler", "-pthread"},
 	"stage.cu": {"-O3", "-std=c++20", "-arch=native", "-Xcompiler", "-pthread"},
 }
 

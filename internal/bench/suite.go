@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/bench/serve"
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // SuiteOptions are the options of [Suite].
 type SuiteOptions struct {
-	Only   []string // names of parts, or numbers of targets; all parts if empty
+	Only   []string // names of parts, or numbers of targets; all but serve if empty
 	Rounds int      // samples of each entrant; 0 is 9
 	Peers  *Peers   // if nil, only Ferry is measured
+	// ServeTime is how long the part serve takes for each sample; 0 is 5 seconds.
+	ServeTime time.Duration
 	// Progress, if not nil, is called before each part with the results so far.
 	Progress func(part string, soFar *SpeedReport)
 }
@@ -29,21 +32,23 @@ type part struct {
 	target int      // number of Ferry's target, 0 for none
 	peers  []string // names of their sources
 	run    func(*suite) ([]SpeedResult, error)
+	asked  bool // takes so long that it is only measured if it is named
 }
 
 // parts are the parts of the suite, in the order of measurement.
 var parts = []part{
-	{"link", 1, []string{"link.cu"}, (*suite).link},
-	{"kernels", 5, []string{"link.cu"}, (*suite).kernels},
-	{"prefetch", 7, []string{"link.cu"}, (*suite).prefetch},
-	{"copies", 0, []string{"link.cu"}, (*suite).copies},
-	{"submitters", 6, []string{"link.cu"}, (*suite).submitters},
-	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs},
-	{"calls", 6, []string{"calls.c"}, (*suite).calls},
-	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage},
-	{"sizes", 2, []string{"stage.cu"}, (*suite).sizes},
-	{"pipe", 4, []string{"pipe.cu"}, (*suite).pipe},
-	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin},
+	{"link", 1, []string{"link.cu"}, (*suite).link, false},
+	{"kernels", 5, []string{"link.cu"}, (*suite).kernels, false},
+	{"prefetch", 7, []string{"link.cu"}, (*suite).prefetch, false},
+	{"copies", 0, []string{"link.cu"}, (*suite).copies, false},
+	{"submitters", 6, []string{"link.cu"}, (*suite).submitters, false},
+	{"gpus", 1, []string{"link.cu"}, (*suite).twoGPUs, false},
+	{"calls", 6, []string{"calls.c"}, (*suite).calls, false},
+	{"stage", 2, []string{"stage.cu", "stage.py"}, (*suite).stage, false},
+	{"sizes", 2, []string{"stage.cu"}, (*suite).sizes, false},
+	{"pipe", 4, []string{"pipe.cu"}, (*suite).pipe, false},
+	{"pin", 3, []string{"pin.cu", "pin.py"}, (*suite).pin, false},
+	{"serve", 0, []string{"serve.cu"}, (*suite).serve, true},
 }
 
 // Parts returns the names of the parts of [Suite].
@@ -54,10 +59,11 @@ func Parts() (names []string) {
 	return names
 }
 
-// chosen returns the parts with the given names or targets, or all parts if only is empty.
+// chosen returns the parts with the given names or targets. If only is empty, it returns all
+// parts that need not be asked for.
 func chosen(only []string) (some []part, err error) {
 	if len(only) == 0 {
-		return parts, nil
+		return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.asked }), nil
 	}
 	for _, word := range only {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.is(word) }) {
@@ -93,8 +99,9 @@ type suite struct {
 	g      *ferry.GPU // the first of gpus
 	rounds int
 	peers  *Peers
-	size   int  // bytes of a buffer
-	shared *rig // nil until it is needed
+	size   int           // bytes of a buffer
+	served time.Duration // for each sample of serve
+	shared *rig          // nil until it is needed
 }
 
 // Suite measures Ferry and its peers. All parts run on the first of gpus, except for the
@@ -109,7 +116,7 @@ func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{gpus: gpus, g: gpus[0], rounds: o.Rounds, peers: o.Peers, size: 1 << 30}
+	s := &suite{gpus: gpus, g: gpus[0], rounds: o.Rounds, peers: o.Peers, size: 1 << 30, served: o.ServeTime}
 	if s.rounds == 0 {
 		s.rounds = suiteRounds
 	}
@@ -251,6 +258,19 @@ func (s *suite) pipe() ([]SpeedResult, error) {
 		return nil, err
 	}
 	return SpeedPipe(s.g, cases, s.rounds, s.peers.peer("C", "pipe.cu", ptx))
+}
+
+// serve measures many goroutines at once.
+func (s *suite) serve() ([]SpeedResult, error) {
+	d := s.served
+	if d == 0 {
+		d = 5 * time.Second
+	}
+	cells := serve.Cells()
+	if s.g.Emulated() {
+		cells, d = fewCells, min(d, 20*time.Millisecond) // times of this CPU, which say nothing
+	}
+	return SpeedServe(s.g, cells, d, s.rounds, s.peers.command("serve.cu"))
 }
 
 // pin measures page-locking, of 4 GiB on hardware.

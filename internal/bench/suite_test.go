@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 	}
 	called := fakeLibrary(t)
 	requests := filepath.Join(t.TempDir(), "requests")
-	peers, err := NewPeers(fakePeers(t, requests), []string{"link.cu", "calls.c", "pin.cu"})
+	peers, err := NewPeers(fakePeers(t, requests), []string{"link.cu", "calls.c", "pin.cu", "serve.cu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +113,7 @@ func fakePeers(t *testing.T, requests string) string {
 		"link_c":  "while read l; do echo $l >>" + requests + "; case $l in copy*|prefetch*) echo 100.0 200.0;; *) echo '100.0 ';; esac; done",
 		"pin_c":   "while read n; do echo 100 200; done",
 		"calls_c": "", // a library
+		"serve_c": `echo '{"program":"c","per_second":1000,"p50_us":900,"p99_us":1000,"p999_us":2000,"cpu_per_second":1}'`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -164,8 +165,8 @@ func TestSuiteChoice(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.only, got, err)
 		}
 	}
-	if all, err := chosen(nil); err != nil || len(all) != len(parts) {
-		t.Errorf("%v %v", all, err)
+	if all, err := chosen(nil); err != nil || len(all) != len(parts)-1 || slices.ContainsFunc(all, func(p part) bool { return p.name == "serve" }) {
+		t.Errorf("without a choice: %v %v, want all parts but serve", all, err)
 	}
 	if peers, err := PeersOf([]string{"link", "kernels", "pin"}); err != nil || strings.Join(peers, " ") != "link.cu pin.cu pin.py" {
 		t.Errorf("%v %v", peers, err)

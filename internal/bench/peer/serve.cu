@@ -95,7 +95,8 @@ struct Gate {
     }
 };
 
-struct Worker {
+// Workers do not share a cache line.
+struct alignas(128) Worker {
     cudaStream_t stream;
     float *in, *out, *device;
     size_t n; // floats

@@ -28,6 +28,29 @@ const (
 	mostGoroutines = 1 << 16
 )
 
+// Cells returns the cells that are compared: each kind at its sizes with 1 to 256 goroutines,
+// and requests while garbage is collected.
+func Cells() (cells []Cell) {
+	for _, k := range []struct {
+		kind  string
+		sizes []int
+	}{
+		{"pinned", []int{4 << 10, 64 << 10, 1 << 20}},
+		{"pageable", []int{64 << 10, 1 << 20}},
+		{"pool", []int{4 << 10, 64 << 10}},
+	} {
+		for _, bytes := range k.sizes {
+			for _, n := range []int{1, 4, 16, 64, 256} {
+				cells = append(cells, Cell{Kind: k.kind, Bytes: bytes, Goroutines: n})
+			}
+		}
+	}
+	for _, n := range []int{16, 64} {
+		cells = append(cells, Cell{Kind: "pinned", Bytes: 4 << 10, Goroutines: n, GC: true})
+	}
+	return cells
+}
+
 // ParseCell parses KIND,BYTES,GOROUTINES, which can be followed by ,gc and ,context.
 func ParseCell(text string) (c Cell, err error) {
 	words := strings.Split(text, ",")
@@ -92,7 +115,7 @@ type Figures struct {
 	Longest    float64 `json:"longest_us"`
 	Fewest     uint64  `json:"fewest"`         // requests of a goroutine
 	Most       uint64  `json:"most"`           // requests of a goroutine
-	CPU        float64 `json:"cpu_per_second"` // CPU seconds of the process a second
+	CPU        float64 `json:"cpu_per_second"` // CPU seconds of the process a second; 0 if not known
 	Allocs     float64 `json:"allocs_per_request"`
 	GCs        int     `json:"gcs"`     // collections of garbage
 	Threads    int     `json:"threads"` // of the operating system, at the end; 0 if not known
@@ -105,3 +128,7 @@ type Figures struct {
 
 // micros returns a duration in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
+
+// Peer reports whether the peer can measure the cell, too: it has neither pools nor garbage
+// to collect.
+func (c Cell) Peer() bool { return c.Kind != "pool" && !c.GC && !c.Context }

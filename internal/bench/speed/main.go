@@ -1,7 +1,10 @@
 // Command speed compares the speed of Ferry and its peers on one machine and prints a
 // table. It takes samples of all of them in turns:
 //
-//	go run ./internal/bench/speed [--device D] [--only PARTS] [--peers DIR] [--rounds N] [--json FILE]
+//	go run ./internal/bench/speed [--device D] [--only PARTS] [--peers DIR] [--rounds N] [--serve-time T] [--json FILE]
+//
+// The part serve, many goroutines at once, takes a long time: it is only measured if --only
+// names it. With --rounds 5 and 5 seconds for each sample it takes 35 minutes.
 //
 // nvcc builds the peers from the sources in DIR, which is internal/bench/peer by default,
 // unless DIR has them as programs link_c, pin_c and so on. If a peer is missing, the
@@ -18,6 +21,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/bench"
@@ -39,6 +43,7 @@ type settings struct {
 	device, peers, json string
 	only                []string
 	rounds              int
+	serve               time.Duration
 }
 
 // run runs the whole program and returns the exit status.
@@ -71,6 +76,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.json, "json", "", "a `file` for the results as JSON, schema "+bench.SpeedSchema)
 	only := f.String("only", "", "`parts` or numbers of targets, separated by commas: "+strings.Join(bench.Parts(), ","))
 	f.IntVar(&o.rounds, "rounds", 9, "the `number` of samples of each figure")
+	f.DurationVar(&o.serve, "serve-time", 5*time.Second, "how long each sample of the part serve takes")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -85,6 +91,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 		return nil, fmt.Errorf("%q is not expected here", f.Arg(0))
 	case o.rounds < 1:
 		return nil, fmt.Errorf("--rounds %d: must be at least 1", o.rounds)
+	case o.serve <= 0:
+		return nil, fmt.Errorf("--serve-time %v: must be positive", o.serve)
 	}
 	return o, nil
 }
@@ -109,7 +117,7 @@ func measure(o *settings, stdout, stderr io.Writer) (degraded bool, err error) {
 		defer func() { err = errors.Join(err, peers.Close()) }()
 	}
 	var saved error
-	report, err := bench.Suite(gpus, &bench.SuiteOptions{Only: o.only, Rounds: o.rounds, Peers: peers,
+	report, err := bench.Suite(gpus, &bench.SuiteOptions{Only: o.only, Rounds: o.rounds, Peers: peers, ServeTime: o.serve,
 		Progress: func(part string, soFar *bench.SpeedReport) {
 			if o.json != "" && saved == nil {
 				saved = soFar.Write(o.json) // saves the results so far, in case the run is interrupted
@@ -133,7 +141,8 @@ func findPeers(g *ferry.GPU, o *settings, stderr io.Writer) (peers *bench.Peers,
 		fmt.Fprintln(stderr, "missing: GPU:", why)
 	}
 	if g.Emulated() {
-		fmt.Fprintln(stderr, "missing: peers, which need a GPU: the times of a software GPU are predictions")
+		fmt.Fprintln(stderr, "missing: peers, which need a GPU: the times of a software GPU are predictions, "+
+			"and those of the part serve are times of this CPU, which say nothing about a GPU")
 		return nil, true, nil
 	}
 	names, err := bench.PeersOf(o.only)

@@ -76,6 +76,7 @@ func TestUsage(t *testing.T) {
 		{"--only nothing", exitUsage, `no part or target "nothing"`},
 		{"--only 1,", exitUsage, `no part or target ""`},
 		{"--rounds 0", exitUsage, "--rounds 0"},
+		{"--serve-time 0s", exitUsage, "--serve-time 0s"},
 		{"--rounds x", exitUsage, "invalid value"},
 		{"--colour", exitUsage, "not defined"},
 		{"link", exitUsage, `"link" is not expected`},

@@ -4,8 +4,8 @@
 //
 // A CELL is KIND,BYTES,GOROUTINES, such as pinned,4096,64. KIND is pinned, pageable or pool.
 // It can be followed by ,gc to collect garbage meanwhile, and by ,context to wait with a
-// context that can be cancelled. The peer in C++ prints the same lines. FERRY_COMMIT, or the
-// commit with which the command was built, is in each line.
+// context that can be cancelled. The peer in C++ prints the same lines. The
+// commit that the linker was told is in each line, else FERRY_COMMIT.
 package main
 
 import (
@@ -38,6 +38,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
+		return 2
+	}
+	if f.NArg() == 0 {
+		fmt.Fprintln(stderr, "cell: no cell is named, such as pinned,4096,64")
 		return 2
 	}
 	var cells []serve.Cell
@@ -81,12 +85,15 @@ func measure(device string, cells []serve.Cell, d time.Duration, stdout, stderr 
 
 // version returns the version of the code.
 func version() string {
+	if commit != "" {
+		return commit
+	}
 	if c := os.Getenv("FERRY_COMMIT"); c != "" {
 		return c
 	}
 	info, ok := debug.ReadBuildInfo()
-	if commit != "" || !ok {
-		return commit
+	if !ok {
+		return ""
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
