@@ -2,6 +2,7 @@ package serve
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -26,8 +27,9 @@ func heapOf(g *ferry.GPU) int {
 }
 
 // pointers makes a heap of some bytes of pointers. It returns the object from which all
-// others can be reached.
+// others can be reached. No garbage is collected meanwhile, which would take most of the time.
 func pointers(bytes int) *node {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	var recent [256]*node // a ring: node i points to nodes i-1, i-2, i-4 to i-128
 	for i := range bytes / nodeBytes {
 		n := new(node)
