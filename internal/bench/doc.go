@@ -11,7 +11,8 @@
 //
 // [Suite] compares Ferry with its peers, the programs in internal/bench/peer. A contest
 // takes samples of the same operation by Ferry and by peers, in turns. The command
-// internal/bench/speed runs the suite.
+// internal/bench/speed runs the suite. [SpeedServe] measures goroutines that use a GPU at
+// once, with package internal/bench/serve.
 //
 // On an emulated device the times are those of its virtual clock: predictions from a
 // profile, the same in every run. This package has no figures of a machine, except for the

@@ -117,7 +117,7 @@ type Figures struct {
 	Most       uint64  `json:"most"`           // requests of a goroutine
 	CPU        float64 `json:"cpu_per_second"` // CPU seconds of the process a second; 0 if not known
 	Allocs     float64 `json:"allocs_per_request"`
-	GCs        int     `json:"gcs"`     // collections of garbage
+	GCs        int     `json:"gcs"`     // collections of garbage, with one that was under way at the end
 	Threads    int     `json:"threads"` // of the operating system, at the end; 0 if not known
 	Device     string  `json:"device"`
 	Driver     string  `json:"driver,omitempty"`

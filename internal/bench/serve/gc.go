@@ -41,12 +41,13 @@ func pointers(bytes int) *node {
 	return recent[(bytes/nodeBytes-1)&255]
 }
 
-// collect collects garbage again and again, until stop is called.
+// collect collects garbage again and again, at least once, until stop is called. stop waits
+// for the last collection.
 func collect() (stop func()) {
 	var stopped atomic.Bool
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for !stopped.Load() {
+		for again := true; again; again = !stopped.Load() {
 			runtime.GC()
 		}
 	})

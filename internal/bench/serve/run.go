@@ -105,7 +105,7 @@ func measure(workers []*worker, c Cell, d time.Duration) (*Figures, error) {
 	stop()
 	f := &Figures{Program: "ferry", Cell: c.String(), Seconds: d.Seconds(), Threads: threads(), Go: runtime.Version(), Processors: runtime.NumCPU()}
 	f.CPU = (after.cpu - before.cpu).Seconds() / took.Seconds()
-	f.GCs = int(after.gcs - before.gcs)
+	f.GCs = int(readUsage().gcs - before.gcs)
 	all, err := f.count(workers)
 	f.Allocs = float64(after.mallocs-before.mallocs) / float64(max(all, 1))
 	return f, err
