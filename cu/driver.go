@@ -330,7 +330,8 @@ type Copies interface {
 	MemsetD32Async(ctx Context, dst DevicePtr, value uint32, n uintptr, stream Stream) error
 }
 
-// Streams covers streams, host functions in them, and their capture into graphs.
+// Streams covers streams, host functions and writes of values in them, and their capture
+// into graphs.
 type Streams interface {
 	// StreamCreate creates a stream with priority 0.
 	//cu:call cuStreamCreate 2000 (*stream, flags)
@@ -369,6 +370,19 @@ type Streams interface {
 	// Later work of the stream waits for it. fn must not call the driver.
 	//cu:hand cuLaunchHostFunc 10000
 	LaunchHostFunc(ctx Context, stream Stream, fn func()) error
+	// StreamWriteValue32 writes value to 4 bytes at dst at this point of the stream. dst
+	// is a device address aligned to 4: device memory, or the device address of mapped
+	// page-locked memory. Managed memory is not allowed. Everything that earlier work of
+	// the stream wrote is visible to the device and the host before value is. A host
+	// that polls the word with sync/atomic so learns how far the stream is. To CUDA this
+	// is no synchronization: use StreamQuery, or an event, before memory is freed or used
+	// in another stream.
+	//cu:call cuStreamWriteValue32_v2 11070 (stream, dst, value, flags)
+	StreamWriteValue32(ctx Context, stream Stream, dst DevicePtr, value uint32, flags StreamWriteValueFlags) error
+	// StreamWriteValue64 is StreamWriteValue32 for 8 bytes, aligned to 8. It needs
+	// DeviceAttributeCanUse64BitStreamMemOps.
+	//cu:call cuStreamWriteValue64_v2 11070 (stream, dst, value, flags)
+	StreamWriteValue64(ctx Context, stream Stream, dst DevicePtr, value uint64, flags StreamWriteValueFlags) error
 	// StreamBeginCapture begins to record the work of the stream in a graph.
 	//cu:call cuStreamBeginCapture_v2 10010 (stream, mode)
 	StreamBeginCapture(ctx Context, stream Stream, mode StreamCaptureMode) error

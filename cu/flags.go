@@ -75,6 +75,17 @@ const (
 	EventWaitExternal EventWaitFlags = 0x1 // CU_EVENT_WAIT_EXTERNAL: an event-wait node when captured
 )
 
+// StreamWriteValueFlags are the flags of StreamWriteValue32 and StreamWriteValue64
+// (CUstreamWriteValue_flags).
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
+type StreamWriteValueFlags uint32
+
+const (
+	StreamWriteValueDefault         StreamWriteValueFlags = 0x0 // CU_STREAM_WRITE_VALUE_DEFAULT: earlier writes of the stream are visible before the value
+	StreamWriteValueNoMemoryBarrier StreamWriteValueFlags = 0x1 // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER: the write may overtake earlier writes; not supported by the form of CUDA 11.7
+)
+
 // StreamCaptureMode says which unsafe calls a capture forbids (CUstreamCaptureMode).
 // Modes other than relaxed depend on the calling thread, and a goroutine can change
 // threads. Ferry's own code captures in relaxed mode.
@@ -209,4 +220,5 @@ const (
 	GraphNodeTypeEventRecord GraphNodeType = 7  // CU_GRAPH_NODE_TYPE_EVENT_RECORD
 	GraphNodeTypeMemAlloc    GraphNodeType = 10 // CU_GRAPH_NODE_TYPE_MEM_ALLOC
 	GraphNodeTypeMemFree     GraphNodeType = 11 // CU_GRAPH_NODE_TYPE_MEM_FREE
+	GraphNodeTypeBatchMemOp  GraphNodeType = 12 // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
 )

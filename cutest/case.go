@@ -46,7 +46,7 @@ func allChecks() []check {
 		poolChecks, poolOrderChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
-		hostFuncChecks,
+		hostFuncChecks, memOpChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
 		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,

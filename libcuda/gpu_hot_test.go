@@ -45,6 +45,7 @@ var hotGPUCalls = []struct {
 	{"MemcpyDtoHAsync/bytes=4096", func(h *hot) error { return h.MemcpyDtoHAsync(h.ctx, h.host, h.dev, 4096, h.stream) }},
 	{"MemcpyAsync/bytes=4096", func(h *hot) error { return h.MemcpyAsync(h.ctx, h.dev, devicePtr(h.host), 4096, h.stream) }},
 	{"MemsetD8Async/bytes=4096", func(h *hot) error { return h.MemsetD8Async(h.ctx, h.dev, 1, 4096, h.stream) }},
+	{"StreamWriteValue32", func(h *hot) error { return h.StreamWriteValue32(h.ctx, h.stream, h.dev, 1, 0) }},
 	{"LaunchKernel/kernel=empty", func(h *hot) error { return h.LaunchKernel(h.ctx, h.empty, one, one, 0, h.stream, nil) }},
 	{"LaunchKernel/kernel=scale", func(h *hot) error {
 		return h.LaunchKernel(h.ctx, h.scale, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, h.stream, h.params)

@@ -213,6 +213,11 @@ func TestGPUByHandle(t *testing.T) {
 		h.must(h.MemcpyDtoHAsync(h.ctx, at, h.dev, 4096, h.stream))
 		h.must(h.StreamSynchronize(h.ctx, h.stream))
 		h.same("a fill under "+when, back, bytes.Repeat([]byte{1}, 4096))
+		h.must(h.StreamWriteValue32(h.ctx, h.stream, h.dev+4, 0x64636261, 0))
+		h.must(h.StreamWriteValue64(h.ctx, h.stream, h.dev+8, 0x6867666564636261, 0))
+		h.must(h.MemcpyDtoHAsync(h.ctx, at, h.dev, 4096, h.stream))
+		h.must(h.StreamSynchronize(h.ctx, h.stream))
+		h.same("values under "+when, back[:16], []byte("\x01\x01\x01\x01abcdabcdefgh"))
 		var b cu.Batch
 		b.MemcpyHtoDAsync(h.dev, from, 4096, h.stream)
 		b.LaunchKernel(h.empty, one, one, 0, h.stream, nil)

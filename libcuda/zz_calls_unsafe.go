@@ -400,6 +400,16 @@ func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, err e
 	return id, err
 }
 
+// StreamWriteValue32 calls cuStreamWriteValue32; see [cu.Streams].
+func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
+	return d.bound6(procStreamWriteValue32, ctx, uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags), 0, 0)
+}
+
+// StreamWriteValue64 calls cuStreamWriteValue64; see [cu.Streams].
+func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
+	return d.bound6(procStreamWriteValue64, ctx, uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags), 0, 0)
+}
+
 // StreamBeginCapture calls cuStreamBeginCapture; see [cu.Streams].
 func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
 	return d.bound3(procStreamBeginCapture, ctx, uintptr(stream), uintptr(mode), 0)

@@ -108,6 +108,9 @@ type Queue struct {
 	Copy Number `json:"copy_ns,omitempty"`
 	// From the end of one node of a graph to the start of the next; gap_ns if left out.
 	Node Number `json:"graph_node_ns,omitempty"`
+	// The write of a value at a point of a stream, from the end of the work before it;
+	// gap_ns if left out.
+	Write Number `json:"write_value_ns,omitempty"`
 }
 
 // Copy is the time that a copy occupies an engine, by bytes.

@@ -25,6 +25,7 @@ func (*driverRace) raceLimitQueue()           {}
 func (*opRace) raceSubmit([]*op)              {}
 func (*opRace) raceDone()                     {}
 func (*op) raceAcquire()                      {}
+func (*op) raceSignal([]byte)                 {}
 func (*viewRace) raceWatch(*op)               {}
 func (*viewRace) accessCount() uint64         { return 0 }
 func (*viewRace) raceEnd()                    {}

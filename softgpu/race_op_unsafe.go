@@ -46,7 +46,7 @@ type raceOp struct {
 	what      string
 	kind      cu.GraphNodeType
 	log       []raceAccess     // known when the operation is queued
-	requests  chan raceRequest // of kernels and host functions; capacity 1, for the last request
+	requests  chan raceRequest // of kernels, host functions and writes of values; capacity 1, for the last request
 	replies   chan raceReply   // one for each request but the last
 	done      chan struct{}    // closed when the end is released
 	forgotten chan struct{}    // closed when later reports need not name it
@@ -114,7 +114,7 @@ func (o *op) raceSubmit(deps []*op) {
 	w := o.work
 	r := &raceOp{what: w.what, kind: w.kind, done: make(chan struct{}), forgotten: make(chan struct{})}
 	o.race = r
-	if w.launch != nil || w.kind == cu.GraphNodeTypeHost && w.run != nil {
+	if w.launch != nil || w.kind == cu.GraphNodeTypeBatchMemOp || w.kind == cu.GraphNodeTypeHost && w.run != nil {
 		r.requests, r.replies = make(chan raceRequest, 1), make(chan raceReply)
 	}
 	if w.touches != nil {
@@ -240,6 +240,13 @@ func (o *op) raceHostFunc(h *hostFuncs, fn func()) error {
 	h.add(a.goroutine)
 	defer h.remove(a.goroutine)
 	return r.request(raceRequest{}).err
+}
+
+// raceSignal reports that o is about to write a word for others to poll. What the
+// stream did before comes before the word.
+func (o *op) raceSignal(word []byte) {
+	at := raceAccess{uintptr(pointerTo(word)), uintptr(len(word)), valueWrite, pointerTo(word)}
+	o.race.request(raceRequest{log: []raceAccess{at}})
 }
 
 // raceFree reports the host's free of r as a write of all its bytes.

@@ -24,6 +24,7 @@ const (
 	fillWrite
 	allocateWrite
 	freeWrite
+	valueWrite
 )
 
 func howOf(kind cu.GraphNodeType, write bool) raceHow {
@@ -74,6 +75,8 @@ func replay(log []raceAccess) {
 			allocates(a.p, a.n)
 		case freeWrite:
 			frees(a.p, a.n)
+		case valueWrite:
+			streamSignals(a.p, a.n)
 		}
 	}
 }
@@ -135,6 +138,12 @@ func kernelWaitsFor(p, n uintptr) { wait(p, n) }
 //go:noinline
 func kernelSignals(p, n uintptr) { signal(p, n) }
 
+// streamSignals reports the write of a value at a point of a stream, which orders what
+// was before.
+//
+//go:noinline
+func streamSignals(p, n uintptr) { signal(p, n) }
+
 // wait reports an atomic read.
 //
 //go:noinline
@@ -189,4 +198,17 @@ func moveHidden(dst, src unsafe.Pointer, n uintptr) {
 	for ; i < n; i++ {
 		*(*byte)(unsafe.Add(dst, i)) = *(*byte)(unsafe.Add(src, i))
 	}
+}
+
+// storeWord writes the value to a word of 4 or 8 bytes, hidden from the race detector:
+// raceSignal has reported it. The word is aligned, so this is one store.
+//
+//go:norace
+func storeWord(word []byte, value uint64) {
+	p := unsafe.Pointer(unsafe.SliceData(word))
+	if len(word) == 4 {
+		*(*uint32)(p) = uint32(value)
+		return
+	}
+	*(*uint64)(p) = value
 }

@@ -258,6 +258,8 @@ func (c *caller) step() {
 	case 60:
 		d.MemcpyPeerAsync(c.ctx(), c.ptr(), c.ctx(), c.ptr(), c.ctx(), c.n(), c.stream())
 		d.MemsetD16(c.ctx(), c.ptr(), 3, c.n())
+		d.StreamWriteValue32(c.ctx(), c.stream(), c.ptr()&^3, 5, cu.StreamWriteValueFlags(c.rng.IntN(6)/4))
+		d.StreamWriteValue64(c.ctx(), c.stream(), c.ptr()&^3, 6, 0)
 	case 61:
 		d.CtxSetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)), c.n())
 		d.CtxGetLimit(c.ctx(), cu.Limit(c.rng.IntN(4)))

@@ -68,6 +68,12 @@ func (d *Fake) StreamSynchronize(cu.Context, cu.Stream) error              { ret
 func (d *Fake) StreamWaitEvent(cu.Context, cu.Stream, cu.Event, cu.EventWaitFlags) error {
 	return nil
 }
+func (d *Fake) StreamWriteValue32(cu.Context, cu.Stream, cu.DevicePtr, uint32, cu.StreamWriteValueFlags) error {
+	return nil
+}
+func (d *Fake) StreamWriteValue64(cu.Context, cu.Stream, cu.DevicePtr, uint64, cu.StreamWriteValueFlags) error {
+	return nil
+}
 func (d *Fake) EventCreate(cu.Context, cu.EventFlags) (cu.Event, error) { return 9, nil }
 func (d *Fake) EventRecord(cu.Context, cu.Event, cu.Stream) error       { return nil }
 func (d *Fake) EventQuery(cu.Context, cu.Event) error                   { return nil }

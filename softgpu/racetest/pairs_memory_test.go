@@ -255,6 +255,43 @@ var memoryPairs = []pair{
 			r.run("publish", r.a, flagAt(r.flags), address(r.host))
 			sink = byte(atomic.LoadUint32(&r.flags[0]))
 		}},
+	{"value", "Data written before a stream writes a value is visible once the host has read the value.", "copyWrites",
+		func(r *rig) {
+			r.down(r.a, r.host, r.dev) // queued
+			r.writeValue(r.a, 1)
+			sink = r.host[0]
+		}, func(r *rig) {
+			r.down(r.a, r.host, r.dev)
+			r.writeValue(r.a, 1)
+			for atomic.LoadUint32(&r.flags[0]) != 1 {
+			}
+			sink = r.host[0]
+		}},
+	{"value-without-atomics", "The host must read a value with sync/atomic.", "streamSignals",
+		func(r *rig) {
+			r.writeValue(r.a, 1) // queued
+			sink = byte(r.flags[0])
+		}, func(r *rig) {
+			r.writeValue(r.a, 1)
+			sink = byte(atomic.LoadUint32(&r.flags[0]))
+			r.sync(r.a)
+			sink = byte(r.flags[0])
+		}},
+	{"value-too-early", "A value says nothing about work behind it.", "copyWrites",
+		func(r *rig) {
+			r.writeValue(r.a, 1)
+			r.down(r.a, r.host, r.dev) // queued
+			for atomic.LoadUint32(&r.flags[0]) != 1 {
+			}
+			sink = r.host[0]
+		}, func(r *rig) {
+			r.writeValue(r.a, 1)
+			r.down(r.a, r.host, r.dev)
+			r.writeValue(r.a, 2)
+			for atomic.LoadUint32(&r.flags[0]) != 2 {
+			}
+			sink = r.host[0]
+		}},
 	{"atomics", "Atomics of kernels and of the host do not race with each other, but with plain accesses.", "kernelSignals",
 		func(r *rig) {
 			r.run("count", r.a, address(r.host), 0) // queued

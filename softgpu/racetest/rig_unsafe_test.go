@@ -211,6 +211,11 @@ func (r *rig) fill(s cu.Stream, p cu.DevicePtr, n uintptr) {
 	ok(r.MemsetD8Async(r.ctx, p, 5, n, s))
 }
 
+// writeValue writes the first flag at this point of a stream.
+func (r *rig) writeValue(s cu.Stream, v uint32) {
+	ok(r.StreamWriteValue32(r.ctx, s, flagAt(r.flags), v, 0))
+}
+
 func (r *rig) sync(s cu.Stream)               { ok(r.StreamSynchronize(r.ctx, s)) }
 func (r *rig) record(e cu.Event, s cu.Stream) { ok(r.EventRecord(r.ctx, e, s)) }
 func (r *rig) await(s cu.Stream, e cu.Event)  { ok(r.StreamWaitEvent(r.ctx, s, e, 0)) }

@@ -1,0 +1,109 @@
+package softgpu
+
+import (
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// wordWrite is a write of a value at a point of a stream.
+type wordWrite struct {
+	what  string
+	dst   place // 4 or 8 bytes, aligned
+	value uint64
+}
+
+// memOpVersion is the CUDA version of the present stream memory operations.
+const memOpVersion = 11070
+
+// StreamWriteValue32 writes a word of 4 bytes at this point of the stream.
+func (d *Driver) StreamWriteValue32(h cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
+	return d.writeValue(h, stream, dst, uint64(value), 4, flags)
+}
+
+// StreamWriteValue64 writes a word of 8 bytes at this point of the stream.
+func (d *Driver) StreamWriteValue64(h cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
+	return d.writeValue(h, stream, dst, value, 8, flags)
+}
+
+func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, value, width uint64, flags cu.StreamWriteValueFlags) error {
+	what := "write a value of " + size(width)
+	c, err := d.beginIn(h, what)
+	if err != nil {
+		return err
+	}
+	defer d.mu.Unlock()
+	d.host += d.prof.Calls.Record.Value
+	s, err := c.stream(stream, what)
+	if err != nil {
+		return err
+	}
+	if err := s.ctx.dev.canWrite(width, what); err != nil {
+		return err
+	}
+	// The flag CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER belongs to the first form of the call.
+	if flags != cu.StreamWriteValueDefault {
+		return refuse(cu.ErrorInvalidValue, what, "flags are %#x, must be 0", uint32(flags))
+	}
+	to, err := s.wordAt(dst, width, what)
+	if err != nil {
+		return err
+	}
+	w := &wordWrite{what, to, value}
+	_, err = s.enqueue(w.work(d), what)
+	return err
+}
+
+// canWrite fails if the device or its driver has no writes of so many bytes.
+func (dev *device) canWrite(width uint64, what string) error {
+	const wide = cu.DeviceAttributeCanUse64BitStreamMemOps
+	switch v := dev.drv.prof.Driver.Value; {
+	case v < memOpVersion:
+		return refuse(cu.ErrorNotSupported, what, "the driver is for CUDA %d, which has no such call: it needs %d or newer", int(v), memOpVersion)
+	case width == 8 && dev.attr(wide) == 0:
+		return dev.lacks(what, wide)
+	}
+	return nil
+}
+
+// wordAt returns the place of a word that stream memory operations of s may use.
+func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (place, error) {
+	if uint64(at)%width != 0 {
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not aligned to words of %d bytes", uint64(at), width)
+	}
+	p, err := s.ctx.resolve(uint64(at), nil, width, sideDevice, what)
+	if err != nil {
+		return place{}, err
+	}
+	switch r := p.region; {
+	case r.kind == kindManaged:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use device or mapped page-locked memory", uint64(at))
+	case r.kind == kindRegistered && r.reg&cu.MemHostRegisterReadOnly != 0:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is registered as read-only", uint64(at))
+	case !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx]:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(at))
+	}
+	return p, nil
+}
+
+// work returns the operation. It occupies no engine: the stream itself writes.
+func (w *wordWrite) work(d *Driver) *work {
+	return &work{
+		kind:  cu.GraphNodeTypeBatchMemOp,
+		what:  w.what,
+		run:   w.run,
+		price: func(*op) cost { return cost{ns: orElse(d.prof.Queue.Write, d.prof.Queue.Gap)} },
+	}
+}
+
+// run writes the word at once, so that the host never reads a part of it. The host may
+// poll the word and may rely on what earlier work has written.
+func (w *wordWrite) run(o *op) error {
+	word, err := w.dst.bytes(w.what)
+	if err != nil {
+		return err
+	}
+	return guard(w.what, func() error {
+		o.raceSignal(word)
+		storeWord(word, w.value)
+		return nil
+	})
+}

@@ -1,0 +1,19 @@
+//go:build !race
+
+package softgpu
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// storeWord writes the value to a word of 4 or 8 bytes, in one store. The word is
+// aligned.
+func storeWord(word []byte, value uint64) {
+	p := unsafe.Pointer(unsafe.SliceData(word))
+	if len(word) == 4 {
+		atomic.StoreUint32((*uint32)(p), uint32(value))
+		return
+	}
+	atomic.StoreUint64((*uint64)(p), value)
+}
