@@ -402,12 +402,12 @@ func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, err e
 
 // StreamWriteValue32 calls cuStreamWriteValue32; see [cu.Streams].
 func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
-	return d.bound6(procStreamWriteValue32, ctx, uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags), 0, 0)
+	return d.named(procStreamWriteValue32, ctx, uintptr(stream), uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags))
 }
 
 // StreamWriteValue64 calls cuStreamWriteValue64; see [cu.Streams].
 func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
-	return d.bound6(procStreamWriteValue64, ctx, uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags), 0, 0)
+	return d.named(procStreamWriteValue64, ctx, uintptr(stream), uintptr(stream), uintptr(dst), uintptr(value), uintptr(flags))
 }
 
 // StreamBeginCapture calls cuStreamBeginCapture; see [cu.Streams].

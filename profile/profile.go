@@ -93,6 +93,7 @@ type Calls struct {
 	Launch      Number `json:"launch_ns"`                 // a kernel launch
 	GraphLaunch Number `json:"graph_launch_ns,omitempty"` // a graph launch; launch_ns if left out
 	Record      Number `json:"event_record_ns"`           // recording an event
+	Write       Number `json:"write_value_ns,omitempty"`  // writing a value at a point of a stream; event_record_ns if left out
 	Query       Number `json:"query_ns"`                  // querying an event or a stream
 	Other       Number `json:"other_ns"`                  // any other call
 }

@@ -31,7 +31,7 @@ func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, va
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Calls.Record.Value
+	d.host += orElse(d.prof.Calls.Write, d.prof.Calls.Record)
 	s, err := c.stream(stream, what)
 	if err != nil {
 		return err
@@ -74,8 +74,10 @@ func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (place,
 		return place{}, err
 	}
 	switch r := p.region; {
+	case r.kind == kindPool:
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is memory of a pool, which hardware refuses: use memory of MemAlloc or mapped page-locked memory", uint64(at))
 	case r.kind == kindManaged:
-		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use device or mapped page-locked memory", uint64(at))
+		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is managed memory: use memory of MemAlloc or mapped page-locked memory", uint64(at))
 	case r.kind == kindRegistered && r.reg&cu.MemHostRegisterReadOnly != 0:
 		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is registered as read-only", uint64(at))
 	case !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx]:
@@ -84,7 +86,8 @@ func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (place,
 	return p, nil
 }
 
-// work returns the operation. It occupies no engine: the stream itself writes.
+// work returns the operation. It occupies no engine: the stream itself writes, and takes
+// longer for that than for the record of an event.
 func (w *wordWrite) work(d *Driver) *work {
 	return &work{
 		kind:  cu.GraphNodeTypeBatchMemOp,

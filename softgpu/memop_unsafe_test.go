@@ -74,33 +74,45 @@ func TestWriteValueRefusesMemory(t *testing.T) {
 	r.ok(r.MemHostUnregister(r.ctx, ptr(plain)))
 }
 
-// TestWriteValueTime measures a write with events: it takes the time of the profile, and
-// the stream's next operation waits for it.
+// TestWriteValueTime measures writes, and fills with a write between them. A write takes
+// the time of the profile, and a fill begins a gap after the write before it.
 func TestWriteValueTime(t *testing.T) {
 	onlyFast(t)
 	for _, ns := range []float64{0, 20000} { // 0: left out, so the gap between operations
 		p := named(t, "h200")
-		want := p.Queue.Gap.Value
-		p.Calls.Record.Value = 0 // so that the calls are faster than the stream
+		p.Calls.Record.Value, p.Calls.Write.Value, p.Calls.MemcpyAsync.Value = 0, 0, 0 // faster than the stream
+		write := p.Queue.Gap.Value
 		p.Queue.Write.Source = ""
 		if ns > 0 {
-			p.Queue.Write.Source, p.Queue.Write.Value, want = p.Queue.Gap.Source, ns, ns
+			p.Queue.Write.Source, p.Queue.Write.Value, write = p.Queue.Gap.Source, ns, ns
 		}
 		r := newRig(t, Options{Profile: p})
-		a, z, s, at := r.event(), r.event(), r.stream(cu.StreamNonBlocking), r.alloc(4)
-		r.ok(r.EventRecord(r.ctx, a, s))
-		const n = 50
-		for i := range uint32(n) {
-			r.ok(r.StreamWriteValue32(r.ctx, s, at, i, 0))
+		s, at := r.stream(cu.StreamNonBlocking), r.alloc(4)
+		value := func() { r.ok(r.StreamWriteValue32(r.ctx, s, at, 1, 0)) }
+		fill := func() { r.ok(r.MemsetD8Async(r.ctx, at, 1, 4, s)) }
+		check := func(what string, got, want float64) {
+			if got < want*0.95 || got > want*1.05 {
+				t.Errorf("%s takes %.0f ns, want %.0f", what, got, want)
+			}
 		}
-		r.ok(r.EventRecord(r.ctx, z, s))
-		r.sync(s)
-		ms, err := r.EventElapsedTime(r.ctx, a, z)
-		r.ok(err)
-		if got := float64(ms) * 1e6 / n; got < want*0.95 || got > want*1.05 {
-			t.Errorf("a write takes %.0f ns, want %.0f", got, want)
-		}
+		check("a write", r.each(s, value), write)
+		check("a write between fills", r.each(s, func() { value(); fill() })-r.each(s, fill), write)
 	}
+}
+
+// each returns the virtual time in a stream of one of many f, in nanoseconds.
+func (r *rig) each(s cu.Stream, f func()) float64 {
+	const n = 100
+	a, z := r.event(), r.event()
+	r.ok(r.EventRecord(r.ctx, a, s))
+	for range n {
+		f()
+	}
+	r.ok(r.EventRecord(r.ctx, z, s))
+	r.sync(s)
+	ms, err := r.EventElapsedTime(r.ctx, a, z)
+	r.ok(err)
+	return float64(ms) * 1e6 / n
 }
 
 // TestWriteValueInAGraph launches a graph whose node writes. The race detector watches it

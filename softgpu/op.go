@@ -100,10 +100,15 @@ func (o *op) follow(dep *op) {
 
 // earliestStart returns the virtual time at which o can start after dep.
 func (o *op) earliestStart(dep *op) float64 {
-	if o.noLatency || o.work.engine == engineNone || dep.work.engine == engineNone {
+	queue := &o.ctx.drv.prof.Queue
+	switch {
+	case o.noLatency || o.work.engine == engineNone:
+		return dep.end
+	case dep.work.kind == cu.GraphNodeTypeBatchMemOp:
+		return dep.end + queue.Gap.Value
+	case dep.work.engine == engineNone:
 		return dep.end
 	}
-	queue := &o.ctx.drv.prof.Queue
 	if o.work.engine != dep.work.engine {
 		return dep.end + queue.Switch.Value
 	}
