@@ -371,13 +371,13 @@ type Streams interface {
 	//cu:hand cuLaunchHostFunc 10000
 	LaunchHostFunc(ctx Context, stream Stream, fn func()) error
 	// StreamWriteValue32 writes value to 4 bytes at dst at this point of the stream. dst
-	// is a device address aligned to 4, in memory of MemAlloc, in mapped page-locked
-	// memory or in a variable. Managed memory and memory of pools are refused. Whatever
-	// earlier work of the stream wrote is visible to the device and the host before the
-	// value is. So a host that polls the word with sync/atomic learns how far the stream
-	// is. To CUDA the word is no synchronization: StreamQuery may return
-	// CUDA_ERROR_NOT_READY for a moment after the host has seen it. Use events to order
-	// streams. flags must be StreamWriteValueDefault.
+	// is a device address aligned to 4, in memory of MemAlloc or in mapped page-locked
+	// memory. Managed memory and memory of pools are refused. Whatever earlier work of
+	// the stream wrote is visible to the device and the host before the value is. So a
+	// host that polls the word with sync/atomic learns how far the stream is. To CUDA the
+	// word is no synchronization: StreamQuery may return CUDA_ERROR_NOT_READY for a moment
+	// after the host has seen it. Use events to order streams. flags must be
+	// StreamWriteValueDefault.
 	//cu:call cuStreamWriteValue32_v2 11070 (stream, dst, value, flags) context=stream
 	StreamWriteValue32(ctx Context, stream Stream, dst DevicePtr, value uint32, flags StreamWriteValueFlags) error
 	// StreamWriteValue64 is StreamWriteValue32 for 8 bytes, aligned to 8. It needs
