@@ -164,30 +164,37 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	if s == nil || s.state == nil || !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
 		return copyOne(ctx, s, dst, src)
 	}
-	for off := uintptr(0); ; {
-		to, err := runAt(s.state.g, dst, off)
-		if err != nil {
+	return copyRuns(s.state.g, dst, src, new(copyRun), func(to, from *span) error { return copyOne(ctx, s, to, from) })
+}
+
+// copyRun is a part of a copy with a pageable side. Each of its sides is memory of one kind.
+type copyRun struct{ to, from span }
+
+// copyRuns divides a copy with a pageable side into the longest runs, and calls one for each.
+// It repeats a call that failed because the memory has changed since. run is memory for
+// the run.
+func copyRuns(g *GPU, dst, src *span, run *copyRun, one func(dst, src *span) error) (err error) {
+	for off := uintptr(0); off < dst.bytes; {
+		if run.to, err = runAt(g, dst, off); err != nil {
 			return fmt.Errorf("copy to %w", err)
 		}
-		from, err := runAt(s.state.g, src, off)
-		if err != nil {
+		if run.from, err = runAt(g, src, off); err != nil {
 			return fmt.Errorf("copy from %w", err)
 		}
-		n := min(to.bytes, from.bytes)
-		to, from = to.cut(0, n), from.cut(0, n)
+		n := min(run.to.bytes, run.from.bytes)
+		run.to, run.from = run.to.cut(0, n), run.from.cut(0, n)
 		if n < dst.bytes {
-			to.n, from.n = int(n), int(n) // in bytes, because an edge may be within an element
+			run.to.n, run.from.n = int(n), int(n) // in bytes, because an edge may be within an element
 		}
-		if err := copyOne(ctx, s, &to, &from); err != nil {
-			if g := s.state.g; dst.isStale(g, &to, err) || src.isStale(g, &from, err) {
+		if err := one(&run.to, &run.from); err != nil {
+			if dst.isStale(g, &run.to, err) || src.isStale(g, &run.from, err) {
 				continue // with what the memory is now
 			}
 			return err
 		}
-		if off += n; off >= dst.bytes {
-			return nil
-		}
+		off += n
 	}
+	return nil
 }
 
 // runAt returns the longest part of a span that begins at byte off and is memory of one
@@ -392,10 +399,10 @@ func planQueued(st *streamState, dst, src *span) (copyPath, error) {
 // errCopiedByCPU is the error for a copy that cannot be queued, because the CPU makes it.
 var errCopiedByCPU = refusal.Invalid("without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer")
 
-// refusePageable refuses pageable memory for copies that are queued together.
+// refusePageable refuses pageable memory for copies on a batch.
 func refusePageable(dst, src *span) error {
 	if dst.isPageable() || src.isPageable() {
-		return refusal.Invalid("copies of pageable memory cannot be queued together: use Copy on a Stream, or a buffer of AllocHost or Register")
+		return refusal.Invalid("a batch cannot keep pageable memory: use Copy or CopyAll on a Stream, or a buffer of AllocHost or Register")
 	}
 	return nil
 }

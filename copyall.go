@@ -3,6 +3,7 @@ package ferry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -16,7 +17,7 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 // CopyAll makes many copies in the order of the stream, by the method that is fastest for
 // their number and size. The copies have no order among each other: what one copy writes,
 // no other copy may read or write. Lengths, errors and in-flight tracking are as for
-// [Copy]. Pageable memory is refused. If one pair is refused, nothing is queued.
+// [Copy]. If one pair is refused, nothing is queued.
 //
 //	many copies of up to 256 KiB on average    a kernel, if it has addresses for all memory
 //	few or larger copies                       cuMemcpyBatchAsync (CUDA 12.8 or newer)
@@ -24,33 +25,46 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 //
 // cuMemcpyBatchAsync is not used on a [Batch], on the default stream and in a capture. On
 // an H200, 1024 copies of 4 KiB from page-locked memory take 0.27 ms by the kernel, 1.1 ms
-// by cuMemcpyBatchAsync and 2.4 ms by single calls (docs/PERFORMANCE.md). CopyAll is safe
-// for concurrent use and allocates nothing.
+// by cuMemcpyBatchAsync and 2.4 ms by single calls (docs/PERFORMANCE.md).
+//
+// Pageable memory may take part. All pageable sides go together through the staging ring:
+// see [Pageable]. CopyAll then returns when it has read the pageable sources and written
+// the pageable destinations. As in Copy, the CPU copies between pageable and host memory.
+// On a Batch and in a capture pageable memory is refused.
+//
+// If a copy fails after the checks, because the driver refuses it or a mapped file has been
+// truncated, the error names the pair. Other pairs may be copied then, whole or in part.
+// CopyAll is safe for concurrent use. Without pageable memory it allocates nothing.
 func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 	if b, ok := q.(*Batch); ok {
 		return addCopyAll(b, pairs)
 	}
 	c := copyAlls.Get().(*copyAll)
 	defer c.done()
-	st, err := streamOf(q).begin(&c.op, "copy", false)
+	pageable := slices.ContainsFunc(pairs, func(p Pair[T]) bool { return spanOf(p.Dst).isPageable() || spanOf(p.Src).isPageable() })
+	st, err := streamOf(q).begin(&c.op, "copy", pageable)
 	if err != nil {
 		return err
 	}
-	c.list.begin(st)
-	acquire := func(r *span, a inflight.Access) error { return r.acquire(&c.op, st, a) }
+	c.begin(st, len(pairs))
 	for i, p := range pairs {
-		if err := c.list.add(spanOf(p.Dst), spanOf(p.Src), acquire); err != nil {
-			return fmt.Errorf("copy %d of %d to %v from %v on %v: %w", i+1, len(pairs), spanOf(p.Dst), spanOf(p.Src), st, err)
+		if err := c.add(i, spanOf(p.Dst), spanOf(p.Src)); err != nil {
+			return c.pairError(i, spanOf(p.Dst), spanOf(p.Src), err)
 		}
 	}
-	return c.submit(st, len(pairs))
+	if len(c.pageable.copies) > 0 {
+		return c.copyPageable()
+	}
+	return c.submit()
 }
 
 // copyAll is the memory that one CopyAll needs. It is reused, so that a call allocates
 // nothing.
 type copyAll struct {
 	op       inflight.Op
+	pairs    int // how many
 	list     copyList
+	pageable pageableCopies
 	calls    cu.Batch
 	params   []byte
 	dst, src []cu.DevicePtr
@@ -59,22 +73,62 @@ type copyAll struct {
 
 var copyAlls = sync.Pool{New: func() any { return new(copyAll) }}
 
+// begin begins a CopyAll of a number of pairs.
+func (c *copyAll) begin(st *streamState, pairs int) {
+	c.pairs = pairs
+	c.list.begin(st)
+}
+
 // done ends the operation and returns c to the pool.
 func (c *copyAll) done() {
+	c.pageable.reset()
 	c.op.End()
 	c.list.begin(nil)
-	c.calls.Reset()
-	c.params, c.dst, c.src, c.sizes = c.params[:0], c.dst[:0], c.src[:0], c.sizes[:0]
+	c.forgetCalls()
 	copyAlls.Put(c)
 }
 
+// forgetCalls removes the calls that were made.
+func (c *copyAll) forgetCalls() {
+	c.calls.Reset()
+	c.params, c.dst, c.src, c.sizes = c.params[:0], c.dst[:0], c.src[:0], c.sizes[:0]
+}
+
+// pairError returns an error that names a pair.
+func (c *copyAll) pairError(pair int, dst, src *span, err error) error {
+	return fmt.Errorf("copy %d of %d to %v from %v on %v: %w", pair+1, c.pairs, dst, src, c.list.st, err)
+}
+
+// add checks a pair, acquires it, and adds its copies. A pageable slice can be a part of a
+// buffer: see copySpans.
+func (c *copyAll) add(pair int, dst, src *span) error {
+	if !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
+		path, err := c.list.add(dst, src, c.acquire)
+		if path == copyByCPU {
+			err = errCopiedByCPU
+		}
+		return err
+	}
+	return copyRuns(c.list.st.g, dst, src, &c.pageable.run, func(to, from *span) error {
+		path, err := c.list.add(to, from, c.acquire)
+		if err == nil && (path == copyByCPU || path == copyStaged) {
+			c.pageable.add(pair, to, from, path)
+		}
+		return err
+	})
+}
+
+func (c *copyAll) acquire(r *span, a inflight.Access) error {
+	return r.acquire(&c.op, c.list.st, a)
+}
+
 // submit queues the copies by the fastest method.
-func (c *copyAll) submit(st *streamState, pairs int) error {
-	n := len(c.list.calls)
+func (c *copyAll) submit() error {
+	n, st := len(c.list.calls), c.list.st
 	if n == 0 {
 		return nil
 	}
-	if !c.list.byKernel() && n > 1 && st.g.caps.batchCopies && st.capture == nil && st.number != 0 {
+	if c.list.byBatch() {
 		if err := c.memcpyBatch(st); err != nil {
 			return fmt.Errorf("%d copies (%s) on %v: %w", n, refusal.Size(c.list.bytes), st, err)
 		}
@@ -87,7 +141,7 @@ func (c *copyAll) submit(st *streamState, pairs int) error {
 		c.op.Queued()
 	}
 	if err != nil {
-		return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), pairs, refusal.Size(c.list.bytes), st, err)
+		return fmt.Errorf("%v, call %d of %d for %d copies (%s) on %v: %w", c.calls.Calls()[done].Op, done+1, c.calls.Len(), c.pairs, refusal.Size(c.list.bytes), st, err)
 	}
 	return nil
 }
@@ -124,30 +178,28 @@ func (l *copyList) begin(st *streamState) {
 	l.direct = st != nil && st.g.caps.unified
 }
 
-// add checks a pair, acquires it with the function acquire, and adds its copies.
-func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) error) error {
+// add checks a pair, acquires it with the function acquire, and plans its copy. It adds the
+// copy if the driver makes it.
+func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) error) (copyPath, error) {
 	if err := errors.Join(dst.check(), src.check()); err != nil {
-		return err
-	}
-	if err := refusePageable(dst, src); err != nil {
-		return err
+		return 0, err
 	}
 	if err := acquire(dst, inflight.Write); err != nil {
-		return err
+		return 0, err
 	}
 	if err := acquire(src, inflight.Read); err != nil {
-		return err
+		return 0, err
 	}
-	path, err := planQueued(l.st, dst, src)
-	if err != nil || path == copyNothing {
-		return err
+	path, err := planCopy(l.st, dst, src)
+	if err != nil || path != copyByDriver {
+		return path, err
 	}
 	for to, from := range registrations(dst, src) {
 		l.calls = append(l.calls, copyCall(l.st, to, from))
 		l.bytes += to.bytes
 		l.addRange(to, from)
 	}
-	return nil
+	return path, nil
 }
 
 // addRange adds a copy by device address. It clears direct if kernels cannot address the
@@ -167,6 +219,11 @@ func (l *copyList) addRange(dst, src *span) {
 func (l *copyList) byKernel() bool {
 	t, n := &l.st.g.tuning.copy, len(l.calls)
 	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
+}
+
+// byBatch reports whether cuMemcpyBatchAsync is the fastest method.
+func (l *copyList) byBatch() bool {
+	return !l.byKernel() && len(l.calls) > 1 && l.st.g.caps.batchCopies && l.st.capture == nil && l.st.number != 0
 }
 
 // appendTo appends the calls that make the copies: launches of the kernel, or one call per
@@ -211,7 +268,11 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 	acquire := func(r *span, a inflight.Access) error { return b.acquireSpan(st, r, a) }
 	spans := b.spans[op.spans.from:op.spans.to]
 	for i := 0; i < len(spans); i += 2 {
-		if err := l.add(&spans[i], &spans[i+1], acquire); err != nil {
+		path, err := l.add(&spans[i], &spans[i+1], acquire)
+		if path == copyByCPU {
+			err = errCopiedByCPU
+		}
+		if err != nil {
 			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, &spans[i], &spans[i+1], err)
 		}
 	}

@@ -117,8 +117,10 @@ func TestCopyAllRefused(t *testing.T) {
 		bad  ferry.Pair[float32]
 		want string
 	}{
-		{ferry.Pair[float32]{Dst: x.vec, Src: ferry.Pageable(make([]float32, batchFloats))}, "pageable memory"},
 		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.in}, "has 5 elements"},
+		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: ferry.Pageable(make([]float32, 6))}, "has 5 elements"},
+		{ferry.Pair[float32]{Dst: ferry.Pageable([]float32{}), Src: x.vec}, "has 0 elements"},
+		{ferry.Pair[float32]{Dst: ferry.Pageable(make([]float32, 9)).Range(3, 10), Src: x.vec.Range(0, 7)}, "range [3:10]"},
 		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.vec.Range(2, 7)}, "overlap"},
 		{ferry.Pair[float32]{Src: x.vec}, "no buffer"},
 		{ferry.Pair[float32]{Dst: x.vec.Range(5, 3), Src: x.in}, "range [5:3]"},

@@ -3,9 +3,11 @@ package ferry
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
+	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
@@ -149,14 +151,316 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 // copyThroughRing copies through the staging ring, and returns how many bytes it copied.
 func copyThroughRing(ctx context.Context, st *streamState, dst, src *span, in bool) (int64, error) {
 	ring := stagingRing(st.g)
-	job := staging.Job{Stream: st.handle, StreamID: st.number, Bytes: int64(dst.bytes)}
-	if submitted := ring.Submitted(); st.Alone() {
-		job.Completed = submitted
-	}
+	job := stagingJob(st, ring)
+	job.Bytes = int64(dst.bytes)
 	if in {
 		job.Device = dst.dev
 		return ring.In(ctx, job, staging.Memory(bytesAt(src.host, src.bytes)))
 	}
 	job.Device = src.dev
 	return ring.Out(ctx, job, staging.Memory(bytesAt(dst.host, dst.bytes)))
+}
+
+// stagingJob returns a transfer in a stream. The caller must have queued nothing yet.
+func stagingJob(st *streamState, ring *staging.Ring) staging.Job {
+	job := staging.Job{Stream: st.handle, StreamID: st.number}
+	if submitted := ring.Submitted(); st.Alone() {
+		job.Completed = submitted
+	}
+	return job
+}
+
+// pageableCopies are the copies with a pageable side of a CopyAll.
+type pageableCopies struct {
+	copies []pageableCopy
+	held   []hostmap.Range
+	staged staging.List // the parts of a transfer
+	order  []int        // for each part of staged, the index of its copy
+	pieces []int        // for each call of a chunk of the transfer, the part of staged
+	run    copyRun      // of copyRuns
+}
+
+// pageableCopy is a copy between two runs of memory. At least one is pageable.
+type pageableCopy struct {
+	pair     int
+	dst, src span
+	path     copyPath // copyByCPU or copyStaged
+	in       bool     // of copyStaged: to the device
+	direct   bool     // of copyStaged: the driver copies
+}
+
+// host returns the pageable side of a staged copy.
+func (x *pageableCopy) host() *span {
+	if x.in {
+		return &x.src
+	}
+	return &x.dst
+}
+
+// device returns the other side.
+func (x *pageableCopy) device() *span {
+	if x.in {
+		return &x.dst
+	}
+	return &x.src
+}
+
+func (p *pageableCopies) reset() {
+	clear(p.copies)
+	p.staged.Reset()
+	p.copies, p.run = p.copies[:0], copyRun{}
+}
+
+func (p *pageableCopies) add(pair int, dst, src *span, path copyPath) {
+	in := path == copyStaged && src.kind() == pageableMemory
+	p.copies = append(p.copies, pageableCopy{pair: pair, dst: *dst, src: *src, path: path, in: in})
+}
+
+// copyPageable makes the copies of a CopyAll with pageable memory.
+func (c *copyAll) copyPageable() error {
+	st, p := c.list.st, &c.pageable
+	job := staging.Job{}
+	for i := range p.copies {
+		if p.copies[i].path == copyStaged {
+			job = stagingJob(st, stagingRing(st.g))
+			break
+		}
+	}
+	if err := c.copyByCPU(); err != nil {
+		return err
+	}
+	if err := c.submit(); err != nil {
+		return err
+	}
+	hold, err := c.hold()
+	if err != nil {
+		return fmt.Errorf("%d copies on %v: %w", c.pairs, st, err)
+	}
+	defer st.g.shared.hosts.EndHold(hold)
+	for _, in := range []bool{true, false} {
+		if err := c.copyStaged(job, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyByCPU copies between pageable and host memory, when the stream has reached the copies.
+func (c *copyAll) copyByCPU() error {
+	for i := range c.pageable.copies {
+		x := &c.pageable.copies[i]
+		if x.path != copyByCPU {
+			continue
+		}
+		if err := waitBoth(context.Background(), c.list.st, &x.dst, &x.src); err != nil {
+			return c.pairError(x.pair, &x.dst, &x.src, err)
+		}
+		copy(bytesAt(x.dst.host, x.dst.bytes), bytesAt(x.src.host, x.src.bytes))
+	}
+	return nil
+}
+
+// hold keeps the pageable sides of the staged copies from being unregistered: see
+// pageableHold.
+func (c *copyAll) hold() (hostmap.HoldID, error) {
+	p := &c.pageable
+	p.held = p.held[:0]
+	for i := range p.copies {
+		if x := &p.copies[i]; x.path == copyStaged {
+			host := x.host()
+			p.held = append(p.held, hostmap.Range{Start: host.address(), End: host.address() + uint64(host.bytes)})
+		}
+	}
+	g := c.list.st.g
+	return g.shared.hosts.HoldAll(p.held, g.mayWait)
+}
+
+// copyStaged makes the staged copies in one direction: those that are small or untracked by
+// the driver, all others in one transfer through the ring.
+func (c *copyAll) copyStaged(job staging.Job, in bool) error {
+	st, p := c.list.st, &c.pageable
+	p.plan(st.g, in)
+	for i := range p.copies {
+		if x := &p.copies[i]; x.path == copyStaged && x.in == in && x.direct {
+			if err := c.copyByDriver(x, 0); err != nil {
+				return err
+			}
+		}
+	}
+	if len(p.order) == 0 {
+		return nil
+	}
+	c.op.Queued()
+	n, err := c.transfer(job, in)
+	if errors.Is(err, staging.ErrBusy) {
+		return c.copyRest(n)
+	}
+	if failed := (*pieceError)(nil); errors.As(err, &failed) {
+		x := &p.copies[p.order[failed.part]]
+		return c.pairError(x.pair, &x.dst, &x.src, failed.err)
+	}
+	if err != nil {
+		part, at := p.staged.Find(n)
+		x := &p.copies[p.order[min(part, len(p.order)-1)]]
+		if located := (*staging.OffsetError)(nil); errors.As(err, &located) {
+			err = fmt.Errorf("byte %d: %w", at, located.Err)
+		}
+		return c.pairError(x.pair, &x.dst, &x.src, err)
+	}
+	for _, i := range p.order {
+		recordLarge(st, &p.copies[i].dst, &p.copies[i].src)
+	}
+	return nil
+}
+
+// plan decides which staged copies in one direction the driver makes, and lists the others
+// for a transfer. Small ones come first: then one call, usually a launch of the copy
+// kernel, makes all copies of a chunk.
+func (p *pageableCopies) plan(g *GPU, in bool) {
+	count, bytes := 0, uintptr(0)
+	for i := range p.copies {
+		if x := &p.copies[i]; x.path == copyStaged && x.in == in {
+			count, bytes = count+1, bytes+x.dst.bytes
+		}
+	}
+	direct := g.tuning.copiesDirectly(in, count, bytes)
+	p.staged.Reset()
+	p.order = p.order[:0]
+	for _, small := range []bool{true, false} {
+		for i := range p.copies {
+			x := &p.copies[i]
+			if x.path != copyStaged || x.in != in || (x.dst.bytes <= g.tuning.copy.KernelCopyBytes) != small {
+				continue
+			}
+			if x.direct = direct || x.dst.untracked || x.src.untracked; !x.direct {
+				p.order = append(p.order, i)
+				p.staged.Add(bytesAt(x.host().host, x.host().bytes), x.device().dev)
+			}
+		}
+	}
+}
+
+// copiesDirectly reports whether the driver makes the staged copies of a CopyAll. For one
+// copy the rule is that of Copy. The driver waits for the stream in each copy to pageable
+// memory, so the ring is faster for two. To the device it takes a call a copy, where the
+// kernel copies all of a chunk from a certain number on.
+func (t *tuning) copiesDirectly(in bool, count int, bytes uintptr) bool {
+	if in {
+		return bytes <= t.directIn && count < max(t.copy.KernelCopies, 2)
+	}
+	return bytes <= t.directOut && count < 2
+}
+
+// copyByDriver gives the bytes of a staged copy from off on to the driver.
+func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
+	st, n := c.list.st, x.dst.bytes-off
+	dst, src := x.dst.cut(off, n), x.src.cut(off, n)
+	err := copyRuns(st.g, &dst, &src, &c.pageable.run, func(to, from *span) error {
+		host, access := to, inflight.Write
+		if x.in {
+			host, access = from, inflight.Read
+		}
+		if err := c.acquire(host, access); err != nil { // it may be registered by now
+			return err
+		}
+		if _, err := planCopy(st, to, from); err != nil {
+			return err
+		}
+		for to, from := range registrations(to, from) {
+			c.op.Queued()
+			if err := memcpyAsync(st, to, from); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	host := x.host()
+	known := st.g.shared.hosts.Known(host.address(), host.address()+uint64(host.bytes))
+	if err == nil && (host.untracked || known) {
+		err = st.Wait(context.Background()) // as after pageableHold.mayBeInFlight
+	}
+	if err != nil {
+		return c.pairError(x.pair, &dst, &src, err)
+	}
+	return nil
+}
+
+// copyRest gives the driver what the ring did not copy, from byte n of the transfer on. The
+// driver has memory of its own for it.
+func (c *copyAll) copyRest(n int64) error {
+	p := &c.pageable
+	for part, at := p.staged.Find(n); part < len(p.order); part, at = part+1, 0 {
+		if err := c.copyByDriver(&p.copies[p.order[part]], uintptr(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transfer copies the listed copies through the ring.
+func (c *copyAll) transfer(job staging.Job, in bool) (int64, error) {
+	ring, list := stagingRing(c.list.st.g), &c.pageable.staged
+	job.Bytes = list.Bytes()
+	job.Copy = func(slot cu.HostPtr, off, n int64) error { return c.queuePieces(slot, off, n, in) }
+	if in {
+		return ring.In(context.Background(), job, list)
+	}
+	return ring.Out(context.Background(), job, list)
+}
+
+// pieceError is the error of a part of a transfer that the driver refused.
+type pieceError struct {
+	part int
+	err  error
+}
+
+func (e *pieceError) Error() string { return e.err.Error() }
+func (e *pieceError) Unwrap() error { return e.err }
+
+// queuePieces queues the copies of a chunk of a transfer, between a slot of the ring and the
+// device. Where the driver refuses the fastest method, it gets single calls, so that the
+// error names a pair.
+func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64, in bool) error {
+	st, p := c.list.st, &c.pageable
+	c.list.begin(st)
+	p.pieces = p.pieces[:0]
+	for x := range p.staged.Pieces(off, n) {
+		c.list.addPiece(addressAt(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), p.copies[p.order[x.Part]].device(), in)
+		p.pieces = append(p.pieces, x.Part)
+	}
+	c.forgetCalls()
+	switch {
+	case c.list.byBatch():
+		if c.memcpyBatch(st) == nil {
+			return nil
+		}
+	case c.list.byKernel():
+		c.params = c.list.appendTo(&c.calls, c.params)
+		if _, err := st.g.driver.Submit(st.g.ctx, &c.calls); err == nil {
+			return nil
+		}
+		c.calls.Reset()
+	}
+	c.calls.Append(c.list.calls...)
+	if done, err := st.g.driver.Submit(st.g.ctx, &c.calls); err != nil {
+		return &pieceError{p.pieces[done], fmt.Errorf("%v: %w", c.list.calls[done].Op, err)}
+	}
+	return nil
+}
+
+// addPiece adds a copy between a slot of the ring and a part of device memory.
+func (l *copyList) addPiece(slot cu.HostPtr, at cu.DevicePtr, bytes uintptr, device *span, in bool) {
+	l.bytes += bytes
+	call, r := cu.Call{Op: cu.OpMemcpyDtoHAsync, Src: at, Host: slot, Bytes: bytes, Stream: l.st.handle}, copyRange{deviceAddress(slot), at, bytes}
+	if in {
+		call.Op, call.Dst, call.Src = cu.OpMemcpyHtoDAsync, at, 0
+		r.dst, r.src = r.src, r.dst
+	}
+	l.calls = append(l.calls, call)
+	if _, ok := addressForKernel(l.st, device); !ok {
+		l.direct = false
+	}
+	if l.direct {
+		l.ranges = append(l.ranges, r)
+	}
 }

@@ -5,27 +5,51 @@ import "slices"
 // HoldID identifies a hold of addresses. The zero HoldID is none.
 type HoldID uint64
 
-// hold is a range of addresses that must not be unregistered.
+// Range is a range of addresses.
+type Range struct{ Start, End uint64 }
+
+// hold is addresses that must not be unregistered: one range, or many.
 type hold struct {
-	id         HoldID
-	start, end uint64
-	ended      chan struct{} // closed by EndHold if a Release waits for it
+	id    HoldID
+	one   Range
+	many  []Range       // of HoldAll
+	ended chan struct{} // closed by EndHold if a Release waits for it
 }
+
+// overlaps reports whether a hold and an entry share addresses.
+func (h *hold) overlaps(e *Entry) bool {
+	return e.overlaps(h.one) || slices.ContainsFunc(h.many, e.overlaps)
+}
+
+func (e *Entry) overlaps(r Range) bool { return r.Start < e.End && e.Start < r.End }
 
 // Hold keeps a range from being unregistered until EndHold. It waits while an entry in the
 // range is being unregistered, unless mayWait returns an error. A registration does not
 // wait for a hold: so the caller must ask Known before it ends the hold. Holds may overlap.
 func (m *Map) Hold(start, end uint64, mayWait func() error) (HoldID, error) {
+	return m.begin(hold{one: Range{start, end}}, mayWait)
+}
+
+// HoldAll is Hold for many ranges, which must not change until EndHold. While it waits it
+// holds none of them. A caller of Hold for one range after the other could deadlock: each of
+// two callers would wait for a Release that waits for a hold of the other.
+func (m *Map) HoldAll(ranges []Range, mayWait func() error) (HoldID, error) {
+	return m.begin(hold{many: ranges}, mayWait)
+}
+
+// begin begins a hold.
+func (m *Map) begin(h hold, mayWait func() error) (HoldID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for e := m.releasing(start, end); e != nil; e = m.releasing(start, end) {
+	for e := m.releasing(&h); e != nil; e = m.releasing(&h) {
 		if err := m.waitUnlocked(e.change, mayWait); err != nil {
 			return 0, err
 		}
 	}
 	m.lastHold++
-	m.holds = append(m.holds, hold{id: m.lastHold, start: start, end: end})
-	return m.lastHold, nil
+	h.id = m.lastHold
+	m.holds = append(m.holds, h)
+	return h.id, nil
 }
 
 // EndHold ends a hold.
@@ -47,9 +71,22 @@ func (m *Map) Known(start, end uint64) bool {
 	return len(m.within(start, end)) > 0
 }
 
-// releasing returns an entry in a range that is being unregistered, or nil. mu is held.
-func (m *Map) releasing(start, end uint64) *Entry {
-	for _, e := range m.within(start, end) {
+// releasing returns an entry that is being unregistered and has addresses of a hold, or
+// nil. mu is held.
+func (m *Map) releasing(h *hold) *Entry {
+	if e := m.releasingIn(h.one); e != nil {
+		return e
+	}
+	for _, r := range h.many {
+		if e := m.releasingIn(r); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (m *Map) releasingIn(r Range) *Entry {
+	for _, e := range m.within(r.Start, r.End) {
 		if e.releasing {
 			return e
 		}
@@ -61,7 +98,7 @@ func (m *Map) releasing(start, end uint64) *Entry {
 // nil if there is no such hold. mu is held.
 func (m *Map) holdOf(e *Entry) chan struct{} {
 	for i := range m.holds {
-		if h := &m.holds[i]; h.start < e.End && e.Start < h.end {
+		if h := &m.holds[i]; h.overlaps(e) {
 			if h.ended == nil {
 				h.ended = make(chan struct{})
 			}

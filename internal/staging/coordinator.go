@@ -305,20 +305,26 @@ func (c *coordinator) send(x *chunk, n int64) error {
 // enqueue queues the copy of n bytes of a chunk on the stream. queued says that the
 // device may use the slot.
 func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
-	d, device := c.r.driver, c.job.Device+cu.DevicePtr(x.off)
-	if c.src != nil {
-		err = d.MemcpyHtoDAsync(c.r.ctx, device, x.slot.host, uintptr(n), c.job.Stream)
-	} else {
-		err = d.MemcpyDtoHAsync(c.r.ctx, x.slot.host, device, uintptr(n), c.job.Stream)
-	}
-	if err != nil {
+	if err = c.callDriver(x, n); err != nil && c.job.Copy == nil {
 		return false, err
 	}
-	if err = d.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); err != nil {
+	if failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); failed != nil {
 		// The event says nothing of the copy: wait for the copy now.
-		return false, errors.Join(err, d.StreamSynchronize(c.r.ctx, c.job.Stream))
+		return false, errors.Join(err, failed, c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream))
 	}
-	return true, nil
+	return true, err
+}
+
+// callDriver makes the calls of the driver that copy n bytes of a chunk.
+func (c *coordinator) callDriver(x *chunk, n int64) error {
+	d, device := c.r.driver, c.job.Device+cu.DevicePtr(x.off)
+	switch {
+	case c.job.Copy != nil:
+		return c.job.Copy(x.slot.host, x.off, n)
+	case c.src != nil:
+		return d.MemcpyHtoDAsync(c.r.ctx, device, x.slot.host, uintptr(n), c.job.Stream)
+	}
+	return d.MemcpyDtoHAsync(c.r.ctx, x.slot.host, device, uintptr(n), c.job.Stream)
 }
 
 // sleep waits without a processor: for the device, or for a goroutine that copies.

@@ -6,6 +6,23 @@ import (
 	"runtime/debug"
 )
 
+// memory is ordinary memory. A transfer of it may return [ErrBusy], chooses how to copy, and
+// does not hang.
+type memory interface {
+	read(p []byte, off int64, how func(dst, src []byte)) (n int, err error)
+	WriteNonTemporal(p []byte, off int64, from int) (n int, err error)
+}
+
+// asMemory returns a source or destination as memory, or nil if it is another one. It does
+// not look for the methods, which a type that embeds a Memory has.
+func asMemory(x any) memory {
+	switch x.(type) {
+	case Memory, *List:
+		return x.(memory)
+	}
+	return nil
+}
+
 // Memory is ordinary memory as the source or the destination of a transfer. Memory that
 // cannot be read or written, such as pages of a mapped file that was cut off, is an error
 // that names the address. It does not end the process.
@@ -20,7 +37,7 @@ func (m Memory) read(p []byte, off int64, how func(dst, src []byte)) (n int, err
 		return 0, io.EOF
 	}
 	n = min(len(p), len(m)-int(off))
-	if err := guarded(p[:n], m[off:int(off)+n], "read", how); err != nil {
+	if err := guarded("read", func() { how(p[:n], m[off:int(off)+n]) }); err != nil {
 		return 0, err
 	}
 	if n < len(p) {
@@ -46,7 +63,7 @@ func (m Memory) write(p []byte, off int64, how func(dst, src []byte)) (n int, er
 	if off < 0 || off > int64(len(m)) || len(p) > len(m)-int(off) {
 		return 0, io.ErrShortWrite
 	}
-	if err := guarded(m[off:int(off)+len(p)], p, "write", how); err != nil {
+	if err := guarded("write", func() { how(m[off:int(off)+len(p)], p) }); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -78,8 +95,8 @@ func copyDemote(dst, src []byte) {
 	demote(dst)
 }
 
-// guarded copies and turns a fault into an error.
-func guarded(dst, src []byte, what string, how func(dst, src []byte)) (err error) {
+// guarded calls f, which copies, and turns a fault into an error.
+func guarded(what string, f func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch v := recover().(type) {
@@ -90,6 +107,6 @@ func guarded(dst, src []byte, what string, how func(dst, src []byte)) (err error
 			panic(v)
 		}
 	}()
-	how(dst, src)
+	f()
 	return nil
 }

@@ -81,15 +81,13 @@ func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
 // goroutine reads src if ctx cannot end and the transfer has one worker, as an Ordered one
 // has. What an abandoned Read does is ignored.
 func (r *Ring) In(ctx context.Context, job Job, src io.ReaderAt) (n int64, err error) {
-	_, mayYield := src.(Memory)
-	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: mayYield})
+	return r.run(&transfer{r: r, ctx: ctx, job: job, src: src, mayYield: asMemory(src) != nil})
 }
 
 // Out copies job.Bytes from the device to dst, in the order of the stream. It returns
 // when dst has them. The rest is as for In.
 func (r *Ring) Out(ctx context.Context, job Job, dst io.WriterAt) (n int64, err error) {
-	_, mayYield := dst.(Memory)
-	return r.run(&transfer{r: r, ctx: ctx, job: job, dst: dst, mayYield: mayYield})
+	return r.run(&transfer{r: r, ctx: ctx, job: job, dst: dst, mayYield: asMemory(dst) != nil})
 }
 
 // run runs a transfer with the calling goroutine as the coordinator.

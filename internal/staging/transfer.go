@@ -25,6 +25,10 @@ type Job struct {
 	// slots that were submitted in this stream until then, and the ring does not ask the
 	// driver about them. 0 means that nothing is known.
 	Completed uint64
+	// Copy, if not nil, queues the copies between n bytes of the ring and the device, where
+	// Device is not one range. off is the offset of these bytes in the transfer. After an
+	// error some copies may be queued. The goroutine that called In or Out calls Copy.
+	Copy func(ring cu.HostPtr, off, n int64) error
 	// Ordered has one goroutine read or write, from the beginning to the end.
 	Ordered bool
 	// Done, if not nil, is called when the transfer does not use the ring any more. If the
@@ -224,7 +228,7 @@ func (t *transfer) copyPart(c *chunk, at, n int64) {
 func (t *transfer) copy(p []byte, off int64) (n int, err error) {
 	if t.src != nil {
 		n, err = t.read(p, off)
-	} else if m, ok := t.dst.(Memory); ok {
+	} else if m := asMemory(t.dst); m != nil {
 		n, err = m.WriteNonTemporal(p, off, t.r.set.NonTemporalFrom)
 	} else {
 		n, err = t.dst.WriteAt(p, off)
@@ -237,7 +241,7 @@ func (t *transfer) copy(p []byte, off int64) (n int, err error) {
 
 // read reads a part of the source.
 func (t *transfer) read(p []byte, off int64) (n int, err error) {
-	if m, ok := t.src.(Memory); ok {
+	if m := asMemory(t.src); m != nil {
 		n, err = m.read(p, off, t.r.set.copyToRing(off, t.job.Bytes))
 	} else {
 		n, err = t.src.ReadAt(p, off)
@@ -257,9 +261,19 @@ func (t *transfer) fail(off int64, err error) {
 	defer t.mu.Unlock()
 	if off < t.failedAt.Load() {
 		t.failedAt.Store(off)
-		t.err = fmt.Errorf("byte %d: %w", off, err)
+		t.err = &OffsetError{off, err}
 	}
 }
+
+// OffsetError is the error of a transfer that failed at a byte.
+type OffsetError struct {
+	Offset int64
+	Err    error
+}
+
+func (e *OffsetError) Error() string { return fmt.Sprintf("byte %d: %v", e.Offset, e.Err) }
+
+func (e *OffsetError) Unwrap() error { return e.Err }
 
 // account records that the coordinator, or all blocks of a chunk, are done. The last call
 // ends the transfer.
