@@ -155,3 +155,67 @@ func TestHoldMany(t *testing.T) {
 	}
 	w.Wait()
 }
+
+// TestHoldAll: of two goroutines that hold the same two ranges in different orders, while
+// both entries are unregistered, neither waits for the other. A Release waits for each
+// range of a hold.
+func TestHoldAll(t *testing.T) {
+	m := new(Map)
+	x, y := ownerOf(100, 200), ownerOf(300, 400)
+	ex, ey := mustClaim(t, m, claim(x), "100-200", "100-200")[0], mustClaim(t, m, claim(y), "300-400", "300-400")[0]
+	release := func(e *Entry, o *Owner) (waits chan struct{}, done chan error) {
+		waits, done = make(chan struct{}, 10), make(chan error, 1)
+		go func() {
+			_, err := m.Release(e, o, func() error { waits <- struct{}{}; return nil })
+			done <- err
+		}()
+		return waits, done
+	}
+	first, err := m.Hold(150, 151, mayWait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, releasedX := release(ex, x)
+	<-waits // for first
+	held := make(chan HoldID)
+	holdWaits := make(chan struct{})
+	go func() {
+		id, err := m.HoldAll([]Range{{390, 401}, {50, 101}}, func() error { holdWaits <- struct{}{}; return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		held <- id
+	}()
+	<-holdWaits // for the release of x, and holds nothing of y meanwhile
+	_, releasedY := release(ey, y)
+	if err := <-releasedY; err != nil {
+		t.Fatal(err)
+	}
+	m.EndHold(first)
+	if err := <-releasedX; err != nil {
+		t.Fatal(err)
+	}
+	m.Finish(ex, true)
+	<-holdWaits // for the release of y
+	m.Finish(ey, false)
+	id := <-held
+	waits, releasedY = release(ey, y)
+	<-waits
+	m.EndHold(id)
+	if err := <-releasedY; err != nil {
+		t.Fatal(err)
+	}
+	m.Finish(ey, true)
+	if len(m.holds) != 0 {
+		t.Errorf("%d holds are left", len(m.holds))
+	}
+	refused := errors.New("in a host function")
+	e := mustClaim(t, m, claim(x), "100-200", "100-200")[0]
+	if last, err := m.Release(e, x, mayWait); !last || err != nil {
+		t.Fatal(last, err)
+	}
+	if id, err := m.HoldAll([]Range{{1, 2}, {150, 300}}, func() error { return refused }); id != 0 || err != refused || len(m.holds) != 0 {
+		t.Errorf("HoldAll: %v, %d holds; want %v", err, len(m.holds), refused)
+	}
+	m.Finish(e, true)
+}

@@ -1,12 +1,14 @@
 package staging
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -38,4 +40,42 @@ func TestMappedFileShrinks(t *testing.T) {
 	if n != left || err == nil || !strings.Contains(err.Error(), "byte 20480: cannot write address") {
 		t.Errorf("out: %d bytes, %v", n, err)
 	}
+}
+
+// TestListUnreadable: an error of memory that cannot be read or written has the offset of the
+// part. The parts before it are copied.
+func TestListUnreadable(t *testing.T) {
+	const size, part = 16 << 10, 300
+	r := newRig(t, small, size, softgpu.Eager)
+	m, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	r.check(err)
+	defer syscall.Munmap(m)
+	copy(m, random(size))
+	x := new(scattered)
+	for i := int64(0); i+part <= size; i += part {
+		x.Add(m[i:i+part], r.device+cu.DevicePtr(i))
+	}
+	_, err = r.ring.In(background, r.jobOf(x, true, nil), &x.List)
+	r.check(err)
+	want := r.onDevice(size)
+	r.check(syscall.Mprotect(m[8<<10:12<<10], syscall.PROT_NONE))
+	const bad = (8 << 10) / part // the part that crosses the border
+	for name, f := range map[string]func() (int64, error){
+		"read":  func() (int64, error) { return r.ring.In(background, r.jobOf(x, true, nil), &x.List) },
+		"write": func() (int64, error) { return r.ring.Out(background, r.jobOf(x, false, nil), &x.List) },
+	} {
+		r.poison()
+		if name == "write" {
+			r.check(r.d.MemcpyHtoD(r.ctx, r.device, cu.HostPtr(&want[0]), size))
+			clear(m[:8<<10])
+		}
+		n, err := f()
+		var located *OffsetError
+		if i, _ := x.Find(n); i != bad || !errors.As(err, &located) || located.Offset != n || !strings.Contains(err.Error(), "cannot "+name+" address") {
+			t.Errorf("%s: %d bytes, part %d, want part %d: %v", name, n, i, bad, err)
+		}
+		r.same(name+": on the device", r.onDevice(bad*part), want[:bad*part])
+		r.same(name+": the memory", m[:bad*part], want[:bad*part])
+	}
+	r.stillWorks()
 }
