@@ -20,7 +20,8 @@ type PageableSlice[T any] struct{ span span }
 // memory, which several goroutines fill and empty, at nearly the speed of the link. The
 // driver makes small copies. These copies are not asynchronous: Copy returns when it has
 // read the source or written the destination. For copies that return at once, [Register]
-// the slice, or use a buffer of [AllocHost].
+// the slice, or use a buffer of [AllocHost]. [CopyAll] copies many slices in the time of one
+// large slice.
 //
 // If a mapped file has been truncated, a copy of the missing pages through the staging ring
 // returns an error that names the byte.
@@ -340,15 +341,17 @@ func (p *pageableCopies) plan(g *GPU, in bool) {
 	}
 }
 
-// copiesDirectly reports whether the driver makes the staged copies of a CopyAll. For one
-// copy the rule is that of Copy. The driver waits for the stream in each copy to pageable
-// memory, so the ring is faster for two. To the device it takes a call a copy, where the
-// kernel copies all of a chunk from a certain number on.
+// copiesDirectly reports whether the driver makes the staged copies of a CopyAll in one
+// direction. For one copy the rule is that of Copy. For several the ring is faster, except
+// for few small ones to the device. From the device, the driver waits for the stream in each.
 func (t *tuning) copiesDirectly(in bool, count int, bytes uintptr) bool {
-	if in {
-		return bytes <= t.directIn && count < max(t.copy.KernelCopies, 2)
+	switch {
+	case count == 1 && in:
+		return bytes <= t.directIn
+	case count == 1:
+		return bytes <= t.directOut
 	}
-	return bytes <= t.directOut && count < 2
+	return in && count < t.copy.KernelCopies && bytes <= min(t.directIn, t.copy.SmallBytes)
 }
 
 // copyByDriver gives the bytes of a staged copy from off on to the driver.

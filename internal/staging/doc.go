@@ -10,6 +10,10 @@
 // device and calls the driver, so that no goroutine waits for a lock of the driver. It
 // also copies small transfers, and those of a reader that must be read in order.
 //
+// A [List] is many parts of memory that go in one transfer. The caller of In or Out queues
+// the copies of each chunk ([Job.Copy]), because package ferry knows the fastest call for many
+// small copies.
+//
 // A slot is free again when its event has completed, or when its stream is known to have
 // completed, never because a call returned. Chunks are large, because each costs the copy
 // engine some microseconds. Blocks are small, so that all workers copy the same chunk. A

@@ -98,23 +98,32 @@ func (l *List) WriteNonTemporal(p []byte, off int64, from int) (n int, err error
 }
 
 func (l *List) read(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
-	return l.each("read", p, off, io.EOF, how)
+	return l.each("read", p, off, io.EOF, func(x Piece, p []byte) { howFor(x, how)(p, x.Memory) })
 }
 
 func (l *List) write(p []byte, off int64, how func(dst, src []byte)) (n int, err error) {
-	return l.each("write", p, off, io.ErrShortWrite, func(p, memory []byte) { how(memory, p) })
+	return l.each("write", p, off, io.ErrShortWrite, func(x Piece, p []byte) { howFor(x, how)(x.Memory, p) })
+}
+
+// howFor returns how to copy a piece. Stores past the caches end with a fence, which takes
+// as long as a copy of some 2 KiB.
+func howFor(x Piece, how func(dst, src []byte)) func(dst, src []byte) {
+	if len(x.Memory) < 2<<10 {
+		return copyCached
+	}
+	return how
 }
 
 // each calls f for each piece of the transfer in p, which begins at byte off. outside is the
 // error if p extends beyond the transfer.
-func (l *List) each(what string, p []byte, off int64, outside error, f func(p, memory []byte)) (n int, err error) {
+func (l *List) each(what string, p []byte, off int64, outside error, f func(x Piece, p []byte)) (n int, err error) {
 	if off < 0 || int64(len(p)) > l.bytes-off {
 		return 0, outside
 	}
 	err = guarded(what, func() {
 		for x := range l.Pieces(off, int64(len(p))) {
 			n = int(x.At) // if f fails
-			f(p[x.At:x.At+int64(len(x.Memory))], x.Memory)
+			f(x, p[x.At:x.At+int64(len(x.Memory))])
 		}
 		n = len(p)
 	})

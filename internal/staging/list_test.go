@@ -38,7 +38,7 @@ func (x *scattered) list(luck *rand.Rand, device cu.DevicePtr) {
 	}
 }
 
-// job returns a transfer of x. calls, if not nil, is called before each copy.
+// jobOf returns a transfer of x. calls, if not nil, is called before each copy.
 func (r *rig) jobOf(x *scattered, in bool, calls func(Piece) error) Job {
 	job := Job{Stream: r.stream, Bytes: x.Bytes()}
 	job.Copy = func(ring cu.HostPtr, off, n int64) error {
@@ -73,7 +73,9 @@ var manySizes = [][]int{
 // whatever the sizes, the settings, and the schedule of the device.
 func TestListRoundTrip(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
-		for _, set := range []Settings{small, sized(4<<10, 1, 1<<10, 1), sized(64<<10, 8, 1<<10, 3), nonTemporalAll()} {
+		large := nonTemporalAll()
+		large.Chunk, large.Block = 64<<10, 16<<10
+		for _, set := range []Settings{small, sized(4<<10, 1, 1<<10, 1), sized(64<<10, 8, 1<<10, 3), nonTemporalAll(), large} {
 			r := newRig(t, set, 300<<10, schedule)
 			luck := rand.New(rand.NewPCG(4, uint64(schedule)))
 			for i, sizes := range manySizes {
@@ -169,6 +171,7 @@ func TestListCopyFails(t *testing.T) {
 		if _, err := r.ring.In(background, r.jobOf(x, true, nil), &x.List); err != nil {
 			t.Fatal(err)
 		}
+		r.check(r.d.StreamSynchronize(r.ctx, r.stream))
 		if in {
 			r.poison()
 		} else {

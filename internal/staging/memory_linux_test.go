@@ -45,19 +45,19 @@ func TestMappedFileShrinks(t *testing.T) {
 // TestListUnreadable: an error of memory that cannot be read or written has the offset of the
 // part. The parts before it are copied.
 func TestListUnreadable(t *testing.T) {
-	const size, part = 16 << 10, 300
-	r := newRig(t, small, size, softgpu.Eager)
+	const size, part, shift = 16 << 10, 50, 200 // by which parts have other offsets in blocks than in pages
+	r := newRig(t, small, size+shift, softgpu.Eager)
 	m, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	r.check(err)
 	defer syscall.Munmap(m)
 	copy(m, random(size))
 	x := new(scattered)
 	for i := int64(0); i+part <= size; i += part {
-		x.Add(m[i:i+part], r.device+cu.DevicePtr(i))
+		x.Add(m[i:i+part], r.device+cu.DevicePtr(shift+i))
 	}
 	_, err = r.ring.In(background, r.jobOf(x, true, nil), &x.List)
 	r.check(err)
-	want := r.onDevice(size)
+	want := r.onDevice(size + shift)
 	r.check(syscall.Mprotect(m[8<<10:12<<10], syscall.PROT_NONE))
 	const bad = (8 << 10) / part // the part that crosses the border
 	for name, f := range map[string]func() (int64, error){
@@ -66,7 +66,7 @@ func TestListUnreadable(t *testing.T) {
 	} {
 		r.poison()
 		if name == "write" {
-			r.check(r.d.MemcpyHtoD(r.ctx, r.device, cu.HostPtr(&want[0]), size))
+			r.check(errors.Join(r.d.MemcpyHtoD(r.ctx, r.device, cu.HostPtr(&want[0]), size+shift), r.d.CtxSynchronize(r.ctx)))
 			clear(m[:8<<10])
 		}
 		n, err := f()
@@ -74,8 +74,8 @@ func TestListUnreadable(t *testing.T) {
 		if i, _ := x.Find(n); i != bad || !errors.As(err, &located) || located.Offset != n || !strings.Contains(err.Error(), "cannot "+name+" address") {
 			t.Errorf("%s: %d bytes, part %d, want part %d: %v", name, n, i, bad, err)
 		}
-		r.same(name+": on the device", r.onDevice(bad*part), want[:bad*part])
-		r.same(name+": the memory", m[:bad*part], want[:bad*part])
+		r.same(name+": on the device", r.onDevice(shift + bad*part)[shift:], want[shift:shift+bad*part])
+		r.same(name+": the memory", m[:bad*part], want[shift:shift+bad*part])
 	}
 	r.stillWorks()
 }
