@@ -8,8 +8,8 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
-// TestAllocations: a copy between buffers, a launch of a kernel or a graph, Record and a
-// batch allocate nothing.
+// TestAllocations: a copy between buffers, a CopyAll of buffers, a launch of a kernel or a
+// graph, Record and a batch allocate nothing.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -20,14 +20,21 @@ func TestAllocations(t *testing.T) {
 	t.Cleanup(func() { closeAll(t, graph) })
 	var fresh, again ferry.Batch
 	check(t, c.list(&again))
+	var pairs []ferry.Pair[byte]
+	for i := range 20 {
+		pairs = append(pairs, ferry.Pair[byte]{Dst: c.device.Range(i, i+1), Src: c.host.Range(i, i+1)})
+	}
 	for name, f := range map[string]func() error{
 		"Submit": func() error {
 			fresh.Reset()
 			return errors.Join(c.list(&fresh), c.stream.Submit(&fresh))
 		},
-		"replay":       func() error { return c.stream.Submit(&again) },
-		"Record":       func() error { return c.stream.Record(c.event) },
-		"Copy":         c.copy,
+		"replay": func() error { return c.stream.Submit(&again) },
+		"Record": func() error { return c.stream.Record(c.event) },
+		"Copy":   c.copy,
+		"CopyAll": func() error {
+			return ferry.CopyAll(c.stream, pairs)
+		},
 		"Launch":       func() error { n ^= 1 << 9; return c.launch(n) },
 		"Graph.Launch": func() error { return graph.Launch(c.stream) },
 	} {
