@@ -20,8 +20,8 @@ type PageableSlice[T any] struct{ span span }
 // memory, which several goroutines fill and empty, at nearly the speed of the link. The
 // driver makes small copies. These copies are not asynchronous: Copy returns when it has
 // read the source or written the destination. For copies that return at once, [Register]
-// the slice, or use a buffer of [AllocHost]. [CopyAll] copies many slices in the time of one
-// large slice.
+// the slice, or use a buffer of [AllocHost]. [CopyAll] copies many slices in
+// nearly the time of one large slice.
 //
 // If a mapped file has been truncated, a copy of the missing pages through the staging ring
 // returns an error that names the byte.

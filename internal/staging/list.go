@@ -105,8 +105,8 @@ func (l *List) write(p []byte, off int64, how func(dst, src []byte)) (n int, err
 	return l.each("write", p, off, io.ErrShortWrite, func(x Piece, p []byte) { howFor(x, how)(x.Memory, p) })
 }
 
-// howFor returns how to copy a piece. Stores past the caches end with a fence, which takes
-// as long as a copy of some 2 KiB.
+// howFor returns how to copy a piece. Stores past the caches end with a fence, which costs
+// more than they save in a short piece.
 func howFor(x Piece, how func(dst, src []byte)) func(dst, src []byte) {
 	if len(x.Memory) < 2<<10 {
 		return copyCached
