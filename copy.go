@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -208,6 +209,7 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 	start := uint64(deviceAddress(rest.host))
 	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
 	rest = rest.cut(0, uintptr(run.End-start))
+	rest.untracked = false // r may be a part that was found before
 	switch {
 	case run.Owner != nil:
 		return spanIn(run.Owner.Of.(*allocation), rest), nil
@@ -223,12 +225,16 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 // part of the pageable span r: its buffer was closed, or a part of it was registered.
 func (r *span) isStale(g *GPU, part *span, err error) bool {
 	switch {
-	case !r.isPageable() || part.untracked:
+	case !r.isPageable():
 		return false
 	case part.a != nil:
 		return errors.Is(err, ErrClosed) && !part.a.OpenIn(part.generation)
+	case !errors.Is(err, cu.ErrorInvalidValue):
+		return false
 	}
-	return errors.Is(err, cu.ErrorInvalidValue) && g.shared.hosts.Known(part.address(), part.address()+uint64(part.bytes))
+	end := part.address() + uint64(part.bytes)
+	run := g.shared.hosts.First(part.address(), end)
+	return run != hostmap.Run{End: end, Known: part.untracked}
 }
 
 // spanIn returns a pageable span as a range of the allocation in which it lies.

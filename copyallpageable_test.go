@@ -380,9 +380,9 @@ func TestCopyAllPageableOfBuffer(t *testing.T) {
 	closeAll(t, registered, host, device, s)
 }
 
-// TestCopyAllPageableRegistering: goroutines copy the same slices in different orders, while
-// others register them and close the registrations. No call waits for ever, and the bytes
-// arrive.
+// TestCopyAllPageableRegistering: goroutines copy the same slices in different orders, two
+// of them together and one of them one by one, while others register them and close the
+// registrations. No call waits for ever, and the bytes arrive.
 func TestCopyAllPageableRegistering(t *testing.T) {
 	g := openTest(t)
 	if n, err := g.Attribute(cu.DeviceAttributeHostRegisterSupported); err == nil && n == 0 {
@@ -411,8 +411,16 @@ func TestCopyAllPageableRegistering(t *testing.T) {
 				for _, k := range luck.Perm(count) {
 					up = append(up, ferry.Pair[byte]{Dst: device.Range(k*n, (k+1)*n), Src: ferry.Pageable(memory[k*n : (k+1)*n])})
 				}
-				if err := ferry.CopyAll(s, up); err != nil {
+				if i < 2 {
+					err = ferry.CopyAll(s, up)
+				} else {
+					for _, p := range up {
+						err = errors.Join(err, ferry.Copy(s, p.Dst, p.Src))
+					}
+				}
+				if err != nil {
 					t.Error(err)
+					return
 				}
 				got, err := ferry.Download(device)
 				if err != nil || !bytes.Equal(got, memory) {
