@@ -103,11 +103,7 @@ func (c *copyAll) pairError(pair int, dst, src *span, err error) error {
 // buffer: see copySpans.
 func (c *copyAll) add(pair int, dst, src *span) error {
 	if !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
-		path, err := c.list.add(dst, src, c.acquire)
-		if path == copyByCPU {
-			err = errCopiedByCPU
-		}
-		return err
+		return c.list.addQueued(dst, src, c.acquire)
 	}
 	return copyRuns(c.list.st.g, dst, src, &c.pageable.run, func(to, from *span) error {
 		path, err := c.list.add(to, from, c.acquire)
@@ -202,6 +198,15 @@ func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) erro
 	return path, nil
 }
 
+// addQueued is add for a copy that the CPU must not make.
+func (l *copyList) addQueued(dst, src *span, acquire func(*span, inflight.Access) error) error {
+	path, err := l.add(dst, src, acquire)
+	if err == nil && path == copyByCPU {
+		err = errCopiedByCPU
+	}
+	return err
+}
+
 // addRange adds a copy by device address. It clears direct if kernels cannot address the
 // memory.
 func (l *copyList) addRange(dst, src *span) {
@@ -268,11 +273,7 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 	acquire := func(r *span, a inflight.Access) error { return b.acquireSpan(st, r, a) }
 	spans := b.spans[op.spans.from:op.spans.to]
 	for i := 0; i < len(spans); i += 2 {
-		path, err := l.add(&spans[i], &spans[i+1], acquire)
-		if path == copyByCPU {
-			err = errCopiedByCPU
-		}
-		if err != nil {
+		if err := l.addQueued(&spans[i], &spans[i+1], acquire); err != nil {
 			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, &spans[i], &spans[i+1], err)
 		}
 	}

@@ -326,3 +326,19 @@ func TestCopyAllTwoGPUs(t *testing.T) {
 		}
 	})
 }
+
+// TestCopyAllByCPU: without unified addressing the CPU copies between host buffers, which
+// CopyAll refuses on a stream and on a batch.
+func TestCopyAllByCPU(t *testing.T) {
+	d := newFake()
+	d.Attributes[cu.DeviceAttributeUnifiedAddressing] = 0
+	g := openDriver(t, d)
+	s := must(ferry.NewStream(g, nil))(t)
+	a, b := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, nil))(t)
+	defer closeAll(t, a, b, s)
+	pairs := []ferry.Pair[byte]{{Dst: a, Src: b}}
+	wantError(t, ferry.CopyAll(s, pairs), cu.ErrorInvalidValue, "copy 1 of 1", "use Copy")
+	batch := new(ferry.Batch)
+	check(t, ferry.CopyAll(batch, pairs))
+	wantError(t, s.Submit(batch), cu.ErrorInvalidValue, "copy 1 of 1", "use Copy")
+}
