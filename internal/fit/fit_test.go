@@ -31,7 +31,7 @@ func TestFitRecoversProfile(t *testing.T) {
 	} {
 		want := named(t, "h200")
 		f := &fitter{p: want, measured: map[grid.Case]float64{}, only: only}
-		for _, c := range grid.Cases() {
+		for _, c := range grid.Operations.Cases() {
 			if slices.Contains(kinds, c.Kind) && c.Size <= mib && !c.Test() {
 				f.measured[c] = 1
 			}
@@ -101,7 +101,7 @@ func TestRising(t *testing.T) {
 func TestMediansOverLeases(t *testing.T) {
 	fit := func(cs []grid.Case) (out []grid.Case) {
 		return slices.DeleteFunc(cs, grid.Case.Test)
-	}(grid.Cases())
+	}(grid.Operations.Cases())
 	dir := t.TempDir()
 	write := func(name string, ns ...float64) {
 		r := &grid.Result{Schema: grid.Schema}

@@ -46,7 +46,7 @@ func Merge(results ...*Result) *Result {
 		}
 	}
 	out.Points = nil
-	for _, c := range Cases() {
+	for _, c := range allCases() {
 		points := all[c]
 		if len(points) == 0 {
 			continue
@@ -79,7 +79,7 @@ func Compare(predicted, measured *Result) *Accuracy {
 			all = append(all, e)
 		}
 	}
-	for _, k := range kinds {
+	for _, k := range operations {
 		if len(off[k.name]) > 0 {
 			a.Kinds = append(a.Kinds, errorOf(k.name, off[k.name]))
 		}

@@ -82,7 +82,7 @@ func TestPredictionsAreCurrent(t *testing.T) {
 
 func TestCompareAccuracy(t *testing.T) {
 	var points []Point
-	for _, c := range Cases() {
+	for _, c := range Operations.Cases() {
 		if c.Test() && c.Size == 1*mib && kindOf(c).unit == "bytes" {
 			n := float64(100 * (len(points) + 1))
 			points = append(points, Point{Case: c, Median: n, P5: n - 10, P95: n + 10})
@@ -107,11 +107,11 @@ func TestCompareAccuracy(t *testing.T) {
 // TestMerge checks that a merged case has the median of the medians and the union of the
 // ranges.
 func TestMerge(t *testing.T) {
-	c := Cases()[3]
+	c := Operations.Cases()[3]
 	one := func(median float64) *Result {
 		return &Result{Points: []Point{{c, median, median - 1, median + 1, 5}}}
 	}
-	other := Point{Case: Cases()[4], Median: 7}
+	other := Point{Case: Operations.Cases()[4], Median: 7}
 	third := one(60)
 	third.Points = append(third.Points, other)
 	got := Merge(one(20), one(10), third).Points

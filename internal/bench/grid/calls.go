@@ -4,10 +4,10 @@ import "github.com/ferrygpu/ferry/cu"
 
 // callKinds are calls with little work. The size is the number of calls.
 var callKinds = []kind{
-	{"launches, then a wait", "launches", 1, 256, launches},
-	{"event records", "records", 1, 256, records},
-	{"event record and wait", "records", 1, 1, recordAndWait},
-	{"graph of launches", "launches", 1, 256, graphLaunch},
+	{"launches, then a wait", "launches", powers(1, 256), launches},
+	{"event records", "records", powers(1, 256), records},
+	{"event record and wait", "records", powers(1, 1), recordAndWait},
+	{"graph of launches", "launches", powers(1, 256), graphLaunch},
 }
 
 func launches(r *rig, n int) (trial, error) {

@@ -26,10 +26,10 @@ func (c Case) Test() bool {
 
 // kind is one kind of operation.
 type kind struct {
-	name     string
-	unit     string // of the size
-	min, max int    // sizes are the powers of two from min to max
-	make     func(r *rig, size int) (trial, error)
+	name  string
+	unit  string // of the size
+	sizes []int
+	make  func(r *rig, size int) (trial, error)
 }
 
 // trial is a case that is ready to run.
@@ -37,35 +37,58 @@ type trial struct {
 	prepare func() error // before each sample, not timed; nil for nothing
 	step    func() error // timed
 	after   func() error // after each sample, not timed; nil for nothing
+	// events is whether the time is that between two events of the rig's stream, one
+	// before and one after what step submits. Otherwise it is the time of step.
+	events bool
 }
 
-func (k *kind) sizes() (out []int) {
-	for n := k.min; n <= k.max; n *= 2 {
+// powers returns the powers of two from least to most.
+func powers(least, most int) (out []int) {
+	for n := least; n <= most; n *= 2 {
 		out = append(out, n)
 	}
 	return out
 }
 
-// kinds are all kinds, in the order of the table.
-var kinds = slices.Concat(copyKinds, kernelKinds, callKinds, ownKinds, managedKinds)
+// operations are the kinds of single operations, in the order of the table.
+var operations = slices.Concat(copyKinds, kernelKinds, callKinds, ownKinds, managedKinds)
 
-// Kinds returns the names of all kinds, in the order of the table.
-func Kinds() (out []string) {
-	for _, k := range kinds {
+// Set is a set of kinds.
+type Set int
+
+// The sets of kinds.
+const (
+	Operations Set = iota // one operation at many sizes
+	Patterns              // patterns of use, in families; their shape matters more than their size
+)
+
+func (s Set) kinds() []kind {
+	if s == Patterns {
+		return patterns
+	}
+	return operations
+}
+
+// Kinds returns the names of all kinds of a set, in the order of the table.
+func (s Set) Kinds() (out []string) {
+	for _, k := range s.kinds() {
 		out = append(out, k.name)
 	}
 	return out
 }
 
-// Cases returns all cases.
-func Cases() (out []Case) {
-	for _, k := range kinds {
-		for _, n := range k.sizes() {
+// Cases returns all cases of a set.
+func (s Set) Cases() (out []Case) {
+	for _, k := range s.kinds() {
+		for _, n := range k.sizes {
 			out = append(out, Case{k.name, n})
 		}
 	}
 	return out
 }
+
+// allCases returns the cases of all sets.
+func allCases() []Case { return append(Operations.Cases(), Patterns.Cases()...) }
 
 // Sizes in bytes.
 const (

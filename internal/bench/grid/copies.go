@@ -4,22 +4,22 @@ import "github.com/ferrygpu/ferry/cu"
 
 // copyKinds are copies and fills. A step is one call and the wait for its end.
 var copyKinds = []kind{
-	{"copy pinned in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, false) }},
-	{"copy pinned in, just written", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, true) }},
-	{"copy pinned out", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, false) }},
-	{"copy pinned out to what was just written", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, true) }},
-	{"copy write-combined in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) {
+	{"copy pinned in", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, false) }},
+	{"copy pinned in, just written", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, true, true) }},
+	{"copy pinned out", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, false) }},
+	{"copy pinned out to what was just written", "bytes", powers(4*kib, 64*mib), func(r *rig, n int) (trial, error) { return r.copyPinned(n, 0, false, true) }},
+	{"copy write-combined in", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) {
 		return r.copyPinned(n, cu.MemHostAllocWriteCombined, true, false)
 	}},
-	{"copy registered in", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyRegistered(n, true) }},
-	{"copy registered out", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return r.copyRegistered(n, false) }},
-	{"copy pageable in", "bytes", 4 * kib, 256 * mib, copyPageableIn},
-	{"copy pageable out", "bytes", 4 * kib, 256 * mib, copyPageableOut},
-	{"copy both ways", "bytes", 4 * kib, 256 * mib, copyBothWays},
-	{"copy in, 32 in a row", "bytes", 4 * kib, 4 * mib, copyInARow},
-	{"copy on device", "bytes", 4 * kib, 256 * mib, copyOnDevice},
-	{"copy host to host", "bytes", 4 * kib, 64 * mib, copyHostToHost},
-	{"fill", "bytes", 4 * kib, 256 * mib, fillDevice},
+	{"copy registered in", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyRegistered(n, true) }},
+	{"copy registered out", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return r.copyRegistered(n, false) }},
+	{"copy pageable in", "bytes", powers(4*kib, 256*mib), copyPageableIn},
+	{"copy pageable out", "bytes", powers(4*kib, 256*mib), copyPageableOut},
+	{"copy both ways", "bytes", powers(4*kib, 256*mib), copyBothWays},
+	{"copy in, 32 in a row", "bytes", powers(4*kib, 4*mib), copyInARow},
+	{"copy on device", "bytes", powers(4*kib, 256*mib), copyOnDevice},
+	{"copy host to host", "bytes", powers(4*kib, 64*mib), copyHostToHost},
+	{"fill", "bytes", powers(4*kib, 256*mib), fillDevice},
 }
 
 // copyOf returns the trial of a copy between p and device memory.

@@ -45,7 +45,7 @@ func TestMeasure(t *testing.T) {
 				t.Errorf("%s: got %+v", device, p)
 			}
 		}
-		for _, k := range Kinds() {
+		for _, k := range Operations.Kinds() {
 			lacks := !managed && (strings.HasPrefix(k, "managed") || strings.HasPrefix(k, "pool") || strings.Contains(k, "regist") || k == "copy host to host")
 			if seen[k] == lacks {
 				t.Errorf("%s: %s: measured is %v", device, k, seen[k])
@@ -83,7 +83,7 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 // kind with many sizes.
 func TestHalves(t *testing.T) {
 	test, byKind := 0, map[string][2]int{}
-	for _, c := range Cases() {
+	for _, c := range Operations.Cases() {
 		n := byKind[c.Kind]
 		if c.Test() {
 			test++
@@ -93,7 +93,7 @@ func TestHalves(t *testing.T) {
 		}
 		byKind[c.Kind] = n
 	}
-	if all := len(Cases()); test < all*45/100 || test > all*55/100 {
+	if all := len(Operations.Cases()); test < all*45/100 || test > all*55/100 {
 		t.Errorf("%d of %d cases are for tests", test, all)
 	}
 	for k, n := range byKind {

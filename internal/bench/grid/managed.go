@@ -5,13 +5,13 @@ import "github.com/ferrygpu/ferry/cu"
 // managedKinds are operations on managed memory that move it. Before each sample the whole
 // range is on the other side.
 var managedKinds = []kind{
-	{"managed: kernel first touches", "bytes", 4 * kib, 64 * mib, managedFirstKernel},
-	{"managed: CPU first touches", "bytes", 4 * kib, 64 * mib, managedFirstCPU},
-	{"managed: kernel touches what the CPU wrote", "bytes", 4 * kib, 64 * mib, managedKernel},
-	{"managed: kernel touches what is there", "bytes", 4 * kib, 64 * mib, managedResident},
-	{"managed: CPU touches what a kernel wrote", "bytes", 4 * kib, 64 * mib, managedCPU},
-	{"managed: prefetch to the device", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, true) }},
-	{"managed: prefetch to the host", "bytes", 4 * kib, 64 * mib, func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, false) }},
+	{"managed: kernel first touches", "bytes", powers(4*kib, 64*mib), managedFirstKernel},
+	{"managed: CPU first touches", "bytes", powers(4*kib, 64*mib), managedFirstCPU},
+	{"managed: kernel touches what the CPU wrote", "bytes", powers(4*kib, 64*mib), managedKernel},
+	{"managed: kernel touches what is there", "bytes", powers(4*kib, 64*mib), managedResident},
+	{"managed: CPU touches what a kernel wrote", "bytes", powers(4*kib, 64*mib), managedCPU},
+	{"managed: prefetch to the device", "bytes", powers(4*kib, 64*mib), func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, true) }},
+	{"managed: prefetch to the host", "bytes", powers(4*kib, 64*mib), func(r *rig, n int) (trial, error) { return managedPrefetch(r, n, false) }},
 }
 
 // increment launches a kernel that reads and writes n bytes, and waits for it.

@@ -3,6 +3,7 @@ package grid
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ import (
 
 // Options are the options of [Measure]. The zero value means all cases.
 type Options struct {
-	// Only, if not nil, selects cases.
+	// Set is the set of cases.
+	Set Set
+	// Only, if not nil, selects cases of the set.
 	Only func(Case) bool
 	// Budget is the time for each case. Measure takes at least three samples on hardware,
 	// even if that takes longer. Zero means 80 ms.
@@ -30,11 +33,14 @@ func Measure(ctx context.Context, g *ferry.GPU, o *Options) (*Result, error) {
 		o = &Options{}
 	}
 	r, err := newRig(g)
+	if err == nil && o.Set == Patterns {
+		err = r.load(patternsPTX, patternKernels)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", g, err)
 	}
 	out := &Result{Schema: Schema, Device: info.Of(g), Predicted: g.Emulated()}
-	cases := slices.DeleteFunc(Cases(), func(c Case) bool { return o.Only != nil && !o.Only(c) || !r.has(c) })
+	cases := slices.DeleteFunc(o.Set.Cases(), func(c Case) bool { return o.Only != nil && !o.Only(c) || !r.has(c) })
 	if !g.Emulated() && len(cases) > 0 {
 		if err := r.warmUp(); err != nil {
 			return out, fmt.Errorf("measure %s: warm up: %w", g, err)
@@ -102,7 +108,7 @@ func (r *rig) has(c Case) bool {
 	case strings.Contains(c.Kind, "regist"):
 		v, err := r.g.Attribute(cu.DeviceAttributeHostRegisterSupported)
 		return err == nil && v != 0
-	case slices.ContainsFunc(managedKinds, func(m kind) bool { return m.name == c.Kind }):
+	case strings.HasPrefix(c.Kind, "managed"):
 		v, err := r.g.Attribute(cu.DeviceAttributeConcurrentManagedAccess)
 		return err == nil && v != 0
 	case c.Kind == "copy host to host":
@@ -116,9 +122,11 @@ func (r *rig) has(c Case) bool {
 }
 
 func kindOf(c Case) kind {
-	for _, k := range kinds {
-		if k.name == c.Kind {
-			return k
+	for _, s := range []Set{Operations, Patterns} {
+		for _, k := range s.kinds() {
+			if k.name == c.Kind {
+				return k
+			}
 		}
 	}
 	return kind{}
@@ -196,13 +204,37 @@ func (r *rig) once(t trial) (time.Duration, error) {
 			return 0, fmt.Errorf("prepare: %w", err)
 		}
 	}
+	took, err := r.time(t)
+	if err == nil && t.after != nil {
+		err = t.after()
+	}
+	return took, err
+}
+
+// time runs the step of a trial and returns its time.
+func (r *rig) time(t trial) (time.Duration, error) {
+	if t.events {
+		return r.timeByEvents(t.step)
+	}
 	began := r.g.Now()
-	if err := t.step(); err != nil {
+	err := t.step()
+	return r.g.Now() - began, err
+}
+
+// timeByEvents returns the time from an event before what submit submits to one after it.
+func (r *rig) timeByEvents(submit func() error) (time.Duration, error) {
+	if err := r.d.EventRecord(r.ctx, r.event, r.stream); err != nil {
 		return 0, err
 	}
-	took := r.g.Now() - began
-	if t.after != nil {
-		return took, t.after()
+	if err := submit(); err != nil {
+		return 0, err
 	}
-	return took, nil
+	if err := r.d.EventRecord(r.ctx, r.stop, r.stream); err != nil {
+		return 0, err
+	}
+	if err := r.sync(); err != nil {
+		return 0, err
+	}
+	ms, err := r.d.EventElapsedTime(r.ctx, r.event, r.stop)
+	return time.Duration(math.Round(float64(ms) * 1e6)), err
 }

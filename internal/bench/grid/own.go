@@ -4,13 +4,13 @@ import "github.com/ferrygpu/ferry/cu"
 
 // ownKinds are allocations, registrations and their opposites.
 var ownKinds = []kind{
-	{"host memory: allocate", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, true) }},
-	{"host memory: free", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return hostMemory(r, n, false) }},
-	{"host memory: register", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return registration(r, n, true) }},
-	{"host memory: unregister", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return registration(r, n, false) }},
-	{"device memory: allocate", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return deviceMemory(r, n, true) }},
-	{"device memory: free", "bytes", 4 * kib, 256 * mib, func(r *rig, n int) (trial, error) { return deviceMemory(r, n, false) }},
-	{"pool memory: allocate and free", "bytes", 4 * kib, 16 * mib, poolMemory},
+	{"host memory: allocate", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return hostMemory(r, n, true) }},
+	{"host memory: free", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return hostMemory(r, n, false) }},
+	{"host memory: register", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return registration(r, n, true) }},
+	{"host memory: unregister", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return registration(r, n, false) }},
+	{"device memory: allocate", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return deviceMemory(r, n, true) }},
+	{"device memory: free", "bytes", powers(4*kib, 256*mib), func(r *rig, n int) (trial, error) { return deviceMemory(r, n, false) }},
+	{"pool memory: allocate and free", "bytes", powers(4*kib, 16*mib), poolMemory},
 }
 
 // timeOne returns a trial that allocates and frees. It times alloc if timeAlloc is set, else

@@ -12,6 +12,18 @@ import (
 //go:embed load.ptx
 var loadPTX string
 
+//go:embed patterns.ptx
+var patternsPTX string
+
+// patternKernels are the kernels of patterns.cu.
+var patternKernels = []string{
+	"same_word", "passes", "neighbours", "shared_table", "row_sums", "column_sums", "gather", "scatter",
+	"histogram", "histogram_shared", "change", "add_up", "write_all", "chase_volatile", "chase",
+	"multiply_add", "multiply_add_double", "square_roots", "exact_square_roots", "divide",
+	"divide_double", "sines", "convert", "multiply_integers", "divide_integers", "transpose", "multiply",
+	"touch", "nothing",
+}
+
 // rig has the device and the memory of the current case.
 type rig struct {
 	g          *ferry.GPU
@@ -20,6 +32,7 @@ type rig struct {
 	stream     cu.Stream
 	second     cu.Stream
 	event      cu.Event
+	stop       cu.Event // the second event of timeByEvents
 	functions  map[string]cu.Function
 	processors int
 	emulated   cu.Emulated // nil on hardware
@@ -40,24 +53,34 @@ func newRig(g *ferry.GPU) (*rig, error) {
 			return nil, err
 		}
 	}
-	if r.event, err = r.d.EventCreate(r.ctx, cu.EventDefault); err != nil {
-		return nil, err
+	for _, e := range []*cu.Event{&r.event, &r.stop} {
+		if *e, err = r.d.EventCreate(r.ctx, cu.EventDefault); err != nil {
+			return nil, err
+		}
 	}
 	for text, names := range map[string][]string{
 		kernels.PTX: {"copy", "fill", "increment", "vector_add"},
 		loadPTX:     {"read_words", "arithmetic", "add_words"},
 	} {
-		m, err := r.d.ModuleLoadData(r.ctx, []byte(text))
-		if err != nil {
+		if err := r.load(text, names); err != nil {
 			return nil, err
-		}
-		for _, name := range names {
-			if r.functions[name], err = r.d.ModuleGetFunction(r.ctx, m, name); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return r, nil
+}
+
+// load loads kernels of a module.
+func (r *rig) load(text string, names []string) error {
+	m, err := r.d.ModuleLoadData(r.ctx, []byte(text))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if r.functions[name], err = r.d.ModuleGetFunction(r.ctx, m, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // release frees the memory of a case in reverse order.

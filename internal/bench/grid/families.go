@@ -1,0 +1,195 @@
+package grid
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// FamiliesSchema is the version of the document that [Families.JSON] returns.
+const FamiliesSchema = "ferry.families/1"
+
+// Families is the difference between predictions and measurements of the set [Patterns].
+type Families struct {
+	Schema    string      `json:"schema"`
+	Predicted string      `json:"predicted"` // device of the predictions
+	Measured  string      `json:"measured"`  // device of the measurements
+	Halves    [2]Half     `json:"halves"`    // cases for development, cases held out
+	Cases     []CaseError `json:"cases"`     // the cases for development only, the worst first
+}
+
+// Half is the errors of one half of the cases.
+type Half struct {
+	Name     string        `json:"name"`
+	Families []FamilyError `json:"families"` // the last one has all cases
+	Choices  Choices       `json:"choices"`
+}
+
+// FamilyError is the errors of a family.
+type FamilyError struct {
+	Error
+	// Wrong is how many predictions are wrong by more than a factor of 2.
+	Wrong int `json:"wrong"`
+}
+
+// Choices counts the choices between two ways to bring data to a kernel: zero-copy, or a
+// copy before the kernel. Only those count whose measured times differ by 10 % at least.
+type Choices struct {
+	Count int      `json:"count"`
+	Wrong []string `json:"wrong"` // the other way is predicted to be faster; names only of cases for development
+	Held  int      `json:"held"`  // wrong choices with a case that is held out
+}
+
+// CaseError is the times of one case in nanoseconds.
+type CaseError struct {
+	Case
+	Family    string  `json:"family"`
+	Measured  float64 `json:"measured_ns"`
+	Predicted float64 `json:"predicted_ns"`
+}
+
+func (e *CaseError) error() float64 { return math.Abs(e.Predicted/e.Measured - 1) }
+
+// factor is by how much the prediction is wrong in either direction, at least 1.
+func (e *CaseError) factor() float64 {
+	return max(e.Predicted/e.Measured, e.Measured/e.Predicted)
+}
+
+// CompareFamilies compares predictions with measurements, for the patterns that both have.
+func CompareFamilies(predicted, measured *Result) *Families {
+	f := &Families{Schema: FamiliesSchema, Predicted: predicted.Device.Opened, Measured: measured.Device.Opened}
+	got := times(predicted)
+	var halves [2][]CaseError
+	for _, p := range measured.Points {
+		ns, ok := got[p.Case]
+		family := p.Family()
+		if !ok || family == "" || p.Median <= 0 {
+			continue
+		}
+		h := 0
+		if p.HeldOut() {
+			h = 1
+		}
+		halves[h] = append(halves[h], CaseError{p.Case, family, p.Median, ns})
+	}
+	choices := compareChoices(got, times(measured))
+	for h, name := range []string{"development", "held out"} {
+		f.Halves[h] = Half{Name: name, Families: familyErrors(halves[h]), Choices: choices[h]}
+	}
+	f.Cases = halves[0]
+	slices.SortStableFunc(f.Cases, func(a, b CaseError) int { return cmp.Compare(b.factor(), a.factor()) })
+	return f
+}
+
+func times(r *Result) map[Case]float64 {
+	out := map[Case]float64{}
+	for _, p := range r.Points {
+		out[p.Case] = p.Median
+	}
+	return out
+}
+
+// familyErrors returns the errors of each family, and of all cases.
+func familyErrors(cases []CaseError) (out []FamilyError) {
+	add := func(name string, in func(CaseError) bool) {
+		var off []float64
+		wrong := 0
+		for _, c := range cases {
+			if !in(c) {
+				continue
+			}
+			off = append(off, c.error())
+			if c.factor() > 2 {
+				wrong++
+			}
+		}
+		if len(off) > 0 {
+			out = append(out, FamilyError{errorOf(name, off), wrong})
+		}
+	}
+	for _, f := range families {
+		add(f.name, func(c CaseError) bool { return c.Family == f.name })
+	}
+	add("all", func(CaseError) bool { return true })
+	return out
+}
+
+// compareChoices compares the choices of all pairs: those with cases for development only,
+// and those with a case that is held out.
+func compareChoices(predicted, measured map[Case]float64) (halves [2]Choices) {
+	for _, c := range Patterns.Cases() {
+		other := c.otherWay()
+		a, b, haveMeasured := both(measured, c, other)
+		x, y, havePredicted := both(predicted, c, other)
+		if !haveMeasured || !havePredicted || max(a, b) < 1.1*min(a, b) {
+			continue
+		}
+		h := 0
+		if c.HeldOut() || other.HeldOut() {
+			h = 1
+		}
+		halves[h].Count++
+		switch wrong := (a < b) != (x < y); {
+		case wrong && h == 0:
+			halves[h].Wrong = append(halves[h].Wrong, c.String())
+		case wrong:
+			halves[h].Held++
+		}
+	}
+	return halves
+}
+
+// otherWay returns the case that copies what c accesses over the link, or a case that does
+// not exist.
+func (c Case) otherWay() Case {
+	name, ok := strings.CutSuffix(c.Kind, ", "+zeroCopy.String())
+	if !ok {
+		return Case{}
+	}
+	return Case{name + ", " + copyFirst.String(), c.Size}
+}
+
+func both(all map[Case]float64, a, b Case) (x, y float64, ok bool) {
+	x, first := all[a]
+	y, second := all[b]
+	return x, y, first && second
+}
+
+// Text returns the errors by family as tables in Markdown.
+func (f *Families) Text() string {
+	var b strings.Builder
+	for _, h := range f.Halves {
+		if len(h.Families) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s compared with %s, cases %s:\n\n", f.Predicted, f.Measured, map[string]string{"development": "for development", "held out": "held out"}[h.Name])
+		b.WriteString("| family | cases | median | 90th percentile | wrong by more than 2x |\n|---|---|---|---|---|\n")
+		for _, e := range h.Families {
+			fmt.Fprintf(&b, "| %s | %d | %.1f %% | %.1f %% | %d |\n", e.Kind, e.Cases, 100*e.Median, 100*e.P90, e.Wrong)
+		}
+		fmt.Fprintf(&b, "\nZero-copy or copy and kernel, where it matters by 10 %%: %d of %d choices are wrong.\n\n", len(h.Choices.Wrong)+h.Choices.Held, h.Choices.Count)
+	}
+	return b.String()
+}
+
+// CasesText returns the cases for development as a table, the worst prediction first.
+func (f *Families) CasesText() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-75s %10s %10s %7s\n", "case", "measured", "predicted", "ratio")
+	for _, c := range f.Cases {
+		fmt.Fprintf(&b, "%-75s %10.1f %10.1f %7.2f\n", c.Case.String(), c.Measured/1e3, c.Predicted/1e3, c.Predicted/c.Measured)
+	}
+	for _, w := range f.Halves[0].Choices.Wrong {
+		fmt.Fprintf(&b, "wrong choice: %s\n", w)
+	}
+	return b.String()
+}
+
+// JSON returns the errors as one document.
+func (f *Families) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(f, "", " ")
+	return append(text, '\n'), err
+}
