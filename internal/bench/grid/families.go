@@ -16,7 +16,7 @@ const FamiliesSchema = "ferry.families/1"
 type Families struct {
 	Schema    string      `json:"schema"`
 	Predicted string      `json:"predicted"` // device of the predictions
-	Measured  string      `json:"measured"`  // device of the measurements
+	Measured  string      `json:"measured"`  // name of the device of the measurements
 	Halves    [2]Half     `json:"halves"`    // cases for development, cases held out
 	Cases     []CaseError `json:"cases"`     // the cases for development only, the worst first
 }
@@ -60,7 +60,7 @@ func (e *CaseError) factor() float64 {
 
 // CompareFamilies compares predictions with measurements, for the patterns that both have.
 func CompareFamilies(predicted, measured *Result) *Families {
-	f := &Families{Schema: FamiliesSchema, Predicted: predicted.Device.Opened, Measured: measured.Device.Opened}
+	f := &Families{Schema: FamiliesSchema, Predicted: predicted.Device.Opened, Measured: measured.Device.Name}
 	got := times(predicted)
 	var halves [2][]CaseError
 	for _, p := range measured.Points {
@@ -158,21 +158,43 @@ func both(all map[Case]float64, a, b Case) (x, y float64, ok bool) {
 	return x, y, first && second
 }
 
-// Text returns the errors by family as tables in Markdown.
+// Text returns the errors by family as a table in Markdown.
 func (f *Families) Text() string {
 	var b strings.Builder
-	for _, h := range f.Halves {
-		if len(h.Families) == 0 {
-			continue
+	fmt.Fprintf(&b, "`%s` compared with %s. \"> 2x\": predictions that are wrong by more than a factor of 2.\n\n", f.Predicted, f.Measured)
+	b.WriteString("| family | cases for development | median, 90th percentile | > 2x | cases held out | median, 90th percentile | > 2x |\n|---|---|---|---|---|---|---|\n")
+	for _, name := range f.names() {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, f.Halves[0].cells(name), f.Halves[1].cells(name))
+	}
+	for i, of := range []string{"for development", "held out"} {
+		if c := f.Halves[i].Choices; c.Count > 0 {
+			fmt.Fprintf(&b, "\nZero-copy or copy and kernel, where it matters by 10 %%: %d of %d choices are wrong (cases %s).\n", len(c.Wrong)+c.Held, c.Count, of)
 		}
-		fmt.Fprintf(&b, "%s compared with %s, cases %s:\n\n", f.Predicted, f.Measured, map[string]string{"development": "for development", "held out": "held out"}[h.Name])
-		b.WriteString("| family | cases | median | 90th percentile | wrong by more than 2x |\n|---|---|---|---|---|\n")
-		for _, e := range h.Families {
-			fmt.Fprintf(&b, "| %s | %d | %.1f %% | %.1f %% | %d |\n", e.Kind, e.Cases, 100*e.Median, 100*e.P90, e.Wrong)
-		}
-		fmt.Fprintf(&b, "\nZero-copy or copy and kernel, where it matters by 10 %%: %d of %d choices are wrong.\n\n", len(h.Choices.Wrong)+h.Choices.Held, h.Choices.Count)
 	}
 	return b.String()
+}
+
+// names returns the families that have cases in either half, and then "all".
+func (f *Families) names() (out []string) {
+	for _, x := range families {
+		if f.Halves[0].cells(x.name) != noCells || f.Halves[1].cells(x.name) != noCells {
+			out = append(out, x.name)
+		}
+	}
+	return append(out, "all")
+}
+
+// noCells are the columns of a half without cases.
+const noCells = "0 | |"
+
+// cells returns the columns of a family.
+func (h *Half) cells(name string) string {
+	for _, e := range h.Families {
+		if e.Kind == name {
+			return fmt.Sprintf("%d | %.1f, %.1f %% | %d", e.Cases, 100*e.Median, 100*e.P90, e.Wrong)
+		}
+	}
+	return noCells
 }
 
 // CasesText returns the cases for development as a table, the worst prediction first.

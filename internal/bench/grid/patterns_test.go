@@ -126,7 +126,7 @@ func TestPatterns(t *testing.T) {
 				t.Errorf("%s: %s: measured is %v", device, k, seen[k])
 			}
 		}
-		if again := measure(); !reflect.DeepEqual(again, points) {
+		if managed && !reflect.DeepEqual(measure(), points) {
 			t.Errorf("%s: a second run has other times", device)
 		}
 	}
