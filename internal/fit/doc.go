@@ -6,7 +6,7 @@
 //
 // Each argument is a pattern of file names. Its files are the runs of one lease, the time
 // for which one machine was rented. The program reads only the half of the cases that is
-// for fitting ([grid.Case.Test] is false). It takes the median of each case over the
+// for fitting ([grid.Case.Fits]). It takes the median of each case over the
 // files of a lease, then the median over the leases.
 //
 // The fit starts from the values in this package and from empty curves, and does not use

@@ -52,16 +52,18 @@ func (f *fitter) predict(ctx context.Context, want func(grid.Case) bool) (map[gr
 		return nil, err
 	}
 	defer g.Close()
-	r, err := grid.Measure(ctx, g, &grid.Options{Only: func(c grid.Case) bool {
-		_, known := f.measured[c]
-		return known && want(c)
-	}})
-	if err != nil {
-		return nil, err
-	}
 	out := map[grid.Case]float64{}
-	for _, x := range r.Points {
-		out[x.Case] = x.Median
+	for _, set := range []grid.Set{grid.Operations, grid.Patterns} {
+		r, err := grid.Measure(ctx, g, &grid.Options{Set: set, Only: func(c grid.Case) bool {
+			_, known := f.measured[c]
+			return known && want(c)
+		}})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range r.Points {
+			out[x.Case] = x.Median
+		}
 	}
 	return out, f.predictSteps(ctx, g, want, out)
 }

@@ -137,7 +137,7 @@ func readLease(pattern string) (map[grid.Case]float64, error) {
 			return nil, fmt.Errorf("%s has predictions, not measurements", name)
 		}
 		for _, x := range r.Points {
-			if !x.Test() {
+			if x.Fits() {
 				all[x.Case] = append(all[x.Case], x.Median)
 			}
 		}

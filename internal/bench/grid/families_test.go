@@ -154,16 +154,7 @@ func TestPatternPredictionsAreCurrent(t *testing.T) {
 	if all := Patterns.Cases(); len(committed) != len(all) {
 		t.Errorf("predictions of %d cases, want %d", len(committed), len(all))
 	}
-	seen := map[string]bool{}
-	r, err := Measure(t.Context(), open(t, "soft:h200"), &Options{Set: Patterns, Only: func(c Case) bool {
-		first := !seen[c.Family()]
-		seen[c.Family()] = true
-		return first
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range r.Points {
+	for _, p := range measurePatterns(t, "soft:h200", firstOfFamily()) {
 		if want := committed[p.Case]; math.Abs(p.Median-want) > 0.02*want+500 {
 			t.Errorf("%v: got %.0f ns, docs/results/patterns-soft-h200.json has %.0f", p.Case, p.Median, want)
 		}

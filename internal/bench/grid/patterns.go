@@ -49,3 +49,11 @@ func (c Case) Family() string {
 func (c Case) HeldOut() bool {
 	return c.Test() && c.Family() != "" && !slices.ContainsFunc(knownCases, func(k knownCase) bool { return k.Case == c })
 }
+
+// Fits reports whether profiles may be fitted to a case.
+func (c Case) Fits() bool {
+	if c.Family() == "" {
+		return !c.Test()
+	}
+	return !c.HeldOut()
+}
