@@ -98,7 +98,7 @@ func TestBothDirectionsShareTheLink(t *testing.T) {
 		r.sync(s1)
 		r.sync(s2)
 	})
-	within(t, "64 MiB each way at once", us, 1485, 0.08) // the median over leases of docs/results/grid-h200-*.json, which have 1.3 to 1.7 ms
+	within(t, "64 MiB each way at once", us, 1485, 0.08) // the median over machines of docs/results/grid-h200-*.json, which have 1.3 to 1.7 ms
 }
 
 // vectorAdd times a vector addition of n elements whose inputs were just

@@ -2,12 +2,12 @@
 // "ferry compare":
 //
 //	go run ./internal/fit                                              # profile/h200.json
-//	go run ./internal/fit -profile mine.json mine-[12].json other.json # another profile, two leases
+//	go run ./internal/fit -profile mine.json mine-[12].json other.json # another profile, two machines
 //
-// Each argument is a pattern of file names. Its files are the runs of one lease, the time
-// for which one machine was rented. The program reads only the half of the cases that is
-// for fitting ([grid.Case.Fits]). It takes the median of each case over the
-// files of a lease, then the median over the leases.
+// Each argument is a pattern of file names. Its files are the runs on one machine. The
+// program reads only the half of the cases that is for fitting ([grid.Case.Fits]). It
+// takes the median of each case over the files of a machine, then the median over the
+// machines.
 //
 // The fit starts from the values in this package and from empty curves, and does not use
 // the values in the profile. Each round first moves the curves, then the numbers. At each

@@ -96,9 +96,9 @@ func TestRising(t *testing.T) {
 	}
 }
 
-// TestMediansOverLeases checks that a lease counts once, however many files it has. The
-// late lease counts only for cases that the others lack.
-func TestMediansOverLeases(t *testing.T) {
+// TestMediansOverMachines checks that a machine counts once, however many files it has. The
+// late machine counts only for cases that the others lack.
+func TestMediansOverMachines(t *testing.T) {
 	fit := func(cs []grid.Case) (out []grid.Case) {
 		return slices.DeleteFunc(cs, grid.Case.Test)
 	}(grid.Operations.Cases())

@@ -18,20 +18,20 @@ func main() {
 	path := flag.String("profile", "profile/h200.json", "the profile to fit; it is overwritten")
 	rounds := flag.Int("rounds", 3, "how often all numbers and curves are fitted")
 	only := flag.String("only", "", "fit only fields whose path begins with this, such as \"managed.\"")
-	late := flag.String("late", "", "a lease that is used only for cases that the others lack")
+	late := flag.String("late", "", "a machine that is used only for cases that the others lack")
 	flag.Parse()
-	leases := flag.Args()
-	if len(leases) == 0 {
-		leases, *late = ours, oursLate
+	machines := flag.Args()
+	if len(machines) == 0 {
+		machines, *late = ours, oursLate
 	}
-	if err := run(context.Background(), *path, *only, *rounds, leases, *late); err != nil {
+	if err := run(context.Background(), *path, *only, *rounds, machines, *late); err != nil {
 		fmt.Fprintln(os.Stderr, "fit:", err)
 		os.Exit(1)
 	}
 }
 
-// ours are the leases to which profile/h200.json is fitted, as paths from the root of the
-// repository. Lease e was kept for testing. It is oursLate, because it has cases that the
+// ours are the machines to which profile/h200.json is fitted, as paths from the root of the
+// repository. Machine e was kept for testing. It is oursLate, because it has cases that the
 // grid did not measure before.
 var ours = []string{
 	"docs/results/grid-h200-a[123].json", "docs/results/grid-h200-b[123].json",
@@ -41,8 +41,8 @@ var ours = []string{
 
 const oursLate = "docs/results/grid-h200-e1.json"
 
-func run(ctx context.Context, path, only string, rounds int, leases []string, late string) error {
-	measured, err := read(leases, late)
+func run(ctx context.Context, path, only string, rounds int, machines []string, late string) error {
+	measured, err := read(machines, late)
 	if err != nil {
 		return err
 	}
@@ -78,12 +78,12 @@ func (f *fitter) fit(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// read returns the median over the leases of each case for fitting. The value of a lease
-// is the median over its files. A lease is given by a pattern of file names.
-func read(leases []string, late string) (map[grid.Case]float64, error) {
+// read returns the median over the machines of each case for fitting. The value of a machine
+// is the median over its files. A machine is given by a pattern of file names.
+func read(machines []string, late string) (map[grid.Case]float64, error) {
 	all := map[grid.Case][]float64{}
-	for _, pattern := range leases {
-		one, err := readLease(pattern)
+	for _, pattern := range machines {
+		one, err := readMachine(pattern)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func read(leases []string, late string) (map[grid.Case]float64, error) {
 		known[c] = true
 	}
 	if late != "" {
-		one, err := readLease(late)
+		one, err := readMachine(late)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func read(leases []string, late string) (map[grid.Case]float64, error) {
 	return medians(all), nil
 }
 
-func readLease(pattern string) (map[grid.Case]float64, error) {
+func readMachine(pattern string) (map[grid.Case]float64, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, err

@@ -27,16 +27,16 @@ func result(t *testing.T, name string) *Result {
 
 // TestPredictionsAreNearMeasurements checks the errors of the committed predictions that
 // docs/softgpu/accuracy.md states, on cases to which the profile was not fitted. It compares
-// them with leases to which the profile was not fitted, and with the median over all leases.
+// them with machines to which the profile was not fitted, and with the median over all machines.
 func TestPredictionsAreNearMeasurements(t *testing.T) {
 	predicted := result(t, "grid-soft-h200.json")
-	leases := map[string]*Result{}
-	for lease, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 1} {
+	machines := map[string]*Result{}
+	for machine, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 1} {
 		var all []*Result
 		for run := range runs {
-			all = append(all, result(t, fmt.Sprintf("grid-h200-%s%d.json", lease, run+1)))
+			all = append(all, result(t, fmt.Sprintf("grid-h200-%s%d.json", machine, run+1)))
 		}
-		leases[lease] = Merge(all...)
+		machines[machine] = Merge(all...)
 	}
 	for _, c := range []struct {
 		what        string
@@ -44,9 +44,9 @@ func TestPredictionsAreNearMeasurements(t *testing.T) {
 		median, p90 float64
 		inversions  int // of a thousand pairs
 	}{
-		{"a fresh lease", leases["e"], 0.10, 0.30, 20},
-		{"another, later", leases["f"], 0.10, 0.30, 20},
-		{"all leases", Merge(slices.Collect(maps.Values(leases))...), 0.10, 0.25, 10},
+		{"a fresh machine", machines["e"], 0.10, 0.30, 20},
+		{"another, later", machines["f"], 0.10, 0.30, 20},
+		{"all machines", Merge(slices.Collect(maps.Values(machines))...), 0.10, 0.25, 10},
 	} {
 		a := Compare(predicted, c.measured)
 		if a.All.Cases < 300 || a.All.Median > c.median || a.All.P90 > c.p90 {

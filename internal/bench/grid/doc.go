@@ -8,6 +8,12 @@
 // measures Ferry's typed layer. If the kind says "just written", the source is written
 // before every sample.
 //
+// The set [Patterns] has other cases: kernels by how they access memory, many small
+// operations, graphs, operations that share the link, managed memory with advice. Their
+// kinds belong to families. The time of most is that between two events of a stream. Half of
+// them are held out ([Case.HeldOut]).
+//
+// [CompareFamilies] compares predictions of patterns with measurements.
 // [Compare] compares predictions with measurements: the error of each kind, and the pairs of
 // kinds that are predicted in the wrong order.
 package grid
