@@ -1,0 +1,352 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Errors of a [Manager].
+var (
+	// ErrMismatch says that NVML and the kernel module have different versions.
+	ErrMismatch = errors.New("NVML and the kernel module have different versions")
+
+	// ErrLost says that the GPU fell off the bus.
+	ErrLost = errors.New("the GPU does not answer")
+)
+
+func (p *patient) checkGPU() Check {
+	if p.hasGPU() && errors.Is(p.askErr, ErrLost) {
+		return problem{
+			found:  "the GPU at " + p.address + " does not answer",
+			cost:   "no program can use it until the machine restarts",
+			source: Manual,
+			mend:   "dmesg | grep Xid says why (79: it fell off the bus); restart the machine; check power and slot",
+		}.failure()
+	}
+	if p.hasGPU() {
+		found := p.product() + " at " + p.address
+		if n := max(len(p.CUDA), len(p.gpus)); n > 1 {
+			found += fmt.Sprintf(", one of %d", n)
+		}
+		return ok(found)
+	}
+	if p.soft {
+		return skipped("the software GPU was asked for")
+	}
+	if !p.named && len(p.gpus) == 0 {
+		return p.noGPU()
+	}
+	return problem{
+		found:  fmt.Sprintf("there is no cuda:%d, but %s", p.ordinal, plural(max(len(p.CUDA), len(p.gpus)), "GPU")),
+		cost:   "no copy and no kernel runs on it; the software GPU predicts times only",
+		source: Predicted,
+		mend:   "lspci -d 10de: shows the GPUs of the machine; in a container pass one (docker run --gpus all)",
+	}.failure()
+}
+
+// noGPU says that the machine has no GPU, which is no fault. A driver library that fails
+// all the same may be why none is seen.
+func (p *patient) noGPU() Check {
+	if p.CUDAError == nil {
+		return skipped("no NVIDIA GPU: nothing of a GPU is checked")
+	}
+	c := p.driverFails()
+	c.State, c.Degrades, c.Found = Warning, false, "no NVIDIA GPU is seen, and "+c.Found
+	return c
+}
+
+// oldestModule is the first release of the driver that has CUDA 11.3.
+const oldestModule = 465
+
+// module returns the version of NVIDIA's kernel module, or "" if none is loaded.
+func (p *patient) module() string {
+	line := p.field("proc/driver/nvidia/version", "NVRM version:")
+	for word := range strings.FieldsSeq(line) {
+		if isVersion(word) {
+			return word
+		}
+	}
+	return ""
+}
+
+// release returns the version of the driver: that of the kernel module, or what NVML says,
+// as in WSL, where Linux has no module. It returns "" if nobody says.
+func (p *patient) release() string {
+	if module := p.module(); module != "" || p.Manager == nil {
+		return module
+	}
+	version, err := p.Manager.Driver()
+	if err != nil {
+		return ""
+	}
+	return version
+}
+
+// isVersion reports whether a text is the version of a driver, such as 580.159.04.
+func isVersion(text string) bool {
+	major, rest, found := strings.Cut(text, ".")
+	n, err := strconv.Atoi(major)
+	return found && err == nil && n >= 100 && rest != "" && strings.Trim(rest, "0123456789.") == ""
+}
+
+// libraryDirs are where distributions, containers and WSL install the driver library.
+var libraryDirs = []string{
+	"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/local/nvidia/lib64",
+	"usr/lib64/nvidia", "usr/lib/aarch64-linux-gnu/nvidia", "usr/lib/aarch64-linux-gnu/tegra",
+	"usr/lib/wsl/lib", "run/opengl-driver/lib",
+}
+
+// library returns where libcuda is and its version. The version is "" if the name of the
+// file has none.
+func (p *patient) library() (place, version string) {
+	for _, dir := range libraryDirs {
+		name := dir + "/libcuda.so.1"
+		if !p.exists(name) {
+			continue
+		}
+		if _, after, found := strings.Cut(p.link(name), ".so."); found && isVersion(after) {
+			return name, after
+		}
+		return name, ""
+	}
+	return "", ""
+}
+
+// reload is the command that loads the module again, when nothing uses the GPU.
+const reload = "restart the machine, or stop all GPU programs and: rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia; modprobe nvidia nvidia_uvm"
+
+func (p *patient) checkDriver() Check {
+	module := p.module()
+	place, version := p.library()
+	switch {
+	case p.host.WSL && module == "":
+		if place == "" && p.CUDAError != nil {
+			return p.driverFails()
+		}
+		return ok(strings.TrimSpace("Windows' driver " + p.release()))
+	case module == "":
+		return p.noModule()
+	case version != "" && version != module, errors.Is(p.askErr, ErrMismatch):
+		return mismatch(module, version)
+	case p.CUDAError != nil:
+		return p.driverFails()
+	case place != "" && len(p.CUDA) == 0:
+		return problem{
+			found:  "module " + module + ", but CUDA lists no GPU",
+			cost:   "no program here can use CUDA",
+			source: Measured,
+			mend:   "unset CUDA_VISIBLE_DEVICES; in a container pass the GPU (docker run --gpus all)",
+		}.failure()
+	case len(p.CUDA) == 0:
+		return problem{
+			found:  "module " + module + ", but no libcuda.so.1",
+			cost:   "no program can use CUDA",
+			source: Manual,
+			mend:   "install the driver's libraries of version " + module + "; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+		}.failure()
+	}
+	return p.age(module, version)
+}
+
+// age checks whether the driver is new enough for Ferry.
+func (p *patient) age(module, version string) Check {
+	major, _, _ := strings.Cut(module, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < oldestModule {
+		return problem{
+			found:  "module " + module + " is older than CUDA 11.3",
+			cost:   "Ferry does not open the driver: it needs CUDA 11.3",
+			source: Manual,
+			mend:   fmt.Sprintf("install a driver of release %d or newer", oldestModule),
+		}.failure()
+	}
+	if version == "" {
+		return ok(module)
+	}
+	return ok(module + ", and the same library")
+}
+
+func mismatch(module, version string) Check {
+	if version == "" {
+		version = "another version"
+	}
+	return problem{
+		found:  "module " + module + ", library " + version,
+		cost:   "cuInit fails with CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, so no program can use CUDA",
+		source: Manual,
+		mend:   reload + "; a container gets its library from the host",
+	}.failure()
+}
+
+func (p *patient) noModule() Check {
+	found := "NVIDIA's kernel module is not loaded"
+	bound := p.link(p.inDevice(p.address, "driver"))
+	if i := strings.LastIndexByte(bound, '/'); i >= 0 && bound[i+1:] != "nvidia" {
+		found = "the GPU belongs to " + bound[i+1:] + ", not to NVIDIA's module"
+	}
+	return problem{
+		found:  found,
+		cost:   "no program can use the GPU",
+		source: Manual,
+		mend:   "install NVIDIA's driver and: modprobe nvidia; dmesg | grep NVRM says why it fails",
+	}.failure()
+}
+
+// driverFails reports the error of the driver library.
+func (p *patient) driverFails() Check {
+	return problem{
+		found:  "the library fails: " + oneLine(p.CUDAError),
+		cost:   "no program can use CUDA",
+		source: Manual,
+		mend:   "nvidia-smi and dmesg | grep -e NVRM -e Xid say more; restart the machine if the GPU fell off the bus",
+	}.failure()
+}
+
+// oneLine returns the text of an error without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func (p *patient) checkDeviceFiles() Check {
+	if p.host.WSL {
+		if p.exists("dev/dxg") {
+			return ok("dev/dxg")
+		}
+		return missingFiles([]string{"/dev/dxg"}, "wsl --update, in Windows")
+	}
+	if p.module() == "" {
+		return skipped("no kernel module, so no device files")
+	}
+	want := []string{"nvidiactl", "nvidia-uvm"}
+	if minor := p.field("proc/driver/nvidia/gpus/"+p.address+"/information", "Device Minor:"); minor != "" {
+		want = append(want, "nvidia"+minor)
+	}
+	var missing []string
+	for _, name := range want {
+		if !p.exists("dev/" + name) {
+			missing = append(missing, "/dev/"+name)
+		}
+	}
+	if len(missing) == 0 {
+		return ok(strings.Join(want, ", "))
+	}
+	mend := "nvidia-modprobe -u -c 0, as root"
+	if p.host.Container != "" {
+		mend = "start the container with the GPU: docker run --gpus all; on the host nvidia-modprobe -u -c 0"
+	}
+	return missingFiles(missing, mend)
+}
+
+func missingFiles(names []string, mend string) Check {
+	return problem{
+		found:  "missing: " + strings.Join(names, ", "),
+		cost:   "no program here can use the GPU",
+		source: Manual,
+		mend:   mend,
+	}.failure()
+}
+
+func (p *patient) checkPersistence() Check {
+	on := p.about.Persistence
+	switch {
+	case on == nil:
+		return skipped(p.without())
+	case *on:
+		return ok("on")
+	}
+	return problem{
+		found:  "off",
+		cost:   "a program that is alone on the GPU starts 1 to 3 s later (NVIDIA's guide Driver Persistence)",
+		source: Manual,
+		mend:   "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1",
+	}.warning(false)
+}
+
+func (p *patient) checkECC() Check {
+	f := p.about
+	switch {
+	case isTrue(f.RemapFailed):
+		return memoryTrouble("a row of memory could not be replaced")
+	case f.LostErrors != nil && *f.LostErrors > 0:
+		return memoryTrouble(fmt.Sprintf("%d errors were not corrected since the driver was loaded", *f.LostErrors))
+	case isTrue(f.RemapPending):
+		c := memoryTrouble("a row of memory waits for its replacement")
+		c.State, c.Mend = Warning, "nvidia-smi --gpu-reset, when no program uses the GPU"
+		return c
+	case f.ECC == nil:
+		return skipped(p.without())
+	case !*f.ECC:
+		return problem{
+			found:  "off",
+			cost:   "an error of memory is not noticed; results can be wrong (NVML manual)",
+			source: Manual,
+			mend:   "nvidia-smi -e 1, then restart the machine",
+		}.warning(false)
+	}
+	found := "on, no errors"
+	if n := f.CorrectedErrors; n != nil && *n > 0 {
+		found = fmt.Sprintf("on, %d errors corrected", *n)
+	}
+	if n := f.EverLost; n != nil && *n > 0 {
+		found += fmt.Sprintf(", %d not corrected in its life", *n)
+	}
+	return ok(found)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func memoryTrouble(found string) Check {
+	return problem{
+		found:  found,
+		cost:   "programs on the GPU end with CUDA_ERROR_ECC_UNCORRECTABLE, or lose memory (NVIDIA's guide GPU Memory Error Management)",
+		source: Manual,
+		mend:   "nvidia-smi -q -d ECC,ROW_REMAPPER shows the counts; reset the GPU, and replace it if they return",
+	}.failure()
+}
+
+// busyFrom is the use of a GPU, in per cent of time, from which it counts as under load.
+const busyFrom = 10
+
+// busy reports whether something uses the GPU now. known is false if nobody says.
+func (p *patient) busy() (busy, known bool) {
+	b := p.about.Busy
+	return b != nil && *b >= busyFrom, b != nil
+}
+
+func (p *patient) checkProcesses() Check {
+	f := p.about
+	if !f.ProcessesKnown {
+		return skipped(p.without())
+	}
+	load := ""
+	if f.Busy != nil {
+		load = fmt.Sprintf(", %d %% busy", *f.Busy)
+	}
+	busy, _ := p.busy()
+	if len(f.Processes) == 0 && !busy {
+		return ok("no other" + load)
+	}
+	var memory uint64
+	ids := make([]string, 0, len(f.Processes))
+	for _, other := range f.Processes {
+		memory += other.Memory
+		if ids = append(ids, strconv.Itoa(other.ID)); len(ids) == 4 {
+			break
+		}
+	}
+	found := "none visible, as in a container"
+	if n := len(f.Processes); n > 0 {
+		found = plural(n, "other process")
+	}
+	if len(ids) > 0 {
+		found += " (" + strings.Join(ids, ", ") + ")"
+	}
+	if memory > 0 {
+		found += ", " + sizeText(memory)
+	}
+	return problem{
+		found:  found + load,
+		cost:   "copies share the link: two that copy at once have 27.7 GB/s each instead of 55.4 (from 55.4 of an H200), and kernels share the GPU",
+		source: Predicted,
+		mend:   "measure when the GPU is idle, or choose another with --device; nvidia-smi names the processes",
+	}.warning(busy)
+}

@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"runtime"
+
+	"github.com/ferrygpu/ferry"
+)
+
+// Here examines the machine that the program runs on. Without a name of a device it takes
+// that of FERRY_DEVICE, and else the first NVIDIA GPU, if there is one. If ctx ends first,
+// it returns the error of ctx; a driver that hangs is left behind.
+func Here(ctx context.Context, device, version string) (*Report, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	type outcome struct {
+		report *Report
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := examineHere(device, version)
+		done <- outcome{r, err}
+	}()
+	select {
+	case o := <-done:
+		return o.report, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func examineHere(device, version string) (*Report, error) {
+	if device == "" {
+		device = os.Getenv(ferry.DeviceVariable)
+	}
+	o := Options{Device: device, Version: version, System: runtime.GOOS, Arch: runtime.GOARCH}
+	o.Manager, o.ManagerError = OpenNVML()
+	all, err := ferry.Devices()
+	o.CUDAError = err
+	for _, d := range all {
+		if !d.Emulated {
+			o.CUDA = append(o.CUDA, d.PCIAddress)
+		}
+	}
+	return Examine(os.DirFS("/"), o)
+}
