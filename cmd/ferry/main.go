@@ -1,6 +1,7 @@
 // Command ferry shows what a device can do. It measures the cost of each kind of host
 // memory and of single operations on it. It launches any kernel of a PTX file. It compiles
-// CUDA C++ to PTX, and writes Go code that launches the kernels of a source:
+// CUDA C++ to PTX, writes Go code that launches the kernels of a source, and finds what
+// makes copies slow on a machine:
 //
 //	ferry info [--kernel FILE.ptx]
 //	ferry compare
@@ -8,10 +9,12 @@
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
 //	ferry compile FILE.cu
 //	ferry bind FILE.cu
+//	ferry doctor
 //
 // "ferry help COMMAND" describes each command. Standard output has only results: text,
 // or one JSON document with --json. Progress and warnings go to standard error. The
-// exit status is 0 after success, 1 after an error, 2 if the command line was wrong.
+// exit status is 0 after success, 1 after an error, 2 if the command line was wrong, 3 if
+// ferry doctor found something that slows copies.
 package main
 
 import (

@@ -13,9 +13,10 @@ import (
 
 // The exit statuses.
 const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitDegraded = 3
 )
 
 // command is a command such as "ferry info".
@@ -42,7 +43,7 @@ func (e *usageError) Error() string { return e.text }
 func badUsage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 func commands() []command {
-	return []command{infoCommand, compareCommand, benchCommand, runCommand, compileCommand, bindCommand}
+	return []command{infoCommand, compareCommand, benchCommand, runCommand, compileCommand, bindCommand, doctorCommand}
 }
 
 // run runs the whole program and returns the exit status.
@@ -72,6 +73,8 @@ func finish(c *command, err error, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, errDegraded):
+		return exitDegraded
 	case errors.Is(err, flag.ErrHelp):
 		return printed(stderr, fprint(stdout, c.page()))
 	case wrong:
