@@ -1,0 +1,117 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Error is a place in a document where it is wrong.
+type Error struct {
+	File         string
+	Line, Column int // both from 1; the column counts bytes
+	Text         string
+}
+
+// Error returns FILE:LINE:COLUMN and the text.
+func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Text) }
+
+// Read reads a file and decodes it, as [Decode] does.
+func Read(path, schema string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return Decode(path, text, schema, into)
+}
+
+// Decode decodes the text of a file with a schema, such as "ferry.grid/1". Fields that into
+// lacks are ignored. Its error is an *[Error] if the text is not JSON, ends too early, or
+// has another schema or another type of value.
+func Decode(file string, text []byte, schema string, into any) error {
+	var whole json.RawMessage
+	err := json.Unmarshal(text, &whole)
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return syntaxError(file, text, bad)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	found, at := schemaOf(text)
+	switch {
+	case found == "":
+		return errorAt(file, text, at, "the document has no \"schema\", want %q", schema)
+	case found != schema:
+		return errorAt(file, text, at, "the schema is %q, want %q%s", found, schema, otherVersion(found, schema))
+	}
+	err = json.Unmarshal(text, into)
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return errorAt(file, text, int(bad.Offset)-1, "%s is %s, want %s", bad.Field, bad.Value, bad.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// syntaxError returns the error of a text that is not JSON.
+func syntaxError(file string, text []byte, bad *json.SyntaxError) error {
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		return errorAt(file, text, len(text), "the file is empty, want a JSON document")
+	case strings.HasPrefix(bad.Error(), "unexpected end"):
+		return errorAt(file, text, len(text), "the file is truncated: the JSON document does not end")
+	}
+	return errorAt(file, text, int(bad.Offset)-1, "not JSON: %v", bad)
+}
+
+// otherVersion says that a schema is another version of the wanted one.
+func otherVersion(found, want string) string {
+	a, _, _ := strings.Cut(found, "/")
+	b, _, _ := strings.Cut(want, "/")
+	if a != b {
+		return ""
+	}
+	return ": another version of Ferry wrote it"
+}
+
+// schemaOf returns the schema of a document and the offset where it stands. If there is
+// none, the schema is "".
+func schemaOf(text []byte) (schema string, at int) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	start := func() int { // of the next token
+		i := int(d.InputOffset())
+		return i + len(text[i:]) - len(bytes.TrimLeft(text[i:], " \t\r\n,:"))
+	}
+	at = start()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return "", at
+	}
+	for d.More() {
+		key, _ := d.Token()
+		here := start()
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil && err != io.EOF {
+			return "", at
+		}
+		if key == "schema" && json.Unmarshal(value, &schema) == nil {
+			return schema, here
+		}
+	}
+	return "", at
+}
+
+// errorAt returns an error for an offset of a text.
+func errorAt(file string, text []byte, offset int, format string, args ...any) error {
+	before := text[:min(max(offset, 0), len(text))]
+	return &Error{
+		File:   file,
+		Line:   1 + bytes.Count(before, []byte("\n")),
+		Column: len(before) - bytes.LastIndexByte(before, '\n'),
+		Text:   fmt.Sprintf(format, args...),
+	}
+}
