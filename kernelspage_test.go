@@ -78,8 +78,8 @@ func (p *page) write(name, text string) {
 	}
 }
 
-// newModule makes the folder a module that uses this clone. It copies Ferry's go.sum, so
-// that nothing is downloaded: the modules are there since Ferry was built.
+// newModule makes the folder a module that uses this clone. It copies Ferry's go.sum, and
+// downloads first what the command needs on any system and go mod tidy asks for.
 func (p *page) newModule() {
 	p.t.Helper()
 	root, err := os.Getwd()
@@ -91,6 +91,9 @@ func (p *page) newModule() {
 		p.t.Fatal(err)
 	}
 	p.write("go.sum", string(sums))
+	if out, err := exec.Command("go", "mod", "download").CombinedOutput(); err != nil {
+		p.t.Fatalf("go mod download: %v\n%s", err, out)
+	}
 	p.goCommand(true, "mod", "init", "example.com/scale")
 	const module = "github.com/ferrygpu/ferry"
 	p.goCommand(true, "mod", "edit", "-require", module+"@v0.0.0", "-replace", module+"="+root, "-tool", module+"/cmd/ferry")

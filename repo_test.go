@@ -83,3 +83,28 @@ func TestReadmeProgram(t *testing.T) {
 		t.Errorf("the README's program prints:\n%swant:\n%s", got, want)
 	}
 }
+
+// TestNoCommandLineLibrary: what programs import does not need the library of the command's
+// flags. The command does, so the test would see it.
+func TestNoCommandLineLibrary(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command here")
+	}
+	deps := func(packages ...string) string {
+		t.Helper()
+		out, err := exec.Command("go", append([]string{"list", "-deps"}, packages...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	imported := []string{".", "./cu", "./libcuda", "./softgpu", "./ptx", "./profile", "./kernels", "./compile", "./pipeline", "./kerneltest", "./cutest"}
+	for line := range strings.Lines(deps(imported...)) {
+		if strings.Contains(line, "spf13") || strings.Contains(line, "mousetrap") {
+			t.Errorf("%v depend on %s", imported, line)
+		}
+	}
+	if !strings.Contains(deps("./cmd/ferry"), "github.com/spf13/cobra") {
+		t.Error("the command does not use github.com/spf13/cobra, which this test looks for")
+	}
+}

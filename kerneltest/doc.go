@@ -50,7 +50,8 @@
 //
 // A failure names the kernel, device, configuration, seed and argument, shows the first
 // differences with their indices, and has a "ferry run" command that makes the same
-// launch.
+// launch. A module has the command after
+// go get -tool github.com/ferrygpu/ferry/cmd/ferry.
 //
 // # Devices
 //

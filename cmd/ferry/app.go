@@ -3,36 +3,30 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/internal/document"
 )
 
-// The exit statuses.
+// The exit statuses. The table of "ferry help exit" explains them.
 const (
-	exitOK       = 0
-	exitError    = 1
-	exitUsage    = 2
-	exitDegraded = 3
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitFound       = 3
+	exitInterrupted = 130
 )
 
-// command is a command such as "ferry info".
-type command struct {
-	name    string
-	summary string
-	help    string // without the usage line
-	usage   string
-	run     func(context.Context, *session) error
-}
-
-// session is one run of a command: its arguments and its outputs.
+// session is one run of the program: its outputs, and what it will say.
 type session struct {
-	args           []string
 	stdout, stderr io.Writer
 	warnings       []string // written before the result
+	partial        string   // why the result is not whole, such as "interrupted"; else ""
+	failed         error    // of a page of help, which cobra shows without an error
 }
 
 // usageError reports a wrong command line.
@@ -42,113 +36,139 @@ func (e *usageError) Error() string { return e.text }
 
 func badUsage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-func commands() []command {
-	return []command{infoCommand, compareCommand, benchCommand, runCommand, compileCommand, bindCommand, doctorCommand}
-}
+// foundError reports that a command did its work and found something that its user must
+// see, such as a regression. Its exit status is 3.
+type foundError struct{ text string }
+
+func (e *foundError) Error() string { return e.text }
+
+func found(format string, args ...any) error { return &foundError{fmt.Sprintf(format, args...)} }
 
 // run runs the whole program and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		return printed(stderr, fprint(stdout, overview()))
+	s := &session{stdout: stdout, stderr: stderr}
+	root := newRoot(s)
+	c, rest, err := root.Find(args)
+	if err == nil {
+		err = unknownCommand(c, rest)
 	}
-	name, rest := args[0], args[1:]
-	switch name {
-	case "help", "-h", "-help", "--help":
-		return help(rest, stdout, stderr)
-	case "version", "-version", "--version":
-		return printed(stderr, fprint(stdout, version()+"\n"))
+	if err == nil {
+		root.SetArgs(commandLine(c, rest))
+		c, err = root.ExecuteContextC(ctx)
 	}
-	for _, c := range commands() {
-		if c.name == name {
-			return finish(&c, c.run(ctx, &session{args: rest, stdout: stdout, stderr: stderr}), stdout, stderr)
-		}
+	return s.finish(c, firstError(err, s.failed))
+}
+
+// commandLine returns the words that lead to c, and its arguments in the form that pflag
+// reads.
+func commandLine(c *cobra.Command, args []string) []string {
+	path := strings.Fields(c.CommandPath())[1:]
+	if len(path) == 0 && len(args) > 0 && isCompletion(args[0]) {
+		return args
 	}
-	fmt.Fprintf(stderr, "ferry: there is no command %q%s\nRun ferry help for the list of commands.\n", name, suggestion(name))
-	return exitUsage
+	return append(path, twoDashes(c, args)...)
 }
 
 // finish prints how a command ended and returns the exit status.
-func finish(c *command, err error, stdout, stderr io.Writer) int {
+func (s *session) finish(c *cobra.Command, err error) int {
 	usage, wrong := errors.AsType[*usageError](err)
+	_, something := errors.AsType[*foundError](err)
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errDegraded):
-		return exitDegraded
-	case errors.Is(err, flag.ErrHelp):
-		return printed(stderr, fprint(stdout, c.page()))
 	case wrong:
-		fmt.Fprintf(stderr, "ferry %s: %s\nusage: ferry %s\nRun ferry help %s for details.\n", c.name, usage.text, c.usage, c.name)
+		fmt.Fprintf(s.stderr, "%s: %s\n%s", c.CommandPath(), usage.text, usageHint(c))
 		return exitUsage
+	case something:
+		fmt.Fprintf(s.stderr, "%s: %v\n", c.CommandPath(), err)
+		return exitFound
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintf(stderr, "ferry %s: interrupted\n", c.name)
-		return exitError
+		fmt.Fprintf(s.stderr, "%s: interrupted%s\n", c.CommandPath(), s.kept())
+		return exitInterrupted
 	}
-	fmt.Fprintf(stderr, "ferry %s: %v\n", c.name, err)
+	fmt.Fprintf(s.stderr, "%s: %v%s\n", c.CommandPath(), err, s.kept())
 	return exitError
 }
 
-func help(args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		return printed(stderr, fprint(stdout, overview()))
+// usageHint says how the command is used, and where more is.
+func usageHint(c *cobra.Command) string {
+	if c.HasSubCommands() {
+		return fmt.Sprintf("Run %s for the list of commands.\n", helpOf(c))
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return printed(stderr, fprint(stdout, c.page()))
-		}
-	}
-	fmt.Fprintf(stderr, "ferry help: there is no command %q%s\nRun ferry help for the list of commands.\n", args[0], suggestion(args[0]))
-	return exitUsage
+	return fmt.Sprintf("usage: %s\nRun %s for details.\n", c.UseLine(), helpOf(c))
 }
 
-// overview returns the output of "ferry help".
-func overview() string {
-	var b strings.Builder
-	b.WriteString("Ferry moves data between Go and a GPU, and measures the cost.\n\nusage: ferry COMMAND [flags]\n\n")
-	for _, c := range commands() {
-		fmt.Fprintf(&b, "  %-8s %s\n", c.name, c.summary)
+// helpOf returns the command that shows the help of a command: "ferry help info".
+func helpOf(c *cobra.Command) string {
+	return c.Root().Name() + " help" + c.CommandPath()[len(c.Root().Name()):]
+}
+
+// kept says that the results until an error were written.
+func (s *session) kept() string {
+	if s.partial == "" {
+		return ""
 	}
-	fmt.Fprintf(&b, "  %-8s %s\n", "version", "print the version")
-	fmt.Fprintf(&b, "  %-8s %s\n", "help", "describe a command: ferry help compare")
-	b.WriteString("\n" + deviceHelp)
-	return b.String()
+	return "; the results so far were written, and are marked as partial"
 }
 
-// page returns the help of a command.
-func (c *command) page() string {
-	return fmt.Sprintf("usage: ferry %s\n\n%s", c.usage, c.help)
-}
-
-// suggestion proposes a command with a name that begins alike.
-func suggestion(name string) string {
-	for _, c := range commands() {
-		if name != "" && (strings.HasPrefix(c.name, name) || strings.HasPrefix(name, c.name)) {
-			return fmt.Sprintf("; did you mean %q?", c.name)
-		}
+// write writes the warnings to stderr, then the data to stdout.
+func (s *session) write(data []byte) error {
+	for _, w := range s.warnings {
+		fmt.Fprintf(s.stderr, "ferry: %s\n", w)
 	}
-	return ""
-}
-
-// version returns the module's version, which contains the commit, and the toolchain.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "ferry (unknown version)"
-	}
-	return fmt.Sprintf("ferry %s %s %s/%s", build.Main.Version, build.GoVersion, runtime.GOOS, runtime.GOARCH)
-}
-
-func fprint(w io.Writer, text string) error {
-	_, err := io.WriteString(w, text)
+	_, err := s.stdout.Write(data)
 	return err
 }
 
-// printed returns the exit status of a command that only printed. It reports err, the
-// error of printing.
-func printed(stderr io.Writer, err error) int {
-	if err != nil {
-		fmt.Fprintf(stderr, "ferry: %v\n", err)
-		return exitError
+// report is a result that can be written as text or as JSON.
+type report interface {
+	Text() string
+	JSON() ([]byte, error)
+}
+
+// writeReport writes a result as text, in the columns of the terminal, or as an indented
+// JSON document.
+func (s *session) writeReport(r report, asJSON bool) error {
+	if !asJSON {
+		return s.writeText(r.Text())
 	}
-	return exitOK
+	text, err := r.JSON()
+	if err == nil {
+		text, err = document.Indent(markPartial(text, s.partial))
+	}
+	if err != nil {
+		return err
+	}
+	return s.write(text)
+}
+
+// writeText writes a text in the columns of the terminal.
+func (s *session) writeText(text string) error {
+	if s.partial != "" {
+		text += fmt.Sprintf("\nPartial: %s.\n", s.partial)
+	}
+	return s.write([]byte(fold(text, columns(s.stdout))))
+}
+
+// markPartial adds the field "partial" with a reason to a document that is an object with
+// members. It returns the document as it is if the reason is empty.
+func markPartial(text []byte, reason string) []byte {
+	if reason == "" {
+		return text
+	}
+	end := len(text) - 1
+	for end > 0 && text[end] != '}' {
+		end--
+	}
+	return fmt.Appendf(text[:end:end], ",\"partial\":%q}\n", reason)
+}
+
+// firstError returns the first error that is not nil.
+func firstError(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

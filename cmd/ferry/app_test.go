@@ -5,13 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/internal/document"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -57,37 +60,10 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	overview := want(t)
-	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
-		if got := want(t, args...); got != overview {
-			t.Errorf("%v does not print what ferry prints without arguments:\n%s", args, got)
-		}
-	}
-	for _, name := range profile.Names() {
-		if !strings.Contains(overview, name) {
-			t.Errorf("the overview lacks profile %s", name)
-		}
-	}
-	for _, c := range commands() {
-		if !strings.Contains(overview, c.name) {
-			t.Errorf("the overview lacks %s", c.name)
-		}
-		page := want(t, "help", c.name)
-		for _, args := range [][]string{{c.name, "--help"}, {c.name, "-h"}, {c.name, "word", "--help"}} {
-			if got := want(t, args...); got != page {
-				t.Errorf("ferry %v does not print what ferry help %s prints", args, c.name)
-			}
-		}
-		for _, line := range strings.Split(page+overview, "\n") {
-			if len(line) > 80 {
-				t.Errorf("help %s: a line of %d columns: %s", c.name, len(line), line)
-			}
-		}
-	}
-	if got := want(t, "version"); !strings.HasPrefix(got, "ferry ") {
-		t.Errorf("version: %q", got)
-	}
+// isDocument reports whether a text is one indented JSON document with a schema.
+func isDocument(text string) bool {
+	again, err := document.Indent([]byte(text))
+	return err == nil && string(again) == text && strings.HasPrefix(text, "{\n  \"schema\": \"ferry.")
 }
 
 func TestUsage(t *testing.T) {
@@ -98,7 +74,7 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"fly"}, `there is no command "fly"`},
-		{[]string{"comp"}, `did you mean "compare"?`},
+		{[]string{"comp"}, `did you mean "compare", "compile" or "completion"?`},
 		{[]string{"help", "fly"}, `there is no command "fly"`},
 		{[]string{"info", "h200"}, `"h200" is not expected here`},
 		{[]string{"info", "--fast"}, `not defined: --fast`},
@@ -128,7 +104,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"compile", "a.cu", "b.cu"}, `"b.cu" is not expected here`},
 		{[]string{"compile", "a.cu", "-o", "-", "--json"}, `both write standard output`},
 		{[]string{"compile", "a.cu", "-o", "./a.cu"}, `is the source`},
-		{[]string{"compile", "run_test.go", "--arch", "ampere"}, `want a name such as sm_80`},
+		{[]string{"compile", "app_test.go", "--arch", "ampere"}, `want a name such as sm_80`},
 		{[]string{"compile", "a.cu", "--fast"}, `not defined: --fast`},
 	} {
 		status, out, errs := ferryRun(c.args...)
@@ -191,8 +167,8 @@ func TestInfo(t *testing.T) {
 		name := "info-" + strings.NewReplacer("soft:", "", "*", "x").Replace(device)
 		golden(t, name+".txt", want(t, "info", "--device", device))
 		text := want(t, "info", "--json", "--device="+device)
-		if !json.Valid([]byte(text)) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%s: not one line of JSON: %s", device, text)
+		if !isDocument(text) {
+			t.Errorf("%s: not an indented document: %s", device, text)
 		}
 		golden(t, name+".json", text)
 	}
@@ -206,8 +182,8 @@ func TestInfoKernel(t *testing.T) {
 			t.Errorf("%s: no number is marked as an estimate:\n%s", device, text)
 		}
 		text = want(t, "info", "--json", "--device", "soft:"+device, "--kernel=testdata/facts.ptx")
-		if !json.Valid([]byte(text)) || strings.Count(text, "\n") != 1 {
-			t.Errorf("%s: not one line of JSON: %s", device, text)
+		if !isDocument(text) {
+			t.Errorf("%s: not an indented document: %s", device, text)
 		}
 		golden(t, "kernel-"+device+".json", text)
 	}
@@ -262,18 +238,64 @@ func TestCompareSchema(t *testing.T) {
 	}
 }
 
+// TestInterrupted interrupts a command before its first result.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	var out, errs bytes.Buffer
-	if status := run(ctx, []string{"compare", "--device", "soft"}, &out, &errs); status != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
-		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
+	for _, name := range []string{"compare", "bench"} {
+		var out, errs bytes.Buffer
+		if status := run(ctx, []string{name, "--device", "soft"}, &out, &errs); status != exitInterrupted || out.Len() > 0 || errs.String() != "ferry "+name+": interrupted\n" {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", name, status, out.String(), errs.String())
+		}
+	}
+}
+
+// countdown is a context that is interrupted after so many questions.
+type countdown struct {
+	context.Context
+	left atomic.Int32
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestPartial interrupts a command after some results. They are written and marked.
+func TestPartial(t *testing.T) {
+	for name, left := range map[string]int32{"compare": 100, "bench": 20} {
+		interrupt := func(args ...string) string {
+			t.Helper()
+			ctx := &countdown{Context: context.Background()}
+			ctx.left.Store(left)
+			var out, errs bytes.Buffer
+			status := run(ctx, append([]string{name, "--device", "soft"}, args...), &out, &errs)
+			want := "ferry " + name + ": interrupted; the results so far were written, and are marked as partial\n"
+			if status != exitInterrupted || errs.String() != want {
+				t.Errorf("%s %v: status %d, stderr %q", name, args, status, errs.String())
+			}
+			return out.String()
+		}
+		if text := interrupt(); !strings.HasSuffix(text, "\nPartial: interrupted.\n") || strings.Contains(text, "WRONG") || strings.Count(text, " us") < 4 {
+			t.Errorf("%s: got\n%s", name, text)
+		}
+		text := interrupt("--json")
+		var doc struct {
+			Partial      string
+			Rows, Points []any
+		}
+		if err := json.Unmarshal([]byte(text), &doc); err != nil || doc.Partial != "interrupted" || len(doc.Rows)+len(doc.Points) == 0 || !isDocument(text) {
+			t.Errorf("%s: %v, got\n%s", name, err, text)
+		}
 	}
 }
 
 // TestBrokenOutput writes to a closed pipe. The status must be that of an error.
 func TestBrokenOutput(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"version"}, {"info", "--device", "soft"}, {"info", "--json", "--device", "soft"}} {
+	for _, args := range [][]string{{}, {"help"}, {"help", "info"}, {"info", "-h"}, {"version"}, {"--version"}, {"info", "--device", "soft"},
+		{"info", "--json", "--device", "soft"}, {"completion", "bash"}, {"man"}, {"profile"}, {"profile", "list"}, {"profile", "show", "h200"}} {
 		var errs bytes.Buffer
 		if status := run(context.Background(), args, brokenPipe{}, &errs); status != exitError || errs.Len() == 0 {
 			t.Errorf("%v: status %d, stderr %q", args, status, errs.String())
@@ -281,6 +303,89 @@ func TestBrokenOutput(t *testing.T) {
 	}
 }
 
+// TestClosedOutput: a command whose output would be lost fails before it measures.
+func TestClosedOutput(t *testing.T) {
+	for _, args := range [][]string{{"compare", "--device", "soft:nothing"}, {"help"}, {}, {"profile", "list"}} {
+		var errs bytes.Buffer
+		if status := run(context.Background(), args, closedOutput{}, &errs); status != exitError || !strings.Contains(errs.String(), "write standard output: it is closed") {
+			t.Errorf("%v: status %d, stderr %q", args, status, errs.String())
+		}
+	}
+	var errs bytes.Buffer
+	if status := run(context.Background(), []string{"bind", "absent.cu"}, closedOutput{}, &errs); status != exitError || !strings.Contains(errs.String(), "absent.cu") {
+		t.Errorf("bind, which writes nothing: status %d, stderr %q", status, errs.String())
+	}
+}
+
+// TestClosedByTheShell closes standard output as a shell does. /dev/null is not closed.
+func TestClosedByTheShell(t *testing.T) {
+	if os.Getenv("FERRY_OUTPUT_CHILD") != "" {
+		os.Args = []string{"ferry", "version"}
+		main()
+	}
+	if _, err := os.Stat("/bin/sh"); err != nil || runtime.GOOS != "linux" {
+		t.Skip("needs a shell of Linux")
+	}
+	for redirect, want := range map[string]int{">&-": exitError, ">/dev/null": exitOK, ">/dev/full": exitError, "| cat": exitOK} {
+		cmd := exec.Command("/bin/sh", "-c", `"$0" -test.run='^TestClosedByTheShell$' `+redirect, os.Args[0])
+		cmd.Env = append(os.Environ(), "FERRY_OUTPUT_CHILD=1")
+		text, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || (want == exitOK) != (err == nil) {
+			t.Errorf("%s: status %d, want %d: %s", redirect, got, want, text)
+		}
+	}
+}
+
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+// TestWrongCommandLines demands the whole answer to each wrong command line: a transcript
+// with the exit statuses.
+func TestWrongCommandLines(t *testing.T) {
+	t.Setenv("FERRY_DEVICE", "")
+	var b strings.Builder
+	for _, line := range []string{
+		"fly", "comp", "help fly", "profile lst", "profile", "help profile shwo", "--fast", "-fast",
+		"info -devce soft", "info --fast", "info --device", "info -json=maybe", "info h200",
+		"info --device soft:h20", "info --device soft:fermi*2", "compare --min ten", "run --limit 10",
+		"bench --only pined", "bench --against absent.json", "bench --against testdata/info-h200.txt", "bench --against testdata/info-h200.json",
+		"profile show", "profile show h20", "profile show absent.json", "profile show testdata/info-h200.json", "profile check",
+		"diff", "diff a.json", "diff a.json b.json c.json", "diff absent.json absent.json",
+		"completion", "completion fsh", "man infos", "compile a.cu -x", "compile a.cu --archh sm_80",
+	} {
+		status, out, errs := ferryRun(strings.Fields(line)...)
+		if status != exitOK && out != "" {
+			t.Errorf("%s: stdout %q", line, out)
+		}
+		fmt.Fprintf(&b, "$ ferry %s\n%sexit status %d\n\n", line, errs, status)
+	}
+	golden(t, "wrong.txt", b.String())
+}
+
+// TestOldFlags: the flags of package flag had one dash or two, before and after words.
+func TestOldFlags(t *testing.T) {
+	kernels := shipped(t)
+	for _, c := range [][2][]string{
+		{{"info", "--device", "soft:gh200", "--json"}, {"info", "-device", "soft:gh200", "-json"}},
+		{{"info", "--device", "soft:gh200", "--json"}, {"info", "-json=true", "-device=soft:gh200"}},
+		{{"compare", "--device", "soft", "--min=10", "--max=11"}, {"compare", "-max", "11", "-min=10", "-device", "soft"}},
+		{{"info", "--device", "soft", "--kernel", kernels}, {"info", "-kernel", kernels, "-json=false", "-device=soft"}},
+	} {
+		if got, want := want(t, c[1]...), want(t, c[0]...); got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", c[1], got, want)
+		}
+	}
+	c := newRun(&session{})
+	for _, words := range [][2]string{
+		{"-seed -1 x", "--seed -1 x"},
+		{"x -seed=7 -- -seed", "x --seed=7 -- -seed"},
+		{"-bits x -kernel -grid -block", "--bits x --kernel -grid --block"},
+		{"- -x --x -xy", "- -x --x --xy"},
+		{"-é", "--é"},
+	} {
+		if got := strings.Join(twoDashes(c, strings.Fields(words[0])), " "); got != words[1] {
+			t.Errorf("%s: got %s, want %s", words[0], got, words[1])
+		}
+	}
+}

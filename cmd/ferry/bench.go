@@ -3,190 +3,189 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ferrygpu/ferry/internal/bench/grid"
+	"github.com/ferrygpu/ferry/internal/document"
+	"github.com/ferrygpu/ferry/internal/nearest"
 )
 
-var benchCommand = command{
-	name:    "bench",
-	summary: "measure the time of single operations: copies, kernels, allocations",
-	usage:   "bench [--device D] [--set SET] [--only TEXT] [--against FILES] ...",
-	run:     benchmark,
-	help: `Measures single operations by kind and size, from their submission until the
+// benchOptions are the flags of "ferry bench".
+type benchOptions struct {
+	device        string
+	setName       string
+	set           grid.Set
+	only          string // part of the names of kinds or families
+	against, read []string
+	cases, json   bool
+}
+
+// newBench returns the command "ferry bench".
+func newBench(s *session) *cobra.Command {
+	o := &benchOptions{}
+	var against, read string
+	c := &cobra.Command{
+		Use:   "bench [--device D] [--set SET] [--only TEXT] [--against FILES] [--json]",
+		Short: "measure single operations, or patterns of use",
+		Long: `Measures single operations by kind and size, from their submission until the
 host knows that they are done: copies of every kind of memory in both
 directions, fills, kernels on device memory and over the link, launches, events,
 allocation, page-locking, and managed memory that moves. A time is the median of
 up to 28 samples, taken in four passes. On a software GPU the times are
 predictions from a profile.
 
-flags:
-  --set SET    "operations", which is the default, or "patterns". Patterns are
-               kernels by how they access memory, gathers, atomics, arithmetic,
-               copies of rows, many small operations, graphs, copies that share
-               the link, managed memory with advice, and the CPU's accesses
-  --only TEXT  only kinds whose name contains TEXT, like "pinned" or "managed"
-  --against FILE,...
-               compare the times with those in FILE, which "bench --json" wrote,
-               or with the medians of several files. Of the operations, only the
-               half that profiles are not fitted to is measured. JSON schema
-               ferry.accuracy/1; for patterns ferry.families/1
-  --read FILE,...
-               read the times from FILE instead of measuring them
-  --cases      with --set patterns and --against: print each case, except those
-               that are held out
-  --json       one JSON document, schema ferry.grid/1; times in nanoseconds
-  --device D   which device
-
-` + deviceHelp,
+The set "patterns" has kernels by how they access memory, gathers, atomics,
+arithmetic, copies of rows, many small operations, graphs, copies that share the
+link, managed memory with advice, and the CPU's accesses.
+`,
+		Example: "  ferry bench --only pinned\n  ferry bench --device cuda --json >mine.json\n  ferry bench --device soft:h200 --against mine.json",
+		Args:    noWords,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.against, o.read = splitFiles(against), splitFiles(read)
+			return benchmark(c.Context(), s, o)
+		},
+	}
+	c.Flags().StringVar(&o.setName, "set", benchSets[0], "the `SET` of cases: "+strings.Join(benchSets, " or "))
+	complete(c, "set", func() []cobra.Completion { return benchSets })
+	onlyFlag(c, &o.only)
+	c.Flags().StringVar(&against, "against", "", "compare the times with those in `FILE,...`, which \"bench --json\" wrote, or with the medians of several files. "+
+		"Of the operations, only the half that profiles are not fitted to is measured. JSON schema ferry.accuracy/1, for patterns ferry.families/1")
+	c.Flags().StringVar(&read, "read", "", "read the times from `FILE,...` instead of measuring them")
+	c.Flags().BoolVar(&o.cases, "cases", false, "with --set patterns and --against: print each case, except those that are held out")
+	jsonFlag(c, &o.json, "schema ferry.grid/1; times in nanoseconds")
+	deviceFlag(c, &o.device)
+	return c
 }
 
-// benchFlags are the flags of "ferry bench".
-type benchFlags struct {
-	device, only, against, read string
-	set                         grid.Set
-	cases, json                 bool
+// benchSets are the values of --set. The first is the default.
+var benchSets = []string{"operations", "patterns"}
+
+// splitFiles returns the files of a flag, nil for none.
+func splitFiles(paths string) []string {
+	if paths == "" {
+		return nil
+	}
+	return strings.Split(paths, ",")
 }
 
-func parseBench(args []string) (b benchFlags, err error) {
-	f := newFlags("bench")
-	device, asJSON := deviceFlag(f), jsonFlag(f)
-	f.StringVar(&b.only, "only", "", "")
-	f.StringVar(&b.against, "against", "", "")
-	f.StringVar(&b.read, "read", "", "")
-	f.BoolVar(&b.cases, "cases", false, "")
-	set := f.String("set", "operations", "")
-	words, err := parse(f, args)
-	if err != nil {
-		return b, err
-	}
-	if err := noWords(words); err != nil {
-		return b, err
-	}
-	b.device, b.json = *device, *asJSON
-	switch *set {
-	case "operations":
-	case "patterns":
-		b.set = grid.Patterns
+// onlyFlag adds the flag --only, which selects kinds.
+func onlyFlag(c *cobra.Command, only *string) {
+	c.Flags().StringVar(only, "only", "", "only kinds whose name contains `TEXT`, like \"pinned\" or \"managed\"")
+	complete(c, "only", func() []cobra.Completion { return allKinds() })
+}
+
+// allKinds returns the kinds of all sets.
+func allKinds() []string { return append(grid.Operations.Kinds(), grid.Patterns.Kinds()...) }
+
+// check completes the options, or returns an error for those that do not fit together.
+func (o *benchOptions) check() error {
+	switch o.setName {
+	case benchSets[0]:
+		o.set = grid.Operations
+	case benchSets[1]:
+		o.set = grid.Patterns
 	default:
-		return b, badUsage("--set %q: the sets are operations and patterns", *set)
+		return badUsage("--set %q: there is no such set; %s", o.setName, nearest.Ask(o.setName, benchSets))
 	}
-	if b.cases && (b.set != grid.Patterns || b.against == "") {
-		return b, badUsage("--cases needs --set patterns and --against")
+	switch {
+	case o.cases && (o.set != grid.Patterns || o.against == nil):
+		return badUsage("--cases needs --set patterns and --against")
+	case !slices.ContainsFunc(o.set.Cases(), o.matches):
+		return badUsage("--only %q: no kind of the set %s has that in its name; %s", o.only, o.setName, nearest.Ask(o.only, o.set.Kinds()))
 	}
-	if !b.someKind() {
-		return b, badUsage("--only %q: no kind has that in its name; the kinds are %s", b.only, strings.Join(b.set.Kinds(), "; "))
-	}
-	return b, nil
-}
-
-func (b *benchFlags) someKind() bool {
-	return slices.ContainsFunc(b.set.Cases(), b.matches)
+	return nil
 }
 
 // matches reports whether --only accepts a case, by its kind or its family.
-func (b *benchFlags) matches(c grid.Case) bool {
-	return strings.Contains(c.Kind, b.only) || strings.Contains(c.Family(), b.only)
+func (o *benchOptions) matches(c grid.Case) bool {
+	return strings.Contains(c.Kind, o.only) || strings.Contains(c.Family(), o.only)
 }
 
 // wants returns which cases to measure. Of operations, only those for tests can be compared.
-func (b *benchFlags) wants(other *grid.Result) func(grid.Case) bool {
+func (o *benchOptions) wants(other *grid.Result) func(grid.Case) bool {
 	if other == nil {
-		return b.matches
+		return o.matches
 	}
 	has := map[grid.Case]bool{}
 	for _, p := range other.Points {
-		has[p.Case] = b.set == grid.Patterns || p.Test()
+		has[p.Case] = o.set == grid.Patterns || p.Test()
 	}
-	return func(c grid.Case) bool { return has[c] && b.matches(c) }
+	return func(c grid.Case) bool { return has[c] && o.matches(c) }
 }
 
-func benchmark(ctx context.Context, s *session) error {
-	b, err := parseBench(s.args)
+// benchmark implements "ferry bench".
+func benchmark(ctx context.Context, s *session, o *benchOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	other, err := readGrids(o.against)
 	if err != nil {
 		return err
 	}
-	var other *grid.Result
-	if b.against != "" {
-		if other, err = readGrids(b.against); err != nil {
-			return err
-		}
-	}
-	if b.read != "" {
-		r, err := readGrids(b.read)
+	if o.read != nil {
+		r, err := readGrids(o.read)
 		if err != nil {
 			return err
 		}
-		return s.writeBench(&b, r, other)
+		return s.writeReport(o.report(r, other), o.json)
 	}
-	g, err := s.open(b.device)
+	g, err := s.open(o.device)
 	if err != nil {
 		return err
 	}
 	p := newProgress(s.stderr)
 	r, err := grid.Measure(ctx, g, &grid.Options{
-		Set:      b.set,
-		Only:     b.wants(other),
-		Progress: func(done, total int, next grid.Case) { p.say("%v (%d of %d)", next, done+1, total) },
+		Set:      o.set,
+		Only:     o.wants(other),
+		Progress: func(done, total int, next grid.Case) { p.step(done, total, next.String()) },
 	})
 	p.done()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if r == nil || len(r.Points) == 0 {
-		return firstError(err, g.Close())
+		return s.measured(ctx, err, g, nil, o.json)
 	}
-	return firstError(s.writeBench(&b, r, other), err, g.Close())
+	return s.measured(ctx, err, g, o.report(r, other), o.json)
 }
 
-// writeBench writes the times, or how they differ from the others.
-func (s *session) writeBench(b *benchFlags, r, other *grid.Result) error {
+// report returns the times, or how they differ from the others.
+func (o *benchOptions) report(r, other *grid.Result) report {
 	switch {
 	case other == nil:
-		return s.writeDocument(r, b.json)
-	case b.set == grid.Operations:
-		return s.writeDocument(grid.Compare(r, other), b.json)
+		return r
+	case o.set == grid.Operations:
+		return grid.Compare(r, other)
+	case o.cases:
+		return casesReport{grid.CompareFamilies(r, other)}
 	}
-	f := grid.CompareFamilies(r, other)
-	if b.cases && !b.json {
-		return s.write([]byte(f.CasesText()))
-	}
-	return s.writeDocument(f, b.json)
+	return grid.CompareFamilies(r, other)
 }
 
-// document is a result that can be written as text or as JSON.
-type document interface {
-	Text() string
-	JSON() ([]byte, error)
-}
+// casesReport is a comparison by families that shows each case.
+type casesReport struct{ *grid.Families }
 
-func (s *session) writeDocument(d document, asJSON bool) error {
-	text := []byte(d.Text())
-	if asJSON {
-		var err error
-		if text, err = d.JSON(); err != nil {
-			return err
-		}
-	}
-	return s.write(text)
-}
+func (r casesReport) Text() string { return r.CasesText() }
 
-// readGrids reads one or several files that "ferry bench --json" wrote, separated by
-// commas. It returns the medians of several files.
-func readGrids(paths string) (*grid.Result, error) {
+// readGrids reads files that "ferry bench --json" wrote, and returns the medians of
+// several. It returns nil for no files.
+func readGrids(paths []string) (*grid.Result, error) {
 	var all []*grid.Result
-	for path := range strings.SplitSeq(paths, ",") {
-		text, err := os.ReadFile(path)
-		if err != nil {
+	for _, path := range paths {
+		r := new(grid.Result)
+		if err := document.Read(path, grid.Schema, r); err != nil {
 			return nil, err
 		}
-		r, err := grid.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		if len(r.Points) == 0 {
+			return nil, fmt.Errorf("%s: has no times", path)
 		}
 		all = append(all, r)
+	}
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		return all[0], nil
 	}
 	return grid.Merge(all...), nil
 }

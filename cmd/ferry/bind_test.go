@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ferrygpu/ferry/internal/bind"
 )
 
 // TestBind writes Go code for PTX, and checks it.
@@ -70,16 +74,27 @@ func TestBindUsage(t *testing.T) {
 	}
 }
 
-// TestBindOptions reads all flags.
+// TestBindOptions reads all flags, in the forms that compilers and Go's flags have.
 func TestBindOptions(t *testing.T) {
-	o, check, err := parseBind(strings.Fields("k.cu -o o.go --package p --type T --arch sm_90 --compiler clang -I a -Ib -D X=1 -DY --fast-math --lineinfo --ptx k.ptx --check"))
-	if err != nil || !check {
-		t.Fatal(check, err)
-	}
-	c := &o.Compile
-	if o.Source != "k.cu" || o.Out != "o.go" || o.Package != "p" || o.Type != "T" || o.PTX != "k.ptx" || c.Arch != "sm_90" || c.Compiler != "clang" ||
-		strings.Join(c.Include, " ") != "a b" || strings.Join(c.Define, " ") != "X=1 Y" || !c.FastMath || !c.LineInfo {
-		t.Errorf("got %+v", o)
+	for _, line := range []string{
+		"k.cu -o o.go --package p --type T --arch sm_90 --compiler clang -I a -Ib -D X=1 -DY --fast-math --lineinfo --ptx k.ptx",
+		"--output=o.go -package p -type=T -arch sm_90 -compiler clang -I=a --I b -D=X=1 --define Y -fast-math=true -lineinfo -ptx k.ptx k.cu",
+	} {
+		var o bind.Options
+		c := &cobra.Command{Use: "bind"}
+		bindFlags(c, &o, new(bool))
+		err := c.ParseFlags(twoDashes(c, strings.Fields(line)))
+		if err == nil {
+			err = checkBind(&o, c.Flags().Args())
+		}
+		if err != nil {
+			t.Fatal(line, err)
+		}
+		p := &o.Compile
+		if o.Source != "k.cu" || o.Out != "o.go" || o.Package != "p" || o.Type != "T" || o.PTX != "k.ptx" || p.Arch != "sm_90" || p.Compiler != "clang" ||
+			strings.Join(p.Include, " ") != "a b" || strings.Join(p.Define, " ") != "X=1 Y" || !p.FastMath || !p.LineInfo {
+			t.Errorf("%s: got %+v", line, o)
+		}
 	}
 }
 

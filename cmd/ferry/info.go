@@ -3,73 +3,52 @@ package main
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// deviceHelp explains the names of devices. Every page of help ends with it.
-const deviceHelp = `devices:
-  (none)      that of FERRY_DEVICE, else an NVIDIA GPU, else the software GPU
-  cuda        the first NVIDIA GPU; cuda:1 is the second
-  soft        the software GPU, which runs anywhere and predicts an H200
-  soft:NAME   the software GPU as another machine: FILE.json, or one of h200,
-              h100-pcie, a100, rtx-4090, gh200, orin, jetson-tx2, fermi-c2050,
-              tesla-c1060
-`
+// infoOptions are the flags of "ferry info".
+type infoOptions struct {
+	device, kernel string
+	json           bool
+}
 
-var infoCommand = command{
-	name:    "info",
-	summary: "show what a device is and can do",
-	usage:   "info [--kernel FILE.ptx] [--device D] [--json]",
-	run:     showInfo,
-	help: `Shows a device: driver, memory, copy engines, what host memory it can use, the
+// newInfo returns the command "ferry info".
+func newInfo(s *session) *cobra.Command {
+	o := &infoOptions{}
+	c := &cobra.Command{
+		Use:   "info [--kernel FILE.ptx] [--device D] [--json]",
+		Short: "show what a device is and can do",
+		Long: `Shows a device: driver, memory, copy engines, what host memory it can use, the
 priorities of its streams, its link to the host and its peers.
 
 With --kernel it shows the kernels of a file instead: parameters, registers,
 memory, the suggested block size and the occupancy. On the software GPU some of
 these are estimates, which are marked.
-
-flags:
-  --kernel FILE.ptx  a module for the device
-  --json             one JSON document, schema ferry.info/1, or ferry.kernel/1
-                     with --kernel
-  --device D         which device
-
-` + deviceHelp,
+`,
+		Example: "  ferry info\n  ferry info --device soft:gh200 --json\n  ferry info --kernel kernels/kernels.ptx",
+		Args:    noWords,
+		RunE:    func(c *cobra.Command, _ []string) error { return showInfo(c.Context(), s, o) },
+	}
+	c.Flags().StringVar(&o.kernel, "kernel", "", "the module `FILE.ptx` for the device")
+	jsonFlag(c, &o.json, "schema ferry.info/1, or ferry.kernel/1 with --kernel")
+	deviceFlag(c, &o.device)
+	return c
 }
 
-func showInfo(_ context.Context, s *session) error {
-	f := newFlags("info")
-	device, asJSON := deviceFlag(f), jsonFlag(f)
-	kernel := f.String("kernel", "", "")
-	words, err := parse(f, s.args)
+// showInfo implements "ferry info".
+func showInfo(_ context.Context, s *session, o *infoOptions) error {
+	g, err := s.open(o.device)
 	if err != nil {
 		return err
 	}
-	if err := noWords(words); err != nil {
-		return err
-	}
-	g, err := s.open(*device)
-	if err != nil {
-		return err
-	}
-	report, err := describe(g, *kernel)
+	r, err := describe(g, o.kernel)
 	if err != nil {
 		return firstError(err, g.Close())
 	}
-	text := []byte(report.Text())
-	if *asJSON {
-		if text, err = report.JSON(); err != nil {
-			return err
-		}
-	}
-	return firstError(s.write(text), g.Close())
-}
-
-// report is what the command prints.
-type report interface {
-	Text() string
-	JSON() ([]byte, error)
+	return firstError(s.writeReport(r, o.json), g.Close())
 }
 
 // describe describes a device or, if path is not empty, the kernels of a file on it.

@@ -5,18 +5,33 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-var runCommand = command{
-	name:    "run",
-	summary: "launch a kernel from a PTX file",
-	usage: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
-		"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
-		"                 [--bits] [--limit TIME] [--device D] [--json] ARG...",
-	run: launch,
-	help: `Launches a kernel with the given arguments, in the order of its parameters.
+// launchOptions are the flags of "ferry run".
+type launchOptions struct {
+	device              string
+	kernel, grid, block string
+	shared              uint
+	memory              string
+	seed                uint64
+	json, bits          bool
+	limit               time.Duration // of the kernel
+}
+
+// newRun returns the command "ferry run".
+func newRun(s *session) *cobra.Command {
+	o := &launchOptions{}
+	c := &cobra.Command{
+		Use: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
+			"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
+			"                 [--bits] [--limit TIME] [--device D] [--json] ARG...",
+		Short: "launch a kernel from a PTX file",
+		Long: `Launches a kernel with the given arguments, in the order of its parameters.
 Shows its output buffers, the time it took and how many threads ran per second.
 
 A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
@@ -39,21 +54,6 @@ Decimal numbers are rounded once, to the nearest, ties to even. iota wraps
 around in integers and rounds in floats. A field of a structure without a type
 has the type of the field before it. Fields are aligned to their size, as in C.
 
-flags:
-  --kernel K      the kernel's name in the source or, if several have it, in the
-                  file
-  --grid, --block number of blocks, and of threads per block: X, X,Y or X,Y,Z
-  --shared BYTES  dynamic shared memory of a block (0)
-  --memory M      memory of the buffers: device (copied in and out), mapped
-                  (page-locked, used over the link) or managed (device)
-  --seed N        seed of random data (0)
-  --bits          show values as bit patterns, 0x3f800000; strings in JSON
-  --json          one JSON document, schema ferry.run/1: up to 65536 values per
-                  output, and the SHA-256 of all its bytes
-  --limit TIME    end the kernel after this time, such as 10s; only on the
-                  software GPU (FERRY_KERNEL_LIMIT, else no limit)
-  --device D      which device
-
 random: element i of the buffer for parameter p, both counted from 0, comes from
 number i of SplitMix64. Its state is number p of SplitMix64 with state N, the
 seed. An integer of B bits is the top B bits of the number. A float is k/2^P in
@@ -64,16 +64,54 @@ LOW + (HIGH-LOW)*k/2^P, rounded to its type.
 
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.
-
-` + deviceHelp,
+`,
+		Example: `  ferry run kernels/kernels.ptx --kernel vector_add --grid 4 --block 256 \
+      in:f32=iota[1024] in:f32=random[1024] 'out:f32=[1024]' u64=1024`,
+		ValidArgsFunction: completeFiles("ptx"),
+		RunE: func(c *cobra.Command, words []string) error {
+			spec, err := o.spec(words)
+			if err != nil {
+				return err
+			}
+			return launch(c.Context(), s, o, words[0], spec)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.kernel, "kernel", "", "the name `K` of the kernel in the source or, if several have it, in the file")
+	f.StringVar(&o.grid, "grid", "", "number of blocks: `X`, X,Y or X,Y,Z")
+	f.StringVar(&o.block, "block", "", "number of threads per block: `X`, X,Y or X,Y,Z")
+	f.UintVar(&o.shared, "shared", 0, "dynamic shared memory of a block in `BYTES`")
+	f.StringVar(&o.memory, "memory", "device", "memory `M` of the buffers: device (copied in and out), mapped (page-locked, used over the link) or managed")
+	f.Uint64Var(&o.seed, "seed", 0, "seed `N` of random data")
+	f.BoolVar(&o.bits, "bits", false, "show values as bit patterns, 0x3f800000; strings in JSON")
+	jsonFlag(c, &o.json, "schema ferry.run/1: up to 65536 values per output, and the SHA-256 of all its bytes")
+	f.DurationVar(&o.limit, "limit", 0, "end the kernel after this `TIME`, such as 10s; only on the software GPU (FERRY_KERNEL_LIMIT, else no limit)")
+	deviceFlag(c, &o.device)
+	complete(c, "memory", func() []cobra.Completion { return []string{"device", "mapped", "managed"} })
+	complete(c, "kernel", func() []cobra.Completion { return kernelNames(f.Arg(0)) })
+	return c
 }
 
-func launch(ctx context.Context, s *session) error {
-	spec, o, err := parseLaunch(s.args)
+// kernelNames returns the kernels of a PTX file, for a shell. It returns nil if there is
+// no such file.
+func kernelNames(path string) (names []string) {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return nil
 	}
-	if spec.Program, err = runner.Load(o.file); err != nil {
+	m, err := ptx.Parse(path, string(text))
+	if err != nil {
+		return nil
+	}
+	for _, f := range m.Entries() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// launch implements "ferry run".
+func launch(ctx context.Context, s *session, o *launchOptions, file string, spec *runner.Spec) (err error) {
+	if spec.Program, err = runner.Load(file); err != nil {
 		return err
 	}
 	if err := spec.Check(); err != nil {
@@ -87,7 +125,7 @@ func launch(ctx context.Context, s *session) error {
 		return err
 	}
 	p := newProgress(s.stderr)
-	spec.Progress = func(phase string) { p.say("%s", phase) }
+	spec.Progress = p.say
 	r, err := runner.Run(ctx, g, spec)
 	p.done()
 	if ctx.Err() != nil {
@@ -97,68 +135,54 @@ func launch(ctx context.Context, s *session) error {
 		return firstError(err, g.Close())
 	}
 	s.warnings = append(s.warnings, r.Warnings...)
-	text := []byte(r.Text(o.bits))
-	if o.json {
-		if text, err = r.JSON(o.bits); err != nil {
-			return err
-		}
-	}
-	return firstError(s.write(text), g.Close())
+	return firstError(s.writeReport(launched{r, o.bits}, o.json), g.Close())
 }
 
-// launchOptions are the options that are not part of the launch itself.
-type launchOptions struct {
-	file, device string
-	json, bits   bool
-	limit        time.Duration // of the kernel
+// launched is the report of "ferry run".
+type launched struct {
+	*runner.Result
+	bits bool
 }
 
-// parseLaunch reads the command line. All its errors are usage errors.
-func parseLaunch(args []string) (*runner.Spec, *launchOptions, error) {
-	f := newFlags("run")
-	device, asJSON := deviceFlag(f), jsonFlag(f)
-	kernel := f.String("kernel", "", "")
-	grid := f.String("grid", "", "")
-	block := f.String("block", "", "")
-	shared := f.Uint("shared", 0, "")
-	memory := f.String("memory", "device", "")
-	seed := f.Uint64("seed", 0, "")
-	bits := f.Bool("bits", false, "")
-	limit := f.Duration("limit", 0, "")
-	words, err := parse(f, args)
-	if err != nil {
-		return nil, nil, err
-	}
+// Text returns the result as text.
+func (l launched) Text() string { return l.Result.Text(l.bits) }
+
+// JSON returns the result as a document.
+func (l launched) JSON() ([]byte, error) { return l.Result.JSON(l.bits) }
+
+// spec reads the command line. All its errors are usage errors.
+func (o *launchOptions) spec(words []string) (*runner.Spec, error) {
 	if len(words) == 0 {
-		return nil, nil, badUsage("no PTX file was given")
+		return nil, badUsage("no PTX file was given")
 	}
-	for _, need := range []struct{ name, value string }{{"kernel", *kernel}, {"grid", *grid}, {"block", *block}} {
+	for _, need := range []struct{ name, value string }{{"kernel", o.kernel}, {"grid", o.grid}, {"block", o.block}} {
 		if need.value == "" {
-			return nil, nil, badUsage("--%s is required", need.name)
+			return nil, badUsage("--%s is required", need.name)
 		}
 	}
-	if *limit < 0 {
-		return nil, nil, badUsage("--limit %v: must be positive", *limit)
+	if o.limit < 0 {
+		return nil, badUsage("--limit %v: must be positive", o.limit)
 	}
-	if *shared > 1<<31-1 {
-		return nil, nil, badUsage("--shared %d: more than any device has", *shared)
+	if o.shared > 1<<31-1 {
+		return nil, badUsage("--shared %d: more than any device has", o.shared)
 	}
-	spec := &runner.Spec{Kernel: *kernel, Shared: int(*shared), Seed: *seed}
-	if spec.Grid, err = runner.ParseShape(*grid); err != nil {
-		return nil, nil, badUsage("--grid: %v", err)
+	spec := &runner.Spec{Kernel: o.kernel, Shared: int(o.shared), Seed: o.seed}
+	var err error
+	if spec.Grid, err = runner.ParseShape(o.grid); err != nil {
+		return nil, badUsage("--grid: %v", err)
 	}
-	if spec.Block, err = runner.ParseShape(*block); err != nil {
-		return nil, nil, badUsage("--block: %v", err)
+	if spec.Block, err = runner.ParseShape(o.block); err != nil {
+		return nil, badUsage("--block: %v", err)
 	}
-	if spec.Memory, err = runner.ParseMemory(*memory); err != nil {
-		return nil, nil, badUsage("--memory: %v", err)
+	if spec.Memory, err = runner.ParseMemory(o.memory); err != nil {
+		return nil, badUsage("--memory: %v", err)
 	}
 	for _, word := range words[1:] {
 		a, err := runner.ParseArg(word)
 		if err != nil {
-			return nil, nil, badUsage("%v", err)
+			return nil, badUsage("%v", err)
 		}
 		spec.Args = append(spec.Args, a)
 	}
-	return spec, &launchOptions{file: words[0], device: *device, json: *asJSON, bits: *bits, limit: *limit}, nil
+	return spec, nil
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"time"
+	"strconv"
 )
 
 // isTerminal reports whether w is a terminal.
@@ -13,8 +12,8 @@ func isTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0
+	_, ok = terminalWidth(f)
+	return ok
 }
 
 // colour reports whether output to w may be coloured: w is a terminal with colours,
@@ -24,47 +23,16 @@ func colour(w io.Writer) bool {
 	return os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb" && isTerminal(w)
 }
 
-// progress reports the progress of a long measurement on stderr. It shows nothing in
-// the first second. Then it rewrites one line on a terminal; elsewhere it writes a line
-// every few seconds.
-type progress struct {
-	w        io.Writer
-	terminal bool
-	began    time.Time
-	last     time.Time // time of the last report
-	shown    bool      // the terminal shows a line now
-	now      func() time.Time
-}
-
-const (
-	firstReport    = time.Second     // no report before this time
-	reportInterval = 5 * time.Second // between lines, where w is not a terminal
-)
-
-func newProgress(w io.Writer) *progress {
-	return &progress{w: w, terminal: isTerminal(w), began: time.Now(), now: time.Now}
-}
-
-// say reports the current step.
-func (p *progress) say(format string, args ...any) {
-	now := p.now()
-	if now.Sub(p.began) < firstReport || !p.terminal && now.Sub(p.last) < reportInterval {
-		return
+// columns returns the columns of w if it is a terminal, else 0. COLUMNS overrides what the
+// terminal says.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
 	}
-	p.last = now
-	text := fmt.Sprintf(format, args...)
-	if !p.terminal {
-		fmt.Fprintf(p.w, "ferry: %s\n", text)
-		return
+	n, ok := terminalWidth(f)
+	if set, err := strconv.Atoi(os.Getenv("COLUMNS")); ok && err == nil && set > 0 {
+		return set
 	}
-	p.shown = true
-	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
-}
-
-// done clears the line.
-func (p *progress) done() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = false
-	}
+	return n
 }

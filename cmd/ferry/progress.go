@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// progress reports the progress of a long measurement on a terminal, in one line that it
+// rewrites. It shows nothing in the first second, and nothing where stderr is no terminal.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	columns  int // of the terminal; 0 if not known
+	began    time.Time
+	shown    bool // the terminal shows a line now
+	now      func() time.Time
+}
+
+const firstReport = time.Second // no report before this time
+
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, terminal: isTerminal(w), columns: columns(w), began: time.Now(), now: time.Now}
+}
+
+// say reports the current step of work whose length is not known.
+func (p *progress) say(text string) {
+	if !p.terminal || p.now().Sub(p.began) < firstReport {
+		return
+	}
+	if p.columns > 0 && len(text) >= p.columns {
+		text = text[:p.columns-1] // a longer line could not be rewritten
+	}
+	p.shown = true
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+}
+
+// step reports that the next of total steps begins, after done. It adds the time left, as
+// if the other steps took as long as those done.
+func (p *progress) step(done, total int, what string) {
+	text := fmt.Sprintf("%s (%d of %d)", what, done+1, total)
+	if done > 0 {
+		left := p.now().Sub(p.began) / time.Duration(done) * time.Duration(total-done)
+		text += fmt.Sprintf(", about %v left", max(left, time.Second).Round(time.Second))
+	}
+	p.say(text)
+}
+
+// done clears the line.
+func (p *progress) done() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = false
+	}
+}
