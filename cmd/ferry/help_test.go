@@ -91,6 +91,24 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
+// TestExitTable: docs/command.md has the same table.
+func TestExitTable(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(text string) string {
+		return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n|`", r) }), " ")
+	}
+	_, rows, ok := strings.Cut(string(page), "|---|---|\n")
+	rows, _, ends := strings.Cut(rows, "\n\n")
+	_, table, _ := strings.Cut(exitHelp, "\n\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if got, want := words(rows), words(table); !ok || !ends || got != want {
+		t.Errorf("docs/command.md has the table\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestMan demands a manual page for each command, which groff reads without a warning.
 func TestMan(t *testing.T) {
 	golden(t, "man-info.1", want(t, "man", "info"))
