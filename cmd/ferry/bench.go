@@ -28,7 +28,8 @@ func newBench(s *session) *cobra.Command {
 	o := &benchOptions{}
 	var against, read string
 	c := &cobra.Command{
-		Use:   "bench [--device D] [--set SET] [--only TEXT] [--against FILES] [--json]",
+		Use: "bench [--set SET] [--only TEXT] [--read FILES] [--against FILES]\n" +
+			"                   [--cases] [--device D] [--json]",
 		Short: "measure single operations, or patterns of use",
 		Long: `Measures single operations by kind and size, from their submission until the
 host knows that they are done: copies of every kind of memory in both
@@ -83,7 +84,7 @@ func allKinds() []string { return append(grid.Operations.Kinds(), grid.Patterns.
 // check completes the options, or returns an error for those that do not fit together.
 func (o *benchOptions) check() error {
 	switch o.setName {
-	case benchSets[0]:
+	case "", benchSets[0]:
 		o.set = grid.Operations
 	case benchSets[1]:
 		o.set = grid.Patterns
@@ -94,7 +95,7 @@ func (o *benchOptions) check() error {
 	case o.cases && (o.set != grid.Patterns || o.against == nil):
 		return badUsage("--cases needs --set patterns and --against")
 	case !slices.ContainsFunc(o.set.Cases(), o.matches):
-		return badUsage("--only %q: no kind of the set %s has that in its name; %s", o.only, o.setName, nearest.Ask(o.only, o.set.Kinds()))
+		return badUsage("--only %q: no kind has that in its name in the set %s; %s", o.only, o.setName, nearest.Ask(o.only, o.set.Kinds()))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ var rowKinds = slices.Concat(
 	rectangles("rows out of layers, pitched on the host", rect{hostPitch: 2, layers: 16}, 16, 256, 4*kib),
 	rectangles("rows in layers, pitched on the host", rect{in: true, hostPitch: 2, layers: 16}, 16, 256, 4*kib),
 	[]kind{
-		{"rows on the device, pitched", "bytes", []int{16, 256, 4 * kib, 64 * kib}, rowsOnDevice},
+		{"rows on the device, pitched", "bytes a row", []int{16, 256, 4 * kib, 64 * kib}, rowsOnDevice},
 		{"copy within a buffer on the device", "bytes", []int{64 * kib, 1 * mib, 16 * mib}, copyWithin},
 		{"fill of mapped memory", "bytes", []int{64 * kib, 1 * mib, 16 * mib}, fillMapped},
 	},

@@ -8,16 +8,16 @@ import (
 // gatherKinds are kernels that access a table at random indices. The indices are in device
 // memory. The size is that of the table.
 var gatherKinds = slices.Concat(
-	over(allPlaces, "1 Mi words gathered", "bytes", []int{64 * kib, 256 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
+	over(allPlaces, "1 Mi words gathered", "bytes of table", []int{64 * kib, 256 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
 		return gather(r, mib, n, p)
 	}),
-	over(allPlaces, "64 Ki words gathered", "bytes", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
+	over(allPlaces, "64 Ki words gathered", "bytes of table", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
 		return gather(r, 64*kib, n, p)
 	}),
-	over([]place{onDevice, zeroCopy}, "1 Mi words scattered", "bytes", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
+	over([]place{onDevice, zeroCopy}, "1 Mi words scattered", "bytes of table", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
 		return intoTable(r, "scatter", mib, n, p)
 	}),
-	over([]place{onDevice, zeroCopy}, "64 Ki words scattered", "bytes", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
+	over([]place{onDevice, zeroCopy}, "64 Ki words scattered", "bytes of table", []int{64 * kib, 1 * mib, 16 * mib}, func(r *rig, n int, p place) (trial, error) {
 		return intoTable(r, "scatter", 64*kib, n, p)
 	}),
 )
@@ -57,7 +57,7 @@ var atomicKinds = slices.Concat(
 )
 
 func histograms(count int, p place, sizes []int) []kind {
-	return over([]place{p}, fmt.Sprintf("histogram of %d Ki numbers", count>>10), "bytes", sizes, func(r *rig, n int, p place) (trial, error) {
+	return over([]place{p}, fmt.Sprintf("histogram of %d Ki numbers", count>>10), "bytes of table", sizes, func(r *rig, n int, p place) (trial, error) {
 		return intoTable(r, "histogram", count, n, p)
 	})
 }

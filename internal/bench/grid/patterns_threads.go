@@ -41,16 +41,16 @@ func onFourMiB(r *rig, count int, p place, kernel string, most int) (trial, erro
 // chaseKinds are chains of 1000 loads. The next index is what the last load returned. The
 // size is that of the table, or the number of threads, each with a chain of its own.
 var chaseKinds = slices.Concat(
-	over([]place{onDevice, zeroCopy}, "chain of volatile loads", "bytes", tables, func(r *rig, n int, p place) (trial, error) {
+	over([]place{onDevice, zeroCopy}, "chain of volatile loads", "bytes of table", tables, func(r *rig, n int, p place) (trial, error) {
 		return chase(r, "chase_volatile", n, 1, p)
 	}),
-	over([]place{onDevice, zeroCopy}, "chain of loads", "bytes", tables, func(r *rig, n int, p place) (trial, error) {
+	over([]place{onDevice, zeroCopy}, "chain of loads", "bytes of table", tables, func(r *rig, n int, p place) (trial, error) {
 		return chase(r, "chase", n, 1, p)
 	}),
 	over([]place{onDevice, zeroCopy}, "chains in 4 MiB", "threads", []int{32, 1024, 16384}, func(r *rig, count int, p place) (trial, error) {
 		return chase(r, "chase", 4*mib, count, p)
 	}),
-	over([]place{copyFirst}, "chain of loads", "bytes", []int{4 * kib, 256 * kib, 4 * mib}, func(r *rig, n int, p place) (trial, error) {
+	over([]place{copyFirst}, "chain of loads", "bytes of table", []int{4 * kib, 256 * kib, 4 * mib}, func(r *rig, n int, p place) (trial, error) {
 		return chase(r, "chase", n, 1, p)
 	}),
 )

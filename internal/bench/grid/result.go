@@ -74,7 +74,7 @@ func (r *Result) Text() string {
 			last = p.Kind
 		}
 		rate := ""
-		if k.unit == "bytes" {
+		if k.unit == "bytes" && p.Median > 0 {
 			rate = fmt.Sprintf("%9.3f GB/s", float64(p.Size)/p.Median)
 		}
 		fmt.Fprintf(&b, "%12s %-18s %12.2f us%s\n", size(p.Size, k.unit), k.unit, p.Median/1e3, rate)
@@ -82,10 +82,10 @@ func (r *Result) Text() string {
 	return b.String()
 }
 
-// size formats a number, in Ki and Mi if the unit is bytes.
+// size formats a number, in Ki and Mi if the unit is bytes and there are many.
 func size(n int, unit string) string {
 	switch {
-	case !strings.HasPrefix(unit, "bytes"):
+	case !strings.HasPrefix(unit, "bytes") || n < kib:
 		return fmt.Sprint(n)
 	case n >= mib:
 		return fmt.Sprintf("%d Mi", n/mib)
