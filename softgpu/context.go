@@ -209,7 +209,7 @@ func (c *contextState) alive(what string) error {
 // holds mu, which is released during the wait.
 func (c *contextState) waitForOtherKernels() {
 	d := c.drv
-	d.sim.run(d, d.host, nil)
+	d.settle()
 	ops := append(slices.Clone(d.sim.running), d.sim.pending...)
 	for _, o := range append(ops, c.dev.engines.by[engineCompute].queue...) {
 		if o.work.launch != nil && o.work.dev == c.dev && o.unretiredDeps == 0 && o.ctx != c && !o.ctx.dead {

@@ -132,11 +132,13 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 		}
 	}
 	p := t.plan(c)
-	if async && p.waits && s.capture == nil && t.canDetach() && s.busy() {
-		p = t.detach(c)
+	if async && p.waits && s.capture == nil && t.canDetach() {
+		if yes, known := s.busy(); !known || *yes {
+			p = t.detach(c, yes, p.curve)
+		}
 	}
-	if p.curve == &d.prof.Copy.PageableDtoH && s.capture == nil && s.busy() {
-		p.extra = d.prof.Copy.PageableBusy.Ns(float64(t.total()))
+	if p.curve == &d.prof.Copy.PageableDtoH && s.capture == nil {
+		p.busy, _ = s.busy()
 	}
 	if err := s.ctx.alive(what); err != nil {
 		return err

@@ -63,8 +63,9 @@ type Driver struct {
 	bufID   uint64
 	opID    uint64
 
-	host           float64 // the host's virtual clock, ns
-	written        uint64  // bytes of page-locked memory that the host reported as written
+	host           float64     // the host's virtual clock, ns
+	steps          []*hostStep // what the host did since, if its clock is not known
+	written        uint64      // bytes of page-locked memory that the host reported as written
 	sim            timeline
 	unreleased     []*op // queued but not released, by rising id
 	rng            *rand.Rand
@@ -72,6 +73,7 @@ type Driver struct {
 	lastUse        time.Time
 	changed        chan struct{} // closed when an op is done; nil while nobody waits
 	running        int           // ops that execute now
+	failed         bool          // an op has failed
 	unretired      int           // ops that have not retired in virtual time
 	deferredUnmaps []*backing    // unmapped when nothing executes
 	backedBytes    uint64        // bytes of real memory behind allocations
@@ -164,10 +166,12 @@ func (d *Driver) Profile() string { return d.prof.Name }
 // change it.
 func (d *Driver) Machine() *profile.Profile { return d.prof }
 
-// Now returns the host's virtual time.
+// Now returns the host's virtual time, which is the same under every schedule.
+// Under lazy and random it may execute queued work, to know how long that takes.
 func (d *Driver) Now() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.settle()
 	return time.Duration(d.host)
 }
 
@@ -180,7 +184,7 @@ func (d *Driver) begin(what string) error {
 		return refuse(cu.ErrorNotInitialized, what, "call Init first")
 	}
 	d.mu.Lock()
-	d.host += d.prof.Calls.Other.Value
+	d.spend(d.prof.Calls.Other.Value)
 	return nil
 }
 

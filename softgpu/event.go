@@ -53,7 +53,7 @@ func (d *Driver) EventRecordWithFlags(h cu.Context, event cu.Event, stream cu.St
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Calls.Record.Value
+	d.spend(d.prof.Calls.Record.Value)
 	if flags&^cu.EventRecordExternal != 0 {
 		return refuse(cu.ErrorInvalidValue, what, "flags %#x are not known", uint32(flags))
 	}
@@ -90,7 +90,7 @@ func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Calls.Query.Value
+	d.spend(d.prof.Calls.Query.Value)
 	if !d.finished(e.recorded) {
 		return cu.ErrorNotReady
 	}
@@ -163,6 +163,10 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 			return 0, cu.ErrorNotReady
 		case e.ctx.fault != nil:
 			return 0, e.ctx.fault
+		}
+		d.settle() // under lazy and random, an op may have executed but have no time yet
+		if !e.recorded.retired {
+			return 0, cu.ErrorNotReady
 		}
 		at[i] = math.Round(e.recorded.end / tick)
 	}

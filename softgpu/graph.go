@@ -244,7 +244,7 @@ func (d *Driver) GraphLaunch(h cu.Context, gx cu.GraphExec, stream cu.Stream) er
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += orElse(d.prof.Calls.GraphLaunch, d.prof.Calls.Launch)
+	d.spend(orElse(d.prof.Calls.GraphLaunch, d.prof.Calls.Launch))
 	x, err := lookupGraph[*graphExec](d, uintptr(gx), what, "executable graph")
 	if err != nil {
 		return err

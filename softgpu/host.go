@@ -37,7 +37,7 @@ func (d *Driver) MemHostAlloc(h cu.Context, bytes uintptr, flags cu.MemHostAlloc
 	if err := r.allocHost(uint64(bytes), what); err != nil {
 		return nil, err
 	}
-	d.host += d.prof.Own.HostAlloc.Ns(float64(bytes))
+	d.spend(d.prof.Own.HostAlloc.Ns(float64(bytes)))
 	r.alloc = flags
 	r.shared = d.uva || flags&cu.MemHostAllocPortable != 0
 	c.mapHost(r, mapped, true, false)
@@ -101,7 +101,7 @@ func (d *Driver) MemFreeHost(h cu.Context, p cu.HostPtr) error {
 	if r, err = d.hostRegion(p, kindHost, what); err != nil {
 		return err
 	}
-	d.host += d.prof.Own.HostFree.Ns(float64(r.size))
+	d.spend(d.prof.Own.HostFree.Ns(float64(r.size)))
 	r.raceFree()
 	r.free()
 	return nil
@@ -221,7 +221,7 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 	if err := probe(p, bytes, flags&cu.MemHostRegisterReadOnly == 0); err != nil {
 		return refuse(cu.ErrorInvalidValue, what, "%v", err)
 	}
-	d.host += d.prof.Own.Register.Ns(float64(bytes))
+	d.spend(d.prof.Own.Register.Ns(float64(bytes)))
 	r := c.newRegion(kindRegistered)
 	r.base, r.size, r.host, r.reg = base, uint64(bytes), p, flags
 	r.data = bytesAt(p, r.size)
@@ -282,7 +282,7 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 	if r, err = find(); err != nil {
 		return err
 	}
-	d.host += d.prof.Own.Unregister.Ns(float64(r.size))
+	d.spend(d.prof.Own.Unregister.Ns(float64(r.size)))
 	r.free()
 	return nil
 }
@@ -304,19 +304,11 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			return nil
 		}
 		if m := x.region.managed; m != nil {
-			d.sim.run(d, d.host, nil)
 			if err := d.checkHostAccess(x); err != nil {
 				return err
 			}
 			from, to := max(addr, x.base), min(end, x.end)
-			price := hostFaults(&d.prof.Managed)
-			ns := 0.0
-			w := m.pages.CPU(from-x.base, to-from, write, d.host, func(w uvm.Work) float64 {
-				part := price(w)
-				ns += part
-				return part
-			})
-			d.host += ns + w.Slept
+			d.atNow(func() { d.touchManaged(m, from-x.base, to-from, write) })
 		} else {
 			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
 		}
@@ -325,9 +317,24 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	return nil
 }
 
+// touchManaged moves managed pages that the host touches, and lets the host
+// wait for them.
+func (d *Driver) touchManaged(m *managedState, off, n uint64, write bool) {
+	price, ns := hostFaults(&d.prof.Managed), 0.0
+	w := m.pages.CPU(off, n, write, d.host, func(w uvm.Work) float64 {
+		part := price(w)
+		ns += part
+		return part
+	})
+	d.host += ns + w.Slept
+}
+
 // checkHostAccess fails if CONCURRENT_MANAGED_ACCESS is 0 and a kernel may be
 // using the managed memory.
 func (d *Driver) checkHostAccess(x addressRange) error {
+	if !d.devices[0].concurrentManaged() {
+		d.settle() // the kernels that have ended must be known
+	}
 	what := "host access to " + x.String()
 	refused := func(n int, whose string) error {
 		return refuse(cu.ErrorIllegalState, what, "%d kernels of %s are queued or running, and this machine has %v = 0: synchronize first, or attach the memory to the host or to another stream with StreamAttachMemAsync",
@@ -354,12 +361,14 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 	switch {
 	case write:
-		d.written += n
-		r.dirty = dirty{bytes: n, upTo: d.written}
+		d.inOrder(func() {
+			d.written += n
+			r.dirty = dirty{bytes: n, upTo: d.written}
+		})
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
-		d.host += d.prof.Host.WriteCombinedRead.Ns(float64(n))
+		d.spend(d.prof.Host.WriteCombinedRead.Ns(float64(n)))
 	default:
-		d.host += d.prof.Host.UncachedRead.Ns(float64(n))
+		d.spend(d.prof.Host.UncachedRead.Ns(float64(n)))
 	}
 }
 
@@ -399,5 +408,5 @@ func (d *Driver) HostCopy(n uintptr, threads int, back bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.host += float64(n) / rate * 1e9
+	d.spend(float64(n) / rate * 1e9)
 }

@@ -50,7 +50,7 @@ func (d *Driver) launchKernel(h cu.Context, fh cu.Function, config *cu.LaunchCon
 	before := c.printf.mark() // output of this launch stays in the buffer, unless the launch waits
 	defer func() { c.printf.flushTo(before) }()
 	defer d.mu.Unlock()
-	d.host += d.prof.Calls.Launch.Value
+	d.spend(d.prof.Calls.Launch.Value)
 	f, err := lookup[*function](d, uintptr(fh), what, "function")
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func (d *Driver) MemAllocManaged(h cu.Context, bytes uintptr, flags cu.MemAttach
 	if err := c.unsafeInCapture(what); err != nil {
 		return 0, err
 	}
-	d.host += d.prof.Own.DeviceAllocate.Value
+	d.spend(d.prof.Own.DeviceAllocate.Value)
 	r, err := c.allocateManaged(uint64(bytes), flags, what)
 	if err != nil {
 		return 0, err
@@ -160,7 +160,8 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 		return err
 	}
 	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
-	use, busy := resIn, s.busy()
+	use := resIn
+	busy, _ := s.busy()
 	if err := s.ctx.alive(what); err != nil {
 		return err
 	}
@@ -169,8 +170,8 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 	} else {
 		w.dev = d.devices[dst]
 	}
-	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use, busy) }
-	d.host += d.prof.Managed.PrefetchCall.Value
+	w.price = func(*op) cost { return d.prefetch(r.managed, off, uint64(bytes), processor(dst), use, *busy) }
+	d.spend(d.prof.Managed.PrefetchCall.Value)
 	_, err = s.enqueue(w, what)
 	return err
 }

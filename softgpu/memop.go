@@ -31,7 +31,7 @@ func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, va
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += orElse(d.prof.Calls.Write, d.prof.Calls.Record)
+	d.spend(orElse(d.prof.Calls.Write, d.prof.Calls.Record))
 	s, err := c.stream(stream, what)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 		return err
 	}
 	if r.kind != kindPool && m.used() > usedBefore {
-		d.host += d.prof.Own.DeviceGrow.Ns(float64(n))
+		d.spend(d.prof.Own.DeviceGrow.Ns(float64(n)))
 	}
 	r.size, r.charge, r.dev, r.device = n, full, m.dev, r.base
 	r.segments(false)
@@ -197,7 +197,7 @@ func (m *deviceMemory) freeRegion(r *region) {
 		usedBefore := m.used()
 		m.uncharge(r.charge)
 		if m.used() < usedBefore {
-			m.dev.drv.host += m.dev.drv.prof.Own.DeviceShrink.Ns(float64(r.size))
+			m.dev.drv.spend(m.dev.drv.prof.Own.DeviceShrink.Ns(float64(r.size)))
 		}
 	}
 	if r.backing != nil {
@@ -241,7 +241,7 @@ func (d *Driver) MemAlloc(h cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Own.DeviceAllocate.Value
+	d.spend(d.prof.Own.DeviceAllocate.Value)
 	r, err := c.allocate(uint64(bytes), what)
 	if err != nil {
 		return 0, err
@@ -286,7 +286,7 @@ func (d *Driver) MemAllocPitch(h cu.Context, width, height uintptr, elementSize 
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Own.DeviceAllocate.Value
+	d.spend(d.prof.Own.DeviceAllocate.Value)
 	if elementSize != 4 && elementSize != 8 && elementSize != 16 {
 		return 0, 0, refuse(cu.ErrorInvalidValue, what, "elements of %d bytes, must be 4, 8 or 16", elementSize)
 	}
@@ -310,7 +310,7 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Own.DeviceAllocate.Value
+	d.spend(d.prof.Own.DeviceAllocate.Value)
 	if dptr == 0 {
 		return nil
 	}
@@ -458,7 +458,7 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 	if to.class() == classPinned {
 		curve, use = &d.prof.Copy.PinnedDtoH, resOut
 	}
-	d.host += d.prof.Calls.MemcpyAsync.Value
+	d.spend(d.prof.Calls.MemcpyAsync.Value)
 	o, err := s.enqueue(f.work(c.dev, curve, use), what)
 	if err != nil || o == nil {
 		return err

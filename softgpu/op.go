@@ -20,6 +20,9 @@ type work struct {
 
 	// run executes it without a lock. It is nil for a mark in a stream.
 	run func(*op) error
+	// arrive is called when the op arrives in virtual time, with the driver
+	// locked. It may be nil.
+	arrive func(*op)
 	// done is called when the op is done, with the driver locked.
 	done func(*op)
 	// price returns the cost. It is called with the driver locked, in the order
@@ -44,6 +47,8 @@ type work struct {
 type op struct {
 	id     uint64
 	work   *work
+	on     engineKind // work.engine; work changes when the op is past
+	kind   cu.GraphNodeType
 	ctx    *contextState
 	stream *streamState // nil in a graph
 
@@ -70,6 +75,7 @@ type op struct {
 	start         float64
 	end           float64
 	cost          cost
+	extra         float64 // ns that a copy takes in addition
 	priced        bool
 	remaining     float64 // of cost.ns, at the timeline's now
 	priority      int32
@@ -102,14 +108,14 @@ func (o *op) follow(dep *op) {
 func (o *op) earliestStart(dep *op) float64 {
 	queue := &o.ctx.drv.prof.Queue
 	switch {
-	case o.noLatency || o.work.engine == engineNone:
+	case o.noLatency || o.on == engineNone:
 		return dep.end
-	case dep.work.kind == cu.GraphNodeTypeBatchMemOp:
+	case dep.kind == cu.GraphNodeTypeBatchMemOp:
 		return dep.end + queue.Gap.Value
-	case dep.work.engine == engineNone:
+	case dep.on == engineNone:
 		return dep.end
 	}
-	if o.work.engine != dep.work.engine {
+	if o.on != dep.on {
 		return dep.end + queue.Switch.Value
 	}
 	if o.stream == nil && dep.stream == nil { // nodes of a graph

@@ -71,7 +71,7 @@ func (p *pool) charge(n, full uint64, what string) error {
 	before := p.reserved
 	if p.used+full > p.reserved {
 		p.reserved = roundUp(p.used+full, poolStep)
-		p.dev.drv.host += p.dev.drv.prof.Own.PoolGrow.Ns(float64(n))
+		p.dev.drv.spend(p.dev.drv.prof.Own.PoolGrow.Ns(float64(n)))
 		if mem.used() > mem.total() {
 			for _, other := range p.dev.pools {
 				if other != p {
@@ -155,7 +155,7 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 	if err := s.mayRun(what); err != nil {
 		return 0, err
 	}
-	d.host += d.prof.Own.PoolAllocate.Value
+	d.spend(d.prof.Own.PoolAllocate.Value)
 	r, err := p.alloc(s, uint64(bytes), what)
 	if err != nil {
 		return 0, err
@@ -182,7 +182,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	if err != nil {
 		return err
 	}
-	d.host += d.prof.Own.PoolAllocate.Value
+	d.spend(d.prof.Own.PoolAllocate.Value)
 	x, ok := d.space.find(uint64(dptr))
 	r := x.region
 	switch {

@@ -3,7 +3,6 @@ package softgpu
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +77,7 @@ func ParseSchedule(text string) (Schedule, error) {
 // holds mu.
 func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *op {
 	d.opID++
-	o := &op{id: d.opID, work: w, ctx: c, stream: s, noLatency: w.noLatency}
+	o := &op{id: d.opID, work: w, ctx: c, stream: s, noLatency: w.noLatency, on: w.engine, kind: w.kind}
 	if s != nil {
 		o.priority = s.priority
 	}
@@ -94,6 +93,11 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 	}
 	d.unretired++
 	o.raceSubmit(deps)
+	if len(d.steps) == 0 {
+		d.sim.admit(d, o)
+	} else {
+		d.inOrder(func() { d.sim.admit(d, o) })
+	}
 	d.addOp(o)
 	return o
 }
@@ -266,7 +270,6 @@ func (d *Driver) release(o *op) {
 		return
 	}
 	o.released = true
-	d.sim.admit(d, o)
 	if o.pendingDeps == 0 {
 		d.dispatch(o)
 	}
@@ -308,6 +311,7 @@ func (d *Driver) complete(o *op, err error) {
 		o := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		o.done = true
+		d.failed = d.failed || o.err != nil
 		o.raceDone()
 		o.ctx.open--
 		o.ctx.recordFault(o)
@@ -377,75 +381,4 @@ func (d *Driver) waitAnyDone() {
 	d.mu.Unlock()
 	<-ch
 	d.mu.Lock()
-}
-
-// finish waits until o is done and retired, and moves the host's clock to that
-// time. It returns early when the device is lost, because an op that still runs
-// there may never end. The caller holds mu, which is released during the wait.
-func (d *Driver) finish(o *op) {
-	if o == nil {
-		return
-	}
-	d.releaseUpTo(o)
-	for !o.retired || !o.done {
-		d.sim.run(d, forever, o)
-		if o.ctx.fault != nil {
-			return
-		}
-		switch {
-		case o.retired && o.done:
-		case d.running == 0:
-			panic("BUG: wait for " + o.work.what + ", but nothing executes that could end the wait")
-		default:
-			d.waitAnyDone()
-		}
-	}
-	o.raceAcquire()
-	switch {
-	case o.end <= d.host:
-	case o.noLatency:
-		d.host = o.end
-	default:
-		d.host = o.end + d.prof.Queue.Sync.Value
-	}
-}
-
-// Cost of repeated queries.
-const (
-	promptPolls = 8    // queries at the normal cost
-	pollGrowth  = 1.25 // factor from each later query to the next
-	longestPoll = 10e6 // upper bound, ns
-)
-
-// finished reports whether o has ended by the host's clock.
-//
-// A program that polls usually sleeps between queries, and the virtual clock
-// does not see the sleep. So from the ninth unsuccessful query of an op on,
-// each query takes more time than the one before. The time never passes the end
-// of the op, and does not advance while an op waits for the host.
-func (d *Driver) finished(o *op) bool {
-	if o == nil {
-		return true
-	}
-	d.releaseUpTo(o)
-	if !o.retired {
-		d.sim.run(d, d.host, o)
-	}
-	if o.retired && o.done {
-		return true
-	}
-	o.polls++
-	if o.polls <= promptPolls || d.sim.waitsForHost() {
-		return false
-	}
-	step := min(d.prof.Calls.Query.Value*math.Pow(pollGrowth, float64(o.polls-promptPolls)), longestPoll)
-	d.sim.run(d, d.host+step, o)
-	switch {
-	case o.retired && o.done:
-		d.host = max(d.host, o.end)
-		return true
-	case !d.sim.waitsForHost():
-		d.host += step
-	}
-	return false
 }

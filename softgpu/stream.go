@@ -49,12 +49,17 @@ func (s *streamState) before() []*op {
 	return deps
 }
 
-// busy reports whether s has work that has not ended by the host's clock. The
-// caller holds mu, which is released during the wait.
-func (s *streamState) busy() bool {
-	d := s.ctx.drv
-	d.sim.run(d, d.host, nil)
-	return slices.ContainsFunc(s.before(), func(o *op) bool { return o != nil && !(o.done && o.retired) })
+// busy finds whether s has work that has not ended by the host's clock. The
+// answer is in yes when the host's clock is known; known reports whether it is
+// there already. The caller holds mu, which is released during the wait.
+func (s *streamState) busy() (yes *bool, known bool) {
+	before, done := s.before(), false
+	yes = new(bool)
+	s.ctx.drv.atNow(func() {
+		*yes = slices.ContainsFunc(before, func(o *op) bool { return o != nil && !o.retired })
+		done = true
+	})
+	return yes, done
 }
 
 // enqueue appends w to s. It returns the op, or nil if s captures.
@@ -133,7 +138,7 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 		return err
 	}
 	defer d.mu.Unlock()
-	d.host += d.prof.Calls.Query.Value
+	d.spend(d.prof.Calls.Query.Value)
 	s, err := c.stream(stream, what)
 	if err != nil {
 		return err

@@ -21,14 +21,18 @@ var forever = math.Inf(1)
 // down so that no resource gives more than it has.
 type timeline struct {
 	now     float64
-	pending opHeap // arrived, and all dependencies retired; by the time at which they can start
-	running []*op  // by the time at which they started
+	updated float64 // when remaining of the running ops was last set; nothing started or retired since
+	pending opHeap  // arrived, and all dependencies retired; by the time at which they can start
+	running []*op   // by the time at which they started
 }
 
 // admit lets o arrive now, at the host's time.
 func (t *timeline) admit(d *Driver, o *op) {
 	o.arrived = true
 	o.arrive = max(d.host, t.now)
+	if o.work.arrive != nil {
+		o.work.arrive(o)
+	}
 	o.ready = max(o.ready, o.arrive)
 	if !o.noLatency {
 		o.ready = max(o.ready, o.arrive+d.prof.Queue.Start.Value)
@@ -42,15 +46,19 @@ func (t *timeline) admit(d *Driver, o *op) {
 }
 
 // run advances to the time limit, or until target is retired, or until no
-// further event is known. The caller holds mu, which is released during the
-// wait.
-func (t *timeline) run(d *Driver, limit float64, target *op) {
+// further event is known. If it needs the cost of an op that the schedule has
+// not released, it ends there and returns that op. The caller holds mu, which is
+// released during the wait.
+func (t *timeline) run(d *Driver, limit float64, target *op) (lacks *op) {
 	for {
 		t.startDue(d)
 		if target != nil && target.retired {
-			return
+			return nil
 		}
 		if o := t.nextUnpriced(); o != nil {
+			if !o.released {
+				return o
+			}
 			d.boundedWait(o)
 			continue
 		}
@@ -59,10 +67,10 @@ func (t *timeline) run(d *Driver, limit float64, target *op) {
 			if limit > t.now {
 				t.advance(limit)
 			}
-			return
+			return nil
 		}
 		if math.IsInf(next, 1) {
-			return
+			return nil
 		}
 		t.advance(next)
 	}
@@ -108,6 +116,7 @@ func (t *timeline) startDue(d *Driver) {
 
 // start starts o now.
 func (t *timeline) start(o *op) {
+	t.update()
 	o.started = true
 	o.start = t.now
 	t.running = append(t.running, o)
@@ -123,6 +132,7 @@ func (t *timeline) price() bool {
 		if !o.done || o.priced {
 			continue
 		}
+		t.update()
 		o.priced = true
 		if o.work.price != nil && o.err == nil && o.ctx.poison == nil {
 			o.cost = o.work.price(o)
@@ -151,30 +161,47 @@ func (t *timeline) next() float64 {
 	}
 	for _, o := range t.running {
 		if o.priced {
-			next = min(next, t.now+o.remaining*t.slowdown(o))
+			next = min(next, t.endOf(o))
 		}
 	}
 	return next
 }
 
-// advance moves to a time at or before the next event.
-func (t *timeline) advance(to float64) {
-	var ended []*op
+// endOf returns when o, which is priced, ends if nothing else starts or ends.
+func (t *timeline) endOf(o *op) float64 { return t.updated + o.remaining*t.slowdown(o) }
+
+// update sets what remains of the running ops now. It is called only when their
+// speeds change. Otherwise rounding would depend on how often calls ask for the
+// time.
+func (t *timeline) update() {
+	if t.now == t.updated {
+		return
+	}
 	slow := make([]float64, len(t.running))
 	for i, o := range t.running {
 		slow[i] = t.slowdown(o)
 	}
 	for i, o := range t.running {
-		if !o.priced {
-			continue
+		if o.priced {
+			o.remaining = max(0, o.remaining-(t.now-t.updated)/slow[i])
 		}
-		if t.now+o.remaining*slow[i] <= to {
+	}
+	t.updated = t.now
+}
+
+// advance moves to a time at or before the next event.
+func (t *timeline) advance(to float64) {
+	var ended []*op
+	for _, o := range t.running {
+		if o.priced && t.endOf(o) <= to {
 			ended = append(ended, o)
-		} else {
-			o.remaining -= (to - t.now) / slow[i]
 		}
 	}
 	t.now = to
+	if len(ended) == 0 {
+		return
+	}
+	t.update()
 	t.running = slices.DeleteFunc(t.running, func(o *op) bool { return slices.Contains(ended, o) })
 	for _, o := range ended {
 		t.retire(o)

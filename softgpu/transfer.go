@@ -103,10 +103,17 @@ type plan struct {
 	queues    bool // the host does not wait, also in calls without Async
 	stages    bool // the source is read during the call
 
-	extra float64 // ns on top of the curve
-
 	detached bool // the source is read during the call and copied to the device later
+
+	// busy tells, when the copy arrives in virtual time, whether its stream had
+	// work then. It is nil if that does not matter.
+	busy *bool
+	idle *profile.Curve // of a detached copy, if its stream was idle after all
 }
+
+// wasIdle reports whether a detached copy has the time of a whole call, because
+// its stream had no work.
+func (p *plan) wasIdle() bool { return p.idle != nil && !*p.busy }
 
 // maxDetached is the largest copy from pageable memory that does not wait for
 // earlier work of its stream. It is the largest size at which hardware was seen
@@ -122,8 +129,12 @@ func (t *transfer) canDetach() bool {
 // detach returns the plan of a copy from pageable memory in a busy stream. The
 // source is copied to page-locked memory of the driver's during the call, and
 // to the device when the stream reaches the copy.
-func (t *transfer) detach(c *contextState) plan {
-	return plan{engine: engineIn, dev: t.dst.region.dev, curve: &c.drv.prof.Copy.PinnedHtoD, use: resIn, stages: true, detached: true}
+//
+// The call cannot always know whether the stream is busy in virtual time. If it
+// was idle, the copy takes the time of the curve idle, as if it had not been
+// detached.
+func (t *transfer) detach(c *contextState, busy *bool, idle *profile.Curve) plan {
+	return plan{engine: engineIn, dev: t.dst.region.dev, curve: &c.drv.prof.Copy.PinnedHtoD, use: resIn, stages: true, detached: true, busy: busy, idle: idle}
 }
 
 // plan chooses a plan by the classes of both sides.
@@ -186,17 +197,19 @@ func (t *transfer) queue(s *streamState, p plan, async bool) error {
 		}
 		took := d.prof.Copy.PageableHtoD.Ns(float64(t.total()))
 		if p.detached {
-			t.readUntil = d.host + took
-			defer func() { d.host = max(d.host, t.readUntil) }()
+			d.inOrder(func() { t.readUntil = d.host + took })
 			break
 		}
-		d.host += took
+		d.spend(took)
 	case !p.noLatency:
-		d.host += d.prof.Calls.MemcpyAsync.Value
+		d.spend(d.prof.Calls.MemcpyAsync.Value)
 	}
 	o, err := s.enqueue(t.work(p), t.what)
 	if err != nil {
 		return err
+	}
+	if p.detached {
+		d.endDetached(o, t, &p)
 	}
 	if p.waits || !async && !p.queues && !p.stages {
 		return s.await(o)
@@ -204,16 +217,56 @@ func (t *transfer) queue(s *streamState, p plan, async bool) error {
 	return nil
 }
 
-// work makes the operation.
-func (t *transfer) work(p plan) *work {
-	extra := p.extra
-	if !p.noLatency {
-		for _, r := range []*region{t.src.region, t.dst.region} {
-			if r != nil {
-				extra += r.ctx.drv.dirtyReadNs(r, t.total())
-			}
+// endDetached moves the host's clock to the end of the call of a detached copy.
+func (d *Driver) endDetached(o *op, t *transfer, p *plan) {
+	if len(d.steps) == 0 {
+		d.host = max(d.host, t.readUntil)
+		return
+	}
+	d.steps = append(d.steps, &hostStep{wait: o, unless: p.busy})
+	d.inOrder(func() {
+		if !p.wasIdle() {
+			d.host = max(d.host, t.readUntil)
+		}
+	})
+}
+
+// arrive finds what the copy o takes in addition, by the state of the machine
+// when it arrives in virtual time.
+func (t *transfer) arrive(o *op, p *plan) {
+	if p.wasIdle() {
+		o.noLatency, o.ready = true, 0
+	}
+	if p.busy != nil && *p.busy && p.noLatency {
+		o.extra += o.ctx.drv.prof.Copy.PageableBusy.Ns(float64(t.total()))
+	}
+	if o.noLatency {
+		return
+	}
+	for _, r := range []*region{t.src.region, t.dst.region} {
+		if r != nil {
+			o.extra += r.ctx.drv.dirtyReadNs(r, t.total())
 		}
 	}
+}
+
+// price returns the time of the copy o.
+func (t *transfer) price(o *op, p *plan) cost {
+	t.populate()
+	if p.wasIdle() {
+		return curveCost(p.idle, t.total(), p.use)
+	}
+	k := curveCost(p.curve, t.total(), p.use)
+	if p.use != resMemory && !p.noLatency {
+		k.atLeast(p.dev.copySpacing(o.start))
+	}
+	k.atLeast(k.ns + o.extra)
+	k.atLeast(t.readUntil - o.start) // it cannot end before its source was read
+	return k
+}
+
+// work makes the operation.
+func (t *transfer) work(p plan) *work {
 	w := &work{
 		kind:      cu.GraphNodeTypeMemcpy,
 		what:      t.what,
@@ -221,16 +274,8 @@ func (t *transfer) work(p plan) *work {
 		dev:       p.dev,
 		noLatency: p.noLatency,
 		run:       func(*op) error { return t.run() },
-		price: func(o *op) cost {
-			t.populate()
-			k := curveCost(p.curve, t.total(), p.use)
-			if p.use != resMemory && !p.noLatency {
-				k.atLeast(p.dev.copySpacing(o.start))
-			}
-			k.atLeast(k.ns + extra)
-			k.atLeast(t.readUntil - o.start) // it cannot end before its source was read
-			return k
-		},
+		arrive:    func(o *op) { t.arrive(o, &p) },
+		price:     func(o *op) cost { return t.price(o, &p) },
 		keepAlive: t.src.host,
 	}
 	if raceBuild {

@@ -153,7 +153,7 @@ func (d *Driver) Walk(h cu.Context, addr cu.DevicePtr, agent Agent, write bool) 
 	if err != nil {
 		return nil, err
 	}
-	d.sim.run(d, d.host, nil) // moves managed pages to their places at this time
+	d.settle() // moves managed pages to their places at this time
 	p := &path{tables: newTables(c, agent, uint64(addr)), Walk: &Walk{Agent: agent, Device: c.dev.ordinal, Addr: addr, Write: write}}
 	p.memory, p.known = d.space.find(uint64(addr))
 	p.What = "ordinary memory"
