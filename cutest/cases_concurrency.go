@@ -64,6 +64,22 @@ func (c *T) timed(streams []cu.Stream, work func()) float32 {
 	return best
 }
 
+// capability returns 10 times the major plus the minor number of the compute capability.
+func (c *T) capability() int32 {
+	return int32(10*c.attr(cu.DeviceAttributeComputeCapabilityMajor) + c.attr(cu.DeviceAttributeComputeCapabilityMinor))
+}
+
+// twoKernels returns how long two kernels of one block take in two streams, in
+// milliseconds, with a call between the launches.
+func (c *T) twoKernels(cycles uint64, between func(first cu.Stream)) float32 {
+	s := []cu.Stream{c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)}
+	return c.timed(s, func() {
+		c.launch(s[0], "delay", 1, cycles, cu.DevicePtr(0))
+		between(s[0])
+		c.launch(s[1], "delay", 1, cycles, cu.DevicePtr(0))
+	})
+}
+
 // pipeline is copy, kernel, copy on several buffers, with a stream for each.
 type pipeline struct {
 	c       *T
@@ -212,9 +228,30 @@ var concurrencyChecks = []check{
 				return // kernels of several streams may still overlap
 			}
 			// Since compute capability 3.5 each stream has its own hardware queue.
-			queues := 10*c.attr(cu.DeviceAttributeComputeCapabilityMajor)+c.attr(cu.DeviceAttributeComputeCapabilityMinor) >= 35
+			queues := c.capability() >= 35
 			c.check((depth < 0.9*one) == (engines > 1 || queues), "depth first %g ms, in one stream %g, with %d engines", depth, one, engines)
 			c.check(breadth < 0.9*one, "breadth first %g ms, in one stream %g, with %d engines", breadth, one, engines)
+		}},
+	{"concurrency/dependency-check", "an event record behind a kernel, and a switch of the cache preference, hold back later kernels of other streams up to compute capability 3.0 and not on newer devices",
+		"Programming Guide: Implicit Synchronization; Overlapping Behavior", needConcurrentKernels, func(c *T) {
+			checks := c.capability() <= 30
+			cycles := uint64(1_000_000)
+			if cu.AsEmulated(c.d) != nil {
+				cycles = 20_000
+			}
+			free := c.twoKernels(cycles, func(cu.Stream) {})
+			behind := c.twoKernels(cycles, func(s cu.Stream) { c.ok(c.d.EventRecord(c.ctx, c.event(cu.EventDisableTiming), s), "record") })
+			switched := c.twoKernels(cycles, func(cu.Stream) {
+				c.ok(c.d.FuncSetCacheConfig(c.ctx, c.kernel("delay"), cu.FuncCachePreferL1), "prefer L1")
+			})
+			c.ok(c.d.FuncSetCacheConfig(c.ctx, c.kernel("delay"), cu.FuncCachePreferNone), "no preference")
+			c.observe("concurrency.two-kernels-ms", free)
+			c.observe("concurrency.two-kernels-with-a-record-ms", behind)
+			c.observe("concurrency.two-kernels-with-a-switch-ms", switched)
+			c.check((behind > 1.5*free) == checks, "two kernels take %g ms, with a record behind the first %g", free, behind)
+			if checks {
+				c.check(switched > 1.5*free, "two kernels take %g ms, with a switch of the cache %g", free, switched)
+			}
 		}},
 	{"concurrency/priority-preferred", "work of a stream with higher priority runs before blocks of a stream with lower priority that have not started",
 		"Programming Guide: Stream Priorities", needPriorities | needConcurrentKernels, func(c *T) {

@@ -166,6 +166,11 @@ var hostFuncChecks = []check{
 			together := false
 			c.hostFunc(a, func() {
 				select {
+				case <-second: // the function of b was first
+					return
+				default:
+				}
+				select {
 				case <-second:
 					together = true
 				case <-time.After(4 * blockedTime):

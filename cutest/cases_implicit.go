@@ -29,7 +29,8 @@ type besideCall struct {
 }
 
 // between makes a call between kernels in two non-blocking streams. The call must not let
-// the second kernel wait for the first.
+// the second kernel wait for the first. Up to compute capability 3.0 the second kernel
+// waits in any case, because the first stream was queried.
 func (c *T) between(name string, f func() error) {
 	m := c.mapped(4)
 	storeWord(m.b, 0, 0)
@@ -38,7 +39,12 @@ func (c *T) between(name string, f func() error) {
 	g.running(a)
 	c.mustReturn(g, name, f)
 	c.launch(b, "store", 1, m.dev, uint32(1), uint32(1))
-	c.mustReturn(g, "the second stream after "+name, func() error { return c.d.StreamSynchronize(c.ctx, b) })
+	sync := func() error { return c.d.StreamSynchronize(c.ctx, b) }
+	if c.capability() <= 30 {
+		c.mustWait(g, "the second stream after a query of the first and "+name, sync)
+	} else {
+		c.mustReturn(g, "the second stream after "+name, sync)
+	}
 	c.check(loadWord(m.b, 0) == 1, "%s: the second stream's kernel did not run", name)
 	g.open()
 	c.sync(a)

@@ -45,6 +45,12 @@ type contextState struct {
 	open      int         // ops that are not done
 	kernels   int         // launches that have not retired in virtual time
 	hostQueue serialQueue // host functions run one at a time
+
+	// On an old device: the kernels that have not retired in virtual time, those
+	// of them whose end an operation must see, and the division of L1 cache and
+	// shared memory that the last of them needs.
+	launched, checking []*op
+	division           cu.FuncCache
 }
 
 // printfPerMultiprocessor is what each multiprocessor adds to the default size

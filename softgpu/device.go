@@ -14,6 +14,7 @@ type device struct {
 	ordinal int
 	memory  deviceMemory
 	engines *engines
+	old     bool // it makes dependency checks
 
 	*loss                       // shared with the driver
 	primary       *contextState // nil while not active
@@ -43,6 +44,7 @@ func newDevice(d *Driver, ordinal int) *device {
 	dev.memory.init(dev)
 	dev.timeSlices.dev = dev
 	dev.engines = newEngines(dev)
+	dev.old = dev.checksDependencies()
 	dev.defaultPool = &pool{dev: dev, isDefault: true}
 	dev.defaultPool.handle = cu.MemPool(d.newHandle(dev.defaultPool))
 	dev.defaultPool.reset()

@@ -115,7 +115,9 @@ func (f *function) allowShared(bytes int, what string) error {
 	return nil
 }
 
-// FuncSetCacheConfig stores a preference, which changes the occupancy and nothing else.
+// FuncSetCacheConfig stores a preference. It changes the occupancy. On devices
+// of compute capability 3.0 and lower, a kernel with another preference than the
+// kernel before it starts when no kernel runs.
 func (d *Driver) FuncSetCacheConfig(h cu.Context, fh cu.Function, config cu.FuncCache) error {
 	const what = "set the cache preference of a kernel"
 	return d.functionCall(h, fh, what, func(f *function) error {

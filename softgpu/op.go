@@ -55,6 +55,11 @@ type op struct {
 	deps  []*op // kept until done and retired
 	succs []*op
 
+	later  []*op // ops that wait for its end in virtual time only
+	checks []*op // kernels whose end it must see, by the rules of old devices
+	behind []*op // kernels that must have started all blocks before it starts, if checks is not empty
+	begun  bool  // all its blocks have started, on an old device
+
 	pendingDeps int // deps that are not done
 	released    bool
 	done        bool
@@ -187,7 +192,7 @@ func (o *op) failure(err error) error {
 // dropLinks frees what an op does not need once it is done and retired.
 func (o *op) dropLinks() {
 	if o.done && o.retired {
-		o.deps, o.succs = nil, nil
+		o.deps, o.succs, o.later, o.checks, o.behind = nil, nil, nil, nil, nil
 		o.kernel = nil
 		if o.work.engine == engineNone {
 			o.work = &pastMark

@@ -84,6 +84,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 	for _, dep := range deps {
 		o.follow(dep)
 	}
+	c.check(o, deps)
 	c.open++
 	if w.launch != nil {
 		c.kernels++

@@ -147,6 +147,9 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 		return err
 	}
 	all := s.before()
+	if s.ctx.dev.old {
+		s.ctx.checking = append(s.ctx.checking, checked(all)...)
+	}
 	for _, o := range all {
 		if !d.finished(o) {
 			return cu.ErrorNotReady

@@ -22,6 +22,7 @@ var forever = math.Inf(1)
 type timeline struct {
 	now     float64
 	updated float64 // when remaining of the running ops was last set; nothing started or retired since
+	held    []*op   // ready and without an engine, but kept by a dependency check
 	pending opHeap  // arrived, and all dependencies retired; by the time at which they can start
 	running []*op   // by the time at which they started
 }
@@ -100,6 +101,8 @@ func (t *timeline) startDue(d *Driver) {
 		for len(t.pending) > 0 && t.pending[0].ready <= t.now {
 			o := heap.Pop(&t.pending).(*op)
 			switch e := o.engine(); {
+			case e == nil && o.held():
+				t.held = append(t.held, o)
 			case e == nil:
 				t.start(o)
 			case !e.fifo:
@@ -107,11 +110,28 @@ func (t *timeline) startDue(d *Driver) {
 			}
 			again = true
 		}
+		again = t.markBegun() || again
+		again = t.startHeld() || again
 		for _, dev := range d.devices {
 			again = dev.engines.start(t) || again
 		}
 		again = t.price() || again
 	}
+}
+
+// startHeld starts the ops without an engine whose dependency checks have ended,
+// and reports whether there were any.
+func (t *timeline) startHeld() bool {
+	before := t.held
+	t.held = nil
+	for _, o := range before {
+		if o.held() {
+			t.held = append(t.held, o)
+		} else {
+			t.start(o)
+		}
+	}
+	return len(t.held) < len(before)
 }
 
 // start starts o now.
@@ -161,7 +181,7 @@ func (t *timeline) next() float64 {
 	}
 	for _, o := range t.running {
 		if o.priced {
-			next = min(next, t.endOf(o))
+			next = min(next, t.endOf(o), t.begins(o))
 		}
 	}
 	return next
@@ -217,7 +237,7 @@ func (t *timeline) retire(o *op) {
 		e.remove(o)
 	}
 	o.ctx.recordRetired(o)
-	for _, next := range o.succs {
+	for _, next := range slices.Concat(o.succs, o.later) {
 		next.unretiredDeps--
 		next.ready = max(next.ready, next.earliestStart(o))
 		if next.unretiredDeps == 0 && next.arrived {
@@ -336,8 +356,7 @@ type engine struct {
 
 // newEngines makes the engines that the attributes describe.
 func newEngines(dev *device) *engines {
-	// Compute capability 3.5 introduced a hardware queue for each stream.
-	fifo := dev.attr(cu.DeviceAttributeComputeCapabilityMajor)*10+dev.attr(cu.DeviceAttributeComputeCapabilityMinor) < 35
+	fifo := dev.oneQueue()
 	many := 1
 	if dev.attr(cu.DeviceAttributeConcurrentKernels) != 0 {
 		many = 128
@@ -393,7 +412,7 @@ func (e *engine) choose(now float64) *op {
 			return nil
 		}
 		head := e.queue[0]
-		if head.unretiredDeps > 0 || head.ready > now || !e.fits(head) {
+		if head.unretiredDeps > 0 || head.ready > now || head.held() || !e.fits(head) {
 			return nil
 		}
 		return head
