@@ -315,7 +315,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		return nil
 	case copyByCPU:
 		if err = waitBoth(ctx, st, dst, src); err == nil {
-			copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
+			st.g.copyByCPU(dst, src)
 		}
 	case copyStaged:
 		queued = true

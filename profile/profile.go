@@ -224,6 +224,9 @@ type Host struct {
 	Page  Number `json:"page_bytes"`      // size of the CPU's ordinary pages
 	Huge  Number `json:"huge_page_bytes"` // size of its huge pages
 	IOMMU Number `json:"iommu"`           // 1 if an IOMMU translates the device's accesses to host memory, else 0
+	// The time of one core's reads of cached memory. The software GPU charges it for
+	// page-locked memory, where it learns of the read.
+	CachedRead Curve `json:"cached_read,omitempty"`
 	// The additional time of the CPU's reads of page-locked memory, compared with
 	// pageable memory. It has no points if both are cached alike.
 	UncachedRead Curve `json:"uncached_read"`

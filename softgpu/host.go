@@ -289,10 +289,11 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 
 // HostAccess reports that the host is about to use n bytes at p.
 //
-// Managed pages on a device migrate to the host, which waits for them.
-// Page-locked memory that is written stays modified in the CPU's caches, so the
-// device's next read of it is slower. If the CPU does not cache it, reads cost
-// the host time. If host and devices must not use managed memory at the same
+// Managed pages on a device migrate to the host, which waits for them. Reads of
+// page-locked memory cost the host time, more so if the CPU does not cache it,
+// as of write-combined memory. On virtual machines that memory is cached. Writes
+// stay modified in the CPU's caches, so the device's next read is slower. Loads
+// and stores that no call tells of cost nothing. If host and devices must not use managed memory at the same
 // time, HostAccess fails while a kernel that may use it is queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	d.mu.Lock()
@@ -357,7 +358,7 @@ func (d *Driver) checkHostAccess(x addressRange) error {
 }
 
 // touchPinned records the host's use of n bytes of page-locked memory. Reads
-// may cost more time than those of ordinary memory.
+// cost the host time, more so if the CPU does not cache the memory.
 func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 	switch {
 	case write:
@@ -366,9 +367,9 @@ func (d *Driver) touchPinned(r *region, n uint64, write bool) {
 			r.dirty = dirty{bytes: n, upTo: d.written}
 		})
 	case r.alloc&cu.MemHostAllocWriteCombined != 0:
-		d.spend(d.prof.Host.WriteCombinedRead.Ns(float64(n)))
+		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.WriteCombinedRead.Ns(float64(n)))
 	default:
-		d.spend(d.prof.Host.UncachedRead.Ns(float64(n)))
+		d.spend(d.prof.Host.CachedRead.Ns(float64(n)) + d.prof.Host.UncachedRead.Ns(float64(n)))
 	}
 }
 
@@ -391,6 +392,20 @@ func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
 	depth := float64(d.written - w.upTo)
 	fresh := &d.prof.Link.Fresh
 	return max(0, fresh.Ns(depth+float64(min(n, w.bytes)))-fresh.Ns(depth))
+}
+
+// HostMove reports that the host has copied n bytes from src to other host
+// memory by itself, after HostAccess of both sides. The host's clock advances by
+// the time of that copy on the emulated machine, less what HostAccess has
+// counted for the read.
+func (d *Driver) HostMove(src cu.HostPtr, n uintptr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ns := d.prof.Copy.HtoH.Ns(float64(n))
+	if x, ok := d.space.find(addressOf(src)); ok && x.region.kind.onHost() {
+		ns -= d.prof.Host.CachedRead.Ns(float64(n))
+	}
+	d.spend(max(0, ns))
 }
 
 // HostCopy reports that threads of the host have copied n bytes from ordinary
