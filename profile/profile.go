@@ -112,6 +112,12 @@ type Queue struct {
 	// The write of a value at a point of a stream, from the end of the work before it;
 	// gap_ns if left out.
 	Write Number `json:"write_value_ns,omitempty"`
+	// From the end of work whose event another stream waits for to the start of the next
+	// work there; 0 if left out.
+	Event Number `json:"event_ns,omitempty"`
+	// The time of a host function that does nothing: the driver's thread wakes, calls it
+	// and lets the stream go on. sync_ns if left out.
+	HostFunction Number `json:"host_function_ns,omitempty"`
 }
 
 // Copy is the time that a copy occupies an engine, by bytes.
@@ -124,10 +130,15 @@ type Copy struct {
 	// The additional time of a pageable copy to the host after other work in its stream,
 	// from the end of that work.
 	PageableBusy Curve `json:"pageable_dtoh_busy,omitempty"`
-	DtoD         Curve `json:"dtod"`   // within the device
-	Peer         Curve `json:"peer"`   // from one device to another
-	HtoH         Curve `json:"htoh"`   // within the host
-	Memset       Curve `json:"memset"` // a fill of device memory
+	// Copies of rows over the link, with gaps between the rows on one side: the least
+	// bytes that a row counts as, and the additional time of the whole copy.
+	Row     Number `json:"row_bytes,omitempty"`
+	Pitched Number `json:"pitched_ns,omitempty"`
+
+	DtoD   Curve `json:"dtod"`   // within the device
+	Peer   Curve `json:"peer"`   // from one device to another
+	HtoH   Curve `json:"htoh"`   // within the host
+	Memset Curve `json:"memset"` // a fill of device memory
 	// The largest pageable copy to the device that returns before the data has arrived.
 	StagedBytes Number `json:"staged_bytes"`
 }
@@ -182,6 +193,10 @@ type Service struct {
 	Run     Number `json:"run_ns"`            // each copy of adjacent pages
 	MiB     Number `json:"mib_ns"`            // each MiB that is copied
 	ZeroMiB Number `json:"zero_mib_ns"`       // each MiB of pages that are touched for the first time
+	// Each block of which a kernel has moved only a part to the device, and each MiB of
+	// that part in addition.
+	Part    Number `json:"part_ns,omitempty"`
+	PartMiB Number `json:"part_mib_ns,omitempty"`
 }
 
 // Known reports whether the profile has these costs.

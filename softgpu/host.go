@@ -304,12 +304,12 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 		if !ok {
 			return nil
 		}
-		if m := x.region.managed; m != nil {
+		if x.region.managed != nil {
 			if err := d.checkHostAccess(x); err != nil {
 				return err
 			}
 			from, to := max(addr, x.base), min(end, x.end)
-			d.atNow(func() { d.touchManaged(m, from-x.base, to-from, write) })
+			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
 		} else {
 			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
 		}
@@ -320,7 +320,12 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 
 // touchManaged moves managed pages that the host touches, and lets the host
 // wait for them.
-func (d *Driver) touchManaged(m *managedState, off, n uint64, write bool) {
+func (d *Driver) touchManaged(r *region, off, n uint64, write bool) {
+	if write {
+		d.written += n
+		r.dirty = dirty{bytes: n, upTo: d.written}
+	}
+	m := r.managed
 	price, ns := hostFaults(&d.prof.Managed), 0.0
 	w := m.pages.CPU(off, n, write, d.host, func(w uvm.Work) float64 {
 		part := price(w)

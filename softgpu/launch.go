@@ -331,7 +331,7 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 			o.ctx.printf.flush()
 			return o.raceHostFunc(&d.hostFuncs, fn)
 		},
-		price: func(*op) cost { return cost{ns: d.prof.Queue.Sync.Value} },
+		price: func(*op) cost { return cost{ns: orElse(d.prof.Queue.HostFunction, d.prof.Queue.Sync)} },
 	}, what)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // Managed memory has one address for host and device, and both can always use
@@ -340,4 +341,26 @@ func (d *Driver) StreamAttachMemAsync(h cu.Context, stream cu.Stream, dptr cu.De
 	}
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeEmpty, what: what, done: func(*op) { r.managed.attach.Store(a) }}, what)
 	return err
+}
+
+// partNs returns the additional cost of blocks that moved to a device in part.
+// The rest of such a block stays mapped where it is, in smaller pages.
+func partNs(s *profile.Service, w uvm.Work) float64 {
+	return s.Part.Value*float64(w.Parts) + s.PartMiB.Value*float64(w.PartBytes)/(1<<20)
+}
+
+// dirtyManagedNs returns the extra time of a kernel's reads of managed memory
+// that the host has just written and that the kernel uses over the link, n bytes
+// in all. What has moved to the device has the cost of the move.
+func (x *execution) dirtyManagedNs(d *Driver, n uint64) (ns float64) {
+	for r := range *x.view.own.Load() {
+		switch {
+		case r.managed == nil:
+		case n > 0:
+			ns += d.dirtyReadNs(r, min(n, r.size))
+		default:
+			r.dirty = dirty{}
+		}
+	}
+	return ns
 }

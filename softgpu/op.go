@@ -113,6 +113,8 @@ func (o *op) follow(dep *op) {
 func (o *op) earliestStart(dep *op) float64 {
 	queue := &o.ctx.drv.prof.Queue
 	switch {
+	case o.kind == cu.GraphNodeTypeWaitEvent && o.stream != nil && o.stream != dep.stream:
+		return dep.end + queue.Event.Value
 	case o.noLatency || o.on == engineNone:
 		return dep.end
 	case dep.kind == cu.GraphNodeTypeBatchMemOp:

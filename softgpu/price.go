@@ -249,7 +249,7 @@ func (x *execution) fault(dev *device, now float64) (f faults) {
 		f.ns += ns
 		return ns
 	})
-	f.ns += f.work.Slept
+	f.ns += f.work.Slept + x.dirtyManagedNs(d, f.where.Remote)
 	return f
 }
 
@@ -313,6 +313,6 @@ func byCurve(c *profile.Curve) uvm.Price {
 // serviceNs returns the cost of w at the given prices.
 func serviceNs(s *profile.Service, w uvm.Work) float64 {
 	const mib = 1 << 20
-	return s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.NewBlocks) +
+	return partNs(s, w) + s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.NewBlocks) +
 		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
 }

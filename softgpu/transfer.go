@@ -28,6 +28,24 @@ func flat(what string, dst, src place, n uint64) *transfer {
 
 func (t *transfer) total() uint64 { return t.width * t.height * t.depth }
 
+// dense reports whether the rows of both sides follow each other without gaps.
+func (t *transfer) dense() bool {
+	packed := func(pitch, layer uint64) bool {
+		return (t.height == 1 || pitch == t.width) && (t.depth == 1 || layer == t.height*t.width)
+	}
+	return packed(t.srcPitch, t.srcLayer) && packed(t.dstPitch, t.dstLayer)
+}
+
+// moved returns the bytes that the copy counts as. Over the link, the engine
+// moves each row of a strided copy in bursts, so that a short row counts as one
+// whole burst.
+func (t *transfer) moved(p *plan) uint64 {
+	if p.use == resMemory || p.noLatency || t.dense() {
+		return t.total()
+	}
+	return t.height * t.depth * max(t.width, uint64(p.dev.drv.prof.Copy.Row.Value))
+}
+
 // stage reads a pageable source during the call.
 func (t *transfer) stage() error {
 	t.staged = make([]byte, t.src.n)
@@ -256,9 +274,12 @@ func (t *transfer) price(o *op, p *plan) cost {
 	if p.wasIdle() {
 		return curveCost(p.idle, t.total(), p.use)
 	}
-	k := curveCost(p.curve, t.total(), p.use)
+	k := curveCost(p.curve, t.moved(p), p.use)
 	if p.use != resMemory && !p.noLatency {
 		k.atLeast(p.dev.copySpacing(o.start))
+		if !t.dense() {
+			k.atLeast(k.ns + o.ctx.drv.prof.Copy.Pitched.Value)
+		}
 	}
 	k.atLeast(k.ns + o.extra)
 	k.atLeast(t.readUntil - o.start) // it cannot end before its source was read

@@ -33,6 +33,7 @@ func (s *Space) Device(dev Processor, touches []Touch, window uint64, now float6
 		return cmp.Compare(a.Page, b.Page)
 	})
 	s.unpin(touches, now)
+	before := s.residents(dev, touches)
 	var total Work
 	pending := slices.Clone(touches)
 	for {
@@ -50,7 +51,40 @@ func (s *Space) Device(dev Processor, touches []Touch, window uint64, now float6
 		now += took
 		total.Add(w)
 	}
+	if w := before.parts(dev); w.Parts > 0 {
+		price(w)
+		total.Add(w)
+	}
 	return total, s.locality(dev, touches)
+}
+
+// residents has the number of pages of blocks that a device holds.
+type residents map[*block]int
+
+// residents counts the pages that dev holds of the blocks that are touched.
+func (s *Space) residents(dev Processor, touches []Touch) residents {
+	count := residents{}
+	for _, t := range touches {
+		b := s.block(t.Page)
+		if _, ok := count[b]; !ok {
+			count[b] = b.resident[dev.index()].count(0, blockPages)
+		}
+	}
+	return count
+}
+
+// parts returns the blocks that have got pages since, and of which the CPU still
+// holds a part.
+func (before residents) parts(dev Processor) (w Work) {
+	for b, had := range before {
+		left := b.resident[CPU.index()]
+		left.andNot(&b.resident[dev.index()])
+		if moved := b.resident[dev.index()].count(0, blockPages) - had; moved > 0 && !left.empty() {
+			w.Parts++
+			w.PartBytes += uint64(moved) * PageSize
+		}
+	}
+	return w
 }
 
 // fetch returns the next batch of faults of dev and the other pending touches,

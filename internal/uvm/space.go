@@ -379,6 +379,9 @@ type Work struct {
 	InRuns, OutRuns, Peers int    // runs of neighbouring pages in these copies
 	Zeroed                 uint64 // bytes of pages that were touched for the first time
 
+	Parts     int    // blocks of which a kernel moved only a part to its device
+	PartBytes uint64 // bytes of these parts
+
 	Remote  int     // pages that faulted and were mapped at their place, over the link
 	Evicted int     // blocks; their bytes are in Out
 	Slept   float64 // ns that a throttled processor waited
@@ -397,6 +400,8 @@ func (w *Work) Add(o Work) {
 	w.OutRuns += o.OutRuns
 	w.Peers += o.Peers
 	w.Zeroed += o.Zeroed
+	w.Parts += o.Parts
+	w.PartBytes += o.PartBytes
 	w.Remote += o.Remote
 	w.Evicted += o.Evicted
 	w.Slept += o.Slept
