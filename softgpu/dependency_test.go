@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"math"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -103,6 +104,20 @@ func TestOverlapOfTwoStreams(t *testing.T) {
 		}
 		if got := out[0].overlap(kernel[1]) / kernel[1].length(); c.kernels && got > c.out {
 			t.Errorf("%s: %.2f of kernel %v are beside the first copy out, %v", c.name, got, kernel[1], out[0])
+		}
+	}
+}
+
+// Depth first, kernels that are longer than copies do not overlap either, because
+// the first copy out checks the first kernel. They do from compute capability 3.2
+// on.
+func TestCopyOutHoldsBackKernels(t *testing.T) {
+	onlyFast(t)
+	for cc, want := range map[float64]bool{2.0: false, 3.0: false, 3.2: true} {
+		major := math.Floor(cc)
+		ran := copyKernelCopy(t, capability(t, major, math.Round(10*(cc-major)), 2), true, 64<<10, 7, 2<<20)
+		if got := ran[1][0].overlap(ran[1][1]) > 0; got != want {
+			t.Errorf("compute capability %v: kernels %v overlap: %v", cc, ran[1], got)
 		}
 	}
 }
