@@ -95,6 +95,7 @@ func (c *contextState) switchesCache(prefers cu.FuncCache) bool {
 // followInTime makes o wait for the end of x in virtual time.
 func (o *op) followInTime(x *op) {
 	if x.retired {
+		o.noteCheck(x)
 		o.ready = max(o.ready, o.earliestStart(x))
 		return
 	}
@@ -107,6 +108,9 @@ func (o *op) followInTime(x *op) {
 // has reached it, need not check a kernel that had ended when o arrived.
 func (o *op) held() bool {
 	o.behind = slices.DeleteFunc(o.behind, (*op).allStarted)
+	if len(o.behind) > 0 {
+		o.heldBy = o.behind[len(o.behind)-1].id
+	}
 	return len(o.behind) > 0 && slices.ContainsFunc(o.checks, func(x *op) bool { return x.end > o.arrive })
 }
 

@@ -79,6 +79,7 @@ type Driver struct {
 	backedBytes    uint64        // bytes of real memory behind allocations
 	captures       map[*capture]struct{}
 	managed        *uvm.Space
+	observer       cu.Observer // nil for none
 	driverRace
 	phys *frames // physical frames; nil before the first Walk
 }

@@ -160,7 +160,7 @@ func (d *Driver) MemPrefetchAsync(h cu.Context, dptr cu.DevicePtr, bytes uintptr
 	if err := s.mustNotCapture(what); err != nil { // as on hardware, a prefetch cannot be captured
 		return err
 	}
-	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev}
+	w := &work{kind: cu.GraphNodeTypeMemcpy, what: what, engine: engineIn, dev: c.dev, moved: moved{uint64(bytes), "managed", "managed"}}
 	use := resIn
 	busy, _ := s.busy()
 	if err := s.ctx.alive(what); err != nil {

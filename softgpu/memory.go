@@ -476,6 +476,7 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 		engine: engineCompute,
 		dev:    dev,
 		run:    func(*op) error { return f.run() },
+		moved:  moved{bytes: f.dst.n, to: f.dst.memoryName()},
 		price: func(*op) cost {
 			if f.dst.region.kind == kindManaged {
 				f.dst.region.managed.pages.Populate(f.dst.off, f.dst.n, uvm.Processor(dev.ordinal))

@@ -35,6 +35,7 @@ type work struct {
 
 	launch    *launch     // of a kernel
 	event     *eventState // of an external event node
+	moved     moved       // for observers
 	keepAlive any         // keeps the caller's memory from the garbage collector
 }
 
@@ -87,6 +88,9 @@ type op struct {
 	noLatency     bool
 	polls         int // queries that found it not done
 
+	cause  opCause // of its start, for observers
+	heldBy uint64  // the last kernel whose blocks it waited for, for observers
+
 	sliceExpired bool // of a kernel: other contexts' kernels do not wait for it any more
 }
 
@@ -96,6 +100,7 @@ func (o *op) follow(dep *op) {
 		return
 	}
 	if dep.retired {
+		o.noteOrder(dep)
 		o.ready = max(o.ready, o.earliestStart(dep))
 	} else {
 		o.unretiredDeps++

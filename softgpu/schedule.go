@@ -94,6 +94,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 	}
 	d.unretired++
 	o.raceSubmit(deps)
+	o.noteQueued()
 	if len(d.steps) == 0 {
 		d.sim.admit(d, o)
 	} else {

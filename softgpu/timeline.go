@@ -139,6 +139,7 @@ func (t *timeline) start(o *op) {
 	t.update()
 	o.started = true
 	o.start = t.now
+	o.noteStart()
 	t.running = append(t.running, o)
 	t.price()
 }
@@ -232,6 +233,7 @@ func (t *timeline) advance(to float64) {
 func (t *timeline) retire(o *op) {
 	o.end = t.now
 	o.retired = true
+	o.noteEnd()
 	o.ctx.drv.unretired--
 	if e := o.engine(); e != nil {
 		e.remove(o)
@@ -352,6 +354,10 @@ type engine struct {
 	fifo    bool
 	queue   []*op
 	running []*op
+
+	started, ended uint64 // the last ops that started and ended, by id, for observers
+	startedAt      float64
+	endedAt        float64
 }
 
 // newEngines makes the engines that the attributes describe.

@@ -298,6 +298,7 @@ func (t *transfer) work(p plan) *work {
 		arrive:    func(o *op) { t.arrive(o, &p) },
 		price:     func(o *op) cost { return t.price(o, &p) },
 		keepAlive: t.src.host,
+		moved:     moved{t.total(), t.src.memoryName(), t.dst.memoryName()},
 	}
 	if raceBuild {
 		w.touches = t.touches
