@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // DeviceVariable is the environment variable in which Open("") looks for a device name.
@@ -166,10 +167,15 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 
 // OpenDriver opens the device with an ordinal of any driver, such as a driver that wraps
 // another one. Devices that copy to each other or share memory must be opened with the
-// same driver value.
+// same driver value. If FERRY_TRACE is set, OpenDriver and Open wrap the driver in one that
+// records its calls: see package trace.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
+	}
+	d, err := trace.Environment(d)
+	if err != nil {
+		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
 	}
 	if err := d.Init(0); err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)

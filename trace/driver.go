@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	rtrace "runtime/trace"
+	"sync"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Driver is a [cu.Driver] that records the calls of another one. It passes on each call
+// unchanged and is safe for concurrent use if that driver is.
+//
+// On the software GPU it adds no call, and all times are virtual. On hardware it records
+// two events around each operation in the operation's stream, queries them at later
+// calls, and reads the times when they are done. It uses no events for a stream that
+// captures. A graph, and the part of a batch that is in one stream, is one operation
+// there. The time between two events includes waiting for an engine.
+type Driver struct {
+	inner    cu.Driver
+	rec      *Recorder
+	id       int // number of the driver in the recording
+	emulated cu.Emulated
+	soft     *softOps // the operations of a software GPU; nil on hardware
+	timer    *timer   // those of hardware; nil on a software GPU
+	memory   ranges   // kinds of memory by address
+	names    names
+	lanes    lanes
+
+	mu       sync.Mutex
+	contexts map[cu.Context]*contextUse
+}
+
+// Unwrap returns the wrapped driver.
+func (d *Driver) Unwrap() cu.Driver { return d.inner }
+
+// Wrap returns a driver that records the calls of inner in r. Wrap each driver once, and
+// before its first use. Memory that was allocated before has the kind "device" or
+// "pageable" in the recording.
+func (r *Recorder) Wrap(inner cu.Driver) *Driver {
+	d := &Driver{inner: inner, rec: r, id: r.newDriver(), emulated: cu.AsEmulated(inner), contexts: map[cu.Context]*contextUse{}}
+	clock, profile := "host", ""
+	if o := cu.AsObservable(inner); o != nil && d.emulated != nil {
+		clock, profile = "virtual", d.emulated.Profile()
+		d.soft = newSoftOps(d)
+		o.Observe(d.soft)
+	} else {
+		d.timer = newTimer(d)
+	}
+	r.addDriver(d.id, clock, profile)
+	return d
+}
+
+// call is a driver call in progress.
+type call struct {
+	d      *Driver
+	name   string // of the C function
+	ctx    cu.Context
+	stream cu.Stream
+	bytes  uint64
+	id     uint64
+	site   int
+	lane   int
+	start  int64
+	timed  *timing // of hardware operations that the call queues; nil for none
+	goid   uint64  // of the goroutine, if the call queues operations of a software GPU
+	region *rtrace.Region
+}
+
+// begin starts a call. stream is noStream for calls without one.
+func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uintptr) call {
+	c := call{d: d, name: name, ctx: ctx, stream: stream, bytes: uint64(bytes)}
+	c.id, c.site = d.rec.newCall(), d.rec.site()
+	if d.rec.regions && rtrace.IsEnabled() {
+		c.region = rtrace.StartRegion(context.Background(), name)
+	}
+	c.lane = d.lanes.take()
+	c.start = d.now()
+	return c
+}
+
+// noStream is the stream of a call without one.
+const noStream = ^cu.Stream(0)
+
+// now returns the time in nanoseconds on the clock of the driver's rows.
+func (d *Driver) now() int64 {
+	if d.soft != nil {
+		return int64(d.emulated.Now())
+	}
+	return d.rec.now()
+}
+
+// end ends a call and returns err.
+func (c *call) end(err error) error {
+	end := c.d.now()
+	if c.timed != nil {
+		c.d.timer.endOps(c, err)
+	}
+	if c.goid != 0 {
+		c.d.soft.leave(c.goid)
+	}
+	c.d.lanes.put(c.lane)
+	if c.region != nil {
+		c.region.End()
+	}
+	c.d.rec.addCall(c, end, err)
+	return err
+}
+
+// failed reports whether err is an error, and not the answer "not ready".
+func failed(err error) bool { return err != nil && !errors.Is(err, cu.ErrorNotReady) }
+
+// Submit makes the calls of b; see [cu.Batches].
+func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
+	c := d.begin("cuSubmit (batch)", ctx, noStream, 0)
+	c.beforeSubmit(b)
+	done, err = d.inner.Submit(ctx, b)
+	return done, c.end(err)
+}
+
+// lanes number the calls that are in progress at the same time. A report shows each
+// lane as a track.
+type lanes struct {
+	mu   sync.Mutex
+	used []bool
+}
+
+// take returns the lowest free lane.
+func (l *lanes) take() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, used := range l.used {
+		if !used {
+			l.used[i] = true
+			return i
+		}
+	}
+	l.used = append(l.used, true)
+	return len(l.used) - 1
+}
+
+// put frees a lane.
+func (l *lanes) put(i int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used[i] = false
+}

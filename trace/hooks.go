@@ -1,0 +1,243 @@
+package trace
+
+import "github.com/ferrygpu/ferry/cu"
+
+// Names of operations, as in the tables of nvprof.
+const (
+	nameMemset   = "[CUDA memset]"
+	namePrefetch = "[CUDA managed memory prefetch]"
+	nameHostFunc = "[host function]"
+	nameWrite    = "[write of a value]"
+)
+
+// copyName returns the name of a copy between two kinds of memory.
+func copyName(from, to string) string {
+	return "[CUDA memcpy " + side(from) + "to" + side(to) + "]"
+}
+
+func side(kind string) string {
+	switch kind {
+	case device:
+		return "D"
+	case managed:
+		return "M"
+	}
+	return "H"
+}
+
+// Engines of hardware, by the kind of an operation: which one served it is not known.
+const (
+	engineCompute = "compute"
+	engineIn      = "copy in"
+	engineOut     = "copy out"
+	enginePeer    = "copy peer"
+	engineHost    = "host"
+)
+
+// copyEngine returns the engine that serves a copy.
+func copyEngine(from, to string) string {
+	switch {
+	case from == device && to == device:
+		return engineCompute
+	case to == device || from != device && to == managed:
+		return engineIn
+	case from == device || from == managed:
+		return engineOut
+	}
+	return engineHost
+}
+
+// operation notes that the call queues an operation in a stream.
+func (c *call) operation(stream cu.Stream, o opRow) {
+	if c.d.soft != nil {
+		c.d.soft.enter(c)
+		return
+	}
+	c.d.timer.beginOp(c, stream, o)
+	c.start = c.d.now() // without the time of the event
+}
+
+// copies notes that the call queues a copy.
+func (c *call) copies(stream cu.Stream, from, to string, bytes uintptr) {
+	if bytes == 0 {
+		return
+	}
+	c.operation(stream, opRow{name: copyName(from, to), engine: copyEngine(from, to), from: from, to: to, bytes: uint64(bytes)})
+}
+
+// at returns the kind of memory at an address of which the call says nothing.
+func (c *call) at(p cu.DevicePtr) string { return c.d.memory.kind(uint64(p), pageable) }
+
+// onDevice returns the kind of memory at an address that is not pageable memory.
+func (c *call) onDevice(p cu.DevicePtr) string { return c.d.memory.kind(uint64(p), device) }
+
+// onHost returns the kind of memory at a host address.
+func (c *call) onHost(p cu.HostPtr) string { return c.d.memory.kind(addressOf(p), pageable) }
+
+func (c *call) beforeMemcpy(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr) {
+	c.copies(0, c.at(src), c.at(dst), bytes)
+}
+
+func (c *call) beforeMemcpyAsync(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.copies(stream, c.at(src), c.at(dst), bytes)
+}
+
+func (c *call) beforeMemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) {
+	c.copies(0, c.onHost(src), c.onDevice(dst), bytes)
+}
+
+func (c *call) beforeMemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) {
+	c.copies(stream, c.onHost(src), c.onDevice(dst), bytes)
+}
+
+func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) {
+	c.copies(0, c.onDevice(src), c.onHost(dst), bytes)
+}
+
+func (c *call) beforeMemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.copies(stream, c.onDevice(src), c.onHost(dst), bytes)
+}
+
+func (c *call) beforeMemcpyDtoD(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr) {
+	c.copies(0, c.onDevice(src), c.onDevice(dst), bytes)
+}
+
+func (c *call) beforeMemcpyDtoDAsync(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.copies(stream, c.onDevice(src), c.onDevice(dst), bytes)
+}
+
+func (c *call) beforeMemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) {
+	c.peer(0, bytes)
+}
+
+func (c *call) beforeMemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) {
+	c.peer(stream, bytes)
+}
+
+func (c *call) peer(stream cu.Stream, bytes uintptr) {
+	if bytes != 0 {
+		c.operation(stream, opRow{name: "[CUDA memcpy PtoP]", engine: enginePeer, from: device, to: device, bytes: uint64(bytes)})
+	}
+}
+
+func (c *call) beforeMemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) {
+	var total uintptr
+	for _, n := range sizes {
+		total += n
+	}
+	if len(dsts) == 0 || len(srcs) == 0 {
+		return
+	}
+	c.bytes = uint64(total)
+	from, to := c.at(srcs[0]), c.at(dsts[0])
+	c.operation(stream, opRow{name: copyName(from, to), engine: copyEngine(from, to), from: from, to: to, bytes: uint64(total), count: len(sizes)})
+}
+
+func (c *call) beforeMemcpy2D(ctx cu.Context, p *cu.Memcpy2D) { c.rectangle(0, p) }
+
+func (c *call) beforeMemcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) {
+	c.rectangle(stream, p)
+}
+
+func (c *call) rectangle(stream cu.Stream, p *cu.Memcpy2D) {
+	if p == nil {
+		return
+	}
+	c.bytes = uint64(p.WidthInBytes * p.Height)
+	c.copies(stream, c.sideOf(p.SrcMemoryType, p.SrcHost, p.SrcDevice), c.sideOf(p.DstMemoryType, p.DstHost, p.DstDevice), p.WidthInBytes*p.Height)
+}
+
+func (c *call) beforeMemcpy3D(ctx cu.Context, p *cu.Memcpy3D) { c.box(0, p) }
+
+func (c *call) beforeMemcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) {
+	c.box(stream, p)
+}
+
+func (c *call) box(stream cu.Stream, p *cu.Memcpy3D) {
+	if p == nil {
+		return
+	}
+	bytes := p.WidthInBytes * p.Height * p.Depth
+	c.bytes = uint64(bytes)
+	c.copies(stream, c.sideOf(p.SrcMemoryType, p.SrcHost, p.SrcDevice), c.sideOf(p.DstMemoryType, p.DstHost, p.DstDevice), bytes)
+}
+
+// sideOf returns the kind of memory of one side of a rectangle or box.
+func (c *call) sideOf(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr) string {
+	switch t {
+	case cu.MemoryTypeHost:
+		return c.onHost(host)
+	case cu.MemoryTypeDevice:
+		return c.onDevice(dev)
+	}
+	return c.at(dev)
+}
+
+func (c *call) fill(stream cu.Stream, dst cu.DevicePtr, bytes uintptr) {
+	c.bytes = uint64(bytes)
+	if bytes != 0 {
+		c.operation(stream, opRow{name: nameMemset, engine: engineCompute, to: c.onDevice(dst), bytes: uint64(bytes)})
+	}
+}
+
+func (c *call) beforeMemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) {
+	c.fill(0, dst, n)
+}
+
+func (c *call) beforeMemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) {
+	c.fill(0, dst, 2*n)
+}
+
+func (c *call) beforeMemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) {
+	c.fill(0, dst, 4*n)
+}
+
+func (c *call) beforeMemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) {
+	c.fill(stream, dst, n)
+}
+
+func (c *call) beforeMemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) {
+	c.fill(stream, dst, 2*n)
+}
+
+func (c *call) beforeMemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) {
+	c.fill(stream, dst, 4*n)
+}
+
+func (c *call) beforeMemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) {
+	engine := engineIn
+	if dst == cu.CPUDevice {
+		engine = engineOut
+	}
+	c.operation(stream, opRow{name: namePrefetch, engine: engine, from: managed, to: managed, bytes: uint64(bytes)})
+}
+
+func (c *call) beforeLaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) {
+	c.operation(stream, opRow{name: c.d.names.kernel(f), engine: engineCompute})
+}
+
+func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) {
+	if config != nil {
+		c.stream = config.Stream
+		c.operation(config.Stream, opRow{name: c.d.names.kernel(f), engine: engineCompute})
+	}
+}
+
+func (c *call) beforeLaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) {
+	c.operation(stream, opRow{name: nameHostFunc, engine: engineHost})
+}
+
+func (c *call) beforeGraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) {
+	c.operation(stream, opRow{name: "[graph]", engine: engineCompute})
+}
+
+func (c *call) beforeSubmit(b *cu.Batch) {
+	if b == nil {
+		return
+	}
+	if c.d.soft != nil {
+		c.d.soft.enter(c)
+		return
+	}
+	c.d.timer.beginBatch(c, b)
+}

@@ -1,0 +1,117 @@
+package trace
+
+import "github.com/ferrygpu/ferry/cu"
+
+func (c *call) afterMemAlloc(ctx cu.Context, bytes uintptr, dptr cu.DevicePtr) {
+	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+}
+
+func (c *call) afterMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32, dptr cu.DevicePtr, pitch uintptr) {
+	c.d.memory.add(uint64(dptr), uint64(pitch*height), device)
+}
+
+func (c *call) afterMemFree(ctx cu.Context, dptr cu.DevicePtr) { c.d.memory.remove(uint64(dptr)) }
+
+func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
+	c.d.memory.add(addressOf(p), uint64(bytes), pinned)
+}
+
+func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.d.memory.remove(addressOf(p)) }
+
+func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
+	c.d.memory.add(addressOf(p), uint64(bytes), registered)
+}
+
+func (c *call) afterMemHostUnregister(ctx cu.Context, p cu.HostPtr) { c.d.memory.remove(addressOf(p)) }
+
+func (c *call) afterMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags, dptr cu.DevicePtr) {
+	c.d.memory.add(uint64(dptr), uint64(bytes), managed)
+}
+
+func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream, dptr cu.DevicePtr) {
+	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+}
+
+func (c *call) afterMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream, dptr cu.DevicePtr) {
+	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+}
+
+func (c *call) afterMemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) {
+	c.d.memory.remove(uint64(dptr))
+}
+
+func (c *call) afterModuleGetGlobal(ctx cu.Context, module cu.Module, name string, dptr cu.DevicePtr, bytes uintptr) {
+	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+}
+
+func (c *call) afterModuleGetFunction(ctx cu.Context, module cu.Module, name string, f cu.Function) {
+	c.d.names.addKernel(f, name)
+}
+
+func (c *call) afterStreamCreate(ctx cu.Context, flags cu.StreamFlags, stream cu.Stream) {
+	c.d.names.addStream(stream)
+	c.stream = stream
+}
+
+func (c *call) afterStreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32, stream cu.Stream) {
+	c.d.names.addStream(stream)
+	c.stream = stream
+}
+
+func (c *call) afterDeviceGetName(dev cu.Device, name string) {
+	c.d.rec.addDevice(int(dev), c.d.id, name)
+}
+
+func (c *call) afterDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) {
+	c.d.retain(ctx, dev, false)
+}
+
+func (c *call) beforeDevicePrimaryCtxRelease(dev cu.Device) { c.d.release(c.d.primary(dev)) }
+
+func (c *call) beforeDevicePrimaryCtxReset(dev cu.Device) { c.d.drop(c.d.primary(dev)) }
+
+func (c *call) afterCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) {
+	c.d.retain(ctx, dev, true)
+}
+
+func (c *call) beforeCtxDestroy(ctx cu.Context) { c.d.drop(ctx) }
+
+// Calls that wait for the device, or tell that it is done: then the times of operations
+// can be read.
+
+func (c *call) afterCtxSynchronize(ctx cu.Context)                      { c.settle() }
+func (c *call) afterStreamSynchronize(ctx cu.Context, stream cu.Stream) { c.settle() }
+func (c *call) afterStreamQuery(ctx cu.Context, stream cu.Stream)       { c.settle() }
+func (c *call) afterEventSynchronize(ctx cu.Context, event cu.Event)    { c.settle() }
+func (c *call) afterEventQuery(ctx cu.Context, event cu.Event)          { c.settle() }
+
+// settle reads the times of the operations of the context that are done.
+func (c *call) settle() {
+	if c.d.timer != nil {
+		c.d.timer.settle(c.ctx)
+	}
+}
+
+func (c *call) beforeStreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) {
+	if c.d.timer != nil {
+		c.d.timer.captures.begin(stream)
+	}
+}
+
+func (c *call) doneStreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode, err error) {
+	if c.d.timer != nil && err != nil {
+		c.d.timer.captures.end(stream)
+	}
+}
+
+func (c *call) doneStreamEndCapture(ctx cu.Context, stream cu.Stream, graph cu.Graph, err error) {
+	if c.d.timer != nil {
+		c.d.timer.captures.end(stream)
+	}
+}
+
+func (c *call) afterStreamDestroy(ctx cu.Context, stream cu.Stream) {
+	if c.d.timer != nil {
+		c.d.timer.captures.end(stream)
+	}
+}

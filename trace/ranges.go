@@ -1,0 +1,72 @@
+package trace
+
+import (
+	"slices"
+	"sync"
+)
+
+// Kinds of memory in a recording.
+const (
+	device     = "device"
+	pinned     = "pinned"
+	registered = "registered"
+	managed    = "managed"
+	pageable   = "pageable"
+)
+
+// ranges has the kind of memory of each address range that the driver knows.
+type ranges struct {
+	mu  sync.RWMutex
+	all []span // by base, without overlaps
+}
+
+// span is a range of addresses.
+type span struct {
+	base, end uint64
+	kind      string
+}
+
+// add adds a range. It replaces ranges that it overlaps, which were freed unseen.
+func (r *ranges) add(base, bytes uint64, kind string) {
+	if base == 0 || bytes == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := r.after(base)
+	last := first
+	for last < len(r.all) && r.all[last].base < base+bytes {
+		last++
+	}
+	r.all = slices.Replace(r.all, first, last, span{base, base + bytes, kind})
+}
+
+// remove removes the range that begins at base.
+func (r *ranges) remove(base uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := r.after(base); i < len(r.all) && r.all[i].base == base {
+		r.all = slices.Delete(r.all, i, i+1)
+	}
+}
+
+// kind returns the kind of memory at an address, or unknown.
+func (r *ranges) kind(at uint64, unknown string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if i := r.after(at); i < len(r.all) && r.all[i].base <= at {
+		return r.all[i].kind
+	}
+	return unknown
+}
+
+// after returns the index of the first range that ends after an address.
+func (r *ranges) after(at uint64) int {
+	i, _ := slices.BinarySearchFunc(r.all, at, func(s span, at uint64) int {
+		if s.end <= at {
+			return -1
+		}
+		return 1
+	})
+	return i
+}

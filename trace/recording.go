@@ -1,0 +1,243 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Recording is what [Read] finds in a file.
+type Recording struct {
+	Program string
+	PID     int
+	Go      string // version of Go
+	Began   time.Time
+
+	LostCalls, LostOps uint64 // rows that could not be written
+	Why                string // why rows were lost; "" if none were
+
+	// Cut says that the last row of the file is incomplete, and where; "" if all rows are
+	// whole. A program that was stopped while it wrote leaves such a file.
+	Cut string
+
+	Drivers    []DriverInfo
+	Devices    []DeviceInfo
+	Sites      map[int]Site
+	Calls      []Call      // in the order in which they ended
+	Operations []Operation // in the order in which their ends became known
+}
+
+// DriverInfo is a driver of a recording.
+type DriverInfo struct {
+	ID      int
+	Clock   string // of its rows: "virtual" on a software GPU, else "host"
+	Profile string // of a software GPU, such as "h200"
+}
+
+// Virtual reports whether the driver's times are predictions.
+func (d *DriverInfo) Virtual() bool { return d.Clock == "virtual" }
+
+// DeviceInfo is a device of a driver.
+type DeviceInfo struct {
+	ID, Driver int
+	Name       string
+}
+
+// Site is a line of the program.
+type Site struct {
+	File string
+	Line int
+	Func string
+}
+
+// String returns "main.go:12", or "" for no line.
+func (s Site) String() string {
+	if s.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", s.File[strings.LastIndexAny(s.File, `/\`)+1:], s.Line)
+}
+
+// Call is a driver call. Times are nanoseconds on the clock of the driver.
+type Call struct {
+	ID         uint64
+	Name       string // of the C function
+	Driver     int
+	Start, End int64
+	Lane       int // calls in progress at the same time have different lanes
+	Site       int
+	Stream     int // NoStream for none, 0 for the default stream
+	Bytes      uint64
+	Error      string
+}
+
+// NoStream is the stream of calls without a stream, and of the nodes of graphs on a
+// software GPU.
+const NoStream = noStreamNumber
+
+// Operation is an operation of a device.
+type Operation struct {
+	ID       uint64
+	Call     uint64 // that queued it
+	Name     string // a kernel's name, or a name as in the tables of nvprof
+	Driver   int
+	Device   int
+	Stream   int
+	Engine   string
+	From, To string // kinds of memory of a copy: device, pinned, registered, managed, pageable
+	Bytes    uint64
+	Count    int // calls of a batch that are one operation
+
+	Untimed    string // why it has no times; "" if it has
+	Queued     int64  // when the call had queued it
+	Start, End int64
+
+	After uint64 // the operation that it waited for last; 0 if none is known
+	Why   string // why it did not start earlier: host, order, engine, queue, unknown
+}
+
+// wire is any row.
+type wire struct {
+	Schema    *string `json:"schema"`
+	Driver    int     `json:"driver"`
+	DeviceRow *int    `json:"device"`
+	SiteRow   int     `json:"site"`
+	CallRow   uint64  `json:"call"`
+	OpRow     uint64  `json:"op"`
+	EndRow    int64   `json:"end"`
+
+	PID       int    `json:"pid"`
+	Program   string `json:"program"`
+	Go        string `json:"go"`
+	Began     string `json:"began"`
+	LostCalls uint64 `json:"lost_calls"`
+	LostOps   uint64 `json:"lost_ops"`
+
+	Clock   string `json:"clock"`
+	Profile string `json:"profile"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Func    string `json:"func"`
+
+	Name    string `json:"name"`
+	Start   int64  `json:"start"`
+	Lane    int    `json:"lane"`
+	Stream  *int   `json:"stream"`
+	Bytes   uint64 `json:"bytes"`
+	Error   string `json:"error"`
+	Engine  string `json:"engine"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Count   int    `json:"count"`
+	Untimed string `json:"untimed"`
+	Queued  int64  `json:"queued"`
+	After   uint64 `json:"after"`
+	Why     string `json:"why"`
+}
+
+// ErrNotRecording is wrapped by the errors of files that are no recordings, or recordings
+// in another version of the format.
+var ErrNotRecording = errors.New("not a recording of ferry")
+
+// ReadFile reads the recording in a file; see [Read].
+func ReadFile(path string) (*Recording, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read recording: %w", err)
+	}
+	defer f.Close()
+	rec, err := Read(f)
+	if err != nil {
+		err = fmt.Errorf("read recording %s: %w", path, err)
+	}
+	return rec, err
+}
+
+// Read reads a recording. An incomplete last row is no error; Cut says it. After an error
+// in a later row, which the error names by line and byte, the recording has the rows
+// before it.
+func Read(from io.Reader) (*Recording, error) {
+	in := bufio.NewReaderSize(from, 1<<20)
+	r := &Recording{Sites: map[int]Site{}}
+	offset := int64(0)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		switch {
+		case err == io.EOF && len(line) == 0 && n == 1:
+			return nil, fmt.Errorf("line 1, byte 0: the file is empty: %w", ErrNotRecording)
+		case err == io.EOF && len(line) == 0:
+			return r, nil
+		case err == io.EOF && n > 1:
+			r.Cut = fmt.Sprintf("line %d, byte %d: the last row is incomplete", n, offset)
+			return r, nil
+		case err != nil && err != io.EOF:
+			return r, fmt.Errorf("line %d, byte %d: %w", n, offset, err)
+		case n == 1:
+			if err := r.head(line); err != nil {
+				return nil, err
+			}
+		default:
+			if err := r.row(line); err != nil {
+				return r, fmt.Errorf("line %d, byte %d: %w", n, offset, err)
+			}
+		}
+		offset += int64(len(line))
+	}
+}
+
+// head reads the first line.
+func (r *Recording) head(line []byte) error {
+	var w wire
+	if err := json.Unmarshal(line, &w); err != nil || w.Schema == nil {
+		return fmt.Errorf("line 1, byte 0: want {\"schema\":%q, found %.40q: %w", Schema, bytes.TrimSpace(line), ErrNotRecording)
+	}
+	if *w.Schema != Schema {
+		return fmt.Errorf("line 1, byte 0: the schema is %q, and this version reads %q: %w", *w.Schema, Schema, ErrNotRecording)
+	}
+	r.PID, r.Program, r.Go = w.PID, w.Program, w.Go
+	r.Began, _ = time.Parse(time.RFC3339Nano, w.Began)
+	r.LostCalls, r.LostOps, r.Why = w.LostCalls, w.LostOps, w.Why
+	return nil
+}
+
+// row reads a later line.
+func (r *Recording) row(line []byte) error {
+	w := wire{}
+	if err := json.Unmarshal(line, &w); err != nil {
+		return fmt.Errorf("malformed row: %w", err)
+	}
+	stream := NoStream
+	if w.Stream != nil {
+		stream = *w.Stream
+	}
+	key, _, _ := bytes.Cut(line, []byte(":"))
+	switch string(key) {
+	case `{"call"`:
+		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Lane, w.SiteRow, stream, w.Bytes, w.Error})
+	case `{"op"`:
+		o := Operation{ID: w.OpRow, Call: w.CallRow, Name: w.Name, Driver: w.Driver, Stream: stream, Engine: w.Engine,
+			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why}
+		if w.DeviceRow != nil {
+			o.Device = *w.DeviceRow
+		}
+		r.Operations = append(r.Operations, o)
+	case `{"site"`:
+		r.Sites[w.SiteRow] = Site{w.File, w.Line, w.Func}
+	case `{"driver"`:
+		r.Drivers = append(r.Drivers, DriverInfo{w.Driver, w.Clock, w.Profile})
+	case `{"device"`:
+		if w.DeviceRow != nil {
+			r.Devices = append(r.Devices, DeviceInfo{*w.DeviceRow, w.Driver, w.Name})
+		}
+	case `{"end"`:
+	default:
+		return fmt.Errorf("malformed row: %.40q is no kind of row", line)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package trace
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// softOps records the operations of a software GPU, which reports them with the times of
+// its timeline.
+type softOps struct {
+	d      *Driver
+	mu     sync.Mutex
+	callOf map[uint64]uint64 // the call in progress of each goroutine, by its number
+	queued map[uint64]uint64 // the call that queued an operation, until the operation ends
+}
+
+func newSoftOps(d *Driver) *softOps {
+	return &softOps{d: d, callOf: map[uint64]uint64{}, queued: map[uint64]uint64{}}
+}
+
+// enter notes that the calling goroutine makes call c, which queues operations.
+func (s *softOps) enter(c *call) {
+	c.goid = goid()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.callOf[c.goid] = c.id
+}
+
+func (s *softOps) leave(goid uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.callOf, goid)
+}
+
+// Queued implements [cu.Observer].
+func (s *softOps) Queued(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.callOf) == 1 { // the usual case, which needs no number of a goroutine
+		for _, call := range s.callOf {
+			s.queued[id] = call
+		}
+		return
+	}
+	s.queued[id] = s.callOf[goid()]
+}
+
+// Ended implements [cu.Observer].
+func (s *softOps) Ended(x *cu.Operation) {
+	s.mu.Lock()
+	call := s.queued[x.ID]
+	delete(s.queued, x.ID)
+	s.mu.Unlock()
+	o := opRow{
+		id: x.ID, call: call, device: int(x.Device), stream: noStreamNumber, engine: x.Engine, bytes: x.Bytes,
+		from: x.From, to: x.To, start: int64(x.Start), end: int64(x.End), queued: int64(x.Queued),
+		after: x.BlockedBy, why: x.Blocked.String(),
+	}
+	if !x.Graph {
+		o.stream = s.d.names.stream(x.Stream)
+	}
+	o.name = softName(x)
+	s.d.rec.addOp(s.d.id, &o)
+}
+
+// softName returns the name of an operation in reports.
+func softName(x *cu.Operation) string {
+	switch x.Kind {
+	case cu.GraphNodeTypeKernel:
+		return x.Kernel
+	case cu.GraphNodeTypeMemset:
+		return nameMemset
+	case cu.GraphNodeTypeHost:
+		return nameHostFunc
+	case cu.GraphNodeTypeMemcpy:
+		if x.From == managed && x.To == managed {
+			return namePrefetch
+		}
+		return copyName(x.From, x.To)
+	}
+	return "operation"
+}
+
+// goid returns the number of the calling goroutine, from the first line of its stack.
+func goid() uint64 {
+	var buf [64]byte
+	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
+	digits, _, _ := bytes.Cut(line, []byte(" "))
+	id, _ := strconv.ParseUint(string(digits), 10, 64)
+	return id
+}

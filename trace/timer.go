@@ -1,0 +1,281 @@
+package trace
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// timer measures the operations of hardware with two events around each. It keeps no
+// lock during a driver call, and makes none in a stream that captures. While any stream
+// captures it asks no event, because such calls end a capture.
+type timer struct {
+	d        *Driver
+	captures captures
+	lastOp   atomic.Uint64
+
+	mu       sync.Mutex
+	contexts map[cu.Context]*clock
+}
+
+func newTimer(d *Driver) *timer { return &timer{d: d, contexts: map[cu.Context]*clock{}} }
+
+// Limits of the timer.
+const (
+	anchorAge  = int64(4 * time.Second) // an event's time has a 24-bit fraction of the time since its anchor
+	anchorRuns = 5
+	readAhead  = 32 // pending operations of a stream above which a call reads times
+	readAtOnce = 16
+)
+
+// beginOp records the event before an operation.
+func (t *timer) beginOp(c *call, stream cu.Stream, o opRow) {
+	x := &timing{op: o, stream: stream, next: c.timed}
+	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
+	x.op.queued = c.start
+	c.timed = x
+	k := t.clock(c.ctx)
+	x.clock, x.op.device = k, k.device
+	if t.captures.contain(t.d.inner, c.ctx, stream) {
+		x.op.untimed = "recorded in a graph"
+		return
+	}
+	if x.anchor = t.anchor(k); x.anchor == nil {
+		x.op.untimed = "no events"
+		return
+	}
+	x.start, x.end = k.event(t.d.inner), k.event(t.d.inner)
+	if x.start == 0 || x.end == 0 {
+		x.op.untimed = "no events"
+		return
+	}
+	if err := t.d.inner.EventRecord(c.ctx, x.start, stream); err != nil {
+		x.op.untimed = "no event before it: " + err.Error()
+	}
+}
+
+// beginBatch records an event in each stream of a batch. What the batch does in one
+// stream is one operation.
+func (t *timer) beginBatch(c *call, b *cu.Batch) {
+	type part struct {
+		ops   int
+		bytes uint64
+	}
+	parts := map[cu.Stream]*part{}
+	var order []cu.Stream
+	prepared, current := b.Prepared()
+	calls := b.Calls()
+	if current {
+		b.Prepare(prepared) // the calls stay as they are
+	}
+	for i := range calls {
+		op := &calls[i]
+		if op.Op == cu.OpEventRecord || op.Op == cu.OpStreamWaitEvent {
+			continue
+		}
+		p := parts[op.Stream]
+		if p == nil {
+			p = &part{}
+			parts[op.Stream] = p
+			order = append(order, op.Stream)
+		}
+		p.ops++
+		if op.Op != cu.OpLaunchKernel {
+			p.bytes += uint64(op.Bytes)
+		}
+	}
+	for _, s := range order {
+		t.beginOp(c, s, opRow{name: "[batch]", engine: engineCompute, bytes: parts[s].bytes, count: parts[s].ops})
+	}
+}
+
+// endOps records the events after the operations of a call.
+func (t *timer) endOps(c *call, err error) {
+	for x := c.timed; x != nil; x = x.next {
+		switch {
+		case err != nil:
+			x.clock.release(x.start, x.end)
+			continue
+		case x.op.untimed != "":
+		default:
+			if err := t.d.inner.EventRecord(c.ctx, x.end, x.stream); err != nil {
+				x.op.untimed = "no event after it: " + err.Error()
+			}
+		}
+		if x.op.untimed != "" {
+			x.clock.release(x.start, x.end)
+			t.d.rec.addOp(t.d.id, &x.op)
+			continue
+		}
+		if q, full := x.clock.push(x); full && t.captures.none() {
+			t.read(x.clock, q, readAtOnce)
+		}
+	}
+}
+
+// clock returns the clock of a context.
+func (t *timer) clock(ctx cu.Context) *clock {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.contexts[ctx]
+	if k == nil {
+		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}}
+		t.contexts[ctx] = k
+	}
+	return k
+}
+
+// anchor returns an anchor that is young enough, nil if none can be made.
+func (t *timer) anchor(k *clock) *anchor {
+	k.mu.Lock()
+	a, failed := k.anchor, k.failed
+	k.mu.Unlock()
+	if failed || a != nil && (t.d.rec.now()-a.at < anchorAge || !t.captures.none()) {
+		return a
+	}
+	if a == nil && !t.captures.none() {
+		return nil
+	}
+	fresh := t.makeAnchor(k)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if fresh != nil {
+		k.anchor = fresh
+	} else if k.anchor == nil {
+		k.failed = true
+	}
+	return k.anchor
+}
+
+// makeAnchor records events in a stream of its own and takes the one that the host has
+// waited for least.
+func (t *timer) makeAnchor(k *clock) *anchor {
+	d := t.d.inner
+	k.mu.Lock()
+	s := k.stream
+	k.mu.Unlock()
+	if s == 0 {
+		var err error
+		if s, err = d.StreamCreate(k.ctx, cu.StreamNonBlocking); err != nil {
+			return nil
+		}
+		k.mu.Lock()
+		k.stream = s
+		k.mu.Unlock()
+	}
+	var best *anchor
+	least := int64(0)
+	for range anchorRuns {
+		e := k.event(d)
+		before := t.d.rec.now()
+		if e == 0 || d.EventRecord(k.ctx, e, s) != nil || d.EventSynchronize(k.ctx, e) != nil {
+			return best
+		}
+		after := t.d.rec.now()
+		if best == nil || after-before < least {
+			if best != nil {
+				k.release(best.event)
+			}
+			best, least = &anchor{e, before + (after-before)/2}, after-before
+		} else {
+			k.release(e)
+		}
+	}
+	return best
+}
+
+// settle reads the times of all operations of a context that are done.
+func (t *timer) settle(ctx cu.Context) {
+	if !t.captures.none() {
+		return
+	}
+	k := t.clock(ctx)
+	for _, q := range k.all() {
+		for t.read(k, q, readAtOnce) {
+		}
+		for t.read(k, q, 1) {
+		}
+	}
+}
+
+// read reads the times of the first n operations of a queue, if the last of them is done.
+// Operations of a stream end in their order. It reports whether it has read any.
+func (t *timer) read(k *clock, q *queue, n int) bool {
+	k.mu.Lock()
+	if q.busy || len(q.pending) < n {
+		k.mu.Unlock()
+		return false
+	}
+	q.busy = true
+	part := q.pending[:n:n]
+	k.mu.Unlock()
+	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
+	ready := !errors.Is(err, cu.ErrorNotReady)
+	if ready {
+		for _, x := range part {
+			t.finishOp(x, err)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q.busy = false
+	if ready {
+		if q.pending = q.pending[n:]; len(q.pending) == 0 {
+			q.pending = nil
+		}
+	}
+	return ready
+}
+
+// finishOp adds the row of an operation that is done, or of which err says that its times
+// are not known.
+func (t *timer) finishOp(x *timing, err error) {
+	d := t.d.inner
+	var start, end float32
+	if err == nil {
+		start, err = d.EventElapsedTime(x.clock.ctx, x.anchor.event, x.start)
+	}
+	if err == nil {
+		end, err = d.EventElapsedTime(x.clock.ctx, x.anchor.event, x.end)
+	}
+	if err != nil {
+		x.op.untimed = err.Error()
+	} else {
+		x.op.start = x.anchor.at + int64(float64(start)*1e6)
+		x.op.end = x.anchor.at + int64(float64(end)*1e6)
+		x.op.why = "unknown"
+	}
+	x.clock.release(x.start, x.end)
+	t.d.rec.addOp(t.d.id, &x.op)
+}
+
+// finish waits for the operations of a context that is about to be destroyed, reads their
+// times and destroys the events.
+func (t *timer) finish(ctx cu.Context) {
+	t.mu.Lock()
+	k := t.contexts[ctx]
+	delete(t.contexts, ctx)
+	t.mu.Unlock()
+	if k == nil {
+		return
+	}
+	d := t.d.inner
+	for _, q := range k.all() {
+		for _, x := range k.take(q) {
+			t.finishOp(x, d.EventSynchronize(ctx, x.end))
+		}
+	}
+	k.mu.Lock()
+	events, s := k.free, k.stream
+	k.free, k.failed = nil, true
+	k.mu.Unlock()
+	for _, e := range events {
+		_ = d.EventDestroy(ctx, e) // the context ends, and its events with it
+	}
+	if s != 0 {
+		_ = d.StreamDestroy(ctx, s)
+	}
+}
