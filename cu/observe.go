@@ -9,6 +9,10 @@ type Observable interface {
 	// Observe lets o observe all later operations. nil ends that. One observer at a time
 	// can observe a driver.
 	Observe(o Observer)
+	// At calls f with the host's virtual time of this moment: at once if it is known, else
+	// when it is, which can be during a later call of any goroutine. Calls of f are in the
+	// order of At. f must return soon and must not call the driver.
+	At(f func(now time.Duration))
 }
 
 // Observer gets reports of the operations of an emulated driver. The driver calls it

@@ -48,6 +48,14 @@ func (d *Driver) Observe(o cu.Observer) {
 	d.observer = o
 }
 
+// At calls f with the host's virtual time; see [cu.Observable]. Unlike Now it executes no
+// operation, so that it does not change what a schedule shows.
+func (d *Driver) At(f func(now time.Duration)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inOrder(func() { f(time.Duration(d.host)) })
+}
+
 // noteQueued reports a new op to the observer. The caller holds mu.
 func (o *op) noteQueued() {
 	if obs := o.ctx.drv.observer; obs != nil && o.on != engineNone {

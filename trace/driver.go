@@ -43,7 +43,7 @@ func (r *Recorder) Wrap(inner cu.Driver) *Driver {
 	clock, profile := "host", ""
 	if o := cu.AsObservable(inner); o != nil && d.emulated != nil {
 		clock, profile = "virtual", d.emulated.Profile()
-		d.soft = newSoftOps(d)
+		d.soft = newSoftOps(d, o)
 		o.Observe(d.soft)
 	} else {
 		d.timer = newTimer(d)
@@ -63,6 +63,7 @@ type call struct {
 	site   int
 	lane   int
 	start  int64
+	began  *int64  // start on a software GPU, where it can become known later
 	timed  *timing // of hardware operations that the call queues; nil for none
 	goid   uint64  // of the goroutine, if the call queues operations of a software GPU
 	region *rtrace.Region
@@ -76,24 +77,20 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 		c.region = rtrace.StartRegion(context.Background(), name)
 	}
 	c.lane = d.lanes.take()
-	c.start = d.now()
+	if d.soft != nil {
+		c.began = d.soft.began()
+	} else {
+		c.start = d.rec.now()
+	}
 	return c
 }
 
 // noStream is the stream of a call without one.
 const noStream = ^cu.Stream(0)
 
-// now returns the time in nanoseconds on the clock of the driver's rows.
-func (d *Driver) now() int64 {
-	if d.soft != nil {
-		return int64(d.emulated.Now())
-	}
-	return d.rec.now()
-}
-
 // end ends a call and returns err.
 func (c *call) end(err error) error {
-	end := c.d.now()
+	end := c.d.rec.now()
 	if c.timed != nil {
 		c.d.timer.endOps(c, err)
 	}
@@ -104,7 +101,11 @@ func (c *call) end(err error) error {
 	if c.region != nil {
 		c.region.End()
 	}
-	c.d.rec.addCall(c, end, err)
+	if c.d.soft != nil {
+		c.d.soft.ended(*c, err)
+	} else {
+		c.d.rec.addCall(c, end, err)
+	}
 	return err
 }
 

@@ -54,7 +54,7 @@ func (c *call) operation(stream cu.Stream, o opRow) {
 		return
 	}
 	c.d.timer.beginOp(c, stream, o)
-	c.start = c.d.now() // without the time of the event
+	c.start = c.d.rec.now() // without the time of the event
 }
 
 // copies notes that the call queues a copy.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -13,13 +14,29 @@ import (
 // its timeline.
 type softOps struct {
 	d      *Driver
+	gpu    cu.Observable
 	mu     sync.Mutex
 	callOf map[uint64]uint64 // the call in progress of each goroutine, by its number
 	queued map[uint64]uint64 // the call that queued an operation, until the operation ends
 }
 
-func newSoftOps(d *Driver) *softOps {
-	return &softOps{d: d, callOf: map[uint64]uint64{}, queued: map[uint64]uint64{}}
+func newSoftOps(d *Driver, gpu cu.Observable) *softOps {
+	return &softOps{d: d, gpu: gpu, callOf: map[uint64]uint64{}, queued: map[uint64]uint64{}}
+}
+
+// began returns where the virtual time of now will be.
+func (s *softOps) began() *int64 {
+	start := new(int64)
+	s.gpu.At(func(now time.Duration) { *start = int64(now) })
+	return start
+}
+
+// ended adds the row of a call that ends now, when its times are known.
+func (s *softOps) ended(c call, err error) {
+	s.gpu.At(func(now time.Duration) {
+		c.start = *c.began
+		s.d.rec.addCall(&c, int64(now), err)
+	})
 }
 
 // enter notes that the calling goroutine makes call c, which queues operations.
