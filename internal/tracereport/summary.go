@@ -1,0 +1,287 @@
+package tracereport
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ferrygpu/ferry/trace"
+)
+
+// Line is a line of the summary: all operations or calls of one name. Times are
+// nanoseconds.
+type Line struct {
+	Name    string  `json:"name"`
+	Percent float64 `json:"percent"` // of the time of all lines of the table
+	Total   int64   `json:"total_ns"`
+	Calls   int     `json:"calls"`
+	Avg     int64   `json:"avg_ns"`
+	Min     int64   `json:"min_ns"`
+	Max     int64   `json:"max_ns"`
+	Bytes   uint64  `json:"bytes,omitempty"`
+}
+
+// Summary is the report of a recording.
+type Summary struct {
+	Schema     string   `json:"schema"` // "ferry.trace-summary/1"
+	Program    string   `json:"program"`
+	PID        int      `json:"pid"`
+	Devices    []string `json:"devices"`
+	Predicted  bool     `json:"predicted"` // times are those of a software GPU
+	Operations int      `json:"operations"`
+	Calls      int      `json:"calls"`
+	Untimed    int      `json:"untimed_operations"`
+	LostCalls  uint64   `json:"lost_calls"`
+	LostOps    uint64   `json:"lost_operations"`
+	Notes      []string `json:"notes"` // what the reader must know: lost rows, a cut file
+	Activities []Line   `json:"gpu_activities"`
+	API        []Line   `json:"api_calls"`
+	Sites      []Copies `json:"copies_by_line"`
+}
+
+// Copies are the copies of one kind that one line of the program has made.
+type Copies struct {
+	Site  string `json:"site"`
+	Name  string `json:"name"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Calls int    `json:"calls"`
+	Bytes uint64 `json:"bytes"`
+	Total int64  `json:"total_ns"`
+}
+
+// Summarize returns the summary of a recording.
+func Summarize(r *trace.Recording) *Summary {
+	s := &Summary{Schema: "ferry.trace-summary/1", Program: r.Program, PID: r.PID, Operations: len(r.Operations), Calls: len(r.Calls),
+		LostCalls: r.LostCalls, LostOps: r.LostOps, Devices: devices(r), Notes: []string{}}
+	ops, calls := table{}, table{}
+	for i := range r.Operations {
+		o := &r.Operations[i]
+		if o.Untimed != "" {
+			s.Untimed++
+			continue
+		}
+		ops.add(o.Name, o.End-o.Start, o.Bytes)
+	}
+	for i := range r.Calls {
+		c := &r.Calls[i]
+		calls.add(c.Name, c.End-c.Start, 0)
+	}
+	s.Activities, s.API = ops.lines(), calls.lines()
+	s.Sites = copiesByLine(r)
+	for i := range r.Drivers {
+		s.Predicted = s.Predicted || r.Drivers[i].Virtual()
+	}
+	s.note(r)
+	return s
+}
+
+// note adds what the reader must know.
+func (s *Summary) note(r *trace.Recording) {
+	say := func(format string, args ...any) { s.Notes = append(s.Notes, fmt.Sprintf(format, args...)) }
+	if r.LostCalls+r.LostOps > 0 || r.Why != "" {
+		say("%d calls and %d operations were lost: %s", r.LostCalls, r.LostOps, r.Why)
+	}
+	if r.Cut != "" {
+		say("the file is cut at %s; this is what is there", r.Cut)
+	}
+	if s.Untimed > 0 {
+		say("%d operations have no times (%s)", s.Untimed, untimed(r))
+	}
+	if len(r.Calls) == 0 {
+		say("there are no calls")
+	}
+	if s.Predicted {
+		say("times are predictions of the software GPU")
+	}
+}
+
+// untimed returns why operations have no times.
+func untimed(r *trace.Recording) string {
+	why := map[string]bool{}
+	for i := range r.Operations {
+		if w := r.Operations[i].Untimed; w != "" && len(why) < 3 {
+			why[w] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(why)), "; ")
+}
+
+// devices returns the names of the devices, each with what emulates it.
+func devices(r *trace.Recording) []string {
+	all := []string{}
+	for _, d := range r.Devices {
+		name := d.Name
+		for _, drv := range r.Drivers {
+			if drv.ID == d.Driver && drv.Virtual() {
+				name = "soft:" + drv.Profile + " (software, predicts " + name + ")"
+			}
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// table collects lines by name.
+type table map[string]*Line
+
+func (t table) add(name string, ns int64, bytes uint64) {
+	l := t[name]
+	if l == nil {
+		l = &Line{Name: name, Min: ns, Max: ns}
+		t[name] = l
+	}
+	l.Calls++
+	l.Total += ns
+	l.Bytes += bytes
+	l.Min, l.Max = min(l.Min, ns), max(l.Max, ns)
+}
+
+// lines returns the lines, the longest first.
+func (t table) lines() []Line {
+	all, total := []Line{}, int64(0)
+	for _, l := range t {
+		total += l.Total
+	}
+	for _, l := range t {
+		l.Avg = l.Total / int64(l.Calls)
+		if total > 0 {
+			l.Percent = 100 * float64(l.Total) / float64(total)
+		}
+		all = append(all, *l)
+	}
+	slices.SortFunc(all, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// copiesByLine returns the copies by the line of the program that made them, those that
+// took longest first.
+func copiesByLine(r *trace.Recording) []Copies {
+	site := map[uint64]int{}
+	for i := range r.Calls {
+		site[r.Calls[i].ID] = r.Calls[i].Site
+	}
+	type key struct {
+		site     int
+		from, to string
+	}
+	by := map[key]*Copies{}
+	for i := range r.Operations {
+		o := &r.Operations[i]
+		if o.From == "" || o.Untimed != "" {
+			continue
+		}
+		k := key{site[o.Call], o.From, o.To}
+		c := by[k]
+		if c == nil {
+			c = &Copies{Site: r.Sites[k.site].String(), Name: o.Name, From: o.From, To: o.To}
+			by[k] = c
+		}
+		c.Calls++
+		c.Bytes += o.Bytes
+		c.Total += o.End - o.Start
+	}
+	all := []Copies{}
+	for _, c := range by {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Copies) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Site, b.Site), cmp.Compare(a.From+a.To, b.From+b.To))
+	})
+	return all
+}
+
+// JSON returns the summary as one indented document.
+func (s *Summary) JSON() ([]byte, error) {
+	b, err := json.MarshalIndent(s, "", "  ")
+	return append(b, '\n'), err
+}
+
+// maxSites is the number of lines of the program that the text shows.
+const maxSites = 10
+
+// Text returns the summary as text, with the columns of nvprof.
+func (s *Summary) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (process %d) on %s: %d calls, %d operations\n", s.Program, s.PID, cmp.Or(strings.Join(s.Devices, ", "), "no device"), s.Calls, s.Operations)
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	fmt.Fprintf(&b, "\n%15s  %7s  %9s  %8s  %9s  %9s  %9s  %s\n", "Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
+	part(&b, "GPU activities:", s.Activities)
+	part(&b, "API calls:", s.API)
+	if len(s.Sites) == 0 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "\nCopies by line of the program:\n%9s  %8s  %10s  %9s  %-24s  %s\n", "Time", "Calls", "Bytes", "GB/s", "Memory", "Line")
+	for i, c := range s.Sites {
+		if i == maxSites {
+			fmt.Fprintf(&b, "and %d more lines\n", len(s.Sites)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%9s  %8d  %10s  %9s  %-24s  %s\n", Duration(c.Total), c.Calls, Bytes(c.Bytes), rate(c.Bytes, c.Total), c.From+" -> "+c.To, cmp.Or(c.Site, "(not known)"))
+	}
+	return b.String()
+}
+
+func part(b *strings.Builder, title string, lines []Line) {
+	if len(lines) == 0 {
+		fmt.Fprintf(b, "%15s  none\n", title)
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b, "%15s  %6.2f%%  %9s  %8d  %9s  %9s  %9s  %s\n", title, l.Percent, Duration(l.Total), l.Calls, Duration(l.Avg), Duration(l.Min), Duration(l.Max), l.Name)
+		title = ""
+	}
+}
+
+// rate returns gigabytes per second as text.
+func rate(bytes uint64, ns int64) string {
+	if ns <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", float64(bytes)/float64(ns))
+}
+
+// Duration formats nanoseconds with five digits, as nvprof does.
+func Duration(ns int64) string {
+	switch d := time.Duration(ns); {
+	case d < time.Microsecond:
+		return fmt.Sprintf("%dns", ns)
+	case d < time.Millisecond:
+		return digits(float64(ns)/1e3, "us")
+	case d < time.Second:
+		return digits(float64(ns)/1e6, "ms")
+	}
+	return digits(float64(ns)/1e9, "s")
+}
+
+func digits(v float64, unit string) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.4f%s", v, unit)
+	case v < 100:
+		return fmt.Sprintf("%.3f%s", v, unit)
+	}
+	return fmt.Sprintf("%.2f%s", v, unit)
+}
+
+// Bytes formats a number of bytes.
+func Bytes(n uint64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.2fGiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.2fMiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.2fKiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%dB", n)
+}
