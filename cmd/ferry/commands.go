@@ -30,7 +30,7 @@ func newRoot(s *session) *cobra.Command {
 		&cobra.Group{ID: groupKernels, Title: "kernels:"},
 		&cobra.Group{ID: groupOther, Title: "other:"},
 	)
-	add(root, groupMeasure, newInfo(s), newCompare(s), newBench(s), newDiff(s), newDoctor(s), newProfile(s))
+	add(root, groupMeasure, newInfo(s), newCompare(s), newBench(s), newDiff(s), newTrace(s), newDoctor(s), newProfile(s))
 	add(root, groupKernels, newRun(s), newCompile(s), newBind(s))
 	help := newHelp(s)
 	root.SetHelpCommand(help)
@@ -89,9 +89,13 @@ func newGroup(use, short, long string, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// takesWords is the annotation of a command that has words of its own beside the commands
+// below it.
+const takesWords = "words"
+
 // unknownCommand returns an error if args are no flags of c, which has commands below it.
 func unknownCommand(c *cobra.Command, args []string) error {
-	if !c.HasSubCommands() || len(args) == 0 || args[0] == "" || args[0][0] == '-' || isCompletion(args[0]) {
+	if !c.HasSubCommands() || c.Annotations[takesWords] != "" || len(args) == 0 || args[0] == "" || args[0][0] == '-' || isCompletion(args[0]) {
 		return nil
 	}
 	return badUsage("there is no command %q; %s", args[0], nearest.Ask(args[0], names(c)))

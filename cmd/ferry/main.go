@@ -8,6 +8,7 @@
 //	ferry bench
 //	ferry diff A.json B.json
 //	ferry profile list
+//	ferry trace FILE | -- PROGRAM ARG...
 //	ferry run FILE.ptx --kernel NAME --grid X --block X ARG...
 //	ferry compile FILE.cu
 //	ferry bind FILE.cu
