@@ -28,8 +28,8 @@ func newTrace(s *session) *cobra.Command {
 		Use: "trace [--json | --perfetto OUT] [--record FILE] [--limit BYTES]\n" +
 			"                   FILE | -- PROGRAM ARG...",
 		Short: "record what a program does with a device, and report it",
-		Long: `Runs a program that uses Ferry and reports its driver calls and the operations of
-the device, or reports a recording. The program needs no change. The same
+		Long: `Runs a program that uses Ferry and reports its driver calls and the operations
+of the device, or reports a recording. The program needs no change. The same
 recording is made by any program with FERRY_TRACE=FILE in its environment.
 
 With --json or --perfetto - the program's standard output goes to standard
@@ -122,7 +122,8 @@ func newOverlap(s *session) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "overlap --order depth|breadth [--streams N] [--engines N]\n" +
-			"                   [--chunks N] [--bytes N] [--kernel-time T] [--device D] [--json]",
+			"                   [--chunks N] [--bytes N] [--kernel-time T]\n" +
+			"                   [--device D] [--json]",
 		Short: "show what runs at the same time, by the order of issue",
 		Long: `Issues copy in, kernel and copy out of several streams, depth first (all of one
 stream, then the next) or breadth first (all copies in, all kernels, all copies

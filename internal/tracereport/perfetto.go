@@ -29,8 +29,9 @@ type event struct {
 // Processes of the trace: the host of each driver, and each device.
 const (
 	pidsPerDriver = 1000
-	hostPID       = 1 // plus pidsPerDriver * (driver - 1)
-	devicePID     = 2 // plus the device
+	hostPID       = 1         // plus pidsPerDriver * (driver - 1)
+	devicePID     = 2         // plus the device
+	firstTID      = 1_000_000 // above all processes: a thread with the number of its process is its main thread
 )
 
 // Perfetto writes the recording in the Trace Event Format (JSON), which Perfetto and
@@ -39,7 +40,7 @@ const (
 // what runs at the same time in a stream or on an engine is on a second track of it.
 // Arrows lead from a call to its operations in their streams.
 func Perfetto(w io.Writer, r *trace.Recording) error {
-	p := &perfetto{w: bufio.NewWriterSize(w, 1<<16), rec: r, tracks: map[trackKey]*track{}, processes: map[int]int{}, calls: map[uint64]callPlace{}}
+	p := &perfetto{w: bufio.NewWriterSize(w, 1<<16), rec: r, tracks: map[trackKey]*track{}, processes: map[int]bool{}, calls: map[uint64]callPlace{}}
 	p.raw(`{"displayTimeUnit":"ns","otherData":`)
 	p.json(map[string]any{"program": r.Program, "schema": trace.Schema, "lost_calls": r.LostCalls, "lost_operations": r.LostOps})
 	p.raw(`,"traceEvents":[`)
@@ -69,7 +70,8 @@ type perfetto struct {
 	err       error
 	any       bool
 	tracks    map[trackKey]*track
-	processes map[int]int // tracks of each process
+	processes map[int]bool // with a name
+	lastTID   int          // tracks are numbered across processes, as threads of one system are
 	calls     map[uint64]callPlace
 }
 
@@ -140,12 +142,13 @@ func (p *perfetto) track(k trackKey, process string, order int) *track {
 	if t := p.tracks[k]; t != nil {
 		return t
 	}
-	if p.processes[k.pid] == 0 {
+	if !p.processes[k.pid] {
+		p.processes[k.pid] = true
 		p.add(event{Name: "process_name", Ph: "M", PID: k.pid, Args: map[string]any{"name": process}})
 		p.add(event{Name: "process_sort_index", Ph: "M", PID: k.pid, Args: map[string]any{"sort_index": k.pid}})
 	}
-	p.processes[k.pid]++
-	t := &track{tid: p.processes[k.pid], end: -1 << 62}
+	p.lastTID++
+	t := &track{tid: firstTID + p.lastTID, end: -1 << 62}
 	p.tracks[k] = t
 	name := k.name
 	if k.nth > 0 {
