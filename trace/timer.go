@@ -212,22 +212,27 @@ func (t *timer) read(k *clock, q *queue, n int) bool {
 	q.busy = true
 	part := q.pending[:n:n]
 	k.mu.Unlock()
-	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
-	ready := !errors.Is(err, cu.ErrorNotReady)
-	if ready {
-		for _, x := range part {
-			t.finishOp(x, err)
+	ready := false
+	defer func() { // also if a driver panics
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		q.busy = false
+		if !ready {
+			return
 		}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	q.busy = false
-	if ready {
 		if q.pending = q.pending[n:]; len(q.pending) == 0 {
 			q.pending = nil
 		}
+	}()
+	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
+	if errors.Is(err, cu.ErrorNotReady) {
+		return false
 	}
-	return ready
+	ready = true
+	for _, x := range part {
+		t.finishOp(x, err)
+	}
+	return true
 }
 
 // finishOp adds the row of an operation that is done, or of which err says that its times
