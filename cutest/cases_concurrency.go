@@ -197,7 +197,7 @@ var concurrencyChecks = []check{
 		overlapDoc, 0, func(c *T) {
 			n := 32 << 20
 			if cu.AsEmulated(c.d) != nil {
-				n = 2 << 20
+				n = 8 << 20
 			}
 			p, q, in, out := c.device(n), c.device(n), c.pinned(n, 0), c.pinned(n, 0)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
