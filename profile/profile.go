@@ -75,6 +75,19 @@ type Link struct {
 	// bytes move at most at tags * S/(round trip).
 	Tags      Number `json:"tags"`
 	RoundTrip Number `json:"round_trip_ns"` // of one read
+	// The time of one read that is alone on the link; round_trip_ns if left out.
+	Latency Number `json:"latency_ns,omitempty"`
+	// The least time from one read of a kernel to the next, whatever its size, while all
+	// are within reach bytes: the device knows the addresses of so much host memory. If
+	// left out, reads are bounded by tags and round_trip_ns only.
+	Request Number `json:"request_ns,omitempty"`
+	Reach   Number `json:"reach_bytes,omitempty"`
+	// The least time from one write of a kernel to the next, whatever its size. If left
+	// out, only their bytes count.
+	Write Number `json:"write_ns,omitempty"`
+	// The time for which an atomic operation on host memory keeps others from its line of
+	// 128 bytes; latency_ns if left out.
+	Lock Number `json:"lock_ns,omitempty"`
 	// The cost of traffic in both directions: the longer direction takes this part of
 	// the shorter direction's time in addition. 0 is full duplex, 1 is half duplex.
 	Duplex Number `json:"duplex_cost"`
@@ -153,6 +166,13 @@ type Kernel struct {
 	// The average time of an instruction of a warp that is alone on its multiprocessor.
 	// If left out, the longest warp of a kernel does not limit its time.
 	Latency Number `json:"instruction_latency_ns,omitempty"`
+	// The latencies of loads that the second-level cache serves, and of loads from device
+	// memory. If left out, figures of the architecture are used.
+	CacheLatency  Number `json:"cache_latency_ns,omitempty"`
+	MemoryLatency Number `json:"memory_latency_ns,omitempty"`
+	// The first-level cache of one multiprocessor with its shared memory. If left out, a
+	// figure of the architecture is used.
+	L1 Number `json:"l1_bytes,omitempty"`
 	// The time to start one block of a grid.
 	Block Number `json:"block_ns,omitempty"`
 	// The time that an atomic operation of one thread occupies the unit of its word.

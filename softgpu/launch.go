@@ -182,6 +182,7 @@ func (l *launch) run(o *op) error {
 		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,
 		Began:           uint64(clock),
+		Model:           l.model(o.ctx.dev),
 		Resident:        l.resident(o.ctx.dev),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
 		Cooperative:     l.cooperative,

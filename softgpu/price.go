@@ -1,7 +1,6 @@
 package softgpu
 
 import (
-	"math"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -55,6 +54,11 @@ func (l *launch) occupancy(dev *device) float64 {
 
 // resident returns how many blocks of the launch the device runs at once.
 func (l *launch) resident(dev *device) int {
+	return l.residentOn(dev) * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))
+}
+
+// residentOn returns how many blocks of the launch one multiprocessor runs at once.
+func (l *launch) residentOn(dev *device) int {
 	threads := int(l.block.Count())
 	per := max(1, dev.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor)/threads)
 	if n := dev.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor); n > 0 {
@@ -64,58 +68,7 @@ func (l *launch) resident(dev *device) int {
 		used += dev.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
 		per = min(per, max(1, dev.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor)/used))
 	}
-	return per * max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))
-}
-
-// price returns the time of a kernel that is done. It is the floor of any
-// kernel, plus the longest of its concurrent parts, plus the faults on managed
-// pages.
-func (l *launch) price(o *op) cost {
-	dev, prof := o.ctx.dev, o.ctx.drv.prof
-	x := o.kernel
-	if x == nil || len(x.stats.Traffic) < numCounters {
-		return cost{ns: prof.Kernel.Floor.Value}
-	}
-	// A grid with fewer blocks than multiprocessors uses only some of them.
-	part := min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
-
-	tr := x.stats.Traffic
-	f := x.fault(dev, o.start)
-	local, remote := splitManaged(&tr[countManaged], f)
-	memory := float64(accessBytes(&tr[countDevice])) + local
-	memoryNs := dev.memoryNs(memory) / part
-	instrNs := float64(x.stats.WarpInstructions) / (prof.Kernel.Instructions.Value * part) * 1e9
-	instrNs = max(instrNs, l.longestNs(dev, &x.stats), float64(x.stats.Contended)*prof.Kernel.Atomic.Value)
-	memoryNs += prof.Kernel.Copied.Ns(float64(x.view.copiedIn.Load()))
-
-	in, out := linkTime(dev, &tr[countHost])
-	in += remote / prof.Link.Payload.Value * 1e9
-	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own memory
-		memory += float64(sectorBytes(&tr[countHost])) + remote
-		memoryNs += in + out
-		in, out = 0, 0
-	}
-	latency, slow := 0.0, in
-	if h := &tr[countHost]; h.Reads != [4]uint64{} || h.Atomics > 0 {
-		latency = prof.Link.RoundTrip.Value
-		slow += x.dirtyReadNs(o.ctx.drv)
-	}
-	together := 1 - 1/l.rounds(dev, &tr[countHost])
-	shorter := min(slow, out)
-	// The kernel does not wait for its last writes to arrive.
-	linkNs := max(slow, out) + together*prof.Link.Duplex.Value*shorter + (1-together)*max(0, shorter-prof.Link.RoundTrip.Value)
-	if peer := sectorBytes(&tr[countPeer]); peer > 0 {
-		linkNs += prof.Copy.Peer.Ns(float64(peer)) - prof.Copy.Peer.Ns(0)
-	}
-	longest := max(memoryNs, instrNs, linkNs)
-	longest = max(longest, float64(x.stats.Nap)) // it must not take less time than it saw on a clock
-	longest += float64(x.stats.Blocks) * prof.Kernel.Block.Value
-	k := cost{ns: prof.Kernel.Floor.Value + latency + longest + f.ns}
-	if k.ns > 0 {
-		k.use[resMemory] = memory / prof.Kernel.Bandwidth.Value * 1e9 / k.ns
-		k.use[resIn], k.use[resOut] = in/k.ns, out/k.ns
-	}
-	return k
+	return per
 }
 
 // memoryNs returns the time in which the whole device moves so many bytes of
@@ -133,34 +86,6 @@ func (dev *device) memoryNs(bytes float64) float64 {
 	}
 	return bytes / rate * 1e9
 }
-
-// accessBytes returns the bytes that requests move in device memory, which
-// transfers at least two sectors at a time.
-func accessBytes(t *simt.Traffic) uint64 {
-	return sectorBytes(t) + sectorSize*(t.Reads[0]+t.Writes[0])
-}
-
-// rounds returns how often the launch's threads repeat reading and writing host
-// memory, 16 bytes at a time. All resident threads read first. Their writes
-// then overlap with the reads of the next round, so a single round has no
-// overlap.
-func (l *launch) rounds(dev *device, t *simt.Traffic) float64 {
-	threads := min(l.grid.Count(), uint64(l.resident(dev))) * l.block.Count()
-	return max(1, float64(min(t.ReadBytes, t.WriteBytes))/float64(16*threads))
-}
-
-// longestNs returns the time of the longest warp, for as many waves of blocks
-// as the device runs one after the other.
-func (l *launch) longestNs(dev *device, s *simt.Stats) float64 {
-	if s.LongestWarp < shortWarp {
-		return 0
-	}
-	waves := math.Ceil(float64(l.grid.Count()) / float64(max(1, l.resident(dev))))
-	return waves * float64(s.LongestWarp) * dev.drv.prof.Kernel.Latency.Value
-}
-
-// shortWarp is the number of instructions that any kernel's floor includes.
-const shortWarp = 64
 
 // dirtyReadNs returns the extra time of reads of page-locked memory that the
 // host has just written.
@@ -189,35 +114,6 @@ func splitManaged(t *simt.Traffic, f faults) (local, remote float64) {
 	}
 	remote = total * float64(f.where.Remote) / all
 	return total - remote, remote
-}
-
-const sectorSize = 32
-
-func sectorBytes(t *simt.Traffic) uint64 { return sectorSize * (t.ReadSectors + t.WriteSectors) }
-
-// linkTime returns how long a kernel's requests to host memory occupy the link
-// in each direction, in nanoseconds. Answers to reads use one direction, and
-// are bounded by the number of requests in flight. Posted writes use the other.
-// An atomic uses both, one lane at a time.
-func linkTime(dev *device, t *simt.Traffic) (in, out float64) {
-	link := &dev.drv.prof.Link
-	reads, readBytes := 0.0, 0.0
-	for i, n := range t.Reads {
-		reads += float64(n)
-		readBytes += float64(n) * (float64(sectorSize*(i+1)) + link.Header.Value)
-	}
-	for i, n := range t.Writes {
-		out += float64(n) * (float64(sectorSize*(i+1)) + link.Header.Value)
-	}
-	atomics := float64(t.Atomics)
-	reads += atomics
-	readBytes += atomics * (sectorSize + link.Header.Value)
-	out += atomics * (sectorSize + link.Header.Value)
-	in = readBytes / link.Payload.Value * 1e9
-	if link.Tags.Value > 0 {
-		in = max(in, reads*link.RoundTrip.Value/link.Tags.Value)
-	}
-	return in, out / link.Payload.Value * 1e9
 }
 
 // touchWindow groups a kernel's first accesses: those in one window fault

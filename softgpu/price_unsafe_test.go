@@ -145,10 +145,10 @@ func TestReadsAndWritesOverlapInRounds(t *testing.T) {
 func TestNarrowAccess(t *testing.T) {
 	scattered := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{8}}
 	dense := &simt.Traffic{ReadSectors: 8, Reads: [4]uint64{3: 2}}
-	if got, want := accessBytes(scattered), uint64(512); got != want {
+	if got, want := accessBytes(scattered, false), uint64(512); got != want {
 		t.Errorf("8 words apart: %d bytes, want %d", got, want)
 	}
-	if got, want := accessBytes(dense), uint64(256); got != want {
+	if got, want := accessBytes(dense, false), uint64(256); got != want {
 		t.Errorf("8 sectors together: %d bytes, want %d", got, want)
 	}
 }

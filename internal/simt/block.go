@@ -26,6 +26,7 @@ type block struct {
 	bars    [barriers]barrier
 	started int // warps that have started
 	turns   int
+	trace   *trace // nil if the block is not followed
 }
 
 // run gives every warp a turn, and repeats that while they only wait for each other.
@@ -49,6 +50,10 @@ func (b *block) run() error {
 			w.began = b.k.instructions
 			w.run()
 			w.issued = w.ran()
+			if b.trace != nil && w.state == warpDone {
+				b.trace.longest = max(b.trace.longest, w.issued)
+				w.tr.extend(b.trace, w.issued)
+			}
 			w.began = b.k.instructions
 			b.k.stats.LongestWarp = max(b.k.stats.LongestWarp, w.issued)
 			if w.fault != nil {
@@ -115,6 +120,9 @@ func (b *block) checkBarrier(id int) {
 	bar := &b.bars[id]
 	if bar.arrived < b.expects(bar) || bar.arrived == 0 {
 		return
+	}
+	if b.trace != nil {
+		b.meet(id)
 	}
 	for _, w := range b.warps {
 		for i := range w.others {

@@ -141,6 +141,9 @@ func (w *warp) call(in *inst) {
 	}
 	w.needLocal(int(local) + fn.localBytes)
 	f := w.k.newFrame(fn)
+	if w.tr.block != nil {
+		f.follow()
+	}
 	f.parent, f.ret, f.call, f.depth, f.local, f.lanes = up, w.pc, in, up.depth+1, local, w.active
 	w.move(up, c.args, f, fn.paramPlaces)
 	w.f, w.pc = f, 0

@@ -30,6 +30,7 @@ type inst struct {
 	guard    int32  // predicate, -1 for none
 	guardNot uint32 // XORed with the guard
 	cost     uint32 // number of PTX instructions that it stands for
+	class    Class
 
 	d, a, b, c int32
 	p, q       int32 // predicate operands: destinations of setp, sources of selp
@@ -102,6 +103,7 @@ func (d *decoder) emit(out inst) *inst {
 		}
 	}
 	out.cost = d.cost + 1
+	out.class = classOf(d.in)
 	d.cost = 0
 	d.f.code = append(d.f.code, out)
 	return &d.f.code[len(d.f.code)-1]

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +38,8 @@ type execution struct {
 	stoppedAt *cu.Fault // where one of the threads was when the launch was stopped
 	stats     Stats
 	units     [atomicUnits]uint64
+	locks     []uint32
+	traces    []*trace
 }
 
 const (
@@ -86,6 +89,8 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 		}
 		return x.stats, errors.New("BUG: launch ended before its last block")
 	}
+	slices.SortFunc(x.traces, func(a, b *trace) int { return cmp.Compare(a.number, b.number) })
+	x.addSample(x.traces)
 	return x.stats, nil
 }
 
@@ -184,6 +189,8 @@ func (x *execution) work(id int) {
 		x.units[i] += n
 		x.stats.Contended = max(x.stats.Contended, x.units[i])
 	}
+	x.addLocks(k.locks)
+	x.traces = append(x.traces, k.traces...)
 }
 
 // guard prepares the worker's goroutine for memory that may be unmapped at any time

@@ -25,17 +25,19 @@ type tag struct {
 
 // frame is the call frame of a function, shared by the lanes that called it together.
 type frame struct {
-	fn     *function
-	regs   []lanes
-	tags   []tag
-	preds  []uint32
-	parent *frame
-	ret    int // index in the parent's code of the instruction after the call
-	call   *inst
-	depth  int
-	local  uint64 // local address of its variables
-	lanes  uint32 // lanes that entered and have neither returned nor exited
-	top    int    // end of the memory that alloca returned, 0 if it was not called
+	fn               *function
+	regs             []lanes
+	tags             []tag
+	preds            []uint32
+	parent           *frame
+	ret              int // index in the parent's code of the instruction after the call
+	call             *inst
+	depth            int
+	local            uint64  // local address of its variables
+	lanes            uint32  // lanes that entered and have neither returned nor exited
+	ready, readyPred []int64 // when registers and predicates are ready, if the warp is followed
+
+	top int // end of the memory that alloca returned, 0 if it was not called
 }
 
 // setUniform fills a register that is never written again.

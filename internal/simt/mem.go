@@ -30,6 +30,7 @@ type access struct {
 	addr32   bool // the base is a 32-bit register
 	frameRel bool // offsets count from the local memory of the frame
 	strong   bool // ordered: volatile, relaxed, acquire, release
+	uncached bool // a load that does not use the cache of its multiprocessor
 	write    bool
 	atomic   bool
 	id       int // index in the segment cache
@@ -447,13 +448,16 @@ func (w *warp) countRun(ref *segRef, m *access, addr, stride, lo, extent uint64)
 		return
 	}
 	lines := w.k.tallies[ref.counter].linesFor(m, w.n)
-	if stride == m.bytes || stride == 0 || stride == -m.bytes {
-		countContiguous(lines, lo, extent)
-		return
-	}
 	step := stride
 	if int64(step) < 0 {
 		step = -step
+	}
+	if w.tr.block != nil {
+		w.traceRun(ref.counter, m, lo, step, extent)
+	}
+	if stride == m.bytes || stride == 0 || stride == -m.bytes {
+		countContiguous(lines, lo, extent)
+		return
 	}
 	line, sectors := lo>>lineShift, uint8(0)
 	for i := 0; i < w.n; i++ {

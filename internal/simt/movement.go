@@ -425,6 +425,7 @@ func decodeLoad(d *decoder) error {
 	if d.in.Op == "ld" && m.space == ptx.ConstSpace || d.has("nc") || d.in.Op == "ldu" {
 		m.strong = false
 	}
+	m.uncached = m.strong || uncachedLoad(d.in)
 	for i, e := range d.elements(0) {
 		if m.regs[i], err = d.destOf(e); err != nil {
 			return err

@@ -69,6 +69,8 @@ type Launch struct {
 	// Latency is the time of one instruction on the clocks, in nanoseconds; zero
 	// means 2.
 	Latency float64
+	// Model, if not nil, describes the device for [Stats.Sample].
+	Model *Model
 	// Resident is how many blocks the device runs at once; zero means all. It affects
 	// the order in which pages are touched. Multiprocessors is the number of
 	// multiprocessors that %smid counts; zero means one.
@@ -101,6 +103,8 @@ type Traffic struct {
 	ReadSectors, WriteSectors uint64
 	Reads, Writes             [4]uint64 // requests of 32, 64, 96 and 128 bytes
 	Atomics                   uint64    // counted by lane
+	AtomicSectors             uint64    // sectors that atomic operations of warps touched
+	CachedSectors             uint64    // the part of ReadSectors that a first-level cache may serve
 	ReadBytes, WriteBytes     uint64    // what lanes asked for
 }
 
@@ -111,7 +115,9 @@ type Stats struct {
 	LongestWarp      uint64    // the most instructions that one warp ran
 	Nap              uint64    // latest time in ns that a warp read from a clock, or slept until
 	Contended        uint64    // atomic operations of threads on the most used atomic unit
+	Locked           uint64    // atomic operations of threads on the most used line, of counters in Model.Locked
 	Traffic          []Traffic // index: Segment.Counter
+	Sample           Sample    // of the launch, if it has a Model
 }
 
 // Stopped is the error of a launch that ended because its context was done. It wraps

@@ -29,6 +29,8 @@ func (t *Traffic) add(o *Traffic) {
 		t.Writes[i] += o.Writes[i]
 	}
 	t.Atomics += o.Atomics
+	t.AtomicSectors += o.AtomicSectors
+	t.CachedSectors += o.CachedSectors
 	t.ReadBytes += o.ReadBytes
 	t.WriteBytes += o.WriteBytes
 }
@@ -52,8 +54,10 @@ var sectorRuns = func() (table [16][4]uint8) {
 // is one for each counter.
 type tally struct {
 	reads, writes         [16]uint64 // index: mask of sectors
+	cached                [16]uint64 // reads that a first-level cache may serve
 	readBytes, writeBytes uint64
 	atomics               uint64
+	atomicSectors         uint64
 }
 
 // linesFor counts the bytes of an access of n lanes, and returns the table that
@@ -64,18 +68,23 @@ func (t *tally) linesFor(m *access, n int) *[16]uint64 {
 		return &t.writes
 	}
 	t.readBytes += m.bytes * uint64(n)
-	return &t.reads
+	if m.uncached {
+		return &t.reads
+	}
+	return &t.cached
 }
 
 // traffic returns the tally in sectors and requests.
 func (t *tally) traffic() Traffic {
-	out := Traffic{Atomics: t.atomics, ReadBytes: t.readBytes, WriteBytes: t.writeBytes}
+	out := Traffic{Atomics: t.atomics, AtomicSectors: t.atomicSectors, ReadBytes: t.readBytes, WriteBytes: t.writeBytes}
 	for m, table := range sectorRuns {
 		n := uint64(bits.OnesCount8(uint8(m)))
-		out.ReadSectors += n * t.reads[m]
+		reads := t.reads[m] + t.cached[m]
+		out.ReadSectors += n * reads
+		out.CachedSectors += n * t.cached[m]
 		out.WriteSectors += n * t.writes[m]
 		for i, c := range table {
-			out.Reads[i] += uint64(c) * t.reads[m]
+			out.Reads[i] += uint64(c) * reads
 			out.Writes[i] += uint64(c) * t.writes[m]
 		}
 	}
@@ -108,10 +117,7 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	t := &k.tallies[counter]
 	n := bits.OnesCount32(mask)
 	if m.atomic {
-		t.atomics += uint64(n)
-		for rest := mask; rest != 0; rest &= rest - 1 {
-			k.units[unitOf(addrs[bits.TrailingZeros32(rest)&(warpSize-1)])]++
-		}
+		k.countAtomics(counter, m, mask, addrs)
 		return
 	}
 	lines := t.linesFor(m, n)
@@ -141,5 +147,54 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	}
 	for _, h := range used[:count] {
 		lines[k.lines[h&63].sectors&15]++
+	}
+	if w := k.followed; w != nil {
+		for _, h := range used[:count] {
+			w.touchLine(counter, m, k.lines[h&63].line, k.lines[h&63].sectors&15)
+		}
+	}
+}
+
+// lineLocks is how many lines with locked atomic operations are told apart.
+const lineLocks = 1 << 12
+
+// countAtomics counts an atomic operation of the lanes in mask. Lanes in turn that touch one
+// sector are one operation of the second-level cache.
+func (k *worker) countAtomics(counter int, m *access, mask uint32, addrs *lanes) {
+	t := &k.tallies[counter]
+	t.atomics += uint64(bits.OnesCount32(mask))
+	model := k.x.l.Model
+	locked := model != nil && model.Locked[counter]
+	if locked && k.locks == nil {
+		k.locks = make([]uint32, lineLocks)
+	}
+	sector := ^uint64(0)
+	for rest := mask; rest != 0; rest &= rest - 1 {
+		a := addrs[bits.TrailingZeros32(rest)&(warpSize-1)]
+		k.units[unitOf(a)]++
+		if locked {
+			k.locks[a>>lineShift*0x9e3779b97f4a7c15>>52]++
+		}
+		if s := a >> sectorShift; s != sector {
+			sector = s
+			t.atomicSectors++
+			if w := k.followed; w != nil {
+				w.touchLine(counter, m, a>>lineShift, sectorOf(a))
+			}
+		}
+	}
+}
+
+// addLocks adds a worker's counts of locked lines.
+func (x *execution) addLocks(locks []uint32) {
+	if locks == nil {
+		return
+	}
+	if x.locks == nil {
+		x.locks = make([]uint32, lineLocks)
+	}
+	for i, n := range locks {
+		x.locks[i] += n
+		x.stats.Locked = max(x.stats.Locked, uint64(x.locks[i]))
 	}
 }

@@ -73,6 +73,8 @@ type warp struct {
 	localCap int
 
 	fault *cu.Fault
+
+	tr warpTrace
 }
 
 const (
@@ -102,6 +104,10 @@ func (w *warp) start(b *block, index int) {
 	w.needLocal(w.f.fn.localBytes)
 	clear(w.local)
 	w.setSpecials()
+	w.tr.block = nil
+	if b.trace != nil {
+		b.trace.begin(w)
+	}
 }
 
 func (w *warp) setSpecials() {
@@ -136,6 +142,10 @@ func (w *warp) setActive(mask uint32) {
 // run executes until the warp blocks, ends, faults, or has used its budget.
 func (w *warp) run() {
 	w.budget = warpBudget
+	w.k.followed = nil
+	if w.tr.block != nil {
+		w.k.followed = w
+	}
 	w.polled, w.polledGlobal = false, false
 	if w.active == 0 {
 		w.next() // the barrier has opened
@@ -147,6 +157,9 @@ func (w *warp) run() {
 		in := &w.f.fn.code[w.pc]
 		w.pc++
 		w.k.instructions += uint64(in.cost)
+		if w.tr.block != nil {
+			w.issue(in)
+		}
 		taken := w.active
 		if in.guard >= 0 {
 			taken &= w.f.preds[in.guard] ^ in.guardNot
@@ -167,7 +180,13 @@ func (w *warp) run() {
 			if w.fault != nil {
 				return
 			}
+			if in.mem != nil && w.tr.block != nil {
+				w.arrive(in)
+			}
 		case kindBranch:
+			if w.tr.block != nil {
+				w.tr.jumped()
+			}
 			if taken == w.active {
 				w.jump(int(in.target))
 			} else {
@@ -522,6 +541,7 @@ func (w *warp) rotate() {
 func (w *warp) finish() {
 	w.state = warpDone
 	w.b.done++
+	w.tr.finish()
 	if w.f != nil {
 		w.k.freeFrame(w.f)
 		w.f = nil

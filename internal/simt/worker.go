@@ -9,13 +9,14 @@ import (
 
 // worker runs blocks on one goroutine.
 type worker struct {
-	x      *execution
-	id     int
-	frames [][]*frame         // free frames, by function
-	refs   [cachedRefs]segRef // segment cache, by memory instruction
-	blocks []*block           // free blocks
-	tmp    lanes
-	mma    *mmaValues // made on first use
+	x        *execution
+	id       int
+	frames   [][]*frame         // free frames, by function
+	refs     [cachedRefs]segRef // segment cache, by memory instruction
+	blocks   []*block           // free blocks
+	tmp      lanes
+	mma      *mmaValues // made on first use
+	followed *warp      // that runs now, if it is followed
 	lineScratch
 	memScratch
 
@@ -27,6 +28,8 @@ type worker struct {
 	stats        Stats
 	tallies      []tally             // by counter
 	units        [atomicUnits]uint64 // atomic operations of lanes, by atomic unit
+	locks        []uint32            // atomic operations of lanes, by line, where lines are locked
+	traces       []*trace            // of the sampled blocks that are done
 	fence        atomic.Uint32
 }
 
@@ -119,12 +122,18 @@ func (k *worker) newBlock(n uint64) *block {
 	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
 	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
 	clear(b.bars[:])
+	if b.trace = nil; x.sampled(n) {
+		b.trace = x.newTrace(n)
+	}
 	return b
 }
 
 func (k *worker) retire(b *block) {
 	k.stats.Blocks++
 	k.stats.Threads += uint64(b.threads)
+	if b.trace != nil {
+		b.trace.done(k)
+	}
 	k.blocks = append(k.blocks, b)
 }
 

@@ -1,0 +1,84 @@
+package softgpu
+
+import (
+	"math/bits"
+
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+const (
+	sectorSize = 32
+	lineSize   = 128
+)
+
+func sectorBytes(t *simt.Traffic) uint64 { return sectorSize * (t.ReadSectors + t.WriteSectors) }
+
+// accessBytes returns the bytes that requests move in device memory, which transfers at least
+// two sectors at a time. The second-level cache answers loads of one sector.
+func accessBytes(t *simt.Traffic, cached bool) uint64 {
+	n := sectorBytes(t) + sectorSize*t.Writes[0]
+	if !cached {
+		n += sectorSize * t.Reads[0]
+	}
+	return n
+}
+
+// filter finds the traffic that passes the first-level caches.
+func (k *kernelCost) filter() {
+	s := &k.x.stats
+	for i := range k.beyond {
+		k.beyond[i] = s.Traffic[i]
+		if s.Sample.Blocks == 0 {
+			continue
+		}
+		common := 0.0
+		if n := s.Sample.Loads[i].Lines; i == countHost && n > 0 {
+			common = float64(s.Sample.Loads[i].Common) / float64(n)
+		}
+		k.common += beyondCache(&k.beyond[i], &s.Sample.Loads[i], common)
+	}
+}
+
+// beyondCache removes from t the loads that the first-level caches serve, by what they
+// served of the sampled blocks' loads. Traffic of which nothing was served stays as counted.
+//
+// It returns how many loads are of lines that multiprocessors load at the same time, the given
+// part of all. They get these lines sector by sector.
+func beyondCache(t *simt.Traffic, s *simt.SampledLoads, common float64) float64 {
+	asked := sectorsOf(&s.Asked)
+	if asked == 0 || !s.Hits() {
+		return 0
+	}
+	scale := float64(t.CachedSectors) / float64(asked)
+	kept := 1 - float64(t.CachedSectors)/float64(t.ReadSectors)
+	t.ReadSectors -= t.CachedSectors
+	for i, n := range t.Reads {
+		t.Reads[i] = rounded(float64(n) * kept)
+	}
+	alone := 0.0
+	for mask, n := range s.Moved {
+		moved := float64(n) * scale
+		sectors := float64(bits.OnesCount8(uint8(mask)))
+		t.ReadSectors += rounded(moved * sectors)
+		alone += moved * sectors * common
+		for at := 0; at < 4; {
+			run := bits.TrailingZeros8(^uint8(mask >> at))
+			if run > 0 {
+				t.Reads[run-1] += rounded(moved * (1 - common))
+			}
+			at += run + 1
+		}
+	}
+	t.Reads[0] += rounded(alone)
+	return alone
+}
+
+func rounded(x float64) uint64 { return uint64(x + 0.5) }
+
+// sectorsOf returns the number of sectors of lines that are counted by masks.
+func sectorsOf(masks *[16]uint64) (n uint64) {
+	for m, count := range masks {
+		n += uint64(bits.OnesCount8(uint8(m))) * count
+	}
+	return n
+}

@@ -1,0 +1,296 @@
+package softgpu
+
+import (
+	"math"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/profile"
+)
+
+// kernelCost is the time of a kernel that is done, by mechanism, in nanoseconds. The
+// mechanisms that run at once are joined by the longest. docs/softgpu/time.md has the
+// formulas.
+type kernelCost struct {
+	l   *launch
+	dev *device
+	x   *execution
+
+	part    float64 // of the multiprocessors that the grid uses
+	beyond  [numCounters]simt.Traffic
+	common  float64 // loads of sectors of host memory that other multiprocessors load too
+	memory  float64 // bytes of device memory
+	in, out float64 // time of the link in each direction
+
+	faults faults
+}
+
+// price returns the time of a kernel that is done. It is the floor of any kernel, plus the
+// longest of its concurrent parts, plus the faults on managed pages.
+func (l *launch) price(o *op) cost {
+	dev, prof := o.ctx.dev, o.ctx.drv.prof
+	x := o.kernel
+	if x == nil || len(x.stats.Traffic) < numCounters {
+		return cost{ns: prof.Kernel.Floor.Value}
+	}
+	k := kernelCost{l: l, dev: dev, x: x, faults: x.fault(dev, o.start)}
+	// A grid with fewer blocks than multiprocessors uses only some of them.
+	k.part = min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
+	k.filter()
+	memoryNs := k.memoryNs()
+	linkNs, latency := k.linkNs()
+	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own memory
+		memoryNs += k.in + k.out
+		k.in, k.out = 0, 0
+	}
+	longest := max(memoryNs, linkNs, k.instructionNs(), k.atomicNs(), k.lookupNs())
+	if latency > 0 {
+		latency += k.tailNs()
+	}
+	begin := float64(x.stats.Blocks) * prof.Kernel.Block.Value
+	longest = max(longest+latency+begin, k.chainNs())
+	longest = max(longest, float64(x.stats.Nap)) // it must not take less time than it saw on a clock
+	c := cost{ns: prof.Kernel.Floor.Value + longest + k.faults.ns}
+	if c.ns > 0 {
+		c.use[resMemory] = k.memory / prof.Kernel.Bandwidth.Value * 1e9 / c.ns
+		c.use[resIn], c.use[resOut] = k.in/c.ns, k.out/c.ns
+	}
+	return c
+}
+
+// memoryNs returns the time of the traffic with device memory and its second-level cache.
+func (k *kernelCost) memoryNs() float64 {
+	local, remote := splitManaged(&k.beyond[countManaged], k.faults)
+	k.memory = float64(accessBytes(&k.beyond[countDevice], k.far() < 1)) + local
+	k.memory += k.atomicBytes()
+	ns := k.dev.memoryNs(k.memory) / k.part
+	ns += k.dev.drv.prof.Kernel.Copied.Ns(float64(k.x.view.copiedIn.Load()))
+	k.in += remote / k.dev.drv.prof.Link.Payload.Value * 1e9
+	if k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
+		k.memory += float64(sectorBytes(&k.beyond[countHost])) + remote
+	}
+	return ns
+}
+
+// atomicBytes returns what atomic operations of warps move. In the second-level cache one
+// takes as long as a load and half a store of a sector. Otherwise memory reads two sectors
+// and gets one back.
+func (k *kernelCost) atomicBytes() float64 {
+	n := float64(k.beyond[countDevice].AtomicSectors) * sectorSize
+	return n * (1.5 + 1.5*k.far())
+}
+
+// far returns the part of what the kernel touches of device memory that the second-level
+// cache does not keep. Each half of the cache also holds copies of lines of the other half.
+func (k *kernelCost) far() float64 {
+	t := &k.beyond[countDevice]
+	lines := t.AtomicSectors
+	for i := range t.Reads {
+		lines += t.Reads[i] + t.Writes[i]
+	}
+	bytes := lines * lineSize
+	if s := &k.x.stats.Sample; s.Blocks > 0 {
+		bytes = min(bytes, lineSize*(s.Loads[countDevice].High-s.Loads[countDevice].Low+1))
+	}
+	half := float64(k.dev.attr(cu.DeviceAttributeL2CacheSize)) / 2
+	if half == 0 {
+		return 1
+	}
+	return min(1, max(0, float64(bytes)/half-1))
+}
+
+// instructionNs returns the time in which the multiprocessors issue all instructions, or in
+// which the special function units or the f64 units do their part.
+func (k *kernelCost) instructionNs() float64 {
+	s, prof := &k.x.stats, &k.dev.drv.prof.Kernel
+	ns := float64(s.WarpInstructions) / (prof.Instructions.Value * k.part) * 1e9
+	if n := float64(s.Sample.Instructions); n > 0 {
+		busiest := float64(max(s.Sample.Special, s.Sample.Double)) / n
+		units := quarters * k.part * float64(k.dev.attr(cu.DeviceAttributeMultiprocessorCount))
+		ns = max(ns, float64(s.WarpInstructions)*busiest*k.dev.cycle()/units)
+	}
+	return ns
+}
+
+// quarters is how many parts a multiprocessor has. Each issues for its own warps and has its
+// own special function and f64 units.
+const quarters = 4
+
+// atomicNs returns the time of atomic operations on the busiest unit of the second-level
+// cache, or on the busiest line of host memory, which each of them locks for the way there
+// and back.
+func (k *kernelCost) atomicNs() float64 {
+	prof := k.dev.drv.prof
+	lock := prof.Link.Lock.Value
+	if lock == 0 {
+		lock = k.dev.linkLatency()
+	}
+	if k.dev.attr(cu.DeviceAttributeHostNativeAtomicSupported) != 0 || k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
+		lock = 0
+	}
+	return max(float64(k.x.stats.Contended)*prof.Kernel.Atomic.Value, float64(k.x.stats.Locked)*lock)
+}
+
+// lookupNs returns the time in which the first-level caches look up the lines of all loads,
+// one in a cycle each.
+func (k *kernelCost) lookupNs() float64 {
+	n := uint64(0)
+	for i := range k.x.stats.Traffic {
+		for _, r := range k.x.stats.Traffic[i].Reads {
+			n += r
+		}
+	}
+	return float64(n) * k.dev.cycle() / (k.part * float64(max(1, k.dev.attr(cu.DeviceAttributeMultiprocessorCount))))
+}
+
+// linkNs returns how long the link is busy, and the latency of its first answer.
+func (k *kernelCost) linkNs() (ns, latency float64) {
+	dev, link := k.dev, &k.dev.drv.prof.Link
+	host := &k.beyond[countHost]
+	in, out := linkTime(dev, host, k.hostBytes(), k.common)
+	k.in += in
+	k.out = out
+	if dev.attr(cu.DeviceAttributeIntegrated) != 0 {
+		return 0, 0
+	}
+	slow := k.in
+	if t := &k.x.stats.Traffic[countHost]; t.Reads != [4]uint64{} || t.Atomics > 0 {
+		latency = link.RoundTrip.Value
+		slow += k.x.dirtyReadNs(dev.drv)
+	}
+	together := 1 - 1/k.l.rounds(dev, host)
+	shorter := min(slow, k.out)
+	// The kernel does not wait for its last writes to arrive.
+	ns = max(slow, k.out) + together*link.Duplex.Value*shorter + (1-together)*max(0, shorter-link.RoundTrip.Value)
+	if peer := sectorBytes(&k.beyond[countPeer]); peer > 0 {
+		ns += dev.drv.prof.Copy.Peer.Ns(float64(peer)) - dev.drv.prof.Copy.Peer.Ns(0)
+	}
+	return ns, latency
+}
+
+// hostBytes returns the size of the part of host memory that the kernel touches.
+func (k *kernelCost) hostBytes() float64 {
+	t := &k.beyond[countHost]
+	bytes := float64(t.Reads[0]+t.Reads[1]+t.Reads[2]+t.Reads[3]+t.Atomics) * lineSize
+	if s := &k.x.stats.Sample; s.Blocks > 0 {
+		bytes = min(bytes, float64(s.Loads[countHost].High-s.Loads[countHost].Low+1)*lineSize)
+	}
+	return bytes
+}
+
+// requestNs returns the least time from one read over the link to the next, for reads within
+// so many bytes. The device keeps the translations of some host memory. Requests beyond it
+// are bounded by the number that can wait for their answer.
+func requestNs(link *profile.Link, within float64) float64 {
+	far := 0.0
+	if link.Tags.Value > 0 {
+		far = link.RoundTrip.Value / link.Tags.Value
+	}
+	if link.Request.Value == 0 || within <= 0 {
+		return far
+	}
+	known := min(1, link.Reach.Value/within)
+	return known*link.Request.Value + (1-known)*max(far, link.Request.Value)
+}
+
+// linkTime returns how long a kernel's requests to host memory occupy the link in each
+// direction, in nanoseconds. Answers to reads use one direction, and are bounded by the rate
+// of requests. Posted writes use the other, and are bounded by the rate at which the host
+// takes them. An atomic uses both, one lane at a time. Common reads, of what other
+// multiprocessors read at the same time, are as slow as those beyond the known translations.
+func linkTime(dev *device, t *simt.Traffic, within, common float64) (in, out float64) {
+	link := &dev.drv.prof.Link
+	reads, writes := float64(t.Atomics), float64(t.Atomics)
+	readBytes := float64(t.Atomics) * (sectorSize + link.Header.Value)
+	writeBytes := readBytes
+	for i := range t.Reads {
+		packet := float64(sectorSize*(i+1)) + link.Header.Value
+		reads += float64(t.Reads[i])
+		writes += float64(t.Writes[i])
+		readBytes += float64(t.Reads[i]) * packet
+		writeBytes += float64(t.Writes[i]) * packet
+	}
+	common = min(common, reads)
+	requests := (reads-common)*requestNs(link, within) + common*requestNs(link, math.Inf(1))
+	return max(readBytes/link.Payload.Value*1e9, requests), max(writeBytes/link.Payload.Value*1e9, writes*link.Write.Value)
+}
+
+// chainNs returns the time of the longest warp, for as many waves of blocks as the device
+// runs one after the other. It is a bound for kernels of few threads, which wait for the
+// results of their own instructions and loads.
+func (k *kernelCost) chainNs() float64 {
+	s := &k.x.stats
+	latency := k.dev.drv.prof.Kernel.Latency.Value
+	if s.LongestWarp < shortWarp && s.Sample.Waited == 0 {
+		return 0
+	}
+	waves := math.Ceil(float64(k.l.grid.Count()) / float64(max(1, k.l.resident(k.dev))))
+	if s.Sample.Blocks == 0 {
+		return waves * float64(s.LongestWarp) * latency
+	}
+	chain := float64(s.Sample.Chain)/1000 + k.farNs() + k.crowdedNs()
+	if s.LongestWarp > 2*s.Sample.Longest { // it was not among the sampled ones
+		chain = max(chain, float64(s.LongestWarp)*latency)
+	}
+	mean := float64(s.Sample.ChainSum) / float64(s.Sample.Blocks) / float64(s.Sample.Chain)
+	floor := k.shortNs()
+	if s.Sample.Waited > 0 { // that of kernels that load
+		floor += k.dev.cacheLatency()
+	}
+	return max(0, chain*(1+(waves-1)*mean)-floor)
+}
+
+// farNs returns the additional time of the longest warp's loads of device memory that the
+// second-level cache does not serve. What a copy engine has just written lies partly in
+// the other half of the cache and partly in memory.
+func (k *kernelCost) farNs() float64 {
+	n := float64(k.x.stats.Sample.Waits[countDevice] + k.x.stats.Sample.Waits[countManaged])
+	more := max(0, k.dev.memoryLatency()-k.dev.cacheLatency())
+	far := k.far()
+	if k.x.view.copiedIn.Load() > 0 {
+		far = max(far, 0.5)
+	}
+	return n * more * far
+}
+
+// crowdedNs returns the additional time of loads of lines that other blocks push out of the
+// first-level cache.
+func (k *kernelCost) crowdedNs() float64 {
+	s := &k.x.stats.Sample
+	if s.Alike {
+		return 0
+	}
+	near := float64(s.Crowded[countDevice]+s.Crowded[countManaged]) * k.dev.cacheLatency()
+	return near + float64(s.Crowded[countHost])*k.dev.linkLatency()
+}
+
+// tailNs returns what a warp still computes when the last answer from the host has arrived.
+func (k *kernelCost) tailNs() float64 {
+	s := &k.x.stats.Sample
+	if s.Blocks == 0 {
+		return 0
+	}
+	n := max(1, float64(s.Waits[countHost]))
+	computes := float64(s.Chain-s.Waited) / 1000 / n
+	return max(0, computes-k.shortNs())
+}
+
+// shortWarp is the number of instructions that any kernel's floor includes.
+const shortWarp = 64
+
+// shortNs returns the time of the instructions that any kernel's floor includes.
+func (k *kernelCost) shortNs() float64 {
+	if latency := k.dev.drv.prof.Kernel.Latency.Value; latency > 0 {
+		return shortWarp * latency
+	}
+	return shortWarp * float64(k.dev.architecture().plain) * k.dev.cycle()
+}
+
+// rounds returns how often the launch's threads repeat reading and writing host
+// memory, 16 bytes at a time. All resident threads read first. Their writes
+// then overlap with the reads of the next round, so a single round has no
+// overlap.
+func (l *launch) rounds(dev *device, t *simt.Traffic) float64 {
+	threads := min(l.grid.Count(), uint64(l.resident(dev))) * l.block.Count()
+	return max(1, float64(min(t.ReadBytes, t.WriteBytes))/float64(16*threads))
+}
