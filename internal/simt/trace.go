@@ -40,7 +40,7 @@ const missedLines = 1 << 14
 
 // tracedInstructions is the most instructions of a block that are followed. The rest of its
 // warps is assumed to be like what was seen.
-const tracedInstructions = 1 << 20
+const tracedInstructions = 1 << 15
 
 // warpTrace is the state of a warp that is followed.
 type warpTrace struct {
@@ -88,7 +88,7 @@ func (x *execution) newTrace(n uint64) *trace {
 
 // begin starts to follow a warp whose frame is new.
 func (t *trace) begin(w *warp) {
-	w.tr = warpTrace{block: t, limit: max(1<<12, tracedInstructions/len(w.b.warps))}
+	w.tr = warpTrace{block: t, limit: max(1<<11, tracedInstructions/len(w.b.warps))}
 	w.f.follow()
 }
 
