@@ -96,7 +96,7 @@ func (l *launch) model(dev *device) *simt.Model {
 	ps := func(ns float64) int64 { return int64(ns * 1000) }
 	cycle := ps(dev.cycle())
 	m := &simt.Model{
-		Cycle: cycle, Classes: a.classes(), Branch: 2*a.plain - 1,
+		Cycle: cycle, Classes: a.classes(), Guard: 2*a.plain + 1, Branch: 2*a.plain - 1,
 		Shared: a.shared * cycle, L1: a.l1 * cycle,
 		Latency: make([]int64, numCounters), Cached: make([]bool, numCounters), Locked: make([]bool, numCounters),
 		Warps: l.residentOn(dev) * int((l.block.Count()+31)/32),
@@ -142,7 +142,7 @@ func (a *architecture) classes() (c [simt.NumClasses]simt.Work) {
 		f64 = 64
 	}
 	work(simt.Plain, one, 1, 0, 0)
-	work(simt.Compare, 3*one+1, 1, 0, 0)
+	work(simt.Compare, one, 1, 0, 0)
 	work(simt.Wide, one+2, 2, 0, 0)
 	work(simt.WideProduct, 3*one, 4, 0, 0)
 	work(simt.Special, 5*one, 1, unit, 0)

@@ -33,6 +33,9 @@ func decodeLogic(d *decoder) error {
 }
 
 // logicPredicate decodes and, or, xor and not of predicates.
+// logic is the predicate that an instruction writes, and the two that it reads.
+type logic struct{ p, a, b int32 }
+
 func (d *decoder) logicPredicate() error {
 	n := 3
 	if d.in.Op == "not" || d.in.Op == "cnot" {
@@ -66,7 +69,7 @@ func (d *decoder) logicPredicate() error {
 	default:
 		f = func(a, _ uint32) uint32 { return ^a }
 	}
-	d.emit(inst{exec: func(w *warp, _ *inst) {
+	d.emit(inst{aux: logic{p, a, b}, exec: func(w *warp, _ *inst) {
 		v := f(w.f.preds[a]^aNot, w.f.preds[b]^bNot)
 		w.f.preds[p] = w.f.preds[p]&^w.active | v&w.active
 	}})

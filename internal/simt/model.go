@@ -6,8 +6,9 @@ type Model struct {
 	Cycle   int64            // of a multiprocessor's clock
 	Classes [NumClasses]Work // what an instruction of each class needs
 
-	// Branch is the time until a warp continues after a jump, in cycles.
-	Branch int64
+	// Guard is how much longer a branch waits for a predicate than other instructions do,
+	// and Branch the time until a warp continues after a jump, in cycles.
+	Guard, Branch int64
 
 	// Shared and L1 are the latencies of shared memory and of the first-level cache.
 	Shared, L1 int64

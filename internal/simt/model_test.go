@@ -16,16 +16,15 @@ const (
 	testFar    = 1_000_000
 )
 
-// testModel is a device whose instructions take 4 cycles and comparisons 13.
+// testModel is a device whose instructions take 4 cycles.
 func testModel(counters int) *Model {
 	m := &Model{
-		Cycle: testCycle, Branch: 7, Shared: testShared, L1: testL1, Lines: 64, Warps: 64,
+		Cycle: testCycle, Guard: 8, Branch: 7, Shared: testShared, L1: testL1, Lines: 64, Warps: 64,
 		Latency: make([]int64, counters), Cached: make([]bool, counters), Locked: make([]bool, counters),
 	}
 	for i := range m.Classes {
 		m.Classes[i] = Work{Latency: 4, Issue: 1}
 	}
-	m.Classes[Compare].Latency = 13
 	for i := range counters {
 		m.Latency[i], m.Cached[i] = testFar, true
 	}
@@ -110,6 +109,42 @@ func TestFollowedCache(t *testing.T) {
 	about(t, "volatile loads", st.Sample.Chain, 2*steps*testFar)
 	if st.Sample.Loads[0].Asked != [16]uint64{} || st.Traffic[0].CachedSectors != 0 {
 		t.Errorf("volatile loads use the cache: %+v", st.Sample.Loads[0])
+	}
+}
+
+// Lines that the blocks beside push out of the cache count apart, unless they load the same.
+func TestCrowdedCache(t *testing.T) {
+	m := mechanisms(t)
+	const steps = 10
+	out, next := put(m.mem, make([]int32, 8)), put(m.mem, stride(steps, 32))
+	for sms, alike := range map[int]bool{1: false, 2: true} {
+		st := followed(t, m, func(l *Launch) { l.Multiprocessors = sms }, "follow", 64, 1, out, next, 2*steps)
+		s, moved := &st.Sample, sum(st.Sample.Loads[0].Moved)
+		if s.Crowded[0] != steps || s.Alike != alike {
+			t.Errorf("%d multiprocessors: %d loads of a crowded cache, want %d; alike %v", sms, s.Crowded[0], steps, s.Alike)
+		}
+		if alike && moved != steps || !alike && moved < 64*steps {
+			t.Errorf("%d multiprocessors: %d lines fetched for %d", sms, moved, steps)
+		}
+	}
+}
+
+// A branch waits for its predicate, also through operations on predicates.
+func TestFollowedPredicates(t *testing.T) {
+	f := &frame{ready: make([]int64, 4), readyPred: []int64{0, 100 << levelBits, 7 << levelBits}}
+	m := testModel(1)
+	for name, c := range map[string]struct {
+		in   inst
+		want int64
+	}{
+		"guard":     {inst{guard: 1}, 100},
+		"branch":    {inst{guard: 1, kind: kindBranch}, 100 + 8*testCycle},
+		"selection": {inst{guard: -1, p: 1}, 100},
+		"logic":     {inst{guard: -1, aux: logic{1, 2, 0}}, 7},
+	} {
+		if got := f.needs(&c.in, m) >> levelBits; got != c.want {
+			t.Errorf("%s: ready at %d, want %d", name, got, c.want)
+		}
 	}
 }
 

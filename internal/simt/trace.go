@@ -118,7 +118,7 @@ func (w *warp) issue(in *inst) {
 	c := &m.Classes[in.class&classMask]
 	b.special += uint64(c.Special)
 	b.double += uint64(c.Double)
-	need := f.needs(in)
+	need := f.needs(in, m)
 	start := max(t.slot, need>>levelBits)
 	t.slot += c.Issue * m.Cycle
 	switch {
@@ -153,17 +153,34 @@ func (w *warp) issue(in *inst) {
 		if in.q >= 0 {
 			f.readyPred[in.q] = done
 		}
+	case in.aux != nil:
+		if l, ok := in.aux.(logic); ok {
+			f.readyPred[l.p] = done
+		} else if in.d > 0 {
+			f.ready[in.d] = done
+		}
 	case in.d > 0:
 		f.ready[in.d] = done
 	}
 }
 
-// needs returns when the operands of in are ready.
-func (f *frame) needs(in *inst) int64 {
+// needs returns when the operands of in are ready. A branch needs its predicate earlier than
+// other instructions do.
+func (f *frame) needs(in *inst, m *Model) int64 {
 	r := f.ready
 	need := max(r[in.a], r[in.b], r[in.c])
 	if in.guard >= 0 {
-		need = max(need, f.readyPred[in.guard])
+		at := f.readyPred[in.guard]
+		if in.kind == kindBranch {
+			at += m.Guard * m.Cycle << levelBits
+		}
+		need = max(need, at)
+	}
+	if in.p > 0 && in.cmp == nil {
+		need = max(need, f.readyPred[in.p])
+	}
+	if l, ok := in.aux.(logic); ok {
+		need = max(need, f.readyPred[l.a], f.readyPred[l.b])
 	}
 	if in.mem != nil && in.mem.write && !in.mem.atomic {
 		for _, s := range in.mem.regs {
