@@ -183,6 +183,7 @@ func TestConcurrentCalls(t *testing.T) {
 // TestEnvironment: FERRY_TRACE records a program that knows nothing of it, and without it
 // the driver is the one of the device, so that a call costs nothing more.
 func TestEnvironment(t *testing.T) {
+	t.Setenv(trace.Variable, "")
 	g := must(ferry.Open("soft"))(t)
 	if _, ok := g.Driver().(*softgpu.Driver); !ok {
 		t.Errorf("without %s the driver is a %T", trace.Variable, g.Driver())

@@ -221,3 +221,18 @@ func TestRefused(t *testing.T) {
 		t.Errorf("on hardware: %s", r.Text(0))
 	}
 }
+
+// TestDocument: the document shows a timeline as it is.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tracing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile(filepath.Join("testdata", "depth-1.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), string(shown)) {
+		t.Errorf("docs/tracing.md lacks the timeline of testdata/depth-1.txt:\n%s", shown)
+	}
+}

@@ -1,0 +1,53 @@
+package trace_test
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/softgpu"
+	"github.com/ferrygpu/ferry/trace"
+)
+
+// A program records a driver that it opens itself. Programs that call ferry.Open need no
+// change: FERRY_TRACE=recording.json records them.
+func Example() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "recording.json")
+	recorder, err := trace.Start(&trace.Options{Path: path})
+	if err != nil {
+		log.Fatal(err)
+	}
+	driver, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	gpu, err := ferry.OpenDriver(recorder.Wrap(driver), 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	data, err := ferry.Upload(gpu, make([]float32, 1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	data.Close()
+	gpu.Close()
+	if err := recorder.Close(); err != nil {
+		log.Fatal(err)
+	}
+	recording, err := trace.ReadFile(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, o := range recording.Operations {
+		fmt.Printf("%s, %d bytes from %s memory, %d ns on engine %q\n", o.Name, o.Bytes, o.From, o.End-o.Start, o.Engine)
+	}
+	// Output:
+	// [CUDA memcpy HtoD], 4000 bytes from pageable memory, 1043 ns on engine "copy in"
+}
