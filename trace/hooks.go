@@ -228,7 +228,7 @@ func (c *call) beforeLaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func())
 }
 
 func (c *call) beforeGraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) {
-	c.operation(stream, opRow{name: "[graph]", engine: engineCompute})
+	c.operation(stream, opRow{name: "[graph]"}) // on which engines is not known
 }
 
 func (c *call) beforeSubmit(b *cu.Batch) {

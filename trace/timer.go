@@ -88,7 +88,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 		}
 	}
 	for _, s := range order {
-		t.beginOp(c, s, opRow{name: "[batch]", engine: engineCompute, bytes: parts[s].bytes, count: parts[s].ops})
+		t.beginOp(c, s, opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
 	}
 }
 

@@ -50,7 +50,7 @@ On the software GPU the times are predictions, on hardware those of events.
 	}
 	jsonFlag(c, &o.json, "schema ferry.trace-summary/1; times in nanoseconds")
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", "instead of the report, write the format of https://ui.perfetto.dev and Chrome to the file `OUT`, - for standard output")
-	c.Flags().StringVar(&o.record, "record", "", "keep the recording of the program in `FILE`; %p is the process id")
+	c.Flags().StringVar(&o.record, "record", "", "keep the recording of the program in `FILE`")
 	c.Flags().Int64Var(&o.limit, "limit", 0, "largest recording of the program in `BYTES`; 0 means 1 GiB")
 	c.AddCommand(newOverlap(s))
 	return c

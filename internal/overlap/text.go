@@ -47,11 +47,13 @@ func (r *Report) Text(width int) string {
 	total := tracereport.Duration(r.TotalNs)
 	fmt.Fprintf(&b, "%-*s0%*s\n\n", labelWidth, "", columns, total)
 	b.WriteString(legend)
-	fmt.Fprintf(&b, "\ntotal %s, bound %s, one after the other %s: %.0f %% of what can overlap does\n", total, tracereport.Duration(r.BoundNs),
-		tracereport.Duration(r.SerialNs), 100*r.Overlap)
-	fmt.Fprintf(&b, "the same work %s first: %s\n%s\n", map[string]string{Depth: Breadth, Breadth: Depth}[r.Order], tracereport.Duration(r.OtherNs), r.Sentence)
+	b.WriteString("\n")
+	fold(&b, width, fmt.Sprintf("total %s, bound %s, one after the other %s: %.0f %% of what can overlap does", total, tracereport.Duration(r.BoundNs),
+		tracereport.Duration(r.SerialNs), 100*r.Overlap))
+	fold(&b, width, fmt.Sprintf("the same work %s first: %s", map[string]string{Depth: Breadth, Breadth: Depth}[r.Order], tracereport.Duration(r.OtherNs)))
+	fold(&b, width, r.Sentence)
 	if r.Predicted {
-		b.WriteString("Times are predictions of the software GPU.\n")
+		fold(&b, width, "Times are predictions of the software GPU.")
 	}
 	return b.String()
 }
@@ -59,6 +61,25 @@ func (r *Report) Text(width int) string {
 const legend = `i copy in, K kernel, o copy out, . issued and waiting
 rows of engines: the number of the stream (a is 10)
 `
+
+// fold writes a text in lines of at most width characters.
+func fold(b *strings.Builder, width int, text string) {
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > width:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	b.WriteString("\n")
+}
 
 func plural(n int, what string) string {
 	if n == 1 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry/trace"
@@ -32,6 +33,9 @@ func (p *Program) Run(ctx context.Context) (*trace.Recording, error) {
 		return nil, errors.New("record a program: none was given")
 	}
 	path := p.Keep
+	if strings.Contains(path, "%p") {
+		return nil, fmt.Errorf("record %s: the file is %q, but %%p is for %s, not for a program that is reported", p.Args[0], path, trace.Variable)
+	}
 	if path == "" {
 		dir, err := os.MkdirTemp("", "ferry-trace-")
 		if err != nil {
