@@ -97,7 +97,6 @@ func (c *call) end(err error) error {
 	if c.goid != 0 {
 		c.d.soft.leave(c.goid)
 	}
-	c.d.lanes.put(c.lane)
 	if c.region != nil {
 		c.region.End()
 	}
@@ -106,6 +105,7 @@ func (c *call) end(err error) error {
 	} else {
 		c.d.rec.addCall(c, end, err)
 	}
+	c.d.lanes.put(c.lane) // after the end of the call on the clock of a software GPU
 	return err
 }
 
