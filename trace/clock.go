@@ -17,7 +17,7 @@ type clock struct {
 	queues map[cu.Stream]*queue
 	anchor *anchor
 	stream cu.Stream // of the anchors
-	failed bool      // events cannot be made
+	retry  int64     // no anchor is made before this time
 }
 
 // anchor is an event whose time is known on the host's clock.

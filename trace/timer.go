@@ -27,7 +27,9 @@ func newTimer(d *Driver) *timer { return &timer{d: d, contexts: map[cu.Context]*
 const (
 	anchorAge  = int64(4 * time.Second) // an event's time has a 24-bit fraction of the time since its anchor
 	anchorRuns = 5
-	readAhead  = 32 // pending operations of a stream above which a call reads times
+	anchorWait = 2 * time.Millisecond // for an event in a stream without work
+	retryAfter = int64(time.Second)   // after a failure to make an anchor
+	readAhead  = 32                   // pending operations of a stream above which a call reads times
 	readAtOnce = 16
 )
 
@@ -131,21 +133,19 @@ func (t *timer) clock(ctx cu.Context) *clock {
 // anchor returns an anchor that is young enough, nil if none can be made.
 func (t *timer) anchor(k *clock) *anchor {
 	k.mu.Lock()
-	a, failed := k.anchor, k.failed
+	a, retry := k.anchor, k.retry
 	k.mu.Unlock()
-	if failed || a != nil && (t.d.rec.now()-a.at < anchorAge || !t.captures.none()) {
+	now := t.d.rec.now()
+	if now < retry || a != nil && now-a.at < anchorAge || !t.captures.none() {
 		return a
-	}
-	if a == nil && !t.captures.none() {
-		return nil
 	}
 	fresh := t.makeAnchor(k)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if fresh != nil {
 		k.anchor = fresh
-	} else if k.anchor == nil {
-		k.failed = true
+	} else {
+		k.retry = t.d.rec.now() + retryAfter
 	}
 	return k.anchor
 }
@@ -171,8 +171,8 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 	for range anchorRuns {
 		e := k.event(d)
 		before := t.d.rec.now()
-		if e == 0 || d.EventRecord(k.ctx, e, s) != nil || d.EventSynchronize(k.ctx, e) != nil {
-			return best
+		if e == 0 || d.EventRecord(k.ctx, e, s) != nil || !t.soon(k, e) {
+			return best // without e, which may be recorded still
 		}
 		after := t.d.rec.now()
 		if best == nil || after-before < least {
@@ -185,6 +185,20 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 		}
 	}
 	return best
+}
+
+// soon waits for an event, but not longer than anchorWait. Its stream has no work, but
+// with one hardware queue it can be behind a kernel that waits for the host.
+func (t *timer) soon(k *clock, e cu.Event) bool {
+	for began := time.Now(); ; {
+		err := t.d.inner.EventQuery(k.ctx, e)
+		if !errors.Is(err, cu.ErrorNotReady) {
+			return err == nil
+		}
+		if time.Since(began) > anchorWait {
+			return false
+		}
+	}
 }
 
 // settle reads the times of all operations of a context that are done.
@@ -275,7 +289,7 @@ func (t *timer) finish(ctx cu.Context) {
 	}
 	k.mu.Lock()
 	events, s := k.free, k.stream
-	k.free, k.failed = nil, true
+	k.free = nil
 	k.mu.Unlock()
 	for _, e := range events {
 		_ = d.EventDestroy(ctx, e) // the context ends, and its events with it

@@ -175,3 +175,24 @@ func TestFailedCall(t *testing.T) {
 		}
 	}
 }
+
+// stuck is a driver whose events in idle streams are never done, as behind a kernel that
+// waits for the host in the only hardware queue.
+type stuck struct{ bare }
+
+func (stuck) EventQuery(cu.Context, cu.Event) error { return cu.ErrorNotReady }
+
+// TestStuckEvents: where events are not done in time, the program goes on, and its
+// operations have no times.
+func TestStuckEvents(t *testing.T) {
+	r, path := recorder(t)
+	g := open(t, r.Wrap(stuck{bare{soft(t, "h200", 1)}}))
+	on := must(g.Driver().MemAlloc(g.Context(), 4096))(t)
+	check(t, g.Driver().MemsetD8(g.Context(), on, 1, 4096))
+	check(t, g.Driver().MemFree(g.Context(), on))
+	check(t, g.Close())
+	rec := ended(t, r, path)
+	if len(rec.Operations) != 1 || rec.Operations[0].Untimed != "no events" {
+		t.Errorf("operations %+v, want one without times", rec.Operations)
+	}
+}

@@ -190,6 +190,8 @@ func TestEnvironment(t *testing.T) {
 	}
 	check(t, g.Close())
 	path := t.TempDir() + "/%p.json"
+	trace.ResetEnvironment()
+	t.Cleanup(trace.ResetEnvironment)
 	t.Setenv(trace.Variable, path)
 	all := must(ferry.OpenAll("soft:h200*2"))(t)
 	if all[0].Driver() != all[1].Driver() {
