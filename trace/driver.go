@@ -26,7 +26,7 @@ type Driver struct {
 	timer    *timer   // those of hardware; nil on a software GPU
 	memory   ranges   // kinds of memory by address
 	names    names
-	lanes    lanes
+	tracks   tracks
 
 	mu       sync.Mutex
 	contexts map[cu.Context]*contextUse
@@ -61,7 +61,7 @@ type call struct {
 	bytes  uint64
 	id     uint64
 	site   int
-	lane   int
+	track  int
 	start  int64
 	began  *int64  // start on a software GPU, where it can become known later
 	timed  *timing // of hardware operations that the call queues; nil for none
@@ -76,7 +76,7 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 	if d.rec.regions && rtrace.IsEnabled() {
 		c.region = rtrace.StartRegion(context.Background(), name)
 	}
-	c.lane = d.lanes.take()
+	c.track = d.tracks.take()
 	if d.soft != nil {
 		c.began = d.soft.began()
 	} else {
@@ -105,7 +105,7 @@ func (c *call) end(err error) error {
 	} else {
 		c.d.rec.addCall(c, end, err)
 	}
-	c.d.lanes.put(c.lane) // after the end of the call on the clock of a software GPU
+	c.d.tracks.put(c.track) // after the end of the call on the clock of a software GPU
 	return err
 }
 
@@ -120,15 +120,15 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	return done, c.end(err)
 }
 
-// lanes number the calls that are in progress at the same time. A report shows each
-// lane as a track.
-type lanes struct {
+// tracks number the calls that are in progress at the same time. A report shows each
+// track as a track.
+type tracks struct {
 	mu   sync.Mutex
 	used []bool
 }
 
-// take returns the lowest free lane.
-func (l *lanes) take() int {
+// take returns the lowest free track.
+func (l *tracks) take() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, used := range l.used {
@@ -141,8 +141,8 @@ func (l *lanes) take() int {
 	return len(l.used) - 1
 }
 
-// put frees a lane.
-func (l *lanes) put(i int) {
+// put frees a track.
+func (l *tracks) put(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used[i] = false

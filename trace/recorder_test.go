@@ -124,14 +124,14 @@ func TestStartRefuses(t *testing.T) {
 // the position. A cut file gives what is there and says it.
 func TestReadRefuses(t *testing.T) {
 	head := string((&header{Schema: Schema}).line())
-	row := `{"call":1,"name":"cuInit","driver":1,"start":0,"end":5,"lane":0,"site":1}` + "\n"
+	row := `{"call":1,"name":"cuInit","driver":1,"start":0,"end":5,"track":0,"site":1}` + "\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "line 1, byte 0: the file is empty"},
 		{"\x7fELF\n", "line 1, byte 0: want"},
 		{"{\n  \"schema\": \"ferry.compare/1\"\n}\n", "line 1, byte 0: want"},
 		{strings.Replace(head, Schema, "ferry.trace/2", 1), `the schema is "ferry.trace/2", and this version reads "ferry.trace/1"`},
-		{head + row + "{\"call\":oops}\n" + row, "line 3, byte 1098: malformed row"},
-		{head + row + "{\"new\":1}\n", "line 3, byte 1098: malformed row"},
+		{head + row + "{\"call\":oops}\n" + row, "line 3, byte 1099: malformed row"},
+		{head + row + "{\"new\":1}\n", "line 3, byte 1099: malformed row"},
 	} {
 		rec, err := Read(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -146,7 +146,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	for cut := 1; cut < len(row); cut++ {
 		rec, err := Read(strings.NewReader(head + row + row[:cut]))
-		if err != nil || len(rec.Calls) != 1 || !strings.Contains(rec.Cut, "line 3, byte 1098") {
+		if err != nil || len(rec.Calls) != 1 || !strings.Contains(rec.Cut, "line 3, byte 1099") {
 			t.Fatalf("cut after %d bytes: %v, %+v", cut, err, rec)
 		}
 	}

@@ -70,7 +70,7 @@ type Call struct {
 	Name       string // of the C function
 	Driver     int
 	Start, End int64
-	Lane       int // calls in progress at the same time have different lanes
+	Track      int // calls in progress at the same time have different tracks
 	Site       int
 	Stream     int // NoStream for none, 0 for the default stream
 	Bytes      uint64
@@ -127,7 +127,7 @@ type wire struct {
 
 	Name    string `json:"name"`
 	Start   int64  `json:"start"`
-	Lane    int    `json:"lane"`
+	Track   int    `json:"track"`
 	Stream  *int   `json:"stream"`
 	Bytes   uint64 `json:"bytes"`
 	Error   string `json:"error"`
@@ -219,7 +219,7 @@ func (r *Recording) row(line []byte) error {
 	key, _, _ := bytes.Cut(line, []byte(":"))
 	switch string(key) {
 	case `{"call"`:
-		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Lane, w.SiteRow, stream, w.Bytes, w.Error})
+		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error})
 	case `{"op"`:
 		o := Operation{ID: w.OpRow, Call: w.CallRow, Name: w.Name, Driver: w.Driver, Stream: stream, Engine: w.Engine,
 			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why}

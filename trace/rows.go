@@ -56,7 +56,7 @@ func (r *Recorder) addCall(c *call, end int64, err error) {
 	b.num("driver", int64(c.d.id))
 	b.num("start", c.start)
 	b.num("end", end)
-	b.num("lane", int64(c.lane))
+	b.num("track", int64(c.track))
 	b.num("site", int64(c.site))
 	if stream != noStreamNumber {
 		b.num("stream", int64(stream))

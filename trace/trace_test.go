@@ -123,7 +123,7 @@ func TestConformanceOfEvents(t *testing.T) {
 }
 
 // TestConcurrentCalls: with several goroutines each operation belongs to the call of its
-// own goroutine, and calls in progress at the same time have different lanes.
+// own goroutine, and calls in progress at the same time have different tracks.
 func TestConcurrentCalls(t *testing.T) {
 	r, path := recorder(t)
 	g := open(t, r.Wrap(soft(t, "h200", 1)))
@@ -165,10 +165,10 @@ func TestConcurrentCalls(t *testing.T) {
 	slices.SortFunc(rec.Calls, func(a, b trace.Call) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for _, c := range rec.Calls {
 		calls[c.ID] = c
-		if c.Start < last[c.Lane] {
-			t.Errorf("call %d begins at %d in lane %d, before the end of another at %d", c.ID, c.Start, c.Lane, last[c.Lane])
+		if c.Start < last[c.Track] {
+			t.Errorf("call %d begins at %d in track %d, before the end of another at %d", c.ID, c.Start, c.Track, last[c.Track])
 		}
-		last[c.Lane] = c.End
+		last[c.Track] = c.End
 	}
 	if len(rec.Operations) != workers*rounds {
 		t.Errorf("%d operations, want %d", len(rec.Operations), workers*rounds)

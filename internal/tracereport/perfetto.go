@@ -177,7 +177,7 @@ func (p *perfetto) call(c *trace.Call) {
 	}
 	pid := pidsPerDriver*(c.Driver-1) + hostPID
 	process := fmt.Sprintf("host: %s, driver %d", p.rec.Program, c.Driver)
-	tid, start := p.slice(pid, process, fmt.Sprintf("driver calls %d", c.Lane), c.Lane, c.Name, "call", c.Start, c.End, args)
+	tid, start := p.slice(pid, process, fmt.Sprintf("driver calls %d", c.Track), c.Track, c.Name, "call", c.Start, c.End, args)
 	p.calls[c.ID] = callPlace{pid, tid, start}
 }
 

@@ -26,7 +26,7 @@ func sample() *trace.Recording {
 			{ID: 1, Name: "cuMemcpyHtoDAsync", Driver: 1, Start: 0, End: 1300, Site: 1, Stream: 1, Bytes: 4096},
 			{ID: 2, Name: "cuLaunchKernel", Driver: 1, Start: 1300, End: 5000, Site: 1, Stream: 1},
 			{ID: 4, Name: "cuGraphLaunch", Driver: 1, Start: 6000, End: 9000, Site: 1, Stream: 1},
-			{ID: 3, Name: "cuMemcpyHtoDAsync", Driver: 1, Start: 200, End: 2500, Lane: 1, Stream: 2, Bytes: 2000000, Error: "CUDA_ERROR_X"},
+			{ID: 3, Name: "cuMemcpyHtoDAsync", Driver: 1, Start: 200, End: 2500, Track: 1, Stream: 2, Bytes: 2000000, Error: "CUDA_ERROR_X"},
 			{ID: 5, Name: "cuMemcpyDtoH", Driver: 2, Start: 100, End: 2_000_000_000, Stream: trace.NoStream, Bytes: 3 << 30},
 		},
 		Operations: []trace.Operation{
