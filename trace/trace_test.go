@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -180,6 +181,38 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
+// TestCallsAtOnce: an operation belongs to its own call while another goroutine waits in a
+// call that has queued one too.
+func TestCallsAtOnce(t *testing.T) {
+	r, path := recorder(t)
+	w := r.Wrap(soft(t, "h200", 1))
+	g := open(t, w)
+	ctx := g.Context()
+	a, b := must(w.StreamCreate(ctx, cu.StreamDefault))(t), must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
+	on := must(w.MemAlloc(ctx, 8192))(t)
+	gate, waited := make(chan struct{}), make(chan error, 1)
+	check(t, w.LaunchHostFunc(ctx, a, func() { <-gate }))
+	go func() { waited <- w.MemcpyDtoH(ctx, must(w.MemHostAlloc(ctx, 64, 0))(t), on, 64) }() // waits for stream a
+	time.Sleep(50 * time.Millisecond)
+	check(t, w.MemsetD8Async(ctx, on+4096, 1, 4096, b))
+	close(gate)
+	check(t, errors.Join(<-waited, w.CtxSynchronize(ctx), g.Close()))
+	rec := ended(t, r, path)
+	calls := map[uint64]string{}
+	for _, c := range rec.Calls {
+		calls[c.ID] = c.Name
+	}
+	for _, o := range rec.Operations {
+		want := map[string]string{"[host function]": "cuLaunchHostFunc", "[CUDA memcpy DtoH]": "cuMemcpyDtoH", "[CUDA memset]": "cuMemsetD8Async"}[o.Name]
+		if calls[o.Call] != want {
+			t.Errorf("%s was queued by %q, want %s", o.Name, calls[o.Call], want)
+		}
+	}
+	if len(rec.Operations) != 3 {
+		t.Errorf("%d operations, want 3", len(rec.Operations))
+	}
+}
+
 // TestEnvironment: FERRY_TRACE records a program that knows nothing of it, and without it
 // the driver is the one of the device, so that a call costs nothing more.
 func TestEnvironment(t *testing.T) {
@@ -196,6 +229,9 @@ func TestEnvironment(t *testing.T) {
 	all := must(ferry.OpenAll("soft:h200*2"))(t)
 	if all[0].Driver() != all[1].Driver() {
 		t.Error("two devices of one driver have two wrappers")
+	}
+	if again := must(trace.Environment(all[0].Driver()))(t); again != all[0].Driver() {
+		t.Error("a driver that is recorded is wrapped again")
 	}
 	if softgpu.Of(all[0].Driver()) == nil {
 		t.Error("the software GPU is not found behind the wrapper")
