@@ -54,8 +54,8 @@ func issue(ctx context.Context, d *trace.Driver, device cu.Device, o Options) (s
 	if err := w.open(device); err != nil {
 		return 0, err
 	}
-	for _, s := range w.streams { // the first use of memory and code takes longer on hardware
-		if err := errors.Join(w.step(copyIn, 0, s), w.step(kernel, 0, s), w.step(copyOut, 0, s)); err != nil {
+	for i, s := range w.streams { // the first use of memory and code takes longer on hardware
+		if err := errors.Join(w.step(copyIn, i, s), w.step(kernel, i, s), w.step(copyOut, i, s)); err != nil {
 			return 0, err
 		}
 		skip += kinds
