@@ -148,6 +148,7 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 	}
 	defer d.mu.Unlock()
 	var at [2]float64
+	var ctx [2]*contextState
 	for i, handle := range []cu.Event{start, end} {
 		e, err := d.event(handle, what)
 		switch {
@@ -168,12 +169,10 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 		if !e.recorded.retired {
 			return 0, cu.ErrorNotReady
 		}
-		at[i] = math.Round(e.recorded.end / tick)
+		at[i], ctx[i] = math.Round(e.recorded.end/tick), e.ctx
 	}
-	a, _ := d.event(start, what)
-	b, _ := d.event(end, what)
-	if a.ctx != b.ctx {
-		return 0, refuse(cu.ErrorInvalidHandle, what, "the events belong to different contexts, of devices %d and %d", a.ctx.dev.ordinal, b.ctx.dev.ordinal)
+	if ctx[0] != ctx[1] {
+		return 0, refuse(cu.ErrorInvalidHandle, what, "the events belong to different contexts, of devices %d and %d", ctx[0].dev.ordinal, ctx[1].dev.ordinal)
 	}
 	return float32((at[1] - at[0]) * tick / 1e6), nil
 }

@@ -90,11 +90,15 @@ func (dev *device) linkLatency() float64 {
 	return link.RoundTrip.Value
 }
 
+// longestLatency bounds the latencies of strange profiles, in ns, so that sums of them in
+// picoseconds do not overflow.
+const longestLatency = 1e9
+
 // model describes the device to the interpreter, which follows some blocks of the launch.
 func (l *launch) model(dev *device) *simt.Model {
 	a, k := dev.architecture(), &dev.drv.prof.Kernel
-	ps := func(ns float64) int64 { return int64(ns * 1000) }
-	cycle := ps(dev.cycle())
+	ps := func(ns float64) int64 { return int64(1000 * min(ns, longestLatency)) }
+	cycle := max(1, ps(dev.cycle())) // every instruction takes time
 	m := &simt.Model{
 		Cycle: cycle, Classes: a.classes(), Guard: 2*a.plain + 1, Branch: 2*a.plain - 1,
 		Shared: a.shared * cycle, L1: a.l1 * cycle,

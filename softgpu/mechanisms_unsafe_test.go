@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -182,6 +183,23 @@ func TestChainsOfArithmetic(t *testing.T) {
 	out := m.alloc(128)
 	within(t, "square roots", m.us("roots", 1, 32, out, uint32(0x3f800000), uint32(1000)), 28.2, 0.25)
 	within(t, "quotients", m.us("quotients", 1, 32, out, uint32(12345), uint32(7), uint32(1000)), 40.6, 0.25)
+}
+
+// A clock whose cycle is shorter than the unit of the model gives a time, not NaN, with
+// which virtual time would stand still forever.
+func TestFastClock(t *testing.T) {
+	m := newMechanisms(t, Options{Profile: with(named(t, "h200"), "CLOCK_RATE", math.MaxInt32)})
+	f, err := m.ModuleGetFunction(m.ctx, m.module, "roots")
+	m.ok(err)
+	fn, err := lookup[*function](m.Driver, uintptr(f), "test", "function")
+	m.ok(err)
+	l := &launch{fn: fn, grid: cu.Dim3{X: 1, Y: 1, Z: 1}, block: cu.Dim3{X: 32, Y: 1, Z: 1}}
+	if got := l.model(m.devices[0]).Cycle; got < 1 {
+		t.Fatalf("a cycle takes %d ps", got)
+	}
+	if us := m.us("roots", 1, 32, m.alloc(128), uint32(0x3f800000), uint32(1000)); us > 1e3 {
+		t.Errorf("1000 roots take %v us", us)
+	}
 }
 
 // The time of a kernel does not depend on the cores of the host.

@@ -32,10 +32,10 @@ func decodeLogic(d *decoder) error {
 	}), nil, t)
 }
 
-// logicPredicate decodes and, or, xor and not of predicates.
 // logic is the predicate that an instruction writes, and the two that it reads.
 type logic struct{ p, a, b int32 }
 
+// logicPredicate decodes and, or, xor and not of predicates.
 func (d *decoder) logicPredicate() error {
 	n := 3
 	if d.in.Op == "not" || d.in.Op == "cnot" {

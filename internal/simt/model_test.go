@@ -177,7 +177,8 @@ func TestFollowedBarrier(t *testing.T) {
 	about(t, "a block with one slow warp", s.Chain, steps*testFar)
 	x := newTestBlock()
 	x.warps[0].tr.clock, x.warps[1].tr.clock = 5, 9
-	x.meet(0)
+	x.trace, x.live, x.bars[0].arrived = new(trace), 64, 64
+	x.checkBarrier(0)
 	if a, b := x.warps[0].tr.clock, x.warps[1].tr.clock; a != 9 || b != 9 {
 		t.Errorf("after a barrier the clocks are %d and %d", a, b)
 	}

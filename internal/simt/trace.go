@@ -338,7 +338,7 @@ func (w *warp) touchLine(counter int, m *access, line uint64, sectors uint8) {
 	t.served = max(t.served, lat)
 }
 
-// touchRun follows an access of lanes 0 to n-1 at addr + i*step, step not negative.
+// traceRun follows an access of lanes 0 to n-1 at addr + i*step, step not negative.
 func (w *warp) traceRun(counter int, m *access, lo, step, extent uint64) {
 	n := w.n
 	if step <= m.bytes {
