@@ -156,6 +156,35 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestBound: the bound counts what is in front of and behind the operations of a kind on
+// an engine, so that the best order reaches it.
+func TestBound(t *testing.T) {
+	op := func(kind, engine string, stream int, start, end int64) Operation {
+		return Operation{Stream: stream, Kind: kind, Engine: engine, StartNs: start, EndNs: end}
+	}
+	for _, c := range []struct {
+		name string
+		f    facts
+		ops  []Operation
+		want int64
+	}{
+		{"one copy engine, long kernels", facts{1, true}, []Operation{
+			op("copy in", "copy", 0, 0, 10), op("copy in", "copy", 1, 10, 20), op("kernel", "compute", 0, 10, 110),
+			op("kernel", "compute", 1, 20, 120), op("copy out", "copy", 0, 120, 130), op("copy out", "copy", 1, 130, 140),
+		}, 130},
+		{"kernels one at a time", facts{2, false}, []Operation{
+			op("copy in", "copy in", 0, 0, 10), op("kernel", "compute", 0, 10, 110), op("copy out", "copy out", 0, 110, 130),
+			op("copy in", "copy in", 1, 10, 20), op("kernel", "compute", 1, 110, 210), op("copy out", "copy out", 1, 230, 250),
+		}, 230},
+	} {
+		r := &Report{Streams: 2, Operations: c.ops}
+		r.measure(c.f)
+		if r.BoundNs != c.want {
+			t.Errorf("%s: bound %d, want %d", c.name, r.BoundNs, c.want)
+		}
+	}
+}
+
 // TestText: the timeline of each width fits, and one is as recorded.
 func TestText(t *testing.T) {
 	r := run(t, "soft:fermi-c2050", Options{Order: Depth, Streams: 3, Engines: 1})

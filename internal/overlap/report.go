@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ferrygpu/ferry/internal/tracereport"
@@ -110,37 +111,38 @@ func (r *Report) infer(i int) {
 	}
 }
 
-// measure computes total, bound and overlap.
+// load is what a set of operations of one engine needs: the time before the first can
+// start, their own time, and the time after the last of them at least.
+type load struct{ before, busy, after int64 }
+
+// measure computes total, bound and overlap. Any set of operations of an engine bounds
+// the total. All of them are one, and those of a kind another: with one copy engine the
+// last copy in has a kernel behind it.
 func (r *Report) measure(f facts) {
-	busy, before, after := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	loads := map[[2]string]*load{}
 	chain := make([]int64, r.Streams)
-	longest := int64(0)
 	for i := range r.Operations {
 		o := &r.Operations[i]
-		took := o.EndNs - o.StartNs
+		took, rest := o.EndNs-o.StartNs, r.rest(i)
 		r.SerialNs += took
 		r.TotalNs = max(r.TotalNs, o.EndNs)
-		e := o.Engine
-		if _, seen := busy[e]; !seen {
-			before[e], after[e] = 1<<62, 1<<62
+		for _, set := range [][2]string{{o.Engine, ""}, {o.Engine, o.Kind}} {
+			l := loads[set]
+			if l == nil {
+				l = &load{before: math.MaxInt64, after: math.MaxInt64}
+				loads[set] = l
+			}
+			l.busy += took
+			l.before, l.after = min(l.before, chain[o.Stream]), min(l.after, rest)
 		}
-		busy[e] += took
-		before[e] = min(before[e], chain[o.Stream])
 		chain[o.Stream] += took
 	}
-	for i := range r.Operations {
-		o := &r.Operations[i]
-		after[o.Engine] = min(after[o.Engine], r.rest(i))
-	}
-	for _, c := range chain {
-		longest = max(longest, c)
-	}
-	r.BoundNs = longest
-	for e := range busy {
-		if e == "compute" && f.concurrent && f.engines > 0 {
+	r.BoundNs = slices.Max(chain)
+	for set, l := range loads {
+		if set[0] == "compute" && f.concurrent && f.engines > 0 {
 			continue // kernels can overlap each other
 		}
-		r.BoundNs = max(r.BoundNs, before[e]+busy[e]+after[e])
+		r.BoundNs = max(r.BoundNs, l.before+l.busy+l.after)
 	}
 	r.BoundNs = min(r.BoundNs, r.TotalNs) // gaps between operations are not part of it
 	if r.SerialNs > r.BoundNs {
