@@ -65,6 +65,8 @@ func (p *patient) readLink() link {
 		slot := p.readSide(above[len(above)-1])
 		l.maxGeneration, l.maxWidth = lower(l.maxGeneration, slot.maxGeneration), lower(l.maxWidth, slot.maxWidth)
 	}
+	// The bridge of a virtual machine often says Gen1 x1. What the link does now, it can do.
+	l.maxGeneration, l.maxWidth = max(l.maxGeneration, l.generation), max(l.maxWidth, l.width)
 	return l
 }
 

@@ -230,6 +230,22 @@ func TestSlot(t *testing.T) {
 	}
 }
 
+// TestVirtualBridge demands that the bridge of a virtual machine, which says Gen1 x1, is no
+// fault of a link that runs at its best.
+func TestVirtualBridge(t *testing.T) {
+	m := h200()
+	m.behindBridge()
+	dir := "sys/devices/pci0000:00/" + bridge + "/"
+	m.set(dir+"max_link_speed", "2.5 GT/s PCIe\n")
+	m.set(dir+"max_link_width", "1\n")
+	r := m.examine(t)
+	for _, name := range []string{"link-generation", "link-width"} {
+		if c := r.check(name); c.State != OK {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // TestIOMMUOfTwoGPUs demands that a translating IOMMU of bare metal counts if there are
 // peers, because their copies suffer.
 func TestIOMMUOfTwoGPUs(t *testing.T) {
