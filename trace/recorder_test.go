@@ -144,6 +144,9 @@ func TestReadRefuses(t *testing.T) {
 			t.Errorf("%.60q: %v does not wrap ErrNotRecording", c.text, err)
 		}
 	}
+	if rec, err := ReadFile(t.TempDir()); rec != nil || err == nil || !strings.Contains(err.Error(), "line 1, byte 0") {
+		t.Errorf("a folder: %+v, %v; want no recording and an error", rec, err)
+	}
 	for cut := 1; cut < len(row); cut++ {
 		rec, err := Read(strings.NewReader(head + row + row[:cut]))
 		if err != nil || len(rec.Calls) != 1 || !strings.Contains(rec.Cut, "line 3, byte 1099") {

@@ -176,6 +176,8 @@ func Read(from io.Reader) (*Recording, error) {
 		case err == io.EOF && n > 1:
 			r.Cut = fmt.Sprintf("line %d, byte %d: the last row is incomplete", n, offset)
 			return r, nil
+		case err != nil && err != io.EOF && n == 1:
+			return nil, fmt.Errorf("line 1, byte 0: %w", err)
 		case err != nil && err != io.EOF:
 			return r, fmt.Errorf("line %d, byte %d: %w", n, offset, err)
 		case n == 1:
