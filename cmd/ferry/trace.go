@@ -65,6 +65,8 @@ func traceFile(s *session, o *traceOptions, words []string) error {
 		return badUsage("want one recording, or -- and a program")
 	case o.record != "" || o.limit != 0:
 		return badUsage("--record and --limit are for -- and a program")
+	case o.perfetto != "" && o.perfetto != "-" && sameFile(words[0], o.perfetto):
+		return badUsage("--perfetto %s would replace the recording", o.perfetto)
 	}
 	rec, err := trace.ReadFile(words[0])
 	if rec == nil {
@@ -83,6 +85,9 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 	case len(program) == 0:
 		return badUsage("no program after --")
 	}
+	if err := o.writable(); err != nil {
+		return err
+	}
 	out := s.stdout
 	if o.json || o.perfetto == "-" {
 		out = s.stderr
@@ -93,6 +98,18 @@ func traceProgram(ctx context.Context, s *session, o *traceOptions, words, progr
 		return failed
 	}
 	return errors.Join(s.reportTrace(rec, o), failed)
+}
+
+// writable reports a file of --perfetto that cannot be written, before the program runs.
+func (o *traceOptions) writable() error {
+	if o.perfetto == "" || o.perfetto == "-" {
+		return nil
+	}
+	f, err := os.OpenFile(o.perfetto, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // reportTrace writes the report of a recording.

@@ -144,6 +144,20 @@ func TestTraceBadInput(t *testing.T) {
 			t.Errorf("ferry trace %q: status %d, errors %q; want status %d and %q", c.args, status, errs, c.status, c.want)
 		}
 	}
+	if _, _, errs := ferryRun("trace", "--", "/no/such/program"); strings.Contains(errs, "has opened no device") {
+		t.Errorf("a program that does not start: %s", errs)
+	}
+	ran := filepath.Join(dir, "ran")
+	if status, _, errs := ferryRun("trace", "--perfetto", filepath.Join(dir, "none", "x"), "--", "touch", ran); status != exitError || !strings.Contains(errs, "no such file") {
+		t.Errorf("a file that cannot be written: status %d, errors %s", status, errs)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the program ran, although its report could not be written")
+	}
+	own := write("own.json", head)
+	if status, _, errs := ferryRun("trace", "--perfetto", own, own); status != exitUsage || !strings.Contains(errs, "would replace the recording") {
+		t.Errorf("the recording as the target: status %d, errors %s", status, errs)
+	}
 	status, out, _ := ferryRun("trace", write("cut.json", head+`{"call":1,"name":"cuInit","driver":1,"start":0,"end":5}`+"\n"+`{"call":2,"na`))
 	if status != exitOK || !strings.Contains(out, "the file is cut at line 3, byte 105") || !strings.Contains(out, "cuInit") {
 		t.Errorf("a cut recording: status %d, output\n%s", status, out)

@@ -78,6 +78,9 @@ func (p *Program) run(ctx context.Context, path string) error {
 		if _, ok := errors.AsType[*exec.Error](err); ok {
 			return err
 		}
+		if c.Process == nil {
+			return &exec.Error{Name: p.Args[0], Err: err}
+		}
 		return fmt.Errorf("%s ended with %w", p.Args[0], err)
 	}
 	return ctx.Err()
