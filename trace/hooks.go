@@ -7,7 +7,6 @@ const (
 	nameMemset   = "[CUDA memset]"
 	namePrefetch = "[CUDA managed memory prefetch]"
 	nameHostFunc = "[host function]"
-	nameWrite    = "[write of a value]"
 )
 
 // copyName returns the name of a copy between two kinds of memory.

@@ -39,7 +39,7 @@ func (p *patient) checkGPU() Check {
 		return p.noGPU()
 	}
 	return problem{
-		found:  fmt.Sprintf("there is no cuda:%d, but %s", p.ordinal, plural(max(len(p.CUDA), len(p.gpus)), "GPU")),
+		found:  fmt.Sprintf("there is no cuda:%d: CUDA and the PCI bus show %s", p.ordinal, plural(max(len(p.CUDA), len(p.gpus)), "GPU")),
 		cost:   "no copy and no kernel runs on it; the software GPU predicts times only",
 		source: Predicted,
 		mend:   "lspci -d 10de: shows the GPUs of the machine; in a container pass one (docker run --gpus all)",
