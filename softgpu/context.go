@@ -46,11 +46,14 @@ type contextState struct {
 	kernels   int         // launches that have not retired in virtual time
 	hostQueue serialQueue // host functions run one at a time
 
-	// On an old device: the kernels that have not retired in virtual time, those
-	// of them whose end an operation must see, and the division of L1 cache and
-	// shared memory that the last of them needs.
-	launched, checking []*op
-	division           cu.FuncCache
+	// On an old device: the kernels that have not retired in virtual time and that
+	// no later one follows, those whose end an operation must see, how many such
+	// checks there were, and the division of L1 cache and shared memory that the
+	// last kernel needs.
+	launched []*op
+	checking []dependencyCheck
+	checks   int
+	division cu.FuncCache
 }
 
 // printfPerMultiprocessor is what each multiprocessor adds to the default size

@@ -59,24 +59,48 @@ func (c *contextState) check(o *op, deps []*op) {
 		return
 	}
 	o.checks = checked(deps)
-	c.checking = slices.DeleteFunc(c.checking, func(x *op) bool { return x.retired })
+	c.checking = slices.DeleteFunc(c.checking, func(x dependencyCheck) bool { return x.kernel.retired })
 	c.launched = slices.DeleteFunc(c.launched, func(x *op) bool { return x.retired })
+	var followed []*op
 	if l := o.work.launch; l != nil {
 		for _, x := range c.checking {
-			o.followInTime(x)
+			followed = append(followed, x.kernel)
 		}
 		if c.switchesCache(l.fn.cache) {
-			for _, x := range c.launched {
-				o.followInTime(x)
-			}
+			followed = append(followed, c.launched...)
 		}
+		for _, x := range followed {
+			o.followInTime(x)
+		}
+		o.checksBefore = c.checks
 	}
 	if len(o.checks) > 0 {
 		o.behind = slices.Clone(c.launched)
-		c.checking = append(c.checking, o.checks...)
+		c.addChecks(o.checks)
 	}
 	if o.work.launch != nil {
+		// The last blocks of o start after the ends of those that it follows.
+		c.launched = slices.DeleteFunc(c.launched, func(x *op) bool { return slices.Contains(followed, x) || slices.Contains(o.checks, x) })
 		c.launched = append(c.launched, o)
+	}
+}
+
+// dependencyCheck is a check of a kernel that has not ended.
+type dependencyCheck struct {
+	kernel *op
+	number int // counts the checks of the context
+}
+
+// addChecks lets kernels that are launched later wait for the ends of some. A kernel that is
+// checked stands for all that it has waited for itself.
+func (c *contextState) addChecks(kernels []*op) {
+	for _, k := range kernels {
+		if slices.ContainsFunc(c.checking, func(x dependencyCheck) bool { return x.kernel == k }) {
+			continue
+		}
+		c.checking = slices.DeleteFunc(c.checking, func(x dependencyCheck) bool { return x.number <= k.checksBefore })
+		c.checks++
+		c.checking = append(c.checking, dependencyCheck{k, c.checks})
 	}
 }
 

@@ -198,3 +198,26 @@ func TestDependencyChecks(t *testing.T) {
 		}
 	}
 }
+
+// Many kernels that nobody waits for are not followed one by one: a later one stands for
+// those that it follows.
+func TestDependencyChecksStayFew(t *testing.T) {
+	opts := capability(t, 2, 0, 2)
+	opts.Schedule = Lazy // nothing retires
+	r := newRig(t, opts)
+	const n, launches = 1 << 10, 400
+	f, dev := r.shipped("increment"), r.alloc(n)
+	s := [3]cu.Stream{r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)}
+	for i := range launches {
+		to := s[i%len(s)]
+		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, to, params64(uint64(dev), n/4)))
+		r.ok(r.EventRecord(r.ctx, r.event(), to))
+	}
+	r.mu.Lock()
+	c := r.handles[uintptr(s[0])].(*streamState).ctx
+	launched, checking := len(c.launched), len(c.checking)
+	r.mu.Unlock()
+	if launched > 10 || checking > 10 {
+		t.Errorf("after %d launches the next one looks at %d kernels and %d checks", launches, launched, checking)
+	}
+}

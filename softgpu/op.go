@@ -56,10 +56,11 @@ type op struct {
 	deps  []*op // kept until done and retired
 	succs []*op
 
-	later  []*op // ops that wait for its end in virtual time only
-	checks []*op // kernels whose end it must see, by the rules of old devices
-	behind []*op // kernels that must have started all blocks before it starts, if checks is not empty
-	begun  bool  // all its blocks have started, on an old device
+	later        []*op // ops that wait for its end in virtual time only
+	checks       []*op // kernels whose end it must see, by the rules of old devices
+	checksBefore int   // number of the last dependency check that a kernel waits for
+	behind       []*op // kernels that must have started all blocks before it starts, if checks is not empty
+	begun        bool  // all its blocks have started, on an old device
 
 	pendingDeps int // deps that are not done
 	released    bool

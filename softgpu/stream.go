@@ -148,7 +148,7 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 	}
 	all := s.before()
 	if s.ctx.dev.old {
-		s.ctx.checking = append(s.ctx.checking, checked(all)...)
+		s.ctx.addChecks(checked(all))
 	}
 	for _, o := range all {
 		if !d.finished(o) {
