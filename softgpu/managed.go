@@ -353,11 +353,14 @@ func partNs(s *profile.Service, w uvm.Work) float64 {
 // that the host has just written and that the kernel uses over the link, n bytes
 // in all. What has moved to the device has the cost of the move.
 func (x *execution) dirtyManagedNs(d *Driver, n uint64) (ns float64) {
-	for r := range *x.view.own.Load() {
+	remote := n > 0
+	for _, r := range inOrder(*x.view.own.Load()) {
 		switch {
 		case r.managed == nil:
-		case n > 0:
-			ns += d.dirtyReadNs(r, min(n, r.size))
+		case remote:
+			here := min(n, r.size)
+			ns += d.dirtyReadNs(r, here)
+			n -= here
 		default:
 			r.dirty = dirty{}
 		}

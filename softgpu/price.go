@@ -1,7 +1,10 @@
 package softgpu
 
 import (
+	"cmp"
+	"maps"
 	"math/bits"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/simt"
@@ -91,7 +94,9 @@ func (dev *device) memoryNs(bytes float64) float64 {
 // host has just written.
 func (x *execution) dirtyReadNs(d *Driver) float64 {
 	ns := 0.0
-	for r, s := range *x.view.own.Load() {
+	own := *x.view.own.Load()
+	for _, r := range inOrder(own) {
+		s := own[r]
 		if r.managed != nil || r.dirty.bytes == 0 {
 			continue
 		}
@@ -102,6 +107,12 @@ func (x *execution) dirtyReadNs(d *Driver) float64 {
 		ns += d.dirtyReadNs(r, uint64(pages)<<s.Pages.Shift)
 	}
 	return ns
+}
+
+// inOrder returns the regions of a kernel by their addresses, so that sums over
+// them are the same in every run.
+func inOrder(own map[*region]*simt.Segment) []*region {
+	return slices.SortedFunc(maps.Keys(own), func(a, b *region) int { return cmp.Compare(a.base, b.base) })
 }
 
 // splitManaged divides the bytes of managed traffic by the places of the

@@ -132,6 +132,8 @@ func TestReadRefuses(t *testing.T) {
 		{strings.Replace(head, Schema, "ferry.trace/2", 1), `the schema is "ferry.trace/2", and this version reads "ferry.trace/1"`},
 		{head + row + "{\"call\":oops}\n" + row, "line 3, byte 1099: malformed row"},
 		{head + row + "{\"new\":1}\n", "line 3, byte 1099: malformed row"},
+		{strings.Repeat("\x00", 3<<20), "line 1, byte 0: it is longer than 1048576 bytes"},
+		{head + row + strings.Repeat("x", 3<<20), "line 3, byte 1099: it is longer than 1048576 bytes"},
 	} {
 		rec, err := Read(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -159,16 +159,23 @@ func ReadFile(path string) (*Recording, error) {
 	return rec, err
 }
 
+// longestLine is the longest line of a recording in bytes. No row comes near it.
+const longestLine = 1 << 20
+
 // Read reads a recording. An incomplete last row is no error; Cut says it. After an error
 // in a later row, which the error names by line and byte, the recording has the rows
 // before it.
 func Read(from io.Reader) (*Recording, error) {
-	in := bufio.NewReaderSize(from, 1<<20)
+	in := bufio.NewReaderSize(from, longestLine)
 	r := &Recording{Sites: map[int]Site{}}
 	offset := int64(0)
 	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
+		line, err := in.ReadSlice('\n')
 		switch {
+		case err == bufio.ErrBufferFull && n == 1:
+			return nil, fmt.Errorf("line 1, byte 0: it is longer than %d bytes: %w", longestLine, ErrNotRecording)
+		case err == bufio.ErrBufferFull:
+			return r, fmt.Errorf("line %d, byte %d: it is longer than %d bytes", n, offset, longestLine)
 		case err == io.EOF && len(line) == 0 && n == 1:
 			return nil, fmt.Errorf("line 1, byte 0: the file is empty: %w", ErrNotRecording)
 		case err == io.EOF && len(line) == 0:

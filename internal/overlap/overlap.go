@@ -60,6 +60,8 @@ func (o *Options) Check() error {
 		return refusal.Invalid("a kernel of %v, must be at most %v", o.Kernel, maxKernel)
 	case o.Bytes < 0 || o.Bytes > maxBytes:
 		return refusal.Invalid("copies of %d bytes, must be at most %d", o.Bytes, maxBytes)
+	case o.Streams*o.Bytes > maxBytes:
+		return refusal.Invalid("copies of %d bytes in each of %d streams, must be at most %d together", o.Bytes, o.Streams, maxBytes)
 	}
 	return nil
 }

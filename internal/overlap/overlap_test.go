@@ -236,6 +236,7 @@ func TestRefused(t *testing.T) {
 		{Options{Order: Depth, Streams: 2, Engines: 4}, "4 copy engines"},
 		{Options{Order: Depth, Streams: 2, Chunks: -1}, "-1 chunks"},
 		{Options{Order: Depth, Streams: 2, Kernel: time.Hour}, "at most 1s"},
+		{Options{Order: Depth, Streams: 16, Bytes: 1 << 30}, "must be at most 1073741824 together"},
 		{Options{Order: Depth, Streams: 2, Engines: 2}, "is hardware, whose copy engines cannot be chosen"},
 	} {
 		if _, err := Run(t.Context(), g, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
