@@ -206,11 +206,11 @@ func TestDependencyChecksStayFew(t *testing.T) {
 	opts.Schedule = Lazy // nothing retires
 	r := newRig(t, opts)
 	const n, launches = 1 << 10, 400
-	f, dev := r.shipped("increment"), r.alloc(n)
+	f, dev := r.shipped("increment"), [3]cu.DevicePtr{r.alloc(n), r.alloc(n), r.alloc(n)}
 	s := [3]cu.Stream{r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)}
 	for i := range launches {
-		to := s[i%len(s)]
-		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, to, params64(uint64(dev), n/4)))
+		to, at := s[i%len(s)], dev[i%len(s)]
+		r.ok(r.LaunchKernel(r.ctx, f, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, to, params64(uint64(at), n/4)))
 		r.ok(r.EventRecord(r.ctx, r.event(), to))
 	}
 	r.mu.Lock()

@@ -66,15 +66,17 @@ func testObserve(t *testing.T, name string, want []cu.Blocked, by []int) {
 	noError(t, err)
 	host, err := d.MemHostAlloc(ctx, n, 0)
 	noError(t, err)
+	other, err := d.MemHostAlloc(ctx, n/4, 0)
+	noError(t, err)
 	a, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
 	noError(t, err)
 	b, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
 	noError(t, err)
 	e, err := d.EventCreate(ctx, cu.EventDisableTiming)
 	noError(t, err)
-	noError(t, d.MemcpyHtoDAsync(ctx, on, host, n, a))     // at once
-	noError(t, d.MemcpyDtoHAsync(ctx, host, on, n, a))     // after the first
-	noError(t, d.MemcpyHtoDAsync(ctx, on+n, host, n/4, b)) // after the first, on its engine
+	noError(t, d.MemcpyHtoDAsync(ctx, on, host, n, a))      // at once
+	noError(t, d.MemcpyDtoHAsync(ctx, host, on, n, a))      // after the first
+	noError(t, d.MemcpyHtoDAsync(ctx, on+n, other, n/4, b)) // after the first, on its engine
 	noError(t, d.EventRecord(ctx, e, a))
 	noError(t, d.StreamWaitEvent(ctx, b, e, 0))
 	noError(t, d.MemsetD8Async(ctx, on, 1, n, b)) // after the event, that is after the second
