@@ -1,7 +1,5 @@
 package grid
 
-import "github.com/ferrygpu/ferry/cu"
-
 // callKinds are calls with little work. The size is the number of calls.
 var callKinds = []kind{
 	{"launches, then a wait", "launches", powers(1, 256), launches},
@@ -54,28 +52,7 @@ func graphLaunch(r *rig, n int) (trial, error) {
 		return trial{}, err
 	}
 	params := pack(out, float32(0.5), uint32(1))
-	if err := r.d.StreamBeginCapture(r.ctx, r.stream, cu.StreamCaptureModeRelaxed); err != nil {
-		return trial{}, err
-	}
-	for range n {
-		if err := r.launch("arithmetic", 1, params); err != nil {
-			return trial{}, err
-		}
-	}
-	graph, err := r.d.StreamEndCapture(r.ctx, r.stream)
-	if err != nil {
-		return trial{}, err
-	}
-	r.onRelease(func() error { return r.d.GraphDestroy(graph) })
-	x, err := r.d.GraphInstantiate(r.ctx, graph, 0)
-	if err != nil {
-		return trial{}, err
-	}
-	r.onRelease(func() error { return r.d.GraphExecDestroy(x) })
-	return trial{step: func() error {
-		if err := r.d.GraphLaunch(r.ctx, x, r.stream); err != nil {
-			return err
-		}
-		return r.sync()
-	}}, nil
+	return r.graph(func() error {
+		return repeat(n, func() error { return r.launch("arithmetic", 1, params) })
+	})
 }
