@@ -118,6 +118,10 @@ func (h *pageableHold) mayBeInFlight() bool {
 	return h.hosts != nil && (h.untracked || h.hosts.Known(h.from, h.to))
 }
 
+// stagedByDriver is the largest pageable source that drivers copy without waiting for the
+// stream: https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html
+const stagedByDriver = 64 << 10
+
 // copyPageable copies between pageable memory and the device: small copies by the
 // driver, others through the ring. direct reports whether the driver got the pageable
 // memory.
@@ -134,7 +138,10 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 				return false, err
 			}
 		}
-		return true, memcpyAsync(st, dst, src)
+		if in && !untracked && (dst.bytes <= stagedByDriver || st.Alone()) {
+			return true, stagingRing(st.g).Call(ctx, func() error { return memcpyAsync(st, dst, src) })
+		}
+		return true, memcpyAsync(st, dst, src) // it may wait for the stream, so it must not hold a place
 	}
 	n, err := copyThroughRing(ctx, st, dst, src, in)
 	if err == nil || !errors.Is(err, staging.ErrBusy) {

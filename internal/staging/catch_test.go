@@ -86,6 +86,7 @@ func (r *rig) attempt(ctx context.Context, x ending, out, ordered bool) (o outco
 	if n := done.Load(); n != 1 {
 		r.Errorf("Done was called %d times when the transfer had ended, want once", n)
 	}
+	r.gateEmpty()
 	r.ring.mu.Lock()
 	defer r.ring.mu.Unlock()
 	for i, s := range r.ring.slots {

@@ -37,7 +37,7 @@ func (c *chunk) become(state uint32) {
 	}
 }
 
-// plan divides n bytes into chunks of at most set.Chunk bytes.
+// plan divides n bytes into chunks of at most size bytes, and those into blocks.
 //
 // To the device, the first chunk is an eighth of the transfer, and at most half a slot.
 // Each later chunk is at most as long as all chunks before it. With a smaller first chunk
@@ -45,8 +45,8 @@ func (c *chunk) become(state uint32) {
 // cores, which is slow and hinders the workers. From the device, the last chunks are short,
 // so that little is left to copy when the device is done. shared is true if workers copy,
 // which may wait for a chunk to open.
-func plan(n int64, toDevice bool, set *Settings, shared bool) []chunk {
-	block, most := int64(set.Block), int64(set.Chunk)
+func plan(n int64, toDevice bool, size, blockSize int, shared bool) []chunk {
+	block, most := int64(blockSize), int64(size)
 	chunks := make([]chunk, 0, min(n/most+16, n/block+1))
 	first := int64(0)
 	for off := int64(0); off < n; {
@@ -65,6 +65,20 @@ func plan(n int64, toDevice bool, set *Settings, shared bool) []chunk {
 		if shared {
 			chunks[i].opened = make(chan struct{})
 		}
+	}
+	return chunks
+}
+
+// planCrowded divides n bytes into chunks of size bytes. One goroutine copies each, while
+// the device works for other transfers.
+func planCrowded(n, size, block int64) []chunk {
+	chunks := make([]chunk, (n+size-1)/size)
+	for i := range chunks {
+		c := &chunks[i]
+		c.off = int64(i) * size
+		c.n = min(size, n-c.off)
+		c.first, c.blocks = c.off/block, (c.n+block-1)/block
+		c.left.Store(c.blocks)
 	}
 	return chunks
 }

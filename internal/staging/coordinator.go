@@ -24,6 +24,9 @@ type coordinator struct {
 	arrived int       // the first chunk that has not arrived from the device yet
 	starved time.Time // since when other transfers have all slots; zero if they do not
 
+	begun     int64     // bytes of the chunks that have got a slot in this turn
+	idleSince time.Time // since when nothing has happened; zero if something just did
+
 	hasBlock bool // it has claimed a block for itself:
 	chunk    int
 	block    int64
@@ -53,18 +56,18 @@ func (c *coordinator) complete() (n int64, err error) {
 // coordinate runs until the transfer is finished. It returns false if it gave up, because
 // a reader or writer hangs.
 func (c *coordinator) coordinate() bool {
-	var idleSince, ended time.Time // since when nothing has happened; when the context ended
+	var ended time.Time // when the context ended
 	if c.shared && len(c.chunks) > 1 {
 		c.warmDriver()
 	}
 	for i := 1; c.first < len(c.chunks); i++ {
 		if c.step() || c.shouldCopy() && c.copyNext() {
-			idleSince, i = time.Time{}, 0
+			c.idleSince, i = time.Time{}, 0
 			continue
 		}
 		now := time.Now()
-		if idleSince.IsZero() {
-			idleSince = now
+		if c.idleSince.IsZero() {
+			c.idleSince = now
 		}
 		if err := c.ctx.Err(); err != nil {
 			if ended.IsZero() {
@@ -75,7 +78,8 @@ func (c *coordinator) coordinate() bool {
 				return false
 			}
 		}
-		switch idle := now.Sub(idleSince); {
+		switch idle := now.Sub(c.idleSince); {
+		case c.turn != nil && c.waitTurn(idle):
 		case c.r.clock != nil && c.waitEmulated():
 		case idle > c.r.set.SpinTime:
 			c.sleep(idle)
@@ -137,12 +141,12 @@ func (c *coordinator) stop(err error) {
 func (c *coordinator) step() bool {
 	if c.dst != nil {
 		busy := c.finish()
-		busy = c.fetchNext() || busy
-		return c.openArrived() || busy
+		busy = c.mayBegin() && c.fetchNext() || busy
+		return c.mayCopy() && c.openArrived() || busy
 	}
 	wanted := c.claimed(c.next) // checked before finish calls the driver
 	busy := c.finish()
-	return wanted && c.openNext() || busy
+	return wanted && c.mayBegin() && c.openNext() || busy
 }
 
 // finish handles the chunks whose blocks are all copied or dropped. It reports whether
@@ -187,6 +191,7 @@ func (c *coordinator) openFree() {
 		}
 		x := &c.chunks[c.next]
 		x.slot = s
+		c.begun += x.n
 		x.become(chunkOpen)
 		c.next++
 	}
@@ -201,6 +206,7 @@ func (c *coordinator) openNext() bool {
 	}
 	x.become(c.openState(x))
 	c.next++
+	c.addWorkers()
 	return true
 }
 
@@ -256,6 +262,7 @@ func (c *coordinator) openArrived() (busy bool) {
 		}
 		x.become(c.openState(x))
 		busy = true
+		c.addWorkers()
 	}
 	return busy
 }
@@ -264,7 +271,9 @@ func (c *coordinator) openArrived() (busy bool) {
 // must wait for one.
 func (c *coordinator) findSlot(x *chunk) bool {
 	if x.off < c.failedAt.Load() {
-		x.slot = c.slotFor(x)
+		if x.slot = c.slotFor(x); x.slot != nil {
+			c.begun += x.n
+		}
 		return x.slot != nil || x.off >= c.failedAt.Load()
 	}
 	return true
@@ -275,8 +284,14 @@ func (c *coordinator) findSlot(x *chunk) bool {
 // all slots for SlotWait and the caller can copy in another way.
 func (c *coordinator) slotFor(x *chunk) *slot {
 	s, starved, err := c.r.takeSlot(c.transfer)
+	c.noteSlot(x, s != nil, starved, err)
+	return s
+}
+
+// noteSlot records whether there is a slot for a chunk.
+func (c *coordinator) noteSlot(x *chunk, found, starved bool, err error) {
 	switch {
-	case s != nil || err == nil && !starved:
+	case found || err == nil && !starved:
 		c.starved = time.Time{}
 	case err == nil && c.starved.IsZero():
 		c.starved = time.Now()
@@ -286,7 +301,6 @@ func (c *coordinator) slotFor(x *chunk) *slot {
 	if err != nil {
 		c.fail(x.off, err)
 	}
-	return s
 }
 
 // send queues the copy of the first n bytes of a chunk to the device. The device then uses
@@ -329,7 +343,7 @@ func (c *coordinator) callDriver(x *chunk, n int64) error {
 
 // sleep waits without a processor: for the device, or for a goroutine that copies.
 func (c *coordinator) sleep(idle time.Duration) {
-	if c.dst != nil && c.arrived < c.next && c.ctx.Done() == nil && c.claimed(c.arrived) {
+	if c.dst != nil && c.arrived < c.next && c.chunks[c.arrived].queued && c.ctx.Done() == nil && c.claimed(c.arrived) {
 		x := &c.chunks[c.arrived]
 		if err := c.r.driver.EventSynchronize(c.r.ctx, x.slot.event); err != nil {
 			c.fail(x.off, err)

@@ -20,15 +20,24 @@
 // transfer to the device has few slots, and its end is moved out of the caches of the
 // single cores, which a device reads slowly: see docs/notes/staging.md.
 //
-// Transfers at the same time share slots and workers equally. Other transfers can hold all
-// slots, in streams that do not advance. A transfer then returns [ErrBusy] and how many
-// bytes it has copied, so that the caller can copy the rest in another way.
+// Of the transfers of memory, few are active at a time: Settings.MaxTransfers. The others
+// are parked in a queue, in the order of arrival, because more goroutines than processors
+// only slow each other and the driver. An active transfer has a place in the queue's gate.
+// It goes to the end of the queue when it has begun the bytes of one slot. It gives its place
+// back while it waits for the device, because its stream may wait for a queued transfer.
+// Transfers of readers and writers need no place, because those may hang.
+//
+// Active transfers share slots and workers equally. A transfer that its coordinator copies
+// alone uses small slots, so that it does not wait for the slots of large transfers. Other
+// transfers can hold all slots, in streams that do not advance. A transfer then returns
+// [ErrBusy] and how many bytes it has copied, so that the caller can copy the rest in
+// another way.
 //
 // A Read or Write may fail, panic or end its goroutine. In all cases the transfer accounts
 // for every block, releases its slots and calls Job.Done: see [Catch].
 //
 // # Locks
 //
-// Ring.mu and transfer.mu are leaves. Neither is held across a call of the driver or of
+// Ring.mu, gate.mu and transfer.mu are leaves. None is held across a call of the driver or of
 // a reader or writer.
 package staging

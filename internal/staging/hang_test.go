@@ -174,6 +174,8 @@ func TestBlockedStream(t *testing.T) {
 	for range small.Slots {
 		_, err := r.ring.In(background, r.job(1<<10), Memory(random(1<<10)))
 		r.check(err)
+		_, err = r.ring.In(background, r.job(1<<10), Reader(zeroes{})) // has a slot of the other size
+		r.check(err)
 	}
 	other := Job{Stream: r.newStream(), Device: r.device + 2<<10, Bytes: 2 << 10}
 	n, err := r.ring.In(background, other, Memory(random(2<<10)))

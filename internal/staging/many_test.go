@@ -16,13 +16,24 @@ import (
 
 // TestManyAtOnce: transfers of all kinds and sizes share one ring, and contexts end some
 // of them at any time. Each returns how many bytes it has copied, and those arrive.
-func TestManyAtOnce(t *testing.T) {
-	const streams, most = 6, 300 << 10
-	each := 150
-	if testing.Short() {
-		each = 30
+func TestManyAtOnce(t *testing.T) { manyAtOnce(t, sized(8<<10, 8, 1<<10, 6), 150) }
+
+// TestManyTurns is TestManyAtOnce where transfers lose their places all the time.
+func TestManyTurns(t *testing.T) {
+	for places := 1; places < 4; places++ {
+		set := sized(8<<10, 8, 1<<10, 6)
+		set.MaxTransfers, set.HoldTime = places, time.Microsecond
+		set.SlotWait = 100 * time.Microsecond // also the time between two checks of the gate
+		manyAtOnce(t, set, 30)
 	}
-	r := newRig(t, sized(8<<10, 8, 1<<10, 6), streams*most, softgpu.Random)
+}
+
+func manyAtOnce(t *testing.T, set Settings, each int) {
+	const streams, most = 6, 300 << 10
+	if testing.Short() {
+		each /= 5
+	}
+	r := newRig(t, set, streams*most, softgpu.Random)
 	var all sync.WaitGroup
 	for i := range streams {
 		job := Job{Stream: r.newStream(), Device: r.device + cu.DevicePtr(i*most)}

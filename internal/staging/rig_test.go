@@ -19,6 +19,7 @@ var background = context.Background()
 type testDriver struct {
 	cu.Driver
 	fail  func(call string) error // may be nil
+	sent  func(dst cu.DevicePtr)  // called by copies to the device; may be nil
 	slots atomic.Int64            // page-locked allocations that exist
 	most  atomic.Int64            // of slots
 	in    atomic.Int64            // copies to the device
@@ -67,6 +68,9 @@ func (d *testDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.Ho
 		return err
 	}
 	d.in.Add(1)
+	if d.sent != nil {
+		d.sent(dst)
+	}
 	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
 }
 
@@ -107,6 +111,7 @@ type rig struct {
 func sized(chunk, slots, block, workers int) Settings {
 	set := DefaultSettings()
 	set.Chunk, set.Slots, set.Block, set.Workers = chunk, slots, block, workers
+	set.SmallChunk, set.SmallSlots = chunk, slots
 	return set
 }
 
@@ -144,6 +149,18 @@ func (r *rig) close() {
 	}
 	if r.ring.transfers != 0 {
 		r.Errorf("%d transfers are left, want 0", r.ring.transfers)
+	}
+	r.gateEmpty()
+}
+
+// gateEmpty checks that nobody uses the gate.
+func (r *rig) gateEmpty() {
+	r.Helper()
+	g := &r.ring.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users.Load() != 0 || g.waiting.Load() != 0 || g.first != nil || g.last != nil || len(g.holders) != 0 || g.holding.Load() != 0 {
+		r.Errorf("the gate has %d users, %d waiting, %d holders, want none", g.users.Load(), g.waiting.Load(), len(g.holders))
 	}
 }
 

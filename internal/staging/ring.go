@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,17 +29,35 @@ type Ring struct {
 	lock   LockFunc
 
 	workers   workers.Pool
-	submitted atomic.Uint64 // slots submitted to the device so far
+	gate      gate            // not used on an emulated device
+	submitted atomic.Uint64   // slots submitted to the device so far
+	fair      [2]atomic.Int64 // workers that each transfer may have now, by direction: see setFair
 
-	mu         sync.Mutex
-	slots      []*slot // those in flight are in the order in which they were submitted
-	slotLimit  int     // the most slots: fewer than set.Slots once memory has run out
-	allocating int     // slots that are being allocated
-	transfers  int     // that run
-	target     [2]int  // workers that a transfer by itself should have, by direction: adapted
-	busyShare  float64 // of the time in which workers copied, in the last transfer of adapt
-	closed     bool
+	mu        sync.Mutex
+	slots     []*slot // those in flight are in the order in which they were submitted
+	classes   [2]class
+	transfers int     // that run, wait for a place, or wait for the device
+	target    [2]int  // workers that a transfer by itself should have, by direction: adapted
+	busyShare float64 // of the time in which workers copied, in the last transfer of adapt
+	closed    bool
 }
+
+// class is what the ring has of one size of slots. Ring.mu guards it.
+type class struct {
+	bytes      int // of a slot
+	limit      int // the most slots: fewer than the settings allow once memory has run out
+	have       int // slots
+	allocating int // slots that are being allocated
+	transfers  int // that use this size
+}
+
+// slotClass is a size of slots. A transfer uses one size.
+type slotClass uint8
+
+const (
+	largeSlots slotClass = iota // for transfers with workers
+	smallSlots                  // for transfers that their coordinator copies
+)
 
 // LockFunc page-locks memory for a slot.
 type LockFunc func(bytes int) (p cu.HostPtr, unlock func() error, err error)
@@ -58,7 +77,9 @@ type HostClock interface {
 // that times do not depend on how goroutines are scheduled. The clock is given the number
 // of goroutines that there would be.
 func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
-	r := &Ring{driver: driver, ctx: ctx, set: set, lock: lock, slotLimit: set.Slots, target: [2]int{set.Workers, set.Workers}}
+	r := &Ring{driver: driver, ctx: ctx, set: set, lock: lock, target: [2]int{set.Workers, set.Workers}}
+	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
+	r.gate = gate{places: set.MaxTransfers, patience: set.SlotWait}
 	if lock == nil {
 		r.lock = r.hostAlloc
 	}
@@ -92,9 +113,14 @@ func (r *Ring) Out(ctx context.Context, job Job, dst io.WriterAt) (n int64, err 
 
 // run runs a transfer with the calling goroutine as the coordinator.
 func (r *Ring) run(t *transfer) (n int64, err error) {
+	t.failedAt.Store(math.MaxInt64)
 	if err := r.enter(); err != nil {
 		t.callDone()
 		return 0, err
+	}
+	if !t.admit() {
+		t.leave()
+		return 0, t.err
 	}
 	workers := t.prepare()
 	begin := time.Now()
@@ -102,6 +128,7 @@ func (r *Ring) run(t *transfer) (n int64, err error) {
 	c := coordinator{transfer: t}
 	if t.shared {
 		c.openFree()
+		t.working.Store(int64(workers))
 		r.workers.Start(workers, t.work)
 	}
 	ended := false
@@ -137,11 +164,26 @@ func (r *Ring) enter() error {
 
 var errClosed = errors.New("the staging ring is closed")
 
+// join counts a transfer whose size of slots is known.
+func (r *Ring) join(t *transfer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.classes[t.class].limit == 0 {
+		t.class = largeSlots
+	}
+	r.classes[t.class].transfers++
+	r.setFair()
+}
+
 // leave stops counting a transfer.
-func (r *Ring) leave() {
+func (r *Ring) leave(t *transfer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.transfers--
+	if t.chunks != nil {
+		r.classes[t.class].transfers--
+		r.setFair()
+	}
 }
 
 // direction is the direction of a transfer. Filling the ring needs more workers than
@@ -153,28 +195,40 @@ const (
 	fromDevice
 )
 
-// share returns how many workers a transfer may have now, besides the coordinator.
+// share returns how many workers a new transfer may have now, besides the coordinator.
 // oversubscribed is true if all transfers together have more goroutines than there are
 // processors.
 func (r *Ring) share(dir direction) (n int, oversubscribed bool) {
 	if r.clock != nil {
 		return 1, false
 	}
+	processors := runtime.GOMAXPROCS(0)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	transfers := max(1, r.transfers)
-	n = max(1, r.maxWorkers(dir)/transfers)
-	return n, (n+1)*transfers > runtime.GOMAXPROCS(0)
+	large, small := r.classes[largeSlots].transfers+1, r.classes[smallSlots].transfers
+	n = max(1, (r.maxWorkers(dir, processors)-small)/large)
+	return n, (n+1)*large+small > processors
+}
+
+// setFair computes how many workers each transfer with workers may have now. r.mu is held.
+func (r *Ring) setFair() {
+	large, small := r.classes[largeSlots].transfers, r.classes[smallSlots].transfers
+	if large == 0 {
+		return
+	}
+	processors := runtime.GOMAXPROCS(0) // it takes the lock of the Go scheduler
+	for dir := range r.fair {
+		r.fair[dir].Store(int64(max(1, (r.maxWorkers(direction(dir), processors)-small)/large)))
+	}
 }
 
 // maxWorkers returns how many workers a transfer by itself has. The coordinator gets a
 // processor of its own unless there are very few. r.mu is held.
-func (r *Ring) maxWorkers(dir direction) int {
-	n := runtime.GOMAXPROCS(0)
-	if n > 3 {
-		n--
+func (r *Ring) maxWorkers(dir direction, processors int) int {
+	if processors > 3 {
+		processors--
 	}
-	return min(r.target[dir], n)
+	return min(r.target[dir], processors)
 }
 
 // adapt changes the number of workers for the next transfers, after one that ran by
@@ -182,7 +236,7 @@ func (r *Ring) maxWorkers(dir direction) int {
 func (r *Ring) adapt(dir direction, workers int, busy, elapsed time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.transfers > 1 || workers != r.maxWorkers(dir) {
+	if r.transfers > 1 || workers != r.maxWorkers(dir, runtime.GOMAXPROCS(0)) {
 		return
 	}
 	r.busyShare = float64(busy) / float64(elapsed) / float64(workers)
@@ -255,22 +309,18 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 		return nil, false, false, errClosed
 	}
 	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
-	most := r.slotLimit / max(1, r.transfers)
-	if t.src != nil {
-		most = min(most, r.set.SlotsToDevice)
-	}
-	if t.held >= max(1, most) {
+	if t.held >= r.slotShare(t) {
 		return nil, false, starved, nil
 	}
 	for _, s := range slices.Backward(r.slots) { // the last one used may be in the caches
-		if s.state == slotFree {
+		if s.state == slotFree && s.class == t.class {
 			s.state, s.owner = slotTaken, t
 			t.held++
 			return s, false, false, nil
 		}
 	}
-	if mayAllocate && len(r.slots)+r.allocating < r.slotLimit {
-		r.allocating++
+	if k := &r.classes[t.class]; mayAllocate && k.mayGrow() {
+		k.allocating++
 		t.held++
 		t.allocated = true
 		return nil, true, false, nil
@@ -278,27 +328,61 @@ func (r *Ring) pick(t *transfer, mayAllocate bool) (s *slot, allocate, starved b
 	return nil, false, starved, nil
 }
 
+// mayGrow reports whether there may be more slots.
+func (k *class) mayGrow() bool { return k.have+k.allocating < k.limit }
+
+// slotShare returns how many slots t may have now. r.mu is held.
+func (r *Ring) slotShare(t *transfer) int {
+	k := &r.classes[t.class]
+	most := k.limit / max(1, k.transfers)
+	if t.src != nil {
+		most = min(most, r.set.SlotsToDevice)
+	}
+	return max(1, most)
+}
+
+// slotAvailable reports whether t would get a slot now. It takes none. starved is as for
+// takeSlot.
+func (r *Ring) slotAvailable(t *transfer) (available, starved bool, err error) {
+	if _, err := r.pollSlots(); err != nil {
+		return false, false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false, false, errClosed
+	}
+	starved = t.held == 0 && !slices.ContainsFunc(r.slots, t.canAwait)
+	free := slices.ContainsFunc(r.slots, func(s *slot) bool { return s.state == slotFree && s.class == t.class })
+	return t.held < r.slotShare(t) && (free || r.classes[t.class].mayGrow()), starved, nil
+}
+
 // addSlot makes a slot for t. It returns neither a slot nor an error when memory has run
 // out and there are other slots to wait for.
 func (r *Ring) addSlot(t *transfer) (*slot, error) {
-	s, err := r.newSlot()
+	s, err := r.newSlot(t.class)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.allocating--
+	k := &r.classes[t.class]
+	k.allocating--
 	if err == nil {
+		k.have++
 		s.state, s.owner = slotTaken, t
 		r.slots = append(r.slots, s)
 		return s, nil
 	}
 	t.held--
-	others := len(r.slots) + r.allocating
+	others := k.have + k.allocating
 	switch {
 	case !errors.Is(err, cu.ErrorOutOfMemory):
 		return nil, err
 	case others > 0:
-		r.slotLimit = others // do not try again
+		k.limit = others // do not try again
 		return nil, nil
 	case t.mayYield:
+		if t.class == smallSlots {
+			k.limit = 0 // later transfers share the large slots
+		}
 		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
 	default:
 		return nil, err
@@ -306,16 +390,17 @@ func (r *Ring) addSlot(t *transfer) (*slot, error) {
 }
 
 // newSlot allocates a slot.
-func (r *Ring) newSlot() (*slot, error) {
-	host, unlock, err := r.lock(r.set.Chunk)
+func (r *Ring) newSlot(size slotClass) (*slot, error) {
+	bytes := r.classes[size].bytes
+	host, unlock, err := r.lock(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", r.set.Chunk, err)
+		return nil, fmt.Errorf("page-lock %d bytes for the staging ring: %w", bytes, err)
 	}
 	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}
-	return &slot{host: host, mem: bytesAt(host, r.set.Chunk), unlock: unlock, event: event}, nil
+	return &slot{host: host, mem: bytesAt(host, bytes), class: size, unlock: unlock, event: event}, nil
 }
 
 // hostAlloc page-locks memory by the driver. It is the LockFunc of a ring without another one.
@@ -337,7 +422,7 @@ func (r *Ring) pollSlots() (freed bool, err error) {
 		sequence uint64
 		stream   cu.Stream
 	}
-	var space [16]entry
+	var space [64]entry
 	all := space[:0]
 	r.mu.Lock()
 	for _, s := range r.slots {

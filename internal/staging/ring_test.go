@@ -21,8 +21,10 @@ func TestSlotsToDevice(t *testing.T) {
 		r.check(err)
 		r.check(r.d.StreamSynchronize(r.ctx, r.stream))
 	}
-	if n := r.d.most.Load(); n > int64(r.ring.set.SlotsToDevice) {
-		t.Errorf("%d slots were allocated, want at most %d", n, r.ring.set.SlotsToDevice)
+	for _, k := range r.ring.classes {
+		if k.have > r.ring.set.SlotsToDevice {
+			t.Errorf("%d slots of %d bytes were allocated, want at most %d", k.have, k.bytes, r.ring.set.SlotsToDevice)
+		}
 	}
 }
 
@@ -120,7 +122,7 @@ func TestFewProcessors(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4} {
 		old := runtime.GOMAXPROCS(n)
 		r.ring.mu.Lock()
-		workers := r.ring.maxWorkers(toDevice)
+		workers := r.ring.maxWorkers(toDevice, n)
 		r.ring.mu.Unlock()
 		if want := min(n, 3); workers != want {
 			t.Errorf("%d processors: %d workers, want %d", n, workers, want)

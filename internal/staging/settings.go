@@ -1,6 +1,9 @@
 package staging
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // Settings are numbers that depend on the machine. All must be positive. Sizes are in
 // bytes.
@@ -9,6 +12,10 @@ type Settings struct {
 	Slots   int // the most slots of a ring
 	Block   int // what one goroutine copies at a time; Chunk is a multiple of it
 	Workers int // the most goroutines that copy for one transfer
+	// SmallChunk is the size of the slots of transfers that their coordinators copy, and
+	// SmallSlots is the most slots of that size. Such transfers do not wait for slots of
+	// larger ones. When many transfers are active each copies chunks of this size.
+	SmallChunk, SmallSlots int
 	// SlotsToDevice is the most slots of one transfer to the device. One is filled, one
 	// is full, one is read, and one covers delays. More slots are not in the caches when
 	// a transfer begins.
@@ -20,6 +27,13 @@ type Settings struct {
 	// copies from begin to end. It copies a part before the workers wake up, and data that
 	// the caller has just written is in the caches of its processor.
 	CoordinatorBlocks int
+
+	// MaxTransfers is the most transfers of memory that are active at once: they take slots
+	// and copy. Others wait in a queue, and take turns after each Chunk bytes.
+	MaxTransfers int
+	// HoldTime is how long an active transfer may wait for the device while others are
+	// queued. Then the next one is active instead.
+	HoldTime time.Duration
 
 	// SlotWait is how long a transfer waits for a slot while other transfers have them
 	// all, in streams that do not advance.
@@ -57,15 +71,19 @@ type Settings struct {
 // an H200 with 16 processors, so that they suit slower machines.
 func DefaultSettings() Settings {
 	const threads = 8
-	c := hostCaches()
+	c, transfers := hostCaches(), max(2, runtime.GOMAXPROCS(0)/2)
 	return Settings{
 		Chunk:             4 << 20,
 		Slots:             8,
 		Block:             128 << 10,
 		Workers:           threads,
+		SmallChunk:        2 << 20,
+		SmallSlots:        2 * transfers,
 		SlotsToDevice:     4,
 		MinBlocks:         2,
 		CoordinatorBlocks: 8,
+		MaxTransfers:      transfers,
+		HoldTime:          100 * time.Microsecond,
 		SlotWait:          2 * time.Millisecond,
 		SpinTime:          500 * time.Microsecond,
 		SpinsPerYield:     4096, // some 80 us
@@ -77,3 +95,6 @@ func DefaultSettings() Settings {
 		BusyShare:         0.9,
 	}
 }
+
+// smallChunk returns SmallChunk as a multiple of Block that is at most Chunk.
+func (s *Settings) smallChunk() int { return min(max(1, s.SmallChunk/s.Block)*s.Block, s.Chunk) }

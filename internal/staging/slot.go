@@ -7,6 +7,7 @@ import "github.com/ferrygpu/ferry/cu"
 type slot struct {
 	host   cu.HostPtr
 	mem    []byte
+	class  slotClass
 	unlock func() error
 	event  cu.Event // of the last copy that the device was given
 

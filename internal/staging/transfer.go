@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -48,7 +47,9 @@ type transfer struct {
 	job      Job
 	src      io.ReaderAt // one of src and dst is not nil
 	dst      io.WriterAt
-	mayYield bool // the caller can copy the rest in another way
+	mayYield bool      // the caller can copy the rest in another way
+	class    slotClass // of its slots
+	turn     *turn     // in the gate of the ring; nil if the transfer needs no place
 
 	shared            bool          // workers copy
 	coordinatorCopies bool          // the coordinator copies, too, from begin to end
@@ -60,6 +61,7 @@ type transfer struct {
 	// It is a counter and not a workers.Queue, because the coordinator also claims blocks,
 	// of its own transfer only. The coordinator opens a chunk after a block of it is claimed.
 	nextBlock     atomic.Int64
+	working       atomic.Int64 // workers, with those that have not started yet
 	failedAt      atomic.Int64 // no block from this offset on is copied
 	unaccounted   atomic.Int64 // chunks with blocks that are not accounted for, and the coordinator
 	copyTime      atomic.Int64 // ns that all workers have copied
@@ -78,12 +80,27 @@ type transfer struct {
 // the number of workers.
 func (t *transfer) prepare() (workers int) {
 	set := &t.r.set
-	t.failedAt.Store(math.MaxInt64)
 	most, oversubscribed := t.r.share(t.direction())
+	small, crowded := int64(t.r.classes[smallSlots].bytes), false
+	if t.turn != nil {
+		if t.job.Bytes <= small && t.r.gate.waiting.Load() > 0 {
+			most = 1 // to copy several transfers at once costs less than to share one
+		}
+		crowded = most == 1 && t.r.gate.holding.Load() > 1
+	}
 	workers = t.workerCount(most)
 	t.shared, t.oversubscribed = workers > 1 || t.mayHang(), oversubscribed
 	t.coordinatorCopies = !t.shared || t.mayYield && t.job.Bytes <= int64(set.CoordinatorBlocks*set.Block)
-	t.chunks = plan(t.job.Bytes, t.src != nil, set, t.shared)
+	chunk := set.Chunk
+	if t.turn != nil && !t.shared {
+		t.class, chunk = smallSlots, int(small)
+	}
+	if t.class == smallSlots && crowded {
+		t.chunks = planCrowded(t.job.Bytes, small, int64(set.Block))
+	} else {
+		t.chunks = plan(t.job.Bytes, t.src != nil, chunk, set.Block, t.shared)
+	}
+	t.r.join(t)
 	t.unaccounted.Store(int64(len(t.chunks) + 1))
 	if t.shared {
 		t.wake = make(chan struct{}, 1)
@@ -128,8 +145,21 @@ func (t *transfer) work() {
 	}()
 	for c, block := t.claim(0); c < len(t.chunks); c, block = t.claim(c) {
 		t.copyBlock(&t.chunks[c], block)
+		if t.surplus() {
+			break
+		}
 	}
 	ended = true
+}
+
+// surplus reports whether a worker must end, because other transfers have begun. It takes
+// the worker off the count.
+func (t *transfer) surplus() bool {
+	if t.turn == nil {
+		return false
+	}
+	n := t.working.Load()
+	return n > t.r.fair[t.direction()].Load() && t.working.CompareAndSwap(n, n-1)
 }
 
 // claim claims the next block. It returns its chunk, which is from or a later one, and
@@ -186,6 +216,8 @@ func (t *transfer) awaitOpen(c *chunk) bool {
 		switch {
 		case i == 0:
 			begin = time.Now()
+		case t.turn != nil && t.turn.state.Load() != turnHeld:
+			<-c.opened
 		case i&(t.r.set.SpinsPerYield-1) == 0 && time.Since(begin) > t.r.set.SpinTime:
 			<-c.opened
 		default:
@@ -280,14 +312,22 @@ func (e *OffsetError) Unwrap() error { return e.Err }
 func (t *transfer) account() {
 	if t.unaccounted.Add(-1) == 0 {
 		t.releaseSlots()
-		t.r.leave()
-		t.callDone()
+		t.leave()
 	} else if t.sleeping.Load() {
 		select {
 		case t.wake <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// leave ends the transfer for the ring.
+func (t *transfer) leave() {
+	if t.turn != nil {
+		t.r.gate.quit(t.turn)
+	}
+	t.r.leave(t)
+	t.callDone()
 }
 
 func (t *transfer) callDone() {
