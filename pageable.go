@@ -213,6 +213,11 @@ func (x *pageableCopy) device() *span {
 	return &x.src
 }
 
+// isDirect reports whether the driver makes a copy in one direction.
+func (x *pageableCopy) isDirect(in bool) bool {
+	return x.path == copyStaged && x.in == in && x.direct
+}
+
 func (p *pageableCopies) reset() {
 	clear(p.copies)
 	p.staged.Reset()
@@ -288,12 +293,8 @@ func (c *copyAll) hold() (hostmap.HoldID, error) {
 func (c *copyAll) copyStaged(job staging.Job, in bool) error {
 	st, p := c.list.st, &c.pageable
 	p.plan(st.g, in)
-	for i := range p.copies {
-		if x := &p.copies[i]; x.path == copyStaged && x.in == in && x.direct {
-			if err := c.copyByDriver(x, 0); err != nil {
-				return err
-			}
-		}
+	if err := c.copyDirect(in); err != nil {
+		return err
 	}
 	if len(p.order) == 0 {
 		return nil
@@ -361,6 +362,47 @@ func (t *tuning) copiesDirectly(in bool, count int, bytes uintptr) bool {
 	return in && count < t.copy.KernelCopies && bytes <= min(t.directIn, t.copy.SmallBytes)
 }
 
+// copyDirect gives the driver the copies in one direction that plan left to it. If the
+// driver does not wait for the stream, they have one place among the active transfers of the
+// ring, as in copyPageable. No copy of the CopyAll to the device is queued yet, except those
+// of submit.
+func (c *copyAll) copyDirect(in bool) error {
+	st, p := c.list.st, &c.pageable
+	count, bytes, waits := 0, uintptr(0), !in
+	for i := range p.copies {
+		if x := &p.copies[i]; x.isDirect(in) {
+			count, bytes, waits = count+1, bytes+x.dst.bytes, waits || x.dst.untracked || x.src.untracked
+		}
+	}
+	var err error
+	switch idle := len(c.list.calls) == 0 && st.Alone(); {
+	case count == 0:
+		return nil
+	case waits || bytes > stagedByDriver && (count > 1 || !idle):
+		err = c.giveToDriver(in)
+	default:
+		err = stagingRing(st.g).Call(context.Background(), func() error { return c.giveToDriver(in) })
+	}
+	for i := 0; i < len(p.copies) && err == nil; i++ {
+		if x := &p.copies[i]; x.isDirect(in) {
+			err = c.awaitUntracked(x)
+		}
+	}
+	return err
+}
+
+// giveToDriver makes the driver calls of copyDirect.
+func (c *copyAll) giveToDriver(in bool) error {
+	for i := range c.pageable.copies {
+		if x := &c.pageable.copies[i]; x.isDirect(in) {
+			if err := c.copyByDriver(x, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // copyByDriver gives the bytes of a staged copy from off on to the driver.
 func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
 	st, n := c.list.st, x.dst.bytes-off
@@ -384,13 +426,21 @@ func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
 		}
 		return nil
 	})
-	host := x.host()
-	known := st.g.shared.hosts.Known(host.address(), host.address()+uint64(host.bytes))
-	if err == nil && (host.untracked || known) {
-		err = st.Wait(context.Background()) // as after pageableHold.mayBeInFlight
-	}
 	if err != nil {
 		return c.pairError(x.pair, &dst, &src, err)
+	}
+	return nil
+}
+
+// awaitUntracked waits for a copy by the driver that no tracker knows: see
+// pageableHold.mayBeInFlight.
+func (c *copyAll) awaitUntracked(x *pageableCopy) error {
+	st, host := c.list.st, x.host()
+	if !host.untracked && !st.g.shared.hosts.Known(host.address(), host.address()+uint64(host.bytes)) {
+		return nil
+	}
+	if err := st.Wait(context.Background()); err != nil {
+		return c.pairError(x.pair, &x.dst, &x.src, err)
 	}
 	return nil
 }
@@ -400,7 +450,11 @@ func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
 func (c *copyAll) copyRest(n int64) error {
 	p := &c.pageable
 	for part, at := p.staged.Find(n); part < len(p.order); part, at = part+1, 0 {
-		if err := c.copyByDriver(&p.copies[p.order[part]], uintptr(at)); err != nil {
+		x := &p.copies[p.order[part]]
+		if err := c.copyByDriver(x, uintptr(at)); err != nil {
+			return err
+		}
+		if err := c.awaitUntracked(x); err != nil {
 			return err
 		}
 	}

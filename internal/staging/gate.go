@@ -101,8 +101,11 @@ func (g *gate) leave(t *turn) {
 func (g *gate) rotate(t *turn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t.state.Load() == turnHeld { // check may have taken the place
+	switch t.state.Load() {
+	case turnHeld: // check may have taken the place
 		g.unhold(t)
+	case turnQueued:
+		return false
 	}
 	g.push(t)
 	g.admit()

@@ -79,7 +79,7 @@ type HostClock interface {
 func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
 	r := &Ring{driver: driver, ctx: ctx, set: set, lock: lock, target: [2]int{set.Workers, set.Workers}}
 	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
-	r.gate = gate{places: set.MaxTransfers, patience: set.SlotWait}
+	r.gate = gate{places: max(1, set.MaxTransfers), patience: set.SlotWait}
 	if lock == nil {
 		r.lock = r.hostAlloc
 	}
