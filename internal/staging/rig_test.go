@@ -20,6 +20,7 @@ type testDriver struct {
 	cu.Driver
 	fail  func(call string) error // may be nil
 	sent  func(dst cu.DevicePtr)  // called by copies to the device; may be nil
+	got   func(src cu.DevicePtr)  // called by copies from the device; may be nil
 	slots atomic.Int64            // page-locked allocations that exist
 	most  atomic.Int64            // of slots
 	in    atomic.Int64            // copies to the device
@@ -78,6 +79,9 @@ func (d *testDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.Devi
 	defer d.enter()()
 	if err := d.refuse("out"); err != nil {
 		return err
+	}
+	if d.got != nil {
+		d.got(src)
 	}
 	return d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s)
 }

@@ -55,52 +55,86 @@ func TestThousandTransfers(t *testing.T) {
 }
 
 // TestTurnsByChunk: a short transfer that arrives beside long ones, which have all places,
-// is sent after each of them has sent some chunks.
+// begins after each of them has had some chunks. That is so in both directions, and if the
+// long ones are Lists.
 func TestTurnsByChunk(t *testing.T) {
-	const long, bytes, chunk = 4, 400 << 10, 4 << 10
 	for places := 1; places <= 3; places++ {
-		r := newRig(t, placed(sized(chunk, 8, 1<<10, 2), places), (long+1)*bytes, softgpu.Eager)
-		last := r.device + long*bytes
-		var sent, asked, answered atomic.Int64
-		var full atomic.Bool
-		var all sync.WaitGroup
-		short := func() {
-			if _, err := r.ring.In(background, Job{Stream: r.newStream(), Device: last, Bytes: 1 << 10}, Memory(random(1<<10))); err != nil {
-				t.Error(err)
+		for _, in := range []bool{true, false} {
+			for _, list := range []bool{false, true} {
+				turnsByChunk(t, places, in, list)
 			}
 		}
-		r.d.sent = func(dst cu.DevicePtr) {
-			n := sent.Add(1)
-			for !full.Load() { // until all long ones have begun
-				full.CompareAndSwap(false, r.ring.gate.users.Load() == long)
+	}
+}
+
+func turnsByChunk(t *testing.T, places int, in, list bool) {
+	const long, bytes, chunk = 4, 400 << 10, 4 << 10
+	r := newRig(t, placed(sized(chunk, 8, 1<<10, 2), places), (long+1)*bytes, softgpu.Eager)
+	last := r.device + long*bytes
+	var copied, asked, answered atomic.Int64
+	var full atomic.Bool
+	var all sync.WaitGroup
+	short := Job{Stream: r.newStream(), Device: last, Bytes: 1 << 10}
+	r.d.sent = func(at cu.DevicePtr) {
+		n := copied.Add(1)
+		for !full.Load() { // until all long ones have begun
+			full.CompareAndSwap(false, r.ring.gate.users.Load() == long)
+			runtime.Gosched()
+		}
+		switch {
+		case at == last:
+			answered.Store(n)
+		case n == 60:
+			all.Go(func() { r.wantDone(r.anyDirection(background, short, in)) })
+			for r.ring.gate.users.Load() <= long && answered.Load() == 0 {
 				runtime.Gosched()
 			}
-			switch {
-			case dst == last:
-				answered.Store(n)
-			case n == 60:
-				all.Go(short)
-				for r.ring.gate.users.Load() <= long && answered.Load() == 0 {
-					runtime.Gosched()
-				}
-				asked.Store(sent.Load())
-			}
+			asked.Store(copied.Load())
 		}
-		for i := range long {
-			job := Job{Stream: r.newStream(), Device: r.device + cu.DevicePtr(i*bytes), Bytes: bytes}
-			all.Go(func() {
-				if _, err := r.ring.In(background, job, Memory(random(bytes))); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if n := answered.Load() - asked.Load(); answered.Load() == 0 || n > 4*long {
-			t.Errorf("%d places: the short transfer was sent after %d chunks of the long ones, want at most %d", places, n, 4*long)
-		}
-		r.d.sent = nil
-		r.close()
 	}
+	r.d.got = r.d.sent
+	for i := range long {
+		job := Job{Stream: r.newStream(), Device: r.device + cu.DevicePtr(i*bytes), Bytes: bytes}
+		all.Go(func() {
+			if list {
+				r.wantDone(r.asList(job, in))
+			} else {
+				r.wantDone(r.anyDirection(background, job, in))
+			}
+		})
+	}
+	all.Wait()
+	if n := answered.Load() - asked.Load(); answered.Load() == 0 || n > 4*long {
+		t.Errorf("%d places, in %t, lists %t: the short transfer began after %d chunks of the long ones, want at most %d", places, in, list, n, 4*long)
+	}
+	r.d.sent, r.d.got = nil, nil
+	r.close()
+}
+
+// wantDone fails the test if a transfer has failed.
+func (r *rig) wantDone(_ int64, err error) {
+	if err != nil {
+		r.Error(err)
+	}
+}
+
+// asList copies as a List of two parts. Its chunks are those of one part, because the parts
+// have no gap.
+func (r *rig) asList(job Job, in bool) (int64, error) {
+	var list List
+	memory, half := random(job.Bytes), job.Bytes/2&^(alignment-1)
+	list.Add(memory[:half], job.Device)
+	list.Add(memory[half:], job.Device+cu.DevicePtr(half))
+	job.Copy = func(slot cu.HostPtr, off, n int64) error {
+		if in {
+			return r.d.MemcpyHtoDAsync(r.ctx, job.Device+cu.DevicePtr(off), slot, uintptr(n), job.Stream)
+		}
+		return r.d.MemcpyDtoHAsync(r.ctx, slot, job.Device+cu.DevicePtr(off), uintptr(n), job.Stream)
+	}
+	if in {
+		return r.ring.In(background, job, &list)
+	}
+	return r.ring.Out(background, job, &list)
 }
 
 // TestStandingStream: a transfer whose stream stands still holds no place. It waits for a
