@@ -197,6 +197,7 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 			return errors.Join(err, p.pool.Put(b))
 		}
 	}
+	buffer.Forget()
 	generation := buffer.Reopen()
 	if leakReport.Load() != nil {
 		buffer.leak = watchLeak(buffer, buffer.String)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -341,6 +342,38 @@ func TestPinnedPoolAllocations(t *testing.T) {
 		}
 	}); got != 0 {
 		t.Errorf("a cached buffer allocates %v times, want 0", got)
+	}
+}
+
+// TestPinnedPoolCloseOfOthers: Close does not wait for an operation of a stream that used the
+// memory before the pool gave it to this buffer.
+func TestPinnedPoolCloseOfOthers(t *testing.T) {
+	d := newHookDriver(newFake())
+	g := openDriver(t, d)
+	p := newPinnedPool(t, g, nil)
+	first, second := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
+	device, own := must(ferry.Alloc[byte](g, 100))(t), must(ferry.AllocHost[byte](g, 100, nil))(t)
+	defer closeAll(t, first, second, device, own)
+	var h ferry.Host[byte]
+	use := func(s *ferry.Stream) error {
+		return errors.Join(h.Alloc(p, 100), ferry.Copy(s, &h, device), s.Wait(context.Background()), h.Close())
+	}
+	for range 3 {
+		check(t, use(first))
+		d.during("MemcpyHtoDAsync", func() error {
+			closed := make(chan error)
+			go func() { closed <- use(second) }()
+			select {
+			case err := <-closed:
+				return err
+			case <-time.After(10 * time.Second):
+				return errors.New("Close waits for the operation of a stream that does not use the buffer")
+			}
+		})
+		check(t, ferry.Copy(first, device, own))
+	}
+	if got := p.Stats(); got.Hits != 5 || got.DriverCalls != 1 {
+		t.Errorf("the pool has %+v, want 5 hits: the same memory for both streams", got)
 	}
 }
 

@@ -23,7 +23,8 @@ type closing struct {
 // closingCase says how: with a long operation, a short one, or a short one without Op;
 // whether the stream has its use already, or another has one, busy or done; and whether
 // the close asks until all is drained, instead of Drain.
-type closingCase struct{ long, direct, has, other, otherDone, asks bool }
+// The next generation may forget the streams.
+type closingCase struct{ long, direct, has, other, otherDone, asks, forgets bool }
 
 func (c *closing) prepare() {
 	c.x, c.s = newTracker(), newTestStream(nil)
@@ -78,7 +79,8 @@ func (c *closing) look() {
 	}
 }
 
-// shut closes the resource and opens its next generation, as a pool does.
+// shut closes the resource and opens its next generation, as a pool does. With forgets, the
+// next generation has an operation in another stream, which must be known.
 func (c *closing) shut() {
 	c.x.CloseIn(0)
 	if !c.asks {
@@ -89,7 +91,17 @@ func (c *closing) shut() {
 	}
 	c.drained.Store(true)
 	c.pending = pending(c.x, Read)
+	if !c.forgets {
+		c.x.Reopen()
+		return
+	}
+	c.x.Forget()
+	next := newTestStream(nil)
 	c.x.Reopen()
+	queue(&next.Stream, Write, c.long, c.x)
+	if p := pending(c.x, Read); len(p) != 1 || p[&next.Stream] != 1 {
+		c.t.Errorf("pending after Forget: %d streams, operation %d, want 1 and 1", len(p), p[&next.Stream])
+	}
 }
 
 // check checks that the operation is known if and only if it had the resource.
@@ -108,6 +120,7 @@ func TestLitmusAcquireOrClose(t *testing.T) {
 	for _, c := range []closingCase{
 		{has: true}, {}, {other: true}, {other: true, otherDone: true}, {asks: true, has: true}, {asks: true},
 		{direct: true, has: true}, {direct: true, other: true},
+		{forgets: true}, {forgets: true, has: true}, {forgets: true, direct: true, has: true}, {forgets: true, long: true, other: true},
 		{long: true, has: true}, {long: true}, {long: true, other: true, otherDone: true}, {long: true, asks: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {

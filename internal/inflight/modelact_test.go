@@ -184,7 +184,9 @@ func (m *model) dispose(x *resource) {
 	if !x.drained || x.users != 0 || x.owners != 0 {
 		m.errorf("disposed of; drained %v, users %d, owners %d", x.drained, x.users, x.owners)
 	}
-	x.disposals++
+	if x.disposals++; x.disposals%2 == 0 {
+		x.Forget()
+	}
 	x.generation, x.shut, x.drained = x.Reopen(), false, false
 }
 

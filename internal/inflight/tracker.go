@@ -116,6 +116,24 @@ func (u *Use) reassign(s *Stream) bool {
 	return true
 }
 
+// Forget removes the streams of all uses, so that a later close does not wait for their
+// short operations. The resource must be closed, drained and without owners, and the
+// hardware must be done with it. Calls with a generation that is over may run concurrently.
+func (t *Tracker) Forget() {
+	if uses := *t.uses.Load(); len(uses) == 1 && t.first.stream.Load() == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range *t.uses.Load() {
+		// A call that has found the use sees that its generation is over, and records
+		// nothing.
+		u.stream.Store(nil)
+		u.last[Read].Store(0)
+		u.last[Write].Store(0)
+	}
+}
+
 // streamOf returns the stream of a use, or nil if the use has none yet. While reassign
 // decides, streamOf waits for it. Otherwise a close or a wait could miss the old stream,
 // which may keep the use.

@@ -191,6 +191,40 @@ func TestDrain(t *testing.T) {
 	x.Drain() // returns at once
 }
 
+// TestForget: the close of a new generation does not wait for the short operation of a
+// stream that used an earlier one. The uses serve other streams, so no more are made.
+func TestForget(t *testing.T) {
+	x := newTracker()
+	var all []*testStream
+	for range 3 {
+		s := newTestStream(nil)
+		queue(&s.Stream, Write, false, x)
+		s.Enter() // a waiter, which keeps the use
+		s.Complete(1)
+		all = append(all, s)
+	}
+	for generation := uint32(0); generation < 6; generation += 2 {
+		x.CloseIn(generation)
+		x.Drain()
+		x.Forget()
+		x.Reopen()
+		for _, s := range all {
+			s.BeginShort() // an operation on another resource
+		}
+		if x.CloseIn(generation + 1); !x.Drained() {
+			t.Errorf("generation %d waits for operations of others", generation+1)
+		}
+		x.Reopen()
+		for _, s := range all {
+			s.EndShort(false)
+			x.UseOf(&s.Stream)
+		}
+	}
+	if n := len(*x.uses.Load()); n != 3 {
+		t.Errorf("%d uses for 3 streams", n)
+	}
+}
+
 // TestAfterOwners: what a closed resource leaves to its owners is done by the last,
 // once, and its error is returned there.
 func TestAfterOwners(t *testing.T) {
