@@ -110,23 +110,27 @@ func (s *shard) add(b *Block) {
 	s.bytes += b.Bytes
 }
 
-// count counts a block that Get found elsewhere.
-func (s *shard) count(b *Block) {
+// count counts a block that Get found elsewhere, or one in flight that was given back.
+func (s *shard) count(b *Block, back bool) {
 	s.mu.Lock()
-	s.got += uint64(b.Bytes)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if back {
+		s.given += uint64(b.Bytes)
+		s.hits++
+	} else {
+		s.got += uint64(b.Bytes)
+	}
 }
 
-// takeSeveral removes up to n blocks of a class. s.mu is held.
-func (s *shard) takeSeveral(c, n int) (list *Block) {
+// move moves up to n blocks of a class to another shard. The locks of both are held.
+func (s *shard) move(to *shard, c, n int) {
 	for range n {
 		b := s.take(c)
 		if b == nil {
 			break
 		}
-		b.next, list = list, b
+		to.add(b)
 	}
-	return list
 }
 
 // takeAll removes all blocks. With closing, the shard accepts no blocks any more.

@@ -21,6 +21,20 @@
 //
 // No lock is held across a call of the driver or of the operating system, with two
 // exceptions. Engine.trials is held during a trial; only goroutines that want a trial wait
-// for it. Pool.sourceLock is held while the source gives a segment. shard.mu and Pool.mu
-// are leaves.
+// for it. Pool.sourceLock is held while the source gives a segment, and while a goroutine
+// that found no memory polls the blocks in flight. Those that wait for it are served in the
+// order of arrival.
+//
+// Pool.look holds shard.mu of all shards, which it takes in the order of Pool.shards, and
+// then Pool.mu. Pool.steal holds that of one shard and tries that of others. Elsewhere
+// shard.mu and Pool.mu are leaves.
+//
+// # Growth
+//
+// A pool asks its source only after one look at all caches and free extents, under all
+// locks, that finds no block of the class and no extent large enough. What other goroutines
+// give back later was in use or in flight at that moment. So for blocks of one size, a pool
+// takes less than a segment more than was in use or in flight at once, and the ends of
+// segments where no block fits: the caches and processors add nothing. With several sizes,
+// used blocks can lie between free extents that are too small.
 package pin

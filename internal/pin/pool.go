@@ -99,7 +99,7 @@ func (p *Pool) Get(ctx context.Context, n uintptr, before *Block) (*Block, error
 		if b, err = p.miss(ctx, c); err != nil {
 			return nil, err
 		}
-		s.count(b)
+		s.count(b, false)
 	}
 	if b.home.Load() != s {
 		b.home.Store(s)
@@ -170,28 +170,30 @@ func (p *Pool) inFlightBlocks() int {
 
 // Poll takes back the blocks that are in flight no longer. It does not wait.
 func (p *Pool) Poll() error {
-	_, err := p.poll(p.inFlightBlocks())
+	_, err := p.poll(p.inFlightBlocks(), -1)
 	return err
 }
 
-// poll asks the owners of up to n blocks in flight, the oldest first, and returns how many
-// blocks it took back.
-func (p *Pool) poll(n int) (took int, failed error) {
+// poll asks the owners of up to n blocks in flight, the oldest first, and takes back those
+// that are idle. The first of class c ends the search, and the caller gets it.
+func (p *Pool) poll(n, c int) (found *Block, failed error) {
 	for ; n > 0; n-- {
 		b := p.takeInFlight()
-		if b == nil {
-			break
-		}
-		if !b.Owner.Idle() {
+		switch {
+		case b == nil:
+			return nil, failed
+		case !b.Owner.Idle():
 			p.PutInFlight(b)
-			continue
-		}
-		took++
-		if err := p.Put(b); err != nil {
-			failed = err
+		case b.class == c:
+			p.shard().count(b, true)
+			return b, failed
+		default:
+			if err := p.Put(b); err != nil {
+				failed = err
+			}
 		}
 	}
-	return took, failed
+	return nil, failed
 }
 
 // Drain takes back all blocks in flight. It calls wait for the owner of each. A block for
@@ -232,103 +234,119 @@ func (p *Pool) unlockSource() { <-p.sourceLock }
 // miss finds a block that the cache of this processor lacks: among blocks in flight, free
 // extents and other caches, and from the source.
 func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
-	if b := p.search(c); b != nil {
+	if b := p.search(c, p.set.PollBlocks); b != nil {
 		return b, nil
 	}
 	if err := p.lockSource(ctx); err != nil {
 		return nil, err
 	}
 	defer p.unlockSource()
-	if b := p.search(c); b != nil { // another goroutine has asked the source meanwhile
+	if b := p.search(c, 0); b != nil { // another goroutine has asked the source meanwhile
 		return b, nil
 	}
-	if p.gather(sizeOf(c)) {
-		if b := p.cut(c); b != nil {
-			return b, nil
-		}
+	if b, _ := p.poll(p.inFlightBlocks(), c); b != nil {
+		return b, nil
+	}
+	if b := p.searchAll(c); b != nil {
+		return b, nil
 	}
 	return p.grow(ctx, c)
 }
 
-// search looks for a block everywhere but in the source. Errors of polling are those of
-// closed pools, where it finds nothing.
-func (p *Pool) search(c int) *Block {
+// search looks for a block everywhere but in the source. It polls up to n blocks in flight,
+// and skips caches that are locked.
+func (p *Pool) search(c, n int) *Block {
 	if c >= p.own {
 		if b := p.steal(c); b != nil {
 			return b
 		}
 	}
-	if took, _ := p.poll(p.set.PollBlocks); took == 0 && c < p.own {
-		if b := p.cut(c); b != nil {
-			return b
-		}
-	}
-	if b := p.find(c); b != nil {
+	// Errors of polling are those of closed pools, where the search finds nothing.
+	if b, _ := p.poll(n, c); b != nil {
 		return b
 	}
-	_ = p.Poll()
-	return p.find(c)
-}
-
-// find returns a block of class c from any cache or free extent.
-func (p *Pool) find(c int) *Block {
-	if b := p.steal(c); b != nil {
+	if b := p.cut(c); b != nil || c >= p.own {
 		return b
 	}
-	return p.cut(c)
+	return p.steal(c)
 }
 
-// steal takes a block out of any cache, and some more for the next call. It begins at a
-// random cache, and skips those that are locked.
+// steal takes a block out of another cache, and moves some more to the cache of this
+// processor for the next call. It begins at a random cache, and skips those that are
+// locked. It holds both locks, so that no block is ever outside of all caches.
 func (p *Pool) steal(c int) *Block {
 	if c >= p.cached {
 		return nil
 	}
+	to := p.lock(nil)
+	defer to.mu.Unlock()
 	n := len(p.shards)
 	first := int(rand.Uint32()) % n
 	for i := range n {
-		s := &p.shards[(first+i)%n]
-		if !s.mu.TryLock() {
+		from := &p.shards[(first+i)%n]
+		if from == to || !from.mu.TryLock() {
 			continue
 		}
-		list := s.takeSeveral(c, 1+p.set.StealBlocks)
-		if list != nil {
-			s.hits++
+		b := from.take(c)
+		if b != nil && !to.closed {
+			from.move(to, c, p.set.StealBlocks)
 		}
-		s.mu.Unlock()
-		if list != nil {
-			rest := list.next
-			list.next = nil
-			p.keep(rest)
-			return list
+		from.mu.Unlock()
+		if b != nil {
+			to.hits++
+			return b
 		}
 	}
 	return nil
 }
 
-// keep puts blocks of another cache into the one of this processor.
-func (p *Pool) keep(list *Block) {
-	if list == nil {
-		return
+// searchAll looks for a block while it holds all locks, so that no block moves meanwhile.
+// If there is none, but all free memory together might hold one, searchAll empties the
+// caches into the free extents.
+func (p *Pool) searchAll(c int) *Block {
+	b, cached := p.look(c)
+	if b != nil || cached == 0 {
+		return b
 	}
-	s := p.lock(nil)
-	for !s.closed && list != nil {
-		b := list
-		list = b.next
-		s.add(b)
+	p.mu.Lock()
+	enough := cached+p.bins.bytes >= sizeOf(c)
+	p.mu.Unlock()
+	if !enough {
+		return nil
 	}
-	s.mu.Unlock()
-	for list != nil { // the pool was closed meanwhile
-		b := list
-		list, b.next = b.next, nil
-		p.end(b)
+	p.emptyCaches(false)
+	return p.cut(c)
+}
+
+// look takes a block of class c out of any cache or free extent. It holds the locks of all
+// caches. It returns how many bytes are cached.
+func (p *Pool) look(c int) (found *Block, cached uintptr) {
+	for i := range p.shards {
+		s := &p.shards[i]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		cached += s.bytes
+		if found == nil && c < p.cached {
+			if found = s.take(c); found != nil {
+				s.hits++
+			}
+		}
 	}
+	if found == nil {
+		found = p.cut(c)
+	}
+	return found, cached
 }
 
 // cut makes a block from a free extent. In a closed pool it makes none.
 func (p *Pool) cut(c int) *Block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.cutFree(c)
+}
+
+// cutFree implements cut. p.mu is held.
+func (p *Pool) cutFree(c int) *Block {
 	if p.closed {
 		return nil
 	}
@@ -337,25 +355,6 @@ func (p *Pool) cut(c int) *Block {
 		return nil
 	}
 	return &Block{Start: at(e.segment.Start(), e.off), Bytes: e.bytes, class: c, extent: e}
-}
-
-// gather empties the caches into the free extents, if all free memory together might hold
-// so many bytes. It reports whether it did.
-func (p *Pool) gather(bytes uintptr) bool {
-	cached := uintptr(0)
-	for i := range p.shards {
-		s := &p.shards[i]
-		s.mu.Lock()
-		cached += s.bytes
-		s.mu.Unlock()
-	}
-	p.mu.Lock()
-	enough := cached > 0 && cached+p.bins.bytes >= bytes
-	p.mu.Unlock()
-	if enough {
-		p.emptyCaches(false)
-	}
-	return enough
 }
 
 // emptyCaches moves all cached blocks to the free extents. With closing, the caches accept
@@ -375,21 +374,15 @@ func (p *Pool) emptyCaches(closing bool) {
 // gives back what is free and tries again with what the block needs. p.sourceLock is held.
 func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 	need := roundUp(sizeOf(c), pageBytes)
-	err := p.takeSegment(ctx, p.segmentBytes(need))
+	b, err := p.takeSegment(ctx, p.segmentBytes(need), c)
 	if errors.Is(err, cu.ErrorOutOfMemory) {
 		p.emptyCaches(false)
 		if failed := p.release(0); failed != nil {
 			return nil, errors.Join(err, failed)
 		}
-		err = p.takeSegment(ctx, need)
+		b, err = p.takeSegment(ctx, need, c)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if b := p.find(c); b != nil {
-		return b, nil
-	}
-	return p.grow(ctx, c) // another goroutine took the memory
+	return b, err
 }
 
 // segmentBytes returns how much to take for a block that needs so much: a whole segment,
@@ -419,13 +412,15 @@ func (p *Pool) Warm(ctx context.Context, bytes uintptr) error {
 		return err
 	}
 	defer p.unlockSource()
-	return p.takeSegment(ctx, roundUp(bytes, pageBytes))
+	_, err := p.takeSegment(ctx, roundUp(bytes, pageBytes), -1)
+	return err
 }
 
-// takeSegment takes a segment from the source. p.sourceLock is held.
-func (p *Pool) takeSegment(ctx context.Context, bytes uintptr) error {
+// takeSegment takes a segment from the source, and cuts a block of class c before others
+// can. With c below 0 it cuts none. p.sourceLock is held.
+func (p *Pool) takeSegment(ctx context.Context, bytes uintptr, c int) (*Block, error) {
 	if err := p.mayTake(bytes); err != nil {
-		return err
+		return nil, err
 	}
 	begin := p.source.Now()
 	got, err := p.source.Take(ctx, bytes)
@@ -439,7 +434,7 @@ func (p *Pool) takeSegment(ctx context.Context, bytes uintptr) error {
 	p.stats.Calls++
 	p.stats.Driver += took
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s := &segment{Segment: got, site: site}
 	s.first = &extent{segment: s, bytes: got.Bytes()}
@@ -447,7 +442,14 @@ func (p *Pool) takeSegment(ctx context.Context, bytes uintptr) error {
 	p.bins.add(s.first)
 	p.stats.Pinned += got.Bytes()
 	p.stats.MostPinned = max(p.stats.MostPinned, p.stats.Pinned)
-	return nil
+	if c < 0 {
+		return nil, nil
+	}
+	b := p.cutFree(c)
+	if b == nil {
+		return nil, errClosed // meanwhile
+	}
+	return b, nil
 }
 
 // mayTake returns an error if the pool may not take this many more bytes.
