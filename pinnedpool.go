@@ -24,6 +24,14 @@ import (
 // pool reuses it when the streams that used it have passed that point. The memory of a
 // buffer is larger than requested by less than an eighth, or by less than 256 bytes. It
 // begins at a multiple of 256 bytes. A PinnedPool is safe for concurrent use.
+//
+// The pool page-locks memory when no closed buffer and no free range is large enough, at
+// least 32 MiB at once. The profile can set another size. For buffers of one size of up to
+// 1 MiB, it page-locks what was in use or in flight at once, at most a thirtieth more, and
+// 32 MiB. The number of processors and goroutines adds nothing. With buffers of many sizes,
+// used memory can lie between free ranges that are too small. At the limit
+// [PinnedPoolOptions].Max, requests do not wait for memory: they fail. Requests for which
+// memory is being page-locked are served in the order of arrival.
 type PinnedPool struct {
 	g      *GPU
 	host   HostOptions // for its memory
@@ -197,7 +205,7 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 			return errors.Join(err, p.pool.Put(b))
 		}
 	}
-	buffer.Forget()
+	buffer.Forget() // otherwise Close would wait for operations of streams of earlier users
 	generation := buffer.Reopen()
 	if leakReport.Load() != nil {
 		buffer.leak = watchLeak(buffer, buffer.String)

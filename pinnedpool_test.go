@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -377,6 +378,82 @@ func TestPinnedPoolCloseOfOthers(t *testing.T) {
 	}
 }
 
+// poolCalls counts the calls that Alloc and Close of a pooled buffer might make.
+type poolCalls struct {
+	*fakeDriver
+	calls atomic.Int64
+}
+
+func (d *poolCalls) EventCreate(ctx cu.Context, flags cu.EventFlags) (cu.Event, error) {
+	d.calls.Add(1)
+	return d.fakeDriver.EventCreate(ctx, flags)
+}
+func (d *poolCalls) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
+	d.calls.Add(1)
+	return d.fakeDriver.EventRecord(ctx, e, s)
+}
+func (d *poolCalls) EventQuery(ctx cu.Context, e cu.Event) error {
+	d.calls.Add(1)
+	return d.fakeDriver.EventQuery(ctx, e)
+}
+func (d *poolCalls) StreamQuery(cu.Context, cu.Stream) error {
+	d.calls.Add(1)
+	return nil
+}
+func (d *poolCalls) StreamSynchronize(ctx cu.Context, s cu.Stream) error {
+	d.calls.Add(1)
+	return d.fakeDriver.StreamSynchronize(ctx, s)
+}
+func (d *poolCalls) MemHostAlloc(ctx cu.Context, n uintptr, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
+	d.calls.Add(1)
+	return d.fakeDriver.MemHostAlloc(ctx, n, flags)
+}
+
+// TestPinnedPoolNoDriverCall: Alloc from a warm pool, and Close after a wait for the stream,
+// call no driver and allocate nothing, also when the memory comes from another stream.
+func TestPinnedPoolNoDriverCall(t *testing.T) {
+	d := &poolCalls{fakeDriver: newFake()}
+	g := openDriver(t, d)
+	p := newPinnedPool(t, g, nil)
+	check(t, p.Warm(context.Background(), 1<<20))
+	device := must(ferry.Alloc[byte](g, 4096))(t)
+	streams := []*ferry.Stream{must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)}
+	own := must(ferry.AllocHost[byte](g, 4096, nil))(t)
+	defer closeAll(t, device, own, streams[0], streams[1], streams[2])
+	var in, out ferry.Host[byte]
+	calls, turn := int64(0), 0
+	request := func() {
+		s := streams[turn%len(streams)]
+		turn++
+		before := d.calls.Load()
+		if err := errors.Join(in.Alloc(p, 4096), out.Alloc(p, 4096)); err != nil {
+			t.Fatal(err)
+		}
+		calls += d.calls.Load() - before
+		if err := errors.Join(ferry.Copy(s, device, &in), ferry.Copy(s, &out, device), s.Wait(context.Background())); err != nil {
+			t.Fatal(err)
+		}
+		before = d.calls.Load()
+		if err := errors.Join(in.Close(), out.Close()); err != nil {
+			t.Fatal(err)
+		}
+		calls += d.calls.Load() - before
+	}
+	request()
+	waits := testing.AllocsPerRun(300, func() {
+		check(t, errors.Join(ferry.Copy(streams[0], device, own), streams[0].Wait(context.Background())))
+	})
+	if allocs := testing.AllocsPerRun(300, request); calls != 0 || allocs > waits && !raceEnabled {
+		t.Errorf("%d calls of the driver in Alloc and Close, want none; %v allocations a request, want %v of the wait", calls, allocs, waits)
+	}
+	check(t, errors.Join(in.Alloc(p, 4096), ferry.Copy(streams[0], device, &in)))
+	before := d.calls.Load()
+	check(t, in.Close())
+	if d.calls.Load() == before {
+		t.Error("Close in flight makes no call: the test sees none")
+	}
+}
+
 // TestPinnedPoolLeak: a buffer of a pool that becomes garbage is reported, and no other buffer
 // gets its memory.
 func TestPinnedPoolLeak(t *testing.T) {
@@ -436,4 +513,57 @@ func benchmarkPinnedPool(b *testing.B, n, buffers int) {
 	}
 	all.Wait()
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())*float64(min(n, runtime.GOMAXPROCS(0)))/float64(each*n*buffers), "cpu-ns/op")
+}
+
+// yieldingDriver has other goroutines run while a copy is submitted and while a stream is
+// waited for.
+type yieldingDriver struct{ *fakeDriver }
+
+func (d *yieldingDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	runtime.Gosched()
+	return d.fakeDriver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+func (d *yieldingDriver) StreamSynchronize(ctx cu.Context, s cu.Stream) error {
+	runtime.Gosched()
+	return d.fakeDriver.StreamSynchronize(ctx, s)
+}
+
+// BenchmarkRequests copies 4 KiB in and out and waits, with buffers that stay and with
+// buffers of a pool. The difference is what the pool costs a request.
+func BenchmarkRequests(b *testing.B) {
+	for _, kind := range []string{"own", "pool"} {
+		for _, n := range []int{1, 16, 256} {
+			b.Run(fmt.Sprintf("kind=%s/goroutines=%d", kind, n), func(b *testing.B) { benchmarkRequests(b, kind == "pool", n) })
+		}
+	}
+}
+
+func benchmarkRequests(b *testing.B, pooled bool, n int) {
+	g := openDriver(b, &yieldingDriver{newFake()})
+	p := must(ferry.NewPinnedPool(g, nil))(b)
+	check(b, p.Warm(context.Background(), 32<<20))
+	b.ReportAllocs()
+	var all sync.WaitGroup
+	each := b.N/n + 1
+	for range n {
+		s, d := must(ferry.NewStream(g, nil))(b), must(ferry.Alloc[byte](g, 4096))(b)
+		in, out := new(ferry.Host[byte]), new(ferry.Host[byte])
+		if !pooled {
+			in, out = must(ferry.AllocHost[byte](g, 4096, nil))(b), must(ferry.AllocHost[byte](g, 4096, nil))(b)
+		}
+		all.Go(func() {
+			for range each {
+				if pooled && (in.Alloc(p, 4096) != nil || out.Alloc(p, 4096) != nil) {
+					b.Error("no buffer")
+				}
+				if ferry.Copy(s, d, in) != nil || ferry.Copy(s, out, d) != nil || s.Wait(context.Background()) != nil {
+					b.Error("no copy")
+				}
+				if pooled && (in.Close() != nil || out.Close() != nil) {
+					b.Error("not closed")
+				}
+			}
+		})
+	}
+	all.Wait()
 }
