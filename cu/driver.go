@@ -393,6 +393,22 @@ type Streams interface {
 	// StreamIsCapturing returns whether the stream captures.
 	//cu:call cuStreamIsCapturing 10000 (stream, *status)
 	StreamIsCapturing(ctx Context, stream Stream) (status StreamCaptureStatus, err error)
+	// ThreadExchangeStreamCaptureMode sets the capture mode of the calling thread and
+	// returns the mode that it had. A thread starts in StreamCaptureModeGlobal. The mode
+	// says which captures forbid the thread calls that CUDA calls potentially unsafe, such
+	// as MemAlloc, StreamQuery and EventQuery. Such a call invalidates those captures.
+	//   - Global: captures of any thread begun in global mode, and captures of its own
+	//     thread that are not relaxed.
+	//   - ThreadLocal: captures of its own thread that are not relaxed.
+	//   - Relaxed: none. A query of the capturing stream, or CtxSynchronize, still
+	//     invalidates the capture.
+	//
+	// The mode belongs to the thread of the operating system, and goroutines change
+	// threads. So the caller must call runtime.LockOSThread before the exchange, and must
+	// restore the mode before runtime.UnlockOSThread. The call needs no context and
+	// allocates no memory. An unknown mode is CUDA_ERROR_INVALID_VALUE and changes nothing.
+	//cu:hand cuThreadExchangeStreamCaptureMode 10010
+	ThreadExchangeStreamCaptureMode(mode StreamCaptureMode) (previous StreamCaptureMode, err error)
 }
 
 // Events covers events, which mark points of streams.

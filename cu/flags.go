@@ -86,9 +86,12 @@ const (
 	StreamWriteValueNoMemoryBarrier StreamWriteValueFlags = 0x1 // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER: the write may overtake earlier writes; not supported by the form of CUDA 11.7
 )
 
-// StreamCaptureMode says which unsafe calls a capture forbids (CUstreamCaptureMode).
+// StreamCaptureMode says which unsafe calls a capture forbids (CUstreamCaptureMode). A
+// capture has a mode, and so has each thread: see ThreadExchangeStreamCaptureMode.
 // Modes other than relaxed depend on the calling thread, and a goroutine can change
 // threads. Ferry's own code captures in relaxed mode.
+//
+// https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
 type StreamCaptureMode uint32
 
 const (

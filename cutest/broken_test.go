@@ -3,6 +3,7 @@ package cutest
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type brokenDriver struct {
 	launch          func(d cu.Driver, ctx cu.Context, f cu.Function, grid, block cu.Dim3, shared uint32, s cu.Stream, params []byte) error
 	graphLaunch     func(d cu.Driver, ctx cu.Context, x cu.GraphExec, s cu.Stream) error
 	memFreeAsync    func(d cu.Driver, ctx cu.Context, p cu.DevicePtr, s cu.Stream) error
+	exchangeMode    func(d cu.Driver, mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error)
 }
 
 // Unwrap returns the correct driver.
@@ -53,6 +55,13 @@ func (w *brokenDriver) MemFree(ctx cu.Context, p cu.DevicePtr) error {
 		return w.memFree(w.Driver, ctx, p)
 	}
 	return w.Driver.MemFree(ctx, p)
+}
+
+func (w *brokenDriver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+	if w.exchangeMode != nil {
+		return w.exchangeMode(w.Driver, mode)
+	}
+	return w.Driver.ThreadExchangeStreamCaptureMode(mode)
 }
 
 func (w *brokenDriver) MemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) error {
@@ -293,6 +302,14 @@ var brokenDrivers = []struct {
 			_ = d.GraphLaunch(ctx, x, s)
 			return d.GraphLaunch(ctx, x, s)
 		}}},
+	{"an exchange that returns the new mode", "capture/mode-exchange", brokenDriver{
+		exchangeMode: func(d cu.Driver, mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+			_, err := d.ThreadExchangeStreamCaptureMode(mode)
+			return mode, err
+		}}},
+	{"a capture mode that all threads share", "capture/mode-of-each-thread", brokenDriver{exchangeMode: sharedCaptureMode()}},
+	{"a capture mode without effect", "capture/mode-relaxed", brokenDriver{
+		exchangeMode: func(d cu.Driver, mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) { return mode, nil }}},
 	{"a launch that accepts any block", "launch/block-too-large", brokenDriver{
 		launch: func(d cu.Driver, ctx cu.Context, f cu.Function, g, b cu.Dim3, m uint32, s cu.Stream, p []byte) error {
 			if err := d.LaunchKernel(ctx, f, g, b, m, s, p); !isCode(err, cu.ErrorInvalidValue) {
@@ -307,6 +324,14 @@ var brokenDrivers = []struct {
 			}
 			return d.LaunchKernel(ctx, f, g, b, m, s, p)
 		}}},
+}
+
+// sharedCaptureMode returns an exchange with one mode for all threads.
+func sharedCaptureMode() func(cu.Driver, cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+	var shared atomic.Uint32
+	return func(_ cu.Driver, mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+		return cu.StreamCaptureMode(shared.Swap(uint32(mode))), nil
+	}
 }
 
 // TestBrokenDriversFail runs the cases on drivers with one error.

@@ -48,7 +48,7 @@ func allChecks() []check {
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks, memOpChecks,
 		eventChecks, eventMisuseChecks, batchChecks,
-		captureChecks, captureMisuseChecks, graphChecks, graphUpdateChecks,
+		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
 		occupancyChecks, launchExChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,

@@ -55,6 +55,7 @@ var surprises = map[string]string{
 	"event/record-flags":                         "CUDA_ERROR_ILLEGAL_STATE (the manual is silent)",
 	"event/elapsed-adds-up":                      "the elapsed time backwards is negative, not an error",
 	"memop/capture":                              "a node of type CU_GRAPH_NODE_TYPE_BATCH_MEM_OP (the manual is silent)",
+	"capture/global-forbids-queries":             "queries and waits count as potentially unsafe, on every thread whose mode is global (the manual does not list such calls)",
 	"capture/stream-properties":                  "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for the id and the flags, and the capture is invalid (the manual is silent)",
 	"capture/captured-event":                     "after the first query the event is CUDA_ERROR_INVALID_VALUE, not CUDA_ERROR_CAPTURED_EVENT, until it is recorded again",
 	"capture/wrong-thread":                       "the refused call ends the capture: the right thread then gets CUDA_ERROR_ILLEGAL_STATE",

@@ -50,6 +50,7 @@ var hotGPUCalls = []struct {
 	{"LaunchKernel/kernel=scale", func(h *hot) error {
 		return h.LaunchKernel(h.ctx, h.scale, cu.Dim3{X: 4, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}, 0, h.stream, h.params)
 	}},
+	{"ThreadExchangeStreamCaptureMode", func(h *hot) error { _, err := h.ThreadExchangeStreamCaptureMode(0); return err }},
 	{"Submit/calls=4", func(h *hot) error { _, err := h.Submit(h.ctx, &h.batch); return err }},
 	{"Do/calls=4", func(h *hot) error { _, err := h.batch.Do(h, h.ctx); return err }},
 	{"CtxGetDevice", func(h *hot) error { _, err := h.CtxGetDevice(h.ctx); return err }},

@@ -79,6 +79,42 @@ func TestZeroContext(t *testing.T) {
 	}
 }
 
+// TestCaptureModeExchange has C swap the mode, and then fail.
+func TestCaptureModeExchange(t *testing.T) {
+	f, d := newFake(t)
+	mode := cu.StreamCaptureModeGlobal
+	f.on("cuThreadExchangeStreamCaptureMode", func(a []uintptr) cu.Result {
+		p := at[cu.StreamCaptureMode](a[0])
+		if *p > cu.StreamCaptureModeRelaxed {
+			return cu.ErrorInvalidValue
+		}
+		*p, mode = mode, *p
+		return cu.Success
+	})
+	for _, c := range []struct {
+		set, previous, now cu.StreamCaptureMode
+		err                error
+	}{
+		{cu.StreamCaptureModeRelaxed, cu.StreamCaptureModeGlobal, cu.StreamCaptureModeRelaxed, nil},
+		{cu.StreamCaptureModeThreadLocal, cu.StreamCaptureModeRelaxed, cu.StreamCaptureModeThreadLocal, nil},
+		{7, 0, cu.StreamCaptureModeThreadLocal, cu.ErrorInvalidValue},
+		{cu.StreamCaptureModeGlobal, cu.StreamCaptureModeThreadLocal, cu.StreamCaptureModeGlobal, nil},
+	} {
+		previous, err := d.ThreadExchangeStreamCaptureMode(c.set)
+		if previous != c.previous || err != c.err || mode != c.now {
+			t.Errorf("exchange to %d: previous %d, %v, now %d, want %d, %v, %d", c.set, previous, err, mode, c.previous, c.err, c.now)
+		}
+	}
+	for _, call := range f.take() {
+		if call.symbol != "cuThreadExchangeStreamCaptureMode" {
+			t.Errorf("called %s, want no context and no other call", call.symbol)
+		}
+	}
+	if got := f.asked["cuThreadExchangeStreamCaptureMode"]; got != 10010 {
+		t.Errorf("asked for version %d, want 10010", got)
+	}
+}
+
 func TestSetCurrentFails(t *testing.T) {
 	f, d := newFake(t)
 	f.on("cuCtxSetCurrent", func([]uintptr) cu.Result { return cu.ErrorContextIsDestroyed })

@@ -98,6 +98,10 @@ var hotCalls = []struct {
 	{"MemcpyDtoDAsync", func(d *Driver) error { return d.MemcpyDtoDAsync(1, 2, 3, 4, 5) }},
 	{"MemsetD8Async", func(d *Driver) error { return d.MemsetD8Async(1, 2, 3, 4, 5) }},
 	{"GraphLaunch", func(d *Driver) error { return d.GraphLaunch(1, 2, 3) }},
+	{"ThreadExchangeStreamCaptureMode", func(d *Driver) error {
+		_, err := d.ThreadExchangeStreamCaptureMode(cu.StreamCaptureModeRelaxed)
+		return err
+	}},
 	{"LaunchKernel", func(d *Driver) error {
 		return d.LaunchKernel(1, 2, cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, 3, hotBytes[:24])
 	}},
@@ -106,7 +110,7 @@ var hotCalls = []struct {
 var hotBytes = make([]byte, 64)
 
 func TestHotCallsDoNotAllocate(t *testing.T) {
-	d := libcDriver(t, map[string]string{"cuMemcpyDtoHAsync_v2": "sched_yield"})
+	d := libcDriver(t, map[string]string{"cuMemcpyDtoHAsync_v2": "sched_yield", "cuThreadExchangeStreamCaptureMode": "sched_yield"})
 	for _, c := range hotCalls {
 		if n := testing.AllocsPerRun(200, func() {
 			if err := c.call(d); err != nil {

@@ -93,6 +93,7 @@ const (
 	procStreamBeginCapture
 	procStreamEndCapture
 	procStreamIsCapturing
+	procThreadExchangeStreamCaptureMode
 	procEventCreate
 	procEventRecord
 	procEventRecordWithFlags
@@ -224,6 +225,7 @@ var procs = [procCount]proc{
 	procStreamBeginCapture:                        {"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
 	procStreamEndCapture:                          {"cuStreamEndCapture", "cuStreamEndCapture", 10000},
 	procStreamIsCapturing:                         {"cuStreamIsCapturing", "cuStreamIsCapturing", 10000},
+	procThreadExchangeStreamCaptureMode:           {"cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010},
 	procEventCreate:                               {"cuEventCreate", "cuEventCreate", 2000},
 	procEventRecord:                               {"cuEventRecord", "cuEventRecord", 2000},
 	procEventRecordWithFlags:                      {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 11010},

@@ -392,18 +392,6 @@ func (c *contextState) mustNotCapture(what string) error {
 	return err
 }
 
-// unsafeInCapture refuses a call that may wait for a capture or break it,
-// unless every capture that concerns the caller is relaxed.
-func (c *contextState) unsafeInCapture(what string) error {
-	for p := range c.drv.captures {
-		if p.mode == cu.StreamCaptureModeGlobal || p.mode == cu.StreamCaptureModeThreadLocal && p.thread == goid() {
-			p.invalidate()
-			return refuse(cu.ErrorStreamCaptureUnsupported, what, "a stream captures, and its mode is not relaxed")
-		}
-	}
-	return nil
-}
-
 // CtxCreate makes a context.
 func (d *Driver) CtxCreate(flags cu.CtxFlags, h cu.Device) (cu.Context, error) {
 	const what = "create a context"
@@ -449,6 +437,9 @@ func (d *Driver) CtxSynchronize(h cu.Context) error {
 	defer c.printf.flush()
 	defer d.mu.Unlock()
 	if err := c.mustNotCapture(what); err != nil {
+		return err
+	}
+	if err := c.unsafeInCapture(what); err != nil {
 		return err
 	}
 	return c.sync()

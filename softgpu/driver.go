@@ -78,6 +78,7 @@ type Driver struct {
 	deferredUnmaps []*backing    // unmapped when nothing executes
 	backedBytes    uint64        // bytes of real memory behind allocations
 	captures       map[*capture]struct{}
+	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
 	managed        *uvm.Space
 	observer       cu.Observer // nil for none
 	driverRace
@@ -130,15 +131,16 @@ func Open(opts Options) (*Driver, error) {
 		return nil, fmt.Errorf("open software GPU: %w", err)
 	}
 	d := &Driver{
-		limit:    limit,
-		prof:     opts.Profile,
-		schedule: opts.Schedule.kind(),
-		blocking: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
-		uva:      opts.Profile.Has(cu.DeviceAttributeUnifiedAddressing),
-		handles:  map[uintptr]any{},
-		nextID:   firstHandle,
-		rng:      rand.New(rand.NewPCG(opts.Seed, 0)),
-		captures: map[*capture]struct{}{},
+		limit:        limit,
+		prof:         opts.Profile,
+		schedule:     opts.Schedule.kind(),
+		blocking:     os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
+		uva:          opts.Profile.Has(cu.DeviceAttributeUnifiedAddressing),
+		handles:      map[uintptr]any{},
+		nextID:       firstHandle,
+		rng:          rand.New(rand.NewPCG(opts.Seed, 0)),
+		captures:     map[*capture]struct{}{},
+		captureModes: map[uint64]cu.StreamCaptureMode{},
 	}
 	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
 	for i := range opts.Devices {

@@ -3,6 +3,7 @@ package softgpu
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -191,6 +192,10 @@ func (c *caller) step() {
 		if d.StreamBeginCapture(c.ctx(), s, cu.StreamCaptureMode(c.rng.IntN(3))) == nil {
 			c.cap = append(c.cap, s)
 		}
+		runtime.LockOSThread()
+		d.ThreadExchangeStreamCaptureMode(cu.StreamCaptureMode(c.rng.IntN(4)))
+		d.StreamQuery(c.ctx(), c.stream())
+		runtime.UnlockOSThread()
 	case 40, 41:
 		x, err := d.StreamEndCapture(c.ctx(), pick(c, c.cap, c.stream()))
 		keep(&c.graphs, x, err)

@@ -146,6 +146,9 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 	if err := s.mustNotCapture(what); err != nil {
 		return err
 	}
+	if err := c.unsafeInCapture(what); err != nil {
+		return err
+	}
 	all := s.before()
 	if s.ctx.dev.old {
 		s.ctx.addChecks(checked(all))
@@ -178,6 +181,9 @@ func (d *Driver) StreamSynchronize(h cu.Context, stream cu.Stream) error {
 		return err
 	}
 	if err := s.mustNotCapture(what); err != nil {
+		return err
+	}
+	if err := c.unsafeInCapture(what); err != nil {
 		return err
 	}
 	return s.sync()

@@ -105,6 +105,9 @@ func (d *Fake) LaunchKernel(cu.Context, cu.Function, cu.Dim3, cu.Dim3, uint32, c
 func (d *Fake) StreamBeginCapture(cu.Context, cu.Stream, cu.StreamCaptureMode) error {
 	return nil
 }
+func (d *Fake) ThreadExchangeStreamCaptureMode(cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+	return cu.StreamCaptureModeGlobal, nil
+}
 func (d *Fake) StreamEndCapture(cu.Context, cu.Stream) (cu.Graph, error) { return 11, nil }
 func (d *Fake) GraphInstantiate(cu.Context, cu.Graph, uint64) (cu.GraphExec, error) {
 	return 13, nil
