@@ -20,10 +20,10 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 	if mode > cu.StreamCaptureModeRelaxed {
 		return 0, refuse(cu.ErrorInvalidValue, what, "mode %d is not known", mode)
 	}
-	if !lockedToThread() && showsLocks() {
+	id, locked := thread()
+	if !locked && showsLocks() {
 		return 0, refuse(cu.ErrorIllegalState, what, "the goroutine can change threads: call runtime.LockOSThread first, and restore the mode before UnlockOSThread")
 	}
-	id := goid()
 	before := d.captureModes[id]
 	if mode == cu.StreamCaptureModeGlobal {
 		delete(d.captureModes, id)
@@ -33,17 +33,14 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 	return before, nil
 }
 
-// captureMode returns the mode of the calling goroutine. A goroutine that is no longer
-// locked to a thread has the mode that threads start with.
-func (d *Driver) captureMode() cu.StreamCaptureMode {
-	if len(d.captureModes) == 0 {
-		return cu.StreamCaptureModeGlobal
+// captureMode returns the mode of the calling goroutine, and its number. A goroutine that
+// is no longer locked to a thread has the mode that threads start with.
+func (d *Driver) captureMode() (mode cu.StreamCaptureMode, id uint64) {
+	id, locked := thread()
+	if !locked && showsLocks() {
+		return cu.StreamCaptureModeGlobal, id
 	}
-	mode := d.captureModes[goid()]
-	if mode != cu.StreamCaptureModeGlobal && showsLocks() && !lockedToThread() {
-		return cu.StreamCaptureModeGlobal
-	}
-	return mode
+	return d.captureModes[id], id
 }
 
 // unsafeInCapture refuses a call that may wait for a capture or break it, and invalidates
@@ -53,9 +50,10 @@ func (c *contextState) unsafeInCapture(what string) error {
 	if !d.strictCaptures() {
 		return nil
 	}
-	mode, thread, forbidden := d.captureMode(), goid(), false
+	mode, id := d.captureMode()
+	forbidden := false
 	for p := range d.captures {
-		if p.forbids(mode, thread) {
+		if p.forbids(mode, id) {
 			p.invalidate()
 			forbidden = true
 		}
@@ -78,11 +76,11 @@ func (d *Driver) strictCaptures() bool {
 }
 
 // forbids reports whether p forbids unsafe calls of a thread with a capture mode.
-func (p *capture) forbids(mode cu.StreamCaptureMode, thread uint64) bool {
+func (p *capture) forbids(mode cu.StreamCaptureMode, id uint64) bool {
 	switch {
 	case mode == cu.StreamCaptureModeRelaxed || p.mode == cu.StreamCaptureModeRelaxed:
 		return false
-	case p.thread == thread:
+	case p.thread == id:
 		return true
 	}
 	return mode == cu.StreamCaptureModeGlobal && p.mode == cu.StreamCaptureModeGlobal
@@ -93,13 +91,14 @@ func (p *capture) forbids(mode cu.StreamCaptureMode, thread uint64) bool {
 var showsLocks = sync.OnceValue(func() bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return lockedToThread()
+	_, locked := thread()
+	return locked
 })
 
-// lockedToThread reports whether the calling goroutine is locked to its thread. It reads
-// the first line of the goroutine's stack: "goroutine 7 [running, locked to thread]:".
-func lockedToThread() bool {
-	var buf [256]byte
+// thread returns the number of the calling goroutine, and whether it is locked to its
+// thread. It reads the first line of the stack: "goroutine 7 [running, locked to thread]:".
+func thread() (id uint64, locked bool) {
+	var buf [128]byte
 	line, _, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte("\n"))
-	return bytes.Contains(line, []byte("locked to thread"))
+	return goidIn(line), bytes.Contains(line, []byte("locked to thread"))
 }

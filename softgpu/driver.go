@@ -348,11 +348,15 @@ func size(n uint64) string {
 // to ask.
 func goid() uint64 {
 	var buf [64]byte
-	line := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	digits, _, _ := bytes.Cut(line, []byte(" "))
+	return goidIn(buf[:runtime.Stack(buf[:], false)])
+}
+
+// goidIn returns the number of the goroutine in the first line of a stack.
+func goidIn(stack []byte) uint64 {
+	digits, _, _ := bytes.Cut(bytes.TrimPrefix(stack, []byte("goroutine ")), []byte(" "))
 	id, err := strconv.ParseUint(string(digits), 10, 64)
 	if err != nil {
-		panic("BUG: no goroutine number in " + string(buf[:]))
+		panic("BUG: no goroutine number in " + string(stack))
 	}
 	return id
 }
