@@ -229,6 +229,7 @@ func (a *allocation) dispose() error {
 // freeMemory frees device and managed memory.
 func freeMemory(a *allocation) error {
 	if a.BornOn() != nil {
+		a.g.freed.Store(true)
 		return a.g.driver.MemFreeAsync(a.g.ctx, a.dev, 0)
 	}
 	return a.g.driver.MemFree(a.g.ctx, a.dev)
@@ -265,6 +266,8 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 		return false, err
 	}
 	op.Queued()
+	st.freed.Store(true)
+	a.g.freed.Store(true)
 	a.g.leave()
 	return true, nil
 }

@@ -390,7 +390,7 @@ type lostDriver struct {
 	lost bool
 }
 
-func (d *lostDriver) StreamSynchronize(cu.Context, cu.Stream) error {
+func (d *lostDriver) StreamQuery(cu.Context, cu.Stream) error {
 	if d.lost {
 		return cu.ErrorIllegalAddress
 	}

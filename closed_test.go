@@ -29,7 +29,7 @@ func TestClosedReceivers(t *testing.T) {
 	// The arguments, by type.
 	good := map[reflect.Type]any{}
 	for _, v := range []any{
-		context.Background(), x.stream, x.g, x.event, x.add, x.pinned, new(ferry.Batch), ferry.Grid(1024, 256), func() {}, 1, "fill",
+		context.Background(), x.stream, x.g, x.event, x.add, x.pinned, new(ferry.Batch), ferry.Grid(1024, 256), func() {}, 1, true, "fill",
 		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.Device(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
 	} {
 		good[reflect.TypeOf(v)] = v

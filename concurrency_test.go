@@ -197,7 +197,7 @@ func (d *blockingDriver) Submit(_ cu.Context, b *cu.Batch) (int, error) { return
 func (d *blockingDriver) MemFree(_ cu.Context, p cu.DevicePtr) error    { return d.record(p) }
 func (d *blockingDriver) ModuleUnload(_ cu.Context, m cu.Module) error  { return d.record(m) }
 func (d *blockingDriver) StreamDestroy(_ cu.Context, s cu.Stream) error { return d.record(s) }
-func (d *blockingDriver) StreamSynchronize(_ cu.Context, s cu.Stream) error {
+func (d *blockingDriver) StreamQuery(_ cu.Context, s cu.Stream) error {
 	return d.record(waitedFor(s))
 }
 

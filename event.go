@@ -1,6 +1,7 @@
 package ferry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,7 @@ type EventOptions struct {
 	// NoTiming makes a cheaper event, which cannot measure time
 	// (CU_EVENT_DISABLE_TIMING).
 	NoTiming bool
-	// Blocking makes Wait put its thread to sleep instead of spinning
-	// (CU_EVENT_BLOCKING_SYNC).
+	// Blocking makes Wait sleep at once, as with [GPU.SaveCPU] (CU_EVENT_BLOCKING_SYNC).
 	Blocking bool
 }
 
@@ -84,6 +84,13 @@ func (e *Event) enter(what string) error {
 }
 
 func (e *Event) leave() { e.left(e.state.Leave()) }
+
+// leaveAsync is leave for a goroutine that must not destroy the event.
+func (e *Event) leaveAsync() {
+	if e.state.Leave() {
+		go e.left(true)
+	}
+}
 
 // left destroys a closed event after its last use.
 func (e *Event) left(last bool) {
@@ -177,9 +184,10 @@ func (e *Event) meaning() (inflight.Meaning, error) {
 	return m, refusal.New(cu.ErrorCapturedEvent, "the event was recorded in a capture, where nothing runs: record it in a stream that does not capture")
 }
 
-// Wait waits until the work that the event stands for is done (cuEventSynchronize). When
-// ctx ends first, the error wraps ctx.Err() and the work continues. A nil ctx never ends.
-// For an event that was recorded in a capture, the error wraps cu.ErrorCapturedEvent.
+// Wait waits until the work that the event stands for is done (cuEventQuery until then; on
+// the software GPU cuEventSynchronize). When ctx ends first, the error wraps ctx.Err() and
+// the work continues. A nil ctx never ends. For an event that was recorded in a capture,
+// the error wraps cu.ErrorCapturedEvent.
 func (e *Event) Wait(ctx context.Context) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
@@ -188,40 +196,12 @@ func (e *Event) Wait(ctx context.Context) error {
 	ctx = await.Context(ctx)
 	_, err := e.meaning()
 	if err == nil {
-		var done bool
-		if done, err = e.poll(ctx); !done {
-			// The dropped error comes back: errors of the work are sticky, and the next
-			// call returns them again.
-			err = e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
-		}
+		err = e.await(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("wait for %v: %w", e, err)
 	}
 	return nil
-}
-
-// synchronize waits in the driver and records which operations are done.
-func (e *Event) synchronize() error {
-	if err := e.enter("wait for"); err != nil { // Wait may have returned early, and the event may be closed
-		return err
-	}
-	defer e.leave()
-	m := e.state.StandsFor()
-	err := e.g.driver.EventSynchronize(e.g.ctx, e.handle)
-	if err == nil {
-		e.state.Passed(m)
-	}
-	return err
-}
-
-// poll asks the driver for a short time whether the event is done. It is for a ctx that
-// can end: that wait needs a goroutine, which takes longer.
-func (e *Event) poll(ctx context.Context) (done bool, err error) {
-	if ctx.Done() == nil || e.blocking || e.g.emulated != nil {
-		return false, nil
-	}
-	return await.Poll(ctx, e.g.tuning.wait.Spin, e.query)
 }
 
 // query asks the driver whether the event is done. If so, it records which operations are
@@ -345,29 +325,36 @@ func followStream(st, other *streamState) (ok bool, err error) {
 	return err == nil, err
 }
 
-// completionEvent stands for the end of all work of a destroyed stream. The driver's event
-// is destroyed when a call finds that it has completed, or with the context.
+// completionEvent stands for the end of all work that a stream had at some time, such as
+// when it was destroyed. The driver's event is destroyed when a call finds that it has
+// completed, or with the context.
 type completionEvent struct {
 	event    cu.Event
 	lifetime inflight.Lifetime // its users are calls about event; closed when event has completed
 }
 
-// newCompletionEvent records an event after all work of a stream. If that fails, it waits
-// for the work instead and returns nil.
-func newCompletionEvent(st *streamState) (*completionEvent, error) {
+// recordCompletion records an event after all work of a stream.
+func recordCompletion(st *streamState) (*completionEvent, error) {
 	d, ctx := st.g.driver, st.g.ctx
 	event, err := d.EventCreate(ctx, cu.EventDisableTiming)
-	if err == nil {
-		if err = d.EventRecord(ctx, event, st.handle); err == nil {
-			return &completionEvent{event: event}, nil
-		}
-		err = errors.Join(err, d.EventDestroy(ctx, event))
-	}
-	if inHostFunction(err) {
+	if err != nil {
 		return nil, err
 	}
+	if err := d.EventRecord(ctx, event, st.handle); err != nil {
+		return nil, errors.Join(err, d.EventDestroy(ctx, event))
+	}
+	return &completionEvent{event: event}, nil
+}
+
+// newCompletionEvent is recordCompletion for a stream that is being destroyed. If it fails,
+// it waits for the work instead and returns nil.
+func newCompletionEvent(st *streamState) (*completionEvent, error) {
+	c, err := recordCompletion(st)
+	if err == nil || inHostFunction(err) {
+		return c, err
+	}
 	n := st.Issued()
-	if err := d.StreamSynchronize(ctx, st.handle); err != nil {
+	if err := st.g.driver.StreamSynchronize(st.g.ctx, st.handle); err != nil {
 		st.pending.add(err)
 	} else {
 		st.Complete(n)
@@ -388,15 +375,27 @@ func (c *completionEvent) wait(g *GPU) error {
 	return errors.Join(err, c.leave(g, err == nil))
 }
 
-// query reports whether the work is done, without waiting.
-func (c *completionEvent) query(g *GPU) bool {
+// ask asks the driver whether the work is done. The error is cu.ErrorNotReady if it is not.
+func (c *completionEvent) ask(g *GPU) error {
 	entered, done := c.enter(g)
-	if !entered {
-		return done
+	switch {
+	case done:
+		return nil
+	case !entered:
+		return cmp.Or(g.mayWait(), error(cu.ErrorNotReady))
 	}
 	err := g.driver.EventQuery(g.ctx, c.event)
-	err = errors.Join(err, c.leave(g, err == nil))
-	return err == nil || sticky(err)
+	if failed := c.leave(g, err == nil); failed != nil {
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// drop destroys the event, which may not have completed yet. Nobody needs it any more.
+func (c *completionEvent) drop(g *GPU) {
+	if entered, _ := c.enter(g); entered {
+		_ = c.leave(g, true)
+	}
 }
 
 // follow makes later work of a stream wait for the event.
@@ -431,7 +430,7 @@ func (c *completionEvent) enter(g *GPU) (entered, done bool) {
 // leave ends a use. If the work is done, nobody needs the event any more, and the last user
 // destroys it.
 func (c *completionEvent) leave(g *GPU, done bool) (err error) {
-	defer g.legacy.state.Leave()
+	defer g.legacy.state.LeaveAsync() // the poller is no place to release the context
 	if done {
 		c.lifetime.Close()
 	}

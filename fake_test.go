@@ -38,7 +38,7 @@ func (d *exclusiveDriver) StreamCreate(cu.Context, cu.StreamFlags) (cu.Stream, e
 	d.streams++
 	return d.streams, nil
 }
-func (d *exclusiveDriver) StreamSynchronize(cu.Context, cu.Stream) error {
+func (d *exclusiveDriver) StreamQuery(cu.Context, cu.Stream) error {
 	d.waits++
 	return nil
 }

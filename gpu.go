@@ -17,6 +17,11 @@ import (
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
+// ErrClosed is the error that a call wraps when it uses a closed buffer, stream, event,
+// module, graph, pool or GPU. The text of the error names the object. A second Close is
+// not an error.
+var ErrClosed = errors.New("already closed")
+
 // GPU is an open device with its primary context: NVIDIA hardware or the software GPU.
 // It is safe for concurrent use.
 //
@@ -49,6 +54,9 @@ type GPU struct {
 	legacy   *Stream
 	waits    await.Group
 	pending  pendingError
+	poller   *await.Poller // waits for streams and events; nil if the GPU is emulated
+	saveCPU  atomic.Bool   // see SaveCPU
+	freed    atomic.Bool   // memory was freed in the order of a stream: see trimPools
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
@@ -85,6 +93,9 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	}
 	g.tuning = tuningFor(g.emulated, g.name)
 	g.largeCopy = g.tuning.copy.LargeBytes
+	if g.emulated == nil {
+		g.poller = await.NewPoller(g.tuning.wait, relaxed{d})
+	}
 	g.shared = stateOf(d)
 	if err := g.retain(); err != nil {
 		g.shared.drop()
@@ -344,63 +355,15 @@ func (g *GPU) Wait(ctx context.Context) error {
 	return g.takePending()
 }
 
-// synchronize waits for the context and records which operations are done.
-func (g *GPU) synchronize() error {
-	type issued struct {
-		st *streamState
-		n  uint64
+// SaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
+// goroutine asks the driver for a short time before it sleeps, and while many goroutines
+// wait, one thread asks for all of them. With SaveCPU all sleep, and the thread does, too,
+// between two asks. So a wait ends later, by up to a millisecond: see docs/PERFORMANCE.md.
+// SaveCPU changes nothing on the software GPU.
+func (g *GPU) SaveCPU(save bool) {
+	if g != nil {
+		g.saveCPU.Store(save)
 	}
-	if err := g.enter("wait"); err != nil { // Wait may have returned early, and the GPU may be closed
-		return err
-	}
-	defer g.leave()
-	var all []issued
-	for _, st := range g.openStreams() {
-		all = append(all, issued{st, st.Issued()})
-	}
-	if err := g.driver.CtxSynchronize(g.ctx); err != nil {
-		return err
-	}
-	for _, x := range all {
-		x.st.Complete(x.n)
-	}
-	return nil
-}
-
-// await calls sync, which waits in the driver, until ctx ends. If ctx can end, sync runs
-// on another goroutine, where the driver cannot know that the caller is in a host
-// function. So await checks that first.
-func (g *GPU) await(ctx context.Context, waits *await.Group, sync func() error, lost func(error)) error {
-	if ctx.Done() != nil && ctx.Err() == nil {
-		if err := g.mayWait(); err != nil {
-			return err
-		}
-	}
-	return waits.Wait(ctx, sync, lost)
-}
-
-// mayWait returns an error within a host function, where a wait could be for that same
-// function. cuDriverGetVersion does not use the device and takes no virtual time.
-func (g *GPU) mayWait() error {
-	if _, err := g.driver.DriverGetVersion(); inHostFunction(err) {
-		return err
-	}
-	return nil
-}
-
-// takePending returns the errors of asynchronous work that no call has returned yet,
-// those of the device and of its streams.
-func (g *GPU) takePending() error {
-	var all []error
-	if err := g.pending.take(); err != nil {
-		all = append(all, fmt.Errorf("wait for all work of %s: %w", g.label, err))
-	}
-	for _, st := range g.openStreams() {
-		if err := st.pending.take(); err != nil {
-			all = append(all, st.explain(err))
-		}
-	}
-	return errors.Join(all...)
 }
 
 // openStreams returns the streams that are not destroyed.
@@ -477,10 +440,13 @@ func (g *GPU) Close() error {
 // default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
 	err := g.driver.CtxSynchronize(g.ctx)
-	switch {
-	case inHostFunction(err):
+	if inHostFunction(err) {
 		return err
-	case g.legacy.state.Close():
+	}
+	unused := false
+	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // else it may be a user, for nobody who waits
+	switch {
+	case unused:
 		return g.releaseContext(err)
 	case err != nil:
 		return fmt.Errorf("close %s: %w", g.label, err)
@@ -523,18 +489,6 @@ func (l *lazyRing) close() error {
 	if err := l.ring.Close(); !sticky(err) { // a lost context has freed all its memory
 		return err
 	}
-	return nil
-}
-
-// afterHostFunction runs a task that calls the driver. In a host function the driver
-// refuses that. Then a new goroutine runs the task, and afterHostFunction returns nil. The
-// errors of the goroutine are dropped, because the Close that they belong to has returned.
-func afterHostFunction(task func() error) error {
-	err := task()
-	if !inHostFunction(err) {
-		return err
-	}
-	go func() { _ = task() }()
 	return nil
 }
 

@@ -210,7 +210,7 @@ func (d *cubinDriver) LaunchKernel(_ cu.Context, _ cu.Function, _, _ cu.Dim3, _ 
 	return nil
 }
 
-func (d *cubinDriver) StreamSynchronize(cu.Context, cu.Stream) error { return d.broken }
+func (d *cubinDriver) StreamQuery(cu.Context, cu.Stream) error { return d.broken }
 
 func (d *cubinDriver) CtxSynchronize(cu.Context) error { return d.broken }
 

@@ -72,10 +72,14 @@ func (p *PageableSlice[T]) asSpan(*T) *span {
 // stagingRing returns the staging ring of a GPU. The first call makes it.
 func stagingRing(g *GPU) *staging.Ring {
 	g.ring.once.Do(func() {
-		g.ring.ring = staging.New(g.driver, g.ctx, g.tuning.ring, func(bytes int) (cu.HostPtr, func() error, error) {
+		hooks := staging.Hooks{Lock: func(bytes int) (cu.HostPtr, func() error, error) {
 			m, err := pageLock(context.Background(), g, uintptr(bytes), &HostOptions{}) // as for a buffer of AllocHost
 			return m.host, func() error { return m.free(g) }, err
-		})
+		}}
+		if g.poller != nil {
+			hooks.Await = g.awaitDriverEvent
+		}
+		g.ring.ring = staging.New(g.driver, g.ctx, g.tuning.ring, hooks)
 	})
 	return g.ring.ring
 }
@@ -138,8 +142,11 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 				return false, err
 			}
 		}
-		if in && !untracked && (dst.bytes <= stagedByDriver || st.Alone()) {
-			return true, stagingRing(st.g).Call(ctx, func() error { return memcpyAsync(st, dst, src) })
+		switch copy := func() error { return memcpyAsync(st, dst, src) }; {
+		case !in:
+			return true, copyOutByDriver(ctx, st, copy)
+		case !untracked && (dst.bytes <= stagedByDriver || st.Alone()):
+			return true, stagingRing(st.g).Call(ctx, copy)
 		}
 		return true, memcpyAsync(st, dst, src) // it may wait for the stream, so it must not hold a place
 	}
@@ -154,6 +161,20 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 	}
 	to, from := dst.cut(uintptr(n), dst.bytes-uintptr(n)), src.cut(uintptr(n), src.bytes-uintptr(n))
 	return true, memcpyAsync(st, &to, &from)
+}
+
+// copyOutByDriver makes copies from the device to pageable memory by the driver, which waits
+// for the stream in the call. So a goroutine that finds no place waits before the call, where
+// it holds no thread.
+func copyOutByDriver(ctx context.Context, st *streamState, copy func() error) error {
+	ring := stagingRing(st.g)
+	if done, err := ring.TryCall(copy); done {
+		return err
+	}
+	if err := st.Wait(ctx); err != nil {
+		return err
+	}
+	return ring.Call(ctx, copy)
 }
 
 // copyThroughRing copies through the staging ring, and returns how many bytes it copied.
@@ -362,13 +383,13 @@ func (t *tuning) copiesDirectly(in bool, count int, bytes uintptr) bool {
 	return in && count < t.copy.KernelCopies && bytes <= min(t.directIn, t.copy.SmallBytes)
 }
 
-// copyDirect gives the driver the copies in one direction that plan left to it. If the
-// driver does not wait for the stream, they have one place among the active transfers of the
-// ring, as in copyPageable. No copy of the CopyAll to the device is queued yet, except those
-// of submit.
+// copyDirect gives the driver the copies in one direction that plan left to it. They have one
+// place among the active transfers of the ring, as in copyPageable, except copies to the
+// device in which the driver waits for the stream. No copy of the CopyAll to the device is
+// queued yet, except those of submit.
 func (c *copyAll) copyDirect(in bool) error {
 	st, p := c.list.st, &c.pageable
-	count, bytes, waits := 0, uintptr(0), !in
+	count, bytes, waits := 0, uintptr(0), false
 	for i := range p.copies {
 		if x := &p.copies[i]; x.isDirect(in) {
 			count, bytes, waits = count+1, bytes+x.dst.bytes, waits || x.dst.untracked || x.src.untracked
@@ -378,6 +399,8 @@ func (c *copyAll) copyDirect(in bool) error {
 	switch idle := len(c.list.calls) == 0 && st.Alone(); {
 	case count == 0:
 		return nil
+	case !in:
+		err = copyOutByDriver(context.Background(), st, func() error { return c.giveToDriver(in) })
 	case waits || bytes > stagedByDriver && (count > 1 || !idle):
 		err = c.giveToDriver(in)
 	default:

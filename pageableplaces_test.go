@@ -12,30 +12,41 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// crowdDriver counts the goroutines that are in copies to the device at once. It hides that
-// the driver is emulated, because copies on an emulated device need no place.
+// crowdDriver counts the goroutines that are in copies between host and device at once. It
+// hides that the driver is emulated, because copies on an emulated device need no place.
 type crowdDriver struct {
 	cu.Driver
 	calls, inside, most atomic.Int64
 }
 
 func (d *crowdDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, n uintptr, s cu.Stream) error {
+	defer d.enter()()
+	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+}
+
+func (d *crowdDriver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, n uintptr, s cu.Stream) error {
+	defer d.enter()()
+	return d.Driver.MemcpyDtoHAsync(ctx, dst, src, n, s)
+}
+
+// enter counts a goroutine until it calls leave.
+func (d *crowdDriver) enter() (leave func()) {
 	d.calls.Add(1)
 	now := d.inside.Add(1)
-	defer d.inside.Add(-1)
 	for old := d.most.Load(); now > old && !d.most.CompareAndSwap(old, now); old = d.most.Load() {
 	}
 	for range 20 {
 		runtime.Gosched()
 	}
-	return d.Driver.MemcpyHtoDAsync(ctx, dst, src, n, s)
+	return func() { d.inside.Add(-1) }
 }
 
 // TestDriverCopiesNeedPlaces: the copies of small pageable slices that the driver makes are
 // among the active transfers of the ring. So few goroutines are in the driver at once.
 func TestDriverCopiesNeedPlaces(t *testing.T) {
 	const callers, rounds, places, n = 24, 10, 2, 1000
-	for _, slices := range []int{0, 1, 3} { // in one CopyAll; 0 is for Copy
+	for i, slices := range []int{0, 1, 3, 0, 1} { // in one CopyAll; 0 is for Copy
+		in := i < 3
 		d := &crowdDriver{Driver: try(softgpu.Open(softgpu.Options{}))(t)}
 		g := closeLater(t, try(OpenDriver(d, 0))(t))
 		g.tuning.ring.MaxTransfers, g.tuning.ring.SlotWait = places, time.Hour // so that nobody loses a place
@@ -44,31 +55,35 @@ func TestDriverCopiesNeedPlaces(t *testing.T) {
 		for i := range callers {
 			s, src := closeLater(t, try(NewStream(g, nil))(t)), make([]byte, 3*n)
 			all.Go(func() {
-				if err := copyManyTimes(s, device.Range(3*i*n, 3*(i+1)*n), src, slices, rounds); err != nil {
+				if err := copyManyTimes(s, device.Range(3*i*n, 3*(i+1)*n), src, in, slices, rounds); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
 		if most := d.most.Load(); most > places {
-			t.Errorf("%d slices: %d goroutines were in the driver at once, want at most %d", slices, most, places)
+			t.Errorf("to the device: %v, %d slices: %d goroutines were in the driver at once, want at most %d", in, slices, most, places)
 		}
 		if want := int64(callers * rounds * max(1, slices)); d.calls.Load() != want {
-			t.Errorf("%d slices: %d copies by the driver, want %d", slices, d.calls.Load(), want)
+			t.Errorf("to the device: %v, %d slices: %d copies by the driver, want %d", in, slices, d.calls.Load(), want)
 		}
 	}
 }
 
-// copyManyTimes copies src to dst, in a number of slices of one CopyAll or, if it is 0, by Copy.
-func copyManyTimes(s *Stream, dst *Device[byte], src []byte, slices, rounds int) (err error) {
+// copyManyTimes copies host to device or back, in a number of slices of one CopyAll or, if it
+// is 0, by Copy.
+func copyManyTimes(s *Stream, device *Device[byte], host []byte, in bool, slices, rounds int) (err error) {
 	var pairs []Pair[byte]
-	for i, n := 0, len(src)/max(1, slices); i < slices; i++ {
-		to := dst.Range(i*n, (i+1)*n)
-		pairs = append(pairs, Pair[byte]{to, Pageable(src[i*n : (i+1)*n])})
+	for i, n := 0, len(host)/max(1, slices); i < slices || i == 0; i++ {
+		p := Pair[byte]{device.Range(i*n, (i+1)*n), Pageable(host[i*n : (i+1)*n])}
+		if !in {
+			p.Dst, p.Src = p.Src, p.Dst
+		}
+		pairs = append(pairs, p)
 	}
 	for range rounds {
 		if slices == 0 {
-			err = errors.Join(err, Copy(s, dst, Pageable(src)))
+			err = errors.Join(err, Copy(s, pairs[0].Dst, pairs[0].Src))
 		} else {
 			err = errors.Join(err, CopyAll(s, pairs))
 		}

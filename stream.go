@@ -237,12 +237,12 @@ func (s *Stream) HostFunc(fn func()) error {
 }
 
 // Notify returns a channel that is closed when the stream reaches this point
-// (cuLaunchHostFunc). The stream does not wait for the receiver. So code after the receive
-// may take long, and may call the driver, Close and Slice, unlike a function of
-// [Stream.HostFunc].
+// (cuEventRecord and cuEventQuery; cuLaunchHostFunc on the software GPU). The stream does
+// not wait for the receiver. So code after the receive may take long, and may call the
+// driver, Close and Slice, unlike a function of [Stream.HostFunc].
 //
 // The channel does not report errors of the work: [Stream.Wait] returns them. If the
-// context is lost, the stream never reaches this point and the channel stays open. So
+// context is lost, the stream never reaches this point and the channel may stay open. So
 // receive in a select with a context, and then call [Stream.Done]. In a capture the error
 // wraps cu.ErrorStreamCaptureUnsupported, because a graph runs more than once.
 func (s *Stream) Notify() (<-chan struct{}, error) {
@@ -256,7 +256,7 @@ func (s *Stream) Notify() (<-chan struct{}, error) {
 	if st.capture != nil {
 		err = refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures, and a graph cannot close a channel at every launch: use HostFunc")
 	} else {
-		err = st.g.driver.LaunchHostFunc(st.g.ctx, st.handle, func() { close(c) })
+		err = st.notify(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("queue a notification on %v: %w", st, err)
@@ -295,15 +295,15 @@ func (s *Stream) Submit(b *Batch) error {
 // graph always uses the memory that was captured: to change that, see [Graph.Update].
 func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) { return newGraph(s, f) }
 
-// Wait waits until all work queued so far is done (cuStreamSynchronize). When ctx ends
-// first, the error wraps ctx.Err() and the work continues. A nil ctx never ends. Wait also
-// waits for the work of a closed stream.
+// Wait waits until all work queued so far is done (cuStreamQuery until then; on the
+// software GPU cuStreamSynchronize). When ctx ends first, the error wraps ctx.Err() and the
+// work continues. A nil ctx never ends. Wait also waits for the work of a closed stream.
 //
 // Other errors are those of the work itself. The error of a failed kernel is a *cu.Fault
 // or a sticky cu.Result, such as cu.ErrorIllegalAddress: the context is lost, and every
 // later call returns the error. A panic in a host function is a *cu.HostPanic, and is
-// returned once. Wait also returns an error of this stream that Slice, Wait or Close of a
-// buffer has met before.
+// returned once; if others keep the stream busy, by a later Wait. Wait also returns an
+// error of this stream that Slice, Wait or Close of a buffer has met before.
 func (s *Stream) Wait(ctx context.Context) error {
 	if s == nil || s.state == nil {
 		return refusal.Invalid("wait: no stream given (nil)")
@@ -382,6 +382,7 @@ type streamState struct {
 	lastLaunch  atomic.Pointer[string] // the name of a kernel, for error messages
 	waits       await.Group
 	pending     pendingError
+	freed       atomic.Bool // memory was freed in the order of the stream: see trimPools
 
 	destroyed  chan struct{} // closed when the driver's stream is destroyed
 	completion *completionEvent
@@ -437,116 +438,6 @@ func (st *streamState) Wait(ctx context.Context) error {
 		return nil
 	}
 	return st.explain(err)
-}
-
-// synchronizeContext waits for all work queued so far, until ctx ends.
-func (st *streamState) synchronizeContext(ctx context.Context) error {
-	if done, err := st.poll(ctx); done {
-		return err
-	}
-	return st.g.await(ctx, &st.waits, st.synchronize, st.pending.add)
-}
-
-// poll asks the driver for a short time whether the work is done. It is for a ctx that can
-// end: that wait needs a goroutine, which takes longer.
-func (st *streamState) poll(ctx context.Context) (done bool, err error) {
-	if ctx.Done() == nil || st.g.emulated != nil || st.g.released.Load() || !st.EnterUsed() {
-		return false, nil
-	}
-	defer st.Leave()
-	done, err = await.Poll(ctx, st.g.tuning.wait.Spin, st.ask)
-	if done {
-		st.askAfter(err)
-	}
-	return done, err
-}
-
-// synchronize waits in the driver for all work queued so far.
-func (st *streamState) synchronize() error {
-	n := st.Issued()
-	err := st.driverWait()
-	if err == nil {
-		st.Complete(n)
-	}
-	st.askAfter(err)
-	return err
-}
-
-// askAfter asks again after a wait that returned an error, such as the panic of a host
-// function: the work may be done.
-func (st *streamState) askAfter(err error) {
-	if err == nil || sticky(err) || inHostFunction(err) || !st.EnterUsed() {
-		return
-	}
-	defer st.Leave()
-	_ = st.askKeeping()
-}
-
-// ask asks the driver whether all work is done, and records that. The error is
-// cu.ErrorNotReady if it is not. The caller has entered the stream.
-func (st *streamState) ask() error {
-	n := st.Issued()
-	err := st.g.driver.StreamQuery(st.g.ctx, st.handle)
-	if err == nil {
-		st.Complete(n)
-	}
-	return err
-}
-
-// askKeeping is ask for a caller that does not return the error. The driver may return an
-// error of the work only once, so askKeeping keeps it for Stream.Wait.
-func (st *streamState) askKeeping() error {
-	err := st.ask()
-	if err != nil && !errors.Is(err, cu.ErrorNotReady) && !inHostFunction(err) {
-		st.pending.add(err)
-	}
-	return err
-}
-
-// driverWait waits in the driver: for the stream or, once the stream is destroyed, for its
-// completion event. The caller may be a user of the stream.
-func (st *streamState) driverWait() error {
-	if st.g.released.Load() {
-		return nil // release has waited for all work
-	}
-	if st.EnterUsed() {
-		defer st.Leave()
-		return st.g.driver.StreamSynchronize(st.g.ctx, st.handle)
-	}
-	if err := st.awaitDestroyed(); err != nil {
-		return err
-	}
-	return st.completion.wait(st.g)
-}
-
-// awaitDestroyed waits until the driver's stream, which nothing uses any more, is
-// destroyed. In a host function it returns an error: another goroutine may destroy the
-// stream, and its calls may wait for the host function.
-func (st *streamState) awaitDestroyed() error {
-	if err := st.g.mayWait(); err != nil {
-		return err
-	}
-	<-st.destroyed
-	return nil
-}
-
-// query asks the driver whether all work is done, and records the answer. It does not wait.
-// If the context is lost, no operation runs any more.
-func (st *streamState) query() (done bool) {
-	if st.g.released.Load() {
-		return true
-	}
-	if st.EnterUsed() {
-		defer st.Leave()
-		err := st.askKeeping()
-		return err == nil || sticky(err)
-	}
-	select {
-	case <-st.destroyed:
-		return st.completion.query(st.g)
-	default: // it is being destroyed
-		return false
-	}
 }
 
 // launched records the name of the kernel that was launched last.

@@ -176,7 +176,6 @@ type pollDriver struct {
 	*fakeDriver
 	query          func(n int) error
 	queries, waits atomic.Int64
-	block          chan struct{} // if not nil, waits return when it is closed
 }
 
 func (d *pollDriver) StreamQuery(cu.Context, cu.Stream) error {
@@ -191,9 +190,6 @@ func (d *pollDriver) EventSynchronize(cu.Context, cu.Event) error { return d.wai
 
 func (d *pollDriver) wait() error {
 	d.waits.Add(1)
-	if d.block != nil {
-		<-d.block
-	}
 	return nil
 }
 
@@ -204,11 +200,18 @@ func newPollDriver(t *testing.T, query func(n int) error) (*pollDriver, *ferry.G
 	return d, openDriver(t, d)
 }
 
-// TestWaitPolls: a wait with a context polls for a short time before it waits in the driver. On
-// a busy machine that time may end early, so some waits in the driver are allowed.
+// TestWaitPolls: on hardware a wait asks the driver, and never waits in it, with a context
+// and without.
 func TestWaitPolls(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+	t.Run("no context", func(t *testing.T) { testWaitPolls(t, nil) })
+	t.Run("context", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		testWaitPolls(t, ctx)
+	})
+}
+
+func testWaitPolls(t *testing.T, ctx context.Context) {
 	readyAtThird := func(n int) error {
 		if n%3 != 0 {
 			return cu.ErrorNotReady
@@ -230,43 +233,48 @@ func TestWaitPolls(t *testing.T) {
 			t.Cleanup(func() { closeAll(t, e) })
 			return func() error { return e.Wait(ctx) }
 		},
+		"blocking event": func(t *testing.T, g *ferry.GPU) func() error {
+			e := must(ferry.NewEvent(g, &ferry.EventOptions{Blocking: true}))(t)
+			t.Cleanup(func() { closeAll(t, e) })
+			return func() error { return e.Wait(ctx) }
+		},
+		"save CPU": func(t *testing.T, g *ferry.GPU) func() error {
+			g.SaveCPU(true)
+			c := newCallFixture(t, g, 64)
+			return func() error { return errors.Join(c.copy(), c.stream.Wait(ctx)) }
+		},
 	} {
 		d, g := newPollDriver(t, readyAtThird)
 		wait := make(t, g)
 		for range rounds {
 			check(t, wait())
 		}
-		if w, q := d.waits.Load(), d.queries.Load(); w >= rounds/2 || q < rounds {
-			t.Errorf("%s: %d waits took %d waits in the driver and %d queries, want few in the driver", name, rounds, w, q)
+		if w, q := d.waits.Load(), d.queries.Load(); w != 0 || q < 3*rounds {
+			t.Errorf("%s: %d waits took %d waits in the driver and %d queries, want none and three a wait", name, rounds, w, q)
 		}
 	}
 }
 
-// TestWaitWithoutPolling: waits do not poll on the software GPU, whose clock does not count the
-// time that polling saves, nor for an event made with Blocking.
+// TestWaitWithoutPolling: waits do not ask the software GPU, whose clock counts the time
+// that a question takes.
 func TestWaitWithoutPolling(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	soft := &queryCounter{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := must(ferry.OpenDriver(soft, 0))(t)
 	c := newCallFixture(t, g, 64)
-	t.Cleanup(func() { closeAll(t, g) })
+	e := must(ferry.NewEvent(g, nil))(t)
+	t.Cleanup(func() { closeAll(t, e, g) })
 	check(t, c.copy())
-	check(t, c.stream.Wait(ctx))
+	check(t, c.stream.Record(e))
+	check(t, errors.Join(e.Wait(ctx), c.stream.Wait(ctx), c.host.Wait(ctx)))
+	<-must(c.stream.Notify())(t)
 	if n := soft.queries.Load(); n != 0 {
-		t.Errorf("a wait on the software GPU made %d queries", n)
-	}
-
-	d, fake := newPollDriver(t, func(int) error { return nil })
-	e := must(ferry.NewEvent(fake, &ferry.EventOptions{Blocking: true}))(t)
-	check(t, e.Wait(ctx))
-	closeAll(t, e)
-	if q, w := d.queries.Load(), d.waits.Load(); q != 0 || w != 1 {
-		t.Errorf("a wait for a blocking event made %d queries and %d waits, want 0 and 1", q, w)
+		t.Errorf("waits on the software GPU made %d queries", n)
 	}
 }
 
-// queryCounter counts queries of streams.
+// queryCounter counts queries of streams and events.
 type queryCounter struct {
 	cu.Driver
 	queries atomic.Int64
@@ -277,6 +285,11 @@ func (d *queryCounter) Unwrap() cu.Driver { return d.Driver }
 func (d *queryCounter) StreamQuery(ctx cu.Context, s cu.Stream) error {
 	d.queries.Add(1)
 	return d.Driver.StreamQuery(ctx, s)
+}
+
+func (d *queryCounter) EventQuery(ctx cu.Context, e cu.Event) error {
+	d.queries.Add(1)
+	return d.Driver.EventQuery(ctx, e)
 }
 
 // TestWaitPollErrors: a wait returns the error of a query. If it was the wait of a buffer, the
@@ -310,18 +323,32 @@ func TestWaitPollErrors(t *testing.T) {
 	lost.query = func(int) error { return nil }
 }
 
-// TestWaitPollEnds: after polling for a short time a wait waits in the driver, until its
-// context ends.
-func TestWaitPollEnds(t *testing.T) {
-	d, g := newPollDriver(t, func(int) error { return cu.ErrorNotReady })
-	d.block = make(chan struct{})
+// TestWaitEnds: a wait ends with its context. The buffer stays in flight until the device
+// is done, so Close waits for that.
+func TestWaitEnds(t *testing.T) {
+	var ready atomic.Bool
+	_, g := newPollDriver(t, func(int) error {
+		if ready.Load() {
+			return nil
+		}
+		return cu.ErrorNotReady
+	})
 	c := newCallFixture(t, g, 64)
+	t.Cleanup(func() { ready.Store(true) }) // before the fixture is closed
 	check(t, c.copy())
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	wantError(t, c.stream.Wait(ctx), context.DeadlineExceeded)
-	if d.waits.Load() != 1 {
-		t.Errorf("the driver waited %d times, want once", d.waits.Load())
+	for _, wait := range []func(context.Context) error{c.stream.Wait, c.host.Wait, c.event.Wait} {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		wantError(t, wait(ctx), context.DeadlineExceeded)
+		wantError(t, wait(ctx), context.DeadlineExceeded) // at once
+		cancel()
 	}
-	close(d.block)
+	closed := make(chan error, 1)
+	go func() { closed <- c.host.Close() }()
+	select {
+	case err := <-closed:
+		t.Fatalf("Close did not wait for the copy: %v", err)
+	case <-time.After(shortWait):
+	}
+	ready.Store(true)
+	check(t, <-closed)
 }

@@ -1,9 +1,11 @@
 package ferry
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/profile"
@@ -13,7 +15,7 @@ import (
 // measurements. Without a profile they are defaults that suit most machines.
 type tuning struct {
 	profile *profile.Profile // nil if there is none
-	wait    waitTuning
+	wait    await.Settings
 	copy    copyTuning
 	launch  launchTuning
 	pinFrom uintptr // Ferry page-locks buffers of at least this size itself
@@ -26,7 +28,6 @@ type tuning struct {
 
 // Settings of package ferry itself. Package profile documents the fields.
 type (
-	waitTuning struct{ Spin time.Duration }
 	copyTuning struct {
 		SmallBytes, LargeBytes, KernelCopyBytes, KernelBlockBytes uintptr
 		KernelCopies, KernelThreads, KernelBlocks                 int
@@ -40,7 +41,7 @@ type (
 // emulated is nil, for hardware with a device of this name.
 func tuningFor(emulated cu.Emulated, name string) tuning {
 	t := tuning{
-		wait: waitTuning{20 * time.Microsecond},
+		wait: await.Settings{Spin: 200 * time.Microsecond, Busy: 10 * time.Millisecond, Pause: 50 * time.Microsecond, Waiters: runtime.GOMAXPROCS(0)},
 		copy: copyTuning{SmallBytes: 64 << 10, LargeBytes: 4 << 20, KernelCopyBytes: 64 << 10, KernelBlockBytes: 16 << 10,
 			KernelCopies: 8, KernelThreads: 256, KernelBlocks: 8},
 		launch: launchTuning{128, 16}, // 2048 threads, the most that a multiprocessor runs

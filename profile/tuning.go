@@ -21,9 +21,10 @@ type Tuning struct {
 
 // WaitTuning is the settings of waits.
 type WaitTuning struct {
-	// Spin is how long a wait with a context polls the driver, before it waits in a
-	// goroutine of its own.
-	Spin Number `json:"spin_ns,omitempty"`
+	Spin    Number `json:"spin_ns,omitempty"`  // how long a goroutine asks the driver itself, before it sleeps
+	Busy    Number `json:"busy_ns,omitempty"`  // how long the poller asks for sleeping goroutines without a pause after something has changed
+	Pause   Number `json:"pause_ns,omitempty"` // the shortest pause of the poller
+	Waiters Number `json:"waiters,omitempty"`  // if more goroutines wait, all sleep; the default is the number of processors that Go uses
 }
 
 // CopyTuning decides which copies a kernel makes, and the grids of its launches.

@@ -1,31 +1,19 @@
-// Package await lets a caller with a context wait for a driver call that takes no context.
+// Package await lets many goroutines, with contexts, wait for work of a device.
 //
-// A [Group] belongs to an object that is waited for: a stream, an event or a GPU. At most
-// one goroutine of a Group is in the driver, however many callers wait and give up.
-// [Poll] queries for a short time first, which is faster for short work.
+// On hardware a [Poller] waits for streams and events by asking the driver. A driver call
+// that waits cannot be replaced everywhere: there is none that asks about a whole context,
+// and on the software GPU asking takes virtual time. There a [Group] makes the call. It
+// belongs to an object that is waited for: a stream, an event or a GPU. At most one
+// goroutine of a Group is in the driver, however many callers wait and give up.
 //
-// Group.mu is a leaf lock, and is not held across a driver call.
+// The locks of both are leaves, and are not held across a driver call.
 package await
 
 import (
 	"context"
 	"errors"
 	"sync"
-	"time"
-
-	"github.com/ferrygpu/ferry/cu"
 )
-
-// Poll calls query until the result is not cu.ErrorNotReady, spin has passed, or ctx ends.
-// done reports whether there is such a result, and err is the result.
-func Poll(ctx context.Context, spin time.Duration, query func() error) (done bool, err error) {
-	for begin := time.Now(); ctx.Err() == nil && time.Since(begin) < spin; {
-		if err := query(); !errors.Is(err, cu.ErrorNotReady) {
-			return true, err
-		}
-	}
-	return false, nil
-}
 
 // Group waits on behalf of many callers. The zero Group is ready to use.
 type Group struct {
@@ -45,15 +33,11 @@ type round struct {
 
 // Wait waits for a call of sync that begins after Wait, and returns its error or that of
 // ctx. Callers share calls of sync. If ctx ends while sync runs, and no caller is left to
-// return the error of sync, lost gets the error. If ctx can never end, Wait calls sync on
-// the calling goroutine.
+// return the error of sync, lost gets the error.
 //
 // In a host function the driver refuses a wait. It would not refuse the goroutine of a
 // round, so the caller must check that before.
 func (g *Group) Wait(ctx context.Context, sync func() error, lost func(error)) error {
-	if ctx.Done() == nil {
-		return sync()
-	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -11,50 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/ferrygpu/ferry/cu"
 )
 
 var errPlanted = errors.New("planted")
-
-// TestPoll checks the three ways in which Poll ends: a result, the end of the time, and
-// the end of the context.
-func TestPoll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, want := range []error{nil, errPlanted} {
-			queries := 0
-			done, err := Poll(t.Context(), time.Second, func() error {
-				time.Sleep(time.Millisecond)
-				if queries++; queries < 5 {
-					return fmt.Errorf("query: %w", cu.ErrorNotReady)
-				}
-				return want
-			})
-			if !done || err != want || queries != 5 {
-				t.Errorf("done %v, error %v after %d queries; want true, %v, 5", done, err, queries, want)
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		queries := 0
-		query := func() error {
-			time.Sleep(time.Millisecond)
-			if queries++; queries == 20 {
-				cancel()
-			}
-			return cu.ErrorNotReady
-		}
-		for _, c := range []struct {
-			what    string
-			spin    time.Duration
-			queries int
-		}{{"no time", 0, 0}, {"a short time", 10 * time.Millisecond, 10}, {"a context that ends", time.Second, 20}, {"an ended context", time.Second, 20}} {
-			done, err := Poll(ctx, c.spin, query)
-			if done || err != nil || queries != c.queries {
-				t.Errorf("%s: done %v, error %v after %d queries; want false, nil, %d", c.what, done, err, queries, c.queries)
-			}
-		}
-	})
-}
 
 // call is a fake driver call. It takes a second and counts how many run at once.
 type call struct {
@@ -78,21 +37,6 @@ func (c *call) sync() error {
 // noLost fails the test if an error gets lost.
 func noLost(t *testing.T) func(error) {
 	return func(err error) { t.Errorf("lost %v", err) }
-}
-
-// TestWaitWithoutEnd checks that a context without end costs no goroutine: the call runs on
-// the calling goroutine, where a panic can be recovered.
-func TestWaitWithoutEnd(t *testing.T) {
-	var g Group
-	if err := g.Wait(context.Background(), func() error { return errPlanted }, noLost(t)); err != errPlanted {
-		t.Errorf("got %v, want %v", err, errPlanted)
-	}
-	defer func() {
-		if v := recover(); v != any(errPlanted) {
-			t.Errorf("recovered %v, want %v", v, errPlanted)
-		}
-	}()
-	_ = g.Wait(context.Background(), func() error { panic(errPlanted) }, noLost(t))
 }
 
 // TestWaitEndedContext checks that nothing is called for a context that has ended.

@@ -76,6 +76,7 @@ func (d *Fake) StreamWriteValue64(cu.Context, cu.Stream, cu.DevicePtr, uint64, c
 }
 func (d *Fake) EventCreate(cu.Context, cu.EventFlags) (cu.Event, error) { return 9, nil }
 func (d *Fake) EventRecord(cu.Context, cu.Event, cu.Stream) error       { return nil }
+func (d *Fake) StreamQuery(cu.Context, cu.Stream) error                 { return nil }
 func (d *Fake) EventQuery(cu.Context, cu.Event) error                   { return nil }
 func (d *Fake) EventSynchronize(cu.Context, cu.Event) error             { return nil }
 func (d *Fake) EventDestroy(cu.Context, cu.Event) error                 { return nil }

@@ -50,6 +50,22 @@ func (e *Event) Enter() bool {
 	}
 }
 
+// EnterUsed counts a call like Enter. It also counts a call on a closed event that still has
+// users.
+func (e *Event) EnterUsed() bool {
+	for {
+		v := e.word.Load()
+		switch {
+		case v&(eventClosed|eventUsers) == eventClosed:
+			return false
+		case v&eventUsers == eventUsers: // no room for another user
+			runtime.Gosched()
+		case e.word.CompareAndSwap(v, v+1):
+			return true
+		}
+	}
+}
+
 // Leave ends a use. It reports whether that was the last use of a closed event.
 func (e *Event) Leave() (last bool) { return lastUse(e.word.Add(^uint64(0))) }
 

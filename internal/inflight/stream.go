@@ -97,6 +97,16 @@ func (s *Stream) EnterUsed() bool {
 // Leave ends a use.
 func (s *Stream) Leave() { s.left(s.word.Add(^uint64(0))) }
 
+// LeaveAsync is Leave for a goroutine that must not destroy the stream: if that was the last
+// use of a closed stream, a new goroutine does the work of Owner.Unused.
+func (s *Stream) LeaveAsync() {
+	v := s.word.Add(^uint64(0))
+	s.wake(v)
+	if isUnused(v) {
+		go s.owner.Unused()
+	}
+}
+
 // BeginShort begins the short operation. It fails when there is one, when a drain
 // waits, and when the stream is closed.
 func (s *Stream) BeginShort() bool {
@@ -122,16 +132,24 @@ func (s *Stream) left(v uint64) {
 
 // leftWatched wakes a drain, and reports the last use of a closed stream to the owner.
 func (s *Stream) leftWatched(v uint64) {
+	s.wake(v)
+	if isUnused(v) {
+		s.owner.Unused()
+	}
+}
+
+// wake wakes a drain.
+func (s *Stream) wake(v uint64) {
 	if v&drainFlag != 0 {
 		select {
 		case s.ended <- struct{}{}:
 		default:
 		}
 	}
-	if v&(closedFlag|usersMask|shortFlag) == closedFlag {
-		s.owner.Unused()
-	}
 }
+
+// isUnused reports whether a word is that of a closed stream without users.
+func isUnused(v uint64) bool { return v&(closedFlag|usersMask|shortFlag) == closedFlag }
 
 // drainShort waits until the short operation in progress has ended.
 func (s *Stream) drainShort() {

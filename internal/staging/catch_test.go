@@ -113,7 +113,7 @@ func TestEnds(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%+v", name, kind), func(t *testing.T) {
 				r := newRig(t, small, 20<<10, softgpu.Random)
 				if kind.emulated {
-					r.ring = New(r.d.Driver, r.ctx, small, nil)
+					r.ring = New(r.d.Driver, r.ctx, small, Hooks{})
 				}
 				ctx, cancel := context.WithCancel(background)
 				defer cancel()

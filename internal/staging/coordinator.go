@@ -345,7 +345,7 @@ func (c *coordinator) callDriver(x *chunk, n int64) error {
 func (c *coordinator) sleep(idle time.Duration) {
 	if c.dst != nil && c.arrived < c.next && c.chunks[c.arrived].queued && c.ctx.Done() == nil && c.claimed(c.arrived) {
 		x := &c.chunks[c.arrived]
-		if err := c.r.driver.EventSynchronize(c.r.ctx, x.slot.event); err != nil {
+		if err := c.r.await(x.slot.event); err != nil {
 			c.fail(x.off, err)
 		}
 		return

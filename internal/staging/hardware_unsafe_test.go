@@ -72,7 +72,7 @@ func BenchmarkSettings(b *testing.B) {
 			sized(8<<20, 8, 512<<10, 12), sized(8<<20, 8, 128<<10, 12), sized(16<<20, 4, 256<<10, 12), sized(16<<20, 8, 256<<10, 12),
 			sized(16<<20, 4, 256<<10, 15), sized(8<<20, 4, 256<<10, 10), sized(8<<20, 6, 256<<10, 12),
 		} {
-			r := New(h, h.ctx, set, nil)
+			r := New(h, h.ctx, set, Hooks{})
 			name := fmt.Sprintf("size=%dMiB/chunk=%dMiB/slots=%d/block=%dKiB/workers=%d", size>>20, set.Chunk>>20, set.Slots, set.Block>>10, set.Workers)
 			b.Run("in/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.in) })
 			b.Run("out/"+name, func(b *testing.B) { h.bench(b, r, memory[:size], h.out) })
@@ -136,7 +136,7 @@ func BenchmarkFresh(b *testing.B) {
 	const most = 1 << 30
 	h := newHardware(b, most)
 	memory, others := random(most), random(most)
-	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12), nil)
+	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12), Hooks{})
 	defer r.Close()
 	for _, size := range []int{16 << 20, 64 << 20, 256 << 20, most} {
 		m := memory[:size]
@@ -175,7 +175,7 @@ func BenchmarkSize(b *testing.B) {
 	const most = 64 << 20
 	h := newHardware(b, most)
 	memory := random(most)
-	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12), nil)
+	r := New(h, h.ctx, sized(8<<20, 8, 128<<10, 12), Hooks{})
 	defer r.Close()
 	for size := 16 << 10; size <= most; size *= 2 {
 		m := memory[:size]

@@ -157,7 +157,7 @@ func loadSettings(places int) Settings {
 
 // run measures requests of one size by so many callers.
 func (l *load) run(b *testing.B, set Settings, callers, bytes, direct int) {
-	r := New(l, l.ctx, set, nil)
+	r := New(l, l.ctx, set, Hooks{})
 	defer r.Close()
 	var clients []*client
 	for i := range callers {
@@ -241,7 +241,7 @@ func BenchmarkBeside(b *testing.B) {
 		others = append(others, l.client(b, nil, i+1, i*bytes, bytes, 0))
 	}
 	for _, places := range []int{2, 8, 16, 1000} {
-		r := New(l, l.ctx, loadSettings(places), nil)
+		r := New(l, l.ctx, loadSettings(places), Hooks{})
 		for _, c := range others {
 			c.ring = r
 		}

@@ -139,7 +139,7 @@ func newRig(t testing.TB, set Settings, n int64, schedule softgpu.Schedule) *rig
 	r.stream = r.newStream()
 	r.device, err = r.d.MemAlloc(r.ctx, uintptr(max(n, 1)))
 	r.check(err)
-	r.ring = New(r.d, r.ctx, set, nil)
+	r.ring = New(r.d, r.ctx, set, Hooks{})
 	t.Cleanup(r.close)
 	return r
 }

@@ -27,6 +27,7 @@ type Ring struct {
 	clock  HostClock // of an emulated device, else nil
 	set    Settings
 	lock   LockFunc
+	await  func(cu.Event) error
 
 	workers   workers.Pool
 	gate      gate            // not used on an emulated device
@@ -59,6 +60,12 @@ const (
 	smallSlots                  // for transfers that their coordinator copies
 )
 
+// Hooks are what a ring can do in another way than by the driver. All may be nil.
+type Hooks struct {
+	Lock  LockFunc             // instead of cuMemHostAlloc
+	Await func(cu.Event) error // waits for an event, instead of cuEventSynchronize, which holds a thread
+}
+
 // LockFunc page-locks memory for a slot.
 type LockFunc func(bytes int) (p cu.HostPtr, unlock func() error, err error)
 
@@ -70,18 +77,20 @@ type HostClock interface {
 	HostCopy(bytes uintptr, threads int, back bool)
 }
 
-// New makes a ring without slots. The driver is that of the context. lock may be nil: the
-// driver then page-locks memory (cuMemHostAlloc).
+// New makes a ring without slots. The driver is that of the context.
 //
 // If the driver is emulated and a [HostClock], one goroutine copies for each transfer, so
 // that times do not depend on how goroutines are scheduled. The clock is given the number
 // of goroutines that there would be.
-func New(driver cu.Driver, ctx cu.Context, set Settings, lock LockFunc) *Ring {
-	r := &Ring{driver: driver, ctx: ctx, set: set, lock: lock, target: [2]int{set.Workers, set.Workers}}
+func New(driver cu.Driver, ctx cu.Context, set Settings, hooks Hooks) *Ring {
+	r := &Ring{driver: driver, ctx: ctx, set: set, lock: hooks.Lock, await: hooks.Await, target: [2]int{set.Workers, set.Workers}}
 	r.classes = [2]class{{bytes: set.Chunk, limit: set.Slots}, {bytes: set.smallChunk(), limit: set.SmallSlots}}
 	r.gate = gate{places: max(1, set.MaxTransfers), patience: set.SlotWait}
-	if lock == nil {
+	if r.lock == nil {
 		r.lock = r.hostAlloc
+	}
+	if r.await == nil {
+		r.await = func(e cu.Event) error { return driver.EventSynchronize(ctx, e) }
 	}
 	if e := cu.AsEmulated(driver); e != nil {
 		r.clock, _ = e.(HostClock)

@@ -52,6 +52,19 @@ func (r *Ring) Call(ctx context.Context, f func() error) error {
 	return f()
 }
 
+// TryCall calls f as Call does, if that has a place at once. done reports whether it did.
+func (r *Ring) TryCall(f func() error) (done bool, err error) {
+	if r.clock != nil {
+		return true, f()
+	}
+	t := r.gate.arrive(nil)
+	defer r.gate.quit(t)
+	if t.state.Load() == turnQueued {
+		return false, nil
+	}
+	return true, f()
+}
+
 // mayBegin reports whether the transfer may take a slot for its next chunk. After the bytes
 // of one slot in one turn it must not, if others are queued. When its open chunks are
 // finished, it goes to the end of the queue.

@@ -371,7 +371,7 @@ func TestCloseWithQueue(t *testing.T) {
 // its times would then depend on goroutines.
 func TestEmulatedNeedsNoPlace(t *testing.T) {
 	r := newRig(t, placed(small, 1), 20<<10, softgpu.Eager)
-	r.ring = New(r.d.Driver, r.ctx, placed(small, 1), nil)
+	r.ring = New(r.d.Driver, r.ctx, placed(small, 1), Hooks{})
 	holder := r.ring.gate.arrive(nil)
 	r.stillWorks()
 	r.ring.gate.quit(holder)
