@@ -723,6 +723,13 @@ func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (cu.StreamC
 	return status, c.end(err)
 }
 
+// ThreadExchangeStreamCaptureMode records cuThreadExchangeStreamCaptureMode; see [cu.Streams].
+func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
+	c := d.begin("cuThreadExchangeStreamCaptureMode", 0, noStream, 0)
+	previous, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
+	return previous, c.end(err)
+}
+
 // EventCreate records cuEventCreate; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (cu.Event, error) {
 	c := d.begin("cuEventCreate", ctx, noStream, 0)
