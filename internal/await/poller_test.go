@@ -370,3 +370,56 @@ func TestPollerAllocations(t *testing.T) {
 		}
 	}
 }
+
+// A goroutine whose work is always done must let others run, long before the scheduler
+// stops it after 10 ms.
+func TestWaitsThatNeverSleepLetOthersRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := NewPoller(alwaysSpins, nil)
+	w := newWork()
+	w.ready.Store(true)
+	for try := range 100 {
+		ran := make(chan struct{})
+		go close(ran)
+		waits, begin := 0, time.Now()
+		for done := false; !done && time.Since(begin) < 5*time.Millisecond; waits++ {
+			if _, err := p.Wait(context.Background(), w, false); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ran:
+				done = true
+			default:
+			}
+		}
+		if waits <= 2*waitsPerLook && time.Since(begin) < 5*time.Millisecond {
+			return
+		}
+		t.Logf("try %d: %d waits in %v", try, waits, time.Since(begin))
+		<-ran
+	}
+	t.Error("another goroutine did not run between waits")
+}
+
+// Only goroutines that can run make a crowd, not those that sleep.
+func TestCrowd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var c crowd
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 100 {
+		go func() { <-stop }()
+	}
+	for c.look() > 0 { // until all have run
+		runtime.Gosched()
+	}
+	if c.yields.Load() {
+		t.Error("there is a crowd of goroutines that sleep")
+	}
+	for range 5 {
+		go func() { <-stop }()
+	}
+	if n := c.look(); n < 5 || !c.yields.Load() {
+		t.Errorf("%d goroutines can run, crowd: %v; want 5 and a crowd", n, c.yields.Load())
+	}
+}
