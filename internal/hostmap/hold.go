@@ -1,6 +1,9 @@
 package hostmap
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // HoldID identifies a hold of addresses. The zero HoldID is none.
 type HoldID uint64
@@ -37,32 +40,84 @@ func (m *Map) HoldAll(ranges []Range, mayWait func() error) (HoldID, error) {
 	return m.begin(hold{many: ranges}, mayWait)
 }
 
-// begin begins a hold.
-func (m *Map) begin(h hold, mayWait func() error) (HoldID, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for e := m.releasing(&h); e != nil; e = m.releasing(&h) {
-		if err := m.waitUnlocked(e.change, mayWait); err != nil {
-			return 0, err
-		}
-	}
-	m.lastHold++
-	h.id = m.lastHold
-	m.holds = append(m.holds, h)
-	return h.id, nil
+// holds are the holds of a Map. They are in several shards, each with a lock of its own:
+// many goroutines copy at once, and each copy of pageable memory is a hold. Map.mu comes
+// before these locks.
+type holds struct{ shards [16]holdShard }
+
+type holdShard struct {
+	mu  sync.Mutex
+	all []hold
+	_   [64]byte // shards share no cache line
 }
 
-// EndHold ends a hold.
-func (m *Map) EndHold(id HoldID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.holds, func(h hold) bool { return h.id == id })
-	ended := m.holds[i].ended
-	m.holds = slices.Delete(m.holds, i, i+1)
+func (s *holds) shard(id HoldID) *holdShard { return &s.shards[id%HoldID(len(s.shards))] }
+
+func (s *holds) add(h hold) {
+	x := s.shard(h.id)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.all = append(x.all, h)
+}
+
+func (s *holds) remove(id HoldID) {
+	x := s.shard(id)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i := slices.IndexFunc(x.all, func(h hold) bool { return h.id == id })
+	ended := x.all[i].ended
+	x.all = slices.Delete(x.all, i, i+1)
 	if ended != nil {
 		close(ended)
 	}
 }
+
+// of returns a channel that is closed at the end of a hold of an entry's addresses, or nil
+// if there is no such hold.
+func (s *holds) of(e *Entry) chan struct{} {
+	for i := range s.shards {
+		if ended := s.shards[i].of(e); ended != nil {
+			return ended
+		}
+	}
+	return nil
+}
+
+func (s *holdShard) of(e *Entry) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.all {
+		if h := &s.all[i]; h.overlaps(e) {
+			if h.ended == nil {
+				h.ended = make(chan struct{})
+			}
+			return h.ended
+		}
+	}
+	return nil
+}
+
+// begin begins a hold. It needs Map.mu only while an entry is being unregistered: a Release
+// that does not find the hold has changed Map.releases before.
+func (m *Map) begin(h hold, mayWait func() error) (HoldID, error) {
+	h.id = HoldID(m.lastHold.Add(1))
+	if m.holds.add(h); m.releases.Load() == 0 {
+		return h.id, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for e := m.releasing(&h); e != nil; e = m.releasing(&h) {
+		m.holds.remove(h.id)
+		if err := m.waitUnlocked(e.change, mayWait); err != nil {
+			return 0, err
+		}
+		m.holds.add(h)
+	}
+	return h.id, nil
+}
+
+// EndHold ends a hold.
+func (m *Map) EndHold(id HoldID) { m.holds.remove(id) }
 
 // Known reports whether the driver knows some of the addresses in a range.
 func (m *Map) Known(start, end uint64) bool {
@@ -89,20 +144,6 @@ func (m *Map) releasingIn(r Range) *Entry {
 	for _, e := range m.within(r.Start, r.End) {
 		if e.releasing {
 			return e
-		}
-	}
-	return nil
-}
-
-// holdOf returns a channel that is closed at the end of a hold of an entry's addresses, or
-// nil if there is no such hold. mu is held.
-func (m *Map) holdOf(e *Entry) chan struct{} {
-	for i := range m.holds {
-		if h := &m.holds[i]; h.overlaps(e) {
-			if h.ended == nil {
-				h.ended = make(chan struct{})
-			}
-			return h.ended
 		}
 	}
 	return nil

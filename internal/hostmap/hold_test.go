@@ -10,6 +10,28 @@ import (
 
 func mayWait() error { return nil }
 
+// held counts the holds.
+func (m *Map) held() (n int) {
+	for i := range m.holds.shards {
+		n += len(m.holds.shards[i].all)
+	}
+	return n
+}
+
+// BenchmarkHold measures a hold of goroutines that copy at the same time, beside lookups.
+func BenchmarkHold(b *testing.B) {
+	m := new(Map)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			m.First(100, 200)
+			id, _ := m.Hold(100, 200, mayWait)
+			m.Known(100, 200)
+			m.EndHold(id)
+		}
+	})
+}
+
 // TestHold: the last Release waits for holds of the entry's addresses, and only for those. A
 // hold waits while the entry is unregistered.
 func TestHold(t *testing.T) {
@@ -64,8 +86,8 @@ func TestHold(t *testing.T) {
 	}
 	m.EndHold(holds[0])
 	m.EndHold(holds[3])
-	if len(m.holds) != 0 {
-		t.Errorf("%d holds are left", len(m.holds))
+	if m.held() != 0 {
+		t.Errorf("%d holds are left", m.held())
 	}
 }
 
@@ -87,8 +109,8 @@ func TestHoldRefused(t *testing.T) {
 	if last, err := m.Release(e, a, no); !last || err != nil {
 		t.Errorf("Release: last %v, %v", last, err)
 	}
-	if id, err := m.Hold(150, 300, no); id != 0 || err != refused || len(m.holds) != 0 {
-		t.Errorf("Hold: %v, %d holds; want %v", err, len(m.holds), refused)
+	if id, err := m.Hold(150, 300, no); id != 0 || err != refused || m.held() != 0 {
+		t.Errorf("Hold: %v, %d holds; want %v", err, m.held(), refused)
 	}
 	m.Finish(e, false) // the driver refused
 	if id, err = m.Hold(150, 300, no); err != nil {
@@ -206,16 +228,16 @@ func TestHoldAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Finish(ey, true)
-	if len(m.holds) != 0 {
-		t.Errorf("%d holds are left", len(m.holds))
+	if m.held() != 0 {
+		t.Errorf("%d holds are left", m.held())
 	}
 	refused := errors.New("in a host function")
 	e := mustClaim(t, m, claim(x), "100-200", "100-200")[0]
 	if last, err := m.Release(e, x, mayWait); !last || err != nil {
 		t.Fatal(last, err)
 	}
-	if id, err := m.HoldAll([]Range{{1, 2}, {150, 300}}, func() error { return refused }); id != 0 || err != refused || len(m.holds) != 0 {
-		t.Errorf("HoldAll: %v, %d holds; want %v", err, len(m.holds), refused)
+	if id, err := m.HoldAll([]Range{{1, 2}, {150, 300}}, func() error { return refused }); id != 0 || err != refused || m.held() != 0 {
+		t.Errorf("HoldAll: %v, %d holds; want %v", err, m.held(), refused)
 	}
 	m.Finish(e, true)
 }

@@ -61,8 +61,9 @@ type Map struct {
 	mu      sync.RWMutex
 	entries []*Entry // by rising address
 
-	holds    []hold
-	lastHold HoldID
+	holds    holds
+	lastHold atomic.Uint64
+	releases atomic.Int32 // entries that are being unregistered
 }
 
 // after returns the index of the first entry that ends after an address. mu is held.
@@ -197,8 +198,7 @@ func (e *Entry) join(o *Owner) {
 // or kept it. If gone is true, the driver has unregistered it, or could not register it.
 func (m *Map) Finish(e *Entry, gone bool) {
 	m.mu.Lock()
-	close(e.change)
-	e.change, e.releasing = nil, false
+	m.endChange(e)
 	if gone {
 		m.delete(e)
 	}
@@ -206,6 +206,15 @@ func (m *Map) Finish(e *Entry, gone bool) {
 	if gone {
 		e.pinner.Unpin()
 	}
+}
+
+// endChange ends a change of an entry. mu is held.
+func (m *Map) endChange(e *Entry) {
+	if e.releasing {
+		m.releases.Add(-1)
+	}
+	close(e.change)
+	e.change, e.releasing = nil, false
 }
 
 // Release ends an owner's use of an entry. If last is true, it is the only owner and
@@ -216,12 +225,12 @@ func (m *Map) Release(e *Entry, o *Owner, mayWait func() error) (last bool, err 
 	defer m.mu.Unlock()
 	if len(e.owners) == 1 {
 		e.change, e.releasing = make(chan struct{}), true
-		for hold := m.holdOf(e); hold != nil && err == nil; hold = m.holdOf(e) {
+		m.releases.Add(1) // before it looks for holds: see begin
+		for hold := m.holds.of(e); hold != nil && err == nil; hold = m.holds.of(e) {
 			err = m.waitUnlocked(hold, mayWait)
 		}
 		if err != nil {
-			close(e.change)
-			e.change, e.releasing = nil, false
+			m.endChange(e)
 			return false, err
 		}
 		return true, nil
