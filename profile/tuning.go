@@ -70,7 +70,7 @@ type StagingTuning struct {
 	CoordinatorBlocks Number `json:"coordinator_blocks,omitempty"`      // the most blocks of a transfer that its coordinator helps to copy
 	SmallChunk        Number `json:"small_chunk_bytes,omitempty"`       // size of the slots of transfers without workers
 	SmallSlots        Number `json:"small_slots,omitempty"`             // the most slots of that size
-	MaxTransfers      Number `json:"max_transfers,omitempty"`           // the most transfers of memory that copy at once; half the processors without this number
+	MaxTransfers      Number `json:"max_transfers,omitempty"`           // the most transfers of memory that copy at once; three quarters of the processors without this number
 	HoldTime          Number `json:"hold_ns,omitempty"`                 // how long such a transfer waits for the device before another one takes its place
 	SlotWait          Number `json:"slot_wait_ns,omitempty"`            // how long a transfer waits for a slot before it falls back to the driver
 	SpinTime          Number `json:"spin_ns,omitempty"`                 // how long a wait polls before it sleeps

@@ -71,7 +71,7 @@ type Settings struct {
 // an H200 with 16 processors, so that they suit slower machines.
 func DefaultSettings() Settings {
 	const threads = 8
-	c, transfers := hostCaches(), max(2, runtime.GOMAXPROCS(0)/2)
+	c, transfers := hostCaches(), max(2, runtime.GOMAXPROCS(0)*3/4)
 	return Settings{
 		Chunk:             4 << 20,
 		Slots:             8,
