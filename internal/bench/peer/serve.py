@@ -44,12 +44,12 @@ def programs(o):
     if o.c:
         found["C"] = [path(o.c), "--sync", "auto"]
         found["C blocking"] = [path(o.c), "--sync", "blocking"]
-    return found
+    return {name: command for name, command in found.items() if name not in o.without}
 
 
 def can(program, cell):
     """Reports whether a program can measure a cell."""
-    return not program.startswith("C") or not (cell.startswith("pool") or cell.endswith(("gc", "context")))
+    return not program.startswith("C") or not (cell.startswith("pool") or cell.endswith(("gc", "context", "save")))
 
 
 def measure(o):
@@ -212,6 +212,7 @@ def options():
     p.add_argument("--old", help="the same of an older commit")
     p.add_argument("--c", help="serve.cu as a program")
     p.add_argument("--device", help="the device of the Go programs")
+    p.add_argument("--without", nargs="+", default=[], choices=ORDER, metavar="PROGRAM", help="programs that are not measured")
     p.add_argument("--cells", nargs="+", help="cells or patterns of them; all by default")
     p.add_argument("--time", help="of a cell in a round, 5s by default")
     p.add_argument("--rounds", type=int, help="5 by default")

@@ -19,6 +19,7 @@ if ! grep -q '^func NewStream(' "$tree/stream.go"; then
     sed -i 's/ferry\.PinnedPool/ferry.HostPool/
         s/ferry\.NewPinnedPool(g, nil)/g.NewHostPool(nil)/
         s/ferry\.NewStream(g, /g.NewStream(/
+        s/g\.SaveCPU(save)//
         s/ferry\.Load(g, \(.*\), nil)/g.Load(\1)/
         s/ferry\.Pageable(/ferry.Plain(/' "$tree/internal/bench/serve/api.go"
 fi

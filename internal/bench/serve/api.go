@@ -14,6 +14,8 @@ func newStream(g *ferry.GPU) (*ferry.Stream, error) {
 	return ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})
 }
 
+func saveCPU(g *ferry.GPU, save bool) { g.SaveCPU(save) }
+
 func load(g *ferry.GPU) (*ferry.Module, error) { return ferry.Load(g, []byte(kernels.PTX), nil) }
 
 func pageable(s []float32) ferry.Memory[float32] { return ferry.Pageable(s) }

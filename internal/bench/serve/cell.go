@@ -16,6 +16,7 @@ type Cell struct {
 	Goroutines int
 	GC         bool // collects garbage all the time, in a heap of pointers
 	Context    bool // waits with a context that can be cancelled
+	SaveCPU    bool // with GPU.SaveCPU
 }
 
 // kinds are the kinds of memory.
@@ -51,7 +52,7 @@ func Cells() (cells []Cell) {
 	return cells
 }
 
-// ParseCell parses KIND,BYTES,GOROUTINES, which can be followed by ,gc and ,context.
+// ParseCell parses KIND,BYTES,GOROUTINES, which can be followed by ,gc, ,context and ,save.
 func ParseCell(text string) (c Cell, err error) {
 	words := strings.Split(text, ",")
 	if len(words) < 3 {
@@ -67,8 +68,10 @@ func ParseCell(text string) (c Cell, err error) {
 			c.GC = true
 		case "context":
 			c.Context = true
+		case "save":
+			c.SaveCPU = true
 		default:
-			return c, fmt.Errorf("cell %q: there is no variant %q: use gc or context", text, w)
+			return c, fmt.Errorf("cell %q: there is no variant %q: use gc, context or save", text, w)
 		}
 	}
 	if err := errors.Join(wrong, wrongToo, c.check()); err != nil {
@@ -98,6 +101,9 @@ func (c Cell) String() string {
 	}
 	if c.Context {
 		text += ",context"
+	}
+	if c.SaveCPU {
+		text += ",save"
 	}
 	return text
 }
@@ -131,4 +137,4 @@ func micros(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // Peer reports whether the peer can measure the cell, too: it has neither pools nor garbage
 // to collect.
-func (c Cell) Peer() bool { return c.Kind != "pool" && !c.GC && !c.Context }
+func (c Cell) Peer() bool { return c.Kind != "pool" && !c.GC && !c.Context && !c.SaveCPU }

@@ -32,6 +32,8 @@ func Run(g *ferry.GPU, c Cell, d time.Duration) (f *Figures, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve %v: %w", c, err)
 	}
+	saveCPU(g, c.SaveCPU)
+	defer saveCPU(g, false)
 	if c.GC {
 		defer runtime.KeepAlive(pointers(heapOf(g)))
 	}

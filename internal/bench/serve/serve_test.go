@@ -27,7 +27,7 @@ func openSoft(t *testing.T) *ferry.GPU {
 // other.
 func TestRun(t *testing.T) {
 	g := openSoft(t)
-	for _, text := range []string{"pinned,4096,3", "pageable,65536,2", "pool,4096,5", "pinned,16,1,context", "pinned,4096,2,gc", "pool,64,2,gc,context"} {
+	for _, text := range []string{"pinned,4096,3", "pageable,65536,2", "pool,4096,5", "pinned,16,1,context", "pinned,4096,2,gc", "pool,64,2,gc,context", "pinned,4096,2,save"} {
 		c, err := ParseCell(text)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestLastRequest(t *testing.T) {
 
 // TestParseCell checks valid and wrong cells.
 func TestParseCell(t *testing.T) {
-	for _, c := range append(Cells(), Cell{"pool", 16, 65536, true, true}) {
+	for _, c := range append(Cells(), Cell{"pool", 16, 65536, true, true, true}) {
 		if got, err := ParseCell(c.String()); err != nil || got != c {
 			t.Errorf("%v: %+v, %v", c, got, err)
 		}
