@@ -67,11 +67,14 @@ type call struct {
 	timed  *timing // of hardware operations that the call queues; nil for none
 	goid   uint64  // of the goroutine, if the call queues operations of a software GPU
 	region *rtrace.Region
+
+	address, source uint64 // that the call allocates, frees or writes, and reads; 0 for none
+	node            int    // of host memory that the call page-locks
 }
 
 // begin starts a call. stream is noStream for calls without one.
 func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uintptr) call {
-	c := call{d: d, name: name, ctx: ctx, stream: stream, bytes: uint64(bytes)}
+	c := call{d: d, name: name, ctx: ctx, stream: stream, bytes: uint64(bytes), node: NoNode}
 	c.id, c.site = d.rec.newCall(), d.rec.site()
 	if d.rec.regions && rtrace.IsEnabled() {
 		c.region = rtrace.StartRegion(context.Background(), name)

@@ -64,6 +64,17 @@ func (c *call) copies(stream cu.Stream, from, to string, bytes uintptr) {
 	c.operation(stream, opRow{name: copyName(from, to), engine: copyEngine(from, to), from: from, to: to, bytes: uint64(bytes)})
 }
 
+// touches notes the addresses that the call writes and reads; 0 for none.
+func (c *call) touches(address, source uint64) { c.address, c.source = address, source }
+
+// addressIn returns the address of one side of a rectangle or box, without its offset.
+func addressIn(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr) uint64 {
+	if t == cu.MemoryTypeHost {
+		return addressOf(host)
+	}
+	return uint64(dev)
+}
+
 // at returns the kind of memory at an address of which the call says nothing.
 func (c *call) at(p cu.DevicePtr) string { return c.d.memory.kind(uint64(p), pageable) }
 
@@ -74,42 +85,52 @@ func (c *call) onDevice(p cu.DevicePtr) string { return c.d.memory.kind(uint64(p
 func (c *call) onHost(p cu.HostPtr) string { return c.d.memory.kind(addressOf(p), pageable) }
 
 func (c *call) beforeMemcpy(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr) {
+	c.touches(uint64(dst), uint64(src))
 	c.copies(0, c.at(src), c.at(dst), bytes)
 }
 
 func (c *call) beforeMemcpyAsync(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.touches(uint64(dst), uint64(src))
 	c.copies(stream, c.at(src), c.at(dst), bytes)
 }
 
 func (c *call) beforeMemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) {
+	c.touches(uint64(dst), addressOf(src))
 	c.copies(0, c.onHost(src), c.onDevice(dst), bytes)
 }
 
 func (c *call) beforeMemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) {
+	c.touches(uint64(dst), addressOf(src))
 	c.copies(stream, c.onHost(src), c.onDevice(dst), bytes)
 }
 
 func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) {
+	c.touches(addressOf(dst), uint64(src))
 	c.copies(0, c.onDevice(src), c.onHost(dst), bytes)
 }
 
 func (c *call) beforeMemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.touches(addressOf(dst), uint64(src))
 	c.copies(stream, c.onDevice(src), c.onHost(dst), bytes)
 }
 
 func (c *call) beforeMemcpyDtoD(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr) {
+	c.touches(uint64(dst), uint64(src))
 	c.copies(0, c.onDevice(src), c.onDevice(dst), bytes)
 }
 
 func (c *call) beforeMemcpyDtoDAsync(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.touches(uint64(dst), uint64(src))
 	c.copies(stream, c.onDevice(src), c.onDevice(dst), bytes)
 }
 
 func (c *call) beforeMemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) {
+	c.touches(uint64(dst), uint64(src))
 	c.peer(0, bytes)
 }
 
 func (c *call) beforeMemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) {
+	c.touches(uint64(dst), uint64(src))
 	c.peer(stream, bytes)
 }
 
@@ -128,6 +149,7 @@ func (c *call) beforeMemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr,
 		return
 	}
 	c.bytes = uint64(total)
+	c.touches(uint64(dsts[0]), uint64(srcs[0]))
 	from, to := c.at(srcs[0]), c.at(dsts[0])
 	c.operation(stream, opRow{name: copyName(from, to), engine: copyEngine(from, to), from: from, to: to, bytes: uint64(total), count: len(sizes)})
 }
@@ -143,6 +165,7 @@ func (c *call) rectangle(stream cu.Stream, p *cu.Memcpy2D) {
 		return
 	}
 	c.bytes = uint64(p.WidthInBytes * p.Height)
+	c.touches(addressIn(p.DstMemoryType, p.DstHost, p.DstDevice), addressIn(p.SrcMemoryType, p.SrcHost, p.SrcDevice))
 	c.copies(stream, c.sideOf(p.SrcMemoryType, p.SrcHost, p.SrcDevice), c.sideOf(p.DstMemoryType, p.DstHost, p.DstDevice), p.WidthInBytes*p.Height)
 }
 
@@ -158,6 +181,7 @@ func (c *call) box(stream cu.Stream, p *cu.Memcpy3D) {
 	}
 	bytes := p.WidthInBytes * p.Height * p.Depth
 	c.bytes = uint64(bytes)
+	c.touches(addressIn(p.DstMemoryType, p.DstHost, p.DstDevice), addressIn(p.SrcMemoryType, p.SrcHost, p.SrcDevice))
 	c.copies(stream, c.sideOf(p.SrcMemoryType, p.SrcHost, p.SrcDevice), c.sideOf(p.DstMemoryType, p.DstHost, p.DstDevice), bytes)
 }
 
@@ -174,6 +198,7 @@ func (c *call) sideOf(t cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr) string
 
 func (c *call) fill(stream cu.Stream, dst cu.DevicePtr, bytes uintptr) {
 	c.bytes = uint64(bytes)
+	c.touches(uint64(dst), 0)
 	if bytes != 0 {
 		c.operation(stream, opRow{name: nameMemset, engine: engineCompute, to: c.onDevice(dst), bytes: uint64(bytes)})
 	}
@@ -204,6 +229,7 @@ func (c *call) beforeMemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint
 }
 
 func (c *call) beforeMemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) {
+	c.touches(uint64(dptr), 0)
 	engine := engineIn
 	if dst == cu.CPUDevice {
 		engine = engineOut

@@ -2,46 +2,62 @@ package trace
 
 import "github.com/ferrygpu/ferry/cu"
 
+// owns notes that the call has allocated or page-locked a range of memory.
+func (c *call) owns(base, bytes uint64, kind string) {
+	c.touches(base, 0)
+	c.bytes = bytes
+	c.d.memory.add(base, bytes, kind)
+	if c.d.soft == nil && (kind == pinned || kind == registered) {
+		c.node = nodeAt(base)
+	}
+}
+
+// frees notes that the call frees the memory that begins at base.
+func (c *call) frees(base uint64) {
+	c.touches(base, 0)
+	c.d.memory.remove(base)
+}
+
 func (c *call) afterMemAlloc(ctx cu.Context, bytes uintptr, dptr cu.DevicePtr) {
-	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+	c.owns(uint64(dptr), uint64(bytes), device)
 }
 
 func (c *call) afterMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32, dptr cu.DevicePtr, pitch uintptr) {
-	c.d.memory.add(uint64(dptr), uint64(pitch*height), device)
+	c.owns(uint64(dptr), uint64(pitch*height), device)
 }
 
-func (c *call) afterMemFree(ctx cu.Context, dptr cu.DevicePtr) { c.d.memory.remove(uint64(dptr)) }
+func (c *call) afterMemFree(ctx cu.Context, dptr cu.DevicePtr) { c.frees(uint64(dptr)) }
 
 func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
-	c.d.memory.add(addressOf(p), uint64(bytes), pinned)
+	c.owns(addressOf(p), uint64(bytes), pinned)
 }
 
-func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.d.memory.remove(addressOf(p)) }
+func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr) { c.frees(addressOf(p)) }
 
 func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
-	c.d.memory.add(addressOf(p), uint64(bytes), registered)
+	c.owns(addressOf(p), uint64(bytes), registered)
 }
 
-func (c *call) afterMemHostUnregister(ctx cu.Context, p cu.HostPtr) { c.d.memory.remove(addressOf(p)) }
+func (c *call) afterMemHostUnregister(ctx cu.Context, p cu.HostPtr) { c.frees(addressOf(p)) }
 
 func (c *call) afterMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags, dptr cu.DevicePtr) {
-	c.d.memory.add(uint64(dptr), uint64(bytes), managed)
+	c.owns(uint64(dptr), uint64(bytes), managed)
 }
 
 func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream, dptr cu.DevicePtr) {
-	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+	c.owns(uint64(dptr), uint64(bytes), device)
 }
 
 func (c *call) afterMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream, dptr cu.DevicePtr) {
-	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+	c.owns(uint64(dptr), uint64(bytes), device)
 }
 
 func (c *call) afterMemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) {
-	c.d.memory.remove(uint64(dptr))
+	c.frees(uint64(dptr))
 }
 
 func (c *call) afterModuleGetGlobal(ctx cu.Context, module cu.Module, name string, dptr cu.DevicePtr, bytes uintptr) {
-	c.d.memory.add(uint64(dptr), uint64(bytes), device)
+	c.owns(uint64(dptr), uint64(bytes), device)
 }
 
 func (c *call) afterModuleGetFunction(ctx cu.Context, module cu.Module, name string, f cu.Function) {
@@ -59,7 +75,7 @@ func (c *call) afterStreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlag
 }
 
 func (c *call) afterDeviceGetName(dev cu.Device, name string) {
-	c.d.rec.addDevice(int(dev), c.d.id, name)
+	c.d.rec.addDevice(int(dev), c.d.id, name, c.d.nodeOf(dev))
 }
 
 func (c *call) afterDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) {

@@ -47,6 +47,7 @@ func (d *DriverInfo) Virtual() bool { return d.Clock == "virtual" }
 type DeviceInfo struct {
 	ID, Driver int
 	Name       string
+	Node       int // NUMA node, or NoNode
 }
 
 // Site is a line of the program.
@@ -75,6 +76,14 @@ type Call struct {
 	Stream     int // NoStream for none, 0 for the default stream
 	Bytes      uint64
 	Error      string
+
+	// Address is where the call allocates, frees or writes memory, and Source where it
+	// copies from; 0 for calls without addresses. Of a batch they are those of its first
+	// copy.
+	Address, Source uint64
+	// Node is the NUMA node of the first page of host memory that the call page-locks on
+	// hardware, else NoNode.
+	Node int
 }
 
 // NoStream is the stream of calls without a stream, and of the nodes of graphs on a
@@ -125,12 +134,17 @@ type wire struct {
 	Line    int    `json:"line"`
 	Func    string `json:"func"`
 
-	Name    string `json:"name"`
-	Start   int64  `json:"start"`
-	Track   int    `json:"track"`
-	Stream  *int   `json:"stream"`
-	Bytes   uint64 `json:"bytes"`
-	Error   string `json:"error"`
+	Name   string `json:"name"`
+	Start  int64  `json:"start"`
+	Track  int    `json:"track"`
+	Stream *int   `json:"stream"`
+	Bytes  uint64 `json:"bytes"`
+	Error  string `json:"error"`
+
+	Address  uint64 `json:"address"`
+	SourceAt uint64 `json:"source"`
+	Node     *int   `json:"node"`
+
 	Engine  string `json:"engine"`
 	From    string `json:"from"`
 	To      string `json:"to"`
@@ -228,7 +242,7 @@ func (r *Recording) row(line []byte) error {
 	key, _, _ := bytes.Cut(line, []byte(":"))
 	switch string(key) {
 	case `{"call"`:
-		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error})
+		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error, w.Address, w.SourceAt, node(w.Node)})
 	case `{"op"`:
 		o := Operation{ID: w.OpRow, Call: w.CallRow, Name: w.Name, Driver: w.Driver, Stream: stream, Engine: w.Engine,
 			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why}
@@ -242,11 +256,19 @@ func (r *Recording) row(line []byte) error {
 		r.Drivers = append(r.Drivers, DriverInfo{w.Driver, w.Clock, w.Profile})
 	case `{"device"`:
 		if w.DeviceRow != nil {
-			r.Devices = append(r.Devices, DeviceInfo{*w.DeviceRow, w.Driver, w.Name})
+			r.Devices = append(r.Devices, DeviceInfo{*w.DeviceRow, w.Driver, w.Name, node(w.Node)})
 		}
 	case `{"end"`:
 	default:
 		return fmt.Errorf("malformed row: %.40q is no kind of row", line)
 	}
 	return nil
+}
+
+// node returns the node that a row has, or NoNode.
+func node(of *int) int {
+	if of == nil {
+		return NoNode
+	}
+	return *of
 }

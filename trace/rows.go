@@ -64,6 +64,15 @@ func (r *Recorder) addCall(c *call, end int64, err error) {
 	if c.bytes != 0 {
 		b.num("bytes", int64(c.bytes))
 	}
+	if c.address != 0 {
+		b.num("address", int64(c.address))
+	}
+	if c.source != 0 {
+		b.num("source", int64(c.source))
+	}
+	if c.node != NoNode {
+		b.num("node", int64(c.node))
+	}
 	if err != nil {
 		why := err.Error()
 		b.text("error", why[:min(len(why), 200)])
@@ -135,10 +144,13 @@ func (r *Recorder) addDriver(id int, clock, profile string) {
 }
 
 // addDevice adds the row of a device's name.
-func (r *Recorder) addDevice(id, driver int, name string) {
+func (r *Recorder) addDevice(id, driver int, name string, node int) {
 	r.addRow(`{"device":`, id, func(b *row) {
 		b.num("driver", int64(driver))
 		b.text("name", name)
+		if node != NoNode {
+			b.num("node", int64(node))
+		}
 	})
 }
 
