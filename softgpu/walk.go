@@ -326,6 +326,9 @@ func (p *path) viaStaging() {
 	copying := p.prof.Copy.HtoH
 	p.addNs(p.tables, Step{Unit: "driver", Text: "a thread copies the 4 KiB page through the staging buffer", Ns: copying.Ns(kernelPage)}, copying.Source)
 	at := p.windowBase + aliasOffset - blockSize
+	if p.gpu.Format.Bits < 49 { // which have device memory in the lower half
+		at = p.windowBase + 1<<(p.gpu.Format.Bits-1) - blockSize
+	}
 	p.mapStaging(at)
 	walk, ok := p.table(p.tables, "GPU MMU", p.gpu, p.deviceAddress(at), p.cost().GPULevel)
 	if !ok {

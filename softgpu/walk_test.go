@@ -146,6 +146,9 @@ func TestWalkOnEveryMachine(t *testing.T) {
 		if p.Has(cu.DeviceAttributePageableMemoryAccess) != (w.Fault == "") || w.Fault == "" && w.units() != "GPU MMU, ATS, CPU MMU, link, memory" {
 			t.Errorf("%s: ordinary memory: %v", p.Name, w)
 		}
+		if w := r.walk(addressOf(ptr(plain))+4, CopyEngine, false); w.Fault != "" || w.physical() == 0 {
+			t.Errorf("%s: a copy of ordinary memory: %v", p.Name, w)
+		}
 		unmapped, err := r.MemHostAlloc(ctx, 4096, 0) // without unified addressing kernels cannot use it
 		r.ok(err)
 		w = r.walk(addressOf(unmapped)+5, CopyEngine, false)
