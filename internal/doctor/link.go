@@ -256,18 +256,8 @@ func (p *patient) checkBAR() Check {
 
 // largestBAR returns the size of the largest window. assigned says whether there is any.
 func (p *patient) largestBAR() (size uint64, assigned bool) {
-	lines := strings.Split(p.text(p.inDevice(p.address, "resource")), "\n")
-	for _, line := range lines[:min(6, len(lines))] { // the standard BARs
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		from, err := strconv.ParseUint(words[0], 0, 64)
-		to, err2 := strconv.ParseUint(words[1], 0, 64)
-		if err != nil || err2 != nil || to <= from {
-			continue
-		}
-		size, assigned = max(size, to-from+1), true
+	for _, w := range p.windows() {
+		size, assigned = max(size, w.Bytes), true
 	}
 	return size, assigned
 }

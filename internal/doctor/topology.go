@@ -3,7 +3,6 @@ package doctor
 import (
 	"encoding/binary"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,14 +76,13 @@ func (p *patient) distances(home int) string {
 }
 
 func (p *patient) checkIOMMU() Check {
-	group := path.Base(p.link(p.inDevice(p.address, "iommu_group")))
-	if group == "." || group == "/" {
+	group, mode := p.iommuGroup()
+	if group == "" {
 		if p.host.Virtual {
 			return ok("none in this virtual machine; its host may have one")
 		}
 		return ok("none")
 	}
-	mode := p.text("sys/kernel/iommu_groups/" + group + "/type")
 	switch mode {
 	case "":
 		return skipped("group " + group + " has no type")
