@@ -28,6 +28,12 @@ type Window struct {
 	Base, Bytes uint64
 }
 
+// Untranslated reports whether it is known that no IOMMU translates the addresses of the
+// GPU. The host of a virtual machine may have one that is not shown.
+func (h *Hardware) Untranslated() bool {
+	return h.Address != "" && !h.Virtual && (h.Group == "" || h.Mode == "identity")
+}
+
 // ReadHardware reads what a tree of files and NVML show of the GPU at a PCI address. m may
 // be nil.
 func ReadHardware(root fs.FS, m Manager, address string) Hardware {

@@ -28,3 +28,18 @@ func TestReadHardware(t *testing.T) {
 		t.Errorf("no such GPU: got %+v", got)
 	}
 }
+
+// TestUntranslated: without a group, or with one that passes through, addresses stay.
+func TestUntranslated(t *testing.T) {
+	for _, c := range []struct {
+		h    Hardware
+		want bool
+	}{
+		{Hardware{}, false}, {Hardware{Address: "a"}, true}, {Hardware{Address: "a", Virtual: true}, false},
+		{Hardware{Address: "a", Group: "1", Mode: "identity"}, true}, {Hardware{Address: "a", Group: "1", Mode: "DMA"}, false},
+	} {
+		if got := c.h.Untranslated(); got != c.want {
+			t.Errorf("%+v: %v", c.h, got)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package explain
+
+import (
+	"unsafe"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// pointerTo returns the address of a slice for the driver.
+func pointerTo(b []byte) cu.HostPtr { return cu.HostPtr(unsafe.SliceData(b)) }
+
+// addressOf returns the address of the first element of a slice.
+func addressOf[T any](s []T) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s)))) }
