@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 )
 
 // Case is one operation at one size.
@@ -22,6 +23,21 @@ func (c Case) Test() bool {
 	h.Write([]byte(c.String()))
 	x := h.Sum32()
 	return (x^x>>15)*0x9e3779b1>>31 == 1
+}
+
+// Quick reports whether the case belongs to a quick measurement. It has up to five sizes of
+// each kind, and no case that takes long.
+func (c Case) Quick() bool {
+	k := kindOf(c)
+	if !strings.HasPrefix(k.unit, "bytes") {
+		return c.Kind != "kernel computes" || c.Size <= 256
+	}
+	largest := min(16*mib, slices.Max(k.sizes))
+	switch c.Size {
+	case 4 * kib, 32 * kib, 256 * kib, 2 * mib, largest:
+		return c.Size <= largest
+	}
+	return false
 }
 
 // kind is one kind of operation.
@@ -76,6 +92,35 @@ func (s Set) Kinds() (out []string) {
 	}
 	return out
 }
+
+// Info describes a kind.
+type Info struct {
+	Kind   string `json:"kind"`
+	Family string `json:"family,omitempty"` // of patterns
+	Unit   string `json:"unit"`             // of the sizes
+	Sizes  []int  `json:"sizes"`
+	Quick  []int  `json:"quick"` // the sizes of a quick measurement
+}
+
+// About describes the kinds of a set, in the order of the table.
+func (s Set) About() (out []Info) {
+	for _, k := range s.kinds() {
+		i := Info{Kind: k.name, Family: Case{k.name, k.sizes[0]}.Family(), Unit: k.unit, Sizes: k.sizes, Quick: []int{}}
+		for _, n := range k.sizes {
+			if (Case{k.name, n}).Quick() {
+				i.Quick = append(i.Quick, n)
+			}
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// Unit returns the unit of the case's size, such as "bytes".
+func (c Case) Unit() string { return kindOf(c).unit }
+
+// SizeText returns the size as text, such as "4 Ki".
+func (c Case) SizeText() string { return size(c.Size, kindOf(c).unit) }
 
 // Cases returns all cases of a set.
 func (s Set) Cases() (out []Case) {

@@ -2,6 +2,8 @@ package grid
 
 import "github.com/ferrygpu/ferry/cu"
 
+const manyBlocks = "kernel of many blocks"
+
 // kernelKinds are kernels. A step is a launch and the wait for its end.
 var kernelKinds = []kind{
 	{"kernel copies on device", "bytes", powers(4*kib, 64*mib), kernelCopies},
@@ -19,7 +21,7 @@ var kernelKinds = []kind{
 	{"kernel reads pinned words, stride 32", "bytes read", powers(4*kib, 2*mib), func(r *rig, n int) (trial, error) { return kernelWords(r, n, 32, true) }},
 	{"kernel computes", "rounds of 4 FMA", powers(16, 1024), kernelComputes},
 	{"kernel computes in one block", "rounds of 4 FMA", powers(16, 65536), kernelComputesAlone},
-	{"kernel of many blocks", "blocks", powers(1, 1<<18), kernelOfBlocks},
+	{manyBlocks, "blocks", powers(1, 1<<18), kernelOfBlocks},
 	{"kernel adds atomically to one word", "threads", powers(1<<10, 1<<20), func(r *rig, n int) (trial, error) { return kernelAtomics(r, n, 1) }},
 	{"kernel adds atomically to many", "threads", powers(1<<10, 1<<20), func(r *rig, n int) (trial, error) { return kernelAtomics(r, n, 1<<16) }},
 }

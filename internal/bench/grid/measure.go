@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
@@ -19,9 +17,15 @@ type Options struct {
 	Set Set
 	// Only, if not nil, selects cases of the set.
 	Only func(Case) bool
+	// Quick selects a few sizes of each kind ([Case.Quick]), and takes fewer samples on
+	// hardware: at most 14 in two passes.
+	Quick bool
 	// Budget is the time for each case. Measure takes at least three samples on hardware,
-	// even if that takes longer. Zero means 80 ms.
+	// even if that takes longer. Zero means 80 ms, or 16 ms with Quick.
 	Budget time.Duration
+	// Limit is the time for all cases. No turn of a case begins after it, except the first
+	// one. The cases of [Case.Quick] come first then. Zero means no limit.
+	Limit time.Duration
 	// Progress, if not nil, is called before each turn of a case.
 	Progress func(done, total int, next Case)
 }
@@ -39,86 +43,47 @@ func Measure(ctx context.Context, g *ferry.GPU, o *Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure %s: %w", g, err)
 	}
-	out := &Result{Schema: Schema, Device: info.Of(g), Predicted: g.Emulated()}
-	cases := slices.DeleteFunc(o.Set.Cases(), func(c Case) bool { return o.Only != nil && !o.Only(c) || !r.has(c) })
+	m := &measurement{rig: r, o: o, samples: map[Case][]float64{}, skipped: map[Case]string{}}
+	out := &Result{Schema: Schema, Device: info.Of(g), Predicted: g.Emulated(), Machine: machineOf(g), Mode: o.mode()}
+	cases := m.choose()
 	if !g.Emulated() && len(cases) > 0 {
 		if err := r.warmUp(); err != nil {
 			return out, fmt.Errorf("measure %s: warm up: %w", g, err)
 		}
 	}
-	samples, err := r.passes(ctx, cases, o)
+	err = m.passes(ctx, cases)
 	for _, c := range cases {
-		if len(samples[c]) > 0 {
-			out.Points = append(out.Points, point(c, samples[c]))
+		switch {
+		case len(m.samples[c]) > 0:
+			out.Points = append(out.Points, point(c, m.samples[c]))
+		case m.late && m.skipped[c] == "":
+			out.LeftOut = append(out.LeftOut, c)
 		}
 	}
+	out.Skipped = m.skips()
 	if err != nil {
 		return out, fmt.Errorf("measure %s: %w", g, err)
 	}
 	return out, nil
 }
 
-// On hardware the cases are measured in several passes, with a part of the samples in each.
-// The speed of a host varies from second to second, so the samples of a case must be taken
-// at different times. Cases with a slow setup have all of their samples in one pass.
+// The modes of a result.
 const (
-	passes    = 4
-	slowSetup = 32 * mib // cases of at least this size have a slow setup
+	modeFull  = "full"
+	modeQuick = "quick"
 )
 
-// passes takes the samples of all cases. With an error it returns the samples so far.
-func (r *rig) passes(ctx context.Context, cases []Case, o *Options) (map[Case][]float64, error) {
-	var turns []turn
-	for pass := range passes {
-		for _, c := range cases {
-			switch once := r.emulated != nil || c.Size >= slowSetup; {
-			case !once:
-				turns = append(turns, turn{c, passes})
-			case pass == 0:
-				turns = append(turns, turn{c, 1})
-			}
-		}
+func (o *Options) mode() string {
+	if o.Quick {
+		return modeQuick
 	}
-	samples := map[Case][]float64{}
-	for i, t := range turns {
-		if o.Progress != nil {
-			o.Progress(i, len(turns), t.Case)
-		}
-		some, err := r.measure(ctx, t, o.Budget)
-		if err != nil {
-			return samples, fmt.Errorf("%v: %w", t.Case, err)
-		}
-		samples[t.Case] = append(samples[t.Case], some...)
-	}
-	return samples, nil
+	return modeFull
 }
 
 // turn is one of the turns in which a case is measured.
 type turn struct {
 	Case
 	of int // number of turns of the case
-}
-
-// has reports whether the device can run a case.
-func (r *rig) has(c Case) bool {
-	k := kindOf(c)
-	switch {
-	case k.make == nil:
-		return false
-	case strings.Contains(c.Kind, "regist"):
-		v, err := r.g.Attribute(cu.DeviceAttributeHostRegisterSupported)
-		return err == nil && v != 0
-	case strings.HasPrefix(c.Kind, "managed"):
-		v, err := r.g.Attribute(cu.DeviceAttributeConcurrentManagedAccess)
-		return err == nil && v != 0
-	case c.Kind == "copy host to host":
-		v, err := r.g.Attribute(cu.DeviceAttributeUnifiedAddressing)
-		return err == nil && v != 0
-	case c.Kind == "pool memory: allocate and free":
-		v, err := r.g.Attribute(cu.DeviceAttributeMemoryPoolsSupported)
-		return err == nil && v != 0
-	}
-	return true
 }
 
 func kindOf(c Case) kind {
@@ -148,14 +113,14 @@ func (r *rig) warmUp() error {
 }
 
 // measure takes the samples of one turn.
-func (r *rig) measure(ctx context.Context, t turn, budget time.Duration) ([]float64, error) {
+func (r *rig) measure(ctx context.Context, t turn, o *Options) ([]float64, error) {
 	x, err := kindOf(t.Case).make(r, t.Size)
 	if err == nil {
 		err = r.sync()
 	}
 	var samples []float64
 	if err == nil {
-		samples, err = r.sample(ctx, x, t.of, budget)
+		samples, err = r.sample(ctx, x, t.of, o)
 	}
 	if failed := r.release(); err == nil {
 		err = failed
@@ -171,12 +136,19 @@ func point(c Case, samples []float64) Point {
 
 // sample takes the samples of a trial in one of so many turns. A virtual clock has no noise.
 // After a first round, which includes the costs of first use, one sample is enough.
-func (r *rig) sample(ctx context.Context, t trial, turns int, budget time.Duration) ([]float64, error) {
+func (r *rig) sample(ctx context.Context, t trial, turns int, o *Options) ([]float64, error) {
+	budget, all := o.Budget, 25
 	if budget == 0 {
 		budget = 80 * time.Millisecond
 	}
+	if o.Quick {
+		all = 14
+		if o.Budget == 0 {
+			budget = 16 * time.Millisecond
+		}
+	}
 	budget /= time.Duration(turns)
-	warm, least, most := 2, (3+turns-1)/turns, (25+turns-1)/turns
+	warm, least, most := 2, (3+turns-1)/turns, (all+turns-1)/turns
 	if r.emulated != nil {
 		warm, least, most = 1, 1, 1
 	}
