@@ -38,6 +38,7 @@ func parts() []part {
 			"examples/kernels/saxpy/saxpy_cu.go", "examples/kernels/saxpy/saxpy.ptx"}, from: "the `.cu` file beside them, by `ferry bind`", pkg: "./internal/bind", test: "TestCommitted"},
 		{files: []string{"docs/notes/math.md"}, from: "the functions of `internal/mathtest` and `docs/results/math-ulp.json`", pkg: "./internal/mathtest", test: "TestDocs"},
 		{files: []string{"docs/results/patterns-held-out.txt"}, from: "a hash of the names of the patterns in `internal/bench/grid`", pkg: "./internal/bench/grid", test: "TestHeldOut"},
+		{files: []string{"internal/bench/normal/h200.json"}, from: "`docs/results/grid-h200-*.json`", pkg: "./internal/bench/normal", test: "TestGenerated"},
 		{files: []string{"docs/softgpu/accuracy.md"}, from: "`docs/results/patterns-*.json`", pkg: "./internal/bench/grid", test: "TestAccuracyPage"},
 	}
 }
