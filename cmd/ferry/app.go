@@ -129,6 +129,9 @@ type report interface {
 // writeReport writes a result as text, in the columns of the terminal, or as an indented
 // JSON document.
 func (s *session) writeReport(r report, asJSON bool) error {
+	if t, ok := r.(table); ok {
+		return s.write(t.values(s.partial))
+	}
 	if !asJSON {
 		return s.writeText(r.Text())
 	}
