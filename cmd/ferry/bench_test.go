@@ -66,9 +66,12 @@ func TestBenchFlags(t *testing.T) {
 		{"--save-profile " + dir + "/../absent-ferry/x.json", "no such file", exitError},
 		{"--set patterns --only graphs --normal h200", "it has none of these cases", exitError},
 	} {
-		status, _, errs := ferryRun(append([]string{"bench", "--device", "soft"}, strings.Fields(c.line)...)...)
+		status, out, errs := ferryRun(append([]string{"bench", "--device", "soft", "--only", "graph"}, strings.Fields(c.line)...)...)
 		if status != c.status || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d, %q, want %q", c.line, status, errs, c.want)
+		}
+		if late := strings.HasSuffix(c.line, "--normal h200") && c.status == exitError; out != "" && !late {
+			t.Errorf("%s: something was measured before: %s", c.line, out)
 		}
 	}
 	if all, err := os.ReadDir(dir); err != nil || len(all) > 0 {

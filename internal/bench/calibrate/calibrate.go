@@ -123,7 +123,7 @@ func (c *calibration) moveNumbers(predicted map[grid.Case]float64) {
 		if !ok {
 			continue
 		}
-		ratio := clamp(c.measured[x]/max(predicted[x], 1), 10)
+		ratio := c.ratio(x, predicted)
 		for _, path := range n.paths {
 			c.doc.moveNumber(path, func(old float64) float64 {
 				switch n.how {
@@ -136,6 +136,22 @@ func (c *calibration) moveNumbers(predicted map[grid.Case]float64) {
 			})
 		}
 	}
+}
+
+// ratio returns how much longer the measured time is than the predicted one, from the
+// smallest case of the kind to its largest, x. What every case takes does not count then.
+func (c *calibration) ratio(x grid.Case, predicted map[grid.Case]float64) float64 {
+	measured, expected := c.measured[x], predicted[x]
+	least := x
+	for y := range predicted {
+		if y.Kind == x.Kind && y.Fits() && y.Size < least.Size {
+			least = y
+		}
+	}
+	if m, e := measured-c.measured[least], expected-predicted[least]; m > 0.1*measured && e > 0.1*expected {
+		measured, expected = m, e
+	}
+	return clamp(measured/max(expected, 1), 10)
 }
 
 // largestOf returns the largest predicted case of a kind that is for fitting.

@@ -69,6 +69,12 @@ func TestFit(t *testing.T) {
 	if math.Abs(f.A-8000) > 2*f.AError || math.Abs(f.B-50e9) > 2*f.BError || f.AError < 50 || f.AError > 300 || f.BError < 0.3e9 || f.BError > 3e9 {
 		t.Errorf("with noise of 2 %%: got %+v", f)
 	}
+	// Three points by hand: weights 1/y^2, and one degree of freedom.
+	three := line("fill", 0, 1, 1000, 2000, 4000)
+	three[0].Median, three[1].Median, three[2].Median = 100, 220, 390
+	if f := fit(three, 1); f.A != 0.7 || f.AError != 16.2 || f.B != 9844730238 || math.Abs(f.BError/1046033194-1) > 1e-6 {
+		t.Errorf("three points: got %+v", f)
+	}
 	if f := fit(line("fill", 8000, math.Inf(1), 1, 2, 4), 1); f.B != 0 || f.A != 8000 {
 		t.Errorf("a constant: got %+v", f)
 	}
