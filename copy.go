@@ -315,7 +315,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 		return nil
 	case copyByCPU:
 		if err = waitBoth(ctx, st, dst, src); err == nil {
-			st.g.copyByCPU(dst, src)
+			copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
 		}
 	case copyStaged:
 		queued = true
@@ -468,7 +468,7 @@ func overlap(x, y *span) bool {
 }
 
 // waitBoth waits until the stream has reached a copy by the CPU, and the host may access
-// both sides.
+// both sides. The copy follows.
 func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	if err := st.Wait(ctx); err != nil {
 		return err
@@ -476,6 +476,7 @@ func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	if err := dst.waitHost(ctx, inflight.Write); err != nil {
 		return err
 	}
+	st.g.moveByCPU(src)
 	return src.waitHost(ctx, inflight.Read)
 }
 

@@ -434,10 +434,9 @@ func cannotRegister(err error) bool {
 	return !explained && (errors.Is(err, cu.ErrorNotSupported) || errors.Is(err, cu.ErrorInvalidValue))
 }
 
-// copyByCPU copies host memory to host memory. An emulated machine learns of it, because
-// its CPU would take time.
-func (g *GPU) copyByCPU(dst, src *span) {
-	copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
+// moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,
+// because its CPU would take time.
+func (g *GPU) moveByCPU(src *span) {
 	if m, ok := g.emulated.(interface{ HostMove(cu.HostPtr, uintptr) }); ok {
 		m.HostMove(src.host, src.bytes)
 	}

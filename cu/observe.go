@@ -47,6 +47,30 @@ type Operation struct {
 	// operation. BlockedBy is 0 for BlockedByHost.
 	Blocked   Blocked
 	BlockedBy uint64
+
+	// Parts are the parts of a kernel's time as its price has them, nil for other
+	// operations. Most of them overlap, so their sum is more than the time; the longest
+	// one is what the kernel waits for ([Operation.Dominant]).
+	Parts []KernelPart
+}
+
+// KernelPart is a part of the time of a kernel on an emulated device: "launch",
+// "device memory", "link", "link latency", "instructions", "cache lookups", "atomics",
+// "scattered stores", "chain of waits", "clock" or "page faults".
+type KernelPart struct {
+	Name string
+	Time time.Duration // if nothing else delayed it
+}
+
+// Dominant returns the longest part of a kernel's time, the first of several. For other
+// operations it returns an empty one.
+func (o *Operation) Dominant() (longest KernelPart) {
+	for _, p := range o.Parts {
+		if p.Time > longest.Time {
+			longest = p
+		}
+	}
+	return longest
 }
 
 // Blocked is the reason why an operation did not start before.

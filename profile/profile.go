@@ -91,6 +91,11 @@ type Link struct {
 	// The cost of traffic in both directions: the longer direction takes this part of
 	// the shorter direction's time in addition. 0 is full duplex, 1 is half duplex.
 	Duplex Number `json:"duplex_cost"`
+	// The same for a kernel that writes host memory beside a copy to the device, and for a
+	// kernel that reads host memory beside a copy to the host: requests for reads have to
+	// pass the writes. duplex_cost if left out.
+	KernelWrites Number `json:"kernel_writes_cost,omitempty"`
+	KernelReads  Number `json:"kernel_reads_cost,omitempty"`
 	// 1 if a device reaches the memory of another one directly, else 0.
 	PeerAccess Number `json:"peer_access"`
 	// The additional time of a device's access to page-locked memory that the CPU has
@@ -128,9 +133,15 @@ type Queue struct {
 	// From the end of work whose event another stream waits for to the start of the next
 	// work there; 0 if left out.
 	Event Number `json:"event_ns,omitempty"`
-	// The time of a host function that does nothing: the driver's thread wakes, calls it
-	// and lets the stream go on. sync_ns if left out.
+	// The time of a host function that does nothing and follows another one: the driver's
+	// thread calls it and lets the stream go on. sync_ns if left out.
 	HostFunction Number `json:"host_function_ns,omitempty"`
+	// The additional time of a host function that does not follow another one: the
+	// driver's thread has to wake.
+	HostWake Number `json:"host_wake_ns,omitempty"`
+	// From the end of a kernel to the time that an event after it records: the device has
+	// to notice the end and write back what the kernel wrote.
+	Record Number `json:"kernel_record_ns,omitempty"`
 }
 
 // Copy is the time that a copy occupies an engine, by bytes.
@@ -175,8 +186,12 @@ type Kernel struct {
 	L1 Number `json:"l1_bytes,omitempty"`
 	// The time to start one block of a grid.
 	Block Number `json:"block_ns,omitempty"`
-	// The time that an atomic operation of one thread occupies the unit of its word.
+	// The time that an atomic operation of one thread on a word occupies the slice of the
+	// second-level cache. Lanes of a warp on different words of 32 bytes share it.
 	Atomic Number `json:"atomic_ns,omitempty"`
+	// The time from one store to a part of a line of device memory to the next, if a warp
+	// stores to several lines. If left out, such stores do not wait for each other.
+	Scattered Number `json:"scattered_store_ns,omitempty"`
 	// The additional time of a kernel's reads of device memory that a copy from the host
 	// has just written, by bytes.
 	Copied Curve `json:"after_copy,omitempty"`
@@ -217,6 +232,9 @@ type Service struct {
 	// that part in addition.
 	Part    Number `json:"part_ns,omitempty"`
 	PartMiB Number `json:"part_mib_ns,omitempty"`
+	// Each page advised as read-mostly that a kernel writes while another processor holds
+	// a copy: the driver removes the copies page by page.
+	Collapse Number `json:"collapse_ns,omitempty"`
 }
 
 // Known reports whether the profile has these costs.

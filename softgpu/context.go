@@ -45,6 +45,7 @@ type contextState struct {
 	open      int         // ops that are not done
 	kernels   int         // launches that have not retired in virtual time
 	hostQueue serialQueue // host functions run one at a time
+	hostEnd   float64     // virtual time at which the last one ended
 
 	// On an old device: the kernels that have not retired in virtual time and that
 	// no later one follows, those whose end an operation must see, how many such

@@ -28,7 +28,7 @@ type device struct {
 
 	timeSlices timeSlices
 
-	lastCopyStart float64 // virtual time at which the last copy over the link began
+	lastCopy copyStart // the last copy over the link
 }
 
 // loss is the fault that lost the devices. All devices and contexts share it:
@@ -72,17 +72,29 @@ func (dev *device) concurrentManaged() bool {
 // through the host's own page tables.
 func (dev *device) pageable() bool { return dev.attr(cu.DeviceAttributePageableMemoryAccess) != 0 }
 
-// copySpacing returns the least time in ns that a copy that starts now takes.
-// The device begins copies one after the other, on any engine.
-func (dev *device) copySpacing(now float64) float64 {
+// copySpacing returns the least time in ns that the copy o, which starts now, takes.
+// The device begins copies one after the other, on any engine. The gap between two
+// operations of a stream is a part of that time. Copies of several streams on one
+// engine have no gap.
+func (dev *device) copySpacing(o *op) float64 {
 	queue := &dev.drv.prof.Queue
-	before := dev.lastCopyStart
-	dev.lastCopyStart = now
+	before := dev.lastCopy
+	dev.lastCopy = copyStart{o.start, o.on, o.stream}
 	const rounding = 0.01 // absorbs the rounding of summed times
-	if now-before > queue.Copy.Value+rounding {
+	switch {
+	case o.start-before.at > queue.Copy.Value+rounding:
 		return 0
+	case before.on == o.on && before.stream != o.stream:
+		return queue.Copy.Value
 	}
 	return queue.Copy.Value - queue.Gap.Value
+}
+
+// copyStart is the start of a copy over the link.
+type copyStart struct {
+	at     float64
+	on     engineKind
+	stream *streamState
 }
 
 // device returns the device with the given number.

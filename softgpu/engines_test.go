@@ -65,6 +65,8 @@ func TestHostFunctionAndEventTimes(t *testing.T) {
 	p := *named(t, "h200")
 	p.Queue.HostFunction = profile.Number{Value: 50e3, Source: "guess"}
 	p.Queue.Event = profile.Number{Value: 20e3, Source: "guess"}
+	p.Queue.HostWake = profile.Number{Value: 70e3, Source: "guess"}
+	was := named(t, "h200").Queue
 	us := func(prof *profile.Profile, f func(r *rig, s cu.Stream)) float64 {
 		r := newRig(t, Options{Profile: prof})
 		s := r.stream(cu.StreamNonBlocking)
@@ -73,6 +75,13 @@ func TestHostFunctionAndEventTimes(t *testing.T) {
 	host := func(r *rig, s cu.Stream) {
 		for range 4 {
 			r.ok(r.LaunchHostFunc(r.ctx, s, func() {}))
+		}
+	}
+	between := func(r *rig, s cu.Stream) {
+		p := r.alloc(64)
+		for range 4 {
+			r.ok(r.LaunchHostFunc(r.ctx, s, func() {}))
+			r.ok(r.MemsetD8Async(r.ctx, p, 1, 64, s))
 		}
 	}
 	for name, of := range map[string]func(r *rig, s cu.Stream){
@@ -90,14 +99,46 @@ func TestHostFunctionAndEventTimes(t *testing.T) {
 	} {
 		want := 0.0
 		if name == "another stream's event" {
-			want = 13
+			want = 20 - was.Event.Value/1e3
 		}
 		if got := us(&p, of) - us(named(t, "h200"), of); math.Abs(got-want) > 0.01 {
-			t.Errorf("a wait for %s: event_ns 13 us larger costs %v us more", name, got)
+			t.Errorf("a wait for %s: event_ns of 20 us costs %v us more, want %v", name, got, want)
 		}
 	}
-	if got := us(&p, host) - us(named(t, "h200"), host); math.Abs(got-4*(50-31.3)) > 0.01 {
-		t.Errorf("four host functions, each 18.7 us slower, take %v us more", got)
+	if got := us(&p, host) - us(named(t, "h200"), host); math.Abs(got-(4*50+70-(4*was.HostFunction.Value+was.HostWake.Value)/1e3)) > 0.01 {
+		t.Errorf("four host functions of 50 us in a row, before which the thread wakes for 70 us, take %v us more", got)
+	}
+	if got := us(&p, between) - us(named(t, "h200"), between); math.Abs(got-(4*(50+70)-4*(was.HostFunction.Value+was.HostWake.Value)/1e3)) > 0.01 {
+		t.Errorf("four host functions between fills, where the thread wakes each time, take %v us more", got)
+	}
+}
+
+// An event after a kernel has a later time than the kernel's end, one after a
+// copy has not.
+func TestTimesOfMarks(t *testing.T) {
+	p := *named(t, "h200")
+	p.Queue.Record.Value += 30e3
+	took := func(prof *profile.Profile, f func(r *rig, s cu.Stream)) (between, waited float64) {
+		r := newRig(t, Options{Profile: prof})
+		s := r.stream(cu.StreamNonBlocking)
+		waited = r.took(func() { between = r.between(s, func() { f(r, s) }) })
+		return between, waited
+	}
+	for name, c := range map[string]struct {
+		f    func(r *rig, s cu.Stream)
+		want float64
+	}{
+		"fill": {func(r *rig, s cu.Stream) { r.ok(r.MemsetD8Async(r.ctx, r.alloc(64), 1, 64, s)) }, 30},
+		"copy": {func(r *rig, s cu.Stream) {
+			host, _ := r.pinned(64)
+			r.ok(r.MemcpyHtoDAsync(r.ctx, r.alloc(64), host, 64, s))
+		}, 0},
+	} {
+		got, waited := took(&p, c.f)
+		was, waitedBefore := took(named(t, "h200"), c.f)
+		if math.Abs(got-was-c.want) > 0.1 || math.Abs(waited-waitedBefore) > 0.1 {
+			t.Errorf("%s: kernel_record_ns 30 us larger: %.2f us more between two events, want %v; %.2f us more until the host knows", name, got-was, c.want, waited-waitedBefore)
+		}
 	}
 }
 

@@ -299,6 +299,10 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	addr, end := addressOf(p), addressOf(p)+uint64(n)
+	copied := !write && d.moves == hostMove{addr, n}
+	if copied {
+		d.moves = hostMove{}
+	}
 	for addr < end {
 		x, ok := d.space.overlaps(addr, end)
 		if !ok {
@@ -310,7 +314,7 @@ func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
 			}
 			from, to := max(addr, x.base), min(end, x.end)
 			d.atNow(func() { d.touchManaged(x.region, from-x.base, to-from, write) })
-		} else {
+		} else if !copied {
 			d.touchPinned(x.region, min(end, x.end)-max(addr, x.base), write)
 		}
 		addr = x.end
@@ -399,18 +403,20 @@ func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
 	return max(0, fresh.Ns(depth+float64(min(n, w.bytes)))-fresh.Ns(depth))
 }
 
-// HostMove reports that the host has copied n bytes from src to other host
-// memory by itself, after HostAccess of both sides. The host's clock advances by
-// the time of that copy on the emulated machine, less what HostAccess has
-// counted for the read.
+// HostMove reports that the host is about to copy n bytes from src to other host
+// memory by itself, before HostAccess of src. The host's clock advances by the
+// time of that copy on the emulated machine. So HostAccess counts no read then.
 func (d *Driver) HostMove(src cu.HostPtr, n uintptr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	ns := d.prof.Copy.HtoH.Ns(float64(n))
-	if x, ok := d.space.find(addressOf(src)); ok && x.region.kind.onHost() {
-		ns -= d.prof.Host.CachedRead.Ns(float64(n))
-	}
-	d.spend(max(0, ns))
+	d.spend(d.prof.Copy.HtoH.Ns(float64(n)))
+	d.moves = hostMove{addressOf(src), n}
+}
+
+// hostMove is a copy by the CPU that is about to read its source.
+type hostMove struct {
+	from  uint64
+	bytes uintptr
 }
 
 // HostCopy reports that threads of the host have copied n bytes from ordinary

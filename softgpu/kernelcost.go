@@ -37,20 +37,9 @@ func (l *launch) price(o *op) cost {
 	// A grid with fewer blocks than multiprocessors uses only some of them.
 	k.part = min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
 	k.filter()
-	memoryNs := k.memoryNs()
-	linkNs, latency := k.linkNs()
-	if dev.attr(cu.DeviceAttributeIntegrated) != 0 { // host memory is the device's own memory
-		memoryNs += k.in + k.out
-		k.in, k.out = 0, 0
-	}
-	longest := max(memoryNs, linkNs, k.instructionNs(), k.atomicNs(), k.lookupNs())
-	if latency > 0 {
-		latency += k.tailNs()
-	}
-	begin := float64(x.stats.Blocks) * prof.Kernel.Block.Value
-	longest = max(longest+latency+begin, k.chainNs())
-	longest = max(longest, float64(x.stats.Nap)) // it must not take less time than it saw on a clock
-	c := cost{ns: prof.Kernel.Floor.Value + longest + k.faults.ns}
+	parts := k.parts()
+	o.parts = &parts
+	c := cost{ns: parts.total()}
 	if c.ns > 0 {
 		c.use[resMemory] = k.memory / prof.Kernel.Bandwidth.Value * 1e9 / c.ns
 		c.use[resIn], c.use[resOut] = k.in/c.ns, k.out/c.ns
@@ -116,10 +105,11 @@ func (k *kernelCost) instructionNs() float64 {
 // own special function and f64 units.
 const quarters = 4
 
-// atomicNs returns the time of atomic operations on the busiest unit of the second-level
+// atomicNs returns the time of atomic operations on the busiest slice of the second-level
 // cache, or on the busiest line of host memory, which each of them locks for the way there
-// and back.
-func (k *kernelCost) atomicNs() float64 {
+// and back. Alone that is the latency of the link, and link.lock_ns if the link is busy for
+// half of the time.
+func (k *kernelCost) atomicNs(linkNs float64) float64 {
 	prof := k.dev.drv.prof
 	lock := prof.Link.Lock.Value
 	if lock == 0 {
@@ -128,7 +118,18 @@ func (k *kernelCost) atomicNs() float64 {
 	if k.dev.attr(cu.DeviceAttributeHostNativeAtomicSupported) != 0 || k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
 		lock = 0
 	}
+	if loaded := float64(k.x.stats.Locked) * lock; loaded > 0 {
+		alone := min(lock, k.dev.linkLatency())
+		lock = alone + (lock-alone)*min(1, 2*linkNs/loaded)
+	}
 	return max(float64(k.x.stats.Contended)*prof.Kernel.Atomic.Value, float64(k.x.stats.Locked)*lock)
+}
+
+// scatterNs returns the time of stores to parts of the busiest line of device memory. The
+// second-level cache does them one after the other: each reads the line's check bits, adds
+// its word and writes both back.
+func (k *kernelCost) scatterNs() float64 {
+	return float64(k.x.stats.Scattered) * k.dev.drv.prof.Kernel.Scattered.Value
 }
 
 // lookupNs returns the time in which the first-level caches look up the lines of all loads,

@@ -332,9 +332,22 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 			o.ctx.printf.flush()
 			return o.raceHostFunc(&d.hostFuncs, fn)
 		},
-		price: func(*op) cost { return cost{ns: orElse(d.prof.Queue.HostFunction, d.prof.Queue.Sync)} },
+		price: func(o *op) cost { return cost{ns: o.ctx.hostFunctionNs(o.start)} },
 	}, what)
 	return err
+}
+
+// hostFunctionNs returns the time of a host function that starts now. The driver's thread
+// sleeps until it has one to call. It is still awake for a function that follows another.
+func (c *contextState) hostFunctionNs(now float64) float64 {
+	queue := &c.drv.prof.Queue
+	ns := orElse(queue.HostFunction, queue.Sync)
+	const rounding = 0.01 // absorbs the rounding of summed times
+	if c.hostEnd == 0 || now > c.hostEnd+queue.Gap.Value+rounding {
+		ns += queue.HostWake.Value
+	}
+	c.hostEnd = now + ns
+	return ns
 }
 
 // printfBuffer holds the output of a context's kernels that was not written

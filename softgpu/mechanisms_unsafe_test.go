@@ -152,7 +152,7 @@ func TestGatherAndScatter(t *testing.T) {
 		us     float64
 	}{
 		{"pick", 64, onHost, 368.5}, {"pick", 1024, onHost, 1330.8}, {"pick", 64, onDevice, 11.7}, {"pick", 1024, onDevice, 16.3},
-		{"put", 64, onHost, 1315.4}, {"put", 1024, onHost, 1324.8}, {"put", 1024, onDevice, 23.1},
+		{"put", 64, onHost, 1315.4}, {"put", 1024, onHost, 1324.8}, {"put", 1024, onDevice, 23.1}, {"put", 64, onDevice, 42.7},
 		{"count", 1024, onDevice, 19.2}, {"count", 65536, onDevice, 35.4},
 	} {
 		m := newMechanisms(t, Options{})
@@ -165,7 +165,19 @@ func TestGatherAndScatter(t *testing.T) {
 	}
 }
 
-// An atomic operation on host memory locks its line for the way there and back.
+// The lanes of a warp on different words of a sector share a turn of its slice of the cache.
+func TestAtomicsOnFewWords(t *testing.T) {
+	onlyFast(t)
+	const n = 1 << 20
+	for words, us := range map[int]float64{16: 199.5, 16 << 10: 21.2} {
+		m := newMechanisms(t, Options{})
+		got := m.us("count", n/256, 256, m.words(onDevice, make([]uint32, words)), m.words(onDevice, indices(n, words)))
+		within(t, "additions to few words", got, us, 0.20)
+	}
+}
+
+// An atomic operation on host memory locks its line for the way there and back. That takes
+// less time if the link has nothing else to do.
 func TestAtomicsOnHostMemory(t *testing.T) {
 	onlyFast(t)
 	const n = 1 << 16
@@ -174,6 +186,9 @@ func TestAtomicsOnHostMemory(t *testing.T) {
 		got := m.us("count", n/256, 256, m.words(onHost, make([]uint32, kib<<8)), m.words(onDevice, indices(n, kib<<8)))
 		within(t, "additions to host memory", got, us, 0.15)
 	}
+	m := newMechanisms(t, Options{})
+	got := m.us("count", 16, 256, m.words(onHost, make([]uint32, 1<<10)), m.words(onDevice, indices(4096, 1<<10)))
+	within(t, "few additions to host memory", got, 167, 0.20)
 }
 
 // Dependent arithmetic of one warp takes its latency.

@@ -143,6 +143,9 @@ func (o *op) noteEnd() {
 	}
 	if o.work.launch != nil {
 		x.Kernel = o.work.launch.fn.name
+		if o.parts != nil {
+			x.Parts = o.parts.list()
+		}
 	}
 	obs.Ended(x)
 }

@@ -107,3 +107,31 @@ func testObserve(t *testing.T, name string, want []cu.Blocked, by []int) {
 		t.Error("an observer that was removed sees an operation")
 	}
 }
+
+// The parts of a kernel's time say what it waits for.
+func TestPartsOfAKernel(t *testing.T) {
+	onlyFast(t)
+	r := newRig(t, Options{})
+	seen := &observed{ended: map[uint64]cu.Operation{}}
+	r.Observe(seen)
+	const n = 4 << 20
+	host, _ := r.pinned(n)
+	own := r.alloc(n)
+	for _, c := range []struct {
+		name   string
+		want   string
+		blocks uint32
+		from   cu.DevicePtr
+	}{
+		{"host memory", "link", 1024, cu.DevicePtr(addressOf(host))},
+		{"host memory by one block", "chain of waits", 1, cu.DevicePtr(addressOf(host))},
+	} {
+		r.ok(r.run(r.shipped("copy"), c.blocks, 256, 0, own, c.from, cu.DevicePtr(n)))
+		r.sync(0)
+		last := seen.ended[seen.queued[len(seen.queued)-1]]
+		longest := last.Dominant()
+		if took := last.End - last.Start; longest.Name != c.want || longest.Time > took || longest.Time < took/2 {
+			t.Errorf("%s: %v of %v is for %s, want %s: %v", c.name, longest.Time, took, longest.Name, c.want, last.Parts)
+		}
+	}
+}

@@ -69,8 +69,9 @@ type op struct {
 	err         error
 	awaited     bool // a call waits for it and returns its error
 
-	kernel *execution // of a kernel: its run and statistics
-	opRace            // its state in the race detector
+	kernel *execution   // of a kernel: its run and statistics
+	parts  *kernelParts // of a kernel: its time by parts, once it is priced
+	opRace              // its state in the race detector
 
 	unretiredDeps int // deps that are not retired
 	arrived       bool
@@ -81,6 +82,7 @@ type op struct {
 	ready         float64
 	start         float64
 	end           float64
+	visible       float64 // of a mark: the time at which the device knows the end of the kernel before it
 	cost          cost
 	extra         float64 // ns that a copy takes in addition
 	priced        bool
@@ -103,6 +105,7 @@ func (o *op) follow(dep *op) {
 	if dep.retired {
 		o.noteOrder(dep)
 		o.ready = max(o.ready, o.earliestStart(dep))
+		o.noteVisible(dep)
 	} else {
 		o.unretiredDeps++
 	}
@@ -131,10 +134,17 @@ func (o *op) earliestStart(dep *op) float64 {
 	if o.on != dep.on {
 		return dep.end + queue.Switch.Value
 	}
-	if o.stream == nil && dep.stream == nil { // nodes of a graph
+	if o.stream == nil && dep.stream == nil && o.on == engineCompute { // a node of a graph, whose launch is prepared
 		return dep.end + orElse(queue.Node, queue.Gap)
 	}
 	return dep.end + queue.Gap.Value
+}
+
+// noteVisible keeps the time at which an event o after a kernel can record its end.
+func (o *op) noteVisible(dep *op) {
+	if o.kind == cu.GraphNodeTypeEventRecord && dep.on == engineCompute {
+		o.visible = max(o.visible, dep.end+o.ctx.drv.prof.Queue.Record.Value)
+	}
 }
 
 // orElse returns n, or other if the profile lacks n.
@@ -201,7 +211,7 @@ func (o *op) failure(err error) error {
 func (o *op) dropLinks() {
 	if o.done && o.retired {
 		o.deps, o.succs, o.later, o.checks, o.behind = nil, nil, nil, nil, nil
-		o.kernel = nil
+		o.kernel, o.parts = nil, nil
 		if o.work.engine == engineNone {
 			o.work = &pastMark
 		} else {

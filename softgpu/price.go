@@ -220,6 +220,6 @@ func byCurve(c *profile.Curve) uvm.Price {
 // serviceNs returns the cost of w at the given prices.
 func serviceNs(s *profile.Service, w uvm.Work) float64 {
 	const mib = 1 << 20
-	return partNs(s, w) + s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.NewBlocks) +
+	return partNs(s, w) + s.Collapse.Value*float64(w.Collapsed) + s.Batch.Value*float64(w.Batches) + s.Block.Value*float64(w.Blocks) + s.Fault.Value*float64(w.Faults) + s.Begin.Value*float64(w.NewBlocks) +
 		s.Run.Value*float64(w.InRuns+w.OutRuns+w.Peers) + (s.MiB.Value*float64(w.In+w.Out+w.Peer)+s.ZeroMiB.Value*float64(w.Zeroed))/mib
 }

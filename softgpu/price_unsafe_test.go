@@ -69,10 +69,11 @@ func TestCopyToFreshlyWrittenMemory(t *testing.T) {
 }
 
 // Small copies start no closer together than the device allows, in one stream
-// or in two.
+// or in two, in one direction or in both.
 func TestCopiesAreSpaced(t *testing.T) {
 	const n, space = 4096, 50
-	for _, two := range []bool{false, true} {
+	for variant := range 4 {
+		two, sameWay := variant&1 != 0, variant&2 != 0
 		as, spaced := changed(t, func(p *profile.Profile) { p.Queue.Copy.Value = space * 1e3 }, func(r *rig) float64 {
 			in, out := r.alloc(n), r.alloc(n)
 			from, _ := r.pinned(n)
@@ -83,13 +84,22 @@ func TestCopiesAreSpaced(t *testing.T) {
 			}
 			return r.took(func() {
 				r.ok(r.MemcpyHtoDAsync(r.ctx, in, from, n, s[0]))
-				r.ok(r.MemcpyDtoHAsync(r.ctx, to, out, n, s[1]))
+				if sameWay {
+					r.ok(r.MemcpyHtoDAsync(r.ctx, out, to, n, s[1]))
+					r.ok(r.MemcpyHtoDAsync(r.ctx, out, to, n, s[0]))
+				} else {
+					r.ok(r.MemcpyDtoHAsync(r.ctx, to, out, n, s[1]))
+				}
 				r.sync(s[0])
 				r.sync(s[1])
 			})
 		})
-		if as > 20 || spaced < space || spaced > space+20 {
-			t.Errorf("two streams %v: %.1f us, and %.1f where a copy begins every %d us", two, as, spaced, space)
+		want := 1.0 * space
+		if sameWay {
+			want = 2 * space
+		}
+		if as > 20 || spaced < want || spaced > want+20 {
+			t.Errorf("two streams %v, one direction %v: %.1f us, and %.1f where a copy begins every %d us", two, sameWay, as, spaced, space)
 		}
 	}
 }
@@ -172,4 +182,64 @@ func TestFirstFaults(t *testing.T) {
 		})
 		nearly(t, "more", other-as, want)
 	}
+}
+
+// A copy to the device waits behind the writes of a kernel to the host, and a kernel's reads
+// behind a copy to the host. A copy in each direction at once does not.
+func TestReadsWaitBehindWrites(t *testing.T) {
+	const n = 4 << 20
+	type side func(r *rig) (submit func())
+	kernel := func(toHost bool) side {
+		return func(r *rig) func() {
+			host, _ := r.pinned(n)
+			from, to := cu.DevicePtr(addressOf(host)), r.alloc(n)
+			if toHost {
+				from, to = to, from
+			}
+			f, s := r.shipped("copy"), r.stream(cu.StreamNonBlocking)
+			return func() { r.ok(r.run(f, 1024, 256, s, to, from, cu.DevicePtr(n))) }
+		}
+	}
+	copying := func(toHost bool) side {
+		return func(r *rig) func() {
+			host, _ := r.pinned(n)
+			dev, s := r.alloc(n), r.stream(cu.StreamNonBlocking)
+			if toHost {
+				return func() { r.ok(r.MemcpyDtoHAsync(r.ctx, host, dev, n, s)) }
+			}
+			return func() { r.ok(r.MemcpyHtoDAsync(r.ctx, dev, host, n, s)) }
+		}
+	}
+	for name, c := range map[string]struct {
+		one, two side
+		larger   bool
+	}{
+		"kernel writes, copy in": {kernel(true), copying(false), true},
+		"kernel reads, copy out": {kernel(false), copying(true), true},
+		"copy out, copy in":      {copying(true), copying(false), false},
+	} {
+		full, half := changed(t, func(p *profile.Profile) {
+			p.Link.KernelWrites.Value, p.Link.KernelReads.Value = p.Link.Duplex.Value, p.Link.Duplex.Value
+		}, func(r *rig) float64 {
+			one, two := c.one(r), c.two(r)
+			return r.took(func() { one(); two(); r.ok(r.CtxSynchronize(r.ctx)) })
+		})
+		if (full > half+5) != c.larger {
+			t.Errorf("%s: %.1f us with the H200's costs of reads beside writes, %.1f us without; want more: %v", name, full, half, c.larger)
+		}
+	}
+}
+
+// A page that the CPU holds too, by advice, costs more when a kernel writes it.
+func TestCollapse(t *testing.T) {
+	const n = 1 << 20
+	as, other := changed(t, func(p *profile.Profile) { p.Managed.DeviceService.Collapse.Value = 0 }, func(r *rig) float64 {
+		p, err := r.MemAllocManaged(r.ctx, n, cu.MemAttachGlobal)
+		r.ok(err)
+		r.ok(r.MemAdvise(r.ctx, p, n, cu.MemAdviseSetReadMostly, 0))
+		r.ok(r.HostAccess(hostPointer(uint64(p)), n, true))
+		s := r.stream(cu.StreamNonBlocking)
+		return r.took(func() { r.ok(r.run(r.shipped("fill"), 256, 256, s, p, uint32(3), cu.DevicePtr(n/4))); r.sync(s) })
+	})
+	nearly(t, "the CPU's copies of 256 pages", as-other, 256*named(t, "h200").Managed.DeviceService.Collapse.Value/1e3)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 )
 
 // forever is the time limit of a wait without a limit.
@@ -242,6 +243,7 @@ func (t *timeline) retire(o *op) {
 	for _, next := range slices.Concat(o.succs, o.later) {
 		next.unretiredDeps--
 		next.ready = max(next.ready, next.earliestStart(o))
+		next.noteVisible(o)
 		if next.unretiredDeps == 0 && next.arrived {
 			heap.Push(&t.pending, next)
 		}
@@ -257,6 +259,7 @@ func (t *timeline) slowdown(o *op) float64 {
 		return 1
 	}
 	var sum [numResources]float64
+	var link linkUse
 	for _, other := range t.running {
 		if other.work.dev != dev {
 			continue
@@ -265,6 +268,7 @@ func (t *timeline) slowdown(o *op) float64 {
 		for r, use := range other.cost.use {
 			sum[r] += use / factor
 		}
+		link.add(other, factor)
 	}
 	slow := t.oversubscription(o)
 	if o.cost.use[resMemory] > 0 {
@@ -272,9 +276,38 @@ func (t *timeline) slowdown(o *op) float64 {
 	}
 	if o.cost.use[resIn] > 0 || o.cost.use[resOut] > 0 {
 		in, out := sum[resIn], sum[resOut]
-		slow *= max(1, max(in, out)+dev.drv.prof.Link.Duplex.Value*min(in, out))
+		slow *= max(1, max(in, out)+link.duplex(&dev.drv.prof.Link)*min(in, out))
 	}
 	return slow
+}
+
+// linkUse is the use of the link by the operations that run at once: towards the device and
+// away from it, by kernels and by copies.
+type linkUse struct {
+	kernelsIn, kernelsOut, copiesIn, copiesOut float64
+}
+
+func (u *linkUse) add(o *op, factor float64) {
+	in, out := o.cost.use[resIn]/factor, o.cost.use[resOut]/factor
+	if o.work.launch != nil {
+		u.kernelsIn += in
+		u.kernelsOut += out
+	} else {
+		u.copiesIn += in
+		u.copiesOut += out
+	}
+}
+
+// duplex returns the cost of traffic in both directions, the mean over all pairs of traffic
+// in and out. PCI Express lets no request for a read pass a write. A kernel's writes fill the
+// queue before such requests, so a copy to the device waits for them.
+func (u *linkUse) duplex(link *profile.Link) float64 {
+	all := (u.kernelsIn + u.copiesIn) * (u.kernelsOut + u.copiesOut)
+	if all == 0 {
+		return link.Duplex.Value
+	}
+	writes, reads := u.copiesIn*u.kernelsOut, u.kernelsIn*u.copiesOut
+	return (orElse(link.KernelWrites, link.Duplex)*writes + orElse(link.KernelReads, link.Duplex)*reads + link.Duplex.Value*(all-writes-reads)) / all
 }
 
 // oversubscription returns how many times longer a kernel takes because kernels

@@ -276,7 +276,7 @@ func (t *transfer) price(o *op, p *plan) cost {
 	}
 	k := curveCost(p.curve, t.moved(p), p.use)
 	if p.use != resMemory && !p.noLatency {
-		k.atLeast(p.dev.copySpacing(o.start))
+		k.atLeast(p.dev.copySpacing(o))
 		if !t.dense() {
 			k.atLeast(k.ns + o.ctx.drv.prof.Copy.Pitched.Value)
 		}

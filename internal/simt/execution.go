@@ -38,7 +38,8 @@ type execution struct {
 	stoppedAt *cu.Fault // where one of the threads was when the launch was stopped
 	stats     Stats
 	units     [atomicUnits]uint64
-	locks     []uint32
+	locks     lineCounter
+	stores    lineCounter
 	traces    []*trace
 }
 
@@ -189,7 +190,8 @@ func (x *execution) work(id int) {
 		x.units[i] += n
 		x.stats.Contended = max(x.stats.Contended, x.units[i])
 	}
-	x.addLocks(k.locks)
+	x.stats.Locked = x.locks.addAll(k.locks)
+	x.stats.Scattered = x.stores.addAll(k.stores)
 	x.traces = append(x.traces, k.traces...)
 }
 

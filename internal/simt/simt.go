@@ -114,8 +114,9 @@ type Stats struct {
 	WarpInstructions uint64
 	LongestWarp      uint64    // the most instructions that one warp ran
 	Nap              uint64    // latest time in ns that a warp read from a clock, or slept until
-	Contended        uint64    // atomic operations of threads on the most used atomic unit
+	Contended        uint64    // turns of atomic operations on the most used slice of the second-level cache
 	Locked           uint64    // atomic operations of threads on the most used line, of counters in Model.Locked
+	Scattered        uint64    // stores of one sector to the most used line, by warps that store to several lines
 	Traffic          []Traffic // index: Segment.Counter
 	Sample           Sample    // of the launch, if it has a Model
 }

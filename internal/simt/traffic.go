@@ -91,11 +91,12 @@ func (t *tally) traffic() Traffic {
 	return out
 }
 
-// atomicUnits is how many units of a GPU do atomic operations in parallel.
-const atomicUnits = 256
+// atomicUnits is how many slices the second-level cache has. Each does atomic operations on
+// its own lines. A GPU with HBM has one for each 64 bits of its memory bus: 6144 bits here.
+const atomicUnits = 96
 
-// unitOf returns the atomic unit for the word at address a.
-func unitOf(a uint64) uint8 { return uint8(a >> 2 * 0x9e3779b97f4a7c15 >> 56) }
+// unitOf returns the slice of a line. Hardware uses a hash, too, which is not published.
+func unitOf(line uint64) uint64 { return line * 0x9e3779b97f4a7c15 >> 32 % atomicUnits }
 
 // sectorOf returns the bit of the sector of address a in its line. An access of up to
 // 32 bytes is aligned, so it stays in one sector.
@@ -148,6 +149,9 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	for _, h := range used[:count] {
 		lines[k.lines[h&63].sectors&15]++
 	}
+	if m.write && count > 1 {
+		k.countScattered(counter, used[:count])
+	}
 	if w := k.followed; w != nil {
 		for _, h := range used[:count] {
 			w.touchLine(counter, m, k.lines[h&63].line, k.lines[h&63].sectors&15)
@@ -155,46 +159,107 @@ func (k *worker) countLanes(counter int, m *access, mask uint32, addrs *lanes) {
 	}
 }
 
-// lineLocks is how many lines with locked atomic operations are told apart.
-const lineLocks = 1 << 12
+// lineCounts is how many lines are told apart, where operations on one line are counted.
+const lineCounts = 1 << 12
 
-// countAtomics counts an atomic operation of the lanes in mask. Lanes in turn that touch one
-// sector are one operation of the second-level cache.
+// lineCounter counts operations by line. It is nil until the first one.
+type lineCounter []uint32
+
+func (c *lineCounter) add(line uint64, n uint32) {
+	if *c == nil {
+		*c = make(lineCounter, lineCounts)
+	}
+	(*c)[line*0x9e3779b97f4a7c15>>52] += n
+}
+
+// addAll adds what another worker counted, and returns the most of one line.
+func (c *lineCounter) addAll(o lineCounter) (most uint64) {
+	if o != nil && *c == nil {
+		*c = make(lineCounter, lineCounts)
+	}
+	for i, n := range o {
+		(*c)[i] += n
+	}
+	for _, n := range *c {
+		most = max(most, uint64(n))
+	}
+	return most
+}
+
+// countScattered counts a store to parts of several lines, by line.
+func (k *worker) countScattered(counter int, used []uint8) {
+	if model := k.x.l.Model; model == nil || model.Locked[counter] {
+		return
+	}
+	for _, h := range used {
+		if e := &k.lines[h&63]; e.sectors&(e.sectors-1) == 0 {
+			k.stores.add(e.line, 1)
+		}
+	}
+}
+
+// sectorScratch is a table of the sectors that one atomic operation touches, with the number
+// of lanes for each of their words.
+type sectorScratch struct {
+	sectors     [64]sectorEntry
+	sectorEpoch uint32
+}
+
+type sectorEntry struct {
+	sector uint64
+	epoch  uint32
+	most   uint8 // lanes on one word
+	lanes  [8]uint8
+}
+
+// find returns the entry of a sector, and whether it is new.
+func (t *sectorScratch) find(sector uint64) (e *sectorEntry, h uint8, added bool) {
+	h = uint8(sector * 0x9e3779b97f4a7c15 >> 58)
+	for e = &t.sectors[h&63]; e.epoch == t.sectorEpoch && e.sector != sector; e = &t.sectors[h&63] {
+		h = (h + 1) & 63
+	}
+	if added = e.epoch != t.sectorEpoch; added {
+		*e = sectorEntry{sector: sector, epoch: t.sectorEpoch}
+	}
+	return e, h, added
+}
+
+// countAtomics counts an atomic operation of the lanes in mask. The lanes of a warp that
+// touch one sector are one operation of the second-level cache. It takes as many turns there
+// as lanes use one word.
 func (k *worker) countAtomics(counter int, m *access, mask uint32, addrs *lanes) {
 	t := &k.tallies[counter]
 	t.atomics += uint64(bits.OnesCount32(mask))
 	model := k.x.l.Model
 	locked := model != nil && model.Locked[counter]
-	if locked && k.locks == nil {
-		k.locks = make([]uint32, lineLocks)
+	k.sectorEpoch++
+	if k.sectorEpoch == 0 {
+		k.sectors = [64]sectorEntry{}
+		k.sectorEpoch = 1
 	}
-	sector := ^uint64(0)
+	var used [warpSize]uint8
+	count := 0
 	for rest := mask; rest != 0; rest &= rest - 1 {
 		a := addrs[bits.TrailingZeros32(rest)&(warpSize-1)]
-		k.units[unitOf(a)]++
 		if locked {
-			k.locks[a>>lineShift*0x9e3779b97f4a7c15>>52]++
+			k.locks.add(a>>lineShift, 1)
 		}
-		if s := a >> sectorShift; s != sector {
-			sector = s
-			t.atomicSectors++
-			if w := k.followed; w != nil {
-				w.touchLine(counter, m, a>>lineShift, sectorOf(a))
-			}
+		e, h, added := k.find(a >> sectorShift)
+		if added {
+			used[count&(warpSize-1)] = h
+			count++
 		}
+		n := &e.lanes[a>>2&7]
+		*n++
+		e.most = max(e.most, *n)
 	}
-}
-
-// addLocks adds a worker's counts of locked lines.
-func (x *execution) addLocks(locks []uint32) {
-	if locks == nil {
-		return
-	}
-	if x.locks == nil {
-		x.locks = make([]uint32, lineLocks)
-	}
-	for i, n := range locks {
-		x.locks[i] += n
-		x.stats.Locked = max(x.stats.Locked, uint64(x.locks[i]))
+	t.atomicSectors += uint64(count)
+	for _, h := range used[:count] {
+		e := &k.sectors[h&63]
+		line := e.sector >> (lineShift - sectorShift)
+		k.units[unitOf(line)%atomicUnits] += uint64(e.most)
+		if w := k.followed; w != nil {
+			w.touchLine(counter, m, line, 1<<(e.sector&3))
+		}
 	}
 }

@@ -18,6 +18,7 @@ type worker struct {
 	mma      *mmaValues // made on first use
 	followed *warp      // that runs now, if it is followed
 	lineScratch
+	sectorScratch
 	memScratch
 
 	next, end uint64 // blocks taken and not yet begun
@@ -27,8 +28,9 @@ type worker struct {
 	polls        uint64 // loops that polled memory which others may change, and sleeps
 	stats        Stats
 	tallies      []tally             // by counter
-	units        [atomicUnits]uint64 // atomic operations of lanes, by atomic unit
-	locks        []uint32            // atomic operations of lanes, by line, where lines are locked
+	units        [atomicUnits]uint64 // turns of atomic operations, by slice of the second-level cache
+	locks        lineCounter         // atomic operations of lanes, by line, where lines are locked
+	stores       lineCounter         // stores of one sector by warps that store to several lines, by line
 	traces       []*trace            // of the sampled blocks that are done
 	fence        atomic.Uint32
 }

@@ -52,6 +52,15 @@ func (b *block) holders(i int) (n int) {
 	return n
 }
 
+// heldByOthers reports whether a processor other than p holds a page.
+func (b *block) heldByOthers(i int, p Processor) bool {
+	own := 0
+	if b.resident[p.index()].has(i) {
+		own = 1
+	}
+	return b.holders(i) > own
+}
+
 // populated returns the pages that have a holder.
 func (b *block) populated() *mask {
 	var all mask

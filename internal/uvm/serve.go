@@ -260,6 +260,9 @@ func (s *Space) serve(b *block, p Processor, faults []fault, now float64, w *Wor
 		if f.write {
 			writes.set(f.page)
 		}
+		if f.write && a.ReadMostly && b.heldByOthers(f.page, p) {
+			w.Collapsed++
+		}
 		to, duplicate := s.destination(b, f.page, p, f.write, a, h)
 		if duplicate {
 			copies.set(f.page)

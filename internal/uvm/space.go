@@ -382,6 +382,9 @@ type Work struct {
 	Parts     int    // blocks of which a kernel moved only a part to its device
 	PartBytes uint64 // bytes of these parts
 
+	// Pages advised as read-mostly that a processor wrote while others held copies.
+	Collapsed int
+
 	Remote  int     // pages that faulted and were mapped at their place, over the link
 	Evicted int     // blocks; their bytes are in Out
 	Slept   float64 // ns that a throttled processor waited
@@ -402,6 +405,7 @@ func (w *Work) Add(o Work) {
 	w.Zeroed += o.Zeroed
 	w.Parts += o.Parts
 	w.PartBytes += o.PartBytes
+	w.Collapsed += o.Collapsed
 	w.Remote += o.Remote
 	w.Evicted += o.Evicted
 	w.Slept += o.Slept

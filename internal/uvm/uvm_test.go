@@ -227,11 +227,14 @@ func TestReadMostly(t *testing.T) {
 		t.Errorf("the CPU reads: got %+v, want no fault", w)
 	}
 	w, _ = s.Device(gpu, pages(r, true, 3), 1, 0, slow)
-	if w.Faults != 1 || w.In != 0 {
-		t.Errorf("a write: got %+v, want a fault and no copy", w)
+	if w.Faults != 1 || w.In != 0 || w.Collapsed != 1 {
+		t.Errorf("a write: got %+v, want a fault, no copy and the CPU's copy removed", w)
 	}
 	if runs := r.Residency(3*PageSize, PageSize); runs[0].OnCPU || runs[0].At != gpu {
 		t.Errorf("after the write: got %+v, want the device alone", runs)
+	}
+	if w, _ = s.Device(gpu, pages(r, true, 3), 1, 0, slow); w.Collapsed != 0 {
+		t.Errorf("another write: got %+v, want no copy to remove", w)
 	}
 	if w := r.CPU(3*PageSize, PageSize, false, 0, free); w.Out != PageSize {
 		t.Errorf("the CPU reads what was written: got %+v, want a page out", w)

@@ -33,6 +33,8 @@ type FamilyError struct {
 	Error
 	// Wrong is how many predictions are wrong by more than a factor of 2.
 	Wrong int `json:"wrong"`
+	// Marked says why predictions of the family are not to be relied on; "" if they are.
+	Marked string `json:"marked,omitempty"`
 }
 
 // Choices counts the choices between two ways to bring data to a kernel: zero-copy, or a
@@ -92,9 +94,10 @@ func times(r *Result) map[Case]float64 {
 	return out
 }
 
-// familyErrors returns the errors of each family, and of all cases.
+// familyErrors returns the errors of each family, of all cases that are not marked, and of
+// all cases.
 func familyErrors(cases []CaseError) (out []FamilyError) {
-	add := func(name string, in func(CaseError) bool) {
+	add := func(name, marked string, in func(CaseError) bool) {
 		var off []float64
 		wrong := 0
 		for _, c := range cases {
@@ -107,15 +110,19 @@ func familyErrors(cases []CaseError) (out []FamilyError) {
 			}
 		}
 		if len(off) > 0 {
-			out = append(out, FamilyError{errorOf(name, off), wrong})
+			out = append(out, FamilyError{errorOf(name, off), wrong, marked})
 		}
 	}
 	for _, f := range families {
-		add(f.name, func(c CaseError) bool { return c.Family == f.name })
+		add(f.name, f.marked, func(c CaseError) bool { return c.Family == f.name })
 	}
-	add("all", func(CaseError) bool { return true })
+	add(unmarked, "", func(c CaseError) bool { return c.Marked() == "" })
+	add("all", "", func(CaseError) bool { return true })
 	return out
 }
+
+// unmarked is the name of all families that are not marked, together.
+const unmarked = "all that are not marked"
 
 // compareChoices compares the choices of all pairs: those with cases for development only,
 // and those with a case that is held out.
@@ -164,7 +171,12 @@ func (f *Families) Text() string {
 	fmt.Fprintf(&b, "`%s` compared with %s. \"> 2x\": predictions that are wrong by more than a factor of 2.\n\n", f.Predicted, f.Measured)
 	b.WriteString("| family | cases for development | median, 90th percentile | > 2x | cases held out | median, 90th percentile | > 2x |\n|---|---|---|---|---|---|---|\n")
 	for _, name := range f.names() {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, f.Halves[0].cells(name), f.Halves[1].cells(name))
+		fmt.Fprintf(&b, "| %s%s | %s | %s |\n", name, markOf(name), f.Halves[0].cells(name), f.Halves[1].cells(name))
+	}
+	for _, x := range families {
+		if x.marked != "" && slices.Contains(f.names(), x.name) {
+			fmt.Fprintf(&b, "\n\\* do not rely on %s: %s\n", x.name, x.marked)
+		}
 	}
 	for i, of := range []string{"for development", "held out"} {
 		if c := f.Halves[i].Choices; c.Count > 0 {
@@ -181,7 +193,15 @@ func (f *Families) names() (out []string) {
 			out = append(out, x.name)
 		}
 	}
-	return append(out, "all")
+	return append(out, unmarked, "all")
+}
+
+// markOf returns what the table puts after the name of a family.
+func markOf(name string) string {
+	if slices.ContainsFunc(families, func(f family) bool { return f.name == name && f.marked != "" }) {
+		return " \\*"
+	}
+	return ""
 }
 
 // noCells are the columns of a half without cases.
@@ -202,12 +222,20 @@ func (f *Families) CasesText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-75s %10s %10s %7s\n", "case", "measured", "predicted", "ratio")
 	for _, c := range f.Cases {
-		fmt.Fprintf(&b, "%-75s %10.1f %10.1f %7.2f\n", c.Case.String(), c.Measured/1e3, c.Predicted/1e3, c.Predicted/c.Measured)
+		fmt.Fprintf(&b, "%-75s %10.1f %10.1f %7.2f%s\n", c.Case.String(), c.Measured/1e3, c.Predicted/1e3, c.Predicted/c.Measured, c.mark())
 	}
 	for _, w := range f.Halves[0].Choices.Wrong {
 		fmt.Fprintf(&b, "wrong choice: %s\n", w)
 	}
 	return b.String()
+}
+
+// mark returns what lists put after a prediction of the case.
+func (c Case) mark() string {
+	if c.Marked() != "" {
+		return "  (do not rely on it)"
+	}
+	return ""
 }
 
 // JSON returns the errors as one document.

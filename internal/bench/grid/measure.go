@@ -45,6 +45,9 @@ func Measure(ctx context.Context, g *ferry.GPU, o *Options) (*Result, error) {
 	}
 	m := &measurement{rig: r, o: o, samples: map[Case][]float64{}, skipped: map[Case]string{}}
 	out := &Result{Schema: Schema, Device: info.Of(g), Predicted: g.Emulated(), Machine: machineOf(g), Mode: o.mode()}
+	if out.Predicted && o.Set == Patterns {
+		out.Marked = markedFamilies()
+	}
 	cases := m.choose()
 	if !g.Emulated() && len(cases) > 0 {
 		if err := r.warmUp(); err != nil {

@@ -6,22 +6,27 @@ import "slices"
 type family struct {
 	name  string
 	kinds []kind
+	// marked says why predictions of the family are not to be relied on; "" if they are.
+	// Every output that prints such a prediction says it.
+	marked string
 }
 
 // families are the families of the set [Patterns], in the order of the table.
 var families = []family{
-	{"access patterns", accessKinds},
-	{"few threads", threadKinds},
-	{"chains of loads", chaseKinds},
-	{"gathers and scatters", gatherKinds},
-	{"atomics", atomicKinds},
-	{"arithmetic", arithmeticKinds},
-	{"copies of rows", rowKinds},
-	{"order", orderKinds},
-	{"graphs", graphKinds},
-	{"sharing the link", besideKinds},
-	{"managed memory", adviceKinds},
-	{"memory that the CPU uses", cpuKinds},
+	{name: "access patterns", kinds: accessKinds},
+	{name: "few threads", kinds: threadKinds},
+	{name: "chains of loads", kinds: chaseKinds},
+	{name: "gathers and scatters", kinds: gatherKinds},
+	{name: "atomics", kinds: atomicKinds},
+	{name: "arithmetic", kinds: arithmeticKinds},
+	{name: "copies of rows", kinds: rowKinds},
+	{name: "order", kinds: orderKinds},
+	{name: "graphs", kinds: graphKinds},
+	{name: "sharing the link", kinds: besideKinds},
+	{name: "managed memory", kinds: adviceKinds,
+		marked: "machines differ by up to 2x, and faults depend on which warps run at once"},
+	{name: "memory that the CPU uses", kinds: cpuKinds,
+		marked: "calls tell bytes, not instructions, and writes take no time"},
 }
 
 // patterns are the kinds of all families.
@@ -31,6 +36,27 @@ var patterns = func() (all []kind) {
 	}
 	return all
 }()
+
+// Marked returns why predictions of a case are not to be relied on, or "".
+func (c Case) Marked() string {
+	for _, f := range families {
+		if f.name == c.Family() {
+			return f.marked
+		}
+	}
+	return ""
+}
+
+// markedFamilies returns the families that are marked, with the reasons.
+func markedFamilies() map[string]string {
+	out := map[string]string{}
+	for _, f := range families {
+		if f.marked != "" {
+			out[f.name] = f.marked
+		}
+	}
+	return out
+}
 
 // Family returns the name of a case's family, or "" for a single operation.
 func (c Case) Family() string {

@@ -24,9 +24,11 @@ type Result struct {
 	// Machine has the figures from which ceilings are calculated. It is nil in files of older
 	// versions.
 	Machine *Machine `json:"machine,omitempty"`
-	Skipped []Skip   `json:"skipped,omitempty"`  // what the device lacks, or what failed
-	LeftOut []Case   `json:"left_out,omitempty"` // what there was no time for
-	Points  []Point  `json:"points"`             // in the order of [Cases], without those that the device lacks
+	// Marked has the families whose predictions are not to be relied on, with the reason.
+	Marked  map[string]string `json:"marked,omitempty"`
+	Skipped []Skip            `json:"skipped,omitempty"`  // what the device lacks, or what failed
+	LeftOut []Case            `json:"left_out,omitempty"` // what there was no time for
+	Points  []Point           `json:"points"`             // in the order of [Cases], without those that the device lacks
 }
 
 // Skip is a kind that was not measured, and why.
@@ -89,6 +91,9 @@ func (r *Result) Text() string {
 		k := kindOf(p.Case)
 		if p.Kind != last {
 			fmt.Fprintf(&b, "\n%s\n", p.Kind)
+			if why := p.Marked(); r.Predicted && why != "" {
+				fmt.Fprintf(&b, "  do not rely on this prediction: %s\n", why)
+			}
 			last = p.Kind
 		}
 		rate := ""
