@@ -26,6 +26,7 @@ type session struct {
 	stdout, stderr io.Writer
 	warnings       []string // written before the result
 	partial        string   // why the result is not whole, such as "interrupted"; else ""
+	html           string   // the file of the page, or ""
 	failed         error    // of a page of help, which cobra shows without an error
 }
 
@@ -126,9 +127,14 @@ type report interface {
 	JSON() ([]byte, error)
 }
 
-// writeReport writes a result as text, in the columns of the terminal, or as an indented
-// JSON document.
+// writeReport writes a result, and its page if one is wanted.
 func (s *session) writeReport(r report, asJSON bool) error {
+	return firstError(s.writeResult(r, asJSON), s.writePage(r))
+}
+
+// writeResult writes a result as text, in the columns of the terminal, or as an indented
+// JSON document.
+func (s *session) writeResult(r report, asJSON bool) error {
 	if t, ok := r.(table); ok {
 		return s.write(t.values(s.partial))
 	}

@@ -40,7 +40,7 @@ func newBench(s *session) *cobra.Command {
 		Use: "bench [--quick|--full] [--set SET] [--only TEXT] [--budget TIME]\n" +
 			"                   [--normal NAME|FILES] [--save-profile FILE.json]\n" +
 			"                   [--read FILES] [--against FILES] [--cases]\n" +
-			"                   [--device D] [--json|--csv]\n" +
+			"                   [--device D] [--html FILE] [--json|--csv]\n" +
 			"       ferry bench --list [--set SET] [--only TEXT] [--json]",
 		Short: "measure single operations, or patterns of use",
 		Long: `Measures single operations by kind and size, from their submission until the
@@ -91,6 +91,7 @@ link, managed memory with advice, and the CPU's accesses.
 	c.Flags().StringVar(&read, "read", "", "read the times from `FILE,...` instead of measuring them")
 	c.Flags().BoolVar(&o.cases, "cases", false, "with --set patterns and --against: print each case, except those that are held out")
 	c.Flags().BoolVar(&o.list, "list", false, "list the kinds and their sizes, and measure nothing. JSON schema ferry.kinds/1")
+	htmlFlag(c, s)
 	jsonFlag(c, &o.json, "schema ferry.grid/1; times in nanoseconds")
 	c.Flags().BoolVar(&o.csv, "csv", false, "the times as comma-separated values")
 	deviceFlag(c, &o.device)

@@ -21,7 +21,7 @@ type compareOptions struct {
 func newCompare(s *session) *cobra.Command {
 	o := &compareOptions{}
 	c := &cobra.Command{
-		Use:   "compare [--device D] [--min 10] [--max 22] [--json]",
+		Use:   "compare [--device D] [--min 10] [--max 22] [--html FILE] [--json]",
 		Short: "measure vector addition with every kind of host memory",
 		Long: `Adds vectors of 2^min to 2^max floats, c = a + b, with every kind of memory.
 A time covers the whole step, from its submission until the CPU can see c:
@@ -47,6 +47,7 @@ inputs, so small ones are still in its caches. Kinds that the device lacks are
 	}
 	c.Flags().IntVar(&o.min, "min", 10, "smallest size, 2^`E` floats")
 	c.Flags().IntVar(&o.max, "max", 22, "largest size, 2^`E` floats")
+	htmlFlag(c, s)
 	jsonFlag(c, &o.json, "schema ferry.compare/1; times in nanoseconds")
 	deviceFlag(c, &o.device)
 	return c

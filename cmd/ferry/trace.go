@@ -25,8 +25,8 @@ type traceOptions struct {
 func newTrace(s *session) *cobra.Command {
 	o := &traceOptions{}
 	c := &cobra.Command{
-		Use: "trace [--json | --perfetto OUT] [--record FILE] [--limit BYTES]\n" +
-			"                   FILE | -- PROGRAM ARG...",
+		Use: "trace [--json] [--html OUT] [--perfetto OUT] [--record FILE]\n" +
+			"                   [--limit BYTES] FILE | -- PROGRAM ARG...",
 		Short: "record what a program does with a device, and report it",
 		Long: `Runs a program that uses Ferry and reports its driver calls and the operations
 of the device, or reports a recording. The program needs no change. The same
@@ -48,6 +48,7 @@ On the software GPU the times are predictions, on hardware those of events.
 			return traceFile(s, o, words)
 		},
 	}
+	htmlFlag(c, s)
 	jsonFlag(c, &o.json, "schema ferry.trace-summary/1; times in nanoseconds")
 	c.Flags().StringVar(&o.perfetto, "perfetto", "", "instead of the report, write the format of https://ui.perfetto.dev and Chrome to the file `OUT`, - for standard output")
 	c.Flags().StringVar(&o.record, "record", "", "keep the recording of the program in `FILE`")
@@ -117,7 +118,7 @@ func (s *session) reportTrace(rec *trace.Recording, o *traceOptions) error {
 	if o.perfetto != "" {
 		return s.writePerfetto(rec, o.perfetto)
 	}
-	return s.writeReport(tracereport.Summarize(rec), o.json)
+	return firstError(s.writeReport(tracereport.Summarize(rec), o.json), s.writeRecording(rec))
 }
 
 // writePerfetto writes the format of Perfetto to a file, or to standard output for "-".
@@ -140,7 +141,7 @@ func newOverlap(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "overlap --order depth|breadth [--streams N] [--engines N]\n" +
 			"                   [--chunks N] [--bytes N] [--kernel-time T]\n" +
-			"                   [--device D] [--json]",
+			"                   [--device D] [--html FILE] [--json]",
 		Short: "show what runs at the same time, by the order of issue",
 		Long: `Issues copy in, kernel and copy out of several streams, depth first (all of one
 stream, then the next) or breadth first (all copies in, all kernels, all copies
@@ -160,6 +161,7 @@ other order is timed too.
 	c.Flags().IntVar(&o.Chunks, "chunks", 1, "`N` rounds of copy in, kernel, copy out in each stream")
 	c.Flags().IntVar(&o.Bytes, "bytes", 0, "copies of `N` bytes; 0 means 8388608")
 	c.Flags().DurationVar(&o.Kernel, "kernel-time", 0, "kernels that take the time `T`, such as 500us; 0 means half a copy depth first, and twice the copies of all streams breadth first, which shows the effect of the order best")
+	htmlFlag(c, s)
 	jsonFlag(c, &asJSON, "schema ferry.overlap/1; times in nanoseconds")
 	deviceFlag(c, &device)
 	return c

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHTML: --html writes a page beside the report, which stays as it is.
+func TestHTML(t *testing.T) {
+	recording := filepath.Join(t.TempDir(), "recording.json")
+	want(t, traced(t, "end", "--record", recording)...)
+	for name, c := range map[string]struct {
+		args []string
+		has  []string // in the page
+	}{
+		"bench":   {[]string{"bench", "--device", "soft:fermi-c2050", "--only", "fill"}, []string{"<h1>ferry bench</h1>", "Bandwidth on the device", "predicted by profile fermi-c2050"}},
+		"read":    {[]string{"bench", "--read", "testdata/before.json"}, []string{"Bandwidth of copies over the link", "<td>"}},
+		"compare": {[]string{"compare", "--device", "soft:h200", "--min", "10", "--max", "12"}, []string{"Vector addition by kind of memory: time by size", "zero-copy"}},
+		"overlap": {[]string{"trace", "overlap", "--order", "depth", "--device", "soft:fermi-c2050"}, []string{"Depth-first issue", "engine: copy in"}},
+		"trace":   {[]string{"trace", recording}, []string{"[CUDA memcpy HtoD]", "cuMemcpyHtoDAsync", "trace_test.go:"}},
+	} {
+		for _, more := range [][]string{nil, {"--json"}} {
+			file := filepath.Join(t.TempDir(), name+".html")
+			args := append(append([]string{c.args[0]}, more...), c.args[1:]...)
+			if name == "overlap" {
+				args = append(c.args[:len(c.args):len(c.args)], more...)
+			}
+			plain := want(t, args...)
+			if got := want(t, append(args, "--html", file)...); got != plain {
+				t.Errorf("%v: with --html the output is %s", args, got)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, part := range append(c.has, "<!DOCTYPE html>", "</html>") {
+				if !strings.Contains(string(text), part) {
+					t.Errorf("%v: the page lacks %q", args, part)
+				}
+			}
+		}
+	}
+}
+
+// TestHTMLProgram: the page of a program that is run.
+func TestHTMLProgram(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.html")
+	want(t, traced(t, "end", "--html", file)...)
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "[CUDA memcpy HtoD]") {
+		t.Errorf("%v: %.300s", err, text)
+	}
+}
+
+// TestBadHTML: a page that cannot be written is refused before anything is measured, and a
+// file is left as it was.
+func TestBadHTML(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept.json")
+	text, err := os.ReadFile("testdata/before.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, kept, string(text))
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"bench", "--device", "soft", "--html", filepath.Join(dir, "no", "page.html")}, exitError, "no such file or directory"},
+		{[]string{"compare", "--device", "soft", "--html", dir}, exitError, "is a directory"},
+		{[]string{"trace", "overlap", "--order", "depth", "--device", "soft", "--html", kept + "/page.html"}, exitError, "not a directory"},
+		{[]string{"trace", "--html", dir, "--", "touch", filepath.Join(dir, "ran")}, exitError, "is a directory"},
+		{[]string{"bench", "--html", ""}, exitUsage, "want the name of a file"},
+		{[]string{"bench", "--html", "-"}, exitUsage, "want the name of a file"},
+		{[]string{"bench", "--read", kept, "--html", kept}, exitUsage, "would replace"},
+		{[]string{"trace", "--html", kept, kept}, exitUsage, "would replace"},
+		{[]string{"bench", "--against", kept, "--html", filepath.Join(dir, "x.html")}, exitUsage, "--html and --against"},
+		{[]string{"trace", "--perfetto", "-", "--html", filepath.Join(dir, "x.html"), kept}, exitUsage, "--html and --perfetto"},
+	} {
+		status, out, errs := ferryRun(c.args...)
+		if status != c.status || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: status %d, stdout %q, stderr %q", c.args, status, out, errs)
+		}
+	}
+	if after, err := os.ReadFile(kept); err != nil || string(after) != string(text) {
+		t.Errorf("a file was changed: %v", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("files were left, or a program ran: %v, %v", all, err)
+	}
+}

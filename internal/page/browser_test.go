@@ -1,0 +1,368 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// saved writes a page to a file.
+func saved(t *testing.T, name string, p *Page) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".html")
+	if err := os.WriteFile(path, []byte(render(t, p)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// looks are the windows that the test tries.
+var looks = []struct {
+	name, scheme string
+	width        int
+}{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 390}, {"dark-narrow", "dark", 390}}
+
+// TestBrowser: in Chromium every page renders without a message on the console and without
+// a request, each chart draws all of its points, nothing is wider than the window, and
+// axe-core finds nothing serious.
+func TestBrowser(t *testing.T) {
+	c := newChromium(t)
+	script := axe(t)
+	for name, p := range samples(t) {
+		path := saved(t, name, p)
+		for i, look := range looks {
+			if (name == "hardware" || name == "hostile") && i%3 != 0 {
+				continue // they differ from bench in their texts
+			}
+			c.look(look.width, look.scheme, "screen")
+			c.open(path)
+			c.settle()
+			demandCharts(t, c, name+" "+look.name, p)
+			if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+				t.Errorf("%s %s: the page is %v pixels wider than the window", name, look.name, over)
+			}
+			if look.name == "light-wide" || look.name == "dark-narrow" {
+				demandAccess(t, c, name+" "+look.name, script)
+			}
+			c.screenshot(name+"-"+look.name, look.width, 0)
+			demandQuiet(t, c, name+" "+look.name)
+		}
+		if hacked := c.text(`String(window.hacked)`); hacked != "undefined" {
+			t.Errorf("%s: a name ran as a script", name)
+		}
+	}
+}
+
+// demandQuiet demands that there was no message and no request since the page was loaded.
+func demandQuiet(t *testing.T, c *chromium, name string) {
+	t.Helper()
+	if got := c.takeProblems(); len(got) > 0 {
+		t.Errorf("%s: %q", name, got)
+	}
+}
+
+// demandCharts demands that each chart of a page draws its points, in their colours.
+func demandCharts(t *testing.T, c *chromium, name string, p *Page) {
+	t.Helper()
+	if n := int(c.number(`document.querySelectorAll(".plot canvas").length`)); n != len(p.Charts) {
+		t.Errorf("%s: %d charts, want %d", name, n, len(p.Charts))
+	}
+	for _, chart := range p.Charts {
+		want, colours := 0, 0
+		if chart.Timeline != nil {
+			want, colours = len(chart.Timeline.Spans), len(chart.Timeline.Kinds)
+		}
+		for _, s := range chart.Series {
+			if colours++; !s.Dashed {
+				want += len(s.Points)
+			}
+		}
+		if got := c.text(`document.querySelector("#%s .plot").dataset.points`, chart.ID); got != fmt.Sprint(want) {
+			t.Errorf("%s: %s draws %s points, want %d", name, chart.ID, got, want)
+		}
+		least := colours
+		if c.number(`innerWidth`) < 600 {
+			least-- // a line can be wholly behind another one
+		}
+		if got := int(c.number(drawnColours, chart.ID)); got < least {
+			t.Errorf("%s: %s draws %d colours of %d", name, chart.ID, got, colours)
+		}
+	}
+}
+
+// drawnColours is a script that counts the entries of a legend whose colour is in the chart.
+const drawnColours = `(() => {
+	const s = document.getElementById("%s"), canvas = s.querySelector("canvas");
+	const d = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+	for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+	return [...s.querySelectorAll(".legend i")].filter(e => { const m = getComputedStyle(e).borderTopColor.match(/\d+/g); return seen.has(m[0] << 16 | m[1] << 8 | +m[2]) }).length;
+})()`
+
+// demandAccess demands that axe-core finds nothing serious or critical.
+func demandAccess(t *testing.T, c *chromium, name, script string) {
+	t.Helper()
+	c.eval(`typeof axe === "object" ? 0 : (() => {`+script+`; return 0})()`, nil)
+	var found []struct {
+		ID, Impact, Help string
+		Nodes            []struct{ HTML, FailureSummary string }
+	}
+	c.eval(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations)`, &found)
+	for _, v := range found {
+		text := fmt.Sprintf("%s: axe-core: %s (%s): %s: %d places, such as %.300s: %s", name, v.ID, v.Impact, v.Help, len(v.Nodes), v.Nodes[0].HTML, v.Nodes[0].FailureSummary)
+		if v.Impact == "serious" || v.Impact == "critical" {
+			t.Error(text)
+		} else {
+			t.Log(text)
+		}
+	}
+}
+
+// drawn returns how many points a chart draws. It is fewer when it is zoomed.
+func drawn(c *chromium, id string) int {
+	c.t.Helper()
+	return int(c.number(`+document.querySelector("#%s .plot").dataset.points`, id))
+}
+
+// TestZoom: dragging, buttons and keys zoom, and show all again.
+func TestZoom(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "light", "screen")
+	pages := samples(t)
+	for name, id := range map[string]string{"bench": "bandwidth", "trace": "timeline"} {
+		c.open(saved(t, name, pages[name]))
+		c.settle()
+		whole := drawn(c, id)
+		all := func() {
+			t.Helper()
+			c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=all]").click()`, id), nil)
+			c.settle()
+			if n := drawn(c, id); n != whole {
+				t.Errorf("%s: %d points after Show all, want %d", name, n, whole)
+			}
+		}
+		zoomed := func(how string) {
+			t.Helper()
+			if n := drawn(c, id); n >= whole || n == 0 {
+				t.Errorf("%s: %s: %d points of %d", name, how, n, whole)
+			}
+		}
+		c.drag(id, 0.02, 0.2)
+		zoomed("dragging")
+		all()
+		for range 3 {
+			c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=in]").click()`, id), nil)
+		}
+		c.settle()
+		middle := drawn(c, id)
+		if name == "bench" {
+			zoomed("zoom in")
+		}
+		for range 9 {
+			c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=left]").click()`, id), nil)
+		}
+		c.settle()
+		if n := drawn(c, id); name == "bench" && (n == 0 || n >= whole) || name == "trace" && n == middle && n == whole {
+			t.Errorf("%s: moved to the left: %d points", name, n)
+		}
+		all()
+		c.eval(fmt.Sprintf(`document.querySelector("#%s .plot").focus()`, id), nil)
+		c.key("Home")
+		start := c.text(`document.querySelector("#%s .readout").textContent`, id)
+		c.key("ArrowRight")
+		if next := c.text(`document.querySelector("#%s .readout").textContent`, id); next == start || next == "" {
+			t.Errorf("%s: the right arrow says %q", name, next)
+		}
+		if live := c.text(`document.querySelector("#%s .readout").getAttribute("aria-live")`, id); live != "polite" {
+			t.Errorf("%s: after a key the values are %s", name, live)
+		}
+		for range 3 {
+			c.key("+")
+		}
+		if name == "bench" {
+			zoomed("plus")
+			if !strings.HasPrefix(start, "4 KiB: pinned in 0.5") {
+				t.Errorf("the first point is %q", start)
+			}
+		}
+		c.key("0")
+		if n := drawn(c, id); n != whole {
+			t.Errorf("%s: %d points after 0, want %d", name, n, whole)
+		}
+		demandQuiet(t, c, name)
+	}
+}
+
+// TestLegend: a line of the legend hides and shows its points.
+func TestLegend(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "light", "screen")
+	pages := samples(t)
+	for name, id := range map[string]string{"bench": "bandwidth", "overlap": "overlap"} {
+		c.open(saved(t, name, pages[name]))
+		c.settle()
+		whole := drawn(c, id)
+		for _, want := range []string{"false", "true"} {
+			got := c.text(`(() => { const b = document.querySelector("#%s .legend button"); b.click(); return b.getAttribute("aria-pressed") })()`, id)
+			c.settle()
+			if n := drawn(c, id); got != want || (n < whole) != (want == "false") {
+				t.Errorf("%s: pressed %s, want %s; %d points of %d", name, got, want, n, whole)
+			}
+		}
+	}
+}
+
+// TestTheme: the select changes the colours of the page and of its charts, and a system that
+// changes its own changes both.
+func TestTheme(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "light", "screen")
+	p := samples(t)["bench"]
+	c.open(saved(t, "bench", p))
+	background := func() string { t.Helper(); return c.text(`getComputedStyle(document.body).backgroundColor`) }
+	choose := func(theme string) {
+		t.Helper()
+		c.eval(fmt.Sprintf(`(() => { const e = document.getElementById("theme"); e.value = %q; e.dispatchEvent(new Event("change")) })()`, theme), nil)
+		c.settle()
+		demandCharts(t, c, "theme "+theme, p)
+	}
+	light := background()
+	choose("dark")
+	dark := background()
+	c.look(1280, "dark", "screen")
+	choose("")
+	if system := background(); dark == light || system != dark {
+		t.Errorf("light %s, dark %s, a dark system %s", light, dark, system)
+	}
+	choose("light")
+	if got := background(); got != light {
+		t.Errorf("light on a dark system is %s, want %s", got, light)
+	}
+	c.look(1280, "dark", "print")
+	choose("dark")
+	if got := background(); got != light {
+		t.Errorf("on paper the background is %s, want %s", got, light)
+	}
+	demandQuiet(t, c, "theme")
+}
+
+// TestCopy: copying gives Markdown with all cells of the tables, in rows of one width, and
+// the download gives the document.
+func TestCopy(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "light", "screen")
+	for _, name := range []string{"bench", "hostile"} {
+		p := samples(t)[name]
+		c.open(saved(t, name, p))
+		c.eval(`document.querySelector("#bandwidth [data-do=copy]").click()`, nil)
+		c.settle()
+		one := c.text(`navigator.clipboard.readText()`)
+		chart := p.Charts[0]
+		if !strings.Contains(one, "## Bandwidth of copies over the link\n") || strings.Count(one, "\n| ") != len(chart.Table.Rows)+2 || strings.Contains(one, "## Ways") {
+			t.Errorf("%s: a chart's Markdown is %s", name, one)
+		}
+		c.eval(`document.getElementById("copy-all").click()`, nil)
+		c.settle()
+		text := c.text(`navigator.clipboard.readText()`)
+		if got := c.text(`document.getElementById("status").textContent`); got != "The page is copied." {
+			t.Errorf("%s: the status is %q", name, got)
+		}
+		rows := 0
+		for _, chart := range p.Charts {
+			rows += len(chart.Table.Rows) + 2
+		}
+		for _, table := range p.Tables {
+			rows += len(table.Rows) + 2
+		}
+		if got := strings.Count(text, "\n| "); got != rows {
+			t.Errorf("%s: the Markdown has %d rows, want %d", name, got, rows)
+		}
+		if p.Marked != "" && strings.Count(text, p.Marked) < len(p.Charts) {
+			t.Errorf("%s: the Markdown does not mark predictions", name)
+		}
+		if strings.Contains(text, "<script") && !strings.Contains(text, `\<script`) {
+			t.Errorf("%s: a name is not escaped in Markdown", name)
+		}
+		demandQuiet(t, c, name)
+		demandDownload(t, c, p)
+	}
+}
+
+// demandDownload demands that the button downloads the document.
+func demandDownload(t *testing.T, c *chromium, p *Page) {
+	t.Helper()
+	dir := t.TempDir()
+	session := c.session
+	c.session = ""
+	c.call("Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir}, nil)
+	c.session = session
+	c.eval(`document.getElementById("download").click()`, nil)
+	var got []byte
+	for range 100 {
+		c.eval(`new Promise(done => setTimeout(() => done(1), 100))`, nil)
+		if got, _ = os.ReadFile(filepath.Join(dir, p.Name)); len(got) > 0 {
+			break
+		}
+	}
+	var a, b any
+	if err := json.Unmarshal(got, &a); err != nil {
+		t.Errorf("the download: %v: %.100s", err, got)
+	}
+	if err := json.Unmarshal(p.Raw, &b); err != nil {
+		t.Error(err)
+	}
+	if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
+		t.Errorf("the download is not the document: %.100s", x)
+	}
+	c.takeProblems() // the download is a request
+}
+
+// TestPrint: on paper all tables are open, charts fit, and controls are not shown.
+func TestPrint(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "dark", "screen")
+	p := samples(t)["bench"]
+	c.open(saved(t, "bench", p))
+	c.settle()
+	var pdf struct{ Data string }
+	c.call("Page.printToPDF", map[string]any{"printBackground": true}, &pdf)
+	if len(pdf.Data) < 10_000 {
+		t.Errorf("a PDF of %d bytes", len(pdf.Data))
+	}
+	c.eval(`dispatchEvent(new Event("beforeprint"))`, nil)
+	c.look(700, "dark", "print")
+	c.settle()
+	if n := int(c.number(`document.querySelectorAll("details:not([open])").length`)); n != 0 {
+		t.Errorf("%d tables are closed on paper", n)
+	}
+	if n := int(c.number(`[...document.querySelectorAll("button, select")].filter(e => e.offsetParent && !e.closest(".legend")).length`)); n != 0 {
+		t.Errorf("%d controls on paper", n)
+	}
+	if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+		t.Errorf("%v pixels wider than the paper", over)
+	}
+	c.screenshot("bench-print", 700, 0)
+	c.eval(`dispatchEvent(new Event("afterprint"))`, nil)
+	if n := int(c.number(`document.querySelectorAll("details:not([open])").length`)); n == 0 {
+		t.Error("after printing all tables are open")
+	}
+}
+
+// TestWithoutScripts: the sentences and tables are shown without scripts.
+func TestWithoutScripts(t *testing.T) {
+	c := newChromium(t)
+	c.look(1280, "light", "screen")
+	c.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	p := samples(t)["overlap"]
+	c.open(saved(t, "overlap", p))
+	rows := int(c.number(`[...document.querySelectorAll("tbody tr")].filter(e => e.checkVisibility()).length`))
+	if rows != len(p.Charts[0].Table.Rows) {
+		t.Errorf("%d rows are shown, want %d", rows, len(p.Charts[0].Table.Rows))
+	}
+	if shown := int(c.number(`[...document.querySelectorAll("button, select, .plot")].filter(e => e.checkVisibility()).length`)); shown != 0 {
+		t.Errorf("%d controls are shown that do nothing", shown)
+	}
+	c.screenshot("overlap-no-scripts", 1280, 0)
+}

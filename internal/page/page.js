@@ -1,0 +1,425 @@
+// The script of the page: charts, zoom, copying, themes. The tables need none of it.
+(function () {
+"use strict";
+var doc = document, root = doc.documentElement;
+var charts = [];
+root.classList.add("js");
+
+function $(id) { return doc.getElementById(id); }
+function css(name) { return getComputedStyle(root).getPropertyValue(name).trim(); }
+function clamp(v, a, b) { return Math.max(a, Math.min(b, v)); }
+
+// Numbers as text.
+function digits(v) {
+  var a = Math.abs(v);
+  if (a === 0) return "0";
+  if (a < 0.001 || a >= 1e6) return v.toPrecision(3);
+  return a < 0.0995 ? v.toFixed(4) : a < 9.995 ? v.toFixed(2) : a < 99.95 ? v.toFixed(1) : v.toFixed(0);
+}
+function short(v) { return String(+v.toPrecision(v >= 100 ? 4 : 3)); }
+function bytes(v) {
+  return v >= 1073741824 ? short(v / 1073741824) + " GiB" : v >= 1048576 ? short(v / 1048576) + " MiB" :
+    v >= 1024 ? short(v / 1024) + " KiB" : short(v) + " B";
+}
+function time(v, f) {
+  var a = Math.abs(v);
+  f = f || digits;
+  return a >= 999500000 ? f(v / 1e9) + " s" : a >= 999500 ? f(v / 1e6) + " ms" : a >= 999.5 ? f(v / 1e3) + " us" : f(v) + " ns";
+}
+function text(unit, v) {
+  return unit === "bytes" ? bytes(v) : unit === "time" || unit === "seconds" ? time(v) : unit === "rate" ? digits(v) + " GB/s" : digits(v);
+}
+function tick(unit, v) {
+  return unit === "bytes" ? bytes(v) : unit === "time" || unit === "seconds" ? time(v, short) : short(v);
+}
+
+// Places of the ticks of a logarithmic axis: powers of 2 for bytes, else 1, 2, 5, 10.
+function logTicks(unit, min, max, most) {
+  var all = [], k, d;
+  if (unit === "bytes") {
+    for (k = Math.ceil(Math.log2(min) - 1e-9); k <= Math.log2(max) + 1e-9; k++) all.push(Math.pow(2, k));
+    d = Math.max(1, Math.ceil(all.length / most));
+    return all.filter(function (_, i) { return i % d === 0; });
+  }
+  var steps = Math.log10(max / min) * 3 <= most ? [1, 2, 5] : [1];
+  for (k = Math.floor(Math.log10(min)); k <= Math.log10(max); k++)
+    steps.forEach(function (s) { var v = s * Math.pow(10, k); if (v >= min * 0.9999 && v <= max * 1.0001) all.push(+v.toPrecision(3)); });
+  d = Math.max(1, Math.ceil(all.length / most));
+  all = all.filter(function (_, i) { return i % d === 0; });
+  if (all.length >= 3 || all.length === 2 && max > 10 * min) return all;
+  var step = niceStep((max - min) / Math.max(2, most - 1));
+  for (all = [], k = Math.ceil(min / step); k * step <= max; k++) all.push(+(k * step).toPrecision(6));
+  return all;
+}
+function niceStep(v) {
+  var p = Math.pow(10, Math.floor(Math.log10(v))), q = v / p;
+  return p * (q <= 1 ? 1 : q <= 2 ? 2 : q <= 5 ? 5 : 10);
+}
+function linearTicks(min, max, most) {
+  var step = niceStep((max - min) / Math.max(2, most)), all = [];
+  for (var k = Math.ceil(min / step); k * step <= max; k++) all.push(+(k * step).toPrecision(12));
+  return all;
+}
+
+// The kinds of spans, in the order of their colours; the last is the least striking.
+var kinds = ["copy in", "kernel", "copy out", "other copy", "other", "", "", "driver call"];
+
+// Chart is a chart of the page: its element, its data, and the plot.
+function Chart(d) {
+  this.d = d;
+  this.section = $(d.id);
+  this.box = this.section.querySelector(".plot");
+  this.readout = this.section.querySelector(".readout");
+  this.off = {};
+  this.at = -1;
+  this.log = d.x.unit !== "seconds";
+  if (d.lanes) this.prepareTimeline();
+  else this.prepareLines();
+  this.legend();
+  this.make();
+  this.listen();
+}
+
+Chart.prototype.prepareLines = function () {
+  this.full = [this.d.xs[0], this.d.xs[this.d.xs.length - 1]];
+  if (this.full[0] === this.full[1]) this.full = [this.full[0] / 2, this.full[1] * 2];
+  this.data = [this.d.xs].concat(this.d.series.map(function (s) { return s.ys; }));
+};
+
+Chart.prototype.prepareTimeline = function () {
+  var spans = this.d.spans, n = this.d.lanes.length;
+  var end = spans.reduce(function (m, s) { return Math.max(m, s[3]); }, 0) || 1;
+  this.full = [0, end];
+  this.data = [[0].concat(spans.map(function (s) { return s[2]; }), [end]), [null].concat(spans.map(function (s) { return n - s[0] - 0.5; }), [null])];
+};
+
+// width and height of the plot in the space there is.
+Chart.prototype.size = function (width) {
+  var w = Math.max(240, width || this.box.clientWidth);
+  return { width: w, height: this.d.lanes ? this.d.lanes.length * 26 + 56 : Math.round(clamp(w * 0.5, 260, 400)) };
+};
+
+Chart.prototype.colour = function (i) {
+  var s = this.d.series && this.d.series[i];
+  if (this.d.kinds) i = Math.max(0, kinds.indexOf(this.d.kinds[i]));
+  return s && s.dashed ? "--bound" : "--c" + (i % 8);
+};
+
+Chart.prototype.axis = function (unit, most, extra) {
+  var c = this, log = this.log, a = {
+    stroke: function () { return css("--dim"); },
+    grid: { stroke: function () { return css("--line"); }, width: 1 },
+    ticks: { stroke: function () { return css("--line"); }, width: 1, size: 5 },
+    font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
+    splits: function (u, i, min, max) {
+      var room = most(u);
+      var at = unit === "count" && log ? c.d.xs.filter(function (v) { return v >= min && v <= max; }) : [];
+      if (at.length > 1 && at.length <= room) return at;
+      return log ? logTicks(unit, min, max, room) : linearTicks(min, max, room);
+    },
+    filter: function (u, s) { return s; },
+    values: function (u, s) { return s.map(function (v) { return v == null ? "" : tick(unit, v); }); }
+  };
+  for (var k in extra) a[k] = extra[k];
+  return a;
+};
+
+Chart.prototype.options = function () {
+  var c = this, d = this.d, o = this.size();
+  o.legend = { show: false };
+  o.cursor = { drag: { x: true, y: false, setScale: true }, points: { show: !d.lanes, size: 9 }, y: !d.lanes, focus: { prox: 24 } };
+  o.focus = { alpha: 1 };
+  o.scales = { x: { time: false, range: function (u, min, max) { return min == null || min === max ? c.full : [min, max]; } } };
+  var x = this.axis(d.x.unit, function (u) { return Math.max(2, Math.floor(u.bbox.width / devicePixelRatio / 72)); }, { label: d.x.label, labelSize: 22, size: 32 });
+  if (this.log) { o.scales.x.distr = 3; o.scales.x.log = d.x.unit === "bytes" ? 2 : 10; }
+  if (d.lanes) return this.timelineOptions(o, x);
+  o.scales.y = { distr: 3, log: 10, range: function (u, min, max) {
+    if (!(min > 0)) { min = 1; max = 10; }
+    var pad = Math.max(1.08, Math.pow(max / min, 0.06));
+    return [min / pad, max * pad];
+  } };
+  var label = d.y.label;
+  if (label.length * 6.4 > o.height - 60) label = label.replace(/, predicted by .*/, ", predicted");
+  o.axes = [x, this.axis(d.y.unit, function (u) { return Math.max(3, Math.floor(u.bbox.height / devicePixelRatio / 34)); }, { label: label, labelSize: 22, size: 62 })];
+  o.series = [{}].concat(d.series.map(function (s, i) {
+    return {
+      label: s.name, spanGaps: true, show: !c.off[i], width: s.dashed ? 1.5 : Math.max(1.2, 3.2 - 0.35 * i), dash: s.dashed ? [7, 5] : undefined,
+      stroke: function () { return css(c.colour(i)); },
+      points: { show: !s.dashed, size: 6, width: 2, stroke: function () { return css(c.colour(i)); }, fill: function () { return css(i % 2 ? "--bg" : c.colour(i)); } }
+    };
+  }));
+  o.hooks = { draw: [function (u) { c.drawMarks(u); c.count(u); }], setCursor: [function (u) { c.read(u); }] };
+  return o;
+};
+
+Chart.prototype.timelineOptions = function (o, x) {
+  var c = this, n = this.d.lanes.length;
+  o.scales.y = { range: function () { return [0, n]; } };
+  var room = Math.min(150, Math.round(o.width * 0.3));
+  o.axes = [x, this.axis("count", null, {
+    size: room, grid: { show: false }, ticks: { show: false },
+    splits: function () { return c.d.lanes.map(function (_, i) { return n - i - 0.5; }); },
+    values: function () { return c.d.lanes.map(function (name) { var m = Math.floor(room / 6.6); return name.length > m ? name.slice(0, m - 1) + "…" : name; }); }
+  })];
+  o.series = [{}, { paths: function () { return null; }, points: { show: false }, stroke: "transparent" }];
+  o.hooks = { draw: [function (u) { c.drawSpans(u); }], setCursor: [function (u) { c.readSpan(u); }] };
+  return o;
+};
+
+Chart.prototype.make = function () {
+  if (this.plot) this.plot.destroy();
+  this.plot = new uPlot(this.options(), this.data, this.box);
+};
+
+// count notes how many points are drawn, for tests.
+Chart.prototype.count = function (u) {
+  var c = this, n = 0, min = u.scales.x.min, max = u.scales.x.max;
+  this.d.series.forEach(function (s, i) {
+    if (!c.off[i] && !s.dashed) s.ys.forEach(function (y, k) { if (y != null && c.d.xs[k] >= min && c.d.xs[k] <= max) n++; });
+  });
+  this.box.dataset.points = n;
+};
+
+Chart.prototype.drawMarks = function (u) {
+  var ctx = u.ctx, r = devicePixelRatio, b = u.bbox;
+  ctx.save();
+  ctx.font = 12 * r + "px system-ui, sans-serif";
+  ctx.lineWidth = r;
+  (this.d.marks || []).forEach(function (m, i) {
+    if (m.x < u.scales.x.min || m.x > u.scales.x.max) return;
+    var x = Math.round(u.valToPos(m.x, "x", true)), y = b.top + (6 + i * 18) * r;
+    ctx.strokeStyle = css("--dim");
+    ctx.setLineDash([2 * r, 3 * r]);
+    ctx.beginPath(); ctx.moveTo(x, b.top); ctx.lineTo(x, b.top + b.height); ctx.stroke();
+    var name = m.text, w = ctx.measureText(name).width + 8 * r;
+    if (w > b.width) { name = m.short; w = ctx.measureText(name).width + 8 * r; }
+    var left = clamp(x + 4 * r, b.left, b.left + b.width - w);
+    ctx.fillStyle = css("--bg"); ctx.globalAlpha = 0.85; ctx.fillRect(left, y, w, 16 * r); ctx.globalAlpha = 1;
+    ctx.fillStyle = css("--fg"); ctx.textBaseline = "middle"; ctx.textAlign = "left";
+    ctx.fillText(name, left + 4 * r, y + 8 * r);
+  });
+  ctx.restore();
+};
+
+Chart.prototype.drawSpans = function (u) {
+  var c = this, ctx = u.ctx, r = devicePixelRatio, b = u.bbox, lane = b.height / this.d.lanes.length, n = 0;
+  var min = u.scales.x.min, max = u.scales.x.max;
+  ctx.save();
+  ctx.beginPath(); ctx.rect(b.left, b.top, b.width, b.height); ctx.clip();
+  ctx.font = 11 * r + "px system-ui, sans-serif"; ctx.textBaseline = "middle"; ctx.textAlign = "left";
+  ctx.strokeStyle = css("--line"); ctx.lineWidth = r;
+  for (var i = 1; i < this.d.lanes.length; i++) { ctx.beginPath(); ctx.moveTo(b.left, b.top + i * lane); ctx.lineTo(b.left + b.width, b.top + i * lane); ctx.stroke(); }
+  this.d.spans.forEach(function (s, i) {
+    if (c.off[s[1]] || s[3] < min || s[2] > max) return;
+    var x0 = u.valToPos(s[2], "x", true), x1 = Math.max(x0 + 2 * r, u.valToPos(s[3], "x", true) - r), y = b.top + s[0] * lane + 3 * r, h = lane - 6 * r;
+    ctx.fillStyle = css(c.colour(s[1]));
+    ctx.fillRect(x0, y, x1 - x0, h);
+    n++;
+    if (i === c.at) { ctx.strokeStyle = css("--fg"); ctx.lineWidth = 2 * r; ctx.strokeRect(x0 - r, y - r, x1 - x0 + 2 * r, h + 2 * r); }
+    var from = Math.max(x0, b.left), name = c.d.texts[s[4]];
+    if (Math.min(x1, b.left + b.width) - from > ctx.measureText(name).width + 8 * r) { ctx.fillStyle = css("--on"); ctx.fillText(name, from + 4 * r, y + h / 2); }
+  });
+  ctx.restore();
+  this.box.dataset.points = n;
+};
+
+// read shows the values at the cursor.
+Chart.prototype.read = function (u) {
+  var c = this, i = u.cursor.idx;
+  if (i == null) return;
+  var parts = [];
+  this.d.series.forEach(function (s, k) { if (!c.off[k] && s.ys[i] != null) parts.push(s.name + " " + text(c.d.y.unit, s.ys[i])); });
+  this.readout.textContent = text(this.d.x.unit, this.d.xs[i]) + ": " + parts.join("; ");
+};
+
+Chart.prototype.readSpan = function (u) {
+  if (u.cursor.left < 0 || u.cursor.top < 0) return;
+  var x = u.posToVal(u.cursor.left, "x"), lane = Math.floor(u.cursor.top / (u.bbox.height / devicePixelRatio) * this.d.lanes.length);
+  var slack = (u.scales.x.max - u.scales.x.min) / 300, c = this, at = -1;
+  this.d.spans.forEach(function (s, i) { if (s[0] === lane && !c.off[s[1]] && s[2] - slack <= x && x <= s[3] + slack) at = i; });
+  if (at >= 0) this.say(at);
+};
+
+// say shows what a span is.
+Chart.prototype.say = function (i) {
+  var s = this.d.spans[i];
+  this.readout.textContent = this.d.texts[s[4]] + ": " + time(s[2]) + " to " + time(s[3]) + ", takes " + time(s[3] - s[2]) + "; " + this.d.texts[s[5]];
+};
+
+// move moves the cursor by points, or the selection by spans.
+Chart.prototype.move = function (by, to) {
+  var c = this, u = this.plot, n = this.d.lanes ? this.d.spans.length : this.d.xs.length;
+  var i = to != null ? to : clamp(this.at < 0 ? (by > 0 ? 0 : n - 1) : this.at + by, 0, n - 1);
+  if (this.d.lanes) {
+    while (i > 0 && i < n - 1 && this.off[this.d.spans[i][1]]) i += by > 0 ? 1 : -1;
+    this.at = i;
+    this.reveal((this.d.spans[i][2] + this.d.spans[i][3]) / 2);
+    u.redraw(false);
+    this.say(i);
+    return;
+  }
+  this.at = i;
+  this.reveal(this.d.xs[i]);
+  var y = null;
+  this.d.series.forEach(function (s, k) { if (y == null && !c.off[k] && s.ys[i] != null) y = s.ys[i]; });
+  u.setCursor({ left: u.valToPos(this.d.xs[i], "x"), top: y == null ? 0 : u.valToPos(y, "y") });
+};
+
+// Zooming is done on the axis as it is drawn.
+Chart.prototype.to = function (v) { return this.log ? Math.log(v) : v; };
+Chart.prototype.from = function (v) { return this.log ? Math.exp(v) : v; };
+Chart.prototype.show = function (a, b) {
+  var lo = this.to(this.full[0]), hi = this.to(this.full[1]), w = clamp(b - a, (hi - lo) / 5000, hi - lo);
+  a = clamp(a, lo, hi - w);
+  var all = w > (hi - lo) * 0.9999;
+  this.setRange(all ? this.full[0] : this.from(a), all ? this.full[1] : this.from(a + w));
+};
+Chart.prototype.setRange = function (min, max) { this.plot.setScale("x", { min: min, max: max }); };
+Chart.prototype.zoom = function (factor, shift) {
+  var s = this.plot.scales.x, a = this.to(s.min), b = this.to(s.max), w = (b - a) * factor, mid = (a + b) / 2 + (b - a) * (shift || 0);
+  this.show(mid - w / 2, mid + w / 2);
+};
+Chart.prototype.reveal = function (v) {
+  var s = this.plot.scales.x;
+  if (v >= s.min && v <= s.max) return;
+  var w = this.to(s.max) - this.to(s.min);
+  this.show(this.to(v) - w / 2, this.to(v) + w / 2);
+};
+Chart.prototype.act = function (what) {
+  switch (what) {
+  case "in": this.zoom(0.5); break;
+  case "out": this.zoom(2); break;
+  case "left": this.zoom(1, -0.4); break;
+  case "right": this.zoom(1, 0.4); break;
+  case "all": this.setRange(this.full[0], this.full[1]); break;
+  case "copy": copy(markdown(this.section), "The chart's table is copied."); break;
+  }
+};
+
+Chart.prototype.listen = function () {
+  var c = this, keys = { "+": "in", "=": "in", "-": "out", "0": "all", Escape: "all" };
+  this.box.addEventListener("keydown", function (e) {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    var last = (c.d.lanes ? c.d.spans.length : c.d.xs.length) - 1;
+    c.readout.setAttribute("aria-live", "polite");
+    if (e.key === "ArrowRight") c.move(1);
+    else if (e.key === "ArrowLeft") c.move(-1);
+    else if (e.key === "Home") c.move(1, 0);
+    else if (e.key === "End") c.move(-1, last);
+    else if (keys[e.key]) c.act(keys[e.key]);
+    else return;
+    e.preventDefault();
+  });
+  this.box.addEventListener("mousemove", function () { c.readout.setAttribute("aria-live", "off"); });
+  this.box.addEventListener("dblclick", function () { c.act("all"); });
+  this.section.addEventListener("click", function (e) {
+    var b = e.target.closest("button[data-do]");
+    if (b) c.act(b.dataset.do);
+  });
+};
+
+// legend makes a button for each line or kind, which hides it.
+Chart.prototype.legend = function () {
+  var c = this, place = this.section.querySelector(".legend");
+  (this.d.kinds || this.d.series.map(function (s) { return s.name; })).forEach(function (name, i) {
+    var b = doc.createElement("button"), mark = doc.createElement("i");
+    b.type = "button";
+    b.setAttribute("aria-pressed", "true");
+    mark.style.setProperty("--c", "var(" + c.colour(i) + ")");
+    mark.className = c.d.kinds ? "box" : c.d.series[i].dashed ? "dashed" : "";
+    b.append(mark, name);
+    b.addEventListener("click", function () {
+      c.off[i] = !c.off[i];
+      b.setAttribute("aria-pressed", String(!c.off[i]));
+      if (c.d.kinds) c.plot.redraw(false);
+      else c.plot.setSeries(i + 1, { show: !c.off[i] });
+    });
+    place.append(b);
+  });
+};
+
+// Markdown of sections.
+function plain(s) { return s.replace(/\s+/g, " ").trim(); }
+function escape(s) { return plain(s).replace(/[\\|*_`<>[\]]/g, "\\$&"); }
+function row(cells) { return "| " + cells.join(" | ") + " |\n"; }
+function tableText(t) {
+  var words = +t.dataset.words || 0, heads = [].slice.call(t.tHead.rows[0].cells), out = row(heads.map(function (c) { return escape(c.textContent); }));
+  out += row(heads.map(function (_, i) { return i < words ? "---" : "---:"; }));
+  [].forEach.call(t.tBodies[0].rows, function (r) { out += row([].map.call(r.cells, function (c) { return escape(c.textContent); })); });
+  return out;
+}
+function markdown(section) {
+  var out = "## " + escape(section.querySelector("h2").textContent) + "\n\n";
+  [].forEach.call(section.querySelectorAll(".tag, .sentence"), function (p) { out += escape(p.textContent) + "\n\n"; });
+  return out + tableText(section.querySelector("table")) + "\n";
+}
+function wholePage() {
+  var out = "# " + escape(doc.querySelector("h1").textContent) + "\n\n";
+  [].forEach.call(doc.querySelectorAll("header .device, header .marked, header > .note"), function (p) { out += escape(p.textContent) + "\n\n"; });
+  [].forEach.call(doc.querySelectorAll("main section"), function (s) { out += markdown(s); });
+  return out;
+}
+function status(s) { $("status").textContent = s; }
+function copy(s, done) {
+  var ok = function () { status(done); };
+  if (navigator.clipboard && navigator.clipboard.writeText) navigator.clipboard.writeText(s).then(ok, function () { copyOld(s, ok); });
+  else copyOld(s, ok);
+}
+function copyOld(s, ok) {
+  var t = doc.createElement("textarea");
+  t.value = s;
+  doc.body.append(t);
+  t.select();
+  var copied = false;
+  try { copied = doc.execCommand("copy"); } catch (e) { copied = false; }
+  t.remove();
+  if (copied) ok(); else status("The browser does not allow copying.");
+}
+
+function download() {
+  var a = doc.createElement("a"), url = URL.createObjectURL(new Blob([$("document").textContent + "\n"], { type: "application/json" }));
+  a.href = url;
+  a.download = $("download").dataset.name;
+  a.click();
+  setTimeout(function () { URL.revokeObjectURL(url); }, 10000);
+}
+
+function redraw() { charts.forEach(function (c) { c.plot.redraw(false); }); }
+function setTheme(name) {
+  if (name) root.dataset.theme = name; else delete root.dataset.theme;
+  redraw();
+}
+
+JSON.parse($("charts").textContent).forEach(function (d) { charts.push(new Chart(d)); });
+[].forEach.call(doc.querySelectorAll("details:not(.keep)"), function (d) { d.open = false; });
+$("copy-all").addEventListener("click", function () { copy(wholePage(), "The page is copied."); });
+$("download").addEventListener("click", download);
+$("theme").addEventListener("change", function () { setTheme(this.value); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+// Width: charts follow it. Printing: light, as wide as the paper, with all tables.
+var printing = null;
+function fit(width) { charts.forEach(function (c) { c.plot.setSize(c.size(width)); }); }
+if (window.ResizeObserver) {
+  var seen = 0;
+  new ResizeObserver(function () {
+    var w = doc.body.clientWidth;
+    if (printing || w === seen) return;
+    seen = w;
+    fit();
+  }).observe(doc.body);
+}
+addEventListener("beforeprint", function () {
+  printing = { theme: root.dataset.theme || "", closed: [].slice.call(doc.querySelectorAll("details:not([open])")) };
+  printing.closed.forEach(function (d) { d.open = true; });
+  setTheme("light");
+  fit(680);
+});
+addEventListener("afterprint", function () {
+  if (!printing) return;
+  printing.closed.forEach(function (d) { d.open = false; });
+  setTheme(printing.theme);
+  printing = null;
+  fit();
+});
+})();

@@ -1,0 +1,516 @@
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/bench/grid"
+	"github.com/ferrygpu/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/trace"
+)
+
+// hostile is a name that breaks a page which does not escape it.
+const hostile = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"' onclick=x ]]> <!-- {{.}} \u2028 | `a` \\ --></style>&amp;"
+
+// quick returns the document of a result with few sizes, as of a quick run.
+func quick(t *testing.T, file string, keep func(p grid.Point) bool) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../docs/results", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := grid.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Points = slices.DeleteFunc(r.Points, func(p grid.Point) bool { return !keep(p) })
+	doc, err := r.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// everyOther keeps every second power of two.
+func everyOther(p grid.Point) bool { return int(math.Log2(float64(p.Size)))%2 == 0 }
+
+func all(grid.Point) bool { return true }
+
+func of(t *testing.T, doc []byte) *Page {
+	t.Helper()
+	p, err := Of(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func fromFile(t *testing.T, path string) *Page {
+	t.Helper()
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of(t, doc)
+}
+
+// recording is a recording of two drivers with names that break pages.
+func recording() *trace.Recording {
+	return &trace.Recording{
+		Program: hostile, PID: 7, LostOps: 2, LostCalls: 3, Why: hostile,
+		Drivers: []trace.DriverInfo{{ID: 1, Clock: "virtual", Profile: "h200"}, {ID: 2, Clock: "host"}},
+		Devices: []trace.DeviceInfo{{ID: 0, Driver: 1, Name: "NVIDIA H200"}, {ID: 0, Driver: 2, Name: hostile}},
+		Sites:   map[int]trace.Site{1: {File: "/src/" + hostile, Line: 12, Func: hostile}},
+		Calls: []trace.Call{
+			{ID: 1, Name: "cuMemcpyHtoDAsync", Driver: 1, Start: 0, End: 1300, Site: 1, Stream: 1, Bytes: 4096},
+			{ID: 2, Name: "cuLaunchKernel", Driver: 1, Start: 1300, End: 5000, Site: 1, Stream: 1, Error: hostile},
+			{ID: 3, Name: "cuMemcpyDtoH", Driver: 2, Start: 7_000_000_000, End: 7_000_020_000, Stream: trace.NoStream},
+		},
+		Operations: []trace.Operation{
+			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "pinned", To: "device", Bytes: 4096, Start: 3000, End: 5000},
+			{ID: 2, Call: 2, Name: hostile, Driver: 1, Stream: 1, Engine: "compute", Start: 6000, End: 16000, After: 1},
+			{ID: 3, Call: 2, Name: "inc", Driver: 1, Stream: 2, Engine: "compute", Start: 7000, End: 17000},
+			{ID: 4, Call: 2, Name: "[CUDA memset]", Driver: 1, Stream: 2, Engine: "compute", Untimed: "recorded in a graph"},
+			{ID: 1, Call: 3, Name: "[CUDA memcpy DtoH]", Driver: 2, Engine: "copy out", From: "device", To: "pageable", Bytes: 99, Start: 7_000_001_000, End: 7_000_011_000},
+		},
+	}
+}
+
+// samples returns pages of every sort.
+func samples(t *testing.T) map[string]*Page {
+	t.Helper()
+	rec := recording()
+	traced, err := OfRecording(rec, tracereport.Summarize(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := grid.Parse(quick(t, "grid-h200-e1.json", everyOther))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Device.Name, r.Points[0].Kind = hostile, hostile
+	doc, err := r.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Page{
+		"bench":    of(t, quick(t, "grid-soft-h200.json", everyOther)),
+		"hardware": of(t, quick(t, "grid-h200-e1.json", all)),
+		"patterns": of(t, quick(t, "patterns-soft-h200.json", all)),
+		"compare":  fromFile(t, "../../docs/results/compare-soft-h200.json"),
+		"overlap":  fromFile(t, "../../cmd/ferry/testdata/overlap-fermi-c2050.json"),
+		"trace":    traced,
+		"hostile":  of(t, doc),
+	}
+}
+
+func render(t *testing.T, p *Page) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Render(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var scripts = regexp.MustCompile(`(?s)(<(script|style)[^>]*>)(.*?)(</(?:script|style)>)`)
+
+// element is an element of a page.
+type element struct {
+	name       string
+	attributes map[string]string
+}
+
+// parse demands that a page is well-formed, and returns its elements. Scripts and styles
+// are left out.
+func parse(text string) (all []element, err error) {
+	d := xml.NewDecoder(strings.NewReader(scripts.ReplaceAllString(text, "$1$4")))
+	d.Entity = xml.HTMLEntity
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			e := element{start.Name.Local, map[string]string{}}
+			for _, a := range start.Attr {
+				e.attributes[a.Name.Local] = a.Value
+			}
+			all = append(all, e)
+		}
+	}
+}
+
+// TestPages: pages are well-formed, load nothing, and each chart has a sentence and a table
+// with all of its points.
+func TestPages(t *testing.T) {
+	for name, p := range samples(t) {
+		t.Run(name, func(t *testing.T) {
+			text := render(t, p)
+			elements, err := parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := map[string]int{}
+			tables := 0
+			for _, e := range elements {
+				demandNoLoads(t, e)
+				if id := e.attributes["id"]; id != "" {
+					ids[id]++
+				}
+				if e.name == "table" {
+					tables++
+				}
+			}
+			for id, n := range ids {
+				if n != 1 {
+					t.Errorf("%d elements have the id %s", n, id)
+				}
+			}
+			if tables != len(p.Charts)+len(p.Tables) || len(p.Charts) == 0 {
+				t.Errorf("%d tables of %d charts and %d tables", tables, len(p.Charts), len(p.Tables))
+			}
+			for _, c := range p.Charts {
+				demandTable(t, c)
+			}
+			if strings.Contains(text, "ZgotmplZ") {
+				t.Error("the template refused a value")
+			}
+			if len(text) > 400_000 {
+				t.Errorf("%d bytes", len(text))
+			}
+		})
+	}
+}
+
+// demandNoLoads demands that an element loads nothing and runs no attribute as a script.
+func demandNoLoads(t *testing.T, e element) {
+	t.Helper()
+	for name, value := range e.attributes {
+		switch {
+		case slices.Contains([]string{"src", "srcset", "action", "poster", "background", "formaction", "data"}, name), strings.HasPrefix(name, "on"):
+			t.Errorf("<%s %s=%q>", e.name, name, value)
+		case name == "href" && !strings.HasPrefix(value, "#"):
+			t.Errorf("<%s href=%q> leads away", e.name, value)
+		case name == "style" && !regexp.MustCompile(`^--from:[\d.]+%;--to:[\d.]+%$`).MatchString(value):
+			t.Errorf("<%s style=%q>", e.name, value)
+		}
+	}
+	if slices.Contains([]string{"link", "img", "iframe", "object", "embed", "base", "form"}, e.name) {
+		t.Errorf("<%s> in a page", e.name)
+	}
+}
+
+// demandTable demands a sentence, and a table with the points of a chart.
+func demandTable(t *testing.T, c *Chart) {
+	t.Helper()
+	if !strings.HasSuffix(c.Sentence, ".") || strings.Contains(c.Sentence, "NaN") || strings.Contains(c.Sentence, "Inf") || strings.Contains(c.Sentence, "%!") {
+		t.Errorf("%s: the sentence is %q", c.ID, c.Sentence)
+	}
+	if c.Table == nil || len(c.Table.Rows) == 0 {
+		t.Fatalf("%s: no table", c.ID)
+	}
+	for _, r := range c.Table.Rows {
+		if len(r.Cells) != len(c.Table.Head) {
+			t.Errorf("%s: a row of %d cells under %d heads", c.ID, len(r.Cells), len(c.Table.Head))
+		}
+	}
+	if c.Timeline != nil {
+		return
+	}
+	xs := c.xs()
+	if len(c.Table.Rows) != len(xs) {
+		t.Fatalf("%s: %d rows for %d places", c.ID, len(c.Table.Rows), len(xs))
+	}
+	for i, x := range xs {
+		for k := range c.Series {
+			want := "-"
+			if y, ok := c.Series[k].at(x); ok {
+				want = c.Y.Unit.cell(y)
+			}
+			if got := c.Table.Rows[i].Cells[k+1]; got != want || !strings.HasPrefix(c.Table.Head[k+1], c.Series[k].Name) {
+				t.Errorf("%s at %v: %s is %q, want %q", c.ID, x, c.Series[k].Name, got, want)
+			}
+		}
+	}
+}
+
+// TestNoLoads: neither scripts nor styles load anything. An address may stand in a comment.
+func TestNoLoads(t *testing.T) {
+	comments := regexp.MustCompile(`(?s)/\*.*?\*/`)
+	for name, text := range map[string]string{"page.js": pageJS, "page.css": pageCSS, "uPlot.js": uplotJS, "uPlot.css": uplotCSS} {
+		text = comments.ReplaceAllString(text, "")
+		for _, bad := range []string{"http:", "https:", "url(", "@import", "fetch(", "XMLHttpRequest", "import(", "WebSocket", "sendBeacon", "innerHTML", "eval("} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s has %s", name, bad)
+			}
+		}
+	}
+	text := render(t, samples(t)["bench"])
+	if !strings.Contains(text, `content="default-src &#39;none&#39;; style-src &#39;unsafe-inline&#39;; script-src &#39;sha256-`) {
+		t.Error("no policy that forbids loads")
+	}
+}
+
+// TestQuickSize: the page of a quick run has at most 256,000 bytes.
+func TestQuickSize(t *testing.T) {
+	doc := quick(t, "grid-soft-h200.json", everyOther)
+	p := of(t, doc)
+	if n := len(render(t, p)); n > 256_000 {
+		t.Errorf("%d bytes for %d points", n, len(p.Tables[len(p.Tables)-1].Rows))
+	}
+}
+
+// TestHostile: names are text, wherever they are.
+func TestHostile(t *testing.T) {
+	for _, name := range []string{"hostile", "trace"} {
+		text := render(t, samples(t)[name])
+		if n := strings.Count(text, "<script"); n != 4 {
+			t.Errorf("%s: %d scripts, want 4", name, n)
+		}
+		if strings.Contains(text, "<img") || strings.Contains(text, "\u2028 ") && strings.Contains(scripts.FindString(text), "\u2028") {
+			t.Errorf("%s: a name is not escaped", name)
+		}
+	}
+}
+
+// TestDocument: the page has the whole document, and the name of its file.
+func TestDocument(t *testing.T) {
+	for name, p := range samples(t) {
+		found := regexp.MustCompile(`(?s)<script type="application/json" id="document">(.*?)</script>`).FindStringSubmatch(render(t, p))
+		var got, want any
+		if found == nil || json.Unmarshal([]byte(found[1]), &got) != nil || json.Unmarshal(p.Raw, &want) != nil {
+			t.Fatalf("%s: no document", name)
+		}
+		a, _ := json.Marshal(got)
+		b, _ := json.Marshal(want)
+		if !bytes.Equal(a, b) || len(a) < 300 {
+			t.Errorf("%s: the document differs", name)
+		}
+		if !strings.HasSuffix(p.Name, ".json") {
+			t.Errorf("%s: the data's file is %q", name, p.Name)
+		}
+	}
+}
+
+// TestMarked: predictions are marked with the profile at the top, at every chart and every
+// table, and on every axis with a time. Measurements are not.
+func TestMarked(t *testing.T) {
+	pages := samples(t)
+	for name, want := range map[string]string{"bench": "profile h200", "compare": "profile h200", "overlap": "profile fermi-c2050", "trace": "profile h200"} {
+		p := pages[name]
+		text := render(t, p)
+		if p.Marked != want || strings.Contains(text, "Predicted, not measured") != (name != "trace") || strings.Contains(text, "Partly predicted") != (name == "trace") {
+			t.Errorf("%s: marked %q, want %q", name, p.Marked, want)
+		}
+		places := len(p.Charts) + len(p.Tables)
+		if n := strings.Count(text, `<p class="tag">predicted by `+want); n != places {
+			t.Errorf("%s: %d of %d places are marked", name, n, places)
+		}
+		if n := strings.Count(text, ", predicted by "+want+"</caption>"); n != places {
+			t.Errorf("%s: %d of %d tables are marked", name, n, places)
+		}
+		for _, d := range p.data() {
+			if !strings.Contains(d.X.Label+d.Y.Label, want) && d.Y.Unit != Ratio {
+				t.Errorf("%s: %s: no axis is marked", name, d.ID)
+			}
+		}
+	}
+	if text := render(t, pages["hardware"]); strings.Contains(text, "redicted") && strings.Contains(text, `class="marked"`) {
+		t.Error("measurements are marked as predicted")
+	}
+}
+
+// TestEmpty: charts without data are left out.
+func TestEmpty(t *testing.T) {
+	p := of(t, quick(t, "grid-soft-h200.json", func(p grid.Point) bool { return p.Kind == "copy pinned in" || p.Kind == "fill" }))
+	var ids []string
+	for _, c := range p.Charts {
+		ids = append(ids, c.ID)
+	}
+	if got := strings.Join(ids, " "); got != "bandwidth ways on-device" {
+		t.Errorf("charts: %s", got)
+	}
+	none := of(t, quick(t, "grid-soft-h200.json", func(grid.Point) bool { return false }))
+	if _, err := parse(render(t, none)); err != nil || len(none.Charts) != 0 {
+		t.Errorf("%v, %d charts of nothing", err, len(none.Charts))
+	}
+	if p := of(t, []byte(`{"schema": "ferry.compare/1", "rows": [], "partial": "interrupted"}`)); len(p.Charts) != 0 || !strings.Contains(render(t, p), "partial: interrupted.") {
+		t.Error("an empty comparison")
+	}
+	if p := of(t, []byte(`{"schema": "ferry.overlap/1", "operations": [{"blocked_by": 99}]}`)); !strings.Contains(render(t, p), "<table") {
+		t.Error("a wrong number of an operation")
+	}
+}
+
+// TestWrong: what is no result is an error.
+func TestWrong(t *testing.T) {
+	for doc, want := range map[string]string{
+		"":                           "unexpected end",
+		"[]":                         "cannot unmarshal",
+		`{"schema": "ferry.info/1"}`: `no page for the schema "ferry.info/1"`,
+		`{"schema": "ferry.grid/1", "points": [{"size": "x"}]}`:        "points",
+		`{"schema": "ferry.compare/1", "rows": [{"pinned_ns": "x"}]}`:  "pinned_ns",
+		`{"schema": "ferry.overlap/1", "operations": {"stream": "x"}}`: "operations",
+	} {
+		if p, err := Of([]byte(doc)); err == nil || p != nil || !strings.Contains(err.Error(), want) && want != "pinned_ns" {
+			t.Errorf("%s: got %v, want %s", doc, err, want)
+		}
+	}
+}
+
+// TestSentences: what the sentences say is so.
+func TestSentences(t *testing.T) {
+	c := &Chart{X: Axis{"size", Bytes}, Y: Axis{"time", Time}, Series: []Series{
+		{Name: "a", Points: []Point{{1024, 10}, {2048, 10}, {4096, 1000}}},
+		{Name: "b", Points: []Point{{1024, 20}, {2048, 20}, {4096, 20}}},
+		{Name: "c", Points: []Point{{1024, 21}, {2048, 21}, {4096, 19.9}}},
+		{Name: "floor", Dashed: true, Points: []Point{{1024, 1}, {2048, 1}}},
+	}}
+	if got, want := c.fastest(), "Fastest: a from 1 KiB to 2 KiB; c at 4 KiB."; got != want {
+		t.Errorf("got %s", got)
+	}
+	got := c.crossovers([][2]string{{"b", "c"}, {"a", "b"}, {"a", "none"}, {"floor", "a"}})
+	if want := "A and c cross at about 2.23 KiB; b and c cross at about 3.75 KiB; a and b cross at about 2.22 KiB."; got != want {
+		t.Errorf("got %s", got)
+	}
+	for i, want := range []string{"c beats a from 2.23 KiB", "c beats b from 3.75 KiB", "b beats a from 2.22 KiB"} {
+		if c.Marks[i].Text != want {
+			t.Errorf("mark %d: %s", i, c.Marks[i].Text)
+		}
+	}
+	if x := crossing(Point{1, 1}, Point{100, 100}, Point{1, 10}, Point{100, 10}); math.Abs(x-10) > 1e-9 {
+		t.Errorf("the lines cross at %v, want 10", x)
+	}
+	if got, want := c.extremes("slowest"), "At 4 KiB, a is the slowest (1.00 us), and c has the least (20 ns)."; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestReuse: from the computed number of passes on, a copy and passes on the device take
+// less time than passes over the link.
+func TestReuse(t *testing.T) {
+	by := points{}
+	for kind, ns := range map[string]float64{"copy pinned in": 1000, "kernel reads pinned words": 600, "kernel reads words": 100} {
+		by[kind] = []grid.Point{{Case: grid.Case{Kind: kind, Size: 1 << 20}, Median: ns}}
+	}
+	c := by.reuse()
+	if c == nil || c.Series[0].Points[0] != (Point{1 << 20, 2}) || !strings.HasPrefix(c.Sentence, "At 1 MiB a copy first wins from 2.00 passes on.") {
+		t.Fatalf("got %+v", c)
+	}
+	by = points{}
+	for kind, ns := range map[string]float64{
+		"all words in 1 pass" + zeroCopy: 10, "all words in 1 pass" + copyFirst: 20, "all words in 4 passes" + zeroCopy: 40, "all words in 4 passes" + copyFirst: 20,
+	} {
+		by[kind] = []grid.Point{{Case: grid.Case{Kind: kind, Size: 1 << 20}, Median: ns}}
+	}
+	if c := by.passes(); c == nil || c.Sentence != "At 1 MiB copying wins from about 2.00 passes on." {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestTimeline: spans of a lane do not overlap, each operation has its span, and two drivers
+// share no lane.
+func TestTimeline(t *testing.T) {
+	for _, name := range []string{"trace", "overlap"} {
+		c := samples(t)[name].Charts[0]
+		ends := map[int]int64{}
+		for _, i := range byStart(len(c.Timeline.Spans), func(i int) int64 { return c.Timeline.Spans[i].Start }) {
+			s := c.Timeline.Spans[i]
+			if s.Start < ends[s.Lane] || s.End < s.Start || s.Lane >= len(c.Timeline.Lanes) || s.Kind >= len(c.Timeline.Kinds) {
+				t.Errorf("%s: span %+v begins before the one before it ends", name, s)
+			}
+			ends[s.Lane] = s.End
+		}
+		if name == "overlap" && len(c.Timeline.Spans) != 2*len(c.Table.Rows) {
+			t.Errorf("%d spans of %d operations", len(c.Timeline.Spans), len(c.Table.Rows))
+		}
+	}
+	lanes := strings.Join(samples(t)["trace"].Charts[0].Timeline.Lanes, "\n")
+	for _, want := range []string{"driver calls, driver 1\ndriver calls, driver 2\n", "engine: copy in, device 0 of driver 1", "engine: compute, device 0 of driver 1 (2)", "stream 2, device 0 of driver 1"} {
+		if !strings.Contains(lanes, want) {
+			t.Errorf("no lane %q in\n%s", want, lanes)
+		}
+	}
+}
+
+// TestLongRecording: a page shows the longest operations, and says so.
+func TestLongRecording(t *testing.T) {
+	r := &trace.Recording{Program: "long", Drivers: []trace.DriverInfo{{ID: 1, Clock: "host"}}, Devices: []trace.DeviceInfo{{Driver: 1, Name: "x"}}}
+	for i := range int64(100_000) {
+		r.Operations = append(r.Operations, trace.Operation{ID: uint64(i + 1), Name: "k", Driver: 1, Stream: 1, Engine: "compute", Start: 1000 * i, End: 1000*i + 100 + i%500})
+	}
+	p, err := OfRecording(r, tracereport.Summarize(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.Charts[0]
+	if len(c.Timeline.Spans) != 2*maxSpans || !strings.Contains(c.Sentence, "longest 1500 operations of 100000") {
+		t.Errorf("%d spans: %s", len(c.Timeline.Spans), c.Sentence)
+	}
+	for _, s := range c.Timeline.Spans {
+		if s.End-s.Start < 590 {
+			t.Fatalf("a short operation is shown: %+v", s)
+		}
+	}
+	if n := len(render(t, p)); n > 600_000 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+// TestLibraries: the files of others are those whose checksums are written down.
+func TestLibraries(t *testing.T) {
+	for dir, texts := range map[string]map[string]string{
+		"uplot":        {"dist/uPlot.iife.min.js": uplotJS, "dist/uPlot.min.css": uplotCSS, "LICENSE": uplotLicence},
+		"testdata/axe": {"axe.min.js": axe(t)},
+	} {
+		readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range texts {
+			sum := sha256.Sum256([]byte(text))
+			if !strings.Contains(string(readme), "`"+name+"` | `"+hex.EncodeToString(sum[:])+"`") {
+				t.Errorf("%s: %s has another checksum", dir, name)
+			}
+		}
+	}
+	if !strings.Contains(render(t, samples(t)["overlap"]), "Copyright (c) 2022 Leon Sorokin") {
+		t.Error("a page lacks the licence of uPlot")
+	}
+}
+
+// axe returns the script of axe-core.
+func axe(t *testing.T) string {
+	t.Helper()
+	f, err := os.Open("testdata/axe/axe.min.js.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

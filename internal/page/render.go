@@ -1,0 +1,114 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // for the files of the page
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.js
+var pageJS string
+
+//go:embed uplot/uPlot.iife.min.js
+var uplotJS string
+
+//go:embed uplot/uPlot.min.css
+var uplotCSS string
+
+//go:embed uplot/LICENSE
+var uplotLicence string
+
+var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
+	"bar":  bar,
+	"text": func(i, words int) bool { return i < words },
+	"last": func(i int, row Row) bool { return i == len(row.Cells)-1 },
+}).Parse(pageHTML))
+
+// view is what the template gets.
+type view struct {
+	*Page
+	CSS            template.CSS
+	Scripts        []template.JS
+	Policy         string
+	Charts         []chartView
+	Others         []tableView
+	Data, Document template.JS
+	Licence        template.HTML
+}
+
+// tableView is a table and what the template needs beside.
+type tableView struct {
+	*Table
+	ID, Marked string
+	Open       bool
+}
+
+// chartView is a chart with its table.
+type chartView struct {
+	*Chart
+	Marked string
+	Table  tableView
+}
+
+// Render writes the page as HTML. Text of the page is escaped. The content security policy
+// allows only the two scripts of the page, and no loads.
+func (p *Page) Render(w io.Writer) error {
+	v := &view{Page: p, CSS: template.CSS(uplotCSS + pageCSS), Scripts: []template.JS{template.JS(uplotJS), template.JS(pageJS)},
+		Licence: template.HTML("<!-- uPlot:\n" + uplotLicence + "-->")}
+	v.Policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + hash(uplotJS) + " " + hash(pageJS)
+	for _, c := range p.Charts {
+		v.Charts = append(v.Charts, chartView{c, p.Marked, tableView{c.Table, c.ID + "-table", p.Marked, false}})
+	}
+	for i, t := range p.Tables {
+		v.Others = append(v.Others, tableView{t, "table-" + strconv.Itoa(i+1), p.Marked, len(t.Rows) <= openRows})
+	}
+	data, err := json.Marshal(p.data())
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	v.Data, v.Document = template.JS(data), template.JS(escaped(p.Raw))
+	if err := tmpl.Execute(w, v); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return nil
+}
+
+// openRows is the number of rows up to which a table without a chart is shown at once.
+const openRows = 40
+
+// hash returns the source of a script in a content security policy.
+func hash(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// escaped returns JSON that can stand in an element script.
+func escaped(doc json.RawMessage) []byte {
+	if len(doc) == 0 {
+		return []byte("null")
+	}
+	var b bytes.Buffer
+	json.HTMLEscape(&b, doc)
+	return b.Bytes()
+}
+
+// bar returns the style of the bar of a row: it begins in the middle of the cell.
+func bar(v float64) template.CSS {
+	from, to := 50.0, 50+50*v
+	if v < 0 {
+		from, to = to, from
+	}
+	return template.CSS(fmt.Sprintf("--from:%.1f%%;--to:%.1f%%", from, to))
+}
