@@ -114,5 +114,5 @@ func linkRate(p *profile.Profile) (rate float64, name string) {
 	if gen < 1 || gen >= len(laneRates) || lanes < 1 {
 		return 0, ""
 	}
-	return laneRates[gen] * float64(lanes), fmt.Sprintf("PCIe %d.0 x%d one way", gen, lanes)
+	return laneRates[gen] * float64(lanes), fmt.Sprintf("PCIe %d.0 x%d one way, by profile %s", gen, lanes, p.Name)
 }
