@@ -160,12 +160,23 @@ func TestZoom(t *testing.T) {
 		if name == "bench" {
 			zoomed("zoom in")
 		}
+		c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=out]").click()`, id), nil)
+		c.settle()
+		if n := drawn(c, id); name == "bench" && n <= middle {
+			t.Errorf("zoom out: %d points after %d", n, middle)
+		}
 		for range 9 {
 			c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=left]").click()`, id), nil)
 		}
 		c.settle()
 		if n := drawn(c, id); name == "bench" && (n == 0 || n >= whole) || name == "trace" && n == middle && n == whole {
 			t.Errorf("%s: moved to the left: %d points", name, n)
+		}
+		left := c.text(`document.querySelector("#%s canvas").toDataURL()`, id)
+		c.eval(fmt.Sprintf(`document.querySelector("#%s [data-do=right]").click()`, id), nil)
+		c.settle()
+		if c.text(`document.querySelector("#%s canvas").toDataURL()`, id) == left {
+			t.Errorf("%s: moving to the right shows the same", name)
 		}
 		all()
 		c.eval(fmt.Sprintf(`document.querySelector("#%s .plot").focus()`, id), nil)
@@ -279,6 +290,7 @@ func TestCopy(t *testing.T) {
 		if got := strings.Count(text, "\n| "); got != rows {
 			t.Errorf("%s: the Markdown has %d rows, want %d", name, got, rows)
 		}
+		demandRows(t, text)
 		if p.Marked != "" && strings.Count(text, p.Marked) < len(p.Charts) {
 			t.Errorf("%s: the Markdown does not mark predictions", name)
 		}
@@ -287,6 +299,23 @@ func TestCopy(t *testing.T) {
 		}
 		demandQuiet(t, c, name)
 		demandDownload(t, c, p)
+	}
+}
+
+// demandRows demands that all rows of each table in Markdown have the same number of cells.
+func demandRows(t *testing.T, text string) {
+	t.Helper()
+	cells := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "| ") {
+			cells = 0
+			continue
+		}
+		n := strings.Count(line, "|") - strings.Count(line, `\|`)
+		if cells != 0 && n != cells {
+			t.Errorf("a row of %d cells in a table of %d: %s", n-1, cells-1, line)
+		}
+		cells = n
 	}
 }
 

@@ -290,6 +290,14 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestHostileDocument: a document that is not escaped as Go escapes it.
+func TestHostileDocument(t *testing.T) {
+	text := render(t, of(t, []byte(`{"schema": "ferry.grid/1", "more": "</script><script>window.hacked=1</script><!--"}`)))
+	if n := strings.Count(text, "<script"); n != 4 || strings.Count(text, "<!--") != 1 {
+		t.Errorf("%d scripts, want 4", n)
+	}
+}
+
 // TestDocument: the page has the whole document, and the name of its file.
 func TestDocument(t *testing.T) {
 	for name, p := range samples(t) {
@@ -422,6 +430,28 @@ func TestReuse(t *testing.T) {
 	}
 	if c := by.passes(); c == nil || c.Sentence != "At 1 MiB copying wins from about 2.00 passes on." {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// TestData: the script gets the numbers of the series, to five digits.
+func TestData(t *testing.T) {
+	for name, p := range samples(t) {
+		for i, d := range p.data() {
+			c := p.Charts[i]
+			for k, s := range d.Series {
+				for n, x := range d.Xs {
+					want, ok := c.Series[k].at(float64(x))
+					if got := s.Ys[n]; (got != nil) != ok || ok && float64(*got) != want {
+						t.Errorf("%s: %s: %s at %v: got %v, want %v", name, c.ID, s.Name, x, got, want)
+					}
+				}
+			}
+		}
+	}
+	for n, want := range map[number]string{1 << 40: "1099511627776", 0.000123456: "0.00012346", 2.5: "2.5", 1e7 + 0.5: "1e+07"} {
+		if got, err := n.MarshalJSON(); err != nil || string(got) != want {
+			t.Errorf("%v is written as %s, want %s", float64(n), got, want)
+		}
 	}
 }
 
