@@ -56,8 +56,12 @@ func inputs(c *cobra.Command) []string {
 	return paths
 }
 
-// tryPage opens the file of the page for writing, and leaves it as it was.
+// tryPage opens the file of the page for writing, and leaves it as it was. It does not open a
+// pipe, which could wait for its reader.
 func (s *session) tryPage() error {
+	if info, err := os.Stat(s.html); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil
+	}
 	_, missing := os.Lstat(s.html)
 	f, err := os.OpenFile(s.html, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
