@@ -75,7 +75,7 @@ func (d codeData) Host(in bool) string {
 	case place && other:
 		options = "&ferry.HostOptions{\nMapped: true, WriteCombined: true,\n}"
 	case place:
-		options = "&ferry.HostOptions{Mapped: true}"
+		options = "&ferry.HostOptions{\nMapped: true,\n}"
 	}
 	n := "outLen"
 	if in {
@@ -101,8 +101,8 @@ import (
 
 // process makes steps with this memory and path:
 // {{.Title}}.
-{{if .Existing}}// {{if .HasIn}}in{{end}}{{if and .HasIn .HasOut}} and {{end}}{{if .HasOut}}out{{end}} stay where they are. {{end -}}
-// {{if .FromFile}}Each step reads its input from r, until that ends.{{else}}produce prepares the data of a step. It returns false when there is none left.{{end}}
+{{if .Existing}}// The data stays where it is.
+{{end}}// {{if .FromFile}}Each step reads its input from r, until that ends.{{else}}produce prepares the data of a step, and returns false after the last.{{end}}
 {{if .HasOut}}// consume uses the results.
 {{end}}{{if gt .Devices 1}}// Call it in a goroutine for each device, with its part of the data.
 {{end}}func process(
