@@ -101,6 +101,7 @@ func (r *Report) compare(ctx context.Context, g *ferry.GPU, p *predictor, progre
 		r.Notes = append(r.Notes, fmt.Sprintf("%d combinations of chunks and streams were tried in %s memory", tried, w.kind))
 	}
 	slices.SortStableFunc(r.Alternatives, func(a, b Alternative) int { return cmp.Compare(a.Predicted, b.Predicted) })
+	r.preferPlain()
 	r.Best = r.Alternatives[0].Choice
 	if err := r.split(ctx, p); err != nil {
 		return err
@@ -111,6 +112,25 @@ func (r *Report) compare(ctx context.Context, g *ferry.GPU, p *predictor, progre
 	r.remark()
 	return nil
 }
+
+// preferPlain puts zero-copy in memory that the CPU can also read before write-combined
+// memory, if that is not faster.
+func (r *Report) preferPlain() {
+	for i, a := range r.Alternatives {
+		if a.way.kind != WriteCombined {
+			continue
+		}
+		k := slices.IndexFunc(r.Alternatives, func(b Alternative) bool { return b.way == way{kind: ZeroCopy, path: Mapped} })
+		if k > i && float64(r.Alternatives[k].Predicted) < equal*float64(a.Predicted) {
+			plain := r.Alternatives[k]
+			r.Alternatives = slices.Insert(slices.Delete(r.Alternatives, k, k+1), i, plain)
+		}
+		return
+	}
+}
+
+// equal is the ratio of times below which none is faster.
+const equal = 1.005
 
 // add predicts a way and adds it to the alternatives.
 func (r *Report) add(ctx context.Context, p *predictor, w way) error {

@@ -1,11 +1,14 @@
 package advise
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -271,10 +274,37 @@ func hardwarePoints() (all []Job) {
 		Job{In: 4 << 20, Threads: 32})
 }
 
+// predictions returns the reports of jobs, without code and flips. It uses all cores.
+func predictions(t *testing.T, g *ferry.GPU, jobs []Job) []*Report {
+	t.Helper()
+	reports := make([]*Report, len(jobs))
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, j := range jobs {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			complete(&j)
+			r, err := For(t.Context(), g, j, &Options{NoFlips: true})
+			if err != nil {
+				t.Errorf("%s: %v", j.text(), err)
+				return
+			}
+			r.Go = ""
+			reports[i] = r
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return reports
+}
+
 // TestHardware verifies the advice at 20 points on a GPU. It writes the reports to the file
-// that FERRY_ADVISE_OUT names. It demands that nearly all hold.
+// that FERRY_ADVISE_OUT names. FERRY_ADVISE_DEVICE replaces the GPU, for a trial of the test. It demands that nearly all hold.
 func TestHardware(t *testing.T) {
-	g, err := ferry.Open("cuda")
+	g, err := ferry.Open(cmp.Or(os.Getenv("FERRY_ADVISE_DEVICE"), "cuda"))
 	if err != nil {
 		if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
 			t.Fatal(err)
@@ -282,20 +312,13 @@ func TestHardware(t *testing.T) {
 		t.Skip("needs a GPU: ", err)
 	}
 	defer g.Close()
-	var reports []*Report
+	reports := predictions(t, g, hardwarePoints())
 	ways, kinds := 0, 0
-	for _, j := range hardwarePoints() {
-		complete(&j)
-		r, err := For(t.Context(), g, j, &Options{NoFlips: true})
-		if err == nil {
-			err = Verify(t.Context(), g, r, nil)
+	for _, r := range reports {
+		if err := Verify(t.Context(), g, r, nil); err != nil {
+			t.Fatalf("%s: %v", r.job.text(), err)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", j.text(), err)
-		}
-		r.Go = ""
-		reports = append(reports, r)
-		v := r.Verified
+		v, j := r.Verified, r.job
 		if v.Holds {
 			ways++
 		}
