@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/ferrygpu/ferry"
@@ -16,6 +17,7 @@ import (
 const (
 	MinExponent = 0
 	MaxExponent = 30
+	MaxReuse    = 1000 // launches on the same inputs
 )
 
 // Hardware is warmed up for warmTime before the first sample, with vectors of
@@ -34,6 +36,13 @@ type Options struct {
 	// Budget is the time for all samples. Compare takes at least three samples of every
 	// kind, even if that takes longer. Zero means 20 seconds.
 	Budget time.Duration
+	// Reuse is how often the kernel is launched on the same inputs, one comparison for
+	// each number above 1. A comparison with one launch is always made.
+	Reuse []int
+	// Rates says to measure the link, and the kernel of [ZeroCopy] between two events.
+	Rates bool
+	// Kernel takes the place of the vector addition. Nil means vector addition.
+	Kernel *OwnKernel
 	// Progress, if not nil, is called before each size: done of total sizes are
 	// complete, elements are next.
 	Progress func(done, total, elements int)
@@ -53,8 +62,17 @@ func (o *Options) complete() (Options, error) {
 	if full.Min < MinExponent || full.Max > MaxExponent || full.Min > full.Max {
 		return full, fmt.Errorf("compare: sizes from 2^%d to 2^%d: want %d <= min <= max <= %d", full.Min, full.Max, MinExponent, MaxExponent)
 	}
+	for _, n := range full.Reuse {
+		if n < 1 || n > MaxReuse {
+			return full, fmt.Errorf("compare: a reuse of %d: want 1 to %d", n, MaxReuse)
+		}
+	}
+	full.Reuse = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(full.Reuse))), func(n int) bool { return n == 1 })
 	return full, nil
 }
+
+// sizes returns how many sizes are measured, at each reuse.
+func (o *Options) sizes() int { return (o.Max - o.Min + 1) * (1 + len(o.Reuse)) }
 
 // Compare measures the vector addition of 2^Min to 2^Max floats with the vectors in every
 // kind of memory that g has. If a result is wrong, it returns an error together with the
@@ -65,38 +83,69 @@ func Compare(ctx context.Context, g *ferry.GPU, o *Options) (*Comparison, error)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newComparer(g)
+	b, err := newComparer(g, opts.Kernel)
 	if err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
 	}
 	defer b.close()
 	b.order, b.seed = rand.New(rand.NewPCG(opts.Seed, 0)), uint32(opts.Seed)
-	c := &Comparison{Device: info.Of(g)}
+	c := &Comparison{Device: info.Of(g), Kernel: opts.Kernel}
 	if !g.Emulated() {
 		if err := b.warmUp(ctx, 1<<min(opts.Max, warmExponent), warmTime); err != nil {
 			return c, fmt.Errorf("compare: warm up %s: %w", g, err)
 		}
 	}
-	began := time.Now()
+	run := &course{comparer: b, o: &opts, began: time.Now()}
 	var wrong error
-	for e := opts.Min; e <= opts.Max; e++ {
-		if opts.Progress != nil {
-			opts.Progress(e-opts.Min, opts.Max-opts.Min+1, 1<<e)
+	for _, times := range append([]int{1}, opts.Reuse...) {
+		rows, err := run.rows(ctx, times)
+		if times == 1 {
+			c.Rows = rows
+		} else {
+			c.Reuse = append(c.Reuse, Reuse{times, rows})
 		}
-		left := max(opts.Budget-time.Since(began), 0) / time.Duration(opts.Max-e+1)
-		row, err := b.size(ctx, 1<<e, left)
-		if row != nil {
-			c.Rows = append(c.Rows, *row)
+		if err != nil && !errors.Is(err, errWrong) {
+			return c, fmt.Errorf("compare on %s: %w", g, err)
 		}
-		if err != nil && errors.Is(err, errWrong) {
-			wrong = errors.Join(wrong, err)
-			continue
-		}
-		if err != nil {
-			return c, fmt.Errorf("compare 2^%d floats on %s: %w", e, g, err)
+		wrong = errors.Join(wrong, err)
+	}
+	if opts.Rates {
+		if c.Link, err = b.measureLink(ctx); err != nil {
+			return c, fmt.Errorf("compare: measure the link of %s: %w", g, err)
 		}
 	}
 	return c, wrong
+}
+
+// course is the progress of [Compare].
+type course struct {
+	*comparer
+	o     *Options
+	began time.Time
+	done  int // sizes
+}
+
+// rows measures all sizes with a number of launches on the same inputs. It goes on after
+// wrong results.
+func (r *course) rows(ctx context.Context, times int) (rows []Row, wrong error) {
+	o := r.o
+	r.times, r.rates = times, o.Rates && times == 1
+	for e := o.Min; e <= o.Max; e++ {
+		if o.Progress != nil {
+			o.Progress(r.done, o.sizes(), 1<<e)
+		}
+		left := max(o.Budget-time.Since(r.began), 0) / time.Duration(o.sizes()-r.done)
+		row, err := r.size(ctx, 1<<e, left)
+		if row != nil {
+			rows = append(rows, *row)
+		}
+		if err != nil && !errors.Is(err, errWrong) {
+			return rows, fmt.Errorf("2^%d floats: %w", e, err)
+		}
+		wrong = errors.Join(wrong, err)
+		r.done++
+	}
+	return rows, wrong
 }
 
 // errWrong is in the error for results that are not the sums of the inputs.
@@ -146,23 +195,30 @@ type comparer struct {
 	stream *ferry.Stream
 	module *ferry.Module
 	add    *ferry.Kernel
+	own    *OwnKernel // nil for the vector addition
 	order  *rand.Rand
 	seed   uint32 // of the last inputs
+	times  int    // launches on the same inputs
+	rates  bool   // also measure the kernel of ZeroCopy
 
 	touched float32 // keeps the compiler from removing reads of memory
 }
 
-func newComparer(g *ferry.GPU) (*comparer, error) {
-	b := &comparer{g: g}
+func newComparer(g *ferry.GPU, own *OwnKernel) (*comparer, error) {
+	b := &comparer{g: g, own: own, times: 1}
+	image, name := []byte(kernels.PTX), "vector_add"
+	if own != nil {
+		image, name = own.image, own.Name
+	}
 	var err error
 	if b.stream, err = ferry.NewStream(g, nil); err != nil {
 		return nil, err
 	}
-	if b.module, err = ferry.Load(g, []byte(kernels.PTX), nil); err != nil {
+	if b.module, err = ferry.Load(g, image, nil); err != nil {
 		b.close()
 		return nil, err
 	}
-	if b.add, err = b.module.Kernel("vector_add"); err != nil {
+	if b.add, err = b.module.Kernel(name); err != nil {
 		b.close()
 		return nil, err
 	}
@@ -182,7 +238,7 @@ func (b *comparer) size(ctx context.Context, n int, budget time.Duration) (*Row,
 	}
 	defer lab.close()
 	p := planFor(b.g.Emulated(), n, budget)
-	samples := make([][]time.Duration, kindCount)
+	samples := make([][]time.Duration, pointCount)
 	began := time.Now()
 	for round := 0; ; round++ {
 		warming := round < p.warm && (round == 0 || time.Since(began) < budget/5)
@@ -248,15 +304,21 @@ func (b *comparer) sample(ctx context.Context, x *experiment) (time.Duration, er
 	// measured, so cancellation is only checked between samples.
 	uncancelled := context.WithoutCancel(ctx)
 	start := b.g.Now()
-	if err := x.step(uncancelled); err != nil {
+	err := x.step(uncancelled)
+	if err != nil {
 		return 0, err
 	}
 	took := b.g.Now() - start
+	if x.took != nil {
+		if took, err = x.took(); err != nil {
+			return 0, err
+		}
+	}
 	c, err := x.result(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the result: %w", err)
 	}
-	if err := verify(c, b.seed); err != nil {
+	if err := x.verify(ctx, c, b.seed); err != nil {
 		return 0, fmt.Errorf("%w: %w", errWrong, err)
 	}
 	return took, nil

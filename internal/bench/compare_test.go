@@ -97,10 +97,11 @@ func TestCompareIsDeterministic(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", again, text)
 	}
 	for i, r := range measure(2).Rows {
-		for k, p := range r.Points {
+		for _, k := range Kinds() {
+			p := r.Points[k]
 			want := first.Rows[i].Points[k].Median
 			if d := p.Median - want; d < -1 || d > 1 {
-				t.Errorf("%s, %s: got %v, want %v", r.size(), Kind(k), p.Median, want)
+				t.Errorf("%s, %s: got %v, want %v", r.size(), k, p.Median, want)
 			}
 		}
 	}
@@ -150,7 +151,7 @@ func spoiled(t *testing.T, l *lab, k Kind, wrong func(l *lab) error) *experiment
 // TestWrongResultsAreCaught checks that one wrong element is found, and also a step that
 // does nothing.
 func TestWrongResultsAreCaught(t *testing.T) {
-	b, err := newComparer(open(t, "soft"))
+	b, err := newComparer(open(t, "soft"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestWrongResultsAreReported(t *testing.T) {
 
 // TestWarmUp checks that warming up ends with its time and with its context.
 func TestWarmUp(t *testing.T) {
-	b, err := newComparer(open(t, "soft"))
+	b, err := newComparer(open(t, "soft"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -12,29 +12,35 @@ import (
 	"github.com/ferrygpu/ferry/internal/info"
 )
 
-// Schema is the version of the document that [Comparison.JSON] returns.
-const Schema = "ferry.compare/1"
-
 // Comparison is the result of [Compare].
 type Comparison struct {
 	Device info.Device
+	Kernel *OwnKernel // nil for the vector addition
 	Rows   []Row
+	Reuse  []Reuse // with several launches on the same inputs
+	Link   *Link   // nil if it was not measured
+}
+
+// Reuse is the rows with a number of launches on the same inputs.
+type Reuse struct {
+	Times int
+	Rows  []Row
 }
 
 // Row is the times of all kinds at one size.
 type Row struct {
-	Elements int               // of each vector, float32
-	Points   [kindCount]*Point // by Kind; nil if the device lacks the kind
-	Verified bool              // every result of every sample was right
+	Elements int                // of each vector, float32
+	Points   [pointCount]*Point // by Kind; nil if the device lacks the kind
+	Verified bool               // every result of every sample was right
 }
 
-// Best returns the fastest kind that moves the data to the CPU, so not [KernelAlone]. It
-// returns false if there is none.
+// Best returns the fastest kind that moves the data to the CPU, so not [KernelAlone] or
+// [ZeroCopyKernel]. It returns false if there is none.
 func (r *Row) Best() (Kind, bool) {
 	best, found := Kind(0), false
-	for k := range KernelAlone {
+	for k := range pointCount {
 		p := r.Points[k]
-		if p != nil && (!found || p.Median < r.Points[best].Median) {
+		if p != nil && k.whole() && (!found || p.Median < r.Points[best].Median) {
 			best, found = k, true
 		}
 	}
@@ -47,68 +53,11 @@ func (r *Row) exponent() int { return bits.Len(uint(r.Elements)) - 1 }
 // size returns the row's size as text.
 func (r *Row) size() string { return fmt.Sprintf("2^%d", r.exponent()) }
 
-type comparisonJSON struct {
-	Schema    string      `json:"schema"`
-	Device    info.Device `json:"device"`
-	Predicted bool        `json:"predicted"`
-	Rows      []rowJSON   `json:"rows"`
-}
-
-type rowJSON struct {
-	Elements          int                      `json:"elements"`
-	Bytes             int                      `json:"bytes"` // of one vector
-	Pageable          *time.Duration           `json:"pageable_ns"`
-	Pinned            *time.Duration           `json:"pinned_ns"`
-	WriteCombined     *time.Duration           `json:"write_combined_ns"`
-	ZeroCopy          *time.Duration           `json:"zero_copy_ns"`
-	ZeroCopyIn        *time.Duration           `json:"zero_copy_in_ns"`
-	Managed           *time.Duration           `json:"managed_ns"`
-	ManagedPrefetched *time.Duration           `json:"managed_prefetched_ns"`
-	Kernel            *time.Duration           `json:"kernel_ns"`
-	Verified          bool                     `json:"verified"`
-	Samples           map[string]int           `json:"samples"`
-	MAD               map[string]time.Duration `json:"mad_ns"`
-	P5                map[string]time.Duration `json:"p5_ns"`
-	P95               map[string]time.Duration `json:"p95_ns"`
-}
-
-// JSON returns the comparison as one document. Times are whole nanoseconds.
-func (c *Comparison) JSON() ([]byte, error) {
-	doc := comparisonJSON{Schema: Schema, Device: c.Device, Predicted: c.Device.Emulated, Rows: []rowJSON{}}
-	for i := range c.Rows {
-		doc.Rows = append(doc.Rows, c.Rows[i].json())
-	}
-	text, err := json.Marshal(doc)
-	return append(text, '\n'), err
-}
-
-func (r *Row) json() rowJSON {
-	out := rowJSON{
-		Elements: r.Elements, Bytes: 4 * r.Elements, Verified: r.Verified,
-		Samples: map[string]int{}, MAD: map[string]time.Duration{},
-		P5: map[string]time.Duration{}, P95: map[string]time.Duration{},
-	}
-	for k, field := range [kindCount]**time.Duration{
-		Pageable: &out.Pageable, Pinned: &out.Pinned, WriteCombined: &out.WriteCombined,
-		ZeroCopy: &out.ZeroCopy, ZeroCopyIn: &out.ZeroCopyIn,
-		Managed: &out.Managed, ManagedPrefetched: &out.ManagedPrefetched, KernelAlone: &out.Kernel,
-	} {
-		p := r.Points[k]
-		if p == nil {
-			continue
-		}
-		*field = &p.Median
-		key := Kind(k).Key()
-		out.Samples[key], out.MAD[key], out.P5[key], out.P95[key] = p.Samples, p.MAD, p.P5, p.P95
-	}
-	return out
-}
-
 // findings returns the sentences below the table. They state the best kind for each range
 // of sizes, the sizes at which one kind beats another one, and the kinds that the device
 // lacks.
 func (c *Comparison) findings() []string {
-	lines := c.bestRuns()
+	lines := append(bestRuns(c.Rows), c.readOnce()...)
 	for _, pair := range [][2]Kind{
 		{Pinned, Pageable}, {ZeroCopy, Pinned}, {ManagedPrefetched, Managed},
 	} {
@@ -143,19 +92,19 @@ func (c *Comparison) has(k Kind) bool {
 }
 
 // bestRuns returns a sentence for each run of sizes with the same best kind.
-func (c *Comparison) bestRuns() []string {
+func bestRuns(rows []Row) []string {
 	var lines []string
-	for first := 0; first < len(c.Rows); {
-		best, found := c.Rows[first].Best()
+	for first := 0; first < len(rows); {
+		best, found := rows[first].Best()
 		last := first
-		for last+1 < len(c.Rows) {
-			if k, ok := c.Rows[last+1].Best(); k != best || ok != found {
+		for last+1 < len(rows) {
+			if k, ok := rows[last+1].Best(); k != best || ok != found {
 				break
 			}
 			last++
 		}
 		if found {
-			lines = append(lines, fmt.Sprintf("%s is best %s", best, c.sizes(first, last)))
+			lines = append(lines, fmt.Sprintf("%s is best %s", best, sizes(rows, first, last)))
 		}
 		first = last + 1
 	}
@@ -163,11 +112,11 @@ func (c *Comparison) bestRuns() []string {
 }
 
 // sizes describes a range of rows.
-func (c *Comparison) sizes(first, last int) string {
+func sizes(rows []Row, first, last int) string {
 	if first == last {
-		return "at " + c.Rows[first].size()
+		return "at " + rows[first].size()
 	}
-	return fmt.Sprintf("from %s to %s", c.Rows[first].size(), c.Rows[last].size())
+	return fmt.Sprintf("from %s to %s", rows[first].size(), rows[last].size())
 }
 
 // beats states the sizes at which kind a is faster than b. It returns "" if the device
@@ -220,12 +169,11 @@ const (
 func (c *Comparison) Text(colour bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", c.Device.Line())
-	fmt.Fprintf(&b, "vector addition c = a + b, from submission until the CPU can see c (%s best):\n\n", bestMark)
-	writeHeader(&b)
-	for i := range c.Rows {
-		c.Rows[i].write(&b, colour)
-	}
+	fmt.Fprintf(&b, "%s, from submission until the CPU can see c (%s best):\n\n", c.work(), bestMark)
+	c.writeTable(&b, c.Rows, colour)
 	b.WriteByte('\n')
+	c.writeReuse(&b, colour)
+	c.writeRates(&b)
 	for _, line := range c.findings() {
 		fmt.Fprintf(&b, "%s\n", line)
 	}
@@ -233,14 +181,39 @@ func (c *Comparison) Text(colour bool) string {
 	return b.String()
 }
 
-func writeHeader(b *strings.Builder) {
+// work returns what is done, in words.
+func (c *Comparison) work() string {
+	if c.Kernel != nil {
+		return fmt.Sprintf("c = %s(a, b) of %s", c.Kernel.Name, c.Kernel.File)
+	}
+	return "vector addition c = a + b"
+}
+
+// columns returns the kinds of the table.
+func (c *Comparison) columns() []Kind {
+	if c.has(PageableInKernels) {
+		return append(Kinds(), PageableInKernels)
+	}
+	return Kinds()
+}
+
+// writeTable writes a table with a row per size and a column per kind.
+func (c *Comparison) writeTable(b *strings.Builder, rows []Row, colour bool) {
+	columns := c.columns()
+	writeHeader(b, columns)
+	for i := range rows {
+		rows[i].write(b, columns, colour)
+	}
+}
+
+func writeHeader(b *strings.Builder, columns []Kind) {
 	for line := range 2 {
 		text := ""
 		if line == 1 {
 			text = sizeColumn
 		}
 		row := fmt.Sprintf("%*s", sizeWidth, text)
-		for _, k := range Kinds() {
+		for _, k := range columns {
 			row += fmt.Sprintf("%*s", k.width(), kindTable[k].column[line])
 		}
 		fmt.Fprintf(b, "%s\n", row)
@@ -253,19 +226,19 @@ func (k Kind) width() int {
 	return max(timeWidth, len(over[0])+1, len(over[1])+1)
 }
 
-func (r *Row) write(b *strings.Builder, colour bool) {
+func (r *Row) write(b *strings.Builder, columns []Kind, colour bool) {
 	best, found := r.Best()
 	fmt.Fprintf(b, "%*s", sizeWidth, r.size())
-	for k, p := range r.Points {
-		text := "-"
+	for _, k := range columns {
+		p, text := r.Points[k], "-"
 		if p != nil {
 			text = timeText(p.Median)
 		}
-		marked := found && Kind(k) == best
+		marked := found && k == best
 		if marked {
 			text = bestMark + text
 		}
-		padding := strings.Repeat(" ", max(Kind(k).width()-len(text), 1))
+		padding := strings.Repeat(" ", max(k.width()-len(text), 1))
 		if marked && colour {
 			text = colourOn + text + colourOff
 		}
@@ -305,8 +278,7 @@ func threeDigits(v float64) string {
 func (c *Comparison) footnote() string {
 	fewest, most, worst := 0, 0, 0.0
 	var at string
-	for i := range c.Rows {
-		r := &c.Rows[i]
+	for r := range c.all() {
 		for k, p := range r.Points {
 			if p == nil {
 				continue
@@ -339,12 +311,29 @@ func (c *Comparison) footnote() string {
 
 // verified reports whether every result was right.
 func (c *Comparison) verified() bool {
-	for i := range c.Rows {
-		if !c.Rows[i].Verified {
+	for r := range c.all() {
+		if !r.Verified {
 			return false
 		}
 	}
 	return true
+}
+
+// all returns the rows of all tables.
+func (c *Comparison) all() iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		tables := [][]Row{c.Rows}
+		for _, reuse := range c.Reuse {
+			tables = append(tables, reuse.Rows)
+		}
+		for _, rows := range tables {
+			for i := range rows {
+				if !yield(&rows[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func plural(samples string) string {

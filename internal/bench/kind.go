@@ -16,7 +16,14 @@ const (
 	kindCount
 )
 
-var kindTable = [kindCount]struct {
+// The kinds that some machines have, or that are measured on request.
+const (
+	PageableInKernels Kind = kindCount + iota // the kernel reads and writes slices; only if the device can
+	ZeroCopyKernel                            // the kernel of ZeroCopy, between two events; only with Options.Rates
+	pointCount
+)
+
+var kindTable = [pointCount]struct {
 	key    string    // in JSON, before "_ns"
 	words  string    // in a sentence
 	column [2]string // heading of the table's column
@@ -29,9 +36,12 @@ var kindTable = [kindCount]struct {
 	Managed:           {"managed", "managed", [2]string{"", "managed"}},
 	ManagedPrefetched: {"managed_prefetched", "managed prefetched", [2]string{"managed", "prefetch"}},
 	KernelAlone:       {"kernel", "kernel alone", [2]string{"kernel", "alone"}},
+	PageableInKernels: {"pageable_in_kernels", "pageable in kernels", [2]string{"pageable", "in kernels"}},
+	ZeroCopyKernel:    {"zero_copy_kernel", "zero-copy's kernel", [2]string{"zero-copy", "kernel"}},
 }
 
-// Kinds returns all kinds, in the order of the table.
+// Kinds returns the kinds that are measured on every machine that has them, in the order of
+// the table.
 func Kinds() []Kind {
 	all := make([]Kind, kindCount)
 	for k := range kindCount {
@@ -39,6 +49,9 @@ func Kinds() []Kind {
 	}
 	return all
 }
+
+// whole reports whether a kind is a whole step, from data of the CPU to a result for it.
+func (k Kind) whole() bool { return k != KernelAlone && k != ZeroCopyKernel }
 
 // String returns the kind in words, such as "zero-copy in".
 func (k Kind) String() string { return kindTable[k].words }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -15,8 +16,12 @@ type experiment struct {
 	prepare func(ctx context.Context, seed uint32) error
 	// step is the part that is timed.
 	step func(ctx context.Context) error
+	// took returns the time of the step. Nil means the time from its submission to its end.
+	took func() (time.Duration, error)
 	// result returns c in memory of the CPU.
 	result func(ctx context.Context) ([]float32, error)
+	// verify checks a result for the inputs of a seed.
+	verify func(ctx context.Context, c []float32, seed uint32) error
 }
 
 // vectors are the vectors a, b and c in one kind of memory.
@@ -30,6 +35,7 @@ type lab struct {
 	experiments []experiment
 	undo        closers
 
+	verify  func(ctx context.Context, c []float32, seed uint32) error
 	device  vectors[*ferry.Device[float32]]
 	pinned  vectors[*ferry.Host[float32]]
 	managed vectors[*ferry.Managed[float32]]
@@ -38,6 +44,7 @@ type lab struct {
 // newLab allocates memory and creates an experiment for each kind that the device has.
 func (b *comparer) newLab(n int) (*lab, error) {
 	l := &lab{comparer: b, n: n, config: b.g.Grid((n + floatsPerThread - 1) / floatsPerThread)}
+	l.verify = func(_ context.Context, c []float32, seed uint32) error { return verify(c, seed) }
 	if err := l.build(); err != nil {
 		l.close()
 		return nil, err
@@ -47,6 +54,11 @@ func (b *comparer) newLab(n int) (*lab, error) {
 
 func (l *lab) build() error {
 	var err error
+	if l.own != nil {
+		if err := l.useOwn(); err != nil {
+			return err
+		}
+	}
 	if l.device, err = allocate(l, func() (*ferry.Device[float32], error) { return ferry.Alloc[float32](l.g, l.n) }); err != nil {
 		return err
 	}
@@ -65,7 +77,7 @@ func (l *lab) build() error {
 		return err
 	}
 	l.addKernel()
-	return nil
+	return l.addPageableInKernels()
 }
 
 // allocate allocates three vectors, which l closes.
@@ -82,7 +94,10 @@ func allocate[M interface{ Close() error }](l *lab, one func() (M, error)) (v ve
 // device is done with it.
 func (l *lab) close() { _ = l.undo.close() }
 
-func (l *lab) add(x experiment) { l.experiments = append(l.experiments, x) }
+func (l *lab) add(x experiment) {
+	x.verify = l.verify
+	l.experiments = append(l.experiments, x)
+}
 
 // has reports whether a device attribute is not zero.
 func (l *lab) has(attribute cu.DeviceAttribute) (bool, error) {
@@ -90,9 +105,25 @@ func (l *lab) has(attribute cu.DeviceAttribute) (bool, error) {
 	return v != 0, err
 }
 
-// launch queues the addition.
-func (l *lab) launch(a, b, c ferry.Memory[float32]) error {
-	return l.stream.Launch(l.comparer.add, l.config, a, b, c, uint64(l.n))
+// launch queues the kernel on the lab's stream, as often as the inputs are used. Each vector
+// is memory, or the address of memory.
+func (l *lab) launch(a, b, c any) error { return l.launchOn(l.stream, a, b, c) }
+
+func (l *lab) launchOn(s *ferry.Stream, a, b, c any) error {
+	for range l.times {
+		if err := s.Launch(l.comparer.add, l.config, a, b, c, l.count()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count returns the number of elements, with the type of the kernel's parameter.
+func (l *lab) count() any {
+	if l.own != nil && l.own.narrow {
+		return uint32(l.n)
+	}
+	return uint64(l.n)
 }
 
 // poisonDevice overwrites c on the device.
@@ -132,7 +163,7 @@ func (l *lab) pageableStep(v vectors[[]float32]) error {
 		return err
 	}
 	s := ferry.DefaultStream(l.g)
-	if err := s.Launch(l.comparer.add, l.config, l.device.a, l.device.b, l.device.c, uint64(l.n)); err != nil {
+	if err := l.launchOn(s, l.device.a, l.device.b, l.device.c); err != nil {
 		return err
 	}
 	return copyOut(l.g, v.c, l.device.c)
@@ -211,6 +242,9 @@ func (l *lab) addMapped() error {
 		},
 		result: hostResult(v.c),
 	})
+	if err := l.addZeroCopyKernel(v); err != nil {
+		return err
+	}
 	l.add(experiment{
 		kind: ZeroCopyIn,
 		prepare: func(ctx context.Context, seed uint32) error {

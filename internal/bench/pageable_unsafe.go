@@ -16,3 +16,7 @@ func copyIn[T any](g *ferry.GPU, dst *ferry.Device[T], src []T) error {
 func copyOut[T any](g *ferry.GPU, dst []T, src *ferry.Device[T]) error {
 	return g.Driver().MemcpyDtoH(g.Context(), unsafe.Pointer(unsafe.SliceData(dst)), src.Pointer(), uintptr(len(dst))*unsafe.Sizeof(dst[0]))
 }
+
+// addressOf returns the address of a slice, which a device that reads pageable memory uses
+// as it is.
+func addressOf(s []float32) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s)))) }
