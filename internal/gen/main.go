@@ -40,7 +40,19 @@ func parts() []part {
 		{files: []string{"docs/results/patterns-held-out.txt"}, from: "a hash of the names of the patterns in `internal/bench/grid`", pkg: "./internal/bench/grid", test: "TestHeldOut"},
 		{files: []string{"internal/bench/normal/h200.json"}, from: "`docs/results/grid-h200-*.json`", pkg: "./internal/bench/normal", test: "TestGenerated"},
 		{files: []string{"docs/softgpu/accuracy.md"}, from: "`docs/results/patterns-*.json`", pkg: "./internal/bench/grid", test: "TestAccuracyPage"},
+		{files: cookbook(), from: "the Examples beside them", pkg: "./docs/cookbook", test: "TestPages"},
 	}
+}
+
+// cookbook returns the pages of the cookbook.
+func cookbook() (files []string) {
+	for _, name := range []string{
+		"allocation", "asynchronous", "callbacks", "driver-api", "errors", "events", "implicit-synchronization", "increment",
+		"managed", "mapped", "overlap", "portable", "priorities", "registered", "unified-addresses", "vector-addition",
+	} {
+		files = append(files, "docs/cookbook/"+name+".md")
+	}
+	return files
 }
 
 func partsInContributing(root string) ([]output, error) { return contributingFile(root, parts()) }
