@@ -13,12 +13,12 @@ import (
 
 // newProfile returns the command "ferry profile".
 func newProfile(s *session) *cobra.Command {
-	return newGroup("profile list|show|check", "show the machines that the software GPU can be, and check them",
+	return newGroup("profile list|show|check|fit", "show the machines that the software GPU can be, and check them",
 		`A profile is a machine as data: what its device can do, and how long its link,
 engines and driver calls take. The software GPU predicts times from it. The
 device soft:NAME is the machine of a profile.
 `,
-		newProfileList(s), newProfileShow(s), newProfileCheck(s))
+		newProfileList(s), newProfileShow(s), newProfileCheck(s), newProfileFit(s))
 }
 
 // newProfileList returns the command "ferry profile list".

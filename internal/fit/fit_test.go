@@ -1,4 +1,4 @@
-package main
+package fit
 
 import (
 	"encoding/json"
@@ -30,7 +30,7 @@ func TestFitRecoversProfile(t *testing.T) {
 		"queue.gap":                {"copy in, 32 in a row", "copy both ways"},
 	} {
 		want := named(t, "h200")
-		f := &fitter{p: want, measured: map[grid.Case]float64{}, only: only}
+		f := &fitter{p: want, measured: map[grid.Case]float64{}, only: only, log: t.Logf}
 		for _, c := range grid.Operations.Cases() {
 			if slices.Contains(kinds, c.Kind) && c.Size <= mib && !c.Test() {
 				f.measured[c] = 1
@@ -44,7 +44,7 @@ func TestFitRecoversProfile(t *testing.T) {
 		var found [2]map[grid.Case]float64
 		for i := range found {
 			f.p = named(t, "h200")
-			if err := f.fit(t.Context(), 2); err != nil {
+			if err := f.anew(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
 			if found[i], err = f.predict(t.Context(), all); err != nil {
@@ -73,7 +73,7 @@ func TestFittedFields(t *testing.T) {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}
-	f := &fitter{p: named(t, "h200")}
+	f := &fitter{p: named(t, "h200"), source: fitSource}
 	fitted := f.results()
 	var check func(path string, v any)
 	check = func(path string, v any) {
@@ -122,7 +122,7 @@ func TestMediansOverMachines(t *testing.T) {
 	write("b1", 20)
 	write("c1", 30)
 	write("d1", 99, 7)
-	got, err := read([]string{dir + "/a?", dir + "/b?", dir + "/c?"}, dir+"/d1")
+	got, err := Read([]string{dir + "/a?", dir + "/b?", dir + "/c?"}, dir+"/d1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
-package main
+package fit
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,6 +52,15 @@ type part struct {
 	name  string
 	bytes int // bytes for each unit of the kind's size; 0 is 1
 	times int // how often the kind's time contains the curve's; 0 is 1
+}
+
+// wants reports whether a curve is moved by a case.
+func (c *curve) wants(x grid.Case) bool {
+	return slices.ContainsFunc(c.kinds, func(k part) bool { return k.wants(c, x) })
+}
+
+func (k part) wants(c *curve, x grid.Case) bool {
+	return x.Kind == k.name && (c.max == 0 || x.Size <= c.max)
 }
 
 // Sizes.
@@ -145,8 +155,20 @@ var curves = []curve{
 	{"own.pool_grow", func(p *profile.Profile) *profile.Curve { return &p.Own.PoolGrow }, false, []part{{"pool memory: allocate and free", 1, 1}}, 0},
 }
 
+// bandwidthPath is the path of the bandwidth that follows from the curve of device memory.
+const bandwidthPath = "kernel.memory_bytes_per_s"
+
 // results returns the fitted values by path.
 func (f *fitter) results() map[string]any {
+	out := f.all()
+	if f.near {
+		maps.DeleteFunc(out, func(path string, _ any) bool { return !f.moved[path] })
+	}
+	return out
+}
+
+// all returns all values that can be fitted, by path.
+func (f *fitter) all() map[string]any {
 	out := map[string]any{}
 	for i := range groups {
 		for _, n := range groups[i].numbers {
@@ -159,10 +181,10 @@ func (f *fitter) results() map[string]any {
 		}
 	}
 	if f.wants("kernel.device_memory") {
-		out["kernel.memory_bytes_per_s"] = f.p.Kernel.Bandwidth
+		out[bandwidthPath] = f.p.Kernel.Bandwidth
 	}
 	for _, part := range []string{"batch_ns", "fault_ns"} { // 0: the CPU's faults come one at a time, so block_ns contains both
-		out["managed.host_service."+part] = profile.Number{Source: fitSource}
+		out["managed.host_service."+part] = profile.Number{Source: f.source}
 	}
 	return out
 }

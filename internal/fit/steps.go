@@ -1,49 +1,48 @@
-package main
+package fit
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"math/bits"
 	"strings"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/bench"
 	"github.com/ferrygpu/ferry/internal/bench/grid"
+	"github.com/ferrygpu/ferry/internal/document"
+	"github.com/ferrygpu/ferry/internal/info"
 )
 
 // step is the prefix of the kinds of "ferry compare". A step of that command is a case
 // whose kind is "step " and the kind of memory, and whose size is the number of floats.
 const step = "step "
 
-// readSteps adds the times of a document of "ferry compare --json" to all.
-func readSteps(text []byte, all map[grid.Case][]float64) error {
+// readSteps reads a document of "ferry compare --json". Kinds that the device lacks have no
+// cases.
+func readSteps(name string, text []byte) (*grid.Result, error) {
 	var doc struct {
+		Device    info.Device                  `json:"device"`
 		Predicted bool                         `json:"predicted"`
 		Rows      []map[string]json.RawMessage `json:"rows"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return err
+	if err := document.Decode(name, text, bench.Schema, &doc); err != nil {
+		return nil, err
 	}
-	if doc.Predicted {
-		return errors.New("it has predictions, not measurements")
-	}
+	out := &grid.Result{Device: doc.Device, Predicted: doc.Predicted}
 	for _, row := range doc.Rows {
 		var n int
 		if err := json.Unmarshal(row["elements"], &n); err != nil {
-			return err
+			return nil, fmt.Errorf("%s: a row without a number of elements: %w", name, err)
 		}
 		for _, k := range bench.Kinds() {
 			var ns float64
-			if err := json.Unmarshal(row[k.Key()+"_ns"], &ns); err != nil {
-				return err
-			}
-			if c := (grid.Case{Kind: step + k.Key(), Size: n}); !c.Test() {
-				all[c] = append(all[c], ns)
+			if text := row[k.Key()+"_ns"]; text != nil && json.Unmarshal(text, &ns) == nil && ns > 0 {
+				out.Points = append(out.Points, grid.Point{Case: grid.Case{Kind: step + k.Key(), Size: n}, Median: ns})
 			}
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // predictSteps adds the predictions of the steps that want accepts to out.
