@@ -75,7 +75,7 @@ func TestCopiesAreSpaced(t *testing.T) {
 	for variant := range 4 {
 		two, sameWay := variant&1 != 0, variant&2 != 0
 		as, spaced := changed(t, func(p *profile.Profile) { p.Queue.Copy.Value = space * 1e3 }, func(r *rig) float64 {
-			in, out := r.alloc(n), r.alloc(n)
+			in, out, third := r.alloc(n), r.alloc(n), r.alloc(n)
 			from, _ := r.pinned(n)
 			to, _ := r.pinned(n)
 			s := [2]cu.Stream{r.stream(cu.StreamNonBlocking)}
@@ -86,7 +86,7 @@ func TestCopiesAreSpaced(t *testing.T) {
 				r.ok(r.MemcpyHtoDAsync(r.ctx, in, from, n, s[0]))
 				if sameWay {
 					r.ok(r.MemcpyHtoDAsync(r.ctx, out, to, n, s[1]))
-					r.ok(r.MemcpyHtoDAsync(r.ctx, out, to, n, s[0]))
+					r.ok(r.MemcpyHtoDAsync(r.ctx, third, to, n, s[0]))
 				} else {
 					r.ok(r.MemcpyDtoHAsync(r.ctx, to, out, n, s[1]))
 				}
