@@ -27,12 +27,13 @@ func clockProgram(t *testing.T, o Options, seed uint64) (all []float64) {
 		man    cu.DevicePtr
 	}
 	mem := make([]own, len(streams))
+	shared := r.alloc(n * uintptr(len(streams))) // each stream uses a part of it
 	for i := range streams {
 		events[i], marks[i] = r.event(), r.event()
 		m, err := r.MemAllocManaged(r.ctx, n, cu.MemAttachGlobal)
 		r.ok(err)
 		p, _ := r.pinned(n)
-		mem[i] = own{r.alloc(n), p, make([]byte, n), m}
+		mem[i] = own{shared + cu.DevicePtr(n*i), p, make([]byte, n), m}
 		r.ok(r.EventRecord(r.ctx, events[i], streams[i]))
 	}
 	launch := func(at cu.DevicePtr, bytes uint64, s cu.Stream) {

@@ -21,6 +21,7 @@ type kernelCost struct {
 	common  float64 // loads of sectors of host memory that other multiprocessors load too
 	memory  float64 // bytes of device memory
 	in, out float64 // time of the link in each direction
+	copied  uint64  // bytes of device memory that copies had just written
 
 	faults faults
 }
@@ -33,7 +34,7 @@ func (l *launch) price(o *op) cost {
 	if x == nil || len(x.stats.Traffic) < numCounters {
 		return cost{ns: prof.Kernel.Floor.Value}
 	}
-	k := kernelCost{l: l, dev: dev, x: x, faults: x.fault(dev, o.start)}
+	k := kernelCost{l: l, dev: dev, x: x, faults: x.fault(dev, o.start), copied: x.view.takeCopied()}
 	// A grid with fewer blocks than multiprocessors uses only some of them.
 	k.part = min(1, float64(l.grid.Count())/float64(max(1, dev.attr(cu.DeviceAttributeMultiprocessorCount))))
 	k.filter()
@@ -53,7 +54,7 @@ func (k *kernelCost) memoryNs() float64 {
 	k.memory = float64(accessBytes(&k.beyond[countDevice], k.far() < 1)) + local
 	k.memory += k.atomicBytes()
 	ns := k.dev.memoryNs(k.memory) / k.part
-	ns += k.dev.drv.prof.Kernel.Copied.Ns(float64(k.x.view.copiedIn.Load()))
+	ns += k.dev.drv.prof.Kernel.Copied.Ns(float64(k.copied))
 	k.in += remote / k.dev.drv.prof.Link.Payload.Value * 1e9
 	if k.dev.attr(cu.DeviceAttributeIntegrated) != 0 {
 		k.memory += float64(sectorBytes(&k.beyond[countHost])) + remote
@@ -248,7 +249,7 @@ func (k *kernelCost) farNs() float64 {
 	n := float64(k.x.stats.Sample.Waits[countDevice] + k.x.stats.Sample.Waits[countManaged])
 	more := max(0, k.dev.memoryLatency()-k.dev.cacheLatency())
 	far := k.far()
-	if k.x.view.copiedIn.Load() > 0 {
+	if k.copied > 0 {
 		far = max(far, 0.5)
 	}
 	return n * more * far

@@ -28,6 +28,8 @@ type work struct {
 	// price returns the cost. It is called with the driver locked, in the order
 	// of virtual time.
 	price func(*op) cost
+	// retire is called when the op ends in virtual time, with the driver locked. It may be nil.
+	retire func(*op)
 
 	// touches reports the memory that it uses, in builds with the race
 	// detector. It is nil for kernels, which report their accesses themselves.

@@ -70,9 +70,9 @@ type region struct {
 	// state only moves forward. Stream-ordered memory is pending from the call
 	// until the stream reaches the allocation.
 	state       atomic.Int32
-	streamFreed atomic.Bool   // freed in stream order, and not reused
-	copiedIn    atomic.Uint64 // bytes of device memory copied in since a kernel last used them
-	dirty       dirty         // of page-locked memory; guarded by Driver.mu
+	streamFreed atomic.Bool // freed in stream order, and not reused
+	copiedIn    uint64      // bytes of device memory copied in since a kernel last used them; guarded by Driver.mu
+	dirty       dirty       // of page-locked memory; guarded by Driver.mu
 
 	local, remote simt.Segment // as its own device and as a peer sees it
 }

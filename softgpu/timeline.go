@@ -236,6 +236,9 @@ func (t *timeline) retire(o *op) {
 	o.retired = true
 	o.noteEnd()
 	o.ctx.drv.unretired--
+	if o.work.retire != nil && o.err == nil {
+		o.work.retire(o)
+	}
 	if e := o.engine(); e != nil {
 		e.remove(o)
 	}

@@ -74,9 +74,6 @@ func (t *transfer) run() error {
 				moveBytes(dst[to:to+t.width], src[from:from+t.width])
 			}
 		}
-		if r := t.dst.region; r != nil && !r.kind.onHost() && (t.src.region == nil || t.src.region.kind.onHost()) {
-			r.copiedIn.Store(t.total())
-		}
 		return nil
 	})
 }
@@ -286,6 +283,14 @@ func (t *transfer) price(o *op, p *plan) cost {
 	return k
 }
 
+// retire notes what a copy from the host has just written. It does so in virtual time: in
+// real time, kernels of other streams see the copy or not.
+func (t *transfer) retire() {
+	if r := t.dst.region; r != nil && !r.kind.onHost() && (t.src.region == nil || t.src.region.kind.onHost()) {
+		r.copiedIn = t.total()
+	}
+}
+
 // work makes the operation.
 func (t *transfer) work(p plan) *work {
 	w := &work{
@@ -297,6 +302,7 @@ func (t *transfer) work(p plan) *work {
 		run:       func(*op) error { return t.run() },
 		arrive:    func(o *op) { t.arrive(o, &p) },
 		price:     func(o *op) cost { return t.price(o, &p) },
+		retire:    func(*op) { t.retire() },
 		keepAlive: t.src.host,
 		moved:     moved{t.total(), t.src.memoryName(), t.dst.memoryName()},
 	}

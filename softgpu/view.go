@@ -20,7 +20,7 @@ type view struct {
 	concurrent bool // host and device may use managed memory at once
 	ordinary   bool // the device uses the host's page tables
 	host       atomic.Bool
-	copiedIn   atomic.Uint64 // bytes of device memory that a copy had just written
+	found      sync.Map      // *region: of the device's own memory that the kernel touched
 	workspace  *simt.Segment // of a cooperative launch, else nil
 	heap       *kernelHeap   // of malloc in kernels, nil if no kernel of the context calls it
 	viewRace
@@ -63,8 +63,8 @@ func (v *view) Find(addr uint64) *simt.Segment {
 		return v.segment(r)
 	}
 	near := r.dev == v.ctx.dev
-	if near && r.copiedIn.Load() != 0 {
-		v.copiedIn.Add(r.copiedIn.Swap(0))
+	if near {
+		v.found.LoadOrStore(r, nil)
 	}
 	switch {
 	case raceBuild:
@@ -73,6 +73,16 @@ func (v *view) Find(addr uint64) *simt.Segment {
 		return &r.local
 	}
 	return &r.remote
+}
+
+// takeCopied returns how many bytes copies had just written to the memory that the kernel
+// touched. Other kernels find these in the cache. The caller holds Driver.mu.
+func (v *view) takeCopied() (n uint64) {
+	for r := range v.found.Range {
+		n += r.(*region).copiedIn
+		r.(*region).copiedIn = 0
+	}
+	return n
 }
 
 // denied returns the reason why the kernel must not touch x, or "" if it may.
