@@ -98,7 +98,9 @@ func (r *Report) compare(ctx context.Context, g *ferry.GPU, p *predictor, progre
 		if err != nil {
 			return err
 		}
-		r.Notes = append(r.Notes, fmt.Sprintf("%d combinations of chunks and streams were tried in %s memory", tried, w.kind))
+		if tried > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%d combinations of chunks and streams were tried in %s memory", tried, w.kind))
+		}
 	}
 	slices.SortStableFunc(r.Alternatives, func(a, b Alternative) int { return cmp.Compare(a.Predicted, b.Predicted) })
 	r.preferPlain()
@@ -166,13 +168,21 @@ func (r *Report) split(ctx context.Context, p *predictor) error {
 	return nil
 }
 
+// number formats a number without an exponent, with four digits if it is small.
+func number(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
 // remark adds what else to know about the best.
 func (r *Report) remark() {
 	if r.job.Rate > 0 {
 		most := 1e9 / float64(max(1, r.Best.Predicted))
-		text := fmt.Sprintf("%.4g calls a second keep the best busy for %.3g %% of the time", r.job.Rate, 100*r.job.Rate/most)
+		text := fmt.Sprintf("%s calls a second keep the best busy for %.3g %% of the time", number(r.job.Rate), 100*r.job.Rate/most)
 		if r.job.Rate > most {
-			text = fmt.Sprintf("%.4g calls a second are too many: the best makes %.4g", r.job.Rate, most)
+			text = fmt.Sprintf("%s calls a second are too many: the best makes %s", number(r.job.Rate), number(most))
 		}
 		r.Notes = append(r.Notes, text)
 	}

@@ -83,3 +83,14 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// TestHuge: a kernel that reads few words of a large memory is predicted by smaller runs,
+// because a run has that memory.
+func TestHuge(t *testing.T) {
+	j := Job{In: 300 << 20, Out: 4, Access: Access{Stride, 1 << 20}}
+	complete(&j)
+	const want = "a line through 75.0 MiB to 4 bytes and 150.0 MiB to 4 bytes"
+	if x, err := h200(t).predict(t.Context(), mapped, j); err != nil || x.from != want {
+		t.Errorf("%+v, %v", x, err)
+	}
+}

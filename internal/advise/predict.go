@@ -49,8 +49,8 @@ const work = 4 << 20
 // are larger than work allows: a line from small sizes to large ones is not exact.
 const farthest = 64
 
-// moved is how many bytes a run of a pipeline may move. A larger one is predicted by a line
-// through two with fewer chunks.
+// moved is how many bytes the memory of a run may have. A larger pipeline is predicted by a
+// line through two with fewer chunks, any other way by a line through two smaller sizes.
 const moved = 256 << 20
 
 // predict returns the predicted time of a way.
@@ -72,13 +72,11 @@ func (p *predictor) compute(ctx context.Context, w way, j Job) (prediction, erro
 	switch {
 	case w.path == Pipelined && huge && w.parts > 3*w.streams:
 		return p.fewerChunks(ctx, w, j)
-	case w.path != Pipelined && j.delay > 0 && huge:
-		return p.smaller(ctx, w, j)
 	case w.replaceable() && large:
 		return p.delayed(ctx, w, j)
 	case large && j.Reuse > 4:
 		return p.fewerPasses(ctx, w, j)
-	case large && max(j.In, j.Out) > 1<<20 && j.Access.Kind != Table:
+	case w.path != Pipelined && huge, large && max(j.In, j.Out) > 1<<20 && j.Access.Kind != Table:
 		return p.smaller(ctx, w, j)
 	}
 	return p.simulate(ctx, w, j)

@@ -79,7 +79,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", len(line)-1, line)
 		}
 	}
-	if !strings.Contains(r.Text(), "1e+06 calls a second are too many") {
+	if !strings.Contains(r.Text(), "1000000 calls a second are too many") {
 		t.Errorf("nothing about the rate: %s", r.Text())
 	}
 }
@@ -339,5 +339,16 @@ func TestHardware(t *testing.T) {
 	}
 	if kinds < len(reports)-1 {
 		t.Errorf("%d of %d advised kinds are within 5 %% of the best", kinds, len(reports))
+	}
+}
+
+// TestTooLarge: ways that need more device memory than there is are left out, and said.
+func TestTooLarge(t *testing.T) {
+	r := advice(t, "soft:fermi-c2050", Job{In: 4 << 30, Reuse: 8, Access: Access{Stride, 1 << 12}}, &Options{NoFlips: true})
+	if r.Best.Kind != ZeroCopy || len(r.Alternatives) != 2 || !strings.Contains(strings.Join(r.Notes, "\n"), "no pinned, copy: it needs 4.0 GiB of device memory, and the device has 2.6 GiB") {
+		t.Errorf("best %+v, notes %q", r.Best, r.Notes)
+	}
+	if why := r.Alternatives[0].Why; strings.Contains(why, "once") {
+		t.Errorf("why the best of 8 passes wins: %q", why)
 	}
 }

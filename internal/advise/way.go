@@ -2,6 +2,8 @@ package advise
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -62,12 +64,49 @@ func (w way) chunk(j *Job) int {
 	return most
 }
 
-// text describes chunks: "4.0 MiB".
+// sizeText describes a size: "4.0 MiB".
 func sizeText(n int) string { return refusal.Size(uintptr(n)) }
 
 // candidates returns the ways that the source of a job allows on a device, without those of
 // the search for chunks, and the reasons why others are left out.
 func candidates(g *ferry.GPU, j *Job) (ways []way, left []string, err error) {
+	_, memory, err := g.MemInfo()
+	if err != nil {
+		return nil, nil, err
+	}
+	part := j.part(0, j.Devices)
+	ways, left = allowed(g, j)
+	ways = slices.DeleteFunc(ways, func(w way) bool {
+		need := w.onDevice(&part)
+		if need > memory {
+			left = append(left, fmt.Sprintf("no %v: it needs %s of device memory, and the device has %s", w, sizeText(need), sizeText(memory)))
+		}
+		return need > memory
+	})
+	if len(ways) == 0 {
+		err = fmt.Errorf("no memory suits this device: %s", strings.Join(left, "; "))
+	}
+	return ways, left, err
+}
+
+// onDevice returns how many bytes of device memory a way needs. Managed memory can be
+// larger than that memory, and a staged pipeline needs little.
+func (w way) onDevice(j *Job) (bytes int) {
+	if w.path == Staged {
+		return 0
+	}
+	if !w.inPlace() {
+		bytes += j.In
+	}
+	if !w.outPlace() {
+		bytes += j.Out
+	}
+	return bytes
+}
+
+// allowed returns the ways that the source and the attributes of a device allow, and why
+// others are left out.
+func allowed(g *ferry.GPU, j *Job) (ways []way, left []string) {
 	has := map[cu.DeviceAttribute]bool{}
 	for _, a := range []cu.DeviceAttribute{cu.DeviceAttributeCanMapHostMemory, cu.DeviceAttributeManagedMemory,
 		cu.DeviceAttributeConcurrentManagedAccess, cu.DeviceAttributeHostRegisterSupported} {
@@ -91,7 +130,7 @@ func candidates(g *ferry.GPU, j *Job) (ways []way, left []string, err error) {
 		if has[cu.DeviceAttributeHostRegisterSupported] {
 			add(cu.DeviceAttributeCanMapHostMemory, mappedWays(Registered, both)...)
 		}
-		return ways, left, nil
+		return ways, left
 	}
 	add(0, way{kind: Pinned, path: Copied})
 	mapped := mappedWays(ZeroCopy, both)
@@ -103,7 +142,7 @@ func candidates(g *ferry.GPU, j *Job) (ways []way, left []string, err error) {
 	if has[cu.DeviceAttributeManagedMemory] {
 		add(cu.DeviceAttributeConcurrentManagedAccess, way{kind: Managed, path: Prefetched})
 	}
-	return ways, left, nil
+	return ways, left
 }
 
 // mappedWays returns the ways by which a kernel uses memory of a kind over the link.

@@ -39,13 +39,16 @@ func (r *Report) why(a *Alternative) string {
 // merit says what makes the best fast.
 func (r *Report) merit(a *Alternative) string {
 	both := r.job.In > 0 && r.job.Out > 0
+	once := r.job.Reuse == 1 && r.job.Access.Kind == Stream
 	switch {
-	case a.way.path == Mapped && both && r.job.Reuse == 1:
+	case a.way.path == Mapped && both && once:
 		return "each byte crosses the link once, and both directions work at once"
+	case a.way.path == Mapped && once:
+		return "each byte crosses the link once, and no copy comes before or after the kernel"
 	case a.way.path == Mapped:
-		return "each byte crosses the link about once, and no copy comes before or after the kernel"
+		return "no copy comes before or after the kernel"
 	case a.way.inPlace() && a.way.kind != Managed:
-		return "the kernel reads over the link about once, and the results are copied"
+		return "the kernel reads over the link, and the results are copied"
 	case a.way.outPlace() && a.way.kind != Managed:
 		return "the input is copied once, and the kernel writes results over the link"
 	case a.way.path == Pipelined:
