@@ -61,13 +61,21 @@ const onDevice = "on the device already"
 type points map[string][]grid.Point
 
 // benchPage returns the page of ferry bench.
-func benchPage(r *grid.Result) *Page {
+func benchPage(doc *benchDocument) *Page {
+	r := &doc.Result
 	p := &Page{Title: "ferry bench", Device: deviceLine(r.Device), Marked: marked(r.Device), Name: "ferry-bench.json"}
 	by := points{}
 	for _, x := range r.Points {
 		if x.Median > 0 && x.Size > 0 {
 			by[x.Kind] = append(by[x.Kind], x)
 		}
+	}
+	p.unreliable(r)
+	if doc.Normal != nil {
+		p.First = append(p.First, normalTable(doc.Normal))
+	}
+	if doc.Summary != nil {
+		p.First = append(p.First, summaryTables(doc.Summary)...)
 	}
 	p.add(by.bandwidth(r))
 	p.add(by.ways())
@@ -79,10 +87,10 @@ func benchPage(r *grid.Result) *Page {
 	p.add(by.owning())
 	p.add(by.managed())
 	p.add(by.onDevice())
-	if t := by.patterns(); t != nil {
-		p.Tables = append(p.Tables, t)
-	}
-	p.Tables = append(p.Tables, allPoints(r))
+	p.Tables = append(p.Tables, by.patterns())
+	p.Tables = append(p.Tables, allPoints(r), p.missing(r))
+	isNil := func(t *Table) bool { return t == nil }
+	p.First, p.Tables = slices.DeleteFunc(p.First, isNil), slices.DeleteFunc(p.Tables, isNil)
 	return p
 }
 
@@ -127,8 +135,8 @@ func (by points) bandwidth(r *grid.Result) *Chart {
 	if half, ok := best.reaches(top.Y / 2); ok {
 		c.Sentence += fmt.Sprintf(" It has half of that from %s on.", sizeText(half))
 	}
-	rate, name := linkRate(machine(r.Device))
-	if rate > 0 && rate >= top.Y {
+	rate, name := linkRate(r.Machine, r.Device)
+	if rate > 0 {
 		c.Sentence += fmt.Sprintf(" That is %.0f %% of the ceiling of %s (%s).", 100*top.Y/rate, Rate.text(rate), name)
 		c.bound("ceiling: "+name, rate)
 	} else {
@@ -233,7 +241,11 @@ func allPoints(r *grid.Result) *Table {
 	t := &Table{Title: "All results", Words: 1,
 		Head: []string{"kind", "size, or number", "median (us)", "5 % (us)", "95 % (us)", "samples"}}
 	for _, x := range r.Points {
-		t.Rows = append(t.Rows, Row{Cells: []string{x.Kind, fmt.Sprint(x.Size), Time.cell(x.Median), Time.cell(x.P5), Time.cell(x.P95), fmt.Sprint(x.Samples)}})
+		kind := x.Kind
+		if r.Predicted && x.Marked() != "" {
+			kind += " (do not rely on it)"
+		}
+		t.Rows = append(t.Rows, Row{Cells: []string{kind, fmt.Sprint(x.Size), Time.cell(x.Median), Time.cell(x.P5), Time.cell(x.P95), fmt.Sprint(x.Samples)}})
 	}
 	return t
 }

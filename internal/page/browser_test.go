@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,17 +26,40 @@ var looks = []struct {
 	width        int
 }{{"light-wide", "light", 1280}, {"dark-wide", "dark", 1280}, {"light-narrow", "light", 390}, {"dark-narrow", "dark", 390}}
 
-// TestBrowser: in Chromium every page renders without a message on the console and without
+// TestBrowser runs the tests in Chromium: one browser, and a tab for each test.
+func TestBrowser(t *testing.T) {
+	b := newChromium(t)
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, c *chromium)
+	}{
+		{"looks", testLooks}, {"zoom", testZoom}, {"legend", testLegend}, {"theme", testTheme},
+		{"copy", testCopy}, {"print", testPrint}, {"without scripts", testWithoutScripts},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, b.tab(t)) })
+	}
+}
+
+// accessLooks are the looks of each page that axe-core sees. It takes seconds for pages with
+// long tables, so that the page "hardware", which is the page "bench" with more rows, has none.
+var accessLooks = map[string][]string{
+	"bench": {"light-wide", "dark-narrow"}, "summary": {"light-wide"}, "patterns": {"dark-narrow"}, "compare": {"light-wide", "dark-narrow"},
+	"overlap": {"light-wide", "dark-narrow"}, "trace": {"light-wide", "dark-narrow"}, "hostile": {"dark-narrow"}, "hardware": nil,
+}
+
+// testLooks: in Chromium every page renders without a message on the console and without
 // a request, each chart draws all of its points, nothing is wider than the window, and
 // axe-core finds nothing serious.
-func TestBrowser(t *testing.T) {
-	c := newChromium(t)
+func testLooks(t *testing.T, c *chromium) {
 	script := axe(t)
+	if pages := samples(t); len(pages) != len(accessLooks) {
+		t.Errorf("%d pages, but looks for axe-core of %d", len(pages), len(accessLooks))
+	}
 	for name, p := range samples(t) {
 		path := saved(t, name, p)
 		for i, look := range looks {
-			if (name == "hardware" || name == "hostile") && i%3 != 0 {
-				continue // they differ from bench in their texts
+			if slices.Contains([]string{"hardware", "hostile", "summary"}, name) && i%3 != 0 {
+				continue // they differ from bench in their texts and tables
 			}
 			c.look(look.width, look.scheme, "screen")
 			c.open(path)
@@ -44,7 +68,7 @@ func TestBrowser(t *testing.T) {
 			if over := c.number(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 				t.Errorf("%s %s: the page is %v pixels wider than the window", name, look.name, over)
 			}
-			if look.name == "light-wide" || look.name == "dark-narrow" {
+			if slices.Contains(accessLooks[name], look.name) {
 				demandAccess(t, c, name+" "+look.name, script)
 			}
 			c.screenshot(name+"-"+look.name, look.width, 0)
@@ -126,9 +150,8 @@ func drawn(c *chromium, id string) int {
 	return int(c.number(`+document.querySelector("#%s .plot").dataset.points`, id))
 }
 
-// TestZoom: dragging, buttons and keys zoom, and show all again.
-func TestZoom(t *testing.T) {
-	c := newChromium(t)
+// testZoom: dragging, buttons and keys zoom, and show all again.
+func testZoom(t *testing.T, c *chromium) {
 	c.look(1280, "light", "screen")
 	pages := samples(t)
 	for name, id := range map[string]string{"bench": "bandwidth", "trace": "timeline"} {
@@ -206,9 +229,8 @@ func TestZoom(t *testing.T) {
 	}
 }
 
-// TestLegend: a line of the legend hides and shows its points.
-func TestLegend(t *testing.T) {
-	c := newChromium(t)
+// testLegend: a line of the legend hides and shows its points.
+func testLegend(t *testing.T, c *chromium) {
 	c.look(1280, "light", "screen")
 	pages := samples(t)
 	for name, id := range map[string]string{"bench": "bandwidth", "overlap": "overlap"} {
@@ -225,10 +247,9 @@ func TestLegend(t *testing.T) {
 	}
 }
 
-// TestTheme: the select changes the colours of the page and of its charts, and a system that
+// testTheme: the select changes the colours of the page and of its charts, and a system that
 // changes its own changes both.
-func TestTheme(t *testing.T) {
-	c := newChromium(t)
+func testTheme(t *testing.T, c *chromium) {
 	c.look(1280, "light", "screen")
 	p := samples(t)["bench"]
 	c.open(saved(t, "bench", p))
@@ -259,10 +280,9 @@ func TestTheme(t *testing.T) {
 	demandQuiet(t, c, "theme")
 }
 
-// TestCopy: copying gives Markdown with all cells of the tables, in rows of one width, and
+// testCopy: copying gives Markdown with all cells of the tables, in rows of one width, and
 // the download gives the document.
-func TestCopy(t *testing.T) {
-	c := newChromium(t)
+func testCopy(t *testing.T, c *chromium) {
 	c.look(1280, "light", "screen")
 	for _, name := range []string{"bench", "hostile"} {
 		p := samples(t)[name]
@@ -284,7 +304,7 @@ func TestCopy(t *testing.T) {
 		for _, chart := range p.Charts {
 			rows += len(chart.Table.Rows) + 2
 		}
-		for _, table := range p.Tables {
+		for _, table := range slices.Concat(p.First, p.Tables) {
 			rows += len(table.Rows) + 2
 		}
 		if got := strings.Count(text, "\n| "); got != rows {
@@ -348,9 +368,8 @@ func demandDownload(t *testing.T, c *chromium, p *Page) {
 	c.takeProblems() // the download is a request
 }
 
-// TestPrint: on paper all tables are open, charts fit, and controls are not shown.
-func TestPrint(t *testing.T) {
-	c := newChromium(t)
+// testPrint: on paper all tables are open, charts fit, and controls are not shown.
+func testPrint(t *testing.T, c *chromium) {
 	c.look(1280, "dark", "screen")
 	p := samples(t)["bench"]
 	c.open(saved(t, "bench", p))
@@ -379,9 +398,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestWithoutScripts: the sentences and tables are shown without scripts.
-func TestWithoutScripts(t *testing.T) {
-	c := newChromium(t)
+// testWithoutScripts: the sentences and tables are shown without scripts.
+func testWithoutScripts(t *testing.T, c *chromium) {
 	c.look(1280, "light", "screen")
 	c.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
 	p := samples(t)["overlap"]

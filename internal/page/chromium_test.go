@@ -83,8 +83,24 @@ func newChromium(t *testing.T) *chromium {
 	c := &chromium{t: t, out: toBrowser, answers: make(chan answer, 100), events: make(chan answer, 100)}
 	done := make(chan struct{})
 	go func() { defer close(done); c.read(fromBrowser) }()
-	t.Cleanup(func() { c.stop(cmd, done) })
-	c.attach()
+	t.Cleanup(func() { c.t = t; c.stop(cmd, done) })
+	return c
+}
+
+// tab opens a tab for a test, which closes it at its end.
+func (c *chromium) tab(t *testing.T) *chromium {
+	t.Helper()
+	c.t, c.session = t, ""
+	var target struct {
+		ID string `json:"targetId"`
+	}
+	c.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	t.Cleanup(func() {
+		c.session = ""
+		c.call("Target.closeTarget", map[string]any{"targetId": target.ID}, nil)
+		c.takeProblems()
+	})
+	c.attach(target.ID)
 	return c
 }
 
@@ -193,16 +209,12 @@ func (c *chromium) call(method string, params, into any) {
 	}
 }
 
-// attach opens a tab.
-func (c *chromium) attach() {
-	var target struct {
-		ID string `json:"targetId"`
-	}
-	c.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+// attach sends all further calls to a tab.
+func (c *chromium) attach(target string) {
 	var session struct {
 		ID string `json:"sessionId"`
 	}
-	c.call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &session)
+	c.call("Target.attachToTarget", map[string]any{"targetId": target, "flatten": true}, &session)
 	c.call("Browser.grantPermissions", map[string]any{"permissions": []string{"clipboardReadWrite", "clipboardSanitizedWrite"}}, nil)
 	c.session = session.ID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {

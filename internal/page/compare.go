@@ -3,17 +3,17 @@ package page
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/ferrygpu/ferry/internal/bench"
 	"github.com/ferrygpu/ferry/internal/info"
-	"github.com/ferrygpu/ferry/profile"
 )
 
 // comparison is a document of ferry compare.
 type comparison struct {
-	Device info.Device `json:"device"`
+	Device info.Device      `json:"device"`
+	Kernel *bench.OwnKernel `json:"kernel"` // nil for the vector addition
 	Rows   []comparisonRow
+	Reuse  []reuseRows
 }
 
 // comparisonRow is a size of a comparison.
@@ -37,7 +37,7 @@ func (r *comparisonRow) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	r.bytes, r.verified, r.ns = known.Bytes, known.Verified, map[string]*float64{}
-	for _, k := range bench.Kinds() {
+	for _, k := range measuredKinds() {
 		var ns *float64
 		if value, ok := all[k.Key()+"_ns"]; ok {
 			if err := json.Unmarshal(value, &ns); err != nil {
@@ -52,25 +52,42 @@ func (r *comparisonRow) UnmarshalJSON(text []byte) error {
 // comparePage returns the page of ferry compare.
 func comparePage(c *comparison) *Page {
 	p := &Page{Title: "ferry compare", Device: deviceLine(c.Device), Marked: marked(c.Device), Name: "ferry-compare.json"}
-	wrong := 0
-	for _, r := range c.Rows {
-		if !r.verified {
-			wrong++
+	wrong, rows := 0, 0
+	for _, all := range c.byReuse() {
+		for _, r := range all.Rows {
+			if rows++; !r.verified {
+				wrong++
+			}
 		}
 	}
 	if wrong > 0 {
-		p.note(fmt.Sprintf("The results of %d of %d sizes were wrong. Their times mean nothing.", wrong, len(c.Rows)))
+		p.note(fmt.Sprintf("The results of %d of %d rows were wrong. Their times mean nothing.", wrong, rows))
 	}
 	p.add(c.times())
 	p.add(c.rates())
+	p.add(c.reuse())
+	if t := c.bestKinds(); t != nil {
+		p.Tables = append(p.Tables, t)
+	}
 	return p
+}
+
+// measuredKinds are the kinds that a row can have, but for the kernel of zero-copy by itself.
+func measuredKinds() []bench.Kind { return append(bench.Kinds(), bench.PageableInKernels) }
+
+// subject returns what was measured, for titles.
+func (c *comparison) subject() string {
+	if c.Kernel != nil {
+		return "The kernel " + c.Kernel.Name
+	}
+	return "Vector addition"
 }
 
 // series returns a line for each kind that was measured, and which of them is the kernel
 // alone: the last one, or none. Each value is f of a time.
 func (c *comparison) series(f func(bytes, ns float64) float64) (all []Series, alone int) {
 	alone = -1
-	for _, k := range bench.Kinds() {
+	for _, k := range measuredKinds() {
 		s := Series{Name: k.String()}
 		for _, r := range c.Rows {
 			if ns := r.ns[k.Key()]; ns != nil && *ns > 0 && r.bytes > 0 {
@@ -102,8 +119,11 @@ func (c *comparison) times() *Chart {
 	if len(series) == 0 || alone == 0 {
 		return nil
 	}
-	chart := &Chart{ID: "time", Title: "Vector addition by kind of memory: time by size", X: vectorSize, Y: Axis{"time", Time}, Series: series}
-	chart.Sentence = join(chart.fastest(), chart.crossovers(rivals), "Each input is read once: more reads favour copies.")
+	chart := &Chart{ID: "time", Title: c.subject() + " by kind of memory: time by size", X: vectorSize, Y: Axis{"time", Time}, Series: series}
+	chart.Sentence = join(chart.fastest(), chart.crossovers(rivals))
+	if c.Kernel == nil {
+		chart.Sentence = join(chart.Sentence, "Each input is read once: more reads favour copies.")
+	}
 	if alone > 0 {
 		chart.Sentence += " The dashed line is the kernel alone, on vectors that are on the device already."
 	}
@@ -121,10 +141,10 @@ func (c *comparison) rates() *Chart {
 	if len(series) == 0 {
 		return nil
 	}
-	chart := &Chart{ID: "rate", Title: "Vector addition by kind of memory: bandwidth over the link", X: vectorSize, Y: Axis{"bandwidth (GB/s)", Rate}, Series: series}
+	chart := &Chart{ID: "rate", Title: c.subject() + " by kind of memory: bandwidth over the link", X: vectorSize, Y: Axis{"bandwidth (GB/s)", Rate}, Series: series}
 	best, top := chart.highest()
 	chart.Sentence = fmt.Sprintf("The most is %s, by %s at %s. The three vectors count.", Rate.text(top.Y), best.Name, sizeText(top.X))
-	if rate, name := duplexRate(machine(c.Device)); rate >= top.Y {
+	if rate, name := duplexRate(c.Device); rate > 0 {
 		chart.Sentence += fmt.Sprintf(" That is %.0f %% of the ceiling of %s, at which two vectors go in while one goes out (%s).", 100*top.Y/rate, Rate.text(rate), name)
 		chart.bound("ceiling: "+name, rate)
 	} else {
@@ -136,7 +156,7 @@ func (c *comparison) rates() *Chart {
 
 // duplexRate returns the rate at which a step could move its vectors, if the link were never
 // idle. The two vectors that go in bound it.
-func duplexRate(p *profile.Profile) (rate float64, name string) {
-	rate, name = linkRate(p)
-	return math.Max(rate*moved/2, 0), name
+func duplexRate(d info.Device) (rate float64, name string) {
+	rate, name = linkRate(nil, d)
+	return rate * moved / 2, name
 }

@@ -92,27 +92,30 @@ func deviceLine(d info.Device) string {
 // machine returns the profile of a device: that of a software GPU, or the one that ships
 // for the product. It returns nil if there is none.
 func machine(d info.Device) *profile.Profile {
-	if d.Profile != nil {
-		if p, err := profile.Named(*d.Profile); err == nil {
-			return p
-		}
+	if d.Profile == nil {
+		return profile.ForDevice(d.Name)
+	}
+	p, err := profile.Named(*d.Profile)
+	if err != nil {
 		return nil
 	}
-	return profile.ForDevice(d.Name)
+	return p
 }
 
-// laneRates are the GB/s of one lane of PCI Express one way, by generation.
-var laneRates = []float64{0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563}
-
-// linkRate returns the rate of a machine's link one way in GB/s, and its name. It returns 0
-// if it is not known.
-func linkRate(p *profile.Profile) (rate float64, name string) {
-	if p == nil {
+// linkRate returns the rate of a device's link one way in GB/s, and its name. The figures are
+// those of the document, or else those of the profile for the device. It returns 0 if neither
+// is known.
+func linkRate(m *grid.Machine, d info.Device) (rate float64, name string) {
+	from := ""
+	if m == nil || m.Link <= 0 {
+		p := machine(d)
+		if p == nil {
+			return 0, ""
+		}
+		m, from = grid.MachineOf(p), ", by profile "+p.Name
+	}
+	if m.Link <= 0 {
 		return 0, ""
 	}
-	gen, lanes := p.Link.Generation.Int(), p.Link.Lanes.Int()
-	if gen < 1 || gen >= len(laneRates) || lanes < 1 {
-		return 0, ""
-	}
-	return laneRates[gen] * float64(lanes), fmt.Sprintf("PCIe %d.0 x%d one way, by profile %s", gen, lanes, p.Name)
+	return m.Link / 1e9, fmt.Sprintf("PCIe %d.0 x%d one way%s", m.Generation, m.Lanes, from)
 }

@@ -36,6 +36,8 @@ func (u Unit) text(v float64) string {
 		return timeText(v)
 	case Rate:
 		return digits(v) + " GB/s"
+	case Count:
+		return short(v)
 	}
 	return digits(v)
 }

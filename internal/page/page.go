@@ -12,6 +12,7 @@ type Page struct {
 	Marked string   // what predicts the numbers, such as "profile h200"; "" if they were measured
 	Mixed  bool     // some numbers are measured nevertheless
 	Notes  []string // what the reader must know, such as why the result is not whole
+	First  []*Table // tables before the charts
 	Charts []*Chart
 	Tables []*Table        // tables without a chart, after the charts
 	Raw    json.RawMessage // the document of --json
@@ -88,6 +89,7 @@ type Table struct {
 	Head     []string
 	Words    int // the first columns, which are text; the others are numbers
 	Rows     []Row
+	Closed   bool // whether it is closed at first, however short it is
 }
 
 // Row is a row of a table. Bar is drawn behind the text of the last cell: -1 is to the left

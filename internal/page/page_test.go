@@ -18,6 +18,9 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/bench/grid"
+	"github.com/ferrygpu/ferry/internal/bench/normal"
+	"github.com/ferrygpu/ferry/internal/bench/summary"
+	"github.com/ferrygpu/ferry/internal/info"
 	"github.com/ferrygpu/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/trace"
 )
@@ -48,6 +51,32 @@ func quick(t *testing.T, file string, keep func(p grid.Point) bool) []byte {
 func everyOther(p grid.Point) bool { return int(math.Log2(float64(p.Size)))%2 == 0 }
 
 func all(grid.Point) bool { return true }
+
+// summarized returns the document of a run on an H200 with its summary, and compared with
+// other H200s. Large copies out of page-locked memory were slowed down.
+func summarized(t *testing.T, keep func(p grid.Point) bool) []byte {
+	t.Helper()
+	r, err := grid.Parse(quick(t, "grid-h200-f1.json", keep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Points {
+		if p := &r.Points[i]; p.Kind == "copy pinned out" && p.Size >= 1<<20 {
+			p.Median, p.P5, p.P95 = 2*p.Median, 2*p.P5, 2*p.P95
+		}
+	}
+	r.Skipped = []grid.Skip{{Kind: "copy registered in", Sizes: []int{4096, 8192}, Why: "a reason"}}
+	r.LeftOut = []grid.Case{{Kind: "fill", Size: 4096}, {Kind: "fill", Size: 8192}, {Kind: "copy both ways", Size: 4096}}
+	ref, err := normal.Named("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := (&summary.Report{Result: r, Summary: summary.Of(r, ref), Normal: normal.Compare(r, ref)}).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
 
 func of(t *testing.T, doc []byte) *Page {
 	t.Helper()
@@ -110,7 +139,8 @@ func samples(t *testing.T) map[string]*Page {
 		"bench":    of(t, quick(t, "grid-soft-h200.json", everyOther)),
 		"hardware": of(t, quick(t, "grid-h200-e1.json", all)),
 		"patterns": of(t, quick(t, "patterns-soft-h200.json", all)),
-		"compare":  fromFile(t, "../../docs/results/compare-soft-h200.json"),
+		"summary":  of(t, summarized(t, everyOther)),
+		"compare":  fromFile(t, "testdata/compare-reuse.json"),
 		"overlap":  fromFile(t, "../../cmd/ferry/testdata/overlap-fermi-c2050.json"),
 		"trace":    traced,
 		"hostile":  of(t, doc),
@@ -183,8 +213,8 @@ func TestPages(t *testing.T) {
 					t.Errorf("%d elements have the id %s", n, id)
 				}
 			}
-			if tables != len(p.Charts)+len(p.Tables) || len(p.Charts) == 0 {
-				t.Errorf("%d tables of %d charts and %d tables", tables, len(p.Charts), len(p.Tables))
+			if tables != len(p.First)+len(p.Charts)+len(p.Tables) || len(p.Charts) == 0 {
+				t.Errorf("%d tables of %d charts and %d tables", tables, len(p.Charts), len(p.First)+len(p.Tables))
 			}
 			for _, c := range p.Charts {
 				demandTable(t, c)
@@ -327,7 +357,7 @@ func TestMarked(t *testing.T) {
 		if p.Marked != want || strings.Contains(text, "Predicted, not measured") != (name != "trace") || strings.Contains(text, "Partly predicted") != (name == "trace") {
 			t.Errorf("%s: marked %q, want %q", name, p.Marked, want)
 		}
-		places := len(p.Charts) + len(p.Tables)
+		places := len(p.First) + len(p.Charts) + len(p.Tables)
 		if n := strings.Count(text, `<p class="tag">predicted by `+want); n != places {
 			t.Errorf("%s: %d of %d places are marked", name, n, places)
 		}
@@ -408,6 +438,123 @@ func TestSentences(t *testing.T) {
 	}
 	if got, want := c.extremes("slowest"), "At 4 KiB, a is the slowest (1.00 us), and c has the least (20 ns)."; got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestSummary: the page shows the summary, what is not normal, and what was not measured.
+func TestSummary(t *testing.T) {
+	p := samples(t)["summary"]
+	if len(p.First) != 4 || len(p.Tables) != 2 {
+		t.Fatalf("%d tables before the charts, %d after", len(p.First), len(p.Tables))
+	}
+	is, kinds, causes, crossings := p.First[0], p.First[1], p.First[2], p.First[3]
+	if !strings.HasSuffix(is.Sentence, " rows are normal for h200, 5 are slower and 0 faster. The range of normal is that of 6 measured machines (NVIDIA H200).") {
+		t.Errorf("got %s", is.Sentence)
+	}
+	if len(is.Rows) != 5 || is.Rows[0].Cells[0] != "copy pinned out" || is.Rows[0].Cells[2] != "slower" || is.Rows[0].Bar <= 0 {
+		t.Errorf("got %+v", is.Rows)
+	}
+	for i, r := range kinds.Rows {
+		if r.Cells[0] == "copy pinned out" && (r.Cells[1] != "not normal" || r.Cells[2] != "27.61 GB/s" || r.Cells[3] != "63.02 GB/s" || r.Cells[4] != "44") {
+			t.Errorf("row %d: got %q", i, r.Cells)
+		}
+	}
+	if len(kinds.Rows) != 50 || !strings.HasPrefix(kinds.Sentence, "17 of 50 kinds with a ceiling reach 95 % of it or more: against link 63.0 GB/s") {
+		t.Errorf("%d kinds: %s", len(kinds.Rows), kinds.Sentence)
+	}
+	if len(causes.Rows) < 5 || causes.Rows[0].Cells[1] == "" || len(crossings.Rows) == 0 || !strings.HasSuffix(crossings.Rows[0].Cells[0], "iB") {
+		t.Errorf("causes %+v, crossovers %+v", causes.Rows, crossings.Rows)
+	}
+	want := "Skipped: 1 kind. The last table says why.\nLeft out, because the time was over: 3 cases of 2 kinds. The last table names them."
+	if got := strings.Join(p.Notes, "\n"); got != want {
+		t.Errorf("notes: %s", got)
+	}
+	if got := p.Tables[1].Rows; len(got) != 3 || got[1].Cells[0] != "fill" || got[1].Cells[2] != "2" {
+		t.Errorf("not measured: %+v", got)
+	}
+	all := normalTable(&normal.Report{Reference: "x", Normal: 2, Rows: []normal.Entry{{Ratio: 1.01, State: normal.Normal}, {Ratio: 0.9, State: normal.Normal}}})
+	if len(all.Rows) != 2 || all.Rows[0].Cells[6] != "0.90 times" || !strings.Contains(all.Sentence, "furthest") {
+		t.Errorf("all are normal: %+v", all)
+	}
+	if p := of(t, []byte(`{"schema": "ferry.grid/1", "normal": {"rows": null}, "summary": {}}`)); len(p.First) != 0 {
+		t.Errorf("tables of nothing: %+v", p.First)
+	}
+}
+
+// TestUnreliable: families of patterns that predictions are wrong for are marked.
+func TestUnreliable(t *testing.T) {
+	p := of(t, []byte(`{"schema": "ferry.grid/1", "predicted": true, "marked": {"managed memory": "a reason"}, "points": []}`))
+	if len(p.Notes) != 1 || p.Notes[0] != `Do not rely on the predictions of the family "managed memory": a reason.` {
+		t.Errorf("got %q", p.Notes)
+	}
+	marked, c := 0, grid.Case{}
+	for _, x := range grid.Patterns.Cases() {
+		if x.Marked() != "" {
+			c = x
+		}
+	}
+	for _, predicted := range []bool{true, false} {
+		r := allPoints(&grid.Result{Predicted: predicted, Points: []grid.Point{{Case: c, Median: 1}}}).Rows[0].Cells[0]
+		if strings.HasSuffix(r, " (do not rely on it)") {
+			marked++
+		}
+	}
+	if c.Kind != "" && marked != 1 {
+		t.Errorf("%v: %d of a prediction and a measurement are marked", c, marked)
+	}
+}
+
+// TestCompareReuse: the chart shows the largest size at which reuse changes the best kind, and
+// the table the best kinds of all sizes.
+func TestCompareReuse(t *testing.T) {
+	p := of(t, []byte(`{"schema": "ferry.compare/1", "kernel": {"name": "mine"},
+		"rows": [{"bytes": 4096, "pinned_ns": 20, "zero_copy_ns": 10, "kernel_ns": 1, "verified": true}, {"bytes": 8192, "pinned_ns": 40, "zero_copy_ns": 10, "verified": true}],
+		"reuse": [{"times": 4, "rows": [{"bytes": 4096, "pinned_ns": 20, "zero_copy_ns": 40}, {"bytes": 8192, "pinned_ns": 40, "zero_copy_ns": 30, "pageable_in_kernels_ns": 31}]},
+			{"times": 1, "rows": [{"bytes": 4096, "pinned_ns": 99}]}, {"times": -1, "rows": []}]}`))
+	c := p.Charts[len(p.Charts)-1]
+	want := "Fastest: zero-copy at 1; pinned at 4. Zero-copy and pinned cross at about 2. This is the largest size at which reuse changes the best kind. Zero-copy crosses the link in each launch, a copy once."
+	if c.ID != "reuse" || c.Title != "The kernel mine with several launches on the same inputs, at 4 KiB" || c.Sentence != want || len(c.Marks) != 1 || math.Abs(c.Marks[0].X-2) > 1e-9 {
+		t.Errorf("got %s, %s, %s, %+v", c.ID, c.Title, c.Sentence, c.Marks)
+	}
+	if len(c.Series) != 3 || !c.Series[2].Dashed || c.Series[0].Points[1] != (Point{4, 20}) {
+		t.Errorf("got %+v", c.Series)
+	}
+	got, err := json.Marshal(p.Tables[0].Rows)
+	if wanted := `[{"Cells":["4 KiB","zero-copy, 0.0100","pinned, 0.0200"],"Bar":0},{"Cells":["8 KiB","zero-copy, 0.0100","zero-copy, 0.0300"],"Bar":0}]`; err != nil || string(got) != wanted {
+		t.Errorf("got %s", got)
+	}
+	if len(p.Notes) != 1 || p.Notes[0] != "The results of 2 of 4 rows were wrong. Their times mean nothing." {
+		t.Errorf("notes: %q", p.Notes)
+	}
+	if strings.Contains(p.Charts[0].Sentence, "read once") || !strings.HasPrefix(p.Charts[0].Title, "The kernel mine by") {
+		t.Errorf("an own kernel: %s: %s", p.Charts[0].Title, p.Charts[0].Sentence)
+	}
+	same := &comparison{Rows: oneKind(4096, 10), Reuse: []reuseRows{{2, oneKind(4096, 20)}}}
+	if c := same.reuse(); !strings.Contains(c.Sentence, "is the same at all sizes") {
+		t.Errorf("got %s", c.Sentence)
+	}
+}
+
+// oneKind returns a row with one kind.
+func oneKind(bytes, ns float64) []comparisonRow {
+	return []comparisonRow{{bytes: bytes, verified: true, ns: map[string]*float64{"pinned": &ns}}}
+}
+
+// TestLinkRate: the rate of the link is that of the document, or of the profile.
+func TestLinkRate(t *testing.T) {
+	mine := "mine"
+	for _, c := range []struct {
+		m    *grid.Machine
+		d    info.Device
+		want float64
+	}{
+		{&grid.Machine{Generation: 4, Lanes: 8, Link: 15.75e9}, info.Device{Profile: &mine}, 15.75},
+		{nil, info.Device{Profile: &mine}, 0}, {&grid.Machine{}, info.Device{Name: "no product"}, 0},
+		{nil, info.Device{Name: "NVIDIA H200"}, 63.02},
+	} {
+		if got, name := linkRate(c.m, c.d); math.Abs(got-c.want) > 0.01 || (name == "") != (c.want == 0) {
+			t.Errorf("%+v, %+v: got %v, %q", c.m, c.d, got, name)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ type view struct {
 	Scripts        []template.JS
 	Policy         string
 	Charts         []chartView
-	Others         []tableView
+	First, Others  []tableView
 	Data, Document template.JS
 	Licence        template.HTML
 }
@@ -52,7 +52,8 @@ type view struct {
 type tableView struct {
 	*Table
 	ID, Marked string
-	Open       bool
+	Open       bool // whether it is shown at once
+	First      bool // whether it stands before the charts
 }
 
 // chartView is a chart with its table.
@@ -69,10 +70,13 @@ func (p *Page) Render(w io.Writer) error {
 		Licence: template.HTML("<!-- uPlot:\n" + uplotLicence + "-->")}
 	v.Policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + hash(uplotJS) + " " + hash(pageJS)
 	for _, c := range p.Charts {
-		v.Charts = append(v.Charts, chartView{c, p.Marked, tableView{c.Table, c.ID + "-table", p.Marked, false}})
+		v.Charts = append(v.Charts, chartView{c, p.Marked, tableView{c.Table, c.ID + "-table", p.Marked, false, false}})
+	}
+	for i, t := range p.First {
+		v.First = append(v.First, tableView{t, "first-" + strconv.Itoa(i+1), p.Marked, !t.Closed, true})
 	}
 	for i, t := range p.Tables {
-		v.Others = append(v.Others, tableView{t, "table-" + strconv.Itoa(i+1), p.Marked, len(t.Rows) <= openRows})
+		v.Others = append(v.Others, tableView{t, "table-" + strconv.Itoa(i+1), p.Marked, len(t.Rows) <= openRows, false})
 	}
 	data, err := json.Marshal(p.data())
 	if err != nil {

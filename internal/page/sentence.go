@@ -196,7 +196,10 @@ func (c *Chart) cross(parts []string, before, after *Series, x0, x1 float64) []s
 	if !ok || len(c.Marks) == maxMarks {
 		return parts
 	}
-	at := c.X.Unit.text(math.Round(x))
+	if x >= 10 {
+		x = math.Round(x)
+	}
+	at := c.X.Unit.text(x)
 	m := Mark{x, fmt.Sprintf("%s beats %s from %s", after.Name, before.Name, at), after.Name + " from " + at}
 	if slices.Contains(c.Marks, m) {
 		return parts

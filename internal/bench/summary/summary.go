@@ -38,8 +38,8 @@ type Kind struct {
 	Fit     *Fit    `json:"fit"`   // null for fewer than three sizes
 }
 
-// enough is the per cent of a ceiling that is no shortfall.
-const enough = 95
+// Enough is the per cent of a ceiling that is no shortfall.
+const Enough = 95
 
 // Of summarizes a result. Its times are compared with a reference, which may be nil.
 func Of(r *grid.Result, ref *normal.Reference) *Summary {
@@ -94,7 +94,7 @@ func (k *Kind) cause(p grid.Point, row *normal.Row, same bool) string {
 	switch {
 	case k.Percent > 102 && k.Bound == Memory:
 		return "caches"
-	case k.Percent >= enough:
+	case k.Percent >= Enough:
 		return ""
 	case same && row != nil && row.Slow(p):
 		return "not normal"

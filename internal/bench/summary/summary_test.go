@@ -107,7 +107,7 @@ func TestMeasured(t *testing.T) {
 		if k.Ceiling == 0 || k.Percent <= 0 || k.Bound != Reference && k.Percent > 102 && k.Cause != "caches" {
 			t.Errorf("got %+v", k)
 		}
-		if (k.Percent < enough) != (k.Cause != "" && k.Cause != "caches") || k.Cause != "" && s.Causes[k.Cause] == "" {
+		if (k.Percent < Enough) != (k.Cause != "" && k.Cause != "caches") || k.Cause != "" && s.Causes[k.Cause] == "" {
 			t.Errorf("%s: %.1f %%, cause %q", k.Kind, k.Percent, k.Cause)
 		}
 		if k.Cause == "not normal" {

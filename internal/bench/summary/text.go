@@ -12,11 +12,11 @@ import (
 // the crossovers.
 func (s *Summary) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "summary: at the largest size, %s\n\n", s.ceilings())
+	fmt.Fprintf(&b, "summary: at the largest size, %s\n\n", s.Ceilings())
 	fmt.Fprintf(&b, "%-42s  %11s  %11s  %6s  %-10s  %17s  %19s\n", "kind", "value", "ceiling", "%", "cause", "a, us", "b")
 	for _, k := range s.Kinds {
-		a, rate := k.Fit.text(inBytes(k.Unit))
-		line := fmt.Sprintf("%-42s  %11s  %11s  %6s  %-10s  %17s  %19s", k.Kind, k.rate(k.Rate), k.rate(k.Ceiling), percent(k.Percent), k.Cause, a, rate)
+		c := k.Cells()
+		line := fmt.Sprintf("%-42s  %11s  %11s  %6s  %-10s  %17s  %19s", k.Kind, c.Value, c.Ceiling, c.Percent, k.Cause, c.A, c.B)
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	b.WriteString("\nT = a + V/b with standard errors; \"bends\": a time is over 25 % from the line\n")
@@ -27,13 +27,23 @@ func (s *Summary) Text() string {
 		b.WriteString("\ncrossovers\n")
 	}
 	for _, c := range s.Crossovers {
-		fmt.Fprintf(&b, "  from %s: %s is faster than %s\n", c.size(), c.Above, c.Below)
+		fmt.Fprintf(&b, "  from %s: %s is faster than %s\n", c.SizeText(), c.Above, c.Below)
 	}
 	return b.String()
 }
 
-// ceilings says where the ceilings come from.
-func (s *Summary) ceilings() string {
+// Cells are the numbers of a kind as text with units. What is not known is "-".
+type Cells struct{ Value, Ceiling, Percent, A, B string }
+
+// Cells returns the numbers of a kind as text.
+func (k *Kind) Cells() Cells {
+	c := Cells{Value: k.rate(k.Rate), Ceiling: k.rate(k.Ceiling), Percent: percent(k.Percent)}
+	c.A, c.B = k.Fit.text(inBytes(k.Unit))
+	return c
+}
+
+// Ceilings says where the ceilings come from.
+func (s *Summary) Ceilings() string {
 	var parts []string
 	if m := s.Machine; m.Link > 0 {
 		parts = append(parts, fmt.Sprintf("link %.1f GB/s (PCIe %d x%d)", m.Link/1e9, m.Generation, m.Lanes))
@@ -103,8 +113,8 @@ func (f *Fit) text(bytes bool) (a, b string) {
 	return a, fmt.Sprintf("%.3g +-%.1g /us", f.B/1e6, f.BError/1e6)
 }
 
-// size formats the size of a crossover.
-func (c *Crossover) size() string {
+// SizeText returns the size as text.
+func (c *Crossover) SizeText() string {
 	switch n := c.Size; {
 	case !inBytes(c.Unit):
 		return fmt.Sprintf("%.0f %s", math.Ceil(n), c.Unit)
