@@ -148,6 +148,8 @@ func (o *benchOptions) together() error {
 		return badUsage("--csv and --%s exclude each other", map[bool]string{true: "json", false: "list"}[o.json])
 	case o.csv && (o.against != nil || o.normal != ""):
 		return badUsage("--csv has only times: leave out --against and --normal")
+	case o.read != nil && (o.quick || o.full || o.budget > 0 || o.list):
+		return badUsage("--read measures nothing: leave out --quick, --full, --budget and --list")
 	case o.normal != "" && o.against != nil:
 		return badUsage("--normal and --against exclude each other")
 	case o.saveProfile != "" && (o.against != nil || o.read != nil || o.list || o.set != grid.Operations):
@@ -192,6 +194,9 @@ func benchmark(ctx context.Context, s *session, o *benchOptions) error {
 	}
 	if o.read != nil {
 		r, err := readGrids(o.read)
+		if err == nil {
+			s.partial, err = partialOf(o.read)
+		}
 		if err != nil {
 			return err
 		}
@@ -259,6 +264,17 @@ type casesReport struct{ *grid.Families }
 
 func (r casesReport) Text() string { return r.CasesText() }
 
+// partialOf returns why the results in files are not whole, or "".
+func partialOf(paths []string) (string, error) {
+	for _, path := range paths {
+		var head struct{ Partial string }
+		if err := document.Read(path, grid.Schema, &head); err != nil || head.Partial != "" {
+			return head.Partial, err
+		}
+	}
+	return "", nil
+}
+
 // readGrids reads files that "ferry bench --json" wrote, and returns the medians of
 // several. It returns nil for no files.
 func readGrids(paths []string) (*grid.Result, error) {
@@ -270,6 +286,11 @@ func readGrids(paths []string) (*grid.Result, error) {
 		}
 		if len(r.Points) == 0 {
 			return nil, fmt.Errorf("%s: has no times", path)
+		}
+		for _, p := range r.Points {
+			if p.Size < 1 || p.Median < 0 || p.P5 < 0 || p.P95 < 0 {
+				return nil, fmt.Errorf("%s: %v has the median %g ns, from %g to %g: want a size of at least 1, and no negative times", path, p.Case, p.Median, p.P5, p.P95)
+			}
 		}
 		all = append(all, r)
 	}

@@ -25,11 +25,26 @@ func (o *benchOptions) prepare() (err error) {
 		if o.reference, err = readReference(o.normal); err != nil {
 			return err
 		}
+		if o.read == nil && !o.known() {
+			return fmt.Errorf("--normal %s: the reference has none of these cases, so nothing was measured; with --normal FILES it can be runs of your own machines (bench --set %s --json)", o.normal, o.setName)
+		}
 	}
-	if o.saveProfile != "" {
-		return checkWritable(o.saveProfile)
+	if o.saveProfile == "" {
+		return nil
 	}
-	return nil
+	for _, file := range splitFiles(o.normal) {
+		if sameFile(file, o.saveProfile) {
+			return badUsage("--save-profile %s would replace the reference", o.saveProfile)
+		}
+	}
+	return checkWritable(o.saveProfile)
+}
+
+// known reports whether the reference has a case that will be measured.
+func (o *benchOptions) known() bool {
+	return slices.ContainsFunc(o.set.Cases(), func(c grid.Case) bool {
+		return o.matches(c) && (!o.quick || c.Quick()) && o.reference.Row(c) != nil
+	})
 }
 
 // readReference returns the reference with a name, or that of files, one of each machine.

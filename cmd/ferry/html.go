@@ -21,7 +21,7 @@ func htmlFlag(c *cobra.Command, s *session) {
 }
 
 // noPageWith are flags whose reports have no page.
-var noPageWith = []string{"against", "perfetto"}
+var noPageWith = []string{"against", "list", "perfetto"}
 
 // checkPage returns an error before a command begins whose page could not be written.
 func (s *session) checkPage(c *cobra.Command) error {
@@ -48,7 +48,7 @@ func (s *session) checkPage(c *cobra.Command) error {
 // inputs returns the files that a command reads, or keeps beside the page.
 func inputs(c *cobra.Command) []string {
 	paths := c.Flags().Args()
-	for _, name := range []string{"read", "record"} {
+	for _, name := range []string{"read", "record", "normal", "save-profile", "ptx"} {
 		if f := c.Flags().Lookup(name); f != nil {
 			paths = append(paths, splitFiles(f.Value.String())...)
 		}

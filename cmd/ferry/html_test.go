@@ -44,6 +44,24 @@ func TestHTML(t *testing.T) {
 	}
 }
 
+// TestHTMLPartial: the page and the document of a partial result say so, too, when it is read
+// from a file.
+func TestHTMLPartial(t *testing.T) {
+	dir := t.TempDir()
+	file, html := filepath.Join(dir, "partial.json"), filepath.Join(dir, "page.html")
+	text, err := os.ReadFile("testdata/before.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(text), "{", `{"partial": "interrupted",`, 1))
+	if out := want(t, "bench", "--read", file, "--json", "--html", html); strings.Count(out, `"partial": "interrupted"`) != 1 {
+		t.Errorf("got %.300s", out)
+	}
+	if page, err := os.ReadFile(html); err != nil || !strings.Contains(string(page), "This result is partial: interrupted.") {
+		t.Errorf("%v: the page does not say that it is partial", err)
+	}
+}
+
 // TestHTMLProgram: the page of a program that is run.
 func TestHTMLProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -75,6 +93,8 @@ func TestBadHTML(t *testing.T) {
 		{[]string{"bench", "--html", ""}, exitUsage, "want the name of a file"},
 		{[]string{"bench", "--html", "-"}, exitUsage, "want the name of a file"},
 		{[]string{"bench", "--read", kept, "--html", kept}, exitUsage, "would replace"},
+		{[]string{"bench", "--device", "soft", "--normal", kept, "--html", kept}, exitUsage, "would replace"},
+		{[]string{"bench", "--list", "--html", filepath.Join(dir, "x.html")}, exitUsage, "--html and --list"},
 		{[]string{"trace", "--html", kept, kept}, exitUsage, "would replace"},
 		{[]string{"bench", "--against", kept, "--html", filepath.Join(dir, "x.html")}, exitUsage, "--html and --against"},
 		{[]string{"trace", "--perfetto", "-", "--html", filepath.Join(dir, "x.html"), kept}, exitUsage, "--html and --perfetto"},
