@@ -6,4 +6,6 @@
 // moved by the error of the kinds that depend on it, and then made to rise. Numbers are
 // moved in groups to minimize the software GPU's error for the kinds that depend on them:
 // the mean of |ln(predicted / measured)|. The same measurements give the same result.
+//
+// Package internal/bench/calibrate makes a rougher profile in seconds, while a run is at hand.
 package fit

@@ -242,6 +242,11 @@ func TestMoved(t *testing.T) {
 			t.Errorf("%v bytes: %v ns, want %v", bytes, ns, want)
 		}
 	}
+	for x, want := range map[float64]float64{-1: 1, 0: 1, 1: 1.5, 3: 2.5, 4: 3, 9: 3} {
+		if y := interpolate([]float64{0, 4}, []float64{1, 3}, x); y != want {
+			t.Errorf("at %v: %v, want %v", x, y, want)
+		}
+	}
 	falls := moved(old, []move{{1000, 1100, 22000}, {2000, 2100, 210}})
 	for i := range falls.Points[1:] {
 		if falls.Points[i+1].Ns < falls.Points[i].Ns {

@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func (m *measurement) alive() error {
 }
 
 // turns returns the turns of the cases. If the time is limited, the cases of a quick
-// measurement come before the others.
+// measurement come before the others, and the first size of each kind before the second.
 func (m *measurement) turns(cases []Case) (all []turn) {
 	passes := fullPasses
 	if m.o.Quick {
@@ -148,6 +149,9 @@ func (m *measurement) turns(cases []Case) (all []turn) {
 		groups = [][]Case{slices.DeleteFunc(slices.Clone(cases), isOther), slices.DeleteFunc(slices.Clone(cases), isQuick)}
 	}
 	for _, group := range groups {
+		if m.o.Limit > 0 {
+			bySizes(group)
+		}
 		for pass := range passes {
 			for _, c := range group {
 				switch once := m.emulated != nil || c.Size >= slowSetup; {
@@ -160,6 +164,16 @@ func (m *measurement) turns(cases []Case) (all []turn) {
 		}
 	}
 	return all
+}
+
+// bySizes sorts cases by their numbers within their kinds.
+func bySizes(cases []Case) {
+	number, seen := map[Case]int{}, map[string]int{}
+	for _, c := range cases {
+		number[c] = seen[c.Kind]
+		seen[c.Kind]++
+	}
+	slices.SortStableFunc(cases, func(a, b Case) int { return cmp.Compare(number[a], number[b]) })
 }
 
 // skips returns what was skipped: one entry for each kind and reason.

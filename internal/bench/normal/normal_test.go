@@ -171,6 +171,24 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
+// TestNoisyFast: a short median is normal if some samples are within the normal range. The
+// text has the rows that are furthest from the reference first.
+func TestNoisyFast(t *testing.T) {
+	all := grid.Operations.Cases()
+	run := func(first, second, late float64) *grid.Result {
+		return &grid.Result{Points: []grid.Point{{Case: all[0], Median: first, P5: first, P95: late}, {Case: all[len(all)-1], Median: second, P5: second, P95: second}}}
+	}
+	ref := New("x", []*grid.Result{run(100, 100, 100)})
+	if n := Compare(run(50, 100, 99), ref); n.Faster != 0 {
+		t.Errorf("with late samples: %s", n.Text())
+	}
+	n := Compare(run(50, 1000, 51), ref)
+	near, far := strings.Index(n.Text(), all[0].Kind), strings.Index(n.Text(), all[len(all)-1].Kind)
+	if n.Faster != 1 || n.Slower != 1 || near < 0 || far < 0 || near < far {
+		t.Errorf("%d faster, %d slower: %s", n.Faster, n.Slower, n.Text())
+	}
+}
+
 func TestNearest(t *testing.T) {
 	run := runsOf(t, "h200")["grid-h200-a"][0]
 	if ref := Nearest(run); ref == nil || ref.Name != "h200" {
@@ -201,6 +219,10 @@ func TestRows(t *testing.T) {
 	}
 	if want := 110 / (300.0 / 110) / 1.1; math.Abs(low-want) > 1e-6 {
 		t.Errorf("the lower limit is %v, want %v", low, want)
+	}
+	fast := New("x", []*grid.Result{run(100), run(100), run(25)}).Row(c)
+	if low, _ := fast.Limits(); math.Abs(low-100/8.8) > 1e-6 {
+		t.Errorf("the lower limit is %v, want %v", low, 100/8.8)
 	}
 	alone := New("x", []*grid.Result{run(100)}).Row(c)
 	if alone.Low != 98 || alone.High != 103 {

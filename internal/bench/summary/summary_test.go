@@ -103,6 +103,9 @@ func TestMeasured(t *testing.T) {
 	if math.Abs(k.Fit.A-8000) > 3000 || math.Abs(k.Fit.B/55e9-1) > 0.1 || k.Fit.AError <= 0 || k.Fit.BError <= 0 {
 		t.Errorf("got %+v", k.Fit)
 	}
+	if k := kindOf(t, s, "copy in, 32 in a row"); k.Percent < 75 || k.Percent > 95 || math.Abs(k.Fit.B/55e9-1) > 0.1 {
+		t.Errorf("32 copies in a row: got %+v, %+v", k, k.Fit)
+	}
 	for _, k := range s.Kinds {
 		if k.Ceiling == 0 || k.Percent <= 0 || k.Bound != Reference && k.Percent > 102 && k.Cause != "caches" {
 			t.Errorf("got %+v", k)
