@@ -123,7 +123,7 @@ func TestBadFiles(t *testing.T) {
 		"newer":     {strings.Replace(string(good), "grid/1", "grid/9", 1), `:2:13: the schema is "ferry.grid/9", want "ferry.grid/1": another version of Ferry wrote it`},
 		"other":     {`{"schema": "ferry.info/1"}`, `:1:12: the schema is "ferry.info/1", want "ferry.grid/1"`},
 		"no times":  {`{"schema": "ferry.grid/1"}`, "has no times"},
-		"one case":  {`{"schema": "ferry.grid/1", "points": [{"kind": "x", "median_ns": 1}]}`, "have no case in common"},
+		"one case":  {`{"schema": "ferry.grid/1", "points": [{"size": 1, "kind": "x", "median_ns": 1}]}`, "have no case in common"},
 	} {
 		bad := filepath.Join(t.TempDir(), "bad.json")
 		write(t, bad, c.text)
