@@ -13,7 +13,10 @@ type nothing struct{ cu.Driver }
 func (nothing) MemcpyHtoDAsync(cu.Context, cu.DevicePtr, cu.HostPtr, uintptr, cu.Stream) error {
 	return nil
 }
-func (nothing) EventQuery(cu.Context, cu.Event) error                               { return nil }
+func (nothing) EventQuery(cu.Context, cu.Event) error { return nil }
+func (nothing) ThreadExchangeStreamCaptureMode(cu.StreamCaptureMode) (m cu.StreamCaptureMode, e error) {
+	return m, nil
+}
 func (nothing) EventRecord(cu.Context, cu.Event, cu.Stream) error                   { return nil }
 func (nothing) EventSynchronize(cu.Context, cu.Event) error                         { return nil }
 func (nothing) EventCreate(cu.Context, cu.EventFlags) (cu.Event, error)             { return 1, nil }

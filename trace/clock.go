@@ -24,6 +24,55 @@ type clock struct {
 type anchor struct {
 	event cu.Event
 	at    int64
+	uses  int // by operations without times, and by the clock; the clock's lock guards it
+}
+
+// useAnchor returns the anchor for an operation, and whether another one is due. The caller
+// drops the anchor after use.
+func (k *clock) useAnchor(now int64) (a *anchor, due bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a = k.anchor; a != nil {
+		a.uses++
+	}
+	return a, now >= k.retry && (a == nil || now-a.at >= anchorAge)
+}
+
+// renew makes fresh the anchor and returns it for an operation. If fresh is nil, the anchor
+// stays until retry, and 0 ends its use.
+func (k *clock) renew(fresh *anchor, retry int64) *anchor {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case fresh == nil && retry != 0:
+		k.retry = retry
+	default:
+		k.drop(k.anchor)
+		if k.anchor = fresh; fresh != nil {
+			fresh.uses++
+		}
+	}
+	if k.anchor != nil {
+		k.anchor.uses++
+	}
+	return k.anchor
+}
+
+// dropAnchor ends one use of an anchor. The last one frees its event.
+func (k *clock) dropAnchor(a *anchor) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drop(a)
+}
+
+// drop ends one use of an anchor, which can be nil. The caller holds mu.
+func (k *clock) drop(a *anchor) {
+	if a == nil {
+		return
+	}
+	if a.uses--; a.uses == 0 {
+		k.free = append(k.free, a.event)
+	}
 }
 
 // queue has the operations of a stream that wait for their times, in their order.
@@ -40,6 +89,17 @@ type timing struct {
 	anchor     *anchor
 	start, end cu.Event
 	next       *timing // of the same call, in another stream
+	partly     bool    // the call failed after this part of it was made
+}
+
+// discard frees the events of an operation.
+func (x *timing) discard() {
+	x.clock.release(x.start, x.end)
+	x.start, x.end = 0, 0
+	if x.anchor != nil {
+		x.clock.dropAnchor(x.anchor)
+		x.anchor = nil
+	}
 }
 
 // event returns a free event, or 0 if none can be made.

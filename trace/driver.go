@@ -68,6 +68,7 @@ type call struct {
 	goid   uint64  // of the goroutine, if the call queues operations of a software GPU
 	region *rtrace.Region
 
+	over            bool   // end has run
 	address, source uint64 // that the call allocates, frees or writes, and reads; 0 for none
 	node            int    // of host memory that the call page-locks
 }
@@ -93,6 +94,7 @@ const noStream = ^cu.Stream(0)
 
 // end ends a call and returns err.
 func (c *call) end(err error) error {
+	c.over = true
 	end := c.d.rec.now()
 	if c.timed != nil {
 		c.d.timer.endOps(c, err)
@@ -112,14 +114,36 @@ func (c *call) end(err error) error {
 	return err
 }
 
+// panicked ends a call whose driver panics, without a row. The driver can hold its locks
+// then, so it gets no call.
+func (c *call) panicked() {
+	if c.over {
+		return
+	}
+	if c.goid != 0 {
+		c.d.soft.leave(c.goid)
+	}
+	if c.region != nil {
+		c.region.End()
+	}
+	for x := c.timed; x != nil; x = x.next {
+		x.discard()
+	}
+	c.d.tracks.put(c.track)
+}
+
 // failed reports whether err is an error, and not the answer "not ready".
 func failed(err error) bool { return err != nil && !errors.Is(err, cu.ErrorNotReady) }
 
 // Submit makes the calls of b; see [cu.Batches].
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	c := d.begin("cuSubmit (batch)", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeSubmit(b)
 	done, err = d.inner.Submit(ctx, b)
+	if err != nil && d.timer != nil && b != nil {
+		d.timer.endBatch(&c, b.Calls()[:done])
+	}
 	return done, c.end(err)
 }
 

@@ -7,6 +7,7 @@ const (
 	nameMemset   = "[CUDA memset]"
 	namePrefetch = "[CUDA managed memory prefetch]"
 	nameHostFunc = "[host function]"
+	nameWrite    = "[stream write value]"
 )
 
 // copyName returns the name of a copy between two kinds of memory.
@@ -250,6 +251,21 @@ func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f c
 
 func (c *call) beforeLaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) {
 	c.operation(stream, opRow{name: nameHostFunc, engine: engineHost})
+}
+
+func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {
+	c.writes(stream, dst, 4)
+}
+
+func (c *call) beforeStreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) {
+	c.writes(stream, dst, 8)
+}
+
+// writes notes that a stream writes a word. It occupies no engine.
+func (c *call) writes(stream cu.Stream, dst cu.DevicePtr, bytes uint64) {
+	c.bytes = bytes
+	c.touches(uint64(dst), 0)
+	c.operation(stream, opRow{name: nameWrite, to: c.at(dst), bytes: bytes})
 }
 
 func (c *call) beforeGraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) {

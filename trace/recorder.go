@@ -27,6 +27,8 @@ const DefaultLimit = 1 << 30
 // Options choose what [Start] records, and where.
 type Options struct {
 	// Path is the file to write, which is replaced. "%p" in it stands for the process id.
+	// While another recording is written to it, the process id is added to the name, and
+	// standard error says so; see [Recorder.Path].
 	// With "" nothing is written, for Log and Regions alone.
 	Path string
 	// Limit is the largest size of the file in bytes; 0 stands for DefaultLimit. What
@@ -116,12 +118,51 @@ func Start(o *Options) (*Recorder, error) {
 	if o.Path == "" {
 		return r, nil
 	}
-	f, err := os.Create(r.path)
+	f, err := r.create()
 	if err != nil {
 		return nil, fmt.Errorf("start a recording: %w", err)
 	}
 	r.open(f)
 	return r, nil
+}
+
+// create replaces the file. If another recording writes it, create adds the process id to
+// the name and says so.
+func (r *Recorder) create() (*os.File, error) {
+	f, err := replace(r.path)
+	if !errors.Is(err, errBusy) {
+		return f, err
+	}
+	own := r.path + "." + strconv.Itoa(os.Getpid())
+	if f, err = replace(own); err != nil {
+		return nil, fmt.Errorf("another recording is written to %s: %w", r.path, err)
+	}
+	fmt.Fprintf(os.Stderr, "ferry: another recording is written to %s; process %d writes %s (%%p in the name is the process id)\n", r.path, os.Getpid(), own)
+	r.path = own
+	return f, nil
+}
+
+// errBusy is the error of a file that another recording is written to.
+var errBusy = errors.New("another recording is written to this file")
+
+// replace opens a file for a recording and empties it.
+func replace(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return f, err // a device or a pipe
+	}
+	if lock(f) {
+		err = errBusy
+	} else {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // newRecorder returns a recorder without a file.
@@ -151,6 +192,9 @@ func (r *Recorder) open(f file) {
 	}
 	r.size = headerBytes
 }
+
+// Path returns the name of the file; "" for none.
+func (r *Recorder) Path() string { return r.path }
 
 // now returns the time since the start of the recording in nanoseconds.
 func (r *Recorder) now() int64 { return int64(time.Since(r.began)) }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,8 @@ import (
 
 // timer measures the operations of hardware with two events around each. It keeps no
 // lock during a driver call, and makes none in a stream that captures. While any stream
-// captures it asks no event, because such calls end a capture.
+// captures it asks no event, because such calls end a capture. A capture can begin while it
+// asks, so it asks in the relaxed capture mode.
 type timer struct {
 	d        *Driver
 	captures captures
@@ -75,7 +77,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 	}
 	for i := range calls {
 		op := &calls[i]
-		if op.Op == cu.OpEventRecord || op.Op == cu.OpStreamWaitEvent {
+		if !isOperation(op) {
 			continue
 		}
 		p := parts[op.Stream]
@@ -85,21 +87,47 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 			order = append(order, op.Stream)
 		}
 		p.ops++
-		if op.Op != cu.OpLaunchKernel {
-			p.bytes += uint64(op.Bytes)
-		}
+		p.bytes += bytesOf(op)
 	}
 	for _, s := range order {
 		t.beginOp(c, s, opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
 	}
 }
 
+// endBatch notes which calls of a batch were made before one failed. Those in a stream
+// stay an operation.
+func (t *timer) endBatch(c *call, made []cu.Call) {
+	for x := c.timed; x != nil; x = x.next {
+		x.op.count, x.op.bytes = 0, 0
+		for i := range made {
+			if op := &made[i]; op.Stream == x.stream && isOperation(op) {
+				x.op.count++
+				x.op.bytes += bytesOf(op)
+			}
+		}
+		x.partly = x.op.count > 0
+	}
+}
+
+// isOperation reports whether a call of a batch is work of the device.
+func isOperation(op *cu.Call) bool {
+	return op.Op != cu.OpEventRecord && op.Op != cu.OpStreamWaitEvent
+}
+
+// bytesOf returns the bytes that a call of a batch copies or fills.
+func bytesOf(op *cu.Call) uint64 {
+	if op.Op == cu.OpLaunchKernel {
+		return 0
+	}
+	return uint64(op.Bytes)
+}
+
 // endOps records the events after the operations of a call.
 func (t *timer) endOps(c *call, err error) {
 	for x := c.timed; x != nil; x = x.next {
 		switch {
-		case err != nil:
-			x.clock.release(x.start, x.end)
+		case err != nil && !x.partly:
+			x.discard()
 			continue
 		case x.op.untimed != "":
 		default:
@@ -108,7 +136,7 @@ func (t *timer) endOps(c *call, err error) {
 			}
 		}
 		if x.op.untimed != "" {
-			x.clock.release(x.start, x.end)
+			x.discard()
 			t.d.rec.addOp(t.d.id, &x.op)
 			continue
 		}
@@ -130,30 +158,23 @@ func (t *timer) clock(ctx cu.Context) *clock {
 	return k
 }
 
-// anchor returns an anchor that is young enough, nil if none can be made.
+// anchor returns an anchor that is young enough, nil if none can be made. The caller drops
+// it after use.
 func (t *timer) anchor(k *clock) *anchor {
-	k.mu.Lock()
-	a, retry := k.anchor, k.retry
-	k.mu.Unlock()
 	now := t.d.rec.now()
-	if now < retry || a != nil && now-a.at < anchorAge || !t.captures.none() {
+	if a, due := k.useAnchor(now); !due || !t.captures.none() {
 		return a
+	} else if a != nil {
+		k.dropAnchor(a)
 	}
-	fresh := t.makeAnchor(k)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if fresh != nil {
-		k.anchor = fresh
-	} else {
-		k.retry = t.d.rec.now() + retryAfter
-	}
-	return k.anchor
+	return k.renew(t.makeAnchor(k), t.d.rec.now()+retryAfter)
 }
 
 // makeAnchor records events in a stream of its own and takes the one that the host has
 // waited for least.
 func (t *timer) makeAnchor(k *clock) *anchor {
 	d := t.d.inner
+	defer t.restore(t.relax())
 	k.mu.Lock()
 	s := k.stream
 	k.mu.Unlock()
@@ -171,15 +192,19 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 	for range anchorRuns {
 		e := k.event(d)
 		before := t.d.rec.now()
-		if e == 0 || d.EventRecord(k.ctx, e, s) != nil || !t.soon(k, e) {
-			return best // without e, which may be recorded still
+		if e == 0 {
+			return best
+		}
+		if d.EventRecord(k.ctx, e, s) != nil || !t.soon(k, e) {
+			_ = d.EventDestroy(k.ctx, e) // it may be recorded still, so no operation can use it
+			return best
 		}
 		after := t.d.rec.now()
 		if best == nil || after-before < least {
 			if best != nil {
 				k.release(best.event)
 			}
-			best, least = &anchor{e, before + (after-before)/2}, after-before
+			best, least = &anchor{event: e, at: before + (after-before)/2}, after-before
 		} else {
 			k.release(e)
 		}
@@ -191,14 +216,34 @@ func (t *timer) makeAnchor(k *clock) *anchor {
 // with one hardware queue it can be behind a kernel that waits for the host.
 func (t *timer) soon(k *clock, e cu.Event) bool {
 	for began := time.Now(); ; {
+		last := time.Since(began) > anchorWait // a busy machine can take this long between two questions
 		err := t.d.inner.EventQuery(k.ctx, e)
 		if !errors.Is(err, cu.ErrorNotReady) {
 			return err == nil
 		}
-		if time.Since(began) > anchorWait {
+		if last {
 			return false
 		}
 	}
+}
+
+// relax sets the capture mode of the thread to relaxed, until restore. In another mode a
+// question ends a capture that another thread began.
+func (t *timer) relax() (before cu.StreamCaptureMode) {
+	runtime.LockOSThread()
+	before, err := t.d.inner.ThreadExchangeStreamCaptureMode(cu.StreamCaptureModeRelaxed)
+	if err != nil {
+		return cu.StreamCaptureModeRelaxed
+	}
+	return before
+}
+
+// restore undoes relax.
+func (t *timer) restore(mode cu.StreamCaptureMode) {
+	if mode != cu.StreamCaptureModeRelaxed {
+		_, _ = t.d.inner.ThreadExchangeStreamCaptureMode(mode)
+	}
+	runtime.UnlockOSThread()
 }
 
 // settle reads the times of all operations of a context that are done.
@@ -238,6 +283,7 @@ func (t *timer) read(k *clock, q *queue, n int) bool {
 			q.pending = nil
 		}
 	}()
+	defer t.restore(t.relax())
 	err := t.d.inner.EventQuery(k.ctx, part[n-1].end)
 	if errors.Is(err, cu.ErrorNotReady) {
 		return false
@@ -267,7 +313,7 @@ func (t *timer) finishOp(x *timing, err error) {
 		x.op.end = x.anchor.at + int64(float64(end)*1e6)
 		x.op.why = "unknown"
 	}
-	x.clock.release(x.start, x.end)
+	x.discard()
 	t.d.rec.addOp(t.d.id, &x.op)
 }
 
@@ -282,11 +328,13 @@ func (t *timer) finish(ctx cu.Context) {
 		return
 	}
 	d := t.d.inner
+	defer t.restore(t.relax())
 	for _, q := range k.all() {
 		for _, x := range k.take(q) {
 			t.finishOp(x, d.EventSynchronize(ctx, x.end))
 		}
 	}
+	k.renew(nil, 0)
 	k.mu.Lock()
 	events, s := k.free, k.stream
 	k.free = nil

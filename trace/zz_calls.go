@@ -9,6 +9,7 @@ var _ cu.Driver = (*Driver)(nil)
 // Init records cuInit; see [cu.Devices].
 func (d *Driver) Init(flags uint32) error {
 	c := d.begin("cuInit", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.Init(flags)
 	return c.end(err)
 }
@@ -16,6 +17,7 @@ func (d *Driver) Init(flags uint32) error {
 // DriverGetVersion records cuDriverGetVersion; see [cu.Devices].
 func (d *Driver) DriverGetVersion() (int32, error) {
 	c := d.begin("cuDriverGetVersion", 0, noStream, 0)
+	defer c.panicked()
 	version, err := d.inner.DriverGetVersion()
 	return version, c.end(err)
 }
@@ -23,6 +25,7 @@ func (d *Driver) DriverGetVersion() (int32, error) {
 // DeviceGetCount records cuDeviceGetCount; see [cu.Devices].
 func (d *Driver) DeviceGetCount() (int32, error) {
 	c := d.begin("cuDeviceGetCount", 0, noStream, 0)
+	defer c.panicked()
 	count, err := d.inner.DeviceGetCount()
 	return count, c.end(err)
 }
@@ -30,6 +33,7 @@ func (d *Driver) DeviceGetCount() (int32, error) {
 // DeviceGet records cuDeviceGet; see [cu.Devices].
 func (d *Driver) DeviceGet(ordinal int32) (cu.Device, error) {
 	c := d.begin("cuDeviceGet", 0, noStream, 0)
+	defer c.panicked()
 	device, err := d.inner.DeviceGet(ordinal)
 	return device, c.end(err)
 }
@@ -37,6 +41,7 @@ func (d *Driver) DeviceGet(ordinal int32) (cu.Device, error) {
 // DeviceGetName records cuDeviceGetName; see [cu.Devices].
 func (d *Driver) DeviceGetName(dev cu.Device) (string, error) {
 	c := d.begin("cuDeviceGetName", 0, noStream, 0)
+	defer c.panicked()
 	name, err := d.inner.DeviceGetName(dev)
 	if err == nil {
 		c.afterDeviceGetName(dev, name)
@@ -47,6 +52,7 @@ func (d *Driver) DeviceGetName(dev cu.Device) (string, error) {
 // DeviceGetPCIBusId records cuDeviceGetPCIBusId; see [cu.Devices].
 func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 	c := d.begin("cuDeviceGetPCIBusId", 0, noStream, 0)
+	defer c.panicked()
 	id, err := d.inner.DeviceGetPCIBusId(dev)
 	return id, c.end(err)
 }
@@ -54,6 +60,7 @@ func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (string, error) {
 // DeviceGetUuid records cuDeviceGetUuid; see [cu.Devices].
 func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 	c := d.begin("cuDeviceGetUuid", 0, noStream, 0)
+	defer c.panicked()
 	uuid, err := d.inner.DeviceGetUuid(dev)
 	return uuid, c.end(err)
 }
@@ -61,6 +68,7 @@ func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 // DeviceTotalMem records cuDeviceTotalMem; see [cu.Devices].
 func (d *Driver) DeviceTotalMem(dev cu.Device) (uintptr, error) {
 	c := d.begin("cuDeviceTotalMem", 0, noStream, 0)
+	defer c.panicked()
 	bytes, err := d.inner.DeviceTotalMem(dev)
 	return bytes, c.end(err)
 }
@@ -68,6 +76,7 @@ func (d *Driver) DeviceTotalMem(dev cu.Device) (uintptr, error) {
 // DeviceGetAttribute records cuDeviceGetAttribute; see [cu.Devices].
 func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (int32, error) {
 	c := d.begin("cuDeviceGetAttribute", 0, noStream, 0)
+	defer c.panicked()
 	value, err := d.inner.DeviceGetAttribute(attrib, dev)
 	return value, c.end(err)
 }
@@ -75,6 +84,7 @@ func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (i
 // DeviceCanAccessPeer records cuDeviceCanAccessPeer; see [cu.Devices].
 func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (int32, error) {
 	c := d.begin("cuDeviceCanAccessPeer", 0, noStream, 0)
+	defer c.panicked()
 	can, err := d.inner.DeviceCanAccessPeer(dev, peerDev)
 	return can, c.end(err)
 }
@@ -82,6 +92,7 @@ func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (int32, e
 // DevicePrimaryCtxRetain records cuDevicePrimaryCtxRetain; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (cu.Context, error) {
 	c := d.begin("cuDevicePrimaryCtxRetain", 0, noStream, 0)
+	defer c.panicked()
 	ctx, err := d.inner.DevicePrimaryCtxRetain(dev)
 	if err == nil {
 		c.afterDevicePrimaryCtxRetain(dev, ctx)
@@ -92,6 +103,7 @@ func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (cu.Context, error) {
 // DevicePrimaryCtxRelease records cuDevicePrimaryCtxRelease; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) error {
 	c := d.begin("cuDevicePrimaryCtxRelease", 0, noStream, 0)
+	defer c.panicked()
 	c.beforeDevicePrimaryCtxRelease(dev)
 	err := d.inner.DevicePrimaryCtxRelease(dev)
 	return c.end(err)
@@ -100,6 +112,7 @@ func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) error {
 // DevicePrimaryCtxSetFlags records cuDevicePrimaryCtxSetFlags; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) error {
 	c := d.begin("cuDevicePrimaryCtxSetFlags", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.DevicePrimaryCtxSetFlags(dev, flags)
 	return c.end(err)
 }
@@ -107,6 +120,7 @@ func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) erro
 // DevicePrimaryCtxGetState records cuDevicePrimaryCtxGetState; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (cu.CtxFlags, int32, error) {
 	c := d.begin("cuDevicePrimaryCtxGetState", 0, noStream, 0)
+	defer c.panicked()
 	flags, active, err := d.inner.DevicePrimaryCtxGetState(dev)
 	return flags, active, c.end(err)
 }
@@ -114,6 +128,7 @@ func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (cu.CtxFlags, int32, er
 // DevicePrimaryCtxReset records cuDevicePrimaryCtxReset; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) error {
 	c := d.begin("cuDevicePrimaryCtxReset", 0, noStream, 0)
+	defer c.panicked()
 	c.beforeDevicePrimaryCtxReset(dev)
 	err := d.inner.DevicePrimaryCtxReset(dev)
 	return c.end(err)
@@ -122,6 +137,7 @@ func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) error {
 // CtxCreate records cuCtxCreate; see [cu.Contexts].
 func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (cu.Context, error) {
 	c := d.begin("cuCtxCreate", 0, noStream, 0)
+	defer c.panicked()
 	ctx, err := d.inner.CtxCreate(flags, dev)
 	if err == nil {
 		c.afterCtxCreate(flags, dev, ctx)
@@ -132,6 +148,7 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (cu.Context, error)
 // CtxDestroy records cuCtxDestroy; see [cu.Contexts].
 func (d *Driver) CtxDestroy(ctx cu.Context) error {
 	c := d.begin("cuCtxDestroy", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeCtxDestroy(ctx)
 	err := d.inner.CtxDestroy(ctx)
 	return c.end(err)
@@ -140,6 +157,7 @@ func (d *Driver) CtxDestroy(ctx cu.Context) error {
 // CtxSynchronize records cuCtxSynchronize; see [cu.Contexts].
 func (d *Driver) CtxSynchronize(ctx cu.Context) error {
 	c := d.begin("cuCtxSynchronize", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.CtxSynchronize(ctx)
 	if err == nil {
 		c.afterCtxSynchronize(ctx)
@@ -150,6 +168,7 @@ func (d *Driver) CtxSynchronize(ctx cu.Context) error {
 // CtxGetFlags records cuCtxGetFlags; see [cu.Contexts].
 func (d *Driver) CtxGetFlags(ctx cu.Context) (cu.CtxFlags, error) {
 	c := d.begin("cuCtxGetFlags", ctx, noStream, 0)
+	defer c.panicked()
 	flags, err := d.inner.CtxGetFlags(ctx)
 	return flags, c.end(err)
 }
@@ -157,6 +176,7 @@ func (d *Driver) CtxGetFlags(ctx cu.Context) (cu.CtxFlags, error) {
 // CtxGetDevice records cuCtxGetDevice; see [cu.Contexts].
 func (d *Driver) CtxGetDevice(ctx cu.Context) (cu.Device, error) {
 	c := d.begin("cuCtxGetDevice", ctx, noStream, 0)
+	defer c.panicked()
 	dev, err := d.inner.CtxGetDevice(ctx)
 	return dev, c.end(err)
 }
@@ -164,6 +184,7 @@ func (d *Driver) CtxGetDevice(ctx cu.Context) (cu.Device, error) {
 // CtxGetStreamPriorityRange records cuCtxGetStreamPriorityRange; see [cu.Contexts].
 func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (int32, int32, error) {
 	c := d.begin("cuCtxGetStreamPriorityRange", ctx, noStream, 0)
+	defer c.panicked()
 	least, greatest, err := d.inner.CtxGetStreamPriorityRange(ctx)
 	return least, greatest, c.end(err)
 }
@@ -171,6 +192,7 @@ func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (int32, int32, error)
 // CtxGetLimit records cuCtxGetLimit; see [cu.Contexts].
 func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (uintptr, error) {
 	c := d.begin("cuCtxGetLimit", ctx, noStream, 0)
+	defer c.panicked()
 	value, err := d.inner.CtxGetLimit(ctx, limit)
 	return value, c.end(err)
 }
@@ -178,6 +200,7 @@ func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (uintptr, error) {
 // CtxSetLimit records cuCtxSetLimit; see [cu.Contexts].
 func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) error {
 	c := d.begin("cuCtxSetLimit", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.CtxSetLimit(ctx, limit, value)
 	return c.end(err)
 }
@@ -185,6 +208,7 @@ func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) erro
 // CtxEnablePeerAccess records cuCtxEnablePeerAccess; see [cu.Contexts].
 func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint32) error {
 	c := d.begin("cuCtxEnablePeerAccess", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.CtxEnablePeerAccess(ctx, peer, flags)
 	return c.end(err)
 }
@@ -192,6 +216,7 @@ func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint
 // CtxDisablePeerAccess records cuCtxDisablePeerAccess; see [cu.Contexts].
 func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) error {
 	c := d.begin("cuCtxDisablePeerAccess", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.CtxDisablePeerAccess(ctx, peer)
 	return c.end(err)
 }
@@ -199,6 +224,7 @@ func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) error {
 // MemAlloc records cuMemAlloc; see [cu.Memory].
 func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAlloc", ctx, noStream, bytes)
+	defer c.panicked()
 	dptr, err := d.inner.MemAlloc(ctx, bytes)
 	if err == nil {
 		c.afterMemAlloc(ctx, bytes, dptr)
@@ -209,6 +235,7 @@ func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 // MemAllocPitch records cuMemAllocPitch; see [cu.Memory].
 func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, elementSize uint32) (cu.DevicePtr, uintptr, error) {
 	c := d.begin("cuMemAllocPitch", ctx, noStream, 0)
+	defer c.panicked()
 	dptr, pitch, err := d.inner.MemAllocPitch(ctx, width, height, elementSize)
 	if err == nil {
 		c.afterMemAllocPitch(ctx, width, height, elementSize, dptr, pitch)
@@ -219,6 +246,7 @@ func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, el
 // MemFree records cuMemFree; see [cu.Memory].
 func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) error {
 	c := d.begin("cuMemFree", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.MemFree(ctx, dptr)
 	if err == nil {
 		c.afterMemFree(ctx, dptr)
@@ -229,6 +257,7 @@ func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) error {
 // MemGetInfo records cuMemGetInfo; see [cu.Memory].
 func (d *Driver) MemGetInfo(ctx cu.Context) (uintptr, uintptr, error) {
 	c := d.begin("cuMemGetInfo", ctx, noStream, 0)
+	defer c.panicked()
 	free, total, err := d.inner.MemGetInfo(ctx)
 	return free, total, c.end(err)
 }
@@ -236,6 +265,7 @@ func (d *Driver) MemGetInfo(ctx cu.Context) (uintptr, uintptr, error) {
 // MemGetAddressRange records cuMemGetAddressRange; see [cu.Memory].
 func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (cu.DevicePtr, uintptr, error) {
 	c := d.begin("cuMemGetAddressRange", ctx, noStream, 0)
+	defer c.panicked()
 	base, size, err := d.inner.MemGetAddressRange(ctx, dptr)
 	return base, size, c.end(err)
 }
@@ -243,6 +273,7 @@ func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (cu.Devic
 // MemHostAlloc records cuMemHostAlloc; see [cu.Memory].
 func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (cu.HostPtr, error) {
 	c := d.begin("cuMemHostAlloc", ctx, noStream, bytes)
+	defer c.panicked()
 	p, err := d.inner.MemHostAlloc(ctx, bytes, flags)
 	if err == nil {
 		c.afterMemHostAlloc(ctx, bytes, flags, p)
@@ -253,6 +284,7 @@ func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAll
 // MemFreeHost records cuMemFreeHost; see [cu.Memory].
 func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
 	c := d.begin("cuMemFreeHost", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemFreeHost(ctx, p)
 	err := d.inner.MemFreeHost(ctx, p)
 	return c.end(err)
@@ -261,6 +293,7 @@ func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
 // MemHostGetDevicePointer records cuMemHostGetDevicePointer; see [cu.Memory].
 func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32) (cu.DevicePtr, error) {
 	c := d.begin("cuMemHostGetDevicePointer", ctx, noStream, 0)
+	defer c.panicked()
 	dptr, err := d.inner.MemHostGetDevicePointer(ctx, p, flags)
 	return dptr, c.end(err)
 }
@@ -268,6 +301,7 @@ func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uin
 // MemHostGetFlags records cuMemHostGetFlags; see [cu.Memory].
 func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (cu.MemHostAllocFlags, error) {
 	c := d.begin("cuMemHostGetFlags", ctx, noStream, 0)
+	defer c.panicked()
 	flags, err := d.inner.MemHostGetFlags(ctx, p)
 	return flags, c.end(err)
 }
@@ -275,6 +309,7 @@ func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (cu.MemHostAllocF
 // MemHostRegister records cuMemHostRegister; see [cu.Memory].
 func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
 	c := d.begin("cuMemHostRegister", ctx, noStream, bytes)
+	defer c.panicked()
 	err := d.inner.MemHostRegister(ctx, p, bytes, flags)
 	if err == nil {
 		c.afterMemHostRegister(ctx, p, bytes, flags)
@@ -285,6 +320,7 @@ func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, fl
 // MemHostUnregister records cuMemHostUnregister; see [cu.Memory].
 func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
 	c := d.begin("cuMemHostUnregister", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.MemHostUnregister(ctx, p)
 	if err == nil {
 		c.afterMemHostUnregister(ctx, p)
@@ -295,6 +331,7 @@ func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
 // PointerGetAttributes records cuPointerGetAttributes; see [cu.Memory].
 func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (cu.PointerAttributes, error) {
 	c := d.begin("cuPointerGetAttributes", ctx, noStream, 0)
+	defer c.panicked()
 	r0, err := d.inner.PointerGetAttributes(ctx, ptr)
 	return r0, c.end(err)
 }
@@ -302,6 +339,7 @@ func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (cu.Poin
 // MemAllocManaged records cuMemAllocManaged; see [cu.ManagedMemory].
 func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAllocManaged", ctx, noStream, bytes)
+	defer c.panicked()
 	dptr, err := d.inner.MemAllocManaged(ctx, bytes, flags)
 	if err == nil {
 		c.afterMemAllocManaged(ctx, bytes, flags, dptr)
@@ -312,6 +350,7 @@ func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAtta
 // MemPrefetchAsync records cuMemPrefetchAsync; see [cu.ManagedMemory].
 func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
 	c := d.begin("cuMemPrefetchAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemPrefetchAsync(ctx, dptr, bytes, dst, stream)
 	err := d.inner.MemPrefetchAsync(ctx, dptr, bytes, dst, stream)
 	return c.end(err)
@@ -320,6 +359,7 @@ func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintp
 // MemAdvise records cuMemAdvise; see [cu.ManagedMemory].
 func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, dev cu.Device) error {
 	c := d.begin("cuMemAdvise", ctx, noStream, bytes)
+	defer c.panicked()
 	err := d.inner.MemAdvise(ctx, dptr, bytes, advice, dev)
 	return c.end(err)
 }
@@ -327,6 +367,7 @@ func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, adv
 // MemRangeGetAttribute records cuMemRangeGetAttribute; see [cu.ManagedMemory].
 func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemRangeGetAttribute", ctx, noStream, bytes)
+	defer c.panicked()
 	err := d.inner.MemRangeGetAttribute(ctx, data, attribute, dptr, bytes)
 	return c.end(err)
 }
@@ -334,6 +375,7 @@ func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu
 // StreamAttachMemAsync records cuStreamAttachMemAsync; see [cu.ManagedMemory].
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
 	c := d.begin("cuStreamAttachMemAsync", ctx, stream, bytes)
+	defer c.panicked()
 	err := d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
 	return c.end(err)
 }
@@ -341,6 +383,7 @@ func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.
 // MemAllocAsync records cuMemAllocAsync; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAllocAsync", ctx, stream, bytes)
+	defer c.panicked()
 	dptr, err := d.inner.MemAllocAsync(ctx, bytes, stream)
 	if err == nil {
 		c.afterMemAllocAsync(ctx, bytes, stream, dptr)
@@ -351,6 +394,7 @@ func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) 
 // MemAllocFromPoolAsync records cuMemAllocFromPoolAsync; see [cu.MemPools].
 func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAllocFromPoolAsync", ctx, stream, bytes)
+	defer c.panicked()
 	dptr, err := d.inner.MemAllocFromPoolAsync(ctx, bytes, pool, stream)
 	if err == nil {
 		c.afterMemAllocFromPoolAsync(ctx, bytes, pool, stream, dptr)
@@ -361,6 +405,7 @@ func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.Me
 // MemFreeAsync records cuMemFreeAsync; see [cu.MemPools].
 func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) error {
 	c := d.begin("cuMemFreeAsync", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.MemFreeAsync(ctx, dptr, stream)
 	if err == nil {
 		c.afterMemFreeAsync(ctx, dptr, stream)
@@ -371,6 +416,7 @@ func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Strea
 // DeviceGetDefaultMemPool records cuDeviceGetDefaultMemPool; see [cu.MemPools].
 func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (cu.MemPool, error) {
 	c := d.begin("cuDeviceGetDefaultMemPool", 0, noStream, 0)
+	defer c.panicked()
 	pool, err := d.inner.DeviceGetDefaultMemPool(dev)
 	return pool, c.end(err)
 }
@@ -378,6 +424,7 @@ func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (cu.MemPool, error) {
 // DeviceGetMemPool records cuDeviceGetMemPool; see [cu.MemPools].
 func (d *Driver) DeviceGetMemPool(dev cu.Device) (cu.MemPool, error) {
 	c := d.begin("cuDeviceGetMemPool", 0, noStream, 0)
+	defer c.panicked()
 	pool, err := d.inner.DeviceGetMemPool(dev)
 	return pool, c.end(err)
 }
@@ -385,6 +432,7 @@ func (d *Driver) DeviceGetMemPool(dev cu.Device) (cu.MemPool, error) {
 // DeviceSetMemPool records cuDeviceSetMemPool; see [cu.MemPools].
 func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) error {
 	c := d.begin("cuDeviceSetMemPool", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.DeviceSetMemPool(dev, pool)
 	return c.end(err)
 }
@@ -392,6 +440,7 @@ func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) error {
 // MemPoolCreate records cuMemPoolCreate; see [cu.MemPools].
 func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 	c := d.begin("cuMemPoolCreate", 0, noStream, 0)
+	defer c.panicked()
 	pool, err := d.inner.MemPoolCreate(props)
 	return pool, c.end(err)
 }
@@ -399,6 +448,7 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 // MemPoolDestroy records cuMemPoolDestroy; see [cu.MemPools].
 func (d *Driver) MemPoolDestroy(pool cu.MemPool) error {
 	c := d.begin("cuMemPoolDestroy", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.MemPoolDestroy(pool)
 	return c.end(err)
 }
@@ -406,6 +456,7 @@ func (d *Driver) MemPoolDestroy(pool cu.MemPool) error {
 // MemPoolTrimTo records cuMemPoolTrimTo; see [cu.MemPools].
 func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
 	c := d.begin("cuMemPoolTrimTo", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.MemPoolTrimTo(pool, keep)
 	return c.end(err)
 }
@@ -413,6 +464,7 @@ func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
 // MemPoolGetAttribute records cuMemPoolGetAttribute; see [cu.MemPools].
 func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (uint64, error) {
 	c := d.begin("cuMemPoolGetAttribute", 0, noStream, 0)
+	defer c.panicked()
 	value, err := d.inner.MemPoolGetAttribute(pool, attr)
 	return value, c.end(err)
 }
@@ -420,6 +472,7 @@ func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) 
 // MemPoolSetAttribute records cuMemPoolSetAttribute; see [cu.MemPools].
 func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
 	c := d.begin("cuMemPoolSetAttribute", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.MemPoolSetAttribute(pool, attr, value)
 	return c.end(err)
 }
@@ -427,6 +480,7 @@ func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, 
 // Memcpy records cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemcpy", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemcpy(ctx, dst, src, bytes)
 	err := d.inner.Memcpy(ctx, dst, src, bytes)
 	return c.end(err)
@@ -435,6 +489,7 @@ func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, byte
 // MemcpyAsync records cuMemcpyAsync; see [cu.Copies].
 func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyAsync(ctx, dst, src, bytes, stream)
 	err := d.inner.MemcpyAsync(ctx, dst, src, bytes, stream)
 	return c.end(err)
@@ -443,6 +498,7 @@ func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr,
 // MemcpyHtoD records cuMemcpyHtoD; see [cu.Copies].
 func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) error {
 	c := d.begin("cuMemcpyHtoD", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyHtoD(ctx, dst, src, bytes)
 	err := d.inner.MemcpyHtoD(ctx, dst, src, bytes)
 	return c.end(err)
@@ -451,6 +507,7 @@ func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, by
 // MemcpyHtoDAsync records cuMemcpyHtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyHtoDAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyHtoDAsync(ctx, dst, src, bytes, stream)
 	err := d.inner.MemcpyHtoDAsync(ctx, dst, src, bytes, stream)
 	return c.end(err)
@@ -459,6 +516,7 @@ func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPt
 // MemcpyDtoH records cuMemcpyDtoH; see [cu.Copies].
 func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemcpyDtoH", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyDtoH(ctx, dst, src, bytes)
 	err := d.inner.MemcpyDtoH(ctx, dst, src, bytes)
 	return c.end(err)
@@ -467,6 +525,7 @@ func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, by
 // MemcpyDtoHAsync records cuMemcpyDtoHAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyDtoHAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyDtoHAsync(ctx, dst, src, bytes, stream)
 	err := d.inner.MemcpyDtoHAsync(ctx, dst, src, bytes, stream)
 	return c.end(err)
@@ -475,6 +534,7 @@ func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePt
 // MemcpyDtoD records cuMemcpyDtoD; see [cu.Copies].
 func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemcpyDtoD", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyDtoD(ctx, dst, src, bytes)
 	err := d.inner.MemcpyDtoD(ctx, dst, src, bytes)
 	return c.end(err)
@@ -483,6 +543,7 @@ func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, 
 // MemcpyDtoDAsync records cuMemcpyDtoDAsync; see [cu.Copies].
 func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyDtoDAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyDtoDAsync(ctx, dst, src, bytes, stream)
 	err := d.inner.MemcpyDtoDAsync(ctx, dst, src, bytes, stream)
 	return c.end(err)
@@ -491,6 +552,7 @@ func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.Device
 // MemcpyPeer records cuMemcpyPeer; see [cu.Copies].
 func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) error {
 	c := d.begin("cuMemcpyPeer", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyPeer(ctx, dst, dstCtx, src, srcCtx, bytes)
 	err := d.inner.MemcpyPeer(ctx, dst, dstCtx, src, srcCtx, bytes)
 	return c.end(err)
@@ -499,6 +561,7 @@ func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context,
 // MemcpyPeerAsync records cuMemcpyPeerAsync; see [cu.Copies].
 func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyPeerAsync", ctx, stream, bytes)
+	defer c.panicked()
 	c.beforeMemcpyPeerAsync(ctx, dst, dstCtx, src, srcCtx, bytes, stream)
 	err := d.inner.MemcpyPeerAsync(ctx, dst, dstCtx, src, srcCtx, bytes, stream)
 	return c.end(err)
@@ -507,6 +570,7 @@ func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Con
 // MemcpyBatchAsync records cuMemcpyBatchAsync; see [cu.Copies].
 func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts []cu.DevicePtr, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemcpyBatchAsync", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemcpyBatchAsync(ctx, dsts, srcs, sizes, stream)
 	err := d.inner.MemcpyBatchAsync(ctx, dsts, srcs, sizes, stream)
 	return c.end(err)
@@ -515,6 +579,7 @@ func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts []cu.DevicePtr, srcs []cu
 // Memcpy2D records cuMemcpy2D; see [cu.Copies].
 func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
 	c := d.begin("cuMemcpy2D", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemcpy2D(ctx, p)
 	err := d.inner.Memcpy2D(ctx, p)
 	return c.end(err)
@@ -523,6 +588,7 @@ func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
 // Memcpy2DAsync records cuMemcpy2DAsync; see [cu.Copies].
 func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
 	c := d.begin("cuMemcpy2DAsync", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemcpy2DAsync(ctx, p, stream)
 	err := d.inner.Memcpy2DAsync(ctx, p, stream)
 	return c.end(err)
@@ -531,6 +597,7 @@ func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream)
 // Memcpy3D records cuMemcpy3D; see [cu.Copies].
 func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
 	c := d.begin("cuMemcpy3D", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemcpy3D(ctx, p)
 	err := d.inner.Memcpy3D(ctx, p)
 	return c.end(err)
@@ -539,6 +606,7 @@ func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
 // Memcpy3DAsync records cuMemcpy3DAsync; see [cu.Copies].
 func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
 	c := d.begin("cuMemcpy3DAsync", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemcpy3DAsync(ctx, p, stream)
 	err := d.inner.Memcpy3DAsync(ctx, p, stream)
 	return c.end(err)
@@ -547,6 +615,7 @@ func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream)
 // MemsetD8 records cuMemsetD8; see [cu.Copies].
 func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
 	c := d.begin("cuMemsetD8", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemsetD8(ctx, dst, value, n)
 	err := d.inner.MemsetD8(ctx, dst, value, n)
 	return c.end(err)
@@ -555,6 +624,7 @@ func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintp
 // MemsetD16 records cuMemsetD16; see [cu.Copies].
 func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
 	c := d.begin("cuMemsetD16", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemsetD16(ctx, dst, value, n)
 	err := d.inner.MemsetD16(ctx, dst, value, n)
 	return c.end(err)
@@ -563,6 +633,7 @@ func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uin
 // MemsetD32 records cuMemsetD32; see [cu.Copies].
 func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
 	c := d.begin("cuMemsetD32", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeMemsetD32(ctx, dst, value, n)
 	err := d.inner.MemsetD32(ctx, dst, value, n)
 	return c.end(err)
@@ -571,6 +642,7 @@ func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uin
 // MemsetD8Async records cuMemsetD8Async; see [cu.Copies].
 func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemsetD8Async", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemsetD8Async(ctx, dst, value, n, stream)
 	err := d.inner.MemsetD8Async(ctx, dst, value, n, stream)
 	return c.end(err)
@@ -579,6 +651,7 @@ func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n 
 // MemsetD16Async records cuMemsetD16Async; see [cu.Copies].
 func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemsetD16Async", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemsetD16Async(ctx, dst, value, n, stream)
 	err := d.inner.MemsetD16Async(ctx, dst, value, n, stream)
 	return c.end(err)
@@ -587,6 +660,7 @@ func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, 
 // MemsetD32Async records cuMemsetD32Async; see [cu.Copies].
 func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
 	c := d.begin("cuMemsetD32Async", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeMemsetD32Async(ctx, dst, value, n, stream)
 	err := d.inner.MemsetD32Async(ctx, dst, value, n, stream)
 	return c.end(err)
@@ -595,6 +669,7 @@ func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, 
 // StreamCreate records cuStreamCreate; see [cu.Streams].
 func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (cu.Stream, error) {
 	c := d.begin("cuStreamCreate", ctx, noStream, 0)
+	defer c.panicked()
 	stream, err := d.inner.StreamCreate(ctx, flags)
 	if err == nil {
 		c.afterStreamCreate(ctx, flags, stream)
@@ -605,6 +680,7 @@ func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (cu.Stream, 
 // StreamCreateWithPriority records cuStreamCreateWithPriority; see [cu.Streams].
 func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (cu.Stream, error) {
 	c := d.begin("cuStreamCreateWithPriority", ctx, noStream, 0)
+	defer c.panicked()
 	stream, err := d.inner.StreamCreateWithPriority(ctx, flags, priority)
 	if err == nil {
 		c.afterStreamCreateWithPriority(ctx, flags, priority, stream)
@@ -615,6 +691,7 @@ func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, 
 // StreamDestroy records cuStreamDestroy; see [cu.Streams].
 func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
 	c := d.begin("cuStreamDestroy", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.StreamDestroy(ctx, stream)
 	if err == nil {
 		c.afterStreamDestroy(ctx, stream)
@@ -625,6 +702,7 @@ func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
 // StreamQuery records cuStreamQuery; see [cu.Streams].
 func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
 	c := d.begin("cuStreamQuery", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.StreamQuery(ctx, stream)
 	if err == nil {
 		c.afterStreamQuery(ctx, stream)
@@ -635,6 +713,7 @@ func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
 // StreamSynchronize records cuStreamSynchronize; see [cu.Streams].
 func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
 	c := d.begin("cuStreamSynchronize", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.StreamSynchronize(ctx, stream)
 	if err == nil {
 		c.afterStreamSynchronize(ctx, stream)
@@ -645,6 +724,7 @@ func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
 // StreamWaitEvent records cuStreamWaitEvent; see [cu.Streams].
 func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) error {
 	c := d.begin("cuStreamWaitEvent", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.StreamWaitEvent(ctx, stream, event, flags)
 	return c.end(err)
 }
@@ -652,6 +732,7 @@ func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Even
 // StreamGetPriority records cuStreamGetPriority; see [cu.Streams].
 func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (int32, error) {
 	c := d.begin("cuStreamGetPriority", ctx, stream, 0)
+	defer c.panicked()
 	priority, err := d.inner.StreamGetPriority(ctx, stream)
 	return priority, c.end(err)
 }
@@ -659,6 +740,7 @@ func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (int32, err
 // StreamGetFlags records cuStreamGetFlags; see [cu.Streams].
 func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (cu.StreamFlags, error) {
 	c := d.begin("cuStreamGetFlags", ctx, stream, 0)
+	defer c.panicked()
 	flags, err := d.inner.StreamGetFlags(ctx, stream)
 	return flags, c.end(err)
 }
@@ -666,6 +748,7 @@ func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (cu.StreamFlag
 // StreamGetCtx records cuStreamGetCtx; see [cu.Streams].
 func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (cu.Context, error) {
 	c := d.begin("cuStreamGetCtx", ctx, stream, 0)
+	defer c.panicked()
 	of, err := d.inner.StreamGetCtx(ctx, stream)
 	return of, c.end(err)
 }
@@ -673,6 +756,7 @@ func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (cu.Context, err
 // StreamGetId records cuStreamGetId; see [cu.Streams].
 func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (uint64, error) {
 	c := d.begin("cuStreamGetId", ctx, stream, 0)
+	defer c.panicked()
 	id, err := d.inner.StreamGetId(ctx, stream)
 	return id, c.end(err)
 }
@@ -680,6 +764,7 @@ func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (uint64, error) {
 // LaunchHostFunc records cuLaunchHostFunc; see [cu.Streams].
 func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
 	c := d.begin("cuLaunchHostFunc", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeLaunchHostFunc(ctx, stream, fn)
 	err := d.inner.LaunchHostFunc(ctx, stream, fn)
 	return c.end(err)
@@ -688,6 +773,8 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 // StreamWriteValue32 records cuStreamWriteValue32; see [cu.Streams].
 func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
 	c := d.begin("cuStreamWriteValue32", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWriteValue32(ctx, stream, dst, value, flags)
 	err := d.inner.StreamWriteValue32(ctx, stream, dst, value, flags)
 	return c.end(err)
 }
@@ -695,6 +782,8 @@ func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.Dev
 // StreamWriteValue64 records cuStreamWriteValue64; see [cu.Streams].
 func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
 	c := d.begin("cuStreamWriteValue64", ctx, stream, 0)
+	defer c.panicked()
+	c.beforeStreamWriteValue64(ctx, stream, dst, value, flags)
 	err := d.inner.StreamWriteValue64(ctx, stream, dst, value, flags)
 	return c.end(err)
 }
@@ -702,6 +791,7 @@ func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.Dev
 // StreamBeginCapture records cuStreamBeginCapture; see [cu.Streams].
 func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
 	c := d.begin("cuStreamBeginCapture", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeStreamBeginCapture(ctx, stream, mode)
 	err := d.inner.StreamBeginCapture(ctx, stream, mode)
 	c.doneStreamBeginCapture(ctx, stream, mode, err)
@@ -711,6 +801,7 @@ func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.St
 // StreamEndCapture records cuStreamEndCapture; see [cu.Streams].
 func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (cu.Graph, error) {
 	c := d.begin("cuStreamEndCapture", ctx, stream, 0)
+	defer c.panicked()
 	graph, err := d.inner.StreamEndCapture(ctx, stream)
 	c.doneStreamEndCapture(ctx, stream, graph, err)
 	return graph, c.end(err)
@@ -719,6 +810,7 @@ func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (cu.Graph, e
 // StreamIsCapturing records cuStreamIsCapturing; see [cu.Streams].
 func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (cu.StreamCaptureStatus, error) {
 	c := d.begin("cuStreamIsCapturing", ctx, stream, 0)
+	defer c.panicked()
 	status, err := d.inner.StreamIsCapturing(ctx, stream)
 	return status, c.end(err)
 }
@@ -726,6 +818,7 @@ func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (cu.StreamC
 // ThreadExchangeStreamCaptureMode records cuThreadExchangeStreamCaptureMode; see [cu.Streams].
 func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.StreamCaptureMode, error) {
 	c := d.begin("cuThreadExchangeStreamCaptureMode", 0, noStream, 0)
+	defer c.panicked()
 	previous, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
 	return previous, c.end(err)
 }
@@ -733,6 +826,7 @@ func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (cu.
 // EventCreate records cuEventCreate; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (cu.Event, error) {
 	c := d.begin("cuEventCreate", ctx, noStream, 0)
+	defer c.panicked()
 	event, err := d.inner.EventCreate(ctx, flags)
 	return event, c.end(err)
 }
@@ -740,6 +834,7 @@ func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (cu.Event, err
 // EventRecord records cuEventRecord; see [cu.Events].
 func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) error {
 	c := d.begin("cuEventRecord", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.EventRecord(ctx, event, stream)
 	return c.end(err)
 }
@@ -747,6 +842,7 @@ func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) e
 // EventRecordWithFlags records cuEventRecordWithFlags; see [cu.Events].
 func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
 	c := d.begin("cuEventRecordWithFlags", ctx, stream, 0)
+	defer c.panicked()
 	err := d.inner.EventRecordWithFlags(ctx, event, stream, flags)
 	return c.end(err)
 }
@@ -754,6 +850,7 @@ func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.
 // EventQuery records cuEventQuery; see [cu.Events].
 func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
 	c := d.begin("cuEventQuery", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.EventQuery(ctx, event)
 	if err == nil {
 		c.afterEventQuery(ctx, event)
@@ -764,6 +861,7 @@ func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
 // EventSynchronize records cuEventSynchronize; see [cu.Events].
 func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) error {
 	c := d.begin("cuEventSynchronize", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.EventSynchronize(ctx, event)
 	if err == nil {
 		c.afterEventSynchronize(ctx, event)
@@ -774,6 +872,7 @@ func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) error {
 // EventElapsedTime records cuEventElapsedTime; see [cu.Events].
 func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) (float32, error) {
 	c := d.begin("cuEventElapsedTime", ctx, noStream, 0)
+	defer c.panicked()
 	ms, err := d.inner.EventElapsedTime(ctx, start, end)
 	return ms, c.end(err)
 }
@@ -781,6 +880,7 @@ func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) 
 // EventDestroy records cuEventDestroy; see [cu.Events].
 func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
 	c := d.begin("cuEventDestroy", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.EventDestroy(ctx, event)
 	return c.end(err)
 }
@@ -788,6 +888,7 @@ func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
 // ModuleLoadData records cuModuleLoadDataEx; see [cu.Modules].
 func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (cu.Module, error) {
 	c := d.begin("cuModuleLoadDataEx", ctx, noStream, 0)
+	defer c.panicked()
 	module, err := d.inner.ModuleLoadData(ctx, image)
 	return module, c.end(err)
 }
@@ -795,6 +896,7 @@ func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (cu.Module, error)
 // ModuleLoadDataEx records cuModuleLoadDataEx; see [cu.Modules].
 func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions) (cu.Module, string, error) {
 	c := d.begin("cuModuleLoadDataEx", ctx, noStream, 0)
+	defer c.panicked()
 	module, log, err := d.inner.ModuleLoadDataEx(ctx, image, options)
 	return module, log, c.end(err)
 }
@@ -802,6 +904,7 @@ func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITO
 // ModuleUnload records cuModuleUnload; see [cu.Modules].
 func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
 	c := d.begin("cuModuleUnload", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.ModuleUnload(ctx, module)
 	return c.end(err)
 }
@@ -809,6 +912,7 @@ func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
 // ModuleGetFunction records cuModuleGetFunction; see [cu.Modules].
 func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string) (cu.Function, error) {
 	c := d.begin("cuModuleGetFunction", ctx, noStream, 0)
+	defer c.panicked()
 	f, err := d.inner.ModuleGetFunction(ctx, module, name)
 	if err == nil {
 		c.afterModuleGetFunction(ctx, module, name, f)
@@ -819,6 +923,7 @@ func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string
 // ModuleGetGlobal records cuModuleGetGlobal; see [cu.Modules].
 func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) (cu.DevicePtr, uintptr, error) {
 	c := d.begin("cuModuleGetGlobal", ctx, noStream, 0)
+	defer c.panicked()
 	dptr, bytes, err := d.inner.ModuleGetGlobal(ctx, module, name)
 	if err == nil {
 		c.afterModuleGetGlobal(ctx, module, name, dptr, bytes)
@@ -829,6 +934,7 @@ func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) 
 // FuncGetAttribute records cuFuncGetAttribute; see [cu.Modules].
 func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f cu.Function) (int32, error) {
 	c := d.begin("cuFuncGetAttribute", ctx, noStream, 0)
+	defer c.panicked()
 	value, err := d.inner.FuncGetAttribute(ctx, attrib, f)
 	return value, c.end(err)
 }
@@ -836,6 +942,7 @@ func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f
 // FuncSetAttribute records cuFuncSetAttribute; see [cu.Modules].
 func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.FunctionAttribute, value int32) error {
 	c := d.begin("cuFuncSetAttribute", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.FuncSetAttribute(ctx, f, attrib, value)
 	return c.end(err)
 }
@@ -843,6 +950,7 @@ func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.Funct
 // FuncGetParamInfo records cuFuncGetParamInfo; see [cu.Modules].
 func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) (uintptr, uintptr, error) {
 	c := d.begin("cuFuncGetParamInfo", ctx, noStream, 0)
+	defer c.panicked()
 	offset, size, err := d.inner.FuncGetParamInfo(ctx, f, index)
 	return offset, size, c.end(err)
 }
@@ -850,6 +958,7 @@ func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) 
 // LaunchKernel records cuLaunchKernel; see [cu.Modules].
 func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
 	c := d.begin("cuLaunchKernel", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeLaunchKernel(ctx, f, grid, block, sharedMemBytes, stream, params)
 	err := d.inner.LaunchKernel(ctx, f, grid, block, sharedMemBytes, stream, params)
 	return c.end(err)
@@ -858,6 +967,7 @@ func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid cu.Dim3, block
 // LaunchKernelEx records cuLaunchKernelEx; see [cu.Modules].
 func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) error {
 	c := d.begin("cuLaunchKernelEx", ctx, noStream, 0)
+	defer c.panicked()
 	c.beforeLaunchKernelEx(ctx, config, f, params)
 	err := d.inner.LaunchKernelEx(ctx, config, f, params)
 	return c.end(err)
@@ -866,6 +976,7 @@ func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Fu
 // FuncSetCacheConfig records cuFuncSetCacheConfig; see [cu.Modules].
 func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.FuncCache) error {
 	c := d.begin("cuFuncSetCacheConfig", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.FuncSetCacheConfig(ctx, f, config)
 	return c.end(err)
 }
@@ -873,6 +984,7 @@ func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.Fun
 // OccupancyMaxActiveBlocksPerMultiprocessor records cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags; see [cu.Occupancy].
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.Function, blockSize int32, dynamicSharedBytes uintptr, flags cu.OccupancyFlags) (int32, error) {
 	c := d.begin("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", ctx, noStream, 0)
+	defer c.panicked()
 	blocks, err := d.inner.OccupancyMaxActiveBlocksPerMultiprocessor(ctx, f, blockSize, dynamicSharedBytes, flags)
 	return blocks, c.end(err)
 }
@@ -880,6 +992,7 @@ func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.
 // OccupancyMaxPotentialBlockSize records cuOccupancyMaxPotentialBlockSizeWithFlags; see [cu.Occupancy].
 func (d *Driver) OccupancyMaxPotentialBlockSize(ctx cu.Context, f cu.Function, dynamicSharedBytes uintptr, blockSizeLimit int32, flags cu.OccupancyFlags) (int32, int32, error) {
 	c := d.begin("cuOccupancyMaxPotentialBlockSizeWithFlags", ctx, noStream, 0)
+	defer c.panicked()
 	minGridSize, blockSize, err := d.inner.OccupancyMaxPotentialBlockSize(ctx, f, dynamicSharedBytes, blockSizeLimit, flags)
 	return minGridSize, blockSize, c.end(err)
 }
@@ -887,6 +1000,7 @@ func (d *Driver) OccupancyMaxPotentialBlockSize(ctx cu.Context, f cu.Function, d
 // OccupancyAvailableDynamicSMemPerBlock records cuOccupancyAvailableDynamicSMemPerBlock; see [cu.Occupancy].
 func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Function, numBlocks int32, blockSize int32) (uintptr, error) {
 	c := d.begin("cuOccupancyAvailableDynamicSMemPerBlock", ctx, noStream, 0)
+	defer c.panicked()
 	bytes, err := d.inner.OccupancyAvailableDynamicSMemPerBlock(ctx, f, numBlocks, blockSize)
 	return bytes, c.end(err)
 }
@@ -894,6 +1008,7 @@ func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Func
 // LinkCreate records cuLinkCreate; see [cu.Linking].
 func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (cu.LinkState, error) {
 	c := d.begin("cuLinkCreate", ctx, noStream, 0)
+	defer c.panicked()
 	link, err := d.inner.LinkCreate(ctx, options)
 	return link, c.end(err)
 }
@@ -901,6 +1016,7 @@ func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (cu.LinkStat
 // LinkAddData records cuLinkAddData; see [cu.Linking].
 func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInputType, data []byte, name string) error {
 	c := d.begin("cuLinkAddData", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.LinkAddData(ctx, link, kind, data, name)
 	return c.end(err)
 }
@@ -908,6 +1024,7 @@ func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInput
 // LinkComplete records cuLinkComplete; see [cu.Linking].
 func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) ([]byte, string, error) {
 	c := d.begin("cuLinkComplete", ctx, noStream, 0)
+	defer c.panicked()
 	image, log, err := d.inner.LinkComplete(ctx, link)
 	return image, log, c.end(err)
 }
@@ -915,6 +1032,7 @@ func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) ([]byte, string
 // LinkDestroy records cuLinkDestroy; see [cu.Linking].
 func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
 	c := d.begin("cuLinkDestroy", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.LinkDestroy(ctx, link)
 	return c.end(err)
 }
@@ -922,6 +1040,7 @@ func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
 // GraphDestroy records cuGraphDestroy; see [cu.Graphs].
 func (d *Driver) GraphDestroy(graph cu.Graph) error {
 	c := d.begin("cuGraphDestroy", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.GraphDestroy(graph)
 	return c.end(err)
 }
@@ -929,6 +1048,7 @@ func (d *Driver) GraphDestroy(graph cu.Graph) error {
 // GraphInstantiate records cuGraphInstantiateWithFlags; see [cu.Graphs].
 func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) (cu.GraphExec, error) {
 	c := d.begin("cuGraphInstantiateWithFlags", ctx, noStream, 0)
+	defer c.panicked()
 	exec, err := d.inner.GraphInstantiate(ctx, graph, flags)
 	return exec, c.end(err)
 }
@@ -936,6 +1056,7 @@ func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) 
 // GraphExecDestroy records cuGraphExecDestroy; see [cu.Graphs].
 func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
 	c := d.begin("cuGraphExecDestroy", 0, noStream, 0)
+	defer c.panicked()
 	err := d.inner.GraphExecDestroy(exec)
 	return c.end(err)
 }
@@ -943,6 +1064,7 @@ func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
 // GraphLaunch records cuGraphLaunch; see [cu.Graphs].
 func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) error {
 	c := d.begin("cuGraphLaunch", ctx, stream, 0)
+	defer c.panicked()
 	c.beforeGraphLaunch(ctx, exec, stream)
 	err := d.inner.GraphLaunch(ctx, exec, stream)
 	return c.end(err)
@@ -951,6 +1073,7 @@ func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream
 // GraphGetNodes records cuGraphGetNodes; see [cu.Graphs].
 func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {
 	c := d.begin("cuGraphGetNodes", 0, noStream, 0)
+	defer c.panicked()
 	r0, err := d.inner.GraphGetNodes(graph)
 	return r0, c.end(err)
 }
@@ -958,6 +1081,7 @@ func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {
 // GraphNodeGetType records cuGraphNodeGetType; see [cu.Graphs].
 func (d *Driver) GraphNodeGetType(node cu.GraphNode) (cu.GraphNodeType, error) {
 	c := d.begin("cuGraphNodeGetType", 0, noStream, 0)
+	defer c.panicked()
 	kind, err := d.inner.GraphNodeGetType(node)
 	return kind, c.end(err)
 }
@@ -965,6 +1089,7 @@ func (d *Driver) GraphNodeGetType(node cu.GraphNode) (cu.GraphNodeType, error) {
 // GraphExecUpdate records cuGraphExecUpdate; see [cu.Graphs].
 func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) error {
 	c := d.begin("cuGraphExecUpdate", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.GraphExecUpdate(ctx, exec, graph)
 	return c.end(err)
 }
@@ -972,6 +1097,7 @@ func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Gra
 // GraphExecKernelNodeSetParams records cuGraphExecKernelNodeSetParams; see [cu.Graphs].
 func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
 	c := d.begin("cuGraphExecKernelNodeSetParams", ctx, noStream, 0)
+	defer c.panicked()
 	err := d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
 	return c.end(err)
 }

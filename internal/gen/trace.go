@@ -89,6 +89,7 @@ func writeTraceCall(b *bytes.Buffer, m *method, hooks, used map[string]bool) {
 	fmt.Fprintf(b, "\n// %s records %s; see [cu.%s].\n", m.name, m.symbol, m.group)
 	fmt.Fprintf(b, "func (d *Driver) %s(%s) %s {\n", m.name, namedParams(m.params, args), traceResults(m, results))
 	fmt.Fprintf(b, "\tc := d.begin(%q, %s, %s, %s)\n", m.symbol, parameterOr(m, "ctx", "Context", "0"), parameterOr(m, "stream", "Stream", "noStream"), parameterOr(m, "bytes", "uintptr", "0"))
+	b.WriteString("\tdefer c.panicked()\n")
 	hook := func(prefix string, list []string, indent string) {
 		if name := prefix + m.name; hooks[name] {
 			used[name] = true

@@ -15,6 +15,7 @@ func TestTraceCalls(t *testing.T) {
 	}
 	want := `func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (cu.DevicePtr, error) {
 	c := d.begin("cuMemAlloc", ctx, noStream, bytes)
+	defer c.panicked()
 	c.beforeMemAlloc(ctx, bytes)
 	r0, err := d.inner.MemAlloc(ctx, bytes)
 	if err == nil {
