@@ -108,7 +108,12 @@ type Operation struct {
 	Start, End int64
 
 	After uint64 // the operation that it waited for last; 0 if none is known
-	Why   string // why it did not start earlier: host, order, engine, queue, unknown
+	Why   string // why it did not start earlier: host, order, engine, queue, check, unknown
+
+	// Part is the longest part of a kernel's time on a software GPU, as [cu.KernelPart]
+	// names it, and PartTime its time in nanoseconds; "" if not known.
+	Part     string
+	PartTime int64
 }
 
 // wire is any row.
@@ -153,6 +158,8 @@ type wire struct {
 	Queued  int64  `json:"queued"`
 	After   uint64 `json:"after"`
 	Why     string `json:"why"`
+	Part    string `json:"part"`
+	PartNs  int64  `json:"part_ns"`
 }
 
 // ErrNotRecording is wrapped by the errors of files that are no recordings, or recordings
@@ -245,7 +252,8 @@ func (r *Recording) row(line []byte) error {
 		r.Calls = append(r.Calls, Call{w.CallRow, w.Name, w.Driver, w.Start, w.EndRow, w.Track, w.SiteRow, stream, w.Bytes, w.Error, w.Address, w.SourceAt, node(w.Node)})
 	case `{"op"`:
 		o := Operation{ID: w.OpRow, Call: w.CallRow, Name: w.Name, Driver: w.Driver, Stream: stream, Engine: w.Engine,
-			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why}
+			From: w.From, To: w.To, Bytes: w.Bytes, Count: w.Count, Untimed: w.Untimed, Queued: w.Queued, Start: w.Start, End: w.EndRow, After: w.After, Why: w.Why,
+			Part: w.Part, PartTime: w.PartNs}
 		if w.DeviceRow != nil {
 			o.Device = *w.DeviceRow
 		}

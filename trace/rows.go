@@ -35,6 +35,8 @@ type opRow struct {
 	after      uint64 // the operation that it waited for, 0 for none
 	why        string
 	count      int    // calls of a batch, 0 for other operations
+	part       string // the longest part of a kernel's predicted time, "" if not known
+	partTime   int64
 	untimed    string // why there are no times; "" if there are
 }
 
@@ -131,6 +133,10 @@ func (r *Recorder) addOp(driver int, o *opRow) {
 		b.num("after", int64(o.after))
 	}
 	b.optional("why", o.why)
+	if o.part != "" {
+		b.text("part", o.part)
+		b.num("part_ns", o.partTime)
+	}
 	r.buf = append(b.buf, "}\n"...)
 	r.added(rowOp)
 }

@@ -81,6 +81,8 @@ func (s *softOps) Ended(x *cu.Operation) {
 		o.stream = s.d.names.stream(x.Stream)
 	}
 	o.name = softName(x)
+	part := x.Dominant()
+	o.part, o.partTime = part.Name, int64(part.Time)
 	s.d.rec.addOp(s.d.id, &o)
 }
 

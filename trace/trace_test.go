@@ -47,8 +47,14 @@ func TestVectorAddition(t *testing.T) {
 		}
 		calls[c.ID] = c
 	}
+	if k := rec.Operations[2]; k.Part == "" || k.PartTime <= 0 || k.PartTime > k.End-k.Start {
+		t.Errorf("the longest part of %d ns is %q, %d ns", k.End-k.Start, k.Part, k.PartTime)
+	}
 	before := int64(0)
 	for i, o := range rec.Operations {
+		if o.Part != "" && i != 2 {
+			t.Errorf("%s has the part %q, which is for kernels", o.Name, o.Part)
+		}
 		w, c := want[i], calls[o.Call]
 		if o.Name != w.name || o.From != w.from || o.To != w.to || o.Engine != w.engine || c.Name != w.call {
 			t.Errorf("operation %d: %+v of %s, want %+v", i, o, c.Name, w)

@@ -203,6 +203,9 @@ func (p *perfetto) operation(o *trace.Operation) {
 	if o.After != 0 {
 		args["after"] = o.After
 	}
+	if o.Part != "" {
+		args["longest_part"] = o.Part
+	}
 	if o.Count > 0 {
 		args["count"] = o.Count
 	}

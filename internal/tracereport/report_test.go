@@ -31,9 +31,9 @@ func sample() *trace.Recording {
 		},
 		Operations: []trace.Operation{
 			{ID: 1, Call: 1, Name: "[CUDA memcpy HtoD]", Driver: 1, Stream: 1, Engine: "copy in", From: "pinned", To: "device", Bytes: 4096, Start: 3000, End: 5000, Why: "host"},
-			{ID: 2, Call: 2, Name: "add \"x\"", Driver: 1, Stream: 1, Engine: "compute", Start: 6000, End: 16000, After: 1, Why: "order"},
-			{ID: 3, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17000, End: 20000},
-			{ID: 4, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17500, End: 20500},
+			{ID: 2, Call: 2, Name: "add \"x\"", Driver: 1, Stream: 1, Engine: "compute", Start: 6000, End: 16000, After: 1, Why: "order", Part: "link", PartTime: 9000},
+			{ID: 3, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17000, End: 20000, Part: "launch", PartTime: 2500},
+			{ID: 4, Call: 4, Name: "inc", Driver: 1, Stream: trace.NoStream, Engine: "compute", Start: 17500, End: 20500, Part: "device memory", PartTime: 2800},
 			{ID: 1, Call: 5, Name: "[CUDA memcpy DtoH]", Driver: 2, Device: 1, Engine: "copy out", From: "device", To: "pageable", Bytes: 3 << 30, Start: 500, End: 1_999_000_000, Why: "unknown"},
 			{ID: 2, Call: 5, Name: "[CUDA memset]", Driver: 2, Device: 1, Engine: "compute", Untimed: "recorded in a graph"},
 			{ID: 3, Call: 99, Name: "[CUDA memset]", Driver: 2, Device: 1, Engine: "compute", Start: 1_998_999_500, End: 1_999_100_000},

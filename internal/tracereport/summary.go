@@ -23,6 +23,27 @@ type Line struct {
 	Min     int64   `json:"min_ns"`
 	Max     int64   `json:"max_ns"`
 	Bytes   uint64  `json:"bytes,omitempty"`
+
+	// Part is the longest part of a kernel's predicted time, over all its launches, and
+	// PartTotal its time in them. Parts overlap. Only on a software GPU.
+	Part      string `json:"part,omitempty"`
+	PartTotal int64  `json:"part_ns,omitempty"`
+
+	parts map[string]int64 // the longest part of each launch
+}
+
+// addPart adds the longest part of a launch.
+func (l *Line) addPart(name string, ns int64) {
+	if name == "" {
+		return
+	}
+	if l.parts == nil {
+		l.parts = map[string]int64{}
+	}
+	l.parts[name] += ns
+	if n := l.parts[name]; n > l.PartTotal || n == l.PartTotal && name < l.Part {
+		l.Part, l.PartTotal = name, n
+	}
 }
 
 // Summary is the report of a recording.
@@ -65,7 +86,7 @@ func Summarize(r *trace.Recording) *Summary {
 			s.Untimed++
 			continue
 		}
-		ops.add(o.Name, o.End-o.Start, o.Bytes)
+		ops.add(o.Name, o.End-o.Start, o.Bytes).addPart(o.Part, o.PartTime)
 	}
 	for i := range r.Calls {
 		c := &r.Calls[i]
@@ -131,7 +152,7 @@ func devices(r *trace.Recording) []string {
 // table collects lines by name.
 type table map[string]*Line
 
-func (t table) add(name string, ns int64, bytes uint64) {
+func (t table) add(name string, ns int64, bytes uint64) *Line {
 	l := t[name]
 	if l == nil {
 		l = &Line{Name: name, Min: ns, Max: ns}
@@ -141,6 +162,7 @@ func (t table) add(name string, ns int64, bytes uint64) {
 	l.Total += ns
 	l.Bytes += bytes
 	l.Min, l.Max = min(l.Min, ns), max(l.Max, ns)
+	return l
 }
 
 // lines returns the lines, the longest first.
@@ -218,6 +240,7 @@ func (s *Summary) Text() string {
 	fmt.Fprintf(&b, "\n%15s  %7s  %9s  %8s  %9s  %9s  %9s  %s\n", "Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
 	part(&b, "GPU activities:", s.Activities)
 	part(&b, "API calls:", s.API)
+	s.kernelParts(&b)
 	if len(s.Sites) == 0 {
 		return b.String()
 	}
@@ -239,6 +262,17 @@ func part(b *strings.Builder, title string, lines []Line) {
 	for _, l := range lines {
 		fmt.Fprintf(b, "%15s  %6.2f%%  %9s  %8d  %9s  %9s  %9s  %s\n", title, l.Percent, Duration(l.Total), l.Calls, Duration(l.Avg), Duration(l.Min), Duration(l.Max), l.Name)
 		title = ""
+	}
+}
+
+// kernelParts writes the longest part of each kernel's predicted time.
+func (s *Summary) kernelParts(b *strings.Builder) {
+	title := "\nLongest part of the predicted time of kernels:\n"
+	for _, l := range s.Activities {
+		if l.Part != "" {
+			fmt.Fprintf(b, "%s%9s of %9s  %-18s  %s\n", title, Duration(l.PartTotal), Duration(l.Total), l.Part, l.Name)
+			title = ""
+		}
 	}
 }
 
