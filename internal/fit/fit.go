@@ -48,11 +48,11 @@ type Options struct {
 	// Progress, if not nil, is called with a line about each step.
 	Progress func(text string)
 
-	most int // the largest size of the cases, for tests; 0 means any
+	only func(grid.Case) bool // the cases to use, for tests; nil means all
 }
 
 // accepts reports whether a case is used.
-func (o *Options) accepts(c grid.Case) bool { return o.most == 0 || c.Size <= o.most }
+func (o *Options) accepts(c grid.Case) bool { return o.only == nil || o.only(c) }
 
 // ownSource is the source of the values that [Near] moved.
 const ownSource = "fitted"

@@ -19,6 +19,15 @@ const tolerance = 0.01
 // results is the folder of the runs on hardware.
 const results = "../../docs/results/"
 
+// quick accepts the cases that are predicted fast. Those of long computations take most of
+// the time of a prediction: 2.9 of 3.3 s.
+func quick(c grid.Case) bool {
+	if c.Kind == "kernel computes" {
+		return c.Size <= 64 // rounds
+	}
+	return c.Size <= 64*kib
+}
+
 // TestNearIsNoWorseOnAnotherRun fits the profile h200 to two runs on a machine. On a third
 // run it must not be worse than the shipped profile, which was fitted to that run, too.
 func TestNearIsNoWorseOnAnotherRun(t *testing.T) {
@@ -29,7 +38,7 @@ func TestNearIsNoWorseOnAnotherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Options{Base: text, Files: []string{results + "grid-h200-a1.json", results + "grid-h200-a2.json"}, most: 64 * kib}
+	o := &Options{Base: text, Files: []string{results + "grid-h200-a1.json", results + "grid-h200-a2.json"}, only: quick}
 	r, err := Near(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
