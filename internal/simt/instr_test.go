@@ -223,6 +223,16 @@ func TestIntegerInstructions(t *testing.T) {
 			return c2
 		}},
 		{"sub.cc.u32 %r6, $a, $b;\n\tsubc.u32 $d, $c, 5;", "u32", u32x3, func(a, b, c uint64) uint64 { return c - 5 - uint64(bit(a < b)) }},
+		// The carry flag is the inverse of the borrow. The oracle has results of an H200.
+		{"sub.cc.u32 %r6, $a, $b;\n\taddc.u32 $d, $c, 0;", "u32", u32x3, func(a, b, c uint64) uint64 { return c + uint64(bit(a >= b)) }},
+		{"add.cc.u32 %r6, $a, $b;\n\tsubc.u32 $d, $c, 0;", "u32", u32x3, func(a, b, c uint64) uint64 { return c - uint64(bit(a+b < 1<<32)) }},
+		{"sub.cc.u64 %rd9, $a, $b;\n\taddc.u64 $d, $c, 0;", "u64", u64x3, func(a, b, c uint64) uint64 { return c + uint64(bit(a >= b)) }},
+		{"sub.cc.u32 %r6, $a, $b;\n\tmadc.lo.u32 $d, $c, 3, 0;", "u32", u32x3, func(a, b, c uint64) uint64 { return 3*c + uint64(bit(a >= b)) }},
+		{"sub.cc.u64 %rd9, $a, $b;\n\tsubc.cc.u64 %rd9, $b, $c;\n\tsubc.u64 $d, 0, 0;", "u64", u64x3, func(a, b, c uint64) uint64 {
+			_, c1 := bits.Sub64(a, b, 0)
+			_, c2 := bits.Sub64(b, c, c1)
+			return -c2
+		}},
 		{"mad.lo.cc.u32 %r6, $a, $b, $c;\n\tmadc.hi.u32 $d, $a, $b, 7;", "u32", u32x3, func(a, b, c uint64) uint64 {
 			return (a*b)>>32 + 7 + (a*b&0xffffffff+c)>>32
 		}},

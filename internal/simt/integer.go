@@ -275,7 +275,8 @@ func decodeDot(d *decoder) error {
 }
 
 // decodeCarry decodes the extended-precision arithmetic: add.cc, addc, sub.cc, subc,
-// mad.cc and madc. The carry flag is a predicate of the frame, created on first use.
+// mad.cc and madc. The carry flag is a predicate of the frame, created on first use. All
+// of them share it, so a chain can mix them.
 func decodeCarry(d *decoder) error {
 	t := d.typ(0)
 	if !integral(t) || t.Size() < 4 {
@@ -369,21 +370,20 @@ func mulPart(x, y uint64, op *carryOp) uint64 {
 	return lo
 }
 
-// addCarry adds, or subtracts with a borrow.
+// addCarry adds x, y and the carry flag. A subtraction adds the complement of y, so the
+// flag is the inverse of a borrow: 1 before a subtraction without a flag.
 func addCarry(x, y, carry uint64, op *carryOp) (r, out uint64) {
-	if op.typ.Size() == 8 {
-		if op.sub {
-			return bits.Sub64(x, y, carry)
+	if op.sub {
+		y = ^y
+		if !op.in {
+			carry = 1
 		}
+	}
+	if op.typ.Size() == 8 {
 		return bits.Add64(x, y, carry)
 	}
-	x, y = x&0xffffffff, y&0xffffffff
-	if op.sub {
-		r = x - y - carry
-	} else {
-		r = x + y + carry
-	}
-	return r & 0xffffffff, r >> 32 & 1
+	r = x&0xffffffff + y&0xffffffff + carry
+	return r & 0xffffffff, r >> 32
 }
 
 // packedInt returns the operation of that name on both 16-bit halves of a register,

@@ -17,7 +17,7 @@ import (
 
 const (
 	corpusFile = "../../../docs/results/random-h200.json"
-	corpusSize = 384
+	corpusSize = recordedSeeds
 	command    = "FERRY_REQUIRE_GPU=1 go test -run TestHardware ./internal/differ/random -update"
 )
 

@@ -3,6 +3,7 @@ package random
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -22,14 +23,22 @@ type node struct {
 
 // generator generates nodes.
 type generator struct {
-	r     *rand.Rand
-	depth int
-	left  int // instructions to generate
+	r         *rand.Rand
+	templates []string
+	depth     int
+	left      int // instructions to generate
 }
+
+// recordedSeeds is the last seed of the recorded corpus. Programs up to it do not get
+// newer templates, so that their text stays the same.
+const recordedSeeds = 384
 
 // New returns the program of a seed.
 func New(seed uint64) *Program {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 11))}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 11)), templates: templates}
+	if seed > recordedSeeds {
+		g.templates = slices.Concat(templates, carries)
+	}
 	g.left = 8 + g.r.IntN(32)
 	return &Program{Seed: seed, body: g.block(true)}
 }
@@ -64,7 +73,7 @@ func (g *generator) node(uniform bool) node {
 	if uniform && g.r.IntN(10) == 0 {
 		return node{text: g.fill(together[g.r.IntN(len(together))])}
 	}
-	n := node{text: g.fill(templates[g.r.IntN(len(templates))])}
+	n := node{text: g.fill(g.templates[g.r.IntN(len(g.templates))])}
 	if g.r.IntN(5) == 0 && !strings.Contains(n.text, "\n") && !unguarded(n.text) {
 		n.guard = "@" + g.predicate() + " "
 	}

@@ -91,3 +91,12 @@ func quiet(typ, to, from, nan string) string {
 }
 
 var quiet64 = quiet("f64", "$G", "%w0", "0dFFF8000000000000")
+
+// carries are templates that mix additions and subtractions in one chain of carries. The
+// programs up to [recordedSeeds] do not have them.
+var carries = []string{
+	"sub.cc.u32 %t0, $r, $i;\n\taddc.u32 $R, $r, $i;", "add.cc.u32 %t0, $r, $i;\n\tsubc.u32 $R, $r, $i;",
+	"<add|sub>.cc.s32 %t0, $r, $r;\n\t<addc|subc>.cc.s32 %t1, $r, $r;\n\t<addc|subc>.s32 $R, %t0, %t1;",
+	"mad.lo.cc.u32 %t0, $r, $r, $r;\n\tsubc.u32 $R, $r, $i;", "<add|sub>.cc.u32 %t0, $r, $r;\n\tmadc.<lo|hi>.u32 $R, $r, $r, $r;",
+	"<add|sub>.cc.u64 %u0, $d, $j;\n\t<addc|subc>.u64 $D, $d, $j;",
+}
