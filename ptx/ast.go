@@ -8,6 +8,7 @@ type Module struct {
 	Version     Version
 	Target      []string // "sm_75", "texmode_unified", ...
 	AddressSize int      // 32 or 64; Parse explains what a file without .address_size gets
+	AddressPos  Pos      // of .address_size, zero without it
 	Vars        []*Var   // module scope: .global, .const, .shared
 	Funcs       []*Func  // entries and functions, in order; declarations have Declared set
 	Files       map[int]string
@@ -137,6 +138,7 @@ type Func struct {
 	MinBlocks      int    // .minnctapersm (and the older .maxnctapersm)
 	MaxRegs        int    // .maxnreg
 	Cluster        [3]int // .reqnctapercluster
+	ClusterPos     Pos    // of .reqnctapercluster, zero without it
 	MaxClusterRank int    // .maxclusterrank
 	NoReturn       bool   // .noreturn
 

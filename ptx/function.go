@@ -172,7 +172,7 @@ func (p *parser) functionDirective(f *Func) {
 	case "reqntid":
 		f.ReqNTID = p.dimensions(1)
 	case "reqnctapercluster":
-		f.Cluster = p.dimensions(1)
+		f.Cluster, f.ClusterPos = p.dimensions(1), t.pos
 	case "minnctapersm", "maxnctapersm":
 		f.MinBlocks = int(p.plainNumber("."+t.text, 1, maxRange))
 	case "maxnreg":

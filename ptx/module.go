@@ -103,7 +103,7 @@ func (p *parser) header(t token) bool {
 		if size := p.plainNumber("the address size", 0, maxRange); size != 32 && size != 64 {
 			p.failAt(t, ".address_size must be 32 or 64, not %d", size)
 		} else {
-			p.m.AddressSize, p.sized = int(size), true
+			p.m.AddressSize, p.m.AddressPos, p.sized = int(size), t.pos, true
 		}
 	case "file":
 		p.fileDirective()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
-	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -136,7 +135,7 @@ func (d *Driver) LinkDestroy(h cu.Context, state cu.LinkState) error {
 func linkModules(list []linkInput, op string) (*ptx.Module, error) {
 	inputs := make([]ptx.Input, len(list))
 	for i, in := range list {
-		m, err := modcache.Parse(in.text)
+		m, err := parse(in.text)
 		if err != nil {
 			return nil, linkError(jitError(err), "link "+in.name)
 		}

@@ -124,7 +124,7 @@ func (d *Driver) decodeImage(image []byte, arch int, what string) (*loading, err
 		return nil, err
 	}
 	c, err := codes.Get(text, func(text string) (code, error) { // not of the caller's bytes, which can change
-		source, err := modcache.Parse([]byte(text))
+		source, err := parse([]byte(text))
 		if err != nil {
 			return code{}, err
 		}
@@ -134,6 +134,17 @@ func (d *Driver) decodeImage(image []byte, arch int, what string) (*loading, err
 		return nil, jitError(err)
 	}
 	return &loading{code: c}, nil
+}
+
+// parse parses PTX. It refuses modules of 32-bit addresses, as drivers since CUDA 12 do.
+func parse(text []byte) (*ptx.Module, error) {
+	m, err := modcache.Parse(text)
+	if err != nil || m.AddressSize == 64 || m.AddressPos == (ptx.Pos{}) {
+		return m, err
+	}
+	line := strings.SplitN(m.Source, "\n", m.AddressPos.Line+1)[m.AddressPos.Line-1]
+	return nil, &ptx.Error{File: m.File, Pos: m.AddressPos, Line: strings.TrimSuffix(line, "\r"),
+		Msg: ".address_size 32 is not supported: compile for 64-bit addresses"}
 }
 
 func decode(source *ptx.Module) (code, error) {

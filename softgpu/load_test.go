@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -44,6 +45,26 @@ func TestLoadsShareCode(t *testing.T) {
 	if d := load(r, append(text, '\n')); d.source == a.source {
 		t.Error("other bytes share the parsed text")
 	}
+}
+
+// TestRefuses32Bit: modules of 32-bit addresses are refused when they are loaded or linked,
+// with the line.
+func TestRefuses32Bit(t *testing.T) {
+	r := newRig(t, Options{})
+	text := []byte(".version 7.0\n.target sm_75\n.address_size 32\n.visible .entry k() { ret; }\n")
+	check := func(what string, err error) {
+		t.Helper()
+		r.want(cu.ErrorInvalidPTX, err)
+		if err == nil || !strings.Contains(err.Error(), "3:1: .address_size 32 is not supported") || !strings.Contains(fmt.Sprintf("%+v", err), "\n.address_size 32\n^") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	_, err := r.ModuleLoadData(r.ctx, text)
+	check("load", err)
+	link, err := r.LinkCreate(r.ctx, nil)
+	r.ok(err)
+	check("link", r.LinkAddData(r.ctx, link, cu.JITInputPTX, text, "narrow"))
+	r.ok(r.LinkDestroy(r.ctx, link))
 }
 
 // TestLinkedImages: the image of a link can be loaded again later, and damaged ones are

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/runner"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -38,6 +40,7 @@ A scalar is TYPE=VALUE, a buffer in:TYPE=DATA, inout:TYPE=DATA or out:TYPE=[N]:
 
   u32=7  s64=-1  f32=0.5  b16=0x3c00      scalars
   struct=f32:0.5,u32:7,8                  a structure by value, see below
+  struct=@FILE                            its raw bytes, little-endian
   in:f32=1,2,3                            values
   in:u8=@FILE                             raw bytes of a file, little-endian
   in:f32=iota[1024]                       0, 1, 2, ...
@@ -62,6 +65,9 @@ for f64. With limits, an integer is LOW plus the top 64 bits of the product of
 the number and HIGH-LOW+1, and so is a whole number. Another float is
 LOW + (HIGH-LOW)*k/2^P, rounded to its type.
 
+What kernels print goes to standard output. With --json it goes to standard
+error, and its first 64 KiB are "printf" in the document.
+
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.
 `,
@@ -85,7 +91,7 @@ is done. Device time is measured by the device; a software GPU predicts it.
 	f.Uint64Var(&o.seed, "seed", 0, "seed `N` of random data")
 	f.BoolVar(&o.bits, "bits", false, "show values as bit patterns, 0x3f800000; strings in JSON")
 	jsonFlag(c, &o.json, "schema ferry.run/1: up to 65536 values per output, and the SHA-256 of all its bytes")
-	f.DurationVar(&o.limit, "limit", 0, "end the kernel after this `TIME`, such as 10s; only on the software GPU (FERRY_KERNEL_LIMIT, else no limit)")
+	f.DurationVar(&o.limit, "limit", 0, "end the kernel, or its loading, after this `TIME`, such as 10s; a kernel only on the software GPU (FERRY_KERNEL_LIMIT, else no limit)")
 	deviceFlag(c, &o.device)
 	complete(c, "memory", func() []cobra.Completion { return []string{"device", "mapped", "managed"} })
 	complete(c, "kernel", func() []cobra.Completion { return kernelNames(f.Arg(0)) })
@@ -111,7 +117,8 @@ func kernelNames(path string) (names []string) {
 
 // launch implements "ferry run".
 func launch(ctx context.Context, s *session, o *launchOptions, file string, spec *runner.Spec) (err error) {
-	if spec.Program, err = runner.Load(file); err != nil {
+	spec.LoadLimit = o.limit
+	if spec.Program, err = runner.Load(ctx, file, o.limit); err != nil {
 		return err
 	}
 	if err := spec.Check(); err != nil {
@@ -124,18 +131,35 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 	if err != nil {
 		return err
 	}
-	p := newProgress(s.stderr)
-	spec.Progress = p.say
-	r, err := runner.Run(ctx, g, spec)
-	p.done()
-	if ctx.Err() != nil {
-		return ctx.Err() // without Close, which would wait for the kernel
+	r, err := s.runKernel(ctx, g, o, spec)
+	if _, late := errors.AsType[*runner.LoadLimitError](err); late || ctx.Err() != nil {
+		return firstError(ctx.Err(), err) // without Close, which would wait
 	}
 	if err != nil {
 		return firstError(err, g.Close())
 	}
 	s.warnings = append(s.warnings, r.Warnings...)
 	return firstError(s.writeReport(launched{r, o.bits}, o.json), g.Close())
+}
+
+// runKernel runs the kernel. With --json, what it prints goes to standard error and into
+// the result.
+func (s *session) runKernel(ctx context.Context, g *ferry.GPU, o *launchOptions, spec *runner.Spec) (*runner.Result, error) {
+	var output *kernelOutput
+	if o.json {
+		var err error
+		if output, err = takeOutput(s.stderr, !g.Emulated()); err != nil {
+			return nil, err
+		}
+	}
+	p := newProgress(s.stderr)
+	spec.Progress = p.say
+	r, err := runner.Run(ctx, g, spec)
+	p.done()
+	if printed := output.end(); r != nil {
+		r.SetPrintf(printed)
+	}
+	return r, err
 }
 
 // launched is the report of "ferry run".

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,6 +108,66 @@ func TestRunInterrupted(t *testing.T) {
 	if status != exitInterrupted || out.Len() > 0 || errs.String() != "ferry run: interrupted\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
+}
+
+// printPTX is a kernel that prints a line.
+const printPTX = `.version 7.0
+.target sm_75
+.address_size 64
+.global .align 1 .b8 text[7] = {104, 101, 108, 108, 111, 10, 0};
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.visible .entry hello() {
+	.reg .b64 %d<2>;
+	cvta.global.u64 %d1, text;
+	{
+	.param .b64 f;
+	.param .b64 a;
+	.param .b32 r;
+	st.param.b64 [f], %d1;
+	st.param.b64 [a], 0;
+	call (r), vprintf, (f, a);
+	}
+	ret;
+}
+`
+
+// TestRunPrintf: with --json the output of a kernel is in the document and on standard
+// error, not before the document.
+func TestRunPrintf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hello.ptx")
+	if err := os.WriteFile(path, []byte(printPTX), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = w
+	defer func() { os.Stdout = stdout }()
+	status, out, errs := ferryRun("run", path, "--device", "soft", "--kernel", "hello", "--grid", "1", "--block", "2", "--json")
+	w.Close()
+	rest, err := io.ReadAll(r)
+	if err != nil || len(rest) > 0 {
+		t.Errorf("standard output has %q before the document (%v)", rest, err)
+	}
+	if os.Stdout != w {
+		t.Error("standard output was not given back")
+	}
+	var doc struct{ Printf string }
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Printf != "hello\nhello\n" || errs != doc.Printf || status != exitOK {
+		t.Errorf("status %d, stdout %s, stderr %q: %v", status, out, errs, err)
+	}
+}
+
+// TestRunManyRegisters: registers that are declared and not used cost nothing.
+func TestRunManyRegisters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "many.ptx")
+	text := ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k()\n{\n\t.reg .pred %p<1000000000>;\n\tsetp.eq.u32 %p999999999, 1, 1;\n\tret;\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "run", path, "--device", "soft", "--kernel", "k", "--grid", "1", "--block", "32")
 }
 
 func TestRunLimit(t *testing.T) {

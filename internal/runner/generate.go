@@ -96,7 +96,7 @@ func (a *Arg) Size() (int, error) {
 	case !info.Mode().IsRegular():
 		return 0, fmt.Errorf("argument %q: %s is not a regular file", a.Text, a.path)
 	case size == 0:
-		return 0, fmt.Errorf("argument %q: %s is empty; a buffer has at least 1 element", a.Text, a.path)
+		return 0, fmt.Errorf("argument %q: %s is empty; an argument has at least 1 byte", a.Text, a.path)
 	case size%int64(a.Type.Size()) != 0:
 		return 0, fmt.Errorf("argument %q: %s has %d bytes, not a multiple of the %d of a %s",
 			a.Text, a.path, size, a.Type.Size(), a.Type)

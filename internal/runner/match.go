@@ -12,8 +12,13 @@ import (
 const addressSize = 8
 
 // Match checks that the arguments fit the parameters of a kernel in number and size. The
-// error has a line for each parameter.
+// error has a line for each parameter. Match reads the files of structures.
 func Match(kernel string, params []ptx.Param, args []Arg) error {
+	for i := range args {
+		if err := args[i].readStruct(); err != nil {
+			return err
+		}
+	}
 	var lines []string
 	fits := len(params) == len(args)
 	for i := range max(len(params), len(args)) {
@@ -66,7 +71,7 @@ func mismatch(p ptx.Param, a *Arg) string {
 	case a.structure:
 		return ""
 	case a.Direction == Scalar && p.Size > addressSize:
-		return fmt.Sprintf("the parameter is a structure of %d bytes: write struct=TYPE:VALUE,...", p.Size)
+		return fmt.Sprintf("the parameter is a structure of %d bytes: write struct=TYPE:VALUE,... or struct=@FILE", p.Size)
 	case a.Direction == Scalar && p.Size != a.Type.Size():
 		return fmt.Sprintf("%s has %s, but the parameter has %d: write %s", a.Type, count(a.Type.Size(), "byte"), p.Size, advise(p, a))
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,7 @@ func program(t *testing.T, source string) *Program {
 	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Load(path)
+	p, err := Load(t.Context(), path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +86,40 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestStructFile: a structure by value can be the bytes of a file.
+func TestStructFile(t *testing.T) {
+	p := program(t, parameters)
+	file := filepath.Join(t.TempDir(), "struct.bin")
+	check := func(bytes int, want string) *Spec {
+		t.Helper()
+		data := make([]byte, bytes)
+		for i := range data {
+			data[i] = byte(i + 1)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := &Spec{Program: p, Kernel: "mixed", Args: parseArgs(t, "out:u8=[1]", "u32=1", "f32=1", "u8=1", "struct=@"+file)}
+		if err := s.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: got %v, want %q", bytes, err, want)
+		}
+		return s
+	}
+	if got := check(16, "").Args[4].Value(); got != [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16} {
+		t.Errorf("got %v", got)
+	}
+	check(15, "the structure has 15 bytes, but the parameter has 16")
+	check(0, "is empty")
+	check(40000, "at most 32764")
+	if _, err := ParseArg("struct=@"); err == nil || !strings.Contains(err.Error(), "no file name") {
+		t.Errorf("without a name: %v", err)
+	}
+	s := &Spec{Program: p, Kernel: "mixed", Args: parseArgs(t, "out:u8=[1]", "u32=1", "f32=1", "u8=1", "struct=@"+file+".absent")}
+	if err := s.Check(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
 func TestTypeWarnings(t *testing.T) {
 	p := program(t, parameters)
 	f, err := p.kernel("mixed")
@@ -109,7 +144,7 @@ func TestLoadShowsError(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(parameters, "\tret;", "\tret ret;", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(path)
+	_, err := Load(t.Context(), path, 0)
 	if err == nil {
 		t.Fatal("accepted")
 	}

@@ -1,11 +1,13 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -18,8 +20,13 @@ type Program struct {
 	module *ptx.Module
 }
 
-// Load parses a PTX file. The error shows the line with the mistake.
-func Load(file string) (*Program, error) {
+// Load parses a PTX file. The error shows the line with the mistake. When ctx or the limit
+// ends, Load returns at once and leaves the work to a goroutine. A limit of 0 is none.
+func Load(ctx context.Context, file string, limit time.Duration) (*Program, error) {
+	return within(ctx, limit, file, func() (*Program, error) { return parseFile(file) })
+}
+
+func parseFile(file string) (*Program, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -29,6 +36,42 @@ func Load(file string) (*Program, error) {
 		return nil, err
 	}
 	return &Program{File: file, Source: string(text), module: m}, nil
+}
+
+// LoadLimitError reports that loading took longer than its limit.
+type LoadLimitError struct {
+	File  string
+	Limit time.Duration
+}
+
+// Error names the file and the limit.
+func (e *LoadLimitError) Error() string {
+	return fmt.Sprintf("load %s: it takes longer than the limit of %v", e.File, e.Limit)
+}
+
+// within returns the result of f, or an error as soon as ctx or the limit ends.
+func within[T any](ctx context.Context, limit time.Duration, file string, f func() (T, error)) (v T, err error) {
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var result T
+	var failure error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, failure = f()
+	}()
+	select {
+	case <-done:
+		return result, failure
+	case <-ctx.Done():
+		return v, ctx.Err()
+	case <-late:
+		return v, &LoadLimitError{file, limit}
+	}
 }
 
 // Kernels returns the names of the file's kernels, in order.

@@ -28,6 +28,8 @@ type Result struct {
 	Seed        uint64
 	Outputs     []Output
 	Warnings    []string
+	Printf      string // what the kernel printed, at most MaxPrintf bytes; see SetPrintf
+	PrintfCut   bool   // it printed more
 
 	Wall       time.Duration // from the launch until the host knows that it is done, on this host's clock
 	DeviceTime time.Duration // between events around the kernel; on the virtual clock if Device.Emulated
@@ -43,6 +45,15 @@ type Output struct {
 	SHA256   [sha256.Size]byte // of all bytes
 
 	head []byte // the first elements, at most maxValues
+}
+
+// MaxPrintf is how many bytes of the output of kernels a document has.
+const MaxPrintf = 64 << 10
+
+// SetPrintf sets what the kernel printed, and cuts it to MaxPrintf bytes.
+func (r *Result) SetPrintf(text string) {
+	r.PrintfCut = len(text) > MaxPrintf
+	r.Printf = text[:min(len(text), MaxPrintf)]
 }
 
 // collector collects an output from the chunks of a buffer.
@@ -98,6 +109,8 @@ type resultJSON struct {
 	Memory              string       `json:"memory"`
 	Seed                uint64       `json:"seed"`
 	Outputs             []outputJSON `json:"outputs"`
+	Printf              string       `json:"printf,omitempty"`
+	PrintfCut           bool         `json:"printf_truncated,omitempty"`
 	Wall                int64        `json:"wall_ns"`
 	DeviceTime          int64        `json:"device_ns"`
 	DeviceTimePredicted bool         `json:"device_ns_predicted"`
@@ -120,7 +133,7 @@ func (r *Result) JSON(bits bool) ([]byte, error) {
 	doc := resultJSON{
 		Schema: Schema, Device: r.Device, Kernel: r.Kernel,
 		Grid: [3]uint32{r.Grid.X, r.Grid.Y, r.Grid.Z}, Block: [3]uint32{r.Block.X, r.Block.Y, r.Block.Z},
-		Shared: r.Shared, Memory: r.Memory.String(), Seed: r.Seed, Outputs: []outputJSON{},
+		Shared: r.Shared, Memory: r.Memory.String(), Seed: r.Seed, Outputs: []outputJSON{}, Printf: r.Printf, PrintfCut: r.PrintfCut,
 		Wall: r.Wall.Nanoseconds(), DeviceTime: r.DeviceTime.Nanoseconds(), DeviceTimePredicted: r.Device.Emulated,
 		Threads: r.Threads, ThreadsPerSecond: r.ThreadsPerSecond(),
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +18,9 @@ type Spec struct {
 	Grid, Block cu.Dim3
 	Shared      int // bytes of dynamic shared memory
 	Memory      Memory
-	Seed        uint64 // for random data
-	Args        []Arg  // in the order of the kernel's parameters
+	Seed        uint64        // for random data
+	Args        []Arg         // in the order of the kernel's parameters
+	LoadLimit   time.Duration // of loading the program into the device; 0 for none
 	// Progress, if not nil, is called at the start of each phase.
 	Progress func(phase string)
 }
@@ -53,7 +55,8 @@ func (s *Spec) Check() error {
 	return nil
 }
 
-// Run launches a kernel on g and returns the result. When ctx ends, Run returns at once.
+// Run launches a kernel on g and returns the result. When ctx ends, Run returns at once. It
+// does so with a [LoadLimitError] when Spec.LoadLimit ends.
 // A kernel that still runs, and its memory, are then left until the process ends, because
 // freeing the memory would wait for the kernel.
 func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
@@ -100,7 +103,12 @@ func (r *run) phase(name string) {
 // setUp loads the module and prepares all arguments.
 func (r *run) setUp(ctx context.Context) error {
 	r.phase("loading the kernel")
-	module, err := ferry.Load(r.g, []byte(r.spec.Program.Source), nil)
+	module, err := within(ctx, r.spec.LoadLimit, r.spec.Program.File, func() (*ferry.Module, error) {
+		return ferry.Load(r.g, []byte(r.spec.Program.Source), nil)
+	})
+	if late, isLate := errors.AsType[*LoadLimitError](err); isLate {
+		return late
+	}
 	if err != nil {
 		return fmt.Errorf("load %s: %w", r.spec.Program.File, err)
 	}

@@ -3,10 +3,11 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 )
 
-// parseStruct parses the fields of a structure, TYPE:VALUE,... A field without a type has
+// parseStruct parses a structure: @FILE for its bytes, or the fields TYPE:VALUE,... A field without a type has
 // the type of the field before it. Each field is aligned to its size and the structure to
 // its largest field, as in C.
 func (a *Arg) parseStruct(data string) error {
@@ -14,6 +15,13 @@ func (a *Arg) parseStruct(data string) error {
 		return errors.New("has no value after \"=\"; write struct=TYPE:VALUE,TYPE:VALUE")
 	}
 	a.Type, a.structure = B8, true
+	if path, ok := strings.CutPrefix(data, "@"); ok {
+		a.from, a.path = fromFile, path
+		if path == "" {
+			return errors.New("has no file name after \"@\"")
+		}
+		return nil
+	}
 	var t Type
 	largest, field := 0, 0
 	for word := range strings.SplitSeq(data, ",") {
@@ -40,6 +48,27 @@ func (a *Arg) parseStruct(data string) error {
 	}
 	a.pad(largest)
 	a.count = len(a.values)
+	return nil
+}
+
+// maxStructure is the size of all parameters of a kernel, since PTX 8.1.
+const maxStructure = 32764
+
+// readStruct reads the bytes of a structure from its file, once.
+func (a *Arg) readStruct() error {
+	if !a.structure || a.from != fromFile || a.values != nil {
+		return nil
+	}
+	n, err := a.Size()
+	if err != nil {
+		return err
+	}
+	if n > maxStructure {
+		return fmt.Errorf("argument %q: %s has %d bytes; the parameters of a kernel have at most %d", a.Text, a.path, n, maxStructure)
+	}
+	if a.values, err = os.ReadFile(a.path); err != nil {
+		return fmt.Errorf("argument %q: %w", a.Text, err)
+	}
 	return nil
 }
 

@@ -1,8 +1,11 @@
 package simt
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -293,12 +296,38 @@ func TestUnknownCallee(t *testing.T) {
 	}
 }
 
-// TestTooManyRegisters: a short text can declare more registers than there is memory. The
-// kernel that has them cannot run; others can.
-func TestTooManyRegisters(t *testing.T) {
-	const header = ".version 8.0\n.target sm_80\n.address_size 64\n"
-	m, err := ptx.Parse("", header+".visible .entry k() {\n\t.reg .b32 %r<2000000000>;\n\tmov.u32 %r1, %r2;\n\tret;\n}\n"+
-		".func f() { .reg .b64 %d<1000000>; ret; }\n.visible .entry calls() { call f; ret; }\n.visible .entry good() { ret; }\n")
+// TestUnusedRegisters: registers of a range that are never used cost nothing.
+func TestUnusedRegisters(t *testing.T) {
+	text := ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out) {\n" +
+		"\t.reg .pred %p<1000000000>;\n\t.reg .b32 %r<2000000000>;\n\t.reg .b64 %r1_<9>;\n\t.reg .v4 .f32 %v<1000000000>;\n" +
+		"\tld.param.u64 %r1_5, [out];\n\tmov.u32 %r1999999999, 7;\n\tsetp.eq.u32 %p999999999, %r1999999999, 7;\n" +
+		"\t@%p999999999 add.u32 %r5, %r1999999999, 1;\n\tmov.f32 %v77.z, 0f3F800000;\n\tst.global.u32 [%r1_5], %r5;\n\tst.global.f32 [%r1_5+4], %v77.z;\n\tret;\n}\n"
+	m, err := ptx.Parse("", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Decode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := p.funcs["k"]; f.endReg-f.firstReg != 7 || f.numPreds != 2 {
+		t.Errorf("%d registers and %d predicates have a place in the frame, want 7 and 2", f.endReg-f.firstReg, f.numPreds)
+	}
+	bound := p.Bind(nil)
+	out, mem := make([]byte, 8), newSpace()
+	_, err = Run(t.Context(), &Launch{
+		Kernel: bound.Kernel("k"), Grid: cu.Dim3{X: 1, Y: 1, Z: 1}, Block: cu.Dim3{X: 1, Y: 1, Z: 1}, Workers: 1, Counters: 1,
+		Params: binary.LittleEndian.AppendUint64(nil, mem.alloc(out).Base), Memory: mem,
+	})
+	if want := []byte{8, 0, 0, 0, 0, 0, 0x80, 0x3f}; err != nil || !bytes.Equal(out, want) {
+		t.Errorf("got %v, %v, want %v", out, err, want)
+	}
+}
+
+// TestClusterRefused: a kernel that needs clusters cannot run; others can.
+func TestClusterRefused(t *testing.T) {
+	m, err := ptx.Parse("k.ptx", ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() .reqnctapercluster 2\n{ ret; }\n"+
+		".visible .entry one() .reqnctapercluster 1, 1, 1\n{ ret; }\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +335,33 @@ func TestTooManyRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, bad := range map[string]bool{"k": true, "calls": true, "good": false} {
+	u, ok := errors.AsType[*UnsupportedError](p.Kernel("k").Unsupported)
+	if !ok || u.Line != 4 || u.Op != ".reqnctapercluster" || !strings.HasPrefix(u.Error(), "k.ptx:4:21: kernel k: .reqnctapercluster: clusters") {
+		t.Errorf("got %v", p.Kernel("k").Unsupported)
+	}
+	if err := p.Kernel("one").Unsupported; err != nil {
+		t.Errorf("a cluster of one block: %v", err)
+	}
+}
+
+// TestTooManyRegisters: a kernel that uses more registers than there is memory for cannot
+// run; others can.
+func TestTooManyRegisters(t *testing.T) {
+	const header = ".version 8.0\n.target sm_80\n.address_size 64\n"
+	var many strings.Builder
+	for i := range maxRegisters/4 + 1 { // a vector counts as four
+		fmt.Fprintf(&many, "mov.f32 %%v%d.x, 0f00000000;\n", i)
+	}
+	m, err := ptx.Parse("", header+".func f() { .reg .v4 .f32 %v<1000000>; "+many.String()+"ret; }\n"+
+		".visible .entry calls() { call f; ret; }\n.visible .entry good() { ret; }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Link(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]bool{"calls": true, "good": false} {
 		if err := p.Kernel(name).Unsupported; (err != nil) != bad || bad && !strings.Contains(err.Error(), "registers") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -142,17 +142,66 @@ func (f *function) registers() []*ptx.Var {
 	return slices.DeleteFunc(slices.Clone(list), func(v *ptx.Var) bool { return v.Space != ptx.RegSpace })
 }
 
-// declareRegisters numbers the declared registers from firstReg on.
+// declareRegisters numbers the declared registers from firstReg on. Of a range such as
+// %r<1000> it numbers those that the body names, so the others cost nothing.
 func (f *function) declareRegisters() {
+	used := f.usedOfRanges()
 	for _, v := range f.registers() {
 		if v.Count == 0 {
 			f.declareRegister(v, v.Name)
-			continue
 		}
-		for i := range v.Count {
+		for _, i := range used[v] {
 			f.declareRegister(v, v.Name+strconv.Itoa(i))
 		}
+		if f.numRegs+f.numPreds > maxRegisters {
+			f.bad = append(f.bad, &unsupported{in: f, pos: v.Pos, op: ".reg", what: fmt.Sprintf("more than %d used registers in %s", maxRegisters, f.name)})
+			return
+		}
 	}
+}
+
+// usedOfRanges returns the numbers of the registers of each range that the body names,
+// in ascending order.
+func (f *function) usedOfRanges() map[*ptx.Var][]int {
+	ranges := map[string]*ptx.Var{}
+	for _, v := range f.registers() {
+		if v.Count > 0 {
+			ranges[v.Name] = v
+		}
+	}
+	used, seen := map[*ptx.Var][]int{}, map[string]bool{}
+	for i := range f.src.Body {
+		eachRegister(&f.src.Body[i], func(name string) {
+			name, _, _ = strings.Cut(name, ".")
+			if seen[name] {
+				return
+			}
+			seen[name] = true
+			if v, k := memberOf(ranges, name); v != nil {
+				used[v] = append(used[v], k)
+			}
+		})
+	}
+	for _, list := range used {
+		slices.Sort(list)
+	}
+	return used
+}
+
+// memberOf returns the range that has a register of that name, and the register's number.
+// It returns nil if there is none.
+func memberOf(ranges map[string]*ptx.Var, name string) (*ptx.Var, int) {
+	for i := len(name) - 1; i > 0 && name[i] >= '0' && name[i] <= '9'; i-- {
+		v := ranges[name[:i]]
+		if v == nil {
+			continue
+		}
+		k, err := strconv.Atoi(name[i:])
+		if err == nil && k < v.Count && strconv.Itoa(k) == name[i:] {
+			return v, k
+		}
+	}
+	return nil, 0
 }
 
 func (f *function) declareRegister(v *ptx.Var, name string) {
@@ -174,21 +223,15 @@ func (f *function) declareRegister(v *ptx.Var, name string) {
 	add(name)
 }
 
-// maxRegisters is how many registers a function can declare. A warp would need 128 MiB for
-// them. Compilers declare some thousand.
+// maxRegisters is how many registers a function can use. A warp would need 128 MiB for
+// them. Compilers use some thousand.
 const maxRegisters = 1 << 19
 
-// tooManyRegisters records an error if the function declares more than maxRegisters.
-func (f *function) tooManyRegisters() bool {
-	n := 0
-	for _, v := range f.registers() {
-		n += max(v.Count, 1)
-		if n > maxRegisters {
-			f.bad = append(f.bad, &unsupported{in: f, pos: v.Pos, op: ".reg", what: fmt.Sprintf("more than %d registers in %s", maxRegisters, f.name)})
-			return true
-		}
+// refuseCluster records an error for a kernel that needs clusters of several blocks.
+func (f *function) refuseCluster() {
+	if c := f.src.Cluster; max(c[0], 1)*max(c[1], 1)*max(c[2], 1) > 1 {
+		f.bad = append(f.bad, &unsupported{in: f, pos: f.src.ClusterPos, op: ".reqnctapercluster", what: "clusters of several blocks are not supported"})
 	}
-	return false
 }
 
 // number assigns the indices of registers. Register 0 and predicate 0 are always
@@ -197,9 +240,8 @@ func (f *function) number() {
 	f.constReg(0)
 	f.numPreds = 1
 	f.firstReg = f.numRegs
-	if !f.tooManyRegisters() {
-		f.declareRegisters()
-	}
+	f.refuseCluster()
+	f.declareRegisters()
 	f.endReg = f.numRegs
 	if !f.src.Entry {
 		f.paramPlaces = f.calleePlaces(f.src.Params)
@@ -209,7 +251,7 @@ func (f *function) number() {
 
 // decode fills f.code. Instructions that cannot run are recorded in f.bad.
 func (f *function) decode() {
-	if len(f.bad) > 0 { // it has no registers
+	if f.numRegs+f.numPreds > maxRegisters { // not all have a number
 		return
 	}
 	d := &decoder{f: f, defs: countDefs(f.src)}
