@@ -28,13 +28,14 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s (line %d, column %d): %s", path, e.Line, e.Column, e.Problem)
 }
 
-// maxErrors is the most errors that are reported at once.
-const maxErrors = 10
+// maxErrors is the most errors that are reported at once, each on a line.
+const maxErrors = 20
 
 // decoder fills a profile from a document and collects the errors in it.
 type decoder struct {
 	text []byte
 	errs []error
+	more int // errors that are not in errs
 	uses []use
 }
 
@@ -46,13 +47,20 @@ type use struct {
 
 func (d *decoder) fail(n *node, path, problem string, args ...any) {
 	if len(d.errs) == maxErrors {
+		d.more++
 		return
 	}
 	line, column := position(d.text, n.offset)
 	d.errs = append(d.errs, &FieldError{path, line, column, fmt.Sprintf(problem, args...)})
 }
 
-func (d *decoder) err() error { return errors.Join(d.errs...) }
+// err returns the errors, joined. If there are too many, the last line has their number.
+func (d *decoder) err() error {
+	if d.more == 0 {
+		return errors.Join(d.errs...)
+	}
+	return errors.Join(append(slices.Clone(d.errs[:maxErrors-1]), fmt.Errorf("and %d more errors", d.more+1))...)
+}
 
 func join(path, name string) string {
 	if path == "" {
@@ -176,32 +184,19 @@ func (d *decoder) number(x *Number, n *node, path string) {
 	if value == nil {
 		return
 	}
-	unit := unitOf(path)
+	l := limitsOf(path)
+	name, isAttribute := strings.CutPrefix(path, "attributes.")
 	switch {
-	case strings.HasPrefix(path, "attributes."):
-		d.attribute(x, value, strings.TrimPrefix(path, "attributes."))
-	case strings.HasPrefix(path, "stream_priority."):
+	case isAttribute && !attributeNames[name]:
+		d.fail(value, path, "CUDA has no device attribute CU_DEVICE_ATTRIBUTE_%s", name)
+	case path == "attributes.WARP_SIZE" && x.Value != 32:
+		d.fail(value, path+".value", "found %v, want 32: all machines have 32, and the software GPU relies on it", x.Value)
 	case path == "host.page_bytes" && x.Value != 4<<10 && x.Value != 64<<10:
 		d.fail(value, path+".value", "found %v, want 4096 or 65536 bytes", x.Value)
-	case x.Value < 0:
-		d.fail(value, path+".value", "found %v, want no negative number%s", x.Value, inUnit(path))
-	case x.Value == 0 && (unit == "bytes/s" || unit == "1/s" || path == "memory_bytes") && path != "kernel.cache_bytes_per_s":
-		d.fail(value, path+".value", "found 0, want a positive number%s", inUnit(path))
+	case !l.allow(x.Value):
+		d.fail(value, path+".value", "found %v, want %s", x.Value, l.text(path))
 	}
 	d.source(x.Source, n, path)
-}
-
-// attribute checks the value of a device attribute.
-func (d *decoder) attribute(x *Number, n *node, name string) {
-	path := "attributes." + name + ".value"
-	switch {
-	case !attributeNames[name]:
-		d.fail(n, "attributes."+name, "CUDA has no device attribute CU_DEVICE_ATTRIBUTE_%s", name)
-	case x.Value != math.Trunc(x.Value) || math.Abs(x.Value) > math.MaxInt32:
-		d.fail(n, path, "found %v, want an integer of 32 bits", x.Value)
-	case name == "WARP_SIZE" && x.Value != 32:
-		d.fail(n, path, "found %v, want 32: all machines have 32, and the software GPU relies on it", x.Value)
-	}
 }
 
 var attributeNames = func() map[string]bool {
@@ -222,12 +217,15 @@ func (d *decoder) curve(c *Curve, n *node, path string) {
 	for i, p := range c.Points {
 		at := fmt.Sprintf("%s.points[%d]", path, i)
 		switch {
-		case p.Bytes < 0 || p.Ns < 0:
-			d.fail(points.items[i], at, "found %v bytes and %v ns, want no negative numbers", p.Bytes, p.Ns)
+		case p.Bytes < 0 || p.Ns < 0 || p.Ns > longestPoint:
+			d.fail(points.items[i], at, "found %v bytes and %v ns, want no negative numbers, and at most %v ns", p.Bytes, p.Ns, float64(longestPoint))
 		case i > 0 && (p.Bytes <= c.Points[i-1].Bytes || p.Ns < c.Points[i-1].Ns):
 			d.fail(points.items[i], at, "%.0f bytes in %.0f ns do not rise from the point before, %.0f bytes in %.0f ns",
 				p.Bytes, p.Ns, c.Points[i-1].Bytes, c.Points[i-1].Ns)
 		}
+	}
+	if last := len(c.Points) - 1; c.tooSteep() {
+		d.fail(points.items[last], fmt.Sprintf("%s.points[%d]", path, last), "the curve rises by more than %v ns for each byte from the point before", steepest)
 	}
 	d.source(c.Source, n, path)
 }

@@ -76,6 +76,7 @@ func Parse(text []byte) (*Profile, error) {
 	p := new(Profile)
 	d.fill(reflect.ValueOf(p).Elem(), n, "")
 	d.checkSources(p.Sources, n)
+	d.checkPairs(p, n)
 	for name, text := range map[string]string{"name": p.Name, "title": p.Title} {
 		if m := n.members[name]; m != nil && text == "" {
 			d.fail(m, name, "is empty, want the machine's %s", name)

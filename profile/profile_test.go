@@ -79,12 +79,12 @@ func TestProfileRefused(t *testing.T) {
 		{"link.payload_bytes_per_s", nil, "link.payload_bytes_per_s", `missing, want {"value": a number of bytes/s, "source"`},
 		{"link.payload_bytes_per_s.value", nil, "link.payload_bytes_per_s.value", "missing, want a number of bytes/s"},
 		{"link.payload_bytes_per_s.value", "fast", "link.payload_bytes_per_s.value", `found the text "fast", want a number of bytes/s`},
-		{"link.payload_bytes_per_s.value", 0, "link.payload_bytes_per_s.value", "found 0, want a positive number of bytes/s"},
-		{"link.round_trip_ns.value", -1, "link.round_trip_ns.value", "found -1, want no negative number of ns"},
+		{"link.payload_bytes_per_s.value", 0, "link.payload_bytes_per_s.value", "found 0, want a number of bytes/s from 1e+06 to 1e+18"},
+		{"link.round_trip_ns.value", -1, "link.round_trip_ns.value", "found -1, want a number of ns from 0 to 1e+12"},
 		{"link.round_trip_ns", 5, "link.round_trip_ns", `found 5, want {"value": a number of ns`},
 		{"link.tags.source", "hearsay", "link.tags.source", `"hearsay" is not one of "sources"`},
 		{"link.tags.source", []int{1}, "link.tags.source", "found a list, want a text"},
-		{"memory_bytes.value", 0, "memory_bytes.value", "positive number of bytes"},
+		{"memory_bytes.value", 0, "memory_bytes.value", "an integer of bytes from 1048576 to 70368744177664"},
 		{"memory_bytes.value", 1e300, "memory_bytes.value", "is not within"},
 		{"sources.h200.confidence", "sure", "sources.h200.confidence", `found "sure", want one of ["measured" "datasheet" "derived" "guess"]`},
 		{"sources.h200.text", "", "sources.h200.text", "want where the numbers come from"},
@@ -95,6 +95,21 @@ func TestProfileRefused(t *testing.T) {
 		{"copy.dtod.points", []Point{{5, 5}, {4, 6}}, "copy.dtod.points[1]", "4 bytes in 6 ns do not rise from the point before, 5 bytes in 5 ns"},
 		{"copy.dtod.points", []Point{{-5, 5}}, "copy.dtod.points[0]", "no negative"},
 		{"host.page_bytes.value", 5000, "host.page_bytes.value", "want 4096 or 65536 bytes"},
+		{"staging.block_bytes.value", 0, "staging.block_bytes.value", "found 0, want an integer of bytes from 512 to"},
+		{"staging.slots.value", 1.5, "staging.slots.value", "found 1.5, want an integer from 1 to 1024"},
+		{"kernel.memory_bytes_per_s.value", 1e-300, "kernel.memory_bytes_per_s.value", "found 1e-300, want a number of bytes/s from 1e+06"},
+		{"kernel.warp_instructions_per_s.value", 1e-9, "kernel.warp_instructions_per_s.value", "found 1e-09, want a number of 1/s"},
+		{"kernel.cache_bytes_per_s", map[string]any{"value": 1, "source": "h200"}, "kernel.cache_bytes_per_s.value", "to 1e+18, or 0"},
+		{"calls.launch_ns.value", 1e13, "calls.launch_ns.value", "to 1e+12"},
+		{"link.duplex_cost.value", 1.5, "link.duplex_cost.value", "from 0 to 1"},
+		{"link.peer_access.value", 0.5, "link.peer_access.value", "an integer from 0 to 1"},
+		{"attributes.MULTIPROCESSOR_COUNT.value", 0, "attributes.MULTIPROCESSOR_COUNT.value", "from 1 to 4096"},
+		{"attributes.CLOCK_RATE.value", -1, "attributes.CLOCK_RATE.value", "from 1 to"},
+		{"reserved_bytes.value", 1 << 40, "reserved_bytes.value", "want less than memory_bytes"},
+		{"stream_priority.least.value", -6, "stream_priority.least.value", "want at least the greatest priority"},
+		{"driver_version.value", 13, "driver_version.value", "from 1000 to"},
+		{"copy.dtod.points", []Point{{0, 5}, {1, 2000}}, "copy.dtod.points[1]", "rises by more than 1000 ns for each byte"},
+		{"copy.dtod.points", []Point{{0, 5}, {1e15, 1e15 + 1}}, "copy.dtod.points[1]", "at most 1e+15 ns"},
 		{"copy.dtod.points", 7, "copy.dtod.points", "found 7, want a list"},
 		{"copy.dtod.source", nil, "copy.dtod.source", "missing, want a text"},
 	} {
@@ -150,6 +165,21 @@ func TestManyErrorsAtOnce(t *testing.T) {
 	_, err := Parse([]byte(text))
 	if err == nil || !strings.Contains(err.Error(), "link (line") || !strings.Contains(err.Error(), "speed (line") {
 		t.Errorf("got %v, want both errors", err)
+	}
+}
+
+// TestErrorsAreBounded: a profile with many errors has at most 20 lines of them, and the last
+// line has the number of the others.
+func TestErrorsAreBounded(t *testing.T) {
+	_, err := Parse([]byte(`{"schema": "ferry.profile/2"}`))
+	if lines := strings.Split(err.Error(), "\n"); len(lines) > 20 {
+		t.Errorf("%d lines", len(lines))
+	}
+	text, _ := shipped.ReadFile("h200.json")
+	_, err = Parse([]byte(strings.ReplaceAll(string(text), `"source": "`, `"source": "not `)))
+	lines := strings.Split(err.Error(), "\n")
+	if last := lines[len(lines)-1]; len(lines) != 20 || !strings.HasPrefix(last, "and ") || !strings.HasSuffix(last, " more errors") {
+		t.Errorf("%d lines, the last is %q", len(lines), last)
 	}
 }
 
