@@ -315,6 +315,9 @@ func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
 	}
 	p := PinPrediction{Node: pin.AnyNode}
 	var err error
+	if p.Err = refusePin(g, uintptr(bytes), o); p.Err != nil {
+		return p, nil
+	}
 	if usesPinEngine(g, uintptr(bytes), o) {
 		r := pinRequest(g, uintptr(bytes), o)
 		var found pin.Prediction
@@ -329,6 +332,40 @@ func PredictPin(g *GPU, bytes int, o *HostOptions) (PinPrediction, error) {
 		return PinPrediction{}, fmt.Errorf("%s on %s: %w", what, g.label, err)
 	}
 	return p, nil
+}
+
+// refusePin returns a *PinError if memory that the driver makes cannot be there.
+func refusePin(g *GPU, bytes uintptr, o *HostOptions) error {
+	if usesPinEngine(g, bytes, o) {
+		return nil
+	}
+	var why *pin.Error
+	r := pin.Request{Bytes: bytes, Node: pin.AnyNode}
+	switch {
+	case g.pinEngine != nil:
+		why = g.pinEngine.Refuse(r)
+	case g.emulated != nil:
+		why = pin.RefuseEmulated(r, emulatedHost(g.emulated)())
+	}
+	if why != nil {
+		return newPinError(why)
+	}
+	return nil
+}
+
+// emulatedHost returns the host memory of an emulated machine, nil for hardware.
+func emulatedHost(d cu.Emulated) func() *pin.Emulated {
+	if d == nil {
+		return nil
+	}
+	return func() *pin.Emulated {
+		h, ok := d.(interface{ HostMemory() (left, total uint64) })
+		if !ok {
+			return nil
+		}
+		left, total := h.HostMemory()
+		return &pin.Emulated{Name: d.Profile(), Left: left, Total: total}
+	}
 }
 
 // timeHostAlloc measures how long the driver takes for a sample of page-locked memory, and

@@ -274,9 +274,10 @@ type Staging struct {
 
 // Host is the part of the machine around the device that matters to memory.
 type Host struct {
-	Page  Number `json:"page_bytes"`      // size of the CPU's ordinary pages
-	Huge  Number `json:"huge_page_bytes"` // size of its huge pages
-	IOMMU Number `json:"iommu"`           // 1 if an IOMMU translates the device's accesses to host memory, else 0
+	Memory Number `json:"memory_bytes,omitempty"` // memory of the host, which bounds page-locked memory; no bound if left out
+	Page   Number `json:"page_bytes"`             // size of the CPU's ordinary pages
+	Huge   Number `json:"huge_page_bytes"`        // size of its huge pages
+	IOMMU  Number `json:"iommu"`                  // 1 if an IOMMU translates the device's accesses to host memory, else 0
 	// The time of one core's reads of cached memory. The software GPU charges it for
 	// page-locked memory, where it learns of the read.
 	CachedRead Curve `json:"cached_read,omitempty"`

@@ -78,6 +78,7 @@ type Driver struct {
 	unretired      int           // ops that have not retired in virtual time
 	deferredUnmaps []*backing    // unmapped when nothing executes
 	backedBytes    uint64        // bytes of real memory behind allocations
+	unchecked      uint64        // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
 	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
 	managed        *uvm.Space

@@ -218,6 +218,9 @@ func (d *Driver) MemHostRegister(h cu.Context, p cu.HostPtr, bytes uintptr, flag
 		}
 		return refuse(code, what, "it overlaps with a %v of %s at %#x", x.region.kind, size(x.region.size), x.base)
 	}
+	if err := d.mayLock(uint64(bytes), false, what); err != nil {
+		return err
+	}
 	if err := probe(p, bytes, flags&cu.MemHostRegisterReadOnly == 0); err != nil {
 		return refuse(cu.ErrorInvalidValue, what, "%v", err)
 	}

@@ -142,6 +142,11 @@ func (r *region) allocHost(n uint64, what string) error {
 	if n > 1<<47 {
 		return refuse(cu.ErrorOutOfMemory, what, "it is larger than the address space")
 	}
+	if r.kind == kindHost {
+		if err := r.ctx.drv.mayLock(n, true, what); err != nil {
+			return err
+		}
+	}
 	align := r.alignment(n)
 	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, reserveHost, what)
 	if err != nil {

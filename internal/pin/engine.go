@@ -42,21 +42,45 @@ const (
 )
 
 // NewEngine makes an engine. It is nil where memory cannot be taken from the system. For
-// a device that is emulated, now is its clock: its memory is not touched, and the machine
-// that runs it sets no limits.
-func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated bool, set Settings) *Engine {
+// a device that is emulated, now is its clock: its memory is not touched; emulated returns the
+// memory of its host. For hardware, emulated is nil.
+func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated func() *Emulated, set Settings) *Engine {
 	sys := hostSystem()
-	if emulated && (sys == nil || underRace) {
+	real := sys
+	if emulated != nil && (sys == nil || underRace) {
 		sys = heap{}
 	}
 	if sys == nil {
 		return nil
 	}
-	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, touches: !emulated, set: set}
-	if emulated {
-		e.machine = UnknownMachine
+	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, touches: emulated == nil, set: set}
+	if emulated != nil {
+		e.machine = func() *Machine { return emulatedMachine(real, emulated()) }
 	}
 	return e
+}
+
+// emulatedMachine returns the limits of an emulated machine: its own memory, and what the
+// machine that runs it has free. real is nil where that is not known.
+func emulatedMachine(real system, emulated *Emulated) *Machine {
+	m := UnknownMachine()
+	if real != nil {
+		host := real.machine()
+		m.Available, m.Group = host.Available, host.Group
+	}
+	m.Emulated = emulated
+	return m
+}
+
+// RefuseEmulated returns why a request cannot succeed on an emulated machine, or nil if no
+// reason is known. It is for devices without an engine.
+func RefuseEmulated(r Request, emulated *Emulated) *Error {
+	return r.refuse(emulatedMachine(hostSystem(), emulated))
+}
+
+// Refuse returns why a request cannot succeed, or nil if no reason is known.
+func (e *Engine) Refuse(r Request) *Error {
+	return r.refuse(e.machine())
 }
 
 // Prediction is what page-locking will take.

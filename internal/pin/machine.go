@@ -23,6 +23,13 @@ type Machine struct {
 	Huge      bool   // a program may ask for huge pages
 	HugeBytes uint64 // size of one
 	Nodes     []Node
+	Emulated  *Emulated // the machine that a software GPU emulates, nil for hardware
+}
+
+// Emulated is the host memory of an emulated machine.
+type Emulated struct {
+	Name        string
+	Left, Total uint64 // bytes that can be page-locked, and bytes that there are
 }
 
 // Node is a NUMA node.

@@ -26,6 +26,10 @@ func (r *Request) refuse(m *Machine) *Error {
 	no := func(result cu.Result, do, why string, args ...any) *Error {
 		return &Error{r.Bytes, r.Node, fmt.Sprintf(why, args...), do, result}
 	}
+	if e := m.Emulated; e != nil && bytes > e.Left {
+		return no(cu.ErrorOutOfMemory, "take less, or emulate a machine with more", "the emulated machine %s has %s of host memory, of which %s are not page-locked",
+			e.Name, refusal.Size(uintptr(e.Total)), refusal.Size(uintptr(e.Left)))
+	}
 	switch {
 	case r.Strict && !exists:
 		return no(cu.ErrorInvalidValue, "ask for one that is there, or none", "there is no NUMA node %d (%s)", r.Node, m.nodeList())
