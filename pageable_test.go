@@ -235,3 +235,31 @@ func TestPageableSliceOfBuffer(t *testing.T) {
 	}
 	closeAll(t, kinds["page-locked"], device, s)
 }
+
+// Copy of pageable memory does not order other streams: an event does, and so does the
+// wait of Upload. This holds for every path that Copy takes, and under every schedule.
+func TestPageableCopyAndOtherStream(t *testing.T) {
+	for _, text := range []string{"eager", "lazy", "random:1", "random:2"} {
+		g := openSoft(t, "h200", must(softgpu.ParseSchedule(text))(t))
+		s, other := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t), must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+		e := must(ferry.NewEvent(g, nil))(t)
+		for _, n := range []int{100, 4 << 10, 65 << 10, 300 << 10, 1 << 20, 3 << 20, 20 << 20} {
+			src := bytes.Repeat([]byte{7}, n)
+			device, there := must(ferry.Alloc[byte](g, n))(t), must(ferry.AllocHost[byte](g, n, nil))(t)
+			check(t, ferry.Copy(s, device, ferry.Pageable(src)))
+			clear(src)
+			check(t, s.Record(e))
+			check(t, other.WaitEvent(e))
+			check(t, ferry.Copy(other, there, device))
+			if got := bytes.Count(there.Slice(), []byte{7}); got != n {
+				t.Errorf("%s: %d of %d bytes were there for a stream that waited for the event", text, got, n)
+			}
+			up := must(ferry.Upload(g, bytes.Repeat([]byte{9}, n)))(t)
+			check(t, ferry.Copy(other, there, up))
+			if got := bytes.Count(there.Slice(), []byte{9}); got != n {
+				t.Errorf("%s: %d of %d bytes were there after Upload", text, got, n)
+			}
+			check(t, errors.Join(up.Close(), device.Close(), there.Close()))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cutest
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -95,6 +96,36 @@ var asyncHostChecks = []check{
 				c.same("copied out", host, want)
 			}
 		}},
+	{"async/pageable-arrives-later", "a synchronous copy from pageable memory returns when the source may be reused; its stream and the legacy stream's rules order the destination, and nothing else does",
+		asyncDoc + ", Memcpy: Synchronous", 0, func(c *T) {
+			const n, tail, tries = 1 << 20, 4096, 20
+			p, seen, src := c.device(n), c.device(tail), c.pageable(n)
+			beside, blocking, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamDefault), c.event(cu.EventDisableTiming)
+			look := func(s cu.Stream) []byte { // at the last bytes of the destination
+				c.launch(s, "copy", tail/4, seen, p+n-tail, uint32(tail/4))
+				c.sync(s)
+				return c.down(seen, tail)
+			}
+			stale := 0
+			for range tries {
+				before := c.down(p+n-tail, tail)
+				c.scramble(src)
+				want := bytes.Clone(src[n-tail:])
+				c.ok(c.d.MemcpyHtoD(c.ctx, p, pointerTo(src), n), "copy")
+				c.scramble(src)
+				if raceBuild && cu.AsEmulated(c.d) != nil { // the detector would report the next kernel
+					c.ok(c.d.EventRecord(c.ctx, e, 0), "record")
+					c.ok(c.d.StreamWaitEvent(c.ctx, beside, e, 0), "wait")
+				}
+				if got := look(beside); bytes.Equal(got, before) {
+					stale++
+				} else if !eachWordOf(got, before, want) {
+					c.fail("a word of the destination is neither old nor new")
+				}
+				c.same("seen in a blocking stream", look(blocking), want)
+			}
+			c.observe("stale", stale)
+		}},
 	{"sync/copies-to-the-host", "a synchronous copy to the host waits for the work before it",
 		asyncDoc + ", Memcpy: Synchronous", needMapHost, func(c *T) {
 			for _, n := range []int{16, 64 << 10, 1 << 20} {
@@ -156,4 +187,14 @@ var asyncHostChecks = []check{
 			c.mustWait(g, "MemsetD8 of page-locked memory", func() error { return c.d.MemsetD8(c.ctx, m.dev, 9, page) })
 			c.same("filled", m.b, repeated(0x09090909, page/4))
 		}},
+}
+
+// eachWordOf reports whether each word of got is the word of a or of b in that place.
+func eachWordOf(got, a, b []byte) bool {
+	for i := 0; i < len(got); i += 4 {
+		if w := got[i : i+4]; !bytes.Equal(w, a[i:i+4]) && !bytes.Equal(w, b[i:i+4]) {
+			return false
+		}
+	}
+	return true
 }

@@ -151,3 +151,19 @@ func runSome(t *testing.T, options softgpu.Options, prefixes ...string) {
 		t.Error("every case was skipped")
 	}
 }
+
+// TestPageableArrivesLater requires what async/pageable-arrives-later only observes:
+// under lazy the bytes of a copy from pageable memory have never arrived at its return.
+func TestPageableArrivesLater(t *testing.T) {
+	notUnderRace(t)
+	const id = "async/pageable-arrives-later"
+	for _, k := range allChecks() {
+		if k.id != id {
+			continue
+		}
+		s := run(t, opener(softgpu.Options{Schedule: softgpu.Lazy}), []check{k})
+		if len(s.results) != 1 || s.results[0].Observed["stale"] != 20 {
+			t.Errorf("got %+v, want 20 stale", s.results)
+		}
+	}
+}

@@ -42,6 +42,7 @@ var surprises = map[string]string{
 	"stream/destroy-default":                     "CUDA_ERROR_INVALID_HANDLE (the manual is silent)",
 	"sync/copies-from-the-host":                  "copies of up to 64 KiB wait for earlier work too, although the guide lists them as asynchronous",
 	"sync/host-to-host":                          "a copy between host addresses waits for the legacy stream too",
+	"async/pageable-arrives-later":               "a kernel on a non-blocking stream right after the copy reads old bytes from 256 KiB on; up to 128 KiB it read none",
 	"async/pageable-behind-a-kernel":             "copies from pageable memory return before earlier work of the stream is done, also above 64 KiB",
 	"implicit/device-memory":                     "allocating device memory does not wait, although the guide lists it; freeing does",
 	"implicit/page-locked-memory":                "allocating page-locked memory does not wait, although the guide lists it; freeing does",

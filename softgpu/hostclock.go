@@ -142,9 +142,14 @@ func (d *Driver) waited(o *op) {
 // returns early when the device is lost, because an op that still runs there
 // may never end. mu is released during the wait.
 func (d *Driver) finish(o *op) {
-	if o == nil {
-		return
+	if o != nil && d.finishUnordered(o) {
+		o.raceAcquire()
 	}
+}
+
+// finishUnordered is finish for a call that does not order what the host does
+// next after o. It returns false when the device is lost.
+func (d *Driver) finishUnordered(o *op) bool {
 	d.releaseUpTo(o)
 	for {
 		ok, lacks := d.ended(o)
@@ -153,11 +158,10 @@ func (d *Driver) finish(o *op) {
 		}
 		switch x := d.executing(o); {
 		case o.ctx.fault != nil:
-			return
+			return false
 		case o.done && (o.retired || lacks != nil && !d.failed):
 			d.steps = append(d.steps, &hostStep{wait: o})
-			o.raceAcquire()
-			return
+			return true
 		case o.done && lacks != nil: // errors are known when their ops retire in virtual time
 			d.force(lacks)
 		case x != nil && lacks != nil:
@@ -168,8 +172,8 @@ func (d *Driver) finish(o *op) {
 			d.waitAnyDone()
 		}
 	}
-	o.raceAcquire()
 	d.waited(o)
+	return true
 }
 
 // ended runs the timeline up to the end of o. It returns false if o does not

@@ -18,6 +18,7 @@ type transfer struct {
 	dstPitch, dstLayer uint64
 	srcPitch, srcLayer uint64
 	staged             []byte  // bytes of a pageable source, if they were read during the call
+	head               uint64  // bytes of a copy in one row that the call moved itself; staged has those after it
 	readUntil          float64 // virtual time until which a detached copy reads its source
 }
 
@@ -48,14 +49,15 @@ func (t *transfer) moved(p *plan) uint64 {
 
 // stage reads a pageable source during the call.
 func (t *transfer) stage() error {
-	t.staged = make([]byte, t.src.n)
 	return guard(t.what, func() error {
-		copy(t.staged, bytesAt(t.src.host, t.src.n))
+		src := bytesAt(t.src.host, t.src.n)[t.head:]
+		t.staged = make([]byte, len(src))
+		copy(t.staged, src)
 		return nil
 	})
 }
 
-// run moves the bytes.
+// run moves the bytes that the call has not moved.
 func (t *transfer) run() error {
 	return guard(t.what, func() error {
 		dst, err := t.dst.bytes(t.what)
@@ -68,14 +70,23 @@ func (t *transfer) run() error {
 				return err
 			}
 		}
-		for z := range t.depth {
-			for y := range t.height {
-				from, to := z*t.srcLayer+y*t.srcPitch, z*t.dstLayer+y*t.dstPitch
-				moveBytes(dst[to:to+t.width], src[from:from+t.width])
-			}
-		}
+		t.move(dst, src)
 		return nil
 	})
+}
+
+// move moves the rows, or the rest of one row behind its head.
+func (t *transfer) move(dst, src []byte) {
+	if t.head > 0 {
+		moveBytes(dst[t.head:], src)
+		return
+	}
+	for z := range t.depth {
+		for y := range t.height {
+			from, to := z*t.srcLayer+y*t.srcPitch, z*t.dstLayer+y*t.dstPitch
+			moveBytes(dst[to:to+t.width], src[from:from+t.width])
+		}
+	}
 }
 
 // touches reports the copy's accesses to the race detector.
@@ -118,6 +129,7 @@ type plan struct {
 	queues    bool // the host does not wait, also in calls without Async
 	stages    bool // the source is read during the call
 
+	early    bool // the call may return when the source is read, before the bytes have arrived
 	detached bool // the source is read during the call and copied to the device later
 
 	// busy tells, when the copy arrives in virtual time, whether its stream had
@@ -179,7 +191,7 @@ func (t *transfer) plan(c *contextState) plan {
 	case dst == classDevice && t.total() <= uint64(k.StagedBytes.Value):
 		return plan{engine: engineIn, dev: dev, curve: &k.PinnedHtoD, use: resIn, stages: true}
 	case dst == classDevice:
-		return plan{engine: engineIn, dev: dev, curve: &k.PageableHtoD, use: resIn, noLatency: true, waits: true}
+		return plan{engine: engineIn, dev: dev, curve: &k.PageableHtoD, use: resIn, noLatency: true, waits: true, early: true}
 	case src == classDevice && dst == classPinned:
 		return plan{engine: engineOut, dev: dev, curve: &k.PinnedDtoH, use: resOut}
 	case src == classDevice:
@@ -219,9 +231,16 @@ func (t *transfer) queue(s *streamState, p plan, async bool) error {
 	case !p.noLatency:
 		d.spend(d.prof.Calls.MemcpyAsync.Value)
 	}
+	when, err := t.arrival(s, &p, async)
+	if err != nil {
+		return err
+	}
 	o, err := s.enqueue(t.work(p), t.what)
 	if err != nil {
 		return err
+	}
+	if when != beforeReturn {
+		return s.leave(o, when)
 	}
 	if p.detached {
 		d.endDetached(o, t, &p)

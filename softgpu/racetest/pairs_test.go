@@ -294,6 +294,29 @@ var streamPairs = []pair{
 			ok(r.MemcpyHtoD(r.ctx, r.dev, at(make([]byte, size)), size))
 			r.run("copy", 0, r.there, r.dev)
 		}},
+	{"large-pageable-copy", "A copy from pageable memory of any size returns when its source is read, before the bytes have arrived.", "kernelReads",
+		func(r *rig) {
+			big := got(r.MemAlloc(r.ctx, megabyte))
+			ok(r.MemcpyHtoD(r.ctx, big, at(make([]byte, megabyte)), megabyte)) // queued
+			r.run("copy", r.a, r.there, big+megabyte-size)                     // queued
+		}, func(r *rig) {
+			big := got(r.MemAlloc(r.ctx, megabyte))
+			ok(r.MemcpyHtoD(r.ctx, big, at(make([]byte, megabyte)), megabyte))
+			r.record(r.e, 0)
+			r.await(r.a, r.e)
+			r.run("copy", r.a, r.there, big+megabyte-size)
+		}},
+	{"large-pageable-copy-in-a-stream", "The same holds for the asynchronous form.", "copyReads",
+		func(r *rig) {
+			big := got(r.MemAlloc(r.ctx, megabyte))
+			r.up(r.a, big, make([]byte, megabyte)) // queued
+			r.down(r.b, r.host, big)               // queued
+		}, func(r *rig) {
+			big := got(r.MemAlloc(r.ctx, megabyte))
+			r.up(r.a, big, make([]byte, megabyte))
+			r.sync(r.a)
+			r.down(r.b, r.host, big)
+		}},
 	{"source-after-the-call", "A pageable source may be changed when the call returns, a page-locked one may not.", "copyReads",
 		func(r *rig) {
 			r.up(r.a, r.dev, r.host) // queued

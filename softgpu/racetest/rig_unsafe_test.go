@@ -12,6 +12,9 @@ import (
 // size is the length of every buffer.
 const size = 4096
 
+// megabyte is the size of copies that are large.
+const megabyte = 1 << 20
+
 // code has the kernels of the programs.
 const code = `
 .version 8.0
