@@ -35,6 +35,9 @@ func (*viewRace) watch(*region) simt.Watch    { return nil }
 
 func (o *op) raceHostFunc(h *hostFuncs, fn func()) error { return h.call(fn) }
 
+// start executes o on a goroutine of its own.
+func (d *Driver) start(o *op) { go d.execute(o) }
+
 // moveBytes calls copy.
 func moveBytes(dst, src []byte) int { return copy(dst, src) }
 

@@ -88,13 +88,49 @@ type raceReply struct {
 // reports.
 var recentRaceOps struct {
 	sync.Mutex
-	ops  [512]*raceOp
+	ops  [2000]*raceOp
 	next int
 }
 
 // maxRaceOps bounds the number of queued operations. A process with the race
 // detector can have 8128 goroutines.
-const maxRaceOps = 6000
+const maxRaceOps = 5000
+
+// idleExecutors are the goroutines that execute operations and have none. They
+// are used again, because the detector has clocks for some 250 goroutines, and
+// gives those of past ones to new ones. With a new goroutine for each operation
+// it lost a race when 150 operations that were waited for came between.
+var idleExecutors = make(chan chan func(), 64)
+
+// start executes o on a goroutine that may have executed others.
+func (d *Driver) start(o *op) {
+	var e chan func()
+	hideFromDetector(func() {
+		select {
+		case e = <-idleExecutors:
+		default:
+		}
+	})
+	if e == nil {
+		e = make(chan func(), 1)
+		go executor(e)
+	}
+	e <- func() { d.execute(o) }
+}
+
+// executor executes what e receives, until enough other executors are idle.
+func executor(e chan func()) {
+	for again := true; again; {
+		(<-e)()
+		hideFromDetector(func() {
+			select {
+			case idleExecutors <- e:
+			default:
+				again = false
+			}
+		})
+	}
+}
 
 // raceLimitQueue waits until fewer than maxRaceOps operations are queued. The
 // caller holds mu, which is released during the wait.

@@ -287,7 +287,7 @@ func (d *Driver) dispatch(o *op) {
 		return
 	}
 	d.running++
-	go d.execute(o)
+	d.start(o)
 }
 
 // execute runs o and then completes it.

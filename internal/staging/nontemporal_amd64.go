@@ -1,9 +1,9 @@
-//go:build !noasm
+//go:build !noasm && !race
 
 package staging
 
 // Copies that keep data out of the caches of the core that copies. The build tag noasm
-// leaves them out.
+// and the race detector, which does not see what assembly accesses, leave them out.
 
 // minNonTemporal is the least number of bytes that nonTemporal takes.
 const minNonTemporal = 128

@@ -1,10 +1,10 @@
-//go:build !amd64 || noasm
+//go:build !amd64 || noasm || race
 
 package staging
 
 // On other processors no store past the caches is known to be faster, and none moves
-// memory out of them. The build tag noasm
-// selects them as well.
+// memory out of them. The build tag noasm selects these functions as well. So do builds with the race
+// detector, which does not see the accesses of assembly.
 
 const minNonTemporal = 128
 

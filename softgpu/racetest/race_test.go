@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	if names == "" {
 		os.Exit(m.Run())
 	}
-	for _, p := range pairs() {
-		if names != "all" && !slices.Contains(strings.Split(names, ","), p.name) {
+	for _, p := range append(pairs(), distant()...) {
+		if (names != "all" || strings.HasPrefix(p.name, "distance/")) && !slices.Contains(strings.Split(names, ","), p.name) {
 			continue
 		}
 		racy := func(r *rig) {
@@ -137,4 +137,50 @@ func queuedHere(t *testing.T, report string) bool {
 		}
 		return strings.Contains(strings.Split(string(text), "\n")[n-1], "// queued")
 	})
+}
+
+// distant returns programs with a race between two accesses that are far apart. The
+// detector keeps the goroutines of the last 2000 operations. If the host waits for the
+// operations between, it loses a race after about 250: see docs/softgpu/races.md.
+func distant() (all []pair) {
+	for _, between := range []struct {
+		name      string
+		n         int
+		operation func(r *rig)
+	}{
+		{"fills", 1000, func(r *rig) { r.fill(r.b, r.there, size) }},
+		{"fills-and-events", 500, func(r *rig) { r.fill(r.b, r.there, size); r.record(r.e, r.b); r.await(r.c, r.e) }},
+		{"fills-and-waits", 200, func(r *rig) { r.fill(r.b, r.there, size); r.sync(r.b) }},
+		{"kernels-and-waits", 200, func(r *rig) { r.put(r.b, r.there); r.sync(r.b) }},
+	} {
+		program := func(end func(r *rig)) func(r *rig) {
+			return func(r *rig) {
+				r.down(r.a, r.host, r.dev) // queued
+				for range between.n {
+					between.operation(r)
+				}
+				end(r)
+				sink = r.host[0]
+			}
+		}
+		all = append(all, pair{"distance/" + between.name, "", "copyWrites", program(func(*rig) {}), program(func(r *rig) { r.sync(r.a) })})
+	}
+	return all
+}
+
+// TestDistance checks that races are found over many operations between the accesses. As in TestReports, a wrong program without a report runs again.
+func TestDistance(t *testing.T) {
+	for _, p := range distant() {
+		found := false
+		for try := 0; try < 3 && !found; try++ {
+			all := reportsOf(t, p.name)
+			found = strings.Contains(all[p.name+" racy"], p.op)
+			if text := all[p.name+" right"]; strings.Contains(text, raceReport) {
+				t.Errorf("%s: the correct program is reported:\n%s", p.name, text)
+			}
+		}
+		if !found {
+			t.Errorf("%s: the race is not reported", p.name)
+		}
+	}
 }

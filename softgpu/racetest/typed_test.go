@@ -225,6 +225,48 @@ var typedPairs = []pair{
 			ok(h.Close())
 			sink = mine[0]
 		}},
+	{"typed/pageable-source-changed", "A pageable source must not change before Copy has returned, also in another goroutine.", "staging",
+		func(r *rig) {
+			x, src := r.typed(), make([]byte, 2*megabyte)
+			to, written := got(ferry.Alloc[byte](x.g, len(src))), make(chan bool)
+			go func() { // queued
+				src[megabyte] = 1
+				close(written)
+			}()
+			ok(ferry.Copy(x.s, to, ferry.Pageable(src)))
+			<-written
+		}, func(r *rig) {
+			x, src := r.typed(), make([]byte, 2*megabyte)
+			to := got(ferry.Alloc[byte](x.g, len(src)))
+			ok(ferry.Copy(x.s, to, ferry.Pageable(src)))
+			src[megabyte] = 1
+		}},
+	{"typed/pageable-destination-read", "A pageable destination must not be read before Copy has returned, also in another goroutine.", "staging",
+		func(r *rig) {
+			x, dst := r.typed(), make([]byte, 2*megabyte)
+			from, read := got(ferry.Alloc[byte](x.g, len(dst))), make(chan byte)
+			go func() { read <- dst[megabyte] }() // queued
+			ok(ferry.Copy(x.s, ferry.Pageable(dst), from))
+			sink = <-read
+		}, func(r *rig) {
+			x, dst := r.typed(), make([]byte, 2*megabyte)
+			from := got(ferry.Alloc[byte](x.g, len(dst)))
+			ok(ferry.Copy(x.s, ferry.Pageable(dst), from))
+			sink = dst[megabyte]
+		}},
+	{"typed/pageable-then-other-stream", "Copy of pageable memory returns before the bytes have arrived.", "copyReads",
+		func(r *rig) {
+			x := r.typed()
+			to, there := got(ferry.Alloc[byte](x.g, megabyte)), got(ferry.AllocHost[byte](x.g, megabyte, nil))
+			ok(ferry.Copy(x.s, to, ferry.Pageable(make([]byte, megabyte)))) // queued
+			ok(ferry.Copy(x.t, there, to))                                  // queued
+		}, func(r *rig) {
+			x := r.typed()
+			to, there := got(ferry.Alloc[byte](x.g, megabyte)), got(ferry.AllocHost[byte](x.g, megabyte, nil))
+			ok(ferry.Copy(x.s, to, ferry.Pageable(make([]byte, megabyte))))
+			ok(x.s.Wait(background))
+			ok(ferry.Copy(x.t, there, to))
+		}},
 	{"typed/ranges", "Ranges that share no element may be used at the same time.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
