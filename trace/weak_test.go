@@ -202,7 +202,7 @@ func TestFailedBatch(t *testing.T) {
 	p := must(w.MemAlloc(ctx, 8192))(t)
 	b := &cu.Batch{}
 	b.MemsetD8Async(p, 1, 1000, s)
-	b.MemsetD8Async(p, 1, 100, second)
+	b.MemsetD8Async(p+4096, 1, 100, second)
 	b.MemsetD8Async(p, 1, 10, s)
 	b.MemsetD8Async(12345, 1, 5000, s) // fails
 	b.MemsetD8Async(p, 1, 5000, third)
