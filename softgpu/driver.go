@@ -31,6 +31,10 @@ type Options struct {
 	// ErrorLaunchTimeout, as with a display's watchdog. Zero reads
 	// LimitVariable; if that is not set there is no limit.
 	KernelLimit time.Duration
+	// Check is a list of checks of kernels, such as "races", or "1" for all; "0" for
+	// none. The findings are written to the standard error and kept for
+	// [Driver.Findings]. Empty reads CheckVariable.
+	Check string
 	// Context stops kernels when it is done, as [Driver.Interrupt] does, with
 	// its cause. Nil for none.
 	Context context.Context
@@ -45,6 +49,8 @@ type Driver struct {
 	blocking bool // launches wait for the kernel's end
 	uva      bool
 	limit    time.Duration // real time of a kernel, 0 for no limit
+	races    bool          // kernels are checked for races
+	found    findings
 
 	kernelCtx     context.Context // cancelled by Interrupt; every kernel runs under it
 	cancelKernels context.CancelCauseFunc
@@ -132,8 +138,13 @@ func Open(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open software GPU: %w", err)
 	}
+	races, err := opts.check()
+	if err != nil {
+		return nil, fmt.Errorf("open software GPU: %w", err)
+	}
 	d := &Driver{
 		limit:        limit,
+		races:        races,
 		prof:         opts.Profile,
 		schedule:     opts.Schedule.kind(),
 		blocking:     os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",

@@ -190,7 +190,9 @@ func (l *launch) run(o *op) error {
 		Printf:          o.ctx.printf.add,
 		Heap:            v.heap,
 		Pulse:           &x.pulse,
+		Check:           d.races,
 	})
+	l.report(d, v, stats.Findings)
 	x.stats, x.real = stats, time.Since(began)
 	d.mu.Lock()
 	if o.stream != nil {

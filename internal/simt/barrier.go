@@ -110,6 +110,9 @@ func (w *warp) barrier(in *inst) {
 		}
 	}
 	bar.arrived += n
+	if w.b.check != nil {
+		w.b.check.Arrive(int(id), w.index, w.active, !op.arrive, w.k.x.checker.rule(w.f.fn, w.pc-1).access.Inst)
+	}
 	if op.red != "" {
 		p := (w.f.preds[in.p] ^ in.pNot) & w.active
 		bar.count += bits.OnesCount32(p)
@@ -145,5 +148,8 @@ func (w *warp) sync(in *inst) {
 		}
 	}
 	w.force = false
+	if w.b.check != nil {
+		w.checkSync(in)
+	}
 	in.exec(w, in)
 }

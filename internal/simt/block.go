@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 )
 
 // blockPasses is how often the warps of a block have a turn before other blocks have
@@ -26,7 +27,8 @@ type block struct {
 	bars    [barriers]barrier
 	started int // warps that have started
 	turns   int
-	trace   *trace // nil if the block is not followed
+	trace   *trace            // nil if the block is not followed
+	check   *kernelrace.Block // nil without Launch.Check
 }
 
 // run gives every warp a turn, and repeats that while they only wait for each other.
@@ -123,6 +125,9 @@ func (b *block) checkBarrier(id int) {
 	}
 	if b.trace != nil {
 		b.meet(id)
+	}
+	if b.check != nil {
+		b.check.Open(id)
 	}
 	for _, w := range b.warps {
 		for i := range w.others {

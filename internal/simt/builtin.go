@@ -137,6 +137,9 @@ func callMalloc(w *warp, in *inst) {
 		lane, addr := trailing(m), uint64(0)
 		if h := w.k.x.l.Heap; h != nil {
 			addr = h.Malloc(w.arg(in.call, 0, lane))
+			if c := w.k.x.checker; c != nil && addr != 0 {
+				c.Forget(addr, w.arg(in.call, 0, lane))
+			}
 		}
 		w.result(in.call, lane, addr)
 	}

@@ -28,7 +28,8 @@ type execution struct {
 	stack       int  // most bytes of the call frames of all threads
 	lanewise    bool // without uniform and affine registers, for tests
 	hz          float64
-	latency     float64 // of an instruction, in ns
+	latency     float64  // of an instruction, in ns
+	checker     *checker // nil without Launch.Check
 
 	next atomic.Uint64
 	stop atomic.Bool
@@ -81,6 +82,9 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 		}
 		wg.Wait()
 	}
+	if x.checker != nil {
+		x.stats.Findings = x.checker.findings(l)
+	}
 	if x.fault != nil {
 		return x.stats, x.fault
 	}
@@ -129,6 +133,9 @@ func newExecution(l *Launch) (*execution, error) {
 		latency:     cmp.Or(l.Latency, 2),
 	}
 	x.workers = l.Workers
+	if l.Check {
+		x.workers, x.checker = 1, newChecker(x)
+	}
 	if x.workers <= 0 {
 		x.workers = runtime.GOMAXPROCS(0)
 	}

@@ -87,6 +87,8 @@ type Launch struct {
 	Heap Heap
 	// Pulse, if not nil, shows the progress of the launch while it runs.
 	Pulse *Pulse
+	// Check looks for races between threads of the launch. One worker then runs it.
+	Check bool
 }
 
 // Pulse tells a kernel that makes progress from a kernel that waits, however slow the
@@ -119,6 +121,7 @@ type Stats struct {
 	Scattered        uint64    // stores of one sector to the most used line, by warps that store to several lines
 	Traffic          []Traffic // index: Segment.Counter
 	Sample           Sample    // of the launch, if it has a Model
+	Findings         []Finding // with Launch.Check
 }
 
 // Stopped is the error of a launch that ended because its context was done. It wraps

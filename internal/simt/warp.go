@@ -150,6 +150,10 @@ func (w *warp) run() {
 	if w.active == 0 {
 		w.next() // the barrier has opened
 	}
+	if w.b.check != nil {
+		w.runChecked()
+		return
+	}
 	for w.state == warpReady {
 		if w.pc >= w.limit {
 			w.reconverge()
@@ -406,8 +410,12 @@ func (w *warp) next() {
 	best := -1
 	for i := range w.others {
 		g := &w.others[i]
-		if g.wait == waitSync && w.complete(g) {
-			g.wait = waitNothing
+		if g.wait == waitSync {
+			if w.complete(g) {
+				g.wait = waitNothing
+			} else {
+				w.meetApart(g)
+			}
 		}
 		if g.wait == waitNothing && (best < 0 || before(g, &w.others[best])) {
 			best = i
@@ -456,6 +464,45 @@ func (w *warp) complete(g *group) bool {
 	in := &g.f.fn.code[g.pc]
 	members := uint32(g.f.lane(in.c, bits.TrailingZeros32(g.mask)))
 	return members&g.f.lanes&^g.mask == 0
+}
+
+// meetApart lets the lanes go on that wait for each other at different bar.warp.sync with
+// the same members.
+func (w *warp) meetApart(g *group) {
+	in := &g.f.fn.code[g.pc]
+	if !isWarpBarrier(in) {
+		return
+	}
+	members := uint32(g.f.lane(in.c, bits.TrailingZeros32(g.mask)))
+	waits := func(o *group) bool {
+		if o.wait != waitSync {
+			return false
+		}
+		in := &o.f.fn.code[o.pc]
+		return isWarpBarrier(in) && uint32(o.f.lane(in.c, bits.TrailingZeros32(o.mask))) == members
+	}
+	arrived := uint32(0)
+	for i := range w.others {
+		if o := &w.others[i]; waits(o) {
+			arrived |= o.mask
+		}
+	}
+	if members&w.live&^arrived != 0 {
+		return
+	}
+	for i := range w.others {
+		if o := &w.others[i]; waits(o) {
+			o.pc, o.wait = o.pc+1, waitNothing
+		}
+	}
+	if w.b.check != nil {
+		w.b.check.WarpSync(w.index, arrived)
+	}
+}
+
+// isWarpBarrier reports whether an instruction is bar.warp.sync.
+func isWarpBarrier(in *inst) bool {
+	return in.kind == kindSync && (in.src.Op == "bar" || in.src.Op == "barrier")
 }
 
 // resume activates group i.

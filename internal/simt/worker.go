@@ -124,6 +124,9 @@ func (k *worker) newBlock(n uint64) *block {
 	b.at = cu.Dim3{X: uint32(n % gx), Y: uint32(n / gx % gy), Z: uint32(n / gx / gy)}
 	b.live, b.waiting, b.done, b.started, b.turns = x.threads, 0, 0, 0, 0
 	clear(b.bars[:])
+	if x.checker != nil {
+		b.check = x.checker.Block(n, len(b.shared))
+	}
 	if b.trace = nil; x.sampled(n) {
 		b.trace = x.newTrace(n)
 	}

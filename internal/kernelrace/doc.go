@@ -1,0 +1,21 @@
+// Package kernelrace finds data races between the threads of one kernel launch.
+//
+// A [Detector] belongs to a launch, a [Block] to one of its blocks. The interpreter
+// reports what threads do: accesses, fences, barriers, exits. The detector keeps vector
+// clocks of what each thread has seen, and for each word of memory the latest accesses.
+// Two accesses race if they touch a byte that one of them writes, neither came before the
+// other, and they are not both strong with scopes that include each other. This is the
+// memory model of the PTX ISA. The order in which the interpreter runs threads does not
+// matter, and neither do warps: lanes are ordered by bar.warp.sync only.
+//
+// Intervals divide the accesses of a thread at its releases. A clock says for each thread
+// the last interval that was seen.
+//
+//	clock.go     vector clocks, compact where all threads of a block or warp are alike
+//	block.go     threads: barriers, fences, release and acquire
+//	cell.go      the latest accesses of a word of memory
+//	detector.go  accesses, and what races
+//	finding.go   what was found
+//
+// Nothing here is safe for concurrent use: one worker runs the launch.
+package kernelrace

@@ -1,0 +1,131 @@
+package kernelrace
+
+import "math/bits"
+
+// Sort is what was found.
+type Sort uint8
+
+const (
+	Race          Sort = iota // two accesses without an order
+	Uninitialized             // a read of shared memory that nobody has written; First is absent
+	Divergent                 // lanes of a warp wait at different instructions for one barrier
+)
+
+// Finding is what was found, the first time for a pair of instructions.
+type Finding struct {
+	Sort          Sort
+	First, Second Side
+	Shared        bool
+	Addr          uint64 // in shared memory, an offset
+	Bytes         int
+	Missing       string // what would order the accesses
+	Count         int    // how often
+}
+
+// Side is one access of a finding.
+type Side struct {
+	Block  uint32
+	Thread int // in the block
+	Inst   int
+	Kind   Kind
+	Value  uint64 // what it read or wrote
+	Known  bool   // whether Value is known
+}
+
+// pair is what findings are grouped by.
+type pair struct {
+	sort          Sort
+	first, second int
+}
+
+// Findings returns what was found, in the order in which it was found.
+func (d *Detector) Findings() []*Finding { return d.order }
+
+// Saturated reports whether a thread had too many intervals: later accesses were not
+// checked.
+func (d *Detector) Saturated() bool { return d.saturated }
+
+// count returns the finding for a pair, and whether it is new.
+func (d *Detector) count(sort Sort, first, second int) (*Finding, bool) {
+	p := pair{sort, min(first, second), max(first, second)}
+	if f := d.findings[p]; f != nil {
+		f.Count++
+		return f, false
+	}
+	f := &Finding{Sort: sort, Count: 1}
+	d.findings[p] = f
+	d.order = append(d.order, f)
+	return f, true
+}
+
+func (x *check) report(e entry, addr uint64, n int) {
+	d, a := x.b.d, x.a
+	inst := int(e.when & mostInst)
+	first := Side{Block: e.who >> d.shift, Thread: int(e.who & (1<<d.shift - 1)), Inst: inst, Kind: e.kind}
+	mine, ok := d.Values.Stores(x.t, a.Shared, addr, n)
+	if e.kind&Write != 0 {
+		first.Value, first.Known = x.storedBy(first, addr, n)
+		if a.Kind&(Write|Strong) == Write && e.kind&Strong == 0 && ok && first.Known && first.Value == mine {
+			return // both write the same value
+		}
+	}
+	f, fresh := d.count(Race, inst, a.Inst)
+	if !fresh {
+		return
+	}
+	f.First, f.Second = first, Side{Block: x.b.number, Thread: x.t, Inst: a.Inst, Kind: a.Kind, Value: mine, Known: ok}
+	if a.Kind&Write == 0 {
+		f.Second.Value, f.Second.Known = d.Values.Memory(a.Shared, addr, n)
+	}
+	f.Shared, f.Addr, f.Bytes = a.Shared, addr, n
+	f.Missing = x.missing(e)
+}
+
+// storedBy returns what an earlier write stored.
+func (x *check) storedBy(s Side, addr uint64, n int) (uint64, bool) {
+	if s.Inst == x.a.Inst && s.Block == x.b.number && s.Thread/warpSize == x.t/warpSize && s.Thread < x.t {
+		if v, ok := x.b.d.Values.Stores(s.Thread, x.a.Shared, addr, n); ok {
+			return v, true // another lane of the same instruction
+		}
+	}
+	return x.b.d.Values.Memory(x.a.Shared, addr, n)
+}
+
+// missing says what would order the accesses.
+func (x *check) missing(e entry) string {
+	d, k := x.b.d, x.a.Kind
+	near := e.who>>d.shift == x.b.number
+	switch {
+	case k&e.kind&Strong != 0:
+		return "the scope .cta does not include the other block: use .gpu"
+	case (k|e.kind)&Atomic != 0 && near:
+		return "a plain access beside an atomic one: a barrier between them, or make both atomic"
+	case (k|e.kind)&Atomic != 0:
+		return "a plain access beside an atomic one: make both atomic, or order them by a flag with release and acquire"
+	case x.th.pending[narrow] != nil || x.th.pending[wide] != nil:
+		return "a fence (__threadfence) after the read of the flag, or ld.acquire"
+	case near && e.who/warpSize == x.me/warpSize:
+		return "__syncwarp (bar.warp.sync) between them: lanes of a warp do not run in lock step"
+	case near:
+		return "__syncthreads (bar.sync) between them"
+	}
+	return "blocks of one launch are not ordered: a flag with release and acquire, a grid barrier, atomics, or two launches"
+}
+
+func (b *Block) unwritten(t int, a *Access) {
+	f, fresh := b.d.count(Uninitialized, a.Inst, a.Inst)
+	if fresh {
+		f.Second = Side{Block: b.number, Thread: t, Inst: a.Inst, Kind: a.Kind}
+		f.Shared, f.Addr, f.Bytes = true, a.Addr, a.Bytes
+		f.Missing = "a write before the read: shared memory is not zero on a GPU"
+	}
+}
+
+func (b *Block) divergent(warp int, lanes uint32, inst int, with uint32, at int) {
+	f, fresh := b.d.count(Divergent, inst, at)
+	if fresh {
+		f.First = Side{Block: b.number, Thread: warp*warpSize + bits.TrailingZeros32(lanes), Inst: inst}
+		f.Second = Side{Block: b.number, Thread: warp*warpSize + bits.TrailingZeros32(with), Inst: at}
+		f.Missing = "one barrier instruction that all threads of the warp execute"
+	}
+}

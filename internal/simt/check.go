@@ -1,0 +1,352 @@
+package simt
+
+import (
+	"slices"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// Finding is what the check of a launch found, the first time for a pair of instructions.
+type Finding struct {
+	Sort          kernelrace.Sort
+	First, Second FindingSide // First is absent for an uninitialized read
+	Shared        bool        // the address is in shared memory
+	Addr          uint64      // in shared memory, an offset
+	Bytes         int
+	Missing       string // what would order the accesses
+	Count         int    // how often
+}
+
+// FindingSide is one of two accesses.
+type FindingSide struct {
+	Block, Thread cu.Dim3
+	Line          int    // of the PTX
+	Source        string // file:line, "" if unknown
+	Op            string // the opcode with its modifiers
+	Kind          kernelrace.Kind
+	Value         uint64 // what was read or written
+	Known         bool   // whether Value is known
+}
+
+// checker finds races in a launch. One worker runs such a launch.
+type checker struct {
+	*kernelrace.Detector
+	rules [][]rule // by function and position in its code
+	insts []*inst  // by the number that the detector knows
+
+	// The access that is being checked.
+	w     *warp
+	in    *inst
+	lanes uint32
+	addrs lanes
+}
+
+// rule says what the checker does for an instruction.
+type rule struct {
+	do     ruleKind
+	access kernelrace.Access
+	scope  kernelrace.Scope
+}
+
+type ruleKind uint8
+
+const (
+	ruleUnknown ruleKind = iota
+	ruleNothing
+	ruleAccess
+	ruleAtomic // checked when its result is known
+	ruleBarrierObject
+	ruleFence
+)
+
+func newChecker(x *execution) *checker {
+	c := &checker{Detector: kernelrace.New(x.threads), rules: make([][]rule, len(x.fn.program.list))}
+	c.Values = c
+	return c
+}
+
+// rule returns the rule of the instruction at pc.
+func (c *checker) rule(fn *function, pc int) *rule {
+	if c.rules[fn.id] == nil {
+		c.rules[fn.id] = make([]rule, len(fn.code))
+	}
+	r := &c.rules[fn.id][pc]
+	if r.do == ruleUnknown {
+		*r = c.newRule(&fn.code[pc])
+	}
+	return r
+}
+
+// number returns the number of an instruction.
+func (c *checker) number(in *inst) int {
+	c.insts = append(c.insts, in)
+	return len(c.insts) - 1
+}
+
+func (c *checker) newRule(in *inst) rule {
+	r := rule{do: ruleNothing, scope: scopeOf(in.src)}
+	has := func(mod string) bool { return slices.Contains(in.src.Mods, mod) }
+	switch {
+	case in.kind == kindBarrier:
+		r.access.Inst = c.number(in)
+		return r
+	case in.mem == nil:
+		if in.src.Op == "membar" || in.src.Op == "fence" {
+			r.do = ruleFence
+		}
+		return r
+	case in.mem.space == ptx.LocalSpace || in.mem.space == ptx.ParamSpace || in.mem.space == ptx.ConstSpace:
+		return r
+	}
+	r.do = ruleAccess
+	a := &r.access
+	a.Inst, a.Bytes = c.number(in), int(in.mem.bytes)
+	if in.mem.write {
+		a.Kind = kernelrace.Write
+	}
+	switch {
+	case in.mem.atomic:
+		r.do = ruleAtomic
+		a.Kind, a.Update = (a.Kind | kernelrace.Strong | kernelrace.Atomic).With(r.scope), true
+	case in.src.Op == "mbarrier" || in.src.Op == "cp" && has("mbarrier"):
+		if has("init") || has("inval") {
+			break
+		}
+		r.do = ruleBarrierObject
+		a.Kind, a.Update = (kernelrace.Write | kernelrace.Strong | kernelrace.Atomic).With(r.scope), true
+		wait := has("test_wait") || has("try_wait")
+		a.Acquire, a.Release = wait, !wait
+		return r
+	case in.mem.strong:
+		a.Kind = (a.Kind | kernelrace.Strong).With(r.scope)
+	}
+	a.Acquire = has("acquire") || has("acq_rel")
+	a.Release = has("release") || has("acq_rel")
+	return r
+}
+
+// scopeOf returns the scope of a strong access or a fence.
+func scopeOf(in *ptx.Instr) kernelrace.Scope {
+	for _, m := range in.Mods {
+		switch m {
+		case "cta", "cluster":
+			return kernelrace.InBlock
+		case "gpu", "gl":
+			return kernelrace.Device
+		case "sys", "volatile", "mmio":
+			return kernelrace.System
+		}
+	}
+	return kernelrace.Device
+}
+
+// runChecked does the work of run, and tells the checker of the block what lanes do.
+func (w *warp) runChecked() {
+	c := w.k.x.checker
+	for w.state == warpReady {
+		if w.pc >= w.limit {
+			w.reconverge()
+		}
+		fn, pc := w.f.fn, w.pc
+		in := &fn.code[pc]
+		w.pc++
+		w.k.instructions += uint64(in.cost)
+		if w.tr.block != nil {
+			w.issue(in)
+		}
+		taken := w.active
+		if in.guard >= 0 {
+			taken &= w.f.preds[in.guard] ^ in.guardNot
+			if taken == 0 {
+				continue
+			}
+		}
+		switch in.kind {
+		case kindExec:
+			r := c.rule(fn, pc)
+			c.before(w, in, r, taken)
+			if taken == w.active {
+				in.exec(w, in)
+			} else {
+				active, full, dense := w.active, w.full, w.dense
+				w.active, w.full, w.dense = taken, false, false
+				in.exec(w, in)
+				w.active, w.full, w.dense = active, full, dense
+			}
+			if w.fault != nil {
+				return
+			}
+			c.after(w, in, r)
+			if in.mem != nil && w.tr.block != nil {
+				w.arrive(in)
+			}
+		case kindBranch:
+			if w.tr.block != nil {
+				w.tr.jumped()
+			}
+			if taken == w.active {
+				w.jump(int(in.target))
+			} else {
+				w.split(taken, int(in.target))
+			}
+			if w.budget <= 0 {
+				return
+			}
+		default:
+			w.control(in, taken)
+			if w.fault != nil || w.budget <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// before checks an instruction that will run for some lanes. Of an atomic operation it
+// only keeps the addresses.
+func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
+	switch r.do {
+	case ruleNothing:
+		return
+	case ruleFence:
+		for m := lanes; m != 0; m &= m - 1 {
+			w.b.check.Fence(w.index*warpSize+trailing(m), r.scope)
+		}
+		return
+	}
+	if in.src.Op == "ldmatrix" || in.src.Op == "stmatrix" {
+		lanes &= 1<<(8*len(in.aux.(*matrixMove).regs)) - 1
+	}
+	c.w, c.in, c.lanes = w, in, lanes
+	c.addresses()
+	if r.do == ruleAccess {
+		for m := lanes; m != 0; m &= m - 1 {
+			c.access(&r.access, trailing(m))
+		}
+	}
+}
+
+// after checks an atomic operation that has run.
+func (c *checker) after(w *warp, in *inst, r *rule) {
+	if r.do != ruleAtomic && r.do != ruleBarrierObject {
+		return
+	}
+	var compare *lanes
+	if op, ok := in.aux.(*atomicOp); ok && op.name == "cas" {
+		compare = w.f.expand(in.b)
+	}
+	for m := c.lanes; m != 0; m &= m - 1 {
+		i := trailing(m)
+		a := r.access
+		shift := 64 - 8*in.mem.size
+		if compare != nil && w.k.tmp[i]<<shift != compare[i]<<shift {
+			a.Kind &^= kernelrace.Write
+			a.Update, a.Release = false, false
+		}
+		if r.do == ruleBarrierObject && a.Acquire {
+			a.Acquire = w.f.preds[in.p]>>i&1 != 0
+		}
+		c.access(&a, i)
+	}
+}
+
+// access tells the detector of the access of a lane.
+func (c *checker) access(a *kernelrace.Access, lane int) {
+	addr := c.addrs[lane]
+	a.Shared, a.Addr = false, addr
+	if addr >= windows {
+		if a.Addr = addr - sharedWindow; a.Addr >= 1<<windowBits {
+			return // local memory, or the arguments
+		}
+		a.Shared = true
+	}
+	c.w.b.check.Access(c.w.index*warpSize+lane, a)
+}
+
+// addresses finds the addresses of the lanes.
+func (c *checker) addresses() {
+	w, m := c.w, c.in.mem
+	cut := ^uint64(0)
+	if m.addr32 {
+		cut = 1<<32 - 1
+	}
+	off := w.offset(m)
+	base := m.base()
+	for rest := c.lanes; rest != 0; rest &= rest - 1 {
+		i := trailing(rest)
+		c.addrs[i] = w.f.lane(c.in.a, i)&cut + off + base
+	}
+}
+
+// full returns an address with the window of its space.
+func full(shared bool, addr uint64) uint64 {
+	if shared {
+		return addr + sharedWindow
+	}
+	return addr
+}
+
+// Stores returns what a lane of the current instruction stores at an address.
+func (c *checker) Stores(t int, shared bool, addr uint64, n int) (v uint64, ok bool) {
+	lane, m := t-c.w.index*warpSize, c.in.mem
+	if lane < 0 || lane >= warpSize || c.lanes>>lane&1 == 0 || !m.write || m.atomic || len(m.regs) == 0 {
+		return 0, false
+	}
+	for i := range n {
+		off := full(shared, addr) + uint64(i) - c.addrs[lane]
+		if off >= m.bytes || off/m.size >= uint64(len(m.regs)) {
+			return 0, false
+		}
+		b := c.w.f.lane(m.regs[off/m.size], lane) >> (8 * (off % m.size)) & 0xff
+		v |= b << (8 * i)
+	}
+	return v, true
+}
+
+// Memory returns what is in memory.
+func (c *checker) Memory(shared bool, addr uint64, n int) (v uint64, ok bool) {
+	addr = full(shared, addr)
+	ref := c.w.segment(c.in.mem, addr)
+	if ref == nil {
+		return 0, false
+	}
+	var b [8]byte
+	ok = ref.peek(addr, b[:n]) == n
+	return loadBytes(b[:n]), ok
+}
+
+// checkSync orders the lanes of bar.warp.sync. Other instructions with members order no
+// memory, but may access it.
+func (w *warp) checkSync(in *inst) {
+	c := w.k.x.checker
+	if isWarpBarrier(in) {
+		w.eachMembers(in, func(_, members uint32) { w.b.check.WarpSync(w.index, members) })
+		return
+	}
+	if in.mem != nil {
+		c.before(w, in, c.rule(w.f.fn, w.pc-1), w.active)
+	}
+}
+
+// findings returns what was found, with places.
+func (c *checker) findings(l *Launch) (out []Finding) {
+	for _, f := range c.Findings() {
+		out = append(out, Finding{
+			Sort: f.Sort, First: c.side(l, &f.First), Second: c.side(l, &f.Second),
+			Shared: f.Shared, Addr: f.Addr, Bytes: f.Bytes, Missing: f.Missing, Count: f.Count,
+		})
+	}
+	return out
+}
+
+func (c *checker) side(l *Launch, s *kernelrace.Side) FindingSide {
+	in := c.insts[min(s.Inst, len(c.insts)-1)]
+	n, x, y := uint64(s.Block), uint64(l.Grid.X), uint64(l.Grid.Y)
+	return FindingSide{
+		Block:  cu.Dim3{X: uint32(n % x), Y: uint32(n / x % y), Z: uint32(n / x / y)},
+		Thread: threadAt(uint32(s.Thread), l.Block),
+		Line:   in.src.Pos.Line, Source: l.Kernel.program.source(in.src.Loc), Op: opText(in.src),
+		Kind: s.Kind, Value: s.Value, Known: s.Known,
+	}
+}

@@ -1,0 +1,203 @@
+package softgpu
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/internal/simt"
+)
+
+// CheckVariable names the environment variable with the checks of drivers that are
+// opened without Options.Check.
+const CheckVariable = "FERRY_CHECK"
+
+// checks are the names that a list of checks may have.
+var checks = []string{"races"}
+
+// maxFindings is how many findings a driver keeps and writes.
+const maxFindings = 1000
+
+// ParseCheck reads a list of checks, such as "races". 1 stands for all checks, 0 and the
+// empty list for none. It returns the names.
+func ParseCheck(text string) ([]string, error) {
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "" || name == "0":
+		case name == "1":
+			names = slices.Clone(checks)
+		case !slices.Contains(checks, name):
+			return nil, fmt.Errorf("check %q is not known, must be 1 or a list of: %s", name, strings.Join(checks, ", "))
+		case !slices.Contains(names, name):
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// check returns whether kernels are checked for races.
+func (o *Options) check() (bool, error) {
+	text, from := o.Check, "check"
+	if text == "" {
+		text, from = os.Getenv(CheckVariable), CheckVariable
+	}
+	names, err := ParseCheck(text)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", from, err)
+	}
+	return slices.Contains(names, "races"), nil
+}
+
+// Finding is a fault of a kernel that a check has found, such as a race. A launch reports
+// each pair of instructions once.
+type Finding struct {
+	Check   string       `json:"check"` // "races"
+	Kind    string       `json:"kind"`  // "race", "uninitialized shared memory", "divergent barrier"
+	Kernel  string       `json:"kernel"`
+	First   *FindingSide `json:"first"` // nil for uninitialized memory
+	Second  FindingSide  `json:"second"`
+	Memory  string       `json:"memory"` // the allocation, or "shared memory"; "" for barriers
+	Offset  uint64       `json:"offset"` // in bytes, in the allocation or in shared memory
+	Bytes   int          `json:"bytes"`
+	Missing string       `json:"missing"` // what would order the accesses
+	Count   int          `json:"count"`   // how often in the launch
+}
+
+// FindingSide is one of the two threads of a [Finding], and what it did.
+type FindingSide struct {
+	Access string    `json:"access"` // "read", "write", "atomic operation", "barrier"
+	Value  *uint64   `json:"value"`  // the bytes read or written, nil if not known
+	Block  [3]uint32 `json:"block"`
+	Thread [3]uint32 `json:"thread"`
+	Line   int       `json:"ptx_line"`
+	Source string    `json:"source"` // file:line by .loc, "" if not known
+	Op     string    `json:"op"`
+}
+
+// String returns the finding in some lines, without a line break at the end.
+func (f *Finding) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in kernel %s", f.Kind, f.Kernel)
+	if f.Memory != "" {
+		fmt.Fprintf(&b, ": %d bytes at offset %d of %s", f.Bytes, f.Offset, f.Memory)
+	}
+	if f.Count > 1 {
+		fmt.Fprintf(&b, " (%d times)", f.Count)
+	}
+	if f.First != nil {
+		fmt.Fprintf(&b, "\n  %s", f.First)
+	}
+	fmt.Fprintf(&b, "\n  %s\n  missing: %s", &f.Second, f.Missing)
+	return b.String()
+}
+
+// String returns what a thread did in one line.
+func (s *FindingSide) String() string {
+	text := s.Access
+	if s.Value != nil {
+		text += fmt.Sprintf(" of %#x", *s.Value)
+	}
+	text += fmt.Sprintf(" by thread (%d,%d,%d) of block (%d,%d,%d): %s, PTX line %d",
+		s.Thread[0], s.Thread[1], s.Thread[2], s.Block[0], s.Block[1], s.Block[2], s.Op, s.Line)
+	if s.Source != "" {
+		text += ", " + s.Source
+	}
+	return text
+}
+
+// findings are what the checks of a driver have found.
+type findings struct {
+	mu    sync.Mutex
+	list  []Finding
+	shown map[string]bool
+}
+
+// Findings returns what the checks have found so far, at most 1000 findings.
+func (d *Driver) Findings() []Finding {
+	d.found.mu.Lock()
+	defer d.found.mu.Unlock()
+	return slices.Clone(d.found.list)
+}
+
+// add keeps a finding, and writes it to the standard error if it is the first of its kind
+// at its place.
+func (a *findings) add(f *Finding) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.list) < maxFindings {
+		a.list = append(a.list, *f)
+	}
+	key := fmt.Sprint(f.Kernel, f.Kind, f.Second.Line)
+	if f.First != nil {
+		key += fmt.Sprint(" ", f.First.Line)
+	}
+	if a.shown[key] || len(a.shown) >= maxFindings {
+		return
+	}
+	if a.shown == nil {
+		a.shown = map[string]bool{}
+	}
+	a.shown[key] = true
+	fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
+}
+
+// report adds what the check of a launch has found.
+func (l *launch) report(d *Driver, v *view, all []simt.Finding) {
+	for i := range all {
+		d.found.add(l.finding(v, &all[i]))
+	}
+}
+
+var findingKinds = map[kernelrace.Sort]string{
+	kernelrace.Race: "race", kernelrace.Uninitialized: "uninitialized shared memory", kernelrace.Divergent: "divergent barrier",
+}
+
+func (l *launch) finding(v *view, f *simt.Finding) *Finding {
+	out := &Finding{
+		Check: "races", Kind: findingKinds[f.Sort], Kernel: l.fn.name, Second: newSide(f.Sort, &f.Second),
+		Bytes: f.Bytes, Offset: f.Addr, Missing: f.Missing, Count: f.Count,
+	}
+	if f.Sort != kernelrace.Uninitialized {
+		first := newSide(f.Sort, &f.First)
+		out.First = &first
+	}
+	switch {
+	case f.Sort == kernelrace.Divergent:
+	case f.Shared:
+		out.Memory = "shared memory"
+	default:
+		out.Memory, out.Offset = v.place(f.Addr)
+	}
+	return out
+}
+
+func newSide(sort kernelrace.Sort, s *simt.FindingSide) FindingSide {
+	out := FindingSide{
+		Block: [3]uint32{s.Block.X, s.Block.Y, s.Block.Z}, Thread: [3]uint32{s.Thread.X, s.Thread.Y, s.Thread.Z},
+		Line: s.Line, Source: s.Source, Op: s.Op, Access: "read",
+	}
+	switch {
+	case sort == kernelrace.Divergent:
+		out.Access = "barrier"
+	case s.Kind&kernelrace.Atomic != 0:
+		out.Access = "atomic operation"
+	case s.Kind&kernelrace.Write != 0:
+		out.Access = "write"
+	}
+	if s.Known {
+		out.Value = &s.Value
+	}
+	return out
+}
+
+// place returns the allocation that holds addr, and the offset in it.
+func (v *view) place(addr uint64) (string, uint64) {
+	if x, ok := v.drv.space.find(addr); ok {
+		return x.String(), addr - x.base
+	}
+	return "memory", addr
+}
