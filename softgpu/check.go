@@ -116,6 +116,9 @@ type findings struct {
 	shown map[string]bool
 }
 
+// Checks reports whether the driver checks kernels.
+func (d *Driver) Checks() bool { return d.races }
+
 // Findings returns what the checks have found so far, at most 1000 findings.
 func (d *Driver) Findings() []Finding {
 	d.found.mu.Lock()

@@ -42,6 +42,9 @@ func describeFlag(f *pflag.Flag) (flag, text string) {
 	if f.Value.Type() == "bool" {
 		return flag, text
 	}
+	if f.NoOptDefVal != "" {
+		return flag + "[=" + value + "]", text
+	}
 	if d := f.DefValue; d != "" && d != "0" && d != "0s" && d != "[]" {
 		text += fmt.Sprintf(" (%s)", d)
 	}

@@ -22,6 +22,7 @@ type launchOptions struct {
 	memory              string
 	seed                uint64
 	json, bits          bool
+	check               string        // a list of checks
 	limit               time.Duration // of the kernel
 }
 
@@ -31,7 +32,8 @@ func newRun(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
 			"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
-			"                 [--bits] [--limit TIME] [--device D] [--json] ARG...",
+			"                 [--bits] [--check[=LIST]] [--limit TIME] [--device D] [--json]\n" +
+			"                 ARG...",
 		Short: "launch a kernel from a PTX file",
 		Long: `Launches a kernel with the given arguments, in the order of its parameters.
 Shows its output buffers, the time it took and how many threads ran per second.
@@ -68,6 +70,9 @@ LOW + (HIGH-LOW)*k/2^P, rounded to its type.
 What kernels print goes to standard output. With --json it goes to standard
 error, and its first 64 KiB are "printf" in the document.
 
+--check finds races between threads of the kernel. It shows both accesses and
+what would order them. The exit status is then 3.
+
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.
 `,
@@ -91,6 +96,8 @@ is done. Device time is measured by the device; a software GPU predicts it.
 	f.Uint64Var(&o.seed, "seed", 0, "seed `N` of random data")
 	f.BoolVar(&o.bits, "bits", false, "show values as bit patterns, 0x3f800000; strings in JSON")
 	jsonFlag(c, &o.json, "schema ferry.run/1: up to 65536 values per output, and the SHA-256 of all its bytes")
+	f.StringVar(&o.check, "check", "", "check the kernel by `LIST`: races, or 1 for all; only on the software GPU (FERRY_CHECK)")
+	f.Lookup("check").NoOptDefVal = "1"
 	f.DurationVar(&o.limit, "limit", 0, "end the kernel, or its loading, after this `TIME`, such as 10s; a kernel only on the software GPU (FERRY_KERNEL_LIMIT, else no limit)")
 	deviceFlag(c, &o.device)
 	complete(c, "memory", func() []cobra.Completion { return []string{"device", "mapped", "managed"} })
@@ -127,9 +134,15 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 	if o.limit > 0 {
 		os.Setenv(softgpu.LimitVariable, o.limit.String())
 	}
+	if o.check != "" {
+		os.Setenv(softgpu.CheckVariable, o.check)
+	}
 	g, err := s.open(o.device)
 	if err != nil {
 		return err
+	}
+	if o.check != "" && softgpu.Of(g.Driver()) == nil {
+		return firstError(badUsage("--check: only the software GPU checks kernels, use --device soft"), g.Close())
 	}
 	r, err := s.runKernel(ctx, g, o, spec)
 	if _, late := errors.AsType[*runner.LoadLimitError](err); late || ctx.Err() != nil {
@@ -139,7 +152,13 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 		return firstError(err, g.Close())
 	}
 	s.warnings = append(s.warnings, r.Warnings...)
-	return firstError(s.writeReport(launched{r, o.bits}, o.json), g.Close())
+	if err := firstError(s.writeReport(launched{r, o.bits}, o.json), g.Close()); err != nil {
+		return err
+	}
+	if n := len(r.Findings); n > 0 {
+		return found("the checks found %d faults in the kernel", n)
+	}
+	return nil
 }
 
 // runKernel runs the kernel. With --json, what it prints goes to standard error and into
@@ -186,6 +205,9 @@ func (o *launchOptions) spec(words []string) (*runner.Spec, error) {
 	}
 	if o.limit < 0 {
 		return nil, badUsage("--limit %v: must be positive", o.limit)
+	}
+	if _, err := softgpu.ParseCheck(o.check); err != nil {
+		return nil, badUsage("--check: %v", err)
 	}
 	if o.shared > 1<<31-1 {
 		return nil, badUsage("--shared %d: more than any device has", o.shared)

@@ -40,8 +40,14 @@ type cell struct {
 	when [inline]uint32 // interval, and instruction
 	kind [inline]Kind
 	n    uint8  // used; split if the bytes of the word have cells of their own
-	more uint32 // index of further accesses, or of the four cells, 0 for none
+	more uint32 // index of further accesses, or of the four cells, 0 for none; and wrote
 }
+
+// wrote is set in cell.more while one of the accesses may write.
+const wrote = 1 << 31
+
+// list returns the index of further accesses, 0 for none.
+func (c *cell) list() uint32 { return c.more &^ wrote }
 
 const split = 0xff
 
@@ -54,7 +60,7 @@ type entry struct {
 func pack(interval uint32, inst int) uint32 { return interval<<instBits | uint32(inst) }
 
 const (
-	pageShift = 10
+	pageShift = 12
 	pageWords = 1 << pageShift / wordBytes
 )
 
@@ -67,6 +73,11 @@ func (c *cell) drop(i int) {
 	c.who[i], c.when[i], c.kind[i] = c.who[l], c.when[l], c.kind[l]
 }
 
-func (c *cell) set(i int, e entry) { c.who[i], c.when[i], c.kind[i] = e.who, e.when, e.kind }
+func (c *cell) set(i int, e entry) {
+	c.who[i], c.when[i], c.kind[i] = e.who, e.when, e.kind
+	if e.kind&Write != 0 {
+		c.more |= wrote
+	}
+}
 
 func (c *cell) get(i int) entry { return entry{c.who[i], c.when[i], c.kind[i]} }

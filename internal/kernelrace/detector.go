@@ -73,11 +73,18 @@ func (b *Block) Access(t int, a *Access) {
 		d.saturated = true
 		return
 	}
-	x := check{b: b, t: t, th: th, a: a, me: b.number<<d.shift | uint32(t)}
-	x.when = pack(th.now, min(a.Inst, mostInst))
+	me, when := b.number<<d.shift|uint32(t), pack(th.now, min(a.Inst, mostInst))
 	if a.Shared {
 		b.checkWritten(t, a)
+	} else if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
+		if c := d.cell(b, a, a.Addr); c.n == 0 { // the most frequent case
+			c.more = 0
+			c.set(0, entry{me, when, a.Kind})
+			c.n = 1
+			return
+		}
 	}
+	x := check{b: b, t: t, th: th, a: a, me: me, when: when}
 	for at, end := a.Addr, a.Addr+uint64(a.Bytes); at < end; {
 		next := min(end, at&^(wordBytes-1)+wordBytes)
 		c := d.cell(b, a, at)
@@ -87,7 +94,14 @@ func (b *Block) Access(t int, a *Access) {
 		x.cell(c, at, int(next-at))
 		at = next
 	}
-	b.order(t, a)
+	if a.Kind&Strong != 0 || len(d.words)|len(b.words) != 0 {
+		b.order(t, a)
+	}
+}
+
+// Alike reports whether two threads have seen the same, and are in the same interval.
+func (b *Block) Alike(t, u int) bool {
+	return b.threads[t].seen == b.threads[u].seen && b.threads[t].now == b.threads[u].now
 }
 
 // order does what a strong access orders.
@@ -201,9 +215,9 @@ func (d *Detector) split(c *cell) uint32 {
 	parts := new([wordBytes]cell)
 	for i := range parts {
 		parts[i] = *c
-		if c.more != 0 {
-			d.more = append(d.more, append([]entry(nil), d.more[c.more]...))
-			parts[i].more = uint32(len(d.more) - 1)
+		if at := c.list(); at != 0 {
+			d.more = append(d.more, append([]entry(nil), d.more[at]...))
+			parts[i].more = uint32(len(d.more)-1) | c.more&wrote
 		}
 	}
 	d.splits = append(d.splits, parts)
@@ -213,6 +227,15 @@ func (d *Detector) split(c *cell) uint32 {
 // record checks the access against the latest ones of a cell, and adds it.
 func (x *check) record(c *cell, addr uint64, n int) {
 	k := x.a.Kind
+	if c.n == 0 && c.list() == 0 {
+		c.more = 0
+		c.set(0, entry{x.me, x.when, k})
+		c.n = 1
+		return
+	}
+	if (k|c.kinds())&Write == 0 && x.reads(c) {
+		return
+	}
 	for i := 0; i < int(c.n); {
 		if c.who[i] == x.me && c.when[i] == x.when && c.kind[i] == k {
 			return
@@ -223,14 +246,16 @@ func (x *check) record(c *cell, addr uint64, n int) {
 		}
 		i++
 	}
-	if c.more != 0 {
-		list := x.b.d.more[c.more]
+	all := Kind(0)
+	if at := c.list(); at != 0 {
+		list := x.b.d.more[at]
 		for i := 0; i < len(list); {
 			if x.old(list[i], addr, n) {
 				list[i] = list[len(list)-1]
 				list = list[:len(list)-1]
 				continue
 			}
+			all |= list[i].kind
 			i++
 		}
 		for len(list) > 0 && c.n < inline {
@@ -238,7 +263,13 @@ func (x *check) record(c *cell, addr uint64, n int) {
 			c.n++
 			list = list[:len(list)-1]
 		}
-		x.b.d.more[c.more] = list
+		x.b.d.more[at] = list
+	}
+	for _, o := range c.kind[:c.n] {
+		all |= o
+	}
+	if c.more &^= wrote; all&Write != 0 {
+		c.more |= wrote
 	}
 	e := entry{x.me, x.when, k}
 	if c.n < inline {
@@ -247,6 +278,63 @@ func (x *check) record(c *cell, addr uint64, n int) {
 		return
 	}
 	x.add(c, e)
+}
+
+// kinds returns Write if one of the accesses may write.
+func (c *cell) kinds() Kind {
+	if c.more&wrote != 0 {
+		return Write
+	}
+	return 0
+}
+
+// reads adds a read to a cell that has only reads, where nothing can race. It reports
+// whether that was possible. Of reads by one instruction in one interval two lanes of a
+// warp are kept: a write races with one of them if it races with any lane of the warp.
+func (x *check) reads(c *cell) bool {
+	k, alike := x.a.Kind, 0
+	warp := func(e *entry) bool { return e.who/warpSize == x.me/warpSize && x.b.d.shift >= 5 }
+	same := func(e *entry) bool {
+		if e.kind != k || e.when != x.when {
+			return false
+		}
+		if e.who == x.me {
+			return true
+		}
+		if warp(e) {
+			alike++
+		}
+		return alike == 2
+	}
+	for i := range int(c.n) {
+		e := c.get(i)
+		if same(&e) {
+			return true
+		}
+		if x.a.Shared && e.when>>instBits <= x.b.floor {
+			return false
+		}
+	}
+	if c.n < inline {
+		c.set(int(c.n), entry{x.me, x.when, k})
+		c.n++
+		return true
+	}
+	at := c.list()
+	if at == 0 || !x.a.Shared {
+		return false
+	}
+	list := x.b.d.more[at]
+	for i := range list {
+		if same(&list[i]) {
+			return true
+		}
+	}
+	if len(list) == mostShared || len(list) > 0 && list[0].when>>instBits <= x.b.floor {
+		return false
+	}
+	x.b.d.more[at] = append(list, entry{x.me, x.when, k})
+	return true
 }
 
 // old checks the access against an earlier one. It reports whether the earlier one need
@@ -294,16 +382,21 @@ func (x *check) add(c *cell, e entry) {
 	most := 0
 	if x.a.Shared {
 		most = mostShared
-	} else if d.spare > 0 || c.more != 0 {
+	} else if d.spare > 0 || c.list() != 0 {
 		most = mostShared
 	}
 	if most > 0 {
-		if c.more == 0 {
+		at := c.list()
+		if at == 0 {
 			d.more = append(d.more, nil)
-			c.more = uint32(len(d.more) - 1)
+			at = uint32(len(d.more) - 1)
+			c.more |= at
 		}
-		if list := d.more[c.more]; len(list) < most && (x.a.Shared || d.spare > 0) {
-			d.more[c.more] = append(list, e)
+		if list := d.more[at]; len(list) < most && (x.a.Shared || d.spare > 0) {
+			d.more[at] = append(list, e)
+			if e.kind&Write != 0 {
+				c.more |= wrote
+			}
 			d.spare--
 			return
 		}
@@ -339,14 +432,15 @@ func (d *Detector) distance(a, b entry) int {
 
 // checkWritten reports reads of shared memory that no thread has written.
 func (b *Block) checkWritten(t int, a *Access) {
-	for at := a.Addr; at < a.Addr+uint64(a.Bytes) && at/64 < uint64(len(b.written)); at++ {
-		w, bit := &b.written[at/64], uint64(1)<<(at%64)
-		if *w&bit == 0 && (a.Kind&Write == 0 || a.Update) {
-			b.unwritten(t, a)
-			return
-		}
-		if a.Kind&Write != 0 {
-			*w |= bit
-		}
+	if a.Addr/64 >= uint64(len(b.written)) {
+		return
+	}
+	w := &b.written[a.Addr/64]
+	bytes := uint64(1<<a.Bytes-1) << (a.Addr % 64) // aligned, so they are in one word
+	if *w&bytes != bytes && (a.Kind&Write == 0 || a.Update) {
+		b.unwritten(t, a)
+	}
+	if a.Kind&Write != 0 {
+		*w |= bytes
 	}
 }

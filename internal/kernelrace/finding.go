@@ -20,6 +20,8 @@ type Finding struct {
 	Bytes         int
 	Missing       string // what would order the accesses
 	Count         int    // how often
+
+	far int // the largest distance of two threads
 }
 
 // Side is one access of a finding.
@@ -70,6 +72,9 @@ func (x *check) report(e entry, addr uint64, n int) {
 		}
 	}
 	f, fresh := d.count(Race, inst, a.Inst)
+	if far := d.distance(e, entry{who: x.me}); fresh || far > f.far {
+		f.far, f.Missing = far, x.missing(e)
+	}
 	if !fresh {
 		return
 	}
@@ -78,7 +83,6 @@ func (x *check) report(e entry, addr uint64, n int) {
 		f.Second.Value, f.Second.Known = d.Values.Memory(a.Shared, addr, n)
 	}
 	f.Shared, f.Addr, f.Bytes = a.Shared, addr, n
-	f.Missing = x.missing(e)
 }
 
 // storedBy returns what an earlier write stored.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/info"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // Schema is the version of the document that [Result.JSON] returns.
@@ -28,8 +29,10 @@ type Result struct {
 	Seed        uint64
 	Outputs     []Output
 	Warnings    []string
-	Printf      string // what the kernel printed, at most MaxPrintf bytes; see SetPrintf
-	PrintfCut   bool   // it printed more
+	Printf      string            // what the kernel printed, at most MaxPrintf bytes; see SetPrintf
+	PrintfCut   bool              // it printed more
+	Checked     bool              // whether the kernel was checked
+	Findings    []softgpu.Finding // of the checks
 
 	Wall       time.Duration // from the launch until the host knows that it is done, on this host's clock
 	DeviceTime time.Duration // between events around the kernel; on the virtual clock if Device.Emulated
@@ -116,6 +119,8 @@ type resultJSON struct {
 	DeviceTimePredicted bool         `json:"device_ns_predicted"`
 	Threads             uint64       `json:"threads"`
 	ThreadsPerSecond    float64      `json:"launch_threads_per_s"`
+
+	Findings *[]softgpu.Finding `json:"findings,omitempty"` // absent without checks
 }
 
 type outputJSON struct {
@@ -136,6 +141,10 @@ func (r *Result) JSON(bits bool) ([]byte, error) {
 		Shared: r.Shared, Memory: r.Memory.String(), Seed: r.Seed, Outputs: []outputJSON{}, Printf: r.Printf, PrintfCut: r.PrintfCut,
 		Wall: r.Wall.Nanoseconds(), DeviceTime: r.DeviceTime.Nanoseconds(), DeviceTimePredicted: r.Device.Emulated,
 		Threads: r.Threads, ThreadsPerSecond: r.ThreadsPerSecond(),
+	}
+	if r.Checked {
+		findings := append([]softgpu.Finding{}, r.Findings...)
+		doc.Findings = &findings
 	}
 	for i := range r.Outputs {
 		doc.Outputs = append(doc.Outputs, r.Outputs[i].json(bits))

@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/info"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // Spec is a launch. Program, Kernel, Grid and Block must be given.
@@ -79,6 +80,9 @@ func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 	}
 	if err := r.launch(ctx, result); err != nil {
 		return nil, r.explain(err)
+	}
+	if d := softgpu.Of(g.Driver()); d != nil {
+		result.Checked, result.Findings = d.Checks(), d.Findings()
 	}
 	r.phase("reading the outputs")
 	for _, b := range r.buffers {

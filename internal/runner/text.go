@@ -29,6 +29,9 @@ func (r *Result) Text(bits bool) string {
 	fmt.Fprintf(&b, "\nwall time    %-12s from launch to completion on this host, measured\n", durationText(r.Wall))
 	fmt.Fprintf(&b, "device time  %-12s of the kernel, %s\n", durationText(r.DeviceTime), predicted)
 	fmt.Fprintf(&b, "threads      %-12d %s of wall time\n", r.Threads, rateText(r.ThreadsPerSecond()))
+	if r.Checked {
+		fmt.Fprintf(&b, "findings     %d\n", len(r.Findings))
+	}
 	return b.String()
 }
 

@@ -107,3 +107,16 @@ func BenchmarkLaunch(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCheck measures the interpreter without and with the check for races.
+func BenchmarkCheck(b *testing.B) {
+	for _, w := range workload.Full() {
+		for _, check := range []bool{false, true} {
+			b.Run(fmt.Sprintf("kernel=%s/check=%v", w.Kernel, check), func(b *testing.B) {
+				l, _ := launchOf(b, w)
+				l.Check = check
+				benchmark(b, l)
+			})
+		}
+	}
+}

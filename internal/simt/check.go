@@ -221,10 +221,29 @@ func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
 	c.w, c.in, c.lanes = w, in, lanes
 	c.addresses()
 	if r.do == ruleAccess {
-		for m := lanes; m != 0; m &= m - 1 {
-			c.access(&r.access, trailing(m))
-		}
+		c.accesses(&r.access)
 	}
+}
+
+// accesses tells the detector of a load or store. Of lanes that read one word two are
+// enough if they do not differ in what they have seen: a write that races with one of the
+// others races with one of the two.
+func (c *checker) accesses(a *kernelrace.Access) {
+	first, second := -1, -1
+	reads := a.Kind == 0
+	for m := c.lanes; m != 0; m &= m - 1 {
+		i := trailing(m)
+		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.addrs[i] == c.addrs[second] && c.alike(i, first) && c.alike(i, second) {
+			continue
+		}
+		first, second = second, i
+		c.access(a, i)
+	}
+}
+
+func (c *checker) alike(i, j int) bool {
+	at := c.w.index * warpSize
+	return c.w.b.check.Alike(at+i, at+j)
 }
 
 // after checks an atomic operation that has run.
