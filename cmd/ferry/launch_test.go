@@ -181,3 +181,69 @@ func TestRunLimit(t *testing.T) {
 		t.Errorf("status %d, stdout %q, stderr %q", status, out, errs)
 	}
 }
+
+// checked returns the command line that checks a kernel of the races' corpus.
+func checked(file, kernel string, more ...string) []string {
+	path := filepath.Join("..", "..", "internal", "simt", "testdata", "races", file)
+	return append([]string{"run", path, "--device=soft", "--check=races", "--kernel", kernel, "--grid=2", "--block=64",
+		"inout:u32=iota[4096]", "out:u32=[256]", "u32=64"}, more...)
+}
+
+// TestRunCheck looks for races in a kernel that has one, and in one that has none.
+func TestRunCheck(t *testing.T) {
+	t.Setenv(softgpu.CheckVariable, "")
+	status, out, errs := ferryRun(checked("global.ptx", "racy_in_place_shift_2x64", "--json")...)
+	if status != exitFound {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	var doc struct{ Findings []softgpu.Finding }
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Findings) != 1 {
+		t.Fatalf("findings: %+v", doc.Findings)
+	}
+	f := doc.Findings[0]
+	first := f.First
+	if f.Kind != "race" || f.Offset != 4 || f.Bytes != 4 || f.Count < 64 || !strings.HasPrefix(f.Memory, "a 16384-byte device allocation at 0x") ||
+		!strings.Contains(f.Missing, "blocks of one launch are not ordered") {
+		t.Errorf("finding: %+v", f)
+	}
+	if first == nil || first.Access != "read" || first.Thread != [3]uint32{0, 0, 0} || !strings.HasSuffix(first.Source, "global.cu:20") || first.Op != "ld.global.b32" {
+		t.Errorf("first: %+v", first)
+	}
+	if s := f.Second; s.Access != "write" || s.Value == nil || *s.Value != 2 || s.Thread != [3]uint32{1, 0, 0} || !strings.HasSuffix(s.Source, "global.cu:21") {
+		t.Errorf("second: %+v", s)
+	}
+	text := standardError(t, checked("global.ptx", "racy_in_place_shift_2x64"))
+	for _, want := range []string{"softgpu: race in kernel racy_in_place_shift_2x64: 4 bytes at offset 4 of a 16384-byte device allocation", "write of 0x2 by thread (1,0,0) of block (0,0,0): st.global.b32, PTX line", "missing: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("standard error has no %q", want)
+		}
+	}
+	if status, out, errs := ferryRun(checked("global.ptx", "ok_in_place_shift_2x64", "--json")...); status != exitOK || !strings.Contains(out, `"findings": []`) {
+		t.Errorf("status %d: %s %s", status, out, errs)
+	}
+	if status, _, errs := ferryRun(checked("global.ptx", "ok_in_place_shift_2x64", "--check=all")...); status != exitUsage || !strings.Contains(errs, `check "all" is not known, must be 1 or a list of: races`) {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// standardError returns what a command line writes to the process's standard error.
+func standardError(t *testing.T, args []string) string {
+	t.Helper()
+	old := os.Stderr
+	defer func() { os.Stderr = old }()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	os.Stderr = file
+	ferryRun(args...)
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

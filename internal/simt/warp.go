@@ -1,10 +1,12 @@
 package simt
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
 // warpState is what a warp can do next.
@@ -289,6 +291,23 @@ func (w *warp) exit(mask uint32) {
 func (w *warp) trap(in *inst, lanes uint32, result cu.Result, addr uint64, bytes int) {
 	w.fault = w.at(in, lanes)
 	w.fault.Result, w.fault.Addr, w.fault.Bytes = result, cu.DevicePtr(addr), bytes
+	if result == cu.ErrorIllegalAddress && in.mem != nil {
+		w.fault.Why = w.beyondShared(in.mem, addr)
+	}
+}
+
+// beyondShared says how much shared memory there is, if an access goes beyond it.
+func (w *warp) beyondShared(m *access, addr uint64) string {
+	if m.space != ptx.SharedSpace && (addr < sharedWindow || addr >= localWindow) {
+		return ""
+	}
+	l := w.k.x.l
+	for v := range l.Kernel.shared {
+		if v.Size() == 0 && l.SharedBytes == 0 {
+			return "the kernel uses dynamic shared memory, but SharedBytes is 0"
+		}
+	}
+	return fmt.Sprintf("the block has %d bytes of shared memory, %d of them dynamic", w.k.x.sharedBytes, l.SharedBytes)
 }
 
 // at returns a fault without a result that says where the lowest of the given lanes
