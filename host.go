@@ -353,21 +353,6 @@ func refusePin(g *GPU, bytes uintptr, o *HostOptions) error {
 	return nil
 }
 
-// emulatedHost returns the host memory of an emulated machine, nil for hardware.
-func emulatedHost(d cu.Emulated) func() *pin.Emulated {
-	if d == nil {
-		return nil
-	}
-	return func() *pin.Emulated {
-		h, ok := d.(interface{ HostMemory() (left, total uint64) })
-		if !ok {
-			return nil
-		}
-		left, total := h.HostMemory()
-		return &pin.Emulated{Name: d.Profile(), Left: left, Total: total}
-	}
-}
-
 // timeHostAlloc measures how long the driver takes for a sample of page-locked memory, and
 // scales the time to the number of bytes.
 func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error) {

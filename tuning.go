@@ -78,3 +78,18 @@ func profileFor(emulated cu.Emulated, name string) *profile.Profile {
 	}
 	return profile.ForDevice(name)
 }
+
+// emulatedHost returns the host memory of an emulated machine, nil for hardware.
+func emulatedHost(d cu.Emulated) func() *pin.Emulated {
+	if d == nil {
+		return nil
+	}
+	return func() *pin.Emulated {
+		h, ok := d.(interface{ HostMemory() (left, total uint64) })
+		if !ok {
+			return nil
+		}
+		left, total := h.HostMemory()
+		return &pin.Emulated{Name: d.Profile(), Left: left, Total: total}
+	}
+}
