@@ -1,5 +1,16 @@
 package explain
 
+// gridStride puts the number of the thread into %d3, and the number of threads into %d4.
+const gridStride = `	mov.u32 %r1, %ctaid.x;
+	mov.u32 %r2, %ntid.x;
+	mov.u32 %r3, %tid.x;
+	mad.lo.u32 %r4, %r1, %r2, %r3;
+	mov.u32 %r5, %nctaid.x;
+	mul.lo.u32 %r5, %r5, %r2;
+	cvt.u64.u32 %d3, %r4;
+	cvt.u64.u32 %d4, %r5;
+`
+
 // kernelsPTX has the kernels of the runs. read reads n vectors of 16 bytes, write writes
 // them. chase has one thread that reads n words of 4 bytes, each at the index that the
 // word before it has.
@@ -15,15 +26,7 @@ const kernelsPTX = `
 	.reg .b64 %d<8>;
 	ld.param.u64 %d1, [x];
 	ld.param.u64 %d2, [n];
-	mov.u32 %r1, %ctaid.x;
-	mov.u32 %r2, %ntid.x;
-	mov.u32 %r3, %tid.x;
-	mad.lo.u32 %r4, %r1, %r2, %r3;
-	mov.u32 %r5, %nctaid.x;
-	mul.lo.u32 %r5, %r5, %r2;
-	cvt.u64.u32 %d3, %r4;
-	cvt.u64.u32 %d4, %r5;
-	mov.u32 %r6, 0;
+` + gridStride + `	mov.u32 %r6, 0;
 next:
 	setp.ge.u64 %p1, %d3, %d2;
 	@%p1 bra done;
@@ -53,15 +56,7 @@ end:
 	ld.param.u64 %d1, [x];
 	ld.param.u64 %d2, [n];
 	ld.param.u32 %r6, [value];
-	mov.u32 %r1, %ctaid.x;
-	mov.u32 %r2, %ntid.x;
-	mov.u32 %r3, %tid.x;
-	mad.lo.u32 %r4, %r1, %r2, %r3;
-	mov.u32 %r5, %nctaid.x;
-	mul.lo.u32 %r5, %r5, %r2;
-	cvt.u64.u32 %d3, %r4;
-	cvt.u64.u32 %d4, %r5;
-next:
+` + gridStride + `next:
 	setp.ge.u64 %p1, %d3, %d2;
 	@%p1 bra end;
 	shl.b64 %d5, %d3, 4;

@@ -250,7 +250,8 @@ func (b *Block) publish(all words, addr uint64, t int, scope Scope, update bool)
 	}
 }
 
-// observe records a strong read of thread t. What it finds is ordered by the next fence.
+// observe records that thread t has read a word by a strong access. The writes that the
+// word releases come before what the thread does after its next fence.
 func (b *Block) observe(all words, addr uint64, t int, scope Scope) {
 	x := all[addr]
 	if x == nil {

@@ -170,10 +170,7 @@ func (w *warp) runChecked() {
 			if taken == w.active {
 				in.exec(w, in)
 			} else {
-				active, full, dense := w.active, w.full, w.dense
-				w.active, w.full, w.dense = taken, false, false
-				in.exec(w, in)
-				w.active, w.full, w.dense = active, full, dense
+				w.execSome(in, taken)
 			}
 			if w.fault != nil {
 				return
@@ -183,14 +180,7 @@ func (w *warp) runChecked() {
 				w.arrive(in)
 			}
 		case kindBranch:
-			if w.tr.block != nil {
-				w.tr.jumped()
-			}
-			if taken == w.active {
-				w.jump(int(in.target))
-			} else {
-				w.split(taken, int(in.target))
-			}
+			w.branch(in, taken)
 			if w.budget <= 0 {
 				return
 			}

@@ -1,12 +1,10 @@
 package simt
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/ptx"
 )
 
 // warpState is what a warp can do next.
@@ -178,10 +176,7 @@ func (w *warp) run() {
 			if taken == w.active {
 				in.exec(w, in)
 			} else {
-				active, full, dense := w.active, w.full, w.dense
-				w.active, w.full, w.dense = taken, false, false
-				in.exec(w, in)
-				w.active, w.full, w.dense = active, full, dense
+				w.execSome(in, taken)
 			}
 			if w.fault != nil {
 				return
@@ -190,14 +185,7 @@ func (w *warp) run() {
 				w.arrive(in)
 			}
 		case kindBranch:
-			if w.tr.block != nil {
-				w.tr.jumped()
-			}
-			if taken == w.active {
-				w.jump(int(in.target))
-			} else {
-				w.split(taken, int(in.target))
-			}
+			w.branch(in, taken)
 			if w.budget <= 0 {
 				return
 			}
@@ -207,6 +195,26 @@ func (w *warp) run() {
 				return
 			}
 		}
+	}
+}
+
+// execSome executes an instruction for some of the active lanes.
+func (w *warp) execSome(in *inst, lanes uint32) {
+	active, full, dense := w.active, w.full, w.dense
+	w.active, w.full, w.dense = lanes, false, false
+	in.exec(w, in)
+	w.active, w.full, w.dense = active, full, dense
+}
+
+// branch takes a branch for some of the active lanes, or for all.
+func (w *warp) branch(in *inst, lanes uint32) {
+	if w.tr.block != nil {
+		w.tr.jumped()
+	}
+	if lanes == w.active {
+		w.jump(int(in.target))
+	} else {
+		w.split(lanes, int(in.target))
 	}
 }
 
@@ -285,57 +293,6 @@ func (w *warp) exit(mask uint32) {
 	if w.b.waiting > 0 {
 		w.b.checkBarriers()
 	}
-}
-
-// trap records a fault of the lowest of the given lanes.
-func (w *warp) trap(in *inst, lanes uint32, result cu.Result, addr uint64, bytes int) {
-	w.fault = w.at(in, lanes)
-	w.fault.Result, w.fault.Addr, w.fault.Bytes = result, cu.DevicePtr(addr), bytes
-	if result == cu.ErrorIllegalAddress && in.mem != nil {
-		w.fault.Why = w.beyondShared(in.mem, addr)
-	}
-}
-
-// beyondShared says how much shared memory there is, if an access goes beyond it.
-func (w *warp) beyondShared(m *access, addr uint64) string {
-	if m.space != ptx.SharedSpace && (addr < sharedWindow || addr >= localWindow) {
-		return ""
-	}
-	l := w.k.x.l
-	for v := range l.Kernel.shared {
-		if v.Size() == 0 && l.SharedBytes == 0 {
-			return "the kernel uses dynamic shared memory, but SharedBytes is 0"
-		}
-	}
-	return fmt.Sprintf("the block has %d bytes of shared memory, %d of them dynamic", w.k.x.sharedBytes, l.SharedBytes)
-}
-
-// at returns a fault without a result that says where the lowest of the given lanes
-// is.
-func (w *warp) at(in *inst, lanes uint32) *cu.Fault {
-	kernel := w.k.x.l.Kernel
-	return &cu.Fault{
-		Kernel: kernel.Name,
-		Block:  w.b.at,
-		Thread: threadAt(uint32(w.index*warpSize+bits.TrailingZeros32(lanes)), w.k.x.l.Block),
-		Line:   in.src.Pos.Line,
-		Source: kernel.program.source(in.src.Loc),
-		Op:     opText(in.src),
-	}
-}
-
-// position returns a fault that says where a lane of the warp is. The warp must not be
-// done.
-func (w *warp) position() *cu.Fault {
-	if w.active != 0 {
-		return w.at(&w.f.fn.code[w.pc], w.active)
-	}
-	g := &w.others[0]
-	pc := g.pc
-	if g.wait == waitBarrier {
-		pc-- // pc is after the barrier
-	}
-	return w.at(&g.f.fn.code[pc], g.mask)
 }
 
 // control runs an instruction that changes the control flow. taken are the active

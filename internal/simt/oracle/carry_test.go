@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"bytes"
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -159,29 +157,4 @@ func TestBorrowOfHardware(t *testing.T) {
 }
 
 // TestHardwareCarry runs the chains on a GPU and on the software GPU, and compares.
-func TestHardwareCarry(t *testing.T) {
-	g := newGPU(t)
-	var text bytes.Buffer
-	var list []*batch
-	for some := range slices.Chunk(mixedChains(), 32) {
-		list = append(list, &batch{kernels: some})
-	}
-	g.each(list, func(k *kernel, out []byte) {
-		if out == nil {
-			fmt.Fprintf(&text, "%s %s\n", k.form.text, refusedByCompiler)
-			return
-		}
-		fmt.Fprintf(&text, "%s %s\n", k.form.text, hash(out))
-		soft, err := runSoft(k)
-		if err != nil {
-			t.Errorf("%s: %v", k.form.text, err)
-			return
-		}
-		if n, first := differences(out, soft); n > 0 {
-			t.Errorf("%s: %d threads differ; thread %d: %s", k.form.text, n, first, k.describe(first, out, soft))
-		}
-	})
-	if *update {
-		g.write(carryFile, sortLines(text.String()))
-	}
-}
+func TestHardwareCarry(t *testing.T) { compareOnGPU(t, mixedChains(), carryFile) }

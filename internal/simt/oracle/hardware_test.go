@@ -357,3 +357,33 @@ func (k *kernel) describe(i int, hard, soft []byte) string {
 	n = min(n, 16)
 	return s + fmt.Sprintf("GPU %x software %x", hard[i*outBytes:i*outBytes+n], soft[i*outBytes:i*outBytes+n])
 }
+
+// compareOnGPU runs kernels on a GPU and on the software GPU, and compares the results. With
+// -update it records those of the GPU.
+func compareOnGPU(t *testing.T, kernels []*kernel, file string) {
+	t.Helper()
+	g := newGPU(t)
+	var text bytes.Buffer
+	var list []*batch
+	for some := range slices.Chunk(kernels, 32) {
+		list = append(list, &batch{kernels: some})
+	}
+	g.each(list, func(k *kernel, out []byte) {
+		if out == nil {
+			fmt.Fprintf(&text, "%s %s\n", k.form.text, refusedByCompiler)
+			return
+		}
+		fmt.Fprintf(&text, "%s %s\n", k.form.text, hash(out))
+		soft, err := runSoft(k)
+		if err != nil {
+			t.Errorf("%s: %v", k.form.text, err)
+			return
+		}
+		if n, first := differences(out, soft); n > 0 {
+			t.Errorf("%s: %d threads differ; thread %d: %s", k.form.text, n, first, k.describe(first, out, soft))
+		}
+	})
+	if *update {
+		g.write(file, sortLines(text.String()))
+	}
+}

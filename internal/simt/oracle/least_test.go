@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -112,29 +110,4 @@ func TestLeast(t *testing.T) {
 }
 
 // TestHardwareLeast runs the same kernels on a GPU and on the software GPU.
-func TestHardwareLeast(t *testing.T) {
-	g := newGPU(t)
-	var text bytes.Buffer
-	var list []*batch
-	for some := range slices.Chunk(leastKernels(t), 32) {
-		list = append(list, &batch{kernels: some})
-	}
-	g.each(list, func(k *kernel, out []byte) {
-		if out == nil {
-			fmt.Fprintf(&text, "%s %s\n", k.form.text, refusedByCompiler)
-			return
-		}
-		fmt.Fprintf(&text, "%s %s\n", k.form.text, hash(out))
-		soft, err := runSoft(k)
-		if err != nil {
-			t.Errorf("%s: %v", k.form.text, err)
-			return
-		}
-		if n, first := differences(out, soft); n > 0 {
-			t.Errorf("%s: %d threads differ; thread %d: %s", k.form.text, n, first, k.describe(first, out, soft))
-		}
-	})
-	if *update {
-		g.write(leastFile, sortLines(text.String()))
-	}
-}
+func TestHardwareLeast(t *testing.T) { compareOnGPU(t, leastKernels(t), leastFile) }
