@@ -163,13 +163,29 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 		return err
 	}
 	if s == nil || s.state == nil || !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
-		return copyOne(ctx, s, dst, src)
+		var hold pageableHold
+		defer hold.end()
+		return copyOne(ctx, s, dst, src, &hold)
 	}
-	return copyRuns(s.state.g, dst, src, new(copyRun), func(to, from *span) error { return copyOne(ctx, s, to, from) })
+	run := new(copyRun)
+	return copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return copyOne(ctx, s, to, from, &run.hold) })
 }
 
 // copyRun is a part of a copy with a pageable side. Each of its sides is memory of one kind.
-type copyRun struct{ to, from span }
+type copyRun struct {
+	to, from span
+	hold     pageableHold
+}
+
+// attempt calls one for a run of dst and src. If the call failed because the memory has
+// changed since the run was found, changed is true. one may begin the run's hold: attempt
+// ends it, after it has asked what the memory is now. Until then nothing that the driver
+// has seen in the call can be unregistered, so the reason of a failure is still to be found.
+func (run *copyRun) attempt(g *GPU, dst, src *span, one func(dst, src *span) error) (changed bool, err error) {
+	defer run.hold.end()
+	err = one(&run.to, &run.from)
+	return err != nil && (dst.isStale(g, &run.to, err) || src.isStale(g, &run.from, err)), err
+}
 
 // copyRuns divides a copy with a pageable side into the longest runs, and calls one for each.
 // It repeats a call that failed because the memory has changed since. run is memory for
@@ -187,13 +203,13 @@ func copyRuns(g *GPU, dst, src *span, run *copyRun, one func(dst, src *span) err
 		if n < dst.bytes {
 			run.to.n, run.from.n = int(n), int(n) // in bytes, because an edge may be within an element
 		}
-		if err := one(&run.to, &run.from); err != nil {
-			if dst.isStale(g, &run.to, err) || src.isStale(g, &run.from, err) {
-				continue // with what the memory is now
-			}
+		switch changed, err := run.attempt(g, dst, src, one); {
+		case changed: // find what the memory is now
+		case err != nil:
 			return err
+		default:
+			off += n
 		}
-		off += n
 	}
 	return nil
 }
@@ -222,7 +238,8 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 }
 
 // isStale reports whether a copy failed because the memory has changed since runAt found
-// part of the pageable span r: its buffer was closed, or a part of it was registered.
+// part of the pageable span r: its buffer was closed, or a part of it was registered. The
+// hold of the copy must not have ended: else the registration may be gone again.
 func (r *span) isStale(g *GPU, part *span, err error) bool {
 	switch {
 	case !r.isPageable():
@@ -287,8 +304,9 @@ func copyError(st *streamState, dst, src *span, err error) error {
 	return fmt.Errorf("copy %s to %v from %v on %v: %w", refusal.Size(dst.bytes), dst, src, st, err)
 }
 
-// copyOne copies between two spans that are each memory of one kind.
-func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
+// copyOne copies between two spans that are each memory of one kind. If one of them is
+// pageable, it begins a hold, which the caller must end.
+func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "copy", takesLong(dst, src))
 	if err != nil {
@@ -302,13 +320,11 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span) error {
 	if err != nil {
 		return fmt.Errorf("copy on %v: %w", st, err)
 	}
-	var hold pageableHold
 	if path == copyByDriver || path == copyStaged {
 		if err := hold.begin(st, dst, src); err != nil {
 			return copyError(st, dst, src, err)
 		}
 	}
-	defer hold.end()
 	queued, direct := false, path == copyByDriver // the driver accesses the memory of both sides
 	switch path {
 	case copyNothing:

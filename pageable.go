@@ -113,6 +113,7 @@ func (h *pageableHold) begin(st *streamState, dst, src *span) (err error) {
 func (h *pageableHold) end() {
 	if h.hosts != nil {
 		h.hosts.EndHold(h.id)
+		h.hosts = nil
 	}
 }
 

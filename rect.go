@@ -185,8 +185,9 @@ func copyRect(s *Stream, dst, src *rect) error {
 	if wholeTo && wholeFrom {
 		whole, wholeSrc := *dst, *src
 		whole.r, wholeSrc.r = partTo, partFrom
-		err := copyWhole(s, &whole, &wholeSrc)
-		if g := s.state.g; to.isStale(g, &partTo, err) || from.isStale(g, &partFrom, err) {
+		run := &copyRun{to: partTo, from: partFrom}
+		changed, err := run.attempt(s.state.g, &to, &from, func(*span, *span) error { return copyWhole(s, &whole, &wholeSrc, &run.hold) })
+		if changed {
 			return copyRect(s, dst, src) // with what the memory is now
 		}
 		return err
@@ -213,8 +214,9 @@ func findBuffer(g *GPU, r span) (in span, whole bool, err error) {
 	return run, true, nil
 }
 
-// copyWhole copies between two rectangles that are each memory of one kind.
-func copyWhole(s *Stream, dst, src *rect) error {
+// copyWhole copies between two rectangles that are each memory of one kind. If one of them
+// is pageable, it begins a hold, which the caller must end.
+func copyWhole(s *Stream, dst, src *rect, hold *pageableHold) error {
 	var op inflight.Op
 	st, err := s.begin(&op, "copy", takesLong(&dst.r, &src.r))
 	if err != nil {
@@ -224,13 +226,11 @@ func copyWhole(s *Stream, dst, src *rect) error {
 	if err := acquireBoth(&op, st, &dst.r, &src.r); err != nil {
 		return err
 	}
-	var hold pageableHold
 	if pathOf(st, &dst.r, &src.r) != copyByCPU {
 		if err := hold.begin(st, &dst.r, &src.r); err != nil {
 			return copyError(st, &dst.r, &src.r, err)
 		}
 	}
-	defer hold.end()
 	queued, err := moveRect(st, dst, src)
 	if queued {
 		op.Queued()
