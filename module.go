@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -90,7 +90,7 @@ func LoadFile(g *GPU, path string, o *LoadOptions) (*Module, error) {
 	if g == nil {
 		return nil, refusal.Invalid("load %s: no GPU given (nil)", path)
 	}
-	image, err := os.ReadFile(path)
+	image, err := inputfile.Read(path, inputfile.Image)
 	if err != nil {
 		return nil, fmt.Errorf("load a module: %w", err)
 	}

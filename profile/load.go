@@ -3,10 +3,11 @@ package profile
 import (
 	"embed"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 //go:embed *.json
@@ -48,7 +49,7 @@ func ForDevice(title string) *Profile {
 
 // Load reads a profile from a file.
 func Load(path string) (*Profile, error) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Document)
 	if err != nil {
 		return nil, fmt.Errorf("load profile: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/runner"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -108,7 +109,7 @@ is done. Device time is measured by the device; a software GPU predicts it.
 // kernelNames returns the kernels of a PTX file, for a shell. It returns nil if there is
 // no such file.
 func kernelNames(path string) (names []string) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Source)
 	if err != nil {
 		return nil
 	}

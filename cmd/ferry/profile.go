@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/profiles"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -83,7 +83,7 @@ docs/softgpu/profiles.md describes each field.
 // readProfile returns the document of a shipped profile or of a file.
 func readProfile(name string) ([]byte, error) {
 	if strings.HasSuffix(name, ".json") {
-		return os.ReadFile(name)
+		return inputfile.Read(name, inputfile.Document)
 	}
 	text, err := profile.Text(name)
 	if err != nil {

@@ -141,3 +141,26 @@ func TestBadFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestEndlessFiles: a file that never ends is refused by every command that reads one.
+func TestEndlessFiles(t *testing.T) {
+	const endless = "/dev/zero"
+	if _, err := os.Stat(endless); err != nil {
+		t.Skip(err)
+	}
+	profile := filepath.Join(t.TempDir(), "endless.json")
+	if err := os.Symlink(endless, profile); err != nil {
+		t.Skip(err)
+	}
+	for _, args := range [][]string{
+		{"diff", "testdata/before.json", endless}, {"bench", "--read", endless}, {"bench", "--device", "soft", "--against", endless},
+		{"bench", "--device", "soft", "--normal", endless}, {"profile", "check", endless, "--device", "soft"}, {"profile", "fit", endless},
+		{"profile", "show", profile}, {"info", "--device", "soft:" + profile}, {"trace", endless}, {"explain", endless},
+		{"run", endless, "--kernel", "k", "--grid", "1", "--block", "1"}, {"compare", "--device", "soft", "--ptx", endless, "--kernel", "k"},
+	} {
+		status, out, errs := ferryRun(args...)
+		if status != exitError || out != "" || !strings.Contains(errs, "bytes") {
+			t.Errorf("%v: status %d, stdout %q, stderr %q", args, status, out, errs)
+		}
+	}
+}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/runner"
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -32,7 +32,7 @@ type OwnKernel struct {
 // ReadKernel reads a kernel of a PTX file, and checks that its parameters are those of
 // [Signature]. n may also have 32 bits. The name may be that in the source.
 func ReadKernel(file, name string) (*OwnKernel, error) {
-	text, err := os.ReadFile(file)
+	text, err := inputfile.Read(file, inputfile.Source)
 	if err != nil {
 		return nil, err
 	}

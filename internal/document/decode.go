@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // Error is a place in a document where it is wrong.
@@ -22,7 +23,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Li
 
 // Read reads a file and decodes it, as [Decode] does.
 func Read(path, schema string, into any) error {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Document)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,13 @@ package fit
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/ferrygpu/ferry/internal/bench"
 	"github.com/ferrygpu/ferry/internal/bench/grid"
 	"github.com/ferrygpu/ferry/internal/document"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // Read returns the median over the machines of each case for fitting. The value of a machine
@@ -84,7 +84,7 @@ func readRuns(files []string, want func(grid.Case) bool) (map[grid.Case][]float6
 // readFile reads a document of "bench --json", or of "compare --json" with its steps as
 // cases. Its error has the position of what is wrong.
 func readFile(name string) (*grid.Result, error) {
-	text, err := os.ReadFile(name)
+	text, err := inputfile.Read(name, inputfile.Document)
 	if err != nil {
 		return nil, err
 	}

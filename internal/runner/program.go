@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -27,7 +27,7 @@ func Load(ctx context.Context, file string, limit time.Duration) (*Program, erro
 }
 
 func parseFile(file string) (*Program, error) {
-	text, err := os.ReadFile(file)
+	text, err := inputfile.Read(file, inputfile.Source)
 	if err != nil {
 		return nil, err
 	}

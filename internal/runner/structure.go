@@ -3,8 +3,9 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // parseStruct parses a structure: @FILE for its bytes, or the fields TYPE:VALUE,... A field without a type has
@@ -66,7 +67,7 @@ func (a *Arg) readStruct() error {
 	if n > maxStructure {
 		return fmt.Errorf("argument %q: %s has %d bytes; the parameters of a kernel have at most %d", a.Text, a.path, n, maxStructure)
 	}
-	if a.values, err = os.ReadFile(a.path); err != nil {
+	if a.values, err = inputfile.Read(a.path, maxStructure); err != nil {
 		return fmt.Errorf("argument %q: %w", a.Text, err)
 	}
 	return nil
