@@ -18,6 +18,9 @@ const (
 	pageReadWrite = 0x04
 )
 
+// reservesLazily is false: the system counts committed pages, and refuses more than it has.
+const reservesLazily = false
+
 // reserve commits pages. The system provides them when they are touched.
 func reserve(n int) (*backing, error) {
 	addr, _, err := virtualAlloc.Call(0, uintptr(n), memCommit|memReserve, pageReadWrite)

@@ -83,12 +83,15 @@ type Driver struct {
 	failed         bool          // an op has failed
 	unretired      int           // ops that have not retired in virtual time
 	deferredUnmaps []*backing    // unmapped when nothing executes
-	backedBytes    uint64        // bytes of real memory behind allocations
+	backedBytes    uint64        // bytes reserved behind allocations
+	deviceBytes    uint64        // of backedBytes, those of device memory
 	unchecked      uint64        // bytes of host memory since mayLock looked
 	captures       map[*capture]struct{}
 	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
 	managed        *uvm.Space
-	observer       cu.Observer // nil for none
+	touching       touching
+	freeMemory     func() uint64 // what this computer has free; tests replace it
+	observer       cu.Observer   // nil for none
 	driverRace
 	phys *frames // physical frames; nil before the first Walk
 }
@@ -153,6 +156,7 @@ func Open(opts Options) (*Driver, error) {
 		nextID:       firstHandle,
 		rng:          rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures:     map[*capture]struct{}{},
+		freeMemory:   freeMemory,
 		captureModes: map[uint64]cu.StreamCaptureMode{},
 	}
 	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))

@@ -73,6 +73,11 @@ func (t *transfer) moveHead() error {
 		if err != nil {
 			return err
 		}
+		done, err := t.dst.mayTouch(t.what)
+		if err != nil {
+			return err
+		}
+		defer done()
 		n := t.total() - maxInFlight
 		copy(dst[:n], bytesAt(t.src.host, n))
 		t.head = n

@@ -42,7 +42,7 @@ func (f *function) needHeap(what string) error {
 	if n > 1<<40 {
 		return refuse(cu.ErrorOutOfMemory, what, "the heap of malloc in kernels has %s, at most 1 TiB are possible", size(n))
 	}
-	b, err := c.drv.newBacking(max(pageSize, roundUp(n, pageSize)), reserveDevice, what)
+	b, err := c.drv.newDeviceBacking(max(pageSize, roundUp(n, pageSize)), what)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (d *Driver) mayLock(n uint64, fresh bool, what string) error {
 		return refuse(cu.ErrorOutOfMemory, what, "the emulated machine %s has %s of host memory, of which %s are not page-locked",
 			d.prof.Name, size(total), size(left))
 	}
-	if free := freeMemory(); fresh && n > free {
+	if free := d.freeMemory(); fresh && n > free {
 		return refuse(cu.ErrorOutOfMemory, what, "this computer, which emulates the machine, has %s free: free some, or take less", size(free))
 	}
 	return nil
@@ -58,7 +58,7 @@ func (d *Driver) mayLock(n uint64, fresh bool, what string) error {
 
 // freeMemory returns how much memory this computer and the control group of this process
 // can provide now.
-var freeMemory = func() uint64 {
+func freeMemory() uint64 {
 	if runtime.GOOS != "linux" {
 		return hostMemory()
 	}

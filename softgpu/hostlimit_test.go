@@ -11,8 +11,7 @@ import (
 // and by what this computer has free. The errors have both numbers.
 func TestHostMemoryBounds(t *testing.T) {
 	r := newRig(t, Options{Profile: named(t, "fermi-c2050")})
-	defer func(f func() uint64) { freeMemory = f }(freeMemory)
-	freeMemory = func() uint64 { return 1 << 30 }
+	r.freeMemory = func() uint64 { return 1 << 30 }
 	refused := func(bytes uintptr, words ...string) {
 		t.Helper()
 		_, err := r.MemHostAlloc(r.ctx, bytes, 0)
@@ -33,7 +32,7 @@ func TestHostMemoryBounds(t *testing.T) {
 	refused(24<<30, "24.0 GiB of host memory, of which 23.9 GiB are not page-locked")
 	r.ok(r.MemFreeHost(r.ctx, p))
 	for range checkEvery / (4 << 20) { // small allocations are looked at, too
-		freeMemory = func() uint64 { return 1 << 20 }
+		r.freeMemory = func() uint64 { return 1 << 20 }
 		if _, err = r.MemHostAlloc(r.ctx, 4<<20, 0); err != nil {
 			break
 		}

@@ -163,6 +163,7 @@ func (l *launch) run(o *op) error {
 	if o.stream != nil {
 		clock = max(clock, o.stream.clock)
 	}
+	reserved := d.deviceBytes
 	d.mu.Unlock()
 	if l.cooperative {
 		v.workspace = newWorkspace()
@@ -170,6 +171,8 @@ func (l *launch) run(o *op) error {
 	began := time.Now()
 	ctx, release := d.withKernelLimit(o.ctx.kernelCtx)
 	defer release()
+	ctx, unwatch := d.withMemory(ctx, reserved)
+	defer unwatch()
 	stats, err := simt.Run(ctx, &simt.Launch{
 		Kernel: l.fn.kernel,
 		Grid:   l.grid, Block: l.block,
@@ -247,6 +250,11 @@ func (d *Driver) stoppedError(l *launch, s *simt.Stopped, ran time.Duration) err
 	ran = ran.Round(time.Millisecond)
 	if s.Cause == errLimit {
 		f.Why = fmt.Sprintf("it was stopped after %v, longer than the limit of %v: correct it, launch less, or raise Options.KernelLimit or %s", ran, d.limit, LimitVariable)
+		return f
+	}
+	if s.Cause == errNoMemory {
+		f.Result = cu.ErrorOutOfMemory
+		f.Why = fmt.Sprintf("it was stopped after %v: device memory that it wrote first left less than %s of this computer's memory free: use less, or free some", ran, size(kernelMargin))
 		return f
 	}
 	f.Cause = s.Cause

@@ -10,22 +10,42 @@ import (
 
 // backing is the real memory behind an allocation.
 type backing struct {
-	data  []byte
-	unmap func() // nil leaves the memory to the garbage collector
+	data   []byte
+	unmap  func() // nil leaves the memory to the garbage collector
+	device bool   // memory of a device
 }
 
 // pageSize is the page of host allocations, whatever this computer's pages are.
 const pageSize = 4096
 
-// newBacking reserves n bytes of page-aligned zeroed memory. It refuses more
-// than this computer has, because the system would notice only when the bytes
-// are touched, and then kill the process.
-func (d *Driver) newBacking(n uint64, reserve func(int) (*backing, error), what string) (*backing, error) {
-	have := hostMemory()
-	if n > have || d.backedBytes > have-n {
+// newBacking reserves n bytes of page-aligned zeroed memory with host addresses. It refuses
+// more than this computer has, because the system would notice only when the bytes are
+// touched, and then kill the process.
+func (d *Driver) newBacking(n uint64, what string) (*backing, error) {
+	have, used := hostMemory(), d.backedBytes-d.deviceBytes
+	if n > have || used > have-n {
+		return nil, refuse(cu.ErrorOutOfMemory, what,
+			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(used))
+	}
+	return d.reserved(reserveHost, n, what)
+}
+
+// newDeviceBacking reserves n bytes of memory of a device. It may reserve more than this
+// computer has, if that takes no memory until it is written: see touching.
+func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
+	if have := hostMemory(); !reservesLazily && (n > have || d.backedBytes > have-n) {
 		return nil, refuse(cu.ErrorOutOfMemory, what,
 			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(d.backedBytes))
 	}
+	b, err := d.reserved(reserveDevice, n, what)
+	if err == nil {
+		b.device = true
+		d.deviceBytes += n
+	}
+	return b, err
+}
+
+func (d *Driver) reserved(reserve func(int) (*backing, error), n uint64, what string) (*backing, error) {
 	b, err := reserve(int(n))
 	if err != nil {
 		return nil, refuse(cu.ErrorOutOfMemory, what, "this computer cannot provide it: %v", err)
@@ -37,6 +57,9 @@ func (d *Driver) newBacking(n uint64, reserve func(int) (*backing, error), what 
 // deferUnmap unmaps b when no executing op can use it any more.
 func (d *Driver) deferUnmap(b *backing) {
 	d.backedBytes -= uint64(len(b.data))
+	if b.device {
+		d.deviceBytes -= uint64(len(b.data))
+	}
 	d.deferredUnmaps = append(d.deferredUnmaps, b)
 	d.runDeferredUnmaps()
 }
@@ -140,7 +163,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
 	d := m.dev.drv
 	if full > smallMax {
-		b, err := d.newBacking(roundUp(full, pageSize), reserveDevice, what)
+		b, err := d.newDeviceBacking(roundUp(full, pageSize), what)
 		if err != nil {
 			return err
 		}
@@ -148,7 +171,7 @@ func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
 		return nil
 	}
 	if m.slab == nil || m.slab.used+full > slabSize {
-		b, err := d.newBacking(slabSize, reserveDevice, what)
+		b, err := d.newDeviceBacking(slabSize, what)
 		if err != nil {
 			return err
 		}
@@ -412,6 +435,11 @@ func (f *fill) run() error {
 	if err != nil {
 		return err
 	}
+	done, err := f.dst.mayTouch(f.what)
+	if err != nil {
+		return err
+	}
+	defer done()
 	const block = 64 << 10 // fits in the CPU's cache
 	n := moveBytes(dst, f.pattern)
 	for n < len(dst) {

@@ -148,7 +148,7 @@ func (r *region) allocHost(n uint64, what string) error {
 		}
 	}
 	align := r.alignment(n)
-	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, reserveHost, what)
+	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, what)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,6 +108,24 @@ var populates = sync.OnceValue(func() bool {
 	defer b.unmap()
 	return madvise(addressOf(pointerTo(b.data)), uintptr(len(b.data)), madvPopulateWrite) == 0
 })
+
+// resident returns how many bytes of the pages of data this computer provides now.
+func resident(data []byte) uint64 {
+	page := uint64(os.Getpagesize())
+	first := addressOf(pointerTo(data)) &^ (page - 1)
+	length := roundUp(addressOf(pointerTo(data))+uint64(len(data))-first, page)
+	pages := make([]byte, length/page)
+	_, _, errno := syscall.Syscall(syscall.SYS_MINCORE, uintptr(first), uintptr(length), uintptr(addressOf(pointerTo(pages))))
+	runtime.KeepAlive(pages)
+	if errno != 0 {
+		return 0
+	}
+	n := uint64(0)
+	for _, p := range pages {
+		n += uint64(p & 1)
+	}
+	return min(n*page, uint64(len(data)))
+}
 
 func madvise(addr uint64, n, advice uintptr) syscall.Errno {
 	_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, uintptr(addr), n, advice)

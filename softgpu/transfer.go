@@ -70,6 +70,12 @@ func (t *transfer) run() error {
 				return err
 			}
 		}
+		rest := place{region: t.dst.region, off: t.dst.off + t.head, n: t.dst.n - t.head}
+		done, err := rest.mayTouch(t.what)
+		if err != nil {
+			return err
+		}
+		defer done()
 		t.move(dst, src)
 		return nil
 	})
