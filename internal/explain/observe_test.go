@@ -2,6 +2,7 @@ package explain
 
 import (
 	"encoding/binary"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -89,5 +90,42 @@ func TestWithoutAddresses(t *testing.T) {
 		if got := withoutAddresses(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestWithoutIOMMU: predictions of a machine whose IOMMU does not translate leave out the
+// IOMMU's step, and its cost in the sum. Steps of other paths, and those that are not
+// predictions, are left out as well.
+func TestWithoutIOMMU(t *testing.T) {
+	shadow := []Step{
+		{Path: "p", Place: "run", CostNs: cost(9000), Source: Predicted},
+		{Path: "p", Place: "GPU MMU", CostNs: cost(100), Source: Predicted, Address: "0x1000"},
+		{Path: "p", Place: "IOMMU", CostNs: cost(30), Source: Predicted},
+		{Path: "p", Place: "driver", CostNs: cost(5), Source: Manual},
+		{Path: "q", Place: "GPU MMU", CostNs: cost(7), Source: Predicted},
+		{Path: "p", Place: "in all", CostNs: cost(130), Source: Predicted},
+	}
+	for _, c := range []struct {
+		h    doctor.Hardware
+		want map[string]float64
+	}{
+		{doctor.Hardware{Address: "a"}, map[string]float64{"GPU MMU": 100, "in all": 100}},
+		{doctor.Hardware{Address: "a", Group: "7", Mode: "DMA-FQ"}, map[string]float64{"GPU MMU": 100, "IOMMU": 30, "in all": 130}},
+	} {
+		l := &lab{shadow: shadow, hw: c.h, r: &Report{}}
+		l.fromShadow("p")
+		got := map[string]float64{}
+		for _, s := range l.r.Steps {
+			got[s.Place] = *s.CostNs
+			if s.Address != "" {
+				t.Errorf("%+v: the step %s has the address %s of another run", c.h, s.Place, s.Address)
+			}
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%+v: got %v, want %v", c.h, got, c.want)
+		}
+	}
+	if *shadow[5].CostNs != 130 {
+		t.Error("the steps of the other run have changed")
 	}
 }

@@ -206,3 +206,34 @@ func normalized(text string) string {
 	text = lines.ReplaceAllString(text, ".go:N")
 	return columns.ReplaceAllString(text, "$1  ")
 }
+
+// TestFindSync: what is lost is the time in which the device had nothing to do, without the
+// host's own work between the wait and the next call.
+func TestFindSync(t *testing.T) {
+	copyAt := func(start, end, called int64) *transfer {
+		return &transfer{Operation: &trace.Operation{Start: start, End: end, From: "pinned", To: "device", Bytes: 1 << 20},
+			call: &trace.Call{Start: called, End: called + 1}}
+	}
+	for _, c := range []struct {
+		name string
+		wait trace.Call // the host's wait for the first copy, which ends at 100
+		next *transfer
+		want []int64
+	}{
+		{"the next call follows at once", trace.Call{Start: 2, End: 110}, copyAt(120, 200, 110), []int64{20}},
+		{"the host works for 50", trace.Call{Start: 2, End: 110}, copyAt(170, 200, 160), []int64{20}},
+		{"no wait", trace.Call{Start: 300, End: 310}, copyAt(120, 200, 110), nil},
+		{"the wait is over before the copy ends", trace.Call{Start: 2, End: 50}, copyAt(120, 200, 110), nil},
+		{"the wait ends after the next call", trace.Call{Start: 2, End: 115}, copyAt(120, 200, 110), nil},
+		{"the device was never idle", trace.Call{Start: 2, End: 110}, copyAt(100, 200, 110), nil},
+	} {
+		l := &timeline{ops: []*transfer{copyAt(0, 100, 0), c.next}, waits: []*trace.Call{&c.wait}}
+		var got []int64
+		for _, x := range findSync(l) {
+			got = append(got, x.ns)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: lost %v ns, want %v", c.name, got, c.want)
+		}
+	}
+}
