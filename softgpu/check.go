@@ -56,7 +56,7 @@ func (o *Options) check() (bool, error) {
 // each pair of instructions once.
 type Finding struct {
 	Check   string       `json:"check"` // "races"
-	Kind    string       `json:"kind"`  // "race", "uninitialized shared memory", "divergent barrier"
+	Kind    string       `json:"kind"`  // "race", "uninitialized shared memory", "uninitialized device memory", "stale data", "divergent barrier"
 	Kernel  string       `json:"kernel"`
 	First   *FindingSide `json:"first"` // nil for uninitialized memory
 	Second  FindingSide  `json:"second"`
@@ -156,7 +156,8 @@ func (l *launch) report(d *Driver, v *view, all []simt.Finding) {
 }
 
 var findingKinds = map[kernelrace.Sort]string{
-	kernelrace.Race: "race", kernelrace.Uninitialized: "uninitialized shared memory", kernelrace.Divergent: "divergent barrier",
+	kernelrace.Race: "race", kernelrace.Uninitialized: "uninitialized device memory", kernelrace.Divergent: "divergent barrier",
+	kernelrace.Stale: "stale data",
 }
 
 func (l *launch) finding(v *view, f *simt.Finding) *Finding {
@@ -172,6 +173,9 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 	case f.Sort == kernelrace.Divergent:
 	case f.Shared:
 		out.Memory = "shared memory"
+		if f.Sort == kernelrace.Uninitialized {
+			out.Kind = "uninitialized shared memory"
+		}
 	default:
 		out.Memory, out.Offset = v.place(f.Addr)
 	}

@@ -35,6 +35,7 @@
 //   - context.go: contexts, their streams, limits, peer access, destruction
 //   - module.go: modules, their variables and functions
 //   - memory.go: device memory, pitched memory, memsets, real memory behind both
+//   - written.go: which bytes of device memory have values, for the check of kernels
 //   - touch.go: what is free of this computer's memory, when device memory is written
 //   - host.go: page-locked memory, and reports of the host's accesses
 //   - copy.go: copies in one, two and three dimensions; transfer.go queues them

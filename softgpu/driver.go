@@ -51,6 +51,7 @@ type Driver struct {
 	limit    time.Duration // real time of a kernel, 0 for no limit
 	races    bool          // kernels are checked for races
 	found    findings
+	values   *writtenBytes // nil if kernels are not checked
 
 	kernelCtx     context.Context // cancelled by Interrupt; every kernel runs under it
 	cancelKernels context.CancelCauseFunc
@@ -164,6 +165,7 @@ func Open(opts Options) (*Driver, error) {
 		d.devices = append(d.devices, newDevice(d, i))
 	}
 	d.managed = d.newManagedSpace()
+	d.values = newWritten(&d.space, races)
 	return d, nil
 }
 

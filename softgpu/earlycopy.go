@@ -79,6 +79,7 @@ func (t *transfer) moveHead() error {
 		}
 		defer done()
 		n := t.total() - maxInFlight
+		t.dst.wrote(0, n)
 		copy(dst[:n], bytesAt(t.src.host, n))
 		t.head = n
 		return nil

@@ -194,6 +194,7 @@ func (l *launch) run(o *op) error {
 		Heap:            v.heap,
 		Pulse:           &x.pulse,
 		Check:           d.races,
+		Written:         d.values.finder(),
 	})
 	l.report(d, v, stats.Findings)
 	x.stats, x.real = stats, time.Since(began)

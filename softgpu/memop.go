@@ -106,6 +106,7 @@ func (w *wordWrite) run(o *op) error {
 	}
 	return guard(w.what, func() error {
 		o.raceSignal(word)
+		w.dst.wrote(0, w.dst.n)
 		storeWord(word, w.value)
 		return nil
 	})

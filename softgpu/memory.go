@@ -156,6 +156,7 @@ func (m *deviceMemory) alloc(r *region, n uint64, what string) error {
 	r.size, r.charge, r.dev, r.device = n, full, m.dev, r.base
 	r.segments(false)
 	d.space.insert(addressRange{base: r.base, end: r.base + n, region: r})
+	d.values.allocated(r.base, n)
 	return nil
 }
 
@@ -440,6 +441,7 @@ func (f *fill) run() error {
 		return err
 	}
 	defer done()
+	f.dst.wrote(0, f.dst.n)
 	const block = 64 << 10 // fits in the CPU's cache
 	n := moveBytes(dst, f.pattern)
 	for n < len(dst) {

@@ -166,6 +166,7 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 	}
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, touches: r.touches, done: func(*op) {
 		r.state.CompareAndSwap(statePending, stateLive)
+		d.values.allocated(r.base, r.size)
 	}}, what)
 	return cu.DevicePtr(r.base), err
 }

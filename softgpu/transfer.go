@@ -84,12 +84,14 @@ func (t *transfer) run() error {
 // move moves the rows, or the rest of one row behind its head.
 func (t *transfer) move(dst, src []byte) {
 	if t.head > 0 {
+		t.dst.wrote(t.head, t.width-t.head)
 		moveBytes(dst[t.head:], src)
 		return
 	}
 	for z := range t.depth {
 		for y := range t.height {
 			from, to := z*t.srcLayer+y*t.srcPitch, z*t.dstLayer+y*t.dstPitch
+			t.dst.wrote(to, t.width)
 			moveBytes(dst[to:to+t.width], src[from:from+t.width])
 		}
 	}

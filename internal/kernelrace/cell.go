@@ -64,7 +64,10 @@ const (
 	pageWords = 1 << pageShift / wordBytes
 )
 
-type page [pageWords]cell
+type page struct {
+	cells   [pageWords]cell
+	written *Written // nil if that is not known
+}
 
 // drop removes access i.
 func (c *cell) drop(i int) {

@@ -9,6 +9,9 @@ type Values interface {
 	Stores(t int, shared bool, addr uint64, n int) (v uint64, ok bool)
 	// Memory returns the n bytes at addr, before the current instruction.
 	Memory(shared bool, addr uint64, n int) (v uint64, ok bool)
+	// Written returns which bytes of a page of global memory have been written, by this
+	// launch and before. It returns nil if that is not known.
+	Written(page uint64) *Written
 }
 
 // Detector finds the races of one launch.
@@ -63,6 +66,7 @@ type Access struct {
 	Inst             int
 	Acquire, Release bool
 	Update           bool // an atomic operation, which continues what others have released
+	NonCoherent      bool // a load that may find what the memory had when the launch began
 }
 
 // Access checks an access of thread t.
@@ -75,13 +79,19 @@ func (b *Block) Access(t int, a *Access) {
 	}
 	me, when := b.number<<d.shift|uint32(t), pack(th.now, min(a.Inst, mostInst))
 	if a.Shared {
-		b.checkWritten(t, a)
-	} else if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
-		if c := d.cell(b, a, a.Addr); c.n == 0 { // the most frequent case
-			c.more = 0
-			c.set(0, entry{me, when, a.Kind})
-			c.n = 1
-			return
+		b.checkShared(t, a)
+	} else {
+		p := d.page(a.Addr)
+		if p.written != nil {
+			b.checkGlobal(t, a, p.written)
+		}
+		if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
+			if c := &p.cells[a.Addr%(1<<pageShift)/wordBytes]; c.n == 0 { // the most frequent case
+				c.more = 0
+				c.set(0, entry{me, when, a.Kind})
+				c.n = 1
+				return
+			}
 		}
 	}
 	x := check{b: b, t: t, th: th, a: a, me: me, when: when}
@@ -155,7 +165,7 @@ func (b *Block) around(t int, a *Access, all words, scope Scope) {
 func (d *Detector) Forget(addr, n uint64) {
 	for at := addr &^ (wordBytes - 1); at < addr+n; at += wordBytes {
 		if p := d.pages[at>>pageShift]; p != nil {
-			p[at%(1<<pageShift)/wordBytes] = cell{}
+			p.cells[at%(1<<pageShift)/wordBytes] = cell{}
 		}
 		delete(d.words, at)
 	}
@@ -169,18 +179,23 @@ func (d *Detector) cell(b *Block, a *Access, addr uint64) *cell {
 		}
 		return nil
 	}
+	return &d.page(addr).cells[addr%(1<<pageShift)/wordBytes]
+}
+
+// page returns the page of an address in global memory.
+func (d *Detector) page(addr uint64) *page {
 	number := addr >> pageShift
 	r := &d.recent[number*0x9e3779b97f4a7c15>>58]
 	if r.page == nil || r.number != number {
 		p := d.pages[number]
 		if p == nil {
-			p = new(page)
+			p = &page{written: d.Values.Written(number)}
 			d.pages[number] = p
 			d.spare += pageWords / 16
 		}
 		*r = recentPage{number, p}
 	}
-	return &r.page[addr%(1<<pageShift)/wordBytes]
+	return r.page
 }
 
 // check is the check of one access of one thread.
@@ -236,6 +251,9 @@ func (x *check) record(c *cell, addr uint64, n int) {
 	if (k|c.kinds())&Write == 0 && x.reads(c) {
 		return
 	}
+	if x.a.NonCoherent {
+		x.stale(c, addr, n)
+	}
 	for i := 0; i < int(c.n); {
 		if c.who[i] == x.me && c.when[i] == x.when && c.kind[i] == k {
 			return
@@ -278,6 +296,22 @@ func (x *check) record(c *cell, addr uint64, n int) {
 		return
 	}
 	x.add(c, e)
+}
+
+// stale reports a write of this launch that a load need not find.
+func (x *check) stale(c *cell, addr uint64, n int) {
+	for i := range int(c.n) {
+		if e := c.get(i); e.kind&Write != 0 {
+			x.reportStale(e, addr, n)
+			return
+		}
+	}
+	for _, e := range x.b.d.more[c.list()] {
+		if e.kind&Write != 0 {
+			x.reportStale(e, addr, n)
+			return
+		}
+	}
 }
 
 // kinds returns Write if one of the accesses may write.
@@ -430,13 +464,28 @@ func (d *Detector) distance(a, b entry) int {
 	return 3
 }
 
-// checkWritten reports reads of shared memory that no thread has written.
-func (b *Block) checkWritten(t int, a *Access) {
+// checkGlobal reports reads of global memory that no copy, fill or launch has written. An
+// access is aligned to its size, so that it is in one page.
+func (b *Block) checkGlobal(t int, a *Access, w *Written) {
+	off, n := a.Addr%(1<<pageShift), uint64(a.Bytes)
+	if w.Has(off, n) {
+		return
+	}
+	if a.Kind&Write == 0 || a.Update {
+		b.unwritten(t, a)
+	}
+	if a.Kind&Write != 0 {
+		w.Set(off, n)
+	}
+}
+
+// checkShared reports reads of shared memory that no thread has written.
+func (b *Block) checkShared(t int, a *Access) {
 	if a.Addr/64 >= uint64(len(b.written)) {
 		return
 	}
 	w := &b.written[a.Addr/64]
-	bytes := uint64(1<<a.Bytes-1) << (a.Addr % 64) // aligned, so they are in one word
+	bytes := mask(a.Addr, uint64(a.Bytes))
 	if *w&bytes != bytes && (a.Kind&Write == 0 || a.Update) {
 		b.unwritten(t, a)
 	}

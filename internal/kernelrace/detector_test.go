@@ -6,6 +6,7 @@ type noValues struct{}
 
 func (noValues) Stores(int, bool, uint64, int) (uint64, bool) { return 0, false }
 func (noValues) Memory(bool, uint64, int) (uint64, bool)      { return 0, false }
+func (noValues) Written(uint64) *Written                      { return nil }
 
 // TestScopes lets a flag order data between two blocks, with each scope of the release, the
 // acquire and the accesses to the flag.

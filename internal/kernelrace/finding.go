@@ -7,8 +7,9 @@ type Sort uint8
 
 const (
 	Race          Sort = iota // two accesses without an order
-	Uninitialized             // a read of shared memory that nobody has written; First is absent
+	Uninitialized             // a read of memory that nobody has written; First is absent
 	Divergent                 // lanes of a warp wait at different instructions for one barrier
+	Stale                     // a non-coherent load of memory that the launch has written
 )
 
 // Finding is what was found, the first time for a pair of instructions.
@@ -60,10 +61,27 @@ func (d *Detector) count(sort Sort, first, second int) (*Finding, bool) {
 	return f, true
 }
 
+// side returns the access of an entry.
+func (d *Detector) side(e entry) Side {
+	return Side{Block: e.who >> d.shift, Thread: int(e.who & (1<<d.shift - 1)), Inst: int(e.when & mostInst), Kind: e.kind}
+}
+
+func (x *check) reportStale(e entry, addr uint64, n int) {
+	d := x.b.d
+	first := d.side(e)
+	f, fresh := d.count(Stale, first.Inst, x.a.Inst)
+	if !fresh {
+		return
+	}
+	f.First, f.Second = first, Side{Block: x.b.number, Thread: x.t, Inst: x.a.Inst, Kind: x.a.Kind}
+	f.Shared, f.Addr, f.Bytes = x.a.Shared, addr, n
+	f.Missing = "a load that is coherent: ld.global without .nc (no __ldg, and no const __restrict__ parameter), or two launches"
+}
+
 func (x *check) report(e entry, addr uint64, n int) {
 	d, a := x.b.d, x.a
-	inst := int(e.when & mostInst)
-	first := Side{Block: e.who >> d.shift, Thread: int(e.who & (1<<d.shift - 1)), Inst: inst, Kind: e.kind}
+	first := d.side(e)
+	inst := first.Inst
 	mine, ok := d.Values.Stores(x.t, a.Shared, addr, n)
 	if e.kind&Write != 0 {
 		first.Value, first.Known = x.storedBy(first, addr, n)
@@ -120,8 +138,11 @@ func (b *Block) unwritten(t int, a *Access) {
 	f, fresh := b.d.count(Uninitialized, a.Inst, a.Inst)
 	if fresh {
 		f.Second = Side{Block: b.number, Thread: t, Inst: a.Inst, Kind: a.Kind}
-		f.Shared, f.Addr, f.Bytes = true, a.Addr, a.Bytes
-		f.Missing = "a write before the read: shared memory is not zero on a GPU"
+		f.Shared, f.Addr, f.Bytes = a.Shared, a.Addr, a.Bytes
+		f.Missing = "a copy, a fill or a write before the read: new device memory is not zero on a GPU"
+		if a.Shared {
+			f.Missing = "a write before the read: shared memory is not zero on a GPU"
+		}
 	}
 }
 

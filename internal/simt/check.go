@@ -33,6 +33,8 @@ type FindingSide struct {
 // checker finds races in a launch. One worker runs such a launch.
 type checker struct {
 	*kernelrace.Detector
+	written func(page uint64) *kernelrace.Written // nil if nothing is known
+
 	rules [][]rule // by function and position in its code
 	insts []*inst  // by the number that the detector knows
 
@@ -62,7 +64,7 @@ const (
 )
 
 func newChecker(x *execution) *checker {
-	c := &checker{Detector: kernelrace.New(x.threads), rules: make([][]rule, len(x.fn.program.list))}
+	c := &checker{Detector: kernelrace.New(x.threads), written: x.l.Written, rules: make([][]rule, len(x.fn.program.list))}
 	c.Values = c
 	return c
 }
@@ -122,6 +124,7 @@ func (c *checker) newRule(in *inst) rule {
 	case in.mem.strong:
 		a.Kind = (a.Kind | kernelrace.Strong).With(r.scope)
 	}
+	a.NonCoherent = has("nc")
 	a.Acquire = has("acquire") || has("acq_rel")
 	a.Release = has("release") || has("acq_rel")
 	return r
@@ -323,6 +326,14 @@ func (c *checker) Memory(shared bool, addr uint64, n int) (v uint64, ok bool) {
 	var b [8]byte
 	ok = ref.peek(addr, b[:n]) == n
 	return loadBytes(b[:n]), ok
+}
+
+// Written returns which bytes of a page have been written.
+func (c *checker) Written(page uint64) *kernelrace.Written {
+	if c.written == nil {
+		return nil
+	}
+	return c.written(page)
 }
 
 // checkSync orders the lanes of bar.warp.sync. Other instructions with members order no

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 )
 
 // Memory is the address space of a launch. Many workers call Find at once, so it must
@@ -89,6 +90,9 @@ type Launch struct {
 	Pulse *Pulse
 	// Check looks for races between threads of the launch. One worker then runs it.
 	Check bool
+	// Written says, for a Check, which bytes of a page of kernelrace.WrittenShift bits have
+	// been written. It returns nil for memory of which that is not known. It may be nil.
+	Written func(page uint64) *kernelrace.Written
 }
 
 // Pulse tells a kernel that makes progress from a kernel that waits, however slow the

@@ -1,0 +1,40 @@
+package kernelrace
+
+import "sync/atomic"
+
+// WrittenShift gives the bytes that a Written has: 4 KiB.
+const WrittenShift = pageShift
+
+// Written says which bytes of a page of memory have been written, a bit for each. It is
+// safe for concurrent use.
+type Written [1 << pageShift / 64]uint64
+
+// Set marks n bytes from an offset on.
+func (w *Written) Set(off, n uint64) {
+	for ; n > 0; off, n = off+inWord(off, n), n-inWord(off, n) {
+		atomic.OrUint64(&w[off/64], mask(off, inWord(off, n)))
+	}
+}
+
+// Clear removes the marks of n bytes from an offset on.
+func (w *Written) Clear(off, n uint64) {
+	for ; n > 0; off, n = off+inWord(off, n), n-inWord(off, n) {
+		atomic.AndUint64(&w[off/64], ^mask(off, inWord(off, n)))
+	}
+}
+
+// Has reports whether n bytes from an offset on are marked.
+func (w *Written) Has(off, n uint64) bool {
+	for ; n > 0; off, n = off+inWord(off, n), n-inWord(off, n) {
+		if m := mask(off, inWord(off, n)); atomic.LoadUint64(&w[off/64])&m != m {
+			return false
+		}
+	}
+	return true
+}
+
+// inWord returns how many of n bytes from an offset on have their bits in one word.
+func inWord(off, n uint64) uint64 { return min(n, 64-off%64) }
+
+// mask returns the bits of at most 64 bytes that are in one word.
+func mask(off, n uint64) uint64 { return ^uint64(0) >> (64 - n) << (off % 64) }
