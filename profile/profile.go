@@ -86,7 +86,7 @@ type Link struct {
 	// out, only their bytes count.
 	Write Number `json:"write_ns,omitempty"`
 	// The time for which an atomic operation on host memory keeps others from its line of
-	// 128 bytes; latency_ns if left out.
+	// 64 bytes; latency_ns if left out.
 	Lock Number `json:"lock_ns,omitempty"`
 	// The cost of traffic in both directions: the longer direction takes this part of
 	// the shorter direction's time in addition. 0 is full duplex, 1 is half duplex.

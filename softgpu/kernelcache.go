@@ -28,26 +28,18 @@ func (k *kernelCost) filter() {
 	s := &k.x.stats
 	for i := range k.beyond {
 		k.beyond[i] = s.Traffic[i]
-		if s.Sample.Blocks == 0 {
-			continue
+		if s.Sample.Blocks > 0 {
+			beyondCache(&k.beyond[i], &s.Sample.Loads[i])
 		}
-		common := 0.0
-		if n := s.Sample.Loads[i].Lines; i == countHost && n > 0 {
-			common = float64(s.Sample.Loads[i].Common) / float64(n)
-		}
-		k.common += beyondCache(&k.beyond[i], &s.Sample.Loads[i], common)
 	}
 }
 
 // beyondCache removes from t the loads that the first-level caches serve, by what they
 // served of the sampled blocks' loads. Traffic of which nothing was served stays as counted.
-//
-// It returns how many loads are of lines that multiprocessors load at the same time, the given
-// part of all. They get these lines sector by sector.
-func beyondCache(t *simt.Traffic, s *simt.SampledLoads, common float64) float64 {
+func beyondCache(t *simt.Traffic, s *simt.SampledLoads) {
 	asked := sectorsOf(&s.Asked)
 	if asked == 0 || !s.Hits() {
-		return 0
+		return
 	}
 	scale := float64(t.CachedSectors) / float64(asked)
 	kept := 1 - float64(t.CachedSectors)/float64(t.ReadSectors)
@@ -55,22 +47,17 @@ func beyondCache(t *simt.Traffic, s *simt.SampledLoads, common float64) float64 
 	for i, n := range t.Reads {
 		t.Reads[i] = rounded(float64(n) * kept)
 	}
-	alone := 0.0
 	for mask, n := range s.Moved {
 		moved := float64(n) * scale
-		sectors := float64(bits.OnesCount8(uint8(mask)))
-		t.ReadSectors += rounded(moved * sectors)
-		alone += moved * sectors * common
+		t.ReadSectors += rounded(moved * float64(bits.OnesCount8(uint8(mask))))
 		for at := 0; at < 4; {
 			run := bits.TrailingZeros8(^uint8(mask >> at))
 			if run > 0 {
-				t.Reads[run-1] += rounded(moved * (1 - common))
+				t.Reads[run-1] += rounded(moved)
 			}
 			at += run + 1
 		}
 	}
-	t.Reads[0] += rounded(alone)
-	return alone
 }
 
 func rounded(x float64) uint64 { return uint64(x + 0.5) }

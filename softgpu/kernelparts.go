@@ -45,7 +45,7 @@ func (k *kernelCost) parts() (p kernelParts) {
 	}
 	p.ns[partCompute] = k.instructionNs()
 	p.ns[partLookups] = k.lookupNs()
-	p.ns[partAtomics] = k.atomicNs(p.ns[partLink])
+	p.ns[partAtomics] = k.atomicNs()
 	p.ns[partScattered] = k.scatterNs()
 	if p.ns[partLatency] > 0 {
 		p.ns[partLatency] += k.tailNs()

@@ -28,7 +28,13 @@ type mechanisms struct {
 
 func newMechanisms(t testing.TB, o Options) *mechanisms {
 	t.Helper()
-	text, err := os.ReadFile("testdata/mechanisms.ptx")
+	return newModule(t, "testdata/mechanisms.ptx", o)
+}
+
+// newModule returns a rig with the kernels of a file.
+func newModule(t testing.TB, file string, o Options) *mechanisms {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +132,7 @@ func TestFewThreads(t *testing.T) {
 }
 
 // The first-level cache serves what a block has loaded before. Multiprocessors that load the
-// same lines get them sector by sector.
+// same lines at the same time get them one after the other.
 func TestFirstLevelCache(t *testing.T) {
 	onlyFast(t)
 	const n = 4 << 20
@@ -176,8 +182,7 @@ func TestAtomicsOnFewWords(t *testing.T) {
 	}
 }
 
-// An atomic operation on host memory locks its line for the way there and back. That takes
-// less time if the link has nothing else to do.
+// An atomic operation on host memory locks a line of 64 bytes for the way there and back.
 func TestAtomicsOnHostMemory(t *testing.T) {
 	onlyFast(t)
 	const n = 1 << 16

@@ -11,23 +11,25 @@ import (
 type Class uint8
 
 const (
-	Plain       Class = iota // one 32-bit operation
-	Wide                     // a 64-bit integer operation, which is two
-	WideProduct              // a 64-bit product
-	Compare                  // writes a predicate
-	Special                  // one operation of the special function unit, such as rcp.approx.ftz.f32
-	Root                     // an approximate root or logarithm that also handles denormals
-	Quotient                 // an approximate division
-	ExactRoot                // a rounded division, root or reciprocal of f32
-	Divide                   // an integer division of 32 bits
-	DivideWide               // an integer division of 64 bits
-	Double                   // one f64 operation
-	DoubleRoot               // an f64 division, root or reciprocal
-	Convert                  // between types of up to 32 bits
-	ConvertWide              // from or to a type of 64 bits
-	Exchange                 // between the lanes of a warp
-	Barrier                  // of a block
-	Matrix                   // a product of small matrices
+	Plain          Class = iota // one 32-bit operation
+	Wide                        // a 64-bit integer operation, which is two
+	WideProduct                 // a 64-bit product
+	Compare                     // writes a predicate
+	Special                     // one operation of the special function unit, such as rcp.approx.ftz.f32
+	Root                        // an approximate root or logarithm that also handles denormals
+	Quotient                    // an approximate division
+	ExactQuotient               // a rounded division of f32
+	ExactRoot                   // a rounded root or reciprocal of f32
+	Divide                      // an integer division of 32 bits
+	DivideWide                  // an integer division of 64 bits
+	Double                      // one f64 operation
+	DoubleQuotient              // an f64 division
+	DoubleRoot                  // an f64 root or reciprocal
+	Convert                     // between types of up to 32 bits
+	ConvertWide                 // from or to a type of 64 bits
+	Exchange                    // between the lanes of a warp
+	Barrier                     // of a block
+	Matrix                      // a product of small matrices
 	NumClasses
 )
 
@@ -80,11 +82,11 @@ func lastType(in *ptx.Instr) ptx.Type {
 func divideClass(t ptx.Type, approximate bool) Class {
 	switch {
 	case t == ptx.F64:
-		return DoubleRoot
+		return DoubleQuotient
 	case t.IsFloat() && approximate:
 		return Quotient
 	case t.IsFloat():
-		return ExactRoot
+		return ExactQuotient
 	case t.Size() == 8:
 		return DivideWide
 	}

@@ -39,7 +39,7 @@ type execution struct {
 	stoppedAt *cu.Fault // where one of the threads was when the launch was stopped
 	stats     Stats
 	units     [atomicUnits]uint64
-	locks     lineCounter
+	locks     lockCounter
 	stores    lineCounter
 	traces    []*trace
 }
@@ -197,7 +197,8 @@ func (x *execution) work(id int) {
 		x.units[i] += n
 		x.stats.Contended = max(x.stats.Contended, x.units[i])
 	}
-	x.stats.Locked = x.locks.addAll(k.locks)
+	x.locks.addAll(&k.locks)
+	x.stats.Locked = x.locks.most()
 	x.stats.Scattered = x.stores.addAll(k.stores)
 	x.traces = append(x.traces, k.traces...)
 }

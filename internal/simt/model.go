@@ -67,8 +67,9 @@ type SampledLoads struct {
 	Moved [16]uint64 // what was not in the cache
 
 	// Lines is how many lines the first block of multiprocessor 0 fetched. Common is how
-	// many of them the first block of multiprocessor 1 fetched too.
-	Lines, Common uint64
+	// many of them the first block of multiprocessor 1 fetched too, AtOnce how many it
+	// fetched at the same time.
+	Lines, Common, AtOnce uint64
 	// Low and High are the lowest and the highest line that any access touched.
 	Low, High uint64
 }
@@ -134,19 +135,27 @@ func (s *Sample) add(t *trace) {
 	t.addRange(s.Loads)
 }
 
-// countCommon counts the lines that two blocks of different multiprocessors fetched.
+// countCommon counts the lines that two blocks of different multiprocessors fetched, and
+// those that they fetched at the same time: within the latency of the memory.
 func countCommon(loads []SampledLoads, a, b *trace) {
-	in := map[uint64]bool{}
+	in := map[uint64]int64{}
 	for _, m := range b.missed {
-		in[m.line] = true
+		if _, again := in[m.line]; !again && m.sectors != 0 {
+			in[m.line] = m.start
+		}
 	}
 	for _, m := range a.missed {
 		if m.sectors == 0 || m.crowded {
 			continue
 		}
 		loads[m.counter].Lines++
-		if in[m.line] {
-			loads[m.counter].Common++
+		at, both := in[m.line]
+		if !both {
+			continue
+		}
+		loads[m.counter].Common++
+		if wait := a.model.Latency[m.counter]; m.start < at+wait && at < m.start+wait {
+			loads[m.counter].AtOnce++
 		}
 	}
 }

@@ -273,8 +273,8 @@ func TestClasses(t *testing.T) {
 		"add.s32 %r1, %r2, %r3": Plain, "fma.rn.f32 %f1, %f2, %f3, %f4": Plain, "add.s64 %rd1, %rd2, %rd3": Wide,
 		"mul.lo.s64 %rd1, %rd2, %rd3": WideProduct, "setp.lt.s32 %p1, %r1, %r2": Compare,
 		"sqrt.approx.f32 %f1, %f2": Root, "sqrt.rn.f32 %f1, %f2": ExactRoot, "rcp.approx.ftz.f32 %f1, %f2": Special,
-		"div.u32 %r1, %r2, %r3": Divide, "rem.s64 %rd1, %rd2, %rd3": DivideWide, "div.rn.f32 %f1, %f2, %f3": ExactRoot,
-		"div.full.f32 %f1, %f2, %f3": Quotient, "div.rn.f64 %fd1, %fd2, %fd3": DoubleRoot, "fma.rn.f64 %fd1, %fd2, %fd3, %fd4": Double,
+		"div.u32 %r1, %r2, %r3": Divide, "rem.s64 %rd1, %rd2, %rd3": DivideWide, "div.rn.f32 %f1, %f2, %f3": ExactQuotient,
+		"div.full.f32 %f1, %f2, %f3": Quotient, "div.rn.f64 %fd1, %fd2, %fd3": DoubleQuotient, "sqrt.rn.f64 %fd1, %fd2": DoubleRoot, "fma.rn.f64 %fd1, %fd2, %fd3, %fd4": Double,
 		"cvt.rn.f32.s32 %f1, %r1": Convert, "cvt.u64.u32 %rd1, %r1": Plain, "cvt.rn.f64.s32 %fd1, %r1": ConvertWide,
 		"ld.global.f64 %fd1, [%rd1]": Plain, "bar.sync 0": Barrier, "ex2.approx.ftz.f32 %f1, %f2": Special,
 	} {

@@ -121,7 +121,7 @@ type Stats struct {
 	LongestWarp      uint64    // the most instructions that one warp ran
 	Nap              uint64    // latest time in ns that a warp read from a clock, or slept until
 	Contended        uint64    // turns of atomic operations on the most used slice of the second-level cache
-	Locked           uint64    // atomic operations of threads on the most used line, of counters in Model.Locked
+	Locked           uint64    // atomic operations of threads in the longest queue for locks, of counters in Model.Locked
 	Scattered        uint64    // stores of one sector to the most used line, by warps that store to several lines
 	Traffic          []Traffic // index: Segment.Counter
 	Sample           Sample    // of the launch, if it has a Model

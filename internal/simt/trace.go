@@ -32,7 +32,8 @@ type missedLine struct {
 	line    uint64
 	counter uint8
 	sectors uint8
-	crowded bool // the block itself leaves the line in the cache; other blocks may not
+	start   int64 // of the fetch, on the clock of the warp
+	crowded bool  // the block itself leaves the line in the cache; other blocks may not
 }
 
 // missedLines is the most lines of a block that are kept. More do not fit any cache.
@@ -421,7 +422,7 @@ func (b *trace) miss(e *blockLine, t *warpTrace, counter int, sectors uint8, cro
 		return
 	}
 	e.missed = int32(len(b.missed))
-	b.missed = append(b.missed, missedLine{e.line, uint8(counter), sectors, crowded})
+	b.missed = append(b.missed, missedLine{e.line, uint8(counter), sectors, t.start, crowded})
 }
 
 // done ends following the block.

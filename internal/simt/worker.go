@@ -29,7 +29,7 @@ type worker struct {
 	stats        Stats
 	tallies      []tally             // by counter
 	units        [atomicUnits]uint64 // turns of atomic operations, by slice of the second-level cache
-	locks        lineCounter         // atomic operations of lanes, by line, where lines are locked
+	locks        lockCounter         // atomic operations of lanes, where lines are locked
 	stores       lineCounter         // stores of one sector by warps that store to several lines, by line
 	traces       []*trace            // of the sampled blocks that are done
 	fence        atomic.Uint32
