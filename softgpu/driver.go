@@ -78,6 +78,7 @@ type Driver struct {
 	unreleased     []*op // queued but not released, by rising id
 	rng            *rand.Rand
 	idleTimer      *time.Timer
+	idleAfter      time.Duration // idleAfter, but in tests
 	lastUse        time.Time
 	changed        chan struct{} // closed when an op is done; nil while nobody waits
 	running        int           // ops that execute now
@@ -158,6 +159,7 @@ func Open(opts Options) (*Driver, error) {
 		rng:          rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures:     map[*capture]struct{}{},
 		freeMemory:   freeMemory,
+		idleAfter:    idleAfter,
 		captureModes: map[uint64]cu.StreamCaptureMode{},
 	}
 	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))

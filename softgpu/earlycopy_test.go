@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -33,6 +34,7 @@ var pageableCopies = map[string]func(r *rig, dst cu.DevicePtr, src []byte, s cu.
 // destination at once in a non-blocking stream. It returns how many bytes were old.
 func staleBytes(t *testing.T, o Options, call string, n int) int {
 	r := newRig(t, o)
+	r.idleAfter = time.Minute // on a busy computer 250 ms can pass between two calls
 	dst, src, s := r.alloc(uintptr(n)), bytes.Repeat([]byte{7}, n), r.stream(cu.StreamNonBlocking)
 	out, seen := r.pinned(uintptr(n))
 	r.ok(r.MemsetD8(r.ctx, dst, 1, uintptr(n)))

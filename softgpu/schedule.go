@@ -122,7 +122,7 @@ func (d *Driver) addOp(o *op) {
 func (d *Driver) startIdleTimer() {
 	d.lastUse = time.Now()
 	if d.idleTimer == nil && len(d.unreleased) > 0 {
-		d.idleTimer = time.AfterFunc(idleAfter, d.idleTimeout)
+		d.idleTimer = time.AfterFunc(d.idleAfter, d.idleTimeout)
 	}
 }
 
@@ -134,7 +134,7 @@ func (d *Driver) idleTimeout() {
 	if len(d.unreleased) == 0 {
 		return
 	}
-	if rest := idleAfter - time.Since(d.lastUse); rest > 0 {
+	if rest := d.idleAfter - time.Since(d.lastUse); rest > 0 {
 		d.idleTimer = time.AfterFunc(rest, d.idleTimeout)
 		return
 	}
