@@ -207,6 +207,7 @@ func (a *allocation) dispose() error {
 			return err
 		}
 	}
+	defer stopTimer(a.g.sayIfBusy(a, &a.Tracker))
 	err := a.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed: %w", a, err)

@@ -439,7 +439,9 @@ func (g *GPU) Close() error {
 // release waits for the context and releases it. All objects of the GPU are closed. If the
 // default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
+	timer := g.sayIfSlow(g)
 	err := g.driver.CtxSynchronize(g.ctx)
+	timer.Stop()
 	if inHostFunction(err) {
 		return err
 	}

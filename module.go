@@ -373,6 +373,7 @@ func (m *Module) dispose() error {
 	if m.inUse() {
 		return nil
 	}
+	defer stopTimer(m.g.sayIfBusy(m, &m.tracker))
 	err := m.tracker.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) || err != nil && !sticky(err) {
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded: %w", m, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
 )
 
@@ -493,6 +494,71 @@ func afterHostFunction(task func() error) error {
 	}
 	go func() { _ = task() }()
 	return nil
+}
+
+// slowClose is how long a Close waits before it says so.
+const slowClose = time.Second
+
+// sayClose prints that a Close waits. Tests replace it.
+var sayClose atomic.Pointer[func(text string)]
+
+// sayIfBusy is sayIfSlow, or returns nil at once if no operation is in flight: none that
+// tracker knows, and none in a stream of the GPU, for which the driver may wait, too.
+func (g *GPU) sayIfBusy(closed fmt.Stringer, tracker *inflight.Tracker) *time.Timer {
+	for range tracker.Pending(inflight.Write) {
+		return g.sayIfSlow(closed)
+	}
+	if g.idle() {
+		return nil
+	}
+	return g.sayIfSlow(closed)
+}
+
+// idle reports whether all operations in open streams are known to be done.
+func (g *GPU) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for st := range g.streams {
+		if !st.Idle() {
+			return false
+		}
+	}
+	return true
+}
+
+// sayIfSlow says once in the process that a Close waits, and for what, unless the timer that
+// it returns is stopped before slowClose has passed.
+func (g *GPU) sayIfSlow(closed fmt.Stringer) *time.Timer {
+	return time.AfterFunc(slowClose, func() {
+		text := fmt.Sprintf("Close of %v has waited for %v for %s", closed, slowClose, g.inFlight())
+		if say := sayClose.Load(); say != nil {
+			(*say)(text)
+			return
+		}
+		hint.Say(hint.SlowClose, "%s", text)
+	})
+}
+
+// inFlight describes the operations in flight, and what ends an endless kernel.
+func (g *GPU) inFlight() string {
+	text := "work in flight"
+	for _, st := range g.openStreams() {
+		if kernel := st.lastLaunch.Load(); kernel != nil && !st.Idle() {
+			text += fmt.Sprintf("; kernel %s was the last kernel of %v", *kernel, st)
+		}
+	}
+	text += "; a kernel or a host function that never ends can be the reason"
+	if g.emulated != nil {
+		text += ": FERRY_KERNEL_LIMIT=10s ends longer kernels of the software GPU"
+	}
+	return text
+}
+
+// stopTimer stops a timer, which may be nil.
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
 }
 
 // inHostFunction reports whether the driver refused a call because it came from a host

@@ -18,6 +18,31 @@ func (c *T) hostFunc(s cu.Stream, f func()) {
 	c.ok(c.d.LaunchHostFunc(c.ctx, s, f), "queue a host function")
 }
 
+// oneAtATime checks that the host functions of two streams do not run at once.
+func (c *T) oneAtATime(a, b cu.Stream) {
+	second := make(chan struct{})
+	together := false
+	c.hostFunc(a, func() {
+		select {
+		case <-second: // the function of b was first
+			return
+		default:
+		}
+		select {
+		case <-second:
+			together = true
+		case <-time.After(4 * blockedTime):
+		}
+	})
+	c.hostFunc(b, func() { close(second) })
+	c.step("host functions of two streams")
+	go func() { _ = c.d.StreamSynchronize(c.ctx, b) }()
+	c.sync(a)
+	c.check(!together, "two host functions ran at the same time")
+	c.sync(b)
+	<-second
+}
+
 var hostFuncChecks = []check{
 	{"hostfunc/order", "a host function runs after the earlier work of its stream and before the later work",
 		hostFuncDoc, needMapHost, func(c *T) {
@@ -111,6 +136,20 @@ var hostFuncChecks = []check{
 			c.mustWait(g, "the blocking stream", func() error { return c.d.StreamSynchronize(c.ctx, s) })
 			c.check(ran.Load(), "the blocking stream did not wait for the function")
 		}},
+	{"hostfunc/beside-the-default-stream", "a host function of a non-blocking stream runs while a kernel and the work behind it hold the default stream",
+		hostFuncDoc + "; Default Stream", needMapHost, func(c *T) {
+			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
+			g := c.gate()
+			g.hold(0)
+			c.launch(0, "store", 1, m.dev, uint32(1), uint32(1))
+			c.hostFunc(0, func() {})
+			var ran atomic.Bool
+			c.hostFunc(s, func() { ran.Store(true) })
+			c.mustReturn(g, "the wait for the non-blocking stream", func() error { return c.d.StreamSynchronize(c.ctx, s) })
+			c.check(ran.Load(), "the function had not run when the wait ended")
+			g.open()
+			c.sync(0)
+		}},
 	{"hostfunc/no-driver-calls", "a driver call inside a host function is not permitted, and does not deadlock",
 		hostFuncDoc, 0, func(c *T) {
 			s := c.stream(cu.StreamNonBlocking)
@@ -161,28 +200,11 @@ var hostFuncChecks = []check{
 		}},
 	{"hostfunc/two-streams", "host functions run one at a time, even on two streams",
 		hostFuncDoc, 0, func(c *T) {
-			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
-			second := make(chan struct{})
-			together := false
-			c.hostFunc(a, func() {
-				select {
-				case <-second: // the function of b was first
-					return
-				default:
-				}
-				select {
-				case <-second:
-					together = true
-				case <-time.After(4 * blockedTime):
-				}
-			})
-			c.hostFunc(b, func() { close(second) })
-			c.step("host functions of two streams")
-			go func() { _ = c.d.StreamSynchronize(c.ctx, b) }()
-			c.sync(a)
-			c.check(!together, "two host functions ran at the same time")
-			c.sync(b)
-			<-second
+			c.oneAtATime(c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking))
+		}},
+	{"hostfunc/default-stream-holds-others", "a host function of the default stream that waits holds back those of non-blocking streams",
+		hostFuncDoc, 0, func(c *T) {
+			c.oneAtATime(0, c.stream(cu.StreamNonBlocking))
 		}},
 	{"hostfunc/goroutine-may-call", "a host function may pass work to another goroutine, which uses the driver after the function has returned",
 		hostFuncDoc, 0, func(c *T) {

@@ -18,6 +18,9 @@ type Kind string
 // Fallback is the hint that Open("") has opened the software GPU.
 const Fallback Kind = "fallback"
 
+// SlowClose is the hint that a Close waits for the device.
+const SlowClose Kind = "slow close"
+
 // out is standard error, except in tests.
 var out io.Writer = os.Stderr
 
