@@ -56,9 +56,9 @@ func (o *Options) check() (bool, error) {
 // each pair of instructions once.
 type Finding struct {
 	Check   string       `json:"check"` // "races"
-	Kind    string       `json:"kind"`  // "race", "uninitialized shared memory", "uninitialized device memory", "stale data", "divergent barrier"
+	Kind    string       `json:"kind"`  // "race", "uninitialized device memory", "stale data", ...: see findingKinds
 	Kernel  string       `json:"kernel"`
-	First   *FindingSide `json:"first"` // nil for uninitialized memory
+	First   *FindingSide `json:"first"` // nil for uninitialized memory and for conflicts with the host
 	Second  FindingSide  `json:"second"`
 	Memory  string       `json:"memory"` // the allocation, or "shared memory"; "" for barriers
 	Offset  uint64       `json:"offset"` // in bytes, in the allocation or in shared memory
@@ -157,7 +157,7 @@ func (l *launch) report(d *Driver, v *view, all []simt.Finding) {
 
 var findingKinds = map[kernelrace.Sort]string{
 	kernelrace.Race: "race", kernelrace.Uninitialized: "uninitialized device memory", kernelrace.Divergent: "divergent barrier",
-	kernelrace.Stale: "stale data",
+	kernelrace.Stale: "stale data", kernelrace.HostWrote: "stale read of mapped memory", kernelrace.HostLost: "lost update of the host",
 }
 
 func (l *launch) finding(v *view, f *simt.Finding) *Finding {
@@ -165,7 +165,7 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 		Check: "races", Kind: findingKinds[f.Sort], Kernel: l.fn.name, Second: newSide(f.Sort, &f.Second),
 		Bytes: f.Bytes, Offset: f.Addr, Missing: f.Missing, Count: f.Count,
 	}
-	if f.Sort != kernelrace.Uninitialized {
+	if f.Sort == kernelrace.Race || f.Sort == kernelrace.Divergent {
 		first := newSide(f.Sort, &f.First)
 		out.First = &first
 	}

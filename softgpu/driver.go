@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -77,6 +78,8 @@ type Driver struct {
 	sim            timeline
 	unreleased     []*op // queued but not released, by rising id
 	rng            *rand.Rand
+	seed           uint64           // of rng
+	heldAtomics    simt.HeldAtomics // of kernels on mapped memory
 	idleTimer      *time.Timer
 	idleAfter      time.Duration // idleAfter, but in tests
 	lastUse        time.Time
@@ -156,6 +159,7 @@ func Open(opts Options) (*Driver, error) {
 		uva:          opts.Profile.Has(cu.DeviceAttributeUnifiedAddressing),
 		handles:      map[uintptr]any{},
 		nextID:       firstHandle,
+		seed:         opts.Seed,
 		rng:          rand.New(rand.NewPCG(opts.Seed, 0)),
 		captures:     map[*capture]struct{}{},
 		freeMemory:   freeMemory,

@@ -195,6 +195,7 @@ func (l *launch) run(o *op) error {
 		Pulse:           &x.pulse,
 		Check:           d.races,
 		Written:         d.values.finder(),
+		Mapped:          v.mapped(o),
 	})
 	l.report(d, v, stats.Findings)
 	x.stats, x.real = stats, time.Since(began)
@@ -210,7 +211,7 @@ func (l *launch) run(o *op) error {
 		return f
 	}
 	if stopped, ok := errors.AsType[*simt.Stopped](err); ok {
-		return d.stoppedError(l, stopped, x.real)
+		return d.stoppedError(l, stopped, &stats, x.real)
 	}
 	return err
 }
@@ -239,7 +240,7 @@ func (d *Driver) withKernelLimit(ctx context.Context) (context.Context, context.
 // stoppedError returns the error of a kernel that was stopped: a fault that
 // loses the devices. If its context was destroyed, no call can report the
 // error, and no device is lost.
-func (d *Driver) stoppedError(l *launch, s *simt.Stopped, ran time.Duration) error {
+func (d *Driver) stoppedError(l *launch, s *simt.Stopped, stats *simt.Stats, ran time.Duration) error {
 	if s.Cause == errDestroyed {
 		return s
 	}
@@ -249,17 +250,19 @@ func (d *Driver) stoppedError(l *launch, s *simt.Stopped, ran time.Duration) err
 	}
 	f.Result = cu.ErrorLaunchTimeout
 	ran = ran.Round(time.Millisecond)
-	if s.Cause == errLimit {
+	switch s.Cause {
+	case errLimit:
 		f.Why = fmt.Sprintf("it was stopped after %v, longer than the limit of %v: correct it, launch less, or raise Options.KernelLimit or %s", ran, d.limit, LimitVariable)
-		return f
-	}
-	if s.Cause == errNoMemory {
+	case errNoMemory:
 		f.Result = cu.ErrorOutOfMemory
 		f.Why = fmt.Sprintf("it was stopped after %v: device memory that it wrote first left less than %s of this computer's memory free: use less, or free some", ran, size(kernelMargin))
-		return f
+	default:
+		f.Cause = s.Cause
+		f.Why = fmt.Sprintf("it was interrupted after %v: %v", ran, s.Cause)
 	}
-	f.Cause = s.Cause
-	f.Why = fmt.Sprintf("it was interrupted after %v: %v", ran, s.Cause)
+	if w := stats.Stale; w != nil {
+		f.Why += fmt.Sprintf("; %s in PTX line %d did not see that mapped memory has changed: a weak load in a loop need not, but ld.volatile, ld.relaxed.sys and ld.acquire.sys do", w.Op, w.Line)
+	}
 	return f
 }
 

@@ -21,6 +21,8 @@ type raceKernel struct {
 	log   []raceAccess
 	plain bool // something was read or written since the last report
 
+	updates int // atomic operations on mapped memory without native host atomics
+
 	signalled map[raceAccess]bool // signals since then
 }
 
@@ -29,6 +31,7 @@ type raceSegment struct {
 	k    *raceKernel
 	p    uintptr // address of the region, which stays valid while the kernel runs
 	host bool
+	lost bool // updates of the host can be lost during an atomic operation of the kernel
 }
 
 const (
@@ -52,7 +55,8 @@ func (v *view) watch(r *region) simt.Watch {
 	if !r.kind.onHost() && len(r.data) > raceVisible {
 		return nil
 	}
-	return &raceSegment{k: v.race, p: uintptr(pointerTo(r.data)), host: r.kind.onHost()}
+	mapped := r.kind == kindHost || r.kind == kindRegistered
+	return &raceSegment{k: v.race, p: uintptr(pointerTo(r.data)), host: r.kind.onHost(), lost: mapped && !v.nativeAtomics()}
 }
 
 // watchOrdinary watches ordinary memory.
@@ -60,6 +64,10 @@ func (v *view) watchOrdinary(s *simt.Segment) {
 	s.Pages = simt.NewPages(1, 63, false)
 	s.Pages.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
 }
+
+// raceUpdates is how many atomic operations on mapped memory of a launch are each reported.
+// After these, one of so many is.
+const raceUpdates = 1000
 
 // Touch records an access. A release is reported before it happens, with all
 // accesses before it. An acquire is reported some time after it, with the
@@ -74,11 +82,32 @@ func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 	case simt.Acquire:
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.Release:
-		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, true)
+		how := kernelRelease
+		if s.lost {
+			how = kernelLock
+		}
+		k.signal(raceAccess{p: p, n: size, how: how}, true)
 	case simt.Atomic: // in device memory most atomics only count, and no host code waits for them
+		if s.lost {
+			k.update(raceAccess{p: p, n: size, how: kernelUpdate})
+		} else {
+			k.signal(raceAccess{p: p, n: size, how: kernelRelease}, s.host)
+		}
+		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
+	case simt.CompareAndSwap:
 		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, s.host)
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	}
+}
+
+// update reports a, an atomic operation on mapped memory without native host atomics. The
+// first ones are all reported, later ones as signal does.
+func (k *raceKernel) update(a raceAccess) {
+	k.updates++
+	if k.updates < raceUpdates || k.updates%raceUpdates == 0 {
+		delete(k.signalled, a)
+	}
+	k.signal(a, true)
 }
 
 // merge records a read or a write. It extends one of the last accesses if a is

@@ -4,6 +4,7 @@ package softgpu
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -19,6 +20,8 @@ const (
 	kernelWrite
 	kernelAcquire
 	kernelRelease
+	kernelLock   // a release of a word of mapped memory that updates may change
+	kernelUpdate // an update of such a word
 	copyRead
 	copyWrite
 	fillWrite
@@ -65,6 +68,10 @@ func replay(log []raceAccess) {
 			kernelWaitsFor(a.p, a.n)
 		case kernelRelease:
 			kernelSignals(a.p, a.n)
+		case kernelLock:
+			lockedSignal(a.p, a.n, kernelSignals)
+		case kernelUpdate:
+			kernelUpdates(a.p, a.n)
 		case copyRead:
 			copyReads(a.p, a.n)
 		case copyWrite:
@@ -76,7 +83,7 @@ func replay(log []raceAccess) {
 		case freeWrite:
 			frees(a.p, a.n)
 		case valueWrite:
-			streamSignals(a.p, a.n)
+			lockedSignal(a.p, a.n, streamSignals)
 		}
 	}
 }
@@ -137,6 +144,28 @@ func kernelWaitsFor(p, n uintptr) { wait(p, n) }
 //
 //go:noinline
 func kernelSignals(p, n uintptr) { signal(p, n) }
+
+// kernelUpdates reports an atomic operation that is a read and a later write to the host: what
+// the host writes between the two is lost. So it is a plain read, too.
+//
+//go:noinline
+func kernelUpdates(p, n uintptr) {
+	lockedSignal(p, n, func(p, n uintptr) {
+		read(p, n)
+		kernelSignals(p, n)
+	})
+}
+
+// updateLocks order the operations of devices on one word of mapped memory, because updates of
+// kernels are atomic to each other.
+var updateLocks [64]sync.Mutex
+
+func lockedSignal(p, n uintptr, report func(p, n uintptr)) {
+	mu := &updateLocks[p/8%uintptr(len(updateLocks))]
+	mu.Lock()
+	defer mu.Unlock()
+	report(p, n)
+}
 
 // streamSignals reports the write of a value at a point of a stream, which orders what
 // was before.

@@ -10,6 +10,8 @@ const (
 	Uninitialized             // a read of memory that nobody has written; First is absent
 	Divergent                 // lanes of a warp wait at different instructions for one barrier
 	Stale                     // a non-coherent load of memory that the launch has written
+	HostWrote                 // a weak load is repeated, and the host has changed the bytes; First is absent
+	HostLost                  // the host has changed a word during an atomic operation; First is absent
 )
 
 // Finding is what was found, the first time for a pair of instructions.

@@ -40,8 +40,9 @@ func decodeAtom(d *decoder) error {
 		return err
 	}
 	m.typ, m.size, m.bytes = t, uint64(t.Size()), uint64(t.Size())
-	m.write, m.atomic = true, true
-	out := inst{exec: execAtom, a: reg, mem: m, aux: &atomicOp{f, op}, d: -1}
+	m.write, m.atomic, m.releases = true, true, d.releases()
+	m.compare = op == "cas"
+	out := inst{exec: execAtom, shares: sharesAtomic, a: reg, mem: m, aux: &atomicOp{f, op}, d: -1}
 	if at == 1 {
 		if out.d, err = d.dest(0); err != nil {
 			return err

@@ -84,7 +84,7 @@ func decodeFence(d *decoder) error {
 	if d.has("proxy") || d.hasAny("mbarrier_init") != "" {
 		return missing("fences between proxies are not supported")
 	}
-	d.emit(inst{exec: func(w *warp, _ *inst) { w.k.fullFence() }})
+	d.emit(inst{fence: d.fenceScope(), exec: func(w *warp, _ *inst) { w.k.fullFence() }})
 	return nil
 }
 

@@ -29,6 +29,7 @@ type block struct {
 	turns   int
 	trace   *trace            // nil if the block is not followed
 	check   *kernelrace.Block // nil without Launch.Check
+	held    heldStores        // to mapped memory
 }
 
 // run gives every warp a turn, and repeats that while they only wait for each other.

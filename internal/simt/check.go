@@ -33,6 +33,7 @@ type FindingSide struct {
 // checker finds races in a launch. One worker runs such a launch.
 type checker struct {
 	*kernelrace.Detector
+	x       *execution
 	written func(page uint64) *kernelrace.Written // nil if nothing is known
 
 	rules [][]rule // by function and position in its code
@@ -64,7 +65,7 @@ const (
 )
 
 func newChecker(x *execution) *checker {
-	c := &checker{Detector: kernelrace.New(x.threads), written: x.l.Written, rules: make([][]rule, len(x.fn.program.list))}
+	c := &checker{Detector: kernelrace.New(x.threads), x: x, written: x.l.Written, rules: make([][]rule, len(x.fn.program.list))}
 	c.Values = c
 	return c
 }
@@ -145,9 +146,10 @@ func scopeOf(in *ptx.Instr) kernelrace.Scope {
 	return kernelrace.Device
 }
 
-// runChecked does the work of run, and tells the checker of the block what lanes do.
-func (w *warp) runChecked() {
-	c := w.k.x.checker
+// runWatched does the work of run for a launch with a checker, or with mapped memory that it
+// shares loosely with the host. It tells the checker of the block what lanes do.
+func (w *warp) runWatched() {
+	c, h := w.k.x.checker, w.k.mapped
 	for w.state == warpReady {
 		if w.pc >= w.limit {
 			w.reconverge()
@@ -168,17 +170,10 @@ func (w *warp) runChecked() {
 		}
 		switch in.kind {
 		case kindExec:
-			r := c.rule(fn, pc)
-			c.before(w, in, r, taken)
-			if taken == w.active {
-				in.exec(w, in)
-			} else {
-				w.execSome(in, taken)
-			}
+			w.execWatched(c, h, in, pc, taken)
 			if w.fault != nil {
 				return
 			}
-			c.after(w, in, r)
 			if in.mem != nil && w.tr.block != nil {
 				w.arrive(in)
 			}
@@ -188,11 +183,38 @@ func (w *warp) runChecked() {
 				return
 			}
 		default:
+			if h != nil {
+				h.control(w, in)
+			}
 			w.control(in, taken)
 			if w.fault != nil || w.budget <= 0 {
 				return
 			}
 		}
+	}
+}
+
+// execWatched executes an instruction for some of the active lanes, or for all.
+func (w *warp) execWatched(c *checker, h *mappedView, in *inst, pc int, taken uint32) {
+	var r *rule
+	if c != nil {
+		r = c.rule(w.f.fn, pc)
+		c.before(w, in, r, taken)
+	}
+	active, full, dense := w.active, w.full, w.dense
+	if taken != active {
+		w.active, w.full, w.dense = taken, false, false
+	}
+	if h != nil && (in.mem != nil || in.fence != fenceNone) {
+		execMapped(w, in)
+	} else {
+		in.exec(w, in)
+	}
+	if taken != active {
+		w.active, w.full, w.dense = active, full, dense
+	}
+	if c != nil && w.fault == nil {
+		c.after(w, in, r)
 	}
 }
 
@@ -325,6 +347,9 @@ func (c *checker) Memory(shared bool, addr uint64, n int) (v uint64, ok bool) {
 	}
 	var b [8]byte
 	ok = ref.peek(addr, b[:n]) == n
+	if h := c.w.k.mapped; h != nil && !shared {
+		return h.visible(c.w.b, ref.at(addr), uint64(n), loadBytes(b[:n])), ok
+	}
 	return loadBytes(b[:n]), ok
 }
 
@@ -350,23 +375,29 @@ func (w *warp) checkSync(in *inst) {
 }
 
 // findings returns what was found, with places.
-func (c *checker) findings(l *Launch) (out []Finding) {
+func (c *checker) findings() (out []Finding) {
 	for _, f := range c.Findings() {
 		out = append(out, Finding{
-			Sort: f.Sort, First: c.side(l, &f.First), Second: c.side(l, &f.Second),
+			Sort: f.Sort, First: c.side(&f.First), Second: c.side(&f.Second),
 			Shared: f.Shared, Addr: f.Addr, Bytes: f.Bytes, Missing: f.Missing, Count: f.Count,
 		})
 	}
 	return out
 }
 
-func (c *checker) side(l *Launch, s *kernelrace.Side) FindingSide {
-	in := c.insts[min(s.Inst, len(c.insts)-1)]
-	n, x, y := uint64(s.Block), uint64(l.Grid.X), uint64(l.Grid.Y)
+func (c *checker) side(s *kernelrace.Side) FindingSide {
+	out := c.x.side(c.insts[min(s.Inst, len(c.insts)-1)], uint64(s.Block), uint32(s.Thread), s.Kind)
+	out.Value, out.Known = s.Value, s.Known
+	return out
+}
+
+// side describes an access of a thread.
+func (x *execution) side(in *inst, block uint64, thread uint32, kind kernelrace.Kind) FindingSide {
+	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
 	return FindingSide{
-		Block:  cu.Dim3{X: uint32(n % x), Y: uint32(n / x % y), Z: uint32(n / x / y)},
-		Thread: threadAt(uint32(s.Thread), l.Block),
-		Line:   in.src.Pos.Line, Source: l.Kernel.program.source(in.src.Loc), Op: opText(in.src),
-		Kind: s.Kind, Value: s.Value, Known: s.Known,
+		Block:  cu.Dim3{X: uint32(block % gx), Y: uint32(block / gx % gy), Z: uint32(block / gx / gy)},
+		Thread: threadAt(thread, x.l.Block),
+		Line:   in.src.Pos.Line, Source: x.l.Kernel.program.source(in.src.Loc), Op: opText(in.src),
+		Kind: kind,
 	}
 }

@@ -31,6 +31,8 @@ type inst struct {
 	guardNot uint32 // XORed with the guard
 	cost     uint32 // number of PTX instructions that it stands for
 	class    Class
+	shares   sharing
+	fence    fence
 
 	d, a, b, c int32
 	p, q       int32 // predicate operands: destinations of setp, sources of selp

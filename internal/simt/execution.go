@@ -30,6 +30,7 @@ type execution struct {
 	hz          float64
 	latency     float64  // of an instruction, in ns
 	checker     *checker // nil without Launch.Check
+	mapped      *Mapped
 
 	next atomic.Uint64
 	stop atomic.Bool
@@ -42,6 +43,10 @@ type execution struct {
 	locks     lockCounter
 	stores    lineCounter
 	traces    []*trace
+
+	staleAt      *hostAccess // the first weak load that was repeated after its memory had changed
+	hostFindings []Finding
+	written      map[uintptr]struct{} // words of mapped memory that the launch itself has written
 }
 
 const (
@@ -62,7 +67,10 @@ const (
 	turnsUntilNext = 256
 )
 
-var lanewiseForTests atomic.Bool
+var (
+	lanewiseForTests atomic.Bool
+	mappedForTests   atomic.Pointer[Mapped] // of launches that have none
+)
 
 func run(ctx context.Context, l *Launch) (Stats, error) {
 	x, err := newExecution(l)
@@ -83,7 +91,12 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 		wg.Wait()
 	}
 	if x.checker != nil {
-		x.stats.Findings = x.checker.findings(l)
+		x.stats.Findings = x.checker.findings()
+	}
+	x.stats.Findings = append(x.stats.Findings, x.hostFindings...)
+	if x.staleAt != nil {
+		side := x.staleAt.side()
+		x.stats.Stale = &side
 	}
 	if x.fault != nil {
 		return x.stats, x.fault
@@ -129,6 +142,7 @@ func newExecution(l *Launch) (*execution, error) {
 		sharedBytes: k.dynamicAt + l.SharedBytes,
 		stack:       stackBytes,
 		lanewise:    lanewiseForTests.Load(),
+		mapped:      cmp.Or(l.Mapped, mappedForTests.Load()),
 		hz:          cmp.Or(l.ClockHz, 1e9),
 		latency:     cmp.Or(l.Latency, 2),
 	}
@@ -188,6 +202,7 @@ func (x *execution) work(id int) {
 		frames: make([][]*frame, len(x.l.Kernel.program.list)),
 	}
 	k.tallies = make([]tally, x.l.Counters)
+	k.mapped = newMappedView(k)
 	k.loop()
 	k.stats.WarpInstructions = k.instructions
 	x.mu.Lock()

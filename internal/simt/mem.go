@@ -33,7 +33,9 @@ type access struct {
 	uncached bool // a load that does not use the cache of its multiprocessor
 	write    bool
 	atomic   bool
-	id       int // index in the segment cache
+	compare  bool  // an atomic compare and swap
+	releases fence // of earlier accesses, by a release
+	id       int   // index in the segment cache
 }
 
 // cachedRefs is the size of a worker's segment cache. Every memory instruction has a
@@ -61,6 +63,8 @@ func (m *access) base() uint64 {
 // touch returns the effect of the access for the race detector.
 func (m *access) touch() Touch {
 	switch {
+	case m.compare:
+		return CompareAndSwap
 	case m.atomic:
 		return Atomic
 	case m.strong && m.write:

@@ -414,6 +414,22 @@ func (d *decoder) strong() bool {
 	return d.hasAny("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""
 }
 
+// releases returns the scope of a release, fenceNone without one.
+func (d *decoder) releases() fence {
+	if d.hasAny("release", "acq_rel") == "" {
+		return fenceNone
+	}
+	return d.fenceScope()
+}
+
+// fenceScope returns whom a fence or a release reaches.
+func (d *decoder) fenceScope() fence {
+	if d.has("cta") {
+		return fenceBlock
+	}
+	return fenceDevice
+}
+
 func decodeLoad(d *decoder) error {
 	m, reg, err := d.accessOf(1, 0)
 	if err != nil {
@@ -431,7 +447,7 @@ func decodeLoad(d *decoder) error {
 			return err
 		}
 	}
-	d.emit(inst{exec: execLoad, a: reg, mem: m})
+	d.emit(inst{exec: execLoad, a: reg, mem: m, shares: sharesLoad})
 	return nil
 }
 
@@ -446,7 +462,7 @@ func decodeStore(d *decoder) error {
 			return err
 		}
 	}
-	d.emit(inst{exec: execStore, a: reg, mem: m})
+	d.emit(inst{exec: execStore, a: reg, mem: m, shares: sharesStore})
 	return nil
 }
 
@@ -474,7 +490,7 @@ func (d *decoder) accessOf(at, val int) (*access, int32, error) {
 		return nil, 0, missing("accesses of %d bytes are not supported", m.bytes)
 	}
 	m.regs = make([]int32, n)
-	m.strong = d.strong()
+	m.strong, m.releases = d.strong(), d.releases()
 	return m, reg, nil
 }
 

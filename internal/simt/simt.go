@@ -88,6 +88,9 @@ type Launch struct {
 	Heap Heap
 	// Pulse, if not nil, shows the progress of the launch while it runs.
 	Pulse *Pulse
+	// Mapped, if not nil, lets the launch and the host share mapped memory as loosely as
+	// hardware does.
+	Mapped *Mapped
 	// Check looks for races between threads of the launch. One worker then runs it.
 	Check bool
 	// Written says, for a Check, which bytes of a page of kernelrace.WrittenShift bits have
@@ -118,14 +121,15 @@ type Traffic struct {
 type Stats struct {
 	Blocks, Threads  uint64
 	WarpInstructions uint64
-	LongestWarp      uint64    // the most instructions that one warp ran
-	Nap              uint64    // latest time in ns that a warp read from a clock, or slept until
-	Contended        uint64    // turns of atomic operations on the most used slice of the second-level cache
-	Locked           uint64    // atomic operations of threads in the longest queue for locks, of counters in Model.Locked
-	Scattered        uint64    // stores of one sector to the most used line, by warps that store to several lines
-	Traffic          []Traffic // index: Segment.Counter
-	Sample           Sample    // of the launch, if it has a Model
-	Findings         []Finding // with Launch.Check
+	LongestWarp      uint64       // the most instructions that one warp ran
+	Nap              uint64       // latest time in ns that a warp read from a clock, or slept until
+	Contended        uint64       // turns of atomic operations on the most used slice of the second-level cache
+	Locked           uint64       // atomic operations of threads in the longest queue for locks, of counters in Model.Locked
+	Scattered        uint64       // stores of one sector to the most used line, by warps that store to several lines
+	Traffic          []Traffic    // index: Segment.Counter
+	Sample           Sample       // of the launch, if it has a Model
+	Findings         []Finding    // with Launch.Check
+	Stale            *FindingSide // a weak load that was repeated after its mapped memory had changed, nil if none was
 }
 
 // Stopped is the error of a launch that ended because its context was done. It wraps
@@ -149,11 +153,12 @@ func Run(ctx context.Context, l *Launch) (Stats, error) { return run(ctx, l) }
 type Touch uint8
 
 const (
-	Read    Touch = iota
-	Write         // of the bytes only
-	Acquire       // a read that orders what follows: volatile, relaxed, acquire
-	Release       // a write that orders what was before: volatile, relaxed, release
-	Atomic        // Acquire and Release in one
+	Read           Touch = iota
+	Write                // of the bytes only
+	Acquire              // a read that orders what follows: volatile, relaxed, acquire
+	Release              // a write that orders what was before: volatile, relaxed, release
+	Atomic               // Acquire and Release in one
+	CompareAndSwap       // the same, of a word that stays as it is unless it has an expected value
 )
 
 // Watch receives the accesses of a launch to one segment. Each call comes before the

@@ -74,6 +74,9 @@ type warp struct {
 
 	fault *cu.Fault
 
+	loads     pastLoads // of mapped memory
+	loadEpoch uint32    // of loads that may be repeated
+
 	tr warpTrace
 }
 
@@ -104,6 +107,7 @@ func (w *warp) start(b *block, index int) {
 	w.needLocal(w.f.fn.localBytes)
 	clear(w.local)
 	w.setSpecials()
+	w.loadEpoch++
 	w.tr.block = nil
 	if b.trace != nil {
 		b.trace.begin(w)
@@ -150,8 +154,8 @@ func (w *warp) run() {
 	if w.active == 0 {
 		w.next() // the barrier has opened
 	}
-	if w.b.check != nil {
-		w.runChecked()
+	if w.b.check != nil || w.k.mapped != nil {
+		w.runWatched()
 		return
 	}
 	for w.state == warpReady {

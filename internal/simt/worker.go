@@ -15,8 +15,9 @@ type worker struct {
 	refs     [cachedRefs]segRef // segment cache, by memory instruction
 	blocks   []*block           // free blocks
 	tmp      lanes
-	mma      *mmaValues // made on first use
-	followed *warp      // that runs now, if it is followed
+	mma      *mmaValues  // made on first use
+	mapped   *mappedView // nil unless the launch shares memory loosely
+	followed *warp       // that runs now, if it is followed
 	lineScratch
 	sectorScratch
 	memScratch
@@ -40,7 +41,12 @@ type worker struct {
 // number of blocks that a worker keeps.
 func (k *worker) loop() {
 	var resident []*block
-	defer func() { k.x.stopped(resident) }()
+	defer func() {
+		k.x.stopped(resident)
+		if k.mapped != nil {
+			k.mapped.finish(resident)
+		}
+	}()
 	for !k.x.stop.Load() {
 		if len(resident) == 0 {
 			b := k.begin()
@@ -64,6 +70,9 @@ func (k *worker) loop() {
 			b.turns++
 			overdue = overdue || b.turns%turnsUntilNext == 0
 			i++
+		}
+		if k.mapped != nil {
+			k.mapped.turn(resident)
 		}
 		if len(resident) == 0 {
 			continue
@@ -138,6 +147,9 @@ func (k *worker) retire(b *block) {
 	k.stats.Threads += uint64(b.threads)
 	if b.trace != nil {
 		b.trace.done(k)
+	}
+	if k.mapped != nil {
+		k.mapped.ended(b)
 	}
 	k.blocks = append(k.blocks, b)
 }

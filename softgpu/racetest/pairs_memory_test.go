@@ -299,7 +299,7 @@ var memoryPairs = []pair{
 		}, func(r *rig) {
 			r.run("count", r.a, address(r.host), 0)
 			r.run("count", r.b, address(r.host), 0)
-			atomic.AddUint32(word(r.host), 1)
+			sink = byte(atomic.LoadUint32(word(r.host)))
 		}},
 	{"per-thread-streams", "Every goroutine has its own per-thread stream.", "kernelWrites",
 		func(r *rig) {
