@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
 // Pair is one copy of [CopyAll].
@@ -16,8 +17,9 @@ type Pair[T any] struct{ Dst, Src Memory[T] }
 
 // CopyAll makes many copies in the order of the stream, by the method that is fastest for
 // their number and size. The copies have no order among each other: what one copy writes,
-// no other copy may read or write. Lengths, errors and in-flight tracking are as for
-// [Copy]. If one pair is refused, nothing is queued.
+// no other copy may read or write. In race builds that is reported as a data race. Lengths,
+// errors and in-flight tracking are as for [Copy]. If one pair is refused, nothing is
+// queued.
 //
 //	many copies of up to 256 KiB on average    a kernel, if it has addresses for all memory
 //	few or larger copies                       cuMemcpyBatchAsync (CUDA 12.8 or newer)
@@ -52,10 +54,44 @@ func CopyAll[T any](q Queue, pairs []Pair[T]) error {
 			return c.pairError(i, spanOf(p.Dst), spanOf(p.Src), err)
 		}
 	}
+	if unordered.Enabled {
+		reportUnordered(pairs)
+	}
 	if len(c.pageable.copies) > 0 {
 		return c.copyPageable()
 	}
 	return c.submit()
+}
+
+// reportUnordered reports pairs that conflict to the race detector. The driver cannot: to it
+// the copies are one kernel, or follow each other in the stream. A list with memory of two
+// drivers is refused when it is queued, so it is not reported.
+func reportUnordered[T any](pairs []Pair[T]) {
+	copies, driver := make([]unordered.Copy, len(pairs)), cu.Driver(nil)
+	for i, p := range pairs {
+		dst, src := spanOf(p.Dst), spanOf(p.Src)
+		for _, r := range []*span{dst, src} {
+			if r.a != nil && driver != nil && !sameDriver(driver, r.a.g.driver) {
+				return
+			}
+			if r.a != nil {
+				driver = r.a.g.driver
+			}
+		}
+		copies[i] = unordered.Copy{Dst: dst.place(), Src: src.place()}
+	}
+	unordered.Report(copies, func(i int) string {
+		return fmt.Sprintf("copy %d of %d to %v from %v", i+1, len(pairs), spanOf(pairs[i].Dst), spanOf(pairs[i].Src))
+	})
+}
+
+// place returns where the memory is. Host addresses are one space. Each GPU has one of its
+// own, because without unified addressing two may use the same addresses.
+func (r *span) place() unordered.Range {
+	if r.host == nil && r.a != nil {
+		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
+	}
+	return unordered.Range{From: uintptr(r.host), Bytes: r.bytes}
 }
 
 // copyAll is the memory that one CopyAll needs. It is reused, so that a call allocates
@@ -262,6 +298,9 @@ func addCopyAll[T any](b *Batch, pairs []Pair[T]) error {
 		b.spans = append(b.spans, *dst, *src)
 	}
 	op.spans.to = len(b.spans)
+	if unordered.Enabled {
+		reportUnordered(pairs)
+	}
 	return nil
 }
 

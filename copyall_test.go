@@ -230,8 +230,8 @@ func TestCopyAllBatchRefused(t *testing.T) {
 		{ferry.Pair[float32]{Dst: x.vec, Src: ferry.Pageable(make([]float32, batchFloats))}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "pageable memory"}, true},
 		{ferry.Pair[float32]{Dst: none, Src: x.vec}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "no buffer given"}, true},
 		{ferry.Pair[float32]{Dst: x.vec.Range(5, 3), Src: x.in}, cu.ErrorInvalidValue, []string{"copy 2 of 2", "range [5:3]"}, true},
-		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.in}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "has 5 elements"}, false},
-		{ferry.Pair[float32]{Dst: x.vec.Range(0, 5), Src: x.vec.Range(2, 7)}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "overlap"}, false},
+		{ferry.Pair[float32]{Dst: x.vec.Range(20, 25), Src: x.in}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "has 5 elements"}, false},
+		{ferry.Pair[float32]{Dst: x.vec.Range(20, 25), Src: x.vec.Range(22, 27)}, cu.ErrorInvalidValue, []string{"operation 2 of 2", "copy 2 of 2", "overlap"}, false},
 		{ferry.Pair[float32]{Dst: closed, Src: x.in.Range(0, 8)}, ferry.ErrClosed, []string{"operation 2 of 2", "copy 2 of 2"}, false},
 	} {
 		clear(x.out.Slice())

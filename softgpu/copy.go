@@ -1,9 +1,11 @@
 package softgpu
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
 // place is one side of a copy: bytes of a region, or of the caller's ordinary
@@ -459,8 +461,9 @@ func extent(pitch, height, x, y, z uintptr) (uint64, bool) {
 // Submit makes the calls of b one by one; see [cu.Batches].
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) { return b.Do(d, ctx) }
 
-// MemcpyBatchAsync makes the copies one after the other. Any order is allowed;
-// see [cu.Copies].
+// MemcpyBatchAsync makes the copies one after the other. Any order is allowed; see
+// [cu.Copies]. In race builds, copies that would differ in another order are reported as a
+// data race.
 func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
 	if len(dsts) == 0 || len(dsts) != len(srcs) || len(dsts) != len(sizes) || stream == 0 || stream == cu.StreamLegacy {
 		return cu.ErrorInvalidValue
@@ -470,5 +473,19 @@ func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, siz
 			return err
 		}
 	}
+	if unordered.Enabled {
+		reportUnordered(dsts, srcs, sizes)
+	}
 	return nil
+}
+
+// reportUnordered reports copies of one list that conflict to the race detector.
+func reportUnordered(dsts, srcs []cu.DevicePtr, sizes []uintptr) {
+	copies := make([]unordered.Copy, len(dsts))
+	for i, n := range sizes {
+		copies[i] = unordered.Copy{Dst: unordered.Range{From: uintptr(dsts[i]), Bytes: n}, Src: unordered.Range{From: uintptr(srcs[i]), Bytes: n}}
+	}
+	unordered.Report(copies, func(i int) string {
+		return fmt.Sprintf("copy %d of %d, of %d bytes to %#x from %#x", i+1, len(dsts), sizes[i], dsts[i], srcs[i])
+	})
 }
