@@ -359,6 +359,9 @@ func (d *Driver) MemFree(h cu.Context, dptr cu.DevicePtr) error {
 			return refuse(cu.ErrorInvalidValue, what, "%#x was freed during the call", uint64(dptr))
 		}
 	}
+	if r.kind == kindManaged { // which other goroutines may use
+		r.raceFree()
+	}
 	r.free()
 	return nil
 }
