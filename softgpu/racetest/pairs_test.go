@@ -11,7 +11,7 @@ import (
 // it. A report must show a line with the word "queued".
 type pair struct {
 	name, rule  string
-	op          string // the function that the report shows
+	op          string // the function that the report shows, or errorReport and a part of the error
 	racy, right func(r *rig)
 }
 

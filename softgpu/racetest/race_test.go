@@ -13,18 +13,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// childVariable makes the test binary run programs and nothing else: "all", or the names
-// of some, separated by commas.
+// childVariable makes the test binary run programs and nothing else. Its value is a schedule,
+// a space, and the names of programs, separated by commas, or "all".
 const childVariable = "FERRY_RACETEST_CHILD"
 
 // TestMain runs the programs in the process that TestReports starts.
 func TestMain(m *testing.M) {
-	names := os.Getenv(childVariable)
-	if names == "" {
+	schedule, names, isChild := strings.Cut(os.Getenv(childVariable), " ")
+	if !isChild {
 		os.Exit(m.Run())
 	}
 	for _, p := range append(pairs(), distant()...) {
@@ -35,34 +33,53 @@ func TestMain(m *testing.M) {
 			p.racy(r)
 			time.Sleep(5 * time.Millisecond) // lets the GPU execute before the wait at the end, which would hide a race
 		}
-		if runProgram(p.name+" racy", racy) != nil { // work may still run
+		if runProgram(p.name+" racy", schedule, racy) != nil && !p.isError() { // work may still run
 			time.Sleep(100 * time.Millisecond)
 		}
-		ok(runProgram(p.name+" right", p.right))
+		if schedule == rightSchedule {
+			ok(runProgram(p.name+" right", schedule, p.right))
+		}
 	}
 }
 
+// rightSchedule is the schedule under which the correct programs run beside the wrong ones.
+// TestRight runs them under all.
+const rightSchedule = "eager"
+
 // runProgram runs one program. A line with its name separates the detector's reports.
-func runProgram(name string, program func(*rig)) error {
+func runProgram(name, schedule string, program func(*rig)) error {
 	fmt.Fprintf(os.Stderr, "\n>> %s\n", name)
-	r := newRig(softgpu.Eager)
+	r := newRig(schedule)
 	program(r)
-	return r.end()
+	err := r.end()
+	fmt.Fprintln(os.Stderr, ended)
+	return err
 }
+
+// ended is the last line of a program.
+const ended = "the program has ended"
 
 // raceReport is the first line of a report of the detector.
 const raceReport = "WARNING: DATA RACE"
 
-// reports runs all programs and returns the detector's reports by program. The detector
-// remembers only four accesses to each word of 8 bytes, and drops one at random for a
-// fifth. So it can miss a race: wrong programs without a report run up to twice more.
-func reports(t *testing.T) map[string]string {
+// isReported reports whether the text of a wrong program has what must show its fault.
+func (p *pair) isReported(text string) bool {
+	if error, is := strings.CutPrefix(p.op, errorReport); is {
+		return strings.Contains(text, errorReport) && strings.Contains(text, error)
+	}
+	return strings.Contains(text, raceReport) && strings.Contains(text, p.op)
+}
+
+// reports runs all programs under a schedule and returns the detector's reports by program.
+// One run can miss a race: see docs/softgpu/races.md. So wrong programs without a report run
+// up to four times more.
+func reports(t *testing.T, schedule string) map[string]string {
 	t.Helper()
-	all := reportsOf(t, "all")
-	for range 2 {
+	all := reportsOf(t, schedule, "all")
+	for range 4 {
 		var missed []string
 		for _, p := range pairs() {
-			if !strings.Contains(all[p.name+" racy"], raceReport) {
+			if !p.isReported(all[p.name+" racy"]) {
 				missed = append(missed, p.name)
 			}
 		}
@@ -70,7 +87,7 @@ func reports(t *testing.T) map[string]string {
 			break
 		}
 		t.Logf("the detector missed %s: once more", strings.Join(missed, ", "))
-		for name, text := range reportsOf(t, strings.Join(missed, ",")) {
+		for name, text := range reportsOf(t, schedule, strings.Join(missed, ",")) {
 			if strings.HasSuffix(name, " racy") {
 				all[name] = text
 			}
@@ -81,10 +98,10 @@ func reports(t *testing.T) map[string]string {
 
 // reportsOf is reports for some programs, without a repetition. The detector must not
 // suppress reports that look like earlier ones.
-func reportsOf(t *testing.T, names string) map[string]string {
+func reportsOf(t *testing.T, schedule, names string) map[string]string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+names,
+	cmd.Env = append(os.Environ(), childVariable+"="+schedule+" "+names, "FERRY_QUIET=1",
 		"GORACE=halt_on_error=0 exitcode=0 atexit_sleep_ms=0 suppress_equal_stacks=0 suppress_equal_addresses=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -98,26 +115,44 @@ func reportsOf(t *testing.T, names string) map[string]string {
 	return all
 }
 
-// TestReports checks that each wrong program is reported, with the operation
-// and the line that queued it, and no correct one.
+// TestReports checks that each wrong program is reported, with the operation and the line
+// that queued it, and no correct one.
 func TestReports(t *testing.T) {
-	all := reports(t)
-	for _, p := range pairs() {
-		t.Run(p.name, func(t *testing.T) {
-			if text, ran := all[p.name+" right"]; !ran || strings.Contains(text, raceReport) {
-				t.Errorf("the correct program is reported, or did not run:\n%s", text)
-			}
-			text := all[p.name+" racy"]
-			if !strings.Contains(text, raceReport) {
-				t.Fatalf("the racy program is not reported:\n%s", text)
-			}
-			if !strings.Contains(text, p.op) {
-				t.Errorf("the report has no %s:\n%s", p.op, text)
-			}
-			if !queuedHere(t, text) {
-				t.Errorf("the report shows no line that queued it:\n%s", text)
+	for _, schedule := range []string{"eager", "lazy", "random:1"} {
+		t.Run(schedule, func(t *testing.T) {
+			t.Parallel()
+			all := reports(t, schedule)
+			for _, p := range pairs() {
+				t.Run(p.name, func(t *testing.T) {
+					if schedule == rightSchedule {
+						checkRight(t, all[p.name+" right"])
+					}
+					checkRacy(t, &p, all[p.name+" racy"])
+				})
 			}
 		})
+	}
+}
+
+// checkRight checks that a correct program has ended without a report.
+func checkRight(t *testing.T, text string) {
+	if !strings.Contains(text, ended) || strings.Contains(text, raceReport) || strings.Contains(text, errorReport) {
+		t.Errorf("the correct program is reported, or did not run:\n%s", text)
+	}
+}
+
+// checkRacy checks the reports of a wrong program.
+func checkRacy(t *testing.T, p *pair, text string) {
+	switch isRace := strings.Contains(text, raceReport); {
+	case !isRace && !p.isError():
+		t.Fatalf("the racy program is not reported:\n%s", text)
+	case isRace && p.isError():
+		t.Errorf("the wrong program is reported as a race:\n%s", text)
+	case !p.isReported(text):
+		t.Errorf("the report has no %s:\n%s", p.op, text)
+	}
+	if !p.isError() && !queuedHere(t, text) {
+		t.Errorf("the report shows no line that queued it:\n%s", text)
 	}
 }
 
@@ -126,6 +161,7 @@ var frame = regexp.MustCompile(`racetest/(\w+_test\.go):(\d+)`)
 // queuedHere reports whether a report shows a line of a program with "//
 // queued".
 func queuedHere(t *testing.T, report string) bool {
+	report = report[:min(len(report), 1<<16)] // a program can have thousands of reports
 	return slices.ContainsFunc(frame.FindAllStringSubmatch(report, -1), func(m []string) bool {
 		text, err := os.ReadFile(m[1])
 		if err != nil {
@@ -168,12 +204,13 @@ func distant() (all []pair) {
 	return all
 }
 
-// TestDistance checks that races are found over many operations between the accesses. As in TestReports, a wrong program without a report runs again.
+// TestDistance checks that races are found over many operations between the accesses. As in
+// TestReports, a wrong program without a report runs again.
 func TestDistance(t *testing.T) {
 	for _, p := range distant() {
 		found := false
-		for try := 0; try < 3 && !found; try++ {
-			all := reportsOf(t, p.name)
+		for try := 0; try < 5 && !found; try++ {
+			all := reportsOf(t, "eager", p.name)
 			found = strings.Contains(all[p.name+" racy"], p.op)
 			if text := all[p.name+" right"]; strings.Contains(text, raceReport) {
 				t.Errorf("%s: the correct program is reported:\n%s", p.name, text)

@@ -3,9 +3,13 @@ package racetest
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"os"
+	"sync"
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -20,6 +24,26 @@ const code = `
 .version 8.0
 .target sm_75
 .address_size 64
+
+.visible .global .align 16 .b8 table[4096];
+.visible .global .attribute(.managed) .align 16 .b8 shared_table[4096];
+
+// table[i] = i
+.visible .entry store()
+{
+	.reg .u64 %a, %o;
+	.reg .u32 %i, %b, %n;
+	mov.u64 %a, table;
+	cvta.global.u64 %a, %a;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %i, %tid.x;
+	mad.lo.u32 %i, %b, %n, %i;
+	mul.wide.u32 %o, %i, 4;
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ret;
+}
 
 // p[i*stride] = i
 .visible .entry put(.param .u64 p, .param .u32 stride)
@@ -116,9 +140,14 @@ type rig struct {
 	failedWith  error
 }
 
-func newRig(schedule softgpu.Schedule) *rig {
-	d, err := softgpu.Open(softgpu.Options{Devices: 2, Schedule: schedule})
+// h200 is the profile of all rigs. To parse it for each takes long in race builds.
+var h200 = sync.OnceValue(func() *profile.Profile { return got(profile.Named("h200")) })
+
+// newRig opens a driver. schedule is as in FERRY_SCHEDULE.
+func newRig(schedule string) *rig {
+	s, err := softgpu.ParseSchedule(schedule)
 	ok(err)
+	d := got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s}))
 	ok(d.Init(0))
 	r := &rig{Driver: d}
 	r.ctx, r.ctx1 = got(d.DevicePrimaryCtxRetain(0)), got(d.DevicePrimaryCtxRetain(1))
@@ -148,6 +177,16 @@ func ok(err error) {
 		panic(err)
 	}
 }
+
+// fails says that a wrong program has the error that shows its fault.
+func (r *rig) fails(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s%v\n", errorReport, err)
+	}
+}
+
+// errorReport begins the line of an error that shows the fault of a wrong program.
+const errorReport = "error: "
 
 func got[T any](x T, err error) T {
 	ok(err)

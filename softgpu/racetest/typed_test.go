@@ -10,23 +10,28 @@ import (
 // typed is a GPU of the typed API that uses the rig's driver.
 type typed struct {
 	g           *ferry.GPU
-	s, t        *ferry.Stream
+	m           *ferry.Module
+	s, t        *ferry.Stream // non-blocking
+	e           *ferry.Event
 	host        *ferry.Host[byte]
 	dev, there  *ferry.Device[byte]
 	put, copies *ferry.Kernel
-	raw         []byte // a slice of host, made before any operation
+	store       *ferry.Kernel // writes the variable table
+	raw         []byte        // a slice of host, made before any operation
 }
 
 var background = context.Background()
 
-func (r *rig) typed() *typed {
-	g := got(ferry.OpenDriver(r.Driver, 0))
+func (r *rig) typed() *typed { return r.typedOn(0) }
+
+func (r *rig) typedOn(device int) *typed {
+	g := got(ferry.OpenDriver(r.Driver, device))
 	m := got(ferry.Load(g, []byte(code), nil))
 	x := &typed{
-		g: g, s: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})), t: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})),
+		g: g, m: m, e: got(ferry.NewEvent(g, nil)), s: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})), t: got(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})),
 		host: got(ferry.AllocHost[byte](g, size, nil)),
 		dev:  got(ferry.Alloc[byte](g, size)), there: got(ferry.Alloc[byte](g, size)),
-		put: got(m.Kernel("put")), copies: got(m.Kernel("copy")),
+		put: got(m.Kernel("put")), copies: got(m.Kernel("copy")), store: got(m.Kernel("store")),
 	}
 	x.raw = x.host.Slice()
 	return x
@@ -124,7 +129,7 @@ var typedPairs = []pair{
 	{"typed/done-is-false", "Done orders the host only if it returns true.", "copyWrites",
 		func(r *rig) {
 			x := r.typed()
-			r.holdTyped(x)
+			r.holdTyped(x, x.s)
 			ok(ferry.Copy(x.s, x.host, x.dev)) // queued
 			got(x.s.Done())
 			r.open()
@@ -228,13 +233,10 @@ var typedPairs = []pair{
 	{"typed/pageable-source-changed", "A pageable source must not change before Copy has returned, also in another goroutine.", "staging",
 		func(r *rig) {
 			x, src := r.typed(), make([]byte, 2*megabyte)
-			to, written := got(ferry.Alloc[byte](x.g, len(src))), make(chan bool)
-			go func() { // queued
-				src[megabyte] = 1
-				close(written)
-			}()
-			ok(ferry.Copy(x.s, to, ferry.Pageable(src)))
-			<-written
+			to := got(ferry.Alloc[byte](x.g, len(src)))
+			join := beside(func() { src[megabyte] = 1 })
+			ok(ferry.Copy(x.s, to, ferry.Pageable(src))) // queued
+			join()
 		}, func(r *rig) {
 			x, src := r.typed(), make([]byte, 2*megabyte)
 			to := got(ferry.Alloc[byte](x.g, len(src)))
@@ -244,10 +246,10 @@ var typedPairs = []pair{
 	{"typed/pageable-destination-read", "A pageable destination must not be read before Copy has returned, also in another goroutine.", "staging",
 		func(r *rig) {
 			x, dst := r.typed(), make([]byte, 2*megabyte)
-			from, read := got(ferry.Alloc[byte](x.g, len(dst))), make(chan byte)
-			go func() { read <- dst[megabyte] }() // queued
-			ok(ferry.Copy(x.s, ferry.Pageable(dst), from))
-			sink = <-read
+			from := got(ferry.Alloc[byte](x.g, len(dst)))
+			join := beside(func() { sink = dst[megabyte] })
+			ok(ferry.Copy(x.s, ferry.Pageable(dst), from)) // queued
+			join()
 		}, func(r *rig) {
 			x, dst := r.typed(), make([]byte, 2*megabyte)
 			from := got(ferry.Alloc[byte](x.g, len(dst)))
@@ -257,15 +259,15 @@ var typedPairs = []pair{
 	{"typed/pageable-then-other-stream", "Copy of pageable memory returns before the bytes have arrived.", "copyReads",
 		func(r *rig) {
 			x := r.typed()
-			to, there := got(ferry.Alloc[byte](x.g, megabyte)), got(ferry.AllocHost[byte](x.g, megabyte, nil))
+			to := got(ferry.Alloc[byte](x.g, megabyte))
 			ok(ferry.Copy(x.s, to, ferry.Pageable(make([]byte, megabyte)))) // queued
-			ok(ferry.Copy(x.t, there, to))                                  // queued
+			ok(ferry.Copy(x.t, x.host, to.Range(megabyte-size, megabyte)))  // queued
 		}, func(r *rig) {
 			x := r.typed()
-			to, there := got(ferry.Alloc[byte](x.g, megabyte)), got(ferry.AllocHost[byte](x.g, megabyte, nil))
+			to := got(ferry.Alloc[byte](x.g, megabyte))
 			ok(ferry.Copy(x.s, to, ferry.Pageable(make([]byte, megabyte))))
 			ok(x.s.Wait(background))
-			ok(ferry.Copy(x.t, there, to))
+			ok(ferry.Copy(x.t, x.host, to.Range(megabyte-size, megabyte)))
 		}},
 	{"typed/ranges", "Ranges that share no element may be used at the same time.", "copyWrites",
 		func(r *rig) {
@@ -279,12 +281,67 @@ var typedPairs = []pair{
 		}},
 }
 
+// graph returns a graph that copies dev to host.
 func (x *typed) graph() *ferry.Graph {
-	return got(x.s.Capture(func(s *ferry.Stream) error { return ferry.Copy(s, x.host, x.dev) }))
+	return x.capture(func(s *ferry.Stream) { ok(ferry.Copy(s, x.host, x.dev)) })
 }
 
-// holdTyped keeps stream s of x busy, as hold does for other streams.
-func (r *rig) holdTyped(x *typed) {
+func (x *typed) capture(f func(s *ferry.Stream)) *ferry.Graph {
+	return got(x.s.Capture(func(s *ferry.Stream) error {
+		f(s)
+		return nil
+	}))
+}
+
+// The operations of most programs.
+
+func (x *typed) copy(s *ferry.Stream, dst, src ferry.Memory[byte]) { ok(ferry.Copy(s, dst, src)) }
+func (x *typed) fill(s *ferry.Stream, m ferry.Memory[byte])        { ok(ferry.Fill(s, m, 7)) }
+func (x *typed) writes(s *ferry.Stream, m any)                     { ok(s.Launch(x.put, shape, m, int32(1))) }
+func (x *typed) reads(s *ferry.Stream, to, from any)               { ok(s.Launch(x.copies, shape, to, from)) }
+func (x *typed) wait(s *ferry.Stream)                              { ok(s.Wait(background)) }
+
+// follow lets what is queued in stream b from now on follow what is queued in a.
+func (x *typed) follow(b, a *ferry.Stream) {
+	ok(a.Record(x.e))
+	ok(b.WaitEvent(x.e))
+}
+
+// device allocates another buffer like dev.
+func (x *typed) device() *ferry.Device[byte] { return got(ferry.Alloc[byte](x.g, size)) }
+
+// pinned allocates another buffer like host.
+func (x *typed) pinned() *ferry.Host[byte] { return got(ferry.AllocHost[byte](x.g, size, nil)) }
+
+// register registers ordinary memory, which it returns too.
+func (x *typed) register() (*ferry.Host[byte], []byte) {
+	mine := make([]byte, size)
+	return got(ferry.Register(x.g, mine, &ferry.RegisterOptions{Mapped: true})), mine
+}
+
+// managed allocates managed memory, and returns a slice of it, made before any operation.
+func (x *typed) managed() (*ferry.Managed[byte], []byte) {
+	m := got(ferry.AllocManaged[byte](x.g, size, nil))
+	return m, m.Slice()
+}
+
+// beside runs f on another goroutine until join. The goroutine lives until then, because the
+// detector soon forgets the stacks of goroutines that have ended.
+func beside(f func()) (join func()) {
+	end, done := make(chan bool), make(chan bool)
+	go func() { // queued
+		f()
+		<-end
+		close(done)
+	}()
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// holdTyped keeps a stream of x busy, as hold does for other streams.
+func (r *rig) holdTyped(x *typed, s *ferry.Stream) {
 	hold := got(got(ferry.Load(x.g, []byte(code), nil)).Kernel("hold"))
-	ok(x.s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
+	ok(s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
 }
