@@ -57,9 +57,8 @@ func arithF32(op string, m softfloat.Mode, approx string) vec {
 	}
 	switch {
 	case op == "div" && approx != "":
-		return lift2(func(a, b uint64) uint64 {
-			return softfloat.Finish32(softfloat.DivApprox32(uint32(a), uint32(b), approx, m.FTZ), m)
-		})
+		f := softfloat.DivApprox32(approx, m.FTZ)
+		return lift2(func(a, b uint64) uint64 { return softfloat.Finish32(f(uint32(a), uint32(b)), m) })
 	case op == "add" && unmodified:
 		return simd.addF32
 	case op == "sub" && unmodified:
@@ -310,12 +309,13 @@ func decodeUnaryFloat(d *decoder) error {
 	switch t {
 	case ptx.F64:
 		if d.has("approx") {
-			return d.pure(lift1(func(a uint64) uint64 { return softfloat.Approx64(op, a, m.FTZ) }), nil, t)
+			return d.pure(lift1(softfloat.Approx64(op, m.FTZ)), nil, t)
 		}
 		return d.pure(lift1(func(a uint64) uint64 { return f64bits(softfloat.Exact64(op, f64from(a), m.Round)) }), nil, t)
 	case ptx.F32:
 		if d.has("approx") || op != "rcp" && op != "sqrt" {
-			return d.pure(lift1(func(a uint64) uint64 { return softfloat.Approx32(op, uint32(a), m.FTZ) }), nil, t)
+			f := softfloat.Approx32(op, m.FTZ)
+			return d.pure(lift1(func(a uint64) uint64 { return uint64(f(uint32(a))) }), nil, t)
 		}
 		return d.pure(lift1(func(a uint64) uint64 { return softfloat.Exact32(op, a, m) }), nil, t)
 	case ptx.F16, ptx.F16x2, ptx.BF16, ptx.BF16x2:
@@ -323,9 +323,8 @@ func decodeUnaryFloat(d *decoder) error {
 		if op != "ex2" && op != "tanh" {
 			break
 		}
-		one := packed(t, func(a, _, _ uint64) uint64 {
-			return f.Finish(softfloat.Approximate(op, f.Decode(a, m.FTZ)), softfloat.Mode{FTZ: m.FTZ})
-		})
+		half := softfloat.ApproxHalf(op, f, m.FTZ)
+		one := packed(t, func(a, _, _ uint64) uint64 { return half(a) })
 		return d.pure(lift1(func(a uint64) uint64 { return one(a, 0, 0) }), nil, t)
 	}
 	return d.badType()

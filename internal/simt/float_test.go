@@ -149,6 +149,9 @@ func TestFloatOps(t *testing.T) {
 				if k == 16 && (y > 1<<126 || y < -1<<126) { // __fdividef gives zero there
 					continue
 				}
+				if k == 16 && math.Abs(float64(g-w)) <= 0x1p-22*math.Abs(float64(w))+0x1p-148 { // it is not exact
+					continue
+				}
 				if !same32(g, w) {
 					t.Fatalf("operation %d of %v and %v: got %v, want %v", k, x, y, g, w)
 				}

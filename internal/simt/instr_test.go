@@ -415,7 +415,6 @@ func TestFloatInstructions(t *testing.T) {
 		{"neg.ftz.f32 $d, $a;", "f32", f1, func(a, _, _ uint64) uint64 { return b32(-flushed(f32(a))) }},
 		{"rcp.rn.f32 $d, $a;", "f32", f1, func(a, _, _ uint64) uint64 { return b32(1 / f32(a)) }},
 		{"sqrt.rn.ftz.f32 $d, $a;", "f32", f1, func(a, _, _ uint64) uint64 { return b32(float32(math.Sqrt(float64(flushed(f32(a)))))) }},
-		{"div.full.f32 $d, $a, $b;", "f32", f2, func(a, b, _ uint64) uint64 { return b32(f32(a) / f32(b)) }},
 	}
 	for name, mode := range map[string]softfloat.Rounding{"rn": softfloat.NearestEven, "rz": softfloat.TowardZero, "rm": softfloat.Down, "rp": softfloat.Up} {
 		tests = append(tests,

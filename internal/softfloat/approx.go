@@ -1,130 +1,148 @@
 package softfloat
 
-import "math"
+import (
+	"math"
 
-// Exact32 computes rcp or sqrt, as op says, of an f32 with one rounding.
-func Exact32(op string, a uint64, m Mode) uint64 {
-	x := F32.Decode(a, m.FTZ)
-	if m.Round == NearestEven {
-		// f64 has more than twice the bits of f32: rounding twice does no harm here.
-		if op == "sqrt" {
-			return Finish32(math.Float32bits(float32(math.Sqrt(x))), m)
-		}
-		return Finish32(math.Float32bits(float32(1/x)), m)
+	"github.com/ferrygpu/ferry/internal/sfu"
+)
+
+// The f32 by which instructions without .ftz scale operands that the special function unit
+// would read, or return, as zero.
+const (
+	two24   = (127 + 24) << 23
+	two12   = (127 + 12) << 23
+	half12  = (127 - 12) << 23
+	quarter = (127 - 2) << 23
+	two126  = (127 + 126) << 23
+)
+
+// Approx32 returns the function that computes an approximation of an f32: rcp, sqrt,
+// rsqrt, sin, cos, lg2, ex2 or tanh, as op says. It is the sequence of instructions that
+// ptxas writes around one of the special function unit.
+func Approx32(op string, ftz bool) func(a uint32) uint32 {
+	unit := unit32(op)
+	switch {
+	case op == "sin" || op == "cos":
+		return func(a uint32) uint32 { return unit(turns(a, ftz)) }
+	case ftz || op == "tanh":
+		return unit
+	case op == "rcp":
+		return func(a uint32) uint32 { return reciprocal(unit, a) }
+	case op == "ex2":
+		return func(a uint32) uint32 { return exponential(unit, a) }
+	case op == "lg2":
+		return func(a uint32) uint32 { return logarithm(unit, a) }
+	case op == "rsqrt":
+		return func(a uint32) uint32 { return scaled(unit, a, two12) }
 	}
-	r := 0.0
+	return func(a uint32) uint32 { return scaled(unit, a, half12) }
+}
+
+// unit32 returns what the special function unit does. Where its coefficients are unknown
+// the result is the nearest number.
+func unit32(op string) func(a uint32) uint32 {
+	if f := sfu.Function(op); f != nil {
+		return f
+	}
 	if op == "sqrt" {
-		r = Arith("sqrt", x, 0, 0, false)
-	} else {
-		r = Arith("div", 1, x, 0, false)
-	}
-	return F32.Finish(r, m)
-}
-
-// Exact64 computes rcp or sqrt, as op says, of an f64 with one rounding.
-func Exact64(op string, x float64, mode Rounding) float64 {
-	var r float64
-	if op == "rcp" {
-		r = Arith64("div", 1, x, 0, mode)
-	} else {
-		r = Arith64("sqrt", x, 0, 0, mode)
-	}
-	if r != r {
-		return Propagate(x, 0, 0)
-	}
-	return r
-}
-
-// Approx64 computes rcp or rsqrt, as op says, of an f64. With ftz the GPU reads and
-// computes the upper word only.
-func Approx64(op string, a uint64, ftz bool) uint64 {
-	const upper = 0xffffffff00000000
-	if !ftz {
-		r := Approximate(op, math.Float64frombits(a))
-		if r != r {
-			r = Propagate(math.Float64frombits(a), 0, 0)
+		return func(a uint32) uint32 {
+			return uint32(Canonical32(float32(math.Sqrt(float64(math.Float32frombits(Flush32(a)))))))
 		}
-		return math.Float64bits(r)
 	}
-	a &= upper
-	if a>>52&0x7ff == 0 {
-		a &= 1 << 63
+	return func(a uint32) uint32 {
+		if a&0x7f800000 < (127-8)<<23 { // the unit returns small numbers unchanged
+			return a
+		}
+		return uint32(Canonical32(float32(math.Tanh(float64(math.Float32frombits(a))))))
 	}
-	r := Approximate(op, math.Float64frombits(a))
-	if r != r {
-		return 0x7fffffff00000000
-	}
-	v := (math.Float64bits(r) + 1<<31) & upper
-	if v>>52&0x7ff == 0 {
-		v &= 1 << 63
-	}
-	return v
 }
 
-// Approx32 computes an approximation of an f32. It returns the nearest f32, which is
-// within the bounds that the ISA gives for every approximation.
-func Approx32(op string, a uint32, ftz bool) uint64 {
-	if ftz {
-		a = Flush32(a)
+// scaled computes a root f of a. A denormal is scaled by two24, and the result by back.
+func scaled(f func(uint32) uint32, a, back uint32) uint32 {
+	if !denormal32(a) {
+		return f(a)
 	}
-	x := float64(math.Float32frombits(a))
-	if op == "sin" || op == "cos" {
-		x = 2 * math.Pi * turns(x)
-	}
-	r := Canonical32(float32(Approximate(op, x)))
-	if ftz {
-		r = uint64(Flush32(uint32(r)))
-	}
-	return r
+	return product32(f(product32(a, two24)), back)
 }
 
-// turns converts an angle to turns and drops the whole ones. As on the GPU the turns
-// are an f32 first, which leaves few bits of a large angle, or none.
-func turns(x float64) float64 {
+func reciprocal(rcp func(uint32) uint32, a uint32) uint32 {
+	scale := uint32(quarter)
+	switch m := a &^ (1 << 31); {
+	case denormal32(a):
+		scale = two24
+	case m <= two126 || m >= 0x7f800000:
+		return rcp(a)
+	}
+	return product32(rcp(product32(a, scale)), scale)
+}
+
+func exponential(ex2 func(uint32) uint32, a uint32) uint32 {
+	x := math.Float32frombits(a)
+	if !(x < -126) {
+		return ex2(a)
+	}
+	root := ex2(math.Float32bits(x / 2))
+	return product32(root, root)
+}
+
+func logarithm(lg2 func(uint32) uint32, a uint32) uint32 {
+	if !denormal32(a) {
+		return lg2(a)
+	}
+	return uint32(Canonical32(math.Float32frombits(lg2(product32(a, two24))) - 24))
+}
+
+// denormal32 reports whether a is a denormal or zero.
+func denormal32(a uint32) bool { return a&0x7f800000 == 0 }
+
+// product32 returns a*b, rounded to nearest.
+func product32(a, b uint32) uint32 {
+	return uint32(Canonical32(math.Float32frombits(a) * math.Float32frombits(b)))
+}
+
+// turns converts an angle to turns, which the special function unit reads. The product is
+// cut to an f32, which leaves few bits of the fraction of a large angle, or none.
+func turns(a uint32, ftz bool) uint32 {
 	const inverse = 0x3e22f983 // 1/(2*pi) as f32
-	p := x * float64(math.Float32frombits(inverse))
-	t := F32.Decode(F32.Encode(p, TowardZero), false)
-	return t - math.Trunc(t)
+	p := F32.Decode(uint64(a), ftz) * float64(math.Float32frombits(inverse))
+	return uint32(F32.Encode(p, TowardZero))
 }
 
-// Approximate computes rcp, sqrt, rsqrt, sin, cos, lg2, ex2 or tanh, as op says, to
-// the precision of package math.
-func Approximate(op string, x float64) float64 {
-	switch op {
-	case "rcp":
-		return 1 / x
-	case "sqrt":
-		return math.Sqrt(x)
-	case "rsqrt":
-		if x == 0 {
-			return math.Copysign(math.Inf(1), x)
+// DivApprox32 returns the function that computes div.approx or div.full, as kind says, of
+// f32. It multiplies a with the reciprocal of b. A denormal b is scaled, together with a.
+// div.full scales a large b, too: div.approx returns zero there.
+func DivApprox32(kind string, ftz bool) func(a, b uint32) uint32 {
+	rcp := sfu.Function("rcp")
+	return func(a, b uint32) uint32 {
+		if ftz {
+			a, b = Flush32(a), Flush32(b)
 		}
-		return 1 / math.Sqrt(x)
-	case "sin":
-		return math.Sin(x)
-	case "cos":
-		return math.Cos(x)
-	case "lg2":
-		return math.Log2(x)
-	case "ex2":
-		return math.Exp2(x)
+		switch {
+		case denormal32(b):
+			a, b = product32(a, two24), product32(b, two24)
+		case kind == "full" && b&^(1<<31) > two126:
+			a, b = product32(a, quarter), product32(b, quarter)
+			if ftz {
+				a = Flush32(a)
+			}
+		}
+		return product32(a, rcp(b))
 	}
-	return math.Tanh(x)
 }
 
-// DivApprox32 computes div.approx or div.full, as kind says, of f32. The GPU computes
-// div.approx as a*(1/b), where the reciprocal of a large b is zero.
-func DivApprox32(a, b uint32, kind string, ftz bool) uint32 {
-	if ftz {
-		a, b = Flush32(a), Flush32(b)
-	}
-	x, y := math.Float32frombits(a), math.Float32frombits(b)
-	const large = 1 << 126
-	if kind == "approx" && (y > large || y < -large) && !math.IsInf(float64(y), 0) {
-		if math.IsInf(float64(x), 0) || x != x {
-			return NaN32
+// ApproxHalf returns the function that computes ex2 or tanh, as op says, of an f16 or bf16.
+// It is that of f32, cut to the format.
+func ApproxHalf(op string, f *Format, ftz bool) func(a uint64) uint64 {
+	unit := unit32(op)
+	return func(a uint64) uint64 {
+		r := float64(math.Float32frombits(unit(math.Float32bits(float32(f.Decode(a, ftz))))))
+		if r >= math.Ldexp(1, f.bias+1) {
+			r = math.Inf(1)
 		}
-		return (a ^ b) & 0x80000000
+		v := f.Encode(r, TowardZero)
+		if ftz && math.Abs(r) < math.Ldexp(1, f.MinExponent()) {
+			v &= 1 << (f.size - 1)
+		}
+		return v
 	}
-	return math.Float32bits(x / y)
 }

@@ -46,8 +46,8 @@ func isApproximate(f form) bool {
 	return false
 }
 
-// TestForms runs every form that the software GPU accepts. The result must equal that
-// of the GPU bit for bit, or, for approximations, within the bounds of the ISA. If
+// TestForms runs every form that the software GPU accepts. The result must equal that of
+// the GPU bit for bit, or be within the tolerances, which few approximations have. If
 // the compiler refuses a form, the result must equal that of the form which replaced
 // it, or of exact arithmetic.
 func TestForms(t *testing.T) {

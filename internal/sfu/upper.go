@@ -1,0 +1,40 @@
+package sfu
+
+const (
+	fraction64 = 1<<20 - 1 // of the upper word of an f64
+	bias64     = 1023
+)
+
+// Upper returns what the unit does for the upper word of an f64: rcp or rsqrt, as op says,
+// of a positive normal number. The result is another upper word, 0 for a denormal.
+func Upper(op string) func(x uint32) uint32 {
+	rows := loaded()[op]
+	if op == "rcp" {
+		return func(x uint32) uint32 { return rcpUpper(rows, x) }
+	}
+	return func(x uint32) uint32 { return rsqrtUpper(rows, x) }
+}
+
+func rcpUpper(rows []Row, x uint32) uint32 {
+	m := interpolate(rows, x&fraction64<<3, 23) >> 19
+	return assemble64(2*bias64-1-int(x>>20), uint32(m))
+}
+
+func rsqrtUpper(rows []Row, x uint32) uint32 {
+	half, argument := halve(int(x>>20)-bias64, x&fraction64, 20)
+	if argument == 0 {
+		return assemble64(bias64-half, 1<<20)
+	}
+	return assemble64(bias64-1-half, uint32(interpolate(rows, argument<<3, 24)>>19))
+}
+
+// assemble64 returns the upper word of a biased exponent and a significand in [1<<20, 1<<21].
+func assemble64(exp int, m uint32) uint32 {
+	if m >= 1<<21 {
+		exp, m = exp+1, 1<<20
+	}
+	if exp <= 0 {
+		return 0
+	}
+	return uint32(exp)<<20 | m&fraction64
+}
