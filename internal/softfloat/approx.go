@@ -23,7 +23,7 @@ func Approx32(op string, ftz bool) func(a uint32) uint32 {
 	unit := unit32(op)
 	switch {
 	case op == "sin" || op == "cos":
-		return func(a uint32) uint32 { return unit(turns(a, ftz)) }
+		return func(a uint32) uint32 { return unit(Turns(a, ftz)) }
 	case ftz || op == "tanh":
 		return unit
 	case op == "rcp":
@@ -100,9 +100,9 @@ func product32(a, b uint32) uint32 {
 	return uint32(Canonical32(math.Float32frombits(a) * math.Float32frombits(b)))
 }
 
-// turns converts an angle to turns, which the special function unit reads. The product is
+// Turns converts an angle to turns, which the special function unit reads. The product is
 // cut to an f32, which leaves few bits of the fraction of a large angle, or none.
-func turns(a uint32, ftz bool) uint32 {
+func Turns(a uint32, ftz bool) uint32 {
 	const inverse = 0x3e22f983 // 1/(2*pi) as f32
 	p := F32.Decode(uint64(a), ftz) * float64(math.Float32frombits(inverse))
 	return uint32(F32.Encode(p, TowardZero))
@@ -122,11 +122,11 @@ func DivApprox32(kind string, ftz bool) func(a, b uint32) uint32 {
 			a, b = product32(a, two24), product32(b, two24)
 		case kind == "full" && b&^(1<<31) > two126:
 			a, b = product32(a, quarter), product32(b, quarter)
-			if ftz {
-				a = Flush32(a)
-			}
 		}
-		return product32(a, rcp(b))
+		if !ftz {
+			return product32(a, rcp(b))
+		}
+		return Flush32(product32(Flush32(a), rcp(b)))
 	}
 }
 

@@ -16,7 +16,7 @@ type Point struct {
 // Coefficients are searched from -limit to limit.
 const (
 	limit1 = 1 << 24
-	limit2 = 1 << 16
+	limit2 = 1 << 20
 )
 
 // rounds is how often Row adds points to those that it looks at.
