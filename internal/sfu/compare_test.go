@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"testing"
 )
 
 // Results are hashed in chunks, which are computed in pieces at the same time.
@@ -41,6 +42,7 @@ type piece struct {
 // comparePiece compares results from the number first on. It compares nothing, and hashes
 // the results in Go, if got is nil.
 func comparePiece(f *form, first uint64, n int, got []uint32) (p piece) {
+	p.hash = mixB
 	for i := range n {
 		v := first + uint64(i)
 		want := f.result(v)
@@ -90,7 +92,7 @@ func (c *comparison) add(f *form, first uint64, n int, got []uint32) {
 		list[i] = comparePiece(f, first+uint64(from), to-from, part)
 	})
 	for chunk := range slices.Chunk(list, chunkSize/pieceSize) {
-		var h uint64
+		h := uint64(mixB)
 		for _, p := range chunk {
 			h = extend(h, p.hash)
 			c.Different += p.different
@@ -105,5 +107,27 @@ func (c *comparison) add(f *form, first uint64, n int, got []uint32) {
 			c.Examples[i] = c.Examples[i*step]
 		}
 		c.Examples = c.Examples[:32]
+	}
+}
+
+// TestComparison: results of the functions in Go have the hash of no results, and a wrong
+// one is found.
+func TestComparison(t *testing.T) {
+	f := forms()[3]
+	const first, n = 0x3f800000, 3*pieceSize + 5
+	results := make([]uint32, n)
+	for i := range results {
+		results[i] = f.result(first + uint64(i))
+	}
+	var hashed, same, wrong comparison
+	hashed.add(&f, first, n, nil)
+	same.add(&f, first, n, results)
+	results[2*pieceSize+7] ^= 2
+	wrong.add(&f, first, n, results)
+	if same.Different != 0 || same.Hashes[0] != hashed.Hashes[0] {
+		t.Errorf("equal results: %+v, hash %v", same, hashed.Hashes)
+	}
+	if wrong.Different != 1 || wrong.ULP != 2 || len(wrong.Examples) != 1 || wrong.Hashes[0] == same.Hashes[0] {
+		t.Errorf("one wrong result: %+v", wrong)
 	}
 }

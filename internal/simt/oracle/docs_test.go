@@ -1,7 +1,10 @@
 package oracle
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +23,11 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	for name, want := range map[string]string{"families": familyTable(t), "tolerances": toleranceTable(), "refused": refusalTable()} {
+	tables := map[string]string{"families": familyTable(t), "tolerances": toleranceTable(), "refused": refusalTable()}
+	if table := comparedTable(t); table != "" {
+		tables["compared"] = table
+	}
+	for name, want := range tables {
 		start, end := "<!-- "+name+" -->\n", "<!-- end -->"
 		before, rest, ok := strings.Cut(text, start)
 		got, after, ok2 := strings.Cut(rest, end)
@@ -76,6 +83,37 @@ func toleranceTable() string {
 			absolute = fmt.Sprintf("%.1e", a)
 		}
 		fmt.Fprintf(&s, "| %s | %d | %s |\n", op, tolerances[op].ulps, absolute)
+	}
+	return s.String()
+}
+
+// compared is the record that TestHardware of internal/sfu writes.
+const compared = "../../../docs/results/sfu-h200.json"
+
+// comparedTable returns how many results of each approximate form differ from the GPU, or
+// nothing if there is no record.
+func comparedTable(t *testing.T) string {
+	text, err := os.ReadFile(compared)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	var record struct {
+		Forms []struct {
+			Form              string
+			Inputs, Different uint64
+			ULP               uint32
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &record)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	s.WriteString("| form | operands | results that differ | largest difference, ulp |\n|---|---|---|---|\n")
+	for _, f := range record.Forms {
+		fmt.Fprintf(&s, "| `%s` | %d | %d | %d |\n", f.Form, f.Inputs, f.Different, f.ULP)
 	}
 	return s.String()
 }
