@@ -197,10 +197,10 @@ const kernelText = `
 // module returns a kernel k0, k1, ... for each form. A thread does one instruction.
 func module(list []form) []byte {
 	var s strings.Builder
-	s.WriteString(".version 7.8\n.target sm_90\n.address_size 64\n")
+	s.WriteString(".version 8.0\n.target sm_90\n.address_size 64\n")
 	for i, f := range list {
 		body := strings.NewReplacer("$I", f.name, "$mix", mixBody, "$end", foldBody).Replace(bodies[f.kind])
-		body = strings.NewReplacer("$A", fmt.Sprint(uint64(mixA)), "$B", fmt.Sprint(uint64(mixB)), "$folded", fmt.Sprint(folded)).Replace(body)
+		body = strings.NewReplacer("$A", fmt.Sprintf("%#x", uint64(mixA)), "$B", fmt.Sprintf("%#x", uint64(mixB)), "$folded", fmt.Sprint(folded)).Replace(body)
 		fmt.Fprintf(&s, kernelText, i, body)
 	}
 	return []byte(s.String())
