@@ -292,7 +292,7 @@ var memoryPairs = []pair{
 			}
 			sink = r.host[0]
 		}},
-	{"atomics", "Atomics of kernels and of the host do not race with each other, but with plain accesses.", "kernelSignals",
+	{"atomics", "Atomics of kernels do not race with each other, nor with atomic loads of the host, but with other accesses of it.", "kernelSignals",
 		func(r *rig) {
 			r.run("count", r.a, address(r.host), 0) // queued
 			sink = r.host[0]
