@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 
@@ -531,25 +530,6 @@ func memcpyAsync(st *streamState, dst, src *span) (err error) {
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
 	return err
-}
-
-// registrations divides the two sides of a copy into parts that do not cross a boundary
-// between registrations.
-func registrations(dst, src *span) iter.Seq2[*span, *span] {
-	return func(yield func(*span, *span) bool) {
-		if !dst.crossesBoundary() && !src.crossesBoundary() {
-			yield(dst, src)
-			return
-		}
-		for off := uintptr(0); off < dst.bytes; {
-			n := min(dst.toBoundary(off), src.toBoundary(off))
-			to, from := dst.cut(off, n), src.cut(off, n)
-			if !yield(&to, &from) {
-				return
-			}
-			off += n
-		}
-	}
 }
 
 // copyCall returns the driver call of one copy, for its kinds of memory.
