@@ -35,6 +35,21 @@ again:
 	ret;
 }
 
+// The first word of p becomes 0 if it is 1, n times.
+.visible .entry swap(.param .u64 p, .param .u32 n) {
+	.reg .u64 %a;
+	.reg .u32 %x, %n;
+	.reg .pred %p;
+	ld.param.u64 %a, [p];
+	ld.param.u32 %n, [n];
+again:
+	atom.global.sys.cas.b32 %x, [%a], 1, 0;
+	sub.u32 %n, %n, 1;
+	setp.ne.u32 %p, %n, 0;
+	@%p bra again;
+	ret;
+}
+
 POLLS
 
 STORES

@@ -82,11 +82,7 @@ func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 	case simt.Acquire:
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.Release:
-		how := kernelRelease
-		if s.lost {
-			how = kernelLock
-		}
-		k.signal(raceAccess{p: p, n: size, how: how}, true)
+		k.signal(raceAccess{p: p, n: size, how: s.release()}, true)
 	case simt.Atomic: // in device memory most atomics only count, and no host code waits for them
 		if s.lost {
 			k.update(raceAccess{p: p, n: size, how: kernelUpdate})
@@ -95,9 +91,18 @@ func (s *raceSegment) Touch(how simt.Touch, off, n uint64) {
 		}
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	case simt.CompareAndSwap:
-		k.signal(raceAccess{p: p, n: size, how: kernelRelease}, s.host)
+		k.signal(raceAccess{p: p, n: size, how: s.release()}, s.host)
 		k.addOnce(raceAccess{p: p, n: size, how: kernelAcquire})
 	}
+}
+
+// release returns how a release is reported. It must not be a race with the plain reads that
+// updates of other kernels are reported as.
+func (s *raceSegment) release() raceHow {
+	if s.lost {
+		return kernelLock
+	}
+	return kernelRelease
 }
 
 // update reports a, an atomic operation on mapped memory without native host atomics. The

@@ -18,7 +18,7 @@ const raceProgram = "FERRY_TEST_MAPPED_RACE"
 // mappedPrograms use mapped memory from the host while a kernel runs. The value says whether
 // that is right.
 func mappedPrograms() map[string]bool {
-	all := map[string]bool{"host updates": false, "host reads": true}
+	all := map[string]bool{"host updates": false, "host reads": true, "kernels swap": true}
 	for i, form := range storeForms {
 		all[fmt.Sprint("data", i)] = form.ordered
 	}
@@ -57,6 +57,13 @@ func TestMappedRaceProgram(t *testing.T) {
 		}
 		for range 1000 {
 			atomic.LoadUint32(&r.words[0])
+		}
+		r.sync(streams[0])
+		r.sync(streams[1])
+	case "kernels swap": // one by compare and swap, the other by additions
+		streams := []cu.Stream{r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)}
+		for i, s := range streams {
+			r.ok(r.run(r.kernel([]string{"swap", "hammer"}[i]), 1, 1, s, r.dev, uint32(500)))
 		}
 		r.sync(streams[0])
 		r.sync(streams[1])
