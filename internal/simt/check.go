@@ -346,9 +346,11 @@ func (c *checker) Memory(shared bool, addr uint64, n int) (v uint64, ok bool) {
 		return 0, false
 	}
 	var b [8]byte
+	h := c.w.k.mapped
+	atomics := h != nil && h.Atomics.any()
 	ok = ref.peek(addr, b[:n]) == n
-	if h := c.w.k.mapped; h != nil && !shared {
-		return h.visible(c.w.b, ref.at(addr), uint64(n), loadBytes(b[:n])), ok
+	if h != nil && !shared {
+		return h.visible(c.w.b, ref.at(addr), uint64(n), loadBytes(b[:n]), atomics), ok
 	}
 	return loadBytes(b[:n]), ok
 }

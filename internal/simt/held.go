@@ -135,8 +135,8 @@ func (p *pastLoads) forget(at uintptr, n uint64, lane int) {
 // Kernels that share one lose no updates of each other. It is safe for concurrent use, and
 // nil holds nothing.
 type HeldAtomics struct {
-	count atomic.Int64 // of words
-	mu    sync.Mutex
+	count atomic.Int64 // of words whose last value is not in memory yet
+	mu    sync.Mutex   // held during writes of kernels to memory that may be in a word
 	words map[uintptr]*heldAtomic
 	since time.Time // since when there is one
 }
@@ -145,16 +145,32 @@ type heldAtomic struct {
 	value uint64
 	read  uint64 // what memory had
 	size  uint64 // 4 or 8
+	mask  uint8  // the bytes that operations are for
 	by    hostAccess
 }
+
+func (a *HeldAtomics) lock() {
+	if a != nil {
+		a.mu.Lock()
+	}
+}
+
+func (a *HeldAtomics) unlock() {
+	if a != nil {
+		a.mu.Unlock()
+	}
+}
+
+// any reports whether a word is held. A caller that reads memory after false needs no peek.
+func (a *HeldAtomics) any() bool { return a != nil && a.count.Load() > 0 }
 
 // update runs f on a word. Nothing is held if f does not change the word.
 func (a *HeldAtomics) update(f atomicFunc, p uintptr, size uint64, b, c uint64, by hostAccess) (old uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := p
+	at, mask := p, byteMask(0, size)
 	if size == 2 {
-		at, size = p&^3, 4
+		at, size, mask = p&^3, 4, byteMask(p&3, 2)
 	}
 	a.writeOthers(at, size)
 	e := a.words[at]
@@ -165,6 +181,7 @@ func (a *HeldAtomics) update(f atomicFunc, p uintptr, size uint64, b, c uint64, 
 	}
 	before := e.value
 	old = f(placeOfWord(&e.value)+(p-at), b, c)
+	e.mask |= mask
 	if e.by = by; held || e.value == before {
 		return old
 	}
@@ -175,7 +192,7 @@ func (a *HeldAtomics) update(f atomicFunc, p uintptr, size uint64, b, c uint64, 
 		a.since = time.Now()
 	}
 	a.words[at] = e
-	a.count.Add(1)
+	a.count.Store(int64(len(a.words)))
 	return old
 }
 
@@ -189,48 +206,49 @@ func (a *HeldAtomics) writeOthers(at uintptr, size uint64) {
 	a.write(at&^7, 8)
 }
 
-// write writes the word at a place if it has that size. The caller holds mu.
+// write writes the word at a place if it has that size. The caller holds mu. The word counts
+// until it is in memory, so that a launch whose words another one writes waits for that.
 func (a *HeldAtomics) write(at uintptr, size uint64) {
 	e := a.words[at]
 	if e == nil || e.size != size {
 		return
 	}
 	delete(a.words, at)
-	a.count.Add(-1)
-	if readWord(at, size) != e.read {
+	if (readWord(at, size)^e.read)&bitsOf(e.mask) != 0 {
 		e.by.lost(e.value)
 	}
-	writeBytes(at&^7, byteMask(at, size), e.value<<(8*(at&7)))
+	writeBytes(at&^7, e.mask<<(at&7), e.value<<(8*(at&7)))
+	a.count.Store(int64(len(a.words)))
 }
 
-// peek returns the n bytes at p, where memory has v.
-func (a *HeldAtomics) peek(p uintptr, n, v uint64) uint64 {
-	if a == nil || a.count.Load() == 0 {
-		return v
-	}
+// peek returns the n bytes at p, which are in one aligned word of 8 bytes.
+func (a *HeldAtomics) peek(p uintptr, n uint64) (v uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for at := p &^ 7; at < p+uintptr(n); at += 4 {
-		e := a.words[at]
-		if e == nil {
-			continue
-		}
-		for i := range uintptr(e.size) {
-			if off := at + i - p; off < uintptr(n) {
-				v = v&^(0xff<<(8*off)) | e.value>>(8*i)&0xff<<(8*off)
-			}
+	word := p &^ 7
+	v = readWord(word, 8)
+	for _, at := range []uintptr{word, word + 4} {
+		if e := a.words[at]; e != nil {
+			m := bitsOf(e.mask << (at & 7))
+			v = v&^m | e.value<<(8*(at&7))&m
 		}
 	}
-	return v
+	return v >> (8 * (p & 7)) & bitsOf(byteMask(0, n))
 }
 
-// writeRange writes the words that overlap n bytes at p.
+// store writes the bytes in mask to the aligned word of 8 bytes at p.
+func (a *HeldAtomics) store(p uintptr, mask uint8, v uint64) {
+	a.lock()
+	defer a.unlock()
+	a.writeRange(p, 8)
+	writeBytes(p, mask, v)
+}
+
+// writeRange writes the words that overlap n bytes at p. The caller holds the lock.
 func (a *HeldAtomics) writeRange(p uintptr, n uint64) {
-	if a == nil || a.count.Load() == 0 {
+	if !a.any() {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	for at := p &^ 7; at < p+uintptr(n); at += 4 {
 		a.write(at, 8)
 		a.write(at, 4)
@@ -239,7 +257,7 @@ func (a *HeldAtomics) writeRange(p uintptr, n uint64) {
 
 // writeAll writes all words.
 func (a *HeldAtomics) writeAll() {
-	if a == nil || a.count.Load() == 0 {
+	if !a.any() {
 		return
 	}
 	a.mu.Lock()
@@ -251,7 +269,7 @@ func (a *HeldAtomics) writeAll() {
 
 // turn writes all words if one has been held for long.
 func (a *HeldAtomics) turn() {
-	if a == nil || a.count.Load() == 0 {
+	if !a.any() {
 		return
 	}
 	a.mu.Lock()

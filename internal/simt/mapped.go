@@ -175,6 +175,8 @@ func execMapped(w *warp, in *inst) {
 	default:
 		h.writeAll(&w.b.held)
 		h.Atomics.writeAll()
+		h.Atomics.lock()
+		defer h.Atomics.unlock()
 		in.exec(w, in)
 	}
 }
@@ -202,6 +204,7 @@ func (h *mappedView) load(w *warp, in *inst, mapped uint32) {
 	if !w.locate(in) {
 		return
 	}
+	atomics := h.Atomics.any() // asked before memory is read
 	for i, s := range m.regs {
 		off := uint64(i) * m.size
 		d := w.dest(s)
@@ -209,7 +212,7 @@ func (h *mappedView) load(w *warp, in *inst, mapped uint32) {
 		for rest := mapped; rest != 0; rest &= rest - 1 {
 			l := trailing(rest)
 			raw := d[l]
-			if v := h.loadLane(w, in, l, k.places[l]+uintptr(off), raw); v != raw {
+			if v := h.loadLane(w, in, l, k.places[l]+uintptr(off), raw, atomics); v != raw {
 				d[l] = v
 			}
 		}
@@ -221,10 +224,10 @@ func (h *mappedView) load(w *warp, in *inst, mapped uint32) {
 }
 
 // loadLane returns what lane l reads at p, where memory has value raw, extended to the type.
-func (h *mappedView) loadLane(w *warp, in *inst, l int, p uintptr, raw uint64) uint64 {
+func (h *mappedView) loadLane(w *warp, in *inst, l int, p uintptr, raw uint64, atomics bool) uint64 {
 	m := in.mem
 	word, shift, bytes := p&^7, 8*(p&7), byteMask(p, m.size)
-	now := extend(h.visible(w.b, p, m.size, raw), m.typ)
+	now := extend(h.visible(w.b, p, m.size, raw, atomics), m.typ)
 	if m.strong || !h.Stale && !h.check {
 		return now
 	}
@@ -244,9 +247,13 @@ func (h *mappedView) loadLane(w *warp, in *inst, l int, p uintptr, raw uint64) u
 }
 
 // visible returns what the threads of a block see in the n bytes at p, where memory has
-// value raw. The bytes are in one aligned word of 8 bytes.
-func (h *mappedView) visible(b *block, p uintptr, n, raw uint64) uint64 {
-	v := h.Atomics.peek(p, n, raw)
+// value raw, and atomics says that words were held before it was read. The bytes are in one
+// aligned word of 8 bytes.
+func (h *mappedView) visible(b *block, p uintptr, n, raw uint64, atomics bool) uint64 {
+	v := raw
+	if atomics {
+		v = h.Atomics.peek(p, n)
+	}
 	if h.Hold {
 		shift := 8 * (p & 7)
 		v = b.held.over(p&^7, byteMask(p, n), v<<shift) >> shift
@@ -281,9 +288,6 @@ func (h *mappedView) store(w *warp, in *inst, mapped uint32) {
 			h.writeRange(w.b, p, m.bytes)
 			continue
 		}
-		if !h.Hold {
-			h.Atomics.writeRange(p, m.bytes)
-		}
 		if hold != 0 && !h.holdLane(w, in, l, p) {
 			hold &^= 1 << l
 		}
@@ -294,6 +298,11 @@ func (h *mappedView) store(w *warp, in *inst, mapped uint32) {
 	}
 	if direct == 0 {
 		return
+	}
+	h.Atomics.lock() // so that no update reads memory before the store, and is written after it
+	defer h.Atomics.unlock()
+	for rest := direct & mapped; rest != 0 && h.Atomics.any(); rest &= rest - 1 {
+		h.Atomics.writeRange(k.places[trailing(rest)], m.bytes)
 	}
 	for i, s := range m.regs {
 		k.scatter(m.typ, w.f.expand(s), uint64(i)*m.size, direct)
@@ -400,12 +409,11 @@ func (h *mappedView) control(w *warp, in *inst) {
 	h.writeAll(&w.b.held)
 }
 
-// writeRange writes what a block or an atomic operation holds of n bytes at p.
+// writeRange writes what a block holds of n bytes at p.
 func (h *mappedView) writeRange(b *block, p uintptr, n uint64) {
 	for word := p &^ 7; word < p+uintptr(n); word += 8 {
 		h.writeWord(&b.held, word)
 	}
-	h.Atomics.writeRange(p, n)
 }
 
 // writeWord writes a word if it is held.
@@ -449,8 +457,7 @@ func (h *mappedView) writeHeld(s *heldStores, want func(word uintptr, s *heldSto
 func (h *mappedView) write(s *heldStores, word uintptr, x *heldStore) {
 	delete(s.words, word)
 	if h.Hold {
-		h.Atomics.writeRange(word, 8)
-		writeBytes(word, x.mask, x.value)
+		h.Atomics.store(word, x.mask, x.value)
 	}
 	if h.announce {
 		h.tell(x)

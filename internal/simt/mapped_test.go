@@ -2,8 +2,10 @@ package simt
 
 import (
 	"bytes"
+	"context"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/internal/workload"
 )
@@ -54,5 +56,100 @@ func TestMappedKeepsOrder(t *testing.T) {
 			defer mappedForTests.Store(nil)
 			test(t)
 		})
+	}
+}
+
+const storePTX = `.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry weak(.param .u64 p) {
+	.reg .u64 %a;
+	ld.param.u64 %a, [p];
+	st.global.u32 [%a], 100;
+	ret;
+}
+.visible .entry strong(.param .u64 p) {
+	.reg .u64 %a;
+	ld.param.u64 %a, [p];
+	st.volatile.global.u32 [%a], 100;
+	ret;
+}
+`
+
+// add adds 1 to the 32-bit word of a segment, after it has read it and during has run.
+func (a *HeldAtomics) add(s *Segment, during func()) {
+	a.update(func(p uintptr, _, _ uint64) uint64 {
+		v := load32(word32(p))
+		during()
+		writeBytes(p, 0xf, uint64(v)+1)
+		return uint64(v)
+	}, placeOf(s.Data, 0), 4, 0, 0, hostAccess{x: &execution{l: &Launch{}}})
+}
+
+// TestHeldAtomicsLoseNoStore lets a kernel store to a word while an update that has read it
+// is not done yet. The store is later, so it remains.
+func TestHeldAtomicsLoseNoStore(t *testing.T) {
+	for _, c := range []struct {
+		kernel string
+		hold   bool
+	}{{"weak", false}, {"weak", true}, {"strong", true}} {
+		mem := newSpace()
+		m := load(t, mem, "store.ptx", storePTX)
+		word := put(mem, make([]uint32, 2))
+		l, a := m.launch(t, c.kernel, 1, 1, word), &HeldAtomics{}
+		l.Mapped = &Mapped{Ranges: []AddressRange{{word.Base, word.Base + 8}}, Hold: c.hold, Atomics: a}
+		ended := make(chan error)
+		a.add(word, func() {
+			go func() {
+				_, err := Run(context.Background(), l)
+				ended <- err
+			}()
+			time.Sleep(20 * time.Millisecond) // a store that does not wait comes now
+		})
+		a.writeAll()
+		if err := <-ended; err != nil || valuesOf[uint32](word.Data)[0] != 100 {
+			t.Errorf("%+v: the word is %d (%v)", c, valuesOf[uint32](word.Data)[0], err)
+		}
+	}
+}
+
+// TestHeldAtomicsAreRead writes a word between the read of memory and what is seen of it.
+func TestHeldAtomicsAreRead(t *testing.T) {
+	word := put(newSpace(), make([]uint32, 2))
+	a, p := &HeldAtomics{}, placeOf(word.Data, 0)
+	h := &mappedView{Mapped: &Mapped{Atomics: a}}
+	a.add(word, func() {})
+	atomics, raw := a.any(), readWord(p, 4)
+	a.writeAll()
+	if v := h.visible(new(block), p, 4, raw, atomics); v != 1 {
+		t.Errorf("read %d after an update to 1", v)
+	}
+}
+
+// TestHeldAtomicsAreWritten: a launch that ends waits until another launch has written its
+// words.
+func TestHeldAtomicsAreWritten(t *testing.T) {
+	word := put(newSpace(), make([]uint32, 2))
+	a, x, ended := &HeldAtomics{}, &execution{l: &Launch{}}, make(chan struct{})
+	a.add(word, func() {})
+	p := placeOf(word.Data, 0)
+	a.words[p].by = hostAccess{x: x}
+	writeBytes(p, 0xf, 7) // as the host: the writer waits for mu to report that
+	x.mu.Lock()
+	go func() {
+		a.writeAll()
+		close(ended)
+	}()
+	for a.mu.TryLock() {
+		a.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if !a.any() {
+		t.Error("the word is not in memory, and a launch would end")
+	}
+	x.mu.Unlock()
+	if <-ended; a.any() || readWord(p, 4) != 1 {
+		t.Errorf("held: %v, the word is %d", a.any(), readWord(p, 4))
 	}
 }
