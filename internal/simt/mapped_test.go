@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func looseMemory(forward bool) *Mapped {
 func TestMappedChangesNothing(t *testing.T) {
 	for i, w := range workload.Small() {
 		for _, forward := range []bool{false, true} {
-			plain, a := launchOf(t, workload.Small()[i]) // each with its own bytes
+			plain, a := launchOf(t, workload.Small()[i]) // with its own bytes
 			loose, b := launchOf(t, workload.Small()[i])
 			loose.Mapped = looseMemory(forward)
 			plain.Workers, loose.Workers = 1, 1
@@ -151,5 +152,66 @@ func TestHeldAtomicsAreWritten(t *testing.T) {
 	x.mu.Unlock()
 	if <-ended; a.any() || readWord(p, 4) != 1 {
 		t.Errorf("held: %v, the word is %d", a.any(), readWord(p, 4))
+	}
+}
+
+const messagePTX = `.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry message(.param .u64 p) {
+	.reg .u64 %a;
+	.reg .u32 %x, %b, %t;
+	.reg .pred %p;
+	ld.param.u64 %a, [p];
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %t, %tid.x;
+	mov.u32 %x, 7;
+	setp.ne.u32 %p, %b, 0;
+	@%p bra writer;
+	ld.global.u32 %x, [%a];
+wait:
+	ld.acquire.gpu.global.u32 %x, [%a+64];
+	setp.eq.u32 %p, %x, 0;
+	@%p bra wait;
+	ld.global.u32 %x, [%a];
+	st.global.u32 [%a+128], %x;
+	ret;
+writer:
+	setp.ne.u32 %p, %t, 63;
+	@%p bra stored;
+	st.global.u32 [%a], %x;
+	BEFORE
+stored:
+	bar.sync 0;
+	setp.ne.u32 %p, %t, 0;
+	@%p bra done;
+	FLAG
+done:
+	ret;
+}
+`
+
+// TestMappedMessages sends data of one thread to another block, behind a flag that a second
+// thread sets. Block 0 has read the old data before.
+func TestMappedMessages(t *testing.T) {
+	for _, form := range []struct{ before, flag string }{
+		{"membar.gl;", "st.volatile.global.u32 [%a+64], %x;"},
+		{"fence.acq_rel.sys;", "atom.global.exch.b32 %x, [%a+64], %x;"},
+		{"", "membar.sys; st.volatile.global.u32 [%a+64], %x;"},
+		{"", "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%a+64], %x;"},
+		{"", "st.release.gpu.global.u32 [%a+64], %x;"},
+		{"", "red.release.gpu.global.add.u32 [%a+64], %x;"},
+	} {
+		for workers := range 2 {
+			mem := newSpace()
+			m := load(t, mem, "message.ptx", strings.NewReplacer("BEFORE", form.before, "FLAG", form.flag).Replace(messagePTX))
+			words := put(mem, make([]uint32, 64))
+			l := m.launch(t, "message", 2, 64, words)
+			l.Workers, l.Mapped = 1+workers, looseMemory(false)
+			mustRun(t, l)
+			if got := valuesOf[uint32](words.Data)[32]; got != 7 {
+				t.Errorf("%q, %q, %d workers: block 0 read %d, want 7", form.before, form.flag, l.Workers, got)
+			}
+		}
 	}
 }
