@@ -84,6 +84,20 @@ func TestDestroyAfterALossWithAKernelThatWaits(t *testing.T) {
 // is done. Then the cost of the op is known, and the op has not timed out.
 func TestDoneOpHasNotTimedOut(t *testing.T) {
 	r := newRig(t, Options{})
+	for range 20 {
+		if timedOut, done := r.doneWhileWaiting(); done {
+			if timedOut {
+				t.Error("an op that is done has timed out")
+			}
+			return
+		}
+	}
+	t.Error("20 ops have timed out before this goroutine ran")
+}
+
+// doneWhileWaiting waits for an op, and lets more than its limit pass before it is done, with
+// the lock, as on a busy computer. done is false if the op has timed out before.
+func (r *rig) doneWhileWaiting() (timedOut, done bool) {
 	o := &op{ctx: &contextState{}, work: &work{kind: cu.GraphNodeTypeHost}}
 	ended := make(chan struct{})
 	go func() {
@@ -92,22 +106,22 @@ func TestDoneOpHasNotTimedOut(t *testing.T) {
 		r.boundedWait(o)
 		close(ended)
 	}()
-	waits := func() bool {
+	finish := func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if o.doneCh == nil {
 			return false
 		}
-		time.Sleep(2 * hostWaitLimit) // with the lock, as on a busy computer
-		o.done = true
-		close(o.doneCh)
+		if done = !o.timedOut; done {
+			time.Sleep(2 * hostWaitLimit)
+			o.done = true
+			close(o.doneCh)
+		}
 		return true
 	}
-	for !waits() {
+	for !finish() {
 		time.Sleep(time.Millisecond)
 	}
 	<-ended
-	if o.timedOut {
-		t.Error("an op that is done has timed out")
-	}
+	return o.timedOut, done
 }
