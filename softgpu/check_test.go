@@ -66,13 +66,44 @@ const checkedPTX = `.version 7.0
 	st.global.u32 [%d3+128], %r2;
 	ret;
 }
+
+.visible .entry part(.param .u64 from, .param .u64 to) {
+	.reg .b32 %r<6>;
+	.reg .b64 %d<6>;
+	.shared .align 16 .b8 s[512];
+	ld.param.u64 %d1, [from];
+	ld.param.u64 %d2, [to];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %d3, %r1, 16;
+	add.s64 %d4, %d1, %d3;
+	mov.u32 %r2, s;
+	shl.b32 %r3, %r1, 4;
+	add.u32 %r2, %r2, %r3;
+	sub.u32 %r4, 8, %r1;
+	max.s32 %r4, %r4, 0;
+	cp.async.cg.shared.global [%r2], [%d4], 16, %r4;
+	cp.async.wait_all;
+	ld.shared.u32 %r5, [%r2+12];
+	mul.wide.u32 %d3, %r1, 4;
+	add.s64 %d5, %d2, %d3;
+	st.global.u32 [%d5], %r5;
+	ret;
+}
+
+.visible .entry crooked(.param .u64 p) {
+	.reg .b32 %r<2>;
+	.reg .b64 %d<2>;
+	ld.param.u64 %d1, [p];
+	ld.global.u32 %r1, [%d1+4094];
+	ret;
+}
 `
 
 // TestCheckMemory runs kernels that read memory which nobody has written, or which the
 // launch itself has written through a load that need not see it; and their corrected twins.
 func TestCheckMemory(t *testing.T) {
 	const words, bytes = 32, 128
-	var load, add, stale, fresh cu.Function
+	var load, add, stale, fresh, part cu.Function
 	var zeros cu.DevicePtr
 	cases := []struct {
 		name, want string
@@ -130,6 +161,29 @@ func TestCheckMemory(t *testing.T) {
 			p, _ := r.pinned(bytes)
 			r.ok(r.run(load, 1, words, 0, cu.DevicePtr(addressOf(p)), out))
 		}},
+		{"part of a copy to shared memory", "", func(r *rig, at, out cu.DevicePtr) {
+			for lane := range cu.DevicePtr(8) { // lane i reads 8-i bytes, the others none
+				r.ok(r.MemsetD8(r.ctx, at+16*lane, 1, 8-uintptr(lane)))
+			}
+			r.ok(r.run(part, 1, words, 0, at, out))
+		}},
+		{"too little for a part of a copy", "uninitialized device memory in kernel part: 8 bytes at offset 0 of", func(r *rig, at, out cu.DevicePtr) {
+			for lane := range cu.DevicePtr(8) {
+				r.ok(r.MemsetD8(r.ctx, at+16*lane, 1, 7-uintptr(lane)+uintptr(min(lane, 1))))
+			}
+			r.ok(r.run(part, 1, words, 0, at, out))
+		}},
+		{"freed before a kernel has read it", "", func(r *rig, at, out cu.DevicePtr) {
+			s := r.stream(0)
+			for range 3 {
+				p, err := r.MemAllocAsync(r.ctx, bytes, s)
+				r.ok(err)
+				r.ok(r.MemsetD8Async(r.ctx, p, 1, bytes, s))
+				r.ok(r.run(load, 1, words, s, p, out))
+				r.ok(r.MemFreeAsync(r.ctx, p, s))
+			}
+			r.sync(s)
+		}},
 		{"fresh", "", func(r *rig, at, out cu.DevicePtr) {
 			r.ok(r.MemsetD8(r.ctx, at+2*bytes, 1, bytes))
 			r.ok(r.run(fresh, 1, words, 0, at))
@@ -141,7 +195,7 @@ func TestCheckMemory(t *testing.T) {
 				r := newRig(t, Options{Check: "races", Schedule: schedule})
 				m, err := r.ModuleLoadData(r.ctx, []byte(checkedPTX))
 				r.ok(err)
-				for name, f := range map[string]*cu.Function{"load": &load, "add": &add, "stale": &stale, "fresh": &fresh} {
+				for name, f := range map[string]*cu.Function{"load": &load, "add": &add, "stale": &stale, "fresh": &fresh, "part": &part} {
 					*f, err = r.ModuleGetFunction(r.ctx, m, name)
 					r.ok(err)
 				}
@@ -155,5 +209,46 @@ func TestCheckMemory(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCheckMisaligned: an access that would cross a page is an error of the kernel.
+func TestCheckMisaligned(t *testing.T) {
+	r := newRig(t, Options{Check: "races"})
+	m, err := r.ModuleLoadData(r.ctx, []byte(checkedPTX))
+	r.ok(err)
+	f, err := r.ModuleGetFunction(r.ctx, m, "crooked")
+	r.ok(err)
+	p := r.alloc(slabSize) // starts at a page
+	r.ok(r.MemsetD8(r.ctx, p, 1, slabSize))
+	r.ok(r.run(f, 1, 1, 0, p))
+	r.want(cu.ErrorMisalignedAddress, r.CtxSynchronize(r.ctx))
+}
+
+// TestRecordsOfWrites: there are records of pages that are written, until they are freed.
+func TestRecordsOfWrites(t *testing.T) {
+	r := newRig(t, Options{Check: "races"})
+	count := func(want int) {
+		t.Helper()
+		if got := len(r.values.pages); got != want {
+			t.Errorf("%d records, want %d", got, want)
+		}
+	}
+	big, err := r.MemAlloc(r.ctx, 1<<30)
+	r.ok(err)
+	count(0)
+	r.ok(r.MemsetD8(r.ctx, big, 1, 3*writtenSize))
+	r.ok(r.CtxSynchronize(r.ctx))
+	count(3)
+	r.ok(r.MemFree(r.ctx, big))
+	count(0)
+	for range 3 * slabSize / smallMax {
+		p, err := r.MemAlloc(r.ctx, smallMax)
+		r.ok(err)
+		r.ok(r.MemsetD8(r.ctx, p, 1, smallMax))
+		r.ok(r.MemFree(r.ctx, p))
+	}
+	if got := len(r.values.pages); got > slabSize/writtenSize {
+		t.Errorf("%d records of small allocations that are freed", got)
 	}
 }

@@ -225,6 +225,7 @@ func (m *deviceMemory) freeRegion(r *region) {
 		}
 	}
 	if r.backing != nil {
+		m.dev.drv.values.freed(r.base, uint64(len(r.backing.data)))
 		m.dev.drv.deferUnmap(r.backing)
 	}
 	if r.slab != nil {
@@ -236,6 +237,7 @@ func (m *deviceMemory) freeRegion(r *region) {
 // dropSlab frees a slab that is not in use any more.
 func (m *deviceMemory) dropSlab(c *slab) {
 	if c != nil && c != m.slab && c.live == 0 {
+		m.dev.drv.values.freed(c.base, slabSize)
 		m.dev.drv.deferUnmap(c.backing)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 )
 
+// writtenSize is the bytes of a page of which a record says which are written.
+const writtenSize = 1 << kernelrace.WrittenShift
+
 // writtenBytes says which bytes of the devices' memory have been written, for the check of
 // kernels that read others. A nil *writtenBytes records nothing.
 type writtenBytes struct {
@@ -32,8 +35,7 @@ func (w *writtenBytes) finder() func(number uint64) *kernelrace.Written {
 
 // page returns the record of a page, or nil if the page is not device memory.
 func (w *writtenBytes) page(number uint64) *kernelrace.Written {
-	const size = 1 << kernelrace.WrittenShift
-	x, ok := w.space.overlaps(number*size, (number+1)*size)
+	x, ok := w.space.overlaps(number*writtenSize, (number+1)*writtenSize)
 	if !ok || x.region.kind != kindDevice && x.region.kind != kindPool && x.region.kind != kindModule {
 		return nil
 	}
@@ -51,24 +53,54 @@ func (w *writtenBytes) at(number uint64) *kernelrace.Written {
 	return p
 }
 
-// allocated records that n bytes from an address on have no values.
+// allocated records that n bytes from an address on have no values. A page without a record
+// has none already: memory that nobody writes needs no records.
 func (w *writtenBytes) allocated(addr, n uint64) {
-	w.each(addr, n, (*kernelrace.Written).Clear)
+	w.recorded(addr, n, func(_ uint64, p *kernelrace.Written, off, n uint64) { p.Clear(off, n) })
+}
+
+// freed drops the records of n bytes from an address on, which are whole pages.
+func (w *writtenBytes) freed(addr, n uint64) {
+	w.recorded(addr, n, func(number uint64, _ *kernelrace.Written, _, _ uint64) { delete(w.pages, number) })
+}
+
+// recorded calls do for each record of n bytes from an address on. There may be far more
+// pages than records, or the other way round.
+func (w *writtenBytes) recorded(addr, n uint64, do func(number uint64, p *kernelrace.Written, off, n uint64)) {
+	if w == nil || n == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	part := func(number uint64, p *kernelrace.Written) {
+		start, end := max(addr, number*writtenSize), min(addr+n, (number+1)*writtenSize)
+		if p != nil && start < end {
+			do(number, p, start%writtenSize, end-start)
+		}
+	}
+	if n/writtenSize > uint64(len(w.pages)) {
+		for number, p := range w.pages {
+			part(number, p)
+		}
+		return
+	}
+	for number := addr / writtenSize; number*writtenSize < addr+n; number++ {
+		part(number, w.pages[number])
+	}
 }
 
 // wrote records that an operation writes n bytes of a place from an offset on.
 func (p place) wrote(off, n uint64) {
 	if r := p.region; r != nil && !r.kind.onHost() {
-		r.dev.drv.values.each(r.base+p.off+off, n, (*kernelrace.Written).Set)
+		r.dev.drv.values.wrote(r.base+p.off+off, n)
 	}
 }
 
-func (w *writtenBytes) each(addr, n uint64, do func(w *kernelrace.Written, off, n uint64)) {
+func (w *writtenBytes) wrote(addr, n uint64) {
 	if w == nil {
 		return
 	}
-	const size = 1 << kernelrace.WrittenShift
-	for end := addr + n; addr < end; addr = addr/size*size + size {
-		do(w.at(addr/size), addr%size, min(end-addr, size-addr%size))
+	for end := addr + n; addr < end; addr = addr/writtenSize*writtenSize + writtenSize {
+		w.at(addr/writtenSize).Set(addr%writtenSize, min(end-addr, writtenSize-addr%writtenSize))
 	}
 }

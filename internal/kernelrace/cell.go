@@ -64,8 +64,10 @@ const (
 	pageWords = 1 << pageShift / wordBytes
 )
 
+// page has its cells apart from what has pointers, which the garbage collector would look
+// for in all of them.
 type page struct {
-	cells   [pageWords]cell
+	cells   *[pageWords]cell
 	written *Written // nil if that is not known
 }
 

@@ -20,7 +20,7 @@ type Detector struct {
 
 	threads   int // per block
 	shift     uint
-	pages     map[uint64]*page
+	pages     map[uint64]page
 	words     words
 	more      [][]entry
 	splits    []*[wordBytes]cell
@@ -33,14 +33,14 @@ type Detector struct {
 
 type recentPage struct {
 	number uint64
-	page   *page
+	page
 }
 
 // New returns a detector for a launch with blocks of n threads.
 func New(n int) *Detector {
 	return &Detector{
 		threads: n, shift: uint(bits.Len(uint(n - 1))),
-		pages: map[uint64]*page{}, words: words{}, findings: map[pair]*Finding{},
+		pages: map[uint64]page{}, words: words{}, findings: map[pair]*Finding{},
 		more: make([][]entry, 1), splits: make([]*[wordBytes]cell, 1),
 	}
 }
@@ -73,10 +73,6 @@ type Access struct {
 func (b *Block) Access(t int, a *Access) {
 	d := b.d
 	th := &b.threads[t]
-	if th.now >= mostInterval {
-		d.saturated = true
-		return
-	}
 	me, when := b.number<<d.shift|uint32(t), pack(th.now, min(a.Inst, mostInst))
 	if a.Shared {
 		b.checkShared(t, a)
@@ -85,7 +81,7 @@ func (b *Block) Access(t int, a *Access) {
 		if p.written != nil {
 			b.checkGlobal(t, a, p.written)
 		}
-		if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
+		if a.Bytes == wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 && th.now < mostInterval {
 			if c := &p.cells[a.Addr%(1<<pageShift)/wordBytes]; c.n == 0 { // the most frequent case
 				c.more = 0
 				c.set(0, entry{me, when, a.Kind})
@@ -93,6 +89,10 @@ func (b *Block) Access(t int, a *Access) {
 				return
 			}
 		}
+	}
+	if th.now >= mostInterval {
+		d.saturated = true
+		return
 	}
 	x := check{b: b, t: t, th: th, a: a, me: me, when: when}
 	for at, end := a.Addr, a.Addr+uint64(a.Bytes); at < end; {
@@ -164,7 +164,7 @@ func (b *Block) around(t int, a *Access, all words, scope Scope) {
 // Forget drops what is known of memory that a thread has just allocated.
 func (d *Detector) Forget(addr, n uint64) {
 	for at := addr &^ (wordBytes - 1); at < addr+n; at += wordBytes {
-		if p := d.pages[at>>pageShift]; p != nil {
+		if p := d.pages[at>>pageShift]; p.cells != nil {
 			p.cells[at%(1<<pageShift)/wordBytes] = cell{}
 		}
 		delete(d.words, at)
@@ -186,16 +186,21 @@ func (d *Detector) cell(b *Block, a *Access, addr uint64) *cell {
 func (d *Detector) page(addr uint64) *page {
 	number := addr >> pageShift
 	r := &d.recent[number*0x9e3779b97f4a7c15>>58]
-	if r.page == nil || r.number != number {
-		p := d.pages[number]
-		if p == nil {
-			p = &page{written: d.Values.Written(number)}
-			d.pages[number] = p
-			d.spare += pageWords / 16
-		}
-		*r = recentPage{number, p}
+	if r.cells == nil || r.number != number {
+		d.look(r, number)
 	}
-	return r.page
+	return &r.page
+}
+
+// look makes r the page with a number.
+func (d *Detector) look(r *recentPage, number uint64) {
+	p, ok := d.pages[number]
+	if !ok {
+		p = page{cells: new([pageWords]cell), written: d.Values.Written(number)}
+		d.pages[number] = p
+		d.spare += pageWords / 16
+	}
+	*r = recentPage{number, p}
 }
 
 // check is the check of one access of one thread.
@@ -465,9 +470,10 @@ func (d *Detector) distance(a, b entry) int {
 }
 
 // checkGlobal reports reads of global memory that no copy, fill or launch has written. An
-// access is aligned to its size, so that it is in one page.
+// access is aligned to its size, so that it is in one page. One that is not will fail.
 func (b *Block) checkGlobal(t int, a *Access, w *Written) {
-	off, n := a.Addr%(1<<pageShift), uint64(a.Bytes)
+	off := a.Addr % (1 << pageShift)
+	n := min(uint64(a.Bytes), 1<<pageShift-off)
 	if w.Has(off, n) {
 		return
 	}

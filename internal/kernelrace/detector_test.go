@@ -35,3 +35,27 @@ func TestScopes(t *testing.T) {
 		}
 	}
 }
+
+// allValues says which bytes of all pages have been written.
+type allValues struct {
+	noValues
+	written *Written
+}
+
+func (v allValues) Written(uint64) *Written { return v.written }
+
+// TestWritesAreKept: writes of a thread that is not checked any more are still recorded.
+func TestWritesAreKept(t *testing.T) {
+	d := New(32)
+	values := allValues{written: new(Written)}
+	d.Values = values
+	b := d.Block(0, 0)
+	b.threads[0].now = mostInterval
+	b.Access(0, &Access{Addr: 64, Bytes: 4, Kind: Write})
+	if !values.written.Has(64, 4) || values.written.Has(64, 5) || values.written.Has(63, 2) {
+		t.Errorf("written: %x", values.written[:3])
+	}
+	if len(d.Findings()) != 0 || !d.saturated {
+		t.Errorf("findings %v, saturated %v", d.Findings(), d.saturated)
+	}
+}

@@ -233,6 +233,9 @@ func (op *mbarrierOp) apply(w *warp, m *mbarrierObject, i int) bool {
 	return true
 }
 
+// copyLimit is the register with the bytes that cp.async reads, -1 for all.
+type copyLimit int32
+
 // decodeCopy decodes cp.async. The copy is done at once, so the instructions that
 // wait for copies do nothing.
 func decodeCopy(d *decoder) error {
@@ -275,7 +278,7 @@ func decodeCopy(d *decoder) error {
 			return err
 		}
 	}
-	d.emit(inst{a: b, mem: src, exec: func(w *warp, in *inst) { w.copyIn(in, limit) }})
+	d.emit(inst{a: b, mem: src, aux: copyLimit(limit), exec: func(w *warp, in *inst) { w.copyIn(in, limit) }})
 	d.emit(inst{a: a, mem: dst, exec: execStore})
 	return nil
 }

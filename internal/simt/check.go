@@ -51,6 +51,7 @@ type rule struct {
 	do     ruleKind
 	access kernelrace.Access
 	scope  kernelrace.Scope
+	limit  copyLimit
 }
 
 type ruleKind uint8
@@ -89,7 +90,7 @@ func (c *checker) number(in *inst) int {
 }
 
 func (c *checker) newRule(in *inst) rule {
-	r := rule{do: ruleNothing, scope: scopeOf(in.src)}
+	r := rule{do: ruleNothing, scope: scopeOf(in.src), limit: -1}
 	has := func(mod string) bool { return slices.Contains(in.src.Mods, mod) }
 	switch {
 	case in.kind == kindBarrier:
@@ -104,6 +105,9 @@ func (c *checker) newRule(in *inst) rule {
 		return r
 	}
 	r.do = ruleAccess
+	if limit, ok := in.aux.(copyLimit); ok {
+		r.limit = limit
+	}
 	a := &r.access
 	a.Inst, a.Bytes = c.number(in), int(in.mem.bytes)
 	if in.mem.write {
@@ -235,8 +239,23 @@ func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
 	}
 	c.w, c.in, c.lanes = w, in, lanes
 	c.addresses()
-	if r.do == ruleAccess {
+	switch {
+	case r.do == ruleAccess && r.limit >= 0:
+		c.limited(r)
+	case r.do == ruleAccess:
 		c.accesses(&r.access)
+	}
+}
+
+// limited tells the detector of a cp.async that reads fewer bytes than it writes, or none.
+func (c *checker) limited(r *rule) {
+	for m := c.lanes; m != 0; m &= m - 1 {
+		i := trailing(m)
+		a := r.access
+		a.Bytes = int(min(uint64(a.Bytes), c.w.f.lane(int32(r.limit), i)&0xffffffff))
+		if a.Bytes > 0 {
+			c.access(&a, i)
+		}
 	}
 }
 
