@@ -68,7 +68,7 @@ const (
 // for in all of them.
 type page struct {
 	cells   *[pageWords]cell
-	written *Written // nil if that is not known
+	written *Written // nil if that is not known, or if all is written
 }
 
 // drop removes access i.

@@ -1,6 +1,9 @@
 package kernelrace
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // Values gives the values of the access that is being checked.
 type Values interface {
@@ -197,6 +200,9 @@ func (d *Detector) look(r *recentPage, number uint64) {
 	p, ok := d.pages[number]
 	if !ok {
 		p = page{cells: new([pageWords]cell), written: d.Values.Written(number)}
+		if p.written != nil && p.written.Has(0, 1<<pageShift) {
+			p.written = nil // all bytes have values already: nothing is found or recorded
+		}
 		d.pages[number] = p
 		d.spare += pageWords / 16
 	}
@@ -470,18 +476,18 @@ func (d *Detector) distance(a, b entry) int {
 }
 
 // checkGlobal reports reads of global memory that no copy, fill or launch has written. An
-// access is aligned to its size, so that it is in one page. One that is not will fail.
+// access is aligned to its size, so that its bits are in one word. One that is not will fail.
 func (b *Block) checkGlobal(t int, a *Access, w *Written) {
-	off := a.Addr % (1 << pageShift)
-	n := min(uint64(a.Bytes), 1<<pageShift-off)
-	if w.Has(off, n) {
+	word := &w[a.Addr%(1<<pageShift)/64]
+	bytes := mask(a.Addr%64, uint64(a.Bytes))
+	if atomic.LoadUint64(word)&bytes == bytes {
 		return
 	}
 	if a.Kind&Write == 0 || a.Update {
 		b.unwritten(t, a)
 	}
 	if a.Kind&Write != 0 {
-		w.Set(off, n)
+		atomic.OrUint64(word, bytes)
 	}
 }
 

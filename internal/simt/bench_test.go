@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/workload"
 )
 
@@ -114,9 +115,22 @@ func BenchmarkCheck(b *testing.B) {
 		for _, check := range []bool{false, true} {
 			b.Run(fmt.Sprintf("kernel=%s/check=%v", w.Kernel, check), func(b *testing.B) {
 				l, _ := launchOf(b, w)
-				l.Check = check
+				if l.Check = check; check {
+					l.Written = recordOfWrites()
+				}
 				benchmark(b, l)
 			})
 		}
+	}
+}
+
+// recordOfWrites returns records for a launch on memory that nobody has written.
+func recordOfWrites() func(page uint64) *kernelrace.Written {
+	pages := map[uint64]*kernelrace.Written{}
+	return func(page uint64) *kernelrace.Written {
+		if pages[page] == nil {
+			pages[page] = new(kernelrace.Written)
+		}
+		return pages[page]
 	}
 }
