@@ -100,7 +100,7 @@ func (r *record) recover(t *testing.T, d *device) {
 	}
 	text := fmt.Appendf(nil, `# The coefficients of the special function unit: each row has those of 1, x and the square
 # of x for one interval of the argument. A line of one word names the function of the
-# rows below it. See the comment of interpolate for the scale.
+# rows below it. See the comment of table.at for the scale.
 #
 # They give all results of an %s, driver %s (commit %s).
 # %s

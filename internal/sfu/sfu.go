@@ -21,34 +21,38 @@ func (t Tables) Function(op string) func(x uint32) uint32 {
 	if op == "tanh" {
 		return t.tanhFunction()
 	}
-	rows := t[op]
-	if op == "cos" {
+	rows, width := t[op], 23
+	switch op {
+	case "cos":
 		rows = t["sin"]
+	case "rsqrt", "sqrt":
+		width = 24
 	}
 	if rows == nil {
 		return nil
 	}
+	at := newTable(rows, width)
 	switch op {
 	case "rcp":
-		return func(x uint32) uint32 { return rcp(rows, x) }
+		return func(x uint32) uint32 { return rcp(at, x) }
 	case "rsqrt":
-		return func(x uint32) uint32 { return rsqrt(rows, x) }
+		return func(x uint32) uint32 { return rsqrt(at, x) }
 	case "sqrt":
-		return func(x uint32) uint32 { return sqrt(rows, x) }
+		return func(x uint32) uint32 { return sqrt(at, x) }
 	case "lg2":
-		return func(x uint32) uint32 { return lg2(rows, x) }
+		return func(x uint32) uint32 { return lg2(at, x) }
 	case "ex2":
-		return func(x uint32) uint32 { return ex2(rows, x) }
+		return func(x uint32) uint32 { return ex2(at, x) }
 	case "sin":
-		return func(x uint32) uint32 { return wave(rows, x, 0) }
+		return func(x uint32) uint32 { return wave(at, x, 0) }
 	}
-	return func(x uint32) uint32 { return wave(rows, x&^sign, 1) }
+	return func(x uint32) uint32 { return wave(at, x&^sign, 1) }
 }
 
 // exponent returns the biased exponent of x.
 func exponent(x uint32) int { return int(x >> 23 & 0xff) }
 
-func rcp(rows []Row, x uint32) uint32 {
+func rcp(t *table, x uint32) uint32 {
 	s := x & sign
 	switch exp := exponent(x); {
 	case x&^sign > infinity:
@@ -58,7 +62,7 @@ func rcp(rows []Row, x uint32) uint32 {
 	case exp == 255:
 		return s
 	default:
-		return s | assemble(2*bias-1-exp, uint32(interpolate(rows, x&fraction, 23)>>16))
+		return s | assemble(2*bias-1-exp, uint32(t.at(x&fraction)>>16))
 	}
 }
 
@@ -84,7 +88,7 @@ func halve(exp int, f uint32, width int) (int, uint32) {
 	return exp >> 1, uint32(exp&1)<<width | f
 }
 
-func rsqrt(rows []Row, x uint32) uint32 {
+func rsqrt(t *table, x uint32) uint32 {
 	if r, ok := root(x, x&sign|infinity, 0); ok {
 		return r
 	}
@@ -92,32 +96,32 @@ func rsqrt(rows []Row, x uint32) uint32 {
 	if argument == 0 {
 		return assemble(bias-half, one)
 	}
-	return assemble(bias-1-half, uint32(interpolate(rows, argument, 24)>>16))
+	return assemble(bias-1-half, uint32(t.at(argument)>>16))
 }
 
-func sqrt(rows []Row, x uint32) uint32 {
+func sqrt(t *table, x uint32) uint32 {
 	if r, ok := root(x, x&sign, infinity); ok {
 		return r
 	}
 	half, argument := halve(exponent(x)-bias, x&fraction, 23)
-	return assemble(bias+half, uint32(interpolate(rows, argument, 24)>>16))
+	return assemble(bias+half, uint32(t.at(argument)>>16))
 }
 
-func lg2(rows []Row, x uint32) uint32 {
+func lg2(t *table, x uint32) uint32 {
 	if r, ok := root(x, sign|infinity, infinity); ok {
 		return r
 	}
 	if x == bias<<23 {
 		return 0
 	}
-	v := interpolate(rows, x&fraction, 23)>>2 + int64(exponent(x)-bias)<<36
+	v := t.at(x&fraction)>>2 + int64(exponent(x)-bias)<<36
 	if v < 0 {
 		return sign | normalize(^v, 36)
 	}
 	return normalize(v, 36)
 }
 
-func ex2(rows []Row, x uint32) uint32 {
+func ex2(t *table, x uint32) uint32 {
 	negative := x&sign != 0
 	switch exp := exponent(x); {
 	case x&^sign > infinity:
@@ -133,11 +137,11 @@ func ex2(rows []Row, x uint32) uint32 {
 	} else if negative {
 		v = -v
 	}
-	return assemble(bias+int(v>>23), uint32(interpolate(rows, uint32(v)&fraction, 23)>>15))
+	return assemble(bias+int(v>>23), uint32(t.at(uint32(v)&fraction)>>15))
 }
 
 // wave returns the sine of x turns and the given number of quarters of a turn.
-func wave(rows []Row, x, quarter uint32) uint32 {
+func wave(t *table, x, quarter uint32) uint32 {
 	if exponent(x) == 255 {
 		return nan
 	}
@@ -146,7 +150,7 @@ func wave(rows []Row, x, quarter uint32) uint32 {
 	if quarter&1 != 0 {
 		angle = ^angle
 	}
-	return x&sign ^ quarter<<30&sign | normalize(interpolate(rows, angle&fraction, 23), 37)
+	return x&sign ^ quarter<<30&sign | normalize(t.at(angle&fraction), 37)
 }
 
 // fixed returns the magnitude of x with the given number of bits after the point. It

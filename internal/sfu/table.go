@@ -93,22 +93,31 @@ func (r *Row) At(x uint32) int64 {
 	return r.C0 + int64(r.C1)*int64(x) + int64(r.C2)*int64(Square(x))
 }
 
-// interpolate returns the sum at the argument, a fraction of the given number of bits
-// whose uppermost choose the row. The sum of rcp, rsqrt and sqrt has 39 bits after the
-// point, that of ex2 and lg2 38, that of sin 37.
-func interpolate(rows []Row, argument uint32, width int) int64 {
-	r, x := locate(rows, argument, width)
-	return r.At(x)
+// table finds the row of an argument: a fraction whose uppermost bits choose the row.
+type table struct {
+	rows     []Row
+	rest     uint   // bits of the argument below those that choose the row
+	mask     uint32 // of these bits
+	down, up uint   // shifts that make them 17
 }
 
-// locate returns the row of an argument, and x.
-func locate(rows []Row, argument uint32, width int) (*Row, uint32) {
+// newTable returns the table for arguments of the given number of bits.
+func newTable(rows []Row, width int) *table {
 	rest := width - bits.TrailingZeros(uint(len(rows)))
-	x := argument & (1<<rest - 1)
-	if rest > 17 {
-		x >>= rest - 17
-	}
-	return &rows[argument>>rest], x << max(17-rest, 0)
+	return &table{rows: rows, rest: uint(rest), mask: 1<<rest - 1, down: uint(max(rest-17, 0)), up: uint(max(17-rest, 0))}
+}
+
+// locate returns the row of an argument, and x. The shifts are below 32, which the
+// compiler knows by the masks.
+func (t *table) locate(argument uint32) (*Row, uint32) {
+	return &t.rows[argument>>(t.rest&31)], argument & t.mask >> (t.down & 31) << (t.up & 31)
+}
+
+// at returns the sum at an argument. The sum of rcp, rsqrt and sqrt has 39 bits after the
+// point, that of ex2 and lg2 38, that of sin 37.
+func (t *table) at(argument uint32) int64 {
+	r, x := t.locate(argument)
+	return r.At(x)
 }
 
 // Square returns x*x/2**19 of 17 bits as the unit computes it. The unit cuts each partial

@@ -15,11 +15,13 @@ func TanhName(exp int) string { return fmt.Sprintf("tanh%d", exp) }
 
 // tanhFunction returns tanh, or nil if a table has not all its rows.
 func (t Tables) tanhFunction() func(x uint32) uint32 {
-	var binades [TanhHigh - TanhLow][]Row
+	var binades [TanhHigh - TanhLow]*table
 	for i := range binades {
-		if binades[i] = t[TanhName(TanhLow+i)]; binades[i] == nil {
+		rows := t[TanhName(TanhLow+i)]
+		if rows == nil {
 			return nil
 		}
+		binades[i] = newTable(rows, 23)
 	}
 	return func(x uint32) uint32 {
 		exp := exponent(x) - bias
@@ -31,7 +33,7 @@ func (t Tables) tanhFunction() func(x uint32) uint32 {
 		case exp >= TanhHigh:
 			return x&sign | bias<<23
 		}
-		r, offset := locate(binades[exp-TanhLow], x&fraction, 23)
+		r, offset := binades[exp-TanhLow].locate(x & fraction)
 		return x&sign | normalize(r.At(offset)>>16, r.Unit)
 	}
 }

@@ -10,22 +10,24 @@ const (
 func Upper(op string) func(x uint32) uint32 {
 	rows := loaded()[op]
 	if op == "rcp" {
-		return func(x uint32) uint32 { return rcpUpper(rows, x) }
+		at := newTable(rows, 23)
+		return func(x uint32) uint32 { return rcpUpper(at, x) }
 	}
-	return func(x uint32) uint32 { return rsqrtUpper(rows, x) }
+	at := newTable(rows, 24)
+	return func(x uint32) uint32 { return rsqrtUpper(at, x) }
 }
 
-func rcpUpper(rows []Row, x uint32) uint32 {
-	m := interpolate(rows, x&fraction64<<3, 23) >> 19
+func rcpUpper(t *table, x uint32) uint32 {
+	m := t.at(x&fraction64<<3) >> 19
 	return assemble64(2*bias64-1-int(x>>20), uint32(m))
 }
 
-func rsqrtUpper(rows []Row, x uint32) uint32 {
+func rsqrtUpper(t *table, x uint32) uint32 {
 	half, argument := halve(int(x>>20)-bias64, x&fraction64, 20)
 	if argument == 0 {
 		return assemble64(bias64-half, 1<<20)
 	}
-	return assemble64(bias64-1-half, uint32(interpolate(rows, argument<<3, 24)>>19))
+	return assemble64(bias64-1-half, uint32(t.at(argument<<3)>>19))
 }
 
 // assemble64 returns the upper word of a biased exponent and a significand in [1<<20, 1<<21].
