@@ -26,7 +26,7 @@ const (
 // touching is what a driver knows of the memory that its operations write.
 type touching struct {
 	unchecked atomic.Uint64 // bytes written since the last look
-	now       atomic.Uint64 // bytes that running copies and fills write
+	now       atomic.Uint64 // bytes that running copies and fills write, at least those that need memory
 	looked    atomic.Int64  // when a kernel looked last, by time.Time.UnixNano
 }
 
@@ -49,7 +49,10 @@ func (p place) mayTouch(what string) (done func(), err error) {
 	if others+p.n+copyMargin <= free {
 		return done, nil
 	}
-	if fresh := p.n - min(p.n, resident(p.all())); fresh > 0 && others+fresh+copyMargin > free {
+	fresh := p.n - min(p.n, resident(p.all()))
+	t.now.Add(fresh - p.n) // for the others, only these need memory
+	done = func() { t.now.Add(-fresh) }
+	if fresh > 0 && others+fresh+copyMargin > free {
 		done()
 		return nil, refuse(cu.ErrorOutOfMemory, what, "device memory that is written first needs %s of this computer's memory, of which %s are free: free some, or use less",
 			size(fresh), size(free))

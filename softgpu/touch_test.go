@@ -55,6 +55,41 @@ func TestTooLittleForCopies(t *testing.T) {
 	}
 }
 
+// TestTouchingAtOnce: what a running copy writes again takes no memory from another one.
+func TestTouchingAtOnce(t *testing.T) {
+	r := newRig(t, Options{Profile: named(t, "h200")})
+	const n = 96 << 20
+	r.freeMemory = func() uint64 { return 1 << 30 }
+	first := place{region: r.regionOf(r.alloc(2 * n)), n: 2 * n}
+	second := place{region: r.regionOf(r.alloc(n)), n: n}
+	clear(first.all())
+	if resident(first.all()) < 2*n {
+		t.Skip("this system does not say which memory it provides")
+	}
+	r.freeMemory = func() uint64 { return n + copyMargin }
+	done := make([]func(), 2)
+	for i, p := range []place{first, second} {
+		var err error
+		r.touching.unchecked.Store(lookEvery)
+		done[i], err = p.mayTouch("copy")
+		r.ok(err)
+	}
+	if _, err := second.mayTouch("copy"); err == nil {
+		t.Error("two copies of the memory that one needs are allowed")
+	}
+	done[0]()
+	done[1]()
+	if got := r.touching.now.Load(); got != 0 {
+		t.Errorf("%d bytes are written by no copy", got)
+	}
+}
+
+// regionOf returns the region at an address.
+func (r *rig) regionOf(at cu.DevicePtr) *region {
+	x, _ := r.space.find(uint64(at))
+	return x.region
+}
+
 // TestTooLittleForKernels: a kernel is stopped before this computer runs out of memory, if
 // much device memory is allocated.
 func TestTooLittleForKernels(t *testing.T) {
