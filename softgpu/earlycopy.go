@@ -69,11 +69,7 @@ func (d *Driver) pageableArrival() arrival {
 // earlier work of the stream is done.
 func (t *transfer) moveHead() error {
 	return guard(t.what, func() error {
-		dst, err := t.dst.bytes(t.what)
-		if err != nil {
-			return err
-		}
-		done, err := t.dst.mayTouch(t.what)
+		dst, done, err := t.dst.toWrite(t.what, 0)
 		if err != nil {
 			return err
 		}

@@ -22,10 +22,8 @@ const pageSize = 4096
 // more than this computer has, because the system would notice only when the bytes are
 // touched, and then kill the process.
 func (d *Driver) newBacking(n uint64, what string) (*backing, error) {
-	have, used := hostMemory(), d.backedBytes-d.deviceBytes
-	if n > have || used > have-n {
-		return nil, refuse(cu.ErrorOutOfMemory, what,
-			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(used))
+	if err := mayReserve(n, d.backedBytes-d.deviceBytes, what); err != nil {
+		return nil, err
 	}
 	return d.reserved(reserveHost, n, what)
 }
@@ -33,9 +31,10 @@ func (d *Driver) newBacking(n uint64, what string) (*backing, error) {
 // newDeviceBacking reserves n bytes of memory of a device. It may reserve more than this
 // computer has, if that takes no memory until it is written: see touching.
 func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
-	if have := hostMemory(); !reservesLazily && (n > have || d.backedBytes > have-n) {
-		return nil, refuse(cu.ErrorOutOfMemory, what,
-			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(d.backedBytes))
+	if !reservesLazily {
+		if err := mayReserve(n, d.backedBytes, what); err != nil {
+			return nil, err
+		}
 	}
 	b, err := d.reserved(reserveDevice, n, what)
 	if err == nil {
@@ -43,6 +42,15 @@ func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
 		d.deviceBytes += n
 	}
 	return b, err
+}
+
+// mayReserve refuses n bytes if they and the used bytes are more than this computer has.
+func mayReserve(n, used uint64, what string) error {
+	if have := hostMemory(); n > have || used > have-n {
+		return refuse(cu.ErrorOutOfMemory, what,
+			"the software GPU uses this computer's memory, which is %s, and %s are allocated already", size(have), size(used))
+	}
+	return nil
 }
 
 func (d *Driver) reserved(reserve func(int) (*backing, error), n uint64, what string) (*backing, error) {
@@ -437,11 +445,7 @@ type fill struct {
 
 // run writes the pattern, and then doubles the part that is filled.
 func (f *fill) run() error {
-	dst, err := f.dst.bytes(f.what)
-	if err != nil {
-		return err
-	}
-	done, err := f.dst.mayTouch(f.what)
+	dst, done, err := f.dst.toWrite(f.what, 0)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,18 @@ type touching struct {
 	looked    atomic.Int64  // when a kernel looked last, by time.Time.UnixNano
 }
 
+// toWrite returns the bytes of a place, as bytes does, if this computer can provide those
+// from an offset on. The caller writes these and then calls done.
+func (p place) toWrite(what string, from uint64) (data []byte, done func(), err error) {
+	if data, err = p.bytes(what); err != nil {
+		return nil, nil, err
+	}
+	rest := p
+	rest.off, rest.n = p.off+from, p.n-from
+	done, err = rest.mayTouch(what)
+	return data, done, err
+}
+
 // mayTouch refuses a copy or fill of device memory that this computer cannot provide. The
 // caller writes the bytes and then calls done.
 func (p place) mayTouch(what string) (done func(), err error) {

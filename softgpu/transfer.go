@@ -60,22 +60,17 @@ func (t *transfer) stage() error {
 // run moves the bytes that the call has not moved.
 func (t *transfer) run() error {
 	return guard(t.what, func() error {
-		dst, err := t.dst.bytes(t.what)
+		dst, done, err := t.dst.toWrite(t.what, t.head)
 		if err != nil {
 			return err
 		}
+		defer done()
 		src := t.staged
 		if src == nil {
 			if src, err = t.src.bytes(t.what); err != nil {
 				return err
 			}
 		}
-		rest := place{region: t.dst.region, off: t.dst.off + t.head, n: t.dst.n - t.head}
-		done, err := rest.mayTouch(t.what)
-		if err != nil {
-			return err
-		}
-		defer done()
 		t.move(dst, src)
 		return nil
 	})
