@@ -104,7 +104,7 @@ func sqrt(t *table, x uint32) uint32 {
 		return r
 	}
 	half, argument := halve(exponent(x)-bias, x&fraction, 23)
-	return assemble(bias+half, uint32(t.at(argument)>>16))
+	return assemble(bias+half, uint32(t.at(argument)>>17))
 }
 
 func lg2(t *table, x uint32) uint32 {

@@ -113,8 +113,8 @@ func (t *table) locate(argument uint32) (*Row, uint32) {
 	return &t.rows[argument>>(t.rest&31)], argument & t.mask >> (t.down & 31) << (t.up & 31)
 }
 
-// at returns the sum at an argument. The sum of rcp, rsqrt and sqrt has 39 bits after the
-// point, that of ex2 and lg2 38, that of sin 37.
+// at returns the sum at an argument. The sum of sqrt has 40 bits after the point, that of
+// rcp and rsqrt 39, that of ex2 and lg2 38, that of sin 37.
 func (t *table) at(argument uint32) int64 {
 	r, x := t.locate(argument)
 	return r.At(x)
