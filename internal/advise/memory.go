@@ -70,15 +70,17 @@ func keep[M interface{ Close() error }](l *lab, one func() (M, error)) (M, error
 	return m, err
 }
 
-// fill writes words with one core if they fit into its caches, else with all cores.
+// oneCore is how many words one core writes; more are divided among all cores.
+const oneCore = 4 << 20
+
+// fill writes words with one core or with all.
 func fill(words []float32, v float32) {
-	const cached = 4 << 20
 	some := func(first, end int) {
 		for i := range words[first:end] {
 			words[first+i] = v
 		}
 	}
-	if len(words) <= cached {
+	if len(words) <= oneCore {
 		some(0, len(words))
 		return
 	}
