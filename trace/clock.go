@@ -18,6 +18,7 @@ type clock struct {
 	anchor *anchor
 	stream cu.Stream // of the anchors
 	retry  int64     // no anchor is made before this time
+	order  order
 }
 
 // anchor is an event whose time is known on the host's clock.
@@ -81,19 +82,32 @@ type queue struct {
 	busy    bool // a goroutine reads times
 }
 
-// timing is an operation between its two events.
+// timing is an operation and its events. Without a start it starts when those in after end.
 type timing struct {
 	op         opRow
 	stream     cu.Stream
 	clock      *clock
 	anchor     *anchor
 	start, end cu.Event
+	after      []*timing
 	next       *timing // of the same call, in another stream
-	partly     bool    // the call failed after this part of it was made
+	batch      bool
+	partly     bool // the call failed after this part of it was made
+
+	mu   sync.Mutex // until over is set, nobody else may use the events
+	over bool       // at or err is known
+	at   int64      // when it ended
+	err  error
 }
 
 // discard frees the events of an operation.
 func (x *timing) discard() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over {
+		x.over, x.err = true, errNoTimes
+	}
+	x.after = nil
 	x.clock.release(x.start, x.end)
 	x.start, x.end = 0, 0
 	if x.anchor != nil {

@@ -13,10 +13,11 @@ import (
 // unchanged and is safe for concurrent use if that driver is.
 //
 // On the software GPU it adds no call, and all times are virtual. On hardware it records
-// two events around each operation in the operation's stream, queries them at later
-// calls, and reads the times when they are done. It uses no events for a stream that
-// captures. A graph, and the part of a batch that is in one stream, is one operation
-// there. The time between two events includes waiting for an engine.
+// an event after each operation in the operation's stream, queries it at later calls, and
+// reads the time when it is done. An operation starts when those that its stream waits for
+// have ended; where none is in progress, or that is not known, an event before it tells. It
+// uses no events for a stream that captures. A graph, and the part of a batch that is in
+// one stream, is one operation there. The time includes waiting for an engine.
 type Driver struct {
 	inner    cu.Driver
 	rec      *Recorder
@@ -89,6 +90,16 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 	return c
 }
 
+// keepsOrder reports whether it is known what a stream's next operation waits for after a
+// call that queues none.
+func keepsOrder(name string) bool {
+	switch name {
+	case "cuEventRecord", "cuEventRecordWithFlags", "cuStreamWaitEvent", "cuStreamQuery", "cuStreamSynchronize":
+		return true
+	}
+	return false
+}
+
 // noStream is the stream of a call without one.
 const noStream = ^cu.Stream(0)
 
@@ -96,8 +107,11 @@ const noStream = ^cu.Stream(0)
 func (c *call) end(err error) error {
 	c.over = true
 	end := c.d.rec.now()
-	if c.timed != nil {
+	switch {
+	case c.timed != nil:
 		c.d.timer.endOps(c, err)
+	case c.d.timer != nil && c.stream != noStream && !keepsOrder(c.name):
+		c.d.timer.queued(c.ctx, c.stream, nil)
 	}
 	if c.goid != 0 {
 		c.d.soft.leave(c.goid)

@@ -57,6 +57,13 @@ func (c *call) operation(stream cu.Stream, o opRow) {
 	c.start = c.d.rec.now() // without the time of the event
 }
 
+// overlaps notes that the next operation of a stream may start before the last one ends.
+func (c *call) overlaps(stream cu.Stream) {
+	if c.d.timer != nil {
+		c.d.timer.queued(c.ctx, stream, nil)
+	}
+}
+
 // copies notes that the call queues a copy.
 func (c *call) copies(stream cu.Stream, from, to string, bytes uintptr) {
 	if bytes == 0 {
@@ -245,6 +252,7 @@ func (c *call) beforeLaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.
 func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) {
 	if config != nil {
 		c.stream = config.Stream
+		c.overlaps(config.Stream)
 		c.operation(config.Stream, opRow{name: c.d.names.kernel(f), engine: engineCompute})
 	}
 }

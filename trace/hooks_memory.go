@@ -129,5 +129,28 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, stream cu.Stream, graph cu.G
 func (c *call) afterStreamDestroy(ctx cu.Context, stream cu.Stream) {
 	if c.d.timer != nil {
 		c.d.timer.captures.end(stream)
+		c.d.timer.queued(ctx, stream, nil)
+	}
+}
+
+func (c *call) afterStreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) {
+	if c.d.timer != nil {
+		c.d.timer.waited(ctx, stream, event)
+	}
+}
+
+func (c *call) afterEventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) {
+	if c.d.timer != nil {
+		c.d.timer.recorded(ctx, event, stream)
+	}
+}
+
+func (c *call) afterEventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) {
+	c.afterEventRecord(ctx, event, stream)
+}
+
+func (c *call) afterEventDestroy(ctx cu.Context, event cu.Event) {
+	if c.d.timer != nil {
+		c.d.timer.forgets(ctx, event)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// timer measures the operations of hardware with two events around each. It keeps no
-// lock during a driver call, and makes none in a stream that captures. While any stream
+// timer measures the operations of hardware with events: one after each, and one before
+// those that may find their stream idle. During a driver call it keeps no lock but that of
+// one operation, and it makes none in a stream that captures. While any stream
 // captures it asks no event, because such calls end a capture. A capture can begin while it
 // asks, so it asks in the relaxed capture mode.
 type timer struct {
@@ -35,7 +36,7 @@ const (
 	readAtOnce = 16
 )
 
-// beginOp records the event before an operation.
+// beginOp notes or records when an operation starts.
 func (t *timer) beginOp(c *call, stream cu.Stream, o opRow) {
 	x := &timing{op: o, stream: stream, next: c.timed}
 	x.op.id, x.op.call, x.op.stream = t.lastOp.Add(1), c.id, t.d.names.stream(stream)
@@ -51,8 +52,11 @@ func (t *timer) beginOp(c *call, stream cu.Stream, o opRow) {
 		x.op.untimed = "no events"
 		return
 	}
-	x.start, x.end = k.event(t.d.inner), k.event(t.d.inner)
-	if x.start == 0 || x.end == 0 {
+	x.after = t.before(k, stream)
+	if x.end = k.event(t.d.inner); x.end != 0 && x.after != nil {
+		return
+	}
+	if x.start = k.event(t.d.inner); x.end == 0 || x.start == 0 {
 		x.op.untimed = "no events"
 		return
 	}
@@ -77,6 +81,10 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 	}
 	for i := range calls {
 		op := &calls[i]
+		t.queued(c.ctx, op.Stream, nil) // what waits for what in a batch is not followed
+		if op.Op == cu.OpEventRecord {
+			t.forgets(c.ctx, op.Event)
+		}
 		if !isOperation(op) {
 			continue
 		}
@@ -91,6 +99,7 @@ func (t *timer) beginBatch(c *call, b *cu.Batch) {
 	}
 	for _, s := range order {
 		t.beginOp(c, s, opRow{name: "[batch]", bytes: parts[s].bytes, count: parts[s].ops})
+		c.timed.batch = true
 	}
 }
 
@@ -127,6 +136,7 @@ func (t *timer) endOps(c *call, err error) {
 	for x := c.timed; x != nil; x = x.next {
 		switch {
 		case err != nil && !x.partly:
+			t.queued(c.ctx, x.stream, nil)
 			x.discard()
 			continue
 		case x.op.untimed != "":
@@ -136,9 +146,15 @@ func (t *timer) endOps(c *call, err error) {
 			}
 		}
 		if x.op.untimed != "" {
+			t.queued(c.ctx, x.stream, nil)
 			x.discard()
 			t.d.rec.addOp(t.d.id, &x.op)
 			continue
+		}
+		if x.batch {
+			t.queued(c.ctx, x.stream, nil)
+		} else {
+			t.queued(c.ctx, x.stream, x)
 		}
 		if q, full := x.clock.push(x); full && t.captures.none() {
 			t.read(x.clock, q, readAtOnce)
@@ -153,6 +169,7 @@ func (t *timer) clock(ctx cu.Context) *clock {
 	k := t.contexts[ctx]
 	if k == nil {
 		k = &clock{ctx: ctx, device: t.d.device(ctx), queues: map[cu.Stream]*queue{}}
+		k.order = order{streams: map[cu.Stream]behind{}, events: map[cu.Event][]*timing{}}
 		t.contexts[ctx] = k
 	}
 	return k
@@ -299,18 +316,15 @@ func (t *timer) read(k *clock, q *queue, n int) bool {
 // are not known.
 func (t *timer) finishOp(x *timing, err error) {
 	d := t.d.inner
-	var start, end float32
 	if err == nil {
-		start, err = d.EventElapsedTime(x.clock.ctx, x.anchor.event, x.start)
+		x.op.end, err = x.ended(d)
 	}
 	if err == nil {
-		end, err = d.EventElapsedTime(x.clock.ctx, x.anchor.event, x.end)
+		x.op.start, err = x.began(d, x.op.end)
 	}
 	if err != nil {
 		x.op.untimed = err.Error()
 	} else {
-		x.op.start = x.anchor.at + int64(float64(start)*1e6)
-		x.op.end = x.anchor.at + int64(float64(end)*1e6)
 		x.op.why = "unknown"
 	}
 	x.discard()

@@ -726,6 +726,9 @@ func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Even
 	c := d.begin("cuStreamWaitEvent", ctx, stream, 0)
 	defer c.panicked()
 	err := d.inner.StreamWaitEvent(ctx, stream, event, flags)
+	if err == nil {
+		c.afterStreamWaitEvent(ctx, stream, event, flags)
+	}
 	return c.end(err)
 }
 
@@ -836,6 +839,9 @@ func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) e
 	c := d.begin("cuEventRecord", ctx, stream, 0)
 	defer c.panicked()
 	err := d.inner.EventRecord(ctx, event, stream)
+	if err == nil {
+		c.afterEventRecord(ctx, event, stream)
+	}
 	return c.end(err)
 }
 
@@ -844,6 +850,9 @@ func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.
 	c := d.begin("cuEventRecordWithFlags", ctx, stream, 0)
 	defer c.panicked()
 	err := d.inner.EventRecordWithFlags(ctx, event, stream, flags)
+	if err == nil {
+		c.afterEventRecordWithFlags(ctx, event, stream, flags)
+	}
 	return c.end(err)
 }
 
@@ -882,6 +891,9 @@ func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
 	c := d.begin("cuEventDestroy", ctx, noStream, 0)
 	defer c.panicked()
 	err := d.inner.EventDestroy(ctx, event)
+	if err == nil {
+		c.afterEventDestroy(ctx, event)
+	}
 	return c.end(err)
 }
 
