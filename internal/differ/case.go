@@ -17,8 +17,7 @@ type Case struct {
 	Shared      int     // bytes of dynamic shared memory
 	Args        []Arg
 	Bound       Bound
-	Bounds      map[string]Bound // for targets with another bound
-	Not         []string         // targets whose PTX lacks the kernel
+	Not         []string // targets whose PTX lacks the kernel
 }
 
 // Arg is an argument: a buffer, or a number or struct if Value is set.
@@ -30,39 +29,18 @@ type Arg struct {
 	Value any
 }
 
-// Bound is the tolerance for floats: ULP units in the last place, or an absolute
-// difference of Abs. The zero Bound demands equal bits.
+// Bound is the tolerance for floats: an absolute difference of Abs. The zero Bound demands
+// equal bits.
 type Bound struct {
-	ULP, Abs float64
-	Why      string
+	Abs float64
+	Why string
 }
 
 // Exact reports whether b demands equal bits.
-func (b Bound) Exact() bool { return b.ULP == 0 && b.Abs == 0 }
-
-// String describes the bound.
-func (b Bound) String() string {
-	switch {
-	case b.Exact():
-		return "bit for bit"
-	case b.Abs == 0:
-		return fmt.Sprintf("%v ulp", b.ULP)
-	case b.ULP == 0:
-		return fmt.Sprintf("%v", b.Abs)
-	}
-	return fmt.Sprintf("%v ulp or %v", b.ULP, b.Abs)
-}
+func (b Bound) Exact() bool { return b.Abs == 0 }
 
 // On reports whether a target's PTX has the kernel.
 func (c *Case) On(target string) bool { return !slices.Contains(c.Not, target) }
-
-// BoundOn returns the bound for a target's PTX.
-func (c *Case) BoundOn(target string) Bound {
-	if b, ok := c.Bounds[target]; ok {
-		return b
-	}
-	return c.Bound
-}
 
 // Inputs returns the contents of the buffers of c before a launch, generated from seed.
 // They are nil for arguments that are values.

@@ -1,15 +1,7 @@
 package differ
 
-// The reasons why floats may differ.
-const (
-	fastMath   = "-use_fast_math: sqrt and tanh are approximate, and their tables are unknown"
-	tensorSums = "tensor cores add with an order and a precision of their own"
-)
-
-// fast returns a bound that a kernel has only under -use_fast_math.
-func fast(ulp, abs float64) map[string]Bound {
-	return map[string]Bound{"fast": {ULP: ulp, Abs: abs, Why: fastMath}}
-}
+// tensorSums is a reason why floats may differ.
+const tensorSums = "tensor cores add with an order and a precision of their own"
 
 // notFast excludes a case under -use_fast_math, because sin.approx of large angles has no
 // bound.
@@ -19,34 +11,34 @@ func notFast(c Case) Case {
 }
 
 // function returns a case of math.cu with n results for each pair of numbers.
-func function(kernel string, t Type, n int, a, b Fill, bound Bound, bounds map[string]Bound) Case {
+func function(kernel string, t Type, n int, a, b Fill) Case {
 	const threads = 128
-	return Case{Family: "math", Kernel: kernel, Grid: x(2), Block: x(threads / 2), Bound: bound, Bounds: bounds,
+	return Case{Family: "math", Kernel: kernel, Grid: x(2), Block: x(threads / 2),
 		Args: []Arg{in(t, threads, a), in(t, threads, b), out(t, threads*n)}}
 }
 
 var mathCases = []Case{
-	function("math_round_f64", F64, 8, anyDoubles, anyDoubles, Bound{}, nil),
-	function("math_exact_f64", F64, 6, anyDoubles, anyDoubles, Bound{}, nil),
-	function("math_mod_f64", F64, 3, doubles(-1e5, 1e5), doubles(-99, 99), Bound{}, nil),
-	function("math_trig_f64", F64, 4, doubles(-1e6, 1e6), doubles(-9, 9), Bound{}, nil),
-	function("math_inverse_f64", F64, 4, doubles(-99, 99), doubles(-1, 1), Bound{}, nil),
-	function("math_exp_f64", F64, 6, doubles(-1, 1), doubles(-30, 30), Bound{}, nil),
-	function("math_log_f64", F64, 5, anyDoubles, doubles(-30, 30), Bound{}, nil),
-	function("math_pow_f64", F64, 4, doubles(-30, 30), doubles(-30, 30), Bound{}, nil),
-	function("math_erf_f64", F64, 4, doubles(-1, 1), doubles(-6, 6), Bound{}, nil),
-	function("math_round_f32", F32, 8, anyFloats, anyFloats, Bound{}, nil),
-	function("math_exact_f32", F32, 8, anyFloats, anyFloats, Bound{}, fast(4, 2e-38)),
-	function("math_mod_f32", F32, 3, floats(-1e5, 1e5), floats(-99, 99), Bound{}, nil),
-	notFast(function("math_trig_f32", F32, 4, floats(-1e6, 1e6), floats(-9, 9), Bound{}, nil)),
-	function("math_inverse_f32", F32, 4, floats(-99, 99), floats(-1, 1), Bound{}, nil),
-	function("math_exp_f32", F32, 6, floats(-1, 1), floats(-30, 30), Bound{}, fast(256, 0)),
-	function("math_log_f32", F32, 5, anyFloats, floats(-30, 30), Bound{}, nil),
-	function("math_pow_f32", F32, 4, floats(-30, 30), floats(-9, 9), Bound{}, fast(128, 0)),
-	function("math_erf_f32", F32, 3, floats(-1, 1), floats(-4, 4), Bound{}, nil),
-	function("math_intrinsics", F32, 6, floats(-1e3, 1e3), floats(-9, 9), Bound{}, nil),
-	function("math_directed", F32, 8, anyFloats, anyFloats, Bound{}, nil),
-	function("math_directed_f64", F64, 8, anyDoubles, anyDoubles, Bound{}, nil),
+	function("math_round_f64", F64, 8, anyDoubles, anyDoubles),
+	function("math_exact_f64", F64, 6, anyDoubles, anyDoubles),
+	function("math_mod_f64", F64, 3, doubles(-1e5, 1e5), doubles(-99, 99)),
+	function("math_trig_f64", F64, 4, doubles(-1e6, 1e6), doubles(-9, 9)),
+	function("math_inverse_f64", F64, 4, doubles(-99, 99), doubles(-1, 1)),
+	function("math_exp_f64", F64, 6, doubles(-1, 1), doubles(-30, 30)),
+	function("math_log_f64", F64, 5, anyDoubles, doubles(-30, 30)),
+	function("math_pow_f64", F64, 4, doubles(-30, 30), doubles(-30, 30)),
+	function("math_erf_f64", F64, 4, doubles(-1, 1), doubles(-6, 6)),
+	function("math_round_f32", F32, 8, anyFloats, anyFloats),
+	function("math_exact_f32", F32, 8, anyFloats, anyFloats),
+	function("math_mod_f32", F32, 3, floats(-1e5, 1e5), floats(-99, 99)),
+	notFast(function("math_trig_f32", F32, 4, floats(-1e6, 1e6), floats(-9, 9))),
+	function("math_inverse_f32", F32, 4, floats(-99, 99), floats(-1, 1)),
+	function("math_exp_f32", F32, 6, floats(-1, 1), floats(-30, 30)),
+	function("math_log_f32", F32, 5, anyFloats, floats(-30, 30)),
+	function("math_pow_f32", F32, 4, floats(-30, 30), floats(-9, 9)),
+	function("math_erf_f32", F32, 3, floats(-1, 1), floats(-4, 4)),
+	function("math_intrinsics", F32, 6, floats(-1e3, 1e3), floats(-9, 9)),
+	function("math_directed", F32, 8, anyFloats, anyFloats),
+	function("math_directed_f64", F64, 8, anyDoubles, anyDoubles),
 }
 
 var halfCases = []Case{

@@ -35,7 +35,7 @@ var warpCases = []Case{
 var divergeCases = []Case{
 	{Family: "diverge", Kernel: "diverge_collatz", Grid: x(2), Block: x(64), Args: []Arg{in(U32, 128, randomWords), out(U32, 128)}},
 	{Family: "diverge", Kernel: "diverge_mandelbrot", Grid: xy(4, 4), Block: xy(16, 8), Args: []Arg{out(U16, 64*32), value(uint32(64)), value(uint32(32)), value(uint32(60))}},
-	{Family: "diverge", Kernel: "diverge_march", Grid: x(2), Block: x(64), Bounds: fast(2, 0), Args: []Arg{in(U8, 900, anyBytes), in(F32, 256, floats(-1, 1)), out(F32, 384), value(uint32(30))}},
+	{Family: "diverge", Kernel: "diverge_march", Grid: x(2), Block: x(64), Args: []Arg{in(U8, 900, anyBytes), in(F32, 256, floats(-1, 1)), out(F32, 384), value(uint32(30))}},
 	{Family: "diverge", Kernel: "diverge_gcd", Grid: x(1), Block: x(64), Args: []Arg{in(U64, 64, anyLongs), in(U64, 64, anyLongs), out(U64, 64)}},
 	{Family: "diverge", Kernel: "diverge_switch", Grid: x(2), Block: x(64), Args: []Arg{in(U8, 256, anyBytes), out(U32, 128), value(uint32(60))}},
 	{Family: "diverge", Kernel: "diverge_exit", Grid: x(2), Block: x(96), Args: []Arg{in(U32, 192, randomWords), out(U32, 192)}},

@@ -33,29 +33,6 @@ func (t Type) float(b []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// order numbers the floats of type t, so that the numbers of neighbours differ by one.
-// Both zeros have number 0.
-func (t Type) order(b []byte) int64 {
-	switch t {
-	case F16:
-		return signed(int64(int16(binary.LittleEndian.Uint16(b))), 1<<15)
-	case F32:
-		return signed(int64(int32(binary.LittleEndian.Uint32(b))), 1<<31)
-	}
-	return signed(int64(binary.LittleEndian.Uint64(b)), math.MinInt64)
-}
-
-// signed converts sign and magnitude to a number. sign is the value of the sign bit.
-func signed(bits, sign int64) int64 {
-	if bits >= 0 {
-		return bits
-	}
-	if sign == math.MinInt64 {
-		return math.MinInt64 - bits
-	}
-	return -(bits + sign)
-}
-
 // halfFloat returns the value of a binary16.
 func halfFloat(h uint16) float64 {
 	sign, exp, frac := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)

@@ -472,7 +472,7 @@ func TestReferences(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := Compare(c, target, got, want); err != nil {
+					if _, err := Compare(c, got, want); err != nil {
 						t.Errorf("%s, seed %d: %v", target, seed, err)
 					}
 				}

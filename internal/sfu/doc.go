@@ -4,7 +4,7 @@
 //
 // The unit interpolates: the upper bits of an argument choose a row of coefficients, the
 // next 17 bits are x in c0 + c1*x + c2*x*x. The sum is cut to the bits of the result. The
-// rows are in tables.txt. A function without rows there has no implementation here.
+// rows are in tables.txt.
 //
 // The unit reads and returns denormals as zero. PTX instructions without .ftz scale their
 // operands around it: that is in package softfloat. Package fit finds rows from results.

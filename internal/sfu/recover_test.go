@@ -241,50 +241,11 @@ func softSource(t sfu.Tables, c choice) source {
 	}
 }
 
-// synthetic returns the tables of the unit, with invented ones for sqrt and tanh: their
-// rows are series at the start of each interval, cut to the bits of the others.
-func synthetic() sfu.Tables {
-	t := sfu.Tables{}
-	for name, rows := range sfu.Loaded() {
-		t[name] = rows
-	}
-	row := func(f func(float64) float64, at, width float64, point int) sfu.Row {
-		// x has 17 bits of the interval, and Square counts 2**19 squares.
-		scale := math.Ldexp(1, point)
-		a, b, c := f(at), f(at+width/2), f(at+width)
-		second := 2 * (a - 2*b + c)
-		first := c - a - second
-		return sfu.Row{
-			C0: int64(a*scale) &^ 0x1fff, C1: int32(first * scale / (1 << 17)), C2: int32(second * scale / (1 << 15)),
-		}
-	}
-	for i := range 128 {
-		at, width := 1+float64(i)/64, 1.0/64
-		if i >= 64 {
-			at, width = 2+float64(i-64)/32, 1.0/32
-		}
-		t["sqrt"] = append(t["sqrt"], row(math.Sqrt, at, width, 40))
-	}
-	for i, index := range []int{2, 2, 2, 2, 3, 3, 3, 3, 2, 1, 0} {
-		exp := sfu.TanhLow + i
-		var rows []sfu.Row
-		for j := range 1 << index {
-			width := math.Ldexp(1, exp-index)
-			unit := 22 - min(exp+1, 0)
-			r := row(math.Tanh, math.Ldexp(1, exp)+float64(j)*width, width, unit+16)
-			r.Unit = unit
-			rows = append(rows, r)
-		}
-		t[sfu.TanhName(exp)] = rows
-	}
-	return t
-}
-
 // TestRecover recovers tables from the results of tables that it does not see. Each
 // function of the recovered ones gives the same results. It recovers a fourth of the rows,
 // others each time; with -all it recovers all.
 func TestRecover(t *testing.T) {
-	hidden, c := synthetic(), choice(rand.Uint64N(4))
+	hidden, c := sfu.Loaded(), choice(rand.Uint64N(4))
 	from := softSource(hidden, c)
 	if testing.Short() {
 		results, _ := from("sqrt.approx.ftz.f32", 0x3f800000, 1<<24)

@@ -20,7 +20,7 @@ const (
 // rsqrt, sin, cos, lg2, ex2 or tanh, as op says. It is the sequence of instructions that
 // ptxas writes around one of the special function unit.
 func Approx32(op string, ftz bool) func(a uint32) uint32 {
-	unit := unit32(op)
+	unit := sfu.Function(op)
 	switch {
 	case op == "sin" || op == "cos":
 		return func(a uint32) uint32 { return unit(Turns(a, ftz)) }
@@ -36,25 +36,6 @@ func Approx32(op string, ftz bool) func(a uint32) uint32 {
 		return func(a uint32) uint32 { return scaled(unit, a, two12) }
 	}
 	return func(a uint32) uint32 { return scaled(unit, a, half12) }
-}
-
-// unit32 returns what the special function unit does. Where its coefficients are unknown
-// the result is the nearest number.
-func unit32(op string) func(a uint32) uint32 {
-	if f := sfu.Function(op); f != nil {
-		return f
-	}
-	if op == "sqrt" {
-		return func(a uint32) uint32 {
-			return uint32(Canonical32(float32(math.Sqrt(float64(math.Float32frombits(Flush32(a)))))))
-		}
-	}
-	return func(a uint32) uint32 {
-		if a&0x7f800000 < (127-8)<<23 { // the unit returns small numbers unchanged
-			return a
-		}
-		return uint32(Canonical32(float32(math.Tanh(float64(math.Float32frombits(a))))))
-	}
 }
 
 // scaled computes a root f of a. A denormal is scaled by two24, and the result by back.
@@ -133,7 +114,7 @@ func DivApprox32(kind string, ftz bool) func(a, b uint32) uint32 {
 // ApproxHalf returns the function that computes ex2 or tanh, as op says, of an f16 or bf16.
 // It is that of f32, cut to the format.
 func ApproxHalf(op string, f *Format, ftz bool) func(a uint64) uint64 {
-	unit := unit32(op)
+	unit := sfu.Function(op)
 	return func(a uint64) uint64 {
 		r := float64(math.Float32frombits(unit(math.Float32bits(float32(f.Decode(a, ftz))))))
 		if r >= math.Ldexp(1, f.bias+1) {

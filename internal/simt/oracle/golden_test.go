@@ -47,9 +47,8 @@ func isApproximate(f form) bool {
 }
 
 // TestForms runs every form that the software GPU accepts. The result must equal that of
-// the GPU bit for bit, or be within the tolerances, which few approximations have. If
-// the compiler refuses a form, the result must equal that of the form which replaced
-// it, or of exact arithmetic.
+// the GPU bit for bit. If the compiler refuses a form, the result must equal that of the
+// form which replaced it, or of exact arithmetic.
 func TestForms(t *testing.T) {
 	hashes := readGoldens(t, "hashes.txt")
 	approximations := readGoldens(t, "approximations.txt")
@@ -168,21 +167,18 @@ func trivialResult(k *kernel) []byte {
 	return nil
 }
 
-// checkApproximate compares a result with that of the GPU, within the tolerances.
+// checkApproximate compares a result with that of the GPU.
 func checkApproximate(t *testing.T, k *kernel, out []byte, recorded string) {
 	t.Helper()
 	hard, err := hex.DecodeString(recorded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, n := layouts[strings.TrimSuffix(k.form.last(), "x2")], typeBits[k.form.last()]/8
+	n := typeBits[k.form.last()] / 8
 	for i := range threads {
-		got, want := out[i*outBytes:i*outBytes+n], hard[i*n:(i+1)*n]
-		for h := 0; h < n; h += (l.mant + l.exp + 1) / 8 {
-			if !near(k, l, word64(got[h:], (l.mant+l.exp+1)/8), word64(want[h:], (l.mant+l.exp+1)/8)) {
-				t.Errorf("%s: thread %d: operand %#x: got %x, the GPU %x", k.form.text, i, input(k.in[0].class, 0, 0, i), got, want)
-				return
-			}
+		if got, want := out[i*outBytes:i*outBytes+n], hard[i*n:(i+1)*n]; !bytes.Equal(got, want) {
+			t.Errorf("%s: thread %d: operand %#x: got %x, the GPU %x", k.form.text, i, input(k.in[0].class, 0, 0, i), got, want)
+			return
 		}
 	}
 }
