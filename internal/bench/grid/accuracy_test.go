@@ -31,7 +31,7 @@ func result(t *testing.T, name string) *Result {
 func TestPredictionsAreNearMeasurements(t *testing.T) {
 	predicted := result(t, "grid-soft-h200.json")
 	machines := map[string]*Result{}
-	for machine, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 1} {
+	for machine, runs := range map[string]int{"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 1, "g": 1} {
 		var all []*Result
 		for run := range runs {
 			all = append(all, result(t, fmt.Sprintf("grid-h200-%s%d.json", machine, run+1)))
@@ -46,6 +46,7 @@ func TestPredictionsAreNearMeasurements(t *testing.T) {
 	}{
 		{"a fresh machine", machines["e"], 0.10, 0.30, 20},
 		{"another, later", machines["f"], 0.10, 0.30, 20},
+		{"a third", machines["g"], 0.10, 0.30, 20},
 		{"all machines", Merge(slices.Collect(maps.Values(machines))...), 0.10, 0.25, 10},
 	} {
 		a := Compare(predicted, c.measured)

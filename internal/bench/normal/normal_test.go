@@ -85,7 +85,7 @@ func TestOwnRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ref.Machines != 6 || ref.Runs != 14 || ref.Device != "NVIDIA H200" {
+	if ref.Machines != 7 || ref.Runs != 15 || ref.Device != "NVIDIA H200" {
 		t.Errorf("got %d machines, %d runs of %s", ref.Machines, ref.Runs, ref.Device)
 	}
 	for machine, runs := range runsOf(t, "h200") {
