@@ -295,7 +295,8 @@ type Copies interface {
 	MemcpyPeerAsync(ctx Context, dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) error
 	// MemcpyBatchAsync makes several copies, each between any two addresses. It is
 	// stream-ordered, but the copies have no order among themselves. The lists have one
-	// length. The default stream cannot be used.
+	// length. The default stream cannot be used. Pageable memory is in use until the copies
+	// are done, also a source: unlike in the other calls, it may be read after the return.
 	//cu:hand cuMemcpyBatchAsync 12080
 	MemcpyBatchAsync(ctx Context, dsts, srcs []DevicePtr, sizes []uintptr, stream Stream) error
 	// Memcpy2D copies a rectangle.

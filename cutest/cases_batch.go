@@ -1,6 +1,11 @@
 package cutest
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"bytes"
+	"runtime"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 const batchDoc = "package cu: Batches; the rules of each call"
 
@@ -160,6 +165,33 @@ var batchChecks = []check{
 			g.open()
 			c.sync(s)
 			c.same("in", c.down(p, 4096), in.b)
+		}},
+	{"batch/pageable", "a batch of copies uses pageable memory when its stream gets there: it returns before the bytes are at the host, and may read a source after it returns",
+		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *T) {
+			const n = 1 << 20
+			p, s, src, dst := c.device(n), c.stream(cu.StreamNonBlocking), c.pageable(n), c.pageable(n)
+			list := func(dst, src cu.DevicePtr) error {
+				return c.d.MemcpyBatchAsync(c.ctx, pieces(dst, n/2, 2), pieces(src, n/2, 2), []uintptr{n / 2, n / 2}, s)
+			}
+			from, to := addressOfPointer(pointerTo(src)), addressOfPointer(pointerTo(dst))
+			before := bytes.Clone(src)
+			c.ok(list(p, from), "in")
+			if !(raceBuild && cu.AsEmulated(c.d) != nil) { // the detector would report it
+				c.scramble(src)
+			}
+			c.sync(s)
+			in := c.down(p, n)
+			if !eachWordOf(in, before, src) {
+				c.fail("a word of the destination is in none of the states of the source")
+			}
+			g := c.gate()
+			g.hold(s)
+			c.mustReturn(g, "MemcpyBatchAsync to pageable memory", func() error { return list(to, p) })
+			c.busy(s)
+			g.open()
+			c.sync(s)
+			c.same("out", dst, in)
+			runtime.KeepAlive(src)
 		}},
 	{"batch/copies-refused", "a batch of no copies, on the default stream, or with lists of different lengths is refused",
 		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {

@@ -134,6 +134,9 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 		}
 	}
 	p := t.plan(c)
+	if t.listed {
+		p = p.ofList()
+	}
 	if async && p.waits && s.capture == nil && t.canDetach() {
 		if yes, known := s.busy(); !known || *yes {
 			p = t.detach(c, yes, p.curve)
@@ -462,14 +465,14 @@ func extent(pitch, height, x, y, z uintptr) (uint64, bool) {
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) { return b.Do(d, ctx) }
 
 // MemcpyBatchAsync makes the copies one after the other. Any order is allowed; see
-// [cu.Copies]. In race builds, copies that would differ in another order are reported as a
-// data race.
+// [cu.Copies]. Pageable memory is in use until they are done. In race builds, copies that
+// would differ in another order are reported as a data race.
 func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
 	if len(dsts) == 0 || len(dsts) != len(srcs) || len(dsts) != len(sizes) || stream == 0 || stream == cu.StreamLegacy {
 		return cu.ErrorInvalidValue
 	}
 	for i := range dsts {
-		if err := d.MemcpyAsync(ctx, dsts[i], srcs[i], sizes[i], stream); err != nil {
+		if err := d.listedCopy(ctx, dsts[i], srcs[i], sizes[i], stream); err != nil {
 			return err
 		}
 	}
@@ -477,6 +480,22 @@ func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, siz
 		reportUnordered(dsts, srcs, sizes)
 	}
 	return nil
+}
+
+// listedCopy makes a copy of a list.
+func (d *Driver) listedCopy(h cu.Context, dst, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
+	what := copyText(bytes, "between addresses")
+	if err := d.needsUVA(what); err != nil {
+		return err
+	}
+	describe := deviceToDevice(what, dst, src, bytes, sideAny)
+	return d.copyCall(h, stream, true, what, func(c *contextState) (*transfer, error) {
+		t, err := describe(c)
+		if t != nil {
+			t.listed = true
+		}
+		return t, err
+	})
 }
 
 // reportUnordered reports copies of one list that conflict to the race detector.

@@ -25,9 +25,6 @@ var pageableCopies = map[string]func(r *rig, dst cu.DevicePtr, src []byte, s cu.
 		return r.Memcpy2D(r.ctx, &cu.Memcpy2D{SrcMemoryType: cu.MemoryTypeHost, SrcHost: ptr(src), SrcPitch: 1024,
 			DstMemoryType: cu.MemoryTypeDevice, DstDevice: dst, DstPitch: 1024, WidthInBytes: 1024, Height: uintptr(len(src) / 1024)})
 	},
-	"cuMemcpyBatchAsync": func(r *rig, dst cu.DevicePtr, src []byte, s cu.Stream) error {
-		return r.MemcpyBatchAsync(r.ctx, []cu.DevicePtr{dst}, []cu.DevicePtr{cu.DevicePtr(addressOf(ptr(src)))}, []uintptr{uintptr(len(src))}, s)
-	},
 }
 
 // staleBytes copies to the device by call, changes the source, and reads the
@@ -184,5 +181,31 @@ func TestTimeOfLatePageableCopy(t *testing.T) {
 		} else if got != want {
 			t.Errorf("under %v, seed %d:\n%v\nunder eager:\n%v", o.Schedule, o.Seed, got, want)
 		}
+	}
+}
+
+// TestListUsesPageableMemoryLater: a list of copies reads and writes pageable memory when
+// its stream gets there, and not in the call.
+func TestListUsesPageableMemoryLater(t *testing.T) {
+	if raceBuild {
+		t.Skip("the race detector reports this program")
+	}
+	const n = 192 << 10
+	r := newRig(t, Options{Schedule: Lazy})
+	r.idleAfter = time.Minute
+	p, s := r.alloc(n), r.stream(cu.StreamNonBlocking)
+	src, dst := bytes.Repeat([]byte{7}, n), make([]byte, n)
+	list := func(dst, src cu.DevicePtr) error {
+		return r.MemcpyBatchAsync(r.ctx, []cu.DevicePtr{dst}, []cu.DevicePtr{src}, []uintptr{n}, s)
+	}
+	r.ok(list(p, cu.DevicePtr(addressOf(ptr(src)))))
+	copy(src, bytes.Repeat([]byte{9}, n))
+	r.ok(list(cu.DevicePtr(addressOf(ptr(dst))), p))
+	if got := bytes.Count(dst, []byte{0}); got != n {
+		t.Errorf("%d of %d bytes had not arrived when the call returned, want all", got, n)
+	}
+	r.sync(s)
+	if got := bytes.Count(dst, []byte{9}); got != n {
+		t.Errorf("%d of %d bytes are what the source had later, want all", got, n)
 	}
 }

@@ -20,6 +20,7 @@ type transfer struct {
 	staged             []byte  // bytes of a pageable source, if they were read during the call
 	head               uint64  // bytes of a copy in one row that the call moved itself; staged has those after it
 	readUntil          float64 // virtual time until which a detached copy reads its source
+	listed             bool    // of a list of copies: see MemcpyBatchAsync
 }
 
 // flat makes a transfer of n bytes in one row.
@@ -150,6 +151,17 @@ func (p *plan) wasIdle() bool { return p.idle != nil && !*p.busy }
 // not to wait.
 const maxDetached = 1 << 20
 
+// ofList returns the plan for a copy of a list. An H200 (driver 580) uses pageable memory
+// of a list when the stream gets there, whatever the list says about the order of reads:
+// the host saw no new bytes when the call had returned, and the device got what the host
+// wrote to the source then. Up to 64 KiB a copy it read the source in the call.
+func (p plan) ofList() plan {
+	if p.engine != engineHost {
+		p.waits, p.stages, p.early = false, false, false
+	}
+	return p
+}
+
 // canDetach reports whether t can read its source during the call and copy to
 // the device later.
 func (t *transfer) canDetach() bool {
@@ -231,7 +243,7 @@ func (t *transfer) queue(s *streamState, p plan, async bool) error {
 			break
 		}
 		d.spend(took)
-	case !p.noLatency:
+	case !p.noLatency || t.listed:
 		d.spend(d.prof.Calls.MemcpyAsync.Value)
 	}
 	when, err := t.arrival(s, &p, async)
