@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
@@ -52,6 +53,10 @@ func TestHardware(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
+	// The search trees of tree_walk can be deeper than the stack that a thread has by default.
+	if err := gpu.CtxSetLimit(g.Context(), cu.LimitStackSize, 16<<10); err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	found := map[string][]Result{}
 	t.Run("modules", func(t *testing.T) {
