@@ -104,7 +104,9 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	g.shared.join(g)
 	g.copyKernel.load(d, g.ctx)
 	if g.caps.register && g.caps.hostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
-		g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, emulatedHost(g.emulated), g.tuning.pin)
+		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, emulatedHost(g.emulated), g.tuning.pin); g.pinEngine != nil {
+			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
+		}
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
 	g.streams[g.legacy.state] = struct{}{}

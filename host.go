@@ -101,7 +101,14 @@ func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 		a.start()
 		return nil
 	}
+	returned := false
+	defer func() {
+		if !returned { // Progress panicked, or ended the goroutine
+			g.leave()
+		}
+	}()
 	m, err := pageLock(ctx, g, a.bytes, o)
+	returned = true
 	if err != nil {
 		return a.fail("allocate", err, lockHint(a, err))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
 )
 
 // Driver is the part of [cu.Driver] that page-locks.
@@ -26,8 +27,12 @@ type Engine struct {
 	touches bool // memory is touched; false for a device that is emulated
 	set     Settings
 
-	trials sync.Mutex // held during a trial
-	mu     sync.Mutex // guards what follows
+	// Keep, if not nil, keeps the context open until end is called. It is for memory that is
+	// given back after Lock has returned.
+	Keep func() (end func())
+
+	trials chan struct{} // capacity 1; full during a trial
+	mu     sync.Mutex    // guards what follows
 	pages  pages
 	cost   cost
 }
@@ -53,7 +58,7 @@ func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated func
 	if sys == nil {
 		return nil
 	}
-	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, touches: emulated == nil, set: set}
+	e := &Engine{driver: d, ctx: ctx, sys: sys, machine: sys.machine, now: now, touches: emulated == nil, set: set, trials: make(chan struct{}, 1)}
 	if emulated != nil {
 		e.machine = func() *Machine { return emulatedMachine(real, emulated()) }
 	}
@@ -101,7 +106,9 @@ func (c cost) of(bytes uintptr) time.Duration {
 }
 
 // Lock takes memory and page-locks it. When ctx ends first, it stops before the next
-// registration, and the error wraps ctx.Err(). After an error nothing is left.
+// registration, and the error wraps ctx.Err(). After an error, and after a panic of
+// Request.Progress, nothing is left. But if ctx has ended while the device is busy, memory may
+// be given back later, because the driver waits for the device then.
 func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	machine := e.machine()
 	if err := r.refuse(machine); err != nil {
@@ -122,10 +129,34 @@ func (e *Engine) lock(ctx context.Context, machine *Machine, r Request, huge boo
 	if err != nil {
 		return nil, err
 	}
-	if err := m.lock(ctx, machine, r, huge); err != nil {
-		return nil, errors.Join(err, m.Close())
+	returned := false
+	defer func() {
+		if !returned { // Progress panicked, or ended the goroutine
+			_ = m.Close()
+		}
+	}()
+	err = m.lock(ctx, machine, r, huge)
+	returned = true
+	if err != nil {
+		return nil, errors.Join(err, e.giveBack(ctx, m))
 	}
 	return m, nil
+}
+
+// giveBack closes memory. The driver may wait for the device then, so the end of ctx ends the
+// wait, and another goroutine continues.
+func (e *Engine) giveBack(ctx context.Context, m *Memory) error {
+	if ctx.Done() == nil || m.registered == 0 {
+		return m.Close()
+	}
+	end := func() {}
+	if e.Keep != nil {
+		end = e.Keep()
+	}
+	return await.Within(ctx, func() error {
+		defer end()
+		return m.Close()
+	})
 }
 
 // reserve takes addresses, and advises the system on the pages for them.
@@ -188,19 +219,44 @@ func (e *Engine) learn(bytes uintptr, took time.Duration) {
 func (e *Engine) choosePages(ctx context.Context, machine *Machine, r Request) bool {
 	best, _ := e.known()
 	if best == pagesUntried && r.Bytes >= e.set.TrialFrom {
-		e.trials.Lock()
-		if best, _ = e.known(); best == pagesUntried { // no other request has tried meanwhile
-			best, _, _ = e.try(ctx, machine, r) // the request returns an error of its own
-		}
-		e.trials.Unlock()
+		best = e.tryOnce(ctx, machine, r)
 	}
 	return machine.Huge && best != smallPages
 }
 
+// tryOnce makes a trial, unless another request has made it meanwhile. It ignores errors,
+// because the request returns one of its own.
+func (e *Engine) tryOnce(ctx context.Context, machine *Machine, r Request) pages {
+	if e.lockTrials(ctx) != nil {
+		return pagesUntried
+	}
+	defer e.unlockTrials()
+	best, _ := e.known()
+	if best == pagesUntried {
+		best, _, _ = e.try(ctx, machine, r)
+	}
+	return best
+}
+
+// lockTrials waits until no other goroutine makes a trial, or ctx ends. After nil the caller
+// must unlockTrials.
+func (e *Engine) lockTrials(ctx context.Context) error {
+	select {
+	case e.trials <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) unlockTrials() { <-e.trials }
+
 // measure finds how long requests take.
 func (e *Engine) measure(ctx context.Context, machine *Machine, r Request) error {
-	e.trials.Lock()
-	defer e.trials.Unlock()
+	if err := e.lockTrials(ctx); err != nil {
+		return err
+	}
+	defer e.unlockTrials()
 	if _, c := e.known(); c.perByte != 0 {
 		return nil
 	}
@@ -260,5 +316,5 @@ func (e *Engine) timed(ctx context.Context, machine *Machine, r Request, huge bo
 	if err != nil {
 		return 0, err
 	}
-	return took, m.Close()
+	return took, e.giveBack(ctx, m)
 }

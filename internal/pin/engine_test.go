@@ -99,7 +99,7 @@ func newFakes() (*Engine, *fakeDriver, *fakeSystem) {
 	d, s := newDriver(), &fakeSystem{m: UnknownMachine(), givesHuge: true}
 	s.m.Huge = true
 	begin := time.Now()
-	return &Engine{driver: d, ctx: 1, sys: s, machine: s.machine, now: func() time.Duration { return time.Since(begin) }, touches: true, set: DefaultSettings()}, d, s
+	return &Engine{driver: d, ctx: 1, sys: s, machine: s.machine, now: func() time.Duration { return time.Since(begin) }, touches: true, set: DefaultSettings(), trials: make(chan struct{}, 1)}, d, s
 }
 
 // wantEmpty checks that nothing is left.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -377,7 +378,7 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 	b, err := p.takeSegment(ctx, p.segmentBytes(need), c)
 	if errors.Is(err, cu.ErrorOutOfMemory) {
 		p.emptyCaches(false)
-		if failed := p.release(0); failed != nil {
+		if failed := await.Within(ctx, p.Release); failed != nil { // the driver may wait for the device
 			return nil, errors.Join(err, failed)
 		}
 		b, err = p.takeSegment(ctx, need, c)
