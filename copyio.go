@@ -26,10 +26,10 @@ import (
 // capture the error wraps cu.ErrorStreamCaptureUnsupported.
 //
 // If a Read panics, CopyFrom panics with the same value, without the stack of the Read,
-// after it has released everything that it uses. If ctx can end, another goroutine reads
-// for device memory. A Read that ends that goroutine (runtime.Goexit, t.FailNow) is an
-// error. Elsewhere it ends the calling goroutine. CopyFrom is safe for concurrent use if r
-// is.
+// after it has released everything that it uses. If ctx can end, another goroutine reads,
+// unless r is a regular file. A Read that ends that goroutine (runtime.Goexit, t.FailNow)
+// is an error. Elsewhere it ends the calling goroutine. A Read that returns a wrong number
+// of bytes is an error, too. CopyFrom is safe for concurrent use if r is.
 func CopyFrom[T any](ctx context.Context, s *Stream, dst Memory[T], r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, refusal.Invalid("copy from a reader: no reader given (nil)")
@@ -50,6 +50,8 @@ func CopyTo[T any](ctx context.Context, s *Stream, w io.Writer, src Memory[T]) (
 type mover interface {
 	// host copies to or from part of host memory.
 	host(m []byte) (int, error)
+	// mayHang reports whether the reader or writer may take for ever.
+	mayHang() bool
 	// device copies to or from device memory, through the ring.
 	device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error)
 }
@@ -110,15 +112,21 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	if err := r.waitHost(ctx, a); err != nil {
 		return 0, err
 	}
-	memory := bytesAt(r.host, r.bytes)
+	memory, part := bytesAt(r.host, r.bytes), m.host
+	if ctx.Done() != nil && m.mayHang() {
+		part = abandonable(ctx, m, a, make([]byte, min(len(memory), hostPart)))
+	}
 	for len(memory) > 0 && err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var k int
-		k, err = m.host(memory[:min(len(memory), hostPart)])
+		k, err = part(memory[:min(len(memory), hostPart)])
 		memory = memory[k:]
 		n += int64(k)
+	}
+	if p, ok := err.(*staging.Panic); ok { //nolint:errorlint // Call does not wrap it
+		panic(p.Value)
 	}
 	if err != nil {
 		err = fmt.Errorf("byte %d: %w", n, err)
@@ -126,16 +134,42 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	return n, err
 }
 
+// abandonable returns mover.host for a reader or writer that may hang. Another goroutine
+// calls that, on the memory own, so that a call which is abandoned when ctx ends touches no
+// memory of the buffer.
+func abandonable(ctx context.Context, m mover, a inflight.Access, own []byte) func(memory []byte) (int, error) {
+	return func(memory []byte) (n int, err error) {
+		own := own[:len(memory)]
+		if a == inflight.Read {
+			copy(own, memory)
+		}
+		moved := 0
+		abandoned, err := staging.Call(ctx, func() (err error) {
+			moved, err = m.host(own)
+			return err
+		})
+		if abandoned != nil {
+			return 0, err
+		}
+		if a == inflight.Write {
+			copy(memory, own[:moved])
+		}
+		return moved, err
+	}
+}
+
 // source is the mover of CopyFrom.
 type source struct{ io.Reader }
 
 func (s source) host(m []byte) (int, error) {
-	n, err := io.ReadFull(s, m)
+	n, err := staging.ReadFull(s, m)
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
+
+func (s source) mayHang() bool { return !isRegular(s.Reader) }
 
 func (s source) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
 	if f, at, ok := regularFile(s.Reader); ok {
@@ -149,15 +183,22 @@ func (s source) device(ctx context.Context, r *staging.Ring, job staging.Job) (i
 
 // regularFile returns r as a file, and its offset, if r is a regular file.
 func regularFile(r io.Reader) (f *os.File, at int64, ok bool) {
-	if f, ok = r.(*os.File); !ok {
+	if !isRegular(r) {
 		return nil, 0, false
+	}
+	f = r.(*os.File)
+	at, err := f.Seek(0, io.SeekCurrent)
+	return f, at, err == nil
+}
+
+// isRegular reports whether a reader or writer is a regular file.
+func isRegular(x any) bool {
+	f, ok := x.(*os.File)
+	if !ok {
+		return false
 	}
 	about, err := f.Stat()
-	if err != nil || !about.Mode().IsRegular() {
-		return nil, 0, false
-	}
-	at, err = f.Seek(0, io.SeekCurrent)
-	return f, at, err == nil
+	return err == nil && about.Mode().IsRegular()
 }
 
 // sink is the mover of CopyTo.
@@ -165,11 +206,10 @@ type sink struct{ io.Writer }
 
 func (s sink) host(m []byte) (int, error) {
 	n, err := s.Write(m)
-	if err == nil && n < len(m) {
-		err = io.ErrShortWrite
-	}
-	return max(0, min(n, len(m))), err
+	return staging.Written(len(m), n, err)
 }
+
+func (s sink) mayHang() bool { return !isRegular(s.Writer) }
 
 func (s sink) device(ctx context.Context, r *staging.Ring, job staging.Job) (int64, error) {
 	job.Ordered = true

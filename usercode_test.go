@@ -1,9 +1,12 @@
 package ferry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +70,103 @@ func TestRefusedLeavesStreamFree(t *testing.T) {
 		wantError(t, err, cu.ErrorInvalidValue, "copy 2 of 2")
 	}
 	ends(t, "Close after refused calls", func() { closeAll(t, a, b, s) })
+}
+
+// countedIO returns n for each Read and Write.
+type countedIO func(asked int) int
+
+func (c countedIO) Read(p []byte) (int, error)  { return c(len(p)), nil }
+func (c countedIO) Write(p []byte) (int, error) { return c(len(p)), nil }
+
+// TestWrongCount: a reader or writer that returns a number of bytes that it cannot have moved
+// is an error that says so, and leaves nothing in use.
+func TestWrongCount(t *testing.T) {
+	const n = 3 << 20
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(ferry.NewStream(g, nil))(t)
+	canEnd, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	memory := map[string]ferry.Memory[byte]{"Device": must(ferry.Alloc[byte](g, n))(t), "Host": must(ferry.AllocHost[byte](g, n, nil))(t), "Pageable": ferry.Pageable(make([]byte, n))}
+	for name, m := range memory {
+		for what, wrong := range map[string]countedIO{"-1": func(int) int { return -1 }, "one more": func(asked int) int { return asked + 1 }} {
+			for _, ctx := range []context.Context{nil, canEnd} {
+				ends(t, name, func() {
+					done, err := ferry.CopyFrom(ctx, s, m, wrong)
+					if err == nil || !strings.Contains(err.Error(), "the reader or writer is wrong") || done != 0 {
+						t.Errorf("%s, Read returns %s, context %v: %d bytes, %v", name, what, ctx, done, err)
+					}
+					done, err = ferry.CopyTo(ctx, s, wrong, m)
+					if err == nil || !strings.Contains(err.Error(), "the reader or writer is wrong") || done != 0 {
+						t.Errorf("%s, Write returns %s, context %v: %d bytes, %v", name, what, ctx, done, err)
+					}
+				})
+			}
+		}
+		if c, ok := m.(io.Closer); ok {
+			ends(t, "Close", func() { closeAll(t, c) })
+		}
+	}
+	check(t, s.Close())
+}
+
+// lateIO hangs until it is let go, then fills what it was given with 0xff.
+type lateIO struct{ started, release, ended chan struct{} }
+
+func newLateIO() *lateIO {
+	return &lateIO{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+}
+
+func (l *lateIO) Read(p []byte) (int, error) {
+	close(l.started)
+	<-l.release
+	for i := range p {
+		p[i] = 0xff
+	}
+	close(l.ended)
+	return len(p), nil
+}
+
+func (l *lateIO) Write(p []byte) (int, error) {
+	close(l.started)
+	<-l.release
+	var sum byte
+	for _, x := range p { // the race detector sees a use of freed memory
+		sum += x
+	}
+	close(l.ended)
+	return len(p), io.EOF
+}
+
+// TestHostIOEnds: CopyFrom and CopyTo of host memory return when their context ends while a
+// Read or Write hangs. The late call touches no memory of the buffer, which can be closed.
+func TestHostIOEnds(t *testing.T) {
+	const n = 1 << 20
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(ferry.NewStream(g, nil))(t)
+	slice := make([]byte, n)
+	host := must(ferry.AllocHost[byte](g, n, nil))(t)
+	for name, m := range map[string]ferry.Memory[byte]{"Host": host, "Pageable": ferry.Pageable(slice)} {
+		for _, from := range []bool{true, false} {
+			late := newLateIO()
+			ctx, cancel := context.WithCancel(context.Background())
+			go func() { <-late.started; cancel() }()
+			ends(t, name, func() {
+				var err error
+				if from {
+					_, err = ferry.CopyFrom(ctx, s, m, late)
+				} else {
+					_, err = ferry.CopyTo(ctx, s, late, m)
+				}
+				wantError(t, err, context.Canceled, "byte 0")
+			})
+			close(late.release)
+			<-late.ended
+		}
+	}
+	if bytes.IndexByte(slice, 0xff) >= 0 || bytes.IndexByte(host.Slice(), 0xff) >= 0 {
+		t.Error("a Read that was abandoned wrote to the buffer")
+	}
+	ends(t, "Close", func() { closeAll(t, host, s) })
 }
 
 // TestEndsWhileBlocked: AllocHostContext, Host.Alloc and Warm return at the end of their context

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -26,4 +27,23 @@ func Catch(f func() error, ended func(error)) {
 		ended(err)
 	}()
 	err = f()
+}
+
+// Call calls a reader or a writer on a new goroutine, and waits until the call returns or ctx
+// ends. It returns a [*Panic] for a panic, and ErrGoexit for runtime.Goexit. If ctx ends
+// first, the call is abandoned: it continues without a caller. abandoned then receives the
+// error with which it ends. Otherwise abandoned is nil. f must not use memory of the caller
+// that an abandoned call may not touch.
+func Call(ctx context.Context, f func() error) (abandoned <-chan error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go Catch(f, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return nil, err
+	case <-ctx.Done():
+		return done, ctx.Err()
+	}
 }
