@@ -2,6 +2,7 @@ package ferry
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
@@ -82,5 +83,8 @@ func labelFor(gpu any, what string) (string, error) {
 		return "", err
 	}
 	defer g.leave()
+	if err := g.mayWait(); err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
 	return g.label, nil
 }

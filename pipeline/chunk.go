@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/staging"
 )
 
 // Chunk is the part of a pipeline's data that Step is called for.
@@ -152,7 +153,7 @@ func (c *inflightChunk) fail(what string, err error) bool {
 // call calls a reader or a writer, and abandons the call when ctx ends. f must not use the
 // chunk's fields, because it may still run after call has returned.
 func (c *inflightChunk) call(ctx context.Context, f func() error) error {
-	abandoned, err := callUser(ctx, f)
+	abandoned, err := staging.Call(ctx, f)
 	if abandoned != nil {
 		c.abandoned = abandoned
 	}

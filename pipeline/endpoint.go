@@ -221,15 +221,17 @@ func (p *endpoint) offset(element int) int64 { return p.base + int64(element)*in
 func (p *endpoint) fetch(b []byte, first int) (n int, err error) {
 	if p.readAt != nil {
 		n, err := p.readAt.ReadAt(b, p.offset(first))
-		if n == len(b) {
+		switch {
+		case n == len(b):
 			return n / p.size, nil
-		}
-		if err == nil || errors.Is(err, io.EOF) {
+		case n < 0 || n > len(b):
+			err = staging.CountError("ReadAt", len(b), n)
+		case err == nil || errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
 		}
 		return 0, err
 	}
-	n, err = io.ReadFull(p.read, b)
+	n, err = staging.ReadFull(p.read, b)
 	switch {
 	case err == io.EOF || err == io.ErrUnexpectedEOF: //nolint:errorlint // ReadFull does not wrap these
 		if torn := n % p.size; torn != 0 {
@@ -250,26 +252,6 @@ func (p *endpoint) store(b []byte, first int) error {
 	} else {
 		n, err = p.write.Write(b)
 	}
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
+	_, err = staging.Written(len(b), n, err)
 	return err
-}
-
-// callUser calls a reader or a writer on a new goroutine, and waits until the call returns
-// or ctx ends. It returns a [staging.Panic] for a panic, and staging.ErrGoexit for
-// runtime.Goexit. If ctx ends first, the call is abandoned: it continues without a caller.
-// abandoned then receives the error with which it ends. Otherwise abandoned is nil.
-func callUser(ctx context.Context, f func() error) (abandoned <-chan error, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	done := make(chan error, 1)
-	go staging.Catch(f, func(err error) { done <- err })
-	select {
-	case err := <-done:
-		return nil, err
-	case <-ctx.Done():
-		return done, ctx.Err()
-	}
 }

@@ -220,6 +220,12 @@ func (j *job) divide() error {
 	return nil
 }
 
+// slots returns how many chunks are in flight at once: depth, but no more than there are
+// chunks. Later chunks are not smaller than the first.
+func (j *job) slots() int {
+	return min(j.depth, (j.total-1)/j.length(0)+1)
+}
+
 // bestDepth returns how many chunks are in flight if Ferry chooses.
 func (j *job) bestDepth() int {
 	t := &j.tuning.chunks

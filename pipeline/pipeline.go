@@ -57,8 +57,8 @@ type Pipeline struct {
 	// choose by the size of the data and the memory that is free; the first chunks may
 	// be smaller then.
 	ChunkLen int
-	// Depth is how many chunks are in flight at once: being copied in, computed, or
-	// copied out. Each of them needs memory. 0 lets Ferry choose.
+	// Depth is how many chunks are in flight at once, if there are so many: being copied
+	// in, computed, or copied out. Each of them needs memory. 0 lets Ferry choose.
 	Depth int
 	// Pool is where page-locked memory of chunks comes from; nil is the driver.
 	Pool *ferry.PinnedPool
@@ -74,6 +74,9 @@ type Pipeline struct {
 // ctx.Err() when ctx ended first, or the error that [ferry.Stream.Wait] would return for
 // the work. Chunks before it are finished. When Run returns, nothing of the pipeline is
 // in flight. A nil ctx never ends.
+//
+// When ctx ends, Run does not wait for work of other streams. While they are busy, the driver
+// may take no memory back, and another goroutine frees it later.
 //
 // If a Read or Write does not return when ctx ends, Run abandons it and returns. The memory
 // of its chunk is freed when the Read or Write returns. If a Read or Write panics, Run panics
@@ -94,6 +97,9 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 	ctx = await.Context(ctx)
 	j, err := newJob(p)
 	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
 		err = j.waitForEnds(ctx)
 	}
 	if err == nil && j.total != 0 {
@@ -112,7 +118,7 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	r := p.kept.Swap(nil)
 	if r != nil && !r.fits(j) {
-		if err := r.close(); err != nil {
+		if err := r.closeWithin(ctx); err != nil {
 			return 0, err
 		}
 		r = nil
@@ -126,14 +132,14 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	returned := false
 	defer func() {
 		if !returned { // Step or a Seek panicked, or ended the goroutine
-			_ = r.close()
+			_ = r.closeWithin(ctx)
 		}
 	}()
 	n, err := r.do(ctx, j)
 	err = errors.Join(err, j.seekTo(n))
 	returned = true
 	if err != nil || !p.kept.CompareAndSwap(nil, r) {
-		if closing := r.close(); err == nil {
+		if closing := r.closeWithin(ctx); err == nil {
 			err = closing
 		}
 	}

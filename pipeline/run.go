@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
@@ -39,7 +40,7 @@ type runKey struct {
 }
 
 // fits reports whether a run can do a job.
-func (r *run) fits(j *job) bool { return r.key == keyOf(j) }
+func (r *run) fits(j *job) bool { return r.key == keyOf(j) && len(r.chunks) >= j.slots() }
 
 func keyOf(j *job) runKey {
 	text := func(ends []endpoint) (s string) {
@@ -54,16 +55,24 @@ func keyOf(j *job) runKey {
 // newRun makes the streams and takes the memory for a job.
 func newRun(ctx context.Context, j *job) (*run, error) {
 	r := &run{gpu: j.GPU, emulated: j.GPU.Emulated(), key: keyOf(j)}
-	err := r.makeStreams(2 + min(j.tuning.chunks.ComputeStreams, j.depth))
-	for i := 0; i < j.depth && err == nil; i++ {
-		var c *inflightChunk
-		c, err = newInflightChunk(ctx, r, i, j)
-		r.chunks = append(r.chunks, c)
+	n := j.slots()
+	err := r.makeStreams(2 + min(j.tuning.chunks.ComputeStreams, n))
+	for i := 0; i < n && err == nil; i++ {
+		if err = ctx.Err(); err == nil {
+			err = r.addChunk(ctx, i, j)
+		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make %d chunks of %d elements: %w", j.depth, j.chunk, err), r.close())
+		return nil, errors.Join(fmt.Errorf("make %d chunks of %d elements: %w", n, j.chunk, err), r.closeWithin(ctx))
 	}
 	return r, nil
+}
+
+// addChunk takes the memory for chunk number i in flight. After an error, too, close frees it.
+func (r *run) addChunk(ctx context.Context, i int, j *job) error {
+	c, err := newInflightChunk(ctx, r, i, j)
+	r.chunks = append(r.chunks, c)
+	return err
 }
 
 func (r *run) makeStreams(n int) error {
@@ -97,6 +106,10 @@ func (r *run) close() error {
 	}
 	return nil
 }
+
+// closeWithin is close for a caller that waits no longer than ctx: the driver may wait for the
+// whole device when it takes memory back.
+func (r *run) closeWithin(ctx context.Context) error { return await.Within(ctx, r.close) }
 
 // do does a job. It returns how many elements are done.
 func (r *run) do(ctx context.Context, j *job) (int, error) {
