@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"encoding/binary"
+	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/uvm"
@@ -13,6 +14,7 @@ type backing struct {
 	data   []byte
 	unmap  func() // nil leaves the memory to the garbage collector
 	device bool   // memory of a device
+	lost   runtime.Cleanup
 }
 
 // pageSize is the page of host allocations, whatever this computer's pages are.
@@ -40,6 +42,11 @@ func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
 	if err == nil {
 		b.device = true
 		d.deviceBytes += n
+		if b.unmap != nil {
+			// Nothing but the driver has the address of device memory. So it is given back with
+			// the driver, unlike host memory, of which the program may have a slice.
+			b.lost = runtime.AddCleanup(d, func(unmap func()) { unmap() }, b.unmap)
+		}
 	}
 	return b, err
 }
@@ -79,6 +86,7 @@ func (d *Driver) runDeferredUnmaps() {
 	}
 	for _, b := range d.deferredUnmaps {
 		if b.unmap != nil {
+			b.lost.Stop()
 			b.unmap()
 		}
 	}
