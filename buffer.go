@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -83,8 +82,9 @@ type allocation struct {
 	pooled   any                        // the *pooledBuffer that contains this; nil if there is none
 	entries  []*hostmap.Entry           // of registered memory
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
+	retry    atomic.Bool                // the next Close disposes: the wait of the last one failed
 
-	_ [7]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [6]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the
@@ -184,6 +184,9 @@ func (a *allocation) memoryHint(err error) string {
 // is allowed, it defers that. If graphs own the memory, the last of them frees it.
 func (a *allocation) closeNow(generation uint32) error {
 	if !a.CloseIn(generation) {
+		if a.retry.Load() && a.retry.CompareAndSwap(true, false) {
+			return afterHostFunction(a.dispose)
+		}
 		return nil
 	}
 	a.leak.Stop()
@@ -209,8 +212,12 @@ func (a *allocation) dispose() error {
 	}
 	defer stopTimer(a.g.sayIfBusy(a, &a.Tracker))
 	err := a.Wait(context.Background(), inflight.Write)
-	if inHostFunction(err) || err != nil && !sticky(err) {
-		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed: %w", a, err)
+	if inHostFunction(err) {
+		return err
+	}
+	if err != nil && !sticky(err) {
+		a.retry.Store(true)
+		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed until it is closed again: %w", a, err)
 	}
 	if a.bytes > 0 {
 		if freeErr := a.free(a); freeErr != nil {
@@ -225,52 +232,6 @@ func (a *allocation) dispose() error {
 		return fmt.Errorf("close %v: %w", a, err)
 	}
 	return nil
-}
-
-// freeMemory frees device and managed memory.
-func freeMemory(a *allocation) error {
-	if a.BornOn() != nil {
-		a.g.freed.Store(true)
-		return a.g.driver.MemFreeAsync(a.g.ctx, a.dev, 0)
-	}
-	return a.g.driver.MemFree(a.g.ctx, a.dev)
-}
-
-// freeInOrder frees memory in the order of a stream that uses it. Only that stream waits
-// for the other streams that use the memory. freed is false if there is no such stream.
-func (a *allocation) freeInOrder() (freed bool, err error) {
-	if a.bytes == 0 {
-		return false, nil
-	}
-	st := stateOfStream(a.BornOn())
-	var busy []*streamState
-	for s := range a.Pending(inflight.Write) {
-		busy = append(busy, stateOfStream(s))
-	}
-	if len(busy) > 0 && !slices.Contains(busy, st) {
-		st = busy[0]
-	}
-	var op inflight.Op
-	if !st.g.sameContext(a.g) || st.g.released.Load() || !op.Begin(&st.Stream) {
-		return false, nil
-	}
-	defer op.End()
-	for _, other := range busy {
-		if other == st {
-			continue
-		}
-		if ok, err := followStream(st, other); !ok {
-			return false, err
-		}
-	}
-	if err := st.g.driver.MemFreeAsync(st.g.ctx, a.dev, st.handle); err != nil {
-		return false, err
-	}
-	op.Queued()
-	st.freed.Store(true)
-	a.g.freed.Store(true)
-	a.g.leave()
-	return true, nil
 }
 
 // waitForAllocation makes a stream wait, once, for memory that was allocated in the order

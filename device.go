@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
@@ -140,8 +141,9 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
 // driver may then wait for all other work of the device. A buffer of [AllocAsync] is freed
 // in stream order instead, without a wait. If Close is called in a host function, another
-// goroutine waits and frees the buffer. Close of a range, or of a closed or nil buffer, does
-// nothing and returns nil.
+// goroutine waits and frees the buffer. If the driver cannot wait, the error says so, the
+// buffer is not freed, and another Close tries again. Otherwise Close of a closed buffer, of
+// a nil one or of a range does nothing and returns nil.
 func (d *Device[T]) Close() error { return d.asSpan(nil).close() }
 
 func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(sizeOf[T]()) }
@@ -151,4 +153,50 @@ func (d *Device[T]) asSpan(*T) *span {
 		return nil
 	}
 	return &d.span
+}
+
+// freeMemory frees device and managed memory.
+func freeMemory(a *allocation) error {
+	if a.BornOn() != nil {
+		a.g.freed.Store(true)
+		return a.g.driver.MemFreeAsync(a.g.ctx, a.dev, 0)
+	}
+	return a.g.driver.MemFree(a.g.ctx, a.dev)
+}
+
+// freeInOrder frees memory in the order of a stream that uses it. Only that stream waits
+// for the other streams that use the memory. freed is false if there is no such stream.
+func (a *allocation) freeInOrder() (freed bool, err error) {
+	if a.bytes == 0 {
+		return false, nil
+	}
+	st := stateOfStream(a.BornOn())
+	var busy []*streamState
+	for s := range a.Pending(inflight.Write) {
+		busy = append(busy, stateOfStream(s))
+	}
+	if len(busy) > 0 && !slices.Contains(busy, st) {
+		st = busy[0]
+	}
+	var op inflight.Op
+	if !st.g.sameContext(a.g) || st.g.released.Load() || !op.Begin(&st.Stream) {
+		return false, nil
+	}
+	defer op.End()
+	for _, other := range busy {
+		if other == st {
+			continue
+		}
+		if ok, err := followStream(st, other); !ok {
+			return false, err
+		}
+	}
+	if err := st.g.driver.MemFreeAsync(st.g.ctx, a.dev, st.handle); err != nil {
+		return false, err
+	}
+	op.Queued()
+	st.freed.Store(true)
+	a.g.freed.Store(true)
+	a.g.leave()
+	return true, nil
 }

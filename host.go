@@ -252,8 +252,7 @@ func (h *Host[T]) Wait(ctx context.Context) error {
 // other work of the device. Close of a registered buffer ends its registration. A buffer
 // of a [PinnedPool] returns to the pool instead, without a wait. Slices
 // of a buffer that was allocated must not be used afterwards. If Close is called in a host
-// function, another goroutine waits and frees the buffer. Close of a range, or of a closed
-// or nil buffer, does nothing and returns nil.
+// function, another goroutine waits and frees the buffer. Errors are as for [Device.Close].
 func (h *Host[T]) Close() error { return h.asSpan(nil).close() }
 
 func (h *Host[T]) untyped() (*span, int) { return h.asSpan(nil), int(sizeOf[T]()) }

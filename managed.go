@@ -104,7 +104,7 @@ func (m *Managed[T]) Wait(ctx context.Context) error {
 // Close waits for the operations in flight on the buffer, and frees it (cuMemFree). The
 // driver may then wait for all other work of the device. Slices of the buffer must not be
 // used afterwards. If Close is called in a host function, another goroutine waits and frees
-// the buffer. Close of a range, or of a closed or nil buffer, does nothing and returns nil.
+// the buffer. Errors are as for [Device.Close].
 func (m *Managed[T]) Close() error { return m.asSpan(nil).close() }
 
 func (m *Managed[T]) untyped() (*span, int) { return m.asSpan(nil), int(sizeOf[T]()) }

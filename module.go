@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
@@ -33,6 +34,7 @@ type Module struct {
 	mu        sync.Mutex
 	variables map[string]*allocation // by name, for Global and ManagedGlobal
 	closing   bool                   // the last variable in use disposes of the module
+	retry     atomic.Bool            // the next Close disposes: the wait of the last one failed
 }
 
 // LoadOptions are options of the compiler for [Load], [LoadFile] and [Link]. The software
@@ -345,17 +347,27 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 
 // Close waits for the kernels of the module that are in flight, and unloads the module
 // (cuModuleUnload). Its kernels cannot be launched any more, except by graphs that have
-// captured them: the last of these graphs unloads the module. Close of a closed or nil
+// captured them: the last of these graphs unloads the module. If the driver cannot wait,
+// the error says so, and another Close tries again. Otherwise Close of a closed or nil
 // module does nothing and returns nil.
 func (m *Module) Close() error {
 	if m == nil || m.g == nil {
 		return nil
 	}
 	if first, _ := m.tracker.Close(); !first {
-		return nil
+		return m.closeAgain()
 	}
 	m.leak.Stop()
 	return afterHostFunction(m.drain)
+}
+
+// closeAgain continues a Close whose wait failed.
+func (m *Module) closeAgain() error {
+	err := m.closeVariables()
+	if m.retry.Load() && m.retry.CompareAndSwap(true, false) {
+		err = errors.Join(err, afterHostFunction(m.dispose))
+	}
+	return err
 }
 
 // drain waits for the calls that use the closed module. It continues with dispose once no
@@ -375,8 +387,12 @@ func (m *Module) dispose() error {
 	}
 	defer stopTimer(m.g.sayIfBusy(m, &m.tracker))
 	err := m.tracker.Wait(context.Background(), inflight.Write)
-	if inHostFunction(err) || err != nil && !sticky(err) {
-		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded: %w", m, err)
+	if inHostFunction(err) {
+		return err
+	}
+	if err != nil && !sticky(err) {
+		m.retry.Store(true)
+		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded until it is closed again: %w", m, err)
 	}
 	err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
 	if inHostFunction(err) {

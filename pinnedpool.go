@@ -37,6 +37,7 @@ type PinnedPool struct {
 	host   HostOptions // for its memory
 	pool   *pin.Pool
 	closed atomic.Bool
+	retry  atomic.Bool // the next Close drains: the wait of an earlier one failed
 	leak   runtime.Cleanup
 
 	mu     sync.Mutex
@@ -374,9 +375,10 @@ func (p *PinnedPool) destroyEvents() error {
 	return failed
 }
 
-// drain waits for the buffers that were in flight when they were closed.
+// drain waits for the buffers that were in flight when they were closed. After an error, the
+// next Close of the pool continues.
 func (p *PinnedPool) drain() error {
-	return p.pool.Drain(func(o pin.Owner) error {
+	err := p.pool.Drain(func(o pin.Owner) error {
 		b := o.(*pooledBuffer)
 		if err := b.Wait(context.Background(), inflight.Write); err != nil && !sticky(err) {
 			return err
@@ -386,6 +388,10 @@ func (p *PinnedPool) drain() error {
 		}
 		return nil
 	})
+	if err != nil && !inHostFunction(err) {
+		p.retry.Store(true)
+	}
+	return err
 }
 
 // pageLock page-locks memory for the pool. Each segment is a user of the GPU.
@@ -494,9 +500,16 @@ func (p *PinnedPool) Stats() PinnedPoolStats {
 
 // Close closes the pool. It waits for the operations in flight on closed buffers, and
 // frees the memory that no open buffer uses. Open buffers stay valid, and their memory is
-// freed when they are closed. Close of a closed or nil pool does nothing and returns nil.
+// freed when they are closed. If a wait fails, another Close of the pool frees what is left.
+// Otherwise, Close of a closed or nil pool does nothing and returns nil.
 func (p *PinnedPool) Close() error {
-	if p == nil || p.g == nil || p.closed.Swap(true) {
+	if p == nil || p.g == nil {
+		return nil
+	}
+	if p.closed.Swap(true) {
+		if p.retry.Load() && p.retry.CompareAndSwap(true, false) {
+			return afterHostFunction(p.drain)
+		}
 		return nil
 	}
 	p.leak.Stop()

@@ -423,22 +423,31 @@ func (st *streamState) Unused() {
 
 // Wait waits for all work queued so far, on behalf of a buffer. It implements
 // inflight.Owner. An error of the work is kept for [Stream.Wait]. Wait itself returns the
-// error only if the work may not be done. The error names the stream and, if the context is
-// lost, the kernel that was launched last.
+// error only if the work may not be done, and the driver returned an error each time that it
+// was asked. The error names the stream and, if the context is lost, the kernel that was
+// launched last.
 func (st *streamState) Wait(ctx context.Context) error {
 	n := st.Issued()
-	err := st.synchronizeContext(ctx)
-	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err
+	for asked := 1; ; asked++ {
+		err := st.synchronizeContext(ctx)
+		if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return err
+		}
+		if !inHostFunction(err) {
+			st.pending.add(err)
+		}
+		switch {
+		case st.Completed(n):
+			return nil
+		case inHostFunction(err) || sticky(err) || asked == waitAttempts:
+			return st.explain(err)
+		}
 	}
-	if !inHostFunction(err) {
-		st.pending.add(err)
-	}
-	if st.Completed(n) {
-		return nil
-	}
-	return st.explain(err)
 }
+
+// waitAttempts is how often the driver is asked to wait on behalf of a buffer, if it returns
+// errors while the context is not lost.
+const waitAttempts = 3
 
 // launched records the name of the kernel that was launched last.
 func (st *streamState) launched(name *string) {
