@@ -193,8 +193,11 @@ func prepareRecord(b *Batch, st *streamState, op *batchOp) error {
 	if err := b.useEvent(st, batchEvent{e: op.event, records: true}); err != nil {
 		return err
 	}
-	b.calls.EventRecord(op.event.handle, st.handle)
-	return nil
+	handle, err := st.capture.eventFor(op.event)
+	if err == nil {
+		b.calls.EventRecord(handle, st.handle)
+	}
+	return err
 }
 
 // WaitEvent adds a wait for an event: see [Stream.WaitEvent]. The stream waits for what
@@ -214,8 +217,11 @@ func prepareWait(b *Batch, st *streamState, op *batchOp) error {
 	if err := b.useEvent(st, batchEvent{e: op.event}); err != nil {
 		return err
 	}
-	b.calls.StreamWaitEvent(st.handle, op.event.handle)
-	return nil
+	handle, err := st.capture.eventFor(op.event)
+	if err == nil {
+		b.calls.StreamWaitEvent(st.handle, handle)
+	}
+	return err
 }
 
 // useEvent adds an event to the submission, and starts to use it. A submission uses an

@@ -107,7 +107,11 @@ func (e *Event) record(st *streamState) error {
 	}
 	recorded := (*inflight.Stream)(nil)
 	defer func() { e.endRecord(r, recorded) }()
-	if err := st.g.driver.EventRecord(st.g.ctx, e.handle, st.handle); err != nil {
+	handle, err := st.capture.eventFor(e)
+	if err == nil {
+		err = st.g.driver.EventRecord(st.g.ctx, handle, st.handle)
+	}
+	if err != nil {
 		return fmt.Errorf("record an event on %v: %w", st, err)
 	}
 	recorded = &st.Stream
@@ -149,7 +153,7 @@ func (e *Event) holdBack(s *Stream, st *streamState) error {
 	case c != st.capture:
 		err = c.join(s, e)
 	default:
-		err = follow(st, e.handle)
+		err = c.followIn(st, e)
 	}
 	if err != nil {
 		return fmt.Errorf("let %v wait for an event: %w", st, err)

@@ -220,6 +220,70 @@ type capture struct {
 	over    bool
 	streams []*Stream      // the capture began on the first
 	states  []*streamState // made for the capture, one for each of streams
+	events  map[*Event]cu.Event
+}
+
+// eventFor returns the driver's event for an Event that the caller has entered: outside of
+// captures, where c is nil, its own. In a capture it is one that is made for the capture,
+// because a query of an event that was recorded in a capture invalidates the capture, and
+// another goroutine may query the Event at any time.
+func (c *capture) eventFor(e *Event) (cu.Event, error) {
+	if c == nil {
+		return e.handle, nil
+	}
+	c.mu.Lock()
+	handle := c.events[e]
+	c.mu.Unlock()
+	if handle != 0 {
+		return handle, nil
+	}
+	handle, err := e.g.driver.EventCreate(e.g.ctx, cu.EventDisableTiming)
+	if err != nil {
+		return 0, err
+	}
+	kept, err := c.keepEvent(e, handle)
+	if kept != handle {
+		err = errors.Join(err, e.g.driver.EventDestroy(e.g.ctx, handle))
+	}
+	return kept, err
+}
+
+// keepEvent stores the event that is made for an Event. If there is one already, it returns
+// that.
+func (c *capture) keepEvent(e *Event, handle cu.Event) (kept cu.Event, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch kept = c.events[e]; {
+	case c.over:
+		return 0, errCaptured
+	case kept != 0:
+		return kept, nil
+	case c.events == nil:
+		c.events = map[*Event]cu.Event{}
+	}
+	c.events[e] = handle
+	e.g.lifetime.AddUser() // until destroyEvents
+	return handle, nil
+}
+
+// destroyEvents destroys the events that were made for the capture, which is over.
+func (c *capture) destroyEvents() error {
+	var all []error
+	for e, handle := range c.events {
+		all = append(all, e.g.driver.EventDestroy(e.g.ctx, handle))
+		e.g.leave()
+	}
+	return errors.Join(all...)
+}
+
+// followIn makes a stream wait for an event that was recorded in the capture or, if c is nil,
+// outside of captures.
+func (c *capture) followIn(st *streamState, e *Event) error {
+	handle, err := c.eventFor(e)
+	if err != nil {
+		return err
+	}
+	return follow(st, handle)
 }
 
 // Errors of calls that would invalidate a capture.
@@ -292,7 +356,7 @@ func (c *capture) begin(s *Stream) error {
 
 // join makes a stream part of the capture by waiting for an event of it.
 func (c *capture) join(s *Stream, e *Event) error {
-	return c.add(s, func(st *streamState) error { return follow(st, e.handle) })
+	return c.add(s, func(st *streamState) error { return c.followIn(st, e) })
 }
 
 // add redirects what is queued on s to a new stream of the driver, which call makes part
@@ -345,7 +409,7 @@ func (c *capture) end() (cu.Graph, error) {
 		err = errors.Join(err, st.g.driver.StreamDestroy(st.g.ctx, st.handle))
 		st.g.capturing.Add(-1)
 	}
-	return graph, err
+	return graph, errors.Join(err, c.destroyEvents())
 }
 
 // isOver reports whether the capture has ended.

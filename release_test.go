@@ -275,8 +275,8 @@ func (u userCode) Write([]byte) (int, error) { return 0, u.f() }
 func (u userCode) Err() error                { return u.f() }
 
 // TestLeftInUserCode: an error of a reader, a writer, a context or a captured function, a
-// panic there, or the end of the goroutine there, leaves nothing in use. For device memory the contexts
-// never end: otherwise another goroutine calls readers and writers.
+// panic there, or the end of the goroutine there, leaves nothing in use. The contexts of readers
+// and writers never end: otherwise another goroutine calls them.
 func TestLeftInUserCode(t *testing.T) {
 	const n = 1 << 20
 	type memories struct {
@@ -285,12 +285,18 @@ func TestLeftInUserCode(t *testing.T) {
 		device *Device[byte]
 	}
 	for code, f := range map[string]func(memories, userCode) error{
-		"read to the host": func(m memories, u userCode) error { _, err := CopyFrom(t.Context(), m.s, m.host, u); return err },
+		"read to the host": func(m memories, u userCode) error {
+			_, err := CopyFrom(context.Background(), m.s, m.host, u)
+			return err
+		},
 		"read to the device": func(m memories, u userCode) error {
 			_, err := CopyFrom(context.Background(), m.s, m.device, u)
 			return err
 		},
-		"write from the host": func(m memories, u userCode) error { _, err := CopyTo(t.Context(), m.s, u, m.host); return err },
+		"write from the host": func(m memories, u userCode) error {
+			_, err := CopyTo(context.Background(), m.s, u, m.host)
+			return err
+		},
 		"write from the device": func(m memories, u userCode) error {
 			_, err := CopyTo(context.Background(), m.s, u, m.device)
 			return err

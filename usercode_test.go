@@ -182,7 +182,9 @@ func TestEndsWhileBlocked(t *testing.T) {
 	for name, alloc := range map[string]func(context.Context) error{
 		"AllocHostContext": func(ctx context.Context) error { return last(ferry.AllocHostContext[byte](ctx, g, large, nil)) },
 		"Warm":             func(ctx context.Context) error { return pool.Warm(ctx, large) },
-		"Host.Alloc":       func(ctx context.Context) error { return last(ferry.AllocHostContext[byte](ctx, g, large, &ferry.HostOptions{Pool: pool})) },
+		"Host.Alloc": func(ctx context.Context) error {
+			return last(ferry.AllocHostContext[byte](ctx, g, large, &ferry.HostOptions{Pool: pool}))
+		},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		d.onRegister.Store(&cancel)
