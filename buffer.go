@@ -205,10 +205,13 @@ func (a *allocation) drain() error {
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
 func (a *allocation) dispose() error {
 	a.unlist()
+	var first error
 	if a.BornOn() != nil {
-		if freed, err := a.freeInOrder(); freed || inHostFunction(err) {
+		freed, err := a.freeInOrder()
+		if freed || inHostFunction(err) {
 			return err
 		}
+		first = err
 	}
 	defer stopTimer(a.g.sayIfBusy(a, &a.Tracker))
 	err := a.Wait(context.Background(), inflight.Write)
@@ -224,7 +227,9 @@ func (a *allocation) dispose() error {
 			if inHostFunction(freeErr) {
 				return freeErr
 			}
-			err = freeErr
+			if err = freeErr; first != nil && first.Error() != err.Error() {
+				err = errors.Join(first, err)
+			}
 		}
 	}
 	a.g.leave()

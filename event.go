@@ -335,6 +335,7 @@ func followStream(st, other *streamState) (ok bool, err error) {
 type completionEvent struct {
 	event    cu.Event
 	lifetime inflight.Lifetime // its users are calls about event; closed when event has completed
+	kept     bool              // of a destroyed stream: the GPU destroys event, if nobody did before
 }
 
 // recordCompletion records an event after all work of a stream.
@@ -354,6 +355,10 @@ func recordCompletion(st *streamState) (*completionEvent, error) {
 // it waits for the work instead and returns nil.
 func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	c, err := recordCompletion(st)
+	if err == nil {
+		c.kept = true
+		st.g.keep(c, true)
+	}
 	if err == nil || inHostFunction(err) {
 		return c, err
 	}
@@ -439,7 +444,32 @@ func (c *completionEvent) leave(g *GPU, done bool) (err error) {
 		c.lifetime.Close()
 	}
 	if c.lifetime.Leave() {
+		if c.kept {
+			g.keep(c, false)
+		}
 		err = g.driver.EventDestroy(g.ctx, c.event)
+	}
+	return err
+}
+
+// keep notes that the event of a destroyed stream exists, or does no longer.
+func (g *GPU) keep(c *completionEvent, exists bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if exists {
+		g.completions[c] = struct{}{}
+	} else {
+		delete(g.completions, c)
+	}
+}
+
+// dropCompletions destroys the events of destroyed streams that nobody asked for again.
+// Nothing uses the GPU any more.
+func (g *GPU) dropCompletions() (err error) {
+	for c := range g.completions {
+		if failed := g.driver.EventDestroy(g.ctx, c.event); !sticky(failed) { // a lost context has no events
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

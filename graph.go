@@ -37,9 +37,17 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 	}
 	g := s.state.g
 	x, err := instantiate(g, graph)
-	err = errors.Join(err, g.driver.GraphDestroy(graph))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a graph of what was captured on %v: %w", s, err), inflight.DisownAll(uses))
+	failed := g.driver.GraphDestroy(graph)
+	if err = errors.Join(err, failed); err != nil {
+		err = fmt.Errorf("make a graph of what was captured on %v: %w", s, err)
+		if x == nil {
+			return nil, errors.Join(err, inflight.DisownAll(uses))
+		}
+		x.uses = uses
+		if failed := x.dispose(); !sticky(failed) { // err says it already
+			err = errors.Join(err, failed)
+		}
+		return nil, err
 	}
 	x.uses = uses
 	x.leak = watchLeak(x, x.String)
@@ -324,7 +332,8 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 		uses = c.recorder.Uses()
 		if err = failed; err == nil {
 			err = endErr
-		} else if endErr == nil {
+		}
+		if err != nil && graph != 0 {
 			err = errors.Join(err, st.g.driver.GraphDestroy(graph))
 		}
 		if err != nil {

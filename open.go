@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -168,12 +169,16 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 // OpenDriver opens the device with an ordinal of any driver, such as a driver that wraps
 // another one. Devices that copy to each other or share memory must be opened with the
 // same driver value. If FERRY_TRACE is set, OpenDriver and Open wrap the driver in one that
-// records its calls: see package trace.
+// records its calls: see package trace. If FERRY_FAULT is set, calls fail: see package
+// fault.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
 	}
-	d, err := trace.Environment(d)
+	d, err := fault.Environment(d)
+	if err == nil {
+		d, err = trace.Environment(d)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
 	}

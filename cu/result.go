@@ -165,6 +165,16 @@ func (r Result) Name() string {
 	return "CUDA_ERROR_" + strconv.FormatUint(uint64(r), 10)
 }
 
+// ResultNamed returns the code with a name such as "CUDA_ERROR_INVALID_VALUE", and whether
+// there is one.
+func ResultNamed(name string) (Result, bool) {
+	i := slices.IndexFunc(resultTable, func(e resultEntry) bool { return e.name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return resultTable[i].code, true
+}
+
 // Description returns what the code means and, where possible, what to do. The text
 // starts in lower case and ends without a period, so that it can be part of an error
 // text. It is never empty.

@@ -8,8 +8,8 @@
 //
 // [Driver] wraps a [cu.Driver]. Its methods are generated from the interface; hooks
 // beside them (functions named before... and after...) describe the operations. The
-// software GPU reports the times of operations itself. On hardware two events around
-// each operation measure them, see [Driver].
+// software GPU reports the times of operations itself. On hardware events in the streams
+// measure them, see [Driver].
 //
 // [Read] reads recordings. Reports of recordings are in internal/tracereport.
 package trace

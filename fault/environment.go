@@ -1,0 +1,106 @@
+package fault
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// Variable is the name of the environment variable that lets calls of a program fail.
+const Variable = "FERRY_FAULT"
+
+// defaultEvery is how many calls there are for one that fails by FERRY_FAULT=seed:N.
+const defaultEvery = 64
+
+// environment has the drivers that FERRY_FAULT has wrapped.
+var environment struct {
+	mu      sync.Mutex
+	drivers map[cu.Driver]*Driver
+}
+
+// Environment returns d as it is, unless FERRY_FAULT is set. Then it wraps d, so that its
+// calls fail as the variable says. The same driver gets the same wrapper. Package ferry
+// calls Environment when it opens a device.
+func Environment(d cu.Driver) (cu.Driver, error) {
+	text := os.Getenv(Variable)
+	if text == "" || wrapped(d) {
+		return d, nil
+	}
+	o, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.TypeOf(d).Comparable() {
+		return Wrap(d, o), nil
+	}
+	environment.mu.Lock()
+	defer environment.mu.Unlock()
+	if environment.drivers == nil {
+		environment.drivers = map[cu.Driver]*Driver{}
+	}
+	w := environment.drivers[d]
+	if w == nil {
+		w = Wrap(d, o)
+		environment.drivers[d] = w
+	}
+	return w, nil
+}
+
+// wrapped reports whether calls of d or of a driver that it wraps can fail.
+func wrapped(d cu.Driver) bool {
+	for d != nil {
+		if _, ok := d.(*Driver); ok {
+			return true
+		}
+		w, ok := d.(interface{ Unwrap() cu.Driver })
+		if !ok {
+			return false
+		}
+		d = w.Unwrap()
+	}
+	return false
+}
+
+// Parse reads the text of FERRY_FAULT: seed:N, or CALL:N:CODE where CALL is a C function
+// without a version, N counts its calls from 1, and CODE is a name such as
+// CUDA_ERROR_OUT_OF_MEMORY.
+func Parse(text string) (o Options, err error) {
+	wrong := func(why string) (Options, error) {
+		return Options{}, fmt.Errorf("%s is %q: %s; write seed:N, or CALL:N:CODE such as cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY: %w",
+			Variable, text, why, cu.ErrorInvalidValue)
+	}
+	words := strings.Split(text, ":")
+	switch {
+	case len(words) == 2 && words[0] == "seed":
+		o.Every = defaultEvery
+		if o.Seed, err = strconv.ParseUint(words[1], 10, 64); err != nil {
+			return wrong(fmt.Sprintf("%q is no number", words[1]))
+		}
+		return o, nil
+	case len(words) != 3:
+		return wrong(fmt.Sprintf("it has %d parts", len(words)))
+	}
+	o.Call = words[0]
+	if !isCall(o.Call) {
+		return wrong(fmt.Sprintf("there is no call %q", o.Call))
+	}
+	if o.Nth, err = strconv.ParseUint(words[1], 10, 64); err != nil || o.Nth == 0 {
+		return wrong(fmt.Sprintf("%q is no number from 1", words[1]))
+	}
+	code, ok := cu.ResultNamed(words[2])
+	if !ok || code == 0 {
+		return wrong(fmt.Sprintf("there is no error %q", words[2]))
+	}
+	if o.Code = code; code.Sticky() {
+		o.Mode = Sticky
+	}
+	return o, nil
+}
+
+// isCall reports whether a driver makes calls of a C function.
+func isCall(name string) bool { return calls[name] }

@@ -1,0 +1,137 @@
+package fault_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// wrap returns a software GPU whose calls fail, and a context of it.
+func wrap(t *testing.T, o fault.Options) (*fault.Driver, cu.Context) {
+	t.Helper()
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := fault.Wrap(soft, o)
+	if err := d.Init(0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := d.DevicePrimaryCtxRetain(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, ctx
+}
+
+// used returns how much device memory is in use.
+func used(t *testing.T, d *fault.Driver, ctx cu.Context) uintptr {
+	t.Helper()
+	free, total, err := d.Unwrap().MemGetInfo(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total - free
+}
+
+// TestModes: a refused call does nothing, a call that is done does its work and leaves
+// nothing behind, and after a sticky error every call returns it.
+func TestModes(t *testing.T) {
+	for _, mode := range []fault.Mode{fault.Refused, fault.Done, fault.Sticky, fault.Late} {
+		d, ctx := wrap(t, fault.Options{Call: "cuMemAlloc", Nth: 2, Mode: mode, Code: cu.ErrorLaunchFailed, Delay: 20 * time.Millisecond})
+		first, err := d.MemAlloc(ctx, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, began := used(t, d, ctx), time.Now()
+		p, err := d.MemAlloc(ctx, 1<<20)
+		if mode == fault.Late {
+			if err != nil || time.Since(began) < 20*time.Millisecond {
+				t.Errorf("late: error %v after %v", err, time.Since(began))
+			}
+			continue
+		}
+		if p != 0 || !errors.Is(err, cu.ErrorLaunchFailed) {
+			t.Errorf("%v: allocated %#x, error %v", mode, p, err)
+		}
+		if got := used(t, d, ctx); got != before {
+			t.Errorf("%v: %d bytes in use, before %d", mode, got, before)
+		}
+		if !strings.HasPrefix(d.Failed(), "cuMemAlloc, call ") || !strings.HasSuffix(d.Failed(), mode.String()+", CUDA_ERROR_LAUNCH_FAILED") {
+			t.Errorf("%v: %q", mode, d.Failed())
+		}
+		_, err = d.MemAlloc(ctx, 16)
+		if sticky := errors.Is(err, cu.ErrorLaunchFailed); sticky != (mode == fault.Sticky) {
+			t.Errorf("%v: the next call returns %v", mode, err)
+		}
+		err = d.MemFree(ctx, first)
+		if sticky := errors.Is(err, cu.ErrorLaunchFailed); sticky != (mode == fault.Sticky) || slices.Contains(d.Live(), fmt.Sprintf("device memory %#x", uint64(first))) {
+			t.Errorf("%v: the free returns %v, live %v", mode, err, d.Live())
+		}
+	}
+}
+
+// TestFailedFree: a free that is done and fails counts as done, a refused one does not.
+func TestFailedFree(t *testing.T) {
+	for _, mode := range []fault.Mode{fault.Refused, fault.Done} {
+		d, ctx := wrap(t, fault.Options{Call: "cuStreamDestroy", Nth: 1, Mode: mode, Code: cu.ErrorInvalidValue})
+		s, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := len(d.Live())
+		if err := d.StreamDestroy(ctx, s); !errors.Is(err, cu.ErrorInvalidValue) {
+			t.Errorf("%v: error %v", mode, err)
+		}
+		if got := live - len(d.Live()); got != int(mode) {
+			t.Errorf("%v: %d streams fewer", mode, got)
+		}
+	}
+}
+
+// TestSeed: random failures are the same for the same seed, and others for another.
+func TestSeed(t *testing.T) {
+	failures := func(seed uint64) (list []int) {
+		d, ctx := wrap(t, fault.Options{})
+		_ = ctx
+		d = fault.Wrap(d.Unwrap(), fault.Options{Every: 8, Seed: seed})
+		for i := range 400 {
+			if _, err := d.DeviceGetCount(); err != nil {
+				list = append(list, i)
+			}
+		}
+		return list
+	}
+	a, b, c := failures(1), failures(1), failures(2)
+	if !slices.Equal(a, b) || slices.Equal(a, c) || len(a) < 20 || len(a) > 100 {
+		t.Errorf("%d, %d and %d calls failed", len(a), len(b), len(c))
+	}
+}
+
+// TestParse: texts of FERRY_FAULT.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]fault.Options{
+		"seed:7":                                    {Every: 64, Seed: 7},
+		"cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY":     {Call: "cuMemAlloc", Nth: 3, Code: cu.ErrorOutOfMemory},
+		"cuLaunchKernel:1:CUDA_ERROR_LAUNCH_FAILED": {Call: "cuLaunchKernel", Nth: 1, Code: cu.ErrorLaunchFailed, Mode: fault.Sticky},
+	} {
+		if got, err := fault.Parse(text); got != want || err != nil {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "1 parts", "seed:x": "no number", "cuMemAlloc:3": "2 parts", "cuMemFoo:3:CUDA_ERROR_OUT_OF_MEMORY": "no call", "cuMemAlloc:0:CUDA_ERROR_OUT_OF_MEMORY": "no number from 1",
+		"cuMemAlloc:3:OOM": "no error", "cuMemAlloc:3:CUDA_SUCCESS": "no error",
+	} {
+		if _, err := fault.Parse(text); !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q in it", text, err, want)
+		}
+	}
+}
