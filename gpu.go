@@ -47,16 +47,17 @@ type GPU struct {
 	tuning   tuning
 	opened   time.Time
 
-	lifetime inflight.Lifetime // its users are calls, and open objects of the GPU
-	released atomic.Bool       // the context is released
-	leak     runtime.Cleanup
-	shared   *driverState // shared with the other GPUs of the driver
-	legacy   *Stream
-	waits    await.Group
-	pending  pendingError
-	poller   *await.Poller // waits for streams and events; nil if the GPU is emulated
-	saveCPU  atomic.Bool   // see SaveCPU
-	freed    atomic.Bool   // memory was freed in the order of a stream: see trimPools
+	lifetime   inflight.Lifetime // its users are calls, and open objects of the GPU
+	released   atomic.Bool       // the context is released
+	leak       runtime.Cleanup
+	shared     *driverState // shared with the other GPUs of the driver
+	legacy     *Stream
+	waits      await.Group
+	pending    pendingError
+	unfinished unfinishedStreams
+	poller     *await.Poller // waits for streams and events; nil if the GPU is emulated
+	saveCPU    atomic.Bool   // see SaveCPU
+	freed      atomic.Bool   // memory was freed in the order of a stream: see trimPools
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel

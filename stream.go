@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -449,6 +451,20 @@ func (st *streamState) Wait(ctx context.Context) error {
 // errors while the context is not lost.
 const waitAttempts = 3
 
+// Ask asks the driver whether all work is done, and records that. It implements
+// inflight.Owner.
+func (st *streamState) Ask() { st.askRelaxed() }
+
+// askRelaxed is query for a goroutine that may not break the captures of other threads. It
+// reports whether no work of the stream is left to ask about.
+func (st *streamState) askRelaxed() (done bool) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread := relaxed{st.g.driver}
+	defer thread.Leave(thread.Enter())
+	return st.query()
+}
+
 // launched records the name of the kernel that was launched last.
 func (st *streamState) launched(name *string) {
 	if st.lastLaunch.Load() != name && st.capture == nil {
@@ -486,9 +502,60 @@ func (st *streamState) destroy() error {
 	}
 	close(st.destroyed)
 	st.g.addStream(st, true)
+	if st.completion != nil {
+		st.g.unfinished.add(st)
+	}
 	st.g.leave()
 	if err != nil {
 		return fmt.Errorf("close %v: %w", st, err)
+	}
+	return nil
+}
+
+// unfinishedStreams are destroyed streams whose work was not done. Each has an event of the
+// driver, which is destroyed when a call finds that the work is done. If no buffer and no
+// program asks, add does.
+type unfinishedStreams struct {
+	mu    sync.Mutex
+	all   []*streamState
+	limit int // how many there may be before add asks
+}
+
+// add adds a stream. From time to time it asks about all of them, about two for each stream
+// that is added.
+func (u *unfinishedStreams) add(st *streamState) {
+	u.mu.Lock()
+	u.all = append(u.all, st)
+	var asked []*streamState
+	if len(u.all) > max(u.limit, 16) {
+		asked, u.all = u.all, nil
+	}
+	u.mu.Unlock()
+	if asked == nil {
+		return
+	}
+	asked = slices.DeleteFunc(asked, (*streamState).askRelaxed)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all = append(u.all, asked...)
+	u.limit = 2 * len(u.all)
+}
+
+// pendingError stores the first error of asynchronous work until a call returns it.
+type pendingError struct{ first atomic.Pointer[error] }
+
+// add stores an error, unless one is stored already. It ignores nil.
+func (p *pendingError) add(err error) {
+	if err != nil {
+		kept := err // escapes instead of err, so that add(nil) allocates nothing
+		p.first.CompareAndSwap(nil, &kept)
+	}
+}
+
+// take removes the stored error and returns it.
+func (p *pendingError) take() error {
+	if err := p.first.Swap(nil); err != nil {
+		return *err
 	}
 	return nil
 }

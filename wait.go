@@ -253,7 +253,11 @@ func (w *streamWait) end() { w.marker.drop(w.st.g) }
 func (st *streamState) askDestroyed() error {
 	select {
 	case <-st.destroyed:
-		return st.completion.ask(st.g)
+		err := st.completion.ask(st.g)
+		if err == nil {
+			st.Complete(st.Issued()) // there will be no more
+		}
+		return err
 	default:
 		return cmp.Or(st.g.mayWait(), error(cu.ErrorNotReady))
 	}
@@ -359,29 +363,34 @@ func (g *GPU) awaitDriverEvent(e cu.Event) error {
 
 // notice is a point of a stream that a channel waits for. It implements await.Target.
 type notice struct {
-	g      *GPU
+	st     *streamState
+	n      uint64 // operations that were issued before
 	marker *completionEvent
 }
 
 // Ask returns errors only if the context is lost: the point is not reached otherwise.
 func (n *notice) Ask() error {
-	err := n.marker.ask(n.g)
-	if err != nil && !sticky(err) {
+	err := n.marker.ask(n.st.g)
+	switch {
+	case err == nil:
+		n.st.Complete(n.n)
+	case !sticky(err):
 		return cu.ErrorNotReady
 	}
 	return err
 }
 
-func (n *notice) Abandoned(error) { n.marker.drop(n.g) }
+func (n *notice) Abandoned(error) { n.marker.drop(n.st.g) }
 
 // notify closes c when the stream reaches this point. The caller has entered the stream.
 func (st *streamState) notify(c chan struct{}) error {
+	n := st.Issued()
 	if st.g.poller == nil {
-		return st.g.driver.LaunchHostFunc(st.g.ctx, st.handle, func() { close(c) })
+		return st.g.driver.LaunchHostFunc(st.g.ctx, st.handle, func() { st.Complete(n); close(c) })
 	}
 	marker, err := recordCompletion(st)
 	if err == nil {
-		st.g.poller.Notify(&notice{st.g, marker}, c)
+		st.g.poller.Notify(&notice{st, n, marker}, c)
 	}
 	return err
 }
@@ -458,7 +467,8 @@ func (st *streamState) awaitDestroyed() error {
 // query asks the driver whether all work is done, and records the answer. It does not wait.
 // If the context is lost, no operation runs any more.
 func (st *streamState) query() (done bool) {
-	if st.g.released.Load() {
+	if st.g.released.Load() { // release has waited for all work
+		st.Complete(st.Issued())
 		return true
 	}
 	if st.EnterUsed() {
@@ -574,23 +584,4 @@ func notReady(err error) bool {
 func sticky(err error) bool {
 	r, ok := errors.AsType[cu.Result](err)
 	return ok && r.Sticky()
-}
-
-// pendingError stores the first error of asynchronous work until a call returns it.
-type pendingError struct{ first atomic.Pointer[error] }
-
-// add stores an error, unless one is stored already. It ignores nil.
-func (p *pendingError) add(err error) {
-	if err != nil {
-		kept := err // escapes instead of err, so that add(nil) allocates nothing
-		p.first.CompareAndSwap(nil, &kept)
-	}
-}
-
-// take removes the stored error and returns it.
-func (p *pendingError) take() error {
-	if err := p.first.Swap(nil); err != nil {
-		return *err
-	}
-	return nil
 }

@@ -13,6 +13,8 @@ type testStream struct {
 	unused atomic.Int32
 	atEnd  atomic.Uint64 // operations issued when Unused was called
 	onWait func(ctx context.Context) error
+	asks   atomic.Int32
+	onAsk  func()
 }
 
 func newTestStream(recorder *Recorder) *testStream {
@@ -27,6 +29,13 @@ func (s *testStream) Wait(ctx context.Context) error {
 		return s.onWait(ctx)
 	}
 	return nil
+}
+
+func (s *testStream) Ask() {
+	s.asks.Add(1)
+	if s.onAsk != nil {
+		s.onAsk()
+	}
 }
 
 func (s *testStream) Unused() {

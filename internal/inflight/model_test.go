@@ -141,6 +141,8 @@ func (s *modelStream) Wait(context.Context) error {
 }
 
 // Unused is called for a closed stream without users.
+func (s *modelStream) Ask() {}
+
 func (s *modelStream) Unused() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -48,6 +48,8 @@ const (
 type Owner interface {
 	// Wait waits until the operations issued before the call are done, or ctx ends.
 	Wait(ctx context.Context) error
+	// Ask asks, without waiting, whether all operations issued are done, and records that.
+	Ask()
 	// Unused is called when the last user has left a closed stream.
 	Unused()
 }

@@ -34,6 +34,8 @@ type Tracker struct {
 	birth *birth                 // nil for a resource that exists for all streams
 
 	mu       sync.Mutex   // for changes of uses, and what follows
+	unasked  int          // uses that were given to streams since ask
+	pending  int          // uses that could not be reassigned after the last ask
 	owners   atomic.Int32 // graphs that will use the resource; changes under mu
 	lastTask func() error // what the last owner runs
 }
@@ -68,22 +70,64 @@ func (t *Tracker) otherUseOf(s *Stream) *Use {
 	if u := t.find(s); u != nil {
 		return u
 	}
+	if u := t.reassigned(s, false); u != nil {
+		return u
+	}
+	t.ask()
+	return t.reassigned(s, true)
+}
+
+// reassigned gives the use of a stream that is done to stream s. If there is none, it makes a
+// new use, or returns nil if it is time to ask whether streams are done. With asked set it
+// always makes one.
+func (t *Tracker) reassigned(s *Stream, asked bool) *Use {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if u := t.find(s); u != nil {
 		return u
 	}
 	old := *t.uses.Load()
+	if asked {
+		t.unasked, t.pending = 0, t.count()
+	}
 	for _, u := range old {
 		if u.reassign(s) {
+			t.unasked++
 			return u
 		}
 	}
+	if !asked && t.unasked >= max(askEvery, t.pending) {
+		return nil
+	}
+	t.unasked++
 	u := new(Use)
 	u.stream.Store(s)
 	uses := append(slices.Clone(old), u)
 	t.uses.Store(&uses)
 	return u
+}
+
+// askEvery is the least number of uses that streams get between two asks. A buffer that is
+// used by a new stream for each request would have a use for each of these streams, if
+// nothing waited for them. A larger number of streams in flight makes asks as much rarer, so
+// that each new use asks about two streams on average.
+const askEvery = 16
+
+// ask asks the streams that are not known to be done.
+func (t *Tracker) ask() {
+	for s := range t.Pending(Write) {
+		s.owner.Ask()
+	}
+}
+
+// count returns how many streams are not known to be done.
+func (t *Tracker) count() (n int) {
+	for _, u := range *t.uses.Load() {
+		if s := u.stream.Load(); s != nil && !s.Completed(u.latest(Write)) {
+			n++
+		}
+	}
+	return n
 }
 
 // find is the use of a stream, nil if it has none.

@@ -319,3 +319,35 @@ func TestUsesOfMany(t *testing.T) {
 		t.Errorf("%d uses for 4 streams", n)
 	}
 }
+
+// TestStreamPerRequest: a resource that a new stream uses for each request keeps as many uses as
+// streams are in flight, and some more. It asks streams that nothing waited for, about two for
+// each new one.
+func TestStreamPerRequest(t *testing.T) {
+	const requests = 2000
+	for _, flying := range []int{0, 1, 100, 500} { // streams whose work is not done
+		tr := newTracker()
+		var streams []*testStream
+		asks := 0
+		for i := range requests {
+			s := newTestStream(nil)
+			s.onAsk = func() {
+				asks++
+				if i < len(streams)-flying {
+					s.Complete(s.Issued())
+				}
+			}
+			streams = append(streams, s)
+			if !queue(&s.Stream, Write, i%2 == 0, tr) {
+				t.Fatal("refused")
+			}
+			s.Close()
+		}
+		if n, most := len(*tr.uses.Load()), 3*flying+4*askEvery; n > most {
+			t.Errorf("%d streams in flight: %d uses after %d requests, want at most %d", flying, n, requests, most)
+		}
+		if asks > 4*requests {
+			t.Errorf("%d streams in flight: %d asks for %d requests", flying, asks, requests)
+		}
+	}
+}
