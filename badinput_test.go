@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -235,6 +236,10 @@ func TestBadArguments(t *testing.T) {
 		"OpenAll": {{call: func() error { return last(ferry.OpenAll("\x00")) }, part: "no such device"}, {call: func() error { return last(ferry.OpenAll("cuda:-1")) }, part: "not a device number"}},
 		"OpenDriver": {
 			{call: func() error { return last(ferry.OpenDriver(nil, 0)) }, part: "no driver given"},
+			{call: func() error { return last(ferry.OpenDriver((*softgpu.Driver)(nil), 0)) }, part: "not made by Open", is: cu.ErrorNotInitialized},
+			{call: func() error { return last(ferry.OpenDriver(new(softgpu.Driver), 0)) }, part: "not made by Open", is: cu.ErrorNotInitialized},
+			{call: func() error { return last(ferry.OpenDriver((*libcuda.Driver)(nil), 0)) }, part: "not made by Open", is: cu.ErrorNotInitialized},
+			{call: func() error { return last(ferry.OpenDriver(new(libcuda.Driver), 0)) }, part: "not made by Open", is: cu.ErrorNotInitialized},
 			{call: func() error { return last(ferry.OpenDriver(x.g.Driver(), math.MaxInt)) }, is: cu.ErrorInvalidDevice},
 			{call: func() error { return last(ferry.OpenDriver(x.g.Driver(), math.MinInt)) }, is: cu.ErrorInvalidDevice},
 		},

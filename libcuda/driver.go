@@ -8,8 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// Driver is an open driver library. It is safe for concurrent use. It is never
-// closed: the library does not survive being unloaded.
+// Driver is an open driver library, made by [Open]. It is safe for concurrent use. It is
+// never closed: the library does not survive being unloaded. On a nil or a zero Driver, Init
+// returns an error, and the other methods panic.
 type Driver struct {
 	lib      library
 	version  int32 // newest CUDA version the driver knows; 0 if it did not say

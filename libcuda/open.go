@@ -96,6 +96,9 @@ func (a Attempt) reason() string {
 // Init starts the driver. An error names the library, its CUDA version and the loaded
 // kernel module, because the usual cause is that these do not match.
 func (d *Driver) Init(flags uint32) error {
+	if d == nil || d.lib.symbol == nil {
+		return fmt.Errorf("cuInit: %w: the driver was not made by Open", cu.ErrorNotInitialized)
+	}
 	err := d.call3(procInit, uintptr(flags), 0, 0)
 	if code, ok := err.(cu.Result); ok {
 		return fmt.Errorf("cuInit of %s: %w", d.text(), code)

@@ -43,7 +43,8 @@ type Options struct {
 
 // Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
 // is safe for concurrent use. It has no goroutine and no timer while no work is
-// queued, and needs no Close.
+// queued, and needs no Close. On a nil or a zero Driver, Init returns an error, and the other
+// methods may panic.
 type Driver struct {
 	prof     *profile.Profile
 	schedule Schedule
@@ -177,6 +178,9 @@ func Open(opts Options) (*Driver, error) {
 
 // Init starts the driver.
 func (d *Driver) Init(flags uint32) error {
+	if d == nil || d.prof == nil {
+		return refuse(cu.ErrorNotInitialized, "initialise", "the driver was not made by Open")
+	}
 	if flags != 0 {
 		return refuse(cu.ErrorInvalidValue, "initialise", "flags are %#x, must be 0", flags)
 	}

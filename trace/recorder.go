@@ -250,8 +250,12 @@ func (r *Recorder) lost() error {
 }
 
 // Close writes what is left and closes the file. Later rows are lost without a count. The
-// error says why rows were lost, if any were. A second Close does nothing.
+// error says why rows were lost, if any were. A second Close does nothing, nor does Close of a
+// nil Recorder.
 func (r *Recorder) Close() error {
+	if r == nil {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
