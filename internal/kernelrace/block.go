@@ -41,8 +41,10 @@ type Block struct {
 	floor   uint32 // intervals that all threads have seen of all threads
 	bars    [16]gathering
 	shared  []cell
-	written []uint64 // one bit for each byte of shared memory
+	more    [][]entry // further accesses of words of shared memory
+	written []uint64  // one bit for each byte of shared memory
 	words   words
+	check   check // of the last access
 }
 
 // gathering is what the threads that wait at a barrier have seen.

@@ -1,5 +1,7 @@
 package kernelrace
 
+import "math/bits"
+
 // Kind is the kind of an access.
 type Kind uint8
 
@@ -27,6 +29,7 @@ func (k Kind) covers(o Kind) bool {
 const (
 	inline       = 3
 	wordBytes    = 4
+	allBytes     = 1<<wordBytes - 1
 	instBits     = 12
 	mostInst     = 1<<instBits - 1
 	mostInterval = 1<<(32-instBits) - 1
@@ -38,51 +41,184 @@ const (
 type cell struct {
 	who  [inline]uint32 // threads
 	when [inline]uint32 // interval, and instruction
-	kind [inline]Kind
-	n    uint8  // used; split if the bytes of the word have cells of their own
-	more uint32 // index of further accesses, or of the four cells, 0 for none; and wrote
+	tags tag            // the tag of each access, and from bit 30 on how many there are
+	more uint32         // index of further accesses, 0 for none; and wrote
 }
 
 // wrote is set in cell.more while one of the accesses may write.
 const wrote = 1 << 31
 
+// entry is an access to bytes of a word. Or it is one by several neighbouring threads, to
+// neighbouring bytes by one instruction: byte i belongs to thread who + i>>share.
+type entry struct {
+	who, when uint32
+	tag       tag
+}
+
+// tag has in 10 bits the kind of an access, its bytes, a bit for each, and its share. Of the
+// kind it has 4 bits, because only strong accesses have a scope.
+type tag uint32
+
+const (
+	tagBits  = 10
+	tagMask  = 1<<tagBits - 1
+	tagWrite = 1
+	tagKind  = 15
+	tagBytes = allBytes << 4
+	oneEntry = 1 << (tagBits * inline)
+)
+
+// The threads that share an access: one for each byte, one for two bytes, or one.
+const (
+	ofByte tag = iota << 8
+	ofHalf
+	ofWord
+	shares = 3 << 8
+)
+
+// wholeWord is the tag of a weak read of a word by one thread.
+const wholeWord = tagBytes | ofWord
+
+func newTag(k Kind, bytes uint8, share tag) tag {
+	return tag(k&1|k>>1&2|k>>scopeShift<<2) | tag(bytes)<<4 | share
+}
+
+// tagKinds are the kinds by the low bits of a tag.
+var tagKinds = func() (kinds [16]Kind) {
+	for i := range kinds {
+		k := Kind(i&1 | i&2<<1 | i>>2<<scopeShift)
+		if k.scope() != 0 {
+			k |= Strong
+		}
+		kinds[i] = k
+	}
+	return kinds
+}()
+
+func (t tag) kind() Kind   { return tagKinds[t&tagKind] }
+func (t tag) bytes() uint8 { return uint8(t >> 4 & allBytes) }
+
+// without returns the tag without some bytes.
+func (t tag) without(bytes uint8) tag { return t &^ (tag(bytes) << 4) }
+
+// newEntry returns an access by a thread. Later ones by its neighbours can be added.
+func newEntry(who, when uint32, k Kind, bytes uint8) entry {
+	share := ofWord
+	switch first := uint32(bits.TrailingZeros8(bytes)); bytes >> first {
+	case 1:
+		who, share = who-first, ofByte
+	case 3:
+		if first != 1 {
+			who, share = who-first/2, ofHalf
+		}
+	}
+	return entry{who, when, newTag(k, bytes, share)}
+}
+
+// thread returns the thread that a byte belongs to.
+func (e *entry) thread(i int) uint32 { return e.who + uint32(i)>>(e.tag>>8&3) }
+
+// ends returns the threads that the first and the last of some bytes belong to.
+func (e *entry) ends(bytes uint8) (first, last uint32) {
+	if e.tag&shares == ofWord {
+		return e.who, e.who
+	}
+	return e.thread(bits.TrailingZeros8(bytes)), e.thread(bits.Len8(bytes) - 1)
+}
+
+// by reports whether some bytes belong to a thread.
+func (e *entry) by(who uint32, bytes uint8) bool {
+	first, last := e.ends(bytes)
+	return first == who && last == who
+}
+
+// run returns the first of some bytes, how many follow each other, and e as the access of
+// the one thread that they belong to.
+func (e *entry) run(some uint8) (first, n int, one entry) {
+	share := e.tag >> 8 & 3
+	first = bits.TrailingZeros8(some)
+	end := min((first>>share+1)<<share, wordBytes)
+	n = min(bits.TrailingZeros8(^(some >> first)), end-first)
+	return first, n, entry{e.thread(first), e.when, newTag(e.tag.kind(), runOf(first, n), ofWord)}
+}
+
+// runOf returns n bytes of a word.
+func runOf(first, n int) uint8 { return (1<<n - 1) << first }
+
+// merge adds an access of the same instruction by the same thread or by a neighbour. It
+// reports whether that was possible.
+func (e *entry) merge(o *entry) bool {
+	if e.when != o.when || (e.tag^o.tag)&tagKind != 0 || e.tag&o.tag&tagBytes != 0 {
+		return false
+	}
+	if who, _ := o.ends(o.tag.bytes()); e.by(who, e.tag.bytes()) && o.by(who, o.tag.bytes()) {
+		e.who, e.tag = who, e.tag&^shares|ofWord
+	} else if e.who != o.who || (e.tag^o.tag)&shares != 0 {
+		return false
+	}
+	e.tag |= o.tag & tagBytes
+	return true
+}
+
+// n returns how many accesses the cell has a place for and holds.
+func (c *cell) n() int { return int(c.tags / oneEntry) }
+
 // list returns the index of further accesses, 0 for none.
 func (c *cell) list() uint32 { return c.more &^ wrote }
 
-const split = 0xff
-
-// entry is an access that a cell has no place for.
-type entry struct {
-	who, when uint32
-	kind      Kind
+// kinds returns Write if one of the accesses may write.
+func (c *cell) kinds() Kind {
+	if c.more&wrote != 0 {
+		return Write
+	}
+	return 0
 }
 
-func pack(interval uint32, inst int) uint32 { return interval<<instBits | uint32(inst) }
-
-const (
-	pageShift = 12
-	pageWords = 1 << pageShift / wordBytes
-)
-
-// page has its cells apart from what has pointers, which the garbage collector would look
-// for in all of them.
-type page struct {
-	cells   *[pageWords]cell
-	written *Written // nil if that is not known, or if all is written
+func (c *cell) get(i int) entry {
+	return entry{c.who[i], c.when[i], c.tags >> (tagBits * i) & tagMask}
 }
 
-// drop removes access i.
-func (c *cell) drop(i int) {
-	c.n--
-	l := c.n
-	c.who[i], c.when[i], c.kind[i] = c.who[l], c.when[l], c.kind[l]
+// any returns an access of the cell or of its list.
+func (c *cell) any(list []entry, i int) entry {
+	if i < inline {
+		return c.get(i)
+	}
+	return list[i-inline]
 }
 
-func (c *cell) set(i int, e entry) {
-	c.who[i], c.when[i], c.kind[i] = e.who, e.when, e.kind
-	if e.kind&Write != 0 {
+func (c *cell) set(i int, e *entry) {
+	c.who[i], c.when[i] = e.who, e.when
+	c.tags = c.tags&^(tagMask<<(tagBits*i)) | e.tag<<(tagBits*i)
+	c.mark(e)
+}
+
+// mark records whether an access writes.
+func (c *cell) mark(e *entry) {
+	if e.tag&tagWrite != 0 {
 		c.more |= wrote
 	}
 }
 
-func (c *cell) get(i int) entry { return entry{c.who[i], c.when[i], c.kind[i]} }
+// push adds an access. The cell has a place for it.
+func (c *cell) push(e *entry) {
+	c.tags += oneEntry
+	c.set(c.n()-1, e)
+}
+
+// begin makes a weak access to the word the only one.
+func (c *cell) begin(who, when uint32, k Kind) {
+	c.who[0], c.when[0] = who, when
+	c.tags = oneEntry | wholeWord | tag(k&Write)
+	c.more = c.list() | uint32(k&Write)*wrote
+}
+
+// drop removes access i.
+func (c *cell) drop(i int) {
+	c.tags -= oneEntry
+	last := c.n()
+	c.who[i], c.when[i] = c.who[last], c.when[last]
+	t := c.tags >> (tagBits * last) & tagMask
+	c.tags = c.tags&^(tagMask<<(tagBits*i)) | t<<(tagBits*i)
+}
+
+func pack(interval uint32, inst int) uint32 { return interval<<instBits | uint32(inst) }

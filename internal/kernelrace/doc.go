@@ -13,8 +13,10 @@
 //
 //	clock.go     vector clocks, compact where all threads of a block or warp are alike
 //	block.go     threads: barriers, fences, release and acquire
+//	line.go      the accesses of 32 words, while they are alike
 //	cell.go      the latest accesses of a word of memory
-//	detector.go  accesses, and what races
+//	record.go    what races, and which accesses are kept
+//	detector.go  accesses
 //	finding.go   what was found
 //
 // Nothing here is safe for concurrent use: one worker runs the launch.

@@ -65,7 +65,7 @@ func (d *Detector) count(sort Sort, first, second int) (*Finding, bool) {
 
 // side returns the access of an entry.
 func (d *Detector) side(e entry) Side {
-	return Side{Block: e.who >> d.shift, Thread: int(e.who & (1<<d.shift - 1)), Inst: int(e.when & mostInst), Kind: e.kind}
+	return Side{Block: e.who >> d.shift, Thread: int(e.who & (1<<d.shift - 1)), Inst: int(e.when & mostInst), Kind: e.tag.kind()}
 }
 
 func (x *check) reportStale(e entry, addr uint64, n int) {
@@ -85,9 +85,9 @@ func (x *check) report(e entry, addr uint64, n int) {
 	first := d.side(e)
 	inst := first.Inst
 	mine, ok := d.Values.Stores(x.t, a.Shared, addr, n)
-	if e.kind&Write != 0 {
+	if e.tag.kind()&Write != 0 {
 		first.Value, first.Known = x.storedBy(first, addr, n)
-		if a.Kind&(Write|Strong) == Write && e.kind&Strong == 0 && ok && first.Known && first.Value == mine {
+		if a.Kind&(Write|Strong) == Write && e.tag.kind()&Strong == 0 && ok && first.Known && first.Value == mine {
 			return // both write the same value
 		}
 	}
@@ -120,11 +120,11 @@ func (x *check) missing(e entry) string {
 	d, k := x.b.d, x.a.Kind
 	near := e.who>>d.shift == x.b.number
 	switch {
-	case k&e.kind&Strong != 0:
+	case k&e.tag.kind()&Strong != 0:
 		return "the scope .cta does not include the other block: use .gpu"
-	case (k|e.kind)&Atomic != 0 && near:
+	case (k|e.tag.kind())&Atomic != 0 && near:
 		return "a plain access beside an atomic one: a barrier between them, or make both atomic"
-	case (k|e.kind)&Atomic != 0:
+	case (k|e.tag.kind())&Atomic != 0:
 		return "a plain access beside an atomic one: make both atomic, or order them by a flag with release and acquire"
 	case x.th.pending[narrow] != nil || x.th.pending[wide] != nil:
 		return "a fence (__threadfence) after the read of the flag, or ld.acquire"

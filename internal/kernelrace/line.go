@@ -1,0 +1,124 @@
+package kernelrace
+
+import "math/bits"
+
+const (
+	pageShift = 12
+	pageLines = 1 << pageShift / lineBytes
+	lineWords = 32
+	lineBytes = lineWords * wordBytes
+
+	spareOfPage = 64 // further accesses that may be kept for each page
+)
+
+// page has the records of a page of global memory.
+type page struct {
+	lines   *[pageLines]line
+	written *Written // nil if that is not known, or if all is written
+}
+
+// line has the records of 32 words, in 32 bytes while two runs are enough for them. Any other
+// access gives each word a cell.
+type line struct{ runs [2]run }
+
+// run has accesses of neighbouring threads by one instruction: word i belongs to thread
+// who + i>>share.
+type run struct {
+	who, when uint32
+	words     uint32 // a bit for each
+	state     uint32 // of a run, whether it writes, and share; of a line with cells, their index
+}
+
+const (
+	runWrites = 1
+	runShare  = 1 // the first bit of it
+	lineCells = 3 // the first bit of the index, in the first run
+)
+
+// cells returns the index of the cells of a line, 0 for none.
+func (l *line) cells() uint32 { return l.runs[0].state >> lineCells }
+
+// access records a weak access to n bytes from word i on. It reports whether that was possible.
+func (l *line) access(i, n int, who, when uint32, k Kind) bool {
+	count := n / wordBytes
+	share := uint32(count >> 1)
+	x := run{who - uint32(i)>>share, when, (1<<count - 1) << i, share<<runShare | uint32(k&Write)}
+	a, b := &l.runs[0], &l.runs[1]
+	switch {
+	case a.takes(&x):
+	case b.takes(&x):
+		a, b = b, a
+	default:
+		return false
+	}
+	if b.words&x.words != 0 && !x.covers(b) {
+		return false
+	}
+	b.words &^= x.words
+	x.words |= a.words
+	*a = x
+	return true
+}
+
+// takes reports whether x can be a part of r.
+func (r *run) takes(x *run) bool {
+	return r.words == 0 || r.state == x.state && r.who == x.who && r.when == x.when
+}
+
+// covers reports whether x is by the same threads as r, and conflicts with all that r
+// conflicts with.
+func (r *run) covers(o *run) bool {
+	return r.who == o.who && (r.state|runWrites) == (o.state|runWrites) && r.state >= o.state
+}
+
+// split gives the words of a run cells.
+func (r *run) split(cells *[lineWords]cell) {
+	share := r.state >> runShare & 3
+	for m := r.words; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		cells[i].begin(r.who+uint32(i)>>share, r.when, Kind(r.state&runWrites))
+	}
+}
+
+// split returns the cells of a line.
+func (d *Detector) split(l *line) *[lineWords]cell {
+	if at := l.cells(); at != 0 {
+		return d.cells[at]
+	}
+	cells := new([lineWords]cell)
+	l.runs[0].split(cells)
+	l.runs[1].split(cells)
+	d.cells = append(d.cells, cells)
+	*l = line{}
+	l.runs[0].state = uint32(len(d.cells)-1) << lineCells
+	return cells
+}
+
+// first records a weak access to a word that nobody has accessed, or one that the runs of its
+// line have a place for. It reports whether that was possible.
+func (d *Detector) first(l *line, a *Access, who, when uint32) bool {
+	i := int(a.Addr % lineBytes / wordBytes)
+	at := l.cells()
+	switch {
+	case at == 0:
+		n := a.Bytes
+		return n <= 4*wordBytes && n&(n-1) == 0 && a.Addr%uint64(n) == 0 && l.access(i, n, who, when, a.Kind)
+	case a.Bytes != wordBytes:
+		return false
+	}
+	c := &d.cells[at][i]
+	if c.n() != 0 {
+		return false
+	}
+	c.begin(who, when, a.Kind)
+	return true
+}
+
+// forget drops what is known of a word.
+func (d *Detector) forget(l *line, i int) {
+	if at := l.cells(); at != 0 {
+		d.cells[at][i] = cell{}
+	}
+	l.runs[0].words &^= 1 << i
+	l.runs[1].words &^= 1 << i
+}
