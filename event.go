@@ -380,8 +380,23 @@ func (c *completionEvent) wait(g *GPU) error {
 	case !entered:
 		return g.legacy.state.awaitDestroyed()
 	}
-	err := g.driver.EventSynchronize(g.ctx, c.event)
-	return errors.Join(err, c.leave(g, err == nil))
+	return c.call(g, func() (bool, error) {
+		err := g.driver.EventSynchronize(g.ctx, c.event)
+		return err == nil, err
+	})
+}
+
+// call calls f, which calls the driver about the event, and ends the use of the event,
+// however f ends. f reports whether the work is done.
+func (c *completionEvent) call(g *GPU, f func() (done bool, err error)) (err error) {
+	done := false
+	defer func() {
+		if failed := c.leave(g, done); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}()
+	done, err = f()
+	return err
 }
 
 // ask asks the driver whether the work is done. The error is cu.ErrorNotReady if it is not.
@@ -393,11 +408,10 @@ func (c *completionEvent) ask(g *GPU) error {
 	case !entered:
 		return cmp.Or(g.mayWait(), error(cu.ErrorNotReady))
 	}
-	err := g.driver.EventQuery(g.ctx, c.event)
-	if failed := c.leave(g, err == nil); failed != nil {
-		err = errors.Join(err, failed)
-	}
-	return err
+	return c.call(g, func() (bool, error) {
+		err := g.driver.EventQuery(g.ctx, c.event)
+		return err == nil, err
+	})
 }
 
 // drop destroys the event, which may not have completed yet. Nobody needs it any more.
@@ -416,8 +430,7 @@ func (c *completionEvent) follow(g *GPU, st *streamState) error {
 	case !entered:
 		return g.legacy.state.awaitDestroyed()
 	}
-	err := follow(st, c.event)
-	return errors.Join(err, c.leave(g, false))
+	return c.call(g, func() (bool, error) { return false, follow(st, c.event) })
 }
 
 // enter counts a call that uses the event, and keeps the context from being released

@@ -171,12 +171,7 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
-	if err = x.enter("update"); err == nil {
-		if err = x.g.driver.GraphExecUpdate(x.g.ctx, x.exec, graph); err == nil {
-			x.uses, uses = uses, x.uses
-		}
-		x.leave()
-	}
+	uses, err = x.exchange(graph, uses)
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
 		err = fmt.Errorf("%w: the operations or their order differ: Capture makes a new graph", err)
 	}
@@ -184,6 +179,20 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
 	return nil
+}
+
+// exchange gives new parameters and what they use to the graph. It returns what is not used
+// any more: uses itself after an error.
+func (x *Graph) exchange(graph cu.Graph, uses []inflight.GraphUse) (unused []inflight.GraphUse, err error) {
+	if err := x.enter("update"); err != nil {
+		return uses, err
+	}
+	defer x.leave()
+	if err := x.g.driver.GraphExecUpdate(x.g.ctx, x.exec, graph); err != nil {
+		return uses, err
+	}
+	unused, x.uses = x.uses, uses
+	return unused, nil
 }
 
 // Close closes the graph (cuGraphExecDestroy). Launches that are queued still run. Close

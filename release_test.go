@@ -148,6 +148,13 @@ func (d *leaving) GraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) error
 	return d.Driver.GraphLaunch(ctx, x, s)
 }
 
+func (d *leaving) GraphExecUpdate(ctx cu.Context, x cu.GraphExec, graph cu.Graph) error {
+	if err := d.first(); err != nil {
+		return err
+	}
+	return d.Driver.GraphExecUpdate(ctx, x, graph)
+}
+
 func (d *leaving) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
 	if err := d.first(); err != nil {
 		return err
@@ -222,10 +229,13 @@ func TestLeftInDriver(t *testing.T) {
 		"fill":               func() error { return Fill(s, device, 1) },
 		"launch":             func() error { return s.Launch(k, Grid(1, 1), device, uint64(0)) },
 		"launch of a graph":  func() error { return graph.Launch(s) },
-		"submit":             func() error { return s.Submit(&b) },
-		"record":             func() error { return s.Record(e) },
-		"wait for an event":  func() error { return s.WaitEvent(e) },
-		"host function":      func() error { return s.HostFunc(func() {}) },
+		"update of a graph": func() error {
+			return graph.Update(s, func(s *Stream) error { return Copy[byte](s, device, other) })
+		},
+		"submit":            func() error { return s.Submit(&b) },
+		"record":            func() error { return s.Record(e) },
+		"wait for an event": func() error { return s.WaitEvent(e) },
+		"host function":     func() error { return s.HostFunc(func() {}) },
 	} {
 		for how, first := range ending {
 			for _, long := range []bool{false, true} {
