@@ -447,7 +447,7 @@ func pathOf(st *streamState, dst, src *span) copyPath {
 func checkCopy(st *streamState, dst, src *span) error {
 	switch {
 	case dst.n != src.n:
-		return refusal.Invalid("%v has %d elements, %v has %d: copy ranges of one length", dst, dst.n, src, src.n)
+		return refusal.Invalid("the destination, %v, has %d elements, and the source, %v, has %d: copy ranges of one length", dst, dst.n, src, src.n)
 	case dst.a != nil && dst.a.readOnly:
 		return refusal.Invalid("%v is registered read-only", dst)
 	case st.capture == nil || dst.bytes == 0:

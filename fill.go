@@ -2,8 +2,10 @@ package ferry
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inflight"
@@ -23,9 +25,26 @@ func Fill[T any](q Queue, dst Memory[T], value T) error {
 		return addFill(b, r, bytes)
 	}
 	return streamOf(q).operate("fill", r, inflight.Write, func(st *streamState) (queued bool, err error) {
-		return fillNow(st, r, bytes)
+		if queued, err = fillNow(st, r, bytes); err != nil {
+			if p, ok := errors.AsType[*patternError](err); ok {
+				p.given = fmt.Sprintf("%v, ", value)
+			}
+		}
+		return queued, err
 	})
 }
+
+// patternError is the error for a value that the driver cannot repeat.
+type patternError struct {
+	given string // the value as the program wrote it, if that is known
+	bytes []byte
+}
+
+func (e *patternError) Error() string {
+	return fmt.Sprintf("the value %s%d bytes (%#x), does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy", e.given, len(e.bytes), e.bytes)
+}
+
+func (e *patternError) Unwrap() error { return cu.ErrorInvalidValue }
 
 // fillNow checks and queues a fill. queued reports whether it queued anything.
 func fillNow(st *streamState, dst *span, value []byte) (queued bool, err error) {
@@ -64,7 +83,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	case dst.dev == 0:
 		return fill{}, dst.unmapped()
 	case !ok:
-		return fill{}, refusal.Invalid("the value of %d bytes (%#x) does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy", len(value), value)
+		return fill{}, &patternError{bytes: slices.Clone(value)}
 	}
 	if err := dst.reachableFrom(st.g); err != nil {
 		return fill{}, err

@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/modcache"
+	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -315,6 +316,20 @@ func (m *Module) names() string {
 	return strings.Join(names, ", ")
 }
 
+// notFound returns an error of the driver for a name that a module lacks. It proposes the
+// nearest of all names that the module has for things of a kind.
+func (m *Module) notFound(err error, name, kind string, all []string) error {
+	switch {
+	case !errors.Is(err, cu.ErrorNotFound):
+		return err
+	case m.parsed == nil:
+		return fmt.Errorf("%w (there are: %s not known)", err, kind)
+	case len(all) == 0:
+		return refusal.New(cu.ErrorNotFound, "%s (there are: no %s)", cu.ErrorNotFound.Name(), kind)
+	}
+	return refusal.New(cu.ErrorNotFound, "%s: did you mean %q? (there are: %s)", cu.ErrorNotFound.Name(), nearest.Names(name, all, 1)[0], strings.Join(all, ", "))
+}
+
 // enter counts a use of the module. It fails when the module is nil or closed.
 // m.tracker.Leave ends the use.
 func (m *Module) enter(what, name string) error {
@@ -336,7 +351,7 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 	defer m.tracker.Leave()
 	f, err := m.g.driver.ModuleGetFunction(m.g.ctx, m.handle, name)
 	if err != nil {
-		return nil, fmt.Errorf("find kernel %q: %w (there are: %s)", name, err, m.names())
+		return nil, fmt.Errorf("find kernel %q: %w", name, m.notFound(err, name, "kernels", m.Kernels()))
 	}
 	k, err := newKernel(m, f, name)
 	if err != nil {
@@ -523,7 +538,7 @@ func variable(m *Module, name string) (*allocation, error) {
 	d, ctx := m.g.driver, m.g.ctx
 	p, bytes, err := d.ModuleGetGlobal(ctx, m.handle, name)
 	if err != nil {
-		return nil, fmt.Errorf("%w (there are: %s)", err, variableNames(m))
+		return nil, m.notFound(err, name, "variables", variableNames(m))
 	}
 	about, err := d.PointerGetAttributes(ctx, p)
 	if err != nil {
@@ -543,20 +558,16 @@ func variable(m *Module, name string) (*allocation, error) {
 	return a, nil
 }
 
-// variableNames lists the variables for a message.
-func variableNames(m *Module) string {
+// variableNames returns the names of the variables, if they are known.
+func variableNames(m *Module) (names []string) {
 	if m.parsed == nil {
-		return "variables not known"
+		return nil
 	}
-	var names []string
 	for _, v := range m.parsed.Vars {
 		if v.Space == ptx.GlobalSpace || v.Space == ptx.ConstSpace {
 			names = append(names, v.Name)
 		}
 	}
-	if len(names) == 0 {
-		return "no variables"
-	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return names
 }

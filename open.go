@@ -226,7 +226,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	}
 	gpus, softErr := openSoft(choice{soft: true, count: 1}, "soft", all)
 	if softErr != nil {
-		return nil, errors.Join(err, softErr)
+		return nil, errors.Join(softErr, err) // what the program can change comes first
 	}
 	for _, g := range gpus {
 		g.fallback = err

@@ -3,6 +3,8 @@ package kernelargs
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -116,11 +118,30 @@ func (t *argType) fits(p *ptx.Param) error {
 	case t.err != nil:
 		return t.err
 	case t.size != p.Size:
-		return refusal.Invalid("got %s, %s%s", t.name, refusal.Size(uintptr(t.size)), wanted(p))
+		return refusal.Invalid("got %s, %s%s%s", t.name, refusal.Size(uintptr(t.size)), wanted(p), conversion(t.name, p))
 	case t.class == classFloat && integerParam(p.Type), t.class != classFloat && t.class != classBytes && floatParam(p.Type):
-		return refusal.Invalid("got %s%s", t.name, wanted(p))
+		return refusal.Invalid("got %s%s%s", t.name, wanted(p), conversion(t.name, p))
 	}
 	return nil
+}
+
+// numbers are the types of Go that convert to each other.
+var numbers = []string{"int", "int8", "int16", "int32", "int64", "uint", "uint8", "uint16", "uint32", "uint64", "uintptr", "float32", "float64"}
+
+// conversion returns the end of a message about a number x of another type than a parameter:
+// which conversion makes it fit. It proposes none that drops the fraction of a number. Compilers
+// of CUDA C++ declare parameters of type int as unsigned, too.
+func conversion(name string, p *ptx.Param) string {
+	to, _, _ := strings.Cut(goTypes[p.Type], " ")
+	switch {
+	case !slices.Contains(numbers, name) || p.Size != p.Type.Size() || to == "" || p.Type == ptx.F16 || p.Type == ptx.B16:
+		return ""
+	case strings.HasPrefix(name, "float") && !strings.HasPrefix(to, "float"):
+		return ""
+	case strings.HasPrefix(to, "uint"):
+		return fmt.Sprintf(": pass %s(x), or %s(x) for a signed parameter", to, to[1:])
+	}
+	return fmt.Sprintf(": pass %s(x)", to)
 }
 
 func integerParam(t ptx.Type) bool { return t >= ptx.U8 && t <= ptx.S64 }
