@@ -84,7 +84,7 @@ type allocation struct {
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
 	retry    atomic.Bool                // the next Close disposes: the wait of the last one failed
 
-	_ [6]uint64 // pads to whole cache lines, so that the allocator aligns it to them
+	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
 
 // newAllocation describes count elements of T that are not allocated yet. It enters the
