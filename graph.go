@@ -248,6 +248,12 @@ func (c *capture) eventFor(e *Event) (cu.Event, error) {
 	if c == nil {
 		return e.handle, nil
 	}
+	return c.ownEventFor(e)
+}
+
+// ownEventFor is eventFor in a capture. It is apart so that eventFor is inlined: a Record
+// outside of captures takes 20 ns, and a call 1.
+func (c *capture) ownEventFor(e *Event) (cu.Event, error) {
 	c.mu.Lock()
 	handle := c.events[e]
 	c.mu.Unlock()
