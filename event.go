@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -357,7 +358,7 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	c, err := recordCompletion(st)
 	if err == nil {
 		c.kept = true
-		st.g.keep(c, true)
+		st.g.completions.add(c)
 	}
 	if err == nil || inHostFunction(err) {
 		return c, err
@@ -458,28 +459,37 @@ func (c *completionEvent) leave(g *GPU, done bool) (err error) {
 	}
 	if c.lifetime.Leave() {
 		if c.kept {
-			g.keep(c, false)
+			g.completions.remove(c)
 		}
 		err = g.driver.EventDestroy(g.ctx, c.event)
 	}
 	return err
 }
 
-// keep notes that the event of a destroyed stream exists, or does no longer.
-func (g *GPU) keep(c *completionEvent, exists bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if exists {
-		g.completions[c] = struct{}{}
-	} else {
-		delete(g.completions, c)
-	}
+// completions has the events of destroyed streams.
+type completions struct {
+	mu  sync.Mutex
+	all map[*completionEvent]struct{}
 }
 
-// dropCompletions destroys the events of destroyed streams that nobody asked for again.
-// Nothing uses the GPU any more.
-func (g *GPU) dropCompletions() (err error) {
-	for c := range g.completions {
+func (l *completions) add(c *completionEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = map[*completionEvent]struct{}{}
+	}
+	l.all[c] = struct{}{}
+}
+
+func (l *completions) remove(c *completionEvent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.all, c)
+}
+
+// drop destroys the events that nobody has asked for again. Nothing uses the GPU any more.
+func (l *completions) drop(g *GPU) (err error) {
+	for c := range l.all {
 		if failed := g.driver.EventDestroy(g.ctx, c.event); !sticky(failed) { // a lost context has no events
 			err = errors.Join(err, failed)
 		}

@@ -68,9 +68,10 @@ type GPU struct {
 	graphCount  atomic.Int64
 	capturing   atomic.Int64 // streams that are part of a capture
 
-	mu          sync.Mutex
-	streams     map[*streamState]struct{}     // not destroyed
-	completions map[*completionEvent]struct{} // of destroyed streams
+	completions completions
+
+	mu      sync.Mutex
+	streams map[*streamState]struct{} // not destroyed
 }
 
 // lazyRing is the staging ring of a GPU. The first large copy of pageable memory
@@ -87,7 +88,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		return nil, err
 	}
 	g := &GPU{driver: d, emulated: cu.AsEmulated(d), device: device, label: label, opened: time.Now(),
-		streams: map[*streamState]struct{}{}, completions: map[*completionEvent]struct{}{}}
+		streams: map[*streamState]struct{}{}}
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
 	}
@@ -473,7 +474,7 @@ func (g *GPU) releaseContext(first error) error {
 	}
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = errors.Join(err, g.dropCompletions(), g.ring.close())
+	err = errors.Join(err, g.completions.drop(g), g.ring.close())
 	g.shared.quit(g)
 	err = errors.Join(err, g.copyKernel.unload(g.driver, g.ctx))
 	if g.created {
