@@ -21,15 +21,22 @@ type Emulated interface {
 // AsEmulated finds an [Emulated] driver in d or in the drivers that d wraps. It
 // returns nil for hardware.
 func AsEmulated(d Driver) Emulated {
+	e, _ := As[Emulated](d)
+	return e
+}
+
+// As finds the first driver of type T in d and the drivers that it wraps. T can be an
+// interface. A driver that wraps another one has a method Unwrap() Driver.
+func As[T any](d Driver) (found T, ok bool) {
 	for d != nil {
-		if e, ok := d.(Emulated); ok {
-			return e
+		if found, ok = d.(T); ok {
+			return found, true
 		}
-		w, ok := d.(interface{ Unwrap() Driver })
-		if !ok {
-			return nil
+		w, wraps := d.(interface{ Unwrap() Driver })
+		if !wraps {
+			break
 		}
 		d = w.Unwrap()
 	}
-	return nil
+	return found, false
 }

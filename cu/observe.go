@@ -98,15 +98,6 @@ var blockedNames = [...]string{"host", "order", "engine", "queue", "check"}
 // AsObservable finds an [Observable] driver in d or in the drivers that d wraps. It
 // returns nil for hardware.
 func AsObservable(d Driver) Observable {
-	for d != nil {
-		if o, ok := d.(Observable); ok {
-			return o
-		}
-		w, ok := d.(interface{ Unwrap() Driver })
-		if !ok {
-			return nil
-		}
-		d = w.Unwrap()
-	}
-	return nil
+	o, _ := As[Observable](d)
+	return o
 }

@@ -53,17 +53,8 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 
 // wrapped reports whether calls of d or of a driver that it wraps can fail.
 func wrapped(d cu.Driver) bool {
-	for d != nil {
-		if _, ok := d.(*Driver); ok {
-			return true
-		}
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return false
-		}
-		d = w.Unwrap()
-	}
-	return false
+	_, ok := cu.As[*Driver](d)
+	return ok
 }
 
 // Parse reads the text of FERRY_FAULT: seed:N, or CALL:N:CODE where CALL is a C function

@@ -282,17 +282,8 @@ func (o *Options) limit() (time.Duration, error) {
 // Of returns the software GPU behind d, which may wrap it, or nil if there is
 // none.
 func Of(d cu.Driver) *Driver {
-	for d != nil {
-		if s, ok := d.(*Driver); ok {
-			return s
-		}
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return nil
-		}
-		d = w.Unwrap()
-	}
-	return nil
+	s, _ := cu.As[*Driver](d)
+	return s
 }
 
 // Handles count up and are never used again, so a stale handle is always

@@ -73,17 +73,8 @@ func startEnvironment(path string) error {
 
 // recorded reports whether d or a driver that it wraps is recorded.
 func recorded(d cu.Driver) bool {
-	for d != nil {
-		if _, ok := d.(*Driver); ok {
-			return true
-		}
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return false
-		}
-		d = w.Unwrap()
-	}
-	return false
+	_, ok := cu.As[*Driver](d)
+	return ok
 }
 
 // forget ends the use of a wrapper by later calls of Environment, because the driver has

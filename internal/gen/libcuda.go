@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -17,11 +15,7 @@ const (
 
 // libcudaFiles makes the generated files of package libcuda.
 func libcudaFiles(root string) ([]output, error) {
-	src, err := os.ReadFile(filepath.Join(root, source))
-	if err != nil {
-		return nil, err
-	}
-	methods, err := parse(source, src)
+	methods, err := methodsIn(root)
 	if err != nil {
 		return nil, err
 	}

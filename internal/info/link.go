@@ -43,15 +43,8 @@ func emulatedLink(g *ferry.GPU) Link {
 // shipped profile with that name if its product is the same. It returns nil if there is
 // neither.
 func profileOf(g *ferry.GPU) *profile.Profile {
-	for d := g.Driver(); d != nil; {
-		if m, ok := d.(machine); ok {
-			return m.Machine()
-		}
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			break
-		}
-		d = w.Unwrap()
+	if m, ok := cu.As[machine](g.Driver()); ok {
+		return m.Machine()
 	}
 	p, err := profile.Named(g.Profile())
 	if err != nil || p.Title != g.Name() {
