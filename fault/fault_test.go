@@ -135,3 +135,21 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// TestAs: cu.As finds a driver inside two wrappers, and nothing where there is none.
+func TestAs(t *testing.T) {
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := fault.Wrap(fault.Wrap(soft, fault.Options{}), fault.Options{})
+	if got, ok := cu.As[*softgpu.Driver](d); !ok || got != soft {
+		t.Errorf("found %v, %v, want the software GPU", got, ok)
+	}
+	if _, ok := cu.As[*fault.Driver](soft); ok {
+		t.Error("found a wrapper that is not there")
+	}
+	if _, ok := cu.As[*fault.Driver](nil); ok {
+		t.Error("found a driver in none")
+	}
+}
