@@ -4,7 +4,9 @@
 //   - refused: the call does nothing and returns an error;
 //   - done: the call does its work, and still returns an error;
 //   - sticky: it and every call after it return the error, as after a fault of a kernel;
-//   - late: the call works, after a delay.
+//   - late: the call works, after a delay;
+//   - async: a launch or copy is accepted and not done, and the next wait returns the error;
+//   - never, late callback: a host function waits for [Driver.Release], or for a delay.
 //
 // What a call has created before it "fails" the wrapper frees again, because the caller has
 // no handle. A free that was done counts as done. [Driver.Live] lists what was created and

@@ -59,38 +59,54 @@ func wrapped(d cu.Driver) bool {
 
 // Parse reads the text of FERRY_FAULT: seed:N, or CALL:N:CODE where CALL is a C function
 // without a version, N counts its calls from 1, and CODE is a name such as
-// CUDA_ERROR_OUT_OF_MEMORY.
+// CUDA_ERROR_OUT_OF_MEMORY. Several CALL:N:CODE have commas between them.
 func Parse(text string) (o Options, err error) {
 	wrong := func(why string) (Options, error) {
 		return Options{}, fmt.Errorf("%s is %q: %s; write seed:N, or CALL:N:CODE such as cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY: %w",
 			Variable, text, why, cu.ErrorInvalidValue)
 	}
-	words := strings.Split(text, ":")
-	switch {
-	case len(words) == 2 && words[0] == "seed":
+	if seed, ok := strings.CutPrefix(text, "seed:"); ok {
 		o.Every = defaultEvery
-		if o.Seed, err = strconv.ParseUint(words[1], 10, 64); err != nil {
-			return wrong(fmt.Sprintf("%q is no number", words[1]))
+		if o.Seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
+			return wrong(fmt.Sprintf("%q is no number", seed))
 		}
 		return o, nil
-	case len(words) != 3:
-		return wrong(fmt.Sprintf("it has %d parts", len(words)))
 	}
-	o.Call = words[0]
-	if !isCall(o.Call) {
-		return wrong(fmt.Sprintf("there is no call %q", o.Call))
+	for i, part := range strings.Split(text, ",") {
+		f, why := parseFailure(part)
+		switch {
+		case why != "":
+			return wrong(why)
+		case i == 0:
+			o.Call, o.Nth, o.Mode, o.Code = f.Call, f.Nth, f.Mode, f.Code
+		default:
+			o.More = append(o.More, f)
+		}
 	}
-	if o.Nth, err = strconv.ParseUint(words[1], 10, 64); err != nil || o.Nth == 0 {
-		return wrong(fmt.Sprintf("%q is no number from 1", words[1]))
+	return o, nil
+}
+
+// parseFailure reads CALL:N:CODE. why says what is wrong, "" if nothing is.
+func parseFailure(text string) (f Failure, why string) {
+	words := strings.Split(text, ":")
+	if len(words) != 3 {
+		return f, fmt.Sprintf("it has %d parts", len(words))
+	}
+	if f.Call = words[0]; !isCall(f.Call) {
+		return f, fmt.Sprintf("there is no call %q", f.Call)
+	}
+	n, err := strconv.ParseUint(words[1], 10, 64)
+	if err != nil || n == 0 {
+		return f, fmt.Sprintf("%q is no number from 1", words[1])
 	}
 	code, ok := cu.ResultNamed(words[2])
 	if !ok || code == 0 {
-		return wrong(fmt.Sprintf("there is no error %q", words[2]))
+		return f, fmt.Sprintf("there is no error %q", words[2])
 	}
-	if o.Code = code; code.Sticky() {
-		o.Mode = Sticky
+	if f.Nth, f.Code = n, code; code.Sticky() {
+		f.Mode = Sticky
 	}
-	return o, nil
+	return f, ""
 }
 
 // isCall reports whether a driver makes calls of a C function.

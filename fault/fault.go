@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,15 +20,41 @@ const (
 	Done                // it does its work, and returns the error
 	Sticky              // it does nothing, and every later call returns the error, too
 	Late                // it works, after Options.Delay
+
+	// Async makes a call that queues work return no error, but the work is not done. The next
+	// call that waits, asks or frees returns the error, and so does every call after it.
+	// Failure.Nth counts only calls that queue work.
+	Async
+
+	// Never makes a host function wait until [Driver.Release] is called. Work queued behind it
+	// waits, as on hardware. LateCallback starts it after Options.Delay. For these modes
+	// Failure.Nth counts only calls of cuLaunchHostFunc.
+	Never
+	LateCallback
 )
 
+var modes = [...]string{"refused", "done", "sticky", "late", "async", "never", "late callback"}
+
 func (m Mode) String() string {
-	return [...]string{"refused", "done", "sticky", "late"}[m&3]
+	if int(m) < len(modes) {
+		return modes[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// Options choose which calls fail, and how. The zero Options let none fail: then the driver
-// counts calls and knows what is live.
-type Options struct {
+// counts reports whether a call is one of those of which the mode counts the nth.
+func (m Mode) counts(name string) bool {
+	switch m {
+	case Async:
+		return queues(name)
+	case Never, LateCallback:
+		return name == hostFunc
+	}
+	return true
+}
+
+// Failure is a call that fails.
+type Failure struct {
 	// Call is the name of a C function such as "cuMemAlloc", without a version. Only its
 	// calls are counted for Nth. "" stands for every function.
 	Call string
@@ -37,29 +64,67 @@ type Options struct {
 	Mode Mode
 	// Code is the error; 0 stands for cu.ErrorOutOfMemory.
 	Code cu.Result
-	// Delay is how long a late call takes in addition.
-	Delay time.Duration
-	// Every lets one call of so many fail at random, refused or done, with a code of each
-	// class. 0 for none. The same Seed gives the same sequence.
-	Every uint64
-	Seed  uint64
 }
 
-// codes are one of each class: the caller's mistake, a lack of memory, a missing function.
-var codes = [...]cu.Result{cu.ErrorInvalidValue, cu.ErrorOutOfMemory, cu.ErrorNotSupported}
+// Options choose which calls fail, and how. The zero Options let none fail: then the driver
+// counts calls and knows what is live.
+type Options struct {
+	// Call, Nth, Mode and Code are a first failure: see [Failure].
+	Call string
+	Nth  uint64
+	Mode Mode
+	Code cu.Result
+	// More are further failures of the same run. Each counts its calls itself.
+	More []Failure
+	// Delay is how long a late call or callback takes in addition.
+	Delay time.Duration
+	// Every lets one call of so many fail at random, refused or done, with any code of
+	// [Codes]. 0 for none. The same Seed gives the same sequence.
+	Every uint64
+	Seed  uint64
+	// MemoryLimit is how many bytes of device memory and page-locked memory can be in use at
+	// a time. An allocation above it is refused: out of memory. 0 for no limit.
+	MemoryLimit uint64
+	// OneContext limits what a sticky error loses to the context of the call. Otherwise every
+	// context of every device is lost, as an H200 does it: docs/SEMANTICS.md, Faults.
+	OneContext bool
+}
+
+// Codes returns the errors that leave the context as it is. Those that are no failures are
+// missing: not ready, not permitted in a host function, and the end of the driver.
+func Codes() []cu.Result {
+	return slices.Clone(codes)
+}
+
+var codes = func() (all []cu.Result) {
+	for r := cu.Result(1); r < 1000; r++ {
+		switch known := r.Name() != fmt.Sprintf("CUDA_ERROR_%d", r); {
+		case !known, r.Sticky(), r == cu.ErrorNotReady, r == cu.ErrorNotPermitted, r == cu.ErrorDeinitialized, r == cu.ErrorContextIsDestroyed:
+		default:
+			all = append(all, r)
+		}
+	}
+	return all
+}()
 
 // Driver is a [cu.Driver] whose calls can fail. It is safe for concurrent use.
 type Driver struct {
-	inner cu.Driver
-	o     Options
+	inner   cu.Driver
+	o       Options
+	release chan struct{} // closed by Release
+	loss    cu.Loss
 
-	mu     sync.Mutex
-	calls  uint64 // all so far
-	named  uint64 // those of Options.Call
-	random *rand.Rand
-	lost   cu.Result // that every call returns, 0 for none
-	failed string    // what failed first
-	live   map[object]int
+	mu       sync.Mutex
+	calls    uint64 // all so far
+	failures []Failure
+	counted  []uint64 // calls so far, by failure
+	random   *rand.Rand
+	pending  map[cu.Context]cu.Result // faults that no call has reported yet; context 0 stands for all
+	lost     map[cu.Context]cu.Result // that every call returns
+	failed   string                   // what failed first
+	live     map[object]int
+	sizes    map[object]uint64
+	used     uint64 // the sum of sizes
 }
 
 // object is what a call creates.
@@ -70,10 +135,39 @@ type object struct {
 
 // Wrap returns a driver that passes on the calls of inner, but for those that fail.
 func Wrap(inner cu.Driver, o Options) *Driver {
-	if o.Code == 0 {
-		o.Code = cu.ErrorOutOfMemory
+	d := &Driver{inner: inner, o: o, release: make(chan struct{}), random: rand.New(rand.NewPCG(o.Seed, 0)),
+		pending: map[cu.Context]cu.Result{}, lost: map[cu.Context]cu.Result{}, live: map[object]int{}, sizes: map[object]uint64{}}
+	d.failures = append([]Failure{{o.Call, o.Nth, o.Mode, o.Code}}, o.More...)
+	for i := range d.failures {
+		if d.failures[i].Code == 0 {
+			d.failures[i].Code = cu.ErrorOutOfMemory
+		}
 	}
-	return &Driver{inner: inner, o: o, random: rand.New(rand.NewPCG(o.Seed, 0)), live: map[object]int{}}
+	d.counted = make([]uint64, len(d.failures))
+	if inner := cu.AsLoss(inner); inner != nil {
+		d.loss.Remedy = inner.Remedy
+	}
+	return d
+}
+
+// Release lets the host functions run that wait because of [Never]. It can be called twice.
+func (d *Driver) Release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.release:
+	default:
+		close(d.release)
+	}
+}
+
+// Loss remembers the first sticky error, the driver's own or that of the wrapped driver; see
+// [cu.Losing].
+func (d *Driver) Loss() *cu.Loss {
+	if inner := cu.AsLoss(d.inner); inner != nil && d.loss.Lost() == nil {
+		return inner
+	}
+	return &d.loss
 }
 
 // Unwrap returns the wrapped driver.
@@ -108,18 +202,39 @@ func (d *Driver) Live() []string {
 	return all
 }
 
+// hostFunc is the call that queues a host function.
+const hostFunc = "cuLaunchHostFunc"
+
+// queues reports whether a call queues work, and can return before it is done.
+func queues(name string) bool {
+	return name != "cuMemAllocAsync" && name != "cuMemAllocFromPoolAsync" && name != "cuMemFreeAsync" &&
+		(strings.HasSuffix(name, "Async") || strings.HasPrefix(name, "cuLaunch") || name == "cuGraphLaunch")
+}
+
+// reports reports whether a call returns the error of work that was queued before: it waits,
+// asks, copies at once, or frees.
+func reports(name string) bool {
+	switch {
+	case strings.HasSuffix(name, "Synchronize"), name == "cuStreamQuery", name == "cuEventQuery", name == "cuMemFree", name == "cuMemFreeHost":
+		return true
+	}
+	return strings.HasPrefix(name, "cuMemcpy") && !strings.Contains(name, "Async")
+}
+
 // outcome is what happens to a call.
 type outcome struct {
-	code cu.Result // 0 if it does not fail
-	done bool      // it is made all the same
+	err      error // nil if it does not fail
+	done     bool  // it is made all the same
+	skipped  bool  // it is not made, and returns no error
+	callback Mode  // Never or LateCallback, 0 for neither
 }
 
 // next counts a call and returns what happens to it. frees is set for calls that free
 // something: after a sticky error they are made, because hardware gives memory back with
-// the context.
-func (d *Driver) next(name string, frees bool) outcome {
+// the context. ctx is 0 for calls that have no context.
+func (d *Driver) next(name string, frees bool, ctx cu.Context) outcome {
 	d.mu.Lock()
-	out, late := d.decide(name, frees)
+	out, late := d.decide(name, frees, ctx)
 	d.mu.Unlock()
 	if late {
 		time.Sleep(d.o.Delay)
@@ -128,40 +243,87 @@ func (d *Driver) next(name string, frees bool) outcome {
 }
 
 // decide is next. The caller holds mu.
-func (d *Driver) decide(name string, frees bool) (out outcome, late bool) {
+func (d *Driver) decide(name string, frees bool, ctx cu.Context) (out outcome, late bool) {
 	d.calls++
-	if d.lost != 0 {
-		return outcome{d.lost, frees}, false
+	of := cu.Context(0) // what a sticky error loses
+	if d.o.OneContext {
+		of = ctx
 	}
-	mode, code, fails := d.o.Mode, d.o.Code, false
-	if d.o.Call == "" || d.o.Call == name {
-		d.named++
-		fails = d.o.Nth != 0 && d.named == d.o.Nth
+	if code := d.pending[of]; code != 0 && reports(name) {
+		d.lost[of] = code
+		delete(d.pending, of)
 	}
-	if !fails && d.o.Every > 0 && d.random.Uint64N(d.o.Every) == 0 {
-		mode, code, fails = Mode(d.random.IntN(2)), codes[d.random.IntN(len(codes))], true
+	if code := d.lost[of]; code != 0 {
+		return outcome{err: d.report(code), done: frees}, false
 	}
+	f, fails := d.failing(name)
 	if !fails {
 		return outcome{}, false
 	}
 	if d.failed == "" {
-		d.failed = fmt.Sprintf("%s, call %d: %v, %s", name, d.calls, mode, code.Name())
+		d.failed = fmt.Sprintf("%s, call %d: %v, %s", name, d.calls, f.Mode, f.Code.Name())
 	}
-	switch mode {
+	switch f.Mode {
 	case Late:
 		return outcome{}, true
+	case Never, LateCallback:
+		return outcome{callback: f.Mode}, false
+	case Async:
+		d.pending[of] = f.Code
+		return outcome{skipped: true}, false
 	case Sticky:
-		d.lost = code
-		return outcome{code, frees}, false
+		d.lost[of] = f.Code
 	}
-	return outcome{code, mode == Done}, false
+	return outcome{err: d.report(f.Code), done: f.Mode == Done || f.Mode == Sticky && frees}, false
 }
 
-// made notes that a call has created something.
-func (d *Driver) made(kind string, at uint64) {
+// report returns the error of a call. The caller holds mu.
+func (d *Driver) report(code cu.Result) error {
+	err := d.loss.Report(code)
+	d.loss.Blame("package fault: " + d.failed)
+	return err
+}
+
+// failing counts a call for all failures and returns the first that is its. The caller holds
+// mu.
+func (d *Driver) failing(name string) (f Failure, fails bool) {
+	for i, x := range d.failures {
+		if x.Call != "" && x.Call != name || !x.Mode.counts(name) {
+			continue
+		}
+		if d.counted[i]++; !fails && x.Nth != 0 && d.counted[i] == x.Nth {
+			f, fails = x, true
+		}
+	}
+	if !fails && d.o.Every > 0 && d.random.Uint64N(d.o.Every) == 0 {
+		f, fails = Failure{Mode: Mode(d.random.IntN(2)), Code: codes[d.random.IntN(len(codes))]}, true
+	}
+	return f, fails
+}
+
+// room returns an error if an allocation is above the limit.
+func (d *Driver) room(name string, bytes uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.live[object{kind, at}]++
+	if d.o.MemoryLimit == 0 || d.used+bytes <= d.o.MemoryLimit && d.used+bytes >= bytes {
+		return nil
+	}
+	if d.failed == "" {
+		d.failed = fmt.Sprintf("%s, call %d: refused, %s", name, d.calls, cu.ErrorOutOfMemory.Name())
+	}
+	return cu.ErrorOutOfMemory
+}
+
+// made notes that a call has created something of a size.
+func (d *Driver) made(kind string, at, bytes uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := object{kind, at}
+	d.live[o]++
+	if bytes > 0 {
+		d.sizes[o] = bytes
+		d.used += bytes
+	}
 }
 
 // freed notes that a call has freed something.
@@ -171,6 +333,8 @@ func (d *Driver) freed(kind string, at uint64) {
 	o := object{kind, at}
 	if d.live[o]--; d.live[o] <= 0 {
 		delete(d.live, o)
+		d.used -= d.sizes[o]
+		delete(d.sizes, o)
 	}
 }
 

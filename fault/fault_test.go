@@ -3,6 +3,7 @@ package fault_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -121,8 +122,10 @@ func TestParse(t *testing.T) {
 		"seed:7":                                    {Every: 64, Seed: 7},
 		"cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY":     {Call: "cuMemAlloc", Nth: 3, Code: cu.ErrorOutOfMemory},
 		"cuLaunchKernel:1:CUDA_ERROR_LAUNCH_FAILED": {Call: "cuLaunchKernel", Nth: 1, Code: cu.ErrorLaunchFailed, Mode: fault.Sticky},
+		"cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY,cuMemFree:1:CUDA_ERROR_ASSERT": {Call: "cuMemAlloc", Nth: 3, Code: cu.ErrorOutOfMemory,
+			More: []fault.Failure{{Call: "cuMemFree", Nth: 1, Code: cu.ErrorAssert, Mode: fault.Sticky}}},
 	} {
-		if got, err := fault.Parse(text); got != want || err != nil {
+		if got, err := fault.Parse(text); !reflect.DeepEqual(got, want) || err != nil {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}

@@ -1,6 +1,10 @@
 package fault
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"time"
+
+	"github.com/ferrygpu/ferry/cu"
+)
 
 // The kinds of what calls create.
 const (
@@ -153,3 +157,38 @@ func (d *Driver) createsCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Conte
 }
 
 func (d *Driver) freesCtxDestroy(ctx cu.Context) (string, uint64) { return context, uint64(ctx) }
+
+// The functions takes... return how many bytes a call allocates.
+
+func (d *Driver) takesMemAlloc(ctx cu.Context, bytes uintptr) uint64 { return uint64(bytes) }
+
+func (d *Driver) takesMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32) uint64 {
+	return uint64(width) * uint64(height)
+}
+
+func (d *Driver) takesMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) uint64 {
+	return uint64(bytes)
+}
+
+func (d *Driver) takesMemAllocAsync(ctx cu.Context, bytes uintptr, s cu.Stream) uint64 {
+	return uint64(bytes)
+}
+
+func (d *Driver) takesMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, from cu.MemPool, s cu.Stream) uint64 {
+	return uint64(bytes)
+}
+
+func (d *Driver) takesMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) uint64 {
+	return uint64(bytes)
+}
+
+// passesLaunchHostFunc returns the host function that the wrapped driver gets.
+func (d *Driver) passesLaunchHostFunc(out outcome, fn func()) func() {
+	switch out.callback {
+	case Never:
+		return func() { <-d.release; fn() }
+	case LateCallback:
+		return func() { time.Sleep(d.o.Delay); fn() }
+	}
+	return fn
+}

@@ -8,1464 +8,1483 @@ var _ cu.Driver = (*Driver)(nil)
 
 // Init makes cuInit, which can fail; see [cu.Devices].
 func (d *Driver) Init(flags uint32) error {
-	out := d.next("cuInit", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuInit", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Init(flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // DriverGetVersion makes cuDriverGetVersion, which can fail; see [cu.Devices].
 func (d *Driver) DriverGetVersion() (version int32, _ error) {
-	out := d.next("cuDriverGetVersion", false)
-	if out.code != 0 && !out.done {
-		return version, out.code
+	out := d.next("cuDriverGetVersion", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return version, out.err
 	}
 	v0, err := d.inner.DriverGetVersion()
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return version, out.code
+	if out.err != nil {
+		return version, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetCount makes cuDeviceGetCount, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGetCount() (count int32, _ error) {
-	out := d.next("cuDeviceGetCount", false)
-	if out.code != 0 && !out.done {
-		return count, out.code
+	out := d.next("cuDeviceGetCount", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return count, out.err
 	}
 	v0, err := d.inner.DeviceGetCount()
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return count, out.code
+	if out.err != nil {
+		return count, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGet makes cuDeviceGet, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGet(ordinal int32) (device cu.Device, _ error) {
-	out := d.next("cuDeviceGet", false)
-	if out.code != 0 && !out.done {
-		return device, out.code
+	out := d.next("cuDeviceGet", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return device, out.err
 	}
 	v0, err := d.inner.DeviceGet(ordinal)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return device, out.code
+	if out.err != nil {
+		return device, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetName makes cuDeviceGetName, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGetName(dev cu.Device) (name string, _ error) {
-	out := d.next("cuDeviceGetName", false)
-	if out.code != 0 && !out.done {
-		return name, out.code
+	out := d.next("cuDeviceGetName", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return name, out.err
 	}
 	v0, err := d.inner.DeviceGetName(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return name, out.code
+	if out.err != nil {
+		return name, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetPCIBusId makes cuDeviceGetPCIBusId, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGetPCIBusId(dev cu.Device) (id string, _ error) {
-	out := d.next("cuDeviceGetPCIBusId", false)
-	if out.code != 0 && !out.done {
-		return id, out.code
+	out := d.next("cuDeviceGetPCIBusId", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return id, out.err
 	}
 	v0, err := d.inner.DeviceGetPCIBusId(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return id, out.code
+	if out.err != nil {
+		return id, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetUuid makes cuDeviceGetUuid, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGetUuid(dev cu.Device) (uuid [16]byte, _ error) {
-	out := d.next("cuDeviceGetUuid", false)
-	if out.code != 0 && !out.done {
-		return uuid, out.code
+	out := d.next("cuDeviceGetUuid", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return uuid, out.err
 	}
 	v0, err := d.inner.DeviceGetUuid(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return uuid, out.code
+	if out.err != nil {
+		return uuid, out.err
 	}
 	return v0, nil
 }
 
 // DeviceTotalMem makes cuDeviceTotalMem, which can fail; see [cu.Devices].
 func (d *Driver) DeviceTotalMem(dev cu.Device) (bytes uintptr, _ error) {
-	out := d.next("cuDeviceTotalMem", false)
-	if out.code != 0 && !out.done {
-		return bytes, out.code
+	out := d.next("cuDeviceTotalMem", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return bytes, out.err
 	}
 	v0, err := d.inner.DeviceTotalMem(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return bytes, out.code
+	if out.err != nil {
+		return bytes, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetAttribute makes cuDeviceGetAttribute, which can fail; see [cu.Devices].
 func (d *Driver) DeviceGetAttribute(attrib cu.DeviceAttribute, dev cu.Device) (value int32, _ error) {
-	out := d.next("cuDeviceGetAttribute", false)
-	if out.code != 0 && !out.done {
-		return value, out.code
+	out := d.next("cuDeviceGetAttribute", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return value, out.err
 	}
 	v0, err := d.inner.DeviceGetAttribute(attrib, dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return value, out.code
+	if out.err != nil {
+		return value, out.err
 	}
 	return v0, nil
 }
 
 // DeviceCanAccessPeer makes cuDeviceCanAccessPeer, which can fail; see [cu.Devices].
 func (d *Driver) DeviceCanAccessPeer(dev cu.Device, peerDev cu.Device) (can int32, _ error) {
-	out := d.next("cuDeviceCanAccessPeer", false)
-	if out.code != 0 && !out.done {
-		return can, out.code
+	out := d.next("cuDeviceCanAccessPeer", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return can, out.err
 	}
 	v0, err := d.inner.DeviceCanAccessPeer(dev, peerDev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return can, out.code
+	if out.err != nil {
+		return can, out.err
 	}
 	return v0, nil
 }
 
 // DevicePrimaryCtxRetain makes cuDevicePrimaryCtxRetain, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRetain(dev cu.Device) (ctx cu.Context, _ error) {
-	out := d.next("cuDevicePrimaryCtxRetain", false)
-	if out.code != 0 && !out.done {
-		return ctx, out.code
+	out := d.next("cuDevicePrimaryCtxRetain", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return ctx, out.err
 	}
 	v0, err := d.inner.DevicePrimaryCtxRetain(dev)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsDevicePrimaryCtxRetain(dev, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return ctx, out.code
+		return ctx, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // DevicePrimaryCtxRelease makes cuDevicePrimaryCtxRelease, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxRelease(dev cu.Device) error {
-	out := d.next("cuDevicePrimaryCtxRelease", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuDevicePrimaryCtxRelease", true, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.DevicePrimaryCtxRelease(dev)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesDevicePrimaryCtxRelease(dev))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // DevicePrimaryCtxSetFlags makes cuDevicePrimaryCtxSetFlags, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxSetFlags(dev cu.Device, flags cu.CtxFlags) error {
-	out := d.next("cuDevicePrimaryCtxSetFlags", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuDevicePrimaryCtxSetFlags", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.DevicePrimaryCtxSetFlags(dev, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // DevicePrimaryCtxGetState makes cuDevicePrimaryCtxGetState, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxGetState(dev cu.Device) (flags cu.CtxFlags, active int32, _ error) {
-	out := d.next("cuDevicePrimaryCtxGetState", false)
-	if out.code != 0 && !out.done {
-		return flags, active, out.code
+	out := d.next("cuDevicePrimaryCtxGetState", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return flags, active, out.err
 	}
 	v0, v1, err := d.inner.DevicePrimaryCtxGetState(dev)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return flags, active, out.code
+	if out.err != nil {
+		return flags, active, out.err
 	}
 	return v0, v1, nil
 }
 
 // DevicePrimaryCtxReset makes cuDevicePrimaryCtxReset, which can fail; see [cu.Contexts].
 func (d *Driver) DevicePrimaryCtxReset(dev cu.Device) error {
-	out := d.next("cuDevicePrimaryCtxReset", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuDevicePrimaryCtxReset", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.DevicePrimaryCtxReset(dev)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // CtxCreate makes cuCtxCreate, which can fail; see [cu.Contexts].
 func (d *Driver) CtxCreate(flags cu.CtxFlags, dev cu.Device) (ctx cu.Context, _ error) {
-	out := d.next("cuCtxCreate", false)
-	if out.code != 0 && !out.done {
-		return ctx, out.code
+	out := d.next("cuCtxCreate", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return ctx, out.err
 	}
 	v0, err := d.inner.CtxCreate(flags, dev)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsCtxCreate(flags, dev, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return ctx, out.code
+		return ctx, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // CtxDestroy makes cuCtxDestroy, which can fail; see [cu.Contexts].
 func (d *Driver) CtxDestroy(ctx cu.Context) error {
-	out := d.next("cuCtxDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuCtxDestroy", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.CtxDestroy(ctx)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesCtxDestroy(ctx))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // CtxSynchronize makes cuCtxSynchronize, which can fail; see [cu.Contexts].
 func (d *Driver) CtxSynchronize(ctx cu.Context) error {
-	out := d.next("cuCtxSynchronize", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuCtxSynchronize", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.CtxSynchronize(ctx)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // CtxGetFlags makes cuCtxGetFlags, which can fail; see [cu.Contexts].
 func (d *Driver) CtxGetFlags(ctx cu.Context) (flags cu.CtxFlags, _ error) {
-	out := d.next("cuCtxGetFlags", false)
-	if out.code != 0 && !out.done {
-		return flags, out.code
+	out := d.next("cuCtxGetFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return flags, out.err
 	}
 	v0, err := d.inner.CtxGetFlags(ctx)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return flags, out.code
+	if out.err != nil {
+		return flags, out.err
 	}
 	return v0, nil
 }
 
 // CtxGetDevice makes cuCtxGetDevice, which can fail; see [cu.Contexts].
 func (d *Driver) CtxGetDevice(ctx cu.Context) (dev cu.Device, _ error) {
-	out := d.next("cuCtxGetDevice", false)
-	if out.code != 0 && !out.done {
-		return dev, out.code
+	out := d.next("cuCtxGetDevice", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dev, out.err
 	}
 	v0, err := d.inner.CtxGetDevice(ctx)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return dev, out.code
+	if out.err != nil {
+		return dev, out.err
 	}
 	return v0, nil
 }
 
 // CtxGetStreamPriorityRange makes cuCtxGetStreamPriorityRange, which can fail; see [cu.Contexts].
 func (d *Driver) CtxGetStreamPriorityRange(ctx cu.Context) (least int32, greatest int32, _ error) {
-	out := d.next("cuCtxGetStreamPriorityRange", false)
-	if out.code != 0 && !out.done {
-		return least, greatest, out.code
+	out := d.next("cuCtxGetStreamPriorityRange", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return least, greatest, out.err
 	}
 	v0, v1, err := d.inner.CtxGetStreamPriorityRange(ctx)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return least, greatest, out.code
+	if out.err != nil {
+		return least, greatest, out.err
 	}
 	return v0, v1, nil
 }
 
 // CtxGetLimit makes cuCtxGetLimit, which can fail; see [cu.Contexts].
 func (d *Driver) CtxGetLimit(ctx cu.Context, limit cu.Limit) (value uintptr, _ error) {
-	out := d.next("cuCtxGetLimit", false)
-	if out.code != 0 && !out.done {
-		return value, out.code
+	out := d.next("cuCtxGetLimit", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return value, out.err
 	}
 	v0, err := d.inner.CtxGetLimit(ctx, limit)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return value, out.code
+	if out.err != nil {
+		return value, out.err
 	}
 	return v0, nil
 }
 
 // CtxSetLimit makes cuCtxSetLimit, which can fail; see [cu.Contexts].
 func (d *Driver) CtxSetLimit(ctx cu.Context, limit cu.Limit, value uintptr) error {
-	out := d.next("cuCtxSetLimit", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuCtxSetLimit", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.CtxSetLimit(ctx, limit, value)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // CtxEnablePeerAccess makes cuCtxEnablePeerAccess, which can fail; see [cu.Contexts].
 func (d *Driver) CtxEnablePeerAccess(ctx cu.Context, peer cu.Context, flags uint32) error {
-	out := d.next("cuCtxEnablePeerAccess", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuCtxEnablePeerAccess", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.CtxEnablePeerAccess(ctx, peer, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // CtxDisablePeerAccess makes cuCtxDisablePeerAccess, which can fail; see [cu.Contexts].
 func (d *Driver) CtxDisablePeerAccess(ctx cu.Context, peer cu.Context) error {
-	out := d.next("cuCtxDisablePeerAccess", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuCtxDisablePeerAccess", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.CtxDisablePeerAccess(ctx, peer)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemAlloc makes cuMemAlloc, which can fail; see [cu.Memory].
 func (d *Driver) MemAlloc(ctx cu.Context, bytes uintptr) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAlloc", false)
-	if out.code != 0 && !out.done {
-		return dptr, out.code
+	out := d.next("cuMemAlloc", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, out.err
+	}
+	if err := d.room("cuMemAlloc", d.takesMemAlloc(ctx, bytes)); err != nil {
+		return dptr, err
 	}
 	v0, err := d.inner.MemAlloc(ctx, bytes)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemAlloc(ctx, bytes, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return dptr, out.code
+		return dptr, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemAlloc(ctx, bytes))
 	return v0, nil
 }
 
 // MemAllocPitch makes cuMemAllocPitch, which can fail; see [cu.Memory].
 func (d *Driver) MemAllocPitch(ctx cu.Context, width uintptr, height uintptr, elementSize uint32) (dptr cu.DevicePtr, pitch uintptr, _ error) {
-	out := d.next("cuMemAllocPitch", false)
-	if out.code != 0 && !out.done {
-		return dptr, pitch, out.code
+	out := d.next("cuMemAllocPitch", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, pitch, out.err
+	}
+	if err := d.room("cuMemAllocPitch", d.takesMemAllocPitch(ctx, width, height, elementSize)); err != nil {
+		return dptr, pitch, err
 	}
 	v0, v1, err := d.inner.MemAllocPitch(ctx, width, height, elementSize)
 	if err != nil {
 		return v0, v1, err
 	}
 	kind, at, undo := d.createsMemAllocPitch(ctx, width, height, elementSize, v0, v1)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return dptr, pitch, out.code
+		return dptr, pitch, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemAllocPitch(ctx, width, height, elementSize))
 	return v0, v1, nil
 }
 
 // MemFree makes cuMemFree, which can fail; see [cu.Memory].
 func (d *Driver) MemFree(ctx cu.Context, dptr cu.DevicePtr) error {
-	out := d.next("cuMemFree", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemFree", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemFree(ctx, dptr)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesMemFree(ctx, dptr))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemGetInfo makes cuMemGetInfo, which can fail; see [cu.Memory].
 func (d *Driver) MemGetInfo(ctx cu.Context) (free uintptr, total uintptr, _ error) {
-	out := d.next("cuMemGetInfo", false)
-	if out.code != 0 && !out.done {
-		return free, total, out.code
+	out := d.next("cuMemGetInfo", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return free, total, out.err
 	}
 	v0, v1, err := d.inner.MemGetInfo(ctx)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return free, total, out.code
+	if out.err != nil {
+		return free, total, out.err
 	}
 	return v0, v1, nil
 }
 
 // MemGetAddressRange makes cuMemGetAddressRange, which can fail; see [cu.Memory].
 func (d *Driver) MemGetAddressRange(ctx cu.Context, dptr cu.DevicePtr) (base cu.DevicePtr, size uintptr, _ error) {
-	out := d.next("cuMemGetAddressRange", false)
-	if out.code != 0 && !out.done {
-		return base, size, out.code
+	out := d.next("cuMemGetAddressRange", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return base, size, out.err
 	}
 	v0, v1, err := d.inner.MemGetAddressRange(ctx, dptr)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return base, size, out.code
+	if out.err != nil {
+		return base, size, out.err
 	}
 	return v0, v1, nil
 }
 
 // MemHostAlloc makes cuMemHostAlloc, which can fail; see [cu.Memory].
 func (d *Driver) MemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags) (p cu.HostPtr, _ error) {
-	out := d.next("cuMemHostAlloc", false)
-	if out.code != 0 && !out.done {
-		return p, out.code
+	out := d.next("cuMemHostAlloc", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return p, out.err
+	}
+	if err := d.room("cuMemHostAlloc", d.takesMemHostAlloc(ctx, bytes, flags)); err != nil {
+		return p, err
 	}
 	v0, err := d.inner.MemHostAlloc(ctx, bytes, flags)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemHostAlloc(ctx, bytes, flags, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return p, out.code
+		return p, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemHostAlloc(ctx, bytes, flags))
 	return v0, nil
 }
 
 // MemFreeHost makes cuMemFreeHost, which can fail; see [cu.Memory].
 func (d *Driver) MemFreeHost(ctx cu.Context, p cu.HostPtr) error {
-	out := d.next("cuMemFreeHost", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemFreeHost", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemFreeHost(ctx, p)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesMemFreeHost(ctx, p))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemHostGetDevicePointer makes cuMemHostGetDevicePointer, which can fail; see [cu.Memory].
 func (d *Driver) MemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemHostGetDevicePointer", false)
-	if out.code != 0 && !out.done {
-		return dptr, out.code
+	out := d.next("cuMemHostGetDevicePointer", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, out.err
 	}
 	v0, err := d.inner.MemHostGetDevicePointer(ctx, p, flags)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return dptr, out.code
+	if out.err != nil {
+		return dptr, out.err
 	}
 	return v0, nil
 }
 
 // MemHostGetFlags makes cuMemHostGetFlags, which can fail; see [cu.Memory].
 func (d *Driver) MemHostGetFlags(ctx cu.Context, p cu.HostPtr) (flags cu.MemHostAllocFlags, _ error) {
-	out := d.next("cuMemHostGetFlags", false)
-	if out.code != 0 && !out.done {
-		return flags, out.code
+	out := d.next("cuMemHostGetFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return flags, out.err
 	}
 	v0, err := d.inner.MemHostGetFlags(ctx, p)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return flags, out.code
+	if out.err != nil {
+		return flags, out.err
 	}
 	return v0, nil
 }
 
 // MemHostRegister makes cuMemHostRegister, which can fail; see [cu.Memory].
 func (d *Driver) MemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) error {
-	out := d.next("cuMemHostRegister", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemHostRegister", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemHostRegister(ctx, p, bytes, flags)
 	if err != nil {
 		return err
 	}
 	kind, at, undo := d.createsMemHostRegister(ctx, p, bytes, flags)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return out.code
+		return out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return nil
 }
 
 // MemHostUnregister makes cuMemHostUnregister, which can fail; see [cu.Memory].
 func (d *Driver) MemHostUnregister(ctx cu.Context, p cu.HostPtr) error {
-	out := d.next("cuMemHostUnregister", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemHostUnregister", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemHostUnregister(ctx, p)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesMemHostUnregister(ctx, p))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // PointerGetAttributes makes cuPointerGetAttributes, which can fail; see [cu.Memory].
 func (d *Driver) PointerGetAttributes(ctx cu.Context, ptr cu.DevicePtr) (r0 cu.PointerAttributes, _ error) {
-	out := d.next("cuPointerGetAttributes", false)
-	if out.code != 0 && !out.done {
-		return r0, out.code
+	out := d.next("cuPointerGetAttributes", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return r0, out.err
 	}
 	v0, err := d.inner.PointerGetAttributes(ctx, ptr)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return r0, out.code
+	if out.err != nil {
+		return r0, out.err
 	}
 	return v0, nil
 }
 
 // MemAllocManaged makes cuMemAllocManaged, which can fail; see [cu.ManagedMemory].
 func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocManaged", false)
-	if out.code != 0 && !out.done {
-		return dptr, out.code
+	out := d.next("cuMemAllocManaged", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, out.err
+	}
+	if err := d.room("cuMemAllocManaged", d.takesMemAllocManaged(ctx, bytes, flags)); err != nil {
+		return dptr, err
 	}
 	v0, err := d.inner.MemAllocManaged(ctx, bytes, flags)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemAllocManaged(ctx, bytes, flags, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return dptr, out.code
+		return dptr, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemAllocManaged(ctx, bytes, flags))
 	return v0, nil
 }
 
 // MemPrefetchAsync makes cuMemPrefetchAsync, which can fail; see [cu.ManagedMemory].
 func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
-	out := d.next("cuMemPrefetchAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemPrefetchAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemPrefetchAsync(ctx, dptr, bytes, dst, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemAdvise makes cuMemAdvise, which can fail; see [cu.ManagedMemory].
 func (d *Driver) MemAdvise(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, advice cu.MemAdvice, dev cu.Device) error {
-	out := d.next("cuMemAdvise", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemAdvise", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemAdvise(ctx, dptr, bytes, advice, dev)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemRangeGetAttribute makes cuMemRangeGetAttribute, which can fail; see [cu.ManagedMemory].
 func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu.MemRangeAttribute, dptr cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemRangeGetAttribute", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemRangeGetAttribute", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemRangeGetAttribute(ctx, data, attribute, dptr, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamAttachMemAsync makes cuStreamAttachMemAsync, which can fail; see [cu.ManagedMemory].
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
-	out := d.next("cuStreamAttachMemAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamAttachMemAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemAllocAsync makes cuMemAllocAsync, which can fail; see [cu.MemPools].
 func (d *Driver) MemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocAsync", false)
-	if out.code != 0 && !out.done {
-		return dptr, out.code
+	out := d.next("cuMemAllocAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, out.err
+	}
+	if err := d.room("cuMemAllocAsync", d.takesMemAllocAsync(ctx, bytes, stream)); err != nil {
+		return dptr, err
 	}
 	v0, err := d.inner.MemAllocAsync(ctx, bytes, stream)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemAllocAsync(ctx, bytes, stream, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return dptr, out.code
+		return dptr, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemAllocAsync(ctx, bytes, stream))
 	return v0, nil
 }
 
 // MemAllocFromPoolAsync makes cuMemAllocFromPoolAsync, which can fail; see [cu.MemPools].
 func (d *Driver) MemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream) (dptr cu.DevicePtr, _ error) {
-	out := d.next("cuMemAllocFromPoolAsync", false)
-	if out.code != 0 && !out.done {
-		return dptr, out.code
+	out := d.next("cuMemAllocFromPoolAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, out.err
+	}
+	if err := d.room("cuMemAllocFromPoolAsync", d.takesMemAllocFromPoolAsync(ctx, bytes, pool, stream)); err != nil {
+		return dptr, err
 	}
 	v0, err := d.inner.MemAllocFromPoolAsync(ctx, bytes, pool, stream)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemAllocFromPoolAsync(ctx, bytes, pool, stream, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return dptr, out.code
+		return dptr, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, d.takesMemAllocFromPoolAsync(ctx, bytes, pool, stream))
 	return v0, nil
 }
 
 // MemFreeAsync makes cuMemFreeAsync, which can fail; see [cu.MemPools].
 func (d *Driver) MemFreeAsync(ctx cu.Context, dptr cu.DevicePtr, stream cu.Stream) error {
-	out := d.next("cuMemFreeAsync", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemFreeAsync", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemFreeAsync(ctx, dptr, stream)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesMemFreeAsync(ctx, dptr, stream))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // DeviceGetDefaultMemPool makes cuDeviceGetDefaultMemPool, which can fail; see [cu.MemPools].
 func (d *Driver) DeviceGetDefaultMemPool(dev cu.Device) (pool cu.MemPool, _ error) {
-	out := d.next("cuDeviceGetDefaultMemPool", false)
-	if out.code != 0 && !out.done {
-		return pool, out.code
+	out := d.next("cuDeviceGetDefaultMemPool", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return pool, out.err
 	}
 	v0, err := d.inner.DeviceGetDefaultMemPool(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return pool, out.code
+	if out.err != nil {
+		return pool, out.err
 	}
 	return v0, nil
 }
 
 // DeviceGetMemPool makes cuDeviceGetMemPool, which can fail; see [cu.MemPools].
 func (d *Driver) DeviceGetMemPool(dev cu.Device) (pool cu.MemPool, _ error) {
-	out := d.next("cuDeviceGetMemPool", false)
-	if out.code != 0 && !out.done {
-		return pool, out.code
+	out := d.next("cuDeviceGetMemPool", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return pool, out.err
 	}
 	v0, err := d.inner.DeviceGetMemPool(dev)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return pool, out.code
+	if out.err != nil {
+		return pool, out.err
 	}
 	return v0, nil
 }
 
 // DeviceSetMemPool makes cuDeviceSetMemPool, which can fail; see [cu.MemPools].
 func (d *Driver) DeviceSetMemPool(dev cu.Device, pool cu.MemPool) error {
-	out := d.next("cuDeviceSetMemPool", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuDeviceSetMemPool", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.DeviceSetMemPool(dev, pool)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemPoolCreate makes cuMemPoolCreate, which can fail; see [cu.MemPools].
 func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (pool cu.MemPool, _ error) {
-	out := d.next("cuMemPoolCreate", false)
-	if out.code != 0 && !out.done {
-		return pool, out.code
+	out := d.next("cuMemPoolCreate", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return pool, out.err
 	}
 	v0, err := d.inner.MemPoolCreate(props)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsMemPoolCreate(props, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return pool, out.code
+		return pool, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // MemPoolDestroy makes cuMemPoolDestroy, which can fail; see [cu.MemPools].
 func (d *Driver) MemPoolDestroy(pool cu.MemPool) error {
-	out := d.next("cuMemPoolDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemPoolDestroy", true, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemPoolDestroy(pool)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesMemPoolDestroy(pool))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemPoolTrimTo makes cuMemPoolTrimTo, which can fail; see [cu.MemPools].
 func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
-	out := d.next("cuMemPoolTrimTo", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemPoolTrimTo", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemPoolTrimTo(pool, keep)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemPoolGetAttribute makes cuMemPoolGetAttribute, which can fail; see [cu.MemPools].
 func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) (value uint64, _ error) {
-	out := d.next("cuMemPoolGetAttribute", false)
-	if out.code != 0 && !out.done {
-		return value, out.code
+	out := d.next("cuMemPoolGetAttribute", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return value, out.err
 	}
 	v0, err := d.inner.MemPoolGetAttribute(pool, attr)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return value, out.code
+	if out.err != nil {
+		return value, out.err
 	}
 	return v0, nil
 }
 
 // MemPoolSetAttribute makes cuMemPoolSetAttribute, which can fail; see [cu.MemPools].
 func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
-	out := d.next("cuMemPoolSetAttribute", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemPoolSetAttribute", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemPoolSetAttribute(pool, attr, value)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // Memcpy makes cuMemcpy, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpy", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpy", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Memcpy(ctx, dst, src, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyAsync makes cuMemcpyAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyAsync(ctx, dst, src, bytes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyHtoD makes cuMemcpyHtoD, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr) error {
-	out := d.next("cuMemcpyHtoD", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyHtoD", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyHtoD(ctx, dst, src, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyHtoDAsync makes cuMemcpyHtoDAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyHtoDAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyHtoDAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyHtoDAsync(ctx, dst, src, bytes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyDtoH makes cuMemcpyDtoH, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpyDtoH", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyDtoH", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyDtoH(ctx, dst, src, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyDtoHAsync makes cuMemcpyDtoHAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyDtoHAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyDtoHAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyDtoHAsync(ctx, dst, src, bytes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyDtoD makes cuMemcpyDtoD, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyDtoD(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
-	out := d.next("cuMemcpyDtoD", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyDtoD", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyDtoD(ctx, dst, src, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyDtoDAsync makes cuMemcpyDtoDAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyDtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyDtoDAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyDtoDAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyDtoDAsync(ctx, dst, src, bytes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyPeer makes cuMemcpyPeer, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyPeer(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr) error {
-	out := d.next("cuMemcpyPeer", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyPeer", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyPeer(ctx, dst, dstCtx, src, srcCtx, bytes)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyPeerAsync makes cuMemcpyPeerAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyPeerAsync(ctx cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyPeerAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyPeerAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyPeerAsync(ctx, dst, dstCtx, src, srcCtx, bytes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemcpyBatchAsync makes cuMemcpyBatchAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts []cu.DevicePtr, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
-	out := d.next("cuMemcpyBatchAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpyBatchAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemcpyBatchAsync(ctx, dsts, srcs, sizes, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // Memcpy2D makes cuMemcpy2D, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
-	out := d.next("cuMemcpy2D", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpy2D", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Memcpy2D(ctx, p)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // Memcpy2DAsync makes cuMemcpy2DAsync, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
-	out := d.next("cuMemcpy2DAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpy2DAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Memcpy2DAsync(ctx, p, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // Memcpy3D makes cuMemcpy3D, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
-	out := d.next("cuMemcpy3D", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpy3D", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Memcpy3D(ctx, p)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // Memcpy3DAsync makes cuMemcpy3DAsync, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
-	out := d.next("cuMemcpy3DAsync", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemcpy3DAsync", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.Memcpy3DAsync(ctx, p, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD8 makes cuMemsetD8, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD8(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr) error {
-	out := d.next("cuMemsetD8", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD8", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD8(ctx, dst, value, n)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD16 makes cuMemsetD16, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD16(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr) error {
-	out := d.next("cuMemsetD16", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD16", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD16(ctx, dst, value, n)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD32 makes cuMemsetD32, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD32(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr) error {
-	out := d.next("cuMemsetD32", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD32", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD32(ctx, dst, value, n)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD8Async makes cuMemsetD8Async, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD8Async(ctx cu.Context, dst cu.DevicePtr, value uint8, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD8Async", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD8Async", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD8Async(ctx, dst, value, n, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD16Async makes cuMemsetD16Async, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD16Async(ctx cu.Context, dst cu.DevicePtr, value uint16, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD16Async", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD16Async", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD16Async(ctx, dst, value, n, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // MemsetD32Async makes cuMemsetD32Async, which can fail; see [cu.Copies].
 func (d *Driver) MemsetD32Async(ctx cu.Context, dst cu.DevicePtr, value uint32, n uintptr, stream cu.Stream) error {
-	out := d.next("cuMemsetD32Async", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuMemsetD32Async", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.MemsetD32Async(ctx, dst, value, n, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamCreate makes cuStreamCreate, which can fail; see [cu.Streams].
 func (d *Driver) StreamCreate(ctx cu.Context, flags cu.StreamFlags) (stream cu.Stream, _ error) {
-	out := d.next("cuStreamCreate", false)
-	if out.code != 0 && !out.done {
-		return stream, out.code
+	out := d.next("cuStreamCreate", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return stream, out.err
 	}
 	v0, err := d.inner.StreamCreate(ctx, flags)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsStreamCreate(ctx, flags, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return stream, out.code
+		return stream, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // StreamCreateWithPriority makes cuStreamCreateWithPriority, which can fail; see [cu.Streams].
 func (d *Driver) StreamCreateWithPriority(ctx cu.Context, flags cu.StreamFlags, priority int32) (stream cu.Stream, _ error) {
-	out := d.next("cuStreamCreateWithPriority", false)
-	if out.code != 0 && !out.done {
-		return stream, out.code
+	out := d.next("cuStreamCreateWithPriority", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return stream, out.err
 	}
 	v0, err := d.inner.StreamCreateWithPriority(ctx, flags, priority)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsStreamCreateWithPriority(ctx, flags, priority, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return stream, out.code
+		return stream, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // StreamDestroy makes cuStreamDestroy, which can fail; see [cu.Streams].
 func (d *Driver) StreamDestroy(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamDestroy", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamDestroy(ctx, stream)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesStreamDestroy(ctx, stream))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamQuery makes cuStreamQuery, which can fail; see [cu.Streams].
 func (d *Driver) StreamQuery(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamQuery", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamQuery", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamQuery(ctx, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamSynchronize makes cuStreamSynchronize, which can fail; see [cu.Streams].
 func (d *Driver) StreamSynchronize(ctx cu.Context, stream cu.Stream) error {
-	out := d.next("cuStreamSynchronize", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamSynchronize", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamSynchronize(ctx, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamWaitEvent makes cuStreamWaitEvent, which can fail; see [cu.Streams].
 func (d *Driver) StreamWaitEvent(ctx cu.Context, stream cu.Stream, event cu.Event, flags cu.EventWaitFlags) error {
-	out := d.next("cuStreamWaitEvent", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamWaitEvent", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamWaitEvent(ctx, stream, event, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamGetPriority makes cuStreamGetPriority, which can fail; see [cu.Streams].
 func (d *Driver) StreamGetPriority(ctx cu.Context, stream cu.Stream) (priority int32, _ error) {
-	out := d.next("cuStreamGetPriority", false)
-	if out.code != 0 && !out.done {
-		return priority, out.code
+	out := d.next("cuStreamGetPriority", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return priority, out.err
 	}
 	v0, err := d.inner.StreamGetPriority(ctx, stream)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return priority, out.code
+	if out.err != nil {
+		return priority, out.err
 	}
 	return v0, nil
 }
 
 // StreamGetFlags makes cuStreamGetFlags, which can fail; see [cu.Streams].
 func (d *Driver) StreamGetFlags(ctx cu.Context, stream cu.Stream) (flags cu.StreamFlags, _ error) {
-	out := d.next("cuStreamGetFlags", false)
-	if out.code != 0 && !out.done {
-		return flags, out.code
+	out := d.next("cuStreamGetFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return flags, out.err
 	}
 	v0, err := d.inner.StreamGetFlags(ctx, stream)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return flags, out.code
+	if out.err != nil {
+		return flags, out.err
 	}
 	return v0, nil
 }
 
 // StreamGetCtx makes cuStreamGetCtx, which can fail; see [cu.Streams].
 func (d *Driver) StreamGetCtx(ctx cu.Context, stream cu.Stream) (of cu.Context, _ error) {
-	out := d.next("cuStreamGetCtx", false)
-	if out.code != 0 && !out.done {
-		return of, out.code
+	out := d.next("cuStreamGetCtx", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return of, out.err
 	}
 	v0, err := d.inner.StreamGetCtx(ctx, stream)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return of, out.code
+	if out.err != nil {
+		return of, out.err
 	}
 	return v0, nil
 }
 
 // StreamGetId makes cuStreamGetId, which can fail; see [cu.Streams].
 func (d *Driver) StreamGetId(ctx cu.Context, stream cu.Stream) (id uint64, _ error) {
-	out := d.next("cuStreamGetId", false)
-	if out.code != 0 && !out.done {
-		return id, out.code
+	out := d.next("cuStreamGetId", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return id, out.err
 	}
 	v0, err := d.inner.StreamGetId(ctx, stream)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return id, out.code
+	if out.err != nil {
+		return id, out.err
 	}
 	return v0, nil
 }
 
 // LaunchHostFunc makes cuLaunchHostFunc, which can fail; see [cu.Streams].
 func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
-	out := d.next("cuLaunchHostFunc", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuLaunchHostFunc", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
+	fn = d.passesLaunchHostFunc(out, fn)
 	err := d.inner.LaunchHostFunc(ctx, stream, fn)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamWriteValue32 makes cuStreamWriteValue32, which can fail; see [cu.Streams].
 func (d *Driver) StreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
-	out := d.next("cuStreamWriteValue32", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamWriteValue32", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamWriteValue32(ctx, stream, dst, value, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamWriteValue64 makes cuStreamWriteValue64, which can fail; see [cu.Streams].
 func (d *Driver) StreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
-	out := d.next("cuStreamWriteValue64", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamWriteValue64", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamWriteValue64(ctx, stream, dst, value, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // StreamBeginCapture makes cuStreamBeginCapture, which can fail; see [cu.Streams].
 func (d *Driver) StreamBeginCapture(ctx cu.Context, stream cu.Stream, mode cu.StreamCaptureMode) error {
-	out := d.next("cuStreamBeginCapture", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuStreamBeginCapture", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.StreamBeginCapture(ctx, stream, mode)
 	if err != nil {
 		return err
 	}
 	kind, at, undo := d.createsStreamBeginCapture(ctx, stream, mode)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return out.code
+		return out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return nil
 }
 
 // StreamEndCapture makes cuStreamEndCapture, which can fail; see [cu.Streams].
 func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Graph, _ error) {
-	out := d.next("cuStreamEndCapture", true)
-	if out.code != 0 && !out.done {
-		return graph, out.code
+	out := d.next("cuStreamEndCapture", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return graph, out.err
 	}
 	v0, err := d.inner.StreamEndCapture(ctx, stream)
 	if err != nil {
@@ -1473,590 +1492,590 @@ func (d *Driver) StreamEndCapture(ctx cu.Context, stream cu.Stream) (graph cu.Gr
 	}
 	d.freed(d.freesStreamEndCapture(ctx, stream))
 	kind, at, undo := d.createsStreamEndCapture(ctx, stream, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return graph, out.code
+		return graph, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // StreamIsCapturing makes cuStreamIsCapturing, which can fail; see [cu.Streams].
 func (d *Driver) StreamIsCapturing(ctx cu.Context, stream cu.Stream) (status cu.StreamCaptureStatus, _ error) {
-	out := d.next("cuStreamIsCapturing", false)
-	if out.code != 0 && !out.done {
-		return status, out.code
+	out := d.next("cuStreamIsCapturing", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return status, out.err
 	}
 	v0, err := d.inner.StreamIsCapturing(ctx, stream)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return status, out.code
+	if out.err != nil {
+		return status, out.err
 	}
 	return v0, nil
 }
 
 // ThreadExchangeStreamCaptureMode makes cuThreadExchangeStreamCaptureMode, which can fail; see [cu.Streams].
 func (d *Driver) ThreadExchangeStreamCaptureMode(mode cu.StreamCaptureMode) (previous cu.StreamCaptureMode, _ error) {
-	out := d.next("cuThreadExchangeStreamCaptureMode", false)
-	if out.code != 0 && !out.done {
-		return previous, out.code
+	out := d.next("cuThreadExchangeStreamCaptureMode", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return previous, out.err
 	}
 	v0, err := d.inner.ThreadExchangeStreamCaptureMode(mode)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return previous, out.code
+	if out.err != nil {
+		return previous, out.err
 	}
 	return v0, nil
 }
 
 // EventCreate makes cuEventCreate, which can fail; see [cu.Events].
 func (d *Driver) EventCreate(ctx cu.Context, flags cu.EventFlags) (event cu.Event, _ error) {
-	out := d.next("cuEventCreate", false)
-	if out.code != 0 && !out.done {
-		return event, out.code
+	out := d.next("cuEventCreate", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return event, out.err
 	}
 	v0, err := d.inner.EventCreate(ctx, flags)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsEventCreate(ctx, flags, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return event, out.code
+		return event, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // EventRecord makes cuEventRecord, which can fail; see [cu.Events].
 func (d *Driver) EventRecord(ctx cu.Context, event cu.Event, stream cu.Stream) error {
-	out := d.next("cuEventRecord", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuEventRecord", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.EventRecord(ctx, event, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // EventRecordWithFlags makes cuEventRecordWithFlags, which can fail; see [cu.Events].
 func (d *Driver) EventRecordWithFlags(ctx cu.Context, event cu.Event, stream cu.Stream, flags cu.EventRecordFlags) error {
-	out := d.next("cuEventRecordWithFlags", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuEventRecordWithFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.EventRecordWithFlags(ctx, event, stream, flags)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // EventQuery makes cuEventQuery, which can fail; see [cu.Events].
 func (d *Driver) EventQuery(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventQuery", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuEventQuery", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.EventQuery(ctx, event)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // EventSynchronize makes cuEventSynchronize, which can fail; see [cu.Events].
 func (d *Driver) EventSynchronize(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventSynchronize", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuEventSynchronize", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.EventSynchronize(ctx, event)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // EventElapsedTime makes cuEventElapsedTime, which can fail; see [cu.Events].
 func (d *Driver) EventElapsedTime(ctx cu.Context, start cu.Event, end cu.Event) (ms float32, _ error) {
-	out := d.next("cuEventElapsedTime", false)
-	if out.code != 0 && !out.done {
-		return ms, out.code
+	out := d.next("cuEventElapsedTime", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return ms, out.err
 	}
 	v0, err := d.inner.EventElapsedTime(ctx, start, end)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return ms, out.code
+	if out.err != nil {
+		return ms, out.err
 	}
 	return v0, nil
 }
 
 // EventDestroy makes cuEventDestroy, which can fail; see [cu.Events].
 func (d *Driver) EventDestroy(ctx cu.Context, event cu.Event) error {
-	out := d.next("cuEventDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuEventDestroy", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.EventDestroy(ctx, event)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesEventDestroy(ctx, event))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // ModuleLoadData makes cuModuleLoadDataEx, which can fail; see [cu.Modules].
 func (d *Driver) ModuleLoadData(ctx cu.Context, image []byte) (module cu.Module, _ error) {
-	out := d.next("cuModuleLoadDataEx", false)
-	if out.code != 0 && !out.done {
-		return module, out.code
+	out := d.next("cuModuleLoadDataEx", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return module, out.err
 	}
 	v0, err := d.inner.ModuleLoadData(ctx, image)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsModuleLoadData(ctx, image, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return module, out.code
+		return module, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // ModuleLoadDataEx makes cuModuleLoadDataEx, which can fail; see [cu.Modules].
 func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITOptions) (module cu.Module, log string, _ error) {
-	out := d.next("cuModuleLoadDataEx", false)
-	if out.code != 0 && !out.done {
-		return module, log, out.code
+	out := d.next("cuModuleLoadDataEx", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return module, log, out.err
 	}
 	v0, v1, err := d.inner.ModuleLoadDataEx(ctx, image, options)
 	if err != nil {
 		return v0, v1, err
 	}
 	kind, at, undo := d.createsModuleLoadDataEx(ctx, image, options, v0, v1)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return module, log, out.code
+		return module, log, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, v1, nil
 }
 
 // ModuleUnload makes cuModuleUnload, which can fail; see [cu.Modules].
 func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
-	out := d.next("cuModuleUnload", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuModuleUnload", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.ModuleUnload(ctx, module)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesModuleUnload(ctx, module))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // ModuleGetFunction makes cuModuleGetFunction, which can fail; see [cu.Modules].
 func (d *Driver) ModuleGetFunction(ctx cu.Context, module cu.Module, name string) (f cu.Function, _ error) {
-	out := d.next("cuModuleGetFunction", false)
-	if out.code != 0 && !out.done {
-		return f, out.code
+	out := d.next("cuModuleGetFunction", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return f, out.err
 	}
 	v0, err := d.inner.ModuleGetFunction(ctx, module, name)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return f, out.code
+	if out.err != nil {
+		return f, out.err
 	}
 	return v0, nil
 }
 
 // ModuleGetGlobal makes cuModuleGetGlobal, which can fail; see [cu.Modules].
 func (d *Driver) ModuleGetGlobal(ctx cu.Context, module cu.Module, name string) (dptr cu.DevicePtr, bytes uintptr, _ error) {
-	out := d.next("cuModuleGetGlobal", false)
-	if out.code != 0 && !out.done {
-		return dptr, bytes, out.code
+	out := d.next("cuModuleGetGlobal", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return dptr, bytes, out.err
 	}
 	v0, v1, err := d.inner.ModuleGetGlobal(ctx, module, name)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return dptr, bytes, out.code
+	if out.err != nil {
+		return dptr, bytes, out.err
 	}
 	return v0, v1, nil
 }
 
 // FuncGetAttribute makes cuFuncGetAttribute, which can fail; see [cu.Modules].
 func (d *Driver) FuncGetAttribute(ctx cu.Context, attrib cu.FunctionAttribute, f cu.Function) (value int32, _ error) {
-	out := d.next("cuFuncGetAttribute", false)
-	if out.code != 0 && !out.done {
-		return value, out.code
+	out := d.next("cuFuncGetAttribute", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return value, out.err
 	}
 	v0, err := d.inner.FuncGetAttribute(ctx, attrib, f)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return value, out.code
+	if out.err != nil {
+		return value, out.err
 	}
 	return v0, nil
 }
 
 // FuncSetAttribute makes cuFuncSetAttribute, which can fail; see [cu.Modules].
 func (d *Driver) FuncSetAttribute(ctx cu.Context, f cu.Function, attrib cu.FunctionAttribute, value int32) error {
-	out := d.next("cuFuncSetAttribute", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuFuncSetAttribute", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.FuncSetAttribute(ctx, f, attrib, value)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // FuncGetParamInfo makes cuFuncGetParamInfo, which can fail; see [cu.Modules].
 func (d *Driver) FuncGetParamInfo(ctx cu.Context, f cu.Function, index uintptr) (offset uintptr, size uintptr, _ error) {
-	out := d.next("cuFuncGetParamInfo", false)
-	if out.code != 0 && !out.done {
-		return offset, size, out.code
+	out := d.next("cuFuncGetParamInfo", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return offset, size, out.err
 	}
 	v0, v1, err := d.inner.FuncGetParamInfo(ctx, f, index)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return offset, size, out.code
+	if out.err != nil {
+		return offset, size, out.err
 	}
 	return v0, v1, nil
 }
 
 // LaunchKernel makes cuLaunchKernel, which can fail; see [cu.Modules].
 func (d *Driver) LaunchKernel(ctx cu.Context, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) error {
-	out := d.next("cuLaunchKernel", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuLaunchKernel", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.LaunchKernel(ctx, f, grid, block, sharedMemBytes, stream, params)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // LaunchKernelEx makes cuLaunchKernelEx, which can fail; see [cu.Modules].
 func (d *Driver) LaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) error {
-	out := d.next("cuLaunchKernelEx", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuLaunchKernelEx", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.LaunchKernelEx(ctx, config, f, params)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // FuncSetCacheConfig makes cuFuncSetCacheConfig, which can fail; see [cu.Modules].
 func (d *Driver) FuncSetCacheConfig(ctx cu.Context, f cu.Function, config cu.FuncCache) error {
-	out := d.next("cuFuncSetCacheConfig", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuFuncSetCacheConfig", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.FuncSetCacheConfig(ctx, f, config)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // OccupancyMaxActiveBlocksPerMultiprocessor makes cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, which can fail; see [cu.Occupancy].
 func (d *Driver) OccupancyMaxActiveBlocksPerMultiprocessor(ctx cu.Context, f cu.Function, blockSize int32, dynamicSharedBytes uintptr, flags cu.OccupancyFlags) (blocks int32, _ error) {
-	out := d.next("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", false)
-	if out.code != 0 && !out.done {
-		return blocks, out.code
+	out := d.next("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return blocks, out.err
 	}
 	v0, err := d.inner.OccupancyMaxActiveBlocksPerMultiprocessor(ctx, f, blockSize, dynamicSharedBytes, flags)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return blocks, out.code
+	if out.err != nil {
+		return blocks, out.err
 	}
 	return v0, nil
 }
 
 // OccupancyMaxPotentialBlockSize makes cuOccupancyMaxPotentialBlockSizeWithFlags, which can fail; see [cu.Occupancy].
 func (d *Driver) OccupancyMaxPotentialBlockSize(ctx cu.Context, f cu.Function, dynamicSharedBytes uintptr, blockSizeLimit int32, flags cu.OccupancyFlags) (minGridSize int32, blockSize int32, _ error) {
-	out := d.next("cuOccupancyMaxPotentialBlockSizeWithFlags", false)
-	if out.code != 0 && !out.done {
-		return minGridSize, blockSize, out.code
+	out := d.next("cuOccupancyMaxPotentialBlockSizeWithFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return minGridSize, blockSize, out.err
 	}
 	v0, v1, err := d.inner.OccupancyMaxPotentialBlockSize(ctx, f, dynamicSharedBytes, blockSizeLimit, flags)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return minGridSize, blockSize, out.code
+	if out.err != nil {
+		return minGridSize, blockSize, out.err
 	}
 	return v0, v1, nil
 }
 
 // OccupancyAvailableDynamicSMemPerBlock makes cuOccupancyAvailableDynamicSMemPerBlock, which can fail; see [cu.Occupancy].
 func (d *Driver) OccupancyAvailableDynamicSMemPerBlock(ctx cu.Context, f cu.Function, numBlocks int32, blockSize int32) (bytes uintptr, _ error) {
-	out := d.next("cuOccupancyAvailableDynamicSMemPerBlock", false)
-	if out.code != 0 && !out.done {
-		return bytes, out.code
+	out := d.next("cuOccupancyAvailableDynamicSMemPerBlock", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return bytes, out.err
 	}
 	v0, err := d.inner.OccupancyAvailableDynamicSMemPerBlock(ctx, f, numBlocks, blockSize)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return bytes, out.code
+	if out.err != nil {
+		return bytes, out.err
 	}
 	return v0, nil
 }
 
 // LinkCreate makes cuLinkCreate, which can fail; see [cu.Linking].
 func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (link cu.LinkState, _ error) {
-	out := d.next("cuLinkCreate", false)
-	if out.code != 0 && !out.done {
-		return link, out.code
+	out := d.next("cuLinkCreate", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return link, out.err
 	}
 	v0, err := d.inner.LinkCreate(ctx, options)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsLinkCreate(ctx, options, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return link, out.code
+		return link, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // LinkAddData makes cuLinkAddData, which can fail; see [cu.Linking].
 func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInputType, data []byte, name string) error {
-	out := d.next("cuLinkAddData", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuLinkAddData", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.LinkAddData(ctx, link, kind, data, name)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // LinkComplete makes cuLinkComplete, which can fail; see [cu.Linking].
 func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, log string, _ error) {
-	out := d.next("cuLinkComplete", false)
-	if out.code != 0 && !out.done {
-		return image, log, out.code
+	out := d.next("cuLinkComplete", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return image, log, out.err
 	}
 	v0, v1, err := d.inner.LinkComplete(ctx, link)
 	if err != nil {
 		return v0, v1, err
 	}
-	if out.code != 0 {
-		return image, log, out.code
+	if out.err != nil {
+		return image, log, out.err
 	}
 	return v0, v1, nil
 }
 
 // LinkDestroy makes cuLinkDestroy, which can fail; see [cu.Linking].
 func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
-	out := d.next("cuLinkDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuLinkDestroy", true, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.LinkDestroy(ctx, link)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesLinkDestroy(ctx, link))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // GraphDestroy makes cuGraphDestroy, which can fail; see [cu.Graphs].
 func (d *Driver) GraphDestroy(graph cu.Graph) error {
-	out := d.next("cuGraphDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuGraphDestroy", true, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.GraphDestroy(graph)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesGraphDestroy(graph))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // GraphInstantiate makes cuGraphInstantiateWithFlags, which can fail; see [cu.Graphs].
 func (d *Driver) GraphInstantiate(ctx cu.Context, graph cu.Graph, flags uint64) (exec cu.GraphExec, _ error) {
-	out := d.next("cuGraphInstantiateWithFlags", false)
-	if out.code != 0 && !out.done {
-		return exec, out.code
+	out := d.next("cuGraphInstantiateWithFlags", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return exec, out.err
 	}
 	v0, err := d.inner.GraphInstantiate(ctx, graph, flags)
 	if err != nil {
 		return v0, err
 	}
 	kind, at, undo := d.createsGraphInstantiate(ctx, graph, flags, v0)
-	if out.code != 0 {
+	if out.err != nil {
 		_ = undo() // the call fails in any case
-		return exec, out.code
+		return exec, out.err
 	}
-	d.made(kind, at)
+	d.made(kind, at, 0)
 	return v0, nil
 }
 
 // GraphExecDestroy makes cuGraphExecDestroy, which can fail; see [cu.Graphs].
 func (d *Driver) GraphExecDestroy(exec cu.GraphExec) error {
-	out := d.next("cuGraphExecDestroy", true)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuGraphExecDestroy", true, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.GraphExecDestroy(exec)
 	if err != nil {
 		return err
 	}
 	d.freed(d.freesGraphExecDestroy(exec))
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // GraphLaunch makes cuGraphLaunch, which can fail; see [cu.Graphs].
 func (d *Driver) GraphLaunch(ctx cu.Context, exec cu.GraphExec, stream cu.Stream) error {
-	out := d.next("cuGraphLaunch", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuGraphLaunch", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.GraphLaunch(ctx, exec, stream)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // GraphGetNodes makes cuGraphGetNodes, which can fail; see [cu.Graphs].
 func (d *Driver) GraphGetNodes(graph cu.Graph) (r0 []cu.GraphNode, _ error) {
-	out := d.next("cuGraphGetNodes", false)
-	if out.code != 0 && !out.done {
-		return r0, out.code
+	out := d.next("cuGraphGetNodes", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return r0, out.err
 	}
 	v0, err := d.inner.GraphGetNodes(graph)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return r0, out.code
+	if out.err != nil {
+		return r0, out.err
 	}
 	return v0, nil
 }
 
 // GraphNodeGetType makes cuGraphNodeGetType, which can fail; see [cu.Graphs].
 func (d *Driver) GraphNodeGetType(node cu.GraphNode) (kind cu.GraphNodeType, _ error) {
-	out := d.next("cuGraphNodeGetType", false)
-	if out.code != 0 && !out.done {
-		return kind, out.code
+	out := d.next("cuGraphNodeGetType", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return kind, out.err
 	}
 	v0, err := d.inner.GraphNodeGetType(node)
 	if err != nil {
 		return v0, err
 	}
-	if out.code != 0 {
-		return kind, out.code
+	if out.err != nil {
+		return kind, out.err
 	}
 	return v0, nil
 }
 
 // GraphExecUpdate makes cuGraphExecUpdate, which can fail; see [cu.Graphs].
 func (d *Driver) GraphExecUpdate(ctx cu.Context, exec cu.GraphExec, graph cu.Graph) error {
-	out := d.next("cuGraphExecUpdate", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuGraphExecUpdate", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.GraphExecUpdate(ctx, exec, graph)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }
 
 // GraphExecKernelNodeSetParams makes cuGraphExecKernelNodeSetParams, which can fail; see [cu.Graphs].
 func (d *Driver) GraphExecKernelNodeSetParams(ctx cu.Context, exec cu.GraphExec, node cu.GraphNode, f cu.Function, grid cu.Dim3, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
-	out := d.next("cuGraphExecKernelNodeSetParams", false)
-	if out.code != 0 && !out.done {
-		return out.code
+	out := d.next("cuGraphExecKernelNodeSetParams", false, ctx)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
 	}
 	err := d.inner.GraphExecKernelNodeSetParams(ctx, exec, node, f, grid, block, sharedMemBytes, params)
 	if err != nil {
 		return err
 	}
-	if out.code != 0 {
-		return out.code
+	if out.err != nil {
+		return out.err
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ const (
 )
 
 // faultFile makes the methods of package fault's driver. Each can fail. Functions in
-// package fault with the prefixes creates and frees and the name of a method say what the
-// call creates and frees.
+// package fault with the prefixes creates, frees, takes and passes and the name of a method say
+// what the call creates and frees, how much memory it takes, and which function it passes on.
 func faultFile(root string) ([]output, error) { return wrapperFile(root, faultDir, faultCalls) }
 
 // faultCalls writes the methods. A hook of no method is an error.
@@ -41,7 +41,7 @@ func faultCalls(methods []*method, hooks map[string]bool) ([]byte, error) {
 	}
 	b.WriteString("}\n")
 	for name := range hooks {
-		for _, prefix := range []string{"creates", "frees"} {
+		for _, prefix := range []string{"creates", "frees", "takes", "passes"} {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && !known[rest] {
 				return nil, fmt.Errorf("%s has a hook %s, but cu.Driver has no method %s", faultDir, name, rest)
 			}
@@ -68,8 +68,20 @@ func writeFaultCall(b *bytes.Buffer, m *method, hooks map[string]bool) {
 		result = "(" + list(named, "_ error") + ")"
 	}
 	fmt.Fprintf(b, "func (d *Driver) %s(%s) %s {\n", m.name, namedParams(m.params, args), result)
-	fmt.Fprintf(b, "\tout := d.next(%q, %v)\n", m.symbol, frees)
-	fmt.Fprintf(b, "\tif out.code != 0 && !out.done {\n\t\treturn %s\n\t}\n", list(results, "out.code"))
+	context := "0"
+	if len(args) > 0 && args[0] == "ctx" {
+		context = "ctx"
+	}
+	fmt.Fprintf(b, "\tout := d.next(%q, %v, %s)\n", m.symbol, frees, context)
+	fmt.Fprintf(b, "\tif out.err != nil && !out.done || out.skipped {\n\t\treturn %s\n\t}\n", list(results, "out.err"))
+	size := "0"
+	if hooks["takes"+m.name] {
+		size = fmt.Sprintf("d.takes%s(%s)", m.name, list(args))
+		fmt.Fprintf(b, "\tif err := d.room(%q, %s); err != nil {\n\t\treturn %s\n\t}\n", m.symbol, size, list(results, "err"))
+	}
+	if hooks["passes"+m.name] {
+		fmt.Fprintf(b, "\tfn = d.passes%s(out, fn)\n", m.name)
+	}
 	fmt.Fprintf(b, "\t%s := d.inner.%s(%s)\n", list(values, "err"), m.name, list(args))
 	fmt.Fprintf(b, "\tif err != nil {\n\t\treturn %s\n\t}\n", list(values, "err"))
 	if frees {
@@ -78,13 +90,13 @@ func writeFaultCall(b *bytes.Buffer, m *method, hooks map[string]bool) {
 	if creates {
 		fmt.Fprintf(b, "\tkind, at, undo := d.creates%s(%s)\n", m.name, list(append(args, values...)))
 	}
-	b.WriteString("\tif out.code != 0 {\n")
+	b.WriteString("\tif out.err != nil {\n")
 	if creates {
 		b.WriteString("\t\t_ = undo() // the call fails in any case\n")
 	}
-	fmt.Fprintf(b, "\t\treturn %s\n\t}\n", list(results, "out.code"))
+	fmt.Fprintf(b, "\t\treturn %s\n\t}\n", list(results, "out.err"))
 	if creates {
-		b.WriteString("\td.made(kind, at)\n")
+		fmt.Fprintf(b, "\td.made(kind, at, %s)\n", size)
 	}
 	fmt.Fprintf(b, "\treturn %s\n}\n", list(values, "nil"))
 }

@@ -27,6 +27,8 @@ var Scenarios = []Scenario{
 	{"batch", batch}, {"graph", graph}, {"stream-ordered", streamOrdered}, {"pinned pool", pinnedPool},
 	{"copy all", copyAll}, {"reader and writer", readerAndWriter}, {"events", events}, {"host function", hostFunction},
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
+	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"graph update", update}, {"kernel facts", facts},
+	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle},
 }
 
 // A user takes things and frees them in the opposite order.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,27 +21,59 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the sample with -short")
+	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the samples")
+	full = flag.Bool("full", false, "let every call fail in every way, with every code")
 )
 
-// part is how many failures there are for one in a sample.
-const part = 6
+// part returns how many failures there are for one in the sample.
+func part() int {
+	switch {
+	case *full:
+		return 1
+	case testing.Short():
+		return 12
+	}
+	return 2
+}
 
 // hung is how long a run may take.
 const hung = 30 * time.Second
 
-// failures are the ways in which a call fails.
-var failures = []struct {
+// failure is a way in which a call fails.
+type failure struct {
 	mode fault.Mode
 	code cu.Result
-}{
+}
+
+// failures are the ways that are always tried.
+var failures = []failure{
 	{fault.Refused, cu.ErrorInvalidValue}, {fault.Refused, cu.ErrorOutOfMemory}, {fault.Refused, cu.ErrorNotSupported},
 	{fault.Done, cu.ErrorOutOfMemory}, {fault.Sticky, cu.ErrorLaunchFailed}, {fault.Sticky, cu.ErrorECCUncorrectable}, {fault.Late, 0},
+	{fault.Async, cu.ErrorIllegalAddress}, {fault.LateCallback, 0},
+}
+
+// ways returns the failures that are tried: those above or, with -full, every code.
+func ways() []failure {
+	all := slices.Clone(failures)
+	if !*full {
+		return all
+	}
+	for _, code := range fault.Codes() {
+		if code != cu.ErrorDeviceUnavailable { // see docs/RELIABILITY.md
+			all = append(all, failure{fault.Refused, code})
+		}
+	}
+	for code := range cu.Result(1000) {
+		if code.Sticky() {
+			all = append(all, failure{fault.Sticky, code}, failure{fault.Async, code})
+		}
+	}
+	return all
 }
 
 // TestSweep runs each scenario once for each driver call that it makes and each way to
 // fail. Each run ends in time, without a panic, with the error, or with right data; it
-// leaves nothing allocated and no goroutine. With -short it tries a sample.
+// leaves nothing allocated and no goroutine. It tries a sample, with -full all.
 func TestSweep(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	runs := 0
@@ -56,13 +90,21 @@ func TestSweep(t *testing.T) {
 			if live := plain.Live(); len(live) > 0 {
 				t.Errorf(s.Name+" without a failure: left %v", live)
 			}
-			for nth := uint64(1); nth <= plain.Calls(); nth++ {
-				for _, f := range failures {
-					if testing.Short() && random.IntN(part) != 0 {
+			for _, f := range ways() {
+				for nth := uint64(1); nth <= plain.Calls(); nth++ {
+					if random.IntN(part()) != 0 {
 						continue
 					}
+					what := try(t, s, soft, fault.Options{Nth: nth, Mode: f.mode, Code: f.code, Delay: time.Millisecond})
+					if what == "" {
+						break // the mode counts fewer calls
+					}
+					if isRefusedFree(what) { // what is left must not disturb later runs
+						if soft, err = softgpu.Open(softgpu.Options{}); err != nil {
+							t.Fatal(err)
+						}
+					}
 					runs++
-					try(t, s, soft, fault.Options{Nth: nth, Mode: f.mode, Code: f.code, Delay: time.Millisecond})
 				}
 			}
 		})
@@ -79,11 +121,9 @@ func run(s Scenario, d cu.Driver) error {
 	return errors.Join(s.Run(context.Background(), g), g.Close())
 }
 
-// try runs a scenario with one failure and checks what is left.
-func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) {
+// guarded runs f. It returns a panic as an error, and fails the test if f hangs.
+func guarded(t *testing.T, d *fault.Driver, what string, f func() error) error {
 	t.Helper()
-	before := runtime.NumGoroutine()
-	d := fault.Wrap(soft, o)
 	ended := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -91,19 +131,30 @@ func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) {
 				ended <- fmt.Errorf("PANIC: %v\n%s", v, stack())
 			}
 		}()
-		ended <- run(s, d)
+		ended <- f()
 	}()
 	var err error
 	select {
 	case err = <-ended:
 	case <-time.After(hung):
-		t.Fatalf("%s: hung after %s\n%s", s.Name, d.Failed(), stack())
+		t.Fatalf("%s: hung after %s\n%s", what, d.Failed(), stack())
 	}
-	what := d.Failed()
+	if err != nil && (strings.Contains(err.Error(), "PANIC") || strings.Contains(err.Error(), "wrong data")) {
+		t.Errorf("%s: %s: %v", what, d.Failed(), err)
+	}
+	return err
+}
+
+// try runs a scenario with one failure and checks what is left. It returns which call failed,
+// "" if none did.
+func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) (what string) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	d := fault.Wrap(soft, o)
+	err := guarded(t, d, s.Name, func() error { return run(s, d) })
+	what = d.Failed()
 	switch {
-	case err != nil && (strings.HasPrefix(err.Error(), "PANIC") || strings.Contains(err.Error(), "wrong data")):
-		t.Errorf("%s: %v", what, err)
-	case what == "" || o.Mode == fault.Late:
+	case what == "" || o.Mode == fault.Late || o.Mode == fault.LateCallback:
 		if err != nil {
 			t.Errorf("%q: error %v", what, err)
 		}
@@ -116,12 +167,116 @@ func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) {
 		t.Errorf("%s: left %v; error %v", what, live, err)
 	}
 	if unordered.Enabled { // a race build of the software GPU keeps goroutines
-		return
+		return what
 	}
 	for i := 0; runtime.NumGoroutine() > before; i++ {
 		if time.Sleep(time.Millisecond); i == 2000 {
 			t.Fatalf("%s: %d goroutines, before %d\n%s", what, runtime.NumGoroutine(), before, stack())
 		}
+	}
+	return what
+}
+
+// TestSeveralFailures: with calls that fail at random, all codes, refused and done mixed, and
+// with too little memory, each scenario ends, and without a panic or wrong data.
+func TestSeveralFailures(t *testing.T) {
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("-seed %d", *seed)
+	for _, s := range Scenarios {
+		for i := range uint64(20) {
+			o := fault.Options{Every: 4 << (i % 4), Seed: *seed + i}
+			if i%5 == 4 {
+				o = fault.Options{MemoryLimit: 1 << (8 + i)}
+			}
+			d := fault.Wrap(soft, o)
+			_ = guarded(t, d, fmt.Sprintf("%s, %+v", s.Name, o), func() error { return run(s, d) }) // it may fail
+		}
+	}
+}
+
+// TestOtherDevices: when a call on one device fails, every scenario runs on the other device.
+func TestOtherDevices(t *testing.T) {
+	for _, mode := range []fault.Mode{fault.Refused, fault.Sticky, fault.Async} {
+		soft, err := softgpu.Open(softgpu.Options{Devices: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := fault.Wrap(soft, fault.Options{Call: "cuMemcpyHtoDAsync", Nth: 1, Mode: mode, Code: cu.ErrorLaunchFailed, OneContext: true})
+		g, err := ferry.OpenDriver(d, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := ferry.OpenDriver(d, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := copies(t.Context(), g); !errors.Is(err, cu.ErrorLaunchFailed) {
+			t.Errorf("%v: device 0: %v", mode, err)
+		}
+		for _, s := range Scenarios {
+			if err := guarded(t, d, s.Name, func() error { return s.Run(t.Context(), other) }); err != nil {
+				t.Errorf("%v: %s on device 1: %v", mode, s.Name, err)
+			}
+		}
+		if err := other.Close(); err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+		_ = g.Close() // it may be lost
+	}
+}
+
+// TestMissingCallback: while a host function never comes, each wait ends with its context, and
+// another stream goes on. After the function has come all can be freed.
+func TestMissingCallback(t *testing.T) {
+	soft, err := softgpu.Open(softgpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := fault.Wrap(soft, fault.Options{Nth: 1, Mode: fault.Never})
+	g, err := ferry.OpenDriver(d, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, ok := prepare(g)
+	other, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true})
+	if _, taken := take(&b.user, other, err); !ok || !taken {
+		t.Fatal(b.err)
+	}
+	words := make([]float32, n)
+	free, err := ferry.Alloc[float32](g, n)
+	if _, taken := take(&b.user, free, err); !taken {
+		t.Fatal(b.err)
+	}
+	if err := errors.Join(b.s.HostFunc(func() {}), ferry.Copy(b.s, b.on, b.host)); err != nil {
+		t.Fatal(err)
+	}
+	for name, wait := range map[string]func(context.Context) error{
+		"Stream.Wait":       b.s.Wait,
+		"GPU.Wait":          g.Wait,
+		"Host.SliceContext": func(ctx context.Context) error { _, err := b.host.SliceContext(ctx); return err },
+		"CopyContext":       func(ctx context.Context) error { return ferry.CopyContext(ctx, b.s, ferry.Pageable(words), b.on) },
+		"CopyTo":            func(ctx context.Context) error { _, err := ferry.CopyTo(ctx, b.s, io.Discard, b.on); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := guarded(t, d, name, func() error { return wait(ctx) }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want the end of its context", name, err)
+		}
+		cancel()
+	}
+	if err := guarded(t, d, "another stream", func() error {
+		return errors.Join(ferry.Fill(other, free, 7), other.Wait(t.Context()))
+	}); err != nil {
+		t.Errorf("another stream: %v", err)
+	}
+	d.Release()
+	if err := guarded(t, d, "after the function has come", func() error { return errors.Join(b.s.Wait(t.Context()), b.done(nil), g.Close()) }); err != nil {
+		t.Error(err)
+	}
+	if live := d.Live(); len(live) > 0 {
+		t.Errorf("left %v", live)
 	}
 }
 
@@ -158,7 +313,10 @@ var ignored = map[string]bool{
 	"cuEventQuery":             true, // a wait follows
 	"cuStreamSynchronize":      true, // the work is asked for again
 
-	"copy all: cuLaunchKernel":       true, // other calls make the copies
+	"copy all: cuLaunchKernel": true,                                                                     // other calls make the copies
+	"upload: cuEventRecord":    true, "upload: cuEventDestroy": true, "upload: cuEventSynchronize": true, // of a stream that is closed: the copy is done
+	"memory pool: cuMemFreeAsync": true, "memory pool: cuEventRecord": true, // Close waits and frees
+
 	"stream-ordered: cuEventRecord":  true, // Close of the stream waits
 	"stream-ordered: cuMemFreeAsync": true, // Close waits and frees
 }

@@ -1,0 +1,162 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+)
+
+var upload = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, err := ferry.Upload(g, b.host.Slice())
+	if d, ok := take(&b.user, d, err); ok {
+		words, err := ferry.Download(d)
+		if err != nil {
+			return err
+		}
+		return same(words, 0)
+	}
+	return nil
+})
+
+var memPool = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	p, err := ferry.NewMemPool(g, nil)
+	p, ok := take(&b.user, p, err)
+	if !ok {
+		return nil
+	}
+	m, err := ferry.AllocAsync[float32](b.s, n, p)
+	if m, ok := take(&b.user, m, err); ok {
+		return steps(
+			func() error { return p.SetKeep(1 << 20) },
+			func() error { return ferry.Copy(b.s, m, b.host) },
+			func() error { return ferry.Copy(b.s, b.host, m) },
+			func() error { return b.s.Wait(ctx) },
+			func() error { return p.Trim(0) },
+			func() error { _, err := p.Stats(); return err },
+			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+})
+
+var times = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	var e [2]*ferry.Event
+	for i := range e {
+		made, err := ferry.NewEvent(g, nil)
+		var ok bool
+		if e[i], ok = take(&b.user, made, err); !ok {
+			return nil
+		}
+	}
+	return steps(
+		func() error { return b.s.Record(e[0]) },
+		func() error { return ferry.Fill(b.s, b.on, 1) },
+		func() error { return b.s.Record(e[1]) },
+		func() error { return e[1].Wait(ctx) },
+		func() error { _, err := e[1].Done(); return err },
+		func() error { _, err := e[1].Since(e[0]); return err },
+		func() error { _, err := b.s.Done(); return err },
+		func() error { return g.Wait(ctx) })
+})
+
+var update = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	record := func(src *ferry.Host[float32]) func(s *ferry.Stream) error {
+		return func(s *ferry.Stream) error { return ferry.Copy(s, b.on, src) }
+	}
+	x, err := b.s.Capture(record(b.host))
+	if x, ok := take(&b.user, x, err); ok {
+		return steps(
+			func() error { return x.Update(b.s, record(b.host)) },
+			func() error { return x.Launch(b.s) },
+			func() error { return ferry.Copy(b.s, b.host, b.on) },
+			func() error { return b.s.Wait(ctx) },
+			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+})
+
+var facts = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	k, ok := increment(g, &b.user)
+	if !ok {
+		return nil
+	}
+	return steps(
+		func() error { _, err := k.Facts(); return err },
+		func() error { _, err := k.Occupancy(256, 0); return err },
+		func() error { _, _, err := k.SuggestBlock(0); return err },
+		func() error { _, err := k.AvailableShared(1, 256); return err },
+		func() error { return k.SetCache(cu.FuncCachePreferL1) },
+		func() error { return k.SetCarveout(50) },
+		func() error { _, _, err := g.MemInfo(); return err },
+		func() error { _, _, err := g.Priorities(); return err },
+		func() error { _, err := b.host.Flags(); return err })
+})
+
+var advice = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	m, err := ferry.AllocManaged[float32](g, n, nil)
+	if m, ok := take(&b.user, m, err); ok {
+		return steps(
+			func() error { return m.Advise(cu.MemAdviseSetReadMostly, g.Device()) },
+			func() error { _, err := m.Advice(); return err },
+			func() error { return ferry.Copy(b.s, m, b.host) },
+			func() error { return m.Wait(ctx) },
+			func() error { return same(m.ReadSlice(), 0) })
+	}
+	return nil
+})
+
+var priority = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	s, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true, Priority: -1})
+	if s, ok := take(&b.user, s, err); ok {
+		h, err := ferry.AllocHostContext[float32](ctx, g, n, nil)
+		if h, ok := take(&b.user, h, err); ok {
+			return steps(
+				func() error { return ferry.Copy(ferry.DefaultStream(g), b.on, b.host) },
+				func() error { return ferry.DefaultStream(g).Wait(ctx) },
+				func() error { return ferry.Copy(s, h, b.on) },
+				func() error { words, err := h.SliceContext(ctx); return errors.Join(err, check(words)) },
+				func() error { words, err := h.ReadSliceContext(ctx); return errors.Join(err, check(words)) })
+		}
+	}
+	return nil
+})
+
+// check is same with 0 for words that may be missing because a call failed.
+func check(words []float32) error {
+	if words == nil {
+		return nil
+	}
+	return same(words, 0)
+}
+
+var warm = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	p, err := ferry.NewPinnedPool(g, nil)
+	if p, ok := take(&b.user, p, err); ok {
+		return steps(
+			func() error { return p.Warm(ctx, 1<<16) },
+			func() error { return p.Trim(0) },
+			func() error {
+				if held := p.Stats(); fmt.Sprint(held) == "" {
+					return errors.New("no statistics")
+				}
+				return nil
+			})
+	}
+	return nil
+})
+
+var rectangle = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, pitch, err := ferry.AllocPitched[float32](g, 64, n/64)
+	if d, ok := take(&b.user, d, err); ok {
+		on := ferry.Rect[float32]{Memory: d, Width: 64, Height: n / 64, Pitch: pitch}
+		host := ferry.Rect[float32]{Memory: b.host, Width: 64, Height: n / 64}
+		return steps(
+			func() error { return ferry.CopyRect(b.s, on, host) },
+			func() error { return ferry.CopyRect(b.s, host, on) },
+			func() error { return b.s.Wait(ctx) },
+			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+})
