@@ -88,6 +88,9 @@ func (s *session) finish(c *cobra.Command, err error) int {
 		return exitInterrupted
 	}
 	fmt.Fprintf(s.stderr, "%s: %v%s\n", c.CommandPath(), err, s.kept())
+	if child, ok := errors.AsType[*childError](err); ok {
+		return child.status
+	}
 	return exitError
 }
 

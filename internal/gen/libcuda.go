@@ -66,7 +66,7 @@ func procsFile(methods []*method) ([]byte, error) {
 func callsFile(methods []*method) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(header)
-	b.WriteString("import (\n\t\"unsafe\"\n\n\t\"github.com/ferrygpu/ferry/cu\"\n)\n")
+	b.WriteString("import (\n\t\"unsafe\"\n\n\t\"github.com/ferrygpu/ferry/cu\"\n)\n\n" + unsafeRule)
 	for _, m := range methods {
 		if !m.hand {
 			writeCall(&b, m)
@@ -171,3 +171,9 @@ func qualified(typ string) string {
 	}
 	return typ[:len(typ)-len(name)] + "cu." + name
 }
+
+// unsafeRule says why the conversions of the generated calls are right.
+const unsafeRule = `// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+`

@@ -26,11 +26,13 @@ func parts() []part {
 	return []part{
 		{files: []string{procsPath, callsPath}, from: "the lines `//cu:` in `cu/driver.go`", make: libcudaFiles},
 		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceFile},
+		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkFile},
 		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultFile},
 		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
 		{files: []string{"docs/COVERAGE.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
 		{files: []string{"docs/softgpu/profiles.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},
 		{files: []string{"docs/softgpu/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
+		{files: []string{"docs/check.md"}, from: "the programs of `check`", pkg: "./check", test: "TestDocumentation"},
 		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
 		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
 		{files: []string{"internal/bind/bindtest/kernels_cu.go", "internal/bind/bindtest/kernels.ptx"}, from: "`kernels.cu` beside them, by `ferry bind`", pkg: "./internal/bind", test: "TestCommitted"},

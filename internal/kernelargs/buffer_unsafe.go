@@ -11,6 +11,9 @@ import (
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
+// Unsafe: A value is read by the size of its own type, which has no Go pointers: the
+// signature has checked both. The values are alive in the caller's list.
+
 // Buffer is an argument buffer: the bytes of a kernel's parameters. An argument is memory
 // if it is a pointer to a struct whose only field is an M. The zero Buffer is ready to use.
 // A Buffer that is used again allocates nothing. It is not safe for concurrent use.

@@ -169,7 +169,7 @@ func TestPackMany(t *testing.T) {
 	}
 	for _, n := range []int{0, 4, 6} {
 		err := b.Pack(s, make([]any, n))
-		if want := fmt.Sprintf("%d arguments given, the kernel has 5 parameters: .u64 p, 8 bytes, .u8 p, 1 byte, .f32 p, 4 bytes, .u64 p, 8 bytes, 3 bytes", n); err == nil || err.Error() != want {
+		if want := fmt.Sprintf("%d arguments given, the kernel has 5 parameters: .u64 p, 8 bytes, .u8 p, 1 byte, .f32 p, 4 bytes, .u64 p, 8 bytes, 3 bytes (CUDA_ERROR_INVALID_VALUE)", n); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

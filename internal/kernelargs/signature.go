@@ -16,6 +16,7 @@ type Signature struct {
 	size   int  // of all parameters, packed
 	known  bool // otherwise params is empty, and arguments are packed as in C
 	seen   []atomic.Pointer[seenType]
+	watch  func(param int, buffer string)
 }
 
 // seenType is the type of the argument that a parameter got last, and the place of the
@@ -37,6 +38,10 @@ func NewSignature(params []ptx.Param, size int) *Signature {
 // arguments are packed one after the other, each aligned as in C.
 func UnknownSignature() *Signature { return &Signature{} }
 
+// Watch lets f be called with the type of a buffer, such as *ferry.Device[float64], that a
+// parameter gets when its last argument had another type. It is called before the first use.
+func (s *Signature) Watch(f func(param int, buffer string)) { s.watch = f }
+
 // Known reports whether the parameters are known.
 func (s *Signature) Known() bool { return s.known }
 
@@ -49,6 +54,9 @@ func (s *Signature) look(i int, arg *any, memory reflect.Type) (*seenType, error
 	t := typeOf(*arg, memory)
 	if err := t.fits(&s.params[i]); err != nil {
 		return nil, err
+	}
+	if s.watch != nil && t.class == classMemory {
+		s.watch(i, t.name)
 	}
 	m := t.at(s.params[i].Offset)
 	m.word = typeWord(arg)

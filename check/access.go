@@ -1,0 +1,79 @@
+package check
+
+// mode is how an operation uses memory.
+type mode uint8
+
+const (
+	reads  mode = iota
+	writes      // a copy or fill
+	uses        // a kernel has the address: what it reads and writes is not known
+	makes       // the memory is allocated in stream order
+	frees       // the memory is freed in stream order
+)
+
+func (m mode) String() string {
+	return [...]string{"reads", "writes", "gets the address of", "allocates", "frees"}[m]
+}
+
+// conflicts reports whether two uses of the same bytes need an order.
+func (m mode) conflicts(other mode) bool {
+	switch {
+	case m >= makes || other >= makes:
+		return true
+	case m == uses || other == uses:
+		return false
+	}
+	return m == writes || other == writes
+}
+
+// operation is what a call queued.
+type operation struct {
+	call   string
+	site   int
+	lane   *lane
+	slot   int
+	n      uint64
+	serial uint64
+	early  bool // a copy from pageable memory: the call returned before the bytes arrived
+	graph  bool // a node of a graph
+}
+
+// same reports whether two operations are one, as the nodes of a launch of a graph are.
+func (o *operation) same(other *operation) bool { return o.slot == other.slot && o.n == other.n }
+
+// access is the use of memory by an operation.
+type access struct {
+	op   *operation
+	m    *memory
+	x    extent
+	mode mode
+}
+
+// mostAccesses is how many accesses of one memory are remembered. Older ones are forgotten.
+const mostAccesses = 512
+
+// meet compares a new access with those before it, drops those that it stands for, and adds
+// it. ordered says whether an operation is ordered before the new one; found is called for
+// each that conflicts.
+func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) {
+	rest := (*list)[:0]
+	for i := range *list {
+		b := &(*list)[i]
+		if forget(b.op) {
+			continue
+		}
+		if ordered(b.op) {
+			if (a.mode != reads && a.mode != uses || b.mode == a.mode) && a.x.covers(&b.x) && !b.op.same(a.op) {
+				continue // what is ordered after a is ordered after b
+			}
+		} else if !b.op.same(a.op) && a.mode.conflicts(b.mode) && a.x.hits(&b.x) {
+			found(b)
+		}
+		rest = append(rest, *b)
+	}
+	clear((*list)[len(rest):])
+	if len(rest) >= mostAccesses {
+		rest = append(rest[:0], rest[mostAccesses/4:]...)
+	}
+	*list = append(rest, *a)
+}

@@ -1,0 +1,267 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
+)
+
+// Driver is a [cu.Driver] that watches the calls of another one. It passes on each call
+// unchanged and makes no call of its own. It is safe for concurrent use if that driver is.
+type Driver struct {
+	inner   cu.Driver
+	o       Options
+	sites   *callsite.Finder
+	inHost  hostFuncs
+	serial  atomic.Uint64 // operations so far
+	perCall bool          // launches return when the kernel is done
+	lost    atomic.Bool
+
+	mu       sync.Mutex
+	orders   orders
+	memories memories
+	pageable memory
+	graphs   map[cu.Graph]*content
+	execs    map[cu.GraphExec]*executable
+	contexts map[cu.Context]*contextUse
+	launches uint64
+	stale    []stalePointer
+	found    findings
+}
+
+// Unwrap returns the wrapped driver.
+func (d *Driver) Unwrap() cu.Driver { return d.inner }
+
+// noStream is the stream of a call without one.
+const noStream = ^cu.Stream(0)
+
+// call is a driver call in progress.
+type call struct {
+	d    *Driver
+	name string
+	ctx  cu.Context
+	site int
+
+	lane     *lane    // of an operation to queue
+	accesses []access // of it
+	after    waiting
+	reach    clock // what the host knows when the call has succeeded
+	pending  []Finding
+	signals  bool        // the operation writes memory that the host can read while it runs
+	early    bool        // returns before its bytes have arrived
+	joins    []*lane     // default streams that the operation is ordered with, too
+	exec     *executable // that the call launches
+	freeing  *memory
+	event    *event // that the call destroys
+	over     bool
+}
+
+// waiting is what a call that queues an operation waits for.
+type waiting uint8
+
+const (
+	nothing waiting = iota
+	before          // the work before it in its stream
+	itself
+)
+
+// begin starts a call.
+func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uintptr) call {
+	c := call{d: d, name: name, ctx: ctx, site: d.sites.Find(3, nil)}
+	if d.inHost.any() && d.inHost.is() && !callsite.ByLibrary() { // Ferry's own calls expect to be refused
+		d.hostCall(&c)
+	}
+	return c
+}
+
+// end ends a call and returns err.
+func (c *call) end(err error) error {
+	c.over = true
+	d := c.d
+	if failed(err) {
+		c.refused()
+		d.failed(c, err)
+		return err
+	}
+	if err != nil || c.lane == nil && c.reach == nil && len(c.pending) == 0 {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range c.pending {
+		d.report(f)
+	}
+	if c.lane != nil {
+		d.queue(c)
+	}
+	d.orders.knows(c.reach)
+	return nil
+}
+
+// panicked is called when a call's driver panics, too.
+func (c *call) panicked() {}
+
+// refused reports the freed memory that a call has used which the driver refused.
+func (c *call) refused() {
+	d := c.d
+	for i := range c.accesses {
+		a := &c.accesses[i]
+		d.mu.Lock()
+		if a.m.dead && a.op == nil && c.freeing == nil {
+			a.op = &operation{call: c.name, site: c.site, lane: c.lane}
+			d.usedAfterFree(a)
+		}
+		d.mu.Unlock()
+	}
+	for _, f := range c.pending {
+		if f.Kind == OutOfRange && !callsite.ByLibrary() { // Ferry's own calls can do without
+			d.mu.Lock()
+			d.report(f)
+			d.mu.Unlock()
+		}
+	}
+}
+
+// failed reports whether err is an error, and not the answer "not ready".
+func failed(err error) bool { return err != nil && !errors.Is(err, cu.ErrorNotReady) }
+
+// failed notes that a call has failed.
+func (d *Driver) failed(c *call, err error) {
+	code, ok := errors.AsType[cu.Result](err)
+	if !ok || !code.Sticky() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if code == cu.ErrorIllegalAddress && !d.lost.Load() {
+		d.faulted()
+	}
+	d.lost.Store(true) // nothing is in flight any more
+}
+
+// queue adds the operation of a call to its stream, and reports what conflicts with it. The
+// caller holds mu.
+func (d *Driver) queue(c *call) {
+	l, o := c.lane, &d.orders
+	if l.capture != nil {
+		d.capture(c)
+		return
+	}
+	if l.blocking {
+		l.after = o.reach(l)
+	}
+	for _, x := range c.joins {
+		l.after.join(o.reach(x))
+	}
+	if c.exec != nil {
+		l.after.join(c.exec.after)
+	}
+	if c.after == before {
+		o.knows(l.after)
+	}
+	op := &operation{call: c.name, site: c.site, lane: l, slot: l.slot, n: o.next(l), serial: d.serial.Add(1), early: c.early}
+	if c.signals {
+		o.maybe.join(l.after)
+	}
+	for i := range c.accesses {
+		a := &c.accesses[i]
+		if a.op == nil {
+			a.op = op
+		} else { // a node of a graph
+			a.op = &operation{call: a.op.call, site: c.site, lane: l, slot: op.slot, n: op.n, serial: op.serial, graph: true}
+		}
+		if a.m.dead && a.mode != frees {
+			d.usedAfterFree(a)
+			continue
+		}
+		d.meet(a)
+		if a.mode == frees {
+			a.m.accesses = nil
+		}
+	}
+	o.done(l, op.n)
+	if c.exec != nil {
+		c.exec.after = l.after.clone()
+	}
+	for _, x := range c.joins {
+		x.after.join(l.after)
+	}
+	if c.after == itself {
+		o.knows(l.after)
+	}
+}
+
+// meet compares an access with those of its memory, and adds it. The caller holds mu.
+func (d *Driver) meet(a *access) {
+	o, l := &d.orders, a.op.lane
+	a.m.note(a, d, d.launches)
+	a.meet(&a.m.accesses,
+		func(b *operation) bool { return l.after.at(b.slot) >= b.n },
+		func(b *operation) bool { return o.host.at(b.slot) >= b.n },
+		func(b *access) {
+			if o.maybe.at(b.op.slot) < b.op.n {
+				d.conflict(b, a)
+			}
+		})
+}
+
+// inFlight returns the first use of memory that the host does not know to be done and that
+// conflicts with a use by the host, among the operations up to a number. The caller holds
+// mu.
+func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access {
+	if d.lost.Load() {
+		return nil
+	}
+	for i := range m.accesses {
+		b := &m.accesses[i]
+		if b.op.serial <= serial && d.orders.host.at(b.op.slot) < b.op.n && d.orders.maybe.at(b.op.slot) < b.op.n && how.conflicts(b.mode) && x.hits(&b.x) {
+			return b
+		}
+	}
+	return nil
+}
+
+// Issued returns the number of operations so far, for WatchHost.
+func (d *Driver) Issued() uint64 { return d.serial.Load() }
+
+// WatchHost notes that the host is about to read or write bytes at p, when it has waited
+// for what it knows to use them. issued is the number of operations before that wait: later
+// ones are of other goroutines. Package ferry calls it for Slice and ReadSlice.
+func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64) {
+	if bytes == 0 {
+		return
+	}
+	c := call{d: d, name: "the host", site: d.sites.Find(2, nil)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, at := d.memories.find(addressOf(p))
+	if m == nil {
+		return
+	}
+	how := reads
+	if write {
+		how = writes
+	}
+	x := flat(at, uint64(bytes))
+	if b := d.inFlight(m, x, how, issued); b != nil {
+		d.hostConflict(&c, b, x, how)
+	}
+	if m.sort == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
+		d.writeCombined(&c, m)
+	}
+}
+
+// WatchType notes that a kernel gets a buffer, such as a *ferry.Device[float64], for a
+// parameter that is a pointer to want, such as float*, whose elements have another size.
+// Package ferry calls it for the first launch with each type.
+func (d *Driver) WatchType(kernel string, param int, want, buffer string) {
+	site := d.sites.Find(2, nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site)},
+		What: fmt.Sprintf("parameter %d is a %s, and gets a %s", param, want, buffer), Mend: "pass a buffer whose elements are those of the kernel"})
+}

@@ -1,0 +1,75 @@
+package check
+
+// extent is what one side of an operation uses: rows of width bytes, pitch bytes apart, and
+// layers of rows.
+type extent struct {
+	at, width     uint64
+	pitch, rows   uint64
+	layer, layers uint64
+}
+
+// flat returns n bytes at an address.
+func flat(at, n uint64) extent { return extent{at: at, width: n, rows: 1, layers: 1} }
+
+// end returns the first address behind the extent.
+func (x *extent) end() uint64 {
+	return x.at + (x.layers-1)*x.layer + (x.rows-1)*x.pitch + x.width
+}
+
+// packed returns an equal extent of one row, if its rows have no gaps.
+func (x extent) packed() extent {
+	if x.rows > 1 && x.pitch == x.width {
+		x.width, x.rows = x.width*x.rows, 1
+	}
+	if x.layers > 1 && x.rows == 1 && x.layer == x.width {
+		x.width, x.layers = x.width*x.layers, 1
+	}
+	return x
+}
+
+// mostRows bounds the rows that are compared one by one.
+const mostRows = 1 << 14
+
+// hits reports whether two extents share a byte. Beyond mostRows rows it may miss that.
+func (x *extent) hits(y *extent) bool {
+	if x.end() <= y.at || y.end() <= x.at {
+		return false
+	}
+	if x.rows*x.layers > y.rows*y.layers {
+		x, y = y, x
+	}
+	for l := range min(x.layers, mostRows) {
+		for r := range min(x.rows, mostRows) {
+			from := x.at + l*x.layer + r*x.pitch
+			if y.includes(from, from+x.width) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// includes reports whether a row of x shares a byte with addresses from to end-1.
+func (x *extent) includes(from, end uint64) bool {
+	for l := range min(x.layers, mostRows) {
+		at := x.at + l*x.layer
+		if at >= end || at+(x.rows-1)*x.pitch+x.width <= from {
+			continue
+		}
+		row := uint64(0)
+		if from > at && x.pitch > 0 {
+			row = min((from-at)/x.pitch, x.rows-1)
+		}
+		for ; row < x.rows && at+row*x.pitch < end; row++ {
+			if at+row*x.pitch+x.width > from {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// covers reports whether x, in one row, has all bytes of y.
+func (x *extent) covers(y *extent) bool {
+	return x.rows == 1 && x.layers == 1 && x.at <= y.at && y.end() <= x.end()
+}

@@ -1,0 +1,130 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ferrygpu/ferry/internal/checks"
+)
+
+// Finding is a wrong use of memory, streams or events.
+type Finding struct {
+	Kind    string `json:"kind"`    // one of the kinds of docs/check.md, such as "unordered"
+	Note    bool   `json:"note"`    // a cost, no fault
+	What    string `json:"what"`    // one line
+	First   *Side  `json:"first"`   // what was there before; nil for none
+	Second  *Side  `json:"second"`  // the call that is reported
+	Memory  string `json:"memory"`  // "device memory 2 (4096 bytes)"; "" for none
+	Made    string `json:"made"`    // the line that allocated it
+	Freed   string `json:"freed"`   // the line that freed it
+	Missing string `json:"missing"` // the missing order; "" for other findings
+	Mend    string `json:"mend"`    // the smallest change that mends it
+	Count   int    `json:"count"`   // how often it was found
+}
+
+// Side is one of the two uses of a [Finding].
+type Side struct {
+	Call   string `json:"call"`   // "cuMemcpyHtoDAsync"
+	Place  string `json:"place"`  // file:line of the program
+	Stream string `json:"stream"` // "stream 2", "the default stream", "" for the host
+	Access string `json:"access"` // "reads", "writes", ...
+	Offset uint64 `json:"offset"` // of the first byte, in the memory
+	Bytes  uint64 `json:"bytes"`  // from the first to the last
+}
+
+// String returns the finding in lines, without a line break at the end.
+func (f *Finding) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.Kind, f.What)
+	for _, s := range []*Side{f.First, f.Second} {
+		if s != nil {
+			fmt.Fprintf(&b, "\n  %s", s)
+		}
+	}
+	if f.Memory != "" {
+		fmt.Fprintf(&b, "\n  memory: %s", f.Memory)
+		if f.Made != "" {
+			fmt.Fprintf(&b, ", made at %s", f.Made)
+		}
+		if f.Freed != "" {
+			fmt.Fprintf(&b, ", freed at %s", f.Freed)
+		}
+	}
+	if f.Missing != "" {
+		fmt.Fprintf(&b, "\n  missing: %s", f.Missing)
+	}
+	if f.Mend != "" {
+		fmt.Fprintf(&b, "\n  mend: %s", f.Mend)
+	}
+	return b.String()
+}
+
+// String returns the side in one line.
+func (s *Side) String() string {
+	text := fmt.Sprintf("%s at %s", s.Call, s.Place)
+	if s.Stream != "" {
+		text += " in " + s.Stream
+	}
+	if s.Access != "" {
+		text += " " + s.Access
+	}
+	if s.Bytes > 0 {
+		text += fmt.Sprintf(" bytes %d to %d", s.Offset, s.Offset+s.Bytes-1)
+	}
+	return text
+}
+
+// Watched says what a driver's findings can be about. It is the first line of a report.
+const Watched = "watched: the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels; " +
+	"not watched: the CPU's own loads and stores, the accesses of kernels (FERRY_CHECK=races has them), memory made before or by others"
+
+// mostFindings is how many different findings a driver keeps and writes.
+const mostFindings = 1000
+
+// findings are what a driver has found.
+type findings struct {
+	list  []Finding
+	index map[string]int
+}
+
+// Findings returns what was found so far, notes included, at most 1000.
+func (d *Driver) Findings() []Finding {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.found.list)
+}
+
+var said sync.Once
+
+// report adds a finding, and writes it if it is the first of its kind at its places. The
+// caller holds mu.
+func (d *Driver) report(f Finding) {
+	key := f.Kind
+	for _, s := range []*Side{f.First, f.Second} {
+		if s != nil {
+			key += " " + s.Call + " " + s.Place
+		}
+	}
+	if i, ok := d.found.index[key]; ok {
+		d.found.list[i].Count++
+		return
+	}
+	if len(d.found.list) >= mostFindings {
+		return
+	}
+	f.Count = 1
+	d.found.index[key] = len(d.found.list)
+	d.found.list = append(d.found.list, f)
+	if d.o.Output != nil && (d.o.Notes || !f.Note) {
+		said.Do(func() { fmt.Fprintf(d.o.Output, "ferry check: %s\n", Watched) })
+		fmt.Fprintf(d.o.Output, "ferry check: %s\n", &f)
+	}
+	if d.o.Report {
+		if text, err := json.Marshal(&f); err == nil {
+			checks.Append(checks.Row{Check: checks.Memory, Note: f.Note, Text: f.String(), Finding: text})
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package check
+
+import (
+	"encoding/binary"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// stalePointer is an argument of a kernel that points into memory that was freed.
+type stalePointer struct {
+	op *operation
+	m  *memory
+	at uint64
+}
+
+// mostStale bounds the stale pointers that are remembered.
+const mostStale = 64
+
+// kernel says that the call queues a kernel. Words of its parameters that are addresses of
+// memory are uses of all of it.
+func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
+	d := c.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.lane = d.orders.lane(ctx, stream)
+	d.launches++
+	if d.perCall {
+		c.after = itself
+	}
+	for off := 0; off+8 <= len(params); off += 8 {
+		at := binary.LittleEndian.Uint64(params[off:])
+		if at < 4096 {
+			continue
+		}
+		m, _ := d.memories.find(at)
+		switch {
+		case m == nil:
+			c.stale(at)
+		case !c.uses(m):
+			c.accesses = append(c.accesses, access{m: m, x: flat(m.base, m.end-m.base), mode: uses})
+			c.signals = c.signals || m.sort.onHost() || m.sort == managed
+		}
+	}
+}
+
+// uses reports whether the kernel has an address of the memory already.
+func (c *call) uses(m *memory) bool {
+	for i := range c.accesses {
+		if c.accesses[i].m == m {
+			return true
+		}
+	}
+	return false
+}
+
+// stale remembers a pointer into memory that was freed, in case that a kernel faults.
+func (c *call) stale(at uint64) {
+	m := c.d.memories.gone(at)
+	if m == nil || m.sort.onHost() {
+		return
+	}
+	if len(c.d.stale) >= mostStale {
+		c.d.stale = c.d.stale[1:]
+	}
+	c.d.stale = append(c.d.stale, stalePointer{&operation{call: c.name, site: c.site, lane: c.lane}, m, at})
+}
+
+// faulted reports the stale pointers of kernels when one has used an address that is not
+// valid. The caller holds mu.
+func (d *Driver) faulted() {
+	for _, s := range d.stale {
+		d.usedAfterFree(&access{op: s.op, m: s.m, x: flat(s.at, 0), mode: uses})
+	}
+	d.stale = nil
+}
+
+func (c *call) beforeLaunchKernel(ctx cu.Context, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, stream cu.Stream, params []byte) {
+	c.kernel(ctx, stream, params)
+}
+
+func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f cu.Function, params []byte) {
+	if config != nil {
+		c.kernel(ctx, config.Stream, params)
+	}
+}
+
+// LaunchHostFunc checks cuLaunchHostFunc; see [cu.Streams]. What is before fn in its stream
+// is done when fn runs, and the host knows that.
+func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
+	c := d.begin("cuLaunchHostFunc", ctx, stream, 0)
+	defer c.panicked()
+	if fn == nil {
+		return c.end(d.inner.LaunchHostFunc(ctx, stream, fn))
+	}
+	d.mu.Lock()
+	c.lane = d.orders.lane(ctx, stream)
+	var reached clock
+	if c.lane.capture == nil {
+		reached = d.orders.reach(c.lane)
+	}
+	d.mu.Unlock()
+	return c.end(d.inner.LaunchHostFunc(ctx, stream, func() {
+		d.mu.Lock()
+		d.orders.knows(reached)
+		d.mu.Unlock()
+		d.inHost.run(fn)
+	}))
+}
+
+func (c *call) writesValue(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, bytes uint64) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	c.lane, c.signals = c.d.orders.lane(ctx, stream), true
+}
+
+func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {
+	c.writesValue(ctx, stream, dst, 4)
+}
+
+func (c *call) beforeStreamWriteValue64(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) {
+	c.writesValue(ctx, stream, dst, 8)
+}

@@ -1,0 +1,186 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// owns notes that the call has made or page-locked memory.
+func (c *call) owns(ctx cu.Context, base, bytes uint64, s sort, flags uint32) *memory {
+	if base == 0 || bytes == 0 {
+		return nil
+	}
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	m := &memory{base: base, end: base + bytes, sort: s, ctx: ctx, flags: flags, made: c.site, call: c.name, launches: c.d.launches, known: s == device || s == pooled}
+	c.d.memories.add(m)
+	return m
+}
+
+func (c *call) afterMemAlloc(ctx cu.Context, bytes uintptr, p cu.DevicePtr) {
+	c.owns(ctx, uint64(p), uint64(bytes), device, 0)
+}
+
+func (c *call) afterMemAllocPitch(ctx cu.Context, width, height uintptr, elementSize uint32, p cu.DevicePtr, pitch uintptr) {
+	c.owns(ctx, uint64(p), uint64(pitch*height), device, 0)
+}
+
+func (c *call) afterMemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAttachFlags, p cu.DevicePtr) {
+	c.owns(ctx, uint64(p), uint64(bytes), managed, 0)
+}
+
+func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHostAllocFlags, p cu.HostPtr) {
+	c.owns(ctx, addressOf(p), uint64(bytes), pinned, uint32(flags))
+}
+
+func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
+	c.owns(ctx, addressOf(p), uint64(bytes), registered, 0)
+}
+
+func (c *call) afterModuleGetGlobal(ctx cu.Context, module cu.Module, name string, p cu.DevicePtr, bytes uintptr) {
+	c.d.mu.Lock()
+	m, at := c.d.memories.find(uint64(p))
+	c.d.mu.Unlock()
+	if m == nil || at != m.base {
+		c.owns(ctx, uint64(p), uint64(bytes), variable, 0)
+	}
+}
+
+func (c *call) afterMemHostGetDevicePointer(ctx cu.Context, p cu.HostPtr, flags uint32, dev cu.DevicePtr) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	x := &c.d.memories
+	m, at := x.find(addressOf(p))
+	if m == nil || uint64(dev) == at {
+		return
+	}
+	x.alias(region{uint64(dev) - (at - m.base), uint64(dev) + (m.end - at), m, m.base})
+}
+
+func (c *call) afterMemAllocAsync(ctx cu.Context, bytes uintptr, stream cu.Stream, p cu.DevicePtr) {
+	m := c.owns(ctx, uint64(p), uint64(bytes), pooled, 0)
+	if m == nil {
+		return
+	}
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	c.lane = c.d.orders.lane(ctx, stream)
+	if c.lane.capture != nil {
+		m.graph, m.known, c.lane = true, false, nil
+		return
+	}
+	c.accesses = []access{{m: m, x: flat(m.base, m.end-m.base), mode: makes}}
+}
+
+func (c *call) afterMemAllocFromPoolAsync(ctx cu.Context, bytes uintptr, pool cu.MemPool, stream cu.Stream, p cu.DevicePtr) {
+	c.afterMemAllocAsync(ctx, bytes, stream, p)
+}
+
+func (c *call) beforeMemFreeAsync(ctx cu.Context, p cu.DevicePtr, stream cu.Stream) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	m, _ := c.d.memories.find(uint64(p))
+	if m == nil || m.base != uint64(p) {
+		return
+	}
+	c.freeing = m
+	if l := c.d.orders.lane(ctx, stream); l.capture == nil && !m.graph {
+		c.lane = l
+		c.accesses = []access{{m: m, x: flat(m.base, m.end-m.base), mode: frees}}
+	}
+}
+
+func (c *call) doneMemFreeAsync(ctx cu.Context, p cu.DevicePtr, stream cu.Stream, err error) {
+	c.freed(uint64(p), err)
+}
+
+// frees says that the call frees memory, which waits for the work of its context. It must
+// not be in flight.
+func (c *call) frees(ctx cu.Context, at uint64) {
+	d := c.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, _ := d.memories.find(at)
+	if m == nil || m.base != at {
+		return
+	}
+	c.freeing = m
+	if m.sort.onHost() || ctx != m.ctx {
+		ctx = 0
+	}
+	c.reach = d.orders.all(ctx)
+	if b := d.inFlight(m, flat(m.base, m.end-m.base), frees, ^uint64(0)); b != nil && !m.graph {
+		c.pending = append(c.pending, d.freedInFlight(c, b))
+	}
+}
+
+// freed ends a free: memory that was freed is dead, and a free that the driver refused is
+// reported as what it was.
+func (c *call) freed(at uint64, err error) {
+	d := c.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil && c.freeing != nil:
+		d.memories.remove(c.freeing, c.name, c.site)
+		if c.lane == nil {
+			c.freeing.accesses = nil
+		}
+	case err != nil && at != 0 && (errors.Is(err, cu.ErrorInvalidValue) || errors.Is(err, cu.ErrorHostMemoryNotRegistered)):
+		d.badFree(c, at)
+	}
+}
+
+// badFree reports a free that the driver has refused. The caller holds mu.
+func (d *Driver) badFree(c *call, at uint64) {
+	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), Access: "frees"}}
+	m, x := d.memories.find(at)
+	switch {
+	case m != nil && x != m.base:
+		f.What = fmt.Sprintf("the address is %d bytes inside of the memory, not its start", x-m.base)
+		f.Mend = "free the address that the allocation returned"
+	case m != nil && freedBy(m.sort, c.name):
+		return // refused for another reason
+	case m != nil:
+		f.What = fmt.Sprintf("the memory was made by %s, which another call frees", m.call)
+		f.Mend = "free it by " + freeOf[m.sort]
+	default:
+		if m = d.memories.gone(at); m == nil || m.base != at {
+			m = nil
+			f.What, f.Mend = "the address is of no memory of this driver", "free the address that the allocation returned"
+			break
+		}
+		f.Kind, f.What, f.Mend = DoubleFree, "the memory was freed already, by "+m.freedBy, "free it once"
+	}
+	if m != nil {
+		d.about(&f, m)
+	}
+	d.report(f)
+}
+
+// freedBy reports whether a call is one that frees a sort of memory.
+func freedBy(s sort, call string) bool {
+	switch call {
+	case "cuMemFree":
+		return s == device || s == pooled || s == managed
+	case "cuMemFreeAsync":
+		return s == device || s == pooled
+	}
+	return freeOf[s] == call
+}
+
+// freeOf has the call that frees each sort of memory.
+var freeOf = [...]string{device: "cuMemFree", pooled: "cuMemFreeAsync or cuMemFree", pinned: "cuMemFreeHost", registered: "cuMemHostUnregister", managed: "cuMemFree",
+	variable: "unloading its module", pageable: "what made it"}
+
+func (c *call) beforeMemFree(ctx cu.Context, p cu.DevicePtr)         { c.frees(ctx, uint64(p)) }
+func (c *call) beforeMemFreeHost(ctx cu.Context, p cu.HostPtr)       { c.frees(ctx, addressOf(p)) }
+func (c *call) beforeMemHostUnregister(ctx cu.Context, p cu.HostPtr) { c.frees(ctx, addressOf(p)) }
+
+func (c *call) doneMemFree(ctx cu.Context, p cu.DevicePtr, err error)   { c.freed(uint64(p), err) }
+func (c *call) doneMemFreeHost(ctx cu.Context, p cu.HostPtr, err error) { c.freed(addressOf(p), err) }
+func (c *call) doneMemHostUnregister(ctx cu.Context, p cu.HostPtr, err error) {
+	c.freed(addressOf(p), err)
+}

@@ -1,0 +1,82 @@
+package check
+
+import (
+	"io"
+	"os"
+	"reflect"
+	"sync"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/checks"
+)
+
+// Options say where findings go. The zero Options only keep them for [Driver.Findings].
+type Options struct {
+	// Output gets the text of each finding, once for each pair of places. nil for none.
+	Output io.Writer
+	// Notes adds notes to Output: costs that are no faults, such as pageable copies that
+	// make the host wait.
+	Notes bool
+	// Report adds each finding to the file that FERRY_CHECK_REPORT names, as "ferry check"
+	// wants it.
+	Report bool
+}
+
+// Wrap returns a driver that watches the calls of inner. Wrap each driver once, and before
+// its first use: memory, streams and events that were made before are not known.
+func Wrap(inner cu.Driver, o Options) *Driver {
+	d := &Driver{
+		inner: inner, o: o, sites: callsite.New(),
+		perCall: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
+		orders:  orders{lanes: map[laneKey]*lane{}, events: map[cu.Event]*event{}},
+		graphs:  map[cu.Graph]*content{}, execs: map[cu.GraphExec]*executable{}, contexts: map[cu.Context]*contextUse{},
+	}
+	d.pageable = memory{sort: pageable, end: ^uint64(0)}
+	d.found.index = map[string]int{}
+	return d
+}
+
+// environment has the drivers that FERRY_CHECK has wrapped.
+var environment struct {
+	mu      sync.Mutex
+	drivers map[cu.Driver]*Driver
+}
+
+// Environment returns d as it is, unless FERRY_CHECK has "memory" or is 1. Then it wraps d
+// and writes findings to standard error. The same driver gets the same wrapper while it
+// has contexts. Package ferry calls Environment when it opens a device.
+func Environment(d cu.Driver) (cu.Driver, error) {
+	on, err := checks.On(checks.Memory)
+	if err != nil {
+		return nil, err
+	}
+	if _, wrapped := cu.As[*Driver](d); !on || wrapped {
+		return d, nil
+	}
+	o := Options{Output: os.Stderr, Report: true}
+	if !reflect.TypeOf(d).Comparable() {
+		return Wrap(d, o), nil
+	}
+	environment.mu.Lock()
+	defer environment.mu.Unlock()
+	if environment.drivers == nil {
+		environment.drivers = map[cu.Driver]*Driver{}
+	}
+	w := environment.drivers[d]
+	if w == nil {
+		w = Wrap(d, o)
+		environment.drivers[d] = w
+	}
+	return w, nil
+}
+
+// forget ends the use of a wrapper by later calls of Environment, because the driver has
+// no context any more.
+func forget(d cu.Driver) {
+	environment.mu.Lock()
+	defer environment.mu.Unlock()
+	if len(environment.drivers) > 0 && reflect.TypeOf(d).Comparable() {
+		delete(environment.drivers, d)
+	}
+}

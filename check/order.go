@@ -1,0 +1,226 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// lane is a stream.
+type lane struct {
+	slot     int // of its operations in clocks
+	ctx      cu.Context
+	blocking bool // ordered with the default stream of its context
+	legacy   bool // is that stream
+	name     string
+	after    clock // what the next operation follows
+	waits    []wait
+	capture  *capture // that the stream records; nil for none
+	within   clock    // what the next node of the capture follows
+	capSlot  int
+}
+
+// wait is a wait of a stream, or of the host, for an event.
+type wait struct {
+	event *event
+	site  int
+	meant record // the record that it waited for
+	ever  bool   // the event had a record
+}
+
+// record is a record of an event.
+type record struct {
+	at   clock
+	lane *lane
+	site int
+}
+
+// event is an event and its last records.
+type event struct {
+	number  int
+	ever    bool
+	unknown bool // recorded in a way that this package does not follow
+	last    record
+	before  []record // earlier records, the last few
+	capture *capture
+}
+
+// kept is how many waits of a stream and records of an event are kept for explanations.
+const kept = 8
+
+// orders has what orders operations. The driver's lock guards it.
+type orders struct {
+	lanes  map[laneKey]*lane
+	events map[cu.Event]*event
+	last   []uint64 // number of the last operation of each slot
+	free   []int    // slots of destroyed streams
+	host   clock    // what the host knows to be done
+	maybe  clock    // what the host can know from memory that the device wrote
+	hosts  []wait   // waits of the host
+	count  int      // streams so far
+	eventN int
+}
+
+type laneKey struct {
+	ctx    cu.Context
+	stream cu.Stream
+}
+
+// lane returns a stream. A stream that was made before the driver was wrapped counts as
+// one that the default stream orders.
+func (o *orders) lane(ctx cu.Context, s cu.Stream) *lane {
+	k := laneKey{stream: s}
+	if s == 0 || s == cu.StreamLegacy {
+		k = laneKey{ctx, cu.StreamLegacy}
+	} else if s == cu.StreamPerThread {
+		k.ctx = ctx
+	}
+	l := o.lanes[k]
+	if l == nil {
+		l = o.newLane(k, ctx, true)
+	}
+	return l
+}
+
+func (o *orders) newLane(k laneKey, ctx cu.Context, blocking bool) *lane {
+	l := &lane{slot: o.slot(), ctx: ctx, blocking: blocking, legacy: k.stream == cu.StreamLegacy, capSlot: -1}
+	switch {
+	case l.legacy:
+		l.name = "the default stream"
+	case k.stream == cu.StreamPerThread:
+		l.name = "the per-thread stream"
+	default:
+		o.count++
+		l.name = fmt.Sprintf("stream %d", o.count)
+	}
+	o.lanes[k] = l
+	return l
+}
+
+// slot returns a slot whose operations the host knows to be done, or a new one.
+func (o *orders) slot() int {
+	for i, s := range o.free {
+		if o.host.at(s) >= o.last[s] {
+			o.free = append(o.free[:i], o.free[i+1:]...)
+			return s
+		}
+	}
+	o.last = append(o.last, 0)
+	return len(o.last) - 1
+}
+
+// take takes a stream that is about to be destroyed from its handle: another goroutine can
+// get the handle for a new stream before the call has returned.
+func (o *orders) take(s cu.Stream) *lane {
+	k := laneKey{stream: s}
+	l := o.lanes[k]
+	delete(o.lanes, k)
+	return l
+}
+
+// destroyed ends a stream that was taken. Its work goes on.
+func (o *orders) destroyed(l *lane) {
+	o.free = append(o.free, l.slot)
+	if l.blocking {
+		o.lane(l.ctx, 0).after.join(l.after) // the default stream still follows it
+	}
+}
+
+// reach returns what a wait for a stream waits for, and what its next operation follows.
+func (o *orders) reach(l *lane) clock {
+	k := l.after.clone()
+	switch {
+	case l.legacy:
+		for _, x := range o.lanes {
+			if x.blocking && x.ctx == l.ctx {
+				k.join(x.after)
+			}
+		}
+	case l.blocking:
+		if x := o.lanes[laneKey{l.ctx, cu.StreamLegacy}]; x != nil {
+			k.join(x.after)
+		}
+	}
+	return k
+}
+
+// all returns what a wait for a context waits for. 0 stands for every context.
+func (o *orders) all(ctx cu.Context) clock {
+	var k clock
+	for _, l := range o.lanes {
+		if ctx == 0 || l.ctx == ctx {
+			k.join(l.after)
+		}
+	}
+	for _, s := range o.free { // the contexts of destroyed streams are not kept
+		k.set(s, o.last[s])
+	}
+	return k
+}
+
+// next begins an operation of a stream. l.after is then what comes before the operation;
+// done makes the operation part of it.
+func (o *orders) next(l *lane) (n uint64) {
+	if l.blocking {
+		l.after = o.reach(l)
+	}
+	l.after.join(o.host)
+	o.last[l.slot]++
+	return o.last[l.slot]
+}
+
+func (o *orders) done(l *lane, n uint64) { l.after.set(l.slot, n) }
+
+// knows notes that the host knows what a clock has.
+func (o *orders) knows(k clock) { o.host.join(k) }
+
+// event returns an event. One that was made before the driver was wrapped has a record
+// that is not known.
+func (o *orders) event(h cu.Event) *event {
+	e := o.events[h]
+	if e == nil {
+		o.eventN++
+		e = &event{number: o.eventN, ever: true, unknown: true}
+		o.events[h] = e
+	}
+	return e
+}
+
+// recorded notes a record of an event.
+func (o *orders) recorded(e *event, l *lane, site int) {
+	if e.ever && !e.unknown {
+		e.before = append(e.before, e.last)
+		if len(e.before) > kept {
+			e.before = e.before[1:]
+		}
+	}
+	if l.capture != nil {
+		e.capture, e.ever, e.unknown = l.capture, true, false
+		e.last = record{at: l.within.clone(), lane: l, site: site}
+		return
+	}
+	k := o.reach(l)
+	k.join(o.host)
+	e.capture, e.ever, e.unknown = nil, true, false
+	e.last = record{at: k, lane: l, site: site}
+}
+
+// waited notes that a stream waits for an event.
+func (o *orders) waited(l *lane, e *event, site int) {
+	l.waits = keep(l.waits, wait{e, site, e.last, e.ever})
+	switch {
+	case !e.ever:
+	case e.unknown:
+		l.after.join(o.all(0))
+	default:
+		l.after.join(e.last.at)
+	}
+}
+
+func keep(list []wait, w wait) []wait {
+	if len(list) >= kept {
+		copy(list, list[1:])
+		list = list[:kept-1]
+	}
+	return append(list, w)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/checkrun"
+)
+
+// checkedVariable makes the test binary a program that "ferry check" runs: "wrong" or
+// "right".
+const checkedVariable = "FERRY_TEST_CHECKED"
+
+// TestCheckedProgram is the program that TestCheck runs.
+func TestCheckedProgram(t *testing.T) {
+	how := os.Getenv(checkedVariable)
+	if how == "" {
+		t.Skip("only as a program of TestCheck")
+	}
+	g, err := ferry.Open("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &ferry.StreamOptions{NonBlocking: true}
+	s, _ := ferry.NewStream(g, o)
+	u, _ := ferry.NewStream(g, o)
+	e, _ := ferry.NewEvent(g, nil)
+	x, err := ferry.Alloc[byte](g, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ferry.Fill(s, x, 1)
+	_ = s.Record(e)
+	if how == "right" {
+		_ = u.WaitEvent(e)
+	}
+	_ = ferry.Fill(u, x, 2)
+	if how == "fails" {
+		t.Error("as asked")
+	}
+	for _, c := range []interface{ Close() error }{x, e, u, s, g} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCheck: a wrong program is status 3 with its finding, a correct one that of itself, and
+// an allowed finding is left out.
+func TestCheck(t *testing.T) {
+	program := []string{"--", os.Args[0], "-test.run=^TestCheckedProgram$"}
+	allow := filepath.Join(t.TempDir(), "allow")
+	if err := os.WriteFile(allow, []byte("# known\ncheck_test.go:41\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		how    string
+		flags  []string
+		status int
+		want   string
+	}{
+		{"wrong", nil, exitFound, "nothing orders stream 1 before stream 2"},
+		{"wrong", []string{"--allow", allow}, exitOK, "0 findings, 0 notes, 1 allowed"},
+		{"right", nil, exitOK, "0 findings, 0 notes"},
+	} {
+		t.Setenv(checkedVariable, c.how)
+		status, out, errs := ferryRun(append(append([]string{"check"}, c.flags...), program...)...)
+		if status != c.status || !strings.Contains(out, c.want) || !strings.Contains(out, "watched: ") {
+			t.Errorf("%s: status %d, want %d\n%s\n%s", c.how, status, c.status, out, errs)
+		}
+	}
+	t.Setenv(checkedVariable, "wrong")
+	status, out, _ := ferryRun(append([]string{"check", "--json"}, program...)...)
+	var r checkrun.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitFound || len(r.Findings) != 1 || r.Schema != checkrun.Schema {
+		t.Errorf("status %d, %v, %+v", status, err, r)
+	}
+}
+
+// TestCheckStatus: without findings the status is the program's.
+func TestCheckStatus(t *testing.T) {
+	status, _, errs := ferryRun("check", "--", "sh", "-c", "exit 7")
+	if status != 7 || !strings.Contains(errs, "exit status 7") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	for _, args := range [][]string{{"check"}, {"check", "--"}, {"check", "sh"}} {
+		if status, _, _ := ferryRun(args...); status != exitUsage {
+			t.Errorf("%q: status %d, want %d", args, status, exitUsage)
+		}
+	}
+	if status, _, _ := ferryRun("check", "--allow", "/no/such", "--", "true"); status != exitError {
+		t.Errorf("no file: status %d", status)
+	}
+}

@@ -1,0 +1,147 @@
+// Package callsite finds the line of a program that made a call of Ferry. Drivers that wrap
+// others name these lines in their reports.
+package callsite
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxDepth is the number of stack frames in which the line of the program is looked for.
+const maxDepth = 40
+
+// maxStacks bounds the stacks that a Finder keeps.
+const maxStacks = 1 << 14
+
+// Place is a line of the program.
+type Place struct {
+	File string
+	Line int
+	Func string
+}
+
+// String returns "file:line".
+func (p Place) String() string {
+	if p.File == "" {
+		return "an unknown place"
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Finder numbers the lines of a program. It keeps what it found for each stack. It is safe
+// for concurrent use.
+type Finder struct {
+	mu     sync.RWMutex
+	known  map[[maxDepth]uintptr]int
+	ids    map[Place]int
+	places []Place
+}
+
+// New returns a finder that knows no line.
+func New() *Finder {
+	return &Finder{known: map[[maxDepth]uintptr]int{}, ids: map[Place]int{}}
+}
+
+// Find returns the number of the line that made the call of Ferry, from 1. skip is the
+// number of frames to leave out, as in runtime.Callers. added, if not nil, is called for a
+// line that has no number yet.
+func (s *Finder) Find(skip int, added func(id int, p Place)) int {
+	var stack [maxDepth]uintptr
+	n := runtime.Callers(skip+1, stack[:])
+	s.mu.RLock()
+	id, ok := s.known[stack]
+	s.mu.RUnlock()
+	if ok {
+		return id
+	}
+	p := foreign(slices.Clone(stack[:n])) // a clone, so that stack itself does not escape
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, ok = s.ids[p]
+	if !ok {
+		s.places = append(s.places, p)
+		id = len(s.places)
+		s.ids[p] = id
+		if added != nil {
+			added(id, p)
+		}
+	}
+	if len(s.known) >= maxStacks {
+		clear(s.known)
+	}
+	s.known[stack] = id
+	return id
+}
+
+// Place returns the line with a number.
+func (s *Finder) Place(id int) Place {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if id < 1 || id > len(s.places) {
+		return Place{}
+	}
+	return s.places[id-1]
+}
+
+// foreign returns the first frame of a stack outside of Ferry. If there is none, as on a
+// goroutine that Ferry has started, it returns the outermost frame.
+func foreign(stack []uintptr) Place {
+	var outermost Place
+	frames := runtime.CallersFrames(stack)
+	for more := len(stack) > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if f.Function == "" || strings.HasPrefix(f.Function, "runtime.") {
+			continue
+		}
+		p := Place{f.File, f.Line, f.Function}
+		if !own(f) {
+			return p
+		}
+		outermost = p
+	}
+	return outermost
+}
+
+// ByLibrary reports whether Ferry itself makes the driver call in progress, and not a
+// program that uses a driver.
+func ByLibrary() bool {
+	var stack [maxDepth]uintptr
+	n := runtime.Callers(2, stack[:])
+	frames := runtime.CallersFrames(stack[:n])
+	for more := n > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		rest := strings.TrimPrefix(f.Function, "github.com/ferrygpu/ferry")
+		if !strings.HasPrefix(rest, "/check.") && !strings.HasPrefix(rest, "/cu.") || strings.HasSuffix(f.File, "_test.go") {
+			return own(f)
+		}
+	}
+	return false
+}
+
+// own reports whether a frame belongs to Ferry's library. Tests, commands and
+// measurements of Ferry are programs that use the library.
+func own(f runtime.Frame) bool {
+	rest, ok := strings.CutPrefix(f.Function, "github.com/ferrygpu/ferry")
+	if !ok || strings.HasSuffix(f.File, "_test.go") {
+		return strings.HasPrefix(f.Function, "sync.")
+	}
+	for _, p := range libraries {
+		if strings.HasPrefix(rest, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// libraries are the packages of the library, as prefixes of their functions' names after
+// the path of the module.
+var libraries = []string{
+	".", "/pipeline.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
+	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
+	"/internal/kernelargs.", "/internal/callsite.",
+}

@@ -1,0 +1,88 @@
+// Package checks reads which checks a program asks for, and writes what they have found to
+// the file of "ferry check".
+package checks
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Environment variables: the list of checks, and the file for findings.
+const (
+	Variable       = "FERRY_CHECK"
+	ReportVariable = "FERRY_CHECK_REPORT"
+)
+
+// The checks: races inside kernels and between launches on the software GPU, and driver
+// calls on memory in flight.
+const (
+	Races  = "races"
+	Memory = "memory"
+)
+
+var names = []string{Races, Memory}
+
+// Parse reads a list of checks, such as "races,memory". 1 stands for all checks, 0 and the
+// empty list for none.
+func Parse(text string) ([]string, error) {
+	var list []string
+	for name := range strings.SplitSeq(text, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "" || name == "0":
+		case name == "1":
+			list = slices.Clone(names)
+		case !slices.Contains(names, name):
+			return nil, fmt.Errorf("check %q is not known, must be 1 or a list of: %s", name, strings.Join(names, ", "))
+		case !slices.Contains(list, name):
+			list = append(list, name)
+		}
+	}
+	return list, nil
+}
+
+// On reports whether the environment asks for a check.
+func On(name string) (bool, error) {
+	list, err := Parse(os.Getenv(Variable))
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", Variable, err)
+	}
+	return slices.Contains(list, name), nil
+}
+
+// Row is a line of the file for findings.
+type Row struct {
+	Process int             `json:"process"`
+	Check   string          `json:"check"`
+	Watched string          `json:"watched,omitempty"` // the first row of a process and check: what was watched
+	Note    bool            `json:"note,omitempty"`    // costs: no fault
+	Text    string          `json:"text,omitempty"`    // the finding in lines
+	Finding json.RawMessage `json:"finding,omitempty"`
+}
+
+var writing sync.Mutex
+
+// Append adds a row to the file that the environment names, if any. Each row is one write
+// to the end of the file, so that several processes can share it.
+func Append(r Row) {
+	path := os.Getenv(ReportVariable)
+	if path == "" {
+		return
+	}
+	r.Process = os.Getpid()
+	line, err := json.Marshal(r)
+	if err != nil {
+		return
+	}
+	writing.Lock()
+	defer writing.Unlock()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(line, '\n')) // the findings are on standard error, too
+	_ = f.Close()
+}
