@@ -4,6 +4,9 @@ package softgpu
 
 import "unsafe"
 
+// Unsafe: An address becomes a number to find the alignment; the slice itself is cut with
+// Go's checks.
+
 // goHeap allocates page-aligned memory of the Go heap.
 func goHeap(n int) (*backing, error) {
 	raw := make([]byte, n+pageSize)

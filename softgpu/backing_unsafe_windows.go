@@ -5,6 +5,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: The system returned the address for this length, and it is unmapped only after
+// the last user.
+
 var (
 	kernel32     = syscall.NewLazyDLL("kernel32.dll")
 	virtualAlloc = kernel32.NewProc("VirtualAlloc")

@@ -1,43 +1,28 @@
 package softgpu
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
 // CheckVariable names the environment variable with the checks of drivers that are
 // opened without Options.Check.
-const CheckVariable = "FERRY_CHECK"
-
-// checks are the names that a list of checks may have.
-var checks = []string{"races"}
+const CheckVariable = checks.Variable
 
 // maxFindings is how many findings a driver keeps and writes.
 const maxFindings = 1000
 
 // ParseCheck reads a list of checks, such as "races". 1 stands for all checks, 0 and the
 // empty list for none. It returns the names.
-func ParseCheck(text string) ([]string, error) {
-	var names []string
-	for name := range strings.SplitSeq(text, ",") {
-		switch name = strings.TrimSpace(name); {
-		case name == "" || name == "0":
-		case name == "1":
-			names = slices.Clone(checks)
-		case !slices.Contains(checks, name):
-			return nil, fmt.Errorf("check %q is not known, must be 1 or a list of: %s", name, strings.Join(checks, ", "))
-		case !slices.Contains(names, name):
-			names = append(names, name)
-		}
-	}
-	return names, nil
-}
+func ParseCheck(text string) ([]string, error) { return checks.Parse(text) }
 
 // check returns whether kernels are checked for races.
 func (o *Options) check() (bool, error) {
@@ -49,22 +34,22 @@ func (o *Options) check() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", from, err)
 	}
-	return slices.Contains(names, "races"), nil
+	return slices.Contains(names, checks.Races), nil
 }
 
 // Finding is a fault of a kernel that a check has found, such as a race. A launch reports
-// each pair of instructions once.
+// each pair of instructions once. So does a driver, of races between launches.
 type Finding struct {
 	Check   string       `json:"check"` // "races"
-	Kind    string       `json:"kind"`  // "race", "uninitialized device memory", "stale data", ...: see findingKinds
+	Kind    string       `json:"kind"`  // "race", "race between launches", "stale data", ...: see findingKinds and conflict.kind
 	Kernel  string       `json:"kernel"`
 	First   *FindingSide `json:"first"` // nil for uninitialized memory and for conflicts with the host
 	Second  FindingSide  `json:"second"`
-	Memory  string       `json:"memory"` // the allocation, or "shared memory"; "" for barriers
-	Offset  uint64       `json:"offset"` // in bytes, in the allocation or in shared memory
-	Bytes   int          `json:"bytes"`
+	Memory  string       `json:"memory"`  // the allocation, or "shared memory"; "" for barriers
+	Offset  uint64       `json:"offset"`  // in bytes, in the allocation or in shared memory
+	Bytes   int          `json:"bytes"`   // between launches, all that both have used
 	Missing string       `json:"missing"` // what would order the accesses
-	Count   int          `json:"count"`   // how often in the launch
+	Count   int          `json:"count"`   // how often in the launch; between launches, for how many pairs of them
 }
 
 // FindingSide is one of the two threads of a [Finding], and what it did.
@@ -74,14 +59,16 @@ type FindingSide struct {
 	Block  [3]uint32 `json:"block"`
 	Thread [3]uint32 `json:"thread"`
 	Line   int       `json:"ptx_line"`
-	Source string    `json:"source"` // file:line by .loc, "" if not known
-	Op     string    `json:"op"`
+	Source string    `json:"source"`           // file:line by .loc, "" if not known
+	Op     string    `json:"op"`               // the instruction; or the copy or fill, which has no thread and no line
+	Kernel string    `json:"kernel,omitempty"` // of a finding between launches; "" for a copy or fill
+	Stream string    `json:"stream,omitempty"` // of a finding between launches, such as "stream 0x1003"
 }
 
 // String returns the finding in some lines, without a line break at the end.
 func (f *Finding) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in kernel %s", f.Kind, f.Kernel)
+	b.WriteString(f.title())
 	if f.Memory != "" {
 		fmt.Fprintf(&b, ": %d bytes at offset %d of %s", f.Bytes, f.Offset, f.Memory)
 	}
@@ -95,14 +82,33 @@ func (f *Finding) String() string {
 	return b.String()
 }
 
-// String returns what a thread did in one line.
+// title returns the kind of the finding, and its kernels.
+func (f *Finding) title() string {
+	switch {
+	case f.First == nil || f.First.Stream == "":
+		return f.Kind + " in kernel " + f.Kernel
+	case f.Kind == betweenLaunches && f.First.Kernel != f.Second.Kernel:
+		return f.Kind + " of kernels " + f.First.Kernel + " and " + f.Second.Kernel
+	case f.Kind == betweenLaunches:
+		return f.Kind + " of kernel " + f.Kernel
+	}
+	return f.Kind + ", kernel " + f.Kernel
+}
+
+// String returns what a thread, a copy or a fill did in one line.
 func (s *FindingSide) String() string {
 	text := s.Access
+	if s.Stream != "" && s.Kernel == "" {
+		return text + " in " + s.Stream + ": " + s.Op
+	}
 	if s.Value != nil {
 		text += fmt.Sprintf(" of %#x", *s.Value)
 	}
-	text += fmt.Sprintf(" by thread (%d,%d,%d) of block (%d,%d,%d): %s, PTX line %d",
-		s.Thread[0], s.Thread[1], s.Thread[2], s.Block[0], s.Block[1], s.Block[2], s.Op, s.Line)
+	text += fmt.Sprintf(" by thread (%d,%d,%d) of block (%d,%d,%d)", s.Thread[0], s.Thread[1], s.Thread[2], s.Block[0], s.Block[1], s.Block[2])
+	if s.Stream != "" {
+		text += " of " + s.Kernel + " in " + s.Stream
+	}
+	text += fmt.Sprintf(": %s, PTX line %d", s.Op, s.Line)
 	if s.Source != "" {
 		text += ", " + s.Source
 	}
@@ -114,6 +120,7 @@ type findings struct {
 	mu    sync.Mutex
 	list  []Finding
 	shown map[string]bool
+	pairs map[string]int // findings between launches, by their instructions: the place in list
 }
 
 // Checks reports whether the driver checks kernels.
@@ -134,6 +141,38 @@ func (a *findings) add(f *Finding) {
 	if len(a.list) < maxFindings {
 		a.list = append(a.list, *f)
 	}
+	a.show(f)
+}
+
+// addPair keeps a finding between launches. Of a pair of instructions it keeps the first and
+// counts the others.
+func (a *findings) addPair(f *Finding) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sides := []string{f.First.key(), f.Second.key()}
+	slices.Sort(sides)
+	key := f.Kind + strings.Join(sides, "")
+	if i, ok := a.pairs[key]; ok {
+		a.list[i].Count++
+		return
+	}
+	if len(a.list) >= maxFindings {
+		return
+	}
+	if a.pairs == nil {
+		a.pairs = map[string]int{}
+	}
+	a.pairs[key] = len(a.list)
+	a.list = append(a.list, *f)
+	fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
+}
+
+// key returns what is the same in all findings of one instruction, copy or fill.
+func (s *FindingSide) key() string { return fmt.Sprintf("%q %q %d ", s.Kernel, s.Op, s.Line) }
+
+// show writes a finding to the standard error if it is the first of its kind at its place.
+// The caller holds mu.
+func (a *findings) show(f *Finding) {
 	key := fmt.Sprint(f.Kernel, f.Kind, f.Second.Line)
 	if f.First != nil {
 		key += fmt.Sprint(" ", f.First.Line)
@@ -146,6 +185,14 @@ func (a *findings) add(f *Finding) {
 	}
 	a.shown[key] = true
 	fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
+	a.write(f)
+}
+
+// write adds a finding to the file of "ferry check".
+func (a *findings) write(f *Finding) {
+	if text, err := json.Marshal(f); err == nil {
+		checks.Append(checks.Row{Check: checks.Races, Text: f.String(), Finding: text})
+	}
 }
 
 // report adds what the check of a launch has found.
@@ -177,7 +224,7 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 			out.Kind = "uninitialized shared memory"
 		}
 	default:
-		out.Memory, out.Offset = v.place(f.Addr)
+		out.Memory, out.Offset = v.drv.place(f.Addr)
 	}
 	return out
 }
@@ -202,8 +249,8 @@ func newSide(sort kernelrace.Sort, s *simt.FindingSide) FindingSide {
 }
 
 // place returns the allocation that holds addr, and the offset in it.
-func (v *view) place(addr uint64) (string, uint64) {
-	if x, ok := v.drv.space.find(addr); ok {
+func (d *Driver) place(addr uint64) (string, uint64) {
+	if x, ok := d.space.find(addr); ok {
 		return x.String(), addr - x.base
 	}
 	return "memory", addr

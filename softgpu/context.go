@@ -189,7 +189,7 @@ func (c *contextState) sync() error {
 	c.destroyedNonBlockingLast = slices.DeleteFunc(c.destroyedNonBlockingLast, past)
 	c.dev.trimPools()
 	if c.fault != nil {
-		return c.fault
+		return c.report()
 	}
 	return c.reportPanics()
 }
@@ -211,7 +211,7 @@ func (c *contextState) alive(what string) error {
 	if c.dead {
 		return refuse(cu.ErrorInvalidContext, what, "the context was destroyed during the call")
 	}
-	return c.fault
+	return c.report()
 }
 
 // waitForOtherKernels waits for kernels of other contexts that run on the
@@ -345,7 +345,7 @@ func (c *contextState) stream(h cu.Stream, what string) (*streamState, error) {
 		return nil, err
 	}
 	if s.ctx.fault != nil {
-		return nil, s.ctx.fault
+		return nil, s.ctx.report()
 	}
 	return s, nil
 }
@@ -401,7 +401,7 @@ func (d *Driver) CtxCreate(flags cu.CtxFlags, h cu.Device) (cu.Context, error) {
 			return 0, err
 		}
 		if dev.fault != nil {
-			return 0, dev.fault
+			return 0, dev.report()
 		}
 		c := d.newContext(dev, flags)
 		c.handle = cu.Context(d.newHandle(c))

@@ -468,6 +468,9 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) { ret
 // [cu.Copies]. Pageable memory is in use until they are done. In race builds, copies that
 // would differ in another order are reported as a data race.
 func (d *Driver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr, sizes []uintptr, stream cu.Stream) error {
+	if err := d.since("cuMemcpyBatchAsync", 12080); err != nil {
+		return err
+	}
 	if len(dsts) == 0 || len(dsts) != len(srcs) || len(dsts) != len(sizes) || stream == 0 || stream == cu.StreamLegacy {
 		return cu.ErrorInvalidValue
 	}

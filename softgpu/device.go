@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 )
 
 const maxDevices = 16
@@ -36,8 +37,21 @@ type device struct {
 // process is started anew. Here that is until another driver is opened.
 type loss struct {
 	poison error // the first fault, set when it happened in real time
-	fault  error // the same fault, set when virtual time reaches it; every call returns it
+	fault  error // the same fault, set when virtual time reaches it; every call reports it
+	told   cu.Loss
 }
+
+// report returns the fault to the first call, and a [cu.Lost] to later calls. It returns nil
+// if there was no fault.
+func (l *loss) report() error {
+	if l.fault == nil {
+		return nil
+	}
+	return l.told.Report(l.fault)
+}
+
+// Loss remembers the fault that lost the devices; see [cu.Losing].
+func (d *Driver) Loss() *cu.Loss { return &d.loss.told }
 
 func newDevice(d *Driver, ordinal int) *device {
 	dev := &device{drv: d, ordinal: ordinal, loss: &d.loss}
@@ -107,6 +121,9 @@ func (d *Driver) device(dev cu.Device, what string) (*device, error) {
 
 // DriverGetVersion returns the profile's driver version.
 func (d *Driver) DriverGetVersion() (int32, error) {
+	if forked.Child() {
+		return 0, forked.New("read the driver's version")
+	}
 	if d.hostFuncs.inside() {
 		return 0, insideHostFunc("read the driver's version")
 	}
@@ -197,7 +214,7 @@ func deviceCall[T any](d *Driver, h cu.Device, what string, f func(*device) (T, 
 func (d *Driver) DevicePrimaryCtxRetain(h cu.Device) (cu.Context, error) {
 	return deviceCall(d, h, "retain the primary context", func(dev *device) (cu.Context, error) {
 		if dev.fault != nil {
-			return 0, dev.fault
+			return 0, dev.report()
 		}
 		if dev.primary == nil {
 			dev.beginPrimary()

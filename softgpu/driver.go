@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
@@ -54,6 +55,7 @@ type Driver struct {
 	races    bool          // kernels are checked for races
 	found    findings
 	values   *writtenBytes // nil if kernels are not checked
+	launches *launchCheck  // nil if kernels are not checked
 
 	kernelCtx     context.Context // cancelled by Interrupt; every kernel runs under it
 	cancelKernels context.CancelCauseFunc
@@ -152,6 +154,7 @@ func Open(opts Options) (*Driver, error) {
 		return nil, fmt.Errorf("open software GPU: %w", err)
 	}
 	d := &Driver{
+		loss:         loss{told: cu.Loss{Remedy: "the process must restart, or open the software GPU again"}},
 		limit:        limit,
 		races:        races,
 		prof:         opts.Profile,
@@ -173,6 +176,7 @@ func Open(opts Options) (*Driver, error) {
 	}
 	d.managed = d.newManagedSpace()
 	d.values = newWritten(&d.space, races)
+	d.launches = newLaunchCheck(&d.space, races)
 	return d, nil
 }
 
@@ -184,9 +188,13 @@ func (d *Driver) Init(flags uint32) error {
 	if flags != 0 {
 		return refuse(cu.ErrorInvalidValue, "initialise", "flags are %#x, must be 0", flags)
 	}
+	if forked.Child() {
+		return forked.New("initialise")
+	}
 	if d.hostFuncs.inside() {
 		return insideHostFunc("initialise")
 	}
+	forked.Started()
 	d.inited.Store(true)
 	return nil
 }
@@ -199,16 +207,24 @@ func (d *Driver) Profile() string { return d.prof.Name }
 func (d *Driver) Machine() *profile.Profile { return d.prof }
 
 // Now returns the host's virtual time, which is the same under every schedule.
-// Under lazy and random it may execute queued work, to know how long that takes.
+// Under lazy and random it may execute queued work, to know how long that takes. In a forked
+// child it is 0.
 func (d *Driver) Now() time.Duration {
+	if forked.Child() {
+		return 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.settle()
 	return time.Duration(d.host)
 }
 
-// begin starts a call that needs no context. On success the driver is locked.
+// begin starts a call that needs no context. On success the driver is locked. In a forked child
+// the lock may be held for ever, so begin looks before.
 func (d *Driver) begin(what string) error {
+	if forked.Child() {
+		return forked.New(what)
+	}
 	if d.hostFuncs.inside() {
 		return insideHostFunc(what)
 	}
@@ -339,9 +355,10 @@ type refusal struct {
 	what, why string
 }
 
-func (e *refusal) Error() string {
-	return e.what + ": " + e.result.Name() + ": " + e.why
-}
+func (e *refusal) Error() string { return e.what + ": " + e.Cause() }
+
+// Cause returns the text without the call.
+func (e *refusal) Cause() string { return e.result.Name() + ": " + e.why }
 
 func (e *refusal) Unwrap() error { return e.result }
 

@@ -93,7 +93,7 @@ func (s *streamState) leave(o *op, when arrival) error {
 	o.awaited = true
 	d.finishUnordered(o)
 	if s.ctx.fault != nil {
-		return s.ctx.fault
+		return s.ctx.report()
 	}
 	return o.err
 }
@@ -117,7 +117,7 @@ func (d *Driver) executeAll(ops []*op) bool {
 				d.waitAnyDone()
 			}
 		}
-		o.raceAcquire()
+		o.acquired()
 	}
 	return !d.failed
 }

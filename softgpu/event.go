@@ -94,8 +94,8 @@ func (d *Driver) EventQuery(h cu.Context, event cu.Event) error {
 	if !d.finished(e.recorded) {
 		return cu.ErrorNotReady
 	}
-	e.recorded.raceAcquire()
-	return e.ctx.fault
+	e.recorded.acquired()
+	return e.ctx.report()
 }
 
 // EventSynchronize waits for the recorded work.
@@ -107,7 +107,7 @@ func (d *Driver) EventSynchronize(h cu.Context, event cu.Event) error {
 	defer e.ctx.printf.flush()
 	defer d.mu.Unlock()
 	d.finish(e.recorded)
-	return e.ctx.fault
+	return e.ctx.report()
 }
 
 // beginEvent starts a call that queries or waits for an event. On success the
@@ -121,7 +121,7 @@ func (d *Driver) beginEvent(h cu.Context, event cu.Event, what string) (*eventSt
 	switch {
 	case err != nil:
 	case e.ctx.fault != nil:
-		err = e.ctx.fault
+		err = e.ctx.report()
 	case e.capture != nil && (e.capture.ended || e.capture.invalid):
 		err = refuse(cu.ErrorInvalidValue, what, "it was last recorded in a capture that is invalid or has ended: record it again")
 	case e.capture != nil:
@@ -164,7 +164,7 @@ func (d *Driver) EventElapsedTime(h cu.Context, start, end cu.Event) (float32, e
 		case !d.finished(e.recorded):
 			return 0, cu.ErrorNotReady
 		case e.ctx.fault != nil:
-			return 0, e.ctx.fault
+			return 0, e.ctx.report()
 		}
 		d.settle() // under lazy and random, an op may have executed but have no time yet
 		if !e.recorded.retired {

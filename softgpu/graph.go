@@ -76,6 +76,9 @@ func (d *Driver) GraphDestroy(h cu.Graph) error {
 
 // GraphInstantiate makes a graph executable.
 func (d *Driver) GraphInstantiate(h cu.Context, gh cu.Graph, flags uint64) (cu.GraphExec, error) {
+	if err := d.since("cuGraphInstantiateWithFlags", 11040); err != nil {
+		return 0, err
+	}
 	const what = "instantiate a graph"
 	c, err := d.beginIn(h, what)
 	if err != nil {
@@ -152,6 +155,9 @@ func (d *Driver) GraphNodeGetType(h cu.GraphNode) (cu.GraphNodeType, error) {
 // GraphExecUpdate gives an executable graph the parameters of a graph with the
 // same nodes and dependencies.
 func (d *Driver) GraphExecUpdate(h cu.Context, gx cu.GraphExec, gh cu.Graph) error {
+	if err := d.since("cuGraphExecUpdate", 12000); err != nil {
+		return err
+	}
 	const what = "update an executable graph"
 	if _, err := d.beginIn(h, what); err != nil {
 		return err
@@ -198,6 +204,9 @@ func (g *graph) sameShape(other *graph, what string) error {
 
 // GraphExecKernelNodeSetParams changes one kernel of an executable graph.
 func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) error {
+	if err := d.since("cuGraphExecKernelNodeSetParams", 12000); err != nil {
+		return err
+	}
 	const what = "set the parameters of a kernel node"
 	if _, err := d.beginIn(h, what); err != nil {
 		return err

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/uvm"
 )
 
@@ -299,6 +300,9 @@ func (d *Driver) MemHostUnregister(h cu.Context, p cu.HostPtr) error {
 // and stores that no call tells of cost nothing. If host and devices must not use managed memory at the same
 // time, HostAccess fails while a kernel that may use it is queued or running.
 func (d *Driver) HostAccess(p cu.HostPtr, n uintptr, write bool) error {
+	if forked.Child() {
+		return forked.New("host access")
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	addr, end := addressOf(p), addressOf(p)+uint64(n)
@@ -410,6 +414,9 @@ func (d *Driver) dirtyReadNs(r *region, n uint64) float64 {
 // memory by itself, before HostAccess of src. The host's clock advances by the
 // time of that copy on the emulated machine. So HostAccess counts no read then.
 func (d *Driver) HostMove(src cu.HostPtr, n uintptr) {
+	if forked.Child() {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.spend(d.prof.Copy.HtoH.Ns(float64(n)))
@@ -432,7 +439,7 @@ func (d *Driver) HostCopy(n uintptr, threads int, back bool) {
 		one, most = k.Drain.Value, k.DrainMost.Value
 	}
 	rate := min(float64(max(1, threads))*one, most)
-	if rate <= 0 {
+	if rate <= 0 || forked.Child() {
 		return
 	}
 	d.mu.Lock()

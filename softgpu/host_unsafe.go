@@ -6,6 +6,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The address table has found the range for host memory of Ferry. Other host
+// memory is the caller's, as for a copy by CUDA.
+
 // addressOf returns the address of host memory as a number.
 func addressOf(p cu.HostPtr) uint64 { return uint64(uintptr(p)) }
 

@@ -143,7 +143,7 @@ func (d *Driver) waited(o *op) {
 // may never end. mu is released during the wait.
 func (d *Driver) finish(o *op) {
 	if o != nil && d.finishUnordered(o) {
-		o.raceAcquire()
+		o.acquired()
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // DeviceGetUuid returns 16 bytes of a hash of the profile's name and the ordinal. They
 // are the same in every process.
 func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
+	if err := d.since("cuDeviceGetUuid", 11040); err != nil {
+		return [16]byte{}, err
+	}
 	return deviceCall(d, dev, "get the device's UUID", func(dev *device) ([16]byte, error) {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", d.prof.Name, dev.ordinal))
 		return [16]byte(sum[:16]), nil
@@ -20,6 +23,9 @@ func (d *Driver) DeviceGetUuid(dev cu.Device) ([16]byte, error) {
 // StreamGetId returns the id of the stream. Ids count up and are never used again. While
 // the stream captures it fails and invalidates the capture.
 func (d *Driver) StreamGetId(h cu.Context, stream cu.Stream) (uint64, error) {
+	if err := d.since("cuStreamGetId", 12000); err != nil {
+		return 0, err
+	}
 	return outsideCapture(d, h, stream, func(s *streamState) uint64 {
 		if s.id == 0 {
 			d.lastSID++

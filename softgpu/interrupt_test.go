@@ -292,7 +292,7 @@ func TestInternalErrorsAreReported(t *testing.T) {
 		if !errors.Is(err, cu.ErrorLaunchOutOfResources) || !strings.Contains(err.Error(), "kernel nothing: ") || !strings.Contains(err.Error(), "1073741824 bytes of local memory") {
 			t.Errorf("got %v", err)
 		}
-		if _, again := r.MemAlloc(r.ctx, 8); again != err {
+		if _, again := r.MemAlloc(r.ctx, 8); !errors.Is(again, err) {
 			t.Errorf("after it: %v, want the same", again)
 		}
 	})

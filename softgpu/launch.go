@@ -195,9 +195,13 @@ func (l *launch) run(o *op) error {
 		Pulse:           &x.pulse,
 		Check:           d.races,
 		Written:         d.values.finder(),
+		Between:         d.launches.betweenLaunches(o),
 		Mapped:          v.mapped(o),
 	})
 	l.report(d, v, stats.Findings)
+	if err == nil {
+		l.between(o, stats.Touched)
+	}
 	x.stats, x.real = stats, time.Since(began)
 	d.mu.Lock()
 	if o.stream != nil {
@@ -344,6 +348,8 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 		engine: engineHost,
 		run: func(o *op) error {
 			o.ctx.printf.flush()
+			d.launches.hostSees(o)
+			defer d.launches.followsHost(o)
 			return o.raceHostFunc(&d.hostFuncs, fn)
 		},
 		price: func(o *op) cost { return cost{ns: o.ctx.hostFunctionNs(o.start)} },

@@ -282,7 +282,7 @@ func TestFaults(t *testing.T) {
 			t.Fatalf("got %v, want a fault", err)
 		}
 		_, again := r.MemAlloc(r.ctx, 8)
-		if again != err {
+		if !errors.Is(again, err) {
 			t.Errorf("not sticky: %v", again)
 		}
 		if f.Kernel != "store" || f.Line == 0 || f.Addr != addr {
@@ -315,6 +315,9 @@ func TestFaults(t *testing.T) {
 		}, "registered host range", cu.ErrorIllegalAddress},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "null" && oneThread {
+				t.Skip("host memory of this platform is near address 0")
+			}
 			r := newRig(t, Options{})
 			f := near(r, c.addr(r))
 			if f.Result != c.code || !strings.Contains(f.Near, c.words) {

@@ -9,6 +9,9 @@ import (
 
 // LaunchKernelEx queues a kernel with attributes of the launch.
 func (d *Driver) LaunchKernelEx(h cu.Context, config *cu.LaunchConfig, fh cu.Function, params []byte) error {
+	if err := d.since("cuLaunchKernelEx", 11060); err != nil {
+		return err
+	}
 	if config == nil {
 		return refuse(cu.ErrorInvalidValue, "launch a kernel", "the configuration is nil")
 	}

@@ -186,7 +186,7 @@ func TestLaunchAttributes(t *testing.T) {
 }
 
 func TestNoCooperativeLaunch(t *testing.T) {
-	r := newRig(t, Options{Profile: named(t, "fermi-c2050")})
+	r := newRig(t, Options{Profile: with(named(t, "h200"), "COOPERATIVE_LAUNCH", 0)})
 	err := r.launchEx(r.facts("shared"), 1, 0, nil, cu.CooperativeLaunch())
 	r.want(cu.ErrorNotSupported, err)
 	if !strings.Contains(err.Error(), "COOPERATIVE_LAUNCH") {

@@ -39,7 +39,7 @@ func (v *view) mapped(o *op) *simt.Mapped {
 
 // mappedRanges returns the page-locked memory that the kernel can use.
 func (v *view) mappedRanges() (all []simt.AddressRange) {
-	for _, x := range v.drv.space.load() {
+	for x := range v.drv.space.all() {
 		r := x.region
 		if (r.kind == kindHost || r.kind == kindRegistered) && v.denied(x) == "" {
 			all = append(all, simt.AddressRange{Base: x.base, End: x.end})

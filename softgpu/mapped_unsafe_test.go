@@ -197,6 +197,9 @@ func TestHostAtomics(t *testing.T) {
 		loses    bool
 	}{{Eager, 0, false}, {Lazy, 0, true}, {Lazy, 1, false}} {
 		t.Run(fmt.Sprintf("%v/native=%v", c.schedule, c.native), func(t *testing.T) {
+			if c.loses {
+				needsThreads(t)
+			}
 			r := newMappedRig(t, Options{Schedule: c.schedule, Profile: with(named(t, "h200"), "HOST_NATIVE_ATOMIC_SUPPORTED", c.native)})
 			if n := r.lost(0); n != 0 {
 				t.Errorf("%d updates of kernels were lost", n)
@@ -306,6 +309,9 @@ func TestMappedFindings(t *testing.T) {
 		"no update":    {Lazy, func(r *mappedRig) { r.lost(0) }, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
+			if what == "lost updates" {
+				needsThreads(t)
+			}
 			r := newMappedRig(t, Options{Schedule: c.schedule, Check: "races"})
 			for i := 0; i < 20 && (i == 0 || c.kind != "" && len(r.Findings()) == 0); i++ {
 				c.run(r)

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 )
 
 // wordWrite is a write of a value at a point of a stream.
@@ -11,16 +12,19 @@ type wordWrite struct {
 	value uint64
 }
 
-// memOpVersion is the CUDA version of the present stream memory operations.
-const memOpVersion = 11070
-
 // StreamWriteValue32 writes a word of 4 bytes at this point of the stream.
 func (d *Driver) StreamWriteValue32(h cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) error {
+	if err := d.since("cuStreamWriteValue32", 11070); err != nil {
+		return err
+	}
 	return d.writeValue(h, stream, dst, uint64(value), 4, flags)
 }
 
 // StreamWriteValue64 writes a word of 8 bytes at this point of the stream.
 func (d *Driver) StreamWriteValue64(h cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint64, flags cu.StreamWriteValueFlags) error {
+	if err := d.since("cuStreamWriteValue64", 11070); err != nil {
+		return err
+	}
 	return d.writeValue(h, stream, dst, value, 8, flags)
 }
 
@@ -52,13 +56,10 @@ func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, va
 	return err
 }
 
-// canWrite fails if the device or its driver has no writes of so many bytes.
+// canWrite fails if the device has no writes of so many bytes.
 func (dev *device) canWrite(width uint64, what string) error {
 	const wide = cu.DeviceAttributeCanUse64BitStreamMemOps
-	switch v := dev.drv.prof.Driver.Value; {
-	case v < memOpVersion:
-		return refuse(cu.ErrorNotSupported, what, "the driver is for CUDA %d, which has no such call: it needs %d or newer", int(v), memOpVersion)
-	case width == 8 && dev.attr(wide) == 0:
+	if width == 8 && dev.attr(wide) == 0 {
 		return dev.lacks(what, wide)
 	}
 	return nil
@@ -89,12 +90,21 @@ func (s *streamState) wordAt(at cu.DevicePtr, width uint64, what string) (place,
 // work returns the operation. It occupies no engine: the stream itself writes, and takes
 // longer for that than for the record of an event.
 func (w *wordWrite) work(d *Driver) *work {
-	return &work{
+	x := &work{
 		kind:  cu.GraphNodeTypeBatchMemOp,
 		what:  w.what,
 		run:   w.run,
 		price: func(*op) cost { return cost{ns: orElse(d.prof.Queue.Write, d.prof.Queue.Gap)} },
 	}
+	if d.races {
+		x.spans = w.spans
+	}
+	return x
+}
+
+// spans reports the write to the check of launches: as strong, and behind a fence.
+func (w *wordWrite) spans(record func(p place, off, n uint64, kind kernelrace.Kind)) {
+	record(w.dst, 0, w.dst.n, (kernelrace.Write | kernelrace.Strong).With(kernelrace.System))
 }
 
 // run writes the word at once, so that the host never reads a part of it. The host may
@@ -106,6 +116,9 @@ func (w *wordWrite) run(o *op) error {
 	}
 	return guard(w.what, func() error {
 		o.raceSignal(word)
+		if w.dst.region.kind.onHost() {
+			o.ctx.drv.launches.hostSees(o)
+		}
 		w.dst.wrote(0, w.dst.n)
 		storeWord(word, w.value)
 		return nil

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 )
 
+// Unsafe: The word has 4 or 8 bytes and is aligned: the caller has checked both.
+
 // storeWord writes the value to a word of 4 or 8 bytes, in one store. The word is
 // aligned.
 func storeWord(word []byte, value uint64) {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -233,6 +234,7 @@ func (m *deviceMemory) nextAlias(n uint64) uint64 {
 func (m *deviceMemory) freeRegion(r *region) {
 	r.state.Store(stateFreed)
 	m.dev.drv.space.remove(r)
+	m.dev.drv.launches.forget(r.base, r.size)
 	if r.kind != kindPool {
 		usedBefore := m.used()
 		m.uncharge(r.charge)
@@ -533,6 +535,9 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 	}
 	if raceBuild {
 		w.touches = func(record func([]byte, bool)) { record(f.dst.all(), true) }
+	}
+	if dev.drv.races {
+		w.spans = func(record func(place, uint64, uint64, kernelrace.Kind)) { record(f.dst, 0, f.dst.n, kernelrace.Write) }
 	}
 	return w
 }

@@ -3,6 +3,7 @@ package softgpu
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -85,6 +86,9 @@ func TestCopyBounds(t *testing.T) {
 }
 
 func TestWildHostAddressIsAnError(t *testing.T) {
+	if oneThread {
+		t.Skip("an access to a wild address does not fault on this platform")
+	}
 	r := newRig(t, Options{})
 	dev := r.alloc(1 << 20)
 	wild := cu.DevicePtr(0x10_0000_0000)
@@ -433,7 +437,7 @@ func TestStreamOrderedMemoryUsedTooEarly(t *testing.T) {
 		t.Errorf("got %#v", err)
 	}
 	_, again := r.MemAlloc(r.ctx, 8)
-	if again != err {
+	if !errors.Is(again, err) {
 		t.Errorf("the error is not sticky: %v", again)
 	}
 }
@@ -455,7 +459,7 @@ func TestEmptyContextFreesAll(t *testing.T) {
 	if got, _, _ := r.MemGetInfo(r.ctx); got < free-poolStep {
 		t.Errorf("free %d, was %d", got, free)
 	}
-	if n := len(r.space.load()); n != 0 {
+	if n := len(slices.Collect(r.space.all())); n != 0 {
 		t.Errorf("%d ranges are left", n)
 	}
 }

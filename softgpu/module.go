@@ -334,6 +334,9 @@ func (d *Driver) functionCall(h cu.Context, fh cu.Function, what string, f func(
 
 // FuncGetParamInfo returns offset and size of a parameter.
 func (d *Driver) FuncGetParamInfo(h cu.Context, fh cu.Function, index uintptr) (offset, bytes uintptr, err error) {
+	if err := d.since("cuFuncGetParamInfo", 12040); err != nil {
+		return 0, 0, err
+	}
 	const what = "find a parameter"
 	err = d.functionCall(h, fh, what, func(f *function) error {
 		if index >= uintptr(len(f.kernel.Params)) {

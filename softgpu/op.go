@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -34,6 +35,10 @@ type work struct {
 	// touches reports the memory that it uses, in builds with the race
 	// detector. It is nil for kernels, which report their accesses themselves.
 	touches func(record func(b []byte, write bool))
+
+	// spans reports the memory that it uses, for the check of launches. It is nil without the
+	// check, and for kernels.
+	spans func(record func(p place, off, n uint64, kind kernelrace.Kind))
 
 	launch    *launch     // of a kernel
 	event     *eventState // of an external event node
@@ -74,6 +79,7 @@ type op struct {
 	kernel *execution   // of a kernel: its run and statistics
 	parts  *kernelParts // of a kernel: its time by parts, once it is priced
 	opRace              // its state in the race detector
+	track  *track       // its place in the order, nil without the check of launches
 
 	unretiredDeps int // deps that are not retired
 	arrived       bool

@@ -9,6 +9,9 @@ import (
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
+// Unsafe: Nothing is converted: the file belongs to those that talk to the race detector
+// about raw memory.
+
 // raceWorkers is the number of cores that run a kernel: one, which reports all
 // accesses in one order.
 const raceWorkers = 1

@@ -12,6 +12,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The race detector gets the bounds of live slices and reads none of their bytes.
+
 const raceBuild = true
 
 // raceVisible is the largest allocation of device memory that the race detector

@@ -11,6 +11,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The race detector gets addresses within live regions, and the sizes of accesses
+// that were checked.
+
 // raceHow is the kind of an access. It selects the function that a report
 // shows.
 type raceHow uint8

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -367,8 +368,8 @@ func randomCalls(t *testing.T, opts Options, callers, steps int) {
 	case <-time.After(time.Minute):
 		t.Fatal("the calls hang")
 	}
-	if n := len(d.space.load()); n > 0 {
-		t.Errorf("%d ranges are left in the address table: %s", n, d.space.load()[0].String())
+	if left := slices.Collect(d.space.all()); len(left) > 0 {
+		t.Errorf("%d ranges are left in the address table: %s", len(left), left[0].String())
 	}
 	for _, dev := range d.devices {
 		if dev.memory.smallBytes != 0 || dev.memory.largeBytes != 0 {

@@ -94,6 +94,7 @@ func (d *Driver) submit(c *contextState, s *streamState, w *work, deps []*op) *o
 	}
 	d.unretired++
 	o.raceSubmit(deps)
+	d.launches.submit(o, deps)
 	o.noteQueued()
 	if len(d.steps) == 0 {
 		d.sim.admit(d, o)
@@ -286,6 +287,7 @@ func (d *Driver) dispatch(o *op) {
 	if !o.mayExecute() {
 		return
 	}
+	d.launches.begin(o)
 	d.running++
 	d.start(o)
 }
@@ -301,7 +303,9 @@ func (d *Driver) execute(o *op) {
 		d.complete(o, o.failure(err))
 		d.runDeferredUnmaps()
 	}()
-	err = o.work.run(o)
+	if err = o.work.run(o); err == nil {
+		o.endSpans()
+	}
 }
 
 // complete marks o done and dispatches the ops that waited for it. The caller
@@ -315,6 +319,7 @@ func (d *Driver) complete(o *op, err error) {
 		o.done = true
 		d.failed = d.failed || o.err != nil
 		o.raceDone()
+		d.launches.ended(o)
 		o.ctx.open--
 		o.ctx.recordFault(o)
 		if o.work.done != nil {

@@ -48,6 +48,17 @@ func named(t testing.TB, name string) *profile.Profile {
 	return p
 }
 
+// oneThread reports whether all goroutines share a thread, as on js/wasm.
+const oneThread = runtime.GOARCH == "wasm"
+
+// needsThreads skips a test in which the host must run between two steps of an instruction.
+func needsThreads(t *testing.T) {
+	t.Helper()
+	if oneThread {
+		t.Skip("host and kernels share one thread on this platform")
+	}
+}
+
 // every runs f under each schedule.
 func every(t *testing.T, f func(t *testing.T, r *rig)) {
 	for _, s := range []Schedule{Eager, Lazy, Random} {
@@ -103,6 +114,13 @@ func (r *rig) event() cu.Event {
 func (r *rig) sync(s cu.Stream) {
 	r.t.Helper()
 	r.ok(r.StreamSynchronize(r.ctx, s))
+}
+
+// mappedWords returns page-locked memory for the host and for kernels.
+func (r *rig) mappedWords() ([]uint32, cu.DevicePtr) {
+	r.t.Helper()
+	p, b := r.pinned(4096)
+	return unsafe.Slice((*uint32)(p), len(b)/4), cu.DevicePtr(uintptr(p))
 }
 
 // gate starts kernel ping in a stream. Nothing behind it runs until open is

@@ -3,6 +3,7 @@ package softgpu
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -124,6 +125,7 @@ func (r *region) free() {
 	}
 	r.state.Store(stateFreed)
 	d.space.remove(r)
+	d.launches.forget(r.device, r.size)
 	if r.managed != nil {
 		r.managed.pages.Free()
 	}
@@ -190,13 +192,17 @@ type addressRange struct {
 	alias     bool // the device's address of host memory
 }
 
-// space is the address table. Its readers load a sorted slice that is never
-// changed. Writers hold Driver.mu and store a new slice.
+// space is the address table: ranges in ascending order, in chunks of up to maxChunk, so
+// that a change copies a chunk and the list of chunks. Its readers load lists that are
+// never changed. Writers hold Driver.mu and store a new list. No chunk is empty.
 type space struct {
-	ranges atomic.Pointer[[]addressRange]
+	chunks atomic.Pointer[[][]addressRange]
 	freed  []freedRange // a ring of the last maxFreed
 	next   int
 }
+
+// maxChunk is how many ranges a chunk of the address table has at most.
+const maxChunk = 512
 
 // freedRange is a range that was freed.
 type freedRange struct {
@@ -207,16 +213,48 @@ type freedRange struct {
 
 const maxFreed = 1024
 
-func (s *space) load() []addressRange {
-	if p := s.ranges.Load(); p != nil {
+func (s *space) load() [][]addressRange {
+	if p := s.chunks.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
+// all returns the ranges in ascending order.
+func (s *space) all() iter.Seq[addressRange] {
+	return func(yield func(addressRange) bool) {
+		for _, chunk := range s.load() {
+			for _, x := range chunk {
+				if !yield(x) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// chunkOf returns the index of the last chunk that begins at or below addr, or -1.
+func chunkOf(chunks [][]addressRange, addr uint64) int {
+	lo, hi := 0, len(chunks)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if chunks[mid][0].base <= addr {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
+}
+
 // find returns the range that contains addr.
 func (s *space) find(addr uint64) (addressRange, bool) {
-	ranges := s.load()
+	chunks := s.load()
+	at := chunkOf(chunks, addr)
+	if at < 0 {
+		return addressRange{}, false
+	}
+	ranges := chunks[at]
 	lo, hi := 0, len(ranges)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -226,7 +264,7 @@ func (s *space) find(addr uint64) (addressRange, bool) {
 			hi = mid
 		}
 	}
-	if lo == 0 || addr >= ranges[lo-1].end {
+	if addr >= ranges[lo-1].end {
 		return addressRange{}, false
 	}
 	return ranges[lo-1], true
@@ -235,10 +273,12 @@ func (s *space) find(addr uint64) (addressRange, bool) {
 // overlaps returns a range that shares an address with [base, end), if there is
 // one.
 func (s *space) overlaps(base, end uint64) (addressRange, bool) {
-	ranges := s.load()
-	i, _ := slices.BinarySearchFunc(ranges, base, func(x addressRange, base uint64) int { return cmp.Compare(x.end, base+1) })
-	if i < len(ranges) && ranges[i].base < end {
-		return ranges[i], true
+	chunks := s.load()
+	for _, ranges := range chunks[max(0, chunkOf(chunks, base)):] {
+		i, _ := slices.BinarySearchFunc(ranges, base, func(x addressRange, base uint64) int { return cmp.Compare(x.end, base+1) })
+		if i < len(ranges) {
+			return ranges[i], ranges[i].base < end
+		}
 	}
 	return addressRange{}, false
 }
@@ -246,30 +286,57 @@ func (s *space) overlaps(base, end uint64) (addressRange, bool) {
 // insert adds a range. If x is the last one it is appended, which writes behind
 // the end of the slices that readers have.
 func (s *space) insert(x addressRange) {
-	ranges := s.load()
-	i, _ := slices.BinarySearchFunc(ranges, x.base, func(y addressRange, base uint64) int { return cmp.Compare(y.base, base) })
-	var next []addressRange
-	if i == len(ranges) {
-		next = append(ranges, x)
-	} else {
-		next = make([]addressRange, 0, len(ranges)+1)
-		next = append(append(append(next, ranges[:i]...), x), ranges[i:]...)
+	chunks := s.load()
+	at := max(0, chunkOf(chunks, x.base))
+	if len(chunks) == 0 {
+		s.replace(0, []addressRange{x})
+		return
 	}
-	s.ranges.Store(&next)
+	ranges := chunks[at]
+	i, _ := slices.BinarySearchFunc(ranges, x.base, func(y addressRange, base uint64) int { return cmp.Compare(y.base, base) })
+	switch last := at == len(chunks)-1; {
+	case i == len(ranges) && last && len(ranges) < maxChunk:
+		s.replace(at, append(ranges, x))
+	case i == len(ranges) && last:
+		s.replace(at, ranges, []addressRange{x})
+	case len(ranges) < maxChunk:
+		s.replace(at, slices.Insert(slices.Clip(ranges), i, x))
+	default:
+		all := slices.Insert(slices.Clip(ranges), i, x)
+		s.replace(at, slices.Clone(all[:len(all)/2]), slices.Clone(all[len(all)/2:]))
+	}
+}
+
+// replace replaces a chunk by others.
+func (s *space) replace(at int, by ...[]addressRange) {
+	old := s.load()
+	next := make([][]addressRange, 0, len(old)+len(by))
+	next = append(append(next, old[:at]...), by...)
+	next = append(next, old[min(at+1, len(old)):]...)
+	s.chunks.Store(&next)
 }
 
 // remove deletes the ranges of r and records them as freed.
 func (s *space) remove(r *region) {
 	by := r.freeSite()
-	next := slices.Clone(s.load())
-	next = slices.DeleteFunc(next, func(x addressRange) bool {
-		if x.region != r {
-			return false
+	for _, addr := range []uint64{r.base, r.device} { // often the same
+		chunks := s.load()
+		at := chunkOf(chunks, addr)
+		if at < 0 {
+			continue
 		}
+		i := slices.IndexFunc(chunks[at], func(x addressRange) bool { return x.region == r && x.base == addr })
+		if i < 0 {
+			continue
+		}
+		x := chunks[at][i]
 		s.recordFreed(freedRange{x.base, x.end, r.kind, by})
-		return true
-	})
-	s.ranges.Store(&next)
+		if len(chunks[at]) == 1 {
+			s.replace(at)
+			continue
+		}
+		s.replace(at, slices.Concat(chunks[at][:i], chunks[at][i+1:]))
+	}
 }
 
 func (s *space) recordFreed(f freedRange) {
@@ -350,7 +417,7 @@ func (s *space) near(addr uint64) string {
 			text = fmt.Sprintf("%s before %s", size(base-addr), words)
 		}
 	}
-	for _, x := range s.load() {
+	for x := range s.all() {
 		look(x.base, x.end, x.String())
 	}
 	for _, f := range s.freed {

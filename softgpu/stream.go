@@ -120,7 +120,7 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	owner := s.ctx
 	owner.destroyedPanics = append(owner.destroyedPanics, s.panics...)
 	owner.streams = slices.DeleteFunc(owner.streams, func(x *streamState) bool { return x == s })
-	if t := s.last; t != nil && (raceBuild || !t.done || !t.retired) {
+	if t := s.last; t != nil && (raceBuild || s.ctx.drv.races || !t.done || !t.retired) {
 		if s.nonBlocking() {
 			owner.destroyedNonBlockingLast = append(owner.destroyedNonBlockingLast, t)
 		} else {
@@ -159,10 +159,10 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 		}
 	}
 	for _, o := range all {
-		o.raceAcquire()
+		o.acquired()
 	}
 	if s.ctx.fault != nil {
-		return s.ctx.fault
+		return s.ctx.report()
 	}
 	return s.reportPanics()
 }
@@ -197,7 +197,7 @@ func (s *streamState) sync() error {
 	}
 	s.ctx.dev.trimPools()
 	if s.ctx.fault != nil {
-		return s.ctx.fault
+		return s.ctx.report()
 	}
 	return s.reportPanics()
 }
@@ -276,7 +276,7 @@ func (s *streamState) await(o *op) error {
 	o.awaited = true
 	s.ctx.drv.finish(o)
 	if s.ctx.fault != nil {
-		return s.ctx.fault
+		return s.ctx.report()
 	}
 	return o.err
 }

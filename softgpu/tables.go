@@ -66,7 +66,7 @@ func newTables(c *contextState, agent Agent, asked uint64) *tables {
 		t.bus = &mmu.Table{Format: mmu.IOMMU}
 	}
 	t.reclaim()
-	for _, x := range d.space.load() {
+	for x := range d.space.all() {
 		r := x.region
 		if r.kind.onHost() && !x.alias {
 			t.mapHostPages(r)
@@ -360,7 +360,7 @@ func (t *tables) reclaim() {
 		d.phys = f
 	}
 	alive := map[any]bool{}
-	for _, x := range d.space.load() {
+	for x := range d.space.all() {
 		alive[x.region] = true
 		if x.region.slab != nil {
 			alive[x.region.slab] = true

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -101,6 +102,18 @@ func (t *transfer) touches(record func(b []byte, write bool)) {
 				record(t.src.all()[z*t.srcLayer+y*t.srcPitch:][:t.width], false)
 			}
 			record(t.dst.all()[z*t.dstLayer+y*t.dstPitch:][:t.width], true)
+		}
+	}
+}
+
+// spans reports the copy's accesses to the check of launches.
+func (t *transfer) spans(record func(p place, off, n uint64, kind kernelrace.Kind)) {
+	for z := range t.depth {
+		for y := range t.height {
+			if t.staged == nil {
+				record(t.src, z*t.srcLayer+y*t.srcPitch, t.width, 0)
+			}
+			record(t.dst, z*t.dstLayer+y*t.dstPitch, t.width, kernelrace.Write)
 		}
 	}
 }
@@ -342,6 +355,9 @@ func (t *transfer) work(p plan) *work {
 	}
 	if raceBuild {
 		w.touches = t.touches
+	}
+	if p.dev != nil && p.dev.drv.races {
+		w.spans = t.spans
 	}
 	return w
 }

@@ -202,7 +202,7 @@ func (v *view) pageable(addr uint64) *simt.Segment {
 	if !ok {
 		return nil
 	}
-	for _, x := range v.drv.space.load() {
+	for x := range v.drv.space.all() {
 		if x.end <= addr {
 			m.base = max(m.base, x.end)
 		} else if x.base > addr {

@@ -22,6 +22,7 @@ const (
 type thread struct {
 	seen    *clock          // nil: nothing
 	now     uint32          // its interval, from 1
+	asked   bool            // it has read global memory by a strong access since its last fence
 	fences  [reaches]fence  // its last fences
 	pending [reaches]*clock // what strong reads have found, for the next fence
 }
@@ -44,7 +45,9 @@ type Block struct {
 	more    [][]entry // further accesses of words of shared memory
 	written []uint64  // one bit for each byte of shared memory
 	words   words
-	check   check // of the last access
+	check   check  // of the last access
+	late    *clock // of threads that have only acquired
+	delayed Access // the last one that is Late
 }
 
 // gathering is what the threads that wait at a barrier have seen.
@@ -56,6 +59,7 @@ type gathering struct {
 	n     int
 
 	fences, pending [reaches]*clock
+	asked           bool
 }
 
 func (b *Block) warps() int { return (len(b.threads) + warpSize - 1) / warpSize }
@@ -162,6 +166,7 @@ func (b *Block) collectFences(g *gathering, warp int, lanes uint32) {
 	for m := lanes; m != 0; m &= m - 1 {
 		i := warp*warpSize + bits.TrailingZeros32(m)
 		t := &b.threads[i]
+		g.asked = g.asked || t.asked
 		for r := range reaches {
 			g.fences[r] = joined(b.number, g.fences[r], b.clock(i, &t.fences[r]))
 			g.pending[r] = joined(b.number, g.pending[r], t.pending[r])
@@ -171,13 +176,13 @@ func (b *Block) collectFences(g *gathering, warp int, lanes uint32) {
 
 // spreadFences gives the threads that waited at a barrier what collectFences has found.
 func (b *Block) spreadFences(g *gathering) {
-	if g.fences == [reaches]*clock{} && g.pending == [reaches]*clock{} {
+	if g.fences == [reaches]*clock{} && g.pending == [reaches]*clock{} && !g.asked {
 		return
 	}
 	for w, lanes := range g.lanes {
 		for m := lanes; m != 0; m &= m - 1 {
 			t := &b.threads[w*warpSize+bits.TrailingZeros32(m)]
-			t.pending = g.pending
+			t.pending, t.asked = g.pending, g.asked
 			for r, c := range g.fences {
 				if c != nil {
 					t.fences[r] = fence{upTo: 1, made: c}
@@ -195,12 +200,28 @@ func (b *Block) Fence(t int, scope Scope) {
 	if scope >= Device {
 		th.seen = joined(b.number, th.seen, th.pending[wide])
 		th.pending[wide] = nil
+		b.acquire(th)
 	}
 	f := fence{seen: th.seen, upTo: th.now}
 	th.now++
 	th.fences[narrow] = f
 	if scope >= Device {
 		th.fences[wide] = f
+	}
+}
+
+// acquire makes the later accesses of a thread late if the thread has read global memory by a
+// strong access before its fence. Another launch, or the host, may have written what it read.
+func (b *Block) acquire(th *thread) {
+	if !th.asked {
+		return
+	}
+	th.asked, b.d.acquires = false, true
+	switch {
+	case th.seen == nil:
+		th.seen = b.late
+	case !th.seen.late:
+		th.seen = &clock{block: th.seen.block, own: th.seen.own, rest: th.seen.rest, late: true}
 	}
 }
 
@@ -244,11 +265,15 @@ func (b *Block) publish(all words, addr uint64, t int, scope Scope, update bool)
 	}
 	x.narrow = joined(b.number, x.narrow, n)
 	if f := b.clock(t, &th.fences[wide]); f != nil && scope >= Device {
-		if x.wide == nil {
-			x.wide = f
-		} else {
-			x.wide = joined(x.wide.block, x.wide, f)
+		if x.wide != nil {
+			f = joined(x.wide.block, x.wide, f)
 		}
+		if f.word != x {
+			c := *f
+			c.word = x
+			f = &c
+		}
+		x.wide = f
 	}
 }
 
@@ -263,7 +288,11 @@ func (b *Block) observe(all words, addr uint64, t int, scope Scope) {
 	if x.block == b.number && x.narrow != th.pending[narrow] {
 		th.pending[narrow] = joined(b.number, th.pending[narrow], x.narrow)
 	}
-	if scope >= Device && x.wide != nil && x.wide != th.pending[wide] {
-		th.pending[wide] = joined(b.number, th.pending[wide], x.wide)
+	if p := th.pending[wide]; scope >= Device && x.wide != nil && x.wide != p {
+		if p == nil || p.word == x {
+			th.pending[wide] = x.wide // which has all that p has: threads that poll join nothing
+		} else {
+			th.pending[wide] = joined(b.number, p, x.wide)
+		}
 	}
 }

@@ -9,18 +9,26 @@ const (
 	Write      Kind = 1 << iota // it writes
 	Strong                      // volatile, relaxed, acquire, release, atomic; with a scope
 	Atomic                      // atom and red
-	scopeShift = 3
+	scopeShift = 3              // of the scope, which has two bits
 )
+
+// Late marks an access behind an acquire, which other launches and the host may precede.
+const Late Kind = 1 << 5
 
 // With returns the kind with a scope.
 func (k Kind) With(s Scope) Kind { return k | Kind(s)<<scopeShift }
 
-func (k Kind) scope() Scope { return Scope(k >> scopeShift) }
+func (k Kind) scope() Scope { return Scope(k>>scopeShift) & 3 }
 
 // covers reports whether an access of kind k conflicts with all that one of kind o
-// conflicts with.
+// conflicts with. If k is late and o is not, that holds for accesses of the same kind, which
+// are then kept as not late. It also holds if o is strong: of words that threads poll, few
+// accesses are kept.
 func (k Kind) covers(o Kind) bool {
 	if o&Write != 0 && k&Write == 0 {
+		return false
+	}
+	if k&^o&Late != 0 && o&Strong == 0 && k&^Late != o {
 		return false
 	}
 	return k&Strong == 0 || o&Strong != 0 && k.scope() <= o.scope()
@@ -39,14 +47,19 @@ const (
 // cell has the latest accesses of a word, 32 bytes for 4. Accesses that later ones stand
 // for are dropped.
 type cell struct {
-	who  [inline]uint32 // threads
-	when [inline]uint32 // interval, and instruction
-	tags tag            // the tag of each access, and from bit 30 on how many there are
-	more uint32         // index of further accesses, 0 for none; and wrote
+	who   [inline]uint32 // threads
+	when  [inline]uint32 // interval, and instruction
+	state uint64         // the tag of each access, how many there are, wrote, and the index of a list
 }
 
-// wrote is set in cell.more while one of the accesses may write.
-const wrote = 1 << 31
+// Parts of cell.state.
+const (
+	oneEntry  = 1 << (tagBits * inline)
+	entries   = inline * oneEntry
+	wrote     = 4 * oneEntry // set while one of the accesses may write
+	oneList   = 8 * oneEntry
+	mostLists = 1<<64/oneList - 1
+)
 
 // entry is an access to bytes of a word. Or it is one by several neighbouring threads, to
 // neighbouring bytes by one instruction: byte i belongs to thread who + i>>share.
@@ -55,36 +68,39 @@ type entry struct {
 	tag       tag
 }
 
-// tag has in 10 bits the kind of an access, its bytes, a bit for each, and its share. Of the
-// kind it has 4 bits, because only strong accesses have a scope.
+// tag has in 11 bits the kind of an access, its bytes, a bit for each, and its share. Of the
+// kind it has 5 bits, because only strong accesses have a scope.
 type tag uint32
 
 const (
-	tagBits  = 10
-	tagMask  = 1<<tagBits - 1
-	tagWrite = 1
-	tagKind  = 15
-	tagBytes = allBytes << 4
-	oneEntry = 1 << (tagBits * inline)
+	tagBits   = 11
+	tagMask   = 1<<tagBits - 1
+	tagWrite  = 1
+	tagLate   = 16
+	tagKind   = 31
+	byteShift = 5
+	tagBytes  = allBytes << byteShift
+
+	shareShift = byteShift + wordBytes
 )
 
 // The threads that share an access: one for each byte, one for two bytes, or one.
 const (
-	ofByte tag = iota << 8
+	ofByte tag = iota << shareShift
 	ofHalf
 	ofWord
-	shares = 3 << 8
+	shares = 3 << shareShift
 )
 
 // wholeWord is the tag of a weak read of a word by one thread.
 const wholeWord = tagBytes | ofWord
 
 func newTag(k Kind, bytes uint8, share tag) tag {
-	return tag(k&1|k>>1&2|k>>scopeShift<<2) | tag(bytes)<<4 | share
+	return tag(k&1|k>>1&2|k>>scopeShift<<2) | tag(bytes)<<byteShift | share
 }
 
 // tagKinds are the kinds by the low bits of a tag.
-var tagKinds = func() (kinds [16]Kind) {
+var tagKinds = func() (kinds [tagKind + 1]Kind) {
 	for i := range kinds {
 		k := Kind(i&1 | i&2<<1 | i>>2<<scopeShift)
 		if k.scope() != 0 {
@@ -96,10 +112,10 @@ var tagKinds = func() (kinds [16]Kind) {
 }()
 
 func (t tag) kind() Kind   { return tagKinds[t&tagKind] }
-func (t tag) bytes() uint8 { return uint8(t >> 4 & allBytes) }
+func (t tag) bytes() uint8 { return uint8(t >> byteShift & allBytes) }
 
 // without returns the tag without some bytes.
-func (t tag) without(bytes uint8) tag { return t &^ (tag(bytes) << 4) }
+func (t tag) without(bytes uint8) tag { return t &^ (tag(bytes) << byteShift) }
 
 // newEntry returns an access by a thread. Later ones by its neighbours can be added.
 func newEntry(who, when uint32, k Kind, bytes uint8) entry {
@@ -116,7 +132,7 @@ func newEntry(who, when uint32, k Kind, bytes uint8) entry {
 }
 
 // thread returns the thread that a byte belongs to.
-func (e *entry) thread(i int) uint32 { return e.who + uint32(i)>>(e.tag>>8&3) }
+func (e *entry) thread(i int) uint32 { return e.who + uint32(i)>>(e.tag>>shareShift) }
 
 // ends returns the threads that the first and the last of some bytes belong to.
 func (e *entry) ends(bytes uint8) (first, last uint32) {
@@ -135,7 +151,7 @@ func (e *entry) by(who uint32, bytes uint8) bool {
 // run returns the first of some bytes, how many follow each other, and e as the access of
 // the one thread that they belong to.
 func (e *entry) run(some uint8) (first, n int, one entry) {
-	share := e.tag >> 8 & 3
+	share := e.tag >> shareShift
 	first = bits.TrailingZeros8(some)
 	end := min((first>>share+1)<<share, wordBytes)
 	n = min(bits.TrailingZeros8(^(some >> first)), end-first)
@@ -161,21 +177,21 @@ func (e *entry) merge(o *entry) bool {
 }
 
 // n returns how many accesses the cell has a place for and holds.
-func (c *cell) n() int { return int(c.tags / oneEntry) }
+func (c *cell) n() int { return int(c.state & entries / oneEntry) }
 
 // list returns the index of further accesses, 0 for none.
-func (c *cell) list() uint32 { return c.more &^ wrote }
+func (c *cell) list() uint32 { return uint32(c.state / oneList) }
 
 // kinds returns Write if one of the accesses may write.
 func (c *cell) kinds() Kind {
-	if c.more&wrote != 0 {
+	if c.state&wrote != 0 {
 		return Write
 	}
 	return 0
 }
 
 func (c *cell) get(i int) entry {
-	return entry{c.who[i], c.when[i], c.tags >> (tagBits * i) & tagMask}
+	return entry{c.who[i], c.when[i], tag(c.state >> (tagBits * i) & tagMask)}
 }
 
 // any returns an access of the cell or of its list.
@@ -188,37 +204,36 @@ func (c *cell) any(list []entry, i int) entry {
 
 func (c *cell) set(i int, e *entry) {
 	c.who[i], c.when[i] = e.who, e.when
-	c.tags = c.tags&^(tagMask<<(tagBits*i)) | e.tag<<(tagBits*i)
+	c.state = c.state&^(tagMask<<(tagBits*i)) | uint64(e.tag)<<(tagBits*i)
 	c.mark(e)
 }
 
 // mark records whether an access writes.
 func (c *cell) mark(e *entry) {
 	if e.tag&tagWrite != 0 {
-		c.more |= wrote
+		c.state |= wrote
 	}
 }
 
 // push adds an access. The cell has a place for it.
 func (c *cell) push(e *entry) {
-	c.tags += oneEntry
+	c.state += oneEntry
 	c.set(c.n()-1, e)
 }
 
 // begin makes a weak access to the word the only one.
 func (c *cell) begin(who, when uint32, k Kind) {
 	c.who[0], c.when[0] = who, when
-	c.tags = oneEntry | wholeWord | tag(k&Write)
-	c.more = c.list() | uint32(k&Write)*wrote
+	c.state = c.state/oneList*oneList | oneEntry | uint64(wholeWord) | uint64(k&Write)*(tagWrite|wrote) | uint64(k&Late/Late)*tagLate
 }
 
 // drop removes access i.
 func (c *cell) drop(i int) {
-	c.tags -= oneEntry
+	c.state -= oneEntry
 	last := c.n()
 	c.who[i], c.when[i] = c.who[last], c.when[last]
-	t := c.tags >> (tagBits * last) & tagMask
-	c.tags = c.tags&^(tagMask<<(tagBits*i)) | t<<(tagBits*i)
+	t := c.state >> (tagBits * last) & tagMask
+	c.state = c.state&^(tagMask<<(tagBits*i)) | t<<(tagBits*i)
 }
 
 func pack(interval uint32, inst int) uint32 { return interval<<instBits | uint32(inst) }

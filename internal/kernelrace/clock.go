@@ -13,6 +13,8 @@ type clock struct {
 	block uint32           // the block of part own
 	own   part             // its threads
 	rest  map[uint32]*part // threads of other blocks; the parts do not change
+	late  bool             // a thread has acquired what other launches or the host may have released
+	word  *word            // of which all this has been released, if it is that of one word
 }
 
 // part is the clock of the threads of one block. The last interval seen of a thread is
@@ -92,6 +94,7 @@ func (c *clock) cloneFor(block uint32) *clock {
 
 // join adds what o has seen to c, which nobody else sees yet.
 func (c *clock) join(o *clock) {
+	c.late = c.late || o.late
 	c.joinPart(o.block, &o.own)
 	if len(o.rest) > 0 && len(c.rest) == 0 && o.block == c.block {
 		c.rest = maps.Clone(o.rest)

@@ -20,6 +20,10 @@ type Values interface {
 // Detector finds the races of one launch.
 type Detector struct {
 	Values Values
+	// OnHost reports whether the host can read and write a page of global memory. It may be nil.
+	OnHost func(page uint64) bool
+	// Signals is called once, before the launch releases a word of such a page. It may be nil.
+	Signals func()
 
 	threads   int // per block
 	shift     uint
@@ -32,6 +36,9 @@ type Detector struct {
 	findings  map[pair]*Finding
 	order     []*Finding
 	saturated bool
+	acquires  bool // a thread has acquired what another launch may have released
+	asksHost  bool // a thread has read memory of the host by a strong access
+	signalled bool // Signals was called
 }
 
 type recentPage struct {
@@ -53,6 +60,7 @@ func (d *Detector) Block(number uint64, n int) *Block {
 	b := &Block{
 		d: d, number: uint32(number), threads: make([]thread, d.threads),
 		shared: make([]cell, (n+wordBytes-1)/wordBytes), written: make([]uint64, n/64+1), words: words{},
+		late: &clock{block: uint32(number), late: true},
 	}
 	b.check.b = b
 	for i := range b.threads {
@@ -77,6 +85,11 @@ type Access struct {
 func (b *Block) Access(t int, a *Access) {
 	d := b.d
 	th := &b.threads[t]
+	if th.seen != nil && th.seen.late && !a.Shared {
+		b.delayed = *a
+		b.delayed.Kind |= Late
+		a = &b.delayed
+	}
 	me, when := b.number<<d.shift|uint32(t), pack(th.now, min(a.Inst, mostInst))
 	if a.Shared {
 		b.checkShared(t, a)
@@ -139,6 +152,9 @@ func (b *Block) order(t int, a *Access) {
 	}
 	scope := a.Kind.scope()
 	reads := a.Kind&Write == 0 || a.Update
+	if !a.Shared && scope >= Device {
+		b.outside(t, a, reads)
+	}
 	if reads && len(all) > 0 {
 		b.observe(all, a.Addr, t, scope)
 	}
@@ -151,17 +167,35 @@ func (b *Block) order(t int, a *Access) {
 	}
 }
 
+// outside does what a strong access of global memory may order between this launch, other
+// launches and the host.
+func (b *Block) outside(t int, a *Access, reads bool) {
+	d, th := b.d, &b.threads[t]
+	host := d.page(a.Addr).host
+	if reads {
+		th.asked = true
+		d.asksHost = d.asksHost || host
+	}
+	if !host || d.signalled || d.Signals == nil || a.Kind&Write == 0 {
+		return
+	}
+	if f := &th.fences[wide]; a.Release || f.upTo > 0 {
+		d.signalled = true
+		d.Signals()
+	}
+}
+
 // around does the work of an access that is also an acquire or a release. It is like a
 // fence, but orders the other accesses only on one side.
 func (b *Block) around(t int, a *Access, all words, scope Scope) {
 	th := &b.threads[t]
-	fences, pending := th.fences, th.pending
+	fences, pending, asked := th.fences, th.pending, th.asked
 	if !a.Acquire {
-		th.pending = [reaches]*clock{}
+		th.pending, th.asked = [reaches]*clock{}, false
 	}
 	b.Fence(t, scope)
 	if !a.Acquire {
-		th.pending = pending
+		th.pending, th.asked = pending, asked
 	}
 	if a.Release && a.Kind&Write != 0 {
 		b.publish(all, a.Addr, t, scope, a.Update)
@@ -212,6 +246,7 @@ func (d *Detector) look(r *recentPage, number uint64) {
 		if p.written != nil && p.written.Has(0, 1<<pageShift) {
 			p.written = nil // all bytes have values already: nothing is found or recorded
 		}
+		p.host = d.OnHost != nil && d.OnHost(number)
 		d.pages[number] = p
 		d.spare += spareOfPage
 	}

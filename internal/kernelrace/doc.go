@@ -18,6 +18,7 @@
 //	record.go    what races, and which accesses are kept
 //	detector.go  accesses
 //	finding.go   what was found
+//	footprint.go what a launch has touched, to compare it with other launches
 //
 // Nothing here is safe for concurrent use: one worker runs the launch.
 package kernelrace

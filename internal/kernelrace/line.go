@@ -7,6 +7,7 @@ const (
 	pageLines = 1 << pageShift / lineBytes
 	lineWords = 32
 	lineBytes = lineWords * wordBytes
+	allWords  = 1<<lineWords - 1
 
 	spareOfPage = 64 // further accesses that may be kept for each page
 )
@@ -15,6 +16,7 @@ const (
 type page struct {
 	lines   *[pageLines]line
 	written *Written // nil if that is not known, or if all is written
+	host    bool     // the host can read and write it
 }
 
 // line has the records of 32 words, in 32 bytes while two runs are enough for them. Any other
@@ -26,13 +28,16 @@ type line struct{ runs [2]run }
 type run struct {
 	who, when uint32
 	words     uint32 // a bit for each
-	state     uint32 // of a run, whether it writes, and share; of a line with cells, their index
+	state     uint32 // of a run, whether it writes, share, and whether it is late; of a line with cells, their index
 }
 
 const (
 	runWrites = 1
 	runShare  = 1 // the first bit of it
-	lineCells = 3 // the first bit of the index, in the first run
+	runLate   = 8
+	lineCells = 4 // the first bit of the index, in the first run
+
+	lateShift = 2 // from Late to runLate
 )
 
 // cells returns the index of the cells of a line, 0 for none.
@@ -44,6 +49,9 @@ func (l *line) access(i, n int, who, when uint32, k Kind) bool {
 	share := uint32(count >> 1)
 	x := run{who - uint32(i)>>share, when, (1<<count - 1) << i, share<<runShare | uint32(k&Write)}
 	a, b := &l.runs[0], &l.runs[1]
+	if k&Late != 0 && !x.follows(a) && !x.follows(b) {
+		x.state |= runLate
+	}
 	switch {
 	case a.takes(&x):
 	case b.takes(&x):
@@ -65,18 +73,28 @@ func (r *run) takes(x *run) bool {
 	return r.words == 0 || r.state == x.state && r.who == x.who && r.when == x.when
 }
 
-// covers reports whether x is by the same threads as r, and conflicts with all that r
+// follows reports whether o is not late, and has all accesses of r. Late ones of r can then
+// stand for those of o if they are kept as not late.
+func (r *run) follows(o *run) bool {
+	return r.words&^o.words == 0 && r.who == o.who && r.state == o.state
+}
+
+// covers reports whether r is by the same threads as o, and conflicts with all that o
 // conflicts with.
 func (r *run) covers(o *run) bool {
 	return r.who == o.who && (r.state|runWrites) == (o.state|runWrites) && r.state >= o.state
 }
 
+func (r *run) share() uint32 { return r.state >> runShare & 3 }
+func (r *run) kind() Kind    { return Kind(r.state&runWrites | r.state&runLate<<lateShift) }
+
 // split gives the words of a run cells.
 func (r *run) split(cells *[lineWords]cell) {
-	share := r.state >> runShare & 3
+	share := r.share()
+	k := r.kind()
 	for m := r.words; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m)
-		cells[i].begin(r.who+uint32(i)>>share, r.when, Kind(r.state&runWrites))
+		cells[i].begin(r.who+uint32(i)>>share, r.when, k)
 	}
 }
 

@@ -10,6 +10,8 @@ type check struct {
 	more *[][]entry // the lists of further accesses, of global memory or of the block
 	word uint64     // the address of the word
 	e    entry      // the access to it
+
+	early bool // one of the same kind that is not late has been dropped for this one
 }
 
 // list returns the further accesses of a cell.
@@ -22,8 +24,9 @@ func (x *check) list(c *cell) []entry {
 
 // record checks the access against the latest ones of a cell, and adds it.
 func (x *check) record(c *cell) {
+	x.early = false
 	if c.n() == 0 {
-		c.more &^= wrote
+		c.state &^= wrote
 		c.push(&x.e)
 		return
 	}
@@ -40,8 +43,11 @@ func (x *check) record(c *cell) {
 	if c.list() != 0 {
 		kinds |= x.cleanList(c)
 	}
-	if c.more &^= wrote; kinds&Write != 0 {
-		c.more |= wrote
+	if c.state &^= wrote; kinds&Write != 0 {
+		c.state |= wrote
+	}
+	if x.early {
+		x.e.tag &^= tagLate
 	}
 	x.keep(c)
 }
@@ -55,7 +61,7 @@ func (x *check) clean(c *cell) (kinds Kind, known bool) {
 			continue
 		}
 		e := c.get(i)
-		if x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
+		if !x.early && x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
 			return kinds, true
 		}
 		switch old := x.old(&e); {
@@ -215,7 +221,7 @@ func (x *check) old(e *entry) (done uint8) {
 func (x *check) stands(e entry, addr uint64, n int) bool {
 	k, o := x.a.Kind, e.tag.kind()
 	if e.who == x.me {
-		return k.covers(o)
+		return x.covers(&e)
 	}
 	interval := e.when >> instBits
 	d := x.b.d
@@ -230,13 +236,28 @@ func (x *check) stands(e entry, addr uint64, n int) bool {
 			p = s.rest[block]
 		}
 		if p != nil && p.at(t) >= interval {
-			return k.covers(o)
+			return x.covers(&e)
 		}
 	}
 	if (k|o)&Write != 0 && x.conflict(o, near) {
 		x.report(e, addr, n)
 	}
 	return false
+}
+
+// covers reports whether the access stands for an earlier one, which comes before it. A late
+// one that stands for one that is not late is kept as not late, so it needs the same bytes.
+func (x *check) covers(e *entry) bool {
+	k, o := x.a.Kind, e.tag.kind()
+	if !k.covers(o) {
+		return false
+	}
+	if k&^Late == o && k&Late != 0 {
+		all := x.e.tag&^e.tag&tagBytes == 0
+		x.early = x.early || all
+		return all || o&Strong != 0
+	}
+	return true
 }
 
 // conflict reports whether two unordered accesses race, one of which writes.
@@ -288,7 +309,11 @@ func (x *check) add(c *cell) {
 		if len(*x.more) == 0 {
 			*x.more = append(*x.more, nil) // 0 stands for no list
 		}
-		c.more |= uint32(len(*x.more))
+		if len(*x.more) > mostLists {
+			x.b.d.saturated = true
+			return
+		}
+		c.state |= uint64(len(*x.more)) * oneList
 		*x.more = append(*x.more, nil)
 	}
 	at := c.list()

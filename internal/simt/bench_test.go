@@ -117,6 +117,7 @@ func BenchmarkCheck(b *testing.B) {
 				l, _ := launchOf(b, w)
 				if l.Check = check; check {
 					l.Written = recordOfWrites()
+					l.Between = &Between{Wants: func(uint64) bool { return true }}
 				}
 				benchmark(b, l)
 			})

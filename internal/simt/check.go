@@ -68,6 +68,9 @@ const (
 func newChecker(x *execution) *checker {
 	c := &checker{Detector: kernelrace.New(x.threads), x: x, written: x.l.Written, rules: make([][]rule, len(x.fn.program.list))}
 	c.Values = c
+	if b := x.l.Between; b != nil {
+		c.OnHost, c.Signals = b.OnHost, b.Signals
+	}
 	return c
 }
 
@@ -414,11 +417,16 @@ func (c *checker) side(s *kernelrace.Side) FindingSide {
 
 // side describes an access of a thread.
 func (x *execution) side(in *inst, block uint64, thread uint32, kind kernelrace.Kind) FindingSide {
-	gx, gy := uint64(x.l.Grid.X), uint64(x.l.Grid.Y)
+	return describe(x.l.Kernel.program, x.l.Grid, x.l.Block, in, block, thread, kind)
+}
+
+// describe returns the access of a thread of a launch.
+func describe(p *Program, grid, shape cu.Dim3, in *inst, block uint64, thread uint32, kind kernelrace.Kind) FindingSide {
+	gx, gy := uint64(grid.X), uint64(grid.Y)
 	return FindingSide{
 		Block:  cu.Dim3{X: uint32(block % gx), Y: uint32(block / gx % gy), Z: uint32(block / gx / gy)},
-		Thread: threadAt(thread, x.l.Block),
-		Line:   in.src.Pos.Line, Source: x.l.Kernel.program.source(in.src.Loc), Op: opText(in.src),
+		Thread: threadAt(thread, shape),
+		Line:   in.src.Pos.Line, Source: p.source(in.src.Loc), Op: opText(in.src),
 		Kind: kind,
 	}
 }

@@ -92,6 +92,9 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 	}
 	if x.checker != nil {
 		x.stats.Findings = x.checker.findings()
+		if l.Between != nil {
+			x.stats.Touched = x.checker.touched()
+		}
 	}
 	x.stats.Findings = append(x.stats.Findings, x.hostFindings...)
 	if x.staleAt != nil {

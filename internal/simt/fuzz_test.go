@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/hostile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -35,7 +36,8 @@ func FuzzRun(f *testing.F) {
 		}
 		mem := newSpace()
 		buf := mem.alloc(make([]byte, 1<<14))
-		p, err := Link(m, func(string) (uint64, bool) { return buf.Base + 8192, true })
+		var p *Program
+		hostile.Check(t, "decode", func() { p, err = Link(m, func(string) (uint64, bool) { return buf.Base + 8192, true }) })
 		if err != nil {
 			return
 		}

@@ -2,6 +2,9 @@ package simt
 
 import "unsafe"
 
+// Unsafe: The places are words of the interpreter, or were checked against their segment
+// by the caller. They are aligned.
+
 // placeOfWord returns the place of v. The caller must keep v alive.
 func placeOfWord(v *uint64) uintptr { return uintptr(unsafe.Pointer(v)) }
 

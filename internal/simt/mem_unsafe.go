@@ -8,6 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/ptx"
 )
 
+// Unsafe: Each address was checked against its segment, with the length of the access. It
+// stays a number until the instruction that uses it, and the launch keeps the segment.
+
 // Functions on raw memory. Threads of a GPU may race with each other and with the
 // host, so these functions are hidden from the race detector.
 //

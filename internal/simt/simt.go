@@ -96,6 +96,9 @@ type Launch struct {
 	// Written says, for a Check, which bytes of a page of kernelrace.WrittenShift bits have
 	// been written. It returns nil for memory of which that is not known. It may be nil.
 	Written func(page uint64) *kernelrace.Written
+	// Between, if not nil, lets a Check find what the launch touches, for conflicts with
+	// other launches.
+	Between *Between
 }
 
 // Pulse tells a kernel that makes progress from a kernel that waits, however slow the
@@ -129,6 +132,7 @@ type Stats struct {
 	Traffic          []Traffic    // index: Segment.Counter
 	Sample           Sample       // of the launch, if it has a Model
 	Findings         []Finding    // with Launch.Check
+	Touched          *Touched     // with Launch.Between
 	Stale            *FindingSide // a weak load that was repeated after its mapped memory had changed, nil if none was
 }
 

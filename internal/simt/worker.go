@@ -23,6 +23,7 @@ type worker struct {
 	memScratch
 
 	next, end uint64 // blocks taken and not yet begun
+	turns     uint64 // of blocks, where oneThread is true
 
 	stack        int // bytes of frames and local memory
 	instructions uint64
@@ -58,6 +59,7 @@ func (k *worker) loop() {
 		polls, overdue := k.polls, false
 		for i := 0; i < len(resident) && !k.x.stop.Load(); {
 			b := resident[i]
+			k.yield()
 			if err := b.run(); err != nil {
 				k.x.fail(err)
 				return
@@ -90,6 +92,24 @@ func (k *worker) loop() {
 			}
 			runtime.Gosched()
 		}
+	}
+}
+
+// oneThread reports whether all goroutines share a thread and none is preempted, as on
+// js/wasm. A worker must yield there, else no timer and no other goroutine runs.
+const oneThread = runtime.GOARCH == "wasm"
+
+// turnsUntilYield is how many turns of blocks a worker runs before it yields. A turn takes
+// up to a millisecond.
+const turnsUntilYield = 8
+
+// yield lets other goroutines run from time to time, where nothing else does.
+func (k *worker) yield() {
+	if !oneThread {
+		return
+	}
+	if k.turns++; k.turns%turnsUntilYield == 0 {
+		runtime.Gosched()
 	}
 }
 

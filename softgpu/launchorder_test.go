@@ -1,0 +1,174 @@
+package softgpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
+)
+
+// TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are
+// reported under each schedule, also if it runs one launch after the other.
+func TestLaunchesWithoutOrder(t *testing.T) {
+	for _, schedule := range []Schedule{Eager, Lazy, Random} {
+		for _, c := range betweenCases {
+			t.Run(c.name+"/"+schedule.String(), func(t *testing.T) {
+				if !raceBuild { // the race detector reports the wrong programs, too, which fails the test
+					found := launchesOf(t, schedule, c.wrong)
+					if !slices.ContainsFunc(found, func(text string) bool { return strings.Contains(text, c.want) }) {
+						t.Errorf("the wrong program: got %q, want %q", found, c.want)
+					}
+				}
+				if found := launchesOf(t, schedule, c.right); len(found) > 0 {
+					t.Errorf("the correct program is reported: %q", found)
+				}
+			})
+		}
+	}
+}
+
+// launchesOf runs a program and returns its reports.
+func launchesOf(t *testing.T, s Schedule, program func(x *betweenRig)) (texts []string) {
+	x := newBetweenRig(t, s)
+	program(x)
+	x.ok(x.CtxSynchronize(x.ctx))
+	for _, f := range x.Findings() {
+		texts = append(texts, f.String())
+	}
+	return texts
+}
+
+// TestFindingBetweenLaunches: a finding has all that a report says, and counts the launches.
+func TestFindingBetweenLaunches(t *testing.T) {
+	if raceBuild {
+		t.Skip("the race detector reports this wrong program, too")
+	}
+	x := newBetweenRig(t, Eager)
+	for range 3 {
+		x.launch("put", x.a, x.p)
+		x.launch("get", x.b, x.p+4)
+		x.ok(x.CtxSynchronize(x.ctx))
+	}
+	found := x.Findings()
+	if len(found) != 1 {
+		t.Fatalf("%d findings: %v", len(found), found)
+	}
+	f := found[0]
+	sides := []FindingSide{*f.First, f.Second}
+	slices.SortFunc(sides, func(a, b FindingSide) int { return a.Line - b.Line })
+	put := FindingSide{Access: "write", Thread: [3]uint32{1, 0, 0}, Line: 13, Op: "st.global.u32", Kernel: "put", Stream: fmt.Sprintf("stream %#x", uintptr(x.a))}
+	get := FindingSide{Access: "read", Line: 24, Op: "ld.global.u32", Kernel: "get", Stream: fmt.Sprintf("stream %#x", uintptr(x.b))}
+	if sides[0] != put || sides[1] != get {
+		t.Errorf("sides %+v, want %+v and %+v", sides, put, get)
+	}
+	if f.Kind != "race between launches" || f.Bytes != 124 || f.Offset != 4 || f.Count != 3 {
+		t.Errorf("finding %+v", f)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("write by thread (1,0,0) of block (0,0,0) of put in stream %#x: st.global.u32, PTX line 13", uintptr(x.a)),
+		"124 bytes at offset 4 of a 8192-byte device allocation", "(3 times)", betweenStreams,
+	} {
+		if !strings.Contains(f.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, &f)
+		}
+	}
+}
+
+// TestKeptLaunches: what launches have touched is kept as long as others may conflict with
+// it, not longer.
+func TestKeptLaunches(t *testing.T) {
+	x := newBetweenRig(t, Eager)
+	most := func(kept, weight int) {
+		t.Helper()
+		if c := x.launches; len(c.kept) > kept || c.weight > weight || len(c.heads) > 4 {
+			t.Errorf("%d launches with weight %d in %d chains are kept, want at most %d and %d", len(c.kept), c.weight, len(c.heads), kept, weight)
+		}
+	}
+	for i := range cu.DevicePtr(4000) { // other memory each time
+		x.launch("put", x.a, x.p+i%8192/4*4)
+		x.launch("put", x.b, x.q+i%8192/4*4)
+		if i%10 == 9 {
+			x.sync(x.a)
+			x.sync(x.b)
+		}
+	}
+	x.ok(x.CtxSynchronize(x.ctx))
+	most(2*leastLimit/footprintWeight, 2*leastLimit)
+	for range 4000 { // the same memory, and no wait
+		x.launch("put", x.a, x.p)
+		x.launch("put", x.b, x.q)
+	}
+	x.ok(x.CtxSynchronize(x.ctx))
+	most(2*leastLimit/footprintWeight, 2*leastLimit)
+	x.launches.most = 1000
+	x.launches.limit = 1000
+	for i := range cu.DevicePtr(500) { // other memory each time, and no wait
+		x.launch("put", x.a, x.p+i*16)
+		x.launch("put", x.b, x.q+i*16)
+	}
+	x.ok(x.CtxSynchronize(x.ctx))
+	most(2*leastLimit/footprintWeight, 2*leastLimit)
+	if found := x.Findings(); len(found) > 0 {
+		t.Errorf("reported: %v", found)
+	}
+	x.launches.most, x.launches.limit = mostWeight, mostWeight
+	p := x.alloc(1 << 20)
+	x.ok(x.MemsetD8(x.ctx, p, 1, 1<<20))
+	x.ok(x.CtxSynchronize(x.ctx))
+	before, pages := len(x.launches.pages), int((uint64(p)+(1<<20)-1)/writtenSize-uint64(p)/writtenSize+1)
+	x.ok(x.MemFree(x.ctx, p))
+	if got := before - len(x.launches.pages); got != pages {
+		t.Errorf("a free forgets %d pages, want %d", got, pages)
+	}
+	x.checkWeight()
+}
+
+// TestKeptForQueuedLaunches: what a launch has touched is kept for another one that was queued
+// before the host waited, and that runs later.
+func TestKeptForQueuedLaunches(t *testing.T) {
+	if raceBuild {
+		t.Skip("the race detector reports this wrong program, too")
+	}
+	x := newBetweenRig(t, Lazy)
+	x.launch("get", x.b, x.p)
+	x.launch("put", x.a, x.p)
+	x.sync(x.a)
+	x.launches.limit = 0
+	x.launch("put", x.a, x.q)
+	x.sync(x.a)
+	x.ok(x.CtxSynchronize(x.ctx))
+	if found := x.Findings(); len(found) != 1 {
+		t.Errorf("%d findings, want 1: %v", len(found), found)
+	}
+}
+
+// checkWeight compares the weight of what is kept with what is there.
+func (x *betweenRig) checkWeight() {
+	x.t.Helper()
+	c, sum := x.launches, 0
+	for f := range c.kept {
+		sum += footprintWeight
+		for number, p := range f.Pages {
+			sum += weightOf(&p)
+			if !slices.Contains(c.pages[number], f) {
+				x.t.Errorf("page %#x does not name a launch that has touched it", number)
+			}
+		}
+	}
+	if sum != c.weight {
+		x.t.Errorf("the weight is %d, but what is kept has %d", c.weight, sum)
+	}
+}
+
+// TestOffHasNoOrder: without the check, operations have no place in an order.
+func TestOffHasNoOrder(t *testing.T) {
+	r := newRig(t, Options{Check: "0"})
+	p := r.alloc(128)
+	s := r.stream(0)
+	r.ok(r.MemsetD8Async(r.ctx, p, 1, 128, s))
+	if o := r.lastOp(s); r.launches != nil || o.track != nil || o.work.spans != nil {
+		t.Errorf("check %v, place %v", r.launches, o.track)
+	}
+}
