@@ -16,10 +16,10 @@ type arch struct {
 func (a arch) String() string { return "sm_" + strconv.Itoa(a.number) + a.suffix }
 
 // archForm matches the names of architectures that are accepted.
-var archForm = regexp.MustCompile(`^(?:sm_|compute_)?(\d{2,4})([af]?)$`)
+var archForm = regexp.MustCompile(`^(?:sm_|compute_)?([1-9]\d{1,3})([af]?)$`)
 
 // capabilityForm matches a compute capability such as 8.0.
-var capabilityForm = regexp.MustCompile(`^(\d{1,2})\.(\d)([af]?)$`)
+var capabilityForm = regexp.MustCompile(`^([1-9]\d?)\.(\d)([af]?)$`)
 
 // parseArch parses the name of an architecture. The empty name is [DefaultArch].
 func parseArch(name string) (arch, error) {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // DefaultArch is the architecture of PTX if [Options] name none: that of the A100, which
@@ -91,9 +93,9 @@ func File(ctx context.Context, path string, o *Options) (*Result, error) {
 	if info.Size() > maxSource {
 		return nil, fmt.Errorf("compile %s: %w", path, tooLarge(info.Size()))
 	}
-	source, err := os.ReadFile(path)
+	source, err := inputfile.Read(path, maxSource)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("compile: %w", err)
 	}
 	return Source(ctx, filepath.ToSlash(path), source, o)
 }

@@ -5,6 +5,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: What C gets is pinned by a frame until the call has returned. C memory that is
+// read is bounded by a length that the same library returned.
+
 // library calls a function of a C library by its name. An argument that points to memory
 // comes from a [frame].
 type library func(name string, args ...uintptr) (uintptr, error)

@@ -3,9 +3,9 @@ package kerneltest
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/runner"
 )
 
@@ -88,7 +88,7 @@ func (c *Case) image() ([]byte, error) {
 	if c.File == "" {
 		return c.PTX, nil
 	}
-	return os.ReadFile(c.File)
+	return inputfile.Read(c.File, inputfile.Image)
 }
 
 // name returns the name for messages.

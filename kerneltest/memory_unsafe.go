@@ -2,6 +2,9 @@ package kerneltest
 
 import "unsafe"
 
+// Unsafe: The type has no Go pointers and its size divides the length. The slice shares
+// memory that the run has allocated aligned.
+
 // sliceOf returns the elements in data, which shares its memory. T has no pointers, and
 // its size divides the length of data.
 func sliceOf[T any](data []byte) []T {

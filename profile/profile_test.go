@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/hostile"
 )
 
 func TestShippedProfilesLoadAndAnswer(t *testing.T) {
@@ -215,7 +216,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema":"ferry.profile/2","sources":{"a":{}},"link":[]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := Parse(text)
+		var p *Profile
+		var err error
+		hostile.Check(t, "parse", func() { p, err = Parse(text) })
 		if (p == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", p, err)
 		}

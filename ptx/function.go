@@ -40,6 +40,7 @@ func (p *parser) function(link Linkage) {
 		p.declareModuleRegisters()
 		p.next()
 		p.body()
+		f.Body = p.instrs.take()
 		p.resolveJumps()
 	}
 	p.checkEntry(f)

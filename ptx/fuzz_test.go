@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/hostile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -37,7 +38,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(wholeSource(name, source))
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		m, err := ptx.Parse("f.ptx", source)
+		var m *ptx.Module
+		var err error
+		hostile.Check(t, "parse", func() { m, err = ptx.Parse("f.ptx", source) })
 		if (m == nil) == (err == nil) {
 			t.Fatalf("module %v, error %v", m, err)
 		}
@@ -48,8 +51,27 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		checkModule(t, m)
+		other, err := ptx.Parse("g.ptx", linkedTo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, modules := range [][]*ptx.Module{{m}, {m, m}, {m, other}, {other, m}} {
+			hostile.Check(t, "link", func() {
+				var inputs []ptx.Input
+				for i, m := range modules {
+					inputs = append(inputs, ptx.Input{Name: string(rune('a' + i)), Module: m})
+				}
+				linked, err := ptx.Link(inputs)
+				if (linked == nil) == (err == nil) {
+					t.Fatalf("linked module %v, error %v", linked, err)
+				}
+			})
+		}
 	})
 }
+
+// linkedTo has the names that many of the seeds have.
+const linkedTo = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .global .u32 a;\n.visible .func f(.param .b32 x) { ret; }\n.weak .global .u32 b = 7;\n.visible .entry k() { ret; }\n"
 
 // checkModule checks what must hold for every module.
 func checkModule(t *testing.T, m *ptx.Module) {

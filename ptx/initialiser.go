@@ -164,7 +164,7 @@ func (p *parser) symbol(name string, pos Pos) string {
 func (p *parser) initReloc(v *Var, i int, r Reloc) {
 	p.initBits(v, i, 0)
 	r.Offset, r.Size = i*v.Type.Size(), v.Type.Size()
-	if !p.bad {
+	if p.countItem(); !p.bad {
 		v.Relocs = append(v.Relocs, r)
 	}
 }

@@ -29,9 +29,31 @@ func (p *parser) instruction() {
 		p.jumps = p.jumps[:jumps] // they point into the instruction that is dropped
 		return
 	}
+	if p.countItem(); p.bad {
+		return
+	}
 	p.checkMemory(&in, op)
-	p.f.Body = append(p.f.Body, in)
+	p.instrs.add(&in)
 	p.semicolon("the instruction")
+}
+
+// A short text may have freeItems instructions and addresses in initialisers. A long one may
+// have one for every itemBytes of its length. What compilers write has over 20 bytes for
+// each. An item takes 72 to 200 bytes of memory, so a few letters that a file repeats
+// millions of times, which compress well, would fill the memory.
+const (
+	freeItems = 500_000
+	itemBytes = 16
+)
+
+// countItem counts an instruction or an address.
+func (p *parser) countItem() {
+	if most := max(freeItems, len(p.lex.src)/itemBytes); p.items >= most {
+		p.fail("the module has more than %d instructions and addresses in initialisers: "+
+			"a text of %d bytes may have %d, or one for every %d bytes", most, len(p.lex.src), freeItems, itemBytes)
+		return
+	}
+	p.items++
 }
 
 // take removes the operands from start on from the stack and returns a copy.

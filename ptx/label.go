@@ -15,7 +15,7 @@ func (p *parser) label() {
 		}
 	}
 	unique := p.defineLabel(name, pos, true)
-	p.f.Labels[unique] = len(p.f.Body)
+	p.f.Labels[unique] = p.instrs.len()
 }
 
 // defineLabel adds a label to the current scope and returns its unique name.
@@ -52,7 +52,7 @@ func (p *parser) targets(name string, pos Pos) {
 	var list []string
 	for {
 		target, at := p.name("a target")
-		if p.bad {
+		if p.countItem(); p.bad {
 			p.jumps, p.forward = p.jumps[:jumps], p.forward[:forward] // they belong to the table that is dropped
 			return
 		}

@@ -170,3 +170,25 @@ func TestSpecialRegisters(t *testing.T) {
 		}
 	}
 }
+
+// TestManyItems demands that a text has as many instructions and addresses as its length
+// allows, and no more.
+func TestManyItems(t *testing.T) {
+	const free = 500_000
+	blanks := strings.Repeat(" ", 16*free+16-free*len("ret;")) // room for one more
+	for name, c := range map[string]struct {
+		source string
+		right  bool
+	}{
+		"instructions": {bodyHead + strings.Repeat("ret;", free) + "}", true},
+		"one more":     {bodyHead + strings.Repeat("ret;", free+1) + "}", false},
+		"longer text":  {bodyHead + strings.Repeat("ret;", free+1) + blanks + "}", true},
+		"addresses":    {moduleHead + ".global .u64 a[] = {a" + strings.Repeat(",a", free) + "};", false},
+		"both":         {moduleHead + ".global .u64 a[] = {a, a};" + bodyHead[len(moduleHead):] + strings.Repeat("ret;", free-1) + "}", false},
+	} {
+		_, err := ptx.Parse("k.ptx", c.source)
+		if c.right && err != nil || !c.right && (err == nil || !strings.Contains(err.Error(), "more than 500000 instructions")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

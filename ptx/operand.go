@@ -95,7 +95,8 @@ func (p *parser) named(op opcode) Operand {
 	text, pos := p.fullName()
 	if op.jump && p.arg >= 0 && text[0] != '%' {
 		if _, isVar := p.lookup(text); !isVar || p.arg == 0 && op.op == "bra" {
-			p.jumps = append(p.jumps, reference{name: text, pos: pos, f: p.f, scope: p.scope, instr: len(p.f.Body), arg: p.arg, code: op.op == "bra"})
+			p.countItem()
+			p.jumps = append(p.jumps, reference{name: text, pos: pos, f: p.f, scope: p.scope, instr: p.instrs.len(), arg: p.arg, code: op.op == "bra"})
 			return Sym{Name: text}
 		}
 	}
@@ -121,7 +122,8 @@ func (p *parser) outer(text string, pos Pos) Sym {
 	case text[0] == '%':
 		p.undeclared(p.scope, text, pos)
 	default:
-		p.jumps = append(p.jumps, reference{name: text, pos: pos, f: p.f, scope: p.scope, instr: len(p.f.Body), arg: p.arg})
+		p.countItem()
+		p.jumps = append(p.jumps, reference{name: text, pos: pos, f: p.f, scope: p.scope, instr: p.instrs.len(), arg: p.arg})
 	}
 	return Sym{Name: text}
 }

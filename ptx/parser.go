@@ -55,6 +55,7 @@ type parser struct {
 	lostName   bool        // a declaration of the module could not be parsed
 	sized      bool        // the source has .address_size
 	addresses  [2]bool     // 32-bit and 64-bit registers hold addresses
+	items      int         // instructions and addresses in initialisers
 	hasVersion bool
 	hasTarget  bool
 
@@ -66,6 +67,7 @@ type parser struct {
 	renamed         int
 	missing         map[string]bool // names already reported
 	lostDeclaration bool            // a declaration could not be parsed, so undeclared names are not reported
+	instrs          body            // of its body
 	jumps           []reference     // to labels, or to what the module declares later
 	arg             int             // index of the operand being parsed; -1 within another operand
 	argPos          [4]Pos          // places of the first operands

@@ -5,6 +5,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: The address of a local variable is converted in the system call. The address
+// that is asked for is only a number.
+
 // The flags of get_mempolicy that ask for the node of the page at an address.
 const nodeOfAddress = 1<<0 | 1<<1 // MPOL_F_NODE | MPOL_F_ADDR
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // Schema is the name of the format of recordings, in their first line.
@@ -53,7 +55,7 @@ type Recorder struct {
 	began   time.Time
 	calls   atomic.Uint64 // calls so far
 	drivers atomic.Int64
-	sites   sites
+	sites   *callsite.Finder
 
 	mu       sync.Mutex
 	file     file // nil for none
@@ -172,7 +174,7 @@ func newRecorder(o *Options) *Recorder {
 	if r.limit == 0 {
 		r.limit = DefaultLimit
 	}
-	r.sites.known, r.sites.ids = map[[maxDepth]uintptr]int{}, map[place]int{}
+	r.sites = callsite.New()
 	program := "?"
 	if len(os.Args) > 0 {
 		program = filepath.Base(os.Args[0])

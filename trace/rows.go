@@ -163,9 +163,9 @@ func (r *Recorder) addDevice(id, driver int, name string, node int) {
 // addSite adds the row of a line of the program.
 func (r *Recorder) addSite(id int, p place) {
 	r.addRow(`{"site":`, id, func(b *row) {
-		b.text("file", p.file)
-		b.num("line", int64(p.line))
-		b.text("func", p.fn)
+		b.text("file", p.File)
+		b.num("line", int64(p.Line))
+		b.text("func", p.Func)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/compile"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -158,7 +159,7 @@ func (f *files) relative(path string) (string, error) {
 
 // readSource reads the source and the files that it includes by #include "NAME".
 func (f *files) readSource() error {
-	text, err := os.ReadFile(f.Source)
+	text, err := inputfile.Read(f.Source, inputfile.Source)
 	if err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
@@ -184,7 +185,7 @@ func (f *files) include(names []string, from string, seen map[string]bool) {
 			if seen[path] || len(seen) > maxIncludes {
 				break
 			}
-			text, err := os.ReadFile(path)
+			text, err := inputfile.Read(path, inputfile.Source)
 			if err != nil {
 				continue
 			}
@@ -241,7 +242,7 @@ func (f *files) module(ctx context.Context) (*module, error) {
 			return nil, err
 		}
 		m.ptx, m.warnings = r.PTX, r.Warnings
-	} else if m.ptx, err = os.ReadFile(f.ptx); err != nil {
+	} else if m.ptx, err = inputfile.Read(f.ptx, inputfile.Source); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
 	parsed, err := ptx.Parse(f.ptx, strings.TrimRight(string(m.ptx), "\x00"))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // StaleError says why generated files do not belong to their source any more.
@@ -31,7 +33,7 @@ func Check(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	code, err := os.ReadFile(f.out)
+	code, err := inputfile.Read(f.out, inputfile.Source)
 	if errors.Is(err, os.ErrNotExist) {
 		return &StaleError{f.out, []string{"the file does not exist"}}
 	} else if err != nil {
@@ -81,7 +83,7 @@ func (f *files) compare(old *stamp, code []byte) (reasons []string) {
 			}
 		}
 	}
-	text, err := os.ReadFile(f.ptx)
+	text, err := inputfile.Read(f.ptx, inputfile.Source)
 	switch name, _ := f.relative(f.ptx); {
 	case err != nil:
 		add("the PTX cannot be read: %v", err)

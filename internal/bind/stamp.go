@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"go/parser"
 	gotoken "go/token"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // formatVersion counts the forms of the generated code. A file of another form is stale.
@@ -179,7 +180,7 @@ func packageOf(dir, except string) string {
 		if filepath.Base(name) == filepath.Base(except) || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(name)
+		text, err := inputfile.Read(name, inputfile.Source)
 		if err != nil {
 			continue
 		}

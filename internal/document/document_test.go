@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/hostile"
 )
 
 func TestIndent(t *testing.T) {
@@ -109,8 +111,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"schema":"x/1"}`))
 	f.Add([]byte(`{"schema":`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if err := Decode("f", text, "x/1", new(grid)); err == nil && !json.Valid(text) {
-			t.Error("decoded what is not JSON")
-		}
+		hostile.Check(t, "decode", func() {
+			if err := Decode("f", text, "x/1", new(grid)); err == nil && !json.Valid(text) {
+				t.Error("decoded what is not JSON")
+			}
+		})
 	})
 }

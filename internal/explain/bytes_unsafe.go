@@ -6,6 +6,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Slices are passed with their own length, and the caller keeps them. Numbers
+// never become pointers again.
+
 // pointerTo returns the address of a slice for the driver.
 func pointerTo(b []byte) cu.HostPtr { return cu.HostPtr(unsafe.SliceData(b)) }
 

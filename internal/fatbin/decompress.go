@@ -9,8 +9,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxData is the most bytes that are decompressed from an entry.
-const maxData = 64 << 20
+// An entry is decompressed to maxData bytes at most. Above smallData bytes, it has at most
+// maxRatio times its stored bytes: a small file must not become so much PTX that the parser
+// needs seconds for it. Files of 100 to 300 KB of PTX have ratios of
+// 4 to 16; at 16 a file of 1 MB takes 565 MiB to load.
+const (
+	maxData   = 64 << 20
+	smallData = 12 << 20
+	maxRatio  = 12
+)
+
+// mostData returns how many bytes an entry of some stored bytes may have.
+func mostData(stored int) uint64 {
+	return uint64(min(maxData, max(smallData, maxRatio*stored)))
+}
 
 // maxWindow is the most memory that Zstandard data may ask for to refer back to.
 const maxWindow = 16 << 20

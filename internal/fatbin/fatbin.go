@@ -107,8 +107,8 @@ func (e *Entry) compressed() bool {
 // Data returns the code, decompressed. PTX is without the zero bytes at its end.
 func (e *Entry) Data() (data []byte, err error) {
 	switch {
-	case e.compressed() && e.size > maxData:
-		err = fmt.Errorf("%d bytes when decompressed, at most %d are read", e.size, maxData)
+	case e.compressed() && e.size > mostData(len(e.data)):
+		err = fmt.Errorf("%d bytes when decompressed from %d, at most %d are read: compile with nvcc --no-compress", e.size, len(e.data), mostData(len(e.data)))
 	case e.flags&flagZstandard != 0:
 		data, err = zstandard(e.data, int(e.size))
 	case e.flags&flagLZ4 != 0:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/hostile"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -281,7 +282,20 @@ func FuzzEntries(f *testing.F) {
 		f.Add(new(file).add(PTX, 80, flag, ptxFor(80)[:300]).bytes())
 	}
 	f.Add([]byte("\x50\xed\x55\xba"))
-	f.Fuzz(func(t *testing.T, image []byte) { useAll(image) })
+	files, err := filepath.Glob("testdata/*.fatbin")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	for _, name := range files {
+		image, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(image)
+	}
+	f.Fuzz(func(t *testing.T, image []byte) {
+		hostile.Check(t, "decompress all", func() { useAll(image) })
+	})
 }
 
 func FuzzLZ4(f *testing.F) {

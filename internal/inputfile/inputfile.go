@@ -11,7 +11,7 @@ import (
 // The most bytes of files.
 const (
 	Document = 64 << 20 // results and profiles; the largest that Ferry writes has 1 MB
-	Source   = 64 << 20 // PTX
+	Source   = 64 << 20 // PTX, CUDA C++ and Go
 	Image    = 1 << 30  // a module for a device
 )
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/hostile"
 )
 
 // load generates the bytes of an argument, as Run does.
@@ -265,7 +266,9 @@ func FuzzParseArg(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseArg(text)
+		var a Arg
+		var err error
+		hostile.Check(t, "parse", func() { a, err = ParseArg(text) })
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "argument ") {
 				t.Errorf("error without the argument: %v", err)

@@ -40,7 +40,7 @@ const (
 // what runs at the same time in a stream or on an engine is on a second track of it.
 // Arrows lead from a call to its operations in their streams.
 func Perfetto(w io.Writer, r *trace.Recording) error {
-	p := &perfetto{w: bufio.NewWriterSize(w, 1<<16), rec: r, tracks: map[trackKey]*track{}, processes: map[int]bool{}, calls: map[uint64]callPlace{}}
+	p := &perfetto{w: bufio.NewWriterSize(w, 1<<16), rec: r, tracks: map[trackKey]*tracks{}, processes: map[int]bool{}, calls: map[uint64]callPlace{}}
 	p.raw(`{"displayTimeUnit":"ns","otherData":`)
 	p.json(map[string]any{"program": r.Program, "schema": trace.Schema, "lost_calls": r.LostCalls, "lost_operations": r.LostOps})
 	p.raw(`,"traceEvents":[`)
@@ -69,22 +69,16 @@ type perfetto struct {
 	rec       *trace.Recording
 	err       error
 	any       bool
-	tracks    map[trackKey]*track
+	tracks    map[trackKey]*tracks
 	processes map[int]bool // with a name
 	lastTID   int          // tracks are numbered across processes, as threads of one system are
 	calls     map[uint64]callPlace
 }
 
-// trackKey names a track: nth is 0, and higher for what runs at the same time.
+// trackKey names the tracks of a process that have one name.
 type trackKey struct {
 	pid  int
 	name string
-	nth  int
-}
-
-type track struct {
-	tid int
-	end int64 // of its last slice
 }
 
 // callPlace is where the slice of a call is.
@@ -123,39 +117,38 @@ const rounding = 1000
 // slice adds a slice to the first track of a name that is free, and returns the number
 // of the track and the start.
 func (p *perfetto) slice(pid int, process, name string, order int, title, cat string, start, end int64, args map[string]any) (tid int, from int64) {
-	nth := 0
-	t := p.track(trackKey{pid, name, 0}, process, order)
-	for start < t.end-rounding {
-		nth++
-		t = p.track(trackKey{pid, name, nth}, process, order)
+	group := p.tracks[trackKey{pid, name}]
+	if group == nil {
+		group = new(tracks)
+		p.tracks[trackKey{pid, name}] = group
+	}
+	t := group.free(start)
+	if t == nil {
+		t = p.track(pid, name, group.count(), process, order)
+		group.add(t)
 	}
 	start = max(start, t.end)
 	end = max(start, end)
-	t.end = end
+	group.use(t, end)
 	ts, dur := micros(start), micros(end-start)
 	p.add(event{Name: title, Cat: cat, Ph: "X", TS: &ts, Dur: &dur, PID: pid, TID: t.tid, Args: args})
 	return t.tid, start
 }
 
-// track returns a track, and names it and its process when they are new.
-func (p *perfetto) track(k trackKey, process string, order int) *track {
-	if t := p.tracks[k]; t != nil {
-		return t
-	}
-	if !p.processes[k.pid] {
-		p.processes[k.pid] = true
-		p.add(event{Name: "process_name", Ph: "M", PID: k.pid, Args: map[string]any{"name": process}})
-		p.add(event{Name: "process_sort_index", Ph: "M", PID: k.pid, Args: map[string]any{"sort_index": k.pid}})
+// track makes a track, and names it, and its process when that is new.
+func (p *perfetto) track(pid int, name string, nth int, process string, order int) *track {
+	if !p.processes[pid] {
+		p.processes[pid] = true
+		p.add(event{Name: "process_name", Ph: "M", PID: pid, Args: map[string]any{"name": process}})
+		p.add(event{Name: "process_sort_index", Ph: "M", PID: pid, Args: map[string]any{"sort_index": pid}})
 	}
 	p.lastTID++
 	t := &track{tid: firstTID + p.lastTID, end: -1 << 62}
-	p.tracks[k] = t
-	name := k.name
-	if k.nth > 0 {
-		name += fmt.Sprintf(" (%d)", k.nth+1)
+	if nth > 0 {
+		name += fmt.Sprintf(" (%d)", nth+1)
 	}
-	p.add(event{Name: "thread_name", Ph: "M", PID: k.pid, TID: t.tid, Args: map[string]any{"name": name}})
-	p.add(event{Name: "thread_sort_index", Ph: "M", PID: k.pid, TID: t.tid, Args: map[string]any{"sort_index": order}})
+	p.add(event{Name: "thread_name", Ph: "M", PID: pid, TID: t.tid, Args: map[string]any{"name": name}})
+	p.add(event{Name: "thread_sort_index", Ph: "M", PID: pid, TID: t.tid, Args: map[string]any{"sort_index": order}})
 	return t
 }
 

@@ -134,15 +134,20 @@ func untimed(r *trace.Recording) string {
 
 // devices returns the names of the devices, each with what emulates it.
 func devices(r *trace.Recording) []string {
-	all := []string{}
+	all, seen := []string{}, map[string]bool{}
+	virtual := map[int]string{} // the profile, by driver
+	for _, d := range r.Drivers {
+		if d.Virtual() {
+			virtual[d.ID] = d.Profile
+		}
+	}
 	for _, d := range r.Devices {
 		name := d.Name
-		for _, drv := range r.Drivers {
-			if drv.ID == d.Driver && drv.Virtual() {
-				name = "soft:" + drv.Profile + " (software, predicts " + name + ")"
-			}
+		if profile, ok := virtual[d.Driver]; ok {
+			name = "soft:" + profile + " (software, predicts " + name + ")"
 		}
-		if !slices.Contains(all, name) {
+		if !seen[name] {
+			seen[name] = true
 			all = append(all, name)
 		}
 	}

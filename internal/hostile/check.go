@@ -1,0 +1,113 @@
+package hostile
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+// Limits of an input: its size in bytes, and the time and the bytes of memory to refuse it.
+const (
+	Bytes  = 1 << 20
+	Time   = 2 * time.Second
+	Memory = 512 << 20
+)
+
+// Strict is the environment variable that makes [Check] hold an input to [Time]. It is for
+// a machine that does nothing else. Without it an input has five times as long: tests of
+// other packages run at the same time, and memory that a virtual machine uses for the first
+// time is slow. What costs more with the square of its length takes far longer than that.
+const Strict = "FERRY_STRICT"
+
+// Check runs f, which reads one input of at most [Bytes] bytes, and fails the test if it
+// takes too long, see [Strict], or more than [Memory]. Time on a busy machine is that of the
+// processors. Builds with the race detector have ten times the time.
+func Check(t testing.TB, what string, f func()) {
+	t.Helper()
+	limit := Time
+	switch {
+	case race:
+		limit *= 10
+	case os.Getenv(Strict) == "":
+		limit *= 5
+	}
+	check(t, what, f, limit)
+}
+
+func check(t testing.TB, what string, f func(), limit time.Duration) {
+	t.Helper()
+	c := measure(f)
+	if c.took > limit {
+		t.Errorf("%s: took %v, at most %v is allowed", what, c.took.Round(time.Millisecond), limit)
+	}
+	if c.most > Memory {
+		t.Errorf("%s: took %d MiB of memory, at most %d are allowed", what, c.most>>20, Memory>>20)
+	}
+}
+
+// cost is what a function took.
+type cost struct {
+	took time.Duration // or how long processors worked, if that is shorter
+	most uint64        // bytes of the heap at once, at most
+}
+
+// short is for how long nobody looks at the memory of a function, because most functions
+// end before.
+const short = 2 * time.Millisecond
+
+// fresh is how much garbage may be in the heap when f begins. What is collected while f runs
+// would be subtracted from what f takes.
+const fresh = 32 << 20
+
+// measure runs f. It looks at the memory every millisecond, while the garbage collector
+// keeps to the limit as well as it can. For a short f it counts all that f allocates.
+func measure(f func()) cost {
+	if heap := read(objects); heap > fresh+read(live) {
+		runtime.GC()
+	}
+	before, allocated := read(objects), read(allocations)
+	done, looked := make(chan struct{}), make(chan uint64, 1)
+	timer := time.AfterFunc(short, func() { looked <- look(done, before) })
+	worked, begin := processorTime(), time.Now()
+	f()
+	c := cost{took: min(time.Since(begin), processorTime()-worked)}
+	close(done)
+	if timer.Stop() {
+		c.most = read(allocations) - allocated
+		return c
+	}
+	c.most = min(<-looked, read(allocations)-allocated)
+	return c
+}
+
+// look returns the most bytes of the heap that there are at once until done, besides those
+// of before.
+func look(done <-chan struct{}, before uint64) (most uint64) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(before) + Memory))
+	for {
+		now := read(objects)
+		most = max(most, now-min(now, before))
+		select {
+		case <-done:
+			return most
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Names of runtime metrics: the heap in use, with garbage; what the last collection found in
+// use; and all that was ever allocated.
+const (
+	live        = "/gc/heap/live:bytes"
+	objects     = "/memory/classes/heap/objects:bytes"
+	allocations = "/gc/heap/allocs:bytes"
+)
+
+func read(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
