@@ -8,6 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The steps are in memory of Go that the submission keeps. What they point to is
+// pinned while C runs.
+
 // submission is a batch in the form that C takes. It stays with the batch: another
 // Submit replays it, or reuses its memory for other calls.
 type submission struct {

@@ -158,7 +158,7 @@ func testEveryCall(t *testing.T, version int32) {
 
 			f.on(spec.symbol, func([]uintptr) cu.Result { return cu.ErrorLaunchTimeout })
 			out = method.Call(in)
-			if err := out[len(out)-1].Interface(); err != cu.ErrorLaunchTimeout {
+			if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, cu.ErrorLaunchTimeout) {
 				t.Errorf("error %v, want the driver's", err)
 			}
 		})

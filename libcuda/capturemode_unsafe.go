@@ -7,6 +7,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // captureModes has variables that C reads the new mode from and writes the old one to. A
 // variable of the stack would be allocated in every call.
 var captureModes = sync.Pool{New: func() any { return new(cu.StreamCaptureMode) }}

@@ -10,6 +10,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // contextTable records which created contexts have been destroyed, because the
 // driver can crash on such a handle. The driver uses handles again: a new context
 // can be at the address of an old one.

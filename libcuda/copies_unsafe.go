@@ -8,6 +8,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // memcpyAttributes is CUmemcpyAttributes. The location hints are for memory that
 // CUDA does not know.
 type memcpyAttributes struct {

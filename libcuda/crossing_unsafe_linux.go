@@ -8,6 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The argument of cgocall is a struct of the form that the assembly reads. C does
+// not call Go while it is on the stack.
+
 // These are the addresses of the C functions in crossing_linux_*.s. Each returns the
 // result of the last function that it called.
 var callCode, shortCode, crossingCode, nothingCode uintptr

@@ -6,6 +6,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // DeviceGetName calls cuDeviceGetName; see [cu.Devices].
 func (d *Driver) DeviceGetName(dev cu.Device) (name string, err error) {
 	buf := make([]byte, 256)

@@ -45,9 +45,15 @@ func result(r cu.Result) error {
 	case cu.ErrorNotReady:
 		return cu.ErrorNotReady // converting a constant allocates nothing, so polling does not
 	default:
-		return r
+		return processLoss.Report(r)
 	}
 }
+
+// processLoss remembers the fault that lost the contexts of the process, on all devices.
+var processLoss cu.Loss
+
+// Loss remembers the fault that lost the contexts of the process; see [cu.Losing].
+func (d *Driver) Loss() *cu.Loss { return &processLoss }
 
 // cString appends a zero byte to text. It refuses text with a zero byte inside, which
 // C would read as a shorter name.

@@ -10,6 +10,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // launchConfig is CUlaunchConfig.
 type launchConfig struct {
 	_              structs.HostLayout

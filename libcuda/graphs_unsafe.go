@@ -8,6 +8,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // GraphGetNodes calls cuGraphGetNodes, once for the count and once for the nodes;
 // see [cu.Graphs].
 func (d *Driver) GraphGetNodes(graph cu.Graph) ([]cu.GraphNode, error) {

@@ -184,7 +184,7 @@ func TestByHandle(t *testing.T) {
 		}
 		made(symbol, set, symbol)
 		f.on(symbol, func([]uintptr) cu.Result { return cu.ErrorIllegalAddress })
-		if err := call(0x50); err != cu.ErrorIllegalAddress {
+		if err := call(0x50); !errors.Is(err, cu.ErrorIllegalAddress) {
 			t.Errorf("%s: error %v, want the driver's", symbol, err)
 		}
 		made(symbol)

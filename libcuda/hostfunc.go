@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 )
 
 // hostCall is a host function that the driver is to call. The driver gets a number
@@ -99,8 +100,11 @@ func leaveHostFunc() {
 
 // refuseInHostFunc returns an error when the calling goroutine runs a host function,
 // where the driver may wait for itself. It does not notice a goroutine that the host
-// function started.
+// function started. It also returns an error in a forked child.
 func refuseInHostFunc(id procID) error {
+	if forked.Child() {
+		return forked.New(procs[id].symbol)
+	}
 	if hostThreadCount.Load() == 0 {
 		return nil
 	}

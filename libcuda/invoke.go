@@ -1,6 +1,9 @@
 package libcuda
 
-import "github.com/ferrygpu/ferry/cu"
+import (
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
+)
 
 // These functions make the calls of C functions.
 //
@@ -129,12 +132,12 @@ func (d *Driver) invoke(id procID, ctx cu.Context, c *call) error {
 }
 
 // mayRefuse reports whether a call with ctx may have to be refused before it reaches
-// the driver. The reasons are that ctx is zero, that a context has been destroyed, or
-// that a host function runs. It is inlined and comes first in a condition; elsewhere
-// the compiler adds instructions.
+// the driver. The reasons are that ctx is zero, that a context has been destroyed,
+// that a host function runs, or that this process may be a forked child. It is inlined and
+// comes first in a condition; elsewhere the compiler adds instructions.
 func (d *Driver) mayRefuse(ctx cu.Context) bool {
 	inside, dead := hostThreadCount.Load(), d.contexts.dead.Load()
-	return ctx == 0 || inside != 0 || dead != nil
+	return ctx == 0 || inside != 0 || dead != nil || forked.MayBeChild()
 }
 
 // minByHandle is the first CUDA version whose drivers take the context of an operation

@@ -8,6 +8,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: The driver keeps the addresses of the log buffers until the compilation ends:
+// they are pinned until release.
+
 // jitOptions is the memory of one compilation or link: the arrays that C reads, and the
 // buffers of the logs that it writes. The driver keeps the addresses of the buffers until
 // the compilation or link ends. pins keeps the buffers at their addresses.

@@ -6,6 +6,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // Keys in the extra array of a launch (CU_LAUNCH_PARAM_*_AS_INT).
 const (
 	launchEnd    = 0

@@ -3,10 +3,12 @@
 package libcuda
 
 import (
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/ebitengine/purego"
+	"github.com/ferrygpu/ferry/internal/dl"
 )
 
 const platformSupported = true
@@ -39,9 +41,16 @@ func newCallback(fn func(uintptr)) uintptr { return purego.NewCallback(fn) }
 func threadID() int { return syscall.Gettid() }
 
 // libraryPaths lists where the driver library can be, the usual places first. The
-// system's loader searches for the first two.
+// system's loader searches for the first two. If LD_LIBRARY_PATH has an element that is not
+// an absolute path, the loader is not asked, and its absolute elements go first.
 func libraryPaths() []string {
 	paths := []string{"libcuda.so.1", "libcuda.so"}
+	if dirs, safe := dl.SearchPath(); !safe {
+		paths = nil
+		for _, dir := range dirs {
+			paths = append(paths, filepath.Join(dir, "libcuda.so.1"))
+		}
+	}
 	for _, dir := range libraryDirs {
 		paths = append(paths, dir+"/libcuda.so.1")
 	}

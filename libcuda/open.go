@@ -3,16 +3,18 @@ package libcuda
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/origin"
 )
 
 // LibraryVariable is the environment variable that names the driver library. When it
-// is set, no other place is tried.
+// is set, to an absolute path, no other place is tried.
 const LibraryVariable = "FERRY_LIBCUDA"
 
 // Open finds the driver library and opens it. It does not start the driver; call
@@ -23,6 +25,9 @@ func Open() (*Driver, error) {
 	}
 	paths := libraryPaths()
 	if path := os.Getenv(LibraryVariable); path != "" {
+		if !filepath.IsAbs(path) {
+			return nil, &OpenError{Tried: []Attempt{{Path: path, Message: LibraryVariable + " is not an absolute path"}}}
+		}
 		paths = []string{path}
 	}
 	failed := &OpenError{}
@@ -100,8 +105,11 @@ func (d *Driver) Init(flags uint32) error {
 		return fmt.Errorf("cuInit: %w: the driver was not made by Open", cu.ErrorNotInitialized)
 	}
 	err := d.call3(procInit, uintptr(flags), 0, 0)
-	if code, ok := err.(cu.Result); ok {
+	switch code, ok := err.(cu.Result); {
+	case ok:
 		return fmt.Errorf("cuInit of %s: %w", d.text(), code)
+	case err == nil:
+		forked.Started()
 	}
 	return err
 }

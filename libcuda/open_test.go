@@ -26,7 +26,9 @@ func TestOpenNamedLibrary(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{missing, "cannot open shared object file"},
 		{noLibrary, ""},
-		{"libc.so.6", "no CUDA driver"},
+		{"libcuda.so.1", "not an absolute path"},
+		{"./libcuda.so.1", "not an absolute path"},
+		{"sub/../libcuda.so.1", "not an absolute path"},
 	} {
 		t.Setenv(LibraryVariable, c.path)
 		d, err := Open()

@@ -8,6 +8,10 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses of Go memory are converted in the argument list of a function with the
+// directive uintptrescapes, or are pinned. So the memory stays alive and in place until C
+// returns, and C keeps none of them.
+
 // DriverGetVersion calls cuDriverGetVersion; see [cu.Devices].
 func (d *Driver) DriverGetVersion() (version int32, err error) {
 	err = d.call3(procDriverGetVersion, uintptr(unsafe.Pointer(&version)), 0, 0)

@@ -68,15 +68,14 @@ func Find(names, dirs []string) (*Library, error) {
 	if !Supported {
 		return nil, ErrPlatform
 	}
-	own, safe := searchPath(os.Getenv("LD_LIBRARY_PATH"))
-	_, safeAtStart := searchPath(pathAtStart)
+	own, safe := SearchPath()
 	failed := &NotFoundError{Names: names}
 	for _, dir := range unique(slices.Concat(own, dirs)) {
 		if l := failed.openIn(dir); l != nil {
 			return l, nil
 		}
 	}
-	if l := failed.openByName(safe && safeAtStart); l != nil {
+	if l := failed.openByName(safe); l != nil {
 		return l, nil
 	}
 	return nil, failed
@@ -129,6 +128,15 @@ func (e *NotFoundError) openByName(safe bool) *Library {
 // failed records why a file was not opened. Loaders begin the message with the path.
 func (e *NotFoundError) failed(path string, err error) {
 	e.Tried = append(e.Tried, Attempt{path, strings.TrimPrefix(err.Error(), path+": ")})
+}
+
+// SearchPath returns the directories of LD_LIBRARY_PATH that have absolute paths, and
+// reports whether all have one, now and when the process started. Only then the system's
+// loader can be asked for a library by its name: it would also search the working directory.
+func SearchPath() (dirs []string, safe bool) {
+	dirs, safe = searchPath(os.Getenv("LD_LIBRARY_PATH"))
+	_, safeAtStart := searchPath(pathAtStart)
+	return dirs, safe && safeAtStart
 }
 
 // searchPath splits a list of directories such as LD_LIBRARY_PATH. It returns those with

@@ -1,0 +1,2 @@
+// Package forktest runs functions of tests in a child that a raw fork makes, on Linux.
+package forktest
