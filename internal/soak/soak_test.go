@@ -1,0 +1,35 @@
+package soak
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+)
+
+var (
+	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the tasks")
+	rounds = flag.Int("rounds", 4000, "how many tasks")
+)
+
+// TestSoak: all tasks end as they must, and nothing grows.
+func TestSoak(t *testing.T) {
+	g, err := ferry.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	report, err := Run(context.Background(), g, Options{Rounds: *rounds, Legs: 8, Seed: *seed, Progress: func(h Health) { t.Logf("%+v", h) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d rounds, %d elements verified, %d cancelled; -seed %d; %v", report.Rounds, report.Verified, report.Cancelled, *seed, report.Tasks)
+	if err := report.Flat(); err != nil {
+		t.Error(err)
+	}
+	if report.Rounds != *rounds || report.Verified == 0 {
+		t.Errorf("%d rounds, %d elements verified", report.Rounds, report.Verified)
+	}
+}
