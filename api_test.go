@@ -19,6 +19,7 @@ import (
 // declaration is an exported function, or an exported method of an exported type.
 type declaration struct {
 	context bool // a parameter is a context.Context
+	fails   bool // the last result is an error
 	comment string
 }
 
@@ -45,7 +46,7 @@ func declared(t *testing.T) map[string]declaration {
 				}
 				name = of + "." + name
 			}
-			all[name] = declaration{takesContext(f), f.Doc.Text()}
+			all[name] = declaration{takesContext(f), returnsError(f), f.Doc.Text()}
 		}
 	}
 	if len(all) < 100 {
@@ -72,6 +73,15 @@ func takesContext(f *ast.FuncDecl) bool {
 		s, ok := p.Type.(*ast.SelectorExpr)
 		return ok && s.Sel.Name == "Context" && s.X.(*ast.Ident).Name == "context"
 	})
+}
+
+func returnsError(f *ast.FuncDecl) bool {
+	if f.Type.Results == nil {
+		return false
+	}
+	all := f.Type.Results.List
+	last, ok := all[len(all)-1].Type.(*ast.Ident)
+	return ok && last.Name == "error"
 }
 
 // wantAll checks that a table has an entry for each name, and no others.

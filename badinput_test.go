@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -202,6 +203,7 @@ func last3[T, U any](_ T, _ U, err error) error { return err }
 // TestBadArguments: nil and impossible arguments of every function are errors. Functions
 // without a result for errors return nothing.
 func TestBadArguments(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem, cu.DeviceAttributeManagedMemory)
 	x := newBadInput(t)
 	var (
 		noGPU    *ferry.GPU

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
@@ -161,7 +162,7 @@ func (a *allocation) fail(what string, err error, hint string) error {
 	if hint != "" {
 		hint = ": " + hint
 	}
-	return fmt.Errorf("%s %s of %v memory on %s: %w%s", what, refusal.Size(a.bytes), a.kind, a.g.label, err, hint)
+	return fmt.Errorf("%s %s of %v memory on %s: %w%s", what, refusal.Size(a.bytes), a.kind, a.g.label, refusal.Cause(err), hint)
 }
 
 // memoryHint says how much memory the device has, if a request was too large.
@@ -434,6 +435,9 @@ func (r *span) leave() {
 
 // waitHost waits until the host may access the memory.
 func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
+	if forked.Child() {
+		return forked.New("host access")
+	}
 	if err := r.enter(); err != nil {
 		return fmt.Errorf("host access: %w", err)
 	}
@@ -544,9 +548,11 @@ func (r *span) toBoundary(off uintptr) uintptr {
 
 // hostSlice waits until the host may access the elements of a span, and returns them.
 func hostSlice[T any](ctx context.Context, r *span, a inflight.Access) ([]T, error) {
+	issued := r.watched()
 	if err := r.waitHost(ctx, a); err != nil {
 		return nil, err
 	}
+	r.watchHost(a, issued)
 	return sliceAt[T](r.host, r.n), nil
 }
 
@@ -557,4 +563,20 @@ func mustSlice[T any](r *span, a inflight.Access) []T {
 		panic(err)
 	}
 	return s
+}
+
+// watched returns the operations so far, for watchHost. It is 0 without FERRY_CHECK.
+func (r *span) watched() uint64 {
+	if r == nil || r.a == nil || r.a.g.watch == nil {
+		return 0
+	}
+	return r.a.g.watch.Issued()
+}
+
+// watchHost lets FERRY_CHECK compare an access of the host with the operations that were
+// there before its wait.
+func (r *span) watchHost(a inflight.Access, issued uint64) {
+	if r.a != nil && r.a.g.watch != nil && r.host != nil {
+		r.a.g.watch.WatchHost(r.host, r.bytes, a == inflight.Write, issued)
+	}
 }

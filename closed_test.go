@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -188,6 +189,7 @@ func TestClosedArguments(t *testing.T) {
 
 // TestForeignArguments: what belongs to another GPU, of another driver, is refused.
 func TestForeignArguments(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeConcurrentManagedAccess)
 	x := newBadInput(t)
 	ctx := context.Background()
 	far := x.far

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -30,6 +31,8 @@ func within(t *testing.T, what string, f func() error) error {
 // TestGraphCloseInLaunch closes a graph while it is launched. The memory that the graph owned is
 // then in flight: no other buffer gets it before the launch is done.
 func TestGraphCloseInLaunch(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	const n = 1 << 20
 	t.Run("memory=page-locked", func(t *testing.T) {
 		d, g := softHooks(t)
@@ -55,6 +58,7 @@ func TestGraphCloseInLaunch(t *testing.T) {
 		closeAll(t, &next, device, s)
 	})
 	t.Run("memory=allocated in stream order", func(t *testing.T) {
+		gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 		d, g := softHooks(t)
 		home, s := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 		device := must(ferry.AllocAsync[byte](home, n, nil))(t)
@@ -231,6 +235,7 @@ func TestPinnedPoolClosedStream(t *testing.T) {
 // allocation was closed before it had reached the allocation. The other stream waits, and the
 // calling goroutine does not.
 func TestAllocAsyncBlockedStream(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 	const n = 4096
 	d, g := softHooks(t)
 	nonBlocking := &ferry.StreamOptions{NonBlocking: true}
@@ -286,6 +291,7 @@ func TestAllocAsyncLeavesPoolLast(t *testing.T) {
 // TestCompletionEventInUse: the completion event of a closed stream is destroyed once, after the
 // last call that uses it, also if another call finds meanwhile that it has completed.
 func TestCompletionEventInUse(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 	d, g := softHooks(t)
 	home, s := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	open := gate(t, home)
@@ -414,6 +420,7 @@ func TestCloseInHostFuncInUse(t *testing.T) {
 // TestDefaultStreamLast: the last object of a closed GPU is closed during an operation of the
 // default stream. The context is released when the operation has ended.
 func TestDefaultStreamLast(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 	planted := errors.New("planted")
 	for what, prepare := range map[string]func(*hookDriver, *ferry.GPU) (operation func(*ferry.Stream) error){
 		"Record": func(d *hookDriver, g *ferry.GPU) func(*ferry.Stream) error {

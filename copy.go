@@ -108,13 +108,13 @@ func Download[T any](m Memory[T]) ([]T, error) {
 
 // copyNow copies on a new stream, which does not wait for other streams. One of the sides
 // is an open buffer of the GPU, which may be closed itself.
-func copyNow[T any](g *GPU, dst, src Memory[T]) error {
+func copyNow[T any](g *GPU, dst, src Memory[T]) (err error) {
 	g.lifetime.AddUser()
 	s, err := newStream(g, &StreamOptions{NonBlocking: true})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	return Copy(s, dst, src)
 }
 
@@ -213,29 +213,6 @@ func copyRuns(g *GPU, dst, src *span, run *copyRun, one func(dst, src *span) err
 	return nil
 }
 
-// runAt returns the longest part of a span that begins at byte off and is memory of one
-// kind. If that part of a pageable span is in an open buffer, the result is a range of the
-// buffer.
-func runAt(g *GPU, r *span, off uintptr) (span, error) {
-	rest := r.cut(off, r.bytes-off)
-	if !r.isPageable() {
-		return rest, nil
-	}
-	start := uint64(deviceAddress(rest.host))
-	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
-	rest = rest.cut(0, uintptr(run.End-start))
-	rest.untracked = false // r may be a part that was found before
-	switch {
-	case run.Owner != nil:
-		return spanIn(run.Owner.Of.(*allocation), rest), nil
-	case run.Lost:
-		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
-	case run.Known: // a buffer that is being closed, or the rest of a registration that no buffer uses
-		rest.untracked = true
-	}
-	return rest, nil
-}
-
 // isStale reports whether a copy failed because the memory has changed since runAt found
 // part of the pageable span r: its buffer was closed, or a part of it was registered. The
 // hold of the copy must not have ended: else the registration may be gone again.
@@ -251,15 +228,6 @@ func (r *span) isStale(g *GPU, part *span, err error) bool {
 	end := part.address() + uint64(part.bytes)
 	run := g.shared.hosts.First(part.address(), end)
 	return run != hostmap.Run{End: end, Known: part.untracked}
-}
-
-// spanIn returns a pageable span as a range of the allocation in which it lies.
-func spanIn(a *allocation, r span) span {
-	r.a, r.generation, r.part = a, a.Generation(), true
-	if a.dev != 0 {
-		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
-	}
-	return r
 }
 
 // copyDirect copies between a page-locked buffer and a buffer on the device, if the copy is

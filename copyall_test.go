@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
 // pathDriver counts the copies of CopyAll by the call of the driver.
@@ -37,6 +38,8 @@ func (d *pathDriver) MemcpyBatchAsync(ctx cu.Context, dsts, srcs []cu.DevicePtr,
 // addresses. It compares all bytes, also those around the ranges, and checks which call of
 // the driver made the copies.
 func TestCopyAll(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.NeedsCall(t, "cuMemcpyBatchAsync", 12080)
 	g := openTest(t)
 	d := &pathDriver{Driver: g.Driver(), paths: map[string]int{}}
 	g = must(ferry.OpenDriver(d, 0))(t)

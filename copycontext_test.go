@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -56,6 +57,7 @@ func TestCopyContext(t *testing.T) {
 
 // TestCopyContextCancelledBefore: nothing is copied, and nothing is in flight.
 func TestCopyContextCancelledBefore(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeConcurrentManagedAccess)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -161,6 +161,9 @@ func freeMemory(a *allocation) error {
 		a.g.freed.Store(true)
 		return a.g.driver.MemFreeAsync(a.g.ctx, a.dev, 0)
 	}
+	if err := a.g.settle(); err != nil {
+		return err
+	}
 	return a.g.driver.MemFree(a.g.ctx, a.dev)
 }
 

@@ -1,12 +1,15 @@
 package ferry
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // driverState is what the GPUs of one driver share: the list of these GPUs, the host
@@ -113,6 +116,63 @@ func (t *driverState) mayUse(g, other *GPU) bool {
 	return t.allowed[[2]cu.Context{g.ctx, other.ctx}]
 }
 
+// settle waits until the work that the streams of the context have now is done. It comes right
+// before calls of the driver that free memory. The driver waits for that work in them, too, but
+// other goroutines cannot use the context meanwhile: not to ask for their own work, and not to
+// queue what ends the wait. Errors of the work are kept for others. In a host function settle
+// returns an error.
+//
+// The software GPU needs none of this: its calls that wait hold nothing.
+func (g *GPU) settle() error {
+	if g.poller == nil {
+		return nil
+	}
+	err := g.settleStreams()
+	for _, o := range g.shared.sharing(g) {
+		if err == nil && o.lifetime.Enter() {
+			err = o.settleStreams()
+			o.leave()
+		}
+	}
+	return err
+}
+
+// settleStreams is settle for the streams of g, closed ones among them.
+func (g *GPU) settleStreams() error {
+	closed := g.unfinished.list()
+	if len(closed) == 0 && g.idle() {
+		return nil
+	}
+	for _, st := range append(closed, g.openStreams()...) {
+		if st.Idle() || st == g.legacy.state && g.legacyCaptures() {
+			continue
+		}
+		if err := st.Wait(context.Background()); inHostFunction(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// legacyCaptures reports whether a question about the default stream would invalidate the
+// capture of a blocking stream, which only other libraries make.
+func (g *GPU) legacyCaptures() bool {
+	_, err := g.driver.StreamIsCapturing(g.ctx, 0)
+	return errors.Is(err, cu.ErrorStreamCaptureImplicit)
+}
+
+// sharing returns the other GPUs that have the context of g.
+func (t *driverState) sharing(g *GPU) (all []*GPU) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, p := range t.gpus {
+		if o := p.Value(); o != nil && o != g && o.ctx == g.ctx {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 // busyExclusive returns the streams that have unfinished work, on devices without
 // concurrent managed access. The host must not touch managed memory while they run.
 func (t *driverState) busyExclusive() []*streamState {
@@ -133,4 +193,36 @@ func (t *driverState) busyExclusive() []*streamState {
 		}
 	}
 	return busy
+}
+
+// runAt returns the longest part of a span that begins at byte off and is memory of one
+// kind. If that part of a pageable span is in an open buffer, the result is a range of the
+// buffer.
+func runAt(g *GPU, r *span, off uintptr) (span, error) {
+	rest := r.cut(off, r.bytes-off)
+	if !r.isPageable() {
+		return rest, nil
+	}
+	start := uint64(deviceAddress(rest.host))
+	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
+	rest = rest.cut(0, uintptr(run.End-start))
+	rest.untracked = false // r may be a part that was found before
+	switch {
+	case run.Owner != nil:
+		return spanIn(run.Owner.Of.(*allocation), rest), nil
+	case run.Lost:
+		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
+	case run.Known: // a buffer that is being closed, or the rest of a registration that no buffer uses
+		rest.untracked = true
+	}
+	return rest, nil
+}
+
+// spanIn returns a pageable span as a range of the allocation in which it lies.
+func spanIn(a *allocation, r span) span {
+	r.a, r.generation, r.part = a, a.Generation(), true
+	if a.dev != 0 {
+		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
+	}
+	return r
 }

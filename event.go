@@ -209,6 +209,37 @@ func (e *Event) Wait(ctx context.Context) error {
 	return nil
 }
 
+// await waits until the event is done, or ctx ends. The caller has entered the event.
+func (e *Event) await(ctx context.Context) error {
+	if e.g.poller == nil {
+		// The dropped error comes back: errors of the work are sticky, and the next call
+		// returns them again.
+		return e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
+	}
+	w := eventWaits.Get().(*eventWait)
+	*w = eventWait{e: e, m: e.state.StandsFor()}
+	kept, err := e.g.poll(ctx, w, e.blocking)
+	if !kept {
+		err = w.result(ctx, err)
+		eventWaits.Put(w)
+	}
+	return err
+}
+
+// synchronize waits in the driver and records which operations are done.
+func (e *Event) synchronize() error {
+	if err := e.enter("wait for"); err != nil { // Wait may have returned early, and the event may be closed
+		return err
+	}
+	defer e.leave()
+	m := e.state.StandsFor()
+	err := e.g.driver.EventSynchronize(e.g.ctx, e.handle)
+	if err == nil {
+		e.state.Passed(m)
+	}
+	return err
+}
+
 // query asks the driver whether the event is done. If so, it records which operations are
 // done.
 func (e *Event) query() error {

@@ -242,7 +242,7 @@ func ExampleGlobal() {
 	fmt.Println(err)
 	// Output:
 	// [1 0.25 3] <nil>
-	// find variable "weights": it has 12 bytes, which is not a multiple of the size of float64, 8 bytes each
+	// find variable "weights": it has 12 bytes, which is not a multiple of the size of float64, 8 bytes each (CUDA_ERROR_INVALID_VALUE)
 }
 
 // The GPU fills any memory that has an address in kernels, also page-locked memory. Elements

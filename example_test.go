@@ -316,8 +316,8 @@ func ExampleStream_Launch() {
 	_, err := module.Kernel("empty")
 	fmt.Println(errors.Is(err, cu.ErrorNotFound))
 	// Output:
-	// launch fill (grid 1x1x1, block 32x1x1) on the default stream of soft:h200: parameter 2 (.u64 fill_param_2, 8 bytes): got float64, want uint64 or a buffer
-	// launch fill (grid 1x1x1, block 4096x1x1) on the default stream of soft:h200: a block of 4096 threads along x: the device takes 1024 at most
+	// launch fill (grid 1x1x1, block 32x1x1) on the default stream of soft:h200: parameter 2 (.u64 fill_param_2, 8 bytes): got float64, want uint64 or a buffer (CUDA_ERROR_INVALID_VALUE)
+	// launch fill (grid 1x1x1, block 4096x1x1) on the default stream of soft:h200: a block of 4096 threads along x: the device takes 1024 at most (CUDA_ERROR_INVALID_VALUE)
 	// true
 }
 
@@ -350,5 +350,5 @@ func ExampleOpen() {
 	fmt.Println(err)
 	// Output:
 	// soft:fermi-c2050 (software, predicts Tesla C2050)
-	// allocate managed memory on soft:fermi-c2050: the device cannot (CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0): use Alloc and AllocHost, and copy
+	// allocate managed memory on soft:fermi-c2050: the device cannot (CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0): use Alloc and AllocHost, and copy (CUDA_ERROR_NOT_SUPPORTED)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -21,6 +22,7 @@ func fatbinOfNVCC(t *testing.T, name string) []byte {
 // TestFatbinsOfNVCC loads fatbins of each compression and runs their kernels. The variable
 // counter is 5 in each module.
 func TestFatbinsOfNVCC(t *testing.T) {
+	gputest.NeedsCall(t, "PTX 9.0", 13000)
 	g := openTest(t)
 	for _, name := range []string{"none", "default", "speed", "size", "all"} {
 		t.Run(name, func(t *testing.T) {

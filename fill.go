@@ -41,7 +41,7 @@ type patternError struct {
 }
 
 func (e *patternError) Error() string {
-	return fmt.Sprintf("the value %s%d bytes (%#x), does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy", e.given, len(e.bytes), e.bytes)
+	return fmt.Sprintf("the value %s%d bytes (%#x), does not repeat a pattern of 1, 2 or 4 bytes: launch a kernel, or copy (%s)", e.given, len(e.bytes), e.bytes, cu.ErrorInvalidValue.Name())
 }
 
 func (e *patternError) Unwrap() error { return cu.ErrorInvalidValue }

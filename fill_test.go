@@ -7,10 +7,12 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
 // TestFillKinds fills all kinds of memory that have an address in kernels.
 func TestFillKinds(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)

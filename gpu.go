@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -37,6 +38,7 @@ type GPU struct {
 	largeCopy uintptr      // tuning.copy.LargeBytes: from this size on a copy is large
 
 	emulated cu.Emulated // nil on hardware
+	watch    hostWatcher // nil without FERRY_CHECK
 	device   cu.Device
 	created  bool // ctx was created, because the driver is too old for primary contexts
 
@@ -69,6 +71,7 @@ type GPU struct {
 	capturing   atomic.Int64 // streams that are part of a capture
 
 	completions completions
+	keptSlices  inflight.Kept
 
 	mu      sync.Mutex
 	streams map[*streamState]struct{} // not destroyed
@@ -87,7 +90,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &GPU{driver: d, emulated: cu.AsEmulated(d), device: device, label: label, opened: time.Now(),
+	g := &GPU{driver: d, emulated: cu.AsEmulated(d), watch: watcherIn(d), device: device, label: label, opened: time.Now(),
 		streams: map[*streamState]struct{}{}}
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
@@ -110,6 +113,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if g.caps.register && g.caps.hostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, emulatedHost(g.emulated), g.tuning.pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
+			g.pinEngine.Settle = g.settle
 		}
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
@@ -399,11 +403,14 @@ func (g *GPU) none() bool { return g == nil || g.driver == nil }
 
 func errNoGPU(what string) error { return refusal.Invalid("%s: no GPU given (nil)", what) }
 
-// enter counts a user of the context. It fails when the GPU is nil or closed. leave ends
-// the use.
+// enter counts a user of the context. It fails when the GPU is nil or closed, and in a forked
+// child. leave ends the use.
 func (g *GPU) enter(what string) error {
 	if g.none() {
 		return errNoGPU(what)
+	}
+	if forked.Child() {
+		return forked.New(what)
 	}
 	if !g.lifetime.Enter() {
 		return fmt.Errorf("%s: %s: %w", what, g.label, ErrClosed)
@@ -434,6 +441,9 @@ func (g *GPU) sameContext(o *GPU) bool {
 func (g *GPU) Close() error {
 	if g.none() {
 		return nil
+	}
+	if forked.Child() {
+		return forked.New("close")
 	}
 	g.leak.Stop()
 	if _, unused := g.lifetime.Close(); unused {
@@ -469,20 +479,18 @@ func (g *GPU) releaseContext(first error) error {
 	if inHostFunction(err) {
 		return err
 	}
-	if first != nil && (err == nil || err.Error() == first.Error()) {
-		err = first
-	}
+	err = joinReports(first, err)
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = errors.Join(err, g.completions.drop(g), g.ring.close())
+	err = joinReports(joinReports(err, g.completions.drop(g)), g.ring.close())
 	g.shared.quit(g)
-	err = errors.Join(err, g.copyKernel.unload(g.driver, g.ctx))
+	err = joinReports(err, g.copyKernel.unload(g.driver, g.ctx))
 	if g.created {
-		err = errors.Join(err, g.driver.CtxDestroy(g.ctx))
+		err = joinReports(err, g.driver.CtxDestroy(g.ctx))
 	} else {
-		err = errors.Join(err, g.driver.DevicePrimaryCtxRelease(g.device))
+		err = joinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
 	}
-	if err = errors.Join(err, g.takePending()); err != nil {
+	if err = joinReports(err, g.takePending()); err != nil {
 		return fmt.Errorf("close %s: %w", g.label, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
 // graphFixture has what the tests of graphs capture: a copy to the GPU, a kernel that adds
@@ -72,6 +73,8 @@ func wantValues(t *testing.T, got []float32, base float32) {
 
 // TestGraph launches a graph several times with new input. Slice waits for each launch.
 func TestGraph(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	x := newGraphFixture(t, openTest(t))
 	x.setInput(1)
 	check(t, ferry.Fill(x.s, x.out, -1))
@@ -180,6 +183,7 @@ func TestGraphSeveralStreams(t *testing.T) {
 // TestCaptureRefused: operations that cannot be captured are refused, and the capture goes
 // on.
 func TestCaptureRefused(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
 	g := openTest(t)
 	x := newGraphFixture(t, g)
 	inside, outside := must(ferry.NewEvent(g, nil))(t), must(ferry.NewEvent(g, nil))(t)
@@ -251,6 +255,8 @@ func TestCaptureRefused(t *testing.T) {
 // TestCaptureWaitsForEarlierWork: within a capture, Slice and Close wait for work that was
 // queued before it, on the stream and on one that joins.
 func TestCaptureWaitsForEarlierWork(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	g := openTest(t)
 	x := newGraphFixture(t, g)
 	side := must(ferry.NewStream(g, nil))(t)
@@ -437,6 +443,8 @@ func TestGraphHostPanic(t *testing.T) {
 
 // TestGraphConcurrent launches, updates and captures on several goroutines.
 func TestGraphConcurrent(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanMapHostMemory)
+	gputest.NeedsCall(t, "cuGraphExecUpdate", 12000)
 	g := openTest(t)
 	x := newGraphFixture(t, g)
 	graph := must(x.s.Capture(x.queue))(t)
@@ -473,6 +481,7 @@ func TestGraphConcurrent(t *testing.T) {
 // TestCaptureAmongOthers: while captures begin and end, another goroutine queues on the
 // stream. Each of its operations runs at once or is captured.
 func TestCaptureAmongOthers(t *testing.T) {
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	g := openTest(t)
 	x := newGraphFixture(t, g)
 	stop := make(chan struct{})

@@ -27,7 +27,7 @@ func openTest(t testing.TB) *ferry.GPU {
 	case os.Getenv("FERRY_REQUIRE_GPU") == "1":
 		name = "cuda"
 	case name == "":
-		name = "soft"
+		return openSoft(t, "h200", softgpu.Eager)
 	}
 	g := must(ferry.Open(name))(t)
 	t.Cleanup(func() { closeAll(t, g) })
@@ -59,6 +59,9 @@ func openTimed(t testing.TB, name string) *ferry.GPU {
 func softDriver(t testing.TB, name string, devices int, schedule softgpu.Schedule) cu.Driver {
 	t.Helper()
 	p := must(profile.Named(name))(t)
+	if name == "h200" {
+		p = gputest.H200(t)
+	}
 	return must(softgpu.Open(softgpu.Options{Profile: p, Devices: devices, Schedule: schedule}))(t)
 }
 
@@ -101,21 +104,24 @@ var (
 	wantError = gputest.WantError
 )
 
-// must returns v, or ends the test for an error.
+// must returns v, or ends the test for an error. It skips the test if the chosen machine
+// lacks what the call needs.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
+			gputest.SkipIfLacking(t, err)
 			t.Fatal(err)
 		}
 		return v
 	}
 }
 
-// check ends the test for an error.
+// check ends the test for an error, or skips it, as must does.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
+		gputest.SkipIfLacking(t, err)
 		t.Fatal(err)
 	}
 }
@@ -185,8 +191,9 @@ func gateFor(t *testing.T, s *ferry.Stream) (open func() bool) {
 // waits checks that f does not return before open is called, and returns then.
 func waits(t *testing.T, what string, open func(), f func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() { defer close(done); close(begun); f() }()
+	<-begun
 	select {
 	case <-done:
 		t.Errorf("%s did not wait", what)
@@ -297,6 +304,9 @@ var bytesKinds = []bytesKind{
 func kindsOf(g *ferry.GPU) []bytesKind {
 	var kinds []bytesKind
 	for _, k := range bytesKinds {
+		if n, err := g.Attribute(cu.DeviceAttributeCanMapHostMemory); err == nil && n == 0 && strings.HasSuffix(k.name, "mapped") {
+			continue
+		}
 		if n, err := g.Attribute(k.needs); k.needs == 0 || err != nil || n != 0 {
 			kinds = append(kinds, k)
 		}

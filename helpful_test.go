@@ -22,8 +22,9 @@ func TestHelpfulErrors(t *testing.T) {
 		is   error
 		want string
 	}{
-		{last(m.Kernel("vectoradd")), cu.ErrorNotFound, `find kernel "vectoradd": CUDA_ERROR_NOT_FOUND: did you mean "vector_add"? (there are: `},
-		{last(ferry.Global[byte](m, "x")), cu.ErrorNotFound, `find variable "x": CUDA_ERROR_NOT_FOUND (there are: no variables)`},
+		{last(ferry.Alloc[byte](g, 1<<40)), cu.ErrorOutOfMemory, "allocate 1.0 TiB of device memory on soft:h200: CUDA_ERROR_OUT_OF_MEMORY: device 0 has"},
+		{last(m.Kernel("vectoradd")), cu.ErrorNotFound, `find kernel "vectoradd": did you mean "vector_add"? there are: `},
+		{last(ferry.Global[byte](m, "x")), cu.ErrorNotFound, `find variable "x": there are no variables (CUDA_ERROR_NOT_FOUND)`},
 		{s.Launch(k, ferry.Grid(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
 		{ferry.Copy(s, long, short), cu.ErrorInvalidValue, "the destination, device buffer 1 (100 [3]float64, 2.3 KiB) on soft:h200, has 100 elements, and the source, device buffer 2 (50 [3]float64, 1.2 KiB) on soft:h200, has 50"},
 		{ferry.Fill(s, long, [3]float64{1.5, 2, 3}), cu.ErrorInvalidValue, "the value [1.5 2 3], 24 bytes (0x"},
@@ -33,8 +34,10 @@ func TestHelpfulErrors(t *testing.T) {
 			continue
 		}
 		wantError(t, c.err, c.is, c.want)
-		if n := strings.Count(c.err.Error(), "find kernel"); n > 1 {
-			t.Errorf("%v: says %d times what was tried", c.err, n)
+		for _, tried := range []string{"find kernel", "allocate "} {
+			if n := strings.Count(c.err.Error(), tried); n > 1 {
+				t.Errorf("%v: says %d times what was tried", c.err, n)
+			}
 		}
 	}
 	closeAll(t, long, short, own, m, s)

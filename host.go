@@ -369,7 +369,11 @@ func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	return time.Duration(float64(took) * (float64(bytes) / float64(sample))), g.driver.MemFreeHost(g.ctx, p)
+	scaled := time.Duration(float64(took) * (float64(bytes) / float64(sample)))
+	if err := g.settle(); err != nil {
+		return scaled, errors.Join(err, g.driver.MemFreeHost(g.ctx, p))
+	}
+	return scaled, g.driver.MemFreeHost(g.ctx, p)
 }
 
 // usesPinEngine reports whether the pin engine makes such a buffer. Only the driver can
@@ -451,6 +455,9 @@ func (m pinned) boundaries() []uintptr {
 func (m pinned) free(g *GPU) error {
 	if m.made != nil {
 		return m.made.Close()
+	}
+	if err := g.settle(); err != nil {
+		return err
 	}
 	return g.driver.MemFreeHost(g.ctx, m.host)
 }

@@ -62,7 +62,11 @@ func (k *Kernel) attribute(a cu.FunctionAttribute) (int, error) {
 func (k *Kernel) signature() (*kernelargs.Signature, error) {
 	if k.m.parsed != nil {
 		if f := k.m.parsed.Func(k.name); f != nil {
-			return kernelargs.NewSignature(f.ParamLayout()), nil
+			s := kernelargs.NewSignature(f.ParamLayout())
+			if k.m.g.watch != nil {
+				s.Watch(func(param int, buffer string) { watchType(k.m.g.watch, k.name, param, buffer) })
+			}
+			return s, nil
 		}
 	}
 	var params []ptx.Param
@@ -389,7 +393,7 @@ func (l *launch) run(st *streamState, k *Kernel, c *LaunchConfig, args []any) er
 		err = st.g.driver.LaunchKernel(st.g.ctx, k.f, full(c.Grid), full(c.Block), uint32(c.SharedBytes), st.handle, l.args.Bytes)
 	}
 	if err != nil {
-		return fmt.Errorf("launch %s (%v) on %v: %w", k.name, *c, st, err)
+		return fmt.Errorf("launch %s (%v) on %v: %w%s", k.name, *c, st, err, st.afterFault(err))
 	}
 	l.op.Queued()
 	st.launched(&k.name)
@@ -476,7 +480,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 	case r.bad != nil:
 		return 0, r.bad
 	case a == nil:
-		return 0, refusal.Invalid("%v cannot be used by kernels: Register it, or Copy it to a buffer", r.String())
+		return acquirePageable(op, st, r, k, access)
 	case k.bound && a.readOnly && access == inflight.Write:
 		return 0, refusal.Invalid("%v was registered with ReadOnly, and the kernel's pointer is not to const: register it without ReadOnly", r.String())
 	case !op.Acquire(&a.Tracker, access, r.generation):
@@ -505,4 +509,35 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 		return 0, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: call EnablePeer of %s first, or Copy", r.String(), g.label)
 	}
 	return r.dev, nil
+}
+
+// acquirePageable is acquireForKernel for a pageable span. If the device has no access to
+// such memory it returns an error. The parts of the span that are in buffers count as in
+// flight, and the slice stays alive until the launch is done.
+func acquirePageable(op *inflight.Op, st *streamState, r *span, k *Kernel, access inflight.Access) (cu.DevicePtr, error) {
+	g := st.g
+	has, err := g.driver.DeviceGetAttribute(cu.DeviceAttributePageableMemoryAccess, g.device)
+	switch {
+	case err != nil && !errors.Is(err, cu.ErrorInvalidValue): // that is a driver older than the attribute
+		return 0, err
+	case has == 0 || !g.caps.hostPointers():
+		return 0, refusal.Invalid("%v cannot be used by kernels (%v is 0): Register it, or Copy it to a buffer", r.String(), cu.DeviceAttributePageableMemoryAccess)
+	case st.capture != nil:
+		return 0, refusal.New(cu.ErrorStreamCaptureUnsupported, "a graph cannot keep %v: capture with a buffer of AllocHost or Register", r.String())
+	}
+	for off := uintptr(0); off < r.bytes; {
+		part, err := runAt(g, r, off)
+		if err != nil {
+			return 0, err
+		}
+		if part.a != nil {
+			p, err := acquireForKernel(op, st, &part, k, access)
+			if err != nil || part.bytes == r.bytes {
+				return p, err
+			}
+		}
+		off += part.bytes
+	}
+	g.keptSlices.Add(op, access, r.host)
+	return deviceAddress(r.host), nil
 }

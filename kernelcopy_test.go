@@ -7,11 +7,13 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 )
 
 // TestSmallCopyByKernel: a small copy does not wait behind a large one of another stream, in
 // either direction, and its bytes are right.
 func TestSmallCopyByKernel(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
 	g := openTest(t)
 	const large, small = 256 << 20, 50 << 10
 	bulk, urgent := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t), must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)

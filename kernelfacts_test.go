@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
+	memory "github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -180,6 +182,7 @@ func TestKernelFactsMisuse(t *testing.T) {
 // TestLargeSharedMemory launches with all shared memory of the device, directly, in a
 // batch and in a graph, each on a kernel that never had more than the default.
 func TestLargeSharedMemory(t *testing.T) {
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	out := must(ferry.Alloc[uint32](g, 1))(t)
@@ -268,6 +271,7 @@ func TestCooperative(t *testing.T) {
 }
 
 func TestSpecialLaunchRefused(t *testing.T) {
+	gputest.NeedsCall(t, "cuLaunchKernelEx", 11060)
 	g := openSoft(t, "h200", softgpu.Eager)
 	s := must(ferry.NewStream(g, nil))(t)
 	m, k := factKernel(t, g, "bounded")
@@ -308,4 +312,28 @@ func TestSpecialLaunchRefused(t *testing.T) {
 	if want := "grid 4x1x1, block 2x1x1, cooperative, programmatic, clusters of 2x1x1"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
+}
+
+// TestArgumentType: under package check, a float64 buffer for a float* is reported at its
+// launch, once, and a float32 buffer is not.
+func TestArgumentType(t *testing.T) {
+	soft := must(softgpu.Open(softgpu.Options{}))(t)
+	d := memory.Wrap(soft, memory.Options{})
+	g := must(ferry.OpenDriver(d, 0))(t)
+	m := must(ferry.Load(g, []byte(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry _Z3addPfi(.param .u64 p, .param .u32 n) { ret; }\n"), nil))(t)
+	k := must(m.Kernel("_Z3addPfi"))(t)
+	good, bad := must(ferry.Alloc[float32](g, 4))(t), must(ferry.Alloc[float64](g, 4))(t)
+	s := ferry.DefaultStream(g)
+	for range 2 {
+		for _, x := range []any{good, bad, good} {
+			if err := s.Launch(k, ferry.Grid(1, 1), x, int32(4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found := d.Findings()
+	if len(found) != 1 || found[0].Kind != memory.ArgumentType || found[0].What != "parameter 0 is a float*, and gets a *ferry.Device[float64]" || !strings.Contains(found[0].Second.Place, "kernelfacts_test.go") {
+		t.Errorf("found %v", found)
+	}
+	closeAll(t, good, bad, m, g)
 }

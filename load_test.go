@@ -15,6 +15,8 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/hostile"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -361,6 +363,7 @@ func fatbinOf(kind uint16, arch uint32, texts ...string) []byte {
 
 // TestLoadFatbin: the software GPU runs the PTX of a fatbin, and says what else an image is.
 func TestLoadFatbin(t *testing.T) {
+	gputest.NeedsCall(t, "cuFuncGetParamInfo", 12040)
 	g := openSoft(t, "h200", softgpu.Eager)
 	m := must(ferry.Load(g, fatbinOf(1, 52, loadHeader+".visible .entry k(.param .u64 p) { ret; }"), nil))(t)
 	if k := must(m.Kernel("k"))(t); len(k.Params()) != 1 || k.Params()[0].Size != 8 {
@@ -396,6 +399,13 @@ func FuzzLoad(f *testing.F) {
 		[]byte("\x00ferry linked PTX 1\n\x00\x02\x01a\x05.vers\x01b\x00")} {
 		f.Add(image)
 	}
+	for _, name := range []string{"none", "default", "size"} { // of nvcc
+		image, err := os.ReadFile(filepath.Join("internal", "fatbin", "testdata", name+".fatbin"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(image)
+	}
 	p, err := profile.Named("h200")
 	if err != nil {
 		f.Fatal(err)
@@ -415,7 +425,9 @@ func FuzzLoad(f *testing.F) {
 				return ferry.Link(g, []ferry.LinkInput{{Name: "fuzz", Image: image}}, nil)
 			},
 		} {
-			m, err := load()
+			var m *ferry.Module
+			var err error
+			hostile.Check(t, "load", func() { m, err = load() })
 			if (m == nil) == (err == nil) {
 				t.Fatalf("%v, %v", m, err)
 			}

@@ -6,6 +6,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Memory of the driver is used within the span of an open buffer, which is checked
+// and acquired before. Elements have no Go pointers.
+
 // addressAt returns the address n bytes after p. It returns nil for nil.
 func addressAt(p cu.HostPtr, n uintptr) cu.HostPtr {
 	if p == nil {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -18,6 +19,7 @@ type MemPool struct {
 	g        *GPU
 	handle   cu.MemPool
 	own      bool // made by NewMemPool
+	zero     bool
 	lifetime inflight.Lifetime
 	leak     runtime.Cleanup
 }
@@ -31,6 +33,10 @@ type MemPoolOptions struct {
 	// Max is the largest size of the pool in bytes. 0 means the memory of the GPU.
 	// Drivers before CUDA 12.3 do not support it.
 	Max int
+	// Zero clears the memory of each buffer in the order of its stream, before other work
+	// can use it (cuMemsetD8Async). So no buffer has what another one has left. Without
+	// Zero a buffer has any contents.
+	Zero bool
 }
 
 // MemPoolStats is the memory of a pool, in bytes.
@@ -92,7 +98,7 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a memory pool on %s: %w", g.label, err)
 	}
-	p := &MemPool{g: g, handle: handle, own: true}
+	p := &MemPool{g: g, handle: handle, own: true, zero: o.Zero}
 	if o.Keep > 0 {
 		if err := p.SetKeep(o.Keep); err != nil {
 			return nil, errors.Join(err, g.driver.MemPoolDestroy(handle))
@@ -123,6 +129,9 @@ func hasPools(g *GPU) error {
 func (p *MemPool) enter(what string) error {
 	if p == nil || p.g == nil {
 		return refusal.Invalid("%s: no memory pool given (nil)", what)
+	}
+	if forked.Child() {
+		return forked.New(what)
 	}
 	if !p.lifetime.Enter() {
 		return fmt.Errorf("%s: %v: %w", what, p, ErrClosed)
@@ -279,10 +288,17 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	return &Device[T]{a.whole()}, nil
 }
 
-// allocOn queues an allocation.
+// allocOn queues an allocation, and the clearing of its memory if the pool has Zero.
 func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
 	if p == nil {
 		return st.g.driver.MemAllocAsync(st.g.ctx, bytes, st.handle)
 	}
-	return st.g.driver.MemAllocFromPoolAsync(st.g.ctx, bytes, p.handle, st.handle)
+	dev, err := st.g.driver.MemAllocFromPoolAsync(st.g.ctx, bytes, p.handle, st.handle)
+	if err != nil || !p.zero {
+		return dev, err
+	}
+	if err := st.g.driver.MemsetD8Async(st.g.ctx, dev, 0, bytes, st.handle); err != nil {
+		return 0, errors.Join(fmt.Errorf("clear it: %w", err), st.g.driver.MemFreeAsync(st.g.ctx, dev, st.handle))
+	}
+	return dev, nil
 }

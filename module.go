@@ -325,9 +325,9 @@ func (m *Module) notFound(err error, name, kind string, all []string) error {
 	case m.parsed == nil:
 		return fmt.Errorf("%w (there are: %s not known)", err, kind)
 	case len(all) == 0:
-		return refusal.New(cu.ErrorNotFound, "%s (there are: no %s)", cu.ErrorNotFound.Name(), kind)
+		return refusal.New(cu.ErrorNotFound, "there are no %s", kind)
 	}
-	return refusal.New(cu.ErrorNotFound, "%s: did you mean %q? (there are: %s)", cu.ErrorNotFound.Name(), nearest.Names(name, all, 1)[0], strings.Join(all, ", "))
+	return refusal.New(cu.ErrorNotFound, "did you mean %q? there are: %s", nearest.Names(name, all, 1)[0], strings.Join(all, ", "))
 }
 
 // enter counts a use of the module. It fails when the module is nil or closed.
@@ -409,7 +409,9 @@ func (m *Module) dispose() error {
 		m.retry.Store(true)
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded until it is closed again: %w", m, err)
 	}
-	err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
+	if err = m.g.settle(); err == nil {
+		err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
+	}
 	if inHostFunction(err) {
 		return err
 	}

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/libcuda"
@@ -50,6 +52,9 @@ type DeviceInfo struct {
 // what was tried. The error is that of an installed driver that fails. The list then
 // still has the devices that can be opened.
 func Devices() ([]DeviceInfo, error) {
+	if forked.Child() {
+		return nil, forked.New("list devices")
+	}
 	all, failed := hardware()
 	for _, name := range profile.Names() {
 		p, err := profile.Named(name)
@@ -170,7 +175,7 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 // another one. Devices that copy to each other or share memory must be opened with the
 // same driver value. If FERRY_TRACE is set, OpenDriver and Open wrap the driver in one that
 // records its calls: see package trace. If FERRY_FAULT is set, calls fail: see package
-// fault.
+// fault. If FERRY_CHECK has "memory", wrong uses of memory are reported: see package check.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
@@ -178,6 +183,9 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	d, err := fault.Environment(d)
 	if err == nil {
 		d, err = trace.Environment(d)
+	}
+	if err == nil {
+		d, err = check.Environment(d)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
@@ -205,6 +213,9 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 
 // open opens the first device that a name stands for or, if all is set, every one.
 func open(name string, all bool) ([]*GPU, error) {
+	if forked.Child() {
+		return nil, forked.New("open " + strconv.Quote(name))
+	}
 	asked := name
 	if name == "" {
 		name = os.Getenv(DeviceVariable)

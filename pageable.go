@@ -29,8 +29,12 @@ type PageableSlice[T any] struct{ span span }
 // A slice of the memory of a buffer, such as a result of [Host.Slice], is treated as a
 // range of that buffer. A copy of it is in flight on the buffer.
 //
-// T must be a type without Go pointers, otherwise Copy returns an error. Kernels cannot
-// use pageable memory.
+// T must be a type without Go pointers, otherwise Copy returns an error.
+//
+// Kernels can use the slice where CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS is 1, as on
+// GH200: it is an argument of [Stream.Launch] like a buffer. The slice stays alive until the
+// launch is done. Wait for the stream before you read the results or change the slice. A
+// capture refuses it. Elsewhere Launch returns an error.
 func Pageable[T any](s []T) *PageableSlice[T] {
 	e, err := kernelargs.ElementOf[T]()
 	return &PageableSlice[T]{span{host: addressOf(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}

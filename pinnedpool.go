@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/pin"
@@ -35,6 +36,7 @@ import (
 type PinnedPool struct {
 	g      *GPU
 	host   HostOptions // for its memory
+	zero   bool
 	pool   *pin.Pool
 	closed atomic.Bool
 	retry  atomic.Bool // the next Close drains: the wait of an earlier one failed
@@ -52,6 +54,10 @@ type PinnedPoolOptions struct {
 	// [HostOptions].
 	Mapped, NotPortable bool
 	NUMANode            *int
+	// Zero clears the memory of each buffer before a request gets it, so that no request
+	// sees what another one has left. That takes the time of writing the memory once.
+	// Without Zero a buffer has any contents.
+	Zero bool
 }
 
 // PinnedPoolStats are statistics of a pool. Amounts of memory are in bytes.
@@ -89,7 +95,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 		g.leave()
 		return nil, err
 	}
-	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}}
+	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}, zero: o.Zero}
 	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max)}, g.tuning.pin)
 	p.leak = watchLeak(p, p.String)
 	return p, nil
@@ -110,8 +116,9 @@ func (p *PinnedPool) String() string {
 //	err := h.Alloc(pool, n)
 //
 // h must be new or closed, and no other goroutine may use it during the call. The memory
-// is not cleared. Ranges of an earlier buffer in h stay closed. Errors are as for
-// AllocHost. If the pool has reached its limit, the error wraps cu.ErrorOutOfMemory.
+// is not cleared, unless the pool does that: [PinnedPoolOptions].Zero. Ranges of an earlier
+// buffer in h stay closed. Errors are as for AllocHost. If the pool has reached its limit, the
+// error wraps cu.ErrorOutOfMemory.
 func (h *Host[T]) Alloc(p *PinnedPool, n int) error {
 	return h.alloc(context.Background(), nil, p, n)
 }
@@ -126,6 +133,9 @@ func (h *Host[T]) alloc(ctx context.Context, g *GPU, p *PinnedPool, n int) error
 		return refusal.Invalid("allocate page-locked memory on %s from %v: the pool belongs to another GPU", g.label, p)
 	case h.span.a != nil && h.span.a.OpenIn(h.span.generation):
 		return refusal.Invalid("allocate from %v: %v is open: close it first", p, h)
+	}
+	if forked.Child() {
+		return forked.New("allocate page-locked memory")
 	}
 	bytes, err := h.bytes(n)
 	if err != nil {
@@ -205,6 +215,9 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 		if buffer, err = p.attach(b); err != nil {
 			return errors.Join(err, p.pool.Put(b))
 		}
+	}
+	if p.zero {
+		clear(bytesAt(buffer.host, bytes))
 	}
 	buffer.Forget() // otherwise Close would wait for operations of streams of earlier users
 	generation := buffer.Reopen()
@@ -478,6 +491,8 @@ func (p *PinnedPool) check(what string, bytes int) error {
 		return refusal.Invalid("%s: no pool given (nil)", what)
 	case bytes < 0:
 		return refusal.Invalid("%s to %d bytes: it cannot be negative", what, bytes)
+	case forked.Child():
+		return forked.New(what)
 	case p.closed.Load():
 		return fmt.Errorf("%s: %v: %w", what, p, ErrClosed)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -109,6 +110,7 @@ func TestPinnedPoolStaleHandle(t *testing.T) {
 // TestPinnedPoolInFlight: Close of a buffer in flight does not wait, and no other buffer gets
 // its memory before the stream is done with it.
 func TestPinnedPoolInFlight(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
 	g := openTest(t)
 	p := newPinnedPool(t, g, nil)
 	for _, closeStream := range []bool{false, true} {
@@ -194,6 +196,8 @@ func TestPinnedPoolHostFunc(t *testing.T) {
 
 // TestPinnedPoolGraph: no buffer gets memory that a graph uses, until the graph is closed.
 func TestPinnedPoolGraph(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.NeedsCall(t, "cuGraphInstantiateWithFlags", 11040)
 	g := openTest(t)
 	p := newPinnedPool(t, g, nil)
 	s := must(ferry.NewStream(g, nil))(t)

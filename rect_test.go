@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -176,6 +177,7 @@ func TestCopyRectPitch(t *testing.T) {
 // TestCopyRectBatch: a batch copies a rectangle at each Submit, between all kinds of memory that
 // it takes. Bytes around the rectangle do not change.
 func TestCopyRectBatch(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
 	t.Run("device=test", func(t *testing.T) { testCopyRectBatch(t, openTest(t)) })
 	t.Run("device=soft:h200/schedule=lazy", func(t *testing.T) { testCopyRectBatch(t, openSoft(t, "h200", softgpu.Lazy)) })
 }

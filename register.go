@@ -146,7 +146,10 @@ func unregister(a *allocation) error {
 		}
 		if last {
 			by := e.By.(*GPU)
-			err := by.driver.MemHostUnregister(by.ctx, e.Host)
+			err := by.settle()
+			if err == nil {
+				err = by.driver.MemHostUnregister(by.ctx, e.Host)
+			}
 			hosts.Finish(e, !inHostFunction(err))
 			if inHostFunction(err) {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -248,6 +249,7 @@ func (separateAddressDriver) MemHostGetDevicePointer(_ cu.Context, p cu.HostPtr,
 // TestRegisterConcurrent registers, uses and closes ranges of one slice on several
 // goroutines. The ranges overlap; the bytes used do not.
 func TestRegisterConcurrent(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	t.Run("device=test", func(t *testing.T) {
 		g, d := openCounted(t)
 		testRegisterConcurrent(t, g)
@@ -433,6 +435,7 @@ func (d *registeringDriver) MemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, sr
 // TestRegisterDuringCopy: the driver queues a copy of page-locked memory, also if the memory
 // was pageable when Copy began. Copy waits for it, and Close of the registration does.
 func TestRegisterDuringCopy(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeHostRegisterSupported)
 	d := &registeringDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := openDriver(t, d)
 	s := must(ferry.NewStream(g, nil))(t)

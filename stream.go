@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -102,10 +103,14 @@ func (s *Stream) String() string {
 }
 
 // begin starts an operation of the stream or, while it captures, of the stream that
-// records. op.End ends it. An operation is long if it waits for more than a driver call.
+// records. op.End ends it. An operation is long if it waits for more than a driver call. In a
+// forked child the driver refuses short operations.
 func (s *Stream) begin(op *inflight.Op, what string, long bool) (*streamState, error) {
 	if s == nil || s.state == nil {
 		return nil, refusal.Invalid("%s: no stream given (nil)", what)
+	}
+	if long && forked.Child() {
+		return nil, forked.New(what)
 	}
 	for {
 		st := s.target()
@@ -147,7 +152,7 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 		op.Queued()
 	}
 	if err != nil {
-		return fmt.Errorf("%s %v on %v: %w", what, r, st, err)
+		return fmt.Errorf("%s %v on %v: %w%s", what, r, st, err, st.afterFault(err))
 	}
 	return nil
 }
@@ -310,6 +315,9 @@ func (s *Stream) Wait(ctx context.Context) error {
 	if s == nil || s.state == nil {
 		return refusal.Invalid("wait: no stream given (nil)")
 	}
+	if forked.Child() {
+		return forked.New("wait")
+	}
 	ctx, st := await.Context(ctx), s.state
 	if s.target() != st {
 		return refuseWhileCapturing(st, "wait for")
@@ -321,9 +329,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		if kept := st.pending.take(); kept != nil && kept.Error() != err.Error() {
-			err = errors.Join(err, kept)
-		}
+		err = joinReports(err, st.pending.take())
 	}
 	return st.explain(err)
 }
@@ -473,18 +479,12 @@ func (st *streamState) launched(name *string) {
 }
 
 // explain returns an error of asynchronous work with the stream that reports it and, if
-// the context is lost, the kernel that was launched last.
+// the context is lost, the kernel that was launched last: see afterFault.
 func (st *streamState) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*cu.Fault](err); !ok && sticky(err) {
-		if name := st.lastLaunch.Load(); name != nil {
-			return fmt.Errorf("wait for %v: %w (the last kernel launched there was %s)", st, err, *name)
-		}
-		return fmt.Errorf("wait for %v: %w (no kernel was launched there)", st, err)
-	}
-	return fmt.Errorf("wait for %v: %w", st, err)
+	return fmt.Errorf("wait for %v: %w%s", st, err, st.afterFault(err))
 }
 
 // destroy destroys the driver's stream. Its work continues, and a completion event marks
@@ -501,10 +501,10 @@ func (st *streamState) destroy() error {
 		return err
 	}
 	close(st.destroyed)
-	st.g.addStream(st, true)
 	if st.completion != nil {
-		st.g.unfinished.add(st)
+		st.g.unfinished.add(st) // before it leaves the other list: settle must find it in one
 	}
+	st.g.addStream(st, true)
 	st.g.leave()
 	if err != nil {
 		return fmt.Errorf("close %v: %w", st, err)
@@ -541,6 +541,13 @@ func (u *unfinishedStreams) add(st *streamState) {
 	u.limit = 2 * len(u.all)
 }
 
+// list returns a copy of the list.
+func (u *unfinishedStreams) list() []*streamState {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.all)
+}
+
 // pendingError stores the first error of asynchronous work until a call returns it.
 type pendingError struct{ first atomic.Pointer[error] }
 
@@ -558,4 +565,25 @@ func (p *pendingError) take() error {
 		return *err
 	}
 	return nil
+}
+
+// afterFault returns what a call of the stream says beside the first report of a fault: who
+// may have caused it, and how to go on. Later reports say so themselves: see cu.Lost.
+func (st *streamState) afterFault(err error) string {
+	if !sticky(err) {
+		return ""
+	}
+	loss, who := cu.AsLoss(st.g.driver), ": the context is lost"
+	if _, ok := errors.AsType[*cu.Fault](err); !ok {
+		who = "no kernel was launched there"
+		if name := st.lastLaunch.Load(); name != nil {
+			who = "the last kernel launched there was " + *name
+			loss.Blame(fmt.Sprintf("%v reported it, and %s", st, who))
+		}
+		who = " (" + who + ")"
+	}
+	if isLost(err) {
+		return ""
+	}
+	return who + ": " + loss.GoOn()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -98,6 +99,7 @@ func TestDone(t *testing.T) {
 // TestHostPanic: Wait of the stream returns the panic of a host function, once, also if Slice
 // met it first. The work before and after it is done.
 func TestHostPanic(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, nil))(t)
 	host, device := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.Alloc[byte](g, 64))(t)

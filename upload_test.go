@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -103,6 +104,7 @@ func TestUploadBesideDefaultStream(t *testing.T) {
 // TestDownloadWaits: Download of every kind of memory waits for operations that write it, not
 // for those that read it.
 func TestDownloadWaits(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeConcurrentManagedAccess)
 	g := openTest(t)
 	s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 	const n = 100_000

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -30,6 +31,7 @@ func ends(t testing.TB, what string, f func()) {
 // TestProgressEnds: a Progress that panics or ends its goroutine leaves no registration, and
 // the GPU can be closed.
 func TestProgressEnds(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	planted := errors.New("planted")
 	for name, end := range map[string]func(){"panic": func() { panic(planted) }, "Goexit": runtime.Goexit} {
 		d := &pinningDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
@@ -173,6 +175,7 @@ func TestHostIOEnds(t *testing.T) {
 // while another stream stands still, although the driver takes memory back only when the
 // device is idle. The memory is given back when it is.
 func TestEndsWhileBlocked(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	d := &pinningDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := must(ferry.OpenDriver(d, 0))(t)
 	pool := must(ferry.NewPinnedPool(g, nil))(t)

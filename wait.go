@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
 )
@@ -54,9 +55,12 @@ func (g *GPU) await(ctx context.Context, waits *await.Group, sync func() error, 
 	return waits.Wait(ctx, sync, lost)
 }
 
-// mayWait returns an error within a host function, where a wait could be for that same
-// function. cuDriverGetVersion does not use the device and takes no virtual time.
+// mayWait returns an error in a forked child, and within a host function, where a wait could be
+// for that same function. cuDriverGetVersion does not use the device and takes no virtual time.
 func (g *GPU) mayWait() error {
+	if forked.Child() {
+		return forked.New("wait")
+	}
 	if _, err := g.driver.DriverGetVersion(); inHostFunction(err) {
 		return err
 	}
@@ -80,6 +84,12 @@ func (g *GPU) takePending() error {
 
 // synchronizeContext waits for all work queued so far, until ctx ends.
 func (st *streamState) synchronizeContext(ctx context.Context) error {
+	err := st.waitContext(ctx)
+	st.g.keptSlices.Drop()
+	return err
+}
+
+func (st *streamState) waitContext(ctx context.Context) error {
 	if st.g.poller == nil {
 		return st.waitInDriver(ctx)
 	}
@@ -273,23 +283,6 @@ type eventWait struct {
 
 var eventWaits = sync.Pool{New: func() any { return new(eventWait) }}
 
-// await waits until the event is done, or ctx ends. The caller has entered the event.
-func (e *Event) await(ctx context.Context) error {
-	if e.g.poller == nil {
-		// The dropped error comes back: errors of the work are sticky, and the next call
-		// returns them again.
-		return e.g.await(ctx, &e.waits, e.synchronize, func(error) {})
-	}
-	w := eventWaits.Get().(*eventWait)
-	*w = eventWait{e: e, m: e.state.StandsFor()}
-	kept, err := e.g.poll(ctx, w, e.blocking)
-	if !kept {
-		err = w.result(ctx, err)
-		eventWaits.Put(w)
-	}
-	return err
-}
-
 // Ask asks the driver whether the event is done, and records that.
 func (w *eventWait) Ask() error {
 	if w.since != nil {
@@ -480,24 +473,14 @@ func (st *streamState) query() (done bool) {
 	return err == nil || sticky(err)
 }
 
-// synchronize waits in the driver and records which operations are done.
-func (e *Event) synchronize() error {
-	if err := e.enter("wait for"); err != nil { // Wait may have returned early, and the event may be closed
-		return err
-	}
-	defer e.leave()
-	m := e.state.StandsFor()
-	err := e.g.driver.EventSynchronize(e.g.ctx, e.handle)
-	if err == nil {
-		e.state.Passed(m)
-	}
-	return err
-}
-
 // afterHostFunction runs a task that calls the driver. In a host function the driver
 // refuses that. Then a new goroutine runs the task, and afterHostFunction returns nil. The
-// errors of the goroutine are dropped, because the Close that they belong to has returned.
+// errors of the goroutine are dropped, because the Close that they belong to has returned. In a
+// forked child it does not run the task, which could wait for threads that are not there.
 func afterHostFunction(task func() error) error {
+	if forked.Child() {
+		return forked.New("close")
+	}
 	err := task()
 	if !inHostFunction(err) {
 		return err
@@ -578,10 +561,4 @@ func inHostFunction(err error) bool { return errors.Is(err, cu.ErrorNotPermitted
 // notReady reports whether the work is not done that the driver was asked about.
 func notReady(err error) bool {
 	return err == cu.ErrorNotReady || err != nil && errors.Is(err, cu.ErrorNotReady)
-}
-
-// sticky reports whether an error means that the context is lost.
-func sticky(err error) bool {
-	r, ok := errors.AsType[cu.Result](err)
-	return ok && r.Sticky()
 }

@@ -196,9 +196,9 @@ func (r Result) Error() string {
 // After another error the context works as before, and the program can go on. After
 // a sticky error every later call that uses the context returns the same error, and
 // the contents of device memory are undefined. Most sticky errors are asynchronous:
-// the call that reports one is seldom the call that caused it. After [ErrorAssert] it
-// is enough to destroy the context and create a new one. For the others CUDA
-// guarantees recovery only in a new process.
+// the call that reports one is seldom the call that caused it. CUDA guarantees
+// recovery only in a new process. On an H200 nothing else helped, also not after
+// [ErrorAssert], where the manual says that a new context is enough.
 //
 // ErrorDeinitialized and ErrorContextIsDestroyed are not sticky: they report that
 // something has ended, not that it failed.

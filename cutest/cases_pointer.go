@@ -55,7 +55,7 @@ var pointerChecks = []check{
 			c.check(in.HostPointer == offsetPointer(m.p, 100), "host pointer inside %p, want %p", in.HostPointer, offsetPointer(m.p, 100))
 		}},
 	{"pointer/registered", "the driver reports registered memory as host memory",
-		pointerDoc, needUVA | needRegister, func(c *T) {
+		pointerDoc, needUVA | needRegister | needMapHost, func(c *T) {
 			b := c.pageable(3 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			a := c.attributes(addressOf(b))

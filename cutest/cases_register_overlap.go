@@ -118,7 +118,7 @@ var registerMisuseChecks = []check{
 			b[0], m.b[0] = 1, 1
 		}},
 	{"register/flags-of-registered", "registered memory has the flags that it was registered with",
-		"Driver API: cuMemHostGetFlags (silent)", needRegister, func(c *T) {
+		"Driver API: cuMemHostGetFlags (silent)", needRegister | needMapHost, func(c *T) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap)
 			flags, err := c.d.MemHostGetFlags(c.ctx, pointerTo(b))

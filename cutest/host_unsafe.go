@@ -7,6 +7,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Pointers come from the driver under test or from slices that the case keeps.
+// Lengths are those of the allocation.
+
 // hostBytes returns memory that Go did not allocate as a slice.
 func hostBytes(p cu.HostPtr, n int) []byte { return unsafe.Slice((*byte)(p), n) }
 

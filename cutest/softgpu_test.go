@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -81,6 +82,26 @@ func TestSoftgpuMachines(t *testing.T) {
 				return
 			}
 			runSome(t, options, "device/", "pinned/", "mapped/", "register/", "managed/", "fault/pageable", "launch/", "concurrency/kernels", "concurrency/both")
+		})
+	}
+}
+
+// TestSoftgpuLacking runs the suite on machines that lack a capability and on older
+// drivers. A case that needs what is lacking is skipped, and names it. It runs the whole
+// suite on the machine of gputest.MachineVariable; else, and with -short, a part of it on some.
+func TestSoftgpuLacking(t *testing.T) {
+	notUnderRace(t)
+	for _, m := range gputest.Machines() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			options := softgpu.Options{Profile: m.Profile(t)}
+			chosen, _ := gputest.Chosen(t)
+			whole := m.Name == "no-uva" || m.Name == "cuda-11.3" || m.Name == "nothing"
+			if chosen.Name == m.Name || whole && !testing.Short() {
+				Run(t, opener(options))
+				return
+			}
+			runSome(t, options, "device/", "pinned/", "mapped/", "register/", "managed/", "pool/", "memop/", "graph/", "launch/", "batch/", "function/")
 		})
 	}
 }

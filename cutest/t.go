@@ -115,9 +115,18 @@ func codeName(err error) string {
 	return err.Error()
 }
 
+// skipMissing ends the case without a result if the driver does not have a call, because
+// it is older.
+func (c *T) skipMissing(err error) {
+	if missing, ok := errors.AsType[*cu.NotSupportedError](err); ok {
+		c.skip("the driver lacks %s: it needs %s", missing.Call, missing.Needs)
+	}
+}
+
 // ok ends the case unless err is nil.
 func (c *T) ok(err error, what string) {
 	if err != nil {
+		c.skipMissing(err)
 		c.fatal("%s: %v", what, err)
 	}
 }
@@ -133,6 +142,7 @@ func (c *T) want(err error, what string, codes ...cu.Result) {
 		}
 		return
 	}
+	c.skipMissing(err)
 	names := make([]string, len(codes))
 	for i, code := range codes {
 		names[i] = code.Name()

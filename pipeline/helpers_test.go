@@ -24,7 +24,7 @@ func openTest(t testing.TB) *ferry.GPU {
 	case os.Getenv("FERRY_REQUIRE_GPU") == "1":
 		name = "cuda"
 	case name == "":
-		name = "soft"
+		return openSoft(t, "h200", softgpu.Eager)
 	}
 	g, err := ferry.Open(name)
 	return closeLater(t, must(g, err)(t))
@@ -58,6 +58,9 @@ func openTimed(t testing.TB, name string) *ferry.GPU {
 func softDriver(t testing.TB, name string, schedule softgpu.Schedule) cu.Driver {
 	t.Helper()
 	p := must(profile.Named(name))(t)
+	if name == "h200" {
+		p = gputest.H200(t)
+	}
 	return must(softgpu.Open(softgpu.Options{Profile: p, Devices: 1, Schedule: schedule}))(t)
 }
 
@@ -76,10 +79,12 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// check ends the test for an error.
+// check ends the test for an error. It skips the test if the chosen machine lacks what
+// the call needs.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
+		gputest.SkipIfLacking(t, err)
 		t.Fatal(err)
 	}
 }

@@ -76,7 +76,8 @@ type Pipeline struct {
 // in flight. A nil ctx never ends.
 //
 // When ctx ends, Run does not wait for work of other streams. While they are busy, the driver
-// may take no memory back, and another goroutine frees it later.
+// may take no memory back, and another goroutine frees it later. Run does wait for what Step has
+// queued. So a Step that lets its stream wait for another stream delays Run until that goes on.
 //
 // If a Read or Write does not return when ctx ends, Run abandons it and returns. The memory
 // of its chunk is freed when the Read or Write returns. If a Read or Write panics, Run panics

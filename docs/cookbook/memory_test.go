@@ -108,7 +108,7 @@ func Example_portable() {
 	fmt.Println(ferry.Copy(s, other, own))
 	// Output:
 	// <nil>
-	// copy on stream 1 of soft:h200*2 device 1: page-locked buffer 2 (4096 uint8, 4.0 KiB) on soft:h200*2 device 0 is page-locked for soft:h200*2 device 0 only, not for soft:h200*2 device 1: allocate it without NotPortable
+	// copy on stream 1 of soft:h200*2 device 1: page-locked buffer 2 (4096 uint8, 4.0 KiB) on soft:h200*2 device 0 is page-locked for soft:h200*2 device 0 only, not for soft:h200*2 device 1: allocate it without NotPortable (CUDA_ERROR_INVALID_VALUE)
 }
 
 func Example_registered() {

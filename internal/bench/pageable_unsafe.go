@@ -6,6 +6,9 @@ import (
 	"github.com/ferrygpu/ferry"
 )
 
+// Unsafe: Slices are passed to synchronous copies with their own length. The caller keeps
+// them until the copy has returned.
+
 // copyIn copies a slice to the device with the driver's own call, as a program without
 // Ferry does.
 func copyIn[T any](g *ferry.GPU, dst *ferry.Device[T], src []T) error {

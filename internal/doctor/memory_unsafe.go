@@ -5,6 +5,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: What C gets is pinned by a frame until the call has returned, with a length of
+// its own.
+
 // frame has the memory of C calls: it stays alive and in place until release.
 type frame struct{ pin runtime.Pinner }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // CloseAll closes things in this order.
@@ -16,7 +18,8 @@ func CloseAll(t testing.TB, things ...interface{ Close() error }) {
 	}
 }
 
-// WantError checks that err wraps is, and that its text has all parts.
+// WantError checks that err wraps is, that its text has the name of the result once, and
+// that it has all parts.
 func WantError(t testing.TB, err, is error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -25,6 +28,9 @@ func WantError(t testing.TB, err, is error, parts ...string) {
 	}
 	if !errors.Is(err, is) {
 		t.Errorf("got %q, which does not wrap %v", err, is)
+	}
+	if code, ok := is.(cu.Result); ok && strings.Count(err.Error(), code.Name()) != 1 {
+		t.Errorf("got %q, which does not have %s once", err, code.Name())
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {

@@ -65,7 +65,7 @@ func TestExplore(t *testing.T) {
 	}
 	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout=5m", "-short="+map[bool]string{true: "true", false: "false"}[testing.Short()], "./inflight")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOTOOLCHAIN=local", "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOTOOLCHAIN=local", "GOWORK=off", "CGO_ENABLED=0", "GOARCH=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

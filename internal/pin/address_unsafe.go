@@ -7,6 +7,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Addresses stay within a reservation or a slice: callers add offsets below its
+// length. Only reserved memory is touched.
+
 // address is a host address.
 type address = cu.HostPtr
 

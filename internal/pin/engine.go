@@ -31,6 +31,11 @@ type Engine struct {
 	// given back after Lock has returned.
 	Keep func() (end func())
 
+	// Settle, if not nil, waits for the work of the device before memory is unregistered. The
+	// driver would wait for it, too, and let nobody else use the context meanwhile. In a host
+	// function it returns cu.ErrorNotPermitted.
+	Settle func() error
+
 	trials chan struct{} // capacity 1; full during a trial
 	mu     sync.Mutex    // guards what follows
 	pages  pages

@@ -62,6 +62,11 @@ func (m *Memory) lock(ctx context.Context, machine *Machine, r Request, huge boo
 // not be called, the error says so, and another Close goes on. Memory that the driver does
 // not unregister stays where it is.
 func (m *Memory) Close() error {
+	if m.registered > 0 && m.e.Settle != nil {
+		if err := m.e.Settle(); err != nil {
+			return err
+		}
+	}
 	for m.registered > 0 {
 		err := m.e.driver.MemHostUnregister(m.e.ctx, at(m.start, uintptr(m.registered-1)*m.part))
 		if errors.Is(err, cu.ErrorNotPermitted) {

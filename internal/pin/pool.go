@@ -171,14 +171,15 @@ func (p *Pool) inFlightBlocks() int {
 
 // Poll takes back the blocks that are in flight no longer. It does not wait.
 func (p *Pool) Poll() error {
-	_, err := p.poll(p.inFlightBlocks(), -1)
+	_, err := p.poll(context.Background(), p.inFlightBlocks(), -1)
 	return err
 }
 
 // poll asks the owners of up to n blocks in flight, the oldest first, and takes back those
-// that are idle. The first of class c ends the search, and the caller gets it.
-func (p *Pool) poll(n, c int) (found *Block, failed error) {
-	for ; n > 0; n-- {
+// that are idle. The first of class c ends the search, and the caller gets it. The end of ctx
+// ends it, too: with many blocks it takes long.
+func (p *Pool) poll(ctx context.Context, n, c int) (found *Block, failed error) {
+	for ; n > 0 && ctx.Err() == nil; n-- {
 		b := p.takeInFlight()
 		switch {
 		case b == nil:
@@ -235,35 +236,38 @@ func (p *Pool) unlockSource() { <-p.sourceLock }
 // miss finds a block that the cache of this processor lacks: among blocks in flight, free
 // extents and other caches, and from the source.
 func (p *Pool) miss(ctx context.Context, c int) (*Block, error) {
-	if b := p.search(c, p.set.PollBlocks); b != nil {
+	if b := p.search(ctx, c, p.set.PollBlocks); b != nil {
 		return b, nil
 	}
 	if err := p.lockSource(ctx); err != nil {
 		return nil, err
 	}
 	defer p.unlockSource()
-	if b := p.search(c, 0); b != nil { // another goroutine has asked the source meanwhile
+	if b := p.search(ctx, c, 0); b != nil { // another goroutine has asked the source meanwhile
 		return b, nil
 	}
-	if b, _ := p.poll(p.inFlightBlocks(), c); b != nil {
+	if b, _ := p.poll(ctx, p.inFlightBlocks(), c); b != nil {
 		return b, nil
 	}
 	if b := p.searchAll(c); b != nil {
 		return b, nil
+	}
+	if err := ctx.Err(); err != nil { // blocks may be idle that were not polled
+		return nil, err
 	}
 	return p.grow(ctx, c)
 }
 
 // search looks for a block everywhere but in the source. It polls up to n blocks in flight,
 // and skips caches that are locked.
-func (p *Pool) search(c, n int) *Block {
+func (p *Pool) search(ctx context.Context, c, n int) *Block {
 	if c >= p.own {
 		if b := p.steal(c); b != nil {
 			return b
 		}
 	}
 	// Errors of polling are those of closed pools, where the search finds nothing.
-	if b, _ := p.poll(n, c); b != nil {
+	if b, _ := p.poll(ctx, n, c); b != nil {
 		return b
 	}
 	if b := p.cut(c); b != nil || c >= p.own {

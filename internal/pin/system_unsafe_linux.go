@@ -7,6 +7,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: System calls get memory that this package has reserved, with its length, and
+// local variables in the argument list.
+
 // linux is the system that runs the program.
 type linux struct{}
 

@@ -16,7 +16,9 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string { return e.Text }
+// Error returns the text, followed by the CUDA name of the result: "0 bytes: must be positive
+// (CUDA_ERROR_INVALID_VALUE)".
+func (e *Error) Error() string { return e.Text + " (" + e.Result.Name() + ")" }
 
 func (e *Error) Unwrap() error { return e.Result }
 
@@ -35,6 +37,25 @@ func Is(err error) bool {
 	_, ok := errors.AsType[*Error](err)
 	return ok
 }
+
+// Cause returns err without what a driver says it was doing, if err says so: for texts that
+// say it already. The result wraps err.
+func Cause(err error) error {
+	if e, ok := err.(interface{ Cause() string }); ok {
+		return &cause{err, e.Cause()}
+	}
+	return err
+}
+
+// cause is an error with a shorter text.
+type cause struct {
+	error
+	text string
+}
+
+func (e *cause) Error() string { return e.text }
+
+func (e *cause) Unwrap() error { return e.error }
 
 // Size formats a number of bytes: "1.5 MiB", "17 bytes".
 func Size(n uintptr) string {

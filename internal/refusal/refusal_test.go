@@ -15,8 +15,8 @@ func TestRefusals(t *testing.T) {
 		result cu.Result
 		text   string
 	}{
-		{Invalid("%d arguments, want %d", 1, 2), cu.ErrorInvalidValue, "1 arguments, want 2"},
-		{New(cu.ErrorNotPermitted, "in a host function"), cu.ErrorNotPermitted, "in a host function"},
+		{Invalid("%d arguments, want %d", 1, 2), cu.ErrorInvalidValue, "1 arguments, want 2 (CUDA_ERROR_INVALID_VALUE)"},
+		{New(cu.ErrorNotPermitted, "in a host function"), cu.ErrorNotPermitted, "in a host function (CUDA_ERROR_NOT_PERMITTED)"},
 	} {
 		if c.err.Error() != c.text {
 			t.Errorf("got %q, want %q", c.err, c.text)

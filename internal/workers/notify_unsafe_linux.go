@@ -7,6 +7,9 @@ import (
 	"unsafe"
 )
 
+// Unsafe: The address of a live word is converted in the call of the futex, which keeps it
+// alive.
+
 // notifier notifies goroutines by a futex: one system call wakes them all.
 type notifier struct{ n atomic.Uint32 }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
+// Unsafe: Pointers come from the driver with the length of the allocation, or from slices
+// that the rig keeps.
+
 // bytesOf returns n bytes of host memory as a slice.
 func bytesOf(p cu.HostPtr, n int) []byte { return unsafe.Slice((*byte)(p), n) }
 

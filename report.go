@@ -1,12 +1,16 @@
 package ferry
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/kernelargs"
 )
 
 // LeaksVariable is the environment variable that makes Ferry report leaks on standard
@@ -95,3 +99,48 @@ const (
 	ownPipelinePrefix = "github.com/ferrygpu/ferry/pipeline."
 	ownPinPrefix      = "github.com/ferrygpu/ferry/internal/pin."
 )
+
+// hostWatcher is a driver that checks what the host uses, such as that of package check.
+type hostWatcher interface {
+	Issued() uint64
+	WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64)
+	WatchType(kernel string, param int, want, buffer string)
+}
+
+// watchType reports a buffer whose elements have another size than those that a kernel's
+// mangled name says.
+func watchType(w hostWatcher, kernel string, param int, buffer string) {
+	if want := kernelargs.Mismatch(kernel, param, buffer); want != "" {
+		w.WatchType(kernel, param, want, buffer)
+	}
+}
+
+// watcherIn returns the hostWatcher in d, nil if there is none.
+func watcherIn(d cu.Driver) hostWatcher {
+	w, _ := cu.As[hostWatcher](d)
+	return w
+}
+
+// sticky reports whether an error means that the context is lost.
+func sticky(err error) bool {
+	r, ok := errors.AsType[cu.Result](err)
+	return ok && r.Sticky()
+}
+
+// isLost reports whether a fault was reported before err.
+func isLost(err error) bool {
+	_, ok := errors.AsType[*cu.Lost](err)
+	return ok
+}
+
+// joinReports joins two errors of the same work. Of two reports of one fault, or of two
+// equal errors, it returns the first.
+func joinReports(a, b error) error {
+	switch {
+	case a == nil || b != nil && sticky(a) && sticky(b) && isLost(a):
+		return b
+	case b == nil || sticky(a) && sticky(b) || a.Error() == b.Error():
+		return a
+	}
+	return errors.Join(a, b)
+}

@@ -1,0 +1,25 @@
+package ferry
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/hostile"
+)
+
+// FuzzDeviceName parses names of devices, as FERRY_DEVICE has them.
+func FuzzDeviceName(f *testing.F) {
+	for _, seed := range []string{"", "cuda", "cuda:1", "cuda:-1", "cuda:65536", "soft", "soft:h200", "soft:h200*2", "soft:*2", "soft:mine.json*3", "soft*9", "soft:", "hard"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		hostile.Check(t, "name", func() {
+			c, err := parseName(name)
+			switch {
+			case err != nil:
+			case c.soft && (c.count < 1 || !strings.HasPrefix(name, "soft")), !c.soft && c.ordinal < -1:
+				t.Errorf("%q is %+v", name, c)
+			}
+		})
+	})
+}

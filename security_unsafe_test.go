@@ -1,0 +1,54 @@
+package ferry_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUnsafe: package unsafe is imported only in files named *_unsafe*.go. Each of them that
+// is not a test says in a comment that begins with "Unsafe:" which rule makes it right.
+func TestUnsafe(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil // a text of a test
+		}
+		imports, named := false, strings.Contains(d.Name(), "_unsafe")
+		for _, i := range file.Imports {
+			imports = imports || i.Path.Value == `"unsafe"`
+		}
+		if imports && !named {
+			t.Errorf("%s imports unsafe, and its name lacks _unsafe", path)
+		}
+		if !named || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		found++
+		rule := ""
+		for _, c := range file.Comments {
+			if text := c.Text(); strings.HasPrefix(text, "Unsafe: ") {
+				rule = text
+			}
+		}
+		if len(rule) < 40 {
+			t.Errorf("%s does not say which rule makes it right: want a comment \"Unsafe: ...\"", path)
+		}
+		return nil
+	})
+	if err != nil || found < 30 {
+		t.Errorf("%d files, %v", found, err)
+	}
+}

@@ -1,0 +1,151 @@
+package ferry_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
+)
+
+// freeing is a call that makes the driver free memory. other is a second GPU of the context.
+var freeing = map[string]func(t *testing.T, g, other *ferry.GPU) (call func() error){
+	"device memory": func(t *testing.T, g, _ *ferry.GPU) func() error { return must(ferry.Alloc[byte](g, 4096))(t).Close },
+	"page-locked memory": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		return must(ferry.AllocHost[byte](g, 1<<20, nil))(t).Close
+	},
+	"write-combined memory": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		return must(ferry.AllocHost[byte](g, 4096, &ferry.HostOptions{WriteCombined: true}))(t).Close
+	},
+	"a registration": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		return must(ferry.Register(g, make([]byte, 1<<20), nil))(t).Close
+	},
+	"managed memory": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		return must(ferry.AllocManaged[byte](g, 4096, nil))(t).Close
+	},
+	"a module": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		return must(ferry.Load(g, []byte(kernels.PTX), nil))(t).Close
+	},
+	"a pool": func(t *testing.T, g, _ *ferry.GPU) func() error {
+		p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: 1 << 20}))(t)
+		check(t, must(ferry.AllocHost[byte](g, 1<<10, &ferry.HostOptions{Pool: p}))(t).Close())
+		return p.Close
+	},
+	"memory of another GPU with the context": func(t *testing.T, _, other *ferry.GPU) func() error {
+		return must(ferry.Alloc[byte](other, 4096))(t).Close
+	},
+	"a prediction": func(_ *testing.T, g, _ *ferry.GPU) func() error {
+		return func() error { return last(ferry.PredictPin(g, 1<<20, &ferry.HostOptions{WriteCombined: true})) }
+	},
+}
+
+// TestCloseHoldsNothing: while a call that frees memory waits for a stream that stands still,
+// other streams go on, and what a host function of that stream waits for can come to an end.
+func TestCloseHoldsNothing(t *testing.T) {
+	t.Run("device=holding", func(t *testing.T) {
+		d := &gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+		testCloseHoldsNothing(t, openDriver(t, d), openDriver(t, d), func() {
+			calls := d.Calls()
+			eventually(t, "the call frees, or asks for the stream", func() bool { return d.Calls() > calls })
+		})
+	})
+	t.Run("device=default", func(t *testing.T) {
+		testCloseHoldsNothing(t, openTest(t), openTest(t), func() { time.Sleep(10 * time.Millisecond) })
+	})
+}
+
+// testCloseHoldsNothing tries all calls. begun waits until the call is in progress.
+func testCloseHoldsNothing(t *testing.T, g, second *ferry.GPU, begun func()) {
+	const n = 1 << 20
+	other := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+	host, device := must(ferry.AllocHost[byte](g, n, nil))(t), must(ferry.Alloc[byte](g, n))(t)
+	for name, begin := range freeing {
+		for _, closed := range []bool{false, true} {
+			t.Run("free="+name+"/closed="+map[bool]string{false: "no", true: "yes"}[closed], func(t *testing.T) {
+				still, call := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t), begin(t, g, second)
+				open := gate(t, still)
+				if closed {
+					check(t, still.Close())
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- call() }()
+				begun()
+				done := make(chan error, 1)
+				go func() {
+					err := ferry.Copy(other, device, host)
+					if err == nil {
+						err = other.Wait(context.Background())
+					}
+					done <- err
+				}()
+				select {
+				case err := <-done:
+					check(t, err)
+				case <-time.After(10 * time.Second):
+					t.Error("another stream waits for the one that stands still")
+				}
+				open()
+				check(t, <-ended)
+				closeAll(t, still)
+			})
+		}
+	}
+	closeAll(t, host, device, other)
+}
+
+const twoVariables = `.version 8.0
+.target sm_80
+.address_size 64
+.global .align 4 .u32 x[4];
+.global .align 4 .u32 y[4];
+`
+
+// TestCloseWithoutFree: a Close that frees nothing waits for no stream.
+func TestCloseWithoutFree(t *testing.T) {
+	d := &gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g := openDriver(t, d)
+	still := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+	memory := make([]byte, 1<<20)
+	first, second := must(ferry.Register(g, memory, nil))(t), must(ferry.Register(g, memory, nil))(t)
+	m := must(ferry.Load(g, []byte(twoVariables), nil))(t)
+	check(t, last(ferry.Global[uint32](m, "x")))
+	y := must(ferry.Global[uint32](m, "y"))(t)
+	graph := must(still.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, y, 1) }))(t)
+	open := gate(t, still)
+	check(t, within(t, "Close of one of two registrations", first.Close))
+	check(t, within(t, "Close of a module that a graph uses", m.Close))
+	open()
+	closeAll(t, still, second, graph)
+}
+
+// unknown is a driver that is not known to be emulated.
+type unknown struct{ cu.Driver }
+
+// TestCloseInForeignCapture: Close does not invalidate the capture of another library.
+func TestCloseInForeignCapture(t *testing.T) {
+	d := cu.Driver(&unknown{softDriver(t, "h200", 1, softgpu.Eager)})
+	g := openDriver(t, d)
+	if os.Getenv("FERRY_REQUIRE_GPU") == "1" {
+		g = openTest(t)
+		d = g.Driver()
+	}
+	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), ferry.DefaultStream(g), make(chan struct{})
+	check(t, def.HostFunc(func() { close(ran) })) // it ends, but nobody asks
+	<-ran
+	s := must(d.StreamCreate(g.Context(), cu.StreamDefault))(t)
+	check(t, d.StreamBeginCapture(g.Context(), s, cu.StreamCaptureModeRelaxed))
+	if err := x.Close(); err != nil && os.Getenv("FERRY_REQUIRE_GPU") != "1" {
+		t.Errorf("Close: %v", err)
+	}
+	graph, err := d.StreamEndCapture(g.Context(), s)
+	check(t, err)
+	check(t, d.GraphDestroy(graph))
+	check(t, def.Wait(context.Background()))
+	check(t, d.StreamDestroy(g.Context(), s))
+	check(t, x.Close())
+}
