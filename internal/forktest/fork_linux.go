@@ -12,39 +12,71 @@ import (
 	"time"
 )
 
-// forkLimit is how long a forked child may take.
-const forkLimit = 10 * time.Second
+// forkLimit is how long a forked child may take, and startLimit how long until f begins.
+const (
+	forkLimit  = 10 * time.Second
+	startLimit = 2 * time.Second
+)
+
+// errNotBegun says that Go's scheduler has stopped the child before f.
+var errNotBegun = errors.New("the child has not begun")
 
 // Run runs f in a child that a raw fork makes, and returns its text. An error says that the
 // child hung, and was killed, or that it crashed. Only the calling thread exists in the child, so
 // the garbage collector is off, and f must not wait for other goroutines. The caller should be a
 // process for this purpose.
-func Run(f func() string) (string, error) {
+//
+// If Go's scheduler has asked the calling goroutine to yield just before the fork, the child
+// yields to threads that it lacks. That stops it before f, so Run makes another child.
+func Run(f func() string) (text string, err error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for range 10 {
+		runtime.Gosched() // begins a new time slice
+		if text, err = run(f); !errors.Is(err, errNotBegun) {
+			break
+		}
+	}
+	return text, err
+}
+
+// begun is what a child writes before f. Nothing asks it to yield after that.
+var begun = [1]byte{'b'}
+
+func run(f func() string) (string, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	defer r.Close()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	out := int(w.Fd())
 	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return "", errors.Join(fmt.Errorf("fork: %w", errno), w.Close())
 	}
 	if pid == 0 {
+		_, _ = syscall.Write(out, begun[:]) // yields first, if it was asked to
 		_, _ = syscall.Write(out, []byte(f()))
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(w.Close(), r.SetReadDeadline(time.Now().Add(startLimit))); err != nil {
 		return "", err
 	}
-	status, err := reap(int(pid))
-	var text bytes.Buffer
-	if err == nil {
-		_, err = io.Copy(&text, r)
+	if _, err := io.ReadFull(r, make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = syscall.Kill(int(pid), syscall.SIGKILL)
+		_, _ = syscall.Wait4(int(pid), nil, 0, nil)
+		return "", errNotBegun
 	}
+	status, err := reap(int(pid))
+	if err != nil {
+		return "", err
+	}
+	if err := r.SetReadDeadline(time.Time{}); err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	_, err = io.Copy(&text, r)
 	if err == nil && status != 0 {
 		err = fmt.Errorf("the child ended with status %#x", int(status))
 	}
