@@ -100,6 +100,8 @@ func Fatbins() map[string][]byte {
 			"of one function":  {ptxHead, ".func f(){ret;}\n"},
 			"of declarations":  {ptxHead, ".extern .func f(.param .b32 a);\n"},
 			"of files":         {ptxHead, ".file 1 \"x\"\n"},
+			"of names":         {ptxHead + ".alias a,b;\n.global .u32 x", ",x"},
+			"of targets":       {kernelHead + "L: .branchtargets L", ",L,L,L,L"},
 			"of blocks":        {kernelHead, "{.reg .b32 %x;}"},
 		} {
 			if compression == Zstandard && what != "of zeros" && what != "of returns" {

@@ -26,12 +26,13 @@ func TestCheck(t *testing.T) {
 		"little at once": {func() {
 			for range Memory>>24 + 1 {
 				sink = make([]byte, 1<<24)
+				time.Sleep(short) // lets the collector and look run
 			}
 		}, 0},
-		"much at once": {func() { sink = make([]byte, Memory+1<<20) }, 1},
+		"much at once": {func() { sink = make([]byte, Memory+2*fresh) }, 1},
 		"much for a while": {func() {
-			sink = make([]byte, Memory+1<<20)
-			time.Sleep(2 * short)
+			sink = make([]byte, Memory+2*fresh)
+			time.Sleep(100 * short)
 			sink = nil
 		}, 1},
 		"sleep": {func() { time.Sleep(10 * time.Millisecond) }, 0},
