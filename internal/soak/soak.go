@@ -84,6 +84,9 @@ func Run(ctx context.Context, g *ferry.GPU, o Options) (report *Report, err erro
 	if err != nil {
 		return nil, err
 	}
+	if err := r.warm(ctx); err != nil {
+		return nil, err
+	}
 	report = &Report{Seed: o.Seed, Goroutines: o.Goroutines, Tasks: map[string]int{}}
 	began := time.Now()
 	for leg := range o.Legs {
@@ -134,6 +137,13 @@ func (r *run) open() (release func() error, err error) {
 	}
 	undo = append(undo, r.pool.Close)
 	return release, nil
+}
+
+// warm copies the largest slice of a task, alone. Then staging has started the most workers
+// that it keeps. Tasks that run beside each other have fewer workers each.
+func (r *run) warm(ctx context.Context) error {
+	w := &worker{run: r, random: rand.New(rand.NewPCG(0, 0))}
+	return w.slice(ctx, mostPageable)
 }
 
 // leg runs the goroutines for one leg and returns the rounds of each task.

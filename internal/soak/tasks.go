@@ -221,8 +221,11 @@ func (w *worker) pageable(ctx context.Context) error { return w.slice(ctx, w.len
 
 // largePageable uses sizes that are staged by several goroutines.
 func (w *worker) largePageable(ctx context.Context) error {
-	return w.slice(ctx, 1<<18+w.length(1<<18))
+	return w.slice(ctx, mostPageable/2+w.length(mostPageable/2))
 }
+
+// mostPageable is how many elements a slice of a task has at most.
+const mostPageable = 1 << 19
 
 // slice sends a slice through the kernel.
 func (w *worker) slice(ctx context.Context, n int) error {
