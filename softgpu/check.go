@@ -165,6 +165,7 @@ func (a *findings) addPair(f *Finding) {
 	a.pairs[key] = len(a.list)
 	a.list = append(a.list, *f)
 	fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
+	a.write(f)
 }
 
 // key returns what is the same in all findings of one instruction, copy or fill.

@@ -28,6 +28,15 @@ type launchCheck struct {
 	kept  map[*footprint]struct{}
 	pages map[uint64][]*footprint // those kept that have touched a page
 
+	running   map[*track]struct{} // launches, copies and fills that have begun and not ended
+	acquired  []*standing         // those that acquired a word, which something that runs may have released
+	waiting   []*waiting          // conflicts that something that runs may order
+	edges     []edge
+	added     uint64 // how many edges there have been
+	edgeLimit int    // when to look for edges that can go
+
+	beforeEnd func(o *op) // in tests: is called before the check learns of an end
+
 	weight, limit int  // of what is kept, and when to look for what can go
 	most          int  // weight from which the oldest go, although others may still conflict with them
 	lossy         bool // some have gone for that reason
@@ -44,13 +53,8 @@ const (
 // footprint is what an operation has touched, and where it stands in the order.
 type footprint struct {
 	*kernelrace.Footprint
-	op     operation
-	at     chainLink
-	past   past        // what comes before it
-	late   past        // what comes before its accesses that are kernelrace.Late
-	behind []chainLink // what has continued because this operation has released a word
-	began  uint64      // how many operations had ended when it began
-	ended  uint64      // its number among those that have ended
+	*standing
+	op operation
 }
 
 // newLaunchCheck returns the check of a driver, or nil if it checks nothing.
@@ -60,7 +64,7 @@ func newLaunchCheck(s *space, checks bool) *launchCheck {
 	}
 	return &launchCheck{
 		space: s, open: map[*track]struct{}{}, kept: map[*footprint]struct{}{}, pages: map[uint64][]*footprint{},
-		limit: leastLimit, most: mostWeight,
+		running: map[*track]struct{}{}, limit: leastLimit, most: mostWeight, edgeLimit: leastEdges,
 	}
 }
 
@@ -81,16 +85,20 @@ func (c *launchCheck) onHost(page uint64) bool {
 // end looks for conflicts of an operation o that has run with those before it, and keeps
 // what it has touched.
 func (c *launchCheck) end(o *op, f *footprint) []*conflict {
+	if c.beforeEnd != nil {
+		c.beforeEnd(o)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := o.track
 	c.ends++
-	f.at, f.past, f.began, f.ended = t.at, t.past, t.began, c.ends
+	delete(c.running, t)
+	f.standing = &standing{at: t.at, past: c.closed(t.past), ended: c.ends, edges: c.added}
 	f.late = f.past
 	if f.AsksHost && f.Acquires {
 		f.late = f.late.join(c.host)
 	}
-	c.synchronize(f)
+	c.synchronize(f, t)
 	t.past = f.late // for what follows o
 	var found conflicts
 	for _, number := range slices.Sorted(maps.Keys(f.Pages)) {
@@ -107,13 +115,14 @@ func (c *launchCheck) endPage(f *footprint, number uint64, found *conflicts) {
 	page := f.Pages[number]
 	c.pages[number] = slices.DeleteFunc(c.pages[number], func(g *footprint) bool {
 		before := g.Pages[number]
+		c.refresh(g.standing)
 		switch {
 		case f.past.has(g.at):
 			if page.Covers(&before) { // what conflicts with g conflicts with f
 				c.drop(g, number)
 				return true
 			}
-		case !g.comesBefore(f) && (g.op.kernel != "" || f.op.kernel != ""):
+		case !g.comesBefore(f.standing) && (g.op.kernel != "" || f.op.kernel != ""):
 			found.add(g, f, number, &before, &page)
 		}
 		return false
@@ -135,32 +144,37 @@ func (c *launchCheck) drop(g *footprint, number uint64) {
 	}
 }
 
-// comesBefore reports whether g, which ended before f, comes before all of f or after it.
-func (g *footprint) comesBefore(f *footprint) bool {
-	return f.past.has(g.at) || g.past.has(f.at) || slices.ContainsFunc(g.behind, f.past.has)
-}
+// comesBefore reports whether all of g comes before all of f, or after it.
+func (g *standing) comesBefore(f *standing) bool { return f.past.has(g.at) || g.past.has(f.at) }
 
 // ordered reports whether accesses of g and f are ordered, although not all of g and f are.
-func (g *footprint) ordered(f *footprint, a, b kernelrace.Kind) bool {
-	return b&kernelrace.Late != 0 && (f.late.has(g.at) || slices.ContainsFunc(g.behind, f.late.has)) ||
-		a&kernelrace.Late != 0 && g.late.has(f.at)
+func (g *standing) ordered(f *standing, a, b kernelrace.Kind) bool {
+	return b&kernelrace.Late != 0 && f.late.has(g.at) || a&kernelrace.Late != 0 && g.late.has(f.at)
 }
 
 // synchronize orders f with operations that it has shared a word with: one has released the
 // word, and the other has acquired it. All of the first counts as before the release.
-func (c *launchCheck) synchronize(f *footprint) {
-	if !f.Acquires && len(f.Released) == 0 {
-		return
-	}
-	for g := range c.kept {
-		if f.acquires(g) {
-			f.late = f.late.join(g.late.with(g.at))
+func (c *launchCheck) synchronize(f *footprint, t *track) {
+	if f.Acquires {
+		for g := range c.kept {
+			if f.acquires(g) {
+				f.late = f.late.join(g.late.with(g.at))
+			}
 		}
-		if f.began < g.ended && g.acquires(f) {
-			g.late = g.late.join(f.late.with(f.at))
-			f.behind = append(f.behind, g.at)
+		f.late = c.closed(f.late)
+	}
+	for _, g := range c.acquired {
+		if t.began < g.ended && slices.ContainsFunc(f.Released, g.readsStrongly) {
+			before := f.late.with(f.at)
+			g.late = g.late.join(before)
+			c.addEdge(g.at, before)
 		}
 	}
+	c.keepAcquired(f)
+	if t.seen && !f.past.contains(f.late) { // what follows is behind f, but has the past of its beginning
+		c.addEdge(f.at, f.late)
+	}
+	c.refresh(f.standing)
 }
 
 // acquires reports whether f has read a word that g has released.
@@ -174,13 +188,13 @@ func (f *footprint) acquires(g *footprint) bool {
 // tidy forgets what everything that can still run comes after, each time when the weight has
 // doubled. If that is not enough, it forgets the oldest.
 func (c *launchCheck) tidy() {
+	if len(c.edges) > c.edgeLimit {
+		c.tidyEdges()
+	}
 	if c.weight <= c.limit {
 		return
 	}
-	floor := c.host
-	for t := range c.open {
-		floor = floor.meet(t.past)
-	}
+	floor := c.floor()
 	for f := range c.kept {
 		if floor.has(f.at) {
 			c.remove(f)
@@ -200,6 +214,10 @@ func (c *launchCheck) removeOldest() {
 		}
 		c.remove(f)
 	}
+	c.warnLossy()
+}
+
+func (c *launchCheck) warnLossy() {
 	if !c.lossy {
 		c.lossy = true
 		fmt.Fprintln(os.Stderr, "softgpu: the check for races forgets the oldest launches, because too many wait for a synchronization of the host: races with these are not found")

@@ -127,6 +127,22 @@ again:
 	ret;
 }
 
+// Waits for one word and releases another.
+.visible .entry relay(.param .u64 from, .param .u64 to) {
+	.reg .b32 %r<2>;
+	.reg .b64 %d<3>;
+	.reg .pred %p;
+	ld.param.u64 %d1, [from];
+	ld.param.u64 %d2, [to];
+again:
+	ld.acquire.sys.global.u32 %r1, [%d1];
+	setp.eq.u32 %p, %r1, 0;
+	@%p bra again;
+	fence.acq_rel.sys;
+	st.volatile.global.u32 [%d2], 1;
+	ret;
+}
+
 // Each block writes its word of scratch. The last one reads all.
 .visible .entry last(.param .u64 scratch, .param .u64 counter) {
 	.reg .b32 %r<8>;

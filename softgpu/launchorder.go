@@ -68,6 +68,7 @@ type track struct {
 	past  past      // what comes before it; with itself once it is done
 	at    chainLink // of launches, copies and fills, once they have begun
 	began uint64    // how many launches, copies and fills had ended then
+	seen  bool      // it has let the host continue while it ran
 }
 
 // submit begins to track o, which follows deps. What has not ended of these is added by
@@ -108,6 +109,7 @@ func (c *launchCheck) begin(o *op) {
 	}
 	c.heads[i]++
 	t.at = chainLink{i, c.heads[i]}
+	c.running[t] = struct{}{}
 }
 
 // ended ends the tracking of o, which is done, and orders what follows it.
@@ -149,6 +151,7 @@ func (c *launchCheck) hostSees(o *op) {
 	c.host = c.host.join(t.past)
 	if t.at.n > 0 {
 		c.host = c.host.with(t.at)
+		t.seen = true
 	}
 }
 

@@ -1,12 +1,16 @@
 package softgpu
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/checks"
 )
 
 // TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are
@@ -40,11 +44,14 @@ func launchesOf(t *testing.T, s Schedule, program func(x *betweenRig)) (texts []
 	return texts
 }
 
-// TestFindingBetweenLaunches: a finding has all that a report says, and counts the launches.
+// TestFindingBetweenLaunches: a finding has all that a report says, counts the launches, and is
+// in the file of "ferry check" once.
 func TestFindingBetweenLaunches(t *testing.T) {
 	if raceBuild {
 		t.Skip("the race detector reports this wrong program, too")
 	}
+	report := filepath.Join(t.TempDir(), "report")
+	t.Setenv(checks.ReportVariable, report)
 	x := newBetweenRig(t, Eager)
 	for range 3 {
 		x.launch("put", x.a, x.p)
@@ -73,6 +80,14 @@ func TestFindingBetweenLaunches(t *testing.T) {
 		if !strings.Contains(f.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, &f)
 		}
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var row checks.Row
+	if err := json.Unmarshal(text, &row); err != nil || row.Check != checks.Races || !strings.Contains(row.Text, "race between launches of kernels") {
+		t.Errorf("the file has %s (%v), want one row with the race", text, err)
 	}
 }
 

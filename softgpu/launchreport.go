@@ -68,7 +68,7 @@ func (c *conflicts) add(first, second *footprint, number uint64, p, q *kernelrac
 		need = kernelrace.System
 	}
 	p.Conflicts(q, func(a, b *kernelrace.Run, off, n uint16) {
-		if !kernelrace.Conflict(a.Kind, b.Kind, need) || first.ordered(second, a.Kind, b.Kind) {
+		if !kernelrace.Conflict(a.Kind, b.Kind, need) || first.ordered(second.standing, a.Kind, b.Kind) {
 			return
 		}
 		key := conflictKey{first, a.Inst, b.Inst}
@@ -173,8 +173,19 @@ func (l *launch) between(o *op, touched *simt.Touched) {
 
 func (o *op) reportConflicts(f *footprint) {
 	d := o.ctx.drv
+	var found []*waiting
 	for _, x := range d.launches.end(o, f) {
-		d.found.addPair(x.finding(d))
+		w := &waiting{a: x.a.Kind, b: x.b.Kind, first: x.first.standing, second: x.second.standing}
+		w.finding = x.finding(d)
+		found = append(found, w)
+	}
+	d.addPairs(d.launches.judge(found))
+}
+
+// addPairs reports findings between launches.
+func (d *Driver) addPairs(list []*Finding) {
+	for _, f := range list {
+		d.found.addPair(f)
 	}
 }
 

@@ -296,6 +296,7 @@ func (d *Driver) dispatch(o *op) {
 func (d *Driver) execute(o *op) {
 	err := errGoexit(o.work.what)
 	defer func() { // also when user code ends the goroutine
+		d.addPairs(d.launches.stop(o))
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.running--

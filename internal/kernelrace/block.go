@@ -87,14 +87,14 @@ func (b *Block) collect(sum *clock, last **clock, warp int, lanes uint32) {
 		w := sum.own.warp(warp)
 		w.all = max(w.all, most)
 		for i := range bits.Len32(lanes) {
-			b.threads[first+i].now = most + 1
+			b.threads[first+i].now = after(most)
 		}
 		return
 	}
 	for m := lanes; m != 0; m &= m - 1 {
 		i := first + bits.TrailingZeros32(m)
 		sum.own.setLane(i, b.threads[i].now)
-		b.threads[i].now++
+		b.threads[i].now = after(b.threads[i].now)
 	}
 }
 
@@ -144,8 +144,9 @@ func (b *Block) Open(id int) {
 		}
 		g.sum.own = part{all: most}
 		b.floor = most
+		next := after(most)
 		for i := range b.threads {
-			b.threads[i].seen, b.threads[i].now = g.sum, most+1
+			b.threads[i].seen, b.threads[i].now = g.sum, next
 		}
 	} else {
 		for w, lanes := range g.lanes {
@@ -194,6 +195,12 @@ func (b *Block) spreadFences(g *gathering) {
 
 // Fence records a fence of thread t.
 func (b *Block) Fence(t int, scope Scope) {
+	b.fenceReads(t, scope)
+	b.fenceWrites(t, scope)
+}
+
+// fenceReads lets thread t see what others have released to its strong reads before.
+func (b *Block) fenceReads(t int, scope Scope) {
 	th := &b.threads[t]
 	th.seen = joined(b.number, th.seen, th.pending[narrow])
 	th.pending[narrow] = nil
@@ -202,13 +209,23 @@ func (b *Block) Fence(t int, scope Scope) {
 		th.pending[wide] = nil
 		b.acquire(th)
 	}
+}
+
+// fenceWrites lets the strong writes of thread t from now on release what it has done and
+// seen, and begins an interval.
+func (b *Block) fenceWrites(t int, scope Scope) {
+	th := &b.threads[t]
 	f := fence{seen: th.seen, upTo: th.now}
-	th.now++
+	th.now = after(th.now)
 	th.fences[narrow] = f
 	if scope >= Device {
 		th.fences[wide] = f
 	}
 }
+
+// after returns the interval after another one. A thread stays in the last one. What it does
+// there behind a release counts as before the release, so races may be missed.
+func after(interval uint32) uint32 { return min(interval+1, mostInterval) }
 
 // acquire makes the later accesses of a thread late if the thread has read global memory by a
 // strong access before its fence. Another launch, or the host, may have written what it read.

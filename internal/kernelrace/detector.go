@@ -35,7 +35,6 @@ type Detector struct {
 	recent    [64]recentPage
 	findings  map[pair]*Finding
 	order     []*Finding
-	saturated bool
 	acquires  bool // a thread has acquired what another launch may have released
 	asksHost  bool // a thread has read memory of the host by a strong access
 	signalled bool // Signals was called
@@ -98,15 +97,11 @@ func (b *Block) Access(t int, a *Access) {
 		if p.written != nil {
 			b.checkGlobal(t, a, p.written)
 		}
-		if a.Bytes >= wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 && th.now < mostInterval {
+		if a.Bytes >= wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
 			if d.first(&p.lines[a.Addr%(1<<pageShift)/lineBytes], a, me, when) {
 				return // the most frequent case
 			}
 		}
-	}
-	if th.now >= mostInterval {
-		d.saturated = true
-		return
 	}
 	x := &b.check
 	x.t, x.th, x.a, x.me = t, th, a, me
@@ -186,24 +181,21 @@ func (b *Block) outside(t int, a *Access, reads bool) {
 }
 
 // around does the work of an access that is also an acquire or a release. It is like a
-// fence, but orders the other accesses only on one side.
+// fence, but orders the other accesses only on one side. An acquire begins no interval, so
+// that a thread may wait for a word as long as it wants.
 func (b *Block) around(t int, a *Access, all words, scope Scope) {
+	if a.Acquire {
+		b.fenceReads(t, scope)
+	}
 	th := &b.threads[t]
-	fences, pending, asked := th.fences, th.pending, th.asked
-	if !a.Acquire {
-		th.pending, th.asked = [reaches]*clock{}, false
+	fences := th.fences
+	if a.Release {
+		b.fenceWrites(t, scope)
 	}
-	b.Fence(t, scope)
-	if !a.Acquire {
-		th.pending, th.asked = pending, asked
-	}
-	if a.Release && a.Kind&Write != 0 {
+	if a.Kind&Write != 0 {
 		b.publish(all, a.Addr, t, scope, a.Update)
 	}
 	th.fences = fences
-	if !a.Release && a.Kind&Write != 0 {
-		b.publish(all, a.Addr, t, scope, a.Update)
-	}
 }
 
 // Forget drops what is known of memory that a thread has just allocated.

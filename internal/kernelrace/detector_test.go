@@ -1,6 +1,9 @@
 package kernelrace
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 type noValues struct{}
 
@@ -44,18 +47,37 @@ type allValues struct {
 
 func (v allValues) Written(uint64) *Written { return v.written }
 
-// TestWritesAreKept: writes of a thread that is not checked any more are still recorded.
-func TestWritesAreKept(t *testing.T) {
+// TestLastInterval: a thread that has begun very many intervals is still recorded, and what it
+// does behind its later fences counts as before them. Waiting for a word takes no intervals.
+func TestLastInterval(t *testing.T) {
 	d := New(32)
 	values := allValues{written: new(Written)}
+	values.written[128/64] = math.MaxUint64
 	d.Values = values
 	b := d.Block(0, 0)
-	b.threads[0].now = mostInterval
+	b.threads[0].now = mostInterval - 1
+	acquire := Access{Addr: 128, Bytes: 4, Kind: Strong.With(System), Acquire: true}
+	for range 3 {
+		b.Access(0, &acquire)
+	}
+	if now := b.threads[0].now; now != mostInterval-1 {
+		t.Errorf("interval %d after acquires, want %d", now, mostInterval-1)
+	}
+	for range 3 {
+		b.Fence(0, Device)
+	}
+	if now := b.threads[0].now; now != mostInterval {
+		t.Errorf("interval %d after fences, want %d", now, mostInterval)
+	}
 	b.Access(0, &Access{Addr: 64, Bytes: 4, Kind: Write})
 	if !values.written.Has(64, 4) || values.written.Has(64, 5) || values.written.Has(63, 2) {
 		t.Errorf("written: %x", values.written[:3])
 	}
-	if len(d.Findings()) != 0 || !d.saturated {
-		t.Errorf("findings %v, saturated %v", d.Findings(), d.saturated)
+	if f := d.Footprint(func(uint64) bool { return true }); len(f.Pages[0].Writes) != 1 {
+		t.Errorf("footprint %+v", f.Pages)
+	}
+	b.Access(1, &Access{Addr: 64, Bytes: 4})
+	if len(d.Findings()) != 1 {
+		t.Errorf("findings %v", d.Findings())
 	}
 }

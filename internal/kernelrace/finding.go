@@ -46,10 +46,6 @@ type pair struct {
 // Findings returns what was found, in the order in which it was found.
 func (d *Detector) Findings() []*Finding { return d.order }
 
-// Saturated reports whether a thread had too many intervals: later accesses were not
-// checked.
-func (d *Detector) Saturated() bool { return d.saturated }
-
 // count returns the finding for a pair, and whether it is new.
 func (d *Detector) count(sort Sort, first, second int) (*Finding, bool) {
 	p := pair{sort, min(first, second), max(first, second)}

@@ -378,6 +378,19 @@ func (p *Page) ReadsStrongly(off uint16) bool {
 	return reads(p.Reads, Strong) || reads(p.Writes, Strong|Atomic)
 }
 
+// StrongReads calls f for the bytes that strong accesses have read, and no weak ones.
+func (p *Page) StrongReads(f func(off, n uint16)) {
+	each := func(list []Run, all Kind) {
+		for i := range list {
+			if r := &list[i]; r.Kind&all == all {
+				f(r.Off, r.Bytes)
+			}
+		}
+	}
+	each(p.Reads, Strong)
+	each(p.Writes, Strong|Atomic)
+}
+
 // Without returns the page without the runs that begin from one offset to before another.
 func (p *Page) Without(from, to uint64) Page {
 	in := func(r Run) bool { return uint64(r.Off) >= from && uint64(r.Off) < to }

@@ -1,0 +1,240 @@
+package softgpu
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/ferrygpu/ferry/internal/kernelrace"
+)
+
+// Operations order each other by words: one releases a word, and another one acquires it. The
+// check knows of that when both have ended. The acquiring one may end first, and so may what
+// follows it. So a conflict waits while an operation runs that may still order it.
+
+// Bounds of what waits for operations that run.
+const (
+	leastEdges   = 1 << 6
+	mostEdges    = 1 << 10
+	mostWaiting  = 1 << 12
+	mostAcquired = 1 << 12
+)
+
+// standing is where an operation that has ended stands in the order.
+type standing struct {
+	at     chainLink
+	past   past    // what comes before it
+	late   past    // what comes before its accesses that are kernelrace.Late
+	edges  uint64  // how many edges past and late have regard to
+	ended  uint64  // its number among those that have ended
+	strong []words // what it has read by strong accesses, if it acquires: in order, and apart
+}
+
+// words is a range of addresses.
+type words struct{ from, to uint64 }
+
+// edge says that what follows the operation at a link follows something else, too. It is
+// found when that operation has ended, so the pasts of what follows do not have it.
+type edge struct {
+	at     chainLink
+	before past
+}
+
+// waiting is a conflict that operations which run may still order.
+type waiting struct {
+	first, second *standing
+	a, b          kernelrace.Kind // of their accesses
+	finding       *Finding
+}
+
+// addEdge orders what follows the operation at a link after what a past has.
+func (c *launchCheck) addEdge(at chainLink, before past) {
+	c.edges = append(c.edges, edge{at, before})
+	c.added++
+}
+
+// closed returns p with all that follows from it by edges.
+func (c *launchCheck) closed(p past) past {
+	for again := true; again; {
+		again = false
+		for i := range c.edges {
+			if e := &c.edges[i]; p.has(e.at) && !p.contains(e.before) {
+				p, again = p.join(e.before), true
+			}
+		}
+	}
+	return p
+}
+
+// refresh adds to the pasts of s what follows from edges that are new.
+func (c *launchCheck) refresh(s *standing) {
+	if s.edges != c.added {
+		s.past, s.late, s.edges = c.closed(s.past), c.closed(s.late), c.added
+	}
+}
+
+// tidyEdges forgets the edges that all that can still run has regard to. If that is not
+// enough, it orders all that can still run after the oldest. Then races with what these order
+// are not found.
+func (c *launchCheck) tidyEdges() {
+	if forced := len(c.edges) - mostEdges/2; len(c.edges) > mostEdges {
+		for i := range c.edges[:forced] {
+			c.orderAll(c.edges[i].before)
+		}
+	}
+	floor := c.floor()
+	for f := range c.kept {
+		c.refresh(f.standing)
+	}
+	for _, s := range c.acquired {
+		c.refresh(s)
+	}
+	for _, w := range c.waiting {
+		c.refresh(w.first)
+		c.refresh(w.second)
+	}
+	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return floor.contains(e.before) })
+	c.edgeLimit = min(max(leastEdges, 2*len(c.edges)), mostEdges)
+}
+
+// orderAll orders all that has not ended after what a past has.
+func (c *launchCheck) orderAll(before past) {
+	c.host = c.host.join(before)
+	for t := range c.open {
+		t.past = t.past.join(before)
+	}
+}
+
+// floor returns what comes before all that can still run.
+func (c *launchCheck) floor() past {
+	c.host = c.closed(c.host)
+	floor := c.host
+	for t := range c.open {
+		t.past = c.closed(t.past)
+		floor = floor.meet(t.past)
+	}
+	return floor
+}
+
+// keepAcquired keeps the words that f has acquired, for operations that run and may have
+// released them.
+func (c *launchCheck) keepAcquired(f *footprint) {
+	if !f.Acquires || len(c.running) == 0 {
+		return
+	}
+	var list []words
+	for number, p := range f.Pages {
+		p.StrongReads(func(off, n uint16) {
+			from := number*writtenSize + uint64(off)
+			list = append(list, words{from, from + uint64(n)})
+		})
+	}
+	slices.SortFunc(list, func(x, y words) int { return cmp.Compare(x.from, y.from) })
+	for _, x := range list {
+		if n := len(f.strong); n > 0 && x.from <= f.strong[n-1].to {
+			f.strong[n-1].to = max(f.strong[n-1].to, x.to)
+		} else {
+			f.strong = append(f.strong, x)
+		}
+	}
+	c.acquired = append(c.acquired, f.standing)
+	if len(c.acquired) > mostAcquired {
+		c.forgetAcquired(mostAcquired / 2)
+	}
+}
+
+// forgetAcquired forgets the oldest n of acquired. Each counts as ordered after all that runs
+// and began before its end.
+func (c *launchCheck) forgetAcquired(n int) {
+	for _, s := range c.acquired[:n] {
+		for t := range c.running {
+			if t.began < s.ended {
+				before := t.past.with(t.at)
+				s.late = s.late.join(before)
+				c.addEdge(s.at, before)
+			}
+		}
+		s.strong = nil
+	}
+	c.acquired = slices.Delete(c.acquired, 0, n)
+	c.warnLossy()
+}
+
+// readsStrongly reports whether s has read a word by strong accesses alone.
+func (s *standing) readsStrongly(addr uint64) bool {
+	i, ok := slices.BinarySearchFunc(s.strong, addr, func(x words, addr uint64) int { return cmp.Compare(x.from, addr) })
+	return ok || i > 0 && addr < s.strong[i-1].to
+}
+
+// stop says that o runs no longer: it has ended, or failed. It returns the findings that
+// this decides.
+func (c *launchCheck) stop(o *op) []*Finding {
+	if c == nil || o.track == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, o.track)
+	return c.decide()
+}
+
+// judge adds conflicts of an operation that has ended, and returns the findings that are
+// decided.
+func (c *launchCheck) judge(found []*waiting) []*Finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, found...)
+	list := c.decide()
+	if n := len(c.waiting) - mostWaiting; n > 0 {
+		c.waiting = slices.Delete(c.waiting, 0, n)
+		c.warnLossy()
+	}
+	return list
+}
+
+// decide returns the findings of conflicts that nothing orders, and forgets the words acquired
+// that nothing which runs can have released.
+func (c *launchCheck) decide() (list []*Finding) {
+	c.waiting = slices.DeleteFunc(c.waiting, func(w *waiting) bool {
+		c.refresh(w.first)
+		c.refresh(w.second)
+		if w.first.comesBefore(w.second) || w.first.ordered(w.second, w.a, w.b) {
+			return true
+		}
+		if c.mayOrder(w) {
+			return false
+		}
+		list = append(list, w.finding)
+		return true
+	})
+	began := uint64(math.MaxUint64)
+	for t := range c.running {
+		began = min(began, t.began)
+	}
+	n := 0
+	for n < len(c.acquired) && c.acquired[n].ended <= began {
+		c.acquired[n].strong = nil
+		n++
+	}
+	c.acquired = slices.Delete(c.acquired, 0, n)
+	return list
+}
+
+// mayOrder reports whether an operation that runs may order a conflict when it ends: it may
+// have released a word for one of the two, or for something before them.
+func (c *launchCheck) mayOrder(w *waiting) bool {
+	follows := func(at chainLink) bool {
+		return w.first.at == at || w.second.at == at || w.first.late.has(at) || w.second.late.has(at)
+	}
+	for t := range c.running {
+		if follows(t.at) { // it has let the host continue
+			return true
+		}
+		for i := len(c.acquired) - 1; i >= 0 && t.began < c.acquired[i].ended; i-- {
+			if follows(c.acquired[i].at) {
+				return true
+			}
+		}
+	}
+	return false
+}
