@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -19,6 +20,17 @@ var themes = []struct {
 }
 
 var schedules = []string{"eager", "lazy", "random:1"}
+
+// programs are the pairs of all themes, by name.
+var programs = sync.OnceValue(func() map[string]*pair {
+	all := map[string]*pair{}
+	for _, theme := range themes {
+		for i := range theme.pairs {
+			all[theme.pairs[i].name] = &theme.pairs[i]
+		}
+	}
+	return all
+})
 
 // TestPairs: each wrong program is reported, with its kind, the memory's place and text. No
 // correct program is reported.
@@ -40,10 +52,10 @@ func (p *pair) checkWrong(t *testing.T, schedule string) {
 	if raceBuild {
 		return // the detector reports it, which fails the test
 	}
-	r := newRig(schedule)
+	r, d := newChecked(schedule)
 	p.wrong(r)
 	_ = r.end() // a wrong program may have lost the device
-	for _, f := range r.Findings() {
+	for _, f := range d.Findings() {
 		if f.Kind == p.kind && strings.Contains(f.String(), p.text) {
 			if f.Second == nil || !strings.Contains(f.Second.Place, "_test.go:") || f.Mend == "" {
 				t.Errorf("the finding lacks a place or a mend:\n%s", &f)
@@ -51,33 +63,33 @@ func (p *pair) checkWrong(t *testing.T, schedule string) {
 			return
 		}
 	}
-	t.Errorf("the wrong program is not reported as %q with %q; found:\n%v", p.kind, p.text, r.Findings())
+	t.Errorf("the wrong program is not reported as %q with %q; found:\n%v", p.kind, p.text, d.Findings())
 }
 
 func (p *pair) checkRight(t *testing.T, schedule string) {
-	r := newRig(schedule)
+	r, d := newChecked(schedule)
 	p.right(r)
 	if err := r.end(); err != nil {
 		t.Errorf("the correct program failed: %v", err)
 	}
-	for _, f := range r.Findings() {
+	for _, f := range d.Findings() {
 		t.Errorf("the correct program is reported:\n%s", &f)
 	}
 }
 
 // TestNames: each program has a name of its own, and there are at least 40.
 func TestNames(t *testing.T) {
-	seen := map[string]bool{}
+	all := 0
 	for _, theme := range themes {
+		all += len(theme.pairs)
 		for _, p := range theme.pairs {
-			if seen[p.name] || p.rule == "" {
-				t.Errorf("%s: no rule, or another program has the same name", p.name)
+			if p.rule == "" {
+				t.Errorf("%s has no rule", p.name)
 			}
-			seen[p.name] = true
 		}
 	}
-	if len(seen) < 40 {
-		t.Errorf("%d programs, want at least 40", len(seen))
+	if n := len(programs()); n < all || n < 40 {
+		t.Errorf("%d names of %d programs, want a name for each, and at least 40", n, all)
 	}
 }
 
@@ -97,7 +109,7 @@ func TestDocumentation(t *testing.T) {
 	}
 	first, rest, found := strings.Cut(string(text), begin)
 	old, last, closed := strings.Cut(rest, end)
-	switch want := table(); {
+	switch want := table(t); {
 	case !found || !closed:
 		t.Fatalf("%s has no place for the table", page)
 	case old == want:
@@ -111,7 +123,7 @@ func TestDocumentation(t *testing.T) {
 }
 
 // table returns the table of the programs. TestPairs demands that each is reported.
-func table() string {
+func table(t *testing.T) string {
 	var b strings.Builder
 	all := 0
 	fmt.Fprintf(&b, "| theme | wrong programs | reported | twins | twins reported |\n|---|---|---|---|---|\n")
@@ -120,10 +132,21 @@ func table() string {
 		all += n
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | 0 |\n", theme.name, n, n, n)
 	}
-	fmt.Fprintf(&b, "| all | %d | %d | %d | 0 |\n\n| rule | program | kind |\n|---|---|---|\n", all, all, all)
+	fmt.Fprintf(&b, "| all | %d | %d | %d | 0 |\n\n", all, all, all)
+	head, line := "| rule | program | kind |", "|---|---|---|"
+	data := make([][]outcome, len(others))
+	for i, tool := range others {
+		head, line = head+" "+tool.name+" |", line+"---|"
+		data[i] = readOutcomes(t, tool.file)
+	}
+	fmt.Fprintf(&b, "%s\n%s\n", head, line)
 	for _, theme := range themes {
 		for _, p := range theme.pairs {
-			fmt.Fprintf(&b, "| %s | `%s` | `%s` |\n", p.rule, p.name, p.kind)
+			fmt.Fprintf(&b, "| %s | `%s` | `%s` |", p.rule, p.name, p.kind)
+			for _, list := range data {
+				fmt.Fprintf(&b, " %s |", reports(list, p.name, "wrong"))
+			}
+			b.WriteString("\n")
 		}
 	}
 	return b.String()

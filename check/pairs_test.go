@@ -199,7 +199,7 @@ var eventPairs = []pair{
 			r.fill(r.b, r.dev, size)
 		}},
 	{"event-of-another-device", "An event is recorded in streams of its own context.", check.Event, "another context",
-		func(r *rig) { _ = r.EventRecord(r.ctx1, got(r.EventCreate(r.ctx1, 0)), r.a) },
+		func(r *rig) { ctx := r.second(); _ = r.EventRecord(ctx, got(r.EventCreate(ctx, 0)), r.a) },
 		func(r *rig) { r.record(got(r.EventCreate(r.ctx, 0)), r.a) }},
 	{"pageable-then-other-stream", "A copy from pageable memory returns before its bytes have arrived.", check.Unordered, "may not have arrived",
 		func(r *rig) { r.up(r.a, r.dev, make([]byte, size)); r.down(r.b, r.host, r.dev) },

@@ -32,10 +32,10 @@ const code = `.version 7.0
 }
 `
 
-// rig has what a program needs: its own driver with two devices, which is checked.
+// rig has what a program needs: its own driver, and memory and streams of device 0.
 type rig struct {
-	*check.Driver
-	ctx, ctx1   cu.Context
+	cu.Driver
+	ctx         cu.Context
 	a, b        cu.Stream // non-blocking
 	s, t        cu.Stream // blocking
 	e, f        cu.Event
@@ -46,12 +46,21 @@ type rig struct {
 
 var h200 = sync.OnceValue(func() *profile.Profile { return got(profile.Named("h200")) })
 
-func newRig(schedule string) *rig {
+// software opens a software GPU with two devices.
+func software(schedule string) cu.Driver {
 	s := got(softgpu.ParseSchedule(schedule))
-	d := check.Wrap(got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s, Check: "0"})), check.Options{})
+	return got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s, Check: "0"}))
+}
+
+// newChecked returns a rig on a checked software GPU.
+func newChecked(schedule string) (*rig, *check.Driver) {
+	d := check.Wrap(software(schedule), check.Options{})
+	return newRig(d), d
+}
+
+func newRig(d cu.Driver) *rig {
 	ok(d.Init(0))
-	r := &rig{Driver: d}
-	r.ctx, r.ctx1 = got(d.DevicePrimaryCtxRetain(0)), got(d.DevicePrimaryCtxRetain(1))
+	r := &rig{Driver: d, ctx: got(d.DevicePrimaryCtxRetain(0))}
 	r.a, r.b = r.stream(cu.StreamNonBlocking), r.stream(cu.StreamNonBlocking)
 	r.s, r.t = r.stream(0), r.stream(0)
 	r.e, r.f = got(d.EventCreate(r.ctx, 0)), got(d.EventCreate(r.ctx, 0))
@@ -65,9 +74,23 @@ func newRig(schedule string) *rig {
 	return r
 }
 
+// second returns the context of device 1.
+func (r *rig) second() cu.Context {
+	if got(r.DeviceGetCount()) < 2 {
+		panic(errOneDevice)
+	}
+	return got(r.DevicePrimaryCtxRetain(1))
+}
+
+var errOneDevice = errors.New("there is one device")
+
 // end waits for everything and frees it.
 func (r *rig) end() error {
-	return errors.Join(r.CtxSynchronize(r.ctx), r.DevicePrimaryCtxReset(0), r.DevicePrimaryCtxReset(1))
+	err := r.CtxSynchronize(r.ctx)
+	for i := range got(r.DeviceGetCount()) {
+		err = errors.Join(err, r.DevicePrimaryCtxReset(cu.Device(i)))
+	}
+	return err
 }
 
 func ok(err error) {
