@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ func callZero(d *Driver, method string) error {
 // TestCallsOfOldDrivers compares each call newer than CUDA 11.3, the oldest driver that
 // Ferry works with, with the table of calls: an older driver lacks it.
 func TestCallsOfOldDrivers(t *testing.T) {
+	if runtime.GOARCH == "wasm" {
+		t.Skip("reflect stores the code address of a method as a pointer: on wasm it can lie in the heap, which ends the program")
+	}
 	text, err := os.ReadFile("../cu/driver.go")
 	if err != nil {
 		t.Fatal(err)
