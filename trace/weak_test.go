@@ -31,8 +31,9 @@ func TestAnchorsAreRenewedAndFreed(t *testing.T) {
 	d := &eventCounter{Driver: bare{soft(t, "h200", 1)}}
 	w, ctx, s, finish := raw(t, d)
 	p := must(w.MemAlloc(ctx, 256))(t)
-	most, renewed := 0, 0
-	for i := range 20 {
+	const operations, most = 100, 12 // two pending operations and two anchors have 8 events
+	renewed := 0
+	for i := range operations {
 		check(t, w.MemsetD8Async(ctx, p, uint8(i), 256, s))
 		if i%2 == 1 {
 			check(t, w.StreamSynchronize(ctx, s))
@@ -40,22 +41,19 @@ func TestAnchorsAreRenewedAndFreed(t *testing.T) {
 		if w.AgeAnchor(ctx) >= 0 {
 			renewed++
 		}
-		if i == 9 {
-			most = d.created - d.destroyed
-		}
 	}
-	if renewed < 10 { // an anchor can fail on a busy machine
-		t.Errorf("%d new anchors for 20 operations that are long after each other", renewed)
+	if renewed < operations/2 { // an anchor can fail on a busy machine
+		t.Errorf("%d new anchors for %d operations that are long after each other", renewed, operations)
 	}
 	if n := d.created - d.destroyed; n > most {
-		t.Errorf("%d events after 10 operations, and %d after 20", most, n)
+		t.Errorf("%d events after %d operations, want at most %d", n, operations, most)
 	}
 	check(t, errors.Join(w.MemFree(ctx, p), w.StreamDestroy(ctx, s), w.DevicePrimaryCtxRelease(0)))
 	if d.created != d.destroyed {
 		t.Errorf("%d events were made and %d destroyed", d.created, d.destroyed)
 	}
-	if rec := finish(); len(rec.Operations) != 20 {
-		t.Errorf("%d operations, want 20", len(rec.Operations))
+	if rec := finish(); len(rec.Operations) != operations {
+		t.Errorf("%d operations, want %d", len(rec.Operations), operations)
 	}
 }
 
