@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,11 +20,14 @@ const (
 	cachedGoal    = 100  // ns
 	cachedBytes   = 4096
 	cachedSamples = 400_000
+
+	// cachedPeer begins the names of peers that are compared with the pool.
+	cachedPeer = "cached: "
 )
 
 // SpeedPin measures page-locking and freeing of so many bytes, and buffers of a pool, and
-// compares them with peers. The peers are internal/bench/peer/pin.cu and pin.py. The peer
-// named "cached" is compared with the pool.
+// compares them with peers. The peers are internal/bench/peer/pin.cu and pin.py. Those whose
+// names begin with cachedPeer are compared with the pool.
 func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {
 	p, err := ferry.PredictPin(g, bytes, nil)
 	if err = errors.Join(err, p.Err); err != nil {
@@ -39,10 +43,10 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 		rows:     []figure{{pinTarget, fmt.Sprintf("page-lock %d bytes", bytes), bytes, 0}, {pinTarget, fmt.Sprintf("give back %d bytes", bytes), bytes, 0}},
 		entrants: []entrant{{"", func() ([]float64, error) { return ownOnce(g, bytes) }}},
 	}
-	var cached *running
+	var cached []*running
 	for _, r := range started {
-		if r.Name == "cached" {
-			cached = r
+		if strings.HasPrefix(r.Name, cachedPeer) {
+			cached = append(cached, r)
 			continue
 		}
 		c.entrants = append(c.entrants, r.entrant(r.Name, strconv.Itoa(bytes)))
@@ -76,7 +80,7 @@ func ownOnce(g *ferry.GPU, bytes int) ([]float64, error) {
 
 // speedCached measures the allocation and the Close of a buffer that a pool has cached,
 // with different numbers of goroutines.
-func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult, err error) {
+func speedCached(g *ferry.GPU, peers []*running, rounds int) (results []SpeedResult, err error) {
 	pool, err := ferry.NewPinnedPool(g, nil)
 	if err != nil {
 		return nil, err
@@ -93,8 +97,8 @@ func speedCached(g *ferry.GPU, peer *running, rounds int) (results []SpeedResult
 			allocs = append(allocs, alloc)
 			return []float64{alloc + closing}, err
 		}}}
-		if peer != nil {
-			c.entrants = append(c.entrants, entrant{"PyTorch, one thread", func() ([]float64, error) {
+		for _, peer := range peers {
+			c.entrants = append(c.entrants, entrant{strings.TrimPrefix(peer.Name, cachedPeer), func() ([]float64, error) {
 				both, err := peer.ask(strconv.Itoa(cachedBytes))
 				return both[:min(1, len(both))], err // the second number is 0
 			}})

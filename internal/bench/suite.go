@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -18,6 +19,7 @@ type SuiteOptions struct {
 	Only   []string // names of parts, or numbers of targets; all but serve if empty
 	Rounds int      // samples of each entrant; 0 is 9
 	Peers  *Peers   // if nil, only Ferry is measured
+	Bytes  int      // of the largest copies on hardware, a quarter of what is page-locked; 0 is 1 GiB
 	// ServeTime is how long the part serve takes for each sample; 0 is 5 seconds.
 	ServeTime time.Duration
 	// Progress, if not nil, is called before each part with the results so far.
@@ -116,7 +118,7 @@ func Suite(gpus []*ferry.GPU, o *SuiteOptions) (report *SpeedReport, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{gpus: gpus, g: gpus[0], rounds: o.Rounds, peers: o.Peers, size: 1 << 30, served: o.ServeTime}
+	s := &suite{gpus: gpus, g: gpus[0], rounds: o.Rounds, peers: o.Peers, size: cmp.Or(o.Bytes, 1<<30), served: o.ServeTime}
 	if s.rounds == 0 {
 		s.rounds = suiteRounds
 	}
@@ -273,7 +275,7 @@ func (s *suite) serve() ([]SpeedResult, error) {
 	return SpeedServe(s.g, cells, d, s.rounds, s.peers.command("serve.cu"))
 }
 
-// pin measures page-locking, of 4 GiB on hardware.
+// pin measures page-locking, by default of 4 GiB on hardware.
 func (s *suite) pin() ([]SpeedResult, error) {
 	size := 4 * s.size
 	return SpeedPin(s.g, size, s.rounds, slices.Concat(
@@ -281,7 +283,8 @@ func (s *suite) pin() ([]SpeedResult, error) {
 		s.peers.peer("C, 16 threads on huge pages, one registration", "pin.cu", "register"),
 		s.peers.peer("PyTorch", "pin.py"),
 		s.peers.peer("PyTorch, registering with 8 threads", "pin.py", "register"),
-		s.peers.peer("cached", "pin.py", "cached")))
+		s.peers.peer(cachedPeer+"PyTorch, one thread", "pin.py", "cached"),
+		s.peers.peer(cachedPeer+"C, a list behind a mutex, one thread", "pin.cu", "cached")))
 }
 
 // machine describes the machine of the measurement.

@@ -1,6 +1,8 @@
 // Command longrun soaks a GPU: 64 goroutines allocate, copy, launch, verify and free for a
 // given time, and the process must stay the same. Before and after it compares the speed of
-// Ferry with peers in C, in turns, and prints how the ratios have changed:
+// Ferry with peers in C, in turns, and prints how the ratios have changed. A comparison that
+// is thrown away comes first, because the memory of a virtual machine is slow when it is used
+// for the first time:
 //
 //	go run ./internal/soak/longrun [--device D] [--time T | --rounds N] [--only PARTS] [--peers DIR] [--json FILE]
 //
@@ -111,7 +113,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.peers, "peers", "internal/bench/peer", "the `folder` with the sources of the peers, or with built peers")
 	f.StringVar(&o.json, "json", "", "a `file` for the results as JSON, schema "+schema)
 	only := f.String("only", "pin,stage,sizes", "`parts` of the comparison, separated by commas; - for none")
-	f.IntVar(&o.samples, "samples", 5, "the `number` of samples of each figure")
+	f.IntVar(&o.samples, "samples", 15, "the `number` of samples of each figure")
 	f.DurationVar(&o.soak.Time, "time", 5*time.Minute, "how `long` the goroutines run")
 	f.IntVar(&o.soak.Rounds, "rounds", 0, "how many `rounds` they run, in place of a time")
 	f.IntVar(&o.soak.Goroutines, "goroutines", 64, "how `many` there are")
@@ -148,6 +150,7 @@ func (o *settings) measure(stderr io.Writer) (d *document, err error) {
 		if err != nil {
 			return nil, err
 		}
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".py") })
 		if peers, err = bench.NewPeers(o.peers, names); err != nil {
 			return nil, err
 		}
@@ -156,7 +159,10 @@ func (o *settings) measure(stderr io.Writer) (d *document, err error) {
 			fmt.Fprintln(stderr, "missing:", line)
 		}
 	}
-	before, err := o.compare(g, peers, stderr)
+	if _, err := o.compare(g, peers, 1, stderr); err != nil {
+		return nil, err
+	}
+	before, err := o.compare(g, peers, o.samples, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +174,7 @@ func (o *settings) measure(stderr io.Writer) (d *document, err error) {
 	if grown := d.Soak.Flat(); grown != nil {
 		d.Grown = grown.Error()
 	}
-	after, err := o.compare(g, peers, stderr)
+	after, err := o.compare(g, peers, o.samples, stderr)
 	if err == nil {
 		d.Speed = changes(before, after)
 		d.Groups = groups(d.Speed)
@@ -176,12 +182,16 @@ func (o *settings) measure(stderr io.Writer) (d *document, err error) {
 	return d, err
 }
 
+// compareBytes is the size of the largest copies of a comparison, so that many samples take
+// a minute.
+const compareBytes = 256 << 20
+
 // compare measures Ferry and its peers in turns. Without peers it measures nothing.
-func (o *settings) compare(g *ferry.GPU, peers *bench.Peers, stderr io.Writer) ([]bench.SpeedResult, error) {
+func (o *settings) compare(g *ferry.GPU, peers *bench.Peers, samples int, stderr io.Writer) ([]bench.SpeedResult, error) {
 	if peers == nil {
 		return nil, nil
 	}
-	report, err := bench.Suite([]*ferry.GPU{g}, &bench.SuiteOptions{Only: o.only, Rounds: o.samples, Peers: peers,
+	report, err := bench.Suite([]*ferry.GPU{g}, &bench.SuiteOptions{Only: o.only, Rounds: samples, Peers: peers, Bytes: compareBytes,
 		Progress: func(part string, _ *bench.SpeedReport) { fmt.Fprintln(stderr, "measuring:", part) }})
 	if err != nil {
 		return nil, err
