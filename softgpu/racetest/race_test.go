@@ -128,6 +128,7 @@ func TestReports(t *testing.T) {
 						checkRight(t, all[p.name+" right"])
 					}
 					checkRacy(t, &p, all[p.name+" racy"])
+					checkSides(t, p.name, all[p.name+" racy"])
 				})
 			}
 		})
@@ -153,6 +154,19 @@ func checkRacy(t *testing.T, p *pair, text string) {
 	}
 	if !p.isError() && !queuedHere(t, text) {
 		t.Errorf("the report shows no line that queued it:\n%s", text)
+	}
+}
+
+// topOfHost matches an access of a report whose first frame is a function of a program.
+var topOfHost = regexp.MustCompile(`(?mi)^(previous )?(atomic )?(read|write) at .*\n\s+github.com/ferrygpu/ferry/softgpu/racetest\.`)
+
+// checkSides checks of a pair with a case of CuSan whether a race is with the CPU's own access.
+func checkSides(t *testing.T, name, text string) {
+	for _, c := range cusanCases {
+		if c.pair == name && topOfHost.MatchString(text) != c.host {
+			t.Errorf("%s: the report has an access of the host: %v, want %v:\n%s", c.name, !c.host, c.host, text)
+			return
+		}
 	}
 }
 

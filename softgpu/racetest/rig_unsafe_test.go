@@ -121,11 +121,90 @@ again:
 	st.volatile.global.u32 [%a], %x;
 	ret;
 }
+
+// s.second[i] = i, of a struct of two pointers
+.visible .entry put_second(.param .align 8 .b8 s[16])
+{
+	.reg .u64 %a;
+	ld.param.u64 %a, [s+8];
+	.reg .u64 %o;
+	.reg .u32 %i, %b, %n;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %i, %tid.x;
+	mad.lo.u32 %i, %b, %n, %i;
+	mul.wide.u32 %o, %i, 4;
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ret;
+}
+
+// s.first[i] = i, and s.second[0][i] = i if both is not 0
+.visible .entry put_both(.param .align 8 .b8 s[16], .param .u32 both)
+{
+	.reg .u64 %a;
+	.reg .u32 %w;
+	.reg .pred %p;
+	ld.param.u64 %a, [s];
+	.reg .u64 %o;
+	.reg .u32 %i, %b, %n;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %i, %tid.x;
+	mad.lo.u32 %i, %b, %n, %i;
+	mul.wide.u32 %o, %i, 4;
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ld.param.u32 %w, [both];
+	setp.eq.u32 %p, %w, 0;
+	@%p ret;
+	ld.param.u64 %a, [s+8];
+	ld.global.u64 %a, [%a];
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ret;
+}
+
+// p->second[i] = i
+.visible .entry put_second_of(.param .u64 p)
+{
+	.reg .u64 %a;
+	ld.param.u64 %a, [p];
+	ld.global.u64 %a, [%a+8];
+	.reg .u64 %o;
+	.reg .u32 %i, %b, %n;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %i, %tid.x;
+	mad.lo.u32 %i, %b, %n, %i;
+	mul.wide.u32 %o, %i, 4;
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ret;
+}
+
+// p[-1][i] = i
+.visible .entry put_before(.param .u64 p)
+{
+	.reg .u64 %a;
+	ld.param.u64 %a, [p];
+	ld.global.u64 %a, [%a+-8];
+	.reg .u64 %o;
+	.reg .u32 %i, %b, %n;
+	mov.u32 %b, %ctaid.x;
+	mov.u32 %n, %ntid.x;
+	mov.u32 %i, %tid.x;
+	mad.lo.u32 %i, %b, %n, %i;
+	mul.wide.u32 %o, %i, 4;
+	add.u64 %a, %a, %o;
+	st.global.u32 [%a], %i;
+	ret;
+}
 `
 
 // rig has what a program needs: its own driver with two devices.
 type rig struct {
-	*softgpu.Driver
+	cu.Driver
 	ctx, ctx1   cu.Context // of devices 0 and 1
 	a, b        cu.Stream  // non-blocking
 	c, d        cu.Stream  // blocking
@@ -143,11 +222,19 @@ type rig struct {
 // h200 is the profile of all rigs. To parse it for each takes long in race builds.
 var h200 = sync.OnceValue(func() *profile.Profile { return got(profile.Named("h200")) })
 
-// newRig opens a driver. schedule is as in FERRY_SCHEDULE.
-func newRig(schedule string) *rig {
+// newRig opens a driver.
+func newRig(schedule string) *rig { return newRigOf(softwareGPU(schedule, "")) }
+
+// softwareGPU opens a driver with two devices. schedule is as in FERRY_SCHEDULE, checks as in
+// FERRY_CHECK, which it reads if checks is empty.
+func softwareGPU(schedule, checks string) *softgpu.Driver {
 	s, err := softgpu.ParseSchedule(schedule)
 	ok(err)
-	d := got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s}))
+	return got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s, Check: checks}))
+}
+
+// newRigOf returns a rig that uses d.
+func newRigOf(d cu.Driver) *rig {
 	ok(d.Init(0))
 	r := &rig{Driver: d}
 	r.ctx, r.ctx1 = got(d.DevicePrimaryCtxRetain(0)), got(d.DevicePrimaryCtxRetain(1))

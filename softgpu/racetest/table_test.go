@@ -25,6 +25,7 @@ func themes() []theme {
 		{"ordering", orderPairs},
 		{"lists and graphs", listPairs},
 		{"pools and pipelines", poolPairs},
+		{"test cases of CuSan", cusanPairs},
 	}
 }
 
@@ -61,7 +62,7 @@ func TestRight(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of docs/softgpu/races.md")
+var update = flag.Bool("update", false, "write the tables of docs/softgpu/races.md and cusan.md")
 
 const (
 	page  = "../../docs/softgpu/races.md"
@@ -70,14 +71,18 @@ const (
 )
 
 // TestDocumentation checks that the documentation has this package's table.
-func TestDocumentation(t *testing.T) {
+func TestDocumentation(t *testing.T) { checkPage(t, page, counts()+"\n"+table()) }
+
+// checkPage checks that a page has a table. With -update it writes the table.
+func checkPage(t *testing.T, page, want string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(text), begin)
 	old, after, closed := strings.Cut(rest, end)
-	switch want := counts() + "\n" + table(); {
+	switch {
 	case !found || !closed:
 		t.Fatalf("%s has no place for the table", page)
 	case old == want:
