@@ -116,20 +116,20 @@ func (t *driverState) mayUse(g, other *GPU) bool {
 	return t.allowed[[2]cu.Context{g.ctx, other.ctx}]
 }
 
-// settle waits until the work that the streams of the context have now is done. It comes right
-// before calls of the driver that free memory. The driver waits for that work in them, too, but
-// other goroutines cannot use the context meanwhile: not to ask for their own work, and not to
-// queue what ends the wait. Errors of the work are kept for others. In a host function settle
-// returns an error.
+// settle waits for the queued work of all streams of the context. It comes right before a driver
+// call that frees memory. That call waits for the same work, but blocks all other calls of the
+// context meanwhile: those that ask for other work, and those that queue what ends the wait.
+// settle asks by queries, which block nobody. Errors of the work are kept for others. In a host
+// function settle returns an error.
 //
-// The software GPU needs none of this: its calls that wait hold nothing.
+// The software GPU does not block other calls, so settle does nothing there.
 func (g *GPU) settle() error {
 	if g.poller == nil {
 		return nil
 	}
 	err := g.settleStreams()
 	for _, o := range g.shared.sharing(g) {
-		if err == nil && o.lifetime.Enter() {
+		if err == nil && o.lifetime.EnterUsed() { // a closed GPU can still have busy streams
 			err = o.settleStreams()
 			o.leave()
 		}
@@ -137,20 +137,40 @@ func (g *GPU) settle() error {
 	return err
 }
 
-// settleStreams is settle for the streams of g, closed ones among them.
+// settleStreams is settle for the streams of g, closed ones among them. It marks the end of each
+// stream before it waits for any of them, so that work which is queued meanwhile delays nothing.
 func (g *GPU) settleStreams() error {
 	closed := g.unfinished.list()
 	if len(closed) == 0 && g.idle() {
 		return nil
 	}
+	var waits []*streamWait
 	for _, st := range append(closed, g.openStreams()...) {
 		if st.Idle() || st == g.legacy.state && g.legacyCaptures() {
 			continue
 		}
-		if err := st.Wait(context.Background()); inHostFunction(err) {
-			return err
-		}
+		w := &streamWait{st: st, n: st.Issued()}
+		w.mark() // without a mark the wait takes longer
+		waits = append(waits, w)
 	}
+	var refused error
+	for _, w := range waits {
+		if refused == nil {
+			refused = w.settle()
+		}
+		w.end()
+	}
+	return refused
+}
+
+// settle waits, and keeps an error of the work for Stream.Wait. In a host function it returns an
+// error.
+func (w *streamWait) settle() error {
+	_, err := w.st.g.poll(context.Background(), w, false)
+	if inHostFunction(err) {
+		return err
+	}
+	w.st.pending.add(err)
 	return nil
 }
 

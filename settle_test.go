@@ -149,3 +149,77 @@ func TestCloseInForeignCapture(t *testing.T) {
 	check(t, d.StreamDestroy(g.Context(), s))
 	check(t, x.Close())
 }
+
+// settling is a Holding that tells of marks, and of the call that frees device memory.
+type settling struct {
+	*gputest.Holding
+	marked, freed chan struct{}
+}
+
+func (d *settling) EventRecord(ctx cu.Context, e cu.Event, s cu.Stream) error {
+	err := d.Holding.EventRecord(ctx, e, s)
+	d.marked <- struct{}{}
+	return err
+}
+
+func (d *settling) MemFree(ctx cu.Context, p cu.DevicePtr) error {
+	close(d.freed)
+	return d.Holding.MemFree(ctx, p)
+}
+
+// TestCloseWaitsForWorkBefore: work that streams get while a Close waits for them does not
+// delay it.
+func TestCloseWaitsForWorkBefore(t *testing.T) {
+	d := &settling{&gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}, make(chan struct{}, 16), make(chan struct{})}
+	g := openDriver(t, d)
+	device := must(ferry.Alloc[byte](g, 4096))(t)
+	var streams [3]*ferry.Stream
+	var first, later []func()
+	for i := range streams {
+		streams[i] = must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
+		first = append(first, gate(t, streams[i]))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- device.Close() }()
+	for range streams {
+		within(t, "a mark", func() error { <-d.marked; return nil })
+	}
+	for _, s := range streams {
+		later = append(later, gate(t, s))
+	}
+	for _, open := range first {
+		open()
+	}
+	check(t, within(t, "the wait before the free", func() error { <-d.freed; return nil }))
+	for _, open := range later {
+		open()
+	}
+	check(t, <-ended)
+	for _, s := range streams {
+		closeAll(t, s)
+	}
+}
+
+// TestCloseBesideClosedGPU: a GPU that was closed can have a stream that stands still. A Close
+// on another GPU of the context does not keep other streams from their work.
+func TestCloseBesideClosedGPU(t *testing.T) {
+	d := &gputest.Holding{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g, second := openDriver(t, d), openDriver(t, d)
+	still, other := must(ferry.NewStream(second, &ferry.StreamOptions{NonBlocking: true}))(t), must(ferry.NewStream(g, nil))(t)
+	device, freed := must(ferry.Alloc[byte](g, 4096))(t), must(ferry.Alloc[byte](g, 4096))(t)
+	open := gate(t, still)
+	check(t, second.Close())
+	calls, ended := d.Calls(), make(chan error, 1)
+	go func() { ended <- freed.Close() }()
+	eventually(t, "the call frees, or asks for the stream", func() bool { return d.Calls() > calls })
+	check(t, within(t, "another stream", func() error {
+		err := ferry.Fill(other, device, 1)
+		if err == nil {
+			err = other.Wait(context.Background())
+		}
+		return err
+	}))
+	open()
+	check(t, <-ended)
+	closeAll(t, still, other, device)
+}

@@ -38,6 +38,19 @@ func (l *Lifetime) EnterIn(generation uint32) bool {
 	}
 }
 
+// EnterUsed counts a user of a resource that is open, or closed and still has users.
+func (l *Lifetime) EnterUsed() bool {
+	for {
+		v := l.state.Load()
+		if unusedState(v) {
+			return false
+		}
+		if l.state.CompareAndSwap(v, v+1) {
+			return true
+		}
+	}
+}
+
 // AddUser counts another user on behalf of one that is there, closed or not.
 func (l *Lifetime) AddUser() { l.state.Add(1) }
 

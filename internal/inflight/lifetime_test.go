@@ -24,7 +24,9 @@ func TestLifetime(t *testing.T) {
 	if l.Enter() || l.EnterIn(0) || l.OpenIn(0) || l.CloseIn(0) || !l.Closed() {
 		t.Error("a closed Lifetime can be entered or closed again")
 	}
-	l.AddUser()
+	if !l.EnterUsed() {
+		t.Error("a closed Lifetime with users cannot be used")
+	}
 	for range 2 {
 		if l.Leave() || l.unused() {
 			t.Error("a user that is not the last is reported as the last")
@@ -35,6 +37,9 @@ func TestLifetime(t *testing.T) {
 	}
 	if first, unused := l.Close(); first || unused {
 		t.Errorf("Close after all: first %v, unused %v; want false, false: a user was the last", first, unused)
+	}
+	if l.EnterUsed() {
+		t.Error("a closed Lifetime without users can be used")
 	}
 }
 
