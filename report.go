@@ -133,13 +133,20 @@ func isLost(err error) bool {
 	return ok
 }
 
-// joinReports joins two errors of the same work. Of two reports of one fault, or of two
-// equal errors, it returns the first.
+// isReport reports whether err says that the context is lost, and no more: the panic of a host
+// function is returned only once.
+func isReport(err error) bool {
+	_, panicked := errors.AsType[*cu.HostPanic](err)
+	return sticky(err) && !panicked
+}
+
+// joinReports joins two errors of the same work. Of two reports of one fault it returns the
+// earlier one, of two equal errors the first.
 func joinReports(a, b error) error {
 	switch {
-	case a == nil || b != nil && sticky(a) && sticky(b) && isLost(a):
+	case a == nil || b != nil && isReport(a) && sticky(b) && isLost(a):
 		return b
-	case b == nil || sticky(a) && sticky(b) || a.Error() == b.Error():
+	case b == nil || sticky(a) && isReport(b) && (isLost(b) || !isLost(a)) || a.Error() == b.Error():
 		return a
 	}
 	return errors.Join(a, b)

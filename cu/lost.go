@@ -63,7 +63,7 @@ func (l *Loss) Report(err error) error {
 func (l *Loss) Lost() *Lost { return l.first.Load() }
 
 // Blame says who may have caused the fault, where the driver does not know that. Only the
-// first call after the fault counts. A nil Loss takes no blame.
+// first call after the fault counts. Blame does nothing on a nil Loss, or before a fault.
 func (l *Loss) Blame(who string) {
 	if l != nil && l.first.Load() != nil {
 		l.blamed.CompareAndSwap(nil, &who)
@@ -73,6 +73,9 @@ func (l *Loss) Blame(who string) {
 // who names the first fault in parentheses, as far as it is known. r is the code of a later
 // call.
 func (l *Loss) who(r Result) string {
+	if l == nil || l.first.Load() == nil { // a Lost that no Loss made
+		return ""
+	}
 	first, who := l.first.Load(), l.blamed.Load()
 	f, isFault := errors.AsType[*Fault](first.First)
 	switch {

@@ -13,6 +13,10 @@ import (
 // TestLoss: the first sticky error is reported as it is, later ones in one line. Other errors
 // are never changed.
 func TestLoss(t *testing.T) {
+	made := &cu.Lost{Result: cu.ErrorLaunchFailed} // by a test of a program
+	if text := made.Error(); text != "CUDA_ERROR_LAUNCH_FAILED: an earlier fault lost the context: the process must restart" {
+		t.Errorf("a Lost without a Loss: %s", text)
+	}
 	var l cu.Loss
 	l.Blame("nobody")
 	if err := l.Report(cu.ErrorOutOfMemory); err != error(cu.ErrorOutOfMemory) || l.Report(nil) != nil || l.Lost() != nil {
