@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/dl"
 )
 
 // copyOfLibm copies a library that is no driver to dir/libcuda.so.1.
@@ -55,6 +57,9 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 		}
 		if c.want && strings.Contains(string(text), withDriver) {
 			continue // that was opened, and the search ended
+		}
+		if c.path != "" && !strings.Contains(string(text), dl.NotAsked.Reason) {
+			t.Errorf("LD_LIBRARY_PATH=%s: nothing says that the loader was not asked\n%s", c.path, text)
 		}
 		if got := strings.Contains(string(text), opened); got != c.want {
 			t.Errorf("LD_LIBRARY_PATH=%s: opened %t, want %t\n%s", c.path, got, c.want, text)

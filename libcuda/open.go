@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/origin"
 )
@@ -37,6 +38,9 @@ func Open() (*Driver, error) {
 			return newDriver(lib), nil
 		}
 		failed.Tried = append(failed.Tried, Attempt{Path: path, Message: err.Error()})
+	}
+	if _, safe := dl.SearchPath(); !safe && os.Getenv(LibraryVariable) == "" {
+		failed.Tried = append(failed.Tried, Attempt{Path: dl.NotAsked.Path, Message: dl.NotAsked.Reason})
 	}
 	return nil, failed
 }

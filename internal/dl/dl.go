@@ -105,12 +105,14 @@ func (e *NotFoundError) openIn(dir string) *Library {
 	return nil
 }
 
+// NotAsked is the attempt that is left out where [SearchPath] is not safe.
+var NotAsked = Attempt{"the system's loader", "not asked, because LD_LIBRARY_PATH has an element that is not an absolute path"}
+
 // openByName asks the system's loader, which knows the directories of its configuration.
 // It also searches LD_LIBRARY_PATH, so it is asked only if that is safe.
 func (e *NotFoundError) openByName(safe bool) *Library {
-	const loader = "the system's loader"
 	if !safe {
-		e.Tried = append(e.Tried, Attempt{loader, "not asked, because LD_LIBRARY_PATH has an element that is not an absolute path"})
+		e.Tried = append(e.Tried, NotAsked)
 		return nil
 	}
 	for _, name := range e.Names {
@@ -121,7 +123,7 @@ func (e *NotFoundError) openByName(safe bool) *Library {
 			return l
 		}
 	}
-	e.Tried = append(e.Tried, Attempt{loader, "does not know it"})
+	e.Tried = append(e.Tried, Attempt{NotAsked.Path, "does not know it"})
 	return nil
 }
 
