@@ -17,7 +17,8 @@ type access struct {
 
 func (a *access) end() uintptr { return a.From + a.Bytes }
 
-// find returns a conflict between two of the copies, that of the lowest addresses.
+// find returns a conflict between two of the copies, the one whose later access begins lowest. Its
+// time is n log n.
 func find(copies []Copy) (c conflict, found bool) {
 	all := make([]access, 0, 2*len(copies))
 	for i, x := range copies {
@@ -28,32 +29,52 @@ func find(copies []Copy) (c conflict, found bool) {
 	slices.SortFunc(all, func(a, b access) int {
 		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.From, b.From), cmp.Compare(a.index, b.index))
 	})
-	var reads, writes []access // that may reach the next access
+	var reads, writes reach
+	space := 0
 	for _, a := range all {
-		before := func(b access) bool { return b.Space != a.Space || b.end() <= a.From }
-		reads, writes = slices.DeleteFunc(reads, before), slices.DeleteFunc(writes, before)
-		if b, is := of(writes, a); is {
+		if a.Space != space {
+			reads, writes, space = reach{}, reach{}, a.Space
+		}
+		b := writes.beside(a)
+		if b.end() <= a.From && a.writes {
+			b = reads.beside(a)
+		}
+		if b.end() > a.From {
 			return ordered(a, b), true
 		}
-		if !a.writes {
-			reads = append(reads, a)
-			continue
+		if a.writes {
+			writes.add(a)
+		} else {
+			reads.add(a)
 		}
-		if b, is := of(reads, a); is {
-			return ordered(a, b), true
-		}
-		writes = append(writes, a)
 	}
 	return conflict{}, false
 }
 
-// of returns an access of another copy than a's.
-func of(all []access, a access) (access, bool) {
-	i := slices.IndexFunc(all, func(b access) bool { return b.index != a.index })
-	if i < 0 {
-		return access{}, false
+// reach has, of accesses of one space, the one with the highest end, and the one with the highest
+// end among those of other copies. This answers in constant time whether another copy's access
+// reaches an address. The zero value has none: its accesses end at 0.
+type reach struct{ first, second access }
+
+func (r *reach) add(a access) {
+	switch {
+	case a.index == r.first.index:
+		if a.end() > r.first.end() {
+			r.first = a
+		}
+	case a.end() > r.first.end():
+		r.first, r.second = a, r.first
+	case a.end() > r.second.end():
+		r.second = a
 	}
-	return all[i], true
+}
+
+// beside returns the access with the highest end of another copy than a's.
+func (r *reach) beside(a access) access {
+	if r.first.index == a.index {
+		return r.second
+	}
+	return r.first
 }
 
 func ordered(a, b access) conflict {
