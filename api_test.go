@@ -26,8 +26,18 @@ type declaration struct {
 // declared returns what the source of the package declares, by name: "Copy", "Stream.Wait".
 func declared(t *testing.T) map[string]declaration {
 	t.Helper()
+	all := declaredIn(t, ".")
+	if len(all) < 100 {
+		t.Fatalf("found only %d declarations", len(all))
+	}
+	return all
+}
+
+// declaredIn is declared for the package in a folder.
+func declaredIn(t *testing.T, dir string) map[string]declaration {
+	t.Helper()
 	all := map[string]declaration{}
-	files := must(filepath.Glob("*.go"))(t)
+	files := must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -48,9 +58,6 @@ func declared(t *testing.T) map[string]declaration {
 			}
 			all[name] = declaration{takesContext(f), returnsError(f), f.Doc.Text()}
 		}
-	}
-	if len(all) < 100 {
-		t.Fatalf("found only %d declarations", len(all))
 	}
 	return all
 }

@@ -12,6 +12,8 @@ import (
 
 // Driver is a [cu.Driver] that watches the calls of another one. It passes on each call
 // unchanged and makes no call of its own. It is safe for concurrent use if that driver is.
+// If Wrap did not make it, or the wrapped driver is nil, Init returns an error, and the other
+// calls may panic.
 type Driver struct {
 	inner   cu.Driver
 	o       Options
@@ -34,7 +36,15 @@ type Driver struct {
 }
 
 // Unwrap returns the wrapped driver.
-func (d *Driver) Unwrap() cu.Driver { return d.inner }
+func (d *Driver) Unwrap() cu.Driver {
+	if d == nil {
+		return nil
+	}
+	return d.inner
+}
+
+// errNoDriver is the error of Init if there is no driver to pass it on to.
+var errNoDriver = fmt.Errorf("cuInit: %w: the driver was not made by Wrap, or of no driver", cu.ErrorNotInitialized)
 
 // noStream is the stream of a call without one.
 const noStream = ^cu.Stream(0)
@@ -226,13 +236,18 @@ func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access 
 }
 
 // Issued returns the number of operations so far, for WatchHost.
-func (d *Driver) Issued() uint64 { return d.serial.Load() }
+func (d *Driver) Issued() uint64 {
+	if d == nil {
+		return 0
+	}
+	return d.serial.Load()
+}
 
 // WatchHost notes that the host is about to read or write bytes at p, when it has waited
 // for what it knows to use them. issued is the number of operations before that wait: later
 // ones are of other goroutines. Package ferry calls it for Slice and ReadSlice.
 func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64) {
-	if bytes == 0 {
+	if bytes == 0 || d == nil || d.inner == nil {
 		return
 	}
 	c := call{d: d, name: "the host", site: d.sites.Find(2, nil)}
@@ -259,6 +274,9 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 // parameter that is a pointer to want, such as float*, whose elements have another size.
 // Package ferry calls it for the first launch with each type.
 func (d *Driver) WatchType(kernel string, param int, want, buffer string) {
+	if d == nil || d.inner == nil {
+		return
+	}
 	site := d.sites.Find(2, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -37,6 +37,9 @@ type Side struct {
 
 // String returns the finding in lines, without a line break at the end.
 func (f *Finding) String() string {
+	if f == nil {
+		return "no finding"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", f.Kind, f.What)
 	for _, s := range []*Side{f.First, f.Second} {
@@ -64,6 +67,9 @@ func (f *Finding) String() string {
 
 // String returns the side in one line.
 func (s *Side) String() string {
+	if s == nil {
+		return "no use"
+	}
 	text := fmt.Sprintf("%s at %s", s.Call, s.Place)
 	if s.Stream != "" {
 		text += " in " + s.Stream
@@ -92,6 +98,9 @@ type findings struct {
 
 // Findings returns what was found so far, notes included, at most 1000.
 func (d *Driver) Findings() []Finding {
+	if d == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.found.list)

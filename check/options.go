@@ -51,7 +51,7 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, wrapped := cu.As[*Driver](d); !on || wrapped {
+	if _, wrapped := cu.As[*Driver](d); d == nil || !on || wrapped {
 		return d, nil
 	}
 	o := Options{Output: os.Stderr, Report: true}

@@ -46,6 +46,9 @@ type ArchError struct {
 }
 
 func (e *ArchError) Error() string {
+	if e == nil {
+		return "no error"
+	}
 	if e.Compiler == "" {
 		return fmt.Sprintf("architecture %q: want a name such as sm_80, 80, 8.0 or compute_80; use %s", e.Arch, e.Nearest)
 	}

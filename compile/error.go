@@ -17,6 +17,9 @@ type Error struct {
 
 // Error returns all diagnostics with their lines.
 func (e *Error) Error() string {
+	if e == nil {
+		return "no error"
+	}
 	var b strings.Builder
 	count := e.More
 	for _, d := range e.Diagnostics {
@@ -70,6 +73,9 @@ type NotFoundError struct {
 
 // Error names what was tried, and how to install a compiler.
 func (e *NotFoundError) Error() string {
+	if e == nil {
+		return "no error"
+	}
 	return "no compiler for CUDA C++ was found; tried\n  " + strings.Join(e.Tried, "\n  ") + "\n" + installText
 }
 

@@ -8,7 +8,7 @@ type Batches interface {
 	// Submit makes the calls of b in order. It stops at the first call that fails. done
 	// is the number of calls before it, which succeeded. Package libcuda calls C once
 	// for all of them. The batch must not change during Submit, and can be submitted
-	// again.
+	// again. A nil batch is refused with [ErrorInvalidValue].
 	Submit(ctx Context, b *Batch) (done int, err error)
 }
 
@@ -82,8 +82,13 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Len returns the number of calls.
-func (b *Batch) Len() int { return len(b.calls) }
+// Len returns the number of calls, 0 for a nil batch.
+func (b *Batch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.calls)
+}
 
 // Calls returns the calls in order. The slice is valid until the batch changes; the
 // caller may change its elements.
@@ -176,8 +181,11 @@ func (b *Batch) StreamWaitEvent(stream Stream, event Event) {
 }
 
 // Do makes the calls of b one by one. A driver that gains nothing from making them at
-// once implements Submit with it.
+// once implements Submit with it. A nil batch is an error.
 func (b *Batch) Do(d Driver, ctx Context) (done int, err error) {
+	if b == nil {
+		return 0, fmt.Errorf("submit a batch: no batch given: %w", ErrorInvalidValue)
+	}
 	for i := range b.calls {
 		if err := b.calls[i].Do(d, ctx); err != nil {
 			return i, err

@@ -28,7 +28,7 @@ var environment struct {
 // calls Environment when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
 	text := os.Getenv(Variable)
-	if text == "" || wrapped(d) {
+	if d == nil || text == "" || wrapped(d) {
 		return d, nil
 	}
 	o, err := Parse(text)

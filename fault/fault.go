@@ -107,7 +107,8 @@ var codes = func() (all []cu.Result) {
 	return all
 }()
 
-// Driver is a [cu.Driver] whose calls can fail. It is safe for concurrent use.
+// Driver is a [cu.Driver] whose calls can fail. It is safe for concurrent use. If Wrap did not
+// make it, or the wrapped driver is nil, Init returns an error, and the other calls may panic.
 type Driver struct {
 	inner   cu.Driver
 	o       Options
@@ -152,6 +153,9 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 
 // Release lets the host functions run that wait because of [Never]. It can be called twice.
 func (d *Driver) Release() {
+	if d == nil || d.release == nil {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
@@ -164,6 +168,9 @@ func (d *Driver) Release() {
 // Loss remembers the first sticky error, the driver's own or that of the wrapped driver; see
 // [cu.Losing].
 func (d *Driver) Loss() *cu.Loss {
+	if d == nil {
+		return nil
+	}
 	if inner := cu.AsLoss(d.inner); inner != nil && d.loss.Lost() == nil {
 		return inner
 	}
@@ -171,10 +178,21 @@ func (d *Driver) Loss() *cu.Loss {
 }
 
 // Unwrap returns the wrapped driver.
-func (d *Driver) Unwrap() cu.Driver { return d.inner }
+func (d *Driver) Unwrap() cu.Driver {
+	if d == nil {
+		return nil
+	}
+	return d.inner
+}
+
+// errNoDriver is the error of Init if there is no driver to pass it on to.
+var errNoDriver = fmt.Errorf("cuInit: %w: the driver was not made by Wrap, or of no driver", cu.ErrorNotInitialized)
 
 // Calls returns how many calls were made so far, those that failed included.
 func (d *Driver) Calls() uint64 {
+	if d == nil {
+		return 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.calls
@@ -183,6 +201,9 @@ func (d *Driver) Calls() uint64 {
 // Failed says which call failed first, such as "cuMemAlloc, call 17: done, but
 // CUDA_ERROR_OUT_OF_MEMORY"; "" if none did.
 func (d *Driver) Failed() string {
+	if d == nil {
+		return ""
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failed
@@ -190,6 +211,9 @@ func (d *Driver) Failed() string {
 
 // Live lists what was created and not freed, such as "stream 0x7f00", sorted.
 func (d *Driver) Live() []string {
+	if d == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := []string{}

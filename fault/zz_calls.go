@@ -8,6 +8,9 @@ var _ cu.Driver = (*Driver)(nil)
 
 // Init makes cuInit, which can fail; see [cu.Devices].
 func (d *Driver) Init(flags uint32) error {
+	if d == nil || d.inner == nil {
+		return errNoDriver
+	}
 	out := d.next("cuInit", false, 0)
 	if out.err != nil && !out.done || out.skipped {
 		return out.err

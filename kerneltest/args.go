@@ -10,7 +10,8 @@ import (
 )
 
 // Args are the arguments of one launch. [Slice], [Value] and [Device] return them by
-// their position, from 0. Args are valid during the call that gets them.
+// their position, from 0. For a wrong position or type, or nil Args, they panic, and the case
+// fails. Args are valid during the call that gets them.
 type Args struct {
 	n    int
 	args []runner.Arg
@@ -19,10 +20,20 @@ type Args struct {
 }
 
 // N returns the size: what the word N in [Case.Args] stands for.
-func (a *Args) N() int { return a.n }
+func (a *Args) N() int {
+	if a == nil {
+		return 0
+	}
+	return a.n
+}
 
 // Len returns the number of arguments.
-func (a *Args) Len() int { return len(a.args) }
+func (a *Args) Len() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.args)
+}
 
 // wrongArg is the panic of an accessor with a wrong argument. Run makes it an error.
 type wrongArg struct{ error }
@@ -42,8 +53,8 @@ func catch(err *error) {
 
 // argument returns an argument, which must be a scalar or a buffer.
 func (a *Args) argument(what string, i int, scalar bool) *runner.Arg {
-	if i < 0 || i >= len(a.args) {
-		refuse("%s of argument %d: there are %d, numbered from 0", what, i, len(a.args))
+	if i < 0 || i >= a.Len() {
+		refuse("%s of argument %d: there are %d, numbered from 0", what, i, a.Len())
 	}
 	if arg := &a.args[i]; (arg.Direction == runner.Scalar) == scalar {
 		return arg

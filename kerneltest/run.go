@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/runner"
 )
 
@@ -40,10 +41,13 @@ func Run(t *testing.T, c *Case) {
 
 // Check tests a kernel on one GPU. The error has the same text as a failure of [Run]. After
 // a fault of a kernel the GPU cannot be used any more, and Check makes no further launch.
-// When ctx ends, Check waits no longer for a launch.
+// When ctx ends, Check waits no longer for a launch. A nil ctx never ends.
 func Check(ctx context.Context, g *ferry.GPU, c *Case) error {
 	if g == nil {
-		return errors.New("test a kernel: no GPU given (nil)")
+		return refusal.Invalid("test a kernel: no GPU given (nil)")
+	}
+	if ctx == nil {
+		ctx = context.Background()
 	}
 	s := &session{state: newState(c), g: g, guards: !g.Emulated()}
 	defer func() {
@@ -87,7 +91,7 @@ type state struct {
 
 func newState(c *Case) *state {
 	if c == nil {
-		return &state{c: &Case{}, invalid: errors.New("no case given (nil)")}
+		return &state{c: &Case{}, invalid: refusal.Invalid("no case given (nil)")}
 	}
 	st := &state{c: c, expected: map[int][][]byte{}}
 	st.launches, st.invalid = c.launches()

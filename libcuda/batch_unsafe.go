@@ -25,7 +25,7 @@ type submission struct {
 // Submit makes the calls of b in one call from Go to C; see [cu.Batches].
 func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	if b.Len() == 0 {
-		return 0, nil
+		return b.Do(d, ctx) // no call, or the error for nil
 	}
 	x, current := b.Prepared()
 	s, _ := x.(*submission)

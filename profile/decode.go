@@ -21,6 +21,9 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
+	if e == nil {
+		return "no error"
+	}
 	path := e.Path
 	if path == "" {
 		path = "the document"

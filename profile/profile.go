@@ -238,7 +238,7 @@ type Service struct {
 }
 
 // Known reports whether the profile has these costs.
-func (s *Service) Known() bool { return s.Batch.Source != "" }
+func (s *Service) Known() bool { return s != nil && s.Batch.Source != "" }
 
 // Own is the cost of owning memory: the host's time in calls, by bytes.
 type Own struct {
@@ -301,13 +301,20 @@ type Translation struct {
 }
 
 // Confidence returns the confidence of a source, such as Number.Source.
-func (p *Profile) Confidence(source string) Confidence { return p.Sources[source].Confidence }
+func (p *Profile) Confidence(source string) Confidence {
+	if p == nil {
+		return ""
+	}
+	return p.Sources[source].Confidence
+}
 
 // Count returns how many numbers and curves have each confidence. It counts those that
 // predictions use, so not those of Tuning.
 func (p *Profile) Count() map[Confidence]int {
 	count := map[Confidence]int{}
-	p.tally(reflect.ValueOf(*p), count)
+	if p != nil {
+		p.tally(reflect.ValueOf(*p), count)
+	}
 	return count
 }
 
@@ -338,6 +345,9 @@ func (p *Profile) tallyOne(source string, count map[Confidence]int) {
 
 // Attribute returns the value of a device attribute, or false if the profile has none.
 func (p *Profile) Attribute(a cu.DeviceAttribute) (int32, bool) {
+	if p == nil {
+		return 0, false
+	}
 	n, ok := p.Attributes[attributeName(a)]
 	return int32(n.Value), ok
 }

@@ -115,11 +115,12 @@ type PipelineTuning struct {
 }
 
 // Known reports whether the profile has a tuning.
-func (t *Tuning) Known() bool { return t.Wait.Spin.Source != "" }
+func (t *Tuning) Known() bool { return t != nil && t.Wait.Spin.Source != "" }
 
 // Apply copies the numbers that are present in part to the fields with the same names in
 // settings. The other fields keep their values. A number without such a field is ignored.
-// part is a field of [Tuning], or a [Staging]. settings points to a struct.
+// part is a field of [Tuning], or a [Staging]. settings points to a struct. Apply panics for
+// other arguments.
 func Apply(part, settings any) {
 	from, to := reflect.ValueOf(part), reflect.ValueOf(settings).Elem()
 	for i := range from.NumField() {

@@ -51,7 +51,12 @@ func (l *loss) report() error {
 }
 
 // Loss remembers the fault that lost the devices; see [cu.Losing].
-func (d *Driver) Loss() *cu.Loss { return &d.loss.told }
+func (d *Driver) Loss() *cu.Loss {
+	if d == nil {
+		return nil
+	}
+	return &d.loss.told
+}
 
 func newDevice(d *Driver, ordinal int) *device {
 	dev := &device{drv: d, ordinal: ordinal, loss: &d.loss}

@@ -45,7 +45,7 @@ type Options struct {
 // Driver is the software GPU. It implements [cu.Driver] and [cu.Emulated] and
 // is safe for concurrent use. It has no goroutine and no timer while no work is
 // queued, and needs no Close. On a nil or a zero Driver, Init returns an error, and the other
-// methods may panic.
+// calls may panic.
 type Driver struct {
 	prof     *profile.Profile
 	schedule Schedule
@@ -200,7 +200,12 @@ func (d *Driver) Init(flags uint32) error {
 }
 
 // Profile returns the name of the emulated machine's profile.
-func (d *Driver) Profile() string { return d.prof.Name }
+func (d *Driver) Profile() string {
+	if d == nil || d.prof == nil {
+		return ""
+	}
+	return d.prof.Name
+}
 
 // Machine returns the profile of the emulated machine. The caller must not
 // change it.

@@ -43,6 +43,9 @@ type opCause struct {
 // Observe lets o observe all operations that are queued from now on; see
 // [cu.Observable].
 func (d *Driver) Observe(o cu.Observer) {
+	if d == nil {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.observer = o
@@ -51,6 +54,10 @@ func (d *Driver) Observe(o cu.Observer) {
 // At calls f with the host's virtual time; see [cu.Observable]. Unlike Now it executes no
 // operation, so that it does not change what a schedule shows.
 func (d *Driver) At(f func(now time.Duration)) {
+	if d == nil {
+		f(0)
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inOrder(func() { f(time.Duration(d.host)) })

@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"fmt"
 	rtrace "runtime/trace"
 	"sync"
 
@@ -18,6 +19,9 @@ import (
 // have ended; where none is in progress, or that is not known, an event before it tells. It
 // uses no events for a stream that captures. A graph, and the part of a batch that is in
 // one stream, is one operation there. The time includes waiting for an engine.
+//
+// If Wrap did not make it, or the wrapped driver is nil, Init returns an error, and the other
+// calls may panic.
 type Driver struct {
 	inner    cu.Driver
 	rec      *Recorder
@@ -34,12 +38,23 @@ type Driver struct {
 }
 
 // Unwrap returns the wrapped driver.
-func (d *Driver) Unwrap() cu.Driver { return d.inner }
+func (d *Driver) Unwrap() cu.Driver {
+	if d == nil {
+		return nil
+	}
+	return d.inner
+}
+
+// errNoDriver is the error of Init if there is no driver to pass it on to.
+var errNoDriver = fmt.Errorf("cuInit: %w: the driver was not made by Wrap, or of no driver", cu.ErrorNotInitialized)
 
 // Wrap returns a driver that records the calls of inner in r. Wrap each driver once, and
 // before its first use. Memory that was allocated before has the kind "device" or
-// "pageable" in the recording.
+// "pageable" in the recording. A Recorder that Start did not make records nothing.
 func (r *Recorder) Wrap(inner cu.Driver) *Driver {
+	if r == nil || r.sites == nil {
+		r = newRecorder(&Options{})
+	}
 	d := &Driver{inner: inner, rec: r, id: r.newDriver(), emulated: cu.AsEmulated(inner), contexts: map[cu.Context]*contextUse{}}
 	clock, profile := "host", ""
 	if o := cu.AsObservable(inner); o != nil && d.emulated != nil {

@@ -31,7 +31,7 @@ var environment struct {
 // is. Package ferry calls Environment when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
 	path := os.Getenv(Variable)
-	if path == "" || recorded(d) {
+	if d == nil || path == "" || recorded(d) {
 		return d, nil
 	}
 	environment.mu.Lock()

@@ -196,7 +196,12 @@ func (r *Recorder) open(f file) {
 }
 
 // Path returns the name of the file; "" for none.
-func (r *Recorder) Path() string { return r.path }
+func (r *Recorder) Path() string {
+	if r == nil {
+		return ""
+	}
+	return r.path
+}
 
 // now returns the time since the start of the recording in nanoseconds.
 func (r *Recorder) now() int64 { return int64(time.Since(r.began)) }
@@ -237,6 +242,9 @@ func (r *Recorder) timeout() {
 
 // Flush writes what was recorded so far. The error says why rows were lost, if any were.
 func (r *Recorder) Flush() error {
+	if r == nil {
+		return fmt.Errorf("write a recording: no recorder given: %w", cu.ErrorInvalidValue)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.write()

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/ferrygpu/ferry/cu"
 )
 
 // Recording is what [Read] finds in a file.
@@ -41,7 +43,7 @@ type DriverInfo struct {
 }
 
 // Virtual reports whether the driver's times are predictions.
-func (d *DriverInfo) Virtual() bool { return d.Clock == "virtual" }
+func (d *DriverInfo) Virtual() bool { return d != nil && d.Clock == "virtual" }
 
 // DeviceInfo is a device of a driver.
 type DeviceInfo struct {
@@ -187,6 +189,9 @@ const longestLine = 1 << 20
 // in a later row, which the error names by line and byte, the recording has the rows
 // before it.
 func Read(from io.Reader) (*Recording, error) {
+	if from == nil {
+		return nil, fmt.Errorf("read recording: no reader given: %w", cu.ErrorInvalidValue)
+	}
 	in := bufio.NewReaderSize(from, longestLine)
 	r := &Recording{Sites: map[int]Site{}}
 	offset := int64(0)

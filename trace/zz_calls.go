@@ -8,6 +8,9 @@ var _ cu.Driver = (*Driver)(nil)
 
 // Init records cuInit; see [cu.Devices].
 func (d *Driver) Init(flags uint32) error {
+	if d == nil || d.inner == nil {
+		return errNoDriver
+	}
 	c := d.begin("cuInit", 0, noStream, 0)
 	defer c.panicked()
 	err := d.inner.Init(flags)

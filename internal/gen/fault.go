@@ -72,6 +72,7 @@ func writeFaultCall(b *bytes.Buffer, m *method, hooks map[string]bool) {
 	if len(args) > 0 && args[0] == "ctx" {
 		context = "ctx"
 	}
+	writeOpen(b, m)
 	fmt.Fprintf(b, "\tout := d.next(%q, %v, %s)\n", m.symbol, frees, context)
 	fmt.Fprintf(b, "\tif out.err != nil && !out.done || out.skipped {\n\t\treturn %s\n\t}\n", list(results, "out.err"))
 	size := "0"

@@ -59,6 +59,7 @@ func writeHookedCall(b *bytes.Buffer, verb string, m *method, hooks, used map[st
 	args, results := fieldNames(m.params, "p"), fieldNames(m.results, "r")
 	fmt.Fprintf(b, "\n// %s %s %s; see [cu.%s].\n", m.name, verb, m.symbol, m.group)
 	fmt.Fprintf(b, "func (d *Driver) %s(%s) %s {\n", m.name, namedParams(m.params, args), traceResults(m, results))
+	writeOpen(b, m)
 	fmt.Fprintf(b, "\tc := d.begin(%q, %s, %s, %s)\n", m.symbol, parameterOr(m, "ctx", "Context", "0"), parameterOr(m, "stream", "Stream", "noStream"), parameterOr(m, "bytes", "uintptr", "0"))
 	b.WriteString("\tdefer c.panicked()\n")
 	hook := func(prefix string, list []string, indent string) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -57,4 +58,11 @@ func hooksIn(dir string) (map[string]bool, error) {
 		}
 	}
 	return hooks, nil
+}
+
+// writeOpen writes, for the first call of a driver, what refuses a wrapper without a driver.
+func writeOpen(b *bytes.Buffer, m *method) {
+	if m.name == "Init" {
+		b.WriteString("\tif d == nil || d.inner == nil {\n\t\treturn errNoDriver\n\t}\n")
+	}
 }
