@@ -114,7 +114,7 @@ func copyNow[T any](g *GPU, dst, src Memory[T]) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = refusal.Join(err, s.Close()) }()
 	return Copy(s, dst, src)
 }
 

@@ -175,7 +175,7 @@ func (s source) device(ctx context.Context, r *staging.Ring, job staging.Job) (i
 	if f, at, ok := regularFile(s.Reader); ok {
 		n, err := r.In(ctx, job, io.NewSectionReader(f, at, job.Bytes))
 		_, seekErr := f.Seek(at+n, io.SeekStart)
-		return n, errors.Join(err, seekErr)
+		return n, refusal.Join(err, seekErr)
 	}
 	job.Ordered = true
 	return r.In(ctx, job, staging.Reader(s))

@@ -357,7 +357,7 @@ func followStream(st, other *streamState) (ok bool, err error) {
 	if err = d.EventRecord(other.g.ctx, event, other.handle); err == nil {
 		err = follow(st, event)
 	}
-	err = errors.Join(err, d.EventDestroy(other.g.ctx, event))
+	err = refusal.Join(err, d.EventDestroy(other.g.ctx, event))
 	return err == nil, err
 }
 
@@ -378,7 +378,7 @@ func recordCompletion(st *streamState) (*completionEvent, error) {
 		return nil, err
 	}
 	if err := d.EventRecord(ctx, event, st.handle); err != nil {
-		return nil, errors.Join(err, d.EventDestroy(ctx, event))
+		return nil, refusal.Join(err, d.EventDestroy(ctx, event))
 	}
 	return &completionEvent{event: event}, nil
 }
@@ -424,7 +424,7 @@ func (c *completionEvent) call(g *GPU, f func() (done bool, err error)) (err err
 	done := false
 	defer func() {
 		if failed := c.leave(g, done); failed != nil {
-			err = errors.Join(err, failed)
+			err = refusal.Join(err, failed)
 		}
 	}()
 	done, err = f()
@@ -522,7 +522,7 @@ func (l *completions) remove(c *completionEvent) {
 func (l *completions) drop(g *GPU) (err error) {
 	for c := range l.all {
 		if failed := g.driver.EventDestroy(g.ctx, c.event); !sticky(failed) { // a lost context has no events
-			err = errors.Join(err, failed)
+			err = refusal.Join(err, failed)
 		}
 	}
 	return err

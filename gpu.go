@@ -527,6 +527,9 @@ func (c *capabilities) hostPointers() bool { return c.unified && c.registeredAdd
 // probe reads the capabilities of a device.
 func probe(d cu.Driver, device cu.Device) (c capabilities, failed error) {
 	read := func(a cu.DeviceAttribute, unknown int) int {
+		if failed != nil {
+			return unknown
+		}
 		v, err := d.DeviceGetAttribute(a, device)
 		switch {
 		case err == nil:
@@ -534,7 +537,7 @@ func probe(d cu.Driver, device cu.Device) (c capabilities, failed error) {
 		case errors.Is(err, cu.ErrorInvalidValue): // the driver is older than the attribute
 			return unknown
 		}
-		failed = errors.Join(failed, fmt.Errorf("%v: %w", a, err))
+		failed = fmt.Errorf("%v: %w", a, err)
 		return unknown
 	}
 	has := func(a cu.DeviceAttribute, unknown int) bool { return read(a, unknown) != 0 }

@@ -38,14 +38,14 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 	g := s.state.g
 	x, err := instantiate(g, graph)
 	failed := g.driver.GraphDestroy(graph)
-	if err = errors.Join(err, failed); err != nil {
+	if err = refusal.Join(err, failed); err != nil {
 		err = fmt.Errorf("make a graph of what was captured on %v: %w", s, err)
 		if x == nil {
-			return nil, errors.Join(err, inflight.DisownAll(uses))
+			return nil, refusal.Join(err, inflight.DisownAll(uses))
 		}
 		x.uses = uses
 		if failed := x.dispose(); !sticky(failed) { // err says it already
-			err = errors.Join(err, failed)
+			err = refusal.Join(err, failed)
 		}
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 	if errors.Is(err, cu.ErrorGraphExecUpdateFailure) {
 		err = fmt.Errorf("%w: the operations or their order differ: Capture makes a new graph", err)
 	}
-	if err = errors.Join(err, s.state.g.driver.GraphDestroy(graph), inflight.DisownAll(uses)); err != nil {
+	if err = refusal.Join(err, s.state.g.driver.GraphDestroy(graph), inflight.DisownAll(uses)); err != nil {
 		return fmt.Errorf("update %v: %w", x, err)
 	}
 	return nil
@@ -219,7 +219,7 @@ func (x *Graph) dispose() error {
 	if err != nil {
 		err = fmt.Errorf("close %v: %w", x, err)
 	}
-	err = errors.Join(err, inflight.DisownAll(x.uses))
+	err = refusal.Join(err, inflight.DisownAll(x.uses))
 	x.g.leave()
 	return err
 }
@@ -266,7 +266,7 @@ func (c *capture) ownEventFor(e *Event) (cu.Event, error) {
 	}
 	kept, err := c.keepEvent(e, handle)
 	if kept != handle {
-		err = errors.Join(err, e.g.driver.EventDestroy(e.g.ctx, handle))
+		err = refusal.Join(err, e.g.driver.EventDestroy(e.g.ctx, handle))
 	}
 	return kept, err
 }
@@ -296,7 +296,7 @@ func (c *capture) destroyEvents() error {
 		all = append(all, e.g.driver.EventDestroy(e.g.ctx, handle))
 		e.g.leave()
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // followIn makes a stream wait for an event that was recorded in the capture or, if c is nil,
@@ -349,7 +349,7 @@ func record(s *Stream, f func(*Stream) error) (graph cu.Graph, uses []inflight.G
 			err = endErr
 		}
 		if err != nil && graph != 0 {
-			err = errors.Join(err, st.g.driver.GraphDestroy(graph))
+			err = refusal.Join(err, st.g.driver.GraphDestroy(graph))
 		}
 		if err != nil {
 			_ = inflight.DisownAll(uses) // may free a buffer closed during the capture, whose Close has returned
@@ -398,7 +398,7 @@ func (c *capture) add(s *Stream, call func(*streamState) error) error {
 	}
 	if err != nil {
 		g.capturing.Add(-1)
-		return errors.Join(err, g.driver.StreamDestroy(g.ctx, handle))
+		return refusal.Join(err, g.driver.StreamDestroy(g.ctx, handle))
 	}
 	return nil
 }
@@ -430,10 +430,10 @@ func (c *capture) end() (cu.Graph, error) {
 	first := c.states[0]
 	graph, err := first.g.driver.StreamEndCapture(first.g.ctx, first.handle)
 	for _, st := range c.states {
-		err = errors.Join(err, st.g.driver.StreamDestroy(st.g.ctx, st.handle))
+		err = refusal.Join(err, st.g.driver.StreamDestroy(st.g.ctx, st.handle))
 		st.g.capturing.Add(-1)
 	}
-	return graph, errors.Join(err, c.destroyEvents())
+	return graph, refusal.Join(err, c.destroyEvents())
 }
 
 // isOver reports whether the capture has ended.

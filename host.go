@@ -115,7 +115,7 @@ func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 	a.host, a.boundaries = m.host, m.boundaries()
 	a.free = func(a *allocation) error { return m.free(a.g) }
 	if a.dev, err = mappedAddress(g, a.host, o.Mapped); err != nil {
-		return a.fail("map", errors.Join(err, m.free(g)), "")
+		return a.fail("map", refusal.Join(err, m.free(g)), "")
 	}
 	a.start()
 	return nil
@@ -371,7 +371,7 @@ func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error)
 	}
 	scaled := time.Duration(float64(took) * (float64(bytes) / float64(sample)))
 	if err := g.settle(); err != nil {
-		return scaled, errors.Join(err, g.driver.MemFreeHost(g.ctx, p))
+		return scaled, refusal.Join(err, g.driver.MemFreeHost(g.ctx, p))
 	}
 	return scaled, g.driver.MemFreeHost(g.ctx, p)
 }

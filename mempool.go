@@ -1,7 +1,6 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -101,7 +100,7 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	p := &MemPool{g: g, handle: handle, own: true, zero: o.Zero}
 	if o.Keep > 0 {
 		if err := p.SetKeep(o.Keep); err != nil {
-			return nil, errors.Join(err, g.driver.MemPoolDestroy(handle))
+			return nil, refusal.Join(err, g.driver.MemPoolDestroy(handle))
 		}
 	}
 	p.leak = watchLeak(p, p.String)
@@ -196,8 +195,11 @@ func (p *MemPool) Stats() (MemPoolStats, error) {
 	defer p.leave()
 	var failed error
 	read := func(a cu.MemPoolAttribute) int {
-		v, err := p.g.driver.MemPoolGetAttribute(p.handle, a)
-		failed = errors.Join(failed, err)
+		if failed != nil {
+			return 0
+		}
+		var v uint64
+		v, failed = p.g.driver.MemPoolGetAttribute(p.handle, a)
 		return int(min(v, math.MaxInt))
 	}
 	stats := MemPoolStats{
@@ -298,7 +300,7 @@ func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
 		return dev, err
 	}
 	if err := st.g.driver.MemsetD8Async(st.g.ctx, dev, 0, bytes, st.handle); err != nil {
-		return 0, errors.Join(fmt.Errorf("clear it: %w", err), st.g.driver.MemFreeAsync(st.g.ctx, dev, st.handle))
+		return 0, refusal.Join(fmt.Errorf("clear it: %w", err), st.g.driver.MemFreeAsync(st.g.ctx, dev, st.handle))
 	}
 	return dev, nil
 }

@@ -171,7 +171,7 @@ func link(g *GPU, inputs []LinkInput, options *cu.JITOptions) (m *Module, err er
 	defer func() {
 		if e := d.LinkDestroy(g.ctx, state); e != nil && err == nil {
 			m.leak.Stop()
-			err = errors.Join(fmt.Errorf("end the link: %w", e), d.ModuleUnload(g.ctx, m.handle))
+			err = refusal.Join(fmt.Errorf("end the link: %w", e), d.ModuleUnload(g.ctx, m.handle))
 		}
 	}()
 	for i := range inputs {
@@ -380,7 +380,7 @@ func (m *Module) Close() error {
 func (m *Module) closeAgain() error {
 	err := m.closeVariables()
 	if m.retry.Load() && m.retry.CompareAndSwap(true, false) {
-		err = errors.Join(err, afterHostFunction(m.dispose))
+		err = refusal.Join(err, afterHostFunction(m.dispose))
 	}
 	return err
 }
@@ -391,7 +391,7 @@ func (m *Module) drain() error {
 	if err := m.tracker.TryDrain(m.g.mayWait); err != nil {
 		return err
 	}
-	return errors.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return afterHostFunction(m.dispose) }))
+	return refusal.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return afterHostFunction(m.dispose) }))
 }
 
 // dispose waits for the kernels in flight, unloads the module and leaves the GPU. If a

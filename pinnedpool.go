@@ -213,7 +213,7 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 	if !known {
 		var err error
 		if buffer, err = p.attach(b); err != nil {
-			return errors.Join(err, p.pool.Put(b))
+			return refusal.Join(err, p.pool.Put(b))
 		}
 	}
 	if p.zero {
@@ -383,7 +383,7 @@ func (p *PinnedPool) destroyEvents() error {
 	p.mu.Unlock()
 	var failed error
 	for _, e := range all {
-		failed = errors.Join(failed, p.g.driver.EventDestroy(p.g.ctx, e))
+		failed = refusal.Join(failed, p.g.driver.EventDestroy(p.g.ctx, e))
 	}
 	return failed
 }
@@ -535,10 +535,10 @@ func (p *PinnedPool) Close() error {
 func (p *PinnedPool) dispose() error {
 	err := p.drain()
 	if !inHostFunction(err) {
-		err = errors.Join(err, p.pool.Close())
+		err = refusal.Join(err, p.pool.Close())
 	}
 	if !inHostFunction(err) {
-		err = errors.Join(err, p.destroyEvents())
+		err = refusal.Join(err, p.destroyEvents())
 	}
 	if inHostFunction(err) {
 		return cu.ErrorNotPermitted

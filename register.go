@@ -91,7 +91,7 @@ func register(a *allocation, o *RegisterOptions) error {
 	}
 	var err error
 	if a.dev, err = registeredAddress(a, o.Mapped); err != nil {
-		return a.fail("map", errors.Join(err, unregister(a)), "")
+		return a.fail("map", refusal.Join(err, unregister(a)), "")
 	}
 	a.owner.Starting.Store(false) // from here on copies of a Pageable slice find the buffer
 	a.start()

@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // synchronize waits for the context and records which operations are done.
@@ -79,7 +80,7 @@ func (g *GPU) takePending() error {
 			all = append(all, st.explain(err))
 		}
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // synchronizeContext waits for all work queued so far, until ctx ends.

@@ -304,7 +304,8 @@ func (d *Driver) decide(name string, frees bool, ctx cu.Context) (out outcome, l
 // report returns the error of a call. The caller holds mu.
 func (d *Driver) report(code cu.Result) error {
 	err := d.loss.Report(code)
-	d.loss.Blame("package fault: " + d.failed)
+	what, _, _ := strings.Cut(d.failed, ":") // the error has the code
+	d.loss.Blame("package fault: " + what)
 	return err
 }
 

@@ -2,11 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
 )
 
@@ -83,9 +83,9 @@ func (c *inflightChunk) close() error {
 			<-abandoned
 			_ = c.closeHost()
 		}()
-		return errors.Join(all...)
+		return refusal.Join(all...)
 	}
-	return errors.Join(append(all, c.closeHost())...)
+	return refusal.Join(append(all, c.closeHost())...)
 }
 
 func (c *inflightChunk) closeHost() error {
@@ -93,7 +93,7 @@ func (c *inflightChunk) closeHost() error {
 	for b := range c.buffers {
 		all = append(all, b.host.Close())
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // buffers yields the memory of all inputs and outputs.
@@ -319,12 +319,18 @@ func (c *inflightChunk) queueCopiesIn() error {
 	if !queued {
 		return nil
 	}
-	return errors.Join(c.in.Record(c.ready), c.step.WaitEvent(c.ready))
+	if err := c.in.Record(c.ready); err != nil {
+		return err
+	}
+	return c.step.WaitEvent(c.ready)
 }
 
 // queueCopiesOut has the copies out wait for the kernels, and records their end.
 func (c *inflightChunk) queueCopiesOut() error {
-	if err := errors.Join(c.step.Record(c.computed), c.out.WaitEvent(c.computed)); err != nil {
+	if err := c.step.Record(c.computed); err != nil {
+		return err
+	}
+	if err := c.out.WaitEvent(c.computed); err != nil {
 		return err
 	}
 	for i := range c.outs {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -56,7 +55,7 @@ func newJob(p *Pipeline) (*job, error) {
 	if j.out, err = j.endpoints("output", p.Out); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(j.pair(), j.count()); err != nil {
+	if err := refusal.Join(j.pair(), j.count()); err != nil {
 		return nil, err
 	}
 	return j, j.divide()
@@ -187,7 +186,7 @@ func (j *job) seekTo(n int) error {
 	for p := range j.all {
 		all = append(all, p.seekTo(n))
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // divide finds the length of chunks and how many are in flight.

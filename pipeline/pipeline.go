@@ -137,7 +137,7 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 		}
 	}()
 	n, err := r.do(ctx, j)
-	err = errors.Join(err, j.seekTo(n))
+	err = refusal.Join(err, j.seekTo(n))
 	returned = true
 	if err != nil || !p.kept.CompareAndSwap(nil, r) {
 		if closing := r.closeWithin(ctx); err == nil {

@@ -2,12 +2,12 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
@@ -63,7 +63,7 @@ func newRun(ctx context.Context, j *job) (*run, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make %d chunks of %d elements: %w", n, j.chunk, err), r.closeWithin(ctx))
+		return nil, refusal.Join(fmt.Errorf("make %d chunks of %d elements: %w", n, j.chunk, err), r.closeWithin(ctx))
 	}
 	return r, nil
 }
@@ -143,7 +143,7 @@ func (r *run) streamErrors() error {
 	for _, s := range r.streams {
 		all = append(all, s.Wait(context.Background()))
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // doAlone does a job for which the CPU moves no data. The calling goroutine queues all

@@ -5,6 +5,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -45,6 +46,30 @@ func Cause(err error) error {
 		return &cause{err, e.Cause()}
 	}
 	return err
+}
+
+// Join is [errors.Join], without the errors that only say that the context is lost by a fault
+// that an error before them has reported.
+func Join(errs ...error) error {
+	var all []error
+	for _, err := range errs {
+		if lost := echo(err); lost == nil || !slices.ContainsFunc(all, func(e error) bool { return errors.Is(e, lost.Result) }) {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// echo returns the [*cu.Lost] that err is or wraps, nil if it is another error or has others
+// beside it.
+func echo(err error) *cu.Lost {
+	for err != nil {
+		if lost, is := err.(*cu.Lost); is {
+			return lost
+		}
+		err = errors.Unwrap(err)
+	}
+	return nil
 }
 
 // cause is an error with a shorter text.

@@ -50,3 +50,34 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// TestJoin: an error that only says that the context is lost is left out after the first report
+// of the fault. All others stay.
+func TestJoin(t *testing.T) {
+	var loss cu.Loss
+	first := loss.Report(cu.ErrorLaunchFailed)
+	later := loss.Report(cu.ErrorLaunchFailed)
+	other := loss.Report(cu.ErrorIllegalAddress) // another code of a lost context
+	closing := errors.New("close")
+	for i, c := range []struct{ errs, want []error }{
+		{nil, nil},
+		{[]error{nil, nil}, nil},
+		{[]error{first, nil, later}, []error{first}},
+		{[]error{nil, fmt.Errorf("copy: %w", first), fmt.Errorf("close: %w", later)}, []error{fmt.Errorf("copy: %w", first)}},
+		{[]error{later, later, closing}, []error{later, closing}},
+		{[]error{first, other}, []error{first, other}},
+		{[]error{closing, later}, []error{closing, later}},
+		{[]error{first, errors.Join(later, closing)}, []error{first, later, closing}},
+		{[]error{cu.ErrorInvalidValue, cu.ErrorInvalidValue}, []error{cu.ErrorInvalidValue, cu.ErrorInvalidValue}},
+	} {
+		got, want := Join(c.errs...), errors.Join(c.want...)
+		if (got == nil) != (want == nil) || got != nil && got.Error() != want.Error() {
+			t.Errorf("%d: got %v, want %v", i, got, want)
+		}
+		for _, err := range c.errs {
+			if result, ok := errors.AsType[cu.Result](err); ok && result == cu.ErrorLaunchFailed && !errors.Is(got, result) {
+				t.Errorf("%d: %v has no %v", i, got, result)
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // coordinator does everything for a transfer besides copying, until all blocks are
@@ -324,7 +325,7 @@ func (c *coordinator) enqueue(x *chunk, n int64) (queued bool, err error) {
 	}
 	if failed := c.r.driver.EventRecord(c.r.ctx, x.slot.event, c.job.Stream); failed != nil {
 		// The event says nothing of the copy: wait for the copy now.
-		return false, errors.Join(err, failed, c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream))
+		return false, refusal.Join(err, failed, c.r.driver.StreamSynchronize(c.r.ctx, c.job.Stream))
 	}
 	return true, err
 }

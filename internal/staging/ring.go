@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/workers"
 )
 
@@ -276,7 +277,7 @@ func (r *Ring) Close() error {
 	for _, s := range idle {
 		all = append(all, r.destroy(s))
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // Submitted returns how many slots were submitted to the device so far: see
@@ -407,7 +408,7 @@ func (r *Ring) newSlot(size slotClass) (*slot, error) {
 	}
 	event, err := r.driver.EventCreate(r.ctx, cu.EventDisableTiming)
 	if err != nil {
-		return nil, errors.Join(err, unlock())
+		return nil, refusal.Join(err, unlock())
 	}
 	return &slot{host: host, mem: bytesAt(host, bytes), class: size, unlock: unlock, event: event}, nil
 }
@@ -420,7 +421,7 @@ func (r *Ring) hostAlloc(bytes int) (p cu.HostPtr, unlock func() error, err erro
 
 // destroy frees the memory and the event of a slot.
 func (r *Ring) destroy(s *slot) error {
-	return errors.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
+	return refusal.Join(r.driver.EventDestroy(r.ctx, s.event), s.unlock())
 }
 
 // pollSlots frees the slots that the device is done with, and reports whether there was
