@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -60,4 +61,30 @@ func TestBadVariableFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVariableRefused: a variable or an option that is wrong is an invalid value, and the error
+// says which.
+func TestVariableRefused(t *testing.T) {
+	open := func() error { return last(ferry.Open("soft:h200")) }
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.DeviceVariable} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "sofa")
+			name := "soft:h200"
+			if variable == ferry.DeviceVariable {
+				name = ""
+			}
+			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)
+		})
+	}
+	t.Setenv(softgpu.ScheduleVariable, "random:-1")
+	wantError(t, open(), cu.ErrorInvalidValue, "the seed is not a number")
+	t.Setenv(softgpu.ScheduleVariable, "")
+	for part, o := range map[string]softgpu.Options{"17 devices": {Devices: 17}, "-1 devices": {Devices: -1}, "schedule 77": {Schedule: 77}, "limit is -1ns": {KernelLimit: -1},
+		`check "sofa"`: {Check: "sofa"}} {
+		wantError(t, last(softgpu.Open(o)), cu.ErrorInvalidValue, part)
+	}
+	wantError(t, last(softgpu.ParseSchedule("sofa")), cu.ErrorInvalidValue, "sofa")
+	wantError(t, last(softgpu.ParseCheck("sofa")), cu.ErrorInvalidValue, "sofa")
+	wantError(t, last(fault.Parse("sofa")), cu.ErrorInvalidValue, "sofa")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Options say where findings go. The zero Options only keep them for [Driver.Findings].
@@ -49,7 +50,7 @@ var environment struct {
 func Environment(d cu.Driver) (cu.Driver, error) {
 	on, err := checks.On(checks.Memory)
 	if err != nil {
-		return nil, err
+		return nil, refusal.Invalid("%v", err)
 	}
 	if _, wrapped := cu.As[*Driver](d); d == nil || !on || wrapped {
 		return d, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
@@ -22,7 +23,13 @@ const maxFindings = 1000
 
 // ParseCheck reads a list of checks, such as "races". 1 stands for all checks, 0 and the
 // empty list for none. It returns the names.
-func ParseCheck(text string) ([]string, error) { return checks.Parse(text) }
+func ParseCheck(text string) ([]string, error) {
+	list, err := checks.Parse(text)
+	if err != nil {
+		return nil, refusals.Invalid("%v", err)
+	}
+	return list, nil
+}
 
 // check returns whether kernels are checked for races.
 func (o *Options) check() (bool, error) {

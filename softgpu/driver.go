@@ -16,6 +16,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
@@ -127,7 +128,7 @@ func Open(opts Options) (*Driver, error) {
 		opts.Devices = 1
 	}
 	if opts.Devices < 0 || opts.Devices > maxDevices {
-		return nil, fmt.Errorf("open software GPU: %d devices, must be 1 to %d", opts.Devices, maxDevices)
+		return nil, refusals.Invalid("open software GPU: %d devices, must be 1 to %d", opts.Devices, maxDevices)
 	}
 	if text := os.Getenv(ScheduleVariable); opts.Schedule == Eager && text != "" {
 		s, err := ParseSchedule(text)
@@ -137,13 +138,13 @@ func Open(opts Options) (*Driver, error) {
 		opts.Schedule = s
 	}
 	if !opts.Schedule.known() {
-		return nil, fmt.Errorf("open software GPU: schedule %d is not known", opts.Schedule)
+		return nil, refusals.Invalid("open software GPU: schedule %d is not known", opts.Schedule)
 	}
 	if seed := opts.Schedule.seed(); seed != 0 {
 		opts.Seed = seed
 	}
 	if opts.Profile.Memory.Value >= aliasOffset {
-		return nil, errors.New("open software GPU: the profile's memory is larger than a device's addresses")
+		return nil, refusals.Invalid("open software GPU: the profile's memory is larger than a device's addresses")
 	}
 	limit, err := opts.limit()
 	if err != nil {
@@ -287,7 +288,7 @@ const LimitVariable = "FERRY_KERNEL_LIMIT"
 // limit returns KernelLimit, or the limit of the environment.
 func (o *Options) limit() (time.Duration, error) {
 	if o.KernelLimit < 0 {
-		return 0, fmt.Errorf("the kernel limit is %v, must be positive, or 0 for none", o.KernelLimit)
+		return 0, refusals.Invalid("the kernel limit is %v, must be positive, or 0 for none", o.KernelLimit)
 	}
 	text := os.Getenv(LimitVariable)
 	if o.KernelLimit > 0 || text == "" {
@@ -295,7 +296,7 @@ func (o *Options) limit() (time.Duration, error) {
 	}
 	limit, err := time.ParseDuration(text)
 	if err != nil || limit <= 0 {
-		return 0, fmt.Errorf("%s is %q, must be a positive time such as 10s or 1m30s", LimitVariable, text)
+		return 0, refusals.Invalid("%s is %q, must be a positive time such as 10s or 1m30s", LimitVariable, text)
 	}
 	return limit, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Schedule chooses when queued work starts. Every choice is legal: a program
@@ -64,11 +66,11 @@ func ParseSchedule(text string) (Schedule, error) {
 	}
 	digits, ok := strings.CutPrefix(text, "random:")
 	if !ok {
-		return 0, fmt.Errorf("schedule %q is not known: use eager, lazy, random or random:SEED", text)
+		return 0, refusals.Invalid("schedule %q is not known: use eager, lazy, random or random:SEED", text)
 	}
 	seed, err := strconv.ParseUint(digits, 10, 64-seedShift)
 	if err != nil {
-		return 0, fmt.Errorf("schedule %q: the seed is not a number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
+		return 0, refusals.Invalid("schedule %q: the seed is not a number from 0 to %d", text, uint64(1)<<(64-seedShift)-1)
 	}
 	return Random | Schedule(seed)<<seedShift, nil
 }

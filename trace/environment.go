@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // Environment variables that record a program of package ferry: the file, with "%p" for
@@ -59,7 +60,7 @@ func startEnvironment(path string) error {
 	if text := os.Getenv(LimitVariable); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 2*headerBytes {
-			return fmt.Errorf("%s is %q, must be a number of bytes, at least %d", LimitVariable, text, 2*headerBytes)
+			return refusal.Invalid("%s is %q, must be a number of bytes, at least %d", LimitVariable, text, 2*headerBytes)
 		}
 		limit = n
 	}
