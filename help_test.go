@@ -172,12 +172,12 @@ func gate(t *testing.T, s *ferry.Stream) (open func()) {
 	return func() { close(c) }
 }
 
-// gateFor blocks a stream until open is called, but not longer than a second. open
+// gateFor blocks a stream until open is called, but not longer than timeout. open
 // reports whether the stream was still blocked.
 func gateFor(t *testing.T, s *ferry.Stream) (open func() bool) {
 	t.Helper()
 	c := make(chan struct{})
-	watch := time.AfterFunc(time.Second, func() { close(c) })
+	watch := time.AfterFunc(timeout, func() { close(c) })
 	check(t, s.HostFunc(func() { <-c }))
 	return func() bool {
 		if !watch.Stop() {

@@ -233,7 +233,7 @@ func TestWeakPolling(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", form, s), func(t *testing.T) {
 				limit, ends := 20*time.Second, !weak || s == Eager
 				if !ends {
-					limit = 300 * time.Millisecond
+					limit = time.Second
 				}
 				r := newMappedRig(t, Options{Schedule: s, KernelLimit: limit})
 				err := r.polls(i)
