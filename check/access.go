@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // mode is how an operation uses memory.
 type mode uint8
 
@@ -47,6 +49,17 @@ type access struct {
 	m    *memory
 	x    extent
 	mode mode
+	args []uint64 // addresses that a kernel got, in the memory
+}
+
+// gets reports whether a kernel got the address of a byte that b writes.
+func (a *access) gets(b *access) bool {
+	return b.mode == writes && slices.ContainsFunc(a.args, func(at uint64) bool { return b.x.includes(at, at+1) })
+}
+
+// conflicts reports whether two accesses of a memory need an order, or may need one.
+func (a *access) conflicts(b *access) bool {
+	return a.mode.conflicts(b.mode) && a.x.hits(&b.x) || a.gets(b) || b.gets(a)
 }
 
 // mostAccesses is how many accesses of one memory are remembered. Older ones are forgotten.
@@ -66,7 +79,7 @@ func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func
 			if (a.mode != reads && a.mode != uses || b.mode == a.mode) && a.x.covers(&b.x) && !b.op.same(a.op) {
 				continue // what is ordered after a is ordered after b
 			}
-		} else if !b.op.same(a.op) && a.mode.conflicts(b.mode) && a.x.hits(&b.x) {
+		} else if !b.op.same(a.op) && a.conflicts(b) {
 			found(b)
 		}
 		rest = append(rest, *b)

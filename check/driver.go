@@ -32,6 +32,9 @@ type Driver struct {
 	contexts map[cu.Context]*contextUse
 	launches uint64
 	stale    []stalePointer
+	held     []*memory // registered memory of operations that may be in flight
+	suspects []suspect
+	exact    bool // the accesses of kernels are watched
 	found    findings
 }
 
@@ -64,6 +67,7 @@ type call struct {
 	signals  bool        // the operation writes memory that the host can read while it runs
 	early    bool        // returns before its bytes have arrived
 	joins    []*lane     // default streams that the operation is ordered with, too
+	ordinary []ordinary  // memory that a captured copy uses
 	exec     *executable // that the call launches
 	freeing  *memory
 	event    *event // that the call destroys
@@ -107,6 +111,9 @@ func (c *call) end(err error) error {
 	}
 	if c.lane != nil {
 		d.queue(c)
+	}
+	if c.reach != nil && c.lane == nil && c.freeing == nil {
+		d.missing(c)
 	}
 	d.orders.knows(c.reach)
 	return nil
@@ -209,6 +216,9 @@ func (d *Driver) queue(c *call) {
 func (d *Driver) meet(a *access) {
 	o, l := &d.orders, a.op.lane
 	a.m.note(a, d, d.launches)
+	if a.m.hold != nil && !a.m.held {
+		a.m.held, d.held = true, append(d.held, a.m)
+	}
 	a.meet(&a.m.accesses,
 		func(b *operation) bool { return l.after.at(b.slot) >= b.n },
 		func(b *operation) bool { return o.host.at(b.slot) >= b.n },

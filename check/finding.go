@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
 // Finding is a wrong use of memory, streams or events.
@@ -83,9 +85,25 @@ func (s *Side) String() string {
 	return text
 }
 
-// Watched says what a driver's findings can be about. It is the first line of a report.
-const Watched = "watched: the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels; " +
-	"not watched: the CPU's own loads and stores, the accesses of kernels (FERRY_CHECK=races has them), memory made before or by others"
+// Watched says what the driver's findings can be about, and what not. It is the first line of
+// a report.
+func (d *Driver) Watched() string {
+	const memory = "the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels"
+	watched, not := []string{memory}, []string{"memory made before or by others"}
+	race := unordered.Enabled && cu.AsEmulated(d) != nil
+	switch {
+	case race:
+		watched = append(watched, "the CPU's own loads and stores and the accesses of kernels, by Go's race detector")
+	case d.exact:
+		watched = append(watched, "the accesses of kernels")
+		not = append(not, "the CPU's own loads and stores (race builds have them)")
+	case cu.AsEmulated(d) != nil:
+		not = append(not, "the accesses of kernels (FERRY_CHECK=races has them)", "the CPU's own loads and stores (race builds have them)")
+	default:
+		not = append(not, "the accesses of kernels and the CPU's own loads and stores (the software GPU has them)")
+	}
+	return "watched: " + strings.Join(watched, "; ") + "; not watched: " + strings.Join(not, ", ")
+}
 
 // mostFindings is how many different findings a driver keeps and writes.
 const mostFindings = 1000
@@ -103,10 +121,20 @@ func (d *Driver) Findings() []Finding {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.convict(0)
 	return slices.Clone(d.found.list)
 }
 
-var said sync.Once
+// said and told have the texts of [Driver.Watched] that were written.
+var said, told sync.Map
+
+// tell adds what is watched to the file of "ferry check".
+func (d *Driver) tell() {
+	text := d.Watched()
+	if _, twice := told.LoadOrStore(text, true); !twice {
+		checks.Append(checks.Row{Check: checks.Memory, Watched: text})
+	}
+}
 
 // report adds a finding, and writes it if it is the first of its kind at its places. The
 // caller holds mu.
@@ -127,13 +155,17 @@ func (d *Driver) report(f Finding) {
 	f.Count = 1
 	d.found.index[key] = len(d.found.list)
 	d.found.list = append(d.found.list, f)
-	if d.o.Output != nil && (d.o.Notes || !f.Note) {
-		said.Do(func() { fmt.Fprintf(d.o.Output, "ferry check: %s\n", Watched) })
-		fmt.Fprintf(d.o.Output, "ferry check: %s\n", &f)
-	}
 	if d.o.Report {
-		if text, err := json.Marshal(&f); err == nil {
-			checks.Append(checks.Row{Check: checks.Memory, Note: f.Note, Text: f.String(), Finding: text})
+		text, err := json.Marshal(&f)
+		if err == nil && checks.Append(checks.Row{Check: checks.Memory, Note: f.Note, Text: f.String(), Finding: text}) {
+			return
 		}
+	}
+	if d.o.Output != nil && (d.o.Notes || !f.Note) {
+		watched := d.Watched()
+		if _, twice := said.LoadOrStore(watched, true); !twice {
+			fmt.Fprintf(d.o.Output, "ferry check: %s\n", watched)
+		}
+		fmt.Fprintf(d.o.Output, "ferry check: %s\n", &f)
 	}
 }

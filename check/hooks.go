@@ -27,6 +27,7 @@ func (c *call) use(x extent, how mode, host bool) *memory {
 		return nil
 	}
 	x.at = at
+	c.usedGone(m, at, how)
 	c.accesses = append(c.accesses, access{m: m, x: x.packed(), mode: how})
 	if !m.dead && m.sort != pageable && x.end() > m.end {
 		c.outOfRange(m, x, how)
@@ -135,6 +136,7 @@ func (c *call) beforeMemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr
 
 func (c *call) beforeMemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) {
 	c.copies(ctx, stream, true, flat(uint64(dst), uint64(bytes)), flat(addressOf(src), uint64(bytes)), false, true)
+	c.keeps(src, bytes, reads)
 }
 
 func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) {
@@ -143,6 +145,7 @@ func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr
 
 func (c *call) beforeMemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
 	c.copies(ctx, stream, true, flat(addressOf(dst), uint64(bytes)), flat(uint64(src), uint64(bytes)), true, false)
+	c.keeps(dst, bytes, writes)
 }
 
 func (c *call) beforeMemcpyDtoD(ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr) {
@@ -224,6 +227,12 @@ func (c *call) box(ctx cu.Context, stream cu.Stream, async bool, p *cu.Memcpy3D)
 	src, srcHost, ok2 := c.corner(p.SrcMemoryType, p.SrcHost, p.SrcDevice, p.SrcXInBytes, p.SrcY, p.SrcZ, p.SrcPitch, p.SrcHeight, p)
 	if ok1 && ok2 {
 		c.copies(ctx, stream, async, dst, src, dstHost, srcHost)
+		if p.SrcMemoryType == cu.MemoryTypeHost {
+			c.keeps(p.SrcHost, uintptr(src.end()-src.at), reads)
+		}
+		if p.DstMemoryType == cu.MemoryTypeHost {
+			c.keeps(p.DstHost, uintptr(dst.end()-dst.at), writes)
+		}
 	}
 }
 

@@ -75,6 +75,7 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 	}
 	delete(d.contexts, ctx)
 	d.orders.knows(d.orders.all(ctx))
+	d.convict(ctx)
 	var gone []*memory
 	for _, r := range d.memories.all {
 		if r.m.ctx == ctx && (len(gone) == 0 || gone[len(gone)-1] != r.m) {

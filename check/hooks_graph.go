@@ -10,12 +10,15 @@ type capture struct {
 	lists  map[*memory]*[]access
 	nodes  []access
 	signal bool
+
+	ordinary []ordinary
 }
 
 // content is what a graph uses.
 type content struct {
 	accesses []access
 	signals  bool
+	ordinary []ordinary
 }
 
 // executable is an executable graph.
@@ -45,6 +48,7 @@ func (d *Driver) capture(c *call) {
 	p.last[l.capSlot]++
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.capSlot, n: p.last[l.capSlot], graph: true}
 	p.signal = p.signal || c.signals
+	p.ordinary = append(p.ordinary, c.ordinary...)
 	for i := range c.accesses {
 		a := c.accesses[i]
 		if a.m.dead {
@@ -76,7 +80,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph, err
 		x.capture, x.within = nil, nil
 	}
 	if err == nil {
-		d.graphs[g] = &content{accesses: p.nodes, signals: p.signal}
+		d.graphs[g] = &content{accesses: p.nodes, signals: p.signal, ordinary: p.ordinary}
 	}
 }
 
@@ -113,7 +117,7 @@ func (c *call) afterGraphExecKernelNodeSetParams(ctx cu.Context, x cu.GraphExec,
 	if old.content == nil {
 		return
 	}
-	k := &content{signals: true} // what the kernels get is not known any more
+	k := &content{signals: true, ordinary: old.ordinary} // what the kernels get is not known any more
 	for _, a := range old.accesses {
 		if a.mode != uses {
 			k.accesses = append(k.accesses, a)
@@ -136,6 +140,7 @@ func (c *call) beforeGraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) {
 	c.lane = d.orders.lane(ctx, s)
 	if k := d.exec(x); k.content != nil && c.lane.capture == nil {
 		c.signals, c.exec = k.signals, k
+		c.launches(k.content)
 		for _, a := range k.accesses {
 			if !a.m.graph && (!a.m.dead || a.mode != uses) {
 				c.accesses = append(c.accesses, a)

@@ -32,25 +32,32 @@ func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
 		if at < 4096 {
 			continue
 		}
-		m, _ := d.memories.find(at)
-		switch {
-		case m == nil:
+		m, x := d.memories.find(at)
+		if m == nil {
 			c.stale(at)
-		case !c.uses(m):
+			continue
+		}
+		a := c.uses(m)
+		if a == nil {
+			c.usedGone(m, x, uses)
 			c.accesses = append(c.accesses, access{m: m, x: flat(m.base, m.end-m.base), mode: uses})
 			c.signals = c.signals || m.sort.onHost() || m.sort == managed
+			a = &c.accesses[len(c.accesses)-1]
+		}
+		if !d.exact {
+			a.args = append(a.args, x)
 		}
 	}
 }
 
-// uses reports whether the kernel has an address of the memory already.
-func (c *call) uses(m *memory) bool {
+// uses returns the kernel's use of the memory, nil if it has no address of it.
+func (c *call) uses(m *memory) *access {
 	for i := range c.accesses {
 		if c.accesses[i].m == m {
-			return true
+			return &c.accesses[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // stale remembers a pointer into memory that was freed, in case that a kernel faults.

@@ -36,7 +36,12 @@ func (c *call) afterMemHostAlloc(ctx cu.Context, bytes uintptr, flags cu.MemHost
 }
 
 func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr, flags cu.MemHostRegisterFlags) {
-	c.owns(ctx, addressOf(p), uint64(bytes), registered, 0)
+	if m := c.owns(ctx, addressOf(p), uint64(bytes), registered, 0); m != nil {
+		c.d.mu.Lock()
+		defer c.d.mu.Unlock()
+		m.hold = newHold(p, bytes)
+		m.hold.follow(p)
+	}
 }
 
 func (c *call) afterModuleGetGlobal(ctx cu.Context, module cu.Module, name string, p cu.DevicePtr, bytes uintptr) {

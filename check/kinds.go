@@ -18,8 +18,11 @@ const (
 	HostFunction   = "host function"     // a driver call within a host function
 	Uninitialized  = "uninitialized"     // a copy reads device memory that nothing wrote
 	ArgumentType   = "argument type"     // a kernel gets elements of another size than its mangled name says
+	Collected      = "collected"         // Go has freed memory that an operation uses
+	Unmapped       = "unmapped"          // memory that an operation uses is not mapped any more
 	Leak           = "leak"              // memory that was not freed when its context ended
 	PageableWaits  = "pageable"          // a note: an asynchronous copy of pageable memory makes the host wait
+	KernelArgument = "kernel argument"   // a note: an operation writes a byte whose address a kernel got, unordered
 	WriteCombined  = "write-combined"    // a note: the host reads write-combined memory
 	unknownPlace   = ""
 	hostName       = "the host"
@@ -61,6 +64,8 @@ func (d *Driver) conflict(b, a *access) {
 	f.Missing = fmt.Sprintf("nothing orders %s before %s%s", from, to, d.why(b, a.op.lane.waits))
 	f.Mend = fmt.Sprintf("record an event in %s behind %s, and let %s wait for it before %s", from, f.First.Place, to, f.Second.Place)
 	switch {
+	case a.gets(b) || b.gets(a):
+		f.Kind, f.Note, f.What = KernelArgument, true, "an operation writes a byte whose address a kernel got, and nothing orders them: it is a fault if the kernel uses the byte"
 	case b.mode == makes:
 		f.Kind, f.What = BeforeAlloc, "a stream uses memory that another stream allocates, and may do so before the allocation"
 	case a.mode == frees || b.mode == frees:

@@ -43,6 +43,8 @@ type memory struct {
 	launches  uint64
 	written   []extent // of device memory, while it is known
 	known     bool     // written has all that was written
+	hold      *hold    // of registered memory
+	held      bool     // the driver's list has it
 	accesses  []access
 }
 
@@ -115,6 +117,7 @@ func (x *memories) remove(m *memory, call string, site int) {
 		x.dead = slices.Delete(x.dead, 0, mostDead/4)
 	}
 	m.written = nil
+	m.hold.stop()
 }
 
 // gone returns the memory that was at an address last, nil if there was none.

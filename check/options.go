@@ -14,7 +14,8 @@ import (
 
 // Options say where findings go. The zero Options only keep them for [Driver.Findings].
 type Options struct {
-	// Output gets the text of each finding, once for each pair of places. nil for none.
+	// Output gets the text of each finding, once for each pair of places, that Report does
+	// not write. nil for none.
 	Output io.Writer
 	// Notes adds notes to Output: costs that are no faults, such as pageable copies that
 	// make the host wait.
@@ -35,6 +36,12 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 	}
 	d.pageable = memory{sort: pageable, end: ^uint64(0)}
 	d.found.index = map[string]int{}
+	if x, ok := cu.As[interface{ Checks() bool }](inner); ok {
+		d.exact = x.Checks()
+	}
+	if o.Report {
+		d.tell()
+	}
 	return d
 }
 

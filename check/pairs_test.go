@@ -1,6 +1,8 @@
 package check_test
 
 import (
+	"sync/atomic"
+
 	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -11,6 +13,33 @@ type pair struct {
 	name, rule   string
 	kind, text   string
 	wrong, right func(r *rig)
+}
+
+// onlyRace is the kind of programs that only race builds report.
+const onlyRace = "only race builds"
+
+// sink gets what programs read.
+var sink byte
+
+// accessPairs are programs in which the CPU itself uses memory in flight.
+var accessPairs = []pair{
+	{"slice-kept", "The CPU must not read what a copy in flight writes.", onlyRace, "",
+		func(r *rig) { r.down(r.a, r.host, r.dev); sink = r.host[0] },
+		func(r *rig) { r.down(r.a, r.host, r.dev); r.sync(r.a); sink = r.host[0] }},
+	{"host-atomics", "Atomic updates of the CPU get lost beside those of a kernel: the device has no native host atomics.", onlyRace, "",
+		func(r *rig) {
+			r.launch(r.count, r.a, address(r.host))
+			for atomic.AddUint32(word(r.host), 1) < 5000 { // also lost, while the kernel counts on
+				_ = r.StreamQuery(r.ctx, r.a)
+			}
+			atomic.StoreUint32(word(r.host[64:]), 1)
+		},
+		func(r *rig) {
+			atomic.StoreUint32(word(r.host[64:]), 1)
+			r.launch(r.count, r.a, address(r.host))
+			r.sync(r.a)
+			atomic.AddUint32(word(r.host), 1)
+		}},
 }
 
 // orderPairs are programs about the order of streams.
@@ -88,6 +117,12 @@ var orderPairs = []pair{
 			<-c
 			r.fill(r.b, r.dev, size)
 		}},
+	{"kernel-beside-fill", "A kernel that gets the address of a byte may use it: another stream that writes the byte needs an order.", check.KernelArgument, "cuLaunchKernel",
+		func(r *rig) { r.put(r.a, r.dev); r.fill(r.b, r.dev, size) },
+		func(r *rig) { r.put(r.a, r.dev+256); r.fill(r.b, r.dev, 256) }},
+	{"kernel-behind-copy", "The same holds for a copy before the kernel.", check.KernelArgument, "cuMemcpyHtoDAsync",
+		func(r *rig) { r.up(r.a, r.dev, r.host); r.put(r.b, r.dev) },
+		func(r *rig) { r.up(r.a, r.dev, r.host); r.follow(r.b, r.a); r.put(r.b, r.dev) }},
 	{"list", "Copies of one list have no order.", check.List, "cuMemcpyBatchAsync",
 		func(r *rig) { r.list(r.a, r.there, r.there+100) },
 		func(r *rig) { r.list(r.a, r.there, r.there+200) }},

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -15,7 +14,8 @@ import (
 // size is the length of every buffer.
 const size = 4096
 
-// code has the kernel of the programs: 32 threads write 0 to 31, or 1 thread waits for a flag.
+// code has the kernels of the programs: each thread writes its number, or adds 1 to one
+// word until the word 64 bytes behind it is not 0.
 const code = `.version 7.0
 .target sm_75
 .address_size 64
@@ -30,6 +30,19 @@ const code = `.version 7.0
 	st.global.u32 [%a], %i;
 	ret;
 }
+.visible .entry count(.param .u64 p)
+{
+	.reg .u64 %a;
+	.reg .u32 %i;
+	.reg .pred %more;
+	ld.param.u64 %a, [p];
+again:
+	atom.global.sys.add.u32 %i, [%a], 1;
+	ld.volatile.global.u32 %i, [%a+64];
+	setp.eq.u32 %more, %i, 0;
+	@%more bra again;
+	ret;
+}
 `
 
 // rig has what a program needs: its own driver, and memory and streams of device 0.
@@ -41,7 +54,7 @@ type rig struct {
 	e, f        cu.Event
 	host, other []byte // page-locked
 	dev, there  cu.DevicePtr
-	fn          cu.Function
+	fn, count   cu.Function
 }
 
 var h200 = sync.OnceValue(func() *profile.Profile { return got(profile.Named("h200")) })
@@ -50,12 +63,6 @@ var h200 = sync.OnceValue(func() *profile.Profile { return got(profile.Named("h2
 func software(schedule string) cu.Driver {
 	s := got(softgpu.ParseSchedule(schedule))
 	return got(softgpu.Open(softgpu.Options{Profile: h200(), Devices: 2, Schedule: s, Check: "0"}))
-}
-
-// newChecked returns a rig on a checked software GPU.
-func newChecked(schedule string) (*rig, *check.Driver) {
-	d := check.Wrap(software(schedule), check.Options{})
-	return newRig(d), d
 }
 
 func newRig(d cu.Driver) *rig {
@@ -70,7 +77,7 @@ func newRig(d cu.Driver) *rig {
 	ok(d.MemsetD8(r.ctx, r.there, 1, size))
 	ok(d.CtxSynchronize(r.ctx))
 	m := got(d.ModuleLoadData(r.ctx, []byte(code)))
-	r.fn = got(d.ModuleGetFunction(r.ctx, m, "put"))
+	r.fn, r.count = got(d.ModuleGetFunction(r.ctx, m, "put")), got(d.ModuleGetFunction(r.ctx, m, "count"))
 	return r
 }
 
@@ -113,9 +120,14 @@ func (r *rig) pinned(n uintptr) []byte {
 func at(b []byte) cu.HostPtr        { return unsafe.Pointer(unsafe.SliceData(b)) }
 func address(b []byte) cu.DevicePtr { return cu.DevicePtr(uintptr(at(b))) }
 
-func (r *rig) put(s cu.Stream, p cu.DevicePtr) {
+func word(b []byte) *uint32 { return (*uint32)(at(b)) }
+
+func (r *rig) put(s cu.Stream, p cu.DevicePtr) { r.launch(r.fn, s, p) }
+
+// launch runs a kernel with 32 threads.
+func (r *rig) launch(f cu.Function, s cu.Stream, p cu.DevicePtr) {
 	one := cu.Dim3{X: 1, Y: 1, Z: 1}
-	ok(r.LaunchKernel(r.ctx, r.fn, one, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, s, binary.LittleEndian.AppendUint64(nil, uint64(p))))
+	ok(r.LaunchKernel(r.ctx, f, one, cu.Dim3{X: 32, Y: 1, Z: 1}, 0, s, binary.LittleEndian.AppendUint64(nil, uint64(p))))
 }
 
 func (r *rig) up(s cu.Stream, to cu.DevicePtr, from []byte) {

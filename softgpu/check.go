@@ -131,7 +131,7 @@ type findings struct {
 }
 
 // Checks reports whether the driver checks kernels.
-func (d *Driver) Checks() bool { return d.races }
+func (d *Driver) Checks() bool { return d != nil && d.races }
 
 // Findings returns what the checks have found so far, at most 1000 findings.
 func (d *Driver) Findings() []Finding {
@@ -192,15 +192,15 @@ func (a *findings) show(f *Finding) {
 		a.shown = map[string]bool{}
 	}
 	a.shown[key] = true
-	fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
-	a.write(f)
+	if !a.write(f) {
+		fmt.Fprintf(os.Stderr, "softgpu: %s\n", f)
+	}
 }
 
-// write adds a finding to the file of "ferry check".
-func (a *findings) write(f *Finding) {
-	if text, err := json.Marshal(f); err == nil {
-		checks.Append(checks.Row{Check: checks.Races, Text: f.String(), Finding: text})
-	}
+// write adds a finding to the file of "ferry check", and reports whether it is there.
+func (a *findings) write(f *Finding) bool {
+	text, err := json.Marshal(f)
+	return err == nil && checks.Append(checks.Row{Check: checks.Races, Text: f.String(), Finding: text})
 }
 
 // report adds what the check of a launch has found.

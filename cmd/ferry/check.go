@@ -69,22 +69,20 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 		return err
 	}
 	switch n := len(r.Findings); {
-	case n == 1:
-		return found("1 finding")
-	case n > 1:
-		return found("%d findings", n)
+	case n > 0:
+		return found("%s", checkrun.Count(n, "finding"))
 	case r.Status != 0:
-		return &childError{program[0], r.Status}
+		return &childError{program[0], r.Ended, r.Status}
 	}
 	return nil
 }
 
 // childError reports that a program ended with a status, which is that of ferry, too.
 type childError struct {
-	program string
-	status  int
+	program, ended string
+	status         int
 }
 
 func (e *childError) Error() string {
-	return fmt.Sprintf("%s ended with exit status %d", e.program, e.status)
+	return fmt.Sprintf("%s: %s", e.program, e.ended)
 }

@@ -64,13 +64,17 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"wrong", nil, exitFound, "nothing orders stream 1 before stream 2"},
+		{"wrong", nil, exitFound, "\n1 finding, 0 notes\n"},
 		{"wrong", []string{"--allow", allow}, exitOK, "0 findings, 0 notes, 1 allowed"},
 		{"right", nil, exitOK, "0 findings, 0 notes"},
 	} {
 		t.Setenv(checkedVariable, c.how)
 		status, out, errs := ferryRun(append(append([]string{"check"}, c.flags...), program...)...)
-		if status != c.status || !strings.Contains(out, c.want) || !strings.Contains(out, "watched: ") {
+		if status != c.status || !strings.Contains(out, c.want) || !strings.Contains(out, "watched: the driver's copies") {
 			t.Errorf("%s: status %d, want %d\n%s\n%s", c.how, status, c.status, out, errs)
+		}
+		if strings.Contains(out, "races has them") || strings.Contains(errs, "unordered") {
+			t.Errorf("%s: the first line or standard error is wrong: the checks of kernels are on, and the report has the findings\n%s\n%s", c.how, out, errs)
 		}
 	}
 	t.Setenv(checkedVariable, "wrong")
@@ -81,11 +85,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckStatus: without findings the status is the program's.
+// TestCheckStatus: without findings the status is the program's. The first line says that
+// nothing was watched.
 func TestCheckStatus(t *testing.T) {
-	status, _, errs := ferryRun("check", "--", "sh", "-c", "exit 7")
-	if status != 7 || !strings.Contains(errs, "exit status 7") {
-		t.Errorf("status %d: %s", status, errs)
+	for _, c := range []struct {
+		script string
+		status int
+		want   string
+	}{{"exit 7", 7, "sh: exit status 7"}, {"kill -9 $$", 128 + 9, "sh: signal: killed"}} {
+		status, out, errs := ferryRun("check", "--", "sh", "-c", c.script)
+		if status != c.status || !strings.Contains(errs, c.want) || !strings.HasPrefix(out, "watched: nothing: ") {
+			t.Errorf("%s: status %d, want %d\n%s%s", c.script, status, c.status, out, errs)
+		}
 	}
 	for _, args := range [][]string{{"check"}, {"check", "--"}, {"check", "sh"}} {
 		if status, _, _ := ferryRun(args...); status != exitUsage {

@@ -4,7 +4,6 @@ package checkrun
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/internal/checks"
 )
 
@@ -33,11 +33,12 @@ type Program struct {
 // Report is what the checks have found.
 type Report struct {
 	Schema   string       `json:"schema"`
-	Watched  string       `json:"watched"`
+	Watched  string       `json:"watched"` // a line for each way in which processes were watched
 	Findings []checks.Row `json:"findings"`
 	Notes    []checks.Row `json:"notes"`
 	Allowed  int          `json:"allowed"` // findings that were left out
-	Status   int          `json:"status"`  // of the program
+	Status   int          `json:"status"`  // of the program; 128 and the signal that ended it
+	Ended    string       `json:"ended"`   // how the program ended: "exit status 1", "signal: killed"
 }
 
 // Schema names the form of the JSON document.
@@ -52,16 +53,18 @@ func (p *Program) Run(ctx context.Context) (*Report, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "findings.json")
-	status, err := p.run(ctx, path)
-	if err != nil {
+	r := &Report{Schema: Schema, Findings: []checks.Row{}, Notes: []checks.Row{}}
+	if err := p.run(ctx, path, r); err != nil {
 		return nil, err
 	}
-	r := &Report{Schema: Schema, Watched: check.Watched, Findings: []checks.Row{}, Notes: []checks.Row{}, Status: status}
 	return r, r.read(path, p.Allow)
 }
 
-// run runs the program until it ends, and returns its status.
-func (p *Program) run(ctx context.Context, path string) (int, error) {
+// nothing is what was watched of a program whose processes have opened no device.
+const nothing = "watched: nothing: no process of the program has opened a device by package ferry"
+
+// run runs the program until it ends, and notes how it did.
+func (p *Program) run(ctx context.Context, path string, r *Report) error {
 	c := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
 	c.Env = append(os.Environ(), checks.Variable+"=1", checks.ReportVariable+"="+path)
@@ -69,12 +72,16 @@ func (p *Program) run(ctx context.Context, path string) (int, error) {
 	c.WaitDelay = patience
 	err := c.Run()
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return cmp.Or(max(ended.ExitCode(), 0), 1), nil
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		return err
 	}
-	return 0, err
+	r.Ended, r.Status = c.ProcessState.String(), c.ProcessState.ExitCode()
+	if w, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		r.Status = 128 + int(w.Signal()) // as a shell says it
+	}
+	return nil
 }
 
 // mostReport is the size of the largest file of findings that is read.
@@ -82,6 +89,7 @@ const mostReport = 64 << 20
 
 // read reads the findings of all processes. The same text counts once.
 func (r *Report) read(path string, allow []string) error {
+	r.Watched = nothing
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -90,6 +98,7 @@ func (r *Report) read(path string, allow []string) error {
 		return fmt.Errorf("read the findings: %w", err)
 	}
 	defer f.Close()
+	var watched []string
 	seen := map[string]bool{}
 	lines := bufio.NewScanner(io.LimitReader(f, mostReport))
 	lines.Buffer(nil, 1<<20)
@@ -99,6 +108,11 @@ func (r *Report) read(path string, allow []string) error {
 			return fmt.Errorf("read the findings: %w", err)
 		}
 		switch {
+		case row.Watched != "":
+			if !slices.Contains(watched, row.Watched) {
+				watched = append(watched, row.Watched)
+			}
+			continue
 		case seen[row.Text]:
 		case allowed(row.Text, allow):
 			r.Allowed++
@@ -108,6 +122,9 @@ func (r *Report) read(path string, allow []string) error {
 			r.Findings = append(r.Findings, row)
 		}
 		seen[row.Text] = true
+	}
+	if watched != nil {
+		r.Watched = strings.Join(watched, "\n")
 	}
 	return lines.Err()
 }
@@ -146,11 +163,19 @@ func (r *Report) Text() string {
 	for i := range r.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", r.Notes[i].Text)
 	}
-	fmt.Fprintf(&b, "\n%d findings, %d notes", len(r.Findings), len(r.Notes))
+	fmt.Fprintf(&b, "\n%s, %s", Count(len(r.Findings), "finding"), Count(len(r.Notes), "note"))
 	if r.Allowed > 0 {
 		fmt.Fprintf(&b, ", %d allowed", r.Allowed)
 	}
 	return b.String() + "\n"
+}
+
+// Count returns a number with what it counts: "1 finding", "2 findings".
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // JSON returns the report as a document.

@@ -57,7 +57,7 @@ func On(name string) (bool, error) {
 type Row struct {
 	Process int             `json:"process"`
 	Check   string          `json:"check"`
-	Watched string          `json:"watched,omitempty"` // the first row of a process and check: what was watched
+	Watched string          `json:"watched,omitempty"` // what a process watches: such a row has no finding
 	Note    bool            `json:"note,omitempty"`    // costs: no fault
 	Text    string          `json:"text,omitempty"`    // the finding in lines
 	Finding json.RawMessage `json:"finding,omitempty"`
@@ -65,24 +65,24 @@ type Row struct {
 
 var writing sync.Mutex
 
-// Append adds a row to the file that the environment names, if any. Each row is one write
-// to the end of the file, so that several processes can share it.
-func Append(r Row) {
+// Append adds a row to the file that the environment names, if any, and reports whether it is
+// there. Each row is one write to the end of the file, so that several processes can share it.
+func Append(r Row) bool {
 	path := os.Getenv(ReportVariable)
 	if path == "" {
-		return
+		return false
 	}
 	r.Process = os.Getpid()
 	line, err := json.Marshal(r)
 	if err != nil {
-		return
+		return false
 	}
 	writing.Lock()
 	defer writing.Unlock()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
-		return
+		return false
 	}
-	_, _ = f.Write(append(line, '\n')) // the findings are on standard error, too
-	_ = f.Close()
+	_, wrong := f.Write(append(line, '\n'))
+	return f.Close() == nil && wrong == nil
 }
