@@ -131,8 +131,8 @@ func TestBindRefuses(t *testing.T) {
 
 // TestBindAllocates: Launch of a kernel allocates nothing, with numbers among the arguments.
 func TestBindAllocates(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
+	if raceEnabled || checked() {
+		t.Skip("the race detector and FERRY_CHECK allocate")
 	}
 	c := newCallFixture(t, openDriver(t, newFake()), 4096)
 	var b ferry.Batch

@@ -11,8 +11,8 @@ import (
 // TestAllocations: a copy between buffers, a CopyAll of buffers, a launch of a kernel or a
 // graph, Record and a batch allocate nothing.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
+	if raceEnabled || checked() {
+		t.Skip("the race detector and FERRY_CHECK allocate")
 	}
 	c := newCallFixture(t, openDriver(t, newFake()), 4096)
 	n := uint64(1000)

@@ -12,11 +12,18 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
+
+// checked reports whether FERRY_CHECK watches the driver. Its calls allocate then.
+func checked() bool {
+	on, _ := checks.On(checks.Memory)
+	return on
+}
 
 // openTest opens the device to test: FERRY_DEVICE, else the software GPU. With
 // FERRY_REQUIRE_GPU=1 it is a real GPU or a failure.

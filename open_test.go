@@ -163,7 +163,8 @@ func TestOpenDriver(t *testing.T) {
 		wantError(t, err, cu.ErrorInvalidDevice, "the driver has 2")
 	}
 	g := must(ferry.OpenDriver(d, 1))(t)
-	if int(g.Device()) != 1 || g.Driver() != d || g.Context() == 0 {
+	opened, _ := cu.As[*softgpu.Driver](g.Driver()) // FERRY_CHECK wraps it
+	if int(g.Device()) != 1 || opened != d || g.Context() == 0 {
 		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
 	}
 	closeAll(t, g)

@@ -406,7 +406,7 @@ func TestRegisterBesideCopy(t *testing.T) {
 		}()
 		for range rounds {
 			h := must(ferry.Register(g, memory, nil))(t)
-			if !bytes.Equal(h.Slice(), want) {
+			if !bytes.Equal(h.ReadSlice(), want) {
 				t.Error("the bytes of the registered buffer differ")
 			}
 			check(t, h.Close())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -374,8 +375,8 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // TestAllocations: a chunk takes few allocations, fewest between buffers.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
+	if on, _ := checks.On(checks.Memory); on || raceEnabled {
+		t.Skip("the race detector and FERRY_CHECK allocate")
 	}
 	g := openDriver(t, gputest.NewFake())
 	h := must(ferry.AllocHost[float32](g, 1<<16, nil))(t)
