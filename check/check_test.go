@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // themes are groups of programs.
@@ -45,33 +46,52 @@ func TestPairs(t *testing.T) {
 			for _, p := range theme.pairs {
 				t.Run(schedule+"/"+p.name, func(t *testing.T) {
 					t.Parallel()
-					p.checkWrong(t, schedule)
-					p.checkRight(t, schedule)
+					p.checkWrong(t, p.driver(schedule))
+					p.checkRight(t, p.driver(schedule))
 				})
 			}
 		}
 	}
 }
 
-// rig returns the rig of a pair. Its driver holds memory of the program only if the program
-// can do without.
-func (p *pair) rig(schedule string) (*rig, *check.Driver) {
-	inner := software(schedule)
+// driver returns the driver of a pair. It keeps no memory of the program if that is what the
+// pair is about.
+func (p *pair) driver(schedule string) cu.Driver {
+	d := software(schedule)
 	if p.kind == check.Collected || p.kind == check.Unmapped {
-		inner = &elsewhere{Driver: inner, there: map[uintptr]cu.HostPtr{}}
+		return &elsewhere{Driver: d, there: map[uintptr]cu.HostPtr{}}
 	}
+	return d
+}
+
+// newChecked returns a rig on a checked driver.
+func newChecked(inner cu.Driver) (*rig, *check.Driver) {
 	d := check.Wrap(inner, check.Options{})
 	return newRig(d), d
 }
 
-func (p *pair) checkWrong(t *testing.T, schedule string) {
+// TestGoneMemoryOnGPU: the driver of a GPU keeps no memory of the program, and no finding
+// needs the driver of the other tests.
+func TestGoneMemoryOnGPU(t *testing.T) {
+	if os.Getenv("FERRY_REQUIRE_GPU") != "1" {
+		t.Skip("needs a GPU: FERRY_REQUIRE_GPU=1")
+	}
+	for _, p := range goneMemoryPairs {
+		t.Run(p.name, func(t *testing.T) {
+			p.checkWrong(t, got(libcuda.Open()))
+			p.checkRight(t, got(libcuda.Open()))
+		})
+	}
+}
+
+func (p *pair) checkWrong(t *testing.T, inner cu.Driver) {
 	if raceBuild {
 		return // the detector reports it, which fails the test
 	}
 	if p.kind == check.Unmapped && !canMap {
 		t.Skip("the check does not know what is mapped")
 	}
-	r, d := p.rig(schedule)
+	r, d := newChecked(inner)
 	p.wrong(r)
 	_ = r.end() // a wrong program may have lost the device
 	for _, f := range d.Findings() {
@@ -91,8 +111,8 @@ func (p *pair) checkWrong(t *testing.T, schedule string) {
 	t.Errorf("the wrong program is not reported as %q with %q; found:\n%v", p.kind, p.text, d.Findings())
 }
 
-func (p *pair) checkRight(t *testing.T, schedule string) {
-	r, d := p.rig(schedule)
+func (p *pair) checkRight(t *testing.T, inner cu.Driver) {
+	r, d := newChecked(inner)
 	p.right(r)
 	if err := r.end(); err != nil {
 		t.Errorf("the correct program failed: %v", err)

@@ -97,8 +97,9 @@ func (d *Driver) convict(ends cu.Context) {
 }
 
 // missing looks for registered memory that an operation in flight uses and that is not there
-// any more. A call that waits, and uses no memory itself, asks when it has waited: what the
-// host knew before is done, and the rest needed the memory until now. The caller holds mu.
+// any more. A call that waits, and uses no memory itself, asks when it has waited: the host
+// did not know before that the operation is done, so the memory was needed until now. The
+// caller holds mu.
 func (d *Driver) missing(c *call) {
 	rest := d.held[:0]
 	for _, m := range d.held {
@@ -106,6 +107,8 @@ func (d *Driver) missing(c *call) {
 		switch {
 		case m.dead || b == nil:
 			m.held = false
+		case c.reach.at(b.op.slot) < b.op.n: // goes on
+			rest = append(rest, m)
 		case m.hold.collected():
 			m.held = false
 			d.suspect(d.gone(Collected, "memory that an operation uses was garbage collected", c, b), m)

@@ -12,7 +12,7 @@ import (
 // reported, although the program cannot reach it while a copy uses it.
 func TestFinalizerUnregisters(t *testing.T) {
 	p := &pair{kind: check.Collected}
-	r, d := p.rig("lazy")
+	r, d := newChecked(p.driver("lazy"))
 	begun, waited, ended := make(chan bool), make(chan bool), make(chan bool)
 	func() {
 		b := r.register(size)

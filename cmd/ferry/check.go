@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -62,10 +63,10 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 		}
 	}
 	r, err := p.Run(ctx)
-	if err != nil {
+	if r == nil {
 		return err
 	}
-	if err := s.writeReport(r, o.json); err != nil {
+	if err := errors.Join(err, s.writeReport(r, o.json)); err != nil {
 		return err
 	}
 	switch n := len(r.Findings); {

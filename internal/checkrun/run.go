@@ -45,7 +45,8 @@ type Report struct {
 const Schema = "ferry.check/1"
 
 // Run runs the program and returns what was found. If the program fails, the report has its
-// status. The error is of a program that could not run or was interrupted.
+// status. The error is of a program that could not run or was interrupted. An interrupted
+// program has a report, too.
 func (p *Program) Run(ctx context.Context) (*Report, error) {
 	dir, err := os.MkdirTemp("", "ferry-check-")
 	if err != nil {
@@ -54,10 +55,11 @@ func (p *Program) Run(ctx context.Context) (*Report, error) {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "findings.json")
 	r := &Report{Schema: Schema, Findings: []checks.Row{}, Notes: []checks.Row{}}
-	if err := p.run(ctx, path, r); err != nil {
+	err = p.run(ctx, path, r)
+	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	return r, r.read(path, p.Allow)
+	return r, errors.Join(err, r.read(path, p.Allow))
 }
 
 // nothing is what was watched of a program whose processes have opened no device.
@@ -71,17 +73,17 @@ func (p *Program) run(ctx context.Context, path string, r *Report) error {
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
 	err := c.Run()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended && ctx.Err() == nil {
 		return err
+	}
+	if c.ProcessState == nil {
+		return ctx.Err() // it did not begin
 	}
 	r.Ended, r.Status = c.ProcessState.String(), c.ProcessState.ExitCode()
 	if w, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		r.Status = 128 + int(w.Signal()) // as a shell says it
 	}
-	return nil
+	return ctx.Err()
 }
 
 // mostReport is the size of the largest file of findings that is read.
