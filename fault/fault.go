@@ -17,7 +17,7 @@ type Mode uint8
 // The modes.
 const (
 	Refused Mode = iota // it does nothing
-	Done                // it does its work, and returns the error
+	Done                // it does its work, and returns the error; work that it queued ends before memory is freed
 	Sticky              // it does nothing, and every later call returns the error, too
 	Late                // it works, after Options.Delay
 
@@ -122,6 +122,8 @@ type Driver struct {
 	random   *rand.Rand
 	pending  map[cu.Context]cu.Result // faults that no call has reported yet; context 0 stands for all
 	lost     map[cu.Context]cu.Result // that every call returns
+	contexts map[object]cu.Context    // of what made them
+	untold   bool                     // work was queued of which the caller does not know
 	failed   string                   // what failed first
 	live     map[object]int
 	sizes    map[object]uint64
@@ -137,7 +139,8 @@ type object struct {
 // Wrap returns a driver that passes on the calls of inner, but for those that fail.
 func Wrap(inner cu.Driver, o Options) *Driver {
 	d := &Driver{inner: inner, o: o, release: make(chan struct{}), random: rand.New(rand.NewPCG(o.Seed, 0)),
-		pending: map[cu.Context]cu.Result{}, lost: map[cu.Context]cu.Result{}, live: map[object]int{}, sizes: map[object]uint64{}}
+		pending: map[cu.Context]cu.Result{}, lost: map[cu.Context]cu.Result{}, live: map[object]int{},
+		contexts: map[object]cu.Context{}, sizes: map[object]uint64{}}
 	d.failures = append([]Failure{{o.Call, o.Nth, o.Mode, o.Code}}, o.More...)
 	for i := range d.failures {
 		if d.failures[i].Code == 0 {
@@ -259,11 +262,35 @@ type outcome struct {
 func (d *Driver) next(name string, frees bool, ctx cu.Context) outcome {
 	d.mu.Lock()
 	out, late := d.decide(name, frees, ctx)
+	var ended []cu.Context
+	if frees && strings.HasPrefix(name, "cuMem") { // others may end a capture, which must not wait
+		ended = d.ended()
+	}
 	d.mu.Unlock()
+	for _, ctx := range ended {
+		_ = d.inner.CtxSynchronize(ctx)
+	}
 	if late {
 		time.Sleep(d.o.Delay)
 	}
 	return out
+}
+
+// ended returns the contexts whose queued work must end before memory is freed: the work of a
+// lost context has ended, and nobody waits for work that was queued by a call that failed. The
+// caller holds mu.
+func (d *Driver) ended() (all []cu.Context) {
+	for o, ctx := range d.contexts {
+		lost := d.lost[0] != 0 || d.lost[ctx] != 0
+		if d.live[o] > 0 && (lost || d.untold) {
+			all = append(all, ctx)
+		}
+		if lost { // it gets no more work
+			delete(d.contexts, o)
+		}
+	}
+	d.untold = false
+	return all
 }
 
 // decide is next. The caller holds mu.
@@ -297,6 +324,8 @@ func (d *Driver) decide(name string, frees bool, ctx cu.Context) (out outcome, l
 		return outcome{skipped: true}, false
 	case Sticky:
 		d.lost[of] = f.Code
+	case Done:
+		d.untold = d.untold || queues(name)
 	}
 	return outcome{err: d.report(f.Code), done: f.Mode == Done || f.Mode == Sticky && frees}, false
 }
@@ -337,6 +366,13 @@ func (d *Driver) room(name string, bytes uint64) error {
 		d.failed = fmt.Sprintf("%s, call %d: refused, %s", name, d.calls, cu.ErrorOutOfMemory.Name())
 	}
 	return cu.ErrorOutOfMemory
+}
+
+// context notes which context an object has.
+func (d *Driver) context(kind string, at uint64, ctx cu.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.contexts[object{kind, at}] = ctx
 }
 
 // made notes that a call has created something of a size.

@@ -27,6 +27,7 @@ const (
 // and a function that frees it. The functions frees... return what a call frees.
 
 func (d *Driver) createsDevicePrimaryCtxRetain(dev cu.Device, ctx cu.Context) (string, uint64, func() error) {
+	d.context(primary, uint64(dev), ctx)
 	return primary, uint64(dev), func() error { return d.inner.DevicePrimaryCtxRelease(dev) }
 }
 
@@ -153,6 +154,7 @@ func (d *Driver) freesGraphExecDestroy(x cu.GraphExec) (string, uint64) {
 }
 
 func (d *Driver) createsCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) (string, uint64, func() error) {
+	d.context(context, uint64(ctx), ctx)
 	return context, uint64(ctx), func() error { return d.inner.CtxDestroy(ctx) }
 }
 

@@ -134,6 +134,47 @@ func TestOneContext(t *testing.T) {
 	}
 }
 
+// TestEndsBeforeFree: the work of lost contexts, and that of a call that did its work and
+// returned an error, ends before memory is freed, also memory of another device.
+func TestEndsBeforeFree(t *testing.T) {
+	for _, o := range []fault.Options{
+		{Call: "cuStreamCreate", Nth: 1, Mode: fault.Sticky, Code: cu.ErrorLaunchFailed},
+		{Call: "cuMemcpyPeerAsync", Nth: 1, Mode: fault.Done, Code: cu.ErrorLaunchFailed},
+	} {
+		testEndsBeforeFree(t, o)
+	}
+}
+
+func testEndsBeforeFree(t *testing.T, o fault.Options) {
+	t.Helper()
+	soft, err := softgpu.Open(softgpu.Options{Devices: 2, Schedule: softgpu.Lazy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := fault.Wrap(soft, o)
+	if err := d.Init(0); err != nil {
+		t.Fatal(err)
+	}
+	var ctx [2]cu.Context
+	var p [2]cu.DevicePtr
+	for i := range ctx {
+		if ctx[i], err = d.DevicePrimaryCtxRetain(cu.Device(i)); err != nil {
+			t.Fatal(err)
+		}
+		if p[i], err = d.MemAlloc(ctx[i], 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = d.MemcpyPeerAsync(ctx[0], p[1], ctx[1], p[0], ctx[0], 64, cu.StreamPerThread)
+	if _, then := d.StreamCreate(ctx[0], 0); !errors.Is(errors.Join(err, then), cu.ErrorLaunchFailed) {
+		t.Errorf("%v: %v and %v", o.Mode, err, then)
+	}
+	_ = d.MemFree(ctx[1], p[1])
+	if err := soft.CtxSynchronize(ctx[0]); err != nil {
+		t.Errorf("%v: the copy used the memory after the free: %v", o.Mode, err)
+	}
+}
+
 // TestCodes: every code is one that leaves the context as it is.
 func TestCodes(t *testing.T) {
 	codes := fault.Codes()

@@ -20,6 +20,10 @@ var refusedOn = map[string][]string{
 	"graph update": {"cuda-11.3", "cuda-11.8", "nothing"},
 	"advice":       {"no-uva", "no-managed", "nothing"},
 	"memory pool":  {"no-pools", "nothing"},
+
+	"default memory pool": {"no-pools", "nothing"},
+	"managed global":      {"no-uva", "no-managed", "nothing"},
+	"attach":              {"no-uva", "no-managed", "nothing"},
 }
 
 // TestMachines runs each scenario on machines that lack a capability and on older drivers.

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-var upload = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func upload(ctx context.Context, g *ferry.GPU, b *base) error {
 	d, err := ferry.Upload(g, b.host.Slice())
 	if d, ok := take(&b.user, d, err); ok {
 		words, err := ferry.Download(d)
@@ -19,9 +19,9 @@ var upload = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		return same(words, 0)
 	}
 	return nil
-})
+}
 
-var memPool = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func memPool(ctx context.Context, g *ferry.GPU, b *base) error {
 	p, err := ferry.NewMemPool(g, nil)
 	p, ok := take(&b.user, p, err)
 	if !ok {
@@ -39,9 +39,9 @@ var memPool = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
-})
+}
 
-var times = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func times(ctx context.Context, g *ferry.GPU, b *base) error {
 	var e [2]*ferry.Event
 	for i := range e {
 		made, err := ferry.NewEvent(g, nil)
@@ -59,9 +59,9 @@ var times = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { _, err := e[1].Since(e[0]); return err },
 		func() error { _, err := b.s.Done(); return err },
 		func() error { return g.Wait(ctx) })
-})
+}
 
-var update = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func update(ctx context.Context, g *ferry.GPU, b *base) error {
 	record := func(src *ferry.Host[float32]) func(s *ferry.Stream) error {
 		return func(s *ferry.Stream) error { return ferry.Copy(s, b.on, src) }
 	}
@@ -75,9 +75,9 @@ var update = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
-})
+}
 
-var facts = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func facts(ctx context.Context, g *ferry.GPU, b *base) error {
 	k, ok := increment(g, &b.user)
 	if !ok {
 		return nil
@@ -92,9 +92,9 @@ var facts = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { _, _, err := g.MemInfo(); return err },
 		func() error { _, _, err := g.Priorities(); return err },
 		func() error { _, err := b.host.Flags(); return err })
-})
+}
 
-var advice = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func advice(ctx context.Context, g *ferry.GPU, b *base) error {
 	m, err := ferry.AllocManaged[float32](g, n, nil)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
@@ -105,9 +105,9 @@ var advice = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(m.ReadSlice(), 0) })
 	}
 	return nil
-})
+}
 
-var priority = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func priority(ctx context.Context, g *ferry.GPU, b *base) error {
 	s, err := ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true, Priority: -1})
 	if s, ok := take(&b.user, s, err); ok {
 		h, err := ferry.AllocHostContext[float32](ctx, g, n, nil)
@@ -121,7 +121,7 @@ var priority = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		}
 	}
 	return nil
-})
+}
 
 // check is same with 0 for words that may be missing because a call failed.
 func check(words []float32) error {
@@ -131,11 +131,16 @@ func check(words []float32) error {
 	return same(words, 0)
 }
 
-var warm = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func warm(ctx context.Context, g *ferry.GPU, b *base) error {
 	p, err := ferry.NewPinnedPool(g, nil)
 	if p, ok := take(&b.user, p, err); ok {
 		return steps(
 			func() error { return p.Warm(ctx, 1<<16) },
+			func() error {
+				var h ferry.Host[float32]
+				err := h.Alloc(p, n)
+				return errors.Join(err, h.Close())
+			},
 			func() error { return p.Trim(0) },
 			func() error {
 				if held := p.Stats(); fmt.Sprint(held) == "" {
@@ -145,9 +150,9 @@ var warm = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			})
 	}
 	return nil
-})
+}
 
-var rectangle = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func rectangle(ctx context.Context, g *ferry.GPU, b *base) error {
 	d, pitch, err := ferry.AllocPitched[float32](g, 64, n/64)
 	if d, ok := take(&b.user, d, err); ok {
 		on := ferry.Rect[float32]{Memory: d, Width: 64, Height: n / 64, Pitch: pitch}
@@ -159,4 +164,117 @@ var rectangle = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error 
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
-})
+}
+
+func boxes(ctx context.Context, g *ferry.GPU, b *base) error {
+	d, err := ferry.Alloc[float32](g, 2*n)
+	d, ok := take(&b.user, d, err)
+	if !ok {
+		return nil
+	}
+	words := make([]float32, n)
+	host := ferry.Rect[float32]{Memory: b.host, Width: 16, Height: 16, Depth: n / 256}
+	on := ferry.Rect[float32]{Memory: b.on, Width: 16, Height: 16, Depth: n / 256}
+	wide := ferry.Rect[float32]{Memory: d, Width: 16, Height: 16, Depth: n / 256, Pitch: 32}
+	pageable := ferry.Rect[float32]{Memory: ferry.Pageable(words), Width: 16, Height: 16, Depth: n / 256}
+	var list ferry.Batch
+	return steps(
+		func() error { return ferry.CopyRect(&list, wide, host) },
+		func() error { return b.s.Submit(&list) },
+		func() error { return ferry.CopyRect(b.s, on, wide) },
+		func() error { return ferry.CopyRect(b.s, pageable, on) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return same(words, 0) })
+}
+
+// peer copies to memory of the next device and back. It is the same device if there is one.
+func peer(ctx context.Context, g *ferry.GPU, b *base) error {
+	count, err := g.Driver().DeviceGetCount()
+	if err != nil {
+		return err
+	}
+	other, err := ferry.OpenDriver(g.Driver(), (int(g.Device())+1)%int(count))
+	other, ok := take(&b.user, other, err)
+	if !ok {
+		return nil
+	}
+	there, err := ferry.Alloc[float32](other, n)
+	if there, ok = take(&b.user, there, err); !ok {
+		return nil
+	}
+	return steps(
+		func() error {
+			can, err := g.CanAccessPeer(other)
+			if can {
+				err = g.EnablePeer(other)
+			}
+			return err
+		},
+		func() error { return ferry.Copy(b.s, b.on, b.host) },
+		func() error { return ferry.Copy(b.s, there, b.on) },
+		func() error { return ferry.Fill(b.s, b.on, 0) },
+		func() error {
+			return ferry.CopyRect(b.s, ferry.Rect[float32]{Memory: b.on, Width: n / 4, Height: 4}, ferry.Rect[float32]{Memory: there, Width: n / 4, Height: 4})
+		},
+		func() error { return ferry.Copy(b.s, b.host, b.on) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return same(b.host.Slice(), 0) })
+}
+
+func batchEvents(ctx context.Context, g *ferry.GPU, b *base) error {
+	e, err := ferry.NewEvent(g, nil)
+	e, ok := take(&b.user, e, err)
+	if !ok {
+		return nil
+	}
+	var list ferry.Batch
+	return steps(
+		func() error { return ferry.Copy(&list, b.on, b.host) },
+		func() error { return list.Record(e) },
+		func() error { return list.WaitEvent(e) },
+		func() error { return ferry.Copy(&list, b.host, b.on) },
+		func() error { return b.s.Submit(&list) },
+		func() error { return e.Wait(ctx) },
+		func() error { return b.s.Wait(ctx) },
+		func() error { return same(b.host.Slice(), 0) })
+}
+
+func attached(ctx context.Context, g *ferry.GPU, b *base) error {
+	m, err := ferry.AllocManaged[float32](g, n, nil)
+	if m, ok := take(&b.user, m, err); ok {
+		return steps(
+			func() error { return m.Attach(b.s, cu.MemAttachSingle) },
+			func() error { return ferry.Copy(b.s, m, b.host) },
+			func() error { words, err := m.SliceContext(ctx); return errors.Join(err, check(words)) },
+			func() error { words, err := m.ReadSliceContext(ctx); return errors.Join(err, check(words)) })
+	}
+	return nil
+}
+
+func waits(ctx context.Context, g *ferry.GPU, b *base) error {
+	return steps(
+		func() error { _, err := g.Attribute(cu.DeviceAttributeMultiprocessorCount); return err },
+		func() error { _, err := ferry.PredictPin(g, 1<<16, nil); return err },
+		func() error { return ferry.Copy(b.s, b.on, b.host) },
+		func() error { return b.on.Wait(ctx) },
+		func() error { return ferry.Copy(b.s, b.host, b.on) },
+		func() error { return b.host.Wait(ctx) },
+		func() error { return same(b.host.ReadSlice(), 0) })
+}
+
+func defaultPool(ctx context.Context, g *ferry.GPU, b *base) error {
+	p, err := ferry.DefaultMemPool(g)
+	p, ok := take(&b.user, p, err)
+	if !ok {
+		return nil
+	}
+	m, err := ferry.AllocAsync[float32](b.s, n, p)
+	if m, ok := take(&b.user, m, err); ok {
+		return steps(
+			func() error { return ferry.Copy(b.s, m, b.host) },
+			func() error { return ferry.Copy(b.s, b.host, m) },
+			func() error { return b.s.Wait(ctx) },
+			func() error { return same(b.host.Slice(), 0) })
+	}
+	return nil
+}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +13,19 @@ import (
 	"github.com/ferrygpu/ferry/pipeline"
 )
 
-// Scenario is a short program on a device. It frees all that it takes.
+// Scenario is a short program on a device.
 type Scenario struct {
-	Name string
-	Run  func(ctx context.Context, g *ferry.GPU) error
+	Name  string
+	steps func(ctx context.Context, g *ferry.GPU, b *base) error // on what prepare takes
+}
+
+// Run runs the scenario, and frees all that it has taken.
+func (s Scenario) Run(ctx context.Context, g *ferry.GPU) error {
+	b, ok := prepare(g)
+	if !ok {
+		return b.done(nil)
+	}
+	return b.done(s.steps(ctx, g, b))
 }
 
 // n is the number of elements of a buffer.
@@ -29,6 +39,9 @@ var Scenarios = []Scenario{
 	{"pipeline", pipe}, {"staged pipeline", stagedPipe},
 	{"upload", upload}, {"memory pool", memPool}, {"times", times}, {"graph update", update}, {"kernel facts", facts},
 	{"advice", advice}, {"priority", priority}, {"warm pool", warm}, {"rectangle", rectangle},
+	{"boxes", boxes}, {"peer", peer}, {"link", linked}, {"managed global", managedGlobal}, {"bound kernel", bound},
+	{"batch events", batchEvents}, {"attach", attached}, {"waits", waits}, {"default memory pool", defaultPool},
+	{"streams of a pipeline", endsPipe},
 }
 
 // A user takes things and frees them in the opposite order.
@@ -85,17 +98,6 @@ func prepare(g *ferry.GPU) (b *base, ok bool) {
 	return b, true
 }
 
-// scenario makes a scenario of steps on what prepare takes.
-func scenario(steps func(ctx context.Context, g *ferry.GPU, b *base) error) func(context.Context, *ferry.GPU) error {
-	return func(ctx context.Context, g *ferry.GPU) error {
-		b, ok := prepare(g)
-		if !ok {
-			return b.done(nil)
-		}
-		return b.done(steps(ctx, g, b))
-	}
-}
-
 // same returns an error if the page-locked memory does not have the numbers that prepare
 // wrote, each by so much larger.
 func same(got []float32, more float32) error {
@@ -117,16 +119,16 @@ func steps(calls ...func() error) error {
 	return nil
 }
 
-var copies = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func copies(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
 		func() error { return ferry.Fill(b.s, b.on.Range(0, 1), 0) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 0) })
-})
+}
 
-var pageable = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func pageable(ctx context.Context, g *ferry.GPU, b *base) error {
 	in, out := make([]float32, 1<<18), make([]float32, 1<<18)
 	for i := range in {
 		in[i] = float32(i)
@@ -140,9 +142,9 @@ var pageable = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(out, 0) })
 	}
 	return nil
-})
+}
 
-var register = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func register(ctx context.Context, g *ferry.GPU, b *base) error {
 	words := make([]float32, n)
 	r, err := ferry.Register(g, words, &ferry.RegisterOptions{Mapped: true})
 	if r, ok := take(&b.user, r, err); ok {
@@ -153,9 +155,9 @@ var register = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(words, 0) })
 	}
 	return nil
-})
+}
 
-var managed = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func managed(ctx context.Context, g *ferry.GPU, b *base) error {
 	m, err := ferry.AllocManaged[float32](g, n, nil)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
@@ -165,7 +167,7 @@ var managed = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(m.Slice(), 0) })
 	}
 	return nil
-})
+}
 
 // increment loads a kernel that adds one to each element.
 func increment(g *ferry.GPU, u *user) (k *ferry.Kernel, ok bool) {
@@ -179,7 +181,7 @@ func increment(g *ferry.GPU, u *user) (k *ferry.Kernel, ok bool) {
 	return k, err == nil
 }
 
-var launch = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func launch(ctx context.Context, g *ferry.GPU, b *base) error {
 	k, ok := increment(g, &b.user)
 	if !ok {
 		return nil
@@ -190,9 +192,9 @@ var launch = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 1) })
-})
+}
 
-var batch = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func batch(ctx context.Context, g *ferry.GPU, b *base) error {
 	k, ok := increment(g, &b.user)
 	if !ok {
 		return nil
@@ -206,9 +208,9 @@ var batch = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { return b.s.Submit(&list) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 2) })
-})
+}
 
-var graph = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func graph(ctx context.Context, g *ferry.GPU, b *base) error {
 	k, ok := increment(g, &b.user)
 	if !ok {
 		return nil
@@ -227,9 +229,9 @@ var graph = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(b.host.Slice(), 2) })
 	}
 	return nil
-})
+}
 
-var streamOrdered = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func streamOrdered(ctx context.Context, g *ferry.GPU, b *base) error {
 	m, err := ferry.AllocAsync[float32](b.s, n, nil)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
@@ -239,9 +241,9 @@ var streamOrdered = scenario(func(ctx context.Context, g *ferry.GPU, b *base) er
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
-})
+}
 
-var pinnedPool = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func pinnedPool(ctx context.Context, g *ferry.GPU, b *base) error {
 	p, err := ferry.NewPinnedPool(g, nil)
 	if p, ok := take(&b.user, p, err); ok {
 		h, err := ferry.AllocHost[float32](g, n, &ferry.HostOptions{Pool: p})
@@ -254,9 +256,9 @@ var pinnedPool = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error
 		}
 	}
 	return nil
-})
+}
 
-var copyAll = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func copyAll(ctx context.Context, g *ferry.GPU, b *base) error {
 	const parts = 8
 	words := make([]float32, n)
 	var in, out []ferry.Pair[float32]
@@ -270,9 +272,9 @@ var copyAll = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 		func() error { return ferry.CopyAll(b.s, out) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(words, 0) })
-})
+}
 
-var readerAndWriter = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func readerAndWriter(ctx context.Context, g *ferry.GPU, b *base) error {
 	text := bytes.Repeat([]byte{7}, 4*n)
 	var out bytes.Buffer
 	return steps(
@@ -284,9 +286,9 @@ var readerAndWriter = scenario(func(ctx context.Context, g *ferry.GPU, b *base) 
 			}
 			return nil
 		})
-})
+}
 
-var events = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func events(ctx context.Context, g *ferry.GPU, b *base) error {
 	other, err := ferry.NewStream(g, nil)
 	other, ok := take(&b.user, other, err)
 	if !ok {
@@ -304,27 +306,39 @@ var events = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
 			func() error { return same(b.host.Slice(), 0) })
 	}
 	return nil
-})
+}
 
-var hostFunction = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func hostFunction(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
 		func() error { return b.s.HostFunc(func() {}) },
 		func() error { _, err := b.s.Notify(); return err },
 		func() error { return b.s.Wait(ctx) })
-})
+}
 
-var pipe = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
-	return runPipe(ctx, g, b, b.host, b.host)
-})
+func pipe(ctx context.Context, g *ferry.GPU, b *base) error {
+	return runPipe(ctx, g, b, b.host, b.host, func() error { return same(b.host.Slice(), 1) })
+}
 
-var stagedPipe = scenario(func(ctx context.Context, g *ferry.GPU, b *base) error {
+func stagedPipe(ctx context.Context, g *ferry.GPU, b *base) error {
 	in := append([]float32(nil), b.host.Slice()...)
-	return runPipe(ctx, g, b, ferry.Pageable(in), b.host)
-})
+	return runPipe(ctx, g, b, ferry.Pageable(in), b.host, func() error { return same(b.host.Slice(), 1) })
+}
 
-// runPipe increments n elements in four chunks.
-func runPipe(ctx context.Context, g *ferry.GPU, b *base, in, out pipeline.End) error {
+// endsPipe increments what a reader has, and writes it.
+func endsPipe(ctx context.Context, g *ferry.GPU, b *base) error {
+	var in, out bytes.Buffer
+	if err := binary.Write(&in, binary.NativeEndian, b.host.Slice()); err != nil {
+		return err
+	}
+	words := make([]float32, n)
+	return runPipe(ctx, g, b, pipeline.From[float32](&in), pipeline.To[float32](&out), func() error {
+		return errors.Join(binary.Read(&out, binary.NativeEndian, words), same(words, 1))
+	})
+}
+
+// runPipe increments n elements in four chunks, and calls check.
+func runPipe(ctx context.Context, g *ferry.GPU, b *base, in, out pipeline.End, check func() error) error {
 	k, ok := increment(g, &b.user)
 	if !ok {
 		return nil
@@ -334,9 +348,7 @@ func runPipe(ctx context.Context, g *ferry.GPU, b *base, in, out pipeline.End) e
 		return s.Launch(k, ferry.Grid(c.Len, 256), c.In[0], uint64(c.Len))
 	}
 	b.frees = append(b.frees, p.Close)
-	_, err := p.Run(ctx)
-	if err == nil {
-		err = same(b.host.Slice(), 1)
-	}
-	return err
+	return steps(
+		func() error { _, err := p.Run(ctx); return err },
+		check)
 }
