@@ -365,7 +365,7 @@ func followStream(st, other *streamState) (ok bool, err error) {
 // when it was destroyed. The driver's event is destroyed when a call finds that it has
 // completed, or with the context.
 type completionEvent struct {
-	event    cu.Event
+	event    cu.Event          // 0 if it could not be recorded: then the context is asked instead
 	lifetime inflight.Lifetime // its users are calls about event; closed when event has completed
 	kept     bool              // of a destroyed stream: the GPU destroys event, if nobody did before
 }
@@ -384,7 +384,8 @@ func recordCompletion(st *streamState) (*completionEvent, error) {
 }
 
 // newCompletionEvent is recordCompletion for a stream that is being destroyed. If it fails,
-// it waits for the work instead and returns nil.
+// it waits for the work instead and returns nil. If that fails, too, the result stands for all
+// work of the context, because the stream will be no more.
 func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	c, err := recordCompletion(st)
 	if err == nil {
@@ -397,9 +398,9 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	n := st.Issued()
 	if err := st.g.driver.StreamSynchronize(st.g.ctx, st.handle); err != nil {
 		st.pending.add(err)
-	} else {
-		st.Complete(n)
+		return new(completionEvent), nil
 	}
+	st.Complete(n)
 	return nil, nil
 }
 
@@ -413,7 +414,7 @@ func (c *completionEvent) wait(g *GPU) error {
 		return g.legacy.state.awaitDestroyed()
 	}
 	return c.call(g, func() (bool, error) {
-		err := g.driver.EventSynchronize(g.ctx, c.event)
+		err := c.synchronize(g)
 		return err == nil, err
 	})
 }
@@ -441,9 +442,22 @@ func (c *completionEvent) ask(g *GPU) error {
 		return cmp.Or(g.mayWait(), error(cu.ErrorNotReady))
 	}
 	return c.call(g, func() (bool, error) {
-		err := g.driver.EventQuery(g.ctx, c.event)
+		err := error(nil)
+		if c.event == 0 { // nothing can be asked
+			err = c.synchronize(g)
+		} else {
+			err = g.driver.EventQuery(g.ctx, c.event)
+		}
 		return err == nil, err
 	})
+}
+
+// synchronize waits in the driver.
+func (c *completionEvent) synchronize(g *GPU) error {
+	if c.event == 0 {
+		return g.driver.CtxSynchronize(g.ctx)
+	}
+	return g.driver.EventSynchronize(g.ctx, c.event)
 }
 
 // drop destroys the event, which may not have completed yet. Nobody needs it any more.
@@ -462,7 +476,13 @@ func (c *completionEvent) follow(g *GPU, st *streamState) error {
 	case !entered:
 		return g.legacy.state.awaitDestroyed()
 	}
-	return c.call(g, func() (bool, error) { return false, follow(st, c.event) })
+	return c.call(g, func() (bool, error) {
+		if c.event == 0 {
+			err := c.synchronize(g)
+			return err == nil, err
+		}
+		return false, follow(st, c.event)
+	})
 }
 
 // enter counts a call that uses the event, and keeps the context from being released
@@ -492,7 +512,9 @@ func (c *completionEvent) leave(g *GPU, done bool) (err error) {
 		if c.kept {
 			g.completions.remove(c)
 		}
-		err = g.driver.EventDestroy(g.ctx, c.event)
+		if c.event != 0 {
+			err = g.driver.EventDestroy(g.ctx, c.event)
+		}
 	}
 	return err
 }

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/staging"
 	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // TestQueueLeft: an operation leaves nothing in use, whether it succeeds or fails. If it
@@ -440,6 +442,34 @@ func TestCloseWaitsForCall(t *testing.T) {
 		close(d.out)
 		if err := errors.Join(<-copied, <-closed, host.Close()); err != nil || !d.freed.Load() {
 			t.Errorf("%s: %v; freed %v", what, err, d.freed.Load())
+		}
+	}
+}
+
+// TestDestroyedWithoutEvent: a stream is destroyed while it has work, and the driver can neither
+// record an event behind the work nor wait for it. Its memory stays in use until the work is done.
+func TestDestroyedWithoutEvent(t *testing.T) {
+	for _, call := range []string{"cuEventCreate", "cuEventRecord"} {
+		soft := try(softgpu.Open(softgpu.Options{}))(t)
+		g := try(OpenDriver(fault.Wrap(soft, fault.Options{Call: call, Nth: 1,
+			More: []fault.Failure{{Call: "cuStreamSynchronize", Nth: 1}}}), 0))(t)
+		s, device := try(NewStream(g, nil))(t), try(Alloc[byte](g, 64))(t)
+		gate := make(chan struct{})
+		if err := errors.Join(s.HostFunc(func() { <-gate }), Fill(s, device, 1)); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		ended := make(chan error)
+		go func() { ended <- device.Wait(context.Background()) }()
+		select {
+		case err := <-ended:
+			t.Fatalf("%s fails: the memory is not in use: %v", call, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		close(gate)
+		<-ended // the error of cuStreamSynchronize
+		if err := errors.Join(device.Close(), g.Close()); err != nil {
+			t.Errorf("%s fails: %v", call, err)
 		}
 	}
 }
