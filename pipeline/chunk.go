@@ -33,7 +33,8 @@ type inflightChunk struct {
 	done          *ferry.Event // the chunk is copied out
 	ins, outs     []endpointBuffer
 	chunk         Chunk
-	abandoned     <-chan error // receives the error of an abandoned read or write when it ends
+	abandoned     <-chan error  // receives the error of an abandoned read or write when it ends
+	hostClosed    chan struct{} // closed after that when its memory was freed
 
 	// For the goroutine of a staged run:
 	full      chan bool // whether the chunk can be queued; closed when there will be no more
@@ -78,12 +79,20 @@ func (c *inflightChunk) close() error {
 	for b := range c.buffers {
 		all = append(all, b.own.Close())
 	}
-	if abandoned := c.abandoned; abandoned != nil {
-		go func() {
-			<-abandoned
-			_ = c.closeHost()
-		}()
-		return refusal.Join(all...)
+	if c.abandoned != nil {
+		if c.hostClosed == nil {
+			c.hostClosed = make(chan struct{})
+			go func() {
+				<-c.abandoned
+				_ = c.closeHost()
+				close(c.hostClosed)
+			}()
+		}
+		select {
+		case <-c.hostClosed: // perhaps not all of it
+		default:
+			return refusal.Join(all...)
+		}
 	}
 	return refusal.Join(append(all, c.closeHost())...)
 }

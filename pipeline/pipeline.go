@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry"
@@ -64,6 +65,9 @@ type Pipeline struct {
 	Pool *ferry.PinnedPool
 
 	kept atomic.Pointer[run] // for the next Run
+
+	mu       sync.Mutex
+	unclosed []*run // that could not free all their memory
 }
 
 // Run runs the pipeline and returns when all is done. n is the number of elements that
@@ -119,7 +123,7 @@ func (p *Pipeline) Run(ctx context.Context) (n int, err error) {
 func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	r := p.kept.Swap(nil)
 	if r != nil && !r.fits(j) {
-		if err := r.closeWithin(ctx); err != nil {
+		if err := p.releaseWithin(ctx, r); err != nil {
 			return 0, err
 		}
 		r = nil
@@ -127,34 +131,60 @@ func (p *Pipeline) do(ctx context.Context, j *job) (int, error) {
 	if r == nil {
 		var err error
 		if r, err = newRun(ctx, j); err != nil {
-			return 0, err
+			return 0, refusal.Join(err, p.releaseWithin(ctx, r))
 		}
 	}
 	returned := false
 	defer func() {
 		if !returned { // Step or a Seek panicked, or ended the goroutine
-			_ = r.closeWithin(ctx)
+			_ = p.releaseWithin(ctx, r)
 		}
 	}()
 	n, err := r.do(ctx, j)
 	err = refusal.Join(err, j.seekTo(n))
 	returned = true
 	if err != nil || !p.kept.CompareAndSwap(nil, r) {
-		if closing := r.closeWithin(ctx); err == nil {
+		if closing := p.releaseWithin(ctx, r); err == nil {
 			err = closing
 		}
 	}
 	return n, err
 }
 
-// Close frees the memory that the pipeline keeps for another Run. A closed pipeline can
-// be run again. Close of a nil pipeline, or of one that never ran, is nil.
+// release closes a run. If the hardware may still use some of its memory, Close tries again.
+func (p *Pipeline) release(r *run) error {
+	if r == nil {
+		return nil
+	}
+	err := r.close()
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unclosed = append(p.unclosed, r)
+	}
+	return err
+}
+
+// releaseWithin is release for a caller that waits no longer than ctx: the driver may wait for
+// the whole device when it takes memory back.
+func (p *Pipeline) releaseWithin(ctx context.Context, r *run) error {
+	return await.Within(ctx, func() error { return p.release(r) })
+}
+
+// Close frees the memory that the pipeline keeps for another Run, and memory that Run could
+// not free because the driver failed. After an error Close can be called again. A closed
+// pipeline can be run again. Close of a nil pipeline, or of one that never ran, is nil.
 func (p *Pipeline) Close() error {
 	if p == nil {
 		return nil
 	}
-	if r := p.kept.Swap(nil); r != nil {
-		return r.close()
+	p.mu.Lock()
+	runs := append(p.unclosed, p.kept.Swap(nil))
+	p.unclosed = nil
+	p.mu.Unlock()
+	var all []error
+	for _, r := range runs {
+		all = append(all, p.release(r))
 	}
-	return nil
+	return refusal.Join(all...)
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/workers"
 )
@@ -63,7 +62,7 @@ func newRun(ctx context.Context, j *job) (*run, error) {
 		}
 	}
 	if err != nil {
-		return nil, refusal.Join(fmt.Errorf("make %d chunks of %d elements: %w", n, j.chunk, err), r.closeWithin(ctx))
+		return r, fmt.Errorf("make %d chunks of %d elements: %w", n, j.chunk, err)
 	}
 	return r, nil
 }
@@ -106,10 +105,6 @@ func (r *run) close() error {
 	}
 	return nil
 }
-
-// closeWithin is close for a caller that waits no longer than ctx: the driver may wait for the
-// whole device when it takes memory back.
-func (r *run) closeWithin(ctx context.Context) error { return await.Within(ctx, r.close) }
 
 // do does a job. It returns how many elements are done.
 func (r *run) do(ctx context.Context, j *job) (int, error) {
