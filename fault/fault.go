@@ -168,6 +168,15 @@ func (d *Driver) Release() {
 	}
 }
 
+// Restore ends [Sticky]: calls work again, as when a device is available again. The program
+// sees no end of an error that loses the context: see [cu.Result.Sticky].
+func (d *Driver) Restore() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.pending)
+	clear(d.lost)
+}
+
 // Loss remembers the first sticky error, the driver's own or that of the wrapped driver; see
 // [cu.Losing].
 func (d *Driver) Loss() *cu.Loss {

@@ -46,7 +46,7 @@ func TestMachines(t *testing.T) {
 				case refused && strings.Contains(err.Error(), "wrong data"):
 					t.Error(err)
 				}
-				if live := d.Live(); len(live) > 0 {
+				if live := left(d); len(live) > 0 {
 					t.Errorf("left %v", live)
 				}
 			})

@@ -59,9 +59,7 @@ func ways() []failure {
 		return all
 	}
 	for _, code := range fault.Codes() {
-		if code != cu.ErrorDeviceUnavailable { // see docs/RELIABILITY.md
-			all = append(all, failure{fault.Refused, code})
-		}
+		all = append(all, failure{fault.Refused, code})
 	}
 	for code := range cu.Result(1000) {
 		if code.Sticky() {
@@ -87,7 +85,7 @@ func TestSweep(t *testing.T) {
 			if err := run(s, plain); err != nil {
 				t.Fatalf("without a failure: %v", err)
 			}
-			if live := plain.Live(); len(live) > 0 {
+			if live := left(plain); len(live) > 0 {
 				t.Errorf(s.Name+" without a failure: left %v", live)
 			}
 			for _, f := range ways() {
@@ -163,23 +161,33 @@ func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) (what string
 	case err != nil && !errors.Is(err, o.Code) && !strings.HasPrefix(what, "cuDeviceGetAttribute"): // a capability is missing
 		t.Errorf("%s: error %v, want the code in it", what, err)
 	}
-	left := func() []string { // a goroutine frees what an abandoned read still used
-		if isRefusedFree(what) {
-			return nil
+	if !isRefusedFree(what) {
+		if live := left(d); len(live) > 0 {
+			t.Errorf("%s: left %v; error %v", what, live, err)
 		}
-		return d.Live()
 	}
 	more := func() bool { return !unordered.Enabled && runtime.NumGoroutine() > before } // a race build of the software GPU keeps goroutines
-	for i := 0; i < 2000 && (more() || len(left()) > 0); i++ {
-		time.Sleep(time.Millisecond)
-	}
-	if live := left(); len(live) > 0 {
-		t.Errorf("%s: left %v; error %v", what, live, err)
-	}
-	if more() {
+	if !soon(func() bool { return !more() }) {
 		t.Fatalf("%s: %d goroutines, before %d\n%s", what, runtime.NumGoroutine(), before, stack())
 	}
 	return what
+}
+
+// left returns what is not freed. Other goroutines may still free what abandoned calls used.
+func left(d *fault.Driver) []string {
+	soon(func() bool { return len(d.Live()) == 0 })
+	return d.Live()
+}
+
+// soon reports whether something happens within two seconds.
+func soon(happens func() bool) bool {
+	for range 2000 {
+		if happens() {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return happens()
 }
 
 // TestSeveralFailures: with calls that fail at random, all codes, refused and done mixed, and
@@ -280,7 +288,7 @@ func TestMissingCallback(t *testing.T) {
 	if err := guarded(t, d, "after the function has come", func() error { return errors.Join(b.s.Wait(t.Context()), b.done(nil), g.Close()) }); err != nil {
 		t.Error(err)
 	}
-	if live := d.Live(); len(live) > 0 {
+	if live := left(d); len(live) > 0 {
 		t.Errorf("left %v", live)
 	}
 }
