@@ -367,7 +367,7 @@ func followStream(st, other *streamState) (ok bool, err error) {
 type completionEvent struct {
 	event    cu.Event          // 0 if it could not be recorded: then the context is asked instead
 	lifetime inflight.Lifetime // its users are calls about event; closed when event has completed
-	kept     bool              // of a destroyed stream: the GPU destroys event, if nobody did before
+	kept     bool              // the GPU destroys event, if nobody did before
 }
 
 // recordCompletion records an event after all work of a stream.
@@ -389,7 +389,6 @@ func recordCompletion(st *streamState) (*completionEvent, error) {
 func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	c, err := recordCompletion(st)
 	if err == nil {
-		c.kept = true
 		st.g.completions.add(c)
 	}
 	if err == nil || inHostFunction(err) {
@@ -519,13 +518,14 @@ func (c *completionEvent) leave(g *GPU, done bool) (err error) {
 	return err
 }
 
-// completions has the events of destroyed streams.
+// completions has the events of destroyed streams, and of channels of [Stream.Notify].
 type completions struct {
 	mu  sync.Mutex
 	all map[*completionEvent]struct{}
 }
 
 func (l *completions) add(c *completionEvent) {
+	c.kept = true
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {

@@ -384,6 +384,7 @@ func (st *streamState) notify(c chan struct{}) error {
 	}
 	marker, err := recordCompletion(st)
 	if err == nil {
+		st.g.completions.add(marker)
 		st.g.poller.Notify(&notice{st, n, marker}, c)
 	}
 	return err

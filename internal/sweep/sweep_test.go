@@ -16,6 +16,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/internal/unordered"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -23,6 +24,8 @@ import (
 var (
 	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the samples")
 	full = flag.Bool("full", false, "let every call fail in every way, with every code")
+
+	budget = flag.Duration("budget", 50*time.Second, "how long to try failures on a GPU")
 )
 
 // part returns how many failures there are for one in the sample.
@@ -73,36 +76,107 @@ func ways() []failure {
 // fail. Each run ends in time, without a panic, with the error, or with right data; it
 // leaves nothing allocated and no goroutine. It tries a sample, with -full all.
 func TestSweep(t *testing.T) {
+	sweep(t, part(), func(t *testing.T) cu.Driver { return open(t, 2) }, func(cu.Driver) {})
+}
+
+// TestSweepAsHardware is TestSweep for a software GPU that Ferry takes for hardware, so that
+// it polls, and waits before it frees. It tries a sixteenth of the runs.
+func TestSweepAsHardware(t *testing.T) {
+	sweep(t, 16*part(), func(t *testing.T) cu.Driver { return &gputest.Holding{Driver: open(t, 2)} }, func(cu.Driver) {})
+}
+
+// TestSweepOnGPU is TestSweep on the GPU of the machine, for the time of -budget. The primary
+// contexts stay while it runs, because making one takes long. After a free was refused they are
+// released, and what was not freed goes with them.
+func TestSweepOnGPU(t *testing.T) {
+	d := gputest.Driver(t)
+	hold(t, d)
+	defer release(t, d)
+	sweep(t, 0, func(t *testing.T) cu.Driver { return gputest.Driver(t) }, func(d cu.Driver) { release(t, d); hold(t, d) })
+}
+
+// open opens a software GPU of a number of devices.
+func open(t *testing.T, devices int) cu.Driver {
+	t.Helper()
+	d, err := softgpu.Open(softgpu.Options{Devices: devices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hold retains the primary contexts of all devices.
+func hold(t *testing.T, d cu.Driver) {
+	t.Helper()
+	for _, device := range devicesOf(t, d) {
+		if _, err := d.DevicePrimaryCtxRetain(device); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// release releases the primary contexts of all devices until nobody retains them.
+func release(t *testing.T, d cu.Driver) {
+	t.Helper()
+	for _, device := range devicesOf(t, d) {
+		for {
+			_, active, err := d.DevicePrimaryCtxGetState(device)
+			if err == nil && active != 0 {
+				err = d.DevicePrimaryCtxRelease(device)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if active == 0 {
+				break
+			}
+		}
+	}
+}
+
+func devicesOf(t *testing.T, d cu.Driver) []cu.Device {
+	t.Helper()
+	count, err := d.DeviceGetCount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gputest.Devices(t, d, count)
+}
+
+// sweep tries one of part of the failures of each scenario. If part is 0, it tries failures
+// for the time of -budget. open opens the driver. After a free was refused, clean frees
+// what is left, and open is called again: what is left must not disturb later runs.
+func sweep(t *testing.T, part int, open func(*testing.T) cu.Driver, clean func(cu.Driver)) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	runs := 0
 	for _, s := range Scenarios {
 		t.Run(s.Name, func(t *testing.T) {
-			soft, err := softgpu.Open(softgpu.Options{Devices: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain := fault.Wrap(soft, fault.Options{})
+			began := time.Now()
+			d := open(t)
+			plain := fault.Wrap(d, fault.Options{})
 			if err := run(s, plain); err != nil {
 				t.Fatalf("without a failure: %v", err)
 			}
 			if live := left(plain); len(live) > 0 {
 				t.Errorf(s.Name+" without a failure: left %v", live)
 			}
-			for _, f := range ways() {
-				for nth := uint64(1); nth <= plain.Calls(); nth++ {
-					if random.IntN(part()) != 0 {
-						continue
-					}
-					what := try(t, s, soft, fault.Options{Nth: nth, Mode: f.mode, Code: f.code, Delay: time.Millisecond})
-					if what == "" {
-						break // the mode counts fewer calls
-					}
-					if isRefusedFree(what) { // what is left must not disturb later runs
-						if soft, err = softgpu.Open(softgpu.Options{Devices: 2}); err != nil {
-							t.Fatal(err)
-						}
-					}
-					runs++
+			end := map[failure]uint64{} // from which call on none fails, because the mode counts fewer
+			for _, c := range random.Perm(len(ways()) * int(plain.Calls())) {
+				f, nth := ways()[c/int(plain.Calls())], uint64(c)%plain.Calls()+1
+				switch {
+				case part == 0 && time.Since(began) > *budget/time.Duration(len(Scenarios)):
+					return
+				case part > 0 && random.IntN(part) != 0, end[f] != 0 && nth >= end[f]:
+					continue
+				}
+				what := try(t, s, d, fault.Options{Nth: nth, Mode: f.mode, Code: f.code, Delay: time.Millisecond})
+				if what == "" {
+					end[f] = nth
+					continue
+				}
+				if runs++; isRefusedFree(what) {
+					clean(d)
+					d = open(t)
 				}
 			}
 		})
@@ -324,7 +398,13 @@ var ignored = map[string]bool{
 	"cuMemHostRegister":        true, // of staging memory: the driver copies
 	"cuEventCreate":            true, // as above
 	"cuEventQuery":             true, // a wait follows
+	"cuStreamQuery":            true, // as above
 	"cuStreamSynchronize":      true, // the work is asked for again
+
+	"cuThreadExchangeStreamCaptureMode": true, // a capture of another thread may then fail
+	"cuDeviceGetPCIBusId":               true, // then page-locked memory is of any NUMA node
+
+	"host function: cuEventDestroy": true, // of a channel: it goes with the context
 
 	"copy all: cuLaunchKernel": true,                                                                     // other calls make the copies
 	"upload: cuEventRecord":    true, "upload: cuEventDestroy": true, "upload: cuEventSynchronize": true, // of a stream that is closed: the copy is done
