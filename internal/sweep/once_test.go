@@ -35,11 +35,11 @@ func repeated(text string) string {
 	return ""
 }
 
-// calls returns the errors of the calls of a scenario, which has joined them.
-func calls(err error) (all []error) {
+// unjoined returns the errors of the calls of a scenario, which has joined them.
+func unjoined(err error) (all []error) {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		for _, err := range joined.Unwrap() {
-			all = append(all, calls(err)...)
+			all = append(all, unjoined(err)...)
 		}
 		return all
 	}
@@ -71,7 +71,7 @@ func TestSaidOnce(t *testing.T) {
 				if err == nil {
 					continue
 				}
-				for _, err := range calls(err) {
+				for _, err := range unjoined(err) {
 					texts++
 					if again := repeated(err.Error()); again != "" {
 						t.Errorf("%s, %s: %q is there twice:\n%v", s.Name, d.Failed(), again, err)
