@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/internal/unordered"
+	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -95,10 +96,16 @@ func TestSweepOnGPU(t *testing.T) {
 	sweep(t, 0, func(t *testing.T) cu.Driver { return gputest.Driver(t) }, func(d cu.Driver) { release(t, d); hold(t, d) })
 }
 
-// open opens a software GPU of a number of devices.
+// open opens a software GPU of a number of devices. Its staging ring is small: after a fault, or
+// a free that was refused, page-locked memory stays for good, and -full makes 100,000 of these.
 func open(t *testing.T, devices int) cu.Driver {
 	t.Helper()
-	d, err := softgpu.Open(softgpu.Options{Devices: devices})
+	p, err := profile.Named("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Staging.Chunk.Value, p.Staging.DirectHtoD.Value, p.Staging.DirectDtoH.Value = 64<<10, 32<<10, 32<<10
+	d, err := softgpu.Open(softgpu.Options{Devices: devices, Profile: p})
 	if err != nil {
 		t.Fatal(err)
 	}
