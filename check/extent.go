@@ -28,7 +28,7 @@ func (x extent) packed() extent {
 }
 
 // mostRows bounds the rows that are compared one by one.
-const mostRows = 1 << 14
+const mostRows = 1 << 16
 
 // hits reports whether two extents share a byte. Beyond mostRows rows it may miss that.
 func (x *extent) hits(y *extent) bool {
@@ -38,11 +38,15 @@ func (x *extent) hits(y *extent) bool {
 	if x.rows*x.layers > y.rows*y.layers {
 		x, y = y, x
 	}
-	for l := range min(x.layers, mostRows) {
-		for r := range min(x.rows, mostRows) {
+	left := mostRows
+	for l := range x.layers {
+		for r := range x.rows {
 			from := x.at + l*x.layer + r*x.pitch
 			if y.includes(from, from+x.width) {
 				return true
+			}
+			if left--; left == 0 {
+				return false
 			}
 		}
 	}
@@ -51,11 +55,12 @@ func (x *extent) hits(y *extent) bool {
 
 // includes reports whether a row of x shares a byte with addresses from to end-1.
 func (x *extent) includes(from, end uint64) bool {
-	for l := range min(x.layers, mostRows) {
+	l := uint64(0)
+	if whole := x.at + (x.rows-1)*x.pitch + x.width; from >= whole && x.layer > 0 {
+		l = (from-whole)/x.layer + 1 // layers before it end at from or earlier
+	}
+	for ; l < x.layers && x.at+l*x.layer < end; l++ {
 		at := x.at + l*x.layer
-		if at >= end || at+(x.rows-1)*x.pitch+x.width <= from {
-			continue
-		}
 		row := uint64(0)
 		if from > at && x.pitch > 0 {
 			row = min((from-at)/x.pitch, x.rows-1)
