@@ -3,6 +3,7 @@ package check
 import (
 	"reflect"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"weak"
 
@@ -45,13 +46,27 @@ func (h *hold) stop() {
 // onHeap reports whether p points into Go's heap. A Pinner keeps only such pointers, and
 // nothing else tells: package weak ends the program for memory that is not Go's. If a later
 // version of Go hides what a Pinner keeps, no memory is on the heap.
-func onHeap(p cu.HostPtr) (yes bool) {
+func onHeap(p cu.HostPtr) bool { return pinnerTells() && pinnerKeeps(p) }
+
+// pinnerTells reports whether a Pinner keeps an object of the heap, and no variable.
+var pinnerTells = sync.OnceValue(func() bool {
+	return pinnerKeeps(new([64]byte)) && !pinnerKeeps(&notOnHeap)
+})
+
+var notOnHeap [64]byte
+
+func pinnerKeeps(p any) (yes bool) {
 	defer func() { _ = recover() }() // an arena of Go refuses to be pinned
 	var pin runtime.Pinner
 	pin.Pin(p)
 	defer pin.Unpin()
-	kept := reflect.ValueOf(&pin).Elem().Field(0).Elem().FieldByName("refs")
-	return kept.IsValid() && kept.Len() == 1
+	return pointersIn(&pin) == 1
+}
+
+// pointersIn returns how many pointers a Pinner of Go 1.26 keeps, and 0 for another layout.
+func pointersIn(pin any) (n int) {
+	defer func() { _ = recover() }() // package reflect panics where the layout is another one
+	return reflect.ValueOf(pin).Elem().Field(0).Elem().FieldByName("refs").Len()
 }
 
 // collected reports whether the program cannot reach the memory any more. A finalizer can
