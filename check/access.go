@@ -65,9 +65,9 @@ func (a *access) conflicts(b *access) bool {
 // mostAccesses is how many accesses of one memory are remembered. Older ones are forgotten.
 const mostAccesses = 512
 
-// meet compares a new access with those before it, drops those that it stands for, and adds
-// it. ordered says whether an operation is ordered before the new one; found is called for
-// each that conflicts.
+// meet calls found for each earlier access that conflicts with a and has no order. It removes
+// earlier accesses that a makes redundant, and appends a. ordered says whether an operation is
+// ordered before that of a, forget whether nothing needs it any more.
 func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) {
 	rest := (*list)[:0]
 	for i := range *list {

@@ -21,7 +21,11 @@ type Driver struct {
 	inHost  hostFuncs
 	serial  atomic.Uint64 // operations so far
 	perCall bool          // launches return when the kernel is done
+	shared  bool          // Environment returns it to others, too
 	lost    atomic.Bool
+
+	unwritten atomic.Bool // there are findings to write
+	writing   sync.Mutex  // held while findings are written; before mu
 
 	mu       sync.Mutex
 	orders   orders
@@ -65,22 +69,22 @@ type call struct {
 	reach    clock // what the host knows when the call has succeeded
 	pending  []Finding
 	signals  bool        // the operation writes memory that the host can read while it runs
+	shows    bool        // the host can know from that memory that the operation is done
 	early    bool        // returns before its bytes have arrived
 	joins    []*lane     // default streams that the operation is ordered with, too
 	ordinary []ordinary  // memory that a captured copy uses
 	exec     *executable // that the call launches
 	freeing  *memory
 	event    *event // that the call destroys
-	over     bool
 }
 
 // waiting is what a call that queues an operation waits for.
 type waiting uint8
 
 const (
-	nothing waiting = iota
-	before          // the work before it in its stream
-	itself
+	waitsForNothing waiting = iota
+	waitsForEarlier         // the work before it in its stream
+	waitsForItself
 )
 
 // begin starts a call.
@@ -94,11 +98,10 @@ func (d *Driver) begin(name string, ctx cu.Context, stream cu.Stream, bytes uint
 
 // end ends a call and returns err.
 func (c *call) end(err error) error {
-	c.over = true
 	d := c.d
-	if failed(err) {
+	if isFailure(err) {
 		c.refused()
-		d.failed(c, err)
+		d.noteFault(err)
 		return err
 	}
 	if err != nil || c.lane == nil && c.reach == nil && len(c.pending) == 0 {
@@ -119,8 +122,8 @@ func (c *call) end(err error) error {
 	return nil
 }
 
-// panicked is called when a call's driver panics, too.
-func (c *call) panicked() {}
+// panicked is called at the end of each call, also when the driver panics.
+func (c *call) panicked() { c.d.write() }
 
 // refused reports the freed memory that a call has used which the driver refused.
 func (c *call) refused() {
@@ -143,11 +146,11 @@ func (c *call) refused() {
 	}
 }
 
-// failed reports whether err is an error, and not the answer "not ready".
-func failed(err error) bool { return err != nil && !errors.Is(err, cu.ErrorNotReady) }
+// isFailure reports whether err is an error, and not the answer "not ready".
+func isFailure(err error) bool { return err != nil && !errors.Is(err, cu.ErrorNotReady) }
 
-// failed notes that a call has failed.
-func (d *Driver) failed(c *call, err error) {
+// noteFault notes that a call has failed, if the context is lost.
+func (d *Driver) noteFault(err error) {
 	code, ok := errors.AsType[cu.Result](err)
 	if !ok || !code.Sticky() {
 		return
@@ -177,12 +180,15 @@ func (d *Driver) queue(c *call) {
 	if c.exec != nil {
 		l.after.join(c.exec.after)
 	}
-	if c.after == before {
+	if c.after == waitsForEarlier {
 		o.knows(l.after)
 	}
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.slot, n: o.next(l), serial: d.serial.Add(1), early: c.early}
 	if c.signals {
 		o.maybe.join(l.after)
+	}
+	if c.shows || c.signals && c.exec != nil { // the nodes of a graph are one operation
+		o.maybe.set(l.slot, op.n)
 	}
 	for i := range c.accesses {
 		a := &c.accesses[i]
@@ -207,7 +213,7 @@ func (d *Driver) queue(c *call) {
 	for _, x := range c.joins {
 		x.after.join(l.after)
 	}
-	if c.after == itself {
+	if c.after == waitsForItself {
 		o.knows(l.after)
 	}
 }
@@ -215,7 +221,7 @@ func (d *Driver) queue(c *call) {
 // meet compares an access with those of its memory, and adds it. The caller holds mu.
 func (d *Driver) meet(a *access) {
 	o, l := &d.orders, a.op.lane
-	a.m.note(a, d, d.launches)
+	a.m.trackWritten(a, d, d.launches)
 	if a.m.hold != nil && !a.m.held {
 		a.m.held, d.held = true, append(d.held, a.m)
 	}
@@ -261,6 +267,7 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 		return
 	}
 	c := call{d: d, name: "the host", site: d.sites.Find(2, nil)}
+	defer d.write()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m, at := d.memories.find(addressOf(p))
@@ -288,6 +295,7 @@ func (d *Driver) WatchType(kernel string, param int, want, buffer string) {
 		return
 	}
 	site := d.sites.Find(2, nil)
+	defer d.write()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site)},

@@ -89,7 +89,10 @@ func (s *Side) String() string {
 // a report.
 func (d *Driver) Watched() string {
 	const memory = "the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels"
-	watched, not := []string{memory}, []string{"memory made before or by others"}
+	if d == nil || d.inner == nil {
+		return "watched: nothing"
+	}
+	watched, not := []string{memory}, []string{"memory made before or by others", "the work of other libraries, such as their kernels"}
 	race := unordered.Enabled && cu.AsEmulated(d) != nil
 	switch {
 	case race:
@@ -112,6 +115,7 @@ const mostFindings = 1000
 type findings struct {
 	list  []Finding
 	index map[string]int
+	new   []Finding // not written yet
 }
 
 // Findings returns what was found so far, notes included, at most 1000.
@@ -119,6 +123,7 @@ func (d *Driver) Findings() []Finding {
 	if d == nil {
 		return nil
 	}
+	defer d.write()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.convict(0)
@@ -136,8 +141,8 @@ func (d *Driver) tell() {
 	}
 }
 
-// report adds a finding, and writes it if it is the first of its kind at its places. The
-// caller holds mu.
+// report adds a finding. It is written when the call returns, if it is the first of its kind at
+// its places. The caller holds mu.
 func (d *Driver) report(f Finding) {
 	key := f.Kind
 	for _, s := range []*Side{f.First, f.Second} {
@@ -155,8 +160,31 @@ func (d *Driver) report(f Finding) {
 	f.Count = 1
 	d.found.index[key] = len(d.found.list)
 	d.found.list = append(d.found.list, f)
+	d.found.new = append(d.found.new, f)
+	d.unwritten.Store(true)
+}
+
+// write writes the findings that are new. It holds no lock that driver calls without a finding
+// need, because the output may block.
+func (d *Driver) write() {
+	if !d.unwritten.Load() {
+		return
+	}
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	d.mu.Lock()
+	list := d.found.new
+	d.found.new = nil
+	d.unwritten.Store(false)
+	d.mu.Unlock()
+	for i := range list {
+		d.writeOne(&list[i])
+	}
+}
+
+func (d *Driver) writeOne(f *Finding) {
 	if d.o.Report {
-		text, err := json.Marshal(&f)
+		text, err := json.Marshal(f)
 		if err == nil && checks.Append(checks.Row{Check: checks.Memory, Note: f.Note, Text: f.String(), Finding: text}) {
 			return
 		}
@@ -166,6 +194,6 @@ func (d *Driver) report(f Finding) {
 		if _, twice := said.LoadOrStore(watched, true); !twice {
 			fmt.Fprintf(d.o.Output, "ferry check: %s\n", watched)
 		}
-		fmt.Fprintf(d.o.Output, "ferry check: %s\n", &f)
+		fmt.Fprintf(d.o.Output, "ferry check: %s\n", f)
 	}
 }

@@ -9,11 +9,8 @@ import (
 // find returns the memory at an address, the address in it, and memory that was freed there.
 // host says that an unknown address may be ordinary memory. The caller holds mu.
 func (c *call) find(at uint64, host bool) (m *memory, x uint64) {
-	m, x = c.d.memories.find(at)
-	if m == nil && !host {
-		m = c.d.memories.gone(at)
-	}
-	if m == nil && host {
+	m, x = c.d.memories.last(at)
+	if host && (m == nil || m.dead) {
 		return &c.d.pageable, at
 	}
 	return m, x
@@ -59,7 +56,7 @@ func (c *call) copies(ctx cu.Context, stream cu.Stream, async bool, dst, src ext
 	from := c.use(src, reads, srcHost)
 	to := c.use(dst, writes, dstHost)
 	c.after = c.waits(from, to, async)
-	if c.after == before || c.early {
+	if c.after == waitsForEarlier || c.early {
 		c.pageableSource(from)
 	}
 	if from != nil && c.lane.capture == nil {
@@ -83,22 +80,22 @@ func (c *call) waits(from, to *memory, async bool) waiting {
 	switch {
 	case from == nil || to == nil:
 		if async {
-			return nothing
+			return waitsForNothing
 		}
-		return itself
+		return waitsForItself
 	case from.sort == pageable && !to.sort.onHost() && to.sort != managed:
 		if c.early = true; async {
-			return nothing
+			return waitsForNothing
 		}
-		return before
+		return waitsForEarlier
 	case from.sort == pageable, to.sort == pageable, from.sort.onHost() && to.sort.onHost():
-		return itself
+		return waitsForItself
 	case async:
-		return nothing
+		return waitsForNothing
 	case !from.sort.onHost() && !to.sort.onHost() && from.sort != managed && to.sort != managed:
-		return nothing
+		return waitsForNothing
 	}
-	return itself
+	return waitsForItself
 }
 
 // costs notes copies that make the host wait though they are asynchronous, and reads of
@@ -269,7 +266,7 @@ func (c *call) fill(ctx cu.Context, stream cu.Stream, async bool, dst cu.DeviceP
 	defer c.d.mu.Unlock()
 	c.lane = c.d.orders.lane(ctx, stream)
 	if m := c.use(flat(uint64(dst), uint64(bytes)), writes, false); !async && (m == nil || m.sort.onHost() || m.sort == managed) {
-		c.after = itself
+		c.after = waitsForItself
 	}
 }
 

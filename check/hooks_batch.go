@@ -7,6 +7,7 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 	if b == nil {
 		return d.inner.Submit(ctx, b)
 	}
+	defer d.write()
 	calls := make([]call, b.Len())
 	list := b.Calls()
 	for i := range list {
@@ -20,6 +21,9 @@ func (d *Driver) Submit(ctx cu.Context, b *cu.Batch) (done int, err error) {
 			calls[i].batched(ctx, &list[i])
 			_ = calls[i].end(nil)
 		case i == done && err != nil:
+			if x := &list[i]; x.Op == cu.OpEventRecord {
+				calls[i].doneEventRecord(ctx, x.Event, x.Stream, err)
+			}
 			_ = calls[i].end(err)
 		}
 	}

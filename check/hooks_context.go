@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -27,6 +28,7 @@ func (c *call) retain(ctx cu.Context, dev cu.Device, created bool) {
 	if u == nil {
 		u = &contextUse{dev: dev, created: created}
 		d.contexts[ctx] = u
+		d.remember()
 	}
 	u.uses++
 	d.lost.Store(false)
@@ -76,28 +78,24 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 	delete(d.contexts, ctx)
 	d.orders.knows(d.orders.all(ctx))
 	d.convict(ctx)
-	var gone []*memory
-	for _, r := range d.memories.all {
-		if r.m.ctx == ctx && (len(gone) == 0 || gone[len(gone)-1] != r.m) {
-			gone = append(gone, r.m)
-		}
-	}
-	for _, m := range gone {
-		if leaks && m.sort != variable && !m.graph && !d.lost.Load() && !m.dead {
+	d.memories.removeAll(c, func(m *memory) bool {
+		if m.ctx == ctx && leaks && m.sort != variable && !m.graph && !d.lost.Load() {
 			d.leaked(c, m)
 		}
-		if !m.dead {
-			d.memories.remove(m, c.name, c.site)
-		}
-	}
+		return m.ctx == ctx
+	})
 	for k, l := range d.orders.lanes {
 		if l.ctx == ctx {
+			l.waits = nil
 			delete(d.orders.lanes, k)
 			d.orders.free = append(d.orders.free, l.slot)
 		}
 	}
+	maps.DeleteFunc(d.orders.events, func(_ cu.Event, e *event) bool { return e.ctx == ctx })
+	maps.DeleteFunc(d.graphs, func(_ cu.Graph, k *content) bool { return k.ctx == ctx })
+	maps.DeleteFunc(d.execs, func(_ cu.GraphExec, x *executable) bool { return x.ctx == ctx })
 	if len(d.contexts) == 0 {
-		forget(d.inner)
+		d.forget()
 	}
 }
 

@@ -16,6 +16,7 @@ type capture struct {
 
 // content is what a graph uses.
 type content struct {
+	ctx      cu.Context
 	accesses []access
 	signals  bool
 	ordinary []ordinary
@@ -24,6 +25,7 @@ type content struct {
 // executable is an executable graph.
 type executable struct {
 	*content
+	ctx   cu.Context
 	after clock // what its next launch follows: the last one
 }
 
@@ -80,7 +82,7 @@ func (c *call) doneStreamEndCapture(ctx cu.Context, s cu.Stream, g cu.Graph, err
 		x.capture, x.within = nil, nil
 	}
 	if err == nil {
-		d.graphs[g] = &content{accesses: p.nodes, signals: p.signal, ordinary: p.ordinary}
+		d.graphs[g] = &content{ctx: ctx, accesses: p.nodes, signals: p.signal, ordinary: p.ordinary}
 	}
 }
 
@@ -97,14 +99,14 @@ func (c *call) afterGraphInstantiate(ctx cu.Context, g cu.Graph, flags uint64, x
 func (c *call) afterGraphExecUpdate(ctx cu.Context, x cu.GraphExec, g cu.Graph) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	c.d.exec(x).content = c.d.graphs[g]
+	c.d.exec(ctx, x).content = c.d.graphs[g]
 }
 
 // exec returns an executable graph. The caller holds mu.
-func (d *Driver) exec(x cu.GraphExec) *executable {
+func (d *Driver) exec(ctx cu.Context, x cu.GraphExec) *executable {
 	e := d.execs[x]
 	if e == nil {
-		e = &executable{}
+		e = &executable{ctx: ctx}
 		d.execs[x] = e
 	}
 	return e
@@ -113,11 +115,11 @@ func (d *Driver) exec(x cu.GraphExec) *executable {
 func (c *call) afterGraphExecKernelNodeSetParams(ctx cu.Context, x cu.GraphExec, node cu.GraphNode, f cu.Function, grid, block cu.Dim3, sharedMemBytes uint32, params []byte) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	old := c.d.exec(x)
+	old := c.d.exec(ctx, x)
 	if old.content == nil {
 		return
 	}
-	k := &content{signals: true, ordinary: old.ordinary} // what the kernels get is not known any more
+	k := &content{ctx: ctx, signals: true, ordinary: old.ordinary} // what the kernels get is not known any more
 	for _, a := range old.accesses {
 		if a.mode != uses {
 			k.accesses = append(k.accesses, a)
@@ -138,7 +140,7 @@ func (c *call) beforeGraphLaunch(ctx cu.Context, x cu.GraphExec, s cu.Stream) {
 	defer d.mu.Unlock()
 	d.launches++
 	c.lane = d.orders.lane(ctx, s)
-	if k := d.exec(x); k.content != nil && c.lane.capture == nil {
+	if k := d.exec(ctx, x); k.content != nil && c.lane.capture == nil {
 		c.signals, c.exec = k.signals, k
 		c.launches(k.content)
 		for _, a := range k.accesses {

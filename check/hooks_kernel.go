@@ -25,7 +25,7 @@ func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
 	c.lane = d.orders.lane(ctx, stream)
 	d.launches++
 	if d.perCall {
-		c.after = itself
+		c.after = waitsForItself
 	}
 	for off := 0; off+8 <= len(params); off += 8 {
 		at := binary.LittleEndian.Uint64(params[off:])
@@ -104,6 +104,8 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	var reached clock
 	if c.lane.capture == nil {
 		reached = d.orders.reach(c.lane)
+	} else {
+		c.signals = true // fn can tell the host what a launch has done
 	}
 	d.mu.Unlock()
 	return c.end(d.inner.LaunchHostFunc(ctx, stream, func() {
@@ -114,10 +116,14 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	}))
 }
 
+// writesValue says that the call queues a write of a word. Kernels and the host may wait for
+// the value, so the write does not conflict with other uses of the word, apart from its free.
 func (c *call) writesValue(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, bytes uint64) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	c.lane, c.signals = c.d.orders.lane(ctx, stream), true
+	m := c.use(flat(uint64(dst), bytes), uses, false)
+	c.shows = m != nil && (m.sort.onHost() || m.sort == managed)
 }
 
 func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {

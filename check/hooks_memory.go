@@ -47,9 +47,24 @@ func (c *call) afterMemHostRegister(ctx cu.Context, p cu.HostPtr, bytes uintptr,
 func (c *call) afterModuleGetGlobal(ctx cu.Context, module cu.Module, name string, p cu.DevicePtr, bytes uintptr) {
 	c.d.mu.Lock()
 	m, at := c.d.memories.find(uint64(p))
+	known := m != nil && m.module == module && at == m.base && m.end-m.base == uint64(bytes)
 	c.d.mu.Unlock()
-	if m == nil || at != m.base {
-		c.owns(ctx, uint64(p), uint64(bytes), variable, 0)
+	if known {
+		return
+	}
+	if m = c.owns(ctx, uint64(p), uint64(bytes), variable, 0); m != nil {
+		c.d.mu.Lock()
+		defer c.d.mu.Unlock()
+		m.module = module
+	}
+}
+
+// doneModuleUnload ends the life of the module's variables.
+func (c *call) doneModuleUnload(ctx cu.Context, module cu.Module, err error) {
+	if err == nil {
+		c.d.mu.Lock()
+		defer c.d.mu.Unlock()
+		c.d.memories.removeAll(c, func(m *memory) bool { return m.sort == variable && m.module == module })
 	}
 }
 
@@ -101,6 +116,22 @@ func (c *call) doneMemFreeAsync(ctx cu.Context, p cu.DevicePtr, stream cu.Stream
 	c.freed(uint64(p), err)
 }
 
+func (c *call) beforeMemPrefetchAsync(ctx cu.Context, p cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) {
+	c.moves(ctx, stream, p, bytes)
+}
+
+func (c *call) beforeStreamAttachMemAsync(ctx cu.Context, stream cu.Stream, p cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) {
+	c.moves(ctx, stream, p, bytes)
+}
+
+// moves says that the call queues work on managed memory which leaves its bytes as they are.
+func (c *call) moves(ctx cu.Context, stream cu.Stream, p cu.DevicePtr, bytes uintptr) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	c.lane = c.d.orders.lane(ctx, stream)
+	c.use(flat(uint64(p), uint64(max(bytes, 1))), uses, false) // 0 bytes stand for all of the memory
+}
+
 // frees says that the call frees memory, which waits for the work of its context. It must
 // not be in flight.
 func (c *call) frees(ctx cu.Context, at uint64) {
@@ -129,7 +160,7 @@ func (c *call) freed(at uint64, err error) {
 	defer d.mu.Unlock()
 	switch {
 	case err == nil && c.freeing != nil:
-		d.memories.remove(c.freeing, c.name, c.site)
+		d.memories.remove(c.freeing, c)
 		if c.lane == nil {
 			c.freeing.accesses = nil
 		}
@@ -141,23 +172,21 @@ func (c *call) freed(at uint64, err error) {
 // badFree reports a free that the driver has refused. The caller holds mu.
 func (d *Driver) badFree(c *call, at uint64) {
 	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), Access: "frees"}}
-	m, x := d.memories.find(at)
+	m, x := d.memories.last(at)
 	switch {
-	case m != nil && x != m.base:
+	case m == nil || m.dead && x != m.base:
+		m = nil
+		f.What, f.Mend = "the address is of no memory of this driver", "free the address that the allocation returned"
+	case m.dead:
+		f.Kind, f.What, f.Mend = DoubleFree, "the memory was freed already, by "+m.freedBy, "free it once"
+	case x != m.base:
 		f.What = fmt.Sprintf("the address is %d bytes inside of the memory, not its start", x-m.base)
 		f.Mend = "free the address that the allocation returned"
-	case m != nil && freedBy(m.sort, c.name):
+	case freedBy(m.sort, c.name):
 		return // refused for another reason
-	case m != nil:
+	default:
 		f.What = fmt.Sprintf("the memory was made by %s, which another call frees", m.call)
 		f.Mend = "free it by " + freeOf[m.sort]
-	default:
-		if m = d.memories.gone(at); m == nil || m.base != at {
-			m = nil
-			f.What, f.Mend = "the address is of no memory of this driver", "free the address that the allocation returned"
-			break
-		}
-		f.Kind, f.What, f.Mend = DoubleFree, "the memory was freed already, by "+m.freedBy, "free it once"
 	}
 	if m != nil {
 		d.about(&f, m)

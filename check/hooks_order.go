@@ -96,7 +96,7 @@ func (c *call) afterEventCreate(ctx cu.Context, flags cu.EventFlags, h cu.Event)
 	defer c.d.mu.Unlock()
 	o := &c.d.orders
 	o.eventN++
-	o.events[h] = &event{number: o.eventN}
+	o.events[h] = &event{number: o.eventN, ctx: ctx}
 }
 
 func (c *call) beforeEventDestroy(ctx cu.Context, h cu.Event) {

@@ -142,6 +142,7 @@ func (d *Driver) writeCombined(c *call, m *memory) {
 
 // hostCall reports a driver call within a host function.
 func (d *Driver) hostCall(c *call) {
+	defer d.write() // before the call, which may never return
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.report(Finding{Kind: HostFunction, Second: &Side{Call: c.name, Place: d.place(c.site)}, What: "a host function calls the driver, which CUDA forbids: it may wait for itself",

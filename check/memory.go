@@ -33,12 +33,14 @@ type memory struct {
 	sort      sort
 	number    int
 	ctx       cu.Context
+	module    cu.Module // of a variable
 	flags     uint32
 	made      int // the line of the program
 	call      string
 	freed     int // the line that freed it
 	freedBy   string
 	dead      bool
+	forgotten bool // dead for so long that no region is kept
 	graph     bool // a graph allocates it: its life is not known
 	launches  uint64
 	written   []extent // of device memory, while it is known
@@ -63,15 +65,16 @@ type region struct {
 	at        uint64 // address of m for from
 }
 
-// memories has all memory that the driver made or page-locked, by address.
+// memories has all memory that the driver made or page-locked, and the memory that it freed
+// last, by address.
 type memories struct {
-	all   []region // by address, without overlaps
-	dead  []*memory
+	all   []region  // by address, without overlaps
+	freed []*memory // oldest first
 	count [pageable + 1]int
 }
 
-// mostDead is how many freed allocations are remembered.
-const mostDead = 4096
+// mostFreed is how many freed allocations are remembered.
+const mostFreed = 4096
 
 func (x *memories) after(at uint64) int {
 	i, _ := slices.BinarySearchFunc(x.all, at, func(r region, at uint64) int {
@@ -83,49 +86,83 @@ func (x *memories) after(at uint64) int {
 	return i
 }
 
-// find returns the memory at an address and the address in it; nil for memory that the
-// driver did not make.
-func (x *memories) find(at uint64) (*memory, uint64) {
+// last returns the memory that is or was last at an address, and the address in it; nil for
+// memory that the driver did not make.
+func (x *memories) last(at uint64) (*memory, uint64) {
 	if i := x.after(at); i < len(x.all) && x.all[i].from <= at {
 		return x.all[i].m, at - x.all[i].from + x.all[i].at
 	}
 	return nil, at
 }
 
-// add adds memory. It replaces memory that it overlaps, which was freed unseen.
+// find returns the memory at an address and the address in it; nil for none.
+func (x *memories) find(at uint64) (*memory, uint64) {
+	if m, in := x.last(at); m != nil && !m.dead {
+		return m, in
+	}
+	return nil, at
+}
+
+// gone returns the memory that was freed at an address, nil for none, or if other memory is
+// there now.
+func (x *memories) gone(at uint64) *memory {
+	if m, _ := x.last(at); m != nil && m.dead {
+		return m
+	}
+	return nil
+}
+
+// add adds memory.
 func (x *memories) add(m *memory) {
 	x.count[m.sort]++
 	m.number = x.count[m.sort]
 	x.alias(region{m.base, m.end, m, m.base})
 }
 
+// alias adds a region. It replaces what it overlaps: memory that was freed unseen, and the
+// part of freed memory that is used again.
 func (x *memories) alias(r region) {
 	first := x.after(r.from)
 	last := first
 	for last < len(x.all) && x.all[last].from < r.end {
 		last++
 	}
-	x.all = slices.Replace(x.all, first, last, r)
+	list := make([]region, 0, 3)
+	if first < last && x.all[first].m.dead && x.all[first].from < r.from {
+		left := x.all[first]
+		left.end = r.from
+		list = append(list, left)
+	}
+	list = append(list, r)
+	if first < last && x.all[last-1].m.dead && x.all[last-1].end > r.end {
+		right := x.all[last-1]
+		right.from, right.at = r.end, right.at+r.end-right.from
+		list = append(list, right)
+	}
+	x.all = slices.Replace(x.all, first, last, list...)
 }
 
-// remove ends the life of memory.
-func (x *memories) remove(m *memory, call string, site int) {
-	m.dead, m.freed, m.freedBy = true, site, call
-	x.all = slices.DeleteFunc(x.all, func(r region) bool { return r.m == m })
-	x.dead = append(x.dead, m)
-	if len(x.dead) > mostDead {
-		x.dead = slices.Delete(x.dead, 0, mostDead/4)
-	}
+// remove ends the life of memory that a call frees.
+func (x *memories) remove(m *memory, c *call) {
+	m.dead, m.freed, m.freedBy = true, c.site, c.name
 	m.written = nil
 	m.hold.stop()
+	x.freed = append(x.freed, m)
+	if len(x.freed) > mostFreed {
+		for _, m := range x.freed[:mostFreed/4] {
+			m.forgotten = true
+		}
+		x.freed = slices.Delete(x.freed, 0, mostFreed/4)
+		x.all = slices.DeleteFunc(x.all, func(r region) bool { return r.m.forgotten })
+	}
 }
 
-// gone returns the memory that was at an address last, nil if there was none.
-func (x *memories) gone(at uint64) *memory {
-	for i := len(x.dead) - 1; i >= 0; i-- {
-		if m := x.dead[i]; m.base <= at && at < m.end {
-			return m
+// removeAll ends the life of the memory that a call ends, and that which tells.
+func (x *memories) removeAll(c *call, which func(*memory) bool) {
+	for _, r := range slices.Clone(x.all) {
+		if !r.m.dead && which(r.m) {
+			x.remove(r.m, c)
+			r.m.accesses = nil
 		}
 	}
-	return nil
 }

@@ -15,7 +15,7 @@ import (
 // Options say where findings go. The zero Options only keep them for [Driver.Findings].
 type Options struct {
 	// Output gets the text of each finding, once for each pair of places, that Report does
-	// not write. nil for none.
+	// not write. nil for none. The call with the finding waits for it, other calls do not.
 	Output io.Writer
 	// Notes adds notes to Output: costs that are no faults, such as pageable copies that
 	// make the host wait.
@@ -74,17 +74,28 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	w := environment.drivers[d]
 	if w == nil {
 		w = Wrap(d, o)
+		w.shared = true
 		environment.drivers[d] = w
 	}
 	return w, nil
 }
 
-// forget ends the use of a wrapper by later calls of Environment, because the driver has
-// no context any more.
-func forget(d cu.Driver) {
+// remember lets later calls of Environment return a wrapper that has contexts. One that it
+// returned before can have been forgotten since.
+func (d *Driver) remember() {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
-	if len(environment.drivers) > 0 && reflect.TypeOf(d).Comparable() {
-		delete(environment.drivers, d)
+	if d.shared && environment.drivers[d.inner] == nil {
+		environment.drivers[d.inner] = d
+	}
+}
+
+// forget ends the use of a wrapper by later calls of Environment, because it has no context
+// any more.
+func (d *Driver) forget() {
+	environment.mu.Lock()
+	defer environment.mu.Unlock()
+	if d.shared && environment.drivers[d.inner] == d {
+		delete(environment.drivers, d.inner)
 	}
 }

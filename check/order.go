@@ -38,6 +38,7 @@ type record struct {
 // event is an event and its last records.
 type event struct {
 	number  int
+	ctx     cu.Context
 	ever    bool
 	unknown bool // recorded in a way that this package does not follow
 	last    record
@@ -118,15 +119,18 @@ func (o *orders) take(s cu.Stream) *lane {
 	return l
 }
 
-// destroyed ends a stream that was taken. Its work goes on.
+// destroyed ends a stream that was taken. Its work goes on. It forgets its waits: records of
+// events keep streams, and a chain of such streams would keep them all.
 func (o *orders) destroyed(l *lane) {
+	l.waits = nil
 	o.free = append(o.free, l.slot)
 	if l.blocking {
 		o.lane(l.ctx, 0).after.join(l.after) // the default stream still follows it
 	}
 }
 
-// reach returns what a wait for a stream waits for, and what its next operation follows.
+// reach returns the operations that a wait for the stream covers. They also come before the
+// next operation of the stream. Streams that the default stream orders are included.
 func (o *orders) reach(l *lane) clock {
 	k := l.after.clone()
 	switch {

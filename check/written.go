@@ -5,10 +5,10 @@ import "fmt"
 // mostWritten bounds the written ranges that are kept of one memory.
 const mostWritten = 256
 
-// note keeps which bytes of device memory were written, and reports a copy that reads bytes
-// which nothing has written. It gives up when a kernel ran since the allocation, because
-// what kernels write is not known. The caller holds d.mu.
-func (m *memory) note(a *access, d *Driver, launches uint64) {
+// trackWritten records what a copy or fill has written, and reports a copy that reads bytes
+// never written. After a kernel launch it stops, because the writes of kernels are not known.
+// The caller holds d.mu.
+func (m *memory) trackWritten(a *access, d *Driver, launches uint64) {
 	if !m.known {
 		return
 	}

@@ -358,6 +358,7 @@ func (d *Driver) MemAllocManaged(ctx cu.Context, bytes uintptr, flags cu.MemAtta
 func (d *Driver) MemPrefetchAsync(ctx cu.Context, dptr cu.DevicePtr, bytes uintptr, dst cu.Device, stream cu.Stream) error {
 	c := d.begin("cuMemPrefetchAsync", ctx, stream, bytes)
 	defer c.panicked()
+	c.beforeMemPrefetchAsync(ctx, dptr, bytes, dst, stream)
 	err := d.inner.MemPrefetchAsync(ctx, dptr, bytes, dst, stream)
 	return c.end(err)
 }
@@ -382,6 +383,7 @@ func (d *Driver) MemRangeGetAttribute(ctx cu.Context, data []int32, attribute cu
 func (d *Driver) StreamAttachMemAsync(ctx cu.Context, stream cu.Stream, dptr cu.DevicePtr, bytes uintptr, flags cu.MemAttachFlags) error {
 	c := d.begin("cuStreamAttachMemAsync", ctx, stream, bytes)
 	defer c.panicked()
+	c.beforeStreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
 	err := d.inner.StreamAttachMemAsync(ctx, stream, dptr, bytes, flags)
 	return c.end(err)
 }
@@ -913,6 +915,7 @@ func (d *Driver) ModuleUnload(ctx cu.Context, module cu.Module) error {
 	defer c.panicked()
 	c.beforeModuleUnload(ctx, module)
 	err := d.inner.ModuleUnload(ctx, module)
+	c.doneModuleUnload(ctx, module, err)
 	return c.end(err)
 }
 
