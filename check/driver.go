@@ -21,7 +21,6 @@ type Driver struct {
 	inHost  hostFuncs
 	serial  atomic.Uint64 // operations so far
 	perCall bool          // launches return when the kernel is done
-	shared  bool          // Environment returns it to others, too
 	lost    atomic.Bool
 
 	unwritten atomic.Bool // there are findings to write

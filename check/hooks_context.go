@@ -28,7 +28,6 @@ func (c *call) retain(ctx cu.Context, dev cu.Device, created bool) {
 	if u == nil {
 		u = &contextUse{dev: dev, created: created}
 		d.contexts[ctx] = u
-		d.remember()
 	}
 	u.uses++
 	d.lost.Store(false)
@@ -94,9 +93,6 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 	maps.DeleteFunc(d.orders.events, func(_ cu.Event, e *event) bool { return e.ctx == ctx })
 	maps.DeleteFunc(d.graphs, func(_ cu.Graph, k *content) bool { return k.ctx == ctx })
 	maps.DeleteFunc(d.execs, func(_ cu.GraphExec, x *executable) bool { return x.ctx == ctx })
-	if len(d.contexts) == 0 {
-		d.forget()
-	}
 }
 
 // leaked reports memory that was not freed. The caller holds mu.

@@ -4,7 +4,9 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"runtime"
 	"sync"
+	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -45,15 +47,15 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 	return d
 }
 
-// environment has the drivers that FERRY_CHECK has wrapped.
+// environment has the wrappers that FERRY_CHECK has made, as long as somebody uses them.
 var environment struct {
 	mu      sync.Mutex
-	drivers map[cu.Driver]*Driver
+	drivers map[cu.Driver]weak.Pointer[Driver]
 }
 
 // Environment returns d as it is, unless FERRY_CHECK has "memory" or is 1. Then it wraps d
-// and writes findings to standard error. The same driver gets the same wrapper while it
-// has contexts. Package ferry calls Environment when it opens a device.
+// and writes findings to standard error. The same driver gets the same wrapper while that is
+// in use. Package ferry calls Environment when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
 	on, err := checks.On(checks.Memory)
 	if err != nil {
@@ -68,34 +70,23 @@ func Environment(d cu.Driver) (cu.Driver, error) {
 	}
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
+	if w := environment.drivers[d].Value(); w != nil {
+		return w, nil
+	}
 	if environment.drivers == nil {
-		environment.drivers = map[cu.Driver]*Driver{}
+		environment.drivers = map[cu.Driver]weak.Pointer[Driver]{}
 	}
-	w := environment.drivers[d]
-	if w == nil {
-		w = Wrap(d, o)
-		w.shared = true
-		environment.drivers[d] = w
-	}
+	w := Wrap(d, o)
+	environment.drivers[d] = weak.Make(w)
+	runtime.AddCleanup(w, forget, d)
 	return w, nil
 }
 
-// remember lets later calls of Environment return a wrapper that has contexts. One that it
-// returned before can have been forgotten since.
-func (d *Driver) remember() {
+// forget removes the wrapper of a driver, if it is not in use any more.
+func forget(d cu.Driver) {
 	environment.mu.Lock()
 	defer environment.mu.Unlock()
-	if d.shared && environment.drivers[d.inner] == nil {
-		environment.drivers[d.inner] = d
-	}
-}
-
-// forget ends the use of a wrapper by later calls of Environment, because it has no context
-// any more.
-func (d *Driver) forget() {
-	environment.mu.Lock()
-	defer environment.mu.Unlock()
-	if d.shared && environment.drivers[d.inner] == d {
-		delete(environment.drivers, d.inner)
+	if environment.drivers[d].Value() == nil {
+		delete(environment.drivers, d)
 	}
 }
