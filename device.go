@@ -168,7 +168,8 @@ func freeMemory(a *allocation) error {
 }
 
 // freeInOrder frees memory in the order of a stream that uses it. Only that stream waits
-// for the other streams that use the memory. freed is false if there is no such stream.
+// for the other streams that use the memory. freed is false if there is no such stream, or if
+// the driver refuses: then the memory can be freed in another way.
 func (a *allocation) freeInOrder() (freed bool, err error) {
 	if a.bytes == 0 {
 		return false, nil
@@ -194,12 +195,17 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 			return false, err
 		}
 	}
-	if err := st.g.driver.MemFreeAsync(st.g.ctx, a.dev, st.handle); err != nil {
+	err = st.g.driver.MemFreeAsync(st.g.ctx, a.dev, st.handle)
+	switch {
+	case err == nil:
+		op.Queued()
+		st.freed.Store(true)
+		a.g.freed.Store(true)
+	case sticky(err): // of earlier work: the driver may have freed the memory
+		err = fmt.Errorf("close %v: %w", a, err)
+	default:
 		return false, err
 	}
-	op.Queued()
-	st.freed.Store(true)
-	a.g.freed.Store(true)
 	a.g.leave()
-	return true, nil
+	return true, err
 }

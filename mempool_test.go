@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
@@ -226,4 +227,38 @@ func TestMemPoolsUnsupported(t *testing.T) {
 		t.Error("the bytes differ")
 	}
 	closeAll(t, host, s)
+}
+
+// lostFree is a driver whose cuMemFreeAsync frees, and returns an error of earlier work.
+type lostFree struct {
+	cu.Driver
+	err   error
+	frees int
+}
+
+func (d *lostFree) Unwrap() cu.Driver { return d.Driver }
+
+func (d *lostFree) MemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) error {
+	d.frees++
+	if err := d.Driver.MemFreeAsync(ctx, p, s); err != nil {
+		return err
+	}
+	return d.err
+}
+
+// TestFreeAsyncOnce: when the free of a buffer returns that the context is lost, the memory may
+// be free. Close does not free it again, and the GPU can be closed.
+func TestFreeAsyncOnce(t *testing.T) {
+	d := &lostFree{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
+	g := must(ferry.OpenDriver(d, 0))(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	b := must(ferry.AllocAsync[byte](s, 4096, nil))(t)
+	d.err = cu.ErrorLaunchFailed
+	err := b.Close()
+	wantError(t, err, cu.ErrorLaunchFailed, "close device buffer")
+	if strings.Contains(err.Error(), "already") || d.frees != 1 {
+		t.Errorf("freed %d times: %v", d.frees, err)
+	}
+	d.err = nil
+	closeAll(t, b, s, g)
 }
