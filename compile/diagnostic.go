@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -125,10 +126,16 @@ func (t *texts) read(file, path string) string {
 	if name, ours := strings.CutPrefix(file, "<"); ours {
 		return headerText(strings.TrimSuffix(name, ">"))
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSource {
+	return readText(path, maxSource)
+}
+
+// readText returns the text of a regular file that has at most so many bytes, or "". Files
+// that the system makes, such as those below /proc, have size 0 and may never end.
+func readText(path string, most int64) string {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	text, _ := os.ReadFile(path)
+	text, _ := inputfile.Read(path, most)
 	return string(text)
 }
 

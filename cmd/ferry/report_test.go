@@ -156,7 +156,7 @@ func TestEndlessFiles(t *testing.T) {
 		{"diff", "testdata/before.json", endless}, {"bench", "--read", endless}, {"bench", "--device", "soft", "--against", endless},
 		{"bench", "--device", "soft", "--normal", endless}, {"profile", "check", endless, "--device", "soft"}, {"profile", "fit", endless},
 		{"profile", "show", profile}, {"info", "--device", "soft:" + profile}, {"trace", endless}, {"explain", endless},
-		{"run", endless, "--kernel", "k", "--grid", "1", "--block", "1"}, {"compare", "--device", "soft", "--ptx", endless, "--kernel", "k"},
+		{"run", endless, "--kernel", "k", "--grid", "1", "--block", "1"}, {"compare", "--device", "soft", "--ptx", endless, "--kernel", "k"}, {"check", "--allow", endless, "--", "true"},
 	} {
 		status, out, errs := ferryRun(args...)
 		if status != exitError || out != "" || !strings.Contains(errs, "bytes") {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/inputfile"
 )
 
 // patience is how long a program may take to end after an interrupt.
@@ -143,7 +144,7 @@ func allowed(text string, allow []string) bool {
 // ReadAllow reads a file of findings to leave out: a line is a text that they have. Empty
 // lines and those that begin with # say nothing.
 func ReadAllow(path string) (list []string, err error) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Document)
 	if err != nil {
 		return nil, fmt.Errorf("read allowed findings: %w", err)
 	}
