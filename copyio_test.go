@@ -181,10 +181,11 @@ func TestReaderEnds(t *testing.T) {
 		s := must(ferry.NewStream(g, nil))(t)
 		device := must(ferry.Alloc[byte](g, n))(t)
 		host := must(ferry.AllocHost[byte](g, n, nil))(t)
+		pageable := ferry.Pageable(make([]byte, n))
 		canEnd, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		for _, ctx := range []context.Context{nil, canEnd} {
-			for _, m := range []ferry.Memory[byte]{device, host} {
+			for _, m := range []ferry.Memory[byte]{device, host, pageable} {
 				for what, do := range map[string]func() (int64, error){
 					"CopyFrom": func() (int64, error) { return ferry.CopyFrom(ctx, s, m, endingIO(end)) },
 					"CopyTo":   func() (int64, error) { return ferry.CopyTo(ctx, s, endingIO(end), m) },
@@ -205,7 +206,7 @@ func TestReaderEnds(t *testing.T) {
 		}
 		want := make([]byte, n)
 		fillRandom(want)
-		for _, m := range []ferry.Memory[byte]{device, host} {
+		for _, m := range []ferry.Memory[byte]{device, host, pageable} {
 			var got bytes.Buffer
 			_, _, err := endOf(t, name, func() (int64, error) { return ferry.CopyFrom(context.Background(), s, m, bytes.NewReader(want)) })
 			check(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -249,6 +250,7 @@ func (d *lostFree) MemFreeAsync(ctx cu.Context, p cu.DevicePtr, s cu.Stream) err
 // TestFreeAsyncOnce: when the free of a buffer returns that the context is lost, the memory may
 // be free. Close does not free it again, and the GPU can be closed.
 func TestFreeAsyncOnce(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeMemoryPoolsSupported)
 	d := &lostFree{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 	g := must(ferry.OpenDriver(d, 0))(t)
 	s := must(ferry.NewStream(g, nil))(t)

@@ -32,8 +32,8 @@ func init() {
 // costs nothing. A leaked object is reported but never freed, because a slice of its
 // memory may still be in use.
 //
-// report runs on a goroutine of the runtime, and must not block. OnLeak is safe for
-// concurrent use.
+// report runs on a goroutine of its own, several at the same time if several leaks are found. A
+// panic of report ends the process. OnLeak is safe for concurrent use.
 func OnLeak(report func(text string)) {
 	if report == nil {
 		leakReport.Store(nil)
@@ -70,7 +70,7 @@ func reportLeak(l leak) {
 	for f := range foreignFrames(l.stack) {
 		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
 	}
-	(*report)(b.String())
+	go (*report)(b.String()) // the runtime's goroutine runs all cleanups of the process: report must not end it
 }
 
 // foreignFrames returns the frames of a stack that belong neither to Ferry nor to the

@@ -28,31 +28,100 @@ func ends(t testing.TB, what string, f func()) {
 	}
 }
 
-// TestProgressEnds: a Progress that panics or ends its goroutine leaves no registration, and
-// the GPU can be closed.
-func TestProgressEnds(t *testing.T) {
+// TestUserCodeEnds: a function of the program that panics or ends its goroutine is seen by the
+// caller, or by the wait for a host function. It leaves no registration, the stream goes on,
+// and all can be closed. TestReaderEnds has readers and writers, and TestCaptureEnds captures.
+func TestUserCodeEnds(t *testing.T) {
 	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem)
 	planted := errors.New("planted")
+	canEnd, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	for name, end := range map[string]func(){"panic": func() { panic(planted) }, "Goexit": runtime.Goexit} {
 		d := &pinningDriver{Driver: softDriver(t, "h200", 1, softgpu.Eager)}
 		g := must(ferry.OpenDriver(d, 0))(t)
-		returned, value, err := endOf(t, name, func() (int64, error) {
-			h, err := ferry.AllocHost[byte](g, 64<<20, &ferry.HostOptions{Progress: func(int, int) { end() }})
-			if err == nil {
-				err = h.Close()
+		s := must(ferry.NewStream(g, nil))(t)
+		host, on := must(ferry.AllocHost[byte](g, 100, nil))(t), must(ferry.Alloc[byte](g, 100))(t)
+		graph := must(s.Capture(func(s *ferry.Stream) error { return s.HostFunc(end) }))(t)
+		filled := must(s.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, on, 1) }))(t)
+		pin := func(ctx context.Context, o ferry.HostOptions) func() error {
+			return func() error {
+				o.Progress = func(int, int) { end() }
+				return last(ferry.AllocHostContext[byte](ctx, g, 64<<20, &o))
 			}
-			return 0, err
-		})
-		if returned || (value == any(planted)) != (name == "panic") {
-			t.Errorf("%s: returned %t, value %v, error %v: Progress was not called", name, returned, value, err)
 		}
-		if d.registered.Load() != 0 {
-			t.Errorf("%s: %d registrations are left", name, d.registered.Load())
+		small := d.registered.Load()
+		for what, c := range map[string]struct {
+			do   func() error
+			late bool // the wait returns an error
+		}{
+			"HostFunc":                         {func() error { return errors.Join(s.HostFunc(end), s.Wait(context.Background())) }, true},
+			"HostFunc, a context that can end": {func() error { return errors.Join(s.HostFunc(end), s.Wait(canEnd)) }, true},
+			"HostFunc of a graph":              {func() error { return errors.Join(graph.Launch(s), s.Wait(context.Background())) }, true},
+			"Capture":                          {func() error { return last(s.Capture(func(s *ferry.Stream) error { end(); return nil })) }, false},
+			"Update of a graph": {func() error {
+				return filled.Update(s, func(s *ferry.Stream) error { check(t, ferry.Fill(s, on, 2)); end(); return nil })
+			}, false},
+			"Progress":                         {pin(context.Background(), ferry.HostOptions{}), false},
+			"Progress, a context that can end": {pin(canEnd, ferry.HostOptions{}), false},
+		} {
+			what = name + " in " + what
+			returned, value, err := endOf(t, what, func() (int64, error) { return 0, c.do() })
+			if returned != c.late || (value == any(planted)) != (name == "panic" && !c.late) {
+				t.Errorf("%s: returned %t, panic of %v", what, returned, value)
+			}
+			if p, ok := errors.AsType[*cu.HostPanic](err); ok != c.late || ok && errors.Is(err, planted) != (name == "panic") {
+				t.Errorf("%s: %v of %v", what, err, p)
+			}
+			if got := d.registered.Load(); got != small {
+				t.Errorf("%s: %d registrations are left", what, got-small)
+			}
+			ends(t, what+": the stream", func() {
+				clear(host.Slice())
+				check(t, errors.Join(ferry.Fill(s, on, 7), filled.Launch(s), ferry.Copy(s, host, on), s.Wait(context.Background())))
+			})
+			if got := host.Slice()[99]; got != 1 {
+				t.Errorf("%s: the stream left %d, want 1", what, got)
+			}
 		}
-		ends(t, name+": Close", func() { check(t, g.Close()) })
-		if d.released.Load() != 1 {
-			t.Errorf("%s: the context was released %d times, want once", name, d.released.Load())
+		ends(t, name+": Close", func() { closeAll(t, graph, filled, host, on, s, g) })
+		if d.registered.Load() != 0 || d.released.Load() != 1 {
+			t.Errorf("%s: %d registrations are left, and the context was released %d times, want once", name, d.registered.Load(), d.released.Load())
 		}
+	}
+}
+
+// TestLeakReportEnds: a report of a leak that ends its goroutine, as t.FailNow does, ends no
+// other report and no cleanup of the program.
+func TestLeakReportEnds(t *testing.T) {
+	reports := make(chan string, 100)
+	ferry.OnLeak(func(text string) {
+		reports <- text
+		runtime.Goexit()
+	})
+	defer ferry.OnLeak(nil)
+	for range 3 {
+		g := openDriver(t, newFake())
+		must(ferry.Alloc[byte](g, 10))(t)
+		wantReport(t, reports, "device buffer")
+	}
+	cleaned := make(chan string, 1)
+	runtime.AddCleanup(new([100]byte), func(text string) { cleaned <- text }, "cleaned")
+	wantReport(t, cleaned, "cleaned")
+}
+
+// TestLeakReportPanics: a panic in a report ends the process, which prints it.
+func TestLeakReportPanics(t *testing.T) {
+	if !inHelper(t) {
+		out, err := helper(t).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "panic: planted") {
+			t.Errorf("%v, want the panic in\n%s", err, out)
+		}
+		return
+	}
+	ferry.OnLeak(func(string) { panic("planted") })
+	must(ferry.Alloc[byte](openDriver(t, newFake()), 10))(t)
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		runtime.GC()
 	}
 }
 
