@@ -3,8 +3,10 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,5 +215,116 @@ func endPanics(t *testing.T, p *fixture) {
 				t.Errorf("writes %v, panics %v: %d bytes of the pool are in use", writes, panics, got)
 			}
 		}
+	}
+}
+
+// endingFile is a file of zeros that calls end in a call about bytes after the first 8000, or
+// in the Seek with a number.
+type endingFile struct {
+	end  func()
+	late bool // only Seek calls end
+	seek int
+}
+
+func (f *endingFile) Read([]byte) (int, error)  { return 0, errPlanted }
+func (f *endingFile) Write([]byte) (int, error) { return 0, errPlanted }
+func (f *endingFile) at(n int, off int64) (int, error) {
+	if off > 8000 && !f.late {
+		f.end()
+	}
+	return n, nil
+}
+func (f *endingFile) ReadAt(b []byte, off int64) (int, error)  { return f.at(len(b), off) }
+func (f *endingFile) WriteAt(b []byte, off int64) (int, error) { return f.at(len(b), off) }
+
+func (f *endingFile) Seek(off int64, whence int) (int64, error) {
+	if f.seek--; f.seek == 0 {
+		f.end()
+	}
+	if whence == io.SeekEnd {
+		off += 12000
+	}
+	return off, nil
+}
+
+// TestUserCodeEnds: what TestStepPanics, TestEndPanics and TestSeekPanics demand also holds for
+// files that are read and written at any offset, for Step between readers and writers, and for
+// Step with chunks that are not copied. The next Run works, and the GPU can be closed.
+func TestUserCodeEnds(t *testing.T) {
+	const n = 3000
+	for _, name := range []string{"panic", "Goexit"} {
+		end := map[string]func(){"panic": func() { panic(errPlanted) }, "Goexit": runtime.Goexit}[name]
+		d := &failingDriver{Driver: softDriver(t, "h200", softgpu.Eager)}
+		g := must(ferry.OpenDriver(d, 0))(t)
+		p := newFixture(t, g)
+		mapped := must(ferry.AllocHost[float32](g, n, &ferry.HostOptions{Mapped: true}))(t)
+		memory := []pipeline.End{ferry.Pageable(make([]float32, n))}
+		from := func(f io.Reader) []pipeline.End { return []pipeline.End{pipeline.From[float32](f)} }
+		to := func(f io.Writer) []pipeline.End { return []pipeline.End{pipeline.To[float32](f)} }
+		step := func(_ *ferry.Stream, c *pipeline.Chunk) error {
+			if c.Index > 5 || c.Len == n {
+				end()
+			}
+			return nil
+		}
+		before := d.memory.Load()
+		for what, c := range map[string]struct {
+			x        *pipeline.Pipeline
+			onWorker bool
+		}{
+			"ReadAt":                       {&pipeline.Pipeline{In: from(&endingFile{end: end}), Out: memory}, true},
+			"WriteAt":                      {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end})}, true},
+			"first Seek of a writer":       {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 1})}, false},
+			"last Seek of a writer":        {&pipeline.Pipeline{In: memory, Out: to(&endingFile{end: end, late: true, seek: 2})}, false},
+			"Step between files":           {&pipeline.Pipeline{In: from(&endingFile{late: true}), Out: to(&endingFile{late: true}), Step: step}, false},
+			"Step of a reader":             {&pipeline.Pipeline{In: from(bytes.NewBuffer(make([]byte, 4*n))), Step: step}, false},
+			"Step with mapped memory":      {&pipeline.Pipeline{In: []pipeline.End{mapped}, Out: []pipeline.End{mapped}, Once: true, Step: step, ChunkLen: n}, false},
+			"Step with page-locked memory": {&pipeline.Pipeline{In: []pipeline.End{mapped}, Out: memory, Step: step}, false},
+		} {
+			x := c.x
+			x.GPU, x.InPlace = g, x.Out != nil
+			if x.ChunkLen == 0 {
+				x.ChunkLen, x.Depth = 100, 3
+			}
+			if x.Step == nil {
+				x.Step = p.increment
+			}
+			for _, cancels := range []bool{false, true} {
+				what := name + " in " + what
+				ctx, cancel := context.WithCancel(context.Background())
+				if !cancels {
+					ctx = nil
+				}
+				var err error
+				returned, ended := false, make(chan any)
+				go func() {
+					defer func() { ended <- recover() }()
+					_, err = x.Run(ctx)
+					returned = true
+				}()
+				var value any
+				select {
+				case value = <-ended:
+				case <-time.After(timeout):
+					t.Fatalf("%s hangs", what)
+				}
+				cancel()
+				if returned != (name == "Goexit" && c.onWorker) || (value == any(errPlanted)) != (name == "panic") {
+					t.Errorf("%s: returned %t, %v, panic of %v", what, returned, err, value)
+				}
+				if returned {
+					wantError(t, err, err, "runtime.Goexit")
+				}
+				if got := d.memory.Load(); got != before {
+					t.Errorf("%s: %d allocations are left, %d before", what, got, before)
+				}
+				if strings.Contains(what, "Seek") || strings.Contains(what, "reader") {
+					break // they end once
+				}
+			}
+			x.In, x.Out, x.Step, x.InPlace = memory, memory, p.increment, true
+			p.run(x, n)
+		}
+		closeAll(t, mapped)
 	}
 }
