@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/forktest"
+	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -69,8 +71,10 @@ func TestNoDescriptorsInherited(t *testing.T) {
 		t.Errorf("the test has not opened what it should: %s", mine)
 	}
 	cmd := exec.Command("cat") // waits for the end of its input
-	in := must(cmd.StdinPipe())(t)
+	in, echo := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	check(t, cmd.Start())
+	check(t, last(in.Write([]byte("x"))))
+	check(t, last(io.ReadFull(echo, make([]byte, 1)))) // now it has closed the files of its loader
 	for _, line := range descriptors(fmt.Sprint(cmd.Process.Pid)) {
 		number, target, _ := strings.Cut(line, " -> ")
 		switch {
@@ -327,6 +331,7 @@ func (r *interrupter) Read(p []byte) (int, error) {
 // signal.NotifyContext. The call returns the context's error. Then nothing is locked, allocated or
 // running that was not before, and all can be done again.
 func TestInterrupt(t *testing.T) {
+	gputest.Needs(t, cu.DeviceAttributeCanUseHostPointerForRegisteredMem) // otherwise page-locking is one call
 	if !inHelper(t) {
 		runHelper(t)
 		return

@@ -88,6 +88,9 @@ func (s *Side) String() string {
 // Watched says what the driver's findings can be about, and what not. It is the first line of
 // a report.
 func (d *Driver) Watched() string {
+	if d == nil || d.inner == nil {
+		return "watched: nothing"
+	}
 	const memory = "the driver's copies, fills, allocations, frees, streams, events and graphs, and the arguments of kernels"
 	if d == nil || d.inner == nil {
 		return "watched: nothing"
