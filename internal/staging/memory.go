@@ -1,9 +1,10 @@
 package staging
 
 import (
-	"fmt"
 	"io"
 	"runtime/debug"
+
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // memory is ordinary memory. A transfer of it may return [ErrBusy], chooses how to copy, and
@@ -102,7 +103,7 @@ func guarded(what string, f func()) (err error) {
 		switch v := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }:
-			err = fmt.Errorf("cannot %s address %#x: a mapped file may have been cut off, or the memory unmapped", what, v.Addr())
+			err = refusal.Invalid("cannot %s address %#x: a mapped file may have been cut off, or the memory unmapped", what, v.Addr())
 		default:
 			panic(v)
 		}
