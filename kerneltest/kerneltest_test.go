@@ -11,11 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/kernels"
+	"github.com/ferrygpu/ferry/softgpu"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -295,16 +298,60 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestWantPanics checks that a panic of the reference is not swallowed.
-func TestWantPanics(t *testing.T) {
-	c := scale("scale", 4)
-	c.Want = func(*Args) { panic("mine") }
-	defer func() {
-		if r := recover(); r != "mine" {
-			t.Errorf("recovered %v", r)
+// TestUserCodeEnds checks that a panic or runtime.Goexit in the functions of a case reaches the
+// caller, that the next Check works, and that the GPU can be closed.
+func TestUserCodeEnds(t *testing.T) {
+	for how, end := range map[string]func(){"panic": func() { panic("mine") }, "Goexit": runtime.Goexit} {
+		soft, err := softgpu.Open(softgpu.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	_ = Check(t.Context(), open(t), c)
+		d := fault.Wrap(soft, fault.Options{}) // knows what is not freed
+		g, err := ferry.OpenDriver(d, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for where, change := range map[string]func(c *Case){
+			"Want":    func(c *Case) { c.Want = func(*Args) { end() } },
+			"Configs": func(c *Case) { c.Blocks, c.Configs = nil, func(int) []ferry.LaunchConfig { end(); return nil } },
+			"Launch":  func(c *Case) { c.File, c.Launch = "", func(*Launch) error { end(); return nil } },
+			"Launch, with buffers": func(c *Case) {
+				c.File, c.Launch = "", func(l *Launch) error {
+					check := errors.Join(l.Stream.HostFunc(func() {}), ferry.Fill(l.Stream, Device[float32](l.Args, 3), 1))
+					end()
+					return check
+				}
+			},
+		} {
+			c := scale("scale", 4)
+			change(c)
+			ended := make(chan any)
+			go func() {
+				defer func() { ended <- recover() }()
+				err := Check(t.Context(), g, c)
+				t.Errorf("%s in %s: Check returned %v", how, where, err)
+			}()
+			if got := <-ended; (got == "mine") != (how == "panic") {
+				t.Errorf("%s in %s: panic of %v", how, where, got)
+			}
+			if err := Check(t.Context(), g, scale("scale", 4)); err != nil {
+				t.Errorf("%s in %s: the next Check: %v", how, where, err)
+			}
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- g.Close() }()
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Errorf("%s: Close: %v", how, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: Close hangs", how)
+		}
+		if live := d.Live(); len(live) > 0 {
+			t.Errorf("%s: left %v", how, live)
+		}
+	}
 }
 
 // TestCheckAfterFault checks that Check makes no launch on a GPU whose context is lost, and
