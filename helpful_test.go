@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/softgpu"
+	"github.com/ferrygpu/ferry/trace"
 )
 
 // TestHelpfulErrors: errors that a new user meets say what to change, and nothing twice.
@@ -77,6 +79,10 @@ func TestVariableRefused(t *testing.T) {
 			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)
 		})
 	}
+	t.Run(trace.Variable, func(t *testing.T) {
+		t.Setenv(trace.Variable, "/no/such/directory/recording")
+		wantError(t, open(), os.ErrNotExist, trace.Variable+"=/no/such/directory/recording")
+	})
 	t.Setenv(softgpu.ScheduleVariable, "random:-1")
 	wantError(t, open(), cu.ErrorInvalidValue, "the seed is not a number")
 	t.Setenv(softgpu.ScheduleVariable, "")

@@ -10,7 +10,8 @@ import (
 )
 
 // TestUnsafe: package unsafe is imported only in files named *_unsafe*.go. Each of them that
-// is not a test says in a comment that begins with "Unsafe:" which rule makes it right.
+// is not a test says in a comment that begins with "Unsafe:" which rule makes it right. No file
+// imports package net.
 func TestUnsafe(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -29,6 +30,9 @@ func TestUnsafe(t *testing.T) {
 		imports, named := false, strings.Contains(d.Name(), "_unsafe")
 		for _, i := range file.Imports {
 			imports = imports || i.Path.Value == `"unsafe"`
+			if i.Path.Value == `"net"` || strings.HasPrefix(i.Path.Value, `"net/`) {
+				t.Errorf("%s imports %s: Ferry opens no port", path, i.Path.Value)
+			}
 		}
 		if imports && !named {
 			t.Errorf("%s imports unsafe, and its name lacks _unsafe", path)
