@@ -4,7 +4,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,5 +56,31 @@ func TestUnsafe(t *testing.T) {
 	})
 	if err != nil || found < 30 {
 		t.Errorf("%d files, %v", found, err)
+	}
+}
+
+// TestSecurityPage: the tests that SECURITY.md names exist.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("SECURITY.md")
+	check(t, err)
+	missing := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(Test[A-Z][A-Za-z]*)`").FindAllStringSubmatch(string(page), -1) {
+		missing[m[1]] = true
+	}
+	if len(missing) < 15 {
+		t.Errorf("%d names of tests", len(missing))
+	}
+	check(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w*)\(t `).FindAllSubmatch(text, -1) {
+			delete(missing, string(m[1]))
+		}
+		return err
+	}))
+	for name := range missing {
+		t.Errorf("there is no %s", name)
 	}
 }

@@ -176,13 +176,13 @@ func useAll(image []byte) {
 	_ = DescribeELF(image)
 }
 
-// TestBombs: data that decompresses to more than the file says is refused before it takes
-// memory.
+// TestBombs: data that decompresses to more than the file says, or to more than its compressed
+// size allows, is refused before it takes memory.
 func TestBombs(t *testing.T) {
 	big := make([]byte, 32<<20)
 	for _, flag := range []uint64{flagLZ4, flagZstandard} {
 		image := new(file).add(PTX, 80, flag, big).bytes()
-		for _, size := range []uint64{0, 100, 32<<20 - 1, 32<<20 + 1, maxData + 1, 1 << 63} {
+		for _, size := range []uint64{0, 100, 32<<20 - 1, 32 << 20, 32<<20 + 1, maxData + 1, 1 << 63} {
 			binary.LittleEndian.PutUint64(image[headerBytes+56:], size)
 			e, err := Choose(image, 90)
 			if err != nil {
