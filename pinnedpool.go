@@ -389,7 +389,8 @@ func (p *PinnedPool) destroyEvents() error {
 }
 
 // drain waits for the buffers that were in flight when they were closed. After an error, the
-// next Close of the pool continues.
+// next Close of the pool continues. Events of a closed pool are destroyed before their block is
+// given back, because the context may end with the last block.
 func (p *PinnedPool) drain() error {
 	err := p.pool.Drain(func(o pin.Owner) error {
 		b := o.(*pooledBuffer)
@@ -398,6 +399,9 @@ func (p *PinnedPool) drain() error {
 		}
 		for len(b.marks) > 0 {
 			b.unmark()
+		}
+		if p.closed.Load() {
+			return p.destroyEvents()
 		}
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -176,6 +177,28 @@ func TestPinnedPoolCloseInFlight(t *testing.T) {
 		t.Errorf("the pool has %+v, want nothing", got)
 	}
 	closeAll(t, s, d)
+}
+
+// TestPinnedPoolClosedBefore closes a pool, and then a buffer of it that is in flight. The events
+// that stood for the work are destroyed.
+func TestPinnedPoolClosedBefore(t *testing.T) {
+	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Lazy), fault.Options{})
+	g := openDriver(t, d)
+	s := must(ferry.NewStream(g, nil))(t)
+	device := must(ferry.Alloc[byte](g, 1<<20))(t)
+	p := must(ferry.NewPinnedPool(g, nil))(t)
+	host := must(ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{Pool: p}))(t)
+	other := must(ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{Pool: p}))(t)
+	check(t, p.Close())
+	check(t, ferry.Copy(s, device, host))
+	check(t, host.Close())
+	check(t, ferry.Copy(s, device, other))
+	check(t, other.Close())
+	closeAll(t, device, s)
+	check(t, g.Close())
+	if live := d.Live(); len(live) > 0 {
+		t.Errorf("left %v", live)
+	}
 }
 
 // TestPinnedPoolHostFunc: Close within a host function takes effect afterwards.
