@@ -58,7 +58,7 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 		if c.want && strings.Contains(string(text), withDriver) {
 			continue // that was opened, and the search ended
 		}
-		if c.path != "" && !strings.Contains(string(text), dl.NotAsked.Reason) {
+		if c.path != "" && !strings.Contains(string(text), withDriver) && !strings.Contains(string(text), dl.NotAsked.Reason) {
 			t.Errorf("LD_LIBRARY_PATH=%s: nothing says that the loader was not asked\n%s", c.path, text)
 		}
 		if got := strings.Contains(string(text), opened); got != c.want {

@@ -17,7 +17,6 @@ type Driver struct {
 	contexts contextTable
 	procs    [procCount]atomic.Uintptr
 	panics   panicTable
-	links    linkTable
 }
 
 var _ cu.Driver = (*Driver)(nil)

@@ -105,35 +105,40 @@ func (d *Driver) ModuleLoadDataEx(ctx cu.Context, image []byte, options *cu.JITO
 	return module, goString(j.info), nil
 }
 
-// linkTable has the options of the links in progress, because the driver writes to their
-// logs until the link is destroyed.
+// links has the options of the links in progress, because the driver writes to their logs
+// until the link is destroyed. It is no part of a Driver: a link that is never destroyed stays,
+// and the garbage collector ends a process in which it finds pinned memory that is not used.
+var links = linkTable{live: map[liveLink]*jitOptions{}}
+
 type linkTable struct {
 	mu   sync.Mutex
-	live map[cu.LinkState]*jitOptions
+	live map[liveLink]*jitOptions
 }
 
-func (t *linkTable) add(link cu.LinkState, j *jitOptions) {
+type liveLink struct {
+	d    *Driver
+	link cu.LinkState
+}
+
+func (t *linkTable) add(l liveLink, j *jitOptions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.live == nil {
-		t.live = make(map[cu.LinkState]*jitOptions)
-	}
-	t.live[link] = j
+	t.live[l] = j
 }
 
 // find returns the options of a link, nil if there is no such link.
-func (t *linkTable) find(link cu.LinkState) *jitOptions {
+func (t *linkTable) find(l liveLink) *jitOptions {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.live[link]
+	return t.live[l]
 }
 
 // remove returns the options of a link and forgets it.
-func (t *linkTable) remove(link cu.LinkState) *jitOptions {
+func (t *linkTable) remove(l liveLink) *jitOptions {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	j := t.live[link]
-	delete(t.live, link)
+	j := t.live[l]
+	delete(t.live, l)
 	return j
 }
 
@@ -149,14 +154,14 @@ func (d *Driver) LinkCreate(ctx cu.Context, options *cu.JITOptions) (link cu.Lin
 		j.release()
 		return 0, j.failed(err, linkOp)
 	}
-	d.links.add(link, j)
+	links.add(liveLink{d, link}, j)
 	return link, nil
 }
 
 // LinkAddData calls cuLinkAddData; see [cu.Linking]. It copies the data and appends a
 // zero byte. The byte counts as data of PTX only, as the driver demands.
 func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInputType, data []byte, name string) error {
-	j := d.links.find(link)
+	j := links.find(liveLink{d, link})
 	switch {
 	case j == nil:
 		return cu.ErrorInvalidHandle
@@ -182,7 +187,7 @@ func (d *Driver) LinkAddData(ctx cu.Context, link cu.LinkState, kind cu.JITInput
 // LinkComplete calls cuLinkComplete; see [cu.Linking]. The driver owns the image until
 // the link is destroyed, so it is copied.
 func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, log string, err error) {
-	j := d.links.find(link)
+	j := links.find(liveLink{d, link})
 	if j == nil {
 		return nil, "", cu.ErrorInvalidHandle
 	}
@@ -198,7 +203,7 @@ func (d *Driver) LinkComplete(ctx cu.Context, link cu.LinkState) (image []byte, 
 
 // LinkDestroy calls cuLinkDestroy; see [cu.Linking].
 func (d *Driver) LinkDestroy(ctx cu.Context, link cu.LinkState) error {
-	j := d.links.remove(link)
+	j := links.remove(liveLink{d, link})
 	if j == nil {
 		return cu.ErrorInvalidHandle
 	}
