@@ -169,8 +169,12 @@ func (d *Driver) Release() {
 }
 
 // Restore ends [Sticky]: calls work again, as when a device is available again. The program
-// sees no end of an error that loses the context: see [cu.Result.Sticky].
+// sees no end of an error that loses the context: see [cu.Result.Sticky]. It does nothing on a
+// nil Driver.
 func (d *Driver) Restore() {
+	if d == nil {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.pending)
