@@ -46,3 +46,18 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyTimeIsOver: the end of the time is no failure, a failing input is one.
+func TestOnlyTimeIsOver(t *testing.T) {
+	const over = "fuzz: elapsed: 5s, execs: 380923 (76871/sec)\n--- FAIL: FuzzDeviceName (5.03s)\n    context deadline exceeded\nFAIL\n"
+	for text, want := range map[string]bool{
+		over: true,
+		"--- FAIL: FuzzX (0.10s)\n    --- FAIL: FuzzX (0.00s)\n        x_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzX/1\nFAIL\n": false,
+		"--- FAIL: FuzzX (0.10s)\n    x_test.go:9: context deadline exceeded\nFAIL\n":                                                                        false,
+		over + "panic: wrong\n": false,
+	} {
+		if got := onlyTimeIsOver([]byte(text)); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
