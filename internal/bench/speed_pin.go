@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strconv"
 	"strings"
@@ -20,14 +22,14 @@ const (
 	cachedGoal    = 100  // ns
 	cachedBytes   = 4096
 	cachedSamples = 400_000
-
-	// cachedPeer begins the names of peers that are compared with the pool.
-	cachedPeer = "cached: "
 )
+
+// CachedPeer begins the names of peers of [SpeedPin] that are compared with the pool.
+const CachedPeer = "cached: "
 
 // SpeedPin measures page-locking and freeing of so many bytes, and buffers of a pool, and
 // compares them with peers. The peers are internal/bench/peer/pin.cu and pin.py. Those whose
-// names begin with cachedPeer are compared with the pool.
+// names begin with CachedPeer are compared with the pool.
 func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {
 	p, err := ferry.PredictPin(g, bytes, nil)
 	if err = errors.Join(err, p.Err); err != nil {
@@ -45,7 +47,7 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 	}
 	var cached []*running
 	for _, r := range started {
-		if strings.HasPrefix(r.Name, cachedPeer) {
+		if strings.HasPrefix(r.Name, CachedPeer) {
 			cached = append(cached, r)
 			continue
 		}
@@ -64,6 +66,37 @@ func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedRes
 		Ferry: float64(p.Time), PeerName: "measured", Peer: float64(bytes) / results[0].Ferry * 1e9, Samples: 1}.judge())
 	more, err := speedCached(g, cached, rounds)
 	return append(results, more...), err
+}
+
+// ServePin is Ferry as a peer of [SpeedPin] in another process: it answers requests from in on
+// out. what is "pin", or "cached" for a buffer of a pool and one goroutine.
+func ServePin(g *ferry.GPU, what string, in io.Reader, out io.Writer) (err error) {
+	pool, err := ferry.NewPinnedPool(g, nil)
+	if err == nil {
+		err = pool.Warm(context.Background(), 8<<20)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		times := make([]float64, 2)
+		if n, failed := strconv.Atoi(lines.Text()); failed != nil {
+			err = failed
+		} else if what == "pin" {
+			times, err = ownOnce(g, n)
+		} else {
+			alloc, closing, failed := cachedTimes(pool, 1)
+			times[0], err = alloc+closing, failed
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%.1f %.1f\n", times[0], times[1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ownOnce takes a sample of Ferry.
@@ -98,7 +131,7 @@ func speedCached(g *ferry.GPU, peers []*running, rounds int) (results []SpeedRes
 			return []float64{alloc + closing}, err
 		}}}
 		for _, peer := range peers {
-			c.entrants = append(c.entrants, entrant{strings.TrimPrefix(peer.Name, cachedPeer), func() ([]float64, error) {
+			c.entrants = append(c.entrants, entrant{strings.TrimPrefix(peer.Name, CachedPeer), func() ([]float64, error) {
 				both, err := peer.ask(strconv.Itoa(cachedBytes))
 				return both[:min(1, len(both))], err // the second number is 0
 			}})

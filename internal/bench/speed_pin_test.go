@@ -8,7 +8,7 @@ import (
 // TestSpeedPin checks that only page-locking has a goal, and how results are compared with
 // peers.
 func TestSpeedPin(t *testing.T) {
-	peers := []Peer{shell("C", "while read n; do echo 100 200; done"), shell(cachedPeer+"PyTorch, one thread", "while read n; do echo 1100 0; done")}
+	peers := []Peer{shell("C", "while read n; do echo 100 200; done"), shell(CachedPeer+"PyTorch, one thread", "while read n; do echo 1100 0; done")}
 	results, err := SpeedPin(open(t, "soft"), 16<<20, 2, peers)
 	if err != nil {
 		t.Fatal(err)

@@ -283,8 +283,8 @@ func (s *suite) pin() ([]SpeedResult, error) {
 		s.peers.peer("C, 16 threads on huge pages, one registration", "pin.cu", "register"),
 		s.peers.peer("PyTorch", "pin.py"),
 		s.peers.peer("PyTorch, registering with 8 threads", "pin.py", "register"),
-		s.peers.peer(cachedPeer+"PyTorch, one thread", "pin.py", "cached"),
-		s.peers.peer(cachedPeer+"C, a list behind a mutex, one thread", "pin.cu", "cached")))
+		s.peers.peer(CachedPeer+"PyTorch, one thread", "pin.py", "cached"),
+		s.peers.peer(CachedPeer+"C, a list behind a mutex, one thread", "pin.cu", "cached")))
 }
 
 // machine describes the machine of the measurement.

@@ -418,7 +418,9 @@ var ignored = map[string]bool{
 	"cuDeviceGetPCIBusId":               true, // then page-locked memory is of any NUMA node
 
 	"host function: cuEventDestroy": true, // of a channel: it goes with the context
-	"memory pool: cuEventDestroy":   true, // of the mark of a long wait on a GPU: as above
+
+	// Of marks that only waits on a GPU make: as above.
+	"memory pool: cuEventDestroy": true, "default memory pool: cuEventDestroy": true, "stream-ordered: cuEventDestroy": true,
 
 	"copy all: cuLaunchKernel": true,                                                                     // other calls make the copies
 	"upload: cuEventRecord":    true, "upload: cuEventDestroy": true, "upload: cuEventSynchronize": true, // of a stream that is closed: the copy is done

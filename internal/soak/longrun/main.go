@@ -2,7 +2,8 @@
 // given time, and the process must stay the same. Before and after it compares the speed of
 // Ferry with peers in C, in turns, and prints how the ratios have changed. A comparison that
 // is thrown away comes first, because the memory of a virtual machine is slow when it is used
-// for the first time:
+// for the first time. At the end it compares page-locking and a pool of this process with those
+// of a new process, in turns, so that the state of the machine is the same for both:
 //
 //	go run ./internal/soak/longrun [--device D] [--time T | --rounds N] [--only PARTS] [--peers DIR] [--json FILE]
 //
@@ -49,6 +50,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // settings are the settings of the command line.
 type settings struct {
 	device, peers, json string
+	serve               string // what this process does for another one
 	only                []string
 	samples             int
 	soak                soak.Options
@@ -56,12 +58,13 @@ type settings struct {
 
 // document is the result of a run.
 type document struct {
-	Schema  string            `json:"schema"`
-	Machine map[string]string `json:"machine"`
-	Soak    *soak.Report      `json:"soak"`
-	Grown   string            `json:"grown"` // what grew; "" if nothing did
-	Speed   []change          `json:"speed"`
-	Groups  []group           `json:"groups"`
+	Schema  string              `json:"schema"`
+	Machine map[string]string   `json:"machine"`
+	Soak    *soak.Report        `json:"soak"`
+	Grown   string              `json:"grown"` // what grew; "" if nothing did
+	Speed   []change            `json:"speed"`
+	Groups  []group             `json:"groups"`
+	Aged    []bench.SpeedResult `json:"aged"` // this process beside a new one
 }
 
 // change is a figure of Ferry, before and after.
@@ -82,6 +85,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "longrun:", err)
 		return exitUsage
 	}
+	if o.serve != "" {
+		if err := o.asNewProcess(os.Stdin, stdout); err != nil {
+			fmt.Fprintln(stderr, "longrun:", err)
+			return exitError
+		}
+		return exitOK
+	}
 	d, err := o.measure(stderr)
 	if err == nil && o.json != "" {
 		err = write(o.json, d)
@@ -99,6 +109,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "%-14s %3d ratios to peers changed by %+.1f %% (median; half of them by %+.1f to %+.1f %%)\n", x.Name, x.Ratios, 100*x.By, 100*x.Low, 100*x.High)
 		bad = bad || x.By < -most
 	}
+	for _, x := range d.Aged {
+		fmt.Fprintf(stdout, "%s: %.3f of %s\n", x.What, x.Ratio, x.PeerName)
+		bad = bad || x.Ratio < 1-most
+	}
 	if bad {
 		return exitChanged
 	}
@@ -111,6 +125,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.device, "device", "", "the `device`; by default a GPU if there is one")
 	f.StringVar(&o.peers, "peers", "internal/bench/peer", "the `folder` with the sources of the peers, or with built peers")
+	f.StringVar(&o.serve, "serve", "", "used by this command for its new process")
 	f.StringVar(&o.json, "json", "", "a `file` for the results as JSON, schema "+schema)
 	only := f.String("only", "pin,stage,sizes", "`parts` of the comparison, separated by commas; - for none")
 	f.IntVar(&o.samples, "samples", 15, "the `number` of samples of each figure")
@@ -175,11 +190,44 @@ func (o *settings) measure(stderr io.Writer) (d *document, err error) {
 		d.Grown = grown.Error()
 	}
 	after, err := o.compare(g, peers, o.samples, stderr)
-	if err == nil {
-		d.Speed = changes(before, after)
-		d.Groups = groups(d.Speed)
+	if err != nil {
+		return nil, err
+	}
+	d.Speed = changes(before, after)
+	d.Groups = groups(d.Speed)
+	if !g.Emulated() {
+		d.Aged, err = o.besideNew(g)
 	}
 	return d, err
+}
+
+// besideNew compares this process with a new one.
+func (o *settings) besideNew(g *ferry.GPU) (aged []bench.SpeedResult, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	const name = "a new process"
+	all, err := bench.SpeedPin(g, 4*compareBytes, o.samples, []bench.Peer{
+		{Name: name, Command: []string{program, "-device", o.device, "-serve", "pin"}},
+		{Name: bench.CachedPeer + name, Command: []string{program, "-device", o.device, "-serve", "cached"}},
+	})
+	for _, x := range all {
+		if x.PeerName == name && !strings.HasSuffix(x.What, "8 goroutines") && !strings.HasSuffix(x.What, "64 goroutines") { // the peer has one
+			aged = append(aged, x)
+		}
+	}
+	return aged, err
+}
+
+// asNewProcess answers the requests of besideNew of another process.
+func (o *settings) asNewProcess(in io.Reader, out io.Writer) (err error) {
+	g, err := ferry.Open(o.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	return bench.ServePin(g, o.serve, in, out)
 }
 
 // compareBytes is the size of the largest copies of a comparison, so that many samples take

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,5 +59,23 @@ func TestGroups(t *testing.T) {
 	got := groups(all)
 	if len(got) != 2 || got[0] != (group{"page-locking", 3, 0.01, -0.5, 0.3}) || got[1] != (group{"staging", 1, -0.1, -0.1, -0.1}) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestServe: a new process answers with two times for each request.
+func TestServe(t *testing.T) {
+	for _, what := range []string{"pin", "cached"} {
+		var out bytes.Buffer
+		o := &settings{device: "soft", serve: what}
+		if err := o.asNewProcess(strings.NewReader("1048576\n4096\n"), &out); err != nil {
+			t.Fatal(err)
+		}
+		var a, b, c, d float64
+		if n, err := fmt.Sscanf(out.String(), "%f %f\n%f %f\n", &a, &b, &c, &d); n != 4 || a <= 0 || c <= 0 {
+			t.Errorf("%s: %q, error %v", what, &out, err)
+		}
+		if err := o.asNewProcess(strings.NewReader("much\n"), &out); err == nil {
+			t.Errorf("%s: no error for a request that is no number", what)
+		}
 	}
 }
