@@ -22,7 +22,8 @@ const (
 	Late                // it works, after Options.Delay
 
 	// Async makes a call that queues work return no error, but the work is not done. The next
-	// call that waits, asks or frees returns the error, and so does every call after it.
+	// call that waits, asks or frees returns the error, and so does every call after it. A copy to
+	// pageable memory, whose call waits on hardware, returns no error here: use Sticky for it.
 	// Failure.Nth counts only calls that queue work.
 	Async
 

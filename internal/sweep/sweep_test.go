@@ -104,7 +104,7 @@ func open(t *testing.T, devices int) cu.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Staging.Chunk.Value, p.Staging.DirectHtoD.Value, p.Staging.DirectDtoH.Value = 64<<10, 32<<10, 32<<10
+	p.Staging.Chunk.Value, p.Staging.DirectHtoD.Value = 64<<10, 32<<10
 	d, err := softgpu.Open(softgpu.Options{Devices: devices, Profile: p})
 	if err != nil {
 		t.Fatal(err)
