@@ -243,7 +243,7 @@ func try(t *testing.T, s Scenario, soft cu.Driver, o fault.Options) (what string
 		if err != nil {
 			t.Errorf("%q: error %v", what, err)
 		}
-	case err == nil && !mayBeIgnored(s.Name, what):
+	case err == nil && o.Code != cu.ErrorPeerAccessAlreadyEnabled && !mayBeIgnored(s.Name, what): // what is enabled is as wanted
 		t.Errorf("%s: no error", what)
 	case err != nil && !errors.Is(err, o.Code) && !strings.HasPrefix(what, "cuDeviceGetAttribute"): // a capability is missing
 		t.Errorf("%s: error %v, want the code in it", what, err)
