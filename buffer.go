@@ -219,7 +219,7 @@ func (a *allocation) dispose() error {
 	if inHostFunction(err) {
 		return err
 	}
-	if err != nil && !sticky(err) {
+	if err != nil && !refusal.Sticky(err) {
 		a.retry.Store(true)
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed until it is closed again: %w", a, err)
 	}

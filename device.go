@@ -201,7 +201,7 @@ func (a *allocation) freeInOrder() (freed bool, err error) {
 		op.Queued()
 		st.freed.Store(true)
 		a.g.freed.Store(true)
-	case sticky(err): // of earlier work: the driver may have freed the memory
+	case refusal.Sticky(err): // of earlier work: the driver may have freed the memory
 		err = fmt.Errorf("close %v: %w", a, err)
 	default:
 		return false, err

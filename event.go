@@ -543,7 +543,7 @@ func (l *completions) remove(c *completionEvent) {
 // drop destroys the events that nobody has asked for again. Nothing uses the GPU any more.
 func (l *completions) drop(g *GPU) (err error) {
 	for c := range l.all {
-		if failed := g.driver.EventDestroy(g.ctx, c.event); !sticky(failed) { // a lost context has no events
+		if failed := g.driver.EventDestroy(g.ctx, c.event); !refusal.Sticky(failed) { // a lost context has no events
 			err = refusal.Join(err, failed)
 		}
 	}

@@ -479,18 +479,18 @@ func (g *GPU) releaseContext(first error) error {
 	if inHostFunction(err) {
 		return err
 	}
-	err = joinReports(first, err)
+	err = refusal.JoinReports(first, err)
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = joinReports(joinReports(err, g.completions.drop(g)), g.ring.close())
+	err = refusal.JoinReports(refusal.JoinReports(err, g.completions.drop(g)), g.ring.close())
 	g.shared.quit(g)
-	err = joinReports(err, g.copyKernel.unload(g.driver, g.ctx))
+	err = refusal.JoinReports(err, g.copyKernel.unload(g.driver, g.ctx))
 	if g.created {
-		err = joinReports(err, g.driver.CtxDestroy(g.ctx))
+		err = refusal.JoinReports(err, g.driver.CtxDestroy(g.ctx))
 	} else {
-		err = joinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
+		err = refusal.JoinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
 	}
-	if err = joinReports(err, g.takePending()); err != nil {
+	if err = refusal.JoinReports(err, g.takePending()); err != nil {
 		return fmt.Errorf("close %s: %w", g.label, err)
 	}
 	return nil
@@ -502,7 +502,7 @@ func (l *lazyRing) close() error {
 	if l.ring == nil {
 		return nil
 	}
-	if err := l.ring.Close(); !sticky(err) { // a lost context has freed all its memory
+	if err := l.ring.Close(); !refusal.Sticky(err) { // a lost context has freed all its memory
 		return err
 	}
 	return nil

@@ -405,7 +405,7 @@ func (m *Module) dispose() error {
 	if inHostFunction(err) {
 		return err
 	}
-	if err != nil && !sticky(err) {
+	if err != nil && !refusal.Sticky(err) {
 		m.retry.Store(true)
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded until it is closed again: %w", m, err)
 	}

@@ -352,7 +352,7 @@ func (p *PinnedPool) passed(m *mark) bool {
 	if err == nil {
 		m.st.Complete(m.seen)
 	}
-	return err == nil || sticky(err)
+	return err == nil || refusal.Sticky(err)
 }
 
 // takeEvent returns an event that is not in use.
@@ -394,7 +394,7 @@ func (p *PinnedPool) destroyEvents() error {
 func (p *PinnedPool) drain() error {
 	err := p.pool.Drain(func(o pin.Owner) error {
 		b := o.(*pooledBuffer)
-		if err := b.Wait(context.Background(), inflight.Write); err != nil && !sticky(err) {
+		if err := b.Wait(context.Background(), inflight.Write); err != nil && !refusal.Sticky(err) {
 			return err
 		}
 		for len(b.marks) > 0 {

@@ -234,7 +234,7 @@ func canRegister(g *GPU, o *RegisterOptions) error {
 
 // registerHint says why a registration may have failed, and what to do.
 func registerHint(a *allocation, err error) string {
-	if refusal.Is(err) || inHostFunction(err) || sticky(err) {
+	if refusal.Is(err) || inHostFunction(err) || refusal.Sticky(err) {
 		return ""
 	}
 	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) {

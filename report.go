@@ -1,7 +1,6 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -119,35 +118,4 @@ func watchType(w hostWatcher, kernel string, param int, buffer string) {
 func watcherIn(d cu.Driver) hostWatcher {
 	w, _ := cu.As[hostWatcher](d)
 	return w
-}
-
-// sticky reports whether an error means that the context is lost.
-func sticky(err error) bool {
-	r, ok := errors.AsType[cu.Result](err)
-	return ok && r.Sticky()
-}
-
-// isLost reports whether a fault was reported before err.
-func isLost(err error) bool {
-	_, ok := errors.AsType[*cu.Lost](err)
-	return ok
-}
-
-// isReport reports whether err says that the context is lost, and no more: the panic of a host
-// function is returned only once.
-func isReport(err error) bool {
-	_, panicked := errors.AsType[*cu.HostPanic](err)
-	return sticky(err) && !panicked
-}
-
-// joinReports joins two errors of the same work. Of two reports of one fault it returns the
-// earlier one, of two equal errors the first.
-func joinReports(a, b error) error {
-	switch {
-	case a == nil || b != nil && isReport(a) && sticky(b) && isLost(a):
-		return b
-	case b == nil || sticky(a) && isReport(b) && (isLost(b) || !isLost(a)) || a.Error() == b.Error():
-		return a
-	}
-	return errors.Join(a, b)
 }

@@ -329,7 +329,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		err = joinReports(err, st.pending.take())
+		err = refusal.JoinReports(err, st.pending.take())
 	}
 	return st.explain(err)
 }
@@ -447,7 +447,7 @@ func (st *streamState) Wait(ctx context.Context) error {
 		switch {
 		case st.Completed(n):
 			return nil
-		case inHostFunction(err) || sticky(err) || asked == waitAttempts:
+		case inHostFunction(err) || refusal.Sticky(err) || asked == waitAttempts:
 			return st.explain(err)
 		}
 	}
@@ -570,7 +570,7 @@ func (p *pendingError) take() error {
 // afterFault returns what a call of the stream says beside the first report of a fault: who
 // may have caused it, and how to go on. Later reports say so themselves: see cu.Lost.
 func (st *streamState) afterFault(err error) string {
-	if !sticky(err) {
+	if !refusal.Sticky(err) {
 		return ""
 	}
 	loss, who := cu.AsLoss(st.g.driver), ": the context is lost"
@@ -582,7 +582,7 @@ func (st *streamState) afterFault(err error) string {
 		}
 		who = " (" + who + ")"
 	}
-	if isLost(err) {
+	if refusal.IsLost(err) {
 		return ""
 	}
 	return who + ": " + loss.GoOn()

@@ -322,7 +322,7 @@ func (w *eventWait) Abandoned(err error) {
 func (w *eventWait) result(ctx context.Context, err error) error {
 	e := w.e
 	if s := w.since; s != nil {
-		if err != nil && ctx.Err() == nil && !sticky(err) && !inHostFunction(err) && s.st.Completed(s.n) {
+		if err != nil && ctx.Err() == nil && !refusal.Sticky(err) && !inHostFunction(err) && s.st.Completed(s.n) {
 			s.st.pending.add(err)
 			err = nil
 		}
@@ -368,7 +368,7 @@ func (n *notice) Ask() error {
 	switch {
 	case err == nil:
 		n.st.Complete(n.n)
-	case !sticky(err):
+	case !refusal.Sticky(err):
 		return cu.ErrorNotReady
 	}
 	return err
@@ -404,7 +404,7 @@ func (st *streamState) synchronize() error {
 // askAfter asks again after a wait that returned an error, such as the panic of a host
 // function: the work may be done.
 func (st *streamState) askAfter(err error) {
-	if err == nil || sticky(err) || inHostFunction(err) || !st.EnterUsed() {
+	if err == nil || refusal.Sticky(err) || inHostFunction(err) || !st.EnterUsed() {
 		return
 	}
 	defer st.Leave()
@@ -469,10 +469,10 @@ func (st *streamState) query() (done bool) {
 	if st.EnterUsed() {
 		defer st.Leave()
 		err := st.askKeeping()
-		return err == nil || sticky(err)
+		return err == nil || refusal.Sticky(err)
 	}
 	err := st.askDestroyed()
-	return err == nil || sticky(err)
+	return err == nil || refusal.Sticky(err)
 }
 
 // afterHostFunction runs a task that calls the driver. In a host function the driver

@@ -72,6 +72,37 @@ func echo(err error) *cu.Lost {
 	return nil
 }
 
+// Sticky reports whether an error means that the context is lost.
+func Sticky(err error) bool {
+	r, ok := errors.AsType[cu.Result](err)
+	return ok && r.Sticky()
+}
+
+// IsLost reports whether a fault was reported before err.
+func IsLost(err error) bool {
+	_, ok := errors.AsType[*cu.Lost](err)
+	return ok
+}
+
+// isReport reports whether err says that the context is lost, and no more: the panic of a host
+// function is returned only once.
+func isReport(err error) bool {
+	_, panicked := errors.AsType[*cu.HostPanic](err)
+	return Sticky(err) && !panicked
+}
+
+// JoinReports joins two errors of the same work, in any order. Of two reports of one fault it
+// returns the earlier one, of two equal errors the first.
+func JoinReports(a, b error) error {
+	switch {
+	case a == nil || b != nil && isReport(a) && Sticky(b) && IsLost(a):
+		return b
+	case b == nil || Sticky(a) && isReport(b) && (IsLost(b) || !IsLost(a)) || a.Error() == b.Error():
+		return a
+	}
+	return errors.Join(a, b)
+}
+
 // cause is an error with a shorter text.
 type cause struct {
 	error

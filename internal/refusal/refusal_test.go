@@ -81,3 +81,30 @@ func TestJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinReports: one of two reports of a fault is enough, and no panic of a host function
+// is lost with a report.
+func TestJoinReports(t *testing.T) {
+	var loss cu.Loss
+	first := loss.Report(cu.ErrorLaunchFailed)
+	later := loss.Report(cu.ErrorLaunchFailed)
+	panicked := &cu.HostPanic{Value: "planted"}
+	for _, c := range []struct {
+		name           string
+		a, b           error
+		reports, panic bool
+	}{
+		{"first and later", first, later, false, false},
+		{"later and first", later, first, false, false},
+		{"later with a panic, and first", errors.Join(later, panicked), first, true, true},
+		{"first, and later with a panic", first, errors.Join(later, panicked), true, true},
+		{"panic alone", panicked, nil, false, true},
+		{"panic, and first", panicked, first, true, true},
+	} {
+		err := JoinReports(c.a, c.b)
+		_, has := errors.AsType[*cu.HostPanic](err)
+		if has != c.panic || (err != c.a && err != c.b) != c.reports {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
