@@ -32,6 +32,7 @@ func parts() []part {
 		{files: []string{"docs/COVERAGE.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
 		{files: []string{"docs/softgpu/profiles.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},
 		{files: []string{"docs/softgpu/races.md"}, from: "the programs of `softgpu/racetest`", pkg: "./softgpu/racetest", test: "TestDocumentation"},
+		{files: []string{"docs/softgpu/cusan.md"}, from: "the programs of `softgpu/racetest` and the test cases of CuSan", pkg: "./softgpu/racetest", test: "TestCuSan"},
 		{files: []string{"docs/check.md"}, from: "the programs of `check`", pkg: "./check", test: "TestDocumentation"},
 		{files: []string{"docs/softgpu/differential.md"}, from: "the cases of `internal/differ` and their record", pkg: "./internal/differ", test: "TestDocs"},
 		{files: []string{"docs/softgpu/instructions.md"}, from: "the forms that `internal/simt` decodes, and the records of `internal/simt/oracle`", pkg: "./internal/simt/oracle", test: "TestDocs"},
