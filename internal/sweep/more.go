@@ -264,17 +264,8 @@ func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 
 func defaultPool(ctx context.Context, g *ferry.GPU, b *base) error {
 	p, err := ferry.DefaultMemPool(g)
-	p, ok := take(&b.user, p, err)
-	if !ok {
-		return nil
-	}
-	m, err := ferry.AllocAsync[float32](b.s, n, p)
-	if m, ok := take(&b.user, m, err); ok {
-		return steps(
-			func() error { return ferry.Copy(b.s, m, b.host) },
-			func() error { return ferry.Copy(b.s, b.host, m) },
-			func() error { return b.s.Wait(ctx) },
-			func() error { return same(b.host.Slice(), 0) })
+	if p, ok := take(&b.user, p, err); ok {
+		return throughPool(ctx, b, p)
 	}
 	return nil
 }

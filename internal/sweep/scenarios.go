@@ -231,8 +231,11 @@ func graph(ctx context.Context, g *ferry.GPU, b *base) error {
 	return nil
 }
 
-func streamOrdered(ctx context.Context, g *ferry.GPU, b *base) error {
-	m, err := ferry.AllocAsync[float32](b.s, n, nil)
+func streamOrdered(ctx context.Context, g *ferry.GPU, b *base) error { return throughPool(ctx, b, nil) }
+
+// throughPool copies to memory of a pool and back; nil is the default pool.
+func throughPool(ctx context.Context, b *base, p *ferry.MemPool) error {
+	m, err := ferry.AllocAsync[float32](b.s, n, p)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
 			func() error { return ferry.Copy(b.s, m, b.host) },
