@@ -63,6 +63,8 @@ func (p *parser) initList(v *Var, dims []int, base int) {
 			return
 		}
 		switch {
+		case start.kind != '{' && slices.Contains(dims, 0):
+			p.failAt(start, "%s holds no values: an extent is 0", v.Name)
 		case start.kind != '{':
 			p.initElement(v, base+next)
 			next++
