@@ -22,9 +22,9 @@ const (
 	Late                // it works, after Options.Delay
 
 	// Async makes a call that queues work return no error, but the work is not done. The next
-	// call that waits, asks or frees returns the error, and so does every call after it. A copy to
-	// pageable memory, whose call waits on hardware, returns no error here: use Sticky for it.
-	// Failure.Nth counts only calls that queue work.
+	// call that waits, asks or frees returns the error, and so does every call after it. A copy
+	// from the device to pageable memory waits, so it returns the error itself. Failure.Nth counts
+	// only calls that queue work.
 	Async
 
 	// Never makes a host function wait until [Driver.Release] is called. Work queued behind it
@@ -310,13 +310,9 @@ func (d *Driver) ended() (all []cu.Context) {
 // decide is next. The caller holds mu.
 func (d *Driver) decide(name string, frees bool, ctx cu.Context) (out outcome, late bool) {
 	d.calls++
-	of := cu.Context(0) // what a sticky error loses
-	if d.o.OneContext {
-		of = ctx
-	}
-	if code := d.pending[of]; code != 0 && reports(name) {
-		d.lost[of] = code
-		delete(d.pending, of)
+	of := d.losing(ctx)
+	if reports(name) {
+		d.reveal(of)
 	}
 	if code := d.lost[of]; code != 0 {
 		return outcome{err: d.report(code), done: frees}, false
@@ -342,6 +338,47 @@ func (d *Driver) decide(name string, frees bool, ctx cu.Context) (out outcome, l
 		d.untold = d.untold || queues(name)
 	}
 	return outcome{err: d.report(f.Code), done: f.Mode == Done || f.Mode == Sticky && frees}, false
+}
+
+// losing returns what a sticky error of a context loses: the context, or 0 for all.
+func (d *Driver) losing(ctx cu.Context) cu.Context {
+	if d.o.OneContext {
+		return ctx
+	}
+	return 0
+}
+
+// reveal makes a fault that no call has reported yet the error of every call, from this one on.
+// The caller holds mu.
+func (d *Driver) reveal(of cu.Context) {
+	if code := d.pending[of]; code != 0 {
+		d.lost[of] = code
+		delete(d.pending, of)
+	}
+}
+
+// copiesToHost returns what happens to a copy to host memory for which next has returned out.
+// With pageable memory the call waits, so it reports a fault of its stream, its own included.
+func (d *Driver) copiesToHost(out outcome, ctx cu.Context, dst cu.HostPtr) outcome {
+	of := d.losing(ctx)
+	d.mu.Lock()
+	pending := d.pending[of] != 0
+	d.mu.Unlock()
+	if !pending || !d.pageable(ctx, dst) {
+		return out
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reveal(of); d.lost[of] == 0 { // Restore was called
+		return out
+	}
+	return outcome{err: d.report(d.lost[of])}
+}
+
+// pageable reports whether host memory is pageable.
+func (d *Driver) pageable(ctx cu.Context, p cu.HostPtr) bool {
+	known, err := d.inner.PointerGetAttributes(ctx, cu.DevicePtr(addressOf(p)))
+	return err == nil && known.MemoryType == 0
 }
 
 // report returns the error of a call. The caller holds mu.

@@ -194,3 +194,23 @@ func (d *Driver) passesLaunchHostFunc(out outcome, fn func()) func() {
 	}
 	return fn
 }
+
+// The functions waits... return what happens to a copy that waits if its host memory is pageable.
+
+func (d *Driver) waitsMemcpyDtoHAsync(out outcome, ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, s cu.Stream) outcome {
+	return d.copiesToHost(out, ctx, dst)
+}
+
+func (d *Driver) waitsMemcpy2DAsync(out outcome, ctx cu.Context, c *cu.Memcpy2D, s cu.Stream) outcome {
+	if c == nil || c.DstMemoryType != cu.MemoryTypeHost {
+		return out
+	}
+	return d.copiesToHost(out, ctx, c.DstHost)
+}
+
+func (d *Driver) waitsMemcpy3DAsync(out outcome, ctx cu.Context, c *cu.Memcpy3D, s cu.Stream) outcome {
+	if c == nil || c.DstMemoryType != cu.MemoryTypeHost {
+		return out
+	}
+	return d.copiesToHost(out, ctx, c.DstHost)
+}

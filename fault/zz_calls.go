@@ -995,6 +995,7 @@ func (d *Driver) MemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, by
 // MemcpyDtoHAsync makes cuMemcpyDtoHAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	out := d.next("cuMemcpyDtoHAsync", false, ctx)
+	out = d.waitsMemcpyDtoHAsync(out, ctx, dst, src, bytes, stream)
 	if out.err != nil && !out.done || out.skipped {
 		return out.err
 	}
@@ -1107,6 +1108,7 @@ func (d *Driver) Memcpy2D(ctx cu.Context, p *cu.Memcpy2D) error {
 // Memcpy2DAsync makes cuMemcpy2DAsync, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy2DAsync(ctx cu.Context, p *cu.Memcpy2D, stream cu.Stream) error {
 	out := d.next("cuMemcpy2DAsync", false, ctx)
+	out = d.waitsMemcpy2DAsync(out, ctx, p, stream)
 	if out.err != nil && !out.done || out.skipped {
 		return out.err
 	}
@@ -1139,6 +1141,7 @@ func (d *Driver) Memcpy3D(ctx cu.Context, p *cu.Memcpy3D) error {
 // Memcpy3DAsync makes cuMemcpy3DAsync, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy3DAsync(ctx cu.Context, p *cu.Memcpy3D, stream cu.Stream) error {
 	out := d.next("cuMemcpy3DAsync", false, ctx)
+	out = d.waitsMemcpy3DAsync(out, ctx, p, stream)
 	if out.err != nil && !out.done || out.skipped {
 		return out.err
 	}

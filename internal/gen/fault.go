@@ -15,8 +15,9 @@ const (
 )
 
 // faultFile makes the methods of package fault's driver. Each can fail. Functions in
-// package fault with the prefixes creates, frees, takes and passes and the name of a method say
-// what the call creates and frees, how much memory it takes, and which function it passes on.
+// package fault with the prefixes creates, frees, takes, passes and waits and the name of a method
+// say what the call creates and frees, how much memory it takes, which function it passes on, and
+// what happens to it if it waits.
 func faultFile(root string) ([]output, error) { return wrapperFile(root, faultDir, faultCalls) }
 
 // faultCalls writes the methods. A hook of no method is an error.
@@ -41,7 +42,7 @@ func faultCalls(methods []*method, hooks map[string]bool) ([]byte, error) {
 	}
 	b.WriteString("}\n")
 	for name := range hooks {
-		for _, prefix := range []string{"creates", "frees", "takes", "passes"} {
+		for _, prefix := range []string{"creates", "frees", "takes", "passes", "waits"} {
 			if rest, ok := strings.CutPrefix(name, prefix); ok && !known[rest] {
 				return nil, fmt.Errorf("%s has a hook %s, but cu.Driver has no method %s", faultDir, name, rest)
 			}
@@ -74,6 +75,9 @@ func writeFaultCall(b *bytes.Buffer, m *method, hooks map[string]bool) {
 	}
 	writeOpen(b, m)
 	fmt.Fprintf(b, "\tout := d.next(%q, %v, %s)\n", m.symbol, frees, context)
+	if hooks["waits"+m.name] {
+		fmt.Fprintf(b, "\tout = d.waits%s(%s)\n", m.name, list([]string{"out"}, args...))
+	}
 	fmt.Fprintf(b, "\tif out.err != nil && !out.done || out.skipped {\n\t\treturn %s\n\t}\n", list(results, "out.err"))
 	size := "0"
 	if hooks["takes"+m.name] {
