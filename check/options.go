@@ -31,7 +31,7 @@ type Options struct {
 // its first use: memory, streams and events that were made before are not known.
 func Wrap(inner cu.Driver, o Options) *Driver {
 	d := &Driver{
-		inner: inner, o: o, sites: callsite.New(),
+		inner: inner, o: o, sites: new(callsite.Finder),
 		perCall: os.Getenv("CUDA_LAUNCH_BLOCKING") == "1" || os.Getenv("FERRY_LAUNCH_BLOCKING") == "1",
 		orders:  orders{lanes: map[laneKey]*lane{}, events: map[cu.Event]*event{}},
 		graphs:  map[cu.Graph]*content{}, execs: map[cu.GraphExec]*executable{}, contexts: map[cu.Context]*contextUse{},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
@@ -70,6 +71,7 @@ type FindingSide struct {
 	Op     string    `json:"op"`               // the instruction; or the copy or fill, which has no thread and no line
 	Kernel string    `json:"kernel,omitempty"` // of a finding between launches; "" for a copy or fill
 	Stream string    `json:"stream,omitempty"` // of a finding between launches, such as "stream 0x1003"
+	At     string    `json:"at,omitempty"`     // file:line of the program that made the launch, copy or fill; "" if not known
 }
 
 // String returns the finding in some lines, without a line break at the end.
@@ -85,7 +87,11 @@ func (f *Finding) String() string {
 	if f.First != nil {
 		fmt.Fprintf(&b, "\n  %s", f.First)
 	}
-	fmt.Fprintf(&b, "\n  %s\n  missing: %s", &f.Second, f.Missing)
+	fmt.Fprintf(&b, "\n  %s", &f.Second)
+	if f.Second.Stream == "" && f.Second.At != "" { // both sides are threads of one launch
+		fmt.Fprintf(&b, "\n  launched at %s", f.Second.At)
+	}
+	fmt.Fprintf(&b, "\n  missing: %s", f.Missing)
 	return b.String()
 }
 
@@ -106,7 +112,11 @@ func (f *Finding) title() string {
 func (s *FindingSide) String() string {
 	text := s.Access
 	if s.Stream != "" && s.Kernel == "" {
-		return text + " in " + s.Stream + ": " + s.Op
+		text += " in " + s.Stream + ": " + s.Op
+		if s.At != "" {
+			text += ", at " + s.At
+		}
+		return text
 	}
 	if s.Value != nil {
 		text += fmt.Sprintf(" of %#x", *s.Value)
@@ -118,6 +128,9 @@ func (s *FindingSide) String() string {
 	text += fmt.Sprintf(": %s, PTX line %d", s.Op, s.Line)
 	if s.Source != "" {
 		text += ", " + s.Source
+	}
+	if s.Stream != "" && s.At != "" {
+		text += ", launched at " + s.At
 	}
 	return text
 }
@@ -204,10 +217,24 @@ func (a *findings) write(f *Finding) bool {
 }
 
 // report adds what the check of a launch has found.
-func (l *launch) report(d *Driver, v *view, all []simt.Finding) {
+func (l *launch) report(o *op, v *view, all []simt.Finding) {
+	at := atLine(o.work.site)
 	for i := range all {
-		d.found.add(l.finding(v, &all[i]))
+		f := l.finding(v, &all[i])
+		f.Second.At = at
+		if f.First != nil {
+			f.First.At = at
+		}
+		o.ctx.drv.found.add(f)
 	}
+}
+
+// atLine returns "file:line", "" for no place.
+func atLine(p callsite.Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return p.String()
 }
 
 var findingKinds = map[kernelrace.Sort]string{

@@ -198,7 +198,7 @@ func (l *launch) run(o *op) error {
 		Between:         d.launches.betweenLaunches(o),
 		Mapped:          v.mapped(o),
 	})
-	l.report(d, v, stats.Findings)
+	l.report(o, v, stats.Findings)
 	if err == nil {
 		l.between(o, stats.Touched)
 	}

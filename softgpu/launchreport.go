@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/simt"
 )
@@ -15,14 +16,15 @@ type operation struct {
 	what    string
 	kind    cu.GraphNodeType
 	dev     *device
-	stream  string // such as "stream 0x1003"
-	graph   bool   // it is a node of a graph
+	stream  string         // such as "stream 0x1003"
+	graph   bool           // it is a node of a graph
+	site    callsite.Place // the line that queued it
 	touched *simt.Touched
 }
 
 // newOperation describes o.
 func newOperation(o *op) operation {
-	p := operation{id: o.id, what: o.work.what, kind: o.kind, dev: o.ctx.dev, graph: o.stream == nil, stream: o.stream.title()}
+	p := operation{id: o.id, what: o.work.what, kind: o.kind, dev: o.ctx.dev, graph: o.stream == nil, stream: o.stream.title(), site: o.work.site}
 	if l := o.work.launch; l != nil {
 		p.kernel = l.fn.name
 	}
@@ -126,10 +128,10 @@ func (p *operation) side(r *kernelrace.Run, addr uint64) FindingSide {
 	if p.touched != nil {
 		s := p.touched.Side(r, uint16(addr%writtenSize))
 		out := newSide(kernelrace.Race, &s)
-		out.Kernel, out.Stream = p.kernel, p.stream
+		out.Kernel, out.Stream, out.At = p.kernel, p.stream, atLine(p.site)
 		return out
 	}
-	out := FindingSide{Access: "read", Op: p.what, Stream: p.stream}
+	out := FindingSide{Access: "read", Op: p.what, Stream: p.stream, At: atLine(p.site)}
 	if r.Kind&kernelrace.Write != 0 {
 		out.Access = "write"
 	}

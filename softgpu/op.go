@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
@@ -40,10 +41,11 @@ type work struct {
 	// check, and for kernels.
 	spans func(record func(p place, off, n uint64, kind kernelrace.Kind))
 
-	launch    *launch     // of a kernel
-	event     *eventState // of an external event node
-	moved     moved       // for observers
-	keepAlive any         // keeps the caller's memory from the garbage collector
+	launch    *launch        // of a kernel
+	event     *eventState    // of an external event node
+	moved     moved          // for observers
+	site      callsite.Place // the line that queued it, with checks
+	keepAlive any            // keeps the caller's memory from the garbage collector
 }
 
 // op is one execution of a work in a context.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // pool is device memory that streams allocate from. The address of an
@@ -198,7 +199,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 	case r.graph != nil && s.capture == nil:
 		return refuse(cu.ErrorInvalidValue, what, "%#x belongs to a graph: free it in the graph", uint64(dptr))
 	}
-	rel := &streamFree{stream: s, site: callSite()}
+	rel := &streamFree{stream: s, site: d.space.site()}
 	w := &work{kind: cu.GraphNodeTypeMemFree, what: what, touches: r.touches, done: func(*op) { rel.finish(r) }}
 	if r.graph != nil { // the next launch of the graph allocates it again
 		w.done = func(*op) { r.state.CompareAndSwap(stateLive, statePending) }
@@ -219,7 +220,7 @@ func (d *Driver) MemFreeAsync(h cu.Context, dptr cu.DevicePtr, stream cu.Stream)
 type streamFree struct {
 	stream *streamState
 	op     *op
-	site   site // of the call
+	site   callsite.Place // the line of the call
 	done   bool
 	reused bool // the stream allocated it again before the free ran
 }

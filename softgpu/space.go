@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
@@ -199,6 +199,7 @@ type space struct {
 	chunks atomic.Pointer[[][]addressRange]
 	freed  []freedRange // a ring of the last maxFreed
 	next   int
+	sites  callsite.Finder
 }
 
 // maxChunk is how many ranges a chunk of the address table has at most.
@@ -208,7 +209,7 @@ const maxChunk = 512
 type freedRange struct {
 	base, end uint64
 	kind      kind
-	site      site // the call that freed it
+	site      callsite.Place // the line that freed it
 }
 
 const maxFreed = 1024
@@ -318,7 +319,7 @@ func (s *space) replace(at int, by ...[]addressRange) {
 
 // remove deletes the ranges of r and records them as freed.
 func (s *space) remove(r *region) {
-	by := r.freeSite()
+	by := s.freeSite(r)
 	for _, addr := range []uint64{r.base, r.device} { // often the same
 		chunks := s.load()
 		at := chunkOf(chunks, addr)
@@ -439,7 +440,7 @@ func (x addressRange) String() string {
 
 // String also names the call that freed the range.
 func (f freedRange) String() string {
-	return describe(f.kind, f.base, f.end) + ", freed" + f.site.text()
+	return describe(f.kind, f.base, f.end) + ", freed" + byLine(f.site)
 }
 
 func describe(k kind, base, end uint64) string {
@@ -455,43 +456,28 @@ func (s *space) findFreed(addr uint64) (freedRange, bool) {
 	return freedRange{}, false
 }
 
-// site is a call stack as program counters, which take a microsecond to record.
-// Only a report resolves them to names.
-type site []uintptr
-
-const siteDepth = 16
-
-// callSite returns the stack of the call into this package.
-func callSite() site {
-	var pcs [siteDepth]uintptr
-	return append(site(nil), pcs[:runtime.Callers(3, pcs[:])]...)
+// site returns the line of the program that makes the call in progress. It is empty if all
+// callers are Ferry's own, such as a command.
+func (s *space) site() callsite.Place {
+	p := s.sites.Place(s.sites.Find(1, nil))
+	if strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry") && !strings.HasSuffix(p.File, "_test.go") {
+		return callsite.Place{}
+	}
+	return p
 }
 
-// freeSite returns the call that frees r now, or that queued the free.
-func (r *region) freeSite() site {
+// freeSite returns the line that frees r now, or that queued the free.
+func (s *space) freeSite(r *region) callsite.Place {
 	if r.streamFree != nil {
 		return r.streamFree.site
 	}
-	return callSite()
+	return s.site()
 }
 
-const ownCode = "github.com/ferrygpu/ferry"
-
-// text names the first function of the stack that is not Ferry's own, or is a
-// test.
-func (s site) text() string {
-	if len(s) == 0 {
+// byLine names the function and the line of a call, for the end of a sentence.
+func byLine(p callsite.Place) string {
+	if p.File == "" {
 		return ""
 	}
-	frames := runtime.CallersFrames(s)
-	for {
-		f, more := frames.Next()
-		own := f.Function == ownCode || strings.HasPrefix(f.Function, ownCode+".") || strings.HasPrefix(f.Function, ownCode+"/")
-		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") && (!own || strings.HasSuffix(f.File, "_test.go")) {
-			return fmt.Sprintf(" by %s at %s:%d", f.Function, f.File, f.Line)
-		}
-		if !more {
-			return ""
-		}
-	}
+	return fmt.Sprintf(" by %s at %v", p.Func, p)
 }

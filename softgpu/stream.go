@@ -64,6 +64,9 @@ func (s *streamState) busy() (yes *bool, known bool) {
 
 // enqueue appends w to s. It returns the op, or nil if s captures.
 func (s *streamState) enqueue(w *work, what string) (*op, error) {
+	if s.ctx.drv.races {
+		w.site = s.ctx.drv.space.site()
+	}
 	if s.capture != nil {
 		return nil, s.record(w, what)
 	}

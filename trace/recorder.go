@@ -174,7 +174,7 @@ func newRecorder(o *Options) *Recorder {
 	if r.limit == 0 {
 		r.limit = DefaultLimit
 	}
-	r.sites = callsite.New()
+	r.sites = new(callsite.Finder)
 	program := "?"
 	if len(os.Args) > 0 {
 		program = filepath.Base(os.Args[0])

@@ -31,18 +31,13 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Finder numbers the lines of a program. It keeps what it found for each stack. It is safe
-// for concurrent use.
+// Finder numbers the lines of a program. It keeps what it found for each stack. The zero Finder
+// knows no line. It is safe for concurrent use.
 type Finder struct {
 	mu     sync.RWMutex
 	known  map[[maxDepth]uintptr]int
 	ids    map[Place]int
 	places []Place
-}
-
-// New returns a finder that knows no line.
-func New() *Finder {
-	return &Finder{known: map[[maxDepth]uintptr]int{}, ids: map[Place]int{}}
 }
 
 // Find returns the number of the line that made the call of Ferry, from 1. skip is the
@@ -60,6 +55,9 @@ func (s *Finder) Find(skip int, added func(id int, p Place)) int {
 	p := foreign(slices.Clone(stack[:n])) // a clone, so that stack itself does not escape
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known, s.ids = map[[maxDepth]uintptr]int{}, map[Place]int{}
+	}
 	id, ok = s.ids[p]
 	if !ok {
 		s.places = append(s.places, p)
@@ -141,7 +139,7 @@ func own(f runtime.Frame) bool {
 // libraries are the packages of the library, as prefixes of their functions' names after
 // the path of the module.
 var libraries = []string{
-	".", "/pipeline.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
+	".", "/kerneltest.", "/pipeline.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
 	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
 	"/internal/kernelargs.", "/internal/callsite.",
 }
