@@ -456,11 +456,12 @@ func (s *space) findFreed(addr uint64) (freedRange, bool) {
 	return freedRange{}, false
 }
 
-// site returns the line of the program that makes the call in progress. It is empty if all
-// callers are Ferry's own, such as a command.
+// site returns the line of the program that makes the call in progress. It is empty if that is a
+// line of Ferry's root package or inside, such as that of "ferry run".
 func (s *space) site() callsite.Place {
 	p := s.sites.Place(s.sites.Find(1, nil))
-	if strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry") && !strings.HasSuffix(p.File, "_test.go") {
+	rest, ferry := strings.CutPrefix(p.Func, "github.com/ferrygpu/ferry")
+	if ferry && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/internal/")) && !strings.HasSuffix(p.File, "_test.go") {
 		return callsite.Place{}
 	}
 	return p
