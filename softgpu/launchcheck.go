@@ -26,7 +26,8 @@ type launchCheck struct {
 	open  map[*track]struct{} // launches, copies and fills that are not done
 	ends  uint64              // how many have ended
 	kept  map[*footprint]struct{}
-	pages map[uint64][]*footprint // those kept that have touched a page
+	pages map[uint64][]*footprint            // those kept that have touched a page
+	words map[uint64]map[*footprint]struct{} // those kept that have released a word of a page
 
 	running   map[*track]struct{} // launches, copies and fills that have begun and not ended
 	acquired  []*standing         // those that acquired a word, which something that runs may have released
@@ -64,6 +65,7 @@ func newLaunchCheck(s *space, checks bool) *launchCheck {
 	}
 	return &launchCheck{
 		space: s, open: map[*track]struct{}{}, kept: map[*footprint]struct{}{}, pages: map[uint64][]*footprint{},
+		words:   map[uint64]map[*footprint]struct{}{},
 		running: map[*track]struct{}{}, limit: leastLimit, most: mostWeight, edgeLimit: leastEdges,
 	}
 }
@@ -104,8 +106,7 @@ func (c *launchCheck) end(o *op, f *footprint) []*conflict {
 	for _, number := range slices.Sorted(maps.Keys(f.Pages)) {
 		c.endPage(f, number, &found)
 	}
-	c.kept[f] = struct{}{}
-	c.weight += footprintWeight
+	c.keep(f)
 	c.tidy()
 	return found.list
 }
@@ -138,9 +139,36 @@ func (c *launchCheck) drop(g *footprint, number uint64) {
 	p := g.Pages[number]
 	c.weight -= weightOf(&p)
 	delete(g.Pages, number)
-	if _, ok := c.kept[g]; ok && len(g.Pages) == 0 {
-		c.weight -= footprintWeight
-		delete(c.kept, g)
+	if len(g.Pages) == 0 {
+		c.unkeep(g)
+	}
+}
+
+// keep adds f to those that others may conflict with, or may acquire a word of.
+func (c *launchCheck) keep(f *footprint) {
+	c.kept[f] = struct{}{}
+	c.weight += footprintWeight
+	for _, addr := range f.Released {
+		number := addr / writtenSize
+		if c.words[number] == nil {
+			c.words[number] = map[*footprint]struct{}{}
+		}
+		c.words[number][f] = struct{}{}
+	}
+}
+
+// unkeep undoes keep, if that was not done yet.
+func (c *launchCheck) unkeep(f *footprint) {
+	if _, ok := c.kept[f]; !ok {
+		return
+	}
+	c.weight -= footprintWeight
+	delete(c.kept, f)
+	for _, addr := range f.Released {
+		number := addr / writtenSize
+		if delete(c.words[number], f); len(c.words[number]) == 0 {
+			delete(c.words, number)
+		}
 	}
 }
 
@@ -156,9 +184,11 @@ func (g *standing) ordered(f *standing, a, b kernelrace.Kind) bool {
 // word, and the other has acquired it. All of the first counts as before the release.
 func (c *launchCheck) synchronize(f *footprint, t *track) {
 	if f.Acquires {
-		for g := range c.kept {
-			if f.acquires(g) {
-				f.late = f.late.join(g.late.with(g.at))
+		for number := range f.Pages {
+			for g := range c.words[number] {
+				if f.acquires(g) {
+					f.late = f.late.join(g.late.with(g.at))
+				}
 			}
 		}
 		f.late = c.closed(f.late)
@@ -230,10 +260,7 @@ func (c *launchCheck) remove(f *footprint) {
 		c.setPage(number, slices.DeleteFunc(c.pages[number], func(g *footprint) bool { return g == f }))
 		c.drop(f, number)
 	}
-	if _, ok := c.kept[f]; ok {
-		c.weight -= footprintWeight
-		delete(c.kept, f)
-	}
+	c.unkeep(f)
 }
 
 func (c *launchCheck) setPage(number uint64, list []*footprint) {

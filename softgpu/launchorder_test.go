@@ -105,6 +105,7 @@ func TestKeptLaunches(t *testing.T) {
 	for i := range cu.DevicePtr(4000) { // other memory each time
 		x.launch("put", x.a, x.p+i%8192/4*4)
 		x.launch("put", x.b, x.q+i%8192/4*4)
+		x.one("release", 1, x.a, x.r+i%1024*4, x.r+4096+i%1024*4)
 		if i%10 == 9 {
 			x.sync(x.a)
 			x.sync(x.b)
@@ -112,6 +113,7 @@ func TestKeptLaunches(t *testing.T) {
 	}
 	x.ok(x.CtxSynchronize(x.ctx))
 	most(2*leastLimit/footprintWeight, 2*leastLimit)
+	x.checkWeight()
 	for range 4000 { // the same memory, and no wait
 		x.launch("put", x.a, x.p)
 		x.launch("put", x.b, x.q)
@@ -170,6 +172,19 @@ func (x *betweenRig) checkWeight() {
 			sum += weightOf(&p)
 			if !slices.Contains(c.pages[number], f) {
 				x.t.Errorf("page %#x does not name a launch that has touched it", number)
+			}
+		}
+		for _, addr := range f.Released {
+			if _, ok := c.words[addr/writtenSize][f]; !ok {
+				x.t.Errorf("page %#x does not name a launch that has released a word of it", addr/writtenSize)
+			}
+		}
+	}
+	for number, list := range c.words {
+		for f := range list {
+			_, kept := c.kept[f]
+			if !kept || !slices.ContainsFunc(f.Released, func(addr uint64) bool { return addr/writtenSize == number }) {
+				x.t.Errorf("page %#x names a launch that has released no word of it, or is not kept", number)
 			}
 		}
 	}
