@@ -208,7 +208,7 @@ func TestOverlap(t *testing.T) {
 // TestOnce: with Once, kernels use mapped memory where it is, also memory of several
 // registrations. Without Once they use a copy.
 func TestOnce(t *testing.T) {
-	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing)
+	gputest.Needs(t, cu.DeviceAttributeUnifiedAddressing, cu.DeviceAttributeCanMapHostMemory)
 	p := newFixture(t, openSoft(t, "h200", softgpu.Eager))
 	s := make([]float32, 2000)
 	half := must(ferry.Register(p.GPU, s[:1000], nil))(t)

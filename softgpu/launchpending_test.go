@@ -148,6 +148,7 @@ func (x *betweenRig) untilOpen(n int) {
 // TestReportedAtOnce: a conflict that no running operation can order is reported before these
 // end.
 func TestReportedAtOnce(t *testing.T) {
+	needsThreads(t) // the report is written while a kernel polls
 	if raceBuild {
 		t.Skip("the race detector reports this wrong program, too")
 	}
