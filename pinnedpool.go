@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
@@ -446,7 +447,7 @@ func (c *pinnedSegment) Close() error {
 // callSite returns the place in the program that called this package.
 func callSite() string {
 	stack := make([]uintptr, 32)
-	for f := range foreignFrames(stack[:runtime.Callers(2, stack)]) {
+	for f := range callsite.Foreign(stack[:runtime.Callers(2, stack)]) {
 		return fmt.Sprintf("%s:%d", f.Function, f.Line)
 	}
 	return ""

@@ -2,13 +2,13 @@ package ferry
 
 import (
 	"fmt"
-	"iter"
 	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 )
 
@@ -66,38 +66,11 @@ func reportLeak(l leak) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "leaked: %s was not closed; made by", l.what)
-	for f := range foreignFrames(l.stack) {
+	for f := range callsite.Foreign(l.stack) {
 		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
 	}
 	go (*report)(b.String()) // the runtime's goroutine runs all cleanups of the process: report must not end it
 }
-
-// foreignFrames returns the frames of a stack that belong neither to Ferry nor to the
-// runtime.
-func foreignFrames(stack []uintptr) iter.Seq[runtime.Frame] {
-	return func(yield func(runtime.Frame) bool) {
-		frames := runtime.CallersFrames(stack)
-		for more := true; more; {
-			var f runtime.Frame
-			f, more = frames.Next()
-			test := strings.HasSuffix(f.File, "_test.go")
-			own := !test && (strings.HasPrefix(f.Function, ownPrefix) || strings.HasPrefix(f.Function, ownPipelinePrefix)) || strings.HasPrefix(f.Function, ownPinPrefix)
-			if f.Function == "" || own || strings.HasPrefix(f.Function, "runtime.") {
-				continue
-			}
-			if !yield(f) {
-				return
-			}
-		}
-	}
-}
-
-// Prefixes of the names of Ferry's functions, in the packages that allocate for a program.
-const (
-	ownPrefix         = "github.com/ferrygpu/ferry."
-	ownPipelinePrefix = "github.com/ferrygpu/ferry/pipeline."
-	ownPinPrefix      = "github.com/ferrygpu/ferry/internal/pin."
-)
 
 // hostWatcher is a driver that checks what the host uses, such as that of package check.
 type hostWatcher interface {

@@ -4,6 +4,7 @@ package callsite
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -86,22 +87,40 @@ func (s *Finder) Place(id int) Place {
 
 // foreign returns the first frame of a stack outside of Ferry. If there is none, as on a
 // goroutine that Ferry has started, it returns the outermost frame.
-func foreign(stack []uintptr) Place {
-	var outermost Place
-	frames := runtime.CallersFrames(stack)
-	for more := len(stack) > 0; more; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		if f.Function == "" || strings.HasPrefix(f.Function, "runtime.") {
-			continue
-		}
-		p := Place{f.File, f.Line, f.Function}
+func foreign(stack []uintptr) (p Place) {
+	for f := range frames(stack) {
+		p = Place{f.File, f.Line, f.Function}
 		if !own(f) {
-			return p
+			break
 		}
-		outermost = p
 	}
-	return outermost
+	return p
+}
+
+// Foreign returns the frames of a stack that belong neither to Ferry nor to the runtime, the
+// innermost first.
+func Foreign(stack []uintptr) iter.Seq[runtime.Frame] {
+	return func(yield func(runtime.Frame) bool) {
+		for f := range frames(stack) {
+			if !own(f) && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// frames returns the frames of a stack that do not belong to the runtime.
+func frames(stack []uintptr) iter.Seq[runtime.Frame] {
+	return func(yield func(runtime.Frame) bool) {
+		all := runtime.CallersFrames(stack)
+		for more := len(stack) > 0; more; {
+			var f runtime.Frame
+			f, more = all.Next()
+			if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") && !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // ByLibrary reports whether Ferry itself makes the driver call in progress, and not a
@@ -109,10 +128,7 @@ func foreign(stack []uintptr) Place {
 func ByLibrary() bool {
 	var stack [maxDepth]uintptr
 	n := runtime.Callers(2, stack[:])
-	frames := runtime.CallersFrames(stack[:n])
-	for more := n > 0; more; {
-		var f runtime.Frame
-		f, more = frames.Next()
+	for f := range frames(stack[:n]) {
 		rest := strings.TrimPrefix(f.Function, "github.com/ferrygpu/ferry")
 		if !strings.HasPrefix(rest, "/check.") && !strings.HasPrefix(rest, "/cu.") || strings.HasSuffix(f.File, "_test.go") {
 			return own(f)
