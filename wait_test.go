@@ -115,7 +115,8 @@ func TestManyWaiters(t *testing.T) {
 		}
 		close(d.done)
 	}, all.Wait)
-	if most := d.most.Load(); most > 2 || threads > 20 {
+	// Queries lock their thread. Package check's lock holds such threads, if many call at once.
+	if most := d.most.Load(); most > 2 || threads > 20 && !checked() {
 		t.Errorf("up to %d calls waited in the driver at once, want 2; %d waiters made %d threads", most, waiters, threads)
 	}
 	for _, u := range users {

@@ -5,7 +5,8 @@
 //   - done: the call does its work, and still returns an error;
 //   - sticky: it and every call after it return the error, as after a fault of a kernel;
 //   - late: the call works, after a delay;
-//   - async: a launch or copy is accepted and not done, and the next wait returns the error;
+//   - async: a launch or copy is accepted and not done, and the next call that waits returns the
+//     error;
 //   - never, late callback: a host function waits for [Driver.Release], or for a delay.
 //
 // What a call has created before it "fails" the wrapper frees again, because the caller has
@@ -17,6 +18,6 @@
 //	FERRY_FAULT=cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY   the third cuMemAlloc is refused
 //	FERRY_FAULT=seed:7                                  one call of 64 fails, by this seed
 //
-// The methods are generated from cu.Driver; hooks beside them (functions named made... and
-// freed...) say what calls create and free.
+// The methods are generated from cu.Driver. Hooks beside them say what calls create, free and
+// allocate, and which of them wait.
 package fault

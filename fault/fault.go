@@ -23,8 +23,8 @@ const (
 
 	// Async makes a call that queues work return no error, but the work is not done. The next
 	// call that waits, asks or frees returns the error, and so does every call after it. A copy
-	// from the device to pageable memory waits, so it returns the error itself. Failure.Nth counts
-	// only calls that queue work.
+	// to pageable memory waits, so it returns the error itself, unless it is captured.
+	// Failure.Nth counts only calls that queue work.
 	Async
 
 	// Never makes a host function wait until [Driver.Release] is called. Work queued behind it
@@ -357,14 +357,15 @@ func (d *Driver) reveal(of cu.Context) {
 	}
 }
 
-// copiesToHost returns what happens to a copy to host memory for which next has returned out.
-// With pageable memory the call waits, so it reports a fault of its stream, its own included.
-func (d *Driver) copiesToHost(out outcome, ctx cu.Context, dst cu.HostPtr) outcome {
+// copiesTo returns what happens to a copy for which next has returned out. A copy to pageable
+// memory waits, so it returns a fault of its context, its own included. One that is captured does
+// not wait.
+func (d *Driver) copiesTo(out outcome, ctx cu.Context, dst cu.DevicePtr, s cu.Stream) outcome {
 	of := d.losing(ctx)
 	d.mu.Lock()
-	pending := d.pending[of] != 0
+	faulted := d.pending[of] != 0 || out.skipped // another call may have reported the fault since
 	d.mu.Unlock()
-	if !pending || !d.pageable(ctx, dst) {
+	if !faulted || !d.mustWait(ctx, dst, s) {
 		return out
 	}
 	d.mu.Lock()
@@ -375,10 +376,15 @@ func (d *Driver) copiesToHost(out outcome, ctx cu.Context, dst cu.HostPtr) outco
 	return outcome{err: d.report(d.lost[of])}
 }
 
-// pageable reports whether host memory is pageable.
-func (d *Driver) pageable(ctx cu.Context, p cu.HostPtr) bool {
-	known, err := d.inner.PointerGetAttributes(ctx, cu.DevicePtr(addressOf(p)))
-	return err == nil && known.MemoryType == 0
+// mustWait reports whether a copy to an address waits: the memory is pageable, and the stream does
+// not capture.
+func (d *Driver) mustWait(ctx cu.Context, dst cu.DevicePtr, s cu.Stream) bool {
+	known, err := d.inner.PointerGetAttributes(ctx, dst)
+	if err != nil || known.MemoryType != 0 {
+		return false
+	}
+	capture, err := d.inner.StreamIsCapturing(ctx, s)
+	return err != nil || capture == cu.StreamCaptureStatusNone
 }
 
 // report returns the error of a call. The caller holds mu.

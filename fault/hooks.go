@@ -195,22 +195,35 @@ func (d *Driver) passesLaunchHostFunc(out outcome, fn func()) func() {
 	return fn
 }
 
-// The functions waits... return what happens to a copy that waits if its host memory is pageable.
+// The functions waits... let a copy to pageable memory return a fault that no call has reported
+// yet, because such a copy waits.
+
+func (d *Driver) waitsMemcpyAsync(out outcome, ctx cu.Context, dst, src cu.DevicePtr, bytes uintptr, s cu.Stream) outcome {
+	return d.copiesTo(out, ctx, dst, s)
+}
 
 func (d *Driver) waitsMemcpyDtoHAsync(out outcome, ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, s cu.Stream) outcome {
-	return d.copiesToHost(out, ctx, dst)
+	return d.copiesTo(out, ctx, cu.DevicePtr(addressOf(dst)), s)
 }
 
 func (d *Driver) waitsMemcpy2DAsync(out outcome, ctx cu.Context, c *cu.Memcpy2D, s cu.Stream) outcome {
-	if c == nil || c.DstMemoryType != cu.MemoryTypeHost {
+	if c == nil {
 		return out
 	}
-	return d.copiesToHost(out, ctx, c.DstHost)
+	return d.copiesTo(out, ctx, destination(c.DstMemoryType, c.DstHost, c.DstDevice), s)
 }
 
 func (d *Driver) waitsMemcpy3DAsync(out outcome, ctx cu.Context, c *cu.Memcpy3D, s cu.Stream) outcome {
-	if c == nil || c.DstMemoryType != cu.MemoryTypeHost {
+	if c == nil {
 		return out
 	}
-	return d.copiesToHost(out, ctx, c.DstHost)
+	return d.copiesTo(out, ctx, destination(c.DstMemoryType, c.DstHost, c.DstDevice), s)
+}
+
+// destination returns the address of a copy's destination.
+func destination(kind cu.MemoryType, host cu.HostPtr, dev cu.DevicePtr) cu.DevicePtr {
+	if kind == cu.MemoryTypeHost {
+		return cu.DevicePtr(addressOf(host))
+	}
+	return dev
 }

@@ -38,60 +38,6 @@ func TestAsync(t *testing.T) {
 	}
 }
 
-// TestAsyncToHost: a copy to pageable memory waits. It returns a fault of work before it, and its
-// own. A copy to page-locked memory, or from the host, does not.
-func TestAsyncToHost(t *testing.T) {
-	const bytes = 64
-	pageable := make([]byte, bytes)
-	for _, c := range []struct {
-		name   string
-		failed string
-		waits  bool
-		copy   func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error
-	}{
-		{"its own fault", "cuMemcpyDtoHAsync", true, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.MemcpyDtoHAsync(ctx, cu.HostPtr(&pageable[0]), p, bytes, 0)
-		}},
-		{"one before", "cuMemsetD8Async", true, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.MemcpyDtoHAsync(ctx, cu.HostPtr(&pageable[0]), p, bytes, 0)
-		}},
-		{"rows", "cuMemcpy2DAsync", true, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.Memcpy2DAsync(ctx, &cu.Memcpy2D{SrcMemoryType: cu.MemoryTypeDevice, SrcDevice: p, SrcPitch: 8,
-				DstMemoryType: cu.MemoryTypeHost, DstHost: cu.HostPtr(&pageable[0]), DstPitch: 8, WidthInBytes: 8, Height: 8}, 0)
-		}},
-		{"a box", "cuMemcpy3DAsync", true, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.Memcpy3DAsync(ctx, &cu.Memcpy3D{SrcMemoryType: cu.MemoryTypeDevice, SrcDevice: p, SrcPitch: 8, SrcHeight: 8,
-				DstMemoryType: cu.MemoryTypeHost, DstHost: cu.HostPtr(&pageable[0]), DstPitch: 8, DstHeight: 8, WidthInBytes: 8, Height: 8, Depth: 1}, 0)
-		}},
-		{"page-locked", "cuMemcpyDtoHAsync", false, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.MemcpyDtoHAsync(ctx, h, p, bytes, 0)
-		}},
-		{"from the host", "cuMemcpyHtoDAsync", false, func(d *fault.Driver, ctx cu.Context, p cu.DevicePtr, h cu.HostPtr) error {
-			return d.MemcpyHtoDAsync(ctx, p, cu.HostPtr(&pageable[0]), bytes, 0)
-		}},
-	} {
-		d, ctx := wrap(t, fault.Options{Call: c.failed, Nth: 1, Mode: fault.Async, Code: cu.ErrorIllegalAddress})
-		p, err := d.MemAlloc(ctx, bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := d.MemHostAlloc(ctx, bytes, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.MemsetD8Async(ctx, p, 1, bytes, 0); err != nil {
-			t.Fatal(err)
-		}
-		err = c.copy(d, ctx, p, h)
-		if c.waits && err != error(cu.ErrorIllegalAddress) || !c.waits && err != nil {
-			t.Errorf("%s: the copy returns %v", c.name, err)
-		}
-		if err := d.CtxSynchronize(ctx); !errors.Is(err, cu.ErrorIllegalAddress) {
-			t.Errorf("%s: the wait returns %v", c.name, err)
-		}
-	}
-}
-
 // TestCallbacks: a host function that never comes holds back its stream until Release, and one
 // that is late does so for the delay.
 func TestCallbacks(t *testing.T) {

@@ -931,6 +931,7 @@ func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, byte
 // MemcpyAsync makes cuMemcpyAsync, which can fail; see [cu.Copies].
 func (d *Driver) MemcpyAsync(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) error {
 	out := d.next("cuMemcpyAsync", false, ctx)
+	out = d.waitsMemcpyAsync(out, ctx, dst, src, bytes, stream)
 	if out.err != nil && !out.done || out.skipped {
 		return out.err
 	}

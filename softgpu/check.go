@@ -46,7 +46,8 @@ func (o *Options) check() (bool, error) {
 }
 
 // Finding is a fault of a kernel that a check has found, such as a race. A launch reports
-// each pair of instructions once. So does a driver, of races between launches.
+// each pair of instructions once. So does a driver, of races between launches, for each two lines
+// of the program that queued them.
 type Finding struct {
 	Check   string       `json:"check"` // "races"
 	Kind    string       `json:"kind"`  // "race", "race between launches", "stale data", ...: see findingKinds and conflict.kind
@@ -164,8 +165,8 @@ func (a *findings) add(f *Finding) {
 	a.show(f)
 }
 
-// addPair keeps a finding between launches. Of a pair of instructions it keeps the first and
-// counts the others.
+// addPair keeps a finding between launches. Of a pair of instructions, and the two lines that
+// queued them, it keeps the first and counts the others.
 func (a *findings) addPair(f *Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,13 +189,14 @@ func (a *findings) addPair(f *Finding) {
 	a.write(f)
 }
 
-// key returns what is the same in all findings of one instruction, copy or fill.
-func (s *FindingSide) key() string { return fmt.Sprintf("%q %q %d ", s.Kernel, s.Op, s.Line) }
+// key returns what is the same in all findings of one instruction, copy or fill that a line of
+// the program has queued.
+func (s *FindingSide) key() string { return fmt.Sprintf("%q %q %d %q ", s.Kernel, s.Op, s.Line, s.At) }
 
 // show writes a finding to the standard error if it is the first of its kind at its place.
 // The caller holds mu.
 func (a *findings) show(f *Finding) {
-	key := fmt.Sprint(f.Kernel, f.Kind, f.Second.Line)
+	key := fmt.Sprint(f.Kernel, f.Kind, f.Second.At, f.Second.Line)
 	if f.First != nil {
 		key += fmt.Sprint(" ", f.First.Line)
 	}

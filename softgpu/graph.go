@@ -240,6 +240,7 @@ func (d *Driver) GraphExecKernelNodeSetParams(h cu.Context, gx cu.GraphExec, gn 
 			return err
 		}
 	}
+	w.site = x.works[n.index].site
 	x.works[n.index] = w
 	return nil
 }

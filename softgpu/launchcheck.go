@@ -26,8 +26,8 @@ type launchCheck struct {
 	open  map[*track]struct{} // launches, copies and fills that are not done
 	ends  uint64              // how many have ended
 	kept  map[*footprint]struct{}
-	pages map[uint64][]*footprint            // those kept that have touched a page
-	words map[uint64]map[*footprint]struct{} // those kept that have released a word of a page
+	pages map[uint64][]*footprint // those kept that have touched a page
+	words map[uint64]releases     // of a page
 
 	running   map[*track]struct{} // launches, copies and fills that have begun and not ended
 	acquired  []*standing         // those that acquired a word, which something that runs may have released
@@ -58,6 +58,22 @@ type footprint struct {
 	op operation
 }
 
+// releases are words, and those kept that have released them.
+type releases map[uint64]map[*footprint]struct{}
+
+func (r releases) add(addr uint64, f *footprint) {
+	if r[addr] == nil {
+		r[addr] = map[*footprint]struct{}{}
+	}
+	r[addr][f] = struct{}{}
+}
+
+func (r releases) remove(addr uint64, f *footprint) {
+	if delete(r[addr], f); len(r[addr]) == 0 {
+		delete(r, addr)
+	}
+}
+
 // newLaunchCheck returns the check of a driver, or nil if it checks nothing.
 func newLaunchCheck(s *space, checks bool) *launchCheck {
 	if !checks {
@@ -65,7 +81,7 @@ func newLaunchCheck(s *space, checks bool) *launchCheck {
 	}
 	return &launchCheck{
 		space: s, open: map[*track]struct{}{}, kept: map[*footprint]struct{}{}, pages: map[uint64][]*footprint{},
-		words:   map[uint64]map[*footprint]struct{}{},
+		words:   map[uint64]releases{},
 		running: map[*track]struct{}{}, limit: leastLimit, most: mostWeight, edgeLimit: leastEdges,
 	}
 }
@@ -151,9 +167,9 @@ func (c *launchCheck) keep(f *footprint) {
 	for _, addr := range f.Released {
 		number := addr / writtenSize
 		if c.words[number] == nil {
-			c.words[number] = map[*footprint]struct{}{}
+			c.words[number] = releases{}
 		}
-		c.words[number][f] = struct{}{}
+		c.words[number].add(addr, f)
 	}
 }
 
@@ -166,7 +182,7 @@ func (c *launchCheck) unkeep(f *footprint) {
 	delete(c.kept, f)
 	for _, addr := range f.Released {
 		number := addr / writtenSize
-		if delete(c.words[number], f); len(c.words[number]) == 0 {
+		if c.words[number].remove(addr, f); len(c.words[number]) == 0 {
 			delete(c.words, number)
 		}
 	}
@@ -184,9 +200,12 @@ func (g *standing) ordered(f *standing, a, b kernelrace.Kind) bool {
 // word, and the other has acquired it. All of the first counts as before the release.
 func (c *launchCheck) synchronize(f *footprint, t *track) {
 	if f.Acquires {
-		for number := range f.Pages {
-			for g := range c.words[number] {
-				if f.acquires(g) {
+		for number, page := range f.Pages {
+			for addr, all := range c.words[number] {
+				if !page.ReadsStrongly(uint16(addr % writtenSize)) {
+					continue
+				}
+				for g := range all {
 					f.late = f.late.join(g.late.with(g.at))
 				}
 			}
@@ -205,14 +224,6 @@ func (c *launchCheck) synchronize(f *footprint, t *track) {
 		c.addEdge(f.at, f.late)
 	}
 	c.refresh(f.standing)
-}
-
-// acquires reports whether f has read a word that g has released.
-func (f *footprint) acquires(g *footprint) bool {
-	return f.Acquires && slices.ContainsFunc(g.Released, func(addr uint64) bool {
-		p, ok := f.Pages[addr/writtenSize]
-		return ok && p.ReadsStrongly(uint16(addr%writtenSize))
-	})
 }
 
 // tidy forgets what everything that can still run comes after, each time when the weight has

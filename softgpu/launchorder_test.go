@@ -175,16 +175,17 @@ func (x *betweenRig) checkWeight() {
 			}
 		}
 		for _, addr := range f.Released {
-			if _, ok := c.words[addr/writtenSize][f]; !ok {
-				x.t.Errorf("page %#x does not name a launch that has released a word of it", addr/writtenSize)
+			if _, ok := c.words[addr/writtenSize][addr][f]; !ok {
+				x.t.Errorf("word %#x does not name a launch that has released it", addr)
 			}
 		}
 	}
-	for number, list := range c.words {
-		for f := range list {
-			_, kept := c.kept[f]
-			if !kept || !slices.ContainsFunc(f.Released, func(addr uint64) bool { return addr/writtenSize == number }) {
-				x.t.Errorf("page %#x names a launch that has released no word of it, or is not kept", number)
+	for number, words := range c.words {
+		for addr, list := range words {
+			for f := range list {
+				if _, kept := c.kept[f]; !kept || addr/writtenSize != number || !slices.Contains(f.Released, addr) {
+					x.t.Errorf("word %#x names a launch that has not released it, or is not kept", addr)
+				}
 			}
 		}
 	}

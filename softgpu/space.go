@@ -456,12 +456,11 @@ func (s *space) findFreed(addr uint64) (freedRange, bool) {
 	return freedRange{}, false
 }
 
-// site returns the line of the program that makes the call in progress. It is empty if that is a
-// line of Ferry's root package or inside, such as that of "ferry run".
+// site returns the line of the program that makes the call in progress. It returns no place if
+// all callers are Ferry's own code, or if "ferry run" makes the call.
 func (s *space) site() callsite.Place {
 	p := s.sites.Place(s.sites.Find(1, nil))
-	rest, ferry := strings.CutPrefix(p.Func, "github.com/ferrygpu/ferry")
-	if ferry && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/internal/")) && !strings.HasSuffix(p.File, "_test.go") {
+	if p.Own() || strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry/internal/runner.") && !strings.HasSuffix(p.File, "_test.go") {
 		return callsite.Place{}
 	}
 	return p

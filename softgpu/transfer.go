@@ -232,7 +232,8 @@ func (t *transfer) plan(c *contextState) plan {
 func (t *transfer) queue(s *streamState, p plan, async bool) error {
 	d := s.ctx.drv
 	if s.capture != nil {
-		return s.record(t.work(p), t.what)
+		_, err := s.enqueue(t.work(p), t.what)
+		return err
 	}
 	if err := s.mayRun(t.what); err != nil {
 		return err

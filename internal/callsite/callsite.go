@@ -1,5 +1,5 @@
-// Package callsite finds the line of a program that made a call of Ferry. Drivers that wrap
-// others name these lines in their reports.
+// Package callsite finds the line of a program that made a call of Ferry. Reports about the
+// program's mistakes name these lines.
 package callsite
 
 import (
@@ -31,6 +31,9 @@ func (p Place) String() string {
 	}
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
+
+// Own reports whether the line belongs to Ferry's library, as on a goroutine that Ferry has started.
+func (p Place) Own() bool { return own(runtime.Frame{Function: p.Func, File: p.File}) }
 
 // Finder numbers the lines of a program. It keeps what it found for each stack. The zero Finder
 // knows no line. It is safe for concurrent use.

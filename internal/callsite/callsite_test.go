@@ -1,0 +1,53 @@
+package callsite
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestOwn: code of the library is not a program's. Tests, commands and examples are programs.
+func TestOwn(t *testing.T) {
+	for _, c := range []struct {
+		function, file string
+		want           bool
+	}{
+		{"github.com/ferrygpu/ferry.Copy[...]", "copy.go", true},
+		{"github.com/ferrygpu/ferry/kerneltest.Check", "kerneltest/run.go", true},
+		{"github.com/ferrygpu/ferry/internal/staging.(*Ring).put", "internal/staging/ring.go", true},
+		{"sync.(*Once).Do", "once.go", true},
+		{"github.com/ferrygpu/ferry.TestCopy", "copy_test.go", false},
+		{"github.com/ferrygpu/ferry_test.TestCopy", "copy_test.go", false},
+		{"github.com/ferrygpu/ferry/cutest.Run", "cutest/run.go", false},
+		{"github.com/ferrygpu/ferry/internal/runner.Run", "internal/runner/run.go", false},
+		{"github.com/ferrygpu/ferryboat.Row", "row.go", false},
+		{"main.main", "main.go", false},
+	} {
+		if p := (Place{File: c.file, Func: c.function}); p.Own() != c.want {
+			t.Errorf("%s in %s: own %v, want %v", c.function, c.file, p.Own(), c.want)
+		}
+	}
+}
+
+// TestFind: the line of a call has one number, each line its own.
+func TestFind(t *testing.T) {
+	var f Finder
+	var added []Place
+	add := func(id int, p Place) { added = append(added, p) }
+	var ids []int
+	for range 2 {
+		ids = append(ids, f.Find(0, add))
+		ids = append(ids, f.Find(0, add))
+	}
+	_, file, line, _ := runtime.Caller(0)
+	if ids[0] != ids[2] || ids[1] != ids[3] || ids[0] == ids[1] || len(added) != 2 {
+		t.Errorf("numbers %v, added %v; want two", ids, added)
+	}
+	for i, id := range ids[:2] {
+		if p := f.Place(id); p.File != file || p.Line != line-3+i || p != added[i] {
+			t.Errorf("call %d is at %v, want %s:%d", i, p, file, line-3+i)
+		}
+	}
+	if p := f.Place(3); p != (Place{}) || p.String() != "an unknown place" {
+		t.Errorf("a number that is not known has %v", p)
+	}
+}
