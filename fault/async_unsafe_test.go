@@ -48,6 +48,16 @@ func newCopyFixture(t *testing.T, o fault.Options) *copyFixture {
 // address returns a host address as the copies take it that find out the kind of memory.
 func address(h cu.HostPtr) cu.DevicePtr { return cu.DevicePtr(uintptr(unsafe.Pointer(h))) }
 
+func (x *copyFixture) toPageable() error { return x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s) }
+
+// captured captures a copy to pageable memory.
+func (x *copyFixture) captured() error {
+	begun := x.StreamBeginCapture(x.ctx, x.s, cu.StreamCaptureModeRelaxed)
+	copied := x.toPageable()
+	_, ended := x.StreamEndCapture(x.ctx, x.s)
+	return errors.Join(begun, copied, ended)
+}
+
 // rows copies to host memory, or to an address.
 func (x *copyFixture) rows(to cu.Memcpy2D) error {
 	to.SrcMemoryType, to.SrcDevice, to.SrcPitch = cu.MemoryTypeDevice, x.p, 8
@@ -66,8 +76,8 @@ func (x *copyFixture) box(to cu.Memcpy3D) error {
 // its own.
 func TestAsyncCopyWaits(t *testing.T) {
 	for _, c := range []copyCase{
-		{"its own fault", "cuMemcpyDtoHAsync", func(x *copyFixture) error { return x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s) }},
-		{"one before", "cuMemsetD8Async", func(x *copyFixture) error { return x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s) }},
+		{"its own fault", "cuMemcpyDtoHAsync", (*copyFixture).toPageable},
+		{"one before", "cuMemsetD8Async", (*copyFixture).toPageable},
 		{"an address", "cuMemcpyAsync", func(x *copyFixture) error { return x.MemcpyAsync(x.ctx, address(x.pageable), x.p, 64, x.s) }},
 		{"rows", "cuMemcpy2DAsync", func(x *copyFixture) error {
 			return x.rows(cu.Memcpy2D{DstMemoryType: cu.MemoryTypeHost, DstHost: x.pageable})
@@ -109,18 +119,8 @@ func TestAsyncCopyReturns(t *testing.T) {
 			return errors.Join(x.MemHostRegister(x.ctx, x.pageable, 64, 0), x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s))
 		}},
 		{"from the host", "cuMemcpyHtoDAsync", func(x *copyFixture) error { return x.MemcpyHtoDAsync(x.ctx, x.p, x.pageable, 64, x.s) }},
-		{"captured", "cuMemcpyDtoHAsync", func(x *copyFixture) error {
-			begun := x.StreamBeginCapture(x.ctx, x.s, cu.StreamCaptureModeRelaxed)
-			copied := x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s)
-			_, ended := x.StreamEndCapture(x.ctx, x.s)
-			return errors.Join(begun, copied, ended)
-		}},
-		{"captured behind a fault", "cuMemsetD8Async", func(x *copyFixture) error {
-			begun := x.StreamBeginCapture(x.ctx, x.s, cu.StreamCaptureModeRelaxed)
-			copied := x.MemcpyDtoHAsync(x.ctx, x.pageable, x.p, 64, x.s)
-			_, ended := x.StreamEndCapture(x.ctx, x.s)
-			return errors.Join(begun, copied, ended)
-		}},
+		{"captured", "cuMemcpyDtoHAsync", (*copyFixture).captured},
+		{"captured behind a fault", "cuMemsetD8Async", (*copyFixture).captured},
 	} {
 		x := newCopyFixture(t, fault.Options{Call: c.failed, Nth: 1, Mode: fault.Async, Code: cu.ErrorIllegalAddress})
 		if err := x.MemsetD8Async(x.ctx, x.p, 1, 64, x.s); err != nil {
