@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
@@ -229,14 +228,6 @@ func (l *launch) report(o *op, v *view, all []simt.Finding) {
 		}
 		o.ctx.drv.found.add(f)
 	}
-}
-
-// atLine returns "file:line", "" for no place.
-func atLine(p callsite.Place) string {
-	if p.File == "" {
-		return ""
-	}
-	return p.String()
 }
 
 var findingKinds = map[kernelrace.Sort]string{

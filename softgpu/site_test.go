@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
@@ -83,6 +84,26 @@ func TestSitesOfParams(t *testing.T) {
 	_, _, fill, _ := runtime.Caller(0)
 	x.ok(x.MemsetD8Async(x.ctx, x.p, 1, 4, x.b))
 	testSites(t, x, "race between a launch and a fill", put+1, fill+1)
+}
+
+// TestNoSite: of a launch that no program's code has made there is no line.
+func TestNoSite(t *testing.T) {
+	r := newRig(t, Options{Check: "races"})
+	m, err := r.ModuleLoadData(r.ctx, []byte(checkedPTX))
+	r.ok(err)
+	f, err := r.ModuleGetFunction(r.ctx, m, "load")
+	r.ok(err)
+	p := r.alloc(4096)
+	go r.Driver.LaunchKernel(r.ctx, f, one, one, 0, 0, params(p, p+2048)) // the first function of its goroutine
+	for begun := time.Now(); len(r.Findings()) == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the uninitialized read is not reported")
+		}
+	}
+	r.ok(r.CtxSynchronize(r.ctx))
+	if found := r.Findings()[0]; found.Second.At != "" || strings.Contains(found.String(), "launched at") {
+		t.Errorf("the report has a line: %v", &found)
+	}
 }
 
 // TestEachSite: each line that makes a wrong launch is reported, also if the kernel is the same.

@@ -205,6 +205,9 @@ func TestRunCheck(t *testing.T) {
 	}
 	f := doc.Findings[0]
 	first := f.First
+	if f.Second.At != "" {
+		t.Errorf("the finding names a line of Ferry's: %s", f.Second.At)
+	}
 	if f.Kind != "race" || f.Offset != 4 || f.Bytes != 4 || f.Count < 64 || !strings.HasPrefix(f.Memory, "a 16384-byte device allocation at 0x") ||
 		!strings.Contains(f.Missing, "blocks of one launch are not ordered") {
 		t.Errorf("finding: %+v", f)

@@ -28,7 +28,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestFind: the line of a call has one number, each line its own.
+// TestFind: the line of a call has one number, whoever calls its function. Each line has its own.
 func TestFind(t *testing.T) {
 	var f Finder
 	var added []Place
@@ -47,7 +47,11 @@ func TestFind(t *testing.T) {
 			t.Errorf("call %d is at %v, want %s:%d", i, p, file, line-3+i)
 		}
 	}
-	if p := f.Place(3); p != (Place{}) || p.String() != "an unknown place" {
+	find := func() int { return f.Find(0, add) }
+	if a, b := find(), find(); a != 3 || b != 3 || len(added) != 3 {
+		t.Errorf("a line with two callers has the numbers %d and %d", a, b)
+	}
+	if p := f.Place(4); p != (Place{}) || p.String() != "an unknown place" {
 		t.Errorf("a number that is not known has %v", p)
 	}
 }

@@ -1,0 +1,42 @@
+package softgpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ferrygpu/ferry/internal/callsite"
+)
+
+// site returns the line of the program that makes the call in progress. It returns no place if
+// all callers are Ferry's own code, or if "ferry run" makes the call.
+func (s *space) site() callsite.Place {
+	p := s.sites.Place(s.sites.Find(1, nil))
+	if p.Own() || strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry/internal/runner.") && !strings.HasSuffix(p.File, "_test.go") {
+		return callsite.Place{}
+	}
+	return p
+}
+
+// freeSite returns the line that frees r now, or that queued the free.
+func (s *space) freeSite(r *region) callsite.Place {
+	if r.streamFree != nil {
+		return r.streamFree.site
+	}
+	return s.site()
+}
+
+// byLine names the function and the line of a call, for the end of a sentence.
+func byLine(p callsite.Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf(" by %s at %v", p.Func, p)
+}
+
+// atLine returns "file:line", "" for no place.
+func atLine(p callsite.Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return p.String()
+}
