@@ -31,11 +31,18 @@ func (d *decoder) findAliases() {
 		if !d.mayAlias(in) {
 			continue
 		}
-		if src, ok := in.Operands[1].(ptx.Reg); ok && !src.Special {
-			waiting[regName(src)] = append(waiting[regName(src)], i)
-			continue
+		switch src := in.Operands[1].(type) {
+		case ptx.Reg:
+			if src.Special {
+				ready = append(ready, i)
+			} else {
+				waiting[regName(src)] = append(waiting[regName(src)], i)
+			}
+		default:
+			if !namesRegister(src) {
+				ready = append(ready, i)
+			}
 		}
-		ready = append(ready, i)
 	}
 	for next := 0; next < len(ready); next++ {
 		for _, name := range d.decodeEarly(ready[next]) {
@@ -43,6 +50,12 @@ func (d *decoder) findAliases() {
 			delete(waiting, name)
 		}
 	}
+}
+
+// namesRegister reports whether an operand, or a part of it, is a register.
+func namesRegister(o ptx.Operand) (found bool) {
+	registersOf(o, func(string) { found = true })
+	return found
 }
 
 // mayAlias reports whether an instruction could make one of its destinations an alias.

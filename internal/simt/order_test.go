@@ -76,6 +76,8 @@ var aboveTests = []struct {
 	{"a result in a register", ".func (.reg .u32 r) seven() { mov.u32 r, 7; ret; }", "", "call (%r9), seven;", 7},
 	{"a shift", "", "mov.u32 %r3, 3;", "shl.b32 %r9, %r3, %r3;", 24},
 	{"a vector that is stored", "", "mov.u32 %r3, 61; mov.u32 %r4, 62;", "st.local.v2.u32 [own], {%r3, %r4}; ld.local.u32 %r9, [own+4];", 62},
+	{"a vector that is packed", "", "bra.uni LOW; PACK: mov.b64 %d2, {%r3, %r4}; bra.uni END; LOW: mov.u32 %r3, 64; mov.u32 %r4, 1; bra.uni PACK; END:", "shr.u64 %d3, %d2, 32; cvt.u32.u64 %r5, %d3; cvt.u32.u64 %r9, %d2; add.u32 %r9, %r9, %r5;", 65},
+	{"a parameter at an address in a register", "", "bra.uni AT; LOAD: ld.param.u32 %r3, [%d2+12]; bra.uni END; AT: mov.u64 %d2, rest; bra.uni LOAD; END:", "add.u32 %r9, %r3, 1;", 5},
 	{"a store under a predicate", "", "mov.u32 %r3, 63; setp.eq.u32 %p2, %r1, 3;", "mov.u32 %r9, 0; @%p2 st.local.u32 [own], %r3; ld.local.u32 %r9, [own];", 63},
 }
 
@@ -134,5 +136,81 @@ func TestFirstUseOfVariable(t *testing.T) {
 	k := m.Bind(nil).Kernel("k")
 	if k.Unsupported == nil || !strings.Contains(k.Unsupported.Error(), "order.ptx:21:") || !strings.Contains(k.Unsupported.Error(), "ld.global.u32: variable table has no address") {
 		t.Errorf("got %v", k.Unsupported)
+	}
+}
+
+// TestExitOpensBarrier: the exit of some lanes opens a barrier at which the rest of their
+// warp waits.
+func TestExitOpensBarrier(t *testing.T) {
+	m := load(t, newSpace(), "", `.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 out) {
+	.reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<2>;
+	ld.param.u64 %d1, [out];
+	mov.u32 %r1, %tid.x;
+	bra.uni START;
+WAIT:
+	bar.sync 0;
+	st.global.u32 [%d1], 5;
+	ret;
+START:
+	setp.eq.u32 %p1, %r1, 0;
+	@%p1 bra WAIT;
+	add.u32 %r2, %r1, 1;
+	ret;
+	bar.sync 0; // no lane comes here
+	ret;
+}
+`)
+	out := put(m.mem, []uint32{0})
+	mustRun(t, m.launch(t, "k", 1, 32, out))
+	if got := valuesOf[uint32](out.Data)[0]; got != 5 {
+		t.Errorf("got %d, want 5", got)
+	}
+}
+
+// TestCallsMeet: lanes that come to one call at different times meet at an instruction for
+// the whole warp within the function.
+func TestCallsMeet(t *testing.T) {
+	m := load(t, newSpace(), "", `.version 8.0
+.target sm_75
+.address_size 64
+.func (.param .u32 r) votes(.param .u32 a) {
+	.reg .b32 %r<4>; .reg .pred %p<2>;
+	ld.param.u32 %r1, [a];
+	setp.lt.u32 %p1, %r1, 10;
+	vote.sync.ballot.b32 %r2, %p1, -1;
+	st.param.u32 [r], %r2;
+	ret;
+}
+.visible .entry k(.param .u64 out) {
+	.reg .b32 %r<9>; .reg .b64 %d<4>; .reg .pred %p<2>;
+	ld.param.u64 %d1, [out];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %d2, %r1, 4;
+	add.u64 %d1, %d1, %d2;
+	bra.uni START;
+CALL:
+	{ .param .u32 a; .param .u32 r; st.param.u32 [a], %r3; call (r), votes, (a); ld.param.u32 %r4, [r]; }
+	st.global.u32 [%d1], %r4;
+	ret;
+START:
+	and.b32 %r2, %r1, 3;
+	add.u32 %r3, %r1, 1;
+	setp.eq.u32 %p1, %r2, 0;
+	@%p1 bra CALL;
+	setp.eq.u32 %p1, %r2, 2;
+	@%p1 bra CALL;
+	add.u32 %r3, %r1, 100;
+	bra.uni CALL;
+}
+`)
+	out := put(m.mem, make([]uint32, 32))
+	mustRun(t, m.launch(t, "k", 1, 32, out))
+	for i, got := range valuesOf[uint32](out.Data) {
+		if want := uint32(0b101010101); got != want {
+			t.Fatalf("lane %d: got %#b, want %#b", i, got, want)
+		}
 	}
 }
