@@ -1,9 +1,15 @@
 package simt
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/differ/permute"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
 // orderProgram has a loop whose tail stands above its head. tail is executed after head,
@@ -211,6 +217,74 @@ START:
 	for i, got := range valuesOf[uint32](out.Data) {
 		if want := uint32(0b101010101); got != want {
 			t.Fatalf("lane %d: got %#b, want %#b", i, got, want)
+		}
+	}
+}
+
+// TestPressureInAnyOrder: what is known about a kernel does not depend on the order of its
+// blocks in the text.
+func TestPressureInAnyOrder(t *testing.T) {
+	kernels := 0
+	for _, file := range corpora {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := decoded(t, string(text))
+		for seed := range uint64(3) {
+			permuted, _, err := permute.Blocks(string(text), seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := decoded(t, permuted)
+			for name, want := range plain.kernels {
+				kernels++
+				got := other.Kernel(name)
+				if got.Registers != want.Registers || got.SharedBytes != want.SharedBytes || got.LocalBytes != want.LocalBytes || got.Barriers != want.Barriers || got.Heap != want.Heap {
+					t.Errorf("%s in order %d: %d registers, %d bytes shared, %d local, %d barriers, heap %v, want %d, %d, %d, %d, %v", name, seed,
+						got.Registers, got.SharedBytes, got.LocalBytes, got.Barriers, got.Heap, want.Registers, want.SharedBytes, want.LocalBytes, want.Barriers, want.Heap)
+				}
+			}
+		}
+	}
+	if kernels == 0 {
+		t.Error("no kernel was compared")
+	}
+}
+
+func decoded(t *testing.T, text string) *Program {
+	t.Helper()
+	m, err := ptx.Parse("", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Decode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestPressureOfLargeFunctions: a function that is too large for the paths of its branches
+// has an estimate from its text.
+func TestPressureOfLargeFunctions(t *testing.T) {
+	registers := ""
+	for i := range 64 * 64 {
+		registers += fmt.Sprintf("mov.u32 %%x%d, 1; ", i)
+	}
+	// By paths %r1 has a value from the beginning, in the text from where it is named.
+	const end = "bra e; mov.u32 %r3, 1; mov.u32 %r4, %r3; e: mov.u32 %r2, %r1; mov.u32 %r5, %r2; ret;"
+	for name, c := range map[string]struct {
+		body string
+		want int
+	}{
+		"neither":            {"mov.u32 %r3, 1; mov.u32 %r4, %r3; " + end, 3},
+		"tables of branches": {"t: .branchtargets " + strings.Repeat("e, ", 1000) + "e; " + strings.Repeat("brx.idx 0, t; ", 300) + end, 2},
+		"blocks":             {registers + strings.Repeat("@%p1 bra e; ", livenessWords/64) + end, 2},
+	} {
+		p := decoded(t, ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<10>, %x<5000>;\n.reg .pred %p<2>;\n"+c.body+"\n}\n")
+		if got := p.Kernel("k").Registers; got != c.want {
+			t.Errorf("%s: %d registers, want %d", name, got, c.want)
 		}
 	}
 }
