@@ -13,7 +13,12 @@ import (
 
 // launchOf makes a launch of a workload, whose buffers get memory of their own.
 func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
-	m := load(t, newSpace(), "workload.ptx", workload.PTX)
+	return launchText(t, w, workload.PTX)
+}
+
+// launchText is launchOf with the text of the module.
+func launchText(t testing.TB, w *workload.Workload, text string) (*Launch, []*Segment) {
+	m := load(t, newSpace(), "workload.ptx", text)
 	var segs []*Segment
 	var addrs []uint64
 	for _, b := range w.Buffers {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/differ/permute"
+	"github.com/ferrygpu/ferry/internal/workload"
 	"github.com/ferrygpu/ferry/ptx"
 )
 
@@ -285,6 +286,69 @@ func TestPressureOfLargeFunctions(t *testing.T) {
 		p := decoded(t, ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<10>, %x<5000>;\n.reg .pred %p<2>;\n"+c.body+"\n}\n")
 		if got := p.Kernel("k").Registers; got != c.want {
 			t.Errorf("%s: %d registers, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestFindingsInAnyOrder: with the blocks in another order the check finds a race in the
+// same kernels. One of them faults then, because of its race.
+func TestFindingsInAnyOrder(t *testing.T) {
+	files, err := filepath.Glob("testdata/races/*.ptx")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no kernels", err)
+	}
+	racy, right := 0, 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		permuted, _, err := permute.Blocks(string(text), permute.Reversed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := load(t, newSpace(), file, permuted)
+		for name := range m.kernels {
+			if name == "racy_mbarrier_init_1x64" {
+				continue
+			}
+			found := checkKernel(t, m, name)
+			if want := strings.HasPrefix(name, "racy_"); want {
+				racy++
+				if len(found) == 0 {
+					t.Errorf("%s: no race was found", name)
+				}
+			} else {
+				right++
+				for _, f := range found {
+					t.Errorf("%s: %+v", name, f)
+				}
+			}
+		}
+	}
+	t.Logf("%d kernels with a race, %d without", racy, right)
+}
+
+// TestTrafficInAnyOrder: launches move the same and compute the same with the blocks in
+// another order. The threads of mandelbrot leave their loop one by one. With its exit above
+// the loop they do not rejoin before they store, so that there are more transfers.
+func TestTrafficInAnyOrder(t *testing.T) {
+	permuted, _, err := permute.Blocks(workload.PTX, permute.Reversed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range workload.Small() {
+		l, want := launchOf(t, w)
+		plain := mustRun(t, l)
+		l, got := launchText(t, w, permuted)
+		other := mustRun(t, l)
+		if fmt.Sprint(other.Traffic) != fmt.Sprint(plain.Traffic) && w.Kernel != "mandelbrot" {
+			t.Errorf("%s moves %+v, want %+v", w.Kernel, other.Traffic, plain.Traffic)
+		}
+		for i := range want {
+			if !slices.Equal(got[i].Data, want[i].Data) {
+				t.Errorf("%s: buffer %d differs", w.Kernel, i)
+			}
 		}
 	}
 }
