@@ -138,9 +138,9 @@ func (w *warp) barrier(in *inst) {
 // sync runs an instruction for the whole warp once all lanes that it names have
 // arrived.
 func (w *warp) sync(in *inst) {
-	if !w.full && !w.force {
+	if w.active != w.live && !w.force {
 		members := uint32(w.f.lane(in.c, bits.TrailingZeros32(w.active)))
-		if members&w.f.lanes&^w.active != 0 {
+		if members&w.live&^w.active != 0 {
 			w.suspend(group{pc: w.pc - 1, wait: waitSync})
 			w.active = 0
 			w.next()

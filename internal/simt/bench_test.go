@@ -3,15 +3,22 @@ package simt
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/workload"
+	"github.com/ferrygpu/ferry/ptx"
 )
 
 // launchOf makes a launch of a workload, whose buffers get memory of their own.
 func launchOf(t testing.TB, w *workload.Workload) (*Launch, []*Segment) {
-	m := load(t, newSpace(), "workload.ptx", workload.PTX)
+	return launchText(t, w, workload.PTX)
+}
+
+// launchText is launchOf with the text of the module.
+func launchText(t testing.TB, w *workload.Workload, text string) (*Launch, []*Segment) {
+	m := load(t, newSpace(), "workload.ptx", text)
 	var segs []*Segment
 	var addrs []uint64
 	for _, b := range w.Buffers {
@@ -94,6 +101,29 @@ func benchmark(b *testing.B, l *Launch) {
 	b.ReportMetric(instructions/sec, "thread-instr/s")
 	if cpu > 0 { // per second of processor time, because others may use the processors too
 		b.ReportMetric(instructions*float64(b.N)/cpu.Seconds(), "thread-instr/cpu-s")
+	}
+}
+
+// BenchmarkDecode decodes the kernels of the corpus.
+func BenchmarkDecode(b *testing.B) {
+	for _, file := range corpora {
+		b.Run("file="+file, func(b *testing.B) {
+			text, err := os.ReadFile("testdata/" + file)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := ptx.Parse(file, string(text))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Decode(m); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

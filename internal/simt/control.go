@@ -128,6 +128,10 @@ func (w *warp) call(in *inst) {
 	}
 	up := w.f
 	local := uint64(alignUp(up.stackTop(), 16))
+	if f := w.enteredBefore(fn, in, local); f != nil {
+		w.enter(f)
+		return
+	}
 	if up.depth >= maxDepth || int(local)+fn.localBytes > maxLocal {
 		w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
 		w.fault.Why = fmt.Sprintf("%d nested calls with %d bytes of local memory, at most %d calls and %d bytes are possible: is there an end to the recursion?",
@@ -144,13 +148,33 @@ func (w *warp) call(in *inst) {
 	if w.tr.block != nil {
 		f.follow()
 	}
-	f.parent, f.ret, f.call, f.depth, f.local, f.lanes = up, w.pc, in, up.depth+1, local, w.active
-	w.move(up, c.args, f, fn.paramPlaces)
+	f.parent, f.ret, f.call, f.depth, f.local = up, w.pc, in, up.depth+1, local
+	w.enter(f)
+	w.setSpecials()
+}
+
+// enter makes the active lanes begin a function in frame f.
+func (w *warp) enter(f *frame) {
+	w.move(w.f, f.call.call.args, f, f.fn.paramPlaces)
+	f.lanes |= w.active
 	w.f, w.pc = f, 0
 	w.setActive(w.active)
-	w.setSpecials()
 	w.budget -= 16
 	w.setLimit()
+}
+
+// enteredBefore returns the frame of lanes that made the same call before and are still in
+// it, nil if there is none. Lanes that share a frame can meet at an instruction for the whole
+// warp, whatever the order in which they called.
+func (w *warp) enteredBefore(fn *function, in *inst, local uint64) *frame {
+	for i := range w.others {
+		for f := w.others[i].f; f != nil && f.depth > w.f.depth; f = f.parent {
+			if f.parent == w.f && f.call == in && f.fn == fn && f.local == local {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // callee returns the function that an indirect call calls. Lanes that call another

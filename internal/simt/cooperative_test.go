@@ -198,9 +198,14 @@ func TestPressure(t *testing.T) {
 		{"predicates", "setp.eq.u32 %p1, 1, 1; @%p1 mov.u32 %r1, 1; ret;", 1},
 		{"kept by a loop", "mov.u32 %r1, 1; again: mov.u32 %r2, %r1; mov.u32 %r3, 1; mov.u32 %r4, %r3; setp.eq.u32 %p1, %r4, 0; @%p1 bra again; ret;", 3},
 		{"kept by an outer loop", "mov.u32 %r1, 1; outer: mov.u32 %r2, 1; inner: mov.u32 %r3, %r1; setp.eq.u32 %p1, %r2, %r3; @%p1 bra inner; mov.u32 %r4, 1; mov.u32 %r5, %r4; mov.u32 %r6, %r4; mov.u32 %r7, %r5; mov.u32 %r8, %r6; bra outer; ret;", 4},
+		{"other paths", "@%p1 bra other; mov.u32 %r1, 1; mov.u32 %r2, %r1; bra end; other: mov.u32 %r3, 1; mov.u32 %r4, %r3; end: ret;", 2},
+		{"kept by a loop whose tail stands above its head", "mov.u32 %r1, 1; bra head; tail: mov.u32 %r2, %r1; bra head; head: mov.u32 %r3, 1; mov.u32 %r4, %r3; setp.eq.u32 %p1, %r4, 0; @%p1 bra tail; ret;", 3},
+		{"kept where a predicate is false", "mov.u32 %r1, 1; mov.u32 %r3, 1; mov.u32 %r4, %r3; @%p1 mov.u32 %r1, 2; mov.u32 %r2, %r1; ret;", 3},
+		{"kept by a table of branches", "mov.u32 %r1, 1; t: .branchtargets a, b; mov.u32 %r2, 0; brx.idx %r2, t; a: mov.u32 %r3, 1; mov.u32 %r4, %r3; ret; b: mov.u32 %r5, %r1; ret;", 2},
+		{"results and arguments of a call", "mov.u32 %r1, 1; mov.u32 %r2, 2; call (%r3), f, (%r1, %r2); mov.u32 %r4, %r3; ret;", 3},
 		{"addresses and vectors", "ld.param.u64 %d1, [p]; ld.global.v2.u32 {%r1, %r2}, [%d1]; ret;", 4},
 	} {
-		m := load(t, newSpace(), "", ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<10>;\n.reg .b64 %d<4>;\n.reg .pred %p<2>;\n"+c.body+"\n}\n")
+		m := load(t, newSpace(), "", ".version 8.0\n.target sm_75\n.address_size 64\n.func (.reg .u32 r) f(.reg .u32 a, .reg .u32 b) { add.u32 r, a, b; ret; }\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<10>;\n.reg .b64 %d<4>;\n.reg .pred %p<2>;\n"+c.body+"\n}\n")
 		if got := m.Kernel("k").Registers; got != c.want {
 			t.Errorf("%s: %d registers, want %d", c.name, got, c.want)
 		}

@@ -58,8 +58,23 @@ type decoder struct {
 	in    *ptx.Instr
 	types []ptx.Type // the types among the modifiers, in order
 	cost  uint32     // instructions dropped since the last one that was emitted
+	label int        // code index of the last label
 	start []int      // code index of each instruction of the body
 	defs  map[string]int
+
+	early    map[int]early // by instruction of the body
+	aliasing bool          // an instruction is decoded early
+}
+
+// use makes instruction i of the body the current one.
+func (d *decoder) use(i int) {
+	d.in = &d.f.src.Body[i]
+	d.types = d.types[:0]
+	for _, m := range d.in.Mods {
+		if t, ok := ptx.ParseType(m); ok {
+			d.types = append(d.types, t)
+		}
+	}
 }
 
 // missing returns the error of an instruction that cannot be decoded.
@@ -115,6 +130,31 @@ func (d *decoder) emit(out inst) *inst {
 func (d *decoder) elide() error {
 	d.cost++
 	return nil
+}
+
+// targets returns the instructions that have a label, by index.
+func (f *function) targets() map[int]bool {
+	at := make(map[int]bool, len(f.src.Labels))
+	for _, i := range f.src.Labels {
+		at[i] = true
+	}
+	return at
+}
+
+// settle makes the instructions that were dropped before a label count where they stand: a
+// branch to the label does not run them.
+func (d *decoder) settle() {
+	last := len(d.f.code) - 1
+	switch {
+	case d.cost == 0:
+	case last >= d.label && d.f.code[last].kind == kindExec:
+		d.f.code[last].cost += d.cost
+		d.cost = 0
+	default: // no instruction before the label always runs with them
+		d.cost--
+		d.emit(inst{exec: func(*warp, *inst) {}})
+	}
+	d.label = len(d.f.code)
 }
 
 func (d *decoder) has(mod string) bool { return slices.Contains(d.in.Mods, mod) }
@@ -330,6 +370,9 @@ func countDefs(f *ptx.Func) map[string]int {
 	}
 	for _, v := range f.Params {
 		defs[v.Name] += 2 // the call writes a register parameter
+	}
+	for _, v := range f.Returns {
+		defs[v.Name] += 2 // the return reads a register result from the frame
 	}
 	return defs
 }

@@ -6,13 +6,13 @@
 //
 // Lanes that took different paths form groups. The group in the deepest call runs
 // first. In the same call the group with the lowest position does, so that structured
-// code reconverges. A group that loops for long gives the other groups of its warp a
-// time slice. A warp that loops for long gives the other warps of its block a turn.
-// Blocks that poll memory make their worker begin further blocks, up to 4096. If they
-// take much memory it begins up to 64 (fewer only above 4 GiB). Polling is volatile,
-// relaxed or acquiring loads, atomics that change nothing, and sleeping. So threads of
-// a grid may wait for each other as long as the grid has no more blocks than that per
-// worker.
+// code reconverges. Lanes that make the same call share a frame, whenever they come to
+// it. A group that loops for long gives the other groups of its warp a time slice. A
+// warp that loops for long gives the other warps of its block a turn. Blocks that poll
+// memory make their worker begin further blocks, up to 4096. If they take much memory
+// it begins up to 64 (fewer only above 4 GiB). Polling is volatile, relaxed or
+// acquiring loads, atomics that change nothing, and sleeping. So threads of a grid may
+// wait for each other as long as the grid has no more blocks than that per worker.
 //
 // A register is stored lane by lane, or as one value with a stride if all lanes agree
 // or differ evenly. The second form saves most of the work of computing indices, and
@@ -25,6 +25,8 @@
 //
 //	simt.go, program.go             what callers use: memory, launches, linked programs
 //	function.go, decode.go          a function in decoded form; the decoder's common part
+//	alias.go                        registers that are other names of constants
+//	liveness.go, pressure.go        basic blocks; how many registers a thread needs
 //	execution.go, worker.go         a launch; its goroutines
 //	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
 //	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2

@@ -28,8 +28,8 @@ type function struct {
 	fixed   map[int32]bool    // registers that no instruction writes
 	values  map[uint64]int32  // registers of plain constants, by value
 	symbols map[ptx.Sym]int32 // registers of addresses of variables
-	uses    []variableUse
-	alias   map[string]int32 // declared registers that stand for a constant register
+	uses    []int             // indices in Program.variables of the variables whose addresses it uses
+	alias   map[string]int32  // declared registers that stand for a constant register
 	vars    map[string]*ptx.Var
 	local   map[string]int // frame offset of local variables and, in device functions, of parameters
 	args    map[string]*ptx.Param
@@ -82,12 +82,6 @@ func (f *function) firstUnsupported() *unsupported {
 		return nil
 	}
 	return f.bad[0]
-}
-
-// variableUse is the first use of a variable of global or constant space in a function.
-type variableUse struct {
-	variable int // index in Program.variables
-	first    unsupported
 }
 
 // layout assigns offsets to the variables of the function.
@@ -256,23 +250,24 @@ func (f *function) decode() {
 	}
 	d := &decoder{f: f, defs: countDefs(f.src)}
 	d.start = make([]int, len(f.src.Body)+1)
+	d.findAliases()
+	targets := f.targets()
 	for i := range f.src.Body {
-		d.start[i] = len(f.code)
-		d.in = &f.src.Body[i]
-		d.types = d.types[:0]
-		for _, m := range d.in.Mods {
-			if t, ok := ptx.ParseType(m); ok {
-				d.types = append(d.types, t)
-			}
+		if targets[i] {
+			d.settle()
 		}
+		d.start[i] = len(f.code)
+		d.use(i)
 		n := len(f.code)
-		if err := d.decodeOne(); err != nil {
+		if e, ok := d.early[i]; ok {
+			d.emitEarly(e)
+		} else if err := d.decodeOne(); err != nil {
 			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
 			f.bad = append(f.bad, &unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: err.Error()})
 		}
 	}
 	d.start[len(f.src.Body)] = len(f.code)
-	end := inst{kind: kindRet, guard: -1, src: &ptx.Instr{Op: "ret"}}
+	end := inst{kind: kindRet, guard: -1, cost: d.cost, src: &ptx.Instr{Op: "ret"}}
 	if n := len(f.src.Body); n > 0 {
 		end.src = &ptx.Instr{Op: "ret", Pos: f.src.Body[n-1].Pos}
 	}

@@ -398,8 +398,8 @@ func (d *decoder) variableAddress(name string, off int64) int32 {
 		return reg
 	}
 	i := f.program.variable(name)
-	if !slices.ContainsFunc(f.uses, func(u variableUse) bool { return u.variable == i }) {
-		f.uses = append(f.uses, variableUse{i, unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: "variable " + name + " has no address"}})
+	if !slices.Contains(f.uses, i) {
+		f.uses = append(f.uses, i)
 	}
 	f.symbols[at] = f.addConst(constant{launch: func(x *execution) uint64 {
 		return x.l.Kernel.addresses[i] + uint64(off)
@@ -520,18 +520,11 @@ func (d *decoder) loadParam(m *access) error {
 	return nil
 }
 
-// copyTo copies a register to operand op. If neither of the two is ever written
-// otherwise, no instruction is needed: op becomes another name of the register.
+// copyTo copies a register to operand op. No instruction is needed if op can become another
+// name of the register.
 func (d *decoder) copyTo(op ptx.Operand, src int32) error {
-	if _, ok := op.(ptx.Sink); ok {
+	if _, ok := op.(ptx.Sink); ok || d.makeAlias(op, src) {
 		return d.elide()
-	}
-	r, ok := op.(ptx.Reg)
-	if ok && d.in.Guard == "" && d.defs[regName(r)] == 1 && d.f.constant(src) {
-		if reg, ok := d.f.regs[regName(r)]; ok && !reg.pred && reg.typ.Size() <= 8 {
-			d.f.alias[regName(r)] = src
-			return d.elide()
-		}
 	}
 	dst, err := d.destOf(op)
 	if err != nil {

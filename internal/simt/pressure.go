@@ -10,14 +10,35 @@ import (
 // instruction that names it to the last one, as indices into the body.
 type lifetime struct{ first, last int }
 
-// loopWork bounds the loops times registers that findPressure looks at.
+// loopWork bounds the loops times registers that textPressure looks at.
 const loopWork = 1 << 24
 
-// findPressure estimates how many 32-bit registers a thread of the function needs at once.
-// It counts the declared registers whose lifetimes overlap. A register that has a value
-// before a loop and is named in the loop keeps its value until the loop ends. Predicates
-// count nothing. A compiler moves instructions, so its number differs.
+// findPressure estimates how many 32-bit registers a thread of the function needs at once:
+// the most that hold a value which the code can still read, by the paths of the branches.
+// Predicates count nothing. A compiler moves instructions, so its number differs.
 func (f *function) findPressure() int {
+	n := int(f.endReg - f.firstReg)
+	blocks, names := f.basicBlocks(), f.named()
+	if blocks == nil || len(blocks)*(n+63)/64 > livenessWords || !liveness(blocks, names, n) {
+		return f.textPressure()
+	}
+	words := make([]int, n)
+	for _, r := range f.regs {
+		if !r.pred {
+			words[r.index-f.firstReg] = (r.typ.Size() + 3) / 4
+		}
+	}
+	most := 0
+	for _, b := range blocks {
+		most = max(most, b.pressureOf(blocks, names, words))
+	}
+	return most
+}
+
+// textPressure is findPressure from the order of the text, for large functions. It counts
+// the registers whose lifetimes in the text overlap. A register that has a value before a
+// loop and is named in the loop keeps its value until the loop ends.
+func (f *function) textPressure() int {
 	lives := f.lifetimes()
 	f.extend(lives)
 	change := make([]int, len(f.src.Body)+1)

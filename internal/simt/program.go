@@ -3,6 +3,7 @@ package simt
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -19,6 +20,8 @@ type Program struct {
 	variables []string       // whose addresses the code uses
 	indices   map[string]int // of variables, by name
 	accesses  int            // memory instructions decoded so far
+
+	declared map[*ptx.Var]int // number of each shared variable in the order of declaration
 
 	constBytes int // of all constant variables
 }
@@ -129,15 +132,15 @@ func (p *Program) Bind(addr func(name string) (uint64, bool)) *Program {
 	return &bound
 }
 
-// lostVariable returns the first use of a variable in lost that the kernel can reach.
+// lostVariable returns the error for the use of a variable in lost that the kernel can reach.
 func (k *Kernel) lostVariable(lost map[int]bool) *unsupported {
 	if len(lost) == 0 {
 		return nil
 	}
 	for _, f := range reachable(k.fn) {
-		for i := range f.uses {
-			if lost[f.uses[i].variable] {
-				return &f.uses[i].first
+		for _, v := range f.uses {
+			if lost[v] {
+				return f.firstUse(f.program.variables[v])
 			}
 		}
 	}
@@ -166,7 +169,7 @@ func Decode(m *ptx.Module) (*Program, error) {
 		return nil, errors.New("link: no module")
 	}
 	p := &Program{
-		module: m, indices: map[string]int{},
+		module: m, indices: map[string]int{}, declared: map[*ptx.Var]int{},
 		funcs: map[string]*function{}, kernels: map[string]*Kernel{},
 	}
 	for _, f := range m.Funcs {
@@ -187,6 +190,7 @@ func Decode(m *ptx.Module) (*Program, error) {
 			p.constBytes += v.Size()
 		}
 	}
+	p.numberShared()
 	for _, fn := range p.list {
 		fn.layout()
 	}
@@ -227,21 +231,16 @@ func (p *Program) Address(function string) (uint64, bool) {
 func (k *Kernel) layoutShared(fns []*function) {
 	n, align := 0, 16
 	var open []*ptx.Var
-	for _, f := range fns {
-		for _, v := range f.shared {
-			if _, ok := k.shared[v]; ok {
-				continue
-			}
-			size := v.Size()
-			if size == 0 {
-				open = append(open, v)
-				align = max(align, max(v.Align, 1))
-				continue
-			}
-			n = alignUp(n, max(v.Align, 1))
-			k.shared[v] = uint64(n)
-			n += size
+	for _, v := range k.program.sharedOf(fns) {
+		size := v.Size()
+		if size == 0 {
+			open = append(open, v)
+			align = max(align, max(v.Align, 1))
+			continue
 		}
+		n = alignUp(n, max(v.Align, 1))
+		k.shared[v] = uint64(n)
+		n += size
 	}
 	k.SharedBytes = n
 	for _, v := range open {
@@ -250,6 +249,31 @@ func (k *Kernel) layoutShared(fns []*function) {
 	k.dynamicAt = n
 	if len(open) > 0 {
 		k.dynamicAt = alignUp(n, align)
+	}
+}
+
+// sharedOf returns the shared variables that functions use, in the order of declaration.
+func (p *Program) sharedOf(fns []*function) []*ptx.Var {
+	var all []*ptx.Var
+	for _, f := range fns {
+		all = append(all, f.shared...)
+	}
+	slices.SortFunc(all, func(a, b *ptx.Var) int { return p.declared[a] - p.declared[b] })
+	return slices.Compact(all)
+}
+
+// numberShared numbers the shared variables in the order of declaration.
+func (p *Program) numberShared() {
+	number := func(vars []*ptx.Var) {
+		for _, v := range vars {
+			if v.Space == ptx.SharedSpace {
+				p.declared[v] = len(p.declared)
+			}
+		}
+	}
+	number(p.module.Vars)
+	for _, f := range p.list {
+		number(f.src.Vars)
 	}
 }
 

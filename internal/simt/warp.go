@@ -296,6 +296,9 @@ func (w *warp) exit(mask uint32) {
 	}
 	if w.b.waiting > 0 {
 		w.b.checkBarriers()
+		if w.active == 0 && w.state == warpReady {
+			w.next() // the exit has opened the barrier at which the rest of the warp waits
+		}
 	}
 }
 
@@ -443,7 +446,7 @@ func before(a, b *group) bool {
 func (w *warp) complete(g *group) bool {
 	in := &g.f.fn.code[g.pc]
 	members := uint32(g.f.lane(in.c, bits.TrailingZeros32(g.mask)))
-	return members&g.f.lanes&^g.mask == 0
+	return members&w.live&^g.mask == 0
 }
 
 // meetApart lets the lanes go on that wait for each other at different bar.warp.sync with
