@@ -193,6 +193,7 @@ func (l *launch) run(o *op) error {
 		Printf:          o.ctx.printf.add,
 		Heap:            v.heap,
 		Pulse:           &x.pulse,
+		Shuffle:         d.shuffle(o),
 		Check:           d.races,
 		Written:         d.values.finder(),
 		Between:         d.launches.betweenLaunches(o),

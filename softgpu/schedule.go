@@ -9,6 +9,7 @@ import (
 	"time"
 
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/simt"
 )
 
 // Schedule chooses when queued work starts. Every choice is legal: a program
@@ -266,6 +267,14 @@ func (d *Driver) runOne(ops []*op) bool {
 	d.releaseAll([]*op{o})
 	d.boundedWait(o)
 	return true
+}
+
+// shuffle returns how the kernel of o orders its blocks and warps, nil for the fixed order.
+func (d *Driver) shuffle(o *op) *simt.Shuffle {
+	if d.schedule != Random {
+		return nil
+	}
+	return &simt.Shuffle{Seed: d.seed, Launch: o.id}
 }
 
 // release lets o start as soon as its dependencies are done. The caller holds

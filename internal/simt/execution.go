@@ -153,6 +153,9 @@ func newExecution(l *Launch) (*execution, error) {
 	if l.Check {
 		x.workers, x.checker = 1, newChecker(x)
 	}
+	if l.Shuffle != nil {
+		x.workers = 1
+	}
 	if x.workers <= 0 {
 		x.workers = runtime.GOMAXPROCS(0)
 	}
@@ -206,6 +209,7 @@ func (x *execution) work(id int) {
 	}
 	k.tallies = make([]tally, x.l.Counters)
 	k.mapped = newMappedView(k)
+	k.shuffle = newShuffler(x)
 	k.loop()
 	k.stats.WarpInstructions = k.instructions
 	x.mu.Lock()
