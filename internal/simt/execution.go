@@ -29,6 +29,7 @@ type execution struct {
 	lanewise    bool // without uniform and affine registers, for tests
 	hz          float64
 	latency     float64  // of an instruction, in ns
+	stackLimit  int      // most predicted bytes of stack of a thread, 0 for no limit
 	checker     *checker // nil without Launch.Check
 	mapped      *Mapped
 
@@ -148,6 +149,9 @@ func newExecution(l *Launch) (*execution, error) {
 		mapped:      cmp.Or(l.Mapped, mappedForTests.Load()),
 		hz:          cmp.Or(l.ClockHz, 1e9),
 		latency:     cmp.Or(l.Latency, 2),
+	}
+	if !k.boundedStack {
+		x.stackLimit = l.StackBytes
 	}
 	x.workers = l.Workers
 	if l.Check {

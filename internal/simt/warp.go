@@ -101,6 +101,7 @@ func (w *warp) start(b *block, index int) {
 	w.fault, w.polled, w.polledGlobal, w.rests, w.force, w.fair = nil, false, false, false, false, false
 	w.f = k.newFrame(k.x.fn)
 	w.f.lanes, w.f.depth, w.f.local = w.live, 0, 0
+	w.f.stack, w.f.folds = w.f.fn.stack+w.f.fn.folded, true
 	w.pc = 0
 	w.setActive(w.live)
 	w.limit = noLimit
