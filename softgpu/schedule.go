@@ -27,7 +27,9 @@ const (
 	// stale data every time.
 	Lazy
 	// Random starts operations one at a time, at times and in an order that the
-	// seed decides. The same seed gives the same run.
+	// seed decides. The seed also chooses the order of the blocks of a kernel and
+	// the interleaving of its warps, so one core runs a kernel. The same seed
+	// gives the same run on any number of cores.
 	Random
 )
 
