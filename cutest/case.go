@@ -52,6 +52,6 @@ func allChecks() []check {
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
 		occupancyChecks, launchExChecks,
 		twoContextChecks, peerSelfChecks, multiDeviceChecks,
-		faultChecks, faultLostChecks,
+		faultChecks, faultLostChecks, stackChecks,
 	)
 }

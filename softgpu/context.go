@@ -491,9 +491,10 @@ func (d *Driver) CtxGetLimit(h cu.Context, limit cu.Limit) (uintptr, error) {
 }
 
 // CtxSetLimit sets a limit. The printf limit bounds what kernels print, the limit
-// of the heap what they allocate. The limit of the stack is only stored: kernels
-// get the stack that they need. As on hardware, setting it waits for the context's
-// work, and the heap cannot change after a launch of a kernel that uses it.
+// of the heap what they allocate. The limit of the stack bounds the calls of kernels
+// whose need is not known at compile time: those that recurse, also through pointers,
+// and those that call alloca. As on hardware, setting it waits for the context's work,
+// and the heap cannot change after a launch of a kernel that uses it.
 func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error {
 	const what = "set a limit"
 	c, err := d.beginIn(h, what)
@@ -504,8 +505,8 @@ func (d *Driver) CtxSetLimit(h cu.Context, limit cu.Limit, value uintptr) error 
 	if _, ok := c.limits[limit]; !ok {
 		return refuse(cu.ErrorInvalidValue, what, "limit %d is not known", limit)
 	}
-	if limit == cu.LimitStackSize && value > 512<<10 {
-		return refuse(cu.ErrorInvalidValue, what, "a stack of %s is more than 512 KiB a thread", size(uint64(value)))
+	if limit == cu.LimitStackSize && value >= 512<<10 {
+		return refuse(cu.ErrorInvalidValue, what, "a stack of %s: must be less than 512 KiB a thread", size(uint64(value)))
 	}
 	if limit == cu.LimitMallocHeapSize && c.heap != nil {
 		return refuse(cu.ErrorInvalidValue, what, "a kernel that calls malloc or free was launched: set the size of the heap before")

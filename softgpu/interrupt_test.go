@@ -191,7 +191,7 @@ func TestHostileKernels(t *testing.T) {
 		{"forever", 1, 1024, cu.ErrorLaunchTimeout, "hostile.cu:7"},
 		{"nothing", 1<<31 - 1, 1, cu.ErrorLaunchTimeout, "kernel nothing"},
 		{"wild", 1, 64, cu.ErrorIllegalAddress, "hostile.cu:20"},
-		{"recursion", 64, 256, cu.ErrorHardwareStackError, "an end to the recursion"},
+		{"recursion", 64, 256, cu.ErrorIllegalAddress, "stack overflow: deeper takes "},
 		{"deadlock", 1, 64, cu.ErrorLaunchTimeout, "32 threads of the block wait at barrier 1, where 32 of 64 have arrived, 32 threads of the block wait at barrier 2"},
 		{"large_local", 1, 256, cu.Success, ""},
 	} {

@@ -164,6 +164,7 @@ func (l *launch) run(o *op) error {
 		clock = max(clock, o.stream.clock)
 	}
 	reserved := d.deviceBytes
+	stack := o.ctx.limits[cu.LimitStackSize]
 	d.mu.Unlock()
 	if l.cooperative {
 		v.workspace = newWorkspace()
@@ -193,6 +194,8 @@ func (l *launch) run(o *op) error {
 		Printf:          o.ctx.printf.add,
 		Heap:            v.heap,
 		Pulse:           &x.pulse,
+		StackBytes:      int(stack),
+		Shuffle:         d.shuffle(o),
 		Check:           d.races,
 		Written:         d.values.finder(),
 		Between:         d.launches.betweenLaunches(o),

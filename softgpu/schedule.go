@@ -9,6 +9,7 @@ import (
 	"time"
 
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/simt"
 )
 
 // Schedule chooses when queued work starts. Every choice is legal: a program
@@ -26,7 +27,9 @@ const (
 	// stale data every time.
 	Lazy
 	// Random starts operations one at a time, at times and in an order that the
-	// seed decides. The same seed gives the same run.
+	// seed decides. The seed also chooses the order of the blocks of a kernel and
+	// the interleaving of its warps, so one core runs a kernel. The same seed
+	// gives the same run on any number of cores.
 	Random
 )
 
@@ -266,6 +269,14 @@ func (d *Driver) runOne(ops []*op) bool {
 	d.releaseAll([]*op{o})
 	d.boundedWait(o)
 	return true
+}
+
+// shuffle returns how the kernel of o orders its blocks and warps, nil for the fixed order.
+func (d *Driver) shuffle(o *op) *simt.Shuffle {
+	if d.schedule != Random {
+		return nil
+	}
+	return &simt.Shuffle{Seed: d.seed, Launch: o.id}
 }
 
 // release lets o start as soon as its dependencies are done. The caller holds

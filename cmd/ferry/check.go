@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,13 +16,14 @@ import (
 type checkOptions struct {
 	json  bool
 	allow string
+	seeds int
 }
 
 // newCheck returns the command "ferry check".
 func newCheck(s *session) *cobra.Command {
 	o := &checkOptions{}
 	c := &cobra.Command{
-		Use:   "check [--allow FILE] [--json] -- PROGRAM ARG...",
+		Use:   "check [--allow FILE] [--seeds N] [--json] -- PROGRAM ARG...",
 		Short: "find wrong uses of memory in flight",
 		Long: `Runs a program that uses Ferry with all checks on (FERRY_CHECK=1), and reports
 what they have found: memory that is used while an operation uses it, uses after
@@ -31,8 +34,14 @@ and what was not. The program needs no change.
 The exit status is 3 if something was found, else that of the program. On the
 software GPU a program takes up to 5 times as long; the races of kernels
 cost more. Notes tell of costs, and do not count.
+
+--seeds N runs the program N times, under FERRY_SCHEDULE=random:1 to random:N.
+The seed chooses the order of streams, blocks and warps on the software GPU, so
+that a race shows which a lock or a flag hides in the usual order. Each finding
+has the first seed that shows it, and the command that shows it again. 16 seeds
+find most.
 `,
-		Example: "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...",
+		Example: "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...\n  ferry check --seeds 16 -- go test -run TestKernel ./...",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, words []string) error {
 			dash := c.ArgsLenAtDash()
@@ -41,11 +50,16 @@ cost more. Notes tell of costs, and do not count.
 				return badUsage("want -- before the program")
 			case len(words) == 0:
 				return badUsage("no program after --")
+			case o.seeds < 0 || o.seeds > checkrun.MostSeeds:
+				return badUsage("--seeds %d: must be 1 to %d", o.seeds, checkrun.MostSeeds)
+			case o.seeds == 0 && c.Flags().Changed("seeds"):
+				return badUsage("--seeds 0: must be 1 to %d", checkrun.MostSeeds)
 			}
 			return s.check(c.Context(), o, words)
 		},
 	}
 	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings that have a line of `FILE` in their text")
+	c.Flags().IntVar(&o.seeds, "seeds", 0, "run the program under `N` seeds of the schedule random (once, under FERRY_SCHEDULE)")
 	jsonFlag(c, &o.json, "schema "+checkrun.Schema)
 	return c
 }
@@ -62,7 +76,7 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 			return err
 		}
 	}
-	r, err := p.Run(ctx)
+	r, err := o.run(ctx, p)
 	if r == nil {
 		return err
 	}
@@ -76,6 +90,38 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 		return &childError{program[0], r.Ended, r.Status}
 	}
 	return nil
+}
+
+// run runs the program once, or once for each seed.
+func (o *checkOptions) run(ctx context.Context, p *checkrun.Program) (*checkrun.Report, error) {
+	if o.seeds == 0 {
+		return p.Run(ctx)
+	}
+	return p.RunSeeds(ctx, o.seeds, func(seed uint64) string { return o.again(seed, p.Args) })
+}
+
+// again returns the command of a shell that runs the program under a seed.
+func (o *checkOptions) again(seed uint64, program []string) string {
+	words := []string{checkrun.ScheduleVariable + "=" + checkrun.Schedule(seed), "ferry", "check"}
+	if o.allow != "" {
+		words = append(words, "--allow", shellWord(o.allow))
+	}
+	words = append(words, "--")
+	for _, w := range program {
+		words = append(words, shellWord(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is a word that means itself to a shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord returns a word as a shell reads it.
+func shellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // childError reports that a program ended with a status, which is that of ferry, too.

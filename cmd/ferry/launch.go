@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/runner"
 	"github.com/ferrygpu/ferry/ptx"
@@ -20,6 +22,7 @@ type launchOptions struct {
 	device              string
 	kernel, grid, block string
 	shared              uint
+	stack               uint
 	memory              string
 	seed                uint64
 	json, bits          bool
@@ -32,7 +35,8 @@ func newRun(s *session) *cobra.Command {
 	o := &launchOptions{}
 	c := &cobra.Command{
 		Use: "run FILE.ptx --kernel K --grid X[,Y[,Z]] --block X[,Y[,Z]]\n" +
-			"                 [--shared BYTES] [--memory device|mapped|managed] [--seed N]\n" +
+			"                 [--shared BYTES] [--stack BYTES] [--seed N]\n" +
+			"                 [--memory device|mapped|managed]\n" +
 			"                 [--bits] [--check[=LIST]] [--limit TIME] [--device D] [--json]\n" +
 			"                 ARG...",
 		Short: "launch a kernel from a PTX file",
@@ -93,6 +97,7 @@ is done. Device time is measured by the device; a software GPU predicts it.
 	f.StringVar(&o.grid, "grid", "", "number of blocks: `X`, X,Y or X,Y,Z")
 	f.StringVar(&o.block, "block", "", "number of threads per block: `X`, X,Y or X,Y,Z")
 	f.UintVar(&o.shared, "shared", 0, "dynamic shared memory of a block in `BYTES`")
+	f.UintVar(&o.stack, "stack", 0, "stack of a thread in `BYTES`, for kernels that recurse (1024)")
 	f.StringVar(&o.memory, "memory", "device", "memory `M` of the buffers: device (copied in and out), mapped (page-locked, used over the link) or managed")
 	f.Uint64Var(&o.seed, "seed", 0, "seed `N` of random data")
 	f.BoolVar(&o.bits, "bits", false, "show values as bit patterns, 0x3f800000; strings in JSON")
@@ -144,6 +149,11 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 	}
 	if o.check != "" && softgpu.Of(g.Driver()) == nil {
 		return firstError(badUsage("--check: only the software GPU checks kernels, use --device soft"), g.Close())
+	}
+	if o.stack > 0 {
+		if err := g.Driver().CtxSetLimit(g.Context(), cu.LimitStackSize, uintptr(o.stack)); err != nil {
+			return firstError(fmt.Errorf("--stack %d: %w", o.stack, err), g.Close())
+		}
 	}
 	r, err := s.runKernel(ctx, g, o, spec)
 	if _, late := errors.AsType[*runner.LoadLimitError](err); late || ctx.Err() != nil {

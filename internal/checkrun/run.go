@@ -28,6 +28,7 @@ const patience = 5 * time.Second
 type Program struct {
 	Args           []string // the program and its arguments
 	Stdout, Stderr io.Writer
+	Env            []string // more variables of the environment
 	Allow          []string // findings whose text has one of these are left out
 }
 
@@ -40,6 +41,7 @@ type Report struct {
 	Allowed  int          `json:"allowed"` // findings that were left out
 	Status   int          `json:"status"`  // of the program; 128 and the signal that ended it
 	Ended    string       `json:"ended"`   // how the program ended: "exit status 1", "signal: killed"
+	Seeds    []SeedRun    `json:"seeds,omitempty"`
 }
 
 // Schema names the form of the JSON document.
@@ -70,7 +72,7 @@ const nothing = "watched: nothing: no process of the program has opened a device
 func (p *Program) run(ctx context.Context, path string, r *Report) error {
 	c := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, p.Stdout, p.Stderr
-	c.Env = append(os.Environ(), checks.Variable+"=1", checks.ReportVariable+"="+path)
+	c.Env = append(append(os.Environ(), p.Env...), checks.Variable+"=1", checks.ReportVariable+"="+path)
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
 	err := c.Run()
@@ -162,10 +164,14 @@ func (r *Report) Text() string {
 	fmt.Fprintf(&b, "%s\n", r.Watched)
 	for i := range r.Findings {
 		fmt.Fprintf(&b, "\n%s\n", r.Findings[i].Text)
+		if again := r.Findings[i].Again; again != "" {
+			fmt.Fprintf(&b, "  again: %s\n", again)
+		}
 	}
 	for i := range r.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", r.Notes[i].Text)
 	}
+	r.writeSeeds(&b)
 	fmt.Fprintf(&b, "\n%s, %s", Count(len(r.Findings), "finding"), Count(len(r.Notes), "note"))
 	if r.Allowed > 0 {
 		fmt.Fprintf(&b, ", %d allowed", r.Allowed)

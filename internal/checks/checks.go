@@ -61,6 +61,8 @@ type Row struct {
 	Note    bool            `json:"note,omitempty"`    // costs: no fault
 	Text    string          `json:"text,omitempty"`    // the finding in lines
 	Finding json.RawMessage `json:"finding,omitempty"`
+	Seed    uint64          `json:"seed,omitempty"`  // the first that shows the finding, of "ferry check --seeds"
+	Again   string          `json:"again,omitempty"` // the command that shows it again
 }
 
 var writing sync.Mutex

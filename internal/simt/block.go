@@ -50,17 +50,8 @@ func (b *block) run() error {
 				continue
 			}
 			ran = true
-			w.began = b.k.instructions
-			w.run()
-			w.issued = w.ran()
-			if b.trace != nil && w.state == warpDone {
-				b.trace.longest = max(b.trace.longest, w.issued)
-				w.tr.extend(b.trace, w.issued)
-			}
-			w.began = b.k.instructions
-			b.k.stats.LongestWarp = max(b.k.stats.LongestWarp, w.issued)
-			if w.fault != nil {
-				return w.fault
+			if err := b.turn(w); err != nil {
+				return err
 			}
 			if w.state == warpReady {
 				spent = true
@@ -72,6 +63,23 @@ func (b *block) run() error {
 		case !ran:
 			return b.stuck()
 		}
+	}
+	return nil
+}
+
+// turn runs a warp until it blocks, ends, faults, or has used its budget.
+func (b *block) turn(w *warp) error {
+	w.began = b.k.instructions
+	w.run()
+	w.issued = w.ran()
+	if b.trace != nil && w.state == warpDone {
+		b.trace.longest = max(b.trace.longest, w.issued)
+		w.tr.extend(b.trace, w.issued)
+	}
+	w.began = b.k.instructions
+	b.k.stats.LongestWarp = max(b.k.stats.LongestWarp, w.issued)
+	if w.fault != nil {
+		return w.fault
 	}
 	return nil
 }

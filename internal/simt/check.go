@@ -153,10 +153,11 @@ func scopeOf(in *ptx.Instr) kernelrace.Scope {
 	return kernelrace.Device
 }
 
-// runWatched does the work of run for a launch with a checker, or with mapped memory that it
-// shares loosely with the host. It tells the checker of the block what lanes do.
+// runWatched does the work of run for a launch with a checker, with mapped memory that it
+// shares loosely with the host, or whose order follows a seed. It tells the checker of the
+// block what lanes do.
 func (w *warp) runWatched() {
-	c, h := w.k.x.checker, w.k.mapped
+	c, h, s := w.k.x.checker, w.k.mapped, w.k.shuffle
 	for w.state == warpReady {
 		if w.pc >= w.limit {
 			w.reconverge()
@@ -184,6 +185,9 @@ func (w *warp) runWatched() {
 			if in.mem != nil && w.tr.block != nil {
 				w.arrive(in)
 			}
+			if s != nil && s.ends(in) {
+				return
+			}
 		case kindBranch:
 			w.branch(in, taken)
 			if w.budget <= 0 {
@@ -194,7 +198,7 @@ func (w *warp) runWatched() {
 				h.control(w, in)
 			}
 			w.control(in, taken)
-			if w.fault != nil || w.budget <= 0 {
+			if w.fault != nil || w.budget <= 0 || s != nil && s.ends(in) {
 				return
 			}
 		}

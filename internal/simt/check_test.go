@@ -2,7 +2,6 @@ package simt
 
 import (
 	"bytes"
-	"context"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,6 +58,12 @@ func TestCheckCorpus(t *testing.T) {
 
 // checkKernel runs a kernel of the corpus with the check.
 func checkKernel(t *testing.T, m *module, name string) []Finding {
+	return mustRun(t, corpusLaunch(t, m, name)).Findings
+}
+
+// corpusLaunch returns a launch of a kernel of the corpus with the check.
+func corpusLaunch(t *testing.T, m *module, name string) *Launch {
+	t.Helper()
 	shape := raceShape.FindStringSubmatch(name)
 	if shape == nil {
 		t.Fatalf("kernel %s has no shape in its name", name)
@@ -72,11 +77,7 @@ func checkKernel(t *testing.T, m *module, name string) []Finding {
 	}
 	l := m.launch(t, name, grid, block, put(mem, data), put(mem, make([]uint32, 16<<10)), 64)
 	l.Memory, l.SharedBytes, l.Check = mem, 4096, true
-	s, err := Run(context.Background(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Findings
+	return l
 }
 
 // TestCheckOwnKernels finds no race in the kernels that Ferry ships.

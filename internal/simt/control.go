@@ -127,6 +127,10 @@ func (w *warp) call(in *inst) {
 		}
 	}
 	up := w.f
+	stack := up.stackOf(in, fn)
+	if !w.stackFits(in, stack, fn.name) {
+		return
+	}
 	local := uint64(alignUp(up.stackTop(), 16))
 	if f := w.enteredBefore(fn, in, local); f != nil {
 		w.enter(f)
@@ -149,6 +153,7 @@ func (w *warp) call(in *inst) {
 		f.follow()
 	}
 	f.parent, f.ret, f.call, f.depth, f.local = up, w.pc, in, up.depth+1, local
+	f.stack, f.folds = up.stackUsed()+stack, up.folds && stack == 0
 	w.enter(f)
 	w.setSpecials()
 }
@@ -311,6 +316,7 @@ func decodeCall(d *decoder) error {
 		if fn := d.f.program.funcs[t.Name]; fn != nil {
 			c.fn = fn
 			d.f.addCallee(fn)
+			d.f.direct = append(d.f.direct, fn)
 			if len(fn.src.Params) != len(args) || len(fn.src.Returns) != len(results) {
 				return missing("%s takes %d arguments and returns %d results", t.Name, len(fn.src.Params), len(fn.src.Returns))
 			}
@@ -325,7 +331,7 @@ func decodeCall(d *decoder) error {
 		if err != nil {
 			return err
 		}
-		out.a = s
+		out.a, d.f.indirect = s, true
 		for _, fn := range d.f.program.list {
 			if !fn.src.Entry {
 				d.f.addCallee(fn)
@@ -375,6 +381,7 @@ func (d *decoder) places(ops []ptx.Operand, write bool) ([]place, error) {
 // All lanes of a frame share one stack pointer, which moves by the largest size that
 // a lane asks for.
 func decodeAlloca(d *decoder) error {
+	d.f.alloca = true
 	dst, err := d.dest(0)
 	if err != nil {
 		return err
@@ -404,6 +411,9 @@ func decodeAlloca(d *decoder) error {
 		at := alignUp(w.f.stackTop(), align)
 		if n > maxLocal || at+int(n) > maxLocal {
 			w.trap(in, w.active, cu.ErrorHardwareStackError, 0, 0)
+			return
+		}
+		if !w.stackFits(in, at+int(n)-w.f.stackTop(), "alloca") {
 			return
 		}
 		w.f.top = at + int(n)

@@ -29,6 +29,7 @@ type execution struct {
 	lanewise    bool // without uniform and affine registers, for tests
 	hz          float64
 	latency     float64  // of an instruction, in ns
+	stackLimit  int      // most predicted bytes of stack of a thread, 0 for no limit
 	checker     *checker // nil without Launch.Check
 	mapped      *Mapped
 
@@ -149,9 +150,15 @@ func newExecution(l *Launch) (*execution, error) {
 		hz:          cmp.Or(l.ClockHz, 1e9),
 		latency:     cmp.Or(l.Latency, 2),
 	}
+	if !k.boundedStack {
+		x.stackLimit = l.StackBytes
+	}
 	x.workers = l.Workers
 	if l.Check {
 		x.workers, x.checker = 1, newChecker(x)
+	}
+	if l.Shuffle != nil {
+		x.workers = 1
 	}
 	if x.workers <= 0 {
 		x.workers = runtime.GOMAXPROCS(0)
@@ -206,6 +213,7 @@ func (x *execution) work(id int) {
 	}
 	k.tallies = make([]tally, x.l.Counters)
 	k.mapped = newMappedView(k)
+	k.shuffle = newShuffler(x)
 	k.loop()
 	k.stats.WarpInstructions = k.instructions
 	x.mu.Lock()

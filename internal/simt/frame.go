@@ -34,6 +34,8 @@ type frame struct {
 	call             *inst
 	depth            int
 	local            uint64  // local address of its variables
+	stack            int     // predicted bytes of stack with those of its callers
+	folds            bool    // it is a part of the frame of the kernel, or that frame
 	lanes            uint32  // lanes that entered and have neither returned nor exited
 	ready, readyPred []int64 // when registers and predicates are ready, if the warp is followed
 

@@ -41,7 +41,13 @@ type function struct {
 	paramBytes int
 	localBytes int
 
-	heap bool // it calls malloc or free
+	heap     bool        // it calls malloc or free
+	alloca   bool        // it calls alloca
+	direct   []*function // that it calls by name
+	indirect bool        // it calls through a pointer
+	stack    int         // what findStack found, where the depth of calls is not bounded
+	folds    bool        // it does not recurse, and may be made a part of the kernel
+	folded   int         // of a kernel: the stack of such functions
 
 	pressure, barriers int // what findPressure and findBarriers found
 

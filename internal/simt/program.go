@@ -49,6 +49,8 @@ type Kernel struct {
 	addresses []uint64 // of Program.variables; Bind sets them
 	shared    map[*ptx.Var]uint64
 	dynamicAt int // where dynamic shared memory starts
+
+	boundedStack bool // a compiler knows how much stack the kernel needs
 }
 
 // UnsupportedError is the error for an instruction that the interpreter does not run.
@@ -201,9 +203,10 @@ func Decode(m *ptx.Module) (*Program, error) {
 		fn.decode()
 		fn.pressure, fn.barriers = fn.findPressure(), fn.findBarriers()
 	}
+	addressed := p.addressed()
 	for _, fn := range p.list {
 		if fn.src.Entry {
-			p.kernels[fn.name] = p.newKernel(fn)
+			p.kernels[fn.name] = p.newKernel(fn, addressed)
 		}
 	}
 	return p, nil
@@ -277,7 +280,7 @@ func (p *Program) numberShared() {
 	}
 }
 
-func (p *Program) newKernel(fn *function) *Kernel {
+func (p *Program) newKernel(fn *function, addressed []*function) *Kernel {
 	k := &Kernel{
 		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
 		LocalBytes: fn.localBytes, ConstBytes: p.constBytes,
@@ -300,6 +303,12 @@ func (p *Program) newKernel(fn *function) *Kernel {
 		if bad == nil {
 			bad = f.firstUnsupported()
 		}
+	}
+	if k.boundedStack = boundedStack(fn, addressed); !k.boundedStack {
+		for _, f := range fns {
+			f.stack = f.findStack()
+		}
+		p.foldStack(fn, addressed)
 	}
 	if bad != nil {
 		k.Unsupported = p.unsupported(k.Name, bad)

@@ -91,6 +91,12 @@ type Launch struct {
 	// Mapped, if not nil, lets the launch and the host share mapped memory as loosely as
 	// hardware does.
 	Mapped *Mapped
+	// StackBytes is the stack of a thread, for kernels whose depth of calls is not known at
+	// compile time. Zero means no limit but that of the host's memory.
+	StackBytes int
+	// Shuffle, if not nil, makes the order of blocks and warps follow a seed. One worker
+	// then runs the launch.
+	Shuffle *Shuffle
 	// Check looks for races between threads of the launch. One worker then runs it.
 	Check bool
 	// Written says, for a Check, which bytes of a page of kernelrace.WrittenShift bits have

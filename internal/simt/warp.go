@@ -61,6 +61,7 @@ type warp struct {
 	slice        int  // instructions until the other groups of this warp have their turn
 	polled       bool // polled memory since the last jump back
 	polledGlobal bool // polled memory that another block may write
+	rests        bool // has polled memory, or slept, in this round of a shuffled launch
 	turn         uint64
 
 	issued, began    uint64  // instructions before this turn; instructions of the worker when it began
@@ -97,9 +98,10 @@ func (w *warp) start(b *block, index int) {
 	w.others = w.others[:0]
 	w.scalar = !k.x.lanewise
 	w.issued, w.slept, w.clockReads, w.clockStep, w.polledSinceClock = 0, 0, 0, 0, false
-	w.fault, w.polled, w.force, w.fair = nil, false, false, false
+	w.fault, w.polled, w.polledGlobal, w.rests, w.force, w.fair = nil, false, false, false, false, false
 	w.f = k.newFrame(k.x.fn)
 	w.f.lanes, w.f.depth, w.f.local = w.live, 0, 0
+	w.f.stack, w.f.folds = w.f.fn.stack+w.f.fn.folded, true
 	w.pc = 0
 	w.setActive(w.live)
 	w.limit = noLimit
@@ -150,11 +152,15 @@ func (w *warp) run() {
 	if w.tr.block != nil {
 		w.k.followed = w
 	}
-	w.polled, w.polledGlobal = false, false
+	if s := w.k.shuffle; s != nil {
+		w.budget = s.begin() // the turn may have ended between a poll and the jump behind it
+	} else {
+		w.polled, w.polledGlobal = false, false
+	}
 	if w.active == 0 {
 		w.next() // the barrier has opened
 	}
-	if w.b.check != nil || w.k.mapped != nil {
+	if w.b.check != nil || w.k.mapped != nil || w.k.shuffle != nil {
 		w.runWatched()
 		return
 	}
@@ -233,6 +239,10 @@ func (w *warp) jump(target int) {
 				w.k.polls++
 			}
 			w.polled, w.polledGlobal = false, false
+			if w.k.shuffle != nil {
+				w.budget, w.rests = 0, true
+				n = max(n, groupBudget/shufflePolls)
+			}
 		}
 		w.budget -= n
 		if len(w.others) > 0 {
@@ -330,7 +340,7 @@ func (w *warp) control(in *inst, taken uint32) {
 		w.sync(in)
 	case kindYield:
 		w.sleep(uint32(w.f.lane(in.a, bits.TrailingZeros32(taken))))
-		w.budget = 0
+		w.budget, w.rests = 0, true
 		w.k.polls++
 	default:
 		w.trap(in, taken, cu.ErrorIllegalInstruction, 0, 0)

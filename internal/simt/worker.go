@@ -17,6 +17,7 @@ type worker struct {
 	tmp      lanes
 	mma      *mmaValues  // made on first use
 	mapped   *mappedView // nil unless the launch shares memory loosely
+	shuffle  *shuffler   // nil unless the order of the launch follows a seed
 	followed *warp       // that runs now, if it is followed
 	lineScratch
 	sectorScratch
@@ -41,13 +42,12 @@ type worker struct {
 // begins new blocks. So a block may wait for any other block of the grid, up to the
 // number of blocks that a worker keeps.
 func (k *worker) loop() {
+	if k.shuffle != nil {
+		k.loopShuffled()
+		return
+	}
 	var resident []*block
-	defer func() {
-		k.x.stopped(resident)
-		if k.mapped != nil {
-			k.mapped.finish(resident)
-		}
-	}()
+	defer func() { k.leave(resident) }()
 	for !k.x.stop.Load() {
 		if len(resident) == 0 {
 			b := k.begin()
@@ -95,6 +95,14 @@ func (k *worker) loop() {
 	}
 }
 
+// leave ends the work on the blocks that are not done.
+func (k *worker) leave(resident []*block) {
+	k.x.stopped(resident)
+	if k.mapped != nil {
+		k.mapped.finish(resident)
+	}
+}
+
 // oneThread reports whether all goroutines share a thread and none is preempted, as on
 // js/wasm. A worker must yield there, else no timer and no other goroutine runs.
 const oneThread = runtime.GOARCH == "wasm"
@@ -130,6 +138,9 @@ func (k *worker) begin() *block {
 	}
 	n := k.next
 	k.next++
+	if k.shuffle != nil {
+		n = k.shuffle.block(n, k.x.blocks)
+	}
 	return k.newBlock(n)
 }
 
