@@ -12,6 +12,10 @@ type check struct {
 	e    entry      // the access to it
 
 	early bool // one of the same kind that is not late has been dropped for this one
+
+	watchers *map[uint64][]*watchers // of global memory or of the block
+	known    uint8                   // the bytes of which the thread knows the latest strong write
+	leads    bool                    // the access is the latest strong write, and goes on with the chain
 }
 
 // list returns the further accesses of a cell.
@@ -24,9 +28,18 @@ func (x *check) list(c *cell) []entry {
 
 // record checks the access against the latest ones of a cell, and adds it.
 func (x *check) record(c *cell) {
-	x.early = false
+	x.early, x.known, x.leads = false, 0, false
 	if c.n() == 0 {
-		c.state &^= wrote
+		c.state &^= wrote | led
+	}
+	if x.a.Kind&Strong != 0 || c.state&led != 0 {
+		x.follow(c)
+	}
+	if x.a.Probe {
+		x.probe(c)
+		return
+	}
+	if c.n() == 0 {
 		c.push(&x.e)
 		return
 	}
@@ -52,6 +65,16 @@ func (x *check) record(c *cell) {
 	x.keep(c)
 }
 
+// probe checks the access against those in a cell, and changes nothing.
+func (x *check) probe(c *cell) {
+	list := x.list(c)
+	for i := range c.n() + len(list) {
+		if e := c.at(list, i); !x.passed(e.when) {
+			x.old(&e)
+		}
+	}
+}
+
 // clean checks the access against those in a cell, and drops what it stands for. It returns
 // the kinds of the others, and whether the same access is among them.
 func (x *check) clean(c *cell) (kinds Kind, known bool) {
@@ -61,7 +84,7 @@ func (x *check) clean(c *cell) (kinds Kind, known bool) {
 			continue
 		}
 		e := c.get(i)
-		if !x.early && x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
+		if !x.early && x.again(&e) && e.by(x.me, x.e.tag.bytes()) && x.e.tag&tagFlags == 0 {
 			return kinds, true
 		}
 		switch old := x.old(&e); {
@@ -239,7 +262,13 @@ func (x *check) stands(e entry, addr uint64, n int) bool {
 			return x.covers(&e)
 		}
 	}
-	if (k|o)&Write != 0 && x.conflict(o, near) {
+	switch {
+	case (k|o)&Write == 0:
+	case !x.conflict(o, near):
+		return x.leads && e.tag&tagFlags != 0 && x.covers(&e)
+	case e.tag&tagFlags != 0 && e.tag.bytes()&x.e.tag.bytes()&^x.known == 0:
+		return x.covers(&e) // by observation and program order
+	default:
 		x.report(e, addr, n)
 	}
 	return false
