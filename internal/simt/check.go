@@ -261,19 +261,26 @@ func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
 	}
 }
 
-// accesses tells the detector of a load or store. Of lanes that read one word two are
-// enough if they do not differ in what they have seen: a write that races with one of the
-// others races with one of the two.
+// accesses tells the detector of a load or store. Of neighbours that read one word the first
+// and the last are enough if they do not differ in what they have seen: a write that races with
+// one between them mostly races with one of the two.
 func (c *checker) accesses(a *kernelrace.Access) {
-	first, second := -1, -1
+	first, last := -1, -1
 	reads := a.Kind == 0
 	for m := c.lanes; m != 0; m &= m - 1 {
 		i := trailing(m)
-		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.addrs[i] == c.addrs[second] && c.alike(i, first) && c.alike(i, second) {
+		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.alike(i, first) {
+			last = i
 			continue
 		}
-		first, second = second, i
+		if last >= 0 {
+			c.access(a, last)
+		}
+		first, last = i, -1
 		c.access(a, i)
+	}
+	if last >= 0 {
+		c.access(a, last)
 	}
 }
 
