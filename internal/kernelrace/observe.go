@@ -22,6 +22,7 @@ import "slices"
 // the thread knows. It comes before the access is checked against others.
 func (x *check) follow(c *cell) {
 	writes := x.e.tag.strongWrite()
+	x.strange = false
 	if c.state&led != 0 {
 		x.findHeads(c, x.a.Kind&Strong != 0 && !writes)
 		if writes {
@@ -30,9 +31,8 @@ func (x *check) follow(c *cell) {
 	}
 	if writes {
 		x.unwatch()
-		x.leads = !x.a.Blind
 		x.e.tag |= tagHead
-		if x.a.Blind {
+		if x.leads = !x.a.Update || !x.a.Blind || !x.strange; !x.leads {
 			x.e.tag |= tagBlind
 		}
 	}
@@ -50,6 +50,7 @@ func (x *check) findHeads(c *cell, watches bool) {
 		if x.known |= x.watched(over); e.tag&tagFlags != tagBlind && x.after(&e) {
 			x.known |= over
 		}
+		x.strange = x.strange || over&^x.known != 0
 		if over&^x.known != 0 && watches && !x.a.Blind && !x.conflict(e.tag.kind(), e.who>>x.b.d.shift == x.b.number) {
 			x.watch(over)
 		}

@@ -16,6 +16,7 @@ type check struct {
 	watchers *map[uint64][]*watchers // of global memory or of the block
 	known    uint8                   // the bytes of which the thread knows the latest strong write
 	leads    bool                    // the access is the latest strong write, and goes on with the chain
+	strange  bool                    // there is a head that it does not know
 }
 
 // list returns the further accesses of a cell.
