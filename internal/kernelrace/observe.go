@@ -24,9 +24,9 @@ func (x *check) follow(c *cell) {
 	writes := x.e.tag.strongWrite()
 	x.strange = false
 	if c.state&led != 0 {
-		x.findHeads(c, x.a.Kind&Strong != 0 && !writes)
-		if writes {
-			x.passHeads(c)
+		x.findHeads(c, writes)
+		if writes && !x.a.Update {
+			x.leaveChain(c)
 		}
 	}
 	if writes {
@@ -38,40 +38,54 @@ func (x *check) follow(c *cell) {
 	}
 }
 
-// findHeads finds the heads that the thread knows. A strong read makes it a watcher of others.
-func (x *check) findHeads(c *cell, watches bool) {
+// findHeads finds the heads that the thread knows. A strong read makes it a watcher of others. A
+// strong write becomes the head instead of them.
+func (x *check) findHeads(c *cell, writes bool) {
 	list := x.list(c)
-	for i := range c.n() + len(list) {
-		e := c.at(list, i)
-		over := (e.tag & x.e.tag).bytes()
-		if e.tag&tagHead == 0 || over == 0 {
-			continue
+	for i := range c.n() {
+		if e := c.get(i); e.tag&tagHead != 0 && x.findHead(&e, writes) {
+			c.set(i, &e)
 		}
-		if x.known |= x.watched(over); e.tag&tagFlags != tagBlind && x.after(&e) {
-			x.known |= over
-		}
-		x.strange = x.strange || over&^x.known != 0
-		if over&^x.known != 0 && watches && !x.a.Blind && !x.conflict(e.tag.kind(), e.who>>x.b.d.shift == x.b.number) {
-			x.watch(over)
+	}
+	for i := range list {
+		if e := &list[i]; e.tag&tagHead != 0 {
+			x.findHead(e, writes)
 		}
 	}
 }
 
-// passHeads takes the heads from the strong writes of a cell, for an access that becomes the
-// head. If it is no atomic operation, writes that its thread does not know leave the chain.
-func (x *check) passHeads(c *cell) {
+// findHead does that for one head. It reports whether the head has changed.
+func (x *check) findHead(e *entry, writes bool) bool {
+	over := (e.tag & x.e.tag).bytes()
+	if over == 0 {
+		return false
+	}
+	if x.known |= x.watched(over); e.tag&tagFlags != tagBlind && x.after(e) {
+		x.known |= over
+	}
+	if over&^x.known != 0 {
+		x.strange = true
+		if x.a.Kind&(Strong|Write) == Strong && !x.a.Blind && !x.conflict(e.tag.kind(), e.who>>x.b.d.shift == x.b.number) {
+			x.watch(over)
+		}
+	}
+	if writes {
+		e.tag = e.tag&^tagFlags | tagChained
+	}
+	return writes
+}
+
+// leaveChain takes the strong writes that the thread does not know from the chain. The access is
+// a strong write, and no atomic operation.
+func (x *check) leaveChain(c *cell) {
 	list := x.list(c)
 	for i := range c.n() + len(list) {
 		e := c.at(list, i)
 		over := (e.tag & x.e.tag).bytes()
-		if e.tag&tagFlags == 0 || over == 0 {
+		if e.tag&tagFlags == 0 || over&^x.known == 0 || x.after(&e) {
 			continue
 		}
-		e.tag &^= tagFlags
-		if x.a.Update || over&^x.known == 0 || x.after(&e) {
-			e.tag |= tagChained
-		}
-		if i < c.n() {
+		if e.tag &^= tagFlags; i < c.n() {
 			c.set(i, &e)
 		} else {
 			list[i-c.n()] = e

@@ -85,7 +85,11 @@ func (x *check) clean(c *cell) (kinds Kind, known bool) {
 			continue
 		}
 		e := c.get(i)
-		if !x.early && x.again(&e) && e.by(x.me, x.e.tag.bytes()) && x.e.tag&tagFlags == 0 {
+		if !x.early && !x.leads && x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
+			if x.e.tag&tagFlags != 0 {
+				e.tag |= x.e.tag & tagFlags
+				c.set(i, &e)
+			}
 			return kinds, true
 		}
 		switch old := x.old(&e); {
