@@ -213,9 +213,6 @@ func (c *cell) at(list []entry, i int) entry {
 	return c.get(i)
 }
 
-// first returns the first of some bytes.
-func first(some uint8) int { return bits.TrailingZeros8(some) }
-
 // any returns an access of the cell, which is full, or of its list.
 func (c *cell) any(list []entry, i int) entry {
 	if i < inline {
