@@ -233,6 +233,7 @@ func (l *launch) report(o *op, v *view, all []simt.Finding) {
 var findingKinds = map[kernelrace.Sort]string{
 	kernelrace.Race: "race", kernelrace.Uninitialized: "uninitialized device memory", kernelrace.Divergent: "divergent barrier",
 	kernelrace.Stale: "stale data", kernelrace.HostWrote: "stale read of mapped memory", kernelrace.HostLost: "lost update of the host",
+	kernelrace.Unallocated: "memory that is not allocated",
 }
 
 func (l *launch) finding(v *view, f *simt.Finding) *Finding {
@@ -240,7 +241,7 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 		Check: "races", Kind: findingKinds[f.Sort], Kernel: l.fn.name, Second: newSide(f.Sort, &f.Second),
 		Bytes: f.Bytes, Offset: f.Addr, Missing: f.Missing, Count: f.Count,
 	}
-	if f.Sort == kernelrace.Race || f.Sort == kernelrace.Divergent {
+	if f.Sort == kernelrace.Race || f.Sort == kernelrace.Divergent || f.Sort == kernelrace.Unallocated && f.First.Kind != 0 {
 		first := newSide(f.Sort, &f.First)
 		out.First = &first
 	}
@@ -251,6 +252,8 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 		if f.Sort == kernelrace.Uninitialized {
 			out.Kind = "uninitialized shared memory"
 		}
+	case v.heap.holds(f.Addr):
+		out.Memory, out.Offset = "the heap of malloc in kernels", f.Addr-heapBase
 	default:
 		out.Memory, out.Offset = v.drv.place(f.Addr)
 	}

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -109,4 +110,31 @@ func (h *kernelHeap) Free(addr uint64) bool {
 	}
 	h.holes = slices.Insert(h.holes, i, hole{start, end})
 	return true
+}
+
+// Range returns the first address of the heap and its size.
+func (h *kernelHeap) Range() (base, bytes uint64) {
+	if h == nil {
+		return 0, 0
+	}
+	return heapBase, uint64(len(h.segment.Data))
+}
+
+// Size returns how many bytes the allocation has that begins at addr, 0 if there is none.
+func (h *kernelHeap) Size(addr uint64) uint64 {
+	if h == nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sizes[addr-heapBase]
+}
+
+// Allocated reports whether n bytes of the heap are in allocations.
+func (h *kernelHeap) Allocated(addr, n uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	start := addr - heapBase
+	i := sort.Search(len(h.holes), func(i int) bool { return h.holes[i].end > start })
+	return start+n <= uint64(len(h.segment.Data)) && (i == len(h.holes) || start+n <= h.holes[i].start)
 }

@@ -36,18 +36,21 @@ type fence struct {
 
 // Block is a block of the launch.
 type Block struct {
-	d       *Detector
-	number  uint32
-	threads []thread
-	floor   uint32 // intervals that all threads have seen of all threads
-	bars    [16]gathering
-	shared  []cell
-	more    [][]entry // further accesses of words of shared memory
-	written []uint64  // one bit for each byte of shared memory
-	words   words
-	check   check  // of the last access
-	late    *clock // of threads that have only acquired
-	delayed Access // the last one that is Late
+	d        *Detector
+	number   uint32
+	threads  []thread
+	floor    uint32 // intervals that all threads have seen of all threads
+	bars     [16]gathering
+	shared   []cell
+	more     [][]entry // further accesses of words of shared memory
+	written  []uint64  // one bit for each byte of shared memory
+	words    words
+	watchers map[uint64][]*watchers // as those of the detector, for shared memory
+	check    check                  // of the last access
+	late     *clock                 // of threads that have only acquired
+	delayed  Access                 // the last one that is Late
+	objects  map[uint64]*object     // mbarrier objects
+	copies
 }
 
 // gathering is what the threads that wait at a barrier have seen.
@@ -138,6 +141,7 @@ func (b *Block) Open(id int) {
 		return
 	}
 	if g.n == len(b.threads) {
+		b.settle()
 		most := uint32(0)
 		for i := range b.threads {
 			most = max(most, b.threads[i].now)

@@ -57,31 +57,39 @@ const (
 	oneEntry  = 1 << (tagBits * inline)
 	entries   = inline * oneEntry
 	wrote     = 4 * oneEntry // set while one of the accesses may write
-	oneList   = 8 * oneEntry
+	led       = 8 * oneEntry // set while one of them may be the latest strong write
+	oneList   = 16 * oneEntry
 	mostLists = 1<<64/oneList - 1
 )
 
 // entry is an access to bytes of a word. Or it is one by several neighbouring threads, to
-// neighbouring bytes by one instruction: byte i belongs to thread who + i>>share.
+// neighbouring bytes by one instruction: byte i belongs to thread who + i>>share. Strong
+// writes are not shared.
 type entry struct {
 	who, when uint32
 	tag       tag
 }
 
-// tag has in 11 bits the kind of an access, its bytes, a bit for each, and its share. Of the
-// kind it has 5 bits, because only strong accesses have a scope.
+// tag has in 13 bits the kind of an access, its bytes, a bit for each, its share, and what
+// observe.go knows of it. Of the kind it has 5 bits, because only strong accesses have a scope.
 type tag uint32
 
 const (
-	tagBits   = 11
+	tagBits   = 13
 	tagMask   = 1<<tagBits - 1
 	tagWrite  = 1
+	tagScope  = 3 << 2
 	tagLate   = 16
 	tagKind   = 31
 	byteShift = 5
 	tagBytes  = allBytes << byteShift
 
 	shareShift = byteShift + wordBytes
+
+	tagChained = 1 << (shareShift + 2) // a strong write: a thread that knows the head of its bytes knows it
+	tagHead    = 2 << (shareShift + 2) // the latest strong write of its bytes, the head
+	tagBlind   = 3 << (shareShift + 2) // the same, by a thread that does not know the chain
+	tagFlags   = 3 << (shareShift + 2)
 )
 
 // The threads that share an access: one for each byte, one for two bytes, or one.
@@ -114,6 +122,9 @@ var tagKinds = func() (kinds [tagKind + 1]Kind) {
 func (t tag) kind() Kind   { return tagKinds[t&tagKind] }
 func (t tag) bytes() uint8 { return uint8(t >> byteShift & allBytes) }
 
+// strongWrite reports whether the access is a strong write.
+func (t tag) strongWrite() bool { return t&tagWrite != 0 && t&tagScope != 0 }
+
 // without returns the tag without some bytes.
 func (t tag) without(bytes uint8) tag { return t &^ (tag(bytes) << byteShift) }
 
@@ -132,7 +143,7 @@ func newEntry(who, when uint32, k Kind, bytes uint8) entry {
 }
 
 // thread returns the thread that a byte belongs to.
-func (e *entry) thread(i int) uint32 { return e.who + uint32(i)>>(e.tag>>shareShift) }
+func (e *entry) thread(i int) uint32 { return e.who + uint32(i)>>(e.tag&shares>>shareShift) }
 
 // ends returns the threads that the first and the last of some bytes belong to.
 func (e *entry) ends(bytes uint8) (first, last uint32) {
@@ -151,11 +162,11 @@ func (e *entry) by(who uint32, bytes uint8) bool {
 // run returns the first of some bytes, how many follow each other, and e as the access of
 // the one thread that they belong to.
 func (e *entry) run(some uint8) (first, n int, one entry) {
-	share := e.tag >> shareShift
+	share := e.tag & shares >> shareShift
 	first = bits.TrailingZeros8(some)
 	end := min((first>>share+1)<<share, wordBytes)
 	n = min(bits.TrailingZeros8(^(some >> first)), end-first)
-	return first, n, entry{e.thread(first), e.when, newTag(e.tag.kind(), runOf(first, n), ofWord)}
+	return first, n, entry{e.thread(first), e.when, newTag(e.tag.kind(), runOf(first, n), ofWord) | e.tag&tagFlags}
 }
 
 // runOf returns n bytes of a word.
@@ -164,7 +175,7 @@ func runOf(first, n int) uint8 { return (1<<n - 1) << first }
 // merge adds an access of the same instruction by the same thread or by a neighbour. It
 // reports whether that was possible.
 func (e *entry) merge(o *entry) bool {
-	if e.when != o.when || (e.tag^o.tag)&tagKind != 0 || e.tag&o.tag&tagBytes != 0 {
+	if e.when != o.when || (e.tag^o.tag)&tagKind != 0 || e.tag&o.tag&tagBytes != 0 || e.tag.strongWrite() {
 		return false
 	}
 	if who, _ := o.ends(o.tag.bytes()); e.by(who, e.tag.bytes()) && o.by(who, o.tag.bytes()) {
@@ -194,7 +205,15 @@ func (c *cell) get(i int) entry {
 	return entry{c.who[i], c.when[i], tag(c.state >> (tagBits * i) & tagMask)}
 }
 
-// any returns an access of the cell or of its list.
+// at returns an access of those that the cell has, followed by its list.
+func (c *cell) at(list []entry, i int) entry {
+	if n := c.n(); i >= n {
+		return list[i-n]
+	}
+	return c.get(i)
+}
+
+// any returns an access of the cell, which is full, or of its list.
 func (c *cell) any(list []entry, i int) entry {
 	if i < inline {
 		return c.get(i)
@@ -208,10 +227,13 @@ func (c *cell) set(i int, e *entry) {
 	c.mark(e)
 }
 
-// mark records whether an access writes.
+// mark records whether an access writes, and whether it is the latest strong write.
 func (c *cell) mark(e *entry) {
 	if e.tag&tagWrite != 0 {
 		c.state |= wrote
+	}
+	if e.tag&tagHead != 0 {
+		c.state |= led
 	}
 }
 

@@ -29,6 +29,8 @@ type Detector struct {
 	shift     uint
 	pages     map[uint64]page
 	words     words
+	watchers  map[uint64][]*watchers // by the address of the word
+	leaving   map[uint64][]*transfer // copies, by the words that they read
 	cells     []*[lineWords]cell
 	more      [][]entry
 	spare     int // further accesses of words of global memory that may still be kept
@@ -76,13 +78,19 @@ type Access struct {
 	Kind             Kind
 	Inst             int
 	Acquire, Release bool
-	Update           bool // an atomic operation, which continues what others have released
-	NonCoherent      bool // a load that may find what the memory had when the launch began
+	Update           bool  // an atomic operation, which continues what others have released
+	Probe            bool  // it is checked, but not kept
+	Blind            bool  // a strong read, or an atomic operation, whose thread does not look at what it finds
+	Phase            Phase // of an mbarrier object
+	NonCoherent      bool  // a load that may find what the memory had when the launch began
 }
 
 // Access checks an access of thread t.
 func (b *Block) Access(t int, a *Access) {
 	d := b.d
+	if len(b.landing)|len(d.leaving) != 0 {
+		b.checkCopies(t, a)
+	}
 	th := &b.threads[t]
 	if th.seen != nil && th.seen.late && !a.Shared {
 		b.delayed = *a
@@ -97,7 +105,7 @@ func (b *Block) Access(t int, a *Access) {
 		if p.written != nil {
 			b.checkGlobal(t, a, p.written)
 		}
-		if a.Bytes >= wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 {
+		if a.Bytes >= wordBytes && a.Kind&Strong == 0 && len(d.words) == 0 && !a.Probe {
 			if d.first(&p.lines[a.Addr%(1<<pageShift)/lineBytes], a, me, when) {
 				return // the most frequent case
 			}
@@ -105,8 +113,8 @@ func (b *Block) Access(t int, a *Access) {
 	}
 	x := &b.check
 	x.t, x.th, x.a, x.me = t, th, a, me
-	if x.more = &d.more; a.Shared {
-		x.more = &b.more
+	if x.more, x.watchers = &d.more, &d.watchers; a.Shared {
+		x.more, x.watchers = &b.more, &b.watchers
 	}
 	for at, end := a.Addr, a.Addr+uint64(a.Bytes); at < end; {
 		next := min(end, at&^(wordBytes-1)+wordBytes)
@@ -123,7 +131,7 @@ func (b *Block) Access(t int, a *Access) {
 		x.record(c)
 		at = next
 	}
-	if a.Kind&Strong != 0 || len(d.words)|len(b.words) != 0 {
+	if a.Kind&Strong != 0 || len(d.words)|len(b.words)|len(b.objects) != 0 {
 		b.order(t, a)
 	}
 }
@@ -139,10 +147,15 @@ func (b *Block) order(t int, a *Access) {
 	if a.Shared {
 		all = b.words
 	}
-	if a.Kind&Strong == 0 {
-		if a.Kind&Write != 0 && len(all) > 0 {
+	switch {
+	case a.Kind&Strong == 0:
+		if a.Kind&Write != 0 {
 			delete(all, a.Addr)
+			b.forgetObject(a)
 		}
+		return
+	case a.Phase != NoPhase:
+		b.atObject(t, a)
 		return
 	}
 	scope := a.Kind.scope()
@@ -196,16 +209,6 @@ func (b *Block) around(t int, a *Access, all words, scope Scope) {
 		b.publish(all, a.Addr, t, scope, a.Update)
 	}
 	th.fences = fences
-}
-
-// Forget drops what is known of memory that a thread has just allocated.
-func (d *Detector) Forget(addr, n uint64) {
-	for at := addr &^ (wordBytes - 1); at < addr+n; at += wordBytes {
-		if p := d.pages[at>>pageShift]; p.lines != nil {
-			d.forget(&p.lines[at%(1<<pageShift)/lineBytes], int(at%lineBytes/wordBytes))
-		}
-		delete(d.words, at)
-	}
 }
 
 // cell returns the cell of a word. It is nil for shared memory that does not exist.

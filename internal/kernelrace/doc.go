@@ -15,6 +15,10 @@
 //	block.go     threads: barriers, fences, release and acquire
 //	line.go      the accesses of 32 words, while they are alike
 //	cell.go      the latest accesses of a word of memory
+//	observe.go   what strong reads have found
+//	object.go    mbarrier objects
+//	copy.go      copies that are under way
+//	heap.go      malloc in kernels
 //	record.go    what races, and which accesses are kept
 //	detector.go  accesses
 //	finding.go   what was found

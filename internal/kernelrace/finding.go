@@ -11,6 +11,7 @@ const (
 	Divergent                 // lanes of a warp wait at different instructions for one barrier
 	Stale                     // a non-coherent load of memory that the launch has written
 	HostWrote                 // a weak load is repeated, and the host has changed the bytes; First is absent
+	Unallocated               // an access to memory that is in no allocation of malloc in kernels; First is the free, if known
 	HostLost                  // the host has changed a word during an atomic operation; First is absent
 )
 

@@ -131,12 +131,3 @@ func (d *Detector) first(l *line, a *Access, who, when uint32) bool {
 	c.begin(who, when, a.Kind)
 	return true
 }
-
-// forget drops what is known of a word.
-func (d *Detector) forget(l *line, i int) {
-	if at := l.cells(); at != 0 {
-		d.cells[at][i] = cell{}
-	}
-	l.runs[0].words &^= 1 << i
-	l.runs[1].words &^= 1 << i
-}

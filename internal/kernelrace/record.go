@@ -12,6 +12,11 @@ type check struct {
 	e    entry      // the access to it
 
 	early bool // one of the same kind that is not late has been dropped for this one
+
+	watchers *map[uint64][]*watchers // of global memory or of the block
+	known    uint8                   // the bytes of which the thread knows the latest strong write
+	leads    bool                    // the access is the latest strong write, and goes on with the chain
+	strange  bool                    // there is a head that it does not know
 }
 
 // list returns the further accesses of a cell.
@@ -24,9 +29,18 @@ func (x *check) list(c *cell) []entry {
 
 // record checks the access against the latest ones of a cell, and adds it.
 func (x *check) record(c *cell) {
-	x.early = false
+	x.early, x.known, x.leads = false, 0, false
 	if c.n() == 0 {
-		c.state &^= wrote
+		c.state &^= wrote | led
+	}
+	if x.a.Kind&Strong != 0 || c.state&led != 0 {
+		x.follow(c)
+	}
+	if x.a.Probe {
+		x.probe(c)
+		return
+	}
+	if c.n() == 0 {
 		c.push(&x.e)
 		return
 	}
@@ -52,6 +66,16 @@ func (x *check) record(c *cell) {
 	x.keep(c)
 }
 
+// probe checks the access against those in a cell, and changes nothing.
+func (x *check) probe(c *cell) {
+	list := x.list(c)
+	for i := range c.n() + len(list) {
+		if e := c.at(list, i); !x.passed(e.when) {
+			x.old(&e)
+		}
+	}
+}
+
 // clean checks the access against those in a cell, and drops what it stands for. It returns
 // the kinds of the others, and whether the same access is among them.
 func (x *check) clean(c *cell) (kinds Kind, known bool) {
@@ -61,7 +85,11 @@ func (x *check) clean(c *cell) (kinds Kind, known bool) {
 			continue
 		}
 		e := c.get(i)
-		if !x.early && x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
+		if !x.early && !x.leads && x.again(&e) && e.by(x.me, x.e.tag.bytes()) {
+			if x.e.tag&tagFlags != 0 {
+				e.tag |= x.e.tag & tagFlags
+				c.set(i, &e)
+			}
 			return kinds, true
 		}
 		switch old := x.old(&e); {
@@ -239,7 +267,13 @@ func (x *check) stands(e entry, addr uint64, n int) bool {
 			return x.covers(&e)
 		}
 	}
-	if (k|o)&Write != 0 && x.conflict(o, near) {
+	switch {
+	case (k|o)&Write == 0:
+	case !x.conflict(o, near):
+		return x.leads && e.tag&tagFlags != 0 && x.covers(&e)
+	case e.tag&tagFlags != 0 && e.tag.bytes()&x.e.tag.bytes()&^x.known == 0:
+		return x.covers(&e) // by observation and program order
+	default:
 		x.report(e, addr, n)
 	}
 	return false
@@ -278,8 +312,7 @@ func (x *check) keep(c *cell) {
 		c.push(&x.e)
 	case x.a.Shared && len(x.list(c)) < mostShared:
 		x.add(c)
-	case !x.a.Shared && x.b.d.spare > 0 && len(x.list(c)) < mostShared:
-		x.b.d.spare--
+	case !x.a.Shared && x.room(x.list(c)):
 		x.add(c)
 	default:
 		x.replace(c)
@@ -316,44 +349,88 @@ func (x *check) add(c *cell) {
 		*x.more = append(*x.more, nil)
 	}
 	at := c.list()
-	(*x.more)[at] = append((*x.more)[at], x.e)
+	list := (*x.more)[at]
+	if len(list) == cap(list) && !x.a.Shared {
+		list = x.grow(list)
+	}
+	(*x.more)[at] = append(list, x.e)
 	c.mark(&x.e)
 }
 
-// replace keeps the access instead of one of three that have its bytes, or drops it. It keeps
-// accesses of different warps and blocks: a later access can race with one of them if it
-// races with any.
+// room reports whether a list of further accesses of global memory may have one more.
+func (x *check) room(list []entry) bool {
+	return len(list) < mostShared && (len(list) < cap(list) || x.b.d.spare > 0)
+}
+
+// grow returns the list with a larger capacity, which it takes from the spare accesses.
+func (x *check) grow(list []entry) []entry {
+	n := max(1, min(len(list), x.b.d.spare, mostShared-len(list)))
+	x.b.d.spare = max(0, x.b.d.spare-n)
+	return append(make([]entry, 0, len(list)+n), list...)
+}
+
+// replace keeps the access instead of another one that has its bytes, or drops it. It
+// keeps accesses of as many blocks as it can, of each block those of many warps, and of each
+// warp two, whatever their order: a later access can race with one of them if it races with
+// any. The first access stays, and the latest strong write is always kept.
 func (x *check) replace(c *cell) {
 	list := x.list(c)
-	var at [inline]int
-	var had [inline]entry
-	n := 0
-	for i := 0; i < inline+len(list) && n < inline; i++ {
+	var crowd crowds
+	own := crowd.add(x, &x.e)
+	best, most, had := -1, 1, 0
+	for i := range inline + len(list) {
 		e := c.any(list, i)
-		if x.e.tag&^e.tag&tagBytes == 0 {
-			_, _, had[n] = e.run(x.e.tag.bytes())
-			at[n] = i
-			n++
-		}
-	}
-	if n < inline {
-		x.add(c)
-		return
-	}
-	d, me := x.b.d, entry{who: x.me}
-	best, far := -1, d.distance(had[0], had[1])
-	for i, e := range had {
-		if (e.tag^x.e.tag)&tagKind != 0 {
+		if x.e.tag&^e.tag&tagBytes != 0 {
 			continue
 		}
-		if d.distance(e, me) <= far {
-			return
+		_, _, one := e.run(x.e.tag.bytes())
+		n := crowd.add(x, &one)
+		if one.who/warpSize == x.me/warpSize {
+			own = max(own, n)
 		}
-		best = at[i]
+		switch had++; {
+		case had == 1, e.tag&tagHead != 0, !x.replaces(&e):
+		case n > most, most == 1 && (best < 0 || x.chance(i)):
+			best, most = i, max(n, most)
+		}
 	}
-	if best >= 0 {
+	switch must := x.e.tag&tagWrite != 0; {
+	case had < inline, best < 0 && x.e.tag&tagHead != 0:
+		x.add(c)
+	case best >= 0 && (must || own <= crowded):
 		x.put(c, list, best)
 	}
+}
+
+// replaces reports whether the access may take the place of another one: of the same kind, or of
+// a read if it is a write.
+func (x *check) replaces(e *entry) bool {
+	return (e.tag^x.e.tag)&tagKind == 0 || x.e.tag&tagWrite != 0 && e.tag&tagWrite == 0
+}
+
+// crowded counts more than an access whose warp has two others in its interval.
+const crowded = 2 << 16
+
+// crowds counts accesses by warp, block and interval, roughly.
+type crowds struct {
+	warps, blocks [1024]uint8
+}
+
+// add counts an access. It returns how many its warp and then its block have in its interval.
+func (c *crowds) add(x *check, e *entry) int {
+	place := func(who uint32) uint32 { return (who + 37*(e.when>>instBits)) % uint32(len(c.warps)) }
+	w, b := &c.warps[place(e.who/warpSize)], &c.blocks[place(e.who>>x.b.d.shift)]
+	*w, *b = *w+1, *b+1
+	if *w <= 2 {
+		return int(*b)
+	}
+	return int(*w)<<16 | int(*b)
+}
+
+// chance decides by the access whether it takes place i.
+func (x *check) chance(i int) bool {
+	h := (uint32(x.word) ^ x.me*0x9e3779b9 ^ x.e.when) * 0x85ebca6b
+	return h>>16%8 == uint32(i)%8
 }
 
 // put keeps the access instead of the same bytes of access i.
@@ -368,6 +445,7 @@ func (x *check) put(c *cell, list []entry, i int) {
 		c.set(i, &e)
 	} else {
 		list[i-inline] = e
+		c.mark(&e)
 	}
 	if rest {
 		x.add(c)

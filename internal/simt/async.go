@@ -2,6 +2,7 @@ package simt
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -147,7 +148,7 @@ func (d *decoder) arriveCopied() error {
 
 func execMbarrier(w *warp, in *inst) {
 	op := in.aux.(*mbarrierOp)
-	var done uint32
+	var done, ends uint32
 	for rest := w.active; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest)
 		p := w.sharedAt(in, i, 8)
@@ -156,6 +157,7 @@ func execMbarrier(w *warp, in *inst) {
 		}
 		old := binary.LittleEndian.Uint64(p)
 		m := mbarrierFrom(old)
+		phase := m.phase
 		if !op.apply(w, &m, i) {
 			w.trap(in, 1<<i, cu.ErrorIllegalInstruction, 0, 0)
 			return
@@ -168,7 +170,11 @@ func execMbarrier(w *warp, in *inst) {
 		}
 		binary.LittleEndian.PutUint64(p, m.bits())
 		w.k.tmp[i] = old
+		if m.phase != phase {
+			ends |= 1 << i
+		}
 	}
+	w.phaseEnds = ends
 	if op.state >= 0 {
 		w.f.preds[in.p] = w.f.preds[in.p]&^w.active | done
 		if done != w.active {
@@ -237,13 +243,13 @@ func (op *mbarrierOp) apply(w *warp, m *mbarrierObject, i int) bool {
 type copyLimit int32
 
 // decodeCopy decodes cp.async. The copy is done at once, so the instructions that
-// wait for copies do nothing.
+// wait for copies do nothing. The check of races models the copies as slow.
 func decodeCopy(d *decoder) error {
 	switch {
 	case d.has("mbarrier"):
 		return d.arriveCopied()
 	case d.hasAny("commit_group", "wait_group", "wait_all") != "":
-		return d.elide()
+		return d.decodeCopyGroup()
 	}
 	if err := d.want(3); err != nil {
 		return err
@@ -280,5 +286,22 @@ func decodeCopy(d *decoder) error {
 	}
 	d.emit(inst{a: b, mem: src, aux: copyLimit(limit), exec: func(w *warp, in *inst) { w.copyIn(in, limit) }})
 	d.emit(inst{a: a, mem: dst, exec: execStore})
+	return nil
+}
+
+// decodeCopyGroup decodes the instructions that form and await groups of copies.
+func (d *decoder) decodeCopyGroup() error {
+	g := &copyGroup{commit: !d.has("wait_group"), wait: !d.has("commit_group")}
+	if d.has("wait_group") {
+		if err := d.want(1); err != nil {
+			return err
+		}
+		n, ok := d.in.Operands[0].(ptx.Imm)
+		if !ok {
+			return missing("the number of groups must be a constant")
+		}
+		g.left = uint32(min(n.Value, math.MaxUint32))
+	}
+	d.emit(inst{aux: g, exec: func(*warp, *inst) {}})
 	return nil
 }

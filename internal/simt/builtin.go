@@ -129,6 +129,12 @@ type Heap interface {
 	Malloc(size uint64) uint64
 	// Free frees what Malloc returned. It reports whether addr is such an address.
 	Free(addr uint64) bool
+	// Range returns the first address of the heap and its size.
+	Range() (base, bytes uint64)
+	// Size returns how many bytes an allocation has that begins at addr, 0 if there is none.
+	Size(addr uint64) uint64
+	// Allocated reports whether n bytes of the heap are in allocations.
+	Allocated(addr, n uint64) bool
 }
 
 // callMalloc allocates for each active lane, in ascending order.
@@ -138,7 +144,7 @@ func callMalloc(w *warp, in *inst) {
 		if h := w.k.x.l.Heap; h != nil {
 			addr = h.Malloc(w.arg(in.call, 0, lane))
 			if c := w.k.x.checker; c != nil && addr != 0 {
-				c.Forget(addr, w.arg(in.call, 0, lane))
+				c.allocated(w, in, lane, addr, h.Size(addr))
 			}
 		}
 		w.result(in.call, lane, addr)
@@ -150,7 +156,13 @@ func callFree(w *warp, in *inst) {
 	for m := w.active; m != 0; m &= m - 1 {
 		lane := trailing(m)
 		addr := w.arg(in.call, 0, lane)
-		if h := w.k.x.l.Heap; addr == 0 || h != nil && h.Free(addr) {
+		h := w.k.x.l.Heap
+		if c := w.k.x.checker; c != nil && h != nil {
+			if n := h.Size(addr); n > 0 {
+				c.freed(w, in, lane, addr, n)
+			}
+		}
+		if addr == 0 || h != nil && h.Free(addr) {
 			continue
 		}
 		w.trap(in, 1<<lane, cu.ErrorLaunchFailed, 0, 0)

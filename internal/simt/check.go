@@ -11,7 +11,7 @@ import (
 // Finding is what the check of a launch found, the first time for a pair of instructions.
 type Finding struct {
 	Sort          kernelrace.Sort
-	First, Second FindingSide // First is absent for an uninitialized read
+	First, Second FindingSide // First is absent for an uninitialized read, and if no free of unallocated memory is known
 	Shared        bool        // the address is in shared memory
 	Addr          uint64      // in shared memory, an offset
 	Bytes         int
@@ -44,6 +44,14 @@ type checker struct {
 	in    *inst
 	lanes uint32
 	addrs lanes
+
+	// What the cp.async that is being checked reads.
+	source kernelrace.Access
+	from   lanes
+	reads  [warpSize]int
+
+	heapBase, heapBytes uint64 // of malloc in kernels
+	frees               []freeCall
 }
 
 // rule says what the checker does for an instruction.
@@ -61,13 +69,19 @@ const (
 	ruleNothing
 	ruleAccess
 	ruleAtomic // checked when its result is known
-	ruleBarrierObject
+	ruleObject // of mbarrier, the same
+	ruleCopySource
+	ruleCopy
+	ruleCopyGroup
 	ruleFence
 )
 
 func newChecker(x *execution) *checker {
 	c := &checker{Detector: kernelrace.New(x.threads), x: x, written: x.l.Written, rules: make([][]rule, len(x.fn.program.list))}
 	c.Values = c
+	if h := x.l.Heap; h != nil {
+		c.heapBase, c.heapBytes = h.Range()
+	}
 	if b := x.l.Between; b != nil {
 		c.OnHost, c.Signals = b.OnHost, b.Signals
 	}
@@ -81,7 +95,7 @@ func (c *checker) rule(fn *function, pc int) *rule {
 	}
 	r := &c.rules[fn.id][pc]
 	if r.do == ruleUnknown {
-		*r = c.newRule(&fn.code[pc])
+		*r = c.newRule(fn, &fn.code[pc])
 	}
 	return r
 }
@@ -92,14 +106,15 @@ func (c *checker) number(in *inst) int {
 	return len(c.insts) - 1
 }
 
-func (c *checker) newRule(in *inst) rule {
+func (c *checker) newRule(fn *function, in *inst) rule {
 	r := rule{do: ruleNothing, scope: scopeOf(in.src), limit: -1}
 	has := func(mod string) bool { return slices.Contains(in.src.Mods, mod) }
 	switch {
-	case in.kind == kindBarrier:
+	case in.kind == kindBarrier, in.call != nil:
 		r.access.Inst = c.number(in)
 		return r
 	case in.mem == nil:
+		c.asyncRule(in, &r)
 		if in.src.Op == "membar" || in.src.Op == "fence" {
 			r.do = ruleFence
 		}
@@ -108,9 +123,6 @@ func (c *checker) newRule(in *inst) rule {
 		return r
 	}
 	r.do = ruleAccess
-	if limit, ok := in.aux.(copyLimit); ok {
-		r.limit = limit
-	}
 	a := &r.access
 	a.Inst, a.Bytes = c.number(in), int(in.mem.bytes)
 	if in.mem.write {
@@ -120,19 +132,13 @@ func (c *checker) newRule(in *inst) rule {
 	case in.mem.atomic:
 		r.do = ruleAtomic
 		a.Kind, a.Update = (a.Kind | kernelrace.Strong | kernelrace.Atomic).With(r.scope), true
-	case in.src.Op == "mbarrier" || in.src.Op == "cp" && has("mbarrier"):
-		if has("init") || has("inval") {
-			break
-		}
-		r.do = ruleBarrierObject
-		a.Kind, a.Update = (kernelrace.Write | kernelrace.Strong | kernelrace.Atomic).With(r.scope), true
-		wait := has("test_wait") || has("try_wait")
-		a.Acquire, a.Release = wait, !wait
+	case c.asyncRule(in, &r):
 		return r
 	case in.mem.strong:
 		a.Kind = (a.Kind | kernelrace.Strong).With(r.scope)
 	}
 	a.NonCoherent = has("nc")
+	a.Blind = a.Kind&kernelrace.Strong != 0 && !fn.looksAt(in.src)
 	a.Acquire = has("acquire") || has("acq_rel")
 	a.Release = has("release") || has("acq_rel")
 	return r
@@ -240,45 +246,45 @@ func (c *checker) before(w *warp, in *inst, r *rule, lanes uint32) {
 			w.b.check.Fence(w.index*warpSize+trailing(m), r.scope)
 		}
 		return
+	case ruleCopyGroup:
+		c.copyGroups(w, in, lanes)
+		return
 	}
 	if in.src.Op == "ldmatrix" || in.src.Op == "stmatrix" {
 		lanes &= 1<<(8*len(in.aux.(*matrixMove).regs)) - 1
 	}
 	c.w, c.in, c.lanes = w, in, lanes
 	c.addresses()
-	switch {
-	case r.do == ruleAccess && r.limit >= 0:
-		c.limited(r)
-	case r.do == ruleAccess:
+	switch r.do {
+	case ruleCopySource:
+		c.copySource(r)
+	case ruleCopy:
+		c.copies(r)
+	case ruleAccess:
 		c.accesses(&r.access)
 	}
 }
 
-// limited tells the detector of a cp.async that reads fewer bytes than it writes, or none.
-func (c *checker) limited(r *rule) {
-	for m := c.lanes; m != 0; m &= m - 1 {
-		i := trailing(m)
-		a := r.access
-		a.Bytes = int(min(uint64(a.Bytes), c.w.f.lane(int32(r.limit), i)&0xffffffff))
-		if a.Bytes > 0 {
-			c.access(&a, i)
-		}
-	}
-}
-
-// accesses tells the detector of a load or store. Of lanes that read one word two are
-// enough if they do not differ in what they have seen: a write that races with one of the
-// others races with one of the two.
+// accesses tells the detector of a load or store. Of neighbours that read one word the first
+// and the last are enough if they do not differ in what they have seen: a write that races with
+// one between them mostly races with one of the two.
 func (c *checker) accesses(a *kernelrace.Access) {
-	first, second := -1, -1
+	first, last := -1, -1
 	reads := a.Kind == 0
 	for m := c.lanes; m != 0; m &= m - 1 {
 		i := trailing(m)
-		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.addrs[i] == c.addrs[second] && c.alike(i, first) && c.alike(i, second) {
+		if reads && first >= 0 && c.addrs[i] == c.addrs[first] && c.alike(i, first) {
+			last = i
 			continue
 		}
-		first, second = second, i
+		if last >= 0 {
+			c.access(a, last)
+		}
+		first, last = i, -1
 		c.access(a, i)
+	}
+	if last >= 0 {
+		c.access(a, last)
 	}
 }
 
@@ -289,7 +295,12 @@ func (c *checker) alike(i, j int) bool {
 
 // after checks an atomic operation that has run.
 func (c *checker) after(w *warp, in *inst, r *rule) {
-	if r.do != ruleAtomic && r.do != ruleBarrierObject {
+	switch r.do {
+	case ruleObject:
+		c.objects(w, in, r)
+		return
+	case ruleAtomic:
+	default:
 		return
 	}
 	var compare *lanes
@@ -304,9 +315,6 @@ func (c *checker) after(w *warp, in *inst, r *rule) {
 			a.Kind &^= kernelrace.Write
 			a.Update, a.Release = false, false
 		}
-		if r.do == ruleBarrierObject && a.Acquire {
-			a.Acquire = w.f.preds[in.p]>>i&1 != 0
-		}
 		c.access(&a, i)
 	}
 }
@@ -320,6 +328,9 @@ func (c *checker) access(a *kernelrace.Access, lane int) {
 			return // local memory, or the arguments
 		}
 		a.Shared = true
+	} else if c.outside(addr, a.Bytes) {
+		c.reportOutside(lane, a)
+		return
 	}
 	c.w.b.check.Access(c.w.index*warpSize+lane, a)
 }
@@ -366,6 +377,9 @@ func (c *checker) Stores(t int, shared bool, addr uint64, n int) (v uint64, ok b
 
 // Memory returns what is in memory.
 func (c *checker) Memory(shared bool, addr uint64, n int) (v uint64, ok bool) {
+	if c.in.mem == nil {
+		return 0, false
+	}
 	addr = full(shared, addr)
 	ref := c.w.segment(c.in.mem, addr)
 	if ref == nil {

@@ -309,8 +309,8 @@ func TestFindingsInAnyOrder(t *testing.T) {
 		}
 		m := load(t, newSpace(), file, permuted)
 		for name := range m.kernels {
-			if name == "racy_mbarrier_init_1x64" {
-				continue
+			if strings.HasPrefix(name, "racy_") && strings.Contains(name, "_init_") {
+				continue // an mbarrier object is used before it is ready: a fault in this order
 			}
 			found := checkKernel(t, m, name)
 			if want := strings.HasPrefix(name, "racy_"); want {

@@ -57,11 +57,12 @@ type warp struct {
 	others []group
 
 	live         uint32
-	budget       int  // instructions until the other warps have their turn
-	slice        int  // instructions until the other groups of this warp have their turn
-	polled       bool // polled memory since the last jump back
-	polledGlobal bool // polled memory that another block may write
-	rests        bool // has polled memory, or slept, in this round of a shuffled launch
+	budget       int    // instructions until the other warps have their turn
+	slice        int    // instructions until the other groups of this warp have their turn
+	phaseEnds    uint32 // lanes whose last operation of an mbarrier object has ended a phase
+	polled       bool   // polled memory since the last jump back
+	polledGlobal bool   // polled memory that another block may write
+	rests        bool   // has polled memory, or slept, in this round of a shuffled launch
 	turn         uint64
 
 	issued, began    uint64  // instructions before this turn; instructions of the worker when it began

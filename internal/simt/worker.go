@@ -182,6 +182,9 @@ func (k *worker) retire(b *block) {
 	if k.mapped != nil {
 		k.mapped.ended(b)
 	}
+	if b.check != nil {
+		k.x.checker.ended(b)
+	}
 	k.blocks = append(k.blocks, b)
 }
 

@@ -1,0 +1,85 @@
+package kernelrace
+
+import "testing"
+
+// TestRolesOfWarps lets all warps of a block read a word by several instructions. All warps but
+// one meet, and then a thread writes: that races with the one, whichever it is.
+func TestRolesOfWarps(t *testing.T) {
+	const warps = 32
+	for _, shared := range []bool{true, false} {
+		for odd := 1; odd < warps; odd++ {
+			d := New(warps * warpSize)
+			d.Values = noValues{}
+			b := d.Block(0, 4)
+			for inst := range 4 {
+				for i := range warps * 4 {
+					b.Access(i/4*warpSize+i%4, &Access{Shared: shared, Bytes: 4, Inst: inst})
+				}
+			}
+			for w := range warps {
+				if w != odd {
+					b.Arrive(1, w, b.full(w), true, 8)
+				}
+			}
+			b.Open(1)
+			b.Access(0, &Access{Shared: shared, Bytes: 4, Kind: Write, Inst: 9})
+			if raceCount(d) == 0 {
+				t.Errorf("shared %v: no race with warp %d", shared, odd)
+			}
+		}
+	}
+}
+
+// TestRolesOfBlocks lets all blocks read a word. All but one release to a thread, which then
+// writes: that races with the one, whichever it is.
+func TestRolesOfBlocks(t *testing.T) {
+	const blocks, threads = 48, 128
+	for odd := 1; odd < blocks; odd++ {
+		d := New(threads)
+		d.Values = noValues{}
+		last := d.Block(0, 0)
+		for n := 1; n < blocks; n++ {
+			b := d.Block(uint64(n), 0)
+			for i := range threads {
+				b.Access(i, &Access{Bytes: 4, Inst: 1})
+			}
+			meet(b)
+			if n != odd {
+				b.Access(0, &Access{Addr: 8192, Bytes: 4, Kind: (Write | Strong | Atomic).With(Device), Inst: 2, Update: true, Release: true})
+			}
+		}
+		last.Access(0, &Access{Addr: 8192, Bytes: 4, Kind: Strong.With(Device), Inst: 3, Acquire: true})
+		last.Access(0, &Access{Bytes: 4, Kind: Write, Inst: 4})
+		if raceCount(d) == 0 {
+			t.Errorf("no race with block %d", odd)
+		}
+	}
+}
+
+// TestRolesOfReleases lets all blocks read a word of a page whose other words are read, too, so
+// that few accesses are kept. The first and the last are.
+func TestRolesOfReleases(t *testing.T) {
+	const blocks = 100
+	for _, odd := range []int{1, blocks - 1} {
+		d := New(32)
+		d.Values = noValues{}
+		last := d.Block(0, 0)
+		for n := 1; n < blocks; n++ {
+			b := d.Block(uint64(n), 0)
+			for word := range uint64(1024) {
+				b.Access(int(word)%32, &Access{Addr: 4 * word, Bytes: 4, Inst: 1})
+			}
+			meet(b)
+			if n != odd {
+				b.Access(0, &Access{Addr: 8192, Bytes: 4, Kind: (Write | Strong | Atomic).With(Device), Inst: 2, Update: true, Release: true})
+			}
+		}
+		last.Access(0, &Access{Addr: 8192, Bytes: 4, Kind: Strong.With(Device), Inst: 3, Acquire: true})
+		for word := range uint64(1024) {
+			last.Access(0, &Access{Addr: 4 * word, Bytes: 4, Kind: Write, Inst: 4})
+		}
+		if n := raceCount(d); n != 1024 {
+			t.Errorf("%d races with block %d, want 1024", n, odd)
+		}
+	}
+}
