@@ -60,6 +60,7 @@ type decoder struct {
 	cost  uint32     // instructions dropped since the last one that was emitted
 	start []int      // code index of each instruction of the body
 	defs  map[string]int
+	joins joins
 }
 
 // missing returns the error of an instruction that cannot be decoded.
@@ -82,9 +83,16 @@ func (d *decoder) link() {
 	}
 }
 
-func (d *decoder) decodeOne() error {
+// decodeOne decodes d.in, instruction i of the body.
+func (d *decoder) decodeOne(i int) error {
 	if err := ptxforms.Check(d.in); err != nil {
 		return err
+	}
+	if p := d.joins.products[i]; p != nil {
+		return d.decodeProduct(p)
+	}
+	if s, ok := d.joins.sums[i]; ok {
+		return d.decodeJoined(s)
 	}
 	return decoders[d.in.Op](d)
 }

@@ -256,6 +256,7 @@ func (f *function) decode() {
 	}
 	d := &decoder{f: f, defs: countDefs(f.src)}
 	d.start = make([]int, len(f.src.Body)+1)
+	d.joins = f.findJoins()
 	for i := range f.src.Body {
 		d.start[i] = len(f.code)
 		d.in = &f.src.Body[i]
@@ -266,7 +267,7 @@ func (f *function) decode() {
 			}
 		}
 		n := len(f.code)
-		if err := d.decodeOne(); err != nil {
+		if err := d.decodeOne(i); err != nil {
 			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
 			f.bad = append(f.bad, &unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: err.Error()})
 		}
