@@ -271,11 +271,11 @@ func (d *decoder) emitCopy(reg *int32) {
 }
 
 // emitExtra emits an instruction that counts as none.
-func (d *decoder) emitExtra(out inst) {
+func (d *decoder) emitExtra(out inst) *inst {
 	cost := d.cost
-	d.cost = 0
-	d.emit(out).cost = 0
-	d.cost = cost
+	to := d.emit(out)
+	to.cost, to.class, d.cost = 0, Plain, cost
+	return to
 }
 
 // emitFactors emits what div.full or div.approx does before its last step, a multiplication.
@@ -287,10 +287,13 @@ func (d *decoder) emitFactors(p *product) {
 		x, _ := f(uint32(a), uint32(b))
 		return uint64(x)
 	})})
-	d.emitExtra(inst{d: p.b, a: a, b: b, exec: execPure, vec: lift2(func(a, b uint64) uint64 {
+	reciprocal := d.emitExtra(inst{d: p.b, a: a, b: b, exec: execPure, vec: lift2(func(a, b uint64) uint64 {
 		_, y := f(uint32(a), uint32(b))
 		return uint64(y)
 	})})
+	if !p.rounded {
+		reciprocal.class = Quotient
+	}
 }
 
 // decodeJoined decodes an addition that is joined with a product.
