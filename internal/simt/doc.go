@@ -25,6 +25,7 @@
 //
 //	simt.go, program.go             what callers use: memory, launches, linked programs
 //	function.go, decode.go          a function in decoded form; the decoder's common part
+//	fuse.go, uses.go, flow.go       which multiplications are joined with additions; the analysis for that
 //	execution.go, worker.go         a launch; its goroutines
 //	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
 //	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2

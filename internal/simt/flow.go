@@ -44,7 +44,7 @@ func basicBlocks(f *ptx.Func) []basicBlock {
 // leaves reports whether an instruction may continue elsewhere than at the next one.
 func leaves(in *ptx.Instr) bool {
 	switch in.Op {
-	case "bra", "brx", "ret", "exit", "trap":
+	case "bra", "brx", "ret", "exit", "trap", "brkpt":
 		return true
 	}
 	return false
@@ -233,7 +233,7 @@ func eachDestination(in *ptx.Instr, fn func(name string)) {
 // writesFirst reports whether the first operand of an instruction is what it writes.
 func writesFirst(in *ptx.Instr) bool {
 	switch in.Op {
-	case "st", "red", "bra", "brx", "ret", "exit", "membar", "fence", "nanosleep", "stackrestore", "stmatrix":
+	case "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep", "stackrestore", "stmatrix":
 		return false
 	case "bar", "barrier":
 		return slices.Contains(in.Mods, "red")

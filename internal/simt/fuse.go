@@ -155,11 +155,17 @@ func copies(in *ptx.Instr) bool {
 	if len(in.Operands) < 2 || in.Guard != "" || !isRegister(in.Operands[0]) || !isRegister(in.Operands[1]) {
 		return false
 	}
+	itself := len(in.Operands) > 2 && in.Operands[1] == in.Operands[2]
 	switch in.Op {
 	case "mov":
 		return true
-	case "min", "max", "selp":
-		return len(in.Operands) > 2 && in.Operands[1] == in.Operands[2] && !slices.Contains(in.Mods, "ftz")
+	case "cvt":
+		return slices.Equal(in.Mods, []string{"f32", "f32"})
+	case "selp":
+		return itself
+	case "min", "max": // of halves, hardware looks for NaN
+		t := floatType(in)
+		return itself && (t == ptx.F32 || t == ptx.F64 || t == ptx.F16 && !slices.Contains(in.Mods, "ftz"))
 	}
 	return false
 }
@@ -167,11 +173,17 @@ func copies(in *ptx.Instr) bool {
 // negates reports whether an instruction changes only the sign of a product. neg of bf16x2 is a
 // multiplication on hardware, and neg.ftz of f16 an addition.
 func negates(in, product *ptx.Instr) bool {
-	if in.Op != "neg" || in.Guard != "" || !sameKind(in, product) || !isRegister(in.Operands[0]) {
+	if in.Op != "neg" || in.Guard != "" || !isRegister(in.Operands[0]) || floatType(in) != floatType(product) {
 		return false
 	}
-	t := floatType(in)
-	return t != ptx.BF16x2 && (t == ptx.F32 || !slices.Contains(in.Mods, "ftz"))
+	switch ftz := slices.Contains(in.Mods, "ftz"); floatType(in) {
+	case ptx.F32:
+		return !ftz || slices.Contains(product.Mods, "ftz")
+	case ptx.BF16x2:
+		return false
+	default:
+		return !ftz && !slices.Contains(product.Mods, "ftz")
+	}
 }
 
 // productAt returns the product that instruction i computes. It is nil if i computes none, or
@@ -183,7 +195,7 @@ func (u *uses) productAt(i int) *product {
 		return nil
 	}
 	p := &product{at: i}
-	if !u.follow(p, d, false) {
+	if !u.follow(p, d, path{}) {
 		return nil
 	}
 	slices.SortFunc(p.uses, func(a, b productOf) int { return a.sum - b.sum })
@@ -195,34 +207,37 @@ func (u *uses) productAt(i int) *product {
 	return p
 }
 
-// follow adds the uses of a definition of p, or of -p, to p.uses. It reports whether all are
+// path is what lies between a product and a use of it.
+type path struct {
+	minus   bool // the sign is changed
+	flushes bool // by neg.ftz
+}
+
+// follow adds the uses of a definition that is p, or -p, to p.uses. It reports whether all are
 // additions that p can be joined with.
-func (u *uses) follow(p *product, d *definition, minus bool) bool {
+func (u *uses) follow(p *product, d *definition, by path) bool {
 	if d.other || len(d.uses) == 0 {
 		return false
 	}
-	for _, s := range d.uses {
-		in := &u.f.Body[s.at]
-		switch of := &u.f.Body[p.at]; {
-		case copies(in):
-			if s.operand == 1 && !u.follow(p, u.of[s.at], minus) {
-				return false
-			}
-		case negates(in, of):
-			if flushes := slices.Contains(in.Mods, "ftz"); flushes && minus || !u.follow(p, u.of[s.at], !minus) {
-				return false
-			}
-		case adds(in) && sameKind(in, of):
-			subtracted := in.Op == "sub" && s.operand == 2
-			if minus && subtracted && slices.Contains(in.Mods, "ftz") { // neg.ftz remains
-				return false
-			}
-			p.uses = append(p.uses, productOf{p, s.at, s.operand, minus != subtracted})
-		default:
-			return false
-		}
+	return !slices.ContainsFunc(d.uses, func(s use) bool { return !u.followUse(p, s, by) })
+}
+
+// followUse is follow for one use. An addition takes over one neg.ftz as a change of sign, but
+// not where it changes the sign itself.
+func (u *uses) followUse(p *product, s use, by path) bool {
+	in, of := &u.f.Body[s.at], &u.f.Body[p.at]
+	switch {
+	case copies(in):
+		return s.operand != 1 || u.follow(p, u.of[s.at], by)
+	case negates(in, of):
+		ftz := slices.Contains(in.Mods, "ftz")
+		return !by.flushes && !(ftz && by.minus) && u.follow(p, u.of[s.at], path{!by.minus, ftz})
+	case adds(in) && sameKind(in, of):
+		subtracted := in.Op == "sub" && s.operand == 2
+		p.uses = append(p.uses, productOf{p, s.at, s.operand, by.minus != subtracted})
+		return !(by.flushes && subtracted)
 	}
-	return true
+	return false
 }
 
 // decodeProduct decodes a multiplication that additions are joined with. It keeps its factors,

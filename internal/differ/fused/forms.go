@@ -62,7 +62,10 @@ func (t Type) expand(body string) string {
 	body = strings.NewReplacer(".T ", "."+t.Name+" ", ".M ", "."+t.memory+" ").Replace(body)
 	var s strings.Builder
 	for part := range strings.SplitSeq(body, ";") {
-		s.WriteString(" " + strings.TrimSpace(part) + ";")
+		if part = strings.TrimSpace(part); !strings.HasSuffix(part, ":") {
+			part += ";"
+		}
+		s.WriteString(" " + part)
 	}
 	return s.String()
 }

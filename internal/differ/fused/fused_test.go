@@ -122,10 +122,13 @@ func outcome(hard, soft, plain []byte) string {
 
 // unfollowed is the forms that ptxas joins by a rule that the software GPU does not follow.
 var unfollowed = map[string]string{
-	"mul pack unpack add":                "a product through a pair of registers is joined",
-	"loop of constant count":             "the loop is unrolled",
-	"loop of constant count, mul before": "the loop is unrolled",
-	"mul neg add; neg stored":            "of .ftz only: the negated product is joined although it is stored, too",
+	"mul pack unpack add":                    "a product through a pair of registers is joined",
+	"loop of constant count":                 "the loop is unrolled",
+	"loop of constant count, mul before":     "the loop is unrolled",
+	"loop of count 100, product carried":     "the loop is unrolled in part",
+	"loop of unknown count, product carried": "the loop is unrolled in part",
+	"mul neg add; neg stored":                "of .ftz only: the negated product is joined although it is stored, too",
+	"product of a sum of constants":          "the product is a constant",
 }
 
 // line is a line of the record: a form, its outcome by configuration, and hashes of the results
