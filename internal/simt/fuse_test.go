@@ -116,6 +116,14 @@ func TestJoins(t *testing.T) {
 		{"mul.T p,x,y; fence.acq_rel.gpu; add.T q,p,z;", "q", "q"},
 		{"mul.T p,x,y; call (r),other,(z); add.T q,p,r;", "q", "q"},
 		{"mul.T p,x,y; bar.sync 0; add.T q,p,z;", "q", "q=p"},
+		{"mul.T p,x,y; div.rn.T r,x,y; add.T q,p,z;", "q r", "q"},
+		{"mul.T p,x,y; div.rn.T r,x,y; add.T q,p,z;", "q", "q=p"}, // the division is not needed
+		{"mul.T p,x,y; div.full.T r,x,y; add.T q,p,z;", "q r", "q=p"},
+		{"mul.T p,x,y; sqrt.rn.T r,x; add.T q,p,z;", "q r", "q"},
+		{"mul.T p,x,y; rcp.approx.T r,x; add.T q,p,z;", "q r", "q=p"},
+		{"mul.T p,x,y; div.s32 i,i,i; st.global.u32 [out+512],i; add.T q,p,z;", "q", "q"},
+		{"mul.T p,x,y; div.u32 i,i,i; st.global.u32 [out+512],i; add.T q,p,z;", "q", "q=p"},
+		{"mul.T p,x,y; @m exit; add.T q,p,z;", "q", "q"},
 		// blocks
 		{"mul.T p,x,y; @m bra L; mov.T z,w; L: add.T q,p,z;", "q", "q"},
 		{"mul.T p,x,y; L: add.T q,p,z;", "q", "q=p"},

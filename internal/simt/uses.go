@@ -1,6 +1,7 @@
 package simt
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/ptx"
@@ -61,13 +62,13 @@ func (u *uses) block(l *liveness, k int, needed []bool) {
 	now := map[string]*definition{} // by register
 	for i := l.blocks[k].from; i < l.blocks[k].to; i++ {
 		in := &u.f.Body[i]
+		if !needed[i] {
+			continue
+		}
 		if separates(in) {
 			for _, d := range now {
 				d.apart = true
 			}
-		}
-		if !needed[i] {
-			continue
 		}
 		eachSource(in, func(name string, operand int) { u.read(i, now[whole(name)], name, operand) })
 		eachDestination(in, func(name string) {
@@ -103,11 +104,16 @@ func (u *uses) read(i int, d *definition, name string, operand int) {
 }
 
 // separates reports whether an instruction keeps a multiplication before it and an addition
-// after it apart.
+// after it apart. Besides fences, these are operations for which ptxas calls a routine.
 func separates(in *ptx.Instr) bool {
+	t := lastType(in)
 	switch in.Op {
 	case "membar", "fence", "pmevent", "call":
 		return true
+	case "div", "rem":
+		return t != ptx.U32 && !slices.Contains(in.Mods, "approx") && !slices.Contains(in.Mods, "full")
+	case "sqrt", "rcp", "rsqrt":
+		return !slices.Contains(in.Mods, "approx") || in.Op == "rsqrt" && t == ptx.F64
 	}
 	return false
 }

@@ -47,12 +47,12 @@ func New(seed uint64) *Program {
 	return &Program{Seed: seed, body: g.block(true)}
 }
 
-// newer chooses among all templates. A third of the programs have many unrounded operations.
+// newer chooses among all templates. A third of the programs have many pairs.
 func (g *generator) newer() {
-	g.templates = slices.Concat(templates, carries, pairs)
+	g.templates = slices.Concat(templates, carries)
 	if g.straight = g.r.IntN(3) == 0; g.straight {
-		for range 12 {
-			g.templates = append(g.templates, unrounded...)
+		for range 4 {
+			g.templates = append(g.templates, pairs...)
 		}
 	}
 }

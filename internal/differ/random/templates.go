@@ -102,7 +102,8 @@ var carries = []string{
 }
 
 // pairs are multiplications and additions without a rounding modifier, which ptxas may join.
-// The products are used by nothing else. The programs up to [firstSeeds] do not have them.
+// The products are used by nothing else. They are only in programs without loops: ptxas unrolls
+// loops, and moves products out of them. The programs up to [firstSeeds] do not have them.
 var pairs = []string{
 	"{ .reg .f32 %a;\n\tmul<|.rn><|.ftz><|.sat>.f32 %a, $f, $f;\n\t<add|sub><|.rn><|.ftz><|.sat>.f32 $F, %a, $f; }",
 	"{ .reg .f32 %a;\n\tmul<|.rn><|.ftz><|.sat>.f32 %a, $f, $f;\n\t<add|sub><|.rn><|.ftz><|.sat>.f32 $F, $f, %a; }",
@@ -122,15 +123,4 @@ var pairs = []string{
 	"{ .reg .b16 %a;\n\tmul.bf16 %a, $h, $h;\n\t<add|sub>.bf16 $H, $h, %a; }",
 	"{ .reg .b32 %a;\n\tmul.bf16x2 %a, $x, $x;\n\t<add|sub>.bf16x2 $X, %a, $x; }",
 	"{ .reg .b32 %a;\n\tmul.bf16x2 %a, $x, $x;\n\t<add|sub>.bf16x2 $X, $x, %a; }",
-}
-
-// unrounded are templates that ptxas may join with other instructions, or not at all where a
-// result is not used. They are only in programs without loops: in a loop that ptxas unrolls,
-// products of one iteration are joined with additions of the next.
-var unrounded = []string{
-	"mul.f32 $F, $f, $f;", "<add|sub>.f32 $F, $f, $f;", "mul.ftz.f32 $F, $f, $f;", "<add|sub>.ftz.f32 $F, $f, $f;", "mov.f32 $F, $f;",
-	"mul.f16 $H, $h, $h;", "<add|sub>.f16 $H, $h, $h;", "mul.f16x2 $X, $x, $x;", "<add|sub>.f16x2 $X, $x, $x;",
-	"{ .reg .f32 %a, %b;\n\tmul.ftz.f32 %a, $f, $f;\n\tmul.ftz.f32 %b, $f, $f;\n\t<add|sub>.ftz.f32 $F, %a, %b;\n\tadd.ftz.f32 $F, <%a|%b>, $f; }",
-	"{ .reg .f32 %a;\n\tmul.f32 %a, $f, $f;\n\tadd.f32 $F, %a, $f;\n\tsub.f32 $F, $f, %a; }",
-	"mul.bf16 $H, $h, $h;", "<add|sub>.bf16 $H, $h, $h;", "mul.bf16x2 $X, $x, $x;", "<add|sub>.bf16x2 $X, $x, $x;",
 }
