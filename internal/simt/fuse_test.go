@@ -126,6 +126,8 @@ func TestJoins(t *testing.T) {
 		{"mul.T p,x,y; @m exit; add.T q,p,z;", "q", "q"},
 		// blocks
 		{"mul.T p,x,y; @m bra L; mov.T z,w; L: add.T q,p,z;", "q", "q"},
+		{"mul.T p,x,y; mov.T q,z; @m bra L; add.T q,p,z; L:", "q", "q"},
+		{"mov.T p,w; L: max.T s,p,z; mul.T p,x,y; add.T q,p,z; setp.lt.f32 m,q,s; @m bra L;", "q s", "q"},
 		{"mul.T p,x,y; L: add.T q,p,z;", "q", "q=p"},
 		{"mul.T p,x,y; @m bra L; L: add.T q,p,z;", "q", "q=p"},
 		{"bra B; A: add.T q,p,z; bra C; B: mul.T p,x,y; mul.T r,z,w; add.T s,r,x; bra A; C:", "q s", "q s=r"},
