@@ -109,7 +109,14 @@ type liveness struct {
 	after   [][]uint64 // bits of the registers that are needed after a block
 }
 
-// findLiveness analyses a function.
+// maxLiveness bounds the memory of an analysis: blocks times words of registers. The largest
+// functions of compilers need a hundredth of it. maxFlow bounds its work, in instructions.
+const (
+	maxLiveness = 1 << 22
+	maxFlow     = 1 << 26
+)
+
+// findLiveness analyses a function. It returns nil for one that is too large.
 func findLiveness(f *ptx.Func) *liveness {
 	l := &liveness{f: f, blocks: basicBlocks(f), numbers: map[string]int{}, reads: make([][]int, len(f.Body)), writes: make([][]int, len(f.Body)), keeps: make([]bool, len(f.Body))}
 	for i := range f.Body {
@@ -121,13 +128,18 @@ func findLiveness(f *ptx.Func) *liveness {
 		})
 	}
 	words := (len(l.numbers) + 63) / 64
+	if words*len(l.blocks) > maxLiveness {
+		return nil
+	}
 	l.after = make([][]uint64, len(l.blocks))
 	before := make([][]uint64, len(l.blocks))
 	for k := range l.blocks {
 		l.after[k], before[k] = make([]uint64, words), make([]uint64, words)
 	}
-	for changed := true; changed; {
-		changed = false
+	for changed, work := true, 0; changed; work += len(f.Body) {
+		if changed = false; work > maxFlow {
+			return nil
+		}
 		for k := len(l.blocks) - 1; k >= 0; k-- {
 			for _, n := range l.blocks[k].next {
 				for w, bits := range before[n] {

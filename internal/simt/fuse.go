@@ -55,6 +55,9 @@ func (f *function) findJoins() joins {
 		return joins{}
 	}
 	u := findUses(f.src)
+	if u == nil {
+		return joins{}
+	}
 	operands := map[int]*[2]*productOf{} // of additions: their products
 	for i := range f.src.Body {
 		p := u.productAt(i)
@@ -264,8 +267,14 @@ func (d *decoder) decodeProduct(p *product) error {
 	return d.elide()
 }
 
-// overwritten reports whether a factor is written before the last addition that is joined.
+// farApart is how far overwritten looks. Beyond that, copying the factors takes less time.
+const farApart = 1 << 10
+
+// overwritten reports whether a factor may be written before the last addition that is joined.
 func (p *product) overwritten(f *ptx.Func) bool {
+	if p.last-p.at > farApart {
+		return true
+	}
 	factors := map[string]bool{}
 	eachSource(&f.Body[p.at], func(name string, _ int) { factors[whole(name)] = true })
 	from, found := p.at, false

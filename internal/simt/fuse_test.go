@@ -237,3 +237,19 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinsLarge checks that a function with very many blocks and registers is decoded in a
+// moment, without joins, and that products far from their additions are joined.
+func TestJoinsLarge(t *testing.T) {
+	var s strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&s, ".reg .f32 a%d; mov.T a%d,x; @m bra L%d; mov.T y,z; L%d: ", i, i, i, i)
+	}
+	if got := joinedIn(t, pairKernel(s.String()+"mul.T p,x,y; add.T q,p,z;", "q")); got != "q" {
+		t.Errorf("a large function: got %s, want q", got)
+	}
+	far := "mul.T p,x,y; " + strings.Repeat("mov.T s,w; ", 2*farApart) + "mov.T x,w; add.T q,p,z;"
+	if got := joinedIn(t, pairKernel(far, "q")); got != "q=p" {
+		t.Errorf("far apart: got %s, want q=p", got)
+	}
+}

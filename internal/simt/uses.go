@@ -15,25 +15,30 @@ type use struct {
 
 // definition is a value that an instruction writes into a register.
 type definition struct {
-	at    int   // index into the body
-	uses  []use // in the same basic block
-	other bool  // it has more uses, is only a part of the register's value, or has a use behind a fence
-	apart bool  // a fence follows it
+	at     int   // index into the body
+	uses   []use // in the same basic block
+	other  bool  // it has more uses, is only a part of the register's value, or has a use behind a fence
+	fences int   // how many fences are before it
 }
 
 // uses is which values the instructions of a function read and write. It has only those that
 // something depends on.
 type uses struct {
+	fences  int // seen so far
 	f       *ptx.Func
 	of      []*definition                  // by instruction, nil if it does not write one register
 	factors map[int]map[string]*definition // of multiplications: what they read, by register, in the same basic block
 	only    map[string]int                 // registers that one instruction of the function writes, and that instruction
 }
 
+// findUses returns the uses in a function, nil for a function that is too large.
 func findUses(f *ptx.Func) *uses {
+	l := findLiveness(f)
+	if l == nil {
+		return nil
+	}
 	u := &uses{f: f, of: make([]*definition, len(f.Body)), factors: map[int]map[string]*definition{}, only: map[string]int{}}
 	u.findOnly()
-	l := findLiveness(f)
 	needed := l.needed()
 	for k := range l.blocks {
 		u.block(l, k, needed)
@@ -66,13 +71,11 @@ func (u *uses) block(l *liveness, k int, needed []bool) {
 			continue
 		}
 		if separates(in) {
-			for _, d := range now {
-				d.apart = true
-			}
+			u.fences++
 		}
 		eachSource(in, func(name string, operand int) { u.read(i, now[whole(name)], name, operand) })
 		eachDestination(in, func(name string) {
-			d := &definition{at: i}
+			d := &definition{at: i, fences: u.fences}
 			if name != whole(name) || in.Guard != "" {
 				d.other = true
 				if old := now[whole(name)]; old != nil {
@@ -94,7 +97,7 @@ func (u *uses) read(i int, d *definition, name string, operand int) {
 		return
 	}
 	d.uses = append(d.uses, use{i, operand})
-	d.other = d.other || d.apart
+	d.other = d.other || d.fences != u.fences
 	if multiplies(&u.f.Body[i]) {
 		if u.factors[i] == nil {
 			u.factors[i] = map[string]*definition{}
