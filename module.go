@@ -39,7 +39,8 @@ type Module struct {
 }
 
 // LoadOptions are options of the compiler for [Load], [LoadFile] and [Link]. The software
-// GPU has no compiler: it checks the options, and uses those of registers and logs.
+// GPU has no compiler: it checks the options, and uses those of registers and logs. With
+// Optimize 0 or Debug it joins no multiplication with an addition, as ptxas.
 type LoadOptions struct {
 	Optimize     *int // level of optimization, from 0 to 4, as in new(0); nil for the default, 4
 	MaxRegisters int  // most registers of a thread; 0 leaves it to the compiler

@@ -16,10 +16,14 @@ import (
 //	linkedMagic, most registers of a thread, number of inputs, then for each input the
 //	length of its name, the name, the length of its PTX, the PTX
 //
-// All numbers are unsigned varints. The inputs are linked again when the image is loaded,
+// All numbers are unsigned varints. An image that is linked without optimisation begins with
+// plainMagic instead. The inputs are linked again when the image is loaded,
 // unless the process has loaded it before. So an image is bytes like any other: a program
 // can keep it in a file.
-const linkedMagic = "\x00ferry linked PTX 1\n"
+const (
+	linkedMagic = "\x00ferry linked PTX 1\n"
+	plainMagic  = "\x00ferry linked PTX p\n"
+)
 
 // link is a link in progress.
 type link struct {
@@ -170,11 +174,16 @@ func onlyUndefined(err error) bool {
 	return ok && !slices.ContainsFunc(all, func(e *ptx.LinkError) bool { return !e.Undefined })
 }
 
-func isLinked(image []byte) bool { return bytes.HasPrefix(image, []byte(linkedMagic)) }
+func isLinked(image []byte) bool {
+	return bytes.HasPrefix(image, []byte(linkedMagic)) || bytes.HasPrefix(image, []byte(plainMagic))
+}
 
 // encodeLinked returns the image of a link.
 func encodeLinked(l *link) []byte {
 	b := []byte(linkedMagic)
+	if plain(&l.options) {
+		b = []byte(plainMagic)
+	}
 	b = binary.AppendUvarint(b, uint64(l.options.MaxRegisters))
 	b = binary.AppendUvarint(b, uint64(len(l.inputs)))
 	for _, in := range l.inputs {
@@ -205,7 +214,7 @@ func (d *Driver) decodeLinked(image []byte, what string) (*loading, error) {
 		if err != nil {
 			return code{}, err
 		}
-		return decode(m)
+		return decode(m, bytes.HasPrefix(image, []byte(plainMagic)))
 	})
 	if err != nil {
 		return nil, err

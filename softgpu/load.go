@@ -24,7 +24,9 @@ type code struct {
 // takes about 7 times the memory of its text.
 const maxCode = 8 << 20
 
-var codes = modcache.New[code](maxCode)
+// codes has modules by their text, and plainCodes those that are compiled without
+// optimisation.
+var codes, plainCodes = modcache.New[code](maxCode), modcache.New[code](maxCode)
 
 // ModuleLoadData compiles PTX. As on hardware, it waits for the context's work.
 func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
@@ -33,8 +35,8 @@ func (d *Driver) ModuleLoadData(h cu.Context, image []byte) (cu.Module, error) {
 }
 
 // ModuleLoadDataEx compiles PTX with options. The software GPU has no compiler: of the
-// options it uses the bound of registers, which it reports for the kernels, and those of
-// the log.
+// options it uses the bound of registers, which it reports for the kernels, those of the
+// log, and whether the compiler would join multiplications and additions.
 func (d *Driver) ModuleLoadDataEx(h cu.Context, image []byte, o *cu.JITOptions) (cu.Module, string, error) {
 	const what = "load a module"
 	c, err := d.beginIn(h, what)
@@ -46,7 +48,7 @@ func (d *Driver) ModuleLoadDataEx(h cu.Context, image []byte, o *cu.JITOptions) 
 	if o == nil {
 		o = new(cu.JITOptions)
 	}
-	l, err := d.decodeImage(image, arch, what)
+	l, err := d.decodeImage(image, arch, plain(o), what)
 	if err != nil {
 		return 0, "", cutError(err, o)
 	}
@@ -110,9 +112,15 @@ func (dev *device) arch() int {
 	return 10*dev.attr(cu.DeviceAttributeComputeCapabilityMajor) + dev.attr(cu.DeviceAttributeComputeCapabilityMinor)
 }
 
+// plain reports whether options ask for code without optimisation.
+func plain(o *cu.JITOptions) bool {
+	return o.DebugInfo || o.OptimizationLevel != nil && *o.OptimizationLevel == 0
+}
+
 // decodeImage returns the code of an image: PTX, the PTX of a fatbin, or an image of the
-// linker. It names other kinds of image in its error.
-func (d *Driver) decodeImage(image []byte, arch int, what string) (*loading, error) {
+// linker. It names other kinds of image in its error. plain is for PTX: an image of the
+// linker is compiled already.
+func (d *Driver) decodeImage(image []byte, arch int, plain bool, what string) (*loading, error) {
 	if isLinked(image) {
 		return d.decodeLinked(image, what)
 	}
@@ -123,12 +131,16 @@ func (d *Driver) decodeImage(image []byte, arch int, what string) (*loading, err
 	if err := d.checkVersion(text); err != nil {
 		return nil, err
 	}
-	c, err := codes.Get(text, func(text string) (code, error) { // not of the caller's bytes, which can change
+	cache := codes
+	if plain {
+		cache = plainCodes
+	}
+	c, err := cache.Get(text, func(text string) (code, error) { // not of the caller's bytes, which can change
 		source, err := parse([]byte(text))
 		if err != nil {
 			return code{}, err
 		}
-		return decode(source)
+		return decode(source, plain)
 	})
 	if err != nil {
 		return nil, jitError(err)
@@ -147,8 +159,12 @@ func parse(text []byte) (*ptx.Module, error) {
 		Msg: ".address_size 32 is not supported: compile for 64-bit addresses"}
 }
 
-func decode(source *ptx.Module) (code, error) {
-	program, err := simt.Decode(source)
+func decode(source *ptx.Module, plain bool) (code, error) {
+	decode := simt.Decode
+	if plain {
+		decode = simt.DecodePlain
+	}
+	program, err := decode(source)
 	return code{source, program}, err
 }
 

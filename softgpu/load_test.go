@@ -3,6 +3,7 @@ package softgpu
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -112,6 +113,72 @@ func TestLinkedImages(t *testing.T) {
 	for n := range header + 50 {
 		if _, err := r.ModuleLoadData(r.ctx, image[:n]); err == nil {
 			t.Errorf("an image cut at %d bytes was loaded", n)
+		}
+	}
+}
+
+// pairPTX rounds a*b + c once if the product and the sum are joined, else twice.
+const pairPTX = `.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry pair(.param .f32 a, .param .f32 b, .param .f32 c, .param .u64 out) {
+	.reg .f32 %a, %b, %c;
+	.reg .u64 %out;
+	ld.param.f32 %a, [a];
+	ld.param.f32 %b, [b];
+	ld.param.f32 %c, [c];
+	ld.param.u64 %out, [out];
+	mul.f32 %a, %a, %b;
+	add.f32 %a, %a, %c;
+	st.global.f32 [%out], %a;
+	ret;
+}
+`
+
+// TestOptimisation checks that a multiplication and an addition are joined, but not if the
+// program is loaded or linked without optimisation. Loads of one text in both ways do not mix.
+func TestOptimisation(t *testing.T) {
+	r := newRig(t, Options{})
+	const a, once, twice = 1 + 0x1p-23, 0x1p-46, 0
+	result := func(m cu.Module) float32 {
+		f, err := r.ModuleGetFunction(r.ctx, m, "pair")
+		r.ok(err)
+		out := r.alloc(8)
+		r.ok(r.MemsetD8(r.ctx, out, 0xff, 8))
+		r.ok(r.run(f, 1, 1, 0, math.Float32bits(a), math.Float32bits(a), math.Float32bits(-1-0x1p-22), out))
+		r.ok(r.CtxSynchronize(r.ctx))
+		bits := uint32(r.words(out, 1)[0])
+		r.ok(r.MemFree(r.ctx, out))
+		r.ok(r.ModuleUnload(r.ctx, m))
+		return math.Float32frombits(bits)
+	}
+	for range 2 {
+		for _, c := range []struct {
+			name string
+			o    *cu.JITOptions
+			want float32
+		}{
+			{"default", nil, once}, {"level 0", &cu.JITOptions{OptimizationLevel: new(uint32(0))}, twice},
+			{"level 1", &cu.JITOptions{OptimizationLevel: new(uint32(1))}, once}, {"debug", &cu.JITOptions{DebugInfo: true}, twice},
+			{"lines", &cu.JITOptions{LineInfo: true}, once},
+		} {
+			m, _, err := r.ModuleLoadDataEx(r.ctx, []byte(pairPTX), c.o)
+			r.ok(err)
+			if got := result(m); got != c.want {
+				t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+			}
+			link, err := r.LinkCreate(r.ctx, c.o)
+			r.ok(err)
+			r.ok(r.LinkAddData(r.ctx, link, cu.JITInputPTX, []byte(pairPTX), "pair"))
+			image, _, err := r.LinkComplete(r.ctx, link)
+			r.ok(err)
+			r.ok(r.LinkDestroy(r.ctx, link))
+			if m, err = r.ModuleLoadData(r.ctx, image); err != nil {
+				t.Fatal(err)
+			}
+			if got := result(m); got != c.want {
+				t.Errorf("linked, %s: got %v, want %v", c.name, got, c.want)
+			}
 		}
 	}
 }

@@ -7,7 +7,7 @@ var Cases = slices.Concat(
 	reduceCases, scanCases, transposeCases, histogramCases, sortCases, stencilCases, matrixCases,
 	hashCases, randomCases, textCases, linkCases, warpCases, divergeCases, lockCases,
 	bigCases, integerCases, mathCases, halfCases, memoryCases, copyCases, atomicCases, printCases,
-	tensorCases,
+	tensorCases, fusedCases,
 )
 
 // Families returns the families of the table, in its order.

@@ -22,7 +22,10 @@ type Bench struct {
 const maxTime = time.Minute
 
 // Open loads PTX into the first device of a driver. The caller must call Close.
-func Open(d cu.Driver, ptx []byte) (*Bench, error) {
+func Open(d cu.Driver, ptx []byte) (*Bench, error) { return OpenWith(d, ptx, nil) }
+
+// OpenWith is [Open] with options of the compiler.
+func OpenWith(d cu.Driver, ptx []byte, o *ferry.LoadOptions) (*Bench, error) {
 	g, err := ferry.OpenDriver(d, 0)
 	if err != nil {
 		return nil, err
@@ -31,7 +34,7 @@ func Open(d cu.Driver, ptx []byte) (*Bench, error) {
 	if b.stream, err = ferry.NewStream(g, nil); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if b.module, err = ferry.Load(g, ptx, nil); err != nil {
+	if b.module, err = ferry.Load(g, ptx, o); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil

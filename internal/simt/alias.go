@@ -87,7 +87,7 @@ func (d *decoder) decodeEarly(i int) (aliases []string) {
 	n := len(d.f.code)
 	d.use(i)
 	d.aliasing = true
-	err := d.decodeOne()
+	err := d.decodeOne(i)
 	d.aliasing = false
 	if err == nil {
 		d.early[i] = early{slices.Clone(d.f.code[n:]), d.cost}

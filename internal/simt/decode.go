@@ -62,6 +62,8 @@ type decoder struct {
 	start []int      // code index of each instruction of the body
 	defs  map[string]int
 
+	joins joins
+
 	early    map[int]early // by instruction of the body
 	aliasing bool          // an instruction is decoded early
 }
@@ -97,9 +99,16 @@ func (d *decoder) link() {
 	}
 }
 
-func (d *decoder) decodeOne() error {
+// decodeOne decodes d.in, instruction i of the body.
+func (d *decoder) decodeOne(i int) error {
 	if err := ptxforms.Check(d.in); err != nil {
 		return err
+	}
+	if p := d.joins.products[i]; p != nil {
+		return d.decodeProduct(p)
+	}
+	if s, ok := d.joins.sums[i]; ok {
+		return d.decodeJoined(s)
 	}
 	return decoders[d.in.Op](d)
 }

@@ -27,6 +27,7 @@
 //	function.go, decode.go          a function in decoded form; the decoder's common part
 //	alias.go                        registers that are other names of constants
 //	liveness.go, pressure.go        basic blocks; how many registers a thread needs
+//	fuse.go, uses.go, flow.go       which multiplications are joined with additions; the analysis for that
 //	execution.go, worker.go         a launch; its goroutines
 //	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
 //	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2

@@ -171,17 +171,7 @@ func minMax(op string, t ptx.Type, m softfloat.Mode) vec {
 
 // floatSign decodes neg and abs, which change the sign bit only.
 func (d *decoder) floatSign(op string, t ptx.Type) error {
-	var signs uint64
-	switch t {
-	case ptx.F16, ptx.BF16:
-		signs = 0x8000
-	case ptx.F16x2, ptx.BF16x2:
-		signs = 0x80008000
-	case ptx.F32:
-		signs = 1 << 31
-	case ptx.F64:
-		signs = 1 << 63
-	}
+	signs := signsOf(t)
 	ftz := d.has("ftz")
 	neg := op == "neg"
 	return d.pure(lift1(func(a uint64) uint64 {
@@ -194,6 +184,21 @@ func (d *decoder) floatSign(op string, t ptx.Type) error {
 		}
 		return canonical(a, b, t)
 	}), nil, t)
+}
+
+// signsOf returns the sign bits of a register of type t.
+func signsOf(t ptx.Type) uint64 {
+	switch t {
+	case ptx.F16, ptx.BF16:
+		return 0x8000
+	case ptx.F16x2, ptx.BF16x2:
+		return 0x80008000
+	case ptx.F32:
+		return 1 << 31
+	case ptx.F64:
+		return 1 << 63
+	}
+	return 0
 }
 
 // canonical returns b. If a is NaN, it returns what an addition would make of a: the

@@ -256,6 +256,7 @@ func (f *function) decode() {
 	}
 	d := &decoder{f: f, defs: countDefs(f.src)}
 	d.start = make([]int, len(f.src.Body)+1)
+	d.joins = f.findJoins()
 	d.findAliases()
 	targets := f.targets()
 	for i := range f.src.Body {
@@ -267,7 +268,7 @@ func (f *function) decode() {
 		n := len(f.code)
 		if e, ok := d.early[i]; ok {
 			d.emitEarly(e)
-		} else if err := d.decodeOne(); err != nil {
+		} else if err := d.decodeOne(i); err != nil {
 			f.code = append(f.code[:n], inst{kind: kindUnsupported, guard: -1, src: d.in})
 			f.bad = append(f.bad, &unsupported{in: f, pos: d.in.Pos, op: opText(d.in), what: err.Error()})
 		}

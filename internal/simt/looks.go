@@ -19,7 +19,7 @@ func (f *function) looksAt(in *ptx.Instr) bool {
 		grown = false
 		for i := range f.src.Body {
 			u := &f.src.Body[i]
-			if !uses(u, found) {
+			if !readsAny(u, found) {
 				continue
 			}
 			if u.Op != "mov" && u.Op != "cvt" || found[u.Guard] {
@@ -34,9 +34,9 @@ func (f *function) looksAt(in *ptx.Instr) bool {
 // withoutResult are instructions whose first operand may be a register that they read.
 var withoutResult = []string{"call", "brx", "bar", "barrier", "nanosleep", "st"}
 
-// uses reports whether an instruction reads one of some registers, other than to store it to
+// readsAny reports whether an instruction reads one of some registers, other than to store it to
 // global memory.
-func uses(in *ptx.Instr, regs map[string]bool) (yes bool) {
+func readsAny(in *ptx.Instr, regs map[string]bool) (yes bool) {
 	reads := func(name string) { yes = yes || regs[name] }
 	reads(in.Guard)
 	for i, o := range in.Operands {

@@ -24,6 +24,8 @@ type Program struct {
 	declared map[*ptx.Var]int // number of each shared variable in the order of declaration
 
 	constBytes int // of all constant variables
+
+	plain bool // as compiled without optimisation: no multiplication is joined with an addition
 }
 
 // Kernel is an entry of a program.
@@ -166,12 +168,18 @@ func (p *Program) variable(name string) int {
 // Decode does not fail for an instruction that cannot run. The error is in
 // [Kernel.Unsupported] of each kernel that can reach the instruction. It fails for a nil
 // module only.
-func Decode(m *ptx.Module) (*Program, error) {
+func Decode(m *ptx.Module) (*Program, error) { return decodeModule(m, false) }
+
+// DecodePlain is [Decode] for a module that is compiled without optimisation: no
+// multiplication is joined with an addition.
+func DecodePlain(m *ptx.Module) (*Program, error) { return decodeModule(m, true) }
+
+func decodeModule(m *ptx.Module, plain bool) (*Program, error) {
 	if m == nil {
 		return nil, errors.New("link: no module")
 	}
 	p := &Program{
-		module: m, indices: map[string]int{}, declared: map[*ptx.Var]int{},
+		module: m, plain: plain || slices.Contains(m.Target, "debug"), indices: map[string]int{}, declared: map[*ptx.Var]int{},
 		funcs: map[string]*function{}, kernels: map[string]*Kernel{},
 	}
 	for _, f := range m.Funcs {

@@ -90,11 +90,24 @@ func Turns(a uint32, ftz bool) uint32 {
 }
 
 // DivApprox32 returns the function that computes div.approx or div.full, as kind says, of
-// f32. It multiplies a with the reciprocal of b. A denormal b is scaled, together with a.
-// div.full scales a large b, too: div.approx returns zero there.
+// f32. It is the product of what [DivFactors32] returns.
 func DivApprox32(kind string, ftz bool) func(a, b uint32) uint32 {
-	rcp := sfu.Function("rcp")
+	factors := DivFactors32(kind, ftz)
 	return func(a, b uint32) uint32 {
+		x, y := factors(a, b)
+		if !ftz {
+			return product32(x, y)
+		}
+		return Flush32(product32(x, y))
+	}
+}
+
+// DivFactors32 returns the function that computes the factors whose product is div.approx
+// or div.full, as kind says, of f32: a, and the reciprocal of b. A denormal b is scaled,
+// together with a. div.full scales a large b, too: div.approx returns zero there.
+func DivFactors32(kind string, ftz bool) func(a, b uint32) (x, y uint32) {
+	rcp := sfu.Function("rcp")
+	return func(a, b uint32) (x, y uint32) {
 		if ftz {
 			a, b = Flush32(a), Flush32(b)
 		}
@@ -104,10 +117,10 @@ func DivApprox32(kind string, ftz bool) func(a, b uint32) uint32 {
 		case kind == "full" && b&^(1<<31) > two126:
 			a, b = product32(a, quarter), product32(b, quarter)
 		}
-		if !ftz {
-			return product32(a, rcp(b))
+		if ftz {
+			a = Flush32(a)
 		}
-		return Flush32(product32(Flush32(a), rcp(b)))
+		return a, rcp(b)
 	}
 }
 

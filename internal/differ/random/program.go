@@ -25,22 +25,36 @@ type node struct {
 type generator struct {
 	r         *rand.Rand
 	templates []string
+	straight  bool // no loops
 	depth     int
 	left      int // instructions to generate
 }
 
-// recordedSeeds is the last seed of the recorded corpus. Programs up to it do not get
+// The recorded corpus has the seeds up to recordedSeeds. Programs up to firstSeeds do not get
 // newer templates, so that their text stays the same.
-const recordedSeeds = 384
+const (
+	firstSeeds    = 384
+	recordedSeeds = 512
+)
 
 // New returns the program of a seed.
 func New(seed uint64) *Program {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 11)), templates: templates}
-	if seed > recordedSeeds {
-		g.templates = slices.Concat(templates, carries)
+	if seed > firstSeeds {
+		g.newer()
 	}
 	g.left = 8 + g.r.IntN(32)
 	return &Program{Seed: seed, body: g.block(true)}
+}
+
+// newer chooses among all templates. A third of the programs have many pairs.
+func (g *generator) newer() {
+	g.templates = slices.Concat(templates, carries)
+	if g.straight = g.r.IntN(3) == 0; g.straight {
+		for range 4 {
+			g.templates = append(g.templates, pairs...)
+		}
+	}
 }
 
 // block returns a few nodes. uniform means that all threads of a warp execute them.
@@ -65,6 +79,9 @@ func (g *generator) node(uniform bool) node {
 			}
 			return n
 		case 1:
+			if g.straight {
+				break
+			}
 			g.depth++
 			defer func() { g.depth-- }()
 			return node{iterations: 2 + g.r.IntN(3), inner: g.block(uniform)}

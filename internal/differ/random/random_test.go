@@ -100,7 +100,7 @@ func TestSame(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	g := &generator{r: rand.New(rand.NewPCG(1, 1))}
 	var all []*Program
-	for _, template := range slices.Concat(templates, carries, together) {
+	for _, template := range slices.Concat(templates, carries, pairs, together) {
 		for range 6 {
 			all = append(all, &Program{body: []node{{text: g.fill(template)}}})
 		}

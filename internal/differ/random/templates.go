@@ -93,10 +93,34 @@ func quiet(typ, to, from, nan string) string {
 var quiet64 = quiet("f64", "$G", "%w0", "0dFFF8000000000000")
 
 // carries are templates that mix additions and subtractions in one chain of carries. The
-// programs up to [recordedSeeds] do not have them.
+// programs up to [firstSeeds] do not have them.
 var carries = []string{
 	"sub.cc.u32 %t0, $r, $i;\n\taddc.u32 $R, $r, $i;", "add.cc.u32 %t0, $r, $i;\n\tsubc.u32 $R, $r, $i;",
 	"<add|sub>.cc.s32 %t0, $r, $r;\n\t<addc|subc>.cc.s32 %t1, $r, $r;\n\t<addc|subc>.s32 $R, %t0, %t1;",
 	"mad.lo.cc.u32 %t0, $r, $r, $r;\n\tsubc.u32 $R, $r, $i;", "<add|sub>.cc.u32 %t0, $r, $r;\n\tmadc.<lo|hi>.u32 $R, $r, $r, $r;",
 	"<add|sub>.cc.u64 %u0, $d, $j;\n\t<addc|subc>.u64 $D, $d, $j;",
+}
+
+// pairs are multiplications and additions without a rounding modifier, which ptxas may join.
+// The products are used by nothing else. They are only in programs without loops: ptxas unrolls
+// loops, and moves products out of them. The programs up to [firstSeeds] do not have them.
+var pairs = []string{
+	"{ .reg .f32 %a;\n\tmul<|.rn><|.ftz><|.sat>.f32 %a, $f, $f;\n\t<add|sub><|.rn><|.ftz><|.sat>.f32 $F, %a, $f; }",
+	"{ .reg .f32 %a;\n\tmul<|.rn><|.ftz><|.sat>.f32 %a, $f, $f;\n\t<add|sub><|.rn><|.ftz><|.sat>.f32 $F, $f, %a; }",
+	"{ .reg .f32 %a, %b;\n\tmul.f32 %a, $f, $f;\n\t<mov|neg>.f32 %b, %a;\n\t<add|sub>.f32 $F, %b, $f; }",
+	"{ .reg .f32 %a, %b;\n\tmul.f32 %a, $f, $f;\n\t<mov|neg>.f32 %b, %a;\n\t<add|sub>.f32 $F, $f, %b; }",
+	"{ .reg .f32 %a, %b;\n\tmul.f32 %a, $f, $f;\n\tmul.f32 %b, $f, $f;\n\t<add|sub>.f32 $F, <%a, %b|%b, %a>; }",
+	"{ .reg .f32 %a, %b;\n\tmul.f32 %a, $f, $f;\n\tadd.f32 %b, %a, $f;\n\tmul.f32 %b, %b, $f;\n\t<add|sub>.f32 $F, <%a, %b|%b, %a>; }",
+	"{ .reg .f64 %a;\n\tmul.f64 %a, $g, $g;\n\t<add|sub>.f64 %w0, %a, $g; }" + quiet64,
+	"{ .reg .f64 %a;\n\tmul.f64 %a, $g, $g;\n\t<add|sub>.f64 %w0, $g, %a; }" + quiet64,
+	"{ .reg .f64 %a, %b;\n\tmul.f64 %a, $g, $g;\n\tmul.f64 %b, $g, $g;\n\t<add|sub>.f64 %w0, %a, %b; }" + quiet64,
+	"{ .reg .b16 %a;\n\tmul<|.ftz><|.sat>.f16 %a, $h, $h;\n\t<add|sub><|.ftz><|.sat>.f16 $H, %a, $h; }",
+	"{ .reg .b16 %a;\n\tmul<|.ftz><|.sat>.f16 %a, $h, $h;\n\t<add|sub><|.ftz><|.sat>.f16 $H, $h, %a; }",
+	"{ .reg .b32 %a, %b;\n\tmul.f16x2 %a, $x, $x;\n\tmul.f16x2 %b, $x, $x;\n\t<add|sub>.f16x2 $X, %a, %b; }",
+	"{ .reg .b32 %a, %b;\n\tmul.f16x2 %a, $x, $x;\n\tmul.f16x2 %b, $x, $x;\n\t<add|sub>.f16x2 $X, %a, $x; }",
+	"{ .reg .b32 %a, %b;\n\tmul.f16x2 %a, $x, $x;\n\tmul.f16x2 %b, $x, $x;\n\t<add|sub>.f16x2 $X, $x, %b; }",
+	"{ .reg .b16 %a;\n\tmul.bf16 %a, $h, $h;\n\t<add|sub>.bf16 $H, %a, $h; }",
+	"{ .reg .b16 %a;\n\tmul.bf16 %a, $h, $h;\n\t<add|sub>.bf16 $H, $h, %a; }",
+	"{ .reg .b32 %a;\n\tmul.bf16x2 %a, $x, $x;\n\t<add|sub>.bf16x2 $X, %a, $x; }",
+	"{ .reg .b32 %a;\n\tmul.bf16x2 %a, $x, $x;\n\t<add|sub>.bf16x2 $X, $x, %a; }",
 }
