@@ -15,7 +15,8 @@ import (
 )
 
 // TestPrivilegedProgram: a set-user-ID program loads no library and reads and writes no file that
-// the environment of its user names. The same program without the bit does.
+// the environment of its user names. The same program without the bit does. LD_LIBRARY_PATH is
+// set, because the system's loader then hides from Go that the program is privileged.
 func TestPrivilegedProgram(t *testing.T) {
 	if os.Getenv("FERRY_PRIVILEGED_CHILD") != "" {
 		privilegedChild(t)
@@ -41,7 +42,7 @@ func TestPrivilegedProgram(t *testing.T) {
 			trace, report := filepath.Join(dir, "trace"), filepath.Join(dir, "report")
 			cmd := exec.Command(program, "-test.run=^TestPrivilegedProgram$")
 			cmd.Env = append(os.Environ(), "FERRY_PRIVILEGED_CHILD=1", "FERRY_LIBCUDA="+library, "FERRY_DEVICE="+device,
-				"FERRY_TRACE="+trace, "FERRY_CHECK_REPORT="+report, "FERRY_QUIET=1", "LD_LIBRARY_PATH=")
+				"FERRY_TRACE="+trace, "FERRY_CHECK_REPORT="+report, "FERRY_QUIET=1", "LD_LIBRARY_PATH=/nowhere")
 			cmd.Dir = "/"
 			out, err := cmd.CombinedOutput()
 			text := string(out)
