@@ -172,6 +172,7 @@ func (x *search) byName() *Library {
 		switch {
 		case err != nil && err.Error() == name+": "+noSuchFile:
 			continue
+		case err != nil && x.failed.has(err.Error()): // it was tried by its path
 		case err != nil:
 			x.fails(name, errors.New(explain(name, err)), nil)
 		default:
@@ -185,6 +186,11 @@ func (x *search) byName() *Library {
 		x.failed.Tried = append(x.failed.Tried, notKnown)
 	}
 	return nil
+}
+
+// has reports whether the loader's message is about a file that was tried before.
+func (e *NotFoundError) has(message string) bool {
+	return slices.ContainsFunc(e.Tried, func(a Attempt) bool { return strings.HasPrefix(message, a.Path+": ") })
 }
 
 // accepted returns the library if it can be used.

@@ -2,7 +2,9 @@ package dl
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -143,6 +145,24 @@ func TestOneFileOnce(t *testing.T) {
 	_, err := s.Find()
 	if e, ok := errors.AsType[*NotFoundError](err); !ok || calls != 1 || len(e.Tried) != 2 {
 		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+// TestLoaderSaysItAgain: a broken file of LD_LIBRARY_PATH that the loader finds, too, is named once.
+func TestLoaderSaysItAgain(t *testing.T) {
+	needLibrary(t)
+	if os.Getenv("FERRY_AGAIN_CHILD") != "" {
+		_, err := (&Search{Names: []string{brokenName}}).Find()
+		fmt.Println(err)
+		os.Exit(0)
+	}
+	dir := t.TempDir()
+	write(t, dir, strings.Repeat("text", 100))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLoaderSaysItAgain$")
+	cmd.Env = append(os.Environ(), "FERRY_AGAIN_CHILD=1", "LD_LIBRARY_PATH="+dir)
+	out, err := cmd.CombinedOutput()
+	if want := "no library " + brokenName + ": tried " + filepath.Join(dir, brokenName) + ": invalid ELF header\n"; err != nil || string(out) != want {
+		t.Errorf("%v: got %swant %s", err, out, want)
 	}
 }
 
