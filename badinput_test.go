@@ -327,7 +327,7 @@ func TestBadArguments(t *testing.T) {
 		},
 		"AllocPitched": {
 			{call: func() error { return last3(ferry.AllocPitched[byte](nil, 1, 1)) }, part: "no GPU given"},
-			{call: func() error { return last3(ferry.AllocPitched[struct{}](x.g, math.MaxInt, math.MaxInt)) }, is: cu.ErrorOutOfMemory},
+			{call: func() error { return last3(ferry.AllocPitched[struct{}](x.g, math.MaxInt, math.MaxInt)) }},
 			{call: func() error { return last3(ferry.AllocPitched[[3]byte](x.g, math.MaxInt/3, 2)) }, is: cu.ErrorOutOfMemory},
 		},
 		"AllocHost": {

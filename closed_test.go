@@ -230,7 +230,7 @@ func TestForeignArguments(t *testing.T) {
 			return x.stream.Launch(kernel, ferry.Grid(1024, 256), x.floats, x.floats, x.floats, uint64(1024))
 		}, "load its module", cu.ErrorInvalidHandle},
 		foreign("one GPU", func() error { return x.graph.Launch(far) }),
-		foreign("one GPU", func() error { return x.graph.Update(far, func(*ferry.Stream) error { return nil }) }),
+		{func() error { return x.graph.Update(far, func(*ferry.Stream) error { return nil }) }, "one GPU", cu.ErrorGraphExecUpdateFailure},
 		foreign("one GPU", func() error { return last(ferry.AllocAsync[byte](x.stream, 1, pool)) }),
 		foreign("another GPU", func() error { return last(ferry.AllocHost[byte](x.g, 1, &ferry.HostOptions{Pool: pinned})) }),
 		foreign("another driver", func() error { return managed.Prefetch(x.stream, 0) }),
@@ -253,7 +253,7 @@ func TestForeignGraph(t *testing.T) {
 	near, there := must(ferry.Alloc[byte](all, 64))(t), must(ferry.Alloc[byte](other, 64))(t)
 	graph := must(s.Capture(func(s *ferry.Stream) error { return ferry.Fill(s, near, 7) }))(t)
 	check(t, ferry.Fill(far, there, 1))
-	wantError(t, graph.Update(far, func(s *ferry.Stream) error { return ferry.Fill(s, there, 9) }), cu.ErrorInvalidValue, "update graph 1", "one GPU")
+	wantError(t, graph.Update(far, func(s *ferry.Stream) error { return ferry.Fill(s, there, 9) }), cu.ErrorGraphExecUpdateFailure, "update graph 1", "one GPU")
 	check(t, graph.Launch(s))
 	if got := must(ferry.Download(near))(t); got[0] != 7 || got[63] != 7 {
 		t.Errorf("the graph fills with %d, want 7", got[0])

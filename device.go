@@ -39,7 +39,8 @@ func Alloc[T any](g *GPU, n int) (*Device[T], error) {
 // begins at an address where accesses are fastest (cuMemAllocPitch). pitch is the number
 // of elements from the start of a row to the start of the next, at least width. The
 // buffer has height*pitch elements. For several layers, pass the number of rows of all
-// layers. Errors are as for [Alloc].
+// layers. Errors are as for [Alloc], but rows that are together more than an address can count
+// are cu.ErrorInvalidValue, as in CUDA.
 func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, err error) {
 	e, err := kernelargs.ElementOf[T]()
 	if err != nil {
@@ -49,7 +50,7 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 		return nil, 0, refusal.Invalid("allocate device memory: %d rows of %d elements: the numbers cannot be negative", height, width)
 	}
 	if over, n := bits.Mul64(uint64(width), uint64(height)); over != 0 || n > math.MaxInt {
-		return nil, 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: %d rows of %d elements are more than an address can count", height, width)
+		return nil, 0, refusal.Invalid("allocate device memory: %d rows of %d elements are more than an address can count", height, width)
 	}
 	if width == 0 || height == 0 || e.Size == 0 {
 		d, err := Alloc[T](g, width*height)
@@ -60,7 +61,7 @@ func AllocPitched[T any](g *GPU, width, height int) (d *Device[T], pitch int, er
 		return nil, 0, err
 	}
 	if over, _ := bits.Mul64(uint64(row), uint64(height)); over != 0 || uint64(row)*uint64(height) > math.MaxInt {
-		return nil, 0, refusal.New(cu.ErrorOutOfMemory, "allocate device memory: %d rows of %s are more bytes than an address can count", height, refusal.Size(row))
+		return nil, 0, refusal.Invalid("allocate device memory: %d rows of %s are more bytes than an address can count", height, refusal.Size(row))
 	}
 	a, err := newAllocation[T](g, deviceMemory, int(row/e.Size)*height)
 	if err != nil {

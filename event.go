@@ -192,7 +192,8 @@ func (e *Event) meaning() (inflight.Meaning, error) {
 // Wait waits until the work that the event stands for is done (cuEventQuery until then; on
 // the software GPU cuEventSynchronize). When ctx ends first, the error wraps ctx.Err() and
 // the work continues. A nil ctx never ends. For an event that was recorded in a capture,
-// the error wraps cu.ErrorCapturedEvent.
+// the error wraps cu.ErrorCapturedEvent until the capture ends, and cu.ErrorInvalidValue after
+// that.
 func (e *Event) Wait(ctx context.Context) error {
 	if err := e.enter("wait for"); err != nil {
 		return err
@@ -271,7 +272,8 @@ func (e *Event) Done() (bool, error) {
 
 // Since returns the time on the device from an earlier event to e (cuEventElapsedTime).
 // The resolution is about half a microsecond. Both events must have been recorded, and
-// made without NoTiming. If their work is not done, the error wraps cu.ErrorNotReady.
+// made without NoTiming, else the error wraps cu.ErrorInvalidHandle. If their work is not
+// done, it wraps cu.ErrorNotReady.
 func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	if err := e.enter("measure"); err != nil {
 		return 0, err
@@ -285,9 +287,9 @@ func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	case !e.g.sameContext(earlier.g):
 		return 0, refusal.New(cu.ErrorInvalidHandle, "measure from %v to %v: they must belong to one GPU", earlier, e)
 	case !e.timing || !earlier.timing:
-		return 0, refusal.Invalid("measure between events of %s: one was made with NoTiming", e.g.label)
+		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was made with NoTiming", e.g.label)
 	case !e.state.Recorded() || !earlier.state.Recorded():
-		return 0, refusal.Invalid("measure between events of %s: one was never recorded", e.g.label)
+		return 0, refusal.New(cu.ErrorInvalidHandle, "measure between events of %s: one was never recorded", e.g.label)
 	}
 	_, err := earlier.meaning()
 	if err == nil {

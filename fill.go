@@ -89,7 +89,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 		return fill{}, err
 	}
 	if a, g := dst.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && !g.shared.mayUse(g, a.g) {
-		return fill{}, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", dst, g.label)
+		return fill{}, refusal.Invalid("%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", dst, g.label)
 	}
 	p, err := dst.addressOn(st.g)
 	if err == nil && uint64(p)%uint64(unit) != 0 {

@@ -165,7 +165,7 @@ func (x *Graph) Update(s *Stream, f func(s *Stream) error) error {
 		return refusal.Invalid("update a graph: no graph given (nil)")
 	}
 	if s != nil && s.state != nil && !x.g.sameContext(s.state.g) {
-		return refusal.Invalid("update %v from a capture on %v: they must belong to one GPU", x, s)
+		return refusal.New(cu.ErrorGraphExecUpdateFailure, "update %v from a capture on %v: they must belong to one GPU", x, s)
 	}
 	graph, uses, err := record(s, f)
 	if err != nil {
@@ -313,7 +313,7 @@ func (c *capture) followIn(st *streamState, e *Event) error {
 var (
 	errCapturing = refusal.New(cu.ErrorStreamCaptureUnsupported, "a stream captures, and the wait would invalidate the capture: wait for single streams or buffers, or after the capture")
 	errAlready   = refusal.New(cu.ErrorIllegalState, "it captures already")
-	errCaptured  = refusal.New(cu.ErrorCapturedEvent, "the event was recorded last in a capture that is over: record it again")
+	errCaptured  = refusal.Invalid("the event was recorded last in a capture that is over: record it again")
 )
 
 // record captures what f queues. The caller owns the graph and the uses.

@@ -174,8 +174,8 @@ func TestGraphSeveralStreams(t *testing.T) {
 	// The streams run again. Events of the capture must be recorded again.
 	check(t, ferry.Fill(side, there, 3))
 	check(t, side.Wait(context.Background()))
-	wantError(t, side.WaitEvent(fork), cu.ErrorCapturedEvent, "record it again")
-	wantError(t, join.Wait(context.Background()), cu.ErrorCapturedEvent, "record it again")
+	wantError(t, side.WaitEvent(fork), cu.ErrorInvalidValue, "record it again")
+	wantError(t, join.Wait(context.Background()), cu.ErrorInvalidValue, "record it again")
 	check(t, side.Record(join))
 	check(t, join.Wait(context.Background()))
 }

@@ -24,3 +24,6 @@ func hostPointer(p cu.DevicePtr) unsafe.Pointer {
 
 // deviceAddress is a host address as the device address that it is under unified addressing.
 func deviceAddress(p cu.HostPtr) cu.DevicePtr { return cu.DevicePtr(uintptr(p)) }
+
+// pointerTo is the host address of a slice. The caller keeps the slice alive.
+func pointerTo(b []byte) cu.HostPtr { return unsafe.Pointer(unsafe.SliceData(b)) }

@@ -305,13 +305,24 @@ func (k *Kernel) checkConfig(c *LaunchConfig) error {
 	case caps.threads > 0 && threads > uint64(caps.threads):
 		return refusal.Invalid("a block of %d threads: the device takes %d at most", threads, caps.threads)
 	case k.threads > 0 && threads > uint64(k.threads):
-		return refusal.Invalid("a block of %d threads: this kernel takes %d at most, because of the registers it uses", threads, k.threads)
+		return k.tooManyThreads(threads)
 	case c.SharedBytes < 0:
 		return refusal.Invalid("%d bytes of shared memory: the number cannot be negative", c.SharedBytes)
 	case caps.sharedMax > 0 && c.SharedBytes > caps.sharedMax-k.shared:
 		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", c.SharedBytes, k.shared, caps.sharedMax)
 	}
 	return nil
+}
+
+// tooManyThreads is the error for a block with more threads than the kernel takes. The driver
+// has one code for too few registers and another for a bound of the source.
+func (k *Kernel) tooManyThreads(threads uint64) error {
+	each, err := k.attribute(cu.FuncAttributeNumRegs)
+	all, failed := k.m.g.Attribute(cu.DeviceAttributeMaxRegistersPerBlock)
+	if err == nil && failed == nil && uint64(each)*threads > uint64(all) {
+		return refusal.New(cu.ErrorLaunchOutOfResources, "a block of %d threads: this kernel takes %d at most, because of the registers it uses (%d each)", threads, k.threads, each)
+	}
+	return refusal.Invalid("a block of %d threads: this kernel takes %d at most, because its source bounds it", threads, k.threads)
 }
 
 // checkExtent checks each dimension against its limit. A limit of 0 is not known.
@@ -441,9 +452,9 @@ func (k *Kernel) checkCluster(c *LaunchConfig) error {
 	d, grid := full(c.Cluster), full(c.Grid)
 	switch {
 	case d.X == 0:
-		return refusal.Invalid("clusters of %dx%dx%d blocks: X is 0", d.X, d.Y, d.Z)
+		return refusal.New(cu.ErrorInvalidClusterSize, "clusters of %dx%dx%d blocks: X is 0", d.X, d.Y, d.Z)
 	case grid.X%d.X != 0 || grid.Y%d.Y != 0 || grid.Z%d.Z != 0:
-		return refusal.Invalid("clusters of %dx%dx%d blocks do not divide a grid of %dx%dx%d: make the grid a multiple", d.X, d.Y, d.Z, grid.X, grid.Y, grid.Z)
+		return refusal.New(cu.ErrorInvalidClusterSize, "clusters of %dx%dx%d blocks do not divide a grid of %dx%dx%d: make the grid a multiple", d.X, d.Y, d.Z, grid.X, grid.Y, grid.Z)
 	}
 	return k.needs(cu.DeviceAttributeClusterLaunch, "clusters")
 }

@@ -285,8 +285,8 @@ func TestSpecialLaunchRefused(t *testing.T) {
 		code   cu.Result
 		part   string
 	}{
-		{ferry.LaunchConfig{Cluster: cu.Dim3{X: 4}}, cu.ErrorInvalidValue, "4x1x1 blocks do not divide a grid of 6x2x1"},
-		{ferry.LaunchConfig{Cluster: cu.Dim3{Y: 2}}, cu.ErrorInvalidValue, "X is 0"},
+		{ferry.LaunchConfig{Cluster: cu.Dim3{X: 4}}, cu.ErrorInvalidClusterSize, "4x1x1 blocks do not divide a grid of 6x2x1"},
+		{ferry.LaunchConfig{Cluster: cu.Dim3{Y: 2}}, cu.ErrorInvalidClusterSize, "X is 0"},
 		{ferry.LaunchConfig{Cluster: cu.Dim3{X: 2, Y: 2}}, cu.ErrorNotSupported, "clusters"},
 	} {
 		if err := launch(c.config); !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.part) {

@@ -3,7 +3,6 @@ package ferry
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -21,7 +21,7 @@ import (
 )
 
 // DeviceVariable is the environment variable in which Open("") looks for a device name.
-const DeviceVariable = "FERRY_DEVICE"
+const DeviceVariable = secureenv.DeviceVariable
 
 // choice is a parsed device name.
 type choice struct {
@@ -49,8 +49,11 @@ type DeviceInfo struct {
 // context and allocates no device memory.
 //
 // A machine without NVIDIA's driver or without a GPU is not an error: Open("cuda") says
-// what was tried. The error is that of an installed driver that fails. The list then
-// still has the devices that can be opened.
+// what was tried. The error is that of a driver that is there and does not work: each
+// library with its reason, if no library starts, or files of devices without a library.
+// FERRY_LIBCUDA counts as a driver. The kernel module alone does not, because containers
+// without the GPU see that of their host. The list then still has the devices that can be
+// opened.
 func Devices() ([]DeviceInfo, error) {
 	if forked.Child() {
 		return nil, forked.New("list devices")
@@ -73,13 +76,12 @@ func Devices() ([]DeviceInfo, error) {
 	return all, failed
 }
 
-// hardware lists the NVIDIA GPUs. A missing driver library is an error only if the
-// environment names the library.
+// hardware lists the NVIDIA GPUs. A machine without a driver or a device has none.
 func hardware() (all []DeviceInfo, failed error) {
 	d, count, err := cudaDevices()
-	var missing *libcuda.OpenError
+	missing, notOpened := errors.AsType[*libcuda.OpenError](err)
 	switch {
-	case errors.Is(err, cu.ErrorNoDevice), errors.As(err, &missing) && os.Getenv(libcuda.LibraryVariable) == "":
+	case notOpened && !missing.Broken(), errors.Is(err, cu.ErrorNoDevice) && !notOpened:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("list the NVIDIA GPUs: %w", err)
@@ -154,8 +156,10 @@ func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
 // [Devices] lists the names that this machine can open. Only "" falls back to the software
 // GPU: on a machine without a GPU, "cuda" is an error that says what was tried. When Open
 // falls back, it writes one line to standard error, once per process, and
-// [GPU.Fallback] returns the reason. FERRY_QUIET=1 suppresses the line. The error for a
-// name that Open does not know wraps cu.ErrorInvalidValue.
+// [GPU.Fallback] returns the reason. If the machine has a driver, the line says why no GPU
+// could be opened. FERRY_QUIET=1 suppresses the line. The error for a name that Open does
+// not know wraps cu.ErrorInvalidValue. Privileged programs ignore a FERRY_DEVICE that names
+// a file: see SECURITY.md.
 //
 // Each Open of a software GPU makes a new machine. Use [OpenAll] for devices that access
 // each other's memory.
@@ -218,7 +222,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	}
 	asked := name
 	if name == "" {
-		name = os.Getenv(DeviceVariable)
+		name = secureenv.Device()
 		asked = DeviceVariable + "=" + name
 	}
 	c, err := parseName(name)
@@ -242,7 +246,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	for _, g := range gpus {
 		g.fallback = err
 	}
-	hint.Say(hint.Fallback, "no NVIDIA GPU could be opened, using %v: times are predictions (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or %s=1 suppresses this line)", gpus[0], hint.QuietVariable)
+	hint.Say(hint.Fallback, "no NVIDIA GPU could be opened%s, using %v: times are predictions (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or %s=1 suppresses this line)", hint.Because(err), gpus[0], hint.QuietVariable)
 	return gpus, nil
 }
 

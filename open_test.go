@@ -107,6 +107,12 @@ func TestOpenWithoutGPU(t *testing.T) {
 	}
 }
 
+// fallbackHint returns the line on standard error with a reason.
+func fallbackHint(reason string) string {
+	return "ferry: no NVIDIA GPU could be opened" + reason + ", using soft:h200 (software, predicts NVIDIA H200): times are predictions" +
+		" (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or FERRY_QUIET=1 suppresses this line)\n"
+}
+
 // TestFallbackHint: when Open("") falls back to the software GPU, the process says so on standard
 // error once. It does not with FERRY_QUIET=1, and when the software GPU was asked for.
 func TestFallbackHint(t *testing.T) {
@@ -118,8 +124,7 @@ func TestFallbackHint(t *testing.T) {
 		closeAll(t, all[0])
 		os.Exit(len(all))
 	}
-	const hint = "ferry: no NVIDIA GPU could be opened, using soft:h200 (software, predicts NVIDIA H200): times are predictions" +
-		" (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or FERRY_QUIET=1 suppresses this line)\n"
+	hint := fallbackHint(": /nonexistent/libcuda.so.1: cannot open shared object file: No such file or directory")
 	for _, c := range []struct{ device, quiet, want string }{
 		{"", "", hint},
 		{"", "0", hint},

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -63,7 +64,11 @@ func (c *clang) compile(ctx context.Context, u *unit) (*Result, error) {
 
 // newRun writes the files of a compilation.
 func (c *clang) newRun(u *unit) (*clangRun, error) {
-	dir, err := os.MkdirTemp("", "ferry-compile-")
+	parent := "" // TMPDIR
+	if secureenv.Privileged() {
+		parent = "/tmp"
+	}
+	dir, err := os.MkdirTemp(parent, "ferry-compile-")
 	if err != nil {
 		return nil, err
 	}

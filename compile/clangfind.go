@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // oldestClang is the oldest major version of clang that compiles Ferry's header.
@@ -97,10 +99,16 @@ func clangs(name string) (paths []string, failed *NotFoundError, err error) {
 	return paths, failed, nil
 }
 
+// systemPath is the PATH of a privileged program, whose user chose the one that is set.
+const systemPath = "/usr/local/bin:/usr/bin:/bin"
+
 // searchDirs lists the directories of PATH with absolute paths, and those where LLVM is
-// installed outside of it.
+// installed outside of it. A privileged program searches those of the system only.
 func searchDirs() []string {
-	dirs := absolute(os.Getenv("PATH"))
+	dirs := absolute(secureenv.Get("PATH"))
+	if secureenv.Privileged() {
+		dirs = absolute(systemPath)
+	}
 	switch runtime.GOOS {
 	case "darwin": // the clang on PATH is Apple's, which cannot write PTX
 		dirs = append(dirs, "/opt/homebrew/opt/llvm/bin", "/usr/local/opt/llvm/bin")
@@ -262,8 +270,12 @@ func command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// environment returns the variables of a run of clang.
+// environment returns the variables of a run of clang. A privileged program gives it none of
+// its user's.
 func environment(from []string) (env []string) {
+	if secureenv.Privileged() {
+		return []string{"PATH=" + systemPath, "LC_ALL=C"}
+	}
 	for _, v := range from {
 		name, value, _ := strings.Cut(v, "=")
 		switch name {

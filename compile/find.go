@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // The environment variables that name the files of compilers.
@@ -32,7 +34,7 @@ func find(ctx context.Context, u *unit) (compiler, error) {
 	case "nvrtc":
 		return findNVRTC()
 	case "clang":
-		return findClang(ctx, u.arch, os.Getenv(ClangVariable))
+		return findClang(ctx, u.arch, secureenv.Get(ClangVariable))
 	default:
 		if clangName.MatchString(name) {
 			return findClang(ctx, u.arch, name)
@@ -54,7 +56,7 @@ func findAny(ctx context.Context, a arch) (compiler, error) {
 	if !ok {
 		return nil, err
 	}
-	if c, err = findClang(ctx, a, os.Getenv(ClangVariable)); err == nil {
+	if c, err = findClang(ctx, a, secureenv.Get(ClangVariable)); err == nil {
 		return c, nil
 	}
 	if second, ok := errors.AsType[*NotFoundError](err); ok {

@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/ferrygpu/ferry/internal/dl"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // JitLinkVariable is the environment variable that names libnvJitLink by its absolute
@@ -188,7 +190,7 @@ func kindOf(data []byte) InputKind {
 // findJitLink opens nvJitLink. It is a variable so that tests can replace it.
 var findJitLink = func() (library, error) {
 	const instead = "; ferry.Link links with the driver instead, and needs no library"
-	if path := os.Getenv(JitLinkVariable); path != "" {
+	if path := secureenv.Get(JitLinkVariable); path != "" {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("%s=%q: want an absolute path", JitLinkVariable, path)
 		}
@@ -196,14 +198,28 @@ var findJitLink = func() (library, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w%s", JitLinkVariable, err, instead)
 		}
+		if err := canLink(l); err != nil {
+			return nil, fmt.Errorf("%s: %w%s", JitLinkVariable, err, instead)
+		}
 		return calls(l), nil
 	}
-	l, err := dl.Find(linkNames, toolkitDirs("nvjitlink"))
+	s := dl.Search{Names: linkNames, Dirs: toolkitDirs("nvjitlink"), Accept: canLink}
+	l, err := s.Find()
 	if err != nil {
 		return nil, errors.New(strings.Join(triedText("nvJitLink", err), "; ") +
 			". It belongs to the CUDA toolkit 12.0 and newer (pip install nvidia-nvjitlink)" + instead)
 	}
 	return calls(l), nil
+}
+
+// canLink says what a library lacks that is to be nvJitLink.
+func canLink(l *dl.Library) error {
+	for _, function := range []string{"nvJitLinkCreate", "nvJitLinkAddData", "nvJitLinkComplete", "nvJitLinkGetLinkedCubin", "nvJitLinkDestroy"} {
+		if !slices.ContainsFunc(jitLinkNames(function), func(name string) bool { _, err := l.Symbol(name); return err == nil }) {
+			return fmt.Errorf("%s: has no function %s", l.Path(), function)
+		}
+	}
+	return nil
 }
 
 // linker is one linking by nvJitLink.

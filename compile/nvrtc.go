@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/dl"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // nvrtcNames are the file names of NVRTC. The first three are those of CUDA 13, 12, and
@@ -44,9 +46,9 @@ type nvrtc struct {
 func (n *nvrtc) name() string  { return fmt.Sprintf("NVRTC %d.%d", n.major, n.minor) }
 func (n *nvrtc) archs() []arch { return n.supported }
 
-// findNVRTC opens NVRTC once it is found, and keeps it.
+// findNVRTC opens the first NVRTC that can be used, and keeps it.
 var findNVRTC = func() (compiler, error) {
-	if path := os.Getenv(NVRTCVariable); path != "" {
+	if path := secureenv.Get(NVRTCVariable); path != "" {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("%s=%q: want an absolute path", NVRTCVariable, path)
 		}
@@ -56,13 +58,13 @@ var findNVRTC = func() (compiler, error) {
 		}
 		return n, nil
 	}
-	l, err := dl.Find(nvrtcNames, toolkitDirs("cuda_nvrtc"))
-	if err != nil {
+	var n compiler
+	s := dl.Search{Names: nvrtcNames, Dirs: toolkitDirs("cuda_nvrtc"), Accept: func(l *dl.Library) (err error) {
+		n, err = useNVRTC(l)
+		return err
+	}}
+	if _, err := s.Find(); err != nil {
 		return nil, &NotFoundError{Tried: triedText("NVRTC", err)}
-	}
-	n, err := useNVRTC(l)
-	if err != nil {
-		return nil, &NotFoundError{Tried: []string{"NVRTC: " + err.Error()}}
 	}
 	return n, nil
 }

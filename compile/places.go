@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // toolkitDirs lists where libraries of the CUDA toolkit are installed, the first choice
@@ -31,7 +33,7 @@ func toolkitDirs(wheel string) (dirs []string) {
 // usual place, the newest first.
 func toolkits() (roots []string) {
 	for _, variable := range []string{"CUDA_PATH", "CUDA_HOME"} {
-		if root := os.Getenv(variable); filepath.IsAbs(root) {
+		if root := secureenv.Get(variable); filepath.IsAbs(root) {
 			roots = append(roots, root)
 		}
 	}
@@ -51,11 +53,11 @@ func systemDirs() []string {
 func sitePackages() (dirs []string) {
 	var roots []string
 	for _, variable := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		if root := os.Getenv(variable); filepath.IsAbs(root) {
+		if root := secureenv.Get(variable); filepath.IsAbs(root) {
 			roots = append(roots, filepath.Join(root, "lib"))
 		}
 	}
-	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) && !secureenv.Privileged() {
 		roots = append(roots, filepath.Join(home, ".local", "lib"))
 	}
 	for _, root := range append(roots, "/usr/local/lib", "/usr/lib") {

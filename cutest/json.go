@@ -13,6 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/origin"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // jsonVariable is the environment variable that names the file for the results.
@@ -38,7 +39,7 @@ type document struct {
 var documents atomic.Int32
 
 func (s *suite) writeJSON(t testing.TB) {
-	path := os.Getenv(jsonVariable)
+	path := secureenv.Get(jsonVariable)
 	if path == "" {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/gputest"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // Run tests a kernel in the subtests "soft" and "cuda". The package comment says which
@@ -19,7 +20,7 @@ import (
 func Run(t *testing.T, c *Case) {
 	t.Helper()
 	st := newState(c)
-	for _, d := range devices(os.Getenv(ferry.DeviceVariable), os.Getenv(gputest.RequireVariable) == "1") {
+	for _, d := range devices(secureenv.Device(), os.Getenv(gputest.RequireVariable) == "1") {
 		t.Run(d.subtest, func(t *testing.T) {
 			g, err := ferry.Open(d.open)
 			switch {

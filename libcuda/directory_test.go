@@ -34,7 +34,7 @@ const opened = "no CUDA driver"
 // with each form of LD_LIBRARY_PATH that means the working directory. None opens it. The
 // absolute element of the last one is searched.
 func TestNothingInTheWorkingDirectory(t *testing.T) {
-	if !platformSupported {
+	if !dl.Supported {
 		t.Skip("no library on this platform")
 	}
 	dir, other := t.TempDir(), t.TempDir()

@@ -1,6 +1,7 @@
 // Package libcuda implements [cu.Driver] with NVIDIA's driver library, libcuda.so.1. It
 // needs no C compiler and no CUDA toolkit. [Open] finds the library while the program
-// runs, so that one binary starts on machines with and without a GPU.
+// runs, so that one binary starts on machines with and without a GPU. It takes the first
+// library that starts, so that a stub or a broken one hides none that works.
 //
 // Functions are looked up when first called, with cuGetProcAddress and the CUDA
 // version whose form of the function [cu.Driver] describes. A newer driver keeps
@@ -31,7 +32,7 @@
 // # Platforms
 //
 // The package works on Linux on amd64 and arm64 with glibc. Elsewhere it builds, and
-// [Open] returns an error that names the platform. Besides internal/dl, which opens the
-// libraries of the CUDA toolkit, no other package imports purego. It makes a binary
+// [Open] returns an error that names the platform. Besides internal/dl, which opens
+// libraries, no other package imports purego. It makes a binary
 // dynamically linked even with CGO_ENABLED=0.
 package libcuda

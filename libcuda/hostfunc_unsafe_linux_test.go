@@ -25,7 +25,7 @@ type driverThreads struct {
 
 func newDriverThreads(t *testing.T, f *fakeCUDA) *driverThreads {
 	t.Helper()
-	lib, err := dlopen("libc.so.6")
+	lib, err := openLibc()
 	if err != nil {
 		t.Fatal(err)
 	}

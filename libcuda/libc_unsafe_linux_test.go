@@ -11,14 +11,24 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/dl"
 )
+
+// openLibc opens the C library.
+func openLibc() (library, error) {
+	l, err := (&dl.Search{Names: []string{"libc.so.6"}, LoaderFirst: true}).Find()
+	if err != nil {
+		return library{}, err
+	}
+	return library{path: l.Path(), symbol: l.Symbol}, nil
+}
 
 // libcDriver makes a driver whose functions are functions of the C library, by symbol.
 // All others, and cuCtxSetCurrent, are isalpha, which returns 0 for the small numbers
 // that the tests pass as the first argument.
 func libcDriver(tb testing.TB, functions map[string]string) *Driver {
 	tb.Helper()
-	libc, err := dlopen("libc.so.6")
+	libc, err := openLibc()
 	if err != nil {
 		tb.Fatal(err)
 	}

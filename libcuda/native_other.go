@@ -10,8 +10,6 @@ import (
 
 // Open fails on this platform before any of these is called.
 
-const platformSupported = false
-
 var errPlatform = errors.New("BUG: libcuda called on a platform without it")
 
 func (*call) make() cu.Result { panic(errPlatform) }
@@ -22,13 +20,9 @@ func (*crossing) make() cu.Result { panic(errPlatform) }
 
 func syscallN(uintptr, ...uintptr) uintptr { panic(errPlatform) }
 
-func dlopen(string) (library, error) { return library{}, errPlatform }
-
 func newCallback(func(uintptr)) uintptr { panic(errPlatform) }
 
 func threadID() int { panic(errPlatform) }
-
-func libraryPaths() []string { return nil }
 
 func mappedFile(string, uintptr) string { return "" }
 

@@ -1,6 +1,7 @@
 package libcuda
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,88 +13,183 @@ import (
 	"github.com/ferrygpu/ferry/internal/dl"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/origin"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // LibraryVariable is the environment variable that names the driver library. When it
-// is set, to an absolute path, no other place is tried.
+// is set, to an absolute path, no other place is tried. Privileged programs ignore it:
+// see SECURITY.md.
 const LibraryVariable = "FERRY_LIBCUDA"
 
-// Open finds the driver library and opens it. It does not start the driver; call
-// Init. The error is an [*OpenError].
+// Open finds the driver library, opens it and starts the driver (cuInit). It tries one
+// library after the other until one starts: a stub for linkers, a broken file or a library
+// that does not match the kernel module does not hide a working one behind it. If the
+// environment has FERRY_LIBCUDA, no other library is tried. The error is an [*OpenError],
+// which has all libraries with their reasons.
 func Open() (*Driver, error) {
-	if !platformSupported {
+	if !dl.Supported {
 		return nil, &OpenError{Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	}
-	paths := libraryPaths()
-	if path := os.Getenv(LibraryVariable); path != "" {
-		if !filepath.IsAbs(path) {
-			return nil, &OpenError{Tried: []Attempt{{Path: path, Message: LibraryVariable + " is not an absolute path"}}}
-		}
-		paths = []string{path}
+	if path := secureenv.Get(LibraryVariable); path != "" {
+		return openNamed(path)
 	}
-	failed := &OpenError{}
-	for _, path := range paths {
-		lib, err := openLibrary(path)
-		if err == nil {
-			return newDriver(lib), nil
-		}
-		failed.Tried = append(failed.Tried, Attempt{Path: path, Message: err.Error()})
+	var d *Driver
+	s := dl.DriverLibrary("libcuda.so.1", "libcuda.so")
+	s.Accept = func(l *dl.Library) (err error) {
+		d, err = start(l)
+		return err
 	}
-	if _, safe := dl.SearchPath(); !safe && os.Getenv(LibraryVariable) == "" {
-		failed.Tried = append(failed.Tried, Attempt{Path: dl.NotAsked.Path, Message: dl.NotAsked.Reason})
+	if _, err := s.Find(); err != nil {
+		return nil, openError(err)
 	}
-	return nil, failed
+	return d, nil
 }
 
-// openLibrary opens one file and checks that it is a CUDA driver.
-func openLibrary(path string) (library, error) {
-	lib, err := dlopen(path)
-	if err != nil {
-		return library{}, err
+// openNamed opens the library that the environment names.
+func openNamed(path string) (*Driver, error) {
+	if !filepath.IsAbs(path) {
+		return nil, &OpenError{Named: true, Tried: []Attempt{{Path: path, Message: LibraryVariable + " is not an absolute path"}}}
 	}
-	addr, err := lib.symbol("cuInit")
+	l, err := dl.Open(path)
 	if err != nil {
-		return library{}, fmt.Errorf("%s: no CUDA driver: %w", path, err)
+		_, missing := os.Lstat(path)
+		return nil, &OpenError{Named: true, Tried: []Attempt{{Path: path, Message: err.Error(), Exists: missing == nil}}}
 	}
+	d, err := start(l)
+	if err != nil {
+		return nil, &OpenError{Named: true, Tried: []Attempt{{Path: path, Message: err.Error(), Exists: true, Err: err}}}
+	}
+	return d, nil
+}
+
+// start checks that a library is a CUDA driver, and starts it.
+func start(l *dl.Library) (*Driver, error) {
+	addr, err := l.Symbol("cuInit")
+	if err != nil {
+		return nil, fmt.Errorf("no CUDA driver: %w", err)
+	}
+	lib := library{path: l.Path(), symbol: l.Symbol}
 	maps, _ := os.ReadFile("/proc/self/maps")
 	if file := mappedFile(string(maps), addr); file != "" {
 		lib.path = file
 	}
-	return lib, nil
+	d := newDriver(lib)
+	return d, d.Init(0)
 }
 
-// OpenError is the reason why there is no driver library: the platform has none, or
-// every place was tried.
+// openError makes the error of a search.
+func openError(err error) error {
+	failed := &OpenError{}
+	e, ok := errors.AsType[*dl.NotFoundError](err)
+	if !ok {
+		failed.Tried = []Attempt{{Path: "libcuda.so.1", Message: err.Error()}}
+		return failed
+	}
+	for _, a := range e.Tried {
+		failed.Tried = append(failed.Tried, Attempt{Path: a.Path, Message: a.Reason, Exists: a.Exists, Err: a.Err})
+	}
+	failed.Kernel = dl.KernelDriver()
+	return failed
+}
+
+// OpenError is the reason why there is no driver: the platform has none, or every place was
+// tried. It wraps the results of cuInit.
 type OpenError struct {
 	Platform string // "darwin/arm64" where libcuda cannot be used; else ""
 	Tried    []Attempt
+	Named    bool   // FERRY_LIBCUDA names the library, so no other was tried
+	Kernel   string // what shows that the kernel has NVIDIA's driver, such as "/dev/nvidiactl", or ""
 }
 
-// Attempt is a file that could not be opened as the driver library.
+// Attempt is a file that could not be used as the driver library, or a directory without
+// one.
 type Attempt struct {
 	Path    string
-	Message string // from the system's loader
+	Message string // from the system's loader, or from cuInit
+	Exists  bool   // there is such a file
+	Err     error  // from cuInit or from the look for it; nil if the file did not open
+}
+
+// DriverPresent reports whether the machine has a driver, so that the error is no answer
+// that a machine without a GPU gives: a library is there, or the kernel has NVIDIA's
+// driver, or FERRY_LIBCUDA names the library.
+func (e *OpenError) DriverPresent() bool {
+	return e.Named || e.Kernel != "" || len(e.found()) > 0
+}
+
+// Broken reports whether a driver is there that should work. A machine without a GPU is not
+// broken: it has no library, or one that starts and finds no device
+// (CUDA_ERROR_NO_DEVICE). A kernel module alone is no fault either, because a container
+// without the GPU sees that of its host.
+func (e *OpenError) Broken() bool {
+	if errors.Is(e, cu.ErrorNoDevice) {
+		return false
+	}
+	return e.Named || len(e.found()) > 0 || strings.HasPrefix(e.Kernel, "/dev/")
+}
+
+// found returns the attempts at files that exist.
+func (e *OpenError) found() (all []Attempt) {
+	for _, a := range e.Tried {
+		if a.Exists {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Reason returns a line that says what is wrong with the driver that is there: each library
+// with its reason, or that the kernel has a driver and no library was found. It is "" where
+// nothing of a driver is.
+func (e *OpenError) Reason() string {
+	tried := e.found()
+	if e.Named {
+		tried = e.Tried
+	}
+	switch {
+	case len(tried) > 0:
+		return listed(tried)
+	case e.Kernel != "":
+		return "the kernel has NVIDIA's driver (" + e.Kernel + "), and no libcuda.so.1 was found"
+	}
+	return ""
 }
 
 func (e *OpenError) Error() string {
 	if e.Platform != "" {
 		return fmt.Sprintf("open the CUDA driver library: Ferry uses it on linux/amd64 and linux/arm64, this is %s", e.Platform)
 	}
+	text := "open the CUDA driver library: tried " + listed(e.Tried)
+	if e.Kernel != "" && len(e.found()) == 0 && !e.Named {
+		text += "; but " + e.Reason()
+	}
+	return text + ". Install NVIDIA's driver, or set " + LibraryVariable + " to the path of its libcuda.so.1"
+}
+
+// Unwrap returns what cuInit said of each library.
+func (e *OpenError) Unwrap() (all []error) {
+	for _, a := range e.Tried {
+		if a.Err != nil {
+			all = append(all, a.Err)
+		}
+	}
+	return all
+}
+
+// listed lists attempts. The message is usually the same for several places: it stands once.
+func listed(tried []Attempt) string {
 	var b strings.Builder
-	b.WriteString("open the CUDA driver library: tried ")
-	for i := 0; i < len(e.Tried); i++ {
+	for i := 0; i < len(tried); i++ {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(e.Tried[i].Path)
-		// The message is usually the same for every place: print it once.
-		for i+1 < len(e.Tried) && e.Tried[i+1].reason() == e.Tried[i].reason() {
+		b.WriteString(tried[i].Path)
+		for i+1 < len(tried) && tried[i+1].reason() == tried[i].reason() {
 			i++
-			b.WriteString(", " + e.Tried[i].Path)
+			b.WriteString(", " + tried[i].Path)
 		}
-		b.WriteString(": " + e.Tried[i].reason())
+		b.WriteString(": " + tried[i].reason())
 	}
-	b.WriteString(". Install NVIDIA's driver, or set " + LibraryVariable + " to the path of its libcuda.so.1")
 	return b.String()
 }
 
@@ -102,7 +198,7 @@ func (a Attempt) reason() string {
 	return strings.TrimPrefix(a.Message, a.Path+": ")
 }
 
-// Init starts the driver. An error names the library, its CUDA version and the loaded
+// Init starts the driver, which [Open] has done. An error names the library, its CUDA version and the loaded
 // kernel module, because the usual cause is that these do not match.
 func (d *Driver) Init(flags uint32) error {
 	if d == nil || d.lib.symbol == nil {

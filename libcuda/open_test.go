@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/dl"
 )
 
 // TestOpenNamedLibrary opens only the library that the variable names; the error says
 // why it cannot.
 func TestOpenNamedLibrary(t *testing.T) {
-	if !platformSupported {
+	if !dl.Supported {
 		t.Skip("no library on this platform")
 	}
 	missing := filepath.Join(t.TempDir(), "libcuda.so.1")
@@ -57,16 +58,14 @@ func TestOpenTriesEveryPlace(t *testing.T) {
 	if !ok {
 		t.Fatalf("error %T, want *OpenError", err)
 	}
-	if !platformSupported {
+	if !dl.Supported {
 		if want := runtime.GOOS + "/" + runtime.GOARCH; failed.Platform != want || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q, want one that names %s", err, want)
 		}
 		return
 	}
-	if len(failed.Tried) != len(libraryPaths()) {
-		t.Errorf("tried %d places, want %d", len(failed.Tried), len(libraryPaths()))
-	}
-	for _, path := range libraryPaths() {
+	want := append([]string{"the system's loader"}, dl.DriverLibrary("libcuda.so.1").Dirs...)
+	for _, path := range want {
 		if !strings.Contains(err.Error(), path) {
 			t.Errorf("error %q does not name %s", err, path)
 		}
@@ -75,19 +74,23 @@ func TestOpenTriesEveryPlace(t *testing.T) {
 
 func ExampleOpenError() {
 	err := &OpenError{Tried: []Attempt{
-		{"libcuda.so.1", "libcuda.so.1: cannot open shared object file: No such file or directory"},
-		{"/usr/lib64/libcuda.so.1", "/usr/lib64/libcuda.so.1: cannot open shared object file: No such file or directory"},
-		{"/usr/lib/wsl/lib/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1: invalid ELF header"},
+		{Path: "/opt/lib", Message: dl.NotThere},
+		{Path: "libcuda.so.1", Message: "cuInit of /opt/stubs/libcuda.so.1: CUDA_ERROR_STUB_LIBRARY", Exists: true, Err: cu.ErrorStubLibrary},
+		{Path: "/usr/lib64", Message: dl.NotThere},
+		{Path: "/usr/lib64/nvidia", Message: dl.NotThere},
+		{Path: "/usr/lib/wsl/lib/libcuda.so.1", Message: "invalid ELF header", Exists: true},
 	}}
 	fmt.Println(err)
+	fmt.Println(err.Broken(), errors.Is(err, cu.ErrorStubLibrary), err.Reason())
 	fmt.Println(&OpenError{Platform: "darwin/arm64"})
 	// Output:
-	// open the CUDA driver library: tried libcuda.so.1, /usr/lib64/libcuda.so.1: cannot open shared object file: No such file or directory; /usr/lib/wsl/lib/libcuda.so.1: invalid ELF header. Install NVIDIA's driver, or set FERRY_LIBCUDA to the path of its libcuda.so.1
+	// open the CUDA driver library: tried /opt/lib: not there; libcuda.so.1: cuInit of /opt/stubs/libcuda.so.1: CUDA_ERROR_STUB_LIBRARY; /usr/lib64, /usr/lib64/nvidia: not there; /usr/lib/wsl/lib/libcuda.so.1: invalid ELF header. Install NVIDIA's driver, or set FERRY_LIBCUDA to the path of its libcuda.so.1
+	// true true libcuda.so.1: cuInit of /opt/stubs/libcuda.so.1: CUDA_ERROR_STUB_LIBRARY; /usr/lib/wsl/lib/libcuda.so.1: invalid ELF header
 	// open the CUDA driver library: Ferry uses it on linux/amd64 and linux/arm64, this is darwin/arm64
 }
 
 func TestMappedFile(t *testing.T) {
-	if !platformSupported {
+	if !dl.Supported {
 		t.Skip("no /proc/self/maps")
 	}
 	const maps = `7f10-7f20 r--p 00000000 08:01 1 /usr/lib/libc.so.6

@@ -85,7 +85,17 @@ func (d *Driver) found(p *proc, fn, r uintptr) (uintptr, error) {
 	}
 }
 
+// missing is the error for a function that the library lacks. A library that says a version
+// which has the function is not too old: it is incomplete, or another file than it should
+// be.
 func (d *Driver) missing(p *proc) error {
+	if d.version >= int32(p.version) {
+		return &cu.NotSupportedError{
+			Call:  p.symbol,
+			Needs: fmt.Sprintf("the symbol %s of CUDA %s", p.export, versionText(int32(p.version))),
+			Found: "a damaged or incomplete library, which says a version that has it: " + d.text(),
+		}
+	}
 	return &cu.NotSupportedError{
 		Call:  p.symbol,
 		Needs: fmt.Sprintf("a driver for CUDA %s or newer", versionText(int32(p.version))),

@@ -171,6 +171,9 @@ func (d *Driver) GraphExecUpdate(h cu.Context, gx cu.GraphExec, gh cu.Graph) err
 	if err != nil {
 		return err
 	}
+	if x.graph.ctx != g.ctx {
+		return refuse(cu.ErrorGraphExecUpdateFailure, what, "the new graph was made in another context")
+	}
 	if err := x.graph.sameShape(g, what); err != nil {
 		return err
 	}

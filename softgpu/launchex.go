@@ -50,7 +50,7 @@ func (l *launch) apply(attrs []cu.LaunchAttribute) error {
 func (l *launch) checkCluster(d cu.Dim3, what string) error {
 	switch {
 	case d.X == 0 || d.Y == 0 || d.Z == 0:
-		return refuse(cu.ErrorInvalidValue, what, "a cluster of %dx%dx%d blocks", d.X, d.Y, d.Z)
+		return refuse(cu.ErrorInvalidClusterSize, what, "a cluster of %dx%dx%d blocks", d.X, d.Y, d.Z)
 	case l.grid.X%d.X != 0 || l.grid.Y%d.Y != 0 || l.grid.Z%d.Z != 0:
 		return refuse(cu.ErrorInvalidClusterSize, what, "a grid of %dx%dx%d blocks is not a multiple of a cluster of %dx%dx%d",
 			l.grid.X, l.grid.Y, l.grid.Z, d.X, d.Y, d.Z)

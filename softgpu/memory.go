@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -335,8 +336,13 @@ func (d *Driver) MemAllocPitch(h cu.Context, width, height uintptr, elementSize 
 		return 0, 0, refuse(cu.ErrorInvalidValue, what, "elements of %d bytes, must be 4, 8 or 16", elementSize)
 	}
 	pitch := roundUp(uint64(width), allocAlign)
-	if width == 0 || height == 0 || pitch < uint64(width) || pitch > uint64(c.dev.attr(cu.DeviceAttributeMaxPitch)) ||
-		uint64(height) > (1<<62)/pitch {
+	over, all := bits.Mul64(pitch, uint64(height))
+	switch {
+	case width == 0 || height == 0 || pitch < uint64(width) || over != 0:
+		return 0, 0, refuse(cu.ErrorInvalidValue, what, "%d rows of %d bytes are none, or more than an address can count", height, width)
+	case all > 1<<62: // as hardware, which looks at the memory first
+		return 0, 0, refuse(cu.ErrorOutOfMemory, what, "%d rows of %d bytes are more than any memory", height, width)
+	case pitch > uint64(c.dev.attr(cu.DeviceAttributeMaxPitch)):
 		return 0, 0, refuse(cu.ErrorInvalidValue, what, "%d rows of %d bytes are empty or too large", height, width)
 	}
 	r, err := c.allocate(pitch*uint64(height), what)

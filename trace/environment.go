@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // Environment variables that record a program of package ferry: the file, with "%p" for
@@ -31,7 +32,7 @@ var environment struct {
 // the same wrapper while it has contexts. A driver that is recorded already stays as it
 // is. Package ferry calls Environment when it opens a device.
 func Environment(d cu.Driver) (cu.Driver, error) {
-	path := os.Getenv(Variable)
+	path := secureenv.Get(Variable)
 	if d == nil || path == "" || recorded(d) {
 		return d, nil
 	}

@@ -128,7 +128,7 @@ func TestFallbackWarning(t *testing.T) {
 		main()
 	}
 	for quiet, want := range map[string]string{
-		"":  "ferry: no NVIDIA GPU could be opened, so soft:h200 (software, predicts NVIDIA H200) is used (--device cuda reports what was tried)\n",
+		"":  "ferry: no NVIDIA GPU could be opened: /nonexistent/libcuda.so.1: cannot open shared object file: No such file or directory, so soft:h200 (software, predicts NVIDIA H200) is used (--device cuda reports what was tried)\n",
 		"1": "",
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackWarning$")

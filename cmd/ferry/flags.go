@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/nearest"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 	"github.com/ferrygpu/ferry/profile"
 )
 
@@ -162,7 +162,7 @@ func (s *session) open(name string) (*ferry.GPU, error) {
 	hint.Silence(hint.Fallback) // the warning below has the same content
 	g, err := ferry.Open(name)
 	if err == nil && g.Fallback() != nil && !hint.Quiet() {
-		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU could be opened, so %s is used (--device cuda reports what was tried)", g))
+		s.warnings = append(s.warnings, fmt.Sprintf("no NVIDIA GPU could be opened%s, so %s is used (--device cuda reports what was tried)", hint.Because(g.Fallback()), g))
 	}
 	return g, err
 }
@@ -171,7 +171,7 @@ func (s *session) open(name string) (*ferry.GPU, error) {
 // an unknown profile. An empty name is that of FERRY_DEVICE.
 func checkProfile(device string) error {
 	if device == "" {
-		device = os.Getenv("FERRY_DEVICE")
+		device = secureenv.Device()
 	}
 	name, isSoft := strings.CutPrefix(device, "soft:")
 	name, _, _ = strings.Cut(name, "*")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // Environment variables: the list of checks, and the file for findings.
@@ -70,7 +72,7 @@ var writing sync.Mutex
 // Append adds a row to the file that the environment names, if any, and reports whether it is
 // there. Each row is one write to the end of the file, so that several processes can share it.
 func Append(r Row) bool {
-	path := os.Getenv(ReportVariable)
+	path := secureenv.Get(ReportVariable)
 	if path == "" {
 		return false
 	}

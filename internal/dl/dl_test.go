@@ -16,7 +16,7 @@ const libm = "libm.so.6"
 func TestCall(t *testing.T) {
 	needLibrary(t)
 	t.Setenv("LD_LIBRARY_PATH", "")
-	l, err := Find([]string{"libnothing.so.77", "libc.so.6"}, nil)
+	l, err := (&Search{Names: []string{"libnothing.so.77", "libc.so.6"}}).Find()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 	t.Chdir(dir)
 	for _, path := range []string{"", ":", ".", "/nowhere:", ":/nowhere", "/nowhere::/nowhere", ".:/nowhere", "/nowhere;", "sub", "sub:"} {
 		t.Setenv("LD_LIBRARY_PATH", path)
-		l, err := Find([]string{name}, []string{"", ".", "./", "sub", "sub/"})
+		l, err := (&Search{Names: []string{name}, Dirs: []string{"", ".", "./", "sub", "sub/"}}).Find()
 		if _, missing := errors.AsType[*NotFoundError](err); !missing {
 			t.Errorf("LD_LIBRARY_PATH=%q: found %v, error %v", path, l, err)
 		}
@@ -57,7 +57,7 @@ func TestNothingInTheWorkingDirectory(t *testing.T) {
 		}
 	}
 	t.Setenv("LD_LIBRARY_PATH", ":"+dir)
-	if l, err := Find([]string{name}, nil); err != nil || l.Path() != filepath.Join(dir, name) {
+	if l, err := (&Search{Names: []string{name}}).Find(); err != nil || l.Path() != filepath.Join(dir, name) {
 		t.Errorf("the absolute element of LD_LIBRARY_PATH: %v, error %v", l, err)
 	}
 }
@@ -81,7 +81,7 @@ func TestFindOrder(t *testing.T) {
 		{[]string{stubs, one, two}, filepath.Join(one, "libferryb.so")},
 		{[]string{two, one}, filepath.Join(two, "libferrya.so")},
 	} {
-		if l, err := Find(names, c.dirs); err != nil || l.Path() != c.want {
+		if l, err := (&Search{Names: names, Dirs: c.dirs}).Find(); err != nil || l.Path() != c.want {
 			t.Errorf("Find in %q: %v, error %v; want %s", c.dirs, l, err, c.want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestNotFound(t *testing.T) {
 	if err := os.WriteFile(file, []byte("not a library"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Find([]string{"libferrytest.so"}, []string{empty, broken})
+	_, err := (&Search{Names: []string{"libferrytest.so"}, Dirs: []string{empty, broken}}).Find()
 	e, ok := errors.AsType[*NotFoundError](err)
 	if !ok {
 		t.Fatalf("got %v", err)

@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // fault is something wrong that is planted on a healthy machine.
@@ -86,6 +89,17 @@ var faults = []fault{
 	{"driver fails", func(_ *testing.T, m *machine) {
 		m.options.CUDAError = errors.New("cuInit:\nCUDA_ERROR_UNKNOWN")
 	}, "driver", Failure, true, "cuInit: CUDA_ERROR_UNKNOWN"},
+	{"driver libraries broken", func(_ *testing.T, m *machine) {
+		m.options.CUDAError = fmt.Errorf("list the NVIDIA GPUs: %w", &libcuda.OpenError{Kernel: "/dev/nvidia0", Tried: []libcuda.Attempt{
+			{Path: "/opt/lib", Message: "not there"},
+			{Path: "/opt/stubs/libcuda.so.1", Message: "CUDA_ERROR_STUB_LIBRARY", Exists: true},
+		}})
+	}, "driver", Failure, true, "no driver library works: /opt/stubs/libcuda.so.1: CUDA_ERROR_STUB_LIBRARY"},
+	{"driver library missing, and its error", func(_ *testing.T, m *machine) {
+		m.remove("usr/lib/x86_64-linux-gnu")
+		m.options.CUDA = nil
+		m.options.CUDAError = &libcuda.OpenError{Kernel: "/dev/nvidia0", Tried: []libcuda.Attempt{{Path: "/usr/lib64", Message: "not there"}}}
+	}, "driver", Failure, true, "but no libcuda.so.1"},
 	{"GPU hidden from CUDA", func(_ *testing.T, m *machine) { m.options.CUDA = nil }, "driver", Failure, true, "CUDA lists no GPU"},
 	{"GPU fell off the bus", func(_ *testing.T, m *machine) { m.refusal = &nvmlError{"nvmlDeviceGetHandleByPciBusId_v2", nvmlLost} }, "gpu", Failure, true, "does not answer"},
 	{"device file missing", func(_ *testing.T, m *machine) { m.remove("dev/nvidia-uvm") }, "device-files", Failure, true, "/dev/nvidia-uvm"},
@@ -178,6 +192,17 @@ func TestEveryCheckHasAFault(t *testing.T) {
 	for _, name := range Names() {
 		if !planted[name] {
 			t.Errorf("no fault is planted for %s", name)
+		}
+	}
+}
+
+// TestWSLDriverFails: in WSL a library that is there and fails is a failure, too.
+func TestWSLDriverFails(t *testing.T) {
+	m := wsl()
+	m.options.CUDAError = errors.New("cuInit: CUDA_ERROR_UNKNOWN")
+	for _, c := range m.examine(t).Checks {
+		if c.Name == "driver" && (c.State != Failure || !strings.Contains(c.Found, "CUDA_ERROR_UNKNOWN")) {
+			t.Errorf("driver is %s: %s", c.State, c.Found)
 		}
 	}
 }

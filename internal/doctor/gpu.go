@@ -3,8 +3,11 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // Errors of a [Manager].
@@ -122,7 +125,7 @@ func (p *patient) checkDriver() Check {
 	place, version := p.library()
 	switch {
 	case p.host.WSL && module == "":
-		if place == "" && p.CUDAError != nil {
+		if p.CUDAError != nil {
 			return p.driverFails()
 		}
 		return ok(strings.TrimSpace("Windows' driver " + p.release()))
@@ -130,7 +133,7 @@ func (p *patient) checkDriver() Check {
 		return p.noModule()
 	case version != "" && version != module, errors.Is(p.askErr, ErrMismatch):
 		return mismatch(module, version)
-	case p.CUDAError != nil:
+	case p.CUDAError != nil && !p.noLibrary():
 		return p.driverFails()
 	case place != "" && len(p.CUDA) == 0:
 		return problem{
@@ -195,12 +198,22 @@ func (p *patient) noModule() Check {
 
 // driverFails reports the error of the driver library.
 func (p *patient) driverFails() Check {
+	found, mend := "the library fails: "+oneLine(p.CUDAError), ""
+	if e, notOpened := errors.AsType[*libcuda.OpenError](p.CUDAError); notOpened && e.Reason() != "" {
+		found, mend = "no driver library works: "+e.Reason(), "remove or mend these libraries, or set "+libcuda.LibraryVariable+" to one that works; "
+	}
 	return problem{
-		found:  "the library fails: " + oneLine(p.CUDAError),
+		found:  found,
 		cost:   "no program can use CUDA",
 		source: Manual,
-		mend:   "nvidia-smi and dmesg | grep -e NVRM -e Xid say more; restart the machine if the GPU fell off the bus",
+		mend:   mend + "nvidia-smi and dmesg | grep -e NVRM -e Xid say more; restart the machine if the GPU fell off the bus",
 	}.failure()
+}
+
+// noLibrary reports whether the error of the CUDA driver is that no place has its library.
+func (p *patient) noLibrary() bool {
+	e, notOpened := errors.AsType[*libcuda.OpenError](p.CUDAError)
+	return notOpened && !e.Named && !slices.ContainsFunc(e.Tried, func(a libcuda.Attempt) bool { return a.Exists })
 }
 
 // oneLine returns the text of an error without line breaks.

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/secureenv"
 )
 
 // Here examines the machine that the program runs on. Without a name of a device it takes
@@ -34,7 +35,7 @@ func Here(ctx context.Context, device, version string) (*Report, error) {
 
 func examineHere(device, version string) (*Report, error) {
 	if device == "" {
-		device = os.Getenv(ferry.DeviceVariable)
+		device = secureenv.Device()
 	}
 	o := Options{Device: device, Version: version, System: runtime.GOOS, Arch: runtime.GOARCH}
 	o.Manager, o.ManagerError = OpenNVML()

@@ -36,23 +36,24 @@ type library func(name string, args ...uintptr) (uintptr, error)
 // nvml is NVIDIA's library of the management of GPUs.
 type nvml struct{ lib library }
 
-// OpenNVML opens NVML in the places where drivers install it and starts it. It stays open.
-func OpenNVML() (Manager, error) {
-	dirs := make([]string, len(libraryDirs))
-	for i, dir := range libraryDirs {
-		dirs[i] = "/" + dir
+// OpenNVML opens the first NVML that starts, in the places where drivers install it. It
+// stays open.
+func OpenNVML() (m Manager, err error) {
+	s := dl.DriverLibrary("libnvidia-ml.so.1")
+	s.Accept = func(l *dl.Library) (err error) {
+		m, err = startNVML(func(name string, args ...uintptr) (uintptr, error) {
+			fn, err := l.Symbol(name)
+			if err != nil {
+				return 0, err
+			}
+			return dl.Call(fn, args...), nil
+		})
+		return err
 	}
-	l, err := dl.Find([]string{"libnvidia-ml.so.1"}, dirs)
-	if err != nil {
+	if _, err := s.Find(); err != nil {
 		return nil, err
 	}
-	return startNVML(func(name string, args ...uintptr) (uintptr, error) {
-		fn, err := l.Symbol(name)
-		if err != nil {
-			return 0, err
-		}
-		return dl.Call(fn, args...), nil
-	})
+	return m, nil
 }
 
 func startNVML(lib library) (Manager, error) {

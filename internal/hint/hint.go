@@ -3,9 +3,11 @@
 package hint
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -32,6 +34,21 @@ func Say(kind Kind, format string, args ...any) {
 		return
 	}
 	fmt.Fprintf(out, "ferry: "+format+"\n", args...)
+}
+
+// Because returns a colon and why no NVIDIA GPU could be opened, in one line. It returns ""
+// where the error says that the machine has no driver: an error with the method Reason
+// returns "" then.
+func Because(err error) string {
+	reason := err.Error()
+	var known interface{ Reason() string }
+	if errors.As(err, &known) {
+		reason = known.Reason()
+	}
+	if reason == "" {
+		return ""
+	}
+	return ": " + strings.Join(strings.Fields(reason), " ")
 }
 
 // Quiet reports whether the environment suppresses all hints.
