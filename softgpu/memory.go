@@ -419,12 +419,13 @@ func (d *Driver) MemGetInfo(h cu.Context) (free, total uintptr, err error) {
 // MemGetAddressRange returns the allocation that contains an address.
 func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DevicePtr, uintptr, error) {
 	const what = "find an allocation"
-	if _, err := d.beginIn(h, what); err != nil {
+	c, err := d.beginIn(h, what)
+	if err != nil {
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
 	x, ok := d.space.find(uint64(dptr))
-	if !ok || x.region.device == 0 || !x.alias && x.base != x.region.device {
+	if !ok || x.region.device == 0 || !x.alias && x.base != x.region.device || !x.region.opensTo(c.dev) {
 		return 0, 0, refuse(cu.ErrorNotFound, what, "%#x: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	}
 	return cu.DevicePtr(x.base), uintptr(x.end - x.base), nil
@@ -494,7 +495,11 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 	if err != nil {
 		return err
 	}
-	if r := to.region; !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
+	to.by = s.ctx.dev
+	if err := to.closed(what); err != nil {
+		return err
+	}
+	if r := to.region; !r.kind.onHost() && r.kind != kindPool && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
 		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(dst))
 	}
 	if !async {

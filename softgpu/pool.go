@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -24,6 +25,8 @@ type pool struct {
 	used, usedHigh         uint64
 	reserved, reservedHigh uint64
 	live                   int
+
+	access atomic.Pointer[poolAccess]
 }
 
 // poolStep is the unit in which a pool grows and shrinks.
@@ -189,7 +192,7 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 		return 0, err
 	}
 	if s.capture != nil {
-		r.graph = s.capture.graph
+		r.graph, r.captured = s.capture.graph, *p.access.Load()
 		r.graph.owned = append(r.graph.owned, r)
 	}
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, touches: r.touches, done: func(*op) {
@@ -385,7 +388,10 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 }
 
 // reset sets the initial settings of a pool.
-func (p *pool) reset() { p.reuseSettings = [4]uint64{1: 1, 2: 1, 3: 1} }
+func (p *pool) reset() {
+	p.reuseSettings = [4]uint64{1: 1, 2: 1, 3: 1}
+	p.access.Store(&poolAccess{})
+}
 
 // MemPoolDestroy frees a pool once its last allocation is freed.
 func (d *Driver) MemPoolDestroy(h cu.MemPool) error {
