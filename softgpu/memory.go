@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -472,7 +473,7 @@ func (f *fill) run() error {
 
 // memset queues a fill. As on hardware it waits only if it fills host memory.
 func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintptr, stream cu.Stream, async bool) error {
-	what := "fill " + size(uint64(n)*uint64(len(pattern)))
+	what := "fill " + refusals.Elements(n, uintptr(len(pattern)))
 	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -55,5 +56,21 @@ func TestPoolsGiveBackForAnother(t *testing.T) {
 	r.ok(err)
 	if reserved, _ := r.MemPoolGetAttribute(kept, cu.MemPoolAttrReservedMemCurrent); reserved != 0 {
 		t.Errorf("the other pool still reserves %d bytes that it does not use", reserved)
+	}
+}
+
+// TestFillsThatWrap: the size of a fill that an address cannot count is not told as the rest
+// of the division, such as 0 bytes.
+func TestFillsThatWrap(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.alloc(4096)
+	for want, err := range map[string]error{
+		"fill 4611686018427387904 elements of 4 bytes, more than the address space": r.MemsetD32(r.ctx, p, 0, 1<<62),
+		"fill 9223372036854775808 elements of 2 bytes, more than the address space": r.MemsetD16(r.ctx, p, 0, 1<<63),
+	} {
+		r.want(cu.ErrorInvalidValue, err)
+		if !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %q, want %q first", err, want)
+		}
 	}
 }
