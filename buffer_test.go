@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -412,4 +413,75 @@ func TestSliceOfLostContext(t *testing.T) {
 	wantSliceErrors(t, x.host, cu.ErrorIllegalAddress, "host access to "+x.host.String()+": "+where, "the last kernel launched there was vector_add")
 	d.lost = false
 	wantError(t, x.stream.Wait(context.Background()), cu.ErrorIllegalAddress, where)
+}
+
+// zeroSized checks that a buffer of elements of size 0 has as many as were asked for.
+func zeroSized[T any](t *testing.T, what string, m ferry.Memory[T], err error, slices ...func() []T) {
+	t.Helper()
+	check(t, err)
+	if m.Len() != 5 || m.Size() != 0 {
+		t.Errorf("%s of %T: %d elements of %d bytes, want 5 and 0", what, *new(T), m.Len(), m.Size())
+	}
+	for i, slice := range slices {
+		if n := len(slice()); n != 5 {
+			t.Errorf("%s of %T: slice %d has %d elements, Len is 5", what, *new(T), i, n)
+		}
+	}
+	if all, err := ferry.Download(m); err != nil || len(all) != 5 {
+		t.Errorf("%s of %T: downloaded %d elements, %v", what, *new(T), len(all), err)
+	}
+}
+
+// testZeroSized makes buffers of five elements of size 0 by each function that makes buffers.
+func testZeroSized[T any](t *testing.T, g *ferry.GPU, s *ferry.Stream, pool *ferry.MemPool, pinned *ferry.PinnedPool) {
+	d, err := ferry.Alloc[T](g, 5)
+	zeroSized(t, "Alloc", d, err)
+	async, err := ferry.AllocAsync[T](s, 5, nil)
+	zeroSized(t, "AllocAsync", async, err)
+	own, err := ferry.AllocAsync[T](s, 5, pool)
+	zeroSized(t, "AllocAsync of a pool", own, err)
+	pitched, pitch, err := ferry.AllocPitched[T](g, 5, 1)
+	zeroSized(t, "AllocPitched", pitched, err)
+	if pitch != 5 {
+		t.Errorf("the pitch of %T is %d, want 5", *new(T), pitch)
+	}
+	for _, o := range []*ferry.HostOptions{nil, {Mapped: true}, {WriteCombined: true}, {Pool: pinned}} {
+		h, err := ferry.AllocHost[T](g, 5, o)
+		zeroSized(t, "AllocHost", h, err, h.Slice, h.ReadSlice)
+		if n := len(h.Range(1, 4).Slice()); n != 3 {
+			t.Errorf("a range of 3 %T has %d", *new(T), n)
+		}
+		closeAll(t, h)
+	}
+	m, err := ferry.AllocManaged[T](g, 5, nil)
+	zeroSized(t, "AllocManaged", m, err, m.Slice, m.ReadSlice)
+	r, err := ferry.Register(g, make([]T, 5), nil)
+	zeroSized(t, "Register", r, err, r.Slice, r.ReadSlice)
+	up, err := ferry.Upload(g, make([]T, 5))
+	zeroSized(t, "Upload", up, err)
+	zeroSized(t, "Pageable", ferry.Pageable(make([]T, 5)), nil)
+	check(t, ferry.Copy(s, d, r))
+	check(t, ferry.Copy(s, m, d))
+	check(t, ferry.Fill(s, d, *new(T)))
+	check(t, s.Wait(t.Context()))
+	closeAll(t, d, async, own, pitched, m, r, up)
+}
+
+// TestZeroSizeElements: Len and the length of Slice agree for elements without bytes.
+func TestZeroSizeElements(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	pool := must(ferry.NewMemPool(g, nil))(t)
+	pinned := must(ferry.NewPinnedPool(g, nil))(t)
+	testZeroSized[struct{}](t, g, s, pool, pinned)
+	testZeroSized[[0]float64](t, g, s, pool, pinned)
+	testZeroSized[struct {
+		_ struct{}
+		_ [0]uint32
+	}](t, g, s, pool, pinned)
+	huge := must(ferry.AllocHost[struct{}](g, math.MaxInt, nil))(t)
+	if n := len(huge.Slice()); n != math.MaxInt {
+		t.Errorf("%d of %d elements", n, math.MaxInt)
+	}
+	closeAll(t, huge, pool, pinned, s)
 }

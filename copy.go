@@ -32,9 +32,10 @@ import (
 // and, on hardware, for other streams. [Synchronous] reports beforehand whether Copy
 // would wait, and [CopyContext] takes a context that can end the wait.
 //
-// (1) Between two GPUs it is cuMemcpyPeerAsync. (2) Without unified addressing the CPU
-// copies, when the stream has reached the copy. (3) This is a ring of page-locked memory:
-// see [Pageable]. For small copies it is cuMemcpyHtoDAsync or cuMemcpyDtoHAsync.
+// (1) Between two GPUs it is cuMemcpyPeerAsync, in a capture cuMemcpyAsync. (2) Without
+// unified addressing the CPU copies, when the stream has reached the copy. (3) This is a ring
+// of page-locked memory: see [Pageable]. For small copies it is cuMemcpyHtoDAsync or
+// cuMemcpyDtoHAsync.
 //
 // An error says what was copied, how much, from where and to where. It wraps [ErrClosed]
 // for a closed buffer or stream. It wraps cu.ErrorInvalidValue for different lengths, and
@@ -425,12 +426,12 @@ func checkCopy(st *streamState, dst, src *span) error {
 		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", src, dst)
 	}
 	if dst.a != nil && dst.a.g != st.g {
-		if err := dst.reachableFrom(st.g); err != nil {
+		if err := dst.reaches(st, src); err != nil {
 			return err
 		}
 	}
 	if src.a != nil && src.a.g != st.g {
-		return src.reachableFrom(st.g)
+		return src.reaches(st, dst)
 	}
 	return nil
 }
@@ -513,7 +514,9 @@ func copyCall(st *streamState, dst, src *span) cu.Call {
 		c.Op, c.Host = cu.OpMemcpyHtoDAsync, src.host
 	case to == managedMemory || from == managedMemory:
 		c.Op = cu.OpMemcpyAsync
-	case dst.a.g.device != src.a.g.device:
+	case betweenGPUs(dst, src) && st.capture != nil: // which cuMemcpyPeerAsync refuses
+		c.Op = cu.OpMemcpyAsync
+	case betweenGPUs(dst, src):
 		c.Op, c.DstCtx, c.SrcCtx = cu.OpMemcpyPeerAsync, dst.a.g.ctx, src.a.g.ctx
 	default:
 		c.Op = cu.OpMemcpyDtoDAsync

@@ -200,6 +200,7 @@ type copyList struct {
 	calls  []cu.Call   // one per copy
 	ranges []copyRange // the copies by device address, complete if direct is set
 	direct bool        // kernels can address all of the memory
+	single bool        // the driver must get copies one by one: see betweenGPUs
 	bytes  uintptr
 }
 
@@ -207,7 +208,7 @@ type copyList struct {
 func (l *copyList) begin(st *streamState) {
 	clear(l.calls)
 	l.st, l.calls, l.ranges, l.bytes = st, l.calls[:0], l.ranges[:0], 0
-	l.direct = st != nil && st.g.caps.unified
+	l.direct, l.single = st != nil && st.g.caps.unified, false
 }
 
 // add checks a pair, acquires it with the function acquire, and plans its copy. It adds the
@@ -228,6 +229,7 @@ func (l *copyList) add(dst, src *span, acquire func(*span, inflight.Access) erro
 	}
 	for to, from := range registrations(dst, src) {
 		l.calls = append(l.calls, copyCall(l.st, to, from))
+		l.single = l.single || betweenGPUs(to, from) && (to.farPool(l.st.g) || from.farPool(l.st.g)) // which a batch needs access to
 		l.bytes += to.bytes
 		l.addRange(to, from)
 	}
@@ -264,7 +266,7 @@ func (l *copyList) byKernel() bool {
 
 // byBatch reports whether cuMemcpyBatchAsync is the fastest method.
 func (l *copyList) byBatch() bool {
-	return !l.byKernel() && len(l.calls) > 1 && l.st.g.caps.batchCopies && l.st.capture == nil && l.st.number != 0
+	return !l.byKernel() && !l.single && len(l.calls) > 1 && l.st.g.caps.batchCopies && l.st.capture == nil && l.st.number != 0
 }
 
 // appendTo appends the calls that make the copies: launches of the kernel, or one call per

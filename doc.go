@@ -57,6 +57,7 @@
 //	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
 //	the duration of page-locking                      PredictPin
 //	cuDeviceCanAccessPeer, cuCtxEnablePeerAccess      GPU.CanAccessPeer, GPU.EnablePeer
+//	cuMemPoolSetAccess                                GPU.EnablePeer
 //	cuCtxSynchronize                                  GPU.Wait
 //	free, cuMemFree, cuMemFreeHost                    Close
 //

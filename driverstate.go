@@ -19,9 +19,9 @@ type driverState struct {
 	users  int       // GPUs that use the state, guarded by driverStates.mu
 	hosts  hostmap.Map
 
-	mu      sync.RWMutex
-	gpus    []weak.Pointer[GPU]    // weak, so that a GPU that was never closed can be reported as a leak
-	allowed map[[2]cu.Context]bool // kernels of the first context may use memory of the second
+	mu    sync.RWMutex
+	gpus  []weak.Pointer[GPU] // weak, so that a GPU that was never closed can be reported as a leak
+	peers peerAccess
 }
 
 // driverStates has the states of all drivers with an open GPU.
@@ -42,7 +42,7 @@ func stateOf(d cu.Driver) *driverState {
 			return t
 		}
 	}
-	t := &driverState{driver: d, users: 1, allowed: map[[2]cu.Context]bool{}}
+	t := &driverState{driver: d, users: 1, peers: peerAccess{allowed: map[[2]cu.Context][2]cu.Device{}, opened: map[openPool]struct{}{}}}
 	driverStates.all = append(driverStates.all, t)
 	return t
 }
@@ -80,16 +80,14 @@ func (t *driverState) join(g *GPU) {
 // context ends with the last GPU of the context.
 func (t *driverState) quit(g *GPU) {
 	me := weak.Make(g)
+	var ended [][2]cu.Device
 	t.mu.Lock()
 	t.gpus = slices.DeleteFunc(t.gpus, func(p weak.Pointer[GPU]) bool { return p == me })
 	if !slices.ContainsFunc(t.gpus, func(p weak.Pointer[GPU]) bool { o := p.Value(); return o != nil && o.ctx == g.ctx }) {
-		for pair := range t.allowed {
-			if pair[0] == g.ctx || pair[1] == g.ctx {
-				delete(t.allowed, pair)
-			}
-		}
+		ended = t.disallow(g.ctx)
 	}
 	t.mu.Unlock()
+	g.closePools(ended)
 	t.drop()
 }
 
@@ -100,20 +98,6 @@ func (t *driverState) drop() {
 	if t.users--; t.users == 0 {
 		driverStates.all = slices.DeleteFunc(driverStates.all, func(o *driverState) bool { return o == t })
 	}
-}
-
-// allow records that kernels of g may use memory of other.
-func (t *driverState) allow(g, other *GPU) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.allowed[[2]cu.Context{g.ctx, other.ctx}] = true
-}
-
-// mayUse reports whether kernels of g may use memory of other.
-func (t *driverState) mayUse(g, other *GPU) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.allowed[[2]cu.Context{g.ctx, other.ctx}]
 }
 
 // settle waits for the queued work of all streams of the context. It comes right before a driver

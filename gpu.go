@@ -314,8 +314,17 @@ func (g *GPU) CanAccessPeer(other *GPU) (bool, error) {
 }
 
 // EnablePeer allows kernels of g to use the device memory of another GPU
-// (cuCtxEnablePeerAccess). [Copy] between the two devices then transfers directly. The
-// permission holds for every GPU that is open on these devices, until the last GPU of one
+// (cuCtxEnablePeerAccess). [Copy] between the two devices then transfers directly.
+//
+// It also opens the memory pools of the other GPU to g, because the driver keeps their access
+// by pool (cuMemPoolSetAccess): the default pool, the current one, and those of [NewMemPool],
+// made before or after the call. Memory that they have already is open at once. Without that,
+// streams of g cannot fill memory of [AllocAsync] of the other GPU or copy it from and to the
+// host, and kernels of g cannot use it. Only Copy between the two GPUs needs no access. Other
+// pools, which a program makes with [GPU.Driver], are its own to open, and so is a pool whose
+// Close came before this call.
+//
+// The permission holds for every GPU that is open on these devices, until the last GPU of one
 // of them is closed. The opposite direction needs a call of its own. A repeated call
 // succeeds, and so does a call for the device of g itself. Where [GPU.CanAccessPeer] is
 // false, the error wraps cu.ErrorPeerAccessUnsupported.
@@ -343,6 +352,9 @@ func (g *GPU) EnablePeer(other *GPU) error {
 		return fmt.Errorf("%s of %s to %s: %w", what, g.label, other.label, err)
 	}
 	g.shared.allow(g, other)
+	if err := g.openPools(other); err != nil {
+		return fmt.Errorf("%s of %s to %s: %w", what, g.label, other.label, err)
+	}
 	return nil
 }
 

@@ -35,7 +35,9 @@ type HostOptions struct {
 	NotPortable bool
 	// NUMANode is the preferred NUMA node for the memory. If it has no free memory, the
 	// system uses other nodes. nil means the node of the GPU. For a node that does not
-	// exist, the error wraps cu.ErrorInvalidValue.
+	// exist, the error names those that do and wraps cu.ErrorInvalidValue. A machine that
+	// names no nodes has node 0. A software GPU has the node that its profile names
+	// (CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID), or node 0.
 	NUMANode *int
 	// Progress, if not nil, is called after each registration of a large buffer. done is
 	// how many bytes are page-locked so far, total is the size of the buffer. The
@@ -347,6 +349,9 @@ func refusePin(g *GPU, bytes uintptr, o *HostOptions) error {
 	}
 	var why *pin.Error
 	r := pin.Request{Bytes: bytes, Node: pin.AnyNode}
+	if o.NUMANode != nil {
+		r.Node, r.Strict = *o.NUMANode, true
+	}
 	switch {
 	case g.pinEngine != nil:
 		why = g.pinEngine.Refuse(r)
@@ -437,10 +442,27 @@ func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinne
 		}
 	}
 	if o.NUMANode != nil {
-		return pinned{}, refusal.New(cu.ErrorNotSupported, "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined")
+		if err := driverPlaces(g, bytes, *o.NUMANode); err != nil {
+			return pinned{}, err
+		}
 	}
 	p, err := g.driver.MemHostAlloc(g.ctx, bytes, o.flags())
 	return pinned{nil, p}, err
+}
+
+// driverPlaces returns an error unless memory that the driver makes is on a NUMA node, because
+// the machine has no other node.
+func driverPlaces(g *GPU, bytes uintptr, node int) error {
+	if g.emulated != nil { // it has one node
+		if why := pin.RefuseEmulated(pin.Request{Bytes: bytes, Node: node, Strict: true}, emulatedHost(g.emulated)()); why != nil {
+			return newPinError(why)
+		}
+		return nil
+	}
+	if pin.ReadMachine(os.DirFS("/")).HasOnly(node) {
+		return nil
+	}
+	return refusal.New(cu.ErrorNotSupported, "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined")
 }
 
 // boundaries returns the boundaries between registrations, in bytes from the start.

@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -181,11 +183,47 @@ func TestAllocHostNUMANode(t *testing.T) {
 	if !ok || pinErr.Bytes != 1<<20 || pinErr.Node != 1023 {
 		t.Errorf("got %+v in %v, want a PinError with 1 MiB and node 1023", pinErr, err)
 	}
-	_, err = ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{NUMANode: new(0), WriteCombined: true})
-	wantError(t, err, cu.ErrorNotSupported, "cannot be placed")
+	if h, err := ferry.AllocHost[byte](g, 1<<20, &ferry.HostOptions{NUMANode: new(0), WriteCombined: true}); err == nil {
+		closeAll(t, h)
+	} else { // a machine with several nodes
+		wantError(t, err, cu.ErrorNotSupported, "cannot be placed")
+	}
 	p, err := ferry.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
 	check(t, err)
 	wantError(t, p.Err, cu.ErrorInvalidValue, "no NUMA node 1023")
+}
+
+// TestSoftNUMANode: each software GPU has the node that its profile names, or node 0, for
+// buffers of all sizes. Others are refused with that node.
+func TestSoftNUMANode(t *testing.T) {
+	for _, name := range profile.Names() {
+		g := openSoft(t, name, softgpu.Eager)
+		node := 0
+		if named, err := g.Attribute(cu.DeviceAttributeHostNUMAID); err == nil && named > 0 {
+			node = int(named)
+		}
+		for _, n := range []int{0, 1, 5000, 1 << 20, 40 << 20} {
+			for _, combined := range []bool{false, true} {
+				o := ferry.HostOptions{NUMANode: &node, WriteCombined: combined}
+				h := must(ferry.AllocHost[byte](g, n, &o))(t)
+				closeAll(t, h)
+				p := must(ferry.PredictPin(g, n, &o))(t)
+				check(t, p.Err)
+				for _, other := range []int{node + 1, 99, 1 << 20} {
+					o := ferry.HostOptions{NUMANode: &other, WriteCombined: combined}
+					if _, err := ferry.AllocHost[byte](g, n, &o); n > 0 {
+						want := fmt.Sprintf("no NUMA node %d (the machine has %d)", other, node)
+						wantError(t, err, cu.ErrorInvalidValue, want)
+						p := must(ferry.PredictPin(g, n, &o))(t)
+						wantError(t, p.Err, cu.ErrorInvalidValue, want)
+					}
+				}
+			}
+		}
+		pool := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{NUMANode: &node}))(t)
+		h := must(ferry.AllocHost[byte](g, 5000, &ferry.HostOptions{Pool: pool}))(t)
+		closeAll(t, h, pool)
+	}
 }
 
 // TestPredictPin: on the software GPU a prediction is within 5 % of the time that it takes.

@@ -29,8 +29,12 @@ func hostAddress(p cu.DevicePtr) cu.HostPtr {
 // host addresses into numbers that can be compared.
 func deviceAddress(p cu.HostPtr) cu.DevicePtr { return cu.DevicePtr(uintptr(p)) }
 
-// sliceAt returns the n elements at p. The slice is never nil.
+// sliceAt returns the n elements at p. The slice is never nil. Elements of size 0 need no
+// memory, so there are n of them without an address, too.
 func sliceAt[T any](p cu.HostPtr, n int) []T {
+	if sizeOf[T]() == 0 {
+		return make([]T, n)
+	}
 	if n == 0 || p == nil {
 		return []T{}
 	}

@@ -64,8 +64,9 @@ func DefaultMemPool(g *GPU) (*MemPool, error) {
 	return &MemPool{g: g, handle: handle}, nil
 }
 
-// NewMemPool makes a pool of device memory (cuMemPoolCreate). If the device has no pools,
-// the error wraps cu.ErrorNotSupported. o may be nil.
+// NewMemPool makes a pool of device memory (cuMemPoolCreate). GPUs that [GPU.EnablePeer] has
+// given access to the memory of g can use its memory, too. If the device has no pools, the
+// error wraps cu.ErrorNotSupported. o may be nil.
 func NewMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	if err := g.enter("make a memory pool"); err != nil {
 		return nil, err
@@ -99,9 +100,14 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 	}
 	p := &MemPool{g: g, handle: handle, own: true, zero: o.Zero}
 	if o.Keep > 0 {
-		if err := p.SetKeep(o.Keep); err != nil {
-			return nil, refusal.Join(err, g.driver.MemPoolDestroy(handle))
-		}
+		err = p.SetKeep(o.Keep)
+	}
+	if err == nil {
+		err = g.shared.addPool(p)
+	}
+	if err != nil {
+		g.shared.dropPool(p)
+		return nil, refusal.Join(err, g.driver.MemPoolDestroy(handle))
 	}
 	p.leak = watchLeak(p, p.String)
 	return p, nil
@@ -228,6 +234,7 @@ func (p *MemPool) Close() error {
 
 // destroy destroys the driver's pool and leaves the GPU.
 func (p *MemPool) destroy() error {
+	p.g.shared.dropPool(p)
 	err := p.g.driver.MemPoolDestroy(p.handle)
 	if inHostFunction(err) {
 		return err

@@ -87,8 +87,14 @@ func newRect[T any](b Rect[T]) (rect, error) {
 	case b.Rows < b.Height && b.Depth > 1:
 		return rect{}, refusal.Invalid("%s: layers overlap, the rows of a layer must be at least the height", b.text())
 	}
-	if need, ok := b.need(); !ok || need > uint64(r.n) {
+	switch need, ok := b.need(); {
+	case !ok:
+		return rect{}, refusal.Invalid("%s needs more elements than an address can count, %v has %d", b.text(), r, r.n)
+	case need > uint64(r.n):
 		return rect{}, refusal.Invalid("%s needs %d elements, %v has %d", b.text(), need, r, r.n)
+	}
+	if _, ok := refusal.Bytes(uintptr(b.Pitch), e.Size); !ok {
+		return rect{}, refusal.Invalid("%s: the pitch is %s", b.text(), refusal.Elements(uintptr(b.Pitch), e.Size))
 	}
 	if b.Width == 0 { // an empty rectangle
 		b.Height, b.Depth = 1, 1

@@ -325,3 +325,18 @@ func TestCopyRectCaptured(t *testing.T) {
 		}
 	}
 }
+
+// TestRectThatWraps: a rectangle that an address cannot count has no number of elements or bytes
+// in its error.
+func TestRectThatWraps(t *testing.T) {
+	g := openTest(t)
+	s := must(ferry.NewStream(g, nil))(t)
+	d := must(ferry.Alloc[uint64](g, 10))(t)
+	for want, r := range map[string]ferry.Rect[uint64]{
+		"more elements than an address can count":                              {Memory: d, Width: 1, Height: math.MaxInt, Pitch: math.MaxInt},
+		"2305843009213693952 elements of 8 bytes, more than the address space": {Memory: d, Width: 1, Pitch: 1 << 61},
+	} {
+		wantError(t, ferry.CopyRect(s, r, r), cu.ErrorInvalidValue, want)
+	}
+	closeAll(t, d, s)
+}

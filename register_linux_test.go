@@ -3,6 +3,7 @@ package ferry_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // TestRegisterFile registers and copies a file that is mapped for reading.
 func TestRegisterFile(t *testing.T) {
 	g := openTest(t)
-	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err != nil || n == 0 {
+	if !canRegisterReadOnly(g) {
 		t.Skip("the device cannot register read-only memory")
 	}
 	path := filepath.Join(t.TempDir(), "data")
@@ -34,4 +35,40 @@ func TestRegisterFile(t *testing.T) {
 		t.Error("the bytes differ")
 	}
 	closeAll(t, r, d, s)
+}
+
+// TestRegisterWithoutAccess: the advice for memory that may be neither read nor written is
+// not ReadOnly, which fails as well, and it helps.
+func TestRegisterWithoutAccess(t *testing.T) {
+	g := openTest(t)
+	const page = 1 << 16
+	memory := must(syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
+	defer func() { check(t, syscall.Munmap(memory)) }()
+	barred := memory[page : 2*page]
+	check(t, syscall.Mprotect(barred, syscall.PROT_NONE))
+	for _, part := range [][]byte{barred, memory, memory[page-1 : page+1]} {
+		for _, o := range []*ferry.RegisterOptions{nil, {ReadOnly: true}} {
+			if o != nil && !canRegisterReadOnly(g) {
+				continue
+			}
+			_, err := ferry.Register(g, part, o)
+			wantError(t, err, cu.ErrorInvalidValue, "PROT_NONE", "mprotect")
+			if err != nil && strings.Contains(err.Error(), "ReadOnly") {
+				t.Errorf("it advises what fails as well: %v", err)
+			}
+		}
+	}
+	check(t, syscall.Mprotect(memory, syscall.PROT_READ|syscall.PROT_WRITE))
+	closeAll(t, must(ferry.Register(g, memory, nil))(t))
+	check(t, syscall.Mprotect(memory, syscall.PROT_READ))
+	_, err := ferry.Register(g, memory, nil)
+	wantError(t, err, cu.ErrorInvalidValue, "ReadOnly")
+	if canRegisterReadOnly(g) {
+		closeAll(t, must(ferry.Register(g, memory, &ferry.RegisterOptions{ReadOnly: true}))(t))
+	}
+}
+
+func canRegisterReadOnly(g *ferry.GPU) bool {
+	n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported)
+	return err == nil && n != 0
 }

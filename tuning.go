@@ -90,6 +90,13 @@ func emulatedHost(d cu.Emulated) func() *pin.Emulated {
 			return nil
 		}
 		left, total := h.HostMemory()
-		return &pin.Emulated{Name: d.Profile(), Left: left, Total: total}
+		return &pin.Emulated{Name: d.Profile(), Left: left, Total: total, Node: emulatedNode(d)}
 	}
+}
+
+// emulatedNode returns the NUMA node of an emulated machine, whose profiles name the one
+// that is nearest to the device. It is 0 where the profile names none.
+func emulatedNode(d cu.Emulated) int {
+	node, _ := profileFor(d, "").Attribute(cu.DeviceAttributeHostNUMAID)
+	return int(max(0, node))
 }

@@ -255,6 +255,14 @@ type MemPools interface {
 	// MemPoolSetAttribute changes a setting, or resets a high-water mark with 0.
 	//cu:hand cuMemPoolSetAttribute 11020
 	MemPoolSetAttribute(pool MemPool, attr MemPoolAttribute, value uint64) error
+	// MemPoolSetAccess changes which devices can use the memory of a pool: what it has now
+	// and what it gets later. A new pool is open to its own device alone, whose access
+	// cannot be taken away. An access that the device cannot have changes nothing.
+	//cu:hand cuMemPoolSetAccess 11020
+	MemPoolSetAccess(pool MemPool, access []MemAccessDesc) error
+	// MemPoolGetAccess returns how the device at location can use the memory of a pool.
+	//cu:call cuMemPoolGetAccess 11020 (*flags, pool, location)
+	MemPoolGetAccess(pool MemPool, location *MemLocation) (flags MemAccessFlags, err error)
 }
 
 // Copies covers copies and fills. Zero bytes succeed and do nothing. The forms
@@ -290,7 +298,7 @@ type Copies interface {
 	// MemcpyPeer copies between the devices of two contexts.
 	//cu:call cuMemcpyPeer 4000 (dst, dstCtx, src, srcCtx, bytes)
 	MemcpyPeer(ctx Context, dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr) error
-	// MemcpyPeerAsync is MemcpyPeer, stream-ordered.
+	// MemcpyPeerAsync is MemcpyPeer, stream-ordered. A stream that captures refuses it.
 	//cu:call cuMemcpyPeerAsync 4000 (dst, dstCtx, src, srcCtx, bytes, stream)
 	MemcpyPeerAsync(ctx Context, dst DevicePtr, dstCtx Context, src DevicePtr, srcCtx Context, bytes uintptr, stream Stream) error
 	// MemcpyBatchAsync makes several copies, each between any two addresses. It is

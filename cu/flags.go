@@ -159,6 +159,15 @@ const (
 	MemPoolAttrUsedMemHigh                    MemPoolAttribute = 8 // CU_MEMPOOL_ATTR_USED_MEM_HIGH (bytes; set to 0 to reset)
 )
 
+// MemAccessFlags say how a device can use memory (CUmemAccess_flags).
+type MemAccessFlags uint32
+
+const (
+	MemAccessProtNone      MemAccessFlags = 0 // CU_MEM_ACCESS_FLAGS_PROT_NONE
+	MemAccessProtRead      MemAccessFlags = 1 // CU_MEM_ACCESS_FLAGS_PROT_READ
+	MemAccessProtReadWrite MemAccessFlags = 3 // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+)
+
 // FunctionAttribute is a property of a kernel (CUfunction_attribute).
 type FunctionAttribute uint32
 

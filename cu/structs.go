@@ -60,7 +60,25 @@ type MemPoolProps struct {
 	_            [54]byte
 }
 
+// MemLocation is a place of memory (CUmemLocation).
+type MemLocation struct {
+	_ structs.HostLayout
+
+	Type uint32 // MemLocationTypeDevice, for example
+	ID   int32  // device ordinal
+}
+
+// MemAccessDesc says how a place can use memory (CUmemAccessDesc).
+type MemAccessDesc struct {
+	_ structs.HostLayout
+
+	Location MemLocation
+	Flags    MemAccessFlags
+}
+
 const (
 	MemAllocationTypePinned = 1 // CU_MEM_ALLOCATION_TYPE_PINNED
 	MemLocationTypeDevice   = 1 // CU_MEM_LOCATION_TYPE_DEVICE
+	MemLocationTypeHost     = 2 // CU_MEM_LOCATION_TYPE_HOST
+	MemLocationTypeHostNUMA = 3 // CU_MEM_LOCATION_TYPE_HOST_NUMA
 )

@@ -29,6 +29,8 @@ var layouts = []struct {
 	{reflect.TypeFor[cu.MemPoolProps](), 88, map[string]uintptr{
 		"AllocType": 0, "HandleTypes": 4, "LocationType": 8, "LocationID": 12, "MaxSize": 24, "Usage": 32,
 	}},
+	{reflect.TypeFor[cu.MemLocation](), 8, map[string]uintptr{"Type": 0, "ID": 4}},
+	{reflect.TypeFor[cu.MemAccessDesc](), 12, map[string]uintptr{"Location": 0, "Flags": 8}},
 	{reflect.TypeFor[cu.LaunchAttribute](), 72, map[string]uintptr{"ID": 0, "Value": 8}},
 }
 

@@ -43,7 +43,7 @@ func allChecks() []check {
 		deviceMemoryChecks, deviceMemoryMisuseChecks,
 		memsetChecks, copyChecks, copyMisuseChecks, copy2DChecks, copy3DChecks,
 		managedChecks, managedAdviceChecks, managedAttachChecks, managedExclusiveChecks,
-		poolChecks, poolOrderChecks,
+		poolChecks, poolOrderChecks, poolAccessChecks,
 		streamChecks, streamOrderChecks, defaultStreamChecks, streamMisuseChecks, concurrencyChecks,
 		asyncChecks, asyncHostChecks, implicitChecks,
 		hostFuncChecks, memOpChecks,
@@ -51,7 +51,7 @@ func allChecks() []check {
 		captureChecks, captureMisuseChecks, captureModeChecks, graphChecks, graphUpdateChecks,
 		moduleChecks, loadOptionChecks, linkChecks, functionChecks, launchChecks, launchMisuseChecks,
 		occupancyChecks, launchExChecks,
-		twoContextChecks, peerSelfChecks, multiDeviceChecks,
+		twoContextChecks, peerSelfChecks, multiDeviceChecks, farPoolChecks,
 		faultChecks, faultLostChecks, stackChecks,
 	)
 }

@@ -133,6 +133,20 @@ var twoContextChecks = []check{
 }
 
 var peerSelfChecks = []check{
+	{"peer/copy-in-capture", "a stream that captures refuses a peer copy; the copy of addresses becomes a node",
+		"Driver API: cuMemcpyPeerAsync, cuMemcpyAsync (silent on capture)", needUVA, func(c *T) {
+			const n = 4096
+			p, q, s := c.device(n), c.device(n), c.stream(cu.StreamNonBlocking)
+			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeRelaxed), "begin")
+			c.want(c.d.MemcpyPeerAsync(c.ctx, p, c.ctx, q, c.ctx, n, s), "peer copy", cu.ErrorStreamCaptureUnsupported)
+			_, err := c.d.StreamEndCapture(c.ctx, s)
+			c.want(err, "end after a peer copy", cu.ErrorStreamCaptureInvalidated)
+			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeRelaxed), "begin again")
+			c.ok(c.d.MemcpyAsync(c.ctx, p, q, n, s), "copy")
+			g, err := c.d.StreamEndCapture(c.ctx, s)
+			c.ok(err, "end")
+			c.ok(c.d.GraphDestroy(g), "destroy")
+		}},
 	{"peer/copy-to-itself", "a peer copy from a context to itself is a copy",
 		"Driver API: cuMemcpyPeer, cuMemcpyPeerAsync", 0, func(c *T) {
 			const n = 300_001

@@ -912,6 +912,38 @@ func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, 
 	return nil
 }
 
+// MemPoolSetAccess makes cuMemPoolSetAccess, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) error {
+	out := d.next("cuMemPoolSetAccess", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return out.err
+	}
+	err := d.inner.MemPoolSetAccess(pool, access)
+	if err != nil {
+		return err
+	}
+	if out.err != nil {
+		return out.err
+	}
+	return nil
+}
+
+// MemPoolGetAccess makes cuMemPoolGetAccess, which can fail; see [cu.MemPools].
+func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (flags cu.MemAccessFlags, _ error) {
+	out := d.next("cuMemPoolGetAccess", false, 0)
+	if out.err != nil && !out.done || out.skipped {
+		return flags, out.err
+	}
+	v0, err := d.inner.MemPoolGetAccess(pool, location)
+	if err != nil {
+		return v0, err
+	}
+	if out.err != nil {
+		return flags, out.err
+	}
+	return v0, nil
+}
+
 // Memcpy makes cuMemcpy, which can fail; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	out := d.next("cuMemcpy", false, ctx)
@@ -2142,6 +2174,8 @@ var calls = map[string]bool{
 	"cuMemPoolTrimTo":                   true,
 	"cuMemPoolGetAttribute":             true,
 	"cuMemPoolSetAttribute":             true,
+	"cuMemPoolSetAccess":                true,
+	"cuMemPoolGetAccess":                true,
 	"cuMemcpy":                          true,
 	"cuMemcpyAsync":                     true,
 	"cuMemcpyHtoD":                      true,

@@ -303,6 +303,29 @@ func TestRangeAndPoolAttributes(t *testing.T) {
 	}
 }
 
+// TestPoolAccess checks that the driver gets the list and its length, and no address for nil.
+func TestPoolAccess(t *testing.T) {
+	f, d := newFake(t)
+	var got []cu.MemAccessDesc
+	nothing := false
+	f.on("cuMemPoolSetAccess", func(a []uintptr) cu.Result {
+		if nothing = a[1] == 0; !nothing {
+			got = slices.Clone(unsafe.Slice(at[cu.MemAccessDesc](a[1]), int(a[2])))
+		}
+		return cu.Result(a[0] - 2)
+	})
+	want := []cu.MemAccessDesc{
+		{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: 3}, Flags: cu.MemAccessProtReadWrite},
+		{Location: cu.MemLocation{Type: cu.MemLocationTypeHostNUMA, ID: -1}, Flags: cu.MemAccessProtRead},
+	}
+	if err := d.MemPoolSetAccess(2, want); err != nil || !slices.Equal(got, want) {
+		t.Errorf("the driver got %+v, %v, want %+v", got, err, want)
+	}
+	if err := d.MemPoolSetAccess(3, nil); err != cu.ErrorInvalidValue || !nothing {
+		t.Errorf("nil: error %v, no address %v", err, nothing)
+	}
+}
+
 // TestStreamAttachMem checks that only the three known flags reach the driver.
 func TestStreamAttachMem(t *testing.T) {
 	f, d := newFake(t)
@@ -496,7 +519,8 @@ func TestNamesReachC(t *testing.T) {
 func TestNilStructs(t *testing.T) {
 	_, d := newFake(t)
 	_, poolErr := d.MemPoolCreate(nil)
-	for _, err := range []error{d.Memcpy2D(1, nil), d.Memcpy2DAsync(1, nil, 2), d.Memcpy3D(1, nil), d.Memcpy3DAsync(1, nil, 2), poolErr} {
+	_, accessErr := d.MemPoolGetAccess(1, nil)
+	for _, err := range []error{accessErr, d.Memcpy2D(1, nil), d.Memcpy2DAsync(1, nil, 2), d.Memcpy3D(1, nil), d.Memcpy3DAsync(1, nil, 2), poolErr} {
 		if err != cu.ErrorInvalidValue {
 			t.Errorf("error %v, want CUDA_ERROR_INVALID_VALUE", err)
 		}

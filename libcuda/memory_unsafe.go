@@ -94,3 +94,8 @@ func (d *Driver) MemPoolGetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute) 
 func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, value uint64) error {
 	return d.call3(procMemPoolSetAttribute, uintptr(pool), uintptr(attr), uintptr(unsafe.Pointer(&value)))
 }
+
+// MemPoolSetAccess calls cuMemPoolSetAccess; see [cu.MemPools].
+func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) error {
+	return d.call3(procMemPoolSetAccess, uintptr(pool), uintptr(unsafe.Pointer(unsafe.SliceData(access))), uintptr(len(access)))
+}

@@ -251,6 +251,15 @@ func (d *Driver) MemPoolTrimTo(pool cu.MemPool, keep uintptr) error {
 	return d.call3(procMemPoolTrimTo, uintptr(pool), keep, 0)
 }
 
+// MemPoolGetAccess calls cuMemPoolGetAccess; see [cu.MemPools].
+func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (flags cu.MemAccessFlags, err error) {
+	if location == nil {
+		return flags, cu.ErrorInvalidValue
+	}
+	err = d.call3(procMemPoolGetAccess, uintptr(unsafe.Pointer(&flags)), uintptr(pool), uintptr(unsafe.Pointer(location)))
+	return flags, err
+}
+
 // Memcpy calls cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	return d.bound3(procMemcpy, ctx, uintptr(dst), uintptr(src), bytes)

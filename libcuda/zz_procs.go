@@ -56,6 +56,8 @@ const (
 	procMemPoolTrimTo
 	procMemPoolGetAttribute
 	procMemPoolSetAttribute
+	procMemPoolSetAccess
+	procMemPoolGetAccess
 	procMemcpy
 	procMemcpyAsync
 	procMemcpyHtoD
@@ -188,6 +190,8 @@ var procs = [procCount]proc{
 	procMemPoolTrimTo:                             {"cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020},
 	procMemPoolGetAttribute:                       {"cuMemPoolGetAttribute", "cuMemPoolGetAttribute", 11020},
 	procMemPoolSetAttribute:                       {"cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020},
+	procMemPoolSetAccess:                          {"cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020},
+	procMemPoolGetAccess:                          {"cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020},
 	procMemcpy:                                    {"cuMemcpy", "cuMemcpy", 4000},
 	procMemcpyAsync:                               {"cuMemcpyAsync", "cuMemcpyAsync", 4000},
 	procMemcpyHtoD:                                {"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020},

@@ -45,8 +45,10 @@ func (d *Driver) captureMode() (mode cu.StreamCaptureMode, id uint64) {
 
 // unsafeInCapture refuses a call that may wait for a capture or break it, and invalidates
 // the captures that forbid it. The mode of the calling thread says which these can be.
-func (c *contextState) unsafeInCapture(what string) error {
-	d := c.drv
+func (c *contextState) unsafeInCapture(what string) error { return c.drv.unsafeInCapture(what) }
+
+// unsafeInCapture is the same for a call without a context.
+func (d *Driver) unsafeInCapture(what string) error {
 	if !d.strictCaptures() {
 		return nil
 	}

@@ -15,6 +15,7 @@ type place struct {
 	off    uint64     // offset in the region
 	host   cu.HostPtr // address of pageable memory
 	n      uint64
+	by     *device // whose access to the region counts, which matters for memory of pools
 }
 
 // class decides how a copy treats a place.
@@ -66,7 +67,7 @@ func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, w
 			return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x extend %s past the end of %s",
 				size(n), addr, size(addr+n-x.end), x.String())
 		}
-		return place{region: x.region, off: addr - x.base, n: n}, nil
+		return place{region: x.region, off: addr - x.base, n: n, by: c.dev}, nil
 	}
 	switch {
 	case want == sideDevice || want == sideAny && !d.uva || addr >= deviceBase:
@@ -84,7 +85,7 @@ func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, w
 }
 
 // bytes returns the bytes of the place. It fails if a stream-ordered allocation
-// is not made yet, or freed already.
+// is not made yet, freed already, or of a pool that has been closed.
 func (p place) bytes(what string) ([]byte, error) {
 	if p.region == nil {
 		return bytesAt(p.host, p.n), nil
@@ -94,10 +95,19 @@ func (p place) bytes(what string) ([]byte, error) {
 		if p.region.state.Load() == statePending && !p.region.streamFreed.Load() {
 			state = "is not allocated yet at this point of the stream"
 		}
-		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
-			Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
+		return nil, p.fault(what, state)
+	}
+	if !p.region.opensTo(p.by) { // it was open when the operation was queued
+		return nil, p.fault(what, "is of a pool that has been closed to "+p.by.String())
 	}
 	return p.all(), nil
+}
+
+// fault returns the error of an operation that finds memory in a state in which it must not be
+// used.
+func (p place) fault(what, state string) error {
+	return &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
+		Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
 }
 
 // all returns the bytes of the place, without a check whether they are
@@ -132,6 +142,12 @@ func (d *Driver) copyCall(h cu.Context, stream cu.Stream, async bool, what strin
 		if err := c.unsafeInCapture(what); err != nil {
 			return err
 		}
+	}
+	if t.listed {
+		t.dst.by, t.src.by = s.ctx.dev, s.ctx.dev
+	}
+	if err := t.closed(); err != nil {
+		return err
 	}
 	p := t.plan(c)
 	if t.listed {
@@ -321,14 +337,19 @@ func peerTransfer(what string, to *contextState, dst cu.DevicePtr, from *context
 	return flat(what, a, b, uint64(n)), nil
 }
 
-// MemcpyPeerAsync copies as MemcpyPeer does, but is ordered only in the stream.
+// MemcpyPeerAsync copies as MemcpyPeer does, but is ordered only in the stream. As on hardware
+// a stream that captures refuses it, and its capture is invalid then.
 func (d *Driver) MemcpyPeerAsync(h cu.Context, dst cu.DevicePtr, dstCtx cu.Context, src cu.DevicePtr, srcCtx cu.Context, bytes uintptr, stream cu.Stream) error {
 	what := copyText(bytes, "between devices")
 	to, from, err := d.peerEnds(h, dstCtx, srcCtx, what)
 	if err != nil {
 		return err
 	}
-	return d.copyCall(h, stream, true, what, func(*contextState) (*transfer, error) {
+	return d.copyCall(h, stream, true, what, func(c *contextState) (*transfer, error) {
+		if s, err := c.stream(stream, what); err == nil && s.capture != nil {
+			s.capture.invalidate()
+			return nil, refuse(cu.ErrorStreamCaptureUnsupported, what, "the stream captures, and a graph has no such copy: use MemcpyAsync")
+		}
 		return peerTransfer(what, to, dst, from, src, bytes)
 	})
 }

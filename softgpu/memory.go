@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
+	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
 )
@@ -425,12 +426,13 @@ func (d *Driver) MemGetInfo(h cu.Context) (free, total uintptr, err error) {
 // MemGetAddressRange returns the allocation that contains an address.
 func (d *Driver) MemGetAddressRange(h cu.Context, dptr cu.DevicePtr) (cu.DevicePtr, uintptr, error) {
 	const what = "find an allocation"
-	if _, err := d.beginIn(h, what); err != nil {
+	c, err := d.beginIn(h, what)
+	if err != nil {
 		return 0, 0, err
 	}
 	defer d.mu.Unlock()
 	x, ok := d.space.find(uint64(dptr))
-	if !ok || x.region.device == 0 || !x.alias && x.base != x.region.device {
+	if !ok || x.region.device == 0 || !x.alias && x.base != x.region.device || !x.region.opensTo(c.dev) {
 		return 0, 0, refuse(cu.ErrorNotFound, what, "%#x: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	}
 	return cu.DevicePtr(x.base), uintptr(x.end - x.base), nil
@@ -477,7 +479,7 @@ func (f *fill) run() error {
 
 // memset queues a fill. As on hardware it waits only if it fills host memory.
 func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintptr, stream cu.Stream, async bool) error {
-	what := "fill " + size(uint64(n)*uint64(len(pattern)))
+	what := "fill " + refusals.Elements(n, uintptr(len(pattern)))
 	c, err := d.beginIn(h, what)
 	if err != nil {
 		return err
@@ -500,7 +502,11 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 	if err != nil {
 		return err
 	}
-	if r := to.region; !r.kind.onHost() && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
+	to.by = s.ctx.dev
+	if err := to.closed(what); err != nil {
+		return err
+	}
+	if r := to.region; !r.kind.onHost() && r.kind != kindPool && r.dev != s.ctx.dev && !s.ctx.peers[r.ctx] {
 		return refuse(cu.ErrorInvalidValue, what, "%#x is memory of another device, and the stream's context has no peer access to it", uint64(dst))
 	}
 	if !async {

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -24,6 +25,8 @@ type pool struct {
 	used, usedHigh         uint64
 	reserved, reservedHigh uint64
 	live                   int
+
+	access atomic.Pointer[poolAccess]
 }
 
 // poolStep is the unit in which a pool grows and shrinks.
@@ -56,40 +59,67 @@ func (dev *device) trimPools() {
 }
 
 // trim frees unused memory until keep bytes are left.
-func (p *pool) trim(keep uint64) {
-	p.reserved = min(p.reserved, roundUp(max(p.used, min(keep, 1<<60)), poolStep))
+func (p *pool) trim(keep uint64) { p.reserved = p.trimmed(keep) }
+
+// trimmed returns how many bytes p reserves after a trim.
+func (p *pool) trimmed(keep uint64) uint64 {
+	return min(p.reserved, roundUp(max(p.used, min(keep, 1<<60)), poolStep))
 }
 
-// charge counts full bytes as used for an allocation of n bytes.
-func (p *pool) charge(n, full uint64, what string) error {
+// growth is what an allocation from a pool changes, before anything changes.
+type growth struct {
+	full     uint64 // bytes of the allocation
+	reserved uint64 // bytes that the pool has reserved with it
+	trims    bool   // the other pools of the device give back what they do not use
+}
+
+// grow returns what an allocation of n bytes, full with its padding, would change. It
+// changes nothing, so that an allocation that fails later leaves all counters as they were.
+func (p *pool) grow(n, full uint64, what string) (growth, error) {
 	mem := &p.dev.memory
+	g := growth{full: full, reserved: p.reserved}
 	switch {
 	case full < n || full > mem.total():
-		return refuse(cu.ErrorOutOfMemory, what, "device %d has %s of memory", p.dev.ordinal, size(mem.total()))
+		return g, refuse(cu.ErrorOutOfMemory, what, "device %d has %s of memory", p.dev.ordinal, size(mem.total()))
 	case p.max > 0 && p.used+full > p.max:
-		return refuse(cu.ErrorOutOfMemory, what, "the pool holds %s of at most %s", size(p.used), size(p.max))
+		return g, refuse(cu.ErrorOutOfMemory, what, "the pool holds %s of at most %s", size(p.used), size(p.max))
+	case p.used+full <= p.reserved:
+		return g, nil
 	}
-	before := p.reserved
-	if p.used+full > p.reserved {
-		p.reserved = roundUp(p.used+full, poolStep)
-		p.dev.drv.spend(p.dev.drv.prof.Own.PoolGrow.Ns(float64(n)))
-		if mem.used() > mem.total() {
-			for _, other := range p.dev.pools {
-				if other != p {
-					other.trim(0)
-				}
+	g.reserved = roundUp(p.used+full, poolStep)
+	free, need := mem.free(), g.reserved-p.reserved
+	if need <= free {
+		return g, nil
+	}
+	g.trims = true
+	for _, other := range p.dev.pools {
+		if other != p {
+			free += other.reserved - other.trimmed(0)
+		}
+	}
+	if need > free {
+		return g, refuse(cu.ErrorOutOfMemory, what, "device %d has %s free of %s", p.dev.ordinal, size(free), size(mem.total()))
+	}
+	return g, nil
+}
+
+// charge counts an allocation of n bytes as made.
+func (p *pool) charge(n uint64, g growth) {
+	if g.trims {
+		for _, other := range p.dev.pools {
+			if other != p {
+				other.trim(0)
 			}
 		}
-		if mem.used() > mem.total() {
-			p.reserved = before
-			return refuse(cu.ErrorOutOfMemory, what, "device %d has %s free of %s", p.dev.ordinal, size(mem.free()), size(mem.total()))
-		}
 	}
+	if g.reserved > p.reserved {
+		p.dev.drv.spend(p.dev.drv.prof.Own.PoolGrow.Ns(float64(n)))
+	}
+	p.reserved = g.reserved
 	p.live++
-	p.used += full
+	p.used += g.full
 	p.usedHigh = max(p.usedHigh, p.used)
 	p.reservedHigh = max(p.reservedHigh, p.reserved)
-	return nil
 }
 
 // alloc allocates n bytes for s. It prefers memory of the same size that s has
@@ -98,17 +128,17 @@ func (p *pool) alloc(s *streamState, n uint64, what string) (*region, error) {
 	if r := p.reuseFreed(s, n, what); r != nil {
 		return r, nil
 	}
-	c, full := s.ctx, roundUp(n, allocAlign)
-	if err := p.charge(n, full, what); err != nil {
+	g, err := p.grow(n, roundUp(n, allocAlign), what)
+	if err != nil {
 		return nil, err
 	}
+	c := s.ctx
 	r := c.newRegion(kindPool)
 	r.pool = p
 	if err := p.dev.memory.alloc(r, n, what); err != nil {
-		p.used -= full
-		p.live--
 		return nil, err
 	}
+	p.charge(n, g)
 	c.regions[r] = struct{}{}
 	return r, nil
 }
@@ -162,7 +192,7 @@ func (d *Driver) allocAsync(h cu.Context, bytes uintptr, stream cu.Stream, choos
 		return 0, err
 	}
 	if s.capture != nil {
-		r.graph = s.capture.graph
+		r.graph, r.captured = s.capture.graph, *p.access.Load()
 		r.graph.owned = append(r.graph.owned, r)
 	}
 	_, err = s.enqueue(&work{kind: cu.GraphNodeTypeMemAlloc, what: what, touches: r.touches, done: func(*op) {
@@ -249,8 +279,10 @@ func (p *pool) reuseFreed(s *streamState, n uint64, what string) *region {
 		}
 		if !rel.done {
 			rel.reused = true
-		} else if p.charge(n, r.charge, what) != nil {
+		} else if g, err := p.grow(n, r.charge, what); err != nil {
 			return nil
+		} else {
+			p.charge(n, g)
 		}
 		r.streamFree = nil
 		r.streamFreed.Store(false)
@@ -356,7 +388,10 @@ func (d *Driver) MemPoolCreate(props *cu.MemPoolProps) (cu.MemPool, error) {
 }
 
 // reset sets the initial settings of a pool.
-func (p *pool) reset() { p.reuseSettings = [4]uint64{1: 1, 2: 1, 3: 1} }
+func (p *pool) reset() {
+	p.reuseSettings = [4]uint64{1: 1, 2: 1, 3: 1}
+	p.access.Store(&poolAccess{})
+}
 
 // MemPoolDestroy frees a pool once its last allocation is freed.
 func (d *Driver) MemPoolDestroy(h cu.MemPool) error {

@@ -63,6 +63,7 @@ type region struct {
 	charge     uint64 // bytes charged to the device's memory
 	slab       *slab
 	pool       *pool
+	captured   poolAccess  // of the pool when a capture recorded the allocation, which the graph keeps
 	graph      *graph      // the graph that allocates it when launched
 	streamFree *streamFree // a free in stream order that is queued or done; nil while the region is in use
 	managed    *managedState
@@ -386,7 +387,7 @@ func (x addressRange) attributes(c *contextState, addr uint64) cu.PointerAttribu
 	if r.kind.onHost() && r.kind != kindManaged {
 		a.MemoryType = cu.MemoryTypeHost
 	}
-	if r.device != 0 && r.seenBy(c) {
+	if r.device != 0 && r.seenBy(c) && r.opensTo(c.dev) {
 		a.DevicePointer = cu.DevicePtr(r.device + off)
 	}
 	if r.kind.onHost() {

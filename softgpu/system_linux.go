@@ -150,9 +150,11 @@ func probe(p cu.HostPtr, n uintptr, write bool) error {
 		return nil
 	case errno == syscall.ENOMEM:
 		return fmt.Errorf("some of %d bytes at %p are not mapped", n, p)
-	case write:
-		return fmt.Errorf("some of %d bytes at %p may not be written (%v): register them with MemHostRegisterReadOnly", n, p, errno)
+	case !write:
+		return fmt.Errorf("some of %d bytes at %p may not be read (%v): allow that first, with mprotect", n, p, errno)
+	case madvise(first, uintptr(length), madvPopulateRead) != 0: // so that read-only would fail, too
+		return fmt.Errorf("some of %d bytes at %p may be neither read nor written (%v): allow both first, with mprotect", n, p, errno)
 	default:
-		return fmt.Errorf("some of %d bytes at %p may not be read (%v)", n, p, errno)
+		return fmt.Errorf("some of %d bytes at %p may not be written (%v): register them with MemHostRegisterReadOnly", n, p, errno)
 	}
 }

@@ -93,6 +93,10 @@ func (v *view) denied(x addressRange) string {
 		return "not allocated yet at this point of the stream"
 	case !r.live():
 		return "freed"
+	case r.kind == kindPool:
+		if !r.opensTo(v.ctx.dev) {
+			return "of a pool of another device that is not open to this device: see MemPoolSetAccess"
+		}
 	case !r.kind.onHost():
 		if r.ctx != v.ctx && !v.peers[r.ctx] {
 			if r.dev == v.ctx.dev {

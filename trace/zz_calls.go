@@ -480,6 +480,22 @@ func (d *Driver) MemPoolSetAttribute(pool cu.MemPool, attr cu.MemPoolAttribute, 
 	return c.end(err)
 }
 
+// MemPoolSetAccess records cuMemPoolSetAccess; see [cu.MemPools].
+func (d *Driver) MemPoolSetAccess(pool cu.MemPool, access []cu.MemAccessDesc) error {
+	c := d.begin("cuMemPoolSetAccess", 0, noStream, 0)
+	defer c.panicked()
+	err := d.inner.MemPoolSetAccess(pool, access)
+	return c.end(err)
+}
+
+// MemPoolGetAccess records cuMemPoolGetAccess; see [cu.MemPools].
+func (d *Driver) MemPoolGetAccess(pool cu.MemPool, location *cu.MemLocation) (cu.MemAccessFlags, error) {
+	c := d.begin("cuMemPoolGetAccess", 0, noStream, 0)
+	defer c.panicked()
+	flags, err := d.inner.MemPoolGetAccess(pool, location)
+	return flags, c.end(err)
+}
+
 // Memcpy records cuMemcpy; see [cu.Copies].
 func (d *Driver) Memcpy(ctx cu.Context, dst cu.DevicePtr, src cu.DevicePtr, bytes uintptr) error {
 	c := d.begin("cuMemcpy", ctx, noStream, bytes)

@@ -14,14 +14,15 @@ type mapping struct {
 	path       string // of a file, or "[heap]", or ""
 }
 
-// Hint says why the memory of a range may not be page-locked. It returns "" if it finds no
-// reason.
+// Hint says why the memory of a range may not be page-locked, and what helps. It returns ""
+// if it finds no reason. Memory without any access is named before other reasons, because
+// what helps against those does not help there.
 func Hint(start, end uint64, readOnly bool) string {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return ""
 	}
-	at := start
+	at, first := start, ""
 	for line := range strings.Lines(string(text)) {
 		m, ok := parseMapping(line)
 		if !ok || m.end <= at {
@@ -30,11 +31,14 @@ func Hint(start, end uint64, readOnly bool) string {
 		if m.start > at {
 			break
 		}
-		if hint := m.hint(readOnly); hint != "" {
-			return hint
+		if m.barred() {
+			return m.hint(readOnly)
+		}
+		if first == "" {
+			first = m.hint(readOnly)
 		}
 		if at = m.end; at >= end {
-			return ""
+			return first
 		}
 	}
 	return fmt.Sprintf("there is no memory at %#x", at)
@@ -56,12 +60,17 @@ func parseMapping(line string) (m mapping, ok bool) {
 	return m, err1 == nil && err2 == nil && len(m.perms) == 4
 }
 
+// barred reports whether the memory may be neither read nor written.
+func (m mapping) barred() bool { return m.perms[0] != 'r' && m.perms[1] != 'w' }
+
 // hint says why a mapping may not be page-locked, or returns "".
 func (m mapping) hint(readOnly bool) string {
 	writable, shared := m.perms[1] == 'w', m.perms[3] == 's'
 	switch {
-	case m.perms[0] != 'r':
-		return "the memory is not readable"
+	case m.barred():
+		return fmt.Sprintf("the memory at %#x may be neither read nor written (PROT_NONE): allow both first, with mprotect or another mmap", m.start)
+	case m.perms[0] != 'r' && readOnly:
+		return "the memory may only be written: allow reads first, with mprotect, or register it without ReadOnly"
 	case !writable && !readOnly:
 		return "the memory is read-only: register it with ReadOnly"
 	case shared && writable && strings.HasPrefix(m.path, "/") && !strings.HasPrefix(m.path, "/dev/") && !strings.HasPrefix(m.path, "/memfd:"):

@@ -38,8 +38,9 @@ func (e *Element) Bytes(n int) (uintptr, error) {
 	if n < 0 {
 		return 0, refusal.Invalid("%d elements of %s: the number cannot be negative", n, e.Name)
 	}
-	if e.Size != 0 && uintptr(n) > math.MaxInt/e.Size {
+	bytes, ok := refusal.Bytes(uintptr(n), e.Size)
+	if !ok || bytes > math.MaxInt {
 		return 0, refusal.New(cu.ErrorOutOfMemory, "%d elements of %s, %d bytes each, are more bytes than an address can count", n, e.Name, e.Size)
 	}
-	return uintptr(n) * e.Size, nil
+	return bytes, nil
 }

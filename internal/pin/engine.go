@@ -70,15 +70,17 @@ func NewEngine(d Driver, ctx cu.Context, now func() time.Duration, emulated func
 	return e
 }
 
-// emulatedMachine returns the limits of an emulated machine: its own memory, and what the
-// machine that runs it has free. real is nil where that is not known.
+// emulatedMachine returns the limits of an emulated machine: its own memory and NUMA node,
+// and what the machine that runs it has free. real is nil where that is not known.
 func emulatedMachine(real system, emulated *Emulated) *Machine {
 	m := UnknownMachine()
 	if real != nil {
 		host := real.machine()
 		m.Available, m.Group = host.Available, host.Group
 	}
-	m.Emulated = emulated
+	if m.Emulated = emulated; emulated != nil {
+		m.Nodes = []Node{{ID: emulated.Node}}
+	}
 	return m
 }
 

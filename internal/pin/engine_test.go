@@ -3,6 +3,7 @@ package pin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -309,11 +310,34 @@ func TestRefused(t *testing.T) {
 	s.m.Nodes = []Node{{0, []int{0, 1}}, {2, nil}}
 	wantRefused(t, e, Request{Bytes: 2 << 30, Node: AnyNode}, cu.ErrorOutOfMemory, "/box allows 4.0 GiB", "1.0 GiB are left")
 	wantRefused(t, e, Request{Bytes: part, Node: 1, Strict: true}, cu.ErrorInvalidValue, "no NUMA node 1", "0, 2")
+	s.m.Nodes = nil
+	wantRefused(t, e, Request{Bytes: part, Node: 1, Strict: true}, cu.ErrorInvalidValue, "no NUMA node 1", "node 0 is all memory")
+	if m, err := e.Lock(context.Background(), Request{Bytes: part, Node: 0, Strict: true}); err != nil {
+		t.Errorf("node 0 of a machine that names none: %v", err)
+	} else if err := m.Close(); err != nil {
+		t.Error(err)
+	}
 	s.m.Group.Left = Unknown
 	wantRefused(t, e, Request{Bytes: 8<<30 + 1, Node: AnyNode}, cu.ErrorOutOfMemory, "8.0 GiB of host memory are available")
 	s.reserveErr = errors.New("no addresses")
 	wantRefused(t, e, Request{Bytes: part, Node: AnyNode}, cu.ErrorOutOfMemory, "no addresses")
 	wantEmpty(t, d, s)
+}
+
+// TestEmulatedNode: an emulated machine has one node, whatever this one has.
+func TestEmulatedNode(t *testing.T) {
+	for _, node := range []int{0, 3} {
+		emulated := &Emulated{Name: "some", Left: 1 << 40, Total: 1 << 40, Node: node}
+		for id := -1; id < 5; id++ {
+			err := RefuseEmulated(Request{Bytes: 1, Node: id, Strict: true}, emulated)
+			if refused := err != nil; refused == (id == node) {
+				t.Errorf("node %d of a machine with node %d: %v", id, node, err)
+			}
+			if want := fmt.Sprintf("no NUMA node %d (the machine has %d)", id, node); err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("got %q, want %q in it", err, want)
+			}
+		}
+	}
 }
 
 // TestPredict: the first prediction tries both sizes of pages and chooses the faster. It

@@ -30,6 +30,7 @@ type Machine struct {
 type Emulated struct {
 	Name        string
 	Left, Total uint64 // bytes that can be page-locked, and bytes that there are
+	Node        int    // its NUMA node
 }
 
 // Node is a NUMA node.
@@ -71,10 +72,20 @@ func (m *Machine) Node(id int) (Node, bool) {
 	return Node{}, false
 }
 
+// has reports whether there is a node with a number. Where the system names no nodes, node
+// 0 is all memory.
+func (m *Machine) has(id int) bool {
+	_, named := m.Node(id)
+	return named || id == 0 && len(m.Nodes) == 0
+}
+
+// HasOnly reports whether all memory of the machine is on one node.
+func (m *Machine) HasOnly(id int) bool { return m.has(id) && len(m.Nodes) <= 1 }
+
 // nodeList names the nodes of the machine.
 func (m *Machine) nodeList() string {
 	if len(m.Nodes) == 0 {
-		return "the system names none"
+		return "the system names none, so node 0 is all memory"
 	}
 	var ids []string
 	for _, n := range m.Nodes {

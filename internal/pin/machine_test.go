@@ -84,3 +84,18 @@ func TestNodeOfDevice(t *testing.T) {
 		}
 	}
 }
+
+// TestHasOnly: all memory is on a node that is the only one, and on node 0 of a machine that
+// names none.
+func TestHasOnly(t *testing.T) {
+	for _, c := range []struct {
+		nodes []Node
+		id    int
+		want  bool
+	}{{nil, 0, true}, {nil, 1, false}, {nil, AnyNode, false}, {[]Node{{ID: 2}}, 2, true}, {[]Node{{ID: 2}}, 0, false}, {[]Node{{ID: 0}, {ID: 1}}, 0, false}} {
+		m := Machine{Nodes: c.nodes}
+		if got := m.HasOnly(c.id); got != c.want {
+			t.Errorf("node %d of %v: %v, want %v", c.id, c.nodes, got, c.want)
+		}
+	}
+}

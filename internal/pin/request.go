@@ -21,7 +21,6 @@ type Request struct {
 // refuse returns an error if the request cannot succeed on a machine, or nil if no reason
 // is known.
 func (r *Request) refuse(m *Machine) *Error {
-	_, exists := m.Node(r.Node)
 	bytes := uint64(r.Bytes)
 	no := func(result cu.Result, do, why string, args ...any) *Error {
 		return &Error{r.Bytes, r.Node, fmt.Sprintf(why, args...), do, result}
@@ -31,7 +30,7 @@ func (r *Request) refuse(m *Machine) *Error {
 			e.Name, refusal.Size(uintptr(e.Total)), refusal.Size(uintptr(e.Left)))
 	}
 	switch {
-	case r.Strict && !exists:
+	case r.Strict && !m.has(r.Node):
 		return no(cu.ErrorInvalidValue, "ask for one that is there, or none", "there is no NUMA node %d (%s)", r.Node, m.nodeList())
 	case bytes > m.Group.Left:
 		return no(cu.ErrorOutOfMemory, "raise that limit, or take less: the system would end the process",

@@ -5,6 +5,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -112,6 +113,24 @@ type cause struct {
 func (e *cause) Error() string { return e.text }
 
 func (e *cause) Unwrap() error { return e.error }
+
+// Elements formats the size of n elements of each bytes, also where an address cannot count
+// them: "2305843009213693952 elements of 8 bytes, more than the address space".
+func Elements(n, each uintptr) string {
+	if bytes, ok := Bytes(n, each); ok {
+		return Size(bytes)
+	}
+	return fmt.Sprintf("%d elements of %s, more than the address space", n, Size(each))
+}
+
+// Bytes returns the size of n elements of each bytes. Without ok it is more than an address can
+// count, and the result is the most that it can.
+func Bytes(n, each uintptr) (bytes uintptr, ok bool) {
+	if each != 0 && n > math.MaxUint/each {
+		return math.MaxUint, false
+	}
+	return n * each, true
+}
 
 // Size formats a number of bytes: "1.5 MiB", "17 bytes".
 func Size(n uintptr) string {

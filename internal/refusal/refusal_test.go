@@ -108,3 +108,19 @@ func TestJoinReports(t *testing.T) {
 		}
 	}
 }
+
+// TestElements: sizes that wrap are told as a number of elements.
+func TestElements(t *testing.T) {
+	for _, c := range []struct {
+		n, each uintptr
+		text    string
+	}{
+		{0, 8, "0 bytes"}, {3, 4, "12 bytes"}, {5, 0, "0 bytes"}, {1 << 20, 4, "4.0 MiB"},
+		{1 << 61, 8, "2305843009213693952 elements of 8 bytes, more than the address space"},
+		{1 << 62, 5, "4611686018427387904 elements of 5 bytes, more than the address space"},
+	} {
+		if got := Elements(c.n, c.each); got != c.text {
+			t.Errorf("%d of %d: %q, want %q", c.n, c.each, got, c.text)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package ferry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"weak"
+
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
+)
+
+// peerAccess is the peer access that GPUs of one driver have. Its contexts reach memory of
+// [Alloc]; memory of pools is opened by device. The fields are guarded by driverState.mu.
+type peerAccess struct {
+	// allowed has the pairs of contexts of which the first may use memory of the second,
+	// with their devices.
+	allowed map[[2]cu.Context][2]cu.Device
+	pools   []weak.Pointer[MemPool] // of NewMemPool; weak, so that a lost pool can be reported as a leak
+	opened  map[openPool]struct{}   // by this package, which closes them again
+}
+
+// openPool is a pool that is open to a device besides its own.
+type openPool struct {
+	pool cu.MemPool
+	to   cu.Device
+}
+
+// allow records that kernels of g may use memory of other.
+func (t *driverState) allow(g, other *GPU) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers.allowed[[2]cu.Context{g.ctx, other.ctx}] = [2]cu.Device{g.device, other.device}
+}
+
+// mayUse reports whether kernels of g may use memory of other.
+func (t *driverState) mayUse(g, other *GPU) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	_, yes := t.peers.allowed[[2]cu.Context{g.ctx, other.ctx}]
+	return yes
+}
+
+// disallow ends the peer access of a context. It returns the pairs of devices of which the
+// first may use memory of the second no more. The caller holds mu.
+func (t *driverState) disallow(ctx cu.Context) (ended [][2]cu.Device) {
+	for pair, devices := range t.peers.allowed {
+		if pair[0] == ctx || pair[1] == ctx {
+			delete(t.peers.allowed, pair)
+			ended = append(ended, devices)
+		}
+	}
+	return slices.DeleteFunc(ended, func(d [2]cu.Device) bool {
+		for _, still := range t.peers.allowed {
+			if still == d {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// openPools opens the memory pools of another GPU to the device of g: the default pool, the
+// current one, and those of NewMemPool. Pools that are made later open themselves.
+func (g *GPU) openPools(other *GPU) error {
+	handles, err := other.sharedPools()
+	if err != nil {
+		return err
+	}
+	for _, h := range handles {
+		if err := g.shared.open(other, h, g.device); err != nil {
+			return err
+		}
+	}
+	for _, p := range g.shared.poolsOf(other.device) {
+		if p.enter("open a memory pool") != nil { // it is being closed
+			continue
+		}
+		err := g.shared.open(other, p.handle, g.device)
+		p.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sharedPools returns the pools of the device that no [MemPool] owns: the default pool and the
+// current one. There are none if the device has no pools.
+func (g *GPU) sharedPools() ([]cu.MemPool, error) {
+	if !g.caps.pools {
+		return nil, nil
+	}
+	standard, err := g.driver.DeviceGetDefaultMemPool(g.device)
+	if err != nil {
+		return nil, err
+	}
+	current, err := g.driver.DeviceGetMemPool(g.device)
+	if err != nil || current == standard {
+		return []cu.MemPool{standard}, err
+	}
+	return []cu.MemPool{standard, current}, nil
+}
+
+// poolsOf returns the pools of NewMemPool that a device has.
+func (t *driverState) poolsOf(dev cu.Device) (all []*MemPool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, w := range t.peers.pools {
+		if p := w.Value(); p != nil && p.g.device == dev {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// addPool lists a pool of NewMemPool, and opens it to the devices that may use memory of its
+// GPU. It lists the pool first, so that a concurrent EnablePeer does not miss it.
+func (t *driverState) addPool(p *MemPool) error {
+	t.mu.Lock()
+	t.peers.pools = append(t.peers.pools, weak.Make(p))
+	var to []cu.Device
+	for _, devices := range t.peers.allowed {
+		if devices[1] == p.g.device && !slices.Contains(to, devices[0]) {
+			to = append(to, devices[0])
+		}
+	}
+	t.mu.Unlock()
+	for _, dev := range to {
+		if err := t.open(p.g, p.handle, dev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropPool ends the listing of a pool that is about to be destroyed.
+func (t *driverState) dropPool(p *MemPool) {
+	me := weak.Make(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers.pools = slices.DeleteFunc(t.peers.pools, func(w weak.Pointer[MemPool]) bool { return w == me || w.Value() == nil })
+	for o := range t.peers.opened {
+		if o.pool == p.handle {
+			delete(t.peers.opened, o)
+		}
+	}
+}
+
+// open opens a pool of a GPU to a device, unless it is open. A driver that cannot do that
+// leaves it closed.
+func (t *driverState) open(home *GPU, pool cu.MemPool, to cu.Device) error {
+	at := cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}
+	if flags, err := home.driver.MemPoolGetAccess(pool, &at); err == nil && flags == cu.MemAccessProtReadWrite {
+		return nil
+	}
+	err := home.driver.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
+	switch {
+	case errors.Is(err, cu.ErrorNotSupported):
+		return nil
+	case err != nil:
+		return fmt.Errorf("open a memory pool of %s to device %d: %w", home.label, to, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers.opened[openPool{pool, to}] = struct{}{}
+	return nil
+}
+
+// closePools closes the pools that openPools has opened, for pairs of devices that have ended
+// their peer access. Nothing uses the GPU that ends it any more. Errors have no consequence.
+func (g *GPU) closePools(ended [][2]cu.Device) {
+	for _, devices := range ended {
+		to, home := devices[0], devices[1]
+		for _, p := range g.shared.poolsOf(home) {
+			if p.enter("close a memory pool") == nil {
+				g.shared.shut(p.g.driver, p.handle, to)
+				p.leave()
+			}
+		}
+		standard, err := g.driver.DeviceGetDefaultMemPool(home)
+		if err != nil {
+			continue
+		}
+		g.shared.shut(g.driver, standard, to)
+		if current, err := g.driver.DeviceGetMemPool(home); err == nil {
+			g.shared.shut(g.driver, current, to)
+		}
+	}
+}
+
+// shut closes a pool to a device, if open has opened it.
+func (t *driverState) shut(d cu.Driver, pool cu.MemPool, to cu.Device) {
+	t.mu.Lock()
+	key := openPool{pool, to}
+	_, opened := t.peers.opened[key]
+	delete(t.peers.opened, key)
+	t.mu.Unlock()
+	if opened {
+		_ = d.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}, Flags: cu.MemAccessProtNone}})
+	}
+}
+
+// closedTo reports whether a span is memory of a pool of another GPU that is not open to g. The
+// driver then knows no address of it for the context of g.
+func (r *span) closedTo(g *GPU) bool {
+	if !r.farPool(g) || r.dev == 0 {
+		return false
+	}
+	known, err := g.driver.PointerGetAttributes(g.ctx, r.dev)
+	return err == nil && known.Device == r.a.g.device && known.DevicePointer == 0
+}
+
+// farPool reports whether a span is memory of a pool of another GPU.
+func (r *span) farPool(g *GPU) bool {
+	return r.a != nil && r.kind() == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
+}
+
+// reaches returns an error if a copy on a stream cannot use a span of another GPU. other is the
+// other side of the copy. Copies between two GPUs need access to pools only in a capture.
+func (r *span) reaches(st *streamState, other *span) error {
+	g := st.g
+	if err := r.reachableFrom(g); err != nil {
+		return err
+	}
+	if r.farPool(g) && (st.capture != nil || !betweenGPUs(r, other)) && r.closedTo(g) {
+		return refusal.Invalid("%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", r.String(), g.label, g.label)
+	}
+	return nil
+}
+
+// betweenGPUs reports whether a copy is between the memory of two devices. The driver makes it
+// by cuMemcpyPeerAsync or, in a capture, by cuMemcpyAsync.
+func betweenGPUs(dst, src *span) bool {
+	return dst.kind() == deviceMemory && src.kind() == deviceMemory && dst.a.g.device != src.a.g.device
+}
