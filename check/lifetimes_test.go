@@ -164,6 +164,9 @@ var lifetimePairs = []pair{
 	{"typed-streams", "Buffers do not order streams with each other.", check.Unordered, "",
 		func(r *rig) { r.typedStreams(false) },
 		func(r *rig) { r.typedStreams(true) }},
+	{"typed-first-use", "A buffer of AllocAsync makes another stream wait for its allocation, and not for what fills it.", check.Unordered, "cuMemcpyDtoHAsync",
+		func(r *rig) { r.typedFirstUse(false) },
+		func(r *rig) { r.typedFirstUse(true) }},
 }
 
 func (r *rig) alloc() cu.DevicePtr { return got(r.MemAlloc(r.ctx, size)) }
@@ -195,6 +198,22 @@ func (r *rig) typedStreams(ordered bool) {
 	o := &ferry.StreamOptions{NonBlocking: true}
 	s, t, e := got(ferry.NewStream(g, o)), got(ferry.NewStream(g, o)), got(ferry.NewEvent(g, nil))
 	dev, host := got(ferry.Alloc[byte](g, size)), got(ferry.AllocHost[byte](g, size, nil))
+	ok(ferry.Fill(s, dev, 1))
+	ok(s.Record(e))
+	if ordered {
+		ok(t.WaitEvent(e))
+	}
+	ok(ferry.Copy(t, host, dev))
+}
+
+// typedFirstUse allocates and fills a buffer in one stream, and uses it for the first time in
+// another one, ordered or not.
+func (r *rig) typedFirstUse(ordered bool) {
+	g := got(ferry.OpenDriver(r.Driver, 0))
+	o := &ferry.StreamOptions{NonBlocking: true}
+	s, t, e := got(ferry.NewStream(g, o)), got(ferry.NewStream(g, o)), got(ferry.NewEvent(g, nil))
+	host := got(ferry.AllocHost[byte](g, size, nil))
+	dev := got(ferry.AllocAsync[byte](s, size, nil))
 	ok(ferry.Fill(s, dev, 1))
 	ok(s.Record(e))
 	if ordered {

@@ -185,3 +185,40 @@ func TestGPUStackVariables(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUMemcpyKnowing: the driver knows page-locked memory and no ordinary memory, in both
+// directions, and the bytes arrive.
+func TestGPUMemcpyKnowing(t *testing.T) {
+	g := newGPU(t)
+	s, dev := g.stream(), g.alloc(4096)
+	ordinary := make([]byte, 4096)
+	locked, p := g.pinned(4096, 0)
+	for _, m := range []struct {
+		bytes []byte
+		p     cu.HostPtr
+		known bool
+	}{{ordinary, unsafe.Pointer(&ordinary[0]), false}, {locked, p, true}} {
+		for i := range m.bytes {
+			m.bytes[i] = byte(i) + 1
+		}
+		for _, x := range []cu.Call{
+			{Op: cu.OpMemcpyHtoDAsync, Dst: dev, Host: m.p, Bytes: 4096, Stream: s},
+			{Op: cu.OpMemcpyDtoHAsync, Src: dev, Host: m.p, Bytes: 4096, Stream: s},
+		} {
+			known, err := g.MemcpyKnowing(g.ctx, x)
+			g.must(err)
+			g.must(g.StreamSynchronize(g.ctx, s))
+			if known != m.known {
+				t.Errorf("%v: known %v, want %v", x.Op, known, m.known)
+			}
+			if x.Op == cu.OpMemcpyHtoDAsync {
+				clear(m.bytes)
+			}
+		}
+		for i, b := range m.bytes {
+			if b != byte(i)+1 {
+				t.Fatalf("byte %d is %d, want %d", i, b, byte(i)+1)
+			}
+		}
+	}
+}
