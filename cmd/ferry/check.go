@@ -28,9 +28,12 @@ a free, wrong frees, copies past the end of memory, streams without an order,
 and on the software GPU races of kernels. The first line says what was watched
 and what was not. The program needs no change.
 
-The exit status is 3 if something was found, else that of the program. On the
-software GPU a program takes up to 5 times as long; the races of kernels
-cost more. Notes tell of costs, and do not count.
+The exit status is 3 if something was found, else that of the program. If that
+is 0 and a check gave up something, because it would have needed too much memory
+or time, it is 4: there may be faults that were not found. The report says what
+was given up ("gave_up" with --json). On the software GPU a program takes up to
+5 times as long; the races of kernels cost more. Notes tell of costs, and do not
+count.
 `,
 		Example: "  ferry check -- go run ./examples/kernels/saxpy\n  ferry check --allow known.txt -- go test ./...",
 		Args:    cobra.ArbitraryArgs,
@@ -45,7 +48,7 @@ cost more. Notes tell of costs, and do not count.
 			return s.check(c.Context(), o, words)
 		},
 	}
-	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings that have a line of `FILE` in their text")
+	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings, and what was given up, that have a line of `FILE` in their text")
 	jsonFlag(c, &o.json, "schema "+checkrun.Schema)
 	return c
 }
@@ -75,7 +78,7 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 	case r.Status != 0:
 		return &childError{program[0], r.Ended, r.Status}
 	}
-	return nil
+	return gaveUp(r.GaveUp)
 }
 
 // childError reports that a program ended with a status, which is that of ferry, too.
