@@ -126,7 +126,7 @@ func (h *pageableHold) end() {
 // knowingDriver is a driver that makes a copy and says whether it knows the host memory of the
 // copy, in less time than two calls take.
 type knowingDriver interface {
-	MemcpyKnowing(ctx cu.Context, x cu.Call) (known bool, err error)
+	MemcpyKnowing(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error)
 }
 
 var _ knowingDriver = (*libcuda.Driver)(nil)
@@ -137,12 +137,12 @@ var _ knowingDriver = (*libcuda.Driver)(nil)
 // has made it so: then nobody but the driver knows. It is asked after the copy, at the first
 // byte: see libcuda.Driver.MemcpyKnowing.
 func memcpyPageable(st *streamState, dst, src *span) (late bool, err error) {
-	host := dst
+	host, device := dst, src
 	if src.a == nil {
-		host = src
+		host, device = src, dst
 	}
 	if st.g.knowing != nil {
-		late, err = st.g.knowing.MemcpyKnowing(st.g.ctx, copyCall(st, dst, src))
+		late, err = st.g.knowing.MemcpyKnowing(st.g.ctx, host == src, device.dev, host.host, host.bytes, st.handle)
 	} else if err = memcpyAsync(st, dst, src); err == nil {
 		late = st.g.driverKnows(host)
 	}

@@ -29,42 +29,55 @@ var knowingCopies = sync.Pool{New: func() any {
 	return c
 }}
 
-// MemcpyKnowing makes the copy of a call, which is a [cu.OpMemcpyHtoDAsync] or a
-// [cu.OpMemcpyDtoHAsync], and then asks the driver whether it knows the host memory
-// (cuPointerGetAttributes). Both are one call from Go to C. For memory that the driver knows,
-// the copy may be in flight when MemcpyKnowing returns. If the question fails, known is true.
+// MemcpyKnowing makes MemcpyHtoDAsync or MemcpyDtoHAsync, and then asks the driver whether it
+// knows the host memory (cuPointerGetAttributes). Both are one call from Go to C. For memory
+// that the driver knows, the copy may be in flight when MemcpyKnowing returns. If the question
+// fails, known is true.
 //
 // The question is about the first byte. The driver chooses by that: it copies memory that it
 // does not know there as ordinary memory, and refuses a copy that leaves a registration.
 // It is asked last, because memory may be page-locked at any time. Memory that was
 // page-locked during the copy and is not any more is no longer in use: calls that end this
 // wait for the copy.
-func (d *Driver) MemcpyKnowing(ctx cu.Context, x cu.Call) (known bool, err error) {
+func (d *Driver) MemcpyKnowing(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error) {
+	id, dst, src := procMemcpyDtoHAsync, uintptr(host), uintptr(dev)
+	if toDevice {
+		id, dst, src = procMemcpyHtoDAsync, uintptr(dev), uintptr(host)
+	}
+	copies, asks := d.byHandle(id, ctx, uintptr(stream)), d.procs[procPointerGetAttributes].Load()
+	if copies == 0 || asks == 0 {
+		return d.memcpyThenAsk(ctx, toDevice, dev, host, bytes, stream)
+	}
 	c := knowingCopies.Get().(*knowingCopy)
-	defer knowingCopies.Put(c)
-	id, err := d.layCall(&c.list[0], &x, nil)
+	s := &c.list[0]
+	s[0], s[1], s[2], s[3], s[4] = copies, dst, src, bytes, uintptr(stream)
+	c.list[1][0], c.list[1][4] = asks, uintptr(host)
+	c.memory, c.done = 0, 0
+	r := c.make()
+	runtime.KeepAlive(host)
+	done, memory := c.done, uint32(c.memory)
+	knowingCopies.Put(c)
+	seeHostFuncs()
+	switch {
+	case done > 0: // the copy is queued
+		return r != cu.Success || memory != 0, nil
+	case wantsContext(r):
+		return d.memcpyThenAsk(ctx, toDevice, dev, host, bytes, stream)
+	}
+	return false, result(r)
+}
+
+// memcpyThenAsk is MemcpyKnowing in two calls, with a context and with functions that are not
+// looked up yet.
+func (d *Driver) memcpyThenAsk(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error) {
+	if toDevice {
+		err = d.MemcpyHtoDAsync(ctx, dev, host, bytes, stream)
+	} else {
+		err = d.MemcpyDtoHAsync(ctx, host, dev, bytes, stream)
+	}
 	if err != nil {
 		return false, err
 	}
-	ask := &c.list[1]
-	if err := d.prepare(ask, procPointerGetAttributes); err != nil {
-		return true, x.Do(d, ctx)
-	}
-	ask[4] = uintptr(x.Host)
-	c.memory, c.done, c.set = 0, 0, 0
-	if d.byHandle(id, ctx, uintptr(x.Stream)) == 0 {
-		if err := d.bind(&c.binding, ctx); err != nil {
-			return false, err
-		}
-	}
-	r := c.make()
-	seeHostFuncs()
-	runtime.KeepAlive(x.Host)
-	if c.done == 0 && c.set == 0 && wantsContext(r) {
-		return true, x.Do(d, ctx)
-	}
-	if c.done > 0 { // the copy is queued
-		return r != cu.Success || uint32(c.memory) != 0, nil
-	}
-	return false, result(r)
+	about, err := d.PointerGetAttributes(ctx, cu.DevicePtr(uintptr(host)))
+	return err != nil || about.MemoryType != 0, nil
 }
