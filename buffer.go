@@ -206,6 +206,15 @@ func (a *allocation) drain() error {
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
 func (a *allocation) dispose() error {
 	a.unlist()
+	err := a.release()
+	if !inHostFunction(err) {
+		a.dropBirth()
+	}
+	return err
+}
+
+// release is dispose without what the host map and the driver's events have of the memory.
+func (a *allocation) release() error {
 	var first error
 	if a.BornOn() != nil {
 		freed, err := a.freeInOrder()
@@ -248,7 +257,7 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 		return nil
 	}
 	home := stateOfStream(first)
-	ok, err := followStream(st, home)
+	ok, err := followBirth(t, st, home)
 	if err == nil && !ok { // home belongs to another driver
 		err = home.Wait(context.Background())
 	}
@@ -257,6 +266,24 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	}
 	t.Follows(&st.Stream)
 	return nil
+}
+
+// followBirth makes later work of a stream wait for the allocation in another stream. Without
+// an event of the allocation it waits for all that is queued there. ok is as for followStream.
+func followBirth(t *inflight.Tracker, st, home *streamState) (ok bool, err error) {
+	c, _ := t.BirthEvent().(*completionEvent)
+	if c == nil || !sameDriver(home.g.driver, st.g.driver) {
+		return followStream(st, home)
+	}
+	err = c.follow(home.g, st)
+	return err == nil, err
+}
+
+// dropBirth destroys the event of an allocation that nothing uses any more.
+func (a *allocation) dropBirth() {
+	if c, _ := a.BirthEvent().(*completionEvent); c != nil {
+		c.drop(a.g)
+	}
 }
 
 // addressOn returns the address of mapped host memory in kernels of a GPU.

@@ -241,10 +241,13 @@ func TestAllocAsyncBlockedStream(t *testing.T) {
 	nonBlocking := &ferry.StreamOptions{NonBlocking: true}
 	home, s := must(ferry.NewStream(g, nonBlocking))(t), must(ferry.NewStream(g, nonBlocking))(t)
 	host := must(ferry.AllocHost[byte](g, n, nil))(t)
+	filled := must(ferry.NewEvent(g, nil))(t)
 	open := gate(t, home)
 	device := must(ferry.AllocAsync[byte](home, n, nil))(t)
 	written := must(ferry.AllocAsync[byte](home, n, nil))(t)
 	check(t, ferry.Fill(home, device, 7))
+	check(t, home.Record(filled))
+	check(t, s.WaitEvent(filled)) // the buffer itself makes s wait for the allocation alone
 	closeAll(t, home)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -262,10 +265,10 @@ func TestAllocAsyncBlockedStream(t *testing.T) {
 		}
 	}
 	check(t, home.Wait(context.Background())) // finds that the completion event has completed
+	closeAll(t, device, written, host, s, filled)
 	if created, destroyed := d.count("EventCreate"), d.count("EventDestroy"); created == 0 || destroyed != created {
 		t.Errorf("%d events were created and %d destroyed", created, destroyed)
 	}
-	closeAll(t, device, written, host, s)
 }
 
 // TestAllocAsyncLeavesPoolLast: AllocAsync ends its operation before it ends its use of the pool,
@@ -295,7 +298,9 @@ func TestCompletionEventInUse(t *testing.T) {
 	d, g := softHooks(t)
 	home, s := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	open := gate(t, home)
+	d.during("EventCreate", func() error { return cu.ErrorOutOfMemory }) // so that s waits for all of home
 	device := must(ferry.AllocAsync[byte](home, 64, nil))(t)
+	before := d.count("EventCreate")
 	closeAll(t, home)
 	d.during("StreamWaitEvent", func() error {
 		open()
@@ -306,7 +311,7 @@ func TestCompletionEventInUse(t *testing.T) {
 		return err
 	})
 	check(t, within(t, "Fill", func() error { return ferry.Fill(s, device, 1) }))
-	if created, destroyed := d.count("EventCreate"), d.count("EventDestroy"); created != 1 || destroyed != 1 {
+	if created, destroyed := d.count("EventCreate")-before, d.count("EventDestroy"); created != 1 || destroyed != 1 {
 		t.Errorf("%d events were created and %d destroyed, want 1 and 1", created, destroyed)
 	}
 	next := must(ferry.AllocAsync[byte](s, 64, nil))(t)

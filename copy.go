@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
@@ -167,8 +168,11 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 		defer hold.end()
 		return copyOne(ctx, s, dst, src, &hold)
 	}
-	run := new(copyRun)
-	return copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return copyOne(ctx, s, to, from, &run.hold) })
+	run := copyRunPool.Get().(*copyRun)
+	err := copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return copyOne(ctx, s, to, from, &run.hold) })
+	*run = copyRun{}
+	copyRunPool.Put(run)
+	return err
 }
 
 // copyRun is a part of a copy with a pageable side. Each of its sides is memory of one kind.
@@ -176,6 +180,9 @@ type copyRun struct {
 	to, from span
 	hold     pageableHold
 }
+
+// copyRunPool has memory for runs, so that a copy of a small slice does not allocate it.
+var copyRunPool = sync.Pool{New: func() any { return new(copyRun) }}
 
 // attempt calls one for a run of dst and src. If the call failed because the memory has
 // changed since the run was found, changed is true. one may begin the run's hold: attempt
@@ -293,7 +300,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold)
 			return copyError(st, dst, src, err)
 		}
 	}
-	queued, direct := false, path == copyByDriver // the driver accesses the memory of both sides
+	queued, late := false, false
 	switch path {
 	case copyNothing:
 		return nil
@@ -303,7 +310,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold)
 		}
 	case copyStaged:
 		queued = true
-		direct, err = copyPageable(ctx, st, dst, src)
+		late, err = copyPageable(ctx, st, dst, src)
 	default:
 		if takesLong(dst, src) {
 			err = waitToCopy(ctx, st)
@@ -316,7 +323,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold)
 		op.Queued()
 		recordLarge(st, dst, src)
 	}
-	if err == nil && direct && hold.mayBeInFlight() {
+	if err == nil && late {
 		err = st.Wait(context.Background())
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (e *lateError) Is(error) bool {
 	return false // Unwrap tells
 }
 
-// TestCopyRegisteredMeanwhile: half of a pageable slice is registered while the driver is
+// TestCopyRegisteredMeanwhile: the first half of a pageable slice is registered while the driver is
 // asked to copy it, which it refuses. Another goroutine closes the registration as soon as it
 // can. The copy is repeated: it must find the registration before it can be closed.
 func TestCopyRegisteredMeanwhile(t *testing.T) {
@@ -53,7 +53,7 @@ func TestCopyRegisteredMeanwhile(t *testing.T) {
 	memory, device := make([]byte, n), try(Alloc[byte](g, n))(t)
 	closed := make(chan struct{})
 	d.register = func() chan struct{} {
-		h := try(Register(g, memory[n/2:], nil))(t)
+		h := try(Register(g, memory[:n/2], nil))(t)
 		go func() {
 			defer close(closed)
 			if err := h.Close(); err != nil {

@@ -520,7 +520,8 @@ func (c *completionEvent) leave(g *GPU, done bool) (err error) {
 	return err
 }
 
-// completions has the events of destroyed streams, and of channels of [Stream.Notify].
+// completions has the events of destroyed streams, of channels of [Stream.Notify], and of
+// allocations in stream order.
 type completions struct {
 	mu  sync.Mutex
 	all map[*completionEvent]struct{}

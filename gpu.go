@@ -37,8 +37,9 @@ type GPU struct {
 	largest   [2]largeCopy // the latest large copy, by direction: see behindLarge
 	largeCopy uintptr      // tuning.copy.LargeBytes: from this size on a copy is large
 
-	emulated cu.Emulated // nil on hardware
-	watch    hostWatcher // nil without FERRY_CHECK
+	emulated cu.Emulated   // nil on hardware
+	watch    hostWatcher   // nil without FERRY_CHECK
+	knowing  knowingDriver // driver, if it is one; nil for a wrapped driver
 	device   cu.Device
 	created  bool // ctx was created, because the driver is too old for primary contexts
 
@@ -92,6 +93,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	}
 	g := &GPU{driver: d, emulated: cu.AsEmulated(d), watch: watcherIn(d), device: device, label: label, opened: time.Now(),
 		streams: map[*streamState]struct{}{}}
+	g.knowing, _ = d.(knowingDriver)
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
 	}

@@ -251,7 +251,10 @@ func (p *MemPool) destroy() error {
 // (cuMemAllocAsync). Neither AllocAsync nor Close of the buffer waits: Close frees the
 // memory in the order of a stream, after all operations in flight on the buffer
 // (cuMemFreeAsync). Any stream may use the buffer, and waits for the allocation if
-// necessary.
+// necessary. Rely on no more than that: a stream that reads what s writes needs an event of
+// s, at its first use of the buffer, too. On hardware the first use waits by chance for all
+// that is queued on s then. On a software GPU and under FERRY_CHECK it waits for the
+// allocation alone, so that a missing event is seen.
 //
 // If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
 // without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may
@@ -289,12 +292,28 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 		if a.dev, err = allocOn(st, a.bytes, p); err != nil {
 			return nil, a.fail("allocate", err, a.memoryHint(err))
 		}
-		a.SetBirth(&st.Stream, st.Next())
+		a.SetBirth(&st.Stream, st.Next(), birthEvent(st))
 		op.Acquire(&a.Tracker, inflight.Write, 0)
 		op.Queued()
 	}
 	a.start()
 	return &Device[T]{a.whole()}, nil
+}
+
+// birthEvent records the end of an allocation in a stream, so that other streams can wait for
+// that alone. It does so on a software GPU and under FERRY_CHECK: there, a stream that does not
+// wait for the first writes of the memory must be seen. On hardware it returns nil, because
+// most buffers stay in one stream and two driver calls for each would be lost.
+func birthEvent(st *streamState) any {
+	if st.g.emulated == nil && st.g.watch == nil {
+		return nil
+	}
+	c, err := recordCompletion(st)
+	if err != nil { // then other streams wait for the whole stream
+		return nil
+	}
+	st.g.completions.add(c)
+	return c
 }
 
 // allocOn queues an allocation, and the clearing of its memory if the pool has Zero.

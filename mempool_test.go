@@ -100,6 +100,36 @@ func TestAllocAsyncStreams(t *testing.T) {
 	}
 }
 
+// TestAllocAsyncFirstUse: the first use of a buffer in another stream waits for the allocation,
+// and not for the kernel behind it. The check for races reports that, unless an event orders the
+// two. For the second use nothing else holds.
+func TestAllocAsyncFirstUse(t *testing.T) {
+	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
+		for _, ordered := range []bool{false, true} {
+			d := must(softgpu.Open(softgpu.Options{Schedule: schedule, Check: "races"}))(t)
+			g := openDriver(t, d)
+			m, increment := load(t, g, "increment")
+			options := &ferry.StreamOptions{NonBlocking: true}
+			home, other := must(ferry.NewStream(g, options))(t), must(ferry.NewStream(g, options))(t)
+			e := must(ferry.NewEvent(g, nil))(t)
+			vec := must(ferry.AllocAsync[float32](home, 64, nil))(t)
+			check(t, ferry.Fill(home, vec, 1))
+			check(t, home.Launch(increment, ferry.Grid(1, 64), vec, uint64(64)))
+			check(t, home.Record(e))
+			if ordered {
+				check(t, other.WaitEvent(e))
+			}
+			check(t, other.Launch(increment, ferry.Grid(1, 64), vec, uint64(64)))
+			check(t, g.Wait(t.Context()))
+			found := len(d.Findings()) > 0
+			if found == ordered {
+				t.Errorf("%v, ordered by an event: %v: findings %v", schedule, ordered, d.Findings())
+			}
+			closeAll(t, vec, e, home, other, m)
+		}
+	}
+}
+
 // TestAllocAsyncClosedStream: a buffer can be used after Close of the stream that it was
 // allocated on.
 func TestAllocAsyncClosedStream(t *testing.T) {

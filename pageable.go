@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/staging"
+	"github.com/ferrygpu/ferry/libcuda"
 )
 
 // PageableSlice is a slice of ordinary Go memory as a [Memory]. [Pageable] makes it.
@@ -27,7 +29,10 @@ type PageableSlice[T any] struct{ span span }
 // returns an error that names the byte.
 //
 // A slice of the memory of a buffer, such as a result of [Host.Slice], is treated as a
-// range of that buffer. A copy of it is in flight on the buffer.
+// range of that buffer. A copy of it is in flight on the buffer. If another library, or a
+// call of [GPU.Driver], has page-locked the slice, the driver would copy it later: a small
+// copy then waits for the stream, so that the promise holds. A slice that begins in such
+// memory must not leave it: the driver refuses that, as cu.ErrorInvalidValue.
 //
 // T must be a type without Go pointers, otherwise Copy returns an error.
 //
@@ -91,10 +96,8 @@ func stagingRing(g *GPU) *staging.Ring {
 // pageableHold keeps the pageable side of a copy from being unregistered during the copy.
 // Another goroutine may register the memory meanwhile, or close a registration of it.
 type pageableHold struct {
-	hosts     *hostmap.Map // nil if no side is pageable
-	from, to  uint64       // addresses
-	untracked bool
-	id        hostmap.HoldID
+	hosts *hostmap.Map // nil if no side is pageable
+	id    hostmap.HoldID
 }
 
 // begin starts the hold. The caller must end it.
@@ -107,8 +110,7 @@ func (h *pageableHold) begin(st *streamState, dst, src *span) (err error) {
 		return nil
 	}
 	hosts, from := &st.g.shared.hosts, uint64(deviceAddress(r.host))
-	*h = pageableHold{from: from, to: from + uint64(r.bytes), untracked: r.untracked}
-	if h.id, err = hosts.Hold(h.from, h.to, st.g.mayWait); err == nil {
+	if h.id, err = hosts.Hold(from, from+uint64(r.bytes), st.g.mayWait); err == nil {
 		h.hosts = hosts
 	}
 	return err
@@ -121,10 +123,39 @@ func (h *pageableHold) end() {
 	}
 }
 
-// mayBeInFlight reports whether the driver may have queued the copy, because it knows the
-// memory. No tracker knows that copy, so the caller must wait for it.
-func (h *pageableHold) mayBeInFlight() bool {
-	return h.hosts != nil && (h.untracked || h.hosts.Known(h.from, h.to))
+// knowingDriver is a driver that makes a copy and says whether it knows the host memory of the
+// copy, in less time than two calls take.
+type knowingDriver interface {
+	MemcpyKnowing(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error)
+}
+
+var _ knowingDriver = (*libcuda.Driver)(nil)
+
+// memcpyPageable makes one copy with a pageable side by the driver. late reports that the
+// driver may use the pageable memory after the call, so that the caller must wait for the
+// stream. It does that with memory that is page-locked or managed, also if another library
+// has made it so: then nobody but the driver knows. It is asked after the copy, at the first
+// byte: see libcuda.Driver.MemcpyKnowing.
+func memcpyPageable(st *streamState, dst, src *span) (late bool, err error) {
+	host, device := dst, src
+	if src.a == nil {
+		host, device = src, dst
+	}
+	if st.g.knowing != nil {
+		late, err = st.g.knowing.MemcpyKnowing(st.g.ctx, host == src, device.dev, host.host, host.bytes, st.handle)
+	} else if err = memcpyAsync(st, dst, src); err == nil {
+		late = st.g.driverKnows(host)
+	}
+	runtime.KeepAlive(host)
+	return late, err
+}
+
+// driverKnows reports whether the driver knows the first byte of host memory. It asks the
+// driver without wrappers: the question is no operation of the program. If that fails, the
+// driver may know the memory.
+func (g *GPU) driverKnows(host *span) bool {
+	about, err := g.shared.driver.PointerGetAttributes(g.ctx, deviceAddress(host.host))
+	return err != nil || about.MemoryType != 0
 }
 
 // stagedByDriver is the largest pageable source that drivers copy without waiting for the
@@ -132,9 +163,9 @@ func (h *pageableHold) mayBeInFlight() bool {
 const stagedByDriver = 64 << 10
 
 // copyPageable copies between pageable memory and the device: small copies by the
-// driver, others through the ring. direct reports whether the driver got the pageable
-// memory.
-func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct bool, err error) {
+// driver, others through the ring. late reports whether the driver may use the pageable
+// memory afterwards: see memcpyPageable.
+func copyPageable(ctx context.Context, st *streamState, dst, src *span) (late bool, err error) {
 	in := src.kind() == pageableMemory
 	small := st.g.tuning.directOut
 	if in {
@@ -142,18 +173,20 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 	}
 	untracked := dst.untracked || src.untracked
 	if dst.bytes <= small || untracked {
-		if !in || untracked { // else the driver copies the source before it returns
+		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(src) { // else the driver copies the source before it returns
 			if err := waitToCopy(ctx, st); err != nil {
 				return false, err
 			}
 		}
-		switch copy := func() error { return memcpyAsync(st, dst, src) }; {
+		switch copy := func() (err error) { late, err = memcpyPageable(st, dst, src); return err }; {
 		case !in:
-			return true, copyOutByDriver(ctx, st, copy)
+			err = copyOutByDriver(ctx, st, copy)
 		case !untracked && (dst.bytes <= stagedByDriver || st.Alone()):
-			return true, stagingRing(st.g).Call(ctx, copy)
+			err = stagingRing(st.g).Call(ctx, copy)
+		default: // it may wait for the stream, so it must not hold a place
+			err = copy()
 		}
-		return true, memcpyAsync(st, dst, src) // it may wait for the stream, so it must not hold a place
+		return late, err
 	}
 	n, err := copyThroughRing(ctx, st, dst, src, in)
 	if err == nil || !errors.Is(err, staging.ErrBusy) {
@@ -165,7 +198,7 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (direct 
 		return false, err
 	}
 	to, from := dst.cut(uintptr(n), dst.bytes-uintptr(n)), src.cut(uintptr(n), src.bytes-uintptr(n))
-	return true, memcpyAsync(st, &to, &from)
+	return memcpyPageable(st, &to, &from)
 }
 
 // copyOutByDriver makes copies from the device to pageable memory by the driver, which waits
@@ -221,6 +254,7 @@ type pageableCopy struct {
 	path     copyPath // copyByCPU or copyStaged
 	in       bool     // of copyStaged: to the device
 	direct   bool     // of copyStaged: the driver copies
+	late     bool     // the driver may use the pageable side after its call: see memcpyPageable
 }
 
 // host returns the pageable side of a staged copy.
@@ -413,7 +447,7 @@ func (c *copyAll) copyDirect(in bool) error {
 	}
 	for i := 0; i < len(p.copies) && err == nil; i++ {
 		if x := &p.copies[i]; x.isDirect(in) {
-			err = c.awaitUntracked(x)
+			err = c.awaitLate(x)
 		}
 	}
 	return err
@@ -448,7 +482,8 @@ func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
 		}
 		for to, from := range registrations(to, from) {
 			c.op.Queued()
-			if err := memcpyAsync(st, to, from); err != nil {
+			late, err := c.memcpy(x, to, from)
+			if x.late = x.late || late; err != nil {
 				return err
 			}
 		}
@@ -460,11 +495,23 @@ func (c *copyAll) copyByDriver(x *pageableCopy, off uintptr) error {
 	return nil
 }
 
-// awaitUntracked waits for a copy by the driver that no tracker knows: see
-// pageableHold.mayBeInFlight.
-func (c *copyAll) awaitUntracked(x *pageableCopy) error {
-	st, host := c.list.st, x.host()
-	if !host.untracked && !st.g.shared.hosts.Known(host.address(), host.address()+uint64(host.bytes)) {
+// memcpy makes one copy of x by the driver. If the memory has been registered since, its
+// tracker knows the copy, and nobody must wait for it.
+func (c *copyAll) memcpy(x *pageableCopy, to, from *span) (late bool, err error) {
+	host := to
+	if x.in {
+		host = from
+	}
+	if host.a != nil {
+		return false, memcpyAsync(c.list.st, to, from)
+	}
+	return memcpyPageable(c.list.st, to, from)
+}
+
+// awaitLate waits for a copy by the driver that may use pageable memory after its call.
+func (c *copyAll) awaitLate(x *pageableCopy) error {
+	st := c.list.st
+	if !x.late {
 		return nil
 	}
 	if err := st.Wait(context.Background()); err != nil {
@@ -482,7 +529,7 @@ func (c *copyAll) copyRest(n int64) error {
 		if err := c.copyByDriver(x, uintptr(at)); err != nil {
 			return err
 		}
-		if err := c.awaitUntracked(x); err != nil {
+		if err := c.awaitLate(x); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -262,4 +263,37 @@ func TestPageableCopyAndOtherStream(t *testing.T) {
 			check(t, errors.Join(up.Close(), device.Close(), there.Close()))
 		}
 	}
+}
+
+// BenchmarkPageable measures copies of small pageable slices. With driver=none, which does
+// nothing, all of the time is Ferry's own.
+func BenchmarkPageable(b *testing.B) {
+	for _, name := range []string{"none", "real"} {
+		for _, n := range []int{1 << 10, 4 << 10, 16 << 10, 64 << 10} {
+			for _, way := range []string{"in", "out"} {
+				b.Run(fmt.Sprintf("driver=%s/bytes=%d/way=%s", name, n, way), func(b *testing.B) {
+					benchmarkPageable(b, name, n, way == "in")
+				})
+			}
+		}
+	}
+}
+
+func benchmarkPageable(b *testing.B, driver string, n int, in bool) {
+	var g *ferry.GPU
+	if driver == "none" {
+		g = openDriver(b, newFake())
+	} else {
+		g = openTest(b)
+	}
+	c := newCallFixture(b, g, n)
+	slice := ferry.Pageable(make([]byte, n))
+	b.ReportAllocs()
+	b.SetBytes(int64(n))
+	every(b, c, func() error {
+		if in {
+			return ferry.Copy(c.stream, c.device, slice)
+		}
+		return ferry.Copy(c.stream, slice, c.device)
+	})
 }

@@ -53,8 +53,11 @@ type access struct {
 }
 
 // gets reports whether a kernel got the address of a byte that b writes.
-func (a *access) gets(b *access) bool {
-	return b.mode == writes && slices.ContainsFunc(a.args, func(at uint64) bool { return b.x.includes(at, at+1) })
+func (a *access) gets(b *access) bool { return b.mode == writes && a.getsIn(&b.x) }
+
+// getsIn reports whether a kernel got the address of a byte of an extent.
+func (a *access) getsIn(x *extent) bool {
+	return slices.ContainsFunc(a.args, func(at uint64) bool { return x.includes(at, at+1) })
 }
 
 // conflicts reports whether two accesses of a memory need an order, or may need one.
@@ -67,8 +70,9 @@ const mostAccesses = 512
 
 // meet calls found for each earlier access that conflicts with a and has no order. It removes
 // earlier accesses that a makes redundant, and appends a. ordered says whether an operation is
-// ordered before that of a, forget whether nothing needs it any more.
-func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) {
+// ordered before that of a, forget whether nothing needs it any more. forgotten is how many
+// accesses were removed because there are too many.
+func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) (forgotten int) {
 	rest := (*list)[:0]
 	for i := range *list {
 		b := &(*list)[i]
@@ -86,7 +90,9 @@ func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func
 	}
 	clear((*list)[len(rest):])
 	if len(rest) >= mostAccesses {
-		rest = append(rest[:0], rest[mostAccesses/4:]...)
+		forgotten = mostAccesses / 4
+		rest = append(rest[:0], rest[forgotten:]...)
 	}
 	*list = append(rest, *a)
+	return forgotten
 }

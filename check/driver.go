@@ -8,10 +8,12 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/checks"
 )
 
 // Driver is a [cu.Driver] that watches the calls of another one. It passes on each call
-// unchanged and makes no call of its own. It is safe for concurrent use if that driver is.
+// unchanged. Of its own it asks for the attributes of host memory that it does not know
+// (cuPointerGetAttributes). It is safe for concurrent use if that driver is.
 // If Wrap did not make it, or the wrapped driver is nil, Init returns an error, and the other
 // calls may panic.
 type Driver struct {
@@ -36,9 +38,12 @@ type Driver struct {
 	launches uint64
 	stale    []stalePointer
 	held     []*memory // registered memory of operations that may be in flight
+	sources  []source  // of copies that may be in flight
 	suspects []suspect
 	exact    bool // the accesses of kernels are watched
 	found    findings
+	given    []GaveUp // not counted yet
+	limits   checks.Limits
 }
 
 // Unwrap returns the wrapped driver.
@@ -74,7 +79,9 @@ type call struct {
 	ordinary []ordinary  // memory that a captured copy uses
 	exec     *executable // that the call launches
 	freeing  *memory
-	event    *event // that the call destroys
+	event    *event     // that the call destroys
+	source   cu.HostPtr // of a copy from page-locked memory; nil if it is not watched
+	sum      uint64     // of its bytes
 }
 
 // waiting is what a call that queues an operation waits for.
@@ -117,7 +124,7 @@ func (c *call) end(err error) error {
 	if c.reach != nil && c.lane == nil && c.freeing == nil {
 		d.missing(c)
 	}
-	d.orders.knows(c.reach)
+	d.learns(c, c.reach)
 	return nil
 }
 
@@ -180,7 +187,7 @@ func (d *Driver) queue(c *call) {
 		l.after.join(c.exec.after)
 	}
 	if c.after == waitsForEarlier {
-		o.knows(l.after)
+		d.learns(c, l.after)
 	}
 	op := &operation{call: c.name, site: c.site, lane: l, slot: l.slot, n: o.next(l), serial: d.serial.Add(1), early: c.early}
 	if c.signals {
@@ -200,11 +207,15 @@ func (d *Driver) queue(c *call) {
 			d.usedAfterFree(a)
 			continue
 		}
+		if a.mode != reads && len(d.sources) > 0 { // the device may write the memory from now on
+			d.compareSources(c, func(b *access) bool { return b.m == a.m })
+		}
 		d.meet(a)
 		if a.mode == frees {
 			a.m.accesses = nil
 		}
 	}
+	d.keepSource(c)
 	o.done(l, op.n)
 	if c.exec != nil {
 		c.exec.after = l.after.clone()
@@ -213,8 +224,15 @@ func (d *Driver) queue(c *call) {
 		x.after.join(l.after)
 	}
 	if c.after == waitsForItself {
-		o.knows(l.after)
+		d.learns(c, l.after)
 	}
+}
+
+// learns notes that the host knows what a clock has, when a call has told it. The caller holds
+// mu.
+func (d *Driver) learns(c *call, k clock) {
+	d.compareSources(c, func(b *access) bool { return k.at(b.op.slot) >= b.op.n })
+	d.orders.knows(k)
 }
 
 // meet compares an access with those of its memory, and adds it. The caller holds mu.
@@ -224,7 +242,7 @@ func (d *Driver) meet(a *access) {
 	if a.m.hold != nil && !a.m.held {
 		a.m.held, d.held = true, append(d.held, a.m)
 	}
-	a.meet(&a.m.accesses,
+	forgotten := a.meet(&a.m.accesses,
 		func(b *operation) bool { return l.after.at(b.slot) >= b.n },
 		func(b *operation) bool { return o.host.at(b.slot) >= b.n },
 		func(b *access) {
@@ -232,6 +250,9 @@ func (d *Driver) meet(a *access) {
 				d.conflict(b, a)
 			}
 		})
+	if forgotten > 0 {
+		d.gaveUp(gaveUpAccesses, forgotten)
+	}
 }
 
 // inFlight returns the first use of memory that the host does not know to be done and that
@@ -244,6 +265,22 @@ func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access 
 	for i := range m.accesses {
 		b := &m.accesses[i]
 		if b.op.serial <= serial && d.orders.host.at(b.op.slot) < b.op.n && d.orders.maybe.at(b.op.slot) < b.op.n && how.conflicts(b.mode) && x.hits(&b.x) {
+			return b
+		}
+	}
+	return nil
+}
+
+// kernelInFlight returns the first kernel that got the address of a byte of an extent and that the
+// host does not know to be done, as inFlight does for copies. Who may write the bytes must
+// wait for each kernel that may use them. Package ferry does, for kernels that it knows.
+func (d *Driver) kernelInFlight(m *memory, x extent, serial uint64) *access {
+	if d.lost.Load() {
+		return nil
+	}
+	for i := range m.accesses {
+		b := &m.accesses[i]
+		if b.mode == uses && b.getsIn(&x) && b.op.serial <= serial && d.orders.host.at(b.op.slot) < b.op.n && d.orders.maybe.at(b.op.slot) < b.op.n {
 			return b
 		}
 	}
@@ -278,7 +315,11 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 		how = writes
 	}
 	x := flat(at, uint64(bytes))
-	if b := d.inFlight(m, x, how, issued); b != nil {
+	b := d.inFlight(m, x, how, issued)
+	if b == nil && write {
+		b = d.kernelInFlight(m, x, issued)
+	}
+	if b != nil {
 		d.hostConflict(&c, b, x, how)
 	}
 	if m.sort == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {

@@ -16,6 +16,9 @@ func (x *extent) end() uint64 {
 	return x.at + (x.layers-1)*x.layer + (x.rows-1)*x.pitch + x.width
 }
 
+// isFlat reports whether the extent has one row.
+func (x *extent) isFlat() bool { return x.rows == 1 && x.layers == 1 }
+
 // packed returns an equal extent of one row, if its rows have no gaps.
 func (x extent) packed() extent {
 	if x.rows > 1 && x.pitch == x.width {

@@ -158,6 +158,7 @@ func (d *Driver) report(f Finding) {
 		return
 	}
 	if len(d.found.list) >= mostFindings {
+		d.gaveUp(gaveUpFindings, 1)
 		return
 	}
 	f.Count = 1
@@ -177,9 +178,11 @@ func (d *Driver) write() {
 	defer d.writing.Unlock()
 	d.mu.Lock()
 	list := d.found.new
-	d.found.new = nil
+	given := d.given
+	d.found.new, d.given = nil, nil
 	d.unwritten.Store(false)
 	d.mu.Unlock()
+	d.writeGiven(given)
 	for i := range list {
 		d.writeOne(&list[i])
 	}

@@ -91,7 +91,9 @@ const mostSuspects = 64
 func (d *Driver) suspect(f Finding, m *memory) {
 	if len(d.suspects) < mostSuspects {
 		d.suspects = append(d.suspects, suspect{f, m})
+		return
 	}
+	d.gaveUp(gaveUpSuspects, 1)
 }
 
 // convict reports the suspects whose memory Go has freed, and those of a context that ends

@@ -132,8 +132,10 @@ func (c *call) beforeMemcpyHtoD(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr
 }
 
 func (c *call) beforeMemcpyHtoDAsync(ctx cu.Context, dst cu.DevicePtr, src cu.HostPtr, bytes uintptr, stream cu.Stream) {
+	c.foreign(ctx, src, bytes)
 	c.copies(ctx, stream, true, flat(uint64(dst), uint64(bytes)), flat(addressOf(src), uint64(bytes)), false, true)
 	c.keeps(src, bytes, reads)
+	c.watchSource(src, bytes)
 }
 
 func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr) {
@@ -141,6 +143,7 @@ func (c *call) beforeMemcpyDtoH(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr
 }
 
 func (c *call) beforeMemcpyDtoHAsync(ctx cu.Context, dst cu.HostPtr, src cu.DevicePtr, bytes uintptr, stream cu.Stream) {
+	c.foreign(ctx, dst, bytes)
 	c.copies(ctx, stream, true, flat(addressOf(dst), uint64(bytes)), flat(uint64(src), uint64(bytes)), true, false)
 	c.keeps(dst, bytes, writes)
 }

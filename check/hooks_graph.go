@@ -62,8 +62,10 @@ func (d *Driver) capture(c *call) {
 			list = new([]access)
 			p.lists[a.m] = list
 		}
-		a.meet(list, func(b *operation) bool { return l.within.at(b.slot) >= b.n }, func(*operation) bool { return false },
-			func(b *access) { d.conflict(b, &a) })
+		if n := a.meet(list, func(b *operation) bool { return l.within.at(b.slot) >= b.n }, func(*operation) bool { return false },
+			func(b *access) { d.conflict(b, &a) }); n > 0 {
+			d.gaveUp(gaveUpAccesses, n)
+		}
 		p.nodes = append(p.nodes, a)
 	}
 	l.within.set(l.capSlot, op.n)
@@ -126,6 +128,7 @@ func (c *call) afterGraphExecKernelNodeSetParams(ctx cu.Context, x cu.GraphExec,
 		}
 	}
 	old.content = k
+	c.d.gaveUp(gaveUpArguments, 1)
 }
 
 func (c *call) beforeGraphExecDestroy(x cu.GraphExec) {

@@ -44,9 +44,7 @@ func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
 			c.signals = c.signals || m.sort.onHost() || m.sort == managed
 			a = &c.accesses[len(c.accesses)-1]
 		}
-		if !d.exact {
-			a.args = append(a.args, x)
-		}
+		a.args = append(a.args, x)
 	}
 }
 
@@ -68,6 +66,7 @@ func (c *call) stale(at uint64) {
 	}
 	if len(c.d.stale) >= mostStale {
 		c.d.stale = c.d.stale[1:]
+		c.d.gaveUp(gaveUpStale, 1)
 	}
 	c.d.stale = append(c.d.stale, stalePointer{&operation{call: c.name, site: c.site, lane: c.lane}, m, at})
 }
@@ -110,7 +109,7 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	d.mu.Unlock()
 	return c.end(d.inner.LaunchHostFunc(ctx, stream, func() {
 		d.mu.Lock()
-		d.orders.knows(reached)
+		d.learns(&c, reached)
 		d.mu.Unlock()
 		d.inHost.run(fn)
 	}))

@@ -143,6 +143,7 @@ func (c *call) frees(ctx cu.Context, at uint64) {
 		return
 	}
 	c.freeing = m
+	d.compareSources(c, func(b *access) bool { return b.m == m })
 	if m.sort.onHost() || ctx != m.ctx {
 		ctx = 0
 	}

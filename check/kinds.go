@@ -64,6 +64,8 @@ func (d *Driver) conflict(b, a *access) {
 	f.Missing = fmt.Sprintf("nothing orders %s before %s%s", from, to, d.why(b, a.op.lane.waits))
 	f.Mend = fmt.Sprintf("record an event in %s behind %s, and let %s wait for it before %s", from, f.First.Place, to, f.Second.Place)
 	switch {
+	case (a.gets(b) || b.gets(a)) && d.exact:
+		return // what kernels access is known: see Options.Check of package softgpu
 	case a.gets(b) || b.gets(a):
 		f.Kind, f.Note, f.What = KernelArgument, true, "an operation writes a byte whose address a kernel got, and nothing orders them: it is a fault if the kernel uses the byte"
 	case b.mode == makes:

@@ -164,6 +164,21 @@ var lifetimePairs = []pair{
 	{"typed-streams", "Buffers do not order streams with each other.", check.Unordered, "",
 		func(r *rig) { r.typedStreams(false) },
 		func(r *rig) { r.typedStreams(true) }},
+	{"slice-beside-a-kernel", "Ferry does not know of kernels that get an address.", check.HostInFlight, "cuLaunchKernel",
+		func(r *rig) { h := r.typed(); r.put(r.a, cu.DevicePtr(h.Pointer())); h.Slice() },
+		func(r *rig) { h := r.typed(); r.put(r.a, cu.DevicePtr(h.Pointer())); r.sync(r.a); h.Slice() }},
+	{"page-locked-source-changed", "The source of a copy must not change before the copy has ended.", check.HostInFlight, "has changed page-locked memory",
+		func(r *rig) { r.up(r.a, r.dev, r.host); r.host[7]++; r.sync(r.a) },
+		func(r *rig) { r.up(r.a, r.dev, r.host); r.sync(r.a); r.host[7]++ }},
+	{"foreign-source-changed", "The same holds for memory that another library has page-locked: only the driver knows.", check.HostInFlight, "has changed page-locked memory",
+		func(r *rig) { p := r.foreign(); r.up(r.a, r.dev, p); p[7]++; r.sync(r.a) },
+		func(r *rig) { p := r.foreign(); r.up(r.a, r.dev, p); r.sync(r.a); p[7]++ }},
+	{"foreign-destination", "Two copies to memory that another library has page-locked need an order.", check.Unordered, "page-locked memory",
+		func(r *rig) { p := r.foreign(); r.down(r.a, p, r.dev); r.down(r.b, p, r.there) },
+		func(r *rig) { p := r.foreign(); r.down(r.a, p, r.dev); r.follow(r.b, r.a); r.down(r.b, p, r.there) }},
+	{"typed-first-use", "A buffer of AllocAsync makes another stream wait for its allocation, and not for what fills it.", check.Unordered, "cuMemcpyDtoHAsync",
+		func(r *rig) { r.typedFirstUse(false) },
+		func(r *rig) { r.typedFirstUse(true) }},
 }
 
 func (r *rig) alloc() cu.DevicePtr { return got(r.MemAlloc(r.ctx, size)) }
@@ -195,6 +210,22 @@ func (r *rig) typedStreams(ordered bool) {
 	o := &ferry.StreamOptions{NonBlocking: true}
 	s, t, e := got(ferry.NewStream(g, o)), got(ferry.NewStream(g, o)), got(ferry.NewEvent(g, nil))
 	dev, host := got(ferry.Alloc[byte](g, size)), got(ferry.AllocHost[byte](g, size, nil))
+	ok(ferry.Fill(s, dev, 1))
+	ok(s.Record(e))
+	if ordered {
+		ok(t.WaitEvent(e))
+	}
+	ok(ferry.Copy(t, host, dev))
+}
+
+// typedFirstUse allocates and fills a buffer in one stream, and uses it for the first time in
+// another one, ordered or not.
+func (r *rig) typedFirstUse(ordered bool) {
+	g := got(ferry.OpenDriver(r.Driver, 0))
+	o := &ferry.StreamOptions{NonBlocking: true}
+	s, t, e := got(ferry.NewStream(g, o)), got(ferry.NewStream(g, o)), got(ferry.NewEvent(g, nil))
+	host := got(ferry.AllocHost[byte](g, size, nil))
+	dev := got(ferry.AllocAsync[byte](s, size, nil))
 	ok(ferry.Fill(s, dev, 1))
 	ok(s.Record(e))
 	if ordered {

@@ -41,6 +41,7 @@ type memory struct {
 	freedBy   string
 	dead      bool
 	forgotten bool // dead for so long that no region is kept
+	foreign   bool // page-locked by another library: only the driver knows
 	graph     bool // a graph allocates it: its life is not known
 	launches  uint64
 	written   []extent // of device memory, while it is known
@@ -68,8 +69,9 @@ type region struct {
 // memories has all memory that the driver made or page-locked, and the memory that it freed
 // last, by address.
 type memories struct {
-	all   []region  // by address, without overlaps
-	freed []*memory // oldest first
+	all   []region    // by address, without overlaps
+	freed []*memory   // oldest first
+	lost  func(n int) // is told how many freed allocations were forgotten, if not nil
 	count [pageable + 1]int
 }
 
@@ -153,6 +155,9 @@ func (x *memories) remove(m *memory, c *call) {
 			m.forgotten = true
 		}
 		x.freed = slices.Delete(x.freed, 0, mostFreed/4)
+		if x.lost != nil {
+			x.lost(mostFreed / 4)
+		}
 		x.all = slices.DeleteFunc(x.all, func(r region) bool { return r.m.forgotten })
 	}
 }

@@ -117,6 +117,15 @@ func (r *rig) pinned(n uintptr) []byte {
 	return unsafe.Slice((*byte)(got(r.MemHostAlloc(r.ctx, n, 0))), n)
 }
 
+// foreign page-locks memory by a driver that the check does not watch, as another library does.
+func (r *rig) foreign() []byte {
+	var d cu.Driver = r.Driver
+	if w, ok := d.(interface{ Unwrap() cu.Driver }); ok {
+		d = w.Unwrap()
+	}
+	return unsafe.Slice((*byte)(got(d.MemHostAlloc(r.ctx, size, 0))), size)
+}
+
 func at(b []byte) cu.HostPtr        { return unsafe.Pointer(unsafe.SliceData(b)) }
 func address(b []byte) cu.DevicePtr { return cu.DevicePtr(uintptr(at(b))) }
 

@@ -13,12 +13,15 @@ func (m *memory) trackWritten(a *access, d *Driver, launches uint64) {
 		return
 	}
 	if launches != m.launches || a.mode == uses || len(m.written) > mostWritten {
+		if launches == m.launches && a.mode != uses {
+			d.gaveUp(gaveUpWritten, 1)
+		}
 		m.known, m.written = false, nil
 		return
 	}
 	switch a.mode {
 	case writes:
-		m.written = append(m.written, a.x)
+		m.addWritten(a.x)
 	case reads:
 		for i := range m.written {
 			if m.written[i].hits(&a.x) {
@@ -27,6 +30,18 @@ func (m *memory) trackWritten(a *access, d *Driver, launches uint64) {
 		}
 		d.uninitialized(a)
 	}
+}
+
+// addWritten adds a range that was written. It joins ranges that follow each other, as of a
+// program that fills memory in parts.
+func (m *memory) addWritten(x extent) {
+	if n := len(m.written); n > 0 {
+		if last := &m.written[n-1]; last.isFlat() && x.isFlat() && last.end() == x.at {
+			*last = flat(last.at, x.end()-last.at)
+			return
+		}
+	}
+	m.written = append(m.written, x)
 }
 
 // uninitialized reports a copy of device memory that nothing has written.
@@ -40,7 +55,8 @@ func (d *Driver) uninitialized(a *access) {
 // listed reports copies of one list that conflict: they have no order. The caller holds mu.
 func (c *call) listed() {
 	if len(c.accesses) > 512 {
-		return // too many to compare; CopyAll and race builds compare all
+		c.d.gaveUp(gaveUpLists, 1) // too many to compare; CopyAll and race builds compare all
+		return
 	}
 	for i := range c.accesses {
 		a := &c.accesses[i]

@@ -1,6 +1,8 @@
 package cutest
 
 import (
+	"slices"
+
 	"github.com/ferrygpu/ferry/cu"
 )
 
@@ -67,6 +69,18 @@ var registerOverlapChecks = []check{
 			b := c.pageable(64 * page)
 			c.register(b[:32*page], 0)
 			c.crossing("registered and pageable memory", b)
+		}},
+	{"register/copy-into-a-registration", "a copy that begins in pageable memory and goes on into registered memory is one of pageable memory",
+		registerDoc + " (silent)", needRegister, func(c *T) {
+			b := c.pageable(64 * page)
+			c.register(b[16*page:32*page], 0)
+			for name, part := range map[string][]byte{"into it": b[15*page : 20*page], "around it": b} {
+				p, s, want := c.device(len(part)), c.stream(cu.StreamNonBlocking), slices.Clone(part)
+				c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(part), uintptr(len(part)), s), "copy from the host "+name)
+				c.scramble(part) // the source has been read
+				c.ok(c.d.MemcpyDtoHAsync(c.ctx, pointerTo(part), p, uintptr(len(part)), s), "copy to the host "+name)
+				c.same("the bytes "+name, part, want) // they are there
+			}
 		}},
 	{"register/page-locked-memory", "memory that is page-locked already cannot be registered",
 		registerDoc, needRegister, func(c *T) {

@@ -185,3 +185,37 @@ func TestGPUStackVariables(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUMemcpyKnowing: the driver knows page-locked memory and no ordinary memory, in both
+// directions, and the bytes arrive.
+func TestGPUMemcpyKnowing(t *testing.T) {
+	g := newGPU(t)
+	s, dev := g.stream(), g.alloc(4096)
+	ordinary := make([]byte, 4096)
+	locked, p := g.pinned(4096, 0)
+	for _, m := range []struct {
+		bytes []byte
+		p     cu.HostPtr
+		known bool
+	}{{ordinary, unsafe.Pointer(&ordinary[0]), false}, {locked, p, true}} {
+		for i := range m.bytes {
+			m.bytes[i] = byte(i) + 1
+		}
+		for _, in := range []bool{true, false} {
+			known, err := g.MemcpyKnowing(g.ctx, in, dev, m.p, 4096, s)
+			g.must(err)
+			g.must(g.StreamSynchronize(g.ctx, s))
+			if known != m.known {
+				t.Errorf("to the device: %v: known %v, want %v", in, known, m.known)
+			}
+			if in {
+				clear(m.bytes)
+			}
+		}
+		for i, b := range m.bytes {
+			if b != byte(i)+1 {
+				t.Fatalf("byte %d is %d, want %d", i, b, byte(i)+1)
+			}
+		}
+	}
+}

@@ -141,6 +141,34 @@ type findings struct {
 	list  []Finding
 	shown map[string]bool
 	pairs map[string]int // findings between launches, by their instructions: the place in list
+
+	limits checks.Limits
+}
+
+// What the check for races can give up.
+const (
+	gaveUpFindings  = "findings were left out, because there are 1000 already"
+	gaveUpLaunches  = "launches, copies and fills were forgotten, because too much waits for a synchronization of the host: races with them are not found"
+	gaveUpAcquired  = "launches that had acquired a word were counted as ordered, because there are too many: races with them are not found"
+	gaveUpConflicts = "conflicts were not judged, because too many waited for launches that run: they may be races"
+	gaveUpEdges     = "orders between launches were counted as orders of all launches, because there are too many: races may not be found"
+	gaveUpIntervals = "releases of a thread were not told apart, because it has made 2^20: races with what it did since are not found"
+	gaveUpWords     = "accesses of words were not kept, because there are too many: races with them are not found"
+)
+
+// GaveUp is what a check did not follow any more, because it would have needed too much memory:
+// there may be faults that it has not found.
+type GaveUp = checks.GaveUp
+
+// GaveUp returns what the checks have given up so far, and how often.
+func (d *Driver) GaveUp() []GaveUp { return d.found.limits.List() }
+
+// gaveUp counts something that the check for races gave up. The first time it says so on
+// standard error, unless the file of "ferry check" has it.
+func (a *findings) gaveUp(what string, n int) {
+	if a.limits.Add(checks.Races, what, n) {
+		fmt.Fprintf(os.Stderr, "softgpu: the check for races gave up something: %s\n", what)
+	}
 }
 
 // Checks reports whether the driver checks kernels.
@@ -160,6 +188,8 @@ func (a *findings) add(f *Finding) {
 	defer a.mu.Unlock()
 	if len(a.list) < maxFindings {
 		a.list = append(a.list, *f)
+	} else {
+		a.gaveUp(gaveUpFindings, 1)
 	}
 	a.show(f)
 }
@@ -177,6 +207,7 @@ func (a *findings) addPair(f *Finding) {
 		return
 	}
 	if len(a.list) >= maxFindings {
+		a.gaveUp(gaveUpFindings, 1)
 		return
 	}
 	if a.pairs == nil {

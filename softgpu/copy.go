@@ -75,7 +75,7 @@ func (c *contextState) resolve(addr uint64, p cu.HostPtr, n uint64, want side, w
 	case addr < pageSize:
 		return place{}, refuse(cu.ErrorInvalidValue, what, "%#x is not a host address", addr)
 	}
-	if y, into := d.space.overlaps(addr, addr+n); into && !ok {
+	if y, into := d.space.reaches(addr, addr+n); into && !ok {
 		return place{}, refuse(cu.ErrorInvalidValue, what, "%s at %#x begin in ordinary memory and extend into %s", size(n), addr, y.String())
 	}
 	if p == nil {

@@ -177,7 +177,7 @@ func Open(opts Options) (*Driver, error) {
 	}
 	d.managed = d.newManagedSpace()
 	d.values = newWritten(&d.space, races)
-	d.launches = newLaunchCheck(&d.space, races)
+	d.launches = newLaunchCheck(&d.space, races, d.found.gaveUp)
 	return d, nil
 }
 

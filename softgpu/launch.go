@@ -202,6 +202,8 @@ func (l *launch) run(o *op) error {
 		Mapped:          v.mapped(o),
 	})
 	l.report(o, v, stats.Findings)
+	d.found.gaveUp(gaveUpIntervals, stats.GaveUp.Intervals)
+	d.found.gaveUp(gaveUpWords, stats.GaveUp.Words)
 	if err == nil {
 		l.between(o, stats.Touched)
 	}

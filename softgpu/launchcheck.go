@@ -2,9 +2,7 @@ package softgpu
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -38,9 +36,10 @@ type launchCheck struct {
 
 	beforeEnd func(o *op) // in tests: is called before the check learns of an end
 
-	weight, limit int  // of what is kept, and when to look for what can go
-	most          int  // weight from which the oldest go, although others may still conflict with them
-	lossy         bool // some have gone for that reason
+	weight, limit int // of what is kept, and when to look for what can go
+	most          int // weight from which the oldest go, although others may still conflict with them
+
+	gaveUp func(what string, n int) // counts what the check gives up
 }
 
 // Weights of what is kept, in the memory of a run, and their bounds.
@@ -75,14 +74,14 @@ func (r releases) remove(addr uint64, f *footprint) {
 }
 
 // newLaunchCheck returns the check of a driver, or nil if it checks nothing.
-func newLaunchCheck(s *space, checks bool) *launchCheck {
+func newLaunchCheck(s *space, checks bool, gaveUp func(what string, n int)) *launchCheck {
 	if !checks {
 		return nil
 	}
 	return &launchCheck{
 		space: s, open: map[*track]struct{}{}, kept: map[*footprint]struct{}{}, pages: map[uint64][]*footprint{},
 		words:   map[uint64]releases{},
-		running: map[*track]struct{}{}, limit: leastLimit, most: mostWeight, edgeLimit: leastEdges,
+		running: map[*track]struct{}{}, limit: leastLimit, most: mostWeight, edgeLimit: leastEdges, gaveUp: gaveUp,
 	}
 }
 
@@ -249,20 +248,12 @@ func (c *launchCheck) tidy() {
 
 func (c *launchCheck) removeOldest() {
 	byAge := slices.SortedFunc(maps.Keys(c.kept), func(f, g *footprint) int { return cmp.Compare(f.ended, g.ended) })
-	for _, f := range byAge {
-		if c.weight <= c.most/2 {
-			break
-		}
-		c.remove(f)
+	n := 0
+	for n < len(byAge) && c.weight > c.most/2 {
+		c.remove(byAge[n])
+		n++
 	}
-	c.warnLossy()
-}
-
-func (c *launchCheck) warnLossy() {
-	if !c.lossy {
-		c.lossy = true
-		fmt.Fprintln(os.Stderr, "softgpu: the check for races forgets the oldest launches, because too many wait for a synchronization of the host: races with these are not found")
-	}
+	c.gaveUp(gaveUpLaunches, n)
 }
 
 // remove forgets f.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/kernelrace"
 )
 
 // TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are
@@ -131,6 +132,9 @@ func TestKeptLaunches(t *testing.T) {
 	if found := x.Findings(); len(found) > 0 {
 		t.Errorf("reported: %v", found)
 	}
+	if list := x.GaveUp(); len(list) != 1 || list[0].What != gaveUpLaunches || list[0].Count == 0 {
+		t.Errorf("launches were forgotten, and the driver says that it gave up %v", list)
+	}
 	x.launches.most, x.launches.limit = mostWeight, mostWeight
 	p := x.alloc(1 << 20)
 	x.ok(x.MemsetD8(x.ctx, p, 1, 1<<20))
@@ -202,5 +206,49 @@ func TestOffHasNoOrder(t *testing.T) {
 	r.ok(r.MemsetD8Async(r.ctx, p, 1, 128, s))
 	if o := r.lastOp(s); r.launches != nil || o.track != nil || o.work.spans != nil {
 		t.Errorf("check %v, place %v", r.launches, o.track)
+	}
+}
+
+// TestGaveUpCounts: each bound of the check of launches counts what it drops.
+func TestGaveUpCounts(t *testing.T) {
+	given := map[string]int{}
+	fresh := func() (*launchCheck, *track) {
+		c := newLaunchCheck(new(space), true, func(what string, n int) { given[what] += n })
+		running := &track{at: chainLink{0, 1}}
+		c.running[running] = struct{}{}
+		return c, running
+	}
+	c, _ := fresh()
+	for range mostAcquired + 1 {
+		c.keepAcquired(&footprint{Footprint: &kernelrace.Footprint{Acquires: true}, standing: new(standing)})
+	}
+	c, _ = fresh()
+	for range mostEdges + 1 {
+		c.addEdge(chainLink{0, 2}, past{1})
+	}
+	c.tidyEdges()
+	c, running := fresh()
+	found := make([]*waiting, mostWaiting+3)
+	for i := range found {
+		found[i] = &waiting{first: &standing{at: running.at}, second: &standing{at: chainLink{1, 1}}}
+	}
+	c.judge(found)
+	for what, want := range map[string]int{gaveUpAcquired: mostAcquired / 2, gaveUpEdges: mostEdges/2 + 1, gaveUpConflicts: 3} {
+		if given[what] != want {
+			t.Errorf("%s: %d, want %d", what, given[what], want)
+		}
+	}
+}
+
+// TestGaveUpFindings: findings beyond the most that a driver keeps are counted.
+func TestGaveUpFindings(t *testing.T) {
+	var a findings
+	a.list = make([]Finding, maxFindings)
+	a.shown = map[string]bool{}
+	for i := range 3 {
+		a.addPair(&Finding{First: &FindingSide{Line: i}})
+	}
+	if list := a.limits.List(); len(list) != 1 || list[0].What != gaveUpFindings || list[0].Count != 3 {
+		t.Errorf("three findings were left out, and the list is %v", list)
 	}
 }

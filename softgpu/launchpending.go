@@ -81,6 +81,7 @@ func (c *launchCheck) tidyEdges() {
 		for i := range c.edges[:forced] {
 			c.orderAll(c.edges[i].before)
 		}
+		c.gaveUp(gaveUpEdges, forced)
 	}
 	floor := c.floor()
 	for f := range c.kept {
@@ -157,7 +158,7 @@ func (c *launchCheck) forgetAcquired(n int) {
 		s.strong = nil
 	}
 	c.acquired = slices.Delete(c.acquired, 0, n)
-	c.warnLossy()
+	c.gaveUp(gaveUpAcquired, n)
 }
 
 // readsStrongly reports whether s has read a word by strong accesses alone.
@@ -187,7 +188,7 @@ func (c *launchCheck) judge(found []*waiting) []*Finding {
 	list := c.decide()
 	if n := len(c.waiting) - mostWaiting; n > 0 {
 		c.waiting = slices.Delete(c.waiting, 0, n)
-		c.warnLossy()
+		c.gaveUp(gaveUpConflicts, n)
 	}
 	return list
 }

@@ -284,6 +284,19 @@ func (s *space) overlaps(base, end uint64) (addressRange, bool) {
 	return addressRange{}, false
 }
 
+// reaches returns the first range that a copy from or to host memory must not reach if it
+// begins in ordinary memory: any that is not registered. Hardware decides by the first byte, and
+// copies ordinary memory up to registered memory and beyond as ordinary memory.
+func (s *space) reaches(base, end uint64) (addressRange, bool) {
+	for {
+		x, ok := s.overlaps(base, end)
+		if !ok || x.region.kind != kindRegistered {
+			return x, ok
+		}
+		base = x.end
+	}
+}
+
 // insert adds a range. If x is the last one it is appended, which writes behind
 // the end of the slices that readers have.
 func (s *space) insert(x addressRange) {

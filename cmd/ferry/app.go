@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/document"
 )
 
@@ -18,6 +19,7 @@ const (
 	exitError       = 1
 	exitUsage       = 2
 	exitFound       = 3
+	exitGaveUp      = 4
 	exitInterrupted = 130
 )
 
@@ -44,6 +46,20 @@ type foundError struct{ text string }
 func (e *foundError) Error() string { return e.text }
 
 func found(format string, args ...any) error { return &foundError{fmt.Sprintf(format, args...)} }
+
+// gaveUpError reports that a command found nothing, but could not look everywhere. Its exit
+// status is 4.
+type gaveUpError struct{ text string }
+
+func (e *gaveUpError) Error() string { return e.text }
+
+// gaveUp returns the error of checks that gave up something.
+func gaveUp(list []checks.GaveUp) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return &gaveUpError{"the checks found nothing, but gave up something: " + list[0].String()}
+}
 
 // run runs the whole program and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -74,6 +90,7 @@ func commandLine(c *cobra.Command, args []string) []string {
 func (s *session) finish(c *cobra.Command, err error) int {
 	usage, wrong := errors.AsType[*usageError](err)
 	_, something := errors.AsType[*foundError](err)
+	_, incomplete := errors.AsType[*gaveUpError](err)
 	switch {
 	case err == nil:
 		return exitOK
@@ -83,6 +100,9 @@ func (s *session) finish(c *cobra.Command, err error) int {
 	case something:
 		fmt.Fprintf(s.stderr, "%s: %v\n", c.CommandPath(), err)
 		return exitFound
+	case incomplete:
+		fmt.Fprintf(s.stderr, "%s: %v\n", c.CommandPath(), err)
+		return exitGaveUp
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(s.stderr, "%s: interrupted%s\n", c.CommandPath(), s.kept())
 		return exitInterrupted

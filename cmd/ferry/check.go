@@ -31,9 +31,12 @@ a free, wrong frees, copies past the end of memory, streams without an order,
 and on the software GPU races of kernels. The first line says what was watched
 and what was not. The program needs no change.
 
-The exit status is 3 if something was found, else that of the program. On the
-software GPU a program takes up to 5 times as long; the races of kernels
-cost more. Notes tell of costs, and do not count.
+The exit status is 3 if something was found, else that of the program. If that
+is 0 and a check gave up something, because it would have needed too much memory
+or time, it is 4: there may be faults that were not found. The report says what
+was given up ("gave_up" with --json). On the software GPU a program takes up to
+5 times as long; the races of kernels cost more. Notes tell of costs, and do not
+count.
 
 --seeds N runs the program N times, under FERRY_SCHEDULE=random:1 to random:N.
 The seed chooses the order of streams, blocks and warps on the software GPU, so
@@ -58,7 +61,7 @@ find most.
 			return s.check(c.Context(), o, words)
 		},
 	}
-	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings that have a line of `FILE` in their text")
+	c.Flags().StringVar(&o.allow, "allow", "", "leave out findings, and what was given up, that have a line of `FILE` in their text")
 	c.Flags().IntVar(&o.seeds, "seeds", 0, "run the program under `N` seeds of the schedule random (once, under FERRY_SCHEDULE)")
 	jsonFlag(c, &o.json, "schema "+checkrun.Schema)
 	return c
@@ -89,7 +92,7 @@ func (s *session) check(ctx context.Context, o *checkOptions, program []string) 
 	case r.Status != 0:
 		return &childError{program[0], r.Ended, r.Status}
 	}
-	return nil
+	return gaveUp(r.GaveUp)
 }
 
 // run runs the program once, or once for each seed.

@@ -107,3 +107,28 @@ func TestCheckStatus(t *testing.T) {
 		t.Errorf("no file: status %d", status)
 	}
 }
+
+// TestCheckGaveUp: a check that gave up something is status 4 if nothing was found and the
+// program succeeded.
+func TestCheckGaveUp(t *testing.T) {
+	const row = `echo '{"check":"races","gave_up":{"check":"races","what":"launches were forgotten","count":4}}' >>$FERRY_CHECK_REPORT`
+	for _, c := range []struct {
+		script string
+		status int
+	}{
+		{row, exitGaveUp},
+		{row + `; echo '{"text":"planted"}' >>$FERRY_CHECK_REPORT`, exitFound},
+		{row + "; exit 7", 7},
+		{"true", exitOK},
+	} {
+		status, out, errs := ferryRun("check", "--", "sh", "-c", c.script)
+		if status != c.status || strings.Contains(out, "gave up: races: launches were forgotten (4 times)") != (c.status != exitOK) {
+			t.Errorf("%s: status %d, want %d\n%s%s", c.script, status, c.status, out, errs)
+		}
+	}
+	status, out, _ := ferryRun("check", "--json", "--", "sh", "-c", row)
+	var r checkrun.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitGaveUp || len(r.GaveUp) != 1 || r.GaveUp[0].Count != 4 {
+		t.Errorf("status %d, %v, %+v", status, err, r.GaveUp)
+	}
+}

@@ -29,6 +29,7 @@ const exitHelp = `The exit status of every command:
   2    usage: the command line is wrong, and nothing was done
   3    found: the command did its work and found something, such as a row that
        is slower than the noise
+  4    gave up: checks found nothing, but did not follow everything
   130  interrupted by Ctrl-C or SIGTERM; bench and compare then write the
        results so far, and mark them as partial
 

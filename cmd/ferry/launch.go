@@ -76,7 +76,8 @@ What kernels print goes to standard output. With --json it goes to standard
 error, and its first 64 KiB are "printf" in the document.
 
 --check finds races between threads of the kernel. It shows both accesses and
-what would order them. The exit status is then 3.
+what would order them. The exit status is then 3. It is 4 if the check found
+nothing and gave up something, because it would have needed too much memory.
 
 Wall time is measured on this host, from the launch until the host knows that it
 is done. Device time is measured by the device; a software GPU predicts it.
@@ -169,7 +170,7 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 	if n := len(r.Findings); n > 0 {
 		return found("the checks found %d faults in the kernel", n)
 	}
-	return nil
+	return gaveUp(r.GaveUp)
 }
 
 // runKernel runs the kernel. With --json, what it prints goes to standard error and into

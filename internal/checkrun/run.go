@@ -4,11 +4,14 @@ package checkrun
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,19 +32,20 @@ type Program struct {
 	Args           []string // the program and its arguments
 	Stdout, Stderr io.Writer
 	Env            []string // more variables of the environment
-	Allow          []string // findings whose text has one of these are left out
+	Allow          []string // findings, and what was given up, whose text has one of these are left out
 }
 
 // Report is what the checks have found.
 type Report struct {
-	Schema   string       `json:"schema"`
-	Watched  string       `json:"watched"` // a line for each way in which processes were watched
-	Findings []checks.Row `json:"findings"`
-	Notes    []checks.Row `json:"notes"`
-	Allowed  int          `json:"allowed"` // findings that were left out
-	Status   int          `json:"status"`  // of the program; 128 and the signal that ended it
-	Ended    string       `json:"ended"`   // how the program ended: "exit status 1", "signal: killed"
-	Seeds    []SeedRun    `json:"seeds,omitempty"`
+	Schema   string          `json:"schema"`
+	Watched  string          `json:"watched"` // a line for each way in which processes were watched
+	Findings []checks.Row    `json:"findings"`
+	Notes    []checks.Row    `json:"notes"`
+	GaveUp   []checks.GaveUp `json:"gave_up"` // what the checks did not follow to the end: with such a row there may be more findings
+	Allowed  int             `json:"allowed"` // findings that were left out
+	Status   int             `json:"status"`  // of the program; 128 and the signal that ended it
+	Ended    string          `json:"ended"`   // how the program ended: "exit status 1", "signal: killed"
+	Seeds    []SeedRun       `json:"seeds,omitempty"`
 }
 
 // Schema names the form of the JSON document.
@@ -57,7 +61,7 @@ func (p *Program) Run(ctx context.Context) (*Report, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "findings.json")
-	r := &Report{Schema: Schema, Findings: []checks.Row{}, Notes: []checks.Row{}}
+	r := &Report{Schema: Schema, Findings: []checks.Row{}, Notes: []checks.Row{}, GaveUp: []checks.GaveUp{}}
 	err = p.run(ctx, path, r)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -95,6 +99,11 @@ const mostReport = 64 << 20
 // read reads the findings of all processes. The same text counts once.
 func (r *Report) read(path string, allow []string) error {
 	r.Watched = nothing
+	given := givenUp{}
+	defer func() { r.GaveUp = r.without(given.list(), allow) }()
+	if lost, err := os.Stat(path + checks.LostSuffix); err == nil {
+		given.add(checks.Row{GaveUp: &checks.GaveUp{Check: "report", What: "a process could not write to the file of findings: standard error has what it found", Count: max(1, int(lost.Size()))}})
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -103,6 +112,11 @@ func (r *Report) read(path string, allow []string) error {
 		return fmt.Errorf("read the findings: %w", err)
 	}
 	defer f.Close()
+	about, err := f.Stat()
+	cut := err == nil && about.Size() > mostReport
+	if cut {
+		given.add(checks.Row{GaveUp: &checks.GaveUp{Check: "report", What: fmt.Sprintf("the file of findings is larger than %d MiB: only its beginning was read", mostReport>>20), Count: 1}})
+	}
 	var watched []string
 	seen := map[string]bool{}
 	lines := bufio.NewScanner(io.LimitReader(f, mostReport))
@@ -110,9 +124,15 @@ func (r *Report) read(path string, allow []string) error {
 	for lines.Scan() {
 		var row checks.Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			if cut { // the last row that was read is not whole
+				break
+			}
 			return fmt.Errorf("read the findings: %w", err)
 		}
 		switch {
+		case row.GaveUp != nil:
+			given.add(row)
+			continue
 		case row.Watched != "":
 			if !slices.Contains(watched, row.Watched) {
 				watched = append(watched, row.Watched)
@@ -132,6 +152,52 @@ func (r *Report) read(path string, allow []string) error {
 		r.Watched = strings.Join(watched, "\n")
 	}
 	return lines.Err()
+}
+
+// without leaves out what is allowed, and counts it.
+func (r *Report) without(list []checks.GaveUp, allow []string) []checks.GaveUp {
+	return slices.DeleteFunc(list, func(g checks.GaveUp) bool {
+		out := allowed(g.String(), allow)
+		if out {
+			r.Allowed++
+		}
+		return out
+	})
+}
+
+// givenUp is what the checks of all processes gave up: the last count of each driver.
+type givenUp map[givenKey]checks.GaveUp
+
+type givenKey struct {
+	process     int
+	source      uint64
+	check, what string
+}
+
+func (g givenUp) add(row checks.Row) {
+	k := givenKey{row.Process, row.Source, row.GaveUp.Check, row.GaveUp.What}
+	if row.GaveUp.Count > g[k].Count {
+		g[k] = *row.GaveUp
+	}
+}
+
+// list returns the sums of all drivers, in order.
+func (g givenUp) list() []checks.GaveUp { return sumGaveUp(maps.Values(g)) }
+
+// sumGaveUp returns the sums of equal rows, in order.
+func sumGaveUp(rows iter.Seq[checks.GaveUp]) []checks.GaveUp {
+	sums := map[[2]string]int{}
+	for x := range rows {
+		sums[[2]string{x.Check, x.What}] += x.Count
+	}
+	list := []checks.GaveUp{}
+	for k, n := range sums {
+		list = append(list, checks.GaveUp{Check: k[0], What: k[1], Count: n})
+	}
+	slices.SortFunc(list, func(x, y checks.GaveUp) int {
+		return cmp.Or(cmp.Compare(x.Check, y.Check), cmp.Compare(x.What, y.What))
+	})
+	return list
 }
 
 func allowed(text string, allow []string) bool {
@@ -171,10 +237,16 @@ func (r *Report) Text() string {
 	for i := range r.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", r.Notes[i].Text)
 	}
+	for _, g := range r.GaveUp {
+		fmt.Fprintf(&b, "\ngave up: %v\n", g)
+	}
 	r.writeSeeds(&b)
 	fmt.Fprintf(&b, "\n%s, %s", Count(len(r.Findings), "finding"), Count(len(r.Notes), "note"))
 	if r.Allowed > 0 {
 		fmt.Fprintf(&b, ", %d allowed", r.Allowed)
+	}
+	if len(r.GaveUp) > 0 {
+		b.WriteString("; the checks gave up something: there may be more")
 	}
 	return b.String() + "\n"
 }

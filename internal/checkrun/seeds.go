@@ -61,6 +61,7 @@ func (r *Report) add(one *Report, seed uint64, seen map[string]bool, again func(
 		r.Findings, r.Notes = []checks.Row{}, []checks.Row{}
 	} else {
 		r.Allowed += one.Allowed
+		r.GaveUp = sumGaveUp(slices.Values(append(r.GaveUp, one.GaveUp...)))
 		r.Watched = joinLines(r.Watched, one.Watched)
 		if r.Status == 0 {
 			r.Status, r.Ended = one.Status, one.Ended

@@ -77,3 +77,12 @@ func TestRunSeedsInterrupted(t *testing.T) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
+
+// TestRunSeedsGaveUp: what the checks gave up counts under all seeds.
+func TestRunSeedsGaveUp(t *testing.T) {
+	p := script(`[ $FERRY_SCHEDULE = random:1 ] || echo '{"gave_up":{"check":"races","what":"launches","count":2}}' >>$FERRY_CHECK_REPORT`)
+	r, err := p.RunSeeds(t.Context(), 3, again)
+	if err != nil || len(r.GaveUp) != 1 || r.GaveUp[0].Count != 4 {
+		t.Errorf("%v: %+v", err, r)
+	}
+}

@@ -60,6 +60,8 @@ type Row struct {
 	Process int             `json:"process"`
 	Check   string          `json:"check"`
 	Watched string          `json:"watched,omitempty"` // what a process watches: such a row has no finding
+	GaveUp  *GaveUp         `json:"gave_up,omitempty"` // what a check gave up: such a row has no finding. The last one of a Source counts
+	Source  uint64          `json:"source,omitempty"`  // the driver in the process that gave up
 	Note    bool            `json:"note,omitempty"`    // costs: no fault
 	Text    string          `json:"text,omitempty"`    // the finding in lines
 	Finding json.RawMessage `json:"finding,omitempty"`
@@ -69,8 +71,13 @@ type Row struct {
 
 var writing sync.Mutex
 
+// LostSuffix is the end of the name of a file beside the file for findings. It has a byte for
+// each row that a process could not write, as far as there was room.
+const LostSuffix = ".lost"
+
 // Append adds a row to the file that the environment names, if any, and reports whether it is
 // there. Each row is one write to the end of the file, so that several processes can share it.
+// If the row cannot be written, a file beside it says so.
 func Append(r Row) bool {
 	path := secureenv.Get(ReportVariable)
 	if path == "" {
@@ -83,10 +90,18 @@ func Append(r Row) bool {
 	}
 	writing.Lock()
 	defer writing.Unlock()
+	if appendTo(path, append(line, '\n')) {
+		return true
+	}
+	_ = appendTo(path+LostSuffix, []byte{'x'})
+	return false
+}
+
+func appendTo(path string, data []byte) bool {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return false
 	}
-	_, wrong := f.Write(append(line, '\n'))
+	_, wrong := f.Write(data)
 	return f.Close() == nil && wrong == nil
 }

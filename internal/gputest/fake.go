@@ -117,3 +117,8 @@ func (d *Fake) Submit(_ cu.Context, b *cu.Batch) (int, error)         { return b
 func (d *Fake) GraphDestroy(cu.Graph) error                           { return nil }
 func (d *Fake) GraphExecDestroy(cu.GraphExec) error                   { return nil }
 func (d *Fake) GraphLaunch(cu.Context, cu.GraphExec, cu.Stream) error { return nil }
+
+// PointerGetAttributes knows no memory.
+func (*Fake) PointerGetAttributes(cu.Context, cu.DevicePtr) (cu.PointerAttributes, error) {
+	return cu.PointerAttributes{Device: cu.InvalidDevice}, nil
+}

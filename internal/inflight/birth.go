@@ -10,15 +10,25 @@ import (
 type birth struct {
 	stream *Stream
 	number uint64
+	event  any // stands for the birth, nil if nothing does
 
 	mu    sync.Mutex
 	known []*Stream // streams that wait for the birth already
 }
 
-// SetBirth says that the resource exists after operation number of a stream. It must
-// be called before any use of the tracker.
-func (t *Tracker) SetBirth(s *Stream, number uint64) {
-	t.birth = &birth{stream: s, number: number}
+// SetBirth says that the resource exists after operation number of a stream. event is what
+// other streams can wait for instead of the whole stream, nil for none. SetBirth must be
+// called before any use of the tracker.
+func (t *Tracker) SetBirth(s *Stream, number uint64, event any) {
+	t.birth = &birth{stream: s, number: number, event: event}
+}
+
+// BirthEvent is the event given to SetBirth, nil if there is none.
+func (t *Tracker) BirthEvent() any {
+	if t.birth == nil {
+		return nil
+	}
+	return t.birth.event
 }
 
 // BornOn is the stream given to SetBirth, nil if there is none.

@@ -262,7 +262,7 @@ func TestFollow(t *testing.T) {
 		t.Error("a resource without a birth must be followed")
 	}
 	queue(&home.Stream, Read, false)
-	x.SetBirth(&home.Stream, 2)
+	x.SetBirth(&home.Stream, 2, nil)
 	if x.BornOn() != &home.Stream || x.MustFollow(&home.Stream) != nil || x.MustFollow(&recording.Stream) != nil {
 		t.Error("its own stream, or one that records, must follow")
 	}

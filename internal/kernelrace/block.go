@@ -90,14 +90,14 @@ func (b *Block) collect(sum *clock, last **clock, warp int, lanes uint32) {
 		w := sum.own.warp(warp)
 		w.all = max(w.all, most)
 		for i := range bits.Len32(lanes) {
-			b.threads[first+i].now = after(most)
+			b.threads[first+i].now = b.next(most)
 		}
 		return
 	}
 	for m := lanes; m != 0; m &= m - 1 {
 		i := first + bits.TrailingZeros32(m)
 		sum.own.setLane(i, b.threads[i].now)
-		b.threads[i].now = after(b.threads[i].now)
+		b.threads[i].now = b.next(b.threads[i].now)
 	}
 }
 
@@ -148,7 +148,7 @@ func (b *Block) Open(id int) {
 		}
 		g.sum.own = part{all: most}
 		b.floor = most
-		next := after(most)
+		next := b.next(most)
 		for i := range b.threads {
 			b.threads[i].seen, b.threads[i].now = g.sum, next
 		}
@@ -220,11 +220,19 @@ func (b *Block) fenceReads(t int, scope Scope) {
 func (b *Block) fenceWrites(t int, scope Scope) {
 	th := &b.threads[t]
 	f := fence{seen: th.seen, upTo: th.now}
-	th.now = after(th.now)
+	th.now = b.next(th.now)
 	th.fences[narrow] = f
 	if scope >= Device {
 		th.fences[wide] = f
 	}
+}
+
+// next returns the interval after another one, and counts if there is none.
+func (b *Block) next(interval uint32) uint32 {
+	if interval == mostInterval {
+		b.d.Intervals++
+	}
+	return after(interval)
 }
 
 // after returns the interval after another one. A thread stays in the last one. What it does

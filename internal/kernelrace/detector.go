@@ -40,6 +40,10 @@ type Detector struct {
 	acquires  bool // a thread has acquired what another launch may have released
 	asksHost  bool // a thread has read memory of the host by a strong access
 	signalled bool // Signals was called
+
+	// What was given up: releases of threads in their last interval, and accesses of words for
+	// which there was no list.
+	Intervals, Words int
 }
 
 type recentPage struct {

@@ -343,6 +343,7 @@ func (x *check) add(c *cell) {
 			*x.more = append(*x.more, nil) // 0 stands for no list
 		}
 		if len(*x.more) > mostLists {
+			x.b.d.Words++
 			return
 		}
 		c.state |= uint64(len(*x.more)) * oneList

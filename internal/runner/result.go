@@ -33,6 +33,7 @@ type Result struct {
 	PrintfCut   bool              // it printed more
 	Checked     bool              // whether the kernel was checked
 	Findings    []softgpu.Finding // of the checks
+	GaveUp      []softgpu.GaveUp  // by the checks
 
 	Wall       time.Duration // from the launch until the host knows that it is done, on this host's clock
 	DeviceTime time.Duration // between events around the kernel; on the virtual clock if Device.Emulated
@@ -121,6 +122,7 @@ type resultJSON struct {
 	ThreadsPerSecond    float64      `json:"launch_threads_per_s"`
 
 	Findings *[]softgpu.Finding `json:"findings,omitempty"` // absent without checks
+	GaveUp   *[]softgpu.GaveUp  `json:"gave_up,omitempty"`
 }
 
 type outputJSON struct {
@@ -144,7 +146,8 @@ func (r *Result) JSON(bits bool) ([]byte, error) {
 	}
 	if r.Checked {
 		findings := append([]softgpu.Finding{}, r.Findings...)
-		doc.Findings = &findings
+		gaveUp := append([]softgpu.GaveUp{}, r.GaveUp...)
+		doc.Findings, doc.GaveUp = &findings, &gaveUp
 	}
 	for i := range r.Outputs {
 		doc.Outputs = append(doc.Outputs, r.Outputs[i].json(bits))

@@ -82,7 +82,7 @@ func Run(ctx context.Context, g *ferry.GPU, s *Spec) (*Result, error) {
 		return nil, r.explain(err)
 	}
 	if d := softgpu.Of(g.Driver()); d != nil {
-		result.Checked, result.Findings = d.Checks(), d.Findings()
+		result.Checked, result.Findings, result.GaveUp = d.Checks(), d.Findings(), d.GaveUp()
 	}
 	r.phase("reading the outputs")
 	for _, b := range r.buffers {

@@ -31,6 +31,9 @@ func (r *Result) Text(bits bool) string {
 	fmt.Fprintf(&b, "threads      %-12d %s of wall time\n", r.Threads, rateText(r.ThreadsPerSecond()))
 	if r.Checked {
 		fmt.Fprintf(&b, "findings     %d\n", len(r.Findings))
+		for _, g := range r.GaveUp {
+			fmt.Fprintf(&b, "gave up      %v\n", g)
+		}
 	}
 	return b.String()
 }

@@ -30,6 +30,13 @@ type FindingSide struct {
 	Known         bool   // whether Value is known
 }
 
+// GaveUp is what the check of a launch did not follow, because it would have needed too much
+// memory.
+type GaveUp struct {
+	Intervals int // releases of threads that were not told apart
+	Words     int // accesses of words that were not kept
+}
+
 // checker finds races in a launch. One worker runs such a launch.
 type checker struct {
 	*kernelrace.Detector

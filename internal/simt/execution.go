@@ -93,6 +93,7 @@ func run(ctx context.Context, l *Launch) (Stats, error) {
 	}
 	if x.checker != nil {
 		x.stats.Findings = x.checker.findings()
+		x.stats.GaveUp = GaveUp{x.checker.Intervals, x.checker.Words}
 		if l.Between != nil {
 			x.stats.Touched = x.checker.touched()
 		}

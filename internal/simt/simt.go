@@ -138,6 +138,7 @@ type Stats struct {
 	Traffic          []Traffic    // index: Segment.Counter
 	Sample           Sample       // of the launch, if it has a Model
 	Findings         []Finding    // with Launch.Check
+	GaveUp           GaveUp       // with Launch.Check
 	Touched          *Touched     // with Launch.Between
 	Stale            *FindingSide // a weak load that was repeated after its mapped memory had changed, nil if none was
 }

@@ -93,6 +93,19 @@ var poolPairs = []pair{
 			d := got(ferry.AllocAsync[byte](x.s, size, nil))
 			x.fill(x.t, d)
 		}},
+	{"pool/first-use-in-another-stream", "A Buffer of AllocAsync makes other streams wait for the allocation, and not for what fills it.", "fillWrites",
+		func(r *rig) {
+			x := r.typed()
+			d := got(ferry.AllocAsync[byte](x.s, size, nil))
+			x.fill(x.s, d) // queued
+			x.fill(x.t, d) // queued
+		}, func(r *rig) {
+			x := r.typed()
+			d := got(ferry.AllocAsync[byte](x.s, size, nil))
+			x.fill(x.s, d)
+			x.follow(x.t, x.s)
+			x.fill(x.t, d)
+		}},
 	{"pool/freed-in-stream-order", "Close of a buffer of AllocAsync knows streams that used the buffer, not those that used its address.", "frees",
 		func(r *rig) {
 			x := r.typed()
