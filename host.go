@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // Host is a page-locked buffer in host memory, allocated by [AllocHost] or [Host.Alloc],
@@ -157,8 +158,7 @@ func lockHint(a *allocation, err error) string {
 	if _, explained := errors.AsType[*PinError](err); explained {
 		return ""
 	}
-	m := pin.ReadMachine(os.DirFS("/"))
-	if free := min(m.Available, m.Group.Left); free != pin.Unknown {
+	if free := room.Read(os.DirFS("/")).Free(); free != room.Unknown {
 		return fmt.Sprintf("%s of host memory are available", refusal.Size(uintptr(free)))
 	}
 	return ""

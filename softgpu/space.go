@@ -143,10 +143,8 @@ func (r *region) allocHost(n uint64, what string) error {
 	if n > 1<<47 {
 		return refuse(cu.ErrorOutOfMemory, what, "it is larger than the address space")
 	}
-	if r.kind == kindHost {
-		if err := r.ctx.drv.mayLock(n, true, what); err != nil {
-			return err
-		}
+	if err := r.mayTake(n, what); err != nil {
+		return err
 	}
 	align := r.alignment(n)
 	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, what)
@@ -158,6 +156,14 @@ func (r *region) allocHost(n uint64, what string) error {
 	r.host = pointerTo(r.data)
 	r.base = addressOf(r.host)
 	return nil
+}
+
+// mayTake refuses host memory that the emulated machine or this computer does not have.
+func (r *region) mayTake(n uint64, what string) error {
+	if r.kind == kindHost {
+		return r.ctx.drv.mayLock(n, true, what)
+	}
+	return r.ctx.drv.mayManage(n, what)
 }
 
 // alignment returns the alignment of an allocation of n bytes: the CPU's page.
