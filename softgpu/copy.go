@@ -94,7 +94,7 @@ func (p place) bytes(what string) ([]byte, error) {
 		if p.region.state.Load() == statePending && !p.region.streamFreed.Load() {
 			state = "is not allocated yet at this point of the stream"
 		}
-		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
+		return nil, &cu.Fault{Result: cu.ErrorIllegalAddress, Op: what,
 			Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
 	}
 	return p.all(), nil

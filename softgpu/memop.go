@@ -114,7 +114,7 @@ func (w *wordWrite) run(o *op) error {
 	if err != nil {
 		return err
 	}
-	return guard(w.what, func() error {
+	return guard(w.what, []place{w.dst}, func() error {
 		o.raceSignal(word)
 		if w.dst.region.kind.onHost() {
 			o.ctx.drv.launches.hostSees(o)

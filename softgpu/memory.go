@@ -455,18 +455,20 @@ type fill struct {
 
 // run writes the pattern, and then doubles the part that is filled.
 func (f *fill) run() error {
-	dst, done, err := f.dst.toWrite(f.what, 0)
-	if err != nil {
-		return err
-	}
-	defer done()
-	f.dst.wrote(0, f.dst.n)
-	const block = 64 << 10 // fits in the CPU's cache
-	n := moveBytes(dst, f.pattern)
-	for n < len(dst) {
-		n += moveBytes(dst[n:], dst[:min(n, block)])
-	}
-	return nil
+	return guard(f.what, []place{f.dst}, func() error {
+		dst, done, err := f.dst.toWrite(f.what, 0)
+		if err != nil {
+			return err
+		}
+		defer done()
+		f.dst.wrote(0, f.dst.n)
+		const block = 64 << 10 // fits in the CPU's cache
+		n := moveBytes(dst, f.pattern)
+		for n < len(dst) {
+			n += moveBytes(dst[n:], dst[:min(n, block)])
+		}
+		return nil
+	})
 }
 
 // memset queues a fill. As on hardware it waits only if it fills host memory.
