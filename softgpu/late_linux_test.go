@@ -131,7 +131,10 @@ func TestLostMemory(t *testing.T) {
 				p, at := r.lost(how)
 				s, d := r.stream(cu.StreamNonBlocking), r.alloc(lostBytes)
 				r.ok(op.do(r, s, p, at, d))
-				r.ok(r.StreamSynchronize(r.ctx, r.stream(cu.StreamNonBlocking))) // another stream
+				e := r.event()
+				r.ok(r.EventRecord(r.ctx, e, s))
+				r.ok(r.EventSynchronize(r.ctx, e))
+				r.ok(r.StreamSynchronize(r.ctx, r.stream(cu.StreamNonBlocking))) // another stream does not tell it
 				r.wantLate(r.StreamSynchronize(r.ctx, s), op.name, cu.ErrorInvalidValue, cause...)
 				r.sync(s)
 
