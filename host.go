@@ -54,6 +54,9 @@ type HostOptions struct {
 // (cuMemHostAlloc). Both ways take long compared to a copy: keep buffers and reuse them,
 // or take them from a [PinnedPool]. [PredictPin] predicts the time.
 //
+// The contents are undefined. Fresh memory is zero on hardware, but a block of a [PinnedPool]
+// holds what was in it before. A software GPU has the patterns of [Alloc].
+//
 // With n = 0 the buffer is valid and empty. T can be any type without Go pointers. An
 // error wraps cu.ErrorOutOfMemory, cu.ErrorInvalidValue, or, if Mapped is set and the
 // device cannot map memory, cu.ErrorNotSupported. A *[PinError] has a cause that was found

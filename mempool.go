@@ -244,7 +244,8 @@ func (p *MemPool) destroy() error {
 // (cuMemAllocAsync). Neither AllocAsync nor Close of the buffer waits: Close frees the
 // memory in the order of a stream, after all operations in flight on the buffer
 // (cuMemFreeAsync). Any stream may use the buffer, and waits for the allocation if
-// necessary.
+// necessary. The contents are undefined, as for [Alloc]: memory that the pool gives out again
+// holds what was in it.
 //
 // If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
 // without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may

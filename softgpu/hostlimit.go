@@ -91,7 +91,7 @@ func (d *Driver) untouched() uint64 {
 	for _, c := range d.contexts() {
 		for r := range c.regions {
 			if r.kind.onHost() && r.backing != nil {
-				n += r.size - resident(r.data)
+				n += r.size - r.resident(r.data)
 			}
 		}
 	}

@@ -60,7 +60,8 @@ type region struct {
 	reg        cu.MemHostRegisterFlags
 	shared     bool // known to every context
 	backing    *backing
-	charge     uint64 // bytes charged to the device's memory
+	site       callsite.Place // the line that allocated it, with checks
+	charge     uint64         // bytes charged to the device's memory
 	slab       *slab
 	pool       *pool
 	graph      *graph      // the graph that allocates it when launched
@@ -150,6 +151,9 @@ func (r *region) allocHost(n uint64, what string) error {
 	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, what)
 	if err != nil {
 		return err
+	}
+	if r.kind == kindHost {
+		r.ctx.drv.contents.put(b)
 	}
 	skip := -addressOf(pointerTo(b.data)) & (align - 1)
 	r.backing, r.data, r.size = b, b.data[skip:skip+n:skip+n], n
