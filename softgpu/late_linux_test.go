@@ -169,7 +169,7 @@ func TestLostMemoryInSync(t *testing.T) {
 		r.usable()
 		s = r.stream(cu.StreamNonBlocking)
 		r.ok(r.MemcpyHtoDAsync(r.ctx, d, p, lostBytes, s))
-		r.ok(r.MemcpyDtoH(r.ctx, ptr(back), d, lostBytes)) // the legacy stream does not wait for s
+		r.ok(r.MemcpyDtoH(r.ctx, ptr(back), r.alloc(lostBytes), lostBytes)) // the legacy stream does not wait for s
 		r.wantLate(r.StreamSynchronize(r.ctx, s), "copy 65536 bytes host to device", cu.ErrorInvalidValue)
 	})
 }
