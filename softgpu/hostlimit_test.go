@@ -60,8 +60,10 @@ func TestManagedMemoryBounds(t *testing.T) {
 	refused(128<<20, "managed memory", "100.0 MiB free")
 	first, err := r.MemAllocManaged(r.ctx, n, cu.MemAttachGlobal)
 	r.ok(err)
-	refused(n, "100.0 MiB free", "allocated and not yet written")
 	data := r.regionOf(first).data
+	if resident(data) == 0 { // the heap of race builds may have touched it
+		refused(n, "100.0 MiB free", "allocated and not yet written")
+	}
 	clear(data)
 	if resident(data) == n {
 		second, err := r.MemAllocManaged(r.ctx, n, cu.MemAttachGlobal)
