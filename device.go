@@ -18,7 +18,9 @@ import (
 type Device[T any] struct{ span span }
 
 // Alloc allocates memory for n elements on the GPU (cuMemAlloc). The memory is aligned to
-// 256 bytes and not cleared. With n = 0 the buffer is valid and empty. T can be any type
+// 256 bytes and not cleared: it can hold what the program wrote to memory that it has freed.
+// On a software GPU it is zero under the schedule eager, and holds a pattern under lazy (NaN)
+// and random. With n = 0 the buffer is valid and empty. T can be any type
 // without Go pointers. An error wraps cu.ErrorOutOfMemory, and then says how much memory
 // is free, or cu.ErrorInvalidValue.
 func Alloc[T any](g *GPU, n int) (*Device[T], error) {

@@ -51,6 +51,7 @@ func openOrderLab(s softgpu.Schedule) *orderLab {
 	l.dev, _ = ferry.Alloc[byte](l.GPU, 64)
 	l.ones, _ = ferry.Alloc[byte](l.GPU, 64)
 	l.raw = l.host.Slice()
+	clear(l.raw) // new memory holds anything
 	ferry.Fill(l.a, l.ones, 1)
 	ferry.Fill(l.a, l.dev, 0)
 	l.Wait(context.Background())

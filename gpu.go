@@ -116,6 +116,9 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, emulatedHost(g.emulated), g.tuning.pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
 			g.pinEngine.Settle = g.settle
+			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
+				g.pinEngine.Fresh = d.FreshHost
+			}
 		}
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}

@@ -12,6 +12,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // Host is a page-locked buffer in host memory, allocated by [AllocHost] or [Host.Alloc],
@@ -54,6 +55,9 @@ type HostOptions struct {
 // behaves like one registration. Small and write-combined buffers come from the driver
 // (cuMemHostAlloc). Both ways take long compared to a copy: keep buffers and reuse them,
 // or take them from a [PinnedPool]. [PredictPin] predicts the time.
+//
+// The contents are undefined. Fresh memory is zero on hardware, but a block of a [PinnedPool]
+// holds what was in it before. A software GPU has the patterns of [Alloc].
 //
 // With n = 0 the buffer is valid and empty. T can be any type without Go pointers. An
 // error wraps cu.ErrorOutOfMemory, cu.ErrorInvalidValue, or, if Mapped is set and the
@@ -159,8 +163,7 @@ func lockHint(a *allocation, err error) string {
 	if _, explained := errors.AsType[*PinError](err); explained {
 		return ""
 	}
-	m := pin.ReadMachine(os.DirFS("/"))
-	if free := min(m.Available, m.Group.Left); free != pin.Unknown {
+	if free := room.Read(os.DirFS("/")).Free(); free != room.Unknown {
 		return fmt.Sprintf("%s of host memory are available", refusal.Size(uintptr(free)))
 	}
 	return ""

@@ -142,6 +142,7 @@ func TestAllocHostSeveralRegistrations(t *testing.T) {
 		t.Errorf("progress is %v, want %v", progress, want)
 	}
 	wantRegistrations(t, d, 2)
+	clear(h.Slice())
 	copyAcrossBoundary(t, g, h, registrationLimit)
 	closeAll(t, h)
 	wantRegistrations(t, d, 0)

@@ -254,7 +254,8 @@ func (p *MemPool) destroy() error {
 // necessary. Rely on no more than that: a stream that reads what s writes needs an event of
 // s, at its first use of the buffer, too. On hardware the first use waits by chance for all
 // that is queued on s then. On a software GPU and under FERRY_CHECK it waits for the
-// allocation alone, so that a missing event is seen.
+// allocation alone, so that a missing event is seen. The contents are undefined, as for
+// [Alloc]: memory that the pool gives out again holds what was in it.
 //
 // If the device has no pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0), AllocAsync
 // without a pool is [Alloc]. The buffer is the same, but its allocation and its Close may

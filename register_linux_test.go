@@ -1,6 +1,7 @@
 package ferry_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,4 +72,43 @@ func TestRegisterWithoutAccess(t *testing.T) {
 func canRegisterReadOnly(g *ferry.GPU) bool {
 	n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported)
 	return err == nil && n != 0
+}
+
+// TestRegisteredMemoryGoes: a copy whose registered memory was unmapped, or whose file was
+// truncated, is told by name and code. Wait tells it, or Download of what should have been
+// written. The GPU stays usable.
+func TestRegisteredMemoryGoes(t *testing.T) {
+	const n = 64 << 10
+	for _, way := range []string{"unmapped", "truncated"} {
+		path := filepath.Join(t.TempDir(), "data")
+		check(t, os.WriteFile(path, make([]byte, n), 0o600))
+		file := must(os.Open(path))(t)
+		g := must(ferry.Open("soft:h200"))(t)
+		s, d := must(ferry.NewStream(g, nil))(t), must(ferry.Alloc[byte](g, n))(t)
+		b := must(syscall.Mmap(int(file.Fd()), 0, n, syscall.PROT_READ, syscall.MAP_SHARED))(t)
+		r := must(ferry.Register(g, b, &ferry.RegisterOptions{ReadOnly: true}))(t)
+		if way == "unmapped" {
+			check(t, syscall.Mprotect(b, syscall.PROT_NONE)) // so that nothing else gets the addresses
+		} else {
+			check(t, os.Truncate(path, 0))
+		}
+		told := func(err error) {
+			t.Helper()
+			failed, ok := errors.AsType[*cu.OperationError](err)
+			if !ok || failed.Operation != "copy 65536 bytes host to device" || !errors.Is(err, cu.ErrorInvalidValue) || strings.Contains(err.Error(), "kernel") {
+				t.Errorf("%s: got %v", way, err)
+			}
+		}
+		check(t, ferry.Copy(s, d, r))
+		told(s.Wait(t.Context()))
+		check(t, s.Wait(t.Context()))
+		check(t, ferry.Copy(s, d, r))
+		_, err := ferry.Download(d)
+		told(errors.Join(err, s.Wait(t.Context())))
+		check(t, ferry.Fill(s, d, 7))
+		if got := must(ferry.Download(d))(t); got[0] != 7 || got[n-1] != 7 {
+			t.Errorf("%s: after the error a fill wrote %d", way, got[0])
+		}
+		closeAll(t, r, s, d, g, file)
+	}
 }

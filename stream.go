@@ -309,7 +309,8 @@ func (s *Stream) Capture(f func(s *Stream) error) (*Graph, error) { return newGr
 // Other errors are those of the work itself. The error of a failed kernel is a *cu.Fault
 // or a sticky cu.Result, such as cu.ErrorIllegalAddress: the context is lost, and every
 // later call returns the error. A panic in a host function is a *cu.HostPanic, and is
-// returned once; if others keep the stream busy, by a later Wait. Wait also returns an
+// returned once; if others keep the stream busy, by a later Wait. So is a *cu.OperationError
+// of the software GPU, whose copy or fill could not use its memory. Wait also returns an
 // error of this stream that Slice, Wait or Close of a buffer has met before.
 func (s *Stream) Wait(ctx context.Context) error {
 	if s == nil || s.state == nil {

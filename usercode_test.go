@@ -216,6 +216,7 @@ func TestHostIOEnds(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	slice := make([]byte, n)
 	host := must(ferry.AllocHost[byte](g, n, nil))(t)
+	clear(host.Slice())
 	for name, m := range map[string]ferry.Memory[byte]{"Host": host, "Pageable": ferry.Pageable(slice)} {
 		for _, from := range []bool{true, false} {
 			late := newLateIO()

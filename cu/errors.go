@@ -53,17 +53,17 @@ func (e *JITError) Format(s fmt.State, verb rune) {
 
 func (e *JITError) Unwrap() error { return e.Result }
 
-// Fault reports a kernel that failed, with what the driver knows about it. The
-// software GPU sets every field that applies, hardware only the result. Fault wraps
-// [Result], which is sticky: the context cannot be used any more.
+// Fault reports a kernel that failed, or a copy or fill of memory that was freed, with what
+// the driver knows about it. The software GPU sets every field that applies, hardware only the
+// result. Fault wraps [Result], which is sticky: the context cannot be used any more.
 type Fault struct {
 	Result Result
-	Kernel string
-	Block  Dim3   // index of the block in the grid
-	Thread Dim3   // index of the thread in the block
-	Line   int    // line of the PTX, from 1
-	Source string // file:line of the source of the PTX, if the PTX has it
-	Op     string
+	Kernel string    // "" for a copy or fill
+	Block  Dim3      // index of the block in the grid
+	Thread Dim3      // index of the thread in the block
+	Line   int       // line of the PTX, from 1
+	Source string    // file:line of the source of the PTX, if the PTX has it
+	Op     string    // the instruction; or the copy or fill, such as "fill 64 bytes"
 	Addr   DevicePtr // the address of a bad access
 	Bytes  int       // the size of a bad access; 0 for other faults
 	Near   string    // a text about the nearest allocation
@@ -73,15 +73,21 @@ type Fault struct {
 
 func (e *Fault) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "kernel %s: %s", e.Kernel, e.Result.Name())
-	if e.Op != "" {
-		fmt.Fprintf(&b, ": %s", e.Op)
+	if e.Kernel == "" {
+		fmt.Fprintf(&b, "%s: %s: access", e.Op, e.Result.Name())
+	} else {
+		fmt.Fprintf(&b, "kernel %s: %s", e.Kernel, e.Result.Name())
+		if e.Op != "" {
+			fmt.Fprintf(&b, ": %s", e.Op)
+		}
 	}
 	if e.Bytes > 0 {
 		fmt.Fprintf(&b, " of %d bytes at %#x", e.Bytes, uint64(e.Addr))
 	}
-	fmt.Fprintf(&b, " by thread (%d,%d,%d) of block (%d,%d,%d)",
-		e.Thread.X, e.Thread.Y, e.Thread.Z, e.Block.X, e.Block.Y, e.Block.Z)
+	if e.Kernel != "" {
+		fmt.Fprintf(&b, " by thread (%d,%d,%d) of block (%d,%d,%d)",
+			e.Thread.X, e.Thread.Y, e.Thread.Z, e.Block.X, e.Block.Y, e.Block.Z)
+	}
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ", PTX line %d", e.Line)
 	}

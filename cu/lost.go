@@ -97,9 +97,11 @@ func (l *Loss) GoOn() string {
 	return l.Remedy
 }
 
-// place returns the kernel of a fault and the line.
+// place returns the kernel of a fault and the line, or the operation that is no kernel.
 func (e *Fault) place() string {
 	switch {
+	case e.Kernel == "":
+		return e.Op
 	case e.Source != "":
 		return "kernel " + e.Kernel + ", " + e.Source
 	case e.Line > 0:

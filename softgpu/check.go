@@ -287,6 +287,9 @@ func (l *launch) finding(v *view, f *simt.Finding) *Finding {
 		out.Memory, out.Offset = "the heap of malloc in kernels", f.Addr-heapBase
 	default:
 		out.Memory, out.Offset = v.drv.place(f.Addr)
+		if f.Sort == kernelrace.Uninitialized {
+			out.Memory += v.drv.allocatedAt(f.Addr)
+		}
 	}
 	return out
 }
@@ -316,4 +319,13 @@ func (d *Driver) place(addr uint64) (string, uint64) {
 		return x.String(), addr - x.base
 	}
 	return "memory", addr
+}
+
+// allocatedAt names the line that allocated the memory at addr, for the end of a sentence.
+func (d *Driver) allocatedAt(addr uint64) string {
+	x, ok := d.space.find(addr)
+	if !ok || x.region.site.File == "" {
+		return ""
+	}
+	return ", allocated" + byLine(x.region.site)
 }

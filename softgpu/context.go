@@ -39,7 +39,7 @@ type contextState struct {
 	printf                   printfBuffer
 	heap                     *kernelHeap // of malloc in kernels, nil until a kernel needs it
 
-	graphPanics, destroyedPanics []error // of host functions in graphs and in destroyed streams, not reported yet
+	late lateErrors // of its operations
 
 	*loss                 // shared with the driver
 	open      int         // ops that are not done
@@ -135,33 +135,10 @@ func (c *contextState) recordRetired(o *op) {
 			o.stream.kernels--
 		}
 	}
-	switch err := o.err.(type) {
-	case *cu.Fault:
-		if c.fault == nil {
-			c.fault = err
-		}
-	case *cu.HostPanic:
-		switch {
-		case o.stream == nil:
-			c.graphPanics = append(c.graphPanics, err)
-		case o.stream.destroyed:
-			c.destroyedPanics = append(c.destroyedPanics, err)
-		default:
-			o.stream.panics = append(o.stream.panics, err)
-		}
+	if f, ok := o.err.(*cu.Fault); ok && c.fault == nil {
+		c.fault = f
 	}
-}
-
-// reportPanics returns the panics of all host functions of c that were not
-// reported yet.
-func (c *contextState) reportPanics() error {
-	all := append(c.graphPanics, c.destroyedPanics...)
-	for _, s := range c.streams {
-		all = append(all, s.panics...)
-		s.panics = nil
-	}
-	c.graphPanics, c.destroyedPanics = nil, nil
-	return errors.Join(all...)
+	c.late.record(o)
 }
 
 // lastOps returns the last ops of all streams of c, also of destroyed ones.
@@ -191,7 +168,7 @@ func (c *contextState) sync() error {
 	if c.fault != nil {
 		return c.report()
 	}
-	return c.reportPanics()
+	return c.reportLate()
 }
 
 // quiesce waits for all work of c, for a call that must not overlap with

@@ -106,7 +106,7 @@ func (p place) bytes(what string) ([]byte, error) {
 // fault returns the error of an operation that finds memory in a state in which it must not be
 // used.
 func (p place) fault(what, state string) error {
-	return &cu.Fault{Result: cu.ErrorIllegalAddress, Kernel: "(" + what + ")",
+	return &cu.Fault{Result: cu.ErrorIllegalAddress, Op: what,
 		Addr: cu.DevicePtr(p.region.base + p.off), Bytes: int(p.n), Near: "the memory " + state}
 }
 

@@ -35,6 +35,7 @@
 //   - context.go: contexts, their streams, limits, peer access, destruction
 //   - module.go: modules, their variables and functions
 //   - memory.go: device memory, pitched memory, memsets, real memory behind both
+//   - contents.go: what new memory holds
 //   - written.go: which bytes of device memory have values, for the check of kernels
 //   - touch.go: what is free of this computer's memory, when device memory is written
 //   - host.go: page-locked memory, and reports of the host's accesses
@@ -51,6 +52,7 @@
 //   - view.go: the address space that a kernel sees
 //   - op.go: work, ops and their dependencies, time slices of contexts
 //   - schedule.go: when ops start, and how calls wait for them
+//   - late.go: errors of ops whose call has returned; guard.go: memory that has gone
 //   - timeline.go: virtual time and engines
 //   - price.go: what kernels, copies and faults cost
 //   - walk.go: Walk, the path of one access; tables.go: the page tables it reads

@@ -99,6 +99,7 @@ type Driver struct {
 	captureModes   map[uint64]cu.StreamCaptureMode // by goroutine; without an entry it is global
 	managed        *uvm.Space
 	touching       touching
+	contents       *contents     // of new memory, nil for zeros
 	freeMemory     func() uint64 // what this computer has free; tests replace it
 	observer       cu.Observer   // nil for none
 	driverRace
@@ -170,6 +171,7 @@ func Open(opts Options) (*Driver, error) {
 		freeMemory:   freeMemory,
 		idleAfter:    idleAfter,
 		captureModes: map[uint64]cu.StreamCaptureMode{},
+		contents:     newContents(opts.Schedule.kind(), opts.Seed),
 	}
 	d.kernelCtx, d.cancelKernels = context.WithCancelCause(cmp.Or(opts.Context, context.Background()))
 	for i := range opts.Devices {

@@ -24,6 +24,7 @@ func TestGraphLaunches(t *testing.T) {
 	every(t, func(t *testing.T, r *rig) {
 		dev := r.alloc(8)
 		hp, host := r.pinned(8)
+		clear(host)
 		store := r.function("store")
 		ran := 0
 		g := r.capturing(func(s cu.Stream) {

@@ -47,6 +47,7 @@ func (f *function) needHeap(what string) error {
 	if err != nil {
 		return err
 	}
+	c.drv.contents.put(b)
 	c.heap = &kernelHeap{
 		backing: b,
 		segment: simt.Segment{Base: heapBase, Data: b.data[:n], Counter: countDevice},

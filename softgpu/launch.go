@@ -182,7 +182,7 @@ func (l *launch) run(o *op) error {
 		Memory:          v,
 		Counters:        numCounters,
 		Workers:         raceWorkers,
-		Guarded:         v.ordinary,
+		Guarded:         true, // the program can unmap what it has registered
 		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,
 		Began:           uint64(clock),
@@ -216,6 +216,9 @@ func (l *launch) run(o *op) error {
 	if f, ok := errors.AsType[*cu.Fault](err); ok {
 		if f.Addr != 0 || f.Bytes != 0 {
 			f.Near = v.near(uint64(f.Addr))
+		}
+		if x, ok := d.space.find(uint64(f.Addr)); ok && f.Op == "" && x.region.kind.onHost() { // the system refused the access
+			f.Why = x.region.gone()
 		}
 		return f
 	}

@@ -114,7 +114,11 @@ func (w *wordWrite) run(o *op) error {
 	if err != nil {
 		return err
 	}
-	return guard(w.what, func() error {
+	return guard(w.what, []place{w.dst}, func() error {
+		if raceBuild { // raceSignal touches the word on a goroutine that has no guard
+			var old [8]byte
+			moveBytes(old[:], word)
+		}
 		o.raceSignal(word)
 		if w.dst.region.kind.onHost() {
 			o.ctx.drv.launches.hostSees(o)

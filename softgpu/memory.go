@@ -14,10 +14,11 @@ import (
 
 // backing is the real memory behind an allocation.
 type backing struct {
-	data   []byte
-	unmap  func() // nil leaves the memory to the garbage collector
-	device bool   // memory of a device
-	lost   runtime.Cleanup
+	data      []byte
+	unmap     func() // nil leaves the memory to the garbage collector
+	device    bool   // memory of a device
+	patterned bool   // its pages are those of a file until they are written: see contents
+	lost      runtime.Cleanup
 }
 
 // pageSize is the page of host allocations, whatever this computer's pages are.
@@ -187,6 +188,9 @@ func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
 		if err != nil {
 			return err
 		}
+		if r.kind != kindModule { // a variable without a value is zero
+			d.contents.put(b)
+		}
 		r.backing, r.base, r.data = b, m.nextAddress(roundUp(full, slabSize)), b.data[:n:n]
 		return nil
 	}
@@ -195,6 +199,7 @@ func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
 		if err != nil {
 			return err
 		}
+		d.contents.put(b)
 		old := m.slab
 		m.slab = &slab{base: m.nextAddress(slabSize), backing: b}
 		m.dropSlab(old)
@@ -203,6 +208,9 @@ func (m *deviceMemory) assign(r *region, n, full uint64, what string) error {
 	r.slab, r.base, r.data = c, c.base+c.used, c.backing.data[c.used:c.used+n:c.used+n]
 	c.used += full + allocAlign // a gap after each allocation, as in nextAddress
 	c.live++
+	if r.kind == kindModule && d.contents != nil {
+		clear(r.data)
+	}
 	return nil
 }
 
@@ -276,7 +284,11 @@ func roundUp(n, step uint64) uint64 { return (n + step - 1) / step * step }
 func (c *contextState) newRegion(k kind) *region {
 	d := c.drv
 	d.bufID++
-	return &region{kind: k, ctx: c, dev: c.dev, id: d.bufID}
+	r := &region{kind: k, ctx: c, dev: c.dev, id: d.bufID}
+	if d.races {
+		r.site = d.space.site()
+	}
+	return r
 }
 
 // MemAlloc allocates device memory.
@@ -463,18 +475,20 @@ type fill struct {
 
 // run writes the pattern, and then doubles the part that is filled.
 func (f *fill) run() error {
-	dst, done, err := f.dst.toWrite(f.what, 0)
-	if err != nil {
-		return err
-	}
-	defer done()
-	f.dst.wrote(0, f.dst.n)
-	const block = 64 << 10 // fits in the CPU's cache
-	n := moveBytes(dst, f.pattern)
-	for n < len(dst) {
-		n += moveBytes(dst[n:], dst[:min(n, block)])
-	}
-	return nil
+	return guard(f.what, []place{f.dst}, func() error {
+		dst, done, err := f.dst.toWrite(f.what, 0)
+		if err != nil {
+			return err
+		}
+		defer done()
+		f.dst.wrote(0, f.dst.n)
+		const block = 64 << 10 // fits in the CPU's cache
+		n := moveBytes(dst, f.pattern)
+		for n < len(dst) {
+			n += moveBytes(dst[n:], dst[:min(n, block)])
+		}
+		return nil
+	})
 }
 
 // memset queues a fill. As on hardware it waits only if it fills host memory.

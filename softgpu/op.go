@@ -193,28 +193,27 @@ func (o *op) units() float64 {
 	return o.work.launch.units
 }
 
-// failure returns the error that calls report for err. Faults and panics of
-// host functions are reported as they are. Any other error is an internal
-// error, or belongs to a copy whose call did not wait. It becomes a sticky
-// fault, because it is not known how far the operation got. The caller holds
-// mu.
+// failure returns the error that calls report for err. Faults and panics of host functions are
+// reported as they are, and so is a refusal by the call that waits for the operation. Otherwise
+// an operation that failed is named, and the context stays usable. A kernel that could not run
+// becomes a sticky fault, because it is not known how far it got. The caller holds mu.
 func (o *op) failure(err error) error {
 	switch err.(type) {
 	case nil, *cu.Fault, *cu.HostPanic:
 		return err
-	case *refusal:
-		if o.awaited {
-			return err
-		}
 	case *simt.Stopped: // its context was destroyed, so no call reports it
 		return err
 	}
-	f := &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: "(" + o.work.what + ")", Cause: err}
-	if o.work.launch != nil {
-		f.Kernel = o.work.launch.fn.name
+	r, refused := err.(*refusal)
+	switch {
+	case refused && o.awaited:
+		return err
+	case o.work.launch != nil:
+		return &cu.Fault{Result: cu.ErrorLaunchFailed, Kernel: o.work.launch.fn.name, Cause: err, Why: "the software GPU could not run it: " + err.Error()}
+	case refused:
+		return &cu.OperationError{Operation: r.what, Result: r.result, Why: r.why, Cause: err}
 	}
-	f.Why = "the software GPU could not run it: " + err.Error()
-	return f
+	return &cu.OperationError{Operation: o.work.what, Result: cu.ErrorUnknown, Why: err.Error(), Cause: err}
 }
 
 // dropLinks frees what an op does not need once it is done and retired.

@@ -12,8 +12,10 @@ import (
 	"github.com/ferrygpu/ferry/internal/simt"
 )
 
-// Schedule chooses when queued work starts. Every choice is legal: a program
-// that synchronizes correctly sees the same bytes under each. Do not compare a
+// Schedule chooses when queued work starts, and what new device and page-locked memory holds:
+// zeros under Eager, NaNs under Lazy, and bytes that the seed decides under Random. Every choice
+// is legal: a program that synchronizes correctly, and reads only what was written, sees the
+// same bytes under each. Do not compare a
 // value of ParseSchedule with Random, because a Random with a seed is another
 // value.
 type Schedule uint64

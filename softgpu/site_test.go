@@ -154,3 +154,29 @@ func siteAt(line int) string {
 	_, file, _, _ := runtime.Caller(0)
 	return fmt.Sprintf("%s:%d", file, line)
 }
+
+// TestAllocationSite: the report of a read of memory that nothing wrote names the line that
+// allocated it, also of pool memory and of small memory in a shared slab.
+func TestAllocationSite(t *testing.T) {
+	for _, pool := range []bool{false, true} {
+		r := newRig(t, Options{Check: "races"})
+		m, err := r.ModuleLoadData(r.ctx, []byte(checkedPTX))
+		r.ok(err)
+		f, err := r.ModuleGetFunction(r.ctx, m, "load")
+		r.ok(err)
+		out := r.alloc(4096)
+		_, _, line, _ := runtime.Caller(0)
+		p, err := r.MemAlloc(r.ctx, 400)
+		if pool {
+			_, _, line, _ = runtime.Caller(0)
+			p, err = r.MemAllocAsync(r.ctx, 400, 0)
+		}
+		r.ok(err)
+		r.ok(r.LaunchKernel(r.ctx, f, one, one, 0, 0, params(p, out)))
+		r.ok(r.CtxSynchronize(r.ctx))
+		found := r.Findings()
+		if want := siteAt(line + 1); len(found) != 1 || !strings.Contains(found[0].Memory, ", allocated by ") || !strings.HasSuffix(found[0].Memory, want) {
+			t.Errorf("pool %v: found %v, want memory allocated at %s", pool, found, want)
+		}
+	}
+}

@@ -60,7 +60,8 @@ type region struct {
 	reg        cu.MemHostRegisterFlags
 	shared     bool // known to every context
 	backing    *backing
-	charge     uint64 // bytes charged to the device's memory
+	site       callsite.Place // the line that allocated it, with checks
+	charge     uint64         // bytes charged to the device's memory
 	slab       *slab
 	pool       *pool
 	captured   poolAccess  // of the pool when a capture recorded the allocation, which the graph keeps
@@ -144,21 +145,30 @@ func (r *region) allocHost(n uint64, what string) error {
 	if n > 1<<47 {
 		return refuse(cu.ErrorOutOfMemory, what, "it is larger than the address space")
 	}
-	if r.kind == kindHost {
-		if err := r.ctx.drv.mayLock(n, true, what); err != nil {
-			return err
-		}
+	if err := r.mayTake(n, what); err != nil {
+		return err
 	}
 	align := r.alignment(n)
 	b, err := r.ctx.drv.newBacking(roundUp(n, align)+align-pageSize, what)
 	if err != nil {
 		return err
 	}
+	if r.kind == kindHost {
+		r.ctx.drv.contents.put(b)
+	}
 	skip := -addressOf(pointerTo(b.data)) & (align - 1)
 	r.backing, r.data, r.size = b, b.data[skip:skip+n:skip+n], n
 	r.host = pointerTo(r.data)
 	r.base = addressOf(r.host)
 	return nil
+}
+
+// mayTake refuses host memory that the emulated machine or this computer does not have.
+func (r *region) mayTake(n uint64, what string) error {
+	if r.kind == kindHost {
+		return r.ctx.drv.mayLock(n, true, what)
+	}
+	return r.ctx.drv.mayManage(n, what)
 }
 
 // alignment returns the alignment of an allocation of n bytes: the CPU's page.

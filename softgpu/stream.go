@@ -18,7 +18,6 @@ type streamState struct {
 	destroyed bool
 	clock     float64   // latest time that one of its kernels saw on a clock
 	kernels   int       // launches that have not retired in virtual time
-	panics    []error   // of host functions, not reported yet
 	reusable  []*region // pool memory that it has freed and may reuse
 
 	capture     *capture // nil while the stream runs its work
@@ -121,7 +120,6 @@ func (d *Driver) StreamDestroy(h cu.Context, stream cu.Stream) error {
 	delete(d.handles, uintptr(stream))
 	s.destroyed = true
 	owner := s.ctx
-	owner.destroyedPanics = append(owner.destroyedPanics, s.panics...)
 	owner.streams = slices.DeleteFunc(owner.streams, func(x *streamState) bool { return x == s })
 	if t := s.last; t != nil && (raceBuild || s.ctx.drv.races || !t.done || !t.retired) {
 		if s.nonBlocking() {
@@ -167,7 +165,7 @@ func (d *Driver) StreamQuery(h cu.Context, stream cu.Stream) error {
 	if s.ctx.fault != nil {
 		return s.ctx.report()
 	}
-	return s.reportPanics()
+	return s.reportLate()
 }
 
 // StreamSynchronize waits for all work of the stream.
@@ -202,15 +200,7 @@ func (s *streamState) sync() error {
 	if s.ctx.fault != nil {
 		return s.ctx.report()
 	}
-	return s.reportPanics()
-}
-
-// reportPanics returns the panics of host functions of s, and of its context's
-// graphs, that were not reported yet.
-func (s *streamState) reportPanics() error {
-	err := errors.Join(append(s.panics, s.ctx.graphPanics...)...)
-	s.panics, s.ctx.graphPanics = nil, nil
-	return err
+	return s.reportLate()
 }
 
 // StreamWaitEvent makes later work of the stream wait for the work that the
@@ -278,8 +268,12 @@ func streamCall[T any](d *Driver, h cu.Context, stream cu.Stream, f func(*stream
 func (s *streamState) await(o *op) error {
 	o.awaited = true
 	s.ctx.drv.finish(o)
+	o.awaited = o.done // else a later call reports its error
 	if s.ctx.fault != nil {
 		return s.ctx.report()
+	}
+	if err := s.reportBefore(o); err != nil {
+		return errors.Join(o.err, err)
 	}
 	return o.err
 }

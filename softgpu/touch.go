@@ -61,7 +61,7 @@ func (p place) mayTouch(what string) (done func(), err error) {
 	if others+p.n+copyMargin <= free {
 		return done, nil
 	}
-	fresh := p.n - min(p.n, resident(p.all()))
+	fresh := p.n - min(p.n, p.region.resident(p.all()))
 	t.now.Add(fresh - p.n) // for the others, only these need memory
 	done = func() { t.now.Add(-fresh) }
 	if fresh > 0 && others+fresh+copyMargin > free {
@@ -111,4 +111,16 @@ func (d *Driver) looksScarce() bool {
 		return false
 	}
 	return d.freeMemory() < kernelMargin
+}
+
+// resident returns how many bytes of data, a part of r, this computer provides now.
+func (r *region) resident(data []byte) uint64 {
+	b := r.backing
+	if b == nil && r.slab != nil {
+		b = r.slab.backing
+	}
+	if b != nil && b.patterned {
+		return privateBytes(data)
+	}
+	return resident(data)
 }

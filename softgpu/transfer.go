@@ -1,9 +1,6 @@
 package softgpu
 
 import (
-	"fmt"
-	"runtime/debug"
-
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/kernelrace"
 	"github.com/ferrygpu/ferry/internal/uvm"
@@ -51,7 +48,7 @@ func (t *transfer) moved(p *plan) uint64 {
 
 // stage reads a pageable source during the call.
 func (t *transfer) stage() error {
-	return guard(t.what, func() error {
+	return guard(t.what, []place{t.src}, func() error {
 		src := bytesAt(t.src.host, t.src.n)[t.head:]
 		t.staged = make([]byte, len(src))
 		copy(t.staged, src)
@@ -61,7 +58,7 @@ func (t *transfer) stage() error {
 
 // run moves the bytes that the call has not moved.
 func (t *transfer) run() error {
-	return guard(t.what, func() error {
+	return guard(t.what, []place{t.src, t.dst}, func() error {
 		dst, done, err := t.dst.toWrite(t.what, t.head)
 		if err != nil {
 			return err
@@ -116,23 +113,6 @@ func (t *transfer) spans(record func(p place, off, n uint64, kind kernelrace.Kin
 			record(t.dst, z*t.dstLayer+y*t.dstPitch, t.width, kernelrace.Write)
 		}
 	}
-}
-
-// guard runs f and turns a fault at a wild host address into an error.
-func guard(what string, f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		if fault, ok := v.(interface{ Addr() uintptr }); ok {
-			err = refuse(cu.ErrorInvalidValue, what, "host address %#x cannot be read or written", fault.Addr())
-			return
-		}
-		panic(fmt.Sprintf("BUG: %v: %v", what, v))
-	}()
-	return f()
 }
 
 // plan says how a transfer is queued.

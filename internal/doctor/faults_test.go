@@ -117,7 +117,7 @@ var faults = []fault{
 	{"little room in the cgroup", func(_ *testing.T, m *machine) {
 		m.set("sys/fs/cgroup/user.slice/memory.max", "4294967296\n")
 		m.set("sys/fs/cgroup/user.slice/memory.current", "4100000000\n")
-		m.set("sys/fs/cgroup/user.slice/memory.stat", "anon 1\ninactive_file 100000000\n")
+		m.set("sys/fs/cgroup/user.slice/memory.stat", "anon 1\ninactive_file 60000000\nactive_file 50000000\nfile_dirty 10000000\nshmem 5000000\n")
 	}, "cgroup", Warning, false, "memory limit 4 GiB, room for 281 MiB"},
 	{"no room in the cgroup", func(_ *testing.T, m *machine) {
 		m.set(cgroupDir+"memory.max", "536870912\n")

@@ -68,12 +68,6 @@ func (f files) names(dir string) (all []string) {
 	return all
 }
 
-// number returns the decimal or hexadecimal number in a file.
-func (f files) number(name string) (uint64, bool) {
-	n, err := strconv.ParseUint(f.text(name), 0, 64)
-	return n, err == nil
-}
-
 // field returns the rest of the first line of a file that begins with key.
 func (f files) field(name, key string) string {
 	for line := range strings.Lines(f.text(name)) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // release is the version of a Linux kernel.
@@ -135,10 +137,10 @@ func (p *patient) checkProcessors() Check {
 
 // quota returns how many processors' time the cgroup allows.
 func (p *patient) quota() (processors float64, limited bool) {
-	for _, dir := range p.cgroupDirs("cpu") {
-		limit, period, _ := strings.Cut(p.text(dir+"/cpu.max"), " ")
-		if limit == "" {
-			limit, period = p.text(dir+"/cpu.cfs_quota_us"), p.text(dir+"/cpu.cfs_period_us")
+	for _, dir := range room.Directories(p.files, "cpu") {
+		limit, period, _ := strings.Cut(p.text(dir.Name+"/cpu.max"), " ")
+		if dir.Old {
+			limit, period = p.text(dir.Name+"/cpu.cfs_quota_us"), p.text(dir.Name+"/cpu.cfs_period_us")
 		}
 		q, err := strconv.ParseFloat(limit, 64)
 		of, err2 := strconv.ParseFloat(period, 64)

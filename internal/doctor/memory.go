@@ -2,10 +2,10 @@ package doctor
 
 import (
 	"fmt"
-	"math"
-	"path"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // lowLocked is the limit of locked memory below which a check warns.
@@ -42,79 +42,25 @@ const (
 )
 
 func (p *patient) checkCgroup() Check {
-	limit, used := p.memoryLimit()
-	if limit == math.MaxUint64 {
+	group := room.Read(p.files).Group
+	if group.Limit == room.Unknown {
 		return ok("no memory limit")
 	}
-	room := limit - min(used, limit)
-	found := fmt.Sprintf("memory limit %s, room for %s", sizeText(limit), sizeText(room))
+	left := group.Left
+	found := fmt.Sprintf("memory limit %s, room for %s", sizeText(group.Limit), sizeText(left))
 	trouble := problem{
 		found:  found,
-		cost:   fmt.Sprintf("page-locked memory counts: more than %s ends the process (cgroup manual, memory.max)", sizeText(room)),
+		cost:   fmt.Sprintf("page-locked memory counts: more than %s ends the process (cgroup manual, memory.max)", sizeText(left)),
 		source: Manual,
 		mend:   "raise the limit: docker run --memory, resources.limits.memory, systemctl set-property MemoryMax",
 	}
 	switch {
-	case room < noRoom:
+	case left < noRoom:
 		return trouble.failure()
-	case room < littleRoom:
+	case left < littleRoom:
 		return trouble.warning(false)
 	}
 	return ok(found)
-}
-
-// unlimited is the smallest number that version 1 of cgroups writes for no limit.
-const unlimited = 1 << 60
-
-// memoryLimit returns the memory limit of the cgroup or of one above it, the one that
-// leaves least room, and what of it is used without files that can be dropped.
-func (p *patient) memoryLimit() (limit, used uint64) {
-	limit = math.MaxUint64
-	for _, dir := range p.cgroupDirs("memory") {
-		most, known := p.number(dir + "/memory.max")
-		now, file := "/memory.current", "inactive_file "
-		if !known {
-			most, known = p.number(dir + "/memory.limit_in_bytes")
-			now, file = "/memory.usage_in_bytes", "total_inactive_file "
-		}
-		if !known || most >= unlimited {
-			continue
-		}
-		use, _ := p.number(dir + now)
-		drop, _ := strconv.ParseUint(p.field(dir+"/memory.stat", file), 10, 64)
-		use -= min(drop, use)
-		if limit == math.MaxUint64 || most-min(use, most) < limit-min(used, limit) {
-			limit, used = most, use
-		}
-	}
-	return limit, used
-}
-
-// cgroupDirs returns the directories of the process's cgroup for a controller, and of all
-// above it. A container often sees its own as the root.
-func (p *patient) cgroupDirs(controller string) (dirs []string) {
-	for line := range strings.Lines(p.text("proc/self/cgroup")) {
-		// "0::/path" in version 2, "4:memory:/path" or "4:cpu,cpuacct:/path" in version 1.
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		root := "sys/fs/cgroup"
-		switch {
-		case parts[1] == "" && parts[0] == "0":
-		case anyPart(","+parts[1]+",", ","+controller+","):
-			root = path.Join(root, controller)
-		default:
-			continue
-		}
-		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
-			dirs = append(dirs, path.Join(root, at))
-			if at == "/" {
-				break
-			}
-		}
-	}
-	return dirs
 }
 
 func (p *patient) checkHugePages() Check {

@@ -331,7 +331,7 @@ func TestOldCgroups(t *testing.T) {
 	m.set("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n")
 	m.set("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n")
 	m.set("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "536870912\n")
-	m.set("sys/fs/cgroup/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 268435456\n")
+	m.set("sys/fs/cgroup/memory/a/memory.stat", "inactive_file 1\nactive_file 1\ntotal_inactive_file 201326592\ntotal_active_file 134217728\ntotal_dirty 67108864\n")
 	m.set("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "250000\n")
 	m.set("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n")
 	r := m.examine(t)

@@ -36,6 +36,9 @@ type Engine struct {
 	// function it returns cu.ErrorNotPermitted.
 	Settle func() error
 
+	// Fresh, if not nil, gives new memory the contents that it has on an emulated device.
+	Fresh func(start cu.HostPtr, bytes uintptr)
+
 	trials chan struct{} // capacity 1; full during a trial
 	mu     sync.Mutex    // guards what follows
 	pages  pages
@@ -126,6 +129,9 @@ func (e *Engine) Lock(ctx context.Context, r Request) (*Memory, error) {
 	m, err := e.lock(ctx, machine, r, huge)
 	if err == nil {
 		e.learn(r.Bytes, e.now()-begin)
+		if e.Fresh != nil {
+			e.Fresh(m.start, m.bytes)
+		}
 	}
 	return m, err
 }

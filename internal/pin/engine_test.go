@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // fakeDriver records registrations, and fails on request.
@@ -306,7 +307,7 @@ func wantRefused(t *testing.T, e *Engine, r Request, result cu.Result, parts ...
 func TestRefused(t *testing.T) {
 	e, d, s := newFakes()
 	s.m.Available = 8 << 30
-	s.m.Group = Group{"/box", 4 << 30, 1 << 30}
+	s.m.Group = room.Group{Path: "/box", Limit: 4 << 30, Left: 1 << 30}
 	s.m.Nodes = []Node{{0, []int{0, 1}}, {2, nil}}
 	wantRefused(t, e, Request{Bytes: 2 << 30, Node: AnyNode}, cu.ErrorOutOfMemory, "/box allows 4.0 GiB", "1.0 GiB are left")
 	wantRefused(t, e, Request{Bytes: part, Node: 1, Strict: true}, cu.ErrorInvalidValue, "no NUMA node 1", "0, 2")

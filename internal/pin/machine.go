@@ -3,25 +3,25 @@ package pin
 import (
 	"fmt"
 	"io/fs"
-	"math"
-	"path"
 	"strconv"
 	"strings"
+
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // AnyNode stands for no particular NUMA node.
 const AnyNode = -1
 
 // Unknown stands for a number of bytes that the machine does not report, or for no limit.
-const Unknown = math.MaxUint64
+const Unknown = room.Unknown
 
 // Machine is what the operating system says about page-locking. It is read anew for each
 // request, because the free memory changes.
 type Machine struct {
-	Available uint64 // bytes that can be taken without swapping
-	Group     Group  // the control group of the process
-	Huge      bool   // a program may ask for huge pages
-	HugeBytes uint64 // size of one
+	Available uint64     // bytes that can be taken without swapping
+	Group     room.Group // the control group that leaves the least
+	Huge      bool       // a program may ask for huge pages
+	HugeBytes uint64     // size of one
 	Nodes     []Node
 	Emulated  *Emulated // the machine that a software GPU emulates, nil for hardware
 }
@@ -44,21 +44,21 @@ const defaultHuge = 2 << 20
 
 // UnknownMachine returns a machine of which nothing is known, and that sets no limits.
 func UnknownMachine() *Machine {
-	return &Machine{Available: Unknown, Group: Group{Limit: Unknown, Left: Unknown}, HugeBytes: defaultHuge}
+	return &Machine{Available: Unknown, Group: room.Nothing().Group, HugeBytes: defaultHuge}
 }
 
 // ReadMachine reads /proc and /sys of Linux, in a file system that starts at its root.
 // Values that it does not find stay unknown.
 func ReadMachine(root fs.FS) *Machine {
 	m := UnknownMachine()
-	m.Available = fieldKiB(readText(root, "proc/meminfo"), "MemAvailable:")
+	memory := room.Read(root)
+	m.Available, m.Group = memory.Available, memory.Group
 	mode := readText(root, "sys/kernel/mm/transparent_hugepage/enabled")
 	m.Huge = strings.Contains(mode, "[madvise]") || strings.Contains(mode, "[always]")
 	if n := readNumber(root, "sys/kernel/mm/transparent_hugepage/hpage_pmd_size"); n != Unknown && n > 0 {
 		m.HugeBytes = n
 	}
 	m.Nodes = readNodes(root)
-	m.Group = readGroup(root)
 	return m
 }
 
@@ -151,95 +151,4 @@ func readNumber(root fs.FS, name string) uint64 {
 		return Unknown
 	}
 	return n
-}
-
-// fieldKiB returns the number after a name, as in "MemAvailable:   123 kB", in bytes.
-func fieldKiB(text, name string) uint64 {
-	n := field(text, name)
-	if n > math.MaxUint64>>10 {
-		return Unknown
-	}
-	return n << 10
-}
-
-// field returns the number after a name at the start of a line, and Unknown without one.
-func field(text, name string) uint64 {
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) >= 2 && f[0] == name {
-			if n, err := strconv.ParseUint(f[1], 10, 64); err == nil {
-				return n
-			}
-		}
-	}
-	return Unknown
-}
-
-// Group is the control group that leaves the least memory to a process.
-type Group struct {
-	Path        string
-	Limit, Left uint64 // bytes; caches that the system can reclaim count as left
-}
-
-// hierarchy names the files in which a version of control groups keeps its numbers.
-type hierarchy struct {
-	top, limit, used, cache string
-}
-
-var (
-	groupsV2 = hierarchy{"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"}
-	groupsV1 = hierarchy{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}
-)
-
-// unlimitedV1 is the least number that means no limit in version 1, which has no word for
-// that.
-const unlimitedV1 = 1 << 62
-
-// readGroup finds the group of the process, or the one above it, that leaves the least.
-func readGroup(root fs.FS) Group {
-	least := Group{Limit: Unknown, Left: Unknown}
-	for line := range strings.Lines(readText(root, "proc/self/cgroup")) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 {
-			continue
-		}
-		switch {
-		case f[0] == "0" && f[1] == "":
-			least = groupsV2.least(root, f[2], least)
-		case strings.Contains(","+f[1]+",", ",memory,"):
-			least = groupsV1.least(root, f[2], least)
-		}
-	}
-	return least
-}
-
-// least reads a group and all groups above it. In a container the path may be the one on
-// the host, of which only the top is visible.
-func (h hierarchy) least(root fs.FS, group string, least Group) Group {
-	for at := path.Clean("/" + group); ; at = path.Dir(at) {
-		if g := h.read(root, at); g.Left < least.Left {
-			least = g
-		}
-		if at == "/" {
-			return least
-		}
-	}
-}
-
-// read reads the numbers of one group.
-func (h hierarchy) read(root fs.FS, group string) Group {
-	dir := path.Join(h.top, group)
-	g := Group{Path: group, Limit: readNumber(root, path.Join(dir, h.limit)), Left: Unknown}
-	if g.Limit >= unlimitedV1 {
-		return g
-	}
-	used := readNumber(root, path.Join(dir, h.used))
-	if used == Unknown {
-		return g
-	}
-	if cache := field(readText(root, path.Join(dir, "memory.stat")), h.cache); cache != Unknown {
-		used -= min(used, cache)
-	}
-	g.Left = g.Limit - min(g.Limit, used)
-	return g
 }

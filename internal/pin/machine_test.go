@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 	"testing/fstest"
+
+	"github.com/ferrygpu/ferry/internal/room"
 )
 
 // files returns a file system of texts.
@@ -26,7 +28,7 @@ func TestReadMachine(t *testing.T) {
 		"sys/devices/system/node/node2/cpulist":             "\n",
 		"sys/devices/system/node/node3/cpulist":             "4\n",
 	}))
-	want := &Machine{Available: 64 << 10, Group: Group{Limit: Unknown, Left: Unknown}, Huge: true, HugeBytes: 32 << 20,
+	want := &Machine{Available: 64 << 10, Group: room.Group{Limit: Unknown, Left: Unknown}, Huge: true, HugeBytes: 32 << 20,
 		Nodes: []Node{{0, []int{0, 1, 2, 8}}, {2, nil}, {3, []int{4}}}}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got %+v, want %+v", m, want)
@@ -36,42 +38,6 @@ func TestReadMachine(t *testing.T) {
 	}
 	if m := ReadMachine(files(nil)); !reflect.DeepEqual(m, UnknownMachine()) {
 		t.Errorf("without files: got %+v, want %+v", m, UnknownMachine())
-	}
-}
-
-// TestReadGroup: the group that leaves the least is found, in both versions.
-func TestReadGroup(t *testing.T) {
-	const v2, v1 = "sys/fs/cgroup/", "sys/fs/cgroup/memory/"
-	for name, c := range map[string]struct {
-		files map[string]string
-		want  Group
-	}{
-		"version 2, the group above leaves less": {map[string]string{
-			"proc/self/cgroup":        "0::/a/b\n",
-			v2 + "a/b/memory.max":     "1000\n",
-			v2 + "a/b/memory.current": "100\n",
-			v2 + "a/memory.max":       "800\n",
-			v2 + "a/memory.current":   "300\n",
-			v2 + "a/memory.stat":      "anon 5\ninactive_file 50\n",
-		}, Group{"/a", 800, 550}},
-		"version 2, no limit": {map[string]string{
-			"proc/self/cgroup": "0::/a\n", v2 + "a/memory.max": "max\n", v2 + "a/memory.current": "100\n",
-		}, Group{"", Unknown, Unknown}},
-		"in a container, where only the top is visible": {map[string]string{
-			"proc/self/cgroup": "0::/docker/1234\n", v2 + "memory.max": "500\n", v2 + "memory.current": "600\n",
-		}, Group{"/", 500, 0}},
-		"version 1": {map[string]string{
-			"proc/self/cgroup":             "5:cpu,memory:/x\n4:devices:/x\n",
-			v1 + "x/memory.limit_in_bytes": "4096\n",
-			v1 + "x/memory.usage_in_bytes": "1024\n",
-			v1 + "x/memory.stat":           "total_inactive_file 24\n",
-			v1 + "memory.limit_in_bytes":   "9223372036854771712\n",
-			v1 + "memory.usage_in_bytes":   "9999999\n",
-		}, Group{"/x", 4096, 3096}},
-	} {
-		if got := readGroup(files(c.files)); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
-		}
 	}
 }
 
