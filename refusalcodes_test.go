@@ -143,6 +143,15 @@ func (c *badCalls) onFar(call func() error) error {
 	return call()
 }
 
+// copyFromFarPool copies from memory of another GPU's pool, which is not open to this one.
+func (c *badCalls) copyFromFarPool() error {
+	far, s := c.stream(c.far), c.stream(c.ctx)
+	p := must(c.d.MemAllocAsync(c.far, badBytes, far))(c.t)
+	defer func() { check(c.t, c.d.MemFreeAsync(c.far, p, far)) }()
+	check(c.t, c.d.StreamSynchronize(c.far, far))
+	return c.d.MemcpyDtoHAsync(c.ctx, c.host, p, badBytes, s)
+}
+
 // tooManyThreads launches more threads than the registers of a kernel allow.
 func (c *badCalls) tooManyThreads() error {
 	f := c.kernel("registers")

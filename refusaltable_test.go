@@ -55,6 +55,9 @@ var refusalTable = []refusalRow{
 	{"span.check", "no buffer given (nil)", noObject, nil},
 	{"span.reachableFrom", "%v belongs to another driver than %s: copy it through a pageable slice", twoDrivers, nil},
 	{"span.reachableFrom", "%v is page-locked for %s only, not for %s: allocate it without NotPortable", accepted, nil},
+	{"span.reaches", "%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", "", func(c *badCalls) error {
+		return c.onFar(c.copyFromFarPool)
+	}},
 	{"span.unmapped", "%v has no address on the device: make it with Mapped", "", func(c *badCalls) error {
 		_, err := c.d.MemHostGetDevicePointer(c.ctx, pointerTo(c.memory), 0)
 		return err
@@ -132,7 +135,7 @@ var refusalTable = []refusalRow{
 		return c.capturing(func(s cu.Stream) error { return c.d.StreamSynchronize(c.ctx, s) })
 	}},
 	{"PredictPin", "%s: it cannot be negative", goRule, nil},
-	{"pageLock", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
+	{"driverPlaces", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
 	{"Kernel.Launch", "launch %s: no stream or batch given (nil)", noObject, nil},
 	{"Module.Bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
 	{"Module.Bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
@@ -234,6 +237,8 @@ var refusalTable = []refusalRow{
 	{"newRect", "%s: layers overlap, the rows of a layer must be at least the height", "", func(c *badCalls) error {
 		return c.d.Memcpy3D(c.ctx, &cu.Memcpy3D{SrcMemoryType: cu.MemoryTypeDevice, SrcDevice: c.mem, SrcPitch: 64, SrcHeight: 2, DstMemoryType: cu.MemoryTypeHost, DstHost: c.host, DstPitch: 64, DstHeight: 3, WidthInBytes: 64, Height: 3, Depth: 2})
 	}},
+	{"newRect", "%s needs more elements than an address can count, %v has %d", goRule, nil},
+	{"newRect", "%s: the pitch is %s", "", func(c *badCalls) error { return c.rect(1<<63, 64, 2) }},
 	{"newRect", "%s needs %d elements, %v has %d", goRule, nil},
 	{"copyRect", "copy: no stream given (nil)", noObject, nil},
 	{"checkRects", "the source and the destination overlap within %v: copy through another buffer", undefined, nil},
