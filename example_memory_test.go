@@ -385,6 +385,6 @@ func ExamplePinError() {
 		fmt.Println("to do:", pinErr.Do)
 	}
 	// Output:
-	// allocate 8.0 GiB of page-locked memory on soft:h200: CUDA_ERROR_INVALID_VALUE: an argument is out of range, null, or does not fit the others: there is no NUMA node 7 (the machine has 0): ask for one that is there, or none
+	// allocate 8.0 GiB of page-locked memory on soft:h200: CUDA_ERROR_INVALID_VALUE: an argument is out of range, null, or does not fit the others: there is no NUMA node 7 (there are: 0): ask for one that is there, or none
 	// to do: ask for one that is there, or none
 }

@@ -213,7 +213,7 @@ func TestSoftNUMANode(t *testing.T) {
 				for _, other := range []int{node + 1, 99, 1 << 20} {
 					o := ferry.HostOptions{NUMANode: &other, WriteCombined: combined}
 					if _, err := ferry.AllocHost[byte](g, n, &o); n > 0 {
-						want := fmt.Sprintf("no NUMA node %d (the machine has %d)", other, node)
+						want := fmt.Sprintf("no NUMA node %d (there are: %d)", other, node)
 						wantError(t, err, cu.ErrorInvalidValue, want)
 						p := must(ferry.PredictPin(g, n, &o))(t)
 						wantError(t, p.Err, cu.ErrorInvalidValue, want)

@@ -334,7 +334,7 @@ func TestEmulatedNode(t *testing.T) {
 			if refused := err != nil; refused == (id == node) {
 				t.Errorf("node %d of a machine with node %d: %v", id, node, err)
 			}
-			if want := fmt.Sprintf("no NUMA node %d (the machine has %d)", id, node); err != nil && !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("no NUMA node %d (there are: %d)", id, node); err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("got %q, want %q in it", err, want)
 			}
 		}

@@ -91,7 +91,7 @@ func (m *Machine) nodeList() string {
 	for _, n := range m.Nodes {
 		ids = append(ids, fmt.Sprint(n.ID))
 	}
-	return "the machine has " + strings.Join(ids, ", ")
+	return "there are: " + strings.Join(ids, ", ")
 }
 
 // NodeOfDevice returns the NUMA node that a device of the PCI bus is attached to, by an id
