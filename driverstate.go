@@ -78,7 +78,7 @@ func (t *driverState) join(g *GPU) {
 
 // quit removes a GPU from the list and ends its use of the state. The peer access of a
 // context ends with the last GPU of the context.
-func (t *driverState) quit(g *GPU) {
+func (t *driverState) quit(g *GPU) error {
 	me := weak.Make(g)
 	var ended [][2]cu.Device
 	t.mu.Lock()
@@ -86,9 +86,13 @@ func (t *driverState) quit(g *GPU) {
 	if !slices.ContainsFunc(t.gpus, func(p weak.Pointer[GPU]) bool { o := p.Value(); return o != nil && o.ctx == g.ctx }) {
 		ended = t.disallow(g.ctx)
 	}
+	opened := len(t.peers.opened) > 0
 	t.mu.Unlock()
-	g.closePools(ended)
-	t.drop()
+	defer t.drop()
+	if !opened {
+		return nil
+	}
+	return closePools(t, g.driver, ended)
 }
 
 // drop ends a use of the state. The last user removes it from driverStates.

@@ -357,7 +357,7 @@ func (g *GPU) EnablePeer(other *GPU) error {
 		return fmt.Errorf("%s of %s to %s: %w", what, g.label, other.label, err)
 	}
 	g.shared.allow(g, other)
-	if err := g.openPools(other); err != nil {
+	if err := openPools(g, other); err != nil {
 		return fmt.Errorf("%s of %s to %s: %w", what, g.label, other.label, err)
 	}
 	return nil
@@ -500,7 +500,7 @@ func (g *GPU) releaseContext(first error) error {
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
 	err = refusal.JoinReports(refusal.JoinReports(err, g.completions.drop(g)), g.ring.close())
-	g.shared.quit(g)
+	err = refusal.JoinReports(err, g.shared.quit(g))
 	err = refusal.JoinReports(err, g.copyKernel.unload(g.driver, g.ctx))
 	if g.created {
 		err = refusal.JoinReports(err, g.driver.CtxDestroy(g.ctx))

@@ -61,9 +61,13 @@ func (t *driverState) disallow(ctx cu.Context) (ended [][2]cu.Device) {
 }
 
 // openPools opens the memory pools of another GPU to the device of g: the default pool, the
-// current one, and those of NewMemPool. Pools that are made later open themselves.
-func (g *GPU) openPools(other *GPU) error {
-	handles, err := other.sharedPools()
+// current one, and those of NewMemPool. Pools that are made later open themselves. There are
+// none if the device has no pools.
+func openPools(g, other *GPU) error {
+	if !other.caps.pools {
+		return nil
+	}
+	handles, err := sharedPools(other.driver, other.device)
 	if err != nil {
 		return err
 	}
@@ -85,17 +89,14 @@ func (g *GPU) openPools(other *GPU) error {
 	return nil
 }
 
-// sharedPools returns the pools of the device that no [MemPool] owns: the default pool and the
-// current one. There are none if the device has no pools.
-func (g *GPU) sharedPools() ([]cu.MemPool, error) {
-	if !g.caps.pools {
-		return nil, nil
-	}
-	standard, err := g.driver.DeviceGetDefaultMemPool(g.device)
+// sharedPools returns the pools of a device that no [MemPool] owns: the default pool and the
+// current one.
+func sharedPools(d cu.Driver, device cu.Device) ([]cu.MemPool, error) {
+	standard, err := d.DeviceGetDefaultMemPool(device)
 	if err != nil {
 		return nil, err
 	}
-	current, err := g.driver.DeviceGetMemPool(g.device)
+	current, err := d.DeviceGetMemPool(device)
 	if err != nil || current == standard {
 		return []cu.MemPool{standard}, err
 	}
@@ -147,18 +148,17 @@ func (t *driverState) dropPool(p *MemPool) {
 	}
 }
 
-// open opens a pool of a GPU to a device, unless it is open. A driver that cannot do that
-// leaves it closed.
+// open opens a pool of a GPU to a device, unless it is open.
 func (t *driverState) open(home *GPU, pool cu.MemPool, to cu.Device) error {
 	at := cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}
-	if flags, err := home.driver.MemPoolGetAccess(pool, &at); err == nil && flags == cu.MemAccessProtReadWrite {
+	flags, err := home.driver.MemPoolGetAccess(pool, &at)
+	if err == nil && flags == cu.MemAccessProtReadWrite {
 		return nil
 	}
-	err := home.driver.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
-	switch {
-	case errors.Is(err, cu.ErrorNotSupported):
-		return nil
-	case err != nil:
+	if err == nil {
+		err = home.driver.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
+	}
+	if err != nil {
 		return fmt.Errorf("open a memory pool of %s to device %d: %w", home.label, to, err)
 	}
 	t.mu.Lock()
@@ -168,37 +168,41 @@ func (t *driverState) open(home *GPU, pool cu.MemPool, to cu.Device) error {
 }
 
 // closePools closes the pools that openPools has opened, for pairs of devices that have ended
-// their peer access. Nothing uses the GPU that ends it any more. Errors have no consequence.
-func (g *GPU) closePools(ended [][2]cu.Device) {
+// their peer access. Nothing uses the GPU that ends it any more.
+func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
+	var all []error
 	for _, devices := range ended {
 		to, home := devices[0], devices[1]
-		for _, p := range g.shared.poolsOf(home) {
+		for _, p := range t.poolsOf(home) {
 			if p.enter("close a memory pool") == nil {
-				g.shared.shut(p.g.driver, p.handle, to)
+				all = append(all, t.shut(d, p.handle, to))
 				p.leave()
 			}
 		}
-		standard, err := g.driver.DeviceGetDefaultMemPool(home)
-		if err != nil {
-			continue
-		}
-		g.shared.shut(g.driver, standard, to)
-		if current, err := g.driver.DeviceGetMemPool(home); err == nil {
-			g.shared.shut(g.driver, current, to)
+		handles, err := sharedPools(d, home)
+		all = append(all, err)
+		for _, h := range handles {
+			all = append(all, t.shut(d, h, to))
 		}
 	}
+	return errors.Join(all...)
 }
 
 // shut closes a pool to a device, if open has opened it.
-func (t *driverState) shut(d cu.Driver, pool cu.MemPool, to cu.Device) {
+func (t *driverState) shut(d cu.Driver, pool cu.MemPool, to cu.Device) error {
 	t.mu.Lock()
 	key := openPool{pool, to}
 	_, opened := t.peers.opened[key]
 	delete(t.peers.opened, key)
 	t.mu.Unlock()
-	if opened {
-		_ = d.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}, Flags: cu.MemAccessProtNone}})
+	if !opened {
+		return nil
 	}
+	err := d.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}, Flags: cu.MemAccessProtNone}})
+	if err != nil {
+		return fmt.Errorf("close a memory pool to device %d: %w", to, err)
+	}
+	return nil
 }
 
 // closedTo reports whether a span is memory of a pool of another GPU that is not open to g. The

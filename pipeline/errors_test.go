@@ -47,10 +47,13 @@ func (f *seekable) Seek(off int64, whence int) (int64, error) {
 
 var errPlanted = errors.New("planted")
 
-// failing is a reader and writer that fails after so many bytes.
+// failing is a reader of zeros and a writer that fails after left bytes.
 type failing struct{ left int }
 
-func (f *failing) Read(b []byte) (int, error)  { return f.move(b) }
+func (f *failing) Read(b []byte) (int, error) {
+	clear(b)
+	return f.move(b)
+}
 func (f *failing) Write(b []byte) (int, error) { return f.move(b) }
 func (f *failing) move(b []byte) (int, error) {
 	n := min(f.left, len(b))

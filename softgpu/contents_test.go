@@ -29,7 +29,7 @@ func (r *rig) newMemory() map[string][]byte {
 		r.ok(err)
 		r.sync(s)
 		out["pool "+name] = r.contentsOf(p, n)
-		_, host := r.pinned(uintptr(n))
+		_, host := r.newPinned(uintptr(n))
 		out["page-locked "+name] = bytes.Clone(host)
 		own := make([]byte, n)
 		r.FreshHost(ptr(own), uintptr(n))

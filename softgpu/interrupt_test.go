@@ -306,9 +306,11 @@ func TestInternalErrorsInCopiesAreReported(t *testing.T) {
 	_, err := c.legacy.enqueue(&work{kind: cu.GraphNodeTypeMemcpy, what: "copy", run: func(*op) error { return planted }}, "copy")
 	r.mu.Unlock()
 	r.ok(err)
-	if err := r.CtxSynchronize(r.ctx); !errors.Is(err, planted) || !errors.Is(err, cu.ErrorLaunchFailed) {
+	err = r.CtxSynchronize(r.ctx)
+	if failed, ok := errors.AsType[*cu.OperationError](err); !ok || failed.Operation != "copy" || !errors.Is(err, planted) || !errors.Is(err, cu.ErrorInvalidValue) {
 		t.Errorf("got %v", err)
 	}
+	r.ok(r.CtxSynchronize(r.ctx))
 }
 
 func freeIt(r *rig, p cu.DevicePtr) { r.ok(r.MemFree(r.ctx, p)) }

@@ -78,7 +78,7 @@ var lateOps = []struct {
 		return r.Memcpy3DAsync(r.ctx, &cu.Memcpy3D{SrcMemoryType: cu.MemoryTypeDevice, SrcDevice: d, SrcPitch: 128, SrcHeight: 8, DstMemoryType: cu.MemoryTypeHost,
 			DstHost: p, DstPitch: 256, DstHeight: 8, WidthInBytes: 100, Height: 8, Depth: 4}, s)
 	}},
-	{"fill 65536 bytes", func(r *rig, s cu.Stream, p cu.HostPtr, at, d cu.DevicePtr) error {
+	{"fill 64.0 KiB", func(r *rig, s cu.Stream, p cu.HostPtr, at, d cu.DevicePtr) error {
 		return r.MemsetD32Async(r.ctx, at, 3, lostBytes/4, s)
 	}},
 	{"write a value of 4 bytes", func(r *rig, s cu.Stream, p cu.HostPtr, at, d cu.DevicePtr) error {

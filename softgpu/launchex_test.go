@@ -178,7 +178,7 @@ func TestLaunchAttributes(t *testing.T) {
 		t.Errorf("%q does not name clusters", err)
 	}
 	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 4, Y: 1, Z: 1})))
-	r.want(cu.ErrorInvalidValue, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2})))
+	r.want(cu.ErrorInvalidClusterSize, r.launchEx(store, 6, 0, p, cu.ClusterLaunch(cu.Dim3{X: 2})))
 	r.want(cu.ErrorNotSupported, r.launchEx(store, 6, 0, p, cu.LaunchAttribute{ID: cu.LaunchAttributeProgrammaticEvent}))
 	r.want(cu.ErrorInvalidValue, r.LaunchKernelEx(r.ctx, nil, store, p))
 	r.want(cu.ErrorInvalidValue, r.launchEx(store, 0, 0, p))

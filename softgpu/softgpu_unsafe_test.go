@@ -90,11 +90,20 @@ func (r *rig) alloc(n uintptr) cu.DevicePtr {
 	return p
 }
 
-func (r *rig) pinned(n uintptr) (cu.HostPtr, []byte) {
+// newPinned returns page-locked memory with the contents that the driver gives it.
+func (r *rig) newPinned(n uintptr) (cu.HostPtr, []byte) {
 	r.t.Helper()
 	p, err := r.MemHostAlloc(r.ctx, n, 0)
 	r.ok(err)
 	return p, unsafe.Slice((*byte)(p), n)
+}
+
+// pinned returns page-locked memory that holds zeros.
+func (r *rig) pinned(n uintptr) (cu.HostPtr, []byte) {
+	r.t.Helper()
+	p, b := r.newPinned(n)
+	clear(b)
+	return p, b
 }
 
 func (r *rig) stream(flags cu.StreamFlags) cu.Stream {
