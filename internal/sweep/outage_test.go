@@ -60,6 +60,9 @@ func outage(t *testing.T, s Scenario, soft cu.Driver, nth uint64) (kept bool) {
 		return errors.Join(b.done(err), g.Close())
 	})
 	what := fmt.Sprintf("%s: %s", s.Name, d.Failed())
+	if d.Failed() == "" && err == nil { // it made fewer calls: the outage before left pools open to the other device
+		return false
+	}
 	if !errors.Is(err, cu.ErrorDeviceUnavailable) && !mayBeIgnored(s.Name, d.Failed()) {
 		t.Errorf("%s: error %v, want the code in it", what, err)
 	}
