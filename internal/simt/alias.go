@@ -65,19 +65,12 @@ func (d *decoder) mayAlias(in *ptx.Instr) bool {
 	}
 	switch in.Op {
 	case "mov", "cvta":
-		r, ok := in.Operands[0].(ptx.Reg)
-		return ok && d.defs[regName(r)] == 1
+		return d.flow.definedOnce(in.Operands[0])
 	case "ld":
 		d.in = in
-		return d.space() == ptx.ParamSpace && slices.ContainsFunc(d.elements(0), d.definedOnce)
+		return d.space() == ptx.ParamSpace && slices.ContainsFunc(d.elements(0), d.flow.definedOnce)
 	}
 	return false
-}
-
-// definedOnce reports whether an operand is a register with one definition.
-func (d *decoder) definedOnce(op ptx.Operand) bool {
-	r, ok := op.(ptx.Reg)
-	return ok && d.defs[regName(r)] == 1
 }
 
 // decodeEarly decodes an instruction that [decoder.mayAlias] names and keeps its code. It
@@ -116,7 +109,7 @@ func (d *decoder) emitEarly(e early) {
 
 // makeAlias makes a register another name of a constant register, if it may be one.
 func (d *decoder) makeAlias(op ptx.Operand, src int32) bool {
-	if !d.aliasing || !d.definedOnce(op) || !d.f.constant(src) {
+	if !d.aliasing || !d.flow.definedOnce(op) || !d.f.constant(src) {
 		return false
 	}
 	name := regName(op.(ptx.Reg))

@@ -201,6 +201,7 @@ func TestPressure(t *testing.T) {
 		{"other paths", "@%p1 bra other; mov.u32 %r1, 1; mov.u32 %r2, %r1; bra end; other: mov.u32 %r3, 1; mov.u32 %r4, %r3; end: ret;", 2},
 		{"kept by a loop whose tail stands above its head", "mov.u32 %r1, 1; bra head; tail: mov.u32 %r2, %r1; bra head; head: mov.u32 %r3, 1; mov.u32 %r4, %r3; setp.eq.u32 %p1, %r4, 0; @%p1 bra tail; ret;", 3},
 		{"kept where a predicate is false", "mov.u32 %r1, 1; mov.u32 %r3, 1; mov.u32 %r4, %r3; @%p1 mov.u32 %r1, 2; mov.u32 %r2, %r1; ret;", 3},
+		{"kept where a predicate is false in a later block", "mov.u32 %r1, 1; mov.u32 %r3, 1; mov.u32 %r4, %r3; bra over; later: @%p1 mov.u32 %r1, 2; mov.u32 %r2, %r1; ret; over: bra later;", 3},
 		{"kept by a table of branches", "mov.u32 %r1, 1; t: .branchtargets a, b; mov.u32 %r2, 0; brx.idx %r2, t; a: mov.u32 %r3, 1; mov.u32 %r4, %r3; ret; b: mov.u32 %r5, %r1; ret;", 2},
 		{"results and arguments of a call", "mov.u32 %r1, 1; mov.u32 %r2, 2; call (%r3), f, (%r1, %r2); mov.u32 %r4, %r3; ret;", 3},
 		{"addresses and vectors", "ld.param.u64 %d1, [p]; ld.global.v2.u32 {%r1, %r2}, [%d1]; ret;", 4},

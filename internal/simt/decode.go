@@ -60,7 +60,7 @@ type decoder struct {
 	cost  uint32     // instructions dropped since the last one that was emitted
 	label int        // code index of the last label
 	start []int      // code index of each instruction of the body
-	defs  map[string]int
+	flow  *flow
 
 	joins joins
 
@@ -343,47 +343,6 @@ func (d *decoder) pure(v vec, aff func(*warp, *inst) bool, types ...ptx.Type) er
 	}
 	d.emit(out)
 	return nil
-}
-
-// countDefs counts how often each register is written. It counts the first operand of
-// every instruction, written or not: a count that is too high does no harm.
-func countDefs(f *ptx.Func) map[string]int {
-	defs := map[string]int{}
-	var count func(op ptx.Operand)
-	count = func(op ptx.Operand) {
-		switch op := op.(type) {
-		case ptx.Reg:
-			defs[regName(op)]++
-			if op.Comp == 0 {
-				for _, c := range "xyzw" {
-					defs[op.Name+"."+string(c)]++
-				}
-			}
-		case ptx.Vec:
-			for _, e := range op.Elems {
-				count(e)
-			}
-		case ptx.Pair:
-			count(op.First)
-			count(op.Second)
-		case ptx.List:
-			for _, e := range op.Elems {
-				count(e)
-			}
-		}
-	}
-	for i := range f.Body {
-		if ops := f.Body[i].Operands; len(ops) > 0 {
-			count(ops[0])
-		}
-	}
-	for _, v := range f.Params {
-		defs[v.Name] += 2 // the call writes a register parameter
-	}
-	for _, v := range f.Returns {
-		defs[v.Name] += 2 // the return reads a register result from the frame
-	}
-	return defs
 }
 
 func (d *decoder) badType() error { return missing("type %v is not supported here", d.typ(0)) }

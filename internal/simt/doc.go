@@ -26,8 +26,10 @@
 //	simt.go, program.go             what callers use: memory, launches, linked programs
 //	function.go, decode.go          a function in decoded form; the decoder's common part
 //	alias.go                        registers that are other names of constants
-//	liveness.go, pressure.go        basic blocks; how many registers a thread needs
-//	fuse.go, uses.go, flow.go       which multiplications are joined with additions; the analysis for that
+//	flow.go, access.go, liveness.go basic blocks; the registers that an instruction reads and writes, and that are needed
+//	pressure.go, stack.go           how many registers and how much stack a thread needs
+//	fuse.go, uses.go                which multiplications are joined with additions
+//	looks.go                        whether a thread looks at what it loads
 //	execution.go, worker.go         a launch; its goroutines
 //	block.go, warp.go, frame.go     a block; a warp with its groups of lanes; a call frame
 //	exec.go, vec.go, simd*          register access; the loops over lanes, in Go and AVX2

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -50,6 +51,9 @@ type function struct {
 	folded   int         // of a kernel: the stack of such functions
 
 	pressure, barriers int // what findPressure and findBarriers found
+
+	findLooked sync.Once
+	looked     bitset // what lookedAt found
 
 	carry int32 // the predicate that is the carry flag, 0 if there is none
 
@@ -250,13 +254,13 @@ func (f *function) number() {
 }
 
 // decode fills f.code. Instructions that cannot run are recorded in f.bad.
-func (f *function) decode() {
+func (f *function) decode(fl *flow) {
 	if f.numRegs+f.numPreds > maxRegisters { // not all have a number
 		return
 	}
-	d := &decoder{f: f, defs: countDefs(f.src)}
+	d := &decoder{f: f, flow: fl}
 	d.start = make([]int, len(f.src.Body)+1)
-	d.joins = f.findJoins()
+	d.joins = fl.findJoins()
 	d.findAliases()
 	targets := f.targets()
 	for i := range f.src.Body {

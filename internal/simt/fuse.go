@@ -14,8 +14,8 @@ import (
 //   - Both have the same type and both or neither have .ftz. The addition may have .sat. A
 //     product is a mul, or the last step of div.full and div.approx.
 //   - A product is joined if every instruction that uses it is such an addition of the same
-//     basic block. What nothing depends on is no use. mov is transparent, and so is neg where
-//     it changes only a sign.
+//     basic block. What nothing depends on is no use. A return uses results that are
+//     registers. mov is transparent, and so is neg where it changes only a sign.
 //   - No fence and no call lies between them.
 //   - An addition is joined with one product. Products with one use come first. If both
 //     operands can be joined, the first is. The other product must then be rounded, and no
@@ -50,16 +50,16 @@ type joins struct {
 }
 
 // findJoins applies the rules to a function.
-func (f *function) findJoins() joins {
-	if f.program.plain || !hasPair(f.src) {
+func (fl *flow) findJoins() joins {
+	if fl.program.plain || !hasPair(fl.src) {
 		return joins{}
 	}
-	u := findUses(f.src)
+	u := fl.findUses()
 	if u == nil {
 		return joins{}
 	}
 	operands := map[int]*[2]*productOf{} // of additions: their products
-	for i := range f.src.Body {
+	for i := range fl.src.Body {
 		p := u.productAt(i)
 		if p == nil {
 			continue
@@ -72,7 +72,7 @@ func (f *function) findJoins() joins {
 			operands[s.sum][s.operand-1] = s
 		}
 	}
-	return chooseProducts(f.src, operands)
+	return chooseProducts(fl.src, operands)
 }
 
 // hasPair reports whether a function has a multiplication and an addition that could be joined.
@@ -192,8 +192,7 @@ func negates(in, product *ptx.Instr) bool {
 // productAt returns the product that instruction i computes. It is nil if i computes none, or
 // one that must be rounded.
 func (u *uses) productAt(i int) *product {
-	in := &u.f.Body[i]
-	d := u.of[i]
+	in, d := u.at(i), u.of[i]
 	if d == nil || !multiplies(in) || u.constant(i, in.Operands[1]) && u.constant(i, in.Operands[2]) {
 		return nil
 	}
@@ -228,7 +227,7 @@ func (u *uses) follow(p *product, d *definition, by path) bool {
 // followUse is follow for one use. An addition takes over one neg.ftz as a change of sign, but
 // not where it changes the sign itself.
 func (u *uses) followUse(p *product, s use, by path) bool {
-	in, of := &u.f.Body[s.at], &u.f.Body[p.at]
+	in, of := u.at(s.at), u.at(p.at)
 	switch {
 	case copies(in):
 		return s.operand != 1 || u.follow(p, u.of[s.at], by)
@@ -257,7 +256,7 @@ func (d *decoder) decodeProduct(p *product) error {
 	switch {
 	case d.in.Op == "div":
 		d.emitFactors(p)
-	case p.overwritten(d.f.src):
+	case p.overwritten(d.flow.names):
 		d.emitCopy(&p.a)
 		d.emitCopy(&p.b)
 	}
@@ -271,20 +270,17 @@ func (d *decoder) decodeProduct(p *product) error {
 const farApart = 1 << 10
 
 // overwritten reports whether a factor may be written before the last addition that is joined.
-func (p *product) overwritten(f *ptx.Func) bool {
+func (p *product) overwritten(names []named) bool {
 	if p.last-p.at > farApart {
 		return true
 	}
-	factors := map[string]bool{}
-	eachSource(&f.Body[p.at], func(name string, _ int) { factors[whole(name)] = true })
-	from, found := p.at, false
+	from := p.at
 	if !p.rounded {
 		from++
 	}
-	for i := from; i < p.last; i++ {
-		eachDestination(&f.Body[i], func(name string) { found = found || factors[whole(name)] })
-	}
-	return found
+	return slices.ContainsFunc(names[from:max(from, p.last)], func(n named) bool {
+		return slices.ContainsFunc(n.writes, func(r int32) bool { return slices.Contains(names[p.at].reads, r) })
+	})
 }
 
 // emitCopy emits a copy of a register, which counts as no instruction.

@@ -2,6 +2,7 @@ package simt
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,11 @@ func pairKernel(body string, out ...string) string {
 // addition's and p the product's register, "q" if it is joined with none.
 func joinedIn(t *testing.T, text string) string {
 	t.Helper()
+	return joinedInFunction(t, text, "k")
+}
+
+func joinedInFunction(t *testing.T, text, name string) string {
+	t.Helper()
 	m, err := ptx.Parse("", text)
 	if err != nil {
 		t.Fatalf("%+v", err)
@@ -40,11 +46,11 @@ func joinedIn(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := p.funcs["k"]
+	f := p.funcs[name]
 	if len(f.bad) > 0 {
 		t.Fatalf("%s: %s", f.bad[0].op, f.bad[0].what)
 	}
-	j := f.findJoins()
+	j := newFlow(f).findJoins()
 	var all []string
 	for i := range f.src.Body {
 		in := &f.src.Body[i]
@@ -216,6 +222,35 @@ func TestJoinedResults(t *testing.T) {
 	}
 }
 
+// TestJoinsOfResults checks that a return uses a result of its function that is a register.
+func TestJoinsOfResults(t *testing.T) {
+	const text = ".version 8.0\n.target sm_90\n.address_size 64\n.func (.reg .f32 r) f(.reg .f32 x, .reg .f32 y, .reg .f32 z, .reg .u64 out) { .reg .f32 p, q;\n%s\n}\n" +
+		".visible .entry k(.param .u64 pout) { .reg .u64 out; .reg .f32 v,x,z; ld.param.u64 out,[pout]; mov.f32 x,0f3F800001; mov.f32 z,0fBF800000; call (v),f,(x,x,z,out); st.global.f32 [out+4],v; ret; }\n"
+	x := math.Float32frombits(0x3f800001)
+	joined, apart, product := exactFMA(x, x, -1), float32(x*x)-1, float32(x*x)
+	for _, c := range []struct {
+		body, want string
+		out        []float32
+	}{
+		{"mul.f32 p,x,y; add.f32 r,p,z; st.global.f32 [out],r; ret;", "r=p", []float32{joined, joined}},
+		{"mul.f32 p,x,y; add.f32 r,p,z; st.global.f32 [out],x;", "r=p", []float32{x, joined}},
+		{"mul.f32 r,x,y; add.f32 q,r,z; st.global.f32 [out],q; ret;", "q", []float32{apart, product}},
+		{"mul.f32 r,x,y; add.f32 q,r,z; st.global.f32 [out],q;", "q", []float32{apart, product}},
+		{"mul.f32 r,x,y; add.f32 q,r,z; st.global.f32 [out],q; mov.f32 r,z; ret;", "q=r", []float32{joined, -1}},
+	} {
+		text := fmt.Sprintf(text, c.body)
+		if got := joinedInFunction(t, text, "f"); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.body, got, c.want)
+		}
+		mem := newSpace()
+		out := put(mem, make([]float32, 2))
+		mustRun(t, load(t, mem, "", text).launch(t, "k", 1, 1, out))
+		if got := valuesOf[float32](out.Data); !slices.Equal(got, c.out) {
+			t.Errorf("%s: stores and returns %v, want %v", c.body, got, c.out)
+		}
+	}
+}
+
 // TestPlain checks that nothing is joined without optimisation.
 func TestPlain(t *testing.T) {
 	text := pairKernel("mul.T p,x,y; add.T q,p,z;", "q")
@@ -232,7 +267,7 @@ func TestPlain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j := p.funcs["k"].findJoins(); len(j.sums) > 0 {
+		if j := newFlow(p.funcs["k"]).findJoins(); len(j.sums) > 0 {
 			t.Errorf("with .target debug %v: %d additions are joined", debug, len(j.sums))
 		}
 	}

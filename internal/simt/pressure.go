@@ -13,41 +13,81 @@ type lifetime struct{ first, last int }
 // loopWork bounds the loops times registers that textPressure looks at.
 const loopWork = 1 << 24
 
-// findPressure estimates how many 32-bit registers a thread of the function needs at once:
-// the most that hold a value which the code can still read, by the paths of the branches.
+// findPressure estimates how many 32-bit registers a thread of the function needs at once: the
+// most that hold a value which the code can still read, by the paths of the branches.
 // Predicates count nothing. A compiler moves instructions, so its number differs.
-func (f *function) findPressure() int {
-	n := int(f.endReg - f.firstReg)
-	blocks, names := f.basicBlocks(), f.named()
-	if blocks == nil || len(blocks)*(n+63)/64 > livenessWords || !liveness(blocks, names, n) {
-		return f.textPressure()
+func (fl *flow) findPressure() (most int) {
+	l, words := fl.liveness(false), fl.words(0)
+	if l == nil {
+		return fl.textPressure(words)
 	}
-	words := make([]int, n)
-	for _, r := range f.regs {
-		if !r.pred {
-			words[r.index-f.firstReg] = (r.typ.Size() + 3) / 4
-		}
-	}
-	most := 0
-	for _, b := range blocks {
-		most = max(most, b.pressureOf(blocks, names, words))
+	live := newBitset(len(words))
+	for k := range l.blocks {
+		most = max(most, l.pressureOf(k, l.after(k, live), words))
 	}
 	return most
 }
 
-// textPressure is findPressure from the order of the text, for large functions. It counts
-// the registers whose lifetimes in the text overlap. A register that has a value before a
-// loop and is named in the loop keeps its value until the loop ends.
-func (f *function) textPressure() int {
-	lives := f.lifetimes()
-	f.extend(lives)
-	change := make([]int, len(f.src.Body)+1)
-	for name, l := range lives {
-		words := (f.regs[name].typ.Size() + 3) / 4
-		change[l.first] += words
-		change[l.last+1] -= words
+// words returns the 32-bit registers that each declared register takes. predicate is for a
+// predicate.
+func (f *function) words(predicate int) []int {
+	words := make([]int, f.regIDs())
+	for _, r := range f.regs {
+		if words[f.regID(r)] = predicate; !r.pred {
+			words[f.regID(r)] = (r.typ.Size() + 3) / 4
+		}
 	}
-	most, now := 0, 0
+	return words
+}
+
+// pressureOf returns the most words that are needed at one instruction of a block: those of
+// the registers that have a value which is read later, and of those that it names. live is
+// what is needed after the block.
+func (l *liveness) pressureOf(k int, live bitset, words []int) int {
+	now := live.words(words)
+	add := func(list []int32) {
+		for _, r := range list {
+			if !live.has(r) {
+				live.add(r)
+				now += words[r]
+			}
+		}
+	}
+	remove := func(list []int32) {
+		for _, r := range list {
+			if live.has(r) {
+				live.remove(r)
+				now -= words[r]
+			}
+		}
+	}
+	most := now
+	for i := l.blocks[k].end - 1; i >= l.blocks[k].first; i-- {
+		a := &l.names[i]
+		add(a.reads)
+		add(a.writes)
+		most = max(most, now)
+		remove(a.writes)
+		add(a.reads)
+		if a.guarded {
+			add(a.writes)
+		}
+	}
+	return most
+}
+
+// textPressure is findPressure from the order of the text, for large functions. It counts the
+// registers whose lifetimes in the text overlap. A register that has a value before a loop
+// and is named in the loop keeps its value until the loop ends.
+func (fl *flow) textPressure(words []int) (most int) {
+	lives := fl.lifetimes()
+	fl.extend(lives)
+	change := make([]int, len(fl.names)+1)
+	for r, l := range lives {
+		change[l.first] += words[r]
+		change[l.last+1] -= words[r]
+	}
+	now := 0
 	for _, c := range change {
 		now += c
 		most = max(most, now)
@@ -55,90 +95,38 @@ func (f *function) textPressure() int {
 	return most
 }
 
-// lifetimes returns the lifetime of each register, without regard to loops.
-func (f *function) lifetimes() map[string]*lifetime {
-	lives := map[string]*lifetime{}
-	for i := range f.src.Body {
-		eachRegister(&f.src.Body[i], func(name string) {
-			if r, ok := f.regs[name]; !ok || r.pred {
-				return
+// lifetimes returns the lifetime of each register that is named, without regard to loops.
+func (fl *flow) lifetimes() map[int32]*lifetime {
+	lives := map[int32]*lifetime{}
+	for i := range fl.names {
+		for _, list := range [][]int32{fl.names[i].writes, fl.names[i].reads} {
+			for _, r := range list {
+				if lives[r] == nil {
+					lives[r] = &lifetime{first: i}
+				}
+				lives[r].last = i
 			}
-			if l := lives[name]; l != nil {
-				l.last = i
-			} else {
-				lives[name] = &lifetime{i, i}
-			}
-		})
+		}
 	}
 	return lives
 }
 
 // extend makes registers that a loop needs last until its end. Loops come in the order
 // of their ends, so inner loops come before those around them.
-func (f *function) extend(lives map[string]*lifetime) {
-	for end, work := 0, 0; end < len(f.src.Body) && work < loopWork; end++ {
-		start, ok := f.loopAt(end)
-		if !ok {
+func (fl *flow) extend(lives map[int32]*lifetime) {
+	for end, work := 0, 0; end < len(fl.src.Body) && work < loopWork; end++ {
+		if fl.src.Body[end].Op != "bra" {
+			continue
+		}
+		to := fl.jumps(end)
+		if len(to) == 0 || to[0] > end {
 			continue
 		}
 		work += len(lives)
 		for _, l := range lives {
-			if l.first < start && l.last >= start && l.last < end {
+			if l.first < to[0] && l.last >= to[0] && l.last < end {
 				l.last = end
 			}
-		}
-	}
-}
-
-// loopAt returns where the loop begins that instruction end closes with a branch back.
-func (f *function) loopAt(end int) (start int, ok bool) {
-	in := &f.src.Body[end]
-	if in.Op != "bra" || len(in.Operands) == 0 {
-		return 0, false
-	}
-	to, ok := in.Operands[0].(ptx.Sym)
-	if !ok {
-		return 0, false
-	}
-	start, ok = f.src.Labels[to.Name]
-	return start, ok && start <= end
-}
-
-// eachRegister calls fn with each register that an instruction names.
-func eachRegister(in *ptx.Instr, fn func(name string)) {
-	if in.Guard != "" {
-		fn(in.Guard)
-	}
-	for _, o := range in.Operands {
-		registersOf(o, fn)
-	}
-}
-
-func registersOf(o ptx.Operand, fn func(name string)) {
-	switch o := o.(type) {
-	case ptx.Reg:
-		if o.Comp != 0 {
-			fn(o.Name + "." + string(rune(o.Comp)))
-			return
-		}
-		fn(o.Name)
-	case ptx.Mem:
-		if o.IsReg {
-			fn(o.Base)
-		}
-		for _, a := range o.Args {
-			registersOf(a, fn)
-		}
-	case ptx.Vec:
-		for _, e := range o.Elems {
-			registersOf(e, fn)
-		}
-	case ptx.Pair:
-		registersOf(o.First, fn)
-		registersOf(o.Second, fn)
-	case ptx.List:
-		for _, e := range o.Elems {
-			registersOf(e, fn)
 		}
 	}
 }

@@ -208,8 +208,9 @@ func decodeModule(m *ptx.Module, plain bool) (*Program, error) {
 		fn.number()
 	}
 	for _, fn := range p.list {
-		fn.decode()
-		fn.pressure, fn.barriers = fn.findPressure(), fn.findBarriers()
+		fl := newFlow(fn)
+		fn.decode(fl)
+		fn.pressure, fn.barriers = fl.findPressure(), fn.findBarriers()
 	}
 	addressed := p.addressed()
 	for _, fn := range p.list {
@@ -314,7 +315,9 @@ func (p *Program) newKernel(fn *function, addressed []*function) *Kernel {
 	}
 	if k.boundedStack = boundedStack(fn, addressed); !k.boundedStack {
 		for _, f := range fns {
-			f.stack = f.findStack()
+			if f.stack == 0 { // another kernel may reach it, too
+				f.stack = f.findStack()
+			}
 		}
 		p.foldStack(fn, addressed)
 	}

@@ -2,7 +2,6 @@ package simt
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
@@ -38,8 +37,6 @@ const (
 	// alignedAlways is the alignment of every frame. More needs a word for the old end of the
 	// stack.
 	alignedAlways = 8
-	// stackLivenessWork bounds the instructions times words of registers that findLive looks at.
-	stackLivenessWork = 1 << 24
 )
 
 // boundedStack reports whether a compiler knows how much stack a kernel needs: no function
@@ -190,223 +187,67 @@ func (f *function) calls() (any bool, arguments int) {
 // needed after the call, and not made by it. A predicate takes a word. Values over different
 // calls share few registers. several reports whether there is more than one such call.
 func (f *function) savedOverCalls() (words int, several bool) {
-	l := newStackLiveness(f)
+	fl := newFlow(f)
+	l := fl.liveness(false)
 	if l == nil {
 		return f.pressure, true
 	}
-	l.solve()
-	over, most, calls := make([]uint64, len(l.live[0])), 0, 0
-	for i := range f.src.Body {
-		if f.src.Body[i].Op != "call" {
-			continue
+	of := fl.words(1)
+	for r := range fl.recomputed() {
+		of[r] = 0
+	}
+	set, all := newBitset(len(of)), newBitset(len(of))
+	most, calls, work := 0, 0, 0
+	l.eachNeeded(func(i int, live bitset) {
+		if f.at(i).Op != "call" || work > livenessWords {
+			return
 		}
-		set := l.over(i)
-		for w, v := range set {
-			over[w] |= v
-		}
-		if n := l.words(set); n > 0 {
+		work += len(set)
+		l.over(set, live, &l.names[i])
+		all.union(set)
+		if n := set.words(of); n > 0 {
 			most = max(most, n)
 			calls++
 		}
+	})
+	if work > livenessWords {
+		return f.pressure, true
 	}
-	return min(l.words(over), most+apartWords), calls > 1
+	return min(all.words(of), most+apartWords), calls > 1
 }
 
-// over returns what has a value before and behind a call.
-func (l *stackLiveness) over(call int) []uint64 {
-	set := l.after(call)
-	for _, d := range l.defs[call] {
-		set[d/64] &^= 1 << (d % 64)
+// over sets set to what has a value before and behind a call. live is what is needed after it.
+func (l *liveness) over(set, live bitset, call *named) {
+	copy(set, live)
+	if call.guarded { // the old value may stay
+		return
 	}
-	return set
-}
-
-// words returns the words of a set of registers.
-func (l *stackLiveness) words(set []uint64) (n int) {
-	for w, v := range set {
-		for ; v != 0; v &= v - 1 {
-			n += l.sizes[w*64+bits.TrailingZeros64(v)]
-		}
-	}
-	return n
-}
-
-// stackLiveness says which registers of a function are needed before each instruction.
-type stackLiveness struct {
-	f     *function
-	index map[string]int
-	sizes []int      // words of each register
-	live  [][]uint64 // by instruction: a bit for each register that is needed before it
-	uses  [][]int
-	defs  [][]int // that an instruction writes, without a guard
-}
-
-// newStackLiveness returns nil for a function that is too large.
-func newStackLiveness(f *function) *stackLiveness {
-	l := &stackLiveness{f: f, index: map[string]int{}}
-	again := recomputed(f.src)
-	number := func(name string) (int, bool) {
-		r, ok := f.regs[name]
-		if !ok || again[name] {
-			return 0, false
-		}
-		i, ok := l.index[name]
-		if !ok {
-			i = len(l.sizes)
-			l.index[name] = i
-			l.sizes = append(l.sizes, 1)
-			if !r.pred {
-				l.sizes[i] = (r.typ.Size() + wordBytes - 1) / wordBytes
-			}
-		}
-		return i, true
-	}
-	for i := range f.src.Body {
-		in := &f.src.Body[i]
-		var uses, defs []int
-		eachAccess(in, func(name string, write bool) {
-			if n, ok := number(name); ok && write {
-				defs = append(defs, n)
-			} else if ok {
-				uses = append(uses, n)
-			}
-		})
-		if in.Guard != "" {
-			defs = nil // the old value may stay
-		}
-		l.uses, l.defs = append(l.uses, uses), append(l.defs, defs)
-	}
-	row := (len(l.sizes) + 63) / 64
-	if row*len(f.src.Body) > stackLivenessWork {
-		return nil
-	}
-	l.live = make([][]uint64, len(f.src.Body)+1)
-	for i := range l.live {
-		l.live[i] = make([]uint64, row)
-	}
-	return l
-}
-
-// solve goes backwards through the instructions until nothing changes.
-func (l *stackLiveness) solve() {
-	for changed := true; changed; {
-		changed = false
-		for i := len(l.f.src.Body) - 1; i >= 0; i-- {
-			now := l.after(i)
-			for _, d := range l.defs[i] {
-				now[d/64] &^= 1 << (d % 64)
-			}
-			for _, u := range l.uses[i] {
-				now[u/64] |= 1 << (u % 64)
-			}
-			if !slices.Equal(now, l.live[i]) {
-				copy(l.live[i], now)
-				changed = true
-			}
-		}
-	}
-}
-
-// after returns what is needed after an instruction.
-func (l *stackLiveness) after(i int) []uint64 {
-	in := &l.f.src.Body[i]
-	out := make([]uint64, len(l.live[i]))
-	join := func(at int) {
-		for w, v := range l.live[at] {
-			out[w] |= v
-		}
-	}
-	always := in.Guard == ""
-	switch in.Op {
-	case "bra", "brx":
-		for _, at := range l.f.jumpsOf(in) {
-			join(at)
-		}
-	case "ret", "exit", "trap":
-	default:
-		always = false
-	}
-	if !always {
-		join(i + 1)
-	}
-	return out
-}
-
-// jumpsOf returns where a branch may go.
-func (f *function) jumpsOf(in *ptx.Instr) (at []int) {
-	for _, o := range in.Operands {
-		s, ok := o.(ptx.Sym)
-		if !ok {
-			continue
-		}
-		names := []string{s.Name}
-		if table, ok := f.src.Tables[s.Name]; ok {
-			names = table
-		}
-		for _, n := range names {
-			if i, ok := f.src.Labels[n]; ok {
-				at = append(at, i)
-			}
-		}
-	}
-	return at
-}
-
-// writesNothing are the opcodes whose first operand may be a register that they read.
-var writesNothing = []string{"bra", "brx", "bar", "barrier", "nanosleep", "stackrestore", "exit", "ret", "trap", "setmaxnreg", "griddepcontrol"}
-
-// eachAccess calls fn with each register of an instruction, and whether it is written.
-func eachAccess(in *ptx.Instr, fn func(name string, write bool)) {
-	if in.Guard != "" {
-		fn(in.Guard, false)
-	}
-	read := func(name string) { fn(name, false) }
-	for i, o := range in.Operands {
-		write := i == 0 && !slices.Contains(writesNothing, in.Op)
-		switch o.(type) {
-		case ptx.Mem, ptx.Sym:
-			write = false
-		}
-		if in.Op == "bar" && slices.Contains(in.Mods, "red") {
-			write = i == 0
-		}
-		if in.Op == "call" {
-			_, list := o.(ptx.List)
-			write = i == 0 && list && len(in.Operands) > 1
-		}
-		if write {
-			registersOf(o, func(name string) { fn(name, true) })
-		} else {
-			registersOf(o, read)
-		}
+	for _, r := range call.writes {
+		set.remove(r)
 	}
 }
 
 // recomputed returns the registers whose value a compiler makes again behind a call and does
 // not save: constants, addresses of variables, and sums of these.
-func recomputed(src *ptx.Func) map[string]bool {
-	defs, again := countDefs(src), map[string]bool{}
-	for i := range src.Body {
-		in := &src.Body[i]
-		if in.Guard != "" || len(in.Operands) < 2 || !slices.Contains([]string{"mov", "cvta", "add"}, in.Op) {
+func (fl *flow) recomputed() map[int32]bool {
+	again := map[int32]bool{}
+	for i := range fl.src.Body {
+		in, a := &fl.src.Body[i], &fl.names[i]
+		if a.guarded || len(in.Operands) < 2 || !slices.Contains([]string{"mov", "cvta", "add"}, in.Op) || !fl.definedOnce(in.Operands[0]) {
 			continue
 		}
-		d, ok := in.Operands[0].(ptx.Reg)
-		if !ok || defs[regName(d)] != 1 {
-			continue
-		}
-		constant := true
+		constant := !slices.ContainsFunc(a.reads, func(r int32) bool { return !again[r] })
 		for _, o := range in.Operands[1:] {
 			switch o := o.(type) {
 			case ptx.Imm, ptx.Float, ptx.Sym:
 			case ptx.Reg:
-				constant = constant && !o.Special && again[regName(o)]
+				constant = constant && !o.Special
 			default:
 				constant = false
 			}
 		}
 		if constant {
-			again[regName(d)] = true
+			again[a.writes[0]] = true
 		}
 	}
 	return again

@@ -176,3 +176,24 @@ func TestStackKnown(t *testing.T) {
 		t.Errorf("without a limit depth %d fails: %v", got+1, f)
 	}
 }
+
+// TestStackOfRegisterResults: the result of a call that is a register is not saved over the
+// call, but under a predicate its old value is. Arguments that are used later are saved.
+func TestStackOfRegisterResults(t *testing.T) {
+	for body, want := range map[string]int{
+		"call (r), f, (a); ret;":                                  0,
+		"call (b), f, (a); mov.u32 r, b; ret;":                    0,
+		"call (b), f, (a); add.u32 r, b, a; ret;":                 1,
+		"mov.u32 b, a; @p call (b), f, (a); mov.u32 r, b; ret;":   1,
+		"call (b), f, (a); call (r), f, (a); ret;":                1,
+		"call (b), f, (a); call (r), f, (b); ret;":                0,
+		"@p call (b), f, (a); call (r), f, (a); add.u32 r, r, b;": 2,
+		"call (r), f, (a); @p mov.u32 r, 1;":                      1,
+	} {
+		m := load(t, newSpace(), "", ".version 8.0\n.target sm_75\n.address_size 64\n.func (.reg .u32 r) f(.reg .u32 a) { .reg .u32 b; .reg .pred p;\n"+body+"\n}\n"+
+			".visible .entry k() { .reg .u32 v; call (v), f, (1); ret; }\n")
+		if got, _ := m.Program.funcs["f"].savedOverCalls(); got != want {
+			t.Errorf("%s: %d words are saved, want %d", body, got, want)
+		}
+	}
+}

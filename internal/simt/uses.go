@@ -2,7 +2,6 @@ package simt
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/ferrygpu/ferry/ptx"
 )
@@ -10,7 +9,7 @@ import (
 // use is an operand that reads a register.
 type use struct {
 	at      int // index into the body
-	operand int // -1 for the guard
+	operand int // -1 for the guard and for a return
 }
 
 // definition is a value that an instruction writes into a register.
@@ -24,85 +23,70 @@ type definition struct {
 // uses is which values the instructions of a function read and write. It has only those that
 // something depends on.
 type uses struct {
-	fences  int // seen so far
-	f       *ptx.Func
-	of      []*definition                  // by instruction, nil if it does not write one register
-	factors map[int]map[string]*definition // of multiplications: what they read, by register, in the same basic block
-	only    map[string]int                 // registers that one instruction of the function writes, and that instruction
+	*flow
+	fences  int                           // seen so far
+	of      []*definition                 // by instruction, nil if it does not write one register
+	factors map[int]map[int32]*definition // of multiplications: what they read, by register, in the same basic block
 }
 
 // findUses returns the uses in a function, nil for a function that is too large.
-func findUses(f *ptx.Func) *uses {
-	l := findLiveness(f)
+func (fl *flow) findUses() *uses {
+	l := fl.liveness(true)
 	if l == nil {
 		return nil
 	}
-	u := &uses{f: f, of: make([]*definition, len(f.Body)), factors: map[int]map[string]*definition{}, only: map[string]int{}}
-	u.findOnly()
-	needed := l.needed()
-	for k := range l.blocks {
-		u.block(l, k, needed)
+	u := &uses{flow: fl, of: make([]*definition, len(fl.names)), factors: map[int]map[int32]*definition{}}
+	needed := make([]bool, len(fl.names))
+	l.eachNeeded(func(i int, _ bitset) { needed[i] = true })
+	after := newBitset(fl.regIDs())
+	for k := range fl.blocks {
+		u.block(&fl.blocks[k], needed, l.after(k, after))
 	}
 	return u
 }
 
-// findOnly finds the registers with one definition.
-func (u *uses) findOnly() {
-	count := map[string]int{}
-	for i := range u.f.Body {
-		eachDestination(&u.f.Body[i], func(name string) {
-			count[name]++
-			u.only[name] = i
-		})
-	}
-	for name, n := range count {
-		if n > 1 {
-			delete(u.only, name)
-		}
-	}
-}
-
-// block finds the uses in a basic block.
-func (u *uses) block(l *joinLiveness, k int, needed []bool) {
-	now := map[string]*definition{} // by register
-	for i := l.blocks[k].from; i < l.blocks[k].to; i++ {
-		in := &u.f.Body[i]
+// block finds the uses in a basic block. after is the registers that are needed after it.
+func (u *uses) block(b *basicBlock, needed []bool, after bitset) {
+	now := map[int32]*definition{} // by register
+	for i := b.first; i < b.end; i++ {
 		if !needed[i] {
 			continue
 		}
+		in := u.at(i)
 		if separates(in) {
 			u.fences++
 		}
-		eachSource(in, func(name string, operand int) { u.read(i, now[whole(name)], name, operand) })
-		eachDestination(in, func(name string) {
-			d := &definition{at: i, fences: u.fences}
-			if name != whole(name) || in.Guard != "" {
-				d.other = true
-				if old := now[whole(name)]; old != nil {
-					old.other = true
-				}
+		u.eachAccess(in, func(reg int32, operand int, write bool) {
+			if !write {
+				u.read(i, now[reg], reg, operand)
 			}
-			now[whole(name)], u.of[i] = d, d
 		})
+		for _, reg := range u.names[i].writes {
+			d := &definition{at: i, fences: u.fences, other: in.Guard != ""}
+			if old := now[reg]; old != nil {
+				old.other = old.other || d.other
+			}
+			now[reg], u.of[i] = d, d
+		}
 	}
-	for name, d := range now {
-		d.other = d.other || l.neededAfter(k, name)
+	for reg, d := range now {
+		d.other = d.other || after.has(reg)
 	}
 }
 
 // read adds instruction i to the uses of d, the definition of a register in the same block. d
 // is nil if there is none.
-func (u *uses) read(i int, d *definition, name string, operand int) {
+func (u *uses) read(i int, d *definition, reg int32, operand int) {
 	if d == nil {
 		return
 	}
 	d.uses = append(d.uses, use{i, operand})
 	d.other = d.other || d.fences != u.fences
-	if multiplies(&u.f.Body[i]) {
+	if multiplies(u.at(i)) {
 		if u.factors[i] == nil {
-			u.factors[i] = map[string]*definition{}
+			u.factors[i] = map[int32]*definition{}
 		}
-		u.factors[i][name] = d
+		u.factors[i][reg] = d
 	}
 }
 
@@ -128,14 +112,18 @@ func (u *uses) constant(i int, o ptx.Operand) bool {
 	case ptx.Imm, ptx.Float:
 		return true
 	case ptx.Reg:
-		at, ok := u.only[o.Name]
-		if d := u.factors[i][o.Name]; d != nil {
-			at, ok = d.at, true
-		}
+		r, ok := u.regs[regName(o)]
 		if !ok {
 			return false
 		}
-		in := &u.f.Body[at]
+		at := u.only[u.regID(r)]
+		if d := u.factors[i][u.regID(r)]; d != nil {
+			at = d.at
+		}
+		if at < 0 {
+			return false
+		}
+		in := u.at(at)
 		if in.Op != "mov" || in.Guard != "" || len(in.Operands) != 2 {
 			return false
 		}
@@ -145,10 +133,4 @@ func (u *uses) constant(i int, o ptx.Operand) bool {
 		}
 	}
 	return false
-}
-
-// whole returns the register that a name of a register or of a component is about.
-func whole(name string) string {
-	name, _, _ = strings.Cut(name, ".")
-	return name
 }
