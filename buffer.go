@@ -223,7 +223,7 @@ func (a *allocation) release() error {
 		}
 		first = err
 	}
-	defer stopTimer(a.g.sayIfBusy(a, &a.Tracker))
+	defer stopTimer(sayIfBusy(a.g, a, &a.Tracker))
 	err := a.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) {
 		return err
@@ -266,6 +266,22 @@ func waitForAllocation(t *inflight.Tracker, st *streamState) error {
 	}
 	t.Follows(&st.Stream)
 	return nil
+}
+
+// birthEvent records the end of an allocation in a stream, so that other streams can wait for
+// that alone. It does so on a software GPU and under FERRY_CHECK: there, a stream that does not
+// wait for the first writes of the memory must be seen. On hardware it returns nil, because
+// most buffers stay in one stream and two driver calls for each would be lost.
+func birthEvent(st *streamState) any {
+	if st.g.emulated == nil && st.g.watch == nil {
+		return nil
+	}
+	c, err := recordCompletion(st)
+	if err != nil { // then other streams wait for the whole stream
+		return nil
+	}
+	st.g.completions.add(c)
+	return c
 }
 
 // followBirth makes later work of a stream wait for the allocation in another stream. Without
@@ -519,6 +535,26 @@ func (r *span) address() uint64 {
 	return uint64(r.dev)
 }
 
+// closedTo reports whether device memory of another GPU may not be used from g: memory of
+// [Alloc] without peer access, and memory of a pool that is not open to g. Of the second, the
+// driver knows no address for the context of g. It is asked without wrappers, because the
+// question is no operation of the program.
+func (r *span) closedTo(g *GPU) bool {
+	if r.a.BornOn() == nil {
+		return !g.shared.mayUse(g, r.a.g)
+	}
+	if !r.farPool(g) || r.dev == 0 {
+		return false
+	}
+	known, err := g.shared.driver.PointerGetAttributes(g.ctx, r.dev)
+	return err == nil && known.Device == r.a.g.device && known.DevicePointer == 0
+}
+
+// farPool reports whether a span is memory of a pool of another GPU.
+func (r *span) farPool(g *GPU) bool {
+	return r.a != nil && r.kind() == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
+}
+
 // reachableFrom returns an error for memory that operations of a GPU cannot use.
 func (r *span) reachableFrom(g *GPU) error {
 	if r.a == nil || r.a.g == g || r.bytes == 0 {
@@ -606,4 +642,36 @@ func (r *span) watchHost(a inflight.Access, issued uint64) {
 	if r.a != nil && r.a.g.watch != nil && r.host != nil {
 		r.a.g.watch.WatchHost(r.host, r.bytes, a == inflight.Write, issued)
 	}
+}
+
+// runAt returns the longest part of a span that begins at byte off and is memory of one
+// kind. If that part of a pageable span is in an open buffer, the result is a range of the
+// buffer.
+func runAt(g *GPU, r *span, off uintptr) (span, error) {
+	rest := r.cut(off, r.bytes-off)
+	if !r.isPageable() {
+		return rest, nil
+	}
+	start := uint64(deviceAddress(rest.host))
+	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
+	rest = rest.cut(0, uintptr(run.End-start))
+	rest.untracked = false // r may be a part that was found before
+	switch {
+	case run.Owner != nil:
+		return spanIn(run.Owner.Of.(*allocation), rest), nil
+	case run.Lost:
+		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
+	case run.Known: // a buffer that is being closed, or the rest of a registration that no buffer uses
+		rest.untracked = true
+	}
+	return rest, nil
+}
+
+// spanIn returns a pageable span as a range of the allocation in which it lies.
+func spanIn(a *allocation, r span) span {
+	r.a, r.generation, r.part = a, a.Generation(), true
+	if a.dev != 0 {
+		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
+	}
+	return r
 }

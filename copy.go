@@ -149,12 +149,6 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 	return false
 }
 
-// streamOf returns the stream of a Queue. It returns nil for other types.
-func streamOf(q Queue) *Stream {
-	s, _ := q.(*Stream)
-	return s
-}
-
 // copySpans copies on a stream. A pageable slice can be a part of a buffer, for example a
 // result of Host.Slice. copySpans then copies a range of that buffer, because the hardware
 // uses the memory after Copy has returned. A slice that crosses the end of a buffer is
@@ -467,7 +461,7 @@ func waitBoth(ctx context.Context, st *streamState, dst, src *span) error {
 	if err := dst.waitHost(ctx, inflight.Write); err != nil {
 		return err
 	}
-	st.g.moveByCPU(src)
+	st.g.moveByCPU(src.host, src.bytes)
 	return src.waitHost(ctx, inflight.Read)
 }
 
@@ -566,4 +560,23 @@ func prepareCopy(b *Batch, st *streamState, op *batchOp) error {
 		b.calls.Append(copyCall(st, to, from))
 	}
 	return nil
+}
+
+// reaches returns an error if a copy on a stream cannot use a span of another GPU. other is the
+// other side of the copy. Copies between two GPUs need access to pools only in a capture.
+func (r *span) reaches(st *streamState, other *span) error {
+	g := st.g
+	if err := r.reachableFrom(g); err != nil {
+		return err
+	}
+	if r.farPool(g) && (st.capture != nil || !betweenGPUs(r, other)) && r.closedTo(g) {
+		return refusal.Invalid("%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", r.String(), g.label, g.label)
+	}
+	return nil
+}
+
+// betweenGPUs reports whether a copy is between the memory of two devices. The driver makes it
+// by cuMemcpyPeerAsync or, in a capture, by cuMemcpyAsync.
+func betweenGPUs(dst, src *span) bool {
+	return dst.kind() == deviceMemory && src.kind() == deviceMemory && dst.a.g.device != src.a.g.device
 }

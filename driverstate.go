@@ -1,15 +1,12 @@
 package ferry
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sync"
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/hostmap"
-	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // driverState is what the GPUs of one driver share: the list of these GPUs, the host
@@ -104,71 +101,6 @@ func (t *driverState) drop() {
 	}
 }
 
-// settle waits for the queued work of all streams of the context. It comes right before a driver
-// call that frees memory. That call waits for the same work, but blocks all other calls of the
-// context meanwhile: those that ask for other work, and those that queue what ends the wait.
-// settle asks by queries, which block nobody. Errors of the work are kept for others. In a host
-// function settle returns an error.
-//
-// The software GPU does not block other calls, so settle does nothing there.
-func (g *GPU) settle() error {
-	if g.poller == nil {
-		return nil
-	}
-	err := g.settleStreams()
-	for _, o := range g.shared.sharing(g) {
-		if err == nil && o.lifetime.EnterUsed() { // a closed GPU can still have busy streams
-			err = o.settleStreams()
-			o.leave()
-		}
-	}
-	return err
-}
-
-// settleStreams is settle for the streams of g, closed ones among them. It marks the end of each
-// stream before it waits for any of them, so that work which is queued meanwhile delays nothing.
-func (g *GPU) settleStreams() error {
-	closed := g.unfinished.list()
-	if len(closed) == 0 && g.idle() {
-		return nil
-	}
-	var waits []*streamWait
-	for _, st := range append(closed, g.openStreams()...) {
-		if st.Idle() || st == g.legacy.state && g.legacyCaptures() {
-			continue
-		}
-		w := &streamWait{st: st, n: st.Issued()}
-		w.mark() // without a mark the wait takes longer
-		waits = append(waits, w)
-	}
-	var refused error
-	for _, w := range waits {
-		if refused == nil {
-			refused = w.settle()
-		}
-		w.end()
-	}
-	return refused
-}
-
-// settle waits, and keeps an error of the work for Stream.Wait. In a host function it returns an
-// error.
-func (w *streamWait) settle() error {
-	_, err := w.st.g.poll(context.Background(), w, false)
-	if inHostFunction(err) {
-		return err
-	}
-	w.st.pending.add(err)
-	return nil
-}
-
-// legacyCaptures reports whether a question about the default stream would invalidate the
-// capture of a blocking stream, which only other libraries make.
-func (g *GPU) legacyCaptures() bool {
-	_, err := g.driver.StreamIsCapturing(g.ctx, 0)
-	return errors.Is(err, cu.ErrorStreamCaptureImplicit)
-}
-
 // sharing returns the other GPUs that have the context of g.
 func (t *driverState) sharing(g *GPU) (all []*GPU) {
 	t.mu.RLock()
@@ -201,36 +133,4 @@ func (t *driverState) busyExclusive() []*streamState {
 		}
 	}
 	return busy
-}
-
-// runAt returns the longest part of a span that begins at byte off and is memory of one
-// kind. If that part of a pageable span is in an open buffer, the result is a range of the
-// buffer.
-func runAt(g *GPU, r *span, off uintptr) (span, error) {
-	rest := r.cut(off, r.bytes-off)
-	if !r.isPageable() {
-		return rest, nil
-	}
-	start := uint64(deviceAddress(rest.host))
-	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
-	rest = rest.cut(0, uintptr(run.End-start))
-	rest.untracked = false // r may be a part that was found before
-	switch {
-	case run.Owner != nil:
-		return spanIn(run.Owner.Of.(*allocation), rest), nil
-	case run.Lost:
-		return span{}, refusal.Invalid("%v is in page-locked memory whose buffer was lost without Close: keep the buffer and copy from it", r)
-	case run.Known: // a buffer that is being closed, or the rest of a registration that no buffer uses
-		rest.untracked = true
-	}
-	return rest, nil
-}
-
-// spanIn returns a pageable span as a range of the allocation in which it lies.
-func spanIn(a *allocation, r span) span {
-	r.a, r.generation, r.part = a, a.Generation(), true
-	if a.dev != 0 {
-		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
-	}
-	return r
 }

@@ -88,7 +88,7 @@ func newFill(st *streamState, dst *span, value []byte) (fill, error) {
 	if err := dst.reachableFrom(st.g); err != nil {
 		return fill{}, err
 	}
-	if a, g := dst.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && (a.BornOn() == nil && !g.shared.mayUse(g, a.g) || dst.closedTo(g)) {
+	if a, g := dst.a, st.g; !a.kind.onHost() && a.kind != managedMemory && a.g.device != g.device && dst.closedTo(g) {
 		return fill{}, refusal.Invalid("%v is memory of another GPU: use a stream of that GPU, or call EnablePeer of %s first", dst, g.label)
 	}
 	p, err := dst.addressOn(st.g)

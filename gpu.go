@@ -472,7 +472,7 @@ func (g *GPU) Close() error {
 // release waits for the context and releases it. All objects of the GPU are closed. If the
 // default stream has users, such as the caller, the last of them continues.
 func (g *GPU) release() error {
-	timer := g.sayIfSlow(g)
+	timer := sayIfSlow(g, g)
 	err := g.driver.CtxSynchronize(g.ctx)
 	timer.Stop()
 	if inHostFunction(err) {
@@ -577,4 +577,26 @@ func probe(d cu.Driver, device cu.Device) (c capabilities, failed error) {
 	c.pitch = read(cu.DeviceAttributeMaxPitch, 0)
 	c.sharedMax = max(c.shared, read(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin, 0))
 	return c, failed
+}
+
+// knowingDriver is a driver that makes a copy and says whether it knows the host memory of the
+// copy, in less time than two calls take.
+type knowingDriver interface {
+	MemcpyKnowing(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error)
+}
+
+// driverKnows reports whether the driver knows the first byte of host memory. It asks the
+// driver without wrappers: the question is no operation of the program. If that fails, the
+// driver may know the memory.
+func (g *GPU) driverKnows(p cu.DevicePtr) bool {
+	about, err := g.shared.driver.PointerGetAttributes(g.ctx, p)
+	return err != nil || about.MemoryType != 0
+}
+
+// moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,
+// because its CPU would take time.
+func (g *GPU) moveByCPU(src cu.HostPtr, bytes uintptr) {
+	if m, ok := g.emulated.(interface{ HostMove(cu.HostPtr, uintptr) }); ok {
+		m.HostMove(src, bytes)
+	}
 }

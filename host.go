@@ -493,11 +493,3 @@ func cannotRegister(err error) bool {
 	_, explained := errors.AsType[*PinError](err)
 	return !explained && (errors.Is(err, cu.ErrorNotSupported) || errors.Is(err, cu.ErrorInvalidValue))
 }
-
-// moveByCPU tells an emulated machine that Go is about to copy host memory to host memory,
-// because its CPU would take time.
-func (g *GPU) moveByCPU(src *span) {
-	if m, ok := g.emulated.(interface{ HostMove(cu.HostPtr, uintptr) }); ok {
-		m.HostMove(src.host, src.bytes)
-	}
-}

@@ -516,7 +516,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 		return r.dev, nil
 	case a.kind.onHost():
 		return r.addressOn(g)
-	case a.BornOn() == nil && !g.shared.mayUse(g, a.g) || r.closedTo(g):
+	case r.closedTo(g):
 		return 0, refusal.New(cu.ErrorPeerAccessNotEnabled, "%v is memory of another GPU: call EnablePeer of %s first, or Copy", r.String(), g.label)
 	}
 	return r.dev, nil

@@ -301,22 +301,6 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	return &Device[T]{a.whole()}, nil
 }
 
-// birthEvent records the end of an allocation in a stream, so that other streams can wait for
-// that alone. It does so on a software GPU and under FERRY_CHECK: there, a stream that does not
-// wait for the first writes of the memory must be seen. On hardware it returns nil, because
-// most buffers stay in one stream and two driver calls for each would be lost.
-func birthEvent(st *streamState) any {
-	if st.g.emulated == nil && st.g.watch == nil {
-		return nil
-	}
-	c, err := recordCompletion(st)
-	if err != nil { // then other streams wait for the whole stream
-		return nil
-	}
-	st.g.completions.add(c)
-	return c
-}
-
 // allocOn queues an allocation, and the clearing of its memory if the pool has Zero.
 func allocOn(st *streamState, bytes uintptr, p *MemPool) (cu.DevicePtr, error) {
 	if p == nil {

@@ -401,7 +401,7 @@ func (m *Module) dispose() error {
 	if m.inUse() {
 		return nil
 	}
-	defer stopTimer(m.g.sayIfBusy(m, &m.tracker))
+	defer stopTimer(sayIfBusy(m.g, m, &m.tracker))
 	err := m.tracker.Wait(context.Background(), inflight.Write)
 	if inHostFunction(err) {
 		return err

@@ -123,12 +123,6 @@ func (h *pageableHold) end() {
 	}
 }
 
-// knowingDriver is a driver that makes a copy and says whether it knows the host memory of the
-// copy, in less time than two calls take.
-type knowingDriver interface {
-	MemcpyKnowing(ctx cu.Context, toDevice bool, dev cu.DevicePtr, host cu.HostPtr, bytes uintptr, stream cu.Stream) (known bool, err error)
-}
-
 var _ knowingDriver = (*libcuda.Driver)(nil)
 
 // memcpyPageable makes one copy with a pageable side by the driver. late reports that the
@@ -144,18 +138,10 @@ func memcpyPageable(st *streamState, dst, src *span) (late bool, err error) {
 	if st.g.knowing != nil {
 		late, err = st.g.knowing.MemcpyKnowing(st.g.ctx, host == src, device.dev, host.host, host.bytes, st.handle)
 	} else if err = memcpyAsync(st, dst, src); err == nil {
-		late = st.g.driverKnows(host)
+		late = st.g.driverKnows(deviceAddress(host.host))
 	}
 	runtime.KeepAlive(host)
 	return late, err
-}
-
-// driverKnows reports whether the driver knows the first byte of host memory. It asks the
-// driver without wrappers: the question is no operation of the program. If that fails, the
-// driver may know the memory.
-func (g *GPU) driverKnows(host *span) bool {
-	about, err := g.shared.driver.PointerGetAttributes(g.ctx, deviceAddress(host.host))
-	return err != nil || about.MemoryType != 0
 }
 
 // stagedByDriver is the largest pageable source that drivers copy without waiting for the
@@ -173,7 +159,7 @@ func copyPageable(ctx context.Context, st *streamState, dst, src *span) (late bo
 	}
 	untracked := dst.untracked || src.untracked
 	if dst.bytes <= small || untracked {
-		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(src) { // else the driver copies the source before it returns
+		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(deviceAddress(src.host)) { // else the driver copies the source before it returns
 			if err := waitToCopy(ctx, st); err != nil {
 				return false, err
 			}

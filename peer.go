@@ -7,11 +7,11 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
-// peerAccess is the peer access that GPUs of one driver have. Its contexts reach memory of
-// [Alloc]; memory of pools is opened by device. The fields are guarded by driverState.mu.
+// peerAccess is the peer access that GPUs of one driver have. Access to memory of
+// [Alloc] is for pairs of contexts, access to a pool for a pool and a device. The fields are
+// guarded by driverState.mu.
 type peerAccess struct {
 	// allowed has the pairs of contexts of which the first may use memory of the second,
 	// with their devices.
@@ -72,7 +72,7 @@ func openPools(g, other *GPU) error {
 		return err
 	}
 	for _, h := range handles {
-		if err := g.shared.open(other, h, g.device); err != nil {
+		if err := g.shared.open(other.driver, h, g.device); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func openPools(g, other *GPU) error {
 		if p.enter("open a memory pool") != nil { // it is being closed
 			continue
 		}
-		err := g.shared.open(other, p.handle, g.device)
+		err := g.shared.open(other.driver, p.handle, g.device)
 		p.leave()
 		if err != nil {
 			return err
@@ -128,8 +128,13 @@ func (t *driverState) addPool(p *MemPool) error {
 	}
 	t.mu.Unlock()
 	for _, dev := range to {
-		if err := t.open(p.g, p.handle, dev); err != nil {
+		if err := t.open(p.g.driver, p.handle, dev); err != nil {
 			return err
+		}
+		if !t.mayUseDevice(dev, p.g.device) { // a Close ended it meanwhile
+			if err := t.shut(p.g.driver, p.handle, p.g.device, dev); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -148,18 +153,18 @@ func (t *driverState) dropPool(p *MemPool) {
 	}
 }
 
-// open opens a pool of a GPU to a device, unless it is open.
-func (t *driverState) open(home *GPU, pool cu.MemPool, to cu.Device) error {
+// open opens a pool to a device, unless it is open.
+func (t *driverState) open(d cu.Driver, pool cu.MemPool, to cu.Device) error {
 	at := cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(to)}
-	flags, err := home.driver.MemPoolGetAccess(pool, &at)
+	flags, err := d.MemPoolGetAccess(pool, &at)
 	if err == nil && flags == cu.MemAccessProtReadWrite {
 		return nil
 	}
 	if err == nil {
-		err = home.driver.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
+		err = d.MemPoolSetAccess(pool, []cu.MemAccessDesc{{Location: at, Flags: cu.MemAccessProtReadWrite}})
 	}
 	if err != nil {
-		return fmt.Errorf("open a memory pool of %s to device %d: %w", home.label, to, err)
+		return fmt.Errorf("open a memory pool to device %d: %w", to, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,21 +180,22 @@ func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
 		to, home := devices[0], devices[1]
 		for _, p := range t.poolsOf(home) {
 			if p.enter("close a memory pool") == nil {
-				all = append(all, t.shut(d, p.handle, to))
+				all = append(all, t.shut(d, p.handle, home, to))
 				p.leave()
 			}
 		}
 		handles, err := sharedPools(d, home)
 		all = append(all, err)
 		for _, h := range handles {
-			all = append(all, t.shut(d, h, to))
+			all = append(all, t.shut(d, h, home, to))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// shut closes a pool to a device, if open has opened it.
-func (t *driverState) shut(d cu.Driver, pool cu.MemPool, to cu.Device) error {
+// shut closes a pool of device home to another device, if open has opened it. A concurrent
+// EnablePeer may have found the pool open just before: then shut opens it again.
+func (t *driverState) shut(d cu.Driver, pool cu.MemPool, home, to cu.Device) error {
 	t.mu.Lock()
 	key := openPool{pool, to}
 	_, opened := t.peers.opened[key]
@@ -202,39 +208,20 @@ func (t *driverState) shut(d cu.Driver, pool cu.MemPool, to cu.Device) error {
 	if err != nil {
 		return fmt.Errorf("close a memory pool to device %d: %w", to, err)
 	}
-	return nil
-}
-
-// closedTo reports whether a span is memory of a pool of another GPU that is not open to g. The
-// driver then knows no address of it for the context of g.
-func (r *span) closedTo(g *GPU) bool {
-	if !r.farPool(g) || r.dev == 0 {
-		return false
-	}
-	known, err := g.driver.PointerGetAttributes(g.ctx, r.dev)
-	return err == nil && known.Device == r.a.g.device && known.DevicePointer == 0
-}
-
-// farPool reports whether a span is memory of a pool of another GPU.
-func (r *span) farPool(g *GPU) bool {
-	return r.a != nil && r.kind() == deviceMemory && r.a.BornOn() != nil && r.a.g.device != g.device
-}
-
-// reaches returns an error if a copy on a stream cannot use a span of another GPU. other is the
-// other side of the copy. Copies between two GPUs need access to pools only in a capture.
-func (r *span) reaches(st *streamState, other *span) error {
-	g := st.g
-	if err := r.reachableFrom(g); err != nil {
-		return err
-	}
-	if r.farPool(g) && (st.capture != nil || !betweenGPUs(r, other)) && r.closedTo(g) {
-		return refusal.Invalid("%v is memory of a pool that is not open to %s: use a stream of its own GPU, or call EnablePeer of %s first", r.String(), g.label, g.label)
+	if t.mayUseDevice(to, home) {
+		return t.open(d, pool, to)
 	}
 	return nil
 }
 
-// betweenGPUs reports whether a copy is between the memory of two devices. The driver makes it
-// by cuMemcpyPeerAsync or, in a capture, by cuMemcpyAsync.
-func betweenGPUs(dst, src *span) bool {
-	return dst.kind() == deviceMemory && src.kind() == deviceMemory && dst.a.g.device != src.a.g.device
+// mayUseDevice reports whether a GPU of one device may use memory of another device.
+func (t *driverState) mayUseDevice(dev, of cu.Device) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, devices := range t.peers.allowed {
+		if devices == [2]cu.Device{dev, of} {
+			return true
+		}
+	}
+	return false
 }

@@ -6,9 +6,12 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/hint"
+	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 )
 
@@ -91,4 +94,57 @@ func watchType(w hostWatcher, kernel string, param int, buffer string) {
 func watcherIn(d cu.Driver) hostWatcher {
 	w, _ := cu.As[hostWatcher](d)
 	return w
+}
+
+// slowClose is how long a Close waits before it says so.
+const slowClose = time.Second
+
+// sayClose prints that a Close waits. Tests replace it.
+var sayClose atomic.Pointer[func(text string)]
+
+// sayIfBusy is sayIfSlow, or returns nil at once if no operation is in flight: none that
+// tracker knows, and none in a stream of the GPU, for which the driver may wait, too.
+func sayIfBusy(g *GPU, closed fmt.Stringer, tracker *inflight.Tracker) *time.Timer {
+	for range tracker.Pending(inflight.Write) {
+		return sayIfSlow(g, closed)
+	}
+	if g.idle() {
+		return nil
+	}
+	return sayIfSlow(g, closed)
+}
+
+// sayIfSlow says once in the process that a Close waits, and for what, unless the timer that
+// it returns is stopped before slowClose has passed.
+func sayIfSlow(g *GPU, closed fmt.Stringer) *time.Timer {
+	return time.AfterFunc(slowClose, func() {
+		text := fmt.Sprintf("Close of %v has waited for %v for %s", closed, slowClose, workInFlight(g))
+		if say := sayClose.Load(); say != nil {
+			(*say)(text)
+			return
+		}
+		hint.Say(hint.SlowClose, "%s", text)
+	})
+}
+
+// workInFlight describes the operations in flight, and what ends an endless kernel.
+func workInFlight(g *GPU) string {
+	text := "work in flight"
+	for _, st := range g.openStreams() {
+		if kernel := st.lastLaunch.Load(); kernel != nil && !st.Idle() {
+			text += fmt.Sprintf("; kernel %s was the last kernel of %v", *kernel, st)
+		}
+	}
+	text += "; a kernel or a host function that never ends can be the reason"
+	if g.emulated != nil {
+		text += ": FERRY_KERNEL_LIMIT=10s ends longer kernels of the software GPU"
+	}
+	return text
+}
+
+// stopTimer stops a timer, which may be nil.
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
 }

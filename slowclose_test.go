@@ -78,7 +78,7 @@ func TestCloseStartsNoTimer(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := b.span.a
-	timer := g.sayIfBusy(a, &a.Tracker)
+	timer := sayIfBusy(g, a, &a.Tracker)
 	if timer == nil {
 		t.Fatal("a fill is in flight, and no timer was started")
 	}
@@ -86,7 +86,7 @@ func TestCloseStartsNoTimer(t *testing.T) {
 	if err := g.legacy.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { timer = g.sayIfBusy(a, &a.Tracker) }); timer != nil || n != 0 {
+	if n := testing.AllocsPerRun(100, func() { timer = sayIfBusy(g, a, &a.Tracker) }); timer != nil || n != 0 {
 		t.Errorf("nothing is in flight: %v allocations, timer %v", n, timer)
 	}
 }

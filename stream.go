@@ -588,3 +588,9 @@ func (st *streamState) afterFault(err error) string {
 	}
 	return who + ": " + loss.GoOn()
 }
+
+// streamOf returns the stream of a Queue. It returns nil for other types.
+func streamOf(q Queue) *Stream {
+	s, _ := q.(*Stream)
+	return s
+}

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/forked"
-	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -491,22 +489,78 @@ func afterHostFunction(task func() error) error {
 	return nil
 }
 
-// slowClose is how long a Close waits before it says so.
-const slowClose = time.Second
+// inHostFunction reports whether the driver refused a call because it came from a host
+// function.
+func inHostFunction(err error) bool { return errors.Is(err, cu.ErrorNotPermitted) }
 
-// sayClose prints that a Close waits. Tests replace it.
-var sayClose atomic.Pointer[func(text string)]
+// notReady reports whether the work is not done that the driver was asked about.
+func notReady(err error) bool {
+	return err == cu.ErrorNotReady || err != nil && errors.Is(err, cu.ErrorNotReady)
+}
 
-// sayIfBusy is sayIfSlow, or returns nil at once if no operation is in flight: none that
-// tracker knows, and none in a stream of the GPU, for which the driver may wait, too.
-func (g *GPU) sayIfBusy(closed fmt.Stringer, tracker *inflight.Tracker) *time.Timer {
-	for range tracker.Pending(inflight.Write) {
-		return g.sayIfSlow(closed)
-	}
-	if g.idle() {
+// settle waits for the queued work of all streams of the context. It comes right before a driver
+// call that frees memory. That call waits for the same work, but blocks all other calls of the
+// context meanwhile: those that ask for other work, and those that queue what ends the wait.
+// settle asks by queries, which block nobody. Errors of the work are kept for others. In a host
+// function settle returns an error.
+//
+// The software GPU does not block other calls, so settle does nothing there.
+func (g *GPU) settle() error {
+	if g.poller == nil {
 		return nil
 	}
-	return g.sayIfSlow(closed)
+	err := g.settleStreams()
+	for _, o := range g.shared.sharing(g) {
+		if err == nil && o.lifetime.EnterUsed() { // a closed GPU can still have busy streams
+			err = o.settleStreams()
+			o.leave()
+		}
+	}
+	return err
+}
+
+// settleStreams is settle for the streams of g, closed ones among them. It marks the end of each
+// stream before it waits for any of them, so that work which is queued meanwhile delays nothing.
+func (g *GPU) settleStreams() error {
+	closed := g.unfinished.list()
+	if len(closed) == 0 && g.idle() {
+		return nil
+	}
+	var waits []*streamWait
+	for _, st := range append(closed, g.openStreams()...) {
+		if st.Idle() || st == g.legacy.state && g.legacyCaptures() {
+			continue
+		}
+		w := &streamWait{st: st, n: st.Issued()}
+		w.mark() // without a mark the wait takes longer
+		waits = append(waits, w)
+	}
+	var refused error
+	for _, w := range waits {
+		if refused == nil {
+			refused = w.settle()
+		}
+		w.end()
+	}
+	return refused
+}
+
+// settle waits, and keeps an error of the work for Stream.Wait. In a host function it returns an
+// error.
+func (w *streamWait) settle() error {
+	_, err := w.st.g.poll(context.Background(), w, false)
+	if inHostFunction(err) {
+		return err
+	}
+	w.st.pending.add(err)
+	return nil
+}
+
+// legacyCaptures reports whether a question about the default stream would invalidate the
+// capture of a blocking stream, which only other libraries make.
+func (g *GPU) legacyCaptures() bool {
+	_, err := g.driver.StreamIsCapturing(g.ctx, 0)
+	return errors.Is(err, cu.ErrorStreamCaptureImplicit)
 }
 
 // idle reports whether all operations in open streams are known to be done.
@@ -519,48 +573,4 @@ func (g *GPU) idle() bool {
 		}
 	}
 	return true
-}
-
-// sayIfSlow says once in the process that a Close waits, and for what, unless the timer that
-// it returns is stopped before slowClose has passed.
-func (g *GPU) sayIfSlow(closed fmt.Stringer) *time.Timer {
-	return time.AfterFunc(slowClose, func() {
-		text := fmt.Sprintf("Close of %v has waited for %v for %s", closed, slowClose, g.inFlight())
-		if say := sayClose.Load(); say != nil {
-			(*say)(text)
-			return
-		}
-		hint.Say(hint.SlowClose, "%s", text)
-	})
-}
-
-// inFlight describes the operations in flight, and what ends an endless kernel.
-func (g *GPU) inFlight() string {
-	text := "work in flight"
-	for _, st := range g.openStreams() {
-		if kernel := st.lastLaunch.Load(); kernel != nil && !st.Idle() {
-			text += fmt.Sprintf("; kernel %s was the last kernel of %v", *kernel, st)
-		}
-	}
-	text += "; a kernel or a host function that never ends can be the reason"
-	if g.emulated != nil {
-		text += ": FERRY_KERNEL_LIMIT=10s ends longer kernels of the software GPU"
-	}
-	return text
-}
-
-// stopTimer stops a timer, which may be nil.
-func stopTimer(t *time.Timer) {
-	if t != nil {
-		t.Stop()
-	}
-}
-
-// inHostFunction reports whether the driver refused a call because it came from a host
-// function.
-func inHostFunction(err error) bool { return errors.Is(err, cu.ErrorNotPermitted) }
-
-// notReady reports whether the work is not done that the driver was asked about.
-func notReady(err error) bool {
-	return err == cu.ErrorNotReady || err != nil && errors.Is(err, cu.ErrorNotReady)
 }
