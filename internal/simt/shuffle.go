@@ -110,6 +110,9 @@ func (in *inst) orders() bool {
 	case in.mem == nil:
 		return false
 	}
+	if _, first := in.aux.(copyLimit); first {
+		return false // the second half of a cp.async writes what this one has read
+	}
 	return in.mem.strong || in.mem.atomic || in.src.Op == "mbarrier" || in.src.Op == "cp"
 }
 

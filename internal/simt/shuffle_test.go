@@ -107,7 +107,11 @@ func TestShuffledCorpora(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no kernels", err)
 	}
-	n, runs := seeds(t, 3), 0
+	few, runs := 12, 0
+	if raceBuild {
+		few = 3
+	}
+	n := seeds(t, few)
 	for _, file := range append(files, "testdata/orders/orders.ptx") {
 		m := loadFile(t, newSpace(), strings.TrimPrefix(filepath.ToSlash(file), "testdata/"))
 		for _, name := range kernelNames(m, "ok_") {
