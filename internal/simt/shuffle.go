@@ -45,6 +45,11 @@ const (
 	// shufflePatience is how many instructions run before further blocks begin, even if
 	// no block seems to wait for one.
 	shufflePatience = turnsUntilNext * warpBudget / 8
+	// A warp that has polled memory has a turn again after restBudget instructions of the
+	// worker, and restCost more for each warp. So a round in which all warps poll ends
+	// before.
+	restBudget = 2 * warpBudget
+	restCost   = 2 * pollCost
 	// shufflePolls is how often a group of lanes polls before another group of its warp
 	// has a turn.
 	shufflePolls = 4
@@ -105,18 +110,23 @@ func (in *inst) orders() bool {
 	case in.mem == nil:
 		return false
 	}
+	if _, first := in.aux.(copyLimit); first {
+		return false // the second half of a cp.async writes what this one has read
+	}
 	return in.mem.strong || in.mem.atomic || in.src.Op == "mbarrier" || in.src.Op == "cp"
 }
 
 // shuffledRound are the blocks of a worker whose order follows a seed. The first awake ones
 // may have a turn. In the others each warp has polled memory, or waits for one that has.
+// A round ends when none is awake, or after restLimit instructions.
 type shuffledRound struct {
 	blocks  []*block
 	awake   int
 	turns   int
 	retired bool   // a block has ended in this round
-	polls   uint64 // of the worker when the round began
+	polls   uint64 // of the worker at the last endRound
 	grown   uint64 // instructions of the worker when the width grew
+	woken   uint64 // instructions of the worker when the round began
 }
 
 // loopShuffled does the work of loop for a launch whose order follows a seed.
@@ -147,7 +157,16 @@ func (k *worker) loopShuffled() {
 		if r.turns++; r.awake == 0 || r.turns%turnsUntilNext == 0 {
 			k.endRound(r)
 		}
+		if r.awake == 0 || k.instructions-r.woken > k.restLimit(r) {
+			k.wake(r)
+		}
 	}
+}
+
+// restLimit returns how many instructions a round may have. Without a limit a round may never
+// end: a warp that spins by plain loads does not rest, and may wait for a warp that does.
+func (k *worker) restLimit(r *shuffledRound) uint64 {
+	return restBudget + restCost*uint64(len(r.blocks)*k.x.warps)
 }
 
 // rest moves block i behind those that are awake.
@@ -183,9 +202,9 @@ func (k *worker) fill(r *shuffledRound) {
 	}
 }
 
-// endRound ends a round in which every warp that can run has polled memory, or a number of
-// turns. More blocks run at once if none has ended, because the blocks may wait for one that
-// has not begun.
+// endRound does what is due when every warp that can run has polled memory, and after a
+// number of turns. More blocks run at once if none has ended, because the blocks may wait
+// for one that has not begun.
 func (k *worker) endRound(r *shuffledRound) {
 	s := k.shuffle
 	if k.mapped != nil {
@@ -201,10 +220,11 @@ func (k *worker) endRound(r *shuffledRound) {
 		s.width = max(s.width, min(2*len(r.blocks), k.x.resident))
 		runtime.Gosched()
 	}
-	if r.awake > 0 {
-		return
-	}
-	r.retired, r.awake = false, len(r.blocks)
+}
+
+// wake begins a round: every warp that can run may have a turn.
+func (k *worker) wake(r *shuffledRound) {
+	r.retired, r.awake, r.woken = false, len(r.blocks), k.instructions
 	for _, b := range r.blocks {
 		for _, w := range b.warps {
 			w.rests = false

@@ -107,7 +107,11 @@ func TestShuffledCorpora(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no kernels", err)
 	}
-	n, runs := seeds(t, 3), 0
+	few, runs := 12, 0
+	if raceBuild {
+		few = 3
+	}
+	n := seeds(t, few)
 	for _, file := range append(files, "testdata/orders/orders.ptx") {
 		m := loadFile(t, newSpace(), strings.TrimPrefix(filepath.ToSlash(file), "testdata/"))
 		for _, name := range kernelNames(m, "ok_") {
@@ -367,6 +371,96 @@ func TestShuffledProgress(t *testing.T) {
 			}
 		}
 	})
+}
+
+// restSource has kernels whose first warp spins by plain loads, which are no polls, until the
+// second has stored a flag. Before that the second sleeps, or polls by strong loads, n times,
+// and works after each time. The first gives up after 1<<20 loads, so that every kernel ends,
+// and stores 1 if it has seen the flag. Parameters: flag, n, seen.
+var restSource = `.version 8.0
+.target sm_75
+.address_size 64
+` + restKernel("slept_fence", "nanosleep.u32 100;", "membar.gl;") +
+	restKernel("slept_plain", "nanosleep.u32 100;", "") +
+	restKernel("polled_fence", "ld.volatile.global.u32 %r7, [%rd1];", "membar.gl;") +
+	restKernel("polled_plain", "ld.volatile.global.u32 %r7, [%rd1];", "")
+
+// restKernel returns a kernel of restSource. rest is what its second warp does n times, spin
+// what its first does after each load.
+func restKernel(name, rest, spin string) string {
+	return `
+.visible .entry ` + name + `(.param .u64 flag, .param .u32 n, .param .u64 seen) {
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	.reg .pred %p<3>;
+	ld.param.u64 %rd1, [flag];
+	ld.param.u32 %r6, [n];
+	ld.param.u64 %rd2, [seen];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %ntid.x;
+	mad.lo.u32 %r1, %r2, %r3, %r1;
+	mov.u32 %r4, 0;
+	setp.ge.u32 %p1, %r1, 32;
+	@%p1 bra second;
+wait:
+	ld.global.u32 %r5, [%rd1];
+	` + spin + `
+	setp.ne.u32 %p1, %r5, 0;
+	@%p1 bra found;
+	add.u32 %r4, %r4, 1;
+	setp.lt.u32 %p1, %r4, 1048576;
+	@%p1 bra wait;
+found:
+	st.global.u32 [%rd2], %r5;
+	ret;
+second:
+	` + rest + `
+	add.u32 %r4, %r4, 1;
+	setp.lt.u32 %p1, %r4, %r6;
+	@%p1 bra second;
+	mov.u32 %r4, 0;
+work:
+	add.u32 %r4, %r4, 1;
+	setp.lt.u32 %p1, %r4, 1000;
+	@%p1 bra work;
+	st.global.u32 [%rd1], 1;
+	ret;
+}
+`
+}
+
+// TestShuffledRest: a warp that sleeps or polls has a turn again after a bounded number of
+// instructions, also if another warp spins without a poll.
+func TestShuffledRest(t *testing.T) {
+	m := load(t, newSpace(), "rest.ptx", restSource)
+	few := 16
+	if raceBuild {
+		few = 2
+	}
+	for _, name := range []string{"slept_fence", "slept_plain", "polled_fence", "polled_plain"} {
+		for _, times := range []int{1, 4} {
+			for seed := range seeds(t, few) {
+				most := uint64(times+1) * 2 * restBudget
+				restsFor(t, m, name, 1, times, seed, most)
+				restsFor(t, m, name, 2, times, seed, most+2*shufflePatience) // the second block may begin late
+			}
+		}
+	}
+}
+
+// restsFor runs a kernel of restSource, with its two warps in 1 or 2 blocks. The first must see
+// the flag within a number of instructions.
+func restsFor(t *testing.T, m *module, name string, blocks, times int, seed, most uint64) {
+	t.Helper()
+	seen := put(m.mem, []uint32{0})
+	l := m.launch(t, name, blocks, 2*warpSize/blocks, put(m.mem, []uint32{0}), times, seen)
+	l.Shuffle = &Shuffle{Seed: seed}
+	s := mustRun(t, l)
+	if found := valuesOf[uint32](seen.Data)[0] == 1; !found || s.WarpInstructions > most {
+		t.Errorf("%s, %d rests, %d blocks, seed %d: the flag was seen: %v, after %d instructions, want at most %d",
+			name, times, blocks, seed, found, s.WarpInstructions, most)
+	}
 }
 
 // chainSource has blocks that each wait for the block before, as a scan in one pass does.
