@@ -317,16 +317,13 @@ func softLabel(profile string, count, ordinal int) string {
 // driver value. A failure is not stored, so that a later Open tries again.
 var cudaDriver atomic.Pointer[libcuda.Driver]
 
-// openLibrary loads the driver library and initializes it (cuInit).
+// openLibrary loads the driver library, which libcuda.Open initializes.
 func openLibrary() (*libcuda.Driver, error) {
 	if d := cudaDriver.Load(); d != nil {
 		return d, nil
 	}
 	d, err := libcuda.Open()
 	if err != nil {
-		return nil, err
-	}
-	if err := d.Init(0); err != nil {
 		return nil, err
 	}
 	cudaDriver.CompareAndSwap(nil, d)

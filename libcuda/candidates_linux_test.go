@@ -111,7 +111,8 @@ func TestNextCandidate(t *testing.T) {
 			if strings.HasPrefix(got, "opened") {
 				return // the driver of this machine
 			}
-			if !strings.HasPrefix(got, "present true, broken true") || !strings.Contains(got, bad) || !strings.Contains(got, c.want) {
+			broken := c.want != "CUDA_ERROR_STUB_LIBRARY" // a stub is no driver
+			if !strings.HasPrefix(got, fmt.Sprintf("present true, broken %t", broken)) || !strings.Contains(got, bad) || !strings.Contains(got, c.want) {
 				t.Errorf("alone: %swant %q", got, c.want)
 			}
 		})
@@ -156,6 +157,42 @@ func TestNoDeviceIsNotBroken(t *testing.T) {
 		if !e.DriverPresent() || e.Broken() != broken || !strings.Contains(e.Reason(), kernel) || !strings.Contains(e.Error(), kernel) {
 			t.Errorf("%s: present %t, broken %t, reason %q, error %v", kernel, e.DriverPresent(), e.Broken(), e.Reason(), e)
 		}
+	}
+}
+
+// TestBrokenCounts: one library without a device does not excuse another one that fails, and a
+// stub of the toolkit is no driver.
+func TestBrokenCounts(t *testing.T) {
+	noDevice := Attempt{Path: "/usr/lib64/libcuda.so.1", Exists: true, Err: cu.ErrorNoDevice}
+	mismatch := Attempt{Path: "/opt/libcuda.so.1", Exists: true, Err: cu.ErrorSystemDriverMismatch}
+	stub := Attempt{Path: "/opt/libcuda.so", Exists: true, Err: cu.ErrorStubLibrary}
+	linkers := Attempt{Path: "/usr/local/cuda/lib64/stubs/libcuda.so", Exists: true}
+	for _, c := range []struct {
+		tried  []Attempt
+		named  bool
+		broken bool
+	}{
+		{[]Attempt{noDevice}, false, false},
+		{[]Attempt{mismatch, noDevice}, false, true},
+		{[]Attempt{noDevice, mismatch}, false, true},
+		{[]Attempt{stub, linkers}, false, false},
+		{[]Attempt{stub}, true, true},
+		{[]Attempt{noDevice}, true, false},
+	} {
+		e := &OpenError{Tried: c.tried, Named: c.named}
+		if got := e.Broken(); got != c.broken || !e.DriverPresent() || e.Reason() == "" {
+			t.Errorf("%v, named %t: broken %t, present %t, reason %q", c.tried, c.named, got, e.DriverPresent(), e.Reason())
+		}
+	}
+}
+
+// TestStubIsNotRun: a library in a directory named stubs is not run by way of the loader either.
+func TestStubIsNotRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "stubs")
+	dltest.Failing(100).Write(t, dir, "libcuda.so.1")
+	got := openInChild(t, "1", dir, "")
+	if !strings.HasPrefix(got, "opened") && (!strings.HasPrefix(got, "present true, broken false, stub false, no device false") || !strings.Contains(got, "for linkers")) {
+		t.Errorf("got %s", got)
 	}
 }
 

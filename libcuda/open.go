@@ -107,7 +107,7 @@ type Attempt struct {
 	Path    string
 	Message string // from the system's loader, or from cuInit
 	Exists  bool   // there is such a file
-	Err     error  // from cuInit or from the look for it; nil if the file did not open
+	Err     error  // from cuInit or from looking up cuInit; nil if the file did not open
 }
 
 // DriverPresent reports whether the machine has a driver, so that the error is no answer
@@ -118,14 +118,29 @@ func (e *OpenError) DriverPresent() bool {
 }
 
 // Broken reports whether a driver is there that should work. A machine without a GPU is not
-// broken: it has no library, or one that starts and finds no device
-// (CUDA_ERROR_NO_DEVICE). A kernel module alone is no fault either, because a container
-// without the GPU sees that of its host.
+// broken: it has no library, a stub of the toolkit, or a library that starts and finds no
+// device (CUDA_ERROR_NO_DEVICE). A kernel module alone is no fault either, because a
+// container without the GPU sees that of its host.
 func (e *OpenError) Broken() bool {
-	if errors.Is(e, cu.ErrorNoDevice) {
-		return false
+	tried := e.found()
+	if e.Named {
+		tried = e.Tried
 	}
-	return e.Named || len(e.found()) > 0 || strings.HasPrefix(e.Kernel, "/dev/")
+	starts := false
+	for _, a := range tried {
+		switch {
+		case errors.Is(a.Err, cu.ErrorNoDevice):
+			starts = true
+		case e.Named || !a.isStub():
+			return true
+		}
+	}
+	return !starts && (e.Named || strings.HasPrefix(e.Kernel, "/dev/"))
+}
+
+// isStub reports whether the file is one that the toolkit has for linkers.
+func (a Attempt) isStub() bool {
+	return errors.Is(a.Err, cu.ErrorStubLibrary) || filepath.Base(filepath.Dir(a.Path)) == "stubs"
 }
 
 // found returns the attempts at files that exist.

@@ -60,7 +60,7 @@ type Row struct {
 	Process int             `json:"process"`
 	Check   string          `json:"check"`
 	Watched string          `json:"watched,omitempty"` // what a process watches: such a row has no finding
-	GaveUp  *GaveUp         `json:"gave_up,omitempty"` // what a check gave up: such a row has no finding. The last one of a Source counts
+	GaveUp  *GaveUp         `json:"gave_up,omitempty"` // what a check gave up: such a row has no finding. The largest count of a Source counts
 	Source  uint64          `json:"source,omitempty"`  // the driver in the process that gave up
 	Note    bool            `json:"note,omitempty"`    // costs: no fault
 	Text    string          `json:"text,omitempty"`    // the finding in lines

@@ -144,8 +144,8 @@ func (x *search) file(path string) *Library {
 		}
 		x.files = append(x.files, info)
 	}
-	if filepath.Base(filepath.Dir(path)) == "stubs" {
-		x.fails(path, errors.New("a library without code, for linkers: the directory is named stubs"), nil)
+	if isStub(path) {
+		x.fails(path, errStub, nil)
 		return nil
 	}
 	l, err := open(path)
@@ -156,6 +156,11 @@ func (x *search) file(path string) *Library {
 	return x.accepted(l)
 }
 
+var errStub = errors.New("a library without code, for linkers: the directory is named stubs")
+
+// isStub reports whether a file is one that the toolkit has for linkers.
+func isStub(path string) bool { return filepath.Base(filepath.Dir(path)) == "stubs" }
+
 // byName asks the system's loader, which knows the directories of its configuration. It
 // also searches LD_LIBRARY_PATH, so it is asked only if that is safe.
 func (x *search) byName() *Library {
@@ -165,7 +170,7 @@ func (x *search) byName() *Library {
 	}
 	known := false
 	for _, name := range x.Names {
-		if strings.ContainsRune(name, filepath.Separator) {
+		if strings.ContainsRune(name, filepath.Separator) || x.hidden(name) {
 			continue
 		}
 		l, err := open(name)
@@ -186,6 +191,12 @@ func (x *search) byName() *Library {
 		x.failed.Tried = append(x.failed.Tried, notKnown)
 	}
 	return nil
+}
+
+// hidden reports whether a stub of this name was refused. The loader would run it, because it
+// searches LD_LIBRARY_PATH before its own directories.
+func (x *search) hidden(name string) bool {
+	return slices.ContainsFunc(x.failed.Tried, func(a Attempt) bool { return isStub(a.Path) && filepath.Base(a.Path) == name })
 }
 
 // has reports whether the loader's message is about a file that was tried before.
