@@ -374,6 +374,7 @@ func (x *check) grow(list []entry) []entry {
 // keeps accesses of as many blocks as it can, of each block those of many warps, and of each
 // warp two, whatever their order: a later access can race with one of them if it races with
 // any. The first access that has its bytes is never put out, and the latest strong write is kept.
+// Losses here are not counted in Words: correct kernels have them all the time.
 func (x *check) replace(c *cell) {
 	list := x.list(c)
 	var crowd crowds
