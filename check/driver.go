@@ -272,8 +272,8 @@ func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access 
 }
 
 // kernelInFlight returns the first kernel that got the address of a byte of an extent and that the
-// host does not know to be done, as inFlight does for copies. Who may write the bytes must
-// wait for each kernel that may use them. Package ferry does, for kernels that it knows.
+// host does not know to be done, as inFlight does for copies. A caller that may write the bytes
+// must wait for each kernel that may use them. Package ferry does, for kernels that it knows.
 func (d *Driver) kernelInFlight(m *memory, x extent, serial uint64) *access {
 	if d.lost.Load() {
 		return nil

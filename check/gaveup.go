@@ -28,7 +28,7 @@ func (d *Driver) GaveUp() []GaveUp {
 	if d == nil {
 		return nil
 	}
-	defer d.write()
+	d.write() // counts what the last calls gave up
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.limits.List()

@@ -12,10 +12,10 @@ const canMap = true
 // stays unmapped when unmap has returned.
 var mappings atomic.Uintptr
 
-// mapping maps n bytes, at most a page.
+// mapping maps n bytes, at most three pages.
 func mapping(n int) []byte {
 	const base, flags = 0x4000_0000_0000, syscall.MAP_ANON | syscall.MAP_PRIVATE
-	at := uintptr(base) + 2*mappings.Add(1)*65536
+	at := uintptr(base) + 8*mappings.Add(1)*65536
 	got, _, code := syscall.Syscall6(syscall.SYS_MMAP, at, uintptr(n), syscall.PROT_READ|syscall.PROT_WRITE, flags, ^uintptr(0), 0)
 	if code != 0 {
 		panic(code)

@@ -2,6 +2,7 @@ package check
 
 import (
 	"hash/maphash"
+	"runtime/debug"
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
@@ -77,8 +78,25 @@ func (c *call) watchSource(p cu.HostPtr, bytes uintptr) {
 	yes := m != nil && (m.hold != nil || !onHeap(p)) && (m.sort == pinned || m.sort == registered) && addressOf(p)+uint64(bytes) <= m.end && c.lane != nil && c.lane.capture == nil
 	c.d.mu.Unlock()
 	if yes {
-		c.source, c.sum = p, maphash.Bytes(sumSeed, bytesAt(p, bytes))
+		if sum, readable := sumOf(p, bytes); readable {
+			c.source, c.sum = p, sum
+		}
 	}
+}
+
+// sumOf returns the checksum of host memory, if all of it can be read. The program may have
+// unmapped some of it, or truncated its file.
+func sumOf(p cu.HostPtr, bytes uintptr) (sum uint64, readable bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			if _, fault := v.(interface{ Addr() uintptr }); !fault {
+				panic(v)
+			}
+			sum, readable = 0, false
+		}
+	}()
+	return maphash.Bytes(sumSeed, bytesAt(p, bytes)), true
 }
 
 // keepSource keeps the source of a copy whose operation is in its stream. The caller holds mu.
@@ -97,7 +115,7 @@ func (d *Driver) keepSource(c *call) {
 	}
 }
 
-// compareSources compares the sources that which tells with what they were, and forgets them.
+// compareSources compares the selected sources with their earlier checksums, and drops them.
 // The host has not known until now that their copies are done. The caller holds mu.
 func (d *Driver) compareSources(c *call, which func(*access) bool) {
 	rest := d.sources[:0]
@@ -118,11 +136,14 @@ func (d *Driver) compareSources(c *call, which func(*access) bool) {
 	d.sources = rest
 }
 
-// changed reports whether the bytes are not those of the copy's call. Memory that is not mapped
+// changed reports whether the bytes are not those of the copy's call. Memory that cannot be read
 // any more has not changed.
 func (s *source) changed() bool {
-	n := s.b.x.width
-	return !s.b.m.hold.collected() && mapped(s.at) && mapped(s.at+n-1) && maphash.Bytes(sumSeed, bytesAt(pointerTo(s.at), uintptr(n))) != s.sum
+	if s.b.m.hold.collected() {
+		return false
+	}
+	sum, readable := sumOf(pointerTo(s.at), uintptr(s.b.x.width))
+	return readable && sum != s.sum
 }
 
 // sourceChanged reports a source that the host has changed in flight.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
 )
@@ -14,8 +15,8 @@ import (
 // relied on. So under Lazy and Random new memory holds a pattern. Under Eager it is zero, and
 // its *contents is nil. Managed memory and variables of modules are always zero.
 //
-// Where the system can, memory takes the pattern when it is first touched. So a large
-// allocation takes neither time nor memory.
+// Where the system can, memory takes the pattern when it is first touched. So the first large
+// allocation of a driver writes up to 32 MiB of pattern; later ones take neither time nor memory.
 type contents struct {
 	random bool
 	seed   uint64
@@ -27,6 +28,27 @@ type contents struct {
 
 // patternBytes is the length after which a pattern repeats.
 const patternBytes = 32 << 20
+
+// fillAlways is the size up to which memory is filled at once: a mapping would cost more.
+const fillAlways = 64 << 10
+
+// patternMappings counts the live mappings of patterns in this process. The system has a limit
+// for all mappings of a process, 65530 by default on Linux. A process beyond it ends, because the
+// Go runtime gets no memory.
+var patternMappings atomic.Int64
+
+// mostMappings bounds patternMappings. Memory for which no mapping is left stays zero. One is
+// needed for each 32 MiB, and for each allocation.
+const mostMappings = 16384
+
+// takeMapping counts a mapping of a pattern. It returns false if there are too many.
+func takeMapping() bool {
+	if patternMappings.Add(1) <= mostMappings {
+		return true
+	}
+	patternMappings.Add(-1)
+	return false
+}
 
 // fillMost is how many bytes are filled at once, where the system cannot fill memory when it is
 // touched but takes none before. Larger memory is zero.
@@ -71,18 +93,18 @@ func (c *contents) pattern(from, to int) []byte {
 }
 
 // put gives b the contents of new memory. Errors of the system do no harm: memory that cannot
-// have the pattern is filled with it or, if it is large, stays zero.
+// have the pattern is filled with it or, if it is large, stays zero. It also stays zero when there
+// are too many mappings: many allocations, filled at once, could take all memory of the computer.
 func (c *contents) put(b *backing) {
 	if c == nil || len(b.data) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.unmap != nil && c.mapOver(b) {
-		b.patterned = true
-		return
-	}
-	if !reservesLazily || b.unmap == nil || len(b.data) <= fillMost {
+	switch maps := b.unmap != nil && len(b.data) > fillAlways; {
+	case maps && c.mapOver(b):
+	case maps && patternMappings.Load() >= mostMappings:
+	case !reservesLazily || b.unmap == nil || len(b.data) <= fillMost:
 		c.fill(b.data)
 	}
 }

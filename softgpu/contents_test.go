@@ -180,5 +180,5 @@ func (r *rig) fillsLazily() bool {
 	if runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64") && !raceBuild {
 		return true
 	}
-	return reservesLazily && (r.contents == nil || r.regionOf(r.alloc(65<<20)).backing.patterned)
+	return reservesLazily && (r.contents == nil || r.regionOf(r.alloc(65<<20)).backing.patterns > 0)
 }

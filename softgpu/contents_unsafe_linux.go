@@ -27,7 +27,8 @@ func patternFile() *os.File {
 }
 
 // mapOver replaces the pages of b by private ones of the pattern's file, which the system
-// copies when they are written. If it fails, b still has all of its pages.
+// copies when they are written. It returns false if there is not even a first mapping. Then b still
+// has all of its pages. If there are too many mappings for all of b, the rest stays zero.
 func (c *contents) mapOver(b *backing) bool {
 	if !c.grow(min(len(b.data), patternBytes)) {
 		return false
@@ -35,13 +36,18 @@ func (c *contents) mapOver(b *backing) bool {
 	const flags = syscall.MAP_PRIVATE | syscall.MAP_FIXED | syscall.MAP_NORESERVE
 	base := addressOf(pointerTo(b.data))
 	for off := 0; off < len(b.data); off += patternBytes {
+		if !takeMapping() {
+			break
+		}
 		n := min(patternBytes, len(b.data)-off)
 		at, _, errno := syscall.Syscall6(syscall.SYS_MMAP, uintptr(base)+uintptr(off), uintptr(n), syscall.PROT_READ|syscall.PROT_WRITE, flags, c.file.Fd(), 0)
 		if errno != 0 || uint64(at) != base+uint64(off) {
-			return off > 0 // too many mappings: the rest stays zero
+			patternMappings.Add(-1)
+			break
 		}
+		b.patterns++
 	}
-	return true
+	return b.patterns > 0
 }
 
 // privateBytes returns how many bytes of the pages of data are the process's own copies, of

@@ -19,8 +19,12 @@ type lateError struct {
 // lateErrors are the errors of a context's operations that no call has returned yet.
 type lateErrors []lateError
 
-// record keeps the error of an op that has retired, if it does not lose the context.
+// record keeps the error of an op that has retired, if it does not lose the context and no call
+// waits for the op: such a call returns the error itself.
 func (l *lateErrors) record(o *op) {
+	if o.awaited {
+		return
+	}
 	switch o.err.(type) {
 	case *cu.HostPanic, *cu.OperationError:
 		*l = append(*l, lateError{o.err, o.id, o.stream})

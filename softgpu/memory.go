@@ -14,11 +14,17 @@ import (
 
 // backing is the real memory behind an allocation.
 type backing struct {
-	data      []byte
-	unmap     func() // nil leaves the memory to the garbage collector
-	device    bool   // memory of a device
-	patterned bool   // its pages are those of a file until they are written: see contents
-	lost      runtime.Cleanup
+	data     []byte
+	unmap    func() // nil leaves the memory to the garbage collector
+	device   bool   // memory of a device
+	patterns int    // mappings of a file, whose pages it has until they are written: see contents
+	lost     runtime.Cleanup
+}
+
+// release unmaps the memory.
+func (b *backing) release() {
+	b.unmap()
+	patternMappings.Add(-int64(b.patterns))
 }
 
 // pageSize is the page of host allocations, whatever this computer's pages are.
@@ -49,7 +55,7 @@ func (d *Driver) newDeviceBacking(n uint64, what string) (*backing, error) {
 		if b.unmap != nil {
 			// Nothing but the driver has the address of device memory. So it is given back with
 			// the driver, unlike host memory, of which the program may have a slice.
-			b.lost = runtime.AddCleanup(d, func(unmap func()) { unmap() }, b.unmap)
+			b.lost = runtime.AddCleanup(d, (*backing).release, b)
 		}
 	}
 	return b, err
@@ -91,7 +97,7 @@ func (d *Driver) runDeferredUnmaps() {
 	for _, b := range d.deferredUnmaps {
 		if b.unmap != nil {
 			b.lost.Stop()
-			b.unmap()
+			b.release()
 		}
 	}
 	d.deferredUnmaps = nil

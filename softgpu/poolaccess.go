@@ -12,8 +12,9 @@ import (
 //
 // As measured on two H200s, peer access between contexts does not matter here. A change
 // counts at once for all memory of the pool, also for kernels and operations that are
-// queued or running. Only the memory of a graph keeps the access that the pool had when the
-// allocation was captured.
+// queued or running. A running kernel of the software GPU is an exception: it keeps what it
+// has found already, and asks again only for other memory. Only the memory of a graph keeps
+// the access that the pool had when the allocation was captured.
 type poolAccess map[*device]bool
 
 // MemPoolSetAccess opens a pool to other devices, or closes it to them. It checks the

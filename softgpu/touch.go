@@ -119,7 +119,7 @@ func (r *region) resident(data []byte) uint64 {
 	if b == nil && r.slab != nil {
 		b = r.slab.backing
 	}
-	if b != nil && b.patterned {
+	if b != nil && b.patterns > 0 {
 		return privateBytes(data)
 	}
 	return resident(data)

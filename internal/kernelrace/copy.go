@@ -21,7 +21,7 @@ type transfer struct {
 	group     uint32   // of the thread
 	phases    []*phase // that track it
 	own       group    // its thread, once it has waited for a copy that an object tracks
-	gone      bool     // its reads are those of its thread
+	gone      bool     // its reads, if any, are those of its thread
 }
 
 // copies has the copies of the threads of a block.
@@ -113,10 +113,13 @@ func (x *transfer) landed() { x.each(x.b.landing, x.To, x.Bytes, x.remove) }
 
 // left makes the reads of the copy reads of its thread.
 func (x *transfer) left() {
-	if x.gone || x.Reads == 0 {
+	if x.gone {
 		return
 	}
 	x.gone = true
+	if x.Reads == 0 {
+		return // it fills with zeros
+	}
 	x.each(x.b.d.leaving, x.From, x.Reads, x.remove)
 	x.b.Access(x.t, &Access{Addr: x.From, Bytes: x.Reads, Inst: x.Source})
 }

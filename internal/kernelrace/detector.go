@@ -42,7 +42,7 @@ type Detector struct {
 	signalled bool // Signals was called
 
 	// What was given up: releases of threads in their last interval, and accesses of words for
-	// which there was no list.
+	// which there was no list. Accesses that replace leaves out are not among them.
 	Intervals, Words int
 }
 

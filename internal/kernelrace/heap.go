@@ -1,23 +1,68 @@
 package kernelrace
 
+import (
+	"iter"
+	"slices"
+)
+
 // chunk is what one access of Overwrite has. Allocations of malloc in kernels consist of chunks.
 const chunk = 4 * wordBytes
 
 // Overwrite records that thread t writes all of some memory at once, as free does: what others do
-// with the memory must come before.
+// with the memory must come before. Pages that no access has touched are left out: later accesses
+// of freed memory are reported by Unallocated.
 func (b *Block) Overwrite(t int, addr, n uint64, inst int) {
-	for at := addr; at < addr+n; at += chunk {
-		b.Access(t, &Access{Addr: at, Bytes: int(min(chunk, addr+n-at)), Kind: Write, Inst: inst})
+	for from, to := range b.d.touched(addr, n) {
+		for at := from; at < to; at += chunk {
+			b.Access(t, &Access{Addr: at, Bytes: int(min(chunk, to-at)), Kind: Write, Inst: inst})
+		}
 	}
+}
+
+// touched yields the parts of some memory that are in pages which accesses have touched, by
+// address.
+func (d *Detector) touched(addr, n uint64) iter.Seq2[uint64, uint64] {
+	return func(yield func(from, to uint64) bool) {
+		for _, number := range d.pagesOf(addr, n) {
+			if !yield(max(addr, number<<pageShift), min(addr+n, (number+1)<<pageShift)) {
+				return
+			}
+		}
+	}
+}
+
+// pagesOf returns the numbers of the pages of some memory that accesses have touched, in order.
+func (d *Detector) pagesOf(addr, n uint64) (all []uint64) {
+	if n == 0 {
+		return nil
+	}
+	first, last := addr>>pageShift, (addr+n-1)>>pageShift
+	if last-first > uint64(len(d.pages)) {
+		for number := range d.pages {
+			if first <= number && number <= last {
+				all = append(all, number)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	for number := first; number <= last; number++ {
+		if _, ok := d.pages[number]; ok {
+			all = append(all, number)
+		}
+	}
+	return all
 }
 
 // Reuse records that thread t gets memory from malloc. What was done there before it was freed
 // comes before, for this thread and for those that are ordered behind the allocation.
 func (b *Block) Reuse(t int, addr, n uint64, inst int) {
-	for at := addr; at < addr+n; at += chunk {
-		bytes := min(chunk, addr+n-at)
-		if b.d.forget(at, bytes) {
-			b.Access(t, &Access{Addr: at, Bytes: int(bytes), Kind: Write, Inst: inst})
+	for from, to := range b.d.touched(addr, n) {
+		for at := from; at < to; at += chunk {
+			bytes := min(chunk, to-at)
+			if b.d.forget(at, bytes) {
+				b.Access(t, &Access{Addr: at, Bytes: int(bytes), Kind: Write, Inst: inst})
+			}
 		}
 	}
 }

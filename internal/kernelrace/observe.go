@@ -14,9 +14,9 @@ import "slices"
 // before it. The threads that know a head are its writer and its watchers: the threads that have
 // found it by a strong read. Another thread knows it if one of them comes before.
 //
-// A thread that does not look at what it reads would do the same behind any other value. What it
-// has found is chance, so a blind read makes no watcher, and a blind atomic operation does not
-// know what it has changed.
+// A thread that does not look at what it reads would do the same behind any other value. Its
+// behaviour does not depend on the value, so a blind read orders nothing and the thread does not
+// become a watcher. A blind atomic operation does not know what it has changed.
 
 // follow does what a strong access does to the chain of its bytes, and finds out which heads
 // the thread knows. It comes before the access is checked against others.

@@ -373,7 +373,8 @@ func (x *check) grow(list []entry) []entry {
 // replace keeps the access instead of another one that has its bytes, or drops it. It
 // keeps accesses of as many blocks as it can, of each block those of many warps, and of each
 // warp two, whatever their order: a later access can race with one of them if it races with
-// any. The first access stays, and the latest strong write is always kept.
+// any. The first access that has its bytes is never put out, and the latest strong write is kept.
+// Losses here are not counted in Words: correct kernels have them all the time.
 func (x *check) replace(c *cell) {
 	list := x.list(c)
 	var crowd crowds
@@ -409,7 +410,7 @@ func (x *check) replaces(e *entry) bool {
 	return (e.tag^x.e.tag)&tagKind == 0 || x.e.tag&tagWrite != 0 && e.tag&tagWrite == 0
 }
 
-// crowded counts more than an access whose warp has two others in its interval.
+// crowded: a count at or below it means the warp has at most two accesses in this interval.
 const crowded = 2 << 16
 
 // crowds counts accesses by warp, block and interval, roughly.
