@@ -315,8 +315,7 @@ func decodeCall(d *decoder) error {
 	case ptx.Sym:
 		if fn := d.f.program.funcs[t.Name]; fn != nil {
 			c.fn = fn
-			d.f.addCallee(fn)
-			d.f.direct = append(d.f.direct, fn)
+			d.f.addCall(fn)
 			if len(fn.src.Params) != len(args) || len(fn.src.Returns) != len(results) {
 				return missing("%s takes %d arguments and returns %d results", t.Name, len(fn.src.Params), len(fn.src.Returns))
 			}
@@ -332,11 +331,7 @@ func decodeCall(d *decoder) error {
 			return err
 		}
 		out.a, d.f.indirect = s, true
-		for _, fn := range d.f.program.list {
-			if !fn.src.Entry {
-				d.f.addCallee(fn)
-			}
-		}
+		d.f.addCallee(nil)
 	default:
 		return missing("a call of this form (%T) is not supported", target)
 	}
