@@ -113,6 +113,11 @@ func PTX() map[string]string {
 		"many kernels with locals":   fill(ptxHead, ".entry k#(){.local .b8 l[524288];.shared .b8 s[32768];ret;}\n", ""),
 		"many declarations":          fill(ptxHead, ".extern .func f(.param .b32 a);\n", ""),
 		"a chain of calls":           callChain(),
+		"a chain of doubled calls":   doubledCalls(),
+		"kernels and a recursion":    kernelsAndChain(".func f0(){call f0;ret;}\n"),
+		"kernels and a pointer":      kernelsAndChain(".func f0(){.reg .b64 a;mov.u64 a,f9;P: .callprototype _ ();call a,(),P;ret;}\n"),
+		"kernels and a refusal":      kernelsAndChain(".extern .func unknown();\n.func f0(){.shared .b8 s[4];.reg .b32 a;mov.u32 a,s;call unknown;ret;}\n"),
+		"kernels and pointers":       kernelsAndPointers(),
 		"many file directives":       fill(ptxHead, ".file # \"x\"\n", ""),
 		"many loc directives":        fill(strings.Replace(kernelHead, ".visible", ".file 1 \"x\"\n.visible", 1), ".loc 1 # 0\n", "ret;\n}\n"),
 		"a long section":             fill(ptxHead+".section .debug_info\n{\n", ".b8 1\n", "}\n"),
@@ -181,4 +186,42 @@ func callChain() string {
 		size += len(part)
 	}
 	return fmt.Sprintf("%s.func f0(){ret;}\n%s.entry k(){call f%d;ret;}\n", ptxHead, strings.Join(parts, ""), len(parts))
+}
+
+// doubledCalls returns functions that each call the next one twice, besides a recursion.
+func doubledCalls() string {
+	var b strings.Builder
+	b.WriteString(ptxHead + ".func r(){call r;ret;}\n.func f0(){call r;ret;}\n")
+	const n = Bytes / 46
+	for i := range n {
+		fmt.Fprintf(&b, ".func f%d(){call f%d;call f%d;ret;}\n", i+1, i, i)
+	}
+	fmt.Fprintf(&b, ".entry k(){call f%d;ret;}\n", n)
+	return b.String()
+}
+
+// kernelsAndChain returns functions that each call the next one, down to f0, and as many kernels
+// that call the first one.
+func kernelsAndChain(f0 string) string {
+	var b strings.Builder
+	b.WriteString(ptxHead + f0)
+	const n = Bytes / 66
+	for i := range n {
+		fmt.Fprintf(&b, ".func f%d(){call f%d;ret;}\n", i+1, i)
+	}
+	for i := range n {
+		fmt.Fprintf(&b, ".entry k%d(){call f%d;ret;}\n", i, n)
+	}
+	return b.String()
+}
+
+// kernelsAndPointers returns functions that each take their own address and call it, and as many
+// kernels.
+func kernelsAndPointers() string {
+	var b strings.Builder
+	b.WriteString(ptxHead)
+	for i := range Bytes / 120 {
+		fmt.Fprintf(&b, ".func f%d(){.reg .b64 a;mov.u64 a,f%d;P: .callprototype _ ();call a,(),P;ret;}\n.entry k%d(){call f%d;ret;}\n", i, i, i, i)
+	}
+	return b.String()
 }

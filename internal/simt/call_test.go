@@ -274,6 +274,65 @@ func TestCalls(t *testing.T) {
 	})
 }
 
+// TestLiteralArguments checks that a literal has the type of its parameter, which is a register or
+// a variable, of a function that is called by name, by a prototype or from a list.
+func TestLiteralArguments(t *testing.T) {
+	for _, c := range []struct {
+		typ, literal string
+		want         uint64
+	}{
+		{"f32", "0f3F800000", 0x3f800000},
+		{"f32", "0d3FF8000000000000", 0x3fc00000},
+		{"f32", "1.5", 0x3fc00000},
+		{"f64", "0f3F800000", 0x3ff0000000000000},
+		{"f64", "0d3FF8000000000000", 0x3ff8000000000000},
+		{"f64", "-0.25", 0xbfd0000000000000},
+		{"f16", "0f3F800000", 0x3c00},
+		{"b32", "0f3F800000", 0x3f800000},
+		{"b32", "0d3FF8000000000000", 0x3fc00000},
+		{"b64", "0d3FF8000000000000", 0x3ff8000000000000},
+		{"s32", "-5", 0xfffffffb},
+		{"s64", "-5", 0xfffffffffffffffb},
+		{"u64", "0xfedcba9876543210", 0xfedcba9876543210},
+		{"u16", "65535", 0xffff},
+		{"f32", "1", 0}, // refused
+		{"u32", "0f3F800000", 0},
+		{"bf16", "0f3F800000", 0},
+	} {
+		for _, space := range []string{"reg", "param"} {
+			for _, call := range []string{"call f,(out,%s);", "mov.u64 p,f; P: .callprototype _ (.param .b64 _,.param .%s _); call p,(out,%s),P;", "mov.u64 p,f; T: .calltargets f; call p,(out,%s),T;"} {
+				checkLiteral(t, c.typ, space, call, c.literal, c.want)
+			}
+		}
+	}
+}
+
+// checkLiteral calls a function with a literal, and compares the bits that it stores. want is 0 if
+// the call is refused.
+func checkLiteral(t *testing.T, typ, space, call, literal string, want uint64) {
+	t.Helper()
+	bits := map[string]string{"f64": "b64", "s64": "b64", "u64": "b64", "b64": "b64", "f16": "b16", "bf16": "b16", "u16": "b16"}[typ]
+	if bits == "" {
+		bits = "b32"
+	}
+	if strings.Count(call, "%s") == 2 {
+		call = strings.Replace(call, "%s", typ, 1)
+	}
+	read := "mov.b64 o,a; mov." + bits + " v,x;"
+	if space == "param" {
+		read = "ld.param.u64 o,[a]; ld.param." + bits + " v,[x];"
+	}
+	text := fmt.Sprintf(".version 8.0\n.target sm_90\n.address_size 64\n.func f(.%s .b64 a,.%s .%s x) {.reg .b64 o; .reg .%s v; %s st.global.%s [o],v; ret;}\n",
+		space, space, typ, bits, read, bits) +
+		".visible .entry k(.param .u64 q) {.reg .b64 out,p; ld.param.u64 out,[q];\n" + fmt.Sprintf(call, literal) + "\nret;}\n"
+	mem := newSpace()
+	out := put(mem, make([]uint64, 1))
+	_, err := Run(t.Context(), load(t, mem, "", text).launch(t, "k", 1, 1, out))
+	if got := valuesOf[uint64](out.Data)[0]; got != want || (err != nil) != (want == 0) {
+		t.Errorf("%s as .%s .%s by %s: got %#x, %v, want %#x", literal, space, typ, call, got, err, want)
+	}
+}
+
 func TestStackOverflow(t *testing.T) {
 	eachWay(t, callSource, func(t *testing.T, m *module) {
 		if f := mustFault(t, m.launch(t, "overflow", 1, 32, uint64(0))); f.Result != cu.ErrorHardwareStackError {

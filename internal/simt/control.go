@@ -315,8 +315,7 @@ func decodeCall(d *decoder) error {
 	case ptx.Sym:
 		if fn := d.f.program.funcs[t.Name]; fn != nil {
 			c.fn = fn
-			d.f.addCallee(fn)
-			d.f.direct = append(d.f.direct, fn)
+			d.f.addCall(fn)
 			if len(fn.src.Params) != len(args) || len(fn.src.Returns) != len(results) {
 				return missing("%s takes %d arguments and returns %d results", t.Name, len(fn.src.Params), len(fn.src.Returns))
 			}
@@ -332,27 +331,65 @@ func decodeCall(d *decoder) error {
 			return err
 		}
 		out.a, d.f.indirect = s, true
-		for _, fn := range d.f.program.list {
-			if !fn.src.Entry {
-				d.f.addCallee(fn)
-			}
-		}
+		d.f.addCallee(nil)
 	default:
 		return missing("a call of this form (%T) is not supported", target)
 	}
 	var err error
-	if c.args, err = d.places(args, false); err != nil {
+	parameters := d.parametersOf(target, ops[len(ops)-1])
+	if c.args, err = d.places(args, func(i int) (int32, error) { return d.argument(args[i], i, parameters) }); err != nil {
 		return err
 	}
-	if c.results, err = d.places(results, true); err != nil {
+	if c.results, err = d.places(results, func(i int) (int32, error) { return d.destOf(results[i]) }); err != nil {
 		return err
 	}
 	d.emit(out)
 	return nil
 }
 
-// places returns where the arguments or results of a call are.
-func (d *decoder) places(ops []ptx.Operand, write bool) ([]place, error) {
+// parametersOf returns the parameters of what a call calls, nil if they are not known. last is
+// its last operand: of a call through a pointer, the label of a prototype or of a list of
+// functions.
+func (d *decoder) parametersOf(target, last ptx.Operand) []*ptx.Var {
+	to, ok := target.(ptx.Sym)
+	if _, pointer := target.(ptx.Reg); pointer {
+		to, ok = last.(ptx.Sym)
+		if p := d.f.src.Protos[to.Name]; p != nil {
+			return p.Params
+		}
+		if list := d.f.src.Tables[to.Name]; len(list) > 0 {
+			to.Name = list[0]
+		}
+	}
+	if f := d.f.program.module.Func(to.Name); ok && f != nil {
+		return f.Params
+	}
+	return nil
+}
+
+// argument returns the register of argument i of a call. A literal has the type of the
+// parameter. One of another kind is refused, not converted.
+func (d *decoder) argument(op ptx.Operand, i int, parameters []*ptx.Var) (int32, error) {
+	t := ptx.B64
+	if i < len(parameters) {
+		t = parameters[i].Type
+	}
+	switch op.(type) {
+	case ptx.Imm:
+		if t.IsFloat() {
+			return 0, missing("argument %d is an integer, and the parameter is .%v: write the number with a point, or its bits behind 0f or 0d", i+1, t)
+		}
+	case ptx.Float:
+		if t.IsFloat() && t != ptx.F16 && t != ptx.F32 && t != ptx.F64 || integral(t) && t < ptx.B8 {
+			return 0, missing("argument %d is a float, and the parameter is .%v: move the value to a register of that type", i+1, t)
+		}
+	}
+	return d.value(op, t)
+}
+
+// places returns where the arguments or results of a call are. register returns the register of
+// one that is no variable.
+func (d *decoder) places(ops []ptx.Operand, register func(i int) (int32, error)) ([]place, error) {
 	out := make([]place, len(ops))
 	for i, op := range ops {
 		if s, ok := op.(ptx.Sym); ok {
@@ -361,13 +398,7 @@ func (d *decoder) places(ops []ptx.Operand, write bool) ([]place, error) {
 				continue
 			}
 		}
-		var reg int32
-		var err error
-		if write {
-			reg, err = d.destOf(op)
-		} else {
-			reg, err = d.value(op, ptx.B64)
-		}
+		reg, err := register(i)
 		if err != nil {
 			return nil, err
 		}

@@ -35,7 +35,8 @@ type function struct {
 	local   map[string]int // frame offset of local variables and, in device functions, of parameters
 	args    map[string]*ptx.Param
 	shared  []*ptx.Var
-	callees []*function
+	callees []*function        // that it calls or whose address it takes, nil for all
+	called  map[*function]bool // the same as a set; true for those that it calls by name
 	bad     []*unsupported
 
 	params     []ptx.Param
@@ -48,7 +49,7 @@ type function struct {
 	indirect bool        // it calls through a pointer
 	stack    int         // what findStack found, where the depth of calls is not bounded
 	folds    bool        // it does not recurse, and may be made a part of the kernel
-	folded   int         // of a kernel: the stack of such functions
+	folded   int         // the stack of such functions that it calls
 
 	pressure, barriers int // what findPressure and findBarriers found
 
@@ -348,14 +349,25 @@ func (f *function) useShared(v *ptx.Var) {
 	f.shared = append(f.shared, v)
 }
 
-// addCallee records that f calls fn or takes its address.
+// addCallee records that f calls fn or takes its address. nil is for a call through a pointer.
 func (f *function) addCallee(fn *function) {
-	for _, c := range f.callees {
-		if c == fn {
-			return
-		}
+	if _, ok := f.called[fn]; ok {
+		return
 	}
+	if f.called == nil {
+		f.called = map[*function]bool{}
+	}
+	f.called[fn] = false
 	f.callees = append(f.callees, fn)
+}
+
+// addCall records that f calls fn by name.
+func (f *function) addCall(fn *function) {
+	f.addCallee(fn)
+	if !f.called[fn] {
+		f.called[fn] = true
+		f.direct = append(f.direct, fn)
+	}
 }
 
 // calleePlaces returns where parameters or results of the function are in its frame.

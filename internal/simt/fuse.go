@@ -31,6 +31,7 @@ type product struct {
 	joined  bool        // with at least one of them
 	last    int         // the last one that it is joined with
 	rounded bool        // an addition uses it after it is rounded
+	kept    bool        // an instruction on which nothing depends may use it after it is rounded
 
 	a, b int32 // the registers of the factors, once the multiplication is decoded
 }
@@ -221,6 +222,7 @@ func (u *uses) follow(p *product, d *definition, by path) bool {
 	if d.other || len(d.uses) == 0 {
 		return false
 	}
+	p.kept = p.kept || slices.ContainsFunc(u.names[d.at].writes, u.dropped.has)
 	return !slices.ContainsFunc(d.uses, func(s use) bool { return !u.followUse(p, s, by) })
 }
 
@@ -243,7 +245,7 @@ func (u *uses) followUse(p *product, s use, by path) bool {
 }
 
 // decodeProduct decodes a multiplication that additions are joined with. It keeps its factors,
-// and computes the rounded product only if it is used.
+// and computes the rounded product only if an instruction reads it.
 func (d *decoder) decodeProduct(p *product) error {
 	t := floatType(d.in)
 	var err error
@@ -263,7 +265,27 @@ func (d *decoder) decodeProduct(p *product) error {
 	if p.rounded {
 		return decoders[d.in.Op](d)
 	}
+	if p.kept {
+		if err := d.decodeKept(); err != nil {
+			return err
+		}
+	}
 	return d.elide()
+}
+
+// decodeKept decodes a multiplication whose result no instruction uses that a compiler keeps.
+// It counts as no instruction.
+func (d *decoder) decodeKept() error {
+	cost, first := d.cost, len(d.f.code)
+	if err := decoders[d.in.Op](d); err != nil {
+		return err
+	}
+	for i := range d.f.code[first:] {
+		in := &d.f.code[first+i]
+		in.cost, in.class = 0, Plain
+	}
+	d.cost = cost
+	return nil
 }
 
 // farApart is how far overwritten looks. Beyond that, copying the factors takes less time.
@@ -275,7 +297,7 @@ func (p *product) overwritten(names []named) bool {
 		return true
 	}
 	from := p.at
-	if !p.rounded {
+	if !p.rounded && !p.kept {
 		from++
 	}
 	return slices.ContainsFunc(names[from:max(from, p.last)], func(n named) bool {

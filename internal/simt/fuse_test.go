@@ -288,3 +288,51 @@ func TestJoinsLarge(t *testing.T) {
 		t.Errorf("far apart: got %s, want q=p", got)
 	}
 }
+
+// TestJoinsOfDropped checks products whose rounded value only a load uses that a compiler drops:
+// they are joined as if it was not there, its address is right, and no instruction is counted more.
+func TestJoinsOfDropped(t *testing.T) {
+	const dropped = " .reg .u64 o,b; .reg .f32 l; cvt.u64.u32 o,i; sub.u64 o,o,0x3F800002; add.u64 b,in,o; ld.global.f32 l,[b];"
+	x := math.Float32frombits(0x3f800001)
+	joined := exactFMA(x, x, -1)
+	for _, c := range []struct {
+		body, join string
+		want       float32
+	}{
+		{"mul.T p,x,y; add.T q,p,z; mov.b32 i,p;" + dropped, "q=p", joined},
+		{"mul.T p,x,y; mov.b32 i,p;" + dropped + " add.T q,p,z;", "q=p", joined},
+		{"mul.T p,x,y; mov.T r,p; mov.T s,r; add.T q,r,z; mov.b32 i,s;" + dropped, "q=p", joined},
+		{"mul.T p,x,y; mov.T r,p; add.T q,r,z; mov.b32 i,r;" + dropped, "q=p", joined},
+		{"mul.T p,x,y; neg.T r,p; sub.T q,z,r; xor.b32 i,r,0x80000000;" + dropped, "q=p", joined},
+		{"mul.T p,x,y; add.T q,p,z; @m bra L; mov.T y,w; L: mov.b32 i,p;" + dropped, "q=p", joined},
+		{"mul.T x,x,y; add.T q,x,z; mov.b32 i,x;" + dropped, "q=x", joined},
+		{"mov.T y,0f3F800000; div.full.T p,x,y; add.T q,p,z; mov.b32 i,p; add.u32 i,i,1;" + dropped, "q=p", x - 1},
+	} {
+		text := pairKernel(c.body, "q")
+		if got := joinedIn(t, text); got != c.join {
+			t.Errorf("%s: got %s, want %s", c.body, got, c.join)
+		}
+		mem := newSpace()
+		in, res := slices.Repeat([]float32{x, x, -1, -1}, 32), put(mem, make([]float32, 32))
+		slices.Sort(in)
+		slices.Reverse(in) // x and y are x, z and w are -1
+		m := load(t, mem, "", text)
+		l := m.launch(t, "k", 1, 32, put(mem, in), res)
+		stats, err := Run(t.Context(), l)
+		if err != nil {
+			t.Errorf("%s: %v", c.body, err)
+			continue
+		}
+		if got := valuesOf[float32](res.Data)[5]; got != c.want {
+			t.Errorf("%s: q is %v, want %v", c.body, got, c.want)
+		}
+		plain, err := DecodePlain(m.Program.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Kernel = plain.Bind(nil).Kernel("k")
+		if want := mustRun(t, l).WarpInstructions; stats.WarpInstructions != want {
+			t.Errorf("%s: %d instructions, want %d as without optimisation", c.body, stats.WarpInstructions, want)
+		}
+	}
+}

@@ -212,10 +212,12 @@ func decodeModule(m *ptx.Module, plain bool) (*Program, error) {
 		fn.decode(fl)
 		fn.pressure, fn.barriers = fl.findPressure(), fn.findBarriers()
 	}
-	addressed := p.addressed()
+	g := newCallGraph(p)
+	g.findStacks()
+	needs := p.findNeeds()
 	for _, fn := range p.list {
 		if fn.src.Entry {
-			p.kernels[fn.name] = p.newKernel(fn, addressed)
+			p.kernels[fn.name] = p.newKernel(fn, needs[fn.id], g.bounded[fn.id])
 		}
 	}
 	return p, nil
@@ -238,12 +240,12 @@ func (p *Program) Address(function string) (uint64, bool) {
 	return fn.address(), true
 }
 
-// layoutShared places the shared variables that a kernel and its callees use.
-// Variables without an extent start where the others end.
-func (k *Kernel) layoutShared(fns []*function) {
+// layoutShared places the shared variables that a kernel and its callees use, in the order of
+// declaration. Variables without an extent start where the others end.
+func (k *Kernel) layoutShared(shared []*ptx.Var) {
 	n, align := 0, 16
 	var open []*ptx.Var
-	for _, v := range k.program.sharedOf(fns) {
+	for _, v := range shared {
 		size := v.Size()
 		if size == 0 {
 			open = append(open, v)
@@ -264,16 +266,6 @@ func (k *Kernel) layoutShared(fns []*function) {
 	}
 }
 
-// sharedOf returns the shared variables that functions use, in the order of declaration.
-func (p *Program) sharedOf(fns []*function) []*ptx.Var {
-	var all []*ptx.Var
-	for _, f := range fns {
-		all = append(all, f.shared...)
-	}
-	slices.SortFunc(all, func(a, b *ptx.Var) int { return p.declared[a] - p.declared[b] })
-	return slices.Compact(all)
-}
-
 // numberShared numbers the shared variables in the order of declaration.
 func (p *Program) numberShared() {
 	number := func(vars []*ptx.Var) {
@@ -289,12 +281,12 @@ func (p *Program) numberShared() {
 	}
 }
 
-func (p *Program) newKernel(fn *function, addressed []*function) *Kernel {
+func (p *Program) newKernel(fn *function, n needs, boundedStack bool) *Kernel {
 	k := &Kernel{
 		Name: fn.name, Params: fn.params, ParamBytes: fn.paramBytes,
 		LocalBytes: fn.localBytes, ConstBytes: p.constBytes,
 		MaxThreads: 1024, ReqBlock: fn.src.ReqNTID, program: p, fn: fn,
-		shared: map[*ptx.Var]uint64{},
+		shared: map[*ptx.Var]uint64{}, boundedStack: boundedStack,
 	}
 	for _, dim := range [][3]int{fn.src.ReqNTID, fn.src.MaxNTID} {
 		if dim[0] > 0 {
@@ -302,49 +294,12 @@ func (p *Program) newKernel(fn *function, addressed []*function) *Kernel {
 			break
 		}
 	}
-	fns := reachable(fn)
-	k.layoutShared(fns)
-	var bad *unsupported
-	for _, f := range fns {
-		k.Registers = min(max(k.Registers, f.pressure), 255)
-		k.Barriers = max(k.Barriers, f.barriers)
-		k.Heap = k.Heap || f.heap
-		if bad == nil {
-			bad = f.firstUnsupported()
-		}
-	}
-	if k.boundedStack = boundedStack(fn, addressed); !k.boundedStack {
-		for _, f := range fns {
-			if f.stack == 0 { // another kernel may reach it, too
-				f.stack = f.findStack()
-			}
-		}
-		p.foldStack(fn, addressed)
-	}
-	if bad != nil {
-		k.Unsupported = p.unsupported(k.Name, bad)
+	k.layoutShared(n.shared)
+	k.Registers, k.Barriers, k.Heap = min(n.registers, 255), n.barriers, n.heap
+	if n.bad != nil {
+		k.Unsupported = p.unsupported(k.Name, n.bad)
 	}
 	return k
-}
-
-// reachable returns fn and all functions that it calls, in the order of the calls. An
-// indirect call counts as a call of every function that is not an entry.
-func reachable(fn *function) []*function {
-	var out []*function
-	seen := map[*function]bool{}
-	var visit func(f *function)
-	visit = func(f *function) {
-		if seen[f] {
-			return
-		}
-		seen[f] = true
-		out = append(out, f)
-		for _, c := range f.callees {
-			visit(c)
-		}
-	}
-	visit(fn)
-	return out
 }
 
 // source returns a place in the original source as text, "" if it is not known.

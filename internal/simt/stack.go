@@ -39,42 +39,13 @@ const (
 	alignedAlways = 8
 )
 
-// boundedStack reports whether a compiler knows how much stack a kernel needs: no function
-// calls itself, by way of others or not, and none calls alloca. A call through a pointer may
-// be of every function whose address is taken.
-func boundedStack(kernel *function, addressed []*function) bool {
-	const open, done = 1, 2
-	state := map[*function]int{}
-	var visit func(f *function) bool
-	visit = func(f *function) bool {
-		if state[f] != 0 {
-			return state[f] == done
-		}
-		state[f] = open
-		if f.alloca {
-			return false
-		}
-		for _, c := range f.direct {
-			if !visit(c) {
-				return false
-			}
-		}
-		for _, c := range addressed {
-			if f.indirect && !visit(c) {
-				return false
-			}
-		}
-		state[f] = done
-		return true
-	}
-	return visit(kernel)
-}
-
 // addressed returns the functions whose address is in a variable, or is an operand of an
 // instruction that does not call them.
 func (p *Program) addressed() (list []*function) {
+	seen := newBitset(len(p.list))
 	add := func(name string) {
-		if fn := p.funcs[name]; fn != nil && !fn.src.Entry && !slices.Contains(list, fn) {
+		if fn := p.funcs[name]; fn != nil && !fn.src.Entry && !seen.has(int32(fn.id)) {
+			seen.add(int32(fn.id))
 			list = append(list, fn)
 		}
 	}
@@ -251,51 +222,6 @@ func (fl *flow) recomputed() map[int32]bool {
 		}
 	}
 	return again
-}
-
-// foldStack adds to the stack of a kernel what the functions need that it calls by name and
-// that do not recurse: a compiler makes them part of it. The kernel has room for the largest
-// chain of them, whether the calls happen or not.
-func (p *Program) foldStack(kernel *function, addressed []*function) {
-	for _, f := range reachable(kernel) {
-		f.folds = !f.src.Entry && !f.recurses(addressed)
-	}
-	var fold func(f *function) int
-	fold = func(f *function) int {
-		most := 0
-		for _, c := range f.direct {
-			if c.folds {
-				most = max(most, c.stack+fold(c))
-			}
-		}
-		return most
-	}
-	kernel.folded = fold(kernel)
-}
-
-// recurses reports whether a call of the function can lead to another call of it.
-func (f *function) recurses(addressed []*function) bool {
-	seen := map[*function]bool{}
-	var reaches func(g *function) bool
-	reaches = func(g *function) bool {
-		next := g.direct
-		if g.indirect {
-			next = slices.Concat(next, addressed)
-		}
-		for _, c := range next {
-			if c == f {
-				return true
-			}
-			if !seen[c] {
-				seen[c] = true
-				if reaches(c) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	return reaches(f)
 }
 
 // stackOf returns the bytes of stack that a call of fn takes in the frame.

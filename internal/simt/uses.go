@@ -24,6 +24,7 @@ type definition struct {
 // something depends on.
 type uses struct {
 	*flow
+	dropped bitset                        // the registers that instructions read on which nothing depends
 	fences  int                           // seen so far
 	of      []*definition                 // by instruction, nil if it does not write one register
 	factors map[int]map[int32]*definition // of multiplications: what they read, by register, in the same basic block
@@ -38,11 +39,26 @@ func (fl *flow) findUses() *uses {
 	u := &uses{flow: fl, of: make([]*definition, len(fl.names)), factors: map[int]map[int32]*definition{}}
 	needed := make([]bool, len(fl.names))
 	l.eachNeeded(func(i int, _ bitset) { needed[i] = true })
+	u.findDropped(needed)
 	after := newBitset(fl.regIDs())
 	for k := range fl.blocks {
 		u.block(&fl.blocks[k], needed, l.after(k, after))
 	}
 	return u
+}
+
+// findDropped finds the registers that instructions read which are not needed. A compiler
+// drops such instructions. Here they run, and an address among them must be the right one.
+func (u *uses) findDropped(needed []bool) {
+	u.dropped = newBitset(u.regIDs())
+	for i := range u.names {
+		if needed[i] {
+			continue
+		}
+		for _, r := range u.names[i].reads {
+			u.dropped.add(r)
+		}
+	}
 }
 
 // block finds the uses in a basic block. after is the registers that are needed after it.

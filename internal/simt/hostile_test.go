@@ -1,0 +1,27 @@
+package simt
+
+import (
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/ptx"
+)
+
+// TestHostile decodes modules whose calls and branches are made to cost much.
+func TestHostile(t *testing.T) {
+	all := hostile.PTX()
+	for _, name := range []string{
+		"a chain of calls", "a chain of doubled calls",
+		"kernels and a recursion", "kernels and a pointer", "kernels and a refusal", "kernels and pointers",
+	} {
+		m, err := ptx.Parse("", all[name])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		hostile.Check(t, name, func() {
+			if _, err := Decode(m); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
