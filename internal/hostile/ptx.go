@@ -107,7 +107,10 @@ func PTX() map[string]string {
 		"many branch tables":         fill(kernelHead, "T#: .branchtargets E;\n", "E:\nret;\n}\n"),
 		"one long branch table":      fill(kernelHead+"T: .branchtargets E", ",E", ";\nbrx.idx %r1,T;\nE:\nret;\n}\n"),
 		"many users of a table":      fill(kernelHead+"T: .branchtargets E"+strings.Repeat(",E", 1000)+";\n", "brx.idx %r1,T;\n", "E:\nret;\n}\n"),
+		"many users of many labels":  tableUsers(),
 		"live registers and blocks":  liveRegisters(),
+		"reversed live blocks":       reversedBlocks(20000, 1),
+		"reversed blocks, often":     reversedBlocks(3000, 8),
 		"many functions":             fill(ptxHead, ".func f#(){ret;}\n", ""),
 		"many kernels":               fill(ptxHead, ".entry k#(){ret;}\n", ""),
 		"many kernels with locals":   fill(ptxHead, ".entry k#(){.local .b8 l[524288];.shared .b8 s[32768];ret;}\n", ""),
@@ -174,6 +177,36 @@ func liveRegisters() string {
 		fmt.Fprintf(&b, "add.u32 %%r1,%%r1,%%x%d;\n", i)
 	}
 	return b.String() + "ret;\n}\n"
+}
+
+// tableUsers returns a kernel with a long table of labels and as many branches that use it.
+func tableUsers() string {
+	const n = Bytes / 48
+	var labels, body strings.Builder
+	for i := range n {
+		fmt.Fprintf(&labels, ",L%d", i)
+		fmt.Fprintf(&body, "brx.idx %%r1,T;L%d: add.u32 %%r1,%%r1,1;\n", i)
+	}
+	return kernelHead + "T: .branchtargets L0" + labels.String() + ";\n" + body.String() + "ret;\n}\n"
+}
+
+// reversedBlocks returns kernels with n blocks and n registers each. The blocks run in the reverse
+// order of the text.
+func reversedBlocks(n, kernels int) string {
+	var b strings.Builder
+	b.WriteString(ptxHead)
+	for k := range kernels {
+		fmt.Fprintf(&b, ".entry k%d(){.reg .b32 x<%d>;bra L%d;\n", k, n, n-1)
+		for i := range n {
+			next := fmt.Sprintf("bra L%d", i-1)
+			if i == 0 {
+				next = "ret"
+			}
+			fmt.Fprintf(&b, "L%d:add.u32 x%d,x%d,1;%s;\n", i, i, (i+n/2)%n, next)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
 }
 
 // callChain returns functions that each call the next one.

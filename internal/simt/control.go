@@ -29,24 +29,38 @@ func decodeBrx(d *decoder) error {
 	if !ok {
 		return missing("the targets must be the label of a .branchtargets")
 	}
-	names, ok := d.f.src.Tables[s.Name]
-	if !ok {
-		return missing("no .branchtargets %s", s.Name)
-	}
 	out := inst{kind: kindIndexed}
-	for _, n := range names {
-		at, ok := d.f.src.Labels[n]
-		if !ok {
-			return missing("no label %s", n)
-		}
-		out.table = append(out.table, int32(at))
-	}
 	var err error
+	if out.table, err = d.table(s.Name); err != nil {
+		return err
+	}
 	if out.a, err = d.source(0, ptx.U32); err != nil {
 		return err
 	}
 	d.emit(out)
 	return nil
+}
+
+// table returns the instructions of the labels of a table, as indices into the body. Branches of
+// one table share them.
+func (d *decoder) table(name string) ([]int32, error) {
+	if t, ok := d.tables[name]; ok {
+		return t, nil
+	}
+	labels, ok := d.f.src.Tables[name]
+	if !ok {
+		return nil, missing("no .branchtargets %s", name)
+	}
+	table := make([]int32, len(labels))
+	for i, n := range labels {
+		at, ok := d.f.src.Labels[n]
+		if !ok {
+			return nil, missing("no label %s", n)
+		}
+		table[i] = int32(at)
+	}
+	d.tables[name] = table
+	return table, nil
 }
 
 func decodeRet(d *decoder) error {

@@ -62,7 +62,8 @@ type decoder struct {
 	start []int      // code index of each instruction of the body
 	flow  *flow
 
-	joins joins
+	joins  joins
+	tables map[string][]int32 // of labels, by name
 
 	early    map[int]early // by instruction of the body
 	aliasing bool          // an instruction is decoded early
@@ -87,14 +88,13 @@ func missing(format string, args ...any) error {
 // link turns the targets of branches from body indices into code indices.
 func (d *decoder) link() {
 	for i := range d.f.code {
-		in := &d.f.code[i]
-		switch in.kind {
-		case kindBranch:
+		if in := &d.f.code[i]; in.kind == kindBranch {
 			in.target = int32(d.start[in.target])
-		case kindIndexed:
-			for j, t := range in.table {
-				in.table[j] = int32(d.start[t])
-			}
+		}
+	}
+	for _, table := range d.tables {
+		for j, t := range table {
+			table[j] = int32(d.start[t])
 		}
 	}
 }

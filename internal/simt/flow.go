@@ -11,9 +11,9 @@ import (
 // branches, so nothing that is found from blocks depends on their order in the text.
 type flow struct {
 	*function
-	names  []named      // by instruction of the body; the last is the return behind it
-	blocks []basicBlock // nil if there are too many branches
-	only   []int        // by register: the instruction that alone writes it, -1 if there is none
+	names  []named // by instruction of the body; the last is the return behind it
+	blocks []basicBlock
+	only   []int // by register: the instruction that alone writes it, -1 if there is none
 }
 
 // basicBlock is a part of a body. No branch enters it but at its first instruction, and none
@@ -23,10 +23,6 @@ type basicBlock struct {
 	first, end int   // instructions first to end-1
 	next, prev []int // the blocks that may follow, and those that may come before
 }
-
-// maxEdges bounds the branches between blocks, for functions that are made to cost much.
-// Compilers stay far below.
-const maxEdges = 1 << 18
 
 // newFlow analyses a function.
 func newFlow(f *function) *flow {
@@ -68,25 +64,13 @@ func (fl *flow) definedOnce(o ptx.Operand) bool {
 	return n > 0 && once
 }
 
-// basicBlocks returns the blocks of a function in the order of the text, nil if there are too
-// many branches. The last block is the return behind the body.
+// basicBlocks returns the blocks of a function in the order of the text. The last of these is the
+// return behind the body. An empty block follows for each table of labels: all its branches lead
+// there, and it to the labels, so branches times labels cost nothing.
 func (f *function) basicBlocks() []basicBlock {
-	end := len(f.src.Body)
-	starts := make([]bool, end+1)
-	starts[0], starts[end] = true, true
-	edges := 0
-	for i := range f.src.Body {
-		to := f.jumps(i)
-		if edges += len(to); edges > maxEdges {
-			return nil
-		}
-		for _, at := range to {
-			starts[at] = true
-		}
-		starts[i+1] = starts[i+1] || f.leaves(i)
-	}
 	var all []basicBlock
-	number := make([]int, end+1) // of the block of each instruction
+	starts := f.blockStarts()
+	number := make([]int, len(starts)) // of the block of each instruction
 	for i, start := range starts {
 		if start {
 			all = append(all, basicBlock{first: i})
@@ -94,19 +78,70 @@ func (f *function) basicBlocks() []basicBlock {
 		number[i] = len(all) - 1
 		all[len(all)-1].end = i + 1
 	}
-	for k := range all[:len(all)-1] {
+	tables := map[string]int{} // their blocks
+	for k := range number[len(starts)-1] {
 		last := all[k].end - 1
-		to := f.jumps(last)
-		if !f.leaves(last) || f.src.Body[last].Guard != "" {
-			to = append(to, last+1)
+		var next []int
+		for _, at := range f.jumps(last) {
+			next = append(next, number[at])
 		}
-		slices.Sort(to)
-		for _, at := range slices.Compact(to) {
-			all[k].next = append(all[k].next, number[at])
-			all[number[at]].prev = append(all[number[at]].prev, k)
+		if name := f.tableOf(last); name != "" {
+			if tables[name] == 0 {
+				tables[name] = len(all)
+				all = append(all, basicBlock{first: len(starts), end: len(starts)})
+				linkBlocks(all, tables[name], f.blocksOf(name, number))
+			}
+			next = append(next, tables[name])
+		}
+		if !f.leaves(last) || f.src.Body[last].Guard != "" {
+			next = append(next, number[last+1])
+		}
+		linkBlocks(all, k, next)
+	}
+	return all
+}
+
+// linkBlocks records which blocks may follow block k.
+func linkBlocks(all []basicBlock, k int, next []int) {
+	slices.Sort(next)
+	all[k].next = slices.Compact(next)
+	for _, n := range all[k].next {
+		all[n].prev = append(all[n].prev, k)
+	}
+}
+
+// blocksOf returns the blocks of the labels of a table. number is the block of each instruction.
+func (f *function) blocksOf(table string, number []int) (all []int) {
+	for _, label := range f.src.Tables[table] {
+		if at, ok := f.src.Labels[label]; ok {
+			all = append(all, number[at])
 		}
 	}
 	return all
+}
+
+// blockStarts reports which instructions begin a block.
+func (f *function) blockStarts() []bool {
+	end := len(f.src.Body)
+	starts, tables := make([]bool, end+1), map[string]bool{}
+	starts[0], starts[end] = true, true
+	for i := range f.src.Body {
+		for _, at := range f.jumps(i) {
+			starts[at] = true
+		}
+		starts[i+1] = starts[i+1] || f.leaves(i)
+		name := f.tableOf(i)
+		if name == "" || tables[name] {
+			continue
+		}
+		tables[name] = true
+		for _, label := range f.src.Tables[name] {
+			if at, ok := f.src.Labels[label]; ok {
+				starts[at] = true
+			}
+		}
+	}
+	return starts
 }
 
 // leaves reports whether instruction i may continue elsewhere than at the next one.
@@ -130,27 +165,29 @@ func (f *function) passes(i int) bool {
 	return ok && f.src.Labels[s.Name] == i+1
 }
 
-// jumps returns where the branch at i may jump. It has no targets if it is no branch, or jumps
-// to the next instruction.
+// jumps returns where the branch at i jumps, but for the branches of a table. It has no targets
+// if it is no branch, or jumps to the next instruction.
 func (f *function) jumps(i int) (to []int) {
 	in := &f.src.Body[i]
-	if in.Op != "bra" && in.Op != "brx" || f.passes(i) {
+	if in.Op != "bra" || f.passes(i) {
 		return nil
 	}
 	for _, o := range in.Operands {
-		s, ok := o.(ptx.Sym)
-		if !ok {
-			continue
-		}
-		names := []string{s.Name}
-		if in.Op == "brx" {
-			names = f.src.Tables[s.Name]
-		}
-		for _, name := range names {
-			if at, ok := f.src.Labels[name]; ok {
+		if s, ok := o.(ptx.Sym); ok {
+			if at, ok := f.src.Labels[s.Name]; ok {
 				to = append(to, at)
 			}
 		}
 	}
 	return to
+}
+
+// tableOf returns the name of the table of labels of the branch at i, "" if it has none.
+func (f *function) tableOf(i int) string {
+	in := &f.src.Body[i]
+	if in.Op != "brx" || len(in.Operands) < 2 {
+		return ""
+	}
+	s, _ := in.Operands[1].(ptx.Sym)
+	return s.Name
 }

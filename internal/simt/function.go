@@ -259,7 +259,7 @@ func (f *function) decode(fl *flow) {
 	if f.numRegs+f.numPreds > maxRegisters { // not all have a number
 		return
 	}
-	d := &decoder{f: f, flow: fl}
+	d := &decoder{f: f, flow: fl, tables: map[string][]int32{}}
 	d.start = make([]int, len(f.src.Body)+1)
 	d.joins = fl.findJoins()
 	d.findAliases()

@@ -140,6 +140,10 @@ func TestJoins(t *testing.T) {
 		{"mov.T p,x; L: add.T q,p,z; mul.T p,q,y; setp.lt.f32 m,q,w; @m bra L;", "q", "q"},
 		{"L: mul.T p,x,y; add.T x,p,z; setp.lt.f32 m,x,w; @m bra L;", "x", "x=p"},
 		{"L: mul.T p,x,y; add.T x,p,z; setp.lt.f32 m,x,w; @m bra L;", "x p", "x"},
+		{"T: .branchtargets A,B; mul.T p,x,y; add.T q,p,z; brx.idx i,T; A: mov.T q,p; B:", "q", "q"},
+		{"T: .branchtargets A,B; mul.T p,x,y; add.T q,p,z; brx.idx i,T; B: mov.T q,z; A:", "q", "q=p"},
+		{"T: .branchtargets A,B; mul.T p,x,y; add.T q,p,z; @m brx.idx i,T; mov.T q,p; A: B:", "q", "q"},
+		{"T: .branchtargets A,B; mul.T p,x,y; brx.idx i,T; mov.T p,w; A: add.T q,p,z; B:", "q", "q"},
 		// parts of a register
 		{"mul.T v.x,x,y; add.T q,v.x,z;", "q", "q"},
 		{"mul.T p,x,y; mov.T v.x,p; add.T q,p,z; mov.v2.f32 {r,s},v;", "q r", "q"},

@@ -49,7 +49,7 @@ type liveness struct {
 // reads. It returns nil if that takes too long.
 func (fl *flow) liveness(drops bool) *liveness {
 	words := len(newBitset(fl.regIDs()))
-	if fl.blocks == nil || len(fl.blocks)*words > livenessWords {
+	if len(fl.blocks)*words > livenessWords {
 		return nil
 	}
 	l := &liveness{fl, drops, make([]bitset, len(fl.blocks))}

@@ -280,12 +280,40 @@ func TestPressureOfLargeFunctions(t *testing.T) {
 		want int
 	}{
 		"neither":            {"mov.u32 %r3, 1; mov.u32 %r4, %r3; " + end, 3},
-		"tables of branches": {"t: .branchtargets " + strings.Repeat("e, ", 1000) + "e; " + strings.Repeat("brx.idx 0, t; ", 300) + end, 2},
+		"tables of branches": {"t: .branchtargets " + strings.Repeat("e, ", 1000) + "e; " + strings.Repeat("brx.idx 0, t; ", 300) + end, 3},
 		"blocks":             {registers + strings.Repeat("@%p1 bra e; ", livenessWords/64) + end, 2},
 	} {
 		p := decoded(t, ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<10>, %x<5000>;\n.reg .pred %p<2>;\n"+c.body+"\n}\n")
 		if got := p.Kernel("k").Registers; got != c.want {
 			t.Errorf("%s: %d registers, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestBlocksOfTables demands that branches of one table and its labels do not multiply.
+func TestBlocksOfTables(t *testing.T) {
+	const n = 300
+	var labels, body strings.Builder
+	for i := range n {
+		fmt.Fprintf(&labels, "l%d, ", i)
+		fmt.Fprintf(&body, "l%d: @%%p0 brx.idx %%r1, t; ", i)
+	}
+	p := decoded(t, ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<10>;\n.reg .pred %p<2>;\nt: .branchtargets "+
+		labels.String()+"l0; "+body.String()+"ret;\n}\n")
+	f, edges := p.funcs["k"], 0
+	for _, b := range newFlow(f).blocks {
+		edges += len(b.next)
+		if len(b.next) > 2 && len(b.next) != n {
+			t.Errorf("%d blocks follow a block", len(b.next))
+		}
+	}
+	if edges != 3*n {
+		t.Errorf("%d edges, want %d", edges, 3*n)
+	}
+	first := &f.code[0].table[0]
+	for i := range n {
+		if in := &f.code[i]; &in.table[0] != first || len(in.table) != n+1 || in.table[i] != int32(i) {
+			t.Fatalf("branch %d has %d targets, of which number %d is %d", i, len(in.table), i, in.table[i])
 		}
 	}
 }
