@@ -265,3 +265,12 @@ func TestQueryKeepsErrors(t *testing.T) {
 		t.Error("Wait does not return the panic that a query met")
 	}
 }
+
+// TestThreadsByRegisters: the bounds by the granules of CUDA for a device with 65536 registers.
+func TestThreadsByRegisters(t *testing.T) {
+	for each, want := range map[int]int{16: 4096, 64: 1024, 65: 896, 80: 768, 122: 512, 128: 512, 255: 256} {
+		if got := threadsByRegisters(each, 65536); got != want {
+			t.Errorf("%d registers: %d threads, want %d", each, got, want)
+		}
+	}
+}

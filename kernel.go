@@ -319,10 +319,17 @@ func (k *Kernel) checkConfig(c *LaunchConfig) error {
 func (k *Kernel) tooManyThreads(threads uint64) error {
 	each, err := k.attribute(cu.FuncAttributeNumRegs)
 	all, failed := k.m.g.Attribute(cu.DeviceAttributeMaxRegistersPerBlock)
-	if err == nil && failed == nil && uint64(each)*threads > uint64(all) {
+	if err == nil && failed == nil && each > 0 && k.threads >= threadsByRegisters(each, all) {
 		return refusal.New(cu.ErrorLaunchOutOfResources, "a block of %d threads: this kernel takes %d at most, because of the registers it uses (%d each)", threads, k.threads, each)
 	}
 	return refusal.Invalid("a block of %d threads: this kernel takes %d at most, because its source bounds it", threads, k.threads)
+}
+
+// threadsByRegisters returns how many threads of a block have registers: a thread gets a
+// multiple of 8, and warps of 32 threads come in groups of four.
+func threadsByRegisters(each, all int) int {
+	warp := (each + 7) &^ 7 * 32
+	return all / warp &^ 3 * 32
 }
 
 // checkExtent checks each dimension against its limit. A limit of 0 is not known.
