@@ -106,6 +106,9 @@ func TestAllocAsyncStreams(t *testing.T) {
 func TestAllocAsyncFirstUse(t *testing.T) {
 	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
 		for _, ordered := range []bool{false, true} {
+			if raceEnabled && !ordered { // the race detector reports it, too
+				continue
+			}
 			d := must(softgpu.Open(softgpu.Options{Schedule: schedule, Check: "races"}))(t)
 			g := openDriver(t, d)
 			m, increment := load(t, g, "increment")

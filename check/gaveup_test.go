@@ -48,6 +48,9 @@ func TestGaveUp(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if raceBuild && strings.HasPrefix(c.want, "sources") {
+				t.Skip("page-locked memory is on Go's heap here, which the race detector watches")
+			}
 			var out strings.Builder
 			d := check.Wrap(got(softgpu.Open(softgpu.Options{})), check.Options{Output: &out})
 			r := newRig(d)

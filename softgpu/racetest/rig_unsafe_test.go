@@ -246,6 +246,7 @@ func newRigOf(d cu.Driver) *rig {
 	r.elsewhere = got(d.MemAlloc(r.ctx1, size))
 	r.functions = got(d.ModuleLoadData(r.ctx, []byte(code)))
 	flags := r.pinned()
+	clear(flags)
 	r.flags = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(flags))), size/4)
 	r.heldBy = r.flags[size/8:]
 	return r
