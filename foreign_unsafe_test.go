@@ -144,7 +144,7 @@ func testForeignMemory(t *testing.T, name string, g *ferry.GPU) {
 			continue
 		}
 		for _, n := range foreignSizes {
-			if testing.Short() && n > 1<<20 {
+			if testing.Short() && n > 1<<20 || raceEnabled && n > 64<<10 { // the race detector takes 10 times as long
 				continue
 			}
 			memory, free := kind.make(t, g, n)
