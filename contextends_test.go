@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/gputest"
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // fakeDriver does nothing and returns no errors.

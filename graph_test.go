@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // graphFixture has what the tests of graphs capture: a copy to the GPU, a kernel that adds

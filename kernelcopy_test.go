@@ -7,7 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // TestSmallCopyByKernel: a small copy does not wait behind a large one of another stream, in

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	memory "github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
 )
 
 // TestKernelsPage follows docs/kernels.md in an empty folder, with the clone of Ferry that

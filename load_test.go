@@ -15,8 +15,8 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -440,7 +440,7 @@ func FuzzLoad(f *testing.F) {
 
 // BenchmarkLoad loads and closes modules. With seen=no the process has not seen the bytes.
 func BenchmarkLoad(b *testing.B) {
-	large, err := os.ReadFile(filepath.Join("internal", "differ", "testdata", "ptx", "math.sm_80.ptx"))
+	large, err := os.ReadFile(filepath.Join("internal", "test", "differ", "testdata", "ptx", "math.sm_80.ptx"))
 	if err != nil {
 		large = nil // the binary runs elsewhere
 	}

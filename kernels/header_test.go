@@ -13,7 +13,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
-	"github.com/ferrygpu/ferry/internal/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/kernels"
 )
 

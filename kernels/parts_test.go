@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/compile"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
 )
 
 // vectorTypes are the vector types: name, element, and alignments of 1, 2 and 4 elements.

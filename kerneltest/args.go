@@ -6,7 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // Args are the arguments of one launch. [Slice], [Value] and [Device] return them by

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/internal/inputfile"
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // Case is a kernel with its arguments and its reference. Kernel, Args, and one of PTX,

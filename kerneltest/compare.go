@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // maxShown is how many differences of an argument are shown.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 )
 
 // FuzzCase reads the arguments of a case, one in a line, and its sizes. What is accepted

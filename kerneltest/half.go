@@ -1,6 +1,6 @@
 package kerneltest
 
-import "github.com/ferrygpu/ferry/internal/runner"
+import "github.com/ferrygpu/ferry/internal/measure/runner"
 
 // F16 is a number of type f16 (IEEE binary16, __half in CUDA C++), as its bits.
 type F16 uint16

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/info"
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/info"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // describe adds the kernel, device, configuration and seed to the error of a launch, and

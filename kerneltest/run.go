@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 	"github.com/ferrygpu/ferry/internal/refusal"
-	"github.com/ferrygpu/ferry/internal/runner"
 	"github.com/ferrygpu/ferry/internal/secureenv"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // Run tests a kernel in the subtests "soft" and "cuda". The package comment says which

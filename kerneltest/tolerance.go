@@ -3,7 +3,7 @@ package kerneltest
 import (
 	"math"
 
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // Tolerance is how much a result may differ from the reference. A result is accepted if

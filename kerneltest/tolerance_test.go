@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 func f32(v float32) uint64 { return uint64(math.Float32bits(v)) }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // Launch is what [Case.Launch] gets. It launches the kernel on Stream, with Config and

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
-	"github.com/ferrygpu/ferry/internal/forktest"
+	"github.com/ferrygpu/ferry/internal/test/forktest"
 )
 
 // TestForkedChild: in a child that a raw fork makes, every way to call the library returns

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 func TestGPULibrary(t *testing.T) {

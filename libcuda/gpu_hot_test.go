@@ -80,7 +80,7 @@ func TestGPUHotCallsDoNotAllocate(t *testing.T) {
 
 // BenchmarkGPU measures one call. The stream is drained every 200 calls, outside the
 // measured time, so that no call waits for space in the stream's queue. The same calls
-// in C are in internal/bench/peer/calls.c.
+// in C are in internal/measure/bench/peer/calls.c.
 func BenchmarkGPU(b *testing.B) {
 	h := newHot(b)
 	for _, c := range hotGPUCalls {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // misuses are wrong calls, for which a C library may crash. Each runs in a process of

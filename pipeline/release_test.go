@@ -11,7 +11,7 @@ import (
 	"weak"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 )
 
 // TestHostile parses profiles that are made to cost much.

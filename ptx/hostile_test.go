@@ -3,7 +3,7 @@ package ptx_test
 import (
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 	"github.com/ferrygpu/ferry/ptx"
 )
 

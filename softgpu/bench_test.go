@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/workload"
+	"github.com/ferrygpu/ferry/internal/test/workload"
 )
 
 func BenchmarkCopyAndSynchronize(b *testing.B) {

@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/internal/checks"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // CheckVariable names the environment variable with the checks of drivers that are

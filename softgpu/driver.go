@@ -17,9 +17,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
-	"github.com/ferrygpu/ferry/internal/simt"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // Options choose the machine to emulate and how to run it.

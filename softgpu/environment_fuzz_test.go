@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 )
 
 // FuzzEnvironment parses the texts of FERRY_SCHEDULE, FERRY_KERNEL_LIMIT and FERRY_CHECK. An

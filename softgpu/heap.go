@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // The heap of malloc in kernels has addresses that no allocation has, below those of

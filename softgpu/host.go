@@ -3,7 +3,7 @@ package softgpu
 import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
-	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // MemHostAlloc allocates page-locked memory.

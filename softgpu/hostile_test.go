@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/hostile"
+	"github.com/ferrygpu/ferry/internal/test/hostile"
 )
 
 // TestHostileModules loads texts and fatbins that are made to cost much.

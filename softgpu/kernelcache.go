@@ -3,7 +3,7 @@ package softgpu
 import (
 	"math/bits"
 
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // kernelCost is the time of a kernel that is done, by mechanism, in nanoseconds. The

@@ -2,7 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // architecture is what published measurements say of the multiprocessors of one generation.

@@ -17,7 +17,7 @@ import (
 )
 
 // kernelTimes reads docs/results/kernels-h200.tsv: the times of the kernels of
-// internal/bench/peer/kernels.cu on an H200 in microseconds, by name.
+// internal/measure/bench/peer/kernels.cu on an H200 in microseconds, by name.
 func kernelTimes(t *testing.T) (names []string, us map[string]float64) {
 	t.Helper()
 	f, err := os.Open("../docs/results/kernels-h200.tsv")
@@ -48,7 +48,7 @@ func cutLast(line string) (name, value string, ok bool) {
 	return line[:at], line[at+1:], true
 }
 
-// kernelRig runs the kernels of internal/bench/peer/kernels.cu.
+// kernelRig runs the kernels of internal/measure/bench/peer/kernels.cu.
 type kernelRig struct {
 	*mechanisms
 	out, index cu.DevicePtr

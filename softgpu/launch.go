@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // launch is a kernel with its arguments.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // launchCheck finds launches that touch the same memory and that nothing orders. It keeps

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // LaunchKernelEx queues a kernel with attributes of the launch.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are

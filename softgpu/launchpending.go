@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // Operations order each other by words: one releases a word, and another one acquires it. The

@@ -5,8 +5,8 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // operation is what a report says of a launch, copy or fill.

@@ -9,8 +9,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/fatbin"
 	"github.com/ferrygpu/ferry/internal/modcache"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/ptx"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // code is a parsed and decoded module, without variables. It does not change, so all loads

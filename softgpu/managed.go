@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // Managed memory has one address for host and device, and both can always use

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // lazyLinger is how long a kernel waits under lazy before it ends, if a flag has overtaken

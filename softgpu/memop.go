@@ -2,7 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // wordWrite is a write of a value at a point of a stream.

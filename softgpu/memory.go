@@ -6,10 +6,10 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // backing is the real memory behind an allocation.

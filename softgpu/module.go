@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/ptx"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // module is a loaded module: its program, and its variables in memory.

@@ -2,7 +2,7 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/occupancy"
+	"github.com/ferrygpu/ferry/softgpu/internal/occupancy"
 )
 
 // limits returns the limits of the device for the occupancy of kernels.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // work describes an operation. It does not change once made, so a graph can run

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // cost is the time and bandwidth of an operation that runs alone.

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // changed returns the time of f in us on an H200, and on an H200 with a changed

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // Unsafe: Nothing is converted: the file belongs to those that talk to the race detector

@@ -2,7 +2,7 @@
 
 package softgpu
 
-import "github.com/ferrygpu/ferry/internal/simt"
+import "github.com/ferrygpu/ferry/softgpu/internal/simt"
 
 const raceBuild = false
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
-	"github.com/ferrygpu/ferry/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
 // Schedule chooses when queued work starts, and what new device and page-locked memory holds:

@@ -11,7 +11,7 @@ import (
 // all callers are Ferry's own code, or if "ferry run" makes the call.
 func (s *space) site() callsite.Place {
 	p := s.sites.Place(s.sites.Find(1, nil))
-	if p.Own() || strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry/internal/runner.") && !strings.HasSuffix(p.File, "_test.go") {
+	if p.Own() || strings.HasPrefix(p.Func, "github.com/ferrygpu/ferry/internal/measure/runner.") && !strings.HasSuffix(p.File, "_test.go") {
 		return callsite.Place{}
 	}
 	return p

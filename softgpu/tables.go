@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/mmu"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/mmu"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // Page tables are built for each walk: from the address table, the contexts'

@@ -2,9 +2,9 @@ package softgpu
 
 import (
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/kernelrace"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // transfer is a copy: rows of width bytes, height rows a layer, depth layers.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/simt"
-	"github.com/ferrygpu/ferry/internal/uvm"
+	"github.com/ferrygpu/ferry/softgpu/internal/simt"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // view is the address space that one kernel sees. It implements [simt.Memory].

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/mmu"
-	"github.com/ferrygpu/ferry/internal/uvm"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/mmu"
+	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
 )
 
 // Agent is the unit that accesses memory.

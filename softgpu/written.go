@@ -3,7 +3,7 @@ package softgpu
 import (
 	"sync"
 
-	"github.com/ferrygpu/ferry/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
 // writtenSize is the bytes of a page of which a record says which are written.

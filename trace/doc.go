@@ -11,5 +11,5 @@
 // software GPU reports the times of operations itself. On hardware events in the streams
 // measure them, see [Driver].
 //
-// [Read] reads recordings. Reports of recordings are in internal/tracereport.
+// [Read] reads recordings. Reports of recordings are in cmd/ferry/internal/tracereport.
 package trace

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/advise"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/advise"
 )
 
 // adviseOptions are the flags of "ferry advise".

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	"github.com/ferrygpu/ferry/internal/checks"
-	"github.com/ferrygpu/ferry/internal/document"
 )
 
 // The exit statuses. The table of "ferry help exit" explains them.

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/document"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 

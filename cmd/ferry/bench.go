@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/bench/calibrate"
-	"github.com/ferrygpu/ferry/internal/bench/grid"
-	"github.com/ferrygpu/ferry/internal/bench/normal"
-	"github.com/ferrygpu/ferry/internal/document"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/calibrate"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/normal"
+	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/nearest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/bench/grid"
+	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 )
 
 // TestBenchPatterns measures a family of patterns, writes the times, and compares others with

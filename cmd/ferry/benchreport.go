@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ferrygpu/ferry/internal/bench/calibrate"
-	"github.com/ferrygpu/ferry/internal/bench/grid"
-	"github.com/ferrygpu/ferry/internal/bench/normal"
-	"github.com/ferrygpu/ferry/internal/bench/summary"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/calibrate"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/normal"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/summary"
+	"github.com/ferrygpu/ferry/internal/measure/bench/grid"
 	"github.com/ferrygpu/ferry/internal/nearest"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/bind"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/bind"
 )
 
 // newBind returns the command "ferry bind".

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/bind"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/bind"
 )
 
 // TestBind writes Go code for PTX, and checks it.

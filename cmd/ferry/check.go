@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/checkrun"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
 )
 
 // checkOptions are the flags of "ferry check".

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/checkrun"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
 )
 
 // checkedVariable makes the test binary a program that "ferry check" runs: "wrong" or

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/checkrun"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/checkrun"
 )
 
 // hiddenVariable names the kernel that the test binary launches as a program of "ferry check",
@@ -20,7 +20,7 @@ func TestHiddenProgram(t *testing.T) {
 	if len(args) != 3 {
 		t.Skip("only as a program of TestCheckSeeds")
 	}
-	status, out, errs := ferryRun("run", "../../internal/simt/testdata/orders/orders.ptx", "--kernel", args[0], "--grid", args[1], "--block", args[2],
+	status, out, errs := ferryRun("run", "../../softgpu/internal/simt/testdata/orders/orders.ptx", "--kernel", args[0], "--grid", args[1], "--block", args[2],
 		"--device", "soft", "inout:u32=iota[64]", "out:u32=[64]", "u32=64")
 	if status != exitOK && status != exitFound {
 		t.Fatalf("status %d\n%s%s", status, out, errs)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/bench"
+	"github.com/ferrygpu/ferry/internal/measure/bench"
 )
 
 // compareOptions are the flags of "ferry compare".

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/compile"
-	"github.com/ferrygpu/ferry/internal/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
 )
 
 const saxpySource = `__global__ void saxpy(int n, float a, const float *x, float *y)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/diff"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/diff"
 )
 
 // newDiff returns the command "ferry diff".

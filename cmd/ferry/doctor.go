@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/doctor"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/doctor"
 )
 
 // newDoctor returns the command "ferry doctor".

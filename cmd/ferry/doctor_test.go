@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/doctor"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/doctor"
 )
 
 // TestDoctor runs the command on this machine, whatever it is: the exit status must be

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/explain"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/explain"
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/trace"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ferrygpu/ferry/internal/explain"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/explain"
 	"github.com/ferrygpu/ferry/trace"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/document"
-	htmlpage "github.com/ferrygpu/ferry/internal/page"
-	"github.com/ferrygpu/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/document"
+	htmlpage "github.com/ferrygpu/ferry/cmd/ferry/internal/page"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/trace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/info"
+	"github.com/ferrygpu/ferry/internal/measure/info"
 )
 
 // infoOptions are the flags of "ferry info".

@@ -4,7 +4,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 )
 
 // kernelOutput takes what kernels print while a document is written to standard output. It

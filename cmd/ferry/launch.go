@@ -12,7 +12,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/inputfile"
-	"github.com/ferrygpu/ferry/internal/runner"
+	"github.com/ferrygpu/ferry/internal/measure/runner"
 	"github.com/ferrygpu/ferry/ptx"
 	"github.com/ferrygpu/ferry/softgpu"
 )

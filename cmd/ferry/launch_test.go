@@ -184,7 +184,7 @@ func TestRunLimit(t *testing.T) {
 
 // checked returns the command line that checks a kernel of the races' corpus.
 func checked(file, kernel string, more ...string) []string {
-	path := filepath.Join("..", "..", "internal", "simt", "testdata", "races", file)
+	path := filepath.Join("..", "..", "softgpu", "internal", "simt", "testdata", "races", file)
 	return append([]string{"run", path, "--device=soft", "--check=races", "--kernel", kernel, "--grid=2", "--block=64",
 		"inout:u32=iota[4096]", "out:u32=[256]", "u32=64"}, more...)
 }

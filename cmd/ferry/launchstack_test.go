@@ -16,7 +16,7 @@ func TestRunStack(t *testing.T) {
 		{[]string{"--stack", "65536"}, exitOK, ""},
 		{[]string{"--stack", "524288"}, exitError, "--stack 524288: "},
 	} {
-		args := append([]string{"run", "../../internal/simt/testdata/stack/recursions.ptx", "--kernel", "k_plain", "--grid", "1", "--block", "32",
+		args := append([]string{"run", "../../softgpu/internal/simt/testdata/stack/recursions.ptx", "--kernel", "k_plain", "--grid", "1", "--block", "32",
 			"--device", "soft", "out:u32=[32]", "u32=100"}, c.flags...)
 		if status, _, errs := ferryRun(args...); status != c.status || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: status %d, want %d: %s", c.flags, status, c.status, errs)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/profiles"
 	"github.com/ferrygpu/ferry/internal/inputfile"
-	"github.com/ferrygpu/ferry/internal/profiles"
 	"github.com/ferrygpu/ferry/profile"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/fit"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/fit"
 	"github.com/ferrygpu/ferry/profile"
 )
 

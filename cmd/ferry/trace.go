@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferrygpu/ferry/internal/overlap"
-	"github.com/ferrygpu/ferry/internal/tracereport"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/overlap"
+	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 	"github.com/ferrygpu/ferry/trace"
 )
 

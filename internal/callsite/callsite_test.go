@@ -18,7 +18,7 @@ func TestOwn(t *testing.T) {
 		{"github.com/ferrygpu/ferry.TestCopy", "copy_test.go", false},
 		{"github.com/ferrygpu/ferry_test.TestCopy", "copy_test.go", false},
 		{"github.com/ferrygpu/ferry/cutest.Run", "cutest/run.go", false},
-		{"github.com/ferrygpu/ferry/internal/runner.Run", "internal/runner/run.go", false},
+		{"github.com/ferrygpu/ferry/internal/measure/runner.Run", "internal/measure/runner/run.go", false},
 		{"github.com/ferrygpu/ferryboat.Row", "row.go", false},
 		{"main.main", "main.go", false},
 	} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/forktest"
+	"github.com/ferrygpu/ferry/internal/test/forktest"
 )
 
 // TestChild: a process is no child of itself. A child that a raw fork makes is one, and its

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/gputest"
+	"github.com/ferrygpu/ferry/internal/test/gputest"
 )
 
 // load is a device that many goroutines use at once.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry"
-	"github.com/ferrygpu/ferry/internal/compiletest"
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
 	"github.com/ferrygpu/ferry/kerneltest"
 )
 

@@ -1,0 +1,13 @@
+// Command shipped fits the times of a profile to the measurements of several machines:
+//
+//	go run ./cmd/ferry/internal/fit/shipped                                              # profile/h200.json
+//	go run ./cmd/ferry/internal/fit/shipped -profile mine.json mine-[12].json other.json # another profile, two machines
+//
+// Each argument is a pattern of file names. Its files are the runs on one machine. The
+// program takes the median of each case over the files of a machine, then the median over
+// the machines. "ferry profile fit" is for one machine.
+//
+// The fit starts from the values in package fit and from empty curves, and does not use
+// the values in the profile. The profile is written back, with the source "fit" for all
+// fitted values.
+package main
