@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"math"
+	"reflect"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -158,7 +159,7 @@ func Example_unifiedAddressing() {
 		}
 		fmt.Println("host", about.MemoryType == cu.MemoryTypeHost, "bytes", about.RangeSize, "offset", p-about.RangeStart)
 	}
-	fmt.Println("same address:", &host.Slice()[0] == (*float32)(hostPointer(host.Pointer())))
+	fmt.Println("same address:", uintptr(host.Pointer()) == reflect.ValueOf(host.Slice()).Pointer())
 
 	copy(host.Slice(), []float32{1, 2, 3})
 	if err := errors.Join(

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
@@ -85,7 +86,7 @@ func TestGoneMemoryOnGPU(t *testing.T) {
 }
 
 func (p *pair) checkWrong(t *testing.T, inner cu.Driver) {
-	if raceBuild {
+	if racebuild.On {
 		return // the detector reports it, which fails the test
 	}
 	if p.kind == check.Unmapped && !canMap {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -48,7 +49,7 @@ func TestGaveUp(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if raceBuild && strings.HasPrefix(c.want, "sources") {
+			if racebuild.On && strings.HasPrefix(c.want, "sources") {
 				t.Skip("page-locked memory is on Go's heap here, which the race detector watches")
 			}
 			var out strings.Builder

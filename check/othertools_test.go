@@ -22,6 +22,7 @@ import (
 	"github.com/ferrygpu/ferry/check"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/libcuda"
 )
 
@@ -152,7 +153,7 @@ const raceFile = "race-detector.tsv"
 // TestRaceDetector runs programs in processes with Go's race detector, and compares what it
 // says with docs/results. With -record it runs all programs and writes that file.
 func TestRaceDetector(t *testing.T) {
-	if !raceBuild {
+	if !racebuild.On {
 		t.Skip("not a race build")
 	}
 	names := slices.Sorted(maps.Keys(programs()))

@@ -12,12 +12,13 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/test/forktest"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 // TestForkedChild: in a child that a raw fork makes, every way to call the library returns
 // cu.ErrorNotInitialized, and the library is not called. The parent goes on.
 func TestForkedChild(t *testing.T) {
-	if raceEnabled {
+	if racebuild.On {
 		t.Skip("the race detector's threads are not in a forked child")
 	}
 	f, d := newFake(t)

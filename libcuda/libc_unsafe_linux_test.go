@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/dl"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 // openLibc opens the C library.
@@ -126,7 +127,7 @@ func TestHotCallsDoNotAllocate(t *testing.T) {
 			if err := c.call(d); err != nil {
 				t.Fatal(err)
 			}
-		}); n != 0 && !raceEnabled {
+		}); n != 0 && !racebuild.On {
 			t.Errorf("%s allocates %v times", c.name, n)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -166,7 +167,7 @@ func cancelled(t *testing.T, p *fixture) {
 			t.Error("the memory of the call that hangs is free")
 		}
 		close(s.free)
-		for end := time.Now().Add(timeout); pool.Stats().Used > 0 || !raceEnabled && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); pool.Stats().Used > 0 || !racebuild.On && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d bytes of the pool are in use, %d goroutines, %d before", pool.Stats().Used, runtime.NumGoroutine(), before)
 			}
@@ -230,7 +231,7 @@ func TestDriverFails(t *testing.T) {
 		if got := d.memory.Load(); got != 0 {
 			t.Errorf("call %d fails: %d allocations are left", nth, got)
 		}
-		for end := time.Now().Add(timeout); !raceEnabled && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); !racebuild.On && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("call %d fails: %d goroutines are left, %d before", nth, runtime.NumGoroutine(), before)
 			}
@@ -378,7 +379,7 @@ func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // TestAllocations: a chunk takes few allocations, fewest between buffers.
 func TestAllocations(t *testing.T) {
-	if on, _ := checks.On(checks.Memory); on || raceEnabled {
+	if on, _ := checks.On(checks.Memory); on || racebuild.On {
 		t.Skip("the race detector and FERRY_CHECK allocate")
 	}
 	g := openDriver(t, gputest.NewFake())

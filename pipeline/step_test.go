@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -65,7 +66,7 @@ func TestStepPanics(t *testing.T) {
 				t.Errorf("%s, %s: %d allocations are left, %d before", kind, name, got, memory)
 			}
 			// Under the race detector the software GPU keeps goroutines that stand for its last work.
-			for end := time.Now().Add(timeout); !raceEnabled && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(timeout); !racebuild.On && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%s, %s: %d goroutines are left, %d before", kind, name, runtime.NumGoroutine(), before)
 				}

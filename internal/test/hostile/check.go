@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
 )
 
 // Limits of an input: its size in bytes, and the time and the bytes of memory to refuse it.
@@ -30,7 +32,7 @@ func Check(t testing.TB, what string, f func()) {
 	t.Helper()
 	limit := Time
 	switch {
-	case race:
+	case racebuild.On:
 		limit *= 10
 	case os.Getenv(Strict) == "":
 		limit *= 5

@@ -1,0 +1,372 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/libcuda"
+	"github.com/ferrygpu/ferry/softgpu"
+	"github.com/ferrygpu/ferry/trace"
+)
+
+// TestOpenNames: each form of a name opens what the comment of Open says.
+func TestOpenNames(t *testing.T) {
+	fermi := filepath.Join(t.TempDir(), "mine.json")
+	text := must(os.ReadFile("profile/fermi-c2050.json"))(t)
+	check(t, os.WriteFile(fermi, text, 0o600))
+	for _, c := range []struct {
+		name, profile, text string
+		ordinals            []int
+	}{
+		{"soft", "h200", "soft:h200 (software, predicts NVIDIA H200)", []int{0}},
+		{"soft:h200", "h200", "soft:h200 (software, predicts NVIDIA H200)", []int{0}},
+		{"soft:fermi-c2050", "fermi-c2050", "soft:fermi-c2050 (software, predicts Tesla C2050)", []int{0}},
+		{"soft:" + fermi, "fermi-c2050", "soft:fermi-c2050 (software, predicts Tesla C2050)", []int{0}},
+		{"soft:h200*2", "h200", "soft:h200*2 device 0 (software, predicts NVIDIA H200)", []int{0, 1}},
+		{"soft*3", "h200", "soft:h200*3 device 0 (software, predicts NVIDIA H200)", []int{0, 1, 2}},
+	} {
+		all, err := ferry.OpenAll(c.name)
+		if err != nil {
+			t.Errorf("OpenAll(%q): %v", c.name, err)
+			continue
+		}
+		if len(all) != len(c.ordinals) {
+			t.Errorf("OpenAll(%q) returns %d GPUs, want %d", c.name, len(all), len(c.ordinals))
+		}
+		for i, g := range all {
+			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.Device()), g.Profile(), g.Emulated(), g.Fallback())
+			}
+			closeAll(t, g)
+		}
+		g := must(ferry.Open(c.name))(t)
+		if got := g.String(); got != c.text {
+			t.Errorf("Open(%q) is %q, want %q", c.name, got, c.text)
+		}
+		closeAll(t, g)
+	}
+}
+
+// TestOpenNamesRefused: the error for a bad name says what is wrong with it.
+func TestOpenNamesRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		parts []string
+	}{
+		{"soft:", []string{"no profile", "fermi-c2050", "h200"}},
+		{"soft:gtx9000", []string{`open "soft:gtx9000"`, `no profile "gtx9000"`, "fermi-c2050, gh200, h100-pcie, h200"}},
+		{"soft:nowhere.json", []string{"nowhere.json", "no such file"}},
+		{"soft:h200*0", []string{`"0" is not a number of devices`}},
+		{"soft:h200*", []string{"not a number of devices"}},
+		{"soft:h200*-1", []string{"not a number of devices"}},
+		{"soft:h200*1000", []string{"1000 devices"}},
+		{"softly", []string{"no such device", "cuda:1", "soft:h200"}},
+		{"Cuda", []string{"no such device"}},
+		{"cuda:", []string{"not a device number"}},
+		{"cuda:x", []string{`"x" is not a device number`}},
+		{"cuda:-1", []string{"not a device number"}},
+	} {
+		g, err := ferry.Open(c.name)
+		if err == nil {
+			t.Errorf("Open(%q) returns %v, want an error", c.name, g)
+			closeAll(t, g)
+			continue
+		}
+		wantError(t, err, err, c.parts...)
+		if _, err := ferry.OpenAll(c.name); err == nil {
+			t.Errorf("OpenAll(%q) returns no error", c.name)
+		}
+	}
+}
+
+// TestOpenWithoutGPU: without a driver library, "cuda" is an error, and "" opens the software
+// GPU, whose Fallback says why.
+func TestOpenWithoutGPU(t *testing.T) {
+	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
+	t.Setenv(ferry.DeviceVariable, "")
+	for _, name := range []string{"cuda", "cuda:0"} {
+		g, err := ferry.Open(name)
+		if err == nil && !g.Emulated() {
+			closeAll(t, g)
+			t.Skip("the driver library was opened by another test")
+		}
+		wantError(t, err, err, "open "+`"`+name+`"`, "/nonexistent/libcuda.so.1", `"soft" opens the software GPU`)
+	}
+	g := must(ferry.Open(""))(t)
+	defer closeAll(t, g)
+	if !g.Emulated() {
+		t.Fatalf(`Open("") is %v`, g)
+	}
+	if _, ok := errors.AsType[*libcuda.OpenError](g.Fallback()); !ok {
+		t.Errorf("Fallback is %v, want a *libcuda.OpenError", g.Fallback())
+	}
+}
+
+// fallbackHint returns the line on standard error with a reason.
+func fallbackHint(reason string) string {
+	return "ferry: no NVIDIA GPU could be opened" + reason + ", using soft:h200 (software, predicts NVIDIA H200): times are predictions" +
+		" (FERRY_DEVICE=cuda reports what was tried; FERRY_DEVICE=soft or FERRY_QUIET=1 suppresses this line)\n"
+}
+
+// TestFallbackHint: when Open("") falls back to the software GPU, the process says so on standard
+// error once. It does not with FERRY_QUIET=1, and when the software GPU was asked for.
+func TestFallbackHint(t *testing.T) {
+	if os.Getenv("FERRY_HINT_CHILD") != "" {
+		for range 2 {
+			closeAll(t, must(ferry.Open(""))(t))
+		}
+		all := must(ferry.OpenAll(""))(t)
+		closeAll(t, all[0])
+		os.Exit(len(all))
+	}
+	hint := fallbackHint(": /nonexistent/libcuda.so.1: cannot open shared object file: No such file or directory")
+	for _, c := range []struct{ device, quiet, want string }{
+		{"", "", hint},
+		{"", "0", hint},
+		{"", "1", ""},
+		{"soft", "", ""},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
+		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
+			ferry.DeviceVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%+v: %v, want exit status 1", c, err)
+		}
+		if got := stderr.String(); got != c.want {
+			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.DeviceVariable, c.device, c.quiet, got, c.want)
+		}
+	}
+}
+
+// TestOpenVariable: Open("") opens what FERRY_DEVICE names.
+func TestOpenVariable(t *testing.T) {
+	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
+	g := must(ferry.Open(""))(t)
+	if got := g.Profile(); got != "fermi-c2050" {
+		t.Errorf("Open(\"\") with %s set emulates %q", ferry.DeviceVariable, got)
+	}
+	closeAll(t, g)
+	t.Setenv(ferry.DeviceVariable, "sofa")
+	_, err := ferry.Open("")
+	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
+}
+
+// TestOpenDriver opens a device by its ordinal. A nil driver and bad ordinals are refused.
+func TestOpenDriver(t *testing.T) {
+	_, err := ferry.OpenDriver(nil, 0)
+	wantError(t, err, cu.ErrorInvalidValue, "nil")
+	d := softDriver(t, "h200", 2, softgpu.Eager)
+	for _, ordinal := range []int{-1, 2, 1 << 40} {
+		_, err := ferry.OpenDriver(d, ordinal)
+		wantError(t, err, cu.ErrorInvalidDevice, "the driver has 2")
+	}
+	g := must(ferry.OpenDriver(d, 1))(t)
+	opened, _ := cu.As[*softgpu.Driver](g.Driver()) // FERRY_CHECK wraps it
+	if int(g.Device()) != 1 || opened != d || g.Context() == 0 {
+		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
+	}
+	closeAll(t, g)
+}
+
+// environmentReads are the uses of the environment outside of internal/secureenv, each with the
+// reason why a privileged program may have it: what the variable can do.
+var environmentReads = map[string]string{
+	"check/options.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                                       "a switch",
+	"check/options.go: os.Getenv(\"FERRY_LAUNCH_BLOCKING\")":                                      "a switch",
+	"cmd/ferry/benchreport.go: os.CreateTemp(filepath.Dir(path), \".ferry-*\")":                   "beside a file that an argument names",
+	"cmd/ferry/writefile.go: os.CreateTemp(filepath.Dir(path), \".\"+filepath.Base(path)+\"-*\")": "beside a file that an argument names",
+	"cmd/ferry/terminal.go: os.Getenv(\"COLUMNS\")":                                               "a number",
+	"cmd/ferry/terminal.go: os.Getenv(\"NO_COLOR\")":                                              "a switch",
+	"cmd/ferry/terminal.go: os.Getenv(\"TERM\")":                                                  "a switch",
+	"compile/clang.go: os.MkdirTemp(parent, \"ferry-compile-\")":                                  "/tmp in a privileged program",
+	"compile/clangfind.go: os.Environ()":                                                          "environment drops it in a privileged program",
+	"compile/places.go: os.UserHomeDir()":                                                         "not used in a privileged program",
+	"cutest/file_linux.go: os.MkdirTemp(dir, \"cutest\")":                                         "a test",
+	"cutest/isolated.go: os.Environ()":                                                            "a test",
+	"cutest/isolated.go: os.LookupEnv(caseVariable)":                                              "a test: the name of a case",
+	"cutest/isolated.go: os.MkdirTemp(\"\", \"cutest\")":                                          "a test",
+	"cutest/resources.go: os.MkdirTemp(\"\", \"cutest\")":                                         "a test",
+	"fault/environment.go: os.Getenv(Variable)":                                                   "errors of calls",
+	"internal/measure/bench/peer.go: os.MkdirTemp(\"\", \"ferry-peers-\")":                        "a command of this repository",
+	"internal/measure/bench/serve/cell/main.go: os.Getenv(\"FERRY_COMMIT\")":                      "a text",
+	"cmd/ferry/internal/bind/bind.go: os.Getenv(\"GOPACKAGE\")":                                   "a name in generated code",
+	"cmd/ferry/internal/checkrun/run.go: os.Environ()":                                            "runs the program that its user names",
+	"cmd/ferry/internal/checkrun/run.go: os.MkdirTemp(\"\", \"ferry-check-\")":                    "runs the program that its user names",
+	"internal/checks/checks.go: os.Getenv(Variable)":                                              "a list of checks",
+	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                               "a test",
+	"internal/test/compiletest/compiletest.go: os.Getenv(AllVariable)":                            "a test",
+	"internal/test/compiletest/compiletest.go: os.Getenv(RequireVariable)":                        "a test",
+	"internal/test/compiletest/compiletest.go: os.Getenv(compile.ClangVariable)":                  "a test",
+	"internal/test/fuzz/fuzz.go: os.Environ()":                                                    "a command of this repository",
+	"internal/test/fuzz/fuzz.go: os.MkdirTemp(\"\", \"fuzz\")":                                    "a command of this repository",
+	"internal/test/gputest/gputest.go: os.Getenv(RequireVariable)":                                "a test",
+	"internal/test/gputest/machine.go: os.Getenv(MachineVariable)":                                "a test",
+	"internal/hint/hint.go: os.Getenv(QuietVariable)":                                             "a switch",
+	"internal/test/hostile/check.go: os.Getenv(Strict)":                                           "a test",
+	"internal/origin/origin.go: os.Getenv(\"FERRY_COMMIT\")":                                      "a text",
+	"cmd/ferry/internal/overlap/overlap.go: os.MkdirTemp(\"\", \"ferry-overlap-\")":               "a command of this repository",
+	"internal/test/sweep/modules.go: os.CreateTemp(\"\", \"sweep-*.ptx\")":                        "a command of this repository",
+	"cmd/ferry/internal/tracereport/record.go: os.Environ()":                                      "runs the program that its user names",
+	"cmd/ferry/internal/tracereport/record.go: os.MkdirTemp(\"\", \"ferry-trace-\")":              "runs the program that its user names",
+	"kerneltest/run.go: os.Getenv(gputest.RequireVariable)":                                       "a test",
+	"report.go: os.Getenv(LeaksVariable)":                                                         "a switch",
+	"softgpu/check.go: os.Getenv(CheckVariable)":                                                  "a list of checks",
+	"softgpu/driver.go: os.Getenv(\"CUDA_LAUNCH_BLOCKING\")":                                      "a switch",
+	"softgpu/driver.go: os.Getenv(\"FERRY_LAUNCH_BLOCKING\")":                                     "a switch",
+	"softgpu/driver.go: os.Getenv(LimitVariable)":                                                 "a number",
+	"softgpu/driver.go: os.Getenv(ScheduleVariable)":                                              "the name of a schedule",
+	"trace/environment.go: os.Getenv(LimitVariable)":                                              "a number",
+}
+
+// environmentCalls are the functions that read the environment, or places that it names.
+var environmentCalls = []string{"os.Getenv", "os.LookupEnv", "os.Environ", "os.ExpandEnv", "os.UserHomeDir", "os.UserCacheDir",
+	"os.UserConfigDir", "os.TempDir", "os.MkdirTemp", "os.CreateTemp", "exec.LookPath", "syscall.Getenv", "syscall.Environ"}
+
+// TestEnvironmentReads: each use of the environment is in internal/secureenv, where privileged
+// programs do not see it, or in the list above with its reason.
+func TestEnvironmentReads(t *testing.T) {
+	left := map[string]bool{}
+	for use := range environmentReads {
+		left[use] = true
+	}
+	check(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		path = filepath.ToSlash(path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (path != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || path == "examples" || path == "docs" || path == "internal/secureenv"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, is := n.(*ast.CallExpr)
+			if !is || !slices.Contains(environmentCalls, source(files, call.Fun)) {
+				return true
+			}
+			use := path + ": " + source(files, call)
+			if environmentReads[use] == "" {
+				t.Errorf("%s: a variable that names code or a file is read by internal/secureenv; another belongs into environmentReads with its reason", use)
+			}
+			delete(left, use)
+			return true
+		})
+		return nil
+	}))
+	for use := range left {
+		t.Errorf("environmentReads has %s, which is not there", use)
+	}
+}
+
+// source prints a node as its text.
+func source(files *token.FileSet, n ast.Node) string {
+	var b bytes.Buffer
+	if err := printer.Fprint(&b, files, n); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// TestHelpfulErrors: errors that a new user meets say what to change, and nothing twice.
+func TestHelpfulErrors(t *testing.T) {
+	g := openSoft(t, "h200", softgpu.Eager)
+	s := must(ferry.NewStream(g, nil))(t)
+	m, _ := load(t, g, "increment")
+	long, short := must(ferry.Alloc[[3]float64](g, 100))(t), must(ferry.Alloc[[3]float64](g, 50))(t)
+	own := must(ferry.Load(g, []byte(".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 p, .param .u32 n) { ret; }\n"), nil))(t)
+	k := must(own.Kernel("k"))(t)
+	for _, c := range []struct {
+		err  error
+		is   error
+		want string
+	}{
+		{last(ferry.Alloc[byte](g, 1<<40)), cu.ErrorOutOfMemory, "allocate 1.0 TiB of device memory on soft:h200: CUDA_ERROR_OUT_OF_MEMORY: device 0 has"},
+		{last(m.Kernel("vectoradd")), cu.ErrorNotFound, `find kernel "vectoradd": did you mean "vector_add"? there are: `},
+		{last(ferry.Global[byte](m, "x")), cu.ErrorNotFound, `find variable "x": there are no variables (CUDA_ERROR_NOT_FOUND)`},
+		{s.Launch(k, ferry.Grid(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
+		{ferry.Copy(s, long, short), cu.ErrorInvalidValue, "the destination, device buffer 1 (100 [3]float64, 2.3 KiB) on soft:h200, has 100 elements, and the source, device buffer 2 (50 [3]float64, 1.2 KiB) on soft:h200, has 50"},
+		{ferry.Fill(s, long, [3]float64{1.5, 2, 3}), cu.ErrorInvalidValue, "the value [1.5 2 3], 24 bytes (0x"},
+	} {
+		if c.err == nil {
+			t.Errorf("no error, want %q", c.want)
+			continue
+		}
+		wantError(t, c.err, c.is, c.want)
+		for _, tried := range []string{"find kernel", "allocate "} {
+			if n := strings.Count(c.err.Error(), tried); n > 1 {
+				t.Errorf("%v: says %d times what was tried", c.err, n)
+			}
+		}
+	}
+	closeAll(t, long, short, own, m, s)
+}
+
+// TestBadVariableFirst: without a GPU, a bad variable of the software GPU is said before what was
+// tried to find hardware.
+func TestBadVariableFirst(t *testing.T) {
+	t.Setenv(ferry.DeviceVariable, "")
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "sofa")
+			g, err := ferry.Open("")
+			if err == nil {
+				closeAll(t, g)
+				t.Skip("there is a GPU")
+			}
+			if first, _, _ := strings.Cut(err.Error(), "\n"); !strings.Contains(first, variable) || !strings.Contains(first, "sofa") {
+				t.Errorf("the first line is %q, want %s in it", first, variable)
+			}
+		})
+	}
+}
+
+// TestVariableRefused: a variable or an option that is wrong is an invalid value, and the error
+// says which.
+func TestVariableRefused(t *testing.T) {
+	open := func() error { return last(ferry.Open("soft:h200")) }
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.DeviceVariable} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "sofa")
+			name := "soft:h200"
+			if variable == ferry.DeviceVariable {
+				name = ""
+			}
+			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)
+		})
+	}
+	t.Run(trace.Variable, func(t *testing.T) {
+		t.Setenv(trace.Variable, "/no/such/directory/recording")
+		wantError(t, open(), os.ErrNotExist, trace.Variable+"=/no/such/directory/recording")
+	})
+	t.Setenv(softgpu.ScheduleVariable, "random:-1")
+	wantError(t, open(), cu.ErrorInvalidValue, "the seed is not a number")
+	t.Setenv(softgpu.ScheduleVariable, "")
+	for part, o := range map[string]softgpu.Options{"17 devices": {Devices: 17}, "-1 devices": {Devices: -1}, "schedule 77": {Schedule: 77}, "limit is -1ns": {KernelLimit: -1},
+		`check "sofa"`: {Check: "sofa"}} {
+		wantError(t, last(softgpu.Open(o)), cu.ErrorInvalidValue, part)
+	}
+	wantError(t, last(softgpu.ParseSchedule("sofa")), cu.ErrorInvalidValue, "sofa")
+	wantError(t, last(softgpu.ParseCheck("sofa")), cu.ErrorInvalidValue, "sofa")
+	wantError(t, last(fault.Parse("sofa")), cu.ErrorInvalidValue, "sofa")
+}

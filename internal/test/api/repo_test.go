@@ -1,0 +1,307 @@
+package api
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/compiletest"
+)
+
+// TestDependencies: only libcuda and internal/dl need purego, and only on systems where purego
+// can load a library.
+func TestDependencies(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command here")
+	}
+	pure := []string{"./cu", "./ptx", "./profile", "./kernels", "./softgpu"}
+	for _, c := range []struct {
+		goos, goarch string
+		packages     []string
+	}{
+		{"js", "wasm", append([]string{".", "./compile", "./internal/dl"}, pure...)},
+		{"darwin", "arm64", append([]string{".", "./compile", "./internal/dl"}, pure...)},
+		{"windows", "amd64", append([]string{".", "./compile", "./internal/dl"}, pure...)},
+		{"linux", "amd64", pure},
+		{"linux", "arm64", pure},
+	} {
+		cmd := exec.Command("go", append([]string{"list", "-deps"}, c.packages...)...)
+		cmd.Env = append(os.Environ(), "GOOS="+c.goos, "GOARCH="+c.goarch, "CGO_ENABLED=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s/%s: %v: %s", c.goos, c.goarch, err, out)
+			continue
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "purego") {
+				t.Errorf("%s/%s: %v depend on %s", c.goos, c.goarch, c.packages, line)
+			}
+		}
+	}
+}
+
+// TestReadmeProgram: the README's program compiles and prints what the README says.
+func TestReadmeProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(readme), "\n"); lines > 130 {
+		t.Errorf("README.md has %d lines, want at most 130", lines)
+	}
+	_, rest, found := strings.Cut(string(readme), "```go\n")
+	program, after, closed := strings.Cut(rest, "```\n")
+	_, output, says := strings.Cut(after, "```text\n")
+	want, _, ends := strings.Cut(output, "```\n")
+	if !found || !closed || !says || !ends {
+		t.Fatal("README.md has no ```go block followed by a ```text block with its output")
+	}
+
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command here: ", err)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(goCommand, "run", file)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "FERRY_DEVICE=soft")
+	got, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go run of the README's program: %v\n%s", err, got)
+	}
+	if string(got) != want {
+		t.Errorf("the README's program prints:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestNoCommandLineLibrary: what programs import does not need the library of the command's
+// flags. The command does, so the test would see it.
+func TestNoCommandLineLibrary(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command here")
+	}
+	deps := func(packages ...string) string {
+		t.Helper()
+		out, err := exec.Command("go", append([]string{"list", "-deps"}, packages...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	imported := []string{".", "./cu", "./libcuda", "./softgpu", "./ptx", "./profile", "./kernels", "./compile", "./pipeline", "./kerneltest", "./cutest"}
+	for line := range strings.Lines(deps(imported...)) {
+		if strings.Contains(line, "spf13") || strings.Contains(line, "mousetrap") {
+			t.Errorf("%v depend on %s", imported, line)
+		}
+	}
+	if !strings.Contains(deps("./cmd/ferry"), "github.com/spf13/cobra") {
+		t.Error("the command does not use github.com/spf13/cobra, which this test looks for")
+	}
+}
+
+// TestKernelsPage follows docs/kernels.md in an empty folder, with the clone of Ferry that
+// is tested: it binds the kernel, runs the program and the test, and then makes the three
+// mistakes whose messages the page shows.
+func TestKernelsPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command here")
+	}
+	compiletest.Compile(t, "empty.cu", "", nil)
+	text, err := os.ReadFile("docs/kernels.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := &page{t: t, text: string(text), dir: t.TempDir()}
+	programs, messages := page.blocks("go"), page.blocks("text")
+	kernel := page.blocks("cuda")[0]
+	page.write("kernels.cu", kernel)
+	page.write("main.go", programs[0])
+	page.write("main_test.go", programs[1])
+	page.newModule()
+
+	page.goCommand(true, "generate")
+	if got := page.goCommand(true, "run", "."); got != "[2 4 6 8]\n" {
+		t.Errorf("the program prints %q", got)
+	}
+	page.goCommand(true, "test")
+
+	page.write("kernels.cu", strings.Replace(kernel, "x[i];", "X[i];", 1))
+	page.wantText(page.goCommand(false, "tool", "ferry", "compile", "kernels.cu"), messages[0])
+	page.write("kernels.cu", strings.Replace(kernel, "i < n", "i + 1 < n", 1))
+	page.goCommand(true, "generate")
+	page.wantText(page.goCommand(false, "test"), messages[1])
+	page.write("kernels.cu", strings.Replace(kernel, "i < n", "i <= n", 1))
+	page.goCommand(true, "tool", "ferry", "compile", "--lineinfo", "kernels.cu")
+	page.wantText(page.goCommand(false, "tool", "ferry", "run", "kernels.ptx", "--device", "soft", "--kernel", "scale",
+		"--grid", "1", "--block", "32", "s32=4", "f32=2", "in:f32=1,2,3,4", "out:f32=[4]"), messages[2])
+}
+
+// page is a document whose programs are run.
+type page struct {
+	t    *testing.T
+	text string
+	dir  string
+}
+
+// blocks returns the blocks of code in a language.
+func (p *page) blocks(language string) (all []string) {
+	p.t.Helper()
+	for _, part := range strings.Split(p.text, "```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "```\n")
+		all = append(all, block)
+	}
+	if len(all) == 0 {
+		p.t.Fatalf("docs/kernels.md has no block of %s", language)
+	}
+	return all
+}
+
+func (p *page) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// newModule makes the folder a module that uses this clone. It copies Ferry's go.sum, and
+// downloads first what the command needs on any system and go mod tidy asks for.
+func (p *page) newModule() {
+	p.t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sums, err := os.ReadFile("go.sum")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write("go.sum", string(sums))
+	if out, err := exec.Command("go", "mod", "download").CombinedOutput(); err != nil {
+		p.t.Fatalf("go mod download: %v\n%s", err, out)
+	}
+	p.goCommand(true, "mod", "init", "example.com/scale")
+	const module = "github.com/ferrygpu/ferry"
+	p.goCommand(true, "mod", "edit", "-require", module+"@v0.0.0", "-replace", module+"="+root, "-tool", module+"/cmd/ferry")
+	p.goCommand(true, "mod", "tidy")
+}
+
+// goCommand runs the go command in the folder, and returns its output.
+func (p *page) goCommand(succeeds bool, args ...string) string {
+	p.t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "FERRY_DEVICE=soft", "FERRY_REQUIRE_GPU=0", "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if (err == nil) != succeeds {
+		p.t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// compilerName is what depends on the compiler: its name, lines of PTX, types and registers.
+var compilerName = regexp.MustCompile(`, by clang .*|, by NVRTC .*|PTX line \d+|kernels.ptx:\d+: |\.[bf]32|%\w+`)
+
+// wantText checks that the output has each line of a block of the page.
+func (p *page) wantText(got, block string) {
+	p.t.Helper()
+	got = compilerName.ReplaceAllString(got, "")
+	for line := range strings.Lines(block) {
+		line = strings.TrimSpace(compilerName.ReplaceAllString(line, ""))
+		if !strings.Contains(got, line) {
+			p.t.Errorf("docs/kernels.md shows the line\n%s\nwhich is not in\n%s", line, got)
+		}
+	}
+}
+
+// TestUnsafe: package unsafe is imported only in files named *_unsafe*.go. Each of them that
+// is not a test says in a comment that begins with "Unsafe:" which rule makes it right. No file
+// imports package net.
+func TestUnsafe(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil // a text of a test
+		}
+		imports, named := false, strings.Contains(d.Name(), "_unsafe")
+		for _, i := range file.Imports {
+			imports = imports || i.Path.Value == `"unsafe"`
+			if i.Path.Value == `"net"` || strings.HasPrefix(i.Path.Value, `"net/`) {
+				t.Errorf("%s imports %s: Ferry opens no port", path, i.Path.Value)
+			}
+		}
+		if imports && !named {
+			t.Errorf("%s imports unsafe, and its name lacks _unsafe", path)
+		}
+		if !named || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		found++
+		rule := ""
+		for _, c := range file.Comments {
+			if text := c.Text(); strings.HasPrefix(text, "Unsafe: ") {
+				rule = text
+			}
+		}
+		if len(rule) < 40 {
+			t.Errorf("%s does not say which rule makes it right: want a comment \"Unsafe: ...\"", path)
+		}
+		return nil
+	})
+	if err != nil || found < 30 {
+		t.Errorf("%d files, %v", found, err)
+	}
+}
+
+// TestSecurityPage: the tests that SECURITY.md names exist.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("SECURITY.md")
+	check(t, err)
+	missing := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(Test[A-Z][A-Za-z]*)`").FindAllStringSubmatch(string(page), -1) {
+		missing[m[1]] = true
+	}
+	if len(missing) < 15 {
+		t.Errorf("%d names of tests", len(missing))
+	}
+	check(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w*)\(t `).FindAllSubmatch(text, -1) {
+			delete(missing, string(m[1]))
+		}
+		return err
+	}))
+	for name := range missing {
+		t.Errorf("there is no %s", name)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package libcuda
-
-const raceEnabled = false

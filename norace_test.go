@@ -1,6 +1,0 @@
-//go:build !race
-
-package ferry_test
-
-// raceEnabled is false without the race detector.
-const raceEnabled = false

@@ -1,6 +1,0 @@
-//go:build !race
-
-package pipeline_test
-
-// raceEnabled is false without the race detector.
-const raceEnabled = false

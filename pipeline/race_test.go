@@ -1,7 +1,0 @@
-//go:build race
-
-package pipeline_test
-
-// raceEnabled is true with the race detector. It empties a sync.Pool at random, so
-// allocations are not counted.
-const raceEnabled = true
