@@ -2,12 +2,9 @@ package main
 
 import (
 	"fmt"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,21 +12,9 @@ import (
 )
 
 const (
-	module = "github.com/ferrygpu/ferry"
-	purego = "github.com/ebitengine/purego"
-
+	purego       = "github.com/ebitengine/purego"
 	maxRootFiles = 55 // the package, its own tests and examples, and what belongs in a root
 )
-
-// folder is a package, as the layout sees it.
-type folder struct {
-	dir         string            // by path from the root of the module, "." for the root
-	name        string            // of the package
-	files       []string          // without those of tests
-	comments    []string          // the files that have the comment of the package
-	imports     map[string]string // what files without tests import, and one file that does
-	testImports map[string]string // the same for files of tests
-}
 
 // TestLayout holds the layout that docs/ARCHITECTURE.md shows: what folders do not let the
 // compiler say about imports, comments of packages, and the number of files in the root.
@@ -38,7 +23,10 @@ func TestLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := readFolders(t, root)
+	folders, err := readFolders(root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(folders) < 80 {
 		t.Errorf("found %d packages, want at least 80", len(folders))
 	}
@@ -53,58 +41,6 @@ func TestLayout(t *testing.T) {
 		t.Errorf("the root folder has %d files, want at most %d: tests of scenarios belong in internal/test/api: %s",
 			len(files), maxRootFiles, strings.Join(files, " "))
 	}
-}
-
-// readFolders reads the imports of all packages, for every system. Folders named testdata
-// have programs of tests, and no packages of Ferry.
-func readFolders(t *testing.T, root string) map[string]*folder {
-	t.Helper()
-	folders := map[string]*folder{}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
-			return fs.SkipDir
-		case d.IsDir() || filepath.Ext(name) != ".go":
-			return nil
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		dir := path.Dir(rel)
-		if folders[dir] == nil {
-			folders[dir] = &folder{dir: dir, imports: map[string]string{}, testImports: map[string]string{}}
-		}
-		return folders[dir].add(name, rel)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return folders
-}
-
-// add reads one file.
-func (f *folder) add(name, rel string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly|parser.ParseComments)
-	if err != nil {
-		return err
-	}
-	imports := f.imports
-	if strings.HasSuffix(rel, "_test.go") {
-		imports = f.testImports
-	} else {
-		f.name, f.files = file.Name.Name, append(f.files, path.Base(rel))
-		if file.Doc.Text() != "" {
-			f.comments = append(f.comments, path.Base(rel))
-		}
-	}
-	for _, i := range file.Imports {
-		imports[strings.Trim(i.Path.Value, `"`)] = rel
-	}
-	return nil
 }
 
 // layoutFaults returns what breaks the layout.
@@ -197,17 +133,6 @@ func wing(dir string) string {
 	}
 	return parts[0]
 }
-
-// folderOf returns the folder of an imported package of this module.
-func folderOf(imported string) (dir string, ok bool) {
-	if imported == module {
-		return ".", true
-	}
-	return strings.CutPrefix(imported, module+"/")
-}
-
-// within reports whether a path is another one, or below it.
-func within(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
 
 // rootFiles returns the files of the root folder that count: not what tests and builds leave.
 func rootFiles(entries []fs.DirEntry) (names []string) {
