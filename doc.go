@@ -16,7 +16,7 @@
 // # CUDA functions and their counterparts
 //
 //	cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain     Open, OpenAll, OpenDriver
-//	cuDeviceGetCount, cuDeviceGetName,                Devices: DeviceInfo
+//	cuDeviceGetCount, cuDeviceGetName,                GPUs: GPUInfo
 //	cuDeviceTotalMem, cuDeviceGetUuid
 //	cuDeviceGetAttribute, cuMemGetInfo                GPU.Attribute, GPU.MemInfo
 //	cuCtxGetStreamPriorityRange                       GPU.Priorities

@@ -142,7 +142,7 @@ func TestMethodSets(t *testing.T) {
 			found[typeOf(r)+"."+m.Name] = true
 		}
 	}
-	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.DeviceInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
+	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.GPUInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
 		ferry.BoundParam{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {

@@ -230,7 +230,7 @@ func TestBadArguments(t *testing.T) {
 				!ferry.Synchronous[byte](x.stream, nil, x.host) && !ferry.Synchronous[byte](x.stream, noDevice, ferry.Pageable(x.want)) &&
 				!ferry.Synchronous[byte](x.stream, x.device, ferry.Pageable(x.want[1:]))
 		},
-		"Devices": func() bool { return true }, // has no parameters
+		"GPUs": func() bool { return true }, // has no parameters
 	}
 	huge := []int{-1, math.MinInt}
 	refused := map[string][]refusedCall{

@@ -284,17 +284,17 @@ func TestCaptureBetweenGPUs(t *testing.T) {
 	})
 }
 
-func TestDevices(t *testing.T) {
+func TestGPUs(t *testing.T) {
 	t.Setenv("FERRY_LIBCUDA", "")
-	all, err := ferry.Devices()
+	all, err := ferry.GPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
 	for _, d := range all {
-		g, err := ferry.Open(d.Open)
+		g, err := ferry.Open(d.Spec)
 		if err != nil {
-			t.Errorf("%s is listed, but Open fails: %v", d.Open, err)
+			t.Errorf("%s is listed, but Open fails: %v", d.Spec, err)
 			continue
 		}
 		major, err := g.Attribute(cu.DeviceAttributeComputeCapabilityMajor)
@@ -303,14 +303,14 @@ func TestDevices(t *testing.T) {
 			t.Fatal(err, memErr)
 		}
 		if g.Name() != d.Name || g.Emulated() != d.Emulated || major != d.Major || uint64(total) > d.Memory {
-			t.Errorf("%s: the list has %+v; opened, it is %v with capability %d and %d bytes", d.Open, d, g, major, total)
+			t.Errorf("%s: the list has %+v; opened, it is %v with capability %d and %d bytes", d.Spec, d, g, major, total)
 		}
 		version := must(g.Driver().DriverGetVersion())(t)
 		if named := len(d.UUID) == len("GPU-00000000-0000-0000-0000-000000000000"); named != (version >= 11040) || d.PCIAddress == "" {
-			t.Errorf("%s: UUID %q, PCI address %q, driver of CUDA %d", d.Open, d.UUID, d.PCIAddress, version)
+			t.Errorf("%s: UUID %q, PCI address %q, driver of CUDA %d", d.Spec, d.UUID, d.PCIAddress, version)
 		}
 		if seen[d.UUID] && d.UUID != "" {
-			t.Errorf("%s: UUID %s is that of another device", d.Open, d.UUID)
+			t.Errorf("%s: UUID %s is that of another device", d.Spec, d.UUID)
 		}
 		seen[d.UUID] = true
 		if err := g.Close(); err != nil {
@@ -318,19 +318,19 @@ func TestDevices(t *testing.T) {
 		}
 	}
 	for _, name := range profile.Names() {
-		if !slices.ContainsFunc(all, func(d ferry.DeviceInfo) bool { return d.Open == "soft:"+name }) {
+		if !slices.ContainsFunc(all, func(d ferry.GPUInfo) bool { return d.Spec == "soft:"+name }) {
 			t.Errorf("soft:%s is not listed", name)
 		}
 	}
 }
 
-func TestDevicesOfBrokenDriver(t *testing.T) {
+func TestGPUsOfBrokenDriver(t *testing.T) {
 	if os.Getenv("FERRY_DEVICES_CHILD") != "" {
-		all, err := ferry.Devices()
+		all, err := ferry.GPUs()
 		fmt.Printf("%d %v\n", len(all), err)
 		os.Exit(0)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestDevicesOfBrokenDriver$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestGPUsOfBrokenDriver$")
 	cmd.Env = append(os.Environ(), "FERRY_DEVICES_CHILD=1", "FERRY_LIBCUDA=/nowhere/libcuda.so.1")
 	out, err := cmd.Output()
 	if err != nil {
