@@ -205,7 +205,7 @@ func ExampleAllocManaged() {
 	}
 	defer v.Close()
 	copy(v.Slice(), []float32{0, 10, 20, 30})
-	if err := v.Prefetch(s, gpu.Device()); err != nil { // optional: pages also move when they are touched
+	if err := v.Prefetch(s, gpu.CUDevice()); err != nil { // optional: pages also move when they are touched
 		log.Fatal(err)
 	}
 	if err := s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)); err != nil {

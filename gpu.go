@@ -205,18 +205,19 @@ func (g *GPU) Driver() cu.Driver {
 	return g.driver
 }
 
-// Context returns the primary context of the device, for calls of [GPU.Driver]
-// (cuDevicePrimaryCtxRetain). It is valid until Close.
-func (g *GPU) Context() cu.Context {
+// CUContext returns the primary context of the device, for calls of [GPU.Driver]
+// (cuDevicePrimaryCtxRetain). It is valid until Close. Unlike a context.Context, it ends no
+// wait.
+func (g *GPU) CUContext() cu.Context {
 	if g == nil {
 		return 0
 	}
 	return g.ctx
 }
 
-// Device returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
+// CUDevice returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
 // [Managed.Prefetch] and [Managed.Advise] take it as a location.
-func (g *GPU) Device() cu.Device {
+func (g *GPU) CUDevice() cu.Device {
 	if g == nil {
 		return 0
 	}

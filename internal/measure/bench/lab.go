@@ -355,7 +355,7 @@ func touch(c []float32) (sum float32) {
 func (l *lab) prefetchStep(ctx context.Context) error {
 	v := l.managed
 	for _, m := range []*ferry.Managed[float32]{v.a, v.b, v.c} {
-		if err := m.Prefetch(l.stream, l.g.Device()); err != nil {
+		if err := m.Prefetch(l.stream, l.g.CUDevice()); err != nil {
 			return err
 		}
 	}

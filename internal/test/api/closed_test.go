@@ -32,7 +32,7 @@ func TestClosedReceivers(t *testing.T) {
 	good := map[reflect.Type]any{}
 	for _, v := range []any{
 		context.Background(), x.stream, x.g, x.event, x.add, x.pinned, new(ferry.Batch), ferry.Grid(1024, 256), func() {}, 1, true, "fill",
-		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.Device(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
+		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.CUDevice(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
 	} {
 		good[reflect.TypeOf(v)] = v
 	}

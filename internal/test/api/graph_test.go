@@ -205,7 +205,7 @@ func TestCaptureRefused(t *testing.T) {
 		check(t, s.Record(inside))
 		wantError(t, inner.Launch(s), cu.ErrorStreamCaptureUnsupported, "call what was captured")
 		if managed != nil {
-			for _, err := range []error{managed.Prefetch(s, g.Device()), managed.Attach(s, cu.MemAttachGlobal)} {
+			for _, err := range []error{managed.Prefetch(s, g.CUDevice()), managed.Attach(s, cu.MemAttachGlobal)} {
 				if !errors.Is(err, cu.ErrorNotSupported) { // the device may lack it
 					wantError(t, err, cu.ErrorStreamCaptureUnsupported, "before")
 				}

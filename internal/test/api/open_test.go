@@ -48,8 +48,8 @@ func TestOpenNames(t *testing.T) {
 			t.Errorf("OpenAll(%q) returns %d GPUs, want %d", c.name, len(all), len(c.ordinals))
 		}
 		for i, g := range all {
-			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
-				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.Device()), g.Profile(), g.Emulated(), g.Fallback())
+			if int(g.CUDevice()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.CUDevice()), g.Profile(), g.Emulated(), g.Fallback())
 			}
 			closeAll(t, g)
 		}
@@ -178,8 +178,8 @@ func TestOpenDriver(t *testing.T) {
 	}
 	g := must(ferry.OpenDriver(d, 1))(t)
 	opened, _ := cu.As[*softgpu.Driver](g.Driver()) // FERRY_CHECK wraps it
-	if int(g.Device()) != 1 || opened != d || g.Context() == 0 {
-		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
+	if int(g.CUDevice()) != 1 || opened != d || g.CUContext() == 0 {
+		t.Errorf("device %d, context %d", int(g.CUDevice()), g.CUContext())
 	}
 	closeAll(t, g)
 }

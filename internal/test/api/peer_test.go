@@ -156,11 +156,11 @@ func TestPeerPools(t *testing.T) {
 		if !must(a.CanAccessPeer(b))(t) {
 			t.Skip("the GPUs cannot reach each other")
 		}
-		standard, err := b.Driver().DeviceGetDefaultMemPool(b.Device())
+		standard, err := b.Driver().DeviceGetDefaultMemPool(b.CUDevice())
 		if err != nil {
 			t.Skip(err)
 		}
-		again := must(ferry.OpenDriver(a.Driver(), int(a.Device())))(t)
+		again := must(ferry.OpenDriver(a.Driver(), int(a.CUDevice())))(t)
 		code, k := load(t, again, "increment")
 		before := must(ferry.NewMemPool(b, nil))(t)
 		all := map[string]*farMemory{"default pool": newFar(t, again, b, k, nil), "pool before": newFar(t, again, b, k, before)}
@@ -186,10 +186,10 @@ func TestPeerPools(t *testing.T) {
 			m.close(t)
 		}
 		closeAll(t, code, opposite, again)
-		if got := accessTo(t, b, standard, a.Device()); got != cu.MemAccessProtNone {
+		if got := accessTo(t, b, standard, a.CUDevice()); got != cu.MemAccessProtNone {
 			t.Errorf("the default pool is open after Close: access %d", got)
 		}
-		reopened := must(ferry.OpenDriver(b.Driver(), int(a.Device())))(t)
+		reopened := must(ferry.OpenDriver(b.Driver(), int(a.CUDevice())))(t)
 		code, k = load(t, reopened, "increment")
 		for what, p := range map[string]*ferry.MemPool{"default pool": nil, "pool before": before, "pool after": after} {
 			m := newFar(t, reopened, b, k, p)
@@ -204,7 +204,7 @@ func TestPeerPools(t *testing.T) {
 // it has made itself stays closed, unless it is the current one.
 func TestPeerPoolsOfOthers(t *testing.T) {
 	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
-		d, dev := b.Driver(), b.Device()
+		d, dev := b.Driver(), b.CUDevice()
 		if !must(a.CanAccessPeer(b))(t) {
 			t.Skip("the GPUs cannot reach each other")
 		}
@@ -215,7 +215,7 @@ func TestPeerPoolsOfOthers(t *testing.T) {
 		props := cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(dev)}
 		current, other := must(d.MemPoolCreate(&props))(t), must(d.MemPoolCreate(&props))(t)
 		check(t, d.DeviceSetMemPool(dev, current))
-		own := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(a.Device())}, Flags: cu.MemAccessProtReadWrite}}
+		own := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(a.CUDevice())}, Flags: cu.MemAccessProtReadWrite}}
 		check(t, d.MemPoolSetAccess(standard, own))
 		check(t, a.EnablePeer(b))
 		code, k := load(t, a, "increment")
@@ -232,7 +232,7 @@ func TestPeerPoolsOfOthers(t *testing.T) {
 		closeAll(t, code)
 		check(t, a.Close())
 		for pool, want := range map[cu.MemPool]cu.MemAccessFlags{standard: cu.MemAccessProtReadWrite, other: cu.MemAccessProtReadWrite, current: cu.MemAccessProtNone} {
-			if got := accessTo(t, b, pool, a.Device()); got != want {
+			if got := accessTo(t, b, pool, a.CUDevice()); got != want {
 				t.Errorf("after Close the pool %#x has access %d, want %d (the default pool is %#x)", uint64(pool), got, want, uint64(standard))
 			}
 		}

@@ -190,10 +190,10 @@ func TestRegisterRefused(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "page-locked buffer", "needs no registration", "Range")
 	closeAll(t, locked)
 
-	check(t, d.Driver.MemHostRegister(g.Context(), cu.HostPtr(&memory[5000]), 100, 0))
+	check(t, d.Driver.MemHostRegister(g.CUContext(), cu.HostPtr(&memory[5000]), 100, 0))
 	_, err = ferry.Register(g, memory, nil)
 	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "without this package")
-	check(t, d.Driver.MemHostUnregister(g.Context(), cu.HostPtr(&memory[5000])))
+	check(t, d.Driver.MemHostUnregister(g.CUContext(), cu.HostPtr(&memory[5000])))
 
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err == nil && n != 0 {
 		r := must(ferry.Register(g, memory[:4096], &ferry.RegisterOptions{ReadOnly: true}))(t)

@@ -162,7 +162,7 @@ func managed(ctx context.Context, g *ferry.GPU, b *base) error {
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
 			func() error { return ferry.Copy(b.s, m, b.host) },
-			func() error { return m.Prefetch(b.s, g.Device()) },
+			func() error { return m.Prefetch(b.s, g.CUDevice()) },
 			func() error { return b.s.Wait(ctx) },
 			func() error { return same(m.Slice(), 0) })
 	}

@@ -203,10 +203,10 @@ import (
 				return err
 			}
 		}
-	{{- else}}{{if .Prefetch}}{{if .HasIn}}if err := in.Prefetch(stream, gpu.Device()); err != nil {
+	{{- else}}{{if .Prefetch}}{{if .HasIn}}if err := in.Prefetch(stream, gpu.CUDevice()); err != nil {
 			return err
 		}
-		{{end}}{{if .HasOut}}if err := out.Prefetch(stream, gpu.Device()); err != nil {
+		{{end}}{{if .HasOut}}if err := out.Prefetch(stream, gpu.CUDevice()); err != nil {
 			return err
 		}
 		{{end}}{{else if and .HasIn (not .InPlace)}}if err := ferry.Copy(stream, inDevice, {{if .Heap}}ferry.Pageable(inData){{else}}in{{end}}); err != nil {

@@ -59,7 +59,7 @@ func newLab(ctx context.Context, g *ferry.GPU, r *Report) (l *lab, err error) {
 func (l *lab) readMachine() {
 	l.prof = profile.ForDevice(l.g.Name())
 	l.files = os.DirFS("/")
-	address, err := l.g.Driver().DeviceGetPCIBusId(l.g.Device())
+	address, err := l.g.Driver().DeviceGetPCIBusId(l.g.CUDevice())
 	if err != nil {
 		l.note("the PCI address is not known: %v", err)
 		return
