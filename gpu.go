@@ -279,16 +279,16 @@ func (g *GPU) Now() time.Duration {
 	return time.Since(g.opened)
 }
 
-// Grid returns a launch configuration for n elements and a grid-stride kernel: a kernel
+// GridStride returns a launch configuration for n elements and a grid-stride kernel: a kernel
 // that is correct for any number of blocks, such as those of package kernels. It has as
 // many blocks as n threads need, but not more than keep the GPU busy. With it, a kernel
 // that reads or writes host memory reaches the rate of the link. For kernels that move 16
 // bytes per thread, n is the number of bytes divided by 16.
-func (g *GPU) Grid(n int) LaunchConfig {
+func (g *GPU) GridStride(n int) LaunchConfig {
 	if g.none() {
 		return LaunchConfig{}
 	}
-	c := Grid(n, g.tuning.launch.Threads)
+	c := Cover(n, g.tuning.launch.Threads)
 	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.processors*g.tuning.launch.Blocks)))
 	return c
 }

@@ -43,7 +43,7 @@ type lab struct {
 
 // newLab allocates memory and creates an experiment for each kind that the device has.
 func (b *comparer) newLab(n int) (*lab, error) {
-	l := &lab{comparer: b, n: n, config: b.g.Grid((n + floatsPerThread - 1) / floatsPerThread)}
+	l := &lab{comparer: b, n: n, config: b.g.GridStride((n + floatsPerThread - 1) / floatsPerThread)}
 	l.verify = func(_ context.Context, c []float32, seed uint32) error { return verify(c, seed) }
 	if err := l.build(); err != nil {
 		l.close()

@@ -38,7 +38,7 @@ func (x *prefetching) sample() ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.r.s.Launch(x.r.increment, x.r.g.Grid(x.m.Len()/4), x.m, uint64(x.m.Len())); err != nil {
+	if err := x.r.s.Launch(x.r.increment, x.r.g.GridStride(x.m.Len()/4), x.m, uint64(x.m.Len())); err != nil {
 		return nil, err
 	}
 	if err := x.r.wait(); err != nil {

@@ -34,7 +34,7 @@ func TestManaged(t *testing.T) {
 	wantError(t, m.Advise(12345, 0), cu.ErrorInvalidValue, "advise on managed buffer")
 	for round := range uint32(3) {
 		check(t, m.Prefetch(s, g.CUDevice()))
-		check(t, s.Launch(fill, ferry.Grid(m.Len(), 256), m, 7+round, uint64(m.Len())))
+		check(t, s.Launch(fill, ferry.Cover(m.Len(), 256), m, 7+round, uint64(m.Len())))
 		check(t, m.Range(5, 50_000).Prefetch(s, cu.CPUDevice))
 		for i, got := range m.ReadSlice() {
 			if got != 7+round {
@@ -133,7 +133,7 @@ func TestAttachExclusive(t *testing.T) {
 	here, there := newCallFixture(t, g, 64), newCallFixture(t, other, 64)
 	floats := must(ferry.AllocManaged[float32](g, 16, nil))(t)
 	launch := func(c *callFixture) error {
-		return c.stream.Launch(c.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16))
+		return c.stream.Launch(c.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16))
 	}
 	slice := func(what string, want int) {
 		t.Helper()
@@ -161,7 +161,7 @@ func TestAttachExclusive(t *testing.T) {
 	wantError(t, launch(here), cu.ErrorInvalidValue, "attached to the host", "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	check(t, floats.Attach(here.stream, cu.MemAttachSingle))
 	check(t, launch(here))
-	wantError(t, ferry.DefaultStream(g).Launch(here.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
+	wantError(t, ferry.DefaultStream(g).Launch(here.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
 	closeAll(t, m, floats)
 }
 
@@ -181,7 +181,7 @@ func TestAttach(t *testing.T) {
 	for _, flags := range []cu.MemAttachFlags{cu.MemAttachSingle, cu.MemAttachHost, cu.MemAttachGlobal} {
 		check(t, m.Attach(s, flags))
 		if flags != cu.MemAttachHost {
-			check(t, s.Launch(k, ferry.Grid(1000, 256), m, uint64(1000)))
+			check(t, s.Launch(k, ferry.Cover(1000, 256), m, uint64(1000)))
 		}
 	}
 	if got := m.Slice()[999]; got != 1001 {

@@ -54,7 +54,7 @@ func (m *farMemory) uses() map[string]func() error {
 		"fill": func() error { m.value = 7; return ferry.Fill(m.sa, m.far, 7) },
 		"launch": func() error {
 			m.value++
-			return m.sa.Launch(m.k, ferry.Grid(farElements, 256), m.far, uint64(farElements))
+			return m.sa.Launch(m.k, ferry.Cover(farElements, 256), m.far, uint64(farElements))
 		},
 		"copy to":   func() error { m.set(9); return ferry.Copy(m.sa, m.far, m.host) },
 		"copy from": func() error { return ferry.Copy(m.sa, m.host, m.far) },
@@ -251,7 +251,7 @@ func TestPeerPoolsLazily(t *testing.T) {
 		sa, sb := must(ferry.NewStream(a, nil))(t), must(ferry.NewStream(b, nil))(t)
 		far := must(ferry.AllocAsync[float32](sb, farElements, nil))(t)
 		check(t, ferry.Fill(sa, far, 2))
-		check(t, sa.Launch(k, ferry.Grid(farElements, 256), far, uint64(farElements)))
+		check(t, sa.Launch(k, ferry.Cover(farElements, 256), far, uint64(farElements)))
 		m := &farMemory{}
 		m.has(t, schedule.String(), far, 3)
 		closeAll(t, far, code, sa, sb, a, b)
@@ -273,7 +273,7 @@ func TestCaptureBetweenGPUs(t *testing.T) {
 		for _, far := range []*ferry.Device[float32]{plain, m.far} {
 			check(t, ferry.Fill(m.sa, far, 3))
 			graph := must(m.sa.Capture(func(s *ferry.Stream) error {
-				return errors.Join(ferry.Copy(s, m.near, far), s.Launch(k, ferry.Grid(farElements, 256), m.near, uint64(farElements)), ferry.Copy(s, far, m.near))
+				return errors.Join(ferry.Copy(s, m.near, far), s.Launch(k, ferry.Cover(farElements, 256), m.near, uint64(farElements)), ferry.Copy(s, far, m.near))
 			}))(t)
 			check(t, errors.Join(graph.Launch(m.sa), graph.Launch(m.sa), m.sa.Wait(t.Context())))
 			m.has(t, "after two launches", far, 5)

@@ -147,7 +147,7 @@ func TestRegisterFill(t *testing.T) {
 			}
 		}
 		if step == 16 { // kernels load 16 bytes at once; the software GPU wants them in one registration
-			check(t, s.Launch(k, ferry.Grid(10_000, 256), whole, uint64(10_000)))
+			check(t, s.Launch(k, ferry.Cover(10_000, 256), whole, uint64(10_000)))
 			check(t, s.Wait(context.Background()))
 			if got := whole.Slice()[5_000]; got != 4.25 {
 				t.Errorf("got %v, want 4.25", got)

@@ -202,7 +202,7 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 	t.Helper()
 	good := map[reflect.Type]any{}
 	for _, v := range []any{
-		context.Background(), x.stream, x.g, x.timed, x.add, x.open["PinnedPool"], &x.batch, ferry.Grid(1024, 256), func() {}, 1, true, "fill",
+		context.Background(), x.stream, x.g, x.timed, x.add, x.open["PinnedPool"], &x.batch, ferry.Cover(1024, 256), func() {}, 1, true, "fill",
 		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.CUDevice(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
 	} {
 		good[reflect.TypeOf(v)] = v

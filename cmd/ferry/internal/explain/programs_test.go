@@ -100,7 +100,7 @@ func (p *program) kernel() func(s *ferry.Stream, d *ferry.Device[uint32]) {
 	k, err2 := must(p, m, err).Kernel("write")
 	must(p, k, err2)
 	return func(s *ferry.Stream, d *ferry.Device[uint32]) {
-		p.ok(s.Launch(k, ferry.Grid(32, 32), d, uint64(d.Len()/4), uint32(1)))
+		p.ok(s.Launch(k, ferry.Cover(32, 32), d, uint64(d.Len()/4), uint32(1)))
 	}
 }
 
@@ -296,7 +296,7 @@ func piped(p *program) {
 	line := pipeline.Pipeline{
 		GPU: p.g, In: []pipeline.End{p.host(16 * chunk)}, Out: []pipeline.End{p.host(16 * chunk)}, InPlace: true,
 		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-			return s.Launch(k, ferry.Grid(256, 128), c.Out[0], uint64(c.Len/4), uint32(1))
+			return s.Launch(k, ferry.Cover(256, 128), c.Out[0], uint64(c.Len/4), uint32(1))
 		},
 	}
 	_, err = line.Run(p.Context())
