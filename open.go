@@ -20,8 +20,8 @@ import (
 	"github.com/ferrygpu/ferry/trace"
 )
 
-// DeviceVariable is the environment variable in which Open("") looks for a device name.
-const DeviceVariable = secureenv.DeviceVariable
+// SpecVariable is the environment variable in which Open("") looks for a [GPUInfo].Spec.
+const SpecVariable = secureenv.DeviceVariable
 
 // choice is a parsed device name.
 type choice struct {
@@ -223,7 +223,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	asked := name
 	if name == "" {
 		name = secureenv.Device()
-		asked = DeviceVariable + "=" + name
+		asked = SpecVariable + "=" + name
 	}
 	c, err := parseName(name)
 	if err != nil {

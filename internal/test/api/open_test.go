@@ -97,7 +97,7 @@ func TestOpenNamesRefused(t *testing.T) {
 // GPU, whose Fallback says why.
 func TestOpenWithoutGPU(t *testing.T) {
 	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, name := range []string{"cuda", "cuda:0"} {
 		g, err := ferry.Open(name)
 		if err == nil && !g.Emulated() {
@@ -142,27 +142,27 @@ func TestFallbackHint(t *testing.T) {
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
 		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
-			ferry.DeviceVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+			ferry.SpecVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("%+v: %v, want exit status 1", c, err)
 		}
 		if got := stderr.String(); got != c.want {
-			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.DeviceVariable, c.device, c.quiet, got, c.want)
+			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.SpecVariable, c.device, c.quiet, got, c.want)
 		}
 	}
 }
 
 // TestOpenVariable: Open("") opens what FERRY_DEVICE names.
 func TestOpenVariable(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
+	t.Setenv(ferry.SpecVariable, "soft:fermi-c2050")
 	g := must(ferry.Open(""))(t)
 	if got := g.Profile(); got != "fermi-c2050" {
-		t.Errorf("Open(\"\") with %s set emulates %q", ferry.DeviceVariable, got)
+		t.Errorf("Open(\"\") with %s set emulates %q", ferry.SpecVariable, got)
 	}
 	closeAll(t, g)
-	t.Setenv(ferry.DeviceVariable, "sofa")
+	t.Setenv(ferry.SpecVariable, "sofa")
 	_, err := ferry.Open("")
 	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
 }
@@ -325,7 +325,7 @@ func TestHelpfulErrors(t *testing.T) {
 // TestBadVariableFirst: without a GPU, a bad variable of the software GPU is said before what was
 // tried to find hardware.
 func TestBadVariableFirst(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
@@ -345,11 +345,11 @@ func TestBadVariableFirst(t *testing.T) {
 // says which.
 func TestVariableRefused(t *testing.T) {
 	open := func() error { return last(ferry.Open("soft:h200")) }
-	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.DeviceVariable} {
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.SpecVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
 			name := "soft:h200"
-			if variable == ferry.DeviceVariable {
+			if variable == ferry.SpecVariable {
 				name = ""
 			}
 			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)
