@@ -40,7 +40,7 @@ type memory struct {
 	freed     int // the line that freed it
 	freedBy   string
 	dead      bool
-	forgotten bool // dead for so long that no region is kept
+	forgotten bool // freed long ago: no region is kept
 	foreign   bool // page-locked by another library: only the driver knows
 	graph     bool // a graph allocates it: its life is not known
 	launches  uint64

@@ -28,6 +28,7 @@ func parts() []part {
 		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceFile},
 		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkFile},
 		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultFile},
+		{files: []string{packagesPath}, from: "the comments and imports of all packages", make: packagesFile},
 		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
 		{files: []string{"docs/COVERAGE.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
 		{files: []string{"docs/softgpu/profiles.md"}, from: "the comments of package `profile`", pkg: "./profile", test: "TestSchemaDocumented"},

@@ -14,8 +14,8 @@ import (
 	"github.com/ferrygpu/ferry/internal/test/compiletest"
 )
 
-// TestDependencies: only libcuda and internal/dl need purego, and only on systems where purego
-// can load a library.
+// TestDependencies: what must build without purego does not depend on it. purego makes binaries
+// dynamic, and can load a library on few systems. TestLayout of internal/gen says who imports it.
 func TestDependencies(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
