@@ -64,7 +64,7 @@ func (t *driverState) disallow(ctx cu.Context) (ended [][2]cu.Device) {
 // current one, and those of NewMemPool. Pools that are made later open themselves. There are
 // none if the device has no pools.
 func openPools(g, other *GPU) error {
-	if !other.caps.pools {
+	if !other.caps.Pools {
 		return nil
 	}
 	handles, err := sharedPools(other.driver, other.device)
