@@ -543,18 +543,15 @@ func (g *GPU) releaseContext(first error) error {
 	if closing.InHostFunction(err) {
 		return err
 	}
-	err = refusal.JoinReports(first, err)
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = refusal.JoinReports(refusal.JoinReports(err, g.completions.drop(g)), g.ring.Close())
-	err = refusal.JoinReports(err, g.shared.quit(g))
-	err = refusal.JoinReports(err, g.copyKernel.unload(g.driver, g.ctx))
+	all := []error{first, err, g.completions.drop(g), g.ring.Close(), g.shared.quit(g), g.copyKernel.unload(g.driver, g.ctx)}
 	if g.created {
-		err = refusal.JoinReports(err, g.driver.CtxDestroy(g.ctx))
+		all = append(all, g.driver.CtxDestroy(g.ctx))
 	} else {
-		err = refusal.JoinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
+		all = append(all, g.driver.DevicePrimaryCtxRelease(g.device))
 	}
-	if err = refusal.JoinReports(err, g.takePending()); err != nil {
+	if err = refusal.Join(append(all, g.takePending())...); err != nil {
 		return fmt.Errorf("close %s: %w", g.label, err)
 	}
 	return nil

@@ -1,12 +1,12 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // peerAccess is the peer access that GPUs of one driver have. Access to memory of
@@ -190,7 +190,7 @@ func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
 			all = append(all, t.shut(d, h, home, to))
 		}
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // shut closes a pool of device home to another device, if open has opened it. A concurrent

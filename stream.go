@@ -332,7 +332,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		err = refusal.JoinReports(err, st.pending.take())
+		err = refusal.Join(err, st.pending.take())
 	}
 	return st.explain(err)
 }
