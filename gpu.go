@@ -59,7 +59,7 @@ type GPU struct {
 	pending    pendingError
 	unfinished unfinishedStreams
 	poller     *await.Poller // waits for streams and events; nil if the GPU is emulated
-	saveCPU    atomic.Bool   // see SaveCPU
+	saveCPU    atomic.Bool   // see SetSaveCPU
 	freed      atomic.Bool   // memory was freed in the order of a stream: see trimPools
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
@@ -383,15 +383,19 @@ func (g *GPU) Wait(ctx context.Context) error {
 	return g.takePending()
 }
 
-// SaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
+// SetSaveCPU sets whether goroutines that wait for the GPU save processor time. Otherwise a
 // goroutine asks the driver for a short time before it sleeps, and while many goroutines
-// wait, one thread asks for all of them. With SaveCPU all sleep, and the thread does, too,
+// wait, one thread asks for all of them. With SetSaveCPU all sleep, and the thread does, too,
 // between two asks. So a wait ends later, by up to a millisecond: see docs/PERFORMANCE.md.
-// SaveCPU changes nothing on the software GPU.
-func (g *GPU) SaveCPU(save bool) {
-	if g != nil {
-		g.saveCPU.Store(save)
+// SetSaveCPU changes nothing on the software GPU. It is safe for concurrent use. The error is
+// that of a GPU that is nil or closed.
+func (g *GPU) SetSaveCPU(save bool) error {
+	if err := g.enter("set whether waits save processor time"); err != nil {
+		return err
 	}
+	defer g.leave()
+	g.saveCPU.Store(save)
+	return nil
 }
 
 // openStreams returns the streams that are not destroyed.

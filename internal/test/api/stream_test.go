@@ -242,7 +242,7 @@ func testWaitPolls(t *testing.T, ctx context.Context) {
 			return func() error { return e.Wait(ctx) }
 		},
 		"save CPU": func(t *testing.T, g *ferry.GPU) func() error {
-			g.SaveCPU(true)
+			check(t, g.SetSaveCPU(true))
 			c := newCallFixture(t, g, 64)
 			return func() error { return errors.Join(c.copy(), c.stream.Wait(ctx)) }
 		},
