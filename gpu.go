@@ -50,17 +50,18 @@ type GPU struct {
 	tuning   tuning
 	opened   time.Time
 
-	lifetime   inflight.Lifetime // its users are calls, and open objects of the GPU
-	released   atomic.Bool       // the context is released
-	leak       runtime.Cleanup
-	shared     *driverState // shared with the other GPUs of the driver
-	legacy     *Stream
-	waits      await.Group
-	pending    pendingError
-	unfinished unfinishedStreams
-	poller     *await.Poller // waits for streams and events; nil if the GPU is emulated
-	saveCPU    atomic.Bool   // see SetSaveCPU
-	freed      atomic.Bool   // memory was freed in the order of a stream: see trimPools
+	lifetime    inflight.Lifetime // its users are calls, and open objects of the GPU
+	released    atomic.Bool       // the context is released
+	leak        runtime.Cleanup
+	shared      *driverState // shared with the other GPUs of the driver
+	legacy      *Stream      // see DefaultStream
+	defaultPool *MemPool
+	waits       await.Group
+	pending     pendingError
+	unfinished  unfinishedStreams
+	poller      *await.Poller // waits for streams and events; nil if the GPU is emulated
+	saveCPU     atomic.Bool   // see SetSaveCPU
+	freed       atomic.Bool   // memory was freed in the order of a stream: see trimPools
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
@@ -123,6 +124,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	}
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
 	g.streams[g.legacy.state] = struct{}{}
+	g.defaultPool = &MemPool{g: g}
 	g.leak = watchLeak(g, g.String)
 	return g, nil
 }
@@ -277,6 +279,31 @@ func (g *GPU) Now() time.Duration {
 		return g.emulated.Now()
 	}
 	return time.Since(g.opened)
+}
+
+// DefaultStream returns the stream that exists in every context, CUDA's legacy default
+// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
+// their work waits for earlier work of the default stream. Close of it does nothing.
+//
+// This package does not offer CUDA's per-thread default stream, because a goroutine can
+// move to another thread at any time. Make a stream for each goroutine instead. Code that
+// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
+func (g *GPU) DefaultStream() *Stream {
+	if g == nil {
+		return nil
+	}
+	return g.legacy
+}
+
+// DefaultMemPool returns the memory pool that the device has from the start
+// (cuDeviceGetDefaultMemPool). [AllocAsync] without a pool uses it, unless the program sets
+// another one with [GPU.Driver]. The whole process shares the pool, and its Close does
+// nothing. If the device has no pools, uses of it fail with cu.ErrorNotSupported.
+func (g *GPU) DefaultMemPool() *MemPool {
+	if g == nil {
+		return nil
+	}
+	return g.defaultPool
 }
 
 // GridStride returns a launch configuration for n elements and a grid-stride kernel: a kernel

@@ -393,7 +393,7 @@ func openBooks(t *testing.T, nth uint64) *books {
 	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Nth: nth})
 	b := &books{d: d, g: openDriver(t, d), memory: make([]byte, 3<<20)}
 	b.s = must(ferry.NewStream(b.g, nil))(t)
-	b.current = must(ferry.DefaultMemPool(b.g))(t)
+	b.current = b.g.DefaultMemPool()
 	b.pool = must(ferry.NewMemPool(b.g, &ferry.MemPoolOptions{Keep: 1 << 40}))(t)
 	b.pinned = must(ferry.NewPinnedPool(b.g, nil))(t)
 	for _, p := range []*ferry.MemPool{b.current, b.pool} {

@@ -159,7 +159,7 @@ func TestNotify(t *testing.T) {
 	openAfter := gate(t, s) // the receive must not need the end of the stream
 	waits(t, "a receive", open, func() {
 		<-there
-		if got := ferry.Fill(ferry.DefaultStream(g), device.Range(0, 0), 0); got != nil {
+		if got := ferry.Fill(g.DefaultStream(), device.Range(0, 0), 0); got != nil {
 			t.Error(got)
 		}
 	})
