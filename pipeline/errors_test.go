@@ -111,7 +111,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// stuck is a reader and writer that moves so many bytes and then blocks until free is
+// stuck is a reader and writer that moves a number of bytes and then blocks until free is
 // closed.
 type stuck struct {
 	failing

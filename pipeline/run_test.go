@@ -67,7 +67,7 @@ func TestSeveralEnds(t *testing.T) {
 	})
 }
 
-// smallMachine opens an H200 with so many bytes of memory.
+// smallMachine opens an H200 with the given bytes of memory.
 func smallMachine(t *testing.T, bytes float64, schedule softgpu.Schedule) *fixture {
 	p := *must(profile.Named("h200"))(t)
 	p.Memory.Value = bytes + p.Reserved.Value

@@ -164,7 +164,7 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-// abnormal is a reader and writer that calls end, which does not return, after so many
+// abnormal is a reader and writer that calls end, which does not return, after a number of
 // bytes.
 type abnormal struct {
 	failing

@@ -300,8 +300,8 @@ type guard struct {
 }
 
 // guarded returns a function that makes a call with the least bookkeeping. It locks the
-// stream by a bit, and checks that so many objects are open. It counts a use of each
-// event, and records the call's number in all of them.
+// stream by a bit, and checks that the given number of objects are open. It counts a use of
+// each event, and records the call's number in all of them.
 func guarded(objects, events int, call func() error) func() error {
 	stream := new(guard)
 	used, recorded := make([]*guard, objects), make([]*guard, events)

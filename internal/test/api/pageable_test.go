@@ -176,7 +176,7 @@ func TestStagedError(t *testing.T) {
 	closeAll(t, device, s, g)
 }
 
-// failingCopies makes so many copies to the device and refuses the next.
+// failingCopies makes as many copies to the device as left says, and refuses the next.
 type failingCopies struct {
 	cu.Driver
 	left int

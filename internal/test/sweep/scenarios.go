@@ -99,7 +99,7 @@ func prepare(g *ferry.GPU) (b *base, ok bool) {
 }
 
 // same returns an error if the page-locked memory does not have the numbers that prepare
-// wrote, each by so much larger.
+// wrote, each larger by more.
 func same(got []float32, more float32) error {
 	for i, v := range got {
 		if v != float32(i)+more {

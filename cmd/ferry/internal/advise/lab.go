@@ -61,7 +61,7 @@ func newLab(g *ferry.GPU) (l *lab, err error) {
 // keep lets close call f.
 func (l *lab) keep(f func() error) { l.undo = append(l.undo, f) }
 
-// close frees what was made since there were so many things to free.
+// close calls the functions of undo from the index since on, the newest first.
 func (l *lab) close(since int) (err error) {
 	for _, f := range slices.Backward(l.undo[since:]) {
 		err = errors.Join(err, f())

@@ -67,7 +67,7 @@ func (o *Options) Check() error {
 }
 
 // KernelFor returns the time of a kernel that shows what an order does, for copies that
-// take so long. Depth first, copies of several streams overlap if kernels are shorter than
+// take copyTime. Depth first, copies of several streams overlap if kernels are shorter than
 // copies. Breadth first, kernels overlap if they are longer.
 func KernelFor(order string, streams int, copyTime time.Duration) time.Duration {
 	if order == Depth {
