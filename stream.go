@@ -80,20 +80,6 @@ func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
 }
 
-// DefaultStream returns the stream that exists in every context, CUDA's legacy default
-// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
-// their work waits for earlier work of the default stream. Close of it does nothing.
-//
-// This package does not offer CUDA's per-thread default stream, because a goroutine can
-// move to another thread at any time. Make a stream for each goroutine instead. Code that
-// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
-func DefaultStream(g *GPU) *Stream {
-	if g == nil {
-		return nil
-	}
-	return g.legacy
-}
-
 func (s *Stream) queue() {}
 
 // String returns a description of the stream: "stream 3 of cuda:0".
