@@ -121,7 +121,7 @@ func (x *manySlices) copy(way string, in bool) (err error) {
 	return err
 }
 
-// median returns the median time of so many copies, of data that was just written.
+// median returns the median time of the given number of copies, of data that was just written.
 func (x *manySlices) median(b *testing.B, way string, in bool, samples int) time.Duration {
 	b.Helper()
 	var all []time.Duration

@@ -56,7 +56,7 @@ func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, va
 	return err
 }
 
-// canWrite fails if the device has no writes of so many bytes.
+// canWrite fails if the device has no writes of width bytes.
 func (dev *device) canWrite(width uint64, what string) error {
 	const wide = cu.DeviceAttributeCanUse64BitStreamMemOps
 	if width == 8 && dev.attr(wide) == 0 {
@@ -121,7 +121,7 @@ func (w *wordWrite) run(o *op) error {
 		}
 		o.raceSignal(word)
 		if w.dst.region.kind.onHost() {
-			o.ctx.drv.launches.hostSees(o)
+			o.ctx.drv.launches.HostSees(o.track)
 		}
 		w.dst.wrote(0, w.dst.n)
 		storeWord(word, w.value)

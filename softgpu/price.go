@@ -74,7 +74,7 @@ func (l *launch) residentOn(dev *device) int {
 	return per
 }
 
-// memoryNs returns the time in which the whole device moves so many bytes of
+// memoryNs returns the time in which the whole device moves the given bytes of
 // its memory.
 func (dev *device) memoryNs(bytes float64) float64 {
 	k := &dev.drv.prof.Kernel

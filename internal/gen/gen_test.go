@@ -10,18 +10,15 @@ import (
 	"testing"
 )
 
-// TestUpToDate fails when a part that this command makes is stale. The parts that tests write
-// are compared by these tests.
+// TestUpToDate fails when a part that this command makes without a test is stale: the files of
+// libcuda, the wrappers of drivers, the page of packages. With -update it writes them.
 func TestUpToDate(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := slices.DeleteFunc(parts(), func(p part) bool { return p.make == nil })
-	if len(made) < 5 {
-		t.Fatalf("%d parts, want at least 5", len(made))
-	}
-	if err := generate(root, made, true); err != nil {
+	if err := generate(root, made, !*update); err != nil {
 		t.Error(err)
 	}
 }

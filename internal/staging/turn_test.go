@@ -16,7 +16,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// placed returns settings with so many places, which nobody loses for want of time.
+// placed returns settings with the given number of places, which no holder loses for being slow.
 func placed(set Settings, places int) Settings {
 	set.MaxTransfers, set.HoldTime, set.SlotWait, set.SpinTime = places, time.Hour, time.Hour, time.Hour
 	return set

@@ -49,7 +49,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// faulty is a driver that refuses fills. After so many of them the device is lost.
+// faulty is a driver that refuses fills. After a number of them the device is lost.
 type faulty struct {
 	cu.Driver
 	result cu.Result
