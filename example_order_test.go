@@ -192,7 +192,7 @@ func Example_orderNonBlocking() {
 func Example_orderEarlyFree() {
 	program := func(frees func(l *orderLab, uses, other cu.Stream) cu.Stream) func(*orderLab) any {
 		return func(l *orderLab) any {
-			d, ctx := l.Driver(), l.Context()
+			d, ctx := l.Driver(), l.CUContext()
 			s, _ := d.StreamCreate(ctx, cu.StreamNonBlocking)
 			other, _ := d.StreamCreate(ctx, cu.StreamNonBlocking)
 			p, _ := d.MemAllocAsync(ctx, 64, s)

@@ -48,7 +48,7 @@ func increment(values []float32) ([]float32, error) {
 	defer vec.Close()
 
 	n := len(values)
-	if err := ferry.DefaultStream(gpu).Launch(kernel, ferry.Grid(n, 256), vec, uint64(n)); err != nil {
+	if err := ferry.DefaultStream(gpu).Launch(kernel, ferry.Cover(n, 256), vec, uint64(n)); err != nil {
 		return nil, err
 	}
 	return ferry.Download(vec) // waits for the kernel
@@ -134,7 +134,7 @@ func ExampleHost_Pointer() {
 	copy(a.Slice(), []float32{1, 2, 3, 4, 5})
 	copy(b.Slice(), []float32{10, 20, 30, 40, 50})
 
-	if err := s.Launch(add, ferry.Grid(n, 32), a, b, sum, uint64(n)); err != nil {
+	if err := s.Launch(add, ferry.Cover(n, 32), a, b, sum, uint64(n)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(a.Pointer() != 0, sum.Slice())
@@ -205,10 +205,10 @@ func ExampleAllocManaged() {
 	}
 	defer v.Close()
 	copy(v.Slice(), []float32{0, 10, 20, 30})
-	if err := v.Prefetch(s, gpu.Device()); err != nil { // optional: pages also move when they are touched
+	if err := v.Prefetch(s, gpu.CUDevice()); err != nil { // optional: pages also move when they are touched
 		log.Fatal(err)
 	}
-	if err := s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)); err != nil {
+	if err := s.Launch(increment, ferry.Cover(4, 32), v, uint64(4)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(v.Slice())
@@ -311,8 +311,8 @@ func ExampleStream_Launch() {
 	defer v.Close()
 
 	s := ferry.DefaultStream(gpu)
-	fmt.Println(s.Launch(fill, ferry.Grid(10, 32), v, uint32(7), 10.0))
-	fmt.Println(s.Launch(fill, ferry.Grid(10, 4096), v, uint32(7), uint64(10)))
+	fmt.Println(s.Launch(fill, ferry.Cover(10, 32), v, uint32(7), 10.0))
+	fmt.Println(s.Launch(fill, ferry.Cover(10, 4096), v, uint32(7), uint64(10)))
 	_, err := module.Kernel("empty")
 	fmt.Println(errors.Is(err, cu.ErrorNotFound))
 	// Output:

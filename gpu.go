@@ -205,18 +205,19 @@ func (g *GPU) Driver() cu.Driver {
 	return g.driver
 }
 
-// Context returns the primary context of the device, for calls of [GPU.Driver]
-// (cuDevicePrimaryCtxRetain). It is valid until Close.
-func (g *GPU) Context() cu.Context {
+// CUContext returns the primary context of the device, for calls of [GPU.Driver]
+// (cuDevicePrimaryCtxRetain). It is valid until Close. Unlike a context.Context, it ends no
+// wait.
+func (g *GPU) CUContext() cu.Context {
 	if g == nil {
 		return 0
 	}
 	return g.ctx
 }
 
-// Device returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
+// CUDevice returns the driver's handle of the device, which is its ordinal (cuDeviceGet).
 // [Managed.Prefetch] and [Managed.Advise] take it as a location.
-func (g *GPU) Device() cu.Device {
+func (g *GPU) CUDevice() cu.Device {
 	if g == nil {
 		return 0
 	}
@@ -278,16 +279,16 @@ func (g *GPU) Now() time.Duration {
 	return time.Since(g.opened)
 }
 
-// Grid returns a launch configuration for n elements and a grid-stride kernel: a kernel
+// GridStride returns a launch configuration for n elements and a grid-stride kernel: a kernel
 // that is correct for any number of blocks, such as those of package kernels. It has as
 // many blocks as n threads need, but not more than keep the GPU busy. With it, a kernel
 // that reads or writes host memory reaches the rate of the link. For kernels that move 16
 // bytes per thread, n is the number of bytes divided by 16.
-func (g *GPU) Grid(n int) LaunchConfig {
+func (g *GPU) GridStride(n int) LaunchConfig {
 	if g.none() {
 		return LaunchConfig{}
 	}
-	c := Grid(n, g.tuning.launch.Threads)
+	c := Cover(n, g.tuning.launch.Threads)
 	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.processors*g.tuning.launch.Blocks)))
 	return c
 }

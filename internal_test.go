@@ -197,7 +197,7 @@ func TestBatchFailsAgain(t *testing.T) {
 	m := closeLater(t, try(Load(g, []byte(kernels.PTX), nil))(t))
 	k := try(m.Kernel("increment"))(t)
 	var b Batch
-	if err := errors.Join(Fill(&b, x, 1), b.Launch(k, Grid(64, 64), x, uint64(64)), b.Record(e)); err != nil {
+	if err := errors.Join(Fill(&b, x, 1), b.Launch(k, Cover(64, 64), x, uint64(64)), b.Record(e)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -200,10 +200,10 @@ func (c *LaunchConfig) special() bool {
 	return c.Cooperative || c.Programmatic || c.Cluster != cu.Dim3{}
 }
 
-// Grid returns a one-dimensional configuration that covers n elements with blocks of block
+// Cover returns a one-dimensional configuration that covers n elements with blocks of block
 // threads. It has n/block blocks, rounded up, and at least one. [Stream.Launch] refuses it
 // if n is negative or block is not positive.
-func Grid(n, block int) LaunchConfig {
+func Cover(n, block int) LaunchConfig {
 	if n < 0 || block <= 0 || int64(block) > math.MaxUint32 {
 		return LaunchConfig{}
 	}

@@ -117,7 +117,7 @@ func (m *Managed[T]) asSpan(*T) *span {
 }
 
 // Prefetch migrates the pages of the buffer, in the order of the stream
-// (cuMemPrefetchAsync). The destination is a device, as returned by [GPU.Device], or
+// (cuMemPrefetchAsync). The destination is a device, as returned by [GPU.CUDevice], or
 // cu.CPUDevice for the host. A following Slice waits until the migration is done. If the
 // device has no concurrent managed access, the error wraps cu.ErrorNotSupported. In a
 // capture it wraps cu.ErrorStreamCaptureUnsupported.
@@ -139,7 +139,7 @@ func (m *Managed[T]) Prefetch(s *Stream, to cu.Device) error {
 }
 
 // Advise gives the driver advice on how the buffer will be used (cuMemAdvise). dev is a
-// device, as returned by [GPU.Device], or cu.CPUDevice for the host. Advice that is not
+// device, as returned by [GPU.CUDevice], or cu.CPUDevice for the host. Advice that is not
 // about a device ignores it. For a device without concurrent managed access, the error
 // wraps cu.ErrorInvalidDevice. [Managed.Advice] reads the advice back.
 func (m *Managed[T]) Advise(advice cu.MemAdvice, dev cu.Device) error {
@@ -183,7 +183,7 @@ func mayAdvise(g *GPU, advice cu.MemAdvice, dev cu.Device) error {
 }
 
 // Advice is the advice that the driver has about managed memory. A location is a device,
-// as returned by [GPU.Device], or cu.CPUDevice for the host. It is cu.InvalidDevice if
+// as returned by [GPU.CUDevice], or cu.CPUDevice for the host. It is cu.InvalidDevice if
 // there is none, and if parts of the memory have different ones.
 type Advice struct {
 	ReadMostly        bool

@@ -200,7 +200,7 @@ func check(t *testing.T, in [][3]uint64, rows []row, archs ...string) {
 	n := len(in)
 	for _, b := range builds(t, archs...) {
 		t.Run(b.String(), func(t *testing.T) {
-			out := words(t, b.compile(t, source(rows, n)), ferry.Grid(n, 128), flat, n*len(rows))
+			out := words(t, b.compile(t, source(rows, n)), ferry.Cover(n, 128), flat, n*len(rows))
 			for k, r := range rows {
 				compareRow(t, r, in, out[k*n:][:n])
 			}

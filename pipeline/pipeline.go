@@ -23,7 +23,7 @@ import (
 //		In:  []pipeline.End{pipeline.From[float32](file)},
 //		Out: []pipeline.End{ferry.Pageable(result)},
 //		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-//			return s.Launch(k, ferry.Grid(c.Len, 256), c.In[0], c.Out[0], uint64(c.Len))
+//			return s.Launch(k, ferry.Cover(c.Len, 256), c.In[0], c.Out[0], uint64(c.Len))
 //		},
 //	}
 //	n, err := p.Run(ctx)

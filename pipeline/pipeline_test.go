@@ -38,12 +38,12 @@ func newFixture(t testing.TB, g *ferry.GPU) *fixture {
 
 // increment is a Step that works in place.
 func (p *fixture) increment(s *ferry.Stream, c *pipeline.Chunk) error {
-	return s.Launch(p.inc, ferry.Grid(c.Len, 256), c.Out[0], uint64(c.Len))
+	return s.Launch(p.inc, ferry.Cover(c.Len, 256), c.Out[0], uint64(c.Len))
 }
 
 // incrementOver is a Step from an input to an output.
 func (p *fixture) incrementOver(s *ferry.Stream, c *pipeline.Chunk) error {
-	return errors.Join(s.Launch(p.copy, ferry.Grid(c.Len, 256), c.Out[0], c.In[0], uint64(4*c.Len)), p.increment(s, c))
+	return errors.Join(s.Launch(p.copy, ferry.Cover(c.Len, 256), c.Out[0], c.In[0], uint64(4*c.Len)), p.increment(s, c))
 }
 
 // run runs a pipeline that must succeed, and closes it.

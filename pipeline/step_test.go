@@ -138,10 +138,10 @@ func TestStreams(t *testing.T) {
 			}
 			before = s
 			if !heavy {
-				return s.Launch(p.inc, ferry.Grid(64, 64), c.In[0], uint64(64))
+				return s.Launch(p.inc, ferry.Cover(64, 64), c.In[0], uint64(64))
 			}
 			for range 8 {
-				if err := s.Launch(p.inc, ferry.Grid(32, 32), c.In[0], uint64(c.Len)); err != nil { // too few threads
+				if err := s.Launch(p.inc, ferry.Cover(32, 32), c.In[0], uint64(c.Len)); err != nil { // too few threads
 					return err
 				}
 			}

@@ -250,7 +250,7 @@ func (m *deviceMemory) nextAlias(n uint64) uint64 {
 func (m *deviceMemory) freeRegion(r *region) {
 	r.state.Store(stateFreed)
 	m.dev.drv.space.remove(r)
-	m.dev.drv.launches.forget(r.base, r.size)
+	m.dev.drv.launches.Forget(r.base, r.size)
 	if r.kind != kindPool {
 		usedBefore := m.used()
 		m.uncharge(r.charge)

@@ -136,7 +136,7 @@ func (r *region) free() {
 	}
 	r.state.Store(stateFreed)
 	d.space.remove(r)
-	d.launches.forget(r.device, r.size)
+	d.launches.Forget(r.device, r.size)
 	if r.managed != nil {
 		r.managed.pages.Free()
 	}

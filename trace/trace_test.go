@@ -193,7 +193,7 @@ func TestCallsAtOnce(t *testing.T) {
 	r, path := recorder(t)
 	w := r.Wrap(soft(t, "h200", 1))
 	g := open(t, w)
-	ctx := g.Context()
+	ctx := g.CUContext()
 	a, b := must(w.StreamCreate(ctx, cu.StreamDefault))(t), must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
 	on := must(w.MemAlloc(ctx, 8192))(t)
 	gate, waited := make(chan struct{}), make(chan error, 1)

@@ -58,7 +58,7 @@ func Example_mapped() {
 	defer values.Close()
 	copy(values.Slice(), []float32{0, 10, 20, 30})
 	s := ferry.DefaultStream(gpu)
-	if err := s.Launch(increment, ferry.Grid(4, 32), values, uint64(4)); err != nil {
+	if err := s.Launch(increment, ferry.Cover(4, 32), values, uint64(4)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(values.Slice()) // waits for the kernel
@@ -146,7 +146,7 @@ func Example_unifiedAddresses() {
 	defer managed.Close()
 
 	for _, p := range []cu.DevicePtr{host.Pointer(), device.Pointer(), managed.Pointer()} {
-		about, err := gpu.Driver().PointerGetAttributes(gpu.Context(), p)
+		about, err := gpu.Driver().PointerGetAttributes(gpu.CUContext(), p)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -179,8 +179,8 @@ func Example_managedDynamic() {
 	defer values.Close()
 	copy(values.Slice(), []float32{1, 2, 3}) // the pages are on the host
 	if err := errors.Join(
-		values.Prefetch(s, gpu.Device()), // optional: the kernel would fault them in
-		s.Launch(increment, ferry.Grid(3, 32), values, uint64(3)),
+		values.Prefetch(s, gpu.CUDevice()), // optional: the kernel would fault them in
+		s.Launch(increment, ferry.Cover(3, 32), values, uint64(3)),
 	); err != nil {
 		log.Fatal(err)
 	}

@@ -33,6 +33,8 @@
 // A line "//cu:also EXPORT VERSION" in the comment of an interface makes a
 // function known that libcuda needs besides.
 //
+// The page of packages is written here too, from their comments and imports.
+//
 // The other parts are tables in documents. A test of the package that the table
 // is made from compares the table, and writes it when run with -update; see parts.
 package main

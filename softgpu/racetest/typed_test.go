@@ -37,7 +37,7 @@ func (r *rig) typedOn(device int) *typed {
 	return x
 }
 
-var shape = ferry.Grid(size/4, 128)
+var shape = ferry.Cover(size/4, 128)
 
 // typedPairs are programs of the typed API. Its buffers track what is in
 // flight. These programs use what the buffers do not track: old slices,
@@ -343,5 +343,5 @@ func beside(f func()) (join func()) {
 // holdTyped keeps a stream of x busy, as hold does for other streams.
 func (r *rig) holdTyped(x *typed, s *ferry.Stream) {
 	hold := got(got(ferry.Load(x.g, []byte(code), nil)).Kernel("hold"))
-	ok(s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
+	ok(s.Launch(hold, ferry.Cover(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
 }

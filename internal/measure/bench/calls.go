@@ -220,7 +220,7 @@ func (c *caller) close() error { return c.undo.close() }
 // openDriverCaller returns the calls of the driver. The result must be closed also if
 // there is an error.
 func openDriverCaller(g *ferry.GPU) (*caller, error) {
-	c, d, ctx := new(caller), g.Driver(), g.Context()
+	c, d, ctx := new(caller), g.Driver(), g.CUContext()
 	stream, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
 	if c.undo.add(err, func() error { return d.StreamDestroy(ctx, stream) }) != nil {
 		return c, err

@@ -149,12 +149,12 @@ func TestHostUnmapped(t *testing.T) {
 	if h.Pointer() != 0 {
 		t.Errorf("the address is %#x", h.Pointer())
 	}
-	wantError(t, s.Launch(k, ferry.Grid(10, 32), h, uint64(10)), cu.ErrorInvalidValue, "parameter 0", "no address on the device", "Mapped")
+	wantError(t, s.Launch(k, ferry.Cover(10, 32), h, uint64(10)), cu.ErrorInvalidValue, "parameter 0", "no address on the device", "Mapped")
 	wantError(t, ferry.Fill(s, h, 1), cu.ErrorInvalidValue, "no address on the device")
 	m := must(ferry.AllocHost[float32](g, 10, &ferry.HostOptions{Mapped: true}))(t)
 	defer closeAll(t, m)
 	clear(m.Slice())
-	check(t, s.Launch(k, ferry.Grid(10, 32), m, uint64(10)))
+	check(t, s.Launch(k, ferry.Cover(10, 32), m, uint64(10)))
 	if got := m.Slice()[9]; got != 1 {
 		t.Errorf("got %v, want 1", got)
 	}

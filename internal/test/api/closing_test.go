@@ -221,7 +221,7 @@ func TestPinnedPoolClosedStream(t *testing.T) {
 	go func() { copied <- ferry.Copy(s, other, ferry.Pageable(make([]byte, 64))) }()
 	<-in
 	closeAll(t, s, &host)
-	check(t, g.Driver().CtxSynchronize(g.Context())) // package ferry does not know of this wait
+	check(t, g.Driver().CtxSynchronize(g.CUContext())) // package ferry does not know of this wait
 	check(t, next.Alloc(p, n))
 	if got := p.Stats().InFlight; got != 0 {
 		t.Errorf("%d bytes are in flight after all work was done", got)

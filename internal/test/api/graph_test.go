@@ -45,7 +45,7 @@ func (x *graphFixture) queue(s *ferry.Stream) error {
 	if err := ferry.Copy(s, x.vec, x.in); err != nil {
 		return err
 	}
-	if err := s.Launch(x.k, ferry.Grid(graphFloats, 256), x.vec, uint64(graphFloats)); err != nil {
+	if err := s.Launch(x.k, ferry.Cover(graphFloats, 256), x.vec, uint64(graphFloats)); err != nil {
 		return err
 	}
 	return ferry.Copy(s, x.out, x.vec)
@@ -205,7 +205,7 @@ func TestCaptureRefused(t *testing.T) {
 		check(t, s.Record(inside))
 		wantError(t, inner.Launch(s), cu.ErrorStreamCaptureUnsupported, "call what was captured")
 		if managed != nil {
-			for _, err := range []error{managed.Prefetch(s, g.Device()), managed.Attach(s, cu.MemAttachGlobal)} {
+			for _, err := range []error{managed.Prefetch(s, g.CUDevice()), managed.Attach(s, cu.MemAttachGlobal)} {
 				if !errors.Is(err, cu.ErrorNotSupported) { // the device may lack it
 					wantError(t, err, cu.ErrorStreamCaptureUnsupported, "before")
 				}
@@ -361,7 +361,7 @@ func TestGraphUpdate(t *testing.T) {
 	half := func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, x.vec, x.in),
-			s.Launch(x.k, ferry.Grid(graphFloats/2, 128), x.vec, uint64(graphFloats/2)),
+			s.Launch(x.k, ferry.Cover(graphFloats/2, 128), x.vec, uint64(graphFloats/2)),
 			ferry.Copy(s, out, x.vec))
 	}
 	x.setInput(50)

@@ -326,7 +326,7 @@ func TestArgumentType(t *testing.T) {
 	s := ferry.DefaultStream(g)
 	for range 2 {
 		for _, x := range []any{good, bad, good} {
-			if err := s.Launch(k, ferry.Grid(1, 1), x, int32(4)); err != nil {
+			if err := s.Launch(k, ferry.Cover(1, 1), x, int32(4)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -121,12 +121,12 @@ func TestAllocAsyncFirstUse(t *testing.T) {
 			e := must(ferry.NewEvent(g, nil))(t)
 			vec := must(ferry.AllocAsync[float32](home, 64, nil))(t)
 			check(t, ferry.Fill(home, vec, 1))
-			check(t, home.Launch(increment, ferry.Grid(1, 64), vec, uint64(64)))
+			check(t, home.Launch(increment, ferry.Cover(1, 64), vec, uint64(64)))
 			check(t, home.Record(e))
 			if ordered {
 				check(t, other.WaitEvent(e))
 			}
-			check(t, other.Launch(increment, ferry.Grid(1, 64), vec, uint64(64)))
+			check(t, other.Launch(increment, ferry.Cover(1, 64), vec, uint64(64)))
 			check(t, g.Wait(t.Context()))
 			found := len(d.Findings()) > 0
 			if found == ordered {

@@ -48,8 +48,8 @@ func TestOpenNames(t *testing.T) {
 			t.Errorf("OpenAll(%q) returns %d GPUs, want %d", c.name, len(all), len(c.ordinals))
 		}
 		for i, g := range all {
-			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
-				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.Device()), g.Profile(), g.Emulated(), g.Fallback())
+			if int(g.CUDevice()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.CUDevice()), g.Profile(), g.Emulated(), g.Fallback())
 			}
 			closeAll(t, g)
 		}
@@ -97,7 +97,7 @@ func TestOpenNamesRefused(t *testing.T) {
 // GPU, whose Fallback says why.
 func TestOpenWithoutGPU(t *testing.T) {
 	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, name := range []string{"cuda", "cuda:0"} {
 		g, err := ferry.Open(name)
 		if err == nil && !g.Emulated() {
@@ -142,27 +142,27 @@ func TestFallbackHint(t *testing.T) {
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
 		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
-			ferry.DeviceVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+			ferry.SpecVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("%+v: %v, want exit status 1", c, err)
 		}
 		if got := stderr.String(); got != c.want {
-			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.DeviceVariable, c.device, c.quiet, got, c.want)
+			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.SpecVariable, c.device, c.quiet, got, c.want)
 		}
 	}
 }
 
 // TestOpenVariable: Open("") opens what FERRY_DEVICE names.
 func TestOpenVariable(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
+	t.Setenv(ferry.SpecVariable, "soft:fermi-c2050")
 	g := must(ferry.Open(""))(t)
 	if got := g.Profile(); got != "fermi-c2050" {
-		t.Errorf("Open(\"\") with %s set emulates %q", ferry.DeviceVariable, got)
+		t.Errorf("Open(\"\") with %s set emulates %q", ferry.SpecVariable, got)
 	}
 	closeAll(t, g)
-	t.Setenv(ferry.DeviceVariable, "sofa")
+	t.Setenv(ferry.SpecVariable, "sofa")
 	_, err := ferry.Open("")
 	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
 }
@@ -178,8 +178,8 @@ func TestOpenDriver(t *testing.T) {
 	}
 	g := must(ferry.OpenDriver(d, 1))(t)
 	opened, _ := cu.As[*softgpu.Driver](g.Driver()) // FERRY_CHECK wraps it
-	if int(g.Device()) != 1 || opened != d || g.Context() == 0 {
-		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
+	if int(g.CUDevice()) != 1 || opened != d || g.CUContext() == 0 {
+		t.Errorf("device %d, context %d", int(g.CUDevice()), g.CUContext())
 	}
 	closeAll(t, g)
 }
@@ -304,7 +304,7 @@ func TestHelpfulErrors(t *testing.T) {
 		{last(ferry.Alloc[byte](g, 1<<40)), cu.ErrorOutOfMemory, "allocate 1.0 TiB of device memory on soft:h200: CUDA_ERROR_OUT_OF_MEMORY: device 0 has"},
 		{last(m.Kernel("vectoradd")), cu.ErrorNotFound, `find kernel "vectoradd": did you mean "vector_add"? there are: `},
 		{last(ferry.Global[byte](m, "x")), cu.ErrorNotFound, `find variable "x": there are no variables (CUDA_ERROR_NOT_FOUND)`},
-		{s.Launch(k, ferry.Grid(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
+		{s.Launch(k, ferry.Cover(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
 		{ferry.Copy(s, long, short), cu.ErrorInvalidValue, "the destination, device buffer 1 (100 [3]float64, 2.3 KiB) on soft:h200, has 100 elements, and the source, device buffer 2 (50 [3]float64, 1.2 KiB) on soft:h200, has 50"},
 		{ferry.Fill(s, long, [3]float64{1.5, 2, 3}), cu.ErrorInvalidValue, "the value [1.5 2 3], 24 bytes (0x"},
 	} {
@@ -325,7 +325,7 @@ func TestHelpfulErrors(t *testing.T) {
 // TestBadVariableFirst: without a GPU, a bad variable of the software GPU is said before what was
 // tried to find hardware.
 func TestBadVariableFirst(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
@@ -345,11 +345,11 @@ func TestBadVariableFirst(t *testing.T) {
 // says which.
 func TestVariableRefused(t *testing.T) {
 	open := func() error { return last(ferry.Open("soft:h200")) }
-	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.DeviceVariable} {
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.SpecVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
 			name := "soft:h200"
-			if variable == ferry.DeviceVariable {
+			if variable == ferry.SpecVariable {
 				name = ""
 			}
 			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)

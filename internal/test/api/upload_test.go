@@ -309,7 +309,7 @@ func TestUploadAfterFault(t *testing.T) {
 	d := must(ferry.Upload(g, make([]float32, 10)))(t)
 	host := must(ferry.AllocHost[float32](g, 10, &ferry.HostOptions{Mapped: true}))(t)
 	k := must(must(ferry.Load(g, []byte(kernels.PTX), nil))(t).Kernel("increment"))(t)
-	check(t, ferry.DefaultStream(g).Launch(k, ferry.Grid(1<<20, 256), host, uint64(1<<20)))
+	check(t, ferry.DefaultStream(g).Launch(k, ferry.Cover(1<<20, 256), host, uint64(1<<20)))
 	wantError(t, ferry.DefaultStream(g).Wait(context.Background()), cu.ErrorIllegalAddress)
 	_, err := ferry.Upload(g, make([]float32, 10))
 	wantError(t, err, cu.ErrorIllegalAddress)

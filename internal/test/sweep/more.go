@@ -98,7 +98,7 @@ func advice(ctx context.Context, g *ferry.GPU, b *base) error {
 	m, err := ferry.AllocManaged[float32](g, n, nil)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
-			func() error { return m.Advise(cu.MemAdviseSetReadMostly, g.Device()) },
+			func() error { return m.Advise(cu.MemAdviseSetReadMostly, g.CUDevice()) },
 			func() error { _, err := m.Advice(); return err },
 			func() error { return ferry.Copy(b.s, m, b.host) },
 			func() error { return m.Wait(ctx) },
@@ -193,7 +193,7 @@ func peer(ctx context.Context, g *ferry.GPU, b *base) error {
 	if err != nil {
 		return err
 	}
-	other, err := ferry.OpenDriver(g.Driver(), (int(g.Device())+1)%int(count))
+	other, err := ferry.OpenDriver(g.Driver(), (int(g.CUDevice())+1)%int(count))
 	other, ok := take(&b.user, other, err)
 	if !ok {
 		return nil

@@ -38,7 +38,7 @@ func seeds(t *testing.T, few int) uint64 {
 }
 
 // seedsForRaces is the number of seeds within which a race that the order of blocks or warps
-// hides must be found. docs/softgpu/kernel-races.md names it.
+// hides must be found. docs/notes/checks.md names it.
 const seedsForRaces = 16
 
 // shuffled runs a kernel of a corpus with the check under a seed, 0 for the fixed order.

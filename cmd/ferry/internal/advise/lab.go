@@ -182,7 +182,7 @@ func (t *trial) eachTime(ctx context.Context, on ends) error {
 
 // prefetched moves managed memory, runs the kernel and moves the results back.
 func (t *trial) prefetched(context.Context) error {
-	s, to := t.l.stream, t.l.g.Device()
+	s, to := t.l.stream, t.l.g.CUDevice()
 	in, out := t.host.in.(*ferry.Managed[float32]), t.host.out.(*ferry.Managed[float32])
 	for _, m := range []*ferry.Managed[float32]{in, out} {
 		if m.Len() == 0 {

@@ -18,7 +18,7 @@ func buffers(p *program) {
 	p.ok(ferry.Copy(s, good, h))
 	p.ok(ferry.Copy(s, h, good))
 	p.wait(s)
-	p.ok(p.g.Driver().MemcpyHtoD(p.g.Context(), bad.Pointer()+64, pointerTo(make([]byte, 2*chunk)), 2*chunk))
+	p.ok(p.g.Driver().MemcpyHtoD(p.g.CUContext(), bad.Pointer()+64, pointerTo(make([]byte, 2*chunk)), 2*chunk))
 	p.ok(bad.Close())
 }
 

@@ -148,7 +148,7 @@ func pageableCopy(l *lab) error {
 	for i := range ordinary {
 		ordinary[i] = byte(i)
 	}
-	d, ctx := l.g.Driver(), l.g.Context()
+	d, ctx := l.g.Driver(), l.g.CUContext()
 	return steps(
 		func() error {
 			return l.access(access{"the driver copies pageable memory", pageable, addressOf(ordinary) + offset, softgpu.CopyEngine, false})
@@ -214,7 +214,7 @@ func managedMemory(l *lab) error {
 				return nil
 			}
 			return l.time("a prefetch", timing{text: "a prefetch moves " + size + " to the device", bytes: runBytes, once: true,
-				f: func() error { return m.Prefetch(l.s, l.g.Device()) }})
+				f: func() error { return m.Prefetch(l.s, l.g.CUDevice()) }})
 		},
 	)
 }
@@ -243,7 +243,7 @@ func unifiedAddresses(l *lab) error {
 		what("managed", uint64(x.Pointer())+offset)
 	}
 	what("pageable", addressOf(ordinary)+offset)
-	d, ctx := l.g.Driver(), l.g.Context()
+	d, ctx := l.g.Driver(), l.g.CUContext()
 	copying := func(text string, dst, src cu.DevicePtr) func() error {
 		return func() error {
 			return l.time(allRuns, timing{text: text, bytes: runBytes, host: true, f: func() error { return d.Memcpy(ctx, dst, src, runBytes) }})
