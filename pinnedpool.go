@@ -72,8 +72,8 @@ type PinnedPoolStats struct {
 	Hits               int           // allocations that needed no driver call
 	DriverCalls        int           // calls that page-locked or freed memory
 	DriverTime         time.Duration // spent in these calls
-	// PinnedBy divides Pinned among the places in the program, as a function and a line,
-	// whose requests made the pool page-lock memory.
+	// PinnedBy divides Pinned among the lines of the program, such as "main.go:62", whose
+	// requests made the pool page-lock memory.
 	PinnedBy map[string]int
 }
 
@@ -447,11 +447,11 @@ func (c *pinnedSegment) Close() error {
 	return err
 }
 
-// callSite returns the place in the program that called this package.
+// callSite returns the line of the program that called this package.
 func callSite() string {
 	stack := make([]uintptr, 32)
 	for f := range callsite.Foreign(stack[:runtime.Callers(2, stack)]) {
-		return fmt.Sprintf("%s:%d", f.Function, f.Line)
+		return callsite.Line(f.File, f.Line)
 	}
 	return ""
 }

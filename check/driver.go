@@ -339,6 +339,6 @@ func (d *Driver) WatchType(kernel string, param int, want, buffer string) {
 	defer d.write()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site)},
+	d.report(Finding{Kind: ArgumentType, Second: &Side{Call: "launch of " + kernel, Place: d.place(site), site: site},
 		What: fmt.Sprintf("parameter %d is a %s, and gets a %s", param, want, buffer), Mend: "pass a buffer whose elements are those of the kernel"})
 }

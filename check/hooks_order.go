@@ -142,7 +142,7 @@ func (c *call) doneEventRecord(ctx cu.Context, h cu.Event, s cu.Stream, err erro
 func (c *call) badEvent(what, mend string) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	c.d.report(Finding{Kind: Event, Second: &Side{Call: c.name, Place: c.d.place(c.site)}, What: what, Mend: mend})
+	c.d.report(Finding{Kind: Event, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site}, What: what, Mend: mend})
 }
 
 func (c *call) afterStreamWaitEvent(ctx cu.Context, s cu.Stream, h cu.Event, flags cu.EventWaitFlags) {

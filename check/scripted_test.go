@@ -214,3 +214,16 @@ func TestOutputBlocks(t *testing.T) {
 		t.Errorf("wrote %q", &w.text)
 	}
 }
+
+// TestSameLineOfTwoFiles: calls at the same line of two files with one name are two findings.
+func TestSameLineOfTwoFiles(t *testing.T) {
+	d := Wrap(&scripted{}, Options{})
+	d.mu.Lock()
+	for _, site := range []int{1, 2, 1} {
+		d.report(Finding{Kind: UseAfterFree, Second: &Side{Call: "cuMemFree", Place: "main.go:62", site: site}})
+	}
+	d.mu.Unlock()
+	if list := d.Findings(); len(list) != 2 || list[0].Count != 2 || list[1].Count != 1 {
+		t.Errorf("got %v, want two findings, the first of them twice", list)
+	}
+}

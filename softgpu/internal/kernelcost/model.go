@@ -87,7 +87,7 @@ func (dev machine) memoryLatency() float64 {
 	return float64(dev.architecture().memory) * dev.cycle()
 }
 
-// memoryNs returns the time in which the whole device moves so many bytes of
+// memoryNs returns the time in which the whole device moves a number of bytes of
 // its memory.
 func (dev machine) memoryNs(bytes float64) float64 {
 	k := &dev.prof.Kernel
