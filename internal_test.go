@@ -167,7 +167,7 @@ func TestStreamAfterCapture(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	legacy := DefaultStream(g)
+	legacy := g.DefaultStream()
 	if legacy.target() != legacy.state {
 		t.Error("operations do not go to the default stream")
 	}

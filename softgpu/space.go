@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -40,15 +41,6 @@ func (r *region) shownKind() kind {
 
 // onHost reports whether the CPU can read the memory.
 func (k kind) onHost() bool { return k >= kindHost }
-
-// Counters of a launch's traffic, by the place of the bytes.
-const (
-	countDevice = iota
-	countHost
-	countManaged
-	countPeer
-	numCounters
-)
 
 // region is a range of addresses with one owner: an allocation, a registration
 // or a variable.
@@ -109,12 +101,12 @@ func (r *region) end() uint64 { return r.base + r.size }
 
 // segments sets what kernels see.
 func (r *region) segments(readOnly bool) {
-	near, far := countDevice, countPeer
+	near, far := kernelcost.CountDevice, kernelcost.CountPeer
 	switch {
 	case r.kind == kindManaged:
-		near, far = countManaged, countManaged
+		near, far = kernelcost.CountManaged, kernelcost.CountManaged
 	case r.kind.onHost():
-		near, far = countHost, countHost
+		near, far = kernelcost.CountHost, kernelcost.CountHost
 	}
 	r.local = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: near}
 	r.remote = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: far}

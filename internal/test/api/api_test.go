@@ -180,7 +180,7 @@ func TestStrings(t *testing.T) {
 		want   []string
 	}{
 		"GPU":    {[]fmt.Stringer{g}, []string{"soft:h200 (software, predicts NVIDIA H200)"}},
-		"Stream": {[]fmt.Stringer{s, ferry.DefaultStream(g)}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
+		"Stream": {[]fmt.Stringer{s, g.DefaultStream()}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
 		"Event":  {[]fmt.Stringer{event}, []string{"an event of soft:h200"}},
 		"Graph":  {[]fmt.Stringer{graph}, []string{"graph 1 on soft:h200"}},
 		"Module": {[]fmt.Stringer{module}, []string{"a module (" + strings.Join(module.Kernels(), ", ") + ") on soft:h200"}},

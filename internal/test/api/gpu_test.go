@@ -127,7 +127,7 @@ func TestGPUClose(t *testing.T) {
 		t.Error("the primary context is still retained after the last Close")
 	}
 	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
-	wantError(t, ferry.DefaultStream(g).Record(nil), ferry.ErrClosed)
+	wantError(t, g.DefaultStream().Record(nil), ferry.ErrClosed)
 	check(t, s.Wait(context.Background()))
 	check(t, (*ferry.GPU)(nil).Close())
 }

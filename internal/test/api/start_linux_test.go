@@ -270,7 +270,6 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
 		"PredictPin":       func() error { return last(ferry.PredictPin(g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },
-		"DefaultMemPool":   func() error { return last(ferry.DefaultMemPool(g)) },
 		"NewMemPool":       func() error { return last(ferry.NewMemPool(g, nil)) },
 		"AllocAsync":       func() error { return last(ferry.AllocAsync[byte](s, 10, nil)) },
 		"Load":             func() error { return last(ferry.Load(g, []byte(kernels.PTX), nil)) },
