@@ -412,12 +412,12 @@ func copyBetween(t *testing.T, a, b *ferry.GPU) {
 	for i := range want {
 		want[i] = uint32(i) * 2654435761
 	}
-	check(t, ferry.Copy(ferry.DefaultStream(a), from, ferry.Pageable(want)))
+	check(t, ferry.Copy(a.DefaultStream(), from, ferry.Pageable(want)))
 	check(t, a.Wait(context.Background()))
-	if err := ferry.Copy(ferry.DefaultStream(b), to, from); err != nil {
+	if err := ferry.Copy(b.DefaultStream(), to, from); err != nil {
 		t.Errorf("copy between two GPUs of one driver: %v", err)
 	}
-	check(t, ferry.Copy(ferry.DefaultStream(b), ferry.Pageable(got), to))
+	check(t, ferry.Copy(b.DefaultStream(), ferry.Pageable(got), to))
 	check(t, b.Wait(context.Background()))
 	if !slices.Equal(got, want) {
 		t.Error("the bytes differ")
