@@ -173,6 +173,12 @@ func (r *region) mayTake(n uint64, what string) error {
 	return r.ctx.drv.mayManage(n, what)
 }
 
+// Pages with which the device maps managed memory.
+const (
+	managedPage  = 64 << 10
+	managedBlock = 2 << 20
+)
+
 // alignment returns the alignment of an allocation of n bytes: the CPU's page.
 // Managed memory is aligned further, so that the device can map it with large
 // pages.
@@ -181,10 +187,10 @@ func (r *region) alignment(n uint64) uint64 {
 	switch {
 	case r.kind != kindManaged:
 		return page
-	case n < blockSize:
-		return max(page, bigPage)
+	case n < managedBlock:
+		return max(page, managedPage)
 	}
-	return blockSize
+	return managedBlock
 }
 
 // Device memory has addresses that no host pointer has. They lie above the 48
