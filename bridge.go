@@ -12,12 +12,13 @@ import (
 )
 
 // init gives these functions to package bridge. Package pipeline calls them there, to
-// copy between memory of any element type.
+// copy between memory of any element type, and package ferrybind, to bind kernels.
 func init() {
 	bridge.Describe = describe
 	bridge.WaitInFlight = waitInFlight
 	bridge.Label = labelFor
 	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.Profile }
+	bridge.Bind = func(module any, name string, params []bridge.Param) (any, error) { return module.(*Module).bind(name, params) }
 	bridge.OwnsPool = func(gpu, pool any) bool { return pool.(*PinnedPool).g == gpu.(*GPU) }
 }
 

@@ -158,7 +158,7 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 // that floats are not mixed up with integers. It compares the configuration with the
 // limits of the device and of the kernel. Such an error wraps cu.ErrorInvalidValue, and
 // names the parameter or the limit. Until the kernel is done, its buffer arguments are in
-// flight, as read and written, or as [Module.Bind] says. Memory that the kernel reaches in
+// flight, as read and written, or as package ferrybind says. Memory that the kernel reaches in
 // other ways, through a cu.DevicePtr or an address in memory, is not tracked.
 //
 // [Stream.Wait] returns the errors of the running kernel. Launch is safe for concurrent

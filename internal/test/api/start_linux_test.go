@@ -209,7 +209,6 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 	}
 	good[reflect.TypeFor[context.Context]()] = context.Background()
 	good[reflect.TypeFor[[]any]()] = []any{x.floats, x.floats, x.floats, uint64(1024)}
-	good[reflect.TypeFor[[]ferry.BoundParam]()] = addParams
 	all := map[string]func() error{}
 	for of, v := range x.open {
 		for m := range reflect.TypeOf(v).Methods() {
