@@ -47,7 +47,7 @@ func (o *operation) same(other *operation) bool { return o.slot == other.slot &&
 type access struct {
 	op   *operation
 	m    *memory
-	x    extent
+	x    box
 	mode mode
 	args []uint64 // addresses that a kernel got, in the memory
 }
@@ -55,8 +55,8 @@ type access struct {
 // gets reports whether a kernel got the address of a byte that b writes.
 func (a *access) gets(b *access) bool { return b.mode == writes && a.getsIn(&b.x) }
 
-// getsIn reports whether a kernel got the address of a byte of an extent.
-func (a *access) getsIn(x *extent) bool {
+// getsIn reports whether a kernel got the address of a byte of a box.
+func (a *access) getsIn(x *box) bool {
 	return slices.ContainsFunc(a.args, func(at uint64) bool { return x.includes(at, at+1) })
 }
 
@@ -81,7 +81,7 @@ func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func
 		}
 		if ordered(b.op) {
 			if (a.mode != reads && a.mode != uses || b.mode == a.mode) && a.x.covers(&b.x) && !b.op.same(a.op) {
-				continue // what is ordered after a is ordered after b
+				continue // all that comes after a also comes after b
 			}
 		} else if !b.op.same(a.op) && a.conflicts(b) {
 			found(b)

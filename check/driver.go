@@ -258,7 +258,7 @@ func (d *Driver) meet(a *access) {
 // inFlight returns the first use of memory that the host does not know to be done and that
 // conflicts with a use by the host, among the operations up to a number. The caller holds
 // mu.
-func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access {
+func (d *Driver) inFlight(m *memory, x box, how mode, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
@@ -271,10 +271,10 @@ func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access 
 	return nil
 }
 
-// kernelInFlight returns the first kernel that got the address of a byte of an extent and that the
+// kernelInFlight returns the first kernel that got the address of a byte of a box and that the
 // host does not know to be done, as inFlight does for copies. A caller that may write the bytes
 // must wait for each kernel that may use them. Package ferry does, for kernels that it knows.
-func (d *Driver) kernelInFlight(m *memory, x extent, serial uint64) *access {
+func (d *Driver) kernelInFlight(m *memory, x box, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
@@ -322,7 +322,7 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 	if b != nil {
 		d.hostConflict(&c, b, x, how)
 	}
-	if m.sort == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
+	if m.kind == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
 		d.writeCombined(&c, m)
 	}
 }

@@ -138,7 +138,7 @@ func (d *Driver) Findings() []Finding {
 // said and told have the texts of [Driver.Watched] that were written.
 var said, told sync.Map
 
-// tell adds what is watched to the file of "ferry check".
+// tell adds the text of Watched to the file of "ferry check".
 func (d *Driver) tell() {
 	text := d.Watched()
 	if _, twice := told.LoadOrStore(text, true); !twice {

@@ -41,7 +41,7 @@ func (c *call) kernel(ctx cu.Context, stream cu.Stream, params []byte) {
 		if a == nil {
 			c.usedGone(m, x, uses)
 			c.accesses = append(c.accesses, access{m: m, x: flat(m.base, m.end-m.base), mode: uses})
-			c.signals = c.signals || m.sort.onHost() || m.sort == managed
+			c.signals = c.signals || m.kind.onHost() || m.kind == managed
 			a = &c.accesses[len(c.accesses)-1]
 		}
 		a.args = append(a.args, x)
@@ -61,7 +61,7 @@ func (c *call) uses(m *memory) *access {
 // stale remembers a pointer into memory that was freed, in case that a kernel faults.
 func (c *call) stale(at uint64) {
 	m := c.d.memories.gone(at)
-	if m == nil || m.sort.onHost() {
+	if m == nil || m.kind.onHost() {
 		return
 	}
 	if len(c.d.stale) >= mostStale {
@@ -122,7 +122,7 @@ func (c *call) writesValue(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, b
 	defer c.d.mu.Unlock()
 	c.lane, c.signals = c.d.orders.lane(ctx, stream), true
 	m := c.use(flat(uint64(dst), bytes), uses, false)
-	c.shows = m != nil && (m.sort.onHost() || m.sort == managed)
+	c.shows = m != nil && (m.kind.onHost() || m.kind == managed)
 }
 
 func (c *call) beforeStreamWriteValue32(ctx cu.Context, stream cu.Stream, dst cu.DevicePtr, value uint32, flags cu.StreamWriteValueFlags) {

@@ -9,9 +9,9 @@ import (
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
-// Operations order each other by words: one releases a word, and another one acquires it. The
-// check knows of that when both have ended. The acquiring one may end first, and so may what
-// follows it. So a conflict waits while an operation runs that may still order it.
+// A word of memory can order two operations: one releases the word, and the other acquires it.
+// The check finds this order when both have ended. The acquiring operation, and later ones, may
+// end first. So the check does not judge a conflict while an operation runs that may order it.
 
 // Bounds of what waits for operations that run.
 const (
@@ -21,21 +21,22 @@ const (
 	mostAcquired = 1 << 12
 )
 
-// standing is where an operation that has ended stands in the order.
+// standing is the place of an ended operation in the order of all operations: what comes before it.
 type standing struct {
 	at     vclock.Point
 	past   vclock.Clock // what comes before it
 	late   vclock.Clock // what comes before its accesses that are kernelrace.Late
-	edges  uint64       // how many edges past and late have regard to
+	edges  uint64       // the value of Check.added when past and late were last brought up to date
 	ended  uint64       // its number among those that have ended
-	strong []words      // what it has read by strong accesses, if it acquires: in order, and apart
+	strong []words      // what it has read by strong accesses, if it acquires: ranges in ascending order, with gaps between them
 }
 
 // words is a range of addresses.
 type words struct{ from, to uint64 }
 
-// edge says that what follows the operation at a link follows something else, too. It is
-// found when that operation has ended, so the pasts of what follows do not have it.
+// edge is an order that was found late: all that follows the operation at a point also follows
+// before. The check finds it when that operation ends. The clocks of operations that were queued
+// after it do not have it yet.
 type edge struct {
 	at     vclock.Point
 	before vclock.Clock
@@ -74,9 +75,10 @@ func (c *Check) refresh(s *standing) {
 	}
 }
 
-// tidyEdges forgets the edges that all that can still run has regard to. If that is not
-// enough, it orders all that can still run after the oldest. Then races with what these order
-// are not found.
+// tidyEdges removes the edges that no running or later operation needs: all of these are known
+// to come after what the edge orders. If there are still too many, it treats the oldest edges as
+// if they ordered every running and later operation. The check then misses races with what these
+// edges order.
 func (c *Check) tidyEdges() {
 	if forced := len(c.edges) - mostEdges/2; len(c.edges) > mostEdges {
 		for i := range c.edges[:forced] {
