@@ -124,7 +124,7 @@ func (d *Driver) missing(c *call) {
 		switch {
 		case m.dead || b == nil:
 			m.held = false
-		case c.reach.at(b.op.slot) < b.op.n: // goes on
+		case c.reach.At(b.op.slot) < b.op.n: // goes on
 			rest = append(rest, m)
 		case m.hold.collected():
 			m.held = false

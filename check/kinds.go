@@ -119,7 +119,7 @@ func (d *Driver) why(b *access, waits []wait) string {
 // covers reports whether a record of an event stood for an operation.
 func covers(list []record, o *operation) bool {
 	for i := range list {
-		if list[i].at.at(o.slot) >= o.n {
+		if list[i].at.At(o.slot) >= o.n {
 			return true
 		}
 	}

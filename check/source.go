@@ -123,7 +123,7 @@ func (d *Driver) compareSources(c *call, which func(*access) bool) {
 		s := &d.sources[i]
 		o := s.b.op
 		switch {
-		case s.b.m.dead, d.lost.Load(), d.orders.host.at(o.slot) >= o.n, d.orders.maybe.at(o.slot) >= o.n:
+		case s.b.m.dead, d.lost.Load(), d.orders.host.At(o.slot) >= o.n, d.orders.maybe.At(o.slot) >= o.n:
 		case which(&s.b):
 			if s.changed() {
 				d.sourceChanged(c, &s.b)
