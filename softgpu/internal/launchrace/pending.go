@@ -24,15 +24,15 @@ const (
 // standing is the place of an ended operation in the order of all operations: what comes before it.
 type standing struct {
 	at     vclock.Point
-	past   vclock.Clock // what comes before it
-	late   vclock.Clock // what comes before its accesses that are kernelrace.Late
-	edges  uint64       // the value of Check.added when past and late were last brought up to date
-	ended  uint64       // its number among those that have ended
-	strong []words      // what it has read by strong accesses, if it acquires: ranges in ascending order, with gaps between them
+	past   vclock.Clock   // what comes before it
+	late   vclock.Clock   // what comes before its accesses that are kernelrace.Late
+	edges  uint64         // the value of Check.added when past and late were last brought up to date
+	ended  uint64         // its number among those that have ended
+	strong []addressRange // what it has read by strong accesses, if it acquires: ranges in ascending order, with gaps between them
 }
 
-// words is a range of addresses.
-type words struct{ from, to uint64 }
+// addressRange is the addresses from from to to-1.
+type addressRange struct{ from, to uint64 }
 
 // edge is an order that was found late: all that follows the operation at a point also follows
 // before. The check finds it when that operation ends. The clocks of operations that were queued
@@ -126,14 +126,14 @@ func (c *Check) keepAcquired(f *footprint) {
 	if !f.Acquires || len(c.running) == 0 {
 		return
 	}
-	var list []words
+	var list []addressRange
 	for number, p := range f.Pages {
 		p.StrongReads(func(off, n uint16) {
 			from := number*pageSize + uint64(off)
-			list = append(list, words{from, from + uint64(n)})
+			list = append(list, addressRange{from, from + uint64(n)})
 		})
 	}
-	slices.SortFunc(list, func(x, y words) int { return cmp.Compare(x.from, y.from) })
+	slices.SortFunc(list, func(x, y addressRange) int { return cmp.Compare(x.from, y.from) })
 	for _, x := range list {
 		if n := len(f.strong); n > 0 && x.from <= f.strong[n-1].to {
 			f.strong[n-1].to = max(f.strong[n-1].to, x.to)
@@ -166,7 +166,7 @@ func (c *Check) forgetAcquired(n int) {
 
 // readsStrongly reports whether s has read a word by strong accesses alone.
 func (s *standing) readsStrongly(addr uint64) bool {
-	i, ok := slices.BinarySearchFunc(s.strong, addr, func(x words, addr uint64) int { return cmp.Compare(x.from, addr) })
+	i, ok := slices.BinarySearchFunc(s.strong, addr, func(x addressRange, addr uint64) int { return cmp.Compare(x.from, addr) })
 	return ok || i > 0 && addr < s.strong[i-1].to
 }
 
