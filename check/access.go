@@ -68,10 +68,10 @@ func (a *access) conflicts(b *access) bool {
 // mostAccesses is how many accesses of one memory are remembered. Older ones are forgotten.
 const mostAccesses = 512
 
-// meet calls found for each earlier access that conflicts with a and has no order. It removes
-// earlier accesses that a makes redundant, and appends a. ordered says whether an operation is
-// ordered before that of a, forget whether nothing needs it any more. forgotten is how many
-// accesses were removed because there are too many.
+// meet calls found for each access in the list that conflicts with a and is not ordered before
+// it. It removes the accesses that a makes redundant, and appends a. ordered reports whether an
+// operation comes before that of a. forget reports whether an operation is no longer needed.
+// forgotten is the number of accesses that were removed because the list was full.
 func (a *access) meet(list *[]access, ordered func(*operation) bool, forget func(*operation) bool, found func(*access)) (forgotten int) {
 	rest := (*list)[:0]
 	for i := range *list {

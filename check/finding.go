@@ -15,9 +15,9 @@ import (
 // Finding is a wrong use of memory, streams or events.
 type Finding struct {
 	Kind    string `json:"kind"`    // one of the kinds of docs/check.md, such as "unordered"
-	Note    bool   `json:"note"`    // a cost, no fault
+	Note    bool   `json:"note"`    // it costs time, and is not a fault
 	What    string `json:"what"`    // one line
-	First   *Side  `json:"first"`   // what was there before; nil for none
+	First   *Side  `json:"first"`   // the earlier use of the memory; nil for none
 	Second  *Side  `json:"second"`  // the call that is reported
 	Memory  string `json:"memory"`  // "device memory 2 (4096 bytes)"; "" for none
 	Made    string `json:"made"`    // the line that allocated it

@@ -91,8 +91,8 @@ func (c *call) beforeLaunchKernelEx(ctx cu.Context, config *cu.LaunchConfig, f c
 	}
 }
 
-// LaunchHostFunc checks cuLaunchHostFunc; see [cu.Streams]. What is before fn in its stream
-// is done when fn runs, and the host knows that.
+// LaunchHostFunc checks cuLaunchHostFunc; see [cu.Streams]. When fn runs, the operations before
+// it in its stream are done, and the host knows that.
 func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) error {
 	c := d.begin("cuLaunchHostFunc", ctx, stream, 0)
 	defer c.panicked()

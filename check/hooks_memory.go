@@ -155,8 +155,8 @@ func (c *call) frees(ctx cu.Context, at uint64) {
 	}
 }
 
-// freed ends a free: memory that was freed is dead, and a free that the driver refused is
-// reported as what it was.
+// freed ends a free. If the driver has freed the memory, the memory is dead. If it has refused,
+// freed reports the mistake.
 func (c *call) freed(at uint64, err error) {
 	d := c.d
 	d.mu.Lock()
@@ -186,7 +186,7 @@ func (d *Driver) badFree(c *call, at uint64) {
 		f.What = fmt.Sprintf("the address is %d bytes inside of the memory, not its start", x-m.base)
 		f.Mend = "free the address that the allocation returned"
 	case freedBy(m.kind, c.name):
-		return // refused for another reason
+		return // the right call: the driver refused it for another reason
 	case m.byPin:
 		f.What, f.Mend = "the memory is a buffer of ferry.AllocHost, which no call of the driver frees", "close the buffer"
 	default:

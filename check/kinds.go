@@ -98,8 +98,8 @@ func (d *Driver) freedInFlight(c *call, b *access) Finding {
 	return f
 }
 
-// why explains by events that were waited for why an access is not ordered; "" if no event
-// tells.
+// why explains why an access is not ordered, if the stream waited for an event that does not
+// cover it. It returns "" if there is no such event.
 func (d *Driver) why(b *access, waits []wait) string {
 	for i := len(waits) - 1; i >= 0; i-- {
 		w := &waits[i]

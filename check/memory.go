@@ -81,7 +81,7 @@ type addressRange struct {
 type memories struct {
 	all   []addressRange // by address, without overlaps
 	freed []*memory      // oldest first
-	lost  func(n int)    // is told how many freed allocations were forgotten, if not nil
+	lost  func(n int)    // gets the number of freed allocations that were forgotten; may be nil
 	count [pageable + 1]int
 }
 
@@ -173,7 +173,7 @@ func (x *memories) remove(m *memory, c *call) {
 	}
 }
 
-// removeAll ends the life of the memory that a call ends, and that which tells.
+// removeAll ends the life of all memory that which selects. The call c ends it.
 func (x *memories) removeAll(c *call, which func(*memory) bool) {
 	for _, r := range slices.Clone(x.all) {
 		if !r.m.dead && which(r.m) {

@@ -48,7 +48,7 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 	return d
 }
 
-// environment has the wrappers that FERRY_CHECK has made, as long as somebody uses them.
+// environment has the wrappers that FERRY_CHECK has made and that are in use.
 var environment struct {
 	mu      sync.Mutex
 	drivers map[cu.Driver]weak.Pointer[Driver]
