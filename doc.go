@@ -55,7 +55,6 @@
 //	cuDeviceGetDefaultMemPool, cuMemPoolCreate        GPU.DefaultMemPool, NewMemPool: MemPool
 //	cuMemPoolSetAttribute, cuMemPoolTrimTo            MemPool.SetKeep, MemPool.Trim
 //	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
-//	the duration of page-locking                      PredictPin
 //	cuDeviceCanAccessPeer, cuCtxEnablePeerAccess      GPU.CanAccessPeer, GPU.EnablePeer
 //	cuMemPoolSetAccess                                GPU.EnablePeer
 //	cuCtxSynchronize                                  GPU.Wait

@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -287,7 +288,7 @@ func TestAllocHostNUMANode(t *testing.T) {
 	} else { // a machine with several nodes
 		wantError(t, err, cu.ErrorNotSupported, "cannot be placed")
 	}
-	p, err := ferry.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
+	p, err := bridge.PredictPin(g, 1<<20, &ferry.HostOptions{NUMANode: new(1023)})
 	check(t, err)
 	wantError(t, p.Err, cu.ErrorInvalidValue, "no NUMA node 1023")
 }
@@ -306,14 +307,14 @@ func TestSoftNUMANode(t *testing.T) {
 				o := ferry.HostOptions{NUMANode: &node, WriteCombined: combined}
 				h := must(ferry.AllocHost[byte](g, n, &o))(t)
 				closeAll(t, h)
-				p := must(ferry.PredictPin(g, n, &o))(t)
+				p := must(bridge.PredictPin(g, n, &o))(t)
 				check(t, p.Err)
 				for _, other := range []int{node + 1, 99, 1 << 20} {
 					o := ferry.HostOptions{NUMANode: &other, WriteCombined: combined}
 					if _, err := ferry.AllocHost[byte](g, n, &o); n > 0 {
 						want := fmt.Sprintf("no NUMA node %d (there are: %d)", other, node)
 						wantError(t, err, cu.ErrorInvalidValue, want)
-						p := must(ferry.PredictPin(g, n, &o))(t)
+						p := must(bridge.PredictPin(g, n, &o))(t)
 						wantError(t, p.Err, cu.ErrorInvalidValue, want)
 					}
 				}
@@ -330,7 +331,7 @@ func TestSoftNUMANode(t *testing.T) {
 func TestPredictPin(t *testing.T) {
 	g, _ := openPinEngine(t)
 	for _, o := range []*ferry.HostOptions{nil, {WriteCombined: true}} {
-		p := must(ferry.PredictPin(g, 64<<20, o))(t)
+		p := must(bridge.PredictPin(g, 64<<20, o))(t)
 		begin := g.Now()
 		h := must(ferry.AllocHost[byte](g, 64<<20, o))(t)
 		took := g.Now() - begin
@@ -339,11 +340,15 @@ func TestPredictPin(t *testing.T) {
 		}
 		closeAll(t, h)
 	}
-	if p := must(ferry.PredictPin(g, 0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
+	if p := must(bridge.PredictPin(g, 0, nil))(t); p.Err != nil || p.Time > time.Millisecond {
 		t.Errorf("the prediction for no bytes is %+v", p)
 	}
-	_, err := ferry.PredictPin(g, -1, nil)
-	wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
+	for _, n := range []int{-1, math.MinInt} {
+		_, err := bridge.PredictPin(g, n, nil)
+		wantError(t, err, cu.ErrorInvalidValue, "cannot be negative")
+	}
+	_, err := bridge.PredictPin((*ferry.GPU)(nil), 1, nil)
+	wantError(t, err, cu.ErrorInvalidValue, "no GPU given")
 }
 
 // TestHostMemoryBounds: the software GPU refuses page-locked memory that no machine has, and
@@ -363,7 +368,7 @@ func TestHostMemoryBounds(t *testing.T) {
 			}
 			_, err := ferry.AllocHost[byte](g, 4<<40, o)
 			check("AllocHost", err)
-			if p, err := ferry.PredictPin(g, 4<<40, o); err != nil {
+			if p, err := bridge.PredictPin(g, 4<<40, o); err != nil {
 				t.Errorf("%s: %v", device, err)
 			} else {
 				check("PredictPin", p.Err)

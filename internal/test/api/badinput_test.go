@@ -360,10 +360,6 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.Alloc[byte](nil, 1)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.Alloc[int](x.g, math.MaxInt)) }, is: cu.ErrorOutOfMemory},
 		},
-		"PredictPin": {
-			{call: func() error { return last(ferry.PredictPin(nil, 1, nil)) }, part: "no GPU given"},
-			{call: func() error { return last(ferry.PredictPin(x.g, math.MinInt, nil)) }, part: "negative"},
-		},
 		"Global": {
 			{call: func() error { return last(ferry.Global[byte](nil, "x")) }, part: "no module given"},
 			{call: func() error { return last(ferry.Global[byte](x.module, "")) }, is: cu.ErrorNotFound},

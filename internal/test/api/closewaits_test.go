@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -41,7 +42,7 @@ var freeing = map[string]func(t *testing.T, g, other *ferry.GPU) (call func() er
 		return must(ferry.Alloc[byte](other, 4096))(t).Close
 	},
 	"a prediction": func(_ *testing.T, g, _ *ferry.GPU) func() error {
-		return func() error { return last(ferry.PredictPin(g, 1<<20, &ferry.HostOptions{WriteCombined: true})) }
+		return func() error { return last(bridge.PredictPin(g, 1<<20, &ferry.HostOptions{WriteCombined: true})) }
 	},
 }
 

@@ -134,7 +134,7 @@ var refusalTable = []refusalRow{
 	{"refuseWhileCapturing", "it captures: what is queued runs when the graph is launched", "", func(c *badCalls) error {
 		return c.capturing(func(s cu.Stream) error { return c.d.StreamSynchronize(c.ctx, s) })
 	}},
-	{"PredictPin", "%s: it cannot be negative", goRule, nil},
+	{"predictPin", "%s: it cannot be negative", goRule, nil},
 	{"driverPlaces", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
 	{"Module.bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
 	{"Module.bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},

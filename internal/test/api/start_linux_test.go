@@ -267,7 +267,6 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"Fill":             func() error { return ferry.Fill(s, x.device, 1) },
 		"AllocHost":        func() error { return last(ferry.AllocHost[byte](g, 10, nil)) },
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
-		"PredictPin":       func() error { return last(ferry.PredictPin(g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },
 		"NewMemPool":       func() error { return last(ferry.NewMemPool(g, nil)) },
 		"AllocAsync":       func() error { return last(ferry.AllocAsync[byte](s, 10, nil)) },
