@@ -9,14 +9,14 @@
 //	increment, err := code.Kernel("increment")
 //	s, err := ferry.NewStream(gpu, nil)
 //	err = ferry.Copy(s, vec, host)                      // asynchronous, in flight on both buffers
-//	err = s.Launch(increment, ferry.Grid(n, 256), vec, uint64(n))
+//	err = s.Launch(increment, ferry.Cover(n, 256), vec, uint64(n))
 //	err = ferry.Copy(s, host, vec)
 //	fmt.Println(host.Slice()[0])                        // Slice waits for the copy
 //
 // # CUDA functions and their counterparts
 //
 //	cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain     Open, OpenAll, OpenDriver
-//	cuDeviceGetCount, cuDeviceGetName,                Devices: DeviceInfo
+//	cuDeviceGetCount, cuDeviceGetName,                GPUs: GPUInfo
 //	cuDeviceTotalMem, cuDeviceGetUuid
 //	cuDeviceGetAttribute, cuMemGetInfo                GPU.Attribute, GPU.MemInfo
 //	cuCtxGetStreamPriorityRange                       GPU.Priorities
@@ -39,20 +39,20 @@
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait
 //	cuStreamQuery, cuStreamDestroy                    Stream.Done, Stream.Close
-//	the legacy default stream                         DefaultStream
+//	the legacy default stream                         GPU.DefaultStream
 //	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
 //	cuModuleLoadData, cuModuleGetFunction             Load, LoadFile, Module.Kernel
 //	cuModuleLoadDataEx, cuLinkCreate, cuLinkAddData   LoadOptions, Link, Module.Log
-//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Grid
+//	cuLaunchKernel, <<<grid, block>>>                 Stream.Launch, LaunchConfig, Cover
 //	several operations in one driver call             Batch, Stream.Submit
 //	chunks over several streams, double buffering     package pipeline
 //	cuLaunchHostFunc                                  Stream.HostFunc, Stream.Notify
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
 //	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
-//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        DefaultMemPool, NewMemPool: MemPool
+//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        GPU.DefaultMemPool, NewMemPool: MemPool
 //	cuMemPoolSetAttribute, cuMemPoolTrimTo            MemPool.SetKeep, MemPool.Trim
 //	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
 //	the duration of page-locking                      PredictPin

@@ -71,7 +71,7 @@ func Example_zeroCopy() {
 	}
 	// Launch takes the buffers themselves, too. With addresses it does not know which
 	// buffers are in flight, so the program has to wait for the stream.
-	if err := s.Launch(add, ferry.Grid(n, 256), a.Pointer(), b.Pointer(), c.Pointer(), uint64(n)); err != nil {
+	if err := s.Launch(add, ferry.Cover(n, 256), a.Pointer(), b.Pointer(), c.Pointer(), uint64(n)); err != nil {
 		log.Fatal(err)
 	}
 	if err := s.Wait(context.Background()); err != nil {
@@ -153,7 +153,7 @@ func Example_unifiedAddressing() {
 	defer device.Close()
 
 	for _, p := range []cu.DevicePtr{host.Range(10, 100).Pointer(), device.Range(10, 100).Pointer()} {
-		about, err := gpu.Driver().PointerGetAttributes(gpu.Context(), p)
+		about, err := gpu.Driver().PointerGetAttributes(gpu.CUContext(), p)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func Example_unifiedAddressing() {
 
 	copy(host.Slice(), []float32{1, 2, 3})
 	if err := errors.Join(
-		s.Launch(increment, ferry.Grid(3, 32), host, uint64(3)),
+		s.Launch(increment, ferry.Cover(3, 32), host, uint64(3)),
 		ferry.Copy(s, device, host), // the types say in which direction
 		ferry.Copy(s, host.Range(50, 100), device.Range(0, 50)),
 	); err != nil {
@@ -201,15 +201,15 @@ func Example_managed() {
 		values[i] = float32(i)
 	}
 	if err := errors.Join(
-		v.Advise(cu.MemAdviseSetPreferredLocation, gpu.Device()),
-		v.Prefetch(s, gpu.Device()), // optional: pages also move when they are touched
+		v.Advise(cu.MemAdviseSetPreferredLocation, gpu.CUDevice()),
+		v.Prefetch(s, gpu.CUDevice()), // optional: pages also move when they are touched
 		ferry.Fill(s, device, 0.5),
-		s.Launch(add, ferry.Grid(n, 256), v, device, v, uint64(n)),
+		s.Launch(add, ferry.Cover(n, 256), v, device, v, uint64(n)),
 	); err != nil {
 		log.Fatal(err)
 	}
 	advice, err := v.Advice()
-	fmt.Println(advice.PreferredLocation == gpu.Device(), err)
+	fmt.Println(advice.PreferredLocation == gpu.CUDevice(), err)
 	fmt.Println(v.Slice()[n-1]) // Slice waits, and the page moves back
 	// Output:
 	// true <nil>
@@ -235,7 +235,7 @@ func ExampleGlobal() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := ferry.Fill(ferry.DefaultStream(gpu), weights.Range(1, 2), 0.25); err != nil {
+	if err := ferry.Fill(gpu.DefaultStream(), weights.Range(1, 2), 0.25); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(ferry.Download(weights))

@@ -40,7 +40,7 @@ func Example_overlap() {
 		s, part := streams[at/chunk%2], device.Range(at, at+chunk)
 		if err := errors.Join(
 			ferry.Copy(s, part, in.Range(at, at+chunk)),
-			s.Launch(increment, ferry.Grid(chunk, 256), part, uint64(chunk)),
+			s.Launch(increment, ferry.Cover(chunk, 256), part, uint64(chunk)),
 			ferry.Copy(s, out.Range(at, at+chunk), part),
 		); err != nil {
 			log.Fatal(err)
@@ -155,7 +155,7 @@ func ExampleBatch() {
 	var step ferry.Batch
 	if err := errors.Join(
 		ferry.Copy(&step, device, host),
-		step.Launch(increment, ferry.Grid(3, 32), device, uint64(3)),
+		step.Launch(increment, ferry.Cover(3, 32), device, uint64(3)),
 		ferry.Copy(&step, host, device),
 	); err != nil {
 		log.Fatal(err)
@@ -191,7 +191,7 @@ func ExampleStream_Capture() {
 	graph, err := s.Capture(func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, device, in),
-			s.Launch(increment, ferry.Grid(4, 32), device, uint64(4)),
+			s.Launch(increment, ferry.Cover(4, 32), device, uint64(4)),
 			ferry.Copy(s, out, device))
 	})
 	if err != nil {
@@ -284,7 +284,7 @@ func ExampleAllocAsync() {
 		}
 		if err := errors.Join(
 			ferry.Fill(s, scratch, float32(i)),
-			s.Launch(increment, ferry.Grid(1, 32), scratch, uint64(1)),
+			s.Launch(increment, ferry.Cover(1, 32), scratch, uint64(1)),
 			ferry.Copy(s, results.Range(i, i+1), scratch),
 			scratch.Close(), // frees the memory when the copy is done
 		); err != nil {
@@ -300,7 +300,7 @@ func ExampleAllocAsync() {
 func ExampleSynchronous() {
 	gpu, _ := ferry.Open("")
 	defer gpu.Close()
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	device, _ := ferry.Alloc[byte](gpu, 100)
 	defer device.Close()
 	pinned, _ := ferry.AllocHost[byte](gpu, 100, nil)

@@ -48,7 +48,7 @@ func increment(values []float32) ([]float32, error) {
 	defer vec.Close()
 
 	n := len(values)
-	if err := ferry.DefaultStream(gpu).Launch(kernel, ferry.Grid(n, 256), vec, uint64(n)); err != nil {
+	if err := gpu.DefaultStream().Launch(kernel, ferry.Cover(n, 256), vec, uint64(n)); err != nil {
 		return nil, err
 	}
 	return ferry.Download(vec) // waits for the kernel
@@ -99,7 +99,7 @@ func ExamplePageable() {
 	defer gpu.Close()
 	device, _ := ferry.Alloc[int](gpu, 3)
 	defer device.Close()
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 
 	if err := ferry.Copy(s, device, ferry.Pageable([]int{3, 1, 4})); err != nil {
 		log.Fatal(err)
@@ -134,7 +134,7 @@ func ExampleHost_Pointer() {
 	copy(a.Slice(), []float32{1, 2, 3, 4, 5})
 	copy(b.Slice(), []float32{10, 20, 30, 40, 50})
 
-	if err := s.Launch(add, ferry.Grid(n, 32), a, b, sum, uint64(n)); err != nil {
+	if err := s.Launch(add, ferry.Cover(n, 32), a, b, sum, uint64(n)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(a.Pointer() != 0, sum.Slice())
@@ -205,10 +205,10 @@ func ExampleAllocManaged() {
 	}
 	defer v.Close()
 	copy(v.Slice(), []float32{0, 10, 20, 30})
-	if err := v.Prefetch(s, gpu.Device()); err != nil { // optional: pages also move when they are touched
+	if err := v.Prefetch(s, gpu.CUDevice()); err != nil { // optional: pages also move when they are touched
 		log.Fatal(err)
 	}
-	if err := s.Launch(increment, ferry.Grid(4, 32), v, uint64(4)); err != nil {
+	if err := s.Launch(increment, ferry.Cover(4, 32), v, uint64(4)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(v.Slice())
@@ -310,9 +310,9 @@ func ExampleStream_Launch() {
 	v, _ := ferry.Alloc[uint32](gpu, 10)
 	defer v.Close()
 
-	s := ferry.DefaultStream(gpu)
-	fmt.Println(s.Launch(fill, ferry.Grid(10, 32), v, uint32(7), 10.0))
-	fmt.Println(s.Launch(fill, ferry.Grid(10, 4096), v, uint32(7), uint64(10)))
+	s := gpu.DefaultStream()
+	fmt.Println(s.Launch(fill, ferry.Cover(10, 32), v, uint32(7), 10.0))
+	fmt.Println(s.Launch(fill, ferry.Cover(10, 4096), v, uint32(7), uint64(10)))
 	_, err := module.Kernel("empty")
 	fmt.Println(errors.Is(err, cu.ErrorNotFound))
 	// Output:
@@ -328,7 +328,7 @@ func ExampleErrClosed() {
 	v, _ := ferry.Alloc[float64](gpu, 512)
 	fmt.Println(v.Close(), v.Close()) // to close twice is no error
 
-	err := ferry.Fill(ferry.DefaultStream(gpu), v, 0)
+	err := ferry.Fill(gpu.DefaultStream(), v, 0)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, ferry.ErrClosed))
 	// Output:

@@ -20,8 +20,8 @@ import (
 	"github.com/ferrygpu/ferry/trace"
 )
 
-// DeviceVariable is the environment variable in which Open("") looks for a device name.
-const DeviceVariable = secureenv.DeviceVariable
+// SpecVariable is the environment variable in which Open("") looks for a [GPUInfo].Spec.
+const SpecVariable = secureenv.DeviceVariable
 
 // choice is a parsed device name.
 type choice struct {
@@ -32,9 +32,9 @@ type choice struct {
 	ordinal int    // of the CUDA device; -1 if the name has none
 }
 
-// DeviceInfo describes a device that [Open] can open.
-type DeviceInfo struct {
-	Open     string // name for [Open]: "cuda:0", "soft:h200"
+// GPUInfo describes a device that [Open] can open.
+type GPUInfo struct {
+	Spec     string // name for [Open]: "cuda:0", "soft:h200"
 	Name     string // product name: "NVIDIA H200" (cuDeviceGetName)
 	Emulated bool   // true for a software GPU
 
@@ -44,7 +44,7 @@ type DeviceInfo struct {
 	PCIAddress   string // "0000:1b:00.0" (cuDeviceGetPCIBusId)
 }
 
-// Devices lists the devices that [Open] can open: first the NVIDIA GPUs, then one software
+// GPUs lists the devices that [Open] can open: first the NVIDIA GPUs, then one software
 // GPU for each machine profile that Ferry ships. It opens none of them: it creates no
 // context and allocates no device memory.
 //
@@ -54,7 +54,7 @@ type DeviceInfo struct {
 // FERRY_LIBCUDA counts as a driver. The kernel module alone does not, because containers
 // without the GPU see that of their host. The list then still has the devices that can be
 // opened.
-func Devices() ([]DeviceInfo, error) {
+func GPUs() ([]GPUInfo, error) {
 	if forked.Child() {
 		return nil, forked.New("list devices")
 	}
@@ -77,7 +77,7 @@ func Devices() ([]DeviceInfo, error) {
 }
 
 // hardware lists the NVIDIA GPUs. A machine without a driver or a device has none.
-func hardware() (all []DeviceInfo, failed error) {
+func hardware() (all []GPUInfo, failed error) {
 	d, count, err := cudaDevices()
 	missing, notOpened := errors.AsType[*libcuda.OpenError](err)
 	switch {
@@ -96,17 +96,17 @@ func hardware() (all []DeviceInfo, failed error) {
 }
 
 // appendInfo appends the description of a device. label is its name for Open.
-func appendInfo(all []DeviceInfo, d cu.Driver, label string, ordinal int) ([]DeviceInfo, error) {
+func appendInfo(all []GPUInfo, d cu.Driver, label string, ordinal int) ([]GPUInfo, error) {
 	info, err := infoOf(d, ordinal)
 	if err != nil {
 		return all, err
 	}
-	info.Open = label
+	info.Spec = label
 	return append(all, info), nil
 }
 
 // infoOf reads the description of a device from its driver.
-func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
+func infoOf(d cu.Driver, ordinal int) (info GPUInfo, err error) {
 	if err := d.Init(0); err != nil {
 		return info, err
 	}
@@ -153,7 +153,7 @@ func infoOf(d cu.Driver, ordinal int) (info DeviceInfo, err error) {
 //	soft:FILE     the software GPU with the profile in FILE, whose name ends in .json
 //	soft:h200*2   the first GPU of a software machine with two
 //
-// [Devices] lists the names that this machine can open. Only "" falls back to the software
+// [GPUs] lists the names that this machine can open. Only "" falls back to the software
 // GPU: on a machine without a GPU, "cuda" is an error that says what was tried. When Open
 // falls back, it writes one line to standard error, once per process, and
 // [GPU.Fallback] returns the reason. If the machine has a driver, the line says why no GPU
@@ -180,17 +180,13 @@ func OpenAll(name string) ([]*GPU, error) { return open(name, true) }
 // same driver value. If FERRY_TRACE is set, OpenDriver and Open wrap the driver in one that
 // records its calls: see package trace. If FERRY_FAULT is set, calls fail: see package
 // fault. If FERRY_CHECK has "memory", wrong uses of memory are reported: see package check.
+// The same driver value is wrapped once, as long as a GPU of it is open or the program keeps what
+// [GPU.Driver] returns.
 func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	if d == nil {
 		return nil, refusal.Invalid("open device %d: no driver given (nil)", ordinal)
 	}
-	d, err := fault.Environment(d)
-	if err == nil {
-		d, err = trace.Environment(d)
-	}
-	if err == nil {
-		d, err = check.Environment(d)
-	}
+	d, err := wrap(d)
 	if err != nil {
 		return nil, fmt.Errorf("open device %d: %w", ordinal, err)
 	}
@@ -215,6 +211,20 @@ func OpenDriver(d cu.Driver, ordinal int) (*GPU, error) {
 	return g, nil
 }
 
+// wrap wraps a driver as the environment asks for it.
+func wrap(d cu.Driver) (cu.Driver, error) {
+	w, err := d, error(nil)
+	for _, environment := range [...]func(cu.Driver) (cu.Driver, error){fault.Environment, trace.Environment, check.Environment} {
+		if w, err = environment(w); err != nil {
+			return nil, err
+		}
+	}
+	if library := cudaDriver.Load(); library != nil && d == cu.Driver(library) {
+		cudaWrapped.Store(&w)
+	}
+	return w, nil
+}
+
 // open opens the first device that a name stands for or, if all is set, every one.
 func open(name string, all bool) ([]*GPU, error) {
 	if forked.Child() {
@@ -223,7 +233,7 @@ func open(name string, all bool) ([]*GPU, error) {
 	asked := name
 	if name == "" {
 		name = secureenv.Device()
-		asked = DeviceVariable + "=" + name
+		asked = SpecVariable + "=" + name
 	}
 	c, err := parseName(name)
 	if err != nil {
@@ -316,6 +326,10 @@ func softLabel(profile string, count, ordinal int) string {
 // cudaDriver is the driver library after a successful cuInit. All its devices share one
 // driver value. A failure is not stored, so that a later Open tries again.
 var cudaDriver atomic.Pointer[libcuda.Driver]
+
+// cudaWrapped keeps the wrappers of cudaDriver, which stays until the process ends: FERRY_FAULT
+// counts calls and remembers a sticky error also over the Close of all GPUs.
+var cudaWrapped atomic.Pointer[cu.Driver]
 
 // openLibrary loads the driver library, which libcuda.Open initializes.
 func openLibrary() (*libcuda.Driver, error) {

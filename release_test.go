@@ -52,11 +52,11 @@ func TestQueueLeft(t *testing.T) {
 		{"copy of other lengths", func() error { return Copy[byte](s, device, host.Range(0, 3)) }, false},
 		{"fill", func() error { return Fill(s, device, 1) }, true},
 		{"fill of a closed buffer", func() error { return Fill(s, gone, 1) }, false},
-		{"launch", func() error { return s.Launch(k, Grid(1, 1), device) }, true},
-		{"launch with a closed buffer", func() error { return s.Launch(k, Grid(1, 1), gone) }, false},
+		{"launch", func() error { return s.Launch(k, Cover(1, 1), device) }, true},
+		{"launch with a closed buffer", func() error { return s.Launch(k, Cover(1, 1), gone) }, false},
 		{"launch of nothing", func() error { return s.Launch(k, LaunchConfig{}, device) }, false},
-		{"launch of another kind of argument", func() error { return s.Launch(k, Grid(1, 1), uint64(0)) }, true},
-		{"launch of a wrong argument", func() error { return s.Launch(k, Grid(1, 1), float32(0)) }, false},
+		{"launch of another kind of argument", func() error { return s.Launch(k, Cover(1, 1), uint64(0)) }, true},
+		{"launch of a wrong argument", func() error { return s.Launch(k, Cover(1, 1), float32(0)) }, false},
 		{"launch of a graph", func() error { return graph.Launch(s) }, true},
 		{"record", func() error { return s.Record(e) }, false}, // it is no operation that anything waits for
 		{"wait for an event", func() error { return s.WaitEvent(e) }, true},
@@ -220,7 +220,7 @@ func TestLeftInDriver(t *testing.T) {
 	k := try(m.Kernel("increment"))(t)
 	graph := try(s.Capture(func(s *Stream) error { return Copy[byte](s, device, host) }))(t)
 	var b Batch
-	if err := errors.Join(Copy[byte](&b, device, host), b.Launch(k, Grid(1, 1), device, uint64(0)), b.Record(inBatch), b.WaitEvent(e)); err != nil {
+	if err := errors.Join(Copy[byte](&b, device, host), b.Launch(k, Cover(1, 1), device, uint64(0)), b.Record(inBatch), b.WaitEvent(e)); err != nil {
 		t.Fatal(err)
 	}
 	for refused, f := range map[string]func() error{
@@ -229,7 +229,7 @@ func TestLeftInDriver(t *testing.T) {
 		"copy on the device": func() error { return Copy[byte](s, device, other) },
 		"many copies":        func() error { return CopyAll(s, []Pair[byte]{{device, host}, {other, host}}) },
 		"fill":               func() error { return Fill(s, device, 1) },
-		"launch":             func() error { return s.Launch(k, Grid(1, 1), device, uint64(0)) },
+		"launch":             func() error { return s.Launch(k, Cover(1, 1), device, uint64(0)) },
 		"launch of a graph":  func() error { return graph.Launch(s) },
 		"update of a graph": func() error {
 			return graph.Update(s, func(s *Stream) error { return Copy[byte](s, device, other) })

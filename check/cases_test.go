@@ -8,7 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// cases are programs that the table of docs/check.md does not have. Most have no wrong form:
+// cases are programs that the table of docs/generated/check.md does not have. Most have no wrong form:
 // they were reported falsely.
 var cases = []pair{
 	{name: "copy-of-a-written-value", right: func(r *rig) {

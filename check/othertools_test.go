@@ -283,7 +283,7 @@ func reports(list []outcome, program, form string) (says string) {
 	return cmp.Or(says, none)
 }
 
-// others are the tools of the table in docs/check.md, with their data.
+// others are the tools of the table in docs/generated/check.md, with their data.
 var others = []struct{ name, file string }{
 	{"Go's race detector", raceFile},
 	{"compute-sanitizer", sanitizerFile},

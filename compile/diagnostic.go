@@ -129,7 +129,7 @@ func (t *texts) read(file, path string) string {
 	return readText(path, maxSource)
 }
 
-// readText returns the text of a regular file that has at most so many bytes, or "". Files
+// readText returns the text of a regular file, or "" if it is larger than most bytes. Files
 // that the system makes, such as those below /proc, have size 0 and may never end.
 func readText(path string, most int64) string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

@@ -38,7 +38,7 @@ func checkGridSum(t *testing.T, ptx []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []ferry.LaunchConfig{ferry.Grid(64, 32), ferry.Grid(256, 64), ferry.Grid(33*96, 96), ferry.Grid(200*128, 128), ferry.Grid(1024, 1024)} {
+	for _, c := range []ferry.LaunchConfig{ferry.Cover(64, 32), ferry.Cover(256, 64), ferry.Cover(33*96, 96), ferry.Cover(200*128, 128), ferry.Cover(1024, 1024)} {
 		c.Cooperative = true
 		gridSum(t, g, k, c)
 	}

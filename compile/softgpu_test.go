@@ -64,7 +64,7 @@ func saxpy(t *testing.T, g *ferry.GPU, r *compile.Result, x, y []float32) ([]flo
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Launch(k, ferry.Grid(1000, 256), int32(1000), float32(3), dx, dy); err != nil {
+	if err := s.Launch(k, ferry.Cover(1000, 256), int32(1000), float32(3), dx, dy); err != nil {
 		t.Fatal(err)
 	}
 	return ferry.Download(dy)

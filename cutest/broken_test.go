@@ -386,7 +386,7 @@ func TestHangIsReported(t *testing.T) {
 	defer close(release)
 	s := &suite{open: func(testing.TB) cu.Driver { return d }, times: times{50 * time.Millisecond, 50 * time.Millisecond, time.Second}, parent: t}
 	s.start(t)
-	c := s.runCase(t, check{id: "test/hang", run: func(c *T) {
+	c := s.runCase(t, check{id: "test/hang", run: func(c *trial) {
 		c.step("an event that never happens")
 		<-release
 	}})

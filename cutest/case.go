@@ -18,7 +18,7 @@ type Case struct {
 type check struct {
 	id, rule, source string
 	needs            need
-	run              func(c *T)
+	run              func(c *trial)
 }
 
 // Cases lists every case in the order in which [Run] runs them.

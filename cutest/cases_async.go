@@ -9,7 +9,7 @@ import (
 const asyncDoc = "Programming Guide: Concurrent Execution between Host and Device; Driver API: API synchronization behavior"
 
 // behind makes a stream that is blocked by a gate, and returns both.
-func (c *T) behind(flags cu.StreamFlags) (*gate, cu.Stream) {
+func (c *trial) behind(flags cu.StreamFlags) (*gate, cu.Stream) {
 	s := c.stream(flags)
 	g := c.gate()
 	g.hold(s)
@@ -18,7 +18,7 @@ func (c *T) behind(flags cu.StreamFlags) (*gate, cu.Stream) {
 
 var asyncChecks = []check{
 	{"async/launch", "a launch returns before the kernel is done",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			for _, flags := range []cu.StreamFlags{cu.StreamDefault, cu.StreamNonBlocking} {
 				g, s := c.behind(flags)
@@ -32,7 +32,7 @@ var asyncChecks = []check{
 			c.check(loadWord(m.b, 0) == 11, "got %d, want 11", loadWord(m.b, 0))
 		}},
 	{"async/hundreds-of-launches", "hundreds of launches can be queued behind a running kernel",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			const n = 300
 			p := c.device(4)
 			c.up(p, words(0))
@@ -50,7 +50,7 @@ var asyncChecks = []check{
 			c.same("the count", c.down(p, 4), words(n))
 		}},
 	{"async/page-locked-copies", "asynchronous copies between the device and page-locked memory return before they are done",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			for _, n := range []int{64, 64 << 10, 4 << 20} {
 				p, in, out := c.device(n), c.pinned(n, 0), c.pinned(n, 0)
 				g, s := c.behind(cu.StreamNonBlocking)
@@ -63,7 +63,7 @@ var asyncChecks = []check{
 			}
 		}},
 	{"async/generic-copy", "an asynchronous copy of inferred direction returns before it is done",
-		asyncDoc, needMapHost | needUVA, func(c *T) {
+		asyncDoc, needMapHost | needUVA, func(c *trial) {
 			const n = 1 << 20
 			p, in := c.device(n), c.pinned(n, 0)
 			g, s := c.behind(cu.StreamNonBlocking)
@@ -73,7 +73,7 @@ var asyncChecks = []check{
 			c.same("copied", c.down(p, n), in.b)
 		}},
 	{"async/registered-copy", "registered memory is copied asynchronously like allocated page-locked memory",
-		asyncDoc, needMapHost | needRegister, func(c *T) {
+		asyncDoc, needMapHost | needRegister, func(c *trial) {
 			const n = 1 << 20
 			p, b := c.device(n), c.pageable(n)
 			c.register(b, 0)
@@ -84,7 +84,7 @@ var asyncChecks = []check{
 			c.same("copied", c.down(p, n), b)
 		}},
 	{"async/device-copies", "copies within the device return before they are done, with and without Async",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			const n = 1 << 20
 			p, q := c.device(n), c.device(n)
 			want := c.down(p, n)
@@ -102,7 +102,7 @@ var asyncChecks = []check{
 			c.same("copied", c.down(q, n), want)
 		}},
 	{"async/fills", "fills of device memory return before they are done, with and without Async",
-		asyncDoc + ", Memset", needMapHost, func(c *T) {
+		asyncDoc + ", Memset", needMapHost, func(c *trial) {
 			p := c.device(4096)
 			g := c.gate()
 			g.hold(0)
@@ -120,7 +120,7 @@ var asyncChecks = []check{
 			c.same("filled", c.down(p, 4096), want)
 		}},
 	{"async/2d-and-3d", "asynchronous 2D and 3D copies of page-locked memory return before they are done",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			const n = 1 << 16
 			p, in := c.device(n), c.pinned(n, 0)
 			two := rect{64, 100, 0, 0, 128, 0, 0, 256}
@@ -141,7 +141,7 @@ var asyncChecks = []check{
 			c.same("copied", c.down(p, n), want)
 		}},
 	{"async/records-and-waits", "recording an event, waiting for it on a stream and queueing a host function return at once",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			e, other := c.event(0), c.stream(cu.StreamNonBlocking)
 			g, s := c.behind(cu.StreamNonBlocking)
 			ran := make(chan struct{})
@@ -158,7 +158,7 @@ var asyncChecks = []check{
 			<-ran
 		}},
 	{"async/parameters-copied", "a launch copies its parameters: the buffer may change at once",
-		"Driver API: cuLaunchKernel", needMapHost, func(c *T) {
+		"Driver API: cuLaunchKernel", needMapHost, func(c *trial) {
 			p := c.device(4)
 			f := c.kernel("store")
 			g, s := c.behind(cu.StreamNonBlocking)

@@ -11,7 +11,7 @@ import (
 // asyncHostChecks test when copies read and write host memory, and which calls wait.
 var asyncHostChecks = []check{
 	{"async/launch-blocking", "with CUDA_LAUNCH_BLOCKING=1 a launch returns when the kernel is done",
-		"Programming Guide: Environment Variables, CUDA_LAUNCH_BLOCKING", needLaunchBlocking, func(c *T) {
+		"Programming Guide: Environment Variables, CUDA_LAUNCH_BLOCKING", needLaunchBlocking, func(c *trial) {
 			cycles := uint64(20 * delayCycles)
 			if cu.AsEmulated(c.d) != nil {
 				cycles = delayCycles / 5
@@ -29,7 +29,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"async/source-read-late", "a queued copy reads its page-locked source when it runs, not before",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			const n = 1 << 20
 			p, in := c.device(n), c.pinned(n, 0)
 			g, s := c.behind(cu.StreamNonBlocking)
@@ -40,7 +40,7 @@ var asyncHostChecks = []check{
 			c.same("copied", c.down(p, n), want)
 		}},
 	{"async/destination-written-late", "a queued copy writes its page-locked destination when it runs, not before",
-		asyncDoc, needMapHost, func(c *T) {
+		asyncDoc, needMapHost, func(c *trial) {
 			const n = 1 << 20
 			p, out := c.device(n), c.pinned(n, 0)
 			want, before := c.down(p, n), append([]byte(nil), out.b...)
@@ -54,7 +54,7 @@ var asyncHostChecks = []check{
 			c.same("the destination afterwards", out.b, want)
 		}},
 	{"async/pageable-source-free", "once an asynchronous copy from pageable memory returns, the source may change",
-		asyncDoc + ", Memcpy: Asynchronous", 0, func(c *T) {
+		asyncDoc + ", Memcpy: Asynchronous", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			for _, n := range []int{16, 4096, 64 << 10, 64<<10 + 4, 3 << 20} {
 				p, src := c.device(n), c.pageable(n)
@@ -66,7 +66,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"async/pageable-destination-there", "an asynchronous copy to pageable memory returns when the bytes have arrived",
-		asyncDoc + ", Memcpy: Asynchronous", 0, func(c *T) {
+		asyncDoc + ", Memcpy: Asynchronous", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			for _, n := range []int{16, 4096, 64 << 10, 3 << 20} {
 				p, dst := c.device(n), c.pageable(n)
@@ -76,7 +76,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"async/pageable-behind-a-kernel", "an asynchronous copy to pageable memory waits for its stream; a copy from pageable memory returns once the source is read, before earlier work is done",
-		asyncDoc + ", Memcpy: Asynchronous", needMapHost, func(c *T) {
+		asyncDoc + ", Memcpy: Asynchronous", needMapHost, func(c *trial) {
 			for _, n := range []int{4096, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p, host := c.device(n), c.pageable(n)
 				want := append([]byte(nil), host...)
@@ -97,7 +97,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"async/pageable-arrives-later", "a synchronous copy from pageable memory returns when the source may be reused; its stream and the legacy stream's rules order the destination, and nothing else does",
-		asyncDoc + ", Memcpy: Synchronous", 0, func(c *T) {
+		asyncDoc + ", Memcpy: Synchronous", 0, func(c *trial) {
 			const n, tail, tries = 1 << 20, 4096, 20
 			p, seen, src := c.device(n), c.device(tail), c.pageable(n)
 			beside, blocking, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamDefault), c.event(cu.EventDisableTiming)
@@ -127,7 +127,7 @@ var asyncHostChecks = []check{
 			c.observe("stale", stale)
 		}},
 	{"sync/copies-to-the-host", "a synchronous copy to the host waits for the work before it",
-		asyncDoc + ", Memcpy: Synchronous", needMapHost, func(c *T) {
+		asyncDoc + ", Memcpy: Synchronous", needMapHost, func(c *trial) {
 			for _, n := range []int{16, 64 << 10, 1 << 20} {
 				p := c.device(n)
 				for _, dst := range [][]byte{c.pageable(n), c.pinned(n, 0).b} {
@@ -140,7 +140,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"sync/copies-from-the-host", "a synchronous copy from the host waits for the work before it, also if it is small",
-		asyncDoc + ", Memcpy: Synchronous; copies of 64 KiB or less", needMapHost, func(c *T) {
+		asyncDoc + ", Memcpy: Synchronous; copies of 64 KiB or less", needMapHost, func(c *trial) {
 			for _, n := range []int{16, 64 << 10, 64<<10 + 4, 1 << 20} {
 				p := c.device(n)
 				for name, src := range map[string][]byte{"pageable": c.pageable(n), "page-locked": c.pinned(n, 0).b} {
@@ -154,7 +154,7 @@ var asyncHostChecks = []check{
 			}
 		}},
 	{"sync/host-to-host", "a copy between host addresses waits for the work before it and is done when it returns",
-		asyncDoc + ", Memcpy: Synchronous", needMapHost | needUVA, func(c *T) {
+		asyncDoc + ", Memcpy: Synchronous", needMapHost | needUVA, func(c *trial) {
 			const n = 100_000
 			a, b := c.pageable(n), c.pinned(n, 0).b
 			c.ok(c.d.Memcpy(c.ctx, addressOf(b), addressOf(a), n), "copy")
@@ -166,7 +166,7 @@ var asyncHostChecks = []check{
 			c.same("copied behind a kernel", b, a)
 		}},
 	{"sync/managed-copy", "a copy from managed to device memory waits for the work before it; with Async it returns at once",
-		asyncDoc + ", Memcpy", needMapHost | needManaged, func(c *T) {
+		asyncDoc + ", Memcpy", needMapHost | needManaged, func(c *trial) {
 			const n = 1 << 20
 			m, _ := c.managed(n, attachGlobal)
 			p := c.device(n)
@@ -180,7 +180,7 @@ var asyncHostChecks = []check{
 			c.sync(s)
 		}},
 	{"sync/fill-of-page-locked", "a fill of page-locked memory waits for the work before it",
-		asyncDoc + ", Memset", needMapHost, func(c *T) {
+		asyncDoc + ", Memset", needMapHost, func(c *trial) {
 			m := c.mapped(page)
 			g := c.gate()
 			g.hold(0)

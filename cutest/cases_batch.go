@@ -10,21 +10,21 @@ import (
 const batchDoc = "package cu: Batches; the rules of each call"
 
 // submit makes the calls of a batch, which must all succeed.
-func (c *T) submit(b *cu.Batch) {
+func (c *trial) submit(b *cu.Batch) {
 	done, err := c.d.Submit(c.ctx, b)
 	c.ok(err, "submit")
 	c.check(done == b.Len(), "%d of %d calls done", done, b.Len())
 }
 
 // addInc appends a kernel that adds v to n words.
-func (c *T) addInc(b *cu.Batch, s cu.Stream, p cu.DevicePtr, v uint32, n int) {
+func (c *trial) addInc(b *cu.Batch, s cu.Stream, p cu.DevicePtr, v uint32, n int) {
 	grid, block := cu.Dim3{X: uint32(n+255) / 256, Y: 1, Z: 1}, cu.Dim3{X: 256, Y: 1, Z: 1}
 	b.LaunchKernel(c.kernel("inc"), grid, block, 0, s, pack(p, v, uint32(n)))
 }
 
 var batchChecks = []check{
 	{"batch/every-call", "every call of a batch does the same as alone, in the order of its stream",
-		batchDoc, needUVA, func(c *T) {
+		batchDoc, needUVA, func(c *trial) {
 			const n = 3000
 			in, out := c.pinned(4*n, 0), c.pinned(4*n, 0)
 			p, q, r, s := c.device(4*n), c.device(4*n), c.device(4*n), c.stream(cu.StreamNonBlocking)
@@ -51,7 +51,7 @@ var batchChecks = []check{
 			}
 		}},
 	{"batch/streams", "a batch can use several streams, and an event in it orders them",
-		batchDoc, 0, func(c *T) {
+		batchDoc, 0, func(c *trial) {
 			p, first, second, e := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(0)
 			var b cu.Batch
 			b.MemsetD32Async(p, 1000, 1, first)
@@ -66,7 +66,7 @@ var batchChecks = []check{
 			c.same("after both", c.down(p, 4), words(1057))
 		}},
 	{"batch/again", "a batch can be submitted again, and its calls then use the current contents of memory",
-		batchDoc, 0, func(c *T) {
+		batchDoc, 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			var b cu.Batch
@@ -77,7 +77,7 @@ var batchChecks = []check{
 			c.same("after two", c.down(p, 4), words(6))
 		}},
 	{"batch/returns", "submitting a batch does not wait for its work",
-		batchDoc, needMapHost, func(c *T) {
+		batchDoc, needMapHost, func(c *trial) {
 			p, s, g := c.device(4), c.stream(cu.StreamNonBlocking), c.gate()
 			g.hold(s)
 			var b cu.Batch
@@ -90,7 +90,7 @@ var batchChecks = []check{
 			c.same("after the gate", c.down(p, 4), words(6))
 		}},
 	{"batch/stops-at-an-error", "a batch stops at the first call that fails, and returns the number of calls made",
-		batchDoc, 0, func(c *T) {
+		batchDoc, 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			var b cu.Batch
@@ -104,18 +104,18 @@ var batchChecks = []check{
 			c.sync(s)
 			c.same("what was before", c.down(p, 4), words(11))
 		}},
-	{"batch/empty", "an empty batch does nothing", batchDoc, 0, func(c *T) {
+	{"batch/empty", "an empty batch does nothing", batchDoc, 0, func(c *trial) {
 		var b cu.Batch
 		c.submit(&b)
 	}},
-	{"batch/no-context", "a batch without a context is refused", batchDoc, 0, func(c *T) {
+	{"batch/no-context", "a batch without a context is refused", batchDoc, 0, func(c *trial) {
 		var b cu.Batch
 		b.EventRecord(c.event(0), c.stream(cu.StreamNonBlocking))
 		done, err := c.d.Submit(0, &b)
 		c.want(err, "submit without a context", cu.ErrorInvalidContext)
 		c.check(done == 0, "%d done, want 0", done)
 	}},
-	{"batch/captured", "a batch on a capturing stream is captured", batchDoc, 0, func(c *T) {
+	{"batch/captured", "a batch on a capturing stream is captured", batchDoc, 0, func(c *trial) {
 		p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 		c.up(p, words(0))
 		x := c.instantiated(c.captured(s, func() {
@@ -131,7 +131,7 @@ var batchChecks = []check{
 		c.same("after a launch", c.down(p, 4), words(42))
 	}},
 	{"batch/copies", "a batch of copies runs in stream order; each copy is between any two addresses",
-		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
+		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *trial) {
 			const n, count = 700, 30
 			in, out := c.pinned(n*count, 0), c.pinned(n*count, 0)
 			p, s := c.device(n*count), c.stream(cu.StreamNonBlocking)
@@ -152,7 +152,7 @@ var batchChecks = []check{
 			}
 		}},
 	{"batch/copies-return", "a batch of copies of page-locked memory returns before the copies are done",
-		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *T) {
+		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *trial) {
 			in := c.pinned(4096, 0)
 			p, s, g := c.device(4096), c.stream(cu.StreamNonBlocking), c.gate()
 			g.hold(s)
@@ -167,7 +167,7 @@ var batchChecks = []check{
 			c.same("in", c.down(p, 4096), in.b)
 		}},
 	{"batch/pageable", "a batch of copies uses pageable memory when its stream gets there: it returns before the bytes are at the host, and may read a source after it returns",
-		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *T) {
+		"Driver API: cuMemcpyBatchAsync", needUVA | needMapHost, func(c *trial) {
 			const n = 1 << 20
 			p, s, src, dst := c.device(n), c.stream(cu.StreamNonBlocking), c.pageable(n), c.pageable(n)
 			list := func(dst, src cu.DevicePtr) error {
@@ -194,7 +194,7 @@ var batchChecks = []check{
 			runtime.KeepAlive(src)
 		}},
 	{"batch/copies-refused", "a batch of no copies, on the default stream, or with lists of different lengths is refused",
-		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *T) {
+		"Driver API: cuMemcpyBatchAsync", needUVA, func(c *trial) {
 			in := c.pinned(64, 0)
 			p, s := c.device(64), c.stream(cu.StreamNonBlocking)
 			to, from := []cu.DevicePtr{p}, []cu.DevicePtr{addressOfPointer(in.p)}

@@ -9,7 +9,7 @@ import (
 const captureDoc = "Programming Guide: CUDA Graphs, Creating a Graph Using Stream Capture"
 
 // begin begins a capture. It is ended at the end of the case if necessary.
-func (c *T) begin(s cu.Stream, mode cu.StreamCaptureMode) {
+func (c *trial) begin(s cu.Stream, mode cu.StreamCaptureMode) {
 	c.ok(c.d.StreamBeginCapture(c.ctx, s, mode), "begin a capture")
 	c.cleanup(func() {
 		if status, err := c.d.StreamIsCapturing(c.ctx, s); err == nil && status != cu.StreamCaptureStatusNone {
@@ -20,7 +20,7 @@ func (c *T) begin(s cu.Stream, mode cu.StreamCaptureMode) {
 	})
 }
 
-func (c *T) end(s cu.Stream) cu.Graph {
+func (c *trial) end(s cu.Stream) cu.Graph {
 	g, err := c.d.StreamEndCapture(c.ctx, s)
 	c.ok(err, "end a capture")
 	c.cleanup(func() { c.cleanupError("destroy a graph", c.d.GraphDestroy(g)) })
@@ -28,25 +28,25 @@ func (c *T) end(s cu.Stream) cu.Graph {
 }
 
 // captured returns the graph of the work that body queues in a stream.
-func (c *T) captured(s cu.Stream, body func()) cu.Graph {
+func (c *trial) captured(s cu.Stream, body func()) cu.Graph {
 	c.begin(s, cu.StreamCaptureModeRelaxed)
 	body()
 	return c.end(s)
 }
 
-func (c *T) instantiated(g cu.Graph) cu.GraphExec {
+func (c *trial) instantiated(g cu.Graph) cu.GraphExec {
 	x, err := c.d.GraphInstantiate(c.ctx, g, 0)
 	c.ok(err, "instantiate a graph")
 	c.cleanup(func() { c.cleanupError("destroy an executable graph", c.d.GraphExecDestroy(x)) })
 	return x
 }
 
-func (c *T) runGraph(x cu.GraphExec, s cu.Stream) {
+func (c *trial) runGraph(x cu.GraphExec, s cu.Stream) {
 	c.ok(c.d.GraphLaunch(c.ctx, x, s), "launch a graph")
 }
 
 // nodeTypes returns the types of a graph's nodes, sorted.
-func (c *T) nodeTypes(g cu.Graph) []cu.GraphNodeType {
+func (c *trial) nodeTypes(g cu.Graph) []cu.GraphNodeType {
 	nodes, err := c.d.GraphGetNodes(g)
 	c.ok(err, "nodes")
 	types := make([]cu.GraphNodeType, len(nodes))
@@ -58,13 +58,13 @@ func (c *T) nodeTypes(g cu.Graph) []cu.GraphNodeType {
 	return types
 }
 
-func (c *T) wantNodes(g cu.Graph, want ...cu.GraphNodeType) {
+func (c *trial) wantNodes(g cu.Graph, want ...cu.GraphNodeType) {
 	slices.Sort(want)
 	got := c.nodeTypes(g)
 	c.check(slices.Equal(got, want), "nodes of the types %v, want %v", got, want)
 }
 
-func (c *T) capturing(s cu.Stream) cu.StreamCaptureStatus {
+func (c *trial) capturing(s cu.Stream) cu.StreamCaptureStatus {
 	status, err := c.d.StreamIsCapturing(c.ctx, s)
 	c.ok(err, "capture status")
 	return status
@@ -72,7 +72,7 @@ func (c *T) capturing(s cu.Stream) cu.StreamCaptureStatus {
 
 var captureChecks = []check{
 	{"capture/records-and-does-not-run", "captured work is not done until its graph is launched",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(1))
 			c.check(c.capturing(s) == cu.StreamCaptureStatusNone, "a fresh stream captures")
@@ -90,7 +90,7 @@ var captureChecks = []check{
 			}
 		}},
 	{"capture/node-types", "each operation becomes a node of its type",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			p, h, s := c.device(4096), c.pinned(4096, 0), c.stream(cu.StreamNonBlocking)
 			g := c.captured(s, func() {
 				c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, h.p, 4096, s), "copy in")
@@ -108,7 +108,7 @@ var captureChecks = []check{
 			c.same("after the pipeline", h.b[:80], want)
 		}},
 	{"capture/parameters-copied", "a graph keeps the parameters of its kernels: the buffer may change after the capture",
-		captureDoc + "; Driver API: cuLaunchKernel", 0, func(c *T) {
+		captureDoc + "; Driver API: cuLaunchKernel", 0, func(c *trial) {
 			p, s, f := c.device(4), c.stream(cu.StreamNonBlocking), c.kernel("store")
 			params := pack(p, uint32(72), uint32(1))
 			g := c.captured(s, func() { c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, s, params), "launch") })
@@ -118,7 +118,7 @@ var captureChecks = []check{
 			c.same("stored", c.down(p, 4), words(72))
 		}},
 	{"capture/2d-3d-and-device-copies", "copies of every shape are captured",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			p, q, h, s := c.device(1<<14), c.device(1<<14), c.pinned(1<<14, 0), c.stream(cu.StreamNonBlocking)
 			before := c.down(q, 1<<14)
 			g := c.captured(s, func() {
@@ -140,7 +140,7 @@ var captureChecks = []check{
 			c.same("after the graph", c.down(q, 1<<14), want)
 		}},
 	{"capture/fork-and-join", "events extend a capture to other streams, which must be joined again",
-		captureDoc + ", Cross-stream Dependencies and Events", 0, func(c *T) {
+		captureDoc + ", Cross-stream Dependencies and Events", 0, func(c *trial) {
 			const n = 100
 			p, q := c.device(4*n), c.device(4*n)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
@@ -167,7 +167,7 @@ var captureChecks = []check{
 			}
 		}},
 	{"capture/other-streams-run", "streams outside a capture go on working",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			p := c.device(8)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			g := c.captured(a, func() {
@@ -179,7 +179,7 @@ var captureChecks = []check{
 			c.check(word(c.down(p, 4), 0) == 1, "the other stream's work was not done")
 		}},
 	{"capture/empty", "an empty capture gives an empty graph, which can be launched",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			g := c.captured(s, func() {})
 			c.wantNodes(g)
@@ -187,7 +187,7 @@ var captureChecks = []check{
 			c.sync(s)
 		}},
 	{"capture/external-event", "an event recorded as external becomes a node, and each launch records it",
-		"Driver API: cuEventRecordWithFlags, CU_EVENT_RECORD_EXTERNAL", 0, func(c *T) {
+		"Driver API: cuEventRecordWithFlags, CU_EVENT_RECORD_EXTERNAL", 0, func(c *trial) {
 			p, s, e := c.device(4), c.stream(cu.StreamNonBlocking), c.event(0)
 			g := c.captured(s, func() {
 				c.launch(s, "store", 1, p, uint32(2), uint32(1))
@@ -200,7 +200,7 @@ var captureChecks = []check{
 			c.same("stored", c.down(p, 4), words(2))
 		}},
 	{"capture/relaxed-allows-all", "in relaxed mode calls without a stream work as outside a capture",
-		captureDoc + "; Driver API: cuStreamBeginCapture", 0, func(c *T) {
+		captureDoc + "; Driver API: cuStreamBeginCapture", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.captured(s, func() {
 				p, err := c.d.MemAlloc(c.ctx, 1<<20)
@@ -212,7 +212,7 @@ var captureChecks = []check{
 			})
 		}},
 	{"capture/pool-memory", "allocations in a stream become nodes if the driver supports it, and their memory can be used",
-		"Programming Guide: Graph Memory Nodes", needPools, func(c *T) {
+		"Programming Guide: Graph Memory Nodes", needPools, func(c *trial) {
 			s, out := c.stream(cu.StreamNonBlocking), c.pinned(4096, 0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			p, err := c.d.MemAllocAsync(c.ctx, 4096, s)

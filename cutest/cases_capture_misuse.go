@@ -7,7 +7,7 @@ import (
 )
 
 // wantInvalidated fails unless a stream's capture is invalidated. It ends the capture.
-func (c *T) wantInvalidated(when string, s cu.Stream) {
+func (c *trial) wantInvalidated(when string, s cu.Stream) {
 	c.check(c.capturing(s) == cu.StreamCaptureStatusInvalidated, "status %d %s, want invalidated", c.capturing(s), when)
 	_, err := c.d.StreamEndCapture(c.ctx, s)
 	c.want(err, "end "+when, cu.ErrorStreamCaptureInvalidated)
@@ -15,12 +15,12 @@ func (c *T) wantInvalidated(when string, s cu.Stream) {
 
 var captureMisuseChecks = []check{
 	{"capture/legacy-stream", "the legacy stream does not capture",
-		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
+		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *trial) {
 			c.want(c.d.StreamBeginCapture(c.ctx, 0, cu.StreamCaptureModeRelaxed), "stream 0", cu.ErrorStreamCaptureUnsupported)
 			c.want(c.d.StreamBeginCapture(c.ctx, cu.StreamLegacy, cu.StreamCaptureModeRelaxed), "by name", cu.ErrorStreamCaptureUnsupported)
 		}},
 	{"capture/begin-and-end-in-turn", "a capture is begun once and ended once, in a mode that exists",
-		"Driver API: cuStreamBeginCapture, cuStreamEndCapture", 0, func(c *T) {
+		"Driver API: cuStreamBeginCapture, cuStreamEndCapture", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			_, err := c.d.StreamEndCapture(c.ctx, s)
 			c.want(err, "end without begin", cu.ErrorIllegalState)
@@ -30,7 +30,7 @@ var captureMisuseChecks = []check{
 			})
 		}},
 	{"capture/unjoined", "a forked stream that was not joined invalidates the capture",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 0, func(c *trial) {
 			p, a, b := c.device(4), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e := c.event(cu.EventDisableTiming)
 			c.begin(a, cu.StreamCaptureModeRelaxed)
@@ -44,7 +44,7 @@ var captureMisuseChecks = []check{
 			c.same("work after the failure", c.down(p, 4), words(2))
 		}},
 	{"capture/unmatched", "a capture ends in the stream where it began",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 0, func(c *trial) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			c.begin(a, cu.StreamCaptureModeRelaxed)
 			c.ok(c.d.EventRecord(c.ctx, e, a), "record")
@@ -54,7 +54,7 @@ var captureMisuseChecks = []check{
 			c.wantInvalidated("after that", a)
 		}},
 	{"capture/no-queries", "a query of a capturing stream, or a wait for it, is refused and invalidates the capture",
-		captureDoc + ", Prohibited and Unhandled Operations, Invalidation", 0, func(c *T) {
+		captureDoc + ", Prohibited and Unhandled Operations, Invalidation", 0, func(c *trial) {
 			for name, ask := range map[string]func(cu.Stream) error{
 				"query":       func(s cu.Stream) error { return c.d.StreamQuery(c.ctx, s) },
 				"synchronize": func(s cu.Stream) error { return c.d.StreamSynchronize(c.ctx, s) },
@@ -72,7 +72,7 @@ var captureMisuseChecks = []check{
 			}
 		}},
 	{"capture/stream-properties", "while a stream captures, its priority and context can be read, but not its id and flags",
-		"Driver API: cuStreamGetId, cuStreamGetFlags (silent on capture)", 0, func(c *T) {
+		"Driver API: cuStreamGetId, cuStreamGetFlags (silent on capture)", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.streamID(s) // skips the case if the driver has no ids
 			c.captured(s, func() {
@@ -91,14 +91,14 @@ var captureMisuseChecks = []check{
 			c.wantInvalidated("after the flags", s)
 		}},
 	{"capture/context-synchronize", "waiting for the context while a stream captures is refused, and invalidates the capture",
-		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *T) {
+		captureDoc + ", Prohibited and Unhandled Operations", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.d.CtxSynchronize(c.ctx), "CtxSynchronize", cu.ErrorStreamCaptureUnsupported)
 			c.wantInvalidated("after that", s)
 		}},
 	{"capture/legacy-use-implicit", "legacy stream work while a blocking stream captures would have to wait for the capture, and is refused",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", 0, func(c *trial) {
 			p, s := c.device(64), c.stream(cu.StreamDefault)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.want(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream", cu.ErrorStreamCaptureImplicit)
@@ -109,7 +109,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.tryLaunch(c.ctx, 0, "noparams", 1), "launch in the legacy stream after the capture")
 		}},
 	{"capture/legacy-use-beside-non-blocking", "legacy stream work while a non-blocking stream captures is done",
-		captureDoc, 0, func(c *T) {
+		captureDoc, 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.launch(0, "store", 1, p, uint32(12), uint32(1))
@@ -117,7 +117,7 @@ var captureMisuseChecks = []check{
 			c.same("stored", c.down(p, 4), words(12))
 		}},
 	{"capture/captured-event", "the host cannot query an event of a capture: that invalidates the capture, and the event cannot be used until it is recorded again",
-		captureDoc + "; CUDA_ERROR_CAPTURED_EVENT", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_CAPTURED_EVENT", 0, func(c *trial) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
@@ -130,7 +130,7 @@ var captureMisuseChecks = []check{
 			c.ok(c.d.EventQuery(c.ctx, e), "query after a record outside a capture")
 		}},
 	{"capture/isolation", "captured work cannot wait for work outside the capture",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 0, func(c *trial) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			c.ok(c.d.EventRecord(c.ctx, e, b), "record outside")
 			c.begin(a, cu.StreamCaptureModeRelaxed)
@@ -138,7 +138,7 @@ var captureMisuseChecks = []check{
 			c.wantInvalidated("after that", a)
 		}},
 	{"capture/merge", "two captures cannot be joined",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_MERGE", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_MERGE", 0, func(c *trial) {
 			a, b, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			c.begin(a, cu.StreamCaptureModeRelaxed)
 			c.begin(b, cu.StreamCaptureModeRelaxed)
@@ -146,7 +146,7 @@ var captureMisuseChecks = []check{
 			c.want(c.d.StreamWaitEvent(c.ctx, b, e, 0), "wait in the second", cu.ErrorStreamCaptureMerge)
 		}},
 	{"capture/wrong-thread", "a capture that is not relaxed must end on the thread where it began; an attempt on another thread ends it without a graph",
-		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 0, func(c *T) {
+		captureDoc + "; CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 0, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			s := c.stream(cu.StreamNonBlocking)
@@ -163,7 +163,7 @@ var captureMisuseChecks = []check{
 			c.sync(s)
 		}},
 	{"capture/global-forbids-unsafe-calls", "in global mode calls that may synchronize are refused on every thread",
-		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_GLOBAL", 0, func(c *T) {
+		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_GLOBAL", 0, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			s := c.stream(cu.StreamNonBlocking)
@@ -181,7 +181,7 @@ var captureMisuseChecks = []check{
 			}
 		}},
 	{"capture/thread-local-forbids-on-its-thread", "in thread-local mode they are refused on the capturing thread only",
-		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *T) {
+		"Driver API: cuStreamBeginCapture, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			s := c.stream(cu.StreamNonBlocking)
@@ -199,7 +199,7 @@ var captureMisuseChecks = []check{
 			c.want(err, "MemAlloc on the capturing thread", cu.ErrorStreamCaptureUnsupported)
 		}},
 	{"capture/pageable-copies", "copies of pageable memory are captured like others, and read and write the memory when launched",
-		captureDoc + " (silent)", 0, func(c *T) {
+		captureDoc + " (silent)", 0, func(c *trial) {
 			p, in, out, s := c.device(4096), c.pageable(4096), c.pageable(4096), c.stream(cu.StreamNonBlocking)
 			c.begin(s, cu.StreamCaptureModeRelaxed)
 			c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, pointerTo(in), 4096, s), "copy in")

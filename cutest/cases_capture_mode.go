@@ -11,7 +11,7 @@ const captureModeDoc = "Driver API: cuThreadExchangeStreamCaptureMode"
 
 // inMode runs f with a capture mode of the calling thread, and restores the mode. The
 // caller is locked to its thread. It returns errors because it can run on any goroutine.
-func (c *T) inMode(mode cu.StreamCaptureMode, f func() error) error {
+func (c *trial) inMode(mode cu.StreamCaptureMode, f func() error) error {
 	before, err := c.d.ThreadExchangeStreamCaptureMode(mode)
 	if err != nil {
 		return fmt.Errorf("exchange to mode %d: %w", mode, err)
@@ -28,7 +28,7 @@ func (c *T) inMode(mode cu.StreamCaptureMode, f func() error) error {
 }
 
 // wantMode fails unless the calling thread has a capture mode. It leaves the mode.
-func (c *T) wantMode(want cu.StreamCaptureMode) error {
+func (c *trial) wantMode(want cu.StreamCaptureMode) error {
 	before, err := c.d.ThreadExchangeStreamCaptureMode(cu.StreamCaptureModeGlobal)
 	if err == nil {
 		_, err = c.d.ThreadExchangeStreamCaptureMode(before)
@@ -40,7 +40,7 @@ func (c *T) wantMode(want cu.StreamCaptureMode) error {
 }
 
 // exchangeInvalid exchanges relaxed mode for one that does not exist, and back.
-func (c *T) exchangeInvalid(mode cu.StreamCaptureMode) error {
+func (c *trial) exchangeInvalid(mode cu.StreamCaptureMode) error {
 	if _, err := c.d.ThreadExchangeStreamCaptureMode(mode); isCode(err, cu.ErrorInvalidValue) {
 		return nil // inMode sees that the mode is as it was
 	} else if err != nil {
@@ -55,7 +55,7 @@ func (c *T) exchangeInvalid(mode cu.StreamCaptureMode) error {
 
 // whileCapturing runs ask while a new stream captures, begun on this thread. It returns the
 // error of ask, and the one of the end of the capture.
-func (c *T) whileCapturing(mode cu.StreamCaptureMode, ask func(capturing cu.Stream) error) (asked, ended error) {
+func (c *trial) whileCapturing(mode cu.StreamCaptureMode, ask func(capturing cu.Stream) error) (asked, ended error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := c.stream(cu.StreamNonBlocking)
@@ -75,7 +75,7 @@ type unsafeCall struct {
 }
 
 // unsafeCalls returns calls that succeed without a capture.
-func (c *T) unsafeCalls() []unsafeCall {
+func (c *trial) unsafeCalls() []unsafeCall {
 	s, e := c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 	c.ok(c.d.EventRecord(c.ctx, e, s), "record")
 	c.sync(s)
@@ -96,7 +96,7 @@ func (c *T) unsafeCalls() []unsafeCall {
 
 // wantAllowed makes each unsafe call during a capture. It fails unless the calls succeed and
 // the capture ends with a graph. Each call runs in where.
-func (c *T) wantAllowed(capture cu.StreamCaptureMode, where func(func() error) error) {
+func (c *trial) wantAllowed(capture cu.StreamCaptureMode, where func(func() error) error) {
 	for _, u := range c.unsafeCalls() {
 		asked, ended := c.whileCapturing(capture, func(cu.Stream) error { return where(u.call) })
 		c.ok(asked, u.name)
@@ -105,7 +105,7 @@ func (c *T) wantAllowed(capture cu.StreamCaptureMode, where func(func() error) e
 }
 
 // wantForbidden is wantAllowed for calls that are refused and invalidate the capture.
-func (c *T) wantForbidden(capture cu.StreamCaptureMode, where func(func() error) error) {
+func (c *trial) wantForbidden(capture cu.StreamCaptureMode, where func(func() error) error) {
 	for _, u := range c.unsafeCalls() {
 		asked, ended := c.whileCapturing(capture, func(cu.Stream) error { return where(u.call) })
 		c.want(asked, u.name, cu.ErrorStreamCaptureUnsupported)
@@ -115,14 +115,14 @@ func (c *T) wantForbidden(capture cu.StreamCaptureMode, where func(func() error)
 }
 
 // onThreadIn returns a function that runs calls on another thread in a capture mode.
-func (c *T) onThreadIn(mode cu.StreamCaptureMode) func(func() error) error {
+func (c *trial) onThreadIn(mode cu.StreamCaptureMode) func(func() error) error {
 	return func(call func() error) error {
 		return onThread(func() error { return c.inMode(mode, call) })
 	}
 }
 
 // queueAll queues work in a stream, with an event of its own.
-func (c *T) queueAll(s cu.Stream, p cu.DevicePtr, in hostMem) error {
+func (c *trial) queueAll(s cu.Stream, p cu.DevicePtr, in hostMem) error {
 	e, err := c.d.EventCreate(c.ctx, cu.EventDisableTiming)
 	if err != nil {
 		return fmt.Errorf("create an event: %w", err)
@@ -144,7 +144,7 @@ func (c *T) queueAll(s cu.Stream, p cu.DevicePtr, in hostMem) error {
 
 var captureModeChecks = []check{
 	{"capture/mode-exchange", "an exchange returns the mode that the thread had, and a second one restores it",
-		captureModeDoc, needNoContext, func(c *T) {
+		captureModeDoc, needNoContext, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			err := c.inMode(cu.StreamCaptureModeThreadLocal, func() error {
@@ -157,7 +157,7 @@ var captureModeChecks = []check{
 			c.ok(c.wantMode(cu.StreamCaptureModeGlobal), "the mode afterwards")
 		}},
 	{"capture/mode-of-each-thread", "each thread has a mode of its own, which is global at first",
-		captureModeDoc, needNoContext, func(c *T) {
+		captureModeDoc, needNoContext, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			err := c.inMode(cu.StreamCaptureModeRelaxed, func() error {
@@ -172,7 +172,7 @@ var captureModeChecks = []check{
 			c.ok(err, "modes of two threads")
 		}},
 	{"capture/mode-invalid", "a mode that does not exist is refused and leaves the mode as it was, or is stored like any other",
-		captureModeDoc, needNoContext, func(c *T) {
+		captureModeDoc, needNoContext, func(c *trial) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			for _, mode := range []cu.StreamCaptureMode{3, 99, 1 << 31} {
@@ -180,12 +180,12 @@ var captureModeChecks = []check{
 			}
 		}},
 	{"capture/global-forbids-queries", "in global mode queries of other streams and of events, and waits for them, are refused on every thread, and invalidate the capture",
-		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_GLOBAL (does not list the calls)", 0, func(c *T) {
+		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_GLOBAL (does not list the calls)", 0, func(c *trial) {
 			c.wantForbidden(cu.StreamCaptureModeGlobal, onThread)
 			c.wantForbidden(cu.StreamCaptureModeGlobal, func(call func() error) error { return call() })
 		}},
 	{"capture/global-allows-queues", "in global mode other threads may create events and queue work in other streams",
-		captureModeDoc + " (does not list the calls)", 0, func(c *T) {
+		captureModeDoc + " (does not list the calls)", 0, func(c *trial) {
 			s, p, in := c.stream(cu.StreamNonBlocking), c.device(256), c.pinned(256, 0)
 			asked, ended := c.whileCapturing(cu.StreamCaptureModeGlobal, func(cu.Stream) error {
 				return onThread(func() error { return c.queueAll(s, p, in) })
@@ -196,14 +196,14 @@ var captureModeChecks = []check{
 			c.same("copied", c.down(p, 256), in.b)
 		}},
 	{"capture/mode-relaxed", "a thread in relaxed mode may query, wait and allocate while other threads and itself capture",
-		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_RELAXED", 0, func(c *T) {
+		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_RELAXED", 0, func(c *trial) {
 			c.wantAllowed(cu.StreamCaptureModeGlobal, c.onThreadIn(cu.StreamCaptureModeRelaxed))
 			for _, mode := range []cu.StreamCaptureMode{cu.StreamCaptureModeGlobal, cu.StreamCaptureModeThreadLocal} {
 				c.wantAllowed(mode, func(call func() error) error { return c.inMode(cu.StreamCaptureModeRelaxed, call) })
 			}
 		}},
 	{"capture/mode-relaxed-conflicts", "in relaxed mode a query of the capturing stream, and a wait for the context, are refused and invalidate the capture",
-		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_RELAXED (calls that conflict with the capture)", 0, func(c *T) {
+		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_RELAXED (calls that conflict with the capture)", 0, func(c *trial) {
 			for name, ask := range map[string]func(cu.Stream) error{
 				"query of the capturing stream": func(s cu.Stream) error { return c.d.StreamQuery(c.ctx, s) },
 				"wait for the context":          func(cu.Stream) error { return c.d.CtxSynchronize(c.ctx) },
@@ -216,7 +216,7 @@ var captureModeChecks = []check{
 			}
 		}},
 	{"capture/mode-thread-local", "a thread in thread-local mode is bound by its own captures and by no others",
-		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *T) {
+		captureModeDoc + ", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL", 0, func(c *trial) {
 			c.wantAllowed(cu.StreamCaptureModeGlobal, c.onThreadIn(cu.StreamCaptureModeThreadLocal))
 			for _, mode := range []cu.StreamCaptureMode{cu.StreamCaptureModeGlobal, cu.StreamCaptureModeThreadLocal} {
 				c.wantForbidden(mode, func(call func() error) error { return c.inMode(cu.StreamCaptureModeThreadLocal, call) })
@@ -224,7 +224,7 @@ var captureModeChecks = []check{
 			c.wantAllowed(cu.StreamCaptureModeRelaxed, func(call func() error) error { return c.inMode(cu.StreamCaptureModeThreadLocal, call) })
 		}},
 	{"capture/mode-restored", "a thread whose mode is global again is bound by captures of other threads again",
-		captureModeDoc, 0, func(c *T) {
+		captureModeDoc, 0, func(c *trial) {
 			c.wantForbidden(cu.StreamCaptureModeGlobal, func(call func() error) error {
 				return onThread(func() error {
 					if err := c.inMode(cu.StreamCaptureModeRelaxed, call); err != nil {

@@ -11,7 +11,7 @@ const overlapDoc = "Programming Guide: Overlap of Data Transfer and Kernel Execu
 
 // manyGates makes n streams, each blocked by a gate of its own. The end of the case opens
 // all gates.
-func (c *T) manyGates(n int) ([]*gate, []cu.Stream) {
+func (c *trial) manyGates(n int) ([]*gate, []cu.Stream) {
 	gates, streams := make([]*gate, n), make([]cu.Stream, n)
 	for i := range n {
 		gates[i], streams[i] = c.gate(), c.stream(cu.StreamNonBlocking)
@@ -23,7 +23,7 @@ func (c *T) manyGates(n int) ([]*gate, []cu.Stream) {
 }
 
 // started counts the gates' kernels that run. It queries their streams for up to limit.
-func (c *T) started(gates []*gate, streams []cu.Stream, limit time.Duration) int {
+func (c *trial) started(gates []*gate, streams []cu.Stream, limit time.Duration) int {
 	for until := time.Now().Add(limit); ; {
 		n := 0
 		for i, g := range gates {
@@ -39,7 +39,7 @@ func (c *T) started(gates []*gate, streams []cu.Stream, limit time.Duration) int
 
 // timed returns how long work takes on the device, in milliseconds: the time between two
 // events that fork to and join from streams. It is the shortest of several runs.
-func (c *T) timed(streams []cu.Stream, work func()) float32 {
+func (c *trial) timed(streams []cu.Stream, work func()) float32 {
 	main, fork := c.stream(cu.StreamNonBlocking), c.event(0)
 	end := c.event(0)
 	best, runs := float32(1e9), 5
@@ -65,13 +65,13 @@ func (c *T) timed(streams []cu.Stream, work func()) float32 {
 }
 
 // capability returns 10 times the major plus the minor number of the compute capability.
-func (c *T) capability() int32 {
+func (c *trial) capability() int32 {
 	return int32(10*c.attr(cu.DeviceAttributeComputeCapabilityMajor) + c.attr(cu.DeviceAttributeComputeCapabilityMinor))
 }
 
 // twoKernels returns how long two kernels of one block take in two streams, in
 // milliseconds, with a call between the launches.
-func (c *T) twoKernels(cycles uint64, between func(first cu.Stream)) float32 {
+func (c *trial) twoKernels(cycles uint64, between func(first cu.Stream)) float32 {
 	s := []cu.Stream{c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)}
 	return c.timed(s, func() {
 		c.launch(s[0], "delay", 1, cycles, cu.DevicePtr(0))
@@ -82,7 +82,7 @@ func (c *T) twoKernels(cycles uint64, between func(first cu.Stream)) float32 {
 
 // pipeline is copy, kernel, copy on several buffers, with a stream for each.
 type pipeline struct {
-	c       *T
+	c       *trial
 	n       int    // bytes per buffer
 	kernels int    // for each buffer
 	cycles  uint64 // time that the kernels take besides, in clock cycles
@@ -91,7 +91,7 @@ type pipeline struct {
 	in, out []hostMem
 }
 
-func (c *T) pipeline(buffers int) *pipeline {
+func (c *trial) pipeline(buffers int) *pipeline {
 	// Kernels take about as long as a copy. On an emulated device, kernels that do not
 	// read the clock take the same time in every run.
 	l := &pipeline{c: c, n: 4 << 20, kernels: 1, cycles: 150_000}
@@ -152,7 +152,7 @@ func (l *pipeline) timed(what string, streams []cu.Stream, order func([]cu.Strea
 
 var concurrencyChecks = []check{
 	{"concurrency/kernels-side-by-side", "kernels of several streams run at once if and only if the device can",
-		"Programming Guide: Concurrent Kernel Execution; CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS", needMapHost, func(c *T) {
+		"Programming Guide: Concurrent Kernel Execution; CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS", needMapHost, func(c *trial) {
 			gates, streams := c.manyGates(4)
 			if c.attr(cu.DeviceAttributeConcurrentKernels) == 0 {
 				n := c.started(gates, streams, 4*blockedTime)
@@ -166,7 +166,7 @@ var concurrencyChecks = []check{
 			}
 		}},
 	{"concurrency/many-streams", "the number of streams whose kernels run at the same time is observed",
-		"Programming Guide: Concurrent Kernel Execution; CUDA_DEVICE_MAX_CONNECTIONS", needMapHost | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Concurrent Kernel Execution; CUDA_DEVICE_MAX_CONNECTIONS", needMapHost | needConcurrentKernels, func(c *trial) {
 			all := 16
 			if cu.AsEmulated(c.d) != nil {
 				all = 6 // each spinning kernel uses a core of this machine
@@ -177,7 +177,7 @@ var concurrencyChecks = []check{
 			c.check(n >= 1, "no kernel runs")
 		}},
 	{"concurrency/copies-beside-kernels", "with a copy engine, copies of page-locked memory run beside a kernel",
-		overlapDoc + "; CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT", needMapHost, func(c *T) {
+		overlapDoc + "; CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT", needMapHost, func(c *trial) {
 			const n = 4 << 20
 			p, in, out := c.device(n), c.pinned(n, 0), c.pinned(n, 0)
 			b := c.stream(cu.StreamNonBlocking)
@@ -194,7 +194,7 @@ var concurrencyChecks = []check{
 			c.same("round trip", out.b, in.b)
 		}},
 	{"concurrency/both-directions", "with two copy engines a copy in and a copy out overlap; with one they run one after the other",
-		overlapDoc, 0, func(c *T) {
+		overlapDoc, 0, func(c *trial) {
 			n := 32 << 20
 			if cu.AsEmulated(c.d) != nil {
 				n = 8 << 20
@@ -215,7 +215,7 @@ var concurrencyChecks = []check{
 			c.same("copied in", c.down(p, 1<<16), in.b[:1<<16])
 		}},
 	{"concurrency/issue-order", "copy, kernel, copy over three streams gives the same result in either order of issue; two copy engines overlap them in either order, one engine with one queue for all streams only breadth first",
-		overlapDoc, 0, func(c *T) {
+		overlapDoc, 0, func(c *trial) {
 			l := c.pipeline(3)
 			one := l.timed("in one stream", l.streams[:1], l.depthFirst)
 			depth := l.timed("depth first", l.streams, l.depthFirst)
@@ -233,7 +233,7 @@ var concurrencyChecks = []check{
 			c.check(breadth < 0.9*one, "breadth first %g ms, in one stream %g, with %d engines", breadth, one, engines)
 		}},
 	{"concurrency/dependency-check", "an event record behind a kernel, and a switch of the cache preference, hold back later kernels of other streams up to compute capability 3.0 and not on newer devices",
-		"Programming Guide: Implicit Synchronization; Overlapping Behavior", needConcurrentKernels, func(c *T) {
+		"Programming Guide: Implicit Synchronization; Overlapping Behavior", needConcurrentKernels, func(c *trial) {
 			checks := c.capability() <= 30
 			cycles := uint64(1_000_000)
 			if cu.AsEmulated(c.d) != nil {
@@ -254,7 +254,7 @@ var concurrencyChecks = []check{
 			}
 		}},
 	{"concurrency/priority-preferred", "work of a stream with higher priority runs before blocks of a stream with lower priority that have not started",
-		"Programming Guide: Stream Priorities", needPriorities | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Stream Priorities", needPriorities | needConcurrentKernels, func(c *trial) {
 			_, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
 			low := c.stream(cu.StreamNonBlocking)

@@ -8,7 +8,7 @@ import (
 
 var contextChecks = []check{
 	{"context/zero-is-invalid", "without a context, calls that need one fail with an invalid context",
-		"Driver API: Context Management; Error codes, CUDA_ERROR_INVALID_CONTEXT", needNoContext, func(c *T) {
+		"Driver API: Context Management; Error codes, CUDA_ERROR_INVALID_CONTEXT", needNoContext, func(c *trial) {
 			_, err := c.d.MemAlloc(0, 16)
 			c.want(err, "allocate", cu.ErrorInvalidContext)
 			_, err = c.d.MemHostAlloc(0, 16, 0)
@@ -28,7 +28,7 @@ var contextChecks = []check{
 			c.want(err, "flags", cu.ErrorInvalidContext)
 		}},
 	{"context/destroyed-is-invalid", "a destroyed context is an invalid context",
-		"Driver API: cuCtxDestroy", 0, func(c *T) {
+		"Driver API: cuCtxDestroy", 0, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)
 			c.ok(c.d.CtxDestroy(ctx), "destroy")
 			_, err := c.d.MemAlloc(ctx, 16)
@@ -38,7 +38,7 @@ var contextChecks = []check{
 			c.want(c.d.CtxDestroy(0), "destroy context 0", cu.ErrorInvalidContext)
 		}},
 	{"context/destroy-frees-memory", "destroying a context frees what was created in it",
-		"Driver API: cuCtxDestroy", 0, func(c *T) {
+		"Driver API: cuCtxDestroy", 0, func(c *trial) {
 			const bytes = 64 << 20
 			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemAlloc(ctx, bytes)
@@ -54,7 +54,7 @@ var contextChecks = []check{
 			c.check(a.MemoryType == 0, "memory of the destroyed context is still known: %+v", a)
 		}},
 	{"context/destroy-waits-for-nothing-else", "destroying a context destroys its streams and events, and does not affect other contexts",
-		"Driver API: cuCtxDestroy", 0, func(c *T) {
+		"Driver API: cuCtxDestroy", 0, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)
 			s, err := c.d.StreamCreate(ctx, 0)
 			c.ok(err, "create a stream")
@@ -67,7 +67,7 @@ var contextChecks = []check{
 			c.same("work in another context", c.down(p, 64), repeated(5, 16))
 		}},
 	{"context/device-of", "a context belongs to the device that it was created on",
-		"Driver API: cuCtxGetDevice", 0, func(c *T) {
+		"Driver API: cuCtxGetDevice", 0, func(c *trial) {
 			for _, dev := range c.suite.devices[:min(2, len(c.suite.devices))] {
 				ctx := c.newContextOn(dev, cu.CtxMapHost)
 				got, err := c.d.CtxGetDevice(ctx)
@@ -76,17 +76,17 @@ var contextChecks = []check{
 			}
 		}},
 	{"context/flags-read-back", "a context has the flags that it was created with and no others",
-		"Driver API: cuCtxCreate, cuCtxGetFlags", 0, func(c *T) {
+		"Driver API: cuCtxCreate, cuCtxGetFlags", 0, func(c *trial) {
 			for _, want := range []cu.CtxFlags{cu.CtxSchedSpin, cu.CtxSchedYield | cu.CtxMapHost, cu.CtxSchedBlockingSync | cu.CtxMapHost} {
 				ctx := c.newContext(want)
 				got, err := c.d.CtxGetFlags(ctx)
 				c.ok(err, "flags")
-				c.check(got == want, "created with %#x, got %#x", want, got)
+				c.check(got == want, "created with %v, got %v", want, got)
 				c.ok(c.d.CtxDestroy(ctx), "destroy")
 			}
 		}},
 	{"context/flags-invalid", "flags that do not exist, or two ways to wait at once, are refused",
-		"Driver API: cuCtxCreate", 0, func(c *T) {
+		"Driver API: cuCtxCreate", 0, func(c *trial) {
 			for _, flags := range []cu.CtxFlags{0x8000_0000, cu.CtxSchedSpin | cu.CtxSchedYield} {
 				ctx, err := c.d.CtxCreate(flags, c.dev)
 				c.want(err, fmt.Sprintf("create with %#x", uint32(flags)), cu.ErrorInvalidValue)
@@ -96,7 +96,7 @@ var contextChecks = []check{
 			}
 		}},
 	{"context/two-are-apart", "two contexts of a device have separate handles, and both work",
-		"Driver API: Context Management", 0, func(c *T) {
+		"Driver API: Context Management", 0, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)
 			mine, other := c.device(1024), c.deviceIn(ctx, 1024)
 			c.check(mine != other, "two contexts got the same address %#x", mine)
@@ -106,7 +106,7 @@ var contextChecks = []check{
 			c.same("second", c.downIn(ctx, other, 1024), repeated(2, 256))
 		}},
 	{"context/synchronize-waits-for-all", "synchronizing a context waits for all its streams",
-		"Driver API: cuCtxSynchronize", needConcurrentKernels, func(c *T) {
+		"Driver API: cuCtxSynchronize", needConcurrentKernels, func(c *trial) {
 			m := c.mapped(8)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(0)
 			g := c.gate()
@@ -120,7 +120,7 @@ var contextChecks = []check{
 
 var limitChecks = []check{
 	{"context/limit-stack", "the stack limit can be raised and reads back at least as large",
-		"Driver API: cuCtxSetLimit, CU_LIMIT_STACK_SIZE", needOwnContext, func(c *T) {
+		"Driver API: cuCtxSetLimit, CU_LIMIT_STACK_SIZE", needOwnContext, func(c *trial) {
 			was, err := c.d.CtxGetLimit(c.ctx, cu.LimitStackSize)
 			c.ok(err, "get")
 			c.observe("limit.stack.default", was)
@@ -130,7 +130,7 @@ var limitChecks = []check{
 			c.check(is >= 4096 && is < 8192, "set 4096, got %d", is)
 		}},
 	{"context/limit-printf-and-heap", "the printf buffer and the heap have limits that can be set before use",
-		"Driver API: cuCtxSetLimit, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE", needOwnContext, func(c *T) {
+		"Driver API: cuCtxSetLimit, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE", needOwnContext, func(c *trial) {
 			for _, l := range []struct {
 				limit cu.Limit
 				name  string
@@ -145,7 +145,7 @@ var limitChecks = []check{
 			}
 		}},
 	{"context/limit-unknown", "a limit that does not exist is refused",
-		"Driver API: cuCtxGetLimit", 0, func(c *T) {
+		"Driver API: cuCtxGetLimit", 0, func(c *trial) {
 			_, err := c.d.CtxGetLimit(c.ctx, 999)
 			c.want(err, "get", cu.ErrorInvalidValue)
 			c.want(c.d.CtxSetLimit(c.ctx, 999, 1), "set", cu.ErrorInvalidValue)

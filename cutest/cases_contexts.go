@@ -20,7 +20,7 @@ type foreignContext struct {
 	event  cu.Event
 }
 
-func (c *T) foreign(dev cu.Device) foreignContext {
+func (c *trial) foreign(dev cu.Device) foreignContext {
 	ctx := c.newContextOn(dev, cu.CtxMapHost)
 	c.kernelIn(ctx, "store")
 	return foreignContext{ctx, c.streamIn(ctx, cu.StreamNonBlocking), c.eventIn(ctx, 0)}
@@ -28,7 +28,7 @@ func (c *T) foreign(dev cu.Device) foreignContext {
 
 // launchesElsewhere and the next three functions test the rules for streams and events
 // of another context, on the same or another device.
-func (c *T) launchesElsewhere(o foreignContext) {
+func (c *trial) launchesElsewhere(o foreignContext) {
 	p := c.device(4)
 	c.want(c.tryLaunch(c.ctx, o.stream, "store", 1, p, uint32(1), uint32(1)), "launch in a foreign stream", wrongContext)
 	f := c.kernelIn(o.ctx, "noparams")
@@ -38,14 +38,14 @@ func (c *T) launchesElsewhere(o foreignContext) {
 	c.same("a launch afterwards", c.down(p, 4), words(2))
 }
 
-func (c *T) copiesElsewhere(o foreignContext) {
+func (c *trial) copiesElsewhere(o foreignContext) {
 	p, h := c.device(page), c.pinned(page, portable)
 	c.ok(c.d.MemcpyHtoDAsync(c.ctx, p, h.p, page, o.stream), "copy in a foreign stream")
 	c.ok(c.d.StreamSynchronize(o.ctx, o.stream), "the foreign stream")
 	c.same("copied", c.down(p, page), h.b)
 }
 
-func (c *T) eventsElsewhere(o foreignContext) {
+func (c *trial) eventsElsewhere(o foreignContext) {
 	mine := c.event(0)
 	c.want(c.d.EventRecord(c.ctx, mine, o.stream), "record in a foreign stream", wrongContext)
 	c.want(c.d.EventRecord(c.ctx, o.event, c.stream(0)), "record of a foreign event", wrongContext)
@@ -59,7 +59,7 @@ func (c *T) eventsElsewhere(o foreignContext) {
 	c.ok(c.d.EventSynchronize(c.ctx, o.event), "synchronize on a foreign event")
 }
 
-func (c *T) waitsElsewhere(o foreignContext) {
+func (c *trial) waitsElsewhere(o foreignContext) {
 	m, s := c.mapped(8), c.stream(cu.StreamNonBlocking)
 	e := c.event(cu.EventDisableTiming)
 	storeWord(m.b, 4, 0)
@@ -73,21 +73,21 @@ func (c *T) waitsElsewhere(o foreignContext) {
 	c.check(loadWord(m.b, 4) == 64, "the other context saw %d, want 64", loadWord(m.b, 4))
 }
 
-func (c *T) hostFuncIn(o foreignContext, f func()) {
+func (c *trial) hostFuncIn(o foreignContext, f func()) {
 	c.ok(c.d.LaunchHostFunc(o.ctx, o.stream, f), "queue a host function")
 }
 
 var twoContextChecks = []check{
 	{"elsewhere/launch", "a kernel launch fails in a stream of another context",
-		elsewhereDoc, 0, func(c *T) { c.launchesElsewhere(c.foreign(c.dev)) }},
+		elsewhereDoc, 0, func(c *trial) { c.launchesElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/copy", "a copy in a stream of another context is done in that stream",
-		elsewhereDoc, 0, func(c *T) { c.copiesElsewhere(c.foreign(c.dev)) }},
+		elsewhereDoc, 0, func(c *trial) { c.copiesElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/events", "events are recorded in streams of their own context and timed within it; every context may wait for them",
-		elsewhereDoc, 0, func(c *T) { c.eventsElsewhere(c.foreign(c.dev)) }},
+		elsewhereDoc, 0, func(c *trial) { c.eventsElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/wait-event", "a stream may wait for an event of another context",
-		elsewhereDoc, needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.foreign(c.dev)) }},
+		elsewhereDoc, needMapHost | needUVA, func(c *trial) { c.waitsElsewhere(c.foreign(c.dev)) }},
 	{"elsewhere/streams-answer", "a stream of another context can be queried, synchronized and asked for its priority",
-		elsewhereDoc + " (silent)", 0, func(c *T) {
+		elsewhereDoc + " (silent)", 0, func(c *trial) {
 			o := c.foreign(c.dev)
 			c.ok(c.d.StreamQuery(c.ctx, o.stream), "query")
 			c.ok(c.d.StreamSynchronize(c.ctx, o.stream), "synchronize")
@@ -95,7 +95,7 @@ var twoContextChecks = []check{
 			c.ok(err, "priority")
 		}},
 	{"elsewhere/synchronize-own-only", "synchronizing a context does not wait for another",
-		"Driver API: cuCtxSynchronize", needMapHost, func(c *T) {
+		"Driver API: cuCtxSynchronize", needMapHost, func(c *trial) {
 			o := c.foreign(c.dev)
 			c.ok(c.tryLaunch(o.ctx, o.stream, "noparams", 1), "warm up the other context")
 			c.ok(c.d.CtxSynchronize(o.ctx), "synchronize it")
@@ -104,7 +104,7 @@ var twoContextChecks = []check{
 			c.busy(s)
 		}},
 	{"elsewhere/kernels-in-turn", "hardware shares its time among contexts: a kernel runs while a kernel of another context spins; an emulated device may run them one after the other",
-		"Programming Guide: Concurrent Kernel Execution (kernels of different contexts do not overlap)", needMapHost | needUVA, func(c *T) {
+		"Programming Guide: Concurrent Kernel Execution (kernels of different contexts do not overlap)", needMapHost | needUVA, func(c *trial) {
 			o := c.foreign(c.dev)
 			p := c.deviceIn(o.ctx, 4)
 			g, s := c.behind(cu.StreamNonBlocking)
@@ -121,7 +121,7 @@ var twoContextChecks = []check{
 			c.sync(s)
 		}},
 	{"elsewhere/copy-between", "memory is copied between two contexts of a device",
-		"Driver API: cuMemcpyPeer", needUVA, func(c *T) {
+		"Driver API: cuMemcpyPeer", needUVA, func(c *trial) {
 			o := c.foreign(c.dev)
 			const n = 1<<20 + 3
 			p, q := c.device(n), c.deviceIn(o.ctx, n)
@@ -134,7 +134,7 @@ var twoContextChecks = []check{
 
 var peerSelfChecks = []check{
 	{"peer/copy-in-capture", "a stream that captures refuses a peer copy; the copy of addresses becomes a node",
-		"Driver API: cuMemcpyPeerAsync, cuMemcpyAsync (silent on capture)", needUVA, func(c *T) {
+		"Driver API: cuMemcpyPeerAsync, cuMemcpyAsync (silent on capture)", needUVA, func(c *trial) {
 			const n = 4096
 			p, q, s := c.device(n), c.device(n), c.stream(cu.StreamNonBlocking)
 			c.ok(c.d.StreamBeginCapture(c.ctx, s, cu.StreamCaptureModeRelaxed), "begin")
@@ -148,7 +148,7 @@ var peerSelfChecks = []check{
 			c.ok(c.d.GraphDestroy(g), "destroy")
 		}},
 	{"peer/copy-to-itself", "a peer copy from a context to itself is a copy",
-		"Driver API: cuMemcpyPeer, cuMemcpyPeerAsync", 0, func(c *T) {
+		"Driver API: cuMemcpyPeer, cuMemcpyPeerAsync", 0, func(c *trial) {
 			const n = 300_001
 			p, q, s := c.device(n), c.device(n), c.stream(cu.StreamNonBlocking)
 			want := c.down(p, n)
@@ -160,7 +160,7 @@ var peerSelfChecks = []check{
 			c.same("copied again", c.down(q, n), want)
 		}},
 	{"peer/copy-misuse", "a peer copy needs addresses of memory; under unified addressing it needs no context",
-		"Driver API: cuMemcpyPeer", 0, func(c *T) {
+		"Driver API: cuMemcpyPeer", 0, func(c *trial) {
 			p := c.device(page)
 			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
 				q, want := c.device(page), c.down(p, page)
@@ -170,13 +170,13 @@ var peerSelfChecks = []check{
 			c.want(c.d.MemcpyPeer(c.ctx, c.unusedAddress(), c.ctx, p, c.ctx, page), "an unused destination", cu.ErrorInvalidValue)
 		}},
 	{"peer/enable-itself", "a context cannot enable access to itself, nor to context 0",
-		peerDoc, 0, func(c *T) {
+		peerDoc, 0, func(c *trial) {
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, c.ctx, 0), "enable itself", cu.ErrorPeerAccessUnsupported)
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, 0, 0), "enable context 0", cu.ErrorInvalidContext)
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, 0), "disable context 0", cu.ErrorInvalidContext)
 		}},
 	{"peer/same-device", "two contexts of one device are no peers; access that was not enabled cannot be disabled",
-		peerDoc, 0, func(c *T) {
+		peerDoc, 0, func(c *trial) {
 			o := c.newContext(cu.CtxMapHost)
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, o), "disable", cu.ErrorPeerAccessNotEnabled)
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, o, 0), "enable", cu.ErrorPeerAccessUnsupported)

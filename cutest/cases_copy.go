@@ -17,7 +17,7 @@ type place struct {
 }
 
 // places allocates n bytes of every kind of memory that the device has.
-func (c *T) places(n int) []place {
+func (c *trial) places(n int) []place {
 	host := func(name string, addr cu.DevicePtr, b []byte) place {
 		return place{name, addr, func(v []byte) { copy(b, v) }, func() []byte { c.syncAll(); return append([]byte(nil), b...) }}
 	}
@@ -44,7 +44,7 @@ func (c *T) places(n int) []place {
 }
 
 // everyPair copies between all kinds of places and checks both ends.
-func (c *T) everyPair(n int, copyBytes func(dst, src cu.DevicePtr, n uintptr) error) {
+func (c *trial) everyPair(n int, copyBytes func(dst, src cu.DevicePtr, n uintptr) error) {
 	from, to := c.places(n), c.places(n)
 	for _, src := range from {
 		for _, dst := range to {
@@ -62,15 +62,15 @@ func (c *T) everyPair(n int, copyBytes func(dst, src cu.DevicePtr, n uintptr) er
 
 var copyChecks = []check{
 	{"copy/inferred-direction", "under unified addressing a copy finds its direction from the addresses, for every kind of memory",
-		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *T) {
+		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *trial) {
 			c.everyPair(70_001, func(dst, src cu.DevicePtr, n uintptr) error { return c.d.Memcpy(c.ctx, dst, src, n) })
 		}},
 	{"copy/inferred-direction-small", "a copy of a few bytes finds its direction from the addresses",
-		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *T) {
+		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpy", needUVA, func(c *trial) {
 			c.everyPair(13, func(dst, src cu.DevicePtr, n uintptr) error { return c.d.Memcpy(c.ctx, dst, src, n) })
 		}},
 	{"copy/inferred-direction-async", "an asynchronous copy finds its direction from the addresses",
-		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpyAsync", needUVA, func(c *T) {
+		"Programming Guide: Unified Virtual Address Space; Driver API: cuMemcpyAsync", needUVA, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.everyPair(65_536, func(dst, src cu.DevicePtr, n uintptr) error {
 				if err := c.d.MemcpyAsync(c.ctx, dst, src, n, s); err != nil {
@@ -80,7 +80,7 @@ var copyChecks = []check{
 			})
 		}},
 	{"copy/every-size", "copies of any size and alignment move exactly the given bytes",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			for _, n := range []int{1, 2, 3, 7, 255, 4095, 4097, 65535, 65536, 65537, 1<<20 + 1} {
 				p := c.device(n + 64)
 				want := c.down(p, n+64)
@@ -96,7 +96,7 @@ var copyChecks = []check{
 			}
 		}},
 	{"copy/device-to-device", "copies within the device move exactly the given bytes",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			const n = 3<<20 + 5
 			a, b := c.device(n), c.device(n)
 			src, want := c.random(n), c.down(b, n)
@@ -107,7 +107,7 @@ var copyChecks = []check{
 			c.same("source", c.down(a, n), src)
 		}},
 	{"copy/nothing", "a copy of no bytes succeeds and does nothing",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			p, b := c.device(64), c.random(64)
 			before := c.down(p, 64)
 			c.ok(c.d.MemcpyHtoD(c.ctx, p, pointerTo(b), 0), "host to device")
@@ -117,7 +117,7 @@ var copyChecks = []check{
 			c.same("memory", c.down(p, 64), before)
 		}},
 	{"copy/source-free-after-return", "once a synchronous copy to the device returns, its source may change",
-		"Driver API: API synchronization behavior, Memcpy", 0, func(c *T) {
+		"Driver API: API synchronization behavior, Memcpy", 0, func(c *trial) {
 			for _, n := range []int{100, 64 << 10, 64<<10 + 1, 4 << 20} {
 				p := c.device(n)
 				for _, src := range [][]byte{c.pageable(n), c.pinned(n, 0).b} {
@@ -129,7 +129,7 @@ var copyChecks = []check{
 			}
 		}},
 	{"copy/there-when-returned", "once a synchronous copy to the host returns, the bytes are there",
-		"Driver API: API synchronization behavior, Memcpy", 0, func(c *T) {
+		"Driver API: API synchronization behavior, Memcpy", 0, func(c *trial) {
 			for _, n := range []int{100, 64 << 10, 4 << 20} {
 				p, want := c.device(n), c.random(n)
 				c.up(p, want)
@@ -140,7 +140,7 @@ var copyChecks = []check{
 			}
 		}},
 	{"copy/sees-earlier-work", "a synchronous copy sees the results of work queued earlier on blocking streams",
-		"Programming Guide: Implicit Synchronization, Default Stream", needMapHost, func(c *T) {
+		"Programming Guide: Implicit Synchronization, Default Stream", needMapHost, func(c *trial) {
 			const n = 1000
 			p, s := c.device(4*n), c.stream(0)
 			g := c.gate()
@@ -151,7 +151,7 @@ var copyChecks = []check{
 			c.same("copied", b, repeated(0x7777, n))
 		}},
 	{"copy/many-small", "many small copies on one stream keep their order and their bytes",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			const n, size = 500, 64
 			src, dst := c.pinned(n*size, 0), c.pinned(n*size, 0)
 			p := c.device(size)
@@ -167,7 +167,7 @@ var copyChecks = []check{
 
 var copyMisuseChecks = []check{
 	{"copy/invalid-address", "copies from or to addresses without memory are an invalid value",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			b, p, wild := c.pageable(256), c.device(256), c.unusedAddress()
 			h := pointerTo(b)
 			c.want(c.d.MemcpyHtoD(c.ctx, 0, h, 16), "to device address 0", cu.ErrorInvalidValue)
@@ -179,7 +179,7 @@ var copyMisuseChecks = []check{
 			c.ok(c.d.CtxSynchronize(c.ctx), "the context afterwards")
 		}},
 	{"copy/past-the-end", "a copy beyond the end of its allocation is an invalid value",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			const n = 4 << 20
 			p, b := c.device(n), c.pageable(n+1)
 			c.want(c.d.MemcpyDtoH(c.ctx, pointerTo(b), p, n+1), "out, one byte too many", cu.ErrorInvalidValue)
@@ -187,14 +187,14 @@ var copyMisuseChecks = []check{
 			c.ok(c.d.MemcpyHtoD(c.ctx, p, pointerTo(b), n), "in, all")
 		}},
 	{"copy/freed-memory", "a copy from freed memory is an invalid value",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 32<<20)
 			c.ok(err, "allocate")
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 			c.want(c.d.MemcpyDtoH(c.ctx, pointerTo(c.pageable(64)), p, 64), "copy", cu.ErrorInvalidValue)
 		}},
 	{"copy/async-invalid-address", "asynchronous copies of addresses without memory are refused by the call",
-		copyDoc, 0, func(c *T) {
+		copyDoc, 0, func(c *trial) {
 			m, p, wild := c.pinned(256, 0), c.device(256), c.unusedAddress()
 			s := c.stream(0)
 			c.want(c.d.MemcpyHtoDAsync(c.ctx, wild, m.p, 16, s), "in", cu.ErrorInvalidValue)

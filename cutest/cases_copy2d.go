@@ -66,7 +66,7 @@ func setDevice(p *cu.Memcpy2D, src bool, kind cu.MemoryType, d cu.DevicePtr) {
 	}
 }
 
-func (c *T) ends() []end {
+func (c *trial) ends() []end {
 	dev := c.device(rectRoom)
 	pageable, pinned := c.pageable(rectRoom), c.pinned(rectRoom, 0).b
 	host := func(name string, b []byte) end {
@@ -85,7 +85,7 @@ func (c *T) ends() []end {
 }
 
 // everyRect copies every rectangle between all kinds of ends.
-func (c *T) everyRect(do func(p *cu.Memcpy2D) error) {
+func (c *trial) everyRect(do func(p *cu.Memcpy2D) error) {
 	from, to := c.ends(), c.ends()
 	for _, r := range rects {
 		for _, s := range from {
@@ -106,11 +106,11 @@ func (c *T) everyRect(do func(p *cu.Memcpy2D) error) {
 
 var copy2DChecks = []check{
 	{"copy2d/rectangles", "a 2D copy moves exactly its rectangle, between any two kinds of memory",
-		copy2DDoc, 0, func(c *T) {
+		copy2DDoc, 0, func(c *trial) {
 			c.everyRect(func(p *cu.Memcpy2D) error { return c.d.Memcpy2D(c.ctx, p) })
 		}},
 	{"copy2d/rectangles-async", "an asynchronous 2D copy moves exactly its rectangle",
-		copy2DDoc, 0, func(c *T) {
+		copy2DDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.everyRect(func(p *cu.Memcpy2D) error {
 				if err := c.d.Memcpy2DAsync(c.ctx, p, s); err != nil {
@@ -120,7 +120,7 @@ var copy2DChecks = []check{
 			})
 		}},
 	{"copy2d/pitched-memory", "rows can be copied to pitched memory and back",
-		copy2DDoc + "; cuMemAllocPitch", 0, func(c *T) {
+		copy2DDoc + "; cuMemAllocPitch", 0, func(c *trial) {
 			const w, h = 517, 19
 			p, pitch, err := c.d.MemAllocPitch(c.ctx, w, h, 4)
 			c.ok(err, "allocate")
@@ -138,7 +138,7 @@ var copy2DChecks = []check{
 			c.same("all rows", out, in)
 		}},
 	{"copy2d/nothing", "a copy of a rectangle of width or height 0 succeeds and does nothing",
-		copy2DDoc, 0, func(c *T) {
+		copy2DDoc, 0, func(c *trial) {
 			p, b := c.device(4096), c.pageable(4096)
 			before := c.down(p, 4096)
 			for _, r := range []rect{{0, 5, 0, 0, 64, 0, 0, 64}, {5, 0, 0, 0, 64, 0, 0, 64}} {
@@ -150,7 +150,7 @@ var copy2DChecks = []check{
 			c.same("memory", c.down(p, 4096), before)
 		}},
 	{"copy2d/misuse", "a copy is refused if a pitch is below the width or above the device's limit, or if the source or destination is missing",
-		copy2DDoc, 0, func(c *T) {
+		copy2DDoc, 0, func(c *trial) {
 			p, b := c.device(1<<16), c.pageable(1<<16)
 			try := func(what string, change func(d *cu.Memcpy2D)) {
 				d := rect{32, 4, 0, 0, 64, 0, 0, 64}.descriptor()
@@ -170,7 +170,7 @@ var copy2DChecks = []check{
 			try("memory type 0", func(d *cu.Memcpy2D) { d.DstMemoryType = 0 })
 		}},
 	{"copy2d/past-the-end", "a rectangle beyond the end of its allocation is refused",
-		copy2DDoc, 0, func(c *T) {
+		copy2DDoc, 0, func(c *trial) {
 			const n = 4 << 20
 			p, b := c.device(n), c.pageable(n)
 			d := rect{4096, n/4096 + 1, 0, 0, 4096, 0, 0, 4096}.descriptor()

@@ -42,7 +42,7 @@ var boxes = []box{
 }
 
 // everyBox copies all boxes into, within and out of the device.
-func (c *T) everyBox(do func(p *cu.Memcpy3D) error) {
+func (c *trial) everyBox(do func(p *cu.Memcpy3D) error) {
 	for i, b := range boxes {
 		host, from, to := c.pageable(b.all), c.device(b.all), c.device(b.all)
 		src, dst := c.random(b.all), c.random(b.all)
@@ -74,11 +74,11 @@ func (c *T) everyBox(do func(p *cu.Memcpy3D) error) {
 
 var copy3DChecks = []check{
 	{"copy3d/boxes", "a 3D copy moves exactly its box into, within and out of the device",
-		copy3DDoc, 0, func(c *T) {
+		copy3DDoc, 0, func(c *trial) {
 			c.everyBox(func(p *cu.Memcpy3D) error { return c.d.Memcpy3D(c.ctx, p) })
 		}},
 	{"copy3d/boxes-async", "an asynchronous 3D copy moves exactly its box",
-		copy3DDoc, 0, func(c *T) {
+		copy3DDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.everyBox(func(p *cu.Memcpy3D) error {
 				if err := c.d.Memcpy3DAsync(c.ctx, p, s); err != nil {
@@ -88,7 +88,7 @@ var copy3DChecks = []check{
 			})
 		}},
 	{"copy3d/misuse", "a box wider than its pitch or higher than its layers is refused",
-		copy3DDoc, 0, func(c *T) {
+		copy3DDoc, 0, func(c *trial) {
 			p, q := c.device(1<<16), c.device(1<<16)
 			try := func(what string, change func(d *cu.Memcpy3D)) {
 				d := boxes[0].descriptor()
@@ -103,7 +103,7 @@ var copy3DChecks = []check{
 			try("unknown memory type", func(d *cu.Memcpy3D) { d.DstMemoryType = 99 })
 		}},
 	{"copy3d/nothing", "a box without extent succeeds and does nothing",
-		copy3DDoc, 0, func(c *T) {
+		copy3DDoc, 0, func(c *trial) {
 			p, q := c.device(1<<14), c.device(1<<14)
 			before := c.down(q, 1<<14)
 			for axis := range 3 {

@@ -22,7 +22,7 @@ func onThread(f func() error) error {
 
 var defaultStreamChecks = []check{
 	{"default/legacy-waits-for-blocking", "legacy stream work waits for earlier work of blocking streams",
-		defaultDoc, needMapHost, func(c *T) {
+		defaultDoc, needMapHost, func(c *trial) {
 			m, s := c.mapped(8), c.stream(cu.StreamDefault)
 			storeWord(m.b, 4, 0)
 			g := c.gate()
@@ -33,7 +33,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 4) == 31, "the legacy stream saw %d, want 31", loadWord(m.b, 4))
 		}},
 	{"default/blocking-waits-for-legacy", "work of blocking streams waits for earlier legacy stream work",
-		defaultDoc, needMapHost, func(c *T) {
+		defaultDoc, needMapHost, func(c *trial) {
 			m, s := c.mapped(8), c.stream(cu.StreamDefault)
 			storeWord(m.b, 4, 0)
 			g := c.gate()
@@ -44,7 +44,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 4) == 32, "the blocking stream saw %d, want 32", loadWord(m.b, 4))
 		}},
 	{"default/non-blocking-free-of-legacy", "non-blocking streams do not wait for the legacy stream",
-		defaultDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		defaultDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			g := c.gate()
 			g.hold(0)
@@ -54,7 +54,7 @@ var defaultStreamChecks = []check{
 			c.busy(0)
 		}},
 	{"default/legacy-free-of-non-blocking", "the legacy stream does not wait for non-blocking streams",
-		defaultDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		defaultDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			g := c.gate()
 			g.hold(s)
@@ -64,7 +64,7 @@ var defaultStreamChecks = []check{
 			c.busy(s)
 		}},
 	{"default/legacy-between-two", "a legacy stream operation orders the work of two blocking streams",
-		defaultDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		defaultDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(12)
 			a, b := c.stream(cu.StreamDefault), c.stream(cu.StreamDefault)
 			storeWord(m.b, 4, 0)
@@ -78,7 +78,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 8) == 7, "the second blocking stream saw %d, want 7", loadWord(m.b, 8))
 		}},
 	{"default/legacy-memset-orders", "a fill without a stream is legacy stream work and orders blocking streams",
-		defaultDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		defaultDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			p := c.device(4)
 			a, b := c.stream(cu.StreamDefault), c.stream(cu.StreamDefault)
 			g := c.gate()
@@ -90,7 +90,7 @@ var defaultStreamChecks = []check{
 			c.same("after store, fill and increment", c.down(p, 4), words(101))
 		}},
 	{"default/legacy-by-name", "the legacy stream has a handle of its own and is also stream 0",
-		"Driver API: CU_STREAM_LEGACY", needMapHost, func(c *T) {
+		"Driver API: CU_STREAM_LEGACY", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			g := c.gate()
 			g.hold(cu.StreamLegacy)
@@ -101,7 +101,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 0) == 35, "got %d, want 35", loadWord(m.b, 0))
 		}},
 	{"default/legacy-query-is-ready", "the legacy stream of an idle context is ready",
-		"Driver API: cuStreamQuery", 0, func(c *T) {
+		"Driver API: cuStreamQuery", 0, func(c *trial) {
 			c.ok(c.d.StreamQuery(c.ctx, 0), "query")
 			flags, err := c.d.StreamGetFlags(c.ctx, 0)
 			c.ok(err, "flags")
@@ -111,7 +111,7 @@ var defaultStreamChecks = []check{
 			c.check(priority == 0, "priority %d, want 0", priority)
 		}},
 	{"default/per-thread-is-blocking", "the per-thread stream waits for the legacy stream",
-		"Programming Guide: Default Stream, Per-thread default stream; Driver API: CU_STREAM_PER_THREAD", needMapHost, func(c *T) {
+		"Programming Guide: Default Stream, Per-thread default stream; Driver API: CU_STREAM_PER_THREAD", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			g := c.gate()
 			g.hold(0)
@@ -127,7 +127,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 0) == 36, "got %d, want 36", loadWord(m.b, 0))
 		}},
 	{"default/per-thread-is-its-thread's", "the per-thread streams of two threads are two streams",
-		"Programming Guide: Default Stream, Per-thread default stream", needMapHost | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Default Stream, Per-thread default stream", needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(4)
 			g := c.gate()
 			release, held := make(chan struct{}), make(chan error, 1)
@@ -150,7 +150,7 @@ var defaultStreamChecks = []check{
 			c.check(loadWord(m.b, 0) == 37, "got %d, want 37", loadWord(m.b, 0))
 		}},
 	{"default/per-thread-in-order", "the per-thread stream runs work in the order of its thread's calls",
-		"Programming Guide: Default Stream, Per-thread default stream", 0, func(c *T) {
+		"Programming Guide: Default Stream, Per-thread default stream", 0, func(c *trial) {
 			const n = 64
 			p := c.device(4 * n)
 			c.kernel("inc")
@@ -171,7 +171,7 @@ var defaultStreamChecks = []check{
 
 var streamMisuseChecks = []check{
 	{"stream/unknown-flags", "flags that do not exist are refused",
-		"Driver API: cuStreamCreate", 0, func(c *T) {
+		"Driver API: cuStreamCreate", 0, func(c *trial) {
 			for _, flags := range []cu.StreamFlags{2, 0x8000} {
 				s, err := c.d.StreamCreate(c.ctx, flags)
 				c.want(err, "create", cu.ErrorInvalidValue)
@@ -183,20 +183,20 @@ var streamMisuseChecks = []check{
 			}
 		}},
 	{"stream/destroy-default", "the default streams cannot be destroyed",
-		"Driver API: cuStreamDestroy", 0, func(c *T) {
+		"Driver API: cuStreamDestroy", 0, func(c *trial) {
 			c.want(c.d.StreamDestroy(c.ctx, 0), "destroy stream 0", cu.ErrorInvalidHandle)
 			c.want(c.d.StreamDestroy(c.ctx, cu.StreamLegacy), "destroy the legacy stream", cu.ErrorInvalidHandle)
 			c.want(c.d.StreamDestroy(c.ctx, cu.StreamPerThread), "destroy the per-thread stream", cu.ErrorInvalidHandle)
 			c.ok(c.d.StreamQuery(c.ctx, 0), "the stream afterwards")
 		}},
 	{"stream/wait-event-misuse", "a wait for an event needs a valid event and known flags",
-		"Driver API: cuStreamWaitEvent", 0, func(c *T) {
+		"Driver API: cuStreamWaitEvent", 0, func(c *trial) {
 			s, e := c.stream(0), c.event(0)
 			c.want(c.d.StreamWaitEvent(c.ctx, s, 0, 0), "wait for no event", cu.ErrorInvalidHandle)
 			c.want(c.d.StreamWaitEvent(c.ctx, s, e, 0x40), "unknown flags", cu.ErrorInvalidValue)
 		}},
 	{"stream/use-after-destroy", "a destroyed stream is an invalid handle",
-		"Driver API: cuStreamDestroy (undefined on hardware)", needEmulated, func(c *T) {
+		"Driver API: cuStreamDestroy (undefined on hardware)", needEmulated, func(c *trial) {
 			s, err := c.d.StreamCreate(c.ctx, 0)
 			c.ok(err, "create")
 			c.ok(c.d.StreamDestroy(c.ctx, s), "destroy")

@@ -9,7 +9,7 @@ import (
 
 var primaryChecks = []check{
 	{"context/primary-inactive-until-retained", "a primary context exists from its first retain to its last release",
-		"Driver API: Primary Context Management, cuDevicePrimaryCtxGetState", needNoContext, func(c *T) {
+		"Driver API: Primary Context Management, cuDevicePrimaryCtxGetState", needNoContext, func(c *trial) {
 			_, active, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state before")
 			if active != 0 {
@@ -27,31 +27,31 @@ var primaryChecks = []check{
 			c.primaryActive(0)
 		}},
 	{"context/primary-release-without-retain", "a release without a retain is an invalid context",
-		"Driver API: cuDevicePrimaryCtxRelease", needNoContext, func(c *T) {
+		"Driver API: cuDevicePrimaryCtxRelease", needNoContext, func(c *trial) {
 			if _, active, _ := c.d.DevicePrimaryCtxGetState(c.dev); active != 0 {
 				c.skip("the primary context is held elsewhere in this process")
 			}
 			c.want(c.d.DevicePrimaryCtxRelease(c.dev), "release", cu.ErrorInvalidContext)
 		}},
 	{"context/primary-flags", "a primary context is created with the flags that were set for it",
-		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
+		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *trial) {
 			before, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state")
-			c.check(before == 0, "flags %#x before they are set, want 0", before)
+			c.check(before == 0, "flags %v before they are set, want 0", before)
 			c.cleanup(func() { c.cleanupError("set the flags back", c.d.DevicePrimaryCtxSetFlags(c.dev, before)) })
 			c.ok(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedBlockingSync), "set flags")
 			flags, _, err := c.d.DevicePrimaryCtxGetState(c.dev)
 			c.ok(err, "state after")
-			c.check(flags == cu.CtxSchedBlockingSync, "got flags %#x, want blocking sync (4)", flags)
+			c.check(flags == cu.CtxSchedBlockingSync, "got flags %v, want blocking sync (4)", flags)
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
 			c.cleanup(func() { c.cleanupError("release", c.d.DevicePrimaryCtxRelease(c.dev)) })
 			flags, err = c.d.CtxGetFlags(ctx)
 			c.ok(err, "flags of the context")
-			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %#x, want blocking sync (4)", flags)
+			c.check(flags&cu.CtxSchedMask == cu.CtxSchedBlockingSync, "the context has flags %v, want blocking sync (4)", flags)
 		}},
 	{"context/primary-flags-invalid", "unknown flags are refused; the flag for mapping is refused if mapping is always on",
-		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *T) {
+		"Driver API: cuDevicePrimaryCtxSetFlags", needNoContext, func(c *trial) {
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, 0x8000_0000), "unknown flag", cu.ErrorInvalidValue)
 			c.want(c.d.DevicePrimaryCtxSetFlags(c.dev, cu.CtxSchedSpin|cu.CtxSchedYield), "spin and yield", cu.ErrorInvalidValue)
 			if c.attr(cu.DeviceAttributeUnifiedAddressing) == 1 {
@@ -59,7 +59,7 @@ var primaryChecks = []check{
 			}
 		}},
 	{"context/primary-reset", "a reset destroys the primary context even if it is retained; the next retain creates a new context with the same handle",
-		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *T) {
+		"Driver API: cuDevicePrimaryCtxReset", needNoContext, func(c *trial) {
 			ctx, err := c.d.DevicePrimaryCtxRetain(c.dev)
 			c.ok(err, "retain")
 			p, err := c.d.MemAlloc(ctx, 1<<20)
@@ -79,7 +79,7 @@ var primaryChecks = []check{
 		}},
 }
 
-func (c *T) primaryActive(want int32) {
+func (c *trial) primaryActive(want int32) {
 	_, active, err := c.d.DevicePrimaryCtxGetState(c.dev)
 	c.ok(err, "state of the primary context")
 	c.check(active == want, "the active state of the primary context is %d, want %d", active, want)
@@ -87,19 +87,19 @@ func (c *T) primaryActive(want int32) {
 
 var deviceChecks = []check{
 	{"device/init-flags", "initialization can be repeated and takes no flags",
-		"Driver API: Initialization, cuInit", needNoContext, func(c *T) {
+		"Driver API: Initialization, cuInit", needNoContext, func(c *trial) {
 			c.ok(c.d.Init(0), "second Init")
 			c.want(c.d.Init(1), "Init with flags", cu.ErrorInvalidValue)
 		}},
 	{"device/driver-version", "the driver's version is 1000*major + 10*minor",
-		"Driver API: Version Management, cuDriverGetVersion", needNoContext, func(c *T) {
+		"Driver API: Version Management, cuDriverGetVersion", needNoContext, func(c *trial) {
 			v, err := c.d.DriverGetVersion()
 			c.ok(err, "version")
 			c.observe("driver.version", v)
 			c.check(v >= 3000 && v%10 == 0, "version %d is not a CUDA version", v)
 		}},
 	{"device/ordinals", "devices are numbered from 0; any other number is an invalid device",
-		"Programming Guide: Multi-Device System, Device Enumeration; Driver API: cuDeviceGet", needNoContext, func(c *T) {
+		"Programming Guide: Multi-Device System, Device Enumeration; Driver API: cuDeviceGet", needNoContext, func(c *trial) {
 			n := int32(len(c.suite.devices))
 			for i := range n {
 				_, err := c.d.DeviceGet(i)
@@ -111,7 +111,7 @@ var deviceChecks = []check{
 			}
 		}},
 	{"device/invalid-device", "calls for a device that does not exist are refused",
-		"Driver API: Device Management", needNoContext, func(c *T) {
+		"Driver API: Device Management", needNoContext, func(c *trial) {
 			bad := cu.Device(len(c.suite.devices) + 7)
 			_, err := c.d.DeviceGetName(bad)
 			c.want(err, "name", cu.ErrorInvalidDevice)
@@ -129,14 +129,14 @@ var deviceChecks = []check{
 			c.want(err, "peer", cu.ErrorInvalidDevice)
 		}},
 	{"device/invalid-attribute", "an unknown attribute is an invalid value",
-		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *T) {
+		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *trial) {
 			for _, a := range []cu.DeviceAttribute{0, -5, 1 << 20} {
 				_, err := c.d.DeviceGetAttribute(a, c.dev)
 				c.want(err, fmt.Sprintf("attribute %d", a), cu.ErrorInvalidValue)
 			}
 		}},
 	{"device/attributes-answer", "every attribute has a value, unless it is newer than the driver; the attributes of CUDA 4 have one, except some of textures",
-		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *T) {
+		"Driver API: cuDeviceGetAttribute", needNoContext, func(c *trial) {
 			unknown := 0
 			for _, a := range cu.DeviceAttributes() {
 				if _, err := c.d.DeviceGetAttribute(a, c.dev); err != nil {
@@ -149,7 +149,7 @@ var deviceChecks = []check{
 			c.observe("attributes.unknown", unknown)
 		}},
 	{"device/limits-of-the-architecture", "warps, blocks and grids have the sizes of the compute capability",
-		"Programming Guide: Technical Specifications per Compute Capability", needNoContext, func(c *T) {
+		"Programming Guide: Technical Specifications per Compute Capability", needNoContext, func(c *trial) {
 			major := c.attr(cu.DeviceAttributeComputeCapabilityMajor)
 			want := func(a cu.DeviceAttribute, v int32) {
 				c.check(c.attr(a) == v, "%v is %d, want %d on compute capability %d", a, c.attr(a), v, major)
@@ -173,12 +173,12 @@ var deviceChecks = []check{
 			}
 		}},
 	{"device/overlap-agrees-with-engines", "a device overlaps copies and kernels if and only if it has a copy engine",
-		"Programming Guide: Overlap of Data Transfer and Kernel Execution", needNoContext, func(c *T) {
+		"Programming Guide: Overlap of Data Transfer and Kernel Execution", needNoContext, func(c *trial) {
 			engines, overlap := c.attr(cu.DeviceAttributeAsyncEngineCount), c.attr(cu.DeviceAttributeGPUOverlap)
 			c.check((engines > 0) == (overlap == 1), "%d copy engines, but overlap is %d", engines, overlap)
 		}},
 	{"device/name-and-bus", "a device has a name, and a bus id that agrees with its attributes",
-		"Driver API: cuDeviceGetName, cuDeviceGetPCIBusId", needNoContext, func(c *T) {
+		"Driver API: cuDeviceGetName, cuDeviceGetPCIBusId", needNoContext, func(c *trial) {
 			name, err := c.d.DeviceGetName(c.dev)
 			c.ok(err, "name")
 			c.check(name != "", "the device has no name")
@@ -192,7 +192,7 @@ var deviceChecks = []check{
 				slot == c.attr(cu.DeviceAttributePCIDeviceID), "bus id %s does not match the attributes", id)
 		}},
 	{"device/uuid", "a device has 16 bytes that identify it: they are always the same, and differ between devices",
-		"Driver API: cuDeviceGetUuid_v2", needNoContext, func(c *T) {
+		"Driver API: cuDeviceGetUuid_v2", needNoContext, func(c *trial) {
 			owner := map[[16]byte]cu.Device{}
 			for _, dev := range c.suite.devices {
 				uuid, err := c.d.DeviceGetUuid(dev)
@@ -212,7 +212,7 @@ var deviceChecks = []check{
 			c.want(err, "UUID of a device that does not exist", cu.ErrorInvalidDevice)
 		}},
 	{"device/total-memory", "free memory is at most total memory, and that is at most the device's",
-		"Driver API: cuDeviceTotalMem, cuMemGetInfo", 0, func(c *T) {
+		"Driver API: cuDeviceTotalMem, cuMemGetInfo", 0, func(c *trial) {
 			all, err := c.d.DeviceTotalMem(c.dev)
 			c.ok(err, "total memory of the device")
 			free, total, err := c.d.MemGetInfo(c.ctx)
@@ -221,13 +221,13 @@ var deviceChecks = []check{
 			c.check(free > 0 && free <= total && total <= all, "free %d, total %d, device %d", free, total, all)
 		}},
 	{"device/no-peer-of-itself", "a device is not its own peer",
-		"Driver API: cuDeviceCanAccessPeer", needNoContext, func(c *T) {
+		"Driver API: cuDeviceCanAccessPeer", needNoContext, func(c *trial) {
 			can, err := c.d.DeviceCanAccessPeer(c.dev, c.dev)
 			c.want(err, "peer of itself", cu.Success)
 			c.check(can == 0, "got %d, want 0", can)
 		}},
 	{"device/capabilities-agree", "concurrent managed access implies managed memory; managed memory implies unified addressing",
-		"Programming Guide: Unified Memory, Device Attributes; Unified Virtual Address Space", needNoContext, func(c *T) {
+		"Programming Guide: Unified Memory, Device Attributes; Unified Virtual Address Space", needNoContext, func(c *trial) {
 			m, cm := c.attr(cu.DeviceAttributeManagedMemory), c.attr(cu.DeviceAttributeConcurrentManagedAccess)
 			uva := c.attr(cu.DeviceAttributeUnifiedAddressing)
 			c.check(cm <= m, "concurrentManagedAccess %d without managedMemory", cm)

@@ -7,7 +7,7 @@ import (
 )
 
 // second returns the second device's primary context.
-func (c *T) second() (cu.Device, cu.Context) {
+func (c *trial) second() (cu.Device, cu.Context) {
 	dev := c.suite.devices[1]
 	ctx, err := c.suite.context(dev)
 	c.ok(err, "context of the second device")
@@ -17,7 +17,7 @@ func (c *T) second() (cu.Device, cu.Context) {
 }
 
 // peerAccess gives two contexts access to each other until the end of the case.
-func (c *T) peerAccess(a, b cu.Context) {
+func (c *trial) peerAccess(a, b cu.Context) {
 	for _, pair := range [][2]cu.Context{{a, b}, {b, a}} {
 		c.ok(c.d.CtxEnablePeerAccess(pair[0], pair[1], 0), "enable peer access")
 		c.cleanup(func() {
@@ -30,7 +30,7 @@ func (c *T) peerAccess(a, b cu.Context) {
 
 var multiDeviceChecks = []check{
 	{"devices/distinct", "two devices have different bus addresses, and separate memory",
-		"Programming Guide: Multi-Device System, Device Enumeration", needTwoDevices, func(c *T) {
+		"Programming Guide: Multi-Device System, Device Enumeration", needTwoDevices, func(c *trial) {
 			dev, ctx := c.second()
 			a, err := c.d.DeviceGetPCIBusId(c.dev)
 			c.ok(err, "bus id")
@@ -45,7 +45,7 @@ var multiDeviceChecks = []check{
 			c.check(after == before, "an allocation on the first device changed the second's free memory from %d to %d", before, after)
 		}},
 	{"devices/work-on-both", "each device runs the work of its context on its own memory",
-		"Programming Guide: Multi-Device System, Device Selection", needTwoDevices, func(c *T) {
+		"Programming Guide: Multi-Device System, Device Selection", needTwoDevices, func(c *trial) {
 			_, ctx := c.second()
 			const n = 1000
 			p, q := c.device(4*n), c.deviceIn(ctx, 4*n)
@@ -55,7 +55,7 @@ var multiDeviceChecks = []check{
 			c.same("second", c.downIn(ctx, q, 4*n), repeated(2, n))
 		}},
 	{"devices/run-at-once", "a device works while the other is busy, and a wait for one does not wait for the other",
-		"Programming Guide: Multi-Device System, Stream and Event Behavior", needTwoDevices | needMapHost, func(c *T) {
+		"Programming Guide: Multi-Device System, Stream and Event Behavior", needTwoDevices | needMapHost, func(c *trial) {
 			_, ctx := c.second()
 			q := c.deviceIn(ctx, 4)
 			g, s := c.behind(cu.StreamNonBlocking)
@@ -68,7 +68,7 @@ var multiDeviceChecks = []check{
 			c.busy(s)
 		}},
 	{"devices/legacy-streams-are-apart", "each device has a legacy default stream of its own",
-		"Programming Guide: Multi-Device System, Stream and Event Behavior", needTwoDevices | needMapHost, func(c *T) {
+		"Programming Guide: Multi-Device System, Stream and Event Behavior", needTwoDevices | needMapHost, func(c *trial) {
 			_, ctx := c.second()
 			g := c.gate()
 			g.hold(0)
@@ -81,14 +81,14 @@ var multiDeviceChecks = []check{
 			c.busy(0)
 		}},
 	{"devices/attributes", "the driver knows on which device memory is",
-		pointerDoc, needTwoDevices | needUVA, func(c *T) {
+		pointerDoc, needTwoDevices | needUVA, func(c *trial) {
 			dev, ctx := c.second()
 			q := c.deviceIn(ctx, page)
 			a := c.attributes(q)
 			c.check(a.Device == dev && a.MemoryType == cu.MemoryTypeDevice, "attributes %+v, want device %d", a, dev)
 		}},
 	{"devices/portable-memory", "both devices can use one portable page-locked buffer",
-		"Programming Guide: Portable Memory", needTwoDevices | needMapHost, func(c *T) {
+		"Programming Guide: Portable Memory", needTwoDevices | needMapHost, func(c *trial) {
 			_, ctx := c.second()
 			const n = 1 << 20
 			h := c.pinned(n, portable|deviceMap)
@@ -108,7 +108,7 @@ var multiDeviceChecks = []check{
 			c.same("incremented by the second device", h.b[:page], want)
 		}},
 	{"devices/flags-between-kernels", "kernels of two devices exchange flags through mapped memory",
-		"Programming Guide: Mapped Memory", needTwoDevices | needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory", needTwoDevices | needMapHost, func(c *trial) {
 			_, ctx := c.second()
 			c.kernelIn(ctx, "gate")
 			m := c.pinned(128, portable|deviceMap)
@@ -126,15 +126,15 @@ var multiDeviceChecks = []check{
 			c.ok(c.d.StreamSynchronize(ctx, t), "synchronize the second")
 		}},
 	{"devices/launch-elsewhere", "a kernel launch in a stream of the other device fails",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.launchesElsewhere(c.foreign(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices, func(c *trial) { c.launchesElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/copy-elsewhere", "a copy in a stream of the other device is done in that stream",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.copiesElsewhere(c.foreign(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices, func(c *trial) { c.copiesElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/events-elsewhere", "events are recorded and timed on their device; every device may wait for them",
-		elsewhereDoc, needTwoDevices, func(c *T) { c.eventsElsewhere(c.foreign(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices, func(c *trial) { c.eventsElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/wait-event-elsewhere", "a stream waits for an event of the other device",
-		elsewhereDoc, needTwoDevices | needMapHost | needUVA, func(c *T) { c.waitsElsewhere(c.foreign(c.suite.devices[1])) }},
+		elsewhereDoc, needTwoDevices | needMapHost | needUVA, func(c *trial) { c.waitsElsewhere(c.foreign(c.suite.devices[1])) }},
 	{"devices/peer-copy", "memory is copied between devices, with or without access",
-		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices, func(c *T) {
+		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices, func(c *trial) {
 			_, ctx := c.second()
 			for _, n := range []int{5, 4096, 3<<20 + 1} {
 				p, q := c.device(n), c.deviceIn(ctx, n)
@@ -150,7 +150,7 @@ var multiDeviceChecks = []check{
 			}
 		}},
 	{"devices/generic-copy", "under unified addressing an ordinary copy can be between devices",
-		"Programming Guide: Unified Virtual Address Space; Peer-to-Peer Memory Copy", needTwoDevices | needUVA, func(c *T) {
+		"Programming Guide: Unified Virtual Address Space; Peer-to-Peer Memory Copy", needTwoDevices | needUVA, func(c *trial) {
 			_, ctx := c.second()
 			const n = 1<<20 + 7
 			p, q := c.device(n), c.deviceIn(ctx, n)
@@ -160,7 +160,7 @@ var multiDeviceChecks = []check{
 			c.same("copied", c.downIn(ctx, q, n), want)
 		}},
 	{"devices/peer-copy-waits", "a peer copy starts when the earlier work of both devices' streams that it must follow is done",
-		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices | needMapHost, func(c *T) {
+		"Programming Guide: Multi-Device System, Peer-to-Peer Memory Copy", needTwoDevices | needMapHost, func(c *trial) {
 			_, ctx := c.second()
 			const n = 1 << 16
 			p, q := c.device(n), c.deviceIn(ctx, n)
@@ -175,7 +175,7 @@ var multiDeviceChecks = []check{
 			c.same("copied", c.downIn(ctx, q, n), repeated(0x1357, n/4))
 		}},
 	{"devices/peer-access", "with access enabled a kernel reads and writes the other device's memory",
-		peerDoc, needTwoDevices | needPeer, func(c *T) {
+		peerDoc, needTwoDevices | needPeer, func(c *trial) {
 			_, ctx := c.second()
 			const n = 5000
 			p, q := c.device(4*n), c.deviceIn(ctx, 4*n)
@@ -191,7 +191,7 @@ var multiDeviceChecks = []check{
 			c.same("copied", c.downIn(ctx, q, 4*n), want)
 		}},
 	{"devices/peer-fill", "a stream fills memory of another device only with access enabled",
-		"Driver API: Memory Management, cuMemsetD8Async; Peer Context Memory Access", needTwoDevices | needPeer, func(c *T) {
+		"Driver API: Memory Management, cuMemsetD8Async; Peer Context Memory Access", needTwoDevices | needPeer, func(c *trial) {
 			_, ctx := c.second()
 			const n = 5000
 			q, s := c.deviceIn(ctx, n), c.stream(cu.StreamNonBlocking)
@@ -206,7 +206,7 @@ var multiDeviceChecks = []check{
 			c.same("filled", c.downIn(ctx, q, n), bytes.Repeat([]byte{0x5a}, n))
 		}},
 	{"devices/peer-access-twice", "access is enabled once and disabled once, without flags",
-		peerDoc + "; CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", needTwoDevices | needPeer, func(c *T) {
+		peerDoc + "; CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", needTwoDevices | needPeer, func(c *trial) {
 			_, ctx := c.second()
 			c.want(c.d.CtxEnablePeerAccess(c.ctx, ctx, 1), "flags 1", cu.ErrorInvalidValue)
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable before enabling", cu.ErrorPeerAccessNotEnabled)
@@ -216,7 +216,7 @@ var multiDeviceChecks = []check{
 			c.want(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable again", cu.ErrorPeerAccessNotEnabled)
 		}},
 	{"devices/peer-access-unsupported", "devices without peer access report that it is unsupported",
-		peerDoc + "; CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", needTwoDevices, func(c *T) {
+		peerDoc + "; CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", needTwoDevices, func(c *trial) {
 			dev, ctx := c.second()
 			can, err := c.d.DeviceCanAccessPeer(c.dev, dev)
 			c.ok(err, "can access peer")
@@ -229,7 +229,7 @@ var multiDeviceChecks = []check{
 			c.ok(c.d.CtxDisablePeerAccess(c.ctx, ctx), "disable")
 		}},
 	{"devices/managed-everywhere", "managed memory has the same contents on the host and both devices",
-		managedDoc, needTwoDevices | needManaged, func(c *T) {
+		managedDoc, needTwoDevices | needManaged, func(c *trial) {
 			_, ctx := c.second()
 			const n = 50_000
 			p, b := c.managed(4*n, attachGlobal)
@@ -245,7 +245,7 @@ var multiDeviceChecks = []check{
 			c.same("after three rounds", b, want)
 		}},
 	{"devices/prefetch-to-second", "managed memory is prefetched to the given device",
-		prefetchDoc, needTwoDevices | needManaged | needConcurrentManaged, func(c *T) {
+		prefetchDoc, needTwoDevices | needManaged | needConcurrentManaged, func(c *trial) {
 			dev, ctx := c.second()
 			p, b := c.managed(4<<20, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -256,7 +256,7 @@ var multiDeviceChecks = []check{
 			c.same("contents", b, want)
 		}},
 	{"devices/pools-are-apart", "each device has a default pool of its own",
-		poolDoc + ", Multi-GPU Support", needTwoDevices | needPools, func(c *T) {
+		poolDoc + ", Multi-GPU Support", needTwoDevices | needPools, func(c *trial) {
 			dev, ctx := c.second()
 			a, err := c.d.DeviceGetDefaultMemPool(c.dev)
 			c.ok(err, "default pool")

@@ -12,7 +12,7 @@ const eventDoc = "Programming Guide: Events; Driver API: Event Management"
 // delayCycles lets a kernel run for a little less than a millisecond.
 const delayCycles = 1_000_000
 
-func (c *T) elapsed(start, end cu.Event) float32 {
+func (c *trial) elapsed(start, end cu.Event) float32 {
 	ms, err := c.d.EventElapsedTime(c.ctx, start, end)
 	c.ok(err, "elapsed time")
 	return ms
@@ -20,14 +20,14 @@ func (c *T) elapsed(start, end cu.Event) float32 {
 
 var eventChecks = []check{
 	{"event/never-recorded", "an event that was never recorded counts as done",
-		"Driver API: cuEventQuery, cuEventSynchronize", 0, func(c *T) {
+		"Driver API: cuEventQuery, cuEventSynchronize", 0, func(c *trial) {
 			e := c.event(0)
 			c.ok(c.d.EventQuery(c.ctx, e), "query")
 			c.step("an event that was never recorded")
 			c.ok(c.d.EventSynchronize(c.ctx, e), "synchronize")
 		}},
 	{"event/query", "an event is not ready until the work before its record is done",
-		"Driver API: cuEventQuery", needMapHost, func(c *T) {
+		"Driver API: cuEventQuery", needMapHost, func(c *trial) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			g := c.gate()
 			g.hold(s)
@@ -37,7 +37,7 @@ var eventChecks = []check{
 			c.until("the event to be ready", func() bool { return c.d.EventQuery(c.ctx, e) == nil })
 		}},
 	{"event/synchronize", "synchronizing an event waits for the work before its record",
-		"Driver API: cuEventSynchronize", needMapHost, func(c *T) {
+		"Driver API: cuEventSynchronize", needMapHost, func(c *trial) {
 			for _, flags := range []cu.EventFlags{cu.EventDefault, cu.EventBlockingSync, cu.EventDisableTiming} {
 				m, s, e := c.mapped(4), c.stream(cu.StreamNonBlocking), c.event(flags)
 				g := c.gate()
@@ -49,7 +49,7 @@ var eventChecks = []check{
 			}
 		}},
 	{"event/not-later-work", "an event does not wait for work queued after its record",
-		"Driver API: cuEventRecord", needMapHost, func(c *T) {
+		"Driver API: cuEventRecord", needMapHost, func(c *trial) {
 			m, s, e := c.mapped(4), c.stream(cu.StreamNonBlocking), c.event(0)
 			c.launch(s, "store", 1, m.dev, uint32(22), uint32(1))
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
@@ -60,7 +60,7 @@ var eventChecks = []check{
 			c.busy(s)
 		}},
 	{"event/record-again", "a second record of an event replaces the first",
-		"Driver API: cuEventRecord", needMapHost, func(c *T) {
+		"Driver API: cuEventRecord", needMapHost, func(c *trial) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, e, s), "record")
 			c.step("an event on an idle stream")
@@ -71,7 +71,7 @@ var eventChecks = []check{
 			c.want(c.d.EventQuery(c.ctx, e), "query", cu.ErrorNotReady)
 		}},
 	{"event/record-elsewhere", "an event recorded again on another stream no longer depends on the first",
-		"Driver API: cuEventRecord", needMapHost | needConcurrentKernels, func(c *T) {
+		"Driver API: cuEventRecord", needMapHost | needConcurrentKernels, func(c *trial) {
 			busy, idle, e := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.event(0)
 			g := c.gate()
 			g.hold(busy)
@@ -81,7 +81,7 @@ var eventChecks = []check{
 			c.busy(busy)
 		}},
 	{"event/elapsed-covers-kernel", "the time between two events covers the kernel between them",
-		"Programming Guide: Elapsed Time; Driver API: cuEventElapsedTime", 0, func(c *T) {
+		"Programming Guide: Elapsed Time; Driver API: cuEventElapsedTime", 0, func(c *trial) {
 			s, a, b := c.stream(cu.StreamNonBlocking), c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, s), "record")
 			c.launch(s, "delay", 1, uint64(delayCycles), cu.DevicePtr(0))
@@ -93,7 +93,7 @@ var eventChecks = []check{
 			c.check(ms >= least && ms < 1000, "%d cycles took %g ms, want at least %g", delayCycles, ms, least)
 		}},
 	{"event/elapsed-adds-up", "times between events of one stream add up, and backwards they are negative",
-		"Driver API: cuEventElapsedTime", 0, func(c *T) {
+		"Driver API: cuEventElapsedTime", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			var e [3]cu.Event
 			for i := range e {
@@ -110,7 +110,7 @@ var eventChecks = []check{
 			c.check(back < 0, "backwards %g ms, forwards %g", back, whole)
 		}},
 	{"event/elapsed-agrees-with-host", "the device's clock agrees with the host's: no kernel takes longer than the wait for it",
-		"Driver API: cuEventElapsedTime", 0, func(c *T) {
+		"Driver API: cuEventElapsedTime", 0, func(c *trial) {
 			if cu.AsEmulated(c.d) != nil {
 				c.skip("an emulated device has a clock of its own")
 			}
@@ -124,7 +124,7 @@ var eventChecks = []check{
 			c.check(c.elapsed(a, b) < host*1.01+0.1, "the device says %g ms, the host %g", c.elapsed(a, b), host)
 		}},
 	{"event/on-legacy-stream", "an event on the legacy stream covers earlier work of blocking streams too",
-		defaultDoc, needMapHost, func(c *T) {
+		defaultDoc, needMapHost, func(c *trial) {
 			s, e := c.stream(cu.StreamDefault), c.event(0)
 			g := c.gate()
 			g.hold(s)
@@ -132,7 +132,7 @@ var eventChecks = []check{
 			c.mustWait(g, "EventSynchronize", func() error { return c.d.EventSynchronize(c.ctx, e) })
 		}},
 	{"event/destroy-busy", "destroying an event that is not done returns at once and does not affect the work",
-		"Driver API: cuEventDestroy", needMapHost, func(c *T) {
+		"Driver API: cuEventDestroy", needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			e, err := c.d.EventCreate(c.ctx, 0)
 			c.ok(err, "create")
@@ -146,7 +146,7 @@ var eventChecks = []check{
 			c.check(loadWord(m.b, 0) == 23, "got %d, want 23", loadWord(m.b, 0))
 		}},
 	{"event/many", "thousands of events can be recorded and waited for",
-		eventDoc, 0, func(c *T) {
+		eventDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			var last cu.Event
 			for range 2000 {
@@ -161,7 +161,7 @@ var eventChecks = []check{
 
 var eventMisuseChecks = []check{
 	{"event/unknown-flags", "flags that do not exist, or interprocess with timing, are refused",
-		"Driver API: cuEventCreate", 0, func(c *T) {
+		"Driver API: cuEventCreate", 0, func(c *trial) {
 			for _, flags := range []cu.EventFlags{0x8, 0x1000, cu.EventInterprocess} {
 				e, err := c.d.EventCreate(c.ctx, flags)
 				c.want(err, "create", cu.ErrorInvalidValue)
@@ -171,7 +171,7 @@ var eventMisuseChecks = []check{
 			}
 		}},
 	{"event/elapsed-without-timing", "there is no elapsed time between events without timing",
-		"Driver API: cuEventElapsedTime", 0, func(c *T) {
+		"Driver API: cuEventElapsedTime", 0, func(c *trial) {
 			a, b := c.event(cu.EventDisableTiming), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, 0), "record")
 			c.ok(c.d.EventRecord(c.ctx, b, 0), "record")
@@ -182,7 +182,7 @@ var eventMisuseChecks = []check{
 			c.want(err, "elapsed backwards", cu.ErrorInvalidHandle)
 		}},
 	{"event/elapsed-never-recorded", "there is no elapsed time to or from an event that was never recorded",
-		"Driver API: cuEventElapsedTime", 0, func(c *T) {
+		"Driver API: cuEventElapsedTime", 0, func(c *trial) {
 			a, b := c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, 0), "record")
 			c.syncAll()
@@ -192,7 +192,7 @@ var eventMisuseChecks = []check{
 			c.want(err, "from one never recorded", cu.ErrorInvalidHandle)
 		}},
 	{"event/elapsed-not-ready", "there is no elapsed time yet to an event that is not done",
-		"Driver API: cuEventElapsedTime", needMapHost, func(c *T) {
+		"Driver API: cuEventElapsedTime", needMapHost, func(c *trial) {
 			s, a, b := c.stream(cu.StreamNonBlocking), c.event(0), c.event(0)
 			c.ok(c.d.EventRecord(c.ctx, a, s), "record")
 			g := c.gate()
@@ -205,7 +205,7 @@ var eventMisuseChecks = []check{
 			c.check(c.elapsed(a, b) >= 0, "%g ms after the gate", c.elapsed(a, b))
 		}},
 	{"event/no-event", "event 0 is an invalid handle",
-		"Driver API: Event Management", 0, func(c *T) {
+		"Driver API: Event Management", 0, func(c *trial) {
 			const bad = cu.ErrorInvalidHandle
 			c.want(c.d.EventRecord(c.ctx, 0, 0), "record", bad)
 			c.want(c.d.EventQuery(c.ctx, 0), "query", bad)
@@ -215,7 +215,7 @@ var eventMisuseChecks = []check{
 			c.want(err, "elapsed", bad)
 		}},
 	{"event/record-flags", "an external record is refused outside a capture, as are unknown flags",
-		"Driver API: cuEventRecordWithFlags", 0, func(c *T) {
+		"Driver API: cuEventRecordWithFlags", 0, func(c *trial) {
 			s, e := c.stream(0), c.event(0)
 			c.ok(c.d.EventRecordWithFlags(c.ctx, e, s, cu.EventRecordDefault), "default flags")
 			err := c.d.EventRecordWithFlags(c.ctx, e, s, cu.EventRecordExternal)
@@ -224,7 +224,7 @@ var eventMisuseChecks = []check{
 			c.sync(s)
 		}},
 	{"event/use-after-destroy", "a destroyed event is an invalid handle",
-		"Driver API: cuEventDestroy (undefined on hardware)", needEmulated, func(c *T) {
+		"Driver API: cuEventDestroy (undefined on hardware)", needEmulated, func(c *trial) {
 			e, err := c.d.EventCreate(c.ctx, 0)
 			c.ok(err, "create")
 			c.ok(c.d.EventDestroy(c.ctx, e), "destroy")

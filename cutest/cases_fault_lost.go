@@ -14,7 +14,7 @@ const lostDoc = faultDoc + "CUDA_ERROR_ILLEGAL_ADDRESS (the process must be term
 const newProcessCase = "memory/keeps-bytes"
 
 // loseDevice lets a kernel of the case's context fault, and waits for the error.
-func (c *T) loseDevice() {
+func (c *trial) loseDevice() {
 	c.launchFaulty(0, 0x10)
 	c.want(c.waitForFault(0), "wait", cu.ErrorIllegalAddress)
 }
@@ -23,7 +23,7 @@ func (c *T) loseDevice() {
 // is a new process or, for an emulated device, a new driver.
 var faultLostChecks = []check{
 	{"fault/other-contexts", "a fault makes the other contexts of the device unusable",
-		lostDoc, needIsolation, func(c *T) {
+		lostDoc, needIsolation, func(c *trial) {
 			o := c.foreign(c.dev)
 			p := c.deviceIn(o.ctx, 64)
 			c.loseDevice()
@@ -35,7 +35,7 @@ var faultLostChecks = []check{
 			c.want(c.tryLaunch(o.ctx, o.stream, "store", 1, p, uint32(4), uint32(1)), "launch in the other context", cu.ErrorIllegalAddress)
 		}},
 	{"fault/no-new-context", "after a fault no context can be created on the device",
-		lostDoc, needIsolation, func(c *T) {
+		lostDoc, needIsolation, func(c *trial) {
 			c.loseDevice()
 			ctx, err := c.d.CtxCreate(cu.CtxMapHost, c.dev)
 			c.want(err, "create", cu.ErrorIllegalAddress)
@@ -44,7 +44,7 @@ var faultLostChecks = []check{
 			}
 		}},
 	{"fault/destroy-is-no-way-out", "a faulted context can be destroyed, but destroying it, or all contexts, does not recover the device",
-		lostDoc + "; cuCtxDestroy", needIsolation | needOwnContext, func(c *T) {
+		lostDoc + "; cuCtxDestroy", needIsolation | needOwnContext, func(c *trial) {
 			o := c.foreign(c.dev)
 			c.loseDevice()
 			c.ok(c.d.CtxDestroy(c.ctx), "destroy the faulted context")
@@ -58,7 +58,7 @@ var faultLostChecks = []check{
 			}
 		}},
 	{"fault/reset-is-no-way-out", "the primary context can be reset after a fault, but not retained again",
-		lostDoc + "; cuDevicePrimaryCtxReset", needIsolation, func(c *T) {
+		lostDoc + "; cuDevicePrimaryCtxReset", needIsolation, func(c *trial) {
 			c.loseDevice()
 			c.ok(c.d.DevicePrimaryCtxReset(c.dev), "reset")
 			c.primaryActive(0)
@@ -68,7 +68,7 @@ var faultLostChecks = []check{
 			c.want(err, "retain after the reset", cu.ErrorIllegalAddress)
 		}},
 	{"fault/questions-about-the-device", "the properties of a lost device can still be read",
-		lostDoc, needIsolation, func(c *T) {
+		lostDoc, needIsolation, func(c *trial) {
 			c.loseDevice()
 			_, err := c.d.DeviceGetName(c.dev)
 			c.ok(err, "name")
@@ -81,7 +81,7 @@ var faultLostChecks = []check{
 			c.check(int(n) == len(c.suite.devices), "%d devices, want %d", n, len(c.suite.devices))
 		}},
 	{"fault/new-start", "in a new process, or with a new driver of an emulated device, the device works while the faulted process still runs",
-		lostDoc, needIsolation, func(c *T) {
+		lostDoc, needIsolation, func(c *trial) {
 			c.loseDevice()
 			if cu.AsEmulated(c.d) != nil {
 				s := isolatedSuite(c.suite.open, c.suite.times, c.suite.parent)
@@ -105,7 +105,7 @@ var faultLostChecks = []check{
 			c.check(len(doc.Cases) == 1 && doc.Cases[0].Result == "pass", "in a new process: %+v", doc.Cases)
 		}},
 	{"fault/other-device", "a fault makes the other devices of the process unusable",
-		lostDoc + " (silent)", needIsolation | needTwoDevices, func(c *T) {
+		lostDoc + " (silent)", needIsolation | needTwoDevices, func(c *trial) {
 			_, ctx := c.second()
 			c.loseDevice()
 			c.want(c.d.CtxSynchronize(ctx), "synchronize the second device", cu.ErrorIllegalAddress)

@@ -13,7 +13,7 @@ const (
 )
 
 // active returns how many blocks of a kernel run on a multiprocessor at once.
-func (c *T) active(f cu.Function, block int32, shared uintptr) int32 {
+func (c *trial) active(f cu.Function, block int32, shared uintptr) int32 {
 	n, err := c.d.OccupancyMaxActiveBlocksPerMultiprocessor(c.ctx, f, block, shared, cu.OccupancyDefault)
 	c.ok(err, fmt.Sprintf("occupancy of blocks of %d threads and %d bytes", block, shared))
 	return n
@@ -21,7 +21,7 @@ func (c *T) active(f cu.Function, block int32, shared uintptr) int32 {
 
 // launchEx launches blocks of 256 threads with attributes. It ends the case if the driver
 // is older than the call.
-func (c *T) launchEx(f cu.Function, grid uint32, s cu.Stream, params []byte, attrs ...cu.LaunchAttribute) error {
+func (c *trial) launchEx(f cu.Function, grid uint32, s cu.Stream, params []byte, attrs ...cu.LaunchAttribute) error {
 	err := c.d.LaunchKernelEx(c.ctx, &cu.LaunchConfig{Grid: dim(grid), Block: dim(256), Stream: s, Attrs: attrs}, f, params)
 	if c.attr(cu.DeviceAttributeCooperativeLaunch) != 0 && isCode(err, cu.ErrorNotSupported) && cu.AsEmulated(c.d) == nil {
 		c.skip("the driver is older than the call: %v", err)
@@ -31,7 +31,7 @@ func (c *T) launchEx(f cu.Function, grid uint32, s cu.Stream, params []byte, att
 
 // cooperative returns a kernel with a barrier of the grid, and how many of its blocks of
 // 256 threads run at once. It skips the case if the device has no cooperative launches.
-func (c *T) cooperative(name string) (f cu.Function, most uint32) {
+func (c *trial) cooperative(name string) (f cu.Function, most uint32) {
 	if c.attr(cu.DeviceAttributeCooperativeLaunch) == 0 {
 		c.skip("the device has no cooperative launches")
 	}
@@ -51,7 +51,7 @@ func neighbours(blocks uint32) []byte {
 
 var occupancyChecks = []check{
 	{"occupancy/active-blocks", "the number of active blocks keeps to the device's threads, blocks and shared memory per multiprocessor",
-		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags; Programming Guide: Technical Specifications", 0, func(c *T) {
+		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags; Programming Guide: Technical Specifications", 0, func(c *trial) {
 			threads, blocks := c.attr(cu.DeviceAttributeMaxThreadsPerMultiprocessor), c.attr(cu.DeviceAttributeMaxBlocksPerMultiprocessor)
 			shared, reserved := c.attr(cu.DeviceAttributeMaxSharedMemoryPerMultiprocessor), c.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock)
 			f := c.kernel("noparams")
@@ -69,7 +69,7 @@ var occupancyChecks = []check{
 			c.observe("occupancy.blocks-with-16-KiB", c.active(f, 32, 16<<10))
 		}},
 	{"occupancy/nothing-fits", "no block fits if it has too much shared memory",
-		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0, func(c *T) {
+		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0, func(c *trial) {
 			f := c.kernel("noparams")
 			n, err := c.d.OccupancyMaxActiveBlocksPerMultiprocessor(c.ctx, f, 32, 1<<30, 0)
 			c.want(err, "1 GiB", cu.Success, cu.ErrorInvalidValue)
@@ -82,7 +82,7 @@ var occupancyChecks = []check{
 			c.observe("occupancy.above-maxntid", n)
 		}},
 	{"occupancy/suggested-block", "the suggested block size can be launched, and the suggested grid fills the device",
-		occupancyDoc + "cuOccupancyMaxPotentialBlockSizeWithFlags", 0, func(c *T) {
+		occupancyDoc + "cuOccupancyMaxPotentialBlockSizeWithFlags", 0, func(c *trial) {
 			for name, most := range map[string]int32{"noparams": c.attr(cu.DeviceAttributeMaxThreadsPerBlock), "small": 64} {
 				f := c.kernel(name)
 				for _, limit := range []int32{0, 32, 100} {
@@ -95,7 +95,7 @@ var occupancyChecks = []check{
 			}
 		}},
 	{"occupancy/available-shared", "with the available shared memory, less what the driver reserves for each block, so many blocks run at once",
-		occupancyDoc + "cuOccupancyAvailableDynamicSMemPerBlock", 0, func(c *T) {
+		occupancyDoc + "cuOccupancyAvailableDynamicSMemPerBlock", 0, func(c *trial) {
 			f, reserved := c.kernel("dynamic"), uintptr(c.attr(cu.DeviceAttributeReservedSharedMemoryPerBlock))
 			for _, n := range []int32{2, 4, 5} {
 				bytes, err := c.d.OccupancyAvailableDynamicSMemPerBlock(c.ctx, f, n, 128)
@@ -110,7 +110,7 @@ var occupancyChecks = []check{
 			}
 		}},
 	{"occupancy/misuse", "no threads, and no kernel, are refused",
-		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxPotentialBlockSizeWithFlags", 0, func(c *T) {
+		occupancyDoc + "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxPotentialBlockSizeWithFlags", 0, func(c *trial) {
 			f := c.kernel("noparams")
 			_, err := c.d.OccupancyMaxActiveBlocksPerMultiprocessor(c.ctx, f, 0, 0, 0)
 			c.want(err, "blocks of 0 threads", cu.ErrorInvalidValue)
@@ -120,7 +120,7 @@ var occupancyChecks = []check{
 			c.want(err, "kernel 0", cu.ErrorInvalidHandle, cu.ErrorInvalidValue)
 		}},
 	{"function/cache-config", "a preference between L1 cache and shared memory does not change what a kernel does",
-		"Driver API: cuFuncSetCacheConfig", 0, func(c *T) {
+		"Driver API: cuFuncSetCacheConfig", 0, func(c *trial) {
 			f, p := c.function(c.module(suitePTX), "store"), c.device(4)
 			for i, config := range []cu.FuncCache{cu.FuncCachePreferShared, cu.FuncCachePreferL1, cu.FuncCachePreferEqual, cu.FuncCachePreferNone} {
 				c.ok(c.d.FuncSetCacheConfig(c.ctx, f, config), "set")
@@ -130,7 +130,7 @@ var occupancyChecks = []check{
 			c.want(c.d.FuncSetCacheConfig(c.ctx, f, 99), "an unknown preference", cu.ErrorInvalidValue)
 		}},
 	{"function/carveout", "the preferred share of shared memory reads back; it is a percentage, or -1",
-		"Driver API: cuFuncSetAttribute, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT", 0, func(c *T) {
+		"Driver API: cuFuncSetAttribute, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT", 0, func(c *trial) {
 			f := c.function(c.module(suitePTX), "store")
 			get := func() int32 {
 				v, err := c.d.FuncGetAttribute(c.ctx, cu.FuncAttributePreferredSharedMemoryCarveout, f)
@@ -150,7 +150,7 @@ var occupancyChecks = []check{
 
 var launchExChecks = []check{
 	{"launchex/as-a-launch", "a launch without attributes, or with an ignored one, is an ordinary launch",
-		launchExDoc + ", CU_LAUNCH_ATTRIBUTE_IGNORE", 0, func(c *T) {
+		launchExDoc + ", CU_LAUNCH_ATTRIBUTE_IGNORE", 0, func(c *trial) {
 			p, s := c.device(4*256), c.stream(cu.StreamNonBlocking)
 			for i, attrs := range [][]cu.LaunchAttribute{nil, {{}}, {{}, cu.LaunchPriority(0), {}}} {
 				c.ok(c.launchEx(c.kernel("store"), 1, s, pack(p, uint32(i+3), uint32(256)), attrs...), "launch")
@@ -161,7 +161,7 @@ var launchExChecks = []check{
 			c.want(c.launchEx(0, 1, s, nil), "kernel 0", cu.ErrorInvalidHandle, cu.ErrorInvalidValue)
 		}},
 	{"launchex/cooperative", "all blocks of a cooperative launch run at once, up to as many as fit, and can wait for each other",
-		cooperativeDoc, 0, func(c *T) {
+		cooperativeDoc, 0, func(c *trial) {
 			f, most := c.cooperative("around")
 			for _, n := range []uint32{1, most/2 + 1, most} {
 				data, out := c.device(4*int(n)+4), c.device(4*int(n))
@@ -171,7 +171,7 @@ var launchExChecks = []check{
 			}
 		}},
 	{"launchex/grid-sync", "the barrier of a grid works as cooperative groups make it, launch after launch",
-		cooperativeDoc, 0, func(c *T) {
+		cooperativeDoc, 0, func(c *trial) {
 			f, most := c.cooperative("workspace")
 			n := min(most, 300)
 			data, out := c.device(4*int(n)), c.device(4*int(n))
@@ -182,7 +182,7 @@ var launchExChecks = []check{
 			}
 		}},
 	{"launchex/cooperative-too-large", "a cooperative launch of more blocks than run at once is refused",
-		cooperativeDoc + "; CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", 0, func(c *T) {
+		cooperativeDoc + "; CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", 0, func(c *trial) {
 			f, most := c.cooperative("around")
 			data := c.device(4 * int(most+2))
 			c.want(c.launchEx(f, most+1, 0, pack(data, data), cu.CooperativeLaunch()), "one block too many", cu.ErrorCooperativeLaunchTooLarge)
@@ -192,7 +192,7 @@ var launchExChecks = []check{
 			c.syncAll()
 		}},
 	{"launchex/cooperative-graph", "a captured cooperative launch is cooperative in the graph, also with other parameters",
-		cooperativeDoc + "; cuGraphExecKernelNodeSetParams", 0, func(c *T) {
+		cooperativeDoc + "; cuGraphExecKernelNodeSetParams", 0, func(c *trial) {
 			f, most := c.cooperative("workspace")
 			n := min(most, 200)
 			data, out, other, s := c.device(4*int(n)), c.device(4*int(n)), c.device(4*int(n)), c.stream(cu.StreamNonBlocking)
@@ -215,7 +215,7 @@ var launchExChecks = []check{
 			c.same("with other parameters", c.down(other, 4*int(n)), neighbours(n))
 		}},
 	{"launchex/programmatic", "a kernel that may begin early sees the writes of the kernel before it, after it has waited",
-		"Programming Guide: Programmatic Dependent Launch and Synchronization; " + launchExDoc, 0, func(c *T) {
+		"Programming Guide: Programmatic Dependent Launch and Synchronization; " + launchExDoc, 0, func(c *trial) {
 			if c.attr(cu.DeviceAttributeComputeCapabilityMajor) < 9 {
 				c.skip("programmatic dependent launch needs compute capability 9.0")
 			}
@@ -234,7 +234,7 @@ var launchExChecks = []check{
 			c.same("after 20 pairs", c.down(p, 4), words(want))
 		}},
 	{"launchex/clusters", "clusters run on devices that have them; a grid must be a multiple of the cluster",
-		"Programming Guide: Thread Block Clusters; " + launchExDoc + ", CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION", 0, func(c *T) {
+		"Programming Guide: Thread Block Clusters; " + launchExDoc + ", CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION", 0, func(c *trial) {
 			p := c.device(4 * 256)
 			launch := func(grid uint32, cluster cu.Dim3) error {
 				return c.launchEx(c.kernel("store"), grid, 0, pack(p, uint32(9), uint32(256)), cu.ClusterLaunch(cluster))

@@ -9,13 +9,13 @@ import (
 const graphDoc = "Programming Guide: CUDA Graphs"
 
 // incGraph captures a graph of one kernel that adds v to n words at p.
-func (c *T) incGraph(s cu.Stream, p cu.DevicePtr, v uint32, n int) cu.Graph {
+func (c *trial) incGraph(s cu.Stream, p cu.DevicePtr, v uint32, n int) cu.Graph {
 	return c.captured(s, func() { c.launch(s, "inc", n, p, v, uint32(n)) })
 }
 
 var graphChecks = []check{
 	{"graph/fresh-data-every-launch", "a launch reads the contents of memory at that time, not at the time of the capture",
-		graphDoc, 0, func(c *T) {
+		graphDoc, 0, func(c *trial) {
 			const n = 3000
 			p, in, out, s := c.device(4*n), c.pinned(4*n, 0), c.pinned(4*n, 0), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.captured(s, func() {
@@ -32,7 +32,7 @@ var graphChecks = []check{
 			}
 		}},
 	{"graph/exec-outlives-graph", "an executable graph stays valid when its graph is destroyed",
-		"Driver API: cuGraphDestroy, cuGraphInstantiate", 0, func(c *T) {
+		"Driver API: cuGraphDestroy, cuGraphInstantiate", 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			c.begin(s, cu.StreamCaptureModeRelaxed)
@@ -46,7 +46,7 @@ var graphChecks = []check{
 			c.same("after two launches", c.down(p, 4), words(10))
 		}},
 	{"graph/in-stream-order", "a graph runs in the order of its stream",
-		"Driver API: cuGraphLaunch", 0, func(c *T) {
+		"Driver API: cuGraphLaunch", 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.incGraph(s, p, 7, 1))
 			c.ok(c.d.MemsetD32Async(c.ctx, p, 100, 1, s), "fill")
@@ -57,7 +57,7 @@ var graphChecks = []check{
 			c.same("after all", c.down(p, 4), words(180))
 		}},
 	{"graph/launch-returns", "launching a graph returns before it is done",
-		"Driver API: cuGraphLaunch", needMapHost, func(c *T) {
+		"Driver API: cuGraphLaunch", needMapHost, func(c *trial) {
 			p, t := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			x := c.instantiated(c.incGraph(t, p, 1, 1))
@@ -70,7 +70,7 @@ var graphChecks = []check{
 			c.same("after both launches", c.down(p, 4), words(2))
 		}},
 	{"graph/launches-of-one-exec-follow", "launches of one executable graph do not overlap, whatever their streams",
-		"Driver API: cuGraphLaunch", needMapHost, func(c *T) {
+		"Driver API: cuGraphLaunch", needMapHost, func(c *trial) {
 			p := c.device(4)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.incGraph(a, p, 1, 1))
@@ -83,7 +83,7 @@ var graphChecks = []check{
 			c.same("after both launches", c.down(p, 4), words(2))
 		}},
 	{"graph/host-node", "a host function in a graph runs at every launch, in order",
-		graphDoc, needMapHost, func(c *T) {
+		graphDoc, needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			var runs, wrong atomic.Int32
 			x := c.instantiated(c.captured(s, func() {
@@ -107,7 +107,7 @@ var graphChecks = []check{
 			c.check(wrong.Load() == 0, "the function ran before the kernel before it was done, %d times", wrong.Load())
 		}},
 	{"graph/destroy-exec-running", "an executable graph may be destroyed while it runs: the call returns at once, and the run goes on",
-		"Driver API: cuGraphExecDestroy", needMapHost, func(c *T) {
+		"Driver API: cuGraphExecDestroy", needMapHost, func(c *trial) {
 			p, t := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			graph := c.incGraph(t, p, 9, 1)
@@ -123,7 +123,7 @@ var graphChecks = []check{
 			c.same("after both launches", c.down(p, 4), words(18))
 		}},
 	{"graph/legacy-stream", "a graph can be launched into the legacy stream",
-		"Driver API: cuGraphLaunch", 0, func(c *T) {
+		"Driver API: cuGraphLaunch", 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
 			x := c.instantiated(c.incGraph(s, p, 4, 1))
@@ -131,7 +131,7 @@ var graphChecks = []check{
 			c.same("after the launch", c.down(p, 4), words(4))
 		}},
 	{"graph/large", "a graph of a thousand kernels runs them in order",
-		graphDoc, 0, func(c *T) {
+		graphDoc, 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			x := c.instantiated(c.captured(s, func() {
 				c.ok(c.d.MemsetD32Async(c.ctx, p, 0, 1, s), "fill")
@@ -144,7 +144,7 @@ var graphChecks = []check{
 			c.same("after two launches", c.down(p, 4), words(1000))
 		}},
 	{"graph/no-handle", "graph 0 is an invalid value",
-		"Driver API: Graph Management", 0, func(c *T) {
+		"Driver API: Graph Management", 0, func(c *trial) {
 			const bad = cu.ErrorInvalidValue
 			c.want(c.d.GraphDestroy(0), "destroy", bad)
 			c.want(c.d.GraphExecDestroy(0), "destroy executable", bad)
@@ -157,7 +157,7 @@ var graphChecks = []check{
 			c.want(err, "type of node 0", bad)
 		}},
 	{"graph/instantiate-flags", "flags that do not exist are refused",
-		"Driver API: cuGraphInstantiateWithFlags", 0, func(c *T) {
+		"Driver API: cuGraphInstantiateWithFlags", 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			x, err := c.d.GraphInstantiate(c.ctx, c.incGraph(s, p, 1, 1), 1<<40)
 			c.want(err, "instantiate", cu.ErrorInvalidValue)
@@ -171,7 +171,7 @@ const updateDoc = graphDoc + ", Updating Instantiated Graphs"
 
 var graphUpdateChecks = []check{
 	{"graph/update-same-shape", "an executable graph can get the parameters of a graph with the same topology",
-		updateDoc + ", Whole Graph Update; Driver API: cuGraphExecUpdate", 0, func(c *T) {
+		updateDoc + ", Whole Graph Update; Driver API: cuGraphExecUpdate", 0, func(c *trial) {
 			const n = 200
 			p, q, s := c.device(4*n), c.device(4*n), c.stream(cu.StreamNonBlocking)
 			c.up(p, repeated(1, n))
@@ -184,7 +184,7 @@ var graphUpdateChecks = []check{
 			c.same("the second buffer", c.down(q, 4*n), repeated(21, n))
 		}},
 	{"graph/update-other-shape", "a graph with another topology is refused, and the executable graph does not change",
-		updateDoc + "; CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", 0, func(c *T) {
+		updateDoc + "; CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", 0, func(c *trial) {
 			p, s := c.device(8), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0, 0))
 			x := c.instantiated(c.incGraph(s, p, 10, 1))
@@ -199,7 +199,7 @@ var graphUpdateChecks = []check{
 			c.same("after the launch", c.down(p, 8), words(10, 0))
 		}},
 	{"graph/update-copy", "a copy's addresses can be updated",
-		updateDoc, 0, func(c *T) {
+		updateDoc, 0, func(c *trial) {
 			p, h, s := c.device(4096), c.pinned(8192, 0), c.stream(cu.StreamNonBlocking)
 			in := func(offset int) cu.Graph {
 				return c.captured(s, func() {
@@ -214,7 +214,7 @@ var graphUpdateChecks = []check{
 			c.same("the second half", c.down(p, 4096), h.b[4096:])
 		}},
 	{"graph/kernel-node-params", "a kernel's parameters and grid can be changed in one executable graph only",
-		updateDoc + ", Individual Node Update; Driver API: cuGraphExecKernelNodeSetParams", 0, func(c *T) {
+		updateDoc + ", Individual Node Update; Driver API: cuGraphExecKernelNodeSetParams", 0, func(c *trial) {
 			const n = 64
 			p, s := c.device(4*n), c.stream(cu.StreamNonBlocking)
 			g := c.incGraph(s, p, 1, 32)
@@ -229,7 +229,7 @@ var graphUpdateChecks = []check{
 			c.same("the other executable graph", c.down(p, 4*n), append(repeated(6, 32), repeated(5, 32)...))
 		}},
 	{"graph/kernel-node-misuse", "only kernels have kernel parameters",
-		"Driver API: cuGraphExecKernelNodeSetParams", 0, func(c *T) {
+		"Driver API: cuGraphExecKernelNodeSetParams", 0, func(c *trial) {
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			g := c.captured(s, func() { c.ok(c.d.MemsetD32Async(c.ctx, p, 1, 1, s), "fill") })
 			x := c.instantiated(g)

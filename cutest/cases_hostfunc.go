@@ -14,12 +14,12 @@ import (
 
 const hostFuncDoc = "Programming Guide: Host Functions (Callbacks); Driver API: cuLaunchHostFunc"
 
-func (c *T) hostFunc(s cu.Stream, f func()) {
+func (c *trial) hostFunc(s cu.Stream, f func()) {
 	c.ok(c.d.LaunchHostFunc(c.ctx, s, f), "queue a host function")
 }
 
 // oneAtATime checks that the host functions of two streams do not run at once.
-func (c *T) oneAtATime(a, b cu.Stream) {
+func (c *trial) oneAtATime(a, b cu.Stream) {
 	second := make(chan struct{})
 	together := false
 	c.hostFunc(a, func() {
@@ -45,7 +45,7 @@ func (c *T) oneAtATime(a, b cu.Stream) {
 
 var hostFuncChecks = []check{
 	{"hostfunc/order", "a host function runs after the earlier work of its stream and before the later work",
-		hostFuncDoc, needMapHost, func(c *T) {
+		hostFuncDoc, needMapHost, func(c *trial) {
 			for _, s := range []cu.Stream{c.stream(cu.StreamNonBlocking), c.stream(0), 0} {
 				m := c.mapped(8)
 				storeWord(m.b, 0, 0)
@@ -63,7 +63,7 @@ var hostFuncChecks = []check{
 			}
 		}},
 	{"hostfunc/blocks-what-follows", "work after a host function waits for its end",
-		hostFuncDoc, needMapHost, func(c *T) {
+		hostFuncDoc, needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			storeWord(m.b, 0, 0)
 			release, entered := make(chan struct{}), make(chan struct{})
@@ -88,7 +88,7 @@ var hostFuncChecks = []check{
 			c.check(loadWord(m.b, 0) == 1, "got %d, want 1", loadWord(m.b, 0))
 		}},
 	{"hostfunc/synchronize-waits", "a wait for a stream or a context ends after its host functions have returned",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			var done atomic.Bool
 			c.hostFunc(s, func() { time.Sleep(blockedTime); done.Store(true) })
@@ -100,7 +100,7 @@ var hostFuncChecks = []check{
 			c.check(done.Load(), "the context's wait ended before the host function")
 		}},
 	{"hostfunc/event-after", "an event recorded after a host function is done when the function has returned",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			s, e := c.stream(cu.StreamNonBlocking), c.event(cu.EventDisableTiming)
 			var done atomic.Bool
 			c.hostFunc(s, func() { time.Sleep(blockedTime); done.Store(true) })
@@ -110,7 +110,7 @@ var hostFuncChecks = []check{
 			c.check(done.Load(), "the event was done before the host function")
 		}},
 	{"hostfunc/many-in-order", "every host function of a stream runs once, in order",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			const n = 500
 			s := c.stream(cu.StreamNonBlocking)
 			var order []int
@@ -125,7 +125,7 @@ var hostFuncChecks = []check{
 			c.check(slices.Equal(order, want), "%d functions ran, in the order %v ...", len(order), order[:min(20, len(order))])
 		}},
 	{"hostfunc/legacy-rules", "a host function in the legacy stream waits for blocking streams, and they wait for it",
-		hostFuncDoc + "; Default Stream", needMapHost, func(c *T) {
+		hostFuncDoc + "; Default Stream", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			g, s := c.behind(cu.StreamDefault)
 			var ran atomic.Bool
@@ -137,7 +137,7 @@ var hostFuncChecks = []check{
 			c.check(ran.Load(), "the blocking stream did not wait for the function")
 		}},
 	{"hostfunc/beside-the-default-stream", "a host function of a non-blocking stream runs while a kernel and the work behind it hold the default stream",
-		hostFuncDoc + "; Default Stream", needMapHost, func(c *T) {
+		hostFuncDoc + "; Default Stream", needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			g := c.gate()
 			g.hold(0)
@@ -151,7 +151,7 @@ var hostFuncChecks = []check{
 			c.sync(0)
 		}},
 	{"hostfunc/no-driver-calls", "a driver call inside a host function is not permitted, and does not deadlock",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			calls := map[string]func() error{
 				"MemAlloc": func() error {
@@ -180,7 +180,7 @@ var hostFuncChecks = []check{
 			}
 		}},
 	{"hostfunc/panic-reported", "a panic in a host function does not end the process: a wait reports it, and the stream goes on",
-		"Ferry: cu.HostPanic", needMapHost, func(c *T) {
+		"Ferry: cu.HostPanic", needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			word := fmt.Sprintf("number %d", time.Now().UnixNano())
 			c.hostFunc(s, func() { panic(word) })
@@ -195,19 +195,19 @@ var hostFuncChecks = []check{
 			c.ok(c.d.CtxSynchronize(c.ctx), "the context after the report")
 		}},
 	{"hostfunc/nil", "a nil function is an invalid value",
-		"Driver API: cuLaunchHostFunc", 0, func(c *T) {
+		"Driver API: cuLaunchHostFunc", 0, func(c *trial) {
 			c.want(c.d.LaunchHostFunc(c.ctx, 0, nil), "nil", cu.ErrorInvalidValue)
 		}},
 	{"hostfunc/two-streams", "host functions run one at a time, even on two streams",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			c.oneAtATime(c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking))
 		}},
 	{"hostfunc/default-stream-holds-others", "a host function of the default stream that waits holds back those of non-blocking streams",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			c.oneAtATime(0, c.stream(cu.StreamNonBlocking))
 		}},
 	{"hostfunc/goroutine-may-call", "a host function may pass work to another goroutine, which uses the driver after the function has returned",
-		hostFuncDoc, 0, func(c *T) {
+		hostFuncDoc, 0, func(c *trial) {
 			const n = 100
 			p, s := c.device(4*n), c.stream(cu.StreamNonBlocking)
 			c.kernel("store")

@@ -10,7 +10,7 @@ const launchDoc = "Programming Guide: Thread Hierarchy; Driver API: cuLaunchKern
 
 var launchChecks = []check{
 	{"launch/every-thread-once", "every thread of every block runs once and has the right indices",
-		launchDoc, 0, func(c *T) {
+		launchDoc, 0, func(c *trial) {
 			for _, shape := range [][2]cu.Dim3{
 				{dim(3, 4, 5), dim(7, 3, 2)}, {dim(1), dim(33)}, {dim(15), dim(1)}, {dim(2, 3), dim(32, 4)}, {dim(1, 1, 9), dim(1, 1, 5)},
 			} {
@@ -23,7 +23,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/largest-blocks", "blocks may have as many threads as the device allows, in any shape",
-		launchDoc + "; Technical Specifications", 0, func(c *T) {
+		launchDoc + "; Technical Specifications", 0, func(c *trial) {
 			most := uint32(c.attr(cu.DeviceAttributeMaxThreadsPerBlock))
 			p := c.device(4)
 			for _, block := range []cu.Dim3{dim(most), dim(1, most), dim(most/64, 1, 64), dim(4, most/16, 4)} {
@@ -33,7 +33,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/large-grids", "grids may be large in every dimension",
-		launchDoc + "; Technical Specifications", 0, func(c *T) {
+		launchDoc + "; Technical Specifications", 0, func(c *trial) {
 			p := c.device(4)
 			deep := min(65535, uint32(c.attr(cu.DeviceAttributeMaxGridDimZ)))
 			for _, grid := range []cu.Dim3{dim(60_000), dim(1, 65535), dim(1, 1, deep)} {
@@ -43,7 +43,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/static-shared-memory", "threads of a block exchange words through shared memory and a barrier",
-		"Programming Guide: Shared Memory; Synchronization Functions", 0, func(c *T) {
+		"Programming Guide: Shared Memory; Synchronization Functions", 0, func(c *trial) {
 			p := c.device(1024)
 			in := c.random(1024)
 			c.up(p, in)
@@ -55,7 +55,7 @@ var launchChecks = []check{
 			c.same("reversed", c.down(p, 1024), want)
 		}},
 	{"launch/dynamic-shared-memory", "a launch gives its blocks the requested shared memory",
-		"Programming Guide: Shared Memory; Driver API: cuLaunchKernel", 0, func(c *T) {
+		"Programming Guide: Shared Memory; Driver API: cuLaunchKernel", 0, func(c *trial) {
 			out := c.device(4)
 			for _, bytes := range []uint32{4, 100, 4096, uint32(c.attr(cu.DeviceAttributeMaxSharedMemoryPerBlock))} {
 				c.ok(c.d.LaunchKernel(c.ctx, c.kernel("dynamic"), dim(1), dim(1), bytes, 0, pack(out, bytes)), "launch")
@@ -63,7 +63,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/local-memory", "every thread has local memory of its own",
-		"Programming Guide: Device Memory Accesses, Local Memory", 0, func(c *T) {
+		"Programming Guide: Device Memory Accesses, Local Memory", 0, func(c *trial) {
 			out := c.device(4)
 			for _, i := range []uint32{0, 1, 31, 63} {
 				c.launch(0, "locals", 1, out, i)
@@ -71,7 +71,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/atomics", "atomic additions of all threads add up, and each ticket is given once",
-		"Programming Guide: Atomic Functions", 0, func(c *T) {
+		"Programming Guide: Atomic Functions", 0, func(c *trial) {
 			const n = 64
 			p, slots := c.device(4), c.device(4*n)
 			c.up(p, words(7))
@@ -91,7 +91,7 @@ var launchChecks = []check{
 			}
 		}},
 	{"launch/no-parameters", "a kernel without parameters takes none",
-		"Driver API: cuLaunchKernel", 0, func(c *T) {
+		"Driver API: cuLaunchKernel", 0, func(c *trial) {
 			f := c.kernel("noparams")
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, nil), "nil")
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, []byte{}), "empty")
@@ -123,7 +123,7 @@ func eachIndex(d cu.Dim3, f func(cu.Dim3)) {
 
 var launchMisuseChecks = []check{
 	{"launch/zero-extent", "a grid or block with a zero dimension is an invalid value",
-		launchDoc, 0, func(c *T) {
+		launchDoc, 0, func(c *trial) {
 			f := c.kernel("noparams")
 			for axis := range 3 {
 				d := dim(1, 1, 1)
@@ -133,7 +133,7 @@ var launchMisuseChecks = []check{
 			}
 		}},
 	{"launch/block-too-large", "a block beyond the device's limits is an invalid value",
-		launchDoc + "; Technical Specifications", 0, func(c *T) {
+		launchDoc + "; Technical Specifications", 0, func(c *trial) {
 			f := c.kernel("noparams")
 			most := uint32(c.attr(cu.DeviceAttributeMaxThreadsPerBlock))
 			z := uint32(c.attr(cu.DeviceAttributeMaxBlockDimZ))
@@ -143,7 +143,7 @@ var launchMisuseChecks = []check{
 			c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(most), 0, 0, nil), "the largest block")
 		}},
 	{"launch/grid-too-large", "a grid beyond the device's limits is an invalid value",
-		launchDoc + "; Technical Specifications", 0, func(c *T) {
+		launchDoc + "; Technical Specifications", 0, func(c *trial) {
 			f := c.kernel("noparams")
 			for _, grid := range []cu.Dim3{
 				dim(uint32(c.attr(cu.DeviceAttributeMaxGridDimX)) + 1), dim(1, uint32(c.attr(cu.DeviceAttributeMaxGridDimY))+1),
@@ -153,7 +153,7 @@ var launchMisuseChecks = []check{
 			}
 		}},
 	{"launch/compiled-bounds", "a block that a kernel was not compiled for is refused",
-		"PTX ISA: .maxntid, .reqntid; Driver API: cuLaunchKernel", 0, func(c *T) {
+		"PTX ISA: .maxntid, .reqntid; Driver API: cuLaunchKernel", 0, func(c *trial) {
 			out := c.device(4)
 			try := func(kernel string, block cu.Dim3) error {
 				return c.d.LaunchKernel(c.ctx, c.kernel(kernel), dim(1), block, 0, 0, pack(out))
@@ -167,16 +167,16 @@ var launchMisuseChecks = []check{
 			c.syncAll()
 		}},
 	{"launch/shared-too-large", "more shared memory than a block may have is an invalid value",
-		"Driver API: cuLaunchKernel", 0, func(c *T) {
+		"Driver API: cuLaunchKernel", 0, func(c *trial) {
 			c.want(c.d.LaunchKernel(c.ctx, c.kernel("noparams"), dim(1), dim(1), 1<<20, 0, nil), "1 MiB", cu.ErrorInvalidValue)
 			c.want(c.d.LaunchKernel(c.ctx, c.kernel("reverse"), dim(1), dim(256), 48<<10, 0, pack(cu.DevicePtr(0))), "48 KiB beside 1 KiB of static", cu.ErrorInvalidValue)
 		}},
 	{"launch/no-kernel", "kernel 0 is an invalid handle",
-		"Driver API: cuLaunchKernel", 0, func(c *T) {
+		"Driver API: cuLaunchKernel", 0, func(c *trial) {
 			c.want(c.d.LaunchKernel(c.ctx, 0, dim(1), dim(1), 0, 0, nil), "launch", cu.ErrorInvalidHandle)
 		}},
 	{"launch/parameters-of-wrong-size", "too many parameter bytes, or none, are refused; hardware does not notice too few",
-		"Driver API: cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_SIZE", needOwnContext, func(c *T) {
+		"Driver API: cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_SIZE", needOwnContext, func(c *trial) {
 			f := c.kernel("dynamic") // the kernel returns at once for a null pointer
 			short := c.d.LaunchKernel(c.ctx, f, dim(1), dim(1), 0, 0, make([]byte, 8))
 			c.wantOrEmulated(short, "too few", cu.Success, cu.ErrorInvalidValue)
@@ -187,7 +187,7 @@ var launchMisuseChecks = []check{
 			c.syncAll()
 		}},
 	{"launch/refused-leaves-no-trace", "a refused launch does nothing and does not affect later launches",
-		"Programming Guide: Error Checking", 0, func(c *T) {
+		"Programming Guide: Error Checking", 0, func(c *trial) {
 			p := c.device(4)
 			c.up(p, words(3))
 			s := c.stream(0)

@@ -16,7 +16,7 @@ const (
 
 var managedChecks = []check{
 	{"managed/without-capability", "a device without managed memory reports that it is not supported",
-		managedDoc, 0, func(c *T) {
+		managedDoc, 0, func(c *trial) {
 			p, err := c.d.MemAllocManaged(c.ctx, page, attachGlobal)
 			if c.attr(cu.DeviceAttributeManagedMemory) == 0 {
 				c.want(err, "allocate", cu.ErrorNotSupported)
@@ -26,7 +26,7 @@ var managedChecks = []check{
 			c.ok(c.d.MemFree(c.ctx, p), "free")
 		}},
 	{"managed/host-device-host", "host and kernels use managed memory at one address",
-		managedDoc, needManaged, func(c *T) {
+		managedDoc, needManaged, func(c *trial) {
 			const n = 100_003
 			p, b := c.managed(4*n, attachGlobal)
 			for i := range uint32(4) {
@@ -40,7 +40,7 @@ var managedChecks = []check{
 			}
 		}},
 	{"managed/sparse-touch", "host and device use different pages of one allocation alternately",
-		managedDoc, needManaged, func(c *T) {
+		managedDoc, needManaged, func(c *trial) {
 			const pages = 600
 			p, b := c.managed(pages*page, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -60,7 +60,7 @@ var managedChecks = []check{
 			c.same("what the device sees", c.down(q, pages*page), want)
 		}},
 	{"managed/mixed-pointers", "one launch can use managed, device and page-locked memory",
-		managedDoc, needManaged | needMapHost, func(c *T) {
+		managedDoc, needManaged | needMapHost, func(c *trial) {
 			const n = 1500
 			m, mb := c.managed(4*n, attachGlobal)
 			d, h := c.device(4*n), c.mapped(4*n)
@@ -74,7 +74,7 @@ var managedChecks = []check{
 			c.same("the sum", outb, repeated(321, n))
 		}},
 	{"managed/globals", "a managed variable of a module is one variable for host and kernels",
-		"Programming Guide: Unified Memory Programming, Declaring Managed Variables", needManaged, func(c *T) {
+		"Programming Guide: Unified Memory Programming, Declaring Managed Variables", needManaged, func(c *trial) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(ptxManaged))
 			c.ok(err, "load")
 			c.cleanup(func() { c.cleanupError("unload", c.d.ModuleUnload(c.ctx, m)) })
@@ -103,7 +103,7 @@ var managedChecks = []check{
 			c.check(a.IsManaged, "the variable is not reported as managed")
 		}},
 	{"managed/copies", "copies accept managed memory as source and destination",
-		managedDoc, needManaged, func(c *T) {
+		managedDoc, needManaged, func(c *trial) {
 			const n = 1<<20 + 9
 			p, b := c.managed(n, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -117,7 +117,7 @@ var managedChecks = []check{
 			c.same("copied in", b, out)
 		}},
 	{"managed/free-misuse", "managed memory is freed once, at its start address",
-		"Driver API: cuMemFree", needManaged, func(c *T) {
+		"Driver API: cuMemFree", needManaged, func(c *trial) {
 			p, err := c.d.MemAllocManaged(c.ctx, 1<<20, attachGlobal)
 			c.ok(err, "allocate")
 			c.want(c.d.MemFree(c.ctx, p+page), "free inside", cu.ErrorInvalidValue)
@@ -126,7 +126,7 @@ var managedChecks = []check{
 			c.want(c.d.MemFree(c.ctx, p), "free twice", cu.ErrorInvalidValue)
 		}},
 	{"managed/alloc-misuse", "managed memory needs a size and either global or host attachment",
-		"Driver API: cuMemAllocManaged", needManaged, func(c *T) {
+		"Driver API: cuMemAllocManaged", needManaged, func(c *trial) {
 			for _, a := range []struct {
 				n     uintptr
 				flags cu.MemAttachFlags
@@ -139,7 +139,7 @@ var managedChecks = []check{
 			}
 		}},
 	{"managed/host-during-kernel", "with concurrent access the host can use managed memory while kernels run",
-		"Programming Guide: Unified Memory Programming, Coherency and Concurrency", needManaged | needConcurrentManaged | needMapHost, func(c *T) {
+		"Programming Guide: Unified Memory Programming, Coherency and Concurrency", needManaged | needConcurrentManaged | needMapHost, func(c *trial) {
 			p, b := c.managed(2*page, attachGlobal)
 			want := c.random(page)
 			s := c.stream(cu.StreamNonBlocking)
@@ -164,7 +164,7 @@ var managedChecks = []check{
 			c.same("written during a kernel, incremented after it", b[page:], plus(want, 3))
 		}},
 	{"managed/out-of-memory", "more managed memory than there are addresses is out of memory",
-		"Driver API: cuMemAllocManaged", needManaged, func(c *T) {
+		"Driver API: cuMemAllocManaged", needManaged, func(c *trial) {
 			_, err := c.d.MemAllocManaged(c.ctx, 1<<52, attachGlobal)
 			c.want(err, "allocate 4 PiB", cu.ErrorOutOfMemory)
 		}},

@@ -5,17 +5,17 @@ import (
 )
 
 // rangeAttribute reads a range attribute that is one number.
-func (c *T) rangeAttribute(a cu.MemRangeAttribute, p cu.DevicePtr, n int) int32 {
+func (c *trial) rangeAttribute(a cu.MemRangeAttribute, p cu.DevicePtr, n int) int32 {
 	v := []int32{-99}
 	c.ok(c.d.MemRangeGetAttribute(c.ctx, v, a, p, uintptr(n)), "range attribute")
 	return v[0]
 }
 
-func (c *T) advise(p cu.DevicePtr, n int, a cu.MemAdvice, dev cu.Device) {
+func (c *trial) advise(p cu.DevicePtr, n int, a cu.MemAdvice, dev cu.Device) {
 	c.ok(c.d.MemAdvise(c.ctx, p, uintptr(n), a, dev), "advise")
 }
 
-func (c *T) wantAttribute(what string, a cu.MemRangeAttribute, p cu.DevicePtr, n int, want int32) {
+func (c *trial) wantAttribute(what string, a cu.MemRangeAttribute, p cu.DevicePtr, n int, want int32) {
 	got := c.rangeAttribute(a, p, n)
 	c.check(got == want, "%s: got %d, want %d", what, got, want)
 }
@@ -27,7 +27,7 @@ const (
 
 var managedAdviceChecks = []check{
 	{"managed/prefetch", "a prefetch moves pages without changing their contents, and the last destination can be read",
-		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			const n = 4<<20 + 40
 			p, b := c.managed(n, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -45,7 +45,7 @@ var managedAdviceChecks = []check{
 			c.same("contents", b, plus(want, 2))
 		}},
 	{"managed/prefetch-part", "a part of an allocation can be prefetched; a range whose parts were prefetched to different places has no last location",
-		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			const n = 8 << 20
 			p, b := c.managed(n, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -57,7 +57,7 @@ var managedAdviceChecks = []check{
 			c.same("contents", b, want)
 		}},
 	{"managed/prefetch-ordered", "a prefetch runs in the order of its stream, and the call does not wait",
-		prefetchDoc, needManaged | needConcurrentManaged | needMapHost, func(c *T) {
+		prefetchDoc, needManaged | needConcurrentManaged | needMapHost, func(c *trial) {
 			p, _ := c.managed(4<<20, attachGlobal)
 			s := c.stream(cu.StreamNonBlocking)
 			g := c.gate()
@@ -67,7 +67,7 @@ var managedAdviceChecks = []check{
 			c.sync(s)
 		}},
 	{"managed/prefetch-misuse", "a prefetch needs managed memory, a range inside it and a device that exists",
-		prefetchDoc, needManaged | needConcurrentManaged, func(c *T) {
+		prefetchDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			d := c.device(1 << 20)
 			c.want(c.d.MemPrefetchAsync(c.ctx, p, 1<<20, 99, 0), "to device 99", cu.ErrorInvalidDevice)
@@ -77,7 +77,7 @@ var managedAdviceChecks = []check{
 			c.syncAll()
 		}},
 	{"managed/prefetch-without-concurrent-access", "without concurrent access nothing is prefetched to the device",
-		prefetchDoc, needManaged, func(c *T) {
+		prefetchDoc, needManaged, func(c *trial) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			err := c.d.MemPrefetchAsync(c.ctx, p, 1<<20, c.dev, 0)
 			if c.attr(cu.DeviceAttributeConcurrentManagedAccess) == 0 {
@@ -88,7 +88,7 @@ var managedAdviceChecks = []check{
 			c.syncAll()
 		}},
 	{"managed/advise-read-mostly", "read-mostly can be set, read and unset",
-		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+		adviseDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			const n = 2 << 20
 			p, b := c.managed(n, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -108,7 +108,7 @@ var managedAdviceChecks = []check{
 			c.wantAttribute("unset", cu.MemRangeAttributeReadMostly, p, n, 0)
 		}},
 	{"managed/advise-preferred-location", "the preferred location is a device or the host, and can be unset",
-		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+		adviseDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			const n = 2 << 20
 			p, b := c.managed(n, attachGlobal)
 			want := append([]byte(nil), b...)
@@ -125,7 +125,7 @@ var managedAdviceChecks = []check{
 			c.wantAttribute("unset", cu.MemRangeAttributePreferredLocation, p, n, int32(cu.InvalidDevice))
 		}},
 	{"managed/advise-accessed-by", "accessed-by has a list of devices, which can include the host",
-		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+		adviseDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			const n = 2 << 20
 			p, _ := c.managed(n, attachGlobal)
 			get := func() [3]int32 {
@@ -143,7 +143,7 @@ var managedAdviceChecks = []check{
 			c.check(get() == [3]int32{-1, none, none}, "with the host: %v", get())
 		}},
 	{"managed/advise-misuse", "advice needs managed memory, a known kind of advice and an existing device",
-		adviseDoc, needManaged | needConcurrentManaged, func(c *T) {
+		adviseDoc, needManaged | needConcurrentManaged, func(c *trial) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			d := c.device(1 << 20)
 			c.want(c.d.MemAdvise(c.ctx, p, 1<<20, cu.MemAdviseSetPreferredLocation, 99), "device 99", cu.ErrorInvalidDevice)
@@ -156,7 +156,7 @@ var managedAdviceChecks = []check{
 			}
 		}},
 	{"managed/range-attribute-misuse", "only managed memory has range attributes",
-		"Driver API: cuMemRangeGetAttribute", needManaged | needConcurrentManaged, func(c *T) {
+		"Driver API: cuMemRangeGetAttribute", needManaged | needConcurrentManaged, func(c *trial) {
 			p, _ := c.managed(1<<20, attachGlobal)
 			v := []int32{0}
 			c.want(c.d.MemRangeGetAttribute(c.ctx, v, 99, p, 1<<20), "attribute 99", cu.ErrorInvalidValue)
@@ -169,7 +169,7 @@ const attachDoc = "Programming Guide: Unified Memory Programming, Stream Associa
 
 var managedAttachChecks = []check{
 	{"managed/attach-to-stream", "memory attached to a stream can be used by that stream and the host",
-		attachDoc, needManaged, func(c *T) {
+		attachDoc, needManaged, func(c *trial) {
 			const n = 5000
 			p, b := c.managed(4*n, attachHost)
 			s := c.stream(cu.StreamDefault)
@@ -182,7 +182,7 @@ var managedAttachChecks = []check{
 			c.same("incremented", b, want)
 		}},
 	{"managed/attach-global-and-host", "the attachment of memory can change between global and host",
-		attachDoc, needManaged, func(c *T) {
+		attachDoc, needManaged, func(c *trial) {
 			const n = 2048
 			p, b := c.managed(4*n, attachGlobal)
 			s := c.stream(cu.StreamDefault)
@@ -195,7 +195,7 @@ var managedAttachChecks = []check{
 			c.same("incremented", b, want)
 		}},
 	{"managed/attach-misuse", "attachment needs managed memory, the whole allocation, one flag, and a created stream for single attachment",
-		attachDoc, needManaged, func(c *T) {
+		attachDoc, needManaged, func(c *trial) {
 			p, _ := c.managed(4*page, attachGlobal)
 			s := c.stream(cu.StreamDefault)
 			c.want(c.d.StreamAttachMemAsync(c.ctx, s, p, page, attachSingle), "a part", cu.ErrorInvalidValue)

@@ -8,7 +8,7 @@ const exclusiveDoc = "Programming Guide: Unified Memory Programming, Coherency a
 
 // hostAccess announces an access of the host to an emulated device. It does nothing on
 // hardware, which would end the process.
-func (c *T) hostAccess(b []byte) error {
+func (c *trial) hostAccess(b []byte) error {
 	if e := cu.AsEmulated(c.d); e != nil {
 		return e.HostAccess(pointerTo(b), uintptr(len(b)), true)
 	}
@@ -16,7 +16,7 @@ func (c *T) hostAccess(b []byte) error {
 }
 
 // attach changes the attachment of managed memory, and waits.
-func (c *T) attach(s cu.Stream, p cu.DevicePtr, flags cu.MemAttachFlags) {
+func (c *trial) attach(s cu.Stream, p cu.DevicePtr, flags cu.MemAttachFlags) {
 	c.ok(c.d.StreamAttachMemAsync(c.ctx, s, p, 0, flags), "attach")
 	c.sync(s)
 }
@@ -24,7 +24,7 @@ func (c *T) attach(s cu.Stream, p cu.DevicePtr, flags cu.MemAttachFlags) {
 // managedExclusiveChecks test when host and streams may use managed memory.
 var managedExclusiveChecks = []check{
 	{"managed/host-during-kernel-forbidden", "without concurrent access the host must not use managed memory while a kernel is queued or running, even one that does not use it",
-		exclusiveDoc, needExclusiveManaged | needMapHost, func(c *T) {
+		exclusiveDoc, needExclusiveManaged | needMapHost, func(c *trial) {
 			_, b := c.managed(2*page, attachGlobal)
 			g, s := c.behind(cu.StreamNonBlocking)
 			c.want(c.hostAccess(b), "use by the host while a kernel is queued", cu.ErrorIllegalState)
@@ -35,7 +35,7 @@ var managedExclusiveChecks = []check{
 			c.ok(c.hostAccess(b), "use by the host after the kernel")
 		}},
 	{"managed/host-attached-during-kernel", "the host can use memory attached to it while kernels run",
-		exclusiveDoc + ", Stream Associated Memory", needManaged | needMapHost, func(c *T) {
+		exclusiveDoc + ", Stream Associated Memory", needManaged | needMapHost, func(c *trial) {
 			_, b := c.managed(page, attachHost)
 			g, s := c.behind(cu.StreamNonBlocking)
 			g.running(s)
@@ -44,7 +44,7 @@ var managedExclusiveChecks = []check{
 			c.busy(s)
 		}},
 	{"managed/stream-attached-during-kernel", "the host can use memory attached to a stream while kernels of other streams run",
-		exclusiveDoc + ", Stream Associated Memory", needManaged | needMapHost, func(c *T) {
+		exclusiveDoc + ", Stream Associated Memory", needManaged | needMapHost, func(c *trial) {
 			p, b := c.managed(page, attachGlobal)
 			own := c.stream(cu.StreamNonBlocking)
 			c.attach(own, p, attachSingle)
@@ -61,7 +61,7 @@ var managedExclusiveChecks = []check{
 			c.same("written beside a kernel, then incremented", b, plus(want, 2))
 		}},
 	{"managed/own-stream-busy", "the host must not use memory attached to a stream while that stream has kernels",
-		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needMapHost, func(c *T) {
+		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needMapHost, func(c *trial) {
 			p, b := c.managed(page, attachGlobal)
 			own := c.stream(cu.StreamNonBlocking)
 			c.attach(own, p, attachSingle)
@@ -73,13 +73,13 @@ var managedExclusiveChecks = []check{
 			c.ok(c.hostAccess(b), "use by the host after the kernel")
 		}},
 	{"managed/kernel-uses-host-attached", "without concurrent access a kernel that uses memory attached to the host faults",
-		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needIsolation, func(c *T) {
+		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needIsolation, func(c *trial) {
 			p, _ := c.managed(page, attachHost)
 			c.launchFaulty(0, p)
 			c.want(c.waitForFault(0), "wait", cu.ErrorIllegalAddress)
 		}},
 	{"managed/kernel-uses-other-streams", "without concurrent access a kernel that uses memory attached to another stream faults",
-		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needIsolation, func(c *T) {
+		exclusiveDoc + ", Stream Associated Memory", needExclusiveManaged | needIsolation, func(c *trial) {
 			p, _ := c.managed(page, attachGlobal)
 			own, other := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			c.attach(own, p, attachSingle)

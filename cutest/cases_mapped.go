@@ -8,21 +8,21 @@ import (
 
 var mappedChecks = []check{
 	{"mapped/one-address", "under unified addressing page-locked memory has the same address on the device and the host",
-		"Programming Guide: Mapped Memory; Driver API: Unified Addressing", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory; Driver API: Unified Addressing", needMapHost, func(c *trial) {
 			m := c.mapped(page)
 			same := m.dev == addressOfPointer(m.p)
 			c.check(same == (c.attr(cu.DeviceAttributeUnifiedAddressing) == 1),
 				"host %p, device %#x, unified addressing %d", m.p, m.dev, c.attr(cu.DeviceAttributeUnifiedAddressing))
 		}},
 	{"mapped/interior-pointer", "the device address of an address inside an allocation is the base's plus the offset",
-		"Driver API: cuMemHostGetDevicePointer", needMapHost, func(c *T) {
+		"Driver API: cuMemHostGetDevicePointer", needMapHost, func(c *trial) {
 			m := c.mapped(2 * page)
 			inside, err := c.d.MemHostGetDevicePointer(c.ctx, offsetPointer(m.p, page+12), 0)
 			c.ok(err, "device pointer of an interior address")
 			c.check(inside == m.dev+page+12, "got %#x, want %#x", inside, m.dev+page+12)
 		}},
 	{"mapped/enabled-in-the-context", "mapping is enabled by a flag of the context, unless unified addressing always enables it",
-		"Programming Guide: Mapped Memory; Driver API: CU_CTX_MAP_HOST", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory; Driver API: CU_CTX_MAP_HOST", needMapHost, func(c *trial) {
 			ctx := c.newContext(0)
 			p, err := c.d.MemHostAlloc(ctx, page, deviceMap)
 			if err == nil {
@@ -36,7 +36,7 @@ var mappedChecks = []check{
 			c.want(err, "mapping in a context made without the flag", cu.ErrorInvalidValue, cu.ErrorNotSupported)
 		}},
 	{"mapped/all-memory-under-uva", "under unified addressing all page-locked memory is mapped, with and without the flag",
-		"Driver API: Unified Addressing, Automatic Mapping of Host Allocated Host Memory", needMapHost | needUVA, func(c *T) {
+		"Driver API: Unified Addressing, Automatic Mapping of Host Allocated Host Memory", needMapHost | needUVA, func(c *trial) {
 			m := c.pinned(64, 0)
 			dev, err := c.d.MemHostGetDevicePointer(c.ctx, m.p, 0)
 			c.ok(err, "device pointer")
@@ -46,7 +46,7 @@ var mappedChecks = []check{
 			c.same("memory allocated without flags", m.b, repeated(7, 16))
 		}},
 	{"mapped/write-combined", "write-combined memory can be mapped; under unified addressing it has the same address on the device",
-		"Programming Guide: Write-Combining Memory; Driver API: cuMemHostAlloc", needMapHost, func(c *T) {
+		"Programming Guide: Write-Combining Memory; Driver API: cuMemHostAlloc", needMapHost, func(c *trial) {
 			m := c.pinned(page, deviceMap|writeCombined)
 			same := m.dev == addressOfPointer(m.p)
 			c.check(same == (c.attr(cu.DeviceAttributeUnifiedAddressing) == 1), "host %p, device %#x", m.p, m.dev)
@@ -57,7 +57,7 @@ var mappedChecks = []check{
 			c.same("what the kernel read", c.down(p, page), want)
 		}},
 	{"mapped/kernel-reads", "a kernel reads what the host wrote before the launch",
-		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory", needMapHost, func(c *trial) {
 			const n = 1000
 			m, p := c.mapped(4*n), c.device(4*n)
 			for range 3 {
@@ -68,7 +68,7 @@ var mappedChecks = []check{
 			}
 		}},
 	{"mapped/kernel-writes", "after a wait the host reads what a kernel wrote",
-		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory", needMapHost, func(c *trial) {
 			const n = 3001
 			m := c.mapped(4*n + 8)
 			for i := range uint32(3) {
@@ -82,7 +82,7 @@ var mappedChecks = []check{
 			}
 		}},
 	{"mapped/host-pointer-as-argument", "under unified addressing a kernel can use a host pointer",
-		"Programming Guide: Unified Virtual Address Space", needMapHost | needUVA, func(c *T) {
+		"Programming Guide: Unified Virtual Address Space", needMapHost | needUVA, func(c *trial) {
 			m := c.mapped(page)
 			want := plus(m.b, 9)
 			c.launch(0, "inc", page/4, addressOfPointer(m.p), uint32(9), uint32(page/4))
@@ -90,7 +90,7 @@ var mappedChecks = []check{
 			c.same("incremented at its host address", m.b, want)
 		}},
 	{"mapped/flags-while-running", "host and kernel exchange flags through mapped memory while the kernel runs",
-		"Programming Guide: Mapped Memory; Memory Fence Functions, __threadfence_system", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory; Memory Fence Functions, __threadfence_system", needMapHost, func(c *trial) {
 			const rounds = 50
 			m := c.mapped(128)
 			storeWord(m.b, 0, 0)
@@ -113,7 +113,7 @@ var mappedChecks = []check{
 			c.sync(s)
 		}},
 	{"mapped/data-behind-a-flag", "when the host sees a flag written after a system fence, it sees what the kernel wrote before the fence",
-		"Programming Guide: Memory Fence Functions", needMapHost, func(c *T) {
+		"Programming Guide: Memory Fence Functions", needMapHost, func(c *trial) {
 			const n = 4096
 			data := c.mapped(4 * n)
 			s := c.stream(cu.StreamNonBlocking)
@@ -126,7 +126,7 @@ var mappedChecks = []check{
 			c.busy(s)
 		}},
 	{"mapped/atomics", "atomics of a kernel on mapped memory are atomic among its threads",
-		"Programming Guide: Mapped Memory; Atomic Functions", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory; Atomic Functions", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			storeWord(m.b, 0, 100)
 			f := c.kernel("count")
@@ -135,7 +135,7 @@ var mappedChecks = []check{
 			c.check(loadWord(m.b, 0) == 100+7*96, "got %d, want %d", loadWord(m.b, 0), 100+7*96)
 		}},
 	{"mapped/unaligned-start", "a kernel may use any suitably aligned address in mapped memory",
-		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory", needMapHost, func(c *trial) {
 			m := c.mapped(3 * page)
 			before := append([]byte(nil), m.b...)
 			c.launch(0, "store", 1, m.dev+page-4, uint32(0x11223344), uint32(1))
@@ -146,7 +146,7 @@ var mappedChecks = []check{
 			c.same("the three pages", m.b, before)
 		}},
 	{"mapped/mixed-with-device-memory", "one launch can use mapped and device memory together",
-		"Programming Guide: Mapped Memory", needMapHost, func(c *T) {
+		"Programming Guide: Mapped Memory", needMapHost, func(c *trial) {
 			const n = 777
 			in, dev, out := c.mapped(4*n), c.device(4*n), c.mapped(4*n)
 			copy(in.b, repeated(5, n))

@@ -9,7 +9,7 @@ import (
 const memOpDoc = "Driver API: Stream Memory Operations, cuStreamWriteValue32, cuStreamWriteValue64"
 
 // write32 queues a write of 4 bytes. The case skips where the driver has no such call.
-func (c *T) write32(s cu.Stream, p cu.DevicePtr, v uint32) {
+func (c *trial) write32(s cu.Stream, p cu.DevicePtr, v uint32) {
 	err := c.d.StreamWriteValue32(c.ctx, s, p, v, cu.StreamWriteValueDefault)
 	if isCode(err, cu.ErrorNotSupported) {
 		c.skip("the driver is older than the call: %v", err)
@@ -18,25 +18,25 @@ func (c *T) write32(s cu.Stream, p cu.DevicePtr, v uint32) {
 }
 
 // write64 queues a write of 8 bytes. The case skips where the device has no such writes.
-func (c *T) write64(s cu.Stream, p cu.DevicePtr, v uint64) {
+func (c *trial) write64(s cu.Stream, p cu.DevicePtr, v uint64) {
 	c.need64()
 	c.ok(c.d.StreamWriteValue64(c.ctx, s, p, v, cu.StreamWriteValueDefault), "write of 8 bytes")
 }
 
-func (c *T) need64() {
+func (c *trial) need64() {
 	if c.attr(cu.DeviceAttributeCanUse64BitStreamMemOps) == 0 {
 		c.skip("the device lacks canUse64BitStreamMemOps")
 	}
 }
 
 // needWrites skips the case where the driver has no writes of values.
-func (c *T) needWrites() {
+func (c *trial) needWrites() {
 	c.write32(0, c.device(4), 1)
 	c.syncAll()
 }
 
 // writesInto writes words of both sizes into the middle of memory, and checks all of it.
-func (c *T) writesInto(dev cu.DevicePtr, n int, read func() []byte) {
+func (c *trial) writesInto(dev cu.DevicePtr, n int, read func() []byte) {
 	want := read()
 	s := c.stream(cu.StreamNonBlocking)
 	for i, at := range []int{0, 12, n / 2, n - 4} {
@@ -56,7 +56,7 @@ func (c *T) writesInto(dev cu.DevicePtr, n int, read func() []byte) {
 }
 
 // refusedWrites makes writes that must fail, and checks that they write nothing.
-func (c *T) refusedWrites(p cu.DevicePtr, n int, calls map[string]func() error, codes ...cu.Result) {
+func (c *trial) refusedWrites(p cu.DevicePtr, n int, calls map[string]func() error, codes ...cu.Result) {
 	before := c.down(p, n)
 	for what, call := range calls {
 		c.want(call(), what, codes...)
@@ -67,19 +67,19 @@ func (c *T) refusedWrites(p cu.DevicePtr, n int, calls map[string]func() error, 
 
 var memOpChecks = []check{
 	{"memop/device", "a stream writes 4 or 8 bytes of device memory, and nothing around them",
-		memOpDoc, 0, func(c *T) {
+		memOpDoc, 0, func(c *trial) {
 			const n = 256
 			p := c.device(n)
 			c.up(p, c.random(n))
 			c.writesInto(p, n, func() []byte { return c.down(p, n) })
 		}},
 	{"memop/mapped", "a stream writes to page-locked memory through its device address",
-		memOpDoc, needMapHost, func(c *T) {
+		memOpDoc, needMapHost, func(c *trial) {
 			m := c.mapped(256)
 			c.writesInto(m.dev, 256, func() []byte { return append([]byte(nil), m.b...) })
 		}},
 	{"memop/registered", "a stream writes to registered memory through its device address",
-		memOpDoc + " (cuMemHostGetDevicePointer)", needMapHost | needRegister, func(c *T) {
+		memOpDoc + " (cuMemHostGetDevicePointer)", needMapHost | needRegister, func(c *trial) {
 			b := c.pageable(2 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			dev, err := c.d.MemHostGetDevicePointer(c.ctx, pointerTo(b), 0)
@@ -87,7 +87,7 @@ var memOpChecks = []check{
 			c.writesInto(dev, len(b), func() []byte { return append([]byte(nil), b...) })
 		}},
 	{"memop/pool", "memory of a pool cannot be used",
-		memOpDoc + " (silent on cuMemAllocAsync)", needPools, func(c *T) {
+		memOpDoc + " (silent on cuMemAllocAsync)", needPools, func(c *trial) {
 			c.needWrites()
 			s := c.stream(cu.StreamNonBlocking)
 			p, err := c.d.MemAllocAsync(c.ctx, 64, s)
@@ -97,14 +97,14 @@ var memOpChecks = []check{
 			c.sync(s)
 		}},
 	{"memop/variable", "a stream writes to a variable of a module",
-		memOpDoc + "; cuModuleGetGlobal", 0, func(c *T) {
+		memOpDoc + "; cuModuleGetGlobal", 0, func(c *trial) {
 			p := c.global(c.module(suitePTX), "answer", 4)
 			c.write32(0, p, 0x31323334)
 			c.syncAll()
 			c.same("the variable", c.down(p, 4), words(0x31323334))
 		}},
 	{"memop/wide-attribute", "writes of 8 bytes work where the device has the attribute",
-		memOpDoc + "; CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS", 0, func(c *T) {
+		memOpDoc + "; CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS", 0, func(c *trial) {
 			c.needWrites()
 			p := c.device(8)
 			err := c.d.StreamWriteValue64(c.ctx, 0, p, 1, cu.StreamWriteValueDefault)
@@ -117,7 +117,7 @@ var memOpChecks = []check{
 			c.same("the word", c.down(p, 8), words(1, 0))
 		}},
 	{"memop/in-order", "a write happens after the work before it in the stream, and before the work behind it",
-		memOpDoc, needMapHost, func(c *T) {
+		memOpDoc, needMapHost, func(c *trial) {
 			c.needWrites()
 			for _, flags := range []cu.StreamFlags{cu.StreamDefault, cu.StreamNonBlocking} {
 				m, p := c.mapped(4), c.device(4)
@@ -140,7 +140,7 @@ var memOpChecks = []check{
 			}
 		}},
 	{"memop/repeated", "writes of one stream to one word happen in their order",
-		memOpDoc, needMapHost, func(c *T) {
+		memOpDoc, needMapHost, func(c *trial) {
 			const n = 500
 			m := c.mapped(8)
 			storeWord(m.b, 0, 0)
@@ -159,7 +159,7 @@ var memOpChecks = []check{
 			c.sync(s)
 		}},
 	{"memop/data-behind-a-value", "when the host sees the value, it sees what earlier kernels and copies of the stream wrote",
-		memOpDoc + "; CU_STREAM_WRITE_VALUE_DEFAULT", needMapHost, func(c *T) {
+		memOpDoc + "; CU_STREAM_WRITE_VALUE_DEFAULT", needMapHost, func(c *trial) {
 			const n = 1 << 16
 			p := c.device(4 * n)
 			data, copied, word := c.mapped(4*n), c.mapped(4*n), c.mapped(4)
@@ -182,7 +182,7 @@ var memOpChecks = []check{
 			}
 		}},
 	{"memop/other-stream", "a write does not wait for other streams that are non-blocking",
-		memOpDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		memOpDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(4)
 			storeWord(m.b, 0, 1)
 			g, first := c.behind(cu.StreamNonBlocking)
@@ -194,7 +194,7 @@ var memOpChecks = []check{
 			c.busy(first)
 		}},
 	{"memop/legacy-stream", "a write in the legacy stream waits for blocking streams, and they wait for it",
-		memOpDoc + "; API synchronization behavior, Legacy default stream", needMapHost, func(c *T) {
+		memOpDoc + "; API synchronization behavior, Legacy default stream", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			storeWord(m.b, 0, 1)
 			g, s := c.behind(cu.StreamDefault)
@@ -208,7 +208,7 @@ var memOpChecks = []check{
 			c.check(loadWord(m.b, 0) == 15, "got %d, want 15", loadWord(m.b, 0))
 		}},
 	{"memop/starts-a-kernel", "a kernel that waits for a word goes on when another stream writes it",
-		memOpDoc, needMapHost | needConcurrentKernels, func(c *T) {
+		memOpDoc, needMapHost | needConcurrentKernels, func(c *trial) {
 			g, s := c.behind(cu.StreamNonBlocking)
 			g.running(s)
 			c.busy(s)
@@ -218,7 +218,7 @@ var memOpChecks = []check{
 			c.sync(s)
 		}},
 	{"memop/misaligned", "the address is aligned to the word, or it is an invalid value",
-		memOpDoc, 0, func(c *T) {
+		memOpDoc, 0, func(c *trial) {
 			c.needWrites()
 			p := c.device(64)
 			write32 := func(off cu.DevicePtr) func() error {
@@ -234,7 +234,7 @@ var memOpChecks = []check{
 			}, cu.ErrorInvalidValue)
 		}},
 	{"memop/invalid-address", "an address without memory that the device can use is an invalid value",
-		memOpDoc, needIsolation, func(c *T) {
+		memOpDoc, needIsolation, func(c *trial) {
 			c.needWrites()
 			c.want(c.d.StreamWriteValue32(c.ctx, 0, 0, 7, 0), "address 0", cu.ErrorInvalidValue)
 			c.want(c.d.StreamWriteValue32(c.ctx, 0, c.unusedAddress(), 7, 0), "an unused address", cu.ErrorInvalidValue)
@@ -242,7 +242,7 @@ var memOpChecks = []check{
 			c.syncAll()
 		}},
 	{"memop/freed", "an address of freed memory is an invalid value",
-		memOpDoc, needIsolation, func(c *T) {
+		memOpDoc, needIsolation, func(c *trial) {
 			c.needWrites()
 			const n = 4 << 20
 			p, err := c.d.MemAlloc(c.ctx, n)
@@ -251,7 +251,7 @@ var memOpChecks = []check{
 			c.want(c.d.StreamWriteValue32(c.ctx, 0, p+64, 7, 0), "freed memory", cu.ErrorInvalidValue)
 		}},
 	{"memop/managed", "managed memory cannot be used",
-		memOpDoc + " (this function cannot be used with managed memory)", needManaged | needIsolation, func(c *T) {
+		memOpDoc + " (this function cannot be used with managed memory)", needManaged | needIsolation, func(c *trial) {
 			c.needWrites()
 			p, b := c.managed(64, cu.MemAttachGlobal)
 			copy(b, repeated(3, 16))
@@ -260,7 +260,7 @@ var memOpChecks = []check{
 			c.same("the memory", b, repeated(3, 16))
 		}},
 	{"memop/flags", "a write without a barrier is not supported in this form of the call, and other flags do not exist",
-		memOpDoc + "; CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER (not supported in the v2 API)", 0, func(c *T) {
+		memOpDoc + "; CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER (not supported in the v2 API)", 0, func(c *trial) {
 			c.needWrites()
 			p := c.device(8)
 			write := func(flags cu.StreamWriteValueFlags) func() error {
@@ -271,13 +271,13 @@ var memOpChecks = []check{
 			}, cu.ErrorInvalidValue)
 		}},
 	{"memop/no-stream", "a stream that does not exist is an invalid handle",
-		memOpDoc, needEmulated, func(c *T) {
+		memOpDoc, needEmulated, func(c *trial) {
 			c.needWrites()
 			p := c.device(4)
 			c.want(c.d.StreamWriteValue32(c.ctx, 0x999, p, 1, 0), "write", cu.ErrorInvalidHandle)
 		}},
 	{"memop/capture", "a write is captured as a node, and every launch of the graph writes",
-		memOpDoc + "; CU_GRAPH_NODE_TYPE_BATCH_MEM_OP", needMapHost, func(c *T) {
+		memOpDoc + "; CU_GRAPH_NODE_TYPE_BATCH_MEM_OP", needMapHost, func(c *trial) {
 			c.needWrites()
 			m := c.mapped(8)
 			storeWord(m.b, 0, 3)
@@ -297,7 +297,7 @@ var memOpChecks = []check{
 			}
 		}},
 	{"memop/capture-update", "an update gives the node of an executable graph another word and value",
-		memOpDoc + "; cuGraphExecUpdate", needMapHost, func(c *T) {
+		memOpDoc + "; cuGraphExecUpdate", needMapHost, func(c *trial) {
 			c.needWrites()
 			m := c.mapped(8)
 			copy(m.b, words(1, 1))
@@ -313,7 +313,7 @@ var memOpChecks = []check{
 			c.same("the words", m.b, words(1, 11))
 		}},
 	{"memop/behind-a-fault", "a write behind a kernel that faults does not happen",
-		memOpDoc + "; " + faultDoc + "CUDA_ERROR_ILLEGAL_ADDRESS", needMapHost | needIsolation, func(c *T) {
+		memOpDoc + "; " + faultDoc + "CUDA_ERROR_ILLEGAL_ADDRESS", needMapHost | needIsolation, func(c *trial) {
 			m := c.mapped(4)
 			c.needWrites()
 			storeWord(m.b, 0, 1)
@@ -326,7 +326,7 @@ var memOpChecks = []check{
 			c.want(c.d.StreamWriteValue32(c.ctx, s, m.dev, 3, 0), "write after the fault", cu.ErrorIllegalAddress)
 		}},
 	{"memop/elsewhere", "a write in a stream of another context works, whichever context is current",
-		memOpDoc + " (silent on the current context)", needMapHost, func(c *T) {
+		memOpDoc + " (silent on the current context)", needMapHost, func(c *trial) {
 			c.needWrites()
 			o := c.foreign(c.dev)
 			m := c.mapped(4)

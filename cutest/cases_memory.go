@@ -8,7 +8,7 @@ import (
 
 var deviceMemoryChecks = []check{
 	{"memory/alignment", "device memory is aligned to 256 bytes and allocations do not overlap",
-		"Programming Guide: Device Memory Accesses, Size and Alignment Requirement; Driver API: cuMemAlloc", 0, func(c *T) {
+		"Programming Guide: Device Memory Accesses, Size and Alignment Requirement; Driver API: cuMemAlloc", 0, func(c *trial) {
 			type span struct{ p, end cu.DevicePtr }
 			var all []span
 			for _, n := range []int{1, 3, 255, 256, 257, 4097, 100_000, 1 << 21} {
@@ -21,7 +21,7 @@ var deviceMemoryChecks = []check{
 			}
 		}},
 	{"memory/keeps-bytes", "writes to one allocation do not change another",
-		"Programming Guide: Device Memory", 0, func(c *T) {
+		"Programming Guide: Device Memory", 0, func(c *trial) {
 			var ps []cu.DevicePtr
 			var want [][]byte
 			for i := range 12 {
@@ -36,7 +36,7 @@ var deviceMemoryChecks = []check{
 			}
 		}},
 	{"memory/info-follows", "free memory decreases by an allocation and increases when it is freed",
-		"Driver API: cuMemGetInfo", 0, func(c *T) {
+		"Driver API: cuMemGetInfo", 0, func(c *trial) {
 			const n = 64 << 20
 			before, total, err := c.d.MemGetInfo(c.ctx)
 			c.ok(err, "memory info")
@@ -52,7 +52,7 @@ var deviceMemoryChecks = []check{
 			c.check(total == again, "total memory changed from %d to %d", total, again)
 		}},
 	{"memory/pitch", "pitched memory has rows of at least the width, each well aligned",
-		"Driver API: cuMemAllocPitch", 0, func(c *T) {
+		"Driver API: cuMemAllocPitch", 0, func(c *trial) {
 			for _, element := range []uint32{4, 8, 16} {
 				p, pitch, err := c.d.MemAllocPitch(c.ctx, 1001, 7, element)
 				c.ok(err, "allocate")
@@ -65,7 +65,7 @@ var deviceMemoryChecks = []check{
 			}
 		}},
 	{"memory/free-waits", "freeing device memory waits for the work that may use it",
-		"Driver API: cuMemFree (cuMemFreeAsync, Note)", needMapHost, func(c *T) {
+		"Driver API: cuMemFree (cuMemFreeAsync, Note)", needMapHost, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)
 			c.ok(err, "allocate")
 			s := c.stream(cu.StreamNonBlocking)
@@ -78,13 +78,13 @@ var deviceMemoryChecks = []check{
 
 var deviceMemoryMisuseChecks = []check{
 	{"memory/zero-bytes", "zero bytes of device memory are refused",
-		"Driver API: cuMemAlloc", 0, func(c *T) {
+		"Driver API: cuMemAlloc", 0, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 0)
 			c.want(err, "allocate 0 bytes", cu.ErrorInvalidValue)
 			c.check(p == 0, "got %#x", p)
 		}},
 	{"memory/out-of-memory", "a request for more memory than the device has is out of memory, and smaller requests still succeed",
-		"Driver API: cuMemAlloc; CUDA_ERROR_OUT_OF_MEMORY", 0, func(c *T) {
+		"Driver API: cuMemAlloc; CUDA_ERROR_OUT_OF_MEMORY", 0, func(c *trial) {
 			total, err := c.d.DeviceTotalMem(c.dev)
 			c.ok(err, "total memory")
 			for _, n := range []uintptr{total + 1<<30, 1 << 45} {
@@ -98,7 +98,7 @@ var deviceMemoryMisuseChecks = []check{
 			c.same("memory after the refusal", c.down(p, 4096), repeated(8, 1024))
 		}},
 	{"memory/free-misuse", "only the start address of an existing allocation can be freed; address 0 is accepted",
-		"Driver API: cuMemFree", 0, func(c *T) {
+		"Driver API: cuMemFree", 0, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 8<<20)
 			c.ok(err, "allocate")
 			c.want(c.d.MemFree(c.ctx, p+256), "free inside", cu.ErrorInvalidValue)
@@ -109,7 +109,7 @@ var deviceMemoryMisuseChecks = []check{
 			c.ok(c.d.MemFree(c.ctx, 0), "free 0")
 		}},
 	{"memory/pitch-misuse", "pitched memory needs an element size of 4, 8 or 16, a width and a height",
-		"Driver API: cuMemAllocPitch", 0, func(c *T) {
+		"Driver API: cuMemAllocPitch", 0, func(c *trial) {
 			for _, a := range []struct {
 				w, h uintptr
 				e    uint32
@@ -122,7 +122,7 @@ var deviceMemoryMisuseChecks = []check{
 			}
 		}},
 	{"memory/free-in-another-context", "memory of one context can be freed in another",
-		"Driver API: cuMemFree (silent)", 0, func(c *T) {
+		"Driver API: cuMemFree (silent)", 0, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)
 			c.ok(err, "allocate")

@@ -12,7 +12,7 @@ const memsetDoc = "Driver API: cuMemsetD8, cuMemsetD16, cuMemsetD32"
 
 // memsetInto fills the middle of memory with elements of each width, and checks all of
 // the memory.
-func (c *T) memsetInto(dev cu.DevicePtr, n int, read func() []byte) {
+func (c *trial) memsetInto(dev cu.DevicePtr, n int, read func() []byte) {
 	before := read()
 	want := append([]byte(nil), before...)
 	c.ok(c.d.MemsetD8(c.ctx, dev+3, 0x5a, 101), "memset 8")
@@ -30,30 +30,30 @@ func (c *T) memsetInto(dev cu.DevicePtr, n int, read func() []byte) {
 
 var memsetChecks = []check{
 	{"memset/device", "fills of 8, 16 and 32 bits set exactly their elements",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			const n = 4096
 			p := c.device(n)
 			c.memsetInto(p, n, func() []byte { return c.down(p, n) })
 		}},
 	{"memset/page-locked", "page-locked memory is filled through its device address",
-		memsetDoc + "; Programming Guide: Mapped Memory", needMapHost, func(c *T) {
+		memsetDoc + "; Programming Guide: Mapped Memory", needMapHost, func(c *trial) {
 			m := c.mapped(4096)
 			c.memsetInto(m.dev, 4096, func() []byte { return append([]byte(nil), m.b...) })
 		}},
 	{"memset/managed", "managed memory is filled like device memory",
-		memsetDoc, needManaged, func(c *T) {
+		memsetDoc, needManaged, func(c *trial) {
 			p, b := c.managed(4096, cu.MemAttachGlobal)
 			c.memsetInto(p, 4096, func() []byte { c.touch(b); return append([]byte(nil), b...) })
 		}},
 	{"memset/large", "a large fill sets every byte",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			const n = 5<<20 + 7
 			p := c.device(n)
 			c.ok(c.d.MemsetD8(c.ctx, p, 0xc3, n), "memset")
 			c.same("filled", c.down(p, n), bytes.Repeat([]byte{0xc3}, n))
 		}},
 	{"memset/float-bits", "a float is set by its bit pattern, on page-locked memory too",
-		memsetDoc, needMapHost, func(c *T) {
+		memsetDoc, needMapHost, func(c *trial) {
 			const n = 300
 			m := c.mapped(4 * n)
 			c.ok(c.d.MemsetD32(c.ctx, m.dev, math.Float32bits(1.25), n), "memset")
@@ -66,7 +66,7 @@ var memsetChecks = []check{
 			}
 		}},
 	{"memset/nothing", "a fill of no elements succeeds and changes nothing",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			p := c.device(64)
 			before := c.down(p, 64)
 			c.ok(c.d.MemsetD8(c.ctx, p, 1, 0), "memset 8")
@@ -76,7 +76,7 @@ var memsetChecks = []check{
 			c.same("memory", c.down(p, 64), before)
 		}},
 	{"memset/unaligned", "a fill of 16-bit or 32-bit elements needs an address aligned to them",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			p := c.device(256)
 			before := c.down(p, 256)
 			c.want(c.d.MemsetD16(c.ctx, p+1, 7, 4), "memset 16 at +1", cu.ErrorInvalidValue)
@@ -87,13 +87,13 @@ var memsetChecks = []check{
 			c.same("memory", c.down(p, 256), before)
 		}},
 	{"memset/invalid-address", "a fill of an address without device memory is an invalid value",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			c.want(c.d.MemsetD8(c.ctx, 0, 1, 16), "memset at 0", cu.ErrorInvalidValue)
 			c.want(c.d.MemsetD8(c.ctx, c.unusedAddress(), 1, 16), "memset at an unused address", cu.ErrorInvalidValue)
 			c.want(c.d.MemsetD8(c.ctx, addressOf(c.pageable(page)), 1, 16), "memset of pageable memory", cu.ErrorInvalidValue)
 		}},
 	{"memset/past-the-end", "a fill beyond the end of its allocation is an invalid value",
-		memsetDoc, 0, func(c *T) {
+		memsetDoc, 0, func(c *trial) {
 			const n = 4 << 20
 			p := c.device(n)
 			before := c.down(p, n)
@@ -101,7 +101,7 @@ var memsetChecks = []check{
 			c.same("memory", c.down(p, n), before)
 		}},
 	{"memset/async-ordered", "asynchronous fills run in the order of their stream",
-		memsetDoc + "Async", 0, func(c *T) {
+		memsetDoc + "Async", 0, func(c *trial) {
 			const n = 1000
 			p := c.device(4 * n)
 			s := c.stream(cu.StreamNonBlocking)
@@ -116,7 +116,7 @@ var memsetChecks = []check{
 			c.same("after the stream", c.down(p, 4*n), want)
 		}},
 	{"memset/page-locked-synchronous", "a fill of page-locked memory is done when the call returns",
-		"Driver API: API synchronization behavior, Memset", needMapHost, func(c *T) {
+		"Driver API: API synchronization behavior, Memset", needMapHost, func(c *trial) {
 			m := c.mapped(1 << 16)
 			for i := range byte(5) {
 				c.scramble(m.b)

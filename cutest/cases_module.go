@@ -14,7 +14,7 @@ const moduleDoc = "Driver API: Module Management, "
 func allOf(err error) string { return fmt.Sprintf("%+v", err) }
 
 // module loads PTX and unloads it at the end.
-func (c *T) module(ptx string) cu.Module {
+func (c *trial) module(ptx string) cu.Module {
 	m, err := c.d.ModuleLoadData(c.ctx, []byte(ptx))
 	c.ok(err, "load a module")
 	ctx := c.ctx
@@ -22,13 +22,13 @@ func (c *T) module(ptx string) cu.Module {
 	return m
 }
 
-func (c *T) function(m cu.Module, name string) cu.Function {
+func (c *trial) function(m cu.Module, name string) cu.Function {
 	f, err := c.d.ModuleGetFunction(c.ctx, m, name)
 	c.ok(err, "kernel "+name)
 	return f
 }
 
-func (c *T) global(m cu.Module, name string, size uintptr) cu.DevicePtr {
+func (c *trial) global(m cu.Module, name string, size uintptr) cu.DevicePtr {
 	p, n, err := c.d.ModuleGetGlobal(c.ctx, m, name)
 	c.ok(err, "variable "+name)
 	c.check(n == size, "variable %s has %d bytes, want %d", name, n, size)
@@ -36,7 +36,7 @@ func (c *T) global(m cu.Module, name string, size uintptr) cu.DevicePtr {
 }
 
 // refused demands that PTX fails to load with one of the codes.
-func (c *T) refused(what, ptx string, codes ...cu.Result) error {
+func (c *trial) refused(what, ptx string, codes ...cu.Result) error {
 	m, err := c.d.ModuleLoadData(c.ctx, []byte(ptx))
 	c.want(err, what, codes...)
 	if err == nil {
@@ -47,7 +47,7 @@ func (c *T) refused(what, ptx string, codes ...cu.Result) error {
 
 var moduleChecks = []check{
 	{"module/jit-error-log", "PTX that does not compile is invalid PTX, and the compiler's log names the line",
-		moduleDoc + "cuModuleLoadDataEx, CU_JIT_ERROR_LOG_BUFFER", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadDataEx, CU_JIT_ERROR_LOG_BUFFER", 0, func(c *trial) {
 			err := c.refused("load PTX with a syntax error",
 				ptxHeader+".visible .entry broken()\n{\n\t.reg .b32 %r<3>;\n\tmov.u32 %r1 %r2;\n\tret;\n}\n", cu.ErrorInvalidPTX)
 			var jit *cu.JITError
@@ -58,7 +58,7 @@ var moduleChecks = []check{
 			c.check(strings.Contains(jit.Log, "line 7") || strings.Contains(jit.Log, "7:"), "the log does not name line 7: %q", jit.Log)
 		}},
 	{"module/unknown-instruction", "an unknown instruction is refused: by hardware at the load, by an emulated device perhaps at the launch",
-		moduleDoc + "cuModuleLoadDataEx", needOwnContext, func(c *T) {
+		moduleDoc + "cuModuleLoadDataEx", needOwnContext, func(c *trial) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(ptxHeader+
 				".visible .entry broken()\n{\n\t.reg .b32 %r<3>;\n\tfrobnicate.u32 %r1, 5;\n\tret;\n}\n"))
 			c.wantOrEmulated(err, "load", cu.ErrorInvalidPTX, cu.Success)
@@ -69,16 +69,16 @@ var moduleChecks = []check{
 			c.check(err != nil && strings.Contains(strings.ToLower(allOf(err)), "frobnicate"), "the error does not name the instruction: %v", err)
 		}},
 	{"module/jit-undeclared", "PTX that uses a register that is not declared is invalid PTX",
-		moduleDoc + "cuModuleLoadDataEx", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadDataEx", 0, func(c *trial) {
 			c.refused("load", ptxHeader+".visible .entry broken()\n{\n\tmov.u32 %r1, 5;\n\tret;\n}\n", cu.ErrorInvalidPTX)
 		}},
 	{"module/ptx-too-new", "PTX of a version that the driver does not know is refused",
-		moduleDoc + "cuModuleLoadData; CUDA_ERROR_UNSUPPORTED_PTX_VERSION", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadData; CUDA_ERROR_UNSUPPORTED_PTX_VERSION", 0, func(c *trial) {
 			c.refused("load PTX 99.9", ".version 99.9\n.target sm_52\n.address_size 64\n.visible .entry e() { ret; }\n",
 				cu.ErrorUnsupportedPTXVersion)
 		}},
 	{"module/target-too-new", "PTX for an architecture newer than the device's is refused",
-		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadData", 0, func(c *trial) {
 			if cu.AsEmulated(c.d) != nil {
 				c.skip("an emulated device accepts PTX for any target, by design")
 			}
@@ -86,19 +86,19 @@ var moduleChecks = []check{
 				cu.ErrorInvalidPTX)
 		}},
 	{"module/no-image", "data that is not code is an invalid image; text that begins as PTX is invalid PTX",
-		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadData", 0, func(c *trial) {
 			c.refused("nothing", "", cu.ErrorInvalidImage)
 			c.refused("prose", "this is not PTX at all", cu.ErrorInvalidImage)
 			c.refused("zeroes", strings.Repeat("\x00", 256), cu.ErrorInvalidImage)
 			c.refused("half a module", suitePTX[:len(suitePTX)/2], cu.ErrorInvalidPTX)
 		}},
 	{"module/unresolved", "code that calls a missing function does not load",
-		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadData", 0, func(c *trial) {
 			c.refused("an unresolved call", ptxHeader+".extern .func nowhere;\n.visible .entry e()\n{\n\tcall nowhere;\n\tret;\n}\n",
 				cu.ErrorInvalidPTX)
 		}},
 	{"module/missing-names", "missing kernels and variables are not found; an empty name is an invalid value",
-		moduleDoc + "cuModuleGetFunction, cuModuleGetGlobal; CUDA_ERROR_NOT_FOUND", 0, func(c *T) {
+		moduleDoc + "cuModuleGetFunction, cuModuleGetGlobal; CUDA_ERROR_NOT_FOUND", 0, func(c *trial) {
 			m := c.module(suitePTX)
 			for _, name := range []string{"nowhere", "Store", "store ", "answer"} {
 				_, err := c.d.ModuleGetFunction(c.ctx, m, name)
@@ -110,7 +110,7 @@ var moduleChecks = []check{
 			c.want(err, "kernel without a name", cu.ErrorInvalidValue)
 		}},
 	{"module/initial-values", "variables start with their initial values, or zeroes",
-		moduleDoc + "cuModuleGetGlobal; PTX ISA: Initializers", 0, func(c *T) {
+		moduleDoc + "cuModuleGetGlobal; PTX ISA: Initializers", 0, func(c *trial) {
 			m := c.module(suitePTX)
 			c.same("answer", c.down(c.global(m, "answer", 4), 4), words(42))
 			c.same("table", c.down(c.global(m, "table", 16), 16), words(10, 20, 30, 40))
@@ -118,7 +118,7 @@ var moduleChecks = []check{
 			c.same("constant", c.down(c.global(m, "constant", 4), 4), words(77))
 		}},
 	{"module/host-writes-variables", "kernels read what the host writes to variables, also to constant ones",
-		moduleDoc + "cuModuleGetGlobal; Programming Guide: Device Memory", 0, func(c *T) {
+		moduleDoc + "cuModuleGetGlobal; Programming Guide: Device Memory", 0, func(c *trial) {
 			m := c.module(suitePTX)
 			f, out := c.function(m, "globals"), c.device(16)
 			read := func() []byte {
@@ -134,7 +134,7 @@ var moduleChecks = []check{
 			c.same("as written", read(), v)
 		}},
 	{"module/loads-are-apart", "each load of a module has its own variables and kernels",
-		moduleDoc + "cuModuleLoadData", 0, func(c *T) {
+		moduleDoc + "cuModuleLoadData", 0, func(c *trial) {
 			a, b := c.module(suitePTX), c.module(suitePTX)
 			p, q := c.global(a, "answer", 4), c.global(b, "answer", 4)
 			c.check(p != q, "both loads have their variable at %#x", p)
@@ -146,7 +146,7 @@ var moduleChecks = []check{
 			c.check(word(c.down(out, 16), 0) == 2, "a kernel read the variable of another load")
 		}},
 	{"module/unload", "unloading a module removes its variables, and those of no other module",
-		moduleDoc + "cuModuleUnload", 0, func(c *T) {
+		moduleDoc + "cuModuleUnload", 0, func(c *trial) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX))
 			c.ok(err, "load")
 			p := c.global(m, "table", 16)
@@ -157,7 +157,7 @@ var moduleChecks = []check{
 			c.same("the other module's variable", c.down(c.global(other, "table", 16), 16), words(10, 20, 30, 40))
 		}},
 	{"module/use-after-unload", "an unloaded module is an invalid handle",
-		moduleDoc + "cuModuleUnload (undefined on hardware)", needEmulated, func(c *T) {
+		moduleDoc + "cuModuleUnload (undefined on hardware)", needEmulated, func(c *trial) {
 			m, err := c.d.ModuleLoadData(c.ctx, []byte(suitePTX))
 			c.ok(err, "load")
 			f := c.function(m, "noparams")
@@ -168,7 +168,7 @@ var moduleChecks = []check{
 			c.want(err, "kernel", cu.ErrorInvalidHandle)
 		}},
 	{"module/pointer-to-variable", "the driver reports a variable's address as device memory",
-		"Driver API: cuPointerGetAttributes, cuMemGetAddressRange", needUVA, func(c *T) {
+		"Driver API: cuPointerGetAttributes, cuMemGetAddressRange", needUVA, func(c *trial) {
 			p := c.global(c.module(suitePTX), "zeroes", 100)
 			a := c.attributes(p)
 			c.check(a.MemoryType == cu.MemoryTypeDevice && a.DevicePointer == p, "attributes %+v", a)
@@ -182,7 +182,7 @@ var moduleChecks = []check{
 
 var functionChecks = []check{
 	{"function/param-info", "every parameter has an offset, aligned to its size, and a size; past the last is an invalid value",
-		"Driver API: cuFuncGetParamInfo", 0, func(c *T) {
+		"Driver API: cuFuncGetParamInfo", 0, func(c *trial) {
 			f := c.kernel("params")
 			for i, want := range [][2]uintptr{{0, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 8}} {
 				offset, size, err := c.d.FuncGetParamInfo(c.ctx, f, uintptr(i))
@@ -198,7 +198,7 @@ var functionChecks = []check{
 			c.want(err, "of a kernel without parameters", cu.ErrorInvalidValue)
 		}},
 	{"function/params-arrive", "parameters of all sizes arrive as they were packed",
-		"Driver API: cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER", 0, func(c *T) {
+		"Driver API: cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER", 0, func(c *trial) {
 			out := c.device(16)
 			for range 5 {
 				v := c.random(16)
@@ -208,14 +208,14 @@ var functionChecks = []check{
 			}
 		}},
 	{"function/bounds", "a kernel's largest block is the device's, or its .maxntid; a .reqntid does not show",
-		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", 0, func(c *T) {
+		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK", 0, func(c *trial) {
 			most := c.attr(cu.DeviceAttributeMaxThreadsPerBlock)
 			for name, want := range map[string]int32{"noparams": most, "small": 64, "exact": most} {
 				c.wantFunc(name, cu.FuncAttributeMaxThreadsPerBlock, want)
 			}
 		}},
 	{"function/memory", "a kernel's static shared memory reads back, and its local memory unless the compiler kept it in registers",
-		"Driver API: cuFuncGetAttribute", 0, func(c *T) {
+		"Driver API: cuFuncGetAttribute", 0, func(c *trial) {
 			c.wantFunc("reverse", cu.FuncAttributeSharedSizeBytes, 1024)
 			c.wantFunc("dynamic", cu.FuncAttributeSharedSizeBytes, 0)
 			c.wantFunc("store", cu.FuncAttributeLocalSizeBytes, 0)
@@ -226,13 +226,13 @@ var functionChecks = []check{
 			c.observe("function.registers-of-store", c.funcAttr("store", cu.FuncAttributeNumRegs))
 		}},
 	{"function/versions", "a kernel reports the architectures of its PTX and of its code",
-		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_PTX_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION", 0, func(c *T) {
+		"Driver API: cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_PTX_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION", 0, func(c *trial) {
 			c.wantFunc("store", cu.FuncAttributePTXVersion, 52)
 			c.wantFunc("store", cu.FuncAttributeBinaryVersion,
 				10*c.attr(cu.DeviceAttributeComputeCapabilityMajor)+c.attr(cu.DeviceAttributeComputeCapabilityMinor))
 		}},
 	{"function/attribute-misuse", "attributes that do not exist, or that cannot be set, are refused",
-		"Driver API: cuFuncGetAttribute, cuFuncSetAttribute", 0, func(c *T) {
+		"Driver API: cuFuncGetAttribute, cuFuncSetAttribute", 0, func(c *trial) {
 			f := c.kernel("store")
 			_, err := c.d.FuncGetAttribute(c.ctx, 9999, f)
 			c.want(err, "get attribute 9999", cu.ErrorInvalidValue)
@@ -243,7 +243,7 @@ var functionChecks = []check{
 			c.want(err, "attribute of kernel 0", cu.ErrorInvalidHandle)
 		}},
 	{"function/shared-opt-in", "shared memory above 48 KiB needs an attribute of the kernel, up to the device's limit",
-		"Programming Guide: Shared Memory; Driver API: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 0, func(c *T) {
+		"Programming Guide: Shared Memory; Driver API: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 0, func(c *trial) {
 			most := c.attr(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin)
 			if most <= 48<<10 {
 				c.skip("the device has no more than 48 KiB")
@@ -263,13 +263,13 @@ var functionChecks = []check{
 		}},
 }
 
-func (c *T) funcAttr(kernel string, a cu.FunctionAttribute) int32 {
+func (c *trial) funcAttr(kernel string, a cu.FunctionAttribute) int32 {
 	v, err := c.d.FuncGetAttribute(c.ctx, a, c.kernel(kernel))
 	c.ok(err, "function attribute")
 	return v
 }
 
-func (c *T) wantFunc(kernel string, a cu.FunctionAttribute, want int32) {
+func (c *trial) wantFunc(kernel string, a cu.FunctionAttribute, want int32) {
 	got := c.funcAttr(kernel, a)
 	c.check(got == want, "attribute %d of %s is %d, want %d", a, kernel, got, want)
 }

@@ -6,20 +6,20 @@ import (
 
 const pointerDoc = "Driver API: Unified Addressing, cuPointerGetAttributes"
 
-func (c *T) attributes(p cu.DevicePtr) cu.PointerAttributes {
+func (c *trial) attributes(p cu.DevicePtr) cu.PointerAttributes {
 	a, err := c.d.PointerGetAttributes(c.ctx, p)
 	c.ok(err, "pointer attributes")
 	return a
 }
 
 // inRange checks base and size of the allocation that an address belongs to.
-func (c *T) inRange(a cu.PointerAttributes, base cu.DevicePtr, n int) {
+func (c *trial) inRange(a cu.PointerAttributes, base cu.DevicePtr, n int) {
 	c.check(a.RangeStart == base && a.RangeSize == uintptr(n), "range %#x+%d, want %#x+%d", a.RangeStart, a.RangeSize, base, n)
 }
 
 var pointerChecks = []check{
 	{"pointer/device-memory", "the driver knows the type, device, address and extent of device memory",
-		pointerDoc, needUVA, func(c *T) {
+		pointerDoc, needUVA, func(c *trial) {
 			p := c.device(3000)
 			a := c.attributes(p)
 			c.check(a.MemoryType == cu.MemoryTypeDevice, "memory type %d, want device", a.MemoryType)
@@ -32,7 +32,7 @@ var pointerChecks = []check{
 			c.inRange(a, p, 3000)
 		}},
 	{"pointer/interior", "every address of an allocation has the allocation's attributes",
-		pointerDoc, needUVA, func(c *T) {
+		pointerDoc, needUVA, func(c *trial) {
 			p := c.device(1 << 20)
 			base, inside := c.attributes(p), c.attributes(p+12345)
 			c.check(inside.DevicePointer == p+12345, "device pointer %#x, want %#x", inside.DevicePointer, p+12345)
@@ -42,7 +42,7 @@ var pointerChecks = []check{
 			c.check(last.BufferID == base.BufferID, "the last byte belongs to buffer %d, want %d", last.BufferID, base.BufferID)
 		}},
 	{"pointer/page-locked", "the driver knows both addresses of page-locked memory",
-		pointerDoc, needUVA | needMapHost, func(c *T) {
+		pointerDoc, needUVA | needMapHost, func(c *trial) {
 			m := c.mapped(2 * page)
 			a := c.attributes(addressOfPointer(m.p))
 			c.check(a.MemoryType == cu.MemoryTypeHost, "memory type %d, want host", a.MemoryType)
@@ -55,7 +55,7 @@ var pointerChecks = []check{
 			c.check(in.HostPointer == offsetPointer(m.p, 100), "host pointer inside %p, want %p", in.HostPointer, offsetPointer(m.p, 100))
 		}},
 	{"pointer/registered", "the driver reports registered memory as host memory",
-		pointerDoc, needUVA | needRegister | needMapHost, func(c *T) {
+		pointerDoc, needUVA | needRegister | needMapHost, func(c *trial) {
 			b := c.pageable(3 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			a := c.attributes(addressOf(b))
@@ -68,7 +68,7 @@ var pointerChecks = []check{
 			c.check(a.MemoryType == 0, "after unregistering its memory type is %d, want none", a.MemoryType)
 		}},
 	{"pointer/registered-unaligned", "the extent of an unaligned registration is the registered range, not its pages",
-		pointerDoc + " (silent)", needUVA | needRegister, func(c *T) {
+		pointerDoc + " (silent)", needUVA | needRegister, func(c *trial) {
 			b := c.pageable(3 * page)
 			part := b[100:5000]
 			c.register(part, 0)
@@ -78,7 +78,7 @@ var pointerChecks = []check{
 			c.check(a.MemoryType == cu.MemoryTypeHost, "memory type %d, want host", a.MemoryType)
 		}},
 	{"pointer/managed", "managed memory has one address, and the driver knows that it is managed",
-		pointerDoc + ", CU_POINTER_ATTRIBUTE_IS_MANAGED", needUVA | needManaged, func(c *T) {
+		pointerDoc + ", CU_POINTER_ATTRIBUTE_IS_MANAGED", needUVA | needManaged, func(c *trial) {
 			p, _ := c.managed(2*page, cu.MemAttachGlobal)
 			a := c.attributes(p)
 			c.check(a.IsManaged, "it is reported as not managed")
@@ -88,7 +88,7 @@ var pointerChecks = []check{
 			c.inRange(a, p, 2*page)
 		}},
 	{"pointer/unknown", "unknown addresses have no attributes, and are no error",
-		pointerDoc, needUVA, func(c *T) {
+		pointerDoc, needUVA, func(c *trial) {
 			for name, p := range map[string]cu.DevicePtr{"pageable": addressOf(c.pageable(page)), "nil": 0, "wild": 0xdead_0000} {
 				a := c.attributes(p)
 				c.check(a.MemoryType == 0 && a.DevicePointer == 0 && a.HostPointer == nil && !a.IsManaged && a.RangeSize == 0,
@@ -97,7 +97,7 @@ var pointerChecks = []check{
 			}
 		}},
 	{"pointer/freed", "freed memory is no longer known",
-		pointerDoc, needUVA, func(c *T) {
+		pointerDoc, needUVA, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 32<<20)
 			c.ok(err, "allocate")
 			c.ok(c.d.MemFree(c.ctx, p), "free")
@@ -108,7 +108,7 @@ var pointerChecks = []check{
 			c.check(c.attributes(addressOfPointer(h)).MemoryType == 0, "freed page-locked memory is still known")
 		}},
 	{"pointer/buffer-id", "every allocation has a unique id, also at an address that was used before",
-		pointerDoc + ", CU_POINTER_ATTRIBUTE_BUFFER_ID", needUVA, func(c *T) {
+		pointerDoc + ", CU_POINTER_ATTRIBUTE_BUFFER_ID", needUVA, func(c *trial) {
 			seen := map[uint64]bool{}
 			for range 4 {
 				p, err := c.d.MemAlloc(c.ctx, 4<<20)
@@ -122,7 +122,7 @@ var pointerChecks = []check{
 			c.check(c.attributes(a).BufferID != c.attributes(b).BufferID, "two allocations have the same id")
 		}},
 	{"pointer/address-range", "the range of an address is its allocation",
-		"Driver API: cuMemGetAddressRange", 0, func(c *T) {
+		"Driver API: cuMemGetAddressRange", 0, func(c *trial) {
 			const n = 1 << 20
 			p := c.device(n)
 			for _, offset := range []cu.DevicePtr{0, 1, n / 2, n - 1} {
@@ -136,7 +136,7 @@ var pointerChecks = []check{
 			c.check(size == 1000, "size %d, want 1000", size)
 		}},
 	{"pointer/address-range-misuse", "an address without an allocation has no range",
-		"Driver API: cuMemGetAddressRange", 0, func(c *T) {
+		"Driver API: cuMemGetAddressRange", 0, func(c *trial) {
 			for name, p := range map[string]cu.DevicePtr{"unused address": 0xdead_0000, "pageable memory": addressOf(c.pageable(page))} {
 				_, _, err := c.d.MemGetAddressRange(c.ctx, p)
 				c.want(err, "range of "+name, cu.ErrorNotFound)

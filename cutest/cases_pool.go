@@ -7,14 +7,14 @@ import (
 const poolDoc = "Programming Guide: Stream Ordered Memory Allocator"
 
 // poolAttr reads a setting or counter of a pool.
-func (c *T) poolAttr(p cu.MemPool, a cu.MemPoolAttribute) uint64 {
+func (c *trial) poolAttr(p cu.MemPool, a cu.MemPoolAttribute) uint64 {
 	v, err := c.d.MemPoolGetAttribute(p, a)
 	c.ok(err, "pool attribute")
 	return v
 }
 
 // pool creates a pool on the case's device.
-func (c *T) pool() cu.MemPool {
+func (c *trial) pool() cu.MemPool {
 	p, err := c.d.MemPoolCreate(&cu.MemPoolProps{
 		AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev),
 	})
@@ -24,19 +24,19 @@ func (c *T) pool() cu.MemPool {
 }
 
 // fromPool allocates from a pool in a stream, and frees in the same stream at the end.
-func (c *T) fromPool(p cu.MemPool, n int, s cu.Stream) cu.DevicePtr {
+func (c *trial) fromPool(p cu.MemPool, n int, s cu.Stream) cu.DevicePtr {
 	ptr, err := c.d.MemAllocFromPoolAsync(c.ctx, uintptr(n), p, s)
 	c.ok(err, "allocate from a pool")
 	return ptr
 }
 
-func (c *T) freeAsync(ptr cu.DevicePtr, s cu.Stream) {
+func (c *trial) freeAsync(ptr cu.DevicePtr, s cu.Stream) {
 	c.ok(c.d.MemFreeAsync(c.ctx, ptr, s), "free on a stream")
 }
 
 var poolChecks = []check{
 	{"pool/without-capability", "a device without memory pools reports that they are not supported",
-		poolDoc + ", Querying for Support", 0, func(c *T) {
+		poolDoc + ", Querying for Support", 0, func(c *trial) {
 			p, err := c.d.MemAllocAsync(c.ctx, page, 0)
 			if c.attr(cu.DeviceAttributeMemoryPoolsSupported) != 0 {
 				c.ok(err, "allocate")
@@ -49,7 +49,7 @@ var poolChecks = []check{
 			c.want(err, "default pool", cu.ErrorNotSupported)
 		}},
 	{"pool/default-is-current", "a device's pool is its default pool until another is set",
-		poolDoc + ", Default/Implicit Pools; Driver API: cuDeviceSetMemPool", needPools, func(c *T) {
+		poolDoc + ", Default/Implicit Pools; Driver API: cuDeviceSetMemPool", needPools, func(c *trial) {
 			def, err := c.d.DeviceGetDefaultMemPool(c.dev)
 			c.ok(err, "default pool")
 			cur, err := c.d.DeviceGetMemPool(c.dev)
@@ -71,7 +71,7 @@ var poolChecks = []check{
 			c.sync(s)
 		}},
 	{"pool/default-settings", "by default a pool releases memory at once and allows every kind of reuse",
-		"Driver API: cuMemPoolSetAttribute", needPools, func(c *T) {
+		"Driver API: cuMemPoolSetAttribute", needPools, func(c *trial) {
 			p := c.pool()
 			c.check(c.poolAttr(p, cu.MemPoolAttrReleaseThreshold) == 0, "release threshold %d, want 0", c.poolAttr(p, cu.MemPoolAttrReleaseThreshold))
 			for _, a := range []cu.MemPoolAttribute{cu.MemPoolAttrReuseFollowEventDependencies, cu.MemPoolAttrReuseAllowOpportunistic, cu.MemPoolAttrReuseAllowInternalDependencies} {
@@ -83,7 +83,7 @@ var poolChecks = []check{
 			c.check(c.poolAttr(p, cu.MemPoolAttrReleaseThreshold) == 123<<20, "threshold %d, want %d", c.poolAttr(p, cu.MemPoolAttrReleaseThreshold), 123<<20)
 		}},
 	{"pool/counters", "a pool counts what is used and reserved, with high-water marks that can be reset",
-		poolDoc + ", Resource Usage Statistics", needPools, func(c *T) {
+		poolDoc + ", Resource Usage Statistics", needPools, func(c *trial) {
 			const n = 8 << 20
 			p, s := c.pool(), c.stream(0)
 			c.check(c.poolAttr(p, cu.MemPoolAttrUsedMemCurrent) == 0, "a fresh pool uses %d", c.poolAttr(p, cu.MemPoolAttrUsedMemCurrent))
@@ -100,7 +100,7 @@ var poolChecks = []check{
 			c.check(c.poolAttr(p, cu.MemPoolAttrUsedMemHigh) == 0, "high-water mark %d after a reset", c.poolAttr(p, cu.MemPoolAttrUsedMemHigh))
 		}},
 	{"pool/threshold-keeps-memory", "at a synchronization freed memory up to the threshold stays reserved, and the rest is released",
-		poolDoc + ", Physical Page Caching Behavior", needPools, func(c *T) {
+		poolDoc + ", Physical Page Caching Behavior", needPools, func(c *trial) {
 			const n = 32 << 20
 			p, s := c.pool(), c.stream(0)
 			c.ok(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrReleaseThreshold, ^uint64(0)), "keep all")
@@ -115,7 +115,7 @@ var poolChecks = []check{
 			c.check(left == 0, "still %d reserved of %d", left, kept)
 		}},
 	{"pool/trim", "trimming releases unused memory and nothing else",
-		poolDoc + ", Explicit trim; Driver API: cuMemPoolTrimTo", needPools, func(c *T) {
+		poolDoc + ", Explicit trim; Driver API: cuMemPoolTrimTo", needPools, func(c *trial) {
 			const n = 32 << 20
 			p, s := c.pool(), c.stream(0)
 			c.ok(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrReleaseThreshold, ^uint64(0)), "keep all")
@@ -134,7 +134,7 @@ var poolChecks = []check{
 			c.check(c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent) == 0, "reserved %d with nothing in use", c.poolAttr(p, cu.MemPoolAttrReservedMemCurrent))
 		}},
 	{"pool/attributes-misuse", "counters cannot be set, high-water marks only to 0, and unknown attributes are refused",
-		"Driver API: cuMemPoolSetAttribute, cuMemPoolGetAttribute", needPools, func(c *T) {
+		"Driver API: cuMemPoolSetAttribute, cuMemPoolGetAttribute", needPools, func(c *trial) {
 			p := c.pool()
 			c.want(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemHigh, 5), "set a mark to 5", cu.ErrorInvalidValue)
 			c.want(c.d.MemPoolSetAttribute(p, cu.MemPoolAttrUsedMemCurrent, 0), "set a counter", cu.ErrorInvalidValue)
@@ -145,7 +145,7 @@ var poolChecks = []check{
 			c.want(err, "pool 0", cu.ErrorInvalidValue)
 		}},
 	{"pool/create-misuse", "a pool needs pinned allocations on a device that exists",
-		"Driver API: cuMemPoolCreate", needPools, func(c *T) {
+		"Driver API: cuMemPoolCreate", needPools, func(c *trial) {
 			good := cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev)}
 			try := func(what string, change func(p *cu.MemPoolProps), codes ...cu.Result) {
 				props := good
@@ -162,7 +162,7 @@ var poolChecks = []check{
 			c.want(c.d.MemPoolDestroy(0), "destroy pool 0", cu.ErrorInvalidValue)
 		}},
 	{"pool/default-not-destroyed", "the default pool cannot be destroyed",
-		"Driver API: cuMemPoolDestroy", needPools, func(c *T) {
+		"Driver API: cuMemPoolDestroy", needPools, func(c *trial) {
 			def, err := c.d.DeviceGetDefaultMemPool(c.dev)
 			c.ok(err, "default pool")
 			c.want(c.d.MemPoolDestroy(def), "destroy the default pool", cu.ErrorInvalidValue)
@@ -172,7 +172,7 @@ var poolChecks = []check{
 			c.syncAll()
 		}},
 	{"pool/max-size", "a pool with a maximum size refuses more than that",
-		"Driver API: cuMemPoolCreate, CUmemPoolProps.maxSize", needPools, func(c *T) {
+		"Driver API: cuMemPoolCreate, CUmemPoolProps.maxSize", needPools, func(c *trial) {
 			if v, _ := c.d.DriverGetVersion(); v < 12020 {
 				c.skip("driver %d is older than the maximum size", v)
 			}

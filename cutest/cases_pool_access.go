@@ -19,7 +19,7 @@ func location(dev cu.Device) cu.MemLocation {
 }
 
 // wantAccess checks the access of a device to a pool.
-func (c *T) wantAccess(what string, pool cu.MemPool, dev cu.Device, want cu.MemAccessFlags) {
+func (c *trial) wantAccess(what string, pool cu.MemPool, dev cu.Device, want cu.MemAccessFlags) {
 	at := location(dev)
 	got, err := c.d.MemPoolGetAccess(pool, &at)
 	c.ok(err, "access of device to a pool, "+what)
@@ -36,7 +36,7 @@ type farPool struct {
 }
 
 // farPool makes a pool on the second device, and allocates from it there.
-func (c *T) farPool(n int) *farPool {
+func (c *trial) farPool(n int) *farPool {
 	dev, ctx := c.second()
 	pool, err := c.d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(dev)})
 	c.ok(err, "create a pool on the second device")
@@ -52,21 +52,21 @@ func (c *T) farPool(n int) *farPool {
 }
 
 // fill writes fresh bytes, as its own device.
-func (f *farPool) fill(c *T) {
+func (f *farPool) fill(c *trial) {
 	f.was = c.random(f.n)
 	c.ok(c.d.MemcpyHtoD(f.ctx, f.p, pointerTo(f.was), uintptr(f.n)), "copy to the second device")
 	c.ok(c.d.CtxSynchronize(f.ctx), "synchronize the second device")
 }
 
 // set opens the pool to the case's device, or closes it.
-func (f *farPool) set(c *T, flags cu.MemAccessFlags) {
+func (f *farPool) set(c *trial, flags cu.MemAccessFlags) {
 	c.ok(c.d.MemPoolSetAccess(f.pool, []cu.MemAccessDesc{access(c.dev, flags)}), "set the access")
 	c.wantAccess("after it was set", f.pool, c.dev, flags)
 }
 
 // uses are the operations of the case's context that need access to the pool, each with the
 // bytes that are in its memory afterwards. The case's context is current.
-func (f *farPool) uses(c *T) map[string]func() ([]byte, error) {
+func (f *farPool) uses(c *trial) map[string]func() ([]byte, error) {
 	n := uintptr(f.n)
 	near, s := c.device(f.n), c.stream(cu.StreamNonBlocking)
 	pinned := c.pinned(f.n, portable)
@@ -113,7 +113,7 @@ func (f *farPool) uses(c *T) map[string]func() ([]byte, error) {
 }
 
 // current makes the case's context current on this thread, which copies look at.
-func (c *T) current() {
+func (c *trial) current() {
 	runtime.LockOSThread()
 	c.cleanup(runtime.UnlockOSThread)
 	_, err := c.d.CtxGetFlags(c.ctx)
@@ -121,7 +121,7 @@ func (c *T) current() {
 }
 
 // wantClosed checks that the case's device cannot use the memory.
-func (f *farPool) wantClosed(c *T, when string) {
+func (f *farPool) wantClosed(c *trial, when string) {
 	for use, do := range f.uses(c) {
 		_, err := do()
 		c.want(err, when+", "+use, cu.ErrorInvalidValue)
@@ -135,7 +135,7 @@ func (f *farPool) wantClosed(c *T, when string) {
 }
 
 // wantOpen checks that the case's device can use the memory, and that every byte arrives.
-func (f *farPool) wantOpen(c *T, when string) {
+func (f *farPool) wantOpen(c *trial, when string) {
 	for use, do := range f.uses(c) {
 		want, err := do()
 		c.ok(err, when+", "+use)
@@ -153,7 +153,7 @@ func (f *farPool) wantOpen(c *T, when string) {
 // poolAccessChecks are of one device.
 var poolAccessChecks = []check{
 	{"pool/access-of-its-own", "a pool is open to its own device, for good",
-		poolAccessDoc, needPools, func(c *T) {
+		poolAccessDoc, needPools, func(c *trial) {
 			for _, pool := range []cu.MemPool{c.pool(), c.defaultPool()} {
 				c.wantAccess("at first", pool, c.dev, cu.MemAccessProtReadWrite)
 				set := func(flags cu.MemAccessFlags) error {
@@ -168,7 +168,7 @@ var poolAccessChecks = []check{
 			}
 		}},
 	{"pool/access-misuse", "access needs a pool, a list and a device that exists",
-		poolAccessDoc, needPools, func(c *T) {
+		poolAccessDoc, needPools, func(c *trial) {
 			pool, at := c.pool(), location(c.dev)
 			c.want(c.d.MemPoolSetAccess(pool, nil), "no list", cu.ErrorInvalidValue)
 			c.want(c.d.MemPoolSetAccess(0, []cu.MemAccessDesc{access(c.dev, cu.MemAccessProtReadWrite)}), "no pool", cu.ErrorInvalidValue)
@@ -182,7 +182,7 @@ var poolAccessChecks = []check{
 			}
 		}},
 	{"pool/access-in-capture", "access is neither read nor set while a stream captures",
-		poolAccessDoc + "; Stream Management, cuThreadExchangeStreamCaptureMode", needPools, func(c *T) {
+		poolAccessDoc + "; Stream Management, cuThreadExchangeStreamCaptureMode", needPools, func(c *trial) {
 			c.current()
 			pool, at := c.pool(), location(c.dev)
 			for _, call := range []func() error{
@@ -201,7 +201,7 @@ var poolAccessChecks = []check{
 }
 
 // defaultPool returns the default pool of the case's device.
-func (c *T) defaultPool() cu.MemPool {
+func (c *trial) defaultPool() cu.MemPool {
 	p, err := c.d.DeviceGetDefaultMemPool(c.dev)
 	c.ok(err, "default pool")
 	return p
@@ -211,7 +211,7 @@ const needFarPool = needTwoDevices | needPeer | needPools | needUVA
 
 var farPoolChecks = []check{
 	{"devices/pool-access", "another device uses the memory of a pool after cuMemPoolSetAccess and no longer, also what was allocated before; peer access between contexts does not matter",
-		poolDoc + ", Multi-GPU Support; " + poolAccessDoc, needFarPool, func(c *T) {
+		poolDoc + ", Multi-GPU Support; " + poolAccessDoc, needFarPool, func(c *trial) {
 			f := c.farPool(1 << 16)
 			c.current()
 			f.wantClosed(c, "at first")
@@ -223,14 +223,14 @@ var farPoolChecks = []check{
 			f.wantClosed(c, "closed again")
 		}},
 	{"devices/pool-access-alone", "cuMemPoolSetAccess needs no peer access between contexts",
-		poolAccessDoc, needFarPool, func(c *T) {
+		poolAccessDoc, needFarPool, func(c *trial) {
 			f := c.farPool(1 << 16)
 			c.current()
 			f.set(c, cu.MemAccessProtReadWrite)
 			f.wantOpen(c, "open")
 		}},
 	{"devices/pool-access-kernel", "a kernel reads and writes the memory of a pool that is open to its device",
-		poolAccessDoc, needFarPool, func(c *T) {
+		poolAccessDoc, needFarPool, func(c *trial) {
 			f := c.farPool(1 << 16)
 			f.set(c, cu.MemAccessProtReadWrite)
 			near := c.device(f.n)
@@ -241,7 +241,7 @@ var farPoolChecks = []check{
 			c.same("written on the other device", c.downIn(f.ctx, f.p, f.n), plus(f.was, 3))
 		}},
 	{"devices/pool-access-list", "a list of access is checked as a whole, and its last entry for a device counts",
-		poolAccessDoc, needFarPool, func(c *T) {
+		poolAccessDoc, needFarPool, func(c *trial) {
 			f := c.farPool(4096)
 			own, err := c.d.CtxGetDevice(f.ctx)
 			c.ok(err, "device of the second context")
@@ -257,7 +257,7 @@ var farPoolChecks = []check{
 			c.want(c.d.MemPoolSetAccess(f.pool, []cu.MemAccessDesc{access(c.dev, cu.MemAccessProtRead)}), "read-only", cu.ErrorNotSupported)
 		}},
 	{"devices/pool-peer-copy", "copies between devices need no access to pools, and lose no byte with it",
-		"Driver API: cuMemcpyPeerAsync, cuMemPoolSetAccess", needFarPool, func(c *T) {
+		"Driver API: cuMemcpyPeerAsync, cuMemPoolSetAccess", needFarPool, func(c *trial) {
 			f := c.farPool(3<<20 + 1)
 			near, t := c.device(f.n), c.streamIn(f.ctx, cu.StreamNonBlocking)
 			s := c.stream(cu.StreamNonBlocking)
@@ -283,7 +283,7 @@ var farPoolChecks = []check{
 			}
 		}},
 	{"devices/pool-access-of-graphs", "memory that a graph allocates keeps the access that its pool had at the capture",
-		"Programming Guide: Graph Memory Nodes, Peer Access with Stream Capture", needFarPool, func(c *T) {
+		"Programming Guide: Graph Memory Nodes, Peer Access with Stream Capture", needFarPool, func(c *trial) {
 			f := c.farPool(4096)
 			c.current()
 			for _, flags := range []cu.MemAccessFlags{cu.MemAccessProtReadWrite, cu.MemAccessProtNone} {
@@ -312,14 +312,14 @@ var farPoolChecks = []check{
 			}
 		}},
 	{"fault/closed-pool", "a kernel that uses the memory of a pool that is not open to its device faults",
-		poolAccessDoc + "; Error codes, CUDA_ERROR_ILLEGAL_ADDRESS", needFarPool | needIsolation, func(c *T) {
+		poolAccessDoc + "; Error codes, CUDA_ERROR_ILLEGAL_ADDRESS", needFarPool | needIsolation, func(c *trial) {
 			f := c.farPool(4096)
 			c.peerAccess(c.ctx, f.ctx) // does not help
 			c.launch(0, "store", 1, f.p, uint32(1), uint32(1))
 			c.want(c.waitForFault(0), "wait", cu.ErrorIllegalAddress)
 		}},
 	{"fault/pool-closed-before-a-fill", "closing a pool does not wait for queued work, which then faults",
-		poolAccessDoc + " (silent)", needFarPool | needIsolation | needMapHost, func(c *T) {
+		poolAccessDoc + " (silent)", needFarPool | needIsolation | needMapHost, func(c *trial) {
 			f := c.farPool(4096)
 			f.set(c, cu.MemAccessProtReadWrite)
 			s := c.stream(cu.StreamNonBlocking)

@@ -6,7 +6,7 @@ import (
 
 var poolOrderChecks = []check{
 	{"pool/use-in-stream", "memory is usable in its stream from the allocation to the free",
-		poolDoc, needPools, func(c *T) {
+		poolDoc, needPools, func(c *trial) {
 			const n = 10_000
 			s := c.stream(cu.StreamNonBlocking)
 			out := c.pinned(4*n, 0)
@@ -25,7 +25,7 @@ var poolOrderChecks = []check{
 			}
 		}},
 	{"pool/reuse-in-stream", "memory freed in a stream can be allocated again in that stream at once, without a conflict of contents",
-		poolDoc + ", Reuse", needPools | needMapHost, func(c *T) {
+		poolDoc + ", Reuse", needPools | needMapHost, func(c *trial) {
 			const n = 1 << 20
 			p, s := c.pool(), c.stream(cu.StreamNonBlocking)
 			out := c.pinned(8, 0)
@@ -46,7 +46,7 @@ var poolOrderChecks = []check{
 			c.same("copied out", out.b, words(1, 2))
 		}},
 	{"pool/allocation-returns", "allocating and freeing on a stream do not wait for its work",
-		poolDoc + "; Driver API: cuMemAllocAsync", needPools | needMapHost, func(c *T) {
+		poolDoc + "; Driver API: cuMemAllocAsync", needPools | needMapHost, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			g := c.gate()
 			g.hold(s)
@@ -56,7 +56,7 @@ var poolOrderChecks = []check{
 			c.busy(s)
 		}},
 	{"pool/across-streams", "another stream uses memory after it waited for the allocation",
-		poolDoc, needPools, func(c *T) {
+		poolDoc, needPools, func(c *trial) {
 			const n = 2000
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			ready, done := c.event(cu.EventDisableTiming), c.event(cu.EventDisableTiming)
@@ -74,7 +74,7 @@ var poolOrderChecks = []check{
 			c.same("copied out", out.b, repeated(0xbead, n))
 		}},
 	{"pool/other-stream-busy", "memory freed behind unfinished work is not allocated to a stream that does not wait for the work",
-		poolDoc + ", Memory Reuse Policies", needPools | needMapHost | needConcurrentKernels, func(c *T) {
+		poolDoc + ", Memory Reuse Policies", needPools | needMapHost | needConcurrentKernels, func(c *trial) {
 			const n = 1 << 20
 			p := c.pool()
 			for _, a := range []cu.MemPoolAttribute{cu.MemPoolAttrReuseAllowInternalDependencies} {
@@ -97,7 +97,7 @@ var poolOrderChecks = []check{
 			c.sync(b)
 		}},
 	{"pool/free-by-plain-free", "memory of a pool can be freed without a stream, which waits for its work",
-		poolDoc + ", cudaFree", needPools, func(c *T) {
+		poolDoc + ", cudaFree", needPools, func(c *trial) {
 			p, err := c.d.MemAllocAsync(c.ctx, 1<<20, 0)
 			c.ok(err, "allocate")
 			c.ok(c.d.MemsetD8Async(c.ctx, p, 1, 1<<20, 0), "fill")
@@ -106,7 +106,7 @@ var poolOrderChecks = []check{
 			c.want(c.d.MemFree(c.ctx, p), "MemFree twice", cu.ErrorInvalidValue)
 		}},
 	{"pool/free-of-plain-memory", "a stream can also free memory of cuMemAlloc",
-		"Driver API: cuMemFreeAsync", needPools, func(c *T) {
+		"Driver API: cuMemFreeAsync", needPools, func(c *trial) {
 			p, err := c.d.MemAlloc(c.ctx, 1<<20)
 			c.ok(err, "allocate")
 			c.freeAsync(p, 0)
@@ -114,7 +114,7 @@ var poolOrderChecks = []check{
 			c.want(c.d.MemFree(c.ctx, p), "free again", cu.ErrorInvalidValue)
 		}},
 	{"pool/misuse", "an allocation needs an existing pool and no more bytes than the device has, and is freed once; zero bytes are no error",
-		"Driver API: cuMemAllocAsync, cuMemFreeAsync", needPools, func(c *T) {
+		"Driver API: cuMemAllocAsync, cuMemFreeAsync", needPools, func(c *trial) {
 			_, err := c.d.MemAllocAsync(c.ctx, 0, 0)
 			c.ok(err, "0 bytes")
 			_, err = c.d.MemAllocAsync(c.ctx, 1<<45, 0)
@@ -129,7 +129,7 @@ var poolOrderChecks = []check{
 			c.want(c.d.MemFreeAsync(c.ctx, p, 0), "free twice", cu.ErrorInvalidValue)
 		}},
 	{"pool/destroy-in-use", "a pool can be destroyed at once, and memory allocated from it stays valid",
-		"Driver API: cuMemPoolDestroy", needPools, func(c *T) {
+		"Driver API: cuMemPoolDestroy", needPools, func(c *trial) {
 			p, err := c.d.MemPoolCreate(&cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned,
 				LocationType: cu.MemLocationTypeDevice, LocationID: int32(c.dev)})
 			c.ok(err, "create")
@@ -142,7 +142,7 @@ var poolOrderChecks = []check{
 			c.sync(s)
 		}},
 	{"pool/pointer-attributes", "memory of a pool is device memory of its exact size that belongs to no context",
-		"Driver API: cuPointerGetAttributes", needPools | needUVA, func(c *T) {
+		"Driver API: cuPointerGetAttributes", needPools | needUVA, func(c *trial) {
 			p, err := c.d.MemAllocAsync(c.ctx, 3<<20, 0)
 			c.ok(err, "allocate")
 			c.syncAll()

@@ -10,7 +10,7 @@ import (
 const registerDoc = "Driver API: cuMemHostRegister"
 
 // register registers b, and unregisters it at the end.
-func (c *T) register(b []byte, flags cu.MemHostRegisterFlags) {
+func (c *trial) register(b []byte, flags cu.MemHostRegisterFlags) {
 	c.ok(c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), flags), fmt.Sprintf("register %d bytes", len(b)))
 	ctx := c.ctx
 	c.cleanup(func() {
@@ -23,7 +23,7 @@ func (c *T) register(b []byte, flags cu.MemHostRegisterFlags) {
 
 var registerChecks = []check{
 	{"register/slice", "registered memory is page-locked: copies of it are exact and asynchronous",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(64 * page)
 			want := append([]byte(nil), b...)
 			c.register(b, 0)
@@ -35,7 +35,7 @@ var registerChecks = []check{
 			c.same("copied", c.down(p, len(b)), want)
 		}},
 	{"register/unaligned-ends", "any address and size can be registered; copies of it are exact",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			for _, ends := range [][2]int{{1, 100}, {3, page}, {page - 1, 2}, {17, 5*page + 3}} {
 				b := c.pageable(8 * page)
 				part := b[ends[0] : ends[0]+ends[1]]
@@ -47,7 +47,7 @@ var registerChecks = []check{
 			}
 		}},
 	{"register/sub-slices", "disjoint parts of one slice can be registered, and unregistered in any order",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(12 * page)
 			parts := [][]byte{b[:4*page], b[4*page : 8*page], b[8*page:]}
 			for _, part := range parts {
@@ -64,7 +64,7 @@ var registerChecks = []check{
 			}
 		}},
 	{"register/mapped", "registered memory has a device address that kernels can use",
-		registerDoc + ", CU_MEMHOSTREGISTER_DEVICEMAP", needRegister | needMapHost, func(c *T) {
+		registerDoc + ", CU_MEMHOSTREGISTER_DEVICEMAP", needRegister | needMapHost, func(c *trial) {
 			const n = 2000
 			b := c.pageable(4 * n)
 			c.register(b, cu.MemHostRegisterDeviceMap)
@@ -79,7 +79,7 @@ var registerChecks = []check{
 			c.check(inside == dev+100, "inside %#x, want %#x", inside, dev+100)
 		}},
 	{"register/host-pointer-on-device", "if the device supports it, registered memory has the same address on the device",
-		"Driver API: CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", needRegister | needHostPointer, func(c *T) {
+		"Driver API: CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", needRegister | needHostPointer, func(c *trial) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			dev, err := c.d.MemHostGetDevicePointer(c.ctx, pointerTo(b), 0)
@@ -91,7 +91,7 @@ var registerChecks = []check{
 			c.same("incremented at its host address", b, want)
 		}},
 	{"register/neighbours-untouched", "work on a registered part does not change the bytes around it",
-		registerDoc, needRegister | needMapHost, func(c *T) {
+		registerDoc, needRegister | needMapHost, func(c *trial) {
 			b := c.pageable(4 * page)
 			before := append([]byte(nil), b...)
 			part := b[100 : 100+2*page]
@@ -104,7 +104,7 @@ var registerChecks = []check{
 			c.same("the four pages", b, before)
 		}},
 	{"register/portable", "portable registration page-locks memory for every context",
-		registerDoc + ", CU_MEMHOSTREGISTER_PORTABLE", needRegister, func(c *T) {
+		registerDoc + ", CU_MEMHOSTREGISTER_PORTABLE", needRegister, func(c *trial) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterPortable)
 			ctx := c.newContext(cu.CtxMapHost)
@@ -114,7 +114,7 @@ var registerChecks = []check{
 			c.same("copied", c.downIn(ctx, p, page), b)
 		}},
 	{"register/read-only", "if the device supports it, read-only memory can be registered as such; otherwise the call is not supported",
-		registerDoc + ", CU_MEMHOSTREGISTER_READ_ONLY", needRegister, func(c *T) {
+		registerDoc + ", CU_MEMHOSTREGISTER_READ_ONLY", needRegister, func(c *trial) {
 			b, file := c.readOnlyFile(4 * page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), cu.MemHostRegisterReadOnly)
 			if c.attr(cu.DeviceAttributeReadOnlyHostRegisterSupported) == 0 {
@@ -130,7 +130,7 @@ var registerChecks = []check{
 			}
 		}},
 	{"register/read-only-without-the-flag", "memory that the host must not write cannot be registered for writing",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b, _ := c.readOnlyFile(2 * page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), 0)
 			c.want(err, "register for writing", cu.ErrorInvalidValue)
@@ -139,7 +139,7 @@ var registerChecks = []check{
 			}
 		}},
 	{"register/mapped-file", "a file mapped into memory can be registered, and what a kernel writes reaches the file",
-		registerDoc, needRegister | needMapHost, func(c *T) {
+		registerDoc, needRegister | needMapHost, func(c *trial) {
 			b, path := c.writableFile(4 * page)
 			c.register(b, cu.MemHostRegisterDeviceMap)
 			dev, err := c.d.MemHostGetDevicePointer(c.ctx, pointerTo(b), 0)
@@ -151,7 +151,7 @@ var registerChecks = []check{
 			c.same("the file", got, repeated(0xc0ffee00, page))
 		}},
 	{"register/mapped-file-on-disk", "hardware refuses to register a shared mapping of a file on disk; if an emulated device accepts it, copies are exact",
-		registerDoc + " (silent)", needRegister, func(c *T) {
+		registerDoc + " (silent)", needRegister, func(c *trial) {
 			b, path := c.sharedFile(4*page, "")
 			if inMemory(path) {
 				c.skip("the folder for temporary files is in memory")
@@ -167,7 +167,7 @@ var registerChecks = []check{
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 		}},
 	{"register/again-after-unregister", "memory can be registered again after it was unregistered",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(3 * page)
 			p := c.device(len(b))
 			for range 5 {

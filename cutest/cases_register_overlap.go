@@ -8,7 +8,7 @@ import (
 
 // crossing copies memory that begins in a registration and ends beyond it. The copy is
 // refused with and without a stream.
-func (c *T) crossing(name string, b []byte) {
+func (c *trial) crossing(name string, b []byte) {
 	p, s := c.device(len(b)), c.stream(cu.StreamNonBlocking)
 	for form, do := range map[string]func() error{
 		"HtoD":      func() error { return c.d.MemcpyHtoD(c.ctx, p, pointerTo(b), uintptr(len(b))) },
@@ -21,7 +21,7 @@ func (c *T) crossing(name string, b []byte) {
 
 var registerOverlapChecks = []check{
 	{"register/twice", "memory that is registered cannot be registered again",
-		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *T) {
+		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *trial) {
 			b := c.pageable(4 * page)
 			c.register(b, 0)
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), uintptr(len(b)), 0), "register the same again", cu.ErrorHostMemoryAlreadyRegistered)
@@ -29,7 +29,7 @@ var registerOverlapChecks = []check{
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b[page:]), page, 0), "register a page inside", cu.ErrorHostMemoryAlreadyRegistered)
 		}},
 	{"register/overlap", "a range that overlaps a registered one is refused, and the old registration stays",
-		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *T) {
+		registerDoc + "; CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", needRegister, func(c *trial) {
 			b := c.pageable(6 * page)
 			c.register(b[page:3*page], 0)
 			for name, part := range map[string][]byte{
@@ -42,7 +42,7 @@ var registerOverlapChecks = []check{
 			c.register(b, 0)
 		}},
 	{"register/same-page", "two parts of one page can be registered side by side",
-		registerDoc + " (silent)", needRegister, func(c *T) {
+		registerDoc + " (silent)", needRegister, func(c *trial) {
 			b := c.pageable(page)
 			c.register(b[:100], 0)
 			c.ok(c.d.MemHostRegister(c.ctx, pointerTo(b[200:]), 100, 0), "register the second part")
@@ -53,7 +53,7 @@ var registerOverlapChecks = []check{
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b[200:])), "unregister the second part")
 		}},
 	{"register/adjacent", "adjacent ranges are two registrations, and no copy can span both",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(2 * page)
 			c.register(b[:page], 0)
 			c.register(b[page:], 0)
@@ -65,13 +65,13 @@ var registerOverlapChecks = []check{
 			c.crossing("two registrations", b)
 		}},
 	{"register/copy-across-the-end", "no copy can go from registered memory on into pageable memory",
-		registerDoc + " (silent)", needRegister, func(c *T) {
+		registerDoc + " (silent)", needRegister, func(c *trial) {
 			b := c.pageable(64 * page)
 			c.register(b[:32*page], 0)
 			c.crossing("registered and pageable memory", b)
 		}},
 	{"register/copy-into-a-registration", "a copy that begins in pageable memory and goes on into registered memory is one of pageable memory",
-		registerDoc + " (silent)", needRegister, func(c *T) {
+		registerDoc + " (silent)", needRegister, func(c *trial) {
 			b := c.pageable(64 * page)
 			c.register(b[16*page:32*page], 0)
 			for name, part := range map[string][]byte{"into it": b[15*page : 20*page], "around it": b} {
@@ -83,7 +83,7 @@ var registerOverlapChecks = []check{
 			}
 		}},
 	{"register/page-locked-memory", "memory that is page-locked already cannot be registered",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			m := c.pinned(2*page, 0)
 			c.want(c.d.MemHostRegister(c.ctx, m.p, 2*page, 0), "register page-locked memory", cu.ErrorInvalidValue)
 		}},
@@ -91,19 +91,19 @@ var registerOverlapChecks = []check{
 
 var registerMisuseChecks = []check{
 	{"register/zero-bytes", "zero bytes cannot be registered",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(page)
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), 0, 0), "0 bytes", cu.ErrorInvalidValue)
 			c.want(c.d.MemHostRegister(c.ctx, nil, page, 0), "nil", cu.ErrorInvalidValue)
 		}},
 	{"register/unknown-flags", "flags that do not exist are refused",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			b := c.pageable(page)
 			c.want(c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0x100), "flags 0x100", cu.ErrorInvalidValue)
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister", cu.ErrorHostMemoryNotRegistered)
 		}},
 	{"register/unmapped-address", "addresses without memory cannot be registered",
-		registerDoc, needRegister, func(c *T) {
+		registerDoc, needRegister, func(c *trial) {
 			var err error
 			for range 8 { // another thread of the process may map memory there meanwhile
 				hole := c.hole(4 * page)
@@ -115,7 +115,7 @@ var registerMisuseChecks = []check{
 			c.want(err, "register unmapped addresses", cu.ErrorInvalidValue)
 		}},
 	{"register/unregister-misuse", "only the start of a registration can be unregistered, once",
-		"Driver API: cuMemHostUnregister; CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", needRegister, func(c *T) {
+		"Driver API: cuMemHostUnregister; CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", needRegister, func(c *trial) {
 			b := c.pageable(4 * page)
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister memory that was never registered", cu.ErrorHostMemoryNotRegistered)
 			c.register(b, 0)
@@ -124,7 +124,7 @@ var registerMisuseChecks = []check{
 			c.want(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister twice", cu.ErrorHostMemoryNotRegistered)
 		}},
 	{"register/wrong-undo", "registered memory cannot be freed, and allocated memory cannot be unregistered",
-		"Driver API: cuMemFreeHost, cuMemHostUnregister", needRegister, func(c *T) {
+		"Driver API: cuMemFreeHost, cuMemHostUnregister", needRegister, func(c *trial) {
 			b, m := c.pageable(page), c.pinned(page, 0)
 			c.register(b, 0)
 			c.want(c.d.MemFreeHost(c.ctx, pointerTo(b)), "free registered memory", cu.ErrorInvalidValue)
@@ -132,15 +132,15 @@ var registerMisuseChecks = []check{
 			b[0], m.b[0] = 1, 1
 		}},
 	{"register/flags-of-registered", "registered memory has the flags that it was registered with",
-		"Driver API: cuMemHostGetFlags (silent)", needRegister | needMapHost, func(c *T) {
+		"Driver API: cuMemHostGetFlags (silent)", needRegister | needMapHost, func(c *trial) {
 			b := c.pageable(page)
 			c.register(b, cu.MemHostRegisterPortable|cu.MemHostRegisterDeviceMap)
 			flags, err := c.d.MemHostGetFlags(c.ctx, pointerTo(b))
 			c.ok(err, "flags")
-			c.check(flags == portable|deviceMap, "flags %#x, want %#x", flags, portable|deviceMap)
+			c.check(flags == portable|deviceMap, "flags %v, want %v", flags, portable|deviceMap)
 		}},
 	{"register/without-capability", "a device that cannot register memory reports that it is not supported",
-		registerDoc + "; CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED", 0, func(c *T) {
+		registerDoc + "; CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED", 0, func(c *trial) {
 			b := c.pageable(page)
 			err := c.d.MemHostRegister(c.ctx, pointerTo(b), page, 0)
 			if c.attr(cu.DeviceAttributeHostRegisterSupported) == 0 {
@@ -151,7 +151,7 @@ var registerMisuseChecks = []check{
 			c.ok(c.d.MemHostUnregister(c.ctx, pointerTo(b)), "unregister")
 		}},
 	{"register/unregister-while-a-copy-is-queued", "unregistering memory waits for the work that uses it",
-		"Driver API: cuMemHostUnregister (silent)", needRegister | needMapHost, func(c *T) {
+		"Driver API: cuMemHostUnregister (silent)", needRegister | needMapHost, func(c *trial) {
 			b := c.pageable(64 * page)
 			want := append([]byte(nil), b...)
 			p := c.device(len(b))

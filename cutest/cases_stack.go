@@ -13,7 +13,7 @@ const stackDoc = "Driver API: cuCtxSetLimit, CU_LIMIT_STACK_SIZE"
 const overflowDepth = 200
 
 // recurse runs the recursion and returns its result and the error of the wait.
-func (c *T) recurse(depth uint32) (uint32, error) {
+func (c *trial) recurse(depth uint32) (uint32, error) {
 	out := c.device(4)
 	f := c.function(c.module(ptxRecursion), "recursion")
 	c.ok(c.d.LaunchKernel(c.ctx, f, dim(1), dim(32), 0, 0, pack(out, depth)), "launch")
@@ -34,7 +34,7 @@ func recursionSum(depth uint32) uint32 {
 
 var stackChecks = []check{
 	{"fault/stack-overflow", "a recursion that needs more than the default stack ends with an illegal address",
-		stackDoc, needIsolation, func(c *T) {
+		stackDoc, needIsolation, func(c *trial) {
 			limit, err := c.d.CtxGetLimit(c.ctx, cu.LimitStackSize)
 			c.ok(err, "get")
 			c.check(limit < 16*overflowDepth, "the default stack is %d bytes", limit)
@@ -42,7 +42,7 @@ var stackChecks = []check{
 			c.want(err, "wait", cu.ErrorIllegalAddress)
 		}},
 	{"context/limit-stack-recursion", "a recursion that the default stack has room for succeeds; a deeper one does when the limit is raised",
-		stackDoc, needOwnContext, func(c *T) {
+		stackDoc, needOwnContext, func(c *trial) {
 			for _, depth := range []uint32{20, overflowDepth} {
 				if depth == overflowDepth {
 					c.ok(c.d.CtxSetLimit(c.ctx, cu.LimitStackSize, 64<<10), "set 64 KiB")

@@ -8,7 +8,7 @@ import (
 
 var streamChecks = []check{
 	{"stream/flags-read-back", "a stream has the flags that it was created with",
-		"Driver API: cuStreamCreate, cuStreamGetFlags", 0, func(c *T) {
+		"Driver API: cuStreamCreate, cuStreamGetFlags", 0, func(c *trial) {
 			for _, want := range []cu.StreamFlags{cu.StreamDefault, cu.StreamNonBlocking} {
 				got, err := c.d.StreamGetFlags(c.ctx, c.stream(want))
 				c.ok(err, "flags")
@@ -16,7 +16,7 @@ var streamChecks = []check{
 			}
 		}},
 	{"stream/priority-range", "priorities go from the least, 0, down to the greatest; without the capability both are 0",
-		"Programming Guide: Stream Priorities; Driver API: cuCtxGetStreamPriorityRange", 0, func(c *T) {
+		"Programming Guide: Stream Priorities; Driver API: cuCtxGetStreamPriorityRange", 0, func(c *trial) {
 			least, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
 			c.observe("stream.priorities", fmt.Sprintf("%d..%d", least, greatest))
@@ -25,7 +25,7 @@ var streamChecks = []check{
 				greatest, c.attr(cu.DeviceAttributeStreamPrioritiesSupported))
 		}},
 	{"stream/priority-clamped", "a priority outside the range is clamped to the range",
-		"Driver API: cuStreamCreateWithPriority", 0, func(c *T) {
+		"Driver API: cuStreamCreateWithPriority", 0, func(c *trial) {
 			least, greatest, err := c.d.CtxGetStreamPriorityRange(c.ctx)
 			c.ok(err, "range")
 			for _, ask := range []int32{greatest - 100, greatest, least, least + 100} {
@@ -39,13 +39,13 @@ var streamChecks = []check{
 			}
 		}},
 	{"stream/priority-default", "a stream created without a priority has priority 0",
-		"Driver API: cuStreamCreate", 0, func(c *T) {
+		"Driver API: cuStreamCreate", 0, func(c *trial) {
 			got, err := c.d.StreamGetPriority(c.ctx, c.stream(0))
 			c.ok(err, "priority")
 			c.check(got == 0, "got %d", got)
 		}},
 	{"stream/context-of", "a stream belongs to the context that it was created in",
-		"Driver API: cuStreamGetCtx", 0, func(c *T) {
+		"Driver API: cuStreamGetCtx", 0, func(c *trial) {
 			ctx := c.newContext(cu.CtxMapHost)
 			for _, want := range []cu.Context{c.ctx, ctx} {
 				got, err := c.d.StreamGetCtx(want, c.streamIn(want, 0))
@@ -54,7 +54,7 @@ var streamChecks = []check{
 			}
 		}},
 	{"stream/id", "a stream has one id, which no other stream of the program has or had; the default streams have ids too",
-		"Driver API: cuStreamGetId", 0, func(c *T) {
+		"Driver API: cuStreamGetId", 0, func(c *trial) {
 			owners := map[uint64]string{}
 			unique := func(id uint64, owner string) {
 				c.check(owners[id] == "", "%s has the id %d of %s", owner, id, owners[id])
@@ -85,7 +85,7 @@ var streamChecks = []check{
 			unique(c.streamID(c.stream(cu.StreamNonBlocking)), "a second stream")
 		}},
 	{"stream/query", "a stream is not ready while it has work, and ready when it has none",
-		"Driver API: cuStreamQuery", needMapHost, func(c *T) {
+		"Driver API: cuStreamQuery", needMapHost, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.ok(c.d.StreamQuery(c.ctx, s), "query of a fresh stream")
 			g := c.gate()
@@ -97,7 +97,7 @@ var streamChecks = []check{
 			c.ok(c.d.StreamQuery(c.ctx, s), "query of an idle stream")
 		}},
 	{"stream/synchronize", "synchronizing a stream waits for its work",
-		"Programming Guide: Explicit Synchronization; Driver API: cuStreamSynchronize", needMapHost, func(c *T) {
+		"Programming Guide: Explicit Synchronization; Driver API: cuStreamSynchronize", needMapHost, func(c *trial) {
 			m, s := c.mapped(4), c.stream(cu.StreamNonBlocking)
 			g := c.gate()
 			g.hold(s)
@@ -107,7 +107,7 @@ var streamChecks = []check{
 			c.sync(s)
 		}},
 	{"stream/synchronize-one", "synchronizing a stream does not wait for another",
-		"Programming Guide: Explicit Synchronization", needMapHost | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Explicit Synchronization", needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(4)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			g := c.gate()
@@ -118,7 +118,7 @@ var streamChecks = []check{
 			c.busy(a)
 		}},
 	{"stream/destroy-busy", "destroying a busy stream returns at once, and its work goes on to its end",
-		"Programming Guide: Creation and Destruction of Streams; Driver API: cuStreamDestroy", needMapHost, func(c *T) {
+		"Programming Guide: Creation and Destruction of Streams; Driver API: cuStreamDestroy", needMapHost, func(c *trial) {
 			m := c.mapped(4)
 			s, err := c.d.StreamCreate(c.ctx, cu.StreamNonBlocking)
 			c.ok(err, "create")
@@ -135,7 +135,7 @@ var streamChecks = []check{
 			c.check(loadWord(m.b, 0) == 0x600d, "the work was lost: got %#x", loadWord(m.b, 0))
 		}},
 	{"stream/many", "hundreds of streams can be used at the same time",
-		"Programming Guide: Streams", 0, func(c *T) {
+		"Programming Guide: Streams", 0, func(c *trial) {
 			const n = 300
 			p := c.device(4 * n)
 			c.up(p, repeated(0, n))
@@ -150,7 +150,7 @@ var streamChecks = []check{
 			}
 		}},
 	{"stream/concurrent-use", "one stream can be used from many goroutines at once",
-		"Driver API: Stream Management (thread safety)", 0, func(c *T) {
+		"Driver API: Stream Management (thread safety)", 0, func(c *trial) {
 			const workers, each = 8, 50
 			p, s := c.device(4), c.stream(cu.StreamNonBlocking)
 			c.up(p, words(0))
@@ -176,7 +176,7 @@ var streamChecks = []check{
 
 var streamOrderChecks = []check{
 	{"stream/in-order", "work of one stream is done in the order of the calls",
-		"Programming Guide: Streams", 0, func(c *T) {
+		"Programming Guide: Streams", 0, func(c *trial) {
 			const n = 512
 			for _, s := range []cu.Stream{0, c.stream(0), c.stream(cu.StreamNonBlocking)} {
 				p, q := c.device(4*n), c.device(4*n)
@@ -195,7 +195,7 @@ var streamOrderChecks = []check{
 			}
 		}},
 	{"stream/independent", "a stream does not wait for another",
-		"Programming Guide: Concurrent Kernel Execution", needMapHost | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Concurrent Kernel Execution", needMapHost | needConcurrentKernels, func(c *trial) {
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(0)
 			p := c.device(1 << 16)
 			h := c.pinned(1<<16, 0)
@@ -209,7 +209,7 @@ var streamOrderChecks = []check{
 			c.busy(a)
 		}},
 	{"stream/wait-event", "a stream that waits for an event goes on when the recorded work is done",
-		"Programming Guide: Explicit Synchronization; Driver API: cuStreamWaitEvent", needMapHost | needConcurrentKernels, func(c *T) {
+		"Programming Guide: Explicit Synchronization; Driver API: cuStreamWaitEvent", needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(8)
 			storeWord(m.b, 4, 0)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
@@ -224,7 +224,7 @@ var streamOrderChecks = []check{
 			c.check(loadWord(m.b, 4) == 5, "the second stream saw %d, want 5", loadWord(m.b, 4))
 		}},
 	{"stream/wait-event-returns", "a wait for an event blocks the stream, not the host",
-		"Driver API: cuStreamWaitEvent", needMapHost, func(c *T) {
+		"Driver API: cuStreamWaitEvent", needMapHost, func(c *trial) {
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e := c.event(0)
 			g := c.gate()
@@ -234,13 +234,13 @@ var streamOrderChecks = []check{
 			c.busy(b)
 		}},
 	{"stream/wait-event-never-recorded", "a stream does not wait for an event that was never recorded",
-		"Driver API: cuStreamWaitEvent", 0, func(c *T) {
+		"Driver API: cuStreamWaitEvent", 0, func(c *trial) {
 			s := c.stream(cu.StreamNonBlocking)
 			c.ok(c.d.StreamWaitEvent(c.ctx, s, c.event(0), 0), "wait-event")
 			c.sync(s)
 		}},
 	{"stream/wait-event-snapshot", "a wait is for the last record before it, and not for later records",
-		"Driver API: cuStreamWaitEvent, cuEventRecord", needMapHost | needConcurrentKernels, func(c *T) {
+		"Driver API: cuStreamWaitEvent, cuEventRecord", needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(4)
 			a, b, busy := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e := c.event(cu.EventDisableTiming)
@@ -254,7 +254,7 @@ var streamOrderChecks = []check{
 			c.want(c.d.EventQuery(c.ctx, e), "the event of the second record", cu.ErrorNotReady)
 		}},
 	{"stream/wait-event-destroyed", "an event may be destroyed right after the wait was queued",
-		"Driver API: cuEventDestroy", needMapHost | needConcurrentKernels, func(c *T) {
+		"Driver API: cuEventDestroy", needMapHost | needConcurrentKernels, func(c *trial) {
 			m := c.mapped(8)
 			a, b := c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)
 			e, err := c.d.EventCreate(c.ctx, cu.EventDisableTiming)
@@ -270,7 +270,7 @@ var streamOrderChecks = []check{
 			c.check(loadWord(m.b, 4) == 9, "the second stream saw %d, want 9", loadWord(m.b, 4))
 		}},
 	{"stream/diamond", "events order a fork to three streams and its join",
-		"Programming Guide: Events; Explicit Synchronization", 0, func(c *T) {
+		"Programming Guide: Events; Explicit Synchronization", 0, func(c *trial) {
 			const n = 300
 			p, q, r := c.device(4*n), c.device(4*n), c.device(4*n)
 			s := []cu.Stream{c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking), c.stream(cu.StreamNonBlocking)}
@@ -295,7 +295,7 @@ var streamOrderChecks = []check{
 }
 
 // streamID returns the id of a stream. The case skips if the driver has none.
-func (c *T) streamID(s cu.Stream) uint64 {
+func (c *trial) streamID(s cu.Stream) uint64 {
 	id, err := c.d.StreamGetId(c.ctx, s)
 	if isCode(err, cu.ErrorNotSupported) {
 		c.skip("the driver is older than the call: %v", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/ferrygpu/ferry/cutest"
 )
 
-// page is docs/COVERAGE.md while it is made.
+// page is docs/generated/coverage.md while it is made.
 type page struct {
 	runs    []*run
 	groups  []group
@@ -78,11 +78,11 @@ func escape(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 func (p *page) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Coverage\n\nThe %d rules of package `cutest`, where NVIDIA's manuals state them, and the result of each.\n", p.cases)
-	fmt.Fprintf(&b, "Written by `go generate ./...` from the cases and the results; do not edit. [SEMANTICS.md](SEMANTICS.md) explains the surprises.\n\n")
+	fmt.Fprintf(&b, "Written by `go generate ./...` from the cases and the results; do not edit. [SEMANTICS.md](../SEMANTICS.md) explains the surprises.\n\n")
 	fmt.Fprintf(&b, "| run | pass | fail | skip | not run | made on | results |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range p.runs {
 		n := p.counts[r.title]
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %s | [%s](results/%s) |\n", r.title, n["pass"], n["fail"], n["skip"], n[notRun], r.about(), r.file, r.file)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %s | [%s](../results/%s) |\n", r.title, n["pass"], n["fail"], n["skip"], n[notRun], r.about(), r.file, r.file)
 	}
 	for _, g := range p.groups {
 		fmt.Fprintf(&b, "\n## %s\n| case | rule | source |", g.name)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// columns are the recorded runs in docs/COVERAGE.md.
+// columns are the recorded runs in docs/generated/coverage.md.
 var columns = []struct{ title, file string }{
 	{"software", "cutest-softgpu.json"},
 	{"H200", "cutest-h200.json"},

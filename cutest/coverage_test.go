@@ -11,18 +11,18 @@ import (
 	"github.com/ferrygpu/ferry/cutest"
 )
 
-var update = flag.Bool("update", false, "write docs/COVERAGE.md")
+var update = flag.Bool("update", false, "write docs/generated/coverage.md")
 
 const docs = "../docs"
 
-// TestCoverage compares docs/COVERAGE.md with the cases and the results under
+// TestCoverage compares docs/generated/coverage.md with the cases and the results under
 // docs/results. With -update it writes the document.
 func TestCoverage(t *testing.T) {
 	want, err := coverage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(docs, "COVERAGE.md")
+	path := filepath.Join(docs, "generated", "coverage.md")
 	if *update {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -33,7 +33,7 @@ func TestCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("docs/COVERAGE.md is stale: run go generate ./...")
+		t.Error("docs/generated/coverage.md is stale: run go generate ./...")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPage(t *testing.T) {
 	text := string(p.text())
 	for _, want := range []string{
 		"| `a/one` | this \\| that. *On hardware: neither* | Guide: A | pass |", "| `a/two` | x | y | skip [1] |", "| `a/three` | x | y | not run |",
-		"1. no such thing", "| `a/four` | x | y | fail |", "| software | 1 | 1 | 1 | 1 | 2 x NVIDIA H200, emulated, CUDA 13.0, commit 0123456789ab+, 2026-11-20 | [f.json](results/f.json) |",
+		"1. no such thing", "| `a/four` | x | y | fail |", "| software | 1 | 1 | 1 | 1 | 2 x NVIDIA H200, emulated, CUDA 13.0, commit 0123456789ab+, 2026-11-20 | [f.json](../results/f.json) |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

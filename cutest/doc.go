@@ -22,7 +22,7 @@
 // logged in lines "OBSERVE name=value".
 //
 // With FERRY_CUTEST_JSON=path in the environment the results are written to path as
-// one JSON document. go generate makes docs/COVERAGE.md from [Cases] and the documents
+// one JSON document. go generate makes docs/generated/coverage.md from [Cases] and the documents
 // under docs/results.
 //
 // The package has no tests of speed, and no rules that are Ferry's and not CUDA's.

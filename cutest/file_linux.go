@@ -9,7 +9,7 @@ import (
 )
 
 // readOnlyFile maps a fresh file read-only. want is the content of the file.
-func (c *T) readOnlyFile(n int) (mapped, want []byte) {
+func (c *trial) readOnlyFile(n int) (mapped, want []byte) {
 	want = c.random(n)
 	path := c.tempFile("", want)
 	f, err := os.Open(path)
@@ -24,7 +24,7 @@ func (c *T) readOnlyFile(n int) (mapped, want []byte) {
 // writableFile maps a fresh file so that writes reach the file. The file is in memory
 // if possible, because Linux refuses to page-lock shared mappings of files on most
 // disks.
-func (c *T) writableFile(n int) (mapped []byte, path string) {
+func (c *trial) writableFile(n int) (mapped []byte, path string) {
 	dir := "/dev/shm"
 	if _, err := os.Stat(dir); err != nil {
 		dir = ""
@@ -33,7 +33,7 @@ func (c *T) writableFile(n int) (mapped []byte, path string) {
 }
 
 // sharedFile maps a fresh file in a folder. "" is the folder for temporary files.
-func (c *T) sharedFile(n int, dir string) (mapped []byte, path string) {
+func (c *trial) sharedFile(n int, dir string) (mapped []byte, path string) {
 	path = c.tempFile(dir, c.random(n))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	c.ok(err, "open")
@@ -51,7 +51,7 @@ func inMemory(path string) bool {
 	return syscall.Statfs(path, &s) == nil && (uint32(s.Type) == tmpfs || uint32(s.Type) == ramfs)
 }
 
-func (c *T) tempFile(dir string, data []byte) string {
+func (c *trial) tempFile(dir string, data []byte) string {
 	dir, err := os.MkdirTemp(dir, "cutest")
 	c.ok(err, "temporary folder")
 	c.cleanup(func() { os.RemoveAll(dir) })
@@ -61,7 +61,7 @@ func (c *T) tempFile(dir string, data []byte) string {
 }
 
 // hole returns the address of n bytes that are no longer mapped.
-func (c *T) hole(n int) cu.HostPtr {
+func (c *trial) hole(n int) cu.HostPtr {
 	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	c.ok(err, "map memory")
 	p := pointerTo(b)

@@ -4,21 +4,21 @@ package cutest
 
 import "github.com/ferrygpu/ferry/cu"
 
-func (c *T) readOnlyFile(int) (mapped, want []byte) {
+func (c *trial) readOnlyFile(int) (mapped, want []byte) {
 	c.skip("the suite maps files on Linux only")
 	return nil, nil
 }
 
-func (c *T) writableFile(int) (mapped []byte, path string) {
+func (c *trial) writableFile(int) (mapped []byte, path string) {
 	c.skip("the suite maps files on Linux only")
 	return nil, ""
 }
 
-func (c *T) sharedFile(int, string) (mapped []byte, path string) { return c.writableFile(0) }
+func (c *trial) sharedFile(int, string) (mapped []byte, path string) { return c.writableFile(0) }
 
 func inMemory(string) bool { return false }
 
-func (c *T) hole(int) cu.HostPtr {
+func (c *trial) hole(int) cu.HostPtr {
 	c.skip("the suite unmaps memory on Linux only")
 	return nil
 }

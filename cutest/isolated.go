@@ -23,7 +23,7 @@ func isolatedSuite(open func(testing.TB) cu.Driver, t times, parent testing.TB) 
 }
 
 // runOnFreshDriver runs a case on a driver that is opened for this case.
-func (s *suite) runOnFreshDriver(t testing.TB, k check) *T {
+func (s *suite) runOnFreshDriver(t testing.TB, k check) *trial {
 	one := isolatedSuite(s.open, s.times, s.parent)
 	one.start(t)
 	c := one.runCase(t, k)
@@ -47,7 +47,7 @@ func runChecks(t *testing.T, open func(testing.TB) cu.Driver, id string, checks 
 }
 
 // runInProcess starts the test binary again for one case and uses its result.
-func (c *T) runInProcess(k check) {
+func (c *trial) runInProcess(k check) {
 	dir, err := os.MkdirTemp("", "cutest")
 	if err != nil {
 		c.fail("folder for a result: %v", err)
@@ -70,7 +70,7 @@ func (c *T) runInProcess(k check) {
 }
 
 // child runs the test of this suite in a process for the one case.
-func (c *T) child(k check, path string) (out []byte, err error) {
+func (c *trial) child(k check, path string) (out []byte, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func pattern(name string) string {
 }
 
 // useResult makes the result of another process the result of the case.
-func (c *T) useResult(r result, out []byte) {
+func (c *trial) useResult(r result, out []byte) {
 	for name, value := range r.Observed {
 		c.observe(name, value)
 	}

@@ -31,7 +31,7 @@ func TestProcessPerCase(t *testing.T) {
 			checks = append(checks, k)
 		}
 	}
-	checks = append(checks, check{"test/misjudged", "a failure is reported by a process", "Ferry: cutest", needIsolation, func(c *T) { c.fail("expected failure") }})
+	checks = append(checks, check{"test/misjudged", "a failure is reported by a process", "Ferry: cutest", needIsolation, func(c *trial) { c.fail("expected failure") }})
 	if id, ok := childOf(); ok {
 		runChecks(t, open, id, checks)
 		return
@@ -60,7 +60,7 @@ func TestProcessThatDies(t *testing.T) {
 	}
 	s := &suite{open: openSoftgpu, times: times{time.Second, time.Second, time.Second}, parent: t}
 	s.start(t)
-	c := s.runCase(t, check{"test/dies", "a process without a result is a failure", "Ferry: cutest", needLaunchBlocking, func(*T) {}})
+	c := s.runCase(t, check{"test/dies", "a process without a result is a failure", "Ferry: cutest", needLaunchBlocking, func(*trial) {}})
 	if len(c.failures) != 1 || !strings.Contains(c.failures[0], "expected panic") {
 		t.Errorf("failures %q, want the panic of the process", c.failures)
 	}

@@ -44,9 +44,9 @@ func (s *suite) load(ctx cu.Context) (*program, error) {
 }
 
 // kernel returns a kernel of the suite in the case's context.
-func (c *T) kernel(name string) cu.Function { return c.kernelIn(c.ctx, name) }
+func (c *trial) kernel(name string) cu.Function { return c.kernelIn(c.ctx, name) }
 
-func (c *T) kernelIn(ctx cu.Context, name string) cu.Function {
+func (c *trial) kernelIn(ctx cu.Context, name string) cu.Function {
 	p, err := c.suite.load(ctx)
 	c.ok(err, "kernels")
 	f, ok := p.kernels[name]
@@ -98,14 +98,14 @@ func dim(sizes ...uint32) cu.Dim3 {
 }
 
 // tryLaunch launches a kernel over n threads in blocks of at most 256.
-func (c *T) tryLaunch(ctx cu.Context, stream cu.Stream, name string, n int, args ...any) error {
+func (c *trial) tryLaunch(ctx cu.Context, stream cu.Stream, name string, n int, args ...any) error {
 	f := c.kernelIn(ctx, name)
 	block := min(n, 256)
 	grid := (n + block - 1) / block
 	return c.d.LaunchKernel(ctx, f, dim(uint32(grid)), dim(uint32(block)), 0, stream, pack(args...))
 }
 
-func (c *T) launch(stream cu.Stream, name string, n int, args ...any) {
+func (c *trial) launch(stream cu.Stream, name string, n int, args ...any) {
 	c.ok(c.tryLaunch(c.ctx, stream, name, n, args...), "launch "+name)
 }
 

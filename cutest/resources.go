@@ -10,7 +10,7 @@ import (
 )
 
 // folder makes a temporary folder, which is removed at the end.
-func (c *T) folder() string {
+func (c *trial) folder() string {
 	dir, err := os.MkdirTemp("", "cutest")
 	c.ok(err, "temporary folder")
 	c.cleanup(func() { os.RemoveAll(dir) })
@@ -21,9 +21,9 @@ func (c *T) folder() string {
 const page = 4096
 
 // newContext creates a context on the case's device and destroys it at the end.
-func (c *T) newContext(flags cu.CtxFlags) cu.Context { return c.newContextOn(c.dev, flags) }
+func (c *trial) newContext(flags cu.CtxFlags) cu.Context { return c.newContextOn(c.dev, flags) }
 
-func (c *T) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
+func (c *trial) newContextOn(dev cu.Device, flags cu.CtxFlags) cu.Context {
 	c.step("the creation of a context")
 	ctx, err := c.d.CtxCreate(flags, dev)
 	c.ok(err, "create a context")
@@ -43,7 +43,7 @@ type hostMem struct {
 
 // pinned allocates page-locked memory with fresh bytes. With MemHostAllocDeviceMap
 // among the flags it has a device address.
-func (c *T) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
+func (c *trial) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
 	p, err := c.d.MemHostAlloc(c.ctx, uintptr(n), flags)
 	c.ok(err, "allocate page-locked memory")
 	ctx := c.ctx
@@ -59,7 +59,7 @@ func (c *T) pinned(n int, flags cu.MemHostAllocFlags) hostMem {
 
 // mapped allocates page-locked memory that kernels can use. The case skips if the device
 // has none.
-func (c *T) mapped(n int) hostMem {
+func (c *trial) mapped(n int) hostMem {
 	if c.attr(cu.DeviceAttributeCanMapHostMemory) == 0 {
 		c.skip("the device lacks canMapHostMemory")
 	}
@@ -68,14 +68,14 @@ func (c *T) mapped(n int) hostMem {
 
 // cleanupError records a clean-up that failed. After a fault nothing can be freed, and a
 // destroyed context has freed its memory; such errors are ignored here.
-func (c *T) cleanupError(what string, err error) {
+func (c *trial) cleanupError(what string, err error) {
 	if err != nil && !isCode(err, cu.ErrorInvalidContext) && !isCode(err, cu.ErrorContextIsDestroyed) && !stickyError(err) {
 		c.fail("clean-up: %s: %v", what, err)
 	}
 }
 
 // pageable allocates page-aligned memory on the Go heap with fresh bytes.
-func (c *T) pageable(n int) []byte {
+func (c *trial) pageable(n int) []byte {
 	raw := make([]byte, n+page)
 	skip := int(-uintptr(addressOf(raw)) % page)
 	b := raw[skip : skip+n : skip+n]
@@ -85,9 +85,9 @@ func (c *T) pageable(n int) []byte {
 }
 
 // device allocates device memory and fills it with fresh bytes.
-func (c *T) device(n int) cu.DevicePtr { return c.deviceIn(c.ctx, n) }
+func (c *trial) device(n int) cu.DevicePtr { return c.deviceIn(c.ctx, n) }
 
-func (c *T) deviceIn(ctx cu.Context, n int) cu.DevicePtr {
+func (c *trial) deviceIn(ctx cu.Context, n int) cu.DevicePtr {
 	p, err := c.d.MemAlloc(ctx, uintptr(n))
 	c.ok(err, "allocate device memory")
 	c.cleanup(func() { c.cleanupError("free device memory", c.d.MemFree(ctx, p)) })
@@ -98,7 +98,7 @@ func (c *T) deviceIn(ctx cu.Context, n int) cu.DevicePtr {
 }
 
 // managed allocates managed memory with fresh bytes. The slice is the same memory.
-func (c *T) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
+func (c *trial) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
 	p, err := c.d.MemAllocManaged(c.ctx, uintptr(n), flags)
 	c.ok(err, "allocate managed memory")
 	ctx := c.ctx
@@ -110,24 +110,24 @@ func (c *T) managed(n int, flags cu.MemAttachFlags) (cu.DevicePtr, []byte) {
 }
 
 // touch announces to an emulated driver that the host is about to use managed memory.
-func (c *T) touch(b []byte) {
+func (c *trial) touch(b []byte) {
 	if e := cu.AsEmulated(c.d); e != nil {
 		c.ok(e.HostAccess(pointerTo(b), uintptr(len(b)), true), "use of managed memory by the host")
 	}
 }
 
-func (c *T) stream(flags cu.StreamFlags) cu.Stream { return c.streamIn(c.ctx, flags) }
+func (c *trial) stream(flags cu.StreamFlags) cu.Stream { return c.streamIn(c.ctx, flags) }
 
-func (c *T) streamIn(ctx cu.Context, flags cu.StreamFlags) cu.Stream {
+func (c *trial) streamIn(ctx cu.Context, flags cu.StreamFlags) cu.Stream {
 	s, err := c.d.StreamCreate(ctx, flags)
 	c.ok(err, "create a stream")
 	c.cleanup(func() { c.cleanupError("destroy a stream", c.d.StreamDestroy(ctx, s)) })
 	return s
 }
 
-func (c *T) event(flags cu.EventFlags) cu.Event { return c.eventIn(c.ctx, flags) }
+func (c *trial) event(flags cu.EventFlags) cu.Event { return c.eventIn(c.ctx, flags) }
 
-func (c *T) eventIn(ctx cu.Context, flags cu.EventFlags) cu.Event {
+func (c *trial) eventIn(ctx cu.Context, flags cu.EventFlags) cu.Event {
 	e, err := c.d.EventCreate(ctx, flags)
 	c.ok(err, "create an event")
 	c.cleanup(func() { c.cleanupError("destroy an event", c.d.EventDestroy(ctx, e)) })
@@ -135,15 +135,15 @@ func (c *T) eventIn(ctx cu.Context, flags cu.EventFlags) cu.Event {
 }
 
 // up copies to the device and waits.
-func (c *T) up(dst cu.DevicePtr, src []byte) {
+func (c *trial) up(dst cu.DevicePtr, src []byte) {
 	c.ok(c.d.MemcpyHtoD(c.ctx, dst, pointerTo(src), uintptr(len(src))), "copy to the device")
 	c.ok(c.d.CtxSynchronize(c.ctx), "wait for a copy to the device")
 }
 
 // down waits for all work and returns n bytes of device memory.
-func (c *T) down(src cu.DevicePtr, n int) []byte { return c.downIn(c.ctx, src, n) }
+func (c *trial) down(src cu.DevicePtr, n int) []byte { return c.downIn(c.ctx, src, n) }
 
-func (c *T) downIn(ctx cu.Context, src cu.DevicePtr, n int) []byte {
+func (c *trial) downIn(ctx cu.Context, src cu.DevicePtr, n int) []byte {
 	c.step("the end of all work")
 	c.ok(c.d.CtxSynchronize(ctx), "wait for the context")
 	b := c.random(n)
@@ -151,23 +151,23 @@ func (c *T) downIn(ctx cu.Context, src cu.DevicePtr, n int) []byte {
 	return b
 }
 
-func (c *T) sync(s cu.Stream) {
+func (c *trial) sync(s cu.Stream) {
 	c.step("the end of a stream's work")
 	c.ok(c.d.StreamSynchronize(c.ctx, s), "synchronize a stream")
 }
 
-func (c *T) syncAll() {
+func (c *trial) syncAll() {
 	c.step("the end of all work")
 	c.ok(c.d.CtxSynchronize(c.ctx), "synchronize the context")
 }
 
 // gate blocks streams: a kernel in each spins until the gate is opened.
 type gate struct {
-	c   *T
+	c   *trial
 	mem hostMem // word 0 is 1 when open, word 1 when a kernel has started
 }
 
-func (c *T) gate() *gate {
+func (c *trial) gate() *gate {
 	g := &gate{c, c.mapped(8)}
 	storeWord(g.mem.b, 0, 0)
 	storeWord(g.mem.b, 4, 0)
@@ -194,7 +194,7 @@ func (g *gate) running(s cu.Stream) {
 
 func (g *gate) open() { storeWord(g.mem.b, 0, 1) }
 
-func (c *T) openGates() {
+func (c *trial) openGates() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, g := range c.gates {
@@ -204,14 +204,14 @@ func (c *T) openGates() {
 }
 
 // mustReturn fails unless f returns while the gate is closed.
-func (c *T) mustReturn(g *gate, what string, f func() error) {
+func (c *trial) mustReturn(g *gate, what string, f func() error) {
 	returned, err := c.returns(g, what, c.suite.times.returnLimit, f)
 	c.check(returned, "%s waited for work that it must not wait for", what)
 	c.ok(err, what)
 }
 
 // mustWait fails if f returns before the gate is opened.
-func (c *T) mustWait(g *gate, what string, f func() error) {
+func (c *trial) mustWait(g *gate, what string, f func() error) {
 	returned, err := c.returns(g, what, blockedTime, f)
 	c.check(!returned, "%s returned (%v) before the work that it must wait for", what, err)
 	c.ok(err, what)
@@ -221,7 +221,7 @@ var errEnded = errors.New("the case failed inside the call")
 
 // returns reports whether f returns within limit while the gate is closed. If it does
 // not, returns opens the gate and waits for f.
-func (c *T) returns(g *gate, what string, limit time.Duration, f func() error) (bool, error) {
+func (c *trial) returns(g *gate, what string, limit time.Duration, f func() error) (bool, error) {
 	c.step(what)
 	done := make(chan error, 1)
 	go func() {
@@ -239,6 +239,6 @@ func (c *T) returns(g *gate, what string, limit time.Duration, f func() error) (
 }
 
 // busy fails unless the stream has work that is not done.
-func (c *T) busy(s cu.Stream) {
+func (c *trial) busy(s cu.Stream) {
 	c.want(c.d.StreamQuery(c.ctx, s), "query of a busy stream", cu.ErrorNotReady)
 }

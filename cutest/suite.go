@@ -157,8 +157,8 @@ func (s *suite) runSubtest(t *testing.T, k check) {
 }
 
 // runCase runs a case, unless the device lacks a capability or too many cases hung.
-func (s *suite) runCase(t testing.TB, k check) *T {
-	c := &T{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
+func (s *suite) runCase(t testing.TB, k check) *trial {
+	c := &trial{tb: t, d: s.d, suite: s, dev: s.devices[0], id: k.id}
 	switch c.skipped = s.missing(k.needs); {
 	case c.skipped != "":
 	case s.hangs >= maxHangs:
@@ -174,7 +174,7 @@ func (s *suite) runCase(t testing.TB, k check) *T {
 }
 
 // prepare gives a case the context that it needs.
-func (s *suite) prepare(c *T, n need) {
+func (s *suite) prepare(c *trial, n need) {
 	switch {
 	case n&needNoContext != 0:
 	case n&needOwnContext != 0:
@@ -192,7 +192,7 @@ func (s *suite) prepare(c *T, n need) {
 
 // checkPrimaries fails a case that left an error in a primary context, and resets the
 // context.
-func (s *suite) checkPrimaries(c *T) {
+func (s *suite) checkPrimaries(c *trial) {
 	if s.isolated {
 		return
 	}

@@ -21,7 +21,7 @@ var defaultTimes = times{limit: 20 * time.Second, grace: 4 * time.Second, return
 // The body has a goroutine of its own, so that a body that waits for ever can be
 // abandoned. After the limit the gates are opened, and the failure names what the body
 // was waiting for.
-func (c *T) guarded(k check) {
+func (c *trial) guarded(k check) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -46,7 +46,7 @@ func (c *T) guarded(k check) {
 }
 
 // abandon gives up on a case that hangs and opens a new driver.
-func (c *T) abandon() {
+func (c *trial) abandon() {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	c.fail("it hangs even with its gates open; goroutines:\n%s", stacks)
@@ -58,14 +58,14 @@ func (c *T) abandon() {
 }
 
 // report records a panic of the body as a failure.
-func (c *T) report() {
+func (c *trial) report() {
 	if v := recover(); v != nil {
 		c.fail("panic: %v\n%s", v, debug.Stack())
 	}
 }
 
 // finish opens the case's gates, waits for its work and runs the clean-ups.
-func (c *T) finish() {
+func (c *trial) finish() {
 	defer c.report()
 	c.openGates()
 	c.step("the end of all work")

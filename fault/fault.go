@@ -79,8 +79,8 @@ type Options struct {
 	More []Failure
 	// Delay is how long a late call or callback takes in addition.
 	Delay time.Duration
-	// Every lets one call of so many fail at random, refused or done, with any code of
-	// [Codes]. 0 for none. The same Seed gives the same sequence.
+	// Every lets calls fail at random, one of Every calls on average, refused or done, with
+	// any code of [Codes]. 0 lets none fail. The same Seed gives the same sequence.
 	Every uint64
 	Seed  uint64
 	// MemoryLimit is how many bytes of device memory and page-locked memory can be in use at

@@ -127,7 +127,7 @@ func testScope(t *testing.T, b build, suffix, scope string) {
 		}
 	}
 	ptx := b.compile(t, s.String()+"extern \"C\" __global__ void test(const u64 *, u64 *out) {"+calls.String()+"}\n")
-	io = run(t, ptx, ferry.Grid(1, 1), []uint64{0}, io)
+	io = run(t, ptx, ferry.Cover(1, 1), []uint64{0}, io)
 	for i, u := range all {
 		t.Run(u.name+suffix+"/"+u.c, func(t *testing.T) {
 			u.compare(t, io[:3*len(u.values())])
@@ -199,7 +199,7 @@ extern "C" __global__ void test(const u64 *in, u64 *out) {
 			if b.arch == "sm_80" {
 				want = append(want, formats[0].encode(n), n, formats[1].encode(100), formats[1].encode(100)|formats[1].encode(200)<<16)
 			}
-			out := zeroed(t, b.compile(t, source), ferry.Grid(n, n/2), []uint64{7}, len(want))
+			out := zeroed(t, b.compile(t, source), ferry.Cover(n, n/2), []uint64{7}, len(want))
 			for i := range want {
 				if out[i] != want[i] {
 					t.Errorf("word %d is %#x, want %#x", i, out[i], want[i])

@@ -9,8 +9,8 @@
 //
 // Each kernel works with any one-dimensional block. All but gather work with any grid;
 // gather needs the given number of blocks for each range. A thread moves 16 bytes at
-// a time where all addresses are multiples of 16. For n bytes GPU.Grid of package
-// ferry computes a good number of blocks: g.Grid(n / 16).
+// a time where all addresses are multiples of 16. For n bytes GPU.GridStride of package
+// ferry computes a good number of blocks: g.GridStride(n / 16).
 //
 // kernels.ptx is the output of nvcc 13.0 for kernels.cu. The ISA version and the
 // target are lowered to what the instructions need. To make it again:

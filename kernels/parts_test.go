@@ -42,7 +42,7 @@ func TestVectors(t *testing.T) {
 	s.WriteString("extern \"C\" __global__ void test(const u64 *in, u64 *out) {\n" + body.String() + "}\n")
 	for _, b := range builds(t, "sm_52", "sm_80") {
 		t.Run(b.String(), func(t *testing.T) {
-			out := zeroed(t, b.compile(t, s.String()), ferry.Grid(1, 1), []uint64{0}, n)
+			out := zeroed(t, b.compile(t, s.String()), ferry.Cover(1, 1), []uint64{0}, n)
 			for i, v := range out {
 				if v != 0 && v != uint64(i%4+1) {
 					t.Errorf("element %d is %d", i%4, v)
@@ -131,7 +131,7 @@ extern "C" __global__ void unchecked(int v) { assert(v > 3); }
 		ptx := b.compile(t, source)
 		t.Run(b.String(), func(t *testing.T) {
 			try := func(kernel string, v int32) error {
-				return launch(t, ptx, kernel, ferry.Grid(1, 1), func(*ferry.GPU) []any { return []any{v} }, nil)
+				return launch(t, ptx, kernel, ferry.Cover(1, 1), func(*ferry.GPU) []any { return []any{v} }, nil)
 			}
 			if err := try("print", 7); err != nil {
 				t.Error(err)
@@ -269,12 +269,12 @@ extern "C" __global__ void test(const unsigned long long *in, unsigned long long
 // TestUserLine checks that a fault in a function of the header names the line that calls it.
 func TestUserLine(t *testing.T) {
 	for _, compiler := range compiletest.Clangs(t) {
-		r, err := compile.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
+		r, err := compiletest.Source(t.Context(), "test.cu", []byte(userLines), &compile.Options{Compiler: compiler, LineInfo: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, line := range []int{8, 10, 11, 12, 13, 14} {
-			err := launch(t, string(r.PTX), "test", ferry.Grid(1, 32), func(g *ferry.GPU) []any {
+			err := launch(t, string(r.PTX), "test", ferry.Cover(1, 32), func(g *ferry.GPU) []any {
 				in, err := ferry.Upload(g, []uint64{uint64(i)})
 				if err != nil {
 					t.Fatal(err)

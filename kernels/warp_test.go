@@ -243,7 +243,7 @@ func testWarp(t *testing.T, rows []warpRow, archs ...string) {
 	}
 	for _, b := range builds(t, archs...) {
 		t.Run(b.String(), func(t *testing.T) {
-			out := words(t, b.compile(t, s.String()), ferry.Grid(32, 32), v, 32*len(rows))
+			out := words(t, b.compile(t, s.String()), ferry.Cover(32, 32), v, 32*len(rows))
 			for i, r := range rows {
 				compareWarp(t, r, v, out[32*i:][:32])
 			}

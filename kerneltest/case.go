@@ -135,7 +135,7 @@ func (c *Case) configs(n int) []ferry.LaunchConfig {
 	}
 	var all []ferry.LaunchConfig
 	for _, block := range blocks {
-		all = append(all, ferry.Grid(n, block))
+		all = append(all, ferry.Cover(n, block))
 	}
 	return all
 }

@@ -87,7 +87,7 @@ func TestFailures(t *testing.T) {
 		"cooperative": func() *Case {
 			c := scale("scale_short", 40)
 			c.Configs = func(n int) []ferry.LaunchConfig {
-				config := ferry.Grid(n, 32)
+				config := ferry.Cover(n, 32)
 				config.Cooperative = true
 				return []ferry.LaunchConfig{config}
 			}

@@ -6,7 +6,7 @@ import (
 )
 
 // newCopyQueue starts the workers that copy between pageable memory and the page-locked
-// chunks of a run with so many chunks in flight. They share the blocks of the oldest
+// chunks of a run with depth chunks in flight. They share the blocks of the oldest
 // task, so that it is done as soon as possible. With spin, they poll for work before
 // they sleep, which suits a pipeline beside which no other goroutine needs the
 // processors.

@@ -111,7 +111,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// stuck is a reader and writer that moves so many bytes and then blocks until free is
+// stuck is a reader and writer that moves a number of bytes and then blocks until free is
 // closed.
 type stuck struct {
 	failing
@@ -189,9 +189,9 @@ func TestFault(t *testing.T) {
 		in := must(ferry.AllocHost[float32](g, 2000, nil))(t)
 		x := &pipeline.Pipeline{GPU: g, In: []pipeline.End{in}, ChunkLen: 100, Depth: 4, Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
 			if c.Index == 9 {
-				return s.Launch(inc, ferry.Grid(1, 1), cu.DevicePtr(0x10), uint64(1))
+				return s.Launch(inc, ferry.Cover(1, 1), cu.DevicePtr(0x10), uint64(1))
 			}
-			return s.Launch(inc, ferry.Grid(c.Len, 256), c.In[0], uint64(c.Len))
+			return s.Launch(inc, ferry.Cover(c.Len, 256), c.In[0], uint64(c.Len))
 		}}
 		if staged {
 			x.In[0] = ferry.Pageable(make([]float32, 2000))

@@ -37,7 +37,7 @@ func ExamplePipeline() {
 		Out:     []pipeline.End{ferry.Pageable(result)},
 		InPlace: true,
 		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-			return s.Launch(increment, ferry.Grid(c.Len, 256), c.Out[0], uint64(c.Len))
+			return s.Launch(increment, ferry.Cover(c.Len, 256), c.Out[0], uint64(c.Len))
 		},
 	}
 	defer p.Close()

@@ -19,7 +19,7 @@ const timeout = 30 * time.Second
 // FERRY_REQUIRE_GPU=1 it is a real GPU or a failure.
 func openTest(t testing.TB) *ferry.GPU {
 	t.Helper()
-	name := os.Getenv(ferry.DeviceVariable)
+	name := os.Getenv(ferry.SpecVariable)
 	switch {
 	case os.Getenv("FERRY_REQUIRE_GPU") == "1":
 		name = "cuda"

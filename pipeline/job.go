@@ -277,7 +277,7 @@ func (j *job) root(n, bytes int) int {
 	return int(math.Sqrt(float64(n) * float64(j.size) * float64(bytes)))
 }
 
-// elements returns how many elements a chunk of at most so many bytes has, at least one.
+// elements returns how many elements a chunk has that is no larger than bytes: at least one.
 func (j *job) elements(bytes int) int {
 	n := bytes / j.size
 	if n > evenLen {

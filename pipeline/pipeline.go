@@ -23,7 +23,7 @@ import (
 //		In:  []pipeline.End{pipeline.From[float32](file)},
 //		Out: []pipeline.End{ferry.Pageable(result)},
 //		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-//			return s.Launch(k, ferry.Grid(c.Len, 256), c.In[0], c.Out[0], uint64(c.Len))
+//			return s.Launch(k, ferry.Cover(c.Len, 256), c.In[0], c.Out[0], uint64(c.Len))
 //		},
 //	}
 //	n, err := p.Run(ctx)
@@ -58,8 +58,8 @@ type Pipeline struct {
 	// choose by the size of the data and the memory that is free; the first chunks may
 	// be smaller then.
 	ChunkLen int
-	// Depth is how many chunks are in flight at once, if there are so many: being copied
-	// in, computed, or copied out. Each of them needs memory. 0 lets Ferry choose.
+	// Depth is the most chunks in flight at once: being copied in, computed, or copied out.
+	// Each of them needs memory. 0 lets Ferry choose.
 	Depth int
 	// Pool is where page-locked memory of chunks comes from; nil is the driver.
 	Pool *ferry.PinnedPool

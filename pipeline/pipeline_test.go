@@ -38,12 +38,12 @@ func newFixture(t testing.TB, g *ferry.GPU) *fixture {
 
 // increment is a Step that works in place.
 func (p *fixture) increment(s *ferry.Stream, c *pipeline.Chunk) error {
-	return s.Launch(p.inc, ferry.Grid(c.Len, 256), c.Out[0], uint64(c.Len))
+	return s.Launch(p.inc, ferry.Cover(c.Len, 256), c.Out[0], uint64(c.Len))
 }
 
 // incrementOver is a Step from an input to an output.
 func (p *fixture) incrementOver(s *ferry.Stream, c *pipeline.Chunk) error {
-	return errors.Join(s.Launch(p.copy, ferry.Grid(c.Len, 256), c.Out[0], c.In[0], uint64(4*c.Len)), p.increment(s, c))
+	return errors.Join(s.Launch(p.copy, ferry.Cover(c.Len, 256), c.Out[0], c.In[0], uint64(4*c.Len)), p.increment(s, c))
 }
 
 // run runs a pipeline that must succeed, and closes it.
@@ -183,10 +183,10 @@ func TestEnds(t *testing.T) {
 		"device": func(t *testing.T, p *fixture, in []float32) made {
 			d := must(ferry.Alloc[float32](p.GPU, n))(t)
 			t.Cleanup(func() { closeAll(t, d) })
-			check(t, ferry.Copy(ferry.DefaultStream(p.GPU), d, ferry.Pageable(in)))
+			check(t, ferry.Copy(p.GPU.DefaultStream(), d, ferry.Pageable(in)))
 			return made{d, d, func() []float32 {
 				out := make([]float32, n)
-				check(t, ferry.Copy(ferry.DefaultStream(p.GPU), ferry.Pageable(out), d))
+				check(t, ferry.Copy(p.GPU.DefaultStream(), ferry.Pageable(out), d))
 				return out
 			}}
 		},

@@ -31,8 +31,8 @@ func TestSeveralEnds(t *testing.T) {
 			Out: []pipeline.End{ferry.Pageable(sum), ferry.Pageable(firsts)},
 			Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
 				seen = append(seen, c.Index, c.First)
-				return errors.Join(s.Launch(p.add, ferry.Grid(c.Len, 256), c.In[0], c.In[1], c.Out[0], uint64(c.Len)),
-					s.Launch(p.copy, ferry.Grid(c.Len, 256), c.Out[1], c.In[0], uint64(c.Len)))
+				return errors.Join(s.Launch(p.add, ferry.Cover(c.Len, 256), c.In[0], c.In[1], c.Out[0], uint64(c.Len)),
+					s.Launch(p.copy, ferry.Cover(c.Len, 256), c.Out[1], c.In[0], uint64(c.Len)))
 			},
 		}
 		defer closeAll(t, x)
@@ -67,7 +67,7 @@ func TestSeveralEnds(t *testing.T) {
 	})
 }
 
-// smallMachine opens an H200 with so many bytes of memory.
+// smallMachine opens an H200 with the given bytes of memory.
 func smallMachine(t *testing.T, bytes float64, schedule softgpu.Schedule) *fixture {
 	p := *must(profile.Named("h200"))(t)
 	p.Memory.Value = bytes + p.Reserved.Value
@@ -178,7 +178,7 @@ func TestOverlap(t *testing.T) {
 	s, other := must(ferry.NewStream(g, nil))(t), must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, in, out, dev, dev2, s, other)
 	light := func(s *ferry.Stream, c *pipeline.Chunk) error {
-		return s.Launch(p.inc, ferry.Grid(64, 64), c.Out[0], uint64(64))
+		return s.Launch(p.inc, ferry.Cover(64, 64), c.Out[0], uint64(64))
 	}
 	x := &pipeline.Pipeline{GPU: g, In: []pipeline.End{in}, Out: []pipeline.End{out}, Step: light, InPlace: true}
 	defer closeAll(t, x)

@@ -138,10 +138,10 @@ func TestStreams(t *testing.T) {
 			}
 			before = s
 			if !heavy {
-				return s.Launch(p.inc, ferry.Grid(64, 64), c.In[0], uint64(64))
+				return s.Launch(p.inc, ferry.Cover(64, 64), c.In[0], uint64(64))
 			}
 			for range 8 {
-				if err := s.Launch(p.inc, ferry.Grid(32, 32), c.In[0], uint64(c.Len)); err != nil { // too few threads
+				if err := s.Launch(p.inc, ferry.Cover(32, 32), c.In[0], uint64(c.Len)); err != nil { // too few threads
 					return err
 				}
 			}
@@ -164,7 +164,7 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-// abnormal is a reader and writer that calls end, which does not return, after so many
+// abnormal is a reader and writer that calls end, which does not return, after a number of
 // bytes.
 type abnormal struct {
 	failing

@@ -34,7 +34,7 @@ type chunkTuning struct {
 	MaxPageableDepth int // chunks, with pageable memory only: more would not stay in the caches
 	ComputeStreams   int // chunks whose kernels can run at once
 
-	PollTime      time.Duration // polls have no pauses for so long: longer than a chunk takes where copies are all there is
+	PollTime      time.Duration // for how long polls have no pauses: longer than a chunk takes that is only copied
 	PollsPerYield int           // polls before other goroutines may have the processor
 }
 

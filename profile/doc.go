@@ -8,5 +8,5 @@
 //
 // A [Number] is one value. A [Curve] is a time as a function of a number of bytes. It is
 // given by points, and is linear between them and beyond the last.
-// docs/softgpu/profiles.md lists all fields.
+// docs/generated/profile.md lists all fields.
 package profile

@@ -78,8 +78,8 @@ type Link struct {
 	// The time of one read that is alone on the link; round_trip_ns if left out.
 	Latency Number `json:"latency_ns,omitempty"`
 	// The least time from one read of a kernel to the next, whatever its size, while all
-	// are within reach bytes: the device knows the addresses of so much host memory. If
-	// left out, reads are bounded by tags and round_trip_ns only.
+	// are within reach_bytes, of which the device keeps the addresses. If left out, reads
+	// are bounded by tags and round_trip_ns only.
 	Request Number `json:"request_ns,omitempty"`
 	Reach   Number `json:"reach_bytes,omitempty"`
 	// The least time from one write of a kernel to the next, whatever its size. If left

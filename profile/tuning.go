@@ -82,7 +82,7 @@ type StagingTuning struct {
 	LastBytes  Number `json:"last_bytes,omitempty"`
 	DemoteFrom Number `json:"demote_from_bytes,omitempty"` // in transfers of at least this size CLDEMOTE moves the last bytes
 
-	AdaptChunks Number `json:"adapt_chunks,omitempty"` // a transfer of at least so many chunks adapts the number of workers
+	AdaptChunks Number `json:"adapt_chunks,omitempty"` // a transfer of at least this many chunks adapts the number of workers
 	IdleShare   Number `json:"idle_share,omitempty"`   // if the workers copied for less than this share of the time, the next transfer has fewer
 	BusyShare   Number `json:"busy_share,omitempty"`   // if the workers copied for more than this share of the time, the next transfer has more
 }

@@ -5,7 +5,7 @@ import "math"
 // hostStep is something that the host did after a wait whose end in virtual
 // time is not known yet. The steps are in the order in which the host did them.
 type hostStep struct {
-	ns   float64 // it computed, or was in a call, for so long
+	ns   float64 // how long it computed, or was in a call
 	wait *op     // then it waited for the end of an op
 	poll bool    // it asked for the end of wait repeatedly, instead of a wait
 	// If unless is true then, it did not wait.

@@ -56,7 +56,7 @@ func (d *Driver) writeValue(h cu.Context, stream cu.Stream, dst cu.DevicePtr, va
 	return err
 }
 
-// canWrite fails if the device has no writes of so many bytes.
+// canWrite fails if the device has no writes of width bytes.
 func (dev *device) canWrite(width uint64, what string) error {
 	const wide = cu.DeviceAttributeCanUse64BitStreamMemOps
 	if width == 8 && dev.attr(wide) == 0 {

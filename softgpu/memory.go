@@ -422,7 +422,7 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	case r.device != uint64(dptr) || x.alias:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	case r.kind == kindHost || r.kind == kindRegistered:
-		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.kind)
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.shownKind())
 	case r.streamFree != nil && r.streamFree.done:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x was freed in stream order", uint64(dptr))
 	case r.kind == kindModule || r.mod != nil:

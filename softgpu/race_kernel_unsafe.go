@@ -39,7 +39,7 @@ type raceSegment struct {
 
 const (
 	raceLogSize     = 1024 // accesses in one report
-	raceMergeWindow = 8    // an access is merged with one of so many before it, if they are adjacent
+	raceMergeWindow = 8    // an access is merged with one of this many before it, if they are adjacent
 )
 
 // raceWatch starts to watch the kernel of o.
@@ -68,8 +68,8 @@ func (v *view) watchOrdinary(s *simt.Segment) {
 	s.Pages.Watch = &raceSegment{k: v.race, p: uintptr(s.Base), host: true}
 }
 
-// raceUpdates is how many atomic operations on mapped memory of a launch are each reported.
-// After these, one of so many is.
+// raceUpdates is the number of atomic operations of a launch on mapped memory that are each
+// reported to the race detector. Of those after them, every raceUpdates-th is reported.
 const raceUpdates = 1000
 
 // Touch records an access. A release is reported before it happens, with all

@@ -30,6 +30,15 @@ func (k kind) String() string {
 		"page-locked host allocation", "registered host range", "managed allocation"}[k]
 }
 
+// shownKind returns the kind that texts about the region name. Memory of ferry.AllocHost is
+// page-locked memory there, although package pin registers it.
+func (r *region) shownKind() kind {
+	if r.byPin {
+		return kindHost
+	}
+	return r.kind
+}
+
 // onHost reports whether the CPU can read the memory.
 func (k kind) onHost() bool { return k >= kindHost }
 
@@ -50,6 +59,7 @@ type region struct {
 	mod        *module
 	alloc      cu.MemHostAllocFlags
 	reg        cu.MemHostRegisterFlags
+	byPin      bool // registered by package pin: it is memory of ferry.AllocHost
 	shared     bool // known to every context
 	backing    *backing
 	site       callsite.Place // the line that allocated it, with checks
@@ -352,7 +362,7 @@ func (s *space) remove(r *region) {
 			continue
 		}
 		x := chunks[at][i]
-		s.recordFreed(freedRange{x.base, x.end, r.kind, by})
+		s.recordFreed(freedRange{x.base, x.end, r.shownKind(), by})
 		if len(chunks[at]) == 1 {
 			s.replace(at)
 			continue
@@ -452,7 +462,7 @@ func (s *space) near(addr uint64) string {
 }
 
 func (x addressRange) String() string {
-	w := describe(x.region.kind, x.base, x.end)
+	w := describe(x.region.shownKind(), x.base, x.end)
 	if x.region.name != "" {
 		w += " (" + x.region.name + ")"
 	}

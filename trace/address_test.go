@@ -16,7 +16,7 @@ func TestAddresses(t *testing.T) {
 		r, path := recorder(t)
 		w := r.Wrap(d)
 		g := open(t, w)
-		ctx := g.Context()
+		ctx := g.CUContext()
 		on := must(w.MemAlloc(ctx, 8192))(t)
 		host := must(w.MemHostAlloc(ctx, 4096, 0))(t)
 		check(t, w.MemcpyHtoDAsync(ctx, on+4096, host, 4096, 0))

@@ -47,22 +47,22 @@ func TestHardwareLosesNothing(t *testing.T) {
 	w := r.Wrap(count)
 	g := open(t, w)
 	const streams, rounds, n = 4, 125_000, 4096
-	on := must(w.MemAlloc(g.Context(), streams*n))(t)
-	host := must(w.MemHostAlloc(g.Context(), streams*n, 0))(t)
+	on := must(w.MemAlloc(g.CUContext(), streams*n))(t)
+	host := must(w.MemHostAlloc(g.CUContext(), streams*n, 0))(t)
 	var all [streams]cu.Stream
 	for i := range all {
-		all[i] = must(w.StreamCreate(g.Context(), cu.StreamNonBlocking))(t)
+		all[i] = must(w.StreamCreate(g.CUContext(), cu.StreamNonBlocking))(t)
 	}
 	for i := range rounds {
 		for j, s := range all {
 			at := on + cu.DevicePtr(j*n)
-			check(t, w.MemsetD8Async(g.Context(), at, uint8(i), n, s))
-			check(t, w.MemcpyDtoHAsync(g.Context(), host, at, 64, s))
+			check(t, w.MemsetD8Async(g.CUContext(), at, uint8(i), n, s))
+			check(t, w.MemcpyDtoHAsync(g.CUContext(), host, at, 64, s))
 		}
 	}
-	check(t, w.CtxSynchronize(g.Context()))
-	check(t, w.MemFreeHost(g.Context(), host))
-	check(t, w.MemFree(g.Context(), on))
+	check(t, w.CtxSynchronize(g.CUContext()))
+	check(t, w.MemFreeHost(g.CUContext(), host))
+	check(t, w.MemFree(g.CUContext(), on))
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	ends, untimed, disorder := map[int]int64{}, 0, 0
@@ -88,15 +88,15 @@ func TestHardwareTimes(t *testing.T) {
 	w := r.Wrap(hardware(t))
 	g := open(t, w)
 	const n = 256 << 20
-	on := must(w.MemAlloc(g.Context(), n))(t)
-	host := must(w.MemHostAlloc(g.Context(), n, 0))(t)
-	s := must(w.StreamCreate(g.Context(), cu.StreamNonBlocking))(t)
+	on := must(w.MemAlloc(g.CUContext(), n))(t)
+	host := must(w.MemHostAlloc(g.CUContext(), n, 0))(t)
+	s := must(w.StreamCreate(g.CUContext(), cu.StreamNonBlocking))(t)
 	for range 20 {
-		check(t, w.MemcpyHtoDAsync(g.Context(), on, host, n, s))
-		check(t, w.StreamSynchronize(g.Context(), s))
+		check(t, w.MemcpyHtoDAsync(g.CUContext(), on, host, n, s))
+		check(t, w.StreamSynchronize(g.CUContext(), s))
 	}
-	check(t, w.MemFreeHost(g.Context(), host))
-	check(t, w.MemFree(g.Context(), on))
+	check(t, w.MemFreeHost(g.CUContext(), host))
+	check(t, w.MemFree(g.CUContext(), on))
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	waits := map[uint64]trace.Call{}

@@ -89,7 +89,7 @@ func addVectors(t testing.TB, g *ferry.GPU) {
 	}
 	check(t, ferry.Copy(s, on[0], a))
 	check(t, ferry.Copy(s, on[1], ferry.Pageable(b)))
-	check(t, s.Launch(add, ferry.Grid(elements, 256), on[0], on[1], on[2], uint64(elements)))
+	check(t, s.Launch(add, ferry.Cover(elements, 256), on[0], on[1], on[2], uint64(elements)))
 	check(t, ferry.Copy(s, a, on[2]))
 	check(t, s.Wait(t.Context()))
 	if got := a.Slice()[elements-1]; got != elements {

@@ -46,24 +46,24 @@ func TestNoOperationIsLost(t *testing.T) {
 	d := &eventCounter{Driver: bare{soft(t, "h200", 1)}}
 	w := r.Wrap(d)
 	g := open(t, w)
-	p := must(w.MemAlloc(g.Context(), 3*256))(t)
+	p := must(w.MemAlloc(g.CUContext(), 3*256))(t)
 	var streams [3]cu.Stream
 	for i := range streams {
-		streams[i] = must(w.StreamCreate(g.Context(), cu.StreamNonBlocking))(t)
+		streams[i] = must(w.StreamCreate(g.CUContext(), cu.StreamNonBlocking))(t)
 	}
 	const rounds = 3000
 	for i := range rounds {
 		for j, s := range streams {
-			check(t, w.MemsetD8Async(g.Context(), p+cu.DevicePtr(256*j), uint8(i), 256, s))
+			check(t, w.MemsetD8Async(g.CUContext(), p+cu.DevicePtr(256*j), uint8(i), 256, s))
 		}
 		if i%200 == 199 { // as the queue of hardware does, which is finite
-			check(t, w.CtxSynchronize(g.Context()))
+			check(t, w.CtxSynchronize(g.CUContext()))
 		}
 	}
 	for _, s := range streams {
-		check(t, w.StreamDestroy(g.Context(), s))
+		check(t, w.StreamDestroy(g.CUContext(), s))
 	}
-	check(t, w.MemFree(g.Context(), p))
+	check(t, w.MemFree(g.CUContext(), p))
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	perStream := map[int]int{}
@@ -147,19 +147,19 @@ func TestBatch(t *testing.T) {
 	r, path := recorder(t)
 	w := r.Wrap(bare{soft(t, "h200", 1)})
 	g := open(t, w)
-	p := must(w.MemAlloc(g.Context(), 8192))(t)
-	s := must(w.StreamCreate(g.Context(), cu.StreamNonBlocking))(t)
+	p := must(w.MemAlloc(g.CUContext(), 8192))(t)
+	s := must(w.StreamCreate(g.CUContext(), cu.StreamNonBlocking))(t)
 	b := &cu.Batch{}
 	b.MemsetD8Async(p, 1, 4096, s)
 	b.MemcpyDtoDAsync(p+4096, p, 4096, s)
 	b.Prepare("kept")
-	if done, err := w.Submit(g.Context(), b); done != 2 || err != nil {
+	if done, err := w.Submit(g.CUContext(), b); done != 2 || err != nil {
 		t.Fatal(done, err)
 	}
 	if x, current := b.Prepared(); x != "kept" || !current {
 		t.Errorf("the batch has %v, current %v, want what was prepared", x, current)
 	}
-	check(t, w.StreamSynchronize(g.Context(), s))
+	check(t, w.StreamSynchronize(g.CUContext(), s))
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	if len(rec.Operations) != 1 || rec.Operations[0].Count != 2 || rec.Operations[0].Bytes != 8192 || rec.Operations[0].End <= rec.Operations[0].Start {
@@ -177,7 +177,7 @@ func TestFailedCall(t *testing.T) {
 		}
 		w := r.Wrap(d)
 		g := open(t, w)
-		if err := w.MemsetD8Async(g.Context(), 12345, 0, 1, 0); err == nil {
+		if err := w.MemsetD8Async(g.CUContext(), 12345, 0, 1, 0); err == nil {
 			t.Error("a fill of no memory succeeds")
 		}
 		check(t, g.Close())
@@ -205,9 +205,9 @@ func (stuck) EventQuery(cu.Context, cu.Event) error { return cu.ErrorNotReady }
 func TestStuckEvents(t *testing.T) {
 	r, path := recorder(t)
 	g := open(t, r.Wrap(stuck{bare{soft(t, "h200", 1)}}))
-	on := must(g.Driver().MemAlloc(g.Context(), 4096))(t)
-	check(t, g.Driver().MemsetD8(g.Context(), on, 1, 4096))
-	check(t, g.Driver().MemFree(g.Context(), on))
+	on := must(g.Driver().MemAlloc(g.CUContext(), 4096))(t)
+	check(t, g.Driver().MemsetD8(g.CUContext(), on, 1, 4096))
+	check(t, g.Driver().MemFree(g.CUContext(), on))
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	if len(rec.Operations) != 1 || rec.Operations[0].Untimed != "no events" {

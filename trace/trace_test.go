@@ -32,10 +32,10 @@ func TestVectorAddition(t *testing.T) {
 	check(t, g.Close())
 	rec := ended(t, r, path)
 	want := []struct{ name, from, to, engine, call string }{
-		{"[CUDA memcpy HtoD]", "registered", "device", "copy in", "cuMemcpyHtoDAsync"},
+		{"[CUDA memcpy HtoD]", "page-locked", "device", "copy in", "cuMemcpyHtoDAsync"},
 		{"[CUDA memcpy HtoD]", "pageable", "device", "copy in", "cuMemcpyHtoDAsync"},
 		{"vector_add", "", "", "compute", "cuLaunchKernel"},
-		{"[CUDA memcpy DtoH]", "device", "registered", "copy out", "cuMemcpyDtoHAsync"},
+		{"[CUDA memcpy DtoH]", "device", "page-locked", "copy out", "cuMemcpyDtoHAsync"},
 	}
 	if len(rec.Operations) != len(want) {
 		t.Fatalf("%d operations, want %d: %+v", len(rec.Operations), len(want), rec.Operations)
@@ -193,7 +193,7 @@ func TestCallsAtOnce(t *testing.T) {
 	r, path := recorder(t)
 	w := r.Wrap(soft(t, "h200", 1))
 	g := open(t, w)
-	ctx := g.Context()
+	ctx := g.CUContext()
 	a, b := must(w.StreamCreate(ctx, cu.StreamDefault))(t), must(w.StreamCreate(ctx, cu.StreamNonBlocking))(t)
 	on := must(w.MemAlloc(ctx, 8192))(t)
 	gate, waited := make(chan struct{}), make(chan error, 1)

@@ -42,8 +42,8 @@ is then 3 if the advised one is more than 5 % slower than the fastest.
 		RunE: func(c *cobra.Command, _ []string) error { return showAdvice(c.Context(), s, o) },
 	}
 	j := &o.job
-	c.Flags().StringVar(&o.in, "in", "0", "the kernel reads so many `BYTES`: 4096, 64KiB, 1.5MiB, 2GiB")
-	c.Flags().StringVar(&o.out, "out", "0", "the kernel writes so many `BYTES`")
+	c.Flags().StringVar(&o.in, "in", "0", "the number of `BYTES` that the kernel reads: 4096, 64KiB, 1.5MiB, 2GiB")
+	c.Flags().StringVar(&o.out, "out", "0", "the number of `BYTES` that the kernel writes")
 	c.Flags().IntVar(&j.Reuse, "reuse", 1, "the kernel reads all of the input in `N` passes, each by other blocks")
 	c.Flags().StringVar(&o.access, "access", "stream", "access `A` of a pass: stream, all words in order; stride=N, one word in N; random, as many words anywhere; table, all words by each block; stencil=N, each word with the next ones, N together")
 	complete(c, "access", func() []cobra.Completion { return []string{"stream", "stride=32", "random", "table", "stencil=4"} })

@@ -250,7 +250,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// countdown is a context that is interrupted after so many questions.
+// countdown is a context that is interrupted after a number of calls of Err.
 type countdown struct {
 	context.Context
 	left atomic.Int32

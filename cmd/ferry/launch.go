@@ -152,7 +152,7 @@ func launch(ctx context.Context, s *session, o *launchOptions, file string, spec
 		return firstError(badUsage("--check: only the software GPU checks kernels, use --device soft"), g.Close())
 	}
 	if o.stack > 0 {
-		if err := g.Driver().CtxSetLimit(g.Context(), cu.LimitStackSize, uintptr(o.stack)); err != nil {
+		if err := g.Driver().CtxSetLimit(g.CUContext(), cu.LimitStackSize, uintptr(o.stack)); err != nil {
 			return firstError(fmt.Errorf("--stack %d: %w", o.stack, err), g.Close())
 		}
 	}

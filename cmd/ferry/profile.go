@@ -52,7 +52,7 @@ func newProfileShow(s *session) *cobra.Command {
 		Use:   "show NAME|FILE.json [--json]",
 		Short: "show the figures of a profile and their sources",
 		Long: `Shows the figures of a profile that Ferry ships, or of a file. The document
-docs/softgpu/profiles.md describes each field.
+docs/generated/profile.md describes each field.
 `,
 		Example: "  ferry profile show h200\n  ferry profile show h200 --json >mine.json",
 		Args: func(_ *cobra.Command, words []string) error {

@@ -57,8 +57,8 @@ func Example_mapped() {
 	}
 	defer values.Close()
 	copy(values.Slice(), []float32{0, 10, 20, 30})
-	s := ferry.DefaultStream(gpu)
-	if err := s.Launch(increment, ferry.Grid(4, 32), values, uint64(4)); err != nil {
+	s := gpu.DefaultStream()
+	if err := s.Launch(increment, ferry.Cover(4, 32), values, uint64(4)); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(values.Slice()) // waits for the kernel
@@ -146,14 +146,14 @@ func Example_unifiedAddresses() {
 	defer managed.Close()
 
 	for _, p := range []cu.DevicePtr{host.Pointer(), device.Pointer(), managed.Pointer()} {
-		about, err := gpu.Driver().PointerGetAttributes(gpu.Context(), p)
+		about, err := gpu.Driver().PointerGetAttributes(gpu.CUContext(), p)
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println("on the host:", about.MemoryType == cu.MemoryTypeHost, "managed:", about.IsManaged)
 	}
 	// One call copies in any direction, because each address says where it is.
-	s := ferry.DefaultStream(gpu)
+	s := gpu.DefaultStream()
 	err := errors.Join(ferry.Fill(s, managed, 3), ferry.Copy(s, device, managed), ferry.Copy(s, host, device), s.Wait(context.Background()))
 	fmt.Println(host.Slice()[7], err)
 	// Output:
@@ -179,8 +179,8 @@ func Example_managedDynamic() {
 	defer values.Close()
 	copy(values.Slice(), []float32{1, 2, 3}) // the pages are on the host
 	if err := errors.Join(
-		values.Prefetch(s, gpu.Device()), // optional: the kernel would fault them in
-		s.Launch(increment, ferry.Grid(3, 32), values, uint64(3)),
+		values.Prefetch(s, gpu.CUDevice()), // optional: the kernel would fault them in
+		s.Launch(increment, ferry.Cover(3, 32), values, uint64(3)),
 	); err != nil {
 		log.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func Example_managedStatic() {
 		log.Fatal(err)
 	}
 	counters.Slice()[1] += 10 // the host uses the variable as it is
-	if err := ferry.Fill(ferry.DefaultStream(gpu), counters.Range(2, 3), 1); err != nil {
+	if err := ferry.Fill(gpu.DefaultStream(), counters.Range(2, 3), 1); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(counters.Slice())

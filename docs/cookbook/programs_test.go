@@ -23,10 +23,10 @@ func Example_errors() {
 	defer s.Close()
 
 	// A wrong configuration is refused by the call.
-	err := s.Launch(fill, ferry.Grid(10, 2048), v, uint32(7), uint64(10))
+	err := s.Launch(fill, ferry.Cover(10, 2048), v, uint32(7), uint64(10))
 	fmt.Println(errors.Is(err, cu.ErrorInvalidValue))
 	// A fault of the kernel is reported by a later call that waits.
-	err = s.Launch(fill, ferry.Grid(10, 32), cu.DevicePtr(0x10), uint32(7), uint64(10))
+	err = s.Launch(fill, ferry.Cover(10, 32), cu.DevicePtr(0x10), uint32(7), uint64(10))
 	fmt.Println("launched:", err)
 	err = s.Wait(context.Background())
 	fmt.Println(errors.Is(err, cu.ErrorIllegalAddress))
@@ -49,7 +49,7 @@ func Example_vectorAddition() {
 	defer s.Close()
 	const n = 1000
 	launch := func(a, b, c ferry.Memory[float32]) error {
-		return s.Launch(add, ferry.Grid(n, 256), a, b, c, uint64(n))
+		return s.Launch(add, ferry.Cover(n, 256), a, b, c, uint64(n))
 	}
 	var device [3]*ferry.Device[float32]
 	for i := range device {
@@ -132,8 +132,8 @@ func Example_incrementMapped() {
 		values[i] = float32(i)
 	}
 	if err := errors.Join(
-		s.Launch(increment, ferry.Grid(n, 256), a.Pointer(), uint64(n)), // cudaHostGetDevicePointer
-		s.Wait(context.Background()),                                    // an address does not say what is in flight
+		s.Launch(increment, ferry.Cover(n, 256), a.Pointer(), uint64(n)), // cudaHostGetDevicePointer
+		s.Wait(context.Background()),                                     // an address does not say what is in flight
 	); err != nil {
 		log.Fatal(err)
 	}

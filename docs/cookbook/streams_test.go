@@ -65,7 +65,7 @@ func Example_overlapOrders() {
 	}
 	steps := []func(i int) error{
 		func(i int) error { return ferry.Copy(s[i], device[i], in[i]) },
-		func(i int) error { return s[i].Launch(increment, gpu.Grid(n), device[i], uint64(n)) },
+		func(i int) error { return s[i].Launch(increment, gpu.GridStride(n), device[i], uint64(n)) },
 		func(i int) error { return ferry.Copy(s[i], out[i], device[i]) },
 	}
 	timed := func(submit func() error) time.Duration {
@@ -184,7 +184,7 @@ func Example_implicitSynchronization() {
 
 	hold := make(chan struct{})
 	if err := errors.Join(
-		ferry.DefaultStream(gpu).HostFunc(func() { <-hold }), // the default stream is busy
+		gpu.DefaultStream().HostFunc(func() { <-hold }), // the default stream is busy
 		ferry.Fill(blocking, a, 1),
 		ferry.Fill(free, b, 1),
 		free.Wait(context.Background()),

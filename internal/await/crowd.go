@@ -12,13 +12,13 @@ import (
 // others wait. So in a crowd each such wait lets others run.
 type crowd struct {
 	waits   atomic.Uint32 // that ended without sleep
-	yields  atomic.Bool   // so many goroutines wait that each wait lets others run
+	yields  atomic.Bool   // each wait lets others run, because many goroutines wait
 	mu      sync.Mutex
 	samples [1]metrics.Sample
 }
 
-// The number of goroutines that can run is read once in so many waits. Reading takes 0.1 to
-// 0.2 us.
+// waitsPerLook is the number of waits from one reading of the number of goroutines that can
+// run to the next. Reading takes 0.1 to 0.2 us.
 const waitsPerLook = 64
 
 // pass lets others run if there is a crowd.

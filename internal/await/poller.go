@@ -42,7 +42,7 @@ type Settings struct {
 	Spin    time.Duration // how long a goroutine asks itself before it is parked
 	Busy    time.Duration // how long the poller asks without a pause after something has changed
 	Pause   time.Duration // the shortest pause
-	Waiters int           // so many goroutines at most ask themselves; more than that are all parked
+	Waiters int           // the most goroutines that ask themselves; if more wait, all are parked
 }
 
 // The pauses grow to these parts of the time since something changed, but not above
@@ -119,9 +119,10 @@ func (p *Poller) Notify(t Target, c chan struct{}) {
 	p.add(&waiter{target: t, notify: c})
 }
 
-// After so many asks a spinning goroutine lets others run, if any can. It does so more often
-// if there are nearly as many spinning goroutines as may be. If no other can run, a yield
-// wakes a thread for nothing: with one goroutine that cost 0.25 of a processor.
+// asksPerYield is the number of asks after which a spinning goroutine lets others run, if any
+// can. asksPerYieldOfMany replaces it while nearly Waiters goroutines spin. If no other
+// goroutine can run, a yield wakes a thread for nothing: with one goroutine that cost 0.25 of
+// a processor.
 const asksPerYield, asksPerYieldOfMany = 32, 8
 
 // spin asks on the calling goroutine: once and, if the goroutine may spin, until the time

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -29,12 +30,12 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := quotedInGo(t)
+	names := goSource(t)
 	documents := 0
 	eachFile(t, ".md", func(path, text string) {
 		documents++
 		t.Run(path, func(t *testing.T) {
-			if path != "docs/COVERAGE.md" { // which has recorded texts
+			if path != "docs/generated/coverage.md" { // which has recorded texts
 				checkLines(t, text)
 			}
 			checkLinks(t, root, path, text)
@@ -159,13 +160,19 @@ func checkQuoted(t *testing.T, root, text string, names string) {
 	}
 }
 
-// quotedInGo returns the Go code of the module.
-func quotedInGo(t *testing.T) string {
+// goSource returns the Go code of the module. It is read once.
+func goSource(t *testing.T) string {
 	t.Helper()
-	var all strings.Builder
-	eachFile(t, ".go", func(_, source string) { all.WriteString(source) })
-	return all.String()
+	readGo.Do(func() {
+		eachFile(t, ".go", func(_, source string) { goCode.WriteString(source) })
+	})
+	return goCode.String()
 }
+
+var (
+	readGo sync.Once
+	goCode strings.Builder // what goSource returns
+)
 
 // TestDocumentsFindsWhatIsWrong checks the checks.
 func TestDocumentsFindsWhatIsWrong(t *testing.T) {

@@ -98,7 +98,7 @@ func (s *storm) once(r *rand.Rand, before *Block) *Block {
 	return b
 }
 
-// processors runs a test with so many processors. More of them than the machine has make
+// processors runs a test with n processors. More of them than the machine has make
 // goroutines stop anywhere.
 func processors(t *testing.T, n int) {
 	before := runtime.GOMAXPROCS(n)

@@ -390,8 +390,8 @@ func (p *Pool) grow(ctx context.Context, c int) (*Block, error) {
 	return b, err
 }
 
-// segmentBytes returns how much to take for a block that needs so much: a whole segment,
-// if the limit allows it.
+// segmentBytes returns how much to take for a block of need bytes: a whole segment, if the
+// limit allows it.
 func (p *Pool) segmentBytes(need uintptr) uintptr {
 	segment := p.set.SegmentBytes
 	if need >= segment {

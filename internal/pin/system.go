@@ -6,7 +6,7 @@ import "errors"
 type system interface {
 	// machine returns what the machine has now.
 	machine() *Machine
-	// reserve takes addresses for so many bytes, at a multiple of align. They have no
+	// reserve takes addresses for a number of bytes, at a multiple of align. They have no
 	// memory until they are touched.
 	reserve(bytes, align uintptr) (*reservation, error)
 	// advise asks for huge pages or for small ones.

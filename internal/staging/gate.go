@@ -16,7 +16,7 @@ import (
 // waits for a stream that stands still, even if that stream waits for a queued transfer.
 type gate struct {
 	places   int           // the most holders
-	patience time.Duration // a holder without progress for so long, at least, loses its place
+	patience time.Duration // a holder without progress for this time or longer loses its place
 
 	holding atomic.Int32 // number of holders
 	waiting atomic.Int32 // length of the queue

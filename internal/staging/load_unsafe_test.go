@@ -34,7 +34,7 @@ type client struct {
 	out    []byte
 }
 
-// client returns a client with so many bytes at an offset of the device's memory.
+// client returns a client with the given bytes at an offset of the device's memory.
 func (l *load) client(b *testing.B, r *Ring, number int, off, bytes, direct int) *client {
 	stream, err := l.StreamCreate(l.ctx, cu.StreamNonBlocking)
 	if err != nil {
@@ -147,7 +147,7 @@ func report(b *testing.B, times []time.Duration) {
 	b.ReportMetric(at(1), "longest-us")
 }
 
-// loadSettings are the settings of an H200 with so many places.
+// loadSettings are the settings of an H200 with the given number of places.
 func loadSettings(places int) Settings {
 	set := sized(8<<20, 8, 128<<10, 12)
 	set.MaxTransfers, set.SmallChunk, set.SmallSlots = places, 2<<20, min(2*places, 64)
@@ -155,7 +155,7 @@ func loadSettings(places int) Settings {
 	return set
 }
 
-// run measures requests of one size by so many callers.
+// run measures requests of one size by the given number of callers.
 func (l *load) run(b *testing.B, set Settings, callers, bytes, direct int) {
 	r := New(l, l.ctx, set, Hooks{})
 	defer r.Close()

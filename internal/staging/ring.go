@@ -73,7 +73,7 @@ type LockFunc func(bytes int) (p cu.HostPtr, unlock func() error, err error)
 // HostClock is the virtual clock of an emulated device. It must know how long the copies
 // of goroutines would take on the machine that is emulated.
 type HostClock interface {
-	// HostCopy records that so many threads have copied bytes from ordinary to
+	// HostCopy records that a number of threads have copied bytes from ordinary to
 	// page-locked memory, or back.
 	HostCopy(bytes uintptr, threads int, back bool)
 }

@@ -24,5 +24,5 @@ func For(n int, work func(first, end int)) {
 	all.Wait()
 }
 
-// rangeStart returns where range w of so many workers begins.
+// rangeStart returns where range w of the given number of workers begins.
 func rangeStart(n, w, workers int) int { return n/workers*w + min(w, n%workers) }

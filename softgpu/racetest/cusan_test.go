@@ -7,7 +7,7 @@ import (
 )
 
 // cusanPairs are the situations of CuSan's test cases that no other theme has: see
-// docs/softgpu/cusan.md.
+// docs/generated/cusan.md.
 var cusanPairs = []pair{
 	{"cusan/event-recorded-only", "A record of an event waits for nothing.", "kernelWrites",
 		func(r *rig) {

@@ -85,11 +85,11 @@ var kindPairs = []pair{
 	{"memory/mapped-half", "A kernel uses the words that its threads access, not the whole of its argument.", "kernelWrites",
 		func(r *rig) {
 			x := r.typed()
-			ok(x.s.Launch(x.put, ferry.Grid(size/8, 128), x.host, int32(1))) // queued
+			ok(x.s.Launch(x.put, ferry.Cover(size/8, 128), x.host, int32(1))) // queued
 			sink = x.raw[size/2-1]
 		}, func(r *rig) {
 			x := r.typed()
-			ok(x.s.Launch(x.put, ferry.Grid(size/8, 128), x.host, int32(1)))
+			ok(x.s.Launch(x.put, ferry.Cover(size/8, 128), x.host, int32(1)))
 			sink = x.raw[size/2]
 		}},
 	{"memory/registered-source", "After Register, a copy from the caller's memory reads it later.", "copyReads",

@@ -71,7 +71,7 @@ func (p *pair) isReported(text string) bool {
 }
 
 // reports runs all programs under a schedule and returns the detector's reports by program.
-// One run can miss a race: see docs/softgpu/races.md. So wrong programs without a report run
+// One run can miss a race: see docs/check.md. So wrong programs without a report run
 // up to four times more.
 func reports(t *testing.T, schedule string) map[string]string {
 	t.Helper()
@@ -191,7 +191,7 @@ func queuedHere(t *testing.T, report string) bool {
 
 // distant returns programs with a race between two accesses that are far apart. The
 // detector keeps the goroutines of the last 2000 operations. If the host waits for the
-// operations between, it loses a race after about 250: see docs/softgpu/races.md.
+// operations between, it loses a race after about 250: see docs/check.md.
 func distant() (all []pair) {
 	for _, between := range []struct {
 		name      string

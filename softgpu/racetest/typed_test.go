@@ -37,7 +37,7 @@ func (r *rig) typedOn(device int) *typed {
 	return x
 }
 
-var shape = ferry.Grid(size/4, 128)
+var shape = ferry.Cover(size/4, 128)
 
 // typedPairs are programs of the typed API. Its buffers track what is in
 // flight. These programs use what the buffers do not track: old slices,
@@ -102,12 +102,12 @@ var typedPairs = []pair{
 	{"typed/default-stream", "A non-blocking stream does not follow the default stream.", "fillWrites",
 		func(r *rig) {
 			x := r.typed()
-			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7)) // queued
-			ok(ferry.Fill(x.s, x.dev, 8))                      // queued
+			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7)) // queued
+			ok(ferry.Fill(x.s, x.dev, 8))                 // queued
 		}, func(r *rig) {
 			x := r.typed()
 			s := got(ferry.NewStream(x.g, nil))
-			ok(ferry.Fill(ferry.DefaultStream(x.g), x.dev, 7))
+			ok(ferry.Fill(x.g.DefaultStream(), x.dev, 7))
 			ok(ferry.Fill(s, x.dev, 8))
 		}},
 	{"typed/event-too-early", "An event stands for what was queued before it.", "copyWrites",
@@ -343,5 +343,5 @@ func beside(f func()) (join func()) {
 // holdTyped keeps a stream of x busy, as hold does for other streams.
 func (r *rig) holdTyped(x *typed, s *ferry.Stream) {
 	hold := got(got(ferry.Load(x.g, []byte(code), nil)).Kernel("hold"))
-	ok(s.Launch(hold, ferry.Grid(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
+	ok(s.Launch(hold, ferry.Cover(1, 1), cu.DevicePtr(flagAt(r.heldBy)), int32(0)))
 }

@@ -115,7 +115,7 @@ func TestCompiled(t *testing.T) {
 
 // TestProgram runs the program with a picture from a file.
 func TestProgram(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "soft")
+	t.Setenv(ferry.SpecVariable, "soft")
 	in, out := filepath.Join(t.TempDir(), "in.png"), filepath.Join(t.TempDir(), "out.png")
 	picture := draft(50, 40)
 	if err := write(in, picture); err != nil {

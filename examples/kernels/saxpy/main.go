@@ -59,7 +59,7 @@ func saxpy(gpu *ferry.GPU, a float32, x, y []float32) ([]float32, error) {
 	}
 	defer dy.Close()
 	n := len(y)
-	if err := kernels.Saxpy(stream, ferry.Grid(n, 256), int32(n), a, dx, dy); err != nil {
+	if err := kernels.Saxpy(stream, ferry.Cover(n, 256), int32(n), a, dx, dy); err != nil {
 		return nil, err
 	}
 	return ferry.Download(dy) // waits for the kernel

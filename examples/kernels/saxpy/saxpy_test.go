@@ -16,7 +16,7 @@ func kernelCase(data string) *kerneltest.Case {
 		Args: []string{"s32=N", "f32=-3", "in:f32=" + data, "inout:f32=" + data},
 		Want: reference,
 		Configs: func(n int) []ferry.LaunchConfig { // a grid for n elements, and one that is too small
-			return []ferry.LaunchConfig{ferry.Grid(n, 256), ferry.Grid(n, 1024), ferry.Grid(1, 32)}
+			return []ferry.LaunchConfig{ferry.Cover(n, 256), ferry.Cover(n, 1024), ferry.Cover(1, 32)}
 		},
 	}
 }

@@ -220,7 +220,7 @@ func (c *caller) close() error { return c.undo.close() }
 // openDriverCaller returns the calls of the driver. The result must be closed also if
 // there is an error.
 func openDriverCaller(g *ferry.GPU) (*caller, error) {
-	c, d, ctx := new(caller), g.Driver(), g.Context()
+	c, d, ctx := new(caller), g.Driver(), g.CUContext()
 	stream, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
 	if c.undo.add(err, func() error { return d.StreamDestroy(ctx, stream) }) != nil {
 		return c, err
@@ -300,8 +300,8 @@ type guard struct {
 }
 
 // guarded returns a function that makes a call with the least bookkeeping. It locks the
-// stream by a bit, and checks that so many objects are open. It counts a use of each
-// event, and records the call's number in all of them.
+// stream by a bit, and checks that the given number of objects are open. It counts a use of
+// each event, and records the call's number in all of them.
 func guarded(objects, events int, call func() error) func() error {
 	stream := new(guard)
 	used, recorded := make([]*guard, objects), make([]*guard, events)

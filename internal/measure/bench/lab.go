@@ -43,7 +43,7 @@ type lab struct {
 
 // newLab allocates memory and creates an experiment for each kind that the device has.
 func (b *comparer) newLab(n int) (*lab, error) {
-	l := &lab{comparer: b, n: n, config: b.g.Grid((n + floatsPerThread - 1) / floatsPerThread)}
+	l := &lab{comparer: b, n: n, config: b.g.GridStride((n + floatsPerThread - 1) / floatsPerThread)}
 	l.verify = func(_ context.Context, c []float32, seed uint32) error { return verify(c, seed) }
 	if err := l.build(); err != nil {
 		l.close()
@@ -162,7 +162,7 @@ func (l *lab) pageableStep(v vectors[[]float32]) error {
 	if err := copyIn(l.g, l.device.b, v.b); err != nil {
 		return err
 	}
-	s := ferry.DefaultStream(l.g)
+	s := l.g.DefaultStream()
 	if err := l.launchOn(s, l.device.a, l.device.b, l.device.c); err != nil {
 		return err
 	}
@@ -355,7 +355,7 @@ func touch(c []float32) (sum float32) {
 func (l *lab) prefetchStep(ctx context.Context) error {
 	v := l.managed
 	for _, m := range []*ferry.Managed[float32]{v.a, v.b, v.c} {
-		if err := m.Prefetch(l.stream, l.g.Device()); err != nil {
+		if err := m.Prefetch(l.stream, l.g.CUDevice()); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ func (l *lab) useOwn() error {
 	if blocks > most {
 		return fmt.Errorf("kernel %s needs %d blocks of %d threads, one thread for each of %d elements: the device takes %d blocks; give a smaller --max", l.own.Name, blocks, ownBlock, l.n, most)
 	}
-	l.config = ferry.Grid(l.n, ownBlock)
+	l.config = ferry.Cover(l.n, ownBlock)
 	host, err := allocate(l, func() (*ferry.Host[float32], error) { return ferry.AllocHost[float32](l.g, l.n, nil) })
 	if err != nil {
 		return err

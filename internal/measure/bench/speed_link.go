@@ -67,7 +67,7 @@ func kernelContests(r *rig, n int) []contest {
 
 // sampleLaunch times a kernel that moves n bytes, 16 per thread.
 func (r *rig) sampleLaunch(k *ferry.Kernel, n int, args ...any) ([]float64, error) {
-	config := r.g.Grid(n / 16)
+	config := r.g.GridStride(n / 16)
 	took, err := r.timed(func() error {
 		return errors.Join(r.s.Launch(k, config, args...), r.s.Wait(context.Background()))
 	})

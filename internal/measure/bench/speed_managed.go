@@ -38,7 +38,7 @@ func (x *prefetching) sample() ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.r.s.Launch(x.r.increment, x.r.g.Grid(x.m.Len()/4), x.m, uint64(x.m.Len())); err != nil {
+	if err := x.r.s.Launch(x.r.increment, x.r.g.GridStride(x.m.Len()/4), x.m, uint64(x.m.Len())); err != nil {
 		return nil, err
 	}
 	if err := x.r.wait(); err != nil {
@@ -52,7 +52,7 @@ func (x *prefetching) sample() ([]float64, error) {
 func (x *prefetching) move(toDevice bool) (ns float64, err error) {
 	to := cu.CPUDevice
 	if toDevice {
-		to = x.r.g.Device()
+		to = x.r.g.CUDevice()
 	}
 	return x.r.timed(func() error {
 		return errors.Join(x.m.Prefetch(x.r.s, to), x.r.s.Wait(context.Background()))

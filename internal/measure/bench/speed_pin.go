@@ -27,7 +27,7 @@ const (
 // CachedPeer begins the names of peers of [SpeedPin] that are compared with the pool.
 const CachedPeer = "cached: "
 
-// SpeedPin measures page-locking and freeing of so many bytes, and buffers of a pool, and
+// SpeedPin measures page-locking and freeing of the given bytes, and buffers of a pool, and
 // compares them with peers. The peers are internal/measure/bench/peer/pin.cu and pin.py. Those whose
 // names begin with CachedPeer are compared with the pool.
 func SpeedPin(g *ferry.GPU, bytes, rounds int, peers []Peer) (results []SpeedResult, err error) {

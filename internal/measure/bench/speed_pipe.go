@@ -120,7 +120,7 @@ func newPipeRun(g *ferry.GPU, cases []PipeCase) (*pipeRun, error) {
 
 // step launches the kernel on a chunk.
 func (r *pipeRun) step(s *ferry.Stream, c *pipeline.Chunk) error {
-	return s.Launch(r.work, ferry.Grid(c.Len/4, 256), c.Out[0], c.In[0], uint64(c.Len), r.rounds)
+	return s.Launch(r.work, ferry.Cover(c.Len/4, 256), c.Out[0], c.In[0], uint64(c.Len), r.rounds)
 }
 
 func (r *pipeRun) close() error {

@@ -53,7 +53,7 @@ func TestPipeVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Step = func(s *ferry.Stream, k *pipeline.Chunk) error {
-		return s.Launch(r.work, ferry.Grid(k.Len/4, 256), k.Out[0], k.In[0], uint64(k.Len-4), r.rounds)
+		return s.Launch(r.work, ferry.Cover(k.Len/4, 256), k.Out[0], k.In[0], uint64(k.Len-4), r.rounds)
 	}
 	if _, err := r.sample("page-locked", c); !errors.Is(err, errDiffer) {
 		t.Errorf("four elements are missing; error %v", err)

@@ -241,7 +241,7 @@ func (r *stageRun) sample(method string, c StageCase) ([]float64, error) {
 	case method != driverHere:
 		err = ferry.Copy(r.s, dst, src) // returns when all bytes have arrived, like cuMemcpy
 	case c.In:
-		err = errors.Join(copyIn(r.g, r.device, host), r.g.Driver().StreamSynchronize(r.g.Context(), 0))
+		err = errors.Join(copyIn(r.g, r.device, host), r.g.Driver().StreamSynchronize(r.g.CUContext(), 0))
 	default:
 		err = copyOut(r.g, host, r.device)
 	}

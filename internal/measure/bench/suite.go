@@ -34,7 +34,7 @@ type part struct {
 	target int      // number of Ferry's target, 0 for none
 	peers  []string // names of their sources
 	run    func(*suite) ([]SpeedResult, error)
-	asked  bool // takes so long that it is only measured if it is named
+	asked  bool // it takes long, so it is only measured if it is named
 }
 
 // parts are the parts of the suite, in the order of measurement.

@@ -77,7 +77,7 @@ func (r *Report) JSON() ([]byte, error) {
 // About queries a device and returns its report.
 func About(g *ferry.GPU) (*Report, error) {
 	q := &query{g: g}
-	r := &Report{Schema: Schema, Device: Of(g), Ordinal: int(g.Device()), Peers: []Peer{}}
+	r := &Report{Schema: Schema, Device: Of(g), Ordinal: int(g.CUDevice()), Peers: []Peer{}}
 	q.driver(r)
 	q.attributes(r)
 	if q.err != nil {
@@ -87,7 +87,7 @@ func About(g *ferry.GPU) (*Report, error) {
 	if r.Memory.Free, r.Memory.Total, err = g.MemInfo(); err != nil {
 		return nil, err
 	}
-	least, greatest, err := g.Driver().CtxGetStreamPriorityRange(g.Context())
+	least, greatest, err := g.Driver().CtxGetStreamPriorityRange(g.CUContext())
 	if err != nil {
 		return nil, fmt.Errorf("read the stream priorities of %s: %w", g, err)
 	}
@@ -130,7 +130,7 @@ func (q *query) driver(r *Report) {
 	}
 	r.Driver.Version = int(version)
 	r.Driver.CUDA = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
-	if r.PCIBus, err = d.DeviceGetPCIBusId(cu.Device(int(q.g.Device()))); err != nil {
+	if r.PCIBus, err = d.DeviceGetPCIBusId(cu.Device(int(q.g.CUDevice()))); err != nil {
 		q.err = errors.Join(q.err, fmt.Errorf("read the PCI address: %w", err))
 	}
 }
@@ -165,7 +165,7 @@ func peers(g *ferry.GPU) ([]Peer, error) {
 	if err != nil {
 		return all, fmt.Errorf("count the devices: %w", err)
 	}
-	self := cu.Device(int(g.Device()))
+	self := cu.Device(int(g.CUDevice()))
 	for dev := range cu.Device(count) {
 		if dev == self {
 			continue

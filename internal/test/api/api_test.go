@@ -142,7 +142,7 @@ func TestMethodSets(t *testing.T) {
 			found[typeOf(r)+"."+m.Name] = true
 		}
 	}
-	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.DeviceInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
+	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.GPUInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
 		ferry.BoundParam{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
@@ -180,7 +180,7 @@ func TestStrings(t *testing.T) {
 		want   []string
 	}{
 		"GPU":    {[]fmt.Stringer{g}, []string{"soft:h200 (software, predicts NVIDIA H200)"}},
-		"Stream": {[]fmt.Stringer{s, ferry.DefaultStream(g)}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
+		"Stream": {[]fmt.Stringer{s, g.DefaultStream()}, []string{"stream 1 of soft:h200", "the default stream of soft:h200"}},
 		"Event":  {[]fmt.Stringer{event}, []string{"an event of soft:h200"}},
 		"Graph":  {[]fmt.Stringer{graph}, []string{"graph 1 on soft:h200"}},
 		"Module": {[]fmt.Stringer{module}, []string{"a module (" + strings.Join(module.Kernels(), ", ") + ") on soft:h200"}},
@@ -193,7 +193,7 @@ func TestStrings(t *testing.T) {
 		"PageableSlice": {[]fmt.Stringer{ferry.Pageable(make([]float32, 1000))}, []string{"a pageable slice (1000 elements, 3.9 KiB)"}},
 		"PinnedPool":    {[]fmt.Stringer{pinned}, []string{"a pool of page-locked memory of soft:h200"}},
 		"MemPool":       {[]fmt.Stringer{pool}, []string{"a memory pool of soft:h200"}},
-		"LaunchConfig": {[]fmt.Stringer{ferry.Grid(1000, 256), ferry.LaunchConfig{}, ferry.LaunchConfig{Grid: cu.Dim3{X: 2, Z: 3}, Block: cu.Dim3{X: 1}, SharedBytes: 9}},
+		"LaunchConfig": {[]fmt.Stringer{ferry.Cover(1000, 256), ferry.LaunchConfig{}, ferry.LaunchConfig{Grid: cu.Dim3{X: 2, Z: 3}, Block: cu.Dim3{X: 1}, SharedBytes: 9}},
 			[]string{"grid 4x1x1, block 256x1x1", "grid 0x1x1, block 0x1x1", "grid 2x1x3, block 1x1x1, 9 bytes of shared memory"}},
 	}
 	wantTexts := func(when string) {

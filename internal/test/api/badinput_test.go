@@ -218,10 +218,9 @@ func TestBadArguments(t *testing.T) {
 		here     = ferry.Rect[byte]{Memory: x.host, Width: 10, Height: 10}
 	)
 	nothing := map[string]func() bool{ // whether the function returns nothing
-		"DefaultStream": func() bool { return ferry.DefaultStream(nil) == nil && ferry.DefaultStream(new(ferry.GPU)) == nil },
-		"Grid": func() bool {
+		"Cover": func() bool {
 			none := ferry.LaunchConfig{}
-			return ferry.Grid(-1, 1) == none && ferry.Grid(1, 0) == none && ferry.Grid(math.MinInt, math.MinInt) == none && ferry.Grid(1, math.MaxInt) == none
+			return ferry.Cover(-1, 1) == none && ferry.Cover(1, 0) == none && ferry.Cover(math.MinInt, math.MinInt) == none && ferry.Cover(1, math.MaxInt) == none
 		},
 		"OnLeak":   func() bool { ferry.OnLeak(nil); return true },
 		"Pageable": func() bool { return ferry.Pageable[byte](nil).Len() == 0 && ferry.Pageable[byte](nil).Size() == 0 },
@@ -230,7 +229,7 @@ func TestBadArguments(t *testing.T) {
 				!ferry.Synchronous[byte](x.stream, nil, x.host) && !ferry.Synchronous[byte](x.stream, noDevice, ferry.Pageable(x.want)) &&
 				!ferry.Synchronous[byte](x.stream, x.device, ferry.Pageable(x.want[1:]))
 		},
-		"Devices": func() bool { return true }, // has no parameters
+		"GPUs": func() bool { return true }, // has no parameters
 	}
 	huge := []int{-1, math.MinInt}
 	refused := map[string][]refusedCall{
@@ -381,7 +380,6 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.NewMemPool(nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.NewMemPool(x.g, &ferry.MemPoolOptions{Keep: math.MinInt})) }, part: "negative"},
 		},
-		"DefaultMemPool": {{call: func() error { return last(ferry.DefaultMemPool(nil)) }, part: "no GPU given"}},
 		"Load": {
 			{call: func() error { return last(ferry.Load(nil, nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.Load(x.g, nil, nil)) }, is: cu.ErrorInvalidImage},
@@ -445,7 +443,7 @@ func (x *badInput) candidates(t reflect.Type) []reflect.Value {
 		all = append(all, reflect.New(t.Elem()))
 	}
 	for _, good := range []any{x.g, x.stream, x.module, x.graph, x.pinned, x.pool, x.event, x.add, x.device, x.host, x.floats,
-		x.other, x.far, context.Background(), func(*ferry.Stream) error { return nil }, func() {}, ferry.Grid(1, 1), cu.CPUDevice, "name", 1, -1, uint(1),
+		x.other, x.far, context.Background(), func(*ferry.Stream) error { return nil }, func() {}, ferry.Cover(1, 1), cu.CPUDevice, "name", 1, -1, uint(1),
 		new(ferry.Batch), new(ferry.Device[byte]), new(ferry.Host[byte]), new(ferry.Managed[byte]), new(ferry.PageableSlice[byte]), ferry.Rect[byte]{}} {
 		if v := reflect.ValueOf(good); v.Type().AssignableTo(t) {
 			all = append(all, v)
@@ -462,7 +460,7 @@ func TestZeroArguments(t *testing.T) {
 	for _, r := range receivers {
 		for m := range reflect.TypeOf(r).Methods() {
 			name := typeOf(r) + "." + m.Name
-			if m.Name == "Close" || m.Name == "SaveCPU" || mayPanic(name) {
+			if m.Name == "Close" || mayPanic(name) {
 				continue
 			}
 			for _, v := range x.candidates(reflect.TypeOf(r)) {

@@ -44,9 +44,9 @@ func newBatchFixture(t testing.TB, g *ferry.GPU) *batchFixture {
 func (x *batchFixture) queueOn(q ferry.Queue) error {
 	return errors.Join(
 		ferry.Copy(q, x.vec, x.in),
-		q.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)),
+		q.Launch(x.one, ferry.Cover(batchFloats, 256), x.vec, uint64(batchFloats)),
 		ferry.Fill(q, x.vec.Range(0, 3), 7.5),
-		q.Launch(x.add, ferry.Grid(batchFloats, 256), x.vec, x.vec, x.vec, uint64(batchFloats)),
+		q.Launch(x.add, ferry.Cover(batchFloats, 256), x.vec, x.vec, x.vec, uint64(batchFloats)),
 		ferry.Copy(q, x.out, x.vec),
 		q.Record(x.done),
 	)
@@ -124,14 +124,14 @@ func TestBatchRefused(t *testing.T) {
 		{"overlap", func(b *ferry.Batch) error { return ferry.Copy(b, x.vec.Range(0, 5), x.vec.Range(1, 6)) }, "overlap"},
 		{"closed buffer", func(b *ferry.Batch) error { return ferry.Fill(b, closed, 1) }, "closed"},
 		{"closed argument", func(b *ferry.Batch) error {
-			return b.Launch(x.one, ferry.Grid(8, 8), closed, uint64(8))
+			return b.Launch(x.one, ferry.Cover(8, 8), closed, uint64(8))
 		}, "operation 2 of 2, launch increment"},
-		{"number of arguments", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec) }, "1 arguments given"},
-		{"type of an argument", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Grid(8, 8), x.vec, 1.5) }, "parameter 1"},
+		{"number of arguments", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Cover(8, 8), x.vec) }, "1 arguments given"},
+		{"type of an argument", func(b *ferry.Batch) error { return b.Launch(x.one, ferry.Cover(8, 8), x.vec, 1.5) }, "parameter 1"},
 		{"configuration", func(b *ferry.Batch) error {
 			return b.Launch(x.one, ferry.LaunchConfig{Block: cu.Dim3{X: 1 << 20}}, x.vec, uint64(8))
 		}, "launch increment"},
-		{"no kernel", func(b *ferry.Batch) error { return b.Launch(nil, ferry.Grid(8, 8)) }, "no kernel given"},
+		{"no kernel", func(b *ferry.Batch) error { return b.Launch(nil, ferry.Cover(8, 8)) }, "no kernel given"},
 		{"no event to record", func(b *ferry.Batch) error { return b.Record(nil) }, "no event given"},
 		{"no event to wait for", func(b *ferry.Batch) error { return b.WaitEvent(nil) }, "no event given"},
 	} {
@@ -223,7 +223,7 @@ func TestBatchCaptured(t *testing.T) {
 	x := newBatchFixture(t, openTest(t))
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, x.vec, x.in))
-	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
+	check(t, b.Launch(x.one, ferry.Cover(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
 	graph := must(x.stream.Capture(func(s *ferry.Stream) error { return s.Submit(&b) }))(t)
 	defer closeAll(t, graph)
@@ -294,7 +294,7 @@ func TestBatchReplay(t *testing.T) {
 		wantOut(2 * (float32(i) + 1))
 		check(t, errors.Join(x.stream.Wait(context.Background()), other.Wait(context.Background())))
 	}
-	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
+	check(t, b.Launch(x.one, ferry.Cover(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
 	put(5)
 	check(t, other.Submit(&b))
@@ -316,7 +316,7 @@ func TestBatchReplay(t *testing.T) {
 	b.Reset()
 	x.done = must(ferry.NewEvent(g, nil))(t)
 	check(t, x.queueOn(&b))
-	check(t, b.Launch(x.one, ferry.Grid(batchFloats, 256), x.vec, uint64(batchFloats)))
+	check(t, b.Launch(x.one, ferry.Cover(batchFloats, 256), x.vec, uint64(batchFloats)))
 	check(t, ferry.Copy(&b, x.out, x.vec))
 	closeBetween("operation 1 of 8, copy 39.1 KiB", x.in)
 }
@@ -373,14 +373,14 @@ func TestBatchPooledBuffers(t *testing.T) {
 	}
 	var b ferry.Batch
 	check(t, ferry.Copy(&b, x.vec, &h))
-	check(t, b.Launch(x.add, ferry.Grid(batchFloats, 256), x.vec, &h, &o, uint64(batchFloats)))
+	check(t, b.Launch(x.add, ferry.Cover(batchFloats, 256), x.vec, &h, &o, uint64(batchFloats)))
 	check(t, x.stream.Submit(&b))
 	check(t, x.stream.Submit(&b))
 	if got := o.Slice()[9]; got != 18 {
 		t.Errorf("got %v, want 18", got)
 	}
 	check(t, x.stream.Wait(context.Background()))
-	wantError(t, x.stream.Launch(x.add, ferry.Grid(batchFloats, 256), &h, stale, &o, uint64(batchFloats)), ferry.ErrClosed, "parameter 1", "of a pool")
+	wantError(t, x.stream.Launch(x.add, ferry.Cover(batchFloats, 256), &h, stale, &o, uint64(batchFloats)), ferry.ErrClosed, "parameter 1", "of a pool")
 	wantError(t, ferry.CopyAll(x.stream, []ferry.Pair[float32]{{Dst: x.vec.Range(0, 9), Src: h.Range(0, 9)}, {Dst: x.vec.Range(9, 18), Src: stale.Range(0, 9)}}), ferry.ErrClosed, "copy 2 of 2", "of a pool")
 	check(t, h.Close())
 	check(t, h.Alloc(p, batchFloats))

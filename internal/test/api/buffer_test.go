@@ -59,7 +59,7 @@ func TestManagedSliceWaits(t *testing.T) {
 		m.Slice()[i] = float32(i)
 	}
 	open := gate(t, s)
-	check(t, s.Launch(k, ferry.Grid(1000, 256), m, uint64(1000)))
+	check(t, s.Launch(k, ferry.Cover(1000, 256), m, uint64(1000)))
 	waits(t, "Managed.Slice", open, func() {
 		for i, got := range m.Slice() {
 			if got != float32(i+1) {
@@ -166,7 +166,7 @@ func TestClosedBuffer(t *testing.T) {
 		ferry.Copy(s, host, device),
 		ferry.Copy(s, host.Range(10, 20), part),
 		ferry.Fill(s, part, 0),
-		s.Launch(k, ferry.Grid(10, 10), part, uint64(10)),
+		s.Launch(k, ferry.Cover(10, 10), part, uint64(10)),
 		part.Wait(context.Background()),
 	} {
 		wantError(t, err, ferry.ErrClosed, "device buffer", "100 float32")
@@ -367,7 +367,7 @@ func TestSliceAfterFault(t *testing.T) {
 		v := must(ferry.Alloc[float32](g, 10))(t)
 		device := must(ferry.Alloc[byte](g, m.Len()))(t)
 		resume := gate(t, s)
-		check(t, s.Launch(k, ferry.Grid(1<<20, 256), v, uint64(1<<20)))
+		check(t, s.Launch(k, ferry.Cover(1<<20, 256), v, uint64(1<<20)))
 		check(t, ferry.Copy(s, ferry.Memory[byte](m), device))
 		resume()
 		wantSliceErrors(t, m, cu.ErrorIllegalAddress, "host access to "+m.String(), "stream 1 of soft:h200", "increment")

@@ -31,8 +31,8 @@ func TestClosedReceivers(t *testing.T) {
 	// The arguments, by type.
 	good := map[reflect.Type]any{}
 	for _, v := range []any{
-		context.Background(), x.stream, x.g, x.event, x.add, x.pinned, new(ferry.Batch), ferry.Grid(1024, 256), func() {}, 1, true, "fill",
-		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.Device(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
+		context.Background(), x.stream, x.g, x.event, x.add, x.pinned, new(ferry.Batch), ferry.Cover(1024, 256), func() {}, 1, true, "fill",
+		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.CUDevice(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
 	} {
 		good[reflect.TypeOf(v)] = v
 	}
@@ -127,7 +127,7 @@ func TestClosedArguments(t *testing.T) {
 	var batches [4]ferry.Batch
 	check(t, ferry.CopyAll(&batches[0], []ferry.Pair[byte]{{Dst: x.device, Src: host}}))
 	check(t, ferry.CopyRect(&batches[1], ferry.Rect[byte]{Memory: device, Width: 10}, ferry.Rect[byte]{Memory: x.host, Width: 10}))
-	check(t, batches[2].Launch(kernel, ferry.Grid(1024, 256), x.floats, x.floats, x.floats, uint64(1024)))
+	check(t, batches[2].Launch(kernel, ferry.Cover(1024, 256), x.floats, x.floats, x.floats, uint64(1024)))
 	check(t, batches[3].WaitEvent(event))
 	closeAll(t, stream, device, host, managed, event, module, graph, pool)
 	closed := func(part string, call func() error) refusedCall { return refusedCall{call, part, ferry.ErrClosed} }
@@ -152,7 +152,7 @@ func TestClosedArguments(t *testing.T) {
 			closed(b.part, func() error { return last(ferry.CopyFrom(ctx, x.stream, b.memory, strings.NewReader("1234"))) }),
 			closed(b.part, func() error { return last(ferry.CopyTo(ctx, x.stream, new(strings.Builder), b.memory)) }),
 			closed(b.part, func() error {
-				return x.stream.Launch(x.add, ferry.Grid(1024, 256), b.memory, x.floats, x.floats, uint64(1024))
+				return x.stream.Launch(x.add, ferry.Cover(1024, 256), b.memory, x.floats, x.floats, uint64(1024))
 			}),
 		})
 	}
@@ -173,7 +173,7 @@ func TestClosedArguments(t *testing.T) {
 		closed("an event of soft:h200", func() error { return x.stream.WaitEvent(event) }),
 		closed("an event of soft:h200", func() error { return last(x.event.Since(event)) }),
 		closed("a module (", func() error {
-			return x.stream.Launch(kernel, ferry.Grid(1024, 256), x.floats, x.floats, x.floats, uint64(1024))
+			return x.stream.Launch(kernel, ferry.Cover(1024, 256), x.floats, x.floats, x.floats, uint64(1024))
 		}),
 		closed("graph ", func() error { return graph.Launch(x.stream) }),
 		closed("a memory pool of soft:h200", func() error { return last(ferry.AllocAsync[byte](x.stream, 1, pool)) }),
@@ -219,7 +219,7 @@ func TestForeignArguments(t *testing.T) {
 			foreign("another driver", func() error { return last(ferry.CopyFrom(ctx, x.stream, m, strings.NewReader("1234"))) }),
 			foreign("another driver", func() error { return last(ferry.CopyTo(ctx, x.stream, new(strings.Builder), m)) }),
 			foreign("parameter 0", func() error {
-				return x.stream.Launch(x.add, ferry.Grid(1024, 256), m, x.floats, x.floats, uint64(1024))
+				return x.stream.Launch(x.add, ferry.Cover(1024, 256), m, x.floats, x.floats, uint64(1024))
 			}),
 		})
 	}
@@ -228,7 +228,7 @@ func TestForeignArguments(t *testing.T) {
 		foreign("one driver", func() error { return x.stream.WaitEvent(event) }),
 		{func() error { return last(x.event.Since(event)) }, "one GPU", cu.ErrorInvalidHandle},
 		{func() error {
-			return x.stream.Launch(kernel, ferry.Grid(1024, 256), x.floats, x.floats, x.floats, uint64(1024))
+			return x.stream.Launch(kernel, ferry.Cover(1024, 256), x.floats, x.floats, x.floats, uint64(1024))
 		}, "load its module", cu.ErrorInvalidHandle},
 		foreign("one GPU", func() error { return x.graph.Launch(far) }),
 		{func() error { return x.graph.Update(far, func(*ferry.Stream) error { return nil }) }, "one GPU", cu.ErrorGraphExecUpdateFailure},
@@ -324,7 +324,7 @@ func TestCloseAgain(t *testing.T) {
 		"Module": func(t *testing.T, g *ferry.GPU) (closable, func(*ferry.Stream) error) {
 			m := must(ferry.Load(g, []byte(waitPTX), nil))(t)
 			k := must(m.Kernel("nothing"))(t)
-			return m, func(s *ferry.Stream) error { return s.Launch(k, ferry.Grid(1, 1)) }
+			return m, func(s *ferry.Stream) error { return s.Launch(k, ferry.Cover(1, 1)) }
 		},
 		"variable": func(t *testing.T, g *ferry.GPU) (closable, func(*ferry.Stream) error) {
 			m := must(ferry.Load(g, []byte(waitPTX), nil))(t)

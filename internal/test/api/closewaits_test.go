@@ -135,19 +135,19 @@ func TestCloseInForeignCapture(t *testing.T) {
 		g = openTest(t)
 		d = g.Driver()
 	}
-	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), ferry.DefaultStream(g), make(chan struct{})
+	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), g.DefaultStream(), make(chan struct{})
 	check(t, def.HostFunc(func() { close(ran) })) // it ends, but nobody asks
 	<-ran
-	s := must(d.StreamCreate(g.Context(), cu.StreamDefault))(t)
-	check(t, d.StreamBeginCapture(g.Context(), s, cu.StreamCaptureModeRelaxed))
+	s := must(d.StreamCreate(g.CUContext(), cu.StreamDefault))(t)
+	check(t, d.StreamBeginCapture(g.CUContext(), s, cu.StreamCaptureModeRelaxed))
 	if err := x.Close(); err != nil && os.Getenv("FERRY_REQUIRE_GPU") != "1" {
 		t.Errorf("Close: %v", err)
 	}
-	graph, err := d.StreamEndCapture(g.Context(), s)
+	graph, err := d.StreamEndCapture(g.CUContext(), s)
 	check(t, err)
 	check(t, d.GraphDestroy(graph))
 	check(t, def.Wait(context.Background()))
-	check(t, d.StreamDestroy(g.Context(), s))
+	check(t, d.StreamDestroy(g.CUContext(), s))
 	check(t, x.Close())
 }
 
@@ -249,12 +249,12 @@ func TestCloseReportsPanic(t *testing.T) {
 func TestReleaseInCopy(t *testing.T) {
 	d, g := openHooks(t)
 	other := must(ferry.OpenDriver(d, 0))(t)
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	device, host := must(ferry.Alloc[byte](other, 4096))(t), must(ferry.AllocHost[byte](other, 4096, nil))(t)
 	open := make(chan struct{})
 	d.during("MemcpyHtoDAsync", func() error {
 		check(t, g.Close())
-		return other.Driver().LaunchHostFunc(other.Context(), 0, func() { <-open })
+		return other.Driver().LaunchHostFunc(other.CUContext(), 0, func() { <-open })
 	})
 	copied, sliced := make(chan error, 1), make(chan struct{})
 	go func() { copied <- ferry.Copy(s, device, host) }()

@@ -45,7 +45,7 @@ func testManyStreamsConcurrent(t *testing.T, g *ferry.GPU) {
 				want := bytes.Clone(part)
 				if err := errors.Join(
 					ferry.Copy(s, there.Range(0, size/2), mine.Range(0, size/2)),
-					s.Launch(k, ferry.Grid(size/2, 64), there.Range(size/2, size), there.Range(0, size/2), uint64(size/2)),
+					s.Launch(k, ferry.Cover(size/2, 64), there.Range(size/2, size), there.Range(0, size/2), uint64(size/2)),
 					ferry.Copy(s, mine.Range(size/2, size), there.Range(size/2, size)),
 					s.Wait(context.Background()),
 				); err != nil {

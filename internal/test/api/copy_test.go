@@ -305,7 +305,7 @@ type hangingReader chan struct{}
 
 func (r hangingReader) Read(p []byte) (int, error) { <-r; return len(p), nil }
 
-// fullWriter is a writer that has room for so many bytes.
+// fullWriter is a writer that has room for its number of bytes.
 type fullWriter int
 
 func (w *fullWriter) Write(p []byte) (int, error) {

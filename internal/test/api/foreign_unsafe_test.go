@@ -26,18 +26,18 @@ var foreignKinds = []struct {
 	make  func(t *testing.T, g *ferry.GPU, n int) (memory []byte, free func() error)
 }{
 	{"page-locked", 0, func(t *testing.T, g *ferry.GPU, n int) ([]byte, func() error) {
-		p := must(g.Driver().MemHostAlloc(g.Context(), uintptr(n), 0))(t)
-		return unsafe.Slice((*byte)(p), n), func() error { return g.Driver().MemFreeHost(g.Context(), p) }
+		p := must(g.Driver().MemHostAlloc(g.CUContext(), uintptr(n), 0))(t)
+		return unsafe.Slice((*byte)(p), n), func() error { return g.Driver().MemFreeHost(g.CUContext(), p) }
 	}},
 	{"registered", cu.DeviceAttributeHostRegisterSupported, func(t *testing.T, g *ferry.GPU, n int) ([]byte, func() error) {
 		memory := make([]byte, n+64)[32 : 32+n]
 		p := unsafe.Pointer(&memory[0])
-		check(t, g.Driver().MemHostRegister(g.Context(), p, uintptr(n), 0))
-		return memory, func() error { return g.Driver().MemHostUnregister(g.Context(), p) }
+		check(t, g.Driver().MemHostRegister(g.CUContext(), p, uintptr(n), 0))
+		return memory, func() error { return g.Driver().MemHostUnregister(g.CUContext(), p) }
 	}},
 	{"managed", cu.DeviceAttributeConcurrentManagedAccess, func(t *testing.T, g *ferry.GPU, n int) ([]byte, func() error) {
-		p := must(g.Driver().MemAllocManaged(g.Context(), uintptr(n), cu.MemAttachGlobal))(t)
-		return unsafe.Slice((*byte)(hostPointer(p)), n), func() error { return g.Driver().MemFree(g.Context(), p) }
+		p := must(g.Driver().MemAllocManaged(g.CUContext(), uintptr(n), cu.MemAttachGlobal))(t)
+		return unsafe.Slice((*byte)(hostPointer(p)), n), func() error { return g.Driver().MemFree(g.CUContext(), p) }
 	}},
 }
 
@@ -269,7 +269,7 @@ func TestForeignEdge(t *testing.T) {
 		s := must(ferry.NewStream(g, &ferry.StreamOptions{NonBlocking: true}))(t)
 		memory := make([]byte, n)
 		p := unsafe.Pointer(&memory[from])
-		check(t, g.Driver().MemHostRegister(g.Context(), p, to-from, 0))
+		check(t, g.Driver().MemHostRegister(g.CUContext(), p, to-from, 0))
 		for _, r := range [][2]int{{0, n}, {from - 100, from + 100}, {from - 1, to}, {0, to}, {from, to}, {to - 100, to}, {to, n}} {
 			x := foreignCopy{t, fmt.Sprintf("bytes %d to %d, registered are %d to %d", r[0], r[1], from, to), g, s, memory[r[0]:r[1]]}
 			x.in(foreignWays[0].in)
@@ -283,7 +283,7 @@ func TestForeignEdge(t *testing.T) {
 		if !bytes.Equal(memory, before) {
 			t.Errorf("%v: a copy that was refused has changed the memory", g)
 		}
-		check(t, g.Driver().MemHostUnregister(g.Context(), p))
+		check(t, g.Driver().MemHostUnregister(g.CUContext(), p))
 		closeAll(t, d, s)
 	}
 }

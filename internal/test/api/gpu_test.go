@@ -127,7 +127,7 @@ func TestGPUClose(t *testing.T) {
 		t.Error("the primary context is still retained after the last Close")
 	}
 	wantError(t, g.Wait(context.Background()), ferry.ErrClosed)
-	wantError(t, ferry.DefaultStream(g).Record(nil), ferry.ErrClosed)
+	wantError(t, g.DefaultStream().Record(nil), ferry.ErrClosed)
 	check(t, s.Wait(context.Background()))
 	check(t, (*ferry.GPU)(nil).Close())
 }
@@ -136,11 +136,11 @@ func TestGPUClose(t *testing.T) {
 func TestGPUGrid(t *testing.T) {
 	g := openSoft(t, "h200", softgpu.Eager)
 	for n, want := range map[int]uint32{0: 1, 1: 1, 128: 1, 129: 2, 1 << 18: 2048, 1 << 20: 2112, 1 << 40: 2112} {
-		if got := g.Grid(n); got.Grid.X != want || got.Block.X != 128 {
+		if got := g.GridStride(n); got.Grid.X != want || got.Block.X != 128 {
 			t.Errorf("Grid(%d) is %v, want %d blocks of 128 threads", n, got, want)
 		}
 	}
-	if got := g.Grid(-1); got.Grid.X != 0 {
+	if got := g.GridStride(-1); got.Grid.X != 0 {
 		t.Errorf("Grid(-1) is %v, which Launch accepts", got)
 	}
 }
@@ -179,9 +179,9 @@ func TestPeer(t *testing.T) {
 		for i := range host.Slice() {
 			host.Slice()[i] = float32(i)
 		}
-		check(t, s.Launch(k, ferry.Grid(n, 256), host, uint64(n))) // portable memory needs no peer access
+		check(t, s.Launch(k, ferry.Cover(n, 256), host, uint64(n))) // portable memory needs no peer access
 		check(t, ferry.Copy(s, far, host))
-		wantError(t, s.Launch(k, ferry.Grid(n, 256), far, uint64(n)), cu.ErrorPeerAccessNotEnabled, "parameter 0", "memory of another GPU", "EnablePeer", "or Copy")
+		wantError(t, s.Launch(k, ferry.Cover(n, 256), far, uint64(n)), cu.ErrorPeerAccessNotEnabled, "parameter 0", "memory of another GPU", "EnablePeer", "or Copy")
 		can := must(a.CanAccessPeer(b))(t)
 		if !can {
 			wantError(t, a.EnablePeer(b), cu.ErrorPeerAccessUnsupported, "cuDeviceCanAccessPeer is 0")
@@ -189,7 +189,7 @@ func TestPeer(t *testing.T) {
 		}
 		check(t, a.EnablePeer(b))
 		check(t, a.EnablePeer(b))
-		check(t, s.Launch(k, ferry.Grid(n, 256), far, uint64(n)))
+		check(t, s.Launch(k, ferry.Cover(n, 256), far, uint64(n)))
 		check(t, ferry.Copy(s, near, far))
 		check(t, ferry.Copy(s, host, near))
 		for i, got := range host.Slice() {
@@ -228,7 +228,7 @@ func TestWrongDevice(t *testing.T) {
 		k := must(code.Kernel("increment"))(t)
 		v := must(ferry.Alloc[float32](a, 100))(t)
 		host := must(ferry.AllocHost[float32](a, 100, nil))(t)
-		wantError(t, far.Launch(k, ferry.Grid(100, 32), v, uint64(100)), cu.ErrorInvalidHandle, "the kernel was loaded on")
+		wantError(t, far.Launch(k, ferry.Cover(100, 32), v, uint64(100)), cu.ErrorInvalidHandle, "the kernel was loaded on")
 		mine, theirs := must(ferry.NewEvent(a, nil))(t), must(ferry.NewEvent(b, nil))(t)
 		wantError(t, s.Record(theirs), cu.ErrorInvalidHandle, "belong to one GPU")
 		wantError(t, far.Record(mine), cu.ErrorInvalidHandle, "belong to one GPU")
@@ -322,7 +322,7 @@ func TestAfterFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Launch(k, ferry.Grid(64, 32), on, uint64(1<<20)); err != nil {
+	if err := s.Launch(k, ferry.Cover(64, 32), on, uint64(1<<20)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -341,7 +341,7 @@ func TestAfterFault(t *testing.T) {
 		{"Done", func() error { _, err := s.Done(); return err }},
 		{"Copy", func() error { return ferry.Copy(s, host, on) }},
 		{"Fill", func() error { return ferry.Fill(s, on, 1) }},
-		{"Launch", func() error { return s.Launch(k, ferry.Grid(64, 32), on, uint64(100)) }},
+		{"Launch", func() error { return s.Launch(k, ferry.Cover(64, 32), on, uint64(100)) }},
 		{"Record", func() error { return s.Record(e) }},
 		{"HostFunc", func() error { return s.HostFunc(func() {}) }},
 		{"GPU.Wait", func() error { return g.Wait(ctx) }},

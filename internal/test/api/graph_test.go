@@ -45,7 +45,7 @@ func (x *graphFixture) queue(s *ferry.Stream) error {
 	if err := ferry.Copy(s, x.vec, x.in); err != nil {
 		return err
 	}
-	if err := s.Launch(x.k, ferry.Grid(graphFloats, 256), x.vec, uint64(graphFloats)); err != nil {
+	if err := s.Launch(x.k, ferry.Cover(graphFloats, 256), x.vec, uint64(graphFloats)); err != nil {
 		return err
 	}
 	return ferry.Copy(s, x.out, x.vec)
@@ -205,7 +205,7 @@ func TestCaptureRefused(t *testing.T) {
 		check(t, s.Record(inside))
 		wantError(t, inner.Launch(s), cu.ErrorStreamCaptureUnsupported, "call what was captured")
 		if managed != nil {
-			for _, err := range []error{managed.Prefetch(s, g.Device()), managed.Attach(s, cu.MemAttachGlobal)} {
+			for _, err := range []error{managed.Prefetch(s, g.CUDevice()), managed.Attach(s, cu.MemAttachGlobal)} {
 				if !errors.Is(err, cu.ErrorNotSupported) { // the device may lack it
 					wantError(t, err, cu.ErrorStreamCaptureUnsupported, "before")
 				}
@@ -230,7 +230,7 @@ func TestCaptureRefused(t *testing.T) {
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "HostFunc")
 		_, err = ferry.AllocAsync[byte](s, 10, nil)
 		wantError(t, err, cu.ErrorStreamCaptureUnsupported, "allocate before")
-		check(t, ferry.Fill(ferry.DefaultStream(g), x.out, 1))
+		check(t, ferry.Fill(g.DefaultStream(), x.out, 1))
 		if x.out.Slice() == nil {
 			t.Error("Slice is nil within a capture")
 		}
@@ -241,13 +241,13 @@ func TestCaptureRefused(t *testing.T) {
 	wantValues(t, x.out.Slice(), 4)
 	closeAll(t, graph)
 
-	graph = must(ferry.DefaultStream(g).Capture(func(s *ferry.Stream) error {
+	graph = must(g.DefaultStream().Capture(func(s *ferry.Stream) error {
 		check(t, ferry.Fill(blocking, x.out, 1)) // the default stream waits for it
 		wantError(t, s.Wait(ctx), cu.ErrorStreamCaptureUnsupported)
 		return x.queue(s)
 	}))(t)
 	x.setInput(8)
-	check(t, graph.Launch(ferry.DefaultStream(g)))
+	check(t, graph.Launch(g.DefaultStream()))
 	wantValues(t, x.out.Slice(), 9)
 	closeAll(t, graph)
 }
@@ -361,7 +361,7 @@ func TestGraphUpdate(t *testing.T) {
 	half := func(s *ferry.Stream) error {
 		return errors.Join(
 			ferry.Copy(s, x.vec, x.in),
-			s.Launch(x.k, ferry.Grid(graphFloats/2, 128), x.vec, uint64(graphFloats/2)),
+			s.Launch(x.k, ferry.Cover(graphFloats/2, 128), x.vec, uint64(graphFloats/2)),
 			ferry.Copy(s, out, x.vec))
 	}
 	x.setInput(50)

@@ -43,7 +43,7 @@ func checked() bool {
 // FERRY_REQUIRE_GPU=1 it is a real GPU or a failure.
 func openTest(t testing.TB) *ferry.GPU {
 	t.Helper()
-	name := os.Getenv(ferry.DeviceVariable)
+	name := os.Getenv(ferry.SpecVariable)
 	switch {
 	case os.Getenv("FERRY_REQUIRE_GPU") == "1":
 		name = "cuda"
@@ -363,7 +363,7 @@ func newCallFixture(t testing.TB, g *ferry.GPU, bytes int) *callFixture {
 func (c *callFixture) copy() error { return ferry.Copy(c.stream, c.device, c.host) }
 
 func (c *callFixture) launch(n uint64) error {
-	return c.stream.Launch(c.add, ferry.Grid(int(n), 256), c.floats, c.floats, c.floats, n)
+	return c.stream.Launch(c.add, ferry.Cover(int(n), 256), c.floats, c.floats, c.floats, n)
 }
 
 // step copies in, launches, copies out and records. It does not call Launch through the
@@ -386,7 +386,7 @@ func (c *callFixture) list(q *ferry.Batch) error {
 	if err := ferry.Copy(q, c.device, c.host); err != nil {
 		return err
 	}
-	if err := q.Launch(c.add, ferry.Grid(1024, 256), c.floats, c.floats, c.floats, uint64(1024)); err != nil {
+	if err := q.Launch(c.add, ferry.Cover(1024, 256), c.floats, c.floats, c.floats, uint64(1024)); err != nil {
 		return err
 	}
 	if err := ferry.Copy(q, c.host, c.device); err != nil {

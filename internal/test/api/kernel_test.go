@@ -35,7 +35,7 @@ func TestLaunchMemory(t *testing.T) {
 		want[i] = x[i] + b.Slice()[i]
 	}
 	check(t, ferry.Copy(s, a, ferry.Pageable(x)))
-	check(t, s.Launch(add, ferry.Grid(n, 256), a, b, c, uint64(n)))
+	check(t, s.Launch(add, ferry.Cover(n, 256), a, b, c, uint64(n)))
 	if !slices.Equal(c.Slice(), want) {
 		t.Error("the sums differ")
 	}
@@ -103,7 +103,7 @@ func TestLaunchArguments(t *testing.T) {
 	if p := k.Params(); len(p) != 7 || p[0].Name != "out" || p[5].Size != 12 || p[5].Offset != 24 {
 		t.Errorf("parameters are %+v", p)
 	}
-	one := ferry.Grid(1, 1)
+	one := ferry.Cover(1, 1)
 	e := triple{7, 2.5, [2]int16{-1, 2}}
 	check(t, s.Launch(k, one, out, myByte(200), int16(-5), float32(math.Pi), -0.1, e, float32(1)))
 	want := paramsOut{200, -5, math.Pi, -0.1, e, math.Float32bits(1)}
@@ -164,26 +164,26 @@ func TestLaunchConfig(t *testing.T) {
 		config ferry.LaunchConfig
 		parts  []string
 	}{
-		{ferry.Grid(-1, 256), []string{"at least one block"}},
-		{ferry.Grid(10, 0), []string{"at least one block"}},
-		{ferry.Grid(10, -5), []string{"at least one block"}},
+		{ferry.Cover(-1, 256), []string{"at least one block"}},
+		{ferry.Cover(10, 0), []string{"at least one block"}},
+		{ferry.Cover(10, -5), []string{"at least one block"}},
 		{ferry.LaunchConfig{}, []string{"grid 0x1x1"}},
-		{ferry.Grid(10, 2048), []string{"block of 2048 threads along x", "1024"}},
+		{ferry.Cover(10, 2048), []string{"block of 2048 threads along x", "1024"}},
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1024, 2, 1)}, []string{"block of 2048 threads", "1024"}},
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 65)}, []string{"block of 65 threads along z", "64"}},
 		{ferry.LaunchConfig{Grid: dim(1, 70000, 1), Block: dim(1, 1, 1)}, []string{"grid of 70000 blocks along y", "65535"}},
-		{ferry.Grid(math.MaxInt, 1), []string{"grid of 4294967295 blocks along x", "2147483647"}},
+		{ferry.Cover(math.MaxInt, 1), []string{"grid of 4294967295 blocks along x", "2147483647"}},
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: 1 << 30}, []string{"1073741824 bytes of shared memory"}},
 		{ferry.LaunchConfig{Grid: dim(1, 1, 1), Block: dim(1, 1, 1), SharedBytes: -1}, []string{"-1 bytes of shared memory"}},
 	} {
 		wantError(t, s.Launch(k, c.config, v, uint64(10)), cu.ErrorInvalidValue, append(c.parts, "launch increment")...)
 	}
-	for _, config := range []ferry.LaunchConfig{ferry.Grid(0, 256), ferry.Grid(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
+	for _, config := range []ferry.LaunchConfig{ferry.Cover(0, 256), ferry.Cover(1, 1024), {Grid: dim(2, 3, 4), Block: dim(8, 1, 1)}} {
 		check(t, s.Launch(k, config, v, uint64(10)))
 	}
 	check(t, s.Wait(context.Background()))
 	for n, want := range map[int]uint32{0: 1, 1: 1, 256: 1, 257: 2, 512: 2, 513: 3} {
-		if got := ferry.Grid(n, 256).Grid.X; got != want {
+		if got := ferry.Cover(n, 256).Grid.X; got != want {
 			t.Errorf("Grid(%d, 256) has %d blocks, want %d", n, got, want)
 		}
 	}
@@ -228,21 +228,21 @@ func TestLaunchWithoutPTX(t *testing.T) {
 	if m.Kernels() != nil || unknown.Params() != nil {
 		t.Errorf("kernels %q, parameters %v", m.Kernels(), unknown.Params())
 	}
-	check(t, s.Launch(unknown, ferry.Grid(1, 1), uint8(1), uint32(2), uint16(3), uint64(4)))
+	check(t, s.Launch(unknown, ferry.Cover(1, 1), uint8(1), uint32(2), uint16(3), uint64(4)))
 	want := []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}
 	if !bytes.Equal(d.params, want) {
 		t.Errorf("packed as %v, want %v", d.params, want)
 	}
-	wantError(t, s.Launch(unknown, ferry.Grid(1, 1), uint8(1), "two"), cu.ErrorInvalidValue, "argument 1", "string")
+	wantError(t, s.Launch(unknown, ferry.Cover(1, 1), uint8(1), "two"), cu.ErrorInvalidValue, "argument 1", "string")
 
 	d.sizes = []uintptr{4, 8}
 	known := must(m.Kernel("k"))(t)
-	check(t, s.Launch(known, ferry.Grid(1, 1), float32(0), uint64(5)))
+	check(t, s.Launch(known, ferry.Cover(1, 1), float32(0), uint64(5)))
 	if want := []byte{0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0}; !bytes.Equal(d.params, want) {
 		t.Errorf("packed as %v, want %v", d.params, want)
 	}
-	wantError(t, s.Launch(known, ferry.Grid(1, 1), uint64(0), uint64(5)), cu.ErrorInvalidValue, "parameter 0 (4 bytes)", "got uint64, 8 bytes", "want 4 bytes")
-	wantError(t, s.Launch(known, ferry.Grid(1, 1), uint32(0)), cu.ErrorInvalidValue, "1 arguments", "2 parameters: 4 bytes, 8 bytes")
+	wantError(t, s.Launch(known, ferry.Cover(1, 1), uint64(0), uint64(5)), cu.ErrorInvalidValue, "parameter 0 (4 bytes)", "got uint64, 8 bytes", "want 4 bytes")
+	wantError(t, s.Launch(known, ferry.Cover(1, 1), uint32(0)), cu.ErrorInvalidValue, "1 arguments", "2 parameters: 4 bytes, 8 bytes")
 
 	d.broken = cu.ErrorIllegalAddress // like hardware, it does not name the kernel
 	wantError(t, s.Wait(context.Background()), cu.ErrorIllegalAddress, "wait for stream 1", "the last kernel launched there was k")
@@ -265,7 +265,7 @@ func TestLaunchSharedMemory(t *testing.T) {
 	code, k := load(t, g, "increment")
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	check(t, ferry.Fill(s, v, 1))
-	config := ferry.Grid(10, 32)
+	config := ferry.Cover(10, 32)
 	for _, config.SharedBytes = range []int{0, 1, 40 << 10, 100 << 10, most} {
 		check(t, s.Launch(k, config, v, uint64(10)))
 	}
@@ -286,7 +286,7 @@ func TestFault(t *testing.T) {
 	s := must(ferry.NewStream(g, nil))(t)
 	m, k := load(t, g, "increment")
 	v, h := must(ferry.Alloc[float32](g, 10))(t), must(ferry.AllocHost[float32](g, 10, nil))(t)
-	check(t, s.Launch(k, ferry.Grid(1<<20, 256), v, uint64(1<<20)))
+	check(t, s.Launch(k, ferry.Cover(1<<20, 256), v, uint64(1<<20)))
 	err := s.Wait(context.Background())
 	wantError(t, err, cu.ErrorIllegalAddress, "wait for stream 1 of soft:h200", "increment")
 	if f, ok := errors.AsType[*cu.Fault](err); !ok || f.Kernel != "increment" {
@@ -328,16 +328,16 @@ func TestBindAccess(t *testing.T) {
 	cancel()
 	var batch ferry.Batch
 	for name, launch := range map[string]func() error{
-		"stream": func() error { return add.Launch(s, ferry.Grid(n, 256), a, a, c, uint64(n)) },
+		"stream": func() error { return add.Launch(s, ferry.Cover(n, 256), a, a, c, uint64(n)) },
 		"batch": func() error {
 			batch.Reset()
-			return errors.Join(add.Launch(&batch, ferry.Grid(n, 256), a, a, c, uint64(n)), s.Submit(&batch))
+			return errors.Join(add.Launch(&batch, ferry.Cover(n, 256), a, a, c, uint64(n)), s.Submit(&batch))
 		},
 		"replay": func() error { return s.Submit(&batch) },
 	} {
 		if name == "replay" {
 			batch.Reset()
-			check(t, add.Launch(&batch, ferry.Grid(n, 256), a, a, c, uint64(n)))
+			check(t, add.Launch(&batch, ferry.Cover(n, 256), a, a, c, uint64(n)))
 			check(t, s.Submit(&batch))
 		}
 		release := make(chan bool)
@@ -378,11 +378,11 @@ func TestBindReadOnly(t *testing.T) {
 	check(t, err)
 	d := must(ferry.Alloc[float32](g, n))(t)
 	defer closeAll(t, fixed, d)
-	check(t, add.Launch(s, ferry.Grid(n, 256), fixed, fixed.Range(0, n), d, uint64(n)))
+	check(t, add.Launch(s, ferry.Cover(n, 256), fixed, fixed.Range(0, n), d, uint64(n)))
 	if got := must(ferry.Download(d))(t); !slices.Equal(got[:3], []float32{0, 2, 4}) {
 		t.Errorf("sums %v", got[:3])
 	}
-	err = add.Launch(s, ferry.Grid(n, 256), d, d, fixed, uint64(n))
+	err = add.Launch(s, ferry.Cover(n, 256), d, d, fixed, uint64(n))
 	if err == nil || !errors.Is(err, cu.ErrorInvalidValue) || !strings.Contains(err.Error(), "parameter 2") || !strings.Contains(err.Error(), "ReadOnly") {
 		t.Errorf("a kernel writes to memory registered with ReadOnly: %v", err)
 	}
@@ -410,10 +410,10 @@ func TestBindRefuses(t *testing.T) {
 		}
 	}
 	add := must(code.Bind("vector_add", addParams...))(t)
-	if err := add.Launch(nil, ferry.Grid(1, 1)); err == nil || !strings.Contains(err.Error(), "no stream or batch given") {
+	if err := add.Launch(nil, ferry.Cover(1, 1)); err == nil || !strings.Contains(err.Error(), "no stream or batch given") {
 		t.Errorf("launch on nothing: %v", err)
 	}
-	if err := (*ferry.Kernel)(nil).Launch(&ferry.Batch{}, ferry.Grid(1, 1)); err == nil {
+	if err := (*ferry.Kernel)(nil).Launch(&ferry.Batch{}, ferry.Cover(1, 1)); err == nil {
 		t.Error("a nil kernel can be launched")
 	}
 }
@@ -444,5 +444,5 @@ func TestBindAllocates(t *testing.T) {
 //
 //go:noinline
 func launchOn(q ferry.Queue, k *ferry.Kernel, x ferry.Memory[float32], n uint64) error {
-	return k.Launch(q, ferry.Grid(1000, 256), x, x, x, n)
+	return k.Launch(q, ferry.Cover(1000, 256), x, x, x, n)
 }

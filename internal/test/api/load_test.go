@@ -74,7 +74,7 @@ func runMain(t *testing.T, g *ferry.GPU, m *ferry.Module) uint32 {
 	s := must(ferry.NewStream(g, nil))(t)
 	out := must(ferry.Upload(g, []uint32{0xdead}))(t)
 	defer closeAll(t, out, s)
-	check(t, s.Launch(k, ferry.Grid(1, 1), out))
+	check(t, s.Launch(k, ferry.Cover(1, 1), out))
 	check(t, s.Wait(context.Background()))
 	return must(ferry.Download(out))(t)[0]
 }
@@ -127,7 +127,7 @@ func TestLoadsRunAtOnce(t *testing.T) {
 				s, _ := ferry.NewStream(g, nil)
 				out, _ := ferry.Alloc[uint32](g, 1)
 				for i := range uint32(5) {
-					if err := s.Launch(k, ferry.Grid(1, 1), out); err != nil {
+					if err := s.Launch(k, ferry.Cover(1, 1), out); err != nil {
 						t.Error(err)
 					}
 					if err := s.Wait(context.Background()); err != nil {
@@ -307,7 +307,7 @@ func TestLoadAgain(t *testing.T) {
 		if got := must(ferry.Download(v))(t)[0]; got != 3 {
 			t.Errorf("module %d: v is %d, want 3", i, got)
 		}
-		check(t, ferry.Copy(ferry.DefaultStream(g), v, ferry.Pageable([]uint32{uint32(100 + i)})))
+		check(t, ferry.Copy(g.DefaultStream(), v, ferry.Pageable([]uint32{uint32(100 + i)})))
 	}
 	for i, m := range modules {
 		if got := must(ferry.Download(must(ferry.Global[uint32](m, "v"))(t)))(t)[0]; got != uint32(100+i) {
@@ -508,7 +508,7 @@ func runSaxpy(t *testing.T, g *ferry.GPU, s *ferry.Stream, m *ferry.Module) {
 	}
 	in := must(ferry.Upload(g, x))(t)
 	defer closeAll(t, in, out)
-	check(t, s.Launch(must(m.Kernel("saxpy"))(t), ferry.Grid(n, 128), int32(n), a, in, out))
+	check(t, s.Launch(must(m.Kernel("saxpy"))(t), ferry.Cover(n, 128), int32(n), a, in, out))
 	check(t, s.Wait(context.Background()))
 	if got := must(ferry.Download(out))(t); !slices.Equal(got, want) {
 		t.Error("saxpy has other results")
@@ -520,7 +520,7 @@ func runFill(t *testing.T, g *ferry.GPU, s *ferry.Stream, m *ferry.Module) {
 	v := rand.Int32N(1 << 30)
 	out := must(ferry.Upload(g, make([]int32, n+1)))(t)
 	defer closeAll(t, out)
-	check(t, s.Launch(must(m.Kernel("fill"))(t), ferry.Grid(n, 128), int32(n), v, out))
+	check(t, s.Launch(must(m.Kernel("fill"))(t), ferry.Cover(n, 128), int32(n), v, out))
 	check(t, s.Wait(context.Background()))
 	want := append(slices.Repeat([]int32{v + 5}, n), 0)
 	if got := must(ferry.Download(out))(t); !slices.Equal(got, want) {

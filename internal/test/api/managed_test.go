@@ -27,14 +27,14 @@ func TestManaged(t *testing.T) {
 	if m.Pointer() == 0 || m.Range(3, 4).Pointer() != m.Pointer()+12 || m.Size() != 400_000 {
 		t.Errorf("address %#x, part at %#x, %d bytes", m.Pointer(), m.Range(3, 4).Pointer(), m.Size())
 	}
-	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, g.Device()))
+	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, g.CUDevice()))
 	check(t, m.Advise(cu.MemAdviseUnsetPreferredLocation, cu.CPUDevice))
 	check(t, m.Advise(cu.MemAdviseSetReadMostly, 0))
 	check(t, m.Advise(cu.MemAdviseUnsetReadMostly, 0))
 	wantError(t, m.Advise(12345, 0), cu.ErrorInvalidValue, "advise on managed buffer")
 	for round := range uint32(3) {
-		check(t, m.Prefetch(s, g.Device()))
-		check(t, s.Launch(fill, ferry.Grid(m.Len(), 256), m, 7+round, uint64(m.Len())))
+		check(t, m.Prefetch(s, g.CUDevice()))
+		check(t, s.Launch(fill, ferry.Cover(m.Len(), 256), m, 7+round, uint64(m.Len())))
 		check(t, m.Range(5, 50_000).Prefetch(s, cu.CPUDevice))
 		for i, got := range m.ReadSlice() {
 			if got != 7+round {
@@ -49,9 +49,9 @@ func TestManaged(t *testing.T) {
 	}
 	waits(t, "Wait", open, func() { check(t, m.Wait(context.Background())) })
 	closeAll(t, device, code, m, m)
-	wantError(t, m.Prefetch(s, g.Device()), ferry.ErrClosed, "prefetch managed buffer")
+	wantError(t, m.Prefetch(s, g.CUDevice()), ferry.ErrClosed, "prefetch managed buffer")
 	wantError(t, m.Advise(cu.MemAdviseSetReadMostly, 0), ferry.ErrClosed, "advise")
-	wantError(t, (*ferry.Managed[int])(nil).Prefetch(s, g.Device()), cu.ErrorInvalidValue, "nil")
+	wantError(t, (*ferry.Managed[int])(nil).Prefetch(s, g.CUDevice()), cu.ErrorInvalidValue, "nil")
 	closeAll(t, s)
 }
 
@@ -65,7 +65,7 @@ func TestPrefetch(t *testing.T) {
 		want := make([]byte, m.Len())
 		fillRandom(want)
 		copy(m.Slice(), want)
-		for _, place := range []cu.Device{a.Device(), b.Device(), cu.CPUDevice, b.Device(), a.Device()} {
+		for _, place := range []cu.Device{a.CUDevice(), b.CUDevice(), cu.CPUDevice, b.CUDevice(), a.CUDevice()} {
 			for _, s := range streams {
 				open := gate(t, s)
 				check(t, m.Prefetch(s, place))
@@ -77,9 +77,9 @@ func TestPrefetch(t *testing.T) {
 			}
 		}
 		check(t, m.Prefetch(streams[0], cu.CPUDevice))
-		check(t, m.Range(1<<19, 1<<20).Prefetch(streams[0], b.Device()))
+		check(t, m.Range(1<<19, 1<<20).Prefetch(streams[0], b.CUDevice()))
 		check(t, streams[0].Wait(context.Background()))
-		for from, place := range map[int]cu.Device{0: cu.CPUDevice, 1 << 19: b.Device()} {
+		for from, place := range map[int]cu.Device{0: cu.CPUDevice, 1 << 19: b.CUDevice()} {
 			if got := must(m.Range(from, from+1<<19).Advice())(t); got.LastPrefetch != place {
 				t.Errorf("the last prefetch of the bytes from %d was to %v, want %v", from, got.LastPrefetch, place)
 			}
@@ -88,7 +88,7 @@ func TestPrefetch(t *testing.T) {
 			wantError(t, m.Prefetch(streams[0], place), cu.ErrorInvalidDevice, "prefetch managed buffer", "on stream 1")
 		}
 		_, err := streams[0].Capture(func(s *ferry.Stream) error {
-			wantError(t, m.Prefetch(s, a.Device()), cu.ErrorStreamCaptureUnsupported, "prefetch managed buffer")
+			wantError(t, m.Prefetch(s, a.CUDevice()), cu.ErrorStreamCaptureUnsupported, "prefetch managed buffer")
 			return nil
 		})
 		check(t, err)
@@ -101,7 +101,7 @@ func TestPrefetch(t *testing.T) {
 func TestPrefetchUnsupported(t *testing.T) {
 	g := openDriver(t, newExclusiveDriver())
 	m := must(ferry.AllocManaged[byte](g, 64, nil))(t)
-	wantError(t, m.Prefetch(ferry.DefaultStream(g), g.Device()), cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0", "leave it out")
+	wantError(t, m.Prefetch(g.DefaultStream(), g.CUDevice()), cu.ErrorNotSupported, "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0", "leave it out")
 	closeAll(t, m)
 }
 
@@ -133,7 +133,7 @@ func TestAttachExclusive(t *testing.T) {
 	here, there := newCallFixture(t, g, 64), newCallFixture(t, other, 64)
 	floats := must(ferry.AllocManaged[float32](g, 16, nil))(t)
 	launch := func(c *callFixture) error {
-		return c.stream.Launch(c.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16))
+		return c.stream.Launch(c.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16))
 	}
 	slice := func(what string, want int) {
 		t.Helper()
@@ -144,7 +144,7 @@ func TestAttachExclusive(t *testing.T) {
 		if d.waits != want {
 			t.Errorf("%s: Slice waited for %d streams, want %d", what, d.waits, want)
 		}
-		check(t, ferry.DefaultStream(g).Wait(context.Background()))
+		check(t, g.DefaultStream().Wait(context.Background()))
 	}
 	slice("at first", 2)
 	check(t, m.Attach(here.stream, cu.MemAttachHost))
@@ -161,7 +161,7 @@ func TestAttachExclusive(t *testing.T) {
 	wantError(t, launch(here), cu.ErrorInvalidValue, "attached to the host", "CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	check(t, floats.Attach(here.stream, cu.MemAttachSingle))
 	check(t, launch(here))
-	wantError(t, ferry.DefaultStream(g).Launch(here.add, ferry.Grid(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
+	wantError(t, g.DefaultStream().Launch(here.add, ferry.Cover(16, 32), floats, floats, floats, uint64(16)), cu.ErrorInvalidValue, "parameter 0", "attached to stream 1")
 	closeAll(t, m, floats)
 }
 
@@ -181,7 +181,7 @@ func TestAttach(t *testing.T) {
 	for _, flags := range []cu.MemAttachFlags{cu.MemAttachSingle, cu.MemAttachHost, cu.MemAttachGlobal} {
 		check(t, m.Attach(s, flags))
 		if flags != cu.MemAttachHost {
-			check(t, s.Launch(k, ferry.Grid(1000, 256), m, uint64(1000)))
+			check(t, s.Launch(k, ferry.Cover(1000, 256), m, uint64(1000)))
 		}
 	}
 	if got := m.Slice()[999]; got != 1001 {
@@ -190,7 +190,7 @@ func TestAttach(t *testing.T) {
 	wantError(t, m.Attach(s, 0), cu.ErrorInvalidValue, "attach", "flags are 0x0")
 	wantError(t, m.Attach(s, 3), cu.ErrorInvalidValue, "flags are 0x3")
 	wantError(t, m.Range(0, 10).Attach(s, cu.MemAttachHost), cu.ErrorInvalidValue, "whole")
-	wantError(t, m.Attach(ferry.DefaultStream(g), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
+	wantError(t, m.Attach(g.DefaultStream(), cu.MemAttachSingle), cu.ErrorInvalidValue, "NewStream")
 	closeAll(t, m, code, s)
 	wantError(t, m.Attach(s, cu.MemAttachHost), ferry.ErrClosed)
 }
@@ -207,7 +207,7 @@ func TestAdvice(t *testing.T) {
 		t.Skip("the device has no concurrent managed access")
 	}
 	s := must(ferry.NewStream(g, nil))(t)
-	me := g.Device()
+	me := g.CUDevice()
 	got := must(m.Advice())(t)
 	if got.ReadMostly || got.PreferredLocation != cu.InvalidDevice || got.LastPrefetch != cu.InvalidDevice || got.AccessedBy != nil {
 		t.Errorf("before Advise the advice is %+v", got)
@@ -215,7 +215,7 @@ func TestAdvice(t *testing.T) {
 	check(t, m.Advise(cu.MemAdviseSetReadMostly, 0))
 	check(t, m.Advise(cu.MemAdviseSetPreferredLocation, cu.CPUDevice))
 	check(t, m.Advise(cu.MemAdviseSetAccessedBy, me))
-	check(t, m.Prefetch(s, g.Device()))
+	check(t, m.Prefetch(s, g.CUDevice()))
 	check(t, m.Wait(context.Background()))
 	got = must(m.Range(100, 2<<20).Advice())(t)
 	if !got.ReadMostly || got.PreferredLocation != cu.CPUDevice || got.LastPrefetch != me || len(got.AccessedBy) != 1 || got.AccessedBy[0] != me {

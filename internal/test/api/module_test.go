@@ -31,8 +31,8 @@ func TestModule(t *testing.T) {
 	wantError(t, err, ferry.ErrClosed, "fill")
 	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
-	wantError(t, s.Launch(k, ferry.Grid(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
-	wantError(t, s.Launch(nil, ferry.Grid(1, 1)), cu.ErrorInvalidValue, "nil")
+	wantError(t, s.Launch(k, ferry.Cover(1, 1), cu.DevicePtr(0), uint32(0), uint64(0)), ferry.ErrClosed, "launch fill")
+	wantError(t, s.Launch(nil, ferry.Cover(1, 1)), cu.ErrorInvalidValue, "nil")
 
 	bad := filepath.Join(t.TempDir(), "bad.ptx")
 	check(t, os.WriteFile(bad, []byte(strings.Replace(paramsPTX, "ret;", "ret\n\tfrobnicate;", 1)), 0o600))
@@ -58,7 +58,7 @@ func TestModuleCloseWaits(t *testing.T) {
 	v := must(ferry.Alloc[float32](g, 10))(t)
 	check(t, ferry.Fill(s, v, 1))
 	open := gate(t, s)
-	check(t, s.Launch(k, ferry.Grid(10, 32), v, uint64(10)))
+	check(t, s.Launch(k, ferry.Cover(10, 32), v, uint64(10)))
 	waits(t, "Module.Close", open, func() { closeAll(t, m) })
 	got := make([]float32, 10)
 	check(t, ferry.Copy(s, ferry.Pageable(got), v))
@@ -131,9 +131,9 @@ func TestGlobal(t *testing.T) {
 	}
 	out := must(ferry.Alloc[uint32](g, 1))(t)
 	check(t, ferry.Fill(s, out, 100))
-	check(t, s.Launch(k, ferry.Grid(1, 1), out, uint32(5)))
+	check(t, s.Launch(k, ferry.Cover(1, 1), out, uint32(5)))
 	check(t, ferry.Copy(s, step, ferry.Pageable([]uint32{1000})))
-	check(t, s.Launch(k, ferry.Grid(1, 1), counter, uint32(2))) // the variable as a buffer
+	check(t, s.Launch(k, ferry.Cover(1, 1), counter, uint32(2))) // the variable as a buffer
 	got := make([]uint32, 4)
 	check(t, ferry.Copy(s, ferry.Pageable(got), counter))
 	if want := [4]uint32{2010, 2035, 30, 40}; [4]uint32(got) != want {
@@ -192,7 +192,7 @@ func TestManagedGlobal(t *testing.T) {
 	check(t, ferry.Fill(s, out, 0))
 	check(t, s.Wait(context.Background()))
 	open := gate(t, s)
-	check(t, s.Launch(k, ferry.Grid(1, 1), out))
+	check(t, s.Launch(k, ferry.Cover(1, 1), out))
 	waits(t, "Slice", open, func() {
 		if got := shared.Slice()[1]; got != 51 {
 			t.Errorf("got %d, want 51", got)

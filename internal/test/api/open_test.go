@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
@@ -11,9 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -48,8 +52,8 @@ func TestOpenNames(t *testing.T) {
 			t.Errorf("OpenAll(%q) returns %d GPUs, want %d", c.name, len(all), len(c.ordinals))
 		}
 		for i, g := range all {
-			if int(g.Device()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
-				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.Device()), g.Profile(), g.Emulated(), g.Fallback())
+			if int(g.CUDevice()) != c.ordinals[i] || !g.Emulated() || g.Profile() != c.profile || g.Fallback() != nil {
+				t.Errorf("OpenAll(%q)[%d] is device %d of %q, emulated %t, fallback %v", c.name, i, int(g.CUDevice()), g.Profile(), g.Emulated(), g.Fallback())
 			}
 			closeAll(t, g)
 		}
@@ -97,7 +101,7 @@ func TestOpenNamesRefused(t *testing.T) {
 // GPU, whose Fallback says why.
 func TestOpenWithoutGPU(t *testing.T) {
 	t.Setenv(libcuda.LibraryVariable, "/nonexistent/libcuda.so.1")
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, name := range []string{"cuda", "cuda:0"} {
 		g, err := ferry.Open(name)
 		if err == nil && !g.Emulated() {
@@ -142,27 +146,27 @@ func TestFallbackHint(t *testing.T) {
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestFallbackHint$")
 		cmd.Env = append(os.Environ(), "FERRY_HINT_CHILD=1", libcuda.LibraryVariable+"=/nonexistent/libcuda.so.1",
-			ferry.DeviceVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
+			ferry.SpecVariable+"="+c.device, "FERRY_QUIET="+c.quiet)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("%+v: %v, want exit status 1", c, err)
 		}
 		if got := stderr.String(); got != c.want {
-			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.DeviceVariable, c.device, c.quiet, got, c.want)
+			t.Errorf("%s=%q FERRY_QUIET=%q: standard error is %q, want %q", ferry.SpecVariable, c.device, c.quiet, got, c.want)
 		}
 	}
 }
 
 // TestOpenVariable: Open("") opens what FERRY_DEVICE names.
 func TestOpenVariable(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "soft:fermi-c2050")
+	t.Setenv(ferry.SpecVariable, "soft:fermi-c2050")
 	g := must(ferry.Open(""))(t)
 	if got := g.Profile(); got != "fermi-c2050" {
-		t.Errorf("Open(\"\") with %s set emulates %q", ferry.DeviceVariable, got)
+		t.Errorf("Open(\"\") with %s set emulates %q", ferry.SpecVariable, got)
 	}
 	closeAll(t, g)
-	t.Setenv(ferry.DeviceVariable, "sofa")
+	t.Setenv(ferry.SpecVariable, "sofa")
 	_, err := ferry.Open("")
 	wantError(t, err, cu.ErrorInvalidValue, "FERRY_DEVICE=sofa")
 }
@@ -178,8 +182,8 @@ func TestOpenDriver(t *testing.T) {
 	}
 	g := must(ferry.OpenDriver(d, 1))(t)
 	opened, _ := cu.As[*softgpu.Driver](g.Driver()) // FERRY_CHECK wraps it
-	if int(g.Device()) != 1 || opened != d || g.Context() == 0 {
-		t.Errorf("device %d, context %d", int(g.Device()), g.Context())
+	if int(g.CUDevice()) != 1 || opened != d || g.CUContext() == 0 {
+		t.Errorf("device %d, context %d", int(g.CUDevice()), g.CUContext())
 	}
 	closeAll(t, g)
 }
@@ -210,7 +214,13 @@ var environmentReads = map[string]string{
 	"cmd/ferry/internal/checkrun/run.go: os.MkdirTemp(\"\", \"ferry-check-\")":                    "runs the program that its user names",
 	"internal/checks/checks.go: os.Getenv(Variable)":                                              "a list of checks",
 	"internal/test/compiletest/compiletest.go: exec.LookPath(name)":                               "a test",
-	"internal/test/compiletest/compiletest.go: os.Getenv(AllVariable)":                            "a test",
+	"internal/test/compiletest/cache.go: os.CreateTemp(dir, prefix+\"new-\")":                     "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(\"PATH\")":                                     "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(CacheVariable)":                                "a test",
+	"internal/test/compiletest/cache.go: os.Getenv(compile.ClangVariable)":                        "a test",
+	"internal/test/compiletest/cache.go: os.UserCacheDir()":                                       "a test",
+	"internal/test/sample/sample.go: os.Getenv(FullVariable)":                                     "a test",
+	"internal/test/sample/sample.go: os.Getenv(SeedVariable)":                                     "a test",
 	"internal/test/compiletest/compiletest.go: os.Getenv(RequireVariable)":                        "a test",
 	"internal/test/compiletest/compiletest.go: os.Getenv(compile.ClangVariable)":                  "a test",
 	"internal/test/fuzz/fuzz.go: os.Environ()":                                                    "a command of this repository",
@@ -304,7 +314,7 @@ func TestHelpfulErrors(t *testing.T) {
 		{last(ferry.Alloc[byte](g, 1<<40)), cu.ErrorOutOfMemory, "allocate 1.0 TiB of device memory on soft:h200: CUDA_ERROR_OUT_OF_MEMORY: device 0 has"},
 		{last(m.Kernel("vectoradd")), cu.ErrorNotFound, `find kernel "vectoradd": did you mean "vector_add"? there are: `},
 		{last(ferry.Global[byte](m, "x")), cu.ErrorNotFound, `find variable "x": there are no variables (CUDA_ERROR_NOT_FOUND)`},
-		{s.Launch(k, ferry.Grid(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
+		{s.Launch(k, ferry.Cover(1, 1), long, 5), cu.ErrorInvalidValue, "got int, 8 bytes, want uint32: pass uint32(x), or int32(x) for a signed parameter"},
 		{ferry.Copy(s, long, short), cu.ErrorInvalidValue, "the destination, device buffer 1 (100 [3]float64, 2.3 KiB) on soft:h200, has 100 elements, and the source, device buffer 2 (50 [3]float64, 1.2 KiB) on soft:h200, has 50"},
 		{ferry.Fill(s, long, [3]float64{1.5, 2, 3}), cu.ErrorInvalidValue, "the value [1.5 2 3], 24 bytes (0x"},
 	} {
@@ -325,7 +335,7 @@ func TestHelpfulErrors(t *testing.T) {
 // TestBadVariableFirst: without a GPU, a bad variable of the software GPU is said before what was
 // tried to find hardware.
 func TestBadVariableFirst(t *testing.T) {
-	t.Setenv(ferry.DeviceVariable, "")
+	t.Setenv(ferry.SpecVariable, "")
 	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
@@ -345,11 +355,11 @@ func TestBadVariableFirst(t *testing.T) {
 // says which.
 func TestVariableRefused(t *testing.T) {
 	open := func() error { return last(ferry.Open("soft:h200")) }
-	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.DeviceVariable} {
+	for _, variable := range []string{softgpu.ScheduleVariable, softgpu.LimitVariable, softgpu.CheckVariable, fault.Variable, ferry.SpecVariable} {
 		t.Run(variable, func(t *testing.T) {
 			t.Setenv(variable, "sofa")
 			name := "soft:h200"
-			if variable == ferry.DeviceVariable {
+			if variable == ferry.SpecVariable {
 				name = ""
 			}
 			wantError(t, last(ferry.Open(name)), cu.ErrorInvalidValue, "sofa", variable)
@@ -369,4 +379,134 @@ func TestVariableRefused(t *testing.T) {
 	wantError(t, last(softgpu.ParseSchedule("sofa")), cu.ErrorInvalidValue, "sofa")
 	wantError(t, last(softgpu.ParseCheck("sofa")), cu.ErrorInvalidValue, "sofa")
 	wantError(t, last(fault.Parse("sofa")), cu.ErrorInvalidValue, "sofa")
+}
+
+// wrapping runs a test in a process of its own for each combination of the variables that wrap
+// drivers. No call fails: FERRY_FAULT names one that no program makes so often.
+func wrapping(t *testing.T, test func(t *testing.T)) {
+	for i := range 8 {
+		var names, values []string
+		for bit, v := range []string{fault.Variable, trace.Variable, softgpu.CheckVariable} {
+			if i>>bit&1 == 1 {
+				names = append(names, v)
+				values = append(values, v+"="+[]string{"cuMemAlloc:1000000:CUDA_ERROR_OUT_OF_MEMORY", t.TempDir() + "/trace", "memory"}[bit])
+			} else {
+				values = append(values, v+"=")
+			}
+		}
+		t.Run("with "+strings.Join(names, " and "), func(t *testing.T) {
+			if inHelper(t) {
+				test(t)
+			} else if out, err := helper(t, values...).CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// copyBetween copies from one GPU to another, and compares the bytes.
+func copyBetween(t *testing.T, a, b *ferry.GPU) {
+	t.Helper()
+	from, to := must(ferry.Alloc[uint32](a, 1000))(t), must(ferry.Alloc[uint32](b, 1000))(t)
+	want, got := make([]uint32, 1000), make([]uint32, 1000)
+	for i := range want {
+		want[i] = uint32(i) * 2654435761
+	}
+	check(t, ferry.Copy(ferry.DefaultStream(a), from, ferry.Pageable(want)))
+	check(t, a.Wait(context.Background()))
+	if err := ferry.Copy(ferry.DefaultStream(b), to, from); err != nil {
+		t.Errorf("copy between two GPUs of one driver: %v", err)
+	}
+	check(t, ferry.Copy(ferry.DefaultStream(b), ferry.Pageable(got), to))
+	check(t, b.Wait(context.Background()))
+	if !slices.Equal(got, want) {
+		t.Error("the bytes differ")
+	}
+	closeAll(t, from, to)
+}
+
+// TestConcurrentOpenings: goroutines open and close the GPUs of one driver at a time, and those that
+// are open have one driver. When all are closed, and the collector has run, they open again.
+func TestConcurrentOpenings(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		d := softDriver(t, "h200", 2, softgpu.Eager)
+		for range 5 {
+			var gpus [6]*ferry.GPU
+			var errs [6]error
+			var all sync.WaitGroup
+			for i := range gpus {
+				all.Go(func() {
+					for range 3 {
+						if err := errors.Join(errs[i], gpus[i].Close()); err != nil {
+							errs[i] = err
+							return
+						}
+						gpus[i], errs[i] = ferry.OpenDriver(d, i%2)
+					}
+				})
+			}
+			all.Go(runtime.GC)
+			all.Wait()
+			check(t, errors.Join(errs[:]...))
+			for _, g := range gpus {
+				if g.Driver() != gpus[0].Driver() {
+					t.Fatal("the GPUs of one driver have two drivers")
+				}
+			}
+			copyBetween(t, gpus[0], gpus[1])
+			for _, g := range gpus {
+				check(t, g.Close())
+			}
+			runtime.GC()
+		}
+	})
+}
+
+// TestDriverIsKept: a program that keeps the driver of a GPU over Close, and opens one GPU of that
+// and another one of the driver it gave to OpenDriver, has two GPUs of one driver.
+func TestDriverIsKept(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		for range 3 {
+			d := softDriver(t, "h200", 2, softgpu.Eager)
+			g := must(ferry.OpenDriver(d, 0))(t)
+			kept := g.Driver()
+			check(t, g.Close())
+			runtime.GC()
+			a, b := must(ferry.OpenDriver(kept, 0))(t), must(ferry.OpenDriver(d, 1))(t)
+			if a.Driver() != kept || b.Driver() != kept {
+				t.Errorf("the driver is %p, those of two GPUs are %p and %p", kept, a.Driver(), b.Driver())
+			}
+			copyBetween(t, a, b)
+			closeAll(t, a, b)
+		}
+	})
+}
+
+// TestOpeningsAreNotKept: a GPU that is closed, with its driver, is no memory of the process.
+func TestOpeningsAreNotKept(t *testing.T) {
+	wrapping(t, func(t *testing.T) {
+		const openings = 30
+		inUse := func() (m runtime.MemStats) {
+			for range 3 { // cleanups run after a collection
+				runtime.GC()
+				time.Sleep(time.Millisecond)
+			}
+			runtime.ReadMemStats(&m)
+			return m
+		}
+		open := func(n int) {
+			for range n {
+				g := must(ferry.Open("soft"))(t)
+				closeAll(t, must(ferry.Alloc[uint32](g, 1000))(t), g)
+			}
+		}
+		open(10)
+		before := inUse()
+		open(openings)
+		after := inUse()
+		bytes, objects := int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(after.HeapObjects)-int64(before.HeapObjects)
+		if bytes > 8<<10*openings || objects > 100*openings {
+			t.Errorf("%d openings and closings keep %d bytes in %d objects", openings, bytes, objects)
+		}
+	})
 }

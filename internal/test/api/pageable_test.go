@@ -176,7 +176,7 @@ func TestStagedError(t *testing.T) {
 	closeAll(t, device, s, g)
 }
 
-// failingCopies makes so many copies to the device and refuses the next.
+// failingCopies makes as many copies to the device as left says, and refuses the next.
 type failingCopies struct {
 	cu.Driver
 	left int
@@ -324,11 +324,11 @@ func TestLaunchPageable(t *testing.T) {
 		defer closeAll(t, m, s)
 		words := numbers(n, 1)
 		all := ferry.Pageable(words)
-		check(t, s.Launch(k, ferry.Grid(n, 256), all, uint64(n)))
-		check(t, s.Launch(k, ferry.Grid(10, 256), all.Range(100, 110), uint64(10)))
-		check(t, s.Launch(k, ferry.Grid(1, 256), all.Range(5, 5), uint64(0)))
+		check(t, s.Launch(k, ferry.Cover(n, 256), all, uint64(n)))
+		check(t, s.Launch(k, ferry.Cover(10, 256), all.Range(100, 110), uint64(10)))
+		check(t, s.Launch(k, ferry.Cover(1, 256), all.Range(5, 5), uint64(0)))
 		var b ferry.Batch
-		check(t, b.Launch(k, ferry.Grid(n, 256), all, uint64(n)))
+		check(t, b.Launch(k, ferry.Cover(n, 256), all, uint64(n)))
 		for range 2 {
 			check(t, s.Submit(&b))
 		}
@@ -354,7 +354,7 @@ func TestLaunchPageableOfBuffer(t *testing.T) {
 	for name, part := range map[string][]float32{"all": words, "across its edge": words[:4000]} {
 		h := must(ferry.Register(g, part[:3000], nil))(t)
 		open := gate(t, s)
-		check(t, s.Launch(k, ferry.Grid(len(part), 256), ferry.Pageable(part), uint64(len(part))))
+		check(t, s.Launch(k, ferry.Cover(len(part), 256), ferry.Pageable(part), uint64(len(part))))
 		waits(t, name+": Slice", open, func() { h.Slice() })
 		closeAll(t, h)
 	}
@@ -374,7 +374,7 @@ func TestLaunchPageableKeepsSlice(t *testing.T) {
 	open := gate(t, s)
 	pointer := func() weak.Pointer[float32] {
 		words := numbers(1<<16, 1)
-		check(t, s.Launch(k, ferry.Grid(len(words), 256), ferry.Pageable(words), uint64(len(words))))
+		check(t, s.Launch(k, ferry.Cover(len(words), 256), ferry.Pageable(words), uint64(len(words))))
 		return weak.Make(&words[0])
 	}()
 	check(t, ferry.Fill(s, must(ferry.Alloc[byte](g, 8))(t), 0)) // the stream's own memory has other arguments now
@@ -397,7 +397,7 @@ func TestLaunchPageableRefused(t *testing.T) {
 		s := must(ferry.NewStream(g, nil))(t)
 		m, k := load(t, g, "increment")
 		launch := func(s *ferry.Stream) error {
-			return s.Launch(k, ferry.Grid(8, 8), ferry.Pageable(make([]float32, 8)), uint64(8))
+			return s.Launch(k, ferry.Cover(8, 8), ferry.Pageable(make([]float32, 8)), uint64(8))
 		}
 		if name == "h200" {
 			wantError(t, launch(s), cu.ErrorInvalidValue, part, "parameter 0", "Register")

@@ -54,7 +54,7 @@ func (m *farMemory) uses() map[string]func() error {
 		"fill": func() error { m.value = 7; return ferry.Fill(m.sa, m.far, 7) },
 		"launch": func() error {
 			m.value++
-			return m.sa.Launch(m.k, ferry.Grid(farElements, 256), m.far, uint64(farElements))
+			return m.sa.Launch(m.k, ferry.Cover(farElements, 256), m.far, uint64(farElements))
 		},
 		"copy to":   func() error { m.set(9); return ferry.Copy(m.sa, m.far, m.host) },
 		"copy from": func() error { return ferry.Copy(m.sa, m.host, m.far) },
@@ -156,11 +156,11 @@ func TestPeerPools(t *testing.T) {
 		if !must(a.CanAccessPeer(b))(t) {
 			t.Skip("the GPUs cannot reach each other")
 		}
-		standard, err := b.Driver().DeviceGetDefaultMemPool(b.Device())
+		standard, err := b.Driver().DeviceGetDefaultMemPool(b.CUDevice())
 		if err != nil {
 			t.Skip(err)
 		}
-		again := must(ferry.OpenDriver(a.Driver(), int(a.Device())))(t)
+		again := must(ferry.OpenDriver(a.Driver(), int(a.CUDevice())))(t)
 		code, k := load(t, again, "increment")
 		before := must(ferry.NewMemPool(b, nil))(t)
 		all := map[string]*farMemory{"default pool": newFar(t, again, b, k, nil), "pool before": newFar(t, again, b, k, before)}
@@ -186,10 +186,10 @@ func TestPeerPools(t *testing.T) {
 			m.close(t)
 		}
 		closeAll(t, code, opposite, again)
-		if got := accessTo(t, b, standard, a.Device()); got != cu.MemAccessProtNone {
+		if got := accessTo(t, b, standard, a.CUDevice()); got != cu.MemAccessProtNone {
 			t.Errorf("the default pool is open after Close: access %d", got)
 		}
-		reopened := must(ferry.OpenDriver(b.Driver(), int(a.Device())))(t)
+		reopened := must(ferry.OpenDriver(b.Driver(), int(a.CUDevice())))(t)
 		code, k = load(t, reopened, "increment")
 		for what, p := range map[string]*ferry.MemPool{"default pool": nil, "pool before": before, "pool after": after} {
 			m := newFar(t, reopened, b, k, p)
@@ -204,7 +204,7 @@ func TestPeerPools(t *testing.T) {
 // it has made itself stays closed, unless it is the current one.
 func TestPeerPoolsOfOthers(t *testing.T) {
 	onTwoGPUs(t, func(t *testing.T, a, b *ferry.GPU) {
-		d, dev := b.Driver(), b.Device()
+		d, dev := b.Driver(), b.CUDevice()
 		if !must(a.CanAccessPeer(b))(t) {
 			t.Skip("the GPUs cannot reach each other")
 		}
@@ -215,7 +215,7 @@ func TestPeerPoolsOfOthers(t *testing.T) {
 		props := cu.MemPoolProps{AllocType: cu.MemAllocationTypePinned, LocationType: cu.MemLocationTypeDevice, LocationID: int32(dev)}
 		current, other := must(d.MemPoolCreate(&props))(t), must(d.MemPoolCreate(&props))(t)
 		check(t, d.DeviceSetMemPool(dev, current))
-		own := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(a.Device())}, Flags: cu.MemAccessProtReadWrite}}
+		own := []cu.MemAccessDesc{{Location: cu.MemLocation{Type: cu.MemLocationTypeDevice, ID: int32(a.CUDevice())}, Flags: cu.MemAccessProtReadWrite}}
 		check(t, d.MemPoolSetAccess(standard, own))
 		check(t, a.EnablePeer(b))
 		code, k := load(t, a, "increment")
@@ -232,7 +232,7 @@ func TestPeerPoolsOfOthers(t *testing.T) {
 		closeAll(t, code)
 		check(t, a.Close())
 		for pool, want := range map[cu.MemPool]cu.MemAccessFlags{standard: cu.MemAccessProtReadWrite, other: cu.MemAccessProtReadWrite, current: cu.MemAccessProtNone} {
-			if got := accessTo(t, b, pool, a.Device()); got != want {
+			if got := accessTo(t, b, pool, a.CUDevice()); got != want {
 				t.Errorf("after Close the pool %#x has access %d, want %d (the default pool is %#x)", uint64(pool), got, want, uint64(standard))
 			}
 		}
@@ -251,7 +251,7 @@ func TestPeerPoolsLazily(t *testing.T) {
 		sa, sb := must(ferry.NewStream(a, nil))(t), must(ferry.NewStream(b, nil))(t)
 		far := must(ferry.AllocAsync[float32](sb, farElements, nil))(t)
 		check(t, ferry.Fill(sa, far, 2))
-		check(t, sa.Launch(k, ferry.Grid(farElements, 256), far, uint64(farElements)))
+		check(t, sa.Launch(k, ferry.Cover(farElements, 256), far, uint64(farElements)))
 		m := &farMemory{}
 		m.has(t, schedule.String(), far, 3)
 		closeAll(t, far, code, sa, sb, a, b)
@@ -273,7 +273,7 @@ func TestCaptureBetweenGPUs(t *testing.T) {
 		for _, far := range []*ferry.Device[float32]{plain, m.far} {
 			check(t, ferry.Fill(m.sa, far, 3))
 			graph := must(m.sa.Capture(func(s *ferry.Stream) error {
-				return errors.Join(ferry.Copy(s, m.near, far), s.Launch(k, ferry.Grid(farElements, 256), m.near, uint64(farElements)), ferry.Copy(s, far, m.near))
+				return errors.Join(ferry.Copy(s, m.near, far), s.Launch(k, ferry.Cover(farElements, 256), m.near, uint64(farElements)), ferry.Copy(s, far, m.near))
 			}))(t)
 			check(t, errors.Join(graph.Launch(m.sa), graph.Launch(m.sa), m.sa.Wait(t.Context())))
 			m.has(t, "after two launches", far, 5)
@@ -284,17 +284,17 @@ func TestCaptureBetweenGPUs(t *testing.T) {
 	})
 }
 
-func TestDevices(t *testing.T) {
+func TestGPUs(t *testing.T) {
 	t.Setenv("FERRY_LIBCUDA", "")
-	all, err := ferry.Devices()
+	all, err := ferry.GPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
 	for _, d := range all {
-		g, err := ferry.Open(d.Open)
+		g, err := ferry.Open(d.Spec)
 		if err != nil {
-			t.Errorf("%s is listed, but Open fails: %v", d.Open, err)
+			t.Errorf("%s is listed, but Open fails: %v", d.Spec, err)
 			continue
 		}
 		major, err := g.Attribute(cu.DeviceAttributeComputeCapabilityMajor)
@@ -303,14 +303,14 @@ func TestDevices(t *testing.T) {
 			t.Fatal(err, memErr)
 		}
 		if g.Name() != d.Name || g.Emulated() != d.Emulated || major != d.Major || uint64(total) > d.Memory {
-			t.Errorf("%s: the list has %+v; opened, it is %v with capability %d and %d bytes", d.Open, d, g, major, total)
+			t.Errorf("%s: the list has %+v; opened, it is %v with capability %d and %d bytes", d.Spec, d, g, major, total)
 		}
 		version := must(g.Driver().DriverGetVersion())(t)
 		if named := len(d.UUID) == len("GPU-00000000-0000-0000-0000-000000000000"); named != (version >= 11040) || d.PCIAddress == "" {
-			t.Errorf("%s: UUID %q, PCI address %q, driver of CUDA %d", d.Open, d.UUID, d.PCIAddress, version)
+			t.Errorf("%s: UUID %q, PCI address %q, driver of CUDA %d", d.Spec, d.UUID, d.PCIAddress, version)
 		}
 		if seen[d.UUID] && d.UUID != "" {
-			t.Errorf("%s: UUID %s is that of another device", d.Open, d.UUID)
+			t.Errorf("%s: UUID %s is that of another device", d.Spec, d.UUID)
 		}
 		seen[d.UUID] = true
 		if err := g.Close(); err != nil {
@@ -318,19 +318,19 @@ func TestDevices(t *testing.T) {
 		}
 	}
 	for _, name := range profile.Names() {
-		if !slices.ContainsFunc(all, func(d ferry.DeviceInfo) bool { return d.Open == "soft:"+name }) {
+		if !slices.ContainsFunc(all, func(d ferry.GPUInfo) bool { return d.Spec == "soft:"+name }) {
 			t.Errorf("soft:%s is not listed", name)
 		}
 	}
 }
 
-func TestDevicesOfBrokenDriver(t *testing.T) {
+func TestGPUsOfBrokenDriver(t *testing.T) {
 	if os.Getenv("FERRY_DEVICES_CHILD") != "" {
-		all, err := ferry.Devices()
+		all, err := ferry.GPUs()
 		fmt.Printf("%d %v\n", len(all), err)
 		os.Exit(0)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestDevicesOfBrokenDriver$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestGPUsOfBrokenDriver$")
 	cmd.Env = append(os.Environ(), "FERRY_DEVICES_CHILD=1", "FERRY_LIBCUDA=/nowhere/libcuda.so.1")
 	out, err := cmd.Output()
 	if err != nil {

@@ -503,7 +503,7 @@ func leakPooled(t *testing.T, p *ferry.PinnedPool) {
 	check(t, h.Alloc(p, 100))
 }
 
-// BenchmarkPinnedPool measures pairs of Alloc and Close. Each goroutine allocates so many
+// BenchmarkPinnedPool measures pairs of Alloc and Close. Each goroutine allocates a number of
 // buffers and then closes them. ns/op is the time that passed divided by the pairs of all
 // goroutines; cpu-ns/op is the time of a processor for one pair.
 func BenchmarkPinnedPool(b *testing.B) {

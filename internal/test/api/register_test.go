@@ -147,7 +147,7 @@ func TestRegisterFill(t *testing.T) {
 			}
 		}
 		if step == 16 { // kernels load 16 bytes at once; the software GPU wants them in one registration
-			check(t, s.Launch(k, ferry.Grid(10_000, 256), whole, uint64(10_000)))
+			check(t, s.Launch(k, ferry.Cover(10_000, 256), whole, uint64(10_000)))
 			check(t, s.Wait(context.Background()))
 			if got := whole.Slice()[5_000]; got != 4.25 {
 				t.Errorf("got %v, want 4.25", got)
@@ -190,10 +190,10 @@ func TestRegisterRefused(t *testing.T) {
 	wantError(t, err, cu.ErrorInvalidValue, "page-locked buffer", "needs no registration", "Range")
 	closeAll(t, locked)
 
-	check(t, d.Driver.MemHostRegister(g.Context(), cu.HostPtr(&memory[5000]), 100, 0))
+	check(t, d.Driver.MemHostRegister(g.CUContext(), cu.HostPtr(&memory[5000]), 100, 0))
 	_, err = ferry.Register(g, memory, nil)
 	wantError(t, err, cu.ErrorHostMemoryAlreadyRegistered, "without this package")
-	check(t, d.Driver.MemHostUnregister(g.Context(), cu.HostPtr(&memory[5000])))
+	check(t, d.Driver.MemHostUnregister(g.CUContext(), cu.HostPtr(&memory[5000])))
 
 	if n, err := g.Attribute(cu.DeviceAttributeReadOnlyHostRegisterSupported); err == nil && n != 0 {
 		r := must(ferry.Register(g, memory[:4096], &ferry.RegisterOptions{ReadOnly: true}))(t)

@@ -29,12 +29,12 @@ import (
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-// TestBrokenDriver: a driver that is there and does not work is an error of Devices and a reason
+// TestBrokenDriver: a driver that is there and does not work is an error of GPUs and a reason
 // in the line of the fallback. A machine without one, or without a device, has neither.
 func TestBrokenDriver(t *testing.T) {
 	if os.Getenv("FERRY_BROKEN_CHILD") != "" {
 		g := must(ferry.Open(""))(t)
-		all, err := ferry.Devices()
+		all, err := ferry.GPUs()
 		fmt.Printf("%s, %d listed, %v\n", g, len(all), err)
 		closeAll(t, g)
 		os.Exit(0)
@@ -69,7 +69,7 @@ func TestBrokenDriver(t *testing.T) {
 			}
 			if none := strings.HasSuffix(text, "<nil>\n"); none != (c.err == "") || !strings.Contains(text, c.err) ||
 				!strings.Contains(text, fmt.Sprintf("%d listed", len(profile.Names()))) {
-				t.Errorf("Devices: %swant %q", text, c.err)
+				t.Errorf("GPUs: %swant %q", text, c.err)
 			}
 			if got := stderr.String(); !strings.Contains(got, c.reason) || c.reason == "" && got != fallbackHint("") || strings.Count(got, "\n") != 1 {
 				t.Errorf("standard error is %q, want %q", got, c.reason)
@@ -202,8 +202,8 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 	t.Helper()
 	good := map[reflect.Type]any{}
 	for _, v := range []any{
-		context.Background(), x.stream, x.g, x.timed, x.add, x.open["PinnedPool"], &x.batch, ferry.Grid(1024, 256), func() {}, 1, true, "fill",
-		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.Device(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
+		context.Background(), x.stream, x.g, x.timed, x.add, x.open["PinnedPool"], &x.batch, ferry.Cover(1024, 256), func() {}, 1, true, "fill",
+		func(*ferry.Stream) error { return nil }, cu.DeviceAttributeWarpSize, x.g.CUDevice(), cu.MemAdviseSetReadMostly, cu.MemAttachGlobal,
 	} {
 		good[reflect.TypeOf(v)] = v
 	}
@@ -270,7 +270,6 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		"AllocHostContext": func() error { return last(ferry.AllocHostContext[byte](ctx, g, 1<<20, nil)) },
 		"PredictPin":       func() error { return last(ferry.PredictPin(g, 1<<20, nil)) },
 		"AllocManaged":     func() error { return last(ferry.AllocManaged[byte](g, 10, nil)) },
-		"DefaultMemPool":   func() error { return last(ferry.DefaultMemPool(g)) },
 		"NewMemPool":       func() error { return last(ferry.NewMemPool(g, nil)) },
 		"AllocAsync":       func() error { return last(ferry.AllocAsync[byte](s, 10, nil)) },
 		"Load":             func() error { return last(ferry.Load(g, []byte(kernels.PTX), nil)) },
@@ -280,7 +279,7 @@ func (x *forkFixture) forkedFunctions() map[string]func() error {
 		},
 		"Global":        func() error { return last(ferry.Global[byte](x.open["Module"].(*ferry.Module), "x")) },
 		"ManagedGlobal": func() error { return last(ferry.ManagedGlobal[byte](x.open["Module"].(*ferry.Module), "x")) },
-		"Devices":       func() error { return last(ferry.Devices()) },
+		"GPUs":          func() error { return last(ferry.GPUs()) },
 		"Open":          func() error { return last(ferry.Open("")) },
 		"OpenAll":       func() error { return last(ferry.OpenAll("soft")) },
 		"OpenDriver":    func() error { return last(ferry.OpenDriver(g.Driver(), 0)) },

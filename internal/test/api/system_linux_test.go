@@ -242,7 +242,7 @@ func exitWithWork(how string) {
 	for _, s := range []*ferry.Stream{free, stuck} {
 		for range 8 {
 			die(ferry.Copy(s, device, host))
-			die(s.Launch(add, g.Grid(n), device, device, device, uint64(n)))
+			die(s.Launch(add, g.GridStride(n), device, device, device, uint64(n)))
 			die(ferry.Copy(s, host, device))
 		}
 	}

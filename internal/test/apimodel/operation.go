@@ -178,7 +178,7 @@ func (p *program) launch(to, from *buffer) *operation {
 		text:  fmt.Sprintf("mix %d elements to %v [%d:] from %v [%d:] with %#x", n, to, i, from, j, k),
 		reads: []*buffer{from}, writes: []*buffer{to},
 		queue: func(q ferry.Queue) error {
-			return q.Launch(p.kernel, ferry.Grid(n, 64), to.part(i, i+n), from.part(j, j+n), uint64(n), k)
+			return q.Launch(p.kernel, ferry.Cover(n, 64), to.part(i, i+n), from.part(j, j+n), uint64(n), k)
 		},
 		model: func() {
 			for at := range n {

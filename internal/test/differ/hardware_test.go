@@ -54,7 +54,7 @@ func TestHardware(t *testing.T) {
 	}
 	defer g.Close()
 	// The search trees of tree_walk can be deeper than the stack that a thread has by default.
-	if err := gpu.CtxSetLimit(g.Context(), cu.LimitStackSize, 16<<10); err != nil {
+	if err := gpu.CtxSetLimit(g.CUContext(), cu.LimitStackSize, 16<<10); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex

@@ -35,7 +35,7 @@ func health(g *ferry.GPU, live []string, rounds int) (h Health, err error) {
 	runtime.GC() // finalizers and cleanups of the first have run
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	free, total, err := g.Driver().MemGetInfo(g.Context())
+	free, total, err := g.Driver().MemGetInfo(g.CUContext())
 	h = Health{Rounds: rounds, Goroutines: runtime.NumGoroutine(), Heap: m.HeapAlloc, Device: uint64(total - free)}
 	for _, handle := range live {
 		if strings.HasPrefix(handle, "event ") {

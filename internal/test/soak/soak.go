@@ -74,7 +74,7 @@ func Run(ctx context.Context, g *ferry.GPU, o Options) (report *Report, err erro
 		return nil, err
 	}
 	counted := fault.Wrap(g.Driver(), fault.Options{})
-	if g, err = ferry.OpenDriver(counted, int(g.Device())); err != nil {
+	if g, err = ferry.OpenDriver(counted, int(g.CUDevice())); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()

@@ -176,7 +176,7 @@ func (w *worker) take(n int, o *ferry.HostOptions) (b *buffers, err error) {
 
 // increment queues the kernel.
 func (w *worker) increment(s *ferry.Stream, x ferry.Memory[float32]) error {
-	return s.Launch(w.k, ferry.Grid(x.Len(), 256), x, uint64(x.Len()))
+	return s.Launch(w.k, ferry.Cover(x.Len(), 256), x, uint64(x.Len()))
 }
 
 // queue queues copy in, kernel, copy out.
@@ -325,7 +325,7 @@ func (w *worker) pipeline(ctx context.Context) error {
 func (w *worker) pipe(ctx context.Context, x []float32) error {
 	p := pipeline.Pipeline{GPU: w.g, In: []pipeline.End{ferry.Pageable(x)}, Out: []pipeline.End{ferry.Pageable(x)}, InPlace: true, ChunkLen: 1 + len(x)/3, Pool: w.pinned}
 	p.Step = func(s *ferry.Stream, c *pipeline.Chunk) error {
-		return s.Launch(w.k, ferry.Grid(c.Len, 256), c.Out[0], uint64(c.Len))
+		return s.Launch(w.k, ferry.Cover(c.Len, 256), c.Out[0], uint64(c.Len))
 	}
 	_, err := p.Run(ctx)
 	return errors.Join(err, p.Close())
@@ -357,7 +357,7 @@ func (w *worker) batch(ctx context.Context) error {
 		err = firstOf(
 			func() error { return ferry.Copy(&list, b.device, b.host) },
 			func() error {
-				return list.Launch(w.k, ferry.Grid(b.device.Len(), 256), b.device, uint64(b.device.Len()))
+				return list.Launch(w.k, ferry.Cover(b.device.Len(), 256), b.device, uint64(b.device.Len()))
 			},
 			func() error { return ferry.Copy(&list, b.host, b.device) },
 			func() error { return b.stream.Submit(&list) },
@@ -439,7 +439,7 @@ func (w *worker) wrong(ctx context.Context) error {
 	case 0:
 		err = mustBe(ferry.Copy(b.stream, b.device.Range(0, n-1), b.host), cu.ErrorInvalidValue)
 	case 1:
-		err = mustBe(b.stream.Launch(w.k, ferry.Grid(n, 256), b.device), cu.ErrorInvalidValue)
+		err = mustBe(b.stream.Launch(w.k, ferry.Cover(n, 256), b.device), cu.ErrorInvalidValue)
 	case 2:
 		d, failed := ferry.Alloc[float32](w.g, n)
 		if err = failed; err == nil {

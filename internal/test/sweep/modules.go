@@ -57,7 +57,7 @@ func linked(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { return ferry.Fill(b.s, step, 5) },
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return k.Launch(b.s, ferry.Grid(1, 1), b.on) },
+		func() error { return k.Launch(b.s, ferry.Cover(1, 1), b.on) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return first(b, 5) })
@@ -105,8 +105,8 @@ func bound(ctx context.Context, g *ferry.GPU, b *base) (err error) {
 	var list ferry.Batch
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return k.Launch(b.s, g.Grid(n), b.on, uint64(n)) },
-		func() error { return k.Launch(&list, g.Grid(n), b.on, uint64(n)) },
+		func() error { return k.Launch(b.s, g.GridStride(n), b.on, uint64(n)) },
+		func() error { return k.Launch(&list, g.GridStride(n), b.on, uint64(n)) },
 		func() error { return b.s.Submit(&list) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },

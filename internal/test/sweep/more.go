@@ -98,7 +98,7 @@ func advice(ctx context.Context, g *ferry.GPU, b *base) error {
 	m, err := ferry.AllocManaged[float32](g, n, nil)
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
-			func() error { return m.Advise(cu.MemAdviseSetReadMostly, g.Device()) },
+			func() error { return m.Advise(cu.MemAdviseSetReadMostly, g.CUDevice()) },
 			func() error { _, err := m.Advice(); return err },
 			func() error { return ferry.Copy(b.s, m, b.host) },
 			func() error { return m.Wait(ctx) },
@@ -113,8 +113,8 @@ func priority(ctx context.Context, g *ferry.GPU, b *base) error {
 		h, err := ferry.AllocHostContext[float32](ctx, g, n, nil)
 		if h, ok := take(&b.user, h, err); ok {
 			return steps(
-				func() error { return ferry.Copy(ferry.DefaultStream(g), b.on, b.host) },
-				func() error { return ferry.DefaultStream(g).Wait(ctx) },
+				func() error { return ferry.Copy(g.DefaultStream(), b.on, b.host) },
+				func() error { return g.DefaultStream().Wait(ctx) },
 				func() error { return ferry.Copy(s, h, b.on) },
 				func() error { words, err := h.SliceContext(ctx); return errors.Join(err, check(words)) },
 				func() error { words, err := h.ReadSliceContext(ctx); return errors.Join(err, check(words)) })
@@ -193,7 +193,7 @@ func peer(ctx context.Context, g *ferry.GPU, b *base) error {
 	if err != nil {
 		return err
 	}
-	other, err := ferry.OpenDriver(g.Driver(), (int(g.Device())+1)%int(count))
+	other, err := ferry.OpenDriver(g.Driver(), (int(g.CUDevice())+1)%int(count))
 	other, ok := take(&b.user, other, err)
 	if !ok {
 		return nil
@@ -263,9 +263,5 @@ func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 }
 
 func defaultPool(ctx context.Context, g *ferry.GPU, b *base) error {
-	p, err := ferry.DefaultMemPool(g)
-	if p, ok := take(&b.user, p, err); ok {
-		return throughPool(ctx, b, p)
-	}
-	return nil
+	return throughPool(ctx, b, g.DefaultMemPool())
 }

@@ -22,9 +22,9 @@ const root = "github.com/ferrygpu/ferry"
 // types.
 var withoutScenario = map[string][]string{
 	"makes no driver call": {"Error", "Unwrap", "String", "Len", "Size", "Pointer", "Range", "Name", "OnLeak", "Synchronous",
-		"Batch.Reset", "GPU.Context", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SaveCPU",
+		"Batch.Reset", "GPU.CUContext", "GPU.Emulated", "GPU.Fallback", "GPU.Now", "GPU.Profile", "GPU.SetSaveCPU",
 		"Kernel.Params", "Module.Kernels", "Module.Log", "Module.Warnings", "PageableSlice.Slice"},
-	"opens drivers of its own": {"Devices", "Open", "OpenAll"},
+	"opens drivers of its own": {"GPUs", "Open", "OpenAll"},
 }
 
 // TestEveryOperation finds public functions and methods that no scenario calls.

@@ -99,7 +99,7 @@ func prepare(g *ferry.GPU) (b *base, ok bool) {
 }
 
 // same returns an error if the page-locked memory does not have the numbers that prepare
-// wrote, each by so much larger.
+// wrote, each larger by more.
 func same(got []float32, more float32) error {
 	for i, v := range got {
 		if v != float32(i)+more {
@@ -162,7 +162,7 @@ func managed(ctx context.Context, g *ferry.GPU, b *base) error {
 	if m, ok := take(&b.user, m, err); ok {
 		return steps(
 			func() error { return ferry.Copy(b.s, m, b.host) },
-			func() error { return m.Prefetch(b.s, g.Device()) },
+			func() error { return m.Prefetch(b.s, g.CUDevice()) },
 			func() error { return b.s.Wait(ctx) },
 			func() error { return same(m.Slice(), 0) })
 	}
@@ -188,7 +188,7 @@ func launch(ctx context.Context, g *ferry.GPU, b *base) error {
 	}
 	return steps(
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
-		func() error { return b.s.Launch(k, ferry.Grid(n, 256), b.on, uint64(n)) },
+		func() error { return b.s.Launch(k, ferry.Cover(n, 256), b.on, uint64(n)) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },
 		func() error { return b.s.Wait(ctx) },
 		func() error { return same(b.host.Slice(), 1) })
@@ -202,7 +202,7 @@ func batch(ctx context.Context, g *ferry.GPU, b *base) error {
 	var list ferry.Batch
 	return steps(
 		func() error { return ferry.Copy(&list, b.on, b.host) },
-		func() error { return list.Launch(k, ferry.Grid(n, 256), b.on, uint64(n)) },
+		func() error { return list.Launch(k, ferry.Cover(n, 256), b.on, uint64(n)) },
 		func() error { return ferry.Copy(&list, b.host, b.on) },
 		func() error { return b.s.Submit(&list) },
 		func() error { return b.s.Submit(&list) },
@@ -218,7 +218,7 @@ func graph(ctx context.Context, g *ferry.GPU, b *base) error {
 	x, err := b.s.Capture(func(s *ferry.Stream) error {
 		return steps(
 			func() error { return ferry.Copy(s, b.on, b.host) },
-			func() error { return s.Launch(k, ferry.Grid(n, 256), b.on, uint64(n)) },
+			func() error { return s.Launch(k, ferry.Cover(n, 256), b.on, uint64(n)) },
 			func() error { return ferry.Copy(s, b.host, b.on) })
 	})
 	if x, ok := take(&b.user, x, err); ok {
@@ -348,7 +348,7 @@ func runPipe(ctx context.Context, g *ferry.GPU, b *base, in, out pipeline.End, c
 	}
 	p := &pipeline.Pipeline{GPU: g, In: []pipeline.End{in}, Out: []pipeline.End{out}, InPlace: true, ChunkLen: n / 4}
 	p.Step = func(s *ferry.Stream, c *pipeline.Chunk) error {
-		return s.Launch(k, ferry.Grid(c.Len, 256), c.In[0], uint64(c.Len))
+		return s.Launch(k, ferry.Cover(c.Len, 256), c.In[0], uint64(c.Len))
 	}
 	b.frees = append(b.frees, p.Close)
 	return steps(

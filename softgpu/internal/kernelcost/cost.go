@@ -204,8 +204,8 @@ func (k *kernel) hostBytes() float64 {
 	return bytes
 }
 
-// requestNs returns the least time from one read over the link to the next, for reads within
-// so many bytes. The device keeps the translations of some host memory. Requests beyond it
+// requestNs returns the least time from one read over the link to the next, for reads of
+// memory of within bytes. The device keeps the translations of some host memory. Requests beyond it
 // are bounded by the number that can wait for their answer.
 func requestNs(link *profile.Link, within float64) float64 {
 	far := 0.0

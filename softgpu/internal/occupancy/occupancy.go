@@ -188,7 +188,7 @@ func (d *Device) Suggest(k *Kernel, dynamic, limit int) (grid, block int) {
 
 // AvailableShared returns what the driver says about how much dynamic shared memory each
 // block can have, if the given number of blocks is to run on one multiprocessor at once.
-// The driver forgets SharedReserved: of several blocks with so much memory, fewer may fit.
+// The driver forgets SharedReserved: of several blocks with the returned bytes, fewer may fit.
 // ok is false if they do not fit even without dynamic shared memory.
 func (d *Device) AvailableShared(k *Kernel, blocks, threads int) (bytes int, ok bool) {
 	if blocks <= 0 || d.ActiveBlocks(k, threads, 0) < blocks {

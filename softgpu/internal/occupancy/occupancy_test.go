@@ -84,8 +84,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestAvailableShared checks that with the result, less what the driver reserves, so many
-// blocks fit, and that with more they do not.
+// TestAvailableShared checks that the given number of blocks fit with the result, less what
+// the driver reserves, and that with more they do not.
 func TestAvailableShared(t *testing.T) {
 	for _, k := range []Kernel{
 		{Threads: 1024, Registers: 16, DynamicShared: 227 << 10, Carveout: -1},

@@ -21,7 +21,7 @@ const batch = 1 << 26
 
 func newDevice(t *testing.T, g *ferry.GPU, list []form, most int) *device {
 	t.Helper()
-	d := &device{list: list, stream: ferry.DefaultStream(g)}
+	d := &device{list: list, stream: g.DefaultStream()}
 	var err error
 	if d.module, err = ferry.Load(g, module(list), nil); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func (d *device) run(form int, first uint64, n int) ([]uint32, error) {
 		return nil, err
 	}
 	threads := min(n, 256)
-	if err := d.stream.Launch(k, ferry.Grid(n, threads), d.out, first); err != nil {
+	if err := d.stream.Launch(k, ferry.Cover(n, threads), d.out, first); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.list[form].name, err)
 	}
 	if err := ferry.Copy(d.stream, d.host.Range(0, n), d.out.Range(0, n)); err != nil {

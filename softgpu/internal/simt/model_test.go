@@ -89,7 +89,7 @@ func TestChainIsFollowed(t *testing.T) {
 	}
 }
 
-// The second round through a ring finds its lines, if the cache has so many.
+// The second round through a ring finds its lines, if the cache can hold them all.
 func TestFollowedCache(t *testing.T) {
 	m := mechanisms(t)
 	const steps = 50

@@ -237,8 +237,8 @@ func (f *frame) stackUsed() int {
 	return f.stack + max(0, f.top-int(f.local)-f.fn.localBytes)
 }
 
-// stackFits reports whether the stack of the threads has room for so many bytes more, and
-// records a fault if it has not. what needs them.
+// stackFits reports whether the stack of the threads has room for more bytes. If it has not,
+// it records a fault. what names the thing that needs the bytes.
 func (w *warp) stackFits(in *inst, bytes int, what string) bool {
 	most, used := w.k.x.stackLimit, w.f.stackUsed()
 	if most == 0 || used+bytes <= most {

@@ -205,7 +205,7 @@ func (t *warpTrace) stall(need int64) {
 	}
 }
 
-// wait counts a wait until ready, unless it was counted when a load waited so long.
+// wait counts a wait until ready, unless an earlier wait until then or later was counted.
 func (t *warpTrace) wait(ready int64) {
 	if level := ready & levelMask; level != 0 && ready>>levelBits > t.counted {
 		t.waits[level-1]++

@@ -149,7 +149,7 @@ import (
 		{{if .HasIn}}In: []pipeline.End{ferry.Pageable(inData)},
 		{{end}}{{if .HasOut}}Out: []pipeline.End{ferry.Pageable(outData)},
 		{{end}}Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-			return s.Launch(kernel, gpu.Grid(c.Len), {{.Arguments "c.In[0]" "c.Out[0]" "c.Len"}})
+			return s.Launch(kernel, gpu.GridStride(c.Len), {{.Arguments "c.In[0]" "c.Out[0]" "c.Len"}})
 		},
 	}
 	defer p.Close()
@@ -190,7 +190,7 @@ import (
 			{{end}}{{if .HasOut}}{{if .HasIn}}from, to{{else}}first, end{{end}} := i*out.Len()/parts, (i+1)*out.Len()/parts
 			outPart := outDevice.Range({{if .HasIn}}from, to{{else}}first, end{{end}})
 			{{end}}n := end - first
-			err := s.Launch(kernel, gpu.Grid(n), {{.Arguments "inPart" "outPart" "n"}})
+			err := s.Launch(kernel, gpu.GridStride(n), {{.Arguments "inPart" "outPart" "n"}})
 			if err != nil {
 				return err
 			}
@@ -203,17 +203,17 @@ import (
 				return err
 			}
 		}
-	{{- else}}{{if .Prefetch}}{{if .HasIn}}if err := in.Prefetch(stream, gpu.Device()); err != nil {
+	{{- else}}{{if .Prefetch}}{{if .HasIn}}if err := in.Prefetch(stream, gpu.CUDevice()); err != nil {
 			return err
 		}
-		{{end}}{{if .HasOut}}if err := out.Prefetch(stream, gpu.Device()); err != nil {
+		{{end}}{{if .HasOut}}if err := out.Prefetch(stream, gpu.CUDevice()); err != nil {
 			return err
 		}
 		{{end}}{{else if and .HasIn (not .InPlace)}}if err := ferry.Copy(stream, inDevice, {{if .Heap}}ferry.Pageable(inData){{else}}in{{end}}); err != nil {
 			return err
 		}
 		{{end}}n := {{template "length" .}}
-		err := stream.Launch(kernel, gpu.Grid(n), {{template "arguments" .}})
+		err := stream.Launch(kernel, gpu.GridStride(n), {{template "arguments" .}})
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ import (
 			return err
 		}
 		{{end}}n := {{template "length" .}}
-		err = stream.Launch(kernel, gpu.Grid(n), {{template "arguments" .}})
+		err = stream.Launch(kernel, gpu.GridStride(n), {{template "arguments" .}})
 		if err != nil {
 			return err
 		}

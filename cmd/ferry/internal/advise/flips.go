@@ -191,7 +191,7 @@ const (
 // size looks for other sizes with the same ratio of input to output, in steps of two.
 func (f *flipper) size() (out []Flip, err error) {
 	larger := max(f.j.In, f.j.Out)
-	with := func(step int) Job { // in so many steps of a factor of two
+	with := func(step int) Job { // the job with its sizes times 2^step
 		j := f.j
 		scale := func(n int) int {
 			if step >= 0 {

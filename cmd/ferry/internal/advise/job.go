@@ -162,7 +162,7 @@ func (j Job) part(i, n int) Job {
 	return p
 }
 
-// bounds returns which words of so many bytes belong to part i of n.
+// bounds returns the first word, and the one after the last, of part i of n of the given bytes.
 func (j Job) bounds(bytes, i, n int) (first, end int) {
 	words := bytes / 4
 	return words/n*i + min(i, words%n), words/n*(i+1) + min(i+1, words%n)

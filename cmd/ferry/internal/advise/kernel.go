@@ -24,7 +24,7 @@ const tableBlocks = 512
 // maxBlocks is the largest grid of every device.
 const maxBlocks = 65535
 
-// threads returns how many threads the kernel has on a device with so many
+// threads returns how many threads the kernel has on a device with the given number of
 // multiprocessors.
 func (j *Job) threads(processors int) int {
 	words := max(j.In, j.Out) / 4
@@ -44,10 +44,10 @@ func (l *lab) launch(s *ferry.Stream, in, out ferry.Memory[float32], job *Job) e
 	return l.launchOn(s, in, in.Len(), out, out.Len(), job)
 }
 
-// launchOn queues the kernel for so many words of memory of any type.
+// launchOn queues the kernel for inLen words of in and outLen words of out, memory of any type.
 func (l *lab) launchOn(s *ferry.Stream, in any, inLen int, out any, outLen int, job *Job) error {
 	if job.delay > 0 {
-		one := ferry.Grid(1, 1)
+		one := ferry.Cover(1, 1)
 		return s.Launch(l.kernels[Stream], one, l.sink, l.sink, l.sink, uint64(0), uint64(0), uint32(1), uint32(0), l.cycles(job.delay))
 	}
 	if inLen == 0 {
@@ -61,7 +61,7 @@ func (l *lab) launchOn(s *ferry.Stream, in any, inLen int, out any, outLen int, 
 	all := max(1, part.threads(l.processors))
 	block := min(all, blockThreads)
 	blocks := min((all+block-1)/block, maxBlocks)
-	return s.Launch(l.kernels[job.Access.Kind], ferry.Grid(blocks*block, block), in, out, l.sink,
+	return s.Launch(l.kernels[job.Access.Kind], ferry.Cover(blocks*block, block), in, out, l.sink,
 		uint64(inLen), uint64(outLen), uint32(job.Reuse), uint32(job.Access.Number), l.cycles(job.Kernel))
 }
 

@@ -3,7 +3,7 @@
 //
 // Each kernel reads the n words of in, times over, and writes the m words of out in the last pass:
 // a word that it read, and 1. In each pass other blocks read a word: those seven blocks further.
-// The kernels differ in which words a pass reads. The first warp runs for so many cycles at least.
+// The kernels differ in which words a pass reads. The first warp runs for at least the given number of cycles.
 
 #define GLOBAL extern "C" __attribute__((global)) void
 typedef unsigned u32;
@@ -62,7 +62,7 @@ static __attribute__((device)) void finish(float sum, float *sink, u64 start, u6
 
 KERNEL(stream, n, x = in[i];)
 
-// One word in so many.
+// One word in number.
 KERNEL(stride, (n + number - 1) / number, x = in[i * number];)
 
 // As many words as there are, each anywhere.

@@ -61,7 +61,7 @@ func newLab(g *ferry.GPU) (l *lab, err error) {
 // keep lets close call f.
 func (l *lab) keep(f func() error) { l.undo = append(l.undo, f) }
 
-// close frees what was made since there were so many things to free.
+// close calls the functions of undo from the index since on, the newest first.
 func (l *lab) close(since int) (err error) {
 	for _, f := range slices.Backward(l.undo[since:]) {
 		err = errors.Join(err, f())
@@ -182,7 +182,7 @@ func (t *trial) eachTime(ctx context.Context, on ends) error {
 
 // prefetched moves managed memory, runs the kernel and moves the results back.
 func (t *trial) prefetched(context.Context) error {
-	s, to := t.l.stream, t.l.g.Device()
+	s, to := t.l.stream, t.l.g.CUDevice()
 	in, out := t.host.in.(*ferry.Managed[float32]), t.host.out.(*ferry.Managed[float32])
 	for _, m := range []*ferry.Managed[float32]{in, out} {
 		if m.Len() == 0 {

@@ -179,8 +179,8 @@ func sizes(j *Job) string {
 	return sizeText(j.In) + " to " + sizeText(j.Out)
 }
 
-// line predicts by a straight line through two jobs, so many times their distance from the
-// first.
+// line predicts by a straight line through two jobs. The point is times their distance from
+// the first job.
 func (p *predictor) line(ctx context.Context, w1, w2 way, few, more Job, times float64, what string) (prediction, error) {
 	a, err := p.predict(ctx, w1, few)
 	if err != nil {
@@ -266,8 +266,8 @@ func trials(labs []*lab, w way, j *Job) (all []*trial, err error) {
 	return all, nil
 }
 
-// sample runs a way until its time is constant, at most so many times, and returns the last
-// time with its terms.
+// sample runs a way until its time is constant, but no more than most times. It returns the
+// last time with its terms.
 func (p *predictor) sample(ctx context.Context, d *softgpu.Driver, labs []*lab, w way, j Job, most int) (out prediction, err error) {
 	all, err := trials(labs, w, &j)
 	defer func() {

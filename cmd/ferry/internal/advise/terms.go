@@ -119,7 +119,7 @@ func addTerm(terms []Term, t Term) []Term {
 	return append(terms, t)
 }
 
-// take moves up to so much time from one term to another one.
+// take moves up to ns of time from one term to another one.
 func take(terms []Term, from, to, source string, ns int64) []Term {
 	for i := range terms {
 		if terms[i].Name == from && ns > 0 {

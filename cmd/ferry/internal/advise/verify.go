@@ -88,7 +88,7 @@ func (v *Verification) judge(r *Report) {
 	v.Holds = v.Ratio <= tolerance
 }
 
-// labsOf prepares so many devices, the first of which is g.
+// labsOf prepares n devices, the first of which is g.
 func labsOf(g *ferry.GPU, n int) (labs []*lab, err error) {
 	for i := range n {
 		device := g
@@ -142,7 +142,7 @@ func measure(ctx context.Context, labs []*lab, r *Report, progress func(done, to
 	return samples, nil
 }
 
-// measureWay takes the samples of a way in one of so many turns.
+// measureWay takes the samples of a way in one turn. turns is the number of all turns.
 func measureWay(ctx context.Context, labs []*lab, w way, j *Job, turns int) (samples []time.Duration, err error) {
 	all, err := trials(labs, w, j)
 	defer func() {

@@ -49,9 +49,12 @@ func writeFiles(t *testing.T, files ...string) string {
 }
 
 // generate makes code and fails the test if there is an error. It skips the test if it
-// needs a compiler and there is none.
+// needs a compiler and there is none. Sources that were compiled before are not compiled again.
 func generate(t *testing.T, o *Options) *Output {
 	t.Helper()
+	if o.compile == nil {
+		o.compile = compiletest.Source
+	}
 	out, err := Generate(context.Background(), o)
 	compiletest.Check(t, err)
 	if formatted, err := format.Source(out.Go); err != nil || string(formatted) != string(out.Go) {
@@ -233,6 +236,7 @@ func TestCommitted(t *testing.T) {
 }
 
 func checkCommitted(t *testing.T, o *Options) {
+	o.compile = compiletest.Source
 	stale := Check(context.Background(), o)
 	if stale != nil && !*update {
 		t.Fatal(stale)

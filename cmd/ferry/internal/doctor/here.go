@@ -39,7 +39,7 @@ func examineHere(device, version string) (*Report, error) {
 	}
 	o := Options{Device: device, Version: version, System: runtime.GOOS, Arch: runtime.GOARCH}
 	o.Manager, o.ManagerError = OpenNVML()
-	all, err := ferry.Devices()
+	all, err := ferry.GPUs()
 	o.CUDAError = err
 	for _, d := range all {
 		if !d.Emulated {

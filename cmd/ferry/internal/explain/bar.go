@@ -127,7 +127,7 @@ func (l *lab) deviceTables(at uint64, write bool) (c deviceCosts, frame string, 
 	if l.soft == nil {
 		return l.shadowCosts(), "", nil
 	}
-	w, err := l.soft.Walk(l.g.Context(), cu.DevicePtr(at), softgpu.CopyEngine, write)
+	w, err := l.soft.Walk(l.g.CUContext(), cu.DevicePtr(at), softgpu.CopyEngine, write)
 	if err != nil {
 		return c, "", err
 	}

@@ -59,7 +59,7 @@ func newLab(ctx context.Context, g *ferry.GPU, r *Report) (l *lab, err error) {
 func (l *lab) readMachine() {
 	l.prof = profile.ForDevice(l.g.Name())
 	l.files = os.DirFS("/")
-	address, err := l.g.Driver().DeviceGetPCIBusId(l.g.Device())
+	address, err := l.g.Driver().DeviceGetPCIBusId(l.g.CUDevice())
 	if err != nil {
 		l.note("the PCI address is not known: %v", err)
 		return
@@ -208,12 +208,12 @@ func cost(ns float64) *float64 { return &ns }
 
 // reading launches the kernel that reads the memory at an address.
 func (l *lab) reading(at cu.DevicePtr, bytes int) func() error {
-	return func() error { return l.s.Launch(l.read, l.g.Grid(bytes/16), at, uint64(bytes/16), l.out) }
+	return func() error { return l.s.Launch(l.read, l.g.GridStride(bytes/16), at, uint64(bytes/16), l.out) }
 }
 
 // writing launches the kernel that writes the memory at an address.
 func (l *lab) writing(at cu.DevicePtr, bytes int) func() error {
-	return func() error { return l.s.Launch(l.fill, l.g.Grid(bytes/16), at, uint64(bytes/16), uint32(7)) }
+	return func() error { return l.s.Launch(l.fill, l.g.GridStride(bytes/16), at, uint64(bytes/16), uint32(7)) }
 }
 
 // The chain of reads of one thread.
@@ -235,7 +235,7 @@ func chain(words []uint32) {
 // alone measures the time of one read that waits for the one before.
 func (l *lab) alone(path, text string, at cu.DevicePtr) error {
 	chase := func(n uint32) func() error {
-		return func() error { return l.s.Launch(l.chase, ferry.Grid(1, 1), at, n, l.out) }
+		return func() error { return l.s.Launch(l.chase, ferry.Cover(1, 1), at, n, l.out) }
 	}
 	if _, err := l.onDevice(1, chase(chainReads)); err != nil {
 		return err

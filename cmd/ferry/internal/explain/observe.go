@@ -18,10 +18,11 @@ import (
 
 // Kinds of memory of an access.
 const (
-	pinned   = "page-locked"
-	pageable = "pageable"
-	managed  = "managed"
-	device   = "device"
+	pageLocked = "page-locked"
+	registered = "registered"
+	pageable   = "pageable"
+	managed    = "managed"
+	device     = "device"
 )
 
 // observe adds the steps that hardware and system show of an access. None has a cost.
@@ -63,7 +64,7 @@ func (l *lab) attributes(addr uint64) string {
 	if !l.has(cu.DeviceAttributeUnifiedAddressing) {
 		return "the device has no unified addressing, so the driver describes no address"
 	}
-	a, err := l.g.Driver().PointerGetAttributes(l.g.Context(), cu.DevicePtr(addr))
+	a, err := l.g.Driver().PointerGetAttributes(l.g.CUContext(), cu.DevicePtr(addr))
 	switch {
 	case err != nil:
 		return "the driver describes no such address: " + err.Error()

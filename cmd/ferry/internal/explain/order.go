@@ -7,8 +7,8 @@ import (
 	"github.com/ferrygpu/ferry/cmd/ferry/internal/tracereport"
 )
 
-// When a copy counts as behind a large one: the large one has so many times its bytes, and
-// the copy waits so many times its own duration.
+// A copy counts as behind a large one if the large one has at least largeTimes its bytes, and
+// the copy waits at least waitTimes its own duration.
 const (
 	largeTimes = 16
 	waitTimes  = 3

@@ -79,13 +79,13 @@ func zeroCopy(l *lab) error {
 	inKernels, onDevice := m.host.Pointer(), m.dev.Pointer()
 	return steps(
 		func() error {
-			return l.access(access{"a kernel reads page-locked memory", pinned, uint64(inKernels) + offset, softgpu.Kernel, false})
+			return l.access(access{"a kernel reads page-locked memory", pageLocked, uint64(inKernels) + offset, softgpu.Kernel, false})
 		},
 		func() error {
-			return l.access(access{"a kernel writes page-locked memory", pinned, uint64(inKernels) + offset, softgpu.Kernel, true})
+			return l.access(access{"a kernel writes page-locked memory", pageLocked, uint64(inKernels) + offset, softgpu.Kernel, true})
 		},
 		func() error {
-			return l.access(access{"the CPU reads the same bytes", pinned, m.at() + offset, softgpu.CPU, false})
+			return l.access(access{"the CPU reads the same bytes", pageLocked, m.at() + offset, softgpu.CPU, false})
 		},
 		func() error {
 			return l.alone(allRuns, "a read of host memory by a thread that waits for each", inKernels)
@@ -117,7 +117,7 @@ func dmaCopy(l *lab) error {
 	out := func() error { return ferry.Copy(l.s, m.host, m.dev) }
 	return steps(
 		func() error {
-			return l.access(access{"the copy engine reads page-locked memory", pinned, m.at() + offset, softgpu.CopyEngine, false})
+			return l.access(access{"the copy engine reads page-locked memory", pageLocked, m.at() + offset, softgpu.CopyEngine, false})
 		},
 		func() error {
 			return l.access(access{"the copy engine writes device memory", device, uint64(m.dev.Pointer()) + offset, softgpu.CopyEngine, true})
@@ -148,7 +148,7 @@ func pageableCopy(l *lab) error {
 	for i := range ordinary {
 		ordinary[i] = byte(i)
 	}
-	d, ctx := l.g.Driver(), l.g.Context()
+	d, ctx := l.g.Driver(), l.g.CUContext()
 	return steps(
 		func() error {
 			return l.access(access{"the driver copies pageable memory", pageable, addressOf(ordinary) + offset, softgpu.CopyEngine, false})
@@ -214,7 +214,7 @@ func managedMemory(l *lab) error {
 				return nil
 			}
 			return l.time("a prefetch", timing{text: "a prefetch moves " + size + " to the device", bytes: runBytes, once: true,
-				f: func() error { return m.Prefetch(l.s, l.g.Device()) }})
+				f: func() error { return m.Prefetch(l.s, l.g.CUDevice()) }})
 		},
 	)
 }
@@ -243,7 +243,7 @@ func unifiedAddresses(l *lab) error {
 		what("managed", uint64(x.Pointer())+offset)
 	}
 	what("pageable", addressOf(ordinary)+offset)
-	d, ctx := l.g.Driver(), l.g.Context()
+	d, ctx := l.g.Driver(), l.g.CUContext()
 	copying := func(text string, dst, src cu.DevicePtr) func() error {
 		return func() error {
 			return l.time(allRuns, timing{text: text, bytes: runBytes, host: true, f: func() error { return d.Memcpy(ctx, dst, src, runBytes) }})
@@ -252,10 +252,10 @@ func unifiedAddresses(l *lab) error {
 	host := cu.DevicePtr(m.at())
 	return steps(
 		func() error {
-			return l.access(access{"a kernel reads the host's address", pinned, m.at() + offset, softgpu.Kernel, false})
+			return l.access(access{"a kernel reads the host's address", pageLocked, m.at() + offset, softgpu.Kernel, false})
 		},
 		func() error {
-			return l.access(access{"the CPU reads the same address", pinned, m.at() + offset, softgpu.CPU, false})
+			return l.access(access{"the CPU reads the same address", pageLocked, m.at() + offset, softgpu.CPU, false})
 		},
 		func() error {
 			return l.access(access{"the CPU reads a device's address", device, uint64(m.dev.Pointer()) + offset, softgpu.CPU, false})

@@ -100,7 +100,7 @@ func (p *program) kernel() func(s *ferry.Stream, d *ferry.Device[uint32]) {
 	k, err2 := must(p, m, err).Kernel("write")
 	must(p, k, err2)
 	return func(s *ferry.Stream, d *ferry.Device[uint32]) {
-		p.ok(s.Launch(k, ferry.Grid(32, 32), d, uint64(d.Len()/4), uint32(1)))
+		p.ok(s.Launch(k, ferry.Cover(32, 32), d, uint64(d.Len()/4), uint32(1)))
 	}
 }
 
@@ -154,14 +154,14 @@ func few(p *program) {
 // fewPageable copies so little that 10 us cannot be lost.
 func fewPageable(p *program) {
 	d := p.device(chunk)
-	p.ok(p.g.Driver().MemcpyHtoD(p.g.Context(), d.Pointer(), pointerTo(make([]byte, 96<<10)), 96<<10))
+	p.ok(p.g.Driver().MemcpyHtoD(p.g.CUContext(), d.Pointer(), pointerTo(make([]byte, 96<<10)), 96<<10))
 }
 
 // fewBesideMuch copies pageable memory in a program that does much else.
 func fewBesideMuch(p *program) {
 	overlapped(p)
 	d := p.device(chunk)
-	p.ok(p.g.Driver().MemcpyHtoD(p.g.Context(), d.Pointer(), pointerTo(make([]byte, 256<<10)), 256<<10))
+	p.ok(p.g.Driver().MemcpyHtoD(p.g.CUContext(), d.Pointer(), pointerTo(make([]byte, 256<<10)), 256<<10))
 }
 
 // gathered copies several inputs before one kernel, which needs them all.
@@ -190,14 +190,14 @@ func mostlyKernels(p *program) {
 func manyPageable(p *program) {
 	d, from := p.device(chunk), make([]byte, 256<<10)
 	for range 8 {
-		p.ok(p.g.Driver().MemcpyHtoD(p.g.Context(), d.Pointer(), pointerTo(from), 256<<10))
+		p.ok(p.g.Driver().MemcpyHtoD(p.g.CUContext(), d.Pointer(), pointerTo(from), 256<<10))
 	}
 }
 
 // fromPageable copies ordinary memory by the driver.
 func fromPageable(p *program) {
 	d := p.device(chunk)
-	p.ok(p.g.Driver().MemcpyHtoD(p.g.Context(), d.Pointer(), pointerTo(make([]byte, 4*chunk)), 4*chunk))
+	p.ok(p.g.Driver().MemcpyHtoD(p.g.CUContext(), d.Pointer(), pointerTo(make([]byte, 4*chunk)), 4*chunk))
 }
 
 // inPieces copies a buffer in many pieces.
@@ -235,7 +235,7 @@ func depthFirst(p *program) {
 
 // smallBehindLarge copies a little in one stream while a large copy is in progress.
 func smallBehindLarge(p *program) {
-	h, on, d, ctx := p.host(8*chunk), p.device(8*chunk), p.g.Driver(), p.g.Context()
+	h, on, d, ctx := p.host(8*chunk), p.device(8*chunk), p.g.Driver(), p.g.CUContext()
 	var streams [2]cu.Stream
 	for i := range streams {
 		s, err := d.StreamCreate(ctx, cu.StreamNonBlocking)
@@ -278,7 +278,7 @@ func farMemory(p *profile.Profile) {
 // onNode sets the nodes of a recording, as hardware has them.
 func onNode(rec *trace.Recording, memory, gpu int) *trace.Recording {
 	for i := range rec.Calls {
-		if kinds[rec.Calls[i].Name] == pinned || kinds[rec.Calls[i].Name] == "registered" {
+		if kinds[rec.Calls[i].Name] == pageLocked || kinds[rec.Calls[i].Name] == registered {
 			rec.Calls[i].Node = memory
 		}
 	}
@@ -296,7 +296,7 @@ func piped(p *program) {
 	line := pipeline.Pipeline{
 		GPU: p.g, In: []pipeline.End{p.host(16 * chunk)}, Out: []pipeline.End{p.host(16 * chunk)}, InPlace: true,
 		Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-			return s.Launch(k, ferry.Grid(256, 128), c.Out[0], uint64(c.Len/4), uint32(1))
+			return s.Launch(k, ferry.Cover(256, 128), c.Out[0], uint64(c.Len/4), uint32(1))
 		},
 	}
 	_, err = line.Run(p.Context())

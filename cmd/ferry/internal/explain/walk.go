@@ -30,7 +30,7 @@ func (l *lab) access(x access) error {
 		}
 		return nil
 	}
-	w, err := l.soft.Walk(l.g.Context(), cu.DevicePtr(x.addr), x.agent, x.write)
+	w, err := l.soft.Walk(l.g.CUContext(), cu.DevicePtr(x.addr), x.agent, x.write)
 	if err != nil {
 		return err
 	}

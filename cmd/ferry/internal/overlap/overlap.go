@@ -67,7 +67,7 @@ func (o *Options) Check() error {
 }
 
 // KernelFor returns the time of a kernel that shows what an order does, for copies that
-// take so long. Depth first, copies of several streams overlap if kernels are shorter than
+// take copyTime. Depth first, copies of several streams overlap if kernels are shorter than
 // copies. Breadth first, kernels overlap if they are longer.
 func KernelFor(order string, streams int, copyTime time.Duration) time.Duration {
 	if order == Depth {
@@ -141,11 +141,11 @@ type facts struct {
 }
 
 func factsOf(g *ferry.GPU, p *profile.Profile) (f facts, err error) {
-	n, err := g.Driver().DeviceGetAttribute(cu.DeviceAttributeAsyncEngineCount, g.Device())
+	n, err := g.Driver().DeviceGetAttribute(cu.DeviceAttributeAsyncEngineCount, g.CUDevice())
 	if err != nil {
 		return f, err
 	}
-	many, err := g.Driver().DeviceGetAttribute(cu.DeviceAttributeConcurrentKernels, g.Device())
+	many, err := g.Driver().DeviceGetAttribute(cu.DeviceAttributeConcurrentKernels, g.CUDevice())
 	f = facts{int(n), many != 0}
 	if p != nil {
 		f.engines = p.Attributes[enginesAttribute].Int()
@@ -166,7 +166,7 @@ func record(ctx context.Context, g *ferry.GPU, p *profile.Profile, o Options) (o
 	if err != nil {
 		return nil, err
 	}
-	inner, device := innermost(g.Driver()), g.Device()
+	inner, device := innermost(g.Driver()), g.CUDevice()
 	if p != nil {
 		if inner, err = softgpu.Open(softgpu.Options{Profile: p, Schedule: softgpu.Eager}); err != nil {
 			return nil, errors.Join(err, r.Close())

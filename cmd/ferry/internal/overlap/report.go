@@ -225,9 +225,10 @@ func (r *Report) waited(i int) int64 {
 	return o.StartNs - from
 }
 
-// idle returns how much of the wait of operation i, which is so long, its engine was idle:
-// all of it for another reason than the engine, else the time from the end of the
-// operation before the blocker on the engine to the blocker's start.
+// idle returns for how long the engine of operation i was idle while i waited. waited is the
+// length of that wait. If the engine is not the reason for the wait, it was idle all the time.
+// Otherwise it was idle before it began the operation that i waited for. A time of at most 1 %
+// of the whole run counts as 0.
 func (r *Report) idle(i int, waited int64) int64 {
 	o := &r.Operations[i]
 	if o.Reason != "engine" {

@@ -127,7 +127,7 @@ func kernelOfBlocks(r *rig, blocks int) (trial, error) {
 	}}, err
 }
 
-// kernelAtomics adds to so many words in turn, with one addition per thread.
+// kernelAtomics adds to the given number of words in turn, with one addition per thread.
 func kernelAtomics(r *rig, threadCount, words int) (trial, error) {
 	out, err := r.device(4 * words)
 	return trial{step: func() error {

@@ -77,7 +77,7 @@ func managedPrefetch(r *rig, n int, in bool) (trial, error) {
 	p, err := r.managed(n)
 	to, before := cu.CPUDevice, func() error { return r.increment(p, n) }
 	if in {
-		to, before = cu.Device(int(r.g.Device())), func() error { return r.write(hostView(p, n)) }
+		to, before = cu.Device(int(r.g.CUDevice())), func() error { return r.write(hostView(p, n)) }
 	}
 	return trial{prepare: before, step: func() error {
 		if err := r.d.MemPrefetchAsync(r.ctx, p, uintptr(n), to, r.stream); err != nil {

@@ -137,7 +137,8 @@ func point(c Case, samples []float64) Point {
 	return Point{Case: c, Median: at(50), P5: at(5), P95: at(95), Samples: len(samples)}
 }
 
-// sample takes the samples of a trial in one of so many turns. A virtual clock has no noise.
+// sample takes the samples of a trial in one turn. turns is the number of all turns. A
+// virtual clock has no noise.
 // After a first round, which includes the costs of first use, one sample is enough.
 func (r *rig) sample(ctx context.Context, t trial, turns int, o *Options) ([]float64, error) {
 	budget, all := o.Budget, 25

@@ -1,7 +1,7 @@
 // The kernels of "ferry bench --set patterns". patterns.ptx is compiled from this file:
 // clang-19 -x cuda --cuda-gpu-arch=sm_52 --cuda-device-only -nocudainc -nocudalib -O2 -S patterns.cu
 //
-// n is a number of words. A kernel with times repeats its work so often. If not said
+// n is a number of words. A kernel with times does its work times times. If not said
 // otherwise, a thread writes one word of out, the one with the thread's number.
 
 #define GLOBAL extern "C" __attribute__((global)) void
@@ -230,7 +230,7 @@ GLOBAL multiply(const float *a, const float *b, float *c, u32 width)
     c[me] = sum;
 }
 
-// Reads one word in so many.
+// Reads one word in stride.
 GLOBAL touch(const float *in, float *out, u64 n, u64 stride)
 {
     u64 me = thread_number();

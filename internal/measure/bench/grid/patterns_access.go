@@ -30,7 +30,7 @@ var accessKinds = slices.Concat(
 	over(allPlaces, "product of matrices", "bytes each", []int{16 * kib, 64 * kib, 256 * kib}, product),
 )
 
-// reads returns the kinds of a kernel that reads words so many times.
+// reads returns the kinds of a kernel that reads each word the given number of times.
 func reads(name, kernel string, times uint32, sizes []int, places []place) []kind {
 	return over(places, name, "bytes", sizes, func(r *rig, n int, p place) (trial, error) {
 		blocks := readingBlocks(kernel, n/4)

@@ -23,7 +23,7 @@ var arithmeticKinds = slices.Concat(
 
 var computeNames = map[uint32]string{10: "10 multiply-adds a word", 100: "100 multiply-adds a word", 1000: "1000 multiply-adds a word"}
 
-// computes returns kinds with so many steps for each word of the input.
+// computes returns kinds with the given number of steps for each word of the input.
 func computes(times uint32, sizes []int, places []place) []kind {
 	return over(places, computeNames[times], "bytes", sizes, func(r *rig, n int, p place) (trial, error) {
 		return compute(r, "multiply_add", times, n/4, p)

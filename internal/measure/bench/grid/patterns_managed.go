@@ -27,11 +27,11 @@ func preferHost(r *rig, p cu.DevicePtr, n int) error {
 }
 
 func preferDevice(r *rig, p cu.DevicePtr, n int) error {
-	return r.d.MemAdvise(r.ctx, p, uintptr(n), cu.MemAdviseSetPreferredLocation, cu.Device(r.g.Device()))
+	return r.d.MemAdvise(r.ctx, p, uintptr(n), cu.MemAdviseSetPreferredLocation, cu.Device(r.g.CUDevice()))
 }
 
 func accessedByDevice(r *rig, p cu.DevicePtr, n int) error {
-	return r.d.MemAdvise(r.ctx, p, uintptr(n), cu.MemAdviseSetAccessedBy, cu.Device(r.g.Device()))
+	return r.d.MemAdvise(r.ctx, p, uintptr(n), cu.MemAdviseSetAccessedBy, cu.Device(r.g.CUDevice()))
 }
 
 func readMostly(r *rig, p cu.DevicePtr, n int) error {

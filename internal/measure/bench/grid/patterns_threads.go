@@ -19,7 +19,7 @@ var threadKinds = slices.Concat(
 	}),
 )
 
-// onFourMiB runs a kernel of so many threads, in blocks of at most the given number.
+// onFourMiB runs a kernel of count threads, in blocks no larger than most threads.
 func onFourMiB(r *rig, count int, p place, kernel string, most int) (trial, error) {
 	const n = 4 * mib
 	in, err := r.input(ones(n), p)

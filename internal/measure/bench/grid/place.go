@@ -95,7 +95,7 @@ func random(i int) uint32 {
 	return x ^ x>>16
 }
 
-// indices returns n random indices of a table of so many words.
+// indices returns n random indices of a table of the given number of words.
 func indices(n, table int) []byte {
 	return words(n, func(i int) uint32 { return random(i) % uint32(table) })
 }

@@ -42,7 +42,7 @@ type rig struct {
 }
 
 func newRig(g *ferry.GPU) (*rig, error) {
-	r := &rig{g: g, d: g.Driver(), ctx: g.Context(), functions: map[string]cu.Function{}}
+	r := &rig{g: g, d: g.Driver(), ctx: g.CUContext(), functions: map[string]cu.Function{}}
 	r.emulated = cu.AsEmulated(r.d)
 	var err error
 	if r.processors, err = g.Attribute(cu.DeviceAttributeMultiprocessorCount); err != nil {

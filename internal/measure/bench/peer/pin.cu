@@ -3,7 +3,7 @@
 //   nvcc -O2 -o pin_c pin.cu -lcuda
 //   ./pin_c alloc|register|cached
 //
-// Each line on standard input is a number of bytes. It page-locks so much memory, frees it,
+// Each line on standard input is a number of bytes. It page-locks that much memory, frees it,
 // and prints the nanoseconds of both. "alloc" uses cuMemHostAlloc. "register" touches huge
 // pages with 16 threads, then registers all at once. "cached" takes 4 MiB once, and prints
 // the nanoseconds that a block of a list behind a mutex takes, with its return, and 0.

@@ -95,7 +95,7 @@ func (w *worker) submit() error {
 	if err := ferry.Copy(w.stream, w.device, w.from); err != nil {
 		return err
 	}
-	if err := w.stream.Launch(w.kernel, ferry.Grid(len(w.in)/4, 256), w.args...); err != nil {
+	if err := w.stream.Launch(w.kernel, ferry.Cover(len(w.in)/4, 256), w.args...); err != nil {
 		return err
 	}
 	if err := ferry.Copy(w.stream, w.to, w.device); err != nil {

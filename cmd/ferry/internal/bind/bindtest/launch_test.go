@@ -67,9 +67,9 @@ func TestSaxpy(t *testing.T) {
 	for i := range n {
 		x.Slice()[i], y.Slice()[i] = float32(i), 1
 	}
-	check(t, k.Saxpy(s, ferry.Grid(n, 256), n, 2, x, y))
+	check(t, k.Saxpy(s, ferry.Cover(n, 256), n, 2, x, y))
 	var b ferry.Batch
-	check(t, k.Saxpy(&b, ferry.Grid(n, 256), n/2, 3, x.Range(n/2, n), y.Range(0, n/2)))
+	check(t, k.Saxpy(&b, ferry.Cover(n, 256), n/2, 3, x.Range(n/2, n), y.Range(0, n/2)))
 	check(t, s.Submit(&b))
 	check(t, s.Wait(context.Background()))
 	for i, got := range y.Slice() {
@@ -88,7 +88,7 @@ func TestScalars(t *testing.T) {
 	g, s, k := open(t)
 	out := upload(t, g, make([]Scalars, 1))
 	want := Scalars{Flag: true, Small: -3, Byte: 250, HalfWord: -30000, Word: 60000, Number: -2e9, Bits: 4e9, Wide: -9e18, Count: 18e18, Value: 0.1, Mode: 7}
-	check(t, k.Scalars(s, ferry.Grid(1, 1), want.Flag, want.Small, want.Byte, want.HalfWord, want.Word, want.Number, want.Bits, want.Wide, want.Count, want.Value, want.Mode, out))
+	check(t, k.Scalars(s, ferry.Cover(1, 1), want.Flag, want.Small, want.Byte, want.HalfWord, want.Word, want.Number, want.Bits, want.Wide, want.Count, want.Value, want.Mode, out))
 	if got := must(ferry.Download(out))(t)[0]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -105,7 +105,7 @@ func TestFilter(t *testing.T) {
 	to, sums := upload(t, g, make([][4]float32, n)), upload(t, g, make([][3]float32, n))
 	histogram := upload(t, g, make([]uint32, n))
 	f := Filter{Size: Size{3, 2}, Enabled: true, Weights: [3]float32{2, 3, 4}, Offset: Offset{10, 20, 30}, Gain: 0.5, Histogram: histogram.Pointer(), Tag: 77}
-	check(t, k.Filter(s, ferry.Grid(n, 32), f, upload(t, g, from), to, sums))
+	check(t, k.Filter(s, ferry.Cover(n, 32), f, upload(t, g, from), to, sums))
 	check(t, s.Wait(context.Background()))
 	gotTo, gotSums, gotTags := must(ferry.Download(to))(t), must(ferry.Download(sums))(t), must(ferry.Download(histogram))(t)
 	for i, p := range from {
@@ -123,9 +123,9 @@ func TestFilter(t *testing.T) {
 func TestOthers(t *testing.T) {
 	g, s, k := open(t)
 	x, d, out := upload(t, g, []float32{1, 2, 3}), upload(t, g, []float64{1, 2, 3}), upload(t, g, make([]float32, 3))
-	check(t, k.ScaleFloat1(s, ferry.Grid(3, 32), x, 3, 3))
-	check(t, k.ScaleDouble2(s, ferry.Grid(1, 1), d, 3, 3))
-	check(t, k.Blur3(s, ferry.Grid(3, 32), x, out, 3))
+	check(t, k.ScaleFloat1(s, ferry.Cover(3, 32), x, 3, 3))
+	check(t, k.ScaleDouble2(s, ferry.Cover(1, 1), d, 3, 3))
+	check(t, k.Blur3(s, ferry.Cover(3, 32), x, out, 3))
 	if got := must(ferry.Download(d))(t); got[0] != 3 || got[1] != 2 || got[2] != 9 {
 		t.Errorf("scaled %v", got)
 	}
@@ -133,8 +133,8 @@ func TestOthers(t *testing.T) {
 		t.Errorf("blurred %v", got)
 	}
 	words, flags := upload(t, g, make([]uint32, 1)), upload(t, g, make([]uint32, 2))
-	check(t, k.Untyped(s, ferry.Grid(1, 1), words.Pointer(), 0, [4]byte{0x17}, 100, 2.5, flags))
-	check(t, k.Nothing(s, ferry.Grid(1, 1)))
+	check(t, k.Untyped(s, ferry.Cover(1, 1), words.Pointer(), 0, [4]byte{0x17}, 100, 2.5, flags))
+	check(t, k.Nothing(s, ferry.Cover(1, 1)))
 	check(t, s.Wait(context.Background()))
 	if got := must(ferry.Download(words))(t); got[0] != 107 {
 		t.Errorf("the bit field and the number are %v, want 107", got)
@@ -146,7 +146,7 @@ func TestOthers(t *testing.T) {
 	if empty.Pointer() != 0 {
 		t.Error("an empty buffer is no null pointer")
 	}
-	check(t, k.Untyped(s, ferry.Grid(1, 1), words.Pointer(), cu.DevicePtr(0), [4]byte{}, 0, 0, flags.Range(0, 2)))
+	check(t, k.Untyped(s, ferry.Cover(1, 1), words.Pointer(), cu.DevicePtr(0), [4]byte{}, 0, 0, flags.Range(0, 2)))
 }
 
 // TestAllocates: a launch by a method allocates nothing.
@@ -155,7 +155,7 @@ func TestAllocates(t *testing.T) {
 	x := upload(t, g, make([]float32, 8))
 	var b ferry.Batch
 	f := Filter{}
-	c := ferry.Grid(1, 1)
+	c := ferry.Cover(1, 1)
 	pixels, sums := upload(t, g, make([][4]float32, 1)), upload(t, g, make([][3]float32, 1))
 	launch := func(q ferry.Queue) {
 		f.Gain++
@@ -225,11 +225,11 @@ func use(k *Kernels, q ferry.Queue, c ferry.LaunchConfig, f32 *ferry.Device[floa
 func TestNotLoaded(t *testing.T) {
 	_, s, _ := open(t)
 	for _, k := range []*Kernels{nil, {}} {
-		if err := k.Nothing(s, ferry.Grid(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
+		if err := k.Nothing(s, ferry.Cover(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
 			t.Errorf("launch: %v", err)
 		}
 		var b ferry.Batch
-		if err := k.Nothing(&b, ferry.Grid(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
+		if err := k.Nothing(&b, ferry.Cover(1, 1)); !errors.Is(err, cu.ErrorInvalidValue) {
 			t.Errorf("launch in a batch: %v", err)
 		}
 		if m, err := k.Module(), k.Close(); m != nil || err != nil {

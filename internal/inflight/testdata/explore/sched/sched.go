@@ -74,7 +74,7 @@ type choice struct {
 	at      int
 }
 
-// Explore runs threads that prepare makes in all schedules with at most so many
+// Explore runs threads that prepare makes in all schedules with at most the given number of
 // preemptions, and check after each, until failed. It returns the number of schedules
 // and the last one. hung reports that threads waited for ever.
 func Explore(preemptions int, prepare func() (threads []func(), check func()), failed func() bool) (schedules int, last []int, hung bool) {

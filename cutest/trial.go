@@ -16,9 +16,9 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// T has what a case works with: a driver, a context and methods for checks. Like
-// [testing.T] it ends a case by ending its goroutine.
-type T struct {
+// trial is one run of a case. It has what the case works with: a driver, a context and
+// methods for checks. Like [testing.T] it ends a case by ending its goroutine.
+type trial struct {
 	tb    testing.TB
 	d     cu.Driver
 	suite *suite
@@ -38,20 +38,20 @@ type T struct {
 }
 
 // step records what the case is about to wait for.
-func (c *T) step(what string) {
+func (c *trial) step(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = what
 }
 
-func (c *T) waitingFor() string {
+func (c *trial) waitingFor() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
 }
 
 // fail records a failure and goes on.
-func (c *T) fail(format string, args ...any) {
+func (c *trial) fail(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -60,7 +60,7 @@ func (c *T) fail(format string, args ...any) {
 	c.failures = append(c.failures, fmt.Sprintf(format, args...))
 }
 
-func (c *T) firstFailure() string {
+func (c *trial) firstFailure() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.failures) == 0 {
@@ -71,13 +71,13 @@ func (c *T) firstFailure() string {
 }
 
 // fatal records a failure and ends the case.
-func (c *T) fatal(format string, args ...any) {
+func (c *trial) fatal(format string, args ...any) {
 	c.fail(format, args...)
 	runtime.Goexit()
 }
 
 // skip ends the case without a result.
-func (c *T) skip(format string, args ...any) {
+func (c *trial) skip(format string, args ...any) {
 	c.mu.Lock()
 	c.skipped = fmt.Sprintf(format, args...)
 	c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *T) skip(format string, args ...any) {
 }
 
 // observe records what the driver does where the manual is silent.
-func (c *T) observe(name string, value any) {
+func (c *trial) observe(name string, value any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -102,7 +102,7 @@ func (c *T) observe(name string, value any) {
 }
 
 // observeError records the result of a call; nil is CUDA_SUCCESS.
-func (c *T) observeError(name string, err error) { c.observe(name, codeName(err)) }
+func (c *trial) observeError(name string, err error) { c.observe(name, codeName(err)) }
 
 func codeName(err error) string {
 	if err == nil {
@@ -117,14 +117,14 @@ func codeName(err error) string {
 
 // skipMissing ends the case without a result if the driver does not have a call, because
 // it is older.
-func (c *T) skipMissing(err error) {
+func (c *trial) skipMissing(err error) {
 	if missing, ok := errors.AsType[*cu.NotSupportedError](err); ok {
 		c.skip("the driver lacks %s: it needs %s", missing.Call, missing.Needs)
 	}
 }
 
 // ok ends the case unless err is nil.
-func (c *T) ok(err error, what string) {
+func (c *trial) ok(err error, what string) {
 	if err != nil {
 		c.skipMissing(err)
 		c.fatal("%s: %v", what, err)
@@ -132,7 +132,7 @@ func (c *T) ok(err error, what string) {
 }
 
 // want fails the case unless err is one of the codes; [cu.Success] stands for nil.
-func (c *T) want(err error, what string, codes ...cu.Result) {
+func (c *trial) want(err error, what string, codes ...cu.Result) {
 	c.mu.Lock()
 	c.waiting = "after " + what
 	c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *T) want(err error, what string, codes ...cu.Result) {
 
 // wantOrEmulated demands the code hardware. On an emulated device, which may check more
 // or later, it also accepts the codes emulated.
-func (c *T) wantOrEmulated(err error, what string, hardware cu.Result, emulated ...cu.Result) {
+func (c *trial) wantOrEmulated(err error, what string, hardware cu.Result, emulated ...cu.Result) {
 	codes := []cu.Result{hardware}
 	if cu.AsEmulated(c.d) != nil {
 		codes = append(codes, emulated...)
@@ -168,14 +168,14 @@ func isCode(err error, code cu.Result) bool {
 }
 
 // check fails the case unless cond holds.
-func (c *T) check(cond bool, format string, args ...any) {
+func (c *trial) check(cond bool, format string, args ...any) {
 	if !cond {
 		c.fail(format, args...)
 	}
 }
 
 // same compares every byte.
-func (c *T) same(what string, got, want []byte) {
+func (c *trial) same(what string, got, want []byte) {
 	if bytes.Equal(got, want) {
 		return
 	}
@@ -196,14 +196,14 @@ func (c *T) same(what string, got, want []byte) {
 }
 
 // random returns n fresh bytes.
-func (c *T) random(n int) []byte {
+func (c *trial) random(n int) []byte {
 	b := make([]byte, n)
 	c.scramble(b)
 	return b
 }
 
 // scramble overwrites b with fresh bytes, so that no expected value is there by chance.
-func (c *T) scramble(b []byte) {
+func (c *trial) scramble(b []byte) {
 	for len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, rand.Uint64())
 		b = b[8:]
@@ -215,10 +215,10 @@ func (c *T) scramble(b []byte) {
 
 // cleanup runs f at the end of the case, when all gates are open and the context is
 // idle. The last f runs first.
-func (c *T) cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
+func (c *trial) cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
 
 // now returns the time of the host. An emulated device has a virtual time.
-func (c *T) now() time.Duration {
+func (c *trial) now() time.Duration {
 	if e := cu.AsEmulated(c.d); e != nil {
 		return e.Now()
 	}
@@ -228,7 +228,7 @@ func (c *T) now() time.Duration {
 var processStart = time.Now()
 
 // attr returns a device attribute, or 0 if the driver is older than the attribute.
-func (c *T) attr(a cu.DeviceAttribute) int32 {
+func (c *trial) attr(a cu.DeviceAttribute) int32 {
 	v, err := c.d.DeviceGetAttribute(a, c.dev)
 	if isCode(err, cu.ErrorInvalidValue) {
 		return 0
@@ -240,7 +240,7 @@ func (c *T) attr(a cu.DeviceAttribute) int32 {
 // unusedAddress returns an address without memory. On a device with access to pageable
 // memory the case skips. There the driver takes any address for host memory, and finds
 // the error too late.
-func (c *T) unusedAddress() cu.DevicePtr {
+func (c *trial) unusedAddress() cu.DevicePtr {
 	if c.attr(cu.DeviceAttributePageableMemoryAccess) != 0 {
 		c.skip("the device uses pageable memory: any address may be valid")
 	}
@@ -251,7 +251,7 @@ func (c *T) unusedAddress() cu.DevicePtr {
 const blockedTime = 25 * time.Millisecond
 
 // until polls cond until it is true.
-func (c *T) until(what string, cond func() bool) {
+func (c *trial) until(what string, cond func() bool) {
 	c.step(what)
 	returnLimit := c.suite.times.returnLimit
 	for limit := time.Now().Add(returnLimit); !cond(); {
