@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // owns notes that the call has made or page-locked memory.
@@ -12,9 +13,10 @@ func (c *call) owns(ctx cu.Context, base, bytes uint64, s sort, flags uint32) *m
 	if base == 0 || bytes == 0 {
 		return nil
 	}
+	byPin := s == registered && callsite.ByPin()
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
-	m := &memory{base: base, end: base + bytes, sort: s, ctx: ctx, flags: flags, made: c.site, call: c.name, launches: c.d.launches, known: s == device || s == pooled}
+	m := &memory{base: base, end: base + bytes, sort: s, byPin: byPin, ctx: ctx, flags: flags, made: c.site, call: c.name, launches: c.d.launches, known: s == device || s == pooled}
 	c.d.memories.add(m)
 	return m
 }
@@ -185,6 +187,8 @@ func (d *Driver) badFree(c *call, at uint64) {
 		f.Mend = "free the address that the allocation returned"
 	case freedBy(m.sort, c.name):
 		return // refused for another reason
+	case m.byPin:
+		f.What, f.Mend = "the memory is a buffer of ferry.AllocHost, which no call of the driver frees", "close the buffer"
 	default:
 		f.What = fmt.Sprintf("the memory was made by %s, which another call frees", m.call)
 		f.Mend = "free it by " + freeOf[m.sort]

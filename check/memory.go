@@ -47,6 +47,7 @@ type memory struct {
 	written   []extent // of device memory, while it is known
 	known     bool     // written has all that was written
 	hold      *hold    // of registered memory
+	byPin     bool     // registered by package pin: it is memory of ferry.AllocHost
 	held      bool     // the driver's list has it
 	accesses  []access
 }
@@ -55,7 +56,16 @@ func (m *memory) String() string {
 	if m.sort == pageable {
 		return m.sort.String()
 	}
-	return fmt.Sprintf("%v %d (%d bytes)", m.sort, m.number, m.end-m.base)
+	return fmt.Sprintf("%v %d (%d bytes)", m.shownSort(), m.number, m.end-m.base)
+}
+
+// shownSort returns the sort that findings name. Memory of ferry.AllocHost is page-locked memory
+// there, although package pin registers it.
+func (m *memory) shownSort() sort {
+	if m.byPin {
+		return pinned
+	}
+	return m.sort
 }
 
 // region is a range of addresses of a memory. Memory has a second one where the device has
@@ -116,8 +126,9 @@ func (x *memories) gone(at uint64) *memory {
 
 // add adds memory.
 func (x *memories) add(m *memory) {
-	x.count[m.sort]++
-	m.number = x.count[m.sort]
+	n := &x.count[m.shownSort()]
+	*n++
+	m.number = *n
 	x.alias(region{m.base, m.end, m, m.base})
 }
 

@@ -198,14 +198,14 @@ func (l *launch) run(o *op) error {
 		Shuffle:         d.shuffle(o),
 		Check:           d.races,
 		Written:         d.values.finder(),
-		Between:         d.launches.betweenLaunches(o),
+		Between:         d.launches.Between(o.track),
 		Mapped:          v.mapped(o),
 	})
 	l.report(o, v, stats.Findings)
 	d.found.gaveUp(gaveUpIntervals, stats.GaveUp.Intervals)
 	d.found.gaveUp(gaveUpWords, stats.GaveUp.Words)
 	if err == nil {
-		l.between(o, stats.Touched)
+		o.endLaunch(stats.Touched)
 	}
 	x.stats, x.real = stats, time.Since(began)
 	d.mu.Lock()
@@ -356,8 +356,8 @@ func (d *Driver) LaunchHostFunc(h cu.Context, stream cu.Stream, fn func()) error
 		engine: engineHost,
 		run: func(o *op) error {
 			o.ctx.printf.flush()
-			d.launches.hostSees(o)
-			defer d.launches.followsHost(o)
+			d.launches.HostSees(o.track)
+			defer d.launches.FollowsHost(o.track)
 			return o.raceHostFunc(&d.hostFuncs, fn)
 		},
 		price: func(o *op) cost { return cost{ns: o.ctx.hostFunctionNs(o.start)} },

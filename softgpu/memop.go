@@ -121,7 +121,7 @@ func (w *wordWrite) run(o *op) error {
 		}
 		o.raceSignal(word)
 		if w.dst.region.kind.onHost() {
-			o.ctx.drv.launches.hostSees(o)
+			o.ctx.drv.launches.HostSees(o.track)
 		}
 		w.dst.wrote(0, w.dst.n)
 		storeWord(word, w.value)

@@ -250,7 +250,7 @@ func (m *deviceMemory) nextAlias(n uint64) uint64 {
 func (m *deviceMemory) freeRegion(r *region) {
 	r.state.Store(stateFreed)
 	m.dev.drv.space.remove(r)
-	m.dev.drv.launches.forget(r.base, r.size)
+	m.dev.drv.launches.Forget(r.base, r.size)
 	if r.kind != kindPool {
 		usedBefore := m.used()
 		m.uncharge(r.charge)
@@ -422,7 +422,7 @@ func (d *Driver) freeable(dptr cu.DevicePtr, what string) (*region, error) {
 	case r.device != uint64(dptr) || x.alias:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is not the start of an allocation: %s", uint64(dptr), d.space.near(uint64(dptr)))
 	case r.kind == kindHost || r.kind == kindRegistered:
-		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.kind)
+		return nil, refuse(cu.ErrorInvalidValue, what, "%#x is a %v: use MemFreeHost or MemHostUnregister", uint64(dptr), r.shownKind())
 	case r.streamFree != nil && r.streamFree.done:
 		return nil, refuse(cu.ErrorInvalidValue, what, "%#x was freed in stream order", uint64(dptr))
 	case r.kind == kindModule || r.mod != nil:

@@ -19,7 +19,7 @@ func (p place) memoryName() string {
 	if p.region == nil {
 		return "pageable"
 	}
-	return p.region.kind.memoryName()
+	return p.region.shownKind().memoryName()
 }
 
 func (k kind) memoryName() string {
@@ -29,7 +29,7 @@ func (k kind) memoryName() string {
 	case kindRegistered:
 		return "registered"
 	case kindHost:
-		return "pinned"
+		return "page-locked"
 	}
 	return "device"
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
+	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -78,10 +79,10 @@ type op struct {
 	err         error
 	awaited     bool // a call waits for it and returns its error
 
-	kernel *execution   // of a kernel: its run and statistics
-	parts  *kernelParts // of a kernel: its time by parts, once it is priced
-	opRace              // its state in the race detector
-	track  *track       // its place in the order, nil without the check of launches
+	kernel *execution        // of a kernel: its run and statistics
+	parts  *kernelParts      // of a kernel: its time by parts, once it is priced
+	opRace                   // its state in the race detector
+	track  *launchrace.Track // its place in the order, nil without the check of launches
 
 	unretiredDeps int // deps that are not retired
 	arrived       bool

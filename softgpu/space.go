@@ -29,6 +29,15 @@ func (k kind) String() string {
 		"page-locked host allocation", "registered host range", "managed allocation"}[k]
 }
 
+// shownKind returns the kind that texts about the region name. Memory of ferry.AllocHost is
+// page-locked memory there, although package pin registers it.
+func (r *region) shownKind() kind {
+	if r.byPin {
+		return kindHost
+	}
+	return r.kind
+}
+
 // onHost reports whether the CPU can read the memory.
 func (k kind) onHost() bool { return k >= kindHost }
 
@@ -58,6 +67,7 @@ type region struct {
 	mod        *module
 	alloc      cu.MemHostAllocFlags
 	reg        cu.MemHostRegisterFlags
+	byPin      bool // registered by package pin: it is memory of ferry.AllocHost
 	shared     bool // known to every context
 	backing    *backing
 	site       callsite.Place // the line that allocated it, with checks
@@ -126,7 +136,7 @@ func (r *region) free() {
 	}
 	r.state.Store(stateFreed)
 	d.space.remove(r)
-	d.launches.forget(r.device, r.size)
+	d.launches.Forget(r.device, r.size)
 	if r.managed != nil {
 		r.managed.pages.Free()
 	}
@@ -354,7 +364,7 @@ func (s *space) remove(r *region) {
 			continue
 		}
 		x := chunks[at][i]
-		s.recordFreed(freedRange{x.base, x.end, r.kind, by})
+		s.recordFreed(freedRange{x.base, x.end, r.shownKind(), by})
 		if len(chunks[at]) == 1 {
 			s.replace(at)
 			continue
@@ -454,7 +464,7 @@ func (s *space) near(addr uint64) string {
 }
 
 func (x addressRange) String() string {
-	w := describe(x.region.kind, x.base, x.end)
+	w := describe(x.region.shownKind(), x.base, x.end)
 	if x.region.name != "" {
 		w += " (" + x.region.name + ")"
 	}

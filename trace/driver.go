@@ -86,6 +86,7 @@ type call struct {
 
 	over            bool   // end has run
 	address, source uint64 // that the call allocates, frees or writes, and reads; 0 for none
+	kind            string // of the memory that the call allocates or page-locks
 	node            int    // of host memory that the call page-locks
 }
 

@@ -8,8 +8,8 @@ import (
 // Kinds of memory in a recording.
 const (
 	device     = "device"
-	pinned     = "pinned"
-	registered = "registered"
+	pageLocked = "page-locked" // of cuMemHostAlloc, and of ferry.AllocHost
+	registered = "registered"  // of the program, as by ferry.Register
 	managed    = "managed"
 	pageable   = "pageable"
 )

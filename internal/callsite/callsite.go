@@ -140,6 +140,23 @@ func ByLibrary() bool {
 	return false
 }
 
+// ByPin reports whether package pin makes the driver call in progress. Memory that it registers is
+// memory of ferry.AllocHost: Ferry has allocated it, not the program.
+func ByPin() bool {
+	var stack [maxDepth]uintptr
+	n := runtime.Callers(2, stack[:])
+	for f := range frames(stack[:n]) {
+		rest, _ := strings.CutPrefix(f.Function, "github.com/ferrygpu/ferry")
+		switch {
+		case strings.HasPrefix(rest, "/internal/pin."):
+			return true
+		case strings.HasPrefix(rest, "."): // package ferry called the driver itself, for Register
+			return false
+		}
+	}
+	return false
+}
+
 // own reports whether a frame belongs to Ferry's library. Tests, commands and
 // measurements of Ferry are programs that use the library.
 func own(f runtime.Frame) bool {

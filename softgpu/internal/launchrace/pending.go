@@ -1,10 +1,11 @@
-package softgpu
+package launchrace
 
 import (
 	"cmp"
 	"math"
 	"slices"
 
+	"github.com/ferrygpu/ferry/internal/vclock"
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
@@ -22,12 +23,12 @@ const (
 
 // standing is where an operation that has ended stands in the order.
 type standing struct {
-	at     chainLink
-	past   past    // what comes before it
-	late   past    // what comes before its accesses that are kernelrace.Late
-	edges  uint64  // how many edges past and late have regard to
-	ended  uint64  // its number among those that have ended
-	strong []words // what it has read by strong accesses, if it acquires: in order, and apart
+	at     vclock.Point
+	past   vclock.Clock // what comes before it
+	late   vclock.Clock // what comes before its accesses that are kernelrace.Late
+	edges  uint64       // how many edges past and late have regard to
+	ended  uint64       // its number among those that have ended
+	strong []words      // what it has read by strong accesses, if it acquires: in order, and apart
 }
 
 // words is a range of addresses.
@@ -36,30 +37,30 @@ type words struct{ from, to uint64 }
 // edge says that what follows the operation at a link follows something else, too. It is
 // found when that operation has ended, so the pasts of what follows do not have it.
 type edge struct {
-	at     chainLink
-	before past
+	at     vclock.Point
+	before vclock.Clock
 }
 
 // waiting is a conflict that operations which run may still order.
 type waiting struct {
 	first, second *standing
 	a, b          kernelrace.Kind // of their accesses
-	finding       *Finding
+	race          *Race
 }
 
 // addEdge orders what follows the operation at a link after what a past has.
-func (c *launchCheck) addEdge(at chainLink, before past) {
+func (c *Check) addEdge(at vclock.Point, before vclock.Clock) {
 	c.edges = append(c.edges, edge{at, before})
 	c.added++
 }
 
 // closed returns p with all that follows from it by edges.
-func (c *launchCheck) closed(p past) past {
+func (c *Check) closed(p vclock.Clock) vclock.Clock {
 	for again := true; again; {
 		again = false
 		for i := range c.edges {
-			if e := &c.edges[i]; p.has(e.at) && !p.contains(e.before) {
-				p, again = p.join(e.before), true
+			if e := &c.edges[i]; p.Has(e.at) && !p.Contains(e.before) {
+				p, again = p.Join(e.before), true
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func (c *launchCheck) closed(p past) past {
 }
 
 // refresh adds to the pasts of s what follows from edges that are new.
-func (c *launchCheck) refresh(s *standing) {
+func (c *Check) refresh(s *standing) {
 	if s.edges != c.added {
 		s.past, s.late, s.edges = c.closed(s.past), c.closed(s.late), c.added
 	}
@@ -76,7 +77,7 @@ func (c *launchCheck) refresh(s *standing) {
 // tidyEdges forgets the edges that all that can still run has regard to. If that is not
 // enough, it orders all that can still run after the oldest. Then races with what these order
 // are not found.
-func (c *launchCheck) tidyEdges() {
+func (c *Check) tidyEdges() {
 	if forced := len(c.edges) - mostEdges/2; len(c.edges) > mostEdges {
 		for i := range c.edges[:forced] {
 			c.orderAll(c.edges[i].before)
@@ -94,39 +95,39 @@ func (c *launchCheck) tidyEdges() {
 		c.refresh(w.first)
 		c.refresh(w.second)
 	}
-	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return floor.contains(e.before) })
+	c.edges = slices.DeleteFunc(c.edges, func(e edge) bool { return floor.Contains(e.before) })
 	c.edgeLimit = min(max(leastEdges, 2*len(c.edges)), mostEdges)
 }
 
 // orderAll orders all that has not ended after what a past has.
-func (c *launchCheck) orderAll(before past) {
-	c.host = c.host.join(before)
+func (c *Check) orderAll(before vclock.Clock) {
+	c.host = c.host.Join(before)
 	for t := range c.open {
-		t.past = t.past.join(before)
+		t.past = t.past.Join(before)
 	}
 }
 
 // floor returns what comes before all that can still run.
-func (c *launchCheck) floor() past {
+func (c *Check) floor() vclock.Clock {
 	c.host = c.closed(c.host)
 	floor := c.host
 	for t := range c.open {
 		t.past = c.closed(t.past)
-		floor = floor.meet(t.past)
+		floor = floor.Meet(t.past)
 	}
 	return floor
 }
 
 // keepAcquired keeps the words that f has acquired, for operations that run and may have
 // released them.
-func (c *launchCheck) keepAcquired(f *footprint) {
+func (c *Check) keepAcquired(f *footprint) {
 	if !f.Acquires || len(c.running) == 0 {
 		return
 	}
 	var list []words
 	for number, p := range f.Pages {
 		p.StrongReads(func(off, n uint16) {
-			from := number*writtenSize + uint64(off)
+			from := number*pageSize + uint64(off)
 			list = append(list, words{from, from + uint64(n)})
 		})
 	}
@@ -146,12 +147,12 @@ func (c *launchCheck) keepAcquired(f *footprint) {
 
 // forgetAcquired forgets the oldest n of acquired. Each counts as ordered after all that runs
 // and began before its end.
-func (c *launchCheck) forgetAcquired(n int) {
+func (c *Check) forgetAcquired(n int) {
 	for _, s := range c.acquired[:n] {
 		for t := range c.running {
 			if t.began < s.ended {
-				before := t.past.with(t.at)
-				s.late = s.late.join(before)
+				before := t.past.With(t.at)
+				s.late = s.late.Join(before)
 				c.addEdge(s.at, before)
 			}
 		}
@@ -167,21 +168,21 @@ func (s *standing) readsStrongly(addr uint64) bool {
 	return ok || i > 0 && addr < s.strong[i-1].to
 }
 
-// stop says that o runs no longer: it has ended, or failed. It returns the findings that
-// this decides.
-func (c *launchCheck) stop(o *op) []*Finding {
-	if c == nil || o.track == nil {
+// Stop says that the operation of a track runs no longer: it has ended, or failed. It returns the
+// races that this decides. t may be nil.
+func (c *Check) Stop(t *Track) []*Race {
+	if c == nil || t == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.running, o.track)
+	delete(c.running, t)
 	return c.decide()
 }
 
-// judge adds conflicts of an operation that has ended, and returns the findings that are
+// judge adds conflicts of an operation that has ended, and returns the races that are
 // decided.
-func (c *launchCheck) judge(found []*waiting) []*Finding {
+func (c *Check) judge(found []*waiting) []*Race {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, found...)
@@ -193,9 +194,9 @@ func (c *launchCheck) judge(found []*waiting) []*Finding {
 	return list
 }
 
-// decide returns the findings of conflicts that nothing orders, and forgets the words acquired
+// decide returns the races of conflicts that nothing orders, and forgets the words acquired
 // that nothing which runs can have released.
-func (c *launchCheck) decide() (list []*Finding) {
+func (c *Check) decide() (list []*Race) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w *waiting) bool {
 		c.refresh(w.first)
 		c.refresh(w.second)
@@ -205,7 +206,7 @@ func (c *launchCheck) decide() (list []*Finding) {
 		if c.mayOrder(w) {
 			return false
 		}
-		list = append(list, w.finding)
+		list = append(list, w.race)
 		return true
 	})
 	began := uint64(math.MaxUint64)
@@ -223,9 +224,9 @@ func (c *launchCheck) decide() (list []*Finding) {
 
 // mayOrder reports whether an operation that runs may order a conflict when it ends: it may
 // have released a word for one of the two, or for something before them.
-func (c *launchCheck) mayOrder(w *waiting) bool {
-	follows := func(at chainLink) bool {
-		return w.first.at == at || w.second.at == at || w.first.late.has(at) || w.second.late.has(at)
+func (c *Check) mayOrder(w *waiting) bool {
+	follows := func(at vclock.Point) bool {
+		return w.first.at == at || w.second.at == at || w.first.late.Has(at) || w.second.late.Has(at)
 	}
 	for t := range c.running {
 		if follows(t.at) { // it has let the host continue
