@@ -25,9 +25,9 @@ func main() {
 func parts() []part {
 	return []part{
 		{files: []string{procsPath, callsPath}, from: "the lines `//cu:` in `cu/driver.go`", make: libcudaFiles},
-		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceFile},
-		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkFile},
-		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultFile},
+		{files: []string{tracePath}, from: "the methods in `cu/driver.go` and the hooks in `trace/hooks*.go`", make: traceWrapper.file},
+		{files: []string{checkPath}, from: "the methods in `cu/driver.go` and the hooks in `check/hooks*.go`", make: checkWrapper.file},
+		{files: []string{faultPath}, from: "the methods in `cu/driver.go` and the hooks in `fault/hooks.go`", make: faultWrapper.file},
 		{files: []string{packagesPath}, from: "the comments and imports of all packages", make: packagesFile},
 		{files: []string{contributingPath}, from: "the list of parts in `internal/gen`", make: partsInContributing},
 		{files: []string{"docs/generated/coverage.md"}, from: "the cases of `cutest` and `docs/results/cutest-*.json`", pkg: "./cutest", test: "TestCoverage"},
