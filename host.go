@@ -47,9 +47,6 @@ type HostOptions struct {
 	// how many bytes are page-locked so far, total is the size of the buffer. The
 	// goroutine that allocates calls it.
 	Progress func(done, total int)
-	// Pool is the pool that provides the memory. With a pool, the options of the pool
-	// apply instead of the others here. The pool must belong to the same GPU.
-	Pool *PinnedPool
 }
 
 // AllocHost allocates page-locked memory for n elements. Ferry makes large buffers itself.
@@ -57,7 +54,7 @@ type HostOptions struct {
 // those are faster. It is registered in parts of at most 256 MiB (cuMemHostRegister), but
 // behaves like one registration. Small and write-combined buffers come from the driver
 // (cuMemHostAlloc). Both ways take long compared to a copy: keep buffers and reuse them,
-// or take them from a [PinnedPool].
+// or take them from a [PinnedPool], by [Host.Alloc].
 //
 // The contents are undefined. Fresh memory is zero on hardware, but a block of a [PinnedPool]
 // holds what was in it before. A software GPU has the patterns of [Alloc].
@@ -75,16 +72,6 @@ func AllocHost[T any](g *GPU, n int, o *HostOptions) (*Host[T], error) {
 // ctx.Err(). A nil ctx never ends.
 func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions) (*Host[T], error) {
 	ctx = await.Context(ctx)
-	if o != nil && o.Pool != nil {
-		if g.none() {
-			return nil, errNoGPU("allocate page-locked memory")
-		}
-		h := new(Host[T])
-		if err := h.alloc(ctx, g, o.Pool, n); err != nil {
-			return nil, err
-		}
-		return h, nil
-	}
 	a, err := newAllocation[T](g, hostMemory, n)
 	if err != nil {
 		return nil, err

@@ -321,7 +321,7 @@ func TestSoftNUMANode(t *testing.T) {
 			}
 		}
 		pool := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{NUMANode: &node}))(t)
-		h := must(ferry.AllocHost[byte](g, 5000, &ferry.HostOptions{Pool: pool}))(t)
+		h := must(fromPool[byte](pool, 5000))(t)
 		closeAll(t, h, pool)
 	}
 }
@@ -405,7 +405,7 @@ func openBooks(t *testing.T, nth uint64) *books {
 		must(ferry.AllocAsync[byte](b.s, 1<<20, p))(t)
 		closeAll(t, must(ferry.AllocAsync[byte](b.s, 40<<20, p))(t))
 	}
-	must(ferry.AllocHost[byte](b.g, 4096, &ferry.HostOptions{Pool: b.pinned}))(t)
+	must(fromPool[byte](b.pinned, 4096))(t)
 	check(t, b.s.Wait(t.Context()))
 	return b
 }
@@ -435,7 +435,7 @@ func TestFailedAllocationsChangeNoCounter(t *testing.T) {
 			return last(ferry.AllocHost[byte](b.g, 300<<20, &ferry.HostOptions{Mapped: true}))
 		},
 		"AllocHost, a pool": func(b *books) error {
-			return last(ferry.AllocHost[byte](b.g, 100<<20, &ferry.HostOptions{Pool: b.pinned}))
+			return last(fromPool[byte](b.pinned, 100<<20))
 		},
 		"Register": func(b *books) error {
 			return last(ferry.Register(b.g, b.memory, &ferry.RegisterOptions{Mapped: true}))

@@ -35,7 +35,7 @@ var freeing = map[string]func(t *testing.T, g, other *ferry.GPU) (call func() er
 	},
 	"a pool": func(t *testing.T, g, _ *ferry.GPU) func() error {
 		p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Max: 1 << 20}))(t)
-		check(t, must(ferry.AllocHost[byte](g, 1<<10, &ferry.HostOptions{Pool: p}))(t).Close())
+		check(t, must(fromPool[byte](p, 1<<10))(t).Close())
 		return p.Close
 	},
 	"memory of another GPU with the context": func(t *testing.T, _, other *ferry.GPU) func() error {

@@ -214,7 +214,7 @@ func (x *forkFixture) forkedMethods(t *testing.T) map[string]func() error {
 		for m := range reflect.TypeOf(v).Methods() {
 			name := of + "." + m.Name
 			f := reflect.ValueOf(v).MethodByName(m.Name)
-			if _, works := worksForked[name]; works || name == "Host.Alloc" {
+			if _, works := worksForked[name]; works {
 				continue
 			}
 			if n := f.Type().NumOut(); !mayPanic(name) && (n == 0 || f.Type().Out(n-1) != reflect.TypeFor[error]()) {
