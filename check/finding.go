@@ -30,11 +30,13 @@ type Finding struct {
 // Side is one of the two uses of a [Finding].
 type Side struct {
 	Call   string `json:"call"`   // "cuMemcpyHtoDAsync"
-	Place  string `json:"place"`  // file:line of the program
+	Place  string `json:"place"`  // the line of the program: "main.go:62"
 	Stream string `json:"stream"` // "stream 2", "the default stream", "" for the host
 	Access string `json:"access"` // "reads", "writes", ...
 	Offset uint64 `json:"offset"` // of the first byte, in the memory
 	Bytes  uint64 `json:"bytes"`  // from the first to the last
+
+	site int // the number of the line, which tells files with one name apart
 }
 
 // String returns the finding in lines, without a line break at the end.
@@ -150,7 +152,7 @@ func (d *Driver) report(f Finding) {
 	key := f.Kind
 	for _, s := range []*Side{f.First, f.Second} {
 		if s != nil {
-			key += " " + s.Call + " " + s.Place
+			key += fmt.Sprintf(" %s %d", s.Call, s.site)
 		}
 	}
 	if i, ok := d.found.index[key]; ok {

@@ -124,7 +124,7 @@ func (d *Driver) missing(c *call) {
 		switch {
 		case m.dead || b == nil:
 			m.held = false
-		case c.reach.at(b.op.slot) < b.op.n: // goes on
+		case c.reach.At(b.op.slot) < b.op.n: // goes on
 			rest = append(rest, m)
 		case m.hold.collected():
 			m.held = false
@@ -143,7 +143,7 @@ func (d *Driver) missing(c *call) {
 
 // gone describes an operation in flight whose memory is not there any more.
 func (d *Driver) gone(kind, what string, c *call, b *access) Finding {
-	f := Finding{Kind: kind, What: what, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), Access: "waits"}, Mend: mendGone[kind]}
+	f := Finding{Kind: kind, What: what, First: d.side(b), Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "waits"}, Mend: mendGone[kind]}
 	d.about(&f, b.m)
 	f.Missing = "the host has not waited for " + b.op.lane.name + " while it had the memory"
 	return f
@@ -162,7 +162,7 @@ func (c *call) usedGone(m *memory, at uint64, how mode) {
 		return
 	}
 	f := Finding{Kind: Collected, What: "an operation uses a registration whose memory was garbage collected", Mend: mendGone[Collected],
-		Second: &Side{Call: c.name, Place: c.d.place(c.site), Stream: c.lane.name, Access: how.String(), Offset: at - m.base}}
+		Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Stream: c.lane.name, Access: how.String(), Offset: at - m.base}}
 	c.d.about(&f, m)
 	c.d.suspect(f, m)
 }
@@ -196,8 +196,8 @@ func (c *call) launches(k *content) {
 	for _, o := range k.ordinary {
 		if o.h.collected() {
 			c.pending = append(c.pending, Finding{Kind: Collected, What: "a graph uses ordinary memory that was garbage collected", Memory: pageable.String(),
-				First:  &Side{Call: o.call + " of a graph", Place: c.d.place(o.site), Access: o.how.String(), Bytes: o.h.end - o.h.from},
-				Second: &Side{Call: c.name, Place: c.d.place(c.site), Stream: c.lane.name},
+				First:  &Side{Call: o.call + " of a graph", Place: c.d.place(o.site), site: o.site, Access: o.how.String(), Bytes: o.h.end - o.h.from},
+				Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Stream: c.lane.name},
 				Mend:   "keep the slice while the graph can be launched, by runtime.KeepAlive or runtime.Pinner"})
 		}
 	}

@@ -34,7 +34,7 @@ func (c *call) use(x extent, how mode, host bool) *memory {
 
 // outOfRange notes that the call goes past the end of memory.
 func (c *call) outOfRange(m *memory, x extent, how mode) {
-	f := Finding{Kind: OutOfRange, Second: &Side{Call: c.name, Place: c.d.place(c.site), Access: how.String(), Offset: x.at - m.base, Bytes: x.end() - x.at}}
+	f := Finding{Kind: OutOfRange, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site, Access: how.String(), Offset: x.at - m.base, Bytes: x.end() - x.at}}
 	f.What = fmt.Sprintf("%d bytes are past the end of the memory", x.end()-m.end)
 	c.d.about(&f, m)
 	f.Mend = fmt.Sprintf("use at most %d bytes from there", m.end-min(x.at, m.end))
@@ -102,7 +102,7 @@ func (c *call) waits(from, to *memory, async bool) waiting {
 // memory that the CPU does not cache.
 func (c *call) costs(from, to *memory, async bool) {
 	if async && to == &c.d.pageable && from != &c.d.pageable {
-		c.pending = append(c.pending, Finding{Kind: PageableWaits, Note: true, Second: &Side{Call: c.name, Place: c.d.place(c.site)},
+		c.pending = append(c.pending, Finding{Kind: PageableWaits, Note: true, Second: &Side{Call: c.name, Place: c.d.place(c.site), site: c.site},
 			What: "a copy to pageable memory makes the host wait until it is done", Mend: "copy to page-locked memory"})
 	}
 	if from.sort == pinned && to != nil && to.sort.onHost() && cu.MemHostAllocFlags(from.flags)&cu.MemHostAllocWriteCombined != 0 {

@@ -98,8 +98,8 @@ func (d *Driver) ended(c *call, ctx cu.Context, leaks bool) {
 // leaked reports memory that was not freed. The caller holds mu.
 func (d *Driver) leaked(c *call, m *memory) {
 	f := Finding{Kind: Leak, What: fmt.Sprintf("%v was not freed when its context ended", m.sort),
-		First:  &Side{Call: m.call, Place: d.place(m.made), Access: "allocates"},
-		Second: &Side{Call: c.name, Place: d.place(c.site)}, Mend: "free it by " + freeOf[m.sort] + " first"}
+		First:  &Side{Call: m.call, Place: d.place(m.made), site: m.made, Access: "allocates"},
+		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site}, Mend: "free it by " + freeOf[m.sort] + " first"}
 	d.about(&f, m)
 	d.report(f)
 }

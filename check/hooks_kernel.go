@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/vclock"
 )
 
 // stalePointer is an argument of a kernel that points into memory that was freed.
@@ -100,7 +101,7 @@ func (d *Driver) LaunchHostFunc(ctx cu.Context, stream cu.Stream, fn func()) err
 	}
 	d.mu.Lock()
 	c.lane = d.orders.lane(ctx, stream)
-	var reached clock
+	var reached vclock.Clock
 	if c.lane.capture == nil {
 		reached = d.orders.reach(c.lane)
 	} else {

@@ -174,7 +174,7 @@ func (c *call) freed(at uint64, err error) {
 
 // badFree reports a free that the driver has refused. The caller holds mu.
 func (d *Driver) badFree(c *call, at uint64) {
-	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), Access: "frees"}}
+	f := Finding{Kind: ForeignFree, Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: "frees"}}
 	m, x := d.memories.last(at)
 	switch {
 	case m == nil || m.dead && x != m.base:

@@ -35,7 +35,7 @@ func TestPageLocked(t *testing.T) {
 		d := check.Wrap(software("eager"), check.Options{})
 		g := got(ferry.OpenDriver(d, 0))
 		h := c.make(g)
-		if err := d.MemFree(g.Context(), address(h.Slice())); err == nil {
+		if err := d.MemFree(g.CUContext(), address(h.Slice())); err == nil {
 			t.Fatal("cuMemFree of host memory succeeds")
 		}
 		if all := d.Findings(); len(all) != 1 || !strings.HasPrefix(all[0].Memory, c.memory+" 1 (") || !strings.Contains(all[0].Mend, c.mend) {

@@ -123,7 +123,7 @@ func (d *Driver) compareSources(c *call, which func(*access) bool) {
 		s := &d.sources[i]
 		o := s.b.op
 		switch {
-		case s.b.m.dead, d.lost.Load(), d.orders.host.at(o.slot) >= o.n, d.orders.maybe.at(o.slot) >= o.n:
+		case s.b.m.dead, d.lost.Load(), d.orders.host.At(o.slot) >= o.n, d.orders.maybe.At(o.slot) >= o.n:
 		case which(&s.b):
 			if s.changed() {
 				d.sourceChanged(c, &s.b)
@@ -149,7 +149,7 @@ func (s *source) changed() bool {
 // sourceChanged reports a source that the host has changed in flight.
 func (d *Driver) sourceChanged(c *call, b *access) {
 	f := Finding{Kind: HostInFlight, First: d.side(b), What: "the host has changed page-locked memory before the copy that reads it has ended",
-		Second: &Side{Call: c.name, Place: d.place(c.site)}}
+		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site}}
 	d.about(&f, b.m)
 	f.Missing = "the host had not waited for " + b.op.lane.name + " when it changed the memory; " + c.name + " is the first call that tells it"
 	f.Mend = "change the memory behind " + f.Second.Place

@@ -121,7 +121,7 @@ func launch(t *testing.T, ptx, name string, c ferry.LaunchConfig, args func(g *f
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	if err := errors.Join(s.Launch(k, c, args(g)...), s.Wait(t.Context())); err != nil {
 		return err
 	}

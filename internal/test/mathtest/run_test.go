@@ -133,7 +133,7 @@ func runAs[W uint32 | uint64](d *device, name string, args [][]float64, bits fun
 		}
 		defer bufs[i].Close()
 	}
-	if err := ferry.DefaultStream(d.gpu).Launch(k, ferry.Cover(n, 128), bufs[0], bufs[1], bufs[2], bufs[3], uint32(n)); err != nil {
+	if err := d.gpu.DefaultStream().Launch(k, ferry.Cover(n, 128), bufs[0], bufs[1], bufs[2], bufs[3], uint32(n)); err != nil {
 		return nil, err
 	}
 	words, err := ferry.Download(bufs[3])
