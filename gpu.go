@@ -557,7 +557,7 @@ func (g *GPU) release() error {
 		return err
 	}
 	unused := false
-	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // else it may be a user, for nobody who waits
+	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // without Quiet, a poll in progress may count as a user
 	switch {
 	case unused:
 		return g.releaseContext(err)

@@ -132,7 +132,7 @@ func (c *call) end(err error) error {
 // panicked is called at the end of each call, also when the driver panics.
 func (c *call) panicked() { c.d.write() }
 
-// refused reports the freed memory that a call has used which the driver refused.
+// refused is for a call that the driver has refused. It reports the freed memory that the call used.
 func (c *call) refused() {
 	d := c.d
 	for i := range c.accesses {
@@ -229,8 +229,8 @@ func (d *Driver) queue(c *call) {
 	}
 }
 
-// learns notes that the host knows what a clock has, when a call has told it. The caller holds
-// mu.
+// learns notes that the host knows the operations of a clock to be done, because the call has
+// returned. The caller holds mu.
 func (d *Driver) learns(c *call, k vclock.Clock) {
 	d.compareSources(c, func(b *access) bool { return k.At(b.op.slot) >= b.op.n })
 	d.orders.knows(k)
@@ -259,7 +259,7 @@ func (d *Driver) meet(a *access) {
 // inFlight returns the first use of memory that the host does not know to be done and that
 // conflicts with a use by the host, among the operations up to a number. The caller holds
 // mu.
-func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access {
+func (d *Driver) inFlight(m *memory, x box, how mode, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
@@ -272,10 +272,10 @@ func (d *Driver) inFlight(m *memory, x extent, how mode, serial uint64) *access 
 	return nil
 }
 
-// kernelInFlight returns the first kernel that got the address of a byte of an extent and that the
+// kernelInFlight returns the first kernel that got the address of a byte of a box and that the
 // host does not know to be done, as inFlight does for copies. A caller that may write the bytes
 // must wait for each kernel that may use them. Package ferry does, for kernels that it knows.
-func (d *Driver) kernelInFlight(m *memory, x extent, serial uint64) *access {
+func (d *Driver) kernelInFlight(m *memory, x box, serial uint64) *access {
 	if d.lost.Load() {
 		return nil
 	}
@@ -296,9 +296,9 @@ func (d *Driver) Issued() uint64 {
 	return d.serial.Load()
 }
 
-// WatchHost notes that the host is about to read or write bytes at p, when it has waited
-// for what it knows to use them. issued is the number of operations before that wait: later
-// ones are of other goroutines. Package ferry calls it for Slice and ReadSlice.
+// WatchHost notes that the host is about to read or write bytes at p, after package ferry has
+// waited for the operations on them. issued is the number of operations before that wait. Later
+// operations are of other goroutines. Package ferry calls WatchHost for Slice and ReadSlice.
 func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint64) {
 	if bytes == 0 || d == nil || d.inner == nil {
 		return
@@ -323,7 +323,7 @@ func (d *Driver) WatchHost(p cu.HostPtr, bytes uintptr, write bool, issued uint6
 	if b != nil {
 		d.hostConflict(&c, b, x, how)
 	}
-	if m.sort == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
+	if m.kind == pinned && cu.MemHostAllocFlags(m.flags)&cu.MemHostAllocWriteCombined != 0 && !write {
 		d.writeCombined(&c, m)
 	}
 }

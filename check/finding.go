@@ -15,9 +15,9 @@ import (
 // Finding is a wrong use of memory, streams or events.
 type Finding struct {
 	Kind    string `json:"kind"`    // one of the kinds of docs/check.md, such as "unordered"
-	Note    bool   `json:"note"`    // a cost, no fault
+	Note    bool   `json:"note"`    // it costs time, and is not a fault
 	What    string `json:"what"`    // one line
-	First   *Side  `json:"first"`   // what was there before; nil for none
+	First   *Side  `json:"first"`   // the earlier use of the memory; nil for none
 	Second  *Side  `json:"second"`  // the call that is reported
 	Memory  string `json:"memory"`  // "device memory 2 (4096 bytes)"; "" for none
 	Made    string `json:"made"`    // the line that allocated it
@@ -138,7 +138,7 @@ func (d *Driver) Findings() []Finding {
 // said and told have the texts of [Driver.Watched] that were written.
 var said, told sync.Map
 
-// tell adds what is watched to the file of "ferry check".
+// tell adds the text of Watched to the file of "ferry check".
 func (d *Driver) tell() {
 	text := d.Watched()
 	if _, twice := told.LoadOrStore(text, true); !twice {

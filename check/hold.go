@@ -10,8 +10,8 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 )
 
-// hold follows memory of the program that the driver may use after a call: is it still
-// there? It does not keep the memory alive.
+// hold watches memory of the program that the driver may use after a call. It finds out whether
+// the memory still exists, and does not keep it alive.
 type hold struct {
 	from, end uint64
 	onHeap    bool // memory of Go
@@ -30,7 +30,7 @@ func newHold(p cu.HostPtr, bytes uintptr) *hold {
 	return h
 }
 
-// follow lets Go say when it has freed the memory, until stop.
+// follow asks Go to set freed when it has freed the memory. stop ends that.
 func (h *hold) follow(p cu.HostPtr) {
 	if h.onHeap {
 		h.tells = runtime.AddCleanup(firstByte(p), func(h *hold) { h.freed.Store(true) }, h)
@@ -113,10 +113,9 @@ func (d *Driver) convict(ends cu.Context) {
 	d.suspects = rest
 }
 
-// missing looks for registered memory that an operation in flight uses and that is not there
-// any more. A call that waits, and uses no memory itself, asks when it has waited: the host
-// did not know before that the operation is done, so the memory was needed until now. The
-// caller holds mu.
+// missing looks for registered memory that an operation in flight uses, and that no longer
+// exists. A call that waits calls missing after its wait: until then the host did not know that
+// the operation was done, so the memory had to exist. The caller holds mu.
 func (d *Driver) missing(c *call) {
 	rest := d.held[:0]
 	for _, m := range d.held {
@@ -124,7 +123,7 @@ func (d *Driver) missing(c *call) {
 		switch {
 		case m.dead || b == nil:
 			m.held = false
-		case c.reach.At(b.op.slot) < b.op.n: // goes on
+		case c.reach.At(b.op.slot) < b.op.n: // it may still run
 			rest = append(rest, m)
 		case m.hold.collected():
 			m.held = false

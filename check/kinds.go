@@ -9,7 +9,7 @@ const (
 	FreeInFlight   = "free in flight"    // memory is freed or unregistered while an operation uses it
 	UseAfterFree   = "use after free"    // an operation uses memory that was freed
 	DoubleFree     = "double free"       // memory is freed twice
-	ForeignFree    = "foreign free"      // a call frees what it did not make
+	ForeignFree    = "foreign free"      // a call frees memory of another allocating call, or no memory
 	OutOfRange     = "out of range"      // a copy or fill goes past the end of memory
 	BeforeAlloc    = "before allocation" // stream-ordered memory is used in another stream before its allocation
 	AfterFree      = "after free"        // stream-ordered memory is used in another stream, not ordered with its free
@@ -79,7 +79,7 @@ func (d *Driver) conflict(b, a *access) {
 }
 
 // hostConflict reports that the host uses bytes in flight. The caller holds mu.
-func (d *Driver) hostConflict(c *call, b *access, x extent, how mode) {
+func (d *Driver) hostConflict(c *call, b *access, x box, how mode) {
 	f := Finding{Kind: HostInFlight, First: d.side(b), What: "the host uses bytes that an operation in flight uses",
 		Second: &Side{Call: c.name, Place: d.place(c.site), site: c.site, Access: how.String(), Offset: x.at - b.m.base, Bytes: x.end() - x.at}}
 	d.about(&f, b.m)
@@ -98,8 +98,8 @@ func (d *Driver) freedInFlight(c *call, b *access) Finding {
 	return f
 }
 
-// why explains by events that were waited for why an access is not ordered; "" if no event
-// tells.
+// why explains why an access is not ordered, if the stream waited for an event that does not
+// cover it. It returns "" if there is no such event.
 func (d *Driver) why(b *access, waits []wait) string {
 	for i := len(waits) - 1; i >= 0; i-- {
 		w := &waits[i]

@@ -34,7 +34,7 @@ func Wrap(inner cu.Driver, o Options) *Driver {
 		graphs:  map[cu.Graph]*content{}, execs: map[cu.GraphExec]*executable{}, contexts: map[cu.Context]*contextUse{},
 	}
 	d.memories.lost = func(n int) { d.gaveUp(gaveUpFreed, n) }
-	d.pageable = memory{sort: pageable, end: ^uint64(0)}
+	d.pageable = memory{kind: pageable, end: ^uint64(0)}
 	d.found.index = map[string]int{}
 	if x, ok := cu.As[interface{ Checks() bool }](inner); ok {
 		d.exact = x.Checks()

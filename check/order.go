@@ -47,7 +47,8 @@ type event struct {
 	capture *capture
 }
 
-// kept is how many waits of a stream and records of an event are kept for explanations.
+// kept is the number of waits of a stream, and of records of an event, that the check keeps. Its
+// explanations name them.
 const kept = 8
 
 // orders has what orders operations. The driver's lock guards it.
@@ -164,8 +165,8 @@ func (o *orders) all(ctx cu.Context) vclock.Clock {
 	return k
 }
 
-// next begins an operation of a stream. l.after is then what comes before the operation;
-// done makes the operation part of it.
+// next begins an operation of a stream. It sets l.after to what comes before the operation. done
+// then adds the operation to it.
 func (o *orders) next(l *lane) (n uint64) {
 	if l.blocking {
 		l.after = o.reach(l)
@@ -179,7 +180,7 @@ func (o *orders) done(l *lane, n uint64) {
 	l.after = l.after.With(vclock.Point{Chain: l.slot, N: n})
 }
 
-// knows notes that the host knows what a clock has.
+// knows notes that the host knows the operations of a clock to be done.
 func (o *orders) knows(k vclock.Clock) { o.host = o.host.Join(k) }
 
 // event returns an event. One that was made before the driver was wrapped has a record

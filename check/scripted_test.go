@@ -84,7 +84,7 @@ func TestUnloadedVariables(t *testing.T) {
 		t.Fatalf("found %v", &list[0])
 	}
 	if n := len(d.memories.all); n > 3 {
-		t.Errorf("%d regions are kept, want the last variable, and what is left of longer ones", n)
+		t.Errorf("%d address ranges are kept, want the last variable, and what is left of longer ones", n)
 	}
 	if n := len(d.memories.freed); n > mostFreed {
 		t.Errorf("%d freed variables are kept, want at most %d", n, mostFreed)

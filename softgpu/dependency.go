@@ -91,8 +91,9 @@ type dependencyCheck struct {
 	number int // counts the checks of the context
 }
 
-// addChecks lets kernels that are launched later wait for the ends of some. A kernel that is
-// checked stands for all that it has waited for itself.
+// addChecks makes kernels that are launched later wait for the ends of these kernels. It drops
+// earlier checks that a kernel of the list had itself waited for, because its end comes after
+// theirs.
 func (c *contextState) addChecks(kernels []*op) {
 	for _, k := range kernels {
 		if slices.ContainsFunc(c.checking, func(x dependencyCheck) bool { return x.kernel == k }) {

@@ -14,8 +14,8 @@ type moved struct {
 	from, to string
 }
 
-// memoryName returns the kind of memory of the place, for observers.
-func (p place) memoryName() string {
+// memoryName returns the kind of memory of the span, for observers.
+func (p span) memoryName() string {
 	if p.region == nil {
 		return "pageable"
 	}

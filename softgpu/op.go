@@ -41,7 +41,7 @@ type work struct {
 
 	// spans reports the memory that it uses, for the check of launches. It is nil without the
 	// check, and for kernels.
-	spans func(record func(p place, off, n uint64, kind kernelrace.Kind))
+	spans func(record func(p span, off, n uint64, kind kernelrace.Kind))
 
 	launch    *launch        // of a kernel
 	event     *eventState    // of an external event node

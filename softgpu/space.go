@@ -13,7 +13,7 @@ import (
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
-// kind is the type of memory of a region.
+// kind is the kind of memory of a region.
 type kind uint8
 
 const (

@@ -43,8 +43,9 @@ func (k *kernel) filter() {
 	}
 }
 
-// beyondCache removes from t the loads that the first-level caches serve, by what they
-// served of the sampled blocks' loads. Traffic of which nothing was served stays as counted.
+// beyondCache removes from t the loads that the first-level caches serve. It knows what they
+// served of the loads of the sampled blocks, and scales that to all loads. If they served none
+// of these loads, it leaves t as it is.
 func beyondCache(t *simt.Traffic, s *simt.SampledLoads) {
 	asked := sectorsOf(&s.Asked)
 	if asked == 0 || !s.Hits() {
