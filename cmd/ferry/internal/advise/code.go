@@ -149,20 +149,21 @@ import (
 		{{if .HasIn}}In: []pipeline.End{ferry.Pageable(inData)},
 		{{end}}{{if .HasOut}}Out: []pipeline.End{ferry.Pageable(outData)},
 		{{end}}Step: func(s *ferry.Stream, c *pipeline.Chunk) error {
-			return s.Launch(kernel, gpu.GridStride(c.Len), {{.Arguments "c.In[0]" "c.Out[0]" "c.Len"}})
+			grid := gpu.GridStride(c.Len)
+			return s.Launch(kernel, grid, {{.Arguments "c.In[0]" "c.Out[0]" "c.Len"}})
 		},
 	}
 	defer p.Close()
-	{{else}}{{if and .HasIn (not .InPlace)}}inDevice, err := ferry.Alloc[{{.T}}](gpu, {{if .Existing}}len(inData){{else}}inLen{{end}})
+	{{else}}{{if and .HasIn (not .InPlace)}}inDev, err := ferry.Alloc[{{.T}}](gpu, {{if .Existing}}len(inData){{else}}inLen{{end}})
 	if err != nil {
 		return err
 	}
-	defer inDevice.Close()
-	{{end}}{{if and .HasOut (not .OutPlace)}}outDevice, err := ferry.Alloc[{{.T}}](gpu, {{if .Existing}}len(outData){{else}}outLen{{end}})
+	defer inDev.Close()
+	{{end}}{{if and .HasOut (not .OutPlace)}}outDev, err := ferry.Alloc[{{.T}}](gpu, {{if .Existing}}len(outData){{else}}outLen{{end}})
 	if err != nil {
 		return err
 	}
-	defer outDevice.Close()
+	defer outDev.Close()
 	{{end}}{{end}}
 	{{- if .Chunks}}const parts = {{.Parts}}
 	streams := []*ferry.Stream{stream}
@@ -183,12 +184,12 @@ import (
 	{{- else if .Chunks}}for i := range parts {
 			s := streams[i%len(streams)]
 			{{if .HasIn}}first, end := i*in.Len()/parts, (i+1)*in.Len()/parts
-			inPart := inDevice.Range(first, end)
+			inPart := inDev.Range(first, end)
 			if err := ferry.Copy(s, inPart, in.Range(first, end)); err != nil {
 				return err
 			}
 			{{end}}{{if .HasOut}}{{if .HasIn}}from, to{{else}}first, end{{end}} := i*out.Len()/parts, (i+1)*out.Len()/parts
-			outPart := outDevice.Range({{if .HasIn}}from, to{{else}}first, end{{end}})
+			outPart := outDev.Range({{if .HasIn}}from, to{{else}}first, end{{end}})
 			{{end}}n := end - first
 			err := s.Launch(kernel, gpu.GridStride(n), {{.Arguments "inPart" "outPart" "n"}})
 			if err != nil {
@@ -209,7 +210,7 @@ import (
 		{{end}}{{if .HasOut}}if err := out.Prefetch(stream, gpu.CUDevice()); err != nil {
 			return err
 		}
-		{{end}}{{else if and .HasIn (not .InPlace)}}if err := ferry.Copy(stream, inDevice, {{if .Heap}}ferry.Pageable(inData){{else}}in{{end}}); err != nil {
+		{{end}}{{else if and .HasIn (not .InPlace)}}if err := ferry.Copy(stream, inDev, {{if .Heap}}ferry.Pageable(inData){{else}}in{{end}}); err != nil {
 			return err
 		}
 		{{end}}n := {{template "length" .}}
@@ -220,7 +221,7 @@ import (
 		{{if .Prefetch}}{{if .HasOut}}if err := out.Prefetch(stream, cu.CPUDevice); err != nil {
 			return err
 		}
-		{{end}}{{else if and .HasOut (not .OutPlace)}}if err := ferry.Copy(stream, {{if .Heap}}ferry.Pageable(outData){{else}}out{{end}}, outDevice); err != nil {
+		{{end}}{{else if and .HasOut (not .OutPlace)}}if err := ferry.Copy(stream, {{if .Heap}}ferry.Pageable(outData){{else}}out{{end}}, outDev); err != nil {
 			return err
 		}
 		{{end}}if err := stream.Wait(ctx); err != nil {
@@ -229,7 +230,7 @@ import (
 	{{- end}}
 {{- end}}
 {{define "length"}}{{if .HasIn}}{{if .Existing}}len(inData){{else}}inLen{{end}}{{else}}{{if .Existing}}len(outData){{else}}outLen{{end}}{{end}}{{end}}
-{{define "arguments"}}{{if .HasIn}}{{if .InPlace}}in{{else}}inDevice{{end}}, {{end}}{{if .HasOut}}{{if .OutPlace}}out{{else}}outDevice{{end}}, {{end}}uint64(n){{end}}
+{{define "arguments"}}{{if .HasIn}}{{if .InPlace}}in{{else}}inDev{{end}}, {{end}}{{if .HasOut}}{{if .OutPlace}}out{{else}}outDev{{end}}, {{end}}uint64(n){{end}}
 {{define "each"}}{{if .HasIn}}in, err := ferry.Register(gpu, inData, nil)
 		if err != nil {
 			return err
@@ -239,7 +240,7 @@ import (
 			{{if .HasIn}}in.Close()
 			{{end}}return err
 		}
-		{{end}}{{if .HasIn}}if err := ferry.Copy(stream, inDevice, in); err != nil {
+		{{end}}{{if .HasIn}}if err := ferry.Copy(stream, inDev, in); err != nil {
 			return err
 		}
 		{{end}}n := {{template "length" .}}
@@ -247,7 +248,7 @@ import (
 		if err != nil {
 			return err
 		}
-		{{if .HasOut}}if err := ferry.Copy(stream, out, outDevice); err != nil {
+		{{if .HasOut}}if err := ferry.Copy(stream, out, outDev); err != nil {
 			return err
 		}
 		{{end}}if err := stream.Wait(ctx); err != nil {
