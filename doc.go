@@ -39,7 +39,7 @@
 //	cuMemsetD...Async, cudaMemsetAsync                Fill
 //	cuStreamCreate, cuStreamSynchronize               NewStream, Stream.Wait
 //	cuStreamQuery, cuStreamDestroy                    Stream.Done, Stream.Close
-//	the legacy default stream                         DefaultStream
+//	the legacy default stream                         GPU.DefaultStream
 //	cuEventCreate, cuEventSynchronize                 NewEvent, Event.Wait
 //	cuEventRecord, cuStreamWaitEvent                  Stream.Record, Stream.WaitEvent
 //	cuEventElapsedTime                                Event.Since
@@ -52,7 +52,7 @@
 //	cuStreamBeginCapture, cuGraphInstantiate          Stream.Capture: Graph
 //	cuGraphLaunch, cuGraphExecUpdate                  Graph.Launch, Graph.Update
 //	cuMemAllocAsync, cuMemFreeAsync                   AllocAsync, Device.Close
-//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        DefaultMemPool, NewMemPool: MemPool
+//	cuDeviceGetDefaultMemPool, cuMemPoolCreate        GPU.DefaultMemPool, NewMemPool: MemPool
 //	cuMemPoolSetAttribute, cuMemPoolTrimTo            MemPool.SetKeep, MemPool.Trim
 //	a cache of page-locked memory                     NewPinnedPool: PinnedPool, Host.Alloc
 //	the duration of page-locking                      PredictPin

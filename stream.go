@@ -12,8 +12,10 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -60,7 +62,7 @@ func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	s := &Stream{state: newStreamState(g, handle, int(g.streamCount.Add(1)), nil)}
 	s.state.priority = o.Priority
 	g.addStream(s.state, false)
-	s.leak = watchLeak(s, s.state.String)
+	s.leak = leak.Watch(s, s.state.String)
 	return s, nil
 }
 
@@ -76,20 +78,6 @@ func createStream(g *GPU, o *StreamOptions) (cu.Stream, error) {
 	}
 	priority := max(math.MinInt32, min(o.Priority, math.MaxInt32))
 	return g.driver.StreamCreateWithPriority(g.ctx, flags, int32(priority))
-}
-
-// DefaultStream returns the stream that exists in every context, CUDA's legacy default
-// stream. Its work waits for earlier work of all streams that are not NonBlocking, and
-// their work waits for earlier work of the default stream. Close of it does nothing.
-//
-// This package does not offer CUDA's per-thread default stream, because a goroutine can
-// move to another thread at any time. Make a stream for each goroutine instead. Code that
-// locks its goroutine to a thread can use cu.StreamPerThread with package cu.
-func DefaultStream(g *GPU) *Stream {
-	if g == nil {
-		return nil
-	}
-	return g.legacy
 }
 
 func (s *Stream) queue() {}
@@ -170,7 +158,7 @@ func (s *Stream) operate(what string, r *span, a inflight.Access, f func(*stream
 // that floats are not mixed up with integers. It compares the configuration with the
 // limits of the device and of the kernel. Such an error wraps cu.ErrorInvalidValue, and
 // names the parameter or the limit. Until the kernel is done, its buffer arguments are in
-// flight, as read and written, or as [Module.Bind] says. Memory that the kernel reaches in
+// flight, as read and written, or as package ferrybind says. Memory that the kernel reaches in
 // other ways, through a cu.DevicePtr or an address in memory, is not tracked.
 //
 // [Stream.Wait] returns the errors of the running kernel. Launch is safe for concurrent
@@ -330,7 +318,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		err = refusal.JoinReports(err, st.pending.take())
+		err = refusal.Join(err, st.pending.take())
 	}
 	return st.explain(err)
 }
@@ -368,7 +356,7 @@ func (s *Stream) Close() error {
 	}
 	s.leak.Stop()
 	if s.state.Close() {
-		return afterHostFunction(s.state.destroy)
+		return closing.AfterHostFunction(s.state.destroy)
 	}
 	return nil
 }
@@ -424,9 +412,9 @@ func (st *streamState) Unused() {
 	switch {
 	case st.capture != nil:
 	case st.number == 0:
-		_ = afterHostFunction(func() error { return st.g.releaseContext(nil) })
+		_ = closing.AfterHostFunction(func() error { return st.g.releaseContext(nil) })
 	default:
-		st.pending.add(afterHostFunction(st.destroy))
+		st.pending.add(closing.AfterHostFunction(st.destroy))
 	}
 }
 
@@ -442,13 +430,13 @@ func (st *streamState) Wait(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return err
 		}
-		if !inHostFunction(err) {
+		if !closing.InHostFunction(err) {
 			st.pending.add(err)
 		}
 		switch {
 		case st.Completed(n):
 			return nil
-		case inHostFunction(err) || refusal.Sticky(err) || asked == waitAttempts:
+		case closing.InHostFunction(err) || refusal.Sticky(err) || asked == waitAttempts:
 			return st.explain(err)
 		}
 	}
@@ -498,7 +486,7 @@ func (st *streamState) destroy() error {
 	if err == nil {
 		err = st.g.driver.StreamDestroy(st.g.ctx, st.handle)
 	}
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	close(st.destroyed)

@@ -432,11 +432,10 @@ func (d *Driver) context(kind string, at uint64, ctx cu.Context) {
 	d.contexts[object{kind, at}] = ctx
 }
 
-// made notes that a call has created something of a size.
-func (d *Driver) made(kind string, at, bytes uint64) {
+// created notes that a call has created something of a size.
+func (d *Driver) created(o object, bytes uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := object{kind, at}
 	d.live[o]++
 	if bytes > 0 {
 		d.sizes[o] = bytes
@@ -445,10 +444,9 @@ func (d *Driver) made(kind string, at, bytes uint64) {
 }
 
 // freed notes that a call has freed something.
-func (d *Driver) freed(kind string, at uint64) {
+func (d *Driver) freed(o object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := object{kind, at}
 	if d.live[o]--; d.live[o] <= 0 {
 		delete(d.live, o)
 		d.used -= d.sizes[o]

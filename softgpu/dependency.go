@@ -146,7 +146,7 @@ func (o *op) allStarted() bool { return o.retired || o.begun }
 // started. It is all of it if the device runs the whole grid at once.
 func (o *op) lastBlocks() float64 {
 	l := o.work.launch
-	return min(1, float64(l.resident(o.ctx.dev))/float64(max(1, l.grid.Count())))
+	return min(1, float64(l.on(o.ctx.dev).Resident())/float64(max(1, l.grid.Count())))
 }
 
 // begins returns when the last blocks of o start, or forever if they have

@@ -151,7 +151,7 @@ func (o *op) noteEnd() {
 	if o.work.launch != nil {
 		x.Kernel = o.work.launch.fn.name
 		if o.parts != nil {
-			x.Parts = o.parts.list()
+			x.Parts = o.parts.List()
 		}
 	}
 	obs.Ended(x)

@@ -31,6 +31,14 @@ type Memory struct {
 	Mapped bool
 }
 
+// Param is a ferrybind.Param.
+type Param struct {
+	Name  string
+	Type  string
+	Size  int
+	Reads bool
+}
+
 // HostSpace is the Space of host addresses, including the addresses of managed memory.
 const HostSpace cu.Device = -1
 
@@ -50,6 +58,9 @@ var (
 	Label func(gpu any, what string) (string, error)
 	// Profile returns the profile of a *ferry.GPU's machine, or nil if there is none.
 	Profile func(gpu any) *profile.Profile
+	// Bind finds a kernel of a *ferry.Module whose source is known: see ferrybind.Kernel. The
+	// result is a *ferry.Kernel.
+	Bind func(module any, name string, params []Param) (any, error)
 	// OwnsPool reports whether a *ferry.PinnedPool belongs to a *ferry.GPU.
 	OwnsPool func(gpu, pool any) bool
 )

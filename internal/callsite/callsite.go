@@ -181,7 +181,7 @@ func own(f runtime.Frame) bool {
 // libraries are the packages of the library, as prefixes of their functions' names after
 // the path of the module.
 var libraries = []string{
-	".", "/kerneltest.", "/pipeline.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
+	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
 	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
 	"/internal/kernelargs.", "/internal/callsite.",
 }

@@ -121,10 +121,10 @@ func TestHostFlags(t *testing.T) {
 		for _, part := range []*ferry.Host[byte]{h, h.Range(4097, 5000)} {
 			flags := must(part.Flags())(t)
 			if want := o != nil && o.WriteCombined; flags&cu.MemHostAllocWriteCombined != 0 != want {
-				t.Errorf("%+v: flags %#x", o, flags)
+				t.Errorf("%+v: flags %v", o, flags)
 			}
 			if o != nil && o.Mapped && flags&cu.MemHostAllocDeviceMap == 0 {
-				t.Errorf("%+v: flags %#x", o, flags)
+				t.Errorf("%+v: flags %v", o, flags)
 			}
 		}
 		closeAll(t, h)
@@ -133,7 +133,7 @@ func TestHostFlags(t *testing.T) {
 	}
 	empty := must(ferry.AllocHost[byte](g, 0, nil))(t)
 	if flags := must(empty.Flags())(t); flags != 0 {
-		t.Errorf("flags of an empty buffer are %#x", flags)
+		t.Errorf("flags of an empty buffer are %v", flags)
 	}
 	closeAll(t, empty)
 }
@@ -393,7 +393,7 @@ func openBooks(t *testing.T, nth uint64) *books {
 	d := fault.Wrap(softDriver(t, "h200", 1, softgpu.Eager), fault.Options{Nth: nth})
 	b := &books{d: d, g: openDriver(t, d), memory: make([]byte, 3<<20)}
 	b.s = must(ferry.NewStream(b.g, nil))(t)
-	b.current = must(ferry.DefaultMemPool(b.g))(t)
+	b.current = b.g.DefaultMemPool()
 	b.pool = must(ferry.NewMemPool(b.g, &ferry.MemPoolOptions{Keep: 1 << 40}))(t)
 	b.pinned = must(ferry.NewPinnedPool(b.g, nil))(t)
 	for _, p := range []*ferry.MemPool{b.current, b.pool} {

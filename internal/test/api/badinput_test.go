@@ -218,7 +218,6 @@ func TestBadArguments(t *testing.T) {
 		here     = ferry.Rect[byte]{Memory: x.host, Width: 10, Height: 10}
 	)
 	nothing := map[string]func() bool{ // whether the function returns nothing
-		"DefaultStream": func() bool { return ferry.DefaultStream(nil) == nil && ferry.DefaultStream(new(ferry.GPU)) == nil },
 		"Cover": func() bool {
 			none := ferry.LaunchConfig{}
 			return ferry.Cover(-1, 1) == none && ferry.Cover(1, 0) == none && ferry.Cover(math.MinInt, math.MinInt) == none && ferry.Cover(1, math.MaxInt) == none
@@ -381,7 +380,6 @@ func TestBadArguments(t *testing.T) {
 			{call: func() error { return last(ferry.NewMemPool(nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.NewMemPool(x.g, &ferry.MemPoolOptions{Keep: math.MinInt})) }, part: "negative"},
 		},
-		"DefaultMemPool": {{call: func() error { return last(ferry.DefaultMemPool(nil)) }, part: "no GPU given"}},
 		"Load": {
 			{call: func() error { return last(ferry.Load(nil, nil, nil)) }, part: "no GPU given"},
 			{call: func() error { return last(ferry.Load(x.g, nil, nil)) }, is: cu.ErrorInvalidImage},
@@ -462,7 +460,7 @@ func TestZeroArguments(t *testing.T) {
 	for _, r := range receivers {
 		for m := range reflect.TypeOf(r).Methods() {
 			name := typeOf(r) + "." + m.Name
-			if m.Name == "Close" || m.Name == "SaveCPU" || mayPanic(name) {
+			if m.Name == "Close" || mayPanic(name) {
 				continue
 			}
 			for _, v := range x.candidates(reflect.TypeOf(r)) {

@@ -135,7 +135,7 @@ func TestCloseInForeignCapture(t *testing.T) {
 		g = openTest(t)
 		d = g.Driver()
 	}
-	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), ferry.DefaultStream(g), make(chan struct{})
+	x, def, ran := must(ferry.Alloc[byte](g, 4096))(t), g.DefaultStream(), make(chan struct{})
 	check(t, def.HostFunc(func() { close(ran) })) // it ends, but nobody asks
 	<-ran
 	s := must(d.StreamCreate(g.CUContext(), cu.StreamDefault))(t)
@@ -249,7 +249,7 @@ func TestCloseReportsPanic(t *testing.T) {
 func TestReleaseInCopy(t *testing.T) {
 	d, g := openHooks(t)
 	other := must(ferry.OpenDriver(d, 0))(t)
-	s := ferry.DefaultStream(g)
+	s := g.DefaultStream()
 	device, host := must(ferry.Alloc[byte](other, 4096))(t), must(ferry.AllocHost[byte](other, 4096, nil))(t)
 	open := make(chan struct{})
 	d.during("MemcpyHtoDAsync", func() error {

@@ -136,9 +136,8 @@ var refusalTable = []refusalRow{
 	}},
 	{"PredictPin", "%s: it cannot be negative", goRule, nil},
 	{"driverPlaces", "only the driver can make this memory, and it cannot be placed on a NUMA node: allocate without NUMANode, or without WriteCombined", notCUDA, nil},
-	{"Kernel.Launch", "launch %s: no stream or batch given (nil)", noObject, nil},
-	{"Module.Bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
-	{"Module.Bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
+	{"Module.bind", "bind kernel %q: it has %d parameters in the Go code and %d in the module%v: run ferry bind again", goRule, nil},
+	{"Module.bind", "bind kernel %q: argument %d (%s) is %s, %s, in the Go code and %s in the module: run ferry bind again", goRule, nil},
 	{"Kernel.check", "the kernel was loaded on %s: load its module on %s", "", func(c *badCalls) error {
 		return c.d.LaunchKernel(c.elsewhere(), c.kernel("plain"), cu.Dim3{X: 1, Y: 1, Z: 1}, cu.Dim3{X: 1, Y: 1, Z: 1}, 0, c.stream(c.elsewhere()), nil)
 	}},

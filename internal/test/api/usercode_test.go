@@ -295,7 +295,7 @@ func TestLeakReport(t *testing.T) {
 	for range 3 {
 		closeAll(t, must(ferry.Alloc[int32](g, 5))(t), must(ferry.NewStream(g, nil))(t), must(ferry.NewEvent(g, nil))(t),
 			must(ferry.NewPinnedPool(g, nil))(t), must(ferry.NewMemPool(g, nil))(t), must(ferry.OpenDriver(newFake(), 0))(t))
-		must(ferry.DefaultMemPool(g))(t) // needs no Close
+		check(t, g.DefaultMemPool().Trim(0)) // needs no Close
 	}
 	leakThings(t, g)
 	want := []string{"device buffer", "page-locked buffer", "leaked: stream", "event", "module", "leaked: graph 1 on cuda:0",
@@ -338,7 +338,7 @@ func leakThings(t *testing.T, g *ferry.GPU) {
 	must(ferry.NewStream(g, nil))(t)
 	must(ferry.NewEvent(g, nil))(t)
 	must(ferry.Load(g, []byte(kernels.PTX), nil))(t)
-	must(ferry.DefaultStream(g).Capture(func(*ferry.Stream) error { return nil }))(t)
+	must(g.DefaultStream().Capture(func(*ferry.Stream) error { return nil }))(t)
 	must(ferry.NewPinnedPool(g, nil))(t)
 	must(ferry.NewMemPool(g, nil))(t)
 	must(ferry.OpenDriver(newFake(), 0))(t)

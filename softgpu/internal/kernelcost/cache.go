@@ -1,9 +1,18 @@
-package softgpu
+package kernelcost
 
 import (
 	"math/bits"
 
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
+)
+
+// Counters of traffic, by the kind of the memory.
+const (
+	CountDevice  = iota // the device's own memory
+	CountHost           // page-locked memory of the host
+	CountManaged        // managed memory
+	CountPeer           // memory of another device
+	NumCounters
 )
 
 const (
@@ -24,8 +33,8 @@ func accessBytes(t *simt.Traffic, cached bool) uint64 {
 }
 
 // filter finds the traffic that passes the first-level caches.
-func (k *kernelCost) filter() {
-	s := &k.x.stats
+func (k *kernel) filter() {
+	s := k.run.Stats
 	for i := range k.beyond {
 		k.beyond[i] = s.Traffic[i]
 		if s.Sample.Blocks > 0 {
