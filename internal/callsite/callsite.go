@@ -170,18 +170,15 @@ func own(f runtime.Frame) bool {
 	if !ok || strings.HasSuffix(f.File, "_test.go") {
 		return strings.HasPrefix(f.Function, "sync.")
 	}
-	for _, p := range libraries {
-		if strings.HasPrefix(rest, p) {
-			return true
-		}
-	}
-	return false
+	begins := func(p string) bool { return strings.HasPrefix(rest, p) }
+	return slices.ContainsFunc(libraries, begins) && !slices.ContainsFunc(programs, begins)
 }
 
 // libraries are the packages of the library, as prefixes of their functions' names after
 // the path of the module.
 var libraries = []string{
-	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
-	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
-	"/internal/kernelargs.", "/internal/callsite.",
+	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/",
 }
+
+// programs are the packages below internal that use the library, as prefixes.
+var programs = []string{"/internal/measure/", "/internal/test/", "/internal/gen."}
