@@ -170,15 +170,14 @@ func own(f runtime.Frame) bool {
 	if !ok || strings.HasSuffix(f.File, "_test.go") {
 		return strings.HasPrefix(f.Function, "sync.")
 	}
-	begins := func(p string) bool { return strings.HasPrefix(rest, p) }
-	return slices.ContainsFunc(libraries, begins) && !slices.ContainsFunc(programs, begins)
+	if strings.HasPrefix(rest, "/internal/") {
+		return !strings.HasPrefix(rest, "/internal/measure/") && !strings.HasPrefix(rest, "/internal/test/")
+	}
+	return slices.ContainsFunc(libraries, func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// libraries are the packages of the library, as prefixes of their functions' names after
-// the path of the module.
+// libraries are the packages of the library outside internal, as prefixes of their functions' names
+// after the path of the module.
 var libraries = []string{
-	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/",
+	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.",
 }
-
-// programs are the packages below internal that use the library, as prefixes.
-var programs = []string{"/internal/measure/", "/internal/test/", "/internal/gen."}
