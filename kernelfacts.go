@@ -139,9 +139,9 @@ func (k *Kernel) SuggestBlock(sharedBytes int) (block, grid int, err error) {
 
 // AvailableShared returns how many bytes of dynamic shared memory each block can have, if
 // the given number of blocks, of block threads each, is to run on one multiprocessor at
-// once. So many blocks must fit. It is the number of
-// cuOccupancyAvailableDynamicSMemPerBlock, which forgets the shared memory that the driver
-// reserves for each block, less that memory where it counts.
+// once. It is an error if that number does not fit even without dynamic shared memory. The result
+// is that of cuOccupancyAvailableDynamicSMemPerBlock. That number can be too large for the given
+// blocks, by the shared memory that the driver reserves for each block: then it is subtracted.
 func (k *Kernel) AvailableShared(blocks, block int) (int, error) {
 	const what = "compute the shared memory of kernel"
 	if err := k.enter(what); err != nil {

@@ -286,7 +286,7 @@ func list(names []string, none string) string {
 	return strings.Join(names, ", ")
 }
 
-// distance returns the edit distance of a and b, without regard to case.
+// distance returns the edit distance of a and b. It ignores the case of letters.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)

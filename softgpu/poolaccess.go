@@ -91,8 +91,8 @@ func (d *Driver) MemPoolGetAccess(h cu.MemPool, location *cu.MemLocation) (flags
 	return flags, err
 }
 
-// opensTo reports whether dev can use the memory of r. It is true for memory that is not of a
-// pool, of which other rules decide, and for no device.
+// opensTo reports whether dev can use the memory of r, if r is memory of a pool. It is true for
+// other memory, to which other rules apply, and if dev is nil.
 func (r *region) opensTo(dev *device) bool {
 	switch {
 	case r.kind != kindPool || dev == nil || r.dev == dev:

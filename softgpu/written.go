@@ -54,7 +54,7 @@ func (w *writtenBytes) at(number uint64) *kernelrace.Written {
 }
 
 // allocated records that n bytes from an address on have no values. A page without a record
-// has none already: memory that nobody writes needs no records.
+// has none already, so memory that is never written needs no records.
 func (w *writtenBytes) allocated(addr, n uint64) {
 	w.recorded(addr, n, func(_ uint64, p *kernelrace.Written, off, n uint64) { p.Clear(off, n) })
 }

@@ -273,8 +273,8 @@ func (d *decoder) decodeProduct(p *product) error {
 	return d.elide()
 }
 
-// decodeKept decodes a multiplication whose result no instruction uses that a compiler keeps.
-// It counts as no instruction.
+// decodeKept decodes a multiplication whose result is used only by instructions that compilers
+// drop. It is not counted as an instruction.
 func (d *decoder) decodeKept() error {
 	cost, first := d.cost, len(d.f.code)
 	if err := decoders[d.in.Op](d); err != nil {

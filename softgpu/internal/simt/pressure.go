@@ -40,9 +40,9 @@ func (f *function) words(predicate int) []int {
 	return words
 }
 
-// pressureOf returns the most words that are needed at one instruction of a block: those of
-// the registers that have a value which is read later, and of those that it names. live is
-// what is needed after the block.
+// pressureOf returns the most words of registers that one instruction of a block needs. These are
+// the registers that it names, and those with a value that a later instruction reads. live are
+// the registers that are needed after the block.
 func (l *liveness) pressureOf(k int, live bitset, words []int) int {
 	now := live.words(words)
 	add := func(list []int32) {
@@ -95,7 +95,7 @@ func (fl *flow) textPressure(words []int) (most int) {
 	return most
 }
 
-// lifetimes returns the lifetime of each register that is named, without regard to loops.
+// lifetimes returns the lifetime of each register that an instruction names. It ignores loops.
 func (fl *flow) lifetimes() map[int32]*lifetime {
 	lives := map[int32]*lifetime{}
 	for i := range fl.names {

@@ -202,9 +202,9 @@ func (k *worker) fill(r *shuffledRound) {
 	}
 }
 
-// endRound does what is due when every warp that can run has polled memory, and after a
-// number of turns. More blocks run at once if none has ended, because the blocks may wait
-// for one that has not begun.
+// endRound ends a round, because every warp that can run has polled memory, or after a number of
+// turns. If no block has ended in it, the next round has more blocks: these may wait for a block
+// that has not begun.
 func (k *worker) endRound(r *shuffledRound) {
 	s := k.shuffle
 	if k.mapped != nil {

@@ -75,7 +75,7 @@ func (f *function) findStack() int {
 	bytes, align := f.localVariables()
 	words := 0
 	switch calls, arguments := f.calls(); {
-	case f.src.Entry: // nobody's registers to save
+	case f.src.Entry: // an entry has no caller whose registers it must save
 	case calls:
 		over, several := f.savedOverCalls()
 		if several || f.addressedParameters() {
@@ -187,7 +187,8 @@ func (f *function) savedOverCalls() (words int, several bool) {
 	return min(all.words(of), most+apartWords), calls > 1
 }
 
-// over sets set to what has a value before and behind a call. live is what is needed after it.
+// over sets set to the registers that have a value before a call and are needed after it. live are
+// the registers that are needed after it.
 func (l *liveness) over(set, live bitset, call *named) {
 	copy(set, live)
 	if call.guarded { // the old value may stay
