@@ -20,6 +20,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/ferrybind"
+	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/kerneltest"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -144,7 +145,7 @@ func TestMethodSets(t *testing.T) {
 		}
 	}
 	for _, v := range []any{ferry.Rect[byte]{}, ferry.Pair[byte]{}, ferry.Advice{}, ferry.GPUInfo{}, ferry.EventOptions{}, ferry.HostOptions{},
-		ferrybind.Param{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, ferry.PinPrediction{}, ferry.PinnedPoolOptions{},
+		ferrybind.Param{}, ferry.ManagedOptions{}, ferry.MemPoolOptions{}, ferry.MemPoolStats{}, bridge.PinPrediction{}, ferry.PinnedPoolOptions{},
 		ferry.PinnedPoolStats{}, ferry.RegisterOptions{}, ferry.StreamOptions{}} {
 		if n := reflect.PointerTo(reflect.TypeOf(v)).NumMethod(); n != 0 {
 			t.Errorf("%T has %d methods, want none", v, n)

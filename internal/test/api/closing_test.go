@@ -327,7 +327,7 @@ func TestCloseAllInHostFunc(t *testing.T) {
 	e := must(ferry.NewEvent(g, nil))(t)
 	pinned, pool := must(ferry.NewPinnedPool(g, nil))(t), must(ferry.NewMemPool(g, nil))(t)
 	device, async := must(ferry.Alloc[byte](g, 64))(t), must(ferry.AllocAsync[byte](other, 64, pool))(t)
-	host, pooled := must(ferry.AllocHost[byte](g, 64, nil))(t), must(ferry.AllocHost[byte](g, 64, &ferry.HostOptions{Pool: pinned}))(t)
+	host, pooled := must(ferry.AllocHost[byte](g, 64, nil))(t), must(fromPool[byte](pinned, 64))(t)
 	registered := must(ferry.Register(g, make([]byte, 4096), nil))(t)
 	managed := must(ferry.AllocManaged[byte](g, 64, nil))(t)
 	module, _ := load(t, g, "increment")

@@ -315,7 +315,7 @@ func TestPinnedPoolZero(t *testing.T) {
 		p := must(ferry.NewPinnedPool(g, &ferry.PinnedPoolOptions{Zero: zero}))(t)
 		seen := 0
 		for _, n := range []int{100, 5000, 100, 300000, 99, 5000, 4999, 300000} {
-			h := must(ferry.AllocHost[uint32](g, n, &ferry.HostOptions{Pool: p}))(t)
+			h := must(fromPool[uint32](p, n))(t)
 			words := h.Slice()
 			if slices.ContainsFunc(words, func(v uint32) bool { return v != 0 }) {
 				seen++

@@ -245,7 +245,7 @@ func TestHostIOEnds(t *testing.T) {
 	ends(t, "Close", func() { closeAll(t, host, s) })
 }
 
-// TestEndsWhileBlocked: AllocHostContext, Host.Alloc and Warm return at the end of their context
+// TestEndsWhileBlocked: AllocHostContext, Host.AllocContext and Warm return at the end of their context
 // while another stream stands still, although the driver takes memory back only when the
 // device is idle. The memory is given back when it is.
 func TestEndsWhileBlocked(t *testing.T) {
@@ -259,9 +259,7 @@ func TestEndsWhileBlocked(t *testing.T) {
 	for name, alloc := range map[string]func(context.Context) error{
 		"AllocHostContext": func(ctx context.Context) error { return last(ferry.AllocHostContext[byte](ctx, g, large, nil)) },
 		"Warm":             func(ctx context.Context) error { return pool.Warm(ctx, large) },
-		"Host.Alloc": func(ctx context.Context) error {
-			return last(ferry.AllocHostContext[byte](ctx, g, large, &ferry.HostOptions{Pool: pool}))
-		},
+		"Host.AllocContext": func(ctx context.Context) error { return new(ferry.Host[byte]).AllocContext(ctx, pool, large) },
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		d.onRegister.Store(&cancel)

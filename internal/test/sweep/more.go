@@ -7,6 +7,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/bridge"
 )
 
 func upload(ctx context.Context, g *ferry.GPU, b *base) error {
@@ -254,7 +255,7 @@ func attached(ctx context.Context, g *ferry.GPU, b *base) error {
 func waits(ctx context.Context, g *ferry.GPU, b *base) error {
 	return steps(
 		func() error { _, err := g.Attribute(cu.DeviceAttributeMultiprocessorCount); return err },
-		func() error { _, err := ferry.PredictPin(g, 1<<16, nil); return err },
+		func() error { _, err := bridge.PredictPin(g, 1<<16, nil); return err },
 		func() error { return ferry.Copy(b.s, b.on, b.host) },
 		func() error { return b.on.Wait(ctx) },
 		func() error { return ferry.Copy(b.s, b.host, b.on) },

@@ -49,13 +49,13 @@ type waiting struct {
 	race          *Race
 }
 
-// addEdge orders what follows the operation at a link after what a past has.
+// addEdge notes that all that follows the operation at a point also follows the clock before.
 func (c *Check) addEdge(at vclock.Point, before vclock.Clock) {
 	c.edges = append(c.edges, edge{at, before})
 	c.added++
 }
 
-// closed returns p with all that follows from it by edges.
+// closed returns p joined with the clocks of all edges that apply to it.
 func (c *Check) closed(p vclock.Clock) vclock.Clock {
 	for again := true; again; {
 		again = false
@@ -68,7 +68,7 @@ func (c *Check) closed(p vclock.Clock) vclock.Clock {
 	return p
 }
 
-// refresh adds to the pasts of s what follows from edges that are new.
+// refresh applies the edges that are new to the clocks of s.
 func (c *Check) refresh(s *standing) {
 	if s.edges != c.added {
 		s.past, s.late, s.edges = c.closed(s.past), c.closed(s.late), c.added
@@ -101,7 +101,7 @@ func (c *Check) tidyEdges() {
 	c.edgeLimit = min(max(leastEdges, 2*len(c.edges)), mostEdges)
 }
 
-// orderAll orders all that has not ended after what a past has.
+// orderAll notes that the host, and every operation that has not ended, comes after a clock.
 func (c *Check) orderAll(before vclock.Clock) {
 	c.host = c.host.Join(before)
 	for t := range c.open {
@@ -109,7 +109,7 @@ func (c *Check) orderAll(before vclock.Clock) {
 	}
 }
 
-// floor returns what comes before all that can still run.
+// floor returns what comes before every operation that can still run.
 func (c *Check) floor() vclock.Clock {
 	c.host = c.closed(c.host)
 	floor := c.host
@@ -120,8 +120,8 @@ func (c *Check) floor() vclock.Clock {
 	return floor
 }
 
-// keepAcquired keeps the words that f has acquired, for operations that run and may have
-// released them.
+// keepAcquired keeps the words that f has acquired, because running operations may have released
+// them.
 func (c *Check) keepAcquired(f *footprint) {
 	if !f.Acquires || len(c.running) == 0 {
 		return
@@ -147,8 +147,8 @@ func (c *Check) keepAcquired(f *footprint) {
 	}
 }
 
-// forgetAcquired forgets the oldest n of acquired. Each counts as ordered after all that runs
-// and began before its end.
+// forgetAcquired drops the oldest n of acquired. Each then counts as ordered after every running
+// operation that began before its end.
 func (c *Check) forgetAcquired(n int) {
 	for _, s := range c.acquired[:n] {
 		for t := range c.running {
