@@ -8,6 +8,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -39,8 +40,8 @@ func opener(options softgpu.Options) func(testing.TB) cu.Driver {
 	}
 }
 
-// TestSoftgpu runs the suite on the software GPU: under each schedule, as an
-// older machine, and as two.
+// TestSoftgpu runs the suite on the software GPU: as two devices all cases, and under each
+// schedule and as an older machine a sample.
 func TestSoftgpu(t *testing.T) {
 	for _, v := range []struct {
 		name, profile string
@@ -55,15 +56,19 @@ func TestSoftgpu(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			p := machine(t, v.profile, nil)
-			Run(t, opener(softgpu.Options{Profile: p, Devices: v.devices, Schedule: v.schedule, Seed: 1}))
+			options := softgpu.Options{Profile: machine(t, v.profile, nil), Devices: v.devices, Schedule: v.schedule, Seed: 1}
+			if v.devices > 1 {
+				Run(t, opener(options))
+				return
+			}
+			runSample(t, options, 4, allChecks())
 		})
 	}
 }
 
-// TestSoftgpuMachines runs the suite as the other machines that Ferry ships. It runs
-// all cases where a machine lacks or adds something. Else, and with -short, it runs the
-// cases in which machines differ. A skipped case names the capability that is lacking.
+// TestSoftgpuMachines runs a sample of the suite as the other machines that Ferry ships: of
+// all cases where a machine lacks or adds something. Else, and with -short, of the cases in
+// which machines differ. A skipped case names the capability that is lacking.
 func TestSoftgpuMachines(t *testing.T) {
 	notUnderRace(t)
 	for _, name := range profile.Names() {
@@ -78,17 +83,18 @@ func TestSoftgpuMachines(t *testing.T) {
 			t.Parallel()
 			options := softgpu.Options{Profile: machine(t, name, nil)}
 			if whole {
-				Run(t, opener(options))
+				runSample(t, options, 8, allChecks())
 				return
 			}
-			runSome(t, options, "device/", "pinned/", "mapped/", "register/", "managed/", "fault/pageable", "launch/", "concurrency/kernels", "concurrency/both")
+			runSample(t, options, 8, some(t, "device/", "pinned/", "mapped/", "register/", "managed/", "fault/pageable", "launch/", "concurrency/kernels", "concurrency/both"))
 		})
 	}
 }
 
-// TestSoftgpuLacking runs the suite on machines that lack a capability and on older
-// drivers. A case that needs what is lacking is skipped, and names it. It runs the whole
-// suite on the machine of gputest.MachineVariable; else, and with -short, a part of it on some.
+// TestSoftgpuLacking runs a sample of the suite on machines that lack a capability and on
+// older drivers. A case that needs what is lacking is skipped, and names it. It runs all cases
+// on the machine of gputest.MachineVariable. On some, and with -short, only the cases in which
+// machines differ are drawn.
 func TestSoftgpuLacking(t *testing.T) {
 	notUnderRace(t)
 	for _, m := range gputest.Machines() {
@@ -97,11 +103,14 @@ func TestSoftgpuLacking(t *testing.T) {
 			options := softgpu.Options{Profile: m.Profile(t)}
 			chosen, _ := gputest.Chosen(t)
 			whole := m.Name == "no-uva" || m.Name == "cuda-11.3" || m.Name == "nothing"
-			if chosen.Name == m.Name || whole && !testing.Short() {
+			switch {
+			case chosen.Name == m.Name:
 				Run(t, opener(options))
-				return
+			case whole && !testing.Short():
+				runSample(t, options, 8, allChecks())
+			default:
+				runSample(t, options, 8, some(t, "device/", "pinned/", "mapped/", "register/", "managed/", "pool/", "memop/", "graph/", "launch/", "batch/", "function/"))
 			}
-			runSome(t, options, "device/", "pinned/", "mapped/", "register/", "managed/", "pool/", "memop/", "graph/", "launch/", "batch/", "function/")
 		})
 	}
 }
@@ -113,7 +122,7 @@ func TestSoftgpuExclusive(t *testing.T) {
 		t.Run(fmt.Sprint(schedule), func(t *testing.T) {
 			t.Parallel()
 			p := machine(t, "h200", map[string]float64{"CONCURRENT_MANAGED_ACCESS": 0})
-			runSome(t, softgpu.Options{Profile: p, Schedule: schedule}, "managed/", "memset/managed", "copy/inferred", "pointer/managed")
+			runSample(t, softgpu.Options{Profile: p, Schedule: schedule}, 1, some(t, "managed/", "memset/managed", "copy/inferred", "pointer/managed"))
 		})
 	}
 }
@@ -127,7 +136,7 @@ func TestSoftgpuEngines(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, engines), func(t *testing.T) {
 				t.Parallel()
 				p := machine(t, name, map[string]float64{"ASYNC_ENGINE_COUNT": float64(engines), "GPU_OVERLAP": min(float64(engines), 1)})
-				runSome(t, softgpu.Options{Profile: p}, "concurrency/copies", "concurrency/both", "concurrency/issue", "device/overlap", "async/page-locked-copies")
+				runSample(t, softgpu.Options{Profile: p}, 1, some(t, "concurrency/copies", "concurrency/both", "concurrency/issue", "device/overlap", "async/page-locked-copies"))
 			})
 		}
 	}
@@ -141,27 +150,33 @@ func notUnderRace(t *testing.T) {
 	}
 }
 
-// runSome runs the cases whose ids begin with one of the prefixes. It fails if a prefix
-// matches no case, or if every case is skipped.
-func runSome(t *testing.T, options softgpu.Options, prefixes ...string) {
-	checks := allChecks()
+// some returns the cases whose ids begin with one of the prefixes. It fails the test if a
+// prefix matches no case.
+func some(t *testing.T, prefixes ...string) (chosen []check) {
+	t.Helper()
+	for _, prefix := range prefixes {
+		before := len(chosen)
+		for _, k := range allChecks() {
+			if strings.HasPrefix(k.id, prefix) {
+				chosen = append(chosen, k)
+			}
+		}
+		if len(chosen) == before {
+			t.Errorf("no case begins with %q", prefix)
+		}
+	}
+	return chosen
+}
+
+// runSample runs one of part of the cases of each group, and all with [sample.Full]. It fails
+// if every case is skipped.
+func runSample(t *testing.T, options softgpu.Options, part int, checks []check) {
+	t.Helper()
 	if id, ok := childOf(); ok {
 		runChecks(t, opener(options), id, checks)
 		return
 	}
-	var some []check
-	for _, prefix := range prefixes {
-		before := len(some)
-		for _, k := range checks {
-			if strings.HasPrefix(k.id, prefix) {
-				some = append(some, k)
-			}
-		}
-		if len(some) == before {
-			t.Errorf("no case begins with %q", prefix)
-		}
-	}
-	s := run(t, opener(options), some)
+	s := run(t, opener(options), sample.OfEach(t, checks, group, part))
 	passed := 0
 	for _, r := range s.results {
 		if r.Result == "pass" {
@@ -171,6 +186,12 @@ func runSome(t *testing.T, options softgpu.Options, prefixes ...string) {
 	if passed == 0 && !t.Failed() {
 		t.Error("every case was skipped")
 	}
+}
+
+// group returns the group of a case: what its id says before the slash.
+func group(k check) string {
+	name, _, _ := strings.Cut(k.id, "/")
+	return name
 }
 
 // TestPageableArrivesLater requires what async/pageable-arrives-later only observes:

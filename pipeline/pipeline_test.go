@@ -17,6 +17,7 @@ import (
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
@@ -78,12 +79,9 @@ func wantIncremented(t testing.TB, got, in []float32) {
 
 var schedules = []string{"eager", "lazy", "random:3", "random:4"}
 
-// onSchedules runs a test on software GPUs of all schedules, and with openAsHardware.
+// onSchedules runs a test on software GPUs of a sample of the schedules, and with openAsHardware.
 func onSchedules(t *testing.T, f func(t *testing.T, p *fixture)) {
-	for i, name := range schedules {
-		if testing.Short() && i%2 == 0 {
-			continue
-		}
+	for _, name := range sample.Of(t, schedules, 2) {
 		t.Run(name, func(t *testing.T) {
 			s, err := softgpu.ParseSchedule(name)
 			check(t, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // clockProgram makes random calls of every kind that takes time, on several
@@ -94,7 +95,7 @@ func clockProgram(t *testing.T, o Options, seed uint64) (all []float64) {
 
 // Virtual times do not depend on the schedule.
 func TestOneClock(t *testing.T) {
-	programs, seeds := uint64(16), 4
+	programs, seeds := uint64(sample.Count(5, 16)), sample.Count(2, 4)
 	if raceBuild {
 		programs, seeds = 2, 1
 	}

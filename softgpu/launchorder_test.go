@@ -11,25 +11,31 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/checks"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // TestLaunchesWithoutOrder runs wrong programs and their corrected twins. The wrong ones are
-// reported under each schedule, also if it runs one launch after the other.
+// reported under each schedule, also if it runs one launch after the other. A sample has one
+// schedule for each program, except in race builds.
 func TestLaunchesWithoutOrder(t *testing.T) {
-	for _, schedule := range []Schedule{Eager, Lazy, Random} {
-		for _, c := range betweenCases {
-			t.Run(c.name+"/"+schedule.String(), func(t *testing.T) {
+	for _, c := range betweenCases {
+		t.Run(c.name, func(t *testing.T) {
+			schedules := []Schedule{Eager, Lazy, Random}
+			if !raceBuild {
+				schedules = sample.Of(t, schedules, 1)
+			}
+			for _, schedule := range schedules {
 				if !raceBuild { // the race detector reports the wrong programs, too, which fails the test
 					found := launchesOf(t, schedule, c.wrong)
 					if !slices.ContainsFunc(found, func(text string) bool { return strings.Contains(text, c.want) }) {
-						t.Errorf("the wrong program: got %q, want %q", found, c.want)
+						t.Errorf("the wrong program under %v: got %q, want %q", schedule, found, c.want)
 					}
 				}
 				if found := launchesOf(t, schedule, c.right); len(found) > 0 {
-					t.Errorf("the correct program is reported: %q", found)
+					t.Errorf("the correct program is reported under %v: %q", schedule, found)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -102,7 +108,8 @@ func TestKeptLaunches(t *testing.T) {
 			t.Errorf("%+v is kept, want at most 256 operations with a weight of 8192 in 4 chains", s)
 		}
 	}
-	for i := range cu.DevicePtr(4000) { // other memory each time
+	rounds := sample.Count(1000, 4000)
+	for i := range cu.DevicePtr(rounds) { // other memory each time
 		x.launch("put", x.a, x.p+i%8192/4*4)
 		x.launch("put", x.b, x.q+i%8192/4*4)
 		x.one("release", 1, x.a, x.r+i%1024*4, x.r+4096+i%1024*4)
@@ -113,7 +120,7 @@ func TestKeptLaunches(t *testing.T) {
 	}
 	x.ok(x.CtxSynchronize(x.ctx))
 	few()
-	for range 4000 { // the same memory, and no wait
+	for range rounds { // the same memory, and no wait
 		x.launch("put", x.a, x.p)
 		x.launch("put", x.b, x.q)
 	}

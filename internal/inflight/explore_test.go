@@ -1,12 +1,15 @@
 package inflight
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // TestExplore runs the litmus tests in all interleavings with a few preemptions. It
@@ -63,9 +66,9 @@ func TestExplore(t *testing.T) {
 			write("inflight/"+name, explorable(read(name)))
 		}
 	}
-	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout=5m", "-short="+map[bool]string{true: "true", false: "false"}[testing.Short()], "./inflight")
+	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout=5m", fmt.Sprintf("-short=%v", !sample.Full()), "./inflight")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOTOOLCHAIN=local", "GOWORK=off", "CGO_ENABLED=0", "GOARCH=")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOTOOLCHAIN=local", "GOWORK=off", "GOARCH=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 var modelSeed = flag.Uint64("model.seed", 0, "seed of the only program that TestModel runs, again and again; 0 is a new seed for each")
@@ -17,10 +19,7 @@ var modelSeed = flag.Uint64("model.seed", 0, "seed of the only program that Test
 // device that finishes its work late, and wait, close, reopen, capture, and launch
 // graphs. A reference, whose state a mutex guards, knows what each call must have done.
 func TestModel(t *testing.T) {
-	limit := 2 * time.Second
-	if testing.Short() {
-		limit /= 4
-	}
+	limit := time.Duration(sample.Count(500, 2000)) * time.Millisecond
 	programs := 0
 	for begin := time.Now(); time.Since(begin) < limit && !t.Failed(); programs++ {
 		seed := *modelSeed

@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // theme is a group of programs.
@@ -48,17 +51,28 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRight runs the correct programs under each schedule. In race builds a report fails
-// the test.
+// TestRight runs each correct program under one schedule; in race builds, where a report fails
+// the test, and with [sample.Full], under each.
 func TestRight(t *testing.T) {
+	type run struct {
+		schedule string
+		pair
+	}
+	var runs []run
 	for _, schedule := range []string{"eager", "lazy", "random:1", "random:2", "random:3"} {
 		for _, p := range pairs() {
-			t.Run(schedule+"/"+p.name, func(t *testing.T) {
-				r := newRig(schedule)
-				p.right(r)
-				ok(r.end())
-			})
+			runs = append(runs, run{schedule, p})
 		}
+	}
+	if !racebuild.On {
+		runs = sample.OfEach(t, runs, func(x run) string { return x.name }, 5)
+	}
+	for _, x := range runs {
+		t.Run(x.schedule+"/"+x.name, func(t *testing.T) {
+			r := newRig(x.schedule)
+			x.right(r)
+			ok(r.end())
+		})
 	}
 }
 

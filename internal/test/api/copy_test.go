@@ -17,11 +17,12 @@ import (
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
 // TestCopyKinds copies between all kinds of memory, whole buffers and parts at odd offsets,
-// and compares every byte.
+// and compares every byte. A sample of the pairs of kinds copies large buffers, too.
 func TestCopyKinds(t *testing.T) {
 	t.Run("device=test", func(t *testing.T) { testCopyKinds(t, openTest(t)) })
 	t.Run("device=soft:h200/schedule=lazy", func(t *testing.T) { testCopyKinds(t, openSoft(t, "h200", softgpu.Lazy)) })
@@ -32,13 +33,14 @@ func TestCopyKinds(t *testing.T) {
 func testCopyKinds(t *testing.T, g *ferry.GPU) {
 	s := must(ferry.NewStream(g, nil))(t)
 	defer closeAll(t, s)
-	sizes := []int{1, 4095, 1<<16 + 1, 1<<20 + 5}
-	if testing.Short() {
-		sizes = sizes[:3]
-	}
+	const large = 1<<20 + 5
+	random := sample.Rand(t)
 	for _, from := range kindsOf(g) {
 		for _, to := range kindsOf(g) {
-			for _, n := range sizes {
+			for _, n := range []int{1, 4095, 1<<16 + 1, large} {
+				if n == large && !sample.Full() && (testing.Short() || random.IntN(4) != 0) {
+					continue
+				}
 				if err := copyOnce(t, g, s, from, to, n); err != nil {
 					t.Errorf("%d bytes from %s to %s: %v", n, from.name, to.name, err)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -25,7 +26,7 @@ import (
 // on one without unified addressing.
 func onSchedules(t *testing.T, test func(*testing.T, *ferry.GPU)) {
 	t.Run("device=test", func(t *testing.T) { test(t, openTest(t)) })
-	for _, schedule := range []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random} {
+	for _, schedule := range sample.Of(t, []softgpu.Schedule{softgpu.Eager, softgpu.Lazy, softgpu.Random}, 1) {
 		t.Run(fmt.Sprint("device=soft:h200/schedule=", schedule), func(t *testing.T) { test(t, openSoft(t, "h200", schedule)) })
 	}
 	t.Run("device=soft:fermi-c2050", func(t *testing.T) { test(t, openSoft(t, "fermi-c2050", softgpu.Lazy)) })
@@ -113,7 +114,7 @@ func testCopyAllMany(t *testing.T, g *ferry.GPU, most float64) (count int) {
 	luck := rand.New(rand.NewPCG(uint64(most), 3))
 	var want, back [][]byte
 	room := 0
-	for total := 0; total < 24<<20 && len(want) < 500; {
+	for total := 0; total < sample.Count(12, 24)<<20 && len(want) < 500; {
 		b := make([]byte, int(math.Pow(most, luck.Float64()))-1)
 		fillRandom(b)
 		want, back = append(want, b), append(back, make([]byte, len(b)))

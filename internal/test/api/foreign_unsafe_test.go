@@ -14,6 +14,7 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/pipeline"
 	"github.com/ferrygpu/ferry/softgpu"
 )
@@ -145,7 +146,7 @@ func testForeignMemory(t *testing.T, name string, g *ferry.GPU) {
 			continue
 		}
 		for _, n := range foreignSizes {
-			if testing.Short() && n > 1<<20 || racebuild.On && n > 64<<10 { // the race detector takes 10 times as long
+			if !sample.Full() && n > 1<<20 && name != "any device" || racebuild.On && n > 64<<10 { // the race detector takes 10 times as long
 				continue
 			}
 			memory, free := kind.make(t, g, n)

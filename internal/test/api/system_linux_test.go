@@ -24,6 +24,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/test/forktest"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
 	"github.com/ferrygpu/ferry/internal/test/racebuild"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/kernels"
 	"github.com/ferrygpu/ferry/libcuda"
 	"github.com/ferrygpu/ferry/pipeline"
@@ -172,10 +173,7 @@ func TestExecWhileCopies(t *testing.T) {
 		copyLoop(t, g, n, ferry.Pageable(own[2]), ferry.Pageable(own[3]), own[2], own[3], stop)
 	})
 	all.Go(func() { pipeLoop(t, g, n, stop) })
-	count := 300
-	if testing.Short() {
-		count = 50
-	}
+	count := sample.Count(50, 300)
 	for i := range count {
 		if err := exec.Command("true").Run(); err != nil {
 			t.Fatal(err)

@@ -6,46 +6,36 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/unordered"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
 var (
-	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first program")
-	programs = flag.Int("programs", 0, "programs for each schedule; 0 for 60, or 15 with -short")
+	programs = flag.Int("programs", sample.Count(15, 600), "programs for each schedule")
 	length   = flag.Int("steps", 60, "steps of a program")
 )
-
-func count() int {
-	switch {
-	case *programs > 0:
-		return *programs
-	case testing.Short():
-		return 15
-	}
-	return 60
-}
 
 // TestSoftware runs random programs on all schedules and some machines of the software GPU.
 // What a program leaves allocated is an error.
 func TestSoftware(t *testing.T) {
+	seed := sample.Seed(t)
 	for _, schedule := range []string{"eager", "lazy", "random"} {
 		t.Run(schedule, func(t *testing.T) {
-			for i := range count() {
-				s := *seed + uint64(i)
+			for i := range *programs {
+				s := seed + uint64(i)
 				open := func() (cu.Driver, error) { return software(schedule, s) }
 				try(t, open, s)
 			}
 		})
 	}
-	t.Logf("%d programs for each schedule; -seed %d", count(), *seed)
+	t.Logf("%d programs for each schedule", *programs)
 }
 
 // machines are those that programs run on; most on the first. All have unified addressing:
@@ -75,10 +65,11 @@ func TestCareless(t *testing.T) {
 		t.Skip("a race build reports these races")
 	}
 	const all = 20
+	seed := sample.Seed(t)
 	for _, schedule := range []string{"lazy", "random"} {
 		wrong := 0
 		for i := range all {
-			d, err := software(schedule, *seed+uint64(i))
+			d, err := software(schedule, seed+uint64(i))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +77,7 @@ func TestCareless(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &program{random: rand.New(rand.NewPCG(*seed+uint64(i), 21)), g: g, careless: true}
+			p := &program{random: rand.New(rand.NewPCG(seed+uint64(i), 21)), g: g, careless: true}
 			if _, err := run(p, *length); err != nil {
 				wrong++
 			}
@@ -102,10 +93,10 @@ func TestCareless(t *testing.T) {
 // TestHardware runs the same programs on the GPU of the machine.
 func TestHardware(t *testing.T) {
 	d := gputest.Driver(t)
-	for i := range count() {
-		try(t, func() (cu.Driver, error) { return d, nil }, *seed+uint64(i))
+	for i := range *programs {
+		try(t, func() (cu.Driver, error) { return d, nil }, sample.Seed(t)+uint64(i))
 	}
-	t.Logf("%d programs; -seed %d", count(), *seed)
+	t.Logf("%d programs", *programs)
 }
 
 // try runs a program. If it fails, try finds the fewest steps with which it does.
@@ -124,7 +115,7 @@ func try(t *testing.T, open func() (cu.Driver, error), seed uint64) {
 			low = middle + 1
 		}
 	}
-	t.Errorf("%v\n%s\nReplay it with -seed %d -programs 1 -steps %d.", err, strings.Join(log[max(0, len(log)-60):], "\n"), seed, least)
+	t.Errorf("%v\n%s\nReplay it with %s=%d and -programs 1 -steps %d.", err, strings.Join(log[max(0, len(log)-60):], "\n"), sample.SeedVariable, seed, least)
 }
 
 // once runs a program and reports what it leaves.

@@ -1,31 +1,28 @@
 package differ
 
 import (
-	"flag"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/differ/permute"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-var orders = flag.Int("orders", 0, "how many orders of blocks TestPermuted runs for every pair of kernel and target; 0 is one, for a sample")
+// orders is how many orders of blocks TestPermuted runs.
+var orders = sample.Count(1, 4)
 
 // TestPermuted runs the kernels with the basic blocks of each function in another order. The
 // outputs must be those of the text as it is: the order of execution is that of the
-// branches. The sample has one target of each family; -orders 2 takes all targets.
+// branches. The sample has one target of each family.
 func TestPermuted(t *testing.T) {
 	var pairs, blocks atomic.Int64
 	t.Run("modules", func(t *testing.T) {
-		for at, family := range Families() {
-			all := targets(t, family)
-			if *orders == 0 {
-				all = all[at%len(all):][:1]
-			}
-			for _, target := range all {
+		for _, family := range Families() {
+			for _, target := range sample.Of(t, targets(t, family), 1) {
 				t.Run(family+"/"+target, func(t *testing.T) {
 					t.Parallel()
 					text := source(t, family, target)
-					for seed := range uint64(max(1, *orders)) {
+					for seed := range uint64(orders) {
 						n, moved := comparePermuted(t, family, target, text, seed)
 						pairs.Add(int64(n))
 						blocks.Add(int64(moved))

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"testing"
 	unicode "unicode/utf8"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // of returns a buffer's numbers. put writes them back.
@@ -465,7 +467,7 @@ func TestReferences(t *testing.T) {
 					continue
 				}
 				b := bench(t, software(t), source(t, c.Family, target))
-				for seed := range uint64(3) {
+				for seed := range uint64(sample.Count(1, 3)) {
 					want := c.Inputs(seed)
 					reference(want)
 					got, err := b.Run(c, c.Inputs(seed))

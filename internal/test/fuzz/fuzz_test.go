@@ -16,7 +16,7 @@ func TestTargets(t *testing.T) {
 		names = append(names, x.String())
 	}
 	for _, want := range []string{
-		"ptx.FuzzParse", "softgpu/internal/simt.FuzzRun", "FuzzLoad", "internal/fatbin.FuzzEntries", "internal/measure/runner.FuzzParseArg",
+		"ptx.FuzzParse", "softgpu/internal/simt.FuzzRun", "internal/test/api.FuzzLoad", "internal/fatbin.FuzzEntries", "internal/measure/runner.FuzzParseArg",
 		"profile.FuzzParse", "cmd/ferry/internal/document.FuzzDecode", "cmd/ferry/internal/diff.FuzzResults", "trace.FuzzRead", "cmd/ferry/internal/explain.FuzzReports",
 		"softgpu.FuzzEnvironment", "fault.FuzzParse", "FuzzDeviceName", "kerneltest.FuzzCase", "compile.FuzzOptions",
 	} {

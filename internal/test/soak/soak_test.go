@@ -4,15 +4,12 @@ import (
 	"context"
 	"flag"
 	"testing"
-	"time"
 
 	"github.com/ferrygpu/ferry"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-var (
-	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the tasks")
-	rounds = flag.Int("rounds", 4000, "how many tasks")
-)
+var rounds = flag.Int("rounds", sample.Count(2000, 4000), "how many tasks")
 
 // TestSoak: all tasks end as they must, and nothing grows.
 func TestSoak(t *testing.T) {
@@ -21,11 +18,11 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	report, err := Run(context.Background(), g, Options{Rounds: *rounds, Legs: 8, Seed: *seed, Progress: func(h Health) { t.Logf("%+v", h) }})
+	report, err := Run(context.Background(), g, Options{Rounds: *rounds, Legs: 8, Seed: sample.Rand(t).Uint64(), Progress: func(h Health) { t.Logf("%+v", h) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d rounds, %d elements verified, %d cancelled; -seed %d; %v", report.Rounds, report.Verified, report.Cancelled, *seed, report.Tasks)
+	t.Logf("%d rounds, %d elements verified, %d cancelled; %v", report.Rounds, report.Verified, report.Cancelled, report.Tasks)
 	if err := report.Flat(); err != nil {
 		t.Error(err)
 	}

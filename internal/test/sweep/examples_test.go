@@ -7,95 +7,115 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/unordered"
 )
 
-// An example is a program that a failing driver must not break.
-type example struct {
-	name, dir string
-	command   []string
-}
+// An example is a program that a failing driver must not break: the test binary of a
+// folder runs one of its examples by name, or the file is a program of its own.
+type example struct{ name, dir, file string }
 
 // TestExamples runs each example of the documentation and each program of examples in a
 // process of its own, with calls that fail at random. It ends in time, with or without an
-// error, but not by a fault of the program or of Ferry.
+// error, but not by a fault of the program or of Ferry. It tries a third of them once, with
+// [sample.Full] all of them 64 times.
 func TestExamples(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go command here")
 	}
-	all := examples(t)
-	seeds := uint64(max(1, 8/part()))
-	if *full {
-		seeds = 64
-	}
+	random := sample.Rand(t)
 	runs, failed := 0, 0
-	for _, x := range all {
-		for i := range seeds {
+	for _, x := range slices.Concat(sample.OfEach(t, examples(t), func(x example) string { return x.dir }, 3), programs(t)) {
+		for range sample.Count(1, 64) {
 			runs++
-			text, err := x.run(fmt.Sprintf("seed:%d", *seed%1e9+i))
+			faults := fmt.Sprintf("seed:%d", random.Uint32())
+			text, err := x.run(faults)
 			if err != nil {
 				failed++
 			}
 			if why := broken(text, err); why != "" {
-				t.Errorf("%s, %s=seed:%d: %s\n%s", x.name, fault.Variable, *seed%1e9+i, why, text)
+				t.Errorf("%s, %s=%s: %s\n%s", x.name, fault.Variable, faults, why, text)
 			}
 		}
 	}
-	t.Logf("%d examples, %d runs, %d of them ended with an error; -seed %d", len(all), runs, failed, *seed)
+	t.Logf("%d runs, %d of them ended with an error", runs, failed)
+	if failed == 0 {
+		t.Error("no run ended with an error")
+	}
 }
 
-// examples builds the examples.
+// repository is the root folder.
+const repository = "../../.."
+
+// examples builds the examples of the documentation.
 func examples(t *testing.T) (all []example) {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	made := t.TempDir()
-	build := func(dir string, args ...string) (file string) {
-		if unordered.Enabled {
-			args = append(args, "-race")
-		}
-		file = filepath.Join(made, filepath.Base(dir))
-		c := exec.Command("go", append(args, "-o", file, ".")...)
-		c.Dir = dir
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", c, err, out)
-		}
-		return file
-	}
-	for _, dir := range []string{root, filepath.Join(root, "pipeline"), filepath.Join(root, "kerneltest")} {
-		file := build(dir, "test", "-c")
+	for _, dir := range []string{repository, filepath.Join(repository, "pipeline"), filepath.Join(repository, "kerneltest")} {
+		file := build(t, made, dir, "test", "-c")
 		list, err := exec.Command(file, "-test.list", "^Example").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range strings.Fields(string(list)) {
-			all = append(all, example{name, dir, []string{file, "-test.run", "^" + name + "$"}})
+			all = append(all, example{name, dir, file})
 		}
 	}
-	programs, err := filepath.Glob(filepath.Join(root, "examples", "*", "*", "main.go"))
-	if err != nil || len(programs) == 0 || len(all) < 40 {
-		t.Fatalf("found %d examples and %d programs: %v", len(all), len(programs), err)
-	}
-	for _, p := range programs {
-		dir := filepath.Dir(p)
-		all = append(all, example{filepath.Base(dir), dir, []string{build(dir, "build")}})
+	if len(all) < 40 {
+		t.Fatalf("found %d examples", len(all))
 	}
 	return all
+}
+
+// programs builds a third of the programs in the folder examples, or all with [sample.Full].
+func programs(t *testing.T) (all []example) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(repository, "examples", "*", "*", "main.go"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("found %d programs: %v", len(found), err)
+	}
+	made := t.TempDir()
+	for _, p := range sample.Of(t, found, (len(found)+2)/3) {
+		dir := filepath.Dir(p)
+		all = append(all, example{filepath.Base(dir), dir, build(t, made, dir, "build")})
+	}
+	return all
+}
+
+// build builds the package in dir by the go command, without tables for debuggers.
+func build(t *testing.T, made, dir string, args ...string) (file string) {
+	t.Helper()
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(made, filepath.Base(abs))
+	if unordered.Enabled {
+		args = append(args, "-race")
+	}
+	c := exec.Command("go", append(args, "-ldflags=-w", "-o", file, ".")...)
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", c, err, out)
+	}
+	return file
 }
 
 // run runs the example with calls that fail. A process that hangs prints its stacks.
 func (x example) run(faults string) (text string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
-	c := exec.CommandContext(ctx, x.command[0], x.command[1:]...)
+	c := exec.CommandContext(ctx, x.file)
+	if strings.HasPrefix(x.name, "Example") {
+		c.Args = append(c.Args, "-test.run", "^"+x.name+"$")
+	}
 	c.Dir = x.dir
 	c.Env = append(os.Environ(), fault.Variable+"="+faults, "FERRY_DEVICE=soft", "FERRY_QUIET=1")
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) }

@@ -2,13 +2,13 @@ package sweep
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -49,7 +49,7 @@ func unjoined(err error) (all []error) {
 // TestSaidOnce: the error of each call of a scenario that fails says each code and each phrase
 // once. It tries a third of what TestSweep tries.
 func TestSaidOnce(t *testing.T) {
-	random := rand.New(rand.NewPCG(*seed, 1))
+	random := sample.Rand(t)
 	texts := 0
 	for _, s := range Scenarios {
 		soft, err := softgpu.Open(softgpu.Options{})
@@ -86,7 +86,7 @@ func TestSaidOnce(t *testing.T) {
 		}
 	}
 	if texts < 100 {
-		t.Errorf("%d errors: the test looks at too few; -seed %d", texts, *seed)
+		t.Errorf("%d errors: the test looks at too few", texts)
 	}
-	t.Logf("%d errors; -seed %d", texts, *seed)
+	t.Logf("%d errors", texts)
 }

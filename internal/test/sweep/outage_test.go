@@ -3,12 +3,12 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -16,7 +16,7 @@ import (
 // context is lost, so that the hardware may still use memory. What may be in use is not
 // freed. When calls work again, a second Close frees all.
 func TestOutage(t *testing.T) {
-	random := rand.New(rand.NewPCG(*seed, 1))
+	random := sample.Rand(t)
 	runs, kept := 0, 0
 	for _, s := range Scenarios {
 		t.Run(s.Name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestOutage(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d runs, %d of them kept memory; -seed %d", runs, kept, *seed)
+	t.Logf("%d runs, %d of them kept memory", runs, kept)
 }
 
 // outage runs a scenario whose calls fail from the nth on, until all was closed once. It

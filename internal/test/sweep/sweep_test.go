@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,28 +16,16 @@ import (
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/fault"
 	"github.com/ferrygpu/ferry/internal/test/gputest"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/internal/unordered"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
-var (
-	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the samples")
-	full = flag.Bool("full", false, "let every call fail in every way, with every code")
+var budget = flag.Duration("budget", 50*time.Second, "how long to try failures on a GPU")
 
-	budget = flag.Duration("budget", 50*time.Second, "how long to try failures on a GPU")
-)
-
-// part returns how many failures there are for one in the sample.
-func part() int {
-	switch {
-	case *full:
-		return 1
-	case testing.Short():
-		return 12
-	}
-	return 2
-}
+// part returns how many failures there are for one that is tried.
+func part() int { return sample.Count(16, 1) }
 
 // hung is how long a run may take.
 const hung = 30 * time.Second
@@ -56,10 +43,10 @@ var failures = []failure{
 	{fault.Async, cu.ErrorIllegalAddress}, {fault.LateCallback, 0},
 }
 
-// ways returns the failures that are tried: those above or, with -full, every code.
+// ways returns the failures that are tried: those above or, with [sample.Full], every code.
 func ways() []failure {
 	all := slices.Clone(failures)
-	if !*full {
+	if !sample.Full() {
 		return all
 	}
 	for _, code := range fault.Codes() {
@@ -75,7 +62,7 @@ func ways() []failure {
 
 // TestSweep runs each scenario once for each driver call that it makes and each way to
 // fail. Each run ends in time, without a panic, with the error, or with right data; it
-// leaves nothing allocated and no goroutine. It tries a sample, with -full all.
+// leaves nothing allocated and no goroutine. It tries a sample, with [sample.Full] all.
 func TestSweep(t *testing.T) {
 	sweep(t, part(), func(t *testing.T) cu.Driver { return open(t, 2) }, func(cu.Driver) {})
 }
@@ -97,7 +84,7 @@ func TestSweepOnGPU(t *testing.T) {
 }
 
 // open opens a software GPU of a number of devices. Its staging ring is small: after a fault, or
-// a free that was refused, page-locked memory stays for good, and -full makes 100,000 of these.
+// a free that was refused, page-locked memory stays for good, and a full sweep makes 100,000 of these.
 func open(t *testing.T, devices int) cu.Driver {
 	t.Helper()
 	p, err := profile.Named("h200")
@@ -150,11 +137,11 @@ func devicesOf(t *testing.T, d cu.Driver) []cu.Device {
 	return gputest.Devices(t, d, count)
 }
 
-// sweep tries one of part of the failures of each scenario. If part is 0, it tries failures
-// for the time of -budget. open opens the driver. After a free was refused, clean frees
+// sweep tries one of part of the failures of each scenario, at least one, and in each way one if
+// part is small. If part is 0, it tries failures for the time of -budget. open opens the driver. After a free was refused, clean frees
 // what is left, and open is called again: what is left must not disturb later runs.
 func sweep(t *testing.T, part int, open func(*testing.T) cu.Driver, clean func(cu.Driver)) {
-	random := rand.New(rand.NewPCG(*seed, 0))
+	random := sample.Rand(t)
 	runs := 0
 	for _, s := range Scenarios {
 		t.Run(s.Name, func(t *testing.T) {
@@ -167,13 +154,15 @@ func sweep(t *testing.T, part int, open func(*testing.T) cu.Driver, clean func(c
 			if live := left(plain); len(live) > 0 {
 				t.Errorf(s.Name+" without a failure: left %v", live)
 			}
+			tried := map[failure]bool{}
 			end := map[failure]uint64{} // from which call on none fails, because the mode counts fewer
 			for _, c := range random.Perm(len(ways()) * int(plain.Calls())) {
 				f, nth := ways()[c/int(plain.Calls())], uint64(c)%plain.Calls()+1
+				first := len(tried) == 0 || !tried[f] && part <= 2*len(failures)
 				switch {
 				case part == 0 && time.Since(began) > *budget/time.Duration(len(Scenarios)):
 					return
-				case part > 0 && random.IntN(part) != 0, end[f] != 0 && nth >= end[f]:
+				case part > 0 && !first && random.IntN(part) != 0, end[f] != 0 && nth >= end[f]:
 					continue
 				}
 				what := try(t, s, d, fault.Options{Nth: nth, Mode: f.mode, Code: f.code, Delay: time.Millisecond})
@@ -181,6 +170,7 @@ func sweep(t *testing.T, part int, open func(*testing.T) cu.Driver, clean func(c
 					end[f] = nth
 					continue
 				}
+				tried[f] = true
 				if runs++; isRefusedFree(what) {
 					clean(d)
 					d = open(t)
@@ -188,7 +178,7 @@ func sweep(t *testing.T, part int, open func(*testing.T) cu.Driver, clean func(c
 			}
 		})
 	}
-	t.Logf("%d runs; -seed %d", runs, *seed)
+	t.Logf("%d runs", runs)
 }
 
 // run opens a device of a driver, runs a scenario and closes the device.
@@ -284,10 +274,10 @@ func TestSeveralFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("-seed %d", *seed)
+	random := sample.Rand(t)
 	for _, s := range Scenarios {
 		for i := range uint64(20) {
-			o := fault.Options{Every: 4 << (i % 4), Seed: *seed + i}
+			o := fault.Options{Every: 4 << (i % 4), Seed: random.Uint64()}
 			if i%5 == 4 {
 				o = fault.Options{MemoryLimit: 1 << (8 + i)}
 			}

@@ -2,22 +2,24 @@ package random
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/differ/permute"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-var orders = flag.Int("orders", 0, "how many orders of blocks TestPermuted runs for every program of the corpus and 1,024 others; 0 is one, for a sample")
+// orders is how many orders of blocks TestPermuted runs.
+var orders = sample.Count(1, 4)
 
 // TestPermuted runs programs with their basic blocks in another order. The outputs must be
-// those of the text as it is: the order of execution is that of the branches.
+// those of the text as it is: the order of execution is that of the branches. With [sample.Full]
+// it runs all programs of the corpus and 1,024 others.
 func TestPermuted(t *testing.T) {
 	all := slices.Concat(programs(1, 64), programs(recordedSeeds+1, 32))
-	if *orders > 0 {
+	if sample.Full() {
 		all = programs(1, recordedSeeds+1024)
 	}
 	var runs, blocks atomic.Int64
@@ -25,7 +27,7 @@ func TestPermuted(t *testing.T) {
 		for some := range slices.Chunk(all, 32) {
 			t.Run(fmt.Sprint(some[0].Seed), func(t *testing.T) {
 				t.Parallel()
-				for seed := range uint64(max(1, *orders)) {
+				for seed := range uint64(orders) {
 					runs.Add(int64(len(some)))
 					blocks.Add(int64(comparePermuted(t, some, seed)))
 				}

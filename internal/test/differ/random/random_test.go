@@ -9,6 +9,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/test/differ"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/softgpu"
 )
 
@@ -101,7 +102,7 @@ func TestTemplates(t *testing.T) {
 	g := &generator{r: rand.New(rand.NewPCG(1, 1))}
 	var all []*Program
 	for _, template := range slices.Concat(templates, carries, pairs, together) {
-		for range 6 {
+		for range sample.Count(2, 6) {
 			all = append(all, &Program{body: []node{{text: g.fill(template)}}})
 		}
 	}

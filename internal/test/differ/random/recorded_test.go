@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ferrygpu/ferry/internal/test/differ"
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
 // optimised is the programs of the corpus that ptxas compiles against the ISA, with the
@@ -15,8 +16,8 @@ var optimised = map[uint64]string{
 	351: "abs.s32 of -2^31 is taken for 2^31 by cvt.sat.u64.s32",
 }
 
-// TestRecorded runs the corpus on the software GPU and compares with the recorded results
-// of hardware.
+// TestRecorded runs a sample of the corpus on the software GPU and compares with the recorded
+// results of hardware.
 func TestRecorded(t *testing.T) {
 	var corpus Corpus
 	if err := differ.ReadJSON(corpusFile, &corpus); err != nil {
@@ -25,10 +26,7 @@ func TestRecorded(t *testing.T) {
 	if corpus.Threads != threads || len(corpus.Programs) != corpusSize {
 		t.Fatalf("the corpus is %d programs of %d threads, want %d of %d: %s", len(corpus.Programs), corpus.Threads, corpusSize, threads, command)
 	}
-	if testing.Short() {
-		corpus.Programs = corpus.Programs[:96]
-	}
-	for some := range slices.Chunk(corpus.Programs, 48) {
+	for _, some := range sample.Of(t, slices.Collect(slices.Chunk(corpus.Programs, 48)), 4) {
 		t.Run(fmt.Sprint(some[0].Seed), func(t *testing.T) {
 			t.Parallel()
 			checkRecorded(t, some)
