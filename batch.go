@@ -366,7 +366,7 @@ func (b *Batch) acquireSpan(st *streamState, r *span, a inflight.Access) error {
 // replay: memory allocated in stream order, memory of another GPU, and managed memory
 // without concurrent access.
 func (b *Batch) acquired(st *streamState, r *span, a inflight.Access) {
-	if r.a == nil || r.a.g != st.g || r.a.BornOn() != nil || r.a.kind == managedMemory && !st.g.caps.concurrentManaged {
+	if r.a == nil || r.a.g != st.g || r.a.BornOn() != nil || r.a.kind == managedMemory && !st.g.caps.ConcurrentManaged {
 		b.replay.st = nil
 		return
 	}

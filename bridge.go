@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -17,7 +18,7 @@ func init() {
 	bridge.Describe = describe
 	bridge.WaitInFlight = waitInFlight
 	bridge.Label = labelFor
-	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.profile }
+	bridge.Profile = func(gpu any) *profile.Profile { return gpu.(*GPU).tuning.Profile }
 	bridge.Bind = func(module any, name string, params []bridge.Param) (any, error) {
 		return module.(*Module).bind(name, params)
 	}
@@ -55,7 +56,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 	}
 	d := bridge.Memory{Len: r.n, ElementSize: size, Start: r.address(), Space: bridge.HostSpace, Pageable: r.a == nil}
 	if r.kind().onHost() {
-		d.Bytes = bytesAt(r.host, r.bytes)
+		d.Bytes = address.Bytes(r.host, r.bytes)
 	}
 	if d.Pageable {
 		return d, nil
@@ -67,7 +68,7 @@ func describe(gpu, memory any, written bool) (bridge.Memory, error) {
 		d.Space = r.a.g.device
 	}
 	d.OnDevice = r.kind() == deviceMemory && r.a.g.device == g.device
-	d.Mapped = r.kind().onHost() && r.dev != 0 && (!r.crossesBoundary() || g.caps.hostPointers())
+	d.Mapped = r.kind().onHost() && r.dev != 0 && (!r.crossesBoundary() || g.caps.HostPointers())
 	return d, r.reachableFrom(g)
 }
 

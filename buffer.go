@@ -8,10 +8,13 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -83,7 +86,7 @@ type allocation struct {
 	pooled   any                        // the *pooledBuffer that contains this; nil if there is none
 	entries  []*hostmap.Entry           // of registered memory
 	attached atomic.Pointer[attachment] // of managed memory; nil means cu.MemAttachGlobal
-	retry    atomic.Bool                // the next Close disposes: the wait of the last one failed
+	retry    closing.Retry              // the next Close disposes: the wait of the last one failed
 
 	_ [4]uint64 // pads to whole cache lines, so that the allocator aligns it to them
 }
@@ -115,7 +118,7 @@ func newAllocation[T any](g *GPU, k kind, count int) (*allocation, error) {
 // start completes an allocation whose memory exists.
 func (a *allocation) start() {
 	a.list()
-	a.leak = watchLeak(a, a.String)
+	a.leak = leak.Watch(a, a.String)
 }
 
 // list adds the host addresses of memory that the driver made to the host map. Registered
@@ -125,13 +128,13 @@ func (a *allocation) list() {
 		return
 	}
 	a.own()
-	a.g.shared.hosts.Add(&a.owner)
+	a.g.hosts.Add(&a.owner)
 }
 
 // own fills in the owner of the allocation's host addresses.
 func (a *allocation) own() {
 	a.owner.Host, a.owner.Of, a.owner.Kind = a.host, a, a.kind.String()
-	a.owner.Start = uint64(deviceAddress(a.host))
+	a.owner.Start = uint64(address.Device(a.host))
 	a.owner.End = a.owner.Start + uint64(a.bytes)
 }
 
@@ -139,7 +142,7 @@ func (a *allocation) own() {
 // can give the addresses to other memory.
 func (a *allocation) unlist() {
 	if a.owner.Of != nil && a.kind != registeredMemory {
-		a.g.shared.hosts.Remove(&a.owner)
+		a.g.hosts.Remove(&a.owner)
 	}
 }
 
@@ -185,13 +188,10 @@ func (a *allocation) memoryHint(err error) string {
 // is allowed, it defers that. If graphs own the memory, the last of them frees it.
 func (a *allocation) closeNow(generation uint32) error {
 	if !a.CloseIn(generation) {
-		if a.retry.Load() && a.retry.CompareAndSwap(true, false) {
-			return afterHostFunction(a.dispose)
-		}
-		return nil
+		return a.retry.Close(a.dispose)
 	}
 	a.leak.Stop()
-	return afterHostFunction(a.drain)
+	return closing.AfterHostFunction(a.drain)
 }
 
 // drain waits for the calls that use the closed allocation. It continues with dispose
@@ -200,14 +200,14 @@ func (a *allocation) drain() error {
 	if err := a.TryDrain(a.g.mayWait); err != nil {
 		return err
 	}
-	return a.AfterOwners(func() error { return afterHostFunction(a.dispose) })
+	return a.AfterOwners(func() error { return closing.AfterHostFunction(a.dispose) })
 }
 
 // dispose waits for the operations in flight, frees the memory and leaves the GPU.
 func (a *allocation) dispose() error {
 	a.unlist()
 	err := a.release()
-	if !inHostFunction(err) {
+	if !closing.InHostFunction(err) {
 		a.dropBirth()
 	}
 	return err
@@ -218,28 +218,26 @@ func (a *allocation) release() error {
 	var first error
 	if a.BornOn() != nil {
 		freed, err := a.freeInOrder()
-		if freed || inHostFunction(err) {
+		if freed || closing.InHostFunction(err) {
 			return err
 		}
 		first = err
 	}
 	defer stopTimer(sayIfBusy(a.g, a, &a.Tracker))
 	err := a.Wait(context.Background(), inflight.Write)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	if err != nil && !refusal.Sticky(err) {
-		a.retry.Store(true)
+		a.retry.Failed()
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not freed until it is closed again: %w", a, err)
 	}
 	if a.bytes > 0 {
 		if freeErr := a.free(a); freeErr != nil {
-			if inHostFunction(freeErr) {
+			if closing.InHostFunction(freeErr) {
 				return freeErr
 			}
-			if err = freeErr; first != nil && first.Error() != err.Error() {
-				err = errors.Join(first, err)
-			}
+			err = refusal.Join(first, err, freeErr)
 		}
 	}
 	a.g.leave()
@@ -426,7 +424,7 @@ func (r *span) cut(off, n uintptr) span {
 		out.n = int(n)
 	}
 	out.bytes = n
-	out.host = addressAt(r.host, off)
+	out.host = address.Add(r.host, off)
 	if r.dev != 0 {
 		out.dev += cu.DevicePtr(off)
 	}
@@ -492,7 +490,7 @@ func (r *span) waitHost(ctx context.Context, a inflight.Access) error {
 	if err == nil && r.a.module != nil {
 		err = r.a.module.Wait(ctx, inflight.Write)
 	}
-	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.concurrentManaged {
+	if err == nil && r.a.kind == managedMemory && !r.a.g.caps.ConcurrentManaged {
 		err = r.a.waitExclusive(ctx)
 	}
 	if e := r.a.g.emulated; err == nil && e != nil && r.host != nil && r.bytes > 0 {
@@ -511,7 +509,7 @@ func (r *span) waitInFlight(ctx context.Context, a inflight.Access) error {
 		return err
 	}
 	start := r.address()
-	for _, o := range r.a.g.shared.hosts.Sharing(&r.a.owner, start, start+uint64(r.bytes)) {
+	for _, o := range r.a.g.hosts.Sharing(&r.a.owner, start, start+uint64(r.bytes)) {
 		if err := o.Of.(*allocation).Wait(ctx, a); err != nil {
 			return err
 		}
@@ -530,7 +528,7 @@ func (r *span) close() error {
 // address returns the address of a span. It can be compared with others of the same kind.
 func (r *span) address() uint64 {
 	if r.host != nil {
-		return uint64(deviceAddress(r.host))
+		return uint64(address.Device(r.host))
 	}
 	return uint64(r.dev)
 }
@@ -575,7 +573,7 @@ func (r *span) reachableFrom(g *GPU) error {
 // addressOn returns the address of a span in kernels of a GPU that can use it. Mapped host
 // memory may have a different address on each GPU.
 func (r *span) addressOn(g *GPU) (cu.DevicePtr, error) {
-	if r.a == nil || r.a.g.sameContext(g) || r.bytes == 0 || !r.kind().onHost() || r.dev == deviceAddress(r.host) {
+	if r.a == nil || r.a.g.sameContext(g) || r.bytes == 0 || !r.kind().onHost() || r.dev == address.Device(r.host) {
 		return r.dev, nil
 	}
 	p, err := r.a.addressOn(g)
@@ -616,7 +614,7 @@ func hostSlice[T any](ctx context.Context, r *span, a inflight.Access) ([]T, err
 		return nil, err
 	}
 	r.watchHost(a, issued)
-	return sliceAt[T](r.host, r.n), nil
+	return address.Slice[T](r.host, r.n), nil
 }
 
 // mustSlice is hostSlice without a context. It panics with the error.
@@ -652,8 +650,8 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 	if !r.isPageable() {
 		return rest, nil
 	}
-	start := uint64(deviceAddress(rest.host))
-	run := g.shared.hosts.First(start, start+uint64(rest.bytes))
+	start := uint64(address.Device(rest.host))
+	run := g.hosts.First(start, start+uint64(rest.bytes))
 	rest = rest.cut(0, uintptr(run.End-start))
 	rest.untracked = false // r may be a part that was found before
 	switch {
@@ -671,7 +669,7 @@ func runAt(g *GPU, r *span, off uintptr) (span, error) {
 func spanIn(a *allocation, r span) span {
 	r.a, r.generation, r.part = a, a.Generation(), true
 	if a.dev != 0 {
-		r.dev = a.dev + (deviceAddress(r.host) - deviceAddress(a.host))
+		r.dev = a.dev + (address.Device(r.host) - address.Device(a.host))
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
@@ -228,7 +229,7 @@ func (r *span) isStale(g *GPU, part *span, err error) bool {
 		return false
 	}
 	end := part.address() + uint64(part.bytes)
-	run := g.shared.hosts.First(part.address(), end)
+	run := g.hosts.First(part.address(), end)
 	return run != hostmap.Run{End: end, Known: part.untracked}
 }
 
@@ -300,7 +301,7 @@ func copyOne(ctx context.Context, s *Stream, dst, src *span, hold *pageableHold)
 		return nil
 	case copyByCPU:
 		if err = waitBoth(ctx, st, dst, src); err == nil {
-			copy(bytesAt(dst.host, dst.bytes), bytesAt(src.host, src.bytes))
+			copy(address.Bytes(dst.host, dst.bytes), address.Bytes(src.host, src.bytes))
 		}
 	case copyStaged:
 		queued = true
@@ -404,7 +405,7 @@ func pathOf(st *streamState, dst, src *span) copyPath {
 	to, from := dst.kind(), src.kind()
 	pageable := to == pageableMemory || from == pageableMemory
 	switch {
-	case to.onHost() && from.onHost() && (pageable || !st.g.caps.unified):
+	case to.onHost() && from.onHost() && (pageable || !st.g.caps.Unified):
 		return copyByCPU
 	case pageable:
 		return copyStaged
@@ -508,7 +509,7 @@ func copyCall(st *streamState, dst, src *span) cu.Call {
 	to, from := dst.kind(), src.kind()
 	switch {
 	case to.onHost() && from.onHost():
-		c.Op, c.Dst, c.Src = cu.OpMemcpyAsync, deviceAddress(dst.host), deviceAddress(src.host)
+		c.Op, c.Dst, c.Src = cu.OpMemcpyAsync, address.Device(dst.host), address.Device(src.host)
 	case to.onHost():
 		c.Op, c.Host = cu.OpMemcpyDtoHAsync, dst.host
 	case from.onHost():

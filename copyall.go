@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/unordered"
@@ -78,16 +79,16 @@ func reportUnordered[T any](pairs []Pair[T]) {
 				driver = r.a.g.driver
 			}
 		}
-		copies[i] = unordered.Copy{Dst: dst.place(), Src: src.place()}
+		copies[i] = unordered.Copy{Dst: dst.addresses(), Src: src.addresses()}
 	}
 	unordered.Report(copies, func(i int) string {
 		return fmt.Sprintf("copy %d of %d to %v from %v", i+1, len(pairs), spanOf(pairs[i].Dst), spanOf(pairs[i].Src))
 	})
 }
 
-// place returns where the memory is. Host addresses are one space. Each GPU has one of its
-// own, because without unified addressing two may use the same addresses.
-func (r *span) place() unordered.Range {
+// addresses returns the address range of the span. Host addresses are one address space. Each
+// GPU has one of its own, because without unified addressing two may use the same addresses.
+func (r *span) addresses() unordered.Range {
 	if r.host == nil && r.a != nil {
 		return unordered.Range{Space: 1 + int(r.a.g.device), From: uintptr(r.dev), Bytes: r.bytes}
 	}
@@ -185,9 +186,9 @@ func (c *copyAll) memcpyBatch(st *streamState) error {
 		dst, src := x.Dst, x.Src
 		switch x.Op {
 		case cu.OpMemcpyHtoDAsync:
-			src = deviceAddress(x.Host)
+			src = address.Device(x.Host)
 		case cu.OpMemcpyDtoHAsync:
-			dst = deviceAddress(x.Host)
+			dst = address.Device(x.Host)
 		}
 		c.dst, c.src, c.sizes = append(c.dst, dst), append(c.src, src), append(c.sizes, x.Bytes)
 	}
@@ -208,7 +209,7 @@ type copyList struct {
 func (l *copyList) begin(st *streamState) {
 	clear(l.calls)
 	l.st, l.calls, l.ranges, l.bytes = st, l.calls[:0], l.ranges[:0], 0
-	l.direct, l.single = st != nil && st.g.caps.unified, false
+	l.direct, l.single = st != nil && st.g.caps.Unified, false
 }
 
 // add checks a pair, acquires it with the function acquire, and plans its copy. It adds the
@@ -260,13 +261,13 @@ func (l *copyList) addRange(dst, src *span) {
 
 // byKernel reports whether the kernel is the fastest method.
 func (l *copyList) byKernel() bool {
-	t, n := &l.st.g.tuning.copy, len(l.calls)
+	t, n := &l.st.g.tuning.Copy, len(l.calls)
 	return l.st.g.copyKernel.f != 0 && l.direct && n >= t.KernelCopies && l.bytes/uintptr(n) <= t.KernelCopyBytes
 }
 
 // byBatch reports whether cuMemcpyBatchAsync is the fastest method.
 func (l *copyList) byBatch() bool {
-	return !l.byKernel() && !l.single && len(l.calls) > 1 && l.st.g.caps.batchCopies && l.st.capture == nil && l.st.number != 0
+	return !l.byKernel() && !l.single && len(l.calls) > 1 && l.st.g.caps.BatchCopies && l.st.capture == nil && l.st.number != 0
 }
 
 // appendTo appends the calls that make the copies: launches of the kernel, or one call per

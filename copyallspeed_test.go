@@ -160,10 +160,10 @@ func BenchmarkCopyAllPageable(b *testing.B) {
 			b.Run(fmt.Sprintf("in=%v/way=%s", in, way), func(b *testing.B) {
 				defer func() { x.g.tuning, x.g.caps = saved, caps }()
 				if way == "all,no kernel" || way == "all,single calls" {
-					x.g.tuning.copy.KernelCopies = math.MaxInt
+					x.g.tuning.Copy.KernelCopies = math.MaxInt
 				}
 				if way == "all,no batch call" || way == "all,single calls" {
-					x.g.caps.batchCopies = false
+					x.g.caps.BatchCopies = false
 				}
 				b.ReportAllocs()
 				for b.Loop() {
@@ -189,7 +189,7 @@ func BenchmarkCopyAllDirect(b *testing.B) {
 				for b.Loop() {
 					for _, in := range []bool{true, false} {
 						for way, limit := range map[string]uintptr{"all": 0, "each": math.MaxInt} {
-							x.g.tuning.directIn, x.g.tuning.directOut = limit, limit
+							x.g.tuning.DirectIn, x.g.tuning.DirectOut = limit, limit
 							name := fmt.Sprintf("us-%s-%s", map[bool]string{true: "in", false: "out"}[in], way)
 							b.ReportMetric(float64(x.median(b, way, in, 31))/1e3, name)
 						}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -112,7 +113,7 @@ func copyHostIO(ctx context.Context, st *streamState, r *span, a inflight.Access
 	if err := r.waitHost(ctx, a); err != nil {
 		return 0, err
 	}
-	memory, part := bytesAt(r.host, r.bytes), m.host
+	memory, part := address.Bytes(r.host, r.bytes), m.host
 	if ctx.Done() != nil && m.mayHang() {
 		part = abandonable(ctx, m, a, make([]byte, min(len(memory), hostPart)))
 	}

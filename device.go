@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
@@ -149,7 +150,7 @@ func (d *Device[T]) Wait(ctx context.Context) error {
 // a nil one or of a range does nothing and returns nil.
 func (d *Device[T]) Close() error { return d.asSpan(nil).close() }
 
-func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(sizeOf[T]()) }
+func (d *Device[T]) untyped() (*span, int) { return d.asSpan(nil), int(address.SizeOf[T]()) }
 
 func (d *Device[T]) asSpan(*T) *span {
 	if d == nil {

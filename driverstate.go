@@ -44,28 +44,6 @@ func stateOf(d cu.Driver) *driverState {
 	return t
 }
 
-// innermost returns the driver inside all wrappers, which have a method Unwrap.
-func innermost(d cu.Driver) cu.Driver {
-	for {
-		w, ok := d.(interface{ Unwrap() cu.Driver })
-		if !ok {
-			return d
-		}
-		inner := w.Unwrap()
-		if inner == nil {
-			return d
-		}
-		d = inner
-	}
-}
-
-// sameDriver reports whether two driver values are equal. Values of types that Go cannot
-// compare count as different.
-func sameDriver(a, b cu.Driver) (same bool) {
-	defer func() { _ = recover() }()
-	return a == b
-}
-
 // join adds a GPU to the list.
 func (t *driverState) join(g *GPU) {
 	t.mu.Lock()
@@ -119,7 +97,7 @@ func (t *driverState) busyExclusive() []*streamState {
 	t.mu.RLock()
 	var gpus []*GPU
 	for _, p := range t.gpus {
-		if g := p.Value(); g != nil && !g.caps.concurrentManaged {
+		if g := p.Value(); g != nil && !g.caps.ConcurrentManaged {
 			gpus = append(gpus, g)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -60,7 +62,7 @@ func NewEvent(g *GPU, o *EventOptions) (*Event, error) {
 		return nil, fmt.Errorf("make an event on %s: %w", g.label, err)
 	}
 	e := &Event{g: g, handle: handle, timing: !o.NoTiming, blocking: o.Blocking}
-	e.leak = watchLeak(e, e.String)
+	e.leak = leak.Watch(e, e.String)
 	return e, nil
 }
 
@@ -96,7 +98,7 @@ func (e *Event) leaveAsync() {
 // left destroys a closed event after its last use.
 func (e *Event) left(last bool) {
 	if last {
-		_ = afterHostFunction(e.destroy)
+		_ = closing.AfterHostFunction(e.destroy)
 	}
 }
 
@@ -313,7 +315,7 @@ func (e *Event) Close() error {
 	}
 	e.leak.Stop()
 	if e.state.Close() {
-		return afterHostFunction(e.destroy)
+		return closing.AfterHostFunction(e.destroy)
 	}
 	return nil
 }
@@ -321,7 +323,7 @@ func (e *Event) Close() error {
 // destroy destroys the driver's event and leaves the GPU.
 func (e *Event) destroy() error {
 	err := e.g.driver.EventDestroy(e.g.ctx, e.handle)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	e.g.leave()
@@ -393,7 +395,7 @@ func newCompletionEvent(st *streamState) (*completionEvent, error) {
 	if err == nil {
 		st.g.completions.add(c)
 	}
-	if err == nil || inHostFunction(err) {
+	if err == nil || closing.InHostFunction(err) {
 		return c, err
 	}
 	n := st.Issued()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -20,7 +21,7 @@ import (
 // Memory of another GPU needs peer access ([GPU.EnablePeer]).
 // Errors are as for [Copy]. Fill is safe for concurrent use.
 func Fill[T any](q Queue, dst Memory[T], value T) error {
-	r, bytes := spanOf(dst), bytesOf(&value)
+	r, bytes := spanOf(dst), address.BytesOf(&value)
 	if b, ok := q.(*Batch); ok {
 		return addFill(b, r, bytes)
 	}

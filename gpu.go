@@ -11,11 +11,16 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/capability"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
+	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/staging"
+	"github.com/ferrygpu/ferry/internal/tuning"
 )
 
 // ErrClosed is the error that a call wraps when it uses a closed buffer, stream, event,
@@ -35,7 +40,7 @@ type GPU struct {
 	driver    cu.Driver
 	ctx       cu.Context
 	largest   [2]largeCopy // the latest large copy, by direction: see behindLarge
-	largeCopy uintptr      // tuning.copy.LargeBytes: from this size on a copy is large
+	largeCopy uintptr      // tuning.Copy.LargeBytes: from this size on a copy is large
 
 	emulated cu.Emulated   // nil on hardware
 	watch    hostWatcher   // nil without FERRY_CHECK
@@ -46,14 +51,15 @@ type GPU struct {
 	name     string // product name
 	label    string // short name: "cuda:0"
 	fallback error  // why Open("") took the software GPU
-	caps     capabilities
-	tuning   tuning
+	caps     capability.Set
+	tuning   tuning.Settings
 	opened   time.Time
 
 	lifetime    inflight.Lifetime // its users are calls, and open objects of the GPU
 	released    atomic.Bool       // the context is released
 	leak        runtime.Cleanup
 	shared      *driverState // shared with the other GPUs of the driver
+	hosts       *hostmap.Map // of shared
 	legacy      *Stream      // see DefaultStream
 	defaultPool *MemPool
 	waits       await.Group
@@ -65,7 +71,7 @@ type GPU struct {
 
 	pinEngine  *pin.Engine // nil if only the driver can page-lock
 	copyKernel copyKernel
-	ring       lazyRing
+	ring       staging.Lazy // see stagingRing
 
 	streamCount atomic.Int64 // made so far: the newest stream has this number
 	bufferCount atomic.Int64
@@ -77,13 +83,6 @@ type GPU struct {
 
 	mu      sync.Mutex
 	streams map[*streamState]struct{} // not destroyed
-}
-
-// lazyRing is the staging ring of a GPU. The first large copy of pageable memory
-// creates it.
-type lazyRing struct {
-	once sync.Once
-	ring *staging.Ring
 }
 
 // newGPU opens a device and retains its primary context.
@@ -98,23 +97,24 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	if g.name, err = d.DeviceGetName(device); err != nil {
 		return nil, err
 	}
-	if g.caps, err = probe(d, device); err != nil {
+	if g.caps, err = capability.Probe(d, device); err != nil {
 		return nil, err
 	}
-	g.tuning = tuningFor(g.emulated, g.name)
-	g.largeCopy = g.tuning.copy.LargeBytes
+	g.tuning = tuning.For(g.emulated, g.name)
+	g.largeCopy = g.tuning.Copy.LargeBytes
 	if g.emulated == nil {
-		g.poller = await.NewPoller(g.tuning.wait, relaxed{d})
+		g.poller = await.NewPoller(g.tuning.Wait, relaxed{d})
 	}
 	g.shared = stateOf(d)
+	g.hosts = &g.shared.hosts
 	if err := g.retain(); err != nil {
 		g.shared.drop()
 		return nil, err
 	}
 	g.shared.join(g)
 	g.copyKernel.load(d, g.ctx)
-	if g.caps.register && g.caps.hostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
-		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, emulatedHost(g.emulated), g.tuning.pin); g.pinEngine != nil {
+	if g.caps.Register && g.caps.HostPointers() { // otherwise the driver's own memory is better: one buffer has one device address
+		if g.pinEngine = pin.NewEngine(d, g.ctx, g.Now, tuning.EmulatedHost(g.emulated), g.tuning.Pin); g.pinEngine != nil {
 			g.pinEngine.Keep = func() func() { g.lifetime.AddUser(); return g.leave }
 			g.pinEngine.Settle = g.settle
 			if d, ok := g.emulated.(interface{ FreshHost(cu.HostPtr, uintptr) }); ok {
@@ -125,7 +125,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 	g.legacy = &Stream{state: newStreamState(g, 0, 0, nil)}
 	g.streams[g.legacy.state] = struct{}{}
 	g.defaultPool = &MemPool{g: g}
-	g.leak = watchLeak(g, g.String)
+	g.leak = leak.Watch(g, g.String)
 	return g, nil
 }
 
@@ -136,7 +136,7 @@ func newGPU(d cu.Driver, ordinal int, label string) (*GPU, error) {
 func (g *GPU) retain() error {
 	d := g.driver
 	var err error
-	if !g.caps.unified {
+	if !g.caps.Unified {
 		var flags cu.CtxFlags
 		flags, _, err = d.DevicePrimaryCtxGetState(g.device)
 		if err == nil && flags&cu.CtxMapHost == 0 {
@@ -315,8 +315,8 @@ func (g *GPU) GridStride(n int) LaunchConfig {
 	if g.none() {
 		return LaunchConfig{}
 	}
-	c := Cover(n, g.tuning.launch.Threads)
-	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.processors*g.tuning.launch.Blocks)))
+	c := Cover(n, g.tuning.Launch.Threads)
+	c.Grid.X = min(c.Grid.X, uint32(max(1, g.caps.Processors*g.tuning.Launch.Blocks)))
 	return c
 }
 
@@ -436,6 +436,18 @@ func (g *GPU) openStreams() []*streamState {
 	return all
 }
 
+// idle reports whether all operations in open streams are known to be done.
+func (g *GPU) idle() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for st := range g.streams {
+		if !st.Idle() {
+			return false
+		}
+	}
+	return true
+}
+
 // addStream adds a stream to the list or, if gone is set, removes it.
 func (g *GPU) addStream(st *streamState, gone bool) {
 	g.mu.Lock()
@@ -469,13 +481,47 @@ func (g *GPU) enter(what string) error {
 
 func (g *GPU) leave() {
 	if g.lifetime.Leave() {
-		_ = afterHostFunction(g.release)
+		_ = closing.AfterHostFunction(g.release)
 	}
+}
+
+// mayWait returns an error in a forked child, and within a host function, where a wait could be
+// for that same function. cuDriverGetVersion does not use the device and takes no virtual time.
+func (g *GPU) mayWait() error {
+	if forked.Child() {
+		return forked.New("wait")
+	}
+	if _, err := g.driver.DriverGetVersion(); closing.InHostFunction(err) {
+		return err
+	}
+	return nil
 }
 
 // lacking returns the error for a feature that the device lacks because attribute is 0.
 func (g *GPU) lacking(what string, attribute cu.DeviceAttribute, remedy string) error {
 	return refusal.New(cu.ErrorNotSupported, "%s on %s: the device cannot (%s is 0): %s", what, g.label, attribute, remedy)
+}
+
+// innermost returns the driver inside all wrappers, which have a method Unwrap.
+func innermost(d cu.Driver) cu.Driver {
+	for {
+		w, ok := d.(interface{ Unwrap() cu.Driver })
+		if !ok {
+			return d
+		}
+		inner := w.Unwrap()
+		if inner == nil {
+			return d
+		}
+		d = inner
+	}
+}
+
+// sameDriver reports whether two driver values are equal. Values of types that Go cannot
+// compare count as different.
+func sameDriver(a, b cu.Driver) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
 }
 
 // sameContext reports whether two GPUs share a context.
@@ -496,7 +542,7 @@ func (g *GPU) Close() error {
 	}
 	g.leak.Stop()
 	if _, unused := g.lifetime.Close(); unused {
-		return afterHostFunction(g.release)
+		return closing.AfterHostFunction(g.release)
 	}
 	return nil
 }
@@ -507,11 +553,11 @@ func (g *GPU) release() error {
 	timer := sayIfSlow(g, g)
 	err := g.driver.CtxSynchronize(g.ctx)
 	timer.Stop()
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	unused := false
-	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // else it may be a user, for nobody who waits
+	g.poller.Quiet(func() { unused = g.legacy.state.Close() }) // without Quiet, a poll in progress may count as a user
 	switch {
 	case unused:
 		return g.releaseContext(err)
@@ -525,90 +571,21 @@ func (g *GPU) release() error {
 // is the error of an earlier wait. This wait may return the same error again.
 func (g *GPU) releaseContext(first error) error {
 	err := g.driver.CtxSynchronize(g.ctx)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
-	err = refusal.JoinReports(first, err)
 	g.released.Store(true)
 	close(g.legacy.state.destroyed)
-	err = refusal.JoinReports(refusal.JoinReports(err, g.completions.drop(g)), g.ring.close())
-	err = refusal.JoinReports(err, g.shared.quit(g))
-	err = refusal.JoinReports(err, g.copyKernel.unload(g.driver, g.ctx))
+	all := []error{first, err, g.completions.drop(g), g.ring.Close(), g.shared.quit(g), g.copyKernel.unload(g.driver, g.ctx)}
 	if g.created {
-		err = refusal.JoinReports(err, g.driver.CtxDestroy(g.ctx))
+		all = append(all, g.driver.CtxDestroy(g.ctx))
 	} else {
-		err = refusal.JoinReports(err, g.driver.DevicePrimaryCtxRelease(g.device))
+		all = append(all, g.driver.DevicePrimaryCtxRelease(g.device))
 	}
-	if err = refusal.JoinReports(err, g.takePending()); err != nil {
+	if err = refusal.Join(append(all, g.takePending())...); err != nil {
 		return fmt.Errorf("close %s: %w", g.label, err)
 	}
 	return nil
-}
-
-// close frees the memory of the ring. After close, no ring can be made.
-func (l *lazyRing) close() error {
-	l.once.Do(func() {})
-	if l.ring == nil {
-		return nil
-	}
-	if err := l.ring.Close(); !refusal.Sticky(err) { // a lost context has freed all its memory
-		return err
-	}
-	return nil
-}
-
-// capabilities describes what a device can do. probe reads it from the attributes.
-type capabilities struct {
-	unified, mapping, register, registerReadOnly, registeredAddress bool
-	managed, concurrentManaged, pools                               bool
-	batchCopies                                                     bool // the driver has cuMemcpyBatchAsync
-
-	processors        int
-	threads           int
-	block, grid       [3]int
-	shared, sharedMax int // bytes of shared memory per block: the default, and the most on request
-	pitch             int // the largest pitch of a copy in bytes; 0 if not known
-}
-
-// hostPointers reports whether kernels use registered memory at its host addresses.
-func (c *capabilities) hostPointers() bool { return c.unified && c.registeredAddress }
-
-// probe reads the capabilities of a device.
-func probe(d cu.Driver, device cu.Device) (c capabilities, failed error) {
-	read := func(a cu.DeviceAttribute, unknown int) int {
-		if failed != nil {
-			return unknown
-		}
-		v, err := d.DeviceGetAttribute(a, device)
-		switch {
-		case err == nil:
-			return int(v)
-		case errors.Is(err, cu.ErrorInvalidValue): // the driver is older than the attribute
-			return unknown
-		}
-		failed = fmt.Errorf("%v: %w", a, err)
-		return unknown
-	}
-	has := func(a cu.DeviceAttribute, unknown int) bool { return read(a, unknown) != 0 }
-	c.unified = has(cu.DeviceAttributeUnifiedAddressing, 0)
-	c.mapping = has(cu.DeviceAttributeCanMapHostMemory, 0)
-	c.register = has(cu.DeviceAttributeHostRegisterSupported, 1)
-	c.registerReadOnly = has(cu.DeviceAttributeReadOnlyHostRegisterSupported, 0)
-	c.registeredAddress = has(cu.DeviceAttributeCanUseHostPointerForRegisteredMem, 0)
-	c.managed = has(cu.DeviceAttributeManagedMemory, 0)
-	c.concurrentManaged = has(cu.DeviceAttributeConcurrentManagedAccess, 0)
-	c.pools = has(cu.DeviceAttributeMemoryPoolsSupported, 0)
-	if version, err := d.DriverGetVersion(); err == nil {
-		c.batchCopies = c.unified && version >= 12080
-	}
-	c.processors = read(cu.DeviceAttributeMultiprocessorCount, 0)
-	c.threads = read(cu.DeviceAttributeMaxThreadsPerBlock, 0)
-	c.block = [3]int{read(cu.DeviceAttributeMaxBlockDimX, 0), read(cu.DeviceAttributeMaxBlockDimY, 0), read(cu.DeviceAttributeMaxBlockDimZ, 0)}
-	c.grid = [3]int{read(cu.DeviceAttributeMaxGridDimX, 0), read(cu.DeviceAttributeMaxGridDimY, 0), read(cu.DeviceAttributeMaxGridDimZ, 0)}
-	c.shared = read(cu.DeviceAttributeMaxSharedMemoryPerBlock, 0)
-	c.pitch = read(cu.DeviceAttributeMaxPitch, 0)
-	c.sharedMax = max(c.shared, read(cu.DeviceAttributeMaxSharedMemoryPerBlockOptin, 0))
-	return c, failed
 }
 
 // knowingDriver is a driver that makes a copy and says whether it knows the host memory of the

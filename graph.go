@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -44,13 +46,10 @@ func newGraph(s *Stream, f func(*Stream) error) (*Graph, error) {
 			return nil, refusal.Join(err, inflight.DisownAll(uses))
 		}
 		x.uses = uses
-		if failed := x.dispose(); !refusal.Sticky(failed) { // err says it already
-			err = refusal.Join(err, failed)
-		}
-		return nil, err
+		return nil, refusal.Join(err, x.dispose())
 	}
 	x.uses = uses
-	x.leak = watchLeak(x, x.String)
+	x.leak = leak.Watch(x, x.String)
 	return x, nil
 }
 
@@ -105,7 +104,7 @@ func (x *Graph) leave() {
 // left disposes of a closed graph after its last use.
 func (x *Graph) left() {
 	if x.lifetime.Leave() {
-		_ = afterHostFunction(x.dispose)
+		_ = closing.AfterHostFunction(x.dispose)
 	}
 }
 
@@ -204,7 +203,7 @@ func (x *Graph) Close() error {
 	}
 	x.leak.Stop()
 	if _, unused := x.lifetime.Close(); unused {
-		return afterHostFunction(x.dispose)
+		return closing.AfterHostFunction(x.dispose)
 	}
 	return nil
 }
@@ -213,7 +212,7 @@ func (x *Graph) Close() error {
 // any more.
 func (x *Graph) dispose() error {
 	err := x.g.driver.GraphExecDestroy(x.exec)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	if err != nil {

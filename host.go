@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/internal/room"
+	"github.com/ferrygpu/ferry/internal/tuning"
 )
 
 // Host is a page-locked buffer in host memory, allocated by [AllocHost] or [Host.Alloc],
@@ -86,7 +88,7 @@ func AllocHostContext[T any](ctx context.Context, g *GPU, n int, o *HostOptions)
 // allocHost allocates page-locked memory with the pin engine or the driver.
 func allocHost(ctx context.Context, a *allocation, o *HostOptions) error {
 	g := a.g
-	if o.Mapped && !g.caps.mapping {
+	if o.Mapped && !g.caps.Mapping {
 		g.leave()
 		return g.lacking("map page-locked memory", cu.DeviceAttributeCanMapHostMemory, "allocate without Mapped and copy")
 	}
@@ -134,8 +136,8 @@ func (o *HostOptions) flags() cu.MemHostAllocFlags {
 // none, because there is no unified addressing and the memory is not mapped.
 func mappedAddress(g *GPU, p cu.HostPtr, asked bool) (cu.DevicePtr, error) {
 	switch {
-	case g.caps.unified:
-		return deviceAddress(p), nil
+	case g.caps.Unified:
+		return address.Device(p), nil
 	case asked:
 		return g.driver.MemHostGetDevicePointer(g.ctx, p, 0)
 	}
@@ -248,7 +250,7 @@ func (h *Host[T]) Wait(ctx context.Context) error {
 // function, another goroutine waits and frees the buffer. Errors are as for [Device.Close].
 func (h *Host[T]) Close() error { return h.asSpan(nil).close() }
 
-func (h *Host[T]) untyped() (*span, int) { return h.asSpan(nil), int(sizeOf[T]()) }
+func (h *Host[T]) untyped() (*span, int) { return h.asSpan(nil), int(address.SizeOf[T]()) }
 
 func (h *Host[T]) asSpan(*T) *span {
 	if h == nil {
@@ -337,7 +339,7 @@ func refusePin(g *GPU, bytes uintptr, o *HostOptions) error {
 	case g.pinEngine != nil:
 		why = g.pinEngine.Refuse(r)
 	case g.emulated != nil:
-		why = pin.RefuseEmulated(r, emulatedHost(g.emulated)())
+		why = pin.RefuseEmulated(r, tuning.EmulatedHost(g.emulated)())
 	}
 	if why != nil {
 		return newPinError(why)
@@ -365,7 +367,7 @@ func timeHostAlloc(g *GPU, bytes uintptr, o *HostOptions) (time.Duration, error)
 // usesPinEngine reports whether the pin engine makes such a buffer. Only the driver can
 // make write-combined memory.
 func usesPinEngine(g *GPU, bytes uintptr, o *HostOptions) bool {
-	return g.pinEngine != nil && !o.WriteCombined && (bytes >= g.tuning.pinFrom || o.NUMANode != nil && bytes > 0)
+	return g.pinEngine != nil && !o.WriteCombined && (bytes >= g.tuning.PinFrom || o.NUMANode != nil && bytes > 0)
 }
 
 // pinRequest returns the options as a request to the pin engine.
@@ -435,7 +437,7 @@ func pageLock(ctx context.Context, g *GPU, bytes uintptr, o *HostOptions) (pinne
 // the machine has no other node.
 func driverPlaces(g *GPU, bytes uintptr, node int) error {
 	if g.emulated != nil { // it has one node
-		if why := pin.RefuseEmulated(pin.Request{Bytes: bytes, Node: node, Strict: true}, emulatedHost(g.emulated)()); why != nil {
+		if why := pin.RefuseEmulated(pin.Request{Bytes: bytes, Node: node, Strict: true}, tuning.EmulatedHost(g.emulated)()); why != nil {
 			return newPinError(why)
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/bridge"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
@@ -228,10 +229,10 @@ func (k *Kernel) findLimits() launchLimits {
 		}
 		return m
 	}
-	l := launchLimits{grid: most(c.grid), block: most(c.block), threads: min(uint64(c.threads)-1, uint64(k.threads)-1, math.MaxUint64-1) + 1}
-	l.shared = c.shared - k.shared
-	if c.sharedMax > 0 {
-		l.shared = min(l.shared, c.sharedMax-k.shared)
+	l := launchLimits{grid: most(c.Grid), block: most(c.Block), threads: min(uint64(c.Threads)-1, uint64(k.threads)-1, math.MaxUint64-1) + 1}
+	l.shared = c.Shared - k.shared
+	if c.SharedMax > 0 {
+		l.shared = min(l.shared, c.SharedMax-k.shared)
 	}
 	return l
 }
@@ -267,22 +268,22 @@ func (k *Kernel) checkConfig(c *LaunchConfig) error {
 	if grid.X == 0 || block.X == 0 {
 		return refusal.Invalid("%v: there must be at least one block and one thread", *c)
 	}
-	if err := checkExtent("grid", grid, caps.grid, "blocks"); err != nil {
+	if err := checkExtent("grid", grid, caps.Grid, "blocks"); err != nil {
 		return err
 	}
-	if err := checkExtent("block", block, caps.block, "threads"); err != nil {
+	if err := checkExtent("block", block, caps.Block, "threads"); err != nil {
 		return err
 	}
 	threads := block.Count()
 	switch {
-	case caps.threads > 0 && threads > uint64(caps.threads):
-		return refusal.Invalid("a block of %d threads: the device takes %d at most", threads, caps.threads)
+	case caps.Threads > 0 && threads > uint64(caps.Threads):
+		return refusal.Invalid("a block of %d threads: the device takes %d at most", threads, caps.Threads)
 	case k.threads > 0 && threads > uint64(k.threads):
 		return k.tooManyThreads(threads)
 	case c.SharedBytes < 0:
 		return refusal.Invalid("%d bytes of shared memory: the number cannot be negative", c.SharedBytes)
-	case caps.sharedMax > 0 && c.SharedBytes > caps.sharedMax-k.shared:
-		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", c.SharedBytes, k.shared, caps.sharedMax)
+	case caps.SharedMax > 0 && c.SharedBytes > caps.SharedMax-k.shared:
+		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", c.SharedBytes, k.shared, caps.SharedMax)
 	}
 	return nil
 }
@@ -318,10 +319,10 @@ func checkExtent(what string, d cu.Dim3, limit [3]int, of string) error {
 // askShared makes the driver allow as much dynamic shared memory as the kernel can have
 // (cuFuncSetAttribute). It does so once, when a launch needs more than the default.
 func (k *Kernel) askShared(bytes int) error {
-	if bytes <= k.m.g.caps.shared-k.shared || k.moreShared.Load() {
+	if bytes <= k.m.g.caps.Shared-k.shared || k.moreShared.Load() {
 		return nil
 	}
-	most := k.m.g.caps.sharedMax - k.shared
+	most := k.m.g.caps.SharedMax - k.shared
 	if err := k.m.g.driver.FuncSetAttribute(k.m.g.ctx, k.f, cu.FuncAttributeMaxDynamicSharedBytes, int32(most)); err != nil {
 		return fmt.Errorf("allow %d bytes of shared memory: %w", most, err)
 	}
@@ -446,7 +447,7 @@ func (k *Kernel) howManyFit(c *LaunchConfig) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf(": at most %d such blocks run at once, %d on each of %d multiprocessors", int(n)*g.caps.processors, n, g.caps.processors)
+	return fmt.Sprintf(": at most %d such blocks run at once, %d on each of %d multiprocessors", int(n)*g.caps.Processors, n, g.caps.Processors)
 }
 
 // acquireMemory counts a launch as a user of its memory arguments, and writes their
@@ -490,7 +491,7 @@ func acquireForKernel(op *inflight.Op, st *streamState, r *span, k *Kernel, acce
 	switch {
 	case r.bytes == 0:
 		return r.dev, nil
-	case a.kind == managedMemory && !g.caps.concurrentManaged:
+	case a.kind == managedMemory && !g.caps.ConcurrentManaged:
 		return r.dev, a.usableBy(st)
 	case a.g == g || a.kind == managedMemory || a.g.device == g.device:
 		return r.dev, nil
@@ -511,7 +512,7 @@ func acquirePageable(op *inflight.Op, st *streamState, r *span, k *Kernel, acces
 	switch {
 	case err != nil && !errors.Is(err, cu.ErrorInvalidValue): // that is a driver older than the attribute
 		return 0, err
-	case has == 0 || !g.caps.hostPointers():
+	case has == 0 || !g.caps.HostPointers():
 		return 0, refusal.Invalid("%v cannot be used by kernels (%v is 0): Register it, or Copy it to a buffer", r.String(), cu.DeviceAttributePageableMemoryAccess)
 	case st.capture != nil:
 		return 0, refusal.New(cu.ErrorStreamCaptureUnsupported, "a graph cannot keep %v: capture with a buffer of AllocHost or Register", r.String())
@@ -530,5 +531,5 @@ func acquirePageable(op *inflight.Op, st *streamState, r *span, k *Kernel, acces
 		off += part.bytes
 	}
 	g.keptSlices.Add(op, access, r.host)
-	return deviceAddress(r.host), nil
+	return address.Device(r.host), nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/tuning"
 	"github.com/ferrygpu/ferry/kernels"
 )
 
@@ -85,7 +86,7 @@ func recordLarge(st *streamState, dst, src *span) {
 // behindLarge reports whether a copy is small and would wait behind a large copy of
 // another stream, as far as that is known.
 func behindLarge(st *streamState, dst, src *span) bool {
-	if dst.bytes > st.g.tuning.copy.SmallBytes || st.capture != nil || st.g.copyKernel.f == 0 {
+	if dst.bytes > st.g.tuning.Copy.SmallBytes || st.capture != nil || st.g.copyKernel.f == 0 {
 		return false
 	}
 	m := largestOf(st.g, dst, src)
@@ -124,7 +125,7 @@ func copyByKernel(st *streamState, dst, src *span) (queued bool, err error) {
 	params := kernelParams.Get().(*[kernels.GatherParams]byte)
 	defer kernelParams.Put(params)
 	clear(params[:])
-	grid, block := packRanges(&st.g.tuning.copy, params[:], []copyRange{{to, from, dst.bytes}})
+	grid, block := packRanges(&st.g.tuning.Copy, params[:], []copyRange{{to, from, dst.bytes}})
 	err = st.g.driver.LaunchKernel(st.g.ctx, st.g.copyKernel.f, grid, block, 0, st.handle, params[:])
 	return err == nil, err
 }
@@ -148,7 +149,7 @@ func appendKernelCopies(b *cu.Batch, st *streamState, ranges []copyRange, params
 		at := len(params)
 		params = append(params, make([]byte, kernels.GatherParams)...)
 		p := params[at:len(params):len(params)]
-		grid, block := packRanges(&st.g.tuning.copy, p, ranges[:n])
+		grid, block := packRanges(&st.g.tuning.Copy, p, ranges[:n])
 		b.LaunchKernel(st.g.copyKernel.f, grid, block, 0, st.handle, p)
 		ranges = ranges[n:]
 	}
@@ -157,7 +158,7 @@ func appendKernelCopies(b *cu.Batch, st *streamState, ranges []copyRange, params
 
 // packRanges writes the parameters of a launch in the layout of struct Ranges in
 // kernels.cu, and chooses the grid.
-func packRanges(t *copyTuning, to []byte, ranges []copyRange) (grid, block cu.Dim3) {
+func packRanges(t *tuning.Copy, to []byte, ranges []copyRange) (grid, block cu.Dim3) {
 	const n = kernels.GatherRanges
 	most := uintptr(0)
 	for i, r := range ranges {

@@ -50,7 +50,7 @@ func (k *Kernel) Facts() (f KernelFacts, err error) {
 			return KernelFacts{}, fmt.Errorf("read the facts of kernel %q: %v: %w", k.name, x.a, err)
 		}
 	}
-	f.DynamicShared = max(f.DynamicShared, k.m.g.caps.sharedMax-f.StaticShared)
+	f.DynamicShared = max(f.DynamicShared, k.m.g.caps.SharedMax-f.StaticShared)
 	f.CacheGlobal, f.Estimated = cache != 0, k.m.g.emulated != nil
 	return f, nil
 }
@@ -111,8 +111,8 @@ func (k *Kernel) allowShared(bytes int) error {
 	switch {
 	case bytes < 0:
 		return refusal.Invalid("%d bytes of shared memory: the number cannot be negative", bytes)
-	case caps.sharedMax > 0 && bytes > caps.sharedMax-k.shared:
-		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", bytes, k.shared, caps.sharedMax)
+	case caps.SharedMax > 0 && bytes > caps.SharedMax-k.shared:
+		return refusal.Invalid("%d bytes of dynamic shared memory and %d static bytes: the device has %d per block", bytes, k.shared, caps.SharedMax)
 	}
 	return k.askShared(bytes)
 }
@@ -152,7 +152,7 @@ func (k *Kernel) AvailableShared(blocks, block int) (int, error) {
 		return 0, refusal.Invalid("%s %q: %d blocks of %d threads: both must be positive", what, k.name, blocks, block)
 	}
 	g, bytes := k.m.g, uintptr(0)
-	err := k.askShared(g.caps.sharedMax - k.shared)
+	err := k.askShared(g.caps.SharedMax - k.shared)
 	if err == nil {
 		bytes, err = g.driver.OccupancyAvailableDynamicSMemPerBlock(g.ctx, k.f, int32(blocks), int32(block))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -31,7 +32,7 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 	if err != nil {
 		return nil, err
 	}
-	if !g.caps.managed {
+	if !g.caps.Managed {
 		g.leave()
 		return nil, g.lacking("allocate managed memory", cu.DeviceAttributeManagedMemory, "use Alloc and AllocHost, and copy")
 	}
@@ -46,7 +47,7 @@ func AllocManaged[T any](g *GPU, n int, o *ManagedOptions) (*Managed[T], error) 
 		if a.dev, err = g.driver.MemAllocManaged(g.ctx, a.bytes, attach); err != nil {
 			return nil, a.fail("allocate", err, a.memoryHint(err))
 		}
-		a.host = hostAddress(a.dev)
+		a.host = address.Host(a.dev)
 		a.attached.Store(&attachment{flags: attach})
 	}
 	a.start()
@@ -107,7 +108,7 @@ func (m *Managed[T]) Wait(ctx context.Context) error {
 // the buffer. Errors are as for [Device.Close].
 func (m *Managed[T]) Close() error { return m.asSpan(nil).close() }
 
-func (m *Managed[T]) untyped() (*span, int) { return m.asSpan(nil), int(sizeOf[T]()) }
+func (m *Managed[T]) untyped() (*span, int) { return m.asSpan(nil), int(address.SizeOf[T]()) }
 
 func (m *Managed[T]) asSpan(*T) *span {
 	if m == nil {
@@ -127,7 +128,7 @@ func (m *Managed[T]) Prefetch(s *Stream, to cu.Device) error {
 		if st.capture != nil {
 			return false, refusal.New(cu.ErrorStreamCaptureUnsupported, "the stream captures, and a graph cannot prefetch: prefetch before its launch")
 		}
-		if !st.g.caps.concurrentManaged {
+		if !st.g.caps.ConcurrentManaged {
 			return false, st.g.lacking("prefetch managed memory", cu.DeviceAttributeConcurrentManagedAccess, "leave it out, pages migrate when they are touched")
 		}
 		if err := r.reachableFrom(st.g); err != nil || r.bytes == 0 {

@@ -7,8 +7,10 @@ import (
 	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -91,7 +93,7 @@ func newMemPool(g *GPU, o *MemPoolOptions) (*MemPool, error) {
 		g.shared.dropPool(p)
 		return nil, refusal.Join(err, g.driver.MemPoolDestroy(handle))
 	}
-	p.leak = watchLeak(p, p.String)
+	p.leak = leak.Watch(p, p.String)
 	return p, nil
 }
 
@@ -109,7 +111,7 @@ func (p *MemPool) String() string {
 
 // hasPools returns an error if the device has no pools.
 func hasPools(g *GPU) error {
-	if g.caps.pools {
+	if g.caps.Pools {
 		return nil
 	}
 	return g.lacking("use memory pools", cu.DeviceAttributeMemoryPoolsSupported, "AllocAsync without a pool takes memory as Alloc does")
@@ -164,7 +166,7 @@ func (p *MemPool) leave() {
 		p.g.leave()
 	}
 	if p.lifetime.Leave() {
-		_ = afterHostFunction(p.destroy)
+		_ = closing.AfterHostFunction(p.destroy)
 	}
 }
 
@@ -236,7 +238,7 @@ func (p *MemPool) Close() error {
 	}
 	p.leak.Stop()
 	if _, unused := p.lifetime.Close(); unused {
-		return afterHostFunction(p.destroy)
+		return closing.AfterHostFunction(p.destroy)
 	}
 	return nil
 }
@@ -245,7 +247,7 @@ func (p *MemPool) Close() error {
 func (p *MemPool) destroy() error {
 	p.g.shared.dropPool(p)
 	err := p.g.driver.MemPoolDestroy(p.driverPool())
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	p.g.leave()
@@ -288,7 +290,7 @@ func AllocAsync[T any](s *Stream, n int, p *MemPool) (*Device[T], error) {
 	if st.capture != nil {
 		return nil, fmt.Errorf("allocate on %v: %w", st, refusal.New(cu.ErrorStreamCaptureUnsupported, "it captures: allocate before, the graph keeps the buffer"))
 	}
-	if p == nil && !st.g.caps.pools {
+	if p == nil && !st.g.caps.Pools {
 		return Alloc[T](st.g, n)
 	}
 	if p != nil && !p.g.sameContext(st.g) {

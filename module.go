@@ -10,13 +10,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/fatbin"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/inputfile"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/modcache"
 	"github.com/ferrygpu/ferry/internal/nearest"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -35,7 +37,7 @@ type Module struct {
 	mu        sync.Mutex
 	variables map[string]*allocation // by name, for Global and ManagedGlobal
 	closing   bool                   // the last variable in use disposes of the module
-	retry     atomic.Bool            // the next Close disposes: the wait of the last one failed
+	retry     closing.Retry          // the next Close disposes: the wait of the last one failed
 }
 
 // LoadOptions are options of the compiler for [Load], [LoadFile] and [Link]. The software
@@ -127,7 +129,7 @@ func load(g *GPU, name string, image []byte, o *LoadOptions) (*Module, error) {
 func newModule(g *GPU, handle cu.Module, parsed *ptx.Module, log string) *Module {
 	m := &Module{g: g, handle: handle, parsed: parsed, log: log}
 	m.tracker.Init()
-	m.leak = watchLeak(m, m.String)
+	m.leak = leak.Watch(m, m.String)
 	return m
 }
 
@@ -371,19 +373,10 @@ func (m *Module) Close() error {
 		return nil
 	}
 	if first, _ := m.tracker.Close(); !first {
-		return m.closeAgain()
+		return refusal.Join(m.closeVariables(), m.retry.Close(m.dispose))
 	}
 	m.leak.Stop()
-	return afterHostFunction(m.drain)
-}
-
-// closeAgain continues a Close whose wait failed.
-func (m *Module) closeAgain() error {
-	err := m.closeVariables()
-	if m.retry.Load() && m.retry.CompareAndSwap(true, false) {
-		err = refusal.Join(err, afterHostFunction(m.dispose))
-	}
-	return err
+	return closing.AfterHostFunction(m.drain)
 }
 
 // drain waits for the calls that use the closed module. It continues with dispose once no
@@ -392,7 +385,7 @@ func (m *Module) drain() error {
 	if err := m.tracker.TryDrain(m.g.mayWait); err != nil {
 		return err
 	}
-	return refusal.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return afterHostFunction(m.dispose) }))
+	return refusal.Join(m.closeVariables(), m.tracker.AfterOwners(func() error { return closing.AfterHostFunction(m.dispose) }))
 }
 
 // dispose waits for the kernels in flight, unloads the module and leaves the GPU. If a
@@ -403,17 +396,17 @@ func (m *Module) dispose() error {
 	}
 	defer stopTimer(sayIfBusy(m.g, m, &m.tracker))
 	err := m.tracker.Wait(context.Background(), inflight.Write)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	if err != nil && !refusal.Sticky(err) {
-		m.retry.Store(true)
+		m.retry.Failed()
 		return fmt.Errorf("close %v: the hardware may be using it, so it is not unloaded until it is closed again: %w", m, err)
 	}
 	if err = m.g.settle(); err == nil {
 		err = m.g.driver.ModuleUnload(m.g.ctx, m.handle)
 	}
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	m.g.leave()
@@ -470,7 +463,7 @@ func (m *Module) forget(a *allocation) error {
 	last := m.closing && len(m.variables) == 0
 	m.mu.Unlock()
 	if last {
-		return afterHostFunction(m.dispose)
+		return closing.AfterHostFunction(m.dispose)
 	}
 	return nil
 }
@@ -549,7 +542,7 @@ func variable(m *Module, name string) (*allocation, error) {
 	}
 	a := &allocation{g: m.g, kind: deviceMemory, name: name, count: int(bytes), bytes: bytes, dev: p, module: &m.tracker, free: m.forget}
 	if about.IsManaged {
-		a.kind, a.host = managedMemory, hostAddress(p)
+		a.kind, a.host = managedMemory, address.Host(p)
 	}
 	a.Init()
 	a.close = a.closeNow

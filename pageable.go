@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
@@ -42,7 +43,7 @@ type PageableSlice[T any] struct{ span span }
 // capture refuses it. Elsewhere Launch returns an error.
 func Pageable[T any](s []T) *PageableSlice[T] {
 	e, err := kernelargs.ElementOf[T]()
-	return &PageableSlice[T]{span{host: addressOf(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}
+	return &PageableSlice[T]{span{host: address.Of(s), n: len(s), bytes: e.Size * uintptr(len(s)), bad: err}}
 }
 
 // Len returns the number of elements.
@@ -66,10 +67,10 @@ func (p *PageableSlice[T]) Slice() []T {
 	if r == nil || r.bad != nil {
 		return nil
 	}
-	return sliceAt[T](r.host, r.n)
+	return address.Slice[T](r.host, r.n)
 }
 
-func (p *PageableSlice[T]) untyped() (*span, int) { return p.asSpan(nil), int(sizeOf[T]()) }
+func (p *PageableSlice[T]) untyped() (*span, int) { return p.asSpan(nil), int(address.SizeOf[T]()) }
 
 func (p *PageableSlice[T]) asSpan(*T) *span {
 	if p == nil {
@@ -80,7 +81,7 @@ func (p *PageableSlice[T]) asSpan(*T) *span {
 
 // stagingRing returns the staging ring of a GPU. The first call makes it.
 func stagingRing(g *GPU) *staging.Ring {
-	g.ring.once.Do(func() {
+	return g.ring.Ring(func() *staging.Ring {
 		hooks := staging.Hooks{Lock: func(bytes int) (cu.HostPtr, func() error, error) {
 			m, err := pageLock(context.Background(), g, uintptr(bytes), &HostOptions{}) // as for a buffer of AllocHost
 			return m.host, func() error { return m.free(g) }, err
@@ -88,9 +89,8 @@ func stagingRing(g *GPU) *staging.Ring {
 		if g.poller != nil {
 			hooks.Await = g.awaitDriverEvent
 		}
-		g.ring.ring = staging.New(g.driver, g.ctx, g.tuning.ring, hooks)
+		return staging.New(g.driver, g.ctx, g.tuning.Ring, hooks)
 	})
-	return g.ring.ring
 }
 
 // pageableHold keeps the pageable side of a copy from being unregistered during the copy.
@@ -109,7 +109,7 @@ func (h *pageableHold) begin(st *streamState, dst, src *span) (err error) {
 	if r.a != nil || r.bytes == 0 {
 		return nil
 	}
-	hosts, from := &st.g.shared.hosts, uint64(deviceAddress(r.host))
+	hosts, from := st.g.hosts, uint64(address.Device(r.host))
 	if h.id, err = hosts.Hold(from, from+uint64(r.bytes), st.g.mayWait); err == nil {
 		h.hosts = hosts
 	}
@@ -138,7 +138,7 @@ func memcpyPageable(st *streamState, dst, src *span) (late bool, err error) {
 	if st.g.knowing != nil {
 		late, err = st.g.knowing.MemcpyKnowing(st.g.ctx, host == src, device.dev, host.host, host.bytes, st.handle)
 	} else if err = memcpyAsync(st, dst, src); err == nil {
-		late = st.g.driverKnows(deviceAddress(host.host))
+		late = st.g.driverKnows(address.Device(host.host))
 	}
 	runtime.KeepAlive(host)
 	return late, err
@@ -153,13 +153,13 @@ const stagedByDriver = 64 << 10
 // memory afterwards: see memcpyPageable.
 func copyPageable(ctx context.Context, st *streamState, dst, src *span) (late bool, err error) {
 	in := src.kind() == pageableMemory
-	small := st.g.tuning.directOut
+	small := st.g.tuning.DirectOut
 	if in {
-		small = st.g.tuning.directIn
+		small = st.g.tuning.DirectIn
 	}
 	untracked := dst.untracked || src.untracked
 	if dst.bytes <= small || untracked {
-		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(deviceAddress(src.host)) { // else the driver copies the source before it returns
+		if !in || untracked || ctx.Done() != nil && st.g.driverKnows(address.Device(src.host)) { // else the driver copies the source before it returns
 			if err := waitToCopy(ctx, st); err != nil {
 				return false, err
 			}
@@ -208,10 +208,10 @@ func copyThroughRing(ctx context.Context, st *streamState, dst, src *span, in bo
 	job.Bytes = int64(dst.bytes)
 	if in {
 		job.Device = dst.dev
-		return ring.In(ctx, job, staging.Memory(bytesAt(src.host, src.bytes)))
+		return ring.In(ctx, job, staging.Memory(address.Bytes(src.host, src.bytes)))
 	}
 	job.Device = src.dev
-	return ring.Out(ctx, job, staging.Memory(bytesAt(dst.host, dst.bytes)))
+	return ring.Out(ctx, job, staging.Memory(address.Bytes(dst.host, dst.bytes)))
 }
 
 // stagingJob returns a transfer in a stream. The caller must have queued nothing yet.
@@ -295,7 +295,7 @@ func (c *copyAll) copyPageable() error {
 	if err != nil {
 		return fmt.Errorf("%d copies on %v: %w", c.pairs, st, err)
 	}
-	defer st.g.shared.hosts.EndHold(hold)
+	defer st.g.hosts.EndHold(hold)
 	for _, in := range []bool{true, false} {
 		if err := c.copyStaged(job, in); err != nil {
 			return err
@@ -314,7 +314,7 @@ func (c *copyAll) copyByCPU() error {
 		if err := waitBoth(context.Background(), c.list.st, &x.dst, &x.src); err != nil {
 			return c.pairError(x.pair, &x.dst, &x.src, err)
 		}
-		copy(bytesAt(x.dst.host, x.dst.bytes), bytesAt(x.src.host, x.src.bytes))
+		copy(address.Bytes(x.dst.host, x.dst.bytes), address.Bytes(x.src.host, x.src.bytes))
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (c *copyAll) hold() (hostmap.HoldID, error) {
 		}
 	}
 	g := c.list.st.g
-	return g.shared.hosts.HoldAll(p.held, g.mayWait)
+	return g.hosts.HoldAll(p.held, g.mayWait)
 }
 
 // copyStaged makes the staged copies in one direction: those that are small or untracked by
@@ -378,34 +378,21 @@ func (p *pageableCopies) plan(g *GPU, in bool) {
 			count, bytes = count+1, bytes+x.dst.bytes
 		}
 	}
-	direct := g.tuning.copiesDirectly(in, count, bytes)
+	direct := g.tuning.Directly(in, count, bytes)
 	p.staged.Reset()
 	p.order = p.order[:0]
 	for _, small := range []bool{true, false} {
 		for i := range p.copies {
 			x := &p.copies[i]
-			if x.path != copyStaged || x.in != in || (x.dst.bytes <= g.tuning.copy.KernelCopyBytes) != small {
+			if x.path != copyStaged || x.in != in || (x.dst.bytes <= g.tuning.Copy.KernelCopyBytes) != small {
 				continue
 			}
 			if x.direct = direct || x.dst.untracked || x.src.untracked; !x.direct {
 				p.order = append(p.order, i)
-				p.staged.Add(bytesAt(x.host().host, x.host().bytes), x.device().dev)
+				p.staged.Add(address.Bytes(x.host().host, x.host().bytes), x.device().dev)
 			}
 		}
 	}
-}
-
-// copiesDirectly reports whether the driver makes the staged copies of a CopyAll in one
-// direction. For one copy the rule is that of Copy. For several the ring is faster, except
-// for few small ones to the device. From the device, the driver waits for the stream in each.
-func (t *tuning) copiesDirectly(in bool, count int, bytes uintptr) bool {
-	switch {
-	case count == 1 && in:
-		return bytes <= t.directIn
-	case count == 1:
-		return bytes <= t.directOut
-	}
-	return in && count < t.copy.KernelCopies && bytes <= min(t.directIn, t.copy.SmallBytes)
 }
 
 // copyDirect gives the driver the copies in one direction that plan left to it. They have one
@@ -550,7 +537,7 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64, in bool) error {
 	c.list.begin(st)
 	p.pieces = p.pieces[:0]
 	for x := range p.staged.Pieces(off, n) {
-		c.list.addPiece(addressAt(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), p.copies[p.order[x.Part]].device(), in)
+		c.list.addPiece(address.Add(slot, uintptr(x.At)), x.Device, uintptr(len(x.Memory)), p.copies[p.order[x.Part]].device(), in)
 		p.pieces = append(p.pieces, x.Part)
 	}
 	c.forgetCalls()
@@ -576,7 +563,7 @@ func (c *copyAll) queuePieces(slot cu.HostPtr, off, n int64, in bool) error {
 // addPiece adds a copy between a slot of the ring and a part of device memory.
 func (l *copyList) addPiece(slot cu.HostPtr, at cu.DevicePtr, bytes uintptr, device *span, in bool) {
 	l.bytes += bytes
-	call, r := cu.Call{Op: cu.OpMemcpyDtoHAsync, Src: at, Host: slot, Bytes: bytes, Stream: l.st.handle}, copyRange{deviceAddress(slot), at, bytes}
+	call, r := cu.Call{Op: cu.OpMemcpyDtoHAsync, Src: at, Host: slot, Bytes: bytes, Stream: l.st.handle}, copyRange{address.Device(slot), at, bytes}
 	if in {
 		call.Op, call.Dst, call.Src = cu.OpMemcpyHtoDAsync, at, 0
 		r.dst, r.src = r.src, r.dst

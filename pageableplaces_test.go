@@ -49,7 +49,7 @@ func TestDriverCopiesNeedPlaces(t *testing.T) {
 		in := i < 3
 		d := &crowdDriver{Driver: try(softgpu.Open(softgpu.Options{}))(t)}
 		g := closeLater(t, try(OpenDriver(d, 0))(t))
-		g.tuning.ring.MaxTransfers, g.tuning.ring.SlotWait = places, time.Hour // so that nobody loses a place
+		g.tuning.Ring.MaxTransfers, g.tuning.Ring.SlotWait = places, time.Hour // so that nobody loses a place
 		device := closeLater(t, try(Alloc[byte](g, callers*3*n))(t))
 		var all sync.WaitGroup
 		for i := range callers {

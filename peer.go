@@ -1,12 +1,12 @@
 package ferry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"weak"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
 // peerAccess is the peer access that GPUs of one driver have. Access to memory of
@@ -64,7 +64,7 @@ func (t *driverState) disallow(ctx cu.Context) (ended [][2]cu.Device) {
 // current one, and those of NewMemPool. Pools that are made later open themselves. There are
 // none if the device has no pools.
 func openPools(g, other *GPU) error {
-	if !other.caps.pools {
+	if !other.caps.Pools {
 		return nil
 	}
 	handles, err := sharedPools(other.driver, other.device)
@@ -190,7 +190,7 @@ func closePools(t *driverState, d cu.Driver, ended [][2]cu.Device) error {
 			all = append(all, t.shut(d, h, home, to))
 		}
 	}
-	return errors.Join(all...)
+	return refusal.Join(all...)
 }
 
 // shut closes a pool of device home to another device, if open has opened it. A concurrent

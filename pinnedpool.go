@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/await"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/pin"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -40,7 +43,7 @@ type PinnedPool struct {
 	zero   bool
 	pool   *pin.Pool
 	closed atomic.Bool
-	retry  atomic.Bool // the next Close drains: the wait of an earlier one failed
+	retry  closing.Retry // the next Close drains: the wait of an earlier one failed
 	leak   runtime.Cleanup
 
 	mu     sync.Mutex
@@ -69,8 +72,8 @@ type PinnedPoolStats struct {
 	Hits               int           // allocations that needed no driver call
 	DriverCalls        int           // calls that page-locked or freed memory
 	DriverTime         time.Duration // spent in these calls
-	// PinnedBy divides Pinned among the places in the program, as a function and a line,
-	// whose requests made the pool page-lock memory.
+	// PinnedBy divides Pinned among the lines of the program, such as "main.go:62", whose
+	// requests made the pool page-lock memory.
 	PinnedBy map[string]int
 }
 
@@ -89,7 +92,7 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 	switch {
 	case o.Max < 0:
 		err = refusal.Invalid("%s on %s: at most %d bytes: it cannot be negative", what, g.label, o.Max)
-	case o.Mapped && !g.caps.mapping:
+	case o.Mapped && !g.caps.Mapping:
 		err = g.lacking("map page-locked memory", cu.DeviceAttributeCanMapHostMemory, "make the pool without Mapped and copy")
 	}
 	if err != nil {
@@ -97,8 +100,8 @@ func NewPinnedPool(g *GPU, o *PinnedPoolOptions) (*PinnedPool, error) {
 		return nil, err
 	}
 	p := &PinnedPool{g: g, host: HostOptions{Mapped: o.Mapped, NotPortable: o.NotPortable, NUMANode: o.NUMANode}, zero: o.Zero}
-	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max)}, g.tuning.pin)
-	p.leak = watchLeak(p, p.String)
+	p.pool = pin.NewPool(pin.Source{Take: p.pageLock, Site: callSite, Now: g.Now, Max: uintptr(o.Max)}, g.tuning.Pin)
+	p.leak = leak.Watch(p, p.String)
 	return p, nil
 }
 
@@ -164,7 +167,7 @@ func (h *Host[T]) AllocContext(ctx context.Context, p *PinnedPool, n int) error 
 // bytes returns the size of n elements. If h had a buffer before, its element type is
 // valid and needs no check.
 func (h *Host[T]) bytes(n int) (uintptr, error) {
-	if size := sizeOf[T](); h.span.a != nil && size > 0 && n >= 0 && uintptr(n) <= math.MaxInt/size {
+	if size := address.SizeOf[T](); h.span.a != nil && size > 0 && n >= 0 && uintptr(n) <= math.MaxInt/size {
 		return uintptr(n) * size, nil
 	}
 	e, err := kernelargs.ElementOf[T]()
@@ -216,12 +219,12 @@ func (p *PinnedPool) open(r *span, b *pin.Block, n int, bytes uintptr) error {
 		}
 	}
 	if p.zero {
-		clear(bytesAt(buffer.host, bytes))
+		clear(address.Bytes(buffer.host, bytes))
 	}
 	buffer.Forget() // otherwise Close would wait for operations of streams of earlier users
 	generation := buffer.Reopen()
-	if leakReport.Load() != nil {
-		buffer.leak = watchLeak(buffer, buffer.String)
+	if leak.Watching() {
+		buffer.leak = leak.Watch(buffer, buffer.String)
 	}
 	*r = buffer.whole()
 	r.generation, r.n, r.bytes = generation, n, bytes
@@ -254,7 +257,7 @@ func (b *pooledBuffer) closeNow(generation uint32) error {
 		return nil
 	}
 	b.leak.Stop()
-	return afterHostFunction(b.drainTask)
+	return closing.AfterHostFunction(b.drainTask)
 }
 
 // drainBack waits for the calls that use the closed buffer. It gives the block back once
@@ -281,7 +284,7 @@ func (b *pooledBuffer) giveBack() error {
 	}
 	p.pool.PutInFlight(b.block)
 	if p.closed.Load() {
-		return afterHostFunction(p.drain)
+		return closing.AfterHostFunction(p.drain)
 	}
 	return nil
 }
@@ -289,8 +292,8 @@ func (b *pooledBuffer) giveBack() error {
 // put gives a block back. In a host function it defers the driver calls for that.
 func (p *PinnedPool) put(b *pin.Block) error {
 	err := p.pool.Put(b)
-	if inHostFunction(err) {
-		return afterHostFunction(p.pool.Release)
+	if closing.InHostFunction(err) {
+		return closing.AfterHostFunction(p.pool.Release)
 	}
 	return err
 }
@@ -404,8 +407,8 @@ func (p *PinnedPool) drain() error {
 		}
 		return nil
 	})
-	if err != nil && !inHostFunction(err) {
-		p.retry.Store(true)
+	if err != nil && !closing.InHostFunction(err) {
+		p.retry.Failed()
 	}
 	return err
 }
@@ -436,17 +439,17 @@ func (c *pinnedSegment) Boundaries() []uintptr { return c.boundaries() }
 
 func (c *pinnedSegment) Close() error {
 	err := c.free(c.g)
-	if !inHostFunction(err) {
+	if !closing.InHostFunction(err) {
 		c.g.leave()
 	}
 	return err
 }
 
-// callSite returns the place in the program that called this package.
+// callSite returns the line of the program that called this package.
 func callSite() string {
 	stack := make([]uintptr, 32)
 	for f := range callsite.Foreign(stack[:runtime.Callers(2, stack)]) {
-		return fmt.Sprintf("%s:%d", f.Function, f.Line)
+		return callsite.Line(f.File, f.Line)
 	}
 	return ""
 }
@@ -525,25 +528,22 @@ func (p *PinnedPool) Close() error {
 		return nil
 	}
 	if p.closed.Swap(true) {
-		if p.retry.Load() && p.retry.CompareAndSwap(true, false) {
-			return afterHostFunction(p.drain)
-		}
-		return nil
+		return p.retry.Close(p.drain)
 	}
 	p.leak.Stop()
-	return afterHostFunction(p.dispose)
+	return closing.AfterHostFunction(p.dispose)
 }
 
 // dispose waits for closed buffers, frees the memory and leaves the GPU.
 func (p *PinnedPool) dispose() error {
 	err := p.drain()
-	if !inHostFunction(err) {
+	if !closing.InHostFunction(err) {
 		err = refusal.Join(err, p.pool.Close())
 	}
-	if !inHostFunction(err) {
+	if !closing.InHostFunction(err) {
 		err = refusal.Join(err, p.destroyEvents())
 	}
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return cu.ErrorNotPermitted
 	}
 	p.g.leave()

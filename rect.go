@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
 	"github.com/ferrygpu/ferry/internal/refusal"
@@ -263,7 +264,7 @@ func moveRect(st *streamState, dst, src *rect) (queued bool, err error) {
 			return false, err
 		}
 		for to, from := range rows(dst, src) {
-			copy(bytesAt(to.host, to.bytes), bytesAt(from.host, from.bytes))
+			copy(address.Bytes(to.host, to.bytes), address.Bytes(from.host, from.bytes))
 		}
 		return false, nil
 	}
@@ -321,7 +322,7 @@ func (b *rect) rowAddress(i uintptr) uint64 {
 // memcpyRect queues cuMemcpy2DAsync or cuMemcpy3DAsync.
 func memcpyRect(st *streamState, dst, src *rect) error {
 	for _, b := range []*rect{dst, src} {
-		if most := st.g.caps.pitch; most > 0 && b.pitch > uintptr(most) {
+		if most := st.g.caps.Pitch; most > 0 && b.pitch > uintptr(most) {
 			return refusal.Invalid("a pitch of %s is more than the device supports (%v is %d): copy row by row", refusal.Size(b.pitch), cu.DeviceAttributeMaxPitch, most)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/address"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/hostmap"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -55,7 +57,7 @@ func Register[T any](g *GPU, s []T, o *RegisterOptions) (*Host[T], error) {
 	if o == nil {
 		o = &RegisterOptions{}
 	}
-	a.host = addressOf(s)
+	a.host = address.Of(s)
 	if err := register(a, o); err != nil {
 		return nil, err
 	}
@@ -101,10 +103,10 @@ func register(a *allocation, o *RegisterOptions) error {
 // registerEntries page-locks the part of a's memory that is not page-locked yet, and makes
 // a an owner of the whole memory.
 func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
-	g, hosts := a.g, &a.g.shared.hosts
+	g, hosts := a.g, a.g.hosts
 	unit := uint64(0) // one registration: kernels need one range of addresses
-	if g.caps.hostPointers() {
-		unit = uint64(g.tuning.pin.MaxRegistration)
+	if g.caps.HostPointers() {
+		unit = uint64(g.tuning.Pin.MaxRegistration)
 	}
 	all, fresh, err := hosts.Claim(hostmap.Claim{Owner: &a.owner, Flags: flags, By: g, Unit: unit, MayWait: g.mayWait,
 		Admit: func(e *hostmap.Entry) error { return admit(g, flags, e) }})
@@ -136,7 +138,7 @@ func registerEntries(a *allocation, flags cu.MemHostRegisterFlags) error {
 // unregister ends a's use of its entries. The driver unregisters entries that have no other
 // owner. If a host function stops it, the next call continues at the same entry.
 func unregister(a *allocation) error {
-	hosts := &a.g.shared.hosts
+	hosts := a.g.hosts
 	var failed error
 	for len(a.entries) > 0 {
 		e := a.entries[0]
@@ -150,8 +152,8 @@ func unregister(a *allocation) error {
 			if err == nil {
 				err = by.driver.MemHostUnregister(by.ctx, e.Host)
 			}
-			hosts.Finish(e, !inHostFunction(err))
-			if inHostFunction(err) {
+			hosts.Finish(e, !closing.InHostFunction(err))
+			if closing.InHostFunction(err) {
 				return err
 			}
 			by.leave()
@@ -176,7 +178,7 @@ func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 		return refusal.Invalid("it shares bytes with %v, which needs no registration: use its Range", e)
 	case e.Flags&cu.MemHostRegisterReadOnly != 0 && flags&cu.MemHostRegisterReadOnly == 0:
 		return already(", registered with ReadOnly: close that first, or register this with ReadOnly")
-	case g.caps.unified: // all page-locked memory is mapped for every device
+	case g.caps.Unified: // all page-locked memory is mapped for every device
 		return nil
 	case missing&cu.MemHostRegisterDeviceMap != 0:
 		return already(", registered without Mapped: close that first (%v is 0)", cu.DeviceAttributeUnifiedAddressing)
@@ -190,8 +192,8 @@ func admit(g *GPU, flags cu.MemHostRegisterFlags, e *hostmap.Entry) error {
 // none.
 func registeredAddress(a *allocation, asked bool) (cu.DevicePtr, error) {
 	switch {
-	case a.g.caps.hostPointers():
-		return deviceAddress(a.host), nil
+	case a.g.caps.HostPointers():
+		return address.Device(a.host), nil
 	case !asked:
 		return 0, nil
 	case len(a.entries) > 1:
@@ -222,11 +224,11 @@ func registrations(dst, src *span) iter.Seq2[*span, *span] {
 // canRegister returns an error for options that the device does not support.
 func canRegister(g *GPU, o *RegisterOptions) error {
 	switch {
-	case !g.caps.register:
+	case !g.caps.Register:
 		return g.lacking("register host memory", cu.DeviceAttributeHostRegisterSupported, "use AllocHost, or copy from the pageable slice")
-	case o.Mapped && !g.caps.mapping:
+	case o.Mapped && !g.caps.Mapping:
 		return g.lacking("map registered memory", cu.DeviceAttributeCanMapHostMemory, "register without Mapped and copy")
-	case o.ReadOnly && !g.caps.registerReadOnly:
+	case o.ReadOnly && !g.caps.RegisterReadOnly:
 		return g.lacking("register read-only memory", cu.DeviceAttributeReadOnlyHostRegisterSupported, "copy from the pageable slice, or copy the data into a buffer of AllocHost")
 	}
 	return nil
@@ -234,7 +236,7 @@ func canRegister(g *GPU, o *RegisterOptions) error {
 
 // registerHint says why a registration may have failed, and what to do.
 func registerHint(a *allocation, err error) string {
-	if refusal.Is(err) || inHostFunction(err) || refusal.Sticky(err) {
+	if refusal.Is(err) || closing.InHostFunction(err) || refusal.Sticky(err) {
 		return ""
 	}
 	if errors.Is(err, cu.ErrorHostMemoryAlreadyRegistered) {

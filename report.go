@@ -3,23 +3,19 @@ package ferry
 import (
 	"fmt"
 	"os"
-	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
-	"github.com/ferrygpu/ferry/internal/callsite"
 	"github.com/ferrygpu/ferry/internal/hint"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/kernelargs"
+	"github.com/ferrygpu/ferry/internal/leak"
 )
 
 // LeaksVariable is the environment variable that makes Ferry report leaks on standard
 // error when it is 1: see [OnLeak].
 const LeaksVariable = "FERRY_LEAKS"
-
-var leakReport atomic.Pointer[func(string)]
 
 func init() {
 	if os.Getenv(LeaksVariable) == "1" {
@@ -36,44 +32,7 @@ func init() {
 //
 // report runs on a goroutine of its own, several at the same time if several leaks are found. A
 // panic of report ends the process. OnLeak is safe for concurrent use.
-func OnLeak(report func(text string)) {
-	if report == nil {
-		leakReport.Store(nil)
-		return
-	}
-	leakReport.Store(&report)
-}
-
-// leak is what the report about an object says, if it is never closed.
-type leak struct {
-	what  string
-	stack []uintptr
-}
-
-// watchLeak reports p if the garbage collector finds it unused before the cleanup is
-// stopped.
-func watchLeak[T any](p *T, what func() string) runtime.Cleanup {
-	if leakReport.Load() == nil {
-		return runtime.Cleanup{}
-	}
-	stack := make([]uintptr, 16)
-	stack = stack[:runtime.Callers(2, stack)]
-	return runtime.AddCleanup(p, reportLeak, leak{what(), stack})
-}
-
-// reportLeak reports a leak, unless reports were disabled in the meantime.
-func reportLeak(l leak) {
-	report := leakReport.Load()
-	if report == nil {
-		return
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "leaked: %s was not closed; made by", l.what)
-	for f := range callsite.Foreign(l.stack) {
-		fmt.Fprintf(&b, "\n\t%s\n\t\t%s:%d", f.Function, f.File, f.Line)
-	}
-	go (*report)(b.String()) // the runtime's goroutine runs all cleanups of the process: report must not end it
-}
+func OnLeak(report func(text string)) { leak.SetReporter(report) }
 
 // hostWatcher is a driver that checks what the host uses, such as that of package check.
 type hostWatcher interface {

@@ -12,8 +12,10 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/forked"
 	"github.com/ferrygpu/ferry/internal/inflight"
+	"github.com/ferrygpu/ferry/internal/leak"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
 
@@ -60,7 +62,7 @@ func newStream(g *GPU, o *StreamOptions) (*Stream, error) {
 	s := &Stream{state: newStreamState(g, handle, int(g.streamCount.Add(1)), nil)}
 	s.state.priority = o.Priority
 	g.addStream(s.state, false)
-	s.leak = watchLeak(s, s.state.String)
+	s.leak = leak.Watch(s, s.state.String)
 	return s, nil
 }
 
@@ -316,7 +318,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fmt.Errorf("wait for %v: %w: the work goes on", st, err)
 	default:
-		err = refusal.JoinReports(err, st.pending.take())
+		err = refusal.Join(err, st.pending.take())
 	}
 	return st.explain(err)
 }
@@ -354,7 +356,7 @@ func (s *Stream) Close() error {
 	}
 	s.leak.Stop()
 	if s.state.Close() {
-		return afterHostFunction(s.state.destroy)
+		return closing.AfterHostFunction(s.state.destroy)
 	}
 	return nil
 }
@@ -410,9 +412,9 @@ func (st *streamState) Unused() {
 	switch {
 	case st.capture != nil:
 	case st.number == 0:
-		_ = afterHostFunction(func() error { return st.g.releaseContext(nil) })
+		_ = closing.AfterHostFunction(func() error { return st.g.releaseContext(nil) })
 	default:
-		st.pending.add(afterHostFunction(st.destroy))
+		st.pending.add(closing.AfterHostFunction(st.destroy))
 	}
 }
 
@@ -428,13 +430,13 @@ func (st *streamState) Wait(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return err
 		}
-		if !inHostFunction(err) {
+		if !closing.InHostFunction(err) {
 			st.pending.add(err)
 		}
 		switch {
 		case st.Completed(n):
 			return nil
-		case inHostFunction(err) || refusal.Sticky(err) || asked == waitAttempts:
+		case closing.InHostFunction(err) || refusal.Sticky(err) || asked == waitAttempts:
 			return st.explain(err)
 		}
 	}
@@ -484,7 +486,7 @@ func (st *streamState) destroy() error {
 	if err == nil {
 		err = st.g.driver.StreamDestroy(st.g.ctx, st.handle)
 	}
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	close(st.destroyed)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/await"
-	"github.com/ferrygpu/ferry/internal/forked"
+	"github.com/ferrygpu/ferry/internal/closing"
 	"github.com/ferrygpu/ferry/internal/inflight"
 	"github.com/ferrygpu/ferry/internal/refusal"
 )
@@ -52,18 +52,6 @@ func (g *GPU) await(ctx context.Context, waits *await.Group, sync func() error, 
 		return err
 	}
 	return waits.Wait(ctx, sync, lost)
-}
-
-// mayWait returns an error in a forked child, and within a host function, where a wait could be
-// for that same function. cuDriverGetVersion does not use the device and takes no virtual time.
-func (g *GPU) mayWait() error {
-	if forked.Child() {
-		return forked.New("wait")
-	}
-	if _, err := g.driver.DriverGetVersion(); inHostFunction(err) {
-		return err
-	}
-	return nil
 }
 
 // takePending returns the errors of asynchronous work that no call has returned yet,
@@ -247,7 +235,7 @@ func (w *streamWait) mark() bool {
 
 // Abandoned keeps an error that no caller is left to return.
 func (w *streamWait) Abandoned(err error) {
-	if !inHostFunction(err) && err != errUnmarked {
+	if !closing.InHostFunction(err) && err != errUnmarked {
 		w.st.pending.add(err)
 	}
 	w.end()
@@ -320,7 +308,7 @@ func (w *eventWait) Abandoned(err error) {
 func (w *eventWait) result(ctx context.Context, err error) error {
 	e := w.e
 	if s := w.since; s != nil {
-		if err != nil && ctx.Err() == nil && !refusal.Sticky(err) && !inHostFunction(err) && s.st.Completed(s.n) {
+		if err != nil && ctx.Err() == nil && !refusal.Sticky(err) && !closing.InHostFunction(err) && s.st.Completed(s.n) {
 			s.st.pending.add(err)
 			err = nil
 		}
@@ -402,7 +390,7 @@ func (st *streamState) synchronize() error {
 // askAfter asks again after a wait that returned an error, such as the panic of a host
 // function: the work may be done.
 func (st *streamState) askAfter(err error) {
-	if err == nil || refusal.Sticky(err) || inHostFunction(err) || !st.EnterUsed() {
+	if err == nil || refusal.Sticky(err) || closing.InHostFunction(err) || !st.EnterUsed() {
 		return
 	}
 	defer st.Leave()
@@ -424,7 +412,7 @@ func (st *streamState) ask() error {
 // error of the work only once, so askKeeping keeps it for Stream.Wait.
 func (st *streamState) askKeeping() error {
 	err := st.ask()
-	if err != nil && !errors.Is(err, cu.ErrorNotReady) && !inHostFunction(err) {
+	if err != nil && !errors.Is(err, cu.ErrorNotReady) && !closing.InHostFunction(err) {
 		st.pending.add(err)
 	}
 	return err
@@ -472,26 +460,6 @@ func (st *streamState) query() (done bool) {
 	err := st.askDestroyed()
 	return err == nil || refusal.Sticky(err)
 }
-
-// afterHostFunction runs a task that calls the driver. In a host function the driver
-// refuses that. Then a new goroutine runs the task, and afterHostFunction returns nil. The
-// errors of the goroutine are dropped, because the Close that they belong to has returned. In a
-// forked child it does not run the task, which could wait for threads that are not there.
-func afterHostFunction(task func() error) error {
-	if forked.Child() {
-		return forked.New("close")
-	}
-	err := task()
-	if !inHostFunction(err) {
-		return err
-	}
-	go func() { _ = task() }()
-	return nil
-}
-
-// inHostFunction reports whether the driver refused a call because it came from a host
-// function.
-func inHostFunction(err error) bool { return errors.Is(err, cu.ErrorNotPermitted) }
 
 // notReady reports whether the work is not done that the driver was asked about.
 func notReady(err error) bool {
@@ -549,7 +517,7 @@ func (g *GPU) settleStreams() error {
 // error.
 func (w *streamWait) settle() error {
 	_, err := w.st.g.poll(context.Background(), w, false)
-	if inHostFunction(err) {
+	if closing.InHostFunction(err) {
 		return err
 	}
 	w.st.pending.add(err)
@@ -561,16 +529,4 @@ func (w *streamWait) settle() error {
 func (g *GPU) legacyCaptures() bool {
 	_, err := g.driver.StreamIsCapturing(g.ctx, 0)
 	return errors.Is(err, cu.ErrorStreamCaptureImplicit)
-}
-
-// idle reports whether all operations in open streams are known to be done.
-func (g *GPU) idle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for st := range g.streams {
-		if !st.Idle() {
-			return false
-		}
-	}
-	return true
 }

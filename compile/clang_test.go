@@ -12,13 +12,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ferrygpu/ferry/internal/test/sample"
 )
 
-// TestClang compiles the sources of testdata with a clang of this machine, and with other
-// architectures. With FERRY_ALL_CLANGS=1 it does so with every clang.
+// TestClang compiles the sources of testdata with a clang of this machine, and with two other
+// architectures, which are drawn. With FERRY_FULL=1 it does so with every clang and all.
 func TestClang(t *testing.T) {
 	paths, _, err := clangs(os.Getenv(ClangVariable))
-	all := os.Getenv("FERRY_ALL_CLANGS") == "1"
+	all := sample.Full()
 	if all {
 		paths, _, err = clangs("")
 	}
@@ -41,7 +43,7 @@ func TestClang(t *testing.T) {
 			if testing.Short() {
 				return
 			}
-			for _, a := range c.cpus {
+			for _, a := range sample.Of(t, c.cpus, 2) {
 				checkKernel(t, Options{Compiler: path, Arch: a.String()})
 			}
 		})

@@ -68,11 +68,11 @@ type FindingSide struct {
 	Block  [3]uint32 `json:"block"`
 	Thread [3]uint32 `json:"thread"`
 	Line   int       `json:"ptx_line"`
-	Source string    `json:"source"`           // file:line by .loc, "" if not known
+	Source string    `json:"source"`           // the line by .loc, such as "shift.cu:20", or "" if not known
 	Op     string    `json:"op"`               // the instruction; or the copy or fill, which has no thread and no line
 	Kernel string    `json:"kernel,omitempty"` // of a finding between launches; "" for a copy or fill
 	Stream string    `json:"stream,omitempty"` // of a finding between launches, such as "stream 0x1003"
-	At     string    `json:"at,omitempty"`     // file:line of the program that made the launch, copy or fill; "" if not known
+	At     string    `json:"at,omitempty"`     // the line of the program that made the launch, copy or fill: "main.go:62", or "" if not known
 }
 
 // String returns the finding in some lines, without a line break at the end.

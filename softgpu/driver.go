@@ -18,6 +18,7 @@ import (
 	"github.com/ferrygpu/ferry/internal/forked"
 	refusals "github.com/ferrygpu/ferry/internal/refusal"
 	"github.com/ferrygpu/ferry/profile"
+	"github.com/ferrygpu/ferry/softgpu/internal/accesspath"
 	"github.com/ferrygpu/ferry/softgpu/internal/launchrace"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 	"github.com/ferrygpu/ferry/softgpu/internal/uvm"
@@ -105,7 +106,7 @@ type Driver struct {
 	freeMemory     func() uint64 // what this computer has free; tests replace it
 	observer       cu.Observer   // nil for none
 	driverRace
-	phys *frames // physical frames; nil before the first Walk
+	frames accesspath.Frames // physical memory, for Walk
 }
 
 var (

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
@@ -180,14 +181,14 @@ func (l *launch) run(o *op) error {
 		SharedBytes:     int(l.shared),
 		Params:          l.params,
 		Memory:          v,
-		Counters:        numCounters,
+		Counters:        kernelcost.NumCounters,
 		Workers:         raceWorkers,
 		Guarded:         true, // the program can unmap what it has registered
 		ClockHz:         float64(o.ctx.dev.attr(cu.DeviceAttributeClockRate)) * 1000,
 		Latency:         o.ctx.drv.prof.Kernel.Latency.Value,
 		Began:           uint64(clock),
-		Model:           l.model(o.ctx.dev),
-		Resident:        l.resident(o.ctx.dev),
+		Model:           l.on(o.ctx.dev).Model(),
+		Resident:        l.on(o.ctx.dev).Resident(),
 		Multiprocessors: o.ctx.dev.attr(cu.DeviceAttributeMultiprocessorCount),
 		Cooperative:     l.cooperative,
 		Workspace:       v.workspaceAddress(),

@@ -115,7 +115,7 @@ func (o *op) endSpans() {
 		return
 	}
 	touched := &kernelrace.Footprint{Pages: map[uint64]kernelrace.Page{}}
-	o.work.spans(func(p place, off, n uint64, kind kernelrace.Kind) {
+	o.work.spans(func(p span, off, n uint64, kind kernelrace.Kind) {
 		if p.region != nil && p.region.device != 0 {
 			touched.Add(p.region.device+p.off+off, n, kind)
 		}

@@ -475,13 +475,13 @@ func (d *Driver) PointerGetAttributes(h cu.Context, ptr cu.DevicePtr) (cu.Pointe
 // fill is a memset: a pattern of 1, 2 or 4 bytes, n times.
 type fill struct {
 	what    string
-	dst     place
+	dst     span
 	pattern []byte
 }
 
 // run writes the pattern, and then doubles the part that is filled.
 func (f *fill) run() error {
-	return guard(f.what, []place{f.dst}, func() error {
+	return guard(f.what, []span{f.dst}, func() error {
 		dst, done, err := f.dst.toWrite(f.what, 0)
 		if err != nil {
 			return err
@@ -536,7 +536,7 @@ func (d *Driver) memset(h cu.Context, dst cu.DevicePtr, pattern []byte, n uintpt
 	}
 	f := &fill{what: what, dst: to, pattern: pattern}
 	curve, use := &d.prof.Copy.Memset, resMemory
-	if to.class() == classPinned {
+	if to.copyKind() == copyPageLocked {
 		curve, use = &d.prof.Copy.PinnedDtoH, resOut
 	}
 	d.spend(d.prof.Calls.MemcpyAsync.Value)
@@ -569,7 +569,7 @@ func (f *fill) work(dev *device, curve *profile.Curve, use resource) *work {
 		w.touches = func(record func([]byte, bool)) { record(f.dst.all(), true) }
 	}
 	if dev.drv.races {
-		w.spans = func(record func(place, uint64, uint64, kernelrace.Kind)) { record(f.dst, 0, f.dst.n, kernelrace.Write) }
+		w.spans = func(record func(span, uint64, uint64, kernelrace.Kind)) { record(f.dst, 0, f.dst.n, kernelrace.Write) }
 	}
 	return w
 }

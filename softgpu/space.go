@@ -9,10 +9,11 @@ import (
 
 	"github.com/ferrygpu/ferry/cu"
 	"github.com/ferrygpu/ferry/internal/callsite"
+	"github.com/ferrygpu/ferry/softgpu/internal/kernelcost"
 	"github.com/ferrygpu/ferry/softgpu/internal/simt"
 )
 
-// kind is the type of memory of a region.
+// kind is the kind of memory of a region.
 type kind uint8
 
 const (
@@ -40,15 +41,6 @@ func (r *region) shownKind() kind {
 
 // onHost reports whether the CPU can read the memory.
 func (k kind) onHost() bool { return k >= kindHost }
-
-// Counters of a launch's traffic, by the place of the bytes.
-const (
-	countDevice = iota
-	countHost
-	countManaged
-	countPeer
-	numCounters
-)
 
 // region is a range of addresses with one owner: an allocation, a registration
 // or a variable.
@@ -109,12 +101,12 @@ func (r *region) end() uint64 { return r.base + r.size }
 
 // segments sets what kernels see.
 func (r *region) segments(readOnly bool) {
-	near, far := countDevice, countPeer
+	near, far := kernelcost.CountDevice, kernelcost.CountPeer
 	switch {
 	case r.kind == kindManaged:
-		near, far = countManaged, countManaged
+		near, far = kernelcost.CountManaged, kernelcost.CountManaged
 	case r.kind.onHost():
-		near, far = countHost, countHost
+		near, far = kernelcost.CountHost, kernelcost.CountHost
 	}
 	r.local = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: near}
 	r.remote = simt.Segment{Base: r.device, Data: r.data, ReadOnly: readOnly, Counter: far}
@@ -181,6 +173,12 @@ func (r *region) mayTake(n uint64, what string) error {
 	return r.ctx.drv.mayManage(n, what)
 }
 
+// Pages with which the device maps managed memory.
+const (
+	managedPage  = 64 << 10
+	managedBlock = 2 << 20
+)
+
 // alignment returns the alignment of an allocation of n bytes: the CPU's page.
 // Managed memory is aligned further, so that the device can map it with large
 // pages.
@@ -189,10 +187,10 @@ func (r *region) alignment(n uint64) uint64 {
 	switch {
 	case r.kind != kindManaged:
 		return page
-	case n < blockSize:
-		return max(page, bigPage)
+	case n < managedBlock:
+		return max(page, managedPage)
 	}
-	return blockSize
+	return managedBlock
 }
 
 // Device memory has addresses that no host pointer has. They lie above the 48

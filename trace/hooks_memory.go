@@ -99,8 +99,7 @@ func (c *call) afterCtxCreate(flags cu.CtxFlags, dev cu.Device, ctx cu.Context) 
 
 func (c *call) beforeCtxDestroy(ctx cu.Context) { c.d.drop(ctx) }
 
-// Calls that wait for the device, or tell that it is done: then the times of operations
-// can be read.
+// After the following calls some operations are known to be done, so their times can be read.
 
 func (c *call) afterCtxSynchronize(ctx cu.Context)                      { c.settle() }
 func (c *call) afterStreamSynchronize(ctx cu.Context, stream cu.Stream) { c.settle() }

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ferrygpu/ferry/cu"
+	"github.com/ferrygpu/ferry/internal/callsite"
 )
 
 // Recording is what [Read] finds in a file.
@@ -59,12 +59,12 @@ type Site struct {
 	Func string
 }
 
-// String returns "main.go:12", or "" for no line.
+// String returns "main.go:62", or "" for no line.
 func (s Site) String() string {
 	if s.File == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", s.File[strings.LastIndexAny(s.File, `/\`)+1:], s.Line)
+	return callsite.Line(s.File, s.Line)
 }
 
 // Call is a driver call. Times are nanoseconds on the clock of the driver.

@@ -24,12 +24,18 @@ type Place struct {
 	Func string
 }
 
-// String returns "file:line".
+// String returns "main.go:62".
 func (p Place) String() string {
 	if p.File == "" {
 		return "an unknown place"
 	}
-	return fmt.Sprintf("%s:%d", p.File, p.Line)
+	return Line(p.File, p.Line)
+}
+
+// Line returns a line of a source in the form in which all texts of Ferry name one: the file's
+// name without its folders, as in "main.go:62".
+func Line(file string, line int) string {
+	return fmt.Sprintf("%s:%d", file[strings.LastIndexAny(file, `/\`)+1:], line)
 }
 
 // Own reports whether the line belongs to Ferry's library, as on a goroutine that Ferry has started.

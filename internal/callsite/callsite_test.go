@@ -55,3 +55,15 @@ func TestFind(t *testing.T) {
 		t.Errorf("a number that is not known has %v", p)
 	}
 }
+
+// TestLine: a line has its file's name without folders, on every system.
+func TestLine(t *testing.T) {
+	for file, want := range map[string]string{"/home/user/main.go": "main.go:62", `C:\src\main.go`: "main.go:62", "main.go": "main.go:62", "kernels/shift.cu": "shift.cu:62"} {
+		if got := Line(file, 62); got != want {
+			t.Errorf("%s: got %s, want %s", file, got, want)
+		}
+		if got := (Place{File: file, Line: 62}).String(); got != want {
+			t.Errorf("%s: the place is %s, want %s", file, got, want)
+		}
+	}
+}

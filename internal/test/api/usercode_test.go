@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -322,7 +323,7 @@ func TestLeakReport(t *testing.T) {
 		}
 	}
 	for _, r := range reports {
-		if !strings.HasPrefix(r, "leaked: ") || !strings.Contains(r, "leakThings") || !strings.Contains(r, "usercode_test.go:") {
+		if !strings.HasPrefix(r, "leaked: ") || !regexp.MustCompile(`\n\tusercode_test.go:\d+ in \S+leakThings\b`).MatchString(r) {
 			t.Errorf("the report does not say what made it: %s", r)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // Check finds launches that touch the same memory and that nothing orders. It keeps
-// what each launch, copy and fill has touched, until all that can still run comes after it.
-// When another one ends, it looks for bytes that both have touched and one has written. So
-// the order in which the two happened to run does not matter.
+// what each launch, copy and fill has touched, until every operation that can still run comes
+// after it. When an operation ends, the check looks for bytes that it and another one have
+// touched and that one of them has written. So it does not matter which of the two ran first.
 //
 // A nil *Check does nothing. It is safe for concurrent use. It calls gaveUp, and the iterators that it
 // gets, with its lock held: these must not call it.
@@ -32,14 +32,14 @@ type Check struct {
 	words map[uint64]releases     // of a page
 
 	running   map[*Track]struct{} // launches, copies and fills that have begun and not ended
-	acquired  []*standing         // those that acquired a word, which something that runs may have released
-	waiting   []*waiting          // conflicts that something that runs may order
+	acquired  []*standing         // operations that acquired a word, which a running operation may have released
+	waiting   []*waiting          // conflicts that a running operation may order
 	edges     []edge
 	added     uint64 // how many edges there have been
-	edgeLimit int    // when to look for edges that can go
+	edgeLimit int    // the number of edges at which tidyEdges runs
 
-	weight, limit int // of what is kept, and when to look for what can go
-	most          int // weight from which the oldest go, although others may still conflict with them
+	weight, limit int // weight of all that is kept, and the weight at which tidy runs
+	most          int // weight above which tidy drops the oldest, although others may still conflict with them
 }
 
 // Weights of what is kept, in the memory of a run, and their bounds.
@@ -104,7 +104,7 @@ func New(m Memory, gaveUp func(what string, n int)) *Check {
 	}
 }
 
-// Between returns what a launch needs to know of the check while it runs, nil on a nil Check.
+// Between returns what a running launch asks the check. It is nil for a nil Check.
 func (c *Check) Between(t *Track) *simt.Between {
 	if c == nil {
 		return nil
@@ -112,9 +112,9 @@ func (c *Check) Between(t *Track) *simt.Between {
 	return &simt.Between{Wants: c.memory.Compared, OnHost: c.memory.OnHost, Signals: func() { c.HostSees(t) }}
 }
 
-// End ends a compared operation that has run, with what it has touched. It returns the races that
-// this decides, of any operations. side describes the access of a run to the byte at an offset in its
-// page, for launches.
+// End ends a compared operation that has run. touched is what it has touched. End returns the
+// races that are certain now, also those between other operations. side describes the access of
+// a run to the byte at an offset in its page, for launches.
 func (c *Check) End(t *Track, op *Operation, touched *kernelrace.Footprint, side func(r *kernelrace.Run, off uint16) simt.FindingSide) []*Race {
 	if c == nil {
 		return nil
@@ -174,7 +174,7 @@ func (c *Check) endPage(f *footprint, number uint64, found *conflicts) {
 
 func weightOf(p *kernelrace.Page) int { return pageWeight + p.Runs() }
 
-// drop forgets a page of g, which the caller takes from the list of the page.
+// drop removes a page from g. The caller removes g from the list of that page.
 func (c *Check) drop(g *footprint, number uint64) {
 	p := g.Pages[number]
 	c.weight -= weightOf(&p)
@@ -184,7 +184,7 @@ func (c *Check) drop(g *footprint, number uint64) {
 	}
 }
 
-// keep adds f to those that others may conflict with, or may acquire a word of.
+// keep keeps f, because later operations may conflict with it or acquire its words.
 func (c *Check) keep(f *footprint) {
 	c.kept[f] = struct{}{}
 	c.weight += footprintWeight
@@ -220,8 +220,8 @@ func (g *standing) ordered(f *standing, a, b kernelrace.Kind) bool {
 	return b&kernelrace.Late != 0 && f.late.Has(g.at) || a&kernelrace.Late != 0 && g.late.Has(f.at)
 }
 
-// synchronize orders f with operations that it has shared a word with: one has released the
-// word, and the other has acquired it. All of the first counts as before the release.
+// synchronize orders f and an operation if one of them has released a word that the other has
+// acquired. All accesses of the releasing operation count as before the release.
 func (c *Check) synchronize(f *footprint, t *Track) {
 	if f.Acquires {
 		for number, page := range f.Pages {
@@ -244,14 +244,14 @@ func (c *Check) synchronize(f *footprint, t *Track) {
 		}
 	}
 	c.keepAcquired(f)
-	if t.seen && !f.past.Contains(f.late) { // what follows is behind f, but has the past of its beginning
+	if t.seen && !f.past.Contains(f.late) { // operations that follow f know only what came before f began
 		c.addEdge(f.at, f.late)
 	}
 	c.refresh(f.standing)
 }
 
-// tidy forgets what everything that can still run comes after, each time when the weight has
-// doubled. If that is not enough, it forgets the oldest.
+// tidy drops the footprints that every operation that can still run comes after. It runs when the
+// weight has doubled. If the weight is still too large, it drops the oldest footprints.
 func (c *Check) tidy() {
 	if len(c.edges) > c.edgeLimit {
 		c.tidyEdges()
@@ -298,8 +298,8 @@ func (c *Check) setPage(number uint64, list []*footprint) {
 	}
 }
 
-// Forget forgets what was done to n bytes from an address on, which are an allocation that
-// is freed: other memory may get the address.
+// Forget removes all accesses to the n bytes of an allocation that is freed, because other
+// memory may get the address.
 func (c *Check) Forget(addr, n uint64) {
 	if c == nil || n == 0 {
 		return
@@ -343,7 +343,7 @@ func (c *Check) forgetPage(number, from, to uint64) {
 type Stats struct {
 	Open    int // operations that have not ended
 	Running int // those that have begun
-	Waiting int // conflicts, and operations that have acquired a word, which one that runs may order
+	Waiting int // conflicts, and operations that have acquired a word, that a running operation may order
 	Kept    int // operations whose footprints are kept
 	Pages   int // pages that these have touched
 	Weight  int // what this takes

@@ -35,8 +35,8 @@ func (c *Check) Submit(compared bool, done iter.Seq[*Track]) *Track {
 	return t
 }
 
-// Begin gives a compared operation, whose dependencies are done, a place in a chain: behind the last
-// of a chain that comes before it, or in a new chain.
+// Begin adds a compared operation, whose dependencies are done, to a chain. It takes a chain whose
+// last operation comes before this one, or else a new chain.
 func (c *Check) Begin(t *Track) {
 	if c == nil || !t.compared {
 		return
@@ -72,7 +72,7 @@ func (c *Check) Done(t *Track, next iter.Seq[*Track]) {
 	}
 }
 
-// HostFollows orders what the host does from now on after an operation that is done.
+// HostFollows notes that all that the host does from now on comes after an operation that is done.
 func (c *Check) HostFollows(t *Track) {
 	if c == nil {
 		return
@@ -82,8 +82,8 @@ func (c *Check) HostFollows(t *Track) {
 	c.host = c.host.Join(t.past)
 }
 
-// HostSees orders what the host does from now on after an operation that is running, and shows the
-// host that it has reached some point. What it does later counts as before that, too.
+// HostSees notes that all that the host does from now on comes after a running operation, which
+// has shown the host that it reached some point. All of the operation counts as before that point.
 func (c *Check) HostSees(t *Track) {
 	if c == nil {
 		return
@@ -97,8 +97,8 @@ func (c *Check) HostSees(t *Track) {
 	}
 }
 
-// FollowsHost orders an operation that is running, and waits for the host, after all that the host
-// has waited for so far.
+// FollowsHost notes that a running operation, which waits for the host, comes after all that the
+// host has waited for until now.
 func (c *Check) FollowsHost(t *Track) {
 	if c == nil {
 		return

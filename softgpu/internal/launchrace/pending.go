@@ -9,9 +9,9 @@ import (
 	"github.com/ferrygpu/ferry/softgpu/internal/kernelrace"
 )
 
-// Operations order each other by words: one releases a word, and another one acquires it. The
-// check knows of that when both have ended. The acquiring one may end first, and so may what
-// follows it. So a conflict waits while an operation runs that may still order it.
+// A word of memory can order two operations: one releases the word, and the other acquires it.
+// The check finds this order when both have ended. The acquiring operation, and later ones, may
+// end first. So the check does not judge a conflict while an operation runs that may order it.
 
 // Bounds of what waits for operations that run.
 const (
@@ -21,21 +21,22 @@ const (
 	mostAcquired = 1 << 12
 )
 
-// standing is where an operation that has ended stands in the order.
+// standing is the place of an ended operation in the order of all operations: what comes before it.
 type standing struct {
 	at     vclock.Point
-	past   vclock.Clock // what comes before it
-	late   vclock.Clock // what comes before its accesses that are kernelrace.Late
-	edges  uint64       // how many edges past and late have regard to
-	ended  uint64       // its number among those that have ended
-	strong []words      // what it has read by strong accesses, if it acquires: in order, and apart
+	past   vclock.Clock   // what comes before it
+	late   vclock.Clock   // what comes before its accesses that are kernelrace.Late
+	edges  uint64         // the value of Check.added when past and late were last brought up to date
+	ended  uint64         // its number among those that have ended
+	strong []addressRange // what it has read by strong accesses, if it acquires: ranges in ascending order, with gaps between them
 }
 
-// words is a range of addresses.
-type words struct{ from, to uint64 }
+// addressRange is the addresses from from to to-1.
+type addressRange struct{ from, to uint64 }
 
-// edge says that what follows the operation at a link follows something else, too. It is
-// found when that operation has ended, so the pasts of what follows do not have it.
+// edge is an order that was found late: all that follows the operation at a point also follows
+// before. The check finds it when that operation ends. The clocks of operations that were queued
+// after it do not have it yet.
 type edge struct {
 	at     vclock.Point
 	before vclock.Clock
@@ -48,13 +49,13 @@ type waiting struct {
 	race          *Race
 }
 
-// addEdge orders what follows the operation at a link after what a past has.
+// addEdge notes that all that follows the operation at a point also follows the clock before.
 func (c *Check) addEdge(at vclock.Point, before vclock.Clock) {
 	c.edges = append(c.edges, edge{at, before})
 	c.added++
 }
 
-// closed returns p with all that follows from it by edges.
+// closed returns p joined with the clocks of all edges that apply to it.
 func (c *Check) closed(p vclock.Clock) vclock.Clock {
 	for again := true; again; {
 		again = false
@@ -67,16 +68,17 @@ func (c *Check) closed(p vclock.Clock) vclock.Clock {
 	return p
 }
 
-// refresh adds to the pasts of s what follows from edges that are new.
+// refresh applies the edges that are new to the clocks of s.
 func (c *Check) refresh(s *standing) {
 	if s.edges != c.added {
 		s.past, s.late, s.edges = c.closed(s.past), c.closed(s.late), c.added
 	}
 }
 
-// tidyEdges forgets the edges that all that can still run has regard to. If that is not
-// enough, it orders all that can still run after the oldest. Then races with what these order
-// are not found.
+// tidyEdges removes the edges that no running or later operation needs: all of these are known
+// to come after what the edge orders. If there are still too many, it treats the oldest edges as
+// if they ordered every running and later operation. The check then misses races with what these
+// edges order.
 func (c *Check) tidyEdges() {
 	if forced := len(c.edges) - mostEdges/2; len(c.edges) > mostEdges {
 		for i := range c.edges[:forced] {
@@ -99,7 +101,7 @@ func (c *Check) tidyEdges() {
 	c.edgeLimit = min(max(leastEdges, 2*len(c.edges)), mostEdges)
 }
 
-// orderAll orders all that has not ended after what a past has.
+// orderAll notes that the host, and every operation that has not ended, comes after a clock.
 func (c *Check) orderAll(before vclock.Clock) {
 	c.host = c.host.Join(before)
 	for t := range c.open {
@@ -107,7 +109,7 @@ func (c *Check) orderAll(before vclock.Clock) {
 	}
 }
 
-// floor returns what comes before all that can still run.
+// floor returns what comes before every operation that can still run.
 func (c *Check) floor() vclock.Clock {
 	c.host = c.closed(c.host)
 	floor := c.host
@@ -118,20 +120,20 @@ func (c *Check) floor() vclock.Clock {
 	return floor
 }
 
-// keepAcquired keeps the words that f has acquired, for operations that run and may have
-// released them.
+// keepAcquired keeps the words that f has acquired, because running operations may have released
+// them.
 func (c *Check) keepAcquired(f *footprint) {
 	if !f.Acquires || len(c.running) == 0 {
 		return
 	}
-	var list []words
+	var list []addressRange
 	for number, p := range f.Pages {
 		p.StrongReads(func(off, n uint16) {
 			from := number*pageSize + uint64(off)
-			list = append(list, words{from, from + uint64(n)})
+			list = append(list, addressRange{from, from + uint64(n)})
 		})
 	}
-	slices.SortFunc(list, func(x, y words) int { return cmp.Compare(x.from, y.from) })
+	slices.SortFunc(list, func(x, y addressRange) int { return cmp.Compare(x.from, y.from) })
 	for _, x := range list {
 		if n := len(f.strong); n > 0 && x.from <= f.strong[n-1].to {
 			f.strong[n-1].to = max(f.strong[n-1].to, x.to)
@@ -145,8 +147,8 @@ func (c *Check) keepAcquired(f *footprint) {
 	}
 }
 
-// forgetAcquired forgets the oldest n of acquired. Each counts as ordered after all that runs
-// and began before its end.
+// forgetAcquired drops the oldest n of acquired. Each then counts as ordered after every running
+// operation that began before its end.
 func (c *Check) forgetAcquired(n int) {
 	for _, s := range c.acquired[:n] {
 		for t := range c.running {
@@ -164,7 +166,7 @@ func (c *Check) forgetAcquired(n int) {
 
 // readsStrongly reports whether s has read a word by strong accesses alone.
 func (s *standing) readsStrongly(addr uint64) bool {
-	i, ok := slices.BinarySearchFunc(s.strong, addr, func(x words, addr uint64) int { return cmp.Compare(x.from, addr) })
+	i, ok := slices.BinarySearchFunc(s.strong, addr, func(x addressRange, addr uint64) int { return cmp.Compare(x.from, addr) })
 	return ok || i > 0 && addr < s.strong[i-1].to
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,9 +50,12 @@ func writeFiles(t *testing.T, files ...string) string {
 }
 
 // generate makes code and fails the test if there is an error. It skips the test if it
-// needs a compiler and there is none.
+// needs a compiler and there is none. Sources that were compiled before are not compiled again.
 func generate(t *testing.T, o *Options) *Output {
 	t.Helper()
+	if o.compile == nil {
+		o.compile = compiletest.Source
+	}
 	out, err := Generate(context.Background(), o)
 	compiletest.Check(t, err)
 	if formatted, err := format.Source(out.Go); err != nil || string(formatted) != string(out.Go) {
@@ -233,6 +237,7 @@ func TestCommitted(t *testing.T) {
 }
 
 func checkCommitted(t *testing.T, o *Options) {
+	o.compile = compiletest.Source
 	stale := Check(context.Background(), o)
 	if stale != nil && !*update {
 		t.Fatal(stale)
@@ -362,7 +367,8 @@ func TestLayoutCheck(t *testing.T) {
 	}
 }
 
-// TestProbeFails: a question that the compiler refuses costs only its own answer.
+// TestProbeFails: a question that the compiler refuses costs only its own answer, and few
+// compilations.
 func TestProbeFails(t *testing.T) {
 	var asked []string
 	p := &prober{source: []byte("// source\n"), compile: func(_ context.Context, _ string, source []byte, _ *compile.Options) (*compile.Result, error) {
@@ -377,9 +383,17 @@ func TestProbeFails(t *testing.T) {
 		}
 		return &compile.Result{PTX: []byte(ptx)}, nil
 	}}
-	answers, err := p.ask(context.Background(), []string{"ferry_tag<right>", "ferry_tag<wrong>", "ferry_tag<right>"})
-	if err != nil || len(answers) != 3 || answers[0] == nil || answers[1] != nil || answers[2] == nil || len(asked) != 4 {
+	const wrong = 5
+	questions := slices.Repeat([]string{"ferry_tag<right>"}, 16)
+	questions[wrong] = "ferry_tag<wrong>"
+	answers, err := p.ask(context.Background(), questions)
+	if err != nil || len(answers) != len(questions) || len(asked) != 1+2*4 { // twice the logarithm
 		t.Errorf("%v, %v after %d compilations", answers, err, len(asked))
+	}
+	for i, answer := range answers {
+		if (answer == nil) != (i == wrong) {
+			t.Errorf("answer %d is %v", i, answer)
+		}
 	}
 	if !strings.HasPrefix(asked[0], "// source\n") {
 		t.Errorf("asked %s", asked[0])

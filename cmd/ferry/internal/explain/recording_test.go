@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ferrygpu/ferry/internal/test/sample"
 	"github.com/ferrygpu/ferry/profile"
 	"github.com/ferrygpu/ferry/trace"
 )
@@ -155,9 +156,9 @@ func hardwareTimes(rec *trace.Recording) *trace.Recording {
 	return rec
 }
 
-// TestEvents: on hardware the same is found, from less.
+// TestEvents: on hardware the same is found, from less. The programs are drawn.
 func TestEvents(t *testing.T) {
-	for _, c := range planted {
+	for _, c := range sample.Of(t, planted, 6) {
 		rec := hardwareTimes(record(t, machine(t, c.machine, c.change), c.run))
 		if c.far {
 			rec = onNode(rec, 1, 0)
