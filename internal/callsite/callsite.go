@@ -170,18 +170,14 @@ func own(f runtime.Frame) bool {
 	if !ok || strings.HasSuffix(f.File, "_test.go") {
 		return strings.HasPrefix(f.Function, "sync.")
 	}
-	for _, p := range libraries {
-		if strings.HasPrefix(rest, p) {
-			return true
-		}
+	if strings.HasPrefix(rest, "/internal/") {
+		return !strings.HasPrefix(rest, "/internal/measure/") && !strings.HasPrefix(rest, "/internal/test/")
 	}
-	return false
+	return slices.ContainsFunc(libraries, func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// libraries are the packages of the library, as prefixes of their functions' names after
-// the path of the module.
+// libraries are the packages of the library outside internal, as prefixes of their functions' names
+// after the path of the module.
 var libraries = []string{
-	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.", "/internal/pin.", "/internal/staging.",
-	"/internal/workers.", "/internal/await.", "/internal/inflight.", "/internal/hostmap.", "/internal/bridge.",
-	"/internal/kernelargs.", "/internal/callsite.",
+	".", "/kerneltest.", "/pipeline.", "/ferrybind.", "/trace.", "/fault.", "/check.", "/cu.", "/libcuda.", "/softgpu.",
 }

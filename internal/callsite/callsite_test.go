@@ -14,6 +14,8 @@ func TestOwn(t *testing.T) {
 		{"github.com/ferrygpu/ferry.Copy[...]", "copy.go", true},
 		{"github.com/ferrygpu/ferry/kerneltest.Check", "kerneltest/run.go", true},
 		{"github.com/ferrygpu/ferry/internal/staging.(*Ring).put", "internal/staging/ring.go", true},
+		{"github.com/ferrygpu/ferry/internal/closing.AfterHostFunction", "internal/closing/closing.go", true},
+		{"github.com/ferrygpu/ferry/internal/test/sweep.run", "internal/test/sweep/run.go", false},
 		{"sync.(*Once).Do", "once.go", true},
 		{"github.com/ferrygpu/ferry.TestCopy", "copy_test.go", false},
 		{"github.com/ferrygpu/ferry_test.TestCopy", "copy_test.go", false},

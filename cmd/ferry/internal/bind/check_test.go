@@ -103,7 +103,7 @@ func TestCheckStale(t *testing.T) {
 		{what: "a source less", file: "k.cu", old: "#include \"p.h\"", now: "struct P { int n; double d; };", want: []string{"the source k.cu has changed", "the source p.h is not used any more"}},
 		{what: "options", options: func(o *Options) { o.Compile.Arch = "sm_90" }, want: []string{`it was made with the options "", and now they are "--arch sm_90"`}},
 	}
-	for _, c := range append(sample.Of(t, compiled, 4), []staleCase{
+	for _, c := range append(sample.Of(t, compiled, 3), []staleCase{
 		{what: "the PTX", file: "k.ptx", old: "ret;", now: "trap;", want: []string{"k.ptx was changed after ferry bind wrote k_cu.go"}},
 		{what: "the Go file", file: "k_cu.go", old: "q ferry.Queue", now: "queue ferry.Queue", want: []string{"it was changed after ferry bind wrote it"}},
 		{what: "an older form", file: "k_cu.go", old: "//ferry:version \"3\"", now: "//ferry:version \"9\"", want: []string{"it was written by another version of ferry bind"}},
