@@ -370,10 +370,11 @@ func ExampleNewPinnedPool() {
 		}
 	}
 	fmt.Println(ferry.Download(device))
-	fmt.Println(pool.Stats().DriverCalls, "call of the driver")
+	stats, err := pool.Stats()
+	fmt.Println(stats.DriverCalls, "call of the driver", err)
 	// Output:
 	// [0 10 20] <nil>
-	// 1 call of the driver
+	// 1 call of the driver <nil>
 }
 
 // A NUMA node that does not exist is found before anything is tried.

@@ -505,10 +505,11 @@ func (p *PinnedPool) check(what string, bytes int) error {
 	return nil
 }
 
-// Stats returns the statistics of the pool. For a nil pool they are zero.
-func (p *PinnedPool) Stats() PinnedPoolStats {
+// Stats returns the statistics of the pool, also of a closed pool, whose open buffers still
+// use memory. The error is that of a nil pool.
+func (p *PinnedPool) Stats() (PinnedPoolStats, error) {
 	if p == nil || p.g == nil {
-		return PinnedPoolStats{}
+		return PinnedPoolStats{}, refusal.Invalid("read statistics: no pool given (nil)")
 	}
 	s := p.pool.Stats()
 	out := PinnedPoolStats{Used: int(s.Used), InFlight: int(s.InFlight), Pinned: int(s.Pinned), MostPinned: int(s.MostPinned),
@@ -516,7 +517,7 @@ func (p *PinnedPool) Stats() PinnedPoolStats {
 	for _, site := range s.Sites {
 		out.PinnedBy[site.Place] = int(site.Bytes)
 	}
-	return out
+	return out, nil
 }
 
 // Close closes the pool. It waits for the operations in flight on closed buffers, and

@@ -163,13 +163,13 @@ func cancelled(t *testing.T, p *fixture) {
 			t.Errorf("%d elements are done, want 1000", done)
 		}
 		closeAll(t, x)
-		if pool.Stats().Used == 0 {
+		if must(pool.Stats())(t).Used == 0 {
 			t.Error("the memory of the call that hangs is free")
 		}
 		close(s.free)
-		for end := time.Now().Add(timeout); pool.Stats().Used > 0 || !racebuild.On && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); must(pool.Stats())(t).Used > 0 || !racebuild.On && runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d bytes of the pool are in use, %d goroutines, %d before", pool.Stats().Used, runtime.NumGoroutine(), before)
+				t.Fatalf("%d bytes of the pool are in use, %d goroutines, %d before", must(pool.Stats())(t).Used, runtime.NumGoroutine(), before)
 			}
 		}
 	}

@@ -56,10 +56,10 @@ func TestSeveralEnds(t *testing.T) {
 				}
 			}
 		}
-		if pool.Stats().Pinned == 0 {
+		if must(pool.Stats())(t).Pinned == 0 {
 			t.Error("no chunk is from the pool")
 		}
-		for site := range pool.Stats().PinnedBy {
+		for site := range must(pool.Stats())(t).PinnedBy {
 			if !strings.HasPrefix(site, "run_test.go:") {
 				t.Errorf("memory is pinned by %s, not by the caller of Run", site)
 			}

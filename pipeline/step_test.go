@@ -212,7 +212,7 @@ func endPanics(t *testing.T, p *fixture) {
 				wantError(t, err, err, "chunk 10 (elements 1000 to 1099", "runtime.Goexit")
 			}
 			closeAll(t, x)
-			if got := pool.Stats().Used; got != 0 {
+			if got := must(pool.Stats())(t).Used; got != 0 {
 				t.Errorf("writes %v, panics %v: %d bytes of the pool are in use", writes, panics, got)
 			}
 		}

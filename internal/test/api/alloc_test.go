@@ -415,7 +415,7 @@ func (b *books) read(t *testing.T) string {
 	t.Helper()
 	free, total, err := b.g.MemInfo()
 	check(t, err)
-	pinned := b.pinned.Stats()
+	pinned := must(b.pinned.Stats())(t)
 	pinned.DriverCalls, pinned.DriverTime = 0, 0 // a call that fails is a call
 	return fmt.Sprintf("%d of %d free, default pool %+v, pool %+v, pinned pool %+v, live: %s", free, total,
 		must(b.current.Stats())(t), must(b.pool.Stats())(t), pinned, strings.Join(b.d.Live(), ", "))

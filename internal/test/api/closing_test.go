@@ -46,7 +46,7 @@ func TestGraphCloseInLaunch(t *testing.T) {
 		open := gate(t, s)
 		d.during("GraphLaunch", x.Close)
 		check(t, x.Launch(s))
-		if got := p.Stats(); got.InFlight != n || got.Used != 0 {
+		if got := must(p.Stats())(t); got.InFlight != n || got.Used != 0 {
 			t.Errorf("%d bytes are in flight and %d are used, want %d and 0", got.InFlight, got.Used, n)
 		}
 		check(t, next.Alloc(p, n))
@@ -223,7 +223,7 @@ func TestPinnedPoolClosedStream(t *testing.T) {
 	closeAll(t, s, &host)
 	check(t, g.Driver().CtxSynchronize(g.CUContext())) // package ferry does not know of this wait
 	check(t, next.Alloc(p, n))
-	if got := p.Stats().InFlight; got != 0 {
+	if got := must(p.Stats())(t).InFlight; got != 0 {
 		t.Errorf("%d bytes are in flight after all work was done", got)
 	}
 	close(out)

@@ -62,6 +62,11 @@ func TestNilContext(t *testing.T) {
 			}
 			return err
 		},
+		"Host.AllocContext": func() error {
+			var h ferry.Host[byte]
+			err := h.AllocContext(none, pool, 10)
+			return errors.Join(err, h.Close())
+		},
 		"PinnedPool.Warm": func() error { return pool.Warm(none, 4096) },
 	}
 	all := map[string]bool{}

@@ -26,7 +26,7 @@ func newPinnedPool(t testing.TB, g *ferry.GPU, o *ferry.PinnedPoolOptions) *ferr
 	p := must(ferry.NewPinnedPool(g, o))(t)
 	t.Cleanup(func() {
 		closeAll(t, p, p)
-		if s := p.Stats(); s.Used != 0 || s.InFlight != 0 || s.Pinned != 0 {
+		if s := must(p.Stats())(t); s.Used != 0 || s.InFlight != 0 || s.Pinned != 0 {
 			t.Errorf("after Close the pool has %+v", s)
 		}
 	})
@@ -61,16 +61,16 @@ func TestPinnedPool(t *testing.T) {
 		}
 		closeAll(t, &h)
 	}
-	if got := p.Stats(); got.Hits != 4 || got.DriverCalls != 1 || got.Used != 0 || got.Pinned != 32<<20 {
+	if got := must(p.Stats())(t); got.Hits != 4 || got.DriverCalls != 1 || got.Used != 0 || got.Pinned != 32<<20 {
 		t.Errorf("the pool has %+v, want 4 hits and one call of the driver for 32 MiB", got)
 	}
-	for place, bytes := range p.Stats().PinnedBy {
+	for place, bytes := range must(p.Stats())(t).PinnedBy {
 		if !strings.HasPrefix(place, "pinnedpool_test.go:") || bytes != 32<<20 {
 			t.Errorf("%d bytes were page-locked for %q, want 32 MiB for this test", bytes, place)
 		}
 	}
 	check(t, p.Trim(0))
-	if got := p.Stats(); got.Pinned != 0 || got.MostPinned != 32<<20 {
+	if got := must(p.Stats())(t); got.Pinned != 0 || got.MostPinned != 32<<20 {
 		t.Errorf("after Trim the pool has %+v", got)
 	}
 }
@@ -127,7 +127,7 @@ func TestPinnedPoolInFlight(t *testing.T) {
 		if closeStream {
 			closeAll(t, s)
 		}
-		if got := p.Stats(); got.InFlight != 3072 {
+		if got := must(p.Stats())(t); got.InFlight != 3072 {
 			t.Errorf("after Close in flight the pool has %+v", got)
 		}
 		var others []*ferry.Host[byte]
@@ -166,7 +166,7 @@ func TestPinnedPoolCloseInFlight(t *testing.T) {
 	inFlight, open := must(fromPool[byte](p, 100))(t), must(fromPool[byte](p, 100))(t)
 	check(t, ferry.Copy(s, d, inFlight))
 	closeAll(t, inFlight, p)
-	if got := p.Stats(); got.InFlight != 0 || got.Used != 256 || got.Pinned == 0 {
+	if got := must(p.Stats())(t); got.InFlight != 0 || got.Used != 256 || got.Pinned == 0 {
 		t.Errorf("the pool has %+v, want one buffer of 256 bytes", got)
 	}
 	_, err := fromPool[byte](p, 100)
@@ -174,7 +174,7 @@ func TestPinnedPoolCloseInFlight(t *testing.T) {
 	wantError(t, p.Warm(context.Background(), 1), ferry.ErrClosed)
 	check(t, ferry.Copy(s, open, d))
 	closeAll(t, open)
-	if got := p.Stats(); got.Used != 0 || got.Pinned != 0 {
+	if got := must(p.Stats())(t); got.Used != 0 || got.Pinned != 0 {
 		t.Errorf("the pool has %+v, want nothing", got)
 	}
 	closeAll(t, s, d)
@@ -214,7 +214,7 @@ func TestPinnedPoolHostFunc(t *testing.T) {
 	check(t, s.HostFunc(func() { inside = errors.Join(h.Close(), p.Close()) }))
 	check(t, s.Wait(context.Background()))
 	check(t, inside)
-	eventually(t, "unlocked", func() bool { return p.Stats().Pinned == 0 })
+	eventually(t, "unlocked", func() bool { return must(p.Stats())(t).Pinned == 0 })
 	closeAll(t, s, d)
 }
 
@@ -268,7 +268,7 @@ func TestPinnedPoolRefused(t *testing.T) {
 	closeAll(t, &h)
 	check(t, p.Warm(context.Background(), 1<<20))
 	check(t, h.Alloc(p, 1<<20))
-	if got := p.Stats(); got.DriverCalls != 1 || got.Hits != 0 {
+	if got := must(p.Stats())(t); got.DriverCalls != 1 || got.Hits != 0 {
 		t.Errorf("after Warm the pool has %+v", got)
 	}
 	closeAll(t, &h)
@@ -399,7 +399,7 @@ func TestPinnedPoolCloseOfOthers(t *testing.T) {
 		})
 		check(t, ferry.Copy(first, device, own))
 	}
-	if got := p.Stats(); got.Hits != 5 || got.DriverCalls != 1 {
+	if got := must(p.Stats())(t); got.Hits != 5 || got.DriverCalls != 1 {
 		t.Errorf("the pool has %+v, want 5 hits: the same memory for both streams", got)
 	}
 }
@@ -490,7 +490,7 @@ func TestPinnedPoolLeak(t *testing.T) {
 	defer ferry.OnLeak(nil)
 	leakPooled(t, p)
 	wantReport(t, reports, "of a pool")
-	if got := p.Stats(); got.Used != 256 {
+	if got := must(p.Stats())(t); got.Used != 256 {
 		t.Errorf("the pool has %+v, want the leaked block in use", got)
 	}
 }

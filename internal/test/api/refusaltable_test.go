@@ -228,6 +228,7 @@ var refusalTable = []refusalRow{
 	{"Host.AllocContext", "allocate page-locked memory from %v: no buffer or no pool given (nil)", noObject, nil},
 	{"Host.AllocContext", "allocate from %v: %v is open: close it first", notCUDA, nil},
 	{"PinnedPool.check", "%s: no pool given (nil)", noObject, nil},
+	{"PinnedPool.Stats", "read statistics: no pool given (nil)", noObject, nil},
 	{"PinnedPool.check", "%s to %d bytes: it cannot be negative", goRule, nil},
 	{"CopyRect", "copy %v to %v: they must have one shape", goRule, nil},
 	{"newRect", "%s: the numbers cannot be negative", goRule, nil},

@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ferrygpu/ferry"
 	"github.com/ferrygpu/ferry/cu"
@@ -144,10 +143,11 @@ func warm(ctx context.Context, g *ferry.GPU, b *base) error {
 			},
 			func() error { return p.Trim(0) },
 			func() error {
-				if held := p.Stats(); fmt.Sprint(held) == "" {
+				held, err := p.Stats()
+				if err == nil && held.MostPinned == 0 {
 					return errors.New("no statistics")
 				}
-				return nil
+				return err
 			})
 	}
 	return nil
