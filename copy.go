@@ -141,7 +141,7 @@ func Synchronous[T any](s *Stream, dst, src Memory[T]) bool {
 		if err != nil {
 			return false
 		}
-		if planCopy(s.state, &t, &f).long {
+		if planOf(&t, &f).long {
 			return true
 		}
 		off += min(t.bytes, f.bytes)
@@ -164,7 +164,7 @@ func copySpans(ctx context.Context, s *Stream, dst, src *span) error {
 	}
 	run := copyRunPool.Get().(*copyRun)
 	err := copyRuns(s.state.g, dst, src, run, func(to, from *span) error { return run.copyOne(ctx, s, to, from) })
-	*run = copyRun{}
+	run.st, run.to, run.from = nil, span{}, span{} // the memory of the operation is used again
 	copyRunPool.Put(run)
 	return err
 }
@@ -184,6 +184,7 @@ type copying struct {
 // planned, and steps waits for the stream if carryOut has set late. explain adds to errors of
 // the hold and of that wait what was copied.
 func (c *copying) steps(s *Stream, long bool, prepare func() error, explain func(error) error, carryOut func() error) (err error) {
+	c.late = false
 	if c.st, err = s.begin(&c.op, "copy", long); err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (c *copying) copyOne(ctx context.Context, s *Stream, dst, src *span) error 
 		return nil
 	}
 	explain := func(err error) error { return copyError(c.st, dst, src, err) }
-	return c.steps(s, planCopy(s.target(), dst, src).long, prepare, explain, func() error {
+	return c.steps(s, planOf(dst, src).long, prepare, explain, func() error {
 		if err := c.move(ctx, &plan, dst, src); err != nil {
 			return explain(err)
 		}
@@ -346,7 +347,7 @@ func copyPlain(s *Stream, dst, src *span) (done bool, err error) {
 	if st == nil || dst == nil || src == nil || !dst.plain || !src.plain || dst.n != src.n || dst.bytes == 0 {
 		return false, nil
 	}
-	g, plan := st.g, planCopy(st, dst, src)
+	g, plan := st.g, planOf(dst, src)
 	if plan.link == 0 || dst.a.readOnly || dst.a.g != g || src.a.g != g || st.capture != nil || dst.bytes >= g.largeCopy {
 		return false, nil
 	}
@@ -454,10 +455,11 @@ func prepareCopy(b *Batch, st *streamState, op *batchOp) error {
 	if err := plan.checkWhole(st, dst, src); err != nil {
 		return err
 	}
-	return plan.queueOnly(func() error {
+	some, err := plan.mustQueue()
+	if some {
 		for to, from := range registrations(dst, src) {
 			b.calls.Append(plan.call(st, to, from))
 		}
-		return nil
-	})
+	}
+	return err
 }

@@ -138,15 +138,11 @@ func (c *copyAll) holdError(err error) error {
 // buffer: see copySpans.
 func (c *copyAll) add(pair int, dst, src *span) error {
 	if !dst.isPageable() && !src.isPageable() || dst.check() != nil || src.check() != nil || dst.n != src.n {
-		plan, err := c.list.plan(dst, src, c.acquireSpan)
-		if err != nil {
-			return err
-		}
-		return c.list.addQueued(&plan, dst, src)
+		return c.list.addQueued(dst, src, c.acquireSpan)
 	}
 	return copyRuns(c.st.g, dst, src, &c.pageable.run, func(to, from *span) error {
-		plan, err := c.list.plan(to, from, c.acquireSpan)
-		if err != nil {
+		var plan copyPlan
+		if err := c.list.plan(&plan, to, from, c.acquireSpan); err != nil {
 			return err
 		}
 		c.hold.add(&plan, to, from)
@@ -156,7 +152,7 @@ func (c *copyAll) add(pair int, dst, src *span) error {
 		}, func() error {
 			c.pageable.staged = append(c.pageable.staged, pageableCopy{pair: pair, dst: *to, src: *from, plan: plan})
 			return nil
-		}, func() error { return c.list.add(&plan, to, from) })
+		}, func() error { c.list.add(&plan, to, from); return nil })
 	})
 }
 
@@ -535,11 +531,7 @@ func prepareCopyAll(b *Batch, st *streamState, op *batchOp) error {
 	spans := b.spans[op.spans.from:op.spans.to]
 	for i := 0; i < len(spans); i += 2 {
 		dst, src := &spans[i], &spans[i+1]
-		plan, err := l.plan(dst, src, acquire)
-		if err == nil {
-			err = l.addQueued(&plan, dst, src)
-		}
-		if err != nil {
+		if err := l.addQueued(dst, src, acquire); err != nil {
 			return fmt.Errorf("copy %d of %d to %v from %v: %w", i/2+1, len(spans)/2, dst, src, err)
 		}
 	}

@@ -29,7 +29,8 @@ const (
 	deviceToHost
 )
 
-// copyPlan says how a copy between two runs of memory is made. planCopy alone decides it.
+// copyPlan says how a copy between two runs of memory is made. planKinds decides it for each pair
+// of kinds, and planCopy completes it for two runs.
 type copyPlan struct {
 	path copyPath
 	op   cu.Op     // the driver call of pathDriver and pathRing
@@ -44,25 +45,30 @@ type copyPlan struct {
 	comparable       bool // the sides can share bytes: their addresses are in one allocation, or registered
 }
 
-// planCopy plans a copy between two runs that are each memory of one kind. It is the only
-// place that looks at the kinds. The CPU copies from host memory to host memory if one side
-// is pageable, or if there is no unified addressing. The plan of a nil span is empty: its
-// check comes when it is acquired.
-func planCopy(st *streamState, dst, src *span) copyPlan {
-	if st == nil || dst == nil || src == nil {
-		return copyPlan{}
+// plans has the plan of each pair of kinds: first the destination's, then the source's. The
+// plan is complete but for what planCopy adds.
+var plans = func() (all [managedMemory + 1][managedMemory + 1]copyPlan) {
+	for to := range all {
+		for from := range all[to] {
+			all[to][from] = planKinds(kind(to), kind(from))
+		}
 	}
-	to, from := dst.kind(), src.kind()
+	return all
+}()
+
+// planKinds decides how a copy between two kinds of memory is made. The CPU copies from host
+// memory to host memory if one side is pageable.
+func planKinds(to, from kind) copyPlan {
 	pageable := to == pageableMemory || from == pageableMemory
-	p := copyPlan{path: pathDriver, op: cu.OpMemcpyAsync, toHost: to.onHost(), fromHost: from.onHost(),
-		kernel:     to != managedMemory && from != managedMemory,
-		comparable: dst.a != nil && (dst.a == src.a || to == registeredMemory && from == registeredMemory)}
+	p := copyPlan{path: pathDriver, op: cu.OpMemcpyAsync, toHost: to.onHost(), fromHost: from.onHost(), queued: true,
+		kernel: to != managedMemory && from != managedMemory, comparable: to == registeredMemory && from == registeredMemory}
 	switch {
 	case p.toHost && p.fromHost:
 		p.long = true
-		if pageable || !st.g.caps.Unified {
-			p.path = pathCPU
+		if pageable {
+			p.path, p.queued = pathCPU, false
 		}
+		return p
 	case p.fromHost:
 		p.op = cu.OpMemcpyHtoDAsync
 		if to == deviceMemory {
@@ -75,23 +81,42 @@ func planCopy(st *streamState, dst, src *span) copyPlan {
 		}
 	case to == deviceMemory && from == deviceMemory:
 		p.op = cu.OpMemcpyDtoDAsync
-		if p.far = dst.a.g.device != src.a.g.device; p.far {
-			p.peers, p.op = true, cu.OpMemcpyPeerAsync
-			if st.capture != nil { // which cuMemcpyPeerAsync refuses
-				p.op = cu.OpMemcpyAsync
-			}
+	}
+	if pageable {
+		p.path, p.long, p.hold = pathRing, true, true
+	}
+	return p
+}
+
+// planOf returns the plan for the kinds of memory of two sides. It is the only place that asks
+// for them. The plan of a nil span is that of device memory: its check comes when it is
+// acquired.
+func planOf(dst, src *span) *copyPlan {
+	if dst == nil || src == nil {
+		return &plans[deviceMemory][deviceMemory]
+	}
+	return &plans[dst.kind()][src.kind()]
+}
+
+// planCopy plans a copy between two runs that are each memory of one kind. It adds to the plan
+// of their kinds what depends on the two runs and the stream.
+func planCopy(st *streamState, dst, src *span) copyPlan {
+	p := *planOf(dst, src)
+	p.comparable = dst.a != nil && (p.comparable || dst.a == src.a)
+	switch {
+	case p.toHost && p.fromHost && !st.g.caps.Unified: // the driver cannot tell host addresses from others
+		p.path, p.queued = pathCPU, false
+	case !p.toHost && !p.fromHost && dst.a.g.device != src.a.g.device:
+		p.far, p.peers = true, p.op == cu.OpMemcpyDtoDAsync
+		if p.peers && st.capture != nil { // which cuMemcpyPeerAsync refuses
+			p.op = cu.OpMemcpyAsync
+		} else if p.peers {
+			p.op = cu.OpMemcpyPeerAsync
 		}
-	default: // managed memory
-		p.far = dst.a.g.device != src.a.g.device
 	}
-	if pageable && p.toHost != p.fromHost {
-		p.path, p.long = pathRing, true
-	}
-	p.queued = p.path != pathCPU
 	if dst.bytes == 0 || p.comparable && dst.address() == src.address() {
-		p.path = pathNone
+		p.path, p.hold = pathNone, false
 	}
-	p.hold = p.path == pathRing
 	return p
 }
 
@@ -123,19 +148,21 @@ func (p *copyPlan) check(st *streamState, dst, src *span) error {
 	case !p.queued:
 		return refusal.Invalid("on this device the CPU copies from %v to %v, which a graph cannot do: capture copies through a Device buffer", src, dst)
 	}
-	if err := p.reaches(st, dst); err != nil {
-		return err
+	if dst.a != nil && dst.a.g != st.g {
+		if err := p.reaches(st, dst); err != nil {
+			return err
+		}
 	}
-	return p.reaches(st, src)
+	if src.a != nil && src.a.g != st.g {
+		return p.reaches(st, src)
+	}
+	return nil
 }
 
 // reaches returns an error if the copy cannot use a side that belongs to another GPU. Copies
 // between two GPUs need access to pools only in a capture.
 func (p *copyPlan) reaches(st *streamState, r *span) error {
 	g := st.g
-	if r.a == nil || r.a.g == g {
-		return nil
-	}
 	if err := r.reachableFrom(g); err != nil {
 		return err
 	}
@@ -163,9 +190,16 @@ func errOverlap(dst *span) error {
 // errCopiedByCPU is the error for a copy that cannot be queued, because the CPU makes it.
 var errCopiedByCPU = refusal.Invalid("without unified addressing the CPU makes a copy from host to host memory: use Copy, or copy through a Device buffer")
 
-// queueOnly is carryOut for copies that are queued together: the CPU must not make one.
-func (p *copyPlan) queueOnly(driver func() error) error {
-	return p.carryOut(func() error { return errCopiedByCPU }, driver, driver)
+// mustQueue reports whether the driver has something to copy, for copies that are queued
+// together. It returns an error if the CPU must make the copy.
+func (p *copyPlan) mustQueue() (bool, error) {
+	switch p.path {
+	case pathNone:
+		return false, nil
+	case pathCPU:
+		return false, errCopiedByCPU
+	}
+	return true, nil
 }
 
 // call returns the driver call of the copy, or of a part of it that crosses no boundary
@@ -275,35 +309,42 @@ func (l *copyList) begin(st *streamState) {
 	l.direct, l.single = st != nil && st.g.caps.Unified, false
 }
 
-// plan checks a pair, acquires it with the function acquire, and plans its copy.
-func (l *copyList) plan(dst, src *span, acquire func(*span, inflight.Access) error) (copyPlan, error) {
+// plan checks a pair, acquires it with the function acquire, and plans its copy in p.
+func (l *copyList) plan(p *copyPlan, dst, src *span, acquire func(*span, inflight.Access) error) error {
 	if err := errors.Join(dst.check(), src.check()); err != nil {
-		return copyPlan{}, err
+		return err
 	}
 	if err := acquire(dst, inflight.Write); err != nil {
-		return copyPlan{}, err
+		return err
 	}
 	if err := acquire(src, inflight.Read); err != nil {
-		return copyPlan{}, err
+		return err
 	}
-	plan := planCopy(l.st, dst, src)
-	return plan, plan.checkWhole(l.st, dst, src)
+	*p = planCopy(l.st, dst, src)
+	return p.checkWhole(l.st, dst, src)
 }
 
 // add adds a planned copy, which the driver makes.
-func (l *copyList) add(p *copyPlan, dst, src *span) error {
+func (l *copyList) add(p *copyPlan, dst, src *span) {
 	for to, from := range registrations(dst, src) {
 		l.calls = append(l.calls, p.call(l.st, to, from))
 		l.single = l.single || p.peers && (to.farPool(l.st.g) || from.farPool(l.st.g)) // which a batch needs access to
 		l.bytes += to.bytes
 		l.addRange(p, to, from)
 	}
-	return nil
 }
 
-// addQueued is add for a copy that the CPU must not make.
-func (l *copyList) addQueued(p *copyPlan, dst, src *span) error {
-	return p.queueOnly(func() error { return l.add(p, dst, src) })
+// addQueued plans and adds a copy that the CPU must not make.
+func (l *copyList) addQueued(dst, src *span, acquire func(*span, inflight.Access) error) error {
+	var p copyPlan
+	if err := l.plan(&p, dst, src, acquire); err != nil {
+		return err
+	}
+	some, err := p.mustQueue()
+	if some {
+		l.add(&p, dst, src)
+	}
+	return err
 }
 
 // addRange adds a copy by device address. It clears direct if kernels cannot address the

@@ -13,12 +13,13 @@ import (
 
 // planners are the functions that may look at a kind of memory, or at the path of a copy.
 var planners = map[string][]string{
-	"kind": {"planCopy"},
-	"path": {"planCopy", "copyPlan.carryOut"},
+	"kind": {"planKinds", "planOf"},
+	"path": {"planKinds", "planCopy", "copyPlan.carryOut", "copyPlan.mustQueue"},
 }
 
-// TestCopiesArePlannedOnce: of the code of copies planCopy alone asks for the kind of memory
-// and chooses the path, and carryOut alone follows it. Other code asks the plan.
+// TestCopiesArePlannedOnce: of the code of copies planOf alone asks for the kinds of memory,
+// planKinds alone decides by them, and carryOut follows the path, or mustQueue for lists. Other code asks the
+// plan.
 func TestCopiesArePlannedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range sources(t) {
@@ -34,7 +35,7 @@ func TestCopiesArePlannedOnce(t *testing.T) {
 			by := functionName(function)
 			for what := range questions(function.Body, copiesMemory(name)) {
 				if topic, _, _ := strings.Cut(what, ":"); !slices.Contains(planners[topic], by) {
-					t.Errorf("%s: %s has %s: let planCopy decide it", name, by, what)
+					t.Errorf("%s: %s has %s: let the plan decide it", name, by, what)
 				} else {
 					seen[topic+" in "+by] = true
 				}

@@ -238,7 +238,7 @@ func (c *copying) copyWhole(s *Stream, dst, src *rect) error {
 		c.hold.add(&plan, to, from)
 		return nil
 	}
-	return c.steps(s, planCopy(s.target(), to, from).long, prepare, explain, func() error {
+	return c.steps(s, planOf(to, from).long, prepare, explain, func() error {
 		if err := c.moveRect(&plan, dst, src); err != nil {
 			return explain(err)
 		}
@@ -395,12 +395,13 @@ func prepareRect(b *Batch, st *streamState, dst, src rect) error {
 	if err := checkRects(st, &plan, &dst, &src); err != nil || dst.bytes() == 0 {
 		return err
 	}
-	return plan.queueOnly(func() error {
+	some, err := plan.mustQueue()
+	if some {
 		for to, from := range rows(&dst, &src) {
 			for to, from := range registrations(to, from) {
 				b.calls.Append(plan.call(st, to, from))
 			}
 		}
-		return nil
-	})
+	}
+	return err
 }
